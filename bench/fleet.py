@@ -115,9 +115,10 @@ def sizes(arguments, directory):
     tables = json.loads(text)["tables"]
     for name, table in sorted(tables.items()):
         if table["rows"]:
-            print(f"      {name}: {table['rows']:,} rows in {table['files']} files, {table['bytes'] / 1e6:,.1f} MB, {table['bytes'] / table['rows']:.2f} B a row")
+            print(f"      {name}: {table['rows']:,} rows in {table['files']} files, {table['bytes'] / 1e6:,.1f} MB, {table['bytes'] / table['rows']:.2f} B a row; by the hour {table.get('hourly_rows', 0):,} rows, {table.get('hourly_bytes', 0) / 1e6:,.1f} MB")
     blame = tables["blame_rollup"]
-    say("bytes", blame["bytes"] / blame["rows"], f"{blame['bytes'] / blame['rows']:.2f} B for a row of blame_rollup")
+    each = (blame["bytes"] + blame.get("hourly_bytes", 0)) / blame["rows"]
+    say("bytes", each, f"{each:.2f} B for a row of blame_rollup, its share of rows by the hour included")
 
 
 def oracle(directory, view, definitions, question):

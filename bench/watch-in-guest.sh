@@ -18,7 +18,9 @@ count() { grep -c "\"stage\":\"$1\"" store/episodes.jsonl 2>/dev/null || true; }
 recorded() { unstarve watch status --json 2>/dev/null | grep -q '"recorder": *"recording"'; }
 sample() {
     local fields line files resident
-    read -r line </proc/$watch/stat || return
+    # A name may have a line break in it; there is no end of a line to be read to.
+    read -rd '' line </proc/$watch/stat
+    [[ $line ]] || return
     read -ra fields <<<"${line##*) }"
     files=(/proc/"$watch"/fd/*)
     while read -r key value _; do [[ $key = VmRSS: ]] && resident=$value; done </proc/$watch/status

@@ -117,8 +117,8 @@ for load in "${loads[@]}"; do
     result=$?
     took=$((SECONDS - began))
     sleep 1
-    # utime and stime follow the name, which may have anything in it.
-    used=$(sed 's/.*) //' "/proc/$watch/stat" | awk -v hz="$(getconf CLK_TCK)" '{printf "%.2f", ($12 + $13) / hz}')
+    # utime and stime follow the name, which may have anything in it, a line break too.
+    used=$(tail -n 1 "/proc/$watch/stat" | sed 's/.*) //' | awk -v hz="$(getconf CLK_TCK)" '{printf "%.2f", ($12 + $13) / hz}')
     size=$(awk '/^VmHWM/ {printf "%.1f", $2 / 1024}' "/proc/$watch/status")
     kill "$watch"
     wait "$watch"

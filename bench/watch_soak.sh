@@ -54,7 +54,7 @@ sleep 3
 if ! kill -0 "$watch" 2>/dev/null; then cat "$work/err" >&2; exit 2; fi
 churn &
 churn=$!
-cpu_time() { sed 's/.*) //' "/proc/$watch/stat" | awk -v hz="$(getconf CLK_TCK)" '{printf "%.2f", ($12 + $13) / hz}'; }
+cpu_time() { tail -n 1 "/proc/$watch/stat" | sed 's/.*) //' | awk -v hz="$(getconf CLK_TCK)" '{printf "%.2f", ($12 + $13) / hz}'; }
 echo "minutes births cgroups resident_kib files series cpu_s episodes"
 before=$(cpu_time)
 first=

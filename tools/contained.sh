@@ -30,8 +30,14 @@ mark=UNSTARVE_CI_RUN=$$.$(date +%s%N)
 # Pids of everything that the stages started and that still lives: by its mark, or by its session.
 left() {
     grep -lsz "^$mark\$" /proc/[0-9]*/environ 2>/dev/null | cut -d/ -f3
-    # Of /proc/PID/stat, after the name in parentheses: state, parent, group, session.
-    awk -v session="$worker" '{ pid = $1; sub(/.*\) /, ""); if ($4 == session) print pid }' /proc/[0-9]*/stat 2>/dev/null
+    # The pid is that of the path. In /proc/PID/stat a name comes first, in parentheses, which any user chooses: newlines and all.
+    local file stat fields
+    for file in /proc/[0-9]*/stat; do
+        { read -r -d '' stat <"$file"; } 2>/dev/null
+        # Behind the name: state, parent, group, session.
+        read -r -a fields <<<"${stat##*) }"
+        [[ ${fields[3]-} != "$worker" ]] || cut -d/ -f3 <<<"$file"
+    done
 }
 
 sweep() {

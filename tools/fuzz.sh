@@ -21,7 +21,8 @@ failed=0
 # How many seconds of CPU time the processes took that this shell has waited for: cutime and cstime of proc_pid_stat(5).
 # (`times` in a command substitution tells of that subshell's own children.)
 used() {
-    awk -v hertz="$(getconf CLK_TCK)" '{ sub(/.*\) /, ""); print int(($14 + $15) / hertz) }' "/proc/$$/stat"
+    # Of the last line: a name may have a line break in it.
+    tail -n 1 "/proc/$$/stat" | awk -v hertz="$(getconf CLK_TCK)" '{ sub(/.*\) /, ""); print int(($14 + $15) / hertz) }'
 }
 for target in "${targets[@]}"; do
     echo "== $target for $seconds s of CPU time"

@@ -49,7 +49,7 @@ pub struct Codec(BallistaLogicalExtensionCodec);
 fn encode(parts: &[Part]) -> Listing {
     let mut listing = Listing::default();
     let mut before = String::new();
-    for Part { store, meta } in parts {
+    for Part { store, meta, .. } in parts {
         let store = store.as_str();
         let known = listing.stores.iter().position(|known| known == store);
         let at = known.unwrap_or_else(|| {
@@ -92,7 +92,7 @@ fn decode(listing: &Listing) -> Result<Vec<Part>> {
         let last_modified = DateTime::from_timestamp_micros(file.modified_us).ok_or_else(bad)?;
         let store = stores.get(file.store as usize).ok_or_else(bad)?.clone();
         let meta = ObjectMeta { location, last_modified, size: file.size, e_tag: None, version: None };
-        Ok(Part { store, meta })
+        Ok(Part::new(store, meta))
     };
     listing.files.iter().map(&mut part).collect()
 }
@@ -145,7 +145,7 @@ mod tests {
     fn part(store: &str, path: &str, size: u64) -> Part {
         let last_modified = DateTime::from_timestamp_micros(1_764_000_000_123_456).expect("a moment");
         let meta = ObjectMeta { location: path.into(), last_modified, size, e_tag: None, version: None };
-        Part { store: ObjectStoreUrl::parse(store).expect("a store"), meta }
+        Part::new(ObjectStoreUrl::parse(store).expect("a store"), meta)
     }
 
     #[test]

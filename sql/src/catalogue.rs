@@ -99,6 +99,13 @@ async fn register(session: &SessionContext, parts: Vec<Part>, text: Text) -> Res
     for schema in ALL {
         tables.entry(schema.name.to_owned()).or_default();
     }
+    for (schema, hourly) in ALL.iter().filter_map(|schema| Some((schema, schema.hourly?))) {
+        let parts = tables[schema.name].iter().map(Part::by_the_hour).collect();
+        // In the place of another one's of this name.
+        tables.remove(hourly.name);
+        let files = Files::new(arrow_schema(schema, text), parts);
+        session.register_table(TableReference::bare(hourly.name), Arc::new(files))?;
+    }
     for (name, parts) in tables {
         let schema = match unstarve_tables::named(&name) {
             Some(known) => arrow_schema(known, text),

@@ -78,7 +78,7 @@ async fn files_of(at: Path, directory: Directory, ask: Ask) -> Result<Vec<Part>>
         let mut seen = BTreeSet::new();
         let all = listed.chain(named.into_iter().flatten());
         let once = all.filter(|meta| seen.insert(meta.location.clone()));
-        return Ok(once.map(|meta| Part { store: shop.url.clone(), meta }).collect());
+        return Ok(once.map(|meta| Part::new(shop.url.clone(), meta)).collect());
     };
     let listed = match listed {
         Some(listed) => listed,
@@ -222,19 +222,25 @@ fn files(
         Ask::All => files.loose.iter().map(String::as_str).collect(),
         Ask::Merged => BTreeSet::new(),
     };
-    let part = |meta: ObjectMeta| Part { store: shop.url.clone(), meta };
+    let part = |meta: ObjectMeta| Part::new(shop.url.clone(), meta);
     let by_hosts = listed.iter().filter(|meta| loose.contains(name(meta))).cloned();
     let merged = files.outputs.iter().map(|output| {
         let location = at.clone().join(output.name.as_str());
         let seen = listed.iter().find(|meta| meta.location == location).cloned();
         // Named between the beginning of the listing and that of the commit.
-        seen.unwrap_or_else(|| ObjectMeta {
+        let meta = seen.unwrap_or_else(|| ObjectMeta {
             location,
             last_modified: Default::default(),
             size: output.bytes,
             e_tag: None,
             version: None,
-        })
+        });
+        // Whoever copied the merged files alone has not got it: then the rows themselves are asked.
+        let hourly = output.hourly.as_ref().and_then(|hourly| {
+            let location = at.clone().join(hourly.name.as_str());
+            listed.iter().find(|meta| meta.location == location && meta.size == hourly.bytes).cloned()
+        });
+        Part { hourly, ..part(meta) }
     });
-    Ok(merged.chain(by_hosts).map(part).collect())
+    Ok(merged.chain(by_hosts.map(part)).collect())
 }

@@ -22,6 +22,20 @@ pub struct Part {
     pub store: ObjectStoreUrl,
     /// Where it is in it, and its size.
     pub meta: ObjectMeta,
+    /// Its rows by the hour, if `compact` has written them beside it.
+    pub hourly: Option<ObjectMeta>,
+}
+
+impl Part {
+    /// A file as it is.
+    pub fn new(store: ObjectStoreUrl, meta: ObjectMeta) -> Part {
+        Part { store, meta, hourly: None }
+    }
+
+    /// Where its rows by the hour are: as they are, if they were not folded.
+    pub fn by_the_hour(&self) -> Part {
+        Part::new(self.store.clone(), self.hourly.as_ref().unwrap_or(&self.meta).clone())
+    }
 }
 
 #[cfg(test)]
@@ -35,7 +49,7 @@ impl Part {
             e_tag: None,
             version: None,
         };
-        Part { store: ObjectStoreUrl::local_filesystem(), meta }
+        Part::new(ObjectStoreUrl::local_filesystem(), meta)
     }
 }
 

@@ -13,6 +13,22 @@ pub struct View {
     pub query: &'static str,
 }
 
+/// Rows where others were preferred, by the hour: for sums, which need no finer time. As `starved`, which has each interval.
+macro_rules! starved_hourly {
+    () => {
+        "(select *, victim_kind in ('ksoftirqd', 'direct-io', 'kworker', 'rcu', 'storage', 'nfsd', 'kernel') as is_kernel_thread
+                    from blame_hourly where rule in ('class', 'weight', 'wakeup-preemption', 'throttled')) as starved_hourly"
+    };
+}
+
+/// The same of kernel threads.
+macro_rules! starved_kernel_threads_hourly {
+    () => {
+        "(select * from blame_hourly where rule in ('class', 'weight', 'wakeup-preemption', 'throttled')
+                    and victim_kind in ('ksoftirqd', 'direct-io', 'kworker', 'rcu', 'storage', 'nfsd', 'kernel')) as starved_hourly"
+    };
+}
+
 /// All of them; what one is made of comes before it.
 pub const VIEWS: [View; 25] = [
     View {
@@ -34,30 +50,42 @@ pub const VIEWS: [View; 25] = [
     View {
         name: "starved_roles",
         meaning: "who waits while others are preferred, by host and role, worst first",
-        query: "select host, victim_role, sum(ns) as ns, sum(ns) / 1e9 as seconds from starved
-                group by host, victim_role order by ns desc, host, victim_role",
+        query: concat!(
+            "select host, victim_role, sum(ns) as ns, sum(ns) / 1e9 as seconds from ",
+            starved_hourly!(),
+            "
+                group by host, victim_role order by ns desc, host, victim_role"
+        ),
     },
     View {
         name: "starved_io_workers",
         meaning: "which hosts starve the workers that complete direct I/O, and by whom",
-        query: "select host, kernel, occupant, rule, sum(ns) as ns, sum(ns) / 1e9 as seconds from starved where victim_kind = 'direct-io'
-                group by host, kernel, occupant, rule order by ns desc, host, occupant, rule",
+        query: concat!(
+            "select host, kernel, occupant, rule, sum(ns) as ns, sum(ns) / 1e9 as seconds from ",
+            starved_hourly!(),
+            " where victim_kind = 'direct-io'
+                group by host, kernel, occupant, rule order by ns desc, host, occupant, rule"
+        ),
     },
     View {
         name: "kernels",
         meaning: "waits of kernel threads by the running kernel, as a part of the time that hosts were watched",
-        query: "with hours as (
+        query: concat!(
+            "with hours as (
                     select kernel, sum(span_ns) as watched_ns, count(distinct host) as hosts from watched group by kernel),
                 blamed as (
-                    select kernel, sum(ns) as ns from starved_kernel_threads group by kernel)
+                    select kernel, sum(ns) as ns from ",
+            starved_kernel_threads_hourly!(),
+            " group by kernel)
                 select hours.kernel, hours.hosts, coalesce(blamed.ns, 0) as ns, share(coalesce(blamed.ns, 0), hours.watched_ns) as share
                 from hours left join blamed on hours.kernel is not distinct from blamed.kernel
-                order by share desc, kernel",
+                order by share desc, kernel"
+        ),
     },
     View {
         name: "top_culprits",
         meaning: "who is preferred to others, by which rule, on how many hosts",
-        query: "select occupant, rule, count(distinct host) as hosts, sum(ns) as ns, sum(ns) / 1e9 as seconds from blame_rollup
+        query: "select occupant, rule, count(distinct host) as hosts, sum(ns) as ns, sum(ns) / 1e9 as seconds from blame_hourly
                 where rule in ('class', 'weight', 'wakeup-preemption') group by occupant, rule order by ns desc, occupant, rule",
     },
     View {
@@ -65,25 +93,33 @@ pub const VIEWS: [View; 25] = [
         meaning: "how long waits are, by host and role: half of them, 99 % and 99.9 % are shorter (ns)",
         query: "select host, victim_role, sum(n) as n, hist_quantile(hist_sum(buckets), 0.5) as p50_ns,
                     hist_quantile(hist_sum(buckets), 0.99) as p99_ns, hist_quantile(hist_sum(buckets), 0.999) as p999_ns
-                from wait_rollup group by host, victim_role having sum(n) > 0 order by p99_ns desc, host, victim_role",
+                from wait_hourly group by host, victim_role having sum(n) > 0 order by p99_ns desc, host, victim_role",
     },
     View {
         name: "by_day",
         meaning: "by host and day: for how long its kernel threads waited while others were preferred; did a roll-out help",
-        query: "select host, date_trunc('day', ts) as day, sum(ns) as ns, sum(ns) / 1e9 as seconds from starved_kernel_threads
-                group by host, date_trunc('day', ts) order by host, day",
+        query: concat!(
+            "select host, date_trunc('day', ts) as day, sum(ns) as ns, sum(ns) / 1e9 as seconds from ",
+            starved_kernel_threads_hourly!(),
+            "
+                group by host, date_trunc('day', ts) order by host, day"
+        ),
     },
     View {
         name: "new_since_yesterday",
         meaning: "who has starved whom in the last 24 hours of the data, and never before in it",
-        query: "with newest as (select min(ts) as first, max(ts) as ts from blame_rollup where ts < now() + interval '1 hour'),
+        query: concat!(
+            "with newest as (select min(ts) as first, max(ts) as ts from blame_rollup where ts < now() + interval '1 hour'),
                 sums as (
                     select host, victim_role, occupant, rule, min(ts) as first, sum(ns) as ns
-                    from starved
+                    from ",
+            starved_hourly!(),
+            "
                     group by host, victim_role, occupant, rule)
                 select sums.host, sums.victim_role, sums.occupant, sums.rule, sums.first, sums.ns, sums.ns / 1e9 as seconds
                 from sums, newest where sums.first > newest.ts - interval '24 hours' and newest.first <= newest.ts - interval '24 hours'
-                order by ns desc, host, victim_role, occupant, rule",
+                order by ns desc, host, victim_role, occupant, rule"
+        ),
     },
     View {
         name: "setting_outliers",
@@ -94,8 +130,8 @@ pub const VIEWS: [View; 25] = [
                 counted as (select kernel, path, value, count(*) as hosts from newest group by kernel, path, value),
                 usual as (
                     select kernel, path, value, hosts from (
-                        select *, row_number() over (partition by kernel, path order by hosts desc, value) as place from counted)
-                    where place = 1)
+                        select *, sum(hosts) over (partition by kernel, path) as all_hosts from counted)
+                    where hosts * 2 > all_hosts)
                 select newest.host, newest.path, newest.value, usual.value as usual, usual.hosts as hosts_with_usual, newest.kernel
                 from newest join usual on (newest.kernel is not distinct from usual.kernel) and newest.path = usual.path
                 where newest.value <> usual.value and usual.hosts > 1 order by newest.path, newest.host",
@@ -109,59 +145,75 @@ pub const VIEWS: [View; 25] = [
     View {
         name: "silent_hosts",
         meaning: "hosts whose last rows are more than an hour older than the newest of all; of rows from the future nothing is held",
-        query: "with last as (select host, max(ts) as last from wait_rollup group by host),
-                newest as (select max(last) as ts from last where last < now() + interval '1 hour')
+        query: "with last as (select host, max(ts) as last from wait_rollup where ts < now() + interval '1 hour' group by host),
+                newest as (select max(last) as ts from last)
                 select last.host, last.last from last, newest where last.last < newest.ts - interval '1 hour' order by last.last, last.host",
     },
     View {
         name: "rules",
         meaning: "why tasks wait: each rule's part of all waiting, and on how many hosts; the turns among equals and idle CPUs included",
-        query: "select rule, count(distinct host) as hosts, sum(ns) as ns, share(sum(ns), (select sum(ns) from blame_rollup)) as share
-                from blame_rollup group by rule order by ns desc, rule",
+        query: "select rule, count(distinct host) as hosts, sum(ns) as ns, share(sum(ns), (select sum(ns) from blame_hourly)) as share
+                from blame_hourly group by rule order by ns desc, rule",
     },
     View {
         name: "by_hour",
         meaning: "by hour: for how long kernel threads of the whole fleet waited while others were preferred, and on how many hosts",
-        query: "select date_trunc('hour', ts) as hour, count(distinct host) as hosts, sum(ns) as ns, sum(ns) / 1e9 as seconds from starved_kernel_threads
-                group by date_trunc('hour', ts) order by hour",
+        query: concat!(
+            "select date_trunc('hour', ts) as hour, count(distinct host) as hosts, sum(ns) as ns, sum(ns) / 1e9 as seconds from ",
+            starved_kernel_threads_hourly!(),
+            "
+                group by date_trunc('hour', ts) order by hour"
+        ),
     },
     View {
         name: "throttled_groups",
         meaning: "groups that wait because their CPU limit is used up, on how many hosts",
-        query: "select victim_role as cgroup, count(distinct host) as hosts, sum(ns) as ns, sum(ns) / 1e9 as seconds from starved where rule = 'throttled' group by victim_role order by ns desc, cgroup",
+        query: concat!(
+            "select victim_role as cgroup, count(distinct host) as hosts, sum(ns) as ns, sum(ns) / 1e9 as seconds from ",
+            starved_hourly!(),
+            " where rule = 'throttled' group by victim_role order by ns desc, cgroup"
+        ),
     },
     View {
         name: "longest_waits",
         meaning: "the longest wait that ended of each host and role (the upper bound of its step), longest first",
-        query: "select host, victim_role, max(max_ns) as max_ns, max(max_ns) / 1e9 as seconds from wait_rollup where max_ns is not null
+        query: "select host, victim_role, max(max_ns) as max_ns, max(max_ns) / 1e9 as seconds from wait_hourly where max_ns is not null
                 group by host, victim_role order by max_ns desc, host, victim_role",
     },
     View {
         name: "kernel_changes",
         meaning: "hosts that ran several kernels: for how long kernel threads waited while others were preferred, as a part of the time under each",
-        query: "with hours as (
+        query: concat!(
+            "with hours as (
                     select host, kernel, min(ts) as first, sum(span_ns) as watched_ns from watched group by host, kernel),
                 several as (select host from hours group by host having count(*) > 1),
                 blamed as (
-                    select host, kernel, sum(ns) as ns from starved_kernel_threads group by host, kernel)
+                    select host, kernel, sum(ns) as ns from ",
+            starved_kernel_threads_hourly!(),
+            " group by host, kernel)
                 select hours.host, hours.kernel, hours.first, coalesce(blamed.ns, 0) as ns,
                     share(coalesce(blamed.ns, 0), hours.watched_ns) as share
                 from hours join several on hours.host = several.host
                     left join blamed on hours.host = blamed.host and hours.kernel is not distinct from blamed.kernel
-                order by hours.host, hours.first",
+                order by hours.host, hours.first"
+        ),
     },
     View {
         name: "label_changes",
         meaning: "hosts whose labels changed: for how long kernel threads waited while others were preferred, as a part of the time with each",
-        query: "with hours as (
+        query: concat!(
+            "with hours as (
                     select host, labels, min(ts) as first, sum(span_ns) as watched_ns from watched group by host, labels),
                 several as (select host from hours group by host having count(*) > 1),
-                blamed as (select host, labels, sum(ns) as ns from starved_kernel_threads group by host, labels)
+                blamed as (select host, labels, sum(ns) as ns from ",
+            starved_kernel_threads_hourly!(),
+            " group by host, labels)
                 select hours.host, hours.labels, hours.first, coalesce(blamed.ns, 0) as ns,
                     share(coalesce(blamed.ns, 0), hours.watched_ns) as share
                 from hours join several on hours.host = several.host
                     left join blamed on hours.host = blamed.host and hours.labels is not distinct from blamed.labels
-                order by hours.host, hours.first",
+                order by hours.host, hours.first"
+        ),
     },
     View {
         name: "episode_causes",
@@ -172,35 +224,50 @@ pub const VIEWS: [View; 25] = [
     View {
         name: "worst_hosts",
         meaning: "by host: for how long its kernel threads waited while others were preferred, as a part of the time that it was watched; worst first",
-        query: "with hours as (
+        query: concat!(
+            "with hours as (
                     select host, sum(span_ns) as watched_ns from watched group by host),
                 blamed as (
-                    select host, sum(ns) as ns from starved_kernel_threads group by host)
+                    select host, sum(ns) as ns from ",
+            starved_kernel_threads_hourly!(),
+            " group by host)
                 select hours.host, coalesce(blamed.ns, 0) as ns, share(coalesce(blamed.ns, 0), hours.watched_ns) as share
-                from hours left join blamed on hours.host = blamed.host order by share desc, host",
+                from hours left join blamed on hours.host = blamed.host order by share desc, host"
+        ),
     },
     View {
         name: "top_victims",
         meaning: "who waits while others are preferred, by which rule, on how many hosts",
-        query: "select victim_role, rule, count(distinct host) as hosts, sum(ns) as ns, sum(ns) / 1e9 as seconds from starved group by victim_role, rule order by ns desc, victim_role, rule",
+        query: concat!(
+            "select victim_role, rule, count(distinct host) as hosts, sum(ns) as ns, sum(ns) / 1e9 as seconds from ",
+            starved_hourly!(),
+            " group by victim_role, rule order by ns desc, victim_role, rule"
+        ),
     },
     View {
         name: "by_labels",
         meaning: "by the labels of hosts: waits of kernel threads as a part of the time watched; did what some hosts got help",
-        query: "with hours as (
+        query: concat!(
+            "with hours as (
                     select labels, sum(span_ns) as watched_ns, count(distinct host) as hosts from watched group by labels),
                 blamed as (
-                    select labels, sum(ns) as ns from starved_kernel_threads group by labels)
+                    select labels, sum(ns) as ns from ",
+            starved_kernel_threads_hourly!(),
+            " group by labels)
                 select hours.labels, hours.hosts, coalesce(blamed.ns, 0) as ns, share(coalesce(blamed.ns, 0), hours.watched_ns) as share
-                from hours left join blamed on hours.labels is not distinct from blamed.labels order by share desc, labels",
+                from hours left join blamed on hours.labels is not distinct from blamed.labels order by share desc, labels"
+        ),
     },
     View {
         name: "peer_outliers",
         meaning: "hosts whose kernel threads wait for a thousandth of the time, and three times as long as on half of the hosts with the same kernel",
-        query: "with hours as (
+        query: concat!(
+            "with hours as (
                     select host, kernel, sum(span_ns) as watched_ns from watched group by host, kernel),
                 blamed as (
-                    select host, kernel, sum(ns) as ns from starved_kernel_threads group by host, kernel),
+                    select host, kernel, sum(ns) as ns from ",
+            starved_kernel_threads_hourly!(),
+            " group by host, kernel),
                 shares as (
                     select hours.host, hours.kernel, share(coalesce(blamed.ns, 0), hours.watched_ns) as share
                     from hours left join blamed on hours.host = blamed.host and hours.kernel is not distinct from blamed.kernel),
@@ -208,7 +275,8 @@ pub const VIEWS: [View; 25] = [
                 select shares.host, shares.kernel, shares.share, usual.share as usual, usual.hosts from shares
                 join usual on shares.kernel is not distinct from usual.kernel
                 where shares.share > 3 * usual.share and shares.share > 0.001 and usual.hosts > 2
-                order by shares.share desc, shares.host",
+                order by shares.share desc, shares.host"
+        ),
     },
     View {
         name: "proved_for_episodes",

@@ -8,6 +8,8 @@ use std::path::Path;
 use std::process::Command;
 
 const FLEET: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/fleet");
+/// Merged, with rows by the hour beside it, of which DuckDB knows nothing.
+const HOURLY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/hourly");
 const REAL: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/real");
 
 /// Every view, and a question about it whose answer both engines write the same way. `make bench-fleet` asks them, too.
@@ -50,7 +52,7 @@ fn duckdb_agrees() {
         .collect();
     let days = days::fleet_with_a_day_before(write);
     let days = days.path().to_str().expect("UTF-8");
-    for place in [REAL, FLEET, days] {
+    for place in [REAL, FLEET, HOURLY, days] {
         let Some(expected) = duck::answers(place, &questions) else { return };
         for ([view, _, question], expected) in questions.iter().zip(&expected) {
             let found = program(&["--format", "csv", question, place]);

@@ -112,3 +112,44 @@ fn a_commit_of_somebody_else_is_not_believed() {
     assert_eq!(output.status.code(), Some(2), "{output:?}");
     assert!(String::from_utf8_lossy(&output.stderr).contains("not believed"), "{output:?}");
 }
+
+/// As `unstarve fleet compact` left the files of four hosts in two hours: the merged ones with their rows by the hour, and one of each table that came later.
+const HOURLY: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/hourly");
+
+/// Views are asked of rows by the hour where there are such, and of the rows themselves where there are none: the answers are the same.
+#[test]
+fn rows_by_the_hour_answer_as_rows_do() {
+    let questions: std::collections::BTreeMap<String, String> =
+        serde_json::from_str(include_str!("questions.json")).expect("texts by views");
+    let plain = tempfile::tempdir().expect("a place for files");
+    let copied = Command::new("cp").arg("-r").arg(format!("{HOURLY}/.")).arg(plain.path()).status();
+    assert!(copied.expect("cp can be started").success());
+    let found = Command::new("find").arg(plain.path()).args(["-name", "*.hourly", "-print", "-delete"]).output();
+    assert_eq!(String::from_utf8_lossy(&found.expect("find can be started").stdout).lines().count(), 4);
+    for (view, question) in &questions {
+        assert_eq!(rows(question, &[HOURLY]), rows(question, &[path(plain.path())]), "{view}");
+    }
+    // They are asked: there are far fewer, together with those that are not merged yet.
+    for (hourly, table) in [("blame_hourly", "blame_rollup"), ("wait_hourly", "wait_rollup")] {
+        let count = |table: &str, place: &str| -> u64 {
+            rows(&format!("select count(*) from {table}"), &[place])[0].parse().expect("a number")
+        };
+        assert!(count(hourly, HOURLY) * 3 < count(table, HOURLY), "{hourly}");
+        assert!(count(hourly, HOURLY) > count(table, HOURLY) / 12, "{hourly}");
+        assert_eq!(count(hourly, path(plain.path())), count(table, HOURLY), "{hourly}: as they are");
+    }
+}
+
+/// A file that is not what the commit says is not asked.
+#[test]
+fn another_file_by_the_hour_is_left_alone() {
+    let place = tempfile::tempdir().expect("a place for files");
+    let copied = Command::new("cp").arg("-r").arg(format!("{HOURLY}/.")).arg(place.path()).status();
+    assert!(copied.expect("cp can be started").success());
+    let hour = place.path().join("table=blame_rollup/date=2026-11-22/hour=00");
+    let mut files = std::fs::read_dir(&hour).expect("it is there").map(|entry| entry.expect("it is there").path());
+    let hourly = files.find(|path| path.extension().is_some_and(|ending| ending == "hourly")).expect("one");
+    std::fs::write(hourly, "torn").expect("it can be written");
+    let question = "select host, victim_role, ns from starved_roles";
+    assert_eq!(rows(question, &[path(place.path())]), rows(question, &[HOURLY]));
+}

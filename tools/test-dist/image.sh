@@ -124,7 +124,7 @@ set = { nice = -7 }
 END
 # Not a real-time policy: on version 1 a kernel with CONFIG_RT_GROUP_SCHED allows none in a group without a budget, as the kubelet makes them.
 has_nice() {
-    [[ $(cut -d' ' -f19 "/proc/$planted/stat") = "$1" ]]
+    [[ $(tail -n 1 "/proc/$planted/stat" | sed 's/.*) //' | cut -d' ' -f17) = "$1" ]]
 }
 configure guard undo
 run=unstarve-undo-$id

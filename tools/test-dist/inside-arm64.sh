@@ -100,8 +100,12 @@ name = "planted"
 match = { comm = "sleep", kind = "user" }
 set = { policy = "rr", rt-priority = 2 }
 END_OF_GUARD
+# The 41st field; the name, the second one, may have blanks and line breaks in it.
+policy_of() {
+    tail -n 1 "/proc/$1/stat" | sed 's/.*) //' | cut -d' ' -f39
+}
 has_policy() { # number of the policy, as in sched(7)
-    [ "$(cut -d' ' -f41 /proc/$planted/stat)" = "$1" ]
+    [ "$(policy_of $planted)" = "$1" ]
 }
 gives 0 unstarve guard plan --policy /etc/unstarve/guard.toml
 unstarve guard run --policy /etc/unstarve/guard.toml &
@@ -142,7 +146,7 @@ mkfifo /tmp/go
 hog 5 /tmp/go &
 hog=$!
 has_slept() {
-    grep -q '^State:.S' /proc/$hog/status && [ "$(cut -d' ' -f41 /proc/$hog/stat)" = 1 ]
+    grep -q '^State:.S' /proc/$hog/status && [ "$(policy_of $hog)" = 1 ]
 }
 until_ "a real-time program waits for its line" has_slept
 metrics /tmp/before

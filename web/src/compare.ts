@@ -129,7 +129,8 @@ class Compare {
 
   private findings(): HTMLElement {
     const { findings } = this.comparison.report;
-    if (!findings.length) return h('p', { class: 'muted' }, 'Neither has a finding.');
+    const unjudged = this.comparison.report.unjudged ?? [];
+    if (!findings.length && !unjudged.length) return h('p', { class: 'muted' }, 'Neither has a finding.');
     const items = findings.map((finding) =>
       h(
         'li',
@@ -140,7 +141,19 @@ class Compare {
         ` ${finding.sentence}`,
       ),
     );
-    return h('ul', { class: 'outcomes' }, ...items);
+    if (!unjudged.length) return h('ul', { class: 'outcomes' }, ...items);
+    const open = unjudged.map((finding) =>
+      h(
+        'li',
+        { class: finding.b ?? finding.a ?? 'info', 'data-outcome': 'unjudged', 'data-id': finding.id },
+        h('span', { class: 'badge' }, finding.a ? 'in A' : 'in B'),
+        ' ',
+        h('code', {}, finding.id),
+        ` ${finding.sentence}`,
+      ),
+    );
+    const why = h('p', { class: 'muted' }, `Not judged new or gone: ${unjudged[0].because}.`);
+    return h('div', {}, ...(items.length ? [h('ul', { class: 'outcomes' }, ...items)] : []), why, h('ul', { class: 'outcomes' }, ...open));
   }
 
   private waits(): HTMLElement {

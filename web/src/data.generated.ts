@@ -87,6 +87,10 @@ b: TraceSummary,
  */
 findings: Array<FindingChange>, 
 /**
+ * Findings of one side of which nobody can say whether they are new or gone.
+ */
+unjudged?: Array<UnjudgedFinding>, 
+/**
  * Rates that differ, what weighs most first; then those of which it is unclear.
  */
 changes: Array<RateChange>, 
@@ -961,6 +965,35 @@ end_utc: string | null,
  * culprits or payers of findings.
  */
 recorder_ns: number | null, };
+
+/**
+ * A finding of one side, where the other could not have shown it, or its own is in doubt.
+ */
+export type UnjudgedFinding = { 
+/**
+ * `rt-starvation`, ….
+ */
+id: string, 
+/**
+ * Whose waits.
+ */
+victim: Role, 
+/**
+ * How bad it is in A; none if it is in B alone.
+ */
+a: Severity | null, 
+/**
+ * How bad it is in B; none if it is in A alone.
+ */
+b: Severity | null, 
+/**
+ * The finding's sentence.
+ */
+sentence: string, 
+/**
+ * Why it is called neither new nor gone: `B: it has no sched_switch events`.
+ */
+because: string, };
 
 /**
  * What a reader in a hurry came for.

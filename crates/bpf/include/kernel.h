@@ -118,7 +118,10 @@ struct task_struct {
 	unsigned int on_cpu;
 	unsigned int on_rq;
 	unsigned int flags;
+	unsigned long nvcsw;
+	unsigned long nivcsw;
 	u64 start_boottime;
+	unsigned long stack_canary;
 	struct task_struct *group_leader;
 	struct pid *thread_pid;
 	struct sched_entity se;

@@ -38,6 +38,8 @@ pub enum Target {
         /// Its absolute path.
         path: String,
     },
+    /// The nice value of the session by which a thread competes with those of other sessions (its autogroup's).
+    Session(Thread),
     /// The weight of the top-level cgroup in which a thread sits, where the recording does not say which that is.
     GroupWeightOf(Thread),
     /// A feature bit of the scheduler, wherever this kernel has the file.

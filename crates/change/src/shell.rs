@@ -130,6 +130,13 @@ fn plain(change: &Change) -> Option<(Line, Line)> {
             };
             (whose, for_thread(to, thread)?, for_thread(was, thread)?)
         }
+        Target::Session(thread) => {
+            let nice = |value: &Value| match value {
+                Value::Nice(nice) => Some(set_session(&nice.to_string())),
+                _ => None,
+            };
+            (Whose::Thread(thread.tid, thread.start?), nice(to)?, nice(was)?)
+        }
         Target::File { path } => {
             let line = |value| Some(write(&quoted(text(value)?)?, "\"$f\"", path, "$"));
             // A value that holds what stands for the path would get it, too.
@@ -152,6 +159,11 @@ fn plain(change: &Change) -> Option<(Line, Line)> {
         _ => return None,
     };
     Some((Line { command: to, whose: whose.clone() }, Line { command: was, whose }))
+}
+
+/// Gives the session of `$t` a nice value.
+fn set_session(nice: &str) -> String {
+    format!("echo {nice} > /proc/$t/autogroup")
 }
 
 fn text(value: &Value) -> Option<&str> {

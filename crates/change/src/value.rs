@@ -13,6 +13,12 @@ use crate::TaskKey;
 pub enum Place {
     /// A task's.
     Task(TaskKey),
+    /// A session's, as one that competes with others: its autogroup. The kernel numbers them, each number once in a boot
+    /// (`autogroup_seq_nr` in kernel/sched/autogroup.c).
+    Session {
+        /// Its number in `/proc/PID/autogroup`.
+        id: u64,
+    },
     /// A file's below /proc or /sys. The inode tells a group or device made anew from the one that was meant.
     File {
         /// Where it is.
@@ -217,6 +223,7 @@ impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Place::Task(key) => write!(f, "task {}", key.tid),
+            Place::Session { id } => write!(f, "session autogroup-{id}"),
             Place::File { path, .. } => f.write_str(path),
             Place::Feature { name, .. } => write!(f, "feature {name}"),
         }

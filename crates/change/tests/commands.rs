@@ -259,6 +259,41 @@ fn the_weight_of_a_group_that_was_not_recorded() {
 }
 
 #[test]
+fn the_nice_value_of_a_session() {
+    let child = Command::new("setsid").args(["sleep", "60"]).spawn().expect("setsid");
+    let sleeper = Sleeper(child);
+    let file = format!("/proc/{}/autogroup", sleeper.0.id());
+    let session = || fs::read_to_string(&file).unwrap_or_default();
+    let began = std::time::Instant::now();
+    while fs::read_to_string(format!("/proc/{}/comm", sleeper.0.id())).is_ok_and(|comm| comm != "sleep\n")
+        && began.elapsed() < std::time::Duration::from_secs(60)
+    {
+        std::thread::sleep(std::time::Duration::from_millis(1));
+    }
+    if !is_root() || session().is_empty() {
+        unstarve_testing::not_possible_here("to raise a session needs root and a kernel with autogroups");
+        return;
+    }
+    fs::write(&file, "-8").expect("raised");
+    let before = session();
+    assert!(before.ends_with(" nice -8\n"), "{before}");
+    let change = Change::of(Target::Session(sleeper.thread()), Value::Nice(0));
+    let another = Thread { start: Some(sleeper.created() + 1), ..sleeper.thread() };
+    let of_another = Change { target: Target::Session(another), ..change.clone() };
+    for was in [Some(Value::Nice(-8)), None] {
+        let lines = commands(&[of_another.clone().from(was.clone())]).expect("commands");
+        sh(&lines.apply);
+        assert_eq!(session(), before, "{}", lines.apply);
+        sh(&lines.undo);
+        let lines = commands(&[change.clone().from(was)]).expect("commands");
+        sh(&lines.apply);
+        assert_eq!(session(), before.replace("-8", "0"), "{}", lines.apply);
+        sh(&lines.undo);
+        assert_eq!(session(), before, "{}", lines.undo);
+    }
+}
+
+#[test]
 fn a_thread_that_is_known_by_its_name_alone_has_to_have_it_still() {
     let sleeper = Sleeper::new();
     let tid = Tid(sleeper.0.id());

@@ -6,7 +6,9 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, ExitCode};
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
+
+use crate::output::OurLines;
 
 /// Such a program.
 pub struct Program {
@@ -28,7 +30,8 @@ pub fn is_there(program: &Program) -> bool {
 pub fn become_it<'a>(program: &Program, arguments: impl IntoIterator<Item = &'a OsString>) -> Result<ExitCode> {
     let Program { name, advice } = program;
     let Some(path) = place_of(program) else {
-        bail!("{name} is not installed: it is neither beside this program nor in the PATH; {advice}");
+        let why = format!("{name} is not installed: it is neither beside this program nor in the PATH; {advice}");
+        return Err(OurLines(why).into());
     };
     let error = Command::new(&path).args(arguments).exec();
     Err(error).with_context(|| format!("cannot run {}", path.display()))

@@ -6,7 +6,9 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::Args;
 
-use crate::beside::{Program, become_it};
+use crate::beside::{Program, become_it, is_there};
+use crate::output::Out;
+use crate::sql::asks_for_help;
 
 pub const CLUSTER: Program = Program {
     name: "unstarve-cluster",
@@ -25,5 +27,19 @@ pub struct ClusterArgs {
 }
 
 pub fn run(args: &ClusterArgs) -> Result<ExitCode> {
+    if asks_for_help(&args.arguments) && !is_there(&CLUSTER) {
+        return without_engine();
+    }
     become_it(&CLUSTER, &args.arguments)
+}
+
+fn without_engine() -> Result<ExitCode> {
+    Out::new().text(&format!(
+        "Lets several machines answer `unstarve sql --cluster`: one runs a scheduler, each runs an executor.\n\n\
+         Usage: unstarve cluster scheduler [OPTIONS]\n       unstarve cluster executor [OPTIONS]\n\n\
+         It is a program of its own, {}, which is not installed here: {}\n\n\
+         Options and examples: docs/cluster.md, and `unstarve cluster --help` once it is there.\n",
+        CLUSTER.name, CLUSTER.advice
+    ))?;
+    Ok(ExitCode::SUCCESS)
 }

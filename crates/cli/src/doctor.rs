@@ -13,7 +13,7 @@ use crate::output::{self, Color, Out};
 
 /// Show what this host and your rights on it allow, what is missing, and how to get it
 ///
-/// Tries a tracing instance and the counting programs, and removes both at once. Changes nothing.
+/// Tries a tracing instance, the counting programs and the guard's, and removes all at once. Changes nothing.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
@@ -31,7 +31,7 @@ pub struct DoctorArgs {
 const NEEDED: [&str; 4] = ["kernel", "record", "count", "change"];
 
 pub fn run(args: &DoctorArgs, color: Color) -> Result<ExitCode> {
-    let mut found = vec![record(), count()];
+    let mut found = vec![record(), count(), guard()];
     let seen = allows(&Root::host());
     found.splice(0..0, seen.iter().filter(|allowed| allowed.id == "kernel").cloned());
     found.extend(seen.into_iter().filter(|allowed| allowed.id != "kernel"));
@@ -62,6 +62,15 @@ fn count() -> Allowed {
     match unstarve_watch::open(options) {
         Ok(_) => Allowed::yes("count", "the kernel has taken the eBPF programs"),
         Err(error) => Allowed::no("count", format!("{:#}", anyhow::Error::from(error)), WITHOUT, way()),
+    }
+}
+
+fn guard() -> Allowed {
+    const WITHOUT: &str = "guard learns of births by netlink or by looking again, and of what workers work on later";
+    match unstarve_guard::births::attempt() {
+        Ok(gaps) if gaps.is_empty() => Allowed::yes("guard", "the kernel has taken the guard's eBPF programs"),
+        Ok(gaps) => Allowed::part("guard", gaps.join("; "), WITHOUT, way()),
+        Err(reason) => Allowed::no("guard", reason, WITHOUT, way()),
     }
 }
 

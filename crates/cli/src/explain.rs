@@ -29,7 +29,6 @@ Examples:
 Exit code: 0 nothing wrong, 1 a finding at or above --fail-on, 2 the recording could not be analysed.")]
 pub struct LowArgs {
     /// A recording of any format, or - for standard input
-    #[arg(required_unless_present_any = ["list", "example"])]
     file: Option<PathBuf>,
     /// Explain a recording that comes with the program: direct I/O whose kworker a real-time task starves
     #[arg(long, conflicts_with = "file")]
@@ -84,6 +83,9 @@ impl LowArgs {
     pub fn raise(self, color: Color) -> Result<HiArgs> {
         if self.list {
             return Ok(HiArgs::List(output::look(color)));
+        }
+        if self.file.is_none() && !self.example {
+            return Err(input::no_recording("explain"));
         }
         Ok(HiArgs::Explain(Box::new(Explain {
             recording: self.file.map(Recording::new).transpose()?,

@@ -23,7 +23,7 @@ Examples:
 
 Exit code: 0, or 2 if nothing has this name.")]
 pub struct HelpArgs {
-    /// A command such as `guard plan`; the id of a finding, rule or remedy; a role (`direct-io`); what `check` names (`R04`, a setting); another word (`episode`, `lab-line`); or a list of them: `findings`, `rules`, `remedies`, `words`, `topics`
+    /// A command such as `guard plan`, in one argument or two; the id of a finding, rule or remedy; a role (`direct-io`); what `check` names (`R04`, a setting); another word (`episode`, `lab-line`); or a list of them: `findings`, `rules`, `remedies`, `words`, `topics`
     #[arg(value_name = "COMMAND|TOPIC")]
     names: Vec<String>,
 }
@@ -31,7 +31,9 @@ pub struct HelpArgs {
 /// `program` is the whole command line's definition.
 pub fn run(args: &HelpArgs, program: Command, color: Color) -> Result<ExitCode> {
     let look = output::look(color);
-    let text = if let Some(mut command) = command(program, &args.names) {
+    // A command of two words may come as one, as it is printed.
+    let words: Vec<&str> = args.names.iter().flat_map(|name| name.split_whitespace()).collect();
+    let text = if let Some(mut command) = command(program, &words) {
         command.render_long_help().to_string()
     } else {
         match args.names.as_slice() {
@@ -76,7 +78,7 @@ fn role(name: &str) -> Option<RoleKind> {
 }
 
 /// The command with these names, one below the other.
-fn command(program: Command, names: &[String]) -> Option<Command> {
+fn command(program: Command, names: &[&str]) -> Option<Command> {
     let mut command = program;
     // Each then knows its whole name and the options of all.
     command.build();

@@ -4,7 +4,7 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::Duration;
 
-use anyhow::{Result, bail};
+use anyhow::{Result, anyhow, bail};
 use unstarve_model::EventSource;
 use unstarve_readers::{Input, open_input};
 
@@ -23,6 +23,18 @@ const EXAMPLE: &[u8] = include_bytes!("../../../testdata/traces/linux-6.12-lab-o
 /// The recording that comes with the program.
 pub fn example() -> Result<Box<dyn EventSource>> {
     Ok(open_input(Input::from_stream(Box::new(EXAMPLE), "the example".to_owned())?)?)
+}
+
+/// What `record` writes if it is not given a name.
+const RECORDED: &str = "unstarve.dat";
+
+/// That a command needs one, and where it is had.
+pub fn no_recording(command: &str) -> anyhow::Error {
+    let call = format!("unstarve {command} {RECORDED}");
+    match Path::new(RECORDED).is_file() {
+        true => anyhow!("name a recording; there is one here: {call}"),
+        false => anyhow!("name a recording. To make one of this machine: sudo unstarve record --for 10s && {call}"),
+    }
 }
 
 impl Recording {

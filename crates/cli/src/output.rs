@@ -1,5 +1,7 @@
+use std::borrow::Cow;
 use std::fmt;
 use std::io::{self, IsTerminal, Write};
+use std::path::Path;
 use std::process;
 use std::sync::atomic::{AtomicU8, Ordering};
 
@@ -7,6 +9,8 @@ use anstream::{AutoStream, ColorChoice};
 use anyhow::{Context, Result};
 use clap::ValueEnum;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
+use unstarve_lab::runner::RunError;
+use unstarve_model::clean_bytes;
 use unstarve_term::{Charset, Colours, Look, clean};
 
 /// When to colour, as typed.
@@ -102,8 +106,7 @@ pub fn print_error(text: fmt::Arguments<'_>) {
 
 /// `unstarve: what: why`, each cause once, harmless to the terminal.
 pub fn complain(error: &anyhow::Error) {
-    let text = format!("{}", Chain(error));
-    let text = text.lines().map(|line| clean(line).into_owned()).collect::<Vec<_>>().join("\n");
+    let text = Chain(error).to_string();
     // If nobody can read the complaint, the exit code still tells.
     let _ = writeln!(io::stderr(), "unstarve: {text}");
     if is_about_the_host(error) {
@@ -123,6 +126,11 @@ fn is_about_the_host(error: &anyhow::Error) -> bool {
     error
         .chain()
         .any(|cause| cause.downcast_ref().is_some_and(by_recorder) || cause.downcast_ref().is_some_and(by_engine))
+}
+
+/// A file's name in a message, harmless to the terminal.
+pub fn shown(path: &Path) -> String {
+    clean_bytes(path.as_os_str().as_encoded_bytes())
 }
 
 /// A remark on standard error, beside the output.
@@ -160,7 +168,36 @@ pub fn counted(count: impl Into<u64>, what: &str) -> String {
 }
 
 /// An error and its causes; one whose text the error before it ends with already is not said again.
+///
+/// Harmless: the name of a file in a message can neither control the terminal nor begin a line of its own.
 struct Chain<'a>(&'a anyhow::Error);
+
+/// A message with lines of its own. Nothing in it was chosen by others.
+#[derive(Debug)]
+pub struct OurLines(pub String);
+
+impl fmt::Display for OurLines {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.0)
+    }
+}
+
+impl std::error::Error for OurLines {}
+
+/// Escaped, line by line if its lines are ours.
+fn harmless<'a>(cause: &(dyn std::error::Error + 'static), text: &'a str) -> Cow<'a, str> {
+    use RunError::{Exited, Guest, NotWithKvm, Stalled, TooLong};
+    if cause.is::<OurLines>() {
+        return text.into();
+    }
+    match cause.downcast_ref::<RunError>() {
+        // The last lines of the guest's console.
+        Some(Guest { .. } | Exited { .. } | Stalled { .. } | TooLong { .. } | NotWithKvm(_)) => {
+            text.lines().map(clean).collect::<Vec<_>>().join("\n").into()
+        }
+        _ => clean(text),
+    }
+}
 
 impl fmt::Display for Chain<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -173,7 +210,7 @@ impl fmt::Display for Chain<'_> {
             if !said.is_empty() {
                 write!(f, ": ")?;
             }
-            write!(f, "{text}")?;
+            f.write_str(&harmless(cause, &text))?;
             said = text;
         }
         Ok(())
@@ -200,5 +237,21 @@ mod tests {
         );
         let inner = anyhow!("offset 12: page header");
         assert_eq!(Chain(&inner.context("x.dat")).to_string(), "x.dat: offset 12: page header");
+    }
+
+    #[test]
+    fn no_name_begins_a_line_of_its_own() {
+        let name = "x\nunstarve: all is well\u{1b}[2K\r.dat";
+        let shown = "x\\nunstarve: all is well\\u{1b}[2K\\r.dat";
+        let error = anyhow!("cannot read {name}");
+        assert_eq!(Chain(&error).to_string(), format!("cannot read {shown}"));
+        let error = with_hint(&error.context(name), "; run it as root");
+        assert_eq!(Chain(&error).to_string(), format!("{shown}: cannot read {shown}; run it as root"));
+        // What a guest said last has lines.
+        let console = "\n  one\n  t\u{7}wo".to_owned();
+        let seconds = std::time::Duration::from_secs(9);
+        let error = RunError::Stalled { stage: unstarve_lab::console::Stage::Boot, seconds, console };
+        let text = Chain(&anyhow::Error::new(error).context(name)).to_string();
+        assert!(text.starts_with(&format!("{shown}: ")) && text.ends_with("\n  one\n  t\\u{7}wo"), "{text}");
     }
 }

@@ -4,7 +4,7 @@ use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
 
-use crate::output::hint_at_root;
+use crate::output::{hint_at_root, shown};
 use clap::Args;
 use unstarve_model::Nanos;
 use unstarve_record::{
@@ -80,8 +80,8 @@ pub fn run(args: RecordArgs) -> anyhow::Result<ExitCode> {
 
 fn run_salvage(from: &Path, output: Option<&Path>) -> anyhow::Result<ExitCode> {
     for Salvaged { from, path, size } in salvage(from, output)? {
-        note!("{}: {}, salvaged from {}", path.display(), bytes(size), from.display());
-        note!("next: unstarve explain {}", path.display());
+        note!("{}: {}, salvaged from {}", shown(&path), bytes(size), shown(&from));
+        note!("next: unstarve explain {}", shown(&path));
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -116,7 +116,7 @@ fn show_progress(progress: Progress) {
 }
 
 fn summary(recording: &Recording) -> String {
-    let path = recording.path.display();
+    let path = shown(&recording.path);
     let lost: u64 = recording.lost.iter().map(|lost| lost.count).sum();
     let mut text = format!(
         "{path}: {} events in {} on {} CPU{}, {}, {} lost\n",

@@ -1,3 +1,4 @@
+use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -61,8 +62,13 @@ fn taken(args: &SnapshotArgs) -> Result<Snapshot> {
 /// The state of the host below `root`.
 pub fn take(root: &Path) -> Result<Snapshot> {
     let place = Root::at(root);
-    if !place.path("/proc").is_dir() {
-        bail!("{}: there is no proc in it; expected the root directory of a host", root.display());
+    if let Err(error) = place.check() {
+        match error.kind() {
+            ErrorKind::NotFound | ErrorKind::NotADirectory => {
+                bail!("{}: there is no proc in it; expected the root directory of a host", root.display())
+            }
+            _ => return Err(error).with_context(|| format!("cannot read a host below {}", root.display())),
+        }
     }
     Ok(unstarve_host::take_whole(&place))
 }

@@ -46,7 +46,7 @@ pub fn run(args: &SqlArgs) -> Result<ExitCode> {
 }
 
 /// Who asks for help is answered, whether there is an engine or not.
-fn asks_for_help(arguments: &[OsString]) -> bool {
+pub fn asks_for_help(arguments: &[OsString]) -> bool {
     matches!(arguments, [only] if only == OsStr::new("--help") || only == OsStr::new("-h"))
 }
 

@@ -105,6 +105,8 @@ fn help_knows_commands_and_the_words_of_reports() {
     assert!(!help(&["rules"]).1.contains("victim-above-intruder"));
     assert!(help(&["throttle"]).1.contains("(like it: throttled, throttled-cgroup)"), "{:?}", help(&["throttle"]));
     assert!(help(&["rt-starvaton"]).1.contains("(like it: rt-starvation,"));
+    assert_eq!(help(&["fleet compact"]), help(&["fleet", "compact"]));
+    assert_eq!(help(&["fleet compact"]).0, Some(0));
     assert_eq!(
         help(&["weight-starv"]),
         (Some(2), "unstarve: no command, finding, rule, remedy or other word is called \"weight-starv\" (like it: weight-starvation); `unstarve help topics` lists them\n".to_owned())
@@ -507,19 +509,74 @@ fn latency_is_set_against_the_waits_of_its_side() {
 }
 
 #[test]
-fn fix_without_a_recording_says_how_to_make_one() {
+fn fix_and_explain_without_a_recording_say_how_to_make_one() {
     let directory = tempfile::tempdir().expect("a directory");
-    let fix = |arguments: &[&str]| {
+    let said = |arguments: &[&str]| {
         let mut command = Command::new(env!("CARGO_BIN_EXE_unstarve"));
-        let output = run(command.arg("fix").args(arguments).current_dir(directory.path()));
+        let output = run(command.args(arguments).current_dir(directory.path()));
         assert_eq!(output.status.code(), Some(2), "{arguments:?}");
         text(&output.stderr).trim_end().to_owned()
     };
-    let make = "unstarve: name a recording. To make one of this machine: sudo unstarve record --for 10s && unstarve fix unstarve.dat";
-    assert_eq!(fix(&[]), make);
-    assert_eq!(fix(&["--apply"]), make);
+    let make = |command: &str| {
+        format!(
+            "unstarve: name a recording. To make one of this machine: sudo unstarve record --for 10s && unstarve {command} unstarve.dat"
+        )
+    };
+    for (arguments, command) in [
+        (&["fix"][..], "fix"),
+        (&["fix", "--apply"], "fix"),
+        (&["explain"], "explain"),
+        (&["explain", "--json"], "explain"),
+    ] {
+        assert_eq!(said(arguments), make(command));
+    }
     std::fs::write(directory.path().join("unstarve.dat"), "x").expect("written");
-    assert_eq!(fix(&[]), "unstarve: name a recording; there is one here: unstarve fix unstarve.dat");
+    for command in ["fix", "explain"] {
+        let expected = format!("unstarve: name a recording; there is one here: unstarve {command} unstarve.dat");
+        assert_eq!(said(&[command]), expected);
+    }
+}
+
+/// An option without effect is a mistake of who wrote it.
+#[test]
+fn an_undo_takes_no_choice_of_a_remedy() {
+    for what in ["--undo", "--status", "--check"] {
+        for option in [&["--remedy", "1"][..], &["--finding", "1"], &["--this-boot"]] {
+            let output = unstarve(&[&["fix", what], option].concat());
+            let said = text(&output.stderr);
+            assert!(
+                output.status.code() == Some(2) && said.contains("cannot be used with"),
+                "{what} {option:?}: {said}"
+            );
+        }
+    }
+}
+
+/// That a setting may not be seen is not that it is not there.
+#[test]
+fn who_may_not_look_below_debugfs_hears_that() {
+    if !rustix::process::geteuid().is_root() || !std::path::Path::new("/sys/kernel/debug/sched").is_dir() {
+        return unstarve_testing::not_possible_here("root, and debugfs with the scheduler's settings");
+    }
+    let Some(setpriv) = unstarve_testing::tool("setpriv") else { return };
+    let (_place, program) =
+        unstarve_testing::program_for_all(env!("CARGO_BIN_EXE_unstarve").as_ref()).expect("a copy for all");
+    for name in ["base_slice_ns", "RUN_TO_PARITY"] {
+        let mut command = Command::new(&setpriv);
+        command.args(["--reuid=65534", "--regid=65534", "--clear-groups", "--inh-caps=-all"]).arg(&program);
+        let output = run(command.args(["knobs", "get", name]).current_dir("/"));
+        let said = text(&output.stderr);
+        assert!(
+            said.contains("only root may look below /sys/kernel/debug") && !said.contains("does not have it"),
+            "{said}"
+        );
+    }
+    if !std::fs::read("/sys/kernel/debug/sched/features").is_err_and(|error| error.raw_os_error() == Some(1)) {
+        return unstarve_testing::not_possible_here("a kernel that is locked down");
+    }
+    let output = unstarve(&["knobs", "set", "base_slice_ns", "abc", "--dry-run"]);
+    let said = text(&output.stderr);
+    assert!(said.contains("(os error 1): the kernel is locked down"), "{said}");
 }
 
 #[test]

@@ -77,3 +77,16 @@ fn a_cluster_that_is_not_installed_says_how_it_is_had() {
         assert!(text(&output.stderr).contains("make build-cluster"), "{output:?}");
     }
 }
+
+/// Who asks for help has not failed.
+#[test]
+fn help_of_a_cluster_is_there_without_its_engine() {
+    let place = tempfile::tempdir().expect("a place for files");
+    for option in ["--help", "-h"] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_unstarve"));
+        let output = command.args(["cluster", option]).env("PATH", place.path()).output().expect("it can be started");
+        let said = text(&output.stdout);
+        assert_eq!(output.status.code(), Some(0), "{output:?}");
+        assert!(said.contains("Usage: unstarve cluster scheduler") && said.contains("`make build-cluster`"), "{said}");
+    }
+}

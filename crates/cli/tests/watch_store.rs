@@ -104,3 +104,45 @@ fn a_store_that_is_not_there_is_an_error() {
         }
     }
 }
+
+/// The word of a watch that is gone on an episode that had just begun.
+#[test]
+fn what_no_watch_will_finish_is_not_said_to_go_on() {
+    use unstarve_watch::episode::Stage;
+    use unstarve_watch::store::{Limits, Store};
+    let place = tempfile::Builder::new()
+        .permissions(std::os::unix::fs::PermissionsExt::from_mode(0o700))
+        .tempdir()
+        .expect("a directory");
+    let path = place.path().join("store");
+    let store = Store::open(&path, Limits { bytes: 1 << 20, episodes: 9 }).expect("a store");
+    let begun = Episode { stage: Stage::Begun, ..episode() };
+    store.logbook().add(&begun).expect("a line");
+    let listed = || {
+        let output = watch(&["episodes"], &path);
+        assert_eq!(output.status.code(), Some(0), "{output:?}");
+        text(&output.stdout).to_owned()
+    };
+    assert!(listed().starts_with(&format!("2026-11-23T01:23:45Z  episode {ID} has begun: ")), "{}", listed());
+    drop(store);
+    let said = format!("2026-11-23T01:23:45Z  episode {ID} was not finished (no watch has its store): ");
+    assert!(listed().starts_with(&said), "{}", listed());
+    let json = watch(&["episodes", "--json"], &path);
+    let line: serde_json::Value = serde_json::from_slice(&json.stdout).expect("JSON");
+    assert_eq!((&line["stage"], &line["unfinished"]), (&"begun".into(), &true.into()));
+}
+
+#[test]
+fn the_state_directory_of_a_watch_names_its_store() {
+    let state = tempfile::tempdir().expect("a directory");
+    for command in [&["episodes"][..], &["show", ID]] {
+        let mut unstarve = Command::new(env!("CARGO_BIN_EXE_unstarve"));
+        unstarve.arg("watch").args(command).arg("--state").arg(state.path()).stdin(Stdio::null());
+        let output = unstarve.output().expect("it can be started");
+        let expected = format!(
+            "unstarve: no watch runs with the state directory {}: --store or --config name the store of one that has ended\n",
+            state.path().display()
+        );
+        assert_eq!((output.status.code(), text(&output.stderr)), (Some(2), expected.as_str()));
+    }
+}

@@ -72,6 +72,12 @@ impl<'a> Case<'a> {
         (self.actor(id).group().is_some() && self.competes_by_session(id)).then_some(nice)
     }
 
+    /// Whether a task competes with another by its own nice: neither sits in a group or session of its own, or both in one.
+    pub fn competes_by_nice(&self, id: ActorId, other: ActorId) -> bool {
+        let (group, other) = (self.actor(id).group(), self.actor(other).group());
+        group.is_none() || self.world.actors.groups().is_one(group, other)
+    }
+
     /// Whether the snapshot says of which session these tasks are, or that they are of none.
     pub fn session_is_known(&self, id: ActorId) -> bool {
         let Some(snapshot) = self.snapshot.filter(|known| known.tasks.iter().any(|task| task.autogroup.is_some()))
@@ -89,10 +95,8 @@ impl<'a> Case<'a> {
     /// Whether that is why the occupant outweighs the victim. Inside a group of its own a task's nice says nothing to
     /// tasks of other groups, but a group may be last by choice as a whole (`cpu.idle`).
     pub fn is_last_by_choice(&self, victim: ActorId, occupant: ActorId) -> bool {
-        let group = self.actor(victim).group();
-        let by_itself = group.is_none() || self.world.actors.groups().is_one(group, self.actor(occupant).group());
         let idle = self.rivals(victim, occupant).and_then(|rivals| rivals.victim).is_some_and(|group| group.idle);
-        idle || by_itself && self.asked_to_be_last(victim)
+        idle || self.competes_by_nice(victim, occupant) && self.asked_to_be_last(victim)
     }
 }
 

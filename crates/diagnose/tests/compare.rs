@@ -98,6 +98,7 @@ fn a_wait_without_a_known_reason_keeps_no_rate_from_being_compared() {
     assert!(comparison.findings.iter().all(|finding| finding.outcome != Outcome::Vanished));
     let text = comparison.verdict().text;
     assert!(!text.contains("Too little") && !text.contains("b[8]"), "{text}");
+    assert!(text.ends_with(" 1 finding in A is not judged gone."), "{text}");
     let said = "B: b[8] waited 200 ms behind a, its equal by priority; no finding is called new or gone";
     assert!(comparison.losses.iter().any(|loss| loss == said), "{:?}", comparison.losses);
 }
@@ -110,5 +111,15 @@ fn nothing_is_gone_or_new_on_a_side_that_could_not_show_it() {
     let comparison = compare(&a, &b);
     assert!(comparison.findings.iter().all(|finding| finding.outcome != Outcome::Vanished), "{comparison:?}");
     assert_eq!(comparison.sure().count(), 0);
-    assert_eq!(comparison.verdict().text, "Too little was recorded in B to compare: it has no sched_switch events.");
+    assert_eq!(
+        comparison.verdict().text,
+        "Too little was recorded in B to compare: it has no sched_switch events. 1 finding in A is not judged gone."
+    );
+    let unjudged = &comparison.unjudged[0];
+    assert_eq!((unjudged.id.as_str(), unjudged.b), ("rt-starvation", None));
+    assert_eq!(
+        (unjudged.a, unjudged.because.as_str()),
+        (Some(a.report.findings[0].severity), "B: it has no sched_switch events")
+    );
+    assert!(unjudged.sentence.starts_with("ksoftirqd/1 waited"), "{unjudged:?}");
 }

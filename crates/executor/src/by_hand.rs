@@ -67,7 +67,7 @@ pub enum ByHandError {
         error: std::io::Error,
     },
     /// The system refused one; the others were taken back.
-    #[error("{what}: {new}: {error}. Nothing is changed")]
+    #[error("{what}: {new}: {}. Nothing is changed", unstarve_host::refusal(what, error))]
     Refused {
         /// What.
         what: String,
@@ -77,7 +77,11 @@ pub enum ByHandError {
         error: std::io::Error,
     },
     /// The system refused one, and one of the others could not be taken back.
-    #[error("{what}: {new}: {error}; {} could not be taken back, `unstarve fix --undo` tries again", undone.failed.len())]
+    #[error(
+        "{what}: {new}: {}; {} could not be taken back, `unstarve fix --undo` tries again",
+        unstarve_host::refusal(what, error),
+        undone.failed.len()
+    )]
     Half {
         /// What.
         what: String,

@@ -14,6 +14,7 @@ use unstarve_model::Tid;
 
 use crate::journal::Step;
 use crate::registry::Registry;
+use crate::session;
 use crate::{heirs, proc, sched};
 use unstarve_change::TaskKey;
 use unstarve_change::{Aspect, Place, Value};
@@ -182,6 +183,10 @@ impl Host for ThisHost {
     fn read(&self, target: &Place, aspect: Aspect) -> io::Result<Option<Value>> {
         let value = match target {
             Place::Task(key) => sched::read(key.tid).map(|attributes| attributes.value(aspect)),
+            // Any process that is found is in the session: there is nothing more to check.
+            Place::Session { id } => {
+                return Ok(session::nice_of(*id).map(Value::Nice).filter(|_| aspect == Aspect::Nice));
+            }
             Place::File { path, root, .. } => {
                 let text = read_file(path, root.as_deref());
                 text.map(|text| Some(Value::Text(unstarve_facts::chosen(path, text.trim()).to_owned())))
@@ -224,6 +229,7 @@ impl Host for ThisHost {
                 Value::ResetOnFork(on) => sched::set_reset_on_fork(key.tid, *on),
                 Value::Text(_) => Err(ErrorKind::InvalidInput.into()),
             },
+            (Place::Session { id }, Value::Nice(nice)) => session::set_nice(*id, *nice),
             (Place::File { path, root, .. }, Value::Text(text)) => write_file(path, root.as_deref(), text),
             (Place::Feature { path, name, root }, Value::Text(text)) => {
                 match text.strip_prefix("NO_").unwrap_or(text) {
@@ -361,6 +367,7 @@ const GROUPS_LIVE_ON: usize = 2;
 fn is_same(target: &Place) -> bool {
     match target {
         Place::Task(key) => proc::start_of(key.tid) == Some(key.start),
+        Place::Session { id } => session::nice_of(*id).is_some(),
         Place::File { path, inode, root } => inode_below(root.as_deref(), path) == Some(*inode),
         Place::Feature { path, root, .. } => at(path, root.as_deref()).exists(),
     }

@@ -19,6 +19,7 @@ pub mod plan;
 pub mod proc;
 pub mod registry;
 pub mod sched;
+mod session;
 pub mod state;
 pub mod trial;
 

@@ -33,6 +33,8 @@ pub trait Look: Host {
     fn text(&self, path: &str) -> io::Result<String>;
     /// The names of an interrupt's handlers; `None` if there is no such interrupt.
     fn handlers_of(&self, irq: u32) -> Option<Vec<String>>;
+    /// The number of the session by which a thread competes with those of other sessions: its autogroup.
+    fn session_of(&self, tid: Tid) -> Option<u64>;
     /// The directory of the top-level group in which a thread sits, and its file with the weight; `None` in the root group.
     fn weight_file(&self, tid: Tid) -> Option<String>;
 }
@@ -153,7 +155,7 @@ pub enum Obstacle {
         now: String,
     },
     /// It cannot be read.
-    #[error("{what} cannot be read: {error}")]
+    #[error("{what} cannot be read: {}", unstarve_host::refusal(what, error))]
     Unreadable {
         /// What.
         what: String,
@@ -256,6 +258,10 @@ fn steps<L: Look>(look: &L, change: &Change, rule: &str, ids: Ids) -> Result<Ste
         Target::Thread(thread) => {
             let key = identify(look, thread, ids)?;
             of_tasks(look, change, rule, &[key])
+        }
+        Target::Session(thread) => {
+            let key = identify(look, thread, ids)?;
+            of_session(look, change, rule, key)
         }
         Target::Threads(selector) => {
             let keys = select(look, selector, ids)?;
@@ -371,6 +377,25 @@ fn of_tasks<L: Look>(look: &L, change: &Change, rule: &str, keys: &[TaskKey]) ->
     }
 }
 
+/// The nice value of the session in which a thread is.
+fn of_session<L: Look>(look: &L, change: &Change, rule: &str, key: TaskKey) -> Result<Steps, Obstacle> {
+    let Some(new @ Value::Nice(_)) = change.value() else { return Err(unfit(change)) };
+    let missing = || Obstacle::NotHere { what: format!("a session (autogroup) of thread {}", key.tid), hint: "" };
+    let id = look.session_of(key.tid).ok_or_else(missing)?;
+    if look.session_of(Tid(1)) == Some(id) {
+        return Err(Obstacle::Init(Tid(1)));
+    }
+    let place = Place::Session { id };
+    let unreadable = |error| Obstacle::Unreadable { what: place.to_string(), error };
+    let old = look.read(&place, Aspect::Nice).map_err(unreadable)?.ok_or(Obstacle::Ended(key.tid))?;
+    if old.same(new) {
+        return Ok((Vec::new(), 1));
+    }
+    check_since(change.was.as_ref(), &old, || place.to_string())?;
+    let comm = look.comm_of(key.tid).unwrap_or_default();
+    Ok((vec![Step::new(place, &comm, rule, old, new.clone())], 0))
+}
+
 /// Somebody may have changed it since it was recorded: what was proposed then may be the opposite of a cure now.
 fn check_since(was: Option<&Value>, now: &Value, what: impl Fn() -> String) -> Result<(), Obstacle> {
     match was.filter(|was| !was.same(now)) {
@@ -464,7 +489,11 @@ fn of_feature<L: Look>(look: &L, name: &str, word: &str, was: Option<&Value>, ru
 
 fn one<L: Look>(look: &L, place: Place, new: Value, was: Option<&Value>, rule: &str) -> Result<Steps, Obstacle> {
     let what = || unstarve_model::clean(&place.to_string()).into_owned();
-    let old = look.read(&place, Aspect::Text).map_err(|error| Obstacle::Unreadable { what: what(), error })?;
+    let unreadable = |error| {
+        let what = if let Place::Feature { path, .. } = &place { path.clone() } else { what() };
+        Obstacle::Unreadable { what, error }
+    };
+    let old = look.read(&place, Aspect::Text).map_err(unreadable)?;
     let old = old.ok_or_else(|| Obstacle::NotHere { what: what(), hint: "" })?;
     if old.same(&new) {
         return Ok((Vec::new(), 1));

@@ -222,6 +222,14 @@ impl Place {
         &self.directory
     }
 
+    /// Waits until the names in the directory are on the disk.
+    ///
+    /// # Errors
+    /// If the system refuses, as where files may be made in the directory and not listed.
+    pub fn sync(&self) -> io::Result<()> {
+        trust::sync(&self.directory)
+    }
+
     /// The name in it.
     pub fn name(&self) -> &OsStr {
         &self.name

@@ -22,7 +22,7 @@ use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
 use std::os::unix::ffi::OsStrExt;
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{AtFlags, FileType, Mode, OFlags, fstat, openat, readlinkat, renameat, unlinkat};
+use rustix::fs::{AtFlags, FileType, Mode, OFlags, fstat, fsync, openat, readlinkat, renameat, unlinkat};
 use rustix::io::Errno;
 
 use crate::target::{self, TargetError, random_name};
@@ -121,15 +121,36 @@ impl Directory {
     /// # Errors
     /// If it cannot be written; then the old one is still there.
     pub fn replace(&self, name: &OsStr, bytes: &[u8], mode: u32) -> io::Result<()> {
+        self.replace_once(name, mode, |mut file| file.write_all(bytes))
+    }
+
+    /// The same, and a machine that stops in the middle of it leaves one of the two as well: the bytes are on the disk before they have their
+    /// name. That the name is the new one's is certain after [`Directory::sync`].
+    ///
+    /// # Errors
+    /// If it cannot be written; then the old one is still there.
+    pub fn replace_durably(&self, name: &OsStr, bytes: &[u8], mode: u32) -> io::Result<()> {
+        self.replace_once(name, mode, |mut file| file.write_all(bytes).and_then(|()| file.sync_all()))
+    }
+
+    fn replace_once(&self, name: &OsStr, mode: u32, fill: impl FnOnce(File) -> io::Result<()>) -> io::Result<()> {
         let part = random_name();
         let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let file = openat(&self.descriptor, &part, flags, Mode::from_raw_mode(mode))?;
-        let written = File::from(file).write_all(bytes);
+        let written = fill(File::from(file));
         let done = written.and_then(|()| Ok(renameat(&self.descriptor, &part, &self.descriptor, name)?));
         if done.is_err() {
             let _ = unlinkat(&self.descriptor, &part, AtFlags::empty());
         }
         done
+    }
+
+    /// Waits until the names in it are on the disk.
+    ///
+    /// # Errors
+    /// If the system refuses.
+    pub fn sync(&self) -> io::Result<()> {
+        sync(&self.descriptor)
     }
 
     /// Gives a file of it another name in it.
@@ -166,6 +187,12 @@ impl AsFd for Directory {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.descriptor.as_fd()
     }
+}
+
+/// Waits until the names in a directory are on the disk. The descriptors that lead to it only name it (`O_PATH`): fsync(2) refuses those.
+pub(crate) fn sync(directory: &OwnedFd) -> io::Result<()> {
+    let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
+    Ok(fsync(&openat(directory, ".", flags, Mode::empty())?)?)
 }
 
 #[allow(clippy::useless_conversion, reason = "the number of names has 32 bits on arm64")]

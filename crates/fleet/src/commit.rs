@@ -47,6 +47,9 @@ pub struct Head {
     pub outputs: Vec<Output>,
     /// Files that a commit before listed and that may still be there.
     pub retired: Vec<Retired>,
+    /// The same of files by the hour. Early versions had none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub retired_hourly: Vec<Retired>,
     /// How many lines follow.
     pub inputs: u64,
 }
@@ -73,6 +76,29 @@ pub struct Output {
     /// A hash of the columns that the table does not have: SHA-256, the first half. Empty without any. Early versions did not say it.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub columns: String,
+    /// Its rows by the hour, if that is far fewer.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub hourly: Option<HourlyFile>,
+}
+
+/// A file of rows of which each is those of an hour that differ only in time and numbers ([`unstarve_tables::Hourly`]).
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+pub struct HourlyFile {
+    /// Its name beside the commit.
+    pub name: String,
+    /// Its size.
+    pub bytes: u64,
+    /// Its rows.
+    pub rows: u64,
+    /// Their sum.
+    pub sum: Sum,
+}
+
+impl Output {
+    /// The names of its files.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        std::iter::once(self.name.as_str()).chain(self.hourly.iter().map(|hourly| hourly.name.as_str()))
+    }
 }
 
 /// A file of a host.
@@ -155,6 +181,7 @@ impl Commit {
             dropped: false,
             outputs: Vec::new(),
             retired: Vec::new(),
+            retired_hourly: Vec::new(),
             inputs: 0,
         };
         Commit { head, inputs: Vec::new() }
@@ -225,10 +252,15 @@ impl Head {
             return Err(bad("its number is not that of its name"));
         }
         let names = head.outputs.iter().map(|output| &output.name).chain(head.retired.iter().map(|old| &old.name));
-        let names: Vec<&String> = names.collect();
-        if names.iter().any(|name| !matches!(Name::of(name), Name::Merged(_))) {
+        let mut names: Vec<&String> = names.collect();
+        let hourly = head.outputs.iter().filter_map(|output| Some(&output.hourly.as_ref()?.name));
+        let hourly: Vec<&String> = hourly.chain(head.retired_hourly.iter().map(|old| &old.name)).collect();
+        if names.iter().any(|name| !matches!(Name::of(name), Name::Merged(_)))
+            || hourly.iter().any(|name| !matches!(Name::of(name), Name::Hourly(_)))
+        {
             return Err(bad("a file in it has not the name of an output"));
         }
+        names.extend(hourly);
         if names.iter().collect::<BTreeSet<_>>().len() != names.len() {
             return Err(bad("a file is in it twice"));
         }

@@ -14,6 +14,7 @@ fn example() -> Commit {
         hosts: 2,
         columns: String::new(),
         full: false,
+        hourly: None,
     };
     let input = |name: &str, rows, sum| Input {
         name: name.to_owned(),

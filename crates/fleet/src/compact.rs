@@ -246,12 +246,13 @@ impl Made {
         done.input_bytes += self.inputs.iter().map(|input| input.bytes).sum::<u64>();
         done.rows += self.inputs.iter().map(|input| input.rows).sum::<u64>();
         done.outputs += self.outputs.len() as u64;
-        done.output_bytes += self.outputs.iter().map(|output| output.bytes).sum::<u64>();
+        let hourly = |output: &Output| output.hourly.as_ref().map_or(0, |hourly| hourly.bytes);
+        done.output_bytes += self.outputs.iter().map(|output| output.bytes + hourly(output)).sum::<u64>();
     }
 
     /// Another commit has its number, so that nobody will ever list its files.
     fn take_back(&self, hour: &Hour<'_>) -> Result<(), FleetError> {
-        self.outputs.iter().try_for_each(|output| hour.remove(&output.name))
+        self.outputs.iter().flat_map(Output::names).try_for_each(|name| hour.remove(name))
     }
 }
 
@@ -266,9 +267,12 @@ pub(crate) fn follow(
 ) -> Commit {
     let mut commit = Commit::new(state.next(), hour.key(), options.now.0);
     let is_there = |old: &&Retired| state.entries.iter().any(|entry| entry.name == old.name);
+    let since_now = |name: &str| Retired { name: name.to_owned(), at_ns: options.now.0 };
     let retired = state.commit.iter().flat_map(|commit| &commit.head.retired).filter(is_there).cloned();
-    let now = merged.iter().map(|output| Retired { name: output.name.clone(), at_ns: options.now.0 });
-    commit.head.retired = retired.chain(now).collect();
+    commit.head.retired = retired.chain(merged.iter().map(|output| since_now(&output.name))).collect();
+    let retired = state.commit.iter().flat_map(|commit| &commit.head.retired_hourly).filter(is_there).cloned();
+    let hourly = merged.iter().filter_map(|output| Some(since_now(&output.hourly.as_ref()?.name)));
+    commit.head.retired_hourly = retired.chain(hourly).collect();
     let kept = state.files.outputs.iter().filter(|output| !merged.contains(output));
     commit.head.outputs = kept.chain(outputs).cloned().collect();
     commit.inputs = state.commit.iter().flat_map(|commit| &commit.inputs).chain(inputs).cloned().collect();

@@ -154,7 +154,7 @@ fn each(
         let batch = batch.map_err(why)?;
         if let Some(at) = full.iter().find(|at| batch.column(**at).null_count() > 0) {
             let name = batch.schema_ref().field(*at).name().clone();
-            return Err(format!("column `{name}` has empty cells; expected one that is not in each row"));
+            return Err(format!("column `{name}` has empty cells; expected a value in every row"));
         }
         take(alike(&batch)?)?;
     }

@@ -1,6 +1,8 @@
 //! The files of an hour become those of its next commit.
 
 use std::collections::VecDeque;
+use std::fs::File;
+use std::io;
 use std::path::PathBuf;
 
 use sha2::{Digest, Sha256};
@@ -14,7 +16,7 @@ use crate::loose::Loose;
 use crate::merge::{Chunk, FULL_MEMORY};
 use crate::state::State;
 use crate::store::{Hour, Readers};
-use crate::{Done, FleetError, Input, Most, Name, Needed, Options, Output, Problem, lanes};
+use crate::{Done, FleetError, HourlyFile, Input, Most, Name, Needed, Options, Output, Problem, hourly, lanes};
 
 /// More than a host writes in an hour. It is read into memory.
 pub(crate) const LARGEST_INPUT: u64 = 64 << 20;
@@ -69,8 +71,8 @@ fn merge_into(
     let made = merge.all(state, options, done);
     if !matches!(made, Ok(Some(_))) {
         // No commit will list them.
-        for output in &merge.outputs {
-            let _ = hour.remove(&output.name);
+        for name in merge.outputs.iter().flat_map(Output::names) {
+            let _ = hour.remove(name);
         }
     }
     made
@@ -153,7 +155,7 @@ impl Merge<'_> {
         }
         self.chunks = both(self.table);
         for output in self.outputs.drain(first..) {
-            self.hour.remove(&output.name)?;
+            output.names().try_for_each(|name| self.hour.remove(name))?;
         }
         Ok(Vec::new())
     }
@@ -239,27 +241,54 @@ impl Merge<'_> {
         if chunk.rows == 0 {
             return Ok(());
         }
-        let name = Name::merged(self.number, random().map_err(|error| self.wrong(&error.to_string()))?);
+        let random = random().map_err(|error| self.wrong(&error.to_string()))?;
+        let hourly = self.write_hourly(&chunk, Name::hourly(self.number, random))?;
+        let name = Name::merged(self.number, random);
         let (rows, sum, columns, readers) = (chunk.rows, chunk.sum, chunk.columns(), chunk.readers);
         let full = chunk.is_half_full();
-        let (mut written, mut bytes) = (None, 0);
-        let done = self.hour.write(&name, readers, |file| {
-            written = Some(chunk.write(file)?);
-            bytes = file.metadata()?.len();
-            Ok(())
+        let written = self.write(&name, readers, |file| chunk.write(file));
+        let written = written.and_then(|(written, bytes)| match written.sum == sum {
+            true => Ok((written, bytes)),
+            false => Err(self.wrong("the rows to be written are not those that were read")),
         });
-        if done.is_err() {
-            // It may have its name already.
-            let _ = self.hour.remove(&name);
-        }
-        done?;
-        let Some(written) = written.filter(|written| written.sum == sum) else {
-            let _ = self.hour.remove(&name);
-            return Err(self.wrong("the rows to be written are not those that were read"));
+        let (written, bytes) = match written {
+            Ok(written) => written,
+            Err(error) => {
+                for name in std::iter::once(&name).chain(hourly.iter().map(|hourly| &hourly.name)) {
+                    let _ = self.hour.remove(name);
+                }
+                return Err(error);
+            }
         };
         let (min_ts, max_ts, hosts) = (written.min_ts, written.max_ts, written.hosts);
-        self.outputs.push(Output { name, bytes, rows, sum, min_ts, max_ts, hosts, full, columns });
+        self.outputs.push(Output { name, bytes, rows, sum, min_ts, max_ts, hosts, full, columns, hourly });
         Ok(())
+    }
+
+    /// Its rows by the hour, if the table has such and they are far fewer.
+    fn write_hourly(&self, chunk: &Chunk<'_>, name: String) -> Result<Option<HourlyFile>, FleetError> {
+        let Some(folded) = chunk.hourly().map_err(|error| self.wrong(&error.to_string()))? else { return Ok(None) };
+        let rows = folded.num_rows() as u64;
+        let written = self.write(&name, chunk.readers, |file| hourly::write(file, &folded));
+        let (sum, bytes) = written.inspect_err(|_| {
+            let _ = self.hour.remove(&name);
+        })?;
+        Ok(Some(HourlyFile { name, bytes, rows, sum }))
+    }
+
+    /// Writes a file, and says how large it is. If that fails it may have its name already.
+    fn write<T>(
+        &self,
+        name: &str,
+        readers: Readers,
+        fill: impl FnOnce(&mut File) -> io::Result<T>,
+    ) -> Result<(T, u64), FleetError> {
+        let mut written = None;
+        self.hour.write(name, readers, |file| {
+            written = Some((fill(file)?, file.metadata()?.len()));
+            Ok(())
+        })?;
+        written.ok_or_else(|| self.wrong("nothing was written"))
     }
 }
 

@@ -36,16 +36,19 @@ pub(crate) fn oldest(
     let Some(keep) = options.keep else { return Ok(None) };
     let newest = hours.iter().filter_map(Partition::begin).max();
     let wanted = newest.map_or(options.now, |newest| newest.min(options.now));
-    let from = match store.get(NAME, LARGEST) {
-        Ok(None) => Some(wanted),
-        Ok(Some(text)) => serde_json::from_slice::<Kept>(&text).ok().map(|kept| {
-            let furthest = WallTime(kept.counted_from_ns.saturating_add(nanos((keep / 4).max(DAY))));
-            wanted.min(furthest)
-        }),
-        Err(_) => None,
+    let (before, from) = match store.get(NAME, LARGEST) {
+        Ok(None) => (None, Some(wanted)),
+        Ok(Some(text)) => {
+            let before = serde_json::from_slice::<Kept>(&text).ok().map(|kept| kept.counted_from_ns);
+            let step = nanos((keep / 4).max(DAY));
+            (before, before.map(|before| wanted.min(WallTime(before.saturating_add(step)))))
+        }
+        Err(_) => (None, None),
     };
     // On the disk before anything is dropped: a run that is killed has moved on, too.
-    let text = serde_json::to_vec(&Kept { counted_from_ns: from.unwrap_or(wanted).0 });
+    // It never moves back: after a run by a clock that was far behind, the next ones would take weeks to get here again.
+    let counted_from_ns = from.unwrap_or(wanted).0.max(before.unwrap_or(0));
+    let text = serde_json::to_vec(&Kept { counted_from_ns });
     let text = text.map_err(|error| FleetError::Rows { path: store.path().join(NAME), why: error.to_string() })?;
     if let Err(error) = store.put(NAME, &text) {
         let why = format!("no hour is dropped this time: {}", chain(&error));

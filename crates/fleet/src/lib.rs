@@ -18,6 +18,7 @@
 //! | `apart`, `serve`, `wire` | hosts' files are read by children, which give back rows (feature `columnar`) |
 //! | `lanes` | several threads with a child each, and their rows in order (feature `columnar`) |
 //! | `decode`, `merge`, `sorted` | files → rows → sorted files (feature `columnar`) |
+//! | `hourly` | rows that differ only in time and numbers → one for the hour (feature `columnar`) |
 //! | `keep` | how old an hour may become, by clocks that may be wrong |
 //! | `gather`, `loose` | the files of an hour → those of its next commit (feature `columnar`) |
 //! | `compact`, `sweep`, `verify`, `status`, `manifest` | what is done with a store (feature `columnar`) |
@@ -44,6 +45,8 @@ mod gather;
 #[cfg(feature = "columnar")]
 mod holds;
 mod hour;
+#[cfg(feature = "columnar")]
+mod hourly;
 #[cfg(feature = "columnar")]
 mod keep;
 #[cfg(feature = "columnar")]
@@ -78,7 +81,7 @@ mod writer;
 
 #[cfg(feature = "columnar")]
 pub use apart::{Apart, Examine, Here, Run, Take};
-pub use commit::{BadCommit, COMMIT_BYTES, Commit, HEAD_BYTES, Head, Input, Output, Retired};
+pub use commit::{BadCommit, COMMIT_BYTES, Commit, HEAD_BYTES, Head, HourlyFile, Input, Output, Retired};
 #[cfg(feature = "columnar")]
 pub use compact::{Done, Options, compact};
 #[cfg(feature = "columnar")]

@@ -11,12 +11,12 @@ use arrow_array::{Array, ArrayRef, RecordBatch, RecordBatchOptions, StringArray,
 use arrow_schema::{DataType, Field, Schema as ArrowSchema, SchemaRef};
 use unstarve_tables::{KINDS, Kind, Schema, arrow_type};
 
-use crate::Sum;
 use crate::apart::Run;
 use crate::decode::{MORE_COLUMNS, known};
 use crate::gather::digest_of;
 use crate::sorted::{self, At};
 use crate::store::Readers;
+use crate::{Sum, hourly};
 
 /// How many rows are merged into one file, and how many bytes they take in memory: what bounds the memory of a compaction.
 const FULL_ROWS: u64 = 1 << 20;
@@ -52,7 +52,7 @@ pub(crate) struct Written {
 }
 
 /// Where a row belongs: its victim, moment and host by their order, then where it is.
-type Place = (u32, Option<i64>, u32, (u32, u32));
+pub(crate) type Place = (u32, Option<i64>, u32, (u32, u32));
 
 impl<'a> Chunk<'a> {
     pub fn of(table: &'a Schema) -> Chunk<'a> {
@@ -145,6 +145,15 @@ impl<'a> Chunk<'a> {
         Ok(())
     }
 
+    /// Its rows by the hour, if the table has such and they are far fewer. Columns that the table does not have are not in them.
+    pub fn hourly(&self) -> io::Result<Option<RecordBatch>> {
+        let Some(how) = &self.table.hourly else { return Ok(None) };
+        let schema = Chunk::of(self.table).schema();
+        let batches: Vec<RecordBatch> =
+            self.batches.iter().map(|batch| alike(batch, &schema)).collect::<io::Result<_>>()?;
+        hourly::fold(&batches, &schema, how)
+    }
+
     /// Writes all rows, sorted.
     pub fn write(self, file: &mut File) -> io::Result<Written> {
         let schema = self.schema();
@@ -214,7 +223,7 @@ fn alike(batch: &RecordBatch, schema: &SchemaRef) -> io::Result<RecordBatch> {
 }
 
 /// The order of all rows, and how many hosts there are.
-fn places(batches: &[RecordBatch]) -> (Vec<Place>, u64) {
+pub(crate) fn places(batches: &[RecordBatch]) -> (Vec<Place>, u64) {
     let has = |name: &&str| batches.first().is_some_and(|batch| batch.column_by_name(name).is_some());
     let (victims, _) = ranks(batches, VICTIMS.into_iter().find(has));
     let (hosts, count) = ranks(batches, Some("host"));

@@ -7,6 +7,8 @@ pub enum Name {
     Commit(u64),
     /// Merged rows, made for the commit with this number; they count only if a commit lists them.
     Merged(u64),
+    /// The same rows by the hour, made for the commit with this number. Other engines that read all Parquet files beside it do not take it for one.
+    Hourly(u64),
     /// What a host wrote.
     Part,
     /// None of these: hidden, being written, or something else's.
@@ -16,6 +18,7 @@ pub enum Name {
 const COMMIT: (&str, &str) = ("_commit-", ".json");
 const MERGED: &str = "merged-by-commit-";
 const PARQUET: &str = ".parquet";
+const HOURLY: &str = ".hourly";
 /// Digits of a number at least, so that names sort as numbers do.
 const DIGITS: usize = 8;
 /// Digits that make the outputs of two compactors different.
@@ -41,11 +44,11 @@ impl Name {
         if let Some(digits) = name.strip_prefix(COMMIT.0).and_then(|rest| rest.strip_suffix(COMMIT.1)) {
             return number(digits).map_or(Name::Other, Name::Commit);
         }
-        let Some(stem) = name.strip_suffix(PARQUET) else { return Name::Other };
-        match stem.strip_prefix(MERGED).and_then(|rest| rest.split_once('-')) {
-            Some((digits, random)) if is_random(random) => number(digits).map_or(Name::Part, Name::Merged),
-            _ => Name::Part,
+        if let Some(stem) = name.strip_suffix(HOURLY) {
+            return made_for(stem).map_or(Name::Other, Name::Hourly);
         }
+        let Some(stem) = name.strip_suffix(PARQUET) else { return Name::Other };
+        made_for(stem).map_or(Name::Part, Name::Merged)
     }
 
     /// The name of a commit.
@@ -57,6 +60,25 @@ impl Name {
     pub fn merged(number: u64, random: u64) -> String {
         format!("{MERGED}{number:0DIGITS$}-{random:0RANDOM$x}{PARQUET}")
     }
+
+    /// The name of the same rows by the hour.
+    pub fn hourly(number: u64, random: u64) -> String {
+        format!("{MERGED}{number:0DIGITS$}-{random:0RANDOM$x}{HOURLY}")
+    }
+
+    /// The number of the commit that a file was made for: of merged rows in either form.
+    pub fn made_for(self) -> Option<u64> {
+        match self {
+            Name::Merged(number) | Name::Hourly(number) => Some(number),
+            Name::Commit(_) | Name::Part | Name::Other => None,
+        }
+    }
+}
+
+/// The number in the name of merged rows, without its ending.
+fn made_for(stem: &str) -> Option<u64> {
+    let (digits, random) = stem.strip_prefix(MERGED)?.split_once('-')?;
+    if is_random(random) { number(digits) } else { None }
 }
 
 /// Only as [`Name::commit`] writes it: two names are never the same number.
@@ -78,14 +100,21 @@ mod tests {
         assert_eq!(Name::of(&Name::commit(7)), Name::Commit(7));
         assert_eq!(Name::of(&Name::commit(123_456_789)), Name::Commit(123_456_789));
         assert_eq!(Name::of(&Name::merged(7, 0xabc)), Name::Merged(7));
+        assert_eq!(Name::of(&Name::hourly(7, 0xabc)), Name::Hourly(7));
         for part in
             ["web1-c05a1cd7-1795421990359013721.parquet", "merged-1795305600.parquet", "merged-by-commit-1-x.parquet"]
         {
             assert_eq!(Name::of(part), Name::Part, "{part}");
         }
-        for other in
-            [".new-a.parquet", "_commit-7.json", "_commit-+0000007.json", "notes.txt", "_commit-00000007.json.old", ""]
-        {
+        for other in [
+            ".new-a.parquet",
+            "_commit-7.json",
+            "_commit-+0000007.json",
+            "notes.txt",
+            "_commit-00000007.json.old",
+            "web1.hourly",
+            "",
+        ] {
             assert_eq!(Name::of(other), Name::Other, "{other}");
         }
     }

@@ -41,7 +41,7 @@ impl State {
         for entry in &entries {
             if entry.is_regular {
                 names.push(entry.name.clone());
-            } else if matches!(entry.kind, Name::Part | Name::Merged(_)) {
+            } else if matches!(entry.kind, Name::Part | Name::Merged(_) | Name::Hourly(_)) {
                 Problem::of(Kind::Link, hour.shown(&entry.name), "not a regular file; links are not followed")
                     .add(problems);
             }
@@ -83,8 +83,8 @@ impl State {
         if self.lacks_commit() {
             return false;
         }
-        let next = Name::Merged(self.next());
-        let is_left = |entry: &Entry| entry.kind == next && entry.is_regular && is_over(entry.written);
+        let next = self.next();
+        let is_left = |entry: &Entry| entry.kind.made_for() == Some(next) && entry.is_regular && is_over(entry.written);
         head.is_none_or(|head| is_over(head.at_ns / 1_000_000_000)) && self.entries.iter().any(is_left)
     }
 
@@ -130,9 +130,9 @@ impl State {
     /// Merged rows that no commit lists and that none can list any more: their number is taken.
     pub fn garbage(&self) -> Vec<&Entry> {
         let (number, known) = (self.number(), self.listed());
-        let is_garbage = |entry: &&Entry| match entry.kind {
-            Name::Merged(made_for) => entry.is_regular && made_for <= number && !known.contains(entry.name.as_str()),
-            _ => false,
+        let is_garbage = |entry: &&Entry| {
+            let is_taken = entry.kind.made_for().is_some_and(|made_for| made_for <= number);
+            entry.is_regular && is_taken && !known.contains(entry.name.as_str())
         };
         self.entries.iter().filter(is_garbage).collect()
     }
@@ -141,8 +141,8 @@ impl State {
     fn listed(&self) -> BTreeSet<&str> {
         let head = self.commit.iter().map(|commit| &commit.head);
         let names = head.flat_map(|head| {
-            let outputs = head.outputs.iter().map(|output| output.name.as_str());
-            outputs.chain(head.retired.iter().map(|old| old.name.as_str()))
+            let retired = head.retired.iter().chain(&head.retired_hourly).map(|old| old.name.as_str());
+            head.outputs.iter().flat_map(Output::names).chain(retired)
         });
         names.collect()
     }

@@ -9,7 +9,7 @@ use crate::FleetError;
 use crate::problem::Kind;
 use crate::state::{Depth, State};
 use crate::store::{Hour, Store};
-use crate::{Name, Problem};
+use crate::{Name, Output, Problem};
 
 /// A store.
 #[derive(Clone, PartialEq, Eq, Default, Serialize, Debug)]
@@ -33,6 +33,10 @@ pub struct TableStatus {
     pub rows: u64,
     /// Their bytes.
     pub bytes: u64,
+    /// Rows of the files by the hour beside them.
+    pub hourly_rows: u64,
+    /// The bytes of these files.
+    pub hourly_bytes: u64,
     /// Files of hosts that are not yet merged.
     pub loose: u64,
     /// Their bytes.
@@ -80,14 +84,17 @@ impl TableStatus {
         self.files += outputs.len() as u64;
         self.rows += outputs.iter().map(|output| output.rows).sum::<u64>();
         self.bytes += outputs.iter().map(|output| output.bytes).sum::<u64>();
+        let hourly = || outputs.iter().filter_map(|output| output.hourly.as_ref());
+        self.hourly_rows += hourly().map(|hourly| hourly.rows).sum::<u64>();
+        self.hourly_bytes += hourly().map(|hourly| hourly.bytes).sum::<u64>();
         let garbage: Vec<&str> = state.garbage().into_iter().map(|entry| entry.name.as_str()).collect();
         for entry in state.entries.iter().filter(|entry| entry.is_regular) {
-            let is_output = outputs.iter().any(|output| output.name == entry.name);
+            let is_output = outputs.iter().flat_map(Output::names).any(|name| name == entry.name);
             let (files, bytes) = if state.files.loose.binary_search(&entry.name).is_ok() {
                 (&mut self.loose, &mut self.loose_bytes)
             } else if garbage.contains(&entry.name.as_str()) || Hour::is_hidden(&entry.name) {
                 (&mut self.garbage, &mut self.garbage_bytes)
-            } else if matches!(entry.kind, Name::Part | Name::Merged(_)) && !is_output {
+            } else if matches!(entry.kind, Name::Part | Name::Merged(_) | Name::Hourly(_)) && !is_output {
                 (&mut self.superseded, &mut self.superseded_bytes)
             } else {
                 continue;

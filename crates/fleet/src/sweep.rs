@@ -70,13 +70,14 @@ const UNFINISHED: Duration = Duration::from_secs(3600);
 fn superseded<'a>(state: &'a State, options: &Options) -> Vec<&'a str> {
     let Some(commit) = &state.commit else { return Vec::new() };
     let (head, over) = (&commit.head, |since: u64| is_over(since, options.now, options.grace));
-    let retired = head.retired.iter().filter(|old| over(old.at_ns)).map(|old| old.name.as_str());
+    let retired = head.retired.iter().chain(&head.retired_hourly).filter(|old| over(old.at_ns));
+    let retired = retired.map(|old| old.name.as_str());
     let mut names: Vec<&str> = retired.filter(|name| is_there(state, name).is_some()).collect();
     if over(head.at_ns) {
         let is_old = |entry: &&Entry| match entry.kind {
             Name::Commit(number) => number < head.number,
             Name::Part => head.dropped,
-            Name::Merged(_) | Name::Other => false,
+            Name::Merged(_) | Name::Hourly(_) | Name::Other => false,
         };
         names.extend(
             state.entries.iter().filter(|entry| entry.is_regular).filter(is_old).map(|entry| entry.name.as_str()),

@@ -11,7 +11,7 @@ use crate::gather::{LARGEST_INPUT, LARGEST_OUTPUT, digest_of};
 use crate::problem::Kind;
 use crate::state::{Depth, State};
 use crate::store::{Hour, Store};
-use crate::{Input, Most, Output, Problem, Sum};
+use crate::{Input, Most, Problem, Sum};
 
 /// What was compared.
 #[derive(Clone, PartialEq, Eq, Default, Serialize, Debug)]
@@ -76,8 +76,12 @@ fn hour(store: &Store, partition: &Partition, verified: &mut Verified) -> Result
     for output in &state.files.outputs {
         verified.outputs += 1;
         verified.rows += output.rows;
-        let problem = check_output(&hour, table, output)?;
+        let problem = check(&hour, table, &output.name, (output.bytes, output.rows, output.sum));
         verified.say(&hour, &output.name, problem);
+        if let Some(hourly) = &output.hourly {
+            let problem = check(&hour, table, &hourly.name, (hourly.bytes, hourly.rows, hourly.sum));
+            verified.say(&hour, &hourly.name, problem);
+        }
     }
     if let Some(commit) = state.commit.as_ref().filter(|commit| !commit.head.dropped) {
         for input in &commit.inputs {
@@ -93,18 +97,17 @@ fn hour(store: &Store, partition: &Partition, verified: &mut Verified) -> Result
     Ok(())
 }
 
-fn check_output(hour: &Hour<'_>, table: &'static Schema, output: &Output) -> Result<Option<String>, FleetError> {
-    Ok(match rows_of(hour, table, &output.name, OUTPUT) {
+/// Whether a file has the bytes, rows and sum that a commit says; what is wrong if not.
+fn check(hour: &Hour<'_>, table: &'static Schema, name: &str, said: (u64, u64, Sum)) -> Option<String> {
+    match rows_of(hour, table, name, OUTPUT) {
         Err(why) => Some(why),
         Ok(None) => Some("the commit lists it, and it is not there".to_owned()),
-        Ok(Some(found)) if (found.bytes, found.rows, found.sum) != (output.bytes, output.rows, output.sum) => {
-            Some(format!(
-                "it has {} rows in {} bytes with the sum {}; the commit says {} in {} with {}",
-                found.rows, found.bytes, found.sum, output.rows, output.bytes, output.sum
-            ))
-        }
+        Ok(Some(found)) if (found.bytes, found.rows, found.sum) != said => Some(format!(
+            "it has {} rows in {} bytes with the sum {}; the commit says {} in {} with {}",
+            found.rows, found.bytes, found.sum, said.1, said.0, said.2
+        )),
         Ok(Some(_)) => None,
-    })
+    }
 }
 
 fn check_input(

@@ -5,6 +5,7 @@ use std::io::{self, Read};
 use unstarve_facts::{Allowed, Version, effective_rights, hides_addresses};
 
 use crate::Root;
+use crate::root::Opened;
 
 /// What can be seen in files. Whether tracing and eBPF work is found out by trying, which is not done here.
 pub fn allows(root: &Root) -> Vec<Allowed> {
@@ -106,7 +107,7 @@ fn lockdown(root: &Root) -> Allowed {
 
 fn types(root: &Root) -> Allowed {
     const PATH: &str = "/sys/kernel/btf/vmlinux";
-    match std::fs::File::open(root.path(PATH)) {
+    match root.open(PATH) {
         Ok(_) => Allowed::yes("btf", format!("{PATH} is there")),
         Err(error) => Allowed::no(
             "btf",
@@ -165,7 +166,7 @@ fn cgroups(root: &Root) -> Allowed {
 fn features(root: &Root) -> Allowed {
     const PATH: &str = "/sys/kernel/debug/sched";
     const OLD: &str = "/sys/kernel/debug/sched_features";
-    let read = |path: &str| std::fs::File::open(root.path(path)).and_then(|file| first_bytes(&file));
+    let read = |path: &str| root.open(path).and_then(first_bytes);
     match read(&format!("{PATH}/features")).or_else(|error| read(OLD).map_err(|_| error)) {
         Ok(_) => Allowed::yes("debugfs", "the scheduler's settings below /sys/kernel/debug can be read"),
         Err(error) => Allowed::part(
@@ -227,11 +228,11 @@ fn hides_processes(root: &Root) -> bool {
 }
 
 fn first_lines(root: &Root, path: &str) -> io::Result<String> {
-    first_bytes(&std::fs::File::open(root.path(path))?)
+    first_bytes(root.open(path)?)
 }
 
 /// Enough of a long file to judge it by.
-fn first_bytes(file: &std::fs::File) -> io::Result<String> {
+fn first_bytes(file: Opened) -> io::Result<String> {
     let mut bytes = Vec::new();
     file.take(4096).read_to_end(&mut bytes)?;
     let end = bytes.iter().rposition(|&byte| byte == b'\n').map_or(bytes.len(), |at| at + 1);

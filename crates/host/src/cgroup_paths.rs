@@ -6,19 +6,17 @@
 
 use std::borrow::Cow;
 use std::fs;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::OnceLock;
 
 use unstarve_facts::CgroupVersion;
 
 use crate::Root;
-use crate::root::read_text;
+use crate::group_walk::GroupWalk;
 
 /// Inode of the namespace that a kernel makes when it starts: `PROC_CGROUP_INIT_INO` in include/linux/proc_ns.h (7.2:
 /// include/uapi/linux/nsfs.h).
 const FIRST: &str = "cgroup:[4026531835]";
-/// Groups that are looked at; a host has hundreds.
-const MOST: usize = 20_000;
 
 /// A hierarchy, and the path of the group at which this process's namespace begins in it.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -66,8 +64,8 @@ fn find(root: &Root, pid: u32) -> Vec<Beginning> {
     };
     let of_line = |line: &str| {
         let (controllers, shown) = fields(line)?;
-        let mount = mounts_of(&mounts, controllers).map(|mount| root.path(mount)).find(|mount| is_root(mount))?;
-        let path = group_with(&mount, pid)?;
+        let mount = mounts_of(&mounts, controllers).find(|mount| is_root(root, mount))?;
+        let path = group_with(root, mount, pid)?;
         // This process may be in a group below the one at which the namespace begins.
         let path = path.strip_suffix(shown.trim_end_matches('/'))?;
         Some(Beginning { controllers: controllers.to_owned(), path: path.to_owned() })
@@ -113,34 +111,22 @@ fn mounts_of<'a>(mounts: &'a str, controllers: &'a str) -> impl Iterator<Item = 
 }
 
 /// Whether the mount's directory is the root of its hierarchy. v2: only groups below it have a type; v1: only it has this file.
-fn is_root(mount: &Path) -> bool {
-    match mount.join("cgroup.controllers").exists() {
-        true => !mount.join("cgroup.type").exists(),
-        false => mount.join("cgroup.sane_behavior").exists(),
+fn is_root(root: &Root, mount: &str) -> bool {
+    let has = |name: &str| root.exists(&format!("{mount}/{name}"));
+    match has("cgroup.controllers") {
+        true => !has("cgroup.type"),
+        false => has("cgroup.sane_behavior"),
     }
 }
 
 /// The path of the group that holds a process; that of the root is empty.
-fn group_with(mount: &Path, pid: u32) -> Option<String> {
+fn group_with(root: &Root, mount: &str, pid: u32) -> Option<String> {
     let pid = pid.to_string();
-    let mut pending: Vec<(PathBuf, String)> = vec![(mount.to_owned(), String::new())];
-    let mut looked = 0;
-    while let Some((directory, path)) = pending.pop() {
-        looked += 1;
-        let processes = read_text(&directory.join("cgroup.procs")).unwrap_or_default();
-        if processes.lines().any(|line| line == pid) {
-            return Some(path);
-        }
-        if looked + pending.len() >= MOST {
-            continue;
-        }
-        let Ok(entries) = fs::read_dir(&directory) else { continue };
-        for entry in entries.flatten().filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir())) {
-            let Ok(name) = entry.file_name().into_string() else { continue };
-            pending.push((entry.path(), format!("{path}/{name}")));
-        }
-    }
-    None
+    let holds = |path: &String| {
+        let processes = root.text(&format!("{mount}{path}/cgroup.procs")).unwrap_or_default();
+        processes.lines().any(|line| line == pid)
+    };
+    std::iter::once(String::new()).chain(GroupWalk::new(root, mount)).find(holds)
 }
 
 #[cfg(test)]
@@ -201,6 +187,25 @@ mod tests {
         // The container's own mount, which begins where the namespace does, says nothing.
         write(&groups, "cgroup.type", "domain\n");
         assert_eq!(find(&root, 43), []);
+    }
+
+    #[test]
+    fn nobody_hides_this_process_behind_groups_of_their_own() {
+        let place = Some(Path::new("/dev/shm")).filter(|place| place.is_dir());
+        let directory = tempfile::tempdir_in(place.unwrap_or(&std::env::temp_dir())).expect("a directory");
+        let groups = directory.path().join("groups");
+        // Before and after it, however the directories are listed.
+        write(&groups.join("a.slice/pod/container"), "cgroup.procs", "41\n");
+        (0..25).for_each(|group| {
+            let theirs = groups.join(format!("user.slice/{group}"));
+            (0..900).for_each(|below| fs::create_dir_all(theirs.join(below.to_string())).expect("a group"));
+        });
+        write(&groups.join("b.slice/pod/container"), "cgroup.procs", "42\n");
+        let root = Root::at(directory.path());
+        for (pid, top) in [(41, "a"), (42, "b")] {
+            assert_eq!(group_with(&root, "/groups", pid), Some(format!("/{top}.slice/pod/container")));
+        }
+        assert_eq!(group_with(&root, "/groups", 43), None);
     }
 
     #[test]

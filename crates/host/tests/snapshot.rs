@@ -336,3 +336,57 @@ fn the_host_s_name_is_for_nobody_else() {
     assert!(!redacted.to_json().contains("web1"));
     assert_eq!(redacted.clock_pairs.len(), 1, "clocks name nobody");
 }
+
+/// What no user's groups can hide: weights of a pod and its container, however the directories are listed.
+fn pod(tree: &Path, top: &str) -> [String; 4] {
+    let mut path = top.to_owned();
+    ["", "burstable.slice", "pod1.slice", "container.scope"].map(|name| {
+        if !name.is_empty() {
+            path += &format!("/{name}");
+        }
+        add(tree, &[(&format!("sys/fs/cgroup{path}/cpu.weight"), "39\n")]);
+        path.clone()
+    })
+}
+
+#[test]
+fn a_user_hides_nobody_elses_groups() {
+    const DELEGATED: &str = "/user.slice/user-1000.slice/user@1000.service";
+    let tree = host(&[("proc/mounts", "cgroup2 /sys/fs/cgroup cgroup2 rw 0 0\n")]);
+    // Directories are listed in the order in which they were made, or in the other.
+    let mut others = pod(tree.path(), "/a.slice").to_vec();
+    let make = |path: &str| fs::create_dir_all(tree.path().join(format!("sys/fs/cgroup{path}"))).expect("a group");
+    for group in 0..25 {
+        (0..900).for_each(|below| make(&format!("{DELEGATED}/{group}/{below}")));
+    }
+    (0..1100).for_each(|below| make(&format!("{DELEGATED}/wide/{below}")));
+    make(&format!("{DELEGATED}/deep{}", "/d".repeat(40)));
+    others.extend(pod(tree.path(), "/b.slice"));
+    others.extend(pod(tree.path(), "/user.slice/user-1001.slice"));
+
+    let snapshot = unstarve_host::take(&Root::at(tree.path()));
+    let weight = |path: &String| snapshot.cgroups.iter().find(|group| group.path == *path).map(|group| group.weight);
+    let hidden: Vec<_> = others.iter().filter(|path| weight(path) != Some(Some(39))).collect();
+    assert_eq!(hidden, Vec::<&String>::new());
+    assert_eq!(snapshot.cgroups.len(), 20_000, "as many as before");
+    let cut: Vec<_> = snapshot.missing.iter().filter(|missing| missing.what.contains("cgroups")).collect();
+    assert!(!cut.is_empty() && cut.len() <= 17, "{cut:?}");
+    let mine = format!("cgroups below {DELEGATED}");
+    assert!(cut.iter().all(|missing| missing.what.starts_with(&mine) || missing.what == "cgroups"), "{cut:?}");
+    assert!(cut.iter().any(|missing| missing.why == "there are more than 1024" && missing.what.ends_with("/wide")));
+    assert!(cut.iter().any(|missing| missing.why == "no more than 20000 are read in all"), "{cut:?}");
+    let redacted = snapshot.redacted();
+    let is_named = |what: &str| what.contains("user@1000") || what.contains("wide");
+    assert!(!redacted.missing.iter().any(|missing| is_named(&missing.what)), "{:?}", redacted.missing);
+}
+
+#[test]
+fn groups_that_are_nested_too_deep_are_said_to_be_missing() {
+    let tree = host(&[("proc/mounts", "cgroup2 /sys/fs/cgroup cgroup2 rw 0 0\n")]);
+    let path = |depth: usize| "/d".repeat(depth);
+    add(tree.path(), &[(&format!("sys/fs/cgroup{}/", path(40)), "")]);
+    let snapshot = unstarve_host::take(&Root::at(tree.path()));
+    assert_eq!(snapshot.cgroups.len(), 16);
+    let missing = snapshot.missing.iter().find(|missing| missing.what == format!("cgroups below {}", path(16)));
+    assert_eq!(missing.map(|missing| missing.why.as_str()), Some("they are nested too deep"));
+}

@@ -1,3 +1,6 @@
+use std::cmp::Ordering;
+use std::collections::BinaryHeap;
+
 use unstarve_model::{Batch, Context, CpuId, Event, EventKind, Loss, LossKind, Nanos, Time};
 
 use crate::heap::sink_first;
@@ -8,6 +11,9 @@ use crate::heap::sink_first;
 /// overlap. Events wait here, each CPU's in a queue of its own, until the format says that nothing earlier can come
 /// ([`Reorder::release`]) or until too many wait; then the queues are merged. Equal times keep the order of arrival. An
 /// event that comes after later ones have been given out is moved to the last time given and counted.
+///
+/// An event that is earlier than the last of its CPU is put into the queue if its place is near the end, and otherwise waits
+/// in a heap beside the queues: whatever the order, an event takes steps by the logarithm of how many wait.
 #[derive(Debug)]
 pub struct Reorder {
     queues: Vec<Queue>,
@@ -15,6 +21,8 @@ pub struct Reorder {
     of_cpu: Vec<u32>,
     /// A binary heap of the first event in each queue that has one, the earliest first.
     heads: Vec<Head>,
+    /// Events that came after many later ones of their CPU, the earliest first. They are in no queue.
+    strays: BinaryHeap<Stray>,
     waiting: usize,
     arrived: u64,
     /// What lies no later may be given out.
@@ -28,6 +36,9 @@ pub struct Reorder {
     alternates: bool,
     /// A CPU's events came in another order than that of time.
     mixed: bool,
+    /// How many events were moved within their queue.
+    #[cfg(test)]
+    moved: usize,
 }
 
 /// The events of one CPU in the order of time.
@@ -110,7 +121,45 @@ struct Head {
     queue: u32,
 }
 
+/// An event that waits beside the queues.
+#[derive(Debug)]
+struct Stray {
+    event: Event,
+    arrival: u64,
+}
+
+impl Stray {
+    /// Where it stands among the first events of the queues.
+    fn head(&self) -> Head {
+        Head { time: self.event.time, arrival: self.arrival, queue: NO_QUEUE }
+    }
+}
+
+/// The greatest of a [`BinaryHeap`] comes out first: the earliest.
+impl Ord for Stray {
+    fn cmp(&self, other: &Stray) -> Ordering {
+        other.head().cmp(&self.head())
+    }
+}
+
+impl PartialOrd for Stray {
+    fn partial_cmp(&self, other: &Stray) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for Stray {
+    fn eq(&self, other: &Stray) -> bool {
+        self.head() == other.head()
+    }
+}
+
+impl Eq for Stray {}
+
 const NO_QUEUE: u32 = u32::MAX;
+
+/// An event is put before no more than this many later ones of its CPU: each is moved. Interrupts overtake each other by a few.
+const NEAR: usize = 256;
 
 /// Runs of so few events are copied one by one, which is less than a call.
 const SHORT: usize = 3;
@@ -133,6 +182,7 @@ impl Reorder {
             queues: Vec::new(),
             of_cpu: Vec::new(),
             heads: Vec::new(),
+            strays: BinaryHeap::new(),
             waiting: 0,
             arrived: 0,
             until: Time(0),
@@ -142,6 +192,8 @@ impl Reorder {
             late: 0,
             alternates: false,
             mixed: false,
+            #[cfg(test)]
+            moved: 0,
         }
     }
 
@@ -208,17 +260,22 @@ impl Reorder {
     #[cold]
     fn push_late(&mut self, index: u32) {
         let queue = &mut self.queues[index as usize];
-        let (time, arrival) = (queue.list[queue.end].time, queue.arrivals[queue.end]);
-        self.mixed |= time + NESTING < queue.latest;
-        let place = queue.waiting().partition_point(|event| event.time <= time);
+        let (event, arrival) = (queue.list[queue.end], queue.arrivals[queue.end]);
+        self.mixed |= event.time + NESTING < queue.latest;
+        // If it is no earlier than this one, its place is behind it.
+        let nearest = queue.end.saturating_sub(NEAR + 1).max(queue.first);
+        let place = nearest + queue.list[nearest..queue.end].partition_point(|other| other.time <= event.time);
+        // What is first in a queue stands among the heads, where it could not be exchanged in a few steps.
+        if place == nearest {
+            self.strays.push(Stray { event, arrival });
+            return;
+        }
         queue.end += 1;
-        queue.list[queue.first + place..queue.end].rotate_right(1);
-        queue.arrivals[queue.first + place..queue.end].rotate_right(1);
-        if place == 0 {
-            self.heads.retain(|head| head.queue != index);
-            self.heads.push(Head { time, arrival, queue: index });
-            // Sorted is a heap.
-            self.heads.sort_unstable();
+        queue.list[place..queue.end].rotate_right(1);
+        queue.arrivals[place..queue.end].rotate_right(1);
+        #[cfg(test)]
+        {
+            self.moved += queue.end - place - 1;
         }
     }
 
@@ -230,7 +287,8 @@ impl Reorder {
     /// Drops those that arrived after so many and still wait.
     pub fn take_back(&mut self, Arrivals(first): Arrivals) {
         self.heads.clear();
-        self.waiting = 0;
+        self.strays.retain(|stray| stray.arrival < first);
+        self.waiting = self.strays.len();
         for (index, queue) in (0..).zip(&mut self.queues) {
             let mut end = queue.first;
             for at in queue.first..queue.end {
@@ -272,23 +330,49 @@ impl Reorder {
         }
     }
 
-    /// Whether there is an event to give out.
-    #[inline]
-    pub fn is_ready(&self) -> bool {
-        self.heads.first().is_some_and(|head| self.surplus > 0 || head.time <= self.until)
+    /// Whether that event may be given out.
+    #[inline(always)]
+    fn may_go(&self, head: &Head) -> bool {
+        self.surplus > 0 || head.time <= self.until
     }
 
     /// Moves released events to the end of `events` until it holds [`Batch::TARGET`]; whether it does.
     pub fn fill(&mut self, events: &mut Vec<Event>) -> bool {
-        while events.len() < Batch::TARGET && self.is_ready() {
+        if !self.strays.is_empty() {
+            self.fill_with_strays(events);
+        }
+        while events.len() < Batch::TARGET && self.heads.first().is_some_and(|head| self.may_go(head)) {
             match self.heads[..] {
                 [first, second] if self.alternates && self.surplus == 0 && first.time >= self.last => {
                     self.merge(first, second, events);
                 }
-                _ => self.give_run(events),
+                _ => self.give_run(None, events),
             }
         }
         events.len() >= Batch::TARGET
+    }
+
+    /// The same while events wait beside the queues: until none does, and otherwise until there is nothing to give out.
+    #[cold]
+    fn fill_with_strays(&mut self, events: &mut Vec<Event>) {
+        while events.len() < Batch::TARGET
+            && let Some(stray) = self.strays.peek().map(Stray::head)
+        {
+            match self.heads.first() {
+                Some(head) if *head < stray => {
+                    if !self.may_go(head) {
+                        return;
+                    }
+                    self.give_run(Some(stray), events);
+                }
+                _ => {
+                    if !self.may_go(&stray) {
+                        return;
+                    }
+                    self.strays.pop().into_iter().for_each(|stray| self.give(stray.event, events));
+                }
+            }
+        }
     }
 
     /// Gives out some of what is released of two queues, until one of them is empty. While two CPUs wake each other's tasks a run is an
@@ -328,14 +412,18 @@ impl Reorder {
         self.heads.sort_unstable();
     }
 
-    /// Gives out the first event, and those that follow it on its CPU before any other CPU's.
+    /// Gives out the first event, and those that follow it on its CPU before any other CPU's and the stray.
     #[inline(always)]
-    fn give_run(&mut self, events: &mut Vec<Event>) {
+    fn give_run(&mut self, stray: Option<Head>, events: &mut Vec<Event>) {
         let Some(&head) = self.heads.first() else { return };
         let rival = match self.heads[..] {
             [_, second, third, ..] => Some(second.min(third)),
             [_, second] => Some(second),
             _ => None,
+        };
+        let rival = match (rival, stray) {
+            (Some(rival), Some(stray)) => Some(rival.min(stray)),
+            _ => rival.or(stray),
         };
         if self.surplus == 0 && head.time >= self.last {
             self.give_surely(head, rival, events);
@@ -380,27 +468,29 @@ impl Reorder {
     /// time as the rival.
     #[cold]
     fn give_one_by_one(&mut self, index: u32, rival: Option<Head>, events: &mut Vec<Event>) {
-        let queue = &mut self.queues[index as usize];
-        while let Some((time, arrival)) = queue.head() {
+        while let Some((time, arrival)) = self.queues[index as usize].head() {
             let head = Head { time, arrival, queue: index };
-            let is_released = time <= self.until || self.surplus > 0;
-            if rival.is_some_and(|rival| rival < head) || !is_released || events.len() >= Batch::TARGET {
+            if rival.is_some_and(|rival| rival < head) || !self.may_go(&head) || events.len() >= Batch::TARGET {
                 return self.replace_first(Some(head));
             }
-            if time > self.until {
-                self.surplus -= 1;
-            }
-            events.push(queue.list[queue.first]);
-            if time >= self.last {
-                self.last = time;
-            } else if let Some(event) = events.last_mut() {
-                event.time = self.last;
-                self.late += 1;
-            }
+            let queue = &mut self.queues[index as usize];
+            let event = queue.list[queue.first];
             queue.pass(1);
-            self.waiting -= 1;
+            self.give(event, events);
         }
         self.replace_first(None);
+    }
+
+    /// Gives out an event that is in no queue any longer.
+    #[inline]
+    fn give(&mut self, event: Event, events: &mut Vec<Event>) {
+        if event.time > self.until {
+            self.surplus -= 1;
+        }
+        self.late += u64::from(event.time < self.last);
+        self.last = self.last.max(event.time);
+        events.push(Event { time: self.last, ..event });
+        self.waiting -= 1;
     }
 
     /// The queue that was first now begins with another event, or is empty.

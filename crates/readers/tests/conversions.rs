@@ -136,11 +136,12 @@ fn assert_script_agrees(options: &[&str], expected: &[EventType]) {
     // How often senders and receivers switch is the scheduler's choice: on an idle machine 700 times with half the load.
     assert!(ours.len() > 200, "{} events", ours.len());
     let name = options.join(" ");
-    // perf prints a task that has exited as -1: the two differ in who was current, and in equal times' order only.
+    // perf prints a task that has exited as -1: the two differ in who was current, and in the order of several CPUs' equal times only.
     assert_same(&name, &without_current(&events_printed(script)), &without_current(&ours));
 }
 
-/// Without the current task and gaps (perf prints those only when asked to), and with events of equal times in the order of their text.
+/// Without the current task and gaps (perf prints those only when asked to), and with events of equal times in the order of their CPUs. Those of one CPU stay in theirs: what a
+/// worker is on, by its stack, comes before its switch.
 fn without_current(events: &[String]) -> Vec<String> {
     let mut kept: Vec<String> = events
         .iter()
@@ -150,13 +151,13 @@ fn without_current(events: &[String]) -> Vec<String> {
             format!("{before}{}", after.split_once("context: ").unwrap().1)
         })
         .collect();
-    // Times come first in the text; the sort is stable and only ever moves events of equal times.
-    kept.sort_by_key(|event| (time(event), event.clone()));
+    // The sort is stable and only ever moves events of equal times.
+    kept.sort_by_key(|event| (number(event, "Time("), number(event, "CpuId(")));
     kept
 }
 
-fn time(event: &str) -> u64 {
-    let digits = event.split_once("Time(").unwrap().1;
+fn number(event: &str, before: &str) -> u64 {
+    let digits = event.split_once(before).unwrap().1;
     digits[..digits.find(')').unwrap()].parse().unwrap()
 }
 

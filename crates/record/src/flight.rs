@@ -21,7 +21,7 @@ use unstarve_readers::trace_dat_write::{CpuPages, Head};
 use crate::cpus::{Hurry, Patience};
 use crate::instance::{self, Instance, name_of};
 use crate::looks::{self, Look};
-use crate::output::{Workshop, pages_of};
+use crate::output::{Delivery, Workshop, pages_of};
 use crate::recording::raise_file_limit;
 use crate::set_up::{self, Ready, SetUp};
 use crate::stats::CpuStats;
@@ -218,7 +218,8 @@ impl Frozen {
     }
 
     /// Writes it to a `trace.dat` with a snapshot of the host, and gives the instance back, empty, for
-    /// [`Flight::take_back`]. What could not be written is gone all the same.
+    /// [`Flight::take_back`]. What could not be written is gone all the same. It has its name, and need not be on the disk: the instance does
+    /// not wait for that, who calls does.
     pub fn save(self, output: &Path) -> (Result<Saved, RecordError>, Roll) {
         let saved = self.write(output);
         // Off only now: each of these waits for other CPUs, and the file does not need it.
@@ -246,7 +247,7 @@ impl Frozen {
         let recording = capture::gather(&self.tracefs, instance, &self.cpus, set_up, &statistics, &snapshot, None)?;
         let (head, _) = Head::of(recording).map_err(RecordError::Write)?;
         drop(snapshot);
-        let size = workshop.deliver(&head, &pages, &mut |_, _| {})?;
+        let size = workshop.deliver(&head, &pages, Delivery::Named, &mut |_, _| {})?;
         let lost = statistics.iter().filter(|cpu| cpu.dropped > 0);
         let lost = lost.map(|cpu| Lost { cpu: CpuId(cpu.cpu), count: cpu.dropped }).collect();
         Ok(Saved { size, older_pages, lost })

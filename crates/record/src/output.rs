@@ -16,6 +16,15 @@ const HEAD: &str = "head";
 const HEAD_PART: &str = "head.part";
 const FILE: &str = "trace.dat";
 
+/// When a file is delivered.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Delivery {
+    /// It has its name. Who is waited for syncs it later.
+    Named,
+    /// It is on the disk, and its name is, too.
+    OnDisk,
+}
+
 /// Where the output is put together: a hidden directory beside it, removed on drop with all that is in it. The output
 /// gets its name only when it is complete.
 ///
@@ -54,6 +63,7 @@ impl Workshop {
         self,
         head: &Head,
         pages: &[CpuPages],
+        delivery: Delivery,
         progress: &mut dyn FnMut(u64, u64),
     ) -> Result<u64, RecordError> {
         let Workshop { hidden, place } = &self;
@@ -65,7 +75,15 @@ impl Workshop {
         // user, who would otherwise need root again to read it.
         fchmod(&file, Mode::RUSR | Mode::WUSR).map_err(|errno| failed()(errno.into()))?;
         place.give_to_caller(&file);
+        // Before the name: behind it a machine that stops would leave a part, and some file systems say only here that they are full.
+        if delivery == Delivery::OnDisk {
+            file.sync_all().map_err(failed())?;
+        }
         hidden.deliver(FILE, place).map_err(failed())?;
+        if delivery == Delivery::OnDisk {
+            // The file is there and whole; a directory that may not be read cannot be synced.
+            let _ = place.sync();
+        }
         Ok(size)
     }
 }

@@ -16,7 +16,7 @@ use crate::command::Running;
 use crate::cpus::{Away, Hurry, Patience};
 use crate::drain::Drain;
 use crate::instance::{self, Instance};
-use crate::output::Workshop;
+use crate::output::{Delivery, Workshop};
 use crate::redact::Redactor;
 use crate::room::Room;
 use crate::salvage::look_at_leftovers;
@@ -185,7 +185,7 @@ pub fn record(
         }
     };
     let (head, _) = Head::of(capture).map_err(RecordError::Write)?;
-    let size = workshop.deliver(&head, &pages, &mut listener);
+    let size = workshop.deliver(&head, &pages, Delivery::OnDisk, &mut listener);
     let step = Step::default();
     step.is(format!("{} is written, and the tracing instance is being removed", options.output.display()));
     set_up::watched(&step, notices, move || {

@@ -3,7 +3,7 @@ use std::time::Duration;
 
 use unstarve_files::target::Place;
 
-use crate::output::{Leftover, Workshop, leftovers_at};
+use crate::output::{Delivery, Leftover, Workshop, leftovers_at};
 use crate::{Notice, RecordError};
 
 /// How long what a killed recorder left is kept for whoever wants it.
@@ -42,7 +42,7 @@ fn salvage_one(leftover: Leftover, output: Option<&Path>) -> Result<Salvaged, Re
     let (head, pages) = contents.ok_or_else(|| RecordError::NothingLeft(from.clone()))?;
     leftover.remove_unfinished();
     // Put together where the file is to be, which may be on another filesystem.
-    let size = Workshop::beside(&output)?.deliver(&head, &pages, &mut |_, _| {})?;
+    let size = Workshop::beside(&output)?.deliver(&head, &pages, Delivery::OnDisk, &mut |_, _| {})?;
     leftover.remove();
     Ok(Salvaged { from, path: output, size })
 }

@@ -1,4 +1,7 @@
-use unstarve_diagnose::compare::{Change, Comparison, FindingChange, Outcome, Verdict, WaitChange, Waits};
+use unstarve_diagnose::compare::{
+    Change, Comparison, FindingChange, Outcome, UnjudgedFinding, Verdict, WaitChange, Waits,
+};
+use unstarve_diagnose::report::Severity;
 use unstarve_model::Nanos;
 
 use crate::Look;
@@ -27,6 +30,7 @@ pub fn comparison_page(comparison: &Comparison, extent: Extent, look: Look) -> S
     ink.paragraph("B  ", FAINT, &about(&comparison.b));
     ink.blank();
     findings(&mut ink, &comparison.findings);
+    unjudged(&mut ink, &comparison.unjudged);
     changes(&mut ink, comparison, extent);
     waits(&mut ink, comparison, extent);
     losses(&mut ink, comparison);
@@ -59,6 +63,25 @@ fn findings(ink: &mut Ink, findings: &[FindingChange]) {
             (PLAIN, "  "),
             (STRONG, &finding.headline()),
             (FAINT, &format!("  {was}")),
+        ]);
+        ink.paragraph("           ", PLAIN, &finding.sentence);
+    }
+    ink.blank();
+}
+
+/// Findings that one side has, and of which nobody knows what became.
+fn unjudged(ink: &mut Ink, findings: &[UnjudgedFinding]) {
+    let Some(first) = findings.first() else { return };
+    ink.line(&[(STRONG, "Findings of one side, not judged new or gone")]);
+    ink.paragraph("  ", FAINT, &first.because);
+    for finding in findings {
+        let (word, severity) = if finding.a.is_some() { ("in A   ", finding.a) } else { ("in B   ", finding.b) };
+        ink.line(&[
+            (PLAIN, "  "),
+            (severity.map_or(FAINT, of_severity), word),
+            (PLAIN, "  "),
+            (STRONG, &finding.headline()),
+            (FAINT, &format!("  {}", severity.map_or("", Severity::word))),
         ]);
         ink.paragraph("           ", PLAIN, &finding.sentence);
     }

@@ -7,8 +7,10 @@ use unstarve_change::Change;
 use unstarve_diagnose::report::{Finding, Remedy, Report};
 use unstarve_executor::by_hand::named;
 use unstarve_executor::plan::{Obstacle, Planned};
+use unstarve_guard::verify::{Fared, Figures};
 use unstarve_model::{Nanos, Tid};
 
+use crate::guard::single_waits;
 use crate::{Charset, Look, clean};
 
 /// A plan, and what came of it.
@@ -68,8 +70,10 @@ pub enum Came {
         is_known: bool,
         /// Why.
         reason: String,
-        /// How long the victim ran and waited without it, with it, and without it again, in ns.
-        measured: [(u64, u64); 3],
+        /// How the victim fared without it, with it, and without it again.
+        measured: Box<[Fared; 3]>,
+        /// The figures that decided against it, where it is they.
+        figures: Option<Figures>,
     },
 }
 
@@ -188,8 +192,9 @@ fn outcome(text: &mut String, page: &Page<'_>) {
         Some(Came::Applied) => {
             let _ = writeln!(text, "Applied. Take it back: {}", page.commands.undo);
         }
-        Some(Came::Tried { helped, is_known, reason, measured }) => {
-            for (name, (ran, waited)) in ["without it", "with it", "without it again"].iter().zip(measured) {
+        Some(Came::Tried { helped, is_known, reason, measured, .. }) => {
+            for (name, fared) in ["without it", "with it", "without it again"].iter().zip(measured.iter()) {
+                let (ran, waited) = (&fared.ran_ns, &fared.waited_ns);
                 // What is judged: a victim that gets the CPU again also does more.
                 let rate = match ran {
                     0 => String::new(),
@@ -202,6 +207,9 @@ fn outcome(text: &mut String, page: &Page<'_>) {
                     Nanos(*ran),
                     Nanos(*waited)
                 );
+                if let Some(waits) = single_waits(fared) {
+                    let _ = writeln!(text, "  {:<18}{waits}", "");
+                }
             }
             match helped {
                 true => {
@@ -280,12 +288,13 @@ pub fn json(page: &Page<'_>) -> serde_json::Result<String> {
     let came = page.came.as_ref().map(|came| match came {
         Came::NothingDone => json!({ "applied": false }),
         Came::Applied => json!({ "applied": true, "undo": undo }),
-        Came::Tried { helped, is_known, reason, measured } => json!({
+        Came::Tried { helped, is_known, reason, measured, figures } => json!({
             "applied": helped,
             "helped": helped,
             "known": is_known,
             "reason": reason,
-            "measured": measured.iter().map(|(ran, waited)| json!({ "ran_ns": ran, "waited_ns": waited })).collect::<Vec<_>>(),
+            "measured": measured.iter().map(fared_json).collect::<Vec<_>>(),
+            "decided_by": figures,
             "undo": undo,
         }),
     });
@@ -308,6 +317,17 @@ pub fn json(page: &Page<'_>) -> serde_json::Result<String> {
         "came": came,
     });
     Ok(serde_json::to_string_pretty(&page)? + "\n")
+}
+
+/// What was measured on a side.
+fn fared_json(fared: &Fared) -> serde_json::Value {
+    json!({
+        "ran_ns": fared.ran_ns,
+        "waited_ns": fared.waited_ns,
+        "count": fared.count(),
+        "average_ns": fared.average_ns(),
+        "waits": fared.waits,
+    })
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 use std::io::{self, Write};
 
 use rustc_hash::FxHashMap;
-use unstarve_model::{Comm, Nanos, Tid};
+use unstarve_model::{Comm, Nanos, Tid, counted};
 use unstarve_timeline::{Migration, Run, Selection, Sink, Task, Wait, WaitKind, World};
 
 use crate::timehist::{chosen, msec};
@@ -81,7 +81,7 @@ impl Summary {
             all.add(&self.others);
         }
         writeln!(out, "{:-<138}", "")?;
-        write_row(&mut out, &format!("{} tasks", self.rows.len()), &all)?;
+        write_row(&mut out, &counted(self.rows.len() as u64, "task"), &all)?;
         out.flush()
     }
 }

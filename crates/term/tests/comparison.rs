@@ -3,7 +3,7 @@
 use insta::assert_snapshot;
 use unicode_width::UnicodeWidthStr;
 use unstarve_diagnose::compare::{
-    Change, Comparison, FindingChange, Metric, Outcome, Role, SCHEMA, Verdict, WaitChange, Waits,
+    Change, Comparison, FindingChange, Metric, Outcome, Role, SCHEMA, UnjudgedFinding, Verdict, WaitChange, Waits,
 };
 use unstarve_diagnose::report::{Severity, TraceSummary};
 use unstarve_term::{Charset, Colours, Extent, Look, comparison_page};
@@ -60,6 +60,7 @@ fn comparison() -> Comparison {
                 sentence: "evil\u{1b}[31m was stopped by the CPU limit.".to_owned(),
             },
         ],
+        unjudged: Vec::new(),
         changes: vec![
             change(worker(), Metric::WaitedUnder, Some(Rule::WakeupPreemption), [58_206.0, 540e6], Verdict::More),
             change(worker(), Metric::InvoluntarySwitches, None, [5.6, 23_081.0], Verdict::More),
@@ -106,4 +107,30 @@ fn the_same_on_both_sides_is_said_with_what_is_not_known() {
         ..comparison()
     };
     assert_snapshot!(drawn(&same, Extent::Main, 80, Charset::Utf8));
+}
+
+#[test]
+fn findings_that_are_not_judged_are_shown_with_the_reason() {
+    let mut comparison = comparison();
+    comparison.findings.clear();
+    let because = "A: it covers 39.0 ms, and what is called a stall lasts 48.0 ms or more";
+    let finding = |a, b| UnjudgedFinding {
+        id: "rt-starvation".to_owned(),
+        victim: role("ksoftirqd", "ksoftirqd/*"),
+        a,
+        b,
+        sentence: "ksoftirqd/1 waited 177 ms while wl had its CPU.".to_owned(),
+        because: because.to_owned(),
+    };
+    comparison.unjudged = vec![finding(Some(Severity::Critical), None), finding(None, Some(Severity::Warning))];
+    let page = drawn(&comparison, Extent::Main, 100, Charset::Utf8);
+    let expected = format!(
+        "Findings of one side, not judged new or gone\n  {because}\n  in A     rt-starvation of ksoftirqd/*  {}\n           \
+         ksoftirqd/1 waited 177 ms while wl had its CPU.\n  in B     rt-starvation of ksoftirqd/*  {}\n",
+        Severity::Critical.word(),
+        Severity::Warning.word()
+    );
+    assert!(page.contains(&expected), "{page}");
+    let in_one_line = page.replace('\n', " ");
+    assert!(in_one_line.contains("1 finding in A and 1 in B are not judged new or gone."), "{page}");
 }

@@ -26,6 +26,9 @@ pub struct Memory {
     threads: BTreeMap<Tid, Known>,
     files: BTreeMap<String, String>,
     interrupts: BTreeMap<u32, Vec<String>>,
+    /// By number, with the nice value; and who is in which.
+    sessions: BTreeMap<u64, i32>,
+    in_session: BTreeMap<Tid, u64>,
 }
 
 impl Memory {
@@ -58,6 +61,14 @@ impl Memory {
         self
     }
 
+    /// The thread is in this session (autogroup), whose nice value as a whole is this.
+    #[must_use]
+    pub fn in_session(mut self, tid: u32, id: u64, nice: i32) -> Memory {
+        self.in_session.insert(Tid(tid), id);
+        self.sessions.insert(id, nice);
+        self
+    }
+
     /// A file of the kernel's.
     #[must_use]
     pub fn file(mut self, path: &str, text: &str) -> Memory {
@@ -81,6 +92,7 @@ impl Host for Memory {
     fn read(&self, target: &Place, aspect: Aspect) -> io::Result<Option<Value>> {
         Ok(match target {
             Place::Task(key) => self.known(*key).and_then(|known| known.values.get(&aspect).cloned()),
+            Place::Session { id } => self.sessions.get(id).copied().map(Value::Nice).filter(|_| aspect == Aspect::Nice),
             Place::File { path, .. } => self.files.get(path).cloned().map(Value::Text),
             Place::Feature { .. } => None,
         })
@@ -89,6 +101,7 @@ impl Host for Memory {
     fn is_there(&self, target: &Place) -> bool {
         match target {
             Place::Task(key) => self.known(*key).is_some(),
+            Place::Session { id } => self.sessions.contains_key(id),
             Place::File { path, .. } | Place::Feature { path, .. } => self.files.contains_key(path),
         }
     }
@@ -106,6 +119,9 @@ impl Host for Memory {
                 let known = self.threads.get_mut(&key.tid).filter(|known| known.start == key.start);
                 let known = known.ok_or_else(|| io::Error::from(io::ErrorKind::NotFound))?;
                 known.values.insert(value.aspect(), value.clone());
+            }
+            (Place::Session { id }, Value::Nice(nice)) => {
+                *self.sessions.get_mut(id).ok_or_else(|| io::Error::from(io::ErrorKind::NotFound))? = *nice;
             }
             (Place::File { path, .. }, Value::Text(text)) => {
                 self.files.insert(path.clone(), text.clone());
@@ -135,6 +151,10 @@ impl Look for Memory {
 
     fn threads_of(&self, process: Tid) -> Vec<Tid> {
         self.threads.iter().filter(|(_, known)| known.process == process).map(|(tid, _)| *tid).collect()
+    }
+
+    fn session_of(&self, tid: Tid) -> Option<u64> {
+        self.in_session.get(&tid).copied()
     }
 
     fn kernel_threads(&self, prefix: &str) -> Vec<Tid> {

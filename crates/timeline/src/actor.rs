@@ -14,7 +14,7 @@ impl ActorId {
     pub const UNKNOWN: ActorId = ActorId(0);
     /// The idle task.
     pub const IDLE: ActorId = ActorId(1);
-    /// Stands for all tasks beyond [`Actors::LIMIT`] kinds.
+    /// Stands for what is beyond [`Actors::LIMIT`] kinds.
     pub const OTHERS: ActorId = ActorId(2);
 
     /// As an index of a table.
@@ -224,6 +224,10 @@ impl Actor {
     }
 }
 
+fn needs_rights(comm: &Comm, prio: Prio, claim: Claim) -> bool {
+    matches!(prio.policy(), Policy::Rt | Policy::Deadline) || claim == Claim::Nothing && KernelThread::of(comm).is_some()
+}
+
 fn prio_of(kind: &ActorKind) -> Option<Prio> {
     match *kind {
         ActorKind::Tasks { prio, .. } => Some(prio),
@@ -253,12 +257,29 @@ pub struct Actors {
     list: Vec<Actor>,
     index: FxHashMap<ActorKind, ActorId>,
     groups: Groups,
+    /// How often a task's name was not told apart.
+    unnamed: u64,
 }
 
 impl Actors {
     /// Kinds told apart; the rest is [`ActorId::OTHERS`]. A trace of a busy machine has a few hundred; only scripts
     /// that name each process anew, or hostile files, come near.
     pub const LIMIT: usize = 1 << 16;
+
+    /// Names that any user can give: so many kinds with them. Later ones are [`Actors::OTHER_NAMES`], apart by all else that they are.
+    pub const NAMED: usize = Actors::LIMIT - (1 << 14);
+
+    /// The same of those who bear the name of a kernel thread, as long as nothing shows what they are.
+    const NAMED_LIKE_KERNEL: usize = Actors::LIMIT - (3 << 12);
+
+    /// The same of real-time tasks and kernel threads, which a user without rights cannot make.
+    const NAMED_BY_ROOT: usize = Actors::LIMIT - (1 << 13);
+
+    /// From here on tasks are told apart by their priority alone.
+    const RANKED: usize = Actors::LIMIT - (1 << 11);
+
+    /// Bears this name who came after too many others.
+    pub const OTHER_NAMES: &'static str = "(other names)";
 
     /// Tids kept for each actor.
     pub const MEMBERS_KEPT: usize = 128;
@@ -273,7 +294,7 @@ impl Actors {
         let kinds = [ActorKind::Unknown, ActorKind::Idle, ActorKind::Others];
         let list: Vec<Actor> = kinds.iter().map(|kind| Actor::new(*kind, &groups)).collect();
         let index = kinds.iter().enumerate().map(|(i, kind)| (*kind, ActorId(i as u32))).collect();
-        Actors { list, index, groups }
+        Actors { list, index, groups, unnamed: 0 }
     }
 
     /// The actor of that kind, made if it is new.
@@ -281,9 +302,43 @@ impl Actors {
         if let Some(id) = self.index.get(&kind) {
             return *id;
         }
-        if self.list.len() >= Actors::LIMIT {
-            return ActorId::OTHERS;
+        match self.as_there_is_room(kind) {
+            Some(known) if known == kind => self.add(kind),
+            Some(folded) => {
+                self.unnamed += 1;
+                self.index.get(&folded).copied().unwrap_or_else(|| self.add(folded))
+            }
+            None => {
+                self.unnamed += 1;
+                ActorId::OTHERS
+            }
         }
+    }
+
+    /// The kind to which one that is new belongs: its own, or for want of room one without its name, then without its cgroup. A class is never
+    /// given up for a name: by names alone, of which any user has as many as he likes, nobody can hide a real-time task.
+    fn as_there_is_room(&self, kind: ActorKind) -> Option<ActorKind> {
+        let kinds = self.list.len();
+        if kinds >= Actors::LIMIT {
+            return None;
+        }
+        let ActorKind::Tasks { comm, prio, group, claim, own_weight } = kind else { return Some(kind) };
+        let named = if needs_rights(&comm, prio, claim) {
+            Actors::NAMED_BY_ROOT
+        } else if claim == Claim::Unshown {
+            Actors::NAMED_LIKE_KERNEL
+        } else {
+            Actors::NAMED
+        };
+        if kinds < named {
+            return Some(kind);
+        }
+        let comm = Comm::new(Actors::OTHER_NAMES.as_bytes());
+        let (group, own_weight) = if kinds < Actors::RANKED { (group, own_weight) } else { (None, None) };
+        Some(ActorKind::Tasks { comm, prio, group, claim, own_weight })
+    }
+
+    fn add(&mut self, kind: ActorKind) -> ActorId {
         let id = ActorId(self.list.len() as u32);
         self.list.push(Actor::new(kind, &self.groups));
         self.index.insert(kind, id);
@@ -313,6 +368,19 @@ impl Actors {
     /// The cgroups that they are in.
     pub fn groups(&self) -> &Groups {
         &self.groups
+    }
+
+    /// How often a task was not told apart by its name, or at all.
+    pub(crate) fn unnamed(&self) -> u64 {
+        self.unnamed
+    }
+
+    /// Whether a user without rights cannot be it: an interrupt, a real-time task, a task that is shown to be the kernel thread of its name.
+    pub fn is_privileged(&self, id: ActorId) -> bool {
+        match self.get(id).kind {
+            ActorKind::Tasks { ref comm, prio, claim, .. } => needs_rights(comm, prio, claim),
+            _ => true,
+        }
     }
 
     /// How many there are; ids are `0..len`.

@@ -7,7 +7,7 @@ use unstarve_model::{CpuId, Nanos, TaskRef};
 
 use crate::contest::split;
 use crate::timeline::Timeline;
-use crate::waits::{Pending, add, wait_of};
+use crate::waits::{Pending, wait_of};
 use crate::{Actors, Piece, Rule, Sink, State, TaskKey, Throughout, WaitEnd, WaitKind};
 
 /// Tasks that are remembered for the trace's begin.
@@ -88,14 +88,14 @@ impl Timeline {
     /// The trace is over: reports the waits of tasks that no event names.
     pub(crate) fn report_quiet(&mut self, sink: &mut impl Sink) {
         let (start, end) = (self.world.start, self.world.now);
+        self.cpus.iter_mut().for_each(|cpu| cpu.add_up_whole(end, &self.world.actors));
         for (task, cpu) in std::mem::take(&mut self.before.quiet) {
             if self.world.tasks.find(task.tid).is_some_and(|key| !self.world.tasks.get(key).is_unseen()) {
                 continue;
             }
             let here = &self.cpus[cpu.index()];
-            let Some((since, parts)) = &here.whole else { continue };
-            let mut parts = parts.clone();
-            here.occupancy.parts(*since, end, None, |actor, length| add(&mut parts, actor, length));
+            let Some((_, parts)) = &here.whole else { continue };
+            let parts = parts.clone();
             let rivals = here.fairness.weight();
             let key = self.task(&task);
             let known = self.world.tasks.get(key);

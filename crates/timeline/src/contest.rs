@@ -2,6 +2,7 @@
 
 use unstarve_model::{Nanos, Policy, Prio, Time};
 
+use crate::parts::keep_longest_pieces;
 use crate::waits::{Pending, Preemptor};
 use crate::{Actor, ActorId, ActorKind, Actors, GroupId, Groups, Piece, Rule};
 
@@ -130,6 +131,7 @@ fn split_parts(
     if let Some(stopped) = &pending.stopped {
         stopped.add_to(pieces, actors);
     }
+    keep_longest_pieces(pieces, actors);
     sort(pieces);
 }
 

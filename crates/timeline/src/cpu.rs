@@ -3,8 +3,9 @@ use unstarve_model::{CpuId, Nanos, Tid, Time};
 use crate::fairness::Fairness;
 use crate::held::OpenPart;
 use crate::occupancy::Occupancy;
+use crate::parts::{Part, Span, add_span, keep_longest};
 use crate::suspects::Shares;
-use crate::{ActorId, TaskKey};
+use crate::{ActorId, Actors, TaskKey};
 
 /// Who is current on a CPU.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -44,7 +45,7 @@ pub(crate) struct Cpu {
     /// Whether a task left it before it was heard itself: its first events are missing.
     pub was_left: bool,
     /// Who had it since when, up to the time when that was last added up; kept where somebody may have waited all the time.
-    pub whole: Option<(Time, Vec<(ActorId, Nanos)>)>,
+    pub whole: Option<(Time, Vec<Part>)>,
     /// Whether a limit stops tasks of a higher class that wait here.
     pub stops: bool,
     /// Whether it has issued any event.
@@ -108,6 +109,23 @@ impl Cpu {
             _ => self.base,
         };
         self.occupancy.set(time, occupant);
+    }
+
+    /// Who had it between these times, for waits that it is a part of.
+    pub fn span(&self, from: Time, to: Time, actors: &Actors) -> Span {
+        let mut parts = Vec::new();
+        add_span(&mut parts, &self.occupancy, (from, to), None);
+        keep_longest(&mut parts, self.queue.len(), actors);
+        Span::new(parts)
+    }
+
+    /// Adds up who has had it all the time, where that is kept.
+    pub fn add_up_whole(&mut self, now: Time, actors: &Actors) {
+        if let Some((since, parts)) = &mut self.whole {
+            add_span(parts, &self.occupancy, (*since, now), None);
+            keep_longest(parts, 1, actors);
+            *since = now;
+        }
     }
 
     /// Nobody is known to be current.

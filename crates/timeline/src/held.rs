@@ -7,8 +7,9 @@ use unstarve_model::{CpuId, Nanos, Time};
 
 use crate::contest::split;
 use crate::cpu::{Cpu, Current};
+use crate::parts::add;
 use crate::timeline::Timeline;
-use crate::waits::{Pending, add, wait_of};
+use crate::waits::{Pending, wait_of};
 use crate::{ActorId, Piece, Sink, TaskKey, Tasks, WaitEnd};
 
 /// Parts shorter than this are not worth a delay: one of each wakeup that moves a task is some microseconds. The balancer,

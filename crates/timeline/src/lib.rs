@@ -24,6 +24,7 @@ mod moment;
 mod now;
 mod occupancy;
 mod origin;
+mod parts;
 mod places;
 mod rule;
 mod selection;

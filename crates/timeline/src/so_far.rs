@@ -61,7 +61,7 @@ impl Timeline {
         let cpu = &self.cpus[pending.cpu.index()];
         let (mut fairness, mut account) = (cpu.fairness, task.account);
         pending.owed += fairness.due(now, &mut account);
-        pending.close_segment(cpu, now);
+        pending.close_segment(cpu, now, &self.world.actors);
         if task.prio.policy() <= Policy::Fair {
             pending.forget_stops();
         }

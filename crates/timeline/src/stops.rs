@@ -3,6 +3,7 @@
 
 use unstarve_model::{Nanos, Policy, Prio, TaskRef};
 
+use crate::parts::{Part, Span};
 use crate::timeline::Timeline;
 use crate::waits::Pending;
 use crate::{ActorId, ActorKind, Actors, Piece, Rule, TaskKey, WaitKind};
@@ -12,7 +13,7 @@ use crate::{ActorId, ActorKind, Actors, Piece, Rule, TaskKey, WaitKind};
 pub(crate) struct Stopped {
     /// Whether it is now.
     pub now: bool,
-    pub parts: Vec<(ActorId, Nanos)>,
+    pub parts: Vec<Part>,
 }
 
 impl Stopped {
@@ -62,7 +63,7 @@ impl Timeline {
             let is_queued = pending.kind == WaitKind::Preemption || pending.queued.is_some();
             let stop = is_low && is_high && is_queued;
             if stop != pending.is_stopped() {
-                pending.close_segment(cpu, now);
+                pending.close_segment(cpu, now, &self.world.actors);
                 pending.stop(stop);
             }
             cpu.stops |= stop;
@@ -138,8 +139,6 @@ impl Pending {
     #[cold]
     fn forget_stopped(&mut self) {
         let Some(stopped) = self.stopped.take() else { return };
-        for (actor, length) in stopped.parts {
-            crate::waits::add(&mut self.parts, actor, length);
-        }
+        Span::new(stopped.parts).add_to(&mut self.parts);
     }
 }

@@ -157,6 +157,8 @@ impl Timeline {
         tell(LossKind::MissingSwitch, self.missing_switches, touched);
         tell(LossKind::Undecodable, self.impossible_cpus, "events of CPUs that cannot exist");
         tell(LossKind::OutOfOrder, self.late, "");
+        let named = format!("of tasks, beyond {} kinds", Actors::NAMED);
+        tell(LossKind::TooManyNames, self.world.actors.unnamed(), &named);
         losses.extend(self.unrecorded_loss());
         losses.extend(self.tail_loss());
         losses

@@ -7,6 +7,7 @@ use crate::grace::drives_grace_periods;
 use crate::held::{Ended, HoldId};
 use crate::idle::IdleWatch;
 use crate::occupancy::Mark;
+use crate::parts::{Part, Span, add_span, keep_longest};
 use crate::stops::Stopped;
 use crate::timeline::Timeline;
 use crate::{ActorId, Actors, Piece, Sink, State, TaskKey, Throughout, Wait, WaitEnd, WaitKind};
@@ -25,7 +26,7 @@ pub(crate) struct Pending {
     /// Who had that CPU then, if that moment was the present.
     pub mark: Option<Mark>,
     /// Occupants so far, of CPUs it has left.
-    pub parts: Vec<(ActorId, Nanos)>,
+    pub parts: Vec<Part>,
     /// Since when the CPU has been idle although the task was on its queue.
     pub passed_over: Option<Time>,
     /// How long that has been in all.
@@ -109,7 +110,7 @@ impl Timeline {
         pending.owed += from.fairness.leave(now, &mut task.account);
         self.places.remove(&mut from.queue, key);
         self.held.note(from, pending, key, now);
-        pending.close_segment(from, now);
+        pending.close_segment(from, now, &self.world.actors);
         pending.stop(false);
         pending.migrations += 1;
         pending.cpu = to;
@@ -166,18 +167,23 @@ impl Timeline {
     pub(crate) fn take_stock(&mut self, index: usize) {
         let now = self.world.now;
         let cpu = &mut self.cpus[index];
+        // Those that have waited here since stock was last taken have all waited for the same.
+        let last = cpu.occupancy.forgotten();
+        let mut since_last = None;
         for place in 0..cpu.queue.len() {
             let key = cpu.queue[place];
             let Some(pending) = &mut self.world.tasks.get_mut(key).pending else { continue };
             self.held.note(cpu, pending, key, now);
             let was_passed_over = pending.passed_over.is_some();
-            pending.close_segment(cpu, now);
+            if pending.segment == last && pending.mark.is_none() {
+                let span = since_last.get_or_insert_with(|| cpu.span(last, now, &self.world.actors));
+                pending.add_segment(span, cpu, now, &self.world.actors);
+            } else {
+                pending.close_segment(cpu, now, &self.world.actors);
+            }
             pending.passed_over = was_passed_over.then_some(now);
         }
-        if let Some((since, parts)) = &mut cpu.whole {
-            cpu.occupancy.parts(*since, now, None, |actor, length| add(parts, actor, length));
-            *since = now;
-        }
+        cpu.add_up_whole(now, &self.world.actors);
         cpu.occupancy.forget(now);
     }
 
@@ -218,7 +224,7 @@ impl Timeline {
             self.parts.clear();
             cpu.occupancy.parts(pending.segment, now, pending.mark, |actor, length| self.parts.push((actor, length)));
         } else {
-            pending.close_segment(cpu, now);
+            pending.close_segment(cpu, now, &self.world.actors);
             if class <= Policy::Fair {
                 // It was taken out of its class meanwhile.
                 pending.forget_stops();
@@ -358,17 +364,31 @@ impl Pending {
     }
 
     /// Adds the present CPU's occupants since the segment's start to the parts.
-    pub(crate) fn close_segment(&mut self, cpu: &Cpu, now: Time) {
-        let parts = match &mut self.stopped {
+    pub(crate) fn close_segment(&mut self, cpu: &Cpu, now: Time, actors: &Actors) {
+        let (span, mark) = ((self.segment, now), self.mark.take());
+        let parts = self.parts_now();
+        add_span(parts, &cpu.occupancy, span, mark);
+        keep_longest(parts, cpu.queue.len(), actors);
+        self.begin_segment(cpu, now);
+    }
+
+    /// The same where they are known.
+    fn add_segment(&mut self, span: &mut Span, cpu: &Cpu, now: Time, actors: &Actors) {
+        let parts = self.parts_now();
+        span.add_to(parts);
+        keep_longest(parts, cpu.queue.len(), actors);
+        self.begin_segment(cpu, now);
+    }
+
+    /// What the segment's occupants are added to.
+    fn parts_now(&mut self) -> &mut Vec<Part> {
+        match &mut self.stopped {
             Some(stopped) if stopped.now => &mut stopped.parts,
             _ => &mut self.parts,
-        };
-        // Mostly there is but one segment, and no actor comes twice in it.
-        let is_first = parts.is_empty();
-        let mark = self.mark.take();
-        cpu.occupancy.parts(self.segment, now, mark, |actor, length| {
-            if is_first { parts.push((actor, length)) } else { add(parts, actor, length) }
-        });
+        }
+    }
+
+    fn begin_segment(&mut self, cpu: &Cpu, now: Time) {
         if let Some(since) = self.passed_over.take() {
             self.passed_over_total += cpu.occupancy.time_of(ActorId::IDLE, since, now);
         }
@@ -383,14 +403,5 @@ impl Preemptor {
 
     pub fn is(&self, occupant: ActorId) -> bool {
         self.actor == occupant || self.became == Some(occupant)
-    }
-}
-
-/// Each actor has one part.
-#[inline]
-pub(crate) fn add(parts: &mut Vec<(ActorId, Nanos)>, actor: ActorId, length: Nanos) {
-    match parts.iter_mut().find(|part| part.0 == actor) {
-        Some(part) => part.1 += length,
-        None => parts.push((actor, length)),
     }
 }

@@ -45,9 +45,12 @@ pub struct Options {
 /// Where the eBPF engine keeps what it knows of each task.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum TaskMemory {
-    /// With the task itself, from Linux 5.12 on; before, in a table of 65,536 entries.
+    /// In an array while there is a free place, which is faster, else with the task itself, from Linux 5.12 on; before, in a table of
+    /// 65,536 entries.
     #[default]
     Kernel,
+    /// With the task itself alone, as where all places of the array are taken.
+    Storage,
     /// In a table of so many entries, as before 5.12.
     Table {
         /// Tasks for which there is room.

@@ -10,12 +10,20 @@ use unstarve_model::Tid;
 
 /// Whether the task is there, and runnable or running; nothing if that cannot be read.
 pub(crate) fn is_runnable(tid: Tid) -> Option<bool> {
-    match fs::read(format!("/proc/{tid}/stat")) {
+    says_runnable(fs::read(format!("/proc/{tid}/stat")))
+}
+
+fn says_runnable(stat: io::Result<Vec<u8>>) -> Option<bool> {
+    match stat {
         // A name may be any bytes.
         Ok(stat) => Stat::parse(&String::from_utf8_lossy(&stat)).map(|stat| stat.state == 'R'),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Some(false),
-        Err(_) => None,
+        Err(error) => is_gone(&error).then_some(false),
     }
+}
+
+/// Whether the task was not there, or ended after its file was opened, which reads as ESRCH.
+fn is_gone(error: &io::Error) -> bool {
+    error.kind() == io::ErrorKind::NotFound || error.raw_os_error() == Some(libc::ESRCH)
 }
 
 /// Whether the task has the kernel's mark of its own threads; nothing if it has gone.
@@ -69,6 +77,19 @@ mod tests {
         assert_eq!(is_runnable(Tid(0)), Some(false));
         assert_eq!(process_of(tid), Some(Tid(std::process::id())));
         assert_eq!((is_kernel_thread(tid), is_kernel_thread(Tid(0))), (Some(false), None));
+    }
+
+    #[test]
+    fn who_ends_after_its_file_was_opened_does_not_run() {
+        use std::io::Read;
+        let mut child = std::process::Command::new("sleep").arg("60").spawn().expect("a child");
+        let mut opened = fs::File::open(format!("/proc/{}/stat", child.id())).expect("its file");
+        child.kill().expect("ended");
+        child.wait().expect("reaped");
+        let mut stat = Vec::new();
+        let read = opened.read_to_end(&mut stat).map(|_| stat);
+        assert!(read.is_err(), "{read:?}");
+        assert_eq!(says_runnable(read), Some(false));
     }
 
     #[test]

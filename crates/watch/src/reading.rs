@@ -116,7 +116,7 @@ pub struct OldestWait {
 /// What could not be counted, all since the engine began.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct Lost {
-    /// Tasks that could not be followed because a table was full: their waits are missing.
+    /// Tasks that could not be followed because a table was full: their waits are missing. Also how often a task was not found as it took a CPU.
     pub untracked_tasks: u64,
     /// Events that the kernel dropped.
     pub events: u64,

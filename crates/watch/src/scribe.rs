@@ -264,8 +264,8 @@ impl Scribe {
 
     /// The trace, on the disk. The recorder's instance goes back as soon as it is empty.
     fn save(&mut self, episode: &mut Episode, along: &[Episode], frozen: Frozen, seen: Instant) -> Result<(), NotKept> {
-        let rank = Rank::of_new(episode);
-        let unfinished = match self.store.begin(episode, self.expected.of(rank)) {
+        let rank = Rank::of_all(episode, along);
+        let unfinished = match self.store.begin_with(episode, along, self.expected.of(rank)) {
             Ok(unfinished) => unfinished,
             Err(error) => {
                 self.give_back(frozen.discard());

@@ -213,7 +213,9 @@ fn a_trace_that_kernel_threads_share_waits_in_their_places() {
     let mut first = Episode { trace_bytes: Some(10), ..Episode::begun(id_of(at(8000).wall), at(8000).wall) };
     first.note_counters(&begun_of(Rank::Programs));
     let store = &rig.scribe.store;
-    store.begin(&first, 10).expect("begun").finish(store, &first, &[kernels.clone()]).expect("finished");
+    let unfinished = store.begin(&first, 10).expect("begun");
+    std::fs::write(unfinished.trace(), [7; 10]).expect("written");
+    unfinished.finish(store, &first, &[kernels.clone()]).expect("finished");
     let before = rig.tasks.try_iter().count();
     rig.scribe.hand_on(Written { episode: first, along: vec![kernels], reply: None });
     assert_eq!((before, rig.tasks.try_iter().count()), (4, 1));
@@ -227,6 +229,7 @@ fn that_the_store_is_full_of_what_counts_more_is_said_until_there_is_room() {
     let mut kernels = Episode::begun(id_of(at(500).wall), at(500).wall);
     kernels.note_counters(&begun());
     let unfinished = store.begin(&kernels, 10).expect("begun");
+    std::fs::write(unfinished.trace(), [7; 10]).expect("written");
     unfinished.finish(&store, &kernels, &[]).expect("finished");
     store.is_explained(&kernels.id);
     let reserved = |rig: &Rig| rig.scribe.board.read().problems.contains_key(RESERVED);

@@ -4,7 +4,9 @@
 //! the kernel says for how long; who slept, and whose timer came late, lived through no such time. Who was stopped himself (SIGSTOP, a
 //! debugger, a freezer) was woken for it and went to sleep once more: that the kernel counts, and the machine ran on.
 
+use std::fs::File;
 use std::mem::MaybeUninit;
+use std::os::unix::fs::FileExt;
 use std::time::Duration;
 
 /// A timer is never so late while the machine runs.
@@ -24,6 +26,8 @@ pub(crate) enum Lateness {
 /// How long this thread has waited for a CPU, as the kernel counts it, and how often it has slept.
 #[derive(Debug)]
 pub(crate) struct OwnWait {
+    /// Always that of the thread that opened it, whichever thread reads it. It is read in each round, and the kernel writes it anew each time.
+    schedstat: Option<File>,
     before: Option<Duration>,
     /// Where timers of programs are the work of a thread that may be starved itself, a late one says nothing.
     is_telling: bool,
@@ -34,7 +38,9 @@ pub(crate) struct OwnWait {
 impl OwnWait {
     pub fn new() -> OwnWait {
         let is_real_time = rustix::system::uname().version().to_bytes().windows(10).any(|part| part == b"PREEMPT_RT");
-        OwnWait { before: own_wait(), is_telling: !is_real_time, slept: None }
+        let schedstat = File::open("/proc/thread-self/schedstat").ok();
+        let before = schedstat.as_ref().and_then(own_wait);
+        OwnWait { schedstat, before, is_telling: !is_real_time, slept: None }
     }
 
     /// Sleeps, and notes how often.
@@ -47,7 +53,7 @@ impl OwnWait {
 
     /// What it says that this thread has slept for so much longer than it wanted.
     pub fn judge(&mut self, late: Duration) -> Lateness {
-        let now = own_wait();
+        let now = self.schedstat.as_ref().and_then(own_wait);
         let waited = now.zip(std::mem::replace(&mut self.before, now)).map(|(now, before)| now.saturating_sub(before));
         waited.map_or(Lateness::Usual, |waited| judged(late, waited, self.slept.unwrap_or(1), self.is_telling))
     }
@@ -62,8 +68,11 @@ fn judged(late: Duration, waited: Duration, slept: u64, is_telling: bool) -> Lat
     }
 }
 
-fn own_wait() -> Option<Duration> {
-    wait_of(&std::fs::read_to_string("/proc/thread-self/schedstat").ok()?)
+/// Three numbers of twenty digits at most.
+fn own_wait(schedstat: &File) -> Option<Duration> {
+    let mut text = [0; 64];
+    let length = schedstat.read_at(&mut text, 0).ok()?;
+    wait_of(std::str::from_utf8(&text[..length]).ok()?)
 }
 
 /// Time on a CPU, time runnable without one, and slices, in ns (Documentation/scheduler/sched-stats.rst).

@@ -258,6 +258,9 @@ fn no_word(change: &Change, form: &str) -> String {
             format!("{what} of thread {} ({})", thread.tid, unstarve_model::clean(&thread.comm))
         }
         (Target::Thread(thread), _) => format!("the change of thread {}", thread.tid),
+        (Target::Session(thread), _) => {
+            format!("the nice value of the session of thread {}: each session is a new one", thread.tid)
+        }
         (Target::Threads(Selector::Process(process)), _) => format!("the change of process {}", process.tid),
         (Target::Threads(Selector::KernelThreads { prefix }), _) => format!("the change of {prefix}*"),
         (Target::Threads(Selector::Workers { .. }), _) => "all workers that are bound to a CPU".to_owned(),

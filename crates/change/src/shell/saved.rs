@@ -2,7 +2,7 @@
 
 use unstarve_model::Tid;
 
-use super::{CREATED, Commands, ENDED, FEATURES, chrt_word, handlers, quoted, text, write};
+use super::{CREATED, Commands, ENDED, FEATURES, chrt_word, handlers, quoted, set_session, text, write};
 use crate::Value;
 use crate::change::{Change, Relative, Selector, Target, Thread, To, is_cut};
 
@@ -10,6 +10,8 @@ use crate::change::{Change, Relative, Selector, Target, Thread, To, is_cut};
 const CHRT_BEFORE: &str = r#"LC_ALL=C chrt -p $t | awk -F': ' '/policy/ { n = split(tolower(substr($2, 7)), a, "|"); p = (n > 1 ? "--reset-on-fork " : "") "--" a[1] } /priority/ { q = $2 } /period/ { split($2, d, "/"); p = p " --sched-runtime " d[1] " --sched-deadline " d[2] " --sched-period " d[3] } END { print p, "--pid", q }'"#;
 /// The nineteenth field of proc_pid_stat(5); the name before it may hold anything.
 const NICE_BEFORE: &str = "tr '\\n' ' ' < /proc/$t/stat | LC_ALL=C sed 's/.*) //' | cut -d ' ' -f 17";
+/// `/autogroup-57 nice -8`; nothing of a thread that is in no session.
+const SESSION_BEFORE: &str = "sed -n 's/.* nice //p' /proc/$t/autogroup";
 const CPUS_BEFORE: &str = "LC_ALL=C sed -n 's/^Cpus_allowed_list:[[:space:]]*//p' /proc/$t/status";
 
 pub(super) fn commands(changes: &[&Change]) -> Option<Commands> {
@@ -117,6 +119,12 @@ fn step(change: &Change) -> Option<Step> {
     match &change.target {
         Target::Thread(thread) => {
             let body = save_and_set(change.to.as_ref()?)?;
+            Some(Step { threads: vec![(thread.tid, Known::of(thread)?)], ..Step::of_kernel(body) })
+        }
+        Target::Session(thread) => {
+            let Value::Nice(nice) = change.value()? else { return None };
+            let (back, set) = (set_session("$n"), set_session(&nice.to_string()));
+            let body = format!("n=$({SESSION_BEFORE}); [ \"$n\" ] || continue; {SAVE} {back}\" >> $u; {set}");
             Some(Step { threads: vec![(thread.tid, Known::of(thread)?)], ..Step::of_kernel(body) })
         }
         Target::Threads(Selector::Process(process)) => {

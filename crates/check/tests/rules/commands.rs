@@ -45,11 +45,14 @@ fn try_hits(name: &str, snapshot: &Snapshot, hits: Vec<Hit>, tried: &mut BTreeMa
     }
 }
 
-/// With a file of features also where the snapshot could not read it: a fix may name one all the same.
+/// With a file of features, and of nfsd's threads, also where the snapshot could not read it: a fix may name one all the same.
 fn model(snapshot: &Snapshot) -> Model {
     let mut model = Model::of(snapshot);
     if snapshot.features.is_none() {
         model.file("/sys/kernel/debug/sched_features", "NO_HRTICK RT_PUSH_IPI RUN_TO_PARITY");
+    }
+    if snapshot.services.as_ref().is_none_or(|services| services.nfsd.is_none()) {
+        model.file("/proc/fs/nfsd/threads", "6");
     }
     model
 }

@@ -45,7 +45,8 @@ pub fn run(
             helped: tried.helped(),
             is_known: tried.is_known(),
             reason: tried.reason(),
-            measured: tried.measured(),
+            measured: Box::new(tried.measured()),
+            figures: tried.figures(),
         };
         if !tried.helped() {
             let mut page = page_of(args, recording, explained, chosen, &plan, origin);

@@ -10,11 +10,11 @@ mod shell;
 mod undo;
 mod verify;
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::{Context, Result, anyhow};
+use anyhow::{Context, Result};
 use clap::Args;
 use unstarve_change::Form;
 use unstarve_diagnose::{Explained, Options, explain_beside};
@@ -23,7 +23,7 @@ use unstarve_executor::plan::{self, Planned};
 use unstarve_executor::state;
 use unstarve_term::fix::{self as page, Page};
 
-use crate::input::Recording;
+use crate::input::{Recording, no_recording};
 use crate::output::{self, Color, Out};
 use crate::progress::Progress;
 use choose::Choice;
@@ -68,16 +68,16 @@ pub struct LowArgs {
     #[arg(long)]
     this_boot: bool,
     /// Undo the last fix
-    #[arg(long, conflicts_with_all = ["file", "status", "check"])]
+    #[arg(long, conflicts_with_all = ["file", "finding", "remedy", "this_boot", "status", "check"])]
     undo: bool,
     /// With --undo: undo all fixes
     #[arg(long, requires = "undo")]
     all: bool,
     /// List the fixes that are in force
-    #[arg(long, conflicts_with_all = ["file", "check"])]
+    #[arg(long, conflicts_with_all = ["file", "finding", "remedy", "this_boot", "check"])]
     status: bool,
     /// Check that all fixes are still in force, value by value; exit code 1 if one is not
-    #[arg(long, conflicts_with = "file")]
+    #[arg(long, conflicts_with_all = ["file", "finding", "remedy", "this_boot"])]
     check: bool,
     /// As JSON (schema unstarve.fix/1)
     #[arg(long)]
@@ -125,7 +125,7 @@ pub fn run(args: &LowArgs, color: Color) -> Result<ExitCode> {
     if args.status || args.check {
         return force::run(args).map_err(output::hint_at_root);
     }
-    let Some(file) = &args.file else { return Err(no_recording()) };
+    let Some(file) = &args.file else { return Err(no_recording("fix")) };
     let recording = Recording::new(file.clone())?;
     let explained = explain(&recording)?;
     if explained.report.findings.is_empty() {
@@ -144,17 +144,6 @@ pub fn run(args: &LowArgs, color: Color) -> Result<ExitCode> {
         Some(Printed::Lasting(form)) => lasting::run(args, &explained, &chosen, form),
         None if args.apply => apply::run(args, &recording, &explained, &chosen, &origin, color),
         None => show(args, &recording, &explained, &chosen, &origin, color),
-    }
-}
-
-/// What `record` writes if it is not given a name.
-const RECORDED: &str = "unstarve.dat";
-
-fn no_recording() -> anyhow::Error {
-    let fix = format!("unstarve fix {RECORDED}");
-    match Path::new(RECORDED).is_file() {
-        true => anyhow!("name a recording; there is one here: {fix}"),
-        false => anyhow!("name a recording. To make one of this machine: sudo unstarve record --for 10s && {fix}"),
     }
 }
 

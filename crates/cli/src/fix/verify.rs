@@ -16,7 +16,7 @@ use unstarve_executor::audit::Audit;
 use unstarve_executor::journal::Step;
 use unstarve_executor::{proc, trial};
 use unstarve_facts::flag;
-use unstarve_guard::verify::{By, Fared, Judged, Span, Verdict, judge, watch_tasks};
+use unstarve_guard::verify::{By, Fared, Figures, Judged, Span, Verdict, judge, watch_tasks};
 use unstarve_model::Tid;
 
 use super::LowArgs;
@@ -51,9 +51,14 @@ impl Tried {
         format!("{}{longer}", self.judged.reason)
     }
 
-    /// What the victim did without it, with it, and without it again: how long it ran and waited, in ns.
-    pub fn measured(&self) -> [(u64, u64); 3] {
-        [0, 1, 2].map(|side: usize| (self.measured[side].1.ran_ns, self.measured[side].1.waited_ns))
+    /// What the victim did without it, with it, and without it again.
+    pub fn measured(&self) -> [Fared; 3] {
+        [0, 1, 2].map(|side: usize| self.measured[side].1.clone())
+    }
+
+    /// The figures that decided against it, where it is they.
+    pub fn figures(&self) -> Option<Figures> {
+        self.judged.reason.figures()
     }
 }
 

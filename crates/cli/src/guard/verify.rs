@@ -81,6 +81,7 @@ fn json(policy: &Policy, outcome: &Outcome) -> Result<String> {
             serde_json::json!({
                 "rule": rule.name, "place": rule.place, "before": before, "after": after, "again": again,
                 "verdict": judged.verdict, "reason": judged.reason.to_string(),
+                "decided_by": judged.reason.figures(),
             })
         })
         .collect();

@@ -10,7 +10,7 @@ pub use list::lines as settings_of;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::{Result, bail};
+use anyhow::{Context, Result, bail};
 use clap::{Args, Subcommand};
 use unstarve_facts::{explain, explainable};
 use unstarve_host::{Live, Root};
@@ -66,8 +66,15 @@ struct PlaceArgs {
 }
 
 impl PlaceArgs {
-    fn root(&self) -> Root {
-        Root::at(&self.root)
+    fn root(&self) -> Result<Root> {
+        let root = Root::at(&self.root);
+        match root.check() {
+            Err(error) if error.kind() == std::io::ErrorKind::Unsupported => {
+                Err(error).with_context(|| self.root.display().to_string())
+            }
+            // What is not there is missed by its own name.
+            _ => Ok(root),
+        }
     }
 }
 
@@ -114,7 +121,7 @@ fn suggestion(name: &str) -> String {
 }
 
 fn get(name: &str, place: &PlaceArgs) -> Result<ExitCode> {
-    let root = place.root();
+    let root = place.root()?;
     let values = Live::new(&root).get(name)?;
     let lines: String =
         values.iter().map(|(path, value)| format!("{path} = {}\n", unstarve_term::clean(value))).collect();

@@ -63,7 +63,7 @@ pub fn set(args: &SetArgs) -> Result<ExitCode> {
 }
 
 fn change(args: &SetArgs) -> Result<ExitCode> {
-    let root = args.place.root();
+    let root = args.place.root()?;
     let live = Live::new(&root);
     let plan = live.plan(&args.name, &args.value)?;
     if plan.steps.iter().all(|step| step.old == step.new) {
@@ -111,7 +111,7 @@ fn change_back(args: &UndoArgs) -> Result<ExitCode> {
     {
         bail!("no journal at {}", journal.display());
     }
-    let root = args.place.root().name();
+    let root = args.place.root()?.name();
     let mut hand = args.journal.open("knobs undo")?;
     let extent = if args.all { Extent::All } else { Extent::Last };
     let taken = hand.undo(&mut ThisHost, &mut Audit::none(), extent, |batch| {
@@ -172,7 +172,7 @@ fn steps(steps: &[Step], root: &Root) -> Result<Vec<Change>> {
 fn root_of(place: &Place) -> Option<&str> {
     match place {
         Place::File { root, .. } | Place::Feature { root, .. } => root.as_deref(),
-        Place::Task(_) => None,
+        Place::Task(_) | Place::Session { .. } => None,
     }
 }
 

@@ -11,6 +11,7 @@ use unstarve_files::{Limit, read_text};
 use unstarve_lab::cells::Cells;
 use unstarve_lab::compare::Plan;
 
+use crate::output::shown;
 use crate::tables;
 use crate::target::Target;
 
@@ -47,7 +48,7 @@ pub(crate) fn run(args: ProofsArgs) -> anyhow::Result<ExitCode> {
 fn write_parquet(args: &ProofsArgs, rows: &[&Proof]) -> anyhow::Result<()> {
     let Some(file) = &args.parquet else { return Ok(()) };
     tables::write_proofs(file, rows)?;
-    note!("unstarve: {} with {}", file.display(), unstarve_model::counted(rows.len() as u64, "row"));
+    note!("unstarve: {} with {}", shown(file), unstarve_model::counted(rows.len() as u64, "row"));
     Ok(())
 }
 
@@ -62,7 +63,7 @@ fn of_cells(directory: &Path, args: &ProofsArgs) -> anyhow::Result<()> {
         for proofs in by_guests.values() {
             enter(table, proofs, Stale::Remove)?;
         }
-        note!("unstarve: {} of {} cells", table.display(), cells.len());
+        note!("unstarve: {} of {} cells", shown(table), cells.len());
     }
     write_parquet(args, &by_guests.values().flatten().collect::<Vec<_>>())
 }

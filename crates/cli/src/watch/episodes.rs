@@ -4,8 +4,8 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use unstarve_term::clean;
-use unstarve_watch::episode::{Episode, line};
-use unstarve_watch::store::read_log;
+use unstarve_watch::episode::{Episode, Stage, line, unfinished_line};
+use unstarve_watch::store::{is_held, read_log};
 
 use super::{StoreArgs, print};
 use crate::output::{self, counted};
@@ -32,11 +32,20 @@ pub fn run(args: &EpisodesArgs) -> Result<ExitCode> {
     let mut wanted: Vec<&Episode> = wanted.collect();
     // The log has them in the order in which they were explained.
     wanted.sort_by_key(|episode| episode.at_ns);
+    // Asked after the log was read: what has no last word in it was not finished before.
+    let is_orphaned = is_held(&directory) == Some(false);
     let mut text = String::new();
     for episode in wanted {
-        text += &match args.json {
-            true => serde_json::to_string(episode)?,
-            false => format!("{}  {}", when(episode), line(episode)),
+        let is_unfinished = is_orphaned && episode.stage == Stage::Begun;
+        text += &match (args.json, is_unfinished) {
+            (true, false) => serde_json::to_string(episode)?,
+            (true, true) => {
+                let mut episode = serde_json::to_value(episode)?;
+                episode["unfinished"] = true.into();
+                episode.to_string()
+            }
+            (false, false) => format!("{}  {}", when(episode), line(episode)),
+            (false, true) => format!("{}  {}", when(episode), unfinished_line(episode)),
         };
         text.push('\n');
     }
@@ -55,7 +64,12 @@ pub fn run(args: &EpisodesArgs) -> Result<ExitCode> {
 
 /// `2026-11-23T01:23:45Z`, as `--since` takes it.
 pub(super) fn when(episode: &Episode) -> String {
-    let second: String = episode.at.chars().take(19).collect();
+    to_the_second(&episode.at)
+}
+
+/// A moment in UTC as RFC 3339 writes it, without parts of a second.
+pub(super) fn to_the_second(moment: &str) -> String {
+    let second: String = moment.chars().take(19).collect();
     format!("{}Z", clean(&second))
 }
 

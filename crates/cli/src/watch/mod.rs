@@ -15,6 +15,7 @@ use std::process::ExitCode;
 use anyhow::{Context, Result, bail};
 use clap::{Args, Subcommand};
 use unstarve_watch::config::{Config, STATE_DIRECTORY};
+use unstarve_watch::control::{ControlError, Request, ask};
 
 use crate::output::{Color, Out, hint_at_root};
 
@@ -71,6 +72,9 @@ struct StoreArgs {
     /// The store [default: the configuration's]
     #[arg(long, value_name = "DIR")]
     store: Option<PathBuf>,
+    /// The store of the watch that runs with this state directory, as of status
+    #[arg(long, value_name = "DIR", conflicts_with_all = ["store", "config"])]
+    state: Option<PathBuf>,
     #[command(flatten)]
     config: ConfigArgs,
 }
@@ -93,11 +97,26 @@ impl StoreArgs {
     }
 
     fn directory(&self) -> Result<PathBuf> {
-        match &self.store {
-            Some(store) => Ok(store.clone()),
-            None => Ok(self.config.load()?.store.directory),
+        match (&self.store, &self.state) {
+            (Some(store), _) => Ok(store.clone()),
+            (None, Some(state)) => store_of(state),
+            (None, None) => Ok(self.config.load()?.store.directory),
         }
     }
+}
+
+/// The store of the watch that runs with this state directory.
+fn store_of(state: &Path) -> Result<PathBuf> {
+    let answer = match ask(state, Request::Status) {
+        Ok(answer) => answer,
+        Err(ControlError::Nobody(_)) => bail!(
+            "no watch runs with the state directory {}: --store or --config name the store of one that has ended",
+            state.display()
+        ),
+        Err(error) => return Err(hint_at_root(error.into())),
+    };
+    let status: serde_json::Value = serde_json::from_str(&answer).context("the watch's answer")?;
+    status["store"].as_str().map(PathBuf::from).context("the watch's answer: it names no store")
 }
 
 /// Which running watch.

@@ -12,6 +12,7 @@ use unstarve_watch::control::{ControlError, Request, ask};
 use unstarve_watch::episode::{Episode, line};
 use unstarve_watch::first_watch;
 
+use super::episodes::to_the_second;
 use super::{StateArgs, print};
 use crate::output::{self, Out, counted};
 
@@ -83,14 +84,15 @@ fn text(status: &Value) -> String {
     let episodes: u64 =
         status["episodes"].as_object().into_iter().flatten().filter_map(|(_, count)| count.as_u64()).sum();
     let mut text = format!(
-        "watch {} counts by {} since {}\nflight recorder: {}; metrics and page: {}{}\n{} since then, {} not kept; the store {} has {}\n",
+        "watch {} counts by {} since {}\nflight recorder: {}; metrics and page: {}{}\n{}{} since then, {} not kept; the store {} has {}\n",
         word("pid"),
         word("engine"),
-        word("since"),
+        status["since"].as_str().map_or_else(|| "unknown".to_owned(), to_the_second),
         word("recorder"),
         word("listen"),
         if is_deaf(status) { " (cannot listen there)" } else { "" },
         counted(episodes, "episode"),
+        if status["open"] == true { " and one that is open now" } else { "" },
         word("not_kept"),
         word("store"),
         word("kept"),
@@ -155,6 +157,9 @@ mod tests {
              1 episode since then, 0 not kept; the store /s has 3\n  \
              note: no metrics and no page: cannot listen at 127.0.0.1:19090\n"
         );
+        let open = text(&json!({ "since": "2026-11-23T01:23:45.123456789Z", "episodes": {}, "open": true }));
+        assert!(open.contains(" since 2026-11-23T01:23:45Z\n"), "{open}");
+        assert!(open.contains("\n0 episodes and one that is open now since then, "), "{open}");
         assert!(text(&json!({ "unexplained": 2 })).contains("\n2 episodes waiting to be explained\n"));
         for (listen, listening) in [("127.0.0.1:9", json!(true)), ("off", json!(false)), ("127.0.0.1:9", Value::Null)] {
             let text = status(listen, listening, 2);

@@ -77,6 +77,7 @@ fn main() -> std::process::ExitCode {
         trial("the_network_spike_policy_shortens_the_waits_of_ksoftirqd", verify::network_spike_policy),
         trial("random_kills_while_children_are_born_leave_nothing_changed", chaos::random_kills),
         trial("the_guard_runs_with_the_rights_of_its_unit", service::with_the_units_rights),
+        trial("the_units_write_only_what_they_have_to", service::the_units_write_only_what_they_have_to),
         trial("a_hog_over_direct_io_is_an_episode_of_the_watch", watch::a_hog_is_an_episode),
         trial("direct_io_alone_is_no_episode_of_the_watch", watch::direct_io_alone_is_none),
         trial("a_stop_of_the_watch_hides_nothing", watch_stopped::hides_nothing),

@@ -52,9 +52,83 @@ pub fn manager(stage: &Stage) -> Result<(UnixDatagram, PathBuf), Stop> {
     Ok((manager, socket))
 }
 
-/// What runs a program with the capabilities of a unit and no others.
+/// What runs a program with the capabilities of a unit and no others, where it writes no more of /proc and /sys than the unit does.
 pub fn with_rights_of(unit: &str) -> Result<Command, Stop> {
-    with_rights(&rights_of(unit)?)
+    need("unshare")?;
+    let rights = with_rights(&rights_of(unit)?)?;
+    let mut command = Command::new("unshare");
+    command.args(["--mount", "--propagation", "private", "sh", "-c", &sandbox_of(unit)?, "sh"]);
+    command.arg(rights.get_program()).args(rights.get_args());
+    Ok(command)
+}
+
+/// Files for which root needs no capability, and by which it makes the kernel run a program of its own, or stop.
+const NEVER_WRITTEN: [&str; 6] = [
+    "/proc/sys/kernel/core_pattern",
+    "/proc/sys/kernel/modprobe",
+    "/proc/sys/vm/drop_caches",
+    "/proc/sysrq-trigger",
+    "/sys/kernel/uevent_helper",
+    "/sys/power/state",
+];
+
+/// What only the watch cannot write: the guard is there to do so.
+const WRITTEN_BY_THE_GUARD: [&str; 5] = [
+    "/proc/sys/kernel/sched_rt_runtime_us",
+    "/proc/irq/default_smp_affinity",
+    "/sys/devices/virtual/workqueue/cpumask",
+    "/sys/fs/cgroup/cgroup.procs",
+    "/sys/fs/cgroup/cpu/release_agent",
+];
+
+pub fn the_units_write_only_what_they_have_to(_: &Stage) -> Ended {
+    // Looked at by opening them: nothing is written.
+    let probe = "for file; do if [ -e \"$file\" ] && (: >>\"$file\") 2>/dev/null; then echo \"$file\"; fi; done";
+    let opened = |mut command: Command, files: &[&str]| -> Result<Vec<String>, Stop> {
+        let done = Running::start(command.args(["sh", "-c", probe, "sh"]).args(files))?.finish(PATIENCE)?;
+        if done.err.contains("unshare:") || done.err.contains("mount:") {
+            return Err(Stop::Skip(format!("a unit's mounts cannot be made here: {}", done.err)));
+        }
+        assert!(done.status.success(), "{}", done.err);
+        Ok(done.out.lines().map(str::to_owned).collect())
+    };
+    let all = [&NEVER_WRITTEN[..], &WRITTEN_BY_THE_GUARD[..]].concat();
+    let without = opened(with_rights(&rights_of("unstarve-watch.service")?)?, &all)?;
+    if !without.iter().any(|file| file == NEVER_WRITTEN[0]) {
+        return Err(Stop::Skip(format!("these cannot be written here at all; only {without:?} can")));
+    }
+    let none: [&str; 0] = [];
+    assert_eq!(opened(with_rights_of("unstarve-watch.service")?, &all)?, none, "the watch writes");
+    assert_eq!(opened(with_rights_of("unstarve-guard.service")?, &NEVER_WRITTEN)?, none, "the guard writes");
+    let guard = opened(with_rights_of("unstarve-guard.service")?, &WRITTEN_BY_THE_GUARD)?;
+    assert!(guard.iter().any(|file| file == WRITTEN_BY_THE_GUARD[0]), "the guard sets settings: {guard:?}");
+    Ok(())
+}
+
+/// What systemd makes of a unit's `ReadOnlyPaths`, `ReadWritePaths` and `InaccessiblePaths` below /proc and /sys, in a mount namespace: each
+/// a mount point, what is mounted below them included; of two that hold a path the longer one decides.
+fn sandbox_of(unit: &str) -> Result<String, Stop> {
+    let text = text_of(unit)?;
+    let paths = |key: &str| {
+        let lines = text.lines().filter_map(|line| line.strip_prefix(key)?.strip_prefix('='));
+        let all = lines.flat_map(str::split_whitespace).map(|path| path.trim_start_matches('-').to_owned());
+        all.filter(|path| path.starts_with("/proc") || path.starts_with("/sys")).collect::<Vec<String>>()
+    };
+    let (fixed, written, hidden) = (paths("ReadOnlyPaths"), paths("ReadWritePaths"), paths("InaccessiblePaths"));
+    let mut decided: Vec<(&String, &str)> = fixed.iter().chain(&hidden).map(|path| (path, "ro")).collect();
+    decided.extend(written.iter().map(|path| (path, "rw")));
+    decided.sort_by_key(|(path, _)| path.len());
+    let mut script = "set -e\nnull=$(mktemp)\nchmod 000 \"$null\"\n".to_owned();
+    for (path, _) in &decided {
+        let what = if hidden.contains(path) { "--bind \"$null\"".to_owned() } else { format!("--rbind {path}") };
+        script += &format!("if [ -e {path} ]; then mount {what} {path}; fi\n");
+    }
+    script += "rm \"$null\"\ncut -d' ' -f2 /proc/self/mounts | sort -u | while read -r at; do case \"$at\" in\n";
+    for (path, how) in decided.iter().rev() {
+        script += &format!("{path}|{path}/*) mount -o remount,bind,{how} \"$at\";;\n");
+    }
+    let mask = text.lines().find_map(|line| line.strip_prefix("UMask=")).unwrap_or("0022");
+    Ok(format!("{script}esac; done\numask {mask}\nexec \"$@\"\n"))
 }
 
 /// What runs a program with these capabilities and no others.
@@ -68,11 +142,15 @@ pub fn with_rights(rights: &[String]) -> Result<Command, Stop> {
 
 /// `CapabilityBoundingSet` of the unit, in the words of setpriv.
 pub fn rights_of(unit: &str) -> Result<Vec<String>, Stop> {
-    let unit = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging").join(unit);
-    let text = std::fs::read_to_string(&unit).map_err(|error| format!("{}: {error}", unit.display()))?;
+    let text = text_of(unit)?;
     let line = text.lines().find_map(|line| line.strip_prefix("CapabilityBoundingSet="));
-    let line = line.ok_or_else(|| format!("{}: no CapabilityBoundingSet", unit.display()))?;
+    let line = line.ok_or_else(|| format!("{unit}: no CapabilityBoundingSet"))?;
     Ok(line.split_whitespace().map(|name| name.trim_start_matches("CAP_").to_lowercase()).collect())
+}
+
+fn text_of(unit: &str) -> Result<String, Stop> {
+    let unit = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging").join(unit);
+    Ok(std::fs::read_to_string(&unit).map_err(|error| format!("{}: {error}", unit.display()))?)
 }
 
 /// Reads what the manager is told, up to this.

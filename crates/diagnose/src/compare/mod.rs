@@ -47,6 +47,9 @@ pub struct Comparison {
     pub b: TraceSummary,
     /// Findings of either, those that changed first.
     pub findings: Vec<FindingChange>,
+    /// Findings of one side of which nobody can say whether they are new or gone.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub unjudged: Vec<UnjudgedFinding>,
     /// Rates that differ, what weighs most first; then those of which it is unclear.
     pub changes: Vec<Change>,
     /// The waits of each role in numbers, those whose longest differs most first. What is rare has no rate: a stall once a
@@ -74,6 +77,24 @@ pub struct FindingChange {
     pub b: Option<Severity>,
     /// The finding's sentence, B's where it has one.
     pub sentence: String,
+}
+
+/// A finding of one side, where the other could not have shown it, or its own is in doubt.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
+pub struct UnjudgedFinding {
+    /// `rt-starvation`, ….
+    pub id: String,
+    /// Whose waits.
+    pub victim: Role,
+    /// How bad it is in A; none if it is in B alone.
+    pub a: Option<Severity>,
+    /// How bad it is in B; none if it is in A alone.
+    pub b: Option<Severity>,
+    /// The finding's sentence.
+    pub sentence: String,
+    /// Why it is called neither new nor gone: `B: it has no sched_switch events`.
+    pub because: String,
 }
 
 /// The waits of a role on both sides.
@@ -175,9 +196,10 @@ pub fn compare(a: &Side, b: &Side) -> Comparison {
     let (mut changes, compared) = changes(&a.profile, &b.profile);
     let mut findings = findings(&a.report.findings, &b.report.findings);
     // Of a side that could not have shown it, nothing is new or gone, and no rate is more or less.
-    if [a, b].into_iter().any(|side| side.report.trace.too_little.is_some()) {
-        findings.retain(|finding| !matches!(finding.outcome, Outcome::Appeared | Outcome::Vanished));
-    }
+    let unjudged = match doubts(a, b) {
+        Some(because) => take_unjudged(&mut findings, &because),
+        None => Vec::new(),
+    };
     if [a, b].into_iter().any(|side| lacks_events(&side.report.trace).is_some()) {
         changes.iter_mut().for_each(|change| change.verdict = Verdict::Unclear);
     }
@@ -186,11 +208,28 @@ pub fn compare(a: &Side, b: &Side) -> Comparison {
         a: a.report.trace.clone(),
         b: b.report.trace.clone(),
         findings,
+        unjudged,
         changes,
         waits: waits(&a.profile, &b.profile),
         compared,
         losses,
     }
+}
+
+/// Why nothing can be called new or gone: `A: it covers 39.0 ms, …`.
+fn doubts(a: &Side, b: &Side) -> Option<String> {
+    let of = |name: &str, side: &Side| side.report.trace.too_little.as_ref().map(|doubt| format!("{name}: {doubt}"));
+    let doubts: Vec<String> = of("A", a).into_iter().chain(of("B", b)).collect();
+    (!doubts.is_empty()).then(|| doubts.join("; "))
+}
+
+/// Takes out what would be called new or gone.
+fn take_unjudged(findings: &mut Vec<FindingChange>, because: &str) -> Vec<UnjudgedFinding> {
+    let is_of_one = |finding: &mut FindingChange| matches!(finding.outcome, Outcome::Appeared | Outcome::Vanished);
+    let unjudged = findings.extract_if(.., is_of_one).map(|FindingChange { id, victim, a, b, sentence, .. }| {
+        UnjudgedFinding { id, victim, a, b, sentence, because: because.to_owned() }
+    });
+    unjudged.collect()
 }
 
 /// Why the rates of a recording cannot be set against others.

@@ -2,7 +2,7 @@
 
 use unstarve_model::{Nanos, counted, grouped};
 
-use super::{Change, Comparison, FindingChange, Metric, Outcome, contrast};
+use super::{Change, Comparison, FindingChange, Metric, Outcome, UnjudgedFinding, contrast};
 use crate::report::Verdict;
 
 impl Comparison {
@@ -24,6 +24,13 @@ impl FindingChange {
     }
 }
 
+impl UnjudgedFinding {
+    /// As of [`FindingChange::headline`].
+    pub fn headline(&self) -> String {
+        format!("{} of {}", self.id, self.victim)
+    }
+}
+
 impl Change {
     /// An amount of what it counts, for people: `1,204` or `84.1 ms`.
     pub fn in_words(&self, value: f64) -> String {
@@ -36,8 +43,10 @@ impl Change {
 }
 
 fn verdict(comparison: &Comparison) -> Verdict {
+    let unjudged = unjudged(comparison);
     if let Some((name, reason)) = comparison.obstacle() {
-        return Verdict { severity: None, text: format!("Too little was recorded in {name} to compare: {reason}.") };
+        let text = format!("Too little was recorded in {name} to compare: {reason}.{unjudged}");
+        return Verdict { severity: None, text };
     }
     if comparison.is_same() {
         let unclear = comparison.unclear();
@@ -47,7 +56,7 @@ fn verdict(comparison: &Comparison) -> Verdict {
         if unclear > 0 {
             text += &format!(", {} unclear (too much variation)", grouped(unclear as u64));
         }
-        return Verdict { severity: None, text: text + "." };
+        return Verdict { severity: None, text: format!("{text}.{unjudged}") };
     }
     let changed = comparison.findings.iter().find(|finding| finding.outcome != Outcome::Stays);
     let first = comparison.sure().next().map(sentence);
@@ -61,9 +70,22 @@ fn verdict(comparison: &Comparison) -> Verdict {
             };
             let rest = first.map_or(String::new(), |first| format!(" {first}"));
             let severity = matches!(finding.outcome, Outcome::Appeared | Outcome::Worse).then_some(finding.b).flatten();
-            Verdict { severity, text: format!("{lead}: {}.{rest}", finding.headline()) }
+            Verdict { severity, text: format!("{lead}: {}.{rest}{unjudged}", finding.headline()) }
         }
-        (None, first) => Verdict { severity: None, text: first.unwrap_or_default() },
+        (None, first) => Verdict { severity: None, text: first.unwrap_or_default() + &unjudged },
+    }
+}
+
+/// ` 2 findings in A and 1 in B are not judged new or gone.`, or nothing.
+fn unjudged(comparison: &Comparison) -> String {
+    let of =
+        |is_there: fn(&UnjudgedFinding) -> bool| comparison.unjudged.iter().filter(|one| is_there(one)).count() as u64;
+    let are = |count: u64| if count == 1 { "is" } else { "are" };
+    match (of(|one| one.a.is_some()), of(|one| one.b.is_some())) {
+        (0, 0) => String::new(),
+        (a, 0) => format!(" {} in A {} not judged gone.", counted(a, "finding"), are(a)),
+        (0, b) => format!(" {} in B {} not judged new.", counted(b, "finding"), are(b)),
+        (a, b) => format!(" {} in A and {b} in B are not judged new or gone.", counted(a, "finding")),
     }
 }
 

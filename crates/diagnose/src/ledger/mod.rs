@@ -141,7 +141,7 @@ impl Ledger {
     }
 
     /// Notes how long the stays were that a wait had to sit out, and gives the longest stretch of them.
-    fn note_stays(&mut self, wait: &Wait<'_>) -> Option<Nanos> {
+    fn note_stays(&mut self, world: &World, wait: &Wait<'_>) -> Option<Nanos> {
         // Before anything else is looked at: most waits are shorter.
         if wait.length() < STAY_KEPT {
             return None;
@@ -151,7 +151,8 @@ impl Ledger {
         for piece in wait.pieces.iter().filter(by_class) {
             let longest = self.real_time.longest_of(piece.occupant, wait).unwrap_or(piece.length).min(piece.length);
             let overflow = (wait.actor, ActorId::OTHERS);
-            let known = self.longest_stays.entry((wait.actor, piece.occupant), overflow);
+            let is_kept = || keeps(world, wait.actor, piece.occupant);
+            let known = self.longest_stays.entry_of((wait.actor, piece.occupant), overflow, is_kept);
             *known = (*known).max(longest);
         }
         self.real_time.longest_stretch(wait)
@@ -187,6 +188,11 @@ impl Ledger {
 /// The kernel looks at a runtime on ticks, or a little late: it ends a run that has had this part of it, or more.
 const SPENT: f64 = 0.95;
 
+/// Whether there is room for the pair although names that anybody can give have filled a table.
+fn keeps(world: &World, victim: ActorId, occupant: ActorId) -> bool {
+    world.actors.is_privileged(victim) || world.actors.is_privileged(occupant)
+}
+
 fn is_worker(world: &World, actor: ActorId) -> bool {
     world.actors.get(actor).kernel_thread.is_some_and(KernelThread::is_worker)
 }
@@ -212,9 +218,10 @@ impl Sink for Ledger {
         }
         for piece in wait.pieces {
             let overflow = (wait.actor, ActorId::OTHERS, piece.rule);
-            *self.blame.entry((wait.actor, piece.occupant, piece.rule), overflow) += piece.length;
+            let is_kept = || keeps(world, wait.actor, piece.occupant);
+            *self.blame.entry_of((wait.actor, piece.occupant, piece.rule), overflow, is_kept) += piece.length;
         }
-        let stretch = self.note_stays(wait);
+        let stretch = self.note_stays(world, wait);
         let work = if is_worker(world, wait.actor) { world.tasks.get(wait.task).work } else { None };
         let account = self.account_mut(wait.actor);
         account.add_wait(world, wait, stretch);
@@ -249,7 +256,8 @@ impl Sink for Ledger {
             account.runs.episodes.push(run.start, run.end);
         }
         if let RunEnd::Preempted { by, by_wakeup } = run.ended {
-            let preemptions = self.preemptions.entry((run.actor, by), (run.actor, ActorId::OTHERS));
+            let is_kept = || keeps(world, run.actor, by);
+            let preemptions = self.preemptions.entry_of((run.actor, by), (run.actor, ActorId::OTHERS), is_kept);
             preemptions.count += 1;
             preemptions.by_wakeup += u64::from(by_wakeup);
         }

@@ -24,14 +24,23 @@ impl<K: Hash + Eq + Copy, V: Default> Table<K, V> {
     /// Pairs kept apart: far more than a host has kinds of tasks that meet; a bound for hostile traces.
     const MOST: usize = 1 << 18;
 
+    /// The same where there is room for some more than for others.
+    const MOST_KEPT: usize = 1 << 20;
+
     /// The entry of `key`, or that of `overflow` once the table is full.
     #[inline]
     pub fn entry(&mut self, key: K, overflow: K) -> &mut V {
+        self.entry_of(key, overflow, || false)
+    }
+
+    /// The same; there is more room if `is_kept`.
+    #[inline]
+    pub fn entry_of(&mut self, key: K, overflow: K, is_kept: impl FnOnce() -> bool) -> &mut V {
         let place = FxBuildHasher.hash_one(key) as usize % RECENT;
         let index = match self.entries.get(self.recent[place] as usize) {
             Some((recent, _)) if *recent == key => self.recent[place],
             _ => {
-                let index = self.find(key, overflow);
+                let index = self.find(key, overflow, is_kept);
                 self.recent[place] = index;
                 index
             }
@@ -40,11 +49,13 @@ impl<K: Hash + Eq + Copy, V: Default> Table<K, V> {
     }
 
     #[inline(never)]
-    fn find(&mut self, key: K, overflow: K) -> u32 {
+    fn find(&mut self, key: K, overflow: K, is_kept: impl FnOnce() -> bool) -> u32 {
         if let Some(&index) = self.index.get(&key) {
             return index;
         }
-        let key = if self.entries.len() < Self::MOST { key } else { overflow };
+        let entries = self.entries.len();
+        let has_room = entries < Self::MOST || entries < Self::MOST_KEPT && is_kept();
+        let key = if has_room { key } else { overflow };
         *self.index.entry(key).or_insert_with(|| {
             self.entries.push((key, V::default()));
             (self.entries.len() - 1) as u32
@@ -88,5 +99,7 @@ mod tests {
         *table.entry(most + 1, u32::MAX) += 1;
         *table.entry(5, u32::MAX) += 1;
         assert_eq!((table.get(&u32::MAX), table.get(&5), table.get(&most)), (Some(&2), Some(&2), None));
+        (most + 2..=2 * u32::pow(2, 20)).for_each(|key| *table.entry_of(key, u32::MAX, || true) += 1);
+        assert_eq!((table.get(&(most + 2)), table.get(&(2 * u32::pow(2, 20)))), (Some(&1), None));
     }
 }

@@ -45,6 +45,7 @@ remedies! {
     RAISE_VICTIM = "raise-victim": "gives a program the smallest nice that weighs as much as what outweighs it";
     WORKER_TO_RT = "worker-to-rt": "makes a kernel worker real-time at the lowest priority";
     OCCUPANT_TO_NICE_0 = "occupant-to-nice-0": "takes the negative nice of a task that outweighs others";
+    SESSION_TO_NICE_0 = "session-to-nice-0": "takes the negative nice of a session (autogroup) that outweighs others";
     WAKEUP_GRANULARITY = "wakeup-granularity": "lets a running task go on for longer before a woken one takes its CPU";
     BASE_SLICE = "base-slice": "makes the slices of the fair class longer";
     NO_WAKEUP_PREEMPTION = "no-wakeup-preemption": "turns wakeup preemption off for the whole machine",

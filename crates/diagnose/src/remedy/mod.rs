@@ -13,6 +13,7 @@ mod placement;
 mod pool;
 mod preemption;
 mod priority;
+mod session;
 mod threads;
 
 use unstarve_change::{Change, Commands, FeatureState, Value};
@@ -68,7 +69,8 @@ pub(crate) fn against_ping_pong(case: &Case<'_>, worker: ActorId, consumer: Acto
 pub(crate) fn against_weight(case: &Case<'_>, victim: ActorId, occupant: ActorId) -> Vec<Remedy> {
     let mut remedies = Vec::new();
     remedies.extend(group::even_weights(case, victim, occupant));
-    remedies.extend(priority::back_to_normal(case, occupant));
+    remedies.extend(session::back_to_normal(case, victim, occupant));
+    remedies.extend(priority::back_to_normal(case, victim, occupant));
     remedies.extend(priority::raise_above_group(case, victim, occupant));
     if case.is_kernel_worker(victim) {
         remedies.extend(priority::real_time_worker(case, victim));

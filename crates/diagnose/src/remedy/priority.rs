@@ -192,11 +192,11 @@ pub(super) fn limit_class(case: &Case<'_>, victims: &[ActorId], intruder: &[Acto
 /// Nice for a worker (or a task of the root group) beside a heavy group, if any nice can win.
 pub(super) fn raise_above_group(case: &Case<'_>, victim: ActorId, occupant: ActorId) -> Option<Remedy> {
     let now = case.actor(victim).prio()?.nice()?;
-    let one_group = case.actor(victim).group() == case.actor(occupant).group();
     // A task in a group competes by its group; its nice does nothing against other groups.
-    if case.actor(victim).group().is_some() && !one_group {
+    if !case.competes_by_nice(victim, occupant) {
         return None;
     }
+    let one_group = case.actor(victim).group() == case.actor(occupant).group();
     // SCHED_IDLE weighs 3 at any nice.
     if case.actor(victim).own_weight() != Some(load_weight_of_nice(now)) {
         return leave_idle(case, victim);
@@ -206,7 +206,8 @@ pub(super) fn raise_above_group(case: &Case<'_>, victim: ActorId, occupant: Acto
     let (nice, why) = match (heavy, own) {
         (Some(weight), _) => {
             let nice = least_nice_that_equals(weight)?;
-            (nice, format!("nice {nice} weighs {}, its group {weight}", load_weight_of_nice(nice)))
+            let whose = if case.session_nice(occupant).is_some() { "session" } else { "group" };
+            (nice, format!("nice {nice} weighs {}, its {whose} {weight}", load_weight_of_nice(nice)))
         }
         (None, Some(weight)) if case.snapshot.is_some() && (weight > 1024 || now > 0) => {
             let nice = least_nice_that_equals(weight)?;
@@ -279,10 +280,10 @@ pub(super) fn real_time_worker(case: &Case<'_>, worker: ActorId) -> Option<Remed
     )
 }
 
-/// A hog with a negative nice.
-pub(super) fn back_to_normal(case: &Case<'_>, occupant: ActorId) -> Option<Remedy> {
+/// A hog with a negative nice, if that is what outweighs the victim: in a cgroup or session of its own nice counts only inside.
+pub(super) fn back_to_normal(case: &Case<'_>, victim: ActorId, occupant: ActorId) -> Option<Remedy> {
     let nice = case.actor(occupant).prio()?.nice()?;
-    if nice >= 0 || case.is_kernel_worker(occupant) {
+    if nice >= 0 || case.is_kernel_worker(occupant) || !case.competes_by_nice(occupant, victim) {
         return None;
     }
     Some(

@@ -56,6 +56,29 @@ fn the_nice_value_of_a_session_counts_between_sessions() {
     assert!(finding.evidence.iter().any(|line| line.starts_with(whose)), "{:?}", finding.evidence);
 }
 
+/// The remedies of the one finding about weights.
+fn remedies(scene: &Scene) -> Vec<unstarve_diagnose::report::Remedy> {
+    let findings = scene.explain().findings;
+    findings.into_iter().find(|finding| finding.id == "weight-starvation").expect("a finding").remedies
+}
+
+#[test]
+fn where_sessions_compete_the_nice_of_the_session_is_changed_and_no_task_s() {
+    let between = remedies(&hog("1", [Some((7, -15)), Some((8, 0))]));
+    let ids: Vec<&str> = between.iter().map(|remedy| remedy.id.as_str()).collect();
+    assert_eq!(ids, ["session-to-nice-0"]);
+    let line = |nice: i32| {
+        format!(
+            "for t in 100; do case $t:$(tail -n 1 /proc/$t/stat 2> /dev/null | LC_ALL=C sed 's/.*) //' | cut -d ' ' -f 20) in 100:1) echo {nice} > \
+             /proc/$t/autogroup ;; *) echo \"thread $t has ended\" >&2 ;; esac; done"
+        )
+    };
+    assert_eq!((&between[0].apply, &between[0].undo), (&line(0), &line(-15)));
+    let inside = remedies(&hog("1", [Some((7, 0)), Some((7, 0))]));
+    assert!(inside.iter().any(|remedy| remedy.id == "occupant-to-nice-0"), "{inside:?}");
+    assert!(inside.iter().all(|remedy| remedy.id != "session-to-nice-0"), "{inside:?}");
+}
+
 #[test]
 fn who_hardly_ran_is_starved_whatever_it_is_called() {
     let mut report = hog("1", [Some((7, -15)), Some((8, 0))]).explain();

@@ -55,6 +55,10 @@ impl Look for ThisHost {
         crate::host::handlers_of(irq)
     }
 
+    fn session_of(&self, tid: Tid) -> Option<u64> {
+        crate::session::of(tid).map(|session| session.id)
+    }
+
     fn weight_file(&self, tid: Tid) -> Option<String> {
         // Anybody may have a mount or a group whose name is no UTF-8.
         let lossy = |path: &str| Some(String::from_utf8_lossy(&fs::read(path).ok()?).into_owned());

@@ -127,6 +127,15 @@ pub struct Missing {
     pub why: String,
 }
 
+impl Missing {
+    const BELOW_GROUP: &str = "cgroups below ";
+
+    /// Some of the groups below a group; the path of the root is empty.
+    pub fn below_group(path: &str) -> String {
+        format!("{}{}", Missing::BELOW_GROUP, if path.is_empty() { "/" } else { path })
+    }
+}
+
 /// Why JSON is not a snapshot.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]

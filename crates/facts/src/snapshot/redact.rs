@@ -1,5 +1,5 @@
-use super::Snapshot;
 use super::pseudonyms::{Pseudonyms, kernel_thread};
+use super::{Missing, Snapshot};
 
 impl Snapshot {
     /// The snapshot for somebody else: command lines, the host's name and its boot are gone; names of programs, cgroups and
@@ -73,6 +73,8 @@ impl Snapshot {
         for missing in &mut self.missing {
             if missing.what.starts_with("/home/") {
                 missing.what = names.of("file", &missing.what);
+            } else if let Some(path) = missing.what.strip_prefix(Missing::BELOW_GROUP) {
+                missing.what = Missing::below_group(&group(names, path));
             }
         }
     }

@@ -11,7 +11,7 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::UInt64Type;
 use arrow_array::{ArrayRef, RecordBatch, StringArray, UInt64Array};
 use parquet::arrow::ArrowWriter;
-use unstarve_fleet::{Most, Options, Status, Store, compact, decode, live, status, verify};
+use unstarve_fleet::{Most, Options, Output, Status, Store, compact, decode, live, status, verify};
 use unstarve_model::WallTime;
 use unstarve_tables::{BLAME_ROLLUP, Cell as Value, Partition, Shelf, parquet_file};
 
@@ -187,6 +187,9 @@ impl World {
         let store = Store::open(&self.path()).expect("it is there");
         let mut found = Rows::new();
         for (partition, files) in live(&store).expect("it can be read") {
+            for output in &files.outputs {
+                self.check_hourly(&partition, output);
+            }
             let names = files.outputs.into_iter().map(|output| output.name).chain(files.loose);
             let hour = (partition.begin().expect("an hour").0 - START) / HOUR;
             let mut ids = Vec::new();
@@ -201,6 +204,19 @@ impl World {
             found.insert(hour, ids);
         }
         found
+    }
+
+    /// The rows by the hour beside a merged file, if there are such, are fewer and add up to the same.
+    fn check_hourly(&self, partition: &Partition, output: &Output) {
+        let Some(hourly) = &output.hourly else { return };
+        let place = self.path().join(partition.path());
+        let sum = |name: &str| {
+            let ids = self.ids(&place.join(name), name).expect("a good file");
+            (ids.len() as u64, ids.into_iter().sum::<u64>())
+        };
+        let (all, folded) = (sum(&output.name), sum(&hourly.name));
+        assert_eq!((all.1, folded.0), (folded.1, hourly.rows), "{hourly:?}");
+        assert!(folded.0 * 2 <= all.0, "{hourly:?}");
     }
 
     fn ids(&self, path: &Path, name: &str) -> Option<Vec<u64>> {

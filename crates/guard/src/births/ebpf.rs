@@ -59,7 +59,8 @@ impl Ebpf {
     pub(super) fn open(interest: &Interest) -> Result<Ebpf, String> {
         // libbpf says on stderr what it cannot do; we say it ourselves.
         libbpf_rs::set_print(None);
-        let fail = |what: &'static str| move |error: libbpf_rs::Error| format!("{what}: {error}");
+        // With the error's source, which has the kernel's number.
+        let fail = |what: &'static str| move |error: libbpf_rs::Error| format!("{what}: {error:#}");
         let programs = interest.programs != Programs::None;
         // Lives as long as the program: a guard opens its source once.
         let storage = Box::leak(Box::new(MaybeUninit::uninit()));
@@ -82,7 +83,6 @@ impl Ebpf {
             }
         }
         open.progs.executed.set_autoload(programs);
-        open.progs.ended.set_autoload(programs);
         open.progs.worked.set_autoload(interest.work != WorkDetail::None);
         let skeleton = open.load().map_err(fail("the kernel does not take the programs (CAP_BPF, CAP_PERFMON)"))?;
         let events = Rc::new(RefCell::new(Vec::new()));
@@ -121,7 +121,7 @@ fn attach(skeleton: &BirthsSkel, interest: &Interest, gaps: &mut Vec<String>) ->
         needed.push(("workqueue_execute_start", &programs.worked));
     }
     for (name, program) in needed {
-        links.push(program.attach().map_err(|error| format!("{name}: {error}"))?);
+        links.push(program.attach().map_err(|error| format!("{name}: {error:#}"))?);
     }
     let calls = [
         &programs.enter_sched_setattr,
@@ -140,7 +140,7 @@ fn attach(skeleton: &BirthsSkel, interest: &Interest, gaps: &mut Vec<String>) ->
             Ok(link) => links.push(link),
             Err(error) => {
                 gaps.push(format!(
-                    "who changes what is not known, and seen late: no tracepoints of system calls: {error}"
+                    "who changes what is not known, and seen late: no tracepoints of system calls: {error:#}"
                 ));
                 break;
             }

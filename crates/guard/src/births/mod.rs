@@ -169,6 +169,19 @@ impl fmt::Display for SourceName {
     }
 }
 
+/// Tries whether the kernel takes all programs by which a guard can hear of tasks; they are removed at once. Gives what they could not do.
+///
+/// # Errors
+/// Why it does not take them.
+pub fn attempt() -> Result<Vec<String>, String> {
+    let (source, mut reasons) =
+        open(Interest { programs: Programs::All, work: WorkDetail::Function }, Some(SourceName::Ebpf));
+    match source {
+        Some(source) => Ok(source.gaps().to_vec()),
+        None => Err(reasons.swap_remove(0)),
+    }
+}
+
 /// The best source that works here and, for each better one, why it does not. `wanted` is one alone to try.
 pub fn open(interest: Interest, wanted: Option<SourceName>) -> (Option<Box<dyn Source>>, Vec<String>) {
     let mut reasons = Vec::new();

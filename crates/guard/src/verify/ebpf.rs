@@ -41,7 +41,7 @@ pub(super) struct Meter {
 impl Meter {
     pub(super) fn open() -> Result<Meter, String> {
         libbpf_rs::set_print(None);
-        let fail = |what: &'static str| move |error: libbpf_rs::Error| format!("{what}: {error}");
+        let fail = |what: &'static str| move |error: libbpf_rs::Error| format!("{what}: {error:#}");
         // Lives as long as the program, which verifies once and ends.
         let storage = Box::leak(Box::new(MaybeUninit::uninit()));
         let open = WaitsSkelBuilder::default().open(storage).map_err(fail("the programs cannot be read"))?;

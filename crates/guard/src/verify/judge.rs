@@ -8,6 +8,7 @@
 use std::fmt;
 
 use serde::Serialize;
+use unstarve_model::Nanos;
 
 use super::{Fared, Tally};
 
@@ -65,15 +66,70 @@ impl fmt::Display for Side {
     }
 }
 
+/// The figures that are compared: without the change, and with it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+pub struct Figures {
+    /// Waiting for each second of running, in ns; `None` where nothing ran on a side.
+    pub per_second_ns: Option<[u64; 2]>,
+    /// The average wait, in ns; `None` where there was none on a side.
+    pub average_ns: Option<[u64; 2]>,
+    /// All waiting, in ns.
+    pub waited_ns: [u64; 2],
+}
+
+impl Figures {
+    fn of(without: &Fared, with: &Fared) -> Figures {
+        let both = |of: fn(&Fared) -> Option<f64>| {
+            of(without).zip(of(with)).map(|(without, with)| [without.round() as u64, with.round() as u64])
+        };
+        Figures {
+            per_second_ns: both(|side| side.wait_ratio().map(|ratio| ratio * 1e9)),
+            average_ns: both(average),
+            waited_ns: [without.waited_ns, with.waited_ns],
+        }
+    }
+
+    /// Whether the first figure is a tenth more than the second.
+    fn fell(figure: Option<[u64; 2]>) -> bool {
+        figure.is_some_and(|[without, with]| is_less(without as f64, with as f64))
+    }
+}
+
+/// Which of the conditions was not met.
+impl fmt::Display for Figures {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let from_to = |[without, with]: [u64; 2]| format!("{} to {}", Nanos(without), Nanos(with));
+        let average = |f: &mut fmt::Formatter<'_>| match self.average_ns {
+            Some(average) => write!(f, "the average wait from {}", from_to(average)),
+            None => f.write_str("of single waits nothing is known"),
+        };
+        match self.per_second_ns {
+            Some(ratio) if Figures::fell(self.per_second_ns) => {
+                write!(f, "waiting for each second of running fell from {}, but ", from_to(ratio))?;
+                average(f)
+            }
+            _ if Figures::fell(self.average_ns) => {
+                average(f)?;
+                write!(f, ", but all waiting from {}", from_to(self.waited_ns))
+            }
+            Some(ratio) => {
+                write!(f, "waiting for each second of running went from {}, ", from_to(ratio))?;
+                average(f)
+            }
+            None => average(f),
+        }
+    }
+}
+
 /// Why a change is judged as it is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Reason {
     /// Waits are shorter than before and after.
     Shorter,
     /// They are not, against what was before.
-    NotShorterThanBefore,
+    NotShorterThanBefore(Figures),
     /// They are no longer without it again.
-    LoadHasChanged,
+    LoadHasChanged(Figures),
     /// They are, but may be so by chance.
     WithinNoise,
     /// So few waits on one side.
@@ -85,6 +141,14 @@ pub enum Reason {
 }
 
 impl Reason {
+    /// The figures that decided, where it is they.
+    pub fn figures(self) -> Option<Figures> {
+        match self {
+            Reason::NotShorterThanBefore(figures) | Reason::LoadHasChanged(figures) => Some(figures),
+            _ => None,
+        }
+    }
+
     /// Whether measuring for longer may decide it.
     pub fn may_be_decided_by_time(self) -> bool {
         matches!(self, Reason::WithinNoise | Reason::FewWaits(..))
@@ -95,10 +159,14 @@ impl fmt::Display for Reason {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Reason::Shorter => f.write_str("waits are shorter than before, and than after it was reverted"),
-            Reason::NotShorterThanBefore => f.write_str("waits are not 10 % shorter than before"),
-            Reason::LoadHasChanged => {
-                f.write_str("waits are not 10 % shorter than after it was reverted: the load has changed meanwhile")
+            Reason::NotShorterThanBefore(figures) => {
+                write!(f, "there is not 10 % less waiting than before, or waits are longer: {figures}")
             }
+            Reason::LoadHasChanged(figures) => write!(
+                f,
+                "there is not 10 % less waiting than after it was reverted, or waits are longer, so that the load has changed meanwhile: \
+                 {figures}"
+            ),
             Reason::WithinNoise => f.write_str("waits are shorter, but within the noise"),
             Reason::FewWaits(side, count) => write!(f, "{count} waits {side}, {ENOUGH} are needed on each side"),
             Reason::NothingSeen(side) => write!(f, "none of its tasks ran or waited {side}"),
@@ -135,8 +203,10 @@ pub fn judge(before: &Fared, with: &Fared, again: &Fared) -> Judged {
     let (first, second) = (compare(before, with), compare(again, with));
     match (first, second) {
         (Difference::Sure, Difference::Sure) => Judged::new(Verdict::Helped, Reason::Shorter),
-        (Difference::None, _) => Judged::new(Verdict::DidNotHelp, Reason::NotShorterThanBefore),
-        (_, Difference::None) => Judged::new(Verdict::DidNotHelp, Reason::LoadHasChanged),
+        (Difference::None, _) => {
+            Judged::new(Verdict::DidNotHelp, Reason::NotShorterThanBefore(Figures::of(before, with)))
+        }
+        (_, Difference::None) => Judged::new(Verdict::DidNotHelp, Reason::LoadHasChanged(Figures::of(again, with))),
         _ => Judged::new(Verdict::TooFew, Reason::WithinNoise),
     }
 }
@@ -161,11 +231,22 @@ enum Difference {
     Sure,
 }
 
+/// Whether a figure is a tenth less with the change.
+fn is_less(without: f64, with: f64) -> bool {
+    without > 0.0 && with <= without * (1.0 - HELPED)
+}
+
+/// The average wait, in ns.
+fn average(side: &Fared) -> Option<f64> {
+    (waits(side) > 0).then(|| side.waited_ns as f64 / waits(side) as f64)
+}
+
 fn compare(without: &Fared, with: &Fared) -> Difference {
-    let less = |without: f64, with: f64| without > 0.0 && with <= without * (1.0 - HELPED);
-    let each = |side: &Fared| (waits(side) > 0).then(|| side.waited_ns as f64 / waits(side) as f64);
-    let means = each(without).zip(each(with));
-    let are_longer = means.is_some_and(|(without, with)| with > without);
+    let less = is_less;
+    let means = average(without).zip(average(with));
+    let mean = |slice: &Tally| (slice.waited_ns as f64, slice.waits as f64);
+    // Half of all changes make an average greater that they do not touch: it has to be more than chance.
+    let are_longer = means.is_some_and(|(without, with)| with > without) && is_apart(with, without, mean);
     let is_less_while_running = match (without.wait_ratio(), with.wait_ratio()) {
         (Some(without), Some(with)) => less(without, with),
         // It could not run at all.
@@ -177,7 +258,6 @@ fn compare(without: &Fared, with: &Fared) -> Difference {
     let by_each = is_less_each && with.waited_ns <= without.waited_ns;
     // The part of its time that a task waits has a bound, also where it hardly runs.
     let part = |slice: &Tally| (slice.waited_ns as f64, (slice.ran_ns + slice.waited_ns) as f64);
-    let mean = |slice: &Tally| (slice.waited_ns as f64, slice.waits as f64);
     let is_sure = by_running && is_apart(without, with, part) || by_each && is_apart(without, with, mean);
     match (by_running || by_each, is_sure) {
         (_, true) => Difference::Sure,
@@ -274,7 +354,46 @@ mod tests {
     fn what_stays_good_without_the_rule_was_not_its_doing() {
         let judged = judge(&all(50_000, 100_000, 10), &all(50_000, 10_000, 10), &all(50_000, 10_000, 10));
         assert_eq!(judged.verdict, Verdict::DidNotHelp);
-        assert_eq!(judged.reason, Reason::LoadHasChanged);
+        let figures = Figures {
+            per_second_ns: Some([200_000_000, 200_000_000]),
+            average_ns: Some([1_000, 1_000]),
+            waited_ns: [300_000, 300_000],
+        };
+        assert_eq!(judged.reason, Reason::LoadHasChanged(figures));
+    }
+
+    /// A task that is preempted half as often, and waits a little longer each time, waits about half as long in all.
+    #[test]
+    fn the_figures_that_decided_are_said() {
+        let before = all(100_000, 400_000, 40);
+        let reason = |with: &Fared| judge(&before, with, &before).reason.to_string();
+        assert_eq!(
+            reason(&all(100_000, 200_000, 10)),
+            "there is not 10 % less waiting than before, or waits are longer: waiting for each second of running fell from 4.00 s to \
+             2.00 s, but the average wait from 10.0 µs to 20.0 µs"
+        );
+        assert!(reason(&all(100_000, 399_000, 40)).ends_with(
+            ": waiting for each second of running went from 4.00 s to 3.99 s, the average wait from 10.0 µs to 9.97 µs"
+        ));
+        assert!(
+            reason(&all(100_000, 500_000, 100))
+                .ends_with(": the average wait from 10.0 µs to 5.00 µs, but all waiting from 12.0 ms to 15.0 ms")
+        );
+        assert_eq!(judge(&before, &all(100_000, 200_000, 20), &before).reason.figures(), None);
+    }
+
+    #[test]
+    fn an_average_that_is_longer_by_chance_takes_nothing_away() {
+        // Half the waiting in half as many waits; their lengths differ from slice to slice, and are 1 % more on average.
+        let wild = |waits: u64, more: f64| {
+            side(
+                (0..SLICES as u64)
+                    .map(|at| (1_000_000, (waits as f64 * (50_000 + at % 7 * 20_000) as f64 * more) as u64, waits)),
+            )
+        };
+        assert_eq!(verdict(&wild(20, 1.0), &wild(10, 1.01)), Verdict::Helped);
+        // Twice as long is no chance.
+        assert_eq!(verdict(&wild(20, 1.0), &wild(5, 2.0)), Verdict::DidNotHelp);
     }
 
     #[test]

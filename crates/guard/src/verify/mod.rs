@@ -7,7 +7,7 @@ mod judge;
 mod still;
 mod trial;
 
-pub use judge::{ENOUGH, HELPED, Judged, Reason, SLICES, Side, Verdict, judge};
+pub use judge::{ENOUGH, Figures, HELPED, Judged, Reason, SLICES, Side, Verdict, judge};
 pub use trial::{Keep, Outcome, Trial, TrialError, run};
 
 use std::io;
@@ -82,6 +82,18 @@ impl Fared {
     /// Waiting for each ns of running: what load alone does not change much. `None` if nothing ran.
     pub fn wait_ratio(&self) -> Option<f64> {
         (self.ran_ns > 0).then(|| self.waited_ns as f64 / self.ran_ns as f64)
+    }
+}
+
+impl Fared {
+    /// How many waits were counted; by the kernel's sums, how often its tasks got a CPU.
+    pub fn count(&self) -> u64 {
+        self.waits.map_or_else(|| self.slices.iter().map(|slice| slice.waits).sum(), |waits| waits.count)
+    }
+
+    /// The average wait, in ns; `None` if there was none.
+    pub fn average_ns(&self) -> Option<u64> {
+        self.waited_ns.checked_div(self.count())
     }
 }
 

@@ -18,6 +18,19 @@ pub fn storm_by_netlink(stage: &Stage) -> Ended {
     storm(stage, "netlink")
 }
 
+/// Rules about the kernel's threads alone take fewer programs, and those attach, too.
+pub fn kernel_threads_alone(_: &Stage) -> Ended {
+    use unstarve_guard::births::{Interest, Programs, SourceName, WorkDetail, attempt, open};
+    if let Err(reason) = attempt() {
+        return Err(Stop::Skip(reason));
+    }
+    for work in [WorkDetail::None, WorkDetail::Workqueue, WorkDetail::Function] {
+        let (source, reasons) = open(Interest { programs: Programs::None, work }, Some(SourceName::Ebpf));
+        assert!(source.is_some_and(|source| source.name() == SourceName::Ebpf), "{reasons:?}");
+    }
+    Ok(())
+}
+
 /// Threads are born, and each says at its end whether it was seen to. What they say is the truth; the guard's own figures are
 /// held against it.
 fn storm(stage: &Stage, source: &str) -> Ended {

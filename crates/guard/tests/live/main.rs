@@ -45,6 +45,7 @@ fn main() -> std::process::ExitCode {
         trial("drift_is_kept_yielded_or_reported", drift::every_way),
         trial("no_birth_is_missed_in_a_storm", births::storm_by_best_source),
         trial("no_birth_is_missed_in_a_storm_by_netlink", births::storm_by_netlink),
+        trial("the_programs_for_kernel_threads_alone_attach", births::kernel_threads_alone),
         trial("what_nobody_asked_for_costs_little", births::price),
         trial("what_children_inherit_is_taken_back_at_the_end", lineage::taken_back_at_the_end),
         trial("what_children_inherit_is_taken_back_after_kills", lineage::taken_back_after_kills),

@@ -26,7 +26,7 @@ pub enum KnobError {
         hint: &'static str,
     },
     /// The file cannot be read.
-    #[error("cannot read {path}: {error}")]
+    #[error("cannot read {path}: {}", crate::refusal(path, error))]
     Read {
         /// Which.
         path: String,
@@ -150,6 +150,9 @@ impl<'a> Live<'a> {
         }
         let bare = name.strip_prefix("NO_").unwrap_or(name);
         if is_feature(bare) {
+            if let Some(refused) = self.refused(FEATURES.into_iter()) {
+                return Err(refused);
+            }
             let tried = FEATURES.join(" nor at ");
             let hint = if FEATURES.iter().any(|path| self.root.text(path).is_ok()) { "" } else { NO_DEBUGFS };
             return Err(KnobError::NotHere { name: bare.to_owned(), tried, hint });
@@ -159,7 +162,7 @@ impl<'a> Live<'a> {
             None => name.to_owned(),
         };
         let place = Place { path, feature: None };
-        if place.may_be_named() && self.root.path(&place.path).is_file() {
+        if place.may_be_named() && self.root.is_file(&place.path) {
             return Ok(vec![place]);
         }
         Err(KnobError::Unknown(unstarve_model::clean(name).into_owned()))
@@ -173,23 +176,38 @@ impl<'a> Live<'a> {
             .and_then(|text| text.parse().ok())
             .unwrap_or_default();
         let mut tried: Vec<String> = Vec::new();
+        let mut refused = None;
         for form in knob.rows() {
             let mut paths = form.paths(cpus.iter());
             // One CPU's by its own name.
             if form.path().contains("{N}") && name.contains("cpu") {
                 paths.retain(|path| path.ends_with(&format!("/{}", name.trim_start_matches('/'))));
             }
-            let there: Vec<String> = paths.iter().filter(|path| self.root.path(path).is_file()).cloned().collect();
+            let there: Vec<String> = paths.iter().filter(|path| self.root.is_file(path)).cloned().collect();
             if !there.is_empty() {
                 return Ok(there.into_iter().map(|path| Place { path, feature: None }).collect());
             }
+            refused = refused.or_else(|| self.refused(paths.iter().map(String::as_str)));
             if !tried.contains(&form.path().to_owned()) {
                 tried.push(form.path().to_owned());
             }
         }
+        if let Some(refused) = refused {
+            return Err(refused);
+        }
         let debugfs = tried.iter().any(|path| path.starts_with("/sys/kernel/debug"));
-        let hint = if debugfs && !self.root.path("/sys/kernel/debug/sched").is_dir() { NO_DEBUGFS } else { "" };
+        let hint = if debugfs && !self.root.is_dir("/sys/kernel/debug/sched") { NO_DEBUGFS } else { "" };
         Err(KnobError::NotHere { name: knob.name().to_owned(), tried: tried.join(" nor at "), hint })
+    }
+
+    /// The first of these files of which we may not even see whether it is there.
+    fn refused<'p>(&self, mut paths: impl Iterator<Item = &'p str>) -> Option<KnobError> {
+        paths.find_map(|path| match std::fs::metadata(self.root.path(path)) {
+            Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => {
+                Some(KnobError::Read { path: path.to_owned(), error })
+            }
+            _ => None,
+        })
     }
 
     /// A feature bit of the running kernel.

@@ -1,15 +1,9 @@
-use std::fs;
-use std::path::PathBuf;
-
-use unstarve_facts::{Bandwidth, CgroupFacts, CgroupVersion, Hierarchy, Throttled};
+use unstarve_facts::{Bandwidth, CgroupFacts, CgroupVersion, Hierarchy, Missing, Throttled};
 
 use super::Gaps;
 use super::devices::unescape;
 use crate::Root;
-use crate::root::read_text;
-
-/// A host has hundreds; a machine that leaks cgroups must not stall a recording.
-const MAX_CGROUPS: usize = 20_000;
+use crate::group_walk::{Cut, GroupWalk, MOST, MOST_BELOW, Why};
 
 pub(super) fn find_hierarchy(root: &Root, missing: &mut Gaps) -> Option<Hierarchy> {
     let mounts = missing.text(root, "/proc/mounts")?;
@@ -33,33 +27,38 @@ pub(super) fn find_hierarchy(root: &Root, missing: &mut Gaps) -> Option<Hierarch
 
 /// All groups below the root, sorted by path. One that vanishes while it is read is left out.
 pub(super) fn read_all(root: &Root, hierarchy: &Hierarchy, missing: &mut Gaps) -> Vec<CgroupFacts> {
-    let mut groups = Vec::new();
-    let mut pending: Vec<(PathBuf, String)> = vec![(root.path(&hierarchy.mount), String::new())];
-    while let Some((directory, path)) = pending.pop() {
-        let Ok(entries) = fs::read_dir(&directory) else { continue };
-        for entry in entries.flatten().filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir())) {
-            let Ok(name) = entry.file_name().into_string() else { continue };
-            if groups.len() >= MAX_CGROUPS {
-                missing.note("cgroups", format!("there are more than {MAX_CGROUPS}"));
-                pending.clear();
-                break;
-            }
-            let path = format!("{path}/{name}");
-            groups.push(read_one(entry.path(), path.clone(), hierarchy.version));
-            pending.push((entry.path(), path));
-        }
-    }
+    let mut walk = GroupWalk::new(root, &hierarchy.mount);
+    let mut groups: Vec<CgroupFacts> = walk.by_ref().map(|path| read_one(root, &path, hierarchy)).collect();
+    note_cut(walk.into_cut(), missing);
     groups.sort_unstable_by(|a, b| a.path.cmp(&b.path));
     groups
 }
 
-fn read_one(directory: PathBuf, path: String, version: CgroupVersion) -> CgroupFacts {
-    let file = |name: &str| read_text(&directory.join(name)).ok();
+/// Groups below which some are missing that are named; a user may make thousands of them.
+const MOST_NAMED: usize = 16;
+
+fn note_cut(cut: Vec<Cut>, missing: &mut Gaps) {
+    let more = cut.len().saturating_sub(MOST_NAMED);
+    for Cut { path, why } in cut.into_iter().take(MOST_NAMED) {
+        let why = match why {
+            Why::TooMany => format!("there are more than {MOST_BELOW}"),
+            Why::TooDeep => "they are nested too deep".to_owned(),
+            Why::NoRoom => format!("no more than {MOST} are read in all"),
+        };
+        missing.note(Missing::below_group(&path), why);
+    }
+    if more > 0 {
+        missing.note("cgroups", format!("of {more} more, some or all of what is below them"));
+    }
+}
+
+fn read_one(root: &Root, path: &str, hierarchy: &Hierarchy) -> CgroupFacts {
+    let file = |name: &str| root.text(&format!("{}{path}/{name}", hierarchy.mount)).ok();
     let number = |name: &str| file(name)?.trim().parse().ok();
-    let mut facts = CgroupFacts { path, ..CgroupFacts::default() };
+    let mut facts = CgroupFacts { path: path.to_owned(), ..CgroupFacts::default() };
     facts.idle = number("cpu.idle") == Some(1);
     facts.throttled = file("cpu.stat").and_then(|text| Throttled::parse(&text));
-    match version {
+    match hierarchy.version {
         CgroupVersion::V1 => {
             facts.shares = number("cpu.shares");
             facts.limit = file("cpu.cfs_quota_us")

@@ -1,7 +1,6 @@
 //! Where settings that bear on scheduling are written down: sysctl files, TuneD, systemd units, the boot line.
 
 use std::collections::BTreeMap;
-use std::path::Path;
 
 use unstarve_facts::kept::{is_scheduling_key, parameters};
 use unstarve_facts::{Configured, ConfiguredBy};
@@ -30,8 +29,8 @@ fn read_sysctl(root: &Root, missing: &mut Gaps) -> Vec<Configured> {
     }
     // procps applies this file last; systemd reads it only through a link in sysctl.d, where it was found already.
     const LAST: &str = "/etc/sysctl.conf";
-    let real = |path: &str| root.path(path).canonicalize().ok();
-    if real(LAST).is_some_and(|last| !files.values().any(|path| real(path).as_deref() == Some(Path::new(&last)))) {
+    let is_known = |last| files.values().any(|path| root.identity(path) == Some(last));
+    if root.identity(LAST).is_some_and(|last| !is_known(last)) {
         files.insert("\u{10ffff}".to_owned(), LAST.to_owned());
     }
     let mut found = Vec::new();

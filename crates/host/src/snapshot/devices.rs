@@ -4,7 +4,6 @@ use unstarve_facts::{Cpus, IrqFacts, Mount, WorkqueueFacts};
 
 use super::Gaps;
 use crate::Root;
-use crate::root::{names_in, read_text};
 
 pub(super) fn read_cpus(root: &Root, missing: &mut Gaps) -> Cpus {
     const DIRECTORY: &str = "/sys/devices/system/cpu";
@@ -31,7 +30,7 @@ pub(super) fn read_irqs(root: &Root, missing: &mut Gaps) -> Vec<IrqFacts> {
             let directory = format!("/proc/irq/{irq}");
             let set = |file: &str| root.text(&format!("{directory}/{file}")).ok()?.parse().ok();
             let mut handlers = root.names(&directory).unwrap_or_default();
-            handlers.retain(|name| root.path(&format!("{directory}/{name}")).is_dir());
+            handlers.retain(|name| root.is_dir(&format!("{directory}/{name}")));
             IrqFacts {
                 irq,
                 handlers,
@@ -96,8 +95,7 @@ fn devices_by_irq(root: &Root) -> BTreeMap<u32, Vec<String>> {
     let mut found: BTreeMap<u32, Vec<String>> = BTreeMap::new();
     for (class, directory) in [("net", "/sys/class/net"), ("block", "/sys/block")] {
         for name in root.names(directory).unwrap_or_default() {
-            let Ok(device) = root.path(&format!("{directory}/{name}/device")).canonicalize() else { continue };
-            for irq in interrupts_at_or_above(&device) {
+            for irq in interrupts_at_or_above(root, format!("{directory}/{name}/device")) {
                 found.entry(irq).or_default().push(format!("{class}/{name}"));
             }
         }
@@ -105,19 +103,23 @@ fn devices_by_irq(root: &Root) -> BTreeMap<u32, Vec<String>> {
     found
 }
 
-fn interrupts_at_or_above(device: &std::path::Path) -> Vec<u32> {
-    // A SCSI disk is five levels below its controller.
-    for place in device.ancestors().take(7) {
+fn interrupts_at_or_above(root: &Root, mut place: String) -> Vec<u32> {
+    if !root.exists(&place) {
+        return Vec::new();
+    }
+    // A SCSI disk is five levels below its controller. The device is a link: what is above it is above where that leads.
+    for _ in 0..7 {
         let numbers = |names: Vec<String>| names.iter().filter_map(|name| name.parse().ok()).collect::<Vec<u32>>();
-        if let Ok(irqs) = names_in(&place.join("msi_irqs")).map(numbers)
+        if let Ok(irqs) = root.names(&format!("{place}/msi_irqs")).map(numbers)
             && !irqs.is_empty()
         {
             return irqs;
         }
-        let line = read_text(&place.join("irq")).ok().and_then(|text| text.trim().parse().ok());
+        let line = root.text(&format!("{place}/irq")).ok().and_then(|text| text.trim().parse().ok());
         if let Some(irq) = line.filter(|&irq: &u32| irq > 0) {
             return vec![irq];
         }
+        place += "/..";
     }
     Vec::new()
 }

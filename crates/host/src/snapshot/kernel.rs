@@ -1,5 +1,4 @@
 use std::collections::BTreeMap;
-use std::fs::File;
 use std::io::Read;
 
 use unstarve_facts::KernelInfo;
@@ -27,8 +26,7 @@ pub(super) fn host_name(root: &Root) -> Option<String> {
 }
 
 fn machine_of_this_host(root: &Root) -> Option<String> {
-    let here = root.path("/proc") == std::path::Path::new("/proc");
-    here.then(|| rustix::system::uname().machine().to_string_lossy().into_owned())
+    root.is_host().then(|| rustix::system::uname().machine().to_string_lossy().into_owned())
 }
 
 /// The choice in brackets: `none [integrity] confidentiality`.
@@ -39,7 +37,7 @@ fn chosen(text: &str) -> Option<String> {
 
 /// The configuration from `/proc/config.gz` (CONFIG_IKCONFIG_PROC) or from the file that distributions install.
 pub(super) fn read_config(root: &Root, missing: &mut Gaps) -> Option<BTreeMap<String, String>> {
-    if let Ok(file) = File::open(root.path("/proc/config.gz")) {
+    if let Ok(file) = root.open("/proc/config.gz") {
         let mut text = String::new();
         match flate2::read::GzDecoder::new(file).take(MAX_CONFIG).read_to_string(&mut text) {
             Ok(_) => return Some(scheduling_options(&text)),

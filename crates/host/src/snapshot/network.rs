@@ -11,7 +11,7 @@ pub(super) fn read_all(root: &Root, missing: &mut Gaps) -> Vec<NetworkFacts> {
         Vec::new()
     });
     // `bonding_masters` is a file beside the interfaces.
-    let interfaces = names.into_iter().filter(|name| root.path(&format!("{DIRECTORY}/{name}")).is_dir());
+    let interfaces = names.into_iter().filter(|name| root.is_dir(&format!("{DIRECTORY}/{name}")));
     interfaces.map(|name| read_one(root, name)).collect()
 }
 
@@ -26,7 +26,7 @@ fn read_one(root: &Root, name: String) -> NetworkFacts {
     NetworkFacts {
         threaded: threaded.and_then(|text| text.trim().parse::<u32>().ok()).map(|number| number != 0),
         rps: queues.into_iter().filter_map(steered).collect(),
-        hardware: root.path(&format!("{directory}/device")).exists(),
+        hardware: root.exists(&format!("{directory}/device")),
         name,
     }
 }

@@ -33,8 +33,7 @@ fn feature(word: &str) -> (String, bool) {
 /// Says what a person can do, which the error number alone does not.
 fn why_no_debugfs(root: &Root, error: &io::Error) -> String {
     if error.kind() == io::ErrorKind::PermissionDenied {
-        let why = if rustix::process::geteuid().is_root() { "" } else { "not root, or " };
-        return format!("{error}: {why}the kernel is locked down");
+        return crate::refusal(DEBUG, error);
     }
     match root.names(DEBUG) {
         Ok(names) if names.is_empty() => format!("debugfs is not mounted on {DEBUG}; mount it as root"),

@@ -1,4 +1,3 @@
-use std::fs::File;
 use std::io::Read;
 
 use unstarve_facts::{Autogroup, CgroupVersion, DeadlineFacts, Hierarchy, RunSums, Seen, Stat, TaskFacts, flag};
@@ -106,7 +105,7 @@ impl Reader<'_> {
 
     fn file(&mut self, directory: &str, name: &str) -> Option<String> {
         self.buffer.clear();
-        let file = File::open(self.root.path(&format!("{directory}/{name}"))).ok()?;
+        let file = self.root.open(&format!("{directory}/{name}")).ok()?;
         // A process says itself how long its command line is (PR_SET_MM_MAP), up to all of its memory.
         file.take(LONGEST).read_to_end(&mut self.buffer).ok()?;
         Some(String::from_utf8_lossy(&self.buffer).into_owned())

@@ -62,7 +62,7 @@ pub(super) fn read(root: &Root, missing: &mut Gaps) -> Vec<Configured> {
 fn files(root: &Root) -> BTreeMap<(String, String), String> {
     let mut files = BTreeMap::new();
     for name in ["/etc/systemd/system.conf", "/usr/lib/systemd/system.conf"] {
-        if root.path(name).is_file() {
+        if root.is_file(name) {
             files.entry(("system.conf".to_owned(), String::new())).or_insert_with(|| name.to_owned());
         }
     }

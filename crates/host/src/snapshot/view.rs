@@ -1,5 +1,3 @@
-use std::fs;
-
 use unstarve_facts::{CgroupVersion, Snapshot, View};
 
 use super::Gaps;
@@ -12,7 +10,7 @@ use crate::cgroup_paths::{are_whole, is_first};
 const FIRST_PID_NAMESPACE: &str = "pid:[4026531836]";
 
 pub(super) fn read(root: &Root, snapshot: &Snapshot, missing: &mut Gaps) -> View {
-    let namespace = |name: &str| fs::read_link(root.path(&format!("/proc/self/ns/{name}"))).ok();
+    let namespace = |name: &str| root.link(&format!("/proc/self/ns/{name}")).ok();
     let view = View {
         all_processes: namespace("pid").map(|link| link.to_str() == Some(FIRST_PID_NAMESPACE)),
         all_cgroups: namespace("cgroup")
@@ -39,7 +37,7 @@ fn has_whole_paths(root: &Root, snapshot: &Snapshot) -> bool {
 /// A v2 group that is not the root has the file `cgroup.type`; if the mount's own directory does, it is a part.
 fn mounts_a_part(root: &Root, snapshot: &Snapshot) -> bool {
     snapshot.hierarchy.as_ref().is_some_and(|hierarchy| {
-        hierarchy.version == CgroupVersion::V2 && root.path(&format!("{}/cgroup.type", hierarchy.mount)).exists()
+        hierarchy.version == CgroupVersion::V2 && root.exists(&format!("{}/cgroup.type", hierarchy.mount))
     })
 }
 

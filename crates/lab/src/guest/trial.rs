@@ -208,18 +208,20 @@ fn threads() -> Vec<(Tid, String)> {
 
 fn thread_of(target: &mut Target) -> Option<&mut Thread> {
     match target {
-        Target::Thread(thread) | Target::GroupWeightOf(thread) | Target::Threads(Selector::Process(thread)) => {
-            Some(thread)
-        }
+        Target::Thread(thread)
+        | Target::Session(thread)
+        | Target::GroupWeightOf(thread)
+        | Target::Threads(Selector::Process(thread)) => Some(thread),
         _ => None,
     }
 }
 
 fn thread_in(target: &Target) -> Option<&Thread> {
     match target {
-        Target::Thread(thread) | Target::GroupWeightOf(thread) | Target::Threads(Selector::Process(thread)) => {
-            Some(thread)
-        }
+        Target::Thread(thread)
+        | Target::Session(thread)
+        | Target::GroupWeightOf(thread)
+        | Target::Threads(Selector::Process(thread)) => Some(thread),
         _ => None,
     }
 }

@@ -79,7 +79,7 @@ pub(super) fn describe(directory: &Path, info: &KernelInfo, modules: &Modules) -
 fn read_info(directory: &Path) -> Result<KernelInfo, StoreError> {
     let path = directory.join(INFO);
     let text = fs::read_to_string(&path).map_err(StoreError::file(&path))?;
-    toml::from_str(&text).map_err(|error| StoreError::Malformed { path, what: error.to_string() })
+    toml::from_str(&text).map_err(|error| StoreError::Malformed { path, what: error.message().to_owned() })
 }
 
 /// All kernels in the store, by name.

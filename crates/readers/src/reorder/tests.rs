@@ -1,5 +1,6 @@
 use super::*;
 use proptest::prelude::*;
+use unstarve_model::Tid;
 
 fn at(time: u64, cpu: u32) -> Event {
     let kind = EventKind::SoftirqExit { vec: 0 };
@@ -74,7 +75,66 @@ fn what_came_last_can_be_taken_back() {
     assert_eq!(reorder.loss(), None);
 }
 
+/// Events of two CPUs with these times, each with its number as the current task, in the order in which they come out.
+fn put_in_order(times: &[u64], reorder: &mut Reorder) -> Vec<(u64, u32)> {
+    let mut events = Vec::new();
+    for (number, &time) in (0..).zip(times) {
+        reorder.push(Event { current: Some(Tid(number)), ..at(time, number % 2) });
+    }
+    reorder.release_all();
+    while reorder.waiting > 0 {
+        let mut part = Vec::new();
+        reorder.fill(&mut part);
+        events.extend(part);
+    }
+    events.iter().map(|event| (event.time.0, event.current.map_or(0, |tid| tid.0))).collect()
+}
+
+fn sorted(times: &[u64]) -> Vec<(u64, u32)> {
+    let mut expected: Vec<(u64, u32)> = times.iter().copied().zip(0..).collect();
+    expected.sort();
+    expected
+}
+
+#[test]
+fn events_in_the_worst_order_are_not_moved_one_by_one() {
+    let count = 20_000;
+    let backwards: Vec<u64> = (0..count).rev().collect();
+    // The second half of each piece belongs before all of the first.
+    let swapped: Vec<u64> = (0..count).map(|at| at ^ 1024).collect();
+    let equal: Vec<u64> = (0..count).map(|at| (count - at) / 1000).collect();
+    for times in [backwards, swapped, equal] {
+        let mut reorder = Reorder::new(2 * times.len());
+        assert_eq!(put_in_order(&times, &mut reorder), sorted(&times));
+        assert!(reorder.moved <= times.len(), "{} moved", reorder.moved);
+        assert_eq!((reorder.strays.len(), reorder.loss()), (0, None));
+    }
+}
+
+#[test]
+fn an_event_is_moved_past_a_few_and_waits_beside_many() {
+    for (later, moved) in [(0, 0), (1, 1), (NEAR, NEAR), (NEAR + 1, 0)] {
+        // Its CPU's first event is earlier, so that it is not the first itself.
+        let later = later as u64;
+        let times: Vec<u64> = [1, 1].into_iter().chain((0..2 * later).map(|at| 3 + at)).chain([2]).collect();
+        let mut reorder = Reorder::new(2 * times.len());
+        assert_eq!(put_in_order(&times, &mut reorder), sorted(&times));
+        assert_eq!(reorder.moved, moved, "{later} later ones");
+    }
+}
+
 proptest! {
+    #[test]
+    fn whatever_the_order_was_it_is_that_of_time_and_arrival(
+        // How far time goes on, and how far behind it the event lies.
+        steps in proptest::collection::vec((0u64..3, prop_oneof![Just(0), 0u64..10, 0u64..3000]), 0..1500)
+    ) {
+        let mut time = 5000;
+        let times: Vec<u64> = steps.iter().map(|(step, back)| { time += step; time - back }).collect();
+        let mut reorder = Reorder::new(2 * times.len() + 2);
+        prop_assert_eq!(put_in_order(&times, &mut reorder), sorted(&times));
+    }
+
     #[test]
     fn whatever_comes_times_never_decrease_and_nothing_is_lost(
         steps in proptest::collection::vec((0u64..50, 0u8..10), 0..300)

@@ -1,11 +1,11 @@
 //! Multiplies the rollups of a real host to those of a fleet, with faults planted in some of its hosts:
 //!
-//!     cargo run -p unstarve-tables --features columnar --example fleet -- REAL OUT HOSTS HOURS [rows=N] [apart]
+//!     cargo run -p unstarve-tables --features columnar --example fleet -- REAL OUT HOSTS HOURS [from=H] [rows=N] [apart]
 //!
 //! REAL and OUT are directories as `unstarve watch --tables` writes them. All hosts are in one file for each hour, as if they had been merged;
 //! with `apart`, each host has files of its own, as before that, and a load of its own: without it, the same numbers again and again take next to no room.
 //! With `rows=N` each interval of a host has so many rows of `blame_rollup`, as on a host with more groups than the real one: some of what it has is there once more, of other
-//! groups. What is planted comes on top. Every host gets real intervals in an order of its own. The same call makes the same rows. What is planted, by the number of the host:
+//! groups. With `from=H` the hours before it are left out: one that was stopped goes on so. What is planted comes on top. Every host gets real intervals in an order of its own. The same call makes the same rows. What is planted, by the number of the host:
 //!
 //! * each 10th, `host-NNNN` with N % 10 = 3: real-time tasks keep the workers of direct I/O waiting for 12 s in each interval;
 //! * kernel 6.1.0-planted on each 4th: a group outweighs kworkers for 3 s in each interval;
@@ -50,8 +50,12 @@ fn main() -> Result<()> {
         Some((last, first)) if last.starts_with("rows=") => (first, Some(last["rows=".len()..].parse()?)),
         _ => (arguments, None),
     };
+    let (arguments, from) = match arguments.split_last() {
+        Some((last, first)) if last.starts_with("from=") => (first, last["from=".len()..].parse()?),
+        _ => (arguments, 0),
+    };
     let [real, out, hosts, hours] = arguments else {
-        return Err("expected REAL OUT HOSTS HOURS [rows=N] [apart]".into());
+        return Err("expected REAL OUT HOSTS HOURS [from=H] [rows=N] [apart]".into());
     };
     let mut real = read(Path::new(real))?;
     if let Some(rows) = rows {
@@ -59,7 +63,7 @@ fn main() -> Result<()> {
     }
     let shelf = Shelf::open(&std::path::absolute(out)?)?;
     let (hosts, hours): (u64, u64) = (hosts.parse()?, hours.parse()?);
-    for hour in 0..hours {
+    for hour in from..hours {
         let begin = (BEGIN + hour * 12 * SPAN).to_string();
         if apart {
             for host in 0..hosts {

@@ -15,20 +15,50 @@ pub struct Schema {
     pub writer: &'static str,
     /// Its columns, in the order of the file. New ones come last; none is ever removed.
     pub columns: &'static [Column],
+    /// How its rows become one for each hour, if they do.
+    pub hourly: Option<Hourly>,
+}
+
+/// Rows of an hour that differ only in time and numbers, as one row. It has the same columns: those that are not named here are the same in all of these rows.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct Hourly {
+    /// The table of such rows, for questions that need no finer time.
+    pub name: &'static str,
+    /// What becomes of the columns in which rows may differ.
+    pub folds: &'static [(&'static str, Fold)],
+}
+
+/// What several cells become, empty ones left out.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Fold {
+    /// The first moment.
+    First,
+    /// Whole numbers, added up.
+    Added,
+    /// The greatest number.
+    Greatest,
+    /// Histograms, added up step by step.
+    Histogram,
 }
 
 const EXPORT: &str = "`unstarve export`";
 const WATCH: &str = "`unstarve watch` with `[tables]`";
 
 /// A row for each wait.
-pub const WAITS: Schema =
-    Schema { name: "waits", meaning: "a row for each wait of a recording", writer: EXPORT, columns: traces::WAITS };
+pub const WAITS: Schema = Schema {
+    name: "waits",
+    meaning: "a row for each wait of a recording",
+    writer: EXPORT,
+    columns: traces::WAITS,
+    hourly: None,
+};
 /// A row for each wait, occupant and rule.
 pub const PIECES: Schema = Schema {
     name: "pieces",
     meaning: "a row for each wait, occupant and rule of a recording; the pieces of a wait add up to it",
     writer: EXPORT,
     columns: traces::PIECES,
+    hourly: None,
 };
 /// A row for each victim, occupant and rule: sums.
 pub const BLAME: Schema = Schema {
@@ -36,6 +66,7 @@ pub const BLAME: Schema = Schema {
     meaning: "sums of a recording: a row for each victim, occupant and rule",
     writer: EXPORT,
     columns: traces::BLAME,
+    hourly: None,
 };
 /// A row for each finding.
 pub const FINDINGS: Schema = Schema {
@@ -43,6 +74,7 @@ pub const FINDINGS: Schema = Schema {
     meaning: "a row for each finding of `unstarve explain` in a recording",
     writer: EXPORT,
     columns: traces::FINDINGS,
+    hourly: None,
 };
 /// A row for each host and time that it was looked at.
 pub const HOSTS: Schema = Schema {
@@ -50,6 +82,7 @@ pub const HOSTS: Schema = Schema {
     meaning: "a row each time that a host was looked at",
     writer: "`unstarve watch` with `[tables]`, each hour; `unstarve snapshot --tables`",
     columns: hosts::HOSTS,
+    hourly: None,
 };
 /// A row for each setting of a host.
 pub const SETTINGS: Schema = Schema {
@@ -57,6 +90,7 @@ pub const SETTINGS: Schema = Schema {
     meaning: "a row for each setting of a host that bears on scheduling",
     writer: "`unstarve snapshot --tables`",
     columns: hosts::SETTINGS,
+    hourly: None,
 };
 /// A row for each role and interval.
 pub const WAIT_ROLLUP: Schema = Schema {
@@ -64,6 +98,7 @@ pub const WAIT_ROLLUP: Schema = Schema {
     meaning: "sums of a host: a row for each role whose tasks waited in an interval",
     writer: WATCH,
     columns: rollups::WAIT_ROLLUP,
+    hourly: Some(Hourly { name: "wait_hourly", folds: rollups::WAIT_FOLDS }),
 };
 /// A row for each victim, occupant, rule and interval.
 pub const BLAME_ROLLUP: Schema = Schema {
@@ -72,6 +107,7 @@ pub const BLAME_ROLLUP: Schema = Schema {
               `wait_rollup`",
     writer: WATCH,
     columns: rollups::BLAME_ROLLUP,
+    hourly: Some(Hourly { name: "blame_hourly", folds: rollups::BLAME_FOLDS }),
 };
 /// A row for each episode.
 pub const EPISODES: Schema = Schema {
@@ -79,6 +115,7 @@ pub const EPISODES: Schema = Schema {
     meaning: "a row for each episode of `unstarve watch`",
     writer: WATCH,
     columns: rollups::EPISODES,
+    hourly: None,
 };
 /// A row for each proof of a remedy.
 pub const PROOFS: Schema = Schema {
@@ -86,6 +123,7 @@ pub const PROOFS: Schema = Schema {
     meaning: "what a remedy was proved to do on a real kernel",
     writer: "`unstarve lab proofs --parquet`, also what ships with the program",
     columns: hosts::PROOFS,
+    hourly: None,
 };
 
 /// A row for each file of merged rows.
@@ -94,6 +132,7 @@ pub const MANIFEST: Schema = Schema {
     meaning: "the files of merged rows of a store",
     writer: "`unstarve fleet compact`, as `manifest.parquet` in the store itself",
     columns: hosts::MANIFEST,
+    hourly: None,
 };
 
 /// All of them.

@@ -2,6 +2,7 @@
 
 use crate::column::Kind::{Counts, Moment, Text, U32, U64};
 use crate::column::{Column, column, optional};
+use crate::schema::Fold;
 
 const HOST: &str = "the name of the machine";
 const BOOT: &str = "the boot of the machine";
@@ -42,6 +43,17 @@ pub(crate) const WAIT_ROLLUP: &[Column] = &[
     optional("kernel", Text, "", KERNEL),
     optional("labels", Text, "", LABELS),
 ];
+
+pub(crate) const WAIT_FOLDS: &[(&str, Fold)] = &[
+    ("ts", Fold::First),
+    ("span_ns", Fold::Added),
+    ("n", Fold::Added),
+    ("sum_ns", Fold::Added),
+    ("max_ns", Fold::Greatest),
+    ("buckets", Fold::Histogram),
+];
+
+pub(crate) const BLAME_FOLDS: &[(&str, Fold)] = &[("ts", Fold::First), ("span_ns", Fold::Added), ("ns", Fold::Added)];
 
 pub(crate) const BLAME_ROLLUP: &[Column] = &[
     column("host", Text, "", HOST),

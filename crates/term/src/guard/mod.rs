@@ -4,4 +4,5 @@ mod plan;
 mod verify;
 
 pub use plan::{note_text, owner_text, plan_page};
+pub(crate) use verify::single_waits;
 pub use verify::verify_page;

@@ -4,7 +4,7 @@ use unstarve_change::Value;
 use unstarve_guard::decide::{Note, NoteKind, Plan};
 use unstarve_guard::survey::Survey;
 use unstarve_guard::{Owner, Policy, Task, Users};
-use unstarve_model::clean;
+use unstarve_model::{clean, counted};
 
 /// What a policy would change, rule by rule. Names of tasks and rules are escaped.
 pub fn plan_page(policy: &Policy, survey: &Survey, users: &Users) -> String {
@@ -33,10 +33,10 @@ pub fn plan_page(policy: &Policy, survey: &Survey, users: &Users) -> String {
     let changes = survey.changes(policy).len();
     let _ = writeln!(
         page,
-        "\n{} tasks looked at, {} named by a rule; {changes} change{} to make, {} refused",
-        survey.looked_at,
+        "\n{} looked at, {} named by a rule; {} to make, {} refused",
+        counted(survey.looked_at as u64, "task"),
         survey.tasks.len(),
-        if changes == 1 { "" } else { "s" },
+        counted(changes as u64, "change"),
         survey.refusals(),
     );
     if let Err(error) = survey.crowd.check() {

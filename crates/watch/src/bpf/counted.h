@@ -69,7 +69,7 @@ struct task {
 	/* What it is, and, of a worker, what its work makes of it. */
 	u8 role;
 	u8 work;
-	u8 pad[7];
+	u8 pad[3];
 };
 
 struct note {
@@ -113,6 +113,8 @@ struct cpu {
 	u64 run_start;
 	/* Who was pushed off by it just after it was woken: the task, and where it waits. */
 	u64 victim;
+	/* For how long real-time and deadline tasks had the CPU, up to `since`. */
+	u64 real_time;
 	u32 run_turn;
 	u32 tid;
 	u32 tgid;
@@ -125,19 +127,23 @@ struct cpu {
 	/* Queues to count at each turn. */
 	u8 active_count;
 	u8 active[QUEUES];
-	u8 pad_active[3];
-	u64 seen_marks[WORDS];
+	/* Who has the CPU was not found when it took it: it may be in a queue still. */
+	u8 doubtful;
+	u8 pad_active[2];
 	u64 missing;
 	u64 disbelieved;
-	/* For how long real-time and deadline tasks had the CPU, up to `since`. */
-	u64 real_time;
+	/* What its runqueue's clock needs to be the monotonic one, and both when that was found. Others only read these. */
+	u64 sampled;
+	u64 sampled_at;
+	u64 offset;
+	/* How often in a row it was found to need much more, and the least of that. */
+	u64 exceeded;
+	u64 least;
 
 	/* Written by others: for each role a byte that changes when tasks come. */
 	u64 marks[WORDS] __attribute__((aligned(64)));
-	/* What its runqueue's clock needs to be the monotonic one, and the former when that was found. Others only read these. */
-	u64 sampled;
-	u64 offset;
-	u64 pad_marks[2];
+	/* As they were when they were last looked at, by the CPU itself. */
+	u64 seen_marks[WORDS];
 	u64 pad_pages[472];
 	struct row rows[ROLES];
 };
@@ -171,7 +177,7 @@ volatile u32 group_weights[ROLES] = {};
 volatile u64 least_age = 0;
 /* From when on every task that takes a CPU is seen to; 0 as long as that is to come. */
 volatile u64 seeded = 0;
-/* Tasks for which there was no room. */
+/* Tasks for which there was no room; and how often one was not found as it took a CPU. */
 u64 untracked = 0;
 /* Waits that a second wakeup disproved. */
 u64 rewoken = 0;

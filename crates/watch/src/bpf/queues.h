@@ -10,6 +10,8 @@
 #define TOO_FAR (1ULL << 54)
 #define WEIGHT_FROM 24
 #define INLINED 2
+/* Turns have 32 bits, of which the difference is looked at. A queue that grew longer ago grew so long ago, until the numbers come round. */
+#define LONG_AGO (1U << 30)
 /* No CPU: only programs that run with interrupts off may change a CPU's own sums. */
 #define ANYWHERE ~0U
 
@@ -119,6 +121,8 @@ static __always_inline void charge(struct cpu *c, u32 k, u64 now, enum manner ma
 		return;
 	if (n > was)
 		q->grown = turn_of(c);
+	else if (manner == POKED && c->run_turn - q->grown - LONG_AGO < LONG_AGO)
+		q->grown = c->run_turn - LONG_AGO;
 	q->counted.load = load;
 	q->counted.moments = moments;
 	q->at = now;
@@ -271,6 +275,15 @@ static __always_inline void take(struct task *it, u32 here, u64 end)
 		change(queue_of(c, it->queue), it->cpu == here, -it->unit, -(end + BIAS));
 }
 
+/* Takes a task that mostly waits on this CPU itself. */
+static __always_inline void take_here(struct cpu *c, struct task *it, u32 here, u64 end)
+{
+	if (it->cpu == here)
+		change(queue_of(c, it->queue), 1, -it->unit, -(end + BIAS));
+	else
+		take(it, ANYWHERE, end);
+}
+
 /* The task that leaves the CPU stays on its queue: it was there from the beginning of the next one's turn on. */
 static __always_inline void stay(struct cpu *c, struct task *it, u64 now)
 {
@@ -295,8 +308,8 @@ static __always_inline void mark(struct cpu *c, struct task *it)
 	__sync_fetch_and_add(&c->marks[role / 8], 1ULL << (8 * (role % 8)));
 }
 
-/* The task waits, from now on, as what it is now. */
-static __always_inline void begin(struct task_struct *task, struct task *it, u32 cpu, u64 now, enum came came)
+/* What is known of a task that waits from now on, as what it is now. */
+static __always_inline void describe(struct task_struct *task, struct task *it, u32 cpu, u64 now, enum came came)
 {
 	u32 weight, band = FIRST, of_prio = rank(task->prio);
 
@@ -311,6 +324,11 @@ static __always_inline void begin(struct task_struct *task, struct task *it, u32
 	it->came = came;
 	it->queue = role_of(task, it) * BANDS + band;
 	it->unit = 1 + ((u64)weight << WEIGHT_FROM);
+}
+
+static __always_inline void begin(struct task_struct *task, struct task *it, u32 cpu, u64 now, enum came came)
+{
+	describe(task, it, cpu, now, came);
 	it->state = WAITING;
 }
 

@@ -16,17 +16,27 @@
 
 char LICENSE[] SEC("license") = "Dual MIT/GPL";
 
+/* A test on the host has its own. */
+#ifndef barrier
 #define barrier() asm volatile("" ::: "memory")
+#endif
 /* A wakeup preemption takes effect within this time, as in `explain`. */
 #define PREEMPTS_WITHIN 1000000ULL
 
-/* The task that left was believed to wait: its switch to the CPU was not reported. When it came is known of an idle CPU at most. */
+/*
+ * The task that left was believed to wait: its switch to the CPU was not reported, or the task was not found then. When it came is known in the
+ * latter case, unless it was counted since, and of an idle CPU at most.
+ */
 static __always_inline void disbelieve(struct cpu *c, u32 cpu, struct task *it, u64 now)
 {
-	u64 end = now;
+	u64 end = now, counted;
 
-	if (it->cpu == cpu && c->role == IDLE)
+	if (it->cpu == cpu && (c->role == IDLE || c->doubtful)) {
 		end = c->run_start;
+		counted = queue_of(c, it->queue)->at;
+		if (c->doubtful && counted > end)
+			end = counted;
+	}
 	take(it, cpu, end > it->since ? end : it->since);
 	c->disbelieved++;
 }
@@ -50,13 +60,14 @@ static __always_inline void take_cpu(struct cpu *c, u32 cpu, struct task_struct 
 	c->rank = rank(next->prio);
 	c->weight = weight_of(next);
 	if (!it) {
+		c->doubtful = 1;
 		c->victim = 0;
 		c->role = classify(next);
 		return;
 	}
 	if (it->state == WAITING) {
 		end = now > it->since ? now : it->since;
-		take(it, cpu, end);
+		take_here(c, it, cpu, end);
 		sums = &c->rows[it->queue / BANDS & (ROLES - 1)].sums;
 		at = bounded(step(end - it->start), 127);
 		if (at < STEPS)
@@ -88,10 +99,11 @@ int BPF_PROG(switched, bool preempt, struct task_struct *prev, struct task_struc
 	as_thought = !c->known || c->tid == tid;
 	stays = tid && (preempt || is_runnable(prev));
 	/* Of one that was seen to take the CPU, and sleeps, nothing has to be kept. */
-	if (tid && (stays || !as_thought || c->run_start <= seeded - 1))
+	if (tid && (stays || !as_thought || c->doubtful || c->run_start <= seeded - 1))
 		it = find(prev);
 	if (it && it->state == WAITING)
 		disbelieve(c, cpu, it, now);
+	c->doubtful = 0;
 	account(c, cpu, now, as_thought || c->role != IDLE ? AT_SWITCH : UNSEEN);
 	pass(c, now);
 	if (!as_thought)
@@ -215,13 +227,16 @@ int BPF_PROG(renamed, struct task_struct *task, const char *comm)
 	return 0;
 }
 
-/* Task storage goes with its task. */
+/* Task storage goes with its task by itself. */
 SEC("tp_btf/sched_process_free")
 int BPF_PROG(freed, struct task_struct *task)
 {
 	u64 key = (u64)task;
 
-	bpf_map_delete_elem(&table, &key);
+	if (has_storage)
+		give_back(task);
+	else
+		bpf_map_delete_elem(&table, &key);
 	return 0;
 }
 
@@ -297,24 +312,53 @@ int poke(void *context)
 	return 0;
 }
 
-/* All tasks that are there at the beginning. One that waits does so for longer than anybody knows: it counts from now. */
+/* How often it has left a CPU. */
+static __always_inline u64 left(struct task_struct *task)
+{
+	return task->nvcsw + task->nivcsw;
+}
+
+/*
+ * All tasks that are there at the beginning. One that waits does so for longer than anybody knows: it counts from now.
+ *
+ * No lock is held, so it may run meanwhile, on another CPU, and sleep or wait again. It was never seen, so all that others write of it begins
+ * with its taking a CPU: whoever has left one since it was found waiting, or is on one, is no longer put into a queue.
+ */
 SEC("iter/task")
 int seed(struct bpf_iter__task *context)
 {
 	struct task_struct *task = context->task;
+	u64 now, before;
 	struct task *it;
 	struct cpu *c;
+	u32 cpu;
 
 	if (!task)
 		return 0;
 	it = make(task);
-	if (!it || it->state != NEVER_SEEN || !is_runnable(task) || !task->on_rq || task->on_cpu || !task->pid)
+	if (!it)
 		return 0;
-	c = cpu_of(cpu_of_task(task));
+	before = left(task);
+	barrier();
+	if (!is_runnable(task) || !task->on_rq || task->on_cpu || !task->pid)
+		return 0;
+	cpu = cpu_of_task(task);
+	c = cpu_of(cpu);
 	if (!c)
 		return 0;
-	begin(task, it, cpu_of_task(task), bpf_ktime_get_ns(), PREEMPTED);
-	put(c, it, ANYWHERE, it->start);
+	now = bpf_ktime_get_ns();
+	/* What takes long, before it is looked at the last time. */
+	role_of(task, it);
+	barrier();
+	if (it->state != NEVER_SEEN)
+		return 0;
+	describe(task, it, cpu, now, PREEMPTED);
+	barrier();
+	if (it->state != NEVER_SEEN || left(task) != before || task->on_cpu)
+		return 0;
+	it->state = WAITING;
+	barrier();
+	put(c, it, ANYWHERE, now);
 	mark(c, it);
 	return 0;
 }
@@ -328,12 +372,11 @@ int list(struct bpf_iter__task *context)
 	struct task *it;
 	u64 now = bpf_ktime_get_ns();
 
-	if (!task)
+	/* Most tasks sleep: that is looked at first. */
+	if (!task || !is_runnable(task) || task->on_cpu)
 		return 0;
 	it = find(task);
 	if (!it || it->state != WAITING || it->start + least_age > now)
-		return 0;
-	if (!is_runnable(task) || task->on_cpu)
 		return 0;
 	oldest.start = it->start;
 	oldest.tid = task->pid;

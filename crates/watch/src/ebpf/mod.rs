@@ -62,6 +62,11 @@ impl Ebpf {
         Ok(engine)
     }
 
+    /// Tasks that have a place of their own in the array ([`crate::TaskMemory::Kernel`]).
+    pub fn slots_taken(&self) -> usize {
+        self.programs.slots_taken()
+    }
+
     /// Counts of all CPUs of one moment, as nearly as can be had: this process may be kept waiting between two CPUs itself.
     fn counted(&self) -> Result<Counted, EngineError> {
         let mut counted = self.programs.counted()?;

@@ -45,36 +45,39 @@ pub(super) struct Programs {
     /// Lists waits whenever it is read.
     list: OnceCell<Link>,
     skeleton: WatchSkel<'static>,
-    has_storage: bool,
 }
 
 impl Programs {
     pub fn load(unified: bool, tasks: TaskMemory) -> Result<Programs, EngineError> {
         libbpf_rs::set_print(None);
-        let loaded = load(unified, tasks).map(|skeleton| (skeleton, tasks == TaskMemory::Kernel));
-        let (skeleton, has_storage) = match loaded {
+        let skeleton = match load(unified, tasks) {
             Ok(loaded) => loaded,
             // Before 5.12 programs like these have no task storage.
             Err(first) if tasks == TaskMemory::Kernel => match load(unified, TABLE) {
-                Ok(skeleton) => (skeleton, false),
+                Ok(skeleton) => skeleton,
                 Err(_) => return Err(unavailable(&first)),
             },
             Err(error) => return Err(unavailable(&error)),
         };
         let cpus = possible_cpus()?;
         let mapped = (0..if cpus <= FEW { cpus } else { 0 }).map(|_| OnceCell::new()).collect();
-        Ok(Programs { links: Vec::new(), list: OnceCell::new(), mapped, cpus, skeleton, has_storage })
+        Ok(Programs { links: Vec::new(), list: OnceCell::new(), mapped, cpus, skeleton })
     }
 
     /// Attaches them, and takes in the tasks that are there.
     pub fn start(&mut self) -> Result<(), EngineError> {
         let programs = &self.skeleton.progs;
-        // Births first: who is born while the others are looked at is known anyway.
-        let mut order = vec![&programs.born, &programs.renamed];
-        if !self.has_storage {
-            order.push(&programs.freed);
-        }
-        order.extend([&programs.works, &programs.migrated, &programs.woken, &programs.woken_first, &programs.switched]);
+        // Births first: who is born while the others are looked at is known anyway. Before them who gives back what they take.
+        let order = [
+            &programs.freed,
+            &programs.born,
+            &programs.renamed,
+            &programs.works,
+            &programs.migrated,
+            &programs.woken,
+            &programs.woken_first,
+            &programs.switched,
+        ];
         for program in order {
             self.links.push(program.attach().map_err(|error| unavailable(&error))?);
         }
@@ -199,6 +202,11 @@ impl Programs {
         Ok(written)
     }
 
+    /// Tasks that have a place in the array.
+    pub fn slots_taken(&self) -> usize {
+        self.skeleton.maps.owners.keys().count()
+    }
+
     pub fn untracked(&self) -> u64 {
         self.skeleton.maps.bss_data.as_deref().map_or(0, |data| data.untracked)
     }
@@ -242,7 +250,7 @@ fn load(unified: bool, tasks: TaskMemory) -> Result<WatchSkel<'static>, libbpf_r
     let place = Box::leak(Box::new(MaybeUninit::uninit()));
     let mut open = WatchSkelBuilder::default().open(place)?;
     if let Some(data) = open.maps.rodata_data.as_deref_mut() {
-        data.has_storage = tasks == TaskMemory::Kernel;
+        data.has_storage = !matches!(tasks, TaskMemory::Table { .. });
         data.is_unified = unified;
     }
     open.maps.cpus.set_max_entries(libbpf_rs::num_possible_cpus()? as u32)?;
@@ -250,11 +258,17 @@ fn load(unified: bool, tasks: TaskMemory) -> Result<WatchSkel<'static>, libbpf_r
         TaskMemory::Kernel => {
             // Not one byte for what is not used.
             open.maps.table.set_max_entries(1)?;
-            open.progs.freed.set_autoload(false);
+        }
+        TaskMemory::Storage => {
+            open.maps.table.set_max_entries(1)?;
+            open.maps.slots.set_max_entries(1)?;
+            open.maps.owners.set_max_entries(1)?;
         }
         TaskMemory::Table { entries } => {
             open.maps.table.set_max_entries(entries)?;
             open.maps.storage.set_autocreate(false)?;
+            open.maps.slots.set_max_entries(1)?;
+            open.maps.owners.set_max_entries(1)?;
         }
     }
     open.load()

@@ -162,6 +162,10 @@ impl Episode {
         }
         let waiter = explanation.only_waiter(finding, self);
         let counted = self.victim.take().filter(|victim| is_about(finding, victim));
+        if counted.is_none() && main.is_none() {
+            // The counters' rule and time are of another victim's wait.
+            (self.rule, self.ns) = (None, None);
+        }
         let waiter = waiter.map(|tid| Party { tid: Some(tid), ..Party::default() });
         let seen = counted.as_ref().filter(|counted| counted.tid.is_some()).or(waiter.as_ref());
         let named = Party::of_victim(&finding.victim, seen);

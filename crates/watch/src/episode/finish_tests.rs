@@ -192,6 +192,19 @@ fn a_finding_about_others_has_no_role_of_the_counters() {
 }
 
 #[test]
+fn a_finding_about_others_that_blames_nobody_has_no_rule_and_no_time_of_the_counters() {
+    let mut finding = at(finding("kworker", "kworker/0:1"), "critical", 1_100, 1_900);
+    finding["culprits"] = json!([]);
+    let mut episode = Episode { ns: Some(6), ..counted("ksoftirqd") };
+    episode.note_trace(&explained(&[finding.clone()], &[]));
+    assert_eq!(episode.victim.map(|victim| victim.comm).as_deref(), Some("kworker/0:1"));
+    assert_eq!((episode.rule, episode.ns, episode.culprit), (None, None, None));
+    let mut own = Episode { ns: Some(6), ..counted("kworker") };
+    own.note_trace(&explained(&[finding], &[]));
+    assert_eq!((own.rule.as_deref(), own.ns), (Some("class"), Some(6)), "of the victim itself they say something");
+}
+
+#[test]
 fn the_same_culprit_by_the_same_rule_is_this_episode_s() {
     let mut episode = seen("rcu");
     episode.note_trace(&explained(&[finding("task", "fio")], &[]));

@@ -4,12 +4,19 @@ use unstarve_model::{Nanos, clean};
 
 use super::{Episode, Party, Stage};
 
+/// The line of an episode that has begun, and of which nobody will say more before another watch has its store.
+pub fn unfinished_line(episode: &Episode) -> String {
+    format!("episode {} was not finished (no watch has its store): {}", clean(&episode.id), about(episode))
+}
+
 /// One line for people and logs: `kworker/0:1[71] waited 85.0 ms while hog[4711] had its CPU (class, rt-starvation)`.
 pub fn line(episode: &Episode) -> String {
-    let mut text = match episode.stage {
-        Stage::Begun => format!("episode {} has begun: ", clean(&episode.id)),
-        Stage::Complete => format!("episode {}: ", clean(&episode.id)),
-    };
+    let has = if episode.stage == Stage::Begun { " has begun" } else { "" };
+    format!("episode {}{has}: {}", clean(&episode.id), about(episode))
+}
+
+fn about(episode: &Episode) -> String {
+    let mut text = String::new();
     match (&episode.victim, &episode.verdict) {
         (Some(victim), _) => text += &sentence(episode, victim),
         (None, Some(verdict)) => text += &clean(verdict),

@@ -23,7 +23,7 @@ pub use above::is_precedence;
 pub use began::began;
 pub use detect::{Begun, Detector, Step, Trigger};
 pub use headline::Explanation;
-pub use line::line;
+pub use line::{line, unfinished_line};
 pub use place::Place;
 
 /// The schema's id. Fields are only ever added.

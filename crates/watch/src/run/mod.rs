@@ -128,6 +128,7 @@ pub fn run(mut options: Options, engine: &mut dyn Engine) -> Result<(), RunError
     let (events, inbox) = channel();
     let control = Control::open(&options.state, &events)?;
     let (store, left) = scribe::open(&options.config.store)?;
+    store.torn().iter().for_each(|line| (options.say)(line));
     // Held before a thread may make room.
     let left = Left::first(left, MOST_UNEXPLAINED);
     left.iter().for_each(|left| store.is_to_be_explained(&left.episode.id));

@@ -7,6 +7,7 @@ use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use rustix::fs::{AtFlags, FlockOperation, Stat, flock, fstat, statat};
 use rustix::io::Errno;
@@ -89,6 +90,32 @@ impl Home {
     }
 }
 
+/// Whether a watch has the store of this directory now; `None` where nobody can say: there is no lock that may be read, or the file
+/// system has none.
+pub fn is_held(directory: &Path) -> Option<bool> {
+    let file = unstarve_files::open_regular(&directory.join(LOCK)).ok()?;
+    match flock(&file, FlockOperation::NonBlockingLockShared) {
+        // It is let go of at once. A watch that begins meanwhile tries again.
+        Ok(()) => Some(false),
+        Err(Errno::WOULDBLOCK) => Some(true),
+        Err(_) => None,
+    }
+}
+
+/// For so long a lock may be a reader's that only looks.
+const A_LOOK: Duration = Duration::from_millis(200);
+
+/// Takes the lock unless another watch has it.
+fn lock_file(file: &File) -> Result<(), Errno> {
+    let began = Instant::now();
+    loop {
+        match flock(file, FlockOperation::NonBlockingLockExclusive) {
+            Err(Errno::WOULDBLOCK) if began.elapsed() < A_LOOK => std::thread::sleep(A_LOOK / 20),
+            result => return result,
+        }
+    }
+}
+
 /// Keeps other watches from a store. Where nothing can be written there is none to be kept from writing.
 fn lock(directory: &Directory) -> Result<Option<File>, StoreError> {
     // Made here, but not kept open for writing: the disk must be able to become read-only.
@@ -98,7 +125,7 @@ fn lock(directory: &Directory) -> Result<Option<File>, StoreError> {
         Err(TrustError::Io { source, .. }) if source.kind() != io::ErrorKind::PermissionDenied => return Ok(None),
         Err(error) => return Err(error.into()),
     };
-    match flock(&file, FlockOperation::NonBlockingLockExclusive) {
+    match lock_file(&file) {
         Ok(()) => Ok(Some(file)),
         Err(Errno::WOULDBLOCK) => Err(StoreError::Busy(directory.path().to_owned())),
         // A file system without locks.

@@ -55,16 +55,18 @@ impl Rank {
         if episode.trigger.is_none() { Rank::Kernel } else { Rank::of(episode) }
     }
 
-    /// Of a trace that waits to be explained: the highest of all that it is about.
+    /// Of a new trace: the highest of all that it is about.
     pub fn of_all(episode: &Episode, along: &[Episode]) -> Rank {
         std::iter::once(episode).chain(along).map(Rank::of_new).max().unwrap_or(Rank::Programs)
     }
 }
 
 impl Entry {
-    pub fn of(episode: Option<Episode>, id: String) -> Entry {
+    /// One whose trace these share: it keeps its room as long as the one that counts most.
+    pub fn of(episode: Option<Episode>, along: &[Episode], id: String) -> Entry {
         let sequence = episode.as_ref().and_then(|episode| episode.sequence);
-        Entry { id, sequence, rank: episode.as_ref().map_or(Rank::Programs, Rank::of) }
+        let rank = episode.iter().chain(along).map(Rank::of).max().unwrap_or(Rank::Programs);
+        Entry { id, sequence, rank }
     }
 }
 

@@ -57,7 +57,7 @@ impl Store {
     }
 
     /// The episodes that share a trace, as they were when it was written.
-    fn along(&self, id: &str) -> Vec<Episode> {
+    pub(super) fn along(&self, id: &str) -> Vec<Episode> {
         let bytes = Directory::open(&self.directory_of(id))
             .and_then(|directory| directory.read(OsStr::new(ALONG), LARGEST_EPISODE));
         let Ok(Some(bytes)) = bytes else { return Vec::new() };

@@ -120,6 +120,7 @@ fn note_logged(path: &Path) -> Result<(), StoreError> {
     if path.symlink_metadata().is_err_and(|error| error.kind() == io::ErrorKind::NotFound) {
         return Ok(());
     }
+    // Lost with a machine that stops it costs nothing: the log itself has the line, and is not begun anew so soon.
     Directory::open(path)?.replace(OsStr::new(LOGGED), b"", 0o600).map_err(StoreError::io(path))
 }
 
@@ -146,6 +147,10 @@ impl Log {
         if file.metadata().is_ok_and(|metadata| metadata.len() > LONGEST) {
             directory.rename(OsStr::new(NAME), OsStr::new(BEFORE)).map_err(StoreError::io(&path))?;
             file = directory.file(OsStr::new(NAME), How::Append)?;
+        }
+        if file.metadata().is_ok_and(|metadata| metadata.len() == 0) {
+            // What is written to it is lost without its name.
+            directory.sync().map_err(StoreError::io(&path))?;
         }
         Ok(Log { file, path })
     }

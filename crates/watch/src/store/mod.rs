@@ -10,13 +10,15 @@
 //!   store.lock                  held by the watch whose store it is
 //! ```
 //!
-//! A process that is killed leaves at most a directory `.new-…`, which the next one removes; an episode whose trace is there
-//! and that is not in the log yet, which the next one explains; and a torn last line of the log, which readers leave out.
+//! A process that is killed, or a machine that stops, leaves at most a directory `.new-…`, which the next one removes; an episode whose
+//! trace is there and that is not in the log yet, which the next one explains; and a torn last line of the log, which readers leave out.
+//! So what is in a directory is on the disk (fsync) before it has its name, and its name is before the log has it.
 
 mod home;
 mod keep;
 mod left;
 mod log;
+mod torn;
 mod unfinished;
 mod unsent;
 
@@ -29,6 +31,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use unstarve_files::trust::{Directory, TrustError};
 
+pub use home::is_held;
 pub use keep::{Expected, Kept};
 pub(crate) use keep::{ExpectedByRank, Rank};
 pub use left::Left;
@@ -58,6 +61,9 @@ const UNFINISHED: &str = ".new-";
 
 /// Bytes of a try whether anything can be written.
 const PROBE: usize = 4096;
+
+/// How [`EPISODE`] ends where it is whole.
+const END_OF_EPISODE: &[u8] = b"}\n";
 
 /// An episode's JSON is some KiB.
 const LARGEST_EPISODE: u64 = 1 << 20;
@@ -123,6 +129,8 @@ pub struct Store {
     home: Arc<Home>,
     logbook: Logbook,
     state: Mutex<State>,
+    /// What the disk had not got of episodes when the machine stopped, for people.
+    torn: Vec<String>,
 }
 
 #[derive(Debug)]
@@ -144,23 +152,30 @@ impl State {
 }
 
 impl Store {
-    /// Opens the directory, and makes it if it is not there. What killed processes left unfinished is removed.
+    /// Opens the directory, and makes it if it is not there. What killed processes, or a machine that stopped, left unfinished is removed.
     ///
     /// # Errors
     /// If it cannot be made, if others than root and we can change it, or if another process has it open.
     pub fn open(path: &Path, limits: Limits) -> Result<Store, StoreError> {
         let home = Arc::new(Home::open(path)?);
         // The episode with the greatest one may have been removed.
-        let last = log::read(home.path())?.episodes.iter().filter_map(|episode| episode.sequence).max();
+        let logged = log::read(home.path())?.episodes;
+        let last = logged.iter().filter_map(|episode| episode.sequence).max();
         let logbook = Logbook::of(&home);
         let state = Mutex::new(State { limits, last, unexplained: BTreeMap::new(), left: BTreeSet::new() });
-        let store = Store { home, logbook, state };
+        let mut store = Store { home, logbook, state, torn: Vec::new() };
         for name in store.names()? {
             if name.starts_with(UNFINISHED) {
                 let _ = fs::remove_dir_all(store.path().join(name));
             }
         }
+        store.torn = store.remove_torn(&logged)?;
         Ok(store)
+    }
+
+    /// What was found half there when it was opened, and what became of it: lines for people.
+    pub fn torn(&self) -> &[String] {
+        &self.torn
     }
 
     /// Where it is.
@@ -187,10 +202,20 @@ impl Store {
     /// # Errors
     /// If the system refuses, or if only episodes could go that this one does not push out.
     pub fn begin(&self, episode: &Episode, expected: impl Into<Expected>) -> Result<Unfinished, StoreError> {
+        self.begin_with(episode, &[], expected)
+    }
+
+    /// The same of an episode whose trace others share: it may push out what one of them may.
+    pub(crate) fn begin_with(
+        &self,
+        episode: &Episode,
+        along: &[Episode],
+        expected: impl Into<Expected>,
+    ) -> Result<Unfinished, StoreError> {
         self.home.directory()?;
         // Before any goes.
         let last = self.entries()?.iter().filter_map(|entry| entry.sequence).max().max(self.state().last);
-        let removed = self.make_room(expected.into(), Rank::of_new(episode))?;
+        let removed = self.make_room(expected.into(), Rank::of_all(episode, along))?;
         let taken = |id: &str| self.path().join(id).exists();
         let own = std::iter::once(episode.id.clone());
         let names = own.chain((2..).map(|number| format!("{}-{number}", episode.id)));
@@ -220,7 +245,7 @@ impl Store {
         let path = self.path().join(format!("{UNFINISHED}probe"));
         let _ = fs::remove_dir_all(&path);
         let tried = Directory::make(&path).map_err(StoreError::from).and_then(|directory| {
-            directory.replace(OsStr::new(EPISODE), &[b' '; PROBE], 0o600).map_err(StoreError::io(&path))
+            directory.replace_durably(OsStr::new(EPISODE), &[b' '; PROBE], 0o600).map_err(StoreError::io(&path))
         });
         let _ = fs::remove_dir_all(&path);
         tried.and_then(|()| self.logbook.add_waiting())
@@ -237,7 +262,7 @@ impl Store {
     /// All episodes that are whole, in the order in which they came: ids are in that of the wall's clock, which may have been set back.
     fn entries(&self) -> Result<Vec<Entry>, StoreError> {
         let ids = self.names()?.into_iter().filter(|name| is_id(name));
-        let mut entries: Vec<Entry> = ids.map(|id| Entry::of(self.episode(&id), id)).collect();
+        let mut entries: Vec<Entry> = ids.map(|id| Entry::of(self.episode(&id), &self.along(&id), id)).collect();
         // Those without a number are of a program before there was one.
         entries.sort_by(|a, b| (a.sequence, &a.id).cmp(&(b.sequence, &b.id)));
         Ok(entries)
@@ -259,13 +284,14 @@ impl Store {
         serde_json::from_slice(&bytes).ok()
     }
 
-    /// Writes what is known of an episode anew.
+    /// Writes what is known of an episode anew. All names in its directory are on the disk then: those of its report, too.
     ///
     /// # Errors
     /// If the system refuses.
     pub fn note(&self, episode: &Episode) -> Result<(), StoreError> {
         let path = self.directory_of(&episode.id);
-        note_in(&Directory::open(&path)?, episode).map_err(StoreError::io(&path))
+        let directory = Directory::open(&path)?;
+        note_in(&directory, episode).and_then(|()| directory.sync()).map_err(StoreError::io(&path))
     }
 
     /// Nothing more is written of an episode: it may be removed to make room.
@@ -335,7 +361,7 @@ pub fn read_log(directory: &Path) -> Result<LogRead, StoreError> {
 fn note_in(directory: &Directory, episode: &Episode) -> io::Result<()> {
     let mut bytes = serde_json::to_vec_pretty(episode)?;
     bytes.push(b'\n');
-    directory.replace(OsStr::new(EPISODE), &bytes, 0o600)
+    directory.replace_durably(OsStr::new(EPISODE), &bytes, 0o600)
 }
 
 fn names_in(path: &Path) -> io::Result<Vec<String>> {

@@ -8,6 +8,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::episode::id_of;
 
+mod durable;
 mod unexplained;
 
 const LIMITS: Limits = Limits { bytes: 10_000, episodes: 5 };
@@ -177,6 +178,7 @@ fn a_clock_that_was_set_back_makes_nothing_older() {
     let mut first = episode(50);
     let unfinished = store.begin(&first, 10).expect("begun");
     first.trace_bytes = Some(10);
+    fs::write(unfinished.trace(), [7; 10]).expect("written");
     unfinished.finish(&store, &first, &[]).expect("kept");
     store.is_explained(&first.id);
     for number in [60, 2, 1, 70] {

@@ -5,7 +5,7 @@ use std::fs;
 use std::io;
 use std::path::PathBuf;
 
-use unstarve_files::trust::Directory;
+use unstarve_files::trust::{Directory, How};
 
 use super::{ALONG, Rank, Store, StoreError, TRACE, note_in};
 use crate::episode::Episode;
@@ -40,21 +40,29 @@ impl Unfinished {
         self.path.join(TRACE)
     }
 
-    /// Gives it its name, with what is known so far of it and of those that share its trace. From here on nothing of them is lost.
+    /// Gives it its name, with what is known so far of it and of those that share its trace. All of it is on the disk before, and its name
+    /// afterwards: from here on nothing of them is lost, also if the machine stops.
     ///
     /// # Errors
     /// If the system refuses.
     pub fn finish(self, store: &Store, episode: &Episode, along: &[Episode]) -> Result<(), StoreError> {
-        store.home.directory()?;
+        let around = store.home.directory()?;
         let directory = Directory::open(&self.path)?;
+        let trace = directory.file(OsStr::new(TRACE), How::Read)?;
+        trace.sync_all().map_err(StoreError::io(&self.trace()))?;
         note_in(&directory, episode).map_err(StoreError::io(&self.path))?;
         if !along.is_empty() {
             let json = serde_json::to_vec(along).map_err(io::Error::from);
-            let written = json.and_then(|json| directory.replace(OsStr::new(ALONG), &json, 0o600));
+            let written = json.and_then(|json| directory.replace_durably(OsStr::new(ALONG), &json, 0o600));
             written.map_err(StoreError::io(&self.path))?;
         }
+        directory.sync().map_err(StoreError::io(&self.path))?;
         let to = store.directory_of(&self.id);
         fs::rename(&self.path, &to).map_err(StoreError::io(&to))?;
+        around.sync().map_err(|error| {
+            let _ = fs::remove_dir_all(&to);
+            StoreError::io(store.path())(error)
+        })?;
         store.state().unexplained.insert(self.id.clone(), Rank::of_all(episode, along));
         Ok(())
     }

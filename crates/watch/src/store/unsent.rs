@@ -92,10 +92,10 @@ impl Outbox {
             true => directory.remove(OsStr::new(NAME)),
             false => {
                 let json = serde_json::to_vec(&unsent.clone().fitting()).map_err(std::io::Error::from);
-                json.and_then(|json| directory.replace(OsStr::new(NAME), &json, 0o600))
+                json.and_then(|json| directory.replace_durably(OsStr::new(NAME), &json, 0o600))
             }
         };
-        noted.map_err(StoreError::io(&self.0.path().join(NAME)))
+        noted.and_then(|()| directory.sync()).map_err(StoreError::io(&self.0.path().join(NAME)))
     }
 }
 

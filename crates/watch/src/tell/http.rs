@@ -133,6 +133,7 @@ impl Server {
         let Some((listener, address)) = bind(listen).map_err(failed)? else { return Ok(None) };
         let hosts = match &address {
             Address::Tcp(address) if address.ip().is_loopback() => Hosts::Loopback,
+            // No browser reaches a unix socket; a proxy that only adds TLS to it passes on the name that was asked for.
             _ => Hosts::All,
         };
         let site = Arc::new(Site { board, store, hosts, answered: Answered::default() });

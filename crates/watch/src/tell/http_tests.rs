@@ -175,6 +175,10 @@ fn a_unix_socket_is_its_owners_and_an_old_one_is_replaced() {
     assert_eq!(mode & 0o777, 0o600);
     let mut stream = UnixStream::connect(&path).expect("connected");
     assert!(ask(&mut stream, "HEAD / HTTP/1.1\r\n\r\n").ends_with("\r\n\r\n"), "no content");
+    // As a proxy passes it on that only adds TLS.
+    let mut stream = UnixStream::connect(&path).expect("connected");
+    let answer = ask(&mut stream, "GET /metrics HTTP/1.1\r\nHost: web1.example:9847\r\n\r\n");
+    assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
     drop(server);
     assert!(!path.exists());
 }

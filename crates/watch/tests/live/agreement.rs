@@ -51,6 +51,13 @@ pub fn with_explain_by_a_table() -> Ended {
     agrees(|| Ok(unstarve_watch::Ebpf::open(unstarve_watch::Options { tasks, ..Default::default() })?))
 }
 
+/// As for tasks that have no place in the array.
+#[cfg(feature = "bpf")]
+pub fn with_explain_by_storage_alone() -> Ended {
+    let tasks = unstarve_watch::TaskMemory::Storage;
+    agrees(|| Ok(unstarve_watch::Ebpf::open(unstarve_watch::Options { tasks, ..Default::default() })?))
+}
+
 fn agrees<E: Engine>(engine: impl FnOnce() -> Result<E, Stop>) -> Ended {
     if !std::path::Path::new("/sys/devices/system/cpu/cpu1").exists() {
         return Err(Stop::Skip("needs a second CPU".to_owned()));

@@ -11,6 +11,8 @@ mod fallback;
 mod limited;
 mod overlapping;
 mod reused;
+#[cfg(feature = "bpf")]
+mod slots;
 mod stage;
 #[cfg(feature = "bpf")]
 mod table;
@@ -32,6 +34,8 @@ fn main() -> std::process::ExitCode {
     #[cfg(feature = "bpf")]
     let tables = vec![
         trial("without_task_storage_sums_agree_with_explain", agreement::with_explain_by_a_table),
+        trial("by_task_storage_alone_sums_agree_with_explain", agreement::with_explain_by_storage_alone),
+        trial("places_of_ended_tasks_are_given_back", slots::are_given_back),
         trial("a_table_of_tasks_has_room_for_births", table::has_room_for_births),
         trial("a_full_table_counts_who_finds_no_room", table::that_is_full_counts_who_finds_no_room),
     ];

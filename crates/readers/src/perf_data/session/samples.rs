@@ -1,6 +1,6 @@
 //! Samples, the bulk of a recording.
 
-use unstarve_model::{Context, Event, EventKind, Tid};
+use unstarve_model::{Event, EventKind};
 
 use super::{ASK_EVERY, NOWHERE, Recorded, Ripe, Session, kind};
 use crate::decode::{BadRecord, Usual};
@@ -86,19 +86,22 @@ impl Session {
         };
         let (decoder, names) = (&self.decoder, &mut self.names);
         let mut decoded = Ok(false);
-        let mut origin = (None, Context::Unknown);
-        self.reorder.push_with(sample.cpu, |place| {
-            decoded = decoder.decode(sample.time, sample.cpu, sample.raw, names, |event| *place = event);
-            origin = (place.current, place.context);
-            decoded == Ok(true)
-        });
-        match decoded {
-            Ok(true) => {
-                self.latest = self.latest.max(sample.time);
-                if !sample.callchain.is_empty() {
-                    self.work_on_stack(&sample, origin, record.endian);
-                }
+        if sample.callchain.is_empty() {
+            self.reorder.push_with(sample.cpu, |place| {
+                decoded = decoder.decode(sample.time, sample.cpu, sample.raw, names, |event| *place = event);
+                decoded == Ok(true)
+            });
+        } else {
+            let mut event = None;
+            decoded = decoder.decode(sample.time, sample.cpu, sample.raw, names, |read| event = Some(read));
+            if let Some(event) = event.filter(|_| decoded == Ok(true)) {
+                // What it was on before it is no longer current: the event may be its switch away.
+                self.work_on_stack(&sample, &event, record.endian);
+                self.reorder.push(event);
             }
+        }
+        match decoded {
+            Ok(true) => self.latest = self.latest.max(sample.time),
             Ok(false) => {}
             Err(BadRecord { event: Some(event), .. }) => {
                 self.damage.malformed.note(event, || format!("the sample at byte {offset}"));
@@ -122,12 +125,10 @@ impl Session {
 
     /// A worker's stack shows which work it is on.
     #[inline(never)]
-    fn work_on_stack(&mut self, sample: &Sample<'_>, (current, context): (Option<Tid>, Context), endian: Endian) {
+    fn work_on_stack(&mut self, sample: &Sample<'_>, event: &Event, endian: Endian) {
         let function = self.stacks.work(sample.callchain, endian, &mut self.names);
-        if let (Some(function), Some(tid)) = (function, current) {
-            let kind = EventKind::WorkOnStack { tid, function };
-            let Sample { time, cpu, .. } = *sample;
-            self.reorder.push(Event { time, cpu, current, context, kind });
+        if let (Some(function), Some(tid)) = (function, event.current) {
+            self.reorder.push(Event { kind: EventKind::WorkOnStack { tid, function }, ..*event });
         }
     }
 }

@@ -86,6 +86,26 @@ fn what_waits_of_programs_pushes_out_none_of_kernel_threads() {
     assert_eq!(removed("kworker", 10).expect("begun"), ids(&[1]));
 }
 
+/// A trace begun for a program is a kernel thread's, too, if that was starved before it was written.
+#[test]
+fn a_trace_that_an_episode_of_a_kernel_thread_shares_counts_as_one_of_its() {
+    let (_around, path) = place();
+    let store = Store::open(&path, Limits { bytes: u64::MAX, episodes: 1 }).expect("a store");
+    let keep = |number: u64, along: &[Episode]| {
+        let episode = about("other", number);
+        store.begin_with(&episode, along, 10).map(|unfinished| {
+            fs::write(unfinished.trace(), [7; 10]).expect("written");
+            let sequence = Some(unfinished.sequence());
+            unfinished.finish(&store, &Episode { sequence, ..episode.clone() }, along).expect("finished");
+            store.is_explained(&episode.id);
+        })
+    };
+    keep(1, &[about("kworker", 2)]).expect("kept");
+    assert!(matches!(keep(3, &[]), Err(StoreError::Reserved(_))), "one of programs does not push it out");
+    keep(4, &[about("kworker", 5)]).expect("kept");
+    assert_eq!(store.ids().expect("listed"), [episode(4).id]);
+}
+
 #[test]
 fn what_a_killed_watch_left_stays_until_it_is_explained() {
     let (_around, path) = place();

@@ -1,0 +1,173 @@
+//! Who had a CPU during a wait, and how long each: each actor has one part.
+//!
+//! Where thousands of kinds of tasks wait for one CPU, each has waited for all the others. So that time and memory do not grow
+//! with the square of their number, a wait keeps its longest parts, and parts are found by actor, not one after the other.
+
+use rustc_hash::FxHashMap;
+use unstarve_model::{Nanos, Time};
+
+use crate::occupancy::{Mark, Occupancy};
+use crate::{ActorId, ActorKind, Actors, Piece};
+
+pub(crate) type Part = (ActorId, Nanos);
+
+/// A wait has so many parts or pieces at most; of more, the shortest that tasks had are put to [`ActorId::OTHERS`]. A few more pieces can be
+/// left, one for each rule.
+const MOST: usize = 256;
+
+/// So many parts of all waits of one CPU together are kept (4 MiB), but no fewer than [`LEAST`] of each.
+const OF_A_CPU: usize = 1 << 18;
+const LEAST: usize = 16;
+
+/// With so few parts, to look through them takes no longer.
+const FEW: usize = 16;
+
+/// Adds a part.
+#[inline]
+pub(crate) fn add(parts: &mut Vec<Part>, actor: ActorId, length: Nanos) {
+    add_to_known(parts, parts.len(), (actor, length));
+}
+
+/// The same where only the first parts may be the actor's.
+#[inline]
+fn add_to_known(parts: &mut Vec<Part>, known: usize, (actor, length): Part) {
+    count_steps(known);
+    match parts[..known].iter_mut().find(|part| part.0 == actor) {
+        Some(part) => part.1 += length,
+        None => parts.push((actor, length)),
+    }
+}
+
+/// Adds who had the CPU between two times; see [`Occupancy::parts`].
+#[inline]
+pub(crate) fn add_span(parts: &mut Vec<Part>, occupancy: &Occupancy, (from, to): (Time, Time), mark: Option<Mark>) {
+    let known = parts.len();
+    if known <= FEW {
+        // No actor comes twice in one span.
+        occupancy.parts(from, to, mark, |actor, length| add_to_known(parts, known, (actor, length)));
+    } else {
+        add_span_to_many(parts, occupancy, (from, to), mark);
+    }
+}
+
+#[cold]
+fn add_span_to_many(parts: &mut Vec<Part>, occupancy: &Occupancy, (from, to): (Time, Time), mark: Option<Mark>) {
+    let places = places(parts);
+    count_steps(parts.len());
+    occupancy.parts(from, to, mark, |actor, length| {
+        count_steps(1);
+        match places.get(&actor) {
+            Some(&place) => parts[place].1 += length,
+            None => parts.push((actor, length)),
+        }
+    });
+}
+
+fn places(parts: &[Part]) -> FxHashMap<ActorId, usize> {
+    parts.iter().enumerate().map(|(place, part)| (part.0, place)).collect()
+}
+
+/// Parts to be added to those of many waits.
+#[derive(Debug)]
+pub(crate) struct Span {
+    parts: Vec<Part>,
+    places: FxHashMap<ActorId, usize>,
+    /// Whether each has been added to one that was there.
+    added: Vec<bool>,
+}
+
+impl Span {
+    pub fn new(parts: Vec<Part>) -> Span {
+        Span { added: vec![false; parts.len()], places: places(&parts), parts }
+    }
+
+    /// Takes one step for each part of either.
+    pub fn add_to(&mut self, parts: &mut Vec<Part>) {
+        count_steps(self.parts.len() + parts.len());
+        self.added.fill(false);
+        for (actor, length) in parts.iter_mut() {
+            if let Some(&place) = self.places.get(actor) {
+                *length += self.parts[place].1;
+                self.added[place] = true;
+            }
+        }
+        let new = self.parts.iter().zip(&self.added).filter(|(_, added)| !**added);
+        parts.extend(new.map(|(part, _)| *part));
+    }
+}
+
+/// Puts the shortest parts together where there are too many for one of so many waits on a CPU.
+#[inline]
+pub(crate) fn keep_longest(parts: &mut Vec<Part>, waits: usize, actors: &Actors) {
+    if parts.len() > LEAST {
+        shorten(parts, (OF_A_CPU / waits.max(1)).clamp(LEAST, MOST), actors);
+    }
+}
+
+#[inline(never)]
+fn shorten(parts: &mut Vec<Part>, most: usize, actors: &Actors) {
+    if parts.len() <= most {
+        return;
+    }
+    count_steps(parts.len());
+    let mut others = Nanos::ZERO;
+    drop_least(parts, most - 1, |part| (!is_task(actors, part.0), part.1, part.0), |part| others += part.1);
+    add(parts, ActorId::OTHERS, others);
+    // Room for all that was dropped would be the memory that is to be saved.
+    parts.shrink_to(2 * most);
+}
+
+/// Puts the shortest pieces of each rule together where there are too many.
+#[inline]
+pub(crate) fn keep_longest_pieces(pieces: &mut Vec<Piece>, actors: &Actors) {
+    if pieces.len() > MOST {
+        shorten_pieces(pieces, actors);
+    }
+}
+
+#[cold]
+fn shorten_pieces(pieces: &mut Vec<Piece>, actors: &Actors) {
+    let mut others: Vec<Piece> = Vec::new();
+    let rank = |piece: &Piece| (!is_task(actors, piece.occupant), piece.length, piece.occupant, piece.rule);
+    drop_least(pieces, MOST, rank, |piece| put_together(&mut others, piece));
+    others.iter().for_each(|piece| put_together(pieces, piece));
+}
+
+fn put_together(pieces: &mut Vec<Piece>, piece: &Piece) {
+    let (occupant, rule) = (ActorId::OTHERS, piece.rule);
+    match pieces.iter_mut().find(|known| known.occupant == occupant && known.rule == rule) {
+        Some(known) => known.length += piece.length,
+        None => pieces.push(Piece { occupant, ..*piece }),
+    }
+}
+
+fn is_task(actors: &Actors, actor: ActorId) -> bool {
+    matches!(actors.get(actor).kind, ActorKind::Tasks { .. })
+}
+
+/// Leaves those of the highest ranks, of which no two are equal, in their order.
+fn drop_least<T, R: Ord + Copy>(list: &mut Vec<T>, kept: usize, rank: impl Fn(&T) -> R, mut dropped: impl FnMut(&T)) {
+    let mut ranks: Vec<R> = list.iter().map(&rank).collect();
+    let first = ranks.len().saturating_sub(kept);
+    if first == 0 || kept == 0 {
+        return;
+    }
+    let least = *ranks.select_nth_unstable(first).1;
+    list.retain(|entry| {
+        let stays = rank(entry) >= least;
+        if !stays {
+            dropped(entry);
+        }
+        stays
+    });
+}
+
+/// Parts that are looked at; tests limit them.
+#[inline(always)]
+fn count_steps(_steps: usize) {
+    #[cfg(test)]
+    tests::STEPS.set(tests::STEPS.get() + _steps);
+}
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,404 @@
+/* SPDX-License-Identifier: MIT OR Apache-2.0 OR GPL-2.0 */
+/* The programs themselves, compiled for the host: what has to happen on two CPUs at once, or takes days, is made to happen here. */
+#include "watch.bpf.c"
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define MS 1000000ULL
+#define CHECK(what, ...)                                     \
+	do {                                                 \
+		if (!(what)) {                               \
+			printf("%d: %s: ", __LINE__, #what); \
+			printf(__VA_ARGS__);                 \
+			printf("\n");                        \
+			exit(1);                             \
+		}                                            \
+	} while (0)
+
+static struct cpu the_cpus[2];
+static struct slot the_slots[SLOTS];
+static u32 here;
+static u64 mono = 1000 * MS;
+/* What the clock takes to be read. */
+static u64 stolen;
+/* What happens at the barrier of this number from now. */
+static void (*meanwhile)(void);
+static u32 barriers;
+static struct task_struct *running;
+/* As where a program that looks at task storage was interrupted. */
+static bool is_busy;
+
+void *bpf_map_lookup_elem(const void *map, const void *key)
+{
+	u32 at = *(const u32 *)key;
+
+	if (map == &cpus)
+		return at < 2 ? &the_cpus[at] : 0;
+	return map == &slots ? &the_slots[at] : 0;
+}
+
+long bpf_map_update_elem(const void *map, const void *key, const void *value, u64 flags)
+{
+	return -1;
+}
+
+long bpf_map_delete_elem(const void *map, const void *key)
+{
+	return 0;
+}
+
+void *bpf_task_storage_get(const void *map, struct task_struct *task, void *value, u64 flags)
+{
+	if (is_busy)
+		return 0;
+	if (!task->storage && flags)
+		task->storage = calloc(1, sizeof(struct task));
+	return task->storage;
+}
+
+u32 bpf_get_smp_processor_id(void)
+{
+	return here;
+}
+
+u64 bpf_ktime_get_ns(void)
+{
+	mono += stolen;
+	return mono;
+}
+
+void at_barrier(void)
+{
+	void (*happens)(void) = meanwhile;
+
+	if (!happens || barriers--)
+		return;
+	meanwhile = 0;
+	happens();
+}
+
+struct task_struct *bpf_get_current_task(void)
+{
+	return running;
+}
+
+struct task_struct *bpf_get_current_task_btf(void)
+{
+	return 0;
+}
+
+long bpf_probe_read_kernel(void *to, u32 size, const void *from)
+{
+	memcpy(to, from, size);
+	return 0;
+}
+
+long bpf_probe_read_kernel_str(void *to, u32 size, const void *from)
+{
+	return bpf_probe_read_kernel(to, size, from);
+}
+
+long bpf_seq_write(void *seq, const void *data, u32 size)
+{
+	return 0;
+}
+
+static struct rq runqueue;
+static struct cfs_rq fair = { &runqueue };
+static struct cgroup root;
+static struct css_set in_root = { &root };
+static struct task_struct idle = { .comm = "swapper", .prio = 120 };
+
+static struct task_struct named(int pid, int prio)
+{
+	struct task_struct task = { .pid = pid, .tgid = pid, .prio = prio, .on_rq = 1, .comm = "x" };
+
+	task.se.load.weight = NICE_0 << 10;
+	task.se.cfs_rq = &fair;
+	task.cgroups = &in_root;
+	return task;
+}
+
+/* The CPU goes from one to the other; `sleeps`, or stays on the queue. */
+static void go(struct task_struct *from, struct task_struct *to, bool sleeps)
+{
+	from->__state = sleeps;
+	from->on_rq = !sleeps;
+	from->nvcsw++;
+	to->on_cpu = 1;
+	switched(0, from, to);
+	from->on_cpu = 0;
+}
+
+/* How many are believed to wait for a CPU. */
+static s64 waiting(u32 cpu)
+{
+	s64 sum = 0;
+	u32 id;
+
+	for (id = 0; id < QUEUES; id++)
+		sum += tasks_in(queue_of(&the_cpus[cpu], id)->own.load + queue_of(&the_cpus[cpu], id)->others.load);
+	return sum;
+}
+
+static u64 blamed(u32 cpu, u32 role, u32 rule)
+{
+	u64 sum = 0;
+	u32 occupant;
+
+	for (occupant = 0; occupant < ROLES; occupant++)
+		sum += the_cpus[cpu].rows[role].sums.blame[occupant * RULES + rule];
+	return sum;
+}
+
+static u64 waited(u32 cpu, u32 role)
+{
+	u64 sum = 0;
+	u32 rule;
+
+	for (rule = 0; rule < RULES; rule++)
+		sum += blamed(cpu, role, rule);
+	return sum;
+}
+
+static u32 draw(u32 below)
+{
+	static u64 state = 1;
+
+	state = state * 6364136223846793005ULL + 1442695040888963407ULL;
+	return (u32)(state >> 33) % below;
+}
+
+/* How wrong the beginning of a wait is. */
+struct errors {
+	s64 early;
+	s64 late;
+};
+
+/*
+ * A wakeup each `gap` ns for so long, while the monotonic clock runs by `slew` millionths faster than the runqueue's. Where `steals`, one in
+ * fifty wakeups loses the CPU for 10 ms between the two clocks. What begins with the monotonic clock itself is left out.
+ */
+static struct errors wake_for(u64 ns, u64 gap, s64 slew, bool steals)
+{
+	struct task_struct task = named(1, 120);
+	struct errors errors = { 0, 0 };
+	u64 end = runqueue.clock + ns, at, start;
+	s64 error;
+
+	while (runqueue.clock < end) {
+		runqueue.clock += gap;
+		mono += gap + (s64)gap * slew / 1000000;
+		at = mono;
+		stolen = steals && !draw(50) ? 10 * MS : 200;
+		start = clock_at_wakeup(&task, &the_cpus[0], 1);
+		runqueue.clock += mono - at;
+		if (start == mono && mono > at)
+			continue;
+		error = at - start;
+		if (error > errors.early)
+			errors.early = error;
+		if (-error > errors.late)
+			errors.late = -error;
+	}
+	return errors;
+}
+
+static void a_slew_begins_no_wait_too_early(void)
+{
+	/* NTP's slews, then chronyd's; each with many wakeups and with few. */
+	const s64 slews[] = { 0, 500, -500, 83333, -83333 };
+	const u64 gaps[] = { 10000, 100000, 700000 };
+	u32 i, k, steals;
+
+	runqueue.clock = 5 * MS;
+	for (i = 0; i < 5; i++) {
+		for (k = 0; k < 3; k++) {
+			for (steals = 0; steals < 2; steals++) {
+				struct errors during = wake_for(1200 * MS, gaps[k], slews[i], steals), after;
+				/* The time between two samples, slewed; by NTP's slews nothing that counts. */
+				s64 most = slews[i] > 1000 ? 1800000 : 2000;
+
+				CHECK(during.early <= most && during.late <= 200000, "slew %lld, gap %llu, stolen %u: %lld ns early, %lld late",
+				      slews[i], gaps[k], steals, during.early, during.late);
+				wake_for(20 * MS, gaps[k], 0, 0);
+				after = wake_for(100 * MS, gaps[k], 0, steals);
+				CHECK(after.early <= 1000 && after.late <= 2000, "after slew %lld, gap %llu, stolen %u: %lld ns early, %lld late",
+				      slews[i], gaps[k], steals, after.early, after.late);
+			}
+		}
+	}
+}
+
+static void a_step_begins_no_wait_too_early(void)
+{
+	const s64 steps[] = { 50 * MS, -50 * (s64)MS, 900 * MS, 5000 * MS };
+	struct errors errors;
+	u32 i;
+
+	runqueue.clock = 5 * MS;
+	wake_for(50 * MS, 100000, 0, 0);
+	for (i = 0; i < 4; i++) {
+		mono += steps[i];
+		/* Until the next sample. */
+		wake_for(MS + 200000, 100000, 0, 0);
+		errors = wake_for(10 * MS, 100000, 0, 0);
+		CHECK(errors.early <= 1100000, "step %lld: %lld ns early", steps[i], errors.early);
+		errors = wake_for(100 * MS, 100000, 0, 1);
+		CHECK(errors.early <= 1000 && errors.late <= 2000, "step %lld: %lld ns early, %lld late", steps[i], errors.early,
+		      errors.late);
+	}
+}
+
+static void who_was_not_found_waits_no_longer(void)
+{
+	struct task_struct one = named(1, 120), other = named(2, 120);
+	u64 before;
+
+	seeded = 1;
+	make(&one);
+	make(&other);
+	stolen = 0;
+	go(&idle, &one, 0);
+	other.on_rq = 0;
+	mono += MS;
+	runqueue.clock_update_flags = IS_OLD;
+	other.on_rq = 1;
+	woken(&other);
+	CHECK(waiting(0) == 1, "%lld", waiting(0));
+	mono += MS;
+	is_busy = 1;
+	go(&one, &other, 1);
+	is_busy = 0;
+	mono += 5 * MS;
+	go(&other, &idle, 1);
+	CHECK(waiting(0) == 0, "%lld", waiting(0));
+	before = waited(0, OTHER);
+	CHECK(before == MS, "%llu", before);
+	mono += 500 * MS;
+	go(&idle, &one, 0);
+	CHECK(waited(0, OTHER) == before, "%llu", waited(0, OTHER));
+}
+
+static struct task_struct sleeper;
+
+/* Another CPU runs it, until it sleeps. */
+static void it_runs_and_sleeps(void)
+{
+	here = 1;
+	go(&idle, &sleeper, 0);
+	go(&sleeper, &idle, 1);
+	here = 0;
+}
+
+static void it_runs_and_is_woken(void)
+{
+	it_runs_and_sleeps();
+	here = 1;
+	sleeper.__state = 0;
+	sleeper.on_rq = 1;
+	runqueue.clock_update_flags = IS_OLD;
+	woken(&sleeper);
+	here = 0;
+}
+
+static void it_runs(void)
+{
+	here = 1;
+	go(&idle, &sleeper, 0);
+	here = 0;
+}
+
+/* Where looking at all tasks at the start is overtaken by what they do. */
+static void seed_while(void (*happens)(void), u32 at)
+{
+	struct bpf_iter__task context = { .task = &sleeper };
+
+	memset(the_cpus, 0, sizeof(the_cpus));
+	sleeper = named(7, 120);
+	sleeper.thread_info.cpu = 1;
+	meanwhile = happens;
+	barriers = at;
+	seed(&context);
+}
+
+static void who_runs_while_all_are_looked_at_is_in_one_queue_at_most(void)
+{
+	u32 at;
+
+	seed_while(0, 0);
+	CHECK(waiting(1) == 1, "%lld", waiting(1));
+	for (at = 0; at < 4; at++) {
+		seed_while(it_runs_and_sleeps, at);
+		CHECK(!meanwhile && waiting(1) == 0, "at barrier %u: %lld", at, waiting(1));
+		seed_while(it_runs_and_is_woken, at);
+		CHECK(!meanwhile && waiting(1) == 1, "at barrier %u: %lld", at, waiting(1));
+		seed_while(it_runs, at);
+		CHECK(!meanwhile, "at barrier %u", at);
+		here = 1;
+		go(&sleeper, &idle, 1);
+		here = 0;
+		CHECK(waiting(1) == 0, "at barrier %u: %lld", at, waiting(1));
+	}
+}
+
+static void a_queue_that_does_not_grow_for_days_was_there(void)
+{
+	struct task_struct hog = named(1, 120), other = named(2, 120), real_time = named(3, 50);
+	struct cpu *c = &the_cpus[0];
+	u64 stopped;
+	u32 i;
+
+	seeded = 1;
+	stolen = 0;
+	make(&hog);
+	make(&other);
+	make(&real_time);
+	go(&idle, &hog, 0);
+	mono += MS;
+	runqueue.clock_update_flags = IS_OLD;
+	woken(&real_time);
+	mono += MS;
+	go(&hog, &other, 1);
+	for (i = 0; i < 40; i++) {
+		mono += MS;
+		go(&other, &hog, 1);
+		mono += MS;
+		go(&hog, &other, 1);
+		/* Days of it. */
+		c->sequence += 1U << 28;
+		mono += MS;
+		running = &other;
+		poke(0);
+		stopped = blamed(0, REAL_TIME, BY_THROTTLED);
+	}
+	/* All but what it waited for the one that had the CPU as it came. */
+	CHECK(stopped == 40 * 3 * MS, "%llu of %llu", stopped, waited(0, REAL_TIME));
+}
+
+static const struct {
+	const char *name;
+	void (*run)(void);
+} TESTS[] = {
+#define TEST(name) { #name, name }
+	TEST(a_slew_begins_no_wait_too_early),
+	TEST(a_step_begins_no_wait_too_early),
+	TEST(who_was_not_found_waits_no_longer),
+	TEST(who_runs_while_all_are_looked_at_is_in_one_queue_at_most),
+	TEST(a_queue_that_does_not_grow_for_days_was_there),
+};
+
+int main(int count, char **arguments)
+{
+	u32 i;
+
+	for (i = 0; i < sizeof(TESTS) / sizeof(*TESTS); i++) {
+		if (count == 2 && !strcmp(arguments[1], TESTS[i].name)) {
+			TESTS[i].run();
+			return 0;
+		}
+	}
+	printf("no such test\n");
+	return 2;
+}

@@ -1,0 +1,49 @@
+//! The kernel's programs compiled for the host, by the C compiler that links this test as well: what takes two CPUs at the same moment, days, or a
+//! clock that is being set happens there at will. `counts.c` has the tests.
+
+use std::path::Path;
+use std::process::Command;
+
+fn run(test: &str) {
+    let place = tempfile::tempdir().expect("a directory");
+    let program = place.path().join("counts");
+    let package = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let here = package.join("tests/host");
+    // Attributes for the kernel's loader mean nothing to this compiler.
+    let mut compiler = Command::new("cc");
+    compiler.args(["-O1", "-w", "-o"]).arg(&program).arg(here.join("counts.c"));
+    for headers in [here, package.join("src/bpf"), package.join("../bpf/include")] {
+        compiler.arg("-I").arg(headers);
+    }
+    let output = compiler.output().expect("a C compiler");
+    assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
+    let output = Command::new(program).arg(test).output().expect("it runs");
+    assert!(output.status.success(), "{}: {}", output.status, String::from_utf8_lossy(&output.stdout));
+}
+
+/// NTP slews by 500 millionths, chronyd by up to 83,333.
+#[test]
+fn a_slew_begins_no_wait_too_early() {
+    run("a_slew_begins_no_wait_too_early");
+}
+
+#[test]
+fn a_step_begins_no_wait_too_early() {
+    run("a_step_begins_no_wait_too_early");
+}
+
+/// 5.12 to 6.1, where a program that looks at a task's storage was pushed off.
+#[test]
+fn who_was_not_found_waits_no_longer() {
+    run("who_was_not_found_waits_no_longer");
+}
+
+#[test]
+fn who_runs_while_all_are_looked_at_is_in_one_queue_at_most() {
+    run("who_runs_while_all_are_looked_at_is_in_one_queue_at_most");
+}
+
+#[test]
+fn a_queue_that_does_not_grow_for_days_was_there() {
+    run("a_queue_that_does_not_grow_for_days_was_there");
+}
