@@ -271,11 +271,11 @@ pub const VIEWS: [View; 25] = [
                 shares as (
                     select hours.host, hours.kernel, share(coalesce(blamed.ns, 0), hours.watched_ns) as share
                     from hours left join blamed on hours.host = blamed.host and hours.kernel is not distinct from blamed.kernel),
-                usual as (select kernel, median(share) as share, count(*) as hosts from shares group by kernel)
-                select shares.host, shares.kernel, shares.share, usual.share as usual, usual.hosts from shares
-                join usual on shares.kernel is not distinct from usual.kernel
-                where shares.share > 3 * usual.share and shares.share > 0.001 and usual.hosts > 2
-                order by shares.share desc, shares.host"
+                marked as (
+                    select host, kernel, share, median(share) over (partition by kernel) as usual, count(*) over (partition by kernel) as hosts
+                    from shares)
+                select host, kernel, share, usual, hosts from marked where share > 3 * usual and share > 0.001 and hosts > 2
+                order by share desc, host"
         ),
     },
     View {

@@ -94,7 +94,7 @@ impl Episode {
     /// Notes that the trace begins later than what the counters saw: where it shows nobody starved, that says nothing.
     fn note_missed(&mut self, missed: Nanos, headline: Option<&Finding>) {
         self.problem = Some(format!(
-            "the trace begins {missed} after the wait may have begun: the flight recorder had just begun, or events came too \
+            "the trace begins {missed} after the wait may have begun: the flight recorder had just begun or was stopped late, or events came too \
              fast for its buffers"
         ));
         if headline.is_none() {
