@@ -406,7 +406,7 @@ fn with_tls_and_a_token_everything_works_and_nobody_else_gets_in() {
     refused(&output, &["refuses", "another token"]);
 
     // Who shows a certificate of another machine, or one whose time is over.
-    for (certificate, why) in [("elsewhere.pem", "not valid for name"), ("expired.pem", "expired")] {
+    for (certificate, why) in [("elsewhere.pem", "not valid for name"), ("expired.pem", "Expired")] {
         let certificate = secrets.path(certificate);
         let server = [&client[..], &["--tls-cert", &certificate, "--tls-key", &key]].concat();
         let mut scheduler = Part::start(&[&["scheduler", "--listen", "127.0.0.1:0"], &server[..]].concat());

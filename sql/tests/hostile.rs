@@ -353,10 +353,27 @@ fn an_interrupted_statement_leaves_no_file() {
 fn the_history_is_kept_where_nobody_else_leads_it() {
     use std::os::unix::fs::PermissionsExt;
     let prompt = |state: &Path| {
-        const TERMINAL: &str = "import pty, sys\nsent = []\ndef keys(fd):\n    if not sent:\n        sent.append(1)\n        return b'\\\\?\\n\\\\q\\n'\n    return b''\nsys.exit(pty.spawn(sys.argv[1:], stdin_read=keys) >> 8)";
+        // What is typed before the prompt is there would be lost.
+        const TERMINAL: &str = "
+import os, pty, signal, sys
+signal.alarm(60)
+pid, terminal = pty.fork()
+if not pid:
+    os.execv(sys.argv[1], sys.argv[1:])
+said, typed = b'', [b'\\\\q\\r', b'\\\\?\\r']
+while True:
+    try:
+        said += os.read(terminal, 4096)
+    except OSError:
+        break
+    if typed and said.count(b'unstarve> ') > 2 - len(typed):
+        os.write(terminal, typed.pop())
+os.waitpid(pid, 0)
+sys.stdout.write(said.decode())
+";
         let mut command = Command::new("/usr/bin/python3");
         command.args(["-c", TERMINAL, env!("CARGO_BIN_EXE_unstarve-sql"), STORE]);
-        command.env("XDG_STATE_HOME", state).stdin(std::fs::File::open("/dev/zero").expect("there"));
+        command.env("XDG_STATE_HOME", state).stdin(Stdio::null());
         String::from_utf8_lossy(&command.output().expect("python3 can be started").stdout).into_owned()
     };
     let state = tempfile::tempdir().expect("a place for files");
