@@ -225,7 +225,8 @@ impl Actor {
 }
 
 fn needs_rights(comm: &Comm, prio: Prio, claim: Claim) -> bool {
-    matches!(prio.policy(), Policy::Rt | Policy::Deadline) || claim == Claim::Nothing && KernelThread::of(comm).is_some()
+    matches!(prio.policy(), Policy::Rt | Policy::Deadline)
+        || claim == Claim::Nothing && KernelThread::of(comm).is_some()
 }
 
 fn prio_of(kind: &ActorKind) -> Option<Prio> {
