@@ -34,13 +34,6 @@ pub struct AskArgs {
     args: Args,
 }
 
-impl AskArgs {
-    /// What its own part of a query may take.
-    pub fn memory(&self) -> usize {
-        self.args.memory
-    }
-}
-
 /// `df://HOST:PORT` → `HOST:PORT`.
 fn scheduler(url: &str) -> Result<String, String> {
     let expected = || format!("`{url}`: expected df://HOST:PORT");

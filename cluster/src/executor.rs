@@ -86,13 +86,6 @@ pub struct ExecutorArgs {
     identified: Identified,
 }
 
-impl ExecutorArgs {
-    /// What all its tasks may take.
-    pub fn memory(&self) -> usize {
-        self.memory
-    }
-}
-
 /// How long a scheduler that is not there is left alone.
 const PAUSE: Duration = Duration::from_secs(1);
 

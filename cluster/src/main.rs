@@ -38,10 +38,7 @@ mod work;
 use std::process::ExitCode;
 
 use clap::{Parser, Subcommand};
-use unstarve_sql::{answer, memory, program};
-
-#[global_allocator]
-static MEMORY: memory::Bounded = memory::Bounded;
+use unstarve_sql::{answer, program};
 
 /// Ask tables on several machines
 ///
@@ -73,15 +70,6 @@ enum Part {
 }
 
 impl Part {
-    /// What its queries may take.
-    fn memory(&self) -> Option<usize> {
-        match self {
-            Part::Scheduler(_) => None,
-            Part::Executor(args) => Some(args.memory()),
-            Part::Sql(args) => Some(args.memory()),
-        }
-    }
-
     fn name(&self) -> &'static str {
         match self {
             Part::Scheduler(_) => "cluster scheduler",
@@ -93,9 +81,6 @@ impl Part {
 
 fn main() -> ExitCode {
     let args = Args::parse();
-    if let Some(memory) = args.part.memory() {
-        memory::bound(memory);
-    }
     program::run(args.part.name(), run(args.part))
 }
 

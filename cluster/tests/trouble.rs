@@ -535,5 +535,6 @@ fn malformed_frames_end_their_own_connection() {
             until(&format!("the end of {at}"), || closed(&connection) == 1);
         }
     }
-    assert!(cluster.ask(&["select 1 from hosts limit 1", FLEET]).status.success());
+    let output = cluster.ask(&["select 1 from hosts limit 1", FLEET]);
+    assert!(output.status.success(), "{output:?}");
 }

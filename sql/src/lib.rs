@@ -14,7 +14,6 @@
 //! | `answer` | a statement → rows on standard output or in a file |
 //! | `screen` | what a terminal is shown of it |
 //! | `page` | some of them as one HTML file |
-//! | `memory` | no more of it than may be |
 //! | `args` | what a question is called with |
 //! | `prompt` | the same, line by line |
 //! | `program` | what both programs do around it |
@@ -27,7 +26,6 @@ pub mod catalogue;
 pub mod functions;
 mod hours;
 mod layout;
-pub mod memory;
 pub mod page;
 pub mod place;
 pub mod plain;

@@ -4,15 +4,11 @@ use std::process::ExitCode;
 
 use clap::Parser;
 use unstarve_sql::args::Args;
-use unstarve_sql::{answer, catalogue, memory, page, program, prompt};
-
-#[global_allocator]
-static MEMORY: memory::Bounded = memory::Bounded;
+use unstarve_sql::{answer, catalogue, page, program, prompt};
 
 fn main() -> ExitCode {
     let args = Args::parse();
     answer::keep_quiet_about_panics();
-    memory::bound(args.memory);
     program::run("sql", answer::whole(run(args)))
 }
 

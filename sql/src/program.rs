@@ -6,14 +6,12 @@ use std::sync::{Mutex, PoisonError};
 
 use tokio::signal::unix::{SignalKind, signal};
 
-use crate::memory::THREADS;
-
 /// The exit code of what could not be done.
 const FAILED: u8 = 2;
 
 /// Does what a program is called for; an error goes to standard error, after the name.
 pub fn run(name: &str, work: impl Future<Output = anyhow::Result<()>>) -> ExitCode {
-    let runtime = match tokio::runtime::Builder::new_multi_thread().max_blocking_threads(THREADS).enable_all().build() {
+    let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
         Err(error) => return complain(name, &error.into()),
     };

@@ -300,18 +300,6 @@ fn texts_drive_no_terminal_and_files_keep_them() {
     assert_eq!(json, "[{\"t\":\"\\u009b2J\\u007f\"}]\n");
 }
 
-/// What a function makes of a cell is not counted by the engine: the program ends in words before the machine lacks memory.
-#[test]
-fn a_function_takes_no_more_memory_than_may_be() {
-    let much = "select length(repeat(host, 800000000)) from (select host from blame_rollup limit 1)";
-    let output = sql(&["--memory", "16M", much, STORE]);
-    let said = String::from_utf8_lossy(&output.stderr).into_owned();
-    assert!(output.status.code() == Some(2) && output.stdout.is_empty(), "{output:?}");
-    assert!(said.contains("--memory"), "{said}");
-    // What was asked for is enough for what is usual.
-    assert!(sql(&["--memory", "16M", "select * from top_culprits", STORE]).status.success());
-}
-
 /// A statement reads the tables that were named, and no other place: neither a file nor a URL in its text.
 #[test]
 fn a_statement_reaches_nothing_that_was_not_named() {
