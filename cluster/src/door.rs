@@ -36,15 +36,24 @@ impl Door {
         Door { ready: Some(Arc::new(ready)), ..self }
     }
 
-    fn check(&self, headers: &HeaderMap) -> Result<(), Status> {
+    fn check(&self, headers: &HeaderMap, pass: Option<&Pass>) -> Result<(), Status> {
         let agent = headers.get(USER_AGENT).and_then(|agent| agent.to_str().ok()).unwrap_or_default();
         let mut words = agent.split(' ');
         let program = words.next().unwrap_or_default();
         let shown = words.next().and_then(|word| word.strip_prefix("token/"));
-        match shown {
-            Some(shown) if self.token.is(shown) => {}
-            Some(_) => return Err(Status::unauthenticated("another token than the one that it has")),
-            None => return Err(Status::unauthenticated("no token; expected --token-file, or the user who runs it")),
+        if !shown.is_some_and(|shown| self.token.is(shown)) {
+            if let Some(pass) = pass {
+                pass.refuse();
+            }
+            let why = match shown {
+                Some(_) => "another token than the one that it has",
+                None => "no token; expected --token-file, or the user who runs it",
+            };
+            return Err(Status::unauthenticated(why));
+        }
+        // Whatever else may be wrong with it.
+        if let Some(pass) = pass {
+            pass.know();
         }
         if program != PROGRAM {
             let other = if program.starts_with("unstarve-cluster/") { program } else { "another program" };
@@ -86,13 +95,7 @@ where
     }
 
     fn call(&mut self, request: http::Request<Body>) -> Self::Future {
-        let (checked, pass) = (self.door.check(request.headers()), request.extensions().get::<Pass>());
-        match (&checked, pass) {
-            (Ok(()), Some(pass)) => pass.know(),
-            (Err(_), Some(pass)) => pass.refuse(),
-            (_, None) => {}
-        }
-        if let Err(status) = checked {
+        if let Err(status) = self.door.check(request.headers(), request.extensions().get::<Pass>()) {
             return Box::pin(std::future::ready(Ok(status.into_http())));
         }
         // The one that is ready, not its copy.

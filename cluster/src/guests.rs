@@ -1,6 +1,7 @@
 //! Who is connected. Until a connection has shown the token it is a stranger's: there are only so many of these, and only for so long. Who has shown it is not limited.
 
 use std::collections::BTreeMap;
+use std::hash::{BuildHasher, RandomState};
 use std::io;
 use std::net::{IpAddr, Ipv6Addr};
 use std::pin::Pin;
@@ -15,7 +16,7 @@ use tokio::net::{TcpListener, TcpStream};
 use tokio::sync::oneshot;
 use tonic::transport::server::Connected;
 
-/// So many connections may be strangers' at once. One more ends the oldest one of whom has the most, so that a flood from one machine ends its own.
+/// So many connections may be strangers' at once. One more ends one of whom has the most, so that a flood from one machine mostly ends its own.
 const MOST: usize = 64;
 /// For so long a connection may be a stranger's: TLS and the first request take a few milliseconds.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -59,16 +60,19 @@ impl Hall {
 }
 
 impl Strangers {
-    /// Ends the oldest connection of whom has the most.
+    /// Ends a connection of whom has the most, whichever: who connects without a pause could foresee the oldest to be somebody's who is about to show the token.
     fn end_one(&mut self) {
         let mut counts: BTreeMap<IpAddr, usize> = BTreeMap::new();
         for (peer, _) in self.open.values() {
             *counts.entry(*peer).or_default() += 1;
         }
         let most = counts.values().max().copied();
-        let oldest =
-            self.open.iter().find(|(_, (peer, _))| counts.get(peer).copied() == most).map(|(number, _)| *number);
-        oldest.and_then(|number| self.open.remove(&number));
+        let has_most = |peer: &IpAddr| counts.get(peer).copied() == most;
+        let candidates: Vec<u64> =
+            self.open.iter().filter(|(_, (peer, _))| has_most(peer)).map(|(number, _)| *number).collect();
+        let any = RandomState::new().hash_one(self.next);
+        let chosen = any.checked_rem(candidates.len() as u64).and_then(|at| candidates.get(at as usize));
+        chosen.and_then(|number| self.open.remove(number));
     }
 }
 

@@ -58,7 +58,7 @@ fn readable(parts: Vec<Part>) -> Result<Vec<Part>> {
     let count = closed.len();
     let files = if count == 1 { "1 file".to_owned() } else { format!("{count} files") };
     let said = format!("{files} left out, this user may not read them; the first: /{first}");
-    note(About::Place, &said);
+    note(About::Closed, &said);
     Ok(open)
 }
 
@@ -213,7 +213,7 @@ fn files(
     let is_merged = |meta: &&ObjectMeta| matches!(Name::of(name(meta)), Name::Merged(_));
     if newest.is_none() && names.is_empty() && listed.iter().any(|meta| is_merged(&meta)) {
         let why = "left out, merged rows without a commit that lists them; copy its _commit-*.json files, too";
-        note(About::Place, &format!("{at}: {why}"));
+        note(About::Uncommitted, &format!("{at}: {why}"));
     }
     let (head, commit) = newest.unzip();
     let rest = || commit.flatten().context("the commit was not read to its end");

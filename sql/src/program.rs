@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::process::ExitCode;
 use std::sync::{Mutex, PoisonError};
+use std::time::Duration;
 
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -24,29 +25,50 @@ pub fn run(name: &str, work: impl Future<Output = anyhow::Result<()>>) -> ExitCo
     }
 }
 
-/// Does something unless the program is ended by SIGINT, SIGTERM or SIGHUP: then nothing half is left of what it was writing. A second SIGINT does not wait for that.
+/// So long a program that is to end may need until it yields: one whose output nobody takes never does.
+const PATIENCE: Duration = Duration::from_secs(5);
+
+/// Does something unless the program is ended by SIGINT, SIGTERM or SIGHUP: then nothing half is left of what it was writing. Another of these does not wait for
+/// that. Those that the program was started to ignore (`nohup`) are ignored.
 ///
 /// # Errors
 /// Those of what is done; or that it was ended.
 pub async fn unless_ended(work: impl Future<Output = anyhow::Result<()>>) -> anyhow::Result<()> {
-    let (mut interrupt, mut again) = (signal(SignalKind::interrupt())?, signal(SignalKind::interrupt())?);
-    let (mut terminate, mut hang_up) = (signal(SignalKind::terminate())?, signal(SignalKind::hangup())?);
+    let (sender, mut signals) = tokio::sync::mpsc::channel(1);
+    for kind in [SignalKind::interrupt(), SignalKind::terminate(), SignalKind::hangup()] {
+        if is_ignored(kind) {
+            continue;
+        }
+        let (mut signal, sender) = (signal(kind)?, sender.clone());
+        tokio::spawn(async move { while signal.recv().await.is_some() && sender.send(()).await.is_ok() {} });
+    }
+    let (told, stopped) = tokio::sync::oneshot::channel();
     tokio::spawn(async move {
-        again.recv().await;
-        again.recv().await;
+        // One stays here, so that there is an end of none.
+        let _sender = sender;
+        signals.recv().await;
+        let _ = told.send(());
+        let _ = tokio::time::timeout(PATIENCE, signals.recv()).await;
         std::process::exit(FAILED.into());
     });
     tokio::select! {
         done = work => done,
-        _ = interrupt.recv() => Err(anyhow::anyhow!("stopped")),
-        _ = terminate.recv() => Err(anyhow::anyhow!("stopped")),
-        _ = hang_up.recv() => Err(anyhow::anyhow!("stopped")),
+        _ = stopped => Err(anyhow::anyhow!("stopped")),
     }
+}
+
+fn is_ignored(signal: SignalKind) -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let ignored = ignored.and_then(|set| u64::from_str_radix(set.trim(), 16).ok()).unwrap_or(0);
+    ignored >> (signal.as_raw_value() - 1) & 1 == 1
 }
 
 /// What is said beside an answer.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum About {
+    /// What this user may not read.
+    Closed,
     /// What is called like a commit.
     Commit,
     /// A link.
@@ -57,6 +79,8 @@ pub(crate) enum About {
     Place,
     /// A table.
     Table,
+    /// Merged rows without a commit.
+    Uncommitted,
 }
 
 /// So much is said of a kind: hosts can make any number of links and names.
@@ -81,11 +105,13 @@ pub(crate) fn note_the_rest() {
     for (about, count) in said {
         if count > FEW {
             let what = match about {
+                About::Closed => "files that this user may not read left out",
                 About::Commit => "files that are only called like commits passed over",
                 About::Link => "links left out",
                 About::Name => "names with control characters or that are no UTF-8 left out",
                 About::Place => "files and directories left out",
                 About::Table => "tables left out",
+                About::Uncommitted => "places of merged rows without a commit left out",
             };
             eprintln!("unstarve sql: and {} more {what}", count - FEW);
         }

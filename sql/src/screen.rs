@@ -4,7 +4,7 @@ use std::io::{self, Write};
 use std::sync::Arc;
 
 use anyhow::Result;
-use datafusion::arrow::array::{Array, ArrayRef, RecordBatch, StringArray};
+use datafusion::arrow::array::{Array, ArrayRef, LargeStringArray, RecordBatch};
 use datafusion::arrow::compute::cast;
 use datafusion::arrow::datatypes::{DataType, Field, Schema};
 use datafusion::arrow::util::display::{ArrayFormatter, FormatOptions};
@@ -37,7 +37,7 @@ pub fn cells(batch: &RecordBatch) -> Result<RecordBatch> {
     with(batch, |column| {
         let format = ArrayFormatter::try_new(column, &options)?;
         let texts = (0..column.len()).map(|row| Some(shown(format.value(row).to_string())));
-        Ok(Arc::new(texts.collect::<StringArray>()))
+        Ok(Arc::new(texts.collect::<LargeStringArray>()))
     })
 }
 
@@ -60,8 +60,8 @@ pub fn texts(batch: &RecordBatch) -> Result<RecordBatch> {
             return Ok(Arc::clone(column));
         }
         let column = cast(column, &DataType::LargeUtf8)?;
-        let texts = column.as_any().downcast_ref::<datafusion::arrow::array::LargeStringArray>();
-        Ok(Arc::new(texts.into_iter().flatten().map(|text| text.map(clean)).collect::<StringArray>()))
+        let texts = column.as_any().downcast_ref::<LargeStringArray>();
+        Ok(Arc::new(texts.into_iter().flatten().map(|text| text.map(clean)).collect::<LargeStringArray>()))
     })
 }
 
@@ -140,7 +140,7 @@ mod tests {
     fn no_cell_and_no_name_controls_a_terminal() {
         for shown in [cells(&batch()).expect("text"), texts(&batch()).expect("text")] {
             assert_eq!(shown.schema().field(0).name(), "te\\u{1b}xt");
-            let texts = shown.column(0).as_any().downcast_ref::<StringArray>().expect("text");
+            let texts = shown.column(0).as_any().downcast_ref::<LargeStringArray>().expect("text");
             assert_eq!((texts.value(0), texts.value(1)), ("a\\u{1b}[2J", "b\\nc"));
         }
         assert_eq!(texts(&batch()).expect("text").column(1).data_type(), &DataType::Int64);

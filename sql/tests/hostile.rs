@@ -336,6 +336,27 @@ fn an_interrupted_statement_leaves_no_file() {
     assert_eq!(std::fs::read_dir(place.path()).expect("there").count(), 0);
 }
 
+/// A program whose output nobody takes ends all the same, and one that was started to ignore SIGHUP goes on.
+#[test]
+fn a_signal_ends_what_nobody_reads() {
+    let endless = "select a.ns from blame_rollup a, blame_rollup b, blame_rollup c, blame_rollup d, blame_rollup e";
+    let mut command = Command::new("sh");
+    command.args(["-c", "trap '' HUP; exec \"$0\" \"$@\"", env!("CARGO_BIN_EXE_unstarve-sql"), "--format", "csv"]);
+    let mut child =
+        command.args([endless, STORE]).stdin(Stdio::null()).stdout(Stdio::piped()).spawn().expect("started");
+    let mut begin = [0; 1];
+    std::io::Read::read_exact(child.stdout.as_mut().expect("a pipe"), &mut begin).expect("it begins");
+    let id = child.id().to_string();
+    let kill = |signal: &str| assert!(Command::new("kill").args([signal, &id]).status().expect("kill").success());
+    kill("-HUP");
+    std::thread::sleep(std::time::Duration::from_millis(500));
+    assert!(child.try_wait().expect("it can be asked").is_none(), "it goes on");
+    kill("-TERM");
+    let begun = std::time::Instant::now();
+    let status = child.wait().expect("it ends");
+    assert!(status.code() == Some(2) && begun.elapsed().as_secs() < 60, "{status:?}");
+}
+
 /// The history of the prompt is its user's alone; where another user could lead it elsewhere it is not kept.
 #[test]
 fn the_history_is_kept_where_nobody_else_leads_it() {

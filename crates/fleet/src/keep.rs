@@ -46,8 +46,10 @@ pub(crate) fn oldest(
         Err(_) => (None, None),
     };
     // On the disk before anything is dropped: a run that is killed has moved on, too.
-    // It never moves back: after a run by a clock that was far behind, the next ones would take weeks to get here again.
-    let counted_from_ns = from.unwrap_or(wanted).0.max(before.unwrap_or(0));
+    // After a run by a clock that is far behind, the next ones would take weeks to get here again. Otherwise it moves back with the clock: or
+    // runs by a clock that is ahead, each now and then, would add up.
+    let is_far_behind = before.is_some_and(|before| before > wanted.0.saturating_add(nanos(keep)));
+    let counted_from_ns = before.filter(|_| is_far_behind).unwrap_or(from.unwrap_or(wanted).0);
     let text = serde_json::to_vec(&Kept { counted_from_ns });
     let text = text.map_err(|error| FleetError::Rows { path: store.path().join(NAME), why: error.to_string() })?;
     if let Err(error) = store.put(NAME, &text) {

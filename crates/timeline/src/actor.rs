@@ -276,7 +276,7 @@ impl Actors {
     /// The same of real-time tasks and kernel threads, which a user without rights cannot make.
     const NAMED_BY_ROOT: usize = Actors::LIMIT - (1 << 13);
 
-    /// From here on tasks are told apart by their priority alone.
+    /// From here on no task is told apart by its cgroup; those that any user can make are not from [`Actors::NAMED_LIKE_KERNEL`] on.
     const RANKED: usize = Actors::LIMIT - (1 << 11);
 
     /// Bears this name who came after too many others.
@@ -334,8 +334,9 @@ impl Actors {
         if kinds < named {
             return Some(kind);
         }
+        let grouped = if needs_rights(&comm, prio, claim) { Actors::RANKED } else { Actors::NAMED_LIKE_KERNEL };
+        let group = group.filter(|_| kinds < grouped);
         let comm = Comm::new(Actors::OTHER_NAMES.as_bytes());
-        let (group, own_weight) = if kinds < Actors::RANKED { (group, own_weight) } else { (None, None) };
         Some(ActorKind::Tasks { comm, prio, group, claim, own_weight })
     }
 
@@ -376,11 +377,11 @@ impl Actors {
         self.unnamed
     }
 
-    /// Whether a user without rights cannot be it: an interrupt, a real-time task, a task that is shown to be the kernel thread of its name.
+    /// Whether it is a task that a user without rights cannot make: a real-time one, or one that is shown to be the kernel thread of its name.
     pub fn is_privileged(&self, id: ActorId) -> bool {
         match self.get(id).kind {
             ActorKind::Tasks { ref comm, prio, claim, .. } => needs_rights(comm, prio, claim),
-            _ => true,
+            _ => false,
         }
     }
 
