@@ -59,12 +59,12 @@ pub fn taken_back_after_kills(stage: &Stage) -> Ended {
         family.wait_for(2)?;
         let guard = Guard::start(stage, &stage.policy("p.toml", &rule(&family, set))?, "")?;
         family.wait_for(family.attributes().len() + 20)?;
-        let dead_man = guard.dead_man()?;
+        guard.dead_man()?;
         if !with_dead_man {
             std::thread::sleep(lasts);
-            // Stopped first, so that it cannot start a new one.
+            // Stopped first, so that it cannot start a new one; it may have before.
             guard.process.signal(Signal::STOP);
-            kill_process(dead_man, Signal::KILL).map_err(|error| error.to_string())?;
+            kill_process(guard.dead_man()?, Signal::KILL).map_err(|error| error.to_string())?;
         }
         guard.process.signal(Signal::KILL);
         drop(guard);
