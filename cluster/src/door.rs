@@ -140,7 +140,7 @@ mod tests {
         if let Some(agent) = agent {
             headers.insert(USER_AGENT, agent.parse().expect("a header"));
         }
-        door.check(&headers).map_err(|status| status.code())
+        door.check(&headers, None).map_err(|status| status.code())
     }
 
     #[test]
