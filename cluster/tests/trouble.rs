@@ -421,6 +421,15 @@ fn with_tls_and_a_token_everything_works_and_nobody_else_gets_in() {
     refused(&asked(&client), &["mode 640"]);
 }
 
+/// A scheduler and an executor, and where that hands out rows.
+fn with_one_executor() -> (Cluster, String) {
+    let mut cluster = Cluster::start(0, &[FLEET], &[]);
+    let mut executor = Part::start(&["executor", "--scheduler", &cluster.address, "--place", FLEET]);
+    let rows = executor.says("listening at");
+    cluster.executors.push(executor);
+    (cluster, rows)
+}
+
 /// Connections that say nothing.
 fn silent(address: &str, count: usize) -> Vec<TcpStream> {
     let connect = || TcpStream::connect_timeout(&address.parse().expect("an address"), Duration::from_secs(10)).ok();
@@ -462,11 +471,8 @@ fn idle_ticks(pid: u32) -> u64 {
 /// Who has no token can open connections: there are only so many, they end, and who has it is served meanwhile. At the port of an executor, too.
 #[test]
 fn connections_without_a_token_are_few_and_end() {
-    let mut cluster = Cluster::start(0, &[FLEET], &[]);
+    let (cluster, rows) = with_one_executor();
     let address = cluster.address.clone();
-    let mut executor = Part::start(&["executor", "--scheduler", &address, "--place", FLEET]);
-    let rows = executor.says("listening at");
-    cluster.executors.push(executor);
     let ports = [(cluster.scheduler.pid(), address), (cluster.executors[0].pid(), rows)];
     let before = ports.each_ref().map(|(pid, _)| descriptors(*pid));
     let open = ports.each_ref().map(|(_, address)| silent(address, 400));
@@ -503,11 +509,8 @@ fn a_scheduler_without_descriptors_waits() {
 /// What is no HTTP/2, or breaks its rules, ends its own connection.
 #[test]
 fn malformed_frames_end_their_own_connection() {
-    let mut cluster = Cluster::start(0, &[FLEET], &[]);
+    let (cluster, rows) = with_one_executor();
     let address = cluster.address.clone();
-    let mut executor = Part::start(&["executor", "--scheduler", &address, "--place", FLEET]);
-    let rows = executor.says("listening at");
-    cluster.executors.push(executor);
     const PREFACE: &[u8] = b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n";
     let frame = |length: u32, kind: u8, flags: u8, stream: u32, body: &[u8]| {
         [&length.to_be_bytes()[1..], &[kind, flags], &stream.to_be_bytes(), body].concat()
