@@ -15,6 +15,13 @@ pub trait Engine {
     /// If what the kernel has counted cannot be fetched. The next call may succeed.
     fn read(&mut self) -> Result<Reading, EngineError>;
 
+    /// Whether no role has waited for so long since the last reading, and nobody waits behind a task now, as far as can be seen at next to
+    /// no cost. Then another reading would show nothing.
+    fn is_quiet(&self, below: Nanos) -> bool {
+        let _ = below;
+        false
+    }
+
     /// Whether a reading takes no longer however much happens on the machine. Only then may it go before all ordinary programs: else who
     /// makes much happen would take the CPU from the others by it.
     fn is_bounded(&self) -> bool {

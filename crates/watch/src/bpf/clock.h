@@ -1,7 +1,8 @@
 /* SPDX-License-Identifier: MIT OR Apache-2.0 OR GPL-2.0 */
 /*
  * The moment of a wakeup, from the clock of the runqueue, which the scheduler has just read: to read the hardware's once more takes a quarter of
- * what a wakeup costs. At a switch that clock may be as old as the wakeup that led to it, so there the monotonic one is read.
+ * what a wakeup costs. At a switch that clock may be as old as the wakeup that led to it, so there the monotonic one is read. So it is at a wakeup
+ * on another CPU: there the scheduler sends an interrupt in between, at which a hypervisor may let another CPU run for a while.
  */
 #ifndef UNSTARVE_CLOCK_H
 #define UNSTARVE_CLOCK_H
@@ -50,10 +51,10 @@ static __always_inline struct rq *rq_of(struct task_struct *task)
 	return task->se.cfs_rq->rq;
 }
 
-/* Of a wakeup on a runqueue whose lock is held. */
+/* Of a wakeup on a runqueue whose lock is held: `c` is that of this CPU if it is its own. */
 static __always_inline u64 clock_at_wakeup(struct task_struct *task, struct cpu *c, bool is_own)
 {
-	struct rq *rq = rq_of(task);
+	struct rq *rq = is_own ? rq_of(task) : 0;
 	u64 clock, now, at;
 
 	if (!rq || rq->clock_update_flags & IS_OLD)
@@ -65,8 +66,7 @@ static __always_inline u64 clock_at_wakeup(struct task_struct *task, struct cpu 
 		return at > c->sampled_at ? at : c->sampled_at;
 	}
 	now = bpf_ktime_get_ns();
-	if (is_own)
-		renew(c, clock, now);
+	renew(c, clock, now);
 	return now;
 }
 

@@ -132,7 +132,7 @@ struct cpu {
 	u8 pad_active[2];
 	u64 missing;
 	u64 disbelieved;
-	/* What its runqueue's clock needs to be the monotonic one, and both when that was found. Others only read these. */
+	/* What its runqueue's clock needs to be the monotonic one, and both when that was found. */
 	u64 sampled;
 	u64 sampled_at;
 	u64 offset;

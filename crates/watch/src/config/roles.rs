@@ -2,8 +2,13 @@
 
 use std::time::Duration;
 
+use unstarve_model::Nanos;
+
 use super::{Fraction, Length, RoleThresholds, Thresholds};
 use crate::RoleKind;
+
+/// No threshold makes more than this negligible.
+const NEGLIGIBLE: Duration = Duration::from_millis(10);
 
 impl Thresholds {
     /// What holds for a role: what is written for it, what is right for the kernel's own threads, what holds for all.
@@ -26,6 +31,21 @@ impl Thresholds {
         let written = self.role.keys().cloned();
         let names = known_roles().map(str::to_owned).chain(written);
         Thresholds { role: names.map(|name| (name.clone(), self.of(&name))).collect(), ..self.clone() }
+    }
+
+    /// Whatever is waited in so long a time and is less than this is below half of each threshold.
+    pub(crate) fn negligible(&self, time: Duration) -> Nanos {
+        let of_time = |part: Fraction| time.mul_f64(part.0.clamp(0.0, 1.0));
+        let least = |limits: RoleThresholds| {
+            let lengths = [limits.wait, limits.oldest].into_iter().flatten().map(|length| length.0);
+            lengths.chain([limits.share, limits.stalled].into_iter().flatten().map(of_time)).min()
+        };
+        let mut names: Vec<&str> = known_roles().collect();
+        names.extend(self.role.keys().map(String::as_str));
+        // What is written for none holds for groups.
+        names.push("/");
+        let least = names.into_iter().filter_map(|name| least(self.of(name))).min().unwrap_or(NEGLIGIBLE);
+        Nanos((least / 2).min(NEGLIGIBLE).as_nanos() as u64)
     }
 
     /// The first name that is no role's, and why.

@@ -1,3 +1,5 @@
+use unstarve_model::Nanos;
+
 use super::*;
 
 fn parse(text: &str) -> Result<Config, String> {
@@ -154,4 +156,14 @@ fn the_schema_is_of_what_is_printed() {
         assert!(schema["properties"].get(key).is_some(), "{key}: {schema}");
     }
     assert_eq!(schema["additionalProperties"], false, "what is unknown is refused");
+}
+
+#[test]
+fn what_no_threshold_notices_is_negligible() {
+    let of = |text: &str| parse(text).expect("right").thresholds.negligible(Duration::from_millis(250));
+    assert_eq!(of(""), Nanos::from_millis(10));
+    assert_eq!(of("[thresholds]\nwait = \"4ms\"\n"), Nanos::from_millis(2), "holds for groups");
+    assert_eq!(of("[thresholds.role.\"/pods\"]\noldest = \"6ms\"\n"), Nanos::from_millis(3));
+    assert_eq!(of("[thresholds.role.kworker]\nshare = 0.02\n"), Nanos::from_micros(2_500));
+    assert_eq!(of("[thresholds]\nstalled = 0.0\n"), Nanos(0), "then it never rests");
 }

@@ -8,7 +8,7 @@ use std::sync::atomic::{Ordering, fence};
 use unstarve_model::{Tid, Time};
 use unstarve_timeline::Rule;
 
-use super::programs::{RawCpu, RawQueue, RawRow};
+use super::programs::{ByRole, RawCpu, RawQueue, RawRow};
 use crate::totals::{RULES, Totals, place};
 use crate::{EngineError, RoleId, clocks};
 
@@ -106,6 +106,29 @@ impl Cpu {
                 ) > 0
             }
         })
+    }
+
+    /// Whether somebody may be waiting behind a task. On some machines somebody seems to wait for an idle CPU nearly all the time.
+    pub fn has_crowd(&self) -> bool {
+        // SAFETY: within the mapping, one word each.
+        let (known, tid) =
+            unsafe { (ptr::read_volatile(&raw const (*self.at).known), ptr::read_volatile(&raw const (*self.at).tid)) };
+        known == 0 || (!Tid(tid).is_idle() && self.has_tasks())
+    }
+
+    /// Adds what each role has waited here, but for what who waits now has waited since that was counted. Read as it is: where it is written
+    /// meanwhile a sum may be anything.
+    pub fn add_noted(&self, waited: &mut ByRole) {
+        for (role, sum) in waited.iter_mut().enumerate() {
+            // SAFETY: a place within the mapping.
+            let row = unsafe { &raw const (*self.at).rows[role] };
+            if self.is_untouched(row) {
+                continue;
+            }
+            // SAFETY: within the mapping; plain integers, of which any bits are valid.
+            let queues = unsafe { ptr::read_volatile(&raw const (*row).queues) };
+            *sum = queues.iter().fold(*sum, |sum, queue| sum.wrapping_add(noted(queue)));
+        }
     }
 
     /// Reads what belongs together: again until the CPU has not written meanwhile.
@@ -250,6 +273,13 @@ fn is_whole(row: &RawRow) -> bool {
 fn waited(queue: &RawQueue) -> u64 {
     let counted = tasks(queue.counted.load, 0) as u64;
     counted.wrapping_mul(queue.at.wrapping_add(BIAS)).wrapping_sub(queue.counted.moments)
+}
+
+/// The same of all that is noted.
+fn noted(queue: &RawQueue) -> u64 {
+    let waiting = tasks(queue.others.load, queue.own.load) as u64;
+    let moments = queue.others.moments.wrapping_add(queue.own.moments);
+    waiting.wrapping_mul(queue.at.wrapping_add(BIAS)).wrapping_sub(moments)
 }
 
 /// Adds one CPU's sums of one role.

@@ -13,7 +13,7 @@ use crate::role_table::{Change, RoleTable};
 use crate::{Cost, Engine, EngineError, Lost, Options, Reading};
 use counted::Counted;
 use oldest::Oldest;
-use programs::Programs;
+use programs::{ByRole, Programs};
 
 /// CPUs that have counted within this time make a reading; else it is tried again, so often at most.
 const AT_ONCE: Nanos = Nanos::from_millis(1);
@@ -28,6 +28,8 @@ pub struct Ebpf {
     roles: RoleTable,
     since: ClockPair,
     disproved: u64,
+    /// What each role had waited by its notes at the last reading, where that can be had at no cost.
+    noted: Option<ByRole>,
 }
 
 impl Ebpf {
@@ -54,6 +56,7 @@ impl Ebpf {
             roles: RoleTable::new(),
             since,
             disproved: 0,
+            noted: None,
         };
         // Groups before tasks, so that these are counted as what they are from the beginning.
         let nothing = Counted::default();
@@ -110,10 +113,18 @@ impl Engine for Ebpf {
         true
     }
 
+    fn is_quiet(&self, below: Nanos) -> bool {
+        let noted = self.noted.zip(self.programs.noted().filter(|_| !self.programs.has_crowd()));
+        noted.is_some_and(|(before, now)| {
+            now.iter().zip(before).all(|(now, before)| now.wrapping_sub(before) < below.0)
+        })
+    }
+
     fn read(&mut self) -> Result<Reading, EngineError> {
         let mut counted = self.counted()?;
         let (limits, totals) = (self.limits.as_mut(), &mut counted.totals);
         let limits = limits.map(|limits| limits.settle(totals, &self.roles)).unwrap_or_default();
+        self.noted = self.programs.noted();
         let at = counted.between.map_or_else(clocks::now, |(_, last)| clocks::now_was(last));
         self.look_at_groups(&counted)?;
         let found = self.oldest.look(&self.programs, &counted, at)?;

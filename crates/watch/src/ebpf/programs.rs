@@ -27,6 +27,9 @@ const FEW: usize = 16;
 /// Instead of task storage: as large as threads of most machines are many, and 10 MB.
 const TABLE: TaskMemory = TaskMemory::Table { entries: 65_536 };
 
+/// A number for each role.
+pub(super) type ByRole = [u64; RoleId::LIMIT];
+
 /// What the kernel says that the programs cost.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Spent {
@@ -186,6 +189,23 @@ impl Programs {
             self.poke(number);
         }
         cpu.add_to(counted)
+    }
+
+    /// What each role has waited, by the notes of all CPUs, read from memory that is mapped; `None` where it would have to be mapped first.
+    pub fn noted(&self) -> Option<ByRole> {
+        let mut waited = [0; RoleId::LIMIT];
+        self.all_mapped()?.for_each(|cpu| cpu.add_noted(&mut waited));
+        Some(waited)
+    }
+
+    /// Whether somebody waits behind a task.
+    pub fn has_crowd(&self) -> bool {
+        self.all_mapped().is_none_or(|mut cpus| cpus.any(Cpu::has_crowd))
+    }
+
+    fn all_mapped(&self) -> Option<impl Iterator<Item = &Cpu>> {
+        let all = self.mapped.len() == self.cpus && self.mapped.iter().all(|cpu| cpu.get().is_some());
+        all.then(|| self.mapped.iter().filter_map(OnceCell::get))
     }
 
     /// Runs the program that lists waits, and gives what it wrote.

@@ -8,7 +8,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use unstarve_model::{Nanos, Severity};
+use unstarve_model::{ClockPair, Nanos, Severity};
 use unstarve_record::Look;
 use unstarve_timeline::Rule;
 
@@ -82,7 +82,7 @@ impl Trigger {
 #[derive(Clone, PartialEq, Debug)]
 pub struct Begun {
     /// When, on both clocks.
-    pub at: unstarve_model::ClockPair,
+    pub at: ClockPair,
     /// Why.
     pub trigger: Trigger,
     /// Since when its waits may have been, on the clock of readings.
@@ -213,6 +213,14 @@ impl Detector {
     /// The machine ran on, only this process did not: what came until the next reading counts.
     pub fn span_gap(&mut self) {
         self.spans_gap = true;
+    }
+
+    /// Nobody has waited for anything to speak of until then: things stood as at the last reading. So what comes next is not spread over a time in
+    /// which nothing happened.
+    pub fn note_rest(&mut self, at: ClockPair) {
+        if let Some(last) = self.past.back().filter(|last| last.at.trace < at.trace) {
+            self.remember(Arc::new(Reading { at, ..Reading::clone(last) }));
+        }
     }
 
     /// Whether an episode is open.

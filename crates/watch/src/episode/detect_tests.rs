@@ -26,6 +26,48 @@ fn calm(scene: &Scene, count: usize) -> impl Iterator<Item = Scene> {
     std::iter::repeat_n(scene.clone().over(), count)
 }
 
+/// The same where the watch rests while nothing happens, four readings' time at most.
+fn rested(scenes: impl IntoIterator<Item = Scene>) -> Vec<Step> {
+    let mut detector = Detector::new(Thresholds::default());
+    let (mut last, mut passed_over) = (None, 0);
+    let scenes = scenes.into_iter().enumerate();
+    let step = |(index, scene): (usize, Scene)| {
+        let reading = scene.reading(at(index as u64 * 250));
+        if last.as_ref() == Some(&reading.waits) && passed_over < 3 {
+            passed_over += 1;
+            return Step::default();
+        }
+        if passed_over > 0 {
+            detector.note_rest(at((index - 1) as u64 * 250));
+        }
+        (last, passed_over) = (Some(reading.waits.clone()), 0);
+        detector.see(Arc::new(reading))
+    };
+    scenes.map(step).collect()
+}
+
+#[test]
+fn what_comes_after_a_rest_is_not_spread_over_it() {
+    let mut scene = Scene::new();
+    for before in 3..8 {
+        // A third of a second, for one second, and a long wait at once.
+        let mut scenes: Vec<Scene> = calm(&scene, before).collect();
+        for _ in 0..4 {
+            let waits = (0..9).fold(scene.clone(), |scene, _| scene.wait("direct-io", 10 * MS));
+            scene = waits.blame("direct-io", RoleKind::RealTime, 90 * MS);
+            scenes.push(scene.clone());
+        }
+        scenes.extend(calm(&scene, 30));
+        scene = scene.blame("kworker", RoleKind::RealTime, 85 * MS).wait("kworker", 85 * MS);
+        scenes.push(scene.clone());
+        scenes.extend(calm(&scene, before));
+        let (all, some) = (steps(scenes.clone()), rested(scenes));
+        let words = |steps: &[Step]| begun(steps).into_iter().map(|begun| (begun.at, begun.clone())).collect::<Vec<_>>();
+        assert_eq!(words(&all).len(), 2, "after {before} calm readings: {all:?}");
+        assert_eq!(words(&all), words(&some), "after {before} calm readings");
+    }
+}
+
 #[test]
 fn a_long_wait_behind_real_time_is_one_episode_and_names_who_had_the_cpu() {
     //  kworker  ........wwww|          a wait of 85 ms, seen when it is over

@@ -22,6 +22,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use unstarve_guard::notify::Manager;
+use unstarve_model::ClockPair;
 use unstarve_record::{BufferSize, Flight, RecordError, Roll};
 
 use self::keeping::Waiting;
@@ -48,6 +49,8 @@ use crate::{Engine, EngineError, VictimClass, clocks, memory};
 
 /// How often the engine is read: what starves at the moment is seen only then.
 pub const INTERVAL: Duration = Duration::from_millis(250);
+/// How often it is read where nobody waits. Each interval it is looked whether that has changed.
+const LONGEST_REST: Duration = Duration::from_secs(1);
 /// An armed recorder rests when it was calm for so long.
 const REST_AFTER: Duration = Duration::from_secs(30);
 /// Episodes of a killed watch that are explained at the start.
@@ -169,6 +172,8 @@ pub fn run(mut options: Options, engine: &mut dyn Engine) -> Result<(), RunError
         waits: None,
         last_kept: BTreeMap::new(),
         last_armed: Instant::now(),
+        calm_since: None,
+        rested_until: None,
         not_kept: 0,
         jobs,
         words,
@@ -317,6 +322,10 @@ struct Watch {
     /// By class: what any user can bring about takes nobody else's turn.
     last_kept: BTreeMap<VictimClass, Instant>,
     last_armed: Instant,
+    /// When the last reading was, if it showed nothing that is on its way to be an episode.
+    calm_since: Option<Instant>,
+    /// Until when nobody has waited since then, where that was looked for.
+    rested_until: Option<ClockPair>,
     /// Since the last one that was kept.
     not_kept: u64,
     otlp: Option<Push>,

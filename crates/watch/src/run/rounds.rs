@@ -8,12 +8,12 @@ use signal_hook::consts::SIGHUP;
 use unstarve_guard::notify::{self, Manager};
 use unstarve_model::Tid;
 
-use super::{Event, INTERVAL, REST_AFTER, RunError, Watch};
+use super::{Event, INTERVAL, LONGEST_REST, REST_AFTER, RunError, Watch};
 use crate::control::Request;
 use crate::hurry::Hurry;
 use crate::scribe::chain;
 use crate::stood::{Lateness, OwnWait};
-use crate::{Engine, EngineError, Reading};
+use crate::{Engine, EngineError, Reading, clocks};
 
 /// Whether it goes on.
 #[derive(PartialEq, Eq)]
@@ -62,8 +62,14 @@ impl Watch {
                 self.see_to_recorder();
             }
             if Instant::now() >= next {
-                self.note_lateness(own_wait.judge(late), late);
-                self.read(engine)?;
+                let lateness = own_wait.judge(late);
+                self.note_lateness(lateness, late);
+                if lateness == Lateness::Usual && self.may_rest(engine) {
+                    self.rested_until = Some(clocks::now());
+                    self.push_if_due();
+                } else {
+                    self.read(engine)?;
+                }
                 self.see_to_recorder();
                 self.serving.look(Instant::now(), &self.say);
                 self.note_sent();
@@ -76,6 +82,13 @@ impl Watch {
                 }
             }
         }
+    }
+
+    /// Whether no reading is needed yet: the one before showed nothing that is on its way to be an episode, and since then nobody waited for
+    /// anything to speak of.
+    fn may_rest(&self, engine: &dyn Engine) -> bool {
+        let is_new = self.calm_since.is_some_and(|read| read.elapsed() + INTERVAL / 2 < LONGEST_REST);
+        is_new && self.waits.is_none() && engine.is_quiet(self.config.thresholds.negligible(INTERVAL))
     }
 
     fn note_lateness(&mut self, lateness: Lateness, late: Duration) {
@@ -116,6 +129,10 @@ impl Watch {
     }
 
     fn read(&mut self, engine: &mut dyn Engine) -> Result<(), RunError> {
+        self.calm_since = None;
+        if let Some(at) = self.rested_until.take() {
+            self.detector.note_rest(at);
+        }
         let reading = match engine.read() {
             Ok(reading) => Arc::new(reading.without_occupant(Tid(std::process::id()))),
             Err(error @ EngineError::Ended) => return Err(RunError::Engine(error)),
@@ -129,6 +146,9 @@ impl Watch {
             }
         };
         let step = self.detector.see(Arc::clone(&reading));
+        // Of groups with limits the kernel's counters are read.
+        let is_calm = !step.armed && reading.oldest.is_empty() && reading.limits.is_empty();
+        self.calm_since = is_calm.then(Instant::now);
         self.publish(reading);
         self.arm(step.armed);
         step.begun.iter().for_each(|begun| self.begin(begun));

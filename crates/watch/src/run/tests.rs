@@ -1,10 +1,13 @@
 use std::sync::mpsc::Receiver;
 
+use unstarve_model::Nanos;
+
 use super::*;
 use crate::config::{Address, Listen};
 use crate::scribe::Job;
 use crate::tell::metrics;
-use crate::testing::Scene;
+use crate::testing::{Scene, at};
+use crate::Reading;
 
 /// A watch that nobody runs, with a configuration file of its own.
 struct Rig {
@@ -47,6 +50,8 @@ impl Rig {
             waits: None,
             last_kept: BTreeMap::new(),
             last_armed: Instant::now(),
+            calm_since: None,
+            rested_until: None,
             not_kept: 0,
             jobs,
             words,
@@ -434,4 +439,45 @@ fn what_cannot_be_delivered_at_the_end_is_said_and_noted() {
     assert_eq!(unsent.words, [word.as_ref().clone()]);
     assert_eq!(unsent.counts.get("otlp"), Some(&1), "the last push");
     assert!(said.borrow().iter().any(|text| text.starts_with("not delivered at shutdown: ")), "{said:?}");
+}
+
+/// Counts how often it is read.
+struct Counting {
+    scene: Scene,
+    begun: Instant,
+    reads: usize,
+    is_quiet: bool,
+}
+
+impl Engine for Counting {
+    fn name(&self) -> &'static str {
+        "counting"
+    }
+
+    fn is_quiet(&self, below: Nanos) -> bool {
+        assert_eq!(below, Nanos::from_millis(10), "of the default thresholds none is below twice as much");
+        self.is_quiet
+    }
+
+    fn read(&mut self) -> Result<Reading, EngineError> {
+        self.reads += 1;
+        let passed = u64::try_from(self.begun.elapsed().as_millis()).unwrap_or(u64::MAX);
+        Ok(self.scene.reading(at(passed)))
+    }
+}
+
+/// Readings in so long a time.
+fn reads(is_quiet: bool, time: Duration) -> usize {
+    let mut rig = Rig::new();
+    let mut engine = Counting { scene: Scene::new(), begun: Instant::now(), reads: 0, is_quiet };
+    rig.watch.go(&mut engine, &rig.inbox, &Manager::of_environment(), Some(time)).expect("it runs");
+    engine.reads
+}
+
+#[test]
+fn where_nobody_waits_it_is_read_once_a_second() {
+    let time = Duration::from_millis(2600);
+    let (at_rest, busy) = (reads(true, time), reads(false, time));
+    assert!((2..=4).contains(&at_rest), "{at_rest} readings");
+    assert!(busy > at_rest, "{busy} readings where somebody waits, {at_rest} where nobody does");
 }

@@ -10,6 +10,8 @@ mod daemon;
 mod fallback;
 mod limited;
 mod overlapping;
+#[cfg(feature = "bpf")]
+mod quiet;
 mod reused;
 #[cfg(feature = "bpf")]
 mod slots;
@@ -36,6 +38,7 @@ fn main() -> std::process::ExitCode {
         trial("without_task_storage_sums_agree_with_explain", agreement::with_explain_by_a_table),
         trial("by_task_storage_alone_sums_agree_with_explain", agreement::with_explain_by_storage_alone),
         trial("places_of_ended_tasks_are_given_back", slots::are_given_back),
+        trial("while_somebody_waits_it_is_not_quiet", quiet::is_nobody_who_waits),
         trial("a_table_of_tasks_has_room_for_births", table::has_room_for_births),
         trial("a_full_table_counts_who_finds_no_room", table::that_is_full_counts_who_finds_no_room),
     ];
