@@ -1,6 +1,6 @@
 use std::io;
 
-use unstarve_model::Nanos;
+use unstarve_model::{ClockPair, Nanos};
 
 use crate::Reading;
 
@@ -9,17 +9,17 @@ pub trait Engine {
     /// What it counts by, for people and logs: `eBPF`, `tracefs`.
     fn name(&self) -> &'static str;
 
-    /// How things stand now. Meant to be called every 250 ms or less often: what starves at the moment is seen only then.
+    /// How things stand now. Meant to be called every 250 ms unless it is [quiet](Engine::quiet): what starves at the moment is seen only then.
     ///
     /// # Errors
     /// If what the kernel has counted cannot be fetched. The next call may succeed.
     fn read(&mut self) -> Result<Reading, EngineError>;
 
-    /// Whether no role has waited for so long since the last reading, and nobody waits behind a task now, as far as can be seen at next to
-    /// no cost. Then another reading would show nothing.
-    fn is_quiet(&self, below: Nanos) -> bool {
+    /// Whether every role has waited for less than this since the last reading, and nobody waits behind a task now. Then another reading
+    /// would show nothing. `None`, too, where that cannot be seen without one.
+    fn quiet(&self, below: Nanos) -> Option<Quiet> {
         let _ = below;
-        false
+        None
     }
 
     /// Whether a reading takes no longer however much happens on the machine. Only then may it go before all ordinary programs: else who
@@ -27,6 +27,15 @@ pub trait Engine {
     fn is_bounded(&self) -> bool {
         false
     }
+}
+
+/// Nobody has waited for anything to speak of since the last reading.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Quiet {
+    /// Until then.
+    pub at: ClockPair,
+    /// [`Reading::real_time`] at that time.
+    pub real_time: Vec<Nanos>,
 }
 
 /// By what waits are counted.

@@ -9,8 +9,8 @@ use std::time::{Duration, Instant};
 
 use rustc_hash::FxHashMap;
 
-/// New groups are looked for so often.
-const EVERY: Duration = Duration::from_secs(1);
+/// New groups are looked for each second; a reading may be a little early.
+const EVERY: Duration = Duration::from_millis(900);
 /// And for new weights of those that are there at every so manieth look.
 const WEIGHTS_AT: u64 = 5;
 /// Groups that are looked at; a host has a handful at the top, and one that leaks them must not cost more.

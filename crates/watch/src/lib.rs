@@ -52,7 +52,7 @@ mod word;
 pub use alone::first_watch;
 #[cfg(feature = "bpf")]
 pub use ebpf::Ebpf;
-pub use engine::{Engine, EngineError, EngineName, Options, TaskMemory};
+pub use engine::{Engine, EngineError, EngineName, Options, Quiet, TaskMemory};
 pub use episode::is_precedence;
 pub use explainer::ExplainCommand;
 pub use histogram::{Bucket, Histogram};

@@ -15,8 +15,8 @@ use crate::role_table::RoleTable;
 use crate::totals::Totals;
 use crate::{RoleId, clocks};
 
-/// Another walk begins so long after the one before, once that is through.
-const EVERY: Duration = Duration::from_secs(2);
+/// Another walk begins two seconds after the one before, once that is through; a reading may be a little early.
+const EVERY: Duration = Duration::from_millis(1_900);
 /// Groups that a reading looks at, some 30 µs each; the first one.
 const STEPS: usize = 8;
 const FIRST_STEPS: usize = 1024;
@@ -220,6 +220,11 @@ impl LimitLookout {
         let groups = self.files.look(|path| roles.of_path(path), waits);
         self.stops.settle(totals, &groups);
         groups
+    }
+
+    /// No group has a limit, and none of one that had is left to be put in its place.
+    pub fn is_settled(&self) -> bool {
+        self.stops.is_settled()
     }
 
     /// Puts in its place what was found by the last call.

@@ -82,6 +82,11 @@ impl Stops {
         }
     }
 
+    /// Whether all that was stopped has found its wait, or is too long ago to find it. That is counted in readings.
+    pub fn is_settled(&self) -> bool {
+        self.accounts.values().all(|account| account.came.entries.is_empty() && account.seen.entries.is_empty())
+    }
+
     /// Takes what was taken before: the sums are those since the beginning.
     pub fn repeat(&self, totals: &mut Totals) {
         for ((victim, occupant, place), ns) in &self.taken {

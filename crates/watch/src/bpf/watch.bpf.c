@@ -145,12 +145,15 @@ static __always_inline int wakes(struct task_struct *task)
 	/* One that still runs is about to sleep, and goes on instead. */
 	if (bpf_core_field_exists(task->on_cpu) && task->on_cpu)
 		return 0;
-	it = find(task);
 	cpu = cpu_of_task(task);
 	c = cpu_of(cpu);
-	if (!it || !c)
+	if (!c)
 		return 0;
+	/* First: on kernels without task storage it takes long to find a task. */
 	now = clock_at_wakeup(task, c, cpu == here);
+	it = find(task);
+	if (!it)
+		return 0;
 	if (it->state == WAITING) {
 		/* Preempted on its way to sleep. */
 		if (it->came == PREEMPTED)

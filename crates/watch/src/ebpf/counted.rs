@@ -113,7 +113,8 @@ impl Cpu {
         // SAFETY: within the mapping, one word each.
         let (known, tid) =
             unsafe { (ptr::read_volatile(&raw const (*self.at).known), ptr::read_volatile(&raw const (*self.at).tid)) };
-        known == 0 || (!Tid(tid).is_idle() && self.has_tasks())
+        // Of a CPU that never was there nothing is known, and nobody waits.
+        (known == 0 || !Tid(tid).is_idle()) && self.has_tasks()
     }
 
     /// Adds what each role has waited here, but for what who waits now has waited since that was counted. Read as it is: where it is written
@@ -220,7 +221,7 @@ impl Cpu {
     }
 
     /// For how long real-time tasks have had the CPU, the one that has it now included.
-    fn real_time(&self) -> Result<u64, EngineError> {
+    pub fn real_time(&self) -> Result<u64, EngineError> {
         let cpu = self.at;
         // SAFETY: within the mapping, one word each.
         let (counted, since, rank, now) = self.steady(|| unsafe {
@@ -314,6 +315,39 @@ impl Drop for Cpu {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// One that came at 100 and waits, on a queue that was counted up to 130.
+    fn with_one() -> RawQueue {
+        let mut queue = RawQueue::default();
+        queue.own.load = 1;
+        queue.own.moments = 100 + BIAS;
+        queue.at = 130;
+        queue
+    }
+
+    #[test]
+    fn notes_tell_what_was_waited_before_it_is_counted() {
+        let mut queue = with_one();
+        assert_eq!(noted(&queue), 30, "as far as it is counted");
+        // It takes the CPU, or is taken to another one, at 170: what of it is counted here says nothing of that.
+        queue.others.load = 0_u64.wrapping_sub(1);
+        queue.others.moments = 0_u64.wrapping_sub(170 + BIAS);
+        assert_eq!((noted(&queue), waited(&queue)), (70, 0));
+        queue.at = 900;
+        assert_eq!(noted(&queue), 70, "whenever it is looked at");
+    }
+
+    #[test]
+    fn a_note_of_which_a_half_is_to_come_is_far_from_any_wait() {
+        let before = noted(&with_one());
+        let far = |queue: &RawQueue| noted(queue).wrapping_sub(before) > 1 << 54;
+        let mut came = with_one();
+        came.others.load = 1;
+        assert!(far(&came));
+        let mut left = with_one();
+        left.others.moments = 0_u64.wrapping_sub(170 + BIAS);
+        assert!(far(&left));
+    }
 
     #[test]
     fn parts_of_two_moments_are_no_whole() {

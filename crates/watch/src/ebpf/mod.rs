@@ -10,7 +10,7 @@ use crate::clocks;
 use crate::groups::{Hierarchy, Lookout};
 use crate::limit_files::LimitLookout;
 use crate::role_table::{Change, RoleTable};
-use crate::{Cost, Engine, EngineError, Lost, Options, Reading};
+use crate::{Cost, Engine, EngineError, Lost, Options, Quiet, Reading};
 use counted::Counted;
 use oldest::Oldest;
 use programs::{ByRole, Programs};
@@ -28,7 +28,7 @@ pub struct Ebpf {
     roles: RoleTable,
     since: ClockPair,
     disproved: u64,
-    /// What each role had waited by its notes at the last reading, where that can be had at no cost.
+    /// What each role had waited by its notes when the last reading began, if nobody waited then.
     noted: Option<ByRole>,
 }
 
@@ -113,18 +113,24 @@ impl Engine for Ebpf {
         true
     }
 
-    fn is_quiet(&self, below: Nanos) -> bool {
-        let noted = self.noted.zip(self.programs.noted().filter(|_| !self.programs.has_crowd()));
-        noted.is_some_and(|(before, now)| {
-            now.iter().zip(before).all(|(now, before)| now.wrapping_sub(before) < below.0)
-        })
+    fn quiet(&self, below: Nanos) -> Option<Quiet> {
+        let at = clocks::now();
+        // Until all that was stopped has found its wait, readings have to come in time.
+        if self.limits.as_ref().is_some_and(|limits| !limits.is_settled()) || self.programs.has_crowd() {
+            return None;
+        }
+        let (before, now) = (self.noted?, self.programs.noted()?);
+        let is_little = now.iter().zip(before).all(|(now, before)| now.wrapping_sub(before) < below.0);
+        let real_time = is_little.then(|| self.programs.real_time())??;
+        Some(Quiet { at, real_time })
     }
 
     fn read(&mut self) -> Result<Reading, EngineError> {
+        // Before anything is counted: whoever waits now is not in it, and so all of his wait is in what comes.
+        self.noted = self.programs.noted().filter(|_| !self.programs.has_crowd());
         let mut counted = self.counted()?;
         let (limits, totals) = (self.limits.as_mut(), &mut counted.totals);
         let limits = limits.map(|limits| limits.settle(totals, &self.roles)).unwrap_or_default();
-        self.noted = self.programs.noted();
         let at = counted.between.map_or_else(clocks::now, |(_, last)| clocks::now_was(last));
         self.look_at_groups(&counted)?;
         let found = self.oldest.look(&self.programs, &counted, at)?;

@@ -198,6 +198,11 @@ impl Programs {
         Some(waited)
     }
 
+    /// For how long real-time tasks have had each CPU.
+    pub fn real_time(&self) -> Option<Vec<Nanos>> {
+        self.all_mapped()?.map(|cpu| cpu.real_time().ok().map(Nanos)).collect()
+    }
+
     /// Whether somebody waits behind a task.
     pub fn has_crowd(&self) -> bool {
         self.all_mapped().is_none_or(|mut cpus| cpus.any(Cpu::has_crowd))

@@ -15,7 +15,7 @@ use unstarve_timeline::Rule;
 use super::above::{Pair, Ranked};
 use super::stopped::stopped;
 use crate::config::Thresholds;
-use crate::{Reading, Role, RoleId, TaskId, VictimClass};
+use crate::{Quiet, Reading, Role, RoleId, TaskId, VictimClass};
 
 /// How much of the past is compared with: a wait that ends now may have begun long before.
 const PAST: u64 = 30_000_000_000;
@@ -217,9 +217,10 @@ impl Detector {
 
     /// Nobody has waited for anything to speak of until then: things stood as at the last reading. So what comes next is not spread over a time in
     /// which nothing happened.
-    pub fn note_rest(&mut self, at: ClockPair) {
-        if let Some(last) = self.past.back().filter(|last| last.at.trace < at.trace) {
-            self.remember(Arc::new(Reading { at, ..Reading::clone(last) }));
+    pub fn note_rest(&mut self, quiet: &Quiet) {
+        if let Some(last) = self.past.back().filter(|last| last.at.trace < quiet.at.trace) {
+            let Quiet { at, real_time } = quiet.clone();
+            self.remember(Arc::new(Reading { at, real_time, ..Reading::clone(last) }));
         }
     }
 

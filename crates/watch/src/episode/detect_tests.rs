@@ -35,10 +35,8 @@ fn rested(scenes: impl IntoIterator<Item = Scene>) -> Vec<Step> {
         let reading = scene.reading(at(index as u64 * 250));
         if last.as_ref() == Some(&reading.waits) && passed_over < 3 {
             passed_over += 1;
+            detector.note_rest(&Quiet { at: reading.at, real_time: reading.real_time });
             return Step::default();
-        }
-        if passed_over > 0 {
-            detector.note_rest(at((index - 1) as u64 * 250));
         }
         (last, passed_over) = (Some(reading.waits.clone()), 0);
         detector.see(Arc::new(reading))
@@ -50,11 +48,11 @@ fn rested(scenes: impl IntoIterator<Item = Scene>) -> Vec<Step> {
 fn what_comes_after_a_rest_is_not_spread_over_it() {
     let mut scene = Scene::new();
     for before in 3..8 {
-        // A third of a second, for one second, and a long wait at once.
+        // Much of a second in half of one, and a long wait at once.
         let mut scenes: Vec<Scene> = calm(&scene, before).collect();
-        for _ in 0..4 {
-            let waits = (0..9).fold(scene.clone(), |scene, _| scene.wait("direct-io", 10 * MS));
-            scene = waits.blame("direct-io", RoleKind::RealTime, 90 * MS);
+        for _ in 0..2 {
+            let waits = (0..16).fold(scene.clone(), |scene, _| scene.wait("direct-io", 10 * MS));
+            scene = waits.blame("direct-io", RoleKind::RealTime, 160 * MS);
             scenes.push(scene.clone());
         }
         scenes.extend(calm(&scene, 30));
@@ -62,7 +60,8 @@ fn what_comes_after_a_rest_is_not_spread_over_it() {
         scenes.push(scene.clone());
         scenes.extend(calm(&scene, before));
         let (all, some) = (steps(scenes.clone()), rested(scenes));
-        let words = |steps: &[Step]| begun(steps).into_iter().map(|begun| (begun.at, begun.clone())).collect::<Vec<_>>();
+        let words =
+            |steps: &[Step]| begun(steps).into_iter().map(|begun| (begun.at, begun.clone())).collect::<Vec<_>>();
         assert_eq!(words(&all).len(), 2, "after {before} calm readings: {all:?}");
         assert_eq!(words(&all), words(&some), "after {before} calm readings");
     }

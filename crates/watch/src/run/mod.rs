@@ -22,7 +22,6 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use unstarve_guard::notify::Manager;
-use unstarve_model::ClockPair;
 use unstarve_record::{BufferSize, Flight, RecordError, Roll};
 
 use self::keeping::Waiting;
@@ -173,7 +172,6 @@ pub fn run(mut options: Options, engine: &mut dyn Engine) -> Result<(), RunError
         last_kept: BTreeMap::new(),
         last_armed: Instant::now(),
         calm_since: None,
-        rested_until: None,
         not_kept: 0,
         jobs,
         words,
@@ -324,8 +322,6 @@ struct Watch {
     last_armed: Instant,
     /// When the last reading was, if it showed nothing that is on its way to be an episode.
     calm_since: Option<Instant>,
-    /// Until when nobody has waited since then, where that was looked for.
-    rested_until: Option<ClockPair>,
     /// Since the last one that was kept.
     not_kept: u64,
     otlp: Option<Push>,

@@ -74,6 +74,8 @@ impl Watch {
         let outputs = outputs(&config, &self.board, &self.deliveries)?;
 
         let mut old = std::mem::replace(&mut self.config, config);
+        // By the thresholds of before.
+        self.calm_since = None;
         self.say_what_awaits_a_restart();
         // Until then it is the open one that is meant.
         self.config.store.directory = std::mem::take(&mut old.store.directory);

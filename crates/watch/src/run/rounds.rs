@@ -13,7 +13,7 @@ use crate::control::Request;
 use crate::hurry::Hurry;
 use crate::scribe::chain;
 use crate::stood::{Lateness, OwnWait};
-use crate::{Engine, EngineError, Reading, clocks};
+use crate::{Engine, EngineError, Quiet, Reading};
 
 /// Whether it goes on.
 #[derive(PartialEq, Eq)]
@@ -64,11 +64,12 @@ impl Watch {
             if Instant::now() >= next {
                 let lateness = own_wait.judge(late);
                 self.note_lateness(lateness, late);
-                if lateness == Lateness::Usual && self.may_rest(engine) {
-                    self.rested_until = Some(clocks::now());
-                    self.push_if_due();
-                } else {
-                    self.read(engine)?;
+                match self.rests(engine).filter(|_| lateness == Lateness::Usual) {
+                    Some(quiet) => {
+                        self.detector.note_rest(&quiet);
+                        self.push_if_due();
+                    }
+                    None => self.read(engine)?,
                 }
                 self.see_to_recorder();
                 self.serving.look(Instant::now(), &self.say);
@@ -84,11 +85,12 @@ impl Watch {
         }
     }
 
-    /// Whether no reading is needed yet: the one before showed nothing that is on its way to be an episode, and since then nobody waited for
-    /// anything to speak of.
-    fn may_rest(&self, engine: &dyn Engine) -> bool {
+    /// What there is instead of a reading where none is needed yet: the one before showed nothing that is on its way to be an episode, and since
+    /// then nobody waited for anything to speak of.
+    fn rests(&self, engine: &dyn Engine) -> Option<Quiet> {
         let is_new = self.calm_since.is_some_and(|read| read.elapsed() + INTERVAL / 2 < LONGEST_REST);
-        is_new && self.waits.is_none() && engine.is_quiet(self.config.thresholds.negligible(INTERVAL))
+        let may_rest = is_new && self.waits.is_none();
+        may_rest.then(|| engine.quiet(self.config.thresholds.negligible(INTERVAL))).flatten()
     }
 
     fn note_lateness(&mut self, lateness: Lateness, late: Duration) {
@@ -130,9 +132,6 @@ impl Watch {
 
     fn read(&mut self, engine: &mut dyn Engine) -> Result<(), RunError> {
         self.calm_since = None;
-        if let Some(at) = self.rested_until.take() {
-            self.detector.note_rest(at);
-        }
         let reading = match engine.read() {
             Ok(reading) => Arc::new(reading.without_occupant(Tid(std::process::id()))),
             Err(error @ EngineError::Ended) => return Err(RunError::Engine(error)),

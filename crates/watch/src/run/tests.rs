@@ -1,13 +1,13 @@
 use std::sync::mpsc::Receiver;
 
-use unstarve_model::Nanos;
+use unstarve_model::{ClockPair, Nanos};
 
 use super::*;
 use crate::config::{Address, Listen};
 use crate::scribe::Job;
 use crate::tell::metrics;
 use crate::testing::{Scene, at};
-use crate::Reading;
+use crate::{Quiet, Reading};
 
 /// A watch that nobody runs, with a configuration file of its own.
 struct Rig {
@@ -51,7 +51,6 @@ impl Rig {
             last_kept: BTreeMap::new(),
             last_armed: Instant::now(),
             calm_since: None,
-            rested_until: None,
             not_kept: 0,
             jobs,
             words,
@@ -449,35 +448,65 @@ struct Counting {
     is_quiet: bool,
 }
 
+impl Counting {
+    fn now(&self) -> ClockPair {
+        at(u64::try_from(self.begun.elapsed().as_millis()).unwrap_or(u64::MAX))
+    }
+}
+
 impl Engine for Counting {
     fn name(&self) -> &'static str {
         "counting"
     }
 
-    fn is_quiet(&self, below: Nanos) -> bool {
+    fn quiet(&self, below: Nanos) -> Option<Quiet> {
         assert_eq!(below, Nanos::from_millis(10), "of the default thresholds none is below twice as much");
-        self.is_quiet
+        self.is_quiet.then(|| Quiet { at: self.now(), real_time: Vec::new() })
     }
 
     fn read(&mut self) -> Result<Reading, EngineError> {
         self.reads += 1;
-        let passed = u64::try_from(self.begun.elapsed().as_millis()).unwrap_or(u64::MAX);
-        Ok(self.scene.reading(at(passed)))
+        Ok(self.scene.reading(self.now()))
     }
 }
 
-/// Readings in so long a time.
-fn reads(is_quiet: bool, time: Duration) -> usize {
-    let mut rig = Rig::new();
-    let mut engine = Counting { scene: Scene::new(), begun: Instant::now(), reads: 0, is_quiet };
-    rig.watch.go(&mut engine, &rig.inbox, &Manager::of_environment(), Some(time)).expect("it runs");
-    engine.reads
+/// Readings in 2.6 s, and all that the detector knows of then.
+fn reads(scene: Scene, is_quiet: bool, rig: &mut Rig) -> (usize, usize) {
+    let mut engine = Counting { scene, begun: Instant::now(), reads: 0, is_quiet };
+    let time = Some(Duration::from_millis(2600));
+    rig.watch.go(&mut engine, &rig.inbox, &Manager::of_environment(), time).expect("it runs");
+    (engine.reads, rig.watch.detector.looks().len())
 }
 
 #[test]
 fn where_nobody_waits_it_is_read_once_a_second() {
-    let time = Duration::from_millis(2600);
-    let (at_rest, busy) = (reads(true, time), reads(false, time));
+    let (at_rest, known) = reads(Scene::new(), true, &mut Rig::new());
     assert!((2..=4).contains(&at_rest), "{at_rest} readings");
-    assert!(busy > at_rest, "{busy} readings where somebody waits, {at_rest} where nobody does");
+    assert!(known > at_rest, "the detector knows of {known} times, {at_rest} of them readings");
+    let (busy, known) = reads(Scene::new(), false, &mut Rig::new());
+    assert!(busy > at_rest && busy == known, "{busy} readings where somebody waits, {at_rest} where nobody does");
+}
+
+#[test]
+fn what_is_on_its_way_to_be_an_episode_is_read_each_time() {
+    let lasts = Scene::new().lasts("ksoftirqd", 18, "real-time", 20_000_000);
+    let limited = Scene::new().group("/pods").stopped("/pods", 0.5, 0);
+    for (what, scene) in [("a wait that lasts", lasts), ("a group with a limit", limited)] {
+        let (busy, known) = reads(scene, true, &mut Rig::new());
+        assert!(busy > 4 && busy == known, "{what}: {busy} readings");
+    }
+    let mut rig = Rig::new();
+    let episode = Box::new(crate::episode::Episode::default());
+    let (until, seen) = (Instant::now() + Duration::from_secs(600), Instant::now());
+    rig.watch.waits = Some(Waiting { until, seen, episode, along: Vec::new(), begun: Vec::new(), reply: None });
+    let (busy, _) = reads(Scene::new(), true, &mut rig);
+    assert!(busy > 4, "while an episode is recorded: {busy} readings");
+}
+
+#[test]
+fn by_other_thresholds_it_is_read_at_once() {
+    let mut rig = Rig::new();
+    rig.watch.calm_since = Some(Instant::now());
+    rig.reload("[thresholds]\nwait = \"1ms\"\n");
+    assert_eq!(rig.watch.calm_since, None);
 }

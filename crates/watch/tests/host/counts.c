@@ -251,6 +251,24 @@ static void a_step_begins_no_wait_too_early(void)
 	}
 }
 
+/* Between the runqueue's clock and the report another CPU of the machine may have run for a while. */
+static void who_is_woken_elsewhere_waits_from_the_report_on(void)
+{
+	struct task_struct task = named(1, 120);
+	u64 start;
+
+	runqueue.clock = 5 * MS;
+	stolen = 0;
+	/* The difference of both clocks is found. */
+	clock_at_wakeup(&task, &the_cpus[0], 1);
+	runqueue.clock += 100000;
+	mono += 100000 + 400000;
+	start = clock_at_wakeup(&task, &the_cpus[0], 0);
+	CHECK(start == mono, "%lld ns early", mono - start);
+	start = clock_at_wakeup(&task, &the_cpus[0], 1);
+	CHECK(mono - start > 390000, "the test shows nothing: %lld ns early", mono - start);
+}
+
 static void who_was_not_found_waits_no_longer(void)
 {
 	struct task_struct one = named(1, 120), other = named(2, 120);
@@ -384,6 +402,7 @@ static const struct {
 #define TEST(name) { #name, name }
 	TEST(a_slew_begins_no_wait_too_early),
 	TEST(a_step_begins_no_wait_too_early),
+	TEST(who_is_woken_elsewhere_waits_from_the_report_on),
 	TEST(who_was_not_found_waits_no_longer),
 	TEST(who_runs_while_all_are_looked_at_is_in_one_queue_at_most),
 	TEST(a_queue_that_does_not_grow_for_days_was_there),

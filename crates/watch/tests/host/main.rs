@@ -32,6 +32,11 @@ fn a_step_begins_no_wait_too_early() {
     run("a_step_begins_no_wait_too_early");
 }
 
+#[test]
+fn who_is_woken_elsewhere_waits_from_the_report_on() {
+    run("who_is_woken_elsewhere_waits_from_the_report_on");
+}
+
 /// 5.12 to 6.1, where a program that looks at a task's storage was pushed off.
 #[test]
 fn who_was_not_found_waits_no_longer() {
