@@ -31,10 +31,11 @@ impl Watch {
         manager: &Manager,
         time: Option<Duration>,
     ) -> Result<(), RunError> {
+        self.see_to_recorder();
+        // All groups and limits are looked at for the first time, which takes long, and begins no episode.
+        self.read(engine)?;
         // What starves is seen by readings alone, and those of an ordinary program are as late as its turn among a crowd.
         let _hurry = engine.is_bounded().then(Hurry::up).flatten();
-        self.see_to_recorder();
-        self.read(engine)?;
         manager.tell("READY=1");
         let begun = Instant::now();
         let watchdog = notify::watchdog_interval();
