@@ -1,11 +1,14 @@
+use std::io::ErrorKind;
+use std::path::Path;
 use std::process::ExitCode;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
 use unstarve_term::clean;
-use unstarve_watch::episode::{Episode, Stage, line, unfinished_line};
+use unstarve_watch::episode::{Episode, Stage, is_id, line, unfinished_line};
 use unstarve_watch::store::{is_held, read_log};
+use unstarve_watch::trace_in;
 
 use super::{StoreArgs, print};
 use crate::output::{self, counted};
@@ -44,7 +47,7 @@ pub fn run(args: &EpisodesArgs) -> Result<ExitCode> {
                 episode["unfinished"] = true.into();
                 episode.to_string()
             }
-            (false, false) => format!("{}  {}", when(episode), line(episode)),
+            (false, false) => format!("{}  {}{}", when(episode), line(episode), removed(&directory, episode)),
             (false, true) => format!("{}  {}", when(episode), unfinished_line(episode)),
         };
         text.push('\n');
@@ -60,6 +63,19 @@ pub fn run(args: &EpisodesArgs) -> Result<ExitCode> {
         ));
     }
     print(&text)
+}
+
+/// Of one that can no longer be shown, that its trace had to make room.
+fn removed(store: &Path, episode: &Episode) -> &'static str {
+    let of = match &episode.trace_of {
+        None => episode.trace_bytes.map(|_| &episode.id),
+        other => other.as_ref(),
+    };
+    let is_gone = |id: &String| {
+        let trace = trace_in(&store.join(id)).symlink_metadata();
+        trace.is_err_and(|error| error.kind() == ErrorKind::NotFound)
+    };
+    if of.filter(|id| is_id(id)).is_some_and(is_gone) { "; its trace was removed to make room" } else { "" }
 }
 
 /// `2026-11-23T01:23:45Z`, as `--since` takes it.

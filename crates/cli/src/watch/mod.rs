@@ -17,9 +17,9 @@ use clap::{Args, Subcommand};
 use unstarve_watch::config::{Config, STATE_DIRECTORY};
 use unstarve_watch::control::{ControlError, Request, ask};
 
-use crate::output::{Color, Out, hint_at_root};
+use crate::output::{Color, Out, hint_at_root, remark};
 
-/// Run permanently: count who starves whom, keep a recording of each episode, report to monitoring
+/// Run permanently: count who starves whom, keep recordings of episodes, report to monitoring
 ///
 /// Without a subcommand it runs until SIGTERM or Ctrl-C: sums in the kernel, a flight recorder, a store of episodes, metrics and a
 /// page at 127.0.0.1:9846, a line for each episode in the system's log.
@@ -86,10 +86,16 @@ impl StoreArgs {
         match fs::metadata(&directory) {
             Ok(found) if found.is_dir() => Ok(directory),
             Ok(_) => bail!("{}: not a directory; expected the store of a watch", directory.display()),
-            Err(error) if error.kind() == ErrorKind::NotFound => bail!(
-                "{}: there is no such directory, and so no store: `sudo unstarve watch` makes it; --store or --config name another one",
-                directory.display()
-            ),
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                let elsewhere = status::elsewhere(Path::new(STATE_DIRECTORY));
+                let elsewhere = elsewhere.map_or_else(String::new, |(process, state)| {
+                    format!("; that of process {process} by --state {state}")
+                });
+                bail!(
+                    "{}: there is no such directory, and so no store: `sudo unstarve watch` makes it; --store or --config name another one{elsewhere}",
+                    directory.display()
+                )
+            }
             Err(error) => {
                 Err(error).with_context(|| format!("cannot read {}", directory.display())).map_err(hint_at_root)
             }
@@ -100,7 +106,17 @@ impl StoreArgs {
         match (&self.store, &self.state) {
             (Some(store), _) => Ok(store.clone()),
             (None, Some(state)) => store_of(state),
-            (None, None) => Ok(self.config.load()?.store.directory),
+            (None, None) => match Config::find(self.config.config.as_deref()) {
+                Ok(config) => Ok(config.store.directory),
+                // The one that runs may go on by what the file said before.
+                Err(error) => match Config::store_named_in(self.config.config.as_deref()) {
+                    Some(store) => {
+                        remark(&format!("the configuration has an error, and only its store is taken: {error}"));
+                        Ok(store)
+                    }
+                    None => Err(error).context("this configuration cannot be used"),
+                },
+            },
         }
     }
 }

@@ -60,11 +60,17 @@ pub fn run(args: &ShowArgs, color: Color) -> Result<ExitCode> {
     let store = args.store.readable()?;
     let directory = trace_directory(&store, &args.id).map_err(|error| output::hint_at_root(error.into()))?;
     let Some(directory) = directory else {
-        bail!(
-            "{} has no trace of an episode {}, or it was removed to make room; `unstarve watch episodes` lists what was seen",
-            store.display(),
-            args.id
-        );
+        match known(&store, &args.id) {
+            Some(episode) if episode.trace_bytes.is_some() || episode.trace_of.is_some() => {
+                bail!("the trace was removed to make room; of it is left: {}", line(&episode))
+            }
+            Some(episode) => bail!("no trace was kept; what is known: {}", line(&episode)),
+            None => bail!(
+                "{} knows no episode {}; `unstarve watch episodes` lists those that it knows",
+                store.display(),
+                args.id
+            ),
+        }
     };
     if directory.file_name() != Some(args.id.as_ref()) {
         output::remark(&format!("episode {} is in the trace of {}", args.id, directory.display()));

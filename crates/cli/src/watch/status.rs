@@ -60,19 +60,20 @@ pub fn run(args: &StatusArgs) -> Result<ExitCode> {
 
 /// That no watch has this state directory, and where the one that came first on this machine can be asked, if it runs.
 fn nobody(state: &Path) -> String {
-    let first = first_watch(Path::new(STATE_DIRECTORY)).filter(|(_, other)| other != state);
-    let Some((process, other)) = first.filter(|(_, other)| ask(other, Request::Status).is_ok()) else {
+    let Some((process, other)) = elsewhere(state) else {
         return "No watch is running. Start one: sudo unstarve watch, or systemctl start unstarve-watch\n".to_owned();
     };
-    let shown = |path: &Path| clean(&path.display().to_string()).into_owned();
-    let named = match quoted_file(&other.to_string_lossy()) {
-        Some(other) => format!("unstarve watch status --state {other}"),
-        None => shown(&other),
-    };
     format!(
-        "No watch uses the state directory {}. With another one there runs process {process}: {named}\n",
-        shown(state)
+        "No watch uses the state directory {}. With another one there runs process {process}: unstarve watch status --state {other}\n",
+        clean(&state.display().to_string())
     )
+}
+
+/// The watch that runs with another state directory: its process, and that directory as a word for a shell.
+pub(super) fn elsewhere(state: &Path) -> Option<(u32, String)> {
+    let (process, other) = first_watch(Path::new(STATE_DIRECTORY)).filter(|(_, other)| other != state)?;
+    let shown = || clean(&other.display().to_string()).into_owned();
+    ask(&other, Request::Status).is_ok().then(|| (process, quoted_file(&other.to_string_lossy()).unwrap_or_else(shown)))
 }
 
 fn text(status: &Value) -> String {
@@ -121,7 +122,11 @@ pub fn dump(args: &DumpArgs) -> Result<ExitCode> {
     struct Refused {
         error: String,
     }
-    let answer = ask(args.state.path(), Request::Dump).map_err(|error| output::hint_at_root(error.into()))?;
+    let answer = match ask(args.state.path(), Request::Dump) {
+        Ok(answer) => answer,
+        Err(ControlError::Nobody(_)) => bail!("nothing was kept: {}", nobody(args.state.path()).trim_end()),
+        Err(error) => return Err(output::hint_at_root(error.into())),
+    };
     if let Ok(refused) = serde_json::from_str::<Refused>(&answer) {
         bail!("nothing was kept: {}", clean(&refused.error));
     }
@@ -132,7 +137,9 @@ pub fn dump(args: &DumpArgs) -> Result<ExitCode> {
     if episode.trace_bytes.is_none() {
         bail!("nothing was kept: {}", clean(episode.problem.as_deref().unwrap_or("there is no trace")));
     }
-    print(&format!("{}\n", line(&episode)))
+    let state = args.state.state.as_deref().and_then(|state| quoted_file(&state.to_string_lossy()));
+    let state = state.map_or_else(String::new, |state| format!(" --state {state}"));
+    print(&format!("{}\nnext: unstarve watch show {}{state}\n", line(&episode), clean(&episode.id)))
 }
 
 #[cfg(test)]

@@ -57,6 +57,14 @@ impl Config {
         }
     }
 
+    /// The store that a file names which [`Config::find`] refuses for what else is in it. `None` if it is no TOML, names none, or is not to be
+    /// trusted.
+    pub fn store_named_in(path: Option<&Path>) -> Option<PathBuf> {
+        let (_, bytes) = read_trusted(path.unwrap_or(Path::new(DEFAULT_PATH)), LARGEST).ok()?;
+        let table: toml::Table = toml::from_str(std::str::from_utf8(&bytes).ok()?).ok()?;
+        Some(PathBuf::from(table.get("store")?.get("directory")?.as_str()?)).filter(|store| store.is_absolute())
+    }
+
     /// Whether [`Config::find`] finds no file, and the defaults hold.
     pub fn has_none(path: Option<&Path>) -> bool {
         path.is_none() && !Path::new(DEFAULT_PATH).exists()

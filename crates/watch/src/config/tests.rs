@@ -167,3 +167,20 @@ fn what_no_threshold_notices_is_negligible() {
     assert_eq!(of("[thresholds.role.kworker]\nshare = 0.02\n"), Nanos::from_micros(2_500));
     assert_eq!(of("[thresholds]\nstalled = 0.0\n"), Nanos(0), "then it never rests");
 }
+
+#[test]
+fn a_file_with_an_error_still_names_its_store() {
+    let place = tempfile::tempdir().expect("a directory");
+    let file = place.path().join("watch.toml");
+    let named = |text: &str| {
+        std::fs::write(&file, text).expect("written");
+        Config::store_named_in(Some(&file))
+    };
+    assert_eq!(named("[store]\ndirectory = \"/s\"\n[thresholds.role.kworkers]\nwait = \"1s\"\n"), Some("/s".into()));
+    for text in
+        ["[store]\n", "[store]\ndirectory = 7\n", "[store\ndirectory = \"/s\"\n", "[store]\ndirectory = \"s\"\n"]
+    {
+        assert_eq!(named(text), None, "{text}");
+    }
+    assert_eq!(Config::store_named_in(Some(&place.path().join("none"))), None);
+}

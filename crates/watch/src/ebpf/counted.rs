@@ -184,6 +184,8 @@ impl Cpu {
                 ptr::read_volatile(&raw const (*queue).at) == 0
                     && ptr::read_volatile(&raw const (*queue).own.load) == 0
                     && ptr::read_volatile(&raw const (*queue).others.load) == 0
+                    // Who came and was taken elsewhere before anything was counted.
+                    && ptr::read_volatile(&raw const (*queue).others.moments) == 0
             }
         })
     }
@@ -276,11 +278,12 @@ fn waited(queue: &RawQueue) -> u64 {
     counted.wrapping_mul(queue.at.wrapping_add(BIAS)).wrapping_sub(queue.counted.moments)
 }
 
-/// The same of all that is noted.
+/// The same of all that is noted; while somebody is in the queue, as far as it is counted.
 fn noted(queue: &RawQueue) -> u64 {
-    let waiting = tasks(queue.others.load, queue.own.load) as u64;
-    let moments = queue.others.moments.wrapping_add(queue.own.moments);
-    waiting.wrapping_mul(queue.at.wrapping_add(BIAS)).wrapping_sub(moments)
+    match tasks(queue.others.load, queue.own.load) {
+        0 => 0_u64.wrapping_sub(queue.others.moments.wrapping_add(queue.own.moments)),
+        _ => waited(queue),
+    }
 }
 
 /// Adds one CPU's sums of one role.
@@ -316,19 +319,19 @@ impl Drop for Cpu {
 mod tests {
     use super::*;
 
-    /// One that came at 100 and waits, on a queue that was counted up to 130.
+    /// One that came at 100 and waits, on a queue that was last counted at 70.
     fn with_one() -> RawQueue {
         let mut queue = RawQueue::default();
         queue.own.load = 1;
         queue.own.moments = 100 + BIAS;
-        queue.at = 130;
+        queue.at = 70;
         queue
     }
 
     #[test]
     fn notes_tell_what_was_waited_before_it_is_counted() {
         let mut queue = with_one();
-        assert_eq!(noted(&queue), 30, "as far as it is counted");
+        assert_eq!(noted(&queue), 0, "as far as it is counted, though it came after that");
         // It takes the CPU, or is taken to another one, at 170: what of it is counted here says nothing of that.
         queue.others.load = 0_u64.wrapping_sub(1);
         queue.others.moments = 0_u64.wrapping_sub(170 + BIAS);
@@ -339,14 +342,13 @@ mod tests {
 
     #[test]
     fn a_note_of_which_a_half_is_to_come_is_far_from_any_wait() {
-        let before = noted(&with_one());
-        let far = |queue: &RawQueue| noted(queue).wrapping_sub(before) > 1 << 54;
-        let mut came = with_one();
-        came.others.load = 1;
-        assert!(far(&came));
+        let far = |queue: &RawQueue| noted(queue).wrapping_sub(noted(&with_one())) > 1 << 54;
         let mut left = with_one();
-        left.others.moments = 0_u64.wrapping_sub(170 + BIAS);
-        assert!(far(&left));
+        left.others.load = 0_u64.wrapping_sub(1);
+        assert!(far(&left), "its moment is to come");
+        let mut came = RawQueue::default();
+        came.others.moments = 100 + BIAS;
+        assert!(far(&came), "its number is to come");
     }
 
     #[test]

@@ -162,7 +162,6 @@ impl Episode {
         }
         let waiter = explanation.only_waiter(finding, self);
         let counted = self.victim.take().filter(|victim| is_about(finding, victim));
-        let is_own = counted.is_some();
         let waiter = waiter.map(|tid| Party { tid: Some(tid), ..Party::default() });
         let seen = counted.as_ref().filter(|counted| counted.tid.is_some()).or(waiter.as_ref());
         let named = Party::of_victim(&finding.victim, seen);
@@ -170,8 +169,7 @@ impl Episode {
         match main {
             _ if is_by_limit(finding) => self.note_limit(main),
             Some(culprit) => self.note_culprit(culprit),
-            // The counters' rule and time are of another victim's wait.
-            None if !is_own => (self.rule, self.ns) = (None, None),
+            // What the counters say is of the same victim's wait, or there is nothing.
             None => {}
         }
         self.remedy = finding.remedies.first().map(|remedy| FirstRemedy {

@@ -141,6 +141,28 @@ fn who_keeps_others_waiting_is_not_the_headlines_victim() {
 }
 
 #[test]
+fn who_kept_others_waiting_before_is_not_the_headlines_victim_for_its_limit() {
+    let limited = |tid: u32| {
+        let mut limited = of_tid(at(finding("task", "hog"), "warning", 1_100, 1_200), tid);
+        (limited["id"], limited["culprits"]) = ("throttled".into(), json!([]));
+        limited
+    };
+    // Its victims' waits that are listed ended before the episode began.
+    let early = at(finding("task", "early"), "critical", 100, 200);
+    let mut episode = counted("kworker");
+    episode.note_trace(&explained(&[early.clone(), limited(7)], &[]));
+    assert_eq!(episode.victim, counted("kworker").victim, "what began it stays");
+    assert_eq!((episode.finding, episode.rule.as_deref()), (None, Some("class")));
+    let mut by_tid = counted("kworker");
+    by_tid.culprit = Some(Party { tid: Some(9), ..by_tid.culprit.unwrap_or_default() });
+    by_tid.note_trace(&explained(&[limited(9)], &[]));
+    assert_eq!(by_tid.finding, None, "whom the counters saw");
+    let mut other = counted("kworker");
+    other.note_trace(&explained(&[early, limited(8)], &[]));
+    assert_eq!(other.finding.as_deref(), Some("throttled"), "one that kept nobody waiting");
+}
+
+#[test]
 fn victims_are_capped_and_the_others_counted() {
     let findings: Vec<Value> =
         (0..30).map(|tid| at(of_tid(finding("task", "t"), 100 + tid), "warning", 1_100, 1_200)).collect();
@@ -192,13 +214,17 @@ fn a_finding_about_others_has_no_role_of_the_counters() {
 }
 
 #[test]
-fn a_finding_about_others_that_blames_nobody_has_no_rule_and_no_time_of_the_counters() {
+fn a_finding_about_others_that_blames_nobody_is_not_what_began_it() {
     let mut finding = at(finding("kworker", "kworker/0:1"), "critical", 1_100, 1_900);
     finding["culprits"] = json!([]);
     let mut episode = Episode { ns: Some(6), ..counted("ksoftirqd") };
     episode.note_trace(&explained(&[finding.clone()], &[]));
-    assert_eq!(episode.victim.map(|victim| victim.comm).as_deref(), Some("kworker/0:1"));
-    assert_eq!((episode.rule, episode.ns, episode.culprit), (None, None, None));
+    assert_eq!(episode.victim, counted("ksoftirqd").victim);
+    assert_eq!((episode.rule.as_deref(), episode.ns, episode.finding), (Some("class"), Some(6), None));
+    assert_eq!(episode.other_finding.map(|other| other.finding).as_deref(), Some("rt-starvation"), "it is told");
+    let mut dump = Episode::default();
+    dump.note_trace(&explained(&[finding.clone()], &[]));
+    assert_eq!(dump.victim.map(|victim| victim.comm).as_deref(), Some("kworker/0:1"), "nothing began that");
     let mut own = Episode { ns: Some(6), ..counted("kworker") };
     own.note_trace(&explained(&[finding], &[]));
     assert_eq!((own.rule.as_deref(), own.ns), (Some("class"), Some(6)), "of the victim itself they say something");

@@ -3,6 +3,7 @@
 use unstarve_diagnose::report::{Culprit, Finding, Report, Severity, Victim, WorstWait};
 use unstarve_model::Nanos;
 
+use super::blamed::is_by_limit;
 use super::cut::cut;
 use super::ignored::{is_ignored, role_of};
 use super::{Episode, Party};
@@ -76,10 +77,27 @@ impl Explanation {
             })
         };
         match choice {
-            Choice::Worst => bad.iter().copied().fold(None, better),
+            Choice::Worst => {
+                bad.iter().copied().filter(|finding| self.may_be_worst(finding, episode)).fold(None, better)
+            }
             Choice::OwnVictim => fitting(&[Fit::Both, Fit::Victim, Fit::Culprit], |_, _| true),
             Choice::VictimAlone => fitting(&[Fit::Both, Fit::Victim], is_about_seen_task),
         }
+    }
+
+    /// Whether a finding may head an episode though it is about another victim than the counters saw.
+    fn may_be_worst(&self, finding: &Finding, episode: &Episode) -> bool {
+        if episode.victim.is_none() || self.fit(finding, episode) != Fit::None {
+            return true;
+        }
+        if !is_by_limit(finding) {
+            // If nobody is known to be to blame for it in the episode's time it may be of any other.
+            return self.main_culprit(finding, episode).is_some();
+        }
+        // Who keeps others waiting, at whatever time of the trace, is stopped for that: the wait that began it is another's.
+        let blames = |other: &Finding| other.culprits.iter().any(|row| has_one_of(&row.tids, &finding.victim));
+        let seen = episode.culprit.as_ref().and_then(|culprit| culprit.tid);
+        !seen.is_some_and(|tid| finding.victim.tids.contains(&tid)) && !self.findings().any(blames)
     }
 
     /// What was found, worst first; remarks that are nobody's trouble are none, and neither is what is ignored.
