@@ -163,6 +163,23 @@ fn who_kept_others_waiting_before_is_not_the_headlines_victim_for_its_limit() {
 }
 
 #[test]
+fn of_the_victim_by_another_cause_and_another_victim_of_the_cause_the_worse_is_the_headline() {
+    let named = |findings: &[Value]| {
+        let mut episode = counted("kworker");
+        episode.note_trace(&explained(findings, &[]));
+        episode.victim.map(|victim| victim.comm)
+    };
+    let mut by_another = finding("kworker", "kworker/0:1");
+    by_another["culprits"] =
+        json!([{ "comm": "NET_RX", "tids": [], "policy": null, "prio": null, "rule": "softirq", "ns": 31 }]);
+    let same_cause = of_tid(finding("task", "other"), 72);
+    assert_eq!(named(&[same_cause.clone(), by_another.clone()]).as_deref(), Some("other"));
+    assert_eq!(named(&[by_another.clone(), same_cause.clone()]).as_deref(), Some("kworker/0:1"));
+    let both = finding("kworker", "kworker/0:2");
+    assert_eq!(named(&[same_cause, by_another, both]).as_deref(), Some("kworker/0:2"));
+}
+
+#[test]
 fn victims_are_capped_and_the_others_counted() {
     let findings: Vec<Value> =
         (0..30).map(|tid| at(of_tid(finding("task", "t"), 100 + tid), "warning", 1_100, 1_200)).collect();

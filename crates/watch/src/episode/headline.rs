@@ -19,7 +19,7 @@ pub struct Explanation {
 /// By what a finding is chosen among those of the episode's time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Choice {
-    /// The worst; of equally bad ones that about the victim which the counters saw.
+    /// The worst; of equally bad ones that which is nearest to what the counters saw.
     Worst,
     /// One about that victim, or about its culprit and rule.
     OwnVictim,
@@ -64,7 +64,13 @@ impl Explanation {
                 |other: &Finding| self.blamed(other, episode).is_some_and(|row| has_one_of(&row.tids, &finding.victim));
             !bad.iter().any(|other| other.severity >= finding.severity && blames(other))
         };
-        let rank = |finding: &Finding| (is_victim_alone(finding), finding.severity, self.fit(finding, episode));
+        // Its victim with another cause is as near to what the counters saw as another victim of the same cause.
+        let nearness = |finding: &Finding| match self.fit(finding, episode) {
+            Fit::None => 0,
+            Fit::Culprit | Fit::Victim => 1,
+            Fit::Both => 2,
+        };
+        let rank = |finding: &Finding| (is_victim_alone(finding), finding.severity, nearness(finding));
         // The report has the worst first: of equals the first counts.
         let better = |best: Option<&'a Finding>, next: &'a Finding| match best {
             Some(best) if rank(best) >= rank(next) => Some(best),
