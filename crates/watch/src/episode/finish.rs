@@ -1,6 +1,6 @@
 //! What `explain` found in an episode's trace, put beside what the counters showed.
 
-use unstarve_diagnose::report::{Culprit, Finding, Victim};
+use unstarve_diagnose::report::{Culprit, Finding, Victim, WorstWait};
 use unstarve_model::Nanos;
 use unstarve_timeline::Rule;
 
@@ -113,9 +113,31 @@ impl Episode {
         suffered.into_iter().for_each(|victim| self.add_victim(victim));
         for other in counted.into_iter().filter(|other| other.finding.is_none()) {
             if !found.iter().any(|finding| is_about(finding, &other.victim)) {
-                self.add_victim(other);
+                let named = self.named_by_its_longest_wait(&other, explanation);
+                self.add_victim(named.unwrap_or(other));
             }
         }
+    }
+
+    /// A group of which the counters saw no single task, with the names of its longest wait: in which pod that was, and behind whom.
+    fn named_by_its_longest_wait(&self, seen: &Suffered, explanation: &Explanation) -> Option<Suffered> {
+        let role = seen.victim.role.as_deref().filter(|role| role.starts_with('/') && seen.victim.tid.is_none())?;
+        let wait = explanation.worst_wait(role, self).filter(|wait| {
+            // A group further down, where the counters saw which.
+            seen.victim
+                .cgroup
+                .as_deref()
+                .is_none_or(|cgroup| wait.cgroup.as_deref().is_some_and(|of| is_below(of, cgroup)))
+        })?;
+        let main = wait.blame.first();
+        let culprit = main.filter(|culprit| culprit.rule != Rule::Throttled.word());
+        Some(Suffered {
+            victim: Party::of_wait(Some(role.to_owned()), wait),
+            culprit: culprit.map(|culprit| Party::of_culprit(culprit, None)),
+            rule: main.map(|culprit| culprit.rule.clone()),
+            ns: main.map(|culprit| culprit.ns),
+            ..seen.clone()
+        })
     }
 
     /// Whom a finding is about, as one of those who were starved at the episode's time.
@@ -196,14 +218,7 @@ impl Episode {
         let Some(culprit) = wait.blame.first().filter(|culprit| self.rule.as_deref() == Some(&culprit.rule)) else {
             return;
         };
-        self.victim = Some(Party {
-            role,
-            comm: wait.comm.clone(),
-            tid: Some(wait.tid),
-            tgid: wait.tgid,
-            place: place(wait.cgroup.as_ref()),
-            cgroup: wait.cgroup.as_deref().map(cut),
-        });
+        self.victim = Some(Party::of_wait(role, wait));
         self.note_culprit(culprit);
     }
 
@@ -254,6 +269,18 @@ impl Party {
             tgid: task.map(|task| task.tgid.0),
             place: place(group.as_ref()),
             cgroup: group.as_deref().map(cut),
+        }
+    }
+
+    /// The task of one wait.
+    fn of_wait(role: Option<String>, wait: &WorstWait) -> Party {
+        Party {
+            role,
+            comm: cut(&wait.comm),
+            tid: Some(wait.tid),
+            tgid: wait.tgid,
+            place: place(wait.cgroup.as_ref()),
+            cgroup: wait.cgroup.as_deref().map(cut),
         }
     }
 

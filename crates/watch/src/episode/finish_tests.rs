@@ -180,6 +180,43 @@ fn of_the_victim_by_another_cause_and_another_victim_of_the_cause_the_worse_is_t
 }
 
 #[test]
+fn of_a_group_that_only_the_counters_saw_the_longest_wait_is_named() {
+    let pod = "/kubepods/burstable/pod8a1c2f4e-0d53-4f0e-9d5c-3b0a1f2c4d5e/c0ffee";
+    let wait = |comm: &str, cgroup: Option<&str>, end: u64, rule: &str| {
+        json!({
+            "comm": comm, "tid": 15, "cpu": 0, "start_ns": 0, "end_ns": end, "blame": [culprit("hog", rule)], "cgroup": cgroup,
+            "kernel_thread": false,
+        })
+    };
+    // A finding about somebody else heads it; the pod was above its threshold, too.
+    let named = |waits: &[Value]| {
+        let mut episode = counted("rcu");
+        episode.note_role("/kubepods");
+        episode.note_trace(&explained(&[at(finding("task", "other"), "critical", 1_100, 1_200)], waits));
+        episode
+            .victims
+            .into_iter()
+            .find(|other| other.victim.role.as_deref() == Some("/kubepods"))
+            .expect("it is listed")
+    };
+    let early = wait("early", Some(pod), 900, "class");
+    let elsewhere = wait("nginx", Some("/system.slice/nginx.service"), 2_000, "class");
+    let found = named(&[
+        early,
+        elsewhere.clone(),
+        wait("postgres", Some(pod), 1_900, "class"),
+        wait("x", None, 1_950, "class"),
+    ]);
+    let culprit = found.culprit.as_ref().map(|culprit| culprit.comm.as_str());
+    assert_eq!((found.victim.comm.as_str(), culprit, found.ns), ("postgres", Some("hog"), Some(85)));
+    assert_eq!(found.victim.place.pod.as_deref(), Some("8a1c2f4e-0d53-4f0e-9d5c-3b0a1f2c4d5e"));
+    assert_eq!(found.finding, None, "no finding is about it");
+    let by_limit = named(&[wait("postgres", Some(pod), 1_900, "throttled")]);
+    assert_eq!((by_limit.culprit, by_limit.rule.as_deref()), (None, Some("throttled")));
+    assert_eq!(named(&[elsewhere]).victim.comm, "", "nobody is named by chance");
+}
+
+#[test]
 fn victims_are_capped_and_the_others_counted() {
     let findings: Vec<Value> =
         (0..30).map(|tid| at(of_tid(finding("task", "t"), 100 + tid), "warning", 1_100, 1_200)).collect();

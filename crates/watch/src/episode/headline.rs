@@ -157,7 +157,10 @@ impl Explanation {
     pub(super) fn worst_wait(&self, role: &str, episode: &Episode) -> Option<&WorstWait> {
         let since = self.since(episode).unwrap_or(0);
         let mut waits = self.report.worst_waits.iter().filter(|wait| wait.end_ns >= since);
-        waits.find(|wait| wait.kernel_thread == Some(true) && has_name_of(&wait.comm, role))
+        waits.find(|wait| match &wait.cgroup {
+            Some(cgroup) if role.starts_with('/') => wait.kernel_thread != Some(true) && is_below(cgroup, role),
+            _ => wait.kernel_thread == Some(true) && has_name_of(&wait.comm, role),
+        })
     }
 
     /// How well a finding fits what the counters saw.
