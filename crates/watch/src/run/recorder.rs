@@ -111,10 +111,6 @@ impl Watch {
         self.preparing = false;
         match flight {
             Ok(flight) => {
-                if self.running_by.is_none() {
-                    // Its threads go before others, and took their CPUs as it was made: that is nobody's episode, and no trace has it.
-                    self.detector.forget();
-                }
                 self.last_failure = None;
                 self.next_flight = Some((by, flight));
             }
