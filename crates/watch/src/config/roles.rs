@@ -33,7 +33,7 @@ impl Thresholds {
         Thresholds { role: names.map(|name| (name.clone(), self.of(&name))).collect(), ..self.clone() }
     }
 
-    /// A role that has waited for less than this is at half of no threshold, if it did so in this time or longer.
+    /// A role that waited less than this, in `time` or longer, has not reached half of any threshold.
     pub(crate) fn negligible(&self, time: Duration) -> Nanos {
         let of_time = |part: Fraction| time.mul_f64(part.0.clamp(0.0, 1.0));
         let least = |limits: RoleThresholds| {

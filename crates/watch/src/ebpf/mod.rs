@@ -126,7 +126,8 @@ impl Engine for Ebpf {
     }
 
     fn read(&mut self) -> Result<Reading, EngineError> {
-        // Before anything is counted: whoever waits now is not in it, and so all of his wait is in what comes.
+        // The baseline for `quiet` comes before the count: a wait that ends between the two must show up as growth. If anybody waits now there is
+        // none, and the next look is a reading.
         self.noted = self.programs.noted().filter(|_| !self.programs.has_crowd());
         let mut counted = self.counted()?;
         let (limits, totals) = (self.limits.as_mut(), &mut counted.totals);

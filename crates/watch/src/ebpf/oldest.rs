@@ -13,8 +13,8 @@ use crate::{EngineError, OldestWait, RoleId, TaskId, clocks, proc};
 
 /// Looking at all tasks may take this part of the time at most: of 60,000 tasks it takes some 15 ms.
 const SHARE: u32 = 100;
-/// Where somebody seems to wait for an idle CPU and nobody else does, every two seconds; a reading may be a little early. On kernels that leave out switches that is so most of the time, and nobody is
-/// to blame but a limit, of which the group's own counters say more.
+/// Where somebody seems to wait for an idle CPU and nobody else does, every two seconds; a reading may be a little early. On kernels that
+/// leave out switches that is so most of the time, and nobody is to blame but a limit, of which the group's own counters say more.
 const FOR_IDLE: Duration = Duration::from_millis(1_900);
 /// Waits reported at once.
 const MOST: usize = 64;
