@@ -1,12 +1,11 @@
-use std::mem::discriminant;
 use std::sync::Arc;
-use std::sync::mpsc::{self, Receiver, SyncSender};
+use std::sync::mpsc::{self, Sender};
 use std::thread;
 
 use unstarve_facts::{Snapshot, TaskFacts};
 use unstarve_model::{
-    Batch, Comm, CpuId, Event, EventKind, EventSet, EventSource, EventType, Loss, LossKind, SourceError, TaskRef,
-    TraceInfo, WallClock,
+    Batch, Comm, CpuId, Empties, EventSet, EventSource, EventType, Loss, LossKind, SourceError, TaskRef, TraceInfo,
+    WallClock, prefetch, rounds,
 };
 use unstarve_timeline::{Sink, Timeline};
 
@@ -84,42 +83,31 @@ pub fn drive<S: Sink>(
     sink: &mut S,
     mut progress: impl FnMut(u64),
 ) -> Result<Driven, ExplainError> {
-    let (full, batches) = mpsc::sync_channel(BATCHES_AHEAD);
-    let (give_back, empty) = mpsc::channel();
-    let reader = thread::spawn(move || read_all(source, &full, &empty));
+    let (full, batches) = mpsc::channel();
+    let (empties, mut returns) = rounds(BATCHES, RETURNED_AT_ONCE);
+    let reader = thread::spawn(move || read_all(source, &full, empties));
 
     let mut analysis: Option<Analysis> = None;
     let mut events = 0;
-    let mut switches = 0;
-    let mut seen = EventSet::default();
-    let mut noted = None;
     while let Ok(message) = batches.recv() {
         match message {
             Message::Begin(info) => analysis = Some(Analysis::begin(&info)),
             Message::Batch(mut batch) => {
                 let Some(analysis) = &mut analysis else { continue };
                 analysis.timeline.names(batch.names.drain(..));
-                for event in &batch.events {
-                    match event.kind {
-                        EventKind::Switch { .. } => switches += 1,
-                        // Mostly of the kind that was noted last.
-                        ref kind if noted == Some(discriminant(kind)) => {}
-                        ref kind => {
-                            noted = Some(discriminant(kind));
-                            note(&mut seen, event);
-                        }
+                for (place, event) in batch.events.iter().enumerate() {
+                    if let Some(later) = batch.events.get(place + EVENTS_AHEAD) {
+                        // It may be in two lines of the cache.
+                        prefetch(later);
+                        prefetch(&later.cpu);
                     }
                     analysis.timeline.push(event, sink);
                 }
                 events += batch.events.len() as u64;
                 progress(events);
-                // The reader may have ended; then nobody needs the batch again.
-                let _ = give_back.send(batch);
+                returns.give(batch);
             }
         }
-    }
-    if switches > 0 {
-        seen.insert(EventType::Switch);
     }
     let (info, source_losses, error) = match reader.join() {
         Ok(end) => end,
@@ -131,6 +119,7 @@ pub fn drive<S: Sink>(
     let Some(mut analysis) = analysis.filter(|_| events > 0) else {
         return Err(nothing(info.format, source_losses));
     };
+    let (switches, seen) = (analysis.timeline.switches(), analysis.timeline.seen());
     analysis.timeline.finish(sink);
     // Formats that keep their tables at the end may tell the snapshot only now: too late for the rules of waits, in
     // time for findings.
@@ -157,8 +146,13 @@ fn nothing(format: String, losses: Vec<Loss>) -> ExplainError {
     }
 }
 
+/// Another core has written the events: they are fetched while those before them are analysed.
+const EVENTS_AHEAD: usize = 8;
+
 /// Enough to ride out a slow batch on either side, little enough to stay in a shared cache.
-const BATCHES_AHEAD: usize = 6;
+const BATCHES: usize = 8;
+
+const RETURNED_AT_ONCE: usize = 3;
 
 enum Message {
     /// What the source knows after its first batch; some learn about themselves while they read it.
@@ -168,10 +162,10 @@ enum Message {
 
 type End = (TraceInfo, Vec<Loss>, Option<SourceError>);
 
-fn read_all(mut source: Box<dyn EventSource>, full: &SyncSender<Message>, empty: &Receiver<Batch>) -> End {
+fn read_all(mut source: Box<dyn EventSource>, full: &Sender<Message>, mut empties: Empties<Batch>) -> End {
     let mut begun = false;
     let error = loop {
-        let mut batch = empty.try_recv().unwrap_or_else(|_| Batch::with_room());
+        let Some(mut batch) = empties.next(Batch::with_room) else { break None };
         match source.read(&mut batch) {
             Ok(true) => {}
             Ok(false) => break None,
@@ -249,12 +243,6 @@ pub(crate) fn read_snapshot(info: &TraceInfo) -> (Option<Arc<Snapshot>>, Option<
         Some(Ok(snapshot)) => (Some(Arc::new(snapshot)), None),
         Some(Err(error)) => (None, Some(Loss::new(LossKind::Undecodable, 1).with_detail(error.to_string()))),
         None => (None, None),
-    }
-}
-
-fn note(seen: &mut EventSet, event: &Event) {
-    if let Some(event_type) = event.kind.event_type() {
-        seen.insert(event_type);
     }
 }
 

@@ -130,11 +130,11 @@ impl Actor {
             Nature::Program => self.has_program = true,
             Nature::Unknown => self.has_unknown = true,
         }
-        if let Some(birth) = task.birth
+        if let Some(birth) = task.birth.as_deref()
             && self.births.len() < Actors::BIRTHS_KEPT
             && !self.births.iter().any(|known| known.parent.tid == birth.parent.tid)
         {
-            self.births.push(birth);
+            self.births.push(*birth);
         }
         if let Some(index) = self.tids.iter().position(|tid| *tid == task.tid) {
             self.lives[index] = task.life;
@@ -350,8 +350,8 @@ impl Actors {
     /// Notes that a task, which waits or runs, belongs to its actor.
     #[inline]
     pub(crate) fn join(&mut self, task: &mut Task) {
-        if task.joined != Some(task.actor) {
-            task.joined = Some(task.actor);
+        if task.joined != task.actor {
+            task.joined = task.actor;
             self.list[task.actor.index()].admit(task);
         }
     }

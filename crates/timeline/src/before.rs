@@ -102,7 +102,7 @@ impl Timeline {
             let weight = u64::from(known.weight());
             let owed = end.since(start).0 as f64 * weight as f64 / (weight + rivals) as f64;
             let pending = Pending { parts, owed, ..Pending::new(WaitKind::Preemption, known.actor, start, cpu) };
-            split(
+            let pieces = split(
                 &pending,
                 &pending.parts,
                 known.may_be_throttled(),
@@ -111,13 +111,13 @@ impl Timeline {
                 &self.world.actors,
                 &mut self.pieces,
             );
-            if !had_no_turn(&pending, &self.pieces, end.since(start), &self.world.actors) {
+            if !had_no_turn(&pending, pieces, end.since(start), &self.world.actors) {
                 continue;
             }
             self.guessed += 1;
             // Without its id nobody could look up its cgroup, by whose weight it waits.
             self.world.actors.join(self.world.tasks.get_mut(key));
-            let mut wait = wait_of(key, &pending, (end, WaitEnd::TraceEnd), &self.pieces, None, 1);
+            let mut wait = wait_of(key, &pending, (end, WaitEnd::TraceEnd), pieces, None, 1);
             wait.throughout = Some(Throughout::Guessed);
             sink.wait(&self.world, &wait);
         }

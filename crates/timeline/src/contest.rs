@@ -6,32 +6,54 @@ use crate::parts::keep_longest_pieces;
 use crate::waits::{Pending, Preemptor};
 use crate::{Actor, ActorId, ActorKind, Actors, GroupId, Groups, Piece, Rule};
 
+/// Where pieces of waits are put together; kept to save allocations.
+#[derive(Clone, Debug)]
+pub(crate) struct Pieces {
+    /// Those of most waits. Not in the list, for what is read there right after it was written has to wait for it.
+    few: [Piece; 2],
+    many: Vec<Piece>,
+}
+
+impl Default for Pieces {
+    fn default() -> Pieces {
+        let none = Piece { occupant: ActorId::UNKNOWN, rule: Rule::Unknown, length: Nanos::ZERO };
+        Pieces { few: [none; 2], many: Vec::new() }
+    }
+}
+
 /// Gives each part of a wait its rule.
 #[inline(always)]
-pub(crate) fn split(
+pub(crate) fn split<'a>(
     pending: &Pending,
     parts: &[(ActorId, Nanos)],
     limited: Option<bool>,
     switches_are_missing: bool,
     now: Time,
     actors: &Actors,
-    pieces: &mut Vec<Piece>,
-) {
-    pieces.clear();
+    Pieces { few, many }: &'a mut Pieces,
+) -> &'a [Piece] {
     match *parts {
         // Most waits: one occupant, a task.
         [(occupant, length)] if pending.stopped.is_none() && length > Nanos::ZERO => {
             let (actor, victim) = (actors.get(occupant), actors.get(pending.actor));
             if let ActorKind::Tasks { .. } = actor.kind {
                 let mut turns = Turns::of(pending, now);
-                split_task(pending, (occupant, length), (actor, victim), &mut turns, actors.groups(), pieces);
-                sort(pieces);
-                return;
+                let (pushed, rule, rest) =
+                    split_task(pending, (occupant, length), (actor, victim), &mut turns, actors.groups());
+                few[0] = Piece { occupant, rule, length: rest };
+                if pushed == Nanos::ZERO {
+                    return &few[..1];
+                }
+                few[1] = Piece { occupant, rule: Rule::WakeupPreemption, length: pushed };
+                sort(few);
+                return if rest > Nanos::ZERO { &few[..] } else { &few[..1] };
             }
         }
         _ => {}
     }
-    split_parts(pending, parts, limited, switches_are_missing, now, actors, pieces);
+    many.clear();
+    split_parts(pending, parts, limited, switches_are_missing, now, actors, many);
+    many
 }
 
 /// The rule by which equals have their turns.
@@ -52,12 +74,12 @@ impl Turns<'_> {
     #[inline(always)]
     fn of(pending: &Pending, now: Time) -> Turns<'_> {
         let preemptor = pending.preemptor.as_ref().filter(|preemptor| preemptor.by_wakeup);
-        let stayed = preemptor.map_or(Nanos::ZERO, |by| by.stayed.unwrap_or_else(|| now.since(by.since)));
+        let stayed = preemptor.map_or(Nanos::ZERO, |by| by.stayed.get().unwrap_or_else(|| now.since(by.since)));
         Turns { preemptor, stayed }
     }
 }
 
-/// Gives the part that a task had its rule, or its two.
+/// What of the part that a task had is a wakeup preemption, the rule of the rest, and the rest.
 #[inline(always)]
 fn split_task(
     pending: &Pending,
@@ -65,22 +87,18 @@ fn split_task(
     (actor, victim): (&Actor, &Actor),
     turns: &mut Turns<'_>,
     groups: &Groups,
-    pieces: &mut Vec<Piece>,
-) {
-    let (rule, length) = match ahead(actor, victim, groups) {
-        Ahead::Always(rule) => (rule, length),
+) -> (Nanos, Rule, Nanos) {
+    match ahead(actor, victim, groups) {
+        Ahead::Always(rule) => (Nanos::ZERO, rule, length),
         Ahead::InTurn(rule) => {
-            let mut rest = length;
+            let mut pushed = Nanos::ZERO;
             if turns.preemptor.is_some_and(|preemptor| preemptor.is(occupant)) {
-                let pushed = length.min(turns.stayed);
-                add(pieces, occupant, Rule::WakeupPreemption, pushed);
-                rest = length.saturating_sub(pushed);
+                pushed = length.min(turns.stayed);
                 turns.stayed = turns.stayed.saturating_sub(pushed);
             }
-            (rule.unwrap_or_else(|| among_equals(actor, pending)), rest)
+            (pushed, rule.unwrap_or_else(|| among_equals(actor, pending)), length.saturating_sub(pushed))
         }
-    };
-    add(pieces, occupant, rule, length);
+    }
 }
 
 #[inline(always)]
@@ -108,7 +126,10 @@ fn split_parts(
         let mut rest = length;
         let rule = match actor.kind {
             ActorKind::Tasks { .. } => {
-                split_task(pending, (occupant, length), (actor, victim), &mut turns, actors.groups(), pieces);
+                let (pushed, rule, rest) =
+                    split_task(pending, (occupant, length), (actor, victim), &mut turns, actors.groups());
+                add(pieces, occupant, Rule::WakeupPreemption, pushed);
+                add(pieces, occupant, rule, rest);
                 continue;
             }
             ActorKind::Unknown => Rule::Unknown,
@@ -135,10 +156,15 @@ fn split_parts(
     sort(pieces);
 }
 
+/// By which pieces of a wait are in order, the greatest first.
+#[inline(always)]
+fn rank(piece: &Piece) -> (Nanos, ActorId, Rule) {
+    (piece.length, piece.occupant, piece.rule)
+}
+
 /// Puts the longest first.
 #[inline]
 fn sort(pieces: &mut [Piece]) {
-    let rank = |piece: &Piece| (piece.length, piece.occupant, piece.rule);
     match pieces {
         [] | [_] => {}
         // Two are so common that a call of the library's is dear.

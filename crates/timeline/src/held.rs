@@ -3,14 +3,16 @@
 //! Only at its end does a stay tell what the task was meanwhile (see `stays`). A wait of which it has a long part, and that
 //! ended on another CPU, is given out then.
 
+use std::num::NonZeroU32;
+
 use unstarve_model::{CpuId, Nanos, Time};
 
-use crate::contest::split;
+use crate::contest::{Pieces, split};
 use crate::cpu::{Cpu, Current};
 use crate::parts::add;
 use crate::timeline::Timeline;
 use crate::waits::{Pending, wait_of};
-use crate::{ActorId, Piece, Sink, TaskKey, Tasks, WaitEnd};
+use crate::{ActorId, Sink, TaskKey, Tasks, WaitEnd};
 
 /// Parts shorter than this are not worth a delay: one of each wakeup that moves a task is some microseconds. The balancer,
 /// which takes tasks away from a busy CPU, comes with the tick, which is 1 ms at the shortest.
@@ -19,9 +21,19 @@ const WORTH_HOLDING: Nanos = Nanos::from_millis(1);
 const PARTS: usize = 4096;
 const WAITS: usize = 4096;
 
-/// A place among the waits held back.
+/// A place among the waits held back, and one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) struct HoldId(u32);
+pub(crate) struct HoldId(NonZeroU32);
+
+impl HoldId {
+    fn at(place: u32) -> HoldId {
+        HoldId(NonZeroU32::MIN.saturating_add(place))
+    }
+
+    fn place(self) -> u32 {
+        self.0.get() - 1
+    }
+}
 
 /// A part of a wait that is part of the stay in progress on a CPU.
 #[derive(Clone, Copy, Debug)]
@@ -96,7 +108,7 @@ impl Held {
         }
         let Some(wait) = pending.hold.or_else(|| self.add(task)) else { return };
         pending.hold = Some(wait);
-        self.slots[wait.0 as usize].open += 1;
+        self.slots[wait.place() as usize].open += 1;
         cpu.open.push(OpenPart { wait, from, to: now, length, stopped: pending.is_stopped() });
     }
 
@@ -104,23 +116,23 @@ impl Held {
         let state = State::Waiting(task);
         if let Some(index) = self.free.pop() {
             self.slots[index as usize].state = state;
-            return Some(HoldId(index));
+            return Some(HoldId::at(index));
         }
         if self.slots.len() >= WAITS {
             return None;
         }
         self.slots.push(Slot { state, open: 0 });
-        Some(HoldId(self.slots.len() as u32 - 1))
+        Some(HoldId::at(self.slots.len() as u32 - 1))
     }
 
     /// The wait is over, but what it was made of is not known yet.
     pub fn keep(&mut self, id: HoldId, ended: Ended) {
-        self.slots[id.0 as usize].state = State::Ended(Box::new(ended));
+        self.slots[id.place() as usize].state = State::Ended(Box::new(ended));
     }
 
     /// The wait is not to be reported.
     pub fn forget(&mut self, id: HoldId) {
-        self.slots[id.0 as usize].state = State::Dropped;
+        self.slots[id.place() as usize].state = State::Dropped;
     }
 
     /// Waits that are over and not given out yet.
@@ -133,7 +145,7 @@ impl Held {
 
     /// The stay that has this part is over; a wait of which nothing is open any longer.
     fn settle(&mut self, part: &OpenPart, correction: Option<&Correction>, tasks: &mut Tasks) -> Option<Box<Ended>> {
-        let slot = &mut self.slots[part.wait.0 as usize];
+        let slot = &mut self.slots[part.wait.place() as usize];
         slot.open = slot.open.saturating_sub(1);
         let done = slot.open == 0;
         match &mut slot.state {
@@ -149,7 +161,7 @@ impl Held {
         if !done {
             return None;
         }
-        self.free.push(part.wait.0);
+        self.free.push(part.wait.place());
         match std::mem::replace(&mut slot.state, State::Free) {
             State::Ended(ended) => Some(ended),
             _ => None,
@@ -173,7 +185,7 @@ impl Pending {
         wrong.1 = wrong.1.saturating_sub(length);
         add(parts, is, length);
         if let Some(preemptor) = self.preemptor.as_mut().filter(|preemptor| preemptor.actor == was) {
-            preemptor.became = Some(is);
+            preemptor.became = is;
         }
     }
 }
@@ -198,10 +210,11 @@ impl Timeline {
     }
 
     /// Reports a wait that is over by what is known of it now.
-    pub(crate) fn held_so_far(&self, ended: &Ended, pieces: &mut Vec<Piece>, sink: &mut impl Sink) {
+    pub(crate) fn held_so_far(&self, ended: &Ended, pieces: &mut Pieces, sink: &mut impl Sink) {
         let limited = self.world.tasks.get(ended.task).may_be_throttled();
         let missing = self.missing_switches > 0;
-        split(&ended.pending, &ended.pending.parts, limited, missing, ended.end, &self.world.actors, pieces);
+        let parts = &ended.pending.parts;
+        let pieces = split(&ended.pending, parts, limited, missing, ended.end, &self.world.actors, pieces);
         let over = (ended.end, ended.ended);
         let mut wait = wait_of(ended.task, &ended.pending, over, pieces, ended.idle_elsewhere, ended.queue_length);
         wait.beside_unheard = ended.beside_unheard;

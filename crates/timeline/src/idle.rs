@@ -1,4 +1,21 @@
+use std::num::NonZeroU32;
+
 use unstarve_model::{CpuId, CpuSet, Nanos, Time};
+
+/// A set of CPUs that is watched. One more than its place among them, so that none takes no room of its own.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) struct IdleGroup(NonZeroU32);
+
+impl IdleGroup {
+    fn at(place: usize) -> IdleGroup {
+        IdleGroup(NonZeroU32::MIN.saturating_add(place as u32))
+    }
+
+    #[inline]
+    fn place(self) -> usize {
+        self.0.get() as usize - 1
+    }
+}
 
 /// For how long at least one CPU of a set has been idle, for the sets that tasks are bound to.
 #[derive(Debug)]
@@ -18,7 +35,7 @@ struct Group {
 
 impl IdleWatch {
     /// The group of all CPUs.
-    pub const ALL: usize = 0;
+    pub const ALL: IdleGroup = IdleGroup(NonZeroU32::MIN);
     /// Different affinities that are watched; tasks with others count as of unknown affinity.
     const LIMIT: usize = 32;
 
@@ -28,16 +45,16 @@ impl IdleWatch {
     }
 
     /// The group of these CPUs, if it can still be watched.
-    pub fn group_of(&mut self, cpus: CpuSet, now: Time) -> Option<usize> {
-        if let Some(index) = self.groups.iter().position(|group| group.cpus.as_ref() == Some(&cpus)) {
-            return Some(index);
+    pub fn group_of(&mut self, cpus: CpuSet, now: Time) -> Option<IdleGroup> {
+        if let Some(place) = self.groups.iter().position(|group| group.cpus.as_ref() == Some(&cpus)) {
+            return Some(IdleGroup::at(place));
         }
         if self.groups.len() >= IdleWatch::LIMIT {
             return None;
         }
         let idle = cpus.iter().filter(|cpu| self.idle.contains(*cpu)).count();
         self.groups.push(Group { cpus: Some(cpus), idle: idle as u32, since: now, total: Nanos::ZERO });
-        Some(self.groups.len() - 1)
+        Some(IdleGroup::at(self.groups.len() - 1))
     }
 
     /// The CPU has become idle.
@@ -69,22 +86,22 @@ impl IdleWatch {
     }
 
     /// The highest of these CPUs that belongs to the group.
-    pub fn last_of(&self, group: usize, cpus: &CpuSet) -> Option<CpuId> {
-        match &self.groups[group].cpus {
+    pub fn last_of(&self, group: IdleGroup, cpus: &CpuSet) -> Option<CpuId> {
+        match &self.groups[group.place()].cpus {
             Some(those) => cpus.last_common(those),
             None => cpus.last(),
         }
     }
 
     /// Whether the CPU belongs to the group.
-    pub fn has(&self, group: usize, cpu: CpuId) -> bool {
-        self.groups[group].has(cpu)
+    pub fn has(&self, group: IdleGroup, cpu: CpuId) -> bool {
+        self.groups[group.place()].has(cpu)
     }
 
     /// How long some CPU of the group has been idle, up to now.
     #[inline]
-    pub fn total(&self, group: usize, now: Time) -> Nanos {
-        let group = &self.groups[group];
+    pub fn total(&self, group: IdleGroup, now: Time) -> Nanos {
+        let group = &self.groups[group.place()];
         if group.idle > 0 { group.total + now.since(group.since) } else { group.total }
     }
 }

@@ -20,6 +20,7 @@ mod groups;
 mod held;
 mod idle;
 mod interrupts;
+mod maybe;
 mod moment;
 mod now;
 mod occupancy;

@@ -1,3 +1,5 @@
+use std::num::NonZeroU32;
+
 use unstarve_model::{Nanos, Time};
 
 use crate::ActorId;
@@ -26,7 +28,8 @@ pub(crate) struct Occupancy {
 /// CPU since takes no search; as it is mostly the waker, or the one who took the CPU, it has most of the wait.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Mark {
-    slot: u32,
+    /// One more than the slot, so that no mark takes no more room.
+    above: NonZeroU32,
     epoch: u32,
     had: u64,
 }
@@ -163,7 +166,7 @@ impl Occupancy {
     pub fn mark(&mut self, now: Time) -> Mark {
         self.marked = now;
         let had = self.tracks[self.current as usize].total + now.since(self.since).0;
-        Mark { slot: self.current, epoch: self.epoch, had }
+        Mark { above: NonZeroU32::MIN.saturating_add(self.current), epoch: self.epoch, had }
     }
 
     /// Calls `part` with each actor that had the CPU in `from..to` and for how long; the parts add up to `to - from`.
@@ -173,16 +176,24 @@ impl Occupancy {
         if self.since > from {
             return self.several_parts(from, to, mark, part);
         }
-        // Mostly the one that was woken by the task before it.
-        let length = to.since(from);
-        if length > Nanos::ZERO {
-            part(self.tracks[self.current as usize].actor, length);
+        if let Some((actor, length)) = self.only_part(from, to) {
+            part(actor, length);
         }
     }
 
+    /// The actor that had the CPU all the time from `from` to `to`, and for how long, if the present one did.
+    #[inline(always)]
+    pub fn only_part(&self, from: Time, to: Time) -> Option<(ActorId, Nanos)> {
+        // Mostly the one that was woken by the task before it.
+        let length = to.since(from);
+        let is_only = self.since <= from && length > Nanos::ZERO;
+        is_only.then(|| (self.tracks[self.current as usize].actor, length))
+    }
+
+    #[inline(always)]
     fn several_parts(&self, from: Time, to: Time, mark: Option<Mark>, mut part: impl FnMut(ActorId, Nanos)) {
         let mark = mark.filter(|mark| mark.epoch == self.epoch);
-        let (marked, had) = mark.map_or((END, 0), |mark| (mark.slot, mark.had));
+        let (marked, had) = mark.map_or((END, 0), |mark| (mark.above.get() - 1, mark.had));
         let holder = &self.tracks[self.current as usize];
         let length = if marked == self.current {
             holder.total + to.since(self.since).0 - had

@@ -106,12 +106,12 @@ impl Timeline {
         let (root, debts) = match self.world.tasks.find(parent) {
             Some(parent) => {
                 let parent = self.world.tasks.get(parent);
-                (parent.birth.map_or(parent_is, |birth| birth.root), parent.debts.clone())
+                (parent.birth.as_ref().map_or(parent_is, |birth| birth.root), parent.debts.clone())
             }
             None => (parent_is, Default::default()),
         };
         let task = self.world.tasks.get_mut(key);
-        task.birth = Some(Birth { parent: parent_is, root });
+        task.birth = Some(Box::new(Birth { parent: parent_is, root }));
         // Whoever sleeps until the child has done something slept while its creator waited, too.
         task.debts = debts;
     }

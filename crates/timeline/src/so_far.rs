@@ -2,12 +2,12 @@
 
 use unstarve_model::{CpuId, Nanos, Policy};
 
-use crate::contest::split;
+use crate::contest::{Pieces, split};
 use crate::cpu::{Cpu, Current};
 use crate::fairness::whole;
 use crate::timeline::Timeline;
 use crate::waits::wait_of;
-use crate::{OnCpu, Piece, Run, RunEnd, Sink, Task, TaskKey, WaitEnd};
+use crate::{OnCpu, Run, RunEnd, Sink, Task, TaskKey, WaitEnd};
 
 impl Timeline {
     /// Reports runs, and waits of at least this length that are believed, as if the trace ended now; and waits that are over
@@ -18,14 +18,14 @@ impl Timeline {
                 self.run_so_far(cpu, key, sink);
             }
         }
-        let mut pieces = Vec::new();
+        let mut pieces = Pieces::default();
         for ended in self.held.ended() {
             self.held_so_far(ended, &mut pieces, sink);
         }
         for (key, task) in self.world.tasks.iter() {
             let Some((since, cpu)) = task.waiting_since() else { continue };
             let long = self.world.now.since(since) >= least;
-            if long && self.switched && self.is_believed(key) && believes(task, self.on_cpu(cpu)) {
+            if long && self.switches() > 0 && self.is_believed(key) && believes(task, self.on_cpu(cpu)) {
                 self.wait_so_far(key, &mut pieces, sink);
             }
         }
@@ -54,7 +54,7 @@ impl Timeline {
         sink.run(&self.world, &run);
     }
 
-    fn wait_so_far(&self, key: TaskKey, pieces: &mut Vec<Piece>, sink: &mut impl Sink) {
+    fn wait_so_far(&self, key: TaskKey, pieces: &mut Pieces, sink: &mut impl Sink) {
         let now = self.world.now;
         let task = self.world.tasks.get(key);
         let Some(mut pending) = task.pending.clone() else { return };
@@ -66,7 +66,7 @@ impl Timeline {
             pending.forget_stops();
         }
         let idle_elsewhere = self.idle_beside(&pending, task.pinned);
-        split(
+        let pieces = split(
             &pending,
             &pending.parts,
             task.may_be_throttled(),

@@ -6,6 +6,7 @@
 use unstarve_model::{Comm, Policy, Prio, Tid};
 
 use crate::held::Correction;
+use crate::maybe::Maybe;
 use crate::task::RunState;
 use crate::timeline::Timeline;
 use crate::{ActorId, Nature, RunEnd, Sink, State, TaskKey};
@@ -57,7 +58,7 @@ impl Timeline {
         if task.run.exec.is_none() && before.is_some_and(|before| goes_before(before, task.prio)) {
             return None;
         }
-        let from = task.run.exec.map_or(task.run.start, |exec| exec.max(task.run.start));
+        let from = task.run.exec.get().map_or(task.run.start, |exec| exec.max(task.run.start));
         Some(Correction { was, is: task.actor, from })
     }
 
@@ -69,7 +70,7 @@ impl Timeline {
             && preemptor.task == key
             && preemptor.since == since
         {
-            preemptor.became = Some(is);
+            preemptor.became = is;
         }
     }
 
@@ -80,7 +81,7 @@ impl Timeline {
         let now = self.world.now;
         let task = self.world.tasks.get_mut(key);
         if matches!(task.state, State::Running(_)) {
-            task.run.exec = Some(now);
+            task.run.exec = Maybe::some(now);
         }
         self.set_nature(key, Nature::Program);
     }
@@ -104,7 +105,7 @@ impl Timeline {
     fn change(&mut self, key: TaskKey, comm: Comm, prio: Option<Prio>, sink: &mut impl Sink) {
         let task = self.world.tasks.get_mut(key);
         let is_new = !comm.is_unknown() && comm != task.comm || prio.is_some_and(|prio| prio != task.prio);
-        let State::Running(cpu) = task.state else { return self.update(key, comm, prio) };
+        let State::Running(cpu) = task.state else { return self.update(key, &comm, prio) };
         if !is_new {
             return;
         }
@@ -112,7 +113,7 @@ impl Timeline {
         let RunState { since, start_seen, .. } = task.run;
         let before = task.run.stayed(self.world.now);
         self.end_run(cpu.index(), RunEnd::Cut, sink);
-        self.update(key, comm, prio);
+        self.update(key, &comm, prio);
         self.begin_run(cpu.index(), key, start_seen);
         self.cpus[cpu.index()].settle(self.world.now);
         let task = self.world.tasks.get_mut(key);

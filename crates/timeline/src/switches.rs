@@ -4,6 +4,7 @@ use unstarve_model::{Comm, CpuId, KernelThread, Nanos, PrevState, TaskRef, Tid, 
 
 use crate::cpu::{Cpu, Current};
 use crate::fairness::whole;
+use crate::maybe::Maybe;
 use crate::task::RunState;
 use crate::timeline::Timeline;
 use crate::waits::Preemptor;
@@ -59,12 +60,11 @@ impl Timeline {
         let now = self.world.now;
         let cpu = &mut self.cpus[index];
         let task = self.world.tasks.get_mut(key);
-        task.moved |= task.last_cpu.is_some_and(|last| last != cpu.id);
-        task.last_cpu = Some(cpu.id);
+        task.is_on(cpu.id);
         task.state = State::Running(cpu.id);
         self.world.actors.join(task);
-        task.early_wake = None;
-        task.sleep_start = None;
+        task.early_wake = Maybe::NONE;
+        task.sleep_start = Maybe::NONE;
         task.run = RunState { start: now, since: now, start_seen, ..Default::default() };
         if task.account.weight == 0 {
             let weight = task.weight();
@@ -180,7 +180,7 @@ impl Timeline {
             && preemptor.task == by
             && preemptor.since == since
         {
-            preemptor.stayed = Some(stayed);
+            preemptor.stayed = Maybe::some(stayed);
         }
     }
 
@@ -204,7 +204,7 @@ impl Timeline {
         let mut pushed_off = None;
         match current {
             Current::Task(key) if Some(key) != next_key => {
-                self.update(key, prev.comm, prev.prio);
+                self.update(key, &prev.comm, prev.prio);
                 let (ended, sleeps) = match prev_state {
                     PrevState::Runnable | PrevState::Preempted if self.is_caught_falling_asleep(key) => {
                         (RunEnd::Slept, None)
@@ -282,7 +282,7 @@ impl Timeline {
         let actor = self.world.tasks.get(next).actor;
         if let Some(pending) = &mut self.world.tasks.get_mut(prev).pending {
             pending.preemptor =
-                Some(Preemptor { task: next, actor, became: None, by_wakeup, stayed: None, since: now });
+                Some(Preemptor { task: next, actor, became: actor, by_wakeup, stayed: Maybe::NONE, since: now });
             self.world.tasks.get_mut(next).run.victim = Some(prev);
         }
     }

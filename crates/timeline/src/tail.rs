@@ -87,7 +87,7 @@ impl Timeline {
 
     /// The wait goes on when the trace, or what is known of it, ends.
     pub(crate) fn end_last(&mut self, key: TaskKey, sink: &mut impl Sink) {
-        if !self.switched {
+        if self.switches() == 0 {
             self.drop_wait(key);
         } else if !self.is_seen_waiting(key) {
             self.doubt_wait(key);
@@ -122,7 +122,7 @@ impl Timeline {
             Current::Task(holder) => {
                 let holder = self.world.tasks.get(holder);
                 // One that runs is woken no more; one that is about to sleep is told at once that it need not.
-                let woken = holder.early_wake.filter(|_| self.wakeup_recorded);
+                let woken = holder.early_wake.get().filter(|_| self.wakeup_recorded);
                 woken.is_some_and(|woken| silent(woken) > ANSWERS_WITHIN)
                     || waits(&|key| {
                         let (mine, its) = (self.world.tasks.get(key).prio, holder.prio);

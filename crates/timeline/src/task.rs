@@ -2,6 +2,8 @@ use unstarve_model::{Comm, CpuId, KernelThread, NameId, Nanos, PrevState, Prio, 
 
 use crate::debts::Debts;
 use crate::fairness::Account;
+use crate::idle::IdleGroup;
+use crate::maybe::Maybe;
 use crate::tid_map::TidMap;
 use crate::waits::Pending;
 use crate::{ActorId, Birth, Nature};
@@ -36,58 +38,68 @@ pub enum State {
 }
 
 /// A living task.
+///
+/// In this order in memory, by lines of 64 bytes that a cache fetches at once: what every event of a task looks at, its run, its sleep and its debts, its
+/// wait, and then what few events look at.
 #[derive(Clone, Debug)]
+#[repr(C, align(64))]
 pub struct Task {
-    /// Its id.
-    pub tid: Tid,
-    pub(crate) life: Life,
     /// Its present name.
     pub comm: Comm,
     /// Its present priority.
     pub prio: Prio,
+    /// Its id.
+    pub tid: Tid,
     /// Its present actor.
     pub actor: ActorId,
+    /// The actor of which it was last noted to be a member; unknown before that.
+    pub(crate) joined: ActorId,
     /// What it is doing.
     pub state: State,
-    /// The kernel thread that it is by its name, unless something shows that it is a program.
-    pub kernel_thread: Option<KernelThread>,
-    /// Whether anything but its name tells that it is a kernel thread or a program.
-    pub nature: Nature,
-    /// Who created it, if that was seen.
-    pub birth: Option<Birth>,
-    /// The work item that it is doing, if it is a worker: function and workqueue.
-    pub work: Option<(Option<NameId>, Option<NameId>)>,
-    /// The CPU it last ran on or was queued on.
-    pub last_cpu: Option<CpuId>,
+    pub(crate) account: Account,
+    last_cpu: u32,
+    /// Whether an event told its priority.
+    pub(crate) ranked: bool,
     /// Whether it has been seen on more than one CPU.
     pub moved: bool,
-    /// Since when it sleeps.
-    pub(crate) sleep_start: Option<Time>,
+    pub(crate) pinned: bool,
+    pub(crate) limited: Option<bool>,
+    pub(crate) exited: bool,
     /// Whether it went to sleep in state `D`.
     pub(crate) sleeps_uninterruptibly: bool,
     /// Whether it is a kernel thread that went to sleep because it had nothing to do.
     pub(crate) slept_without_work: bool,
-    /// The actor of which it was last noted to be a member.
-    pub(crate) joined: Option<ActorId>,
+    /// Whether anything but its name tells that it is a kernel thread or a program.
+    pub nature: Nature,
+
     pub(crate) run: RunState,
-    pub(crate) pending: Option<Pending>,
+
+    /// Since when it sleeps.
+    pub(crate) sleep_start: Maybe<Time>,
     /// A wakeup that came while it was still running: the switch may yet come.
-    pub(crate) early_wake: Option<Time>,
-    pub(crate) account: Account,
+    pub(crate) early_wake: Maybe<Time>,
+    /// The kernel thread that it is by its name, unless something shows that it is a program.
+    pub kernel_thread: Option<KernelThread>,
     pub(crate) debts: Debts,
-    /// Which set of CPUs it may use (index into the idle watch), where known.
-    pub(crate) affinity: Option<usize>,
-    pub(crate) pinned: bool,
-    pub(crate) limited: Option<bool>,
-    pub(crate) work_start: Option<WorkStart>,
-    pub(crate) exited: bool,
-    /// Whether an event told its priority.
-    pub(crate) ranked: bool,
-    /// Its own load weight, where its priority does not tell it.
-    pub(crate) own_weight: Option<u32>,
+
+    pub(crate) pending: Option<Pending>,
+    /// Which set of CPUs it may use, where known.
+    pub(crate) affinity: Option<IdleGroup>,
     /// Waits of it that are held back: its slot is not used again before they are given out.
     pub(crate) pins: u32,
+
+    pub(crate) work_start: Option<WorkStart>,
+    /// The work item that it is doing, if it is a worker: function and workqueue.
+    pub work: Option<(Option<NameId>, Option<NameId>)>,
+    /// Its own load weight, where its priority does not tell it.
+    pub(crate) own_weight: Option<u32>,
+    pub(crate) life: Life,
+    /// Who created it, if that was seen.
+    pub birth: Option<Box<Birth>>,
 }
+
+/// No CPU has this number.
+const NOWHERE: u32 = u32::MAX;
 
 /// The run in progress.
 #[derive(Clone, Copy, Debug, Default)]
@@ -103,7 +115,7 @@ pub(crate) struct RunState {
     /// Whom it pushed off when it got the CPU, if by wakeup preemption.
     pub victim: Option<TaskKey>,
     /// When it last took another program.
-    pub exec: Option<Time>,
+    pub exec: Maybe<Time>,
 }
 
 impl RunState {
@@ -220,43 +232,61 @@ impl Task {
 
     pub(crate) fn new(tid: Tid, comm: Comm, prio: Prio, actor: ActorId, nature: Nature) -> Task {
         Task {
-            tid,
-            life: Life::default(),
             comm,
             prio,
+            tid,
             actor,
+            joined: ActorId::UNKNOWN,
             state: State::Unknown,
-            kernel_thread: nature.kernel_thread(&comm),
-            nature,
-            birth: None,
-            work: None,
-            last_cpu: None,
-            moved: false,
-            sleep_start: None,
-            sleeps_uninterruptibly: false,
-            slept_without_work: false,
-            joined: None,
-            run: RunState::default(),
-            pending: None,
-            early_wake: None,
             account: Account::default(),
-            debts: Debts::default(),
-            affinity: None,
+            last_cpu: NOWHERE,
+            ranked: false,
+            moved: false,
             pinned: false,
             limited: None,
-            work_start: None,
             exited: false,
-            ranked: false,
-            own_weight: None,
+            sleeps_uninterruptibly: false,
+            slept_without_work: false,
+            nature,
+            run: RunState::default(),
+            sleep_start: Maybe::NONE,
+            early_wake: Maybe::NONE,
+            kernel_thread: nature.kernel_thread(&comm),
+            debts: Debts::default(),
+            pending: None,
+            affinity: None,
             pins: 0,
+            work_start: None,
+            work: None,
+            own_weight: None,
+            life: Life::default(),
+            birth: None,
         }
+    }
+
+    /// The CPU it last ran on or was queued on.
+    #[inline]
+    pub fn last_cpu(&self) -> Option<CpuId> {
+        (self.last_cpu != NOWHERE).then_some(CpuId(self.last_cpu))
+    }
+
+    /// It runs or is queued on this CPU.
+    #[inline(always)]
+    pub(crate) fn is_on(&mut self, cpu: CpuId) {
+        self.moved |= self.last_cpu != NOWHERE && self.last_cpu != cpu.0;
+        self.last_cpu = cpu.0;
+    }
+
+    /// The same where that is no sign of a move.
+    pub(crate) fn was_on(&mut self, cpu: CpuId) {
+        self.last_cpu = cpu.0;
     }
 
     /// It sleeps from now on, in this state.
     #[inline(always)]
     pub(crate) fn fall_asleep(&mut self, now: Time, state: PrevState) {
         self.state = State::Sleeping;
-        self.sleep_start = Some(now);
+        self.sleep_start = Maybe::some(now);
         self.sleeps_uninterruptibly = state == PrevState::Uninterruptible;
         // TASK_IDLE is how workers of a pool, and other threads of the kernel, wait for work.
         self.slept_without_work = state == PrevState::Idle && self.work_start.is_none();
@@ -264,14 +294,14 @@ impl Task {
 
     /// Whether it has this name and priority, and an event has told the priority.
     #[inline(always)]
-    pub(crate) fn is_named(&self, comm: Comm, prio: Option<Prio>) -> bool {
-        comm == self.comm && prio == Some(self.prio) && self.ranked
+    pub(crate) fn is_named(&self, comm: &Comm, prio: Option<Prio>) -> bool {
+        *comm == self.comm && prio == Some(self.prio) && self.ranked
     }
 
     /// Whether no event has told what it does.
     pub(crate) fn is_unseen(&self) -> bool {
         let assumed = self.pending.as_ref().is_some_and(|pending| pending.assumed);
-        assumed || self.state == State::Unknown && self.last_cpu.is_none()
+        assumed || self.state == State::Unknown && self.last_cpu == NOWHERE
     }
 
     /// The weight with which it competes with its like; a real-time task counts as nice 0.
@@ -281,5 +311,25 @@ impl Task {
             Some(weight) => self.own_weight.unwrap_or(weight),
             None => REAL_TIME_COUNTS_AS,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_every_event_looks_at_is_in_few_lines_of_a_cache() {
+        println!(
+            "{} {} {} {}",
+            size_of::<Task>(),
+            size_of::<Option<Pending>>(),
+            size_of::<RunState>(),
+            size_of::<Debts>()
+        );
+        assert_eq!(std::mem::offset_of!(Task, run), 64);
+        assert_eq!(std::mem::offset_of!(Task, sleep_start), 128);
+        assert_eq!(std::mem::offset_of!(Task, pending), 192);
+        assert!(size_of::<Task>() <= 512);
     }
 }

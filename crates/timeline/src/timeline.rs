@@ -4,6 +4,7 @@ use unstarve_model::{
 };
 
 use crate::before::Before;
+use crate::contest::Pieces;
 use crate::cpu::Cpu;
 use crate::debts::{Debt, Debts};
 use crate::held::Held;
@@ -15,9 +16,7 @@ use crate::suspects::Suspects;
 use crate::tail::Tails;
 use crate::unrecorded::Unrecorded;
 use crate::work::WorkTable;
-use crate::{
-    ActorId, ActorKind, Actors, Nature, Piece, Price, RunEnd, Settings, Sink, State, Task, TaskKey, Tasks, World,
-};
+use crate::{ActorId, ActorKind, Actors, Nature, Price, RunEnd, Settings, Sink, State, Task, TaskKey, Tasks, World};
 
 /// Turns events into waits, runs, wake edges, interrupts and work items.
 #[derive(Debug)]
@@ -36,7 +35,7 @@ pub struct Timeline {
     /// Softirqs so far: without them a CPU that runs one task all the time is as silent as an idle one.
     pub(crate) softirqs: u64,
     /// Kept to save allocations.
-    pub(crate) pieces: Vec<Piece>,
+    pub(crate) pieces: Pieces,
     pub(crate) parts: Vec<(ActorId, Nanos)>,
     pub(crate) prices: Vec<Price>,
     pub(crate) open_debts: Vec<Debt>,
@@ -53,8 +52,10 @@ pub struct Timeline {
     /// Waits that were put on the CPU where the task ran next.
     pub(crate) followed: u64,
     started: bool,
-    /// Whether there was a switch: without any, no wait has an end.
-    pub(crate) switched: bool,
+    /// Without any, no wait has an end.
+    switches: u64,
+    /// The types of events so far, but for switches.
+    seen: EventSet,
     pub(crate) missing_switches: u64,
     /// Of which away from an idle CPU.
     pub(crate) missing_idle_exits: u64,
@@ -93,7 +94,7 @@ impl Timeline {
                 .map(|cpus| (0..cpus.min(CpuId::LIMIT)).map(CpuId).collect())
                 .filter(|set: &CpuSet| !set.is_empty()),
             softirqs: 0,
-            pieces: Vec::new(),
+            pieces: Pieces::default(),
             parts: Vec::new(),
             prices: Vec::new(),
             open_debts: Vec::new(),
@@ -106,7 +107,8 @@ impl Timeline {
             places_recorded: recorded.is_some() && (has(EventType::Wakeup) || has(EventType::Migrate)),
             followed: 0,
             started: false,
-            switched: false,
+            switches: 0,
+            seen: EventSet::default(),
             missing_switches: 0,
             missing_idle_exits: 0,
             unrecorded: Unrecorded::default(),
@@ -165,6 +167,7 @@ impl Timeline {
     }
 
     /// Takes the next event.
+    #[inline(always)]
     pub fn push(&mut self, event: &Event, sink: &mut impl Sink) {
         let index = event.cpu.index();
         if index >= self.cpus.len() && !self.meet(event) {
@@ -180,9 +183,10 @@ impl Timeline {
             // It names the task that was current itself; others must name the one that is believed to be.
             EventKind::Switch { ref prev, prev_state, ref next } => {
                 cpu.last_event = now;
-                self.switched = true;
+                self.switches += 1;
                 self.switch(index, prev, prev_state, next, sink);
                 self.note_stops(index, prev, next);
+                self.take_stock_in_time(index);
             }
             EventKind::Lost { .. } => return self.lose(index, sink),
             _ => {
@@ -196,12 +200,27 @@ impl Timeline {
                 self.act(index, event, sink);
             }
         }
+    }
+
+    /// Who had the CPU is forgotten before it is too much: asked for at each event by which another may have it.
+    #[inline(always)]
+    fn take_stock_in_time(&mut self, index: usize) {
         let occupancy = &self.cpus[index].occupancy;
         if occupancy.is_full(Occupancy::CAPACITY)
             && (self.places_recorded || occupancy.is_full(Occupancy::LONG_CAPACITY))
         {
             self.take_stock(index);
         }
+    }
+
+    /// Switches so far.
+    pub fn switches(&self) -> u64 {
+        self.switches
+    }
+
+    /// The types of events so far.
+    pub fn seen(&self) -> EventSet {
+        if self.switches > 0 { self.seen.with(EventType::Switch) } else { self.seen }
     }
 
     /// The first event of a CPU, perhaps of all; whether there can be such a CPU.
@@ -222,8 +241,25 @@ impl Timeline {
     #[inline(always)]
     fn act(&mut self, index: usize, event: &Event, sink: &mut impl Sink) {
         match event.kind {
-            EventKind::Waking { ref task, target_cpu } => self.waking(index, event, task, target_cpu, sink),
-            EventKind::Wakeup { ref task, target_cpu } => self.wakeup(index, event, task, target_cpu, sink),
+            EventKind::Waking { ref task, target_cpu } => {
+                self.seen.insert(EventType::Waking);
+                self.waking(index, event, task, target_cpu, sink);
+            }
+            EventKind::Wakeup { ref task, target_cpu } => {
+                self.seen.insert(EventType::Wakeup);
+                self.wakeup(index, event, task, target_cpu, sink);
+            }
+            _ => self.act_otherwise(index, event, sink),
+        }
+    }
+
+    /// The same but for wakeups, the commonest.
+    #[inline(never)]
+    fn act_otherwise(&mut self, index: usize, event: &Event, sink: &mut impl Sink) {
+        if let Some(event) = event.kind.event_type() {
+            self.seen.insert(event);
+        }
+        match event.kind {
             EventKind::WakeupNew { ref task, target_cpu } => self.wakeup_new(index, task, target_cpu),
             EventKind::Migrate { ref task, orig_cpu, dest_cpu } => {
                 self.migrate(index, task, (orig_cpu, dest_cpu), sink)
@@ -252,8 +288,10 @@ impl Timeline {
             EventKind::Rename { tid, comm } => self.rename(tid.or(event.current), comm, sink),
             EventKind::SetPrio { tid, prio } => self.set_prio(tid, prio, sink),
             EventKind::SoftirqRaise { vec } => self.softirq_raise(index, event, vec),
-            EventKind::Switch { .. } | EventKind::Lost { .. } => {}
+            EventKind::Switch { .. } | EventKind::Waking { .. } | EventKind::Wakeup { .. } | EventKind::Lost { .. } => {
+            }
         }
+        self.take_stock_in_time(index);
     }
 
     /// The trace is over: reports runs and waits in progress.
@@ -301,7 +339,7 @@ impl Timeline {
     pub(crate) fn task(&mut self, task: &TaskRef) -> TaskKey {
         match self.world.tasks.find(task.tid) {
             Some(key) => {
-                self.update(key, task.comm, task.prio);
+                self.update(key, &task.comm, task.prio);
                 key
             }
             None => self.new_task(task.tid, task.comm, task.prio),
@@ -310,10 +348,10 @@ impl Timeline {
 
     /// The task has this name and priority, as far as they are known.
     #[inline(always)]
-    pub(crate) fn update(&mut self, key: TaskKey, comm: Comm, prio: Option<Prio>) {
+    pub(crate) fn update(&mut self, key: TaskKey, comm: &Comm, prio: Option<Prio>) {
         // Nearly all events name a task as the one before did.
         if !self.world.tasks.get(key).is_named(comm, prio) {
-            self.learn(key, comm, prio);
+            self.learn(key, *comm, prio);
         }
     }
 
@@ -330,7 +368,7 @@ impl Timeline {
         }
         if !comm.is_unknown() {
             // A name that the recording lists beside its events may be a later one, so it proves no change.
-            if task.joined.is_some() {
+            if task.joined != ActorId::UNKNOWN {
                 task.nature = task.nature.renamed(&task.comm, &comm);
             }
             task.comm = comm;

@@ -40,7 +40,7 @@ impl Timeline {
     #[cold]
     fn ran_on_silent(&mut self, key: TaskKey, previous: CpuId) {
         let task = self.world.tasks.get(key);
-        let went_there = task.last_cpu.is_some_and(|last| last != previous) && self.places_recorded;
+        let went_there = task.last_cpu().is_some_and(|last| last != previous) && self.places_recorded;
         let was_queued_there = task.pending.as_ref().is_some_and(|pending| pending.cpu == previous);
         self.unrecorded.some |= went_there || was_queued_there && self.is_woken(key);
     }

@@ -5,7 +5,8 @@ use crate::cpu::Cpu;
 use crate::fairness::whole;
 use crate::grace::drives_grace_periods;
 use crate::held::{Ended, HoldId};
-use crate::idle::IdleWatch;
+use crate::idle::{IdleGroup, IdleWatch};
+use crate::maybe::Maybe;
 use crate::occupancy::Mark;
 use crate::parts::{Part, Span, add_span, keep_longest};
 use crate::stops::Stopped;
@@ -18,7 +19,7 @@ pub(crate) struct Pending {
     pub kind: WaitKind,
     pub actor: ActorId,
     pub start: Time,
-    pub queued: Option<Time>,
+    pub queued: Maybe<Time>,
     /// Where it waits now.
     pub cpu: CpuId,
     /// From when on the present CPU's occupants are not yet in `parts`.
@@ -28,14 +29,14 @@ pub(crate) struct Pending {
     /// Occupants so far, of CPUs it has left.
     pub parts: Vec<Part>,
     /// Since when the CPU has been idle although the task was on its queue.
-    pub passed_over: Option<Time>,
+    pub passed_over: Maybe<Time>,
     /// How long that has been in all.
     pub passed_over_total: Nanos,
     /// What a limit on its class has cost it; only for real-time and deadline tasks.
     pub stopped: Option<Box<Stopped>>,
     pub preemptor: Option<Preemptor>,
     pub owed: f64,
-    pub idle_before: Option<(usize, Nanos)>,
+    pub idle_before: Option<(IdleGroup, Nanos)>,
     /// Idle time that was known only afterwards.
     pub idle_carried: Nanos,
     pub migrations: u32,
@@ -50,12 +51,12 @@ pub(crate) struct Pending {
 pub(crate) struct Preemptor {
     pub task: TaskKey,
     pub actor: ActorId,
-    /// What it turned out to be in that stay, or in a part of it.
-    pub became: Option<ActorId>,
+    /// What it turned out to be in that stay, or in a part of it; the same if nothing else.
+    pub became: ActorId,
     /// Whether it had just been woken, see [`crate::Rule::WakeupPreemption`].
     pub by_wakeup: bool,
     /// How long it then stayed, interrupts not counted; `None` while it does.
-    pub stayed: Option<Nanos>,
+    pub stayed: Maybe<Nanos>,
     /// Since when.
     pub since: Time,
 }
@@ -74,10 +75,8 @@ impl Timeline {
         let here = &mut self.cpus[cpu.index()];
         self.places.push(&mut here.queue, key);
         let task = self.world.tasks.get_mut(key);
-        let group =
-            if task.pinned { None } else { task.affinity.or(task.moved.then_some(crate::idle::IdleWatch::ALL)) };
-        task.moved |= task.last_cpu.is_some_and(|last| last != cpu);
-        task.last_cpu = Some(cpu);
+        let group = if task.pinned { None } else { task.affinity.or(task.moved.then_some(IdleWatch::ALL)) };
+        task.is_on(cpu);
         task.state = State::Waiting;
         self.world.actors.join(task);
         if task.account.weight == 0 {
@@ -85,7 +84,7 @@ impl Timeline {
             here.fairness.join(start, &mut task.account, weight);
         }
         task.pending = Some(Pending {
-            queued,
+            queued: queued.into(),
             mark: (start == now).then(|| here.occupancy.mark(now)),
             idle_before: group.map(|group| (group, self.idle.total(group, now))),
             ..Pending::new(kind, task.actor, start, cpu)
@@ -118,8 +117,7 @@ impl Timeline {
         pending.mark = Some(cpu.occupancy.mark(now));
         self.places.push(&mut cpu.queue, key);
         cpu.fairness.join(now, &mut task.account, weight);
-        task.moved |= task.last_cpu.is_some_and(|last| last != to);
-        task.last_cpu = Some(to);
+        task.is_on(to);
     }
 
     /// The woken task runs, and only that tells on which CPU it waited: nothing tells where it was queued. It is taken to
@@ -151,7 +149,7 @@ impl Timeline {
             pending.parts.push((ActorId::UNKNOWN, unknown));
         }
         (pending.cpu, pending.segment, pending.mark) = (to, since, None);
-        (pending.passed_over, pending.passed_over_total) = (None, Nanos::ZERO);
+        (pending.passed_over, pending.passed_over_total) = (Maybe::NONE, Nanos::ZERO);
         pending.stopped = None;
         let here = &mut self.cpus[to.index()];
         self.places.push(&mut here.queue, key);
@@ -159,8 +157,7 @@ impl Timeline {
         // What the others weigh here now stands for what they weighed meanwhile.
         let share = f64::from(weight) / here.fairness.weight().max(1) as f64;
         pending.owed = now.since(pending.start).0 as f64 * share;
-        task.moved |= task.last_cpu.is_some_and(|last| last != to);
-        task.last_cpu = Some(to);
+        task.is_on(to);
     }
 
     /// Settles all waits of a CPU so that its occupancy can forget the past.
@@ -181,7 +178,7 @@ impl Timeline {
             } else {
                 pending.close_segment(cpu, now, &self.world.actors);
             }
-            pending.passed_over = was_passed_over.then_some(now);
+            pending.passed_over = was_passed_over.then_some(now).into();
         }
         cpu.add_up_whole(now, &self.world.actors);
         cpu.occupancy.forget(now);
@@ -220,17 +217,28 @@ impl Timeline {
         self.places.remove(&mut cpu.queue, key);
         uncrowd(&mut self.world.actors, pending);
         let is_plain = pending.is_plain();
-        if is_plain {
-            self.parts.clear();
-            cpu.occupancy.parts(pending.segment, now, pending.mark, |actor, length| self.parts.push((actor, length)));
+        let only;
+        let parts = if is_plain {
+            match cpu.occupancy.only_part(pending.segment, now) {
+                Some(part) => {
+                    only = [part];
+                    &only[..]
+                }
+                None => {
+                    let (span, parts) = ((pending.segment, now), &mut self.parts);
+                    parts.clear();
+                    cpu.occupancy.parts(span.0, span.1, pending.mark, |actor, length| parts.push((actor, length)));
+                    &parts[..]
+                }
+            }
         } else {
             pending.close_segment(cpu, now, &self.world.actors);
             if class <= Policy::Fair {
                 // It was taken out of its class meanwhile.
                 pending.forget_stops();
             }
-        }
-        let parts = if is_plain { &self.parts } else { &pending.parts };
+            &pending.parts[..]
+        };
         let idle_elsewhere = idle_beside(&self.idle, pending, parts, task.pinned, now);
         let beside_unheard = unheard_beside(&self.idle, self.unheard.as_ref(), pending);
         task.debts.push(pending.actor, pending.start, now);
@@ -241,8 +249,9 @@ impl Timeline {
             self.hold_back(key, ended, (idle_elsewhere, beside_unheard), queue_length);
             return;
         }
-        split(pending, parts, limited, self.missing_switches > 0, now, &self.world.actors, &mut self.pieces);
-        let mut wait = wait_of(key, pending, (now, ended), &self.pieces, idle_elsewhere, queue_length);
+        let missing = self.missing_switches > 0;
+        let pieces = split(pending, parts, limited, missing, now, &self.world.actors, &mut self.pieces);
+        let mut wait = wait_of(key, pending, (now, ended), pieces, idle_elsewhere, queue_length);
         wait.beside_unheard = beside_unheard;
         task.pending = None;
         sink.wait(&self.world, &wait);
@@ -311,7 +320,7 @@ pub(crate) fn wait_of<'a>(
         kind: pending.kind,
         cpu: pending.cpu,
         start: pending.start,
-        queued: pending.queued,
+        queued: pending.queued.get(),
         end,
         ended,
         pieces,
@@ -339,12 +348,12 @@ impl Pending {
             kind,
             actor,
             start,
-            queued: None,
+            queued: Maybe::NONE,
             cpu,
             segment: start,
             mark: None,
             parts: Vec::new(),
-            passed_over: None,
+            passed_over: Maybe::NONE,
             passed_over_total: Nanos::ZERO,
             stopped: None,
             preemptor: None,
@@ -398,10 +407,10 @@ impl Pending {
 
 impl Preemptor {
     fn latest(&self) -> ActorId {
-        self.became.unwrap_or(self.actor)
+        self.became
     }
 
     pub fn is(&self, occupant: ActorId) -> bool {
-        self.actor == occupant || self.became == Some(occupant)
+        self.actor == occupant || self.became == occupant
     }
 }

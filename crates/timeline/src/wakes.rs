@@ -4,6 +4,7 @@ use unstarve_model::{Context, CpuId, Event, EventKind, Nanos, TaskRef, Time};
 
 use crate::cpu::Current;
 use crate::debts::Basis;
+use crate::maybe::Maybe;
 use crate::timeline::Timeline;
 use crate::work::SleepLoss;
 use crate::{Migration, Sink, State, TaskKey, WaitKind, Wake, Waker};
@@ -36,14 +37,14 @@ impl Timeline {
             self.world.tasks.get_mut(key).state = State::Unknown;
         }
         match self.world.tasks.get(key).state {
-            State::Running(_) => self.world.tasks.get_mut(key).early_wake = Some(now),
+            State::Running(_) => self.world.tasks.get_mut(key).early_wake = Maybe::some(now),
             State::Dead => {}
             // One that lost the CPU on its way to sleep may be woken while it is still queued.
             State::Waiting if !self.is_woken(key) => {}
             State::Waiting => {
                 self.lose_track_of_its_cpu(key, sink);
                 self.drop_wait(key);
-                self.world.tasks.get_mut(key).sleep_start = None;
+                self.world.tasks.get_mut(key).sleep_start = Maybe::NONE;
                 self.wake_up(index, event, key, target, (now, None), sink);
             }
             State::Sleeping | State::Unknown => self.wake_up(index, event, key, target, (now, None), sink),
@@ -91,7 +92,7 @@ impl Timeline {
             self.world.tasks.get_mut(key).state = State::Unknown;
         }
         match self.world.tasks.get(key).state {
-            State::Running(_) => self.world.tasks.get_mut(key).early_wake = None,
+            State::Running(_) => self.world.tasks.get_mut(key).early_wake = Maybe::NONE,
             State::Dead => {}
             State::Waiting => {
                 if self.world.tasks.get(key).pending.as_ref().is_some_and(|pending| pending.cpu != target) {
@@ -100,13 +101,13 @@ impl Timeline {
                 if let Some(pending) = &mut self.world.tasks.get_mut(key).pending
                     && pending.kind != WaitKind::Preemption
                 {
-                    pending.queued.get_or_insert(now);
+                    pending.queued = Maybe::some(pending.queued.get().unwrap_or(now));
                 }
             }
             State::Sleeping | State::Unknown => {
                 let task = self.world.tasks.get_mut(key);
                 let early = task.early_wake.take();
-                let start = match (early, task.sleep_start) {
+                let start = match (early, task.sleep_start.get()) {
                     (Some(early), Some(sleep)) => early.max(sleep),
                     _ => now,
                 };
@@ -150,7 +151,7 @@ impl Timeline {
                 self.move_wait(key, to);
             }
         } else if !matches!(known.state, State::Running(_)) {
-            known.last_cpu = Some(to);
+            known.was_on(to);
         }
         sink.migration(&self.world, &Migration { task: key, time: now, from, to });
     }
@@ -160,7 +161,7 @@ impl Timeline {
         let now = self.world.now;
         let Origin { waker, debtor, basis, suspect } = self.waker(index, event, key);
         self.prices.clear();
-        let sleep_start = self.world.tasks.get(key).sleep_start;
+        let sleep_start = self.world.tasks.get(key).sleep_start.get();
         let loss = self.loss_of_sleeper(key);
         if let SleepLoss::Since(since) | SleepLoss::OfOthers(since) = loss {
             if let Some(debtor) = debtor.filter(|debtor| *debtor != key) {

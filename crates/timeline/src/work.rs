@@ -87,7 +87,7 @@ impl Timeline {
     #[inline]
     pub(crate) fn loss_of_sleeper(&mut self, wakee: TaskKey) -> SleepLoss {
         let task = self.world.tasks.get(wakee);
-        let Some(start) = task.sleep_start else { return SleepLoss::Nothing };
+        let Some(start) = task.sleep_start.get() else { return SleepLoss::Nothing };
         // Mostly a program's thread that waits for another.
         if task.kernel_thread.is_none() && !task.slept_without_work {
             return SleepLoss::Since(start);

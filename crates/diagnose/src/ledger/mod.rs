@@ -308,7 +308,7 @@ impl Sink for Ledger {
     fn work_item(&mut self, world: &World, item: &WorkItem) {
         if self.selection.has_span(item.start, item.end, world.start) {
             let worker = world.tasks.get(item.worker);
-            let on_cpu = worker.last_cpu.is_none_or(|cpu| self.selection.has_cpu(cpu));
+            let on_cpu = worker.last_cpu().is_none_or(|cpu| self.selection.has_cpu(cpu));
             let actor = worker.actor;
             if on_cpu {
                 self.account_mut(actor).work.get_or_insert_default().add_item(item);

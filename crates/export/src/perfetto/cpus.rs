@@ -90,7 +90,7 @@ impl Cpus {
             pid: Some(task.tid.0 as i32),
             prio: Some(task.prio.0),
             success: Some(1),
-            target_cpu: Some(task.last_cpu.unwrap_or(wake.cpu).0 as i32),
+            target_cpu: Some(task.last_cpu().unwrap_or(wake.cpu).0 as i32),
         };
         let mut event = event(wake.time, Kind::SchedWaking(waking));
         (event.pid, event.common_flags) = (pid, flags);

@@ -202,7 +202,7 @@ impl<W: Out> Sink for Perfetto<W> {
 
     fn work_item(&mut self, world: &World, item: &WorkItem) {
         let worker = world.tasks.get(item.worker);
-        let cpu_chosen = worker.last_cpu.is_none_or(|cpu| self.selection.has_cpu(cpu));
+        let cpu_chosen = worker.last_cpu().is_none_or(|cpu| self.selection.has_cpu(cpu));
         if !cpu_chosen
             || !self.selection.has_task(&worker.comm, worker.tid)
             || !self.selection.has_span(item.start, item.end, world.start)

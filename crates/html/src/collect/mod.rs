@@ -266,7 +266,7 @@ impl Sink for Collector {
             start: item.start,
             end: item.end,
             kind: Kind::Work,
-            cpu: worker.last_cpu.unwrap_or(CpuId(0)),
+            cpu: worker.last_cpu().unwrap_or(CpuId(0)),
             tid: worker.tid,
             actor: worker.actor,
             detail,

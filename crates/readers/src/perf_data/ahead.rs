@@ -2,20 +2,23 @@
 
 use std::io;
 use std::ops::Range;
-use std::sync::mpsc::{self, Receiver, Sender};
+use std::sync::mpsc::{self, Receiver};
 use std::thread;
+
+use unstarve_model::{Returns, rounds};
 
 use crate::input::Positioned;
 
 /// A record is at most 64 KiB long, so what is left of a block is shorter.
 const ROOM: usize = 64 << 10;
 const BLOCK: usize = 256 << 10;
-const BLOCKS_AHEAD: usize = 3;
+const BLOCKS: usize = 6;
+const RETURNED_AT_ONCE: usize = 2;
 
 /// The blocks of a section, one after the other.
 pub struct Ahead {
     full: Receiver<io::Result<Block>>,
-    empty: Sender<Vec<u8>>,
+    used: Returns<Vec<u8>>,
 }
 
 /// Room for the rest of the block before, then what was read.
@@ -27,15 +30,13 @@ struct Block {
 impl Ahead {
     /// Starts reading from `start` to `end`; the thread ends with the section, or when `self` is gone.
     pub fn new(file: Positioned, start: u64, end: u64) -> Ahead {
-        let (send, full) = mpsc::sync_channel(BLOCKS_AHEAD);
-        let (empty, emptied) = mpsc::channel::<Vec<u8>>();
+        let (send, full) = mpsc::channel();
+        let (mut empties, used) = rounds(BLOCKS, RETURNED_AT_ONCE);
         thread::spawn(move || {
             let mut at = start;
             while at < end {
-                // One that was never filled comes back, too: the buffer before the first block.
-                let used = emptied.try_recv().ok().filter(|bytes| bytes.len() == ROOM + BLOCK);
                 // The kernel gives zeroed pages, which need not be written again.
-                let mut bytes = used.unwrap_or_else(|| vec![0; ROOM + BLOCK]);
+                let Some(mut bytes) = empties.next(|| vec![0; ROOM + BLOCK]) else { return };
                 let wanted = BLOCK.min(usize::try_from(end - at).unwrap_or(BLOCK));
                 let read = file.read_at(at, &mut bytes[ROOM..ROOM + wanted]);
                 let ends = !matches!(read, Ok(length) if length == wanted);
@@ -45,7 +46,7 @@ impl Ahead {
                 at += wanted as u64;
             }
         });
-        Ahead { full, empty }
+        Ahead { full, used }
     }
 
     /// Puts the next block into `buffer`, and before it the `rest` that was there: where that begins now, and how many
@@ -55,8 +56,11 @@ impl Ahead {
         let Block { mut bytes, length } = block?;
         let start = ROOM - rest.len();
         bytes[start..ROOM].copy_from_slice(&buffer[rest]);
-        // The thread may have ended; then nobody needs it.
-        let _ = self.empty.send(std::mem::replace(buffer, bytes));
+        let before = std::mem::replace(buffer, bytes);
+        // Before the first block there was another buffer.
+        if before.len() == ROOM + BLOCK {
+            self.used.give(before);
+        }
         Ok((start, length))
     }
 }
