@@ -151,6 +151,15 @@ impl Positioned {
     }
 }
 
+/// Bytes of a page of memory, which is also what the kernel holds of a file in one piece.
+pub const PAGE: usize = 4096;
+
+/// How far into `room` to read what is at `offset` of a file: to where a page has it, too. AMD's Zen 3 copies three times as slowly (`rep movsb`) to an
+/// address that is up to 31 bytes further within its page, and 16 are what malloc leaves in front of large blocks.
+pub fn landing(room: &[u8], offset: u64) -> usize {
+    (offset as usize).wrapping_sub(room.as_ptr().addr()) % PAGE
+}
+
 fn read_fully_at(file: &File, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
     let mut filled = 0;
     while filled < buffer.len() {
@@ -232,6 +241,15 @@ mod tests {
         let input = Input::from_file(file, "f".into()).unwrap().into_positioned().unwrap();
         assert_eq!(input.read_at(u64::MAX, &mut [0; 8]).unwrap(), 0);
         assert_eq!(input.read_at(1 << 40, &mut [0; 8]).unwrap(), 0);
+    }
+
+    #[test]
+    fn what_is_read_lands_where_its_page_has_it() {
+        let room = vec![0; 3 * PAGE];
+        for (from, offset) in [(0, 0), (1, 1224), (77, 8192), (4095, u64::MAX)] {
+            let place = &room[from + landing(&room[from..], offset)..];
+            assert_eq!(place.as_ptr().addr() as u64 % PAGE as u64, offset % PAGE as u64);
+        }
     }
 
     #[test]

@@ -7,7 +7,7 @@ use std::thread;
 
 use unstarve_model::{Returns, rounds};
 
-use crate::input::Positioned;
+use crate::input::{PAGE, Positioned, landing};
 
 /// A record is at most 64 KiB long, so what is left of a block is shorter.
 const ROOM: usize = 64 << 10;
@@ -21,11 +21,15 @@ pub struct Ahead {
     used: Returns<Vec<u8>>,
 }
 
-/// Room for the rest of the block before, then what was read.
+/// Room for the rest of the block before, then what was read from `begin` on.
 struct Block {
     bytes: Vec<u8>,
+    begin: usize,
     length: usize,
 }
+
+/// The length of a block's buffer.
+const BUFFER: usize = ROOM + PAGE + BLOCK;
 
 impl Ahead {
     /// Starts reading from `start` to `end`; the thread ends with the section, or when `self` is gone.
@@ -36,11 +40,12 @@ impl Ahead {
             let mut at = start;
             while at < end {
                 // The kernel gives zeroed pages, which need not be written again.
-                let Some(mut bytes) = empties.next(|| vec![0; ROOM + BLOCK]) else { return };
+                let Some(mut bytes) = empties.next(|| vec![0; BUFFER]) else { return };
                 let wanted = BLOCK.min(usize::try_from(end - at).unwrap_or(BLOCK));
-                let read = file.read_at(at, &mut bytes[ROOM..ROOM + wanted]);
+                let begin = ROOM + landing(&bytes[ROOM..], at);
+                let read = file.read_at(at, &mut bytes[begin..begin + wanted]);
                 let ends = !matches!(read, Ok(length) if length == wanted);
-                if send.send(read.map(|length| Block { bytes, length })).is_err() || ends {
+                if send.send(read.map(|length| Block { bytes, begin, length })).is_err() || ends {
                     return;
                 }
                 at += wanted as u64;
@@ -53,12 +58,12 @@ impl Ahead {
     /// new bytes follow it, none at the end.
     pub fn replace(&mut self, buffer: &mut Vec<u8>, rest: Range<usize>) -> io::Result<(usize, usize)> {
         let Ok(block) = self.full.recv() else { return Ok((rest.start, 0)) };
-        let Block { mut bytes, length } = block?;
-        let start = ROOM - rest.len();
-        bytes[start..ROOM].copy_from_slice(&buffer[rest]);
+        let Block { mut bytes, begin, length } = block?;
+        let start = begin - rest.len();
+        bytes[start..begin].copy_from_slice(&buffer[rest]);
         let before = std::mem::replace(buffer, bytes);
         // Before the first block there was another buffer.
-        if before.len() == ROOM + BLOCK {
+        if before.len() == BUFFER {
             self.used.give(before);
         }
         Ok((start, length))

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use unstarve_model::CpuId;
 
 use crate::endian::Endian;
-use crate::input::Positioned;
+use crate::input::{PAGE, Positioned, landing};
 use crate::kbuffer::{Missed, PageCursor, PageFormat};
 
 use super::compression::Unpacker;
@@ -18,7 +18,7 @@ pub(super) struct Stream {
     format: PageFormat,
     page_size: usize,
     window: Vec<u8>,
-    /// Where in the file the window's content (or its packed form) begins.
+    /// Where in the file the window (or its packed form) begins; a window may have some bytes before its content.
     window_at: u64,
     /// Where in the window the current page begins.
     page: usize,
@@ -129,7 +129,7 @@ impl Stream {
     #[cold]
     fn bad_page(&mut self, bad: impl ToString) {
         let at = match self.pages {
-            Pages::Plain { .. } => format!("the page at byte {}", self.window_at + self.page as u64),
+            Pages::Plain { .. } => format!("the page at byte {}", self.window_at.wrapping_add(self.page as u64)),
             Pages::Packed { .. } => {
                 format!("page {} of the chunk at byte {}", self.page / self.page_size, self.window_at)
             }
@@ -154,7 +154,7 @@ impl Stream {
     #[inline]
     pub(super) fn place(&self) -> u64 {
         match self.pages {
-            Pages::Plain { .. } => self.window_at + self.page as u64,
+            Pages::Plain { .. } => self.window_at.wrapping_add(self.page as u64),
             Pages::Packed { .. } => self.window_at,
         }
     }
@@ -185,16 +185,17 @@ impl Stream {
 
     /// Gets the next pages into the window; `false` when there are none.
     fn fill(&mut self) -> bool {
-        self.page = 0;
         loop {
             match self.pages.read(&mut self.window) {
-                Ok(at) => {
-                    self.window_at = at;
-                    return !self.window.is_empty();
+                Ok((at, skip)) => {
+                    self.page = skip;
+                    self.window_at = at.wrapping_sub(skip as u64);
+                    return self.window.len() > skip;
                 }
                 Err(Trouble::Chunk(reason)) => self.bad_part(format!("CPU {}: {reason}", self.cpu)),
                 Err(Trouble::End(reason)) => {
                     self.window.clear();
+                    self.page = 0;
                     self.damage.ended = Some(format!("CPU {}: {reason}", self.cpu));
                     return false;
                 }
@@ -212,22 +213,24 @@ enum Trouble {
 }
 
 impl Pages {
-    /// Replaces `window` by the next pages, none at the end, and says where in the file they begin.
-    fn read(&mut self, window: &mut Vec<u8>) -> Result<u64, Trouble> {
+    /// Replaces `window` by the next pages, none at the end, and says where they begin, in the file and in the window.
+    fn read(&mut self, window: &mut Vec<u8>) -> Result<(u64, usize), Trouble> {
         match self {
             Pages::Plain { file, at, end, window: size } => {
                 let start = *at;
                 let wanted = (*end - start).min(*size as u64) as usize;
-                window.resize(wanted, 0);
-                let length = file.read_at(start, window).map_err(|error| at_byte(start, error))?;
-                window.truncate(length);
+                window.reserve_exact((wanted + PAGE).saturating_sub(window.len()));
+                let skip = landing(window, start);
+                window.resize(skip + wanted, 0);
+                let length = file.read_at(start, &mut window[skip..]).map_err(|error| at_byte(start, error))?;
+                window.truncate(skip + length);
                 *at += length as u64;
                 if length < wanted {
                     *at = *end;
                 }
-                Ok(start)
+                Ok((start, skip))
             }
-            Pages::Packed { .. } => self.read_chunk(window),
+            Pages::Packed { .. } => Ok((self.read_chunk(window)?, 0)),
         }
     }
 
