@@ -93,13 +93,14 @@ pub fn drive<S: Sink>(
         match message {
             Message::Begin(info) => analysis = Some(Analysis::begin(&info)),
             Message::Batch(mut batch) => {
-                let Some(analysis) = &mut analysis else { continue };
+                let Some(analysis) = &mut analysis else {
+                    returns.give(batch);
+                    continue;
+                };
                 analysis.timeline.names(batch.names.drain(..));
                 for (place, event) in batch.events.iter().enumerate() {
                     if let Some(later) = batch.events.get(place + EVENTS_AHEAD) {
-                        // It may be in two lines of the cache.
                         prefetch(later);
-                        prefetch(&later.cpu);
                     }
                     analysis.timeline.push(event, sink);
                 }
@@ -152,6 +153,7 @@ const EVENTS_AHEAD: usize = 8;
 /// Enough to ride out a slow batch on either side, little enough to stay in a shared cache.
 const BATCHES: usize = 8;
 
+/// Of the others one is being analysed, and the rest keeps both sides at work.
 const RETURNED_AT_ONCE: usize = 3;
 
 enum Message {

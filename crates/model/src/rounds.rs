@@ -10,8 +10,8 @@ pub struct Empties<T> {
     returned: Receiver<Vec<T>>,
 }
 
-/// Where emptied buffers go, some at once: to wake a thread whose CPU has gone to sleep takes microseconds, and so who waits for a buffer is woken for
-/// several.
+/// Where used buffers go, some at once: to wake a thread whose CPU has gone to sleep takes microseconds, and so who waits
+/// for a buffer is woken for several.
 #[derive(Debug)]
 pub struct Returns<T> {
     at_once: usize,
@@ -19,9 +19,10 @@ pub struct Returns<T> {
     to: Sender<Vec<T>>,
 }
 
-/// The two ends of a round of so many buffers, which come back `at_once`. That must be fewer than there are, or nobody ever gets one again.
+/// The two ends of a round of so many buffers, which come back `at_once`. That and what who empties them keeps must be fewer
+/// than there are, or both sides wait for ever.
 pub fn rounds<T>(buffers: usize, at_once: usize) -> (Empties<T>, Returns<T>) {
-    debug_assert!(at_once < buffers);
+    assert!(at_once < buffers, "{at_once} of {buffers} buffers come back at once");
     let (to, returned) = mpsc::channel();
     (Empties { new: buffers, spare: Vec::new(), returned }, Returns { at_once, done: Vec::new(), to })
 }
@@ -44,7 +45,7 @@ impl<T> Empties<T> {
 }
 
 impl<T> Returns<T> {
-    /// The buffer is empty.
+    /// The buffer has been used.
     pub fn give(&mut self, buffer: T) {
         self.done.push(buffer);
         if self.done.len() >= self.at_once {
@@ -61,7 +62,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn a_few_buffers_carry_as_many_as_there_are_to_carry() {
+    fn the_same_few_buffers_are_filled_again_and_again() {
         let (mut empties, mut returns) = rounds::<Vec<u32>>(4, 3);
         let (full, filled) = mpsc::channel();
         let writer = thread::spawn(move || {

@@ -145,17 +145,24 @@ impl Positioned {
         self.cut.as_deref()
     }
 
+    /// How many share it.
+    #[cfg(test)]
+    pub fn clones(&self) -> usize {
+        Arc::strong_count(&self.file)
+    }
+
     /// Fills `buffer` from `offset` on; the number of bytes is smaller only at the end of the file.
     pub fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
         read_fully_at(&self.file, offset, buffer)
     }
 }
 
-/// Bytes of a page of memory, which is also what the kernel holds of a file in one piece.
+/// Bytes of a page of x86-64's memory.
 pub const PAGE: usize = 4096;
 
-/// How far into `room` to read what is at `offset` of a file: to where a page has it, too. AMD's Zen 3 copies three times as slowly (`rep movsb`) to an
-/// address that is up to 31 bytes further within its page, and 16 are what malloc leaves in front of large blocks.
+/// How far into `room` to read what is at `offset` of a file: to where a page has it, too. AMD's Zen 3 copies three times as
+/// slowly (`rep movsb`) to an address that is up to 31 bytes further within its page, and 16 are what malloc leaves in front
+/// of large blocks.
 pub fn landing(room: &[u8], offset: u64) -> usize {
     (offset as usize).wrapping_sub(room.as_ptr().addr()) % PAGE
 }

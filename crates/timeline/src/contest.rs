@@ -7,17 +7,18 @@ use crate::waits::{Pending, Preemptor};
 use crate::{Actor, ActorId, ActorKind, Actors, GroupId, Groups, Piece, Rule};
 
 /// Where pieces of waits are put together; kept to save allocations.
-#[derive(Clone, Debug)]
-pub(crate) struct Pieces {
-    /// Those of most waits. Not in the list, for what is read there right after it was written has to wait for it.
+#[derive(Debug)]
+pub(crate) struct PieceRoom {
+    /// Those of most waits. A list would be read right after its length was written, address and length by one load, which
+    /// has to wait for that store.
     few: [Piece; 2],
     many: Vec<Piece>,
 }
 
-impl Default for Pieces {
-    fn default() -> Pieces {
+impl Default for PieceRoom {
+    fn default() -> PieceRoom {
         let none = Piece { occupant: ActorId::UNKNOWN, rule: Rule::Unknown, length: Nanos::ZERO };
-        Pieces { few: [none; 2], many: Vec::new() }
+        PieceRoom { few: [none; 2], many: Vec::new() }
     }
 }
 
@@ -30,7 +31,7 @@ pub(crate) fn split<'a>(
     switches_are_missing: bool,
     now: Time,
     actors: &Actors,
-    Pieces { few, many }: &'a mut Pieces,
+    PieceRoom { few, many }: &'a mut PieceRoom,
 ) -> &'a [Piece] {
     match *parts {
         // Most waits: one occupant, a task.
@@ -156,15 +157,10 @@ fn split_parts(
     sort(pieces);
 }
 
-/// By which pieces of a wait are in order, the greatest first.
-#[inline(always)]
-fn rank(piece: &Piece) -> (Nanos, ActorId, Rule) {
-    (piece.length, piece.occupant, piece.rule)
-}
-
 /// Puts the longest first.
 #[inline]
 fn sort(pieces: &mut [Piece]) {
+    let rank = |piece: &Piece| (piece.length, piece.occupant, piece.rule);
     match pieces {
         [] | [_] => {}
         // Two are so common that a call of the library's is dear.

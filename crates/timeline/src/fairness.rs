@@ -29,7 +29,7 @@ impl Fairness {
             return;
         }
         if self.weight > 0 {
-            // Weights have 32 bits, and no machine has as many tasks.
+            // The sum of weights of 32 bits stays far below 2^63.
             self.virtual_time += as_f64(now.0 - self.now.0) / (self.weight as i64 as f64);
         }
         self.now = now;

@@ -7,7 +7,7 @@ use std::num::NonZeroU32;
 
 use unstarve_model::{CpuId, Nanos, Time};
 
-use crate::contest::{Pieces, split};
+use crate::contest::{PieceRoom, split};
 use crate::cpu::{Cpu, Current};
 use crate::parts::add;
 use crate::timeline::Timeline;
@@ -21,7 +21,7 @@ const WORTH_HOLDING: Nanos = Nanos::from_millis(1);
 const PARTS: usize = 4096;
 const WAITS: usize = 4096;
 
-/// A place among the waits held back, and one.
+/// A place among the waits held back, plus one, so that an `Option` of it is no larger.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct HoldId(NonZeroU32);
 
@@ -210,7 +210,7 @@ impl Timeline {
     }
 
     /// Reports a wait that is over by what is known of it now.
-    pub(crate) fn held_so_far(&self, ended: &Ended, pieces: &mut Pieces, sink: &mut impl Sink) {
+    pub(crate) fn held_so_far(&self, ended: &Ended, pieces: &mut PieceRoom, sink: &mut impl Sink) {
         let limited = self.world.tasks.get(ended.task).may_be_throttled();
         let missing = self.missing_switches > 0;
         let parts = &ended.pending.parts;

@@ -2,7 +2,7 @@ use std::num::NonZeroU32;
 
 use unstarve_model::{CpuId, CpuSet, Nanos, Time};
 
-/// A set of CPUs that is watched. One more than its place among them, so that none takes no room of its own.
+/// A set of CPUs that is watched: its place among them plus one, so that an `Option` of it is no larger.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct IdleGroup(NonZeroU32);
 

@@ -41,7 +41,7 @@ impl Nanoseconds for Nanos {
 impl<T: Nanoseconds> Maybe<T> {
     pub const NONE: Maybe<T> = Maybe { nanoseconds: u64::MAX, what: PhantomData };
 
-    /// The largest number, five centuries, is taken for the one before it.
+    /// The largest number is taken for the one before it; no event is later than that.
     #[inline(always)]
     pub fn some(value: T) -> Maybe<T> {
         Maybe { nanoseconds: value.number().min(u64::MAX - 1), what: PhantomData }

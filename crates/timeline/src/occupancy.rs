@@ -28,7 +28,7 @@ pub(crate) struct Occupancy {
 /// CPU since takes no search; as it is mostly the waker, or the one who took the CPU, it has most of the wait.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Mark {
-    /// One more than the slot, so that no mark takes no more room.
+    /// The slot plus one, so that an `Option` of a mark is no larger.
     above: NonZeroU32,
     epoch: u32,
     had: u64,

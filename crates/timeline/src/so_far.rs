@@ -2,7 +2,7 @@
 
 use unstarve_model::{CpuId, Nanos, Policy};
 
-use crate::contest::{Pieces, split};
+use crate::contest::{PieceRoom, split};
 use crate::cpu::{Cpu, Current};
 use crate::fairness::whole;
 use crate::timeline::Timeline;
@@ -18,7 +18,7 @@ impl Timeline {
                 self.run_so_far(cpu, key, sink);
             }
         }
-        let mut pieces = Pieces::default();
+        let mut pieces = PieceRoom::default();
         for ended in self.held.ended() {
             self.held_so_far(ended, &mut pieces, sink);
         }
@@ -54,7 +54,7 @@ impl Timeline {
         sink.run(&self.world, &run);
     }
 
-    fn wait_so_far(&self, key: TaskKey, pieces: &mut Pieces, sink: &mut impl Sink) {
+    fn wait_so_far(&self, key: TaskKey, pieces: &mut PieceRoom, sink: &mut impl Sink) {
         let now = self.world.now;
         let task = self.world.tasks.get(key);
         let Some(mut pending) = task.pending.clone() else { return };

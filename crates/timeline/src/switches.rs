@@ -60,7 +60,7 @@ impl Timeline {
         let now = self.world.now;
         let cpu = &mut self.cpus[index];
         let task = self.world.tasks.get_mut(key);
-        task.is_on(cpu.id);
+        task.put_on(cpu.id);
         task.state = State::Running(cpu.id);
         self.world.actors.join(task);
         task.early_wake = Maybe::NONE;

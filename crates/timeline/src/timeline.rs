@@ -4,7 +4,7 @@ use unstarve_model::{
 };
 
 use crate::before::Before;
-use crate::contest::Pieces;
+use crate::contest::PieceRoom;
 use crate::cpu::Cpu;
 use crate::debts::{Debt, Debts};
 use crate::held::Held;
@@ -17,6 +17,9 @@ use crate::tail::Tails;
 use crate::unrecorded::Unrecorded;
 use crate::work::WorkTable;
 use crate::{ActorId, ActorKind, Actors, Nature, Price, RunEnd, Settings, Sink, State, Task, TaskKey, Tasks, World};
+
+/// What comes later, five centuries after the clock's zero, comes at this moment (see [`crate::maybe::Maybe`]).
+const LAST: Time = Time(u64::MAX - 1);
 
 /// Turns events into waits, runs, wake edges, interrupts and work items.
 #[derive(Debug)]
@@ -35,7 +38,7 @@ pub struct Timeline {
     /// Softirqs so far: without them a CPU that runs one task all the time is as silent as an idle one.
     pub(crate) softirqs: u64,
     /// Kept to save allocations.
-    pub(crate) pieces: Pieces,
+    pub(crate) pieces: PieceRoom,
     pub(crate) parts: Vec<(ActorId, Nanos)>,
     pub(crate) prices: Vec<Price>,
     pub(crate) open_debts: Vec<Debt>,
@@ -94,7 +97,7 @@ impl Timeline {
                 .map(|cpus| (0..cpus.min(CpuId::LIMIT)).map(CpuId).collect())
                 .filter(|set: &CpuSet| !set.is_empty()),
             softirqs: 0,
-            pieces: Pieces::default(),
+            pieces: PieceRoom::default(),
             parts: Vec::new(),
             prices: Vec::new(),
             open_debts: Vec::new(),
@@ -173,8 +176,9 @@ impl Timeline {
         if index >= self.cpus.len() && !self.meet(event) {
             return;
         }
-        let now = event.time.max(self.world.now);
-        self.late += u64::from(event.time < now);
+        let time = event.time.min(LAST);
+        let now = time.max(self.world.now);
+        self.late += u64::from(time < now);
         self.world.now = now;
         let cpu = &mut self.cpus[index];
         cpu.issued = true;
@@ -186,9 +190,11 @@ impl Timeline {
                 self.switches += 1;
                 self.switch(index, prev, prev_state, next, sink);
                 self.note_stops(index, prev, next);
-                self.take_stock_in_time(index);
             }
-            EventKind::Lost { .. } => return self.lose(index, sink),
+            EventKind::Lost { .. } => {
+                self.lose(index, sink);
+                return;
+            }
             _ => {
                 match event.current {
                     Some(tid) if cpu.tid != Some(tid) => {
@@ -200,11 +206,7 @@ impl Timeline {
                 self.act(index, event, sink);
             }
         }
-    }
-
-    /// Who had the CPU is forgotten before it is too much: asked for at each event by which another may have it.
-    #[inline(always)]
-    fn take_stock_in_time(&mut self, index: usize) {
+        // Any event may tell that another task has the CPU.
         let occupancy = &self.cpus[index].occupancy;
         if occupancy.is_full(Occupancy::CAPACITY)
             && (self.places_recorded || occupancy.is_full(Occupancy::LONG_CAPACITY))
@@ -253,11 +255,11 @@ impl Timeline {
         }
     }
 
-    /// The same but for wakeups, the commonest.
+    /// The same of all that are rarer than wakeups.
     #[inline(never)]
     fn act_otherwise(&mut self, index: usize, event: &Event, sink: &mut impl Sink) {
-        if let Some(event) = event.kind.event_type() {
-            self.seen.insert(event);
+        if let Some(event_type) = event.kind.event_type() {
+            self.seen.insert(event_type);
         }
         match event.kind {
             EventKind::WakeupNew { ref task, target_cpu } => self.wakeup_new(index, task, target_cpu),
@@ -291,7 +293,6 @@ impl Timeline {
             EventKind::Switch { .. } | EventKind::Waking { .. } | EventKind::Wakeup { .. } | EventKind::Lost { .. } => {
             }
         }
-        self.take_stock_in_time(index);
     }
 
     /// The trace is over: reports runs and waits in progress.

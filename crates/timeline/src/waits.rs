@@ -76,7 +76,7 @@ impl Timeline {
         self.places.push(&mut here.queue, key);
         let task = self.world.tasks.get_mut(key);
         let group = if task.pinned { None } else { task.affinity.or(task.moved.then_some(IdleWatch::ALL)) };
-        task.is_on(cpu);
+        task.put_on(cpu);
         task.state = State::Waiting;
         self.world.actors.join(task);
         if task.account.weight == 0 {
@@ -117,7 +117,7 @@ impl Timeline {
         pending.mark = Some(cpu.occupancy.mark(now));
         self.places.push(&mut cpu.queue, key);
         cpu.fairness.join(now, &mut task.account, weight);
-        task.is_on(to);
+        task.put_on(to);
     }
 
     /// The woken task runs, and only that tells on which CPU it waited: nothing tells where it was queued. It is taken to
@@ -157,7 +157,7 @@ impl Timeline {
         // What the others weigh here now stands for what they weighed meanwhile.
         let share = f64::from(weight) / here.fairness.weight().max(1) as f64;
         pending.owed = now.since(pending.start).0 as f64 * share;
-        task.is_on(to);
+        task.put_on(to);
     }
 
     /// Settles all waits of a CPU so that its occupancy can forget the past.
@@ -225,9 +225,10 @@ impl Timeline {
                     &only[..]
                 }
                 None => {
-                    let (span, parts) = ((pending.segment, now), &mut self.parts);
+                    let parts = &mut self.parts;
                     parts.clear();
-                    cpu.occupancy.parts(span.0, span.1, pending.mark, |actor, length| parts.push((actor, length)));
+                    cpu.occupancy
+                        .parts(pending.segment, now, pending.mark, |actor, length| parts.push((actor, length)));
                     &parts[..]
                 }
             }

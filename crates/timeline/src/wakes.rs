@@ -151,7 +151,7 @@ impl Timeline {
                 self.move_wait(key, to);
             }
         } else if !matches!(known.state, State::Running(_)) {
-            known.was_on(to);
+            known.note_cpu(to);
         }
         sink.migration(&self.world, &Migration { task: key, time: now, from, to });
     }

@@ -13,6 +13,7 @@ use crate::input::{PAGE, Positioned, landing};
 const ROOM: usize = 64 << 10;
 const BLOCK: usize = 256 << 10;
 const BLOCKS: usize = 6;
+/// Of the others one is in use, and the rest keeps both sides at work.
 const RETURNED_AT_ONCE: usize = 2;
 
 /// The blocks of a section, one after the other.
@@ -62,7 +63,7 @@ impl Ahead {
         let start = begin - rest.len();
         bytes[start..begin].copy_from_slice(&buffer[rest]);
         let before = std::mem::replace(buffer, bytes);
-        // Before the first block there was another buffer.
+        // Before the first block there was another buffer. All of ours have to come back, or the thread waits for ever.
         if before.len() == BUFFER {
             self.used.give(before);
         }
@@ -73,6 +74,7 @@ impl Ahead {
 #[cfg(test)]
 mod tests {
     use std::io::{Seek, Write};
+    use std::time::{Duration, Instant};
 
     use super::*;
     use crate::input::Input;
@@ -112,9 +114,22 @@ mod tests {
         assert_eq!(read(file(&content), 5..5, 3), []);
     }
 
+    /// The thread has a clone of the file as long as it runs.
     #[test]
-    fn nobody_need_read_to_the_end() {
-        let mut ahead = Ahead::new(file(&vec![1; BLOCK * 20]), 0, (BLOCK * 20) as u64);
-        assert!(ahead.replace(&mut Vec::new(), 0..0).is_ok());
+    fn the_thread_ends_with_who_reads() {
+        for blocks in [0, 1, 7] {
+            let file = file(&vec![1; BLOCK * 20]);
+            let mut ahead = Ahead::new(file.clone(), 0, (BLOCK * 20) as u64);
+            let mut buffer = Vec::new();
+            for _ in 0..blocks {
+                assert!(ahead.replace(&mut buffer, 0..0).is_ok_and(|(_, length)| length == BLOCK));
+            }
+            drop(ahead);
+            let deadline = Instant::now() + Duration::from_secs(20);
+            while file.clones() > 1 {
+                assert!(Instant::now() < deadline, "after {blocks} blocks");
+                thread::sleep(Duration::from_millis(1));
+            }
+        }
     }
 }

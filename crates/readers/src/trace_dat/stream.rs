@@ -219,6 +219,10 @@ impl Pages {
             Pages::Plain { file, at, end, window: size } => {
                 let start = *at;
                 let wanted = (*end - start).min(*size as u64) as usize;
+                if wanted == 0 {
+                    window.clear();
+                    return Ok((start, 0));
+                }
                 window.reserve_exact((wanted + PAGE).saturating_sub(window.len()));
                 let skip = landing(window, start);
                 window.resize(skip + wanted, 0);

@@ -137,3 +137,38 @@ fn many_kinds_that_wait_for_each_other_take_steps_by_their_number() {
     // For each wait, those that the CPU remembers.
     assert!(STEPS.get() <= turns as usize * 4 * Occupancy::CAPACITY, "{} steps", STEPS.get());
 }
+
+/// Where wakeups alone tell who is current, stock is taken, too.
+#[test]
+fn wakeups_without_switches_are_forgotten_in_time() {
+    for (places_recorded, most) in [(true, Occupancy::CAPACITY), (false, Occupancy::LONG_CAPACITY)] {
+        let mut timeline = Timeline::new(Some(1), None, Box::new(NoSettings));
+        timeline.places_recorded = places_recorded;
+        let mut pieces = Pieces::default();
+        for step in 0..50_000 {
+            let task = TaskRef { tid: Tid(900), comm: Comm::from("woken"), prio: Some(Prio::NORMAL) };
+            let kind = EventKind::Waking { task, target_cpu: CpuId(0) };
+            let (time, current) = (Time(1000 + u64::from(step) * 1000), Some(Tid(100 + step % 2)));
+            timeline.push(&Event { time, cpu: CpuId(0), current, context: Context::Task, kind }, &mut pieces);
+            assert!(!timeline.cpus[0].occupancy.is_full(most), "after {step} wakeups");
+        }
+    }
+}
+
+/// Nothing is later than the last moment that can be told from none.
+#[test]
+fn events_at_the_end_of_time_are_taken() {
+    let mut timeline = Timeline::new(Some(1), None, Box::new(NoSettings));
+    let mut pieces = Pieces::default();
+    let task = |tid| TaskRef { tid: Tid(tid), comm: Comm::from("t"), prio: Some(Prio::NORMAL) };
+    let asleep = EventKind::Switch { prev: task(1), prev_state: PrevState::Sleeping, next: task(2) };
+    let awake = EventKind::Switch { prev: task(2), prev_state: PrevState::Runnable, next: task(1) };
+    let (woken, target_cpu) = (task(1), CpuId(0));
+    let kinds =
+        [asleep, EventKind::Waking { task: woken, target_cpu }, EventKind::Wakeup { task: woken, target_cpu }, awake];
+    for (time, kind) in [5, u64::MAX, u64::MAX, u64::MAX].into_iter().zip(kinds) {
+        let event = Event { time: Time(time), cpu: CpuId(0), current: None, context: Context::Task, kind };
+        timeline.push(&event, &mut pieces);
+    }
+    assert_eq!((pieces.waits, timeline.world.now), (1, Time(u64::MAX - 1)));
+}
