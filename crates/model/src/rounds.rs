@@ -79,7 +79,7 @@ mod tests {
         });
         let mut next = 0;
         while let Ok(mut buffer) = filled.recv() {
-            assert_eq!(buffer.drain(..).collect::<Vec<_>>(), [next]);
+            assert_eq!(std::mem::take(&mut buffer), [next]);
             next += 1;
             returns.give(buffer);
         }
