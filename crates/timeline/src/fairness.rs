@@ -12,8 +12,10 @@ pub(crate) struct Fairness {
     now: Time,
 }
 
-/// A task's place in the ideal processor of the CPU on which it is runnable.
+/// A task's place in the ideal processor of the CPU on which it is runnable. Twelve bytes, so that it fits into the line of a
+/// cache that every event of a task looks at.
 #[derive(Clone, Copy, Debug, Default)]
+#[repr(C, packed(4))]
 pub(crate) struct Account {
     /// Its weight there; 0 when it is not runnable.
     pub weight: u32,
