@@ -255,3 +255,52 @@ impl Contender {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use unstarve_model::{Comm, CpuId};
+
+    use super::*;
+    use crate::maybe::Maybe;
+    use crate::{Claim, TaskKey, WaitKind};
+
+    #[test]
+    fn a_wait_with_one_part_has_the_pieces_that_several_would_have() {
+        const LENGTH: u64 = 1000;
+        let mut actors = Actors::new(Groups::default());
+        let mut of = |comm: &str, prio, ranked| {
+            let comm = Comm::from(comm);
+            let id = actors.of(ActorKind::Tasks { comm, prio, group: None, claim: Claim::Nothing, own_weight: None });
+            actors.get_mut(id).ranked = ranked;
+            id
+        };
+        let victim = of("victim", Prio::NORMAL, true);
+        let equal = of("equal", Prio::NORMAL, true);
+        let occupants =
+            [equal, of("heavier", Prio(110), true), of("hog", Prio(49), true), of("nobody", Prio(115), false)];
+        let now = Time(LENGTH);
+        let mut seen = [false; 3];
+        for occupant in occupants {
+            for (actor, became) in [(occupant, occupant), (victim, occupant), (victim, victim)] {
+                for stayed in
+                    [None, Some(0), Some(1), Some(LENGTH / 2), Some(LENGTH - 1), Some(LENGTH), Some(LENGTH + 1)]
+                {
+                    for by_wakeup in [true, false] {
+                        let stayed = Maybe::from(stayed.map(Nanos));
+                        let (task, since) = (TaskKey(0), Time(0));
+                        let preemptor = Some(Preemptor { task, actor, became, by_wakeup, stayed, since });
+                        let pending = Pending::new(WaitKind::Preemption, victim, Time(0), CpuId(0));
+                        let pending = Pending { preemptor, ..pending };
+                        let parts = [(occupant, Nanos(LENGTH))];
+                        let (mut room, mut long) = (PieceRoom::default(), Vec::new());
+                        let short = split(&pending, &parts, None, false, now, &actors, &mut room);
+                        split_parts(&pending, &parts, None, false, now, &actors, &mut long);
+                        assert_eq!(short, long, "{pending:?}");
+                        seen[short.len()] = true;
+                    }
+                }
+            }
+        }
+        assert_eq!(seen, [false, true, true]);
+    }
+}
