@@ -75,7 +75,7 @@ impl Turns<'_> {
     #[inline(always)]
     fn of(pending: &Pending, now: Time) -> Turns<'_> {
         let preemptor = pending.preemptor.as_ref().filter(|preemptor| preemptor.by_wakeup);
-        let stayed = preemptor.map_or(Nanos::ZERO, |by| by.stayed.get().unwrap_or_else(|| now.since(by.since)));
+        let stayed = preemptor.map_or(Nanos::ZERO, |by| by.stayed.unwrap_or_else(|| now.since(by.since)));
         Turns { preemptor, stayed }
     }
 }
@@ -261,7 +261,6 @@ mod tests {
     use unstarve_model::{Comm, CpuId};
 
     use super::*;
-    use crate::maybe::Maybe;
     use crate::{Claim, TaskKey, WaitKind};
 
     #[test]
@@ -286,7 +285,7 @@ mod tests {
                     [None, Some(0), Some(1), Some(LENGTH / 2), Some(LENGTH - 1), Some(LENGTH), Some(LENGTH + 1)]
                 {
                     for by_wakeup in [true, false] {
-                        let stayed = Maybe::from(stayed.map(Nanos));
+                        let stayed = stayed.map(Nanos);
                         let (task, since) = (TaskKey(0), Time(0));
                         let preemptor = Some(Preemptor { task, actor, became, by_wakeup, stayed, since });
                         let pending = Pending::new(WaitKind::Preemption, victim, Time(0), CpuId(0));

@@ -1,60 +1,28 @@
 use std::fmt;
-use std::marker::PhantomData;
 
-use unstarve_model::{Nanos, Time};
+use unstarve_model::Time;
 
-/// A moment or a length, or none, in eight bytes: an `Option` takes twice that, and tasks have many.
+/// A moment or none, in eight bytes: an `Option` takes twice that, and tasks have many.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) struct Maybe<T> {
-    nanoseconds: u64,
-    what: PhantomData<T>,
-}
+pub(crate) struct MaybeTime(u64);
 
-/// What is a number of nanoseconds.
-pub(crate) trait Nanoseconds: Copy {
-    fn number(self) -> u64;
-    fn of(number: u64) -> Self;
-}
-
-impl Nanoseconds for Time {
-    #[inline(always)]
-    fn number(self) -> u64 {
-        self.0
-    }
-    #[inline(always)]
-    fn of(number: u64) -> Time {
-        Time(number)
-    }
-}
-
-impl Nanoseconds for Nanos {
-    #[inline(always)]
-    fn number(self) -> u64 {
-        self.0
-    }
-    #[inline(always)]
-    fn of(number: u64) -> Nanos {
-        Nanos(number)
-    }
-}
-
-impl<T: Nanoseconds> Maybe<T> {
-    pub const NONE: Maybe<T> = Maybe { nanoseconds: u64::MAX, what: PhantomData };
+impl MaybeTime {
+    pub const NONE: MaybeTime = MaybeTime(u64::MAX);
 
     /// The largest number is taken for the one before it; no event is later than that.
     #[inline(always)]
-    pub fn some(value: T) -> Maybe<T> {
-        Maybe { nanoseconds: value.number().min(u64::MAX - 1), what: PhantomData }
+    pub fn some(time: Time) -> MaybeTime {
+        MaybeTime(time.0.min(u64::MAX - 1))
     }
 
     #[inline(always)]
-    pub fn get(self) -> Option<T> {
-        self.is_some().then(|| T::of(self.nanoseconds))
+    pub fn get(self) -> Option<Time> {
+        self.is_some().then_some(Time(self.0))
     }
 
     #[inline(always)]
     pub fn is_some(self) -> bool {
-        self.nanoseconds != u64::MAX
+        self != MaybeTime::NONE
     }
 
     #[inline(always)]
@@ -62,28 +30,28 @@ impl<T: Nanoseconds> Maybe<T> {
         !self.is_some()
     }
 
-    /// The value, of which nothing stays.
+    /// The moment, of which nothing stays.
     #[inline(always)]
-    pub fn take(&mut self) -> Option<T> {
+    pub fn take(&mut self) -> Option<Time> {
         std::mem::take(self).get()
     }
 }
 
-impl<T: Nanoseconds> Default for Maybe<T> {
+impl Default for MaybeTime {
     #[inline(always)]
-    fn default() -> Maybe<T> {
-        Maybe::NONE
+    fn default() -> MaybeTime {
+        MaybeTime::NONE
     }
 }
 
-impl<T: Nanoseconds> From<Option<T>> for Maybe<T> {
+impl From<Option<Time>> for MaybeTime {
     #[inline(always)]
-    fn from(value: Option<T>) -> Maybe<T> {
-        value.map_or(Maybe::NONE, Maybe::some)
+    fn from(time: Option<Time>) -> MaybeTime {
+        time.map_or(MaybeTime::NONE, MaybeTime::some)
     }
 }
 
-impl<T: Nanoseconds + fmt::Debug> fmt::Debug for Maybe<T> {
+impl fmt::Debug for MaybeTime {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.get().fmt(f)
     }
@@ -95,11 +63,11 @@ mod tests {
 
     #[test]
     fn what_was_put_in_comes_out_once() {
-        assert_eq!(Maybe::<Time>::NONE.get(), None);
-        assert_eq!(Maybe::some(Time(0)).get(), Some(Time(0)));
-        assert_eq!(Maybe::some(Time(u64::MAX)).get(), Some(Time(u64::MAX - 1)));
-        let mut length = Maybe::from(Some(Nanos(7)));
-        assert_eq!((length.take(), length.take()), (Some(Nanos(7)), None));
-        assert_eq!(size_of::<Maybe<Time>>(), 8);
+        assert_eq!(MaybeTime::NONE.get(), None);
+        assert_eq!(MaybeTime::some(Time(0)).get(), Some(Time(0)));
+        assert_eq!(MaybeTime::some(Time(u64::MAX)).get(), Some(Time(u64::MAX - 1)));
+        let mut time = MaybeTime::from(Some(Time(7)));
+        assert_eq!((time.take(), time.take()), (Some(Time(7)), None));
+        assert_eq!(size_of::<MaybeTime>(), 8);
     }
 }

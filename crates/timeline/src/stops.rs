@@ -3,7 +3,7 @@
 
 use unstarve_model::{Nanos, Policy, Prio, TaskRef};
 
-use crate::maybe::Maybe;
+use crate::maybe::MaybeTime;
 use crate::parts::{Part, Span};
 use crate::timeline::Timeline;
 use crate::waits::Pending;
@@ -84,7 +84,7 @@ impl Timeline {
             let Some(pending) = &mut task.pending else { continue };
             // Between sched_waking and sched_wakeup a task is not on the queue yet, so the CPU may well go idle.
             if limit_possible && (pending.kind == WaitKind::Preemption || pending.queued.is_some()) {
-                pending.passed_over = Maybe::some(now);
+                pending.passed_over = MaybeTime::some(now);
             }
         }
     }

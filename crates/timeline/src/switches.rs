@@ -4,7 +4,7 @@ use unstarve_model::{Comm, CpuId, KernelThread, Nanos, PrevState, TaskRef, Tid, 
 
 use crate::cpu::{Cpu, Current};
 use crate::fairness::whole;
-use crate::maybe::Maybe;
+use crate::maybe::MaybeTime;
 use crate::task::RunState;
 use crate::timeline::Timeline;
 use crate::waits::Preemptor;
@@ -63,8 +63,8 @@ impl Timeline {
         task.put_on(cpu.id);
         task.state = State::Running(cpu.id);
         self.world.actors.join(task);
-        task.early_wake = Maybe::NONE;
-        task.sleep_start = Maybe::NONE;
+        task.early_wake = MaybeTime::NONE;
+        task.sleep_start = MaybeTime::NONE;
         task.run = RunState { start: now, since: now, start_seen, ..Default::default() };
         if task.account.weight == 0 {
             let weight = task.weight();
@@ -180,7 +180,7 @@ impl Timeline {
             && preemptor.task == by
             && preemptor.since == since
         {
-            preemptor.stayed = Maybe::some(stayed);
+            preemptor.stayed = Some(stayed);
         }
     }
 
@@ -282,7 +282,7 @@ impl Timeline {
         let actor = self.world.tasks.get(next).actor;
         if let Some(pending) = &mut self.world.tasks.get_mut(prev).pending {
             pending.preemptor =
-                Some(Preemptor { task: next, actor, became: actor, by_wakeup, stayed: Maybe::NONE, since: now });
+                Some(Preemptor { task: next, actor, became: actor, by_wakeup, stayed: None, since: now });
             self.world.tasks.get_mut(next).run.victim = Some(prev);
         }
     }

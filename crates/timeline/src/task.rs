@@ -3,7 +3,7 @@ use unstarve_model::{Comm, CpuId, KernelThread, NameId, Nanos, PrevState, Prio, 
 use crate::debts::Debts;
 use crate::fairness::Account;
 use crate::idle::IdleGroup;
-use crate::maybe::Maybe;
+use crate::maybe::MaybeTime;
 use crate::tid_map::TidMap;
 use crate::waits::Pending;
 use crate::{ActorId, Birth, Nature};
@@ -69,15 +69,15 @@ pub struct Task {
     pub(crate) sleeps_uninterruptibly: bool,
     /// Whether it is a kernel thread that went to sleep because it had nothing to do.
     pub(crate) slept_without_work: bool,
-    /// Whether anything but its name tells that it is a kernel thread or a program.
+    /// Whether it is a kernel thread or a program, as far as anything other than its name shows it.
     pub nature: Nature,
 
     pub(crate) run: RunState,
 
     /// Since when it sleeps.
-    pub(crate) sleep_start: Maybe<Time>,
+    pub(crate) sleep_start: MaybeTime,
     /// A wakeup that came while it was still running: the switch may yet come.
-    pub(crate) early_wake: Maybe<Time>,
+    pub(crate) early_wake: MaybeTime,
     /// The kernel thread that it is by its name, unless something shows that it is a program.
     pub kernel_thread: Option<KernelThread>,
     pub(crate) debts: Debts,
@@ -115,7 +115,7 @@ pub(crate) struct RunState {
     /// Whom it pushed off when it got the CPU, if by wakeup preemption.
     pub victim: Option<TaskKey>,
     /// When it last took another program.
-    pub exec: Maybe<Time>,
+    pub exec: MaybeTime,
 }
 
 impl RunState {
@@ -249,8 +249,8 @@ impl Task {
             slept_without_work: false,
             nature,
             run: RunState::default(),
-            sleep_start: Maybe::NONE,
-            early_wake: Maybe::NONE,
+            sleep_start: MaybeTime::NONE,
+            early_wake: MaybeTime::NONE,
             kernel_thread: nature.kernel_thread(&comm),
             debts: Debts::default(),
             pending: None,
@@ -286,7 +286,7 @@ impl Task {
     #[inline(always)]
     pub(crate) fn fall_asleep(&mut self, now: Time, state: PrevState) {
         self.state = State::Sleeping;
-        self.sleep_start = Maybe::some(now);
+        self.sleep_start = MaybeTime::some(now);
         self.sleeps_uninterruptibly = state == PrevState::Uninterruptible;
         // TASK_IDLE is how workers of a pool, and other threads of the kernel, wait for work.
         self.slept_without_work = state == PrevState::Idle && self.work_start.is_none();

@@ -18,7 +18,7 @@ use crate::unrecorded::Unrecorded;
 use crate::work::WorkTable;
 use crate::{ActorId, ActorKind, Actors, Nature, Price, RunEnd, Settings, Sink, State, Task, TaskKey, Tasks, World};
 
-/// What comes later, five centuries after the clock's zero, comes at this moment (see [`crate::maybe::Maybe`]).
+/// What comes later, five centuries after the clock's zero, comes at this moment (see [`crate::maybe::MaybeTime`]).
 const LAST: Time = Time(u64::MAX - 1);
 
 /// Turns events into waits, runs, wake edges, interrupts and work items.
@@ -206,7 +206,7 @@ impl Timeline {
                 self.act(index, event, sink);
             }
         }
-        // Any event may tell that another task has the CPU.
+        // Any event can reveal that a different task is running.
         let occupancy = &self.cpus[index].occupancy;
         if occupancy.is_full(Occupancy::CAPACITY)
             && (self.places_recorded || occupancy.is_full(Occupancy::LONG_CAPACITY))

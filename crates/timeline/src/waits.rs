@@ -6,7 +6,7 @@ use crate::fairness::whole;
 use crate::grace::drives_grace_periods;
 use crate::held::{Ended, HoldId};
 use crate::idle::{IdleGroup, IdleWatch};
-use crate::maybe::Maybe;
+use crate::maybe::MaybeTime;
 use crate::occupancy::Mark;
 use crate::parts::{Part, Span, add_span, keep_longest};
 use crate::stops::Stopped;
@@ -19,7 +19,7 @@ pub(crate) struct Pending {
     pub kind: WaitKind,
     pub actor: ActorId,
     pub start: Time,
-    pub queued: Maybe<Time>,
+    pub queued: MaybeTime,
     /// Where it waits now.
     pub cpu: CpuId,
     /// From when on the present CPU's occupants are not yet in `parts`.
@@ -29,7 +29,7 @@ pub(crate) struct Pending {
     /// Occupants so far, of CPUs it has left.
     pub parts: Vec<Part>,
     /// Since when the CPU has been idle although the task was on its queue.
-    pub passed_over: Maybe<Time>,
+    pub passed_over: MaybeTime,
     /// How long that has been in all.
     pub passed_over_total: Nanos,
     /// What a limit on its class has cost it; only for real-time and deadline tasks.
@@ -56,7 +56,7 @@ pub(crate) struct Preemptor {
     /// Whether it had just been woken, see [`crate::Rule::WakeupPreemption`].
     pub by_wakeup: bool,
     /// How long it then stayed, interrupts not counted; `None` while it does.
-    pub stayed: Maybe<Nanos>,
+    pub stayed: Option<Nanos>,
     /// Since when.
     pub since: Time,
 }
@@ -149,7 +149,7 @@ impl Timeline {
             pending.parts.push((ActorId::UNKNOWN, unknown));
         }
         (pending.cpu, pending.segment, pending.mark) = (to, since, None);
-        (pending.passed_over, pending.passed_over_total) = (Maybe::NONE, Nanos::ZERO);
+        (pending.passed_over, pending.passed_over_total) = (MaybeTime::NONE, Nanos::ZERO);
         pending.stopped = None;
         let here = &mut self.cpus[to.index()];
         self.places.push(&mut here.queue, key);
@@ -349,12 +349,12 @@ impl Pending {
             kind,
             actor,
             start,
-            queued: Maybe::NONE,
+            queued: MaybeTime::NONE,
             cpu,
             segment: start,
             mark: None,
             parts: Vec::new(),
-            passed_over: Maybe::NONE,
+            passed_over: MaybeTime::NONE,
             passed_over_total: Nanos::ZERO,
             stopped: None,
             preemptor: None,

@@ -155,7 +155,7 @@ fn wakeups_without_switches_are_forgotten_in_time() {
     }
 }
 
-/// Nothing is later than the last moment that can be told from none.
+/// An event at the largest possible time is handled as one nanosecond earlier.
 #[test]
 fn events_at_the_end_of_time_are_taken() {
     let mut timeline = Timeline::new(Some(1), None, Box::new(NoSettings));
