@@ -8,7 +8,7 @@ use std::hash::{DefaultHasher, Hash, Hasher};
 
 use unstarve_diagnose::{Options, explain};
 use unstarve_model::{
-    Comm, Context, CpuId, Event, EventKind, MemorySource, Names, PrevState, Prio, TaskRef, Tid, Time, TraceInfo,
+    Comm, Context, CpuId, Event, EventKind, Issuer, MemorySource, Names, PrevState, Prio, TaskRef, Tid, Time, TraceInfo,
 };
 
 const NAMES: [&str; 8] = ["fio", "kworker/0:1", "kworker/1:0", "ksoftirqd/0", "nfsd", "rcu_preempt", "perf", ""];
@@ -54,7 +54,7 @@ impl Machine {
         let (name, prio) = (NAMES[tid as usize % 8], PRIOS[(tid / 8) as usize % 8]);
         let (name, prio) = if own { (name, prio) } else { (self.dice.one(&NAMES), self.dice.one(&PRIOS)) };
         let comm = if tid == 0 { Comm::from("swapper") } else { Comm::from(name) };
-        TaskRef { tid: Tid(tid), comm, prio: (self.dice.below(100) > 0).then_some(Prio(prio)) }
+        TaskRef::new(Tid(tid), comm, (self.dice.below(100) > 0).then_some(Prio(prio)))
     }
 
     fn any_task(&mut self) -> TaskRef {
@@ -70,7 +70,7 @@ impl Machine {
                 let sane = self.dice.below(self.nonsense) > 0;
                 let prev = if sane { self.running[cpu] } else { self.dice.below(self.tasks) as u32 };
                 let (prev, next) = (self.task(prev), self.any_task());
-                self.running[cpu] = next.tid.0;
+                self.running[cpu] = next.tid().0;
                 EventKind::Switch { prev, prev_state: self.dice.one(&STATES), next }
             }
             10..14 => EventKind::Waking { task: self.any_task(), target_cpu },
@@ -83,9 +83,9 @@ impl Machine {
             22 => EventKind::WorkStart { work: self.dice.below(3), function: None },
             _ => match self.dice.below(6) {
                 0 => EventKind::WakeupNew { task: self.any_task(), target_cpu },
-                1 => EventKind::Exit { tid: self.any_task().tid, comm: Comm::default() },
-                2 => EventKind::SetPrio { tid: self.any_task().tid, prio: Prio(self.dice.one(&PRIOS)) },
-                3 => EventKind::Rename { tid: Some(self.any_task().tid), comm: Comm::from(self.dice.one(&NAMES)) },
+                1 => EventKind::Exit { tid: self.any_task().tid(), comm: Comm::default() },
+                2 => EventKind::SetPrio { tid: self.any_task().tid(), prio: Prio(self.dice.one(&PRIOS)) },
+                3 => EventKind::Rename { tid: Some(self.any_task().tid()), comm: Comm::from(self.dice.one(&NAMES)) },
                 4 => EventKind::WorkEnd { work: self.dice.below(3), function: None },
                 _ => EventKind::Lost { count: None },
             },
@@ -108,7 +108,12 @@ fn stream(seed: u64) -> Vec<Event> {
         let all = [Context::Task, Context::Softirq, Context::Hardirq, Context::Nmi, Context::Unknown];
         let context = all[machine.dice.below(contexts) as usize];
         let current = (machine.dice.below(machine.nonsense) > 0).then_some(Tid(machine.running[cpu]));
-        Event { time: Time(time), cpu: CpuId(cpu as u32), current, context, kind: machine.kind(cpu) }
+        Event {
+            time: Time(time),
+            cpu: CpuId(cpu as u32),
+            issuer: Issuer::new(current, context),
+            kind: machine.kind(cpu),
+        }
     };
     (0..length).map(|_| event()).collect()
 }

@@ -221,7 +221,7 @@ fn begin(info: &TraceInfo, snapshot: Option<&Arc<Snapshot>>) -> Timeline {
 fn tell_before(timeline: &mut Timeline, snapshot: &Snapshot) {
     let knows = snapshot.tasks.iter().any(|task| task.seen.is_some());
     for task in &snapshot.tasks {
-        let named = TaskRef { tid: task.tid, comm: Comm::from(task.comm.as_str()), prio: task.prio() };
+        let named = TaskRef::new(task.tid, Comm::from(task.comm.as_str()), task.prio());
         let runnable = task.seen.filter(|seen| seen.is_runnable()).and_then(|seen| seen.cpu);
         if let Some(cpu) = runnable {
             timeline.runnable_before(named, CpuId(cpu));

@@ -94,7 +94,7 @@ impl Sink for Recent {
 
 #[cfg(test)]
 mod tests {
-    use unstarve_model::{Comm, Context, CpuId, Event, EventKind, PrevState, Prio, TaskRef};
+    use unstarve_model::{Comm, Context, CpuId, Event, EventKind, Issuer, PrevState, Prio, TaskRef};
 
     use super::*;
 
@@ -104,11 +104,12 @@ mod tests {
     /// A FIFO hog gets CPU 0 at 0 s, a victim is woken at 0.1 s, and nothing else happens but ticks.
     fn starved(recent: &mut Recent, to: Time) -> Timeline {
         let mut timeline = crate::timeline(&TraceInfo { cpus: Some(1), ..TraceInfo::default() });
-        let task = |tid: u32, prio| TaskRef { tid: Tid(tid), comm: Comm::from("task"), prio: Some(Prio(prio)) };
-        let idle = TaskRef { tid: Tid::IDLE, comm: Comm::from("swapper/0"), prio: Some(Prio::NORMAL) };
+        let task = |tid: u32, prio| TaskRef::new(Tid(tid), Comm::from("task"), Some(Prio(prio)));
+        let idle = TaskRef::new(Tid::IDLE, Comm::from("swapper/0"), Some(Prio::NORMAL));
         let mut push = |time: u64, current: u32, kind| {
             let (cpu, context) = (CpuId(0), Context::Task);
-            timeline.push(&Event { time: Time(time), cpu, current: Some(Tid(current)), context, kind }, recent);
+            timeline
+                .push(&Event { time: Time(time), cpu, issuer: Issuer::new(Some(Tid(current)), context), kind }, recent);
         };
         push(0, 0, EventKind::Switch { prev: idle, prev_state: PrevState::Runnable, next: task(HOG, 79) });
         push(100_000_000, HOG, EventKind::Waking { task: task(VICTIM, 120), target_cpu: CpuId(0) });

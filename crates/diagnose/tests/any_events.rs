@@ -4,17 +4,19 @@ use proptest::prelude::*;
 use unstarve_diagnose::report::Culprit;
 use unstarve_diagnose::{Options, explain};
 use unstarve_model::{
-    Comm, Context, CpuId, Event, EventKind, MemorySource, Names, PrevState, Prio, TaskRef, Tid, Time, TraceInfo,
+    Comm, Context, CpuId, Event, EventKind, Issuer, MemorySource, Names, PrevState, Prio, TaskRef, Tid, Time, TraceInfo,
 };
 
 fn task() -> impl Strategy<Value = TaskRef> {
     let names = vec!["fio", "kworker/0:1", "kworker/1:0", "ksoftirqd/0", "nfsd", "swapper", "\u{1b}[31m", ""];
     let prios = vec![-1, 0, 50, 89, 100, 120, 139, 4711];
     (0..6_u32, prop::sample::select(names), prop::sample::select(prios), any::<bool>()).prop_map(
-        |(tid, comm, prio, known)| TaskRef {
-            tid: Tid(tid),
-            comm: if tid == 0 { Comm::from("swapper") } else { Comm::from(comm) },
-            prio: known.then_some(Prio(prio)),
+        |(tid, comm, prio, known)| {
+            TaskRef::new(
+                Tid(tid),
+                if tid == 0 { Comm::from("swapper") } else { Comm::from(comm) },
+                known.then_some(Prio(prio)),
+            )
         },
     )
 }
@@ -66,7 +68,7 @@ proptest! {
             .into_iter()
             .map(|(step, cpu, context, kind)| {
                 time += step;
-                Event { time: Time(time), cpu: CpuId(cpu), current: None, context, kind }
+                Event { time: Time(time), cpu: CpuId(cpu), issuer: Issuer::new(None, context), kind }
             })
             .collect();
         let count = events.len() as u64;

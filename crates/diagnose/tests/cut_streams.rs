@@ -7,8 +7,8 @@ use proptest::prelude::*;
 use unstarve_diagnose::report::{Report, Severity};
 use unstarve_diagnose::{Options, explain};
 use unstarve_model::{
-    Comm, Context, CpuId, Event, EventKind, EventSet, EventType, MemorySource, Names, PrevState, Prio, TaskRef, Tid,
-    Time, TraceInfo,
+    Comm, Context, CpuId, Event, EventKind, EventSet, EventType, Issuer, MemorySource, Names, PrevState, Prio, TaskRef,
+    Tid, Time, TraceInfo,
 };
 
 /// What a task does again and again: works, then sleeps, in ms.
@@ -61,18 +61,18 @@ impl Machine {
 
     fn task_ref(&self, task: Option<usize>) -> TaskRef {
         let Some(index) = task else {
-            return TaskRef { tid: Tid::IDLE, comm: Comm::from("swapper"), prio: Some(Prio::NORMAL) };
+            return TaskRef::new(Tid::IDLE, Comm::from("swapper"), Some(Prio::NORMAL));
         };
         let name = if self.tasks[index].named { format!("work{index}") } else { format!("task{index}") };
         let prio = Some(Prio(self.tasks[index].habit.prio));
-        TaskRef { tid: Tid(100 + index as u32), comm: Comm::from(name.as_str()), prio }
+        TaskRef::new(Tid(100 + index as u32), Comm::from(name.as_str()), prio)
     }
 
     fn emit(&mut self, cpu: usize, context: Context, kind: EventKind) {
         self.offset += 1;
-        let current = Some(self.task_ref(self.current[cpu]).tid);
+        let current = Some(self.task_ref(self.current[cpu]).tid());
         let time = Time(1_000_000_000 + self.now * 1_000_000 + self.offset * 1000);
-        self.events.push(Event { time, cpu: CpuId(cpu as u32), current, context, kind });
+        self.events.push(Event { time, cpu: CpuId(cpu as u32), issuer: Issuer::new(current, context), kind });
     }
 
     fn wake(&mut self, index: usize) {
@@ -151,7 +151,8 @@ impl Machine {
                 // Once, in the middle: a program of another name.
                 if now > LENGTH / 2 && !self.tasks[index].named && index == 0 {
                     self.tasks[index].named = true;
-                    let TaskRef { tid, comm, .. } = self.task_ref(Some(index));
+                    let task = self.task_ref(Some(index));
+                    let (tid, comm) = (task.tid(), *task.comm());
                     self.emit(cpu, Context::Task, EventKind::Exec { tid, comm });
                 }
             }
@@ -177,15 +178,15 @@ fn text_of(events: &[Event]) -> String {
     let mut text = "# tracer: nop\n".to_owned();
     for event in events {
         let micros = event.time.0 / 1000;
-        let (current, cpu) = (event.current.map_or(0, |tid| tid.0), event.cpu.0);
-        let flags = match event.context {
+        let (current, cpu) = (event.issuer.current().map_or(0, |tid| tid.0), event.cpu.0);
+        let flags = match event.issuer.context() {
             Context::Hardirq => "d.h2.",
             Context::Softirq => "d.s2.",
             _ => "d..2.",
         };
         let _ = write!(text, "  x-{current} [{cpu:03}] {flags} {}.{:06}: ", micros / 1_000_000, micros % 1_000_000);
         let of = |task: &TaskRef, p: &str| {
-            format!("{p}comm={} {p}pid={} {p}prio={}", task.comm, task.tid, task.prio.map_or(120, |prio| prio.0))
+            format!("{p}comm={} {p}pid={} {p}prio={}", task.comm(), task.tid(), task.prio().map_or(120, |prio| prio.0))
         };
         let _ = match &event.kind {
             EventKind::Switch { prev, prev_state, next } => {

@@ -3,7 +3,7 @@
 use unstarve_diagnose::report::Report;
 use unstarve_diagnose::{Options, explain};
 use unstarve_model::{
-    Comm, Context, CpuId, Event, EventKind, MemorySource, Names, PrevState, Prio, TaskRef, Tid, Time, TraceInfo,
+    Comm, Context, CpuId, Event, EventKind, Issuer, MemorySource, Names, PrevState, Prio, TaskRef, Tid, Time, TraceInfo,
 };
 
 struct Scene {
@@ -15,7 +15,7 @@ impl Scene {
     fn push(&mut self, step: u64, cpu: u32, kind: EventKind) {
         self.time += step;
         let (time, cpu) = (Time(self.time), CpuId(cpu));
-        self.events.push(Event { time, cpu, current: None, context: Context::Task, kind });
+        self.events.push(Event { time, cpu, issuer: Issuer::new(None, Context::Task), kind });
     }
 
     fn switch(&mut self, step: u64, cpu: u32, prev: TaskRef, prev_state: PrevState, next: TaskRef) {
@@ -24,25 +24,25 @@ impl Scene {
 }
 
 fn idle(cpu: u32) -> TaskRef {
-    TaskRef { tid: Tid(0), comm: Comm::from(format!("swapper/{cpu}").as_str()), prio: Some(Prio::NORMAL) }
+    TaskRef::new(Tid(0), Comm::from(format!("swapper/{cpu}").as_str()), Some(Prio::NORMAL))
 }
 
 fn user(index: u32) -> TaskRef {
-    TaskRef { tid: Tid(1000 + index), comm: Comm::from(format!("n{index}").as_str()), prio: Some(Prio::NORMAL) }
+    TaskRef::new(Tid(1000 + index), Comm::from(format!("n{index}").as_str()), Some(Prio::NORMAL))
 }
 
 /// Tasks of so many names wait on CPU 1, each for the one before it; then a real-time task keeps a worker of CPU 0 from running.
 fn explained(names: u32) -> Report {
-    let worker = TaskRef { tid: Tid(9), comm: Comm::from("kworker/0:1"), prio: Some(Prio::NORMAL) };
+    let worker = TaskRef::new(Tid(9), Comm::from("kworker/0:1"), Some(Prio::NORMAL));
     let mut scene = Scene { events: Vec::new(), time: 1_000_000_000 };
-    let hog = TaskRef { tid: Tid(500), comm: Comm::from("hog"), prio: Some(Prio(49)) };
+    let hog = TaskRef::new(Tid(500), Comm::from("hog"), Some(Prio(49)));
     scene.switch(0, 0, idle(0), PrevState::Runnable, hog);
     scene.switch(0, 1, idle(1), PrevState::Runnable, user(0));
     for index in 1..names {
         scene.push(1_000, 1, EventKind::Wakeup { task: user(index), target_cpu: CpuId(1) });
         scene.switch(1_000, 1, user(index - 1), PrevState::Sleeping, user(index));
     }
-    let late = TaskRef { tid: Tid(501), comm: Comm::from("late-hog"), prio: Some(Prio(39)) };
+    let late = TaskRef::new(Tid(501), Comm::from("late-hog"), Some(Prio(39)));
     scene.switch(1_000, 0, hog, PrevState::Sleeping, late);
     for _ in 0..20 {
         scene.push(1_000, 0, EventKind::Wakeup { task: worker, target_cpu: CpuId(0) });

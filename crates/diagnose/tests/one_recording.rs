@@ -7,7 +7,7 @@ use std::process::{Command, Stdio};
 
 use unstarve_diagnose::report::{Finding, Report};
 use unstarve_diagnose::{Options, explain};
-use unstarve_model::{Batch, Context, Event, EventKind, EventSource, Loss, SourceError, Time, TraceInfo};
+use unstarve_model::{Batch, Context, Event, EventKind, EventSource, Issuer, Loss, SourceError, Time, TraceInfo};
 
 /// A source with the times that text has by default.
 struct InMicroseconds(Box<dyn EventSource>);
@@ -74,7 +74,10 @@ impl EventSource for SchedulerOnly {
         };
         batch.events.retain(|event| !of_interrupts(event));
         if self.1 == Contexts::Lost {
-            batch.events.iter_mut().for_each(|event| event.context = Context::Unknown);
+            batch
+                .events
+                .iter_mut()
+                .for_each(|event| event.issuer = Issuer::new(event.issuer.current(), Context::Unknown));
         }
         Ok(more)
     }

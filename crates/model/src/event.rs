@@ -4,20 +4,67 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Comm, CpuId, NameId, Prio, Tid, Time};
 
-/// One scheduler event.
+/// One scheduler event. One line of the cache: events go from the core that reads to the one that analyses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
+#[repr(align(64))]
 pub struct Event {
     /// When, on the trace's clock.
     pub time: Time,
     /// The CPU that issued it.
     pub cpu: CpuId,
-    /// The task that was current on that CPU (`common_pid`), where the format says so. In interrupt context it is *not*
-    /// the one who acts.
-    pub current: Option<Tid>,
-    /// What the CPU was doing for whom.
-    pub context: Context,
+    /// On whose behalf.
+    pub issuer: Issuer,
     /// What happened.
     pub kind: EventKind,
+}
+
+const _: () = assert!(size_of::<Event>() == 64);
+
+/// The task that was current where an event was issued, and what the CPU was doing for whom: a word.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub struct Issuer(u32);
+
+impl Issuer {
+    /// Bits of the context.
+    const CONTEXT: u32 = 3;
+    /// Ids end far below (`PID_MAX_LIMIT` is 2²²).
+    const TID_LIMIT: u32 = (1 << (u32::BITS - Issuer::CONTEXT)) - 1;
+
+    /// `current` is what the format says (`common_pid`). An id that no task can have is none.
+    #[inline(always)]
+    pub const fn new(current: Option<Tid>, context: Context) -> Issuer {
+        let tid = match current {
+            Some(Tid(tid)) if tid < Issuer::TID_LIMIT => tid + 1,
+            _ => 0,
+        };
+        Issuer(tid << Issuer::CONTEXT | context as u32)
+    }
+
+    /// The task that was current on the CPU, where the format says so. In interrupt context it is *not* the one who acts.
+    #[inline(always)]
+    pub fn current(self) -> Option<Tid> {
+        (self.0 >> Issuer::CONTEXT).checked_sub(1).map(Tid)
+    }
+
+    /// What the CPU was doing for whom.
+    #[inline(always)]
+    pub fn context(self) -> Context {
+        const ALL: [Context; 1 << Issuer::CONTEXT] = {
+            let mut all = [Context::Unknown; 1 << Issuer::CONTEXT];
+            all[Context::Task as usize] = Context::Task;
+            all[Context::Softirq as usize] = Context::Softirq;
+            all[Context::Hardirq as usize] = Context::Hardirq;
+            all[Context::Nmi as usize] = Context::Nmi;
+            all
+        };
+        ALL[(self.0 & ((1 << Issuer::CONTEXT) - 1)) as usize]
+    }
+}
+
+impl fmt::Debug for Issuer {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Issuer").field(&self.current()).field(&self.context()).finish()
+    }
 }
 
 /// The context in which an event was issued.
@@ -35,15 +82,56 @@ pub enum Context {
     Unknown,
 }
 
-/// A task as a switch event names it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+/// A task as a switch event names it, without padding: a switch has two.
+#[derive(Clone, Copy, PartialEq, Eq)]
+#[repr(C, packed(2))]
 pub struct TaskRef {
+    tid: Tid,
+    comm: Comm,
+    prio: i16,
+}
+
+impl TaskRef {
+    /// Stands for a priority that the format leaves out.
+    const NO_PRIO: i16 = i16::MIN;
+
+    /// A task with this id, with what name and priority it had then: a name may be unknown, and a priority left out. (No
+    /// kernel's priority is beyond 140; what a damaged file says beyond 16 bits is taken for the nearest that they can say.)
+    #[inline(always)]
+    pub const fn new(tid: Tid, comm: Comm, prio: Option<Prio>) -> TaskRef {
+        let prio = match prio {
+            Some(Prio(prio)) if prio > i16::MAX as i32 => i16::MAX,
+            Some(Prio(prio)) if prio <= TaskRef::NO_PRIO as i32 => TaskRef::NO_PRIO + 1,
+            Some(Prio(prio)) => prio as i16,
+            None => TaskRef::NO_PRIO,
+        };
+        TaskRef { tid, comm, prio }
+    }
+
     /// Its id.
-    pub tid: Tid,
+    #[inline(always)]
+    pub const fn tid(&self) -> Tid {
+        self.tid
+    }
+
     /// Its name then; may be unknown.
-    pub comm: Comm,
+    #[inline(always)]
+    pub const fn comm(&self) -> &Comm {
+        &self.comm
+    }
+
     /// Its priority then; `None` where the format leaves it out.
-    pub prio: Option<Prio>,
+    #[inline(always)]
+    pub fn prio(&self) -> Option<Prio> {
+        (self.prio != TaskRef::NO_PRIO).then_some(Prio(i32::from(self.prio)))
+    }
+}
+
+impl fmt::Debug for TaskRef {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let TaskRef { tid, comm, .. } = *self;
+        f.debug_struct("TaskRef").field("tid", &tid).field("comm", &comm).field("prio", &self.prio()).finish()
+    }
 }
 
 /// The state in which the previous task left the CPU, decoded by the file's own table of bits.
@@ -337,5 +425,50 @@ impl EventSet {
 impl FromIterator<EventType> for EventSet {
     fn from_iter<I: IntoIterator<Item = EventType>>(events: I) -> EventSet {
         events.into_iter().fold(EventSet::default(), EventSet::with)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const CONTEXTS: [Context; 5] = [Context::Task, Context::Softirq, Context::Hardirq, Context::Nmi, Context::Unknown];
+
+    #[test]
+    fn an_issuer_keeps_every_id_that_a_task_can_have_and_every_context() {
+        for context in CONTEXTS {
+            for current in [None, Some(Tid::IDLE), Some(Tid(1)), Some(Tid(4_194_304)), Some(Tid((1 << 29) - 2))] {
+                let issuer = Issuer::new(current, context);
+                assert_eq!((issuer.current(), issuer.context()), (current, context));
+            }
+            for impossible in [(1 << 29) - 1, 1 << 29, u32::MAX] {
+                let issuer = Issuer::new(Some(Tid(impossible)), context);
+                assert_eq!((issuer.current(), issuer.context()), (None, context));
+            }
+        }
+    }
+
+    #[test]
+    fn a_task_keeps_every_priority_of_a_kernel_and_that_there_is_none() {
+        let prio =
+            |prio: Option<i32>| TaskRef::new(Tid(7), Comm::from("fio"), prio.map(Prio)).prio().map(|prio| prio.0);
+        assert!((-1..=140).all(|number| prio(Some(number)) == Some(number)));
+        assert_eq!(prio(None), None);
+        let damaged = [i32::MIN, -32_769, -32_768, -32_767, 32_767, 32_768, i32::MAX].map(|number| prio(Some(number)));
+        assert_eq!(damaged, [-32_767, -32_767, -32_767, -32_767, 32_767, 32_767, 32_767].map(Some));
+    }
+
+    #[test]
+    fn tasks_are_the_same_if_all_of_them_is() {
+        let task = TaskRef::new(Tid(7), Comm::from("fio"), Some(Prio::NORMAL));
+        assert_eq!((task.tid(), *task.comm(), task.prio()), (Tid(7), Comm::from("fio"), Some(Prio::NORMAL)));
+        assert_eq!(task, TaskRef::new(Tid(7), Comm::from("fio"), Some(Prio::NORMAL)));
+        for other in [
+            TaskRef::new(Tid(8), Comm::from("fio"), Some(Prio::NORMAL)),
+            TaskRef::new(Tid(7), Comm::from("fi"), Some(Prio::NORMAL)),
+            TaskRef::new(Tid(7), Comm::from("fio"), None),
+        ] {
+            assert_ne!(task, other);
+        }
     }
 }

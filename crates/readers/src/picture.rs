@@ -7,14 +7,14 @@ use unstarve_model::{Context, Event, EventKind, NameId, Names, PrevState, TaskRe
 /// `1.234567890 [001] 47 s switch fio:12 R+ -> kworker/0:2:47`: time, CPU, current task, context (as in ftrace's flags
 /// column; `?` unknown), event.
 pub fn event(event: &Event, names: &Names) -> String {
-    let context = match event.context {
+    let context = match event.issuer.context() {
         Context::Task => '.',
         Context::Softirq => 's',
         Context::Hardirq => 'h',
         Context::Nmi => 'z',
         Context::Unknown => '?',
     };
-    let current = event.current.map_or("-".to_owned(), |tid| tid.to_string());
+    let current = event.issuer.current().map_or("-".to_owned(), |tid| tid.to_string());
     let (seconds, nanos) = (event.time.0 / 1_000_000_000, event.time.0 % 1_000_000_000);
     format!("{seconds}.{nanos:09} [{:03}] {current} {context} {}", event.cpu.0, kind(&event.kind, names))
 }
@@ -66,8 +66,8 @@ fn write_kind(out: &mut String, kind: &EventKind, names: &Names) -> std::fmt::Re
 }
 
 fn task(task: &TaskRef) -> String {
-    let prio = task.prio.map_or("?".to_owned(), |prio| prio.0.to_string());
-    format!("{}:{}({prio})", task.comm, task.tid)
+    let prio = task.prio().map_or("?".to_owned(), |prio| prio.0.to_string());
+    format!("{}:{}({prio})", task.comm(), task.tid())
 }
 
 fn state(state: PrevState) -> &'static str {

@@ -1,7 +1,7 @@
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
-use unstarve_model::{Batch, Context, CpuId, Event, EventKind, Loss, LossKind, Nanos, Time};
+use unstarve_model::{Batch, Context, CpuId, Event, EventKind, Issuer, Loss, LossKind, Nanos, Time, prefetch};
 
 use crate::heap::sink_first;
 
@@ -87,10 +87,28 @@ impl Queue {
     #[cold]
     fn make_room(&mut self) {
         let kind = EventKind::Lost { count: None };
-        let blank = Event { time: Time(0), cpu: CpuId(0), current: None, context: Context::Unknown, kind };
-        let length = (2 * self.list.len()).max(Queue::LEAST);
+        let blank = Event { time: Time(0), cpu: CpuId(0), issuer: Issuer::new(None, Context::Unknown), kind };
+        let length = self.list.len();
+        if length == self.list.capacity() {
+            let more = (Queue::GROWTH * length).max(Queue::LEAST);
+            self.list.reserve_exact(more);
+            self.arrivals.reserve_exact(more);
+        }
+        // No more than what will soon be written: what is not touched costs no memory.
+        let length = (length + Queue::LEAST).min(self.list.capacity());
         self.list.resize(length, blank);
         self.arrivals.resize(length, 0);
+    }
+
+    /// Asks for what is looked at when it is this queue's turn again. The queues of many CPUs are too many for the processor to
+    /// see where each goes on.
+    #[inline(always)]
+    fn fetch_next(&self) {
+        let next = self.first + 1;
+        if let (Some(event), Some(arrival)) = (self.list.get(next), self.arrivals.get(next)) {
+            prefetch(event);
+            prefetch(arrival);
+        }
     }
 
     /// Passes over the first events.
@@ -108,6 +126,9 @@ impl Queue {
 
     /// There may be a queue for each of thousands of CPUs.
     const LEAST: usize = 16;
+
+    /// A queue that is full gets room for so many times its events more: they are copied.
+    const GROWTH: usize = 3;
 
     /// What has been given out is kept until it is so much, and no less than what waits: moving the rest costs at most
     /// one copy of each event.
@@ -453,6 +474,7 @@ impl Reorder {
             waiting[..count].chunks(PIECE).for_each(|piece| events.extend_from_slice(piece));
         }
         queue.pass(count);
+        queue.fetch_next();
         self.waiting -= count;
         match queue.head() {
             // At the rival's time the number decides.

@@ -73,7 +73,7 @@ impl PutRight {
 
 fn states_by(event: &Event) -> Option<States> {
     match event.kind {
-        EventKind::Switch { prev, prev_state, .. } if prev.tid.is_idle() => match prev_state {
+        EventKind::Switch { prev, prev_state, .. } if prev.tid().is_idle() => match prev_state {
             PrevState::Runnable | PrevState::Preempted => Some(States::AsTheyAre),
             PrevState::Sleeping => Some(States::Shifted),
             _ => None,
@@ -91,7 +91,7 @@ fn shifted_back(state: PrevState, task: &TaskRef) -> PrevState {
         PrevState::Parked => PrevState::Dead,
         PrevState::Idle => PrevState::Parked,
         // The idle state of kernel threads came to lie on the bit of preemption.
-        PrevState::Preempted if sleeps_idly(task.comm.as_bytes()) => PrevState::Unknown,
+        PrevState::Preempted if sleeps_idly(task.comm().as_bytes()) => PrevState::Unknown,
         other => other,
     }
 }

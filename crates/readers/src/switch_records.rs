@@ -20,7 +20,7 @@ pub struct SwitchRecords {
 
 /// A task as a record names it: without its priority.
 pub fn task(tid: Tid, comm: Option<Comm>) -> TaskRef {
-    TaskRef { tid, comm: comm.unwrap_or_default(), prio: None }
+    TaskRef::new(tid, comm.unwrap_or_default(), None)
 }
 
 impl SwitchRecords {
@@ -36,7 +36,7 @@ impl SwitchRecords {
         let before = self.current.insert(cpu, next);
         let (prev, prev_state) = match prev {
             // It never sleeps, and other records than the newest do not say so.
-            Some(prev) if prev.tid.is_idle() => (prev, PrevState::Runnable),
+            Some(prev) if prev.tid().is_idle() => (prev, PrevState::Runnable),
             Some(prev) => (prev, prev_state),
             None => (before?, PrevState::Dead),
         };

@@ -5,7 +5,7 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use unstarve_model::{Batch, Context, Event, EventKind, EventSet, EventType, Names, PrevState};
+use unstarve_model::{Batch, Context, Event, EventKind, EventSet, EventType, Issuer, Names, PrevState};
 
 /// No converter needs more; none may hang a test.
 const LIMIT: &str = "120";
@@ -52,7 +52,7 @@ fn events(mut source: Box<dyn unstarve_model::EventSource>) -> Vec<String> {
     // `perf script` is silent about events that were lost, which a busy machine loses.
     events.retain(|event| !matches!(event.kind, EventKind::Lost { .. }));
     let shown = |event: &Event| {
-        let event = Event { context: Context::Unknown, ..*event };
+        let event = Event { issuer: Issuer::new(event.issuer.current(), Context::Unknown), ..*event };
         let names: Vec<&str> = match event.kind {
             EventKind::IrqEntry { name, .. } => name.iter().map(|&id| names.get(id)).collect(),
             EventKind::WorkQueued { function, workqueue, .. } => {
@@ -147,8 +147,8 @@ fn without_current(events: &[String]) -> Vec<String> {
         .iter()
         .filter(|event| !event.contains("kind: Lost"))
         .map(|event| {
-            let (before, after) = event.split_once("current: ").unwrap();
-            format!("{before}{}", after.split_once("context: ").unwrap().1)
+            let (before, after) = event.split_once("issuer: ").unwrap();
+            format!("{before}{}", after.split_once("kind: ").unwrap().1)
         })
         .collect();
     // The sort is stable and only ever moves events of equal times.

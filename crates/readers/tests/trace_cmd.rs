@@ -10,7 +10,9 @@ use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::time::{Duration, Instant};
 
-use unstarve_model::{Batch, Comm, Context, CpuId, Event, EventKind, Names, PrevState, Prio, TaskRef, Tid, Time};
+use unstarve_model::{
+    Batch, Comm, Context, CpuId, Event, EventKind, Issuer, Names, PrevState, Prio, TaskRef, Tid, Time,
+};
 use unstarve_readers::trace_dat_write;
 
 const FILES: [&str; 7] = [
@@ -85,7 +87,7 @@ fn parse(line: &str) -> Option<Line<'_>> {
 }
 
 fn task(prefix: &str, task: &TaskRef) -> String {
-    format!("{prefix}comm={} {prefix}pid={} {prefix}prio={}", task.comm, task.tid, task.prio.unwrap().0)
+    format!("{prefix}comm={} {prefix}pid={} {prefix}prio={}", task.comm(), task.tid(), task.prio().unwrap().0)
 }
 
 /// The fields that an event must have in `trace-cmd report -R`, in order.
@@ -194,13 +196,12 @@ fn trace_cmd_reads_what_we_write() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("trace.dat");
     let machine = trace_dat_write::Machine::HOST;
-    let task = TaskRef { tid: Tid(7), comm: Comm::from("fio"), prio: Some(Prio(120)) };
+    let task = TaskRef::new(Tid(7), Comm::from("fio"), Some(Prio(120)));
     let events: Vec<Event> = (0..300)
         .map(|i| Event {
             time: Time(5_000_000_000 + i * 1_234_567_891),
             cpu: CpuId(i as u32 % 3),
-            current: Some(Tid(7)),
-            context: Context::Task,
+            issuer: Issuer::new(Some(Tid(7)), Context::Task),
             kind: match i % 2 {
                 0 => EventKind::Wakeup { task, target_cpu: CpuId(1) },
                 _ => EventKind::Switch { prev: task, prev_state: PrevState::Preempted, next: task },

@@ -10,7 +10,7 @@ use rustix::io::Errno;
 use rustix::time::{ClockId, clock_gettime};
 use unstarve_facts::Snapshot;
 use unstarve_host::Root;
-use unstarve_model::{Batch, Comm, Context, CpuId, Event, EventKind, EventSet, SavedTask, Time, TraceInfo};
+use unstarve_model::{Batch, Comm, Context, CpuId, Event, EventKind, EventSet, Issuer, SavedTask, Time, TraceInfo};
 use unstarve_readers::kbuffer::{Missed, PageFormat};
 use unstarve_readers::symbols::Symbols;
 use unstarve_readers::{Decoder, Endian, Interner};
@@ -150,7 +150,7 @@ impl Live {
                     Missed::Uncounted => None,
                 };
                 let kind = EventKind::Lost { count };
-                held.push(Event { time, cpu, current: None, context: Context::Unknown, kind });
+                held.push(Event { time, cpu, issuer: Issuer::new(None, Context::Unknown), kind });
             }
             // A record that cannot be decoded is of a type that was not asked for.
             let _ = decoder.decode(time, cpu, &page[data], names, |event| held.push(event));

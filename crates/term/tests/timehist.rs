@@ -1,12 +1,12 @@
 //! The lines and the table of `unstarve timeline`, from a scene that can be drawn.
 
 use insta::assert_snapshot;
-use unstarve_model::{Comm, Context, CpuId, Event, EventKind, PrevState, Prio, TaskRef, Tid, Time};
+use unstarve_model::{Comm, Context, CpuId, Event, EventKind, Issuer, PrevState, Prio, TaskRef, Tid, Time};
 use unstarve_term::{Summary, Timehist};
 use unstarve_timeline::{NoSettings, Selection, Sink, TaskPattern, Timeline};
 
 fn task(tid: u32, comm: &str, prio: i32) -> TaskRef {
-    TaskRef { tid: Tid(tid), comm: Comm::from(comm), prio: Some(Prio(prio)) }
+    TaskRef::new(Tid(tid), Comm::from(comm), Some(Prio(prio)))
 }
 
 /// ```text
@@ -39,7 +39,7 @@ fn scene(sink: &mut impl Sink) {
     let mut timeline = Timeline::new(Some(1), None, Box::new(NoSettings));
     for (us, kind) in events {
         let time = Time(812_000_000_000 + us * 1_000);
-        timeline.push(&Event { time, cpu, current: None, context: Context::Hardirq, kind }, sink);
+        timeline.push(&Event { time, cpu, issuer: Issuer::new(None, Context::Hardirq), kind }, sink);
     }
     timeline.finish(sink);
 }
@@ -76,7 +76,7 @@ fn a_wait_that_was_held_back_has_a_line_of_its_own() {
     let mut timeline = Timeline::new(Some(2), None, Box::new(NoSettings));
     for (us, cpu, kind) in events {
         let time = Time(us * 1_000);
-        timeline.push(&Event { time, cpu: CpuId(cpu), current: None, context: Context::Task, kind }, &mut timehist);
+        timeline.push(&Event { time, cpu: CpuId(cpu), issuer: Issuer::new(None, Context::Task), kind }, &mut timehist);
     }
     timeline.finish(&mut timehist);
     timehist.finish().expect("memory can be written");

@@ -29,7 +29,7 @@ impl Timeline {
     /// The task was runnable when the trace began, and this was its CPU: it ran, or waited there. Its first event tells
     /// which.
     pub fn runnable_before(&mut self, task: TaskRef, cpu: CpuId) {
-        if !task.tid.is_idle() && cpu.0 < CpuId::LIMIT && self.before.runnable.len() < LIMIT {
+        if !task.tid().is_idle() && cpu.0 < CpuId::LIMIT && self.before.runnable.len() < LIMIT {
             self.before.runnable.push((task, cpu));
         }
     }
@@ -38,7 +38,7 @@ impl Timeline {
     /// it, it has slept, or it has waited all the time; where the CPU's other tasks weigh so much that it could not have
     /// had a turn yet, it is taken to have waited.
     pub fn quiet_before(&mut self, task: TaskRef, cpu: CpuId) {
-        if !task.tid.is_idle() && cpu.0 < CpuId::LIMIT && self.before.quiet.len() < LIMIT {
+        if !task.tid().is_idle() && cpu.0 < CpuId::LIMIT && self.before.quiet.len() < LIMIT {
             self.before.quiet.push((task, cpu));
         }
     }
@@ -90,7 +90,7 @@ impl Timeline {
         let (start, end) = (self.world.start, self.world.now);
         self.cpus.iter_mut().for_each(|cpu| cpu.add_up_whole(end, &self.world.actors));
         for (task, cpu) in std::mem::take(&mut self.before.quiet) {
-            if self.world.tasks.find(task.tid).is_some_and(|key| !self.world.tasks.get(key).is_unseen()) {
+            if self.world.tasks.find(task.tid()).is_some_and(|key| !self.world.tasks.get(key).is_unseen()) {
                 continue;
             }
             let here = &self.cpus[cpu.index()];

@@ -59,7 +59,7 @@ impl Timeline {
     /// A task that sends to a task of its own host raises the softirq that delivers what it sends.
     pub(crate) fn softirq_raise(&mut self, index: usize, event: &Event, vec: u8) {
         let cpu = &mut self.cpus[index];
-        let by_task = match event.context {
+        let by_task = match event.issuer.context() {
             Context::Task => true,
             Context::Unknown => cpu.hardirqs.is_empty() && cpu.softirq.is_none(),
             Context::Softirq | Context::Hardirq | Context::Nmi => false,

@@ -114,7 +114,7 @@ impl Timeline {
 
 #[inline]
 fn class(task: &TaskRef) -> Policy {
-    if task.tid.is_idle() { Policy::Idle } else { task.prio.map_or(Policy::Fair, Prio::policy) }
+    if task.tid().is_idle() { Policy::Idle } else { task.prio().map_or(Policy::Fair, Prio::policy) }
 }
 
 impl Pending {

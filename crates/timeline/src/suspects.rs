@@ -42,7 +42,7 @@ impl Suspects {
 
     /// A wakeup that surely came from an interrupt.
     pub fn note_interrupt(&mut self, event: &Event, wakee: ActorId) {
-        if event.context == Context::Unknown {
+        if event.issuer.context() == Context::Unknown {
             self.judge(None, wakee);
         }
     }
@@ -89,7 +89,7 @@ impl Cpu {
     /// From the first event on whose context is not known, the time of each task on its CPU counts.
     #[inline]
     pub(crate) fn note_context(&mut self, now: Time, event: &Event) {
-        if event.context == Context::Unknown && self.shares.since.is_none() {
+        if event.issuer.context() == Context::Unknown && self.shares.since.is_none() {
             self.shares.since = Some(now);
         }
     }

@@ -23,7 +23,7 @@ impl Timeline {
             self.miss_switch(believed);
             self.forget_handlers(index);
         }
-        self.adopt(index, TaskRef { tid, comm: Comm::default(), prio: None }, sink);
+        self.adopt(index, TaskRef::new(tid, Comm::default(), None), sink);
     }
 
     /// The task turns out to be running on the CPU, nobody knows since when.
@@ -32,7 +32,7 @@ impl Timeline {
         let first = !std::mem::replace(&mut self.cpus[index].heard, true);
         self.end_run(index, RunEnd::Cut, sink);
         let now = self.world.now;
-        if task.tid.is_idle() {
+        if task.tid().is_idle() {
             self.enter_idle(index);
             self.cpus[index].settle(now);
             if first {
@@ -40,7 +40,7 @@ impl Timeline {
             }
             return;
         }
-        let is_new = self.world.tasks.find(task.tid).is_none_or(|key| self.world.tasks.get(key).is_unseen());
+        let is_new = self.world.tasks.find(task.tid()).is_none_or(|key| self.world.tasks.get(key).is_unseen());
         let key = self.task(&task);
         match self.world.tasks.get(key).state {
             State::Waiting => self.drop_wait(key),
@@ -50,7 +50,7 @@ impl Timeline {
         self.begin_run(index, key, false);
         self.cpus[index].settle(now);
         if first {
-            self.ran_before(index, is_new, task.prio);
+            self.ran_before(index, is_new, task.prio());
         }
     }
 
@@ -194,17 +194,17 @@ impl Timeline {
         sink: &mut impl Sink,
     ) {
         let cpu = match self.cpus.get_mut(index) {
-            Some(cpu) if cpu.tid == Some(prev.tid) => cpu,
+            Some(cpu) if cpu.tid == Some(prev.tid()) => cpu,
             _ => self.believe(index, prev, sink),
         };
         cpu.forget_handlers();
         let (cpu_id, current) = (cpu.id, cpu.current);
         let now = self.world.now;
-        let next_key = (!next.tid.is_idle()).then(|| self.task(next));
+        let next_key = (!next.tid().is_idle()).then(|| self.task(next));
         let mut pushed_off = None;
         match current {
             Current::Task(key) if Some(key) != next_key => {
-                self.update(key, &prev.comm, prev.prio);
+                self.update(key, prev.comm(), prev.prio());
                 let (ended, sleeps) = match prev_state {
                     PrevState::Runnable | PrevState::Preempted if self.is_caught_falling_asleep(key) => {
                         (RunEnd::Slept, None)
@@ -250,7 +250,7 @@ impl Timeline {
     #[cold]
     fn believe(&mut self, index: usize, prev: &TaskRef, sink: &mut impl Sink) -> &mut Cpu {
         let believed = self.cpus[index].tid;
-        if believed != Some(prev.tid) {
+        if believed != Some(prev.tid()) {
             if believed.is_some() {
                 self.miss_switch(believed);
             }

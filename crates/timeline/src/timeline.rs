@@ -196,7 +196,7 @@ impl Timeline {
                 return;
             }
             _ => {
-                match event.current {
+                match event.issuer.current() {
                     Some(tid) if cpu.tid != Some(tid) => {
                         self.correct_current(index, tid, sink);
                         self.cpus[index].last_event = now;
@@ -283,11 +283,11 @@ impl Timeline {
             EventKind::WorkStart { work, function } => self.work_start(index, work, function),
             EventKind::WorkEnd { work, function } => self.work_end(index, work, function, sink),
             EventKind::WorkOnStack { tid, function } => {
-                let key = self.task(&TaskRef { tid, comm: Comm::default(), prio: None });
+                let key = self.task(&TaskRef::new(tid, Comm::default(), None));
                 self.work_on_stack(key, function);
             }
             EventKind::Exec { tid, comm } => self.exec(tid, comm, sink),
-            EventKind::Rename { tid, comm } => self.rename(tid.or(event.current), comm, sink),
+            EventKind::Rename { tid, comm } => self.rename(tid.or(event.issuer.current()), comm, sink),
             EventKind::SetPrio { tid, prio } => self.set_prio(tid, prio, sink),
             EventKind::SoftirqRaise { vec } => self.softirq_raise(index, event, vec),
             EventKind::Switch { .. } | EventKind::Waking { .. } | EventKind::Wakeup { .. } | EventKind::Lost { .. } => {
@@ -338,12 +338,12 @@ impl Timeline {
     /// The task that an event speaks of, brought up to date; not for the idle task.
     #[inline(always)]
     pub(crate) fn task(&mut self, task: &TaskRef) -> TaskKey {
-        match self.world.tasks.find(task.tid) {
+        match self.world.tasks.find(task.tid()) {
             Some(key) => {
-                self.update(key, &task.comm, task.prio);
+                self.update(key, task.comm(), task.prio());
                 key
             }
-            None => self.new_task(task.tid, task.comm, task.prio),
+            None => self.new_task(task.tid(), *task.comm(), task.prio()),
         }
     }
 

@@ -14,7 +14,7 @@ const WAKINGS_OVERTAKE_WITHIN: Nanos = Nanos::from_micros(100);
 
 impl Timeline {
     pub(crate) fn waking(&mut self, index: usize, event: &Event, task: &TaskRef, target: CpuId, sink: &mut impl Sink) {
-        if task.tid.is_idle() || target.0 >= CpuId::LIMIT {
+        if task.tid().is_idle() || target.0 >= CpuId::LIMIT {
             return;
         }
         let now = self.world.now;
@@ -78,7 +78,7 @@ impl Timeline {
     }
 
     pub(crate) fn wakeup(&mut self, index: usize, event: &Event, task: &TaskRef, target: CpuId, sink: &mut impl Sink) {
-        if task.tid.is_idle() || target.0 >= CpuId::LIMIT {
+        if task.tid().is_idle() || target.0 >= CpuId::LIMIT {
             return;
         }
         let now = self.world.now;
@@ -117,7 +117,7 @@ impl Timeline {
     }
 
     pub(crate) fn wakeup_new(&mut self, index: usize, task: &TaskRef, target: CpuId) {
-        if task.tid.is_idle() || target.0 >= CpuId::LIMIT {
+        if task.tid().is_idle() || target.0 >= CpuId::LIMIT {
             return;
         }
         let now = self.world.now;
@@ -131,7 +131,7 @@ impl Timeline {
     }
 
     pub(crate) fn migrate(&mut self, index: usize, task: &TaskRef, (from, to): (CpuId, CpuId), sink: &mut impl Sink) {
-        if task.tid.is_idle() || to.0 >= CpuId::LIMIT {
+        if task.tid().is_idle() || to.0 >= CpuId::LIMIT {
             return;
         }
         let now = self.world.now;
@@ -191,13 +191,13 @@ impl Timeline {
         if matches!(event.kind, EventKind::Wakeup { .. }) && self.waking_recorded {
             return Origin::UNKNOWN;
         }
-        if event.context == Context::Task {
+        if event.issuer.context() == Context::Task {
             return match cpu.current {
                 Current::Task(key) => Origin { waker: Waker::Task(key), debtor: Some(key), ..Origin::UNKNOWN },
                 Current::Idle | Current::Unknown => Origin::UNKNOWN,
             };
         }
-        let interrupt = match event.context {
+        let interrupt = match event.issuer.context() {
             Context::Hardirq | Context::Nmi => true,
             Context::Softirq => !cpu.is_ksoftirqd,
             Context::Task => false,
@@ -209,10 +209,10 @@ impl Timeline {
         };
         let handler = cpu.hardirqs.last().copied().or(cpu.softirq).map(|handler| handler.actor);
         let sends = cpu.hardirqs.is_empty() && cpu.softirq.is_some_and(|softirq| softirq.own);
-        let delivers = sends && matches!(event.context, Context::Softirq | Context::Unknown);
+        let delivers = sends && matches!(event.issuer.context(), Context::Softirq | Context::Unknown);
         // One that ends wakes its parent.
         let ends = current.is_some_and(|key| self.world.tasks.get(key).exited);
-        let certain = event.context != Context::Unknown || cpu.is_ksoftirqd || ends;
+        let certain = event.issuer.context() != Context::Unknown || cpu.is_ksoftirqd || ends;
         if interrupt && !delivers {
             self.suspects.note_interrupt(event, self.world.tasks.get(wakee).actor);
             return Origin { waker: Waker::Interrupt(handler), ..Origin::UNKNOWN };

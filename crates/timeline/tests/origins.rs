@@ -1,10 +1,10 @@
 //! Who is a kernel thread, who was created by whom, and who pays for what kernel threads wait.
 
-use unstarve_model::{Comm, Context, CpuId, Event, EventKind, PrevState, Prio, TaskRef, Tid, Time};
+use unstarve_model::{Comm, Context, CpuId, Event, EventKind, Issuer, PrevState, Prio, TaskRef, Tid, Time};
 use unstarve_timeline::{Nature, NoSettings, Settings, Sink, Timeline, Wake, World};
 
 fn task(tid: u32, comm: &str) -> TaskRef {
-    TaskRef { tid: Tid(tid), comm: Comm::from(comm), prio: Some(Prio::NORMAL) }
+    TaskRef::new(Tid(tid), Comm::from(comm), Some(Prio::NORMAL))
 }
 
 fn idle() -> TaskRef {
@@ -29,7 +29,8 @@ fn play(events: &[(u64, EventKind)], settings: Box<dyn Settings>) -> (Timeline, 
     let mut timeline = Timeline::new(Some(1), None, settings);
     let mut prices = Prices::default();
     for (time, kind) in events {
-        let event = Event { time: Time(*time), cpu: CpuId(0), current: None, context: Context::Unknown, kind: *kind };
+        let event =
+            Event { time: Time(*time), cpu: CpuId(0), issuer: Issuer::new(None, Context::Unknown), kind: *kind };
         timeline.push(&event, &mut prices);
     }
     timeline.finish(&mut prices);
@@ -199,7 +200,7 @@ fn names_from_a_list_beside_the_events_make_no_members() {
     (500..600).for_each(|tid| timeline.name_task(Tid(tid), Comm::from("worker")));
     let (a, b) = (task(500, "worker"), task(501, "worker"));
     for (time, kind) in [(0, switch(idle(), PrevState::Runnable, a)), (10, switch(a, PrevState::Sleeping, b))] {
-        let event = Event { time: Time(time), cpu: CpuId(0), current: None, context: Context::Unknown, kind };
+        let event = Event { time: Time(time), cpu: CpuId(0), issuer: Issuer::new(None, Context::Unknown), kind };
         timeline.push(&event, &mut Prices::default());
     }
     let actors = &timeline.world().actors;
@@ -215,7 +216,7 @@ fn many_members_are_counted_and_not_capped() {
             let (one, next) = (task(1000 + tid, "nfsd"), task(1000 + (tid + 1) % 300, "nfsd"));
             let time = Time(round * 3000 + u64::from(tid) * 10);
             let kind = switch(one, PrevState::Sleeping, next);
-            let event = Event { time, cpu: CpuId(0), current: None, context: Context::Unknown, kind };
+            let event = Event { time, cpu: CpuId(0), issuer: Issuer::new(None, Context::Unknown), kind };
             timeline.push(&event, &mut Prices::default());
         }
     }

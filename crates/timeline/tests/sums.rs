@@ -6,7 +6,9 @@ mod scene;
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;
-use unstarve_model::{Comm, Context, CpuId, Event, EventKind, NameId, Nanos, PrevState, Prio, TaskRef, Tid, Time};
+use unstarve_model::{
+    Comm, Context, CpuId, Event, EventKind, Issuer, NameId, Nanos, PrevState, Prio, TaskRef, Tid, Time,
+};
 use unstarve_timeline::{NoSettings, Sink, Timeline, Wait, World};
 
 /// Checks each wait as it comes.
@@ -31,7 +33,7 @@ impl Sink for Sums {
 }
 
 fn task(tid: u32) -> TaskRef {
-    TaskRef { tid: Tid(tid), comm: Comm::from(format!("t{tid}").as_str()), prio: Some(Prio::NORMAL) }
+    TaskRef::new(Tid(tid), Comm::from(format!("t{tid}").as_str()), Some(Prio::NORMAL))
 }
 
 fn any_kind() -> impl Strategy<Value = EventKind> {
@@ -79,7 +81,7 @@ proptest! {
         for (step, cpu, current, kind) in events {
             time += step;
             let event =
-                Event { time: Time(time), cpu: CpuId(cpu), current: current.map(Tid), context: Context::Unknown, kind };
+                Event { time: Time(time), cpu: CpuId(cpu), issuer: Issuer::new(current.map(Tid), Context::Unknown), kind };
             timeline.push(&event, &mut sums);
         }
         timeline.finish(&mut sums);
@@ -165,7 +167,7 @@ impl Simulation {
 
     fn event(&self, cpu: usize, kind: EventKind) -> Event {
         let current = Some(Tid(self.cpus[cpu].current));
-        Event { time: Time(self.time), cpu: CpuId(cpu as u32), current, context: Context::Unknown, kind }
+        Event { time: Time(self.time), cpu: CpuId(cpu as u32), issuer: Issuer::new(current, Context::Unknown), kind }
     }
 
     fn enqueue(&mut self, tid: u32, cpu: usize) {

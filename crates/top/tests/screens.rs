@@ -4,8 +4,8 @@ use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use unstarve_diagnose::{Recent, timeline};
 use unstarve_model::{
-    Batch, Comm, Context, CpuId, Event, EventKind, EventSource, MemorySource, Names, Nanos, PrevState, TaskRef, Tid,
-    Time, TraceInfo,
+    Batch, Comm, Context, CpuId, Event, EventKind, EventSource, Issuer, MemorySource, Names, Nanos, PrevState, TaskRef,
+    Tid, Time, TraceInfo,
 };
 use unstarve_timeline::{Both, Timeline};
 use unstarve_top::{Action, App, Beside, Key, Order, View, Window, draw};
@@ -190,14 +190,12 @@ fn sums_are_those_of_the_waits() {
 /// A task waits behind another whose name drives terminals, and still does.
 #[test]
 fn hostile_names_are_escaped_and_who_still_waits_is_told() {
-    let task =
-        |tid, comm: &[u8]| TaskRef { tid: Tid(tid), comm: Comm::new(comm), prio: Some(unstarve_model::Prio(120)) };
+    let task = |tid, comm: &[u8]| TaskRef::new(Tid(tid), Comm::new(comm), Some(unstarve_model::Prio(120)));
     let (evil, victim) = (task(7, b"\x1b]0;x\x07\x1b[2J"), task(8, b"a\nb"));
     let event = |at_ms: u64, kind| Event {
         time: Time(at_ms * 1_000_000),
         cpu: CpuId(0),
-        current: None,
-        context: Context::Task,
+        issuer: Issuer::new(None, Context::Task),
         kind,
     };
     let switch = |prev, prev_state, next| EventKind::Switch { prev, prev_state, next };
@@ -311,7 +309,7 @@ fn shares_are_of_the_time_that_has_passed() {
 }
 
 fn waker(tid: u32) -> TaskRef {
-    TaskRef { tid: Tid(tid), comm: Comm::from("task"), prio: Some(unstarve_model::Prio(120)) }
+    TaskRef::new(Tid(tid), Comm::from("task"), Some(unstarve_model::Prio(120)))
 }
 
 /// CPU 0 goes idle while a task seems to wait there: its switches were not told.
@@ -319,11 +317,10 @@ fn unseen_sleeper() -> Show {
     let event = |at_ms: u64, cpu, kind| Event {
         time: Time(at_ms * 1_000_000),
         cpu: CpuId(cpu),
-        current: None,
-        context: Context::Task,
+        issuer: Issuer::new(None, Context::Task),
         kind,
     };
-    let idle = |cpu| TaskRef { tid: Tid(0), comm: Comm::new(format!("swapper/{cpu}").as_bytes()), prio: None };
+    let idle = |cpu| TaskRef::new(Tid(0), Comm::new(format!("swapper/{cpu}").as_bytes()), None);
     let switch = |prev, prev_state, next| EventKind::Switch { prev, prev_state, next };
     let events = vec![
         event(0, 1, switch(idle(1), PrevState::Runnable, waker(7))),

@@ -67,8 +67,8 @@ struct Counter {
 }
 
 fn role_of(task: &TaskRef) -> usize {
-    let prio = task.prio.unwrap_or(Prio::NORMAL);
-    match KernelThread::of(&task.comm) {
+    let prio = task.prio().unwrap_or(Prio::NORMAL);
+    match KernelThread::of(task.comm()) {
         Some(KernelThread::Ksoftirqd { .. }) => 2,
         Some(KernelThread::BoundWorker { .. } | KernelThread::UnboundWorker | KernelThread::Rescuer) => 3,
         Some(KernelThread::Rcu) => 4,
@@ -134,52 +134,52 @@ impl Counter {
     fn switch(&mut self, index: usize, prev: &TaskRef, stays: bool, next: &TaskRef) {
         let now = self.now;
         let (role, run_start) = (self.cpu(index).role, self.cpu(index).run_start);
-        let as_thought = self.cpu(index).current.is_none_or(|current| current == prev.tid);
-        if !prev.tid.is_idle() {
-            let task = self.task(prev.tid);
+        let as_thought = self.cpu(index).current.is_none_or(|current| current == prev.tid());
+        if !prev.tid().is_idle() {
+            let task = self.task(prev.tid());
             if task.state == State::Waiting {
                 let end = if task.cpu == index && role == IDLE { task.since.max(run_start) } else { now };
                 self.leave(task, end);
-                self.waits.push((task.start, end, prev.tid));
+                self.waits.push((task.start, end, prev.tid()));
                 self.doubted += 1;
             }
         }
         // The idle CPU switches: it was idle, or somebody ran unseen.
         self.account(index, if role == IDLE && !as_thought { UNKNOWN } else { role });
-        if !prev.tid.is_idle() {
+        if !prev.tid().is_idle() {
             if stays {
-                self.join(prev.tid, index, role_of(prev), false);
+                self.join(prev.tid(), index, role_of(prev), false);
             } else {
-                self.set(prev.tid, State::Sleeping);
+                self.set(prev.tid(), State::Sleeping);
             }
         }
-        if !next.tid.is_idle() {
-            let task = self.task(next.tid);
+        if !next.tid().is_idle() {
+            let task = self.task(next.tid());
             if task.state == State::Waiting {
                 self.leave(task, now);
-                self.waits.push((task.start, now, next.tid));
+                self.waits.push((task.start, now, next.tid()));
             }
-            self.set(next.tid, State::Running);
+            self.set(next.tid(), State::Running);
         }
         let cpu = self.cpu(index);
-        cpu.current = Some(next.tid);
-        cpu.role = if next.tid.is_idle() { IDLE } else { role_of(next) };
+        cpu.current = Some(next.tid());
+        cpu.role = if next.tid().is_idle() { IDLE } else { role_of(next) };
         cpu.run_start = now;
     }
 
     fn wake(&mut self, task: &TaskRef, target: usize) {
-        let known = self.task(task.tid);
+        let known = self.task(task.tid());
         match known.state {
             State::Running => return,
             State::Waiting if !known.was_woken => return,
             State::Waiting => {
                 self.leave(known, self.now);
-                self.waits.push((known.start, self.now, task.tid));
+                self.waits.push((known.start, self.now, task.tid()));
                 self.doubted += 1;
             }
             State::NeverSeen | State::Sleeping => {}
         }
-        self.join(task.tid, target, role_of(task), true);
+        self.join(task.tid(), target, role_of(task), true);
     }
 
     fn migrate(&mut self, tid: Tid, to: usize) {
@@ -202,11 +202,11 @@ impl Counter {
                 self.switch(event.cpu.index(), prev, prev_state.is_runnable(), next);
             }
             EventKind::Wakeup { task, target_cpu } | EventKind::WakeupNew { task, target_cpu }
-                if !task.tid.is_idle() =>
+                if !task.tid().is_idle() =>
             {
                 self.wake(task, target_cpu.index());
             }
-            EventKind::Migrate { task, dest_cpu, .. } => self.migrate(task.tid, dest_cpu.index()),
+            EventKind::Migrate { task, dest_cpu, .. } => self.migrate(task.tid(), dest_cpu.index()),
             _ => {}
         }
     }

@@ -2,7 +2,7 @@
 
 use unstarve_diagnose::{Options, explain};
 use unstarve_model::{
-    Comm, Context, CpuId, Event, EventKind, MemorySource, Names, PrevState, Prio, TaskRef, Tid, Time, TraceInfo,
+    Comm, Context, CpuId, Event, EventKind, Issuer, MemorySource, Names, PrevState, Prio, TaskRef, Tid, Time, TraceInfo,
 };
 use unstarve_testing::grows_with_its_input;
 
@@ -246,18 +246,17 @@ fn many_short_stays_are_as_bad_as_what_the_victim_lost() {
 
 /// Real-time tasks of so many names, each of which runs for 200 µs and takes the CPU from a victim.
 fn many_names(count: u32) -> MemorySource {
-    let victim = TaskRef { tid: Tid(50), comm: Comm::from("victim"), prio: Some(Prio::NORMAL) };
+    let victim = TaskRef::new(Tid(50), Comm::from("victim"), Some(Prio::NORMAL));
     let mut events = Vec::new();
     for number in 0..count {
         let letters: String = (0..5).map(|place| char::from(b'a' + (number / 26u32.pow(place) % 26) as u8)).collect();
-        let job = TaskRef { tid: Tid(1000 + number), comm: Comm::from(letters.as_str()), prio: Some(Prio(89)) };
+        let job = TaskRef::new(Tid(1000 + number), Comm::from(letters.as_str()), Some(Prio(89)));
         let start = 1_000_000_000 + u64::from(number) * 500_000;
         let mut push = |time, current: TaskRef, kind| {
             events.push(Event {
                 time: Time(time),
                 cpu: CpuId(0),
-                current: Some(current.tid),
-                context: Context::Task,
+                issuer: Issuer::new(Some(current.tid()), Context::Task),
                 kind,
             });
         };

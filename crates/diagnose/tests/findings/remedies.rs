@@ -5,7 +5,7 @@ use unstarve_change::{Change, Selector, Target};
 use unstarve_diagnose::report::Remedy;
 use unstarve_diagnose::{Options, explain};
 use unstarve_model::{
-    Comm, Context, CpuId, Event, EventKind, MemorySource, Names, PrevState, Prio, TaskRef, Tid, Time, TraceInfo,
+    Comm, Context, CpuId, Event, EventKind, Issuer, MemorySource, Names, PrevState, Prio, TaskRef, Tid, Time, TraceInfo,
 };
 
 use crate::scene::{Scene, times};
@@ -237,13 +237,13 @@ fn a_pinned_program_is_helped_by_moving_the_intruder_and_rcu_by_raising_it() {
 #[test]
 fn a_program_that_a_wrapper_became_is_called_by_its_own_name() {
     // `chrt` and `taskset` execute the program in their place; the shell that forked them had its name before.
-    let task = |comm: &str| TaskRef { tid: Tid(100), comm: Comm::from(comm), prio: Some(Prio(89)) };
-    let victim = TaskRef { tid: Tid(101), comm: Comm::from("job"), prio: Some(Prio(120)) };
+    let task = |comm: &str| TaskRef::new(Tid(100), Comm::from(comm), Some(Prio(89)));
+    let victim = TaskRef::new(Tid(101), Comm::from("job"), Some(Prio(120)));
     let names = ["spin", "chrt", "spin"];
     let mut events = Vec::new();
     let mut push = |ms: u64, kind| {
         let time = Time(ms * 1_000_000);
-        events.push(Event { time, cpu: CpuId(0), current: None, context: Context::Task, kind });
+        events.push(Event { time, cpu: CpuId(0), issuer: Issuer::new(None, Context::Task), kind });
     };
     for (round, name) in names.iter().enumerate() {
         let at = 1000 + 300 * round as u64;
@@ -292,14 +292,13 @@ fn another_program_of_the_same_name_is_left_alone() {
 /// A hog of real-time priority 50 (thread 100) keeps a worker off for 150 ms twice, and ends; then `shell` forks a thread with this id
 /// that becomes `name`.
 fn hog_ended_and_its_id_was_given_to(tid: u32, name: &str) -> Vec<Remedy> {
-    let task =
-        |tid: u32, comm: &str, prio: i32| TaskRef { tid: Tid(tid), comm: Comm::from(comm), prio: Some(Prio(prio)) };
+    let task = |tid: u32, comm: &str, prio: i32| TaskRef::new(Tid(tid), Comm::from(comm), Some(Prio(prio)));
     let (hog, worker, shell) = (task(100, "hog", 49), task(50, "kworker/0:1", 120), task(90, "shell", 120));
     let idle = task(0, "swapper/0", 120);
     let mut events = Vec::new();
     let mut push = |ms: u64, current: TaskRef, kind| {
         let time = Time(1_000_000_000 + ms * 1_000_000);
-        events.push(Event { time, cpu: CpuId(0), current: Some(current.tid), context: Context::Task, kind });
+        events.push(Event { time, cpu: CpuId(0), issuer: Issuer::new(Some(current.tid()), Context::Task), kind });
     };
     let waking = |task| EventKind::Waking { task, target_cpu: CpuId(0) };
     let switch = |prev, prev_state, next| EventKind::Switch { prev, prev_state, next };
@@ -313,7 +312,7 @@ fn hog_ended_and_its_id_was_given_to(tid: u32, name: &str) -> Vec<Remedy> {
     push(400, idle, waking(shell));
     push(400, idle, switch(idle, PrevState::Preempted, shell));
     let (child, child_comm) = (Tid(tid), Comm::from("shell"));
-    push(401, shell, EventKind::Fork { parent: shell.tid, child, child_comm });
+    push(401, shell, EventKind::Fork { parent: shell.tid(), child, child_comm });
     let new = task(tid, name, 120);
     push(402, shell, waking(new));
     push(403, shell, switch(shell, PrevState::Sleeping, new));

@@ -12,8 +12,8 @@
 use unstarve_diagnose::report::{Report, Severity};
 use unstarve_diagnose::{Options, explain};
 use unstarve_model::{
-    Comm, Context, CpuId, Event, EventKind, EventSet, EventType, MemorySource, Names, PrevState, Prio, TaskRef, Tid,
-    Time, TraceInfo,
+    Comm, Context, CpuId, Event, EventKind, EventSet, EventType, Issuer, MemorySource, Names, PrevState, Prio, TaskRef,
+    Tid, Time, TraceInfo,
 };
 
 pub struct Scene {
@@ -64,7 +64,7 @@ impl Scene {
     /// A task: its letter, name, and the kernel's priority. Ids count from 100.
     pub fn task(mut self, letter: char, comm: &str, prio: i32) -> Scene {
         let tid = Tid(100 + self.tasks.len() as u32);
-        self.tasks.push((letter, TaskRef { tid, comm: Comm::from(comm), prio: Some(Prio(prio)) }));
+        self.tasks.push((letter, TaskRef::new(tid, Comm::from(comm), Some(Prio(prio)))));
         self
     }
 
@@ -135,7 +135,7 @@ impl Scene {
 
     fn at(&self, cpu: usize, column: usize) -> TaskRef {
         match self.cpus[cpu].get(column) {
-            Some('.') | None => TaskRef { tid: Tid::IDLE, comm: Comm::from("swapper"), prio: Some(Prio::NORMAL) },
+            Some('.') | None => TaskRef::new(Tid::IDLE, Comm::from("swapper"), Some(Prio::NORMAL)),
             Some(letter) => self.task_of(*letter),
         }
     }
@@ -144,8 +144,10 @@ impl Scene {
         Event {
             time: Time(1_000_000_000 + column as u64 * self.unit_ns + offset),
             cpu: CpuId(cpu as u32),
-            current: Some(self.at(cpu, column.saturating_sub(usize::from(offset == 0 && column > 0))).tid),
-            context,
+            issuer: Issuer::new(
+                Some(self.at(cpu, column.saturating_sub(usize::from(offset == 0 && column > 0))).tid()),
+                context,
+            ),
             kind,
         }
     }
@@ -188,7 +190,7 @@ impl Scene {
         for (cpu, row) in self.cpus.iter().enumerate() {
             for column in 1..=row.len() {
                 let (prev, next) = (self.at(cpu, column - 1), self.at(cpu, column));
-                if prev.tid == next.tid {
+                if prev.tid() == next.tid() {
                     continue;
                 }
                 let letter = row[column - 1];

@@ -1,7 +1,7 @@
 use proptest::prelude::*;
 use unstarve_export::Folded;
 use unstarve_model::{
-    Comm, Context, CpuId, Event, EventKind, MemorySource, Names, PrevState, Prio, TaskRef, Tid, Time, TraceInfo,
+    Comm, Context, CpuId, Event, EventKind, Issuer, MemorySource, Names, PrevState, Prio, TaskRef, Tid, Time, TraceInfo,
 };
 use unstarve_timeline::Selection;
 
@@ -24,11 +24,11 @@ const NAMES: [&[u8]; 10] = [
 fn task() -> impl Strategy<Value = TaskRef> {
     let prios = vec![-1, 0, 50, 89, 100, 120, 139, 4711];
     (0..8_u32, 0..NAMES.len(), prop::sample::select(prios), any::<bool>()).prop_map(|(tid, name, prio, known)| {
-        TaskRef {
-            tid: Tid(tid),
-            comm: if tid == 0 { Comm::from("swapper") } else { Comm::new(NAMES[name]) },
-            prio: known.then_some(Prio(prio)),
-        }
+        TaskRef::new(
+            Tid(tid),
+            if tid == 0 { Comm::from("swapper") } else { Comm::new(NAMES[name]) },
+            known.then_some(Prio(prio)),
+        )
     })
 }
 
@@ -57,7 +57,7 @@ pub fn events() -> impl Strategy<Value = Vec<Event>> {
         let mut time = 1_000_000;
         let event = |(step, cpu, kind)| {
             time += step;
-            Event { time: Time(time), cpu: CpuId(cpu), current: None, context: Context::Task, kind }
+            Event { time: Time(time), cpu: CpuId(cpu), issuer: Issuer::new(None, Context::Task), kind }
         };
         steps.into_iter().map(event).collect()
     })

@@ -2,7 +2,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use unstarve_diagnose::report::{Finding, Report};
 use unstarve_model::{
-    Comm, Context, CpuId, Event, EventKind, MemorySource, Names, PrevState, Prio, TaskRef, Tid, Time, TraceInfo,
+    Comm, Context, CpuId, Event, EventKind, Issuer, MemorySource, Names, PrevState, Prio, TaskRef, Tid, Time, TraceInfo,
 };
 
 use unstarve_export::{Table, Tables};
@@ -91,8 +91,8 @@ fn victims_waits<'a>(waits: &'a [Row], finding: &Finding) -> Option<BTreeSet<&'a
 /// Rows can be laid beside other hosts' logs: the time of day, the host, and who was where.
 #[test]
 fn rows_carry_the_time_of_day_the_host_and_cgroups() {
-    let task = |tid, comm: &str| TaskRef { tid: Tid(tid), comm: Comm::from(comm), prio: Some(Prio(120)) };
-    let event = |time, kind| Event { time: Time(time), cpu: CpuId(0), current: None, context: Context::Task, kind };
+    let task = |tid, comm: &str| TaskRef::new(Tid(tid), Comm::from(comm), Some(Prio(120)));
+    let event = |time, kind| Event { time: Time(time), cpu: CpuId(0), issuer: Issuer::new(None, Context::Task), kind };
     let switch = |prev, prev_state, next| EventKind::Switch { prev, prev_state, next };
     let events = vec![
         event(1_000, switch(task(0, "swapper/0"), PrevState::Runnable, task(7, "hog"))),

@@ -10,7 +10,7 @@ mod reader;
 mod tests;
 mod usual;
 
-use unstarve_model::{Context, CpuId, Event, EventSet, EventType, Time};
+use unstarve_model::{Context, CpuId, Event, EventSet, EventType, Issuer, Time};
 
 use self::layout::{Compiler, Int, Layout};
 use self::reader::{Fields, Reader};
@@ -118,7 +118,7 @@ impl Decoder {
     /// its type.
     ///
     /// An event goes by way of a function and not of the result so that its fields, once read, are written where they
-    /// are to stay: a copy of 88 bytes that were written in smaller pieces just before is slow.
+    /// are to stay: a copy of what was written in smaller pieces just before is slow.
     #[inline]
     pub fn decode(
         &self,
@@ -143,7 +143,7 @@ impl Decoder {
         let mut reader = Reader { fields: Fields { record, endian: self.endian }, names };
         let kind = layout.body.read(&mut reader).ok_or(bad)?;
         let (current, context) = reader.common(layout.common);
-        emit(Event { time, cpu, current, context, kind });
+        emit(Event { time, cpu, issuer: Issuer::new(current, context), kind });
         Ok(true)
     }
 

@@ -132,11 +132,7 @@ impl<'r> Fields<'r> {
 
     #[inline(always)]
     pub(super) fn task(&self, task: Task) -> Option<TaskRef> {
-        Some(TaskRef {
-            tid: self.tid(task.tid),
-            comm: self.comm(task.comm)?,
-            prio: task.prio.map(|slot| Prio(self.int(slot) as i32)),
-        })
+        Some(TaskRef::new(self.tid(task.tid), self.comm(task.comm)?, task.prio.map(|slot| Prio(self.int(slot) as i32))))
     }
 
     #[inline(always)]

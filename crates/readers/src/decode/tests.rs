@@ -76,9 +76,9 @@ fn switch_in_both_byte_orders() {
         );
         let mut names = Interner::new();
         let event = decoded(&decoder, &mut names, &record).unwrap();
-        let task = |tid, comm, prio| TaskRef { tid: Tid(tid), comm: Comm::from(comm), prio: Some(Prio(prio)) };
-        assert_eq!(event.current, Some(Tid(7)));
-        assert_eq!(event.context, Context::Task);
+        let task = |tid, comm, prio| TaskRef::new(Tid(tid), Comm::from(comm), Some(Prio(prio)));
+        assert_eq!(event.issuer.current(), Some(Tid(7)));
+        assert_eq!(event.issuer.context(), Context::Task);
         assert_eq!(
             event.kind,
             EventKind::Switch {
@@ -114,7 +114,7 @@ fn dynamic_text_functions_and_workqueues_get_names() {
     let mut new = Vec::new();
     names.take_new(&mut new);
     table.extend(new);
-    assert_eq!(event.context, Context::Hardirq);
+    assert_eq!(event.issuer.context(), Context::Hardirq);
     assert_eq!(
         event.kind,
         EventKind::WorkQueued {
@@ -149,7 +149,7 @@ fn a_comm_may_be_dynamic_and_relative() {
     );
     let event = decoded(&decoder, &mut Interner::new(), &record).unwrap();
     assert_eq!(event.kind, EventKind::Fork { parent: Tid(4), child: Tid(5), child_comm: Comm::from("ls") });
-    assert_eq!(event.context, Context::Nmi);
+    assert_eq!(event.issuer.context(), Context::Nmi);
 }
 
 #[test]
@@ -165,7 +165,7 @@ fn other_events_are_passed_over_and_impossible_values_refused() {
     assert_eq!(decoded(&decoder, &mut names, &record(Endian::Little, 77, 0, 0, &[])), None);
     let softirq = |vec: u32| record(Endian::Little, 8, 0x10, 0, &[&vec.to_le_bytes()]);
     assert_eq!(
-        decoded(&decoder, &mut names, &softirq(3)).map(|e| (e.kind, e.context)),
+        decoded(&decoder, &mut names, &softirq(3)).map(|e| (e.kind, e.issuer.context())),
         Some((EventKind::SoftirqEntry { vec: 3 }, Context::Softirq))
     );
     assert!(decode(&decoder, &mut names, &softirq(300)).is_err());

@@ -1,7 +1,7 @@
 //! The commonest events, with their fields where most files have them: on little-endian 64-bit machines, so in all recordings of
 //! 5.10 to 7.2 that were seen. What a file's formats say counts: this is for formats that were found to be the same.
 
-use unstarve_model::{CpuId, Event, EventKind, Time};
+use unstarve_model::{CpuId, Event, EventKind, Issuer, Time};
 
 use super::layout::{Body, Common, Int, Switch, Task, Text};
 use super::reader::Fields;
@@ -66,7 +66,7 @@ impl Usual {
     pub fn read(&self, time: Time, cpu: CpuId, record: &[u8], emit: impl FnOnce(Event)) -> bool {
         let event = |fields: Fields<'_>, kind| {
             let (current, context) = fields.common(COMMON);
-            Event { time, cpu, current, context, kind }
+            Event { time, cpu, issuer: Issuer::new(current, context), kind }
         };
         match self.0 {
             Kind::Switch(ref bits) => {

@@ -10,7 +10,7 @@ use std::collections::BTreeMap;
 use std::io::Read;
 
 use unstarve_model::{
-    Batch, ClockPair, CpuId, Event, EventKind, EventSet, EventSource, EventType, Loss, LossKind, SourceError,
+    Batch, ClockPair, CpuId, Event, EventKind, EventSet, EventSource, EventType, Issuer, Loss, LossKind, SourceError,
     TraceInfo, WallTime,
 };
 
@@ -147,9 +147,13 @@ impl FtraceText {
             return Ok(());
         };
         self.seen.insert(event_type);
-        let event = Event { time, cpu: parsed.cpu, current: Some(parsed.tid), context: parsed.context, kind };
+        let event = Event { time, cpu: parsed.cpu, issuer: Issuer::new(Some(parsed.tid), parsed.context), kind };
         if let Some(count) = self.pending.remove(&parsed.cpu) {
-            self.reorder.push(Event { current: None, kind: EventKind::Lost { count }, ..event });
+            self.reorder.push(Event {
+                issuer: Issuer::new(None, parsed.context),
+                kind: EventKind::Lost { count },
+                ..event
+            });
         }
         self.reorder.push(event);
         Ok(())

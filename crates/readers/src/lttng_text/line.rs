@@ -76,7 +76,7 @@ pub fn kind(event: EventType, fields: &Fields<'_>, names: &mut Interner) -> Opti
             let state = u64::try_from(number("prev_state")?).ok()?;
             EventKind::Switch {
                 prev,
-                prev_state: prev_state::of_bare_number(state, prev.comm),
+                prev_state: prev_state::of_bare_number(state, *prev.comm()),
                 next: task(fields, "next_comm", "next_tid", "next_prio")?,
             }
         }
@@ -121,7 +121,7 @@ fn named(fields: &Fields<'_>) -> Option<TaskRef> {
 /// LTTng counts priorities from that of nice −20: the kernel's less 100.
 fn task(fields: &Fields<'_>, comm: &str, id: &str, prio: &str) -> Option<TaskRef> {
     let prio = fields.number(prio).and_then(|prio| i32::try_from(prio.checked_add(100)?).ok()).map(Prio);
-    Some(TaskRef { tid: tid(fields, id)?, comm: Comm::new(fields.text(comm)?), prio })
+    Some(TaskRef::new(tid(fields, id)?, Comm::new(fields.text(comm)?), prio))
 }
 
 fn tid(fields: &Fields<'_>, key: &str) -> Option<Tid> {

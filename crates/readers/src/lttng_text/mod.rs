@@ -6,7 +6,8 @@ mod line;
 use std::io::Read;
 
 use unstarve_model::{
-    Batch, Context, Event, EventKind, EventSet, EventSource, EventType, Loss, LossKind, SourceError, Time, TraceInfo,
+    Batch, Context, Event, EventKind, EventSet, EventSource, EventType, Issuer, Loss, LossKind, SourceError, Time,
+    TraceInfo,
 };
 
 use self::fields::Fields;
@@ -91,10 +92,10 @@ impl LttngText {
         self.seen.insert(event);
         let time = if of_day { self.since_midnight(nanos) } else { Time(nanos) };
         let current = match kind {
-            EventKind::Switch { prev, .. } => Some(prev.tid),
+            EventKind::Switch { prev, .. } => Some(prev.tid()),
             _ => None,
         };
-        self.reorder.push(Event { time, cpu, current, context: Context::Unknown, kind });
+        self.reorder.push(Event { time, cpu, issuer: Issuer::new(current, Context::Unknown), kind });
         Ok(())
     }
 

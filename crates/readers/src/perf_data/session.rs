@@ -3,7 +3,9 @@
 mod damage;
 mod samples;
 
-use unstarve_model::{ClockPair, Comm, Context, CpuId, Event, EventKind, EventSet, Tid, Time, TraceInfo, WallTime};
+use unstarve_model::{
+    ClockPair, Comm, Context, CpuId, Event, EventKind, EventSet, Issuer, Tid, Time, TraceInfo, WallTime,
+};
 
 use super::attr::{Attr, MIN_ATTR, clock_name};
 use super::error::PerfDataError;
@@ -281,7 +283,7 @@ impl Session {
         let Written { time, cpu, .. } = event.layout.trailer(record.bytes, record.endian);
         if let (Some(time), Some(cpu)) = (time.filter(|time| time.0 > 0), cpu) {
             let kind = EventKind::Lost { count };
-            self.reorder.push(Event { time, cpu, current: None, context: Context::Unknown, kind });
+            self.reorder.push(Event { time, cpu, issuer: Issuer::new(None, Context::Unknown), kind });
             self.latest = self.latest.max(time);
         }
         cpu

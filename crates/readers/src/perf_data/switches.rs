@@ -1,6 +1,6 @@
 //! The switches of `perf record --switch-events`.
 
-use unstarve_model::{Context, CpuId, Event, EventKind, EventType, PrevState, Tid, Time};
+use unstarve_model::{Context, CpuId, Event, EventKind, EventType, Issuer, PrevState, Tid, Time};
 
 use super::records::Record;
 use super::sample::{NO_ID, SampleLayout, Written};
@@ -43,8 +43,8 @@ impl Session {
         };
         let kind = self.switches.records.leave(cpu, tid.map(named), state, named(Tid(next)));
         if let Some(kind) = kind {
-            let current = if let EventKind::Switch { prev, .. } = kind { Some(prev.tid) } else { tid };
-            self.push_own(Event { time, cpu, current, context: Context::Task, kind });
+            let current = if let EventKind::Switch { prev, .. } = kind { Some(prev.tid()) } else { tid };
+            self.push_own(Event { time, cpu, issuer: Issuer::new(current, Context::Task), kind });
             self.info.recorded = self.info.recorded.map(|recorded| recorded.with(EventType::Switch));
         }
     }
@@ -58,7 +58,7 @@ impl Session {
         if let Some(tid) = record.u32_at(16).filter(|&tid| tid != NO_ID).map(Tid) {
             let comm = self.tasks.get(tid).unwrap_or_default();
             let kind = EventKind::Exit { tid, comm };
-            self.push_own(Event { time, cpu, current: None, context: Context::Task, kind });
+            self.push_own(Event { time, cpu, issuer: Issuer::new(None, Context::Task), kind });
         }
     }
 

@@ -4,7 +4,7 @@
 //! tracepoints, and 0 for all tasks outside of that namespace. `-F pid` without `tid` prints the process. At a switch both are in
 //! one line, and must be the same.
 
-use unstarve_model::{Event, EventKind, Loss, LossKind, Tid};
+use unstarve_model::{Event, EventKind, Issuer, Loss, LossKind, Tid};
 
 /// Fewer contradictions than this may have other reasons.
 const LEAST: u64 = 3;
@@ -39,10 +39,11 @@ impl HeaderIds {
         }
         self.ignored += events.len() as u64;
         for event in events {
-            event.current = match event.kind {
-                EventKind::Switch { prev, .. } => Some(prev.tid),
+            let current = match event.kind {
+                EventKind::Switch { prev, .. } => Some(prev.tid()),
                 _ => None,
             };
+            event.issuer = Issuer::new(current, event.issuer.context());
         }
     }
 

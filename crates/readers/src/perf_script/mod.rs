@@ -11,8 +11,8 @@ use std::collections::BTreeMap;
 use std::io::Read;
 
 use unstarve_model::{
-    Batch, Comm, Context, CpuId, Event, EventKind, EventSet, EventSource, EventType, Loss, LossKind, SourceError, Tid,
-    Time, TraceInfo,
+    Batch, Comm, Context, CpuId, Event, EventKind, EventSet, EventSource, EventType, Issuer, Loss, LossKind,
+    SourceError, Tid, Time, TraceInfo,
 };
 
 use self::header_ids::HeaderIds;
@@ -227,16 +227,17 @@ impl PerfScript {
                 self.times.note(event.time);
                 // A switch on the way out of an interrupt belongs to the task all the same.
                 let is_switch = matches!(event.kind, EventKind::Switch { .. });
-                event.context = match stack.context() {
+                let context = match stack.context() {
                     Context::Hardirq | Context::Softirq if is_switch => Context::Task,
                     context => context,
                 };
+                event.issuer = Issuer::new(event.issuer.current(), context);
                 let ran = match event.kind {
                     EventKind::Switch { prev, .. } => {
-                        self.ids.note(event.current, prev.tid);
-                        Some(prev.tid)
+                        self.ids.note(event.issuer.current(), prev.tid());
+                        Some(prev.tid())
                     }
-                    _ => event.current.filter(|_| !self.ids.are_foreign()),
+                    _ => event.issuer.current().filter(|_| !self.ids.are_foreign()),
                 };
                 if let (Some(function), Some(tid)) = (stack.work_function(), ran) {
                     let function = self.names.intern(function);
@@ -282,10 +283,10 @@ fn is_stand_in(comm: Comm, tid: Tid) -> bool {
 
 fn event(head: &Head<'_>, time: Time, kind: EventKind) -> Event {
     let current = match kind {
-        EventKind::Switch { prev, .. } => head.tid.or(Some(prev.tid)),
+        EventKind::Switch { prev, .. } => head.tid.or(Some(prev.tid())),
         _ => head.tid,
     };
-    Event { time, cpu: head.cpu, current, context: Context::Unknown, kind }
+    Event { time, cpu: head.cpu, issuer: Issuer::new(current, Context::Unknown), kind }
 }
 
 impl EventSource for PerfScript {

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use prost::Message;
 use rustc_hash::FxHashMap;
-use unstarve_model::{Comm, Context, CpuId, Event, EventKind, NameId, Prio, TaskRef, Tid, Time};
+use unstarve_model::{Comm, Context, CpuId, Event, EventKind, Issuer, NameId, Prio, TaskRef, Tid, Time};
 
 use super::clocks::{Clocks, Pair};
 use super::packets::{Field, take_field};
@@ -120,7 +120,7 @@ impl Bundles {
             && gap
         {
             let kind = EventKind::Lost { count: None };
-            events.insert(start, Event { time: first, cpu, current: None, context: Context::Unknown, kind });
+            events.insert(start, Event { time: first, cpu, issuer: Issuer::new(None, Context::Unknown), kind });
         }
     }
 
@@ -132,8 +132,10 @@ impl Bundles {
         Ok(Some(Event {
             time: Time(event.timestamp.ok_or(BadEvent)?),
             cpu,
-            current: event.pid.map(Tid),
-            context: event.common_flags.map_or(Context::Unknown, |flags| context(i64::from(flags))),
+            issuer: Issuer::new(
+                event.pid.map(Tid),
+                event.common_flags.map_or(Context::Unknown, |flags| context(i64::from(flags))),
+            ),
             kind,
         }))
     }
@@ -218,17 +220,16 @@ impl Bundles {
                 };
                 if let Some(prev) = state.running.replace(next) {
                     let kind = EventKind::Switch { prev, prev_state, next };
-                    let current = Some(prev.tid);
-                    events.push(Event { time: Time(time), cpu, current, context: Context::Task, kind });
+                    let current = Some(prev.tid());
+                    events.push(Event { time: Time(time), cpu, issuer: Issuer::new(current, Context::Task), kind });
                 }
             } else {
                 let Some(Ok((time, task, target_cpu, context))) = wakings.next() else { break self.undecodable += 1 };
-                let current = state.running.map(|running| running.tid);
+                let current = state.running.map(|running| running.tid());
                 events.push(Event {
                     time: Time(time),
                     cpu,
-                    current,
-                    context,
+                    issuer: Issuer::new(current, context),
                     kind: EventKind::Waking { task, target_cpu },
                 });
             }
@@ -270,7 +271,7 @@ fn wakings(columns: &CompactSched) -> impl Iterator<Item = Result<CompactWaking,
 
 fn interned_task(columns: &CompactSched, pid: i32, prio: i32, comm: Option<&u32>) -> Result<TaskRef, BadEvent> {
     let comm = columns.intern_table.get(*comm.ok_or(BadEvent)? as usize).ok_or(BadEvent)?;
-    Ok(TaskRef { tid: tid(Some(pid))?, comm: Comm::new(comm), prio: Some(Prio(prio)) })
+    Ok(TaskRef::new(tid(Some(pid))?, Comm::new(comm), Some(Prio(prio))))
 }
 
 /// The fields of a bundle besides its events, and its CPU; `None` if it is damaged.
@@ -309,7 +310,7 @@ fn comm(name: Option<Vec<u8>>) -> Comm {
 }
 
 fn task(pid: Option<i32>, name: Option<Vec<u8>>, prio: Option<i32>) -> Result<TaskRef, BadEvent> {
-    Ok(TaskRef { tid: tid(pid)?, comm: comm(name), prio: prio.map(Prio) })
+    Ok(TaskRef::new(tid(pid)?, comm(name), prio.map(Prio)))
 }
 
 fn vector(event: &proto::Softirq) -> Result<u8, BadEvent> {

@@ -1,10 +1,10 @@
 use super::*;
 use proptest::prelude::*;
-use unstarve_model::Tid;
+use unstarve_model::{Issuer, Tid};
 
 fn at(time: u64, cpu: u32) -> Event {
     let kind = EventKind::SoftirqExit { vec: 0 };
-    Event { time: Time(time), cpu: CpuId(cpu), current: None, context: Context::Task, kind }
+    Event { time: Time(time), cpu: CpuId(cpu), issuer: Issuer::new(None, Context::Task), kind }
 }
 
 fn drain(reorder: &mut Reorder) -> Vec<(u64, u32)> {
@@ -79,7 +79,7 @@ fn what_came_last_can_be_taken_back() {
 fn put_in_order(times: &[u64], reorder: &mut Reorder) -> Vec<(u64, u32)> {
     let mut events = Vec::new();
     for (number, &time) in (0..).zip(times) {
-        reorder.push(Event { current: Some(Tid(number)), ..at(time, number % 2) });
+        reorder.push(Event { issuer: Issuer::new(Some(Tid(number)), Context::Task), ..at(time, number % 2) });
     }
     reorder.release_all();
     while reorder.waiting > 0 {
@@ -87,7 +87,7 @@ fn put_in_order(times: &[u64], reorder: &mut Reorder) -> Vec<(u64, u32)> {
         reorder.fill(&mut part);
         events.extend(part);
     }
-    events.iter().map(|event| (event.time.0, event.current.map_or(0, |tid| tid.0))).collect()
+    events.iter().map(|event| (event.time.0, event.issuer.current().map_or(0, |tid| tid.0))).collect()
 }
 
 fn sorted(times: &[u64]) -> Vec<(u64, u32)> {

@@ -62,7 +62,7 @@ fn decode_one(event: EventType, body: &[u8], names: &mut Interner) -> Option<Eve
         }
         EventType::Exit => {
             let task = named_task(body)?;
-            EventKind::Exit { tid: task.tid, comm: task.comm }
+            EventKind::Exit { tid: task.tid(), comm: *task.comm() }
         }
         EventType::IrqEntry => {
             let (irq, name) = split_first(body.strip_prefix(b"irq=")?, b" name=")?;
@@ -127,14 +127,14 @@ fn named_task(text: &[u8]) -> Option<TaskRef> {
 pub(super) fn task(text: &[u8], pid_key: &[u8], prio_key: &[u8]) -> Option<TaskRef> {
     let (rest, priority) = split_last(text, prio_key)?;
     let (comm, pid) = split_last(rest, pid_key)?;
-    Some(TaskRef { tid: tid(pid)?, comm: Comm::new(comm), prio: Some(prio(priority)?) })
+    Some(TaskRef::new(tid(pid)?, Comm::new(comm), Some(prio(priority)?)))
 }
 
 /// `kworker/0:1:45 [120]`.
 fn short_task(text: &[u8]) -> Option<TaskRef> {
     let (rest, priority) = split_last(text, b" [")?;
     let (comm, pid) = split_last(rest, b":")?;
-    Some(TaskRef { tid: tid(pid)?, comm: Comm::new(comm), prio: Some(prio(priority)?) })
+    Some(TaskRef::new(tid(pid)?, Comm::new(comm), Some(prio(priority)?)))
 }
 
 /// The state as the kernel's `print fmt` shows it; `+` is for a task that lost the CPU while runnable.

@@ -13,7 +13,7 @@ pub fn switch(body: &[u8]) -> Option<EventKind> {
     let prev = task(prev, b" prev_pid=", b" prev_prio=")?;
     Some(EventKind::Switch {
         prev,
-        prev_state: prev_state::of_bare_number(any_base(state)?, prev.comm),
+        prev_state: prev_state::of_bare_number(any_base(state)?, *prev.comm()),
         next: task(next, b" next_pid=", b" next_prio=")?,
     })
 }

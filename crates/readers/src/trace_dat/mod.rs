@@ -26,8 +26,8 @@ mod v6;
 mod v7;
 
 use unstarve_model::{
-    Batch, ClockPair, Context, CpuId, Event, EventKind, EventSet, EventSource, EventType, Loss, LossKind, SourceError,
-    Time, TraceInfo, WallTime,
+    Batch, ClockPair, Context, CpuId, Event, EventKind, EventSet, EventSource, EventType, Issuer, Loss, LossKind,
+    SourceError, Time, TraceInfo, WallTime,
 };
 
 use crate::decode::{BadRecord, Decoder};
@@ -140,7 +140,7 @@ impl TraceDat {
         if let Some(missed) = stream.take_missed() {
             let count = self.counts.add_missed(cpu, missed);
             let kind = EventKind::Lost { count };
-            batch.events.push(Event { time, cpu, current: None, context: Context::Unknown, kind });
+            batch.events.push(Event { time, cpu, issuer: Issuer::new(None, Context::Unknown), kind });
         }
         let (buffer, twins) = (stream.buffer, &mut self.twins);
         let decoded = self.decoder.decode(time, cpu, stream.record(), &mut self.names, |event| {

@@ -130,9 +130,9 @@ impl Record {
     }
 
     fn task(&mut self, task: &TaskRef) {
-        self.comm(task.comm);
-        self.number(4, task.tid.0.into());
-        self.number(4, task.prio.unwrap().0 as u64);
+        self.comm(*task.comm());
+        self.number(4, task.tid().0.into());
+        self.number(4, task.prio().unwrap().0 as u64);
     }
 
     /// A locator and, behind it, its text.
@@ -149,7 +149,7 @@ impl Record {
 pub fn record(machine: Machine, event: &Event, names: &Names) -> Vec<u8> {
     let name = event.kind.event_type().unwrap().name();
     let id = EVENTS.iter().find(|d| d.1 == name).unwrap().2;
-    let flags = match event.context {
+    let flags = match event.issuer.context() {
         unstarve_model::Context::Hardirq => 0x08,
         unstarve_model::Context::Softirq => 0x10,
         unstarve_model::Context::Nmi => 0x40,
@@ -158,7 +158,7 @@ pub fn record(machine: Machine, event: &Event, names: &Names) -> Vec<u8> {
     let mut bytes = machine.endian.bytes16(id).to_vec();
     bytes.extend([flags, 0]);
     let mut record = Record { machine, bytes };
-    record.number(4, event.current.unwrap().0.into());
+    record.number(4, event.issuer.current().unwrap().0.into());
     match event.kind {
         EventKind::Switch { prev, prev_state, next } => {
             record.task(&prev);

@@ -9,8 +9,7 @@ fn gaps_are_events_and_losses() {
     let lost = |time, cpu| Event {
         time: Time(time),
         cpu: CpuId(cpu),
-        current: None,
-        context: Context::Unknown,
+        issuer: Issuer::new(None, Context::Unknown),
         kind: EventKind::Lost { count: Some(12) },
     };
     let events = [softirq(1, 0), softirq(2, 1), lost(5, 1), softirq(5, 1), softirq(6, 0), lost(7, 1), softirq(7, 1)];

@@ -13,8 +13,8 @@ use std::path::Path;
 use proptest::prelude::*;
 use synth::{MACHINES, V7, pages, recording};
 use unstarve_model::{
-    Batch, ClockPair, Comm, Context, CpuId, Event, EventKind, EventSource, Loss, LossKind, NameId, Names, PrevState,
-    Prio, TaskRef, Tid, Time, TraceInfo, WallTime,
+    Batch, ClockPair, Comm, Context, CpuId, Event, EventKind, EventSource, Issuer, Loss, LossKind, NameId, Names,
+    PrevState, Prio, TaskRef, Tid, Time, TraceInfo, WallTime,
 };
 use unstarve_readers::{Input, open_input, trace_dat_write};
 
@@ -54,11 +54,11 @@ fn names() -> (Names, [NameId; 3]) {
 }
 
 fn task(tid: u32, comm: &str, prio: i32) -> TaskRef {
-    TaskRef { tid: Tid(tid), comm: Comm::from(comm), prio: Some(Prio(prio)) }
+    TaskRef::new(Tid(tid), Comm::from(comm), Some(Prio(prio)))
 }
 
 fn event(time: u64, cpu: u32, current: u32, context: Context, kind: EventKind) -> Event {
-    Event { time: Time(time), cpu: CpuId(cpu), current: Some(Tid(current)), context, kind }
+    Event { time: Time(time), cpu: CpuId(cpu), issuer: Issuer::new(Some(Tid(current)), context), kind }
 }
 
 /// ```text

@@ -71,7 +71,7 @@ fn kernel_names(path: &Path) -> (usize, usize) {
             if let EventKind::Switch { next, .. } = event.kind {
                 switches += 1;
                 kernel += usize::from(
-                    ["swapper", "kworker/", "rcu_", "ksoftirqd/"].iter().any(|name| starts(&next.comm, name)),
+                    ["swapper", "kworker/", "rcu_", "ksoftirqd/"].iter().any(|name| starts(next.comm(), name)),
                 );
             }
         }

@@ -1,7 +1,7 @@
 use std::cell::Cell;
 
 use proptest::prelude::*;
-use unstarve_model::{Comm, Context, CpuId, Event, EventKind, PrevState, Prio, TaskRef, Tid};
+use unstarve_model::{Comm, Context, CpuId, Event, EventKind, Issuer, PrevState, Prio, TaskRef, Tid};
 
 use super::*;
 use crate::{Claim, Groups, NoSettings, Rule, Sink, Timeline, Wait, World};
@@ -109,13 +109,13 @@ fn take_turns(tasks: u32, turns: u32) -> (Timeline, Pieces) {
     let mut pieces = Pieces::default();
     let task = |number: u32| {
         let tid = 100 + number % tasks;
-        TaskRef { tid: Tid(tid), comm: Comm::from(format!("t{tid}").as_str()), prio: Some(Prio::NORMAL) }
+        TaskRef::new(Tid(tid), Comm::from(format!("t{tid}").as_str()), Some(Prio::NORMAL))
     };
     for turn in 0..turns {
         let (prev, next) = (task(turn), task(turn + 1));
         let kind = EventKind::Switch { prev, prev_state: PrevState::Runnable, next };
         let time = Time(u64::from(turn + 1) * 1000);
-        let event = Event { time, cpu: CpuId(0), current: Some(prev.tid), context: Context::Unknown, kind };
+        let event = Event { time, cpu: CpuId(0), issuer: Issuer::new(Some(prev.tid()), Context::Unknown), kind };
         timeline.push(&event, &mut pieces);
     }
     (timeline, pieces)
@@ -146,10 +146,11 @@ fn wakeups_without_switches_are_forgotten_in_time() {
         timeline.places_recorded = places_recorded;
         let mut pieces = Pieces::default();
         for step in 0..50_000 {
-            let task = TaskRef { tid: Tid(900), comm: Comm::from("woken"), prio: Some(Prio::NORMAL) };
+            let task = TaskRef::new(Tid(900), Comm::from("woken"), Some(Prio::NORMAL));
             let kind = EventKind::Waking { task, target_cpu: CpuId(0) };
             let (time, current) = (Time(1000 + u64::from(step) * 1000), Some(Tid(100 + step % 2)));
-            timeline.push(&Event { time, cpu: CpuId(0), current, context: Context::Task, kind }, &mut pieces);
+            timeline
+                .push(&Event { time, cpu: CpuId(0), issuer: Issuer::new(current, Context::Task), kind }, &mut pieces);
             assert!(!timeline.cpus[0].occupancy.is_full(most), "after {step} wakeups");
         }
     }
@@ -160,14 +161,14 @@ fn wakeups_without_switches_are_forgotten_in_time() {
 fn events_at_the_end_of_time_are_taken() {
     let mut timeline = Timeline::new(Some(1), None, Box::new(NoSettings));
     let mut pieces = Pieces::default();
-    let task = |tid| TaskRef { tid: Tid(tid), comm: Comm::from("t"), prio: Some(Prio::NORMAL) };
+    let task = |tid| TaskRef::new(Tid(tid), Comm::from("t"), Some(Prio::NORMAL));
     let asleep = EventKind::Switch { prev: task(1), prev_state: PrevState::Sleeping, next: task(2) };
     let awake = EventKind::Switch { prev: task(2), prev_state: PrevState::Runnable, next: task(1) };
     let (woken, target_cpu) = (task(1), CpuId(0));
     let kinds =
         [asleep, EventKind::Waking { task: woken, target_cpu }, EventKind::Wakeup { task: woken, target_cpu }, awake];
     for (time, kind) in [5, u64::MAX, u64::MAX, u64::MAX].into_iter().zip(kinds) {
-        let event = Event { time: Time(time), cpu: CpuId(0), current: None, context: Context::Task, kind };
+        let event = Event { time: Time(time), cpu: CpuId(0), issuer: Issuer::new(None, Context::Task), kind };
         timeline.push(&event, &mut pieces);
     }
     assert_eq!((pieces.waits, timeline.world.now), (1, Time(u64::MAX - 1)));

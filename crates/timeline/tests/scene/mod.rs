@@ -14,7 +14,7 @@
 
 #![allow(dead_code, reason = "each test uses a part")]
 
-use unstarve_model::{Comm, Context, CpuId, Event, EventKind, PrevState, Prio, TaskRef, Tid, Time};
+use unstarve_model::{Comm, Context, CpuId, Event, EventKind, Issuer, PrevState, Prio, TaskRef, Tid, Time};
 use unstarve_timeline::{ActorKind, Settings, Sink, Timeline, Wait, World};
 
 /// Letters and their tids.
@@ -34,7 +34,7 @@ pub fn task(word: &str) -> TaskRef {
     let (who, name) = name.split_once('=').unwrap_or((name, name));
     let tid = TASKS.iter().position(|known| *known == who).expect("a known task") as u32;
     let comm = if tid == 0 { Comm::from("swapper/0") } else { Comm::from(name) };
-    TaskRef { tid: Tid(tid), comm, prio: (!unknown).then_some(prio) }
+    TaskRef::new(Tid(tid), comm, (!unknown).then_some(prio))
 }
 
 fn event(line: &str) -> Event {
@@ -66,18 +66,20 @@ fn event(line: &str) -> Event {
         "soft-" => EventKind::SoftirqExit { vec: words[3].parse().expect("vec") },
         "exec" => {
             let task = task(words[3]);
-            EventKind::Exec { tid: task.tid, comm: if words[3].contains('=') { task.comm } else { Comm::default() } }
+            EventKind::Exec {
+                tid: task.tid(),
+                comm: if words[3].contains('=') { *task.comm() } else { Comm::default() },
+            }
         }
-        "rename" => EventKind::Rename { tid: Some(task(words[3]).tid), comm: task(words[3]).comm },
-        "prio" => EventKind::SetPrio { tid: task(words[3]).tid, prio: task(words[3]).prio.expect("a priority") },
+        "rename" => EventKind::Rename { tid: Some(task(words[3]).tid()), comm: *task(words[3]).comm() },
+        "prio" => EventKind::SetPrio { tid: task(words[3]).tid(), prio: task(words[3]).prio().expect("a priority") },
         "lost" => EventKind::Lost { count: None },
         other => panic!("event {other}"),
     };
     Event {
         time: Time(words[0].parse().expect("a time")),
         cpu: at(words[1]),
-        current: None,
-        context: Context::Unknown,
+        issuer: Issuer::new(None, Context::Unknown),
         kind,
     }
 }

@@ -127,7 +127,7 @@ impl Session {
     #[inline(never)]
     fn work_on_stack(&mut self, sample: &Sample<'_>, event: &Event, endian: Endian) {
         let function = self.stacks.work(sample.callchain, endian, &mut self.names);
-        if let (Some(function), Some(tid)) = (function, event.current) {
+        if let (Some(function), Some(tid)) = (function, event.issuer.current()) {
             self.reorder.push(Event { kind: EventKind::WorkOnStack { tid, function }, ..*event });
         }
     }
