@@ -10,8 +10,9 @@ use unstarve_model::{Returns, rounds};
 use crate::input::{PAGE, Positioned, landing};
 
 /// A record is at most 64 KiB long, so what is left of a block is shorter.
-const ROOM: usize = 64 << 10;
-const BLOCK: usize = 256 << 10;
+pub const ROOM: usize = 64 << 10;
+/// Blocks stay in a core's cache between being read and being decoded.
+pub const BLOCK: usize = 256 << 10;
 const BLOCKS: usize = 6;
 /// Of the others one is in use, and the rest keeps both sides at work.
 const RETURNED_AT_ONCE: usize = 2;
@@ -29,8 +30,8 @@ struct Block {
     length: usize,
 }
 
-/// The length of a block's buffer.
-const BUFFER: usize = ROOM + PAGE + BLOCK;
+/// The length of a block's buffer: room for what is left of the one before, and for the block to land where it is read fastest.
+pub const BUFFER: usize = ROOM + PAGE + BLOCK;
 
 impl Ahead {
     /// Starts reading from `start` to `end`; the thread ends with the section, or when `self` is gone.

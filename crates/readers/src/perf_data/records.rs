@@ -2,16 +2,14 @@
 
 use std::io::{self, Read};
 use std::ops::ControlFlow;
+use std::thread;
 
-use super::ahead::Ahead;
+use super::ahead::{Ahead, BLOCK, BUFFER, ROOM};
 use super::error::PerfDataError;
 use super::sample::HEADER;
 use super::session::kind;
 use crate::endian::Endian;
-use crate::input::Positioned;
-
-/// A record is at most 64 KiB long. Blocks stay in a core's cache between being read and being decoded.
-const BLOCK: usize = 256 << 10;
+use crate::input::{Positioned, landing};
 
 /// Gives records.
 pub struct Records {
@@ -30,8 +28,11 @@ enum Source {
     Stream(Box<dyn Read + Send>),
 }
 
-/// Sections at least as long are read ahead, by a thread of their own: the kernel's copying is a third of decoding.
+/// Sections at least as long are read ahead, by a thread of their own where it has a CPU: the kernel's copying takes as long as
+/// decoding. One thread decodes and one analyses, and the latter has the most to do: on two CPUs a third would only take time
+/// from it.
 const WORTH_A_THREAD: u64 = 8 << 20;
+const BUSY_CPUS: usize = 2;
 
 /// One record, header included.
 #[derive(Clone, Copy, Debug)]
@@ -91,15 +92,20 @@ impl<'a> Record<'a> {
 impl Records {
     /// The records between two offsets of a file.
     pub fn section(file: Positioned, start: u64, end: u64, endian: Endian) -> Records {
-        if end.saturating_sub(start) >= WORTH_A_THREAD {
+        let is_long = end.saturating_sub(start) >= WORTH_A_THREAD;
+        if is_long && thread::available_parallelism().is_ok_and(|cpus| cpus.get() > BUSY_CPUS) {
             Records::ahead(file, start, end, endian)
         } else {
-            Records::new(Source::Section { file, next: start, end }, start, endian)
+            Records::in_turn(file, start, end, endian)
         }
     }
 
     fn ahead(file: Positioned, start: u64, end: u64, endian: Endian) -> Records {
         Records::new(Source::Ahead(Ahead::new(file, start, end)), start, endian)
+    }
+
+    fn in_turn(file: Positioned, start: u64, end: u64, endian: Endian) -> Records {
+        Records::new(Source::Section { file, next: start, end }, start, endian)
     }
 
     /// The records of a pipe, which has been read up to `offset`.
@@ -109,7 +115,7 @@ impl Records {
 
     fn new(bytes: Source, offset: u64, endian: Endian) -> Records {
         // What is read ahead comes with its buffer.
-        let room = if matches!(bytes, Source::Ahead(_)) { 0 } else { BLOCK };
+        let room = if matches!(bytes, Source::Ahead(_)) { 0 } else { BUFFER };
         Records { bytes, endian, buffer: vec![0; room], start: 0, end: 0, offset }
     }
 
@@ -215,31 +221,28 @@ impl Records {
 
     /// Reads a block behind what is left of the last one; whether there was anything.
     fn fill(&mut self) -> Result<bool, PerfDataError> {
-        if let Source::Ahead(ahead) = &mut self.bytes {
-            let length = ahead.replace(&mut self.buffer, self.start..self.end);
-            let (start, length) = length.map_err(|source| PerfDataError::Read { offset: self.offset, source })?;
-            self.end = start + self.end - self.start + length;
-            self.start = start;
-            return Ok(length > 0);
-        }
-        self.buffer.copy_within(self.start..self.end, 0);
-        self.end -= self.start;
-        self.start = 0;
-        let offset = self.offset + self.end as u64;
-        let space = &mut self.buffer[self.end..];
+        let rest = self.start..self.end;
         let read = match &mut self.bytes {
+            Source::Ahead(ahead) => ahead.replace(&mut self.buffer, rest),
             Source::Section { file, next, end } => {
-                let left = usize::try_from(end.saturating_sub(*next)).unwrap_or(usize::MAX);
-                let length = space.len().min(left);
-                let read = file.read_at(*next, &mut space[..length]);
+                let begin = ROOM + landing(&self.buffer[ROOM..], *next);
+                let start = begin - rest.len();
+                self.buffer.copy_within(rest, start);
+                let wanted = BLOCK.min(usize::try_from(end.saturating_sub(*next)).unwrap_or(BLOCK));
+                let read = file.read_at(*next, &mut self.buffer[begin..begin + wanted]);
                 *next += *read.as_ref().unwrap_or(&0) as u64;
-                read
+                read.map(|length| (start, length))
             }
-            Source::Ahead(_) => Ok(0),
-            Source::Stream(stream) => read_some(stream, space),
+            Source::Stream(stream) => {
+                let start = ROOM - rest.len();
+                self.buffer.copy_within(rest, start);
+                read_some(stream, &mut self.buffer[ROOM..ROOM + BLOCK]).map(|length| (start, length))
+            }
         };
-        let length = read.map_err(|source| PerfDataError::Read { offset, source })?;
-        self.end += length;
+        let rest = self.end - self.start;
+        let offset = self.offset + rest as u64;
+        let (start, length) = read.map_err(|source| PerfDataError::Read { offset, source })?;
+        (self.start, self.end) = (start, start + rest + length);
         Ok(length > 0)
     }
 }
@@ -256,5 +259,80 @@ fn read_some(stream: &mut dyn Read, space: &mut [u8]) -> io::Result<usize> {
             Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
             result => return result,
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::io::{Seek, Write};
+
+    use super::*;
+    use crate::input::Input;
+
+    /// What comes before the section: records begin at any place of a page.
+    const BEFORE: usize = 1224;
+
+    /// Records of all lengths up to the longest, more than fill three blocks, and a half one.
+    fn content() -> Vec<u8> {
+        let mut content = vec![0xee; BEFORE];
+        let sizes = [8, 16, 112, 120, 4096, 65_528, 8, u16::MAX - 7, 24].into_iter().cycle();
+        for (number, size) in (0_u32..).zip(sizes).take_while(|(number, _)| *number < 60) {
+            let kind = if number % 5 == 0 { kind::COMPRESSED } else { kind::SAMPLE };
+            content.extend_from_slice(&kind.to_le_bytes());
+            content.extend_from_slice(&[0, 0]);
+            content.extend_from_slice(&size.to_le_bytes());
+            content.extend((8..size).map(|at| (u32::from(at) * 7 + number) as u8));
+        }
+        content.extend_from_slice(&[9, 0, 0, 0, 0, 0, 200, 0, 1, 2, 3]);
+        content
+    }
+
+    fn file(content: &[u8]) -> Positioned {
+        let mut file = tempfile::tempfile().unwrap();
+        file.write_all(content).unwrap();
+        file.rewind().unwrap();
+        Input::from_file(file, "test".into()).unwrap().into_positioned().unwrap()
+    }
+
+    /// Each record with its offset, and where the torn one is.
+    fn all(mut records: Records) -> (Vec<(u64, Vec<u8>)>, Option<u64>) {
+        let mut seen = Vec::new();
+        loop {
+            records.samples(|record, offset| {
+                seen.push((offset, record.bytes.to_vec()));
+                // Not all at once, as it is when events are ready to be given out.
+                if seen.len() % 4 == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+            });
+            let offset = records.offset();
+            match records.next().unwrap() {
+                Next::Record(record) => seen.push((offset, record.bytes.to_vec())),
+                Next::End => return (seen, None),
+                Next::Torn { offset, cut } => {
+                    assert!(cut);
+                    return (seen, Some(offset));
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn records_are_the_same_whoever_reads_them() {
+        let content = content();
+        let (start, end) = (BEFORE as u64, content.len() as u64);
+        let torn = end - 11;
+        let in_turn = all(Records::in_turn(file(&content), start, end, Endian::Little));
+        assert_eq!((in_turn.0.len(), in_turn.1), (60, Some(torn)));
+        let mut at = BEFORE;
+        for (offset, bytes) in &in_turn.0 {
+            assert_eq!(*offset, at as u64);
+            assert!(content[at..].starts_with(bytes), "at {at}");
+            at += bytes.len();
+        }
+        let ahead = all(Records::ahead(file(&content), start, end, Endian::Little));
+        assert!(ahead == in_turn, "read ahead");
+        let piped = Records::stream(Box::new(io::Cursor::new(content[BEFORE..].to_vec())), start, Endian::Little);
+        assert!(all(piped) == in_turn, "from a pipe");
+        let whole = all(Records::in_turn(file(&content), start, torn, Endian::Little));
+        assert_eq!((whole.0.len(), whole.1), (60, None));
     }
 }
