@@ -22,13 +22,14 @@ fn text(bytes: &[u8]) -> &str {
 #[test]
 fn the_exit_code_is_by_severity() {
     let sick = case("storage-controller-5.10.json");
-    let cases: [(&[&str], i32); 7] = [
+    let cases: [(&[&str], i32); 8] = [
         (&["check", "--snapshot", &sick], 1),
         (&["check", "--snapshot", &sick, "--fail-on", "never"], 0),
         (&["check", "--snapshot", &sick, "--sarif", "--fail-on", "warning"], 1),
         (&["check", "--rules"], 0),
         (&["check", "--snapshot", "/nonexistent"], 2),
         (&["check", "--upgrade-to", "soon"], 2),
+        (&["check", "--upgrade-to", "6.99"], 2),
         (&["lab", "kernel", "add", "6.6"], 2),
     ];
     for (arguments, code) in cases {

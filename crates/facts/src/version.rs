@@ -17,10 +17,24 @@ pub struct Version {
     pub patch: Option<u32>,
 }
 
-/// Text that does not begin with a kernel version.
+/// Text that names no kernel version.
 #[derive(Debug, thiserror::Error)]
-#[error("`{0}` does not begin with a kernel version such as 6.12.107 or 6.12; of 4 to 7 the number alone is enough")]
-pub struct VersionError(String);
+#[non_exhaustive]
+pub enum VersionError {
+    /// It does not begin with one.
+    #[error(
+        "`{0}` does not begin with a kernel version such as 6.12.107 or 6.12; of 4 to 7 the number alone is enough"
+    )]
+    NotOne(String),
+    /// The next number's kernels came first.
+    #[error("there is no Linux {named}: the last of {} is {last}", .last.major)]
+    NeverWas {
+        /// What the text says.
+        named: Version,
+        /// The last series of that number.
+        last: Version,
+    },
+}
 
 impl Version {
     /// The version without a stable level.
@@ -31,21 +45,29 @@ impl Version {
     /// The last series whose source was read for the facts here (docs/knobs.md).
     pub const NEWEST_READ: Version = Version::series(7, 2);
 
+    /// The last series of each number; more may follow the newest.
+    const LAST: [Version; 4] =
+        [Version::series(4, 20), Version::series(5, 19), Version::series(6, 19), Version::NEWEST_READ];
+
     /// The version that people mean: `6.12`, `6.12.107`, or `7` alone for the newest series of it that the tables know, as
     /// the lab's store calls the newest kernel.
     ///
     /// # Errors
     ///
-    /// The text begins with no version, and is no number whose series are known.
+    /// The text begins with no version, and is no number whose series are known; or no kernel ever had that version.
     pub fn named(text: &str) -> Result<Version, VersionError> {
-        let newest_read = (Version::NEWEST_READ.major, Version::NEWEST_READ.minor);
-        let last = [(4, 20), (5, 19), (6, 19), newest_read];
         let text = text.trim();
         let bare = text.strip_prefix('v').unwrap_or(text);
-        let newest = |major: u32| last.iter().find(|(known, _)| *known == major);
-        match bare.parse::<u32>().ok().and_then(newest) {
-            Some((major, minor)) => Ok(Version::series(*major, *minor)),
-            None => bare.parse(),
+        let last_of = |major: u32| Version::LAST.into_iter().find(|last| last.major == major);
+        if let Some(last) = bare.parse().ok().and_then(last_of) {
+            return Ok(last);
+        }
+        let named: Version = bare.parse()?;
+        match last_of(named.major) {
+            Some(last) if named.minor > last.minor && last != Version::NEWEST_READ => {
+                Err(VersionError::NeverWas { named, last })
+            }
+            _ => Ok(named),
         }
     }
 
@@ -84,7 +106,7 @@ impl FromStr for Version {
 
     /// Reads the version at the beginning of `text`: `6.12.107-1-cloud-amd64`, `7.2-rc3`, `6.1.0-32-amd64`.
     fn from_str(text: &str) -> Result<Version, VersionError> {
-        parse(text).ok_or_else(|| VersionError(text.to_owned()))
+        parse(text).ok_or_else(|| VersionError::NotOne(text.to_owned()))
     }
 }
 
@@ -149,12 +171,22 @@ mod tests {
             ("6", "6.19"),
             ("6.12", "6.12"),
             ("v6.12.107", "6.12.107"),
+            ("7.9", "7.9"),
             ("8", ""),
+            ("8.1", "8.1"),
             ("mine", ""),
             ("", ""),
         ] {
             assert_eq!(named(text), version, "{text}");
         }
+    }
+
+    #[test]
+    fn what_never_was_is_no_version() {
+        let refused = |text: &str| Version::named(text).map_err(|error| error.to_string()).err();
+        assert_eq!(refused("6.99").as_deref(), Some("there is no Linux 6.99: the last of 6 is 6.19"));
+        assert_eq!(refused("v5.20.1").as_deref(), Some("there is no Linux 5.20.1: the last of 5 is 5.19"));
+        assert_eq!(["4.20", "5.19", "6.19.3", "7.3", "3.19"].map(refused), [const { None }; 5]);
     }
 
     #[test]
