@@ -45,7 +45,7 @@ impl Version {
     /// The last series whose source was read for the facts here (docs/knobs.md).
     pub const NEWEST_READ: Version = Version::series(7, 2);
 
-    /// The last series of each number; more may follow the newest.
+    /// The last series of each number from 4 on; more may follow the newest.
     const LAST: [Version; 4] =
         [Version::series(4, 20), Version::series(5, 19), Version::series(6, 19), Version::NEWEST_READ];
 
@@ -54,7 +54,7 @@ impl Version {
     ///
     /// # Errors
     ///
-    /// The text begins with no version, and is no number whose series are known; or no kernel ever had that version.
+    /// The text begins with no version, and is no number whose series are known; or no kernel from 4 on had that version.
     pub fn named(text: &str) -> Result<Version, VersionError> {
         let text = text.trim();
         let bare = text.strip_prefix('v').unwrap_or(text);
@@ -100,6 +100,9 @@ impl Version {
         Some(level >= patch)
     }
 }
+
+/// With a new number the last of 7 belongs into [`Version::LAST`].
+const _: () = assert!(Version::NEWEST_READ.major == 7);
 
 impl FromStr for Version {
     type Err = VersionError;

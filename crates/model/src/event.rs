@@ -4,7 +4,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Comm, CpuId, NameId, Prio, Tid, Time};
 
-/// One scheduler event. One line of the cache: events go from the core that reads to the one that analyses.
+/// One scheduler event. One line of the cache, where lines have 64 bytes: events go from the core that reads to the one that
+/// analyses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(align(64))]
 pub struct Event {
@@ -12,13 +13,15 @@ pub struct Event {
     pub time: Time,
     /// The CPU that issued it.
     pub cpu: CpuId,
-    /// On whose behalf.
+    /// Who was current there, and in what context.
     pub issuer: Issuer,
     /// What happened.
     pub kind: EventKind,
 }
 
 const _: () = assert!(size_of::<Event>() == 64);
+// The last of them.
+const _: () = assert!((Context::Unknown as u32) < 1 << Issuer::CONTEXT);
 
 /// The task that was current where an event was issued, and what the CPU was doing for whom: a word.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -27,10 +30,10 @@ pub struct Issuer(u32);
 impl Issuer {
     /// Bits of the context.
     const CONTEXT: u32 = 3;
-    /// Ids end far below (`PID_MAX_LIMIT` is 2²²).
-    const TID_LIMIT: u32 = (1 << (u32::BITS - Issuer::CONTEXT)) - 1;
+    /// No task has this id or a larger one: `PID_MAX_LIMIT` of a 64-bit kernel.
+    const TID_LIMIT: u32 = 1 << 22;
 
-    /// `current` is what the format says (`common_pid`). An id that no task can have is none.
+    /// `current` is what the format says (`common_pid`). An id that no task can have counts as not said.
     #[inline(always)]
     pub const fn new(current: Option<Tid>, context: Context) -> Issuer {
         let tid = match current {
@@ -437,11 +440,11 @@ mod tests {
     #[test]
     fn an_issuer_keeps_every_id_that_a_task_can_have_and_every_context() {
         for context in CONTEXTS {
-            for current in [None, Some(Tid::IDLE), Some(Tid(1)), Some(Tid(4_194_304)), Some(Tid((1 << 29) - 2))] {
+            for current in [None, Some(Tid::IDLE), Some(Tid(1)), Some(Tid(4_194_303))] {
                 let issuer = Issuer::new(current, context);
                 assert_eq!((issuer.current(), issuer.context()), (current, context));
             }
-            for impossible in [(1 << 29) - 1, 1 << 29, u32::MAX] {
+            for impossible in [4_194_304, (1 << 29) - 1, 1 << 29, u32::MAX] {
                 let issuer = Issuer::new(Some(Tid(impossible)), context);
                 assert_eq!((issuer.current(), issuer.context()), (None, context));
             }

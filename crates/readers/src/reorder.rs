@@ -90,11 +90,11 @@ impl Queue {
         let blank = Event { time: Time(0), cpu: CpuId(0), issuer: Issuer::new(None, Context::Unknown), kind };
         let length = self.list.len();
         if length == self.list.capacity() {
-            let more = (Queue::GROWTH * length).max(Queue::LEAST);
+            let more = if length < Queue::LONG { 3 * length } else { length }.max(Queue::LEAST);
             self.list.reserve_exact(more);
             self.arrivals.reserve_exact(more);
         }
-        // No more than what will soon be written: what is not touched costs no memory.
+        // No more than what will soon be written: of a large room, pages that are not touched cost no memory.
         let length = (length + Queue::LEAST).min(self.list.capacity());
         self.list.resize(length, blank);
         self.arrivals.resize(length, 0);
@@ -127,8 +127,9 @@ impl Queue {
     /// There may be a queue for each of thousands of CPUs.
     const LEAST: usize = 16;
 
-    /// A queue that is full gets room for so many times its events more: they are copied.
-    const GROWTH: usize = 3;
+    /// A queue that is full gets four times its room, for its events are copied; if it has so many, twice as much, which is only
+    /// set aside until it is used, but counts where memory is limited by what is set aside.
+    const LONG: usize = 1 << 16;
 
     /// What has been given out is kept until it is so much, and no less than what waits: moving the rest costs at most
     /// one copy of each event.
@@ -142,17 +143,30 @@ struct Head {
     queue: u32,
 }
 
-/// An event that waits beside the queues.
+/// An event that waits beside the queues, in parts: a whole one would be aligned, and so take two lines with its number.
 #[derive(Debug)]
 struct Stray {
-    event: Event,
+    time: Time,
     arrival: u64,
+    cpu: CpuId,
+    issuer: Issuer,
+    kind: EventKind,
 }
 
+const _: () = assert!(size_of::<Stray>() <= 72);
+
 impl Stray {
+    fn new(Event { time, cpu, issuer, kind }: Event, arrival: u64) -> Stray {
+        Stray { time, arrival, cpu, issuer, kind }
+    }
+
+    fn event(self) -> Event {
+        Event { time: self.time, cpu: self.cpu, issuer: self.issuer, kind: self.kind }
+    }
+
     /// Where it stands among the first events of the queues.
     fn head(&self) -> Head {
-        Head { time: self.event.time, arrival: self.arrival, queue: NO_QUEUE }
+        Head { time: self.time, arrival: self.arrival, queue: NO_QUEUE }
     }
 }
 
@@ -288,7 +302,7 @@ impl Reorder {
         let place = nearest + queue.list[nearest..queue.end].partition_point(|other| other.time <= event.time);
         // What is first in a queue stands among the heads, where it could not be exchanged in a few steps.
         if place == nearest {
-            self.strays.push(Stray { event, arrival });
+            self.strays.push(Stray::new(event, arrival));
             return;
         }
         queue.end += 1;
@@ -390,7 +404,7 @@ impl Reorder {
                     if !self.may_go(&stray) {
                         return;
                     }
-                    self.strays.pop().into_iter().for_each(|stray| self.give(stray.event, events));
+                    self.strays.pop().into_iter().for_each(|stray| self.give(stray.event(), events));
                 }
             }
         }

@@ -42,18 +42,19 @@ impl Replay {
         thread::Builder::new().name("unstarve-read".into()).spawn(move || {
             let mut begun = false;
             loop {
-                let mut batch = Batch::default();
+                let mut batch = Batch::with_room();
                 let message = match source.read(&mut batch) {
                     Ok(true) => Message::Batch(batch),
                     Ok(false) => return,
                     Err(error) => Message::Failed(error),
                 };
+                let is_last = matches!(message, Message::Failed(_));
                 if !std::mem::replace(&mut begun, true)
                     && sender.send(Message::Begin(Box::new(source.info().clone()))).is_err()
                 {
                     return;
                 }
-                if sender.send(message).is_err() {
+                if sender.send(message).is_err() || is_last {
                     return;
                 }
             }

@@ -1,6 +1,7 @@
 //! The records of the data section or of a pipe, one after the other, out of large blocks.
 
 use std::io::{self, Read};
+use std::num::NonZero;
 use std::ops::ControlFlow;
 use std::thread;
 
@@ -28,11 +29,12 @@ enum Source {
     Stream(Box<dyn Read + Send>),
 }
 
-/// Sections at least as long are read ahead, by a thread of their own where it has a CPU: the kernel's copying takes as long as
-/// decoding. One thread decodes and one analyses, and the latter has the most to do: on two CPUs a third would only take time
-/// from it.
-const WORTH_A_THREAD: u64 = 8 << 20;
-const BUSY_CPUS: usize = 2;
+/// Whether a section of that length is read ahead, by a thread of its own: the kernel's copying takes as long as decoding. One
+/// thread decodes and one analyses, and the latter has the most to do: where there are two CPUs for them, a third would only
+/// take time from it.
+fn is_worth_a_thread(length: u64, cpus: impl FnOnce() -> Option<usize>) -> bool {
+    length >= 8 << 20 && cpus().is_some_and(|cpus| cpus > 2)
+}
 
 /// One record, header included.
 #[derive(Clone, Copy, Debug)]
@@ -92,8 +94,8 @@ impl<'a> Record<'a> {
 impl Records {
     /// The records between two offsets of a file.
     pub fn section(file: Positioned, start: u64, end: u64, endian: Endian) -> Records {
-        let is_long = end.saturating_sub(start) >= WORTH_A_THREAD;
-        if is_long && thread::available_parallelism().is_ok_and(|cpus| cpus.get() > BUSY_CPUS) {
+        let cpus = || thread::available_parallelism().ok().map(NonZero::get);
+        if is_worth_a_thread(end.saturating_sub(start), cpus) {
             Records::ahead(file, start, end, endian)
         } else {
             Records::in_turn(file, start, end, endian)
@@ -228,6 +230,7 @@ impl Records {
                 let begin = ROOM + landing(&self.buffer[ROOM..], *next);
                 let start = begin - rest.len();
                 self.buffer.copy_within(rest, start);
+                (self.start, self.end) = (start, begin);
                 let wanted = BLOCK.min(usize::try_from(end.saturating_sub(*next)).unwrap_or(BLOCK));
                 let read = file.read_at(*next, &mut self.buffer[begin..begin + wanted]);
                 *next += *read.as_ref().unwrap_or(&0) as u64;
@@ -236,6 +239,7 @@ impl Records {
             Source::Stream(stream) => {
                 let start = ROOM - rest.len();
                 self.buffer.copy_within(rest, start);
+                (self.start, self.end) = (start, ROOM);
                 read_some(stream, &mut self.buffer[ROOM..ROOM + BLOCK]).map(|length| (start, length))
             }
         };
@@ -272,10 +276,10 @@ mod tests {
     /// What comes before the section: records begin at any place of a page.
     const BEFORE: usize = 1224;
 
-    /// Records of all lengths up to the longest, more than fill three blocks, and a half one.
+    /// Records of many lengths up to the longest, also such as perf does not write, more than fill three blocks, and a half one.
     fn content() -> Vec<u8> {
         let mut content = vec![0xee; BEFORE];
-        let sizes = [8, 16, 112, 120, 4096, 65_528, 8, u16::MAX - 7, 24].into_iter().cycle();
+        let sizes = [8, 16, 112, 120, 4096, 65_528, 9, u16::MAX, 24].into_iter().cycle();
         for (number, size) in (0_u32..).zip(sizes).take_while(|(number, _)| *number < 60) {
             let kind = if number % 5 == 0 { kind::COMPRESSED } else { kind::SAMPLE };
             content.extend_from_slice(&kind.to_le_bytes());
@@ -313,6 +317,63 @@ mod tests {
                 }
             }
         }
+    }
+
+    #[test]
+    fn a_long_section_is_read_ahead_where_there_are_more_than_two_cpus() {
+        let long = 8 << 20;
+        for (length, cpus, ahead) in [
+            (long, Some(3), true),
+            (u64::MAX, Some(64), true),
+            (long, Some(2), false),
+            (long, Some(1), false),
+            (long, None, false),
+            (long - 1, Some(64), false),
+        ] {
+            assert_eq!(is_worth_a_thread(length, || cpus), ahead, "{length} bytes, {cpus:?} CPUs");
+        }
+    }
+
+    /// Gives some bytes at a time, and fails once in between.
+    struct Failing {
+        content: Vec<u8>,
+        given: usize,
+        fails_at: usize,
+    }
+
+    impl Read for Failing {
+        fn read(&mut self, space: &mut [u8]) -> io::Result<usize> {
+            if self.given >= self.fails_at {
+                self.fails_at = usize::MAX;
+                return Err(io::Error::other("for once"));
+            }
+            let length = space.len().min(10_000).min(self.content.len() - self.given);
+            space[..length].copy_from_slice(&self.content[self.given..self.given + length]);
+            self.given += length;
+            Ok(length)
+        }
+    }
+
+    #[test]
+    fn an_error_says_where_and_loses_nothing() {
+        let content = content()[BEFORE..].to_vec();
+        let expected = all(Records::stream(Box::new(io::Cursor::new(content.clone())), 0, Endian::Little));
+        // Within a long record, of which parts have been read.
+        let failing = Failing { content, given: 0, fails_at: 50_000 };
+        let mut records = Records::stream(Box::new(failing), 0, Endian::Little);
+        let mut seen = Vec::new();
+        let error = loop {
+            let offset = records.offset();
+            match records.next() {
+                Ok(Next::Record(record)) => seen.push((offset, record.bytes.to_vec())),
+                Ok(_) => panic!("the end before the error"),
+                Err(error) => break error,
+            }
+        };
+        assert!(matches!(error, PerfDataError::Read { offset: 50_000, .. }), "{error}");
+        let (rest, torn) = all(records);
+        seen.extend(rest);
+        assert!((seen, torn) == expected);
     }
 
     #[test]
