@@ -18,7 +18,7 @@ SAMPLE, FINISHED_ROUND, NRCPUS, TRACEPOINT = 9, 68, 7, 2
 ID, TID, TIME, CPU, RAW = 8, 24, 32, 40, 56
 SAMPLE_TYPE = 0x10000 | 1 | 2 | 4 | 0x80 | 0x100 | 0x400
 ROUND = 10_000_000
-TASKS = 1 << 16  # Ids of a part's tasks are moved by as many.
+TASKS = 1 << 20  # Ids from here on are those of the parts' tasks, one after the other, as a host gives them.
 
 
 def sections(file, at, count):
@@ -35,8 +35,8 @@ def formats(file):
     return fields
 
 
-def moved(record, part, cpus, first, start, fields, ids):
-    """The sample as its part's CPUs and tasks would have issued it."""
+def moved(record, part, cpus, first, start, fields, ids, tids):
+    """The sample as its part's CPUs and tasks would have issued it. The first part's tasks keep their ids."""
     record = bytearray(record)
     time, cpu = struct.unpack_from("<QI", record, TIME)
     cpu += part * cpus
@@ -47,8 +47,8 @@ def moved(record, part, cpus, first, start, fields, ids):
     tasks, targets = fields[struct.unpack_from("<H", record, RAW + 4)[0]]
     for at in [TID + 4] + [RAW + 4 + at for at in tasks]:
         (tid,) = struct.unpack_from("<I", record, at)
-        if 0 < tid < 1 << 31:
-            struct.pack_into("<I", record, at, tid + part * TASKS)
+        if part > 0 and 0 < tid < 1 << 31:
+            struct.pack_into("<I", record, at, tids.setdefault((part, tid), TASKS + len(tids)))
     for at in targets:
         (target,) = struct.unpack_from("<I", record, RAW + 4 + at)
         struct.pack_into("<I", record, RAW + 4 + at, target + part * cpus)
@@ -88,10 +88,10 @@ def main():
     samples.sort()
     parts = wanted // cpus
     fields, first, each = formats(file), samples[0][0], len(samples) * times // parts
-    issued = []
+    issued, tids = [], {}
     for part in range(parts):
         own = samples[part // times * each : (part // times + 1) * each]
-        issued += [moved(file[at : at + size], part, cpus, first, own[0][0], fields, ids) for _, at, size in own]
+        issued += [moved(file[at : at + size], part, cpus, first, own[0][0], fields, ids, tids) for _, at, size in own]
     issued.sort(key=lambda event: ((event[0] - first) // ROUND, event[1], event[0]))
 
     data, last = bytearray(b"".join(others)), 0

@@ -1,9 +1,12 @@
+mod queue;
+
 use std::cmp::Ordering;
 use std::collections::BinaryHeap;
 
-use unstarve_model::{Batch, Context, CpuId, Event, EventKind, Issuer, Loss, LossKind, Nanos, Time, prefetch};
+use unstarve_model::{Batch, CpuId, Event, EventKind, Issuer, Loss, LossKind, Nanos, Time};
 
 use crate::heap::sink_first;
+use queue::{Blocks, Queue};
 
 /// Puts events that arrive roughly in order into order, in bounded memory.
 ///
@@ -12,11 +15,12 @@ use crate::heap::sink_first;
 /// ([`Reorder::release`]) or until too many wait; then the queues are merged. Equal times keep the order of arrival. An
 /// event that comes after later ones have been given out is moved to the last time given and counted.
 ///
-/// An event that is earlier than the last of its CPU is put into the queue if its place is near the end, and otherwise waits
+/// An event that is earlier than the last of its CPU is put into the queue if its place is in the last block, and otherwise waits
 /// in a heap beside the queues: whatever the order, an event takes steps by the logarithm of how many wait.
 #[derive(Debug)]
 pub struct Reorder {
     queues: Vec<Queue>,
+    blocks: Blocks,
     /// The queue of each CPU; [`NO_QUEUE`] for those that have had no event.
     of_cpu: Vec<u32>,
     /// A binary heap of the first event in each queue that has one, the earliest first.
@@ -41,100 +45,9 @@ pub struct Reorder {
     moved: usize,
 }
 
-/// The events of one CPU in the order of time.
-#[derive(Debug, Default)]
-struct Queue {
-    /// Those from `first` to `end` wait; what lies behind is room, so that an event can be written where it is to stay.
-    list: Vec<Event>,
-    /// What number each was. Apart from the events, so that a run of them is given out as one piece of memory.
-    arrivals: Vec<u64>,
-    first: usize,
-    end: usize,
-    latest: Time,
-}
-
 /// How many events have arrived.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Debug)]
 pub struct Arrivals(u64);
-
-impl Queue {
-    /// The events that wait.
-    #[inline]
-    fn waiting(&self) -> &[Event] {
-        &self.list[self.first..self.end]
-    }
-
-    /// The first event that waits: when it was, and what number.
-    #[inline]
-    fn head(&self) -> Option<(Time, u64)> {
-        (self.first < self.end).then(|| (self.list[self.first].time, self.arrivals[self.first]))
-    }
-
-    /// What number the event at this place among those that wait was.
-    fn number(&self, at: usize) -> u64 {
-        self.arrivals[self.first + at]
-    }
-
-    /// Where the next event goes.
-    #[inline]
-    fn room(&mut self) -> &mut Event {
-        if self.end >= self.list.len() {
-            self.make_room();
-        }
-        &mut self.list[self.end]
-    }
-
-    #[cold]
-    fn make_room(&mut self) {
-        let kind = EventKind::Lost { count: None };
-        let blank = Event { time: Time(0), cpu: CpuId(0), issuer: Issuer::new(None, Context::Unknown), kind };
-        let length = self.list.len();
-        if length == self.list.capacity() {
-            let more = if length < Queue::LONG { 3 * length } else { length }.max(Queue::LEAST);
-            self.list.reserve_exact(more);
-            self.arrivals.reserve_exact(more);
-        }
-        // No more than what will soon be written: of a large room, pages that are not touched cost no memory.
-        let length = (length + Queue::LEAST).min(self.list.capacity());
-        self.list.resize(length, blank);
-        self.arrivals.resize(length, 0);
-    }
-
-    /// Asks for what is looked at when it is this queue's turn again. The queues of many CPUs are too many for the processor to
-    /// see where each goes on.
-    #[inline(always)]
-    fn fetch_next(&self) {
-        let next = self.first + 1;
-        if let (Some(event), Some(arrival)) = (self.list.get(next), self.arrivals.get(next)) {
-            prefetch(event);
-            prefetch(arrival);
-        }
-    }
-
-    /// Passes over the first events.
-    #[inline]
-    fn pass(&mut self, count: usize) {
-        self.first += count;
-        if self.first == self.end {
-            (self.first, self.end) = (0, 0);
-        } else if self.first >= Queue::SWEEP && self.first >= self.end / 2 {
-            self.list.copy_within(self.first..self.end, 0);
-            self.arrivals.copy_within(self.first..self.end, 0);
-            (self.first, self.end) = (0, self.end - self.first);
-        }
-    }
-
-    /// There may be a queue for each of thousands of CPUs.
-    const LEAST: usize = 16;
-
-    /// A queue that is full gets four times its room, for its events are copied; if it has so many, twice as much, which is only
-    /// set aside until it is used, but counts where memory is limited by what is set aside.
-    const LONG: usize = 1 << 16;
-
-    /// What has been given out is kept until it is so much, and no less than what waits: moving the rest costs at most
-    /// one copy of each event.
-    const SWEEP: usize = 4096;
-}
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 struct Head {
@@ -193,9 +106,6 @@ impl Eq for Stray {}
 
 const NO_QUEUE: u32 = u32::MAX;
 
-/// An event is put before no more than this many later ones of its CPU: each is moved. Interrupts overtake each other by a few.
-const NEAR: usize = 256;
-
 /// Runs of so few events are copied one by one, which is less than a call.
 const SHORT: usize = 3;
 
@@ -215,6 +125,7 @@ impl Reorder {
         assert!(limit > 1);
         Reorder {
             queues: Vec::new(),
+            blocks: Blocks::new(),
             of_cpu: Vec::new(),
             heads: Vec::new(),
             strays: BinaryHeap::new(),
@@ -256,20 +167,20 @@ impl Reorder {
             index = self.add_queue(cpu);
         }
         let queue = &mut self.queues[index as usize];
-        let place = queue.room();
+        let (place, number) = queue.room(&mut self.blocks);
         if !write(place) {
             return false;
         }
         let (time, arrival) = (place.time, self.arrived);
-        queue.arrivals[queue.end] = arrival;
+        *number = arrival;
         self.arrived += 1;
         self.waiting += 1;
         if time < queue.latest {
-            self.push_late(index);
+            self.push_late(index, time);
         } else {
             queue.latest = time;
-            queue.end += 1;
-            if queue.end - queue.first == 1 {
+            queue.keep();
+            if queue.has_one() {
                 self.heads.push(Head { time, arrival, queue: index });
                 self.rise(self.heads.len() - 1);
             }
@@ -283,7 +194,7 @@ impl Reorder {
     #[cold]
     fn add_queue(&mut self, cpu: CpuId) -> u32 {
         let index = self.queues.len() as u32;
-        self.queues.push(Queue::default());
+        self.queues.push(Queue::new());
         if self.of_cpu.len() <= cpu.index() {
             self.of_cpu.resize(cpu.index() + 1, NO_QUEUE);
         }
@@ -293,24 +204,18 @@ impl Reorder {
 
     /// The event behind the last is earlier than one which its CPU has already issued.
     #[cold]
-    fn push_late(&mut self, index: u32) {
+    fn push_late(&mut self, index: u32, time: Time) {
         let queue = &mut self.queues[index as usize];
-        let (event, arrival) = (queue.list[queue.end], queue.arrivals[queue.end]);
-        self.mixed |= event.time + NESTING < queue.latest;
-        // If it is no earlier than this one, its place is behind it.
-        let nearest = queue.end.saturating_sub(NEAR + 1).max(queue.first);
-        let place = nearest + queue.list[nearest..queue.end].partition_point(|other| other.time <= event.time);
-        // What is first in a queue stands among the heads, where it could not be exchanged in a few steps.
-        if place == nearest {
-            self.strays.push(Stray::new(event, arrival));
-            return;
-        }
-        queue.end += 1;
-        queue.list[place..queue.end].rotate_right(1);
-        queue.arrivals[place..queue.end].rotate_right(1);
-        #[cfg(test)]
-        {
-            self.moved += queue.end - place - 1;
+        self.mixed |= time + NESTING < queue.latest;
+        match queue.keep_in_order(&mut self.blocks) {
+            Ok(_moved) => {
+                #[cfg(test)]
+                {
+                    self.moved += _moved;
+                }
+            }
+            // What is first in a queue stands among the heads, where it could not be exchanged in a few steps.
+            Err((event, arrival)) => self.strays.push(Stray::new(event, arrival)),
         }
     }
 
@@ -325,20 +230,9 @@ impl Reorder {
         self.strays.retain(|stray| stray.arrival < first);
         self.waiting = self.strays.len();
         for (index, queue) in (0..).zip(&mut self.queues) {
-            let mut end = queue.first;
-            for at in queue.first..queue.end {
-                if queue.arrivals[at] < first {
-                    queue.list[end] = queue.list[at];
-                    queue.arrivals[end] = queue.arrivals[at];
-                    end += 1;
-                }
-            }
-            queue.end = end;
-            self.waiting += end - queue.first;
-            match queue.head() {
-                Some((time, arrival)) => self.heads.push(Head { time, arrival, queue: index }),
-                None => (queue.first, queue.end) = (0, 0),
-            }
+            self.waiting += queue.retain_before(first, &mut self.blocks);
+            let head = queue.head(&self.blocks);
+            self.heads.extend(head.map(|(time, arrival)| Head { time, arrival, queue: index }));
         }
         // Sorted is a heap.
         self.heads.sort_unstable();
@@ -410,19 +304,19 @@ impl Reorder {
         }
     }
 
-    /// Gives out some of what is released of two queues, until one of them is empty. While two CPUs wake each other's tasks a run is an
+    /// Gives out some of what is released of two queues, until a block of one of them ends. While two CPUs wake each other's tasks a run is an
     /// event or two, and to look for its end takes longer than to compare each event.
     #[inline(never)]
     fn merge(&mut self, one: Head, other: Head, events: &mut Vec<Event>) {
-        let (left, right) = (&self.queues[one.queue as usize], &self.queues[other.queue as usize]);
-        let (mut lefts, mut rights) = (left.waiting(), right.waiting());
+        let waiting = |head: Head| self.queues[head.queue as usize].waiting(&self.blocks);
+        let ((mut lefts, left_numbers), (mut rights, right_numbers)) = (waiting(one), waiting(other));
         let (all_lefts, all_rights) = (lefts.len(), rights.len());
         let until = self.until;
         for _ in 0..MERGED.min(Batch::TARGET - events.len()) {
             let ([event, more_lefts @ ..], [rival, more_rights @ ..]) = (lefts, rights) else { break };
             let is_left = event.time < rival.time
                 || event.time == rival.time
-                    && left.number(all_lefts - lefts.len()) < right.number(all_rights - rights.len());
+                    && left_numbers[all_lefts - lefts.len()] < right_numbers[all_rights - rights.len()];
             let next = if is_left { event } else { rival };
             if next.time > until {
                 break;
@@ -440,8 +334,8 @@ impl Reorder {
         self.heads.clear();
         for (index, count) in [(one.queue, from_left), (other.queue, from_right)] {
             let queue = &mut self.queues[index as usize];
-            queue.pass(count);
-            self.heads.extend(queue.head().map(|(time, arrival)| Head { time, arrival, queue: index }));
+            queue.pass(count, &mut self.blocks);
+            self.heads.extend(queue.head(&self.blocks).map(|(time, arrival)| Head { time, arrival, queue: index }));
         }
         // Sorted is a heap.
         self.heads.sort_unstable();
@@ -471,8 +365,8 @@ impl Reorder {
     #[inline(always)]
     fn give_surely(&mut self, head: Head, rival: Option<Head>, events: &mut Vec<Event>) {
         let queue = &mut self.queues[head.queue as usize];
-        let waiting = queue.waiting();
-        let waiting = &waiting[..waiting.len().min(Batch::TARGET - events.len())];
+        let (block, _) = queue.waiting(&self.blocks);
+        let waiting = &block[..block.len().min(Batch::TARGET - events.len())];
         let until = self.until;
         let count = match rival {
             Some(rival) => waiting.iter().take_while(|event| event.time < rival.time && event.time <= until).count(),
@@ -481,16 +375,18 @@ impl Reorder {
         if let Some(last) = waiting[..count].last() {
             self.last = last.time;
         }
-        self.alternates = count <= SHORT;
-        if self.alternates {
+        let is_short = count <= SHORT;
+        // What ends with its block may go on in the next.
+        self.alternates = is_short && count < block.len();
+        if is_short {
             waiting[..count].iter().for_each(|event| events.push(*event));
         } else {
             waiting[..count].chunks(PIECE).for_each(|piece| events.extend_from_slice(piece));
         }
-        queue.pass(count);
-        queue.fetch_next();
+        queue.pass(count, &mut self.blocks);
+        queue.fetch_next(&self.blocks);
         self.waiting -= count;
-        match queue.head() {
+        match queue.head(&self.blocks) {
             // At the rival's time the number decides.
             Some((time, _)) if rival.is_some_and(|rival| rival.time == time) => {
                 self.give_one_by_one(head.queue, rival, events);
@@ -504,14 +400,15 @@ impl Reorder {
     /// time as the rival.
     #[cold]
     fn give_one_by_one(&mut self, index: u32, rival: Option<Head>, events: &mut Vec<Event>) {
-        while let Some((time, arrival)) = self.queues[index as usize].head() {
+        while let Some((time, arrival)) = self.queues[index as usize].head(&self.blocks) {
             let head = Head { time, arrival, queue: index };
             if rival.is_some_and(|rival| rival < head) || !self.may_go(&head) || events.len() >= Batch::TARGET {
                 return self.replace_first(Some(head));
             }
             let queue = &mut self.queues[index as usize];
-            let event = queue.list[queue.first];
-            queue.pass(1);
+            let (waiting, _) = queue.waiting(&self.blocks);
+            let event = waiting[0];
+            queue.pass(1, &mut self.blocks);
             self.give(event, events);
         }
         self.replace_first(None);

@@ -144,6 +144,10 @@ pub struct Tasks {
 }
 
 impl Tasks {
+    /// Tasks of a busy host of some hundred CPUs. There is room for them from the beginning (16 MiB), since a list that grows is
+    /// copied; pages that are not touched cost no memory.
+    const ROOM: usize = 1 << 15;
+
     /// The task; keys are valid as long as the task lives.
     #[inline(always)]
     pub fn get(&self, key: TaskKey) -> &Task {
@@ -180,6 +184,9 @@ impl Tasks {
                 key
             }
             None => {
+                if self.slots.capacity() == 0 {
+                    self.slots.reserve_exact(Tasks::ROOM);
+                }
                 self.slots.push(task);
                 TaskKey((self.slots.len() - 1) as u32)
             }

@@ -1,6 +1,7 @@
+use super::queue::Block;
 use super::*;
 use proptest::prelude::*;
-use unstarve_model::{Issuer, Tid};
+use unstarve_model::{Context, Issuer, Tid};
 
 fn at(time: u64, cpu: u32) -> Event {
     let kind = EventKind::SoftirqExit { vec: 0 };
@@ -112,15 +113,68 @@ fn events_in_the_worst_order_are_not_moved_one_by_one() {
 }
 
 #[test]
-fn an_event_is_moved_past_a_few_and_waits_beside_many() {
-    for (later, moved) in [(0, 0), (1, 1), (NEAR, NEAR), (NEAR + 1, 0)] {
-        // Its CPU's first event is earlier, so that it is not the first itself.
-        let later = later as u64;
-        let times: Vec<u64> = [1, 1].into_iter().chain((0..2 * later).map(|at| 3 + at)).chain([2]).collect();
+fn an_event_is_moved_past_those_in_its_block_and_waits_beside_more() {
+    // Of two CPUs' events the first one each is earlier, so that it is not the first itself; it is the second CPU's.
+    let in_block = Block::LENGTH - 1;
+    for (before, later, moved) in [
+        (1, 0, 0),
+        (1, 1, 1),
+        (1, in_block - 1, in_block - 1),
+        // Its place would be in the block before, or at the beginning of its own.
+        (1, in_block + 1, 0),
+        (Block::LENGTH, 1, 0),
+        (Block::LENGTH + 1, 1, 1),
+        // It would be the first of all.
+        (0, 1, 0),
+    ] {
+        let (before, later) = (before as u64, later as u64);
+        let times: Vec<u64> = (0..before).chain((0..later).map(|at| before + 1 + at)).chain([before]).collect();
         let mut reorder = Reorder::new(2 * times.len());
-        assert_eq!(put_in_order(&times, &mut reorder), sorted(&times));
-        assert_eq!(reorder.moved, moved, "{later} later ones");
+        times.iter().for_each(|&time| reorder.push(at(time, 1)));
+        reorder.push(at(0, 0));
+        reorder.release_all();
+        let expected: Vec<u64> = (0..=before + later).collect();
+        let came: Vec<u64> = drain(&mut reorder).iter().filter(|(_, cpu)| *cpu == 1).map(|(time, _)| *time).collect();
+        assert_eq!(came, expected, "{before} before, {later} later");
+        assert_eq!(reorder.moved, moved, "{before} before, {later} later");
     }
+}
+
+#[test]
+fn a_queue_takes_what_others_have_given_out() {
+    // Rounds of 64 CPUs: each CPU's events one after the other, as a recorder writes its buffers, all of one length of time.
+    const CPUS: u32 = 64;
+    const EACH: u64 = 1000;
+    let mut reorder = Reorder::new(1 << 22);
+    let mut given = Vec::new();
+    for round in 0..10 {
+        for cpu in 0..CPUS {
+            (0..EACH).for_each(|step| reorder.push(at((round * EACH + step) * 100 + u64::from(cpu), cpu)));
+        }
+        reorder.release(Time(round * EACH * 100));
+        given.extend(drain(&mut reorder));
+    }
+    reorder.release_all();
+    given.extend(drain(&mut reorder));
+    let waited = (2 * EACH * u64::from(CPUS)) as usize;
+    assert_eq!(given.len(), 5 * waited);
+    assert!(given.is_sorted());
+    // One block of each queue is not full, and one is in part given out.
+    let most = waited.div_ceil(Block::LENGTH) + 3 * CPUS as usize;
+    assert!(reorder.blocks.made() <= most, "{} blocks for {waited} events", reorder.blocks.made());
+}
+
+#[test]
+fn one_cpu_may_have_any_number_of_events() {
+    let count = 200_000;
+    let mut reorder = Reorder::new(2 * count as usize);
+    (0..count).for_each(|time| reorder.push(at(time, 7)));
+    let before = reorder.arrivals();
+    (0..count / 2).for_each(|time| reorder.push(at(count + time, 7)));
+    reorder.take_back(before);
+    reorder.push(at(count, 7));
+    reorder.release_all();
+    assert!(drain(&mut reorder).iter().map(|(time, _)| *time).eq(0..=count));
 }
 
 proptest! {

@@ -1,0 +1,238 @@
+//! Events that wait, a queue for each CPU, in blocks that all queues share.
+//!
+//! A round of a recorder's buffers is one CPU's events after the other's, and so one queue grows while others shrink. What a queue
+//! has given out is room for the next: no more memory is touched than waits at once, and none is copied when a queue grows.
+
+use unstarve_model::{Context, CpuId, Event, EventKind, Issuer, Time, prefetch};
+
+/// Some events of one CPU in the order of time, and what number each was.
+#[derive(Debug)]
+pub struct Block {
+    events: [Event; Block::LENGTH],
+    /// Apart from the events, so that a run of them is given out as one piece of memory.
+    arrivals: [u64; Block::LENGTH],
+    /// The block that comes after it in its queue, or among those that are free.
+    next: BlockId,
+}
+
+impl Block {
+    /// A page of events: there may be a block for each of thousands of CPUs.
+    pub const LENGTH: usize = 64;
+
+    fn blank() -> Block {
+        let kind = EventKind::Lost { count: None };
+        let event = Event { time: Time(0), cpu: CpuId(0), issuer: Issuer::new(None, Context::Unknown), kind };
+        Block { events: [event; Block::LENGTH], arrivals: [0; Block::LENGTH], next: BlockId::NONE }
+    }
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct BlockId(u32);
+
+impl BlockId {
+    const NONE: BlockId = BlockId(u32::MAX);
+}
+
+/// All blocks, in use or free.
+#[derive(Debug)]
+pub struct Blocks {
+    slabs: Vec<Box<[Block; Blocks::SLAB]>>,
+    /// The one that was given back last, which a cache still has.
+    free: BlockId,
+}
+
+impl Blocks {
+    /// Blocks that are made at once.
+    const SLAB: usize = 8;
+
+    pub fn new() -> Blocks {
+        Blocks { slabs: Vec::new(), free: BlockId::NONE }
+    }
+
+    #[inline(always)]
+    fn get(&self, BlockId(id): BlockId) -> &Block {
+        &self.slabs[id as usize / Blocks::SLAB][id as usize % Blocks::SLAB]
+    }
+
+    #[inline(always)]
+    fn get_mut(&mut self, BlockId(id): BlockId) -> &mut Block {
+        &mut self.slabs[id as usize / Blocks::SLAB][id as usize % Blocks::SLAB]
+    }
+
+    fn take(&mut self) -> BlockId {
+        if self.free == BlockId::NONE {
+            self.make();
+        }
+        let id = self.free;
+        let block = self.get_mut(id);
+        let next = std::mem::replace(&mut block.next, BlockId::NONE);
+        self.free = next;
+        id
+    }
+
+    #[cold]
+    fn make(&mut self) {
+        let first = (self.slabs.len() * Blocks::SLAB) as u32;
+        // On the heap from the beginning: it is larger than a stack should have to hold.
+        let slab: Box<[Block]> = (0..Blocks::SLAB).map(|_| Block::blank()).collect();
+        let Ok(slab) = slab.try_into() else { unreachable!("as long as it was made") };
+        self.slabs.push(slab);
+        (first..).take(Blocks::SLAB).for_each(|id| self.give_back(BlockId(id)));
+    }
+
+    fn give_back(&mut self, id: BlockId) {
+        self.get_mut(id).next = self.free;
+        self.free = id;
+    }
+
+    /// How many there are.
+    #[cfg(test)]
+    pub fn made(&self) -> usize {
+        self.slabs.len() * Blocks::SLAB
+    }
+}
+
+/// The events of one CPU in the order of time.
+#[derive(Debug)]
+pub struct Queue {
+    /// The block with the first event that waits, and the one with room for the next; all in between are full of such that wait.
+    head: BlockId,
+    tail: BlockId,
+    /// Where the first stands in its block, and where the next goes in its own.
+    first: usize,
+    end: usize,
+    /// The latest time of its events so far.
+    pub latest: Time,
+}
+
+impl Queue {
+    pub fn new() -> Queue {
+        let nowhere = Block::LENGTH;
+        Queue { head: BlockId::NONE, tail: BlockId::NONE, first: nowhere, end: nowhere, latest: Time(0) }
+    }
+
+    /// The places of the first block at which events wait: if none does there, none waits.
+    #[inline(always)]
+    fn places(&self) -> std::ops::Range<usize> {
+        self.first..if self.head == self.tail { self.end } else { Block::LENGTH }
+    }
+
+    /// The events that wait, as far as they lie together: not more than a block, none if none waits.
+    #[inline(always)]
+    pub fn waiting<'a>(&self, blocks: &'a Blocks) -> (&'a [Event], &'a [u64]) {
+        let places = self.places();
+        if places.is_empty() {
+            return (&[], &[]);
+        }
+        let block = blocks.get(self.head);
+        (&block.events[places.clone()], &block.arrivals[places])
+    }
+
+    /// The first event that waits: when it was, and what number.
+    #[inline(always)]
+    pub fn head(&self, blocks: &Blocks) -> Option<(Time, u64)> {
+        if self.places().is_empty() {
+            return None;
+        }
+        let block = blocks.get(self.head);
+        Some((block.events[self.first].time, block.arrivals[self.first]))
+    }
+
+    /// Whether just one event waits.
+    #[inline(always)]
+    pub fn has_one(&self) -> bool {
+        self.head == self.tail && self.end == self.first + 1
+    }
+
+    /// Where the next event goes and its number, which [`Queue::keep`] keeps there.
+    #[inline(always)]
+    pub fn room<'a>(&mut self, blocks: &'a mut Blocks) -> (&'a mut Event, &'a mut u64) {
+        if self.end >= Block::LENGTH {
+            self.extend(blocks);
+        }
+        let block = blocks.get_mut(self.tail);
+        (&mut block.events[self.end], &mut block.arrivals[self.end])
+    }
+
+    #[cold]
+    fn extend(&mut self, blocks: &mut Blocks) {
+        let id = blocks.take();
+        if self.tail == BlockId::NONE {
+            (self.head, self.first) = (id, 0);
+        } else {
+            blocks.get_mut(self.tail).next = id;
+        }
+        (self.tail, self.end) = (id, 0);
+    }
+
+    /// What has been written to [`Queue::room`] waits from now on, behind all others.
+    #[inline(always)]
+    pub fn keep(&mut self) {
+        self.end += 1;
+    }
+
+    /// The same, where it belongs before others: how many are moved, or the event itself if that would be more than are in
+    /// its block, or it would be the first.
+    pub fn keep_in_order(&mut self, blocks: &mut Blocks) -> Result<usize, (Event, u64)> {
+        let Block { events, arrivals, .. } = blocks.get_mut(self.tail);
+        let (event, arrival) = (events[self.end], arrivals[self.end]);
+        let begin = if self.head == self.tail { self.first } else { 0 };
+        let place = begin + events[begin..self.end].partition_point(|other| other.time <= event.time);
+        if place == begin {
+            return Err((event, arrival));
+        }
+        self.end += 1;
+        events[place..self.end].rotate_right(1);
+        arrivals[place..self.end].rotate_right(1);
+        Ok(self.end - place - 1)
+    }
+
+    /// Passes over the first events, no more than [`Queue::waiting`] gives.
+    #[inline(always)]
+    pub fn pass(&mut self, count: usize, blocks: &mut Blocks) {
+        self.first += count;
+        if self.head != self.tail {
+            if self.first >= Block::LENGTH {
+                let used = self.head;
+                (self.head, self.first) = (blocks.get(used).next, 0);
+                blocks.give_back(used);
+            }
+        } else if self.first == self.end {
+            (self.first, self.end) = (0, 0);
+        }
+    }
+
+    /// Keeps those that arrived before `limit`; how many they are.
+    pub fn retain_before(&mut self, limit: u64, blocks: &mut Blocks) -> usize {
+        let mut kept = Vec::new();
+        loop {
+            let (events, arrivals) = self.waiting(blocks);
+            let count = events.len();
+            if count == 0 {
+                break;
+            }
+            kept.extend(events.iter().zip(arrivals).filter(|(_, arrival)| **arrival < limit).map(|(e, a)| (*e, *a)));
+            self.pass(count, blocks);
+        }
+        for &(event, arrival) in &kept {
+            let room = self.room(blocks);
+            (*room.0, *room.1) = (event, arrival);
+            self.keep();
+        }
+        kept.len()
+    }
+
+    /// Asks for what is looked at when it is this queue's turn again. The queues of many CPUs are too many for the processor to
+    /// see where each goes on.
+    #[inline(always)]
+    pub fn fetch_next(&self, blocks: &Blocks) {
+        if self.places().is_empty() {
+            return;
+        }
+        let block = blocks.get(self.head);
+        if let (Some(event), Some(arrival)) = (block.events.get(self.first + 1), block.arrivals.get(self.first + 1)) {
+            prefetch(event);
+            prefetch(arrival);
+        }
+    }
+}
