@@ -31,6 +31,10 @@ const EXAMPLE: &str = "fio-126 [000] 10.166060: sched_switch: …";
 /// this.
 const WINDOW: usize = 4 * Batch::TARGET;
 
+/// The same where the CPUs come one after the other: no event may go before the last of them has begun. More than any buffer
+/// of the default size holds; 300 MB, if a text has so many events of one CPU.
+const WINDOW_BY_CPU: usize = 1 << 22;
+
 /// Reads ftrace's text.
 pub struct FtraceText {
     lines: Lines<Box<dyn Read + Send>>,
@@ -42,6 +46,8 @@ pub struct FtraceText {
     any_line: bool,
     times: Times,
     sections: Sections,
+    /// Whether the CPUs may come one after the other.
+    by_cpu: bool,
     /// What came before the last head: events, and the number of CPUs.
     before_head: (Arrivals, Option<u32>),
     malformed: Malformed,
@@ -88,6 +94,7 @@ impl FtraceText {
             any_line: false,
             times: Times::default(),
             sections: Sections::default(),
+            by_cpu: false,
             before_head: Default::default(),
             malformed: Malformed::default(),
             bad: BadLines::default(),
@@ -129,6 +136,11 @@ impl FtraceText {
         };
         if !self.sections.take(parsed.cpu) {
             return self.meet_other_recording(line);
+        }
+        let by_cpu = self.sections.are_of_one_cpu() && self.info.cpus.is_some_and(|cpus| cpus > 1);
+        if by_cpu != self.by_cpu {
+            self.by_cpu = by_cpu;
+            self.reorder.set_limit(if by_cpu { WINDOW_BY_CPU } else { WINDOW });
         }
         self.times.note(time);
         self.tasks.note(parsed.tid, parsed.comm);

@@ -7,6 +7,9 @@ use unstarve_model::{CpuId, CpuSet};
 pub struct Sections {
     before: CpuSet,
     here: CpuSet,
+    /// The CPU of all events since the last head, if it is one.
+    only: Option<CpuId>,
+    several: bool,
 }
 
 impl Sections {
@@ -16,13 +19,23 @@ impl Sections {
             self.before.insert(cpu);
         }
         self.here = CpuSet::default();
+        (self.only, self.several) = (None, false);
     }
 
     /// Takes the CPU of the next event. Whether it is of the same recording: a CPU of which events came before has no second text
     /// in it. If it is not, neither is anything since the last head: another recording may begin on a CPU that the first has not.
     pub fn take(&mut self, cpu: CpuId) -> bool {
+        if self.only != Some(cpu) && !self.several {
+            self.several = self.only.is_some();
+            self.only = Some(cpu).filter(|_| !self.several);
+        }
         self.here.insert(cpu);
         !self.before.contains(cpu)
+    }
+
+    /// Whether all events since the last head are of one CPU: those of others may come after them.
+    pub fn are_of_one_cpu(&self) -> bool {
+        self.only.is_some()
     }
 }
 
@@ -35,10 +48,12 @@ mod tests {
         let mut sections = Sections::default();
         for cpu in 0..3 {
             sections.begin();
-            assert!((0..5).all(|_| sections.take(CpuId(cpu))));
+            assert!(!sections.are_of_one_cpu());
+            assert!((0..5).all(|_| sections.take(CpuId(cpu)) && sections.are_of_one_cpu()));
         }
         sections.begin();
         assert!(sections.take(CpuId(3)));
         assert!(!sections.take(CpuId(1)), "a second text of CPU 1");
+        assert!(!sections.are_of_one_cpu());
     }
 }
