@@ -25,13 +25,13 @@ pub enum ExplainError {
         /// The format that was read.
         format: String,
     },
-    /// Scheduler events are there, and none of them can be read.
-    #[error("no scheduler event in this {format} can be read: {}", shown(malformed))]
+    /// Scheduler events are there or may have been, and none of them can be read.
+    #[error("no scheduler event in this {format} can be read: {}", shown(damage))]
     Malformed {
         /// The format that was read.
         format: String,
-        /// Which events they are, how many, and where the first of each is.
-        malformed: Vec<Loss>,
+        /// What cannot be read, and where the first of each is.
+        damage: Vec<Loss>,
     },
 }
 
@@ -140,10 +140,12 @@ pub fn drive<S: Sink>(
 
 /// Why there is no event: none was recorded, or none could be read.
 fn nothing(format: String, losses: Vec<Loss>) -> ExplainError {
-    let malformed: Vec<Loss> = losses.into_iter().filter(|loss| matches!(loss.kind, LossKind::Malformed(_))).collect();
-    match malformed.is_empty() {
+    let is_damage =
+        |loss: &Loss| matches!(loss.kind, LossKind::Malformed(_) | LossKind::Undecodable | LossKind::Truncated);
+    let damage: Vec<Loss> = losses.into_iter().filter(is_damage).collect();
+    match damage.is_empty() {
         true => ExplainError::NoEvents { format },
-        false => ExplainError::Malformed { format, malformed },
+        false => ExplainError::Malformed { format, damage },
     }
 }
 

@@ -1,6 +1,8 @@
 use unstarve_diagnose::report::Severity;
 use unstarve_diagnose::{ExplainError, Options, explain};
-use unstarve_model::{Glob, MemorySource, Names, Nanos, Tid, TraceInfo};
+use unstarve_model::{
+    Batch, EventSource, Glob, Loss, LossKind, MemorySource, Names, Nanos, SourceError, Tid, TraceInfo,
+};
 use unstarve_timeline::{Moment, Selection, TaskPattern};
 
 use crate::scene::{Scene, times};
@@ -10,6 +12,29 @@ fn an_empty_trace_cannot_be_explained() {
     let source = MemorySource::new(TraceInfo::default(), Vec::new(), Names::default());
     let outcome = explain(Box::new(source), &Options::default(), |_| {});
     assert!(matches!(outcome, Err(ExplainError::NoEvents { .. })), "{outcome:?}");
+}
+
+/// Nothing but damage.
+struct Damaged(TraceInfo);
+
+impl EventSource for Damaged {
+    fn info(&self) -> &TraceInfo {
+        &self.0
+    }
+    fn read(&mut self, _: &mut Batch) -> Result<bool, SourceError> {
+        Ok(false)
+    }
+    fn losses(&self) -> Vec<Loss> {
+        vec![Loss::new(LossKind::Truncated, 1).with_detail("within the packet at byte 7")]
+    }
+}
+
+#[test]
+fn a_trace_of_which_nothing_can_be_read_is_not_said_to_lack_events() {
+    let source = Damaged(TraceInfo { format: "Perfetto".into(), ..TraceInfo::default() });
+    let error = explain(Box::new(source), &Options::default(), |_| {}).expect_err("there is nothing to explain");
+    let expected = "no scheduler event in this Perfetto can be read: the file ends early (within the packet at byte 7)";
+    assert_eq!(error.to_string(), expected);
 }
 
 /// A hog h of real-time priority holds an application a up for 60 ms, once, in the middle of two seconds in which it

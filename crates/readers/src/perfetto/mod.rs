@@ -23,7 +23,7 @@ use unstarve_model::{
 
 use self::bundle::{Bundles, KernelSymbols};
 use self::clocks::Clocks;
-use self::packets::{Next, Packets};
+use self::packets::{Next, Packets, begun_field};
 use self::proto::{FtraceStats, InternedData, ProcessTree, SystemInfo, TraceConfig, TracePacket};
 use crate::reorder::Reorder;
 
@@ -31,6 +31,10 @@ pub use self::packets::recognises;
 
 /// Perfetto reads buffers every quarter of a second unless told otherwise: two million events a second stay in order.
 const WINDOW: usize = 1 << 19;
+
+/// Fields of a packet that hold compressed packets, as in [`TracePacket`].
+const ZLIB: u32 = 50;
+const ZSTD: u32 = 133;
 
 /// Bounds what a hostile file can make grow: sequences of packets are one per writing thread, symbols one per function.
 const MAX_SEQUENCES: usize = 1 << 12;
@@ -114,25 +118,49 @@ impl Perfetto {
                 Ok(Next::Passed) => self.passed += 1,
                 Ok(Next::End) => self.inner = None,
                 // What comes after a damaged compressed packet is whole again.
-                Ok(Next::Torn { .. }) | Err(_) => {
+                Ok(Next::Torn { .. } | Next::Begun { .. }) | Err(_) => {
                     self.inner = None;
-                    self.bundles.undecodable += 1;
+                    // One that was cut off is told as such.
+                    self.bundles.undecodable += u64::from(self.torn.is_none());
                 }
             }
             return Ok(());
         }
+        if self.torn.is_some() {
+            return self.finish();
+        }
         let offset = self.packets.offset();
-        match self.packets.next().map_err(|source| PerfettoError::Read { offset, source })? {
-            Next::Packet(packet) => self.packet(packet),
-            Next::Passed => self.passed += 1,
-            Next::End => return self.finish(),
-            Next::Torn { offset, cut } => {
+        match self.packets.next() {
+            Ok(Next::Packet(packet)) => self.packet(packet),
+            Ok(Next::Passed) => self.passed += 1,
+            Ok(Next::End) => return self.finish(),
+            Ok(Next::Torn { offset, cut }) => {
                 let what = if cut { "within the packet at" } else { "there is no packet at" };
                 self.torn = Some(format!("{what} byte {offset}"));
-                return self.finish();
             }
+            Ok(Next::Begun { offset, bytes }) => {
+                self.torn = Some(format!("within the packet at byte {offset}"));
+                if let Some((number, packed)) = begun_field(&bytes, &[ZLIB, ZSTD]) {
+                    self.unpack(number, bytes.slice_ref(packed));
+                }
+            }
+            // Torn where it was compressed: what came before it counts.
+            Err(source) if self.count > 0 => self.torn = Some(format!("at byte {offset}: {source}")),
+            Err(source) => return Err(PerfettoError::Read { offset, source }),
         }
         Ok(())
+    }
+
+    /// The next packets are those in here.
+    fn unpack(&mut self, number: u32, packed: Bytes) {
+        let packed = io::Cursor::new(packed);
+        match number {
+            ZLIB => self.inner = Some(Packets::unpacked(Box::new(flate2::read::ZlibDecoder::new(packed)))),
+            _ => match zstd::stream::read::Decoder::new(packed) {
+                Ok(unpacked) => self.inner = Some(Packets::unpacked(Box::new(unpacked))),
+                Err(_) => self.bundles.undecodable += 1,
+            },
+        }
     }
 
     fn packet(&mut self, data: Bytes) {
@@ -144,13 +172,9 @@ impl Perfetto {
             return self.bundles.undecodable += 1;
         }
         if let Some(compressed) = packet.compressed_packets {
-            let unpacked = flate2::read::ZlibDecoder::new(io::Cursor::new(compressed));
-            self.inner = Some(Packets::new(Box::new(unpacked)));
+            self.unpack(ZLIB, compressed);
         } else if let Some(compressed) = packet.zstd_compressed_packets {
-            match zstd::stream::read::Decoder::new(io::Cursor::new(compressed)) {
-                Ok(unpacked) => self.inner = Some(Packets::new(Box::new(unpacked))),
-                Err(_) => self.bundles.undecodable += 1,
-            }
+            self.unpack(ZSTD, compressed);
         } else if packet.machine_id.unwrap_or(0) == 0 {
             self.tables(&packet);
             if let Some(bundle) = packet.ftrace_events {
@@ -277,7 +301,7 @@ impl Perfetto {
         if self.on_another_clock {
             self.info.clocks.clear();
         }
-        if self.bundle_count == 0 && self.bundles.undecodable == 0 {
+        if self.bundle_count == 0 && self.bundles.undecodable == 0 && self.torn.is_none() {
             return Err(PerfettoError::NoEvents { packets: self.count });
         }
         Ok(())

@@ -29,11 +29,27 @@ pub enum Next {
         offset: u64,
         cut: bool,
     },
+    /// The end comes within the packet at this byte, after these bytes of it.
+    Begun {
+        offset: u64,
+        bytes: Bytes,
+    },
 }
+
+/// Bytes that are read at a time.
+const PIECE: usize = 1 << 18;
+
+/// The same of what has to be unpacked: where that is damaged, as much before it may be lost, too.
+const UNPACKED_PIECE: usize = 1 << 12;
 
 impl<R: Read> Packets<R> {
     pub fn new(input: R) -> Packets<R> {
-        Packets { input: BufReader::with_capacity(1 << 18, input), offset: 0 }
+        Packets { input: BufReader::with_capacity(PIECE, input), offset: 0 }
+    }
+
+    /// The packets of what is unpacked on the way.
+    pub fn unpacked(input: R) -> Packets<R> {
+        Packets { input: BufReader::with_capacity(UNPACKED_PIECE, input), offset: 0 }
     }
 
     pub fn next(&mut self) -> io::Result<Next> {
@@ -62,7 +78,8 @@ impl<R: Read> Packets<R> {
         // Grows as bytes come: a length that the file does not have allocates nothing.
         self.input.by_ref().take(length).read_to_end(&mut packet)?;
         self.offset += packet.len() as u64;
-        if (packet.len() as u64) < length { torn(true) } else { Ok(Next::Packet(Bytes::from(packet))) }
+        let (whole, bytes) = (packet.len() as u64 == length, Bytes::from(packet));
+        Ok(if whole { Next::Packet(bytes) } else { Next::Begun { offset, bytes } })
     }
 
     /// Where the next packet begins.
@@ -122,6 +139,14 @@ pub fn take_field<'a>(message: &mut &'a [u8]) -> Option<(u32, Field<'a>)> {
     Some((number, value))
 }
 
+/// What is there of the field of that number with which a message begins that is cut off.
+pub fn begun_field<'a>(mut message: &'a [u8], numbers: &[u32]) -> Option<(u32, &'a [u8])> {
+    let (number, wire_type) = decode_key(&mut message).ok()?;
+    let length = usize::try_from(decode_varint(&mut message).ok()?).ok()?;
+    let is_wanted = numbers.contains(&number) && wire_type == WireType::LengthDelimited;
+    is_wanted.then(|| (number, &message[..length.min(message.len())]))
+}
+
 /// Whether `prefix` is the beginning of a trace: packets whose fields make sense as far as they are there.
 pub fn recognises(prefix: &[u8]) -> bool {
     let mut rest = prefix;
@@ -175,8 +200,9 @@ mod tests {
         let bytes = [&[0x0a, 2, 8 << 3, 5][..], &[0x0a, 9, 1, 2]].concat();
         let mut packets = Packets::new(&bytes[..]);
         assert!(matches!(packets.next().unwrap(), Next::Packet(packet) if packet[..] == [64, 5]));
-        assert!(matches!(packets.next().unwrap(), Next::Torn { offset: 4, cut: true }));
+        assert!(matches!(packets.next().unwrap(), Next::Begun { offset: 4, bytes } if bytes[..] == [1, 2]));
         assert!(matches!(Packets::new(&b"x"[..]).next().unwrap(), Next::Torn { offset: 0, cut: false }));
+        assert!(matches!(packets.next().unwrap(), Next::End));
         // A length of 4 GB that is not there.
         let huge = [0x0a, 0xff, 0xff, 0xff, 0xff, 0x0f, 1, 2, 3];
         assert!(matches!(Packets::new(&huge[..]).next().unwrap(), Next::Torn { offset: 0, cut: true }));

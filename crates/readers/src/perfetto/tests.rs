@@ -182,6 +182,62 @@ fn packets_inside_compressed_ones_are_the_same() {
     assert_eq!(read(&trace(&[zstd])), read(&plain));
 }
 
+/// Packets as they come, compressed each way: a dozen blocks of zstd.
+fn compressed() -> (Vec<u8>, [Vec<u8>; 2]) {
+    let wakeup = |step: u64| {
+        let task = format!("task {}", step.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40);
+        let waking = woken(&task, step as i32, 0);
+        events_packet(0, &[(1000 + step, 7, Kind::SchedWaking(waking))], &[])
+    };
+    let packets: Vec<TracePacket> = (1..=40_000).map(wakeup).collect();
+    let plain = trace(&packets);
+    let mut encoder = flate2::write::ZlibEncoder::new(Vec::new(), flate2::Compression::fast());
+    encoder.write_all(&plain).unwrap();
+    let zlib = encoder.finish().unwrap();
+    let zstd = zstd::encode_all(&plain[..], 1).unwrap();
+    (plain, [field(ZLIB, &zlib), field(ZSTD, &zstd)].map(|packet| field(1, &packet)))
+}
+
+/// How many events come, and what was lost but for events that were not recorded.
+fn count(bytes: Box<dyn Read + Send>) -> (usize, Vec<String>) {
+    let (mut source, mut batch, mut events) = (Perfetto::new(bytes), Batch::default(), 0);
+    while source.read(&mut batch).unwrap() {
+        events += batch.events.len();
+    }
+    let losses = source.losses();
+    let losses = losses.iter().filter(|loss| !matches!(loss.kind, LossKind::NotRecorded(_)));
+    (events, losses.map(Loss::to_string).collect())
+}
+
+#[test]
+fn of_compressed_packets_what_lies_before_the_damage_is_read() {
+    for whole in compressed().1 {
+        let half = whole.len() / 2;
+        let (events, losses) = count(Box::new(Cursor::new(whole[..half].to_vec())));
+        assert!((10_000..30_000).contains(&events), "{events} before it is cut off");
+        assert_eq!(losses, ["the file ends early (within the packet at byte 0)"]);
+        let mut damaged = whole.clone();
+        damaged[half..half + 500].fill(0xff);
+        damaged.extend(whole);
+        let (events, losses) = count(Box::new(Cursor::new(damaged)));
+        assert!((50_000..80_000).contains(&events), "{events} with those of a whole one after it");
+        // What the damage unpacks to is no packet, either.
+        assert!(losses[0].ends_with("parts of the file could not be decoded (events and packets)"), "{losses:?}");
+    }
+}
+
+#[test]
+fn a_compressed_file_that_is_torn_keeps_what_came() {
+    let (plain, _) = compressed();
+    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+    encoder.write_all(&plain).unwrap();
+    let packed = encoder.finish().unwrap();
+    let torn = flate2::read::GzDecoder::new(Cursor::new(packed[..packed.len() / 2].to_vec()));
+    let (events, losses) = count(Box::new(torn));
+    assert!((10_000..30_000).contains(&events), "{events}");
+    assert!(losses[0].starts_with("the file ends early (at byte "), "{losses:?}");
+}
+
 #[test]
 fn compact_switches_know_whom_they_take_off_from_the_one_before() {
     let compact = CompactSched {
