@@ -18,7 +18,7 @@ SAMPLE, FINISHED_ROUND, NRCPUS, TRACEPOINT = 9, 68, 7, 2
 ID, TID, TIME, CPU, RAW = 8, 24, 32, 40, 56
 SAMPLE_TYPE = 0x10000 | 1 | 2 | 4 | 0x80 | 0x100 | 0x400
 ROUND = 10_000_000
-TASKS = 1 << 20  # Ids from here on are those of the parts' tasks, one after the other, as a host gives them.
+TASKS = 1 << 21  # Ids from here on are those of the parts' tasks, one after the other, as a host gives them.
 
 
 def sections(file, at, count):

@@ -25,12 +25,24 @@ pub enum ExplainError {
         /// The format that was read.
         format: String,
     },
-    /// Scheduler events are there or may have been, and none of them can be read.
-    #[error("no scheduler event in this {format} can be read: {}", shown(damage))]
+    /// Scheduler events are there, and none of them can be read.
+    #[error("no scheduler event in this {format} can be read: {}", shown(malformed))]
     Malformed {
         /// The format that was read.
         format: String,
-        /// What cannot be read, and where the first of each is.
+        /// Which events they are, how many, and where the first of each is.
+        malformed: Vec<Loss>,
+    },
+    /// There are none in what can be read, and there may be some in what cannot.
+    #[error(
+        "no scheduler events in what can be read of this {format} ({}); if the whole has none either: record sched_switch \
+         and sched_waking (`unstarve record` does)",
+        shown(damage)
+    )]
+    Damaged {
+        /// The format that was read.
+        format: String,
+        /// What cannot be read.
         damage: Vec<Loss>,
     },
 }
@@ -118,7 +130,7 @@ pub fn drive<S: Sink>(
         return Err(ExplainError::Read(error));
     }
     let Some(mut analysis) = analysis.filter(|_| events > 0) else {
-        return Err(nothing(info.format, source_losses));
+        return Err(nothing(info.format, &source_losses));
     };
     let (switches, seen) = (analysis.timeline.switches(), analysis.timeline.seen());
     analysis.timeline.finish(sink);
@@ -139,13 +151,15 @@ pub fn drive<S: Sink>(
 }
 
 /// Why there is no event: none was recorded, or none could be read.
-fn nothing(format: String, losses: Vec<Loss>) -> ExplainError {
-    let is_damage =
-        |loss: &Loss| matches!(loss.kind, LossKind::Malformed(_) | LossKind::Undecodable | LossKind::Truncated);
-    let damage: Vec<Loss> = losses.into_iter().filter(is_damage).collect();
-    match damage.is_empty() {
-        true => ExplainError::NoEvents { format },
-        false => ExplainError::Malformed { format, damage },
+fn nothing(format: String, losses: &[Loss]) -> ExplainError {
+    let of =
+        |is_so: fn(LossKind) -> bool| -> Vec<Loss> { losses.iter().filter(|loss| is_so(loss.kind)).cloned().collect() };
+    let malformed = of(|kind| matches!(kind, LossKind::Malformed(_)));
+    let damage = of(|kind| matches!(kind, LossKind::Undecodable | LossKind::Truncated));
+    match (malformed.is_empty(), damage.is_empty()) {
+        (false, _) => ExplainError::Malformed { format, malformed },
+        (true, false) => ExplainError::Damaged { format, damage },
+        (true, true) => ExplainError::NoEvents { format },
     }
 }
 

@@ -15,8 +15,9 @@ use queue::{Blocks, Queue};
 /// ([`Reorder::release`]) or until too many wait; then the queues are merged. Equal times keep the order of arrival. An
 /// event that comes after later ones have been given out is moved to the last time given and counted.
 ///
-/// An event that is earlier than the last of its CPU is put into the queue if its place is in the last block, and otherwise waits
-/// in a heap beside the queues: whatever the order, an event takes steps by the logarithm of how many wait.
+/// An event that is earlier than the last of its CPU is put into the queue if its place is in the last two blocks and not the
+/// first of all, and otherwise waits in a heap beside the queues: whatever the order, an event takes steps by the logarithm
+/// of how many wait.
 #[derive(Debug)]
 pub struct Reorder {
     queues: Vec<Queue>,
@@ -231,7 +232,7 @@ impl Reorder {
         self.waiting = self.strays.len();
         for (index, queue) in (0..).zip(&mut self.queues) {
             self.waiting += queue.retain_before(first, &mut self.blocks);
-            let head = queue.head(&self.blocks);
+            let head = queue.earliest(&self.blocks);
             self.heads.extend(head.map(|(time, arrival)| Head { time, arrival, queue: index }));
         }
         // Sorted is a heap.
@@ -335,7 +336,7 @@ impl Reorder {
         for (index, count) in [(one.queue, from_left), (other.queue, from_right)] {
             let queue = &mut self.queues[index as usize];
             queue.pass(count, &mut self.blocks);
-            self.heads.extend(queue.head(&self.blocks).map(|(time, arrival)| Head { time, arrival, queue: index }));
+            self.heads.extend(queue.earliest(&self.blocks).map(|(time, arrival)| Head { time, arrival, queue: index }));
         }
         // Sorted is a heap.
         self.heads.sort_unstable();
@@ -386,7 +387,7 @@ impl Reorder {
         queue.pass(count, &mut self.blocks);
         queue.fetch_next(&self.blocks);
         self.waiting -= count;
-        match queue.head(&self.blocks) {
+        match queue.earliest(&self.blocks) {
             // At the rival's time the number decides.
             Some((time, _)) if rival.is_some_and(|rival| rival.time == time) => {
                 self.give_one_by_one(head.queue, rival, events);
@@ -400,7 +401,7 @@ impl Reorder {
     /// time as the rival.
     #[cold]
     fn give_one_by_one(&mut self, index: u32, rival: Option<Head>, events: &mut Vec<Event>) {
-        while let Some((time, arrival)) = self.queues[index as usize].head(&self.blocks) {
+        while let Some((time, arrival)) = self.queues[index as usize].earliest(&self.blocks) {
             let head = Head { time, arrival, queue: index };
             if rival.is_some_and(|rival| rival < head) || !self.may_go(&head) || events.len() >= Batch::TARGET {
                 return self.replace_first(Some(head));

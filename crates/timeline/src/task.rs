@@ -145,7 +145,7 @@ pub struct Tasks {
 
 impl Tasks {
     /// Tasks of a busy host of some hundred CPUs. There is room for them from the beginning (16 MiB), since a list that grows is
-    /// copied; pages that are not touched cost no memory.
+    /// copied; pages that are not touched cost no memory, but count where memory is limited by what is set aside.
     const ROOM: usize = 1 << 15;
 
     /// The task; keys are valid as long as the task lives.

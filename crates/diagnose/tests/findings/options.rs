@@ -1,7 +1,7 @@
 use unstarve_diagnose::report::Severity;
 use unstarve_diagnose::{ExplainError, Options, explain};
 use unstarve_model::{
-    Batch, EventSource, Glob, Loss, LossKind, MemorySource, Names, Nanos, SourceError, Tid, TraceInfo,
+    Batch, EventSource, EventType, Glob, Loss, LossKind, MemorySource, Names, Nanos, SourceError, Tid, TraceInfo,
 };
 use unstarve_timeline::{Moment, Selection, TaskPattern};
 
@@ -14,10 +14,10 @@ fn an_empty_trace_cannot_be_explained() {
     assert!(matches!(outcome, Err(ExplainError::NoEvents { .. })), "{outcome:?}");
 }
 
-/// Nothing but damage.
-struct Damaged(TraceInfo);
+/// No event, and these losses.
+struct Nothing(TraceInfo, Vec<LossKind>);
 
-impl EventSource for Damaged {
+impl EventSource for Nothing {
     fn info(&self) -> &TraceInfo {
         &self.0
     }
@@ -25,16 +25,28 @@ impl EventSource for Damaged {
         Ok(false)
     }
     fn losses(&self) -> Vec<Loss> {
-        vec![Loss::new(LossKind::Truncated, 1).with_detail("within the packet at byte 7")]
+        self.1.iter().map(|kind| Loss::new(*kind, 1)).collect()
     }
 }
 
 #[test]
-fn a_trace_of_which_nothing_can_be_read_is_not_said_to_lack_events() {
-    let source = Damaged(TraceInfo { format: "Perfetto".into(), ..TraceInfo::default() });
-    let error = explain(Box::new(source), &Options::default(), |_| {}).expect_err("there is nothing to explain");
-    let expected = "no scheduler event in this Perfetto can be read: the file ends early (within the packet at byte 7)";
-    assert_eq!(error.to_string(), expected);
+fn where_there_is_no_event_it_is_said_what_could_not_be_read() {
+    let said = |losses: &[LossKind]| {
+        let info = TraceInfo { format: "Perfetto".into(), ..TraceInfo::default() };
+        let nothing = Nothing(info, losses.to_vec());
+        explain(Box::new(nothing), &Options::default(), |_| {}).expect_err("there is nothing to explain").to_string()
+    };
+    let advice = "record sched_switch and sched_waking (`unstarve record` does)";
+    assert_eq!(said(&[LossKind::NoSnapshot]), format!("no scheduler events in this Perfetto: {advice}"));
+    for (kind, shown) in [
+        (LossKind::Truncated, "the file ends early"),
+        (LossKind::Undecodable, "1 parts of the file could not be decoded"),
+    ] {
+        let what = format!("no scheduler events in what can be read of this Perfetto ({shown})");
+        assert_eq!(said(&[kind, LossKind::NoSnapshot]), format!("{what}; if the whole has none either: {advice}"));
+    }
+    let malformed = said(&[LossKind::Truncated, LossKind::Malformed(EventType::Switch)]);
+    assert_eq!(malformed, "no scheduler event in this Perfetto can be read: 1 sched_switch events are malformed");
 }
 
 /// A hog h of real-time priority holds an application a up for 60 ms, once, in the middle of two seconds in which it

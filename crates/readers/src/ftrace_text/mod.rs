@@ -31,8 +31,8 @@ const EXAMPLE: &str = "fio-126 [000] 10.166060: sched_switch: …";
 /// this.
 const WINDOW: usize = 4 * Batch::TARGET;
 
-/// The same where the CPUs come one after the other: no event may go before the last of them has begun. More than any buffer
-/// of the default size holds; 300 MB, if a text has so many events of one CPU.
+/// The same where the CPUs come one after the other: no event may go before the last of them has begun. Buffers of the default
+/// size, 1.4 MB, hold as much of a hundred CPUs together. Takes up to 300 MB.
 const WINDOW_BY_CPU: usize = 1 << 22;
 
 /// Reads ftrace's text.
@@ -137,7 +137,7 @@ impl FtraceText {
         if !self.sections.take(parsed.cpu) {
             return self.meet_other_recording(line);
         }
-        let by_cpu = self.sections.are_of_one_cpu() && self.info.cpus.is_some_and(|cpus| cpus > 1);
+        let by_cpu = self.info.cpus.is_some_and(|cpus| self.sections.may_be_followed(cpus));
         if by_cpu != self.by_cpu {
             self.by_cpu = by_cpu;
             self.reorder.set_limit(if by_cpu { WINDOW_BY_CPU } else { WINDOW });

@@ -6,6 +6,8 @@ use unstarve_model::{CpuId, CpuSet};
 #[derive(Debug, Default)]
 pub struct Sections {
     before: CpuSet,
+    /// How many those are.
+    count: usize,
     here: CpuSet,
     /// The CPU of all events since the last head, if it is one.
     only: Option<CpuId>,
@@ -18,6 +20,7 @@ impl Sections {
         for cpu in self.here.iter() {
             self.before.insert(cpu);
         }
+        self.count = self.before.len();
         self.here = CpuSet::default();
         (self.only, self.several) = (None, false);
     }
@@ -33,9 +36,10 @@ impl Sections {
         !self.before.contains(cpu)
     }
 
-    /// Whether all events since the last head are of one CPU: those of others may come after them.
-    pub fn are_of_one_cpu(&self) -> bool {
-        self.only.is_some()
+    /// Whether events of other CPUs, of which there are so many, may come after all of this one's: since the last head there is no
+    /// other, and not every CPU has been seen.
+    pub fn may_be_followed(&self, cpus: u32) -> bool {
+        self.only.is_some() && self.count + 1 < cpus as usize
     }
 }
 
@@ -48,12 +52,13 @@ mod tests {
         let mut sections = Sections::default();
         for cpu in 0..3 {
             sections.begin();
-            assert!(!sections.are_of_one_cpu());
-            assert!((0..5).all(|_| sections.take(CpuId(cpu)) && sections.are_of_one_cpu()));
+            assert!(!sections.may_be_followed(4));
+            assert!((0..5).all(|_| sections.take(CpuId(cpu)) && sections.may_be_followed(4)));
         }
         sections.begin();
         assert!(sections.take(CpuId(3)));
+        assert!(!sections.may_be_followed(4), "it is the last one");
         assert!(!sections.take(CpuId(1)), "a second text of CPU 1");
-        assert!(!sections.are_of_one_cpu());
+        assert!(!sections.may_be_followed(8), "a text of several");
     }
 }

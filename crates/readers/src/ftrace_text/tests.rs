@@ -1,3 +1,7 @@
+use std::io::Cursor;
+use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use unstarve_model::{Names, Time};
 
 use super::*;
@@ -5,7 +9,7 @@ use crate::picture;
 
 /// Everything that a text gives: events, then losses.
 fn read(text: &str) -> String {
-    let mut source = FtraceText::new(Box::new(std::io::Cursor::new(text.to_owned().into_bytes())));
+    let mut source = FtraceText::new(Box::new(Cursor::new(text.to_owned().into_bytes())));
     let (mut batch, mut names, mut events) = (Batch::default(), Names::default(), Vec::new());
     while source.read(&mut batch).unwrap() {
         names.extend(batch.names.drain(..));
@@ -203,7 +207,7 @@ fn text_is_told_from_other_files() {
 fn no_truncation_and_no_flipped_bit_does_harm() {
     let text = TRACEFS.as_bytes();
     let survives = |text: &[u8]| {
-        let mut source = FtraceText::new(Box::new(std::io::Cursor::new(text.to_vec())));
+        let mut source = FtraceText::new(Box::new(Cursor::new(text.to_vec())));
         let mut batch = Batch::default();
         for _ in 0..100 {
             if !source.read(&mut batch).unwrap_or(false) {
@@ -236,7 +240,7 @@ fn marks_of_the_wall_s_clock_are_kept() {
   fio-128  [000] d..2  3215.000001: sched_switch: prev_comm=fio prev_pid=128 prev_prio=120 prev_state=S ==> next_comm=swapper/0 next_pid=0 next_prio=120
   x-1      [001] ...1  3216.000000: tracing_mark_write: trace_event_clock_sync: realtime_ts=soon
 ";
-    let mut source = FtraceText::new(Box::new(std::io::Cursor::new(text.as_bytes())));
+    let mut source = FtraceText::new(Box::new(Cursor::new(text.as_bytes())));
     let mut batch = Batch::default();
     while source.read(&mut batch).unwrap() {}
     let pair = ClockPair { trace: Time(3_214_600_000_000), wall: WallTime(1_491_850_748_338_000_000) };
@@ -252,7 +256,7 @@ cpus=2
        trace-cmd-118   [000]     5.554764: (+610)   sched_migrate_task:   comm=trace-cmd pid=119 prio=120 orig_cpu=1 dest_cpu=0
       wl-120     1d..2.     5.556135: (+3)     sched_wakeup_new:     wl:121 [120] CPU:001
 ";
-    let mut source = FtraceText::new(Box::new(std::io::Cursor::new(text.as_bytes())));
+    let mut source = FtraceText::new(Box::new(Cursor::new(text.as_bytes())));
     let (mut batch, mut seen) = (Batch::default(), Vec::new());
     while source.read(&mut batch).unwrap() {
         seen.extend(batch.events.iter().map(|event| (event.time.0 / 1000, event.kind.event_type().unwrap().name())));
@@ -274,7 +278,7 @@ fn long_texts_of_cpus_one_after_the_other_come_in_the_order_of_time() {
             ));
         }
     }
-    let mut source = FtraceText::new(Box::new(std::io::Cursor::new(text.into_bytes())));
+    let mut source = FtraceText::new(Box::new(Cursor::new(text.into_bytes())));
     let (mut batch, mut seen) = (Batch::default(), Vec::new());
     while source.read(&mut batch).unwrap() {
         seen.extend(batch.events.iter().map(|event| (event.time, event.cpu)));
@@ -282,4 +286,37 @@ fn long_texts_of_cpus_one_after_the_other_come_in_the_order_of_time() {
     assert_eq!(seen.len() as u64, 3 * EACH);
     assert!(seen.windows(2).all(|pair| pair[0].0 < pair[1].0), "each has a time of its own");
     assert!(source.losses().iter().all(|loss| loss.kind != LossKind::OutOfOrder));
+}
+
+/// How many events have come before the first is given out.
+fn waits_for(cpus: u64) -> u64 {
+    let head = "# tracer: nop\n#\n# entries-in-buffer/entries-written: 99/99   #P:2\n#\n".to_owned();
+    let lines = (0..4 * WINDOW as u64).map(|step| {
+        format!(
+            "  a-1 [00{}] d..1 {}.{:06}: softirq_raise: vec=1 [action=TIMER]\n",
+            step % cpus,
+            1 + step / 10_000,
+            step % 10_000
+        )
+    });
+    let read = Arc::new(AtomicUsize::new(0));
+    struct Counting(Cursor<Vec<u8>>, Arc<AtomicUsize>);
+    impl Read for Counting {
+        fn read(&mut self, space: &mut [u8]) -> std::io::Result<usize> {
+            let length = self.0.read(space)?;
+            self.1.fetch_add(length, Ordering::Relaxed);
+            Ok(length)
+        }
+    }
+    let text: String = std::iter::once(head).chain(lines).collect();
+    let each = text.len() as u64 / (4 * WINDOW as u64);
+    let mut source = FtraceText::new(Box::new(Counting(Cursor::new(text.into_bytes()), read.clone())));
+    assert!(source.read(&mut Batch::default()).unwrap());
+    read.load(Ordering::Relaxed) as u64 / each
+}
+
+#[test]
+fn only_where_cpus_may_follow_does_everything_wait() {
+    assert!(waits_for(2) < 2 * WINDOW as u64, "both CPUs are there");
+    assert!(waits_for(1) > 3 * WINDOW as u64, "the other may follow");
 }

@@ -32,6 +32,9 @@ pub use self::packets::recognises;
 /// Perfetto reads buffers every quarter of a second unless told otherwise: two million events a second stay in order.
 const WINDOW: usize = 1 << 19;
 
+/// Of a packet that holds others as much is unpacked: a bound for hostile files, 32 of the longest packets that are looked at.
+const MAX_UNPACKED: u64 = 32 * packets::MAX_PACKET;
+
 /// Fields of a packet that hold compressed packets, as in [`TracePacket`].
 const ZLIB: u32 = 50;
 const ZSTD: u32 = 133;
@@ -138,28 +141,38 @@ impl Perfetto {
                 let what = if cut { "within the packet at" } else { "there is no packet at" };
                 self.torn = Some(format!("{what} byte {offset}"));
             }
-            Ok(Next::Begun { offset, bytes }) => {
-                self.torn = Some(format!("within the packet at byte {offset}"));
+            // Nothing at all could be read.
+            Ok(Next::Begun { bytes, why: Some(source), .. }) if bytes.is_empty() && self.is_at_first() => {
+                return Err(PerfettoError::Read { offset, source });
+            }
+            Ok(Next::Begun { offset, bytes, why }) => {
+                let why = why.map(|error| format!(": {error}")).unwrap_or_default();
+                self.torn = Some(format!("within the packet at byte {offset}{why}"));
                 if let Some((number, packed)) = begun_field(&bytes, &[ZLIB, ZSTD]) {
                     self.unpack(number, bytes.slice_ref(packed));
                 }
             }
             // Torn where it was compressed: what came before it counts.
-            Err(source) if self.count > 0 => self.torn = Some(format!("at byte {offset}: {source}")),
+            Err(source) if !self.is_at_first() => self.torn = Some(format!("at byte {offset}: {source}")),
             Err(source) => return Err(PerfettoError::Read { offset, source }),
         }
         Ok(())
     }
 
+    fn is_at_first(&self) -> bool {
+        self.count == 0 && self.passed == 0
+    }
+
     /// The next packets are those in here.
     fn unpack(&mut self, number: u32, packed: Bytes) {
         let packed = io::Cursor::new(packed);
-        match number {
-            ZLIB => self.inner = Some(Packets::unpacked(Box::new(flate2::read::ZlibDecoder::new(packed)))),
-            _ => match zstd::stream::read::Decoder::new(packed) {
-                Ok(unpacked) => self.inner = Some(Packets::unpacked(Box::new(unpacked))),
-                Err(_) => self.bundles.undecodable += 1,
-            },
+        let unpacked: io::Result<Box<dyn Read + Send>> = match number {
+            ZLIB => Ok(Box::new(flate2::read::ZlibDecoder::new(packed))),
+            _ => zstd(packed).map(|unpacked| Box::new(unpacked) as _),
+        };
+        match unpacked {
+            Ok(unpacked) => self.inner = Some(Packets::unpacked(Box::new(unpacked.take(MAX_UNPACKED)))),
+            Err(_) => self.bundles.undecodable += 1,
         }
     }
 
@@ -306,6 +319,14 @@ impl Perfetto {
         }
         Ok(())
     }
+}
+
+fn zstd(packed: io::Cursor<Bytes>) -> io::Result<impl Read + Send> {
+    /// 8 MiB, as for zstd's levels up to 19: memory that a hostile file can ask for.
+    const WINDOW_LOG: u32 = 23;
+    let mut unpacked = zstd::stream::read::Decoder::new(packed)?;
+    unpacked.window_log_max(WINDOW_LOG)?;
+    Ok(unpacked)
 }
 
 impl EventSource for Perfetto {

@@ -1,6 +1,6 @@
 //! The packets of a trace, one at a time.
 
-use std::io::{self, BufReader, Read};
+use std::io::{self, BufRead, BufReader, Read};
 
 use prost::bytes::Bytes;
 use prost::encoding::{WireType, decode_key, decode_varint};
@@ -29,10 +29,11 @@ pub enum Next {
         offset: u64,
         cut: bool,
     },
-    /// The end comes within the packet at this byte, after these bytes of it.
+    /// The end comes within the packet at this byte, after these bytes of it; why, where it is not that of the file.
     Begun {
         offset: u64,
         bytes: Bytes,
+        why: Option<io::Error>,
     },
 }
 
@@ -76,10 +77,10 @@ impl<R: Read> Packets<R> {
         }
         let mut packet = Vec::new();
         // Grows as bytes come: a length that the file does not have allocates nothing.
-        self.input.by_ref().take(length).read_to_end(&mut packet)?;
+        let why = self.input.by_ref().take(length).read_to_end(&mut packet).err();
         self.offset += packet.len() as u64;
         let (whole, bytes) = (packet.len() as u64 == length, Bytes::from(packet));
-        Ok(if whole { Next::Packet(bytes) } else { Next::Begun { offset, bytes } })
+        Ok(if whole { Next::Packet(bytes) } else { Next::Begun { offset, bytes, why } })
     }
 
     /// Where the next packet begins.
@@ -88,15 +89,19 @@ impl<R: Read> Packets<R> {
     }
 
     fn varint(&mut self) -> io::Result<Varint> {
-        let mut value = 0u64;
-        for index in 0..10 {
-            let mut byte = [0];
-            if self.input.read(&mut byte)? == 0 {
-                return Ok(if index == 0 { Varint::End } else { Varint::Cut });
-            }
+        let (mut value, mut length) = (0u64, 0);
+        while length < 10 {
+            let byte = match self.input.fill_buf() {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
+                Err(error) => return Err(error),
+                Ok([]) => return Ok(if length == 0 { Varint::End } else { Varint::Cut }),
+                Ok([byte, ..]) => *byte,
+            };
+            self.input.consume(1);
             self.offset += 1;
-            value |= u64::from(byte[0] & 0x7f) << (7 * index);
-            if byte[0] & 0x80 == 0 {
+            value |= u64::from(byte & 0x7f) << (7 * length);
+            length += 1;
+            if byte & 0x80 == 0 {
                 return Ok(Varint::Value(value));
             }
         }
@@ -139,12 +144,17 @@ pub fn take_field<'a>(message: &mut &'a [u8]) -> Option<(u32, Field<'a>)> {
     Some((number, value))
 }
 
-/// What is there of the field of that number with which a message begins that is cut off.
+/// What is there of the first field of one of these numbers in a message that is cut off, and its number.
 pub fn begun_field<'a>(mut message: &'a [u8], numbers: &[u32]) -> Option<(u32, &'a [u8])> {
-    let (number, wire_type) = decode_key(&mut message).ok()?;
-    let length = usize::try_from(decode_varint(&mut message).ok()?).ok()?;
-    let is_wanted = numbers.contains(&number) && wire_type == WireType::LengthDelimited;
-    is_wanted.then(|| (number, &message[..length.min(message.len())]))
+    loop {
+        let mut field = message;
+        let (number, wire_type) = decode_key(&mut field).ok()?;
+        if numbers.contains(&number) && wire_type == WireType::LengthDelimited {
+            let length = usize::try_from(decode_varint(&mut field).ok()?).ok()?;
+            return Some((number, &field[..length.min(field.len())]));
+        }
+        take_field(&mut message)?;
+    }
 }
 
 /// Whether `prefix` is the beginning of a trace: packets whose fields make sense as far as they are there.
@@ -200,7 +210,7 @@ mod tests {
         let bytes = [&[0x0a, 2, 8 << 3, 5][..], &[0x0a, 9, 1, 2]].concat();
         let mut packets = Packets::new(&bytes[..]);
         assert!(matches!(packets.next().unwrap(), Next::Packet(packet) if packet[..] == [64, 5]));
-        assert!(matches!(packets.next().unwrap(), Next::Begun { offset: 4, bytes } if bytes[..] == [1, 2]));
+        assert!(matches!(packets.next().unwrap(), Next::Begun { offset: 4, bytes, why: None } if bytes[..] == [1, 2]));
         assert!(matches!(Packets::new(&b"x"[..]).next().unwrap(), Next::Torn { offset: 0, cut: false }));
         assert!(matches!(packets.next().unwrap(), Next::End));
         // A length of 4 GB that is not there.

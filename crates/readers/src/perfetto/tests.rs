@@ -228,14 +228,62 @@ fn of_compressed_packets_what_lies_before_the_damage_is_read() {
 
 #[test]
 fn a_compressed_file_that_is_torn_keeps_what_came() {
-    let (plain, _) = compressed();
-    let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
-    encoder.write_all(&plain).unwrap();
-    let packed = encoder.finish().unwrap();
-    let torn = flate2::read::GzDecoder::new(Cursor::new(packed[..packed.len() / 2].to_vec()));
-    let (events, losses) = count(Box::new(torn));
-    assert!((10_000..30_000).contains(&events), "{events}");
-    assert!(losses[0].starts_with("the file ends early (at byte "), "{losses:?}");
+    let (plain, [zlib, zstd]) = compressed();
+    let gzipped = |content: &[u8]| {
+        let mut encoder = flate2::write::GzEncoder::new(Vec::new(), flate2::Compression::fast());
+        encoder.write_all(content).unwrap();
+        encoder.finish().unwrap()
+    };
+    // A packet with nothing but a time, before one that is compressed.
+    let later = [&[0x0a, 2, 8 << 3, 5][..], &zlib].concat();
+    for content in [plain, zlib, zstd, later] {
+        let packed = gzipped(&content);
+        let torn = flate2::read::GzDecoder::new(Cursor::new(packed[..packed.len() / 2].to_vec()));
+        let (events, losses) = count(Box::new(torn));
+        assert!((10_000..30_000).contains(&events), "{events}");
+        assert_eq!(losses.len(), 1, "{losses:?}");
+        assert!(losses[0].ends_with("unexpected end of file)") || losses[0].contains("incomplete"), "{losses:?}");
+    }
+}
+
+#[test]
+fn damage_costs_little_of_what_lies_before_it() {
+    let [zlib, _] = compressed().1;
+    // The first 256 KiB that it unpacks to are some 6,000 events.
+    let at = zlib.len() / 10;
+    let mut damaged = zlib;
+    // The end of the block, and a block of a kind that does not exist.
+    damaged.truncate(at);
+    damaged.extend([0xff; 64]);
+    let (events, _) = count(Box::new(Cursor::new(damaged)));
+    assert!((3000..5000).contains(&events), "{events}");
+}
+
+#[test]
+fn of_a_packet_that_unpacks_to_gigabytes_only_the_beginning_is_read() {
+    let [whole, _] = compressed().1;
+    // A packet that is passed over, and one with an event: as far as that all is unpacked.
+    let of_length = |length: u64| {
+        let mut encoder = zstd::stream::write::Encoder::new(Vec::new(), 1).unwrap();
+        let mut head = vec![0x0a];
+        encode_varint(length, &mut head);
+        encoder.write_all(&head).unwrap();
+        io::copy(&mut io::repeat(0).take(length), &mut encoder).unwrap();
+        encoder.write_all(&trace(&[events_packet(0, &[(1, 7, Kind::SchedWaking(woken("a", 8, 0)))], &[])])).unwrap();
+        [field(1, &field(ZSTD, &encoder.finish().unwrap())), whole.clone()].concat()
+    };
+    let (events, losses) = count(Box::new(Cursor::new(of_length(MAX_UNPACKED / 2))));
+    assert_eq!((events, losses.len()), (40_001, 1), "{losses:?}");
+    let (events, losses) = count(Box::new(Cursor::new(of_length(MAX_UNPACKED))));
+    assert_eq!((events, losses.len()), (40_000, 1), "{losses:?}");
+    assert!(losses[0].starts_with("1 parts"), "{losses:?}");
+}
+
+#[test]
+fn a_trace_that_is_cut_before_any_event_is_not_said_to_have_none() {
+    let cut = [0x0a, 9, 1, 2];
+    let (events, losses) = count(Box::new(Cursor::new(cut.to_vec())));
+    assert_eq!((events, losses), (0, vec!["the file ends early (within the packet at byte 0)".to_owned()]));
 }
 
 #[test]

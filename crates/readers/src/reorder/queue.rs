@@ -3,6 +3,8 @@
 //! A round of a recorder's buffers is one CPU's events after the other's, and so one queue grows while others shrink. What a queue
 //! has given out is room for the next: no more memory is touched than waits at once, and none is copied when a queue grows.
 
+use std::ops::Range;
+
 use unstarve_model::{Context, CpuId, Event, EventKind, Issuer, Time, prefetch};
 
 /// Some events of one CPU in the order of time, and what number each was.
@@ -23,6 +25,16 @@ impl Block {
         let kind = EventKind::Lost { count: None };
         let event = Event { time: Time(0), cpu: CpuId(0), issuer: Issuer::new(None, Context::Unknown), kind };
         Block { events: [event; Block::LENGTH], arrivals: [0; Block::LENGTH], next: BlockId::NONE }
+    }
+
+    /// Moves these places on by one, and puts the event at the first of them: what stood behind them.
+    fn insert(&mut self, places: Range<usize>, (event, arrival): (Event, u64)) -> (Event, u64) {
+        let (first, behind) = (places.start, places.end);
+        let was = (self.events[behind], self.arrivals[behind]);
+        self.events.copy_within(places.clone(), first + 1);
+        self.arrivals.copy_within(places, first + 1);
+        (self.events[first], self.arrivals[first]) = (event, arrival);
+        was
     }
 }
 
@@ -98,6 +110,8 @@ pub struct Queue {
     /// The block with the first event that waits, and the one with room for the next; all in between are full of such that wait.
     head: BlockId,
     tail: BlockId,
+    /// The block before the tail, if that is not the head, too.
+    before_tail: BlockId,
     /// Where the first stands in its block, and where the next goes in its own.
     first: usize,
     end: usize,
@@ -108,12 +122,13 @@ pub struct Queue {
 impl Queue {
     pub fn new() -> Queue {
         let nowhere = Block::LENGTH;
-        Queue { head: BlockId::NONE, tail: BlockId::NONE, first: nowhere, end: nowhere, latest: Time(0) }
+        let none = BlockId::NONE;
+        Queue { head: none, tail: none, before_tail: none, first: nowhere, end: nowhere, latest: Time(0) }
     }
 
     /// The places of the first block at which events wait: if none does there, none waits.
     #[inline(always)]
-    fn places(&self) -> std::ops::Range<usize> {
+    fn places(&self) -> Range<usize> {
         self.first..if self.head == self.tail { self.end } else { Block::LENGTH }
     }
 
@@ -130,7 +145,7 @@ impl Queue {
 
     /// The first event that waits: when it was, and what number.
     #[inline(always)]
-    pub fn head(&self, blocks: &Blocks) -> Option<(Time, u64)> {
+    pub fn earliest(&self, blocks: &Blocks) -> Option<(Time, u64)> {
         if self.places().is_empty() {
             return None;
         }
@@ -162,7 +177,7 @@ impl Queue {
         } else {
             blocks.get_mut(self.tail).next = id;
         }
-        (self.tail, self.end) = (id, 0);
+        (self.before_tail, self.tail, self.end) = (self.tail, id, 0);
     }
 
     /// What has been written to [`Queue::room`] waits from now on, behind all others.
@@ -171,20 +186,36 @@ impl Queue {
         self.end += 1;
     }
 
-    /// The same, where it belongs before others: how many are moved, or the event itself if that would be more than are in
-    /// its block, or it would be the first.
+    /// The same, where it belongs before others: how many are moved, or the event itself if its place is before the last two
+    /// blocks, or it would be the first.
     pub fn keep_in_order(&mut self, blocks: &mut Blocks) -> Result<usize, (Event, u64)> {
-        let Block { events, arrivals, .. } = blocks.get_mut(self.tail);
-        let (event, arrival) = (events[self.end], arrivals[self.end]);
-        let begin = if self.head == self.tail { self.first } else { 0 };
-        let place = begin + events[begin..self.end].partition_point(|other| other.time <= event.time);
-        if place == begin {
-            return Err((event, arrival));
+        let tail = blocks.get(self.tail);
+        let late = (tail.events[self.end], tail.arrivals[self.end]);
+        let first_of = |block| if self.head == block { self.first } else { 0 };
+        let begin = first_of(self.tail);
+        let place = begin + tail.events[begin..self.end].partition_point(|other| other.time <= late.0.time);
+        if place > begin {
+            blocks.get_mut(self.tail).insert(place..self.end, late);
+            self.end += 1;
+            return Ok(self.end - 1 - place);
         }
+        if self.head == self.tail {
+            return Err(late);
+        }
+        let begin_before = first_of(self.before_tail);
+        let before = &blocks.get(self.before_tail).events[begin_before..];
+        let place = begin_before + before.partition_point(|other| other.time <= late.0.time);
+        if place == begin_before {
+            return Err(late);
+        }
+        // The last of the block before, or the late one itself.
+        let carried = match place {
+            Block::LENGTH => late,
+            _ => blocks.get_mut(self.before_tail).insert(place..Block::LENGTH - 1, late),
+        };
+        blocks.get_mut(self.tail).insert(0..self.end, carried);
         self.end += 1;
-        events[place..self.end].rotate_right(1);
-        arrivals[place..self.end].rotate_right(1);
-        Ok(self.end - place - 1)
+        Ok(Block::LENGTH - place + self.end - 1)
     }
 
     /// Passes over the first events, no more than [`Queue::waiting`] gives.
@@ -204,22 +235,26 @@ impl Queue {
 
     /// Keeps those that arrived before `limit`; how many they are.
     pub fn retain_before(&mut self, limit: u64, blocks: &mut Blocks) -> usize {
-        let mut kept = Vec::new();
-        loop {
-            let (events, arrivals) = self.waiting(blocks);
-            let count = events.len();
-            if count == 0 {
-                break;
+        let all = std::mem::replace(self, Queue { latest: self.latest, ..Queue::new() });
+        let (mut id, mut kept) = (all.head, 0);
+        while id != BlockId::NONE {
+            let first = if id == all.head { all.first } else { 0 };
+            let end = if id == all.tail { all.end } else { Block::LENGTH };
+            for place in first..end {
+                let block = blocks.get(id);
+                let (event, arrival) = (block.events[place], block.arrivals[place]);
+                if arrival < limit {
+                    let room = self.room(blocks);
+                    (*room.0, *room.1) = (event, arrival);
+                    self.keep();
+                    kept += 1;
+                }
             }
-            kept.extend(events.iter().zip(arrivals).filter(|(_, arrival)| **arrival < limit).map(|(e, a)| (*e, *a)));
-            self.pass(count, blocks);
+            let next = blocks.get(id).next;
+            blocks.give_back(id);
+            id = next;
         }
-        for &(event, arrival) in &kept {
-            let room = self.room(blocks);
-            (*room.0, *room.1) = (event, arrival);
-            self.keep();
-        }
-        kept.len()
+        kept
     }
 
     /// Asks for what is looked at when it is this queue's turn again. The queues of many CPUs are too many for the processor to

@@ -113,31 +113,65 @@ fn events_in_the_worst_order_are_not_moved_one_by_one() {
 }
 
 #[test]
-fn an_event_is_moved_past_those_in_its_block_and_waits_beside_more() {
-    // Of two CPUs' events the first one each is earlier, so that it is not the first itself; it is the second CPU's.
-    let in_block = Block::LENGTH - 1;
+fn an_event_is_moved_past_those_of_two_blocks_and_waits_beside_more() {
     for (before, later, moved) in [
         (1, 0, 0),
         (1, 1, 1),
-        (1, in_block - 1, in_block - 1),
-        // Its place would be in the block before, or at the beginning of its own.
-        (1, in_block + 1, 0),
-        (Block::LENGTH, 1, 0),
+        (1, Block::LENGTH - 2, Block::LENGTH - 2),
+        // Its place is in the block before, or at the beginning of its own.
+        (1, Block::LENGTH, Block::LENGTH),
+        (Block::LENGTH - 1, 1, 1),
+        (Block::LENGTH, 1, 1),
         (Block::LENGTH + 1, 1, 1),
+        // It is two blocks further up.
+        (1, 2 * Block::LENGTH, 0),
         // It would be the first of all.
         (0, 1, 0),
+        (0, Block::LENGTH, 0),
     ] {
         let (before, later) = (before as u64, later as u64);
         let times: Vec<u64> = (0..before).chain((0..later).map(|at| before + 1 + at)).chain([before]).collect();
         let mut reorder = Reorder::new(2 * times.len());
         times.iter().for_each(|&time| reorder.push(at(time, 1)));
+        assert_eq!(reorder.moved, moved, "{before} before, {later} later");
+        assert_eq!(reorder.strays.len(), usize::from(moved == 0 && later > 0), "{before} before, {later} later");
         reorder.push(at(0, 0));
         reorder.release_all();
         let expected: Vec<u64> = (0..=before + later).collect();
         let came: Vec<u64> = drain(&mut reorder).iter().filter(|(_, cpu)| *cpu == 1).map(|(time, _)| *time).collect();
         assert_eq!(came, expected, "{before} before, {later} later");
-        assert_eq!(reorder.moved, moved, "{before} before, {later} later");
     }
+}
+
+#[test]
+fn neighbours_may_overtake_each_other_anywhere() {
+    let last = 3 * Block::LENGTH as u64;
+    for swapped in 1..last {
+        let mut times: Vec<u64> = (0..=last).collect();
+        times.swap(swapped as usize, swapped as usize + 1);
+        let mut reorder = Reorder::new(1000);
+        times.iter().for_each(|&time| reorder.push(at(time, 1)));
+        assert_eq!((reorder.moved, reorder.strays.len()), (1, 0), "{swapped}");
+        reorder.release_all();
+        assert!(drain(&mut reorder).iter().map(|(time, _)| *time).eq(0..=last), "{swapped}");
+    }
+}
+
+#[test]
+fn what_is_not_written_leaves_nothing_behind() {
+    let mut reorder = Reorder::new(1000);
+    for time in 0..3 * Block::LENGTH as u64 {
+        assert!(!reorder.push_with(CpuId(1), |_| false), "also where a block has just been taken for it");
+        reorder.push(at(time, 1));
+        if time % 5 == 0 {
+            reorder.release(Time(time));
+            drain(&mut reorder);
+            assert!(!reorder.push_with(CpuId(1), |_| false), "also where none waits");
+        }
+    }
+    reorder.release_all();
+    assert_eq!(drain(&mut reorder).last(), Some(&(3 * Block::LENGTH as u64 - 1, 1)));
+    assert_eq!(reorder.waiting, 0);
 }
 
 #[test]
