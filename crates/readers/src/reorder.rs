@@ -209,14 +209,17 @@ impl Reorder {
         let queue = &mut self.queues[index as usize];
         self.mixed |= time + NESTING < queue.latest;
         match queue.keep_in_order(&mut self.blocks) {
-            Ok(_moved) => {
+            Some(_moved) => {
                 #[cfg(test)]
                 {
                     self.moved += _moved;
                 }
             }
             // What is first in a queue stands among the heads, where it could not be exchanged in a few steps.
-            Err((event, arrival)) => self.strays.push(Stray::new(event, arrival)),
+            None => {
+                let (event, arrival) = queue.room(&mut self.blocks);
+                self.strays.push(Stray::new(*event, *arrival));
+            }
         }
     }
 

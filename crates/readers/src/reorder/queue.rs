@@ -186,9 +186,9 @@ impl Queue {
         self.end += 1;
     }
 
-    /// The same, where it belongs before others: how many are moved, or the event itself if its place is before the last two
-    /// blocks, or it would be the first.
-    pub fn keep_in_order(&mut self, blocks: &mut Blocks) -> Result<usize, (Event, u64)> {
+    /// The same, where it belongs before others: how many are moved. `None`, and nothing happens, if its place is before the last
+    /// two blocks, or it would be the first.
+    pub fn keep_in_order(&mut self, blocks: &mut Blocks) -> Option<usize> {
         let tail = blocks.get(self.tail);
         let late = (tail.events[self.end], tail.arrivals[self.end]);
         let first_of = |block| if self.head == block { self.first } else { 0 };
@@ -197,16 +197,16 @@ impl Queue {
         if place > begin {
             blocks.get_mut(self.tail).insert(place..self.end, late);
             self.end += 1;
-            return Ok(self.end - 1 - place);
+            return Some(self.end - 1 - place);
         }
         if self.head == self.tail {
-            return Err(late);
+            return None;
         }
         let begin_before = first_of(self.before_tail);
         let before = &blocks.get(self.before_tail).events[begin_before..];
         let place = begin_before + before.partition_point(|other| other.time <= late.0.time);
         if place == begin_before {
-            return Err(late);
+            return None;
         }
         // The last of the block before, or the late one itself.
         let carried = match place {
@@ -215,7 +215,7 @@ impl Queue {
         };
         blocks.get_mut(self.tail).insert(0..self.end, carried);
         self.end += 1;
-        Ok(Block::LENGTH - place + self.end - 1)
+        Some(Block::LENGTH - place + self.end - 1)
     }
 
     /// Passes over the first events, no more than [`Queue::waiting`] gives.
