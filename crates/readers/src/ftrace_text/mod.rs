@@ -137,7 +137,7 @@ impl FtraceText {
         if !self.sections.take(parsed.cpu) {
             return self.meet_other_recording(line);
         }
-        let by_cpu = self.info.cpus.is_some_and(|cpus| self.sections.may_be_followed(cpus));
+        let by_cpu = self.sections.are_of_one_cpu() && self.info.cpus.is_some_and(|cpus| cpus > 1);
         if by_cpu != self.by_cpu {
             self.by_cpu = by_cpu;
             self.reorder.set_limit(if by_cpu { WINDOW_BY_CPU } else { WINDOW });

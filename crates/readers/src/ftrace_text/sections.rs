@@ -6,8 +6,6 @@ use unstarve_model::{CpuId, CpuSet};
 #[derive(Debug, Default)]
 pub struct Sections {
     before: CpuSet,
-    /// How many those are.
-    count: usize,
     here: CpuSet,
     /// The CPU of all events since the last head, if it is one.
     only: Option<CpuId>,
@@ -20,7 +18,6 @@ impl Sections {
         for cpu in self.here.iter() {
             self.before.insert(cpu);
         }
-        self.count = self.before.len();
         self.here = CpuSet::default();
         (self.only, self.several) = (None, false);
     }
@@ -36,10 +33,9 @@ impl Sections {
         !self.before.contains(cpu)
     }
 
-    /// Whether events of other CPUs, of which there are so many, may come after all of this one's: since the last head there is no
-    /// other, and not every CPU has been seen.
-    pub fn may_be_followed(&self, cpus: u32) -> bool {
-        self.only.is_some() && self.count + 1 < cpus as usize
+    /// Whether all events since the last head are of one CPU: they, and those of CPUs before, may have to wait for another's.
+    pub fn are_of_one_cpu(&self) -> bool {
+        self.only.is_some()
     }
 }
 
@@ -52,13 +48,12 @@ mod tests {
         let mut sections = Sections::default();
         for cpu in 0..3 {
             sections.begin();
-            assert!(!sections.may_be_followed(4));
-            assert!((0..5).all(|_| sections.take(CpuId(cpu)) && sections.may_be_followed(4)));
+            assert!(!sections.are_of_one_cpu());
+            assert!((0..5).all(|_| sections.take(CpuId(cpu)) && sections.are_of_one_cpu()));
         }
         sections.begin();
         assert!(sections.take(CpuId(3)));
-        assert!(!sections.may_be_followed(4), "it is the last one");
         assert!(!sections.take(CpuId(1)), "a second text of CPU 1");
-        assert!(!sections.may_be_followed(8), "a text of several");
+        assert!(!sections.are_of_one_cpu());
     }
 }

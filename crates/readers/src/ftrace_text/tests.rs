@@ -268,24 +268,26 @@ cpus=2
 #[test]
 fn long_texts_of_cpus_one_after_the_other_come_in_the_order_of_time() {
     const EACH: u64 = 3 * WINDOW as u64;
-    let mut text = String::new();
-    for cpu in 0..3u64 {
-        text.push_str("# tracer: nop\n#\n# entries-in-buffer/entries-written: 49152/49152   #P:4\n#\n");
-        for step in 0..EACH {
-            let (seconds, micros) = (10 + step / 10_000, step % 10_000 * 100 + cpu);
-            text.push_str(&format!(
-                "  a-{cpu} [00{cpu}] d..1 {seconds}.{micros:06}: softirq_raise: vec=1 [action=TIMER]\n"
-            ));
+    // All CPUs of the host, and some.
+    for (cpus, all) in [(3, 3), (3, 4), (1, 4)] {
+        let mut text = String::new();
+        for cpu in 0..cpus {
+            text.push_str(&format!("# tracer: nop\n#\n# entries-in-buffer/entries-written: 9/9   #P:{all}\n#\n"));
+            for step in 0..EACH {
+                let (seconds, micros) = (10 + step / 10_000, step % 10_000 * 100 + cpu);
+                let head = format!("  a-{cpu} [00{cpu}] d..1 {seconds}.{micros:06}");
+                text.push_str(&format!("{head}: softirq_raise: vec=1 [action=TIMER]\n"));
+            }
         }
+        let mut source = FtraceText::new(Box::new(Cursor::new(text.into_bytes())));
+        let (mut batch, mut seen) = (Batch::default(), Vec::new());
+        while source.read(&mut batch).unwrap() {
+            seen.extend(batch.events.iter().map(|event| (event.time, event.cpu)));
+        }
+        assert_eq!(seen.len() as u64, cpus * EACH);
+        assert!(seen.windows(2).all(|pair| pair[0].0 < pair[1].0), "{cpus} of {all}: each has a time of its own");
+        assert!(source.losses().iter().all(|loss| loss.kind != LossKind::OutOfOrder));
     }
-    let mut source = FtraceText::new(Box::new(Cursor::new(text.into_bytes())));
-    let (mut batch, mut seen) = (Batch::default(), Vec::new());
-    while source.read(&mut batch).unwrap() {
-        seen.extend(batch.events.iter().map(|event| (event.time, event.cpu)));
-    }
-    assert_eq!(seen.len() as u64, 3 * EACH);
-    assert!(seen.windows(2).all(|pair| pair[0].0 < pair[1].0), "each has a time of its own");
-    assert!(source.losses().iter().all(|loss| loss.kind != LossKind::OutOfOrder));
 }
 
 /// How many events have come before the first is given out.
