@@ -35,7 +35,7 @@ pub enum ExplainError {
     },
     /// There are none in what can be read, and there may be some in what cannot.
     #[error(
-        "no scheduler events in what can be read of this {format} ({}); if the whole has none either: record sched_switch \
+        "no scheduler events in what can be read of this {format}: {}. If the whole has none either, record sched_switch \
          and sched_waking (`unstarve record` does)",
         shown(damage)
     )]

@@ -42,8 +42,8 @@ fn where_there_is_no_event_it_is_said_what_could_not_be_read() {
         (LossKind::Truncated, "the file ends early"),
         (LossKind::Undecodable, "1 parts of the file could not be decoded"),
     ] {
-        let what = format!("no scheduler events in what can be read of this Perfetto ({shown})");
-        assert_eq!(said(&[kind, LossKind::NoSnapshot]), format!("{what}; if the whole has none either: {advice}"));
+        let what = format!("no scheduler events in what can be read of this Perfetto: {shown}");
+        assert_eq!(said(&[kind, LossKind::NoSnapshot]), format!("{what}. If the whole has none either, {advice}"));
     }
     let malformed = said(&[LossKind::Truncated, LossKind::Malformed(EventType::Switch)]);
     assert_eq!(malformed, "no scheduler event in this Perfetto can be read: 1 sched_switch events are malformed");
