@@ -110,7 +110,7 @@ pub struct Queue {
     /// The block with the first event that waits, and the one with room for the next; all in between are full of such that wait.
     head: BlockId,
     tail: BlockId,
-    /// The block before the tail, if that is not the head, too.
+    /// The block before the tail, where the tail is not the head.
     before_tail: BlockId,
     /// Where the first stands in its block, and where the next goes in its own.
     first: usize,
