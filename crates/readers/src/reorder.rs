@@ -345,7 +345,7 @@ impl Reorder {
         self.heads.sort_unstable();
     }
 
-    /// Gives out the first event, and those that follow it on its CPU before any other CPU's and the stray.
+    /// Gives out the first event, and those that follow it in its block before any other CPU's and the stray.
     #[inline(always)]
     fn give_run(&mut self, stray: Option<Head>, events: &mut Vec<Event>) {
         let Some(&head) = self.heads.first() else { return };
@@ -365,7 +365,7 @@ impl Reorder {
         }
     }
 
-    /// Gives out what is released of a queue and earlier than the rival.
+    /// Gives out what is released of a queue's first block and earlier than the rival.
     #[inline(always)]
     fn give_surely(&mut self, head: Head, rival: Option<Head>, events: &mut Vec<Event>) {
         let queue = &mut self.queues[head.queue as usize];

@@ -7,6 +7,8 @@ use unstarve_model::{CpuId, CpuSet};
 pub struct Sections {
     before: CpuSet,
     here: CpuSet,
+    /// Whether there was a head: a text without has no second part.
+    headed: bool,
     /// The CPU of all events since the last head, if it is one.
     only: Option<CpuId>,
     several: bool,
@@ -19,7 +21,7 @@ impl Sections {
             self.before.insert(cpu);
         }
         self.here = CpuSet::default();
-        (self.only, self.several) = (None, false);
+        (self.headed, self.only, self.several) = (true, None, false);
     }
 
     /// Takes the CPU of the next event. Whether it is of the same recording: a CPU of which events came before has no second text
@@ -35,7 +37,7 @@ impl Sections {
 
     /// Whether all events since the last head are of one CPU: they, and those of CPUs before, may have to wait for another's.
     pub fn are_of_one_cpu(&self) -> bool {
-        self.only.is_some()
+        self.headed && self.only.is_some()
     }
 }
 

@@ -290,9 +290,9 @@ fn long_texts_of_cpus_one_after_the_other_come_in_the_order_of_time() {
     }
 }
 
-/// How many events have come before the first is given out.
-fn waits_for(cpus: u64) -> u64 {
-    let head = "# tracer: nop\n#\n# entries-in-buffer/entries-written: 99/99   #P:2\n#\n".to_owned();
+/// How many events, of so many CPUs, have come before the first is given out.
+fn waits_for(head: &str, cpus: u64) -> u64 {
+    let head = head.to_owned();
     let lines = (0..4 * WINDOW as u64).map(|step| {
         format!(
             "  a-1 [00{}] d..1 {}.{:06}: softirq_raise: vec=1 [action=TIMER]\n",
@@ -319,6 +319,8 @@ fn waits_for(cpus: u64) -> u64 {
 
 #[test]
 fn only_where_cpus_may_follow_does_everything_wait() {
-    assert!(waits_for(2) < 2 * WINDOW as u64, "both CPUs are there");
-    assert!(waits_for(1) > 3 * WINDOW as u64, "the other may follow");
+    let (tracefs, report) = ("# tracer: nop\n#\n# entries-in-buffer/entries-written: 9/9   #P:2\n#\n", "cpus=2\n");
+    assert!(waits_for(tracefs, 2) < 2 * WINDOW as u64, "both CPUs are there");
+    assert!(waits_for(tracefs, 1) > 3 * WINDOW as u64, "the other may follow");
+    assert!(waits_for(report, 1) < 2 * WINDOW as u64, "trace-cmd report has all CPUs in one order");
 }

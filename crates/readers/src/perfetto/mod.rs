@@ -32,8 +32,10 @@ pub use self::packets::recognises;
 /// Perfetto reads buffers every quarter of a second unless told otherwise: two million events a second stay in order.
 const WINDOW: usize = 1 << 19;
 
-/// Of a packet that holds others as much is unpacked: a bound for hostile files, 32 of the longest packets that are looked at.
-const MAX_UNPACKED: u64 = 32 * packets::MAX_PACKET;
+/// Bounds for hostile files: packets in packets are unpacked up to as much, and beyond that to so many bytes for each packed
+/// one. Scheduler events pack some ten times.
+const UNPACKED_FREE: u64 = 64 << 20;
+const UNPACKED_RATIO: u64 = 100;
 
 /// Fields of a packet that hold compressed packets, as in [`TracePacket`].
 const ZLIB: u32 = 50;
@@ -70,7 +72,10 @@ pub enum PerfettoError {
 pub struct Perfetto {
     packets: Packets<Box<dyn Read + Send>>,
     /// Packets inside a compressed one.
-    inner: Option<Packets<Box<dyn Read + Send>>>,
+    inner: Option<Inner>,
+    /// Bytes of such packets so far, and bytes that came out of them.
+    packed: u64,
+    unpacked: u64,
     info: TraceInfo,
     bundles: Bundles,
     reorder: Reorder,
@@ -90,12 +95,20 @@ pub struct Perfetto {
     at_end: bool,
 }
 
+/// Packets inside a compressed one, of which no more than `room` bytes are unpacked.
+struct Inner {
+    packets: Packets<Box<dyn Read + Send>>,
+    room: u64,
+}
+
 impl Perfetto {
     /// A reader of `input` from its first packet on.
     pub fn new(input: Box<dyn Read + Send>) -> Perfetto {
         Perfetto {
             packets: Packets::new(input),
             inner: None,
+            packed: 0,
+            unpacked: 0,
             info: TraceInfo { format: "Perfetto".into(), ..TraceInfo::default() },
             bundles: Bundles::new(),
             reorder: Reorder::new(WINDOW),
@@ -116,16 +129,12 @@ impl Perfetto {
 
     fn step(&mut self) -> Result<(), PerfettoError> {
         if let Some(inner) = &mut self.inner {
-            match inner.next() {
+            match inner.packets.next() {
                 Ok(Next::Packet(packet)) => self.packet(packet),
                 Ok(Next::Passed) => self.passed += 1,
-                Ok(Next::End) => self.inner = None,
+                Ok(Next::End) => self.end_inner(true),
                 // What comes after a damaged compressed packet is whole again.
-                Ok(Next::Torn { .. } | Next::Begun { .. }) | Err(_) => {
-                    self.inner = None;
-                    // One that was cut off is told as such.
-                    self.bundles.undecodable += u64::from(self.torn.is_none());
-                }
+                Ok(Next::Torn { .. } | Next::Begun { .. }) | Err(_) => self.end_inner(false),
             }
             return Ok(());
         }
@@ -165,15 +174,29 @@ impl Perfetto {
 
     /// The next packets are those in here.
     fn unpack(&mut self, number: u32, packed: Bytes) {
+        self.packed += packed.len() as u64;
+        let room = (UNPACKED_FREE + UNPACKED_RATIO * self.packed).saturating_sub(self.unpacked);
         let packed = io::Cursor::new(packed);
         let unpacked: io::Result<Box<dyn Read + Send>> = match number {
             ZLIB => Ok(Box::new(flate2::read::ZlibDecoder::new(packed))),
             _ => zstd(packed).map(|unpacked| Box::new(unpacked) as _),
         };
         match unpacked {
-            Ok(unpacked) => self.inner = Some(Packets::unpacked(Box::new(unpacked.take(MAX_UNPACKED)))),
+            Ok(unpacked) => {
+                self.inner = Some(Inner { packets: Packets::unpacked(Box::new(unpacked.take(room))), room })
+            }
             Err(_) => self.bundles.undecodable += 1,
         }
+    }
+
+    /// The packets inside a compressed one are over: at its end, or where it goes on no further.
+    fn end_inner(&mut self, at_end: bool) {
+        let Some(inner) = self.inner.take() else { return };
+        let used = inner.packets.offset();
+        self.unpacked += used;
+        let is_whole = at_end && used < inner.room;
+        // One that was cut off is told as such.
+        self.bundles.undecodable += u64::from(!is_whole && self.torn.is_none());
     }
 
     fn packet(&mut self, data: Bytes) {
@@ -314,7 +337,8 @@ impl Perfetto {
         if self.on_another_clock {
             self.info.clocks.clear();
         }
-        if self.bundle_count == 0 && self.bundles.undecodable == 0 && self.torn.is_none() {
+        let damage = self.bundles.undecodable + self.passed + u64::from(self.torn.is_some());
+        if self.bundle_count == 0 && damage == 0 {
             return Err(PerfettoError::NoEvents { packets: self.count });
         }
         Ok(())

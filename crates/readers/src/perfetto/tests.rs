@@ -259,24 +259,43 @@ fn damage_costs_little_of_what_lies_before_it() {
     assert!((3000..5000).contains(&events), "{events}");
 }
 
+/// A compressed packet with one that is so long, and so is passed over, then one with an event and a task's name.
+fn long_packet(length: u64) -> Vec<u8> {
+    let mut encoder = zstd::stream::write::Encoder::new(Vec::new(), 1).unwrap();
+    let mut head = vec![0x0a];
+    encode_varint(length, &mut head);
+    encoder.write_all(&head).unwrap();
+    io::copy(&mut io::repeat(0).take(length), &mut encoder).unwrap();
+    encoder.write_all(&trace(&[events_packet(0, &[(1, 7, Kind::SchedWaking(woken("a", 8, 0)))], &[])])).unwrap();
+    field(1, &field(ZSTD, &encoder.finish().unwrap()))
+}
+
 #[test]
-fn of_a_packet_that_unpacks_to_gigabytes_only_the_beginning_is_read() {
+fn what_would_unpack_to_gigabytes_is_read_up_to_a_bound_for_the_whole_file() {
     let [whole, _] = compressed().1;
-    // A packet that is passed over, and one with an event: as far as that all is unpacked.
-    let of_length = |length: u64| {
-        let mut encoder = zstd::stream::write::Encoder::new(Vec::new(), 1).unwrap();
-        let mut head = vec![0x0a];
-        encode_varint(length, &mut head);
-        encoder.write_all(&head).unwrap();
-        io::copy(&mut io::repeat(0).take(length), &mut encoder).unwrap();
-        encoder.write_all(&trace(&[events_packet(0, &[(1, 7, Kind::SchedWaking(woken("a", 8, 0)))], &[])])).unwrap();
-        [field(1, &field(ZSTD, &encoder.finish().unwrap())), whole.clone()].concat()
-    };
-    let (events, losses) = count(Box::new(Cursor::new(of_length(MAX_UNPACKED / 2))));
-    assert_eq!((events, losses.len()), (40_001, 1), "{losses:?}");
-    let (events, losses) = count(Box::new(Cursor::new(of_length(MAX_UNPACKED))));
-    assert_eq!((events, losses.len()), (40_000, 1), "{losses:?}");
-    assert!(losses[0].starts_with("1 parts"), "{losses:?}");
+    let half = long_packet(UNPACKED_FREE / 2);
+    let one_too_long = long_packet(UNPACKED_FREE + 10 * UNPACKED_RATIO * half.len() as u64);
+    for (packets, events, undecodable) in [
+        // The one that is passed over is told, too.
+        ([&half[..], &whole].concat(), 40_001, "1 parts"),
+        ([&one_too_long[..], &whole].concat(), 40_000, "1 parts"),
+        ([half.repeat(4), whole.clone()].concat(), 40_002, "2 parts"),
+    ] {
+        let (seen, losses) = count(Box::new(Cursor::new(packets)));
+        assert_eq!(seen, events, "{losses:?}");
+        assert!(losses[0].starts_with(undecodable), "{losses:?}");
+    }
+}
+
+#[test]
+fn what_lies_behind_the_bound_is_told_even_if_a_packet_ends_there() {
+    // Packets of nothing, of two bytes each.
+    let mut encoder = zstd::stream::write::Encoder::new(Vec::new(), 1).unwrap();
+    (0..72 << 10).for_each(|_| encoder.write_all(&[0x0a, 0].repeat(512)).unwrap());
+    let packed = encoder.finish().unwrap();
+    assert!((72 << 20) - UNPACKED_FREE > UNPACKED_RATIO * packed.len() as u64);
+    let (events, losses) = count(Box::new(Cursor::new(field(1, &field(ZSTD, &packed)))));
+    assert_eq!((events, losses), (0, vec!["1 parts of the file could not be decoded (events and packets)".to_owned()]));
 }
 
 #[test]
@@ -284,6 +303,13 @@ fn a_trace_that_is_cut_before_any_event_is_not_said_to_have_none() {
     let cut = [0x0a, 9, 1, 2];
     let (events, losses) = count(Box::new(Cursor::new(cut.to_vec())));
     assert_eq!((events, losses), (0, vec!["the file ends early (within the packet at byte 0)".to_owned()]));
+    let mut passed = vec![0x0a];
+    encode_varint(packets::MAX_PACKET + 1, &mut passed);
+    passed.resize(passed.len() + packets::MAX_PACKET as usize + 1, 0);
+    let (events, losses) = count(Box::new(Cursor::new(passed)));
+    let told =
+        "1 parts of the file could not be decoded (packets of more than 2 MiB, most often of other data sources)";
+    assert_eq!((events, losses), (0, vec![told.to_owned()]));
 }
 
 #[test]

@@ -1,7 +1,8 @@
 //! Events that wait, a queue for each CPU, in blocks that all queues share.
 //!
 //! A round of a recorder's buffers is one CPU's events after the other's, and so one queue grows while others shrink. What a queue
-//! has given out is room for the next: no more memory is touched than waits at once, and none is copied when a queue grows.
+//! has given out is room for the next: little more memory is touched than waits at once (a queue's first and last blocks are not
+//! full, and eight are made at a time), and none is copied when a queue grows.
 
 use std::ops::Range;
 
@@ -110,7 +111,7 @@ pub struct Queue {
     /// The block with the first event that waits, and the one with room for the next; all in between are full of such that wait.
     head: BlockId,
     tail: BlockId,
-    /// The block before the tail, where the tail is not the head.
+    /// The block before the tail; means nothing while the tail is the head.
     before_tail: BlockId,
     /// Where the first stands in its block, and where the next goes in its own.
     first: usize,

@@ -158,7 +158,7 @@ fn neighbours_may_overtake_each_other_anywhere() {
 }
 
 #[test]
-fn what_is_not_written_leaves_nothing_behind() {
+fn an_event_that_is_not_written_is_none() {
     let mut reorder = Reorder::new(1000);
     for time in 0..3 * Block::LENGTH as u64 {
         assert!(!reorder.push_with(CpuId(1), |_| false), "also where a block has just been taken for it");
@@ -193,7 +193,7 @@ fn a_queue_takes_what_others_have_given_out() {
     let waited = (2 * EACH * u64::from(CPUS)) as usize;
     assert_eq!(given.len(), 5 * waited);
     assert!(given.is_sorted());
-    // One block of each queue is not full, and one is in part given out.
+    // Of each queue one block is not full and one in part given out; and rounds do not end where blocks do.
     let most = waited.div_ceil(Block::LENGTH) + 3 * CPUS as usize;
     assert!(reorder.blocks.made() <= most, "{} blocks for {waited} events", reorder.blocks.made());
 }
@@ -211,7 +211,98 @@ fn one_cpu_may_have_any_number_of_events() {
     assert!(drain(&mut reorder).iter().map(|(time, _)| *time).eq(0..=count));
 }
 
+/// One whose number is its current task.
+fn at_number(time: u64, cpu: u32, number: u64) -> Event {
+    Event { issuer: Issuer::new(Some(Tid(number as u32)), Context::Task), ..at(time, cpu) }
+}
+
+fn drain_numbers(reorder: &mut Reorder) -> Vec<(u64, u32, u64)> {
+    let mut events = Vec::new();
+    loop {
+        let mut part = Vec::new();
+        reorder.fill(&mut part);
+        if part.is_empty() {
+            break;
+        }
+        events.extend(part);
+    }
+    let number = |event: &Event| event.issuer.current().map_or(0, |tid| u64::from(tid.0));
+    events.iter().map(|event| (event.time.0, event.cpu.0, number(event))).collect()
+}
+
+/// What is done to a reorderer, one after the other.
+#[derive(Clone, Debug)]
+enum Step {
+    /// So many events of a CPU, each a little later than the one before and some of them earlier.
+    Push {
+        cpu: u32,
+        count: usize,
+        late: u64,
+    },
+    NotWritten {
+        cpu: u32,
+    },
+    /// What is so much earlier than the latest is released and given out.
+    Give {
+        behind: u64,
+    },
+    TakeBack {
+        from: usize,
+    },
+}
+
+fn step() -> impl Strategy<Value = Step> {
+    prop_oneof![
+        4 => (0u32..3, 1usize..200, 0u64..300).prop_map(|(cpu, count, late)| Step::Push { cpu, count, late }),
+        1 => (0u32..3).prop_map(|cpu| Step::NotWritten { cpu }),
+        3 => (0u64..2000).prop_map(|behind| Step::Give { behind }),
+        1 => (0usize..300).prop_map(|from| Step::TakeBack { from }),
+    ]
+}
+
 proptest! {
+    /// Beside a list that is sorted each time.
+    #[test]
+    fn blocks_and_strays_give_what_a_sorted_list_gives(steps in proptest::collection::vec(step(), 0..40)) {
+        let mut reorder = Reorder::new(1 << 20);
+        let (mut waiting, mut number, mut time) = (Vec::<(u64, u64, u32)>::new(), 0u64, 10_000u64);
+        let (mut given, mut expected, mut last) = (Vec::new(), Vec::new(), 0);
+        for step in steps {
+            match step {
+                Step::Push { cpu, count, late } => for at in 0..count as u64 {
+                    time += at % 3;
+                    // Not before what was given out: such are moved, which other tests are about.
+                    let time = time.saturating_sub(if at % 7 == 3 { late } else { 0 }).max(last);
+                    reorder.push(at_number(time, cpu, number));
+                    waiting.push((time, number, cpu));
+                    number += 1;
+                },
+                Step::NotWritten { cpu } => prop_assert!(!reorder.push_with(CpuId(cpu), |_| false)),
+                Step::Give { behind } => {
+                    let until = time - behind;
+                    reorder.release(Time(until));
+                    last = last.max(until);
+                    waiting.sort();
+                    let count = waiting.partition_point(|event| event.0 <= last);
+                    expected.extend(waiting.drain(..count).map(|(time, number, cpu)| (time, cpu, number)));
+                    given.extend(drain_numbers(&mut reorder));
+                }
+                Step::TakeBack { from } => {
+                    let from = number.saturating_sub(from as u64);
+                    reorder.take_back(Arrivals(from));
+                    waiting.retain(|event| event.1 < from);
+                }
+            }
+            prop_assert_eq!(reorder.waiting, waiting.len());
+        }
+        reorder.release_all();
+        waiting.sort();
+        expected.extend(waiting.into_iter().map(|(time, number, cpu)| (time, cpu, number)));
+        given.extend(drain_numbers(&mut reorder));
+        prop_assert_eq!(given, expected);
+        prop_assert_eq!(reorder.loss(), None);
+    }
+
     #[test]
     fn whatever_the_order_was_it_is_that_of_time_and_arrival(
         // How far time goes on, and how far behind it the event lies.
