@@ -33,7 +33,7 @@ pub use self::packets::recognises;
 const WINDOW: usize = 1 << 19;
 
 /// Bounds for hostile files: packets in packets are unpacked up to as much, and beyond that to so many bytes for each packed
-/// one. Scheduler events pack some ten times.
+/// one. Scheduler events pack some ten times. (`crate::unpack` bounds one stream; here there may be thousands.)
 const UNPACKED_FREE: u64 = 64 << 20;
 const UNPACKED_RATIO: u64 = 100;
 

@@ -8,7 +8,20 @@ fn at(time: u64, cpu: u32) -> Event {
     Event { time: Time(time), cpu: CpuId(cpu), issuer: Issuer::new(None, Context::Task), kind }
 }
 
+/// One whose number is its current task.
+fn at_number(time: u64, cpu: u32, number: u32) -> Event {
+    Event { issuer: Issuer::new(Some(Tid(number)), Context::Task), ..at(time, cpu) }
+}
+
+fn number_of(event: &Event) -> u32 {
+    event.issuer.current().map_or(0, |tid| tid.0)
+}
+
 fn drain(reorder: &mut Reorder) -> Vec<(u64, u32)> {
+    drain_events(reorder).iter().map(|event| (event.time.0, event.cpu.0)).collect()
+}
+
+fn drain_events(reorder: &mut Reorder) -> Vec<Event> {
     let mut events = Vec::new();
     loop {
         let mut part = Vec::new();
@@ -18,7 +31,7 @@ fn drain(reorder: &mut Reorder) -> Vec<(u64, u32)> {
         }
         events.extend(part);
     }
-    events.iter().map(|event| (event.time.0, event.cpu.0)).collect()
+    events
 }
 
 #[test]
@@ -80,7 +93,7 @@ fn what_came_last_can_be_taken_back() {
 fn put_in_order(times: &[u64], reorder: &mut Reorder) -> Vec<(u64, u32)> {
     let mut events = Vec::new();
     for (number, &time) in (0..).zip(times) {
-        reorder.push(Event { issuer: Issuer::new(Some(Tid(number)), Context::Task), ..at(time, number % 2) });
+        reorder.push(at_number(time, number % 2, number));
     }
     reorder.release_all();
     while reorder.waiting > 0 {
@@ -88,7 +101,7 @@ fn put_in_order(times: &[u64], reorder: &mut Reorder) -> Vec<(u64, u32)> {
         reorder.fill(&mut part);
         events.extend(part);
     }
-    events.iter().map(|event| (event.time.0, event.issuer.current().map_or(0, |tid| tid.0))).collect()
+    events.iter().map(|event| (event.time.0, number_of(event))).collect()
 }
 
 fn sorted(times: &[u64]) -> Vec<(u64, u32)> {
@@ -211,25 +224,6 @@ fn one_cpu_may_have_any_number_of_events() {
     assert!(drain(&mut reorder).iter().map(|(time, _)| *time).eq(0..=count));
 }
 
-/// One whose number is its current task.
-fn at_number(time: u64, cpu: u32, number: u64) -> Event {
-    Event { issuer: Issuer::new(Some(Tid(number as u32)), Context::Task), ..at(time, cpu) }
-}
-
-fn drain_numbers(reorder: &mut Reorder) -> Vec<(u64, u32, u64)> {
-    let mut events = Vec::new();
-    loop {
-        let mut part = Vec::new();
-        reorder.fill(&mut part);
-        if part.is_empty() {
-            break;
-        }
-        events.extend(part);
-    }
-    let number = |event: &Event| event.issuer.current().map_or(0, |tid| u64::from(tid.0));
-    events.iter().map(|event| (event.time.0, event.cpu.0, number(event))).collect()
-}
-
 /// What is done to a reorderer, one after the other.
 #[derive(Clone, Debug)]
 enum Step {
@@ -267,13 +261,14 @@ proptest! {
         let mut reorder = Reorder::new(1 << 20);
         let (mut waiting, mut number, mut time) = (Vec::<(u64, u64, u32)>::new(), 0u64, 10_000u64);
         let (mut given, mut expected, mut last) = (Vec::new(), Vec::new(), 0);
+        let shown = |event: &Event| (event.time.0, event.cpu.0, u64::from(number_of(event)));
         for step in steps {
             match step {
                 Step::Push { cpu, count, late } => for at in 0..count as u64 {
                     time += at % 3;
                     // Not before what was given out: such are moved, which other tests are about.
                     let time = time.saturating_sub(if at % 7 == 3 { late } else { 0 }).max(last);
-                    reorder.push(at_number(time, cpu, number));
+                    reorder.push(at_number(time, cpu, number as u32));
                     waiting.push((time, number, cpu));
                     number += 1;
                 },
@@ -285,7 +280,7 @@ proptest! {
                     waiting.sort();
                     let count = waiting.partition_point(|event| event.0 <= last);
                     expected.extend(waiting.drain(..count).map(|(time, number, cpu)| (time, cpu, number)));
-                    given.extend(drain_numbers(&mut reorder));
+                    given.extend(drain_events(&mut reorder).iter().map(shown));
                 }
                 Step::TakeBack { from } => {
                     let from = number.saturating_sub(from as u64);
@@ -298,7 +293,7 @@ proptest! {
         reorder.release_all();
         waiting.sort();
         expected.extend(waiting.into_iter().map(|(time, number, cpu)| (time, cpu, number)));
-        given.extend(drain_numbers(&mut reorder));
+        given.extend(drain_events(&mut reorder).iter().map(shown));
         prop_assert_eq!(given, expected);
         prop_assert_eq!(reorder.loss(), None);
     }
