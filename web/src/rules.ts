@@ -14,6 +14,8 @@ export interface RuleLook {
 
 const LOOKS: Omit<RuleLook, 'meaning'>[] = [
   { word: 'class', colour: '#0072b2', pattern: 'solid', ink: '#fff' },
+  { word: 'priority', colour: '#00497a', pattern: 'up', ink: '#fff' },
+  { word: 'not-preempted', colour: '#a3456f', pattern: 'cross', ink: '#fff' },
   { word: 'order', colour: '#4f9bd0', pattern: 'bars', ink: '#000' },
   { word: 'unranked', colour: '#8c8c8c', pattern: 'dots', ink: '#000' },
   { word: 'weight', colour: '#009e73', pattern: 'up', ink: '#000' },

@@ -10,6 +10,7 @@ use unstarve_timeline::Rule;
 use crate::case::Case;
 use crate::drive::Driven;
 use crate::ledger::{FAIR_PERIOD, TICK, Unequal};
+use crate::report::{Finding, Severity};
 
 /// Fewer switches than this show hardly more than who ran when somebody pressed the button.
 const SWITCHES: u64 = 10;
@@ -44,8 +45,15 @@ impl Doubt {
 }
 
 /// Why the trace cannot say that nobody is starved.
-pub(crate) fn too_little(case: &Case<'_>, driven: &Driven) -> Option<Doubt> {
-    let unexplained = || case.ledger.unequal.as_ref().map(|wait| Doubt::Unexplained(not_by_sharing(case, wait)));
+pub(crate) fn too_little(case: &Case<'_>, driven: &Driven, findings: &[Finding]) -> Option<Doubt> {
+    // What a finding says need not be said as a doubt.
+    let is_found = |wait: &&Unequal| {
+        let is_loud =
+            |finding: &Finding| finding.severity > Severity::Info && finding.victim.tids.contains(&wait.tid.0);
+        findings.iter().any(is_loud)
+    };
+    let wait = case.ledger.unequal.as_ref().filter(|wait| !is_found(wait));
+    let unexplained = || wait.map(|wait| Doubt::Unexplained(not_by_sharing(case, wait)));
     incomplete(case, driven).map(Doubt::Incomplete).or_else(unexplained)
 }
 

@@ -79,6 +79,15 @@ impl Draft {
     }
 }
 
+impl Finding {
+    /// The same with one culprit, which did it by what it had done before and not by having the CPU meanwhile.
+    pub(crate) fn blamed_on(self, case: &Case<'_>, culprit: ActorId, rule: Rule, length: Nanos) -> Finding {
+        let culprits = rows(case, vec![Blame { occupant: culprit, rule, length }]);
+        let worst = self.worst.into_iter().map(|instance| Instance { culprit: None, ..instance }).collect();
+        Finding { culprits, worst, ..self }
+    }
+}
+
 /// The waits of several actors as one.
 pub(crate) fn waits(case: &Case<'_>, victims: &[ActorId]) -> Waits {
     let mut sum = Waits::default();

@@ -97,7 +97,7 @@ fn report(ledger: &Ledger, driven: &Driven, options: &Options) -> Report {
     let longest = if has_waits { ledger.longest.sorted() } else { Vec::new() };
     let mut report = Report {
         schema: SCHEMA.into(),
-        trace: summary(&case, driven, release),
+        trace: summary(&case, driven, release, &findings),
         verdict: Verdict::default(),
         findings,
         more_findings,
@@ -129,9 +129,9 @@ fn is_wanted(finding: &Finding, options: &Options) -> bool {
     bad_enough && concerned
 }
 
-fn summary(case: &Case<'_>, driven: &Driven, release: Option<&str>) -> TraceSummary {
+fn summary(case: &Case<'_>, driven: &Driven, release: Option<&str>, findings: &[Finding]) -> TraceSummary {
     let is_lost = |kind| matches!(kind, LossKind::LostEvents);
-    let doubt = doubt::too_little(case, driven);
+    let doubt = doubt::too_little(case, driven, findings);
     TraceSummary {
         format: driven.info.format.clone(),
         events: driven.events,

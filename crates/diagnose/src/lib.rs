@@ -14,6 +14,8 @@
 //! | `compare` | two recordings set against each other, by role and rule |
 //! | `rivals` | who competes with whom by which weight |
 //! | `proofs` | what remedies were proved to do on real kernels |
+//! | `verdict` | how bad a wait is: one table |
+//! | `waiter` | which row of that table a task belongs to |
 //! | `remedy` | exact commands with their undo, by kernel and snapshot |
 
 #![cfg_attr(not(test), warn(clippy::print_stdout, clippy::print_stderr))]
@@ -35,6 +37,8 @@ mod remedy;
 pub mod report;
 mod rivals;
 mod throughout;
+pub mod verdict;
+mod waiter;
 
 pub use drive::{Driven, ExplainError, drive, timeline};
 pub use explain::{Explained, Options, explain, explain_beside};

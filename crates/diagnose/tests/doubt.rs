@@ -146,21 +146,40 @@ fn a_silent_cpu_on_which_nobody_ran_is_only_idle() {
     assert!(!report.losses.iter().any(|loss| loss.contains("not recorded (0")), "{:?}", report.losses);
 }
 
-/// Text of perf script: `beside` has the CPU for 200 ms while its equal waits, and before that both take turns.
-fn unequal() -> String {
+/// Text of perf script: `a` has the CPU for so long while its equal waits, and before that both take turns.
+fn unequal(ms: u64) -> String {
     let mut text = turns(30);
+    let end = |us: u64| format!("1.{:06}", 30_000 + ms * 1000 + us);
     text += "b 8 [000] 1.030000: sched:sched_switch: prev_comm=b prev_pid=8 prev_prio=120 prev_state=R ==> next_comm=a next_pid=7 next_prio=120\n";
-    text += "a 7 [000] 1.230000: sched:sched_switch: prev_comm=a prev_pid=7 prev_prio=120 prev_state=R ==> next_comm=b next_pid=8 next_prio=120\n";
-    text + "b 8 [000] 1.231000: sched:sched_switch: prev_comm=b prev_pid=8 prev_prio=120 prev_state=S ==> next_comm=a next_pid=7 next_prio=120\n"
+    text += &format!(
+        "a 7 [000] {}: sched:sched_switch: prev_comm=a prev_pid=7 prev_prio=120 prev_state=R ==> next_comm=b next_pid=8 next_prio=120\n",
+        end(0)
+    );
+    text + &format!(
+        "b 8 [000] {}: sched:sched_switch: prev_comm=b prev_pid=8 prev_prio=120 prev_state=S ==> next_comm=a next_pid=7 next_prio=120\n",
+        end(1000)
+    )
 }
 
 #[test]
 fn a_wait_that_no_sharing_among_equals_explains_is_no_all_clear() {
-    let report = explained(&unequal());
+    let report = explained(&unequal(150));
     assert_eq!(report.verdict.severity, None);
     let why = report.trace.too_little.unwrap();
-    assert!(why.starts_with("b[8] waited 200 ms, 200 ms of it behind a, its equal by priority."), "{why}");
+    assert!(why.starts_with("b[8] waited 150 ms, 150 ms of it behind a, its equal by priority."), "{why}");
     assert!(report.trace.rates_hold && !explained(&turns(40)).trace.rates_hold);
+}
+
+#[test]
+fn an_equal_that_does_not_leave_is_a_finding() {
+    let report = explained(&unequal(200));
+    let found = report.findings.iter().map(|finding| format!("{:?} {}", finding.severity, finding.sentence));
+    assert_eq!(
+        found.collect::<Vec<_>>(),
+        ["Warning b waited 200 ms behind a, its equal, which did not leave the CPU for 200 ms."]
+    );
+    assert_eq!(report.trace.too_little, None, "the finding says it");
+    assert!(report.findings[0].evidence.iter().any(|line| line.contains("weight or limit")), "{:?}", report.findings);
 }
 
 #[test]

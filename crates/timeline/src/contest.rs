@@ -194,7 +194,10 @@ fn ahead(occupant: &Actor, victim: &Actor, groups: &Groups) -> Ahead {
         return Ahead::Always(Rule::Order);
     }
     if one.is_above(other) {
-        return Ahead::Always(Rule::Class);
+        return Ahead::Always(if one.policy == other.policy { Rule::Priority } else { Rule::Class });
+    }
+    if other.is_above(one) {
+        return Ahead::Always(Rule::NotPreempted);
     }
     Ahead::InTurn(one.outweighs(other, groups).then_some(Rule::Weight))
 }

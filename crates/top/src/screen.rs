@@ -160,7 +160,7 @@ fn nobody(view: &View, app: &App) -> String {
 /// The colour of a rule: what others do to a task is warm, what is nobody's doing is cold.
 pub(crate) fn colour(rule: Option<&str>) -> Color {
     match rule {
-        Some("class" | "weight" | "throttled") => Color::Red,
+        Some("class" | "priority" | "not-preempted" | "weight" | "throttled") => Color::Red,
         Some("wakeup-preemption" | "count") => Color::Magenta,
         Some("irq" | "softirq") => Color::Yellow,
         Some("idle") => Color::Blue,

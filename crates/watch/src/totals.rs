@@ -26,7 +26,9 @@ pub(crate) const RULES_COUNTED: [Rule; RULES] = [
 pub(crate) fn place(rule: Rule) -> usize {
     let rule = match rule {
         Rule::Softirq => Rule::Irq,
-        Rule::Count | Rule::Order => Rule::Fair,
+        // Who is of a higher class or priority the counters say of both sides: `role` and occupant.
+        Rule::Count | Rule::Order | Rule::NotPreempted => Rule::Fair,
+        Rule::Priority => Rule::Class,
         Rule::Unranked => Rule::Unknown,
         rule => rule,
     };

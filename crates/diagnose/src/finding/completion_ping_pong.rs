@@ -12,6 +12,7 @@ use crate::draft::Draft;
 use crate::ledger::Account;
 use crate::remedy;
 use crate::report::{Finding, Severity};
+use crate::verdict::{self, Cause, Plight, Waiter};
 
 /// A worker that is left alone drains its queue and sleeps. One that loses the CPU while runnable after most of its
 /// stays is interrupted in its work.
@@ -27,10 +28,6 @@ const WOKEN_AGAIN: f64 = 0.5;
 const ROUNDS_PER_SECOND: f64 = 1000.0;
 /// A short excerpt, or trouble in a part of the trace only, must show at least this many.
 const ROUNDS: u64 = 200;
-/// A worker that waits for this part of the time, with its work before it, costs somebody.
-const WAIT_WARNING: f64 = 0.05;
-/// Waiting for half of all time it cannot keep up.
-const WAIT_CRITICAL: f64 = 0.5;
 
 /// A worker and who takes the CPU from it after each item.
 struct Pair<'a> {
@@ -105,7 +102,7 @@ fn of_group(case: &Case<'_>, pairs: &[Pair<'_>]) -> Option<Finding> {
     let lost: Nanos = pairs.iter().map(|pair| pair.lost).sum();
     let draft = Draft {
         kind: KIND,
-        severity: severity(worst.lost.share_of(case.span())),
+        severity: severity(case, worst)?,
         confidence: if items_per_stay(worst.account).is_some() { 0.95 } else { 0.75 },
         sentence: format!(
             "{} loses the CPU to {name} after nearly every item: {name} is woken, takes the CPU, finds one item and \
@@ -124,14 +121,14 @@ fn of_group(case: &Case<'_>, pairs: &[Pair<'_>]) -> Option<Finding> {
     Some(draft.finish(case, |blame| consumers.contains(&blame.occupant) && is_fair_rule(blame.rule)))
 }
 
-fn severity(share: f64) -> Severity {
-    if share >= WAIT_CRITICAL {
-        Severity::Critical
-    } else if share >= WAIT_WARNING {
-        Severity::Warning
-    } else {
-        Severity::Info
-    }
+fn severity(case: &Case<'_>, worst: &Pair<'_>) -> Option<Severity> {
+    verdict::severity(&Plight::new(
+        Waiter::ServingThread,
+        Cause::PingPong,
+        worst.account.longest,
+        worst.lost,
+        case.span(),
+    ))
 }
 
 /// Rules under which one fair task has the CPU before another.

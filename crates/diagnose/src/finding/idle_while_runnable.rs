@@ -2,32 +2,28 @@
 
 use std::cmp::Reverse;
 
-use unstarve_model::{EventType, Nanos};
+use unstarve_model::{EventType, LossKind};
 use unstarve_timeline::{ActorId, Rule};
 
-use super::{FAIR_PERIOD, FindingKind, percent, title};
+use super::{FindingKind, percent, title};
 use crate::case::{Blame, Case};
 use crate::draft::Draft;
 use crate::ledger::{Account, TICK};
 use crate::remedy;
 use crate::report::{Finding, Severity};
+use crate::verdict::{self, Cause, Plight, Waiter};
 
-/// An idle CPU may leave a waiting task alone until its balancer's next tick; only waits with more idle time elsewhere
-/// than that count. This part of the trace so lost is worth a line…
-const SHARE_INFO: f64 = 0.01;
-/// …a twentieth is a CPU left unused while somebody needs it…
-const SHARE_WARNING: f64 = 0.05;
-/// …and for a quarter of the time the balancer does not work at all for this task.
-const SHARE_CRITICAL: f64 = 0.25;
+/// The part of the recording from which a wait beside an idle CPU is worth a line.
+const LEAST_SHARE: f64 = 0.01;
 /// Of all that the task waited this much must have been beside an idle CPU: an idle CPU would not have spared it the rest,
 /// and on a busy host a few of thousands of waits are misplaced by a tick or two.
 const PART_OF_WAITS: f64 = 0.05;
+/// Beside this part of all stays a missing switch is no exception.
+const MISSING: f64 = 0.1;
 /// One such wait is chance.
 const WAITS: u64 = 3;
 /// Without a snapshot, a task that moved this often while it was recorded is taken to be free to move.
 const MOVES_INFERRED: u64 = 4;
-/// A single wait of this length beside an idle CPU is worth a warning by itself, if it is not the only one.
-const LONGEST: Nanos = Nanos(FAIR_PERIOD.0 * 2);
 
 /// What this module finds.
 pub(super) const KIND: FindingKind = FindingKind {
@@ -46,7 +42,54 @@ pub(crate) fn find(case: &Case<'_>) -> Vec<Finding> {
     findings.sort_by_key(|finding| (Reverse(finding.severity), Reverse(finding.waits.total_ns)));
     // The balancer is one cause: its worst victim tells it.
     findings.truncate(1);
+    findings.extend(beside_its_own(case));
     findings
+}
+
+/// Its own CPU was idle, for longer than a CPU needs to wake up: something kept the task from running there.
+fn beside_its_own(case: &Case<'_>) -> Option<Finding> {
+    let idle = Rule::Idle as usize;
+    // Where many switches are missing, the task may well have run.
+    let lost = case.losses.iter().filter(|loss| matches!(loss.kind, LossKind::MissingSwitch | LossKind::LostEvents));
+    if lost.map(|loss| loss.count).sum::<u64>() as f64 >= MISSING * case.ledger.runs as f64 {
+        return None;
+    }
+    let judge = |victim: ActorId, account: &Account| {
+        let lost = case.blamed(victim, is_own_idle);
+        let severity = verdict::severity(&case.plight(victim, Cause::OwnCpuIdle, account.longest_by_rule[idle], lost))?;
+        Some((severity, account.longest_by_rule[idle], lost, victim))
+    };
+    let all = case.victims().filter_map(|(victim, account)| judge(victim, account));
+    let (severity, longest, lost, victim) = all
+        .filter(|(severity, ..)| *severity > Severity::Info)
+        .max_by_key(|found| (found.0, found.1, Reverse(found.3)))?;
+    let draft = Draft {
+        kind: KIND,
+        severity,
+        confidence: 0.7,
+        sentence: format!(
+            "{} was runnable for up to {longest} while its own CPU was idle, {lost} in all: something that the events do not show kept \
+             it off.",
+            title(case, &[victim])
+        ),
+        victims: vec![victim],
+        evidence: vec![
+            "a CPU leaves idle in microseconds, from the deepest states in a few milliseconds".to_owned(),
+            "what may be: a cgroup's CPU limit, sched_ext, real-time throttling, a hypervisor that did not run the CPU, or a switch \
+             that was not recorded"
+                .to_owned(),
+        ],
+        also_paid: Vec::new(),
+        period: crate::draft::period(case, &[victim]),
+        needs: KIND.needs,
+        infers_settings: true,
+        remedies: remedy::against_unknown_limit(case, victim),
+    };
+    Some(draft.finish(case, is_own_idle))
+}
+
+fn is_own_idle(blame: &Blame) -> bool {
+    blame.rule == Rule::Idle
 }
 
 fn of_victim(case: &Case<'_>, victim: ActorId, account: &Account) -> Option<Finding> {
@@ -64,15 +107,12 @@ fn of_victim(case: &Case<'_>, victim: ActorId, account: &Account) -> Option<Find
     // Threads that wait together wait for the same idle CPU, and it takes one of them.
     let share = idle.long_span.share_of(case.span());
     let curable = idle.long_total.share_of(account.waited) >= PART_OF_WAITS;
-    let severity = if share >= SHARE_CRITICAL && asked && curable {
-        Severity::Critical
-    } else if share >= SHARE_WARNING && curable || idle.longest >= LONGEST && share >= SHARE_INFO {
-        Severity::Warning
-    } else if share >= SHARE_INFO {
-        Severity::Info
-    } else {
-        return None;
-    };
+    let plight = Plight { share, ..case.plight(victim, Cause::OtherCpuIdle, idle.longest, idle.long_span) };
+    let plight = Plight { waiter: Waiter::Program, ..plight };
+    // What an idle CPU would not have spared is a remark, unless one wait is a stall; what is inferred is at most a warning.
+    let alone = severity_of_one(&plight);
+    let severity = if curable { verdict::severity(&plight)? } else { alone? };
+    let severity = if asked { severity } else { severity.min(Severity::Warning) };
     let draft = Draft {
         kind: KIND,
         severity,
@@ -101,6 +141,11 @@ fn of_victim(case: &Case<'_>, victim: ActorId, account: &Account) -> Option<Find
         remedies: remedy::against_idle(case, victim),
     };
     Some(draft.finish(case, is_contention))
+}
+
+/// How bad its longest wait makes it, whatever its share.
+fn severity_of_one(plight: &Plight) -> Option<Severity> {
+    verdict::severity(&Plight { share: plight.share.min(LEAST_SHARE), ..*plight })
 }
 
 /// The occupants of the CPU on which it waited; its own CPU's idle-exit latency is not contention.

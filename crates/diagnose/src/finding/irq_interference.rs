@@ -5,26 +5,16 @@ use std::cmp::Reverse;
 use unstarve_model::{EventType, KernelThread, Nanos};
 use unstarve_timeline::{ActorId, Rule};
 
-use super::{FAIR_PERIOD, FindingKind, names, percent, title};
+use super::{FindingKind, names, percent, title};
 use crate::case::{Blame, Case};
 use crate::draft::Draft;
 use crate::ledger::Account;
 use crate::remedy;
 use crate::report::{Finding, Severity};
+use crate::verdict::{self, Cause, Plight, Waiter};
 
-/// Of the time that a task wanted or used interrupts take half of what they leave. Interrupts of a busy but healthy host
-/// take a few percent of its CPUs; packets that a task sends to its neighbour on the same CPU take a quarter, on its own
-/// behalf, and no event tells those from a device's.
-const SHARE_WARNING: f64 = 1.0 / 3.0;
-/// As much as they leave, which is what a competitor of equal right would take.
-const SHARE_CRITICAL: f64 = 0.5;
-/// Worth a line.
-const SHARE_INFO: f64 = 0.1;
 /// A task that hardly wants the CPU is no witness: this part of the trace it must run or wait.
 const ACTIVE: f64 = 0.1;
-/// Softirqs stop after 2 ms (`MAX_SOFTIRQ_TIME`) and hand over to ksoftirqd; a stretch of interrupts that keeps a task
-/// off for half the fair class's period is a stall.
-const STALL_WARNING: Nanos = Nanos(FAIR_PERIOD.0 / 2);
 
 /// What this module finds.
 pub(super) const KIND: FindingKind = FindingKind {
@@ -77,17 +67,9 @@ fn of_victim(case: &Case<'_>, victim: ActorId, account: &Account) -> Option<Find
     let active = account.waited + account.runs.total;
     let lost = in_waits + in_runs;
     let share = lost.share_of(active);
-    let severity = if share >= SHARE_CRITICAL {
-        Severity::Critical
-    } else if share >= SHARE_WARNING {
-        Severity::Warning
-    } else if share >= SHARE_INFO {
-        Severity::Info
-    } else {
-        return None;
-    };
-    // In a short trace a large part is still little.
-    let severity = if lost < STALL_WARNING { Severity::Info } else { severity };
+    // Single long stretches are `stalls`.
+    let plight = Plight { share, ..Plight::new(Waiter::Program, Cause::Interrupts, Nanos::ZERO, lost, active) };
+    let severity = verdict::severity(&plight)?;
     let cost = format!("{} of the {active} in which it wanted to run", percent(share));
     Some(finding(case, victim, account, severity, cost))
 }
@@ -98,8 +80,9 @@ fn stalls(case: &Case<'_>) -> Vec<Finding> {
         .filter(|(id, _)| !serves_softirqs(case, *id))
         .filter_map(|(victim, account)| {
             let longest = account.longest_interrupted;
-            (longest >= STALL_WARNING)
-                .then(|| finding(case, victim, account, Severity::Warning, format!("up to {longest} in one wait")))
+            let plight = Plight::new(Waiter::Program, Cause::Interrupts, longest, Nanos::ZERO, case.span());
+            let severity = verdict::severity(&plight)?;
+            Some(finding(case, victim, account, severity, format!("up to {longest} in one wait")))
         })
         .collect()
 }

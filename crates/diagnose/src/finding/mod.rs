@@ -9,16 +9,19 @@
 mod boosters;
 mod completion_ping_pong;
 mod deadline_overrun;
-mod felt;
+pub(crate) mod felt;
 mod idle_while_runnable;
 mod intruders;
 mod irq_interference;
 mod limits;
+mod long_wait;
 mod migration_churn;
+mod not_preemptible;
 mod order;
 mod overrun;
 mod preemption_thrash;
 mod rt_starvation;
+mod stuck_equal;
 mod throttled;
 mod wake_storm;
 mod weight_starvation;
@@ -50,7 +53,7 @@ pub struct FindingKind {
 }
 
 /// All kinds of findings, in the order of the documentation.
-pub const FINDINGS: [FindingKind; 10] = [
+pub const FINDINGS: [FindingKind; 14] = [
     rt_starvation::KIND,
     completion_ping_pong::KIND,
     weight_starvation::KIND,
@@ -61,6 +64,10 @@ pub const FINDINGS: [FindingKind; 10] = [
     migration_churn::KIND,
     throttled::KIND,
     deadline_overrun::KIND,
+    not_preemptible::KIND,
+    stuck_equal::KIND,
+    stuck_equal::CROWDED,
+    long_wait::KIND,
 ];
 
 impl FindingKind {
@@ -124,7 +131,7 @@ fn cpus(count: u32) -> String {
 }
 
 /// A name without the number at its end: `job` of `job23`, `rcuc` of `rcuc/3`; the name itself if nothing is left.
-fn stem(name: &str) -> &str {
+pub(crate) fn stem(name: &str) -> &str {
     let bare = name.trim_end_matches(|c: char| c.is_ascii_digit());
     if bare.len() == name.len() {
         return name;
@@ -137,7 +144,7 @@ fn stem(name: &str) -> &str {
 const FEW: usize = 3;
 
 /// Names in a row, each once: `a, b and c`, at most four.
-fn names(case: &Case<'_>, actors: impl IntoIterator<Item = ActorId>) -> String {
+pub(crate) fn names(case: &Case<'_>, actors: impl IntoIterator<Item = ActorId>) -> String {
     let mut seen = FxHashSet::default();
     let mut known: FxHashMap<String, usize> = FxHashMap::default();
     let mut stems: Vec<(Vec<String>, u32)> = Vec::new();

@@ -4,20 +4,24 @@ use std::cmp::Reverse;
 
 use unstarve_facts::Holds;
 use unstarve_model::{KernelThread, Nanos, Policy};
-use unstarve_timeline::{ActorId, Rule};
+use unstarve_timeline::{Actor, ActorId, Rule};
 
+use super::intruders::ran;
 use super::throttled::{KIND, is_limit};
-use super::{FAIR_PERIOD, names, percent, title};
+use super::{names, percent, title};
 use crate::case::Case;
 use crate::draft::Draft;
 use crate::ledger::Account;
 use crate::remedy::{self, ClassLimit};
 use crate::report::{Finding, Severity};
+use crate::verdict::{self, Cause};
 
 /// Shorter than this, tasks may be on their way between CPUs.
 const STRETCH: Nanos = Nanos::from_millis(1);
-/// A real-time task that is stopped for half the fair class's period misses whatever it is real-time for.
-const STALL_WARNING: Nanos = Nanos(FAIR_PERIOD.0 / 2);
+/// A task that ends this part of its turns by itself does pieces of work, which a stop delays. One that never does takes what there is.
+const PIECES: f64 = 0.1;
+/// Fewer are a start, or an end.
+const LEAST_PIECES: u64 = 3;
 /// The kernel acts on ticks, and a first period may have begun before the trace: it stops nobody for more than this
 /// many times what the settings say.
 const TOLERANCE: u64 = 2;
@@ -68,56 +72,139 @@ pub(super) fn stopped<'a>(case: &'a Case<'_>, class: Policy) -> Vec<(ActorId, &'
     found
 }
 
-fn real_time(case: &Case<'_>) -> Option<Finding> {
-    let victims = stopped(case, Policy::Rt);
-    let (worst, account) = *victims.first()?;
-    let kept = kept(case, worst)?;
-    let lost = case.blamed(worst, is_limit);
-    let longest = account.longest_by_rule[Rule::Throttled as usize];
-    // The class is stopped only after it had its part: where it ran for less, the events mislead (a state misread, a
-    // switch not recorded).
-    let ran: Nanos = case
-        .world
-        .actors
-        .iter()
-        .filter(|(_, actor)| actor.policy() == Some(Policy::Rt) && actor.kernel_thread != Some(KernelThread::Migration))
-        .filter_map(|(id, _)| Some(case.ledger.account(id)?.runs.total))
-        .sum();
-    let had = kept.period.saturating_sub(kept.rest);
-    let due = ran.0 as f64 / had.0.max(1) as f64 * kept.rest.0 as f64;
-    if lost.0 as f64 > due * TOLERANCE as f64 || longest.0 > kept.rest.0.saturating_mul(TOLERANCE) {
-        return None;
+/// The limit on the real-time class, as these recordings show it.
+struct ClassStop<'a> {
+    /// Who was stopped, who ran most first: it used up the class's time.
+    stopped: Vec<(ActorId, &'a Account)>,
+    kept: Kept,
+    /// What real-time tasks ran.
+    ran: Nanos,
+}
+
+impl<'a> ClassStop<'a> {
+    fn of(case: &'a Case<'_>) -> Option<ClassStop<'a>> {
+        let stopped = stopped(case, Policy::Rt);
+        let (user, account) = *stopped.first()?;
+        let kept = kept(case, user)?;
+        let lost = case.blamed(user, is_limit);
+        let longest = account.longest_by_rule[Rule::Throttled as usize];
+        // The class is stopped only after it had its part: where it ran for less, the events mislead (a state misread, a
+        // switch not recorded).
+        let is_class =
+            |actor: &Actor| actor.policy() == Some(Policy::Rt) && actor.kernel_thread != Some(KernelThread::Migration);
+        let ran: Nanos = case
+            .world
+            .actors
+            .iter()
+            .filter(|(_, actor)| is_class(actor))
+            .filter_map(|(id, _)| Some(case.ledger.account(id)?.runs.total))
+            .sum();
+        let had = kept.period.saturating_sub(kept.rest);
+        let due = ran.0 as f64 / had.0.max(1) as f64 * kept.rest.0 as f64;
+        let misleads = lost.0 as f64 > due * TOLERANCE as f64 || longest.0 > kept.rest.0.saturating_mul(TOLERANCE);
+        (!misleads).then_some(ClassStop { stopped, kept, ran })
     }
-    let limit = if kept.by == ClassLimit::FairServer {
-        format!("the fair server gives starved tasks {} of each {}", kept.rest, kept.period)
-    } else {
-        format!("real-time tasks may use {had} of each {} (sched_rt_runtime_us)", kept.period)
-    };
-    let mut evidence = vec![
-        "tasks of a lower class, or nobody, had its CPU while it was runnable: no priority allows that, only the limit"
-            .to_owned(),
-        limit,
-        format!("real-time tasks ran for {ran} ({} of the trace)", percent(ran.share_of(case.span()))),
-    ];
-    if let Some((_, rest @ [_, ..])) = victims.split_first() {
+
+    fn evidence(&self, case: &Case<'_>) -> Vec<String> {
+        let Kept { rest, period, by } = self.kept;
+        let limit = if by == ClassLimit::FairServer {
+            format!("the fair server gives starved tasks {rest} of each {period}")
+        } else {
+            format!("real-time tasks may use {} of each {period} (sched_rt_runtime_us)", period.saturating_sub(rest))
+        };
+        vec![
+            "tasks of a lower class, or nobody, had its CPU while it was runnable: no priority allows that, only the limit"
+                .to_owned(),
+            limit,
+            format!("real-time tasks ran for {} ({} of the trace)", self.ran, percent(self.ran.share_of(case.span()))),
+        ]
+    }
+}
+
+fn real_time(case: &Case<'_>) -> Vec<Finding> {
+    let Some(stop) = ClassStop::of(case) else { return Vec::new() };
+    let Some(&(user, account)) = stop.stopped.first() else { return Vec::new() };
+    let waits_behind =
+        |victim: ActorId| case.blame(victim).iter().any(|blame| blame.occupant == user && blame.rule.is_precedence());
+    let others_wait = case.victims().any(|(victim, _)| victim != user && waits_behind(victim));
+    let late = made_late(case, &stop, user, others_wait);
+    late.into_iter().chain(stopped_itself(case, &stop, (user, account), others_wait)).collect()
+}
+
+/// A real-time task that was stopped because another one used up the time of both.
+fn made_late(case: &Case<'_>, stop: &ClassStop<'_>, user: ActorId, others_wait: bool) -> Option<Finding> {
+    let longest = |account: &Account| account.longest_by_rule[Rule::Throttled as usize];
+    let is_other = |id: &ActorId| case.name(case.mainly(*id)) != case.name(case.mainly(user));
+    let mut late: Vec<(ActorId, &Account)> = stop.stopped.iter().copied().filter(|(id, _)| is_other(id)).collect();
+    late.sort_by_key(|(id, account)| (Reverse(longest(account)), *id));
+    let (victim, account) = *late.first()?;
+    let lost = case.blamed(victim, is_limit);
+    let severity = verdict::severity(&case.plight(victim, Cause::ClassLimit, longest(account), lost))?;
+    let mut evidence = stop.evidence(case);
+    evidence.push(format!("{} had {} of that", case.name(user), ran(case, user)));
+    if let Some((_, rest @ [_, ..])) = late.split_first() {
         evidence.push(format!("stopped with it: {}", names(case, rest.iter().map(|(id, _)| *id))));
     }
     let draft = Draft {
         kind: KIND,
-        severity: if longest >= STALL_WARNING { Severity::Warning } else { Severity::Info },
+        severity,
         confidence: 0.9,
         sentence: format!(
-            "{} (real-time) was stopped for {lost}, up to {longest} at a time: it used up what the kernel allows real-time \
-             tasks.",
-            title(case, &[worst]),
+            "{} (real-time) was stopped for {lost}, up to {} at a time: {} had used up what the kernel allows real-time tasks.",
+            title(case, &[victim]),
+            longest(account),
+            case.name(user)
         ),
-        victims: vec![worst],
+        victims: vec![victim],
         evidence,
         also_paid: Vec::new(),
         period: None,
         needs: KIND.needs,
         infers_settings: true,
-        remedies: remedy::against_class_limit(case, worst, kept.by),
+        remedies: remedy::against_class_limit(case, user, stop.kept.by, others_wait),
+    };
+    Some(draft.finish(case, is_limit).blamed_on(case, user, Rule::Throttled, lost))
+}
+
+/// The one that used the time up. It has what it took; only if its work comes in pieces, a stop delays one of them.
+fn stopped_itself(
+    case: &Case<'_>,
+    stop: &ClassStop<'_>,
+    (user, account): (ActorId, &Account),
+    others_wait: bool,
+) -> Option<Finding> {
+    let lost = case.blamed(user, is_limit);
+    let longest = account.longest_by_rule[Rule::Throttled as usize];
+    let slept = account.runs.slept;
+    let in_pieces = slept >= LEAST_PIECES && slept as f64 >= PIECES * account.runs.count as f64;
+    let cause = if in_pieces { Cause::ClassLimit } else { Cause::OwnClassLimit };
+    // Others may need the CPU more than it: it is never worse than a warning.
+    let severity = verdict::severity(&case.plight(user, cause, longest, lost))?.min(Severity::Warning);
+    let mut evidence = stop.evidence(case);
+    evidence.push(if in_pieces {
+        "it ends other turns by itself: its work comes in pieces, and a stop delays one".to_owned()
+    } else {
+        "it never leaves the CPU by itself: what it does not get is all that others have".to_owned()
+    });
+    if let Some((_, rest @ [_, ..])) = stop.stopped.split_first() {
+        evidence.push(format!("stopped with it: {}", names(case, rest.iter().map(|(id, _)| *id))));
+    }
+    let draft = Draft {
+        kind: KIND,
+        severity,
+        confidence: 0.9,
+        sentence: format!(
+            "{} (real-time) was stopped for {lost}, up to {longest} at a time: it used up what the kernel allows real-time \
+             tasks.",
+            title(case, &[user]),
+        ),
+        victims: vec![user],
+        evidence,
+        also_paid: Vec::new(),
+        period: None,
+        needs: KIND.needs,
+        infers_settings: true,
+        remedies: remedy::against_class_limit(case, user, stop.kept.by, others_wait),
     };
     Some(draft.finish(case, is_limit))
 }

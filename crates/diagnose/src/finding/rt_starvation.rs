@@ -20,22 +20,14 @@ use crate::draft::{self, Draft, payer_row};
 use crate::ledger::{Episodes, Period, TICK};
 use crate::remedy;
 use crate::report::{Finding, Remedy, Severity};
+use crate::verdict::{self, Cause, Cost, Plight, Waiter};
 
-/// One stay of the intruder that holds somebody up for half the fair class's own period is felt as a spike.
-const STALL_WARNING: Nanos = Nanos(FAIR_PERIOD.0 / 2);
-/// One of two periods is beyond anything that fair sharing does.
-const STALL_CRITICAL: Nanos = Nanos(FAIR_PERIOD.0 * 2);
-/// Many shorter ones count when together they take this part of the trace from one kind of victim. Real-time throttling
-/// (up to 6.11) and the fair server (6.12 on) leave the fair class 5 % of a starved CPU, so 5 % matters.
-const SHARE_WARNING: f64 = 0.05;
-/// Every fourth nanosecond.
-const SHARE_CRITICAL: f64 = 0.25;
-/// They must be longer than a turn that an equal would have taken: a slice of the fair class is 3 to 4 ms on most hosts.
-const STAY_THAT_COUNTS: Nanos = TICK;
-/// Shorter stays are what real-time tasks are for; together they may take every fifth nanosecond…
+/// Many stays together are felt as one of half the fair class's period would be…
+const FELT_TOGETHER: Nanos = Nanos(FAIR_PERIOD.0 / 2);
+/// …if they take this part of the recording from somebody…
+const SHARE_PAID: f64 = 0.05;
+/// …and every fifth nanosecond from the victim, however short each of them is.
 const SHARE_OF_SHORT: f64 = 0.2;
-/// …and those shorter than a short tick do no harm by themselves, whatever their sum. What the victim lost decides.
-const SHORT_STAY: Nanos = Nanos::from_millis(1);
 /// One that is short of more than this part of an equal share hardly gets on.
 const HARDLY: f64 = 0.75;
 /// A slice of SCHED_RR (`RR_TIMESLICE`, 100 ms), with a tick and what comes in between. Equals that take turns do so by then;
@@ -43,8 +35,6 @@ const HARDLY: f64 = 0.75;
 const ROUND_ROBIN: Nanos = Nanos::from_millis(120);
 /// Who wakes a task for this part of its wakeups gives it its work: that it goes on first is their order of things.
 const GIVES_WORK: f64 = 0.5;
-/// Below a tick neither a stall nor a share is worth a line.
-const STALL_INFO: Nanos = Nanos::from_millis(4);
 /// A kernel worker is named rather than the program in front when it waited at least this part of what the program did:
 /// the program waits for its worker.
 const WORKER_FIRST: f64 = 0.1;
@@ -60,6 +50,8 @@ struct Hit {
     stay: Nanos,
     /// Whether the intruder is its equal, and only made it late by slices that are its own.
     is_late: bool,
+    /// The rule under which it lost most to one task, and how much that was.
+    main: (Nanos, Rule),
 }
 
 /// All that real-time and deadline tasks took from others, to be found by who took it.
@@ -158,11 +150,18 @@ impl Intrusion {
         for (victim, blame) in taken.by(&family.actors).filter(|(victim, _)| !members.contains(victim)) {
             let index = *by_victim.entry(victim).or_insert(hits.len());
             if index == hits.len() {
-                hits.push(Hit { victim, lost: Nanos::ZERO, stay: Nanos::ZERO, is_late: true });
+                hits.push(Hit {
+                    victim,
+                    lost: Nanos::ZERO,
+                    stay: Nanos::ZERO,
+                    is_late: true,
+                    main: (Nanos::ZERO, Rule::Class),
+                });
             }
             let hit = &mut hits[index];
             hit.is_late &= blame.rule == Rule::Order && !holds_on(case, victim, blame);
             hit.lost += blame.length;
+            hit.main = hit.main.max((blame.length, blame.rule));
             hit.stay = hit.stay.max(case.longest_stay(victim, blame.occupant));
         }
         let had: Nanos = family.actors.iter().map(|id| ran(case, *id)).sum();
@@ -178,7 +177,7 @@ impl Intrusion {
 /// Whether the occupant went before the victim by its class, or is its equal and kept it waiting for longer than equals may.
 fn is_first(case: &Case<'_>, victim: ActorId, blame: &Blame) -> bool {
     let by_order = || holds_on(case, victim, blame) || makes_late(case, victim, blame);
-    blame.rule == Rule::Class || blame.rule == Rule::Order && blame.occupant != victim && by_order()
+    blame.rule.is_precedence() || blame.rule == Rule::Order && blame.occupant != victim && by_order()
 }
 
 /// Whether it held on to the CPU for longer than any slice.
@@ -229,8 +228,9 @@ fn of_intruder(case: &Case<'_>, intrusion: Intrusion, taken: &Taken, boosters: &
     let Intrusion { mut family, mut hits, severity, returned } = intrusion;
     // The name under which it ran most comes first.
     family.actors.sort_by_key(|id| Reverse((ran(case, *id), *id)));
-    let victims = worst_kind(case, &mut hits)?;
     let actors = &family.actors;
+    let had: Nanos = actors.iter().map(|id| ran(case, *id)).sum();
+    let victims = worst_kind(case, &mut hits, had, taken)?;
     let named: FxHashSet<ActorId> = victims.iter().copied().collect();
     let from_named = taken.by(actors).filter(|(victim, _)| named.contains(victim));
     let guilty: FxHashSet<(ActorId, Rule)> = from_named.map(|(_, blame)| (blame.occupant, blame.rule)).collect();
@@ -238,8 +238,6 @@ fn of_intruder(case: &Case<'_>, intrusion: Intrusion, taken: &Taken, boosters: &
     let of_kind = || hits.iter().filter(|hit| named.contains(&hit.victim));
     let lost: Nanos = of_kind().map(|hit| hit.lost).sum();
     let longest = of_kind().map(|hit| stall(case, hit, taken)).max()?;
-    // Several threads wait at the same time, and their waits add up; nobody is kept off for longer than the intruder ran.
-    let had: Nanos = actors.iter().map(|id| ran(case, *id)).sum();
     let worst = of_kind().map(|hit| hit.lost).max()?;
     let period = draft::period(case, &victims).or_else(|| period_of_runs(case, actors));
     let also: Vec<&Hit> = hits.iter().filter(|hit| !named.contains(&hit.victim)).collect();
@@ -296,34 +294,30 @@ fn lifted(case: &Case<'_>, actors: &[ActorId], boosters: &Boosters) -> Option<St
 }
 
 fn severity(case: &Case<'_>, hit: &Hit, had: Nanos, stall: Nanos) -> Option<Severity> {
+    // Several threads wait at the same time, and their waits add up; nobody is kept off for longer than the intruder ran.
     let share = hit.lost.min(had).share_of(case.span());
-    let many = |least: f64, stay: Nanos, lost: Nanos| share >= least && stall >= stay && hit.lost >= lost;
-    // A part of the trace says little if the trace is short: what was lost must be felt, too.
-    let severity = if stall >= STALL_CRITICAL || many(SHARE_CRITICAL, STAY_THAT_COUNTS, STALL_CRITICAL) {
-        Severity::Critical
-    } else if stall >= STALL_WARNING
-        || many(SHARE_WARNING, STAY_THAT_COUNTS, STALL_WARNING)
-        || many(SHARE_OF_SHORT, SHORT_STAY, STALL_WARNING)
-    {
-        Severity::Warning
-    } else if share >= SHARE_OF_SHORT && hit.lost >= STALL_WARNING {
-        if is_hurt(case, hit) { Severity::Warning } else { Severity::Info }
-    } else if stall >= STALL_INFO {
-        Severity::Info
-    } else {
-        return None;
-    };
-    // Somebody made them equals.
-    let severity = if hit.is_late { severity.min(Severity::Warning) } else { severity };
-    Some(if is_felt(case, hit) { severity } else { Severity::Info })
+    let plight = Plight { share, ..case.plight(hit.victim, cause(hit), stall, hit.lost) };
+    let many = share >= SHARE_OF_SHORT && hit.lost >= FELT_TOGETHER;
+    let cost = if many && is_felt(case, hit) && is_hurt(case, hit) { Cost::Heavy } else { plight.cost };
+    verdict::severity(&plight.at_cost(cost))
+}
+
+fn cause(hit: &Hit) -> Cause {
+    match hit.main.1 {
+        // Somebody made them equals.
+        _ if hit.is_late => Cause::RealTimeOrder,
+        Rule::Order => Cause::StuckEqual,
+        Rule::Priority => Cause::Priority,
+        _ => Cause::Class,
+    }
 }
 
 /// Whether many short stays cost more than throughput: somebody slept for as much of the trace as would be an alarm if it had
 /// been waited at a time, or the victim hardly gets on.
 fn is_hurt(case: &Case<'_>, hit: &Hit) -> bool {
     let price = felt::payers(case, hit.victim).next().map_or(Nanos::ZERO, |(_, price)| price.min(hit.lost));
-    let paid = price >= STALL_WARNING && price.share_of(case.span()) >= SHARE_WARNING;
-    let account = case.ledger.account(hit.victim);
+    let paid = price >= FELT_TOGETHER && price.share_of(case.span()) >= SHARE_PAID;
+    let account = case.ledger.account(hit.victim).filter(|_| case.waiter(hit.victim) != Waiter::AskedToBeLast);
     paid || account.is_some_and(|account| account.owed().share_of(account.ideal) > HARDLY)
 }
 
@@ -345,21 +339,32 @@ fn class(case: &Case<'_>, actors: &[ActorId]) -> &'static str {
 fn stall(case: &Case<'_>, hit: &Hit, taken: &Taken) -> Nanos {
     let by_class = taken.by_class.get(&hit.victim).copied().unwrap_or(Nanos::ZERO);
     let by_others = by_class.saturating_sub(hit.lost);
-    let stretch = case.ledger.account(hit.victim).map(|account| account.longest_by_rule[Rule::Class as usize]);
+    let stretch = case.ledger.account(hit.victim).map(|account| {
+        [Rule::Class, Rule::Priority]
+            .map(|rule| account.longest_by_rule[rule as usize])
+            .into_iter()
+            .fold(Nanos::ZERO, Nanos::max)
+    });
     let theirs = stretch.map_or(Nanos::ZERO, |stretch| stretch.saturating_sub(by_others));
     hit.stay.max(theirs).min(hit.lost)
 }
 
 /// The victims of the kind to name: kernel workers before programs, then who lost most, price included. Sorts `hits`,
 /// worst first.
-fn worst_kind(case: &Case<'_>, hits: &mut [Hit]) -> Option<Vec<ActorId>> {
+fn worst_kind(case: &Case<'_>, hits: &mut [Hit], had: Nanos, taken: &Taken) -> Option<Vec<ActorId>> {
     let most = hits.iter().map(|hit| hit.lost).max()?;
     let enough = Nanos((most.0 as f64 * WORKER_FIRST) as u64);
     hits.sort_by_cached_key(|hit| {
-        // Housekeeping of which nobody took notice does not give the finding its name.
+        // What is worse gives the finding its name, before housekeeping of which nobody took notice.
         let felt = is_felt(case, hit);
         let worker = hit.lost >= enough && case.is_kernel_worker(hit.victim) && felt;
-        Reverse((worker, felt, hit.lost + price_of(case, hit), hit.victim))
+        Reverse((
+            severity(case, hit, had, stall(case, hit, taken)),
+            worker,
+            felt,
+            hit.lost + price_of(case, hit),
+            hit.victim,
+        ))
     });
     let first = hits.first()?.victim;
     Some(hits.iter().map(|hit| hit.victim).filter(|victim| same_kind(case, first, *victim)).collect())

@@ -15,6 +15,7 @@ use crate::case::{Blame, Case};
 use crate::draft::Draft;
 use crate::remedy;
 use crate::report::{Finding, Severity, Victim};
+use crate::verdict::Cause;
 
 /// From events alone the rule can be inferred only from a CPU that idles beside a runnable task. One such stretch shorter
 /// than this may be idle-exit latency or a race between two CPUs' clocks.
@@ -159,7 +160,7 @@ fn felt_by(case: &Case<'_>, group: &Limited) -> Felt {
 
 fn of_group(case: &Case<'_>, group: &Limited) -> Option<Finding> {
     let felt = felt_by(case, group);
-    let mut severity = felt::severity(felt, case.span())?;
+    let mut severity = felt::severity(felt, Cause::GroupLimit, case.span())?;
     if group.counted.is_some_and(|counted| is_spent(&counted)) {
         severity = severity.max(Severity::Warning);
     }
@@ -268,7 +269,7 @@ fn inferred(case: &Case<'_>) -> Option<Finding> {
     let worst = *victims.first()?;
     let account = case.ledger.account(worst)?;
     let felt = Felt { lost: stopped(case, worst), stall: account.longest_by_rule[rule] };
-    let severity = felt::severity(felt, case.span())?.min(Severity::Warning);
+    let severity = felt::severity(felt, Cause::GroupLimit, case.span())?.min(Severity::Warning);
     let mut evidence = vec![
         format!(
             "its CPU went idle for more than {FAIR_PERIOD}, {} times, while it was runnable and not moved, which only a \

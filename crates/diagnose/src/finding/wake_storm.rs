@@ -9,12 +9,13 @@ use std::cmp::Reverse;
 use unstarve_model::{EventType, Nanos};
 use unstarve_timeline::{ActorId, Rule};
 
-use super::{FAIR_PERIOD, FindingKind, cpus, percent};
+use super::{FindingKind, cpus, percent};
 use crate::case::{Blame, Case};
 use crate::draft::{Draft, payer_row};
 use crate::ledger::{Account, TICK};
 use crate::remedy;
 use crate::report::{Finding, Severity};
+use crate::verdict::{self, Cause, Plight, Waiter};
 
 /// On average, as a member of the crowd leaves the queue, this many wait there on its CPU: four more are ready on each
 /// CPU than can run. A gate that wakes one or two more than there are CPUs stays far below.
@@ -35,16 +36,6 @@ const WAITS: u64 = 200;
 const BYSTANDER: f64 = 0.1;
 /// Who wakes the crowd, or is woken by it, for this part of its own waits works with it.
 const PARTNER: f64 = 0.1;
-/// A bystander is hurt by one wait beyond the fair class's own period…
-const HURT_LONGEST: Nanos = FAIR_PERIOD;
-/// …if it also loses this part of the trace: a single mishap is none.
-const HURT_SHARE: f64 = 0.02;
-/// Half of that will do if it happens all the time.
-const HURT_OFTEN: f64 = 0.05;
-/// Four periods: the daemon misses deadlines of tenths of a second.
-const CRITICAL_LONGEST: Nanos = Nanos(FAIR_PERIOD.0 * 4);
-/// And loses a quarter of the time.
-const CRITICAL_SHARE: f64 = 0.25;
 
 /// What this module finds.
 pub(super) const KIND: FindingKind = FindingKind {
@@ -87,25 +78,17 @@ struct Bystander {
 }
 
 impl Bystander {
-    fn is_hurt(&self, case: &Case<'_>) -> bool {
-        let share = self.lost.share_of(case.span());
-        !self.partner
-            && (self.longest >= HURT_LONGEST && share >= HURT_SHARE
-                || self.longest >= Nanos(HURT_LONGEST.0 / 2) && share >= HURT_OFTEN)
+    fn severity(&self, case: &Case<'_>) -> Option<Severity> {
+        let plight = Plight::new(Waiter::Program, Cause::Crowd, self.longest, self.lost, case.span());
+        if self.partner { None } else { verdict::severity(&plight) }
     }
 }
 
 fn of_crowd(case: &Case<'_>, crowd: ActorId, account: &Account) -> Option<Finding> {
     let bystanders = bystanders(case, crowd, account);
-    let hurt: Vec<&Bystander> = bystanders.iter().filter(|bystander| bystander.is_hurt(case)).collect();
-    let badly = |bystander: &&Bystander| {
-        bystander.longest >= CRITICAL_LONGEST && bystander.lost.share_of(case.span()) >= CRITICAL_SHARE
-    };
-    let severity = match &hurt[..] {
-        [] => Severity::Info,
-        hurt if hurt.iter().any(badly) => Severity::Critical,
-        _ => Severity::Warning,
-    };
+    let is_hurt = |bystander: &&Bystander| bystander.severity(case) > Some(Severity::Info);
+    let hurt: Vec<&Bystander> = bystanders.iter().filter(is_hurt).collect();
+    let severity = hurt.iter().filter_map(|bystander| bystander.severity(case)).max().unwrap_or(Severity::Info);
     let name = case.name(crowd);
     let members = case.actor(crowd).members;
     let price = match hurt.first() {

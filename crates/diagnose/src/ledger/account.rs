@@ -2,6 +2,7 @@ use unstarve_model::{CpuId, CpuSet, Nanos, Time};
 use unstarve_timeline::{ActorId, Piece, Rule, Run, RunEnd, Throughout, Wait, WaitKind, World};
 
 use super::spans::Spans;
+use super::unequal::UnequalWaits;
 use super::{Episodes, Quantiles, Spot, WorkLog, Worst};
 
 /// What is known about one actor at the end of the trace.
@@ -13,7 +14,7 @@ pub(crate) struct Account {
     pub waited: Nanos,
     pub longest: Nanos,
     pub quantiles: Quantiles,
-    /// The longest time in one wait under each rule, by [`Rule`]; for [`Rule::Class`] the longest without a gap.
+    /// The longest time in one wait under each rule, by [`Rule`]; for [`Rule::Class`] and [`Rule::Priority`] the longest without a gap.
     pub longest_by_rule: [Nanos; Rule::ALL.len()],
     /// The same of waits of which the rule had half or more: it is their main reason.
     pub longest_mainly: [Nanos; Rule::ALL.len()],
@@ -46,6 +47,8 @@ pub(crate) struct Account {
     pub throughout: Option<Throughout>,
     /// Not in `idle_elsewhere` before [`Account::settle`].
     beside_unheard: Vec<BesideUnheard>,
+    /// Waits that fair sharing does not explain.
+    pub unequal: Option<Box<UnequalWaits>>,
     /// Only for workers.
     pub work: Option<Box<WorkLog>>,
 }
@@ -142,6 +145,7 @@ impl Account {
             idle_elsewhere: IdleElsewhere::default(),
             throughout: None,
             beside_unheard: Vec::new(),
+            unequal: None,
             work: None,
         }
     }
@@ -219,7 +223,7 @@ impl Account {
     fn add_part(&mut self, rule: Rule, together: Nanos, wait: &Wait<'_>, stretch: Option<Nanos>) {
         let is_main = || is_main(together, wait.length());
         let together = match stretch {
-            Some(stretch) if rule == Rule::Class => together.min(stretch),
+            Some(stretch) if rule.is_precedence() => together.min(stretch),
             _ => together,
         };
         let longest = &mut self.longest_by_rule[rule as usize];

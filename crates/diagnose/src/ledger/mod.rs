@@ -24,7 +24,7 @@ pub(crate) use episodes::{Episodes, Period};
 pub(crate) use quantiles::Quantiles;
 use real_time::RealTimeStays;
 pub(crate) use table::Table;
-pub(crate) use unequal::Unequal;
+pub(crate) use unequal::{Unequal, UnequalWaits};
 pub(crate) use work_log::WorkLog;
 pub(crate) use worst::{LongWait, Longest, Spot, Worst};
 
@@ -140,13 +140,23 @@ impl Ledger {
         self.selection.has_task(&task.comm, task.tid)
     }
 
+    #[cold]
+    fn note_unequal(&mut self, world: &World, wait: &Wait<'_>, listed: bool) {
+        let Some(unequal) = Unequal::of(world, wait) else { return };
+        if listed {
+            self.unequal = Some(unequal).max(self.unequal.take());
+        }
+        UnequalWaits::add(&mut self.account_mut(wait.actor).unequal, unequal);
+    }
+
     /// Notes how long the stays were that a wait had to sit out, and gives the longest stretch of them.
     fn note_stays(&mut self, world: &World, wait: &Wait<'_>) -> Option<Nanos> {
         // Before anything else is looked at: most waits are shorter.
         if wait.length() < STAY_KEPT {
             return None;
         }
-        let by_class = |piece: &&Piece| matches!(piece.rule, Rule::Class | Rule::Order) && piece.length >= STAY_KEPT;
+        let by_class =
+            |piece: &&Piece| (piece.rule.is_precedence() || piece.rule == Rule::Order) && piece.length >= STAY_KEPT;
         wait.pieces.iter().find(by_class)?;
         for piece in wait.pieces.iter().filter(by_class) {
             let longest = self.real_time.longest_of(piece.occupant, wait).unwrap_or(piece.length).min(piece.length);
@@ -208,13 +218,12 @@ impl Sink for Ledger {
         self.waits += 1;
         self.waited += wait.length();
         let length = wait.length();
-        if length > Nanos::ZERO && self.lists(world, wait) {
+        let listed = length > Nanos::ZERO && self.lists(world, wait);
+        if listed {
             self.longest.offer(length, || LongWait::of(world, wait));
-            if length > unequal::TOO_LONG
-                && let Some(unequal) = Unequal::of(world, wait)
-            {
-                self.unequal = Some(unequal).max(self.unequal.take());
-            }
+        }
+        if length > unequal::TOO_LONG {
+            self.note_unequal(world, wait, listed);
         }
         for piece in wait.pieces {
             let overflow = (wait.actor, ActorId::OTHERS, piece.rule);

@@ -17,6 +17,10 @@ const TOO_LONG_IN_ALL: Nanos = Nanos::from_millis(1000);
 pub(crate) struct Unequal {
     /// How long the one that had the CPU most had it.
     pub held: Nanos,
+    /// The same of each task of its name.
+    pub held_by_each: Nanos,
+    /// How long equals had it in all.
+    pub in_all: Nanos,
     pub length: Nanos,
     pub start: Time,
     pub tid: Tid,
@@ -27,6 +31,29 @@ pub(crate) struct Unequal {
 /// Of the time that one of another session or group had, heavier ones of the task's own had at least this part meanwhile: where
 /// groups take turns, they had the turns of its group.
 const OF_ITS_OWN: f64 = 0.25;
+
+/// All such waits of one actor.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct UnequalWaits {
+    /// The one that sharing explains least.
+    pub worst: Unequal,
+    /// How long equals had the CPU in all of them.
+    pub in_all: Nanos,
+    /// The longest in one of them.
+    pub longest_in_all: Nanos,
+    pub count: u64,
+}
+
+impl UnequalWaits {
+    pub fn add(known: &mut Option<Box<UnequalWaits>>, wait: Unequal) {
+        let new = UnequalWaits { worst: wait, in_all: Nanos::ZERO, longest_in_all: Nanos::ZERO, count: 0 };
+        let known = known.get_or_insert_with(|| Box::new(new));
+        known.worst = known.worst.max(wait);
+        known.in_all += wait.in_all;
+        known.longest_in_all = known.longest_in_all.max(wait.in_all);
+        known.count += 1;
+    }
+}
 
 /// Whether somebody asked that the task run after others (by nice or SCHED_IDLE), and that is why it got none of its group's
 /// turns beside the occupant's.
@@ -53,6 +80,8 @@ impl Unequal {
         let is_task = matches!(actor.kind, ActorKind::Tasks { .. });
         (is_task && each > TOO_LONG || in_all > TOO_LONG_IN_ALL).then(|| Unequal {
             held: most.length,
+            held_by_each: if is_task { each } else { Nanos::ZERO },
+            in_all,
             length: wait.length(),
             start: wait.start,
             tid: task.tid,

@@ -57,6 +57,12 @@ remedies! {
     CREATOR_TO_FAIR = "creator-to-fair": "lets what starts real-time tasks that come and go start ordinary ones";
     INTRUDER_TO_FAIR = "intruder-to-fair": "makes a real-time task an ordinary one with a high weight";
     VICTIM_ABOVE_INTRUDER = "victim-above-intruder": "gives a kernel thread a higher real-time priority than the intruder";
+    LOWER_INTRUDER = "lower-intruder": "gives a real-time intruder a priority below that of its real-time victim";
+    RAISE_REAL_TIME_VICTIM = "raise-real-time-victim": "gives a real-time victim a priority above that of the intruder";
+    MOVE_OCCUPANT = "move-occupant": "keeps a task that does not leave, or is not preempted, off the CPU of the one that waits";
+    PREEMPT_FULL = "preempt-full": "lets the kernel be preempted nearly everywhere (preempt=full)",
+        on_request: "it changes how the whole machine switches tasks";
+    PREEMPT_RT = "preempt-rt": "a kernel that can be preempted everywhere (PREEMPT_RT)";
     THREADED_NAPI = "threaded-napi": "receives packets in threads with a policy of their own instead of in softirqs";
     FAIR_SERVER = "fair-server": "gives starved fair tasks a part of each second (6.12 and later)";
     LESS_DEADLINE_RUNTIME = "less-deadline-runtime": "gives a deadline task half of its runtime in each period";

@@ -22,6 +22,7 @@ use unstarve_model::KernelThread;
 use unstarve_timeline::{ActorId, Ancestor};
 
 use crate::case::Case;
+use crate::finding::stem;
 use crate::report::Remedy;
 
 pub(crate) use class_limit::ClassLimit;
@@ -38,17 +39,70 @@ pub(crate) fn against_rt(
     creator: Option<Ancestor>,
 ) -> Vec<Remedy> {
     let mut remedies = Vec::new();
+    let program = of_one_program(case, intruder);
     if let Some(creator) = creator {
         remedies.push(priority::at_creator(case, creator));
     } else {
-        remedies.extend(placement::move_off(case, intruder, victims));
-        remedies.extend(priority::stop_inheriting(case, intruder));
-        remedies.extend(priority::make_fair(case, intruder));
-        remedies.extend(class_limit::less_runtime(case, intruder));
+        remedies.extend(placement::move_off(case, &program, victims));
+        remedies.extend(priority::stop_inheriting(case, &program));
+        remedies.extend(priority::below_victim(case, victims, &program));
+        remedies.extend(priority::make_fair(case, &program));
+        remedies.extend(class_limit::less_runtime(case, &program));
     }
     remedies.extend(priority::above(case, victims, intruder));
+    remedies.extend(priority::raise_real_time(case, victims, intruder));
     remedies.extend(placement::threaded_napi(case, victims));
     remedies.extend(priority::limit_class(case, victims, intruder));
+    remedies
+}
+
+/// The intruders that a remedy changes: those that are called as the first is, and no thread of the kernel's own, which is real-time
+/// because the kernel needs it so. A title that names one program must not change another.
+fn of_one_program(case: &Case<'_>, intruder: &[ActorId]) -> Vec<ActorId> {
+    let programs = || intruder.iter().copied().filter(|id| !case.is_kernel_thread(*id));
+    let Some(first) = programs().next() else { return Vec::new() };
+    let process = |id: ActorId| case.first_tid(id).and_then(|tid| case.process_of(tid));
+    let (name, of_process) = (case.name(case.mainly(first)), process(first));
+    let is_it = |id: &ActorId| {
+        stem(&case.name(case.mainly(*id))) == stem(&name) || of_process.is_some() && process(*id) == of_process
+    };
+    programs().filter(is_it).collect()
+}
+
+/// Against a lower class or priority that is not preempted.
+pub(crate) fn against_not_preempted(case: &Case<'_>, victim: ActorId, occupant: ActorId) -> Vec<Remedy> {
+    let mut remedies = Vec::new();
+    remedies.extend(placement::move_occupant(case, occupant, victim));
+    remedies.extend(placement::move_victim_from(case, victim, occupant));
+    remedies.extend(preemption::full(case));
+    remedies.extend(preemption::real_time_kernel(case));
+    remedies
+}
+
+/// Against an equal that does not leave.
+pub(crate) fn against_stuck_equal(case: &Case<'_>, victim: ActorId, occupant: ActorId) -> Vec<Remedy> {
+    let mut remedies = Vec::new();
+    remedies.extend(placement::move_occupant(case, occupant, victim));
+    if !case.knows_group(victim) {
+        remedies.extend(group::read_limit(case, victim));
+    }
+    if case.is_kernel_thread(victim) {
+        remedies.extend(priority::real_time_worker(case, victim));
+        remedies.extend(kernel::reweight_bug(case));
+    } else {
+        remedies.extend(placement::spread_by_hand(case, victim));
+    }
+    remedies
+}
+
+/// Against too many equals.
+pub(crate) fn against_crowded_cpu(case: &Case<'_>, victim: ActorId) -> Vec<Remedy> {
+    let mut remedies = Vec::new();
+    remedies.extend(pool::fewer_threads(case, victim));
+    remedies.extend(placement::spread_by_hand(case, victim));
+    if remedies.is_empty() {
+        remedies.push(pool::fewer_tasks(case));
+    }
     remedies
 }
 
@@ -139,10 +193,11 @@ pub(crate) fn against_unknown_limit(case: &Case<'_>, victim: ActorId) -> Vec<Rem
     group::read_limit(case, victim).into_iter().collect()
 }
 
-/// Against the kernel's limit on real-time tasks: throttling, or the fair server.
-pub(crate) fn against_class_limit(case: &Case<'_>, victim: ActorId, kind: ClassLimit) -> Vec<Remedy> {
-    let mut remedies = vec![class_limit::leave_room(case, victim)];
-    remedies.extend(class_limit::lift(case, victim, kind));
+/// Against the kernel's limit on real-time tasks: throttling, or the fair server. What is left to others is not taken from them while
+/// they wait for it.
+pub(crate) fn against_class_limit(case: &Case<'_>, user: ActorId, kind: ClassLimit, others_wait: bool) -> Vec<Remedy> {
+    let mut remedies = vec![class_limit::leave_room(case, user)];
+    remedies.extend(class_limit::lift(case, user, kind).filter(|_| !others_wait));
     remedies
 }
 

@@ -1,3 +1,4 @@
+use rustc_hash::FxHashSet;
 use unstarve_change::{Change, Target, Value};
 use unstarve_model::{CpuId, CpuSet, KernelThread, Tid};
 use unstarve_timeline::{ActorId, ActorKind};
@@ -13,6 +14,30 @@ fn others(case: &Case<'_>, actors: &[ActorId]) -> Option<CpuSet> {
     let taken = |cpu: &CpuId| accounts.iter().any(|account| account.cpus.contains(*cpu));
     let free: CpuSet = (0..case.world.cpus).map(CpuId).filter(|cpu| !taken(cpu) && !isolated(case, *cpu)).collect();
     (!free.is_empty()).then_some(free)
+}
+
+/// The same without CPUs on which the one that comes would only starve others: those to which a program of the recording is bound, and
+/// the only one that is left for everything that is not isolated.
+fn room_for(case: &Case<'_>, comer: &[ActorId], victims: &[ActorId]) -> Option<CpuSet> {
+    let free = others(case, victims)?;
+    let shared = (0..case.world.cpus).map(CpuId).filter(|cpu| !isolated(case, *cpu)).count();
+    if shared == 1 && (case.world.cpus as usize) > shared {
+        return None;
+    }
+    let comers: FxHashSet<Tid> = comer.iter().flat_map(|id| case.actor(*id).tids.iter().copied()).collect();
+    let bound = case.snapshot.map(|snapshot| -> CpuSet {
+        let programs = case
+            .world
+            .actors
+            .iter()
+            .filter(|(id, actor)| actor.comm().is_some() && !case.is_kernel_thread(*id) && !case.is_observer(*id));
+        let tids = programs.flat_map(|(_, actor)| &actor.tids).filter(|tid| !comers.contains(tid));
+        tids.filter_map(|tid| snapshot.allowed_cpus(*tid).filter(|cpus| cpus.len() == 1)?.last()).collect()
+    });
+    let bound = bound.unwrap_or_default();
+    let room: CpuSet =
+        (0..case.world.cpus).map(CpuId).filter(|cpu| free.contains(*cpu) && !bound.contains(*cpu)).collect();
+    (!room.is_empty()).then_some(room)
 }
 
 /// Whether the CPU was taken out of balancing when the kernel started. Whoever did that wants nobody there.
@@ -60,7 +85,7 @@ fn moves_itself(case: &Case<'_>, intruder: ActorId, free: &CpuSet) -> bool {
 pub(super) fn move_off(case: &Case<'_>, intruder: &[ActorId], victims: &[ActorId]) -> Option<Remedy> {
     // Only a victim that cannot leave its CPU is helped for good; others would meet again elsewhere.
     let bound = victims.iter().any(|id| cannot_leave(case, *id));
-    let free = others(case, victims).filter(|_| bound)?;
+    let free = room_for(case, intruder, victims).filter(|_| bound)?;
     let is_movable = |id: &ActorId| !is_fixed(case, *id) && !moves_itself(case, *id, &free);
     let movable: Vec<ActorId> = intruder.iter().copied().filter(is_movable).collect();
     let first = *movable.first()?;
@@ -71,6 +96,42 @@ pub(super) fn move_off(case: &Case<'_>, intruder: &[ActorId], victims: &[ActorId
             changes: onto(case, &movable, free)?,
             risk: "Its new CPUs get its load. New processes of the same service start where they like unless the service \
                    itself is pinned (systemd: CPUAffinity=).",
+            valid_on: "all kernels".into(),
+        }
+        .done(),
+    )
+}
+
+/// Who does not leave the CPU goes where the one that waits is not.
+pub(super) fn move_occupant(case: &Case<'_>, occupant: ActorId, victim: ActorId) -> Option<Remedy> {
+    if is_fixed(case, occupant) || case.is_kernel_thread(occupant) {
+        return None;
+    }
+    let free = room_for(case, &[occupant], &[victim]).filter(|free| !moves_itself(case, occupant, free))?;
+    Some(
+        Draft {
+            id: kind::MOVE_OCCUPANT,
+            text: format!("Keep {} off the CPUs on which {} waits.", case.name(occupant), case.name(victim)),
+            changes: onto(case, &[occupant], free)?,
+            risk: "Its new CPUs get its load, and who else is there waits for it.",
+            valid_on: "all kernels".into(),
+        }
+        .done(),
+    )
+}
+
+/// A real-time program goes where the one that is not preempted is not.
+pub(super) fn move_victim_from(case: &Case<'_>, victim: ActorId, occupant: ActorId) -> Option<Remedy> {
+    if is_fixed(case, victim) || case.is_kernel_thread(victim) {
+        return None;
+    }
+    let free = room_for(case, &[victim], &[occupant])?;
+    Some(
+        Draft {
+            id: kind::MOVE_VICTIM,
+            text: format!("Run {} on CPUs that {} does not use.", case.name(victim), case.name(occupant)),
+            changes: onto(case, &[victim], free)?,
+            risk: "Fewer CPUs for it; who is on those waits for it.",
             valid_on: "all kernels".into(),
         }
         .done(),

@@ -80,3 +80,18 @@ pub(super) fn gate(case: &Case<'_>, crowd: ActorId) -> Option<Remedy> {
         .done(),
     )
 }
+
+/// Fewer runnable tasks, where no one pool is the crowd.
+pub(super) fn fewer_tasks(case: &Case<'_>) -> Remedy {
+    Draft {
+        id: kind::FEWER_THREADS,
+        text: format!(
+            "Start fewer jobs at once: {} can run at a time here, and each further one makes all others wait for a turn more.",
+            case.world.cpus
+        ),
+        changes: advice(),
+        risk: "What is not started waits outside.",
+        valid_on: "whatever starts them".into(),
+    }
+    .done()
+}

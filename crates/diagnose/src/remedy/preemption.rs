@@ -1,9 +1,10 @@
-use unstarve_facts::Holds;
+use unstarve_change::Change;
+use unstarve_facts::{Holds, PreemptMode};
 use unstarve_model::SchedPolicy;
 use unstarve_timeline::ActorId;
 
 use super::threads::{class, class_before, for_all};
-use super::{Draft, advice, kind, rewrite, rt_priority, turn_off};
+use super::{Draft, advice, kind, rewrite, rt_priority, turn_off, where_valid};
 use crate::case::Case;
 use crate::report::Remedy;
 
@@ -93,6 +94,47 @@ pub(super) fn none(case: &Case<'_>) -> Option<Remedy> {
             changes: vec![turn_off(FEATURE, known)],
             risk: "Every woken task waits for the running one's slice: bad for anything interactive. To try, not to keep.",
             valid_on: "a kernel with writable debugfs".into(),
+        }
+        .done(),
+    )
+}
+
+/// A kernel that gives way everywhere but where it must not.
+pub(super) fn full(case: &Case<'_>) -> Option<Remedy> {
+    if matches!(case.facts.preempt_mode(), Some(PreemptMode::Full | PreemptMode::Realtime)) {
+        return None;
+    }
+    let valid_on = where_valid(
+        case,
+        case.facts.preempt_parameter_is_heeded(PreemptMode::Full),
+        "kernels from 5.12 on that were built with PREEMPT_DYNAMIC",
+    )?;
+    Some(
+        Draft {
+            id: kind::PREEMPT_FULL,
+            text: "Let the kernel be preempted nearly everywhere: preempt=full on its command line.".into(),
+            changes: vec![Change::at_boot("preempt=full")],
+            risk: "More switches: throughput of batch work falls by some percent on the whole machine.",
+            valid_on,
+        }
+        .done(),
+    )
+}
+
+/// A kernel whose sections can be preempted, too.
+pub(super) fn real_time_kernel(case: &Case<'_>) -> Option<Remedy> {
+    if case.facts.preempt_mode() == Some(PreemptMode::Realtime) {
+        return None;
+    }
+    Some(
+        Draft {
+            id: kind::PREEMPT_RT,
+            text: "Run a kernel with PREEMPT_RT (on Debian linux-image-rt-amd64): interrupt handlers and most sections that are not \
+                   preempted become threads with priorities."
+                .into(),
+            changes: advice(),
+            risk: "A new kernel changes more than this; throughput falls.",
+            valid_on: "in the kernel's own source from 6.12 on, as a patch before".into(),
         }
         .done(),
     )

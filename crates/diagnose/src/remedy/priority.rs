@@ -6,6 +6,7 @@ use unstarve_timeline::{ActorId, Ancestor};
 use super::threads::{INIT, KTHREADD, class, class_before, for_all, nice_before, of_snapshot};
 use super::{Draft, RT_RUNTIME, advice, kind, rewrite, rt_priority, where_valid};
 use crate::case::Case;
+use crate::finding::names;
 use crate::report::Remedy;
 
 /// A helper that was started by a real-time task is real-time too, unless its parent says otherwise. Offered where the
@@ -90,10 +91,70 @@ pub(super) fn make_fair(case: &Case<'_>, intruder: &[ActorId]) -> Option<Remedy>
     Some(
         Draft {
             id: kind::INTRUDER_TO_FAIR,
-            text: format!("Take {} out of the real-time class; nice −10 still favours it.", case.name(first)),
+            text: format!(
+                "Take {} out of the real-time class; nice −10 still favours it.",
+                names(case, intruder.iter().copied())
+            ),
             changes,
             risk: "Its own latency then depends on the load; a watchdog or heartbeat may have been made real-time on purpose.",
             valid_on: "all kernels".into(),
+        }
+        .done(),
+    )
+}
+
+/// The lowest real-time priority among these tasks, all of them real-time.
+fn lowest_real_time(case: &Case<'_>, actors: &[ActorId]) -> Option<i32> {
+    let priorities: Option<Vec<i32>> = actors.iter().map(|id| rt_priority(case, *id)).collect();
+    priorities?.into_iter().min()
+}
+
+/// The intruder stays real-time, below its real-time victims.
+pub(super) fn below_victim(case: &Case<'_>, victims: &[ActorId], intruder: &[ActorId]) -> Option<Remedy> {
+    let first = *intruder.first()?;
+    let lowest = lowest_real_time(case, victims)?;
+    let highest = intruder.iter().filter_map(|id| rt_priority(case, *id)).max()?;
+    let priority = lowest - 1;
+    if priority < 1 || highest < lowest {
+        return None;
+    }
+    let real_time: Vec<ActorId> =
+        intruder.iter().copied().filter(|id| rt_priority(case, *id).is_some_and(|its| its > priority)).collect();
+    let fifo = class(SchedPolicy::Fifo, u32::try_from(priority).ok()?);
+    Some(
+        Draft {
+            id: kind::LOWER_INTRUDER,
+            text: format!(
+                "Run {} at real-time priority {priority}, below {} at {lowest}: it still goes before all fair tasks.",
+                case.name(first),
+                case.name(*victims.first()?)
+            ),
+            changes: for_all(case, &real_time, &fifo, |id, tid| class_before(case, id, tid))?,
+            risk: "It is late when the other one runs for long; whatever else is between the two priorities goes before it, too.",
+            valid_on: "all kernels; holds until the program sets its own priority again".into(),
+        }
+        .done(),
+    )
+}
+
+/// A real-time program goes before the real-time intruder.
+pub(super) fn raise_real_time(case: &Case<'_>, victims: &[ActorId], intruder: &[ActorId]) -> Option<Remedy> {
+    let programs: Vec<ActorId> = victims.iter().copied().filter(|id| !case.is_kernel_thread(*id)).collect();
+    let first = *programs.first()?;
+    lowest_real_time(case, &programs)?;
+    let highest = intruder.iter().filter_map(|id| rt_priority(case, *id)).max()?;
+    let priority = highest + 1;
+    if priority > 98 {
+        return None;
+    }
+    let fifo = class(SchedPolicy::Fifo, u32::try_from(priority).ok()?);
+    Some(
+        Draft {
+            id: kind::RAISE_REAL_TIME_VICTIM,
+            text: format!("Run {} above the intruder's priority {highest}.", case.name(first)),
+            changes: for_all(case, &programs, &fifo, |id, tid| class_before(case, id, tid))?,
+            risk: "The intruder is late when this one runs for long.",
+            valid_on: "all kernels; holds until the program sets its own priority again".into(),
         }
         .done(),
     )
@@ -148,6 +209,10 @@ pub(super) fn above(case: &Case<'_>, victims: &[ActorId], intruder: &[ActorId]) 
 /// throttling stops the real-time class alone.
 pub(super) fn limit_class(case: &Case<'_>, victims: &[ActorId], intruder: &[ActorId]) -> Vec<Remedy> {
     if intruder.iter().any(|id| case.actor(*id).policy() == Some(Policy::Deadline)) {
+        return Vec::new();
+    }
+    // What is kept for fair tasks is taken from real-time ones.
+    if !victims.iter().all(|id| case.is_fair(*id)) {
         return Vec::new();
     }
     let cpu = case.cpu_of(intruder, victims);

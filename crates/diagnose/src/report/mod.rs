@@ -41,12 +41,14 @@ pub struct Report {
 }
 
 /// All rules in the order in which a reader meets them: what others do to a task before what is nobody's doing.
-pub const LEGEND: [Rule; 12] = [
+pub const LEGEND: [Rule; 14] = [
     Rule::Class,
+    Rule::Priority,
     Rule::Weight,
     Rule::WakeupPreemption,
     Rule::Count,
     Rule::Order,
+    Rule::NotPreempted,
     Rule::Unranked,
     Rule::Fair,
     Rule::Irq,

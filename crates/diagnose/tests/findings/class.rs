@@ -99,15 +99,13 @@ fn never_sleeps(class: i32) -> Scene {
 fn the_limit_on_real_time_tasks_is_told_of_the_one_that_used_it_up() {
     insta::assert_snapshot!(never_sleeps(49).findings(), @r"
     critical rt-starvation: filler by rtaudio (class)
-    warning throttled: rtaudio by filler (throttled)
+    info throttled: rtaudio by filler (throttled)
     ");
     let findings = never_sleeps(49).kernel("6.1.0").explain().findings;
     let ids: Vec<&str> = findings[1].remedies.iter().map(|remedy| remedy.id.as_str()).collect();
-    assert_eq!(ids, ["leave-room", "no-rt-throttling"]);
+    assert_eq!(ids, ["leave-room"], "what the limit leaves to the others is all that they have");
     let findings = never_sleeps(49).kernel("6.12.9").explain().findings;
     assert!(findings[1].evidence.iter().any(|line| line.contains("fair server")), "{:?}", findings[1].evidence);
-    let apply = &findings[1].remedies[1].apply;
-    assert!(apply.contains("until echo 0 > /sys/kernel/debug/sched/fair_server/cpu0/runtime"), "{apply}");
 }
 
 #[test]
@@ -266,7 +264,7 @@ fn both_hold_on(a: &str, b: &str, more: &str) -> Scene {
 fn what_a_higher_priority_took_is_no_turn() {
     // `right` has a thread of priority 90, too, which keeps `left` off for 2.9 s.
     let findings = both_hold_on("left", "right", &times(290, "B")).findings();
-    assert!(findings.contains("critical rt-starvation: left by right (class)"), "{findings}");
+    assert!(findings.contains("critical rt-starvation: left by right (priority)"), "{findings}");
     assert!(findings.contains("critical rt-starvation: right by left (order)"), "{findings}");
 }
 

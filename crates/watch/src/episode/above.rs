@@ -328,7 +328,9 @@ pub fn is_precedence(rule: Rule) -> bool {
         | Rule::Softirq
         | Rule::Throttled
         | Rule::Class
+        | Rule::Priority
         | Rule::Order
+        | Rule::NotPreempted
         | Rule::WakeupPreemption
         | Rule::Weight
         | Rule::Count => true,

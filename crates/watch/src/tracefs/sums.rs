@@ -153,7 +153,7 @@ impl Roles {
             let is_last = is_light && (!is_group(victim) || occupant == victim);
             let rule = judged(piece.rule, is_last, has_reservation);
             totals.add((victim.index(), occupant.index(), place(rule)), piece.length.0);
-            by_class += if rule == Rule::Class { piece.length.0 } else { 0 };
+            by_class += if rule.is_precedence() { piece.length.0 } else { 0 };
             // Threads of a pool that push each other off are all of the role.
             let is_sibling = rule == Rule::WakeupPreemption && occupant == victim;
             preferred += if is_precedence(RULES_COUNTED[place(rule)]) && !is_sibling { piece.length.0 } else { 0 };
@@ -322,7 +322,10 @@ mod tests {
     fn every_rule_has_a_place() {
         for rule in Rule::ALL {
             let counted = RULES_COUNTED[place(rule)];
-            let is_finer = matches!(rule, Rule::Softirq | Rule::Count | Rule::Order | Rule::Unranked);
+            let is_finer = matches!(
+                rule,
+                Rule::Softirq | Rule::Count | Rule::Order | Rule::Unranked | Rule::Priority | Rule::NotPreempted
+            );
             assert!(counted == rule || is_finer, "{rule} is counted as {counted}");
         }
     }

@@ -29,6 +29,7 @@ use crate::draft::{Draft, payer_row};
 use crate::ledger::Account;
 use crate::remedy;
 use crate::report::{Finding, Severity};
+use crate::verdict::{self, Cause, Plight, Waiter};
 
 /// Owed time must be much of what the victim was due: a task that got three quarters of its share is not starved.
 const SHORTFALL: f64 = 0.25;
@@ -143,7 +144,7 @@ fn known_pair<'a>(case: &Case<'_>, victim: ActorId, account: &'a Account, allowa
     let behind = if is_main { by_weight.saturating_sub(allowance.hidden) } else { stalled };
     let longest = account.longest_mainly[Rule::Weight as usize].saturating_sub(allowance.longest_stop);
     if !felt::is_felt(case, victim, account, behind) {
-        return None;
+        return unfelt_pair(case, (victim, occupant), account, allowance, (behind, longest));
     }
     let worker = case.is_kernel_worker(victim);
     let felt = if case.is_last_by_choice(victim, occupant) {
@@ -167,8 +168,8 @@ fn known_pair<'a>(case: &Case<'_>, victim: ActorId, account: &'a Account, allowa
     // Threads that wait at the same time add up; together they lost no more than the heavier ones had.
     let felt = Felt { lost: felt.lost.min(had_by_heavier(case, victim)), ..felt };
     // A program that lost next to nothing is not worth a line; a worker may be.
-    let severity = felt::severity(felt, case.span()).filter(|severity| *severity > Severity::Info || worker)?;
-    let stall = felt::severity(Felt { lost: Nanos::ZERO, ..felt }, case.span());
+    let severity = severity(felt, case.span()).filter(|severity| *severity > Severity::Info || worker)?;
+    let stall = severity_of_stall(felt, case.span());
     let severity = if !got_as_asked(case, victim, account, &allowance) {
         severity
     } else if is_due_to_nice(case, (victim, occupant), allowance.shortfall(account), longest) {
@@ -176,6 +177,35 @@ fn known_pair<'a>(case: &Case<'_>, victim: ActorId, account: &'a Account, allowa
     } else {
         stall.unwrap_or(Severity::Info)
     };
+    Some(Pair { victim, occupant, account, felt, severity, behind, longest, allowance, known: true })
+}
+
+fn severity(felt: Felt, span: Nanos) -> Option<Severity> {
+    felt::severity(felt, Cause::Weight, span)
+}
+
+fn severity_of_stall(felt: Felt, span: Nanos) -> Option<Severity> {
+    severity(Felt { lost: Nanos::ZERO, ..felt }, span)
+}
+
+/// A kernel thread whose wait nobody is seen to pay for: one that never runs wakes nobody. How long it waited decides.
+fn unfelt_pair<'a>(
+    case: &Case<'_>,
+    (victim, occupant): (ActorId, ActorId),
+    account: &'a Account,
+    allowance: Allowance,
+    (behind, longest): (Nanos, Nanos),
+) -> Option<Pair<'a>> {
+    let meant = case.is_last_by_choice(victim, occupant) || works_for(case, victim, occupant);
+    let lost = if meant { Nanos::ZERO } else { behind.min(had_by_heavier(case, victim)) };
+    let plight = case.plight(victim, Cause::Weight, longest, lost);
+    let plight = if case.is_last_by_choice(victim, occupant) {
+        Plight { waiter: Waiter::AskedToBeLast, ..plight }
+    } else {
+        plight
+    };
+    let severity = verdict::severity(&plight).filter(|severity| *severity > Severity::Info)?;
+    let felt = Felt { lost, stall: longest };
     Some(Pair { victim, occupant, account, felt, severity, behind, longest, allowance, known: true })
 }
 
@@ -202,7 +232,7 @@ fn inferred_pair<'a>(case: &Case<'_>, victim: ActorId, account: &'a Account, all
     }
     let felt = Felt { lost: account.starved().min(allowance.owed(account)), stall: Nanos::ZERO };
     let longest = account.longest;
-    felt::severity(felt, case.span()).filter(|severity| *severity >= Severity::Warning)?;
+    severity(felt, case.span()).filter(|severity| *severity >= Severity::Warning)?;
     // It is inferred: never worse than a warning. And one that only computes may be meant to be last, as SCHED_IDLE, which
     // events do not tell from nice 0.
     let severity = if may_be_meant(case, victim, occupant, account) { Severity::Info } else { Severity::Warning };

@@ -1,0 +1,173 @@
+//! An equal keeps the CPU for longer than any turn lasts; or so many equals share it that a turn takes a second to come.
+
+use std::cmp::Reverse;
+
+use unstarve_facts::{BUGS, Bug, Holds};
+use unstarve_model::{EventType, Nanos};
+use unstarve_timeline::{ActorId, Rule};
+
+use super::{FindingKind, names, percent, title, told_apart};
+use crate::case::{Blame, Case};
+use crate::draft::{Draft, payer_row};
+use crate::ledger::UnequalWaits;
+use crate::remedy;
+use crate::report::{Finding, Severity};
+use crate::verdict::{self, Cause};
+
+/// Known bugs by which an equal keeps a CPU.
+const BUGS_THAT_LOOK_SO: [&str; 3] = ["reweight-lag", "yield-deadline", "idle-slice"];
+
+/// What this module finds.
+pub(super) const KIND: FindingKind = FindingKind {
+    id: "stuck-equal",
+    title: "an equal keeps the CPU for longer than any turn lasts",
+    about: "Fair tasks of equal weight take turns of a few milliseconds. One that waits far longer behind another is kept off by \
+            something else: a bug of the scheduler, a loop in the kernel that is not preempted, or a weight or limit that the \
+            recording does not hold.",
+    needs: &[EventType::Waking],
+    snapshot: Some("weights and limits of cgroups; without them one of those may be the reason"),
+    find: |case, before| find(case, before),
+};
+
+/// The same, of a crowd.
+pub(super) const CROWDED: FindingKind = FindingKind {
+    id: "crowded-cpu",
+    title: "so many equals share a CPU that a turn takes a second to come",
+    about: "Nobody takes more than his share, and there are too many shares: each of some hundred runnable tasks waits for \
+            all others.",
+    needs: &[EventType::Waking],
+    snapshot: None,
+    find: |case, before| find_crowds(case, before),
+};
+
+/// A task that waited behind one that did not leave.
+struct Stuck<'a> {
+    victim: ActorId,
+    waits: &'a UnequalWaits,
+    severity: Severity,
+}
+
+fn stuck<'a>(case: &'a Case<'_>, before: &[Finding]) -> Vec<Stuck<'a>> {
+    let explained = |victim: ActorId| {
+        before.iter().any(|finding| finding.severity > Severity::Info && finding.actors.contains(&victim))
+    };
+    let judge = |victim: ActorId, waits: &'a UnequalWaits| {
+        let plight = case.plight(victim, Cause::StuckEqual, waits.worst.held_by_each, waits.in_all);
+        let severity = verdict::severity(&plight)?;
+        Some(Stuck { victim, waits, severity })
+    };
+    let all = case.victims().filter_map(|(victim, account)| judge(victim, account.unequal.as_deref()?));
+    all.filter(|stuck| !explained(stuck.victim)).collect()
+}
+
+fn find(case: &Case<'_>, before: &[Finding]) -> Vec<Finding> {
+    let mut groups: Vec<(ActorId, Vec<Stuck<'_>>)> = Vec::new();
+    for stuck in stuck(case, before) {
+        let occupant = stuck.waits.worst.occupant;
+        match groups.iter_mut().find(|(known, _)| *known == occupant) {
+            Some((_, group)) => group.push(stuck),
+            None => groups.push((occupant, vec![stuck])),
+        }
+    }
+    groups.into_iter().filter_map(|(occupant, group)| behind(case, occupant, group)).collect()
+}
+
+fn behind(case: &Case<'_>, occupant: ActorId, mut group: Vec<Stuck<'_>>) -> Option<Finding> {
+    group.sort_by_key(|stuck| Reverse((stuck.severity, case.is_kernel_worker(stuck.victim), stuck.waits.worst)));
+    let worst = group.first()?;
+    let (victim, severity, wait) = (worst.victim, worst.severity, worst.waits.worst);
+    let known = case.knows_group(victim) && case.knows_group(occupant);
+    let mut evidence = vec![
+        format!(
+            "{} of the recording; equals take turns of a few milliseconds, and no turn lasts {}",
+            percent(worst.waits.in_all.share_of(case.span())),
+            wait.held_by_each
+        ),
+        if known {
+            "neither a weight nor a limit in the host snapshot explains it: a bug of the scheduler, or a loop in the kernel".into()
+        } else {
+            "a cgroup's weight or limit, or SCHED_IDLE, may be the reason, which this recording does not hold (`unstarve record` keeps \
+             them)"
+                .to_owned()
+        },
+    ];
+    evidence.extend(known_bugs(case));
+    evidence.extend(case.work(occupant).map(|(function, _)| format!("{} was in {function}", case.name(occupant))));
+    let also: Vec<&Stuck<'_>> = group.iter().skip(1).collect();
+    if !also.is_empty() {
+        let lost: Nanos = also.iter().map(|stuck| stuck.waits.in_all).sum();
+        let who = names(case, also.iter().map(|stuck| stuck.victim));
+        evidence.push(format!("others that waited behind it, {lost} together: {who}"));
+    }
+    let draft = Draft {
+        kind: KIND,
+        severity,
+        confidence: if known { 0.9 } else { 0.6 },
+        sentence: format!(
+            "{} waited {} behind {}, its equal, which did not leave the CPU for {}.",
+            told_apart(case, title(case, &[victim]), &[victim], &[occupant]),
+            wait.length,
+            told_apart(case, case.name(occupant), &[occupant], &[victim]),
+            wait.held_by_each
+        ),
+        victims: vec![victim],
+        evidence,
+        also_paid: also.iter().map(|stuck| payer_row(case, stuck.victim, stuck.waits.in_all)).collect(),
+        period: None,
+        needs: KIND.needs,
+        infers_settings: !known,
+        remedies: remedy::against_stuck_equal(case, victim, occupant),
+    };
+    Some(draft.finish(case, |blame| blame.occupant == occupant && is_turn(blame)))
+}
+
+fn is_turn(blame: &Blame) -> bool {
+    matches!(blame.rule, Rule::Fair | Rule::Count | Rule::WakeupPreemption)
+}
+
+/// What is known of this kernel that looks so.
+fn known_bugs(case: &Case<'_>) -> Vec<String> {
+    let bugs = BUGS_THAT_LOOK_SO.iter().filter_map(|id| BUGS.row(id).and_then(Bug::of));
+    let affects = bugs.filter(|bug| bug.affects(&case.facts) == Holds::Yes);
+    affects
+        .map(|bug| format!("a known bug of this kernel ({}): {}", bug.id(), bug.says().trim_end_matches('.')))
+        .collect()
+}
+
+fn find_crowds(case: &Case<'_>, before: &[Finding]) -> Vec<Finding> {
+    let explained = |victim: ActorId| {
+        before.iter().any(|finding| finding.severity > Severity::Info && finding.actors.contains(&victim))
+    };
+    let judge = |victim: ActorId, waits: &UnequalWaits| {
+        let plight = case.plight(victim, Cause::Turns, waits.longest_in_all, waits.in_all);
+        Some((verdict::severity(&plight)?, waits.longest_in_all, victim))
+    };
+    let crowded = case.victims().filter_map(|(victim, account)| judge(victim, account.unequal.as_deref()?));
+    let mut crowded: Vec<(Severity, Nanos, ActorId)> = crowded.filter(|(_, _, victim)| !explained(*victim)).collect();
+    crowded.sort_by_key(|(severity, longest, victim)| Reverse((*severity, *longest, Reverse(*victim))));
+    of_crowd(case, &crowded).into_iter().collect()
+}
+
+fn of_crowd(case: &Case<'_>, crowded: &[(Severity, Nanos, ActorId)]) -> Option<Finding> {
+    let &(severity, longest, victim) = crowded.first()?;
+    let account = case.ledger.account(victim)?;
+    let waiting = account.queued_together.checked_div(account.waits)?;
+    let mut evidence = vec![format!("on average {waiting} tasks waited on its CPU, itself included")];
+    if let Some((_, rest @ [_, ..])) = crowded.split_first() {
+        evidence.push(format!("so did {}", names(case, rest.iter().map(|(_, _, victim)| *victim))));
+    }
+    let draft = Draft {
+        kind: CROWDED,
+        severity,
+        confidence: 0.9,
+        sentence: format!("{} waited up to {longest} for its turn among equals.", title(case, &[victim])),
+        victims: vec![victim],
+        evidence,
+        also_paid: Vec::new(),
+        period: None,
+        needs: CROWDED.needs,
+        infers_settings: !case.knows_group(victim),
+        remedies: remedy::against_crowded_cpu(case, victim),
+    };
+    Some(draft.finish(case, is_turn))
+}

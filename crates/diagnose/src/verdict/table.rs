@@ -1,0 +1,154 @@
+use unstarve_model::Nanos;
+
+use super::{Cause, Threshold, Waiter};
+
+/// What one kind of waiter has to suffer by one cause for each severity. Any one threshold of a list will do.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub struct VerdictRow {
+    /// Who waits.
+    pub waiter: Waiter,
+    /// Because of what.
+    pub cause: Cause,
+    /// A remark.
+    pub info: &'static [Threshold],
+    /// A warning.
+    pub warning: &'static [Threshold],
+    /// Critical.
+    pub critical: &'static [Threshold],
+    /// Late by so many of its periods is a warning, too.
+    pub warning_periods: Option<u64>,
+    /// Late by so many is critical, too.
+    pub critical_periods: Option<u64>,
+}
+
+/// The row of a waiter and a cause; `None` if the cause is nothing to it.
+pub(super) fn row(waiter: Waiter, cause: Cause) -> Option<&'static VerdictRow> {
+    TABLE.iter().find(|row| row.waiter == waiter && row.cause == cause)
+}
+
+const ZERO: Threshold = Threshold { longest: Nanos::ZERO, share: 0.0, lost: Nanos::ZERO };
+
+/// So many milliseconds at a time.
+const fn at_a_time(ms: u64) -> Threshold {
+    Threshold { longest: Nanos::from_millis(ms), ..ZERO }
+}
+
+/// So many percent of the recording, and so many milliseconds in all.
+const fn in_all(percent: u32, lost_ms: u64) -> Threshold {
+    Threshold { share: percent as f64 / 100.0, lost: Nanos::from_millis(lost_ms), ..ZERO }
+}
+
+impl Threshold {
+    /// Of which one lasted this long.
+    const fn one_of(self, ms: u64) -> Threshold {
+        Threshold { longest: Nanos::from_millis(ms), ..self }
+    }
+}
+
+const NEVER: &[Threshold] = &[];
+const ALWAYS: &[Threshold] = &[ZERO];
+
+const fn of(
+    waiter: Waiter,
+    cause: Cause,
+    info: &'static [Threshold],
+    warning: &'static [Threshold],
+    critical: &'static [Threshold],
+) -> VerdictRow {
+    VerdictRow { waiter, cause, info, warning, critical, warning_periods: None, critical_periods: None }
+}
+
+impl VerdictRow {
+    const fn periods(self, warning: u64, critical: u64) -> VerdictRow {
+        VerdictRow { warning_periods: Some(warning), critical_periods: Some(critical), ..self }
+    }
+}
+
+/// Somebody set it so, and it is a kernel thread that suffers: 50 ms is what RT throttling leaves of each second at most, and twice
+/// the longest period of fair scheduling.
+const SET_FOR_SERVING: [&[Threshold]; 3] =
+    [&[at_a_time(4)], &[at_a_time(50), in_all(5, 24).one_of(4)], &[at_a_time(1000), in_all(20, 200).one_of(4)]];
+/// The same of a weight or a limit: shorter waits than a period of fair scheduling are turns, and those add up on any busy CPU.
+const SHARED_FOR_SERVING: [&[Threshold]; 3] =
+    [&[at_a_time(24)], &[at_a_time(50), in_all(5, 24).one_of(24)], &[at_a_time(1000), in_all(20, 200).one_of(24)]];
+const SET_FOR_HOUSEKEEPING: [&[Threshold]; 3] =
+    [&[at_a_time(24)], &[at_a_time(200)], &[at_a_time(1000), in_all(20, 200).one_of(200)]];
+/// An equal that keeps a CPU: no slice, tick or lag of the fair class explains a fifth of a second.
+const STUCK: [&[Threshold]; 3] = [&[at_a_time(48)], &[at_a_time(200)], &[at_a_time(5000)]];
+/// Every share of a crowd is small and nobody is to blame; a second is what nobody may call healthy, 20 s a soft lockup.
+const TURNS: [&[Threshold]; 3] = [NEVER, &[at_a_time(1000)], &[at_a_time(20_000)]];
+const IDLE_BESIDE: [&[Threshold]; 3] = [&[at_a_time(4)], &[at_a_time(24)], &[at_a_time(1000)]];
+/// Programs behind real-time tasks. Many short stays count when together they take a part that is more than what the kernel leaves to
+/// the fair class anyway (5 %), and each is longer than a turn that an equal would have taken.
+const CLASS_FOR_PROGRAM: [&[Threshold]; 3] = [
+    &[at_a_time(4), in_all(20, 12)],
+    &[at_a_time(12), in_all(5, 12).one_of(4), in_all(20, 12).one_of(1)],
+    &[at_a_time(48), in_all(25, 48).one_of(4)],
+];
+/// Programs behind what settings took from them.
+const SETTING_FOR_PROGRAM: [&[Threshold]; 3] =
+    [&[in_all(1, 0)], &[at_a_time(48), in_all(5, 24)], &[at_a_time(240), in_all(20, 24)]];
+const INTERRUPTED: [&[Threshold]; 3] = [
+    &[in_all(10, 0)],
+    &[at_a_time(12), Threshold { share: 1.0 / 3.0, lost: Nanos::from_millis(12), ..ZERO }],
+    &[in_all(50, 12)],
+];
+
+const fn as_set(waiter: Waiter, cause: Cause, [info, warning, critical]: [&'static [Threshold]; 3]) -> VerdictRow {
+    of(waiter, cause, info, warning, critical)
+}
+
+use Cause::{
+    Class, ClassLimit, Crowd, GroupLimit, Interrupts, NotPreempted, OtherCpuIdle, OwnClassLimit, OwnCpuIdle, PingPong,
+    Priority, RealTimeOrder, StuckEqual, Turns, Weight,
+};
+use Waiter::{AskedToBeLast, HousekeepingThread, Program, RealTime, ServingThread};
+
+/// Every pair of waiter and cause that can be more than nothing. A pair without a row is healthy.
+pub const TABLE: &[VerdictRow] = &[
+    as_set(ServingThread, Class, SET_FOR_SERVING),
+    as_set(ServingThread, Weight, SHARED_FOR_SERVING),
+    as_set(ServingThread, GroupLimit, SHARED_FOR_SERVING),
+    as_set(ServingThread, StuckEqual, STUCK),
+    as_set(ServingThread, Turns, TURNS),
+    as_set(ServingThread, OwnCpuIdle, IDLE_BESIDE),
+    of(ServingThread, PingPong, ALWAYS, &[in_all(5, 0)], &[in_all(50, 0)]),
+    as_set(HousekeepingThread, Class, SET_FOR_HOUSEKEEPING),
+    as_set(HousekeepingThread, Weight, SET_FOR_HOUSEKEEPING),
+    as_set(HousekeepingThread, GroupLimit, SET_FOR_HOUSEKEEPING),
+    as_set(HousekeepingThread, StuckEqual, STUCK),
+    as_set(HousekeepingThread, Turns, TURNS),
+    as_set(HousekeepingThread, OwnCpuIdle, IDLE_BESIDE),
+    of(HousekeepingThread, PingPong, ALWAYS, &[in_all(5, 0)], &[in_all(50, 0)]),
+    // A deadline task before a real-time one.
+    of(RealTime, Class, &[at_a_time(4)], &[at_a_time(24)], &[at_a_time(1000)]).periods(1, 10),
+    of(RealTime, Priority, &[at_a_time(4)], &[at_a_time(24)], &[at_a_time(1000)]).periods(1, 10),
+    of(RealTime, RealTimeOrder, &[at_a_time(4)], &[at_a_time(24)], NEVER),
+    // SCHED_FIFO holds on for longer than a slice of SCHED_RR.
+    of(RealTime, StuckEqual, &[at_a_time(4)], &[at_a_time(24)], &[at_a_time(120)]),
+    of(RealTime, NotPreempted, &[at_a_time(1)], &[at_a_time(5)], &[at_a_time(50)]).periods(1, 3),
+    of(RealTime, ClassLimit, &[at_a_time(1)], &[at_a_time(5)], &[at_a_time(50)]).periods(1, 3),
+    of(RealTime, OwnClassLimit, ALWAYS, NEVER, NEVER),
+    as_set(RealTime, OwnCpuIdle, IDLE_BESIDE),
+    as_set(RealTime, OtherCpuIdle, SETTING_FOR_PROGRAM),
+    as_set(RealTime, Interrupts, INTERRUPTED),
+    as_set(Program, Class, CLASS_FOR_PROGRAM),
+    // What a real-time task's wait costs programs is measured by these.
+    as_set(Program, Priority, CLASS_FOR_PROGRAM),
+    as_set(Program, StuckEqual, STUCK),
+    of(Program, RealTimeOrder, CLASS_FOR_PROGRAM[0], CLASS_FOR_PROGRAM[1], NEVER),
+    as_set(Program, NotPreempted, CLASS_FOR_PROGRAM),
+    as_set(Program, ClassLimit, CLASS_FOR_PROGRAM),
+    as_set(Program, Weight, SETTING_FOR_PROGRAM),
+    as_set(Program, GroupLimit, SETTING_FOR_PROGRAM),
+    as_set(Program, Turns, TURNS),
+    as_set(Program, OwnCpuIdle, [&[at_a_time(4)], &[at_a_time(48)], &[at_a_time(1000)]]),
+    of(Program, OtherCpuIdle, &[in_all(1, 0)], &[in_all(5, 0), in_all(1, 0).one_of(48)], &[in_all(25, 0)]),
+    as_set(Program, Interrupts, INTERRUPTED),
+    of(Program, Crowd, ALWAYS, &[in_all(2, 0).one_of(24), in_all(5, 0).one_of(12)], &[in_all(25, 0).one_of(96)]),
+    of(Program, PingPong, ALWAYS, &[in_all(5, 0)], &[in_all(50, 0)]),
+    of(AskedToBeLast, Class, &[at_a_time(24)], NEVER, NEVER),
+    of(AskedToBeLast, Weight, &[at_a_time(48)], NEVER, NEVER),
+    of(AskedToBeLast, GroupLimit, &[in_all(1, 0)], NEVER, NEVER),
+    of(AskedToBeLast, StuckEqual, &[at_a_time(200)], NEVER, NEVER),
+];

@@ -1,0 +1,115 @@
+//! Properties of the whole table: every pair of waiter and cause, lengths and shares beyond all thresholds, and every cost.
+
+use super::*;
+
+const LENGTHS_MS: [u64; 18] = [0, 1, 4, 5, 11, 12, 24, 48, 50, 120, 199, 200, 240, 999, 1000, 5000, 20_000, 60_000];
+const SHARES: [f64; 6] = [0.0, 0.01, 0.05, 0.2, 0.5, 1.0];
+
+fn all() -> impl Iterator<Item = Plight> {
+    let pairs = Waiter::ALL.into_iter().flat_map(|waiter| Cause::ALL.map(|cause| (waiter, cause)));
+    pairs.flat_map(|(waiter, cause)| {
+        LENGTHS_MS.into_iter().flat_map(move |longest| {
+            SHARES.map(|share| {
+                let longest = Nanos::from_millis(longest);
+                Plight { share, ..Plight::new(waiter, cause, longest, longest, Nanos::ZERO) }
+            })
+        })
+    })
+}
+
+#[test]
+fn no_pair_has_two_rows() {
+    for (index, row) in TABLE.iter().enumerate() {
+        let twice = TABLE[..index].iter().any(|other| other.waiter == row.waiter && other.cause == row.cause);
+        assert!(!twice, "{:?} by {:?}", row.waiter, row.cause);
+    }
+}
+
+#[test]
+fn longer_is_never_better() {
+    for plight in all() {
+        for longer in LENGTHS_MS.map(Nanos::from_millis).into_iter().filter(|longer| *longer > plight.longest) {
+            let worse = Plight { longest: longer, lost: longer, ..plight };
+            assert!(severity(&worse) >= severity(&plight), "{plight:?} became better at {longer}");
+        }
+    }
+}
+
+#[test]
+fn a_larger_part_is_never_better() {
+    for plight in all() {
+        for share in SHARES.into_iter().filter(|share| *share > plight.share) {
+            assert!(severity(&Plight { share, ..plight }) >= severity(&plight), "{plight:?} became better at {share}");
+        }
+    }
+}
+
+#[test]
+fn cost_raises_and_its_absence_never_lowers() {
+    for plight in all() {
+        let [free, felt, heavy] = [Cost::NotSeen, Cost::Felt, Cost::Heavy].map(|cost| severity(&plight.at_cost(cost)));
+        assert!(free <= felt && felt <= heavy, "{plight:?}: {free:?}, {felt:?}, {heavy:?}");
+    }
+}
+
+#[test]
+fn a_second_behind_others_is_never_healthy() {
+    let by_others = |cause: &Cause| {
+        matches!(
+            cause,
+            Cause::Class | Cause::Weight | Cause::GroupLimit | Cause::StuckEqual | Cause::Turns | Cause::OwnCpuIdle
+        )
+    };
+    for waiter in Waiter::ALL.into_iter().filter(|waiter| *waiter != Waiter::AskedToBeLast) {
+        for cause in Cause::ALL.iter().filter(|cause| by_others(cause)) {
+            // Real-time tasks are in no group's limit, and weigh nothing.
+            if table::row(waiter, *cause).is_none() && waiter == Waiter::RealTime {
+                continue;
+            }
+            let plight =
+                Plight { share: 0.0, ..Plight::new(waiter, *cause, NEVER_HEALTHY, NEVER_HEALTHY, Nanos::ZERO) };
+            assert!(severity(&plight) >= Some(Severity::Warning), "{plight:?}");
+        }
+    }
+}
+
+#[test]
+fn what_asked_to_be_last_is_at_most_a_remark_unless_somebody_pays() {
+    for plight in all().filter(|plight| plight.waiter == Waiter::AskedToBeLast) {
+        assert!(severity(&plight) <= Some(Severity::Info), "{plight:?}");
+    }
+    let minute = Nanos::from_millis(60_000);
+    let plight = Plight::new(Waiter::AskedToBeLast, Cause::Class, minute, minute, minute);
+    assert_eq!(severity(&plight.at_cost(Cost::Felt)), Some(Severity::Critical));
+}
+
+#[test]
+fn the_contract() {
+    let of = |waiter, cause, ms| {
+        let length = Nanos::from_millis(ms);
+        let plight = Plight::new(waiter, cause, length, length, Nanos::from_millis(1_000_000));
+        severity(&plight).map_or("nothing".to_owned(), |severity| format!("{severity:?}").to_lowercase())
+    };
+    let row = |waiter, cause, lengths: [u64; 4]| lengths.map(|ms| of(waiter, cause, ms));
+    let levels = ["info", "warning", "warning", "critical"];
+    use Cause::*;
+    use Waiter::*;
+    for cause in [Class, Weight, GroupLimit] {
+        assert_eq!(row(ServingThread, cause, [49, 50, 999, 1000]), levels);
+        assert_eq!(row(HousekeepingThread, cause, [199, 200, 999, 1000]), levels);
+    }
+    for waiter in [ServingThread, HousekeepingThread, Program] {
+        assert_eq!(row(waiter, StuckEqual, [199, 200, 4999, 5000]), levels);
+    }
+    assert_eq!(row(ServingThread, OwnCpuIdle, [23, 24, 999, 1000]), levels);
+    assert_eq!(row(RealTime, NotPreempted, [4, 5, 49, 50]), levels);
+    assert_eq!(row(RealTime, ClassLimit, [4, 5, 49, 50]), levels);
+    assert_eq!(row(RealTime, Priority, [23, 24, 999, 1000]), levels);
+    assert_eq!(row(RealTime, OwnClassLimit, [5, 50, 1000, 60_000]), ["info"; 4], "it used the time up itself");
+    let late = |ms, period_ms| {
+        let length = Nanos::from_millis(ms);
+        let plight = Plight::new(RealTime, NotPreempted, length, length, Nanos::from_millis(1_000_000));
+        severity(&plight.every(Some(Nanos::from_millis(period_ms))))
+    };
+    assert_eq!([late(1, 2), late(2, 2), late(6, 2)], [Severity::Info, Severity::Warning, Severity::Critical].map(Some));
+}

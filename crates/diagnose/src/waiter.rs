@@ -1,0 +1,83 @@
+//! Which row of the verdict's table a task belongs to.
+
+use unstarve_model::{KernelThread, Nanos, Policy};
+use unstarve_timeline::ActorId;
+
+use crate::case::Case;
+use crate::finding::felt;
+use crate::verdict::{Cause, Cost, Plight, Waiter};
+
+/// What a worker may do late without anybody noticing: statistics, caches that are given back, timers of the kernel's own books
+/// (`mm/vmstat.c`, `kernel/sched/psi.c`, `mm/slab.c`, `net/core/neighbour.c`, `kernel/rcu/tree.c`, `security/keys/gc.c`).
+const HOUSEKEEPING_WORK: [&str; 16] = [
+    "cache_reap",
+    "check_corruption",
+    "clocksource_watchdog_work",
+    "delayed_vfree_work",
+    "drain_vmap_area_work",
+    "free_obj_work",
+    "hrtick_work",
+    "key_garbage_collector",
+    "kfree_rcu_monitor",
+    "lru_add_drain_per_cpu",
+    "neigh_managed_work",
+    "neigh_periodic_work",
+    "psi_avgs_work",
+    "toggle_allocation_gate",
+    "vmstat_shepherd",
+    "vmstat_update",
+];
+/// The load weight of nice 19; SCHED_IDLE has 3. Who asked for that little asked to be last of all.
+const WEIGHT_OF_NICE_19: u32 = 15;
+/// The kernel threads that run at nice 19 whether the recording shows that or not (`mm/khugepaged.c`, `mm/ksm.c`).
+const LAST_BY_DESIGN: [&str; 3] = ["khugepaged", "ksmd", "kdamond"];
+
+impl Case<'_> {
+    /// Who waits, as the verdict sees it.
+    pub fn waiter(&self, id: ActorId) -> Waiter {
+        let actor = self.actor(id);
+        if matches!(actor.policy(), Some(Policy::Rt | Policy::Deadline)) {
+            return Waiter::RealTime;
+        }
+        let last = actor.own_weight().is_some_and(|weight| weight <= WEIGHT_OF_NICE_19);
+        let is_kernel = self.is_kernel_thread(id);
+        let name = self.name(id);
+        if last || is_kernel && LAST_BY_DESIGN.iter().any(|last| name.starts_with(last)) {
+            return Waiter::AskedToBeLast;
+        }
+        match self.kernel_thread(id) {
+            Some(thread) if thread.is_worker() => match self.work(id) {
+                Some((function, _)) if !HOUSEKEEPING_WORK.contains(&function.as_str()) => Waiter::ServingThread,
+                _ => Waiter::HousekeepingThread,
+            },
+            // The stop class works for the kernel alone.
+            Some(KernelThread::Migration) => Waiter::HousekeepingThread,
+            Some(_) => Waiter::ServingThread,
+            None if is_kernel => Waiter::HousekeepingThread,
+            None => Waiter::Program,
+        }
+    }
+
+    /// What one cause took from it, of which `longest` was in one wait.
+    pub fn plight(&self, victim: ActorId, cause: Cause, longest: Nanos, lost: Nanos) -> Plight {
+        let waiter = self.waiter(victim);
+        let period = (waiter == Waiter::RealTime && !self.is_kernel_thread(victim)).then(|| self.own_period(victim));
+        Plight::new(waiter, cause, longest, lost, self.span()).at_cost(self.cost(victim, lost)).every(period.flatten())
+    }
+
+    /// Whether anybody felt what the victim lost. A program feels its own waits.
+    pub fn cost(&self, victim: ActorId, lost: Nanos) -> Cost {
+        let felt = match self.waiter(victim) {
+            Waiter::Program | Waiter::AskedToBeLast => false,
+            Waiter::RealTime if !self.is_kernel_thread(victim) => felt::price(self, victim) > Nanos::ZERO,
+            _ => self.ledger.account(victim).is_some_and(|account| felt::is_felt(self, victim, account, lost)),
+        };
+        if felt { Cost::Felt } else { Cost::NotSeen }
+    }
+
+    /// The steady interval at which it runs.
+    fn own_period(&self, id: ActorId) -> Option<Nanos> {
+        let account = self.ledger.account(id)?;
+        account.runs.episodes.period(self.world.start, self.world.now).map(|period| period.interval)
+    }
+}
