@@ -36,7 +36,7 @@ const WIDE = 12;
 /** Interrupts a second that make a CPU one that serves devices. */
 const OFTEN = 100;
 /** Rules that say that one was put before the other; plain sharing is no conflict. */
-const UNFAIR = new Set(['class', 'weight', 'wakeup-preemption', 'count', 'irq', 'softirq']);
+const UNFAIR = new Set(['class', 'priority', 'not-preempted', 'weight', 'wakeup-preemption', 'count', 'irq', 'softirq']);
 
 export function layoutView(app: App): HTMLElement {
   return new Layout(app).element;
@@ -109,7 +109,7 @@ class Layout {
   /** Real-time tasks of conflicts that run where interrupts land. */
   private intruders(): HTMLElement[] {
     const seconds = Math.max(1e-9, this.app.trace.span_ns / 1e9);
-    const pairs = new Map(this.conflicts.filter((one) => one.rule === 'class').map((one) => [`${one.cpu} ${one.culprit}`, one]));
+    const pairs = new Map(this.conflicts.filter((one) => one.rule === 'class' || one.rule === 'priority').map((one) => [`${one.cpu} ${one.culprit}`, one]));
     return [...pairs.values()].flatMap(({ cpu, culprit }) => {
       const landing = [...this.stays]
         .map(([actor, row]) => ({ name: this.app.name(actor), rate: (row.get(cpu)?.count ?? 0) / seconds }))

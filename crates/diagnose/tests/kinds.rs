@@ -39,11 +39,27 @@ fn the_page_of_findings_is_what_the_list_says() {
     );
 }
 
+/// The table of docs/verdict.md is the program's own; the page before it is written by hand.
+#[test]
+fn the_page_of_the_verdict_has_the_table_that_decides() {
+    const MARK: &str = "do not edit below -->\n";
+    let page = text("docs/verdict.md");
+    let (head, _) = page.split_once(MARK).expect("the mark");
+    let expected = format!("{head}{MARK}\n{}", unstarve_diagnose::verdict::markdown());
+    if std::env::var_os("UNSTARVE_WRITE").is_some() {
+        std::fs::write(path("docs/verdict.md"), &expected).expect("docs/verdict.md");
+    }
+    assert!(
+        text("docs/verdict.md") == expected,
+        "docs/verdict.md is not what the table makes; see this test's comment"
+    );
+}
+
 const HEAD: &str = "\
 # Findings
 
 What `unstarve explain` can find; `unstarve explain --list` prints the same. Made from the program's own list
-(`crates/diagnose/src/finding/`): do not edit. How bad a finding is, and whom it blames: [blame.md](blame.md). What to do:
+(`crates/diagnose/src/finding/`): do not edit. How bad a finding is: [verdict.md](verdict.md). Whom it blames: [blame.md](blame.md). What to do:
 [remedies.md](remedies.md).
 ";
 

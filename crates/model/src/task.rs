@@ -149,6 +149,18 @@ impl KernelThread {
         matches!(self, KernelThread::BoundWorker { .. } | KernelThread::UnboundWorker | KernelThread::Rescuer)
     }
 
+    /// Whether softirqs in its context are its own work: ksoftirqd's always, with PREEMPT_RT and `threadirqs` those of the threads that
+    /// serve timers and interrupts, too (`__local_bh_enable_ip` in kernel/softirq.c, `irq_forced_thread_fn` in kernel/irq/manage.c).
+    pub fn serves_softirqs(self) -> bool {
+        matches!(self, KernelThread::Ksoftirqd { .. } | KernelThread::Ktimers | KernelThread::IrqThread)
+    }
+
+    /// Whether interrupts alone wake it, at their end, when the flags of the event show the interrupted task and no interrupt
+    /// (`irq_wake_thread` in kernel/irq/handle.c; `wake_timersd` from `irq_exit` in kernel/softirq.c).
+    pub fn is_woken_by_interrupts(self) -> bool {
+        matches!(self, KernelThread::Ktimers | KernelThread::IrqThread)
+    }
+
     /// Whether it can only ever run on one CPU.
     pub fn bound_cpu(self) -> Option<u32> {
         match self {

@@ -32,8 +32,8 @@ pub(crate) struct Cpu {
     pub hardirqs: Vec<Handler>,
     /// The softirq vector in progress.
     pub softirq: Option<Handler>,
-    /// Whether `current` is ksoftirqd, whose softirqs are its own work.
-    pub is_ksoftirqd: bool,
+    /// Whether `current` is ksoftirqd, ktimers or the thread of an interrupt, whose softirqs are its own work.
+    pub serves_softirqs: bool,
     pub occupancy: Occupancy,
     pub fairness: Fairness,
     /// Tasks that wait here, in no order; each knows its place.
@@ -84,7 +84,7 @@ impl Cpu {
             open: Vec::new(),
             hardirqs: Vec::new(),
             softirq: None,
-            is_ksoftirqd: false,
+            serves_softirqs: false,
             occupancy: Occupancy::new(),
             fairness: Fairness::default(),
             queue: Vec::new(),
@@ -105,7 +105,7 @@ impl Cpu {
     pub fn settle(&mut self, time: Time) {
         let occupant = match (self.hardirqs.last(), self.softirq) {
             (Some(handler), _) => handler.actor,
-            (None, Some(handler)) if !self.is_ksoftirqd => handler.actor,
+            (None, Some(handler)) if !self.serves_softirqs => handler.actor,
             _ => self.base,
         };
         self.occupancy.set(time, occupant);
@@ -134,7 +134,7 @@ impl Cpu {
         self.current = Current::Unknown;
         self.tid = None;
         self.base = ActorId::UNKNOWN;
-        self.is_ksoftirqd = false;
+        self.serves_softirqs = false;
     }
 
     /// No handler is in progress.

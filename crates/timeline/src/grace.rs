@@ -49,7 +49,7 @@ impl Timeline {
             (Waker::Interrupt(_), _) => in_softirq,
             (Waker::Task(_), Current::Task(key)) => {
                 let task = self.world.tasks.get(key);
-                in_softirq && cpu.is_ksoftirqd
+                in_softirq && cpu.serves_softirqs
                     || task.kernel_thread == Some(KernelThread::Rcu)
                         && !drives_grace_periods(task.kernel_thread, &task.comm)
             }

@@ -6,9 +6,11 @@ use crate::{ActorKind, Interrupt, Sink};
 
 /// Interrupt handlers nest at most this deep on any architecture; more means that exits are missing.
 const DEEPEST: usize = 8;
-/// NET_TX and NET_RX, in `include/linux/interrupt.h`. A task raises others, too (RCU, TASKLET), but what those do is not what
-/// the task asked for.
-const OF_SENDERS: [u8; 2] = [2, 3];
+/// NET_TX, NET_RX and BLOCK, in `include/linux/interrupt.h`: what a task sends, and what it completes. A program raises others, too (RCU,
+/// TASKLET), but what those do is not what the task asked for.
+const OF_SENDERS: [u8; 3] = [2, 3, 4];
+/// TIMER and RCU, which a kernel thread raises for its own work's sake.
+const OF_KERNEL_THREADS: [u8; 2] = [1, 9];
 
 impl Timeline {
     pub(crate) fn irq_entry(&mut self, index: usize, irq: u32, name: Option<NameId>) {
@@ -64,8 +66,13 @@ impl Timeline {
             Context::Unknown => cpu.hardirqs.is_empty() && cpu.softirq.is_none(),
             Context::Softirq | Context::Hardirq | Context::Nmi => false,
         };
+        let is_own = match cpu.current {
+            Current::Task(_) if OF_SENDERS.contains(&vec) => true,
+            Current::Task(key) => OF_KERNEL_THREADS.contains(&vec) && self.world.tasks.get(key).kernel_thread.is_some(),
+            Current::Idle | Current::Unknown => false,
+        };
         // What an interrupt adds to it, comes with it.
-        if by_task && OF_SENDERS.contains(&vec) && matches!(cpu.current, Current::Task(_)) {
+        if by_task && is_own {
             cpu.raised |= bit(vec);
         } else {
             cpu.raised &= !bit(vec);
@@ -82,7 +89,7 @@ impl Timeline {
         }
         let own = now.since(handler.start).saturating_sub(handler.inner);
         if let Current::Task(key) = cpu.current
-            && !cpu.is_ksoftirqd
+            && !cpu.serves_softirqs
         {
             self.world.tasks.get_mut(key).run.softirq += own;
         }

@@ -74,7 +74,7 @@ impl Timeline {
         cpu.current = Current::Task(key);
         cpu.tid = Some(task.tid);
         cpu.base = task.actor;
-        cpu.is_ksoftirqd = matches!(task.kernel_thread, Some(KernelThread::Ksoftirqd { .. }));
+        cpu.serves_softirqs = task.kernel_thread.is_some_and(KernelThread::serves_softirqs);
     }
 
     /// The CPU is idle. The log of who had it is left to the caller.
@@ -84,7 +84,7 @@ impl Timeline {
         cpu.current = Current::Idle;
         cpu.tid = Some(Tid::IDLE);
         cpu.base = ActorId::IDLE;
-        cpu.is_ksoftirqd = false;
+        cpu.serves_softirqs = false;
         self.idle.enter(cpu.id, now);
         if !self.cpus[index].queue.is_empty() {
             self.pass_over(index);

@@ -1,6 +1,6 @@
 //! Wakeups and moves.
 
-use unstarve_model::{Context, CpuId, Event, EventKind, Nanos, TaskRef, Time};
+use unstarve_model::{Context, CpuId, Event, EventKind, KernelThread, Nanos, TaskRef, Time};
 
 use crate::cpu::Current;
 use crate::debts::Basis;
@@ -191,6 +191,10 @@ impl Timeline {
         if matches!(event.kind, EventKind::Wakeup { .. }) && self.waking_recorded {
             return Origin::UNKNOWN;
         }
+        let by_interrupt = self.world.tasks.get(wakee).kernel_thread.is_some_and(KernelThread::is_woken_by_interrupts);
+        if by_interrupt {
+            return Origin { waker: Waker::Interrupt(None), ..Origin::UNKNOWN };
+        }
         if event.issuer.context() == Context::Task {
             return match cpu.current {
                 Current::Task(key) => Origin { waker: Waker::Task(key), debtor: Some(key), ..Origin::UNKNOWN },
@@ -199,9 +203,9 @@ impl Timeline {
         }
         let interrupt = match event.issuer.context() {
             Context::Hardirq | Context::Nmi => true,
-            Context::Softirq => !cpu.is_ksoftirqd,
+            Context::Softirq => !cpu.serves_softirqs,
             Context::Task => false,
-            Context::Unknown => !cpu.hardirqs.is_empty() || cpu.softirq.is_some() && !cpu.is_ksoftirqd,
+            Context::Unknown => !cpu.hardirqs.is_empty() || cpu.softirq.is_some() && !cpu.serves_softirqs,
         };
         let current = match cpu.current {
             Current::Task(key) => Some(key),
@@ -212,7 +216,7 @@ impl Timeline {
         let delivers = sends && matches!(event.issuer.context(), Context::Softirq | Context::Unknown);
         // One that ends wakes its parent.
         let ends = current.is_some_and(|key| self.world.tasks.get(key).exited);
-        let certain = event.issuer.context() != Context::Unknown || cpu.is_ksoftirqd || ends;
+        let certain = event.issuer.context() != Context::Unknown || cpu.serves_softirqs || ends;
         if interrupt && !delivers {
             self.suspects.note_interrupt(event, self.world.tasks.get(wakee).actor);
             return Origin { waker: Waker::Interrupt(handler), ..Origin::UNKNOWN };

@@ -57,7 +57,7 @@ pub fn verdict(report: &Report, scope: Scope) -> Verdict {
     let cut = if cut { "The file is cut, and this is said of what is left of it. " } else { "" };
     let Some(worst) = report.findings.first().filter(|finding| finding.severity > Severity::Info) else {
         let text = match (&report.trace.too_little, scope) {
-            (Some(why), _) => format!("Too little was recorded for a verdict: {why}."),
+            (Some(why), _) => format!("{}Too little was recorded for a verdict: {why}.", longest_first(report)),
             (None, _) if report.findings.iter().any(|finding| finding.confidence < BARELY) => {
                 format!("Too little was recorded for a verdict: {}.", reserve(BARELY))
             }
@@ -84,6 +84,21 @@ pub fn verdict(report: &Report, scope: Scope) -> Verdict {
         text.push_str(&format!(" {} below.", counted(others, "more finding")));
     }
     Verdict { severity: Some(worst.severity), text }
+}
+
+/// A wait from this length on is told even where nothing can be concluded from it: the longest turn among equals.
+const LISTED_FROM: Nanos = Nanos::from_millis(24);
+
+/// The longest wait of an excerpt, before what the excerpt lacks.
+fn longest_first(report: &Report) -> String {
+    let wait = report.worst_waits.first().map(|wait| (wait, Nanos(wait.end_ns.saturating_sub(wait.start_ns))));
+    match wait.filter(|(_, length)| *length >= LISTED_FROM) {
+        Some((wait, length)) => {
+            let behind = wait.blame.first().map(|first| format!(", mostly while {} had its CPU", first.comm));
+            format!("{} waited {length}{}. ", wait.comm, behind.unwrap_or_default())
+        }
+        None => String::new(),
+    }
 }
 
 /// Whether the finding's victims waited for almost all of the recording: whatever it is called, they were starved.
