@@ -49,6 +49,8 @@ pub trait Host {
     }
     /// Notes of tasks that have ended may be thrown away.
     fn forget_ended(&self) {}
+    /// Nothing that was set is left of a task: what its children are born with need not be noted any more.
+    fn forget(&self, _tid: Tid) {}
     /// Waits until births that were under way when these were taken back are over. A child gets its parent's values long
     /// before anybody can see it, and a parent that was interrupted in between by us may wait for its CPU.
     fn let_births_finish(&self, _changes: &[Step]) {}
@@ -133,6 +135,12 @@ impl Host for Watched {
     fn forget_ended(&self) {
         if let Some(registry) = &self.registry {
             registry.forget_ended();
+        }
+    }
+
+    fn forget(&self, tid: Tid) {
+        if let Some(registry) = &self.registry {
+            registry.forget(tid);
         }
     }
 

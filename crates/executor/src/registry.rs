@@ -152,6 +152,18 @@ impl Registry {
         }
     }
 
+    /// Notes the children of a task no more.
+    #[cfg(feature = "bpf")]
+    pub fn forget(&self, tid: Tid) {
+        use std::os::fd::AsRawFd;
+        // SAFETY: keys of the map are 4 bytes, and so is this.
+        unsafe { libbpf_sys::bpf_map_delete_elem(self.kept.as_raw_fd(), (&raw const tid.0).cast()) };
+    }
+
+    /// As without eBPF.
+    #[cfg(not(feature = "bpf"))]
+    pub fn forget(&self, _tid: Tid) {}
+
     /// Forgets tasks that have ended. The kernel does that itself, but not for one that was added after its end.
     #[cfg(feature = "bpf")]
     pub fn forget_ended(&self) {

@@ -83,6 +83,9 @@ fn change(old: &Value, new: &Value) -> String {
 pub fn note_text(policy: &Policy, note: &Note) -> String {
     match &note.kind {
         NoteKind::Refused(refusal) => format!("refused: {refusal}"),
+        NoteKind::Inherited(heirloom) => format!(
+            "children inherit it until the guard restores them: reset-on-fork is not set, because it would replace their {heirloom}"
+        ),
         NoteKind::CannotWin(weakness) => format!("cannot win: {weakness}"),
         NoteKind::Stronger { has, wanted } => format!("{has} is already stronger than {wanted}, kept"),
         NoteKind::Shadowed { by, aspect } => {
