@@ -9,7 +9,7 @@ use unstarve_guard::decide::NoteKind;
 use unstarve_guard::survey::Survey;
 use unstarve_guard::{Policy, Remark, Task, Users};
 use unstarve_term::clean;
-use unstarve_term::guard::{note_text, owner_text, plan_page};
+use unstarve_term::guard::{note_text, owner_text, plan_page, starter_text};
 
 use super::PolicyArgs;
 use crate::output::{self, Out};
@@ -27,7 +27,7 @@ pub struct PlanArgs {
 /// Says of rules what their authors should know, on standard error.
 pub(super) fn warn(policy: &Policy) {
     for rule in &policy.rules {
-        for remark in rule.remarks().iter().filter(|remark| matches!(remark, Remark::Forgeable { .. })) {
+        for remark in rule.remarks().iter().filter(|remark| remark.is_warning()) {
             output::remark(&format!("{}: rule `{}`: {remark}", clean(&rule.place), clean(&rule.name)));
         }
     }
@@ -47,6 +47,11 @@ pub(super) fn warn_of_refusals(policy: &Policy, survey: &Survey) {
         let who = format!("{}[{}]", clean(&task.comm), task.key.tid);
         let more = if count > 1 { format!(" and {} more", count - 1) } else { String::new() };
         output::remark(&format!("{}: rule `{}`: {who}{more}: {why}", rule.place, rule.name));
+    }
+    for starter in &survey.starters {
+        let rule = &policy.rules[starter.rule];
+        let text = starter_text(&Users::of_this_machine(), starter);
+        output::remark(&format!("{}: rule `{}`: {text}", clean(&rule.place), clean(&rule.name)));
     }
     for absent in &survey.absent {
         output::remark(&format!("{}: not here: {}", policy.settings[absent.setting].name, absent.reason));

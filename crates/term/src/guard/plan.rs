@@ -2,7 +2,7 @@ use std::fmt::Write;
 
 use unstarve_change::Value;
 use unstarve_guard::decide::{Note, NoteKind, Plan};
-use unstarve_guard::survey::Survey;
+use unstarve_guard::survey::{Starter, Survey};
 use unstarve_guard::{Owner, Policy, Task, Users};
 use unstarve_model::{clean, counted};
 
@@ -15,6 +15,9 @@ pub fn plan_page(policy: &Policy, survey: &Survey, users: &Users) -> String {
         let _ = writeln!(page, "{} ({})", clean(&rule.name), clean(&rule.place));
         for remark in rule.remarks() {
             let _ = writeln!(page, "  {remark}");
+        }
+        for starter in survey.starters.iter().filter(|starter| starter.rule == index) {
+            let _ = writeln!(page, "  {}", starter_text(users, starter));
         }
         if lines.is_empty() {
             let _ = writeln!(page, "  no task here now");
@@ -65,6 +68,17 @@ pub fn owner_text(users: &Users, owner: Owner) -> String {
         Some(uid) => users.name(uid),
         None => format!("{} as {}", users.name(owner.real), users.name(owner.effective)),
     }
+}
+
+/// A program that is raised and has started one of another user.
+pub fn starter_text(users: &Users, starter: &Starter) -> String {
+    let ((pid, program), (child, name)) = (&starter.program, &starter.child);
+    format!(
+        "warning: {}[{pid}] has started {}[{child}] of user {}: it starts programs of others; select the program that needs it",
+        clean(program),
+        clean(name),
+        clean(&owner_text(users, starter.owner))
+    )
 }
 
 fn change(old: &Value, new: &Value) -> String {
