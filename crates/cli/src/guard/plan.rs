@@ -82,6 +82,18 @@ struct Report<'a> {
     rules: Vec<RuleReport<'a>>,
     programs: usize,
     programs_realtime: usize,
+    /// Raised programs that have children of other users.
+    starters: Vec<StarterReport<'a>>,
+}
+
+#[derive(Serialize)]
+struct StarterReport<'a> {
+    rule: &'a str,
+    pid: u32,
+    comm: &'a str,
+    child: u32,
+    child_comm: &'a str,
+    child_uid: u32,
 }
 
 #[derive(Serialize)]
@@ -169,6 +181,14 @@ fn report<'a>(policy: &'a Policy, survey: &'a Survey) -> Report<'a> {
             .collect(),
         notes: plan.notes.iter().map(|note| note_text(policy, note)).collect(),
     });
+    let starters = survey.starters.iter().map(|starter| StarterReport {
+        rule: &policy.rules[starter.rule].name,
+        pid: starter.program.0.0,
+        comm: &starter.program.1,
+        child: starter.child.0.0,
+        child_comm: &starter.child.1,
+        child_uid: starter.owner.real.0,
+    });
     Report {
         schema: "unstarve.guard-plan/1",
         looked_at: survey.looked_at,
@@ -177,5 +197,6 @@ fn report<'a>(policy: &'a Policy, survey: &'a Survey) -> Report<'a> {
         rules: rules.collect(),
         programs: survey.crowd.programs,
         programs_realtime: survey.crowd.realtime,
+        starters: starters.collect(),
     }
 }
