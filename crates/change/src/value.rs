@@ -180,6 +180,15 @@ impl Value {
         }
     }
 
+    /// Whether it gives a task more of a CPU than ordinary ones have: real-time, a deadline, or a nice below 0.
+    pub fn raises(&self) -> bool {
+        match self {
+            Value::Deadline { .. } => true,
+            Value::Nice(nice) => *nice < 0,
+            class => class.is_realtime(),
+        }
+    }
+
     /// Whether it makes the task real-time.
     pub fn is_realtime(&self) -> bool {
         matches!(self, Value::Class { policy: SchedPolicy::Fifo | SchedPolicy::Rr, .. })

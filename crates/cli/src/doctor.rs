@@ -4,6 +4,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::Args;
+use unstarve_executor::registry::Registry;
 use unstarve_facts::{Allowed, Availability};
 use unstarve_host::{Root, allows};
 use unstarve_term::doctor_page;
@@ -13,7 +14,8 @@ use crate::output::{self, Color, Out};
 
 /// Show what this host and your rights on it allow, what is missing, and how to get it
 ///
-/// Tries a tracing instance, the counting programs and the guard's, and removes all at once. Changes nothing.
+/// Tries a tracing instance, the counting programs and the guard's, and removes all at once, and
+/// instances that killed recorders left. Changes nothing else.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
@@ -51,7 +53,14 @@ fn record() -> Allowed {
     const WITHOUT: &str =
         "record, top and watch's recorder; recordings of perf and trace-cmd can be explained all the same";
     match unstarve_record::attempt() {
-        Ok(()) => Allowed::yes("record", "tracefs has given an instance with sched_switch"),
+        Ok(0) => Allowed::yes("record", "tracefs has given an instance with sched_switch"),
+        Ok(left) => Allowed::yes(
+            "record",
+            format!(
+                "tracefs has given an instance with sched_switch; {} of killed recorders removed",
+                output::counted(left as u64, "instance")
+            ),
+        ),
         Err(error) => Allowed::no("record", format!("{:#}", anyhow::Error::from(error)), WITHOUT, way()),
     }
 }
@@ -68,7 +77,15 @@ fn count() -> Allowed {
 fn guard() -> Allowed {
     const WITHOUT: &str = "guard learns of births by netlink or by looking again, and of what workers work on later";
     match unstarve_guard::births::attempt() {
-        Ok(gaps) if gaps.is_empty() => Allowed::yes("guard", "the kernel has taken the guard's eBPF programs"),
+        Ok(gaps) if gaps.is_empty() => match Registry::has_a_place() {
+            Ok(()) => Allowed::yes("guard", "the kernel has taken the guard's eBPF programs"),
+            Err(error) => Allowed::part(
+                "guard",
+                format!("the kernel has taken the guard's eBPF programs; {error}"),
+                "if guard and dead-man are killed together, children whose parents have ended keep what they inherited",
+                Some("mount -t bpf -o mode=700 bpf /sys/fs/bpf".to_owned()),
+            ),
+        },
         Ok(gaps) => Allowed::part("guard", gaps.join("; "), WITHOUT, way()),
         Err(reason) => Allowed::no("guard", reason, WITHOUT, way()),
     }

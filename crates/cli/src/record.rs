@@ -8,8 +8,8 @@ use crate::output::{hint_at_root, shown};
 use clap::Args;
 use unstarve_model::Nanos;
 use unstarve_record::{
-    BlockEvents, BufferSize, CommandEnd, Full, Names, Notice, Options, Progress, Recording, Salvaged, Until, record,
-    salvage,
+    BlockEvents, BufferSize, CommandEnd, Full, Names, Notice, Options, Progress, Recording, Salvage, Salvaged, Until,
+    record, salvage,
 };
 
 /// Record what the scheduler does, for `unstarve explain`
@@ -79,7 +79,11 @@ pub fn run(args: RecordArgs) -> anyhow::Result<ExitCode> {
 }
 
 fn run_salvage(from: &Path, output: Option<&Path>) -> anyhow::Result<ExitCode> {
-    for Salvaged { from, path, size } in salvage(from, output)? {
+    let Salvage { files, unusable } = salvage(from, output)?;
+    for from in unusable {
+        note!("{}: removed; its recorder was killed before what it had fetched could be read", shown(&from));
+    }
+    for Salvaged { from, path, size } in files {
         note!("{}: {}, salvaged from {}", shown(&path), bytes(size), shown(&from));
         note!("next: unstarve explain {}", shown(&path));
     }

@@ -1,5 +1,6 @@
 //! Where values are read and written: this machine, or a test's model of one.
 
+use std::borrow::Cow;
 use std::io::{self, ErrorKind, Read};
 use std::os::fd::OwnedFd;
 use std::os::unix::fs::MetadataExt;
@@ -12,6 +13,7 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use rustix::fs::{CWD, Mode, OFlags, ResolveFlags, fstatfs, openat, openat2};
 use unstarve_model::Tid;
 
+use crate::groups::{self, Whereabouts};
 use crate::journal::Step;
 use crate::registry::Registry;
 use crate::session;
@@ -49,6 +51,8 @@ pub trait Host {
     }
     /// Notes of tasks that have ended may be thrown away.
     fn forget_ended(&self) {}
+    /// Nothing that was set is left of a task: what its children are born with need not be noted any more.
+    fn forget(&self, _tid: Tid) {}
     /// Waits until births that were under way when these were taken back are over. A child gets its parent's values long
     /// before anybody can see it, and a parent that was interrupted in between by us may wait for its CPU.
     fn let_births_finish(&self, _changes: &[Step]) {}
@@ -136,6 +140,12 @@ impl Host for Watched {
         }
     }
 
+    fn forget(&self, tid: Tid) {
+        if let Some(registry) = &self.registry {
+            registry.forget(tid);
+        }
+    }
+
     fn let_births_finish(&self, changes: &[Step]) {
         wait_for_births(changes, if self.at_work { LONGEST_BIRTH_MEANWHILE } else { LONGEST_BIRTH });
     }
@@ -187,9 +197,13 @@ impl Host for ThisHost {
             Place::Session { id } => {
                 return Ok(session::nice_of(*id).map(Value::Nice).filter(|_| aspect == Aspect::Nice));
             }
-            Place::File { path, root, .. } => {
-                let text = read_file(path, root.as_deref());
-                text.map(|text| Some(Value::Text(unstarve_facts::chosen(path, text.trim()).to_owned())))
+            Place::File { path, inode, root } => {
+                let Some(now) = located(path, *inode, root.as_deref())? else { return Ok(None) };
+                return match read_of(&now, root.as_deref(), *inode) {
+                    Ok(text) => Ok(Some(Value::Text(unstarve_facts::chosen(path, text.trim()).to_owned()))),
+                    Err(error) if is_gone(&error) => Ok(None),
+                    Err(error) => Err(error),
+                };
             }
             Place::Feature { path, name, root } => {
                 read_file(path, root.as_deref()).map(|text| feature_state(&text, name).map(Value::Text))
@@ -230,10 +244,13 @@ impl Host for ThisHost {
                 Value::Text(_) => Err(ErrorKind::InvalidInput.into()),
             },
             (Place::Session { id }, Value::Nice(nice)) => session::set_nice(*id, *nice),
-            (Place::File { path, root, .. }, Value::Text(text)) => write_file(path, root.as_deref(), text),
+            (Place::File { path, inode, root }, Value::Text(text)) => match located(path, *inode, root.as_deref())? {
+                Some(now) => write_file(&now, root.as_deref(), *inode, text),
+                None => Err(io::Error::from_raw_os_error(libc::ESRCH)),
+            },
             (Place::Feature { path, name, root }, Value::Text(text)) => {
                 match text.strip_prefix("NO_").unwrap_or(text) {
-                    word if word == name && is_features_file(path) => write_file(path, root.as_deref(), text),
+                    word if word == name && is_features_file(path) => write_file(path, root.as_deref(), ANY, text),
                     _ => Err(ErrorKind::InvalidInput.into()),
                 }
             }
@@ -264,12 +281,13 @@ impl Host for ThisHost {
 
 /// In one write, as the kernel's files want it, never making a file, never through a symbolic link at the end, and only on
 /// file systems on which the kernel itself keeps settings: a journal is not a way to write just any file.
-fn write_file(path: &str, root: Option<&str>, text: &str) -> io::Result<()> {
+fn write_file(path: &str, root: Option<&str>, inode: u64, text: &str) -> io::Result<()> {
     use std::io::Write;
     if text.len() > LONGEST_TEXT || text.contains(char::is_control) {
         return Err(io::Error::new(ErrorKind::InvalidInput, "no line that a setting could hold"));
     }
     let mut file = open_setting(path, root, OFlags::WRONLY)?;
+    check_identity(&file, path, inode)?;
     match unstarve_change::may_be_busy(path) {
         true => BUSY.wait(LONGEST_BUSY, || file.write_all(text.as_bytes())),
         false => file.write_all(text.as_bytes()),
@@ -281,6 +299,44 @@ pub fn read_file(path: &str, root: Option<&str>) -> io::Result<String> {
     let mut text = String::new();
     open_setting(path, root, OFlags::RDONLY)?.take(LONGEST_FILE).read_to_string(&mut text)?;
     Ok(text)
+}
+
+/// The same of one file and no other that may have its path by now.
+fn read_of(path: &str, root: Option<&str>, inode: u64) -> io::Result<String> {
+    let mut text = String::new();
+    let file = open_setting(path, root, OFlags::RDONLY)?;
+    check_identity(&file, path, inode)?;
+    file.take(LONGEST_FILE).read_to_string(&mut text)?;
+    Ok(text)
+}
+
+/// No inode in particular: see [`inode_of`].
+const ANY: u64 = 0;
+
+/// Whether an open file is the one that is meant: between a look and an open it can have been replaced.
+fn check_identity(file: &fs::File, path: &str, inode: u64) -> io::Result<()> {
+    match inode == ANY || file.metadata()?.ino() == inode {
+        true => Ok(()),
+        false => Err(io::Error::other(format!("{path} is another file than a moment ago; nothing is written to it"))),
+    }
+}
+
+/// The path at which a file is now; `None` if it is gone. That of a cgroup may have been renamed.
+///
+/// # Errors
+/// If it may still be there, at another name.
+fn located<'a>(path: &'a str, inode: u64, root: Option<&str>) -> io::Result<Option<Cow<'a, str>>> {
+    if inode_below(root, path) == Some(inode) {
+        return Ok(Some(Cow::Borrowed(path)));
+    }
+    // Another root's groups are a recording's or a model's.
+    if root.is_some() || !unstarve_change::is_of_group(path) {
+        return Ok(None);
+    }
+    Ok(match groups::find(path, inode)? {
+        Whereabouts::Moved(now) => Some(Cow::Owned(now)),
+        Whereabouts::Gone => None,
+    })
 }
 
 /// Opens a setting's file and nothing else.
@@ -368,7 +424,8 @@ fn is_same(target: &Place) -> bool {
     match target {
         Place::Task(key) => proc::start_of(key.tid) == Some(key.start),
         Place::Session { id } => session::nice_of(*id).is_some(),
-        Place::File { path, inode, root } => inode_below(root.as_deref(), path) == Some(*inode),
+        // One that may be there is: what is done with it says what is wrong.
+        Place::File { path, inode, root } => !matches!(located(path, *inode, root.as_deref()), Ok(None)),
         Place::Feature { path, root, .. } => at(path, root.as_deref()).exists(),
     }
 }

@@ -11,6 +11,7 @@ mod attributes;
 pub mod audit;
 pub mod by_hand;
 pub mod deadman;
+mod groups;
 pub mod heirs;
 pub mod host;
 pub mod journal;

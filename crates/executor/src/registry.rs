@@ -21,14 +21,12 @@ pub struct Registry {
 }
 
 /// Where it outlives us: the place of the BPF file system on every host with systemd, and a directory of ours in it.
-#[cfg(feature = "bpf")]
 const PINS_ROOT: &str = "/sys/fs/bpf";
 /// As above.
 const PINS: &str = "/sys/fs/bpf/unstarve";
 /// The map, and the first links: what notes births and ends.
 const NAMES: [&str; 3] = ["kept", "born", "ended"];
 /// `BPF_FS_MAGIC`, include/uapi/linux/magic.h.
-#[cfg(feature = "bpf")]
 const BPF_FS_MAGIC: u64 = 0xcafe_4a11;
 
 /// More steps through the map than it has places: it changes while it is read.
@@ -64,6 +62,17 @@ impl Registry {
         Ok(Registry { kept: self.kept.try_clone()?, links })
     }
 
+    /// Whether this host has a place where it can outlive all processes.
+    ///
+    /// # Errors
+    /// If there is no BPF file system where it always is.
+    pub fn has_a_place() -> io::Result<()> {
+        match rustix::fs::statfs(PINS_ROOT)?.f_type as u64 == BPF_FS_MAGIC {
+            true => Ok(()),
+            false => Err(io::Error::new(io::ErrorKind::NotFound, format!("no BPF file system at {PINS_ROOT}"))),
+        }
+    }
+
     /// Makes it outlive all processes, so that `guard undo` finds who has inherited from whom though guard and dead-man were
     /// killed. Replaces an earlier one.
     ///
@@ -72,9 +81,7 @@ impl Registry {
     #[cfg(feature = "bpf")]
     pub fn pin(&self) -> io::Result<()> {
         use std::os::fd::AsRawFd;
-        if rustix::fs::statfs(PINS_ROOT)?.f_type as u64 != BPF_FS_MAGIC {
-            return Err(io::Error::new(io::ErrorKind::NotFound, format!("no BPF file system at {PINS_ROOT}")));
-        }
+        Registry::has_a_place()?;
         Directory::make(Path::new(PINS)).map_err(io::Error::other)?;
         Registry::unpin();
         for (name, descriptor) in NAMES.iter().zip(self.descriptors()) {
@@ -151,6 +158,18 @@ impl Registry {
             let _ = directory.remove(OsStr::new(name));
         }
     }
+
+    /// Notes the children of a task no more.
+    #[cfg(feature = "bpf")]
+    pub fn forget(&self, tid: Tid) {
+        use std::os::fd::AsRawFd;
+        // SAFETY: keys of the map are 4 bytes, and so is this.
+        unsafe { libbpf_sys::bpf_map_delete_elem(self.kept.as_raw_fd(), (&raw const tid.0).cast()) };
+    }
+
+    /// As without eBPF.
+    #[cfg(not(feature = "bpf"))]
+    pub fn forget(&self, _tid: Tid) {}
 
     /// Forgets tasks that have ended. The kernel does that itself, but not for one that was added after its end.
     #[cfg(feature = "bpf")]

@@ -64,7 +64,22 @@ impl Hidden {
     pub fn leftovers(place: &Place) -> Vec<Hidden> {
         let names = list(place.directory()).unwrap_or_default();
         let alike = names.into_iter().filter(|name| name.as_bytes().starts_with(PREFIX.as_bytes()));
-        alike.filter_map(|name| Hidden::open(place, &name).ok().flatten()).collect()
+        let opened = alike.filter_map(|name| Hidden::opened(place, &name).ok().flatten());
+        let (signed, others): (Vec<Hidden>, Vec<Hidden>) = opened.partition(Hidden::is_signed);
+        // One whose process was killed before it had signed it, or after it had removed all that was in it, holds nothing.
+        others.into_iter().filter(Hidden::is_unfinished).for_each(|hidden| hidden.remove(|_| false));
+        signed
+    }
+
+    /// Whether nothing is in it but a part of what we sign it with, if that.
+    fn is_unfinished(&self) -> bool {
+        let begins = || {
+            let mut text = String::new();
+            let read = self.read(SIGN).and_then(|file| file.take(64).read_to_string(&mut text));
+            read.is_ok() && self.identity().is_ok_and(|identity| identity.starts_with(&text))
+        };
+        let names = self.names();
+        names.is_empty() || names == [SIGN] && begins()
     }
 
     /// The one with this name, if it was made by us and nobody is at work in it.

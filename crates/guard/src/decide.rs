@@ -69,6 +69,8 @@ pub enum NoteKind {
     },
     /// It will be set, and will not help.
     CannotWin(Weakness),
+    /// Its children are born with what the rule sets, and get it taken back afterwards: why they are not born ordinary.
+    Inherited(Heirloom),
     /// The task is stronger than the rule would make it, and stays so.
     Stronger {
         /// What it has.
@@ -127,11 +129,23 @@ pub enum Weakness {
     RealTime,
 }
 
+/// Why children of a raised task are born with what it was given: reset-on-fork would take from them what they would have had.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub enum Heirloom {
+    /// A nice value of the task's own, which the kernel would set to 0.
+    Nice(i32),
+    /// A policy of the task's own, which the kernel would make SCHED_OTHER.
+    Policy(SchedPolicy),
+    /// Clamps of the task's own.
+    Clamps,
+}
+
 /// The order in which aspects are set, and the opposite of that in which they are taken back. Reset-on-fork comes first, so that
 /// no child is born real-time before it holds or after it was taken back; then the class, since slices and nice depend on it.
 const ORDER: [Aspect; 6] =
     [Aspect::ResetOnFork, Aspect::Class, Aspect::Nice, Aspect::Slice, Aspect::Affinity, Aspect::Uclamp];
-/// Where the class is in it.
+/// Where these are in it.
+const RESET_ON_FORK: usize = 0;
 const CLASS: usize = 1;
 
 /// What the policy wants of a task; `None` if no rule is about it.
@@ -208,7 +222,40 @@ pub fn decide(policy: &Policy, surroundings: &Surroundings, task: &Task) -> Opti
         let planned = Planned { rule, old, new };
         if planned.old.same(&planned.new) { plan.kept.push(planned) } else { plan.changes.push(planned) }
     }
+    if winners[RESET_ON_FORK].is_none() {
+        keep_from_children(task, &mut plan);
+    }
     Some(plan)
+}
+
+/// A program that is raised does not pass that on, unless its rule says so: the kernel gives the children of a task with reset-on-fork
+/// SCHED_OTHER if it is real-time, and nice 0 if its nice is below (`sched_fork()`, kernel/sched/core.c). That is what they
+/// would have had where the task itself has been ordinary; from others it would take something, and the guard takes back what
+/// their children were born with.
+fn keep_from_children(task: &Task, plan: &mut Plan) {
+    if task.kind != Kind::User || task.attributes.reset_on_fork {
+        return;
+    }
+    let Some(rule) = plan.changes.iter().find(|planned| planned.new.raises()).map(|planned| planned.rule) else {
+        return;
+    };
+    match heirloom(task) {
+        Some(heirloom) => plan.notes.push(Note { rule, kind: NoteKind::Inherited(heirloom) }),
+        None => {
+            let (old, new) = (Value::ResetOnFork(false), Value::ResetOnFork(true));
+            plan.changes.insert(0, Planned { rule, old, new });
+        }
+    }
+}
+
+/// What a task's children have from it that they would not be born with under reset-on-fork.
+fn heirloom(task: &Task) -> Option<Heirloom> {
+    let has = &task.attributes;
+    match has.policy {
+        SchedPolicy::Other if has.nice != 0 => Some(Heirloom::Nice(has.nice)),
+        SchedPolicy::Other => has.uclamp.filter(|clamps| *clamps != (0, 1024)).map(|_| Heirloom::Clamps),
+        policy => Some(Heirloom::Policy(policy)),
+    }
 }
 
 impl Want {
@@ -335,6 +382,16 @@ impl fmt::Display for Refusal {
             Refusal::NoSuchCpu => "none of these CPUs is online",
             Refusal::NotFair => "only a fair task has a slice, and this one is not, or will not be",
         })
+    }
+}
+
+impl fmt::Display for Heirloom {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Heirloom::Nice(nice) => write!(f, "nice {nice}"),
+            Heirloom::Policy(policy) => f.write_str(policy.name()),
+            Heirloom::Clamps => f.write_str("utilisation clamps"),
+        }
     }
 }
 

@@ -22,5 +22,7 @@ mod task;
 pub mod verify;
 
 pub use owner::{Owner, Uid, UidSet, Users};
-pub use policy::{Limits, OnDrift, Parent, Policy, PolicyError, Remark, Rule, Selector, Setting, SettingKind, Want};
+pub use policy::{
+    Limits, OnDrift, Parent, Policy, PolicyError, Remark, Rule, Selector, Setting, SettingKind, Starts, Want,
+};
 pub use task::{Kind, Task, Work};

@@ -6,11 +6,12 @@ use rustc_hash::FxHashSet;
 use unstarve_model::Tid;
 
 use crate::decide::{NoteKind, Plan, Surroundings, decide};
+use crate::owner::Owner;
 use crate::policy::Policy;
 use crate::scan::{self, Scanner};
 use crate::settings::{self, Absent, Found};
 use crate::task::{Kind, Task};
-use unstarve_change::Place;
+use unstarve_change::{Place, TaskKey};
 use unstarve_executor::journal::Step;
 
 /// What a policy would change now.
@@ -28,6 +29,21 @@ pub struct Survey {
     pub surroundings: Surroundings,
     /// How many programs there are, and how many of them would be real-time.
     pub crowd: Crowd,
+    /// Programs that rules raise and that have started programs of other users.
+    pub starters: Vec<Starter>,
+}
+
+/// A program that a rule raises, and one of another user that it has started.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Starter {
+    /// The rule's index.
+    pub rule: usize,
+    /// The raised process.
+    pub program: (Tid, String),
+    /// One of its children.
+    pub child: (Tid, String),
+    /// Whose that is.
+    pub owner: Owner,
 }
 
 /// How many of the machine's programs rules make real-time: several rules together can take what no single one may.
@@ -108,8 +124,9 @@ impl Survey {
             task.owner = task.owner.or_else(|| scan::owner_of(task.key));
         }
         tasks.sort_by_key(|(task, _)| task.key);
+        let starters = starters(&tasks);
         let (settings, absent) = settings::find(policy);
-        Ok(Survey { looked_at, tasks, settings, absent, surroundings, crowd })
+        Ok(Survey { looked_at, tasks, settings, absent, surroundings, crowd, starters })
     }
 
     /// All changes, without numbers: settings first, since weights decide what a nice value is worth.
@@ -127,6 +144,30 @@ impl Survey {
         let notes = self.tasks.iter().flat_map(|(_, plan)| &plan.notes);
         notes.filter(|note| matches!(note.kind, NoteKind::Refused(_))).count()
     }
+}
+
+/// Who of these is raised and has children of other users: one of each process.
+fn starters(tasks: &[(Task, Plan)]) -> Vec<Starter> {
+    let mut found = Vec::new();
+    for (task, plan) in tasks.iter().filter(|(task, _)| task.kind == Kind::User && task.key.tid == task.tgid) {
+        let raised = plan.changes.iter().chain(&plan.kept).find(|planned| planned.new.raises());
+        let (Some(raised), Some(owner)) = (raised, task.owner) else { continue };
+        // A daemon's children are of its first thread or of another one.
+        let threads = std::fs::read_dir(format!("/proc/{}/task", task.tgid)).into_iter().flatten().flatten();
+        let children = threads.filter_map(|thread| std::fs::read_to_string(thread.path().join("children")).ok());
+        let of_others =
+            children.flat_map(|text| text.split_whitespace().map(str::to_owned).collect::<Vec<_>>()).find_map(|tid| {
+                let tid = Tid(tid.parse().ok()?);
+                let key = TaskKey { tid, start: unstarve_executor::proc::start_of(tid)? };
+                let child = scan::owner_of(key).filter(|child| child.real != owner.real)?;
+                Some((tid, child))
+            });
+        let Some((tid, owner)) = of_others else { continue };
+        let comm = std::fs::read_to_string(format!("/proc/{tid}/comm")).unwrap_or_default();
+        let (program, child) = ((task.tgid, task.comm.clone()), (tid, comm.trim_end().to_owned()));
+        found.push(Starter { rule: raised.rule, program, child, owner });
+    }
+    found
 }
 
 /// A task's changes, for the journal.

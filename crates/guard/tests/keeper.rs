@@ -14,10 +14,13 @@ fn policy(text: &str) -> Policy {
     Policy::parse(std::path::Path::new("p.toml"), &format!("version = 1\n{text}")).unwrap_or_else(|e| panic!("{e}"))
 }
 
-const DATABASE: &str = "[[rule]]\nname = \"database\"\nmatch = { comm = \"db*\" }\nset = { nice = -5 }\n";
-const KEPT: &str = "[[rule]]\nname = \"web\"\nmatch = { comm = \"web*\" }\nset = { nice = -3 }\non-drift = \"keep\"\n";
-const REPORTED: &str =
-    "[[rule]]\nname = \"job\"\nmatch = { comm = \"job\" }\nset = { nice = -4 }\non-drift = \"report\"\n";
+// Without reset-on-fork, so that there is something to inherit; RESETTING has it.
+const DATABASE: &str =
+    "[[rule]]\nname = \"database\"\nmatch = { comm = \"db*\" }\nset = { nice = -5, reset-on-fork = false }\n";
+const KEPT: &str = "[[rule]]\nname = \"web\"\nmatch = { comm = \"web*\" }\nset = { nice = -3, reset-on-fork = false }\non-drift = \"keep\"\n";
+const REPORTED: &str = "[[rule]]\nname = \"job\"\nmatch = { comm = \"job\" }\nset = { nice = -4, reset-on-fork = false }\non-drift = \"report\"\n";
+const RESETTING: &str =
+    "[[rule]]\nname = \"server\"\nmatch = { comm = \"srv*\" }\nset = { nice = -6 }\non-drift = \"keep\"\n";
 const REALTIME: &str =
     "[[rule]]\nname = \"control\"\nmatch = { comm = \"control\" }\nset = { policy = \"fifo\", rt-priority = 5 }\n";
 
@@ -249,6 +252,162 @@ fn while_it_is_closed_births_are_noted_and_nothing_is_set() {
     assert_eq!(machine.nice(child), 0);
 }
 
+#[test]
+fn a_raised_program_passes_nothing_on_and_what_its_rule_is_about_is_raised_at_birth() {
+    let machine = Machine::new();
+    let server = machine.program("srv");
+    let mut rig = Rig::new(policy(RESETTING), &machine);
+    rig.keeper.look_at_all().unwrap();
+    assert_eq!((machine.nice(server), machine.resets_on_fork(server)), (-6, true));
+    // As a thread of its own is born, or a worker process of the same name.
+    let thread = machine.fork(server);
+    assert_eq!(machine.nice(thread), 0, "the kernel's own doing, before anybody hears of it");
+    rig.hear(machine.birth(thread));
+    assert_eq!((machine.nice(thread), machine.resets_on_fork(thread)), (-6, true));
+    let helper = machine.fork(server);
+    machine.rename(helper, "helper");
+    rig.hear(machine.birth(helper));
+    assert_eq!((machine.nice(helper), machine.resets_on_fork(helper)), (0, false));
+    rig.take_back();
+    for task in [server, thread, helper] {
+        assert_eq!((machine.nice(task), machine.resets_on_fork(task)), (0, false));
+    }
+}
+
+#[test]
+fn reset_on_fork_goes_when_it_would_take_something_from_children() {
+    // Put back over a value of somebody else's, and left to them.
+    for (rule, at_last) in [(RESETTING.to_owned(), -6), (RESETTING.replace("keep", "yield"), 7)] {
+        let machine = Machine::new();
+        let server = machine.program("srv");
+        let mut rig = Rig::new(policy(&rule), &machine);
+        rig.keeper.look_at_all().unwrap();
+        rig.hear(machine.renice(server, 7));
+        assert_eq!((machine.nice(server), machine.resets_on_fork(server)), (at_last, false));
+        let child = machine.fork(server);
+        machine.rename(child, "helper");
+        rig.hear(machine.birth(child));
+        assert_eq!(machine.nice(child), 7, "as without a guard");
+        rig.take_back();
+        assert_eq!((machine.nice(server), machine.nice(child)), (7, 7));
+    }
+}
+
+/// What an heir keeps and what it gives back, by what the rule is about, what happens, and by whom that is heard of.
+///
+/// | the rule is about | born | other name | other program | other user | other group |
+/// |---|---|---|---|---|---|
+/// | a name | kept | back | back | kept | kept |
+/// | a user | kept | kept | kept | back | kept |
+/// | a group | kept | kept | kept | kept | back |
+/// | children of a program | back where its parent is another one | kept | kept | kept | kept |
+#[test]
+fn heirs_are_asked_the_rules_question_at_each_event() {
+    let by_name = "comm = \"db\"";
+    let by_user = "comm = \"db\", uid = 0";
+    let by_group = "comm = \"d*\", unit = \"db.service\"";
+    let by_parent = "comm = \"d*\", parent = \"starter\"";
+    type Event = fn(&Machine, Tid) -> Signal;
+    let renamed: Event = |machine, tid| {
+        machine.rename(tid, "dx");
+        Signal::Renamed { tid, tgid: tid }
+    };
+    let executed: Event = |machine, tid| {
+        machine.rename(tid, "dx");
+        Signal::Executed { tid, time: 0 }
+    };
+    let reowned: Event = |machine, tid| {
+        machine.give_to(tid, 1001);
+        Signal::Reowned { tid, tgid: tid }
+    };
+    let moved: Event = |machine, tid| {
+        machine.move_to(tid, "session-3.scope");
+        Signal::Moved { tid, tgid: tid }
+    };
+    let born: Event = |machine, tid| machine.birth(tid);
+    let (kept, back) = (-5, 0);
+    let cases = [
+        (by_name, "born", born, kept),
+        (by_name, "other name", renamed, back),
+        (by_name, "other program", executed, back),
+        (by_name, "other user", reowned, kept),
+        (by_name, "other group", moved, kept),
+        (by_user, "born", born, kept),
+        (by_user, "other user", reowned, back),
+        (by_group, "born", born, kept),
+        (by_group, "other name", renamed, kept),
+        (by_group, "other program", executed, kept),
+        (by_group, "other user", reowned, kept),
+        (by_group, "other group", moved, back),
+        (by_parent, "born", born, back),
+    ];
+    for (selector, what, event, expected) in cases {
+        // Heard of at once, or found by the next look: by eBPF or netlink, and by scanning.
+        for heard in [true, false] {
+            let machine = Machine::new();
+            let parent = machine.program("db");
+            machine.give_to(parent, 0);
+            machine.move_to(parent, "db.service");
+            machine.started_by(parent, "starter");
+            let rule = format!(
+                "[[rule]]\nname = \"r\"\nmatch = {{ {selector} }}\nset = {{ nice = -5, reset-on-fork = false }}\n"
+            );
+            let mut rig = Rig::new(policy(&rule), &machine);
+            rig.keeper.look_at_all().unwrap();
+            assert_eq!(machine.nice(parent), -5, "{selector}");
+            let heir = machine.fork(parent);
+            machine.started_by(heir, "db");
+            rig.hear(machine.birth(heir));
+            let news = event(&machine, heir);
+            match heard {
+                true => rig.hear(news),
+                false => rig.keeper.look_at_all().unwrap(),
+            }
+            assert_eq!(machine.nice(heir), expected, "{selector}: {what}, heard: {heard}");
+            assert_eq!(machine.nice(parent), -5, "{selector}: {what}: the parent keeps it");
+            rig.take_back();
+            assert_eq!((machine.nice(heir), machine.nice(parent)), (0, 0), "{selector}: {what}");
+        }
+    }
+}
+
+#[test]
+fn a_child_that_waits_for_its_program_is_asked_then() {
+    let machine = Machine::new();
+    let db = machine.program("db-main");
+    let mut rig =
+        Rig::new(policy(&DATABASE.replace("comm = \"db*\"", "comm = \"db*\", parent = \"starter\"")), &machine);
+    machine.started_by(db, "starter");
+    rig.keeper.look_at_all().unwrap();
+    let child = machine.fork(db);
+    machine.started_by(child, "db-main");
+    let Signal::Born(born) = machine.birth(child) else { unreachable!("a birth") };
+    rig.hear(Signal::Born(unstarve_guard::births::Born { will_execute: true, ..born }));
+    assert_eq!(machine.nice(child), -5, "its parent waits for it, and would for longer");
+    machine.rename(child, "helper");
+    rig.hear(Signal::Executed { tid: child, time: 0 });
+    assert_eq!(machine.nice(child), 0);
+    rig.take_back();
+}
+
+#[test]
+fn who_was_born_before_its_parent_was_restored_is_restored_too() {
+    let machine = Machine::new();
+    let db = machine.program("db-main");
+    let mut rig = Rig::new(policy(DATABASE), &machine);
+    rig.keeper.look_at_all().unwrap();
+    // All three are there before the first is heard of; so it goes with a login.
+    let child = machine.fork(db);
+    machine.rename(child, "session");
+    let grandchild = machine.fork(child);
+    let last = machine.fork(grandchild);
+    let births = [child, grandchild, last].map(|tid| machine.birth(tid));
+    births.into_iter().for_each(|birth| rig.hear(birth));
+    assert_eq!([child, grandchild, last].map(|tid| machine.nice(tid)), [0, 0, 0]);
+    rig.take_back();
+    assert_eq!(machine.nice(db), 0);
+}
+
 /// What happens on a machine.
 #[derive(Clone, Debug)]
 enum Happens {
@@ -264,7 +423,7 @@ enum Happens {
 }
 
 fn happens() -> impl Strategy<Value = Happens> {
-    let name = || prop::sample::select(vec!["db-main", "web-1", "job", "shell"]);
+    let name = || prop::sample::select(vec!["db-main", "web-1", "job", "srv", "shell"]);
     let event = prop_oneof![
         3 => name().prop_map(Happens::Start),
         4 => any::<usize>().prop_map(Happens::Fork),
@@ -292,7 +451,8 @@ proptest! {
         let machine = Machine::new();
         machine.program("db-main");
         machine.program("web-0");
-        let mut rig = Rig::new(policy(&format!("{DATABASE}{KEPT}{REPORTED}")), &machine);
+        machine.program("srv-0");
+        let mut rig = Rig::new(policy(&format!("{DATABASE}{KEPT}{REPORTED}{RESETTING}")), &machine);
         rig.keeper.look_at_all().unwrap();
         for event in events {
             let (event, seen) = match event {

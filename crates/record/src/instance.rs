@@ -9,6 +9,7 @@ use unstarve_model::EventType;
 
 use crate::RecordError;
 use crate::cpus;
+use crate::remover::Remover;
 use crate::tracefs::{TraceFs, control};
 
 const PREFIX: &str = "unstarve-";
@@ -24,6 +25,8 @@ pub(crate) struct Instance {
     /// As long as this is open the buffers live. When it is closed, be it by SIGKILL, the kernel stops tracing into
     /// them and frees their memory (Documentation/trace/ftrace.rst, `free_buffer`).
     buffers: Option<File>,
+    /// Removes the instance if this process is killed.
+    remover: Option<Remover>,
 }
 
 impl Instance {
@@ -40,10 +43,13 @@ impl Instance {
                 Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,
                 Err(source) => return Err(RecordError::Tracefs { path: format!("instances/{name}"), source }),
             }
-            let mut instance = Instance { tracefs: Arc::clone(&tracefs), name, lock: None, buffers: None };
+            let mut instance =
+                Instance { tracefs: Arc::clone(&tracefs), name, lock: None, buffers: None, remover: None };
             instance.lock = File::open(&path).ok().filter(|file| flock(file, FlockOperation::LockExclusive).is_ok());
             if instance.lock.is_some() && instance.path("tracing_on").exists() {
                 instance.buffers = instance.tie_buffers_to_this_process();
+                // Where there can be no process more, the next recorder removes what this one leaves.
+                instance.remover = Remover::start(&tracefs.path("instances"), &instance.name).ok();
                 return Ok(instance);
             }
         }
@@ -180,23 +186,30 @@ impl Drop for Instance {
                 _ => break,
             }
         }
-    }
-}
-
-/// Removes the instances of recorders that were killed.
-pub(crate) fn remove_leftovers(tracefs: &TraceFs) {
-    let Ok(entries) = fs::read_dir(tracefs.path("instances")) else { return };
-    for entry in entries.flatten() {
-        if entry.file_name().to_str().is_some_and(|name| name.starts_with(PREFIX)) {
-            remove_if_orphaned(&entry.path());
+        if let Some(remover) = self.remover.take() {
+            match path.exists() {
+                // It tries on for a while.
+                true => drop(remover),
+                false => remover.dismiss(),
+            }
         }
     }
 }
 
-fn remove_if_orphaned(path: &Path) {
-    let Ok(directory) = File::open(path) else { return };
-    if flock(&directory, FlockOperation::NonBlockingLockExclusive).is_ok() {
-        let _ = control(&path.join("tracing_on"), "0");
-        let _ = fs::remove_dir(path);
+/// Removes the instances of recorders that were killed together with what removes them then; returns how many.
+pub(crate) fn remove_leftovers(tracefs: &TraceFs) -> usize {
+    let Ok(entries) = fs::read_dir(tracefs.path("instances")) else { return 0 };
+    let is_ours = |entry: &fs::DirEntry| entry.file_name().to_str().is_some_and(|name| name.starts_with(PREFIX));
+    entries.flatten().filter(is_ours).filter(|entry| remove_if_orphaned(&entry.path())).count()
+}
+
+fn remove_if_orphaned(path: &Path) -> bool {
+    let Ok(directory) = File::open(path) else { return false };
+    if flock(&directory, FlockOperation::NonBlockingLockExclusive).is_err() {
+        return false;
     }
+    // Somebody may be reading one of its files, which keeps it from being removed; its events cost something with each switch.
+    let _ = control(&path.join("events/enable"), "0");
+    let _ = control(&path.join("tracing_on"), "0");
+    fs::remove_dir(path).is_ok()
 }

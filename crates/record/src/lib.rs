@@ -2,7 +2,7 @@
 //!
 //! The kernel's ring-buffer pages go to disk as they are, moved with splice(2); nothing is decoded on the way. All
 //! effects on the system are in one tracefs instance of our own, which is removed whatever happens: on every return by
-//! [`Drop`], after SIGKILL by the next recording. See `docs/recording.md`.
+//! [`Drop`], after SIGKILL by a process that waits for that, or by the next recording. See `docs/recording.md`.
 
 #![cfg_attr(not(test), warn(clippy::print_stdout, clippy::print_stderr))]
 
@@ -23,6 +23,7 @@ mod options;
 mod output;
 mod recording;
 mod redact;
+mod remover;
 mod room;
 mod salvage;
 mod set_up;
@@ -39,4 +40,4 @@ pub use notice::Notice;
 pub use options::{BlockEvents, BufferSize, Names, Options, Until};
 pub use recording::{CommandEnd, Lost, Progress, Recording, record};
 pub use room::Full;
-pub use salvage::{Salvaged, salvage};
+pub use salvage::{Salvage, Salvaged, salvage};

@@ -20,19 +20,37 @@ pub struct Salvaged {
     pub size: u64,
 }
 
+/// What came of what killed recorders left.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub struct Salvage {
+    /// The recordings.
+    pub files: Vec<Salvaged>,
+    /// Directories that held nothing of which a recording can be made; they are gone.
+    pub unusable: Vec<PathBuf>,
+}
+
 /// Makes recordings of what killed recorders left in the directory `from`, or of the one leftover that `from` names. Without
-/// `output` they are called `unstarve-salvaged-….dat` and are beside their leftovers.
+/// `output` they are called `unstarve-salvaged-….dat` and are beside their leftovers. What no recording can be made of is removed.
 ///
 /// # Errors
 /// If there is nothing, or if a file cannot be written; then what was left is still there.
-pub fn salvage(from: &Path, output: Option<&Path>) -> Result<Vec<Salvaged>, RecordError> {
-    let left: Vec<Leftover> = leftovers_at(from)?.into_iter().filter(Leftover::is_of_use).collect();
+pub fn salvage(from: &Path, output: Option<&Path>) -> Result<Salvage, RecordError> {
+    let (left, unusable): (Vec<Leftover>, Vec<Leftover>) =
+        leftovers_at(from)?.into_iter().partition(Leftover::is_of_use);
     match (left.len(), output) {
-        (0, _) => return Err(RecordError::NothingLeft(from.to_owned())),
+        (0, _) if unusable.is_empty() => return Err(RecordError::NothingLeft(from.to_owned())),
         (2.., Some(_)) => return Err(RecordError::SeveralLeft(from.to_owned())),
         _ => {}
     }
-    left.into_iter().map(|leftover| salvage_one(leftover, output)).collect()
+    let mut salvage = Salvage::default();
+    for leftover in unusable {
+        salvage.unusable.push(leftover.path());
+        leftover.remove();
+    }
+    for leftover in left {
+        salvage.files.push(salvage_one(leftover, output)?);
+    }
+    Ok(salvage)
 }
 
 fn salvage_one(leftover: Leftover, output: Option<&Path>) -> Result<Salvaged, RecordError> {

@@ -34,6 +34,11 @@ pub fn run(args: &LowArgs, explained: &Explained, chosen: &Choice, form: Form) -
             return Ok(ExitCode::from(NOT_DONE));
         }
     };
+    if form == Form::Guard {
+        for file in &files {
+            crate::guard::warn_of_rules(file.file.as_deref().unwrap_or("policy"), &file.text);
+        }
+    }
     let text = if args.json {
         let files: Vec<_> = files
             .iter()

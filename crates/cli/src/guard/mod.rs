@@ -159,6 +159,14 @@ fn warn_of_race(undone: &Undone) {
     }
 }
 
+/// Says of the rules in a policy's text what their author should know before anybody uses it.
+pub(crate) fn warn_of_rules(name: &str, text: &str) {
+    // One that is none is for who runs it to find out.
+    if let Ok(policy) = Policy::parse(Path::new(name), text) {
+        plan::warn(&policy);
+    }
+}
+
 /// Does it.
 pub fn run(args: GuardArgs) -> Result<ExitCode> {
     match args.command {

@@ -9,7 +9,7 @@ use unstarve_guard::decide::NoteKind;
 use unstarve_guard::survey::Survey;
 use unstarve_guard::{Policy, Remark, Task, Users};
 use unstarve_term::clean;
-use unstarve_term::guard::{note_text, owner_text, plan_page};
+use unstarve_term::guard::{note_text, owner_text, plan_page, starter_text};
 
 use super::PolicyArgs;
 use crate::output::{self, Out};
@@ -27,7 +27,7 @@ pub struct PlanArgs {
 /// Says of rules what their authors should know, on standard error.
 pub(super) fn warn(policy: &Policy) {
     for rule in &policy.rules {
-        for remark in rule.remarks().iter().filter(|remark| matches!(remark, Remark::Forgeable { .. })) {
+        for remark in rule.remarks().iter().filter(|remark| remark.is_warning()) {
             output::remark(&format!("{}: rule `{}`: {remark}", clean(&rule.place), clean(&rule.name)));
         }
     }
@@ -47,6 +47,11 @@ pub(super) fn warn_of_refusals(policy: &Policy, survey: &Survey) {
         let who = format!("{}[{}]", clean(&task.comm), task.key.tid);
         let more = if count > 1 { format!(" and {} more", count - 1) } else { String::new() };
         output::remark(&format!("{}: rule `{}`: {who}{more}: {why}", rule.place, rule.name));
+    }
+    for starter in &survey.starters {
+        let rule = &policy.rules[starter.rule];
+        let text = starter_text(&Users::of_this_machine(), starter);
+        output::remark(&format!("{}: rule `{}`: {text}", clean(&rule.place), clean(&rule.name)));
     }
     for absent in &survey.absent {
         output::remark(&format!("{}: not here: {}", policy.settings[absent.setting].name, absent.reason));
@@ -77,6 +82,18 @@ struct Report<'a> {
     rules: Vec<RuleReport<'a>>,
     programs: usize,
     programs_realtime: usize,
+    /// Raised programs that have children of other users.
+    starters: Vec<StarterReport<'a>>,
+}
+
+#[derive(Serialize)]
+struct StarterReport<'a> {
+    rule: &'a str,
+    pid: u32,
+    comm: &'a str,
+    child: u32,
+    child_comm: &'a str,
+    child_uid: u32,
 }
 
 #[derive(Serialize)]
@@ -164,6 +181,14 @@ fn report<'a>(policy: &'a Policy, survey: &'a Survey) -> Report<'a> {
             .collect(),
         notes: plan.notes.iter().map(|note| note_text(policy, note)).collect(),
     });
+    let starters = survey.starters.iter().map(|starter| StarterReport {
+        rule: &policy.rules[starter.rule].name,
+        pid: starter.program.0.0,
+        comm: &starter.program.1,
+        child: starter.child.0.0,
+        child_comm: &starter.child.1,
+        child_uid: starter.owner.real.0,
+    });
     Report {
         schema: "unstarve.guard-plan/1",
         looked_at: survey.looked_at,
@@ -172,5 +197,6 @@ fn report<'a>(policy: &'a Policy, survey: &'a Survey) -> Report<'a> {
         rules: rules.collect(),
         programs: survey.crowd.programs,
         programs_realtime: survey.crowd.realtime,
+        starters: starters.collect(),
     }
 }

@@ -32,6 +32,8 @@ mod kind {
     pub const WORKED: u32 = 4;
     pub const CHANGED: u32 = 5;
     pub const ENDED: u32 = 6;
+    pub const REOWNED: u32 = 7;
+    pub const MOVED: u32 = 8;
 }
 
 /// As in births.bpf.c.
@@ -84,6 +86,10 @@ impl Ebpf {
         }
         open.progs.executed.set_autoload(programs);
         open.progs.worked.set_autoload(interest.work != WorkDetail::None);
+        open.progs.moved.set_autoload(interest.groups);
+        for program in [&mut open.progs.exit_setuid, &mut open.progs.exit_setreuid, &mut open.progs.exit_setresuid] {
+            program.set_autoload(interest.owners);
+        }
         let skeleton = open.load().map_err(fail("the kernel does not take the programs (CAP_BPF, CAP_PERFMON)"))?;
         let events = Rc::new(RefCell::new(Vec::new()));
         let sink = events.clone();
@@ -122,6 +128,19 @@ fn attach(skeleton: &BirthsSkel, interest: &Interest, gaps: &mut Vec<String>) ->
     }
     for (name, program) in needed {
         links.push(program.attach().map_err(|error| format!("{name}: {error:#}"))?);
+    }
+    if interest.owners {
+        let of_owners = [&programs.exit_setuid, &programs.exit_setreuid, &programs.exit_setresuid];
+        match of_owners.into_iter().map(|program| program.attach()).collect::<Result<Vec<_>, _>>() {
+            Ok(of_owners) => links.extend(of_owners),
+            Err(error) => gaps.push(format!("who changes its user without an exec is seen late: {error:#}")),
+        }
+    }
+    if interest.groups {
+        match programs.moved.attach() {
+            Ok(link) => links.push(link),
+            Err(error) => gaps.push(format!("who is moved to another cgroup is seen late: {error:#}")),
+        }
     }
     let calls = [
         &programs.enter_sched_setattr,
@@ -220,6 +239,8 @@ fn decode(event: &RawEvent, symbols: &mut Symbols) -> Option<Signal> {
             Signal::Born(Born { tid, tgid, time: event.time, kernel: Some(kernel), creator, will_execute })
         }
         kind::RENAMED => Signal::Renamed { tid, tgid: Tid(event.tgid) },
+        kind::REOWNED => Signal::Reowned { tid, tgid: Tid(event.tgid) },
+        kind::MOVED => Signal::Moved { tid, tgid: Tid(event.tgid) },
         kind::EXECUTED => Signal::Executed { tid, time: event.time },
         kind::WORKED => {
             let workqueue = Some(text(&event.workqueue)).filter(|name| !name.is_empty());

@@ -26,6 +26,20 @@ pub enum Signal {
         /// Its process.
         tgid: Tid,
     },
+    /// It has other user ids.
+    Reowned {
+        /// The task.
+        tid: Tid,
+        /// Its process.
+        tgid: Tid,
+    },
+    /// A process, or one thread of it, is in another cgroup.
+    Moved {
+        /// The thread, or the first of the process.
+        tid: Tid,
+        /// The process.
+        tgid: Tid,
+    },
     /// It runs another program.
     Executed {
         /// The task, which is its process's only one now.
@@ -101,6 +115,10 @@ pub struct Interest {
     pub programs: Programs,
     /// What workers work on.
     pub work: WorkDetail,
+    /// Changes of user ids.
+    pub owners: bool,
+    /// Moves between cgroups.
+    pub groups: bool,
 }
 
 /// How precisely work is asked for.
@@ -174,8 +192,10 @@ impl fmt::Display for SourceName {
 /// # Errors
 /// Why it does not take them.
 pub fn attempt() -> Result<Vec<String>, String> {
-    let (source, mut reasons) =
-        open(Interest { programs: Programs::All, work: WorkDetail::Function }, Some(SourceName::Ebpf));
+    let (source, mut reasons) = open(
+        Interest { programs: Programs::All, work: WorkDetail::Function, owners: true, groups: true },
+        Some(SourceName::Ebpf),
+    );
     match source {
         Some(source) => Ok(source.gaps().to_vec()),
         None => Err(reasons.swap_remove(0)),

@@ -1,5 +1,5 @@
 //! The kernel's process connector (CONFIG_PROC_EVENTS, CAP_NET_ADMIN, initial namespaces). It tells of births and programs, of
-//! names only if a task changes its own, of work and policies nothing; the keeper looks again for those.
+//! names only if a task changes its own, of user ids, of work, policies and cgroups nothing; the keeper looks again for those.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -19,6 +19,7 @@ const CN_VAL_PROC: u32 = 1;
 const PROC_CN_MCAST_LISTEN: u32 = 1;
 const FORK: u32 = 0x1;
 const EXEC: u32 = 0x2;
+const UID: u32 = 0x4;
 const COMM: u32 = 0x200;
 
 /// How many events of programs a second are passed on, and at once; the same as of one user by eBPF. Netlink does not say whose
@@ -59,6 +60,7 @@ const HEADERS: usize = 16 + 20;
 pub(super) struct Netlink {
     socket: OwnedFd,
     programs: bool,
+    owners: bool,
     allowance: Allowance,
     buffer: Vec<u8>,
     gaps: Vec<String>,
@@ -79,6 +81,7 @@ impl Netlink {
         let source = Netlink {
             socket,
             programs: interest.programs != Programs::None,
+            owners: interest.owners,
             allowance: Allowance::new(),
             buffer: vec![0; 1 << 16],
             gaps: vec![
@@ -126,7 +129,10 @@ impl Source for Netlink {
                 }
                 Err(error) => return Err(error.into()),
             };
-            let Some(signal) = message.get(HEADERS..).and_then(|event| decode(event, self.programs)) else { continue };
+            let Some(signal) = message.get(HEADERS..).and_then(|event| decode(event, self.programs, self.owners))
+            else {
+                continue;
+            };
             // Whoever may start programs decides how many there are.
             let is_of_kernel = matches!(&signal, Signal::Born(born) if born.kernel == Some(true));
             if is_of_kernel || self.allowance.one_more(Instant::now()) {
@@ -147,7 +153,7 @@ impl Source for Netlink {
 }
 
 /// A `struct proc_event`: what, CPU, time, and from 16 on what depends on what.
-fn decode(event: &[u8], programs: bool) -> Option<Signal> {
+fn decode(event: &[u8], programs: bool, owners: bool) -> Option<Signal> {
     let word = |at: usize| Some(u32::from_ne_bytes(event.get(at..at + 4)?.try_into().ok()?));
     let time = u64::from_ne_bytes(event.get(8..16)?.try_into().ok()?);
     Some(match word(0)? {
@@ -163,6 +169,7 @@ fn decode(event: &[u8], programs: bool) -> Option<Signal> {
             Signal::Born(Born { tid, tgid, time, kernel: Some(kernel), creator, will_execute: false })
         }
         EXEC if programs => Signal::Executed { tid: Tid(word(16)?), time },
+        UID if owners => Signal::Reowned { tid: Tid(word(16)?), tgid: Tid(word(20)?) },
         COMM if programs => Signal::Renamed { tid: Tid(word(16)?), tgid: Tid(word(20)?) },
         _ => return None,
     })

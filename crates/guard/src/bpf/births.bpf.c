@@ -13,7 +13,7 @@
 
 char LICENSE[] SEC("license") = "Dual MIT/GPL";
 
-enum kind { BORN = 1, RENAMED = 2, EXECUTED = 3, WORKED = 4, CHANGED = 5, ENDED = 6 };
+enum kind { BORN = 1, RENAMED = 2, EXECUTED = 3, WORKED = 4, CHANGED = 5, ENDED = 6, REOWNED = 7, MOVED = 8 };
 
 /* One for all kinds: the Rust type is made from this one. Ids are those of the guard's PID namespace. */
 struct event {
@@ -307,6 +307,73 @@ int BPF_PROG(executed, struct task_struct *task, int before)
 			return 0;
 	}
 	event = reserve(EXECUTED);
+	if (!event)
+		return 0;
+	about(event, task, tid);
+	bpf_ringbuf_submit(event, 0);
+	return 0;
+}
+
+/* Whether somebody wants to know what became of a task: it is in the guard's care, or a rule may be about its name. */
+static bool is_of_interest(struct task_struct *task, u32 tid)
+{
+	char comm[NAME] = {};
+
+	if (bpf_map_lookup_elem(&kept, &tid))
+		return allowed();
+	bpf_probe_read_kernel_str(comm, sizeof(comm), &task->comm);
+	return may_be_meant(comm) && allowed();
+}
+
+/* A rule may be about whose a task is, and setuid(2) needs no exec. */
+static int reowned(struct syscall_exit *call)
+{
+	struct task_struct *task = (void *)bpf_get_current_task();
+	struct event *event;
+	u32 tid;
+
+	if (call->ret)
+		return 0;
+	tid = number_of(task);
+	if (!tid || !is_of_interest(task, tid))
+		return 0;
+	event = reserve(REOWNED);
+	if (!event)
+		return 0;
+	about(event, task, tid);
+	bpf_ringbuf_submit(event, 0);
+	return 0;
+}
+
+SEC("tp/syscalls/sys_exit_setuid")
+int exit_setuid(struct syscall_exit *exit)
+{
+	return reowned(exit);
+}
+SEC("tp/syscalls/sys_exit_setreuid")
+int exit_setreuid(struct syscall_exit *exit)
+{
+	return reowned(exit);
+}
+SEC("tp/syscalls/sys_exit_setresuid")
+int exit_setresuid(struct syscall_exit *exit)
+{
+	return reowned(exit);
+}
+
+/* A rule may be about a group or a unit: logind puts a session into its scope before it belongs to its user. */
+SEC("tp_btf/cgroup_attach_task")
+int BPF_PROG(moved, struct cgroup *group, const char *path, struct task_struct *task)
+{
+	struct event *event;
+	u32 tid;
+
+	if (task->flags & PF_KTHREAD)
+		return 0;
+	tid = number_of(task);
+	if (!tid || !is_of_interest(task, tid))
+		return 0;
+	event = reserve(MOVED);
 	if (!event)
 		return 0;
 	about(event, task, tid);

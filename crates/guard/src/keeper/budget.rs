@@ -81,6 +81,7 @@ impl<H: Host, S: Sight> Keeper<H, S> {
         }
         let undone = act::undo(&mut self.host, &mut self.journal, &mut self.audit, &changes);
         self.metrics.counts.restored += (undone.restored + undone.inherited) as u64;
+        keys.iter().for_each(|key| self.drop_lonely_reset(*key));
     }
 
     /// Whether something was made real-time.

@@ -2,12 +2,13 @@
 
 use std::time::{Duration, Instant};
 
-use unstarve_model::Tid;
+use unstarve_model::{SchedPolicy, Tid};
 
 use super::{Keeper, KeeperError};
-use crate::policy::OnDrift;
+use crate::policy::{OnDrift, Want};
 use crate::sight::Sight;
 use crate::task::{Kind, Task};
+use unstarve_change::{Aspect, TaskKey, Value};
 use unstarve_executor::act::{self, Outcome};
 use unstarve_executor::audit::{Entry, Event};
 use unstarve_executor::host::Host;
@@ -93,8 +94,33 @@ impl<H: Host, S: Sight> Keeper<H, S> {
         managed.yielded.extend(given_up);
         let corrected = if settling { 0 } else { again.len() as u64 };
         self.put_back(task, again)?;
+        self.drop_lonely_reset(task.key);
         self.metrics.counts.corrected += corrected;
         Ok(())
+    }
+
+    /// Reset-on-fork that no rule asks for goes with what it kept from children, and when what they would have had without us is no
+    /// longer what it gives them: it would take something of theirs.
+    pub(super) fn drop_lonely_reset(&mut self, key: TaskKey) {
+        let rules = &self.policy.rules;
+        let Some(managed) = self.managed.get_mut(&key) else { return };
+        let is_ordinary = |value: &Value| match value {
+            Value::Nice(nice) => *nice == 0,
+            Value::Class { policy, .. } => *policy == SchedPolicy::Other,
+            _ => true,
+        };
+        if managed.set.iter().any(|(_, change)| change.new.raises()) && managed.before.iter().all(is_ordinary) {
+            return;
+        }
+        let asks = |want: &Want| want.aspect() == Aspect::ResetOnFork;
+        let is_lonely = |(rule, change): &mut (usize, Step)| {
+            let is_implied = rules.get(*rule).is_some_and(|rule| !rule.set.iter().any(asks));
+            is_implied && change.from.is_none() && change.new.aspect() == Aspect::ResetOnFork
+        };
+        let lonely: Vec<(usize, Step)> = managed.set.extract_if(.., is_lonely).collect();
+        if !lonely.is_empty() {
+            self.take_from(key, lonely);
+        }
     }
 
     fn put_back(&mut self, task: &Task, again: Vec<(usize, Step)>) -> Result<(), KeeperError> {

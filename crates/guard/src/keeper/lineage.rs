@@ -3,7 +3,7 @@
 use rustc_hash::{FxHashMap, FxHashSet};
 use unstarve_model::Tid;
 
-use super::{Keeper, KeeperError};
+use super::{BIRTHS_UNDER_WAY, Keeper, KeeperError};
 use crate::births::Born;
 use crate::sight::Sight;
 use crate::task::{Kind, Task};
@@ -11,6 +11,7 @@ use unstarve_change::{Place, TaskKey};
 use unstarve_executor::act;
 use unstarve_executor::host::Host;
 use unstarve_executor::journal::Step;
+use unstarve_executor::sched::{self, TICK_NS};
 
 impl<H: Host, S: Sight> Keeper<H, S> {
     /// Takes a new task into care that was born with what was set on the one that made it.
@@ -119,6 +120,32 @@ impl<H: Host, S: Sight> Keeper<H, S> {
         }
         // Its children may be heard of later, and its child's children, whose parent nobody has seen.
         self.ended.insert(tid, managed);
+        self.metrics.counts.managed = self.managed.len() as u64;
+    }
+
+    /// Forgets tasks from which everything was taken back, once nobody can be born with it any more.
+    pub(super) fn forget_released(&mut self) {
+        let now = sched::boot_ns() / TICK_NS;
+        let is_over = |managed: &super::Managed| {
+            let is_plain = managed.set.is_empty() && managed.yielded.is_empty() && managed.reported.is_empty();
+            is_plain && managed.released.iter().all(|released| released.at + BIRTHS_UNDER_WAY < now)
+        };
+        let over: Vec<TaskKey> = self.managed.iter().filter(|(_, m)| is_over(m)).map(|(key, _)| *key).collect();
+        for key in over {
+            self.host.forget(key.tid);
+            let Some(managed) = self.managed.remove(&key) else { continue };
+            self.by_tid.remove(&key.tid);
+            if self.by_process.get(&managed.tgid) == Some(&key) {
+                let other = self.managed.iter().find(|(_, other)| other.tgid == managed.tgid).map(|(key, _)| *key);
+                match other {
+                    Some(other) => self.by_process.insert(managed.tgid, other),
+                    None => self.by_process.remove(&managed.tgid),
+                };
+            }
+        }
+        for managed in self.managed.values_mut() {
+            managed.released.retain(|released| released.at + BIRTHS_UNDER_WAY >= now);
+        }
         self.metrics.counts.managed = self.managed.len() as u64;
     }
 

@@ -40,6 +40,8 @@ struct Managed {
     set: Vec<(usize, Step)>,
     /// What each aspect was before all that was set since somebody else had a hand in it: a task born with it goes back to that.
     before: Vec<Value>,
+    /// What was taken back lately as no rule was about it any more: who was born of it before has that still.
+    released: Vec<Released>,
     /// What is left to others.
     yielded: Vec<Aspect>,
     /// Values that others have set and that were reported.
@@ -49,6 +51,19 @@ struct Managed {
     /// CPU time at the last look, for the budget.
     pub ran: Option<u64>,
 }
+
+/// See [`Managed::released`].
+#[derive(Debug)]
+struct Released {
+    /// In the unit of tasks' start times.
+    at: u64,
+    rule: usize,
+    change: Step,
+}
+
+/// For how long after a value was taken back a child can still be born with it, in the unit of start times: a fork that was under way
+/// has copied it.
+const BIRTHS_UNDER_WAY: u64 = 200;
 
 /// Keeps tasks at a policy.
 pub struct Keeper<H, S = Scanner> {
@@ -222,6 +237,7 @@ impl<H: Host, S: Sight> Keeper<H, S> {
         self.watch_crowd(&tasks)?;
         self.settings()?;
         self.find_heirs(&tasks)?;
+        self.forget_released();
         let mut due = Vec::new();
         for task in tasks {
             if self.managed.contains_key(&task.key) {
@@ -340,6 +356,7 @@ impl<H: Host, S: Sight> Keeper<H, S> {
             since: Instant::now(),
             set: Vec::new(),
             before: Vec::new(),
+            released: Vec::new(),
             yielded: Vec::new(),
             reported: Vec::new(),
             corrections: Vec::new(),
@@ -369,7 +386,14 @@ impl Managed {
             let before = self.before.iter().find(|value| value.aspect() == change.new.aspect()).unwrap_or(&change.old);
             (*rule, Step { old: before.clone(), ..change.inherited_by(heir.key, &heir.comm) })
         });
-        passed.collect()
+        let mut passed: Vec<(usize, Step)> = passed.collect();
+        for Released { at, rule, change } in &self.released {
+            let is_known = passed.iter().any(|(_, known)| known.new.aspect() == change.new.aspect());
+            if !is_known && heir.key.start <= at + BIRTHS_UNDER_WAY && is_so(change) {
+                passed.push((*rule, change.inherited_by(heir.key, &heir.comm)));
+            }
+        }
+        passed
     }
 }
 

@@ -2,13 +2,15 @@
 
 use std::time::{Duration, Instant};
 
+use unstarve_change::TaskKey;
 use unstarve_executor::act;
 use unstarve_executor::audit::{Entry, Event};
 use unstarve_executor::host::Host;
 use unstarve_executor::journal::Step;
+use unstarve_executor::sched::{self, TICK_NS};
 use unstarve_model::Tid;
 
-use super::{Due, Keeper, KeeperError, MOST_WORKERS};
+use super::{Due, Keeper, KeeperError, MOST_WORKERS, Released};
 use crate::births::{Born, Signal};
 use crate::sight::Sight;
 use crate::task::{Task, Work};
@@ -28,6 +30,9 @@ impl<H: Host, S: Sight> Keeper<H, S> {
                     let born = self.unnamed.remove(&tid);
                     self.look(tgid, tid, born, &mut due);
                 }
+                // Where one thread is another user's, so are soon all of its process (glibc, nptl/setxid).
+                Signal::Reowned { tid, tgid } => self.look(tgid, tid, None, &mut due),
+                Signal::Moved { tid, tgid } => self.moved(tgid, tid, &mut due),
                 Signal::Executed { tid, time } => self.executed(tid, time, &mut due)?,
                 Signal::Worked { tid, work } => self.worked(tid, work, &mut due),
                 Signal::Changed { tid, by, by_comm } => self.changed(tid, by, &by_comm)?,
@@ -82,7 +87,14 @@ impl<H: Host, S: Sight> Keeper<H, S> {
                 return Ok(());
             };
             self.inherit(born, &task)?;
-            if !born.will_execute {
+            if !self.managed.contains_key(&task.key) && !self.closed {
+                // It was born ordinary: what its own children are born with is of no interest.
+                self.host.forget(task.key.tid);
+            }
+            if born.will_execute {
+                return Ok(());
+            }
+            if let Some(task) = self.release(task) {
                 self.consider(task, Some(born.time), due);
             }
             return Ok(());
@@ -110,32 +122,56 @@ impl<H: Host, S: Sight> Keeper<H, S> {
         Ok(())
     }
 
-    /// Takes back what rules have set that are not about the task any more. What it has inherited it keeps, as children do.
+    /// Takes back what rules have set that are not about the task (any more), be it set on it or what it was born with.
     /// Returns the task as it is then: what a next rule finds is what it goes back to in the end. `None` if it is gone.
-    pub(super) fn release(&mut self, task: Task) -> Option<Task> {
-        let rules = &self.policy.rules;
-        let Some(managed) = self.managed.get_mut(&task.key) else { return Some(task) };
-        let is_over = |rule: usize, change: &Step| {
-            change.from.is_none() && rules.get(rule).is_some_and(|rule| !rule.selector.matches(&task))
-        };
-        let over: Vec<Step> =
-            managed.set.extract_if(.., |(rule, change)| is_over(*rule, change)).map(|(_, change)| change).collect();
-        if over.is_empty() {
-            return Some(task);
+    ///
+    /// A rule may be about a child and not about its parent, or the other way round, and about either only until it runs another
+    /// program, has another name, user or group. Each of these is asked about where it is heard of, and all at each look.
+    pub(super) fn release(&mut self, mut task: Task) -> Option<Task> {
+        loop {
+            let rules = &self.policy.rules;
+            let Some(managed) = self.managed.get_mut(&task.key).filter(|_| !self.closed) else { return Some(task) };
+            // What a worker works on changes all the time; it stays what it was raised for.
+            let is_over = |rule: usize| {
+                let selector = rules.get(rule).map(|rule| &rule.selector);
+                selector.is_some_and(|selector| !selector.asks_for_work() && !selector.matches(&task))
+            };
+            let over: Vec<(usize, Step)> = managed.set.extract_if(.., |(rule, _)| is_over(*rule)).collect();
+            if over.is_empty() {
+                return Some(task);
+            }
+            self.take_from(task.key, over);
+            task = self.sight.task_in(task.tgid, task.key.tid).filter(|now| now.key == task.key)?;
         }
+    }
+
+    /// Takes back values of a task that goes on without them.
+    pub(super) fn take_from(&mut self, key: TaskKey, over: Vec<(usize, Step)>) {
+        let (rules, over): (Vec<usize>, Vec<Step>) = over.into_iter().unzip();
         let undone = act::release(&mut self.host, &mut self.journal, &mut self.audit, &over);
         self.metrics.counts.restored += undone.restored as u64;
-        self.recall(&task, &over);
-        self.sight.task_in(task.tgid, task.key.tid).filter(|now| now.key == task.key)
+        self.recall(key, &over);
+        let Some(managed) = self.managed.get_mut(&key) else { return };
+        let at = sched::boot_ns() / TICK_NS;
+        managed.released.extend(rules.into_iter().zip(over).map(|(rule, change)| Released { at, rule, change }));
+    }
+
+    /// A process is in another group, with all its threads or one of them.
+    fn moved(&mut self, tgid: Tid, tid: Tid, due: &mut Vec<Due>) {
+        let of_process = self.managed.iter().filter(|(_, managed)| managed.tgid == tgid).map(|(key, _)| key.tid);
+        let mut tids: Vec<Tid> = of_process.chain([tid]).collect();
+        tids.sort_unstable();
+        tids.dedup();
+        tids.into_iter().for_each(|tid| self.look(tgid, tid, None, due));
     }
 
     /// Below what was taken back there may be what the task was born with: its children will have that from it.
-    fn recall(&mut self, task: &Task, over: &[Step]) {
+    fn recall(&mut self, key: TaskKey, over: &[Step]) {
         for taken in over {
             let aspect = taken.new.aspect();
             let below =
                 self.journal.open_of(&taken.target).filter(|change| change.new.aspect() == aspect).last().cloned();
-            let Some(managed) = self.managed.get_mut(&task.key) else { return };
+            let Some(managed) = self.managed.get_mut(&key) else { return };
             match below {
                 Some(below) => {
                     let rule = self.policy.rules.iter().position(|rule| rule.name == below.rule);
@@ -161,7 +197,11 @@ impl<H: Host, S: Sight> Keeper<H, S> {
 
     fn look(&mut self, tgid: Tid, tid: Tid, born: Option<u64>, due: &mut Vec<Due>) {
         match self.sight.task_in(tgid, tid) {
-            Some(task) => self.consider(task, born, due),
+            Some(task) => {
+                if let Some(task) = self.release(task) {
+                    self.consider(task, born, due);
+                }
+            }
             None => self.metrics.counts.gone += u64::from(born.is_some()),
         }
     }

@@ -6,6 +6,7 @@ mod compile;
 mod error;
 mod file;
 mod kernel_names;
+mod launchers;
 mod remark;
 mod select;
 mod wants;
@@ -17,6 +18,7 @@ use unstarve_model::{CpuSet, Glob};
 pub(crate) use beside::value_in;
 pub use error::PolicyError;
 pub use file::OnDrift;
+pub use launchers::Starts;
 pub use remark::Remark;
 pub use select::{Index, Parent, Selector};
 

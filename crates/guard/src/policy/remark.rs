@@ -4,6 +4,7 @@ use unstarve_model::Glob;
 
 use super::breadth::is_many_users;
 use super::kernel_names::{self, Names};
+use super::launchers::{self, Starts};
 use super::select::{Parent, Selector};
 use super::{Rule, Want};
 use crate::task::Kind;
@@ -21,6 +22,24 @@ pub enum Remark {
         /// A kernel thread's name that it matches, too.
         kernel_name: Option<&'static str>,
     },
+    /// It makes programs stronger that start others' programs.
+    StartsOthers {
+        /// Which, and what they start.
+        programs: Vec<Starts>,
+        /// Whether their children are kept out: not where the rule says that they inherit, nor where it is about them, too.
+        children: Children,
+    },
+}
+
+/// What becomes of the children of a raised program.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Children {
+    /// They are ordinary, unless the rule is about them.
+    Ordinary,
+    /// The rule says `reset-on-fork = false`.
+    Inherit,
+    /// The rule goes by a unit or group, in which they are as well.
+    Meant,
 }
 
 /// What a rule goes by that each user can choose.
@@ -60,9 +79,37 @@ impl By {
     }
 }
 
+impl Remark {
+    /// Whether it is said before a rule is carried out, not only where it is looked at.
+    pub fn is_warning(&self) -> bool {
+        match self {
+            Remark::ImpliedKthread => false,
+            Remark::Forgeable { .. } | Remark::StartsOthers { .. } => true,
+        }
+    }
+}
+
 impl std::fmt::Display for Remark {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
+            Remark::StartsOthers { programs, children } => {
+                let starts: Vec<String> =
+                    programs.iter().map(|starts| format!("{} starts {}", starts.program, starts.what)).collect();
+                write!(f, "warning: {}; ", starts.join(", "))?;
+                f.write_str(match children {
+                    Children::Ordinary => {
+                        "their children are ordinary, except those that the rule matches; select the program that needs it"
+                    }
+                    Children::Inherit => {
+                        "with reset-on-fork = false their children inherit what the rule sets, until they do not match it; remove \
+                         that, or select the program that needs it"
+                    }
+                    Children::Meant => {
+                        "the rule matches their children too, as long as they stay in the unit or group; add comm = \"…\" or \
+                         user = \"…\""
+                    }
+                })
+            }
             Remark::ImpliedKthread => f.write_str(
                 "kind = \"kthread\" is implied: only kernel threads have such names by right; for a program write kind = \"user\"",
             ),
@@ -118,7 +165,22 @@ impl Rule {
             };
             remarks.push(Remark::Forgeable { by, kernel_name });
         }
+        let programs = if self.raises() { launchers::among(&self.selector) } else { Vec::new() };
+        if !programs.is_empty() {
+            remarks.push(Remark::StartsOthers { programs, children: self.children() });
+        }
         remarks
+    }
+
+    fn children(&self) -> Children {
+        let selector = &self.selector;
+        if self.set.contains(&Want::Value(Value::ResetOnFork(false))) {
+            Children::Inherit
+        } else if selector.comm.is_none() && selector.owner.is_none() {
+            Children::Meant
+        } else {
+            Children::Ordinary
+        }
     }
 
     /// Whether it makes tasks stronger than they are by default.

@@ -57,5 +57,7 @@ pub(super) fn interest(policy: &Policy) -> Interest {
     } else {
         WorkDetail::None
     };
-    Interest { programs, work }
+    let wanted = policy.wanted();
+    let of_program = programs != Programs::None;
+    Interest { programs, work, owners: of_program && wanted.owner, groups: of_program && wanted.cgroup }
 }

@@ -88,6 +88,8 @@ pub(crate) struct Guard {
     keeper: Keeper<Watched>,
     source: Option<Box<dyn Source>>,
     gaps: Vec<String>,
+    /// Why births are not noted beyond this process and its dead-man.
+    unpinned: Option<String>,
     state: State,
     options: Options,
     manager: Manager,
@@ -153,15 +155,21 @@ impl Guard {
         let own = vec![Tid(std::process::id()), Tid(dead_man.pid())];
         let patience = Duration::from_secs(u64::from(policy.limits.dead_man));
         let registry = source.as_ref().and_then(|source| source.registry());
+        let mut pinned = Err("no eBPF".to_owned());
         if let Some(registry) = &registry {
             dead_man.give_registry(registry).map_err(RunError::DeadMan)?;
-            if may_be_programs && let Err(error) = registry.pin() {
-                (options.say)(&format!(
-                    "births cannot be noted beyond the guard and its dead-man ({error}): if both are killed, children whose \
-                     parents have ended are not found"
-                ));
+            if may_be_programs {
+                pinned = registry.pin().map_err(|error| error.to_string());
             }
         }
+        // Kernel threads pass nothing on.
+        let unpinned = pinned.err().filter(|_| may_be_programs).map(|why| {
+            format!(
+                "births cannot be noted beyond the guard and its dead-man ({why}): if both are killed, children whose parents have \
+                 ended keep what they inherited"
+            )
+        });
+        unpinned.iter().for_each(|text| (options.say)(text));
         let sight = Scanner::of(&policy);
         let host = Watched { registry, at_work: true };
         let mut keeper = Keeper::new(policy, own, host, sight, journal, audit);
@@ -170,6 +178,7 @@ impl Guard {
             keeper,
             source,
             gaps,
+            unpinned,
             state,
             manager: Manager::of_environment(),
             ends_at: options.time.and_then(|time| Instant::now().checked_add(time)),

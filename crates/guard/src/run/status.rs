@@ -14,6 +14,7 @@ impl Guard {
     pub(super) fn write_status(&mut self) {
         let (source, policy) = (self.source_name(), self.options.policy_path.clone());
         let mut gaps = self.gaps.clone();
+        gaps.extend(self.unpinned.clone());
         let (_, _, audit) = self.keeper.for_taking_back();
         let (lost, trouble) = (audit.lost(), audit.trouble().map(ToString::to_string));
         self.keeper.metrics.counts.audit_lost = lost;

@@ -68,6 +68,7 @@ fn table(policy: &Policy, surroundings: &Surroundings, tasks: &[Task]) -> String
         for note in &plan.notes {
             let what = match &note.kind {
                 NoteKind::Refused(refusal) => format!("refused: {refusal}"),
+                NoteKind::Inherited(heirloom) => format!("children inherit it, for they have {heirloom}"),
                 NoteKind::CannotWin(weakness) => format!("cannot win: {weakness}"),
                 NoteKind::Shadowed { by, aspect } => format!("{aspect} is {}'s", policy.rules[*by].name),
                 NoteKind::Stronger { has, wanted } => format!("{has} is stronger than {wanted}, kept"),
@@ -199,9 +200,11 @@ fn what_cannot_win_is_said() {
     insta::assert_snapshot!(table(&policy, &groups(25_600), &tasks), @r"
     kworker/0:11: nice 0 -> nice -10 (workers)
     kworker/0:11: cannot win: it weighs 9548, but /kubepods up to 25600 on one CPU: nice -15 would equal that (workers)
+    daemon: reset-on-fork off -> reset-on-fork on (daemon)
     daemon: nice 0 -> nice -10 (daemon)
     daemon: cannot win: nice counts only against tasks of its own group /system.slice/d.service (daemon)
     daemon: refused: this kernel has no utilisation clamps (CONFIG_UCLAMP_TASK) (daemon)
+    rt: reset-on-fork off -> reset-on-fork on (rt)
     rt: other -> rr 5 (rt)
     rt: nice 0 -> nice -3 (rt)
     rt: cannot win: nice has no effect while the task is real-time (rt)
@@ -211,4 +214,61 @@ fn what_cannot_win_is_said() {
     assert!(none.contains("no nice equals that"), "{none}");
     let wins = table(&policy, &groups(9_000), &tasks[..1]);
     assert!(!wins.contains("cannot win"), "{wins}");
+}
+
+/// What children are born with: by the rule's word, by what is raised, by what the task has had, and by what it is.
+#[test]
+fn a_raised_program_does_not_pass_it_on_unless_its_children_would_lose_something() {
+    let rule = |set: &str| {
+        policy(&format!("[[rule]]\nname = \"r\"\nmatch = {{ comm = \"p\", kind = \"any\" }}\nset = {{ {set} }}"))
+    };
+    let has = |change: &dyn Fn(&mut Task)| {
+        let mut task = task(10, "p", Kind::User);
+        change(&mut task);
+        task
+    };
+    let ordinary = || has(&|_| {});
+    let realtime = r#"policy = "fifo", rt-priority = 5"#;
+    let said = format!("{realtime}, reset-on-fork = false");
+    let cases = [
+        ("real-time", realtime, ordinary(), "set"),
+        ("a real-time priority", "rt-priority = 5", ordinary(), "set"),
+        ("nice below 0", "nice = -1", ordinary(), "set"),
+        ("nice above 0", "nice = 1", ordinary(), "not set"),
+        ("batch", r#"policy = "batch""#, ordinary(), "not set"),
+        ("clamps", "uclamp-min = 0", ordinary(), "not set"),
+        ("its rule says otherwise", said.as_str(), ordinary(), "not set"),
+        (
+            "a nice value of its own",
+            realtime,
+            has(&|task| task.attributes.nice = 5),
+            "children inherit it, for they have nice 5",
+        ),
+        (
+            "a policy of its own",
+            realtime,
+            has(&|task| task.attributes.policy = SchedPolicy::Batch),
+            "children inherit it, for they have batch",
+        ),
+        (
+            "clamps of its own",
+            realtime,
+            has(&|task| task.attributes.uclamp = Some((0, 100))),
+            "children inherit it, for they have utilisation clamps",
+        ),
+        ("clamps that every task has", realtime, has(&|task| task.attributes.uclamp = Some((0, 1024))), "set"),
+        ("it is set already", realtime, has(&|task| task.attributes.reset_on_fork = true), "not set"),
+        ("it has by itself what the rule wants", "nice = -1", has(&|task| task.attributes.nice = -1), "not set"),
+        ("a kernel thread", realtime, has(&|task| task.kind = Kind::Kthread), "not set"),
+    ];
+    for (what, set, task, expected) in cases {
+        let table = table(&rule(set), &Surroundings::default(), std::slice::from_ref(&task));
+        let is = match table.lines().find(|line| line.contains("reset-on-fork") || line.contains("children inherit")) {
+            Some(line) if line.contains("reset-on-fork off -> reset-on-fork on") => "set",
+            Some(line) => line.trim_start_matches("p: ").trim_end_matches(" (r)"),
+            None => "not set",
+        };
+        let is = if is.contains("already") { "not set" } else { is };
+        assert_eq!(is, expected, "{what}: {table}");
+    }
 }

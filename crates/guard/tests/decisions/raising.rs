@@ -69,10 +69,12 @@ fn a_rule_that_raises_never_lowers_unless_it_says_so() {
     rt: rr 80 is stronger than rr 10, kept (rt)
     rt: cannot win: nice has no effect while the task is real-time (rt)
     rt: refused: only a fair task has a slice, and this one is not, or will not be (rt)
+    rt: children inherit it, for they have rr (rt)
     rt: rr 9 -> rr 10 (rt)
     rt: nice 0 -> nice -5 (rt)
     rt: cannot win: nice has no effect while the task is real-time (rt)
     rt: refused: only a fair task has a slice, and this one is not, or will not be (rt)
+    rt: children inherit it, for they have rr (rt)
     clamp: uclamp 512..1024 already
     clamp: uclamp 0..1024 -> uclamp 300..1024 (clamp)
     clamp: uclamp 0..200 -> uclamp 300..300 (clamp)
@@ -91,10 +93,12 @@ fn a_rule_that_raises_never_lowers_unless_it_says_so() {
     rt: nice 0 -> nice -5 (rt)
     rt: cannot win: nice has no effect while the task is real-time (rt)
     rt: refused: only a fair task has a slice, and this one is not, or will not be (rt)
+    rt: children inherit it, for they have rr (rt)
     rt: rr 9 -> rr 10 (rt)
     rt: nice 0 -> nice -5 (rt)
     rt: cannot win: nice has no effect while the task is real-time (rt)
     rt: refused: only a fair task has a slice, and this one is not, or will not be (rt)
+    rt: children inherit it, for they have rr (rt)
     clamp: uclamp 512..1024 -> uclamp 300..1024 (clamp)
     clamp: uclamp 0..1024 -> uclamp 300..1024 (clamp)
     clamp: uclamp 0..200 -> uclamp 300..300 (clamp)
@@ -138,7 +142,7 @@ fn a_rule_that_raises_by_what_anybody_can_choose_is_warned_of() {
     comm = "nfs?": warning: any user can start a process with this name and have it raised; add user = "…" or unit = "…"; for kernel threads (`nfsd`) write kind = "kthread"
     comm = "db", unit = "session-*.scope": warning: this rule goes by a unit that every login session has and the name alone; any user can start a process that it matches and have it raised; add user = "…" or unit = "…"
     comm = "db", unit = "*": warning: this rule goes by a unit that every login session has and the name alone; any user can start a process that it matches and have it raised; add user = "…" or unit = "…"
-    unit = "user@*.service": warning: every login session matches unit = "user@*.service", so any user can have a process raised; add user = "…"
+    unit = "user@*.service": warning: every login session matches unit = "user@*.service", so any user can have a process raised; add user = "…" | warning: systemd starts services, and with --user what a user defines; the rule matches their children too, as long as they stay in the unit or group; add comm = "…" or user = "…"
     comm = "db", cgroup = "*/db.service": warning: this rule goes by a cgroup that users can make and the name alone; any user can start a process that it matches and have it raised; add user = "…" or unit = "…"
     comm = "db", uid = "1000-60000": warning: this rule goes by the name and a wide range of users alone; any user can start a process that it matches and have it raised; add user = "…" or unit = "…"
     comm = "nfsd": kind = "kthread" is implied: only kernel threads have such names by right; for a program write kind = "user"
@@ -205,4 +209,47 @@ fn rules_that_together_take_most_programs_are_refused_by_what_they_select() {
     assert_eq!(check(&[("a1", 5), ("b1", 5), ("x", 10)]), Ok(()), "half is not more than half");
     assert_eq!(check(&[("a1", 4), ("b1", 3)]), Ok(()), "too few to judge");
     assert_eq!(check(&[("x", 30)]), Ok(()), "kernel threads are no programs");
+}
+
+/// Each known starter of others' programs, by name or unit; what becomes of its children is said, too.
+#[test]
+fn a_rule_that_raises_what_starts_others_programs_is_warned_of() {
+    let remarks = |selector: &str, set: &str| {
+        let policy = policy(&format!("[[rule]]\nname = \"r\"\nmatch = {{ {selector} }}\nset = {{ {set} }}\n"));
+        let remarks: Vec<String> = policy.rules[0].remarks().iter().map(ToString::to_string).collect();
+        remarks.join(" | ")
+    };
+    let realtime = r#"policy = "fifo", rt-priority = 5"#;
+    for name in [
+        "sshd",
+        "cron",
+        "crond",
+        "inetd",
+        "xinetd",
+        "su",
+        "sudo",
+        "login",
+        "containerd-shim",
+        "runc",
+        "kubelet",
+        "atd",
+        "anacron",
+        "bash",
+    ] {
+        let said = remarks(&format!("comm = \"{name}\", user = \"root\""), realtime);
+        assert!(said.contains(" starts ") && said.contains("their children are ordinary"), "{name}: {said}");
+    }
+    for unit in ["ssh.service", "cron.service", "xinetd.service", "containerd.service", "user@1000.service"] {
+        let said = remarks(&format!("unit = \"{unit}\""), "nice = -5");
+        assert!(said.contains(" starts ") && said.contains("as long as they stay in the unit"), "{unit}: {said}");
+    }
+    let said = remarks("comm = \"sshd\", user = \"root\"", "nice = -5, reset-on-fork = false");
+    assert!(said.contains("their children inherit"), "{said}");
+    for (selector, set) in [
+        ("comm = \"postgres\", user = \"root\"", realtime),
+        ("comm = \"sshd\", user = \"root\"", "nice = 5"),
+        ("unit = \"postgresql.service\"", realtime),
+    ] {
+        assert_eq!(remarks(selector, set), "", "{selector}");
+    }
 }

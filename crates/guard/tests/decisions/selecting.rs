@@ -83,8 +83,10 @@ fn a_kernel_threads_name_means_the_kernels_thread() {
     nfsd: nice 0 -> nice -5 (nfs)
     nfsd: -
     lockd: -
+    lockd: reset-on-fork off -> reset-on-fork on (a program's)
     lockd: nice 0 -> nice -5 (a program's)
     kcryptd: nice 0 -> nice -5 (both)
+    kcryptd: reset-on-fork off -> reset-on-fork on (both)
     kcryptd: nice 0 -> nice -5 (both)
     ");
     let implied: Vec<bool> = policy.rules.iter().map(|rule| rule.implied_kthread).collect();
@@ -127,12 +129,14 @@ fn a_task_is_a_users_if_all_its_ids_are() {
         owned(18, "x", Some([1010, 1010, 1010])),
     ];
     insta::assert_snapshot!(table(&policy, &Surroundings::default(), &tasks), @r"
+    db: reset-on-fork off -> reset-on-fork on (db)
     db: nice 0 -> nice -5 (db)
     db: -
     db: -
     db: -
     db: -
     tool: -
+    tool: reset-on-fork off -> reset-on-fork on (root's)
     tool: nice 0 -> nice -5 (root's)
     x: nice 0 -> nice 3 (some)
     x: -

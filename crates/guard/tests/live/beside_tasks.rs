@@ -47,6 +47,31 @@ pub fn set_and_put_back(stage: &Stage) -> Ended {
     Ok(())
 }
 
+/// A group that is renamed meanwhile is still the one that was changed, and one that is made at its old path is not.
+pub fn renamed_groups(stage: &Stage) -> Ended {
+    for signal in [Signal::TERM, Signal::KILL] {
+        let mut group = Group::heavy()?;
+        let before = read(group.weight_file());
+        let (name, weight) = (group.name(), group.written(50));
+        let policy = format!("[limits]\ndead-man = 2\n[[cgroup]]\npath = \"/{name}\"\nweight = 50\n");
+        let guard = Guard::start(stage, &stage.policy("p.toml", &policy)?, "")?;
+        assert_eq!(read(group.weight_file()).as_ref(), Some(&weight), "{}", guard.audit());
+        let Some(another) = group.renamed() else {
+            return Err(Stop::Skip("this hierarchy does not let groups be renamed".to_owned()));
+        };
+        // What somebody gives the other one, by chance the same, is theirs.
+        fs::write(another.weight_file(), &weight).map_err(|error| error.to_string())?;
+        guard.process.signal(signal);
+        if !eventually(Duration::from_secs(8), || read(group.weight_file()) == before) {
+            return Err(Stop::Fail(format!("{signal:?}: {:?} and not {before:?}", read(group.weight_file()))));
+        }
+        assert_eq!(read(another.weight_file()), Some(weight), "{signal:?}: it was never changed");
+        let free = || unstarve_executor::state::holder().is_ok_and(|holder| holder.is_none());
+        assert!(eventually(Duration::from_secs(5), free), "{signal:?}");
+    }
+    Ok(())
+}
+
 fn read(file: impl Into<PathBuf>) -> Option<String> {
     Some(fs::read_to_string(file.into()).ok()?.trim().to_owned())
 }

@@ -25,7 +25,8 @@ pub fn kernel_threads_alone(_: &Stage) -> Ended {
         return Err(Stop::Skip(reason));
     }
     for work in [WorkDetail::None, WorkDetail::Workqueue, WorkDetail::Function] {
-        let (source, reasons) = open(Interest { programs: Programs::None, work }, Some(SourceName::Ebpf));
+        let (source, reasons) =
+            open(Interest { programs: Programs::None, work, owners: false, groups: false }, Some(SourceName::Ebpf));
         assert!(source.is_some_and(|source| source.name() == SourceName::Ebpf), "{reasons:?}");
     }
     Ok(())

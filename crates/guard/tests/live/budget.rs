@@ -30,13 +30,12 @@ pub fn over_budget(stage: &Stage) -> Ended {
     Ok(())
 }
 
-/// Children that inherit a real-time policy and live for a moment each: together they are over the budget.
+/// Children that inherit a real-time policy and live for a moment each: together they are over the budget. They run no program of
+/// their own, so the rule is about them as it is about their parent.
 pub fn over_budget_by_children(stage: &Stage) -> Ended {
-    let me = std::env::current_exe().expect("this program");
     let mark = format!("7{:03}", std::process::id() % 1000);
     let script = format!(
-        "sleep 1.{mark}; i=0; while [ $i -lt 60 ]; do {} load hog --lasts 120 --busy 100; i=$((i + 1)); done",
-        me.display()
+        "sleep 1.{mark}; i=0; while [ $i -lt 60 ]; do (j=0; while [ $j -lt 100000 ]; do j=$((j + 1)); done); sleep 0.02; i=$((i + 1)); done"
     );
     let parent = Running::start(Command::new("taskset").args(["-c", "1", "sh", "-c", &script]))?;
     let tid = Tid(parent.0.id());
@@ -44,7 +43,7 @@ pub fn over_budget_by_children(stage: &Stage) -> Ended {
         "p.toml",
         &format!(
             "[limits]\nrt-budget = 30\n[[rule]]\nname = \"shell\"\nmatch = {{ cmdline = \"sh -c sleep 1.{mark}*\" }}\n\
-             set = {{ policy = \"fifo\", rt-priority = 1 }}\n"
+             set = {{ policy = \"fifo\", rt-priority = 1, reset-on-fork = false }}\n"
         ),
     )?;
     let policy_of = || sched::read(tid).map(|attributes| attributes.policy).ok();

@@ -73,7 +73,8 @@ pub fn by_daemons(stage: &Stage) -> Ended {
     for source in ["", "netlink"] {
         let mark = format!("56.{}", std::process::id());
         let name = name("dmn");
-        let guard = Guard::start(stage, &stage.policy("p.toml", &rule(&name, "nice = -7"))?, source)?;
+        let guard =
+            Guard::start(stage, &stage.policy("p.toml", &rule(&name, "nice = -7, reset-on-fork = false"))?, source)?;
         let process = Running::start(role("escape").args(["daemons", &name, &mark]))?;
         // Late with everything, as a busy guard is.
         assert!(eventually(Duration::from_secs(3), || nice_of(&process) == -7), "{}", guard.audit());
@@ -109,6 +110,91 @@ fn sleepers(mark: &str) -> Vec<Tid> {
         }
     }
     found
+}
+
+/// Children and threads of a raised service of root's that become another user's, as a login's and a job's do.
+pub fn as_another_user(stage: &Stage) -> Ended {
+    for (source, within) in [("", 1500), ("netlink", 2500), ("scan", 15_000)] {
+        let (name, mark) = (name("svc"), format!("58.{}", std::process::id()));
+        let text = rule(&name, "nice = -7, reset-on-fork = false").replace("kind =", "uid = 0, kind =");
+        let guard = Guard::start(stage, &stage.policy("p.toml", &text)?, source)?;
+        let process = Running::start(role("escape").args(["service", &name, &mark]))?;
+        let threads = || threads_of(process.0.id());
+        let all_there = || threads().len() == 3 && sleepers(&mark).len() == 2 && nice_of(&process) == -7;
+        assert!(eventually(Duration::from_secs(8), all_there), "{source}: {}", guard.audit());
+        // One thread is of another user, the other one is the service's own; of two programs, one is as well.
+        let of_others = || {
+            let of_process = threads().into_iter().filter(|tid| is_of_nobody(*tid));
+            of_process.chain(sleepers(&mark)).collect::<Vec<_>>()
+        };
+        assert_eq!(of_others().len(), 3, "{source}");
+        let restored = || of_others().iter().all(|tid| sched::read(*tid).is_ok_and(|has| has.nice == 0));
+        if !eventually(Duration::from_millis(within), restored) {
+            let left: Vec<_> = of_others().iter().map(|tid| (*tid, sched::read(*tid).map(|has| has.nice))).collect();
+            return Err(Stop::Fail(format!("{source}: {left:?}: {}", guard.audit())));
+        }
+        let own: Vec<i32> = threads()
+            .into_iter()
+            .filter(|tid| !is_of_nobody(*tid))
+            .filter_map(|tid| Some(sched::read(tid).ok()?.nice))
+            .collect();
+        assert_eq!(own, [-7, -7], "{source}: the service and its thread keep it: {}", guard.audit());
+        guard.end()?;
+        end(sleepers(&mark));
+    }
+    Ok(())
+}
+
+/// With reset-on-fork, which such a rule implies: no child is ever real-time, and a thread of the raised program soon is.
+pub fn by_birth(stage: &Stage) -> Ended {
+    for (source, within) in [("", 500), ("netlink", 500), ("scan", 15_000)] {
+        let (name, mark) = (name("rtp"), format!("59.{}", std::process::id()));
+        let text = rule(&name, "policy = \"fifo\", rt-priority = 3");
+        let guard = Guard::start(stage, &stage.policy("p.toml", &text)?, source)?;
+        let process = Running::start(role("escape").args(["realtime", &name, &mark]))?;
+        let tid = Tid(process.0.id());
+        let is_fifo = |tid: Tid| sched::read(tid).is_ok_and(|has| has.policy == SchedPolicy::Fifo);
+        assert!(eventually(Duration::from_secs(5), || is_fifo(tid)), "{source}: {}", guard.audit());
+        assert!(sched::read(tid).is_ok_and(|has| has.reset_on_fork), "{source}: {}", guard.audit());
+        // Looked at all the while, as nothing of it may be there for a moment.
+        let (mut ever, mut seen) = (Vec::new(), 0);
+        let all_there = || {
+            let children = sleepers(&mark);
+            seen = seen.max(children.len());
+            ever.extend(children.into_iter().filter(|tid| is_fifo(*tid)));
+            seen >= 5 && threads_of(process.0.id()).len() == 2
+        };
+        assert!(eventually(Duration::from_secs(8), all_there), "{source}: {}", guard.audit());
+        // Netlink does not say that a child waits for its program: until then it has the name of its parent, and the rule is about it.
+        assert!(ever.is_empty() || source == "netlink", "{source}: {ever:?}");
+        let ordinary = || sleepers(&mark).into_iter().all(|tid| !is_fifo(tid));
+        assert!(eventually(Duration::from_millis(within), ordinary), "{source}: {}", guard.audit());
+        let raised = || threads_of(process.0.id()).into_iter().all(is_fifo);
+        assert!(eventually(Duration::from_millis(within), raised), "{source}: its thread is not: {}", guard.audit());
+        let audit = guard.end()?;
+        let left: Vec<_> = threads_of(process.0.id()).into_iter().filter_map(|tid| sched::read(tid).ok()).collect();
+        assert!(left.iter().all(|has| has.policy == SchedPolicy::Other && !has.reset_on_fork), "{left:?}: {audit}");
+        end(sleepers(&mark));
+    }
+    Ok(())
+}
+
+fn threads_of(pid: u32) -> Vec<Tid> {
+    let threads = std::fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    threads.filter_map(|thread| thread.file_name().to_str()?.parse().ok().map(Tid)).collect()
+}
+
+const NOBODY: u32 = 65_534;
+
+fn is_of_nobody(tid: Tid) -> bool {
+    let status = std::fs::read_to_string(format!("/proc/{tid}/status")).unwrap_or_default();
+    status.lines().any(|line| line.starts_with(&format!("Uid:\t{NOBODY}\t")))
+}
+
+fn end(tids: Vec<Tid>) {
+    for pid in tids.into_iter().filter_map(|tid| rustix::process::Pid::from_raw(tid.0 as i32)) {
+        let _ = rustix::process::kill_process(pid, Signal::KILL);
+    }
 }
 
 /// Nobody reads the log: neither the guard nor its dead-man waits for it.
@@ -188,6 +274,36 @@ pub fn be(arguments: &[String]) -> Result<(), String> {
                 drop(role("orphan-maker").arg(&arguments[2]).status());
             }
             std::thread::sleep(Duration::from_millis(100));
+            Ok(())
+        }
+        "service" => {
+            use std::os::unix::process::CommandExt;
+            rename()?;
+            wait_for(&|| sched::read(Tid(0)).is_ok_and(|own| own.nice == -7));
+            let sleeps = || std::thread::sleep(Duration::from_secs(40));
+            let becomes_another = move || {
+                // Of this thread alone: the C library's function would take all of them along.
+                // SAFETY: a number, and no memory.
+                unsafe { libc::syscall(libc::SYS_setresuid, NOBODY, NOBODY, NOBODY) };
+                sleeps();
+            };
+            let threads = [std::thread::spawn(sleeps), std::thread::spawn(becomes_another)];
+            // One by posix_spawn or fork and exec of another user, and one that changes its user first and runs a program then.
+            let children = [
+                Command::new("sleep").arg(&arguments[2]).uid(NOBODY).spawn(),
+                Command::new("setpriv").args(["--reuid", "65534", "--clear-groups", "sleep", &arguments[2]]).spawn(),
+            ];
+            threads.into_iter().for_each(|thread| drop(thread.join()));
+            drop(children);
+            Ok(())
+        }
+        "realtime" => {
+            rename()?;
+            wait_for(&|| sched::read(Tid(0)).is_ok_and(|own| own.policy == SchedPolicy::Fifo));
+            let children: Vec<_> = (0..5).map(|_| Command::new("sleep").arg(&arguments[2]).spawn()).collect();
+            let thread = std::thread::spawn(|| std::thread::sleep(Duration::from_secs(40)));
+            let _ = thread.join();
+            drop(children);
             Ok(())
         }
         other => Err(format!("no escape {other}")),

@@ -66,6 +66,10 @@ fn main() -> std::process::ExitCode {
         trial("real_time_beyond_the_budget_is_taken_back", budget::over_budget),
         trial("waits_in_the_kernels_histograms_are_those_of_schedstat", verified::in_the_kernel),
         trial("weights_tunables_and_interrupts_are_set_and_put_back", beside_tasks::set_and_put_back),
+        trial("that_births_are_noted_by_nobody_else_is_said", places::without_a_bpf_file_system),
+        trial("a_renamed_group_gets_its_weight_back_and_no_other", beside_tasks::renamed_groups),
+        trial("nobody_keeps_what_was_given_as_another_user", escapes::as_another_user),
+        trial("a_raised_program_passes_nothing_on_but_to_its_own_threads", escapes::by_birth),
         trial("new_workers_of_direct_io_are_raised", workers::direct_io),
     ];
     libtest_mimic::run(&arguments, trials).exit_code()

@@ -11,7 +11,7 @@ use unstarve_executor::audit::Audit;
 use unstarve_executor::host::ThisHost;
 use unstarve_executor::state::{State, StateError};
 
-use crate::child::Guard;
+use crate::child::{Guard, Running, role};
 use crate::deaths::everything;
 use crate::sleepers::Sleepers;
 use crate::stage::{Ended, Stage, Stop, eventually};
@@ -183,5 +183,33 @@ pub fn audited(stage: &Stage) -> Ended {
     restored.sort();
     assert_eq!((applied.len(), numbers.len()), (24, 2), "{audit}");
     assert_eq!(applied, restored, "{audit}");
+    Ok(())
+}
+
+/// Where notes of births cannot outlive the guard, that is said in its status, and only there.
+pub fn without_a_bpf_file_system(stage: &Stage) -> Ended {
+    crate::stage::need("unshare")?;
+    let policy = "[[rule]]\nname = \"r\"\nmatch = { comm = \"nobody-is-so\" }\nset = { nice = -3 }\n";
+    let policy = stage.policy("p.toml", policy)?;
+    for (kind, is_said) in [("tmpfs", true), ("bpf", !cfg!(feature = "bpf"))] {
+        let (guard, state) = (role("guard"), stage.path(kind));
+        let mut command = Command::new("unshare");
+        command.args(["--mount", "sh", "-c", &format!("mount -t {kind} none /sys/fs/bpf && exec \"$@\""), "sh"]);
+        command.envs(guard.get_envs().filter_map(|(name, value)| Some((name, value?))));
+        command.arg(guard.get_program()).arg(&policy).arg(&state).arg("");
+        let mut guard = Running::start(&mut command)?;
+        let status = || unstarve_guard::run::status(&state).ok().flatten();
+        if !eventually(Duration::from_secs(10), || status().is_some()) {
+            return match guard.has_ended(Duration::ZERO) {
+                true => Err(Stop::Skip(format!("no {kind} can be mounted in a mount namespace here"))),
+                false => Err(Stop::Fail(format!("{kind}: the guard does not get ready"))),
+            };
+        }
+        let gaps = status().map(|status| status.gaps).unwrap_or_default();
+        let says = gaps.iter().any(|gap| gap.contains("births cannot be noted beyond the guard and its dead-man"));
+        assert_eq!(says, is_said, "{kind}: {gaps:?}");
+        guard.signal(Signal::TERM);
+        assert!(guard.has_ended(Duration::from_secs(10)), "{kind}");
+    }
     Ok(())
 }

@@ -222,6 +222,15 @@ impl Group {
         self.path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default()
     }
 
+    /// Gives it another name, and makes another group at the one it had; `None` where the hierarchy refuses that, as version 2 does.
+    pub fn renamed(&mut self) -> Option<Group> {
+        let other = self.path.with_file_name(format!("{}-moved", self.name()));
+        fs::rename(&self.path, &other).ok()?;
+        let path = std::mem::replace(&mut self.path, other);
+        fs::create_dir(&path).ok()?;
+        Some(Group { path, file: self.file })
+    }
+
     pub fn weight_file(&self) -> PathBuf {
         self.path.join(self.file)
     }

@@ -21,7 +21,7 @@ use unstarve_guard::decide::Surroundings;
 use unstarve_guard::keeper::Keeper;
 use unstarve_guard::settings::Found;
 use unstarve_guard::sight::Sight;
-use unstarve_guard::{Kind, Policy, Task};
+use unstarve_guard::{Kind, Owner, Policy, Task, Uid};
 use unstarve_model::{SchedPolicy, Tid};
 
 /// A task, and what it would be without a guard.
@@ -49,8 +49,8 @@ struct World {
 pub struct Machine(Rc<RefCell<World>>);
 
 /// What can be compared of a task.
-pub fn attributes(of: &Attributes) -> (SchedPolicy, u32, i32) {
-    (of.policy, of.rt_priority, of.nice)
+pub fn attributes(of: &Attributes) -> (SchedPolicy, u32, i32, bool) {
+    (of.policy, of.rt_priority, of.nice, of.reset_on_fork)
 }
 
 impl Machine {
@@ -100,10 +100,13 @@ impl Machine {
 
     /// A child process, with all that its parent has.
     pub fn fork(&self, parent: Tid) -> Tid {
-        let (comm, has) = self.with(parent, |living| {
-            (living.task.comm.clone(), (living.task.attributes.clone(), living.would_be.clone()))
+        let (like, has) = self.with(parent, |living| {
+            (living.task.clone(), (born_of(&living.task.attributes), born_of(&living.would_be)))
         });
-        let child = self.add(&comm, Kind::User, parent, has);
+        let child = self.add(&like.comm, Kind::User, parent, has);
+        self.with(child, |living| {
+            (living.task.owner, living.task.unit, living.task.parent) = (like.owner, like.unit, like.parent);
+        });
         let mut world = self.0.borrow_mut();
         let origin = world.origins.get(&parent).copied().or_else(|| world.followed.contains(&parent).then_some(parent));
         world.origins.extend(origin.map(|origin| (child, origin)));
@@ -140,6 +143,19 @@ impl Machine {
         Signal::Changed { tid, by: Tid(77), by_comm: "renice".to_owned() }
     }
 
+    pub fn give_to(&self, tid: Tid, uid: u32) {
+        let uid = Uid(uid);
+        self.with(tid, |living| living.task.owner = Some(Owner { real: uid, effective: uid, saved: uid }));
+    }
+
+    pub fn move_to(&self, tid: Tid, unit: &str) {
+        self.with(tid, |living| living.task.unit = Some(unit.to_owned()));
+    }
+
+    pub fn started_by(&self, tid: Tid, parent: &str) {
+        self.with(tid, |living| living.task.parent = Some((Tid(77), parent.to_owned())));
+    }
+
     /// Its number is another task's by now.
     pub fn reuse(&self, tid: Tid, comm: &str, nice: i32) {
         self.with(tid, |living| {
@@ -165,6 +181,10 @@ impl Machine {
 
     pub fn nice(&self, tid: Tid) -> i32 {
         self.with(tid, |living| living.task.attributes.nice)
+    }
+
+    pub fn resets_on_fork(&self, tid: Tid) -> bool {
+        self.with(tid, |living| living.task.attributes.reset_on_fork)
     }
 
     pub fn policy(&self, tid: Tid) -> SchedPolicy {
@@ -204,6 +224,17 @@ impl Machine {
         };
         world.tasks.values().map(kin).collect()
     }
+}
+
+/// What a child has (`sched_fork()`, kernel/sched/core.c).
+fn born_of(parent: &Attributes) -> Attributes {
+    let mut child = Attributes { reset_on_fork: false, ..parent.clone() };
+    if parent.reset_on_fork && parent.rt_priority > 0 {
+        (child.policy, child.rt_priority, child.nice) = (SchedPolicy::Other, 0, 0);
+    } else if parent.reset_on_fork {
+        child.nice = child.nice.max(0);
+    }
+    child
 }
 
 fn ordinary() -> Attributes {
@@ -251,6 +282,7 @@ impl Host for Machine {
             Value::Class { policy, rt_priority, .. } => {
                 (living.task.attributes.policy, living.task.attributes.rt_priority) = (*policy, *rt_priority);
             }
+            Value::ResetOnFork(on) => living.task.attributes.reset_on_fork = *on,
             other => panic!("the rules of these tests set no {other}"),
         });
         Ok(())

@@ -10,7 +10,7 @@ use tempfile::TempDir;
 
 use crate::Outcome;
 use crate::child::{Ended, MAX_SIZE, Recorder, Task};
-use crate::host::{TinyDisk, instances_of, is_recording, names_in};
+use crate::host::{TinyDisk, children_of, enabled_of, instances_of, is_recording, names_in};
 use crate::whole::Contents;
 
 pub fn place() -> TempDir {
@@ -163,11 +163,39 @@ pub fn two_recorders_at_once() -> Outcome {
     Ok(Completion::Completed)
 }
 
+/// Whoever it is that is killed, and however far it had come: nothing of it goes on.
+pub fn no_instance_is_left_of_fifty_killed_recorders() -> Outcome {
+    let place = place();
+    for round in 0..50_u64 {
+        let output = place.path().join("t.dat");
+        let killed = Task::to(&output).start();
+        // Up to a fifth of a second, which is before, while and after everything is set up.
+        std::thread::sleep(Duration::from_millis(round * 37 % 200));
+        killed.signal(Signal::KILL);
+        let killed = killed.finish();
+        let limit = Instant::now() + Duration::from_secs(12);
+        while !instances_of(killed.pid).is_empty() && Instant::now() < limit {
+            std::thread::sleep(Duration::from_millis(5));
+        }
+        // Between its making and its remover's it has no events, and the next recorder takes it away.
+        let enabled = enabled_of(killed.pid);
+        assert!(enabled.iter().all(|state| state == "0"), "round {round}: {enabled:?}");
+    }
+    let last = Task { milliseconds: Some(50), ..Task::to(&place.path().join("t.dat")) }.run();
+    last.report();
+    left_only(&["t.dat"], &last, place.path());
+    Ok(Completion::Completed)
+}
+
 pub fn what_a_killed_recorder_left_goes_with_the_next() -> Outcome {
     let place = place();
     let output = place.path().join("t.dat");
     let killed = Task::to(&output).start();
     recording(&killed);
+    // What would remove it at once is killed first.
+    let removers = children_of(killed.pid(), "unstarve-remove");
+    assert_eq!(removers.len(), 1, "{removers:?}");
+    removers.into_iter().for_each(|remover| rustix::process::kill_process(remover, Signal::KILL).expect("a signal"));
     killed.signal(Signal::KILL);
     let killed = killed.finish();
     assert_eq!(instances_of(killed.pid).len(), 1, "nobody could remove it");

@@ -52,6 +52,23 @@ pub fn instances_of(pid: u32) -> Vec<String> {
     names.filter(|name| *name == prefix || name.starts_with(&format!("{prefix}-"))).collect()
 }
 
+/// Of the instances of the recorder with this pid, whether events are enabled: `0` is none.
+pub fn enabled_of(pid: u32) -> Vec<String> {
+    let state = |name: &String| fs::read_to_string(instances().join(name).join("events/enable")).ok();
+    instances_of(pid).iter().filter_map(state).map(|state| state.trim_end().to_owned()).collect()
+}
+
+/// Children of a process that have this name.
+pub fn children_of(pid: u32, name: &str) -> Vec<rustix::process::Pid> {
+    let threads = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
+    let of_thread = |thread: fs::DirEntry| fs::read_to_string(thread.path().join("children")).ok();
+    let children: String = threads.filter_map(of_thread).collect();
+    let is_called =
+        |child: &&str| fs::read_to_string(format!("/proc/{child}/comm")).is_ok_and(|comm| comm.trim_end() == name);
+    let pids = children.split_whitespace().filter(is_called).filter_map(|child| child.parse().ok());
+    pids.filter_map(rustix::process::Pid::from_raw).collect()
+}
+
 /// Whether that recorder records by now. A new instance is on, but has no events.
 pub fn is_recording(pid: u32) -> bool {
     let is_on = |path: PathBuf| fs::read_to_string(path).is_ok_and(|state| state.trim_end() == "1");

@@ -24,7 +24,7 @@ type Outcome = Result<Completion, Failed>;
 /// A test: its name and what it does.
 type Test = (&'static str, fn() -> Outcome);
 
-const TESTS: [Test; 25] = [
+const TESTS: [Test; 27] = [
     ("trace_cmd_and_our_reader_see_every_event", whole::trace_cmd_and_our_reader_see_every_event),
     ("nothing_is_lost_at_200k_switches_a_second", whole::nothing_is_lost_at_200k_switches_a_second),
     ("lost_events_are_counted_and_in_the_file", whole::lost_events_are_counted_and_in_the_file),
@@ -41,6 +41,8 @@ const TESTS: [Test; 25] = [
     ("nothing_is_left_of_the_time_before", flight::nothing_is_left_of_the_time_before),
     ("two_recorders_at_once", ends::two_recorders_at_once),
     ("what_a_killed_recorder_left_goes_with_the_next", ends::what_a_killed_recorder_left_goes_with_the_next),
+    ("no_instance_is_left_of_fifty_killed_recorders", ends::no_instance_is_left_of_fifty_killed_recorders),
+    ("what_cannot_be_salvaged_is_removed", salvage::what_cannot_be_salvaged_is_removed),
     ("a_disk_is_not_filled", ends::a_disk_is_not_filled),
     ("a_size_that_was_asked_for_is_kept", ends::a_size_that_was_asked_for_is_kept),
     ("what_a_killed_recorder_recorded_is_salvaged", salvage::what_a_killed_recorder_recorded_is_salvaged),

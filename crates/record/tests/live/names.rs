@@ -124,7 +124,7 @@ pub fn a_killed_recorder_leaves_no_name_either() -> Outcome {
     for entry in std::fs::read_dir(left).expect("listed").flatten() {
         assert!(!has(&std::fs::read(entry.path()).expect("a file"), "qzvx"), "{}", entry.path().display());
     }
-    let salvaged = salvage(&output, None).expect("salvaged");
+    let salvaged = salvage(&output, None).expect("salvaged").files;
     assert!(Contents::of(&salvaged[0].path).count(EventType::Switch) > 1000);
     Ok(Completion::Completed)
 }

@@ -1,5 +1,6 @@
 //! What was recorded is not lost with its recorder.
 
+use std::os::unix::fs::DirBuilderExt;
 use std::time::Duration;
 
 use libtest_mimic::Completion;
@@ -39,7 +40,7 @@ pub fn what_a_killed_recorder_recorded_is_salvaged() -> Outcome {
     assert!(next.output.contains("unstarve record --salvage"), "{}", next.output);
     left_only(&[left[0].as_str(), "t.dat"], &next, place.path());
 
-    let salvaged = salvage(place.path(), None).expect("salvaged");
+    let salvaged = salvage(place.path(), None).expect("salvaged").files;
     assert_eq!(salvaged.len(), 1);
     let file = salvaged[0].path.file_name().and_then(|name| name.to_str()).expect("a name").to_owned();
     left_only(&["t.dat", &file], &next, place.path());
@@ -48,5 +49,26 @@ pub fn what_a_killed_recorder_recorded_is_salvaged() -> Outcome {
     let snapshot = Snapshot::from_json(contents.info.snapshot.as_deref().expect("a snapshot")).expect("ours");
     assert!(snapshot.missing.iter().any(|missing| missing.why.contains("killed")), "{:?}", snapshot.missing);
     assert!(snapshot.tasks.len() > 10);
+    Ok(Completion::Completed)
+}
+
+/// A recorder that is killed before what is needed besides pages was kept leaves pages that nobody can read.
+pub fn what_cannot_be_salvaged_is_removed() -> Outcome {
+    let place = place();
+    let output = place.path().join("t.dat");
+    let killed = Task::to(&output).start();
+    recording(&killed);
+    killed.signal(rustix::process::Signal::KILL);
+    killed.finish();
+    // And those of ones that were killed before they had signed their directory, or while they removed it.
+    for (name, content) in [("0123456789abcdef", None), ("fedcba9876543210", Some(""))] {
+        let directory = place.path().join(format!(".unstarve-part-{name}"));
+        std::fs::DirBuilder::new().mode(0o700).create(&directory).expect("a directory");
+        content.into_iter().for_each(|text| std::fs::write(directory.join("made-by-unstarve"), text).expect("a file"));
+    }
+    assert_eq!(names_in(place.path()).len(), 3);
+    let salvaged = salvage(place.path(), None).expect("looked at");
+    assert_eq!((salvaged.files.len(), salvaged.unusable.len()), (0, 1), "{salvaged:?}");
+    assert_eq!(names_in(place.path()), [""; 0]);
     Ok(Completion::Completed)
 }

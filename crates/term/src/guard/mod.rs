@@ -3,6 +3,6 @@
 mod plan;
 mod verify;
 
-pub use plan::{note_text, owner_text, plan_page};
+pub use plan::{note_text, owner_text, plan_page, starter_text};
 pub(crate) use verify::single_waits;
 pub use verify::verify_page;

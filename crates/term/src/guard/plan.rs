@@ -2,7 +2,7 @@ use std::fmt::Write;
 
 use unstarve_change::Value;
 use unstarve_guard::decide::{Note, NoteKind, Plan};
-use unstarve_guard::survey::Survey;
+use unstarve_guard::survey::{Starter, Survey};
 use unstarve_guard::{Owner, Policy, Task, Users};
 use unstarve_model::{clean, counted};
 
@@ -15,6 +15,9 @@ pub fn plan_page(policy: &Policy, survey: &Survey, users: &Users) -> String {
         let _ = writeln!(page, "{} ({})", clean(&rule.name), clean(&rule.place));
         for remark in rule.remarks() {
             let _ = writeln!(page, "  {remark}");
+        }
+        for starter in survey.starters.iter().filter(|starter| starter.rule == index) {
+            let _ = writeln!(page, "  {}", starter_text(users, starter));
         }
         if lines.is_empty() {
             let _ = writeln!(page, "  no task here now");
@@ -67,6 +70,17 @@ pub fn owner_text(users: &Users, owner: Owner) -> String {
     }
 }
 
+/// A program that is raised and has started one of another user.
+pub fn starter_text(users: &Users, starter: &Starter) -> String {
+    let ((pid, program), (child, name)) = (&starter.program, &starter.child);
+    format!(
+        "warning: {}[{pid}] has started {}[{child}] of user {}: it starts programs of others; select the program that needs it",
+        clean(program),
+        clean(name),
+        clean(&owner_text(users, starter.owner))
+    )
+}
+
 fn change(old: &Value, new: &Value) -> String {
     if old.same(new) {
         return format!("{} already", clean(&new.to_string()));
@@ -83,6 +97,9 @@ fn change(old: &Value, new: &Value) -> String {
 pub fn note_text(policy: &Policy, note: &Note) -> String {
     match &note.kind {
         NoteKind::Refused(refusal) => format!("refused: {refusal}"),
+        NoteKind::Inherited(heirloom) => format!(
+            "children inherit it until the guard restores them: reset-on-fork is not set, because it would replace their {heirloom}"
+        ),
         NoteKind::CannotWin(weakness) => format!("cannot win: {weakness}"),
         NoteKind::Stronger { has, wanted } => format!("{has} is already stronger than {wanted}, kept"),
         NoteKind::Shadowed { by, aspect } => {

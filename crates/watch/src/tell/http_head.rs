@@ -39,10 +39,12 @@ pub fn read(stream: &mut impl Read, end: Instant) -> Result<Head, BadHead> {
             Err(_) => return Err(BadHead::Io),
         };
         bytes.extend_from_slice(&part[..length]);
+        // What follows a head is nothing to us, but a head has its limit, however it comes.
+        bytes.truncate(LONGEST);
         if let Some(head) = parse(&bytes)? {
             return Ok(head);
         }
-        if bytes.len() > LONGEST {
+        if bytes.len() == LONGEST {
             return Err(BadHead::Status(431));
         }
         if Instant::now() >= end {
@@ -98,6 +100,18 @@ mod tests {
         assert_eq!(read_all(b"GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n"), Err("400".into()));
         let long = format!("GET / HTTP/1.1\r\nx: {}\r\n\r\n", "y".repeat(20_000));
         assert_eq!(read_all(long.as_bytes()), Err("431".into()));
+        // The border, and the same where the head comes in one piece with more behind it.
+        let of = |length: usize| {
+            let head = "GET / HTTP/1.1\r\nx: \r\n\r\n";
+            head.replace("x: ", &format!("x: {}", "y".repeat(length - head.len())))
+        };
+        for (length, expected) in [(8191, None), (8192, None), (8193, Some("431")), (9000, Some("431"))] {
+            assert_eq!(of(length).len(), length);
+            for more in ["", "z", &"z".repeat(2000)] {
+                let got = read_all(format!("{}{more}", of(length)).as_bytes());
+                assert_eq!(got.err().as_deref(), expected, "{length} and {}", more.len());
+            }
+        }
         let many = format!("GET / HTTP/1.1\r\n{}\r\n", "a: b\r\n".repeat(100));
         assert_eq!(read_all(many.as_bytes()), Err("431".into()));
         assert!(read_all(b"GET / HTTP/1.1\r\n").is_err(), "it ends early");

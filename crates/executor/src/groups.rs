@@ -1,0 +1,247 @@
+//! Where a cgroup is whose file was set. A path is only its name: with version 1 whoever may write the directory above renames a group
+//! (rename(2), `cgroup1_rename()` in kernel/cgroup/cgroup-v1.c), and another one may be made at the old path.
+//!
+//! | at its path | hierarchy there | it is |
+//! |---|---|---|
+//! | the same file | any | here |
+//! | nothing, or another's | version 2, which refuses renames | gone |
+//! | nothing, or another's | version 1, and the file is found below its mount | moved |
+//! | nothing, or another's | version 1, all was looked at twice | gone |
+//! | nothing, or another's | version 1, the search was cut short | not known: an error |
+//! | nothing, or another's | none is mounted there any more | not known: an error |
+//!
+//! A file's inode is the number that the kernel gives its node once (`kernfs_new_node()`, fs/kernfs/dir.c), and stays with it.
+
+use std::fs;
+use std::io;
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
+
+use rustc_hash::FxHashMap;
+
+/// What became of a group's file that is not at its path.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub(crate) enum Whereabouts {
+    /// At this path.
+    Moved(String),
+    /// Its group has been removed.
+    Gone,
+}
+
+/// How much of a hierarchy is looked at for groups that are not at their paths.
+#[derive(Clone, Copy, Debug)]
+struct Limit {
+    groups: usize,
+    time: Duration,
+}
+
+/// A host with more groups is slow in everything, and so many take a second to look at.
+const LIMIT: Limit = Limit { groups: 200_000, time: Duration::from_secs(4) };
+
+/// For how long what was seen is believed: many groups can be gone at once.
+const FRESH: Duration = Duration::from_secs(1);
+
+/// Looks for a file of a cgroup that is not at its path.
+///
+/// # Errors
+/// If it may still be there.
+pub(crate) fn find(path: &str, inode: u64) -> io::Result<Whereabouts> {
+    let mounts = fs::read("/proc/self/mounts")?;
+    find_below(&String::from_utf8_lossy(&mounts), path, inode, LIMIT)
+}
+
+fn find_below(mounts: &str, path: &str, inode: u64, limit: Limit) -> io::Result<Whereabouts> {
+    let unknown = |why: String| {
+        let group = Path::new(path).parent().unwrap_or(Path::new("/")).display();
+        io::Error::other(format!("{group} is not there, and may still be there at another name: {why}"))
+    };
+    let (mount, version) =
+        mount_of(mounts, path).ok_or_else(|| unknown("its hierarchy is not mounted where it was".to_owned()))?;
+    if version == Version::Two {
+        return Ok(Whereabouts::Gone);
+    }
+    let name = Path::new(path).file_name().unwrap_or_default().to_owned();
+    // What was found may have been renamed once more since it was looked at.
+    for _ in 0..3 {
+        let Some(found) =
+            look_up(&mount, Path::new(&name), inode, limit).map_err(|error| unknown(error.to_string()))?
+        else {
+            return Ok(Whereabouts::Gone);
+        };
+        if fs::symlink_metadata(&found).is_ok_and(|metadata| metadata.ino() == inode) {
+            let found = found.into_os_string().into_string();
+            return found.map(Whereabouts::Moved).map_err(|_| unknown("its name is no UTF-8".to_owned()));
+        }
+        *SEEN.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+    Err(unknown("it is being renamed again and again".to_owned()))
+}
+
+/// Of a hierarchy.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Version {
+    One,
+    Two,
+}
+
+/// The hierarchy that a path is in: the innermost mount above it.
+fn mount_of(mounts: &str, path: &str) -> Option<(PathBuf, Version)> {
+    let of_line = |line: &str| {
+        let mut words = line.split(' ').skip(1);
+        let mount = PathBuf::from(unescaped(words.next()?));
+        Path::new(path).starts_with(&mount).then_some((mount, words.next()?.to_owned()))
+    };
+    // Of two at one place the later is seen.
+    let all = mounts.lines().filter_map(of_line);
+    let (mount, kind) = all.max_by_key(|(mount, _)| mount.components().count())?;
+    match kind.as_str() {
+        "cgroup" => Some((mount, Version::One)),
+        "cgroup2" => Some((mount, Version::Two)),
+        _ => None,
+    }
+}
+
+/// The kernel writes blanks, tabs, newlines and backslashes of names as `\040` (`mangle()`, fs/proc_namespace.c).
+fn unescaped(text: &str) -> String {
+    let escapes = [("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")];
+    escapes.iter().fold(text.to_owned(), |text, (escape, plain)| text.replace(escape, plain))
+}
+
+/// Files of one name in a hierarchy, by their inodes.
+struct Seen {
+    mount: PathBuf,
+    name: PathBuf,
+    at: Instant,
+    files: FxHashMap<u64, PathBuf>,
+}
+
+static SEEN: Mutex<Option<Seen>> = Mutex::new(None);
+
+fn look_up(mount: &Path, name: &Path, inode: u64, limit: Limit) -> io::Result<Option<PathBuf>> {
+    let mut seen = SEEN.lock().unwrap_or_else(PoisonError::into_inner);
+    let is_fresh = |seen: &Seen| seen.mount == mount && seen.name == name && seen.at.elapsed() < FRESH;
+    if !seen.as_ref().is_some_and(is_fresh) {
+        *seen = None;
+        let mut files = FxHashMap::default();
+        let end = Instant::now() + limit.time;
+        // A group that is renamed while its neighbours are listed can be left out of the list, hardly twice.
+        for _ in 0..2 {
+            look_through(mount, name, end, limit.groups, &mut files)?;
+        }
+        *seen = Some(Seen { mount: mount.to_owned(), name: name.to_owned(), at: Instant::now(), files });
+    }
+    Ok(seen.as_ref().and_then(|seen| seen.files.get(&inode).cloned()))
+}
+
+fn look_through(
+    mount: &Path,
+    name: &Path,
+    end: Instant,
+    most: usize,
+    files: &mut FxHashMap<u64, PathBuf>,
+) -> io::Result<()> {
+    let (mut pending, mut count) = (vec![mount.to_owned()], 0);
+    while let Some(group) = pending.pop() {
+        count += 1;
+        if count > most || Instant::now() > end {
+            return Err(io::Error::other(format!("the search was given up after {} groups", count - 1)));
+        }
+        let file = group.join(name);
+        if let Ok(metadata) = fs::symlink_metadata(&file) {
+            files.insert(metadata.ino(), file);
+        }
+        let entries = match fs::read_dir(&group) {
+            Ok(entries) => entries,
+            // It was removed or renamed meanwhile; in the latter case it is found the second time.
+            Err(error) if error.kind() == io::ErrorKind::NotFound && group != mount => continue,
+            Err(error) => return Err(io::Error::new(error.kind(), format!("{}: {error}", group.display()))),
+        };
+        let entries = entries.flatten().filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
+        pending.extend(entries.map(|entry| entry.path()));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A tree that only looks like a hierarchy: what finds a group asks for names and inodes alone.
+    struct Tree {
+        directory: tempfile::TempDir,
+    }
+
+    impl Tree {
+        fn new() -> Tree {
+            Tree { directory: tempfile::tempdir().expect("a directory") }
+        }
+
+        fn path(&self, name: &str) -> String {
+            self.directory.path().join(name).join("cpu.shares").to_str().expect("UTF-8").to_owned()
+        }
+
+        fn make(&self, name: &str) -> u64 {
+            fs::create_dir_all(self.directory.path().join(name)).expect("a group");
+            fs::write(self.path(name), "1024").expect("a file");
+            fs::metadata(self.path(name)).expect("a file").ino()
+        }
+
+        fn rename(&self, from: &str, to: &str) {
+            fs::rename(self.directory.path().join(from), self.directory.path().join(to)).expect("renamed");
+        }
+
+        fn mounts(&self, kind: &str) -> String {
+            format!("tmpfs / tmpfs rw 0 0\nx {} {kind} rw,cpu 0 0\n", self.directory.path().display())
+        }
+    }
+
+    #[test]
+    fn a_group_is_where_its_file_is_whatever_its_path() {
+        let tree = Tree::new();
+        let (renamed, above, removed) = (tree.make("a"), tree.make("p/q"), tree.make("r"));
+        tree.rename("a", "b");
+        tree.rename("p", "moved");
+        let another = tree.make("a");
+        fs::remove_dir_all(tree.directory.path().join("r")).expect("removed");
+        assert_ne!(another, renamed);
+        let find = |kind: &str, path: &str, inode| {
+            find_below(&tree.mounts(kind), &tree.path(path), inode, LIMIT).map_err(|error| error.to_string())
+        };
+        for (what, kind, path, inode, expected) in [
+            ("renamed, and another one is at its path", "cgroup", "a", renamed, Whereabouts::Moved(tree.path("b"))),
+            ("below a renamed one", "cgroup", "p/q", above, Whereabouts::Moved(tree.path("moved/q"))),
+            ("removed", "cgroup", "r", removed, Whereabouts::Gone),
+            ("removed, of version 2", "cgroup2", "r", removed, Whereabouts::Gone),
+        ] {
+            assert_eq!(find(kind, path, inode), Ok(expected), "{what}");
+        }
+        let unmounted = find("ext4", "r", removed).expect_err("not known");
+        assert!(unmounted.contains("its hierarchy is not mounted"), "{unmounted}");
+    }
+
+    #[test]
+    fn a_search_that_is_cut_short_says_that_it_may_still_be_there() {
+        let tree = Tree::new();
+        let inode = tree.make("a");
+        for number in 0..20 {
+            tree.make(&format!("other{number}"));
+        }
+        tree.rename("a", "z");
+        let limit = Limit { groups: 5, ..LIMIT };
+        let error = find_below(&tree.mounts("cgroup"), &tree.path("a"), inode, limit).expect_err("not known");
+        let text = error.to_string();
+        assert!(text.contains("may still be there") && text.contains("after 5 groups"), "{text}");
+    }
+
+    #[test]
+    fn the_hierarchy_is_the_innermost_mount() {
+        let mounts = "t / ext4 rw 0 0\nc /sys/fs/cgroup tmpfs rw 0 0\nc /sys/fs/cgroup/cpu cgroup rw,cpu 0 0\n\
+                      c /mnt/a\\040b cgroup2 rw 0 0\n";
+        let of = |path| mount_of(mounts, path).map(|(mount, version)| (mount.display().to_string(), version));
+        assert_eq!(of("/sys/fs/cgroup/cpu/x/cpu.shares"), Some(("/sys/fs/cgroup/cpu".to_owned(), Version::One)));
+        assert_eq!(of("/mnt/a b/x/cpu.weight"), Some(("/mnt/a b".to_owned(), Version::Two)));
+        assert_eq!(of("/sys/fs/cgroup/cpuacct/x"), None);
+    }
+}
