@@ -98,6 +98,11 @@ impl Coverage {
         }
     }
 
+    /// Forgets who was current at events that are not read: their ids are not those of the other events.
+    pub fn forget_tasks(&mut self) {
+        self.cpus.iter_mut().filter_map(|known| known.presence.as_mut()).for_each(|presence| presence.current = None);
+    }
+
     /// Parts of the recording are missing: what was proved is not.
     pub fn void(&mut self) {
         self.is_void = true;

@@ -20,6 +20,9 @@ const ANSWERS_WITHIN: Nanos = Nanos::from_millis(5);
 /// `sched_rt_period_us`.
 const LONGEST_PERIOD: Nanos = Nanos::from_millis(1000);
 
+/// Between sched_switch and the switch itself the kernel issues events in which the one that leaves is still current.
+const SWITCHES_WITHIN: Nanos = Nanos::from_millis(1);
+
 /// What is known of the ends of the CPUs' events.
 #[derive(Debug, Default)]
 pub(crate) struct Tails {
@@ -128,7 +131,8 @@ impl Timeline {
     /// or it is woken. (One that runs is woken no more; one that is about to sleep is told at once that it need not.)
     fn is_refuted(&self, index: usize, last_event: Time) -> bool {
         let cpu = &self.cpus[index];
-        let later = self.tails.coverage.of(cpu.id).presence.filter(|presence| presence.time > last_event);
+        let presence = self.tails.coverage.of(cpu.id).presence;
+        let later = presence.filter(|presence| presence.time.since(last_event) > SWITCHES_WITHIN);
         let another = later.and_then(|presence| presence.current).zip(cpu.tid).is_some_and(|(is, was)| is != was);
         let Current::Task(holder) = cpu.current else { return another };
         let woken = self.world.tasks.get(holder).early_wake.get().filter(|_| self.wakeup_recorded);
