@@ -40,7 +40,7 @@ pub(crate) struct Tails {
 
 impl Timeline {
     /// Tells how far the recording is proved to go on; before [`Timeline::finish`].
-    pub fn is_covered(&mut self, coverage: Coverage) {
+    pub fn covered_by(&mut self, coverage: Coverage) {
         self.tails.coverage = coverage;
     }
 

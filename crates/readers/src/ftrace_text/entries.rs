@@ -39,6 +39,11 @@ impl Entries {
         self.by_cpu[cpu.index()] += 1;
     }
 
+    /// Events so far.
+    pub fn all(&self) -> u64 {
+        self.all
+    }
+
     /// Whether the buffers still had all that was ever written to them.
     pub fn has_everything(&self) -> bool {
         self.heads == 1 && self.in_buffer == self.written

@@ -150,12 +150,13 @@ impl FtraceText {
 
     fn read_line(&mut self, number: u64, line: &[u8]) -> Result<(), TextError> {
         let text = unquoted(line);
-        match self.event(number, text)? {
-            Found::Event => {
-                self.give_up_wrapped();
-                self.note_mail(line.len() > text.len());
-            }
-            found => self.mend_line(number, text, found)?,
+        let (found, before) = (self.event(number, text)?, self.entries.all());
+        match found {
+            Found::Event => self.give_up_wrapped(),
+            _ => self.mend_line(number, text, found)?,
+        }
+        if line.len() > text.len() && (found == Found::Event || self.entries.all() > before) {
+            self.note_mail();
         }
         Ok(())
     }
@@ -197,8 +198,8 @@ impl FtraceText {
     }
 
     /// Who quotes a text writes between its lines.
-    fn note_mail(&mut self, is_quoted: bool) {
-        if is_quoted && !self.is_mail {
+    fn note_mail(&mut self) {
+        if !self.is_mail {
             (self.is_mail, self.bad) = (true, BadLines::default());
         }
     }
