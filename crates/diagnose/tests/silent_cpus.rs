@@ -3,8 +3,9 @@
 
 use std::io::Cursor;
 
-use unstarve_diagnose::report::{Open, Report};
+use unstarve_diagnose::report::{Open, Report, Severity};
 use unstarve_diagnose::{Options, explain};
+use unstarve_model::{Batch, Coverage, CpuId, EventSource, Loss, ProvedBy, SourceError, Time, TraceInfo, Until};
 use unstarve_readers::{Input, open_input};
 
 fn explained(text: &str) -> Report {
@@ -115,4 +116,64 @@ fn a_mail_and_a_page_say_the_same() {
     assert_eq!(explained(&page).worst_waits, plain);
     let mail: String = text(&lines, Some(lines.len())).lines().map(|line| format!("> {line}\n")).collect();
     assert_eq!(explained(&format!("Hi,\n\n{mail}\nRegards\n")).worst_waits, plain);
+}
+
+/// A source of which this is proved.
+struct Proved(Box<dyn EventSource>, TraceInfo, Coverage);
+
+impl EventSource for Proved {
+    fn info(&self) -> &TraceInfo {
+        &self.1
+    }
+
+    fn read(&mut self, batch: &mut Batch) -> Result<bool, SourceError> {
+        let more = self.0.read(batch);
+        self.1 = TraceInfo { coverage: self.2.clone(), ..self.0.info().clone() };
+        more
+    }
+
+    fn losses(&self) -> Vec<Loss> {
+        self.0.losses()
+    }
+}
+
+#[test]
+fn whatever_proves_it_the_wait_is_as_long() {
+    let with = |coverage: Coverage| {
+        let text = text(&scene(FIFO), None);
+        let input = Input::from_stream(Box::new(Cursor::new(text.into_bytes())), "x".into()).unwrap();
+        let source = open_input(input).unwrap();
+        let info = source.info().clone();
+        let report = explain(Box::new(Proved(source, info, coverage)), &Options::default(), |_| {}).unwrap();
+        let (length, open) = wait(&report).expect("it waits");
+        let finding = report.findings.iter().find(|finding| finding.victim.comm == "kworker/3:1").expect("a finding");
+        (length, finding.waits.max_ns, open.possible_ns, open.proved_ns, open.end)
+    };
+    let whole = |by| {
+        let mut coverage = Coverage::default();
+        coverage.prove(CpuId(3), Until::End, by);
+        with(coverage)
+    };
+    // trace.dat, and text with a head.
+    for by in [ProvedBy::BufferCounters, ProvedBy::EntryCount] {
+        assert_eq!(whole(by), (ALL, ALL, ALL, ALL, "proved".to_owned()));
+    }
+    // perf.data and Perfetto prove it up to their last rounds; in the rest nothing contradicts.
+    let mut rounds = Coverage::default();
+    rounds.prove_all(Until::At(Time(118_500_500_000)), ProvedBy::EmptiedBuffer);
+    assert_eq!(with(rounds), (ALL, ALL, ALL, 18_500_000_000, "believed".to_owned()));
+}
+
+#[test]
+fn a_full_buffer_accuses_nobody() {
+    let lines = scene(FIFO);
+    let mut dropped = Coverage::default();
+    dropped.prove_all(Until::End, ProvedBy::BufferCounters);
+    dropped.note_dropped(CpuId(3));
+    let input = Input::from_stream(Box::new(Cursor::new(text(&lines, None).into_bytes())), "x".into()).unwrap();
+    let source = open_input(input).unwrap();
+    let info = source.info().clone();
+    let report = explain(Box::new(Proved(source, info, dropped)), &Options::default(), |_| {}).unwrap();
+    assert!(report.findings.iter().all(|finding| finding.severity <= Severity::Info), "{:?}", report.findings);
+    assert!(report.trace.too_little.is_some_and(|why| why.contains("end early")));
 }
