@@ -5,11 +5,11 @@
 use std::cmp::Reverse;
 
 use unstarve_model::{EventType, LossKind, Nanos, clean, counted};
-use unstarve_timeline::Rule;
+use unstarve_timeline::{CpuEnd, Rule};
 
 use crate::case::Case;
 use crate::drive::Driven;
-use crate::ledger::{FAIR_PERIOD, TICK, Unequal};
+use crate::ledger::{FAIR_PERIOD, OpenSpot, TICK, Unequal};
 use crate::report::{Finding, Severity};
 
 /// Fewer switches than this show hardly more than who ran when somebody pressed the button.
@@ -110,7 +110,10 @@ fn incomplete(case: &Case<'_>, driven: &Driven) -> Option<String> {
     } else if unknown.share_of(case.ledger.waited) >= UNKNOWN {
         format!("nobody knows who had the CPU in {unknown} of {} of waits", case.ledger.waited)
     } else if let Some(loss) = ends_early.filter(|_| tail.share_of(span) >= MISSING) {
-        loss.to_string()
+        match unproved(case) {
+            Some(wait) => format!("{loss}: {wait}"),
+            None => loss.to_string(),
+        }
     } else {
         return None;
     })
@@ -124,6 +127,21 @@ fn behind_unranked(case: &Case<'_>) -> Option<(String, Nanos, String)> {
     let (victim, account) = longest.filter(|(_, account)| account.longest_by_rule[rule] >= SHORTEST)?;
     let behind = case.blame(victim).iter().find(|blame| blame.rule == Rule::Unranked)?.occupant;
     Some((case.name(victim), account.longest_by_rule[rule], case.name(behind)))
+}
+
+/// The longest wait that is not proved because a CPU's events end early, and how long it may be.
+fn unproved(case: &Case<'_>) -> Option<String> {
+    let is_task = |id| case.world.actors.get(id).comm().is_some();
+    let doubted =
+        case.world.actors.iter().filter(|(id, _)| is_task(*id) && !case.is_observer(*id)).filter_map(|(id, _)| {
+            let spot = case.ledger.account(id)?.open.as_deref()?;
+            (spot.open.end == CpuEnd::Doubted && is_task(spot.open.holder)).then_some(())?;
+            Some((spot.open.possible, Reverse(spot.tid), case.name(id), spot))
+        });
+    let (_, _, name, spot) = doubted.max_by_key(|(possible, tid, ..)| (*possible, *tid))?;
+    let OpenSpot { tid, cpu, open, .. } = spot;
+    let least = if open.proved > Nanos::ZERO { format!("at least {}, and ", open.proved) } else { String::new() };
+    Some(format!("{name}[{tid}] waited {least}{} if CPU {cpu} stayed with {}", open.possible, case.name(open.holder)))
 }
 
 /// Fair sharing does not explain the wait, and nothing else that was recorded does.

@@ -133,6 +133,7 @@ pub fn drive<S: Sink>(
         return Err(nothing(info.format, &source_losses));
     };
     let (switches, seen) = (analysis.timeline.switches(), analysis.timeline.seen());
+    analysis.timeline.covered_by(info.coverage.clone());
     analysis.timeline.finish(sink);
     // Formats that keep their tables at the end may tell the snapshot only now: too late for the rules of waits, in
     // time for findings.

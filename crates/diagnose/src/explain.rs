@@ -9,7 +9,9 @@ use crate::drive::{Driven, ExplainError, drive};
 use crate::finding;
 use crate::ledger::{Ledger, LongWait};
 use crate::proofs::{self, Proofs};
-use crate::report::{Finding, Missing, Report, SCHEMA, Scope, Severity, TraceSummary, Verdict, WorstWait, verdict};
+use crate::report::{
+    Finding, Missing, Open, Report, SCHEMA, Scope, Severity, TraceSummary, Verdict, WorstWait, verdict,
+};
 
 /// What to report of a trace. The whole trace is analysed in any case: who waits in the window may be held up by what
 /// began before it.
@@ -171,5 +173,12 @@ fn worst_wait(case: &Case<'_>, wait: &LongWait) -> WorstWait {
         tgid: case.process_of(wait.tid).map(|tgid| tgid.0),
         cgroup: case.cgroup_of(wait.tid),
         kernel_thread: wait.is_kernel,
+        open: wait.open.map(|open| Open {
+            proved_ns: open.proved.0,
+            possible_ns: open.possible.0,
+            end: open.end.word().to_owned(),
+            holder: case.name(open.holder),
+            rule: open.rule.to_string(),
+        }),
     }
 }

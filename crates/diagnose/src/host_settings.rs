@@ -21,6 +21,7 @@ pub(crate) struct HostSettings {
     by_path: BTreeMap<String, GroupId>,
     sessions: Option<Sessions>,
     marks_overwritten: bool,
+    nothing_overwritten: bool,
 }
 
 /// The sessions that compete as one each, where autogroup is on: programs of the root cgroup, and of cgroups without weight.
@@ -80,7 +81,9 @@ impl HostSettings {
         let (wall, host) = (origin::wall(info, known), origin::host(info, known));
         // The ring buffer's pages say how many were lost before them. Texts, perf's and Perfetto's buffers do not.
         let marks_overwritten = info.format.starts_with("trace.dat");
-        HostSettings { snapshot: snapshot.map(Arc::clone), wall, host, groups, by_path, sessions, marks_overwritten }
+        let nothing_overwritten = info.nothing_overwritten;
+        let snapshot = snapshot.map(Arc::clone);
+        HostSettings { snapshot, wall, host, groups, by_path, sessions, marks_overwritten, nothing_overwritten }
     }
 }
 
@@ -127,6 +130,10 @@ impl Settings for HostSettings {
 
     fn marks_overwritten(&self) -> bool {
         self.marks_overwritten
+    }
+
+    fn nothing_overwritten(&self) -> bool {
+        self.nothing_overwritten
     }
 
     fn process_of(&self, tid: Tid) -> Option<Tid> {

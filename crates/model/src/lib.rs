@@ -6,6 +6,7 @@
 #![cfg_attr(not(test), warn(clippy::print_stdout, clippy::print_stderr))]
 
 mod counted;
+mod coverage;
 mod cpu_set;
 mod event;
 mod glob;
@@ -23,6 +24,7 @@ mod time;
 mod wall;
 
 pub use counted::{counted, grouped};
+pub use coverage::{Coverage, CpuCoverage, Presence, Proof, ProvedBy, Until};
 pub use cpu_set::{CpuSet, CpuSetError};
 pub use event::{Context, Event, EventKind, EventSet, EventType, Issuer, PrevState, TaskRef};
 pub use glob::Glob;

@@ -1,6 +1,6 @@
 use std::error::Error;
 
-use crate::{ClockPair, Comm, Event, EventSet, Loss, Names, Tid};
+use crate::{ClockPair, Comm, Coverage, Event, EventSet, Loss, Names, Tid};
 
 /// What a source knows before its first event, and what it read on the way.
 #[derive(Clone, Debug, Default)]
@@ -25,6 +25,10 @@ pub struct TraceInfo {
     pub host: Option<String>,
     /// Moments on the trace's clock and on the wall's, where the file has them: the first and the last, in this order.
     pub clocks: Vec<ClockPair>,
+    /// Whether the file says that no event from the recording's beginning was overwritten.
+    pub nothing_overwritten: bool,
+    /// How far the recording is proved to go on, by CPU; complete once everything was read.
+    pub coverage: Coverage,
 }
 
 impl TraceInfo {

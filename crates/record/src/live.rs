@@ -198,5 +198,6 @@ fn info(snapshot: &Snapshot, set_up: &SetUp) -> TraceInfo {
         kernel_release: snapshot.kernel_release().map(str::to_owned),
         host: snapshot.host.clone(),
         clocks: snapshot.clock_pairs.clone(),
+        ..TraceInfo::default()
     }
 }

@@ -8,7 +8,7 @@ use unstarve_model::{CpuId, Nanos, TaskRef};
 use crate::contest::split;
 use crate::timeline::Timeline;
 use crate::waits::{Pending, wait_of};
-use crate::{Actors, Piece, Rule, Sink, State, TaskKey, Throughout, WaitEnd, WaitKind};
+use crate::{Actors, CpuEnd, OpenWait, Piece, Rule, Sink, State, TaskKey, Throughout, WaitEnd, WaitKind};
 
 /// Tasks that are remembered for the trace's begin.
 const LIMIT: usize = 1 << 16;
@@ -119,6 +119,7 @@ impl Timeline {
             self.world.actors.join(self.world.tasks.get_mut(key));
             let mut wait = wait_of(key, &pending, (end, WaitEnd::TraceEnd), pieces, None, 1);
             wait.throughout = Some(Throughout::Guessed);
+            wait.open = Some(OpenWait::whole(&wait, CpuEnd::Believed));
             sink.wait(&self.world, &wait);
         }
     }

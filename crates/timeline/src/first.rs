@@ -58,7 +58,9 @@ impl Timeline {
     /// Whether a task that waits here would have had the CPU before now if one of this priority had been running all the time.
     fn would_have_yielded(&self, index: usize, prio: Option<Prio>) -> bool {
         let Some(prio) = prio else { return false };
-        let limits_tell = prio.policy() == Policy::Rt && !self.world.settings.0.marks_overwritten();
+        let settings = &self.world.settings.0;
+        let may_lack_events = !settings.marks_overwritten() && !settings.nothing_overwritten();
+        let limits_tell = prio.policy() == Policy::Rt && may_lack_events;
         self.cpus[index].queue.iter().any(|key| {
             let task = self.world.tasks.get(*key);
             let Some((since, _)) = task.waiting_since() else { return false };

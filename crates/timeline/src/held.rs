@@ -12,7 +12,7 @@ use crate::cpu::{Cpu, Current};
 use crate::parts::add;
 use crate::timeline::Timeline;
 use crate::waits::{Pending, wait_of};
-use crate::{ActorId, Sink, TaskKey, Tasks, WaitEnd};
+use crate::{ActorId, OpenWait, Sink, TaskKey, Tasks, WaitEnd};
 
 /// Parts shorter than this are not worth a delay: one of each wakeup that moves a task is some microseconds. The balancer,
 /// which takes tasks away from a busy CPU, comes with the tick, which is 1 ms at the shortest.
@@ -60,7 +60,8 @@ pub(crate) struct Ended {
     pub task: TaskKey,
     pub pending: Pending,
     pub end: Time,
-    pub ended: WaitEnd,
+    /// Where the trace ended first.
+    pub open: Option<OpenWait>,
     pub idle_elsewhere: Option<Nanos>,
     pub beside_unheard: Option<CpuId>,
     pub queue_length: u32,
@@ -215,9 +216,10 @@ impl Timeline {
         let missing = self.missing_switches > 0;
         let parts = &ended.pending.parts;
         let pieces = split(&ended.pending, parts, limited, missing, ended.end, &self.world.actors, pieces);
-        let over = (ended.end, ended.ended);
+        let over = (ended.end, if ended.open.is_some() { WaitEnd::TraceEnd } else { WaitEnd::Ran });
         let mut wait = wait_of(ended.task, &ended.pending, over, pieces, ended.idle_elsewhere, ended.queue_length);
         wait.beside_unheard = ended.beside_unheard;
+        wait.open = ended.open;
         sink.wait(&self.world, &wait);
     }
 }

@@ -54,8 +54,8 @@ pub use rule::Rule;
 pub use selection::{NoTask, Selection, TaskPattern};
 pub use settings::{NoSettings, Settings};
 pub use sink::{
-    Both, Interrupt, Migration, Piece, Price, Run, RunEnd, Sink, Throughout, Wait, WaitEnd, WaitKind, Wake, Waker,
-    WorkItem, World,
+    Both, CpuEnd, Interrupt, Migration, OpenWait, Piece, Price, Run, RunEnd, SilentCpu, Sink, Throughout, Unproved,
+    Wait, WaitEnd, WaitKind, Wake, Waker, WorkItem, World,
 };
 pub use task::{State, Task, TaskKey, Tasks};
 pub use timeline::Timeline;

@@ -33,6 +33,11 @@ pub trait Settings: Send {
         false
     }
 
+    /// Whether the recording says that none of its events was overwritten: each CPU has its first ones.
+    fn nothing_overwritten(&self) -> bool {
+        false
+    }
+
     /// Whether a bandwidth limit applies to the task's cgroup or one above it.
     fn has_bandwidth_limit(&self, tid: Tid) -> Option<bool>;
 

@@ -1,4 +1,4 @@
-use unstarve_model::{CpuId, CpuSet, NameId, Names, Nanos, Time};
+use unstarve_model::{CpuId, CpuSet, NameId, Names, Nanos, ProvedBy, Time};
 
 use crate::settings::BoxedSettings;
 use crate::{ActorId, ActorKind, Actors, Rule, Settings, TaskKey, Tasks};
@@ -59,6 +59,8 @@ pub trait Sink {
     /// Mostly at once, so that `wait.end` is `world.now`. A wait of which a part is a stay that lasts is told when that stay is
     /// over: after its task ran, and perhaps after later waits of the task. Who needs the order of time has to sort.
     fn wait(&mut self, world: &World, wait: &Wait<'_>) {}
+    /// The trace is over, and of a wait that may still last nothing is proved: it is not among [`Sink::wait`]'s.
+    fn unproved(&mut self, world: &World, wait: &Unproved) {}
     /// A task left a CPU, or the trace is over.
     fn run(&mut self, world: &World, run: &Run) {}
     /// A task was woken (spurious wakeups are left out).
@@ -79,6 +81,10 @@ impl<A: Sink, B: Sink> Sink for Both<'_, A, B> {
     fn wait(&mut self, world: &World, wait: &Wait<'_>) {
         self.0.wait(world, wait);
         self.1.wait(world, wait);
+    }
+    fn unproved(&mut self, world: &World, wait: &Unproved) {
+        self.0.unproved(world, wait);
+        self.1.unproved(world, wait);
     }
     fn run(&mut self, world: &World, run: &Run) {
         self.0.run(world, run);
@@ -140,6 +146,91 @@ pub struct Wait<'a> {
     pub owed: Nanos,
     /// For preemption waits: who took the CPU.
     pub preempted_by: Option<ActorId>,
+    /// Of a wait that still lasted when the recording ended: how much of it is proved. `None` while it is being recorded.
+    pub open: Option<OpenWait>,
+}
+
+/// How long a wait lasted that had no end when the recording ended. `proved <= length <= possible`, where the length is what
+/// [`Wait::pieces`] add up to.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct OpenWait {
+    /// From its beginning as far as the recording is proved to show its CPU.
+    pub proved: Nanos,
+    /// From its beginning to the recording's end. Nothing shows more.
+    pub possible: Nanos,
+    /// Whether its CPU stayed with the holder until then.
+    pub end: CpuEnd,
+    /// Who or what had the CPU at the last that is known of it.
+    pub holder: ActorId,
+    /// By which rule the holder has it.
+    pub rule: Rule,
+}
+
+impl OpenWait {
+    /// All of the wait, behind what had most of it.
+    pub(crate) fn whole(wait: &Wait<'_>, end: CpuEnd) -> OpenWait {
+        let length = wait.length();
+        let (holder, rule) =
+            wait.pieces.first().map_or((ActorId::UNKNOWN, Rule::Unknown), |piece| (piece.occupant, piece.rule));
+        OpenWait { proved: length, possible: length, end, holder, rule }
+    }
+}
+
+/// What is known of a CPU from its last event to the end of the recording.
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
+pub enum CpuEnd {
+    /// It did what it was last seen doing: had it switched, the switch would be in the recording.
+    Proved(ProvedBy),
+    /// Nothing proves that it would have been recorded, and nothing contradicts that it did the same all the time: waits are
+    /// counted in full.
+    Believed,
+    /// Nothing proves it, and others would have had a turn (real-time throttling, the fair server, a higher priority), or its
+    /// buffer was full: waits are counted up to its last event.
+    Doubted,
+    /// It did something else: what it was last seen doing turned up elsewhere, or another task was seen there.
+    Refuted,
+}
+
+impl CpuEnd {
+    /// For programs.
+    pub fn word(self) -> &'static str {
+        match self {
+            CpuEnd::Proved(_) => "proved",
+            CpuEnd::Believed => "believed",
+            CpuEnd::Doubted => "doubted",
+            CpuEnd::Refuted => "refuted",
+        }
+    }
+}
+
+/// A wait of a task that was put on the queue of a CPU after the last event that is known of that CPU.
+#[derive(Clone, Copy, Debug)]
+pub struct Unproved {
+    /// Who may have waited.
+    pub task: TaskKey,
+    /// Its actor.
+    pub actor: ActorId,
+    /// Where.
+    pub cpu: CpuId,
+    /// Since when.
+    pub start: Time,
+    /// How long at the most, and behind whom; nothing of it is proved.
+    pub open: OpenWait,
+}
+
+/// A CPU that is silent at the end of the recording.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct SilentCpu {
+    /// Which.
+    pub cpu: CpuId,
+    /// Its last event.
+    pub last_event: Time,
+    /// Up to when it is proved that it would have been recorded.
+    pub proved: Time,
+    /// What is known of it from then on.
+    pub end: CpuEnd,
+    /// Who or what had it at the last that is known of it.
+    pub holder: ActorId,
 }
 
 impl Wait<'_> {

@@ -8,7 +8,7 @@ use crate::maybe::MaybeTime;
 use crate::task::RunState;
 use crate::timeline::Timeline;
 use crate::waits::Preemptor;
-use crate::{ActorId, Run, RunEnd, Sink, State, TaskKey, WaitEnd, WaitKind};
+use crate::{ActorId, Run, RunEnd, Sink, State, TaskKey, WaitKind};
 
 /// A wakeup preemption takes effect at the next preemption point: at once, or where the kernel is not preemptible within
 /// the running system call. A switch to a task that was woken longer ago than this is the end of a slice.
@@ -303,7 +303,7 @@ impl Timeline {
                 if task.pending.as_ref().is_some_and(|pending| pending.cpu != cpu_id) {
                     self.fetch_wait(key, cpu_id);
                 }
-                self.end_wait(key, WaitEnd::Ran, sink);
+                self.end_wait(key, None, sink);
             }
             State::Running(elsewhere) if elsewhere != cpu_id => self.lose_track(elsewhere.index(), sink),
             _ => {}

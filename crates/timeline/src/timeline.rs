@@ -297,6 +297,7 @@ impl Timeline {
 
     /// The trace is over: reports runs and waits in progress.
     pub fn finish(&mut self, sink: &mut impl Sink) {
+        self.reach_end();
         self.report_quiet(sink);
         self.judge_unheard();
         self.end_tails(sink);

@@ -11,7 +11,7 @@ use crate::occupancy::Mark;
 use crate::parts::{Part, Span, add_span, keep_longest};
 use crate::stops::Stopped;
 use crate::timeline::Timeline;
-use crate::{ActorId, Actors, Piece, Sink, State, TaskKey, Throughout, Wait, WaitEnd, WaitKind};
+use crate::{ActorId, Actors, OpenWait, Piece, Sink, State, TaskKey, Throughout, Wait, WaitEnd, WaitKind};
 
 /// A wait in progress.
 #[derive(Clone, Debug)]
@@ -198,12 +198,13 @@ impl Timeline {
         }
     }
 
-    /// The task gets the CPU, or the trace ends: reports the wait.
+    /// The task gets the CPU, or the trace ends and leaves it open: reports the wait.
     ///
     /// The pending wait is worked on where it is and then cleared: moving its 200 bytes out was a good part of the cost
     /// of a wait.
-    pub(crate) fn end_wait(&mut self, key: TaskKey, ended: WaitEnd, sink: &mut impl Sink) {
+    pub(crate) fn end_wait(&mut self, key: TaskKey, open: Option<OpenWait>, sink: &mut impl Sink) {
         let now = self.world.now;
+        let ended = if open.is_some() { WaitEnd::TraceEnd } else { WaitEnd::Ran };
         let task = self.world.tasks.get_mut(key);
         let (limited, class) = (task.may_be_throttled(), task.prio.policy());
         let Some(pending) = &mut task.pending else { return };
@@ -247,26 +248,33 @@ impl Timeline {
             self.grace_periods.push(pending.actor, pending.start, now);
         }
         if pending.hold.is_some() {
-            self.hold_back(key, ended, (idle_elsewhere, beside_unheard), queue_length);
+            self.hold_back(key, open, (idle_elsewhere, beside_unheard), queue_length);
             return;
         }
         let missing = self.missing_switches > 0;
         let pieces = split(pending, parts, limited, missing, now, &self.world.actors, &mut self.pieces);
         let mut wait = wait_of(key, pending, (now, ended), pieces, idle_elsewhere, queue_length);
         wait.beside_unheard = beside_unheard;
+        wait.open = open;
         task.pending = None;
         sink.wait(&self.world, &wait);
     }
 
     /// A part of the wait is part of a stay that still lasts: it is reported when that is over.
     #[cold]
-    fn hold_back(&mut self, key: TaskKey, ended: WaitEnd, beside: (Option<Nanos>, Option<CpuId>), queue_length: u32) {
+    fn hold_back(
+        &mut self,
+        key: TaskKey,
+        open: Option<OpenWait>,
+        beside: (Option<Nanos>, Option<CpuId>),
+        queue_length: u32,
+    ) {
         let end = self.world.now;
         let Some(pending) = self.world.tasks.get_mut(key).pending.take() else { return };
         let Some(hold) = pending.hold else { return };
         self.world.tasks.pin(key);
         let (idle_elsewhere, beside_unheard) = beside;
-        self.held.keep(hold, Ended { task: key, pending, end, ended, idle_elsewhere, beside_unheard, queue_length });
+        self.held.keep(hold, Ended { task: key, pending, end, open, idle_elsewhere, beside_unheard, queue_length });
     }
 
     /// How long another CPU has been idle that the waiting task may use.
@@ -332,6 +340,7 @@ pub(crate) fn wait_of<'a>(
         queue_length,
         owed: whole(pending.owed),
         preempted_by: pending.preemptor.map(|preemptor| preemptor.latest()),
+        open: None,
     }
 }
 

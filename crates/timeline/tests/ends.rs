@@ -3,9 +3,9 @@
 mod scene;
 
 use insta::assert_snapshot;
-use scene::{play_on, waits};
-use unstarve_model::LossKind;
-use unstarve_timeline::{NoSettings, Sink};
+use scene::{go_on, name, play_on, waits};
+use unstarve_model::{Coverage, CpuId, LossKind, ProvedBy, Tid, Time, Until};
+use unstarve_timeline::{NoSettings, OpenWait, Sink, Timeline, Unproved, Wait, World};
 
 fn drawn(text: &str) -> String {
     waits(Box::new(NoSettings), text)
@@ -200,4 +200,134 @@ fn without_priorities_no_rule_is_claimed() {
     // Another event tells them.
     let told = scene.replace("wake b?", "wake b").replace("wake a?", "wake a");
     assert!(drawn(&format!("0 1 wake a! @0\n{told}")).contains("a 80 class"), "{}", drawn(&told));
+}
+
+/// Writes down what is known of waits that have no end: `b 3000: 2 to 9 behind a by class, proved`.
+#[derive(Default)]
+struct Open(Vec<String>);
+
+impl Open {
+    fn note(&mut self, world: &World, actor: unstarve_timeline::ActorId, start: Time, open: OpenWait) {
+        let OpenWait { proved, possible, end, holder, rule } = open;
+        let (who, holder) = (name(world, actor), name(world, holder));
+        self.0.push(format!(
+            "{who} {}: {} to {} behind {holder} by {rule}, {}",
+            start.0,
+            proved.0,
+            possible.0,
+            end.word()
+        ));
+    }
+}
+
+impl Sink for Open {
+    fn wait(&mut self, world: &World, wait: &Wait<'_>) {
+        if let Some(open) = wait.open {
+            assert!(open.proved <= wait.length() && wait.length() <= open.possible, "{wait:?}");
+            self.note(world, wait.actor, wait.start, open);
+        }
+    }
+
+    fn unproved(&mut self, world: &World, wait: &Unproved) {
+        self.note(world, wait.actor, wait.start, wait.open);
+    }
+}
+
+/// The waits that have no end in a scene of which this is proved.
+fn open(scene: &str, coverage: Coverage) -> (String, Timeline) {
+    let (mut timeline, mut open) = (Timeline::new(None, None, Box::new(NoSettings)), Open::default());
+    go_on(&mut timeline, scene, &mut open);
+    timeline.covered_by(coverage);
+    timeline.finish(&mut open);
+    (open.0.join("\n"), timeline)
+}
+
+/// A real-time task takes CPU 1, and what waits for it there is woken before its last event and after. CPU 0 goes on for 9 s.
+const HOG: &str = "
+    0 0 switch idle R > e
+    0 1 switch idle R > a!
+    3000 1 wake b @1
+    3001 1 queued b @1
+    4000 0 wake c @1
+    4001 0 queued c @1
+    9000000000 0 switch e S > d
+";
+
+#[test]
+fn a_silent_hog_is_believed_for_as_long_as_is_proved() {
+    // Nothing is proved: throttling would have let b in.
+    let (waits, timeline) = open(HOG, Coverage::default());
+    assert_snapshot!(waits, @r"
+    b 3000: 1 to 8999997000 behind a by class, doubted
+    c 4000: 0 to 8999996000 behind a by class, doubted
+    ");
+    assert!(timeline.losses().iter().any(|loss| loss.kind == LossKind::EndsEarly));
+    // The text has all that the buffers held.
+    let mut whole = Coverage::default();
+    whole.prove(CpuId(1), Until::End, ProvedBy::EntryCount);
+    let (waits, timeline) = open(HOG, whole.clone());
+    assert_snapshot!(waits, @r"
+    b 3000: 8999997000 to 8999997000 behind a by class, proved
+    c 4000: 8999996000 to 8999996000 behind a by class, proved
+    ");
+    assert_eq!(timeline.losses(), []);
+    // Up to some moment: from there on, throttling may have ended it, or not yet.
+    let until = |time| {
+        let mut coverage = Coverage::default();
+        coverage.prove_all(Until::At(Time(time)), ProvedBy::EmptiedBuffer);
+        open(HOG, coverage).0
+    };
+    assert_snapshot!(until(6_000_000_000), @r"
+    b 3000: 5999997000 to 8999997000 behind a by class, doubted
+    c 4000: 5999996000 to 8999996000 behind a by class, doubted
+    ");
+    assert_snapshot!(until(8_000_000_000), @r"
+    b 3000: 7999997000 to 8999997000 behind a by class, believed
+    c 4000: 7999996000 to 8999996000 behind a by class, believed
+    ");
+    // Its buffer was full.
+    whole.note_dropped(CpuId(1));
+    assert!(open(HOG, whole).0.contains("b 3000: 1 to 8999997000 behind a by class, doubted"));
+}
+
+#[test]
+fn an_event_that_is_not_read_shows_who_has_the_cpu() {
+    let seen = |time, tid| {
+        let mut coverage = Coverage::default();
+        coverage.note_presence(CpuId(1), Time(time), Some(Tid(tid)));
+        open(HOG, coverage).0
+    };
+    // The recording ends where the last event is, read or not.
+    assert_snapshot!(seen(9_500_000_000, 1), @r"
+    b 3000: 9499997000 to 9499997000 behind a by class, proved
+    c 4000: 9499996000 to 9499996000 behind a by class, proved
+    ");
+    // Another task has it: a left, and nobody knows when.
+    assert_snapshot!(seen(5_000_000_000, 4), @"b 3000: 1 to 1 behind a by class, refuted");
+    // An event from within the switch to a.
+    assert!(seen(4_500, 4).contains("doubted"));
+}
+
+#[test]
+fn what_other_cpus_show_is_stronger_than_a_proof() {
+    let mut whole = Coverage::default();
+    whole.prove_all(Until::End, ProvedBy::BufferCounters);
+    let elsewhere = HOG.replace("0 switch e S > d", "0 switch e S > a!");
+    assert_snapshot!(open(&elsewhere, whole).0, @"b 3000: 1 to 1 behind unknown by unknown, refuted");
+}
+
+#[test]
+fn an_idle_cpu_is_idle_to_the_end() {
+    let scene = "
+        0 0 switch idle R > e
+        0 1 switch a S > idle
+        9000000000 0 switch e S > d
+    ";
+    let mut whole = Coverage::default();
+    whole.prove_all(Until::End, ProvedBy::BufferCounters);
+    for coverage in [Coverage::default(), whole] {
+        let (waits, timeline) = open(scene, coverage);
+        assert_eq!((waits.as_str(), timeline.losses()), ("", vec![]));
+        assert_eq!(timeline.silent_cpus().map(|silent| silent.cpu).collect::<Vec<_>>(), [CpuId(1)]);
+    }
 }

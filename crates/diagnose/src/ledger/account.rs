@@ -1,9 +1,9 @@
 use unstarve_model::{CpuId, CpuSet, Nanos, Time};
-use unstarve_timeline::{ActorId, Piece, Rule, Run, RunEnd, Throughout, Wait, WaitKind, World};
+use unstarve_timeline::{ActorId, Piece, Rule, Run, RunEnd, Throughout, Unproved, Wait, WaitKind, World};
 
 use super::spans::Spans;
 use super::unequal::UnequalWaits;
-use super::{Episodes, Quantiles, Spot, WorkLog, Worst};
+use super::{Episodes, OpenSpot, Quantiles, Spot, WorkLog, Worst};
 
 /// What is known about one actor at the end of the trace.
 #[derive(Clone, Debug)]
@@ -45,6 +45,9 @@ pub(crate) struct Account {
     pub idle_elsewhere: IdleElsewhere,
     /// Of its waits, whether one filled the whole trace.
     pub throughout: Option<Throughout>,
+    /// The wait of it that may be the longest of those that still lasted when the recording ended; of one that is not proved
+    /// at all, nothing is in the sums.
+    pub open: Option<Box<OpenSpot>>,
     /// Not in `idle_elsewhere` before [`Account::settle`].
     beside_unheard: Vec<BesideUnheard>,
     /// Waits that fair sharing does not explain.
@@ -144,6 +147,7 @@ impl Account {
             moves_while_waiting: 0,
             idle_elsewhere: IdleElsewhere::default(),
             throughout: None,
+            open: None,
             beside_unheard: Vec::new(),
             unequal: None,
             work: None,
@@ -167,6 +171,10 @@ impl Account {
             self.throughout = self.throughout.max(wait.throughout);
         }
         self.episodes.push(wait.start, wait.end);
+        if let Some(open) = wait.open {
+            let tid = world.tasks.get(wait.task).tid;
+            self.add_open(OpenSpot { tid, cpu: wait.cpu, open });
+        }
         match wait.idle_elsewhere {
             // Nothing was idle, whatever else is known of it.
             Some(Nanos::ZERO) if wait.beside_unheard.is_none() => self.idle_elsewhere.known += 1,
@@ -186,6 +194,20 @@ impl Account {
         };
         debug_assert_eq!(main, wait.main_rule());
         self.worst.offer(main, length, || Spot::of(world, wait));
+    }
+
+    /// Adds a wait that may still have lasted when the recording ended, and of which nothing is proved.
+    pub fn add_unproved(&mut self, world: &World, wait: &Unproved) {
+        let tid = world.tasks.get(wait.task).tid;
+        self.add_open(OpenSpot { tid, cpu: wait.cpu, open: wait.open });
+    }
+
+    #[cold]
+    fn add_open(&mut self, spot: OpenSpot) {
+        let rank = |spot: &OpenSpot| (spot.open.possible, spot.open.proved);
+        if self.open.as_ref().is_none_or(|known| rank(&spot) > rank(known)) {
+            self.open = Some(Box::new(spot));
+        }
     }
 
     /// Adds what the rules had of a wait, and finds the one that had most.

@@ -16,7 +16,8 @@ mod worst;
 
 use unstarve_model::{CpuId, KernelThread, Nanos, Policy, Time};
 use unstarve_timeline::{
-    ActorId, Interrupt, Migration, Piece, Rule, Run, RunEnd, Selection, Sink, Wait, Wake, Waker, WorkItem, World,
+    ActorId, Interrupt, Migration, Piece, Rule, Run, RunEnd, Selection, Sink, Unproved, Wait, Wake, Waker, WorkItem,
+    World,
 };
 
 pub(crate) use account::{Account, FAIR_PERIOD, TICK};
@@ -26,7 +27,7 @@ use real_time::RealTimeStays;
 pub(crate) use table::Table;
 pub(crate) use unequal::{Unequal, UnequalWaits};
 pub(crate) use work_log::WorkLog;
-pub(crate) use worst::{LongWait, Longest, Spot, Worst};
+pub(crate) use worst::{LongWait, Longest, OpenSpot, Spot, Worst};
 
 /// How often one actor took the CPU from another that was still runnable.
 #[derive(Clone, Copy, Debug, Default)]
@@ -236,6 +237,12 @@ impl Sink for Ledger {
         account.add_wait(world, wait, stretch);
         if let Some((function, workqueue)) = work {
             account.work.get_or_insert_default().add_wait(function, workqueue);
+        }
+    }
+
+    fn unproved(&mut self, world: &World, wait: &Unproved) {
+        if self.takes(world, wait.cpu, wait.start, wait.start + wait.open.possible) {
+            self.account_mut(wait.actor).add_unproved(world, wait);
         }
     }
 

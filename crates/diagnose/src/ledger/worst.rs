@@ -2,7 +2,7 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use unstarve_model::{Comm, CpuId, Nanos, Tid, Time};
-use unstarve_timeline::{ActorId, Piece, Rule, Wait, World};
+use unstarve_timeline::{ActorId, OpenWait, Piece, Rule, Wait, World};
 
 /// The longest of many, a fixed number of them.
 #[derive(Clone, Debug)]
@@ -79,6 +79,16 @@ pub(crate) struct Spot {
     pub moved: bool,
     /// Who had most of it, the longest first.
     parts: [Option<Part>; Spot::PARTS],
+}
+
+/// A wait that still lasted when the recording ended.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct OpenSpot {
+    /// Who waited.
+    pub tid: Tid,
+    pub cpu: CpuId,
+    /// How much of it is proved, and how long it may be: from its beginning to the end of the recording.
+    pub open: OpenWait,
 }
 
 /// What one occupant had of a wait by one rule.
@@ -178,6 +188,8 @@ pub(crate) struct LongWait {
     pub pieces: Vec<Piece>,
     /// Whether it is a kernel thread, by more than its name.
     pub is_kernel: Option<bool>,
+    /// Where it still lasted when the recording ended.
+    pub open: Option<OpenWait>,
 }
 
 impl LongWait {
@@ -190,6 +202,7 @@ impl LongWait {
             spot: Spot::of(world, wait),
             pieces: wait.pieces.to_vec(),
             is_kernel,
+            open: wait.open,
         }
     }
 }

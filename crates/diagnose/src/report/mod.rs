@@ -352,6 +352,25 @@ pub struct WorstWait {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[cfg_attr(feature = "typescript", ts(skip))]
     pub kernel_thread: Option<bool>,
+    /// Where it still lasted when the recording ended: how long it did.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "typescript", ts(skip))]
+    pub open: Option<Open>,
+}
+
+/// How long a wait lasted that had no end when the recording ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Open {
+    /// As far as the recording is proved to show its CPU.
+    pub proved_ns: u64,
+    /// To the recording's end, if the CPU stayed with the holder.
+    pub possible_ns: u64,
+    /// Whether it did: `proved`, `believed` (nothing contradicts), `doubted` (others would have had a turn), `refuted`.
+    pub end: String,
+    /// Who or what had the CPU at the last that is known of it.
+    pub holder: String,
+    /// The word of the rule by which the holder had it.
+    pub rule: String,
 }
 
 impl Remedy {

@@ -10,7 +10,7 @@ mod reader;
 mod tests;
 mod usual;
 
-use unstarve_model::{Context, CpuId, Event, EventSet, EventType, Issuer, Time};
+use unstarve_model::{Context, CpuId, Event, EventSet, EventType, Issuer, Tid, Time};
 
 use self::layout::{Compiler, Int, Layout};
 use self::reader::{Fields, Reader};
@@ -101,6 +101,12 @@ impl Decoder {
     pub fn id(&self, record: &[u8]) -> Option<u16> {
         let id_at = self.id_at?;
         (record.len() >= id_at.end()).then(|| id_at.read(record, self.endian) as u16)
+    }
+
+    /// Who was current when a record of any type was written: the common fields are the same in all.
+    pub fn current(&self, record: &[u8]) -> Option<Tid> {
+        let pid = self.layouts.first()?.common.pid.filter(|pid| record.len() >= pid.end())?;
+        Some(Tid(pid.read(record, self.endian) as u32))
     }
 
     /// Which type of event has this id; `None` if unstarve does not read it.

@@ -39,6 +39,19 @@ impl<'a> EventLine<'a> {
         })
     }
 
+    /// Whether `line` is an event's that ends before its name: `kworker/5:1-77 [005] d....`, `bash-9 [000] 1.000000:`.
+    pub fn is_cut(line: &[u8]) -> bool {
+        let whole = EventLine::parse(line).map(|event| event.event.is_empty() && event.body.trim_ascii().is_empty());
+        whole.unwrap_or_else(|| memchr_iter(b'[', line).any(|at| EventLine::is_cut_at(line, at)))
+    }
+
+    fn is_cut_at(line: &[u8], at: usize) -> bool {
+        let Some((_, after)) = leading(&line[at + 1..]) else { return false };
+        let Some(flags) = after.strip_prefix(b"]").map(<[u8]>::trim_ascii) else { return false };
+        let are_flags = flags.len() <= 8 && flags.iter().all(|byte| byte.is_ascii_alphanumeric() || *byte == b'.');
+        are_flags && cpu(&line[at + 1..]).is_some() && task(&line[..at]).is_some()
+    }
+
     fn with_head(head: latency::Head<'a>) -> EventLine<'a> {
         let (event, body) = name_and_body(without_difference(head.rest));
         let latency::Head { comm, tid, cpu, context, stamp, .. } = head;

@@ -1,10 +1,12 @@
 //! ftrace's text: tracefs `trace` and `trace_pipe`, the output of `trace-cmd report` (with `-l` and `-R` too), and what
 //! a dying kernel prints into its log (`ftrace_dump_on_oops`).
 
+mod entries;
 mod kernel_log;
 mod latency;
 mod line;
 mod sections;
+mod wrapped;
 
 use std::collections::BTreeMap;
 use std::io::Read;
@@ -14,16 +16,19 @@ use unstarve_model::{
     TraceInfo, WallTime,
 };
 
+use self::entries::Entries;
 use self::line::{EventLine, LostLine};
 use self::sections::Sections;
+use self::wrapped::Wrapped;
 use crate::interner::Interner;
 use crate::malformed::Malformed;
+use crate::perf_script::unquoted;
 use crate::reorder::{Arrivals, Reorder};
 use crate::task_names::TaskNames;
 use crate::text::lines::Lines;
 use crate::text::number::{Stamp, leading};
 use crate::text::times::Times;
-use crate::text::{BadLines, TextError, body, is_text, never_seen, quoted};
+use crate::text::{BadLines, TextError, body, is_text, never_seen, quoted, unescaped};
 
 const EXAMPLE: &str = "fio-126 [000] 10.166060: sched_switch: …";
 
@@ -46,6 +51,13 @@ pub struct FtraceText {
     any_line: bool,
     times: Times,
     sections: Sections,
+    entries: Entries,
+    /// The line that is being read: kept to save allocations.
+    line: Vec<u8>,
+    /// An event that a mail program broke.
+    wrapped: Wrapped,
+    /// Whether the text is quoted in a mail: prose between its lines is no damage.
+    is_mail: bool,
     /// Whether the CPUs may come one after the other.
     by_cpu: bool,
     /// What came before the last head: events, and the number of CPUs.
@@ -94,6 +106,10 @@ impl FtraceText {
             any_line: false,
             times: Times::default(),
             sections: Sections::default(),
+            entries: Entries::default(),
+            line: Vec::new(),
+            wrapped: Wrapped::default(),
+            is_mail: false,
             by_cpu: false,
             before_head: Default::default(),
             malformed: Malformed::default(),
@@ -112,52 +128,122 @@ impl FtraceText {
             self.times.check_order(self.lines.number())?;
         }
         self.lines.skip_blank();
-        let line = self.lines.number() + 1;
+        let number = self.lines.number() + 1;
         let text = match self.lines.next_line() {
             Ok(Some(text)) => text,
             Ok(None) => return self.finish(),
             // A torn compressed file: what came before it counts.
             Err(source) if self.any_line => {
-                self.cut = Some(format!("after line {}: {source}", line - 1));
+                self.cut = Some(format!("after line {}: {source}", number - 1));
                 return self.finish();
             }
-            Err(source) => return Err(TextError::Read { line, source }),
+            Err(source) => return Err(TextError::Read { line: number, source }),
         };
-        // The line is copied out of the buffer only where something has to be kept of it.
-        let Some(parsed) = EventLine::parse(text) else {
-            let text = text.to_vec();
-            self.other_line(&text);
+        // A line may have to be put together of several, so none is read where the reader of lines keeps it.
+        let mut line = std::mem::take(&mut self.line);
+        line.clear();
+        line.extend_from_slice(text);
+        let read = self.read_line(number, &line);
+        self.line = line;
+        read
+    }
+
+    fn read_line(&mut self, number: u64, line: &[u8]) -> Result<(), TextError> {
+        let text = unquoted(line);
+        let (found, before) = (self.event(number, text)?, self.entries.all());
+        match found {
+            Found::Event => self.give_up_wrapped(),
+            _ => self.mend_line(number, text, found)?,
+        }
+        if line.len() > text.len() && (found == Found::Event || self.entries.all() > before) {
+            self.note_mail();
+        }
+        Ok(())
+    }
+
+    /// A line that is not about an event as it stands: it may be escaped for HTML, or broken by a mail program.
+    #[cold]
+    fn mend_line(&mut self, number: u64, text: &[u8], found: Found) -> Result<(), TextError> {
+        if let Some(plain) = unescaped(text)
+            && self.event(number, &plain)? == Found::Event
+        {
+            self.give_up_wrapped();
             return Ok(());
-        };
+        }
+        let goes_on = found == Found::Nothing && is_continuation(text);
+        if goes_on && let Some(joined) = self.wrapped.join(number, text) {
+            let plain = unescaped(&joined);
+            if self.event(number, plain.as_deref().unwrap_or(&joined))? == Found::Event {
+                self.wrapped.take();
+            }
+            return Ok(());
+        }
+        self.give_up_wrapped();
+        match found {
+            Found::Nothing if !EventLine::is_cut(text) => self.other_line(number, text),
+            _ => self.wrapped.begin(number, text),
+        }
+        Ok(())
+    }
+
+    /// The lines that seemed to be an event's are none.
+    fn give_up_wrapped(&mut self) {
+        for (index, (number, text)) in self.wrapped.take().into_iter().enumerate() {
+            let broken = EventLine::parse(&text).and_then(|event| event_type(event.event));
+            match broken {
+                Some(event) if index == 0 => self.malformed_line(number, event, &text),
+                _ => self.other_line(number, &text),
+            }
+        }
+    }
+
+    /// Who quotes a text writes between its lines.
+    fn note_mail(&mut self) {
+        if !self.is_mail {
+            (self.is_mail, self.bad) = (true, BadLines::default());
+        }
+    }
+
+    /// Takes in a line that is about an event.
+    fn event(&mut self, number: u64, text: &[u8]) -> Result<Found, TextError> {
+        let Some(parsed) = EventLine::parse(text) else { return Ok(Found::Nothing) };
+        if parsed.event.is_empty() && parsed.body.trim_ascii().is_empty() {
+            return Ok(Found::Nothing);
+        }
         self.any_line = true;
         let time = match parsed.stamp {
             Stamp::Seconds(time) => time,
-            Stamp::Ticks(ticks) => return Err(TextError::Ticks { line, ticks }),
+            Stamp::Ticks(ticks) => return Err(TextError::Ticks { line: number, ticks }),
         };
+        if self.at_end {
+            return Ok(Found::Event);
+        }
         if !self.sections.take(parsed.cpu) {
-            return self.meet_other_recording(line);
+            self.meet_other_recording(number)?;
+            return Ok(Found::Event);
         }
         let by_cpu = self.sections.are_of_one_cpu() && self.info.cpus.is_some_and(|cpus| cpus > 1);
         if by_cpu != self.by_cpu {
             self.by_cpu = by_cpu;
             self.reorder.set_limit(if by_cpu { WINDOW_BY_CPU } else { WINDOW });
         }
-        self.times.note(time);
-        self.tasks.note(parsed.tid, parsed.comm);
-        let Some(event_type) = std::str::from_utf8(parsed.event).ok().and_then(EventType::from_name) else {
+        let Some(event_type) = event_type(parsed.event) else {
+            self.times.note(time);
+            self.tasks.note(parsed.tid, parsed.comm);
+            self.entries.count(parsed.cpu);
+            self.info.coverage.note_presence(parsed.cpu, time, Some(parsed.tid));
             if let Some(wall) = wall_of_marker(parsed.body) {
                 self.info.note_clocks(ClockPair { trace: time, wall });
             }
             if parsed.event.is_empty() && !self.lines.is_complete() {
                 self.note_cut();
             }
-            return Ok(());
+            return Ok(Found::Event);
         };
-        let Some(kind) = body::decode(event_type, parsed.body, &mut self.names) else {
-            let text = text.to_vec();
-            self.malformed_line(event_type, &text);
-            return Ok(());
-        };
+        let Some(kind) = body::decode(event_type, parsed.body, &mut self.names) else { return Ok(Found::Broken) };
+        self.times.note(time);
+        self.tasks.note(parsed.tid, parsed.comm);
+        self.entries.count(parsed.cpu);
         self.seen.insert(event_type);
         let event = Event { time, cpu: parsed.cpu, issuer: Issuer::new(Some(parsed.tid), parsed.context), kind };
         if let Some(count) = self.pending.remove(&parsed.cpu) {
@@ -168,11 +254,11 @@ impl FtraceText {
             });
         }
         self.reorder.push(event);
-        Ok(())
+        Ok(Found::Event)
     }
 
     /// A line that is not about an event.
-    fn other_line(&mut self, line: &[u8]) {
+    fn other_line(&mut self, number: u64, line: &[u8]) {
         let logged = kernel_log::message(line);
         let text = logged.unwrap_or(line);
         if let Some(lost) = LostLine::parse(text) {
@@ -186,10 +272,12 @@ impl FtraceText {
             if let Some(at) = memchr::memmem::find(comment, b"#P:") {
                 self.set_cpus(&comment[at + 3..]);
             }
+            self.entries.read_head(comment);
+            self.info.nothing_overwritten = self.entries.has_everything();
         } else if let Some(count) = text.strip_prefix(b"cpus=") {
             self.set_cpus(count);
         } else if !is_decoration(text) && logged.is_none() {
-            self.bad_line(text);
+            self.bad_line(number, text);
         }
     }
 
@@ -199,6 +287,7 @@ impl FtraceText {
         let (arrivals, cpus) = self.before_head;
         self.reorder.take_back(arrivals);
         self.info.cpus = cpus;
+        self.info.coverage.void();
         self.finish()
     }
 
@@ -222,17 +311,22 @@ impl FtraceText {
         }
     }
 
-    fn bad_line(&mut self, text: &[u8]) {
-        if self.lines.is_complete() {
-            self.bad.note(self.lines.number(), text);
-        } else {
+    /// Whether this line, one of the last that were read, has an end.
+    fn is_complete(&self, number: u64) -> bool {
+        number < self.lines.number() || self.lines.is_complete()
+    }
+
+    fn bad_line(&mut self, number: u64, text: &[u8]) {
+        if !self.is_complete(number) {
             self.note_cut();
+        } else if !self.is_mail {
+            self.bad.note(number, text);
         }
     }
 
-    fn malformed_line(&mut self, event: EventType, text: &[u8]) {
-        if self.lines.is_complete() {
-            self.malformed.note(event, || quoted(self.lines.number(), text));
+    fn malformed_line(&mut self, number: u64, event: EventType, text: &[u8]) {
+        if self.is_complete(number) {
+            self.malformed.note(event, || quoted(number, text));
         } else {
             self.note_cut();
         }
@@ -243,6 +337,8 @@ impl FtraceText {
     }
 
     fn finish(&mut self) -> Result<(), TextError> {
+        self.give_up_wrapped();
+        self.entries.prove(&mut self.info.coverage);
         self.times.check_order(self.lines.number())?;
         self.at_end = true;
         self.reorder.release_all();
@@ -252,6 +348,26 @@ impl FtraceText {
         }
         Err(TextError::NoEvents { lines: self.lines.number(), example: EXAMPLE })
     }
+}
+
+/// What a line turns out to be.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Found {
+    /// It was about an event, and is done with.
+    Event,
+    /// It is about an event of a type that is read, and not as such an event is.
+    Broken,
+    /// It is not about an event.
+    Nothing,
+}
+
+fn event_type(name: &[u8]) -> Option<EventType> {
+    std::str::from_utf8(name).ok().and_then(EventType::from_name)
+}
+
+/// Whether a line may be the rest of the one before it.
+fn is_continuation(text: &[u8]) -> bool {
+    !text.starts_with(b"#") && LostLine::parse(text).is_none() && !is_decoration(text) && !EventLine::is_cut(text)
 }
 
 /// atrace and its kin write the wall's time, in milliseconds, into the buffer: `trace_event_clock_sync: realtime_ts=…`.

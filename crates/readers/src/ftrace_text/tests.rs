@@ -324,3 +324,84 @@ fn only_where_cpus_may_follow_does_everything_wait() {
     assert!(waits_for(tracefs, 1) > 3 * WINDOW as u64, "the other may follow");
     assert!(waits_for(report, 1) < 2 * WINDOW as u64, "trace-cmd report has all CPUs in one order");
 }
+
+#[test]
+fn text_in_a_mail_is_read_as_it_was_written() {
+    let written = "\
+   net-31-310   [005] d....   200.100000: sched_waking: comm=kworker/5:1 pid=77 prio=120 target_cpu=005
+   net-31-310   [005] d....   200.240000: sched_switch: prev_comm=net-31 prev_pid=310 prev_prio=120 prev_state=R+ ==> next_comm=kworker/5:1 next_pid=77 next_prio=120
+   kworker/5:1-77 [005] d....   200.240010: softirq_entry: vec=7 [action=SCHED]
+";
+    let plain = read(written);
+    // Quoted twice, with prose before, between and behind.
+    let quoted: String = written.lines().map(|line| format!("> > {line}\n--> see above [1]\n")).collect();
+    assert_eq!(read(&format!("Hi, this is what I see:\n\n{quoted}\nRegards\n")), plain);
+    // Broken at 72 columns, at 40, and where only the head fits.
+    for width in [72, 50, 40] {
+        let wrap = |line: &str| {
+            let mut lines = vec![String::new()];
+            for word in line.split_whitespace() {
+                if lines.last().is_some_and(|last| last.len() + word.len() > width) {
+                    lines.push(String::new());
+                }
+                let last = lines.last_mut().unwrap();
+                last.push_str(if last.is_empty() { "> " } else { " " });
+                last.push_str(word);
+            }
+            lines.join("\n") + "\n"
+        };
+        assert_eq!(read(&written.lines().map(wrap).collect::<String>()), plain, "{width} columns");
+    }
+    // Out of a page.
+    assert_eq!(read(&written.replace('>', "&gt;").replace("net-31", "&lt;net&gt;")), plain.replace("net-31", "<net>"));
+}
+
+#[test]
+fn what_is_no_event_in_the_end_is_told_line_by_line() {
+    insta::assert_snapshot!(read(
+        "\
+    fio-1 [000] ..... 1.000000: sched_waking: comm=a pid=1
+    a line of prose
+    b-2 [001] .....
+    fio-1 [000] ..... 2.000000: sched_waking: comm=a pid=1 prio=120 target_cpu=000
+    fio-1 [000] ..... 3.000000: sched_waking: comm=a pid=1 prio="
+    ), @r"
+    cpus None
+    2.000000000 [000] 1 . waking a:1(120) cpu 0
+    loss: the file ends early (line 5 stops in its middle)
+    loss: 1 sched_waking events are malformed (the first is line 1: `fio-1 [000] ..... 1.000000: sched_waking: comm=a pid=1`)
+    loss: 2 parts of the file could not be decoded (the first is line 2: `a line of prose`)
+    ");
+}
+
+/// What a text proves of the first four CPUs.
+fn coverage(text: &str) -> Vec<String> {
+    let mut source = FtraceText::new(Box::new(Cursor::new(text.to_owned().into_bytes())));
+    while source.read(&mut Batch::default()).unwrap() {}
+    let coverage = &source.info().coverage;
+    let shown = |cpu| {
+        let known = coverage.of(CpuId(cpu));
+        let proof = known.proof.map(|proof| format!("{:?} by {:?}", proof.until, proof.by));
+        let presence = known.presence.map(|seen| format!("{} at {}", seen.current.unwrap(), seen.time.0));
+        [proof, presence].into_iter().flatten().collect::<Vec<_>>().join("; ")
+    };
+    (0..4).map(shown).collect()
+}
+
+#[test]
+fn a_text_proves_how_far_its_cpus_were_recorded() {
+    let lines = "\
+    a-1 [000] ..... 1.000000: sched_waking: comm=a pid=1 prio=120 target_cpu=000
+    hog-9 [003] d.h.. 1.500000: hrtimer_expire_entry: hrtimer=1 function=tick_sched_timer now=1
+    a-1 [000] ..... 2.000000: sched_waking: comm=a pid=1 prio=120 target_cpu=000
+    hog-9 [003] d.h.. 2.500000: local_timer_entry: vector=236
+";
+    let head = |numbers: &str| format!("# tracer: nop\n# entries-in-buffer/entries-written: {numbers}   #P:4\n{lines}");
+    let seen = "9 at 2500000000";
+    assert_eq!(coverage(lines), ["", "", "", seen]);
+    let proved = "End by EntryCount";
+    assert_eq!(coverage(&head("4/4")), [proved, "", "", &format!("{proved}; {seen}")]);
+    assert_eq!(coverage(&head("5/5")), ["", "", "", seen]);
+    // CPU 0 recorded twice: the second is another recording, of which nothing is proved.
+    assert_eq!(coverage(&format!("{}{}", head("4/4"), head("4/4"))), ["", "", "", seen]);
+}

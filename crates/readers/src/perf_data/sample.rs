@@ -158,6 +158,7 @@ impl SampleLayout {
 /// The layout of the samples of `perf sched record`, of perf 3.12 and later: `IDENTIFIER`, `IP`, `TID`, `TIME`, `CPU`, `PERIOD`,
 /// `RAW`.
 mod usual {
+    pub const TID: usize = 28;
     pub const TIME: usize = 32;
     pub const CPU: usize = 40;
     pub const RAW: usize = 56;
@@ -171,6 +172,16 @@ pub fn usual_sample(record: &[u8]) -> Option<(Time, CpuId, &[u8])> {
     let cpu = CpuId(Endian::Little.u32_at(head, usual::CPU)?);
     let raw = raw.get(..Endian::Little.u32_at(head, usual::RAW)? as usize)?;
     (cpu.0 < CpuId::LIMIT).then_some((time, cpu, raw))
+}
+
+/// The same of a sample that is not read: when and where it was taken, and who was current.
+#[inline(always)]
+pub fn usual_presence(record: &[u8]) -> Option<(Time, CpuId, Option<Tid>)> {
+    let head = record.first_chunk::<{ usual::CPU + 4 }>()?;
+    // Of a task that has no id any longer it is -1.
+    let tid = Endian::Little.u32_at(head, usual::TID).filter(|tid| *tid != u32::MAX).map(Tid);
+    let time = Time(Endian::Little.u64_at(head, usual::TIME)?);
+    Some((time, CpuId(Endian::Little.u32_at(head, usual::CPU)?), tid))
 }
 
 impl ReadFormat {

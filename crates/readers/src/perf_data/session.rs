@@ -4,7 +4,8 @@ mod damage;
 mod samples;
 
 use unstarve_model::{
-    ClockPair, Comm, Context, CpuId, Event, EventKind, EventSet, Issuer, Tid, Time, TraceInfo, WallTime,
+    ClockPair, Comm, Context, CpuId, Event, EventKind, EventSet, Issuer, ProvedBy, Tid, Time, TraceInfo, Until,
+    WallTime,
 };
 
 use super::attr::{Attr, MIN_ATTR, clock_name};
@@ -81,6 +82,9 @@ pub struct Session {
     /// The latest time seen, and what it was when the last round ended.
     pub(super) latest: Time,
     round_end: Time,
+    rounds: Rounds,
+    /// Samples of all events are little-endian and laid out as most.
+    all_usual: bool,
     /// Samples of use since it was last asked what all CPUs have gone beyond.
     unasked: u32,
     /// How often each event was opened; `None` if they differ.
@@ -121,6 +125,8 @@ impl Session {
             tasks: TaskNames::default(),
             latest: Time(0),
             round_end: Time(0),
+            rounds: Rounds::default(),
+            all_usual: false,
             unasked: 0,
             openings: None,
             kernel_text: None,
@@ -207,6 +213,7 @@ impl Session {
             event.usual = id.and_then(|id| Some((id, self.decoder.usual(id)?)));
             event_type.into_iter().for_each(|event_type| recorded.insert(event_type));
         }
+        self.all_usual = self.events.iter().all(|event| event.usual_samples);
         let events = &self.events;
         if self.decoder.known() != EventSet::default() {
             self.ids.choose(|event| events.get(usize::from(event)).is_some_and(|event| event.wanted));
@@ -226,6 +233,7 @@ impl Session {
             kind::FINISHED_ROUND => {
                 self.reorder.release(self.round_end);
                 self.round_end = self.latest;
+                self.rounds.end(self.latest);
             }
             _ => self.other(record),
         }
@@ -332,5 +340,40 @@ impl Session {
     pub fn finish(&mut self) {
         self.reorder.release_all();
         self.info.tasks = self.tasks.saved();
+        let damage = &self.damage;
+        if let Some(time) = self.rounds.proved(self.latest, damage.torn.is_some()) {
+            self.info.coverage.prove_all(Until::At(time), ProvedBy::EmptiedBuffer);
+        }
+        // A buffer that was full may have dropped its last events.
+        let lost = damage.lost.values().any(|count| *count > 0) || damage.lost_samples > 0 || damage.throttled > 0;
+        if lost || damage.undecodable > 0 {
+            self.info.coverage.void();
+        }
+    }
+}
+
+/// The latest events of the last rounds that had any.
+///
+/// In each round perf empties the buffers of all CPUs. What a CPU issued by the time of the latest event of a round is in this round
+/// or in the next, for its buffer was read after that event, or will be.
+#[derive(Default)]
+struct Rounds {
+    last: Time,
+    before: Time,
+}
+
+impl Rounds {
+    /// A round is over.
+    fn end(&mut self, latest: Time) {
+        if latest > self.last {
+            (self.before, self.last) = (self.last, latest);
+        }
+    }
+
+    /// Up to when all events of all CPUs are in the file.
+    fn proved(&self, latest: Time, is_torn: bool) -> Option<Time> {
+        // What came after the last end of a round is a round, too, unless the file is cut within it.
+        let time = if latest > self.last && !is_torn { self.last } else { self.before };
+        (time > Time(0)).then_some(time)
     }
 }

@@ -1,6 +1,6 @@
 use std::io::Cursor;
 
-use unstarve_model::{ClockPair, LossKind, Names, Time, WallTime};
+use unstarve_model::{ClockPair, CpuId, LossKind, Names, Time, Until, WallTime};
 use zstd::stream::raw::{Encoder, Operation};
 
 use super::fixture::{Maker, RUNTIME, WAKING};
@@ -392,4 +392,43 @@ fn the_host_and_the_time_of_day_come_with_features() {
     let pair = ClockPair { trace: Time(500), wall: WallTime(1_600_000_000_000_000_000) };
     assert_eq!((info.clock.as_deref(), info.clocks), (Some("mono"), vec![pair]));
     assert_eq!(pipe(clock(7)).clocks, [], "the pair is of another clock than the events");
+}
+
+/// Up to when all CPUs are proved to be recorded, and the last sign of life of CPU 3.
+fn coverage(data: &[Vec<u8>]) -> (Option<u64>, Option<u64>) {
+    let mut source = open(&Maker::new(Endian::Little).file(&data.concat())).unwrap();
+    while source.read(&mut Batch::default()).unwrap() {}
+    let known = source.info().coverage.of(CpuId(3));
+    let until = known.proof.map(|proof| match proof.until {
+        Until::At(time) => time.0,
+        Until::End => u64::MAX,
+    });
+    (until, known.presence.map(|presence| presence.time.0))
+}
+
+#[test]
+fn a_cpu_without_events_in_later_rounds_was_silent_until_the_last_but_one() {
+    let make = Maker::new(Endian::Little);
+    let rounds = |ends: &[u64]| -> Vec<Vec<u8>> {
+        let round = |&end: &u64| [make.waking(end - 5, 0, "a"), make.waking(end, 1, "b"), make.round()];
+        ends.iter().flat_map(round).collect()
+    };
+    assert_eq!(coverage(&rounds(&[10])).0, None);
+    assert_eq!(coverage(&rounds(&[10, 20])).0, Some(10));
+    // Rounds in which there was nothing tell nothing.
+    assert_eq!(coverage(&[rounds(&[10, 20]), vec![make.round(), make.round()]].concat()).0, Some(10));
+    // What comes last is a round, too, unless the file is cut in it.
+    let unfinished = [rounds(&[10, 20]), vec![make.waking(25, 0, "a")]].concat();
+    assert_eq!(coverage(&unfinished).0, Some(20));
+    assert_eq!(coverage(&[unfinished, vec![make.waking(30, 0, "a")[..20].to_vec()]].concat()).0, Some(10));
+    // Full buffers.
+    let lost = make.record_at(2, &make.longs(&[0, 7]), 15, 1);
+    assert_eq!(coverage(&[rounds(&[10, 20, 30]), vec![lost]].concat()).0, None);
+}
+
+#[test]
+fn a_sample_that_is_not_read_shows_that_its_cpu_was_recorded() {
+    let make = Maker::new(Endian::Little);
+    let runtime = make.sample(RUNTIME, 15, 3, &make.long(1));
+    assert_eq!(coverage(&[make.waking(10, 0, "a"), runtime]).1, Some(15));
 }

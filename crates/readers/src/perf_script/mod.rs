@@ -28,7 +28,7 @@ use crate::task_names::TaskNames;
 use crate::text::lines::Lines;
 use crate::text::number::Stamp;
 use crate::text::times::Times;
-use crate::text::{BadLines, TextError, body, is_text, never_seen, quoted};
+use crate::text::{BadLines, TextError, body, is_text, never_seen, quoted, unescaped};
 
 const EXAMPLE: &str = "fio 28143 [011] 2038.648954: sched:sched_waking: …";
 
@@ -197,11 +197,14 @@ impl PerfScript {
         }
         let Some((name, text)) = head.event() else { return };
         let Some(event_type) = std::str::from_utf8(name).ok().and_then(EventType::from_name) else {
+            self.info.coverage.note_presence(head.cpu, time, head.tid);
             self.entry = Entry::None;
             return;
         };
         self.sched_switch |= event_type == EventType::Switch;
-        match body::decode(event_type, text, &mut self.names) {
+        let decoded = body::decode(event_type, text, &mut self.names)
+            .or_else(|| body::decode(event_type, &unescaped(text)?, &mut self.names));
+        match decoded {
             Some(kind) => self.entry = Entry::Whole(event(&head, time, kind)),
             None if self.parts > MAX_PARTS => self.bad_entry(),
             None => {}
@@ -268,6 +271,9 @@ impl PerfScript {
         self.times.check(self.lines.number())?;
         self.at_end = true;
         self.reorder.release_all();
+        if self.ids.are_foreign() {
+            self.info.coverage.forget_tasks();
+        }
         self.info.tasks = if self.ids.are_foreign() { Vec::new() } else { self.tasks.saved() };
         if self.any_head {
             return Ok(());

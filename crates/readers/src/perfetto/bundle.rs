@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use prost::Message;
 use rustc_hash::FxHashMap;
-use unstarve_model::{Comm, Context, CpuId, Event, EventKind, Issuer, NameId, Prio, TaskRef, Tid, Time};
+use unstarve_model::{Comm, Context, CpuId, Event, EventKind, Issuer, NameId, Presence, Prio, TaskRef, Tid, Time};
 
 use super::clocks::{Clocks, Pair};
 use super::packets::{Field, take_field};
@@ -27,6 +27,8 @@ pub struct Bundles {
     pub gaps: u64,
     /// Events and bundles that could not be decoded.
     pub undecodable: u64,
+    /// The last event of the bundle that is not read: when, by its own clock, and who was current.
+    presence: Option<(u64, Option<Tid>)>,
 }
 
 #[derive(Default)]
@@ -68,6 +70,7 @@ impl Bundles {
             cpus: BTreeMap::new(),
             gaps: 0,
             undecodable: 0,
+            presence: None,
         }
     }
 
@@ -87,10 +90,19 @@ impl Bundles {
         }
     }
 
-    /// Appends a bundle's events, which need not be in order.
-    pub fn decode(&mut self, data: &[u8], symbols: &KernelSymbols, events: &mut Vec<Event>) {
+    /// Appends a bundle's events, which need not be in order; its CPU, unless it is damaged, and its last event that is not read.
+    pub fn decode(
+        &mut self,
+        data: &[u8],
+        symbols: &KernelSymbols,
+        events: &mut Vec<Event>,
+    ) -> Option<(CpuId, Option<Presence>)> {
         let start = events.len();
-        let Some((header, cpu)) = header(data) else { return self.undecodable += 1 };
+        let Some((header, cpu)) = header(data) else {
+            self.undecodable += 1;
+            return None;
+        };
+        self.presence = None;
         let (distance, clock) = self.clocks.distance(header.clock, header.pair);
         self.clock = Some(clock);
         let state = self.cpus.entry(cpu).or_default();
@@ -122,12 +134,20 @@ impl Bundles {
             let kind = EventKind::Lost { count: None };
             events.insert(start, Event { time: first, cpu, issuer: Issuer::new(None, Context::Unknown), kind });
         }
+        let presence = self.presence.take();
+        Some((
+            cpu,
+            presence.map(|(time, current)| Presence { time: Time(time.saturating_add_signed(distance)), current }),
+        ))
     }
 
     /// One event; `Ok(None)` if unstarve does not read its type.
     fn event(&mut self, data: &[u8], cpu: CpuId, symbols: &KernelSymbols) -> Result<Option<Event>, BadEvent> {
         let event = FtraceEvent::decode(data).map_err(|_| BadEvent)?;
-        let Some(kind) = event.event else { return Ok(None) };
+        let Some(kind) = event.event else {
+            self.presence = event.timestamp.map(|time| (time, event.pid.map(Tid))).max(self.presence);
+            return Ok(None);
+        };
         let Some(kind) = self.kind(kind, symbols)? else { return Ok(None) };
         Ok(Some(Event {
             time: Time(event.timestamp.ok_or(BadEvent)?),

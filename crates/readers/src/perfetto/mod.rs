@@ -9,6 +9,7 @@ mod clocks;
 pub mod ftrace_proto;
 mod packets;
 mod proto;
+mod turns;
 
 use std::collections::BTreeMap;
 use std::io::{self, Read};
@@ -18,13 +19,15 @@ use prost::bytes::Bytes;
 use rustc_hash::FxHashMap;
 use thiserror::Error;
 use unstarve_model::{
-    Batch, Comm, CpuId, Event, EventSet, EventSource, EventType, Loss, LossKind, SourceError, Tid, TraceInfo,
+    Batch, Comm, CpuId, Event, EventSet, EventSource, EventType, Loss, LossKind, ProvedBy, SourceError, Tid, TraceInfo,
+    Until,
 };
 
 use self::bundle::{Bundles, KernelSymbols};
 use self::clocks::Clocks;
 use self::packets::{Next, Packets, begun_field};
 use self::proto::{FtraceStats, InternedData, ProcessTree, SystemInfo, TraceConfig, TracePacket};
+use self::turns::Turns;
 use crate::reorder::Reorder;
 
 pub use self::packets::recognises;
@@ -86,6 +89,11 @@ pub struct Perfetto {
     seen: EventSet,
     /// Events overwritten per CPU, at the beginning and at the end of the trace.
     overruns: BTreeMap<CpuId, (u64, u64)>,
+    /// Events dropped per CPU because its buffer was full, at the beginning and at the end.
+    dropped: BTreeMap<CpuId, (u64, u64)>,
+    turns: Turns,
+    /// Packets were dropped on their way into the file.
+    packets_dropped: bool,
     count: u64,
     bundle_count: u64,
     passed: u64,
@@ -118,6 +126,9 @@ impl Perfetto {
             configured: EventSet::default(),
             seen: EventSet::default(),
             overruns: BTreeMap::new(),
+            dropped: BTreeMap::new(),
+            turns: Turns::default(),
+            packets_dropped: false,
             count: 0,
             bundle_count: 0,
             passed: 0,
@@ -288,10 +299,10 @@ impl Perfetto {
             let id = cpu.cpu.and_then(|id| u32::try_from(id).ok()).filter(|&id| id < CpuId::LIMIT);
             let Some(id) = id.map(CpuId) else { continue };
             let lost = cpu.overrun.unwrap_or(0).saturating_add(cpu.dropped_events.unwrap_or(0));
-            match stats.phase {
-                Some(1) => self.overruns.insert(id, (lost, lost)),
-                _ => self.overruns.insert(id, (self.overruns.get(&id).map_or(0, |&(start, _)| start), lost)),
-            };
+            for (counts, count) in [(&mut self.overruns, lost), (&mut self.dropped, cpu.dropped_events.unwrap_or(0))] {
+                let start = if stats.phase == Some(1) { count } else { counts.get(&id).map_or(0, |&(start, _)| start) };
+                counts.insert(id, (start, count));
+            }
         }
     }
 
@@ -307,11 +318,18 @@ impl Perfetto {
         // The first packet of a sequence says so too.
         if dropped.unwrap_or(0) != 0 && self.bundle_count > 0 {
             self.bundles.packets_dropped();
+            self.packets_dropped = true;
         }
         self.bundle_count += 1;
         let none = KernelSymbols::default();
         let symbols = self.sequences.get(&sequence).unwrap_or(&none);
-        self.bundles.decode(data, symbols, &mut self.scratch);
+        if let Some((cpu, presence)) = self.bundles.decode(data, symbols, &mut self.scratch) {
+            let latest = self.scratch.iter().map(|event| event.time).max();
+            self.turns.note(cpu, latest.max(presence.map(|presence| presence.time)));
+            if let Some(presence) = presence {
+                self.info.coverage.note_presence(cpu, presence.time, presence.current);
+            }
+        }
         for event in self.scratch.drain(..) {
             event.kind.event_type().into_iter().for_each(|event_type| self.seen.insert(event_type));
             self.reorder.push(event);
@@ -329,11 +347,25 @@ impl Perfetto {
         })
     }
 
+    /// How far the CPUs are proved to be recorded.
+    fn prove(&mut self) {
+        let coverage = &mut self.info.coverage;
+        if let Some(time) = self.turns.proved() {
+            coverage.prove_all(Until::At(time), ProvedBy::EmptiedBuffer);
+        }
+        let dropped = self.dropped.iter().filter(|(_, (start, end))| end > start);
+        dropped.for_each(|(cpu, _)| coverage.note_dropped(*cpu));
+        if self.packets_dropped || self.bundles.undecodable > 0 {
+            coverage.void();
+        }
+    }
+
     fn finish(&mut self) -> Result<(), PerfettoError> {
         self.at_end = true;
         self.reorder.release_all();
         self.info.tasks = self.bundles.tasks.saved();
         self.info.recorded = self.recorded();
+        self.prove();
         if self.on_another_clock {
             self.info.clocks.clear();
         }

@@ -1,7 +1,7 @@
 use std::io::{Cursor, Write};
 
 use prost::encoding::{WireType, encode_key, encode_varint};
-use unstarve_model::Names;
+use unstarve_model::{Names, Time, Until};
 
 use super::proto::*;
 use super::*;
@@ -487,4 +487,36 @@ fn clock_snapshots_set_the_trace_beside_the_wall_s_clock() {
     // Clock 2 is ftrace's `global`, of which nothing says how far it is from boot time.
     let other = [snapshot(900, 5_000_900), events(&[number(bundle_field::FTRACE_CLOCK, 2)])];
     assert_eq!(clocks(&other), [], "events on another clock");
+}
+
+#[test]
+fn a_cpu_without_events_in_later_turns_was_silent_until_the_last_but_one() {
+    let softirq = |time: u64| [(time, 0, Kind::SoftirqEntry(Softirq { vec: Some(1) }))];
+    let turn = |time: u64| [events_packet(0, &softirq(time), &[]), events_packet(3, &softirq(time + 2), &[])];
+    let first = || events_packet(1, &softirq(5), &[]);
+    let turns = |count: u64| (1..=count).flat_map(|at| turn(at * 10));
+    let known = |packets: Vec<TracePacket>, cpu| {
+        let mut source = Perfetto::new(Box::new(Cursor::new(trace(&packets))));
+        while source.read(&mut Batch::default()).unwrap() {}
+        source.info().coverage.of(CpuId(cpu))
+    };
+    let until = |packets: Vec<TracePacket>| known(packets, 1).proof.map(|proof| proof.until);
+    assert_eq!(until([first()].into_iter().chain(turns(2)).collect()), None);
+    assert_eq!(until([first()].into_iter().chain(turns(4)).collect()), Some(Until::At(Time(22))));
+    // A buffer that was full, and packets that are missing.
+    let stats = |phase, dropped| FtraceStats {
+        phase: Some(phase),
+        cpu_stats: vec![FtraceCpuStats { cpu: Some(1), overrun: Some(0), dropped_events: Some(dropped) }],
+    };
+    let stats = |phase, dropped| TracePacket { ftrace_stats: Some(stats(phase, dropped)), ..TracePacket::default() };
+    let with_stats = |end| [stats(1, 3)].into_iter().chain(turns(4)).chain([stats(2, end)]).collect();
+    assert_eq!(until(with_stats(3)), Some(Until::At(Time(22))));
+    assert_eq!(until(with_stats(4)), None);
+    assert!(known(with_stats(4), 1).dropped && known(with_stats(4), 3).proof.is_some());
+    let torn = TracePacket { previous_packet_dropped: Some(1), ..first() };
+    assert_eq!(until(turns(4).chain([torn]).collect()), None);
+    // An event that is not read.
+    let other = FtraceEvent { timestamp: Some(44), pid: Some(9), common_flags: None, event: None }.encode_to_vec();
+    let presence = known(vec![first(), events_packet(2, &[], &[field(bundle_field::EVENT, &other)])], 2).presence;
+    assert_eq!(presence.map(|seen| (seen.time, seen.current)), Some((Time(44), Some(Tid(9)))));
 }

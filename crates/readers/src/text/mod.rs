@@ -103,6 +103,23 @@ impl BadLines {
     }
 }
 
+/// A line without what stands for `<`, `>` and `&` in HTML, if it has any of it.
+pub fn unescaped(line: &[u8]) -> Option<Vec<u8>> {
+    const ESCAPES: [(&[u8], u8); 3] = [(b"&lt;", b'<'), (b"&gt;", b'>'), (b"&amp;", b'&')];
+    memchr::memchr(b'&', line)?;
+    let mut plain = Vec::with_capacity(line.len());
+    let mut rest = line;
+    while let Some(at) = memchr::memchr(b'&', rest) {
+        let escape = ESCAPES.iter().find(|(escape, _)| rest[at..].starts_with(escape));
+        let (length, byte) = escape.map_or((1, b'&'), |(escape, byte)| (escape.len(), *byte));
+        plain.extend_from_slice(&rest[..at]);
+        plain.push(byte);
+        rest = &rest[at + length..];
+    }
+    plain.extend_from_slice(rest);
+    (plain.len() < line.len()).then_some(plain)
+}
+
 /// A line and its number, for a message.
 pub fn quoted(number: u64, line: &[u8]) -> String {
     let line = line.trim_ascii();

@@ -148,8 +148,24 @@ impl TraceDat {
                 batch.events.push(event);
             }
         });
-        if let Err(bad) = decoded {
-            self.counts.add_bad(bad, cpu, stream.place());
+        match decoded {
+            Ok(true) => {}
+            Ok(false) => {
+                let current = self.decoder.current(stream.record());
+                self.info.coverage.note_presence(cpu, time, current);
+            }
+            Err(bad) => self.counts.add_bad(bad, cpu, stream.place()),
+        }
+    }
+}
+
+impl TraceDat {
+    /// What a buffer held at its end may be in the part that cannot be read.
+    fn judge_coverage(&mut self) {
+        let is_damaged = |damage: &stream::Damage| damage.ended.is_some() || damage.bad_parts > 0;
+        let is_cut = self.losses.iter().any(|loss| loss.kind == LossKind::Truncated);
+        if is_cut || self.merge.damages().any(is_damaged) {
+            self.info.coverage.void();
         }
     }
 }
@@ -203,6 +219,9 @@ impl EventSource for TraceDat {
             self.merge.advance();
         }
         self.names.take_new(&mut batch.names);
+        if batch.events.is_empty() {
+            self.judge_coverage();
+        }
         Ok(!batch.events.is_empty())
     }
 
@@ -278,6 +297,8 @@ fn info(tables: &mut Tables) -> TraceInfo {
             .then_some(ClockPair { trace: Time(0), wall: WallTime(0) })
             .into_iter()
             .collect(),
+        nothing_overwritten: false,
+        coverage: std::mem::take(&mut tables.coverage),
     }
 }
 

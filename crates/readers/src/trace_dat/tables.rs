@@ -1,4 +1,4 @@
-use unstarve_model::{Comm, CpuId, Loss, LossKind, SavedTask, Tid};
+use unstarve_model::{Comm, Coverage, CpuId, Loss, LossKind, ProvedBy, SavedTask, Tid, Until};
 
 use crate::decode::Decoder;
 use crate::endian::Endian;
@@ -38,6 +38,8 @@ pub(super) struct Tables {
     pub(super) buffers: Vec<Buffer>,
     pub(super) is_latency: bool,
     pub(super) losses: Vec<Loss>,
+    /// What the counters of the CPUs' buffers prove.
+    pub(super) coverage: Coverage,
 }
 
 /// Where the symbols are.
@@ -95,6 +97,7 @@ impl Tables {
             buffers: Vec::new(),
             is_latency: false,
             losses: Vec::new(),
+            coverage: Coverage::default(),
         }
     }
 
@@ -229,12 +232,24 @@ impl Tables {
         {
             self.empty_cpus.push(cpu);
         }
+        self.note_coverage(value("CPU:"), value("dropped events:"));
         if let Some(dropped) = value("dropped events:").filter(|&dropped| dropped > 0) {
             let cpu = value("CPU:").map_or(String::from("a CPU"), |cpu| format!("CPU {cpu}"));
             self.lose(
                 Loss::new(LossKind::LostEvents, dropped)
                     .with_detail(format!("{cpu}, whose buffer was full and not to be overwritten; when is not known")),
             );
+        }
+    }
+
+    /// Tracing stops on all CPUs at once, and then the counters are read. A buffer that may be overwritten keeps its newest
+    /// events; one that may not drops them when it is full, and counts them. Kernels that do not count them prove nothing.
+    fn note_coverage(&mut self, cpu: Option<u64>, dropped: Option<u64>) {
+        let Some(cpu) = cpu.and_then(|cpu| u32::try_from(cpu).ok()).map(CpuId) else { return };
+        match dropped {
+            Some(0) => self.coverage.prove(cpu, Until::End, ProvedBy::BufferCounters),
+            Some(_) => self.coverage.note_dropped(cpu),
+            None => {}
         }
     }
 

@@ -265,3 +265,30 @@ fn a_real_file_with_flipped_bits_never_panics() {
         let _ = read(&bytes);
     }
 }
+
+#[test]
+fn the_counters_of_a_buffer_prove_that_a_silent_cpu_was_recorded() {
+    let (names, ids) = names();
+    let events = story(ids);
+    let machine = MACHINES[0];
+    let counters =
+        |cpu: u32, more: &str| format!("CPU: {cpu}\nentries: 3\noverrun: 5\n{more}read events: 3\n\0").into_bytes();
+    let options = [
+        (2, counters(0, "dropped events: 0\n")),
+        (2, counters(1, "dropped events: 4\n")),
+        // Old kernels do not count them.
+        (2, counters(2, "")),
+    ];
+    let buffers = [("", "local", pages(machine, &events, &names))];
+    let whole = V7 { machine, compression: "none", buffers: &buffers, options: &options }.bytes();
+    let proved = |bytes: &[u8]| -> Vec<(bool, bool)> {
+        let coverage = read(bytes).unwrap().info.coverage;
+        let known = (0..3).map(|cpu| coverage.of(CpuId(cpu)));
+        known.map(|known| (known.proof.is_some(), known.dropped)).collect()
+    };
+    assert_eq!(proved(&whole), [(true, false), (false, true), (false, false)]);
+    // The end of a buffer may be in the part that is missing.
+    let whole = v6(machine, &events, &names);
+    assert_eq!(proved(&whole)[0], (true, false));
+    assert_eq!(proved(&whole[..whole.len() - 100])[0], (false, false));
+}

@@ -7,19 +7,32 @@ use crate::decode::{BadRecord, Usual};
 use crate::endian::Endian;
 use crate::perf_data::event_ids::{EventIds, Near};
 use crate::perf_data::records::Record;
-use crate::perf_data::sample::{Sample, usual_sample};
+use crate::perf_data::sample::{Sample, usual_presence, usual_sample};
 
 impl Session {
     /// Takes in a sample. Half of those that `perf sched record` takes are of an event that is not read.
     #[inline(always)]
     pub fn sample(&mut self, record: Record<'_>, offset: u64) -> Ripe {
         match self.id_of(record.bytes, record.endian).and_then(|id| self.ids.near(id)) {
-            Some(Near::Unread) => Ripe::Not,
+            Some(Near::Unread) => {
+                self.note_presence(record.bytes);
+                Ripe::Not
+            }
             Some(Near::Event(event)) => match self.usual_sample(event, record.bytes) {
                 Some(ripe) => ripe,
                 None => self.read_sample(event, record.bytes, record.endian, offset),
             },
             None => self.far_sample(record.bytes, record.endian, offset),
+        }
+    }
+
+    /// Its CPU was recorded when a sample was taken of an event that is not read.
+    #[inline(always)]
+    fn note_presence(&mut self, sample: &[u8]) {
+        if self.all_usual
+            && let Some((time, cpu, current)) = usual_presence(sample)
+        {
+            self.info.coverage.note_presence(cpu, time, current);
         }
     }
 
