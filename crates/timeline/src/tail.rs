@@ -7,6 +7,7 @@
 use unstarve_model::{CpuId, Loss, LossKind, Nanos, Policy, Time, counted};
 
 use crate::cpu::Current;
+use crate::effort::count_steps;
 use crate::first::REAL_TIME_YIELDS_WITHIN;
 use crate::stays::goes_before;
 use crate::timeline::Timeline;
@@ -22,10 +23,17 @@ const LONGEST_PERIOD: Nanos = Nanos::from_millis(1000);
 /// What is known of the ends of the CPUs' events.
 #[derive(Debug, Default)]
 pub(crate) struct Tails {
-    /// CPUs that have no events from this time on although they did something.
+    /// CPUs that have no events from this time on although they did something, the earliest first.
     missing: Vec<(CpuId, Time)>,
     /// Waits of which nobody knows whether they were any.
     dropped: u64,
+}
+
+impl Tails {
+    fn add(&mut self, cpu: CpuId, since: Time) {
+        let place = self.missing.partition_point(|(_, known)| *known <= since);
+        self.missing.insert(place, (cpu, since));
+    }
 }
 
 impl Timeline {
@@ -64,7 +72,7 @@ impl Timeline {
             let since = self.cpus[index].last_event.max(self.world.start);
             let is_silent = self.cpus[index].issued && self.world.now.since(since) > ANSWERS_WITHIN;
             if is_silent && (self.cpus[index].lost_track == Some(since) || self.must_have_acted(index)) {
-                self.tails.missing.push((self.cpus[index].id, since));
+                self.tails.add(self.cpus[index].id, since);
                 self.end_tail(index, since, sink);
             }
         }
@@ -141,7 +149,7 @@ impl Timeline {
 
     /// Whether the task, last seen waiting on a recorded CPU, may have been taken from there by one whose events had ended, so
     /// that more of its wait is guessed than seen.
-    fn may_have_left_unseen(&self, key: TaskKey) -> bool {
+    fn may_have_left_unseen(&mut self, key: TaskKey) -> bool {
         let task = self.world.tasks.get(key);
         let Some(pending) = &task.pending else { return false };
         let may_use = |cpu: CpuId| match task.affinity {
@@ -149,8 +157,15 @@ impl Timeline {
             Some(group) => self.idle.has(group, cpu),
             None => true,
         };
-        let ends = self.tails.missing.iter().filter(|(cpu, _)| may_use(*cpu)).map(|(_, since)| *since);
-        ends.min().is_some_and(|first| self.world.now.since(first) > first.since(pending.start))
+        let missing = &self.tails.missing;
+        // Where that takes too many steps the first end of all stands for the first of those that it may use.
+        let first = if self.effort.is_spent() { Some(0) } else { missing.iter().position(|(cpu, _)| may_use(*cpu)) };
+        count_steps(first.unwrap_or(missing.len()));
+        let has_left = first
+            .and_then(|first| missing.get(first))
+            .is_some_and(|(_, first)| self.world.now.since(*first) > first.since(pending.start));
+        self.effort.take(first.unwrap_or(missing.len()));
+        has_left
     }
 
     /// The longest time at the trace's end of which a CPU's events are missing.
