@@ -8,10 +8,10 @@
 
 use unstarve_model::{Loss, LossKind, grouped};
 
-/// Steps that any trace may take: less than a second of one processor.
+/// Steps that any trace may take: a second or so of one processor.
 const ANY: i64 = 1 << 27;
 
-/// And so many more for each change of who has a CPU. Of the traces in `testdata/` none needs more than four.
+/// And so many more for each change of who has a CPU.
 const BY_CHANGE: i64 = 16;
 
 /// Each piece of a wait beyond a few counts as so many steps: it is looked up in tables of the ledger and of other sinks.
