@@ -8,8 +8,8 @@
 
 use unstarve_model::{Loss, LossKind, grouped};
 
-/// Steps that any trace may take: a second or so of one processor.
-const ANY: i64 = 1 << 27;
+/// Steps that any trace may take. One is up to 60 ns, as it looks at an occupant that no cache has: two seconds of a processor.
+const ANY: i64 = 1 << 25;
 
 /// And so many more for each change of who has a CPU.
 const BY_CHANGE: i64 = 16;
