@@ -1,6 +1,6 @@
 use rustc_hash::FxHashSet;
 use unstarve_model::{EventType, Loss, LossKind, Nanos, Tid};
-use unstarve_timeline::{ActorId, Rule};
+use unstarve_timeline::{ActorId, CpuEnd, OpenWait, Rule};
 
 use crate::case::{Blame, Case};
 use crate::finding::FindingKind;
@@ -49,6 +49,7 @@ impl Draft {
         price.sort_by_key(|payer| std::cmp::Reverse(payer.ns));
         price.truncate(PAYERS);
         let throughout = Throughouts::of(case, &self.victims);
+        let evidence: Vec<String> = self.evidence.into_iter().chain(still_waiting(case, &self.victims)).collect();
         let losses = losses_against(case, self.needs, self.infers_settings, throughout.guessed);
         let missing: Vec<Missing> =
             losses.iter().copied().cloned().chain(by_name_alone(case, &self.victims)).map(Missing::from).collect();
@@ -70,7 +71,7 @@ impl Draft {
             cpus: cpus(case, &self.victims),
             period_ns: self.period.map(|period| period.interval.0),
             price,
-            evidence: throughout.evidence(self.evidence),
+            evidence: throughout.evidence(evidence),
             losses: missing.iter().map(|missing| missing.text.clone()).collect(),
             missing,
             remedies: self.remedies,
@@ -86,6 +87,27 @@ impl Finding {
         let worst = self.worst.into_iter().map(|instance| Instance { culprit: None, ..instance }).collect();
         Finding { culprits, worst, ..self }
     }
+}
+
+/// What is known of the longest wait that had not ended.
+fn still_waiting(case: &Case<'_>, victims: &[ActorId]) -> Option<String> {
+    let open = |id: &ActorId| Some((case.ledger.account(*id)?.open.as_deref()?, *id));
+    let (spot, id) = victims.iter().filter_map(open).max_by_key(|(spot, id)| (spot.open.possible, *id))?;
+    let OpenWait { proved, possible, holder, end, .. } = spot.open;
+    if matches!(end, CpuEnd::Refuted) || possible < Nanos::from_millis(1) {
+        return None;
+    }
+    let who = format!("{}[{}]", case.name(id), spot.tid);
+    Some(if proved >= possible {
+        format!("{who} was still waiting when the recording ended, for {possible} by then")
+    } else {
+        format!(
+            "{who} was still waiting when the recording of CPU {} ended, for {proved}; for {possible} by the end of the recording if \
+             the CPU stayed with {}",
+            spot.cpu,
+            case.name(holder)
+        )
+    })
 }
 
 /// The waits of several actors as one.

@@ -100,6 +100,9 @@ enum End {
 /// Bytes of memory that the rows of a file rarely take more of. Children that read such files side by side have only so much.
 const USUAL: usize = 16 << 20;
 
+/// How a reason begins that has nothing to do with the file.
+pub(crate) const NOT_EXAMINED: &str = "cannot be examined";
+
 /// Bytes that a pipe should hold, so that neither side waits for the other too often.
 const PIPE: usize = 1 << 20;
 
@@ -113,7 +116,7 @@ impl Apart {
         let mut command = Command::new(&self.program);
         // What a decoder says of its end is not for the terminal.
         command.args(&self.arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
-        let cannot = |why: &str| format!("cannot be examined: {}: {why}", self.program.display());
+        let cannot = |why: &str| format!("{NOT_EXAMINED}: {}: {why}", self.program.display());
         let mut child = command.spawn().map_err(|error| cannot(&error.to_string()))?;
         let (Some(to), Some(from)) = (child.stdin.take(), child.stdout.take()) else {
             return Err(cannot("it has no pipes"));

@@ -10,6 +10,7 @@ use unstarve_tables::Partition;
 use crate::FleetError;
 use crate::gather::merge;
 use crate::problem::{Kind, absorb};
+use crate::refusals::{self, Refusals};
 use crate::state::{Depth, State};
 use crate::store::{Hour, Readers, Store};
 use crate::{Commit, Holds, Input, Name, Output, Problem, Retired, keep, manifest, sweep};
@@ -52,6 +53,8 @@ pub struct Done {
     pub waiting_until: Option<WallTime>,
     /// Commits that another compactor made first.
     pub lost: u64,
+    /// Files of hosts that an earlier run refused and that are the same: they were not read again.
+    pub refused_before: u64,
     /// What is beside the tables and may have been meant to be in them: it is left alone.
     pub beside: Vec<PathBuf>,
     /// What was left alone.
@@ -76,9 +79,10 @@ pub fn compact(store: &Store, options: &Options) -> Result<Done, FleetError> {
     let hours = store.hours(&mut done.problems)?;
     let oldest = keep::oldest(store, &hours, options, &mut done.problems)?;
     let mut is_doubted = false;
+    let mut refusals = Refusals::read(store, options.now, &mut done.problems);
     for partition in &hours {
         let before = std::mem::take(&mut done.problems);
-        let result = one(store, partition, oldest, options, &mut done);
+        let result = one(store, partition, oldest, options, &mut refusals, &mut done);
         let found = std::mem::replace(&mut done.problems, before);
         absorb(&mut done.problems, found);
         if let Err(error) = result {
@@ -94,6 +98,10 @@ pub fn compact(store: &Store, options: &Options) -> Result<Done, FleetError> {
         return Ok(done.sorted());
     }
     manifest::write(store)?;
+    if let Err(error) = refusals.write(store) {
+        let why = format!("files that were refused are read again in the next run: {}", chain(&error));
+        Problem::of(Kind::Store, refusals::NAME, &why).add(&mut done.problems);
+    }
     for partition in &hours {
         let swept = store.hour(partition).and_then(|hour| sweep::sweep(&hour, options, &mut done));
         if let Err(error) = swept {
@@ -132,6 +140,7 @@ fn one(
     partition: &Partition,
     oldest: Option<WallTime>,
     options: &Options,
+    refusals: &mut Refusals,
     done: &mut Done,
 ) -> Result<(), FleetError> {
     let hour = store.hour(partition)?;
@@ -151,11 +160,12 @@ fn one(
                 Problem::of(Kind::Place, format!("table={}", partition.table), why).add(&mut done.problems);
                 return Ok(());
             };
-            let merged = if state.is_dropped() { None } else { merge(&hour, table, &state, options, done)? };
+            let merged = if state.is_dropped() { None } else { merge(&hour, table, &state, options, refusals, done)? };
             let renewed = || state.wants_renewal(options.now).then(|| Made::renewed(&hour, &state, options));
             merged.or_else(renewed)
         } else {
             done.leave(partition, &state, options);
+            refusals.keep(&hour);
             None
         };
         let Some(made) = made else { return Ok(()) };

@@ -14,6 +14,7 @@ use crate::compact::{Made, What, chain, follow};
 use crate::effects::random;
 use crate::loose::Loose;
 use crate::merge::{Chunk, FULL_MEMORY};
+use crate::refusals::Refusals;
 use crate::state::State;
 use crate::store::{Hour, Readers};
 use crate::{Done, FleetError, HourlyFile, Input, Most, Name, Needed, Options, Output, Problem, hourly, lanes};
@@ -51,9 +52,10 @@ pub(crate) fn merge(
     table: &'static Schema,
     state: &State,
     options: &Options,
+    refusals: &mut Refusals,
     done: &mut Done,
 ) -> Result<Option<Made>, FleetError> {
-    merge_into(MOST_OUTPUTS, hour, table, state, options, done)
+    merge_into(MOST_OUTPUTS, hour, table, state, options, refusals, done)
 }
 
 /// The same with another limit of merged files.
@@ -63,12 +65,13 @@ fn merge_into(
     table: &'static Schema,
     state: &State,
     options: &Options,
+    refusals: &mut Refusals,
     done: &mut Done,
 ) -> Result<Option<Made>, FleetError> {
     let (chunks, readers, before) = (both(table), state.readers_of_outputs(), state.files.outputs.len());
     let (number, outputs) = (state.next(), Vec::new());
     let mut merge = Merge { hour, table, number, chunks, readers, outputs, before, most_outputs };
-    let made = merge.all(state, options, done);
+    let made = merge.all(state, options, refusals, done);
     if !matches!(made, Ok(Some(_))) {
         // No commit will list them.
         for name in merge.outputs.iter().flat_map(Output::names) {
@@ -106,7 +109,13 @@ impl Refused {
 }
 
 impl Merge<'_> {
-    fn all(&mut self, state: &State, options: &Options, done: &mut Done) -> Result<Option<Made>, FleetError> {
+    fn all(
+        &mut self,
+        state: &State,
+        options: &Options,
+        refusals: &mut Refusals,
+        done: &mut Done,
+    ) -> Result<Option<Made>, FleetError> {
         let known = state.commit.iter().flat_map(|commit| &commit.inputs).map(Input::line_bytes).sum::<u64>();
         let names: Vec<&str> = state.loose_by_readers().into_iter().map(String::as_str).collect();
         let mut loose = Loose {
@@ -118,11 +127,15 @@ impl Merge<'_> {
             next: None,
             inputs: Vec::new(),
             problems: &mut done.problems,
+            state,
+            refusals,
+            refused_before: None,
         };
         let (hour, table) = (loose.merge.hour, loose.merge.table);
         if loose.names.len() > 0 {
             lanes::run(hour.store().examiner(), table, Most::INPUT, &mut loose)?;
         }
+        done.refused_before += loose.say_refused();
         let inputs = loose.inputs;
         self.flush_all()?;
         let mut merged = Vec::new();

@@ -83,7 +83,9 @@ impl Place {
         let state = State::of(&hour, Depth::Whole, &mut done.problems).expect("it can be read");
         let (now, grace) = (WallTime(2 * START), Duration::ZERO);
         let options = Options { now, settle: grace, grace, keep: None };
-        let made = merge_into(most_outputs, &hour, &HOSTS, &state, &options, &mut done).expect("it can be written");
+        let mut refusals = Refusals::read(&store, options.now, &mut done.problems);
+        let made = merge_into(most_outputs, &hour, &HOSTS, &state, &options, &mut refusals, &mut done)
+            .expect("it can be written");
         let host = |path: &PathBuf| path.file_stem().expect("a name").to_string_lossy().into_owned();
         let problems = done.problems.iter().map(|problem| (host(&problem.path), problem.why.clone())).collect();
         (made.expect("something to merge").outputs.len(), problems)

@@ -21,6 +21,7 @@
 //! | `hourly` | rows that differ only in time and numbers → one for the hour (feature `columnar`) |
 //! | `keep` | how old an hour may become, by clocks that may be wrong |
 //! | `gather`, `loose` | the files of an hour → those of its next commit (feature `columnar`) |
+//! | `refusals` | files that were refused, and are not read again (feature `columnar`) |
 //! | `compact`, `sweep`, `verify`, `status`, `manifest` | what is done with a store (feature `columnar`) |
 
 #![cfg_attr(not(test), warn(clippy::print_stdout, clippy::print_stderr))]
@@ -60,6 +61,8 @@ mod merge;
 mod name;
 #[cfg(feature = "columnar")]
 mod problem;
+#[cfg(feature = "columnar")]
+mod refusals;
 #[cfg(feature = "columnar")]
 mod serve;
 #[cfg(feature = "columnar")]

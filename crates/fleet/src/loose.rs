@@ -5,11 +5,13 @@ use std::collections::VecDeque;
 use bytes::Bytes;
 use unstarve_model::WallTime;
 
-use crate::apart::Run;
+use crate::apart::{NOT_EXAMINED, Run};
 use crate::compact::chain;
 use crate::gather::{LARGEST_INPUT, Merge, Refused, digest_of};
 use crate::lanes::Work;
 use crate::problem::Kind;
+use crate::refusals::Refusals;
+use crate::state::State;
 use crate::store::{Content, Readers};
 use crate::{Examined, FleetError, Input, Problem};
 
@@ -30,6 +32,10 @@ pub(crate) struct Loose<'a, 'h> {
     pub next: Option<(Loaded, Bytes)>,
     pub inputs: Vec<Input>,
     pub problems: &'a mut Vec<Problem>,
+    pub state: &'a State,
+    pub refusals: &'a mut Refusals,
+    /// Files that were refused before and are the same, and why the first of them was.
+    pub refused_before: Option<(u64, String, String)>,
 }
 
 /// A file that was read.
@@ -66,6 +72,11 @@ impl Work for Loose<'_, '_> {
             Ok(run) => run,
             Err(why) => {
                 let file = self.asked.pop_front().ok_or_else(|| self.lost())?;
+                if let Some(entry) = self.state.entry(&file.name)
+                    && !why.starts_with(NOT_EXAMINED)
+                {
+                    self.refusals.note(self.merge.hour, entry, &why);
+                }
                 return self.refuse(&file.name, Refused::File(why));
             }
         };
@@ -110,6 +121,9 @@ impl Loose<'_, '_> {
             return Some(next);
         }
         while let Some(name) = self.names.next() {
+            if self.is_refused(name) {
+                continue;
+            }
             let line = Input::most_line_bytes(name);
             if line > self.room {
                 self.stop();
@@ -127,6 +141,27 @@ impl Loose<'_, '_> {
             }
         }
         None
+    }
+
+    /// Whether the file was refused in an earlier run and is the same.
+    fn is_refused(&mut self, name: &str) -> bool {
+        let refusals = &mut *self.refusals;
+        let noted = self.state.entry(name).and_then(|entry| refusals.holds(self.merge.hour, entry));
+        let Some(why) = noted else { return false };
+        self.refused_before.get_or_insert_with(|| (0, name.to_owned(), why)).0 += 1;
+        true
+    }
+
+    /// Says how many files were not read, since they were refused before.
+    pub fn say_refused(&mut self) -> u64 {
+        let Some((count, name, why)) = self.refused_before.take() else { return 0 };
+        let others = match count {
+            1 => String::new(),
+            _ => format!("; so were {} more files of this hour, each for a reason of its own", count - 1),
+        };
+        let why = format!("refused in an earlier run and not changed since, so it was not read again: {why}{others}");
+        Problem::new(self.merge.hour.shown(&name), &why).add(self.problems);
+        count
     }
 
     /// The commit is full.

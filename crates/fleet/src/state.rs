@@ -118,8 +118,13 @@ impl State {
     }
 
     fn readers(&self, name: &str) -> Readers {
-        let at = self.entries.binary_search_by(|entry| entry.name.as_str().cmp(name));
-        at.map_or(Readers::default(), |at| self.entries[at].readers)
+        self.entry(name).map_or(Readers::default(), |entry| entry.readers)
+    }
+
+    /// What has this name.
+    pub fn entry(&self, name: &str) -> Option<&Entry> {
+        let at = self.entries.binary_search_by(|entry| entry.name.as_str().cmp(name)).ok()?;
+        self.entries.get(at)
     }
 
     /// Whether the hour is no longer kept.

@@ -12,6 +12,7 @@ use rustix::io::Errno;
 use unstarve_tables::{Partition, Schema};
 
 use crate::problem::Kind;
+use crate::refusals::Stamp;
 use crate::{Examine, Examined, FleetError, Here, Most, Name, Problem, Trusted, elsewhere, manifest};
 
 /// What is about to be done to the directory.
@@ -249,6 +250,8 @@ pub(crate) struct Entry {
     pub mode: u32,
     pub is_regular: bool,
     pub is_directory: bool,
+    /// Which file it is.
+    pub stamp: Stamp,
 }
 
 impl Entry {
@@ -385,6 +388,7 @@ impl Hour<'_> {
                 mode: found.st_mode,
                 is_regular: FileType::from_raw_mode(found.st_mode) == FileType::RegularFile,
                 is_directory: FileType::from_raw_mode(found.st_mode) == FileType::Directory,
+                stamp: stamp(&found),
                 name,
             });
         }
@@ -395,12 +399,16 @@ impl Hour<'_> {
     /// The whole of a regular file; `None` if there is none of this name.
     pub fn read(&self, name: &str, limit: u64) -> Result<Option<Content>, FleetError> {
         let Some((file, found)) = self.open(name)? else { return Ok(None) };
+        let too_large =
+            || self.io("read", name, io::Error::other(format!("larger than {limit} bytes; expected a smaller file")));
+        if u64::try_from(found.st_size).is_ok_and(|size| size > limit) {
+            return Err(too_large());
+        }
         let mut bytes = Vec::with_capacity(usize::try_from(found.st_size).map_or(0, |size| size.min(1 << 26)));
         let read = file.take(limit.saturating_add(1)).read_to_end(&mut bytes);
         read.map_err(|error| self.io("read", name, error))?;
         if bytes.len() as u64 > limit {
-            let why = format!("larger than {limit} bytes; expected a smaller file");
-            return Err(self.io("read", name, io::Error::other(why)));
+            return Err(too_large());
         }
         Ok(Some(Content { bytes: Bytes::from(bytes), readers: Readers::of(found.st_mode, found.st_gid) }))
     }
@@ -418,6 +426,18 @@ impl Hour<'_> {
             return Err(self.io("read", name, io::Error::other("not a regular file")));
         }
         Ok(Some((file, found)))
+    }
+}
+
+fn stamp(found: &rustix::fs::Stat) -> Stamp {
+    let ns = |seconds: i64, rest: u64| {
+        u64::try_from(seconds).unwrap_or(0).saturating_mul(1_000_000_000).saturating_add(rest)
+    };
+    Stamp {
+        inode: found.st_ino,
+        bytes: u64::try_from(found.st_size).unwrap_or(u64::MAX),
+        written_ns: ns(found.st_mtime, found.st_mtime_nsec),
+        changed_ns: ns(found.st_ctime, found.st_ctime_nsec),
     }
 }
 

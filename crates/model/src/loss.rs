@@ -61,6 +61,8 @@ pub enum LossKind {
     OutOfOrder,
     /// Names were too many to keep.
     TooManyNames,
+    /// To find all that had a CPU during each wait would take time by the square of the trace's length.
+    TooMuchWork,
     /// Tasks that no event names may have waited all the time.
     SilentTasks,
     /// The trace has no host snapshot: policies other than RT, weights, affinities and settings are inferred.
@@ -124,6 +126,7 @@ impl LossKind {
             LossKind::MissingSwitch => "who ran until the next switch",
             LossKind::OutOfOrder => "when those events happened",
             LossKind::TooManyNames => "the names of some tasks and functions",
+            LossKind::TooMuchWork => "who had the CPU in a part of those waits, and which limits stopped tasks",
             LossKind::SilentTasks => "whether those tasks waited all the time",
             LossKind::NoSnapshot => "policies, cgroup weights, affinities and settings, which are inferred",
             LossKind::ClockUnit => "how long anything took",
@@ -148,6 +151,7 @@ impl LossKind {
             | LossKind::MissingSwitch
             | LossKind::OutOfOrder
             | LossKind::TooManyNames
+            | LossKind::TooMuchWork
             | LossKind::SilentTasks
             | LossKind::ClockUnit
             | LossKind::ForeignIds => None,
@@ -220,6 +224,7 @@ impl fmt::Display for Loss {
             LossKind::NoPriorities => write!(f, "{n} switches were recorded without priorities")?,
             LossKind::OutOfOrder => write!(f, "{n} events came too late to be put in order")?,
             LossKind::TooManyNames => write!(f, "{n} names were not kept")?,
+            LossKind::TooMuchWork => write!(f, "so many tasks waited at once that {n} times not all was looked at")?,
             LossKind::SilentTasks => write!(f, "whether {n} tasks that no event names waited or slept is inferred")?,
             LossKind::NoSnapshot => write!(f, "no host snapshot came with the trace")?,
             LossKind::ClockUnit => write!(f, "the clock's unit is unknown")?,

@@ -88,7 +88,7 @@ impl Timeline {
     /// The trace is over: reports the waits of tasks that no event names.
     pub(crate) fn report_quiet(&mut self, sink: &mut impl Sink) {
         let (start, end) = (self.world.start, self.world.now);
-        self.cpus.iter_mut().for_each(|cpu| cpu.add_up_whole(end, &self.world.actors));
+        self.cpus.iter_mut().for_each(|cpu| cpu.add_up_whole(end, &self.world.actors, &mut self.effort));
         for (task, cpu) in std::mem::take(&mut self.before.quiet) {
             if self.world.tasks.find(task.tid()).is_some_and(|key| !self.world.tasks.get(key).is_unseen()) {
                 continue;

@@ -1,5 +1,6 @@
-use unstarve_model::{CpuId, Nanos, Tid, Time};
+use unstarve_model::{CpuId, Nanos, Policy, Tid, Time};
 
+use crate::effort::Effort;
 use crate::fairness::Fairness;
 use crate::held::OpenPart;
 use crate::occupancy::Occupancy;
@@ -48,6 +49,8 @@ pub(crate) struct Cpu {
     pub whole: Option<(Time, Vec<Part>)>,
     /// Whether a limit stops tasks of a higher class that wait here.
     pub stops: bool,
+    /// Up to when nobody looked whether a limit stops those that wait here, as that took too many steps.
+    pub not_looked: Time,
     /// Whether it has issued any event.
     pub issued: bool,
     /// From when on nobody knows what it did, by its last event then: its task turned up elsewhere.
@@ -93,6 +96,7 @@ impl Cpu {
             was_left: false,
             whole: None,
             stops: false,
+            not_looked: Time(0),
             issued: false,
             lost_track: None,
             last_event: Time(0),
@@ -112,18 +116,25 @@ impl Cpu {
     }
 
     /// Who had it between these times, for waits that it is a part of.
-    pub fn span(&self, from: Time, to: Time, actors: &Actors) -> Span {
+    pub fn span(&self, from: Time, to: Time, actors: &Actors, effort: &mut Effort) -> Span {
         let mut parts = Vec::new();
-        add_span(&mut parts, &self.occupancy, (from, to), None);
-        keep_longest(&mut parts, self.queue.len(), actors);
+        add_span(&mut parts, &self.occupancy, (from, to), None, effort);
+        keep_longest(&mut parts, self.queue.len(), actors, effort);
         Span::new(parts)
     }
 
+    /// Up to when nobody knows who had it, or for the higher classes why.
+    #[inline(always)]
+    pub fn forgotten(&self, class: Policy) -> Time {
+        let forgotten = self.occupancy.forgotten();
+        if class > Policy::Fair { forgotten.max(self.not_looked) } else { forgotten }
+    }
+
     /// Adds up who has had it all the time, where that is kept.
-    pub fn add_up_whole(&mut self, now: Time, actors: &Actors) {
+    pub fn add_up_whole(&mut self, now: Time, actors: &Actors, effort: &mut Effort) {
         if let Some((since, parts)) = &mut self.whole {
-            add_span(parts, &self.occupancy, (*since, now), None);
-            keep_longest(parts, 1, actors);
+            add_span(parts, &self.occupancy, (*since, now), None, effort);
+            keep_longest(parts, 1, actors, effort);
             *since = now;
         }
     }

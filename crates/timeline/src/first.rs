@@ -7,6 +7,7 @@ use unstarve_model::{CpuId, CpuSet, Nanos, Policy, Prio};
 
 use crate::ActorId;
 use crate::cpu::Cpu;
+use crate::effort::{FEW, count_steps};
 use crate::stays::goes_before;
 use crate::timeline::Timeline;
 
@@ -34,6 +35,13 @@ impl Timeline {
         }
         cpu.occupancy.rename(ActorId::UNKNOWN, ActorId::IDLE, start, now);
         self.world.idle_until_heard.insert(id);
+        // Waits that are not looked at know of less idle time elsewhere than there was.
+        if self.world.tasks.len() > FEW && self.effort.is_spent() {
+            self.effort.not_looked += 1;
+            return;
+        }
+        self.effort.take(self.world.tasks.len());
+        count_steps(self.world.tasks.len());
         let idle = &self.idle;
         for pending in self.world.tasks.pending_mut() {
             if let Some((group, before)) = &mut pending.idle_before

@@ -205,13 +205,14 @@ impl Timeline {
 
     fn give_out(&mut self, ended: &Ended, sink: &mut impl Sink) {
         let mut pieces = std::mem::take(&mut self.pieces);
-        self.held_so_far(ended, &mut pieces, sink);
+        let given = self.held_so_far(ended, &mut pieces, sink);
+        self.effort.take_pieces(given);
         self.pieces = pieces;
         self.world.tasks.unpin(ended.task);
     }
 
-    /// Reports a wait that is over by what is known of it now.
-    pub(crate) fn held_so_far(&self, ended: &Ended, pieces: &mut PieceRoom, sink: &mut impl Sink) {
+    /// Reports a wait that is over by what is known of it now, and returns how many pieces it has.
+    pub(crate) fn held_so_far(&self, ended: &Ended, pieces: &mut PieceRoom, sink: &mut impl Sink) -> usize {
         let limited = self.world.tasks.get(ended.task).may_be_throttled();
         let missing = self.missing_switches > 0;
         let parts = &ended.pending.parts;
@@ -221,5 +222,6 @@ impl Timeline {
         wait.beside_unheard = ended.beside_unheard;
         wait.open = ended.open;
         sink.wait(&self.world, &wait);
+        pieces.len()
     }
 }

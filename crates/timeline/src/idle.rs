@@ -12,7 +12,7 @@ impl IdleGroup {
     }
 
     #[inline]
-    fn place(self) -> usize {
+    pub fn place(self) -> usize {
         self.0.get() as usize - 1
     }
 }
@@ -37,7 +37,7 @@ impl IdleWatch {
     /// The group of all CPUs.
     pub const ALL: IdleGroup = IdleGroup(NonZeroU32::MIN);
     /// Different affinities that are watched; tasks with others count as of unknown affinity.
-    const LIMIT: usize = 32;
+    pub const LIMIT: usize = 32;
 
     pub fn new() -> IdleWatch {
         let all = Group { cpus: None, idle: 0, since: Time(0), total: Nanos::ZERO };

@@ -13,6 +13,7 @@ mod before;
 mod contest;
 mod cpu;
 mod debts;
+mod effort;
 mod fairness;
 mod first;
 mod grace;

@@ -3,6 +3,7 @@ use std::num::NonZeroU32;
 use unstarve_model::{Nanos, Time};
 
 use crate::ActorId;
+use crate::effort::count_steps;
 
 /// Who had one CPU since when, so that a wait can ask how long each had it.
 ///
@@ -170,15 +171,50 @@ impl Occupancy {
     }
 
     /// Calls `part` with each actor that had the CPU in `from..to` and for how long; the parts add up to `to - from`.
-    /// `from` must not lie before the last [`Self::forget`]; `mark`, if there is one, was made at `from`.
+    /// `from` must not lie before the last [`Self::forget`]; `mark`, if there is one, was made at `from`. Returns how many
+    /// actors were looked at.
     #[inline(always)]
-    pub fn parts(&self, from: Time, to: Time, mark: Option<Mark>, mut part: impl FnMut(ActorId, Nanos)) {
+    pub fn parts(&self, from: Time, to: Time, mark: Option<Mark>, mut part: impl FnMut(ActorId, Nanos)) -> usize {
         if self.since > from {
             return self.several_parts(from, to, mark, part);
         }
         if let Some((actor, length)) = self.only_part(from, to) {
             part(actor, length);
         }
+        1
+    }
+
+    /// The same of the latest few alone, and of idle time. The rest is nobody's ([`ActorId::UNKNOWN`]). Returns whether there
+    /// was a rest that was not looked at.
+    pub fn latest_parts(&self, from: Time, to: Time, few: usize, mut part: impl FnMut(ActorId, Nanos)) -> bool {
+        let mut left = to.since(from);
+        let mut give = |actor: ActorId, length: Nanos| {
+            let length = length.min(left);
+            if length > Nanos::ZERO && actor != ActorId::UNKNOWN {
+                left = left.saturating_sub(length);
+                part(actor, length);
+            }
+        };
+        let (mut slot, mut idle_is_known) = (self.current, false);
+        for _ in 0..few {
+            let Some(track) = self.tracks.get(slot as usize) else { break };
+            count_steps(1);
+            let open = if slot == self.current { to.since(self.since.max(from)).0 } else { 0 };
+            if slot != self.current && track.left <= from {
+                slot = END;
+                break;
+            }
+            give(track.actor, Nanos(track.since(from) + open));
+            idle_is_known |= track.actor == ActorId::IDLE;
+            slot = track.older;
+        }
+        if !idle_is_known {
+            give(ActorId::IDLE, self.time_of(ActorId::IDLE, from, to));
+        }
+        if left > Nanos::ZERO {
+            part(ActorId::UNKNOWN, left);
+        }
+        self.tracks.get(slot as usize).is_some_and(|track| track.left > from)
     }
 
     /// The actor that had the CPU all the time from `from` to `to`, and for how long, if the present one did.
@@ -191,7 +227,7 @@ impl Occupancy {
     }
 
     #[inline(always)]
-    fn several_parts(&self, from: Time, to: Time, mark: Option<Mark>, mut part: impl FnMut(ActorId, Nanos)) {
+    fn several_parts(&self, from: Time, to: Time, mark: Option<Mark>, mut part: impl FnMut(ActorId, Nanos)) -> usize {
         let mark = mark.filter(|mark| mark.epoch == self.epoch);
         let (marked, had) = mark.map_or((END, 0), |mark| (mark.above.get() - 1, mark.had));
         let holder = &self.tracks[self.current as usize];
@@ -203,7 +239,7 @@ impl Occupancy {
         if length > 0 {
             part(holder.actor, Nanos(length));
         }
-        let mut slot = holder.older;
+        let (mut slot, mut looked_at) = (holder.older, 1);
         while let Some(track) = self.tracks.get(slot as usize) {
             // Tracks are in the order in which they lost the CPU, so all older ones lost it before `from` too.
             if track.left <= from {
@@ -214,7 +250,10 @@ impl Occupancy {
                 part(track.actor, Nanos(length));
             }
             slot = track.older;
+            looked_at += 1;
         }
+        count_steps(looked_at);
+        looked_at
     }
 
     /// How long `actor` had the CPU in `from..to`.
@@ -246,6 +285,11 @@ impl Occupancy {
     #[inline]
     pub fn is_full(&self, capacity: usize) -> bool {
         self.stays >= capacity
+    }
+
+    /// Changes that are remembered.
+    pub fn changes(&self) -> usize {
+        self.stays
     }
 
     /// Up to when nothing is remembered.

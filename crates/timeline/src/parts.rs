@@ -6,6 +6,7 @@
 use rustc_hash::FxHashMap;
 use unstarve_model::{Nanos, Time};
 
+use crate::effort::{Effort, FEW, count_steps};
 use crate::occupancy::{Mark, Occupancy};
 use crate::{ActorId, ActorKind, Actors, Piece};
 
@@ -18,9 +19,6 @@ const MOST: usize = 256;
 /// So many parts of all waits of one CPU together are kept (4 MiB), but no fewer than [`LEAST`] of each.
 const OF_A_CPU: usize = 1 << 18;
 const LEAST: usize = 16;
-
-/// With so few parts, to look through them takes no longer.
-const FEW: usize = 16;
 
 /// Adds a part.
 #[inline]
@@ -40,27 +38,57 @@ fn add_to_known(parts: &mut Vec<Part>, known: usize, (actor, length): Part) {
 
 /// Adds who had the CPU between two times; see [`Occupancy::parts`].
 #[inline]
-pub(crate) fn add_span(parts: &mut Vec<Part>, occupancy: &Occupancy, (from, to): (Time, Time), mark: Option<Mark>) {
+pub(crate) fn add_span(
+    parts: &mut Vec<Part>,
+    occupancy: &Occupancy,
+    (from, to): (Time, Time),
+    mark: Option<Mark>,
+    effort: &mut Effort,
+) {
     let known = parts.len();
-    if known <= FEW {
+    if effort.is_spent() {
+        add_latest(parts, occupancy, (from, to), effort);
+    } else if known <= FEW {
         // No actor comes twice in one span.
-        occupancy.parts(from, to, mark, |actor, length| add_to_known(parts, known, (actor, length)));
+        let add = |actor, length| add_to_known(parts, known, (actor, length));
+        let looked_at = occupancy.parts(from, to, mark, add);
+        if looked_at > FEW {
+            // Each was looked for among those that were known.
+            effort.take(looked_at * (1 + known));
+        }
     } else {
-        add_span_to_many(parts, occupancy, (from, to), mark);
+        add_span_to_many(parts, occupancy, (from, to), mark, effort);
     }
 }
 
 #[cold]
-fn add_span_to_many(parts: &mut Vec<Part>, occupancy: &Occupancy, (from, to): (Time, Time), mark: Option<Mark>) {
+fn add_span_to_many(
+    parts: &mut Vec<Part>,
+    occupancy: &Occupancy,
+    (from, to): (Time, Time),
+    mark: Option<Mark>,
+    effort: &mut Effort,
+) {
     let places = places(parts);
     count_steps(parts.len());
-    occupancy.parts(from, to, mark, |actor, length| {
+    effort.take(parts.len());
+    let looked_at = occupancy.parts(from, to, mark, |actor, length| {
         count_steps(1);
         match places.get(&actor) {
             Some(&place) => parts[place].1 += length,
             None => parts.push((actor, length)),
         }
     });
+    effort.take(looked_at);
+}
+
+/// The same where no more steps may be taken: the latest of them by name.
+#[cold]
+fn add_latest(parts: &mut Vec<Part>, occupancy: &Occupancy, (from, to): (Time, Time), effort: &mut Effort) {
+    let known = parts.len();
+    let is_cut = occupancy.latest_parts(from, to, FEW, |actor, length| add_to_known(parts, known, (actor, length)));
+    effort.take(FEW);
+    effort.cut_short += u64::from(is_cut);
 }
 
 fn places(parts: &[Part]) -> FxHashMap<ActorId, usize> {
@@ -81,6 +109,11 @@ impl Span {
         Span { added: vec![false; parts.len()], places: places(&parts), parts }
     }
 
+    /// How many parts it has.
+    pub fn len(&self) -> usize {
+        self.parts.len()
+    }
+
     /// Takes one step for each part of either.
     pub fn add_to(&mut self, parts: &mut Vec<Part>) {
         count_steps(self.parts.len() + parts.len());
@@ -98,9 +131,10 @@ impl Span {
 
 /// Puts the shortest parts together where there are too many for one of so many waits on a CPU.
 #[inline]
-pub(crate) fn keep_longest(parts: &mut Vec<Part>, waits: usize, actors: &Actors) {
+pub(crate) fn keep_longest(parts: &mut Vec<Part>, waits: usize, actors: &Actors, effort: &Effort) {
     if parts.len() > LEAST {
-        shorten(parts, (OF_A_CPU / waits.max(1)).clamp(LEAST, MOST), actors);
+        let most = if effort.is_spent() { LEAST } else { (OF_A_CPU / waits.max(1)).clamp(LEAST, MOST) };
+        shorten(parts, most, actors);
     }
 }
 
@@ -160,13 +194,6 @@ fn drop_least<T, R: Ord + Copy>(list: &mut Vec<T>, kept: usize, rank: impl Fn(&T
         }
         stays
     });
-}
-
-/// Parts that are looked at; tests limit them.
-#[inline(always)]
-fn count_steps(_steps: usize) {
-    #[cfg(test)]
-    tests::STEPS.set(tests::STEPS.get() + _steps);
 }
 
 #[cfg(test)]

@@ -184,9 +184,11 @@ pub enum CpuEnd {
     /// Nothing proves that it would have been recorded, and nothing contradicts that it did the same all the time: waits are
     /// counted in full.
     Believed,
-    /// Nothing proves it, and others would have had a turn (real-time throttling, the fair server, a higher priority), or its
-    /// buffer was full: waits are counted up to its last event.
+    /// Nothing proves it, and others would have had a turn (real-time throttling, the fair server, a higher priority): waits are
+    /// counted up to its last event.
     Doubted,
+    /// Its buffer was full, so that its silence says nothing: the same.
+    BufferFull,
     /// It did something else: what it was last seen doing turned up elsewhere, or another task was seen there.
     Refuted,
 }
@@ -198,6 +200,7 @@ impl CpuEnd {
             CpuEnd::Proved(_) => "proved",
             CpuEnd::Believed => "believed",
             CpuEnd::Doubted => "doubted",
+            CpuEnd::BufferFull => "buffer-full",
             CpuEnd::Refuted => "refuted",
         }
     }

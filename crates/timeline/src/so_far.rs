@@ -4,10 +4,14 @@ use unstarve_model::{CpuId, Nanos, Policy};
 
 use crate::contest::{PieceRoom, split};
 use crate::cpu::{Cpu, Current};
+use crate::effort::Effort;
 use crate::fairness::whole;
 use crate::timeline::Timeline;
 use crate::waits::wait_of;
 use crate::{OnCpu, Run, RunEnd, Sink, Task, TaskKey, WaitEnd};
+
+/// Steps that one look at all that waits may take, see [`Effort`].
+const OF_A_LOOK: i64 = 1 << 22;
 
 impl Timeline {
     /// Reports runs, and waits of at least this length that are believed, as if the trace ended now; and waits that are over
@@ -18,15 +22,15 @@ impl Timeline {
                 self.run_so_far(cpu, key, sink);
             }
         }
-        let mut pieces = PieceRoom::default();
+        let mut room = (PieceRoom::default(), Effort::of(OF_A_LOOK));
         for ended in self.held.ended() {
-            self.held_so_far(ended, &mut pieces, sink);
+            self.held_so_far(ended, &mut room.0, sink);
         }
         for (key, task) in self.world.tasks.iter() {
             let Some((since, cpu)) = task.waiting_since() else { continue };
             let long = self.world.now.since(since) >= least;
             if long && self.switches() > 0 && self.is_believed(key) && believes(task, self.on_cpu(cpu)) {
-                self.wait_so_far(key, &mut pieces, sink);
+                self.wait_so_far(key, &mut room, sink);
             }
         }
     }
@@ -54,14 +58,14 @@ impl Timeline {
         sink.run(&self.world, &run);
     }
 
-    fn wait_so_far(&self, key: TaskKey, pieces: &mut PieceRoom, sink: &mut impl Sink) {
+    fn wait_so_far(&self, key: TaskKey, (pieces, effort): &mut (PieceRoom, Effort), sink: &mut impl Sink) {
         let now = self.world.now;
         let task = self.world.tasks.get(key);
         let Some(mut pending) = task.pending.clone() else { return };
         let cpu = &self.cpus[pending.cpu.index()];
         let (mut fairness, mut account) = (cpu.fairness, task.account);
         pending.owed += fairness.due(now, &mut account);
-        pending.close_segment(cpu, now, &self.world.actors);
+        pending.close_segment(cpu, now, &self.world.actors, effort);
         if task.prio.policy() <= Policy::Fair {
             pending.forget_stops();
         }
@@ -75,6 +79,7 @@ impl Timeline {
             &self.world.actors,
             pieces,
         );
+        effort.take_pieces(pieces.len());
         let over = (now, WaitEnd::TraceEnd);
         let mut wait = wait_of(key, &pending, over, pieces, idle_elsewhere, cpu.queue.len() as u32);
         wait.beside_unheard = self.unheard_beside(&pending);

@@ -1,8 +1,10 @@
 //! Tasks that a limit stops: the kernel hands their CPU to nobody, or that of a real-time or deadline task to a lower
 //! class, although they are runnable.
 
+use rustc_hash::FxHashMap;
 use unstarve_model::{Nanos, Policy, Prio, TaskRef};
 
+use crate::effort::{FEW, count_steps};
 use crate::maybe::MaybeTime;
 use crate::parts::{Part, Span};
 use crate::timeline::Timeline;
@@ -22,7 +24,9 @@ impl Stopped {
     /// are.
     #[cold]
     pub fn add_to(&self, pieces: &mut Vec<Piece>, actors: &Actors) {
-        // One that turned out to be another has nothing left.
+        let known = pieces.iter().enumerate().map(|(place, piece)| ((piece.occupant, piece.rule), place));
+        let places: FxHashMap<(ActorId, Rule), usize> = known.collect();
+        // One that turned out to be another has nothing left; no occupant comes twice.
         for &(occupant, length) in self.parts.iter().filter(|part| part.1 > Nanos::ZERO) {
             let rule = match actors.get(occupant).kind {
                 ActorKind::Unknown => Rule::Unknown,
@@ -30,8 +34,8 @@ impl Stopped {
                 ActorKind::Softirq { .. } => Rule::Softirq,
                 ActorKind::Idle | ActorKind::Others | ActorKind::Tasks { .. } => Rule::Throttled,
             };
-            match pieces.iter_mut().find(|piece| piece.occupant == occupant && piece.rule == rule) {
-                Some(piece) => piece.length += length,
+            match places.get(&(occupant, rule)) {
+                Some(&place) => pieces[place].length += length,
                 None => pieces.push(Piece { occupant, rule, length }),
             }
         }
@@ -52,19 +56,27 @@ impl Timeline {
 
     #[inline(never)]
     fn look_for_stops(&mut self, index: usize, next: &TaskRef) {
+        let may_look = self.may_look_at_all(index);
         let cpu = &mut self.cpus[index];
         let now = self.world.now;
         let is_low = class(next) <= Policy::Fair;
+        if !may_look {
+            (cpu.stops, cpu.not_looked) = (true, now);
+            return;
+        }
         cpu.stops = false;
+        count_steps(cpu.queue.len());
         for place in 0..cpu.queue.len() {
             let task = self.world.tasks.get_mut(cpu.queue[place]);
-            let is_high = task.prio.policy() > Policy::Fair;
+            let class = task.prio.policy();
+            let is_high = class > Policy::Fair;
             let Some(pending) = &mut task.pending else { continue };
             // Between sched_waking and sched_wakeup a task is not on the queue yet.
             let is_queued = pending.kind == WaitKind::Preemption || pending.queued.is_some();
             let stop = is_low && is_high && is_queued;
             if stop != pending.is_stopped() {
-                pending.close_segment(cpu, now, &self.world.actors);
+                pending.catch_up(cpu, class);
+                pending.close_segment(cpu, now, &self.world.actors, &mut self.effort);
                 pending.stop(stop);
             }
             cpu.stops |= stop;
@@ -74,6 +86,10 @@ impl Timeline {
     /// The CPU goes idle although tasks are on its queue.
     pub(crate) fn pass_over(&mut self, index: usize) {
         let now = self.world.now;
+        if !self.may_look_at_all(index) {
+            return;
+        }
+        count_steps(self.cpus[index].queue.len());
         for place in 0..self.cpus[index].queue.len() {
             let key = self.cpus[index].queue[place];
             let task = self.world.tasks.get_mut(key);
@@ -84,7 +100,7 @@ impl Timeline {
             let Some(pending) = &mut task.pending else { continue };
             // Between sched_waking and sched_wakeup a task is not on the queue yet, so the CPU may well go idle.
             if limit_possible && (pending.kind == WaitKind::Preemption || pending.queued.is_some()) {
-                pending.passed_over = MaybeTime::some(now);
+                pending.passed_over = MaybeTime::some(pending.passed_over.get().unwrap_or(now));
             }
         }
     }
@@ -101,6 +117,11 @@ impl Timeline {
     /// The CPU is no longer idle.
     pub(crate) fn stop_passing_over(&mut self, index: usize) {
         let now = self.world.now;
+        // Whom nobody looks at counts as passed over whenever the CPU is idle from then on.
+        if !self.may_look_at_all(index) {
+            return;
+        }
+        count_steps(self.cpus[index].queue.len());
         for place in 0..self.cpus[index].queue.len() {
             let key = self.cpus[index].queue[place];
             if let Some(pending) = &mut self.world.tasks.get_mut(key).pending
@@ -109,6 +130,21 @@ impl Timeline {
                 pending.passed_over_total += self.cpus[index].occupancy.time_of(ActorId::IDLE, since, now);
             }
         }
+    }
+
+    /// Whether a step may be taken for each task that waits for this CPU.
+    fn may_look_at_all(&mut self, index: usize) -> bool {
+        let waits = self.cpus[index].queue.len();
+        if waits <= FEW {
+            return true;
+        }
+        let may = !self.effort.is_spent();
+        if may {
+            self.effort.take(waits);
+        } else {
+            self.effort.not_looked += 1;
+        }
+        may
     }
 }
 

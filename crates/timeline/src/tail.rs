@@ -8,6 +8,7 @@ use unstarve_model::{Coverage, CpuId, Loss, LossKind, Nanos, Policy, ProvedBy, T
 
 use crate::contest::split;
 use crate::cpu::Current;
+use crate::effort::count_steps;
 use crate::first::REAL_TIME_YIELDS_WITHIN;
 use crate::stays::goes_before;
 use crate::timeline::Timeline;
@@ -32,10 +33,17 @@ pub(crate) struct Tails {
     end: Time,
     /// By CPU, once the trace is over.
     ends: Vec<SilentCpu>,
-    /// CPUs that have no events from this time on although they did something.
+    /// CPUs that have no events from this time on although they did something, the earliest first.
     missing: Vec<(CpuId, Time)>,
     /// Waits of which nobody knows whether they were any.
     dropped: u64,
+}
+
+impl Tails {
+    fn add(&mut self, cpu: CpuId, since: Time) {
+        let place = self.missing.partition_point(|(_, known)| *known <= since);
+        self.missing.insert(place, (cpu, since));
+    }
 }
 
 impl Timeline {
@@ -93,8 +101,8 @@ impl Timeline {
         self.tails.ends = (0..self.cpus.len()).map(|index| self.end_of(index)).collect();
         for index in 0..self.cpus.len() {
             let SilentCpu { cpu, proved, end, .. } = self.tails.ends[index];
-            if matches!(end, CpuEnd::Doubted | CpuEnd::Refuted) {
-                self.tails.missing.push((cpu, proved));
+            if matches!(end, CpuEnd::Doubted | CpuEnd::BufferFull | CpuEnd::Refuted) {
+                self.tails.add(cpu, proved);
                 self.end_tail(index, sink);
             }
         }
@@ -119,7 +127,9 @@ impl Timeline {
         let (proved, by) = self.proved_until(index, last_event);
         let end = if now.since(proved) <= ANSWERS_WITHIN {
             CpuEnd::Proved(by)
-        } else if self.tails.coverage.of(cpu.id).dropped || self.must_have_acted(index, proved) {
+        } else if self.tails.coverage.of(cpu.id).dropped {
+            CpuEnd::BufferFull
+        } else if self.must_have_acted(index, proved) {
             CpuEnd::Doubted
         } else {
             CpuEnd::Believed
@@ -254,7 +264,7 @@ impl Timeline {
 
     /// Whether the task, last seen waiting on a recorded CPU, may have been taken from there by one whose events had ended, so
     /// that more of its wait is guessed than seen.
-    fn may_have_left_unseen(&self, key: TaskKey) -> bool {
+    fn may_have_left_unseen(&mut self, key: TaskKey) -> bool {
         let task = self.world.tasks.get(key);
         let Some(pending) = &task.pending else { return false };
         let may_use = |cpu: CpuId| match task.affinity {
@@ -262,8 +272,15 @@ impl Timeline {
             Some(group) => self.idle.has(group, cpu),
             None => true,
         };
-        let ends = self.tails.missing.iter().filter(|(cpu, _)| may_use(*cpu)).map(|(_, since)| *since);
-        ends.min().is_some_and(|first| self.world.now.since(first) > first.since(pending.start))
+        let missing = &self.tails.missing;
+        // Where that takes too many steps the first end of all stands for the first of those that it may use.
+        let first = if self.effort.is_spent() { Some(0) } else { missing.iter().position(|(cpu, _)| may_use(*cpu)) };
+        count_steps(first.unwrap_or(missing.len()));
+        let has_left = first
+            .and_then(|first| missing.get(first))
+            .is_some_and(|(_, first)| self.world.now.since(*first) > first.since(pending.start));
+        self.effort.take(first.unwrap_or(missing.len()));
+        has_left
     }
 
     /// The longest time at the trace's end of which a CPU's events are missing.

@@ -170,6 +170,11 @@ impl Tasks {
         self.slots.iter().enumerate().map(|(index, task)| (TaskKey(index as u32), task))
     }
 
+    /// How many slots there are.
+    pub(crate) fn len(&self) -> usize {
+        self.slots.len()
+    }
+
     pub(crate) fn pending_mut(&mut self) -> impl Iterator<Item = &mut Pending> {
         self.slots.iter_mut().filter_map(|task| task.pending.as_mut())
     }

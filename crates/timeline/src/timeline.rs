@@ -7,6 +7,7 @@ use crate::before::Before;
 use crate::contest::PieceRoom;
 use crate::cpu::Cpu;
 use crate::debts::{Debt, Debts};
+use crate::effort::Effort;
 use crate::held::Held;
 use crate::idle::IdleWatch;
 use crate::occupancy::Occupancy;
@@ -37,6 +38,8 @@ pub struct Timeline {
     pub(crate) unheard: Option<CpuSet>,
     /// Softirqs so far: without them a CPU that runs one task all the time is as silent as an idle one.
     pub(crate) softirqs: u64,
+    /// The steps that it may take beside those of each event.
+    pub(crate) effort: Effort,
     /// Kept to save allocations.
     pub(crate) pieces: PieceRoom,
     pub(crate) parts: Vec<(ActorId, Nanos)>,
@@ -97,6 +100,7 @@ impl Timeline {
                 .map(|cpus| (0..cpus.min(CpuId::LIMIT)).map(CpuId).collect())
                 .filter(|set: &CpuSet| !set.is_empty()),
             softirqs: 0,
+            effort: Effort::default(),
             pieces: PieceRoom::default(),
             parts: Vec::new(),
             prices: Vec::new(),
@@ -166,6 +170,7 @@ impl Timeline {
         tell(LossKind::TooManyNames, self.world.actors.unnamed(), &named);
         losses.extend(self.unrecorded_loss());
         losses.extend(self.tail_loss());
+        losses.extend(self.effort.loss());
         losses
     }
 

@@ -3,8 +3,12 @@
 //! A task that leaves for such a CPU seems to wait until it turns up again. So only waits of tasks that cannot run there are
 //! believed.
 
+use std::cell::Cell;
+
 use unstarve_model::{CpuId, Loss, LossKind, counted};
 
+use crate::effort::count_steps;
+use crate::idle::{IdleGroup, IdleWatch};
 use crate::timeline::Timeline;
 use crate::{State, TaskKey, WaitKind};
 
@@ -15,6 +19,9 @@ pub(crate) struct Unrecorded {
     some: bool,
     /// Waits that were not believed for it.
     dropped: u64,
+    /// For each set of CPUs that is watched: all CPUs of it below this one have issued an event. That is asked of many
+    /// waits, and there may be thousands of CPUs.
+    issued_below: [Cell<u32>; IdleWatch::LIMIT],
 }
 
 impl Timeline {
@@ -62,12 +69,21 @@ impl Timeline {
     /// Whether the task may run on a CPU that was not recorded.
     fn may_run_unseen(&self, key: TaskKey) -> bool {
         let task = self.world.tasks.get(key);
-        let mut unseen = (0..self.world.cpus).map(CpuId).filter(|cpu| self.is_unrecorded(*cpu));
-        match task.affinity {
-            _ if task.pinned => false,
-            Some(group) => unseen.any(|cpu| self.idle.has(group, cpu)),
-            None => unseen.next().is_some(),
+        !task.pinned && self.has_unrecorded(task.affinity.unwrap_or(IdleWatch::ALL))
+    }
+
+    /// Whether a CPU of this set was not recorded.
+    fn has_unrecorded(&self, group: IdleGroup) -> bool {
+        let issued_below = &self.unrecorded.issued_below[group.place()];
+        while issued_below.get() < self.world.cpus {
+            let cpu = CpuId(issued_below.get());
+            if self.is_unrecorded(cpu) && self.idle.has(group, cpu) {
+                return true;
+            }
+            count_steps(1);
+            issued_below.set(cpu.0 + 1);
         }
+        false
     }
 
     /// Whether the wait, about to end, was one. A CPU that pulls a task says so on that CPU alone, and so does one that wakes it: a

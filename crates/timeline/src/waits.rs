@@ -2,13 +2,14 @@ use unstarve_model::{CpuId, CpuSet, Nanos, Policy, Time};
 
 use crate::contest::split;
 use crate::cpu::Cpu;
+use crate::effort::{Effort, FEW, count_steps};
 use crate::fairness::whole;
 use crate::grace::drives_grace_periods;
 use crate::held::{Ended, HoldId};
 use crate::idle::{IdleGroup, IdleWatch};
 use crate::maybe::MaybeTime;
 use crate::occupancy::Mark;
-use crate::parts::{Part, Span, add_span, keep_longest};
+use crate::parts::{Part, Span, add, add_span, keep_longest};
 use crate::stops::Stopped;
 use crate::timeline::Timeline;
 use crate::{ActorId, Actors, OpenWait, Piece, Sink, State, TaskKey, Throughout, Wait, WaitEnd, WaitKind};
@@ -109,7 +110,8 @@ impl Timeline {
         pending.owed += from.fairness.leave(now, &mut task.account);
         self.places.remove(&mut from.queue, key);
         self.held.note(from, pending, key, now);
-        pending.close_segment(from, now, &self.world.actors);
+        pending.catch_up(from, task.prio.policy());
+        pending.close_segment(from, now, &self.world.actors, &mut self.effort);
         pending.stop(false);
         pending.migrations += 1;
         pending.cpu = to;
@@ -164,24 +166,45 @@ impl Timeline {
     pub(crate) fn take_stock(&mut self, index: usize) {
         let now = self.world.now;
         let cpu = &mut self.cpus[index];
+        // No more waits are settled than there were changes, however many wait.
+        if !cpu.occupancy.is_full(cpu.queue.len()) {
+            return;
+        }
+        self.effort.grant(cpu.occupancy.changes());
+        if self.effort.is_spent() && cpu.queue.len() > FEW {
+            // Each that waits here finds that this time is not remembered.
+            self.effort.cut_short += cpu.queue.len() as u64;
+        } else {
+            self.settle_waits(index);
+        }
+        let cpu = &mut self.cpus[index];
+        cpu.add_up_whole(now, &self.world.actors, &mut self.effort);
+        cpu.occupancy.forget(now);
+    }
+
+    fn settle_waits(&mut self, index: usize) {
+        let now = self.world.now;
+        let cpu = &mut self.cpus[index];
         // Those that have waited here since stock was last taken have all waited for the same.
         let last = cpu.occupancy.forgotten();
         let mut since_last = None;
+        count_steps(cpu.queue.len());
         for place in 0..cpu.queue.len() {
             let key = cpu.queue[place];
-            let Some(pending) = &mut self.world.tasks.get_mut(key).pending else { continue };
+            let task = self.world.tasks.get_mut(key);
+            let class = task.prio.policy();
+            let Some(pending) = &mut task.pending else { continue };
+            pending.catch_up(cpu, class);
             self.held.note(cpu, pending, key, now);
             let was_passed_over = pending.passed_over.is_some();
             if pending.segment == last && pending.mark.is_none() {
-                let span = since_last.get_or_insert_with(|| cpu.span(last, now, &self.world.actors));
-                pending.add_segment(span, cpu, now, &self.world.actors);
+                let span = since_last.get_or_insert_with(|| cpu.span(last, now, &self.world.actors, &mut self.effort));
+                pending.add_segment(span, cpu, now, &self.world.actors, &mut self.effort);
             } else {
-                pending.close_segment(cpu, now, &self.world.actors);
+                pending.close_segment(cpu, now, &self.world.actors, &mut self.effort);
             }
             pending.passed_over = was_passed_over.then_some(now).into();
         }
-        cpu.add_up_whole(now, &self.world.actors);
-        cpu.occupancy.forget(now);
     }
 
     /// The task waits no longer, and nobody knows since when: the wait is not reported.
@@ -217,6 +240,7 @@ impl Timeline {
         };
         self.places.remove(&mut cpu.queue, key);
         uncrowd(&mut self.world.actors, pending);
+        pending.catch_up(cpu, class);
         let is_plain = pending.is_plain();
         let only;
         let parts = if is_plain {
@@ -228,13 +252,20 @@ impl Timeline {
                 None => {
                     let parts = &mut self.parts;
                     parts.clear();
-                    cpu.occupancy
-                        .parts(pending.segment, now, pending.mark, |actor, length| parts.push((actor, length)));
+                    if self.effort.is_spent() {
+                        add_span(parts, &cpu.occupancy, (pending.segment, now), None, &mut self.effort);
+                    } else {
+                        let add = |actor, length| parts.push((actor, length));
+                        let looked_at = cpu.occupancy.parts(pending.segment, now, pending.mark, add);
+                        if looked_at > FEW {
+                            self.effort.take(looked_at);
+                        }
+                    }
                     &parts[..]
                 }
             }
         } else {
-            pending.close_segment(cpu, now, &self.world.actors);
+            pending.close_segment(cpu, now, &self.world.actors, &mut self.effort);
             if class <= Policy::Fair {
                 // It was taken out of its class meanwhile.
                 pending.forget_stops();
@@ -253,6 +284,7 @@ impl Timeline {
         }
         let missing = self.missing_switches > 0;
         let pieces = split(pending, parts, limited, missing, now, &self.world.actors, &mut self.pieces);
+        self.effort.take_pieces(pieces.len());
         let mut wait = wait_of(key, pending, (now, ended), pieces, idle_elsewhere, queue_length);
         wait.beside_unheard = beside_unheard;
         wait.open = open;
@@ -383,20 +415,39 @@ impl Pending {
     }
 
     /// Adds the present CPU's occupants since the segment's start to the parts.
-    pub(crate) fn close_segment(&mut self, cpu: &Cpu, now: Time, actors: &Actors) {
+    pub(crate) fn close_segment(&mut self, cpu: &Cpu, now: Time, actors: &Actors, effort: &mut Effort) {
         let (span, mark) = ((self.segment, now), self.mark.take());
         let parts = self.parts_now();
-        add_span(parts, &cpu.occupancy, span, mark);
-        keep_longest(parts, cpu.queue.len(), actors);
+        add_span(parts, &cpu.occupancy, span, mark, effort);
+        keep_longest(parts, cpu.queue.len(), actors, effort);
         self.begin_segment(cpu, now);
     }
 
     /// The same where they are known.
-    fn add_segment(&mut self, span: &mut Span, cpu: &Cpu, now: Time, actors: &Actors) {
+    fn add_segment(&mut self, span: &mut Span, cpu: &Cpu, now: Time, actors: &Actors, effort: &mut Effort) {
         let parts = self.parts_now();
+        effort.take(span.len() + parts.len());
         span.add_to(parts);
-        keep_longest(parts, cpu.queue.len(), actors);
+        keep_longest(parts, cpu.queue.len(), actors, effort);
         self.begin_segment(cpu, now);
+    }
+
+    /// Gives the time of which the CPU remembers nothing any more to nobody.
+    #[inline(always)]
+    pub(crate) fn catch_up(&mut self, cpu: &Cpu, class: Policy) {
+        let forgotten = cpu.forgotten(class);
+        if self.segment < forgotten {
+            self.catch_up_to(forgotten);
+        }
+    }
+
+    #[cold]
+    fn catch_up_to(&mut self, forgotten: Time) {
+        let gap = forgotten.since(self.segment);
+        // What came before is settled only so far.
+        add(self.parts_now(), ActorId::UNKNOWN, gap);
+        self.stop(false);
+        (self.segment, self.mark) = (forgotten, None);
     }
 
     /// What the segment's occupants are added to.

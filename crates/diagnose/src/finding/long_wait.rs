@@ -2,8 +2,8 @@
 
 use std::cmp::Reverse;
 
-use unstarve_model::{EventType, KernelThread, Nanos};
-use unstarve_timeline::{ActorId, Rule};
+use unstarve_model::{EventType, KernelThread, LossKind, Nanos};
+use unstarve_timeline::{ActorId, CpuEnd, OpenWait, Rule};
 
 use super::{FindingKind, names, title};
 use crate::case::{Blame, Case};
@@ -12,6 +12,9 @@ use crate::ledger::Account;
 use crate::remedy;
 use crate::report::{Finding, Severity};
 use crate::verdict::{NEVER_HEALTHY, Waiter};
+
+/// How sure a wait is of which only the range is known.
+const UNPROVED: f64 = 0.5;
 
 /// What this module finds.
 pub(super) const KIND: FindingKind = FindingKind {
@@ -44,7 +47,53 @@ fn find(case: &Case<'_>, before: &[Finding]) -> Vec<Finding> {
     let long = case.victims().filter_map(|(victim, account)| unexplained(case, victim, account));
     let mut long: Vec<Unexplained> = long.filter(|wait| !explained(wait.victim)).collect();
     long.sort_by_key(|wait| Reverse((wait.longest, Reverse(wait.victim))));
-    of_all(case, &long).into_iter().collect()
+    of_all(case, &long).into_iter().chain(not_proved(case, before)).collect()
+}
+
+/// A CPU fell silent while a task had it, and nothing proves that it was recorded to the end. Of a wait behind that task only the range is
+/// known. It is an alarm by its upper end, unless events are known to be lost: then silence is what losses look like.
+fn not_proved(case: &Case<'_>, before: &[Finding]) -> Option<Finding> {
+    let lost = |kind: LossKind| matches!(kind, LossKind::LostEvents | LossKind::Truncated | LossKind::UnrecordedCpus);
+    if case.losses.iter().any(|loss| lost(loss.kind)) || before.iter().any(|finding| finding.severity > Severity::Info)
+    {
+        return None;
+    }
+    let is_task = |id: ActorId| case.actor(id).comm().is_some();
+    let open = |id: ActorId| case.ledger.account(id)?.open.as_deref().filter(|spot| spot.open.end == CpuEnd::Doubted);
+    let waits =
+        case.world.actors.iter().filter(|(id, _)| is_task(*id) && !case.is_observer(*id)).filter_map(|(id, _)| {
+            let spot = open(id)?;
+            let is_long = spot.open.possible >= NEVER_HEALTHY && is_task(spot.open.holder);
+            (is_long && case.waiter(id) != Waiter::AskedToBeLast).then_some((id, spot))
+        });
+    let (victim, spot) = waits.max_by_key(|(id, spot)| (spot.open.possible, Reverse(*id)))?;
+    let OpenWait { proved, possible, holder, rule, .. } = spot.open;
+    let least = if proved > Nanos::ZERO { format!("at least {proved}, and ") } else { String::new() };
+    let draft = Draft {
+        kind: KIND,
+        severity: Severity::Warning,
+        confidence: UNPROVED,
+        sentence: format!(
+            "{} waited {least}{possible} if CPU {} stayed with {} until the recording ended.",
+            title(case, &[victim]),
+            spot.cpu,
+            case.name(holder)
+        ),
+        victims: vec![victim],
+        evidence: vec![
+            format!("{}: {}", rule.word(), rule.meaning()),
+            format!(
+                "CPU {} has no event after that, and nothing in the file proves that it was still recorded",
+                spot.cpu
+            ),
+        ],
+        also_paid: Vec::new(),
+        period: None,
+        needs: KIND.needs,
+        infers_settings: false,
+        remedies: remedy::against_crowded_cpu(case, victim),
+    };
+    Some(draft.finish(case, |blame| blame.occupant == holder))
 }
 
 fn unexplained(case: &Case<'_>, victim: ActorId, account: &Account) -> Option<Unexplained> {

@@ -1,15 +1,9 @@
-use std::cell::Cell;
-
 use proptest::prelude::*;
 use unstarve_model::{Comm, Context, CpuId, Event, EventKind, Issuer, PrevState, Prio, TaskRef, Tid};
 
 use super::*;
+use crate::effort::STEPS;
 use crate::{Claim, Groups, NoSettings, Rule, Sink, Timeline, Wait, World};
-
-thread_local! {
-    /// Parts looked at so far.
-    pub(super) static STEPS: Cell<usize> = const { Cell::new(0) };
-}
 
 /// So many kinds of tasks, and an interrupt behind them.
 fn actors(tasks: u32) -> Actors {
@@ -34,7 +28,8 @@ fn of_too_many_parts_the_longest_stay_and_the_sum_holds() {
     parts.insert(500, (ActorId::IDLE, Nanos(1)));
     parts.push((irq, Nanos(2)));
     let before = sum(&parts);
-    keep_longest(&mut parts, 1, &actors);
+    let effort = Effort::default();
+    keep_longest(&mut parts, 1, &actors, &effort);
     assert_eq!((parts.len(), sum(&parts)), (MOST, before));
     // What is no task, and the longest tasks in their order.
     assert_eq!(parts[0], (ActorId::IDLE, Nanos(1)));
@@ -42,9 +37,9 @@ fn of_too_many_parts_the_longest_stay_and_the_sum_holds() {
     assert_eq!(parts[MOST - 3..MOST - 1], [(ActorId(3 + 999), Nanos(1999)), (irq, Nanos(2))]);
     assert_eq!(parts[MOST - 1].0, ActorId::OTHERS);
     // The more tasks wait, the fewer parts each has.
-    keep_longest(&mut parts, 4 * OF_A_CPU / MOST, &actors);
+    keep_longest(&mut parts, 4 * OF_A_CPU / MOST, &actors, &effort);
     assert_eq!((parts.len(), sum(&parts)), (MOST / 4 - 1, before));
-    keep_longest(&mut parts, usize::MAX, &actors);
+    keep_longest(&mut parts, usize::MAX, &actors, &effort);
     assert_eq!((parts.len(), sum(&parts)), (LEAST - 1, before));
     assert!(parts.contains(&(irq, Nanos(2))) && parts.contains(&(ActorId::IDLE, Nanos(1))));
 }

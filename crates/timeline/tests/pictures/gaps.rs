@@ -136,7 +136,7 @@ fn one_that_is_woken_while_it_is_stopped_is_stopped_too_and_a_higher_one_ends_it
         1020 0 switch c! S > b
     "), @r"
     a preemption 950..1000 cpu 0: d 30 throttled, b 20 throttled
-    c wakeup 960..1010 cpu 0: d 30 throttled, b 10 fair, a 10 order
+    c wakeup 960..1010 cpu 0: d 30 throttled, b 10 not-preempted, a 10 order
     b preemption 970..1020 cpu 0: d 30 fair, c 10 class, a 10 class
     d preemption 1000..1020 cpu 0: c 10 class, a 10 class (trace ends)
     ");
@@ -151,7 +151,7 @@ fn a_task_that_is_late_to_be_preempted_is_no_limit() {
         20 0 switch b R > a!
         30 0 switch a! S > b
     "), @r"
-    a wakeup 10..20 cpu 0: b 10 fair
+    a wakeup 10..20 cpu 0: b 10 not-preempted
     b preemption 20..30 cpu 0: a 10 class
     ");
 }
@@ -162,7 +162,7 @@ fn a_task_that_left_its_class_was_not_stopped() {
         0 0 switch idle R > a!
         50 0 switch a! R > b
         90 0 switch b S > a
-    "), @"a preemption 50..90 cpu 0: b 40 fair");
+    "), @"a preemption 50..90 cpu 0: b 40 not-preempted");
 }
 
 #[test]

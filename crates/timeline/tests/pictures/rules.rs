@@ -25,7 +25,7 @@ fn a_real_time_task_goes_first_by_class() {
         90 0 switch c! S > a
         95 0 switch a S > idle
     "), @r"
-    c wakeup 10..12 cpu 0: a 2 fair
+    c wakeup 10..12 cpu 0: a 2 not-preempted
     a preemption 12..90 cpu 0: c 78 class
     ");
 }

@@ -172,11 +172,48 @@ fn of_the_victim_by_another_cause_and_another_victim_of_the_cause_the_worse_is_t
     let mut by_another = finding("kworker", "kworker/0:1");
     by_another["culprits"] =
         json!([{ "comm": "NET_RX", "tids": [], "policy": null, "prio": null, "rule": "softirq", "ns": 31 }]);
-    let same_cause = of_tid(finding("task", "other"), 72);
+    let same_cause = of_tid(finding("ksoftirqd", "other"), 72);
     assert_eq!(named(&[same_cause.clone(), by_another.clone()]).as_deref(), Some("other"));
     assert_eq!(named(&[by_another.clone(), same_cause.clone()]).as_deref(), Some("kworker/0:1"));
     let both = finding("kworker", "kworker/0:2");
     assert_eq!(named(&[same_cause, by_another, both]).as_deref(), Some("kworker/0:2"));
+}
+
+#[test]
+fn an_episode_that_began_with_kernel_threads_is_headed_by_a_program_only_if_that_is_worse() {
+    let named = |findings: &[Value]| {
+        let mut episode = counted("kworker");
+        episode.note_trace(&explained(findings, &[]));
+        episode.victim.map(|victim| victim.comm)
+    };
+    // The report has the program first, by the cause that the counters saw; the kworker waited for another one.
+    let program = of_tid(finding("task", "fio"), 72);
+    let mut by_another = finding("kworker", "kworker/0:1");
+    by_another["culprits"] = json!([{
+        "comm": "NET_RX", "tids": [], "policy": null, "prio": null, "rule": "softirq", "ns": 31,
+    }]);
+    assert_eq!(named(&[program.clone(), by_another.clone()]).as_deref(), Some("kworker/0:1"));
+    // The program waits for the kworker itself, which waits for the hog.
+    let mut behind_kworker = program.clone();
+    behind_kworker["culprits"] = json!([{
+        "comm": "kworker/0:1", "tids": [71], "policy": "fair", "prio": 100, "rule": "weight", "ns": 31, "kernel_thread": true,
+    }]);
+    let own = finding("kworker", "kworker/0:1");
+    assert_eq!(named(&[behind_kworker.clone(), own.clone()]).as_deref(), Some("kworker/0:1"));
+    // What is worse heads it.
+    let mild = |mut finding: Value| {
+        finding["severity"] = "warning".into();
+        finding
+    };
+    assert_eq!(named(&[program.clone(), mild(by_another)]).as_deref(), Some("fio"));
+    assert_eq!(named(&[program, mild(own)]).as_deref(), Some("fio"));
+    // One that began with a program is about it.
+    let mut episode = counted("/user.slice");
+    let mut shell = of_tid(finding("task", "bash"), 72);
+    shell["victim"]["cgroups"] = json!(["/user.slice/a"]);
+    let kworker = finding("kworker", "kworker/0:1");
+    episode.note_trace(&explained(&[shell, kworker], &[]));
+    assert_eq!(episode.victim.map(|victim| victim.comm).as_deref(), Some("bash"));
 }
 
 #[test]

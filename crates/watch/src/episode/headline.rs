@@ -70,7 +70,15 @@ impl Explanation {
             Fit::Culprit | Fit::Victim => 1,
             Fit::Both => 2,
         };
-        let rank = |finding: &Finding| (is_victim_alone(finding), finding.severity, nearness(finding));
+        // Kernel threads that began it are whom it is about, also if they keep others waiting. Programs head it only if what
+        // they suffer is worse.
+        let is_own = |finding: &Finding| self.is_of_kernel_threads_seen(finding, episode);
+        let is_of_kernel_threads = bad.iter().any(|finding| is_own(finding));
+        let is_program = |finding: &Finding| finding.victim.kernel_thread != Some(true);
+        let rank = |finding: &Finding| {
+            let is_alone = is_own(finding) || is_victim_alone(finding);
+            (is_alone, finding.severity, !(is_of_kernel_threads && is_program(finding)), nearness(finding))
+        };
         // The report has the worst first: of equals the first counts.
         let better = |best: Option<&'a Finding>, next: &'a Finding| match best {
             Some(best) if rank(best) >= rank(next) => Some(best),
@@ -89,6 +97,13 @@ impl Explanation {
             Choice::OwnVictim => fitting(&[Fit::Both, Fit::Victim, Fit::Culprit], |_, _| true),
             Choice::VictimAlone => fitting(&[Fit::Both, Fit::Victim], is_about_seen_task),
         }
+    }
+
+    /// Whether a finding is about the kernel threads that the counters saw, and somebody else kept them waiting.
+    fn is_of_kernel_threads_seen(&self, finding: &Finding, episode: &Episode) -> bool {
+        finding.victim.kernel_thread == Some(true)
+            && self.fit(finding, episode) >= Fit::Victim
+            && self.blamed(finding, episode).is_some_and(|row| !has_one_of(&row.tids, &finding.victim))
     }
 
     /// Whether a finding may head an episode though it is about another victim than the counters saw.
