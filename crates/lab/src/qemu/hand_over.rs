@@ -32,12 +32,18 @@ pub(super) fn add_machine(
     };
     let kernel = to_read(&machine.kernel, for_all_to_read)?;
     let initrd = to_read(&machine.initrd, for_one_to_read)?;
-    let disk = File::options().read(true).write(true).open(&machine.disk).map_err(opened(&machine.disk))?;
-    let disk = Handed::from(disk);
+    // QEMU looks at a disk before it writes to it, and takes from a set what is open for just what it wants.
+    let disk = [false, true].map(|write| {
+        let file = File::options().read(true).write(write).open(&machine.disk).map_err(opened(&machine.disk));
+        file.map(Handed::from)
+    });
+    let disk = disk.into_iter().collect::<Result<Vec<_>, _>>()?;
     let open_kvm = || File::options().read(true).write(true).open("/dev/kvm").map(Handed::from);
     let kvm = (user.is_some() && machine.clock == Clock::Host).then(open_kvm).transpose().map_err(QemuError::NoKvm)?;
     // A set is the descriptor itself, so the disk stays root's: QEMU does not open it again.
-    command.arg("-add-fd").arg(format!("fd={},set={DISK_SET}", disk.number()));
+    for disk in &disk {
+        command.arg("-add-fd").arg(format!("fd={},set={DISK_SET}", disk.number()));
+    }
     if let Some(kvm) = &kvm {
         command.arg("-add-fd").arg(format!("fd={},set={KVM_SET}", kvm.number()));
     }
@@ -49,7 +55,7 @@ pub(super) fn add_machine(
             _ => command.arg(argument),
         };
     }
-    Ok([kernel, initrd, disk].into_iter().chain(kvm).collect())
+    Ok([kernel, initrd].into_iter().chain(disk).chain(kvm).collect())
 }
 
 /// Whether the user that root starts QEMU as may execute a program, which it gets by descriptor or runs already.
