@@ -1,50 +1,51 @@
 //! Programs of their own, beside this one or in the PATH, because what they are made of is larger than all of this one.
 
 use std::ffi::OsString;
-use std::os::unix::fs::PermissionsExt;
 use std::os::unix::process::CommandExt;
-use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode};
+use std::process::ExitCode;
 
 use anyhow::{Context, Result};
+use unstarve_files::{Program, ProgramError};
 
 use crate::output::OurLines;
 
 /// Such a program.
-pub struct Program {
+pub struct Companion {
     /// Its name.
     pub name: &'static str,
     /// How it is had.
     pub advice: &'static str,
 }
 
-/// Whether it is installed.
-pub fn is_there(program: &Program) -> bool {
-    place_of(program).is_some()
+/// Whether it is installed, and can be run.
+pub fn is_there(program: &Companion) -> bool {
+    find(program.name).is_ok()
 }
 
-/// Becomes it.
+/// Becomes it. The environment stays: it is the same user's command that goes on. What makes a loader load code does not.
 ///
 /// # Errors
-/// If it is not there, or cannot be run.
-pub fn become_it<'a>(program: &Program, arguments: impl IntoIterator<Item = &'a OsString>) -> Result<ExitCode> {
-    let Program { name, advice } = program;
-    let Some(path) = place_of(program) else {
-        let why = format!("{name} is not installed: it is neither beside this program nor in the PATH; {advice}");
-        return Err(OurLines(why).into());
+/// If it is not there, cannot be run, or others can have written it.
+pub fn become_it<'a>(program: &Companion, arguments: impl IntoIterator<Item = &'a OsString>) -> Result<ExitCode> {
+    let Companion { name, advice } = program;
+    let program = match find(name) {
+        Ok(program) => program,
+        Err(error) if error.is_absent() => {
+            let why = format!("{name} is not installed: it is neither beside this program nor in the PATH; {advice}");
+            return Err(OurLines(why).into());
+        }
+        Err(error) => return Err(error.into()),
     };
-    let error = Command::new(&path).args(arguments).exec();
-    Err(error).with_context(|| format!("cannot run {}", path.display()))
+    let error = program.command_in_our_environment().args(arguments).exec();
+    Err(error).with_context(|| format!("cannot run {}", program.path().display()))
 }
 
-fn place_of(program: &Program) -> Option<PathBuf> {
-    let name = program.name;
+/// Beside this program, or else in the PATH.
+fn find(name: &str) -> Result<Program, ProgramError> {
     let beside = std::env::current_exe().ok().and_then(|own| Some(own.parent()?.join(name)));
-    let places = std::env::var_os("PATH").unwrap_or_default();
-    let in_path = std::env::split_paths(&places).filter(|place| place.is_absolute()).map(|place| place.join(name));
-    beside.into_iter().chain(in_path).find(|path| is_program(path))
-}
-
-fn is_program(path: &Path) -> bool {
-    path.metadata().is_ok_and(|found| found.is_file() && found.permissions().mode() & 0o111 != 0)
+    match beside.map(|path| Program::at(&path)) {
+        Some(Err(error)) if !error.is_absent() => Err(error),
+        Some(Ok(program)) => Ok(program),
+        _ => Program::find(name),
+    }
 }

@@ -6,11 +6,11 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::Args;
 
-use crate::beside::{Program, become_it, is_there};
+use crate::beside::{Companion, become_it, is_there};
 use crate::output::Out;
 use crate::sql::asks_for_help;
 
-pub const CLUSTER: Program = Program {
+pub const CLUSTER: Companion = Companion {
     name: "unstarve-cluster",
     advice: "it is in no package; build it from the source with `make build-cluster`, or ask one machine: `unstarve sql` without --cluster",
 };

@@ -96,6 +96,7 @@ mod built {
 
     use anyhow::{Context, Result};
     use serde::Serialize;
+    use unstarve_files::ThisProgram;
     use unstarve_fleet::{
         Apart, Done, Holds, Options, Problem, Status, Store, Verified, compact, serve, status, verify,
     };
@@ -131,8 +132,12 @@ mod built {
 
     /// The directory, whose files are read by a child of this program.
     fn store(place: &PlaceArgs) -> Result<Store> {
-        let program = std::env::current_exe().context("this program's own file")?;
-        let apart = Apart::new(program, ["fleet", "examine-files"].map(Into::into).to_vec());
+        let program = ThisProgram::find().context("this program's own file")?;
+        let apart = Apart::new(move || {
+            let mut command = program.command();
+            command.args(["fleet", "examine-files"]);
+            command
+        });
         let store = Store::open(&place.directory)?.examined_by(Box::new(apart));
         if store.holds()? == Holds::Nothing {
             note!(

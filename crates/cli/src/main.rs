@@ -113,6 +113,7 @@ enum Command {
 const FAILED: u8 = 2;
 
 fn main() -> ExitCode {
+    unstarve_files::ThisProgram::take_name();
     if let Some(role) = unstarve_lab::guest::Role::of_this_process() {
         return ExitCode::from(role.play());
     }

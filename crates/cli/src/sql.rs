@@ -7,11 +7,11 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::Args;
 
-use crate::beside::{Program, become_it, is_there};
+use crate::beside::{Companion, become_it, is_there};
 use crate::cluster;
 use crate::output::Out;
 
-const SQL: Program = Program {
+const SQL: Companion = Companion {
     name: "unstarve-sql",
     advice: concat!(
         "it is in no package; build it from the source with `make build-sql`, or read the tables with another engine, ",

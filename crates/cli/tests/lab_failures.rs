@@ -58,8 +58,10 @@ impl Bench {
             "#!/bin/sh\nif [ \"$*\" = --version ]; then echo 'QEMU emulator version {version}'; exit; fi\n{acts}\n"
         );
         bench.write("bin/qemu-system-x86_64", &script);
-        let program = bench.path("bin/qemu-system-x86_64");
-        fs::set_permissions(program, fs::Permissions::from_mode(0o755)).expect("executable");
+        // Whatever the umask is: others must not be able to write it.
+        for path in ["bin", "bin/qemu-system-x86_64"] {
+            fs::set_permissions(bench.path(path), fs::Permissions::from_mode(0o755)).expect("executable");
+        }
         let added = bench.output(&["kernel", "add", "bzImage", "--modules", "modules", "--name", "test"]);
         assert!(added.status.success(), "{}", said(&added));
         bench
@@ -103,6 +105,10 @@ impl Bench {
         let left: Vec<PathBuf> =
             fs::read_dir(runs).into_iter().flatten().filter_map(Result::ok).map(|entry| entry.path()).collect();
         assert_eq!(left, Vec::<PathBuf>::new());
+        self.assert_no_process_is_left();
+    }
+
+    fn assert_no_process_is_left(&self) {
         // What was killed may take a moment to be gone.
         let until = Instant::now() + Duration::from_secs(5);
         while !processes_with(self.directory.path()).is_empty() && Instant::now() < until {
@@ -138,12 +144,22 @@ fn finish(mut child: Child) -> Output {
     child.wait_with_output().expect("its output")
 }
 
-/// The command lines of the processes that name a directory, ours left out.
+/// The processes that have something in a directory open, ours left out: a guest's files are given to QEMU by descriptor, and what it starts
+/// inherits them.
 fn processes_with(directory: &Path) -> Vec<String> {
-    let name = directory.to_string_lossy().into_owned();
-    let entries = fs::read_dir("/proc").expect("/proc").filter_map(Result::ok);
-    let lines = entries.filter_map(|entry| fs::read(entry.path().join("cmdline")).ok());
-    lines.map(|line| String::from_utf8_lossy(&line).replace('\0', " ")).filter(|line| line.contains(&name)).collect()
+    let processes = fs::read_dir("/proc").expect("/proc").filter_map(Result::ok).map(|entry| entry.path());
+    let has_open = |process: &PathBuf| {
+        let descriptors = fs::read_dir(process.join("fd")).into_iter().flatten().filter_map(Result::ok);
+        descriptors.filter_map(|entry| fs::read_link(entry.path()).ok()).any(|open| open.starts_with(directory))
+    };
+    let own = PathBuf::from(format!("/proc/{}", std::process::id()));
+    let others = processes.filter(|process| *process != own && has_open(process));
+    others.map(|process| format!("{}: {}", process.display(), name_of(&process))).collect()
+}
+
+fn name_of(process: &Path) -> String {
+    let line = fs::read(process.join("cmdline")).unwrap_or_default();
+    String::from_utf8_lossy(&line).replace('\0', " ")
 }
 
 #[test]
@@ -283,25 +299,46 @@ fn a_supervised_end_shows_what_qemu_said() {
 }
 
 fn assert_interrupt_leaves_nothing(cpus: u32) {
-    let bench = Bench::new("10.0.2", r#"echo '@unstarve {"stage":"load"}'; trap '' TERM INT; sleep 30 & sleep 30"#);
-    bench.write("scenario.toml", &SCENARIO.replace("cpus = 1", &format!("cpus = {cpus}")));
-    let mut child = bench.command(&["run", "scenario.toml", "--kernel", "test"]).spawn().expect("it can be started");
-    let mut stderr = child.stderr.take().expect("a pipe");
-    let mut heard = String::new();
-    let until = Instant::now() + LIMIT;
-    while !heard.contains("unstarve: load") {
-        let mut bytes = [0; 256];
-        let length = stderr.read(&mut bytes).expect("it can be read");
-        assert!(length > 0 && Instant::now() < until, "no guest was started: {heard}");
-        heard.push_str(&String::from_utf8_lossy(&bytes[..length]));
-    }
-    let pid = rustix::process::Pid::from_child(&child);
-    rustix::process::kill_process(pid, rustix::process::Signal::INT).expect("it lives");
-    let output = finish(child);
-    stderr.read_to_string(&mut heard).expect("it can be read");
+    let bench = Bench::new("10.0.2", HANGS);
+    let (heard, output) = bench.end_while_it_runs(cpus, rustix::process::Signal::INT);
     assert_eq!(output.status.code(), Some(2), "{heard}");
     assert!(heard.ends_with("unstarve: interrupted; nothing was kept\n"), "{heard}");
     bench.assert_nothing_is_left();
+}
+
+/// What root's QEMU is ends with the lab, too: a change of users would clear what the kernel was asked for.
+#[test]
+fn a_killed_lab_leaves_no_process() {
+    for cpus in [1, 2] {
+        let bench = Bench::new("10.0.2", HANGS);
+        let (heard, output) = bench.end_while_it_runs(cpus, rustix::process::Signal::KILL);
+        assert_eq!(output.status.code(), None, "{heard}");
+        bench.assert_no_process_is_left();
+    }
+}
+
+const HANGS: &str = r#"echo '@unstarve {"stage":"load"}'; trap '' TERM INT; exec sleep 30"#;
+
+impl Bench {
+    fn end_while_it_runs(&self, cpus: u32, signal: rustix::process::Signal) -> (String, Output) {
+        self.write("scenario.toml", &SCENARIO.replace("cpus = 1", &format!("cpus = {cpus}")));
+        let mut child = self.command(&["run", "scenario.toml", "--kernel", "test"]).spawn().expect("it can be started");
+        let mut stderr = child.stderr.take().expect("a pipe");
+        let mut heard = String::new();
+        let until = Instant::now() + LIMIT;
+        while !heard.contains("unstarve: load") {
+            let mut bytes = [0; 256];
+            let length = stderr.read(&mut bytes).expect("it can be read");
+            assert!(length > 0 && Instant::now() < until, "no guest was started: {heard}");
+            heard.push_str(&String::from_utf8_lossy(&bytes[..length]));
+        }
+        assert!(processes_with(self.directory.path()).len() > 1, "the lab and QEMU can be seen");
+        let pid = rustix::process::Pid::from_child(&child);
+        rustix::process::kill_process(pid, signal).expect("it lives");
+        let output = finish(child);
+        stderr.read_to_string(&mut heard).expect("it can be read");
+        (heard, output)
+    }
 }
 
 /// In a mount namespace of its own, which takes the small file system along when it ends.

@@ -6,16 +6,21 @@
 //!
 //! *How much of a file that a user named is read?* [`whole`]: at most what can be meant.
 //!
+//! *May a program be run, and what does it get of our environment?* [`program`]: the same rule as for what is believed, asked before its first
+//! byte runs, and an environment of a few known variables.
+//!
 //! Nothing here acts on a path twice: a directory is opened once, and everything after that goes by its descriptor.
 
 #![cfg_attr(not(test), warn(clippy::print_stdout, clippy::print_stderr))]
 
 pub mod hidden;
+pub mod program;
 pub mod target;
 pub mod trust;
 pub mod whole;
 
 pub use hidden::Hidden;
+pub use program::{Program, ProgramError, ThisProgram};
 pub use target::{Target, TargetError};
 pub use trust::{Directory, TrustError, read_trusted};
 pub use whole::{Limit, ReadError, open_regular, read_bytes, read_regular, read_text};

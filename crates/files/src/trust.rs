@@ -172,6 +172,20 @@ impl Directory {
         }
     }
 
+    /// A program in it: a regular file that nobody but root and we can have written, and that somebody may execute. It need not be
+    /// readable. The descriptor names the file (`O_PATH`).
+    pub(crate) fn program(&self, name: &OsStr) -> Result<OwnedFd, TrustError> {
+        let path = self.path.join(name);
+        let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+        let opened = openat(&self.descriptor, name, flags, Mode::empty()).map_err(TrustError::io(&path))?;
+        check_file(&opened, &path, How::Read)?;
+        let mode = fstat(&opened).map_err(TrustError::io(&path))?.st_mode;
+        match mode & 0o111 {
+            0 => Err(TrustError::Untrusted { path, why: Distrust::NoProgram { mode: mode & 0o7777 } }),
+            _ => Ok(opened),
+        }
+    }
+
     /// Its path without symbolic links, for messages.
     pub fn path(&self) -> &Path {
         &self.path
@@ -186,6 +200,12 @@ impl Directory {
 impl AsFd for Directory {
     fn as_fd(&self) -> BorrowedFd<'_> {
         self.descriptor.as_fd()
+    }
+}
+
+impl From<Directory> for OwnedFd {
+    fn from(directory: Directory) -> OwnedFd {
+        directory.descriptor
     }
 }
 
@@ -268,6 +288,39 @@ pub fn parent(path: &Path) -> Result<(Directory, OsString), TrustError> {
         path = directory.path.join(to);
     }
     Err(TrustError::Untrusted { path, why: Distrust::Links })
+}
+
+/// Whether nobody but root and we can have written what is below a directory, in all depth: files, what links among them lead to, and
+/// directories. A link to a directory is looked at and not followed; what a link leads to need not be there.
+///
+/// # Errors
+/// Names the first that others can have written, or that cannot be read.
+pub fn check_tree(directory: &Path) -> Result<(), TrustError> {
+    let io = |source| TrustError::Io { path: directory.to_owned(), source };
+    let directory = Directory::open(directory)?;
+    for entry in std::fs::read_dir(&directory.path).map_err(io)? {
+        let entry = entry.map_err(io)?;
+        if entry.file_type().map_err(io)?.is_dir() {
+            check_tree(&entry.path())?;
+            continue;
+        }
+        let checked = parent(&entry.path()).and_then(|(directory, name)| check_any(&directory, &name));
+        match checked {
+            Err(error) if !error.is_absent() => return Err(error),
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+fn check_any(directory: &Directory, name: &OsStr) -> Result<(), TrustError> {
+    let path = directory.path.join(name);
+    let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    let opened = openat(&directory.descriptor, name, flags, Mode::empty()).map_err(TrustError::io(&path))?;
+    match distrust(&fstat(&opened).map_err(TrustError::io(&path))?) {
+        Some(why) => Err(TrustError::Untrusted { path, why }),
+        None => Ok(()),
+    }
 }
 
 /// The directory that a result goes to. Root follows only symbolic links of root's.

@@ -4,6 +4,7 @@
 
 use std::error::Error;
 use std::path::Path;
+use std::process::Command;
 use std::time::{Duration, Instant, SystemTime};
 
 use unstarve_fleet::{Apart, Options, Store, compact, serve};
@@ -20,7 +21,12 @@ fn main() -> Result<(), Box<dyn Error>> {
 
 #[allow(clippy::print_stdout)]
 fn merge(directory: &Path) -> Result<(), Box<dyn Error>> {
-    let apart = Apart::new(std::env::current_exe()?, vec!["examine-files".into()]);
+    let program = std::env::current_exe()?;
+    let apart = Apart::new(move || {
+        let mut command = Command::new(&program);
+        command.arg("examine-files");
+        command
+    });
     let store = Store::open(directory)?.examined_by(Box::new(apart));
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH)?;
     let (settle, grace) = (Duration::ZERO, Duration::from_secs(3600));

@@ -1,9 +1,7 @@
 //! Files that are not trusted are read by children: what a decoder takes of memory, and whether it panics, is not ours to say. Children hand back rows, so
 //! that this process decodes no file of a host.
 
-use std::ffi::OsString;
 use std::io::{self, BufReader, Read, Write};
-use std::path::PathBuf;
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
 use std::sync::{Mutex, PoisonError};
 
@@ -66,10 +64,9 @@ impl Examine for Here {
 
 /// In children, which have limits of memory and time. What a child gives back of memory, its allocator may keep, and its limit of addresses is that of each question: so a
 /// file that a used child refuses, or that ends it, is asked of a new one, and that one's answer counts.
-#[derive(Debug)]
 pub struct Apart {
-    program: PathBuf,
-    arguments: Vec<OsString>,
+    /// What starts one.
+    command: Box<dyn Fn() -> Command + Send + Sync>,
     /// Those that have nothing to do.
     idle: Mutex<Vec<Running>>,
 }
@@ -107,17 +104,18 @@ pub(crate) const NOT_EXAMINED: &str = "cannot be examined";
 const PIPE: usize = 1 << 20;
 
 impl Apart {
-    /// By a program that calls [`crate::serve`] if it has these arguments.
-    pub fn new(program: PathBuf, arguments: Vec<OsString>) -> Apart {
-        Apart { program, arguments, idle: Mutex::default() }
+    /// By a command that calls [`crate::serve`].
+    pub fn new(command: impl Fn() -> Command + Send + Sync + 'static) -> Apart {
+        Apart { command: Box::new(command), idle: Mutex::default() }
     }
 
     fn start(&self) -> Result<Running, String> {
-        let mut command = Command::new(&self.program);
+        let mut command = (self.command)();
         // What a decoder says of its end is not for the terminal.
-        command.args(&self.arguments).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
-        let cannot = |why: &str| format!("{NOT_EXAMINED}: {}: {why}", self.program.display());
-        let mut child = command.spawn().map_err(|error| cannot(&error.to_string()))?;
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+        let spawned = command.spawn();
+        let cannot = |why: &str| format!("{NOT_EXAMINED}: {}: {why}", command.get_program().display());
+        let mut child = spawned.map_err(|error| cannot(&error.to_string()))?;
         let (Some(to), Some(from)) = (child.stdin.take(), child.stdout.take()) else {
             return Err(cannot("it has no pipes"));
         };

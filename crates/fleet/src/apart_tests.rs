@@ -18,7 +18,12 @@ answer() {{
 }}
 {answers}"#
     );
-    Apart::new("/bin/sh".into(), vec!["-c".into(), script.into(), starts.into()])
+    let starts = starts.to_owned();
+    Apart::new(move || {
+        let mut command = Command::new("/bin/sh");
+        command.args(["-c", &script]).arg(&starts);
+        command
+    })
 }
 
 const FOUND: &str = r#"answer '{"found":[{"rows":1,"sum":"5","memory":8}]}'"#;

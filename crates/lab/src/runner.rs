@@ -10,7 +10,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use unstarve_change::Change;
-use unstarve_files::{Limit, read_text};
+use unstarve_files::{Limit, ThisProgram, read_text};
 
 use crate::console::{Stage, Watch};
 use crate::counters::{self, Counters};
@@ -29,8 +29,8 @@ pub struct QemuRunner {
     pub cache: Cache,
     /// The `unstarve` that becomes the guest's init.
     pub program: PathBuf,
-    /// This program's own file, which supervises QEMU ([`qemu::SUPERVISE_ROLE`]).
-    pub supervisor: PathBuf,
+    /// This program, which supervises QEMU ([`qemu::SUPERVISE_ROLE`]).
+    pub supervisor: ThisProgram,
     /// The directory for the result; what is in it is replaced.
     pub out: Option<PathBuf>,
     /// What drives the guests' time.

@@ -2,7 +2,6 @@
 
 use std::io;
 use std::os::unix::net::UnixStream;
-use std::process::Command;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
@@ -16,6 +15,7 @@ use unstarve_executor::audit::Audit;
 use unstarve_executor::journal::Step;
 use unstarve_executor::{proc, trial};
 use unstarve_facts::flag;
+use unstarve_files::ThisProgram;
 use unstarve_guard::verify::{By, Fared, Figures, Judged, Span, Verdict, judge, watch_tasks};
 use unstarve_model::Tid;
 
@@ -72,10 +72,10 @@ pub fn run(args: &LowArgs, finding: &Finding, steps: &mut [Step], time: Duration
             finding.victim.comm
         );
     }
-    let program = std::env::current_exe().context("this program's own file")?;
+    let program = ThisProgram::find().context("this program's own file")?;
     let state = args.state.clone();
     let dead_man = move |priority: u32| {
-        let mut command = Command::new(&program);
+        let mut command = program.command();
         command.args(["guard", "dead-man", "--trial", "--state"]).arg(&state);
         command.arg("--limit").arg(PATIENCE.as_secs().to_string()).arg("--priority").arg(priority.to_string());
         command.arg("--guard").arg(std::process::id().to_string());

@@ -7,6 +7,7 @@ use clap::{Args, ValueEnum};
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use unstarve_executor::deadman;
 use unstarve_executor::state::Role;
+use unstarve_files::ThisProgram;
 use unstarve_guard::births::SourceName;
 use unstarve_guard::run;
 use unstarve_guard::survey::Survey;
@@ -94,10 +95,10 @@ pub fn run(args: &RunArgs) -> Result<ExitCode> {
 
 /// What starts the dead-man of a guard with this state, given its priority.
 pub fn dead_man_command(state: &StateArgs, limit: u32) -> Result<Box<dyn Fn(u32) -> Command>> {
-    let program = std::env::current_exe().context("this program's own file")?;
+    let program = ThisProgram::find().context("this program's own file")?;
     let state = state.state.clone();
     Ok(Box::new(move |priority| {
-        let mut command = Command::new(&program);
+        let mut command = program.command();
         command.args(["guard", "dead-man", "--state"]).arg(&state);
         command.arg("--limit").arg(limit.to_string()).arg("--priority").arg(priority.to_string());
         command.arg("--guard").arg(std::process::id().to_string());

@@ -8,6 +8,7 @@ use anyhow::Context;
 use clap::Args;
 use serde::Serialize;
 use unstarve_diagnose::report::Report;
+use unstarve_files::ThisProgram;
 use unstarve_lab::bench::{Upcoming, describe};
 use unstarve_lab::compare::Plan;
 use unstarve_lab::qemu::{Clock, Limits};
@@ -62,7 +63,7 @@ impl Init {
     }
 }
 
-pub(super) fn own_file() -> anyhow::Result<PathBuf> {
+fn own_file() -> anyhow::Result<PathBuf> {
     std::env::current_exe().context("cannot find this program's own file")
 }
 
@@ -77,7 +78,7 @@ impl Guests {
         Ok(QemuRunner {
             cache: Cache::of_user()?,
             program: self.init.program()?,
-            supervisor: own_file()?,
+            supervisor: ThisProgram::find().context("this program's own file")?,
             out: None,
             clock: Clock::Virtual,
             limits: Limits { wall: Duration::from_secs(self.limit), ..Limits::default() },

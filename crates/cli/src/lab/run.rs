@@ -8,6 +8,7 @@ use anyhow::Context;
 use clap::{Args, ValueEnum};
 use unstarve_diagnose::report::Scope;
 use unstarve_diagnose::{Options, explain};
+use unstarve_files::ThisProgram;
 use unstarve_lab::catalogue;
 use unstarve_lab::console::Stage;
 use unstarve_lab::metric::Metric;
@@ -17,7 +18,7 @@ use unstarve_lab::runner::{QemuRunner, Reuse};
 use unstarve_lab::store::Cache;
 use unstarve_term::page_of;
 
-use super::experiment::{Init, own_file, seconds};
+use super::experiment::{Init, seconds};
 use crate::input::Recording;
 use crate::output::{self, Color, Out};
 
@@ -114,7 +115,7 @@ fn runner(args: &RunArgs) -> anyhow::Result<QemuRunner> {
     Ok(QemuRunner {
         cache: Cache::of_user()?,
         program: args.init.program()?,
-        supervisor: own_file()?,
+        supervisor: ThisProgram::find().context("this program's own file")?,
         out: args.out.clone(),
         clock: if args.kvm { Clock::Host } else { Clock::Virtual },
         limits: Limits { wall: Duration::from_secs(args.limit), stall: Duration::from_secs(args.stall) },

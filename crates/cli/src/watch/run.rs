@@ -1,9 +1,10 @@
 use std::path::{Path, PathBuf};
-use std::process::{Command, ExitCode};
+use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::{Context, Result};
 use clap::Args;
+use unstarve_files::ThisProgram;
 use unstarve_watch::ExplainCommand;
 use unstarve_watch::config::Config;
 use unstarve_watch::run::{self, Options, Signals};
@@ -77,9 +78,9 @@ pub fn run(args: &RunArgs) -> Result<ExitCode> {
 }
 
 fn explainer() -> Result<ExplainCommand> {
-    let program = std::env::current_exe().context("this program's own file")?;
+    let program = ThisProgram::find().context("this program's own file")?;
     Ok(Box::new(move |directory: &Path| {
-        let mut command = Command::new(&program);
+        let mut command = program.command();
         command.args(["watch", "explain-episode"]).arg(directory);
         command
     }))

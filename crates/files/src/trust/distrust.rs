@@ -65,6 +65,12 @@ pub enum Distrust {
     /// Neither a file nor a directory.
     #[error("it is no regular file")]
     NoFile,
+    /// Nobody may execute it.
+    #[error("mode {mode:04o} lets nobody execute it")]
+    NoProgram {
+        /// Its permissions.
+        mode: u32,
+    },
     /// Links lead to links.
     #[error("more than {MOST_LINKS} symbolic links")]
     Links,

@@ -7,6 +7,7 @@
 mod cpio;
 mod files;
 mod loadable;
+mod needed;
 mod program;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,7 +16,8 @@ use std::io::{self, BufWriter, Write};
 use std::path::{Path, PathBuf};
 use std::time::SystemTime;
 
-use crate::qemu::on_path;
+use unstarve_files::{Program, ProgramError};
+
 use crate::scenario::Scenario;
 use crate::store::{Cache, Kernel, Part, StoreError, digest, digest_of_file};
 use cpio::Archive;
@@ -48,6 +50,22 @@ pub enum ImageError {
     /// A tool is not installed.
     #[error("the scenario needs `{0}`, which is not installed on this host")]
     NoTool(String),
+    /// Others can have written a tool.
+    #[error("the scenario's tool `{tool}` is not taken into the guest: {source}")]
+    NotTrusted {
+        /// Its name.
+        tool: String,
+        /// Why.
+        source: ProgramError,
+    },
+    /// A program has no loader's list of what it needs, or a damaged one.
+    #[error("{program}: {what}")]
+    Damaged {
+        /// The program, or a library.
+        program: PathBuf,
+        /// What is wrong with it.
+        what: String,
+    },
     /// A tool is a script, and its interpreter is not among the tools.
     #[error(
         "{script} is a script for {interpreter}, which the guest has only if it is among the scenario's `tools`, too"
@@ -140,8 +158,11 @@ fn gather(kernel: &Kernel, scenario: &Scenario, program: &Path) -> Result<BTreeM
     entries.insert("/init".to_owned(), Content::Copy(program.to_owned(), 0o755));
     program::libraries(program, &mut libraries)?;
     for tool in &scenario.tools {
-        let file = on_path(tool).ok_or_else(|| ImageError::NoTool(tool.clone()))?;
-        let file = fs::canonicalize(&file).map_err(ImageError::file(&file))?;
+        let found = Program::find(tool).map_err(|error| match error.is_absent() {
+            true => ImageError::NoTool(tool.clone()),
+            false => ImageError::NotTrusted { tool: tool.clone(), source: error },
+        });
+        let file = found?.path().to_owned();
         program::needs(&file, &scenario.tools, &mut libraries)?;
         entries.insert(format!("/usr/bin/{}", base_name(tool)), Content::Copy(file, 0o755));
     }

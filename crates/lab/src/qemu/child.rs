@@ -1,3 +1,4 @@
+use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, Read, Write};
 use std::os::unix::process::CommandExt;
@@ -9,7 +10,10 @@ use std::time::{Duration, Instant};
 use rustix::event::{PollFd, PollFlags, Timespec, poll};
 use rustix::io::Errno;
 use rustix::process::{Pid, Signal, kill_process, kill_process_group, set_parent_process_death_signal};
+use rustix::thread::set_no_new_privs;
+use unstarve_files::ThisProgram;
 
+use super::hand_over::{add_machine, check_executable};
 use super::supervise::{LET_GO, SUPERVISE_ROLE};
 use super::{Machine, Qemu, QemuError};
 use crate::console::{Stage, Watch};
@@ -45,25 +49,34 @@ const TICK: Duration = Duration::from_millis(100);
 const GRACE: Duration = Duration::from_millis(500);
 
 /// Boots a guest and follows its console, which is kept in `log`, until it ends. `stages` is told what begins. QEMU is
-/// gone when this returns, whatever happens. `supervisor` is a program that calls [`supervise`](super::supervise()) when
+/// gone when this returns, whatever happens. `supervisor` is this program, which calls [`supervise`](super::supervise()) when
 /// its first argument is [`SUPERVISE_ROLE`].
+///
+/// Root's QEMU, and the supervisor, are an unprivileged user, with nothing open but what the guest is made of.
 pub fn boot(
     qemu: &Qemu,
     machine: &Machine,
-    supervisor: &Path,
+    supervisor: &ThisProgram,
     limits: Limits,
     interrupted: &AtomicBool,
     log: &Path,
     stages: &mut dyn FnMut(Stage),
 ) -> Result<(Ended, Watch), QemuError> {
     let mut command = qemu.command();
-    command.args(machine.arguments());
+    let given = add_machine(&mut command, machine, qemu.user())?;
     let supervised = machine.needs_turns();
     if supervised {
-        command = under(supervisor, &command);
+        if qemu.user().is_some() {
+            check_executable(supervisor.path(), Path::new("/proc/self/exe"))?;
+        }
+        command = under(supervisor, qemu.called(), &command);
+    }
+    qemu.given().iter().chain(&given).for_each(|given| given.to(&mut command));
+    if let Some(user) = qemu.user() {
+        user.drop_to(&mut command);
     }
     let mut guest =
-        Guest::start(command).map_err(|source| QemuError::Start { program: qemu.program.clone(), source })?;
+        Guest::start(command).map_err(|source| QemuError::Start { program: qemu.program().to_owned(), source })?;
     let mut watch = Watch::default();
     let logged = |source| QemuError::Log { path: log.to_owned(), source };
     let mut console = Console { log: File::create(log).map_err(logged)?, line: Vec::new() };
@@ -108,9 +121,9 @@ pub fn boot(
 }
 
 /// The same command, started by the supervisor.
-fn under(supervisor: &Path, command: &Command) -> Command {
-    let mut outer = Command::new(supervisor);
-    outer.arg(SUPERVISE_ROLE).arg(command.get_program()).args(command.get_args());
+fn under(supervisor: &ThisProgram, called: &OsStr, command: &Command) -> Command {
+    let mut outer = supervisor.command();
+    outer.arg(SUPERVISE_ROLE).arg(called).arg(command.get_program()).args(command.get_args()).current_dir("/");
     for (name, value) in command.get_envs() {
         match value {
             Some(value) => outer.env(name, value),
@@ -165,6 +178,8 @@ impl Guest {
         // SAFETY: between fork and exec only system calls are made that are async-signal-safe.
         unsafe {
             command.pre_exec(move || {
+                set_no_new_privs(true)?;
+                // After the change of users, which would clear it (prctl(2)).
                 set_parent_process_death_signal(Some(Signal::KILL))?;
                 // The parent may have died before the line above.
                 if rustix::process::getppid() != Some(parent) {

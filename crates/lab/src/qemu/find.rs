@@ -1,36 +1,57 @@
-use std::ffi::OsString;
+use std::ffi::OsStr;
 use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
+use unstarve_files::program::{Handed, Program};
+use unstarve_files::trust::{Directory, TrustError, check_tree};
+
+use super::hand_over::check_executable;
+use super::unprivileged::Unprivileged;
 use super::{Clock, QemuError};
 use crate::store::{Cache, OwnQemu};
 
-/// The first major version whose several CPUs work in virtual time; 7.2 hangs at the start of the second CPU.
+/// The first major version whose several CPUs work in virtual time; 7.2 hangs at the start of the second CPU. It is also the first that
+/// takes `/dev/kvm` by a descriptor (`-accel kvm,device=`; QEMU 9.1, qemu-options.hx).
 pub const NEEDED_FOR_SMP: u32 = 10;
 
-/// A QEMU that can be started.
+/// A QEMU that can be started: nobody but root and this user can have written it, its libraries or its modules.
 #[derive(Clone, Debug)]
 pub struct Qemu {
-    pub(super) program: PathBuf,
+    program: Program,
     firmware: Vec<PathBuf>,
-    libraries: Vec<PathBuf>,
+    /// What it finds its own by, all of it given to it by descriptor: root's cache is closed to the user that it runs as.
+    given: Given,
+    user: Option<Unprivileged>,
     version: String,
     major: u32,
+}
+
+#[derive(Clone, Debug, Default)]
+struct Given {
+    firmware: Vec<Handed>,
+    libraries: Vec<Handed>,
+    modules: Option<Handed>,
 }
 
 const PROGRAM: &str = "qemu-system-x86_64";
 
 impl Qemu {
-    /// The host's, or else the store's: the first that can run this many CPUs by this clock.
+    /// The host's, or else the store's: the first that can run this many CPUs by this clock. One that others can have written is not
+    /// run, not even to ask for its version.
     pub fn find(cache: &Cache, cpus: u32, clock: Clock) -> Result<Qemu, QemuError> {
         if clock == Clock::Host {
             File::options().read(true).write(true).open("/dev/kvm").map_err(QemuError::NoKvm)?;
         }
-        let hosts = on_path(PROGRAM).map(|program| Qemu::probe(program, Vec::new(), Vec::new()));
-        let own = || OwnQemu::open(cache).map(|own| Qemu::probe(own.program(), own.firmware(), own.libraries()));
+        let user = Unprivileged::for_a_guest().map_err(QemuError::NoUser)?;
+        let host = match Program::find(PROGRAM) {
+            Err(error) if error.is_absent() => None,
+            found => Some(found.map_err(QemuError::from)),
+        };
+        let host = host.map(|program| Qemu::probe(program?, Vec::new(), Given::default(), user));
+        let own = || OwnQemu::open(cache).map(|own| Qemu::own(&own, user));
         let mut refused = None;
-        for candidate in hosts.into_iter().chain(own()) {
+        for candidate in host.into_iter().chain(own()) {
             match candidate.and_then(|qemu| qemu.fit_for(cpus, clock)) {
                 Ok(qemu) => return Ok(qemu),
                 Err(error) => refused = refused.or(Some(error)),
@@ -39,33 +60,72 @@ impl Qemu {
         Err(refused.unwrap_or(QemuError::Absent))
     }
 
-    /// This program; its version is asked for.
-    pub fn at(program: PathBuf) -> Result<Qemu, QemuError> {
-        Qemu::probe(program, Vec::new(), Vec::new())
-    }
-
     /// What it calls its version.
     pub fn version(&self) -> &str {
         &self.version
     }
 
+    /// Its file.
+    pub fn program(&self) -> &Path {
+        self.program.path()
+    }
+
+    /// Whom it runs as, if not as this process.
+    pub(super) fn user(&self) -> Option<Unprivileged> {
+        self.user
+    }
+
     /// It, if it can run this many CPUs by this clock.
     pub fn fit_for(self, cpus: u32, clock: Clock) -> Result<Qemu, QemuError> {
+        let (program, found) = (self.program().to_owned(), &self.version);
         if clock == Clock::Virtual && cpus > 1 && self.major < NEEDED_FOR_SMP {
-            let Qemu { program, version, .. } = self;
-            return Err(QemuError::TooOld { program, found: version, cpus, needed: NEEDED_FOR_SMP });
+            return Err(QemuError::TooOld { program, found: found.clone(), cpus, needed: NEEDED_FOR_SMP });
+        }
+        if clock == Clock::Host && self.user.is_some() && self.major < NEEDED_FOR_SMP {
+            return Err(QemuError::NoKvmByDescriptor { program, found: found.clone(), needed: NEEDED_FOR_SMP });
         }
         Ok(self)
     }
 
-    fn probe(program: PathBuf, firmware: Vec<PathBuf>, libraries: Vec<PathBuf>) -> Result<Qemu, QemuError> {
-        let mut qemu = Qemu { program, firmware, libraries, version: String::new(), major: 0 };
-        let output = qemu.command().arg("--version").stdin(Stdio::null()).output();
-        let output = output.map_err(|source| QemuError::Start { program: qemu.program.clone(), source })?;
+    /// The store's, if all of it is root's or this user's.
+    fn own(own: &OwnQemu, user: Option<Unprivileged>) -> Result<Qemu, QemuError> {
+        let program = Program::at(&own.program())?;
+        let own_error = |error: TrustError| QemuError::from(unstarve_files::ProgramError::from(error));
+        let open = |directory: PathBuf| match Directory::open(&directory) {
+            Ok(opened) => Ok(Some(Handed::from(opened))),
+            Err(error) if error.is_absent() => Ok(None),
+            Err(error) => Err(own_error(error)),
+        };
+        let all = |directories: Vec<PathBuf>| -> Result<Vec<Handed>, QemuError> {
+            Ok(directories.into_iter().map(open).collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect())
+        };
+        for directory in own.libraries().into_iter().filter(|directory| directory.is_dir()) {
+            check_tree(&directory).map_err(own_error)?;
+        }
+        let given =
+            Given { firmware: all(own.firmware())?, libraries: all(own.libraries())?, modules: open(own.modules())? };
+        Qemu::probe(program, own.firmware(), given, user)
+    }
+
+    fn probe(
+        program: Program,
+        firmware: Vec<PathBuf>,
+        given: Given,
+        user: Option<Unprivileged>,
+    ) -> Result<Qemu, QemuError> {
+        let path = program.path().to_owned();
+        let mut qemu = Qemu { program, firmware, given, user, version: String::new(), major: 0 };
+        let mut command = qemu.command();
+        if let Some(user) = user {
+            check_executable(&path, &qemu.program.file().path())?;
+            user.drop_to(&mut command);
+        }
+        let output = command.arg("--version").stdin(Stdio::null()).output();
+        let output = output.map_err(|source| QemuError::Start { program: path.clone(), source })?;
         let said = String::from_utf8_lossy(if output.status.success() { &output.stdout } else { &output.stderr });
         let parsed = parse_version(&said);
-        let (version, major) = parsed
-            .ok_or_else(|| QemuError::NoVersion { program: qemu.program.clone(), said: said.trim().to_owned() })?;
+        let (version, major) =
+            parsed.ok_or_else(|| QemuError::NoVersion { program: path, said: said.trim().to_owned() })?;
         (qemu.version, qemu.major) = (version, major);
         Ok(qemu)
     }
@@ -79,22 +139,35 @@ impl Qemu {
         places.iter().any(|place| place.join(SMALL).is_file()).then_some(SMALL)
     }
 
-    /// The program with its libraries and firmware.
+    /// The program with its libraries and firmware, in an environment that has nothing of ours but the language.
     pub(super) fn command(&self) -> Command {
-        let mut command = Command::new(&self.program);
-        if !self.libraries.is_empty() {
-            let mut path = OsString::new();
-            for library in &self.libraries {
-                path.push(library);
-                path.push(":");
-            }
-            path.push(std::env::var_os("LD_LIBRARY_PATH").unwrap_or_default());
-            command.env("LD_LIBRARY_PATH", path);
+        let mut command = self.program.command_by_descriptor();
+        let Given { firmware, libraries, modules } = &self.given;
+        // No empty element: it would be the current directory.
+        let path: Vec<String> = libraries.iter().map(|library| library.path().display().to_string()).collect();
+        if !path.is_empty() {
+            command.env("LD_LIBRARY_PATH", path.join(":"));
         }
-        for directory in &self.firmware {
-            command.arg("-L").arg(directory);
+        if let Some(modules) = modules {
+            command.env("QEMU_MODULE_DIR", modules.path());
         }
+        for directory in firmware {
+            command.arg("-L").arg(directory.path());
+        }
+        self.given().iter().for_each(|given| given.to(&mut command));
+        command.current_dir("/");
         command
+    }
+
+    /// What its command names by descriptor, itself included.
+    pub(super) fn given(&self) -> Vec<Handed> {
+        let Given { firmware, libraries, modules } = &self.given;
+        [self.program.file()].into_iter().chain(firmware).chain(libraries).chain(modules).cloned().collect()
+    }
+
+    /// What messages of its own begin with.
+    pub(super) fn called(&self) -> &OsStr {
+        self.program.called()
     }
 }
 
@@ -103,18 +176,6 @@ fn parse_version(said: &str) -> Option<(String, u32)> {
     let version = said.lines().next()?.split_once("version ")?.1.split_whitespace().next()?;
     let major = version.split('.').next()?.parse().ok()?;
     Some((version.to_owned(), major))
-}
-
-/// Where a program is, by PATH and the places of programs for root.
-pub(crate) fn on_path(program: &str) -> Option<PathBuf> {
-    let path = std::env::var_os("PATH").unwrap_or_default();
-    let places = std::env::split_paths(&path).chain(["/usr/sbin", "/sbin"].map(PathBuf::from));
-    places.map(|place| place.join(program)).find(|file| is_program(file))
-}
-
-fn is_program(file: &Path) -> bool {
-    use std::os::unix::fs::PermissionsExt;
-    file.metadata().is_ok_and(|metadata| metadata.is_file() && metadata.permissions().mode() & 0o111 != 0)
 }
 
 #[cfg(test)]

@@ -2,8 +2,10 @@
 
 mod child;
 mod find;
+mod hand_over;
 mod supervise;
 mod turns;
+mod unprivileged;
 
 use std::ffi::OsString;
 use std::io;
@@ -11,7 +13,6 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 pub use child::{Ended, Limits, boot};
-pub(crate) use find::on_path;
 pub use find::{NEEDED_FOR_SMP, Qemu};
 pub use supervise::{SUPERVISE_ROLE, supervise};
 
@@ -79,6 +80,45 @@ pub enum QemuError {
         /// What it said.
         said: String,
     },
+    /// Others can have written it, or what it loads.
+    #[error(transparent)]
+    Program(#[from] unstarve_files::ProgramError),
+    /// Root starts it as nobody else.
+    #[error("no user to run QEMU as, which is never run as root: {0}")]
+    NoUser(io::Error),
+    /// The user that root starts it as may not execute it, or this program, which supervises it.
+    #[error(
+        "{program}: mode {mode:04o} lets not everybody execute it; root runs QEMU, and what supervises it, as an unprivileged user. \
+         Run: chmod a+rx {}",
+        unstarve_files::trust::for_a_shell(program)
+    )]
+    NotForAll {
+        /// Which.
+        program: PathBuf,
+        /// Its permissions.
+        mode: u32,
+    },
+    /// It opens `/dev/kvm` itself, which the user that root runs it as may not.
+    #[error(
+        "--kvm: {program} is version {found}; root runs QEMU as an unprivileged user, and only QEMU {needed} or later takes \
+         /dev/kvm from root: run `unstarve lab qemu add`, or the lab as a user of the group kvm"
+    )]
+    NoKvmByDescriptor {
+        /// Which.
+        program: PathBuf,
+        /// Its version.
+        found: String,
+        /// What is needed.
+        needed: u32,
+    },
+    /// What it is to read cannot be opened.
+    #[error("{path}: {source}")]
+    Open {
+        /// Which.
+        path: PathBuf,
+        /// Why.
+        source: io::Error,
+    },
     /// It cannot be started.
     #[error("cannot start {program}: {source}")]
     Start {
@@ -113,7 +153,7 @@ impl Machine {
         self.clock == Clock::Virtual && self.cpus > 1
     }
 
-    /// The arguments after the firmware's.
+    /// The arguments after the firmware's, where QEMU opens everything by its path.
     ///
     /// * `-icount shift=0`: an instruction is a nanosecond; `sleep=off`: idle time is jumped over.
     /// * `thread=single`: the CPUs take turns in a fixed order.
@@ -145,7 +185,7 @@ impl Machine {
         ]);
         all.extend(["-kernel".into(), self.kernel.clone().into(), "-initrd".into(), self.initrd.clone().into()]);
         // A full disk is reported to the guest, which says so; the default would be to stop it silently.
-        all.extend(["-drive".into(), option("if=none,id=out,format=raw,werror=report,file=", &self.disk)]);
+        all.extend(["-drive".into(), option(DISK, &self.disk)]);
         all.extend(["-device".into(), "virtio-blk-device,drive=out".into()]);
         all.extend(["-append".into(), self.command_line().into()]);
         if let Some(firmware) = self.firmware {
@@ -179,6 +219,9 @@ impl Machine {
 fn memory(mib: u32) -> u32 {
     if mib == 2048 { 2047 } else { mib }
 }
+
+/// The option of the disk, before its path.
+const DISK: &str = "if=none,id=out,format=raw,werror=report,file=";
 
 /// QEMU takes a doubled comma for one inside a value.
 fn option(before: &str, path: &Path) -> OsString {

@@ -3,7 +3,9 @@ use std::fs;
 use std::io;
 use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Stdio};
+use std::process::{Command, Output, Stdio};
+
+use unstarve_files::program::{PROXIES, Program, keep};
 
 use super::version::dpkg_order;
 use super::{Cache, StoreError};
@@ -25,7 +27,7 @@ impl Archive {
             return Err(StoreError::NoKeyring(keyring.to_owned()));
         }
         let format = "$(REPO_URI)\t$(LABEL)\t$(RELEASE)\t$(COMPONENT)";
-        let targets = run(Command::new("apt-get").args(["indextargets", "--format", format]))?;
+        let targets = run(fetcher("apt-get")?.args(["indextargets", "--format", format]))?;
         find_archive(&targets).map(|uri| Archive { uri }).ok_or(StoreError::NoArchive)
     }
 }
@@ -67,7 +69,7 @@ impl Apt {
     ) -> Result<Apt, StoreError> {
         let apt = Apt { directory: cache.apt(name) };
         apt.lay_out(archive, suites, installed).map_err(StoreError::file(&apt.directory))?;
-        run(apt.command("apt-get").args(["-qq", "update"]))?;
+        run(apt.command("apt-get")?.args(["-qq", "update"]))?;
         if !has_lists(&apt.directory.join("state/lists")) {
             return Err(StoreError::NoLists { suites: suites.join(", "), archive: archive.uri.clone() });
         }
@@ -93,12 +95,12 @@ impl Apt {
 
     /// The packages whose names fit the extended regular expression, oldest first.
     pub(crate) fn packages(&self, pattern: &str) -> Result<Vec<Package>, StoreError> {
-        let names = run(self.command("apt-cache").args(["search", "--names-only", pattern]))?;
+        let names = run(self.command("apt-cache")?.args(["search", "--names-only", pattern]))?;
         let names: Vec<&str> = names.lines().filter_map(|line| line.split(' ').next()).collect();
         if names.is_empty() {
             return Ok(Vec::new());
         }
-        let shown = run(self.command("apt-cache").args(["show", "--no-all-versions"]).args(names))?;
+        let shown = run(self.command("apt-cache")?.args(["show", "--no-all-versions"]).args(names))?;
         let mut packages: Vec<Package> = shown.split("\n\n").filter_map(Package::parse).collect();
         packages.sort_by(|a, b| dpkg_order(&a.version, &b.version).then_with(|| a.name.cmp(&b.name)));
         Ok(packages)
@@ -106,7 +108,7 @@ impl Apt {
 
     /// Fetches these packages into `into`.
     pub(crate) fn download(&self, names: &[&str], into: &Path) -> Result<Vec<PathBuf>, StoreError> {
-        run(self.command("apt-get").args(["-qq", "download"]).args(names).current_dir(into))?;
+        run(self.command("apt-get")?.args(["-qq", "download"]).args(names).current_dir(into))?;
         packages_in(into)
     }
 
@@ -117,13 +119,13 @@ impl Apt {
             fs::remove_file(&old).map_err(StoreError::file(old))?;
         }
         let arguments = ["-qq", "install", "--yes", "--download-only", "--no-install-recommends", "-t", suite, name];
-        run(self.command("apt-get").args(arguments))?;
+        run(self.command("apt-get")?.args(arguments))?;
         packages_in(&archives)
     }
 
     /// Nothing of the host's package state is written: state, cache and sources are our own, and its lock is not taken.
-    fn command(&self, program: &str) -> Command {
-        let mut command = Command::new(program);
+    fn command(&self, program: &str) -> Result<Command, StoreError> {
+        let mut command = fetcher(program)?;
         let at = |name: &str, below: &str| {
             let mut option = OsString::from(format!("{name}="));
             option.push(self.directory.join(below));
@@ -149,7 +151,7 @@ impl Apt {
         for option in options {
             command.arg("-o").arg(option);
         }
-        command
+        Ok(command)
     }
 }
 
@@ -169,9 +171,35 @@ fn packages_in(directory: &Path) -> Result<Vec<PathBuf>, StoreError> {
     Ok(found)
 }
 
-/// Unpacks a package without installing it.
+/// A program of apt's, the system's own, with nothing of our environment but the way to the archive.
+fn fetcher(program: &str) -> Result<Command, StoreError> {
+    let mut command = Program::of_system(program)?.command();
+    keep(&mut command, &PROXIES);
+    Ok(command)
+}
+
+/// Unpacks a package without installing it: as files of ours that nobody else can write and that raise nobody, whatever the package says
+/// of owners and modes. Nothing outside of `into` is written, whatever it says of links.
 pub(crate) fn unpack(package: &Path, into: &Path) -> Result<(), StoreError> {
-    run(Command::new("dpkg-deb").arg("-x").arg(package).arg(into)).map(|_| ())
+    let mut command = Program::of_system("dpkg-deb")?.command();
+    command.arg("--fsys-tarfile").arg(package).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    end_with_us(&mut command);
+    let name = command.get_program().to_string_lossy().into_owned();
+    let mut child = command.spawn().map_err(|source| StoreError::Program { program: name.clone(), source })?;
+    let mut archive =
+        tar::Archive::new(child.stdout.take().ok_or_else(|| StoreError::Program {
+            program: name.clone(),
+            source: io::Error::other("it has no output"),
+        })?);
+    archive.set_mask(0o022);
+    let unpacked = archive.unpack(into);
+    // To its end: what follows the last file is no reason for it to fail.
+    let _ = io::copy(&mut archive.into_inner(), &mut io::sink());
+    let output = child.wait_with_output().map_err(|source| StoreError::Program { program: name.clone(), source })?;
+    if !output.status.success() {
+        return Err(failed(&command, &output));
+    }
+    unpacked.map_err(StoreError::file(package))
 }
 
 /// A package of the archive.
@@ -200,7 +228,17 @@ impl Package {
 /// Runs a command to its end and gives what it printed.
 pub(crate) fn run(command: &mut Command) -> Result<String, StoreError> {
     let program = command.get_program().to_string_lossy().into_owned();
-    // It ends with us, not long after.
+    end_with_us(command);
+    let result = command.stdin(Stdio::null()).env("LC_ALL", "C").env("DEBIAN_FRONTEND", "noninteractive").output();
+    let output = result.map_err(|source| StoreError::Program { program, source })?;
+    if output.status.success() {
+        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
+    }
+    Err(failed(command, &output))
+}
+
+/// It ends with us, not long after.
+fn end_with_us(command: &mut Command) {
     // SAFETY: between fork and exec only this system call is made.
     unsafe {
         command.pre_exec(|| {
@@ -208,17 +246,16 @@ pub(crate) fn run(command: &mut Command) -> Result<String, StoreError> {
             Ok(())
         });
     }
-    let result = command.stdin(Stdio::null()).env("LC_ALL", "C").env("DEBIAN_FRONTEND", "noninteractive").output();
-    let output = result.map_err(|source| StoreError::Program { program: program.clone(), source })?;
-    if output.status.success() {
-        return Ok(String::from_utf8_lossy(&output.stdout).into_owned());
-    }
+}
+
+fn failed(command: &Command, output: &Output) -> StoreError {
     let said = String::from_utf8_lossy(&output.stderr);
     let errors: Vec<&str> = said.lines().filter(|line| line.starts_with("E:") || !line.starts_with("W:")).collect();
     let message = if errors.is_empty() { output.status.to_string() } else { errors.join("; ") };
     let plain = command.get_args().filter_map(|argument| argument.to_str());
     let plain: Vec<&str> = plain.filter(|argument| !argument.contains("::") && *argument != "-o").collect();
-    Err(StoreError::Failed { command: format!("{program} {}", plain.join(" ")), message })
+    let program = Path::new(command.get_program()).file_name().unwrap_or_default().to_string_lossy();
+    StoreError::Failed { command: format!("{program} {}", plain.join(" ")), message }
 }
 
 #[cfg(test)]
@@ -234,6 +271,49 @@ mod tests {
         assert!(!has_lists(directory.path()) && !has_lists(Path::new("/no/such/directory")));
         fs::write(directory.path().join("deb.example_dists_sid_main_binary-amd64_Packages.lz4"), "").expect("written");
         assert!(has_lists(directory.path()));
+    }
+
+    #[test]
+    fn a_package_raises_nobody_and_stays_in_its_directory() {
+        if unstarve_testing::tool("dpkg-deb").is_none() {
+            return;
+        }
+        let place = tempfile::tempdir().expect("a directory");
+        let (tree, into) = (place.path().join("tree"), place.path().join("into"));
+        fs::create_dir_all(tree.join("DEBIAN")).expect("made");
+        fs::create_dir_all(tree.join("usr/bin")).expect("made");
+        fs::create_dir(&into).expect("made");
+        let control = "Package: x\nVersion: 1\nArchitecture: all\nMaintainer: nobody <n@example.org>\nDescription: x\n";
+        fs::write(tree.join("DEBIAN/control"), control).expect("written");
+        fs::write(tree.join("usr/bin/raises"), "x").expect("written");
+        let mode = |path: &Path, mode| {
+            fs::set_permissions(path, std::os::unix::fs::PermissionsExt::from_mode(mode)).expect("a mode");
+        };
+        mode(&tree.join("usr/bin/raises"), 0o6777);
+        std::os::unix::fs::symlink("raises", tree.join("usr/bin/link")).expect("linked");
+        let package = place.path().join("x.deb");
+        let mut build = Program::of_system("dpkg-deb").expect("it is there").command();
+        run(build.args(["--root-owner-group", "-b"]).arg(&tree).arg(&package)).expect("built");
+        unpack(&package, &into).expect("unpacked");
+        let found = fs::metadata(into.join("usr/bin/link")).expect("there, by the link");
+        let mode_found = std::os::unix::fs::MetadataExt::mode(&found) & 0o7777;
+        assert_eq!(mode_found, 0o755);
+        assert_eq!(std::os::unix::fs::MetadataExt::uid(&found), rustix::process::geteuid().as_raw());
+        // A link that leads out of it is not followed.
+        fs::remove_dir_all(tree.join("usr/bin")).expect("removed");
+        let outside = place.path().join("outside");
+        fs::create_dir(&outside).expect("made");
+        fs::remove_dir_all(into.join("usr/bin")).expect("removed");
+        std::os::unix::fs::symlink(&outside, into.join("usr/bin")).expect("linked");
+        fs::create_dir(tree.join("usr/bin")).expect("made");
+        fs::write(tree.join("usr/bin/file"), "x").expect("written");
+        let mut build = Program::of_system("dpkg-deb").expect("it is there").command();
+        run(build.args(["--root-owner-group", "-b"]).arg(&tree).arg(&package)).expect("built");
+        let _ = unpack(&package, &into);
+        assert_eq!(fs::read_dir(&outside).expect("listed").count(), 0);
+        fs::write(&package, "no package").expect("written");
+        let error = unpack(&package, &into).expect_err("damaged").to_string();
+        assert!(error.starts_with("`dpkg-deb --fsys-tarfile "), "{error}");
     }
 
     #[test]

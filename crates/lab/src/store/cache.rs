@@ -3,7 +3,7 @@ use std::io;
 use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
-use unstarve_files::Directory;
+use unstarve_files::{Directory, TrustError};
 
 use super::StoreError;
 
@@ -15,10 +15,21 @@ pub struct Cache {
 
 impl Cache {
     /// The user's: `$XDG_CACHE_HOME/unstarve/lab`, or `~/.cache/unstarve/lab`.
+    ///
+    /// Root's is believed, and what is in it run: it is used only if nobody else can write it. A home that is somebody else's (sudo and
+    /// su may keep `HOME`) is not root's.
     pub fn of_user() -> Result<Cache, StoreError> {
-        let set = |name: &str| std::env::var_os(name).filter(|value| !value.is_empty()).map(PathBuf::from);
-        let base = set("XDG_CACHE_HOME").or_else(|| set("HOME").map(|home| home.join(".cache")));
-        Ok(Cache::at(base.ok_or(StoreError::NoCacheDirectory)?.join("unstarve/lab")))
+        let set = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
+        let given = set("XDG_CACHE_HOME");
+        let is_root = rustix::process::geteuid().is_root();
+        let home = set("HOME").filter(|home| !is_root || Directory::open(home).is_ok());
+        let home = home.or_else(|| is_root.then(homes_of_root));
+        let base = given.or_else(|| home.map(|home| home.join(".cache")));
+        let cache = Cache::at(base.ok_or(StoreError::NoCacheDirectory)?.join("unstarve/lab"));
+        if is_root {
+            check_root(&cache.root).map_err(StoreError::NotRoots)?;
+        }
+        Ok(cache)
     }
 
     /// One at a given place.
@@ -49,6 +60,27 @@ impl Cache {
     /// Where apt keeps its lists of one suite.
     pub(crate) fn apt(&self, suite: &str) -> PathBuf {
         self.root.join("apt").join(suite)
+    }
+}
+
+/// The home that passwd(5) has for root.
+fn homes_of_root() -> PathBuf {
+    home_in(&fs::read_to_string("/etc/passwd").unwrap_or_default()).unwrap_or_else(|| "/root".into())
+}
+
+fn home_in(passwd: &str) -> Option<PathBuf> {
+    let root =
+        passwd.lines().map(|line| line.split(':').collect::<Vec<_>>()).find(|fields| fields.get(2) == Some(&"0"))?;
+    root.get(5).map(PathBuf::from).filter(|home| home.is_absolute())
+}
+
+/// Whether nobody but root can have made what is at a path, or can make it if it is not there yet.
+fn check_root(path: &Path) -> Result<(), TrustError> {
+    match Directory::open(path) {
+        Err(TrustError::Io { path, source }) if source.kind() == io::ErrorKind::NotFound => {
+            Directory::open(path.parent().unwrap_or(Path::new("/"))).map(drop)
+        }
+        opened => opened.map(drop),
     }
 }
 
@@ -167,6 +199,34 @@ fn hex(bytes: &[u8]) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn roots_home_is_that_of_user_0() {
+        assert_eq!(home_in("u:x:1000:1000::/home/u:/bin/sh\nroot:x:0:0:root:/root:/bin/bash\n"), Some("/root".into()));
+        assert_eq!(home_in("root:x:0:0:root:home:/bin/bash\n"), None);
+        assert_eq!(home_in("root:x:0\n"), None);
+        assert_eq!(home_in(""), None);
+    }
+
+    /// A cache that is not there yet must not be made by somebody else between the check and its use.
+    #[test]
+    fn a_cache_in_a_directory_of_all_is_not_roots() {
+        let scratch = tempfile::tempdir().expect("a directory");
+        let mode = |mode| {
+            let permissions = std::os::unix::fs::PermissionsExt::from_mode(mode);
+            fs::set_permissions(scratch.path(), permissions).expect("a mode");
+        };
+        let below = scratch.path().join("unstarve/lab");
+        check_root(&below).expect("nobody else can make it");
+        check_root(scratch.path()).expect("ours");
+        for (all, why) in [(0o777, "mode 0777"), (0o1777, "others can make files in it")] {
+            mode(all);
+            for path in [&below, &scratch.path().to_owned()] {
+                let error = check_root(path).expect_err("others can make it").to_string();
+                assert!(error.contains(why), "{error}");
+            }
+        }
+    }
 
     #[test]
     fn a_dropped_part_leaves_nothing_and_a_kept_one_replaces() {

@@ -40,6 +40,16 @@ pub enum StoreError {
         /// Why.
         source: io::Error,
     },
+    /// A program that is needed is not there, or others can have written it.
+    #[error(transparent)]
+    NotRun(#[from] unstarve_files::ProgramError),
+    /// Root's store would be somebody else's.
+    #[error(
+        "the lab's cache is not used: {}. Root's lab runs what is in it; unset XDG_CACHE_HOME, or set it to a directory that only \
+         root can write",
+        in_full(.0)
+    )]
+    NotRoots(unstarve_files::TrustError),
     /// A program that is needed could not be started.
     #[error("cannot run `{program}`: {source}")]
     Program {
@@ -111,6 +121,13 @@ pub enum StoreError {
     /// A module could not be read.
     #[error(transparent)]
     Module(#[from] ModuleError),
+}
+
+fn in_full(error: &unstarve_files::TrustError) -> String {
+    match std::error::Error::source(error) {
+        Some(source) => format!("{error}: {source}"),
+        None => error.to_string(),
+    }
 }
 
 impl StoreError {

@@ -33,6 +33,11 @@ impl OwnQemu {
         ["usr/share/qemu", "usr/share/seabios"].map(|below| self.root.join(below)).to_vec()
     }
 
+    /// Where it finds its modules (`QEMU_MODULE_DIR`).
+    pub fn modules(&self) -> PathBuf {
+        self.root.join("usr/lib/x86_64-linux-gnu/qemu")
+    }
+
     /// Where it finds the libraries that the host lacks.
     pub fn libraries(&self) -> Vec<PathBuf> {
         LIBRARIES.map(|below| self.root.join(below)).to_vec()

@@ -1,0 +1,83 @@
+//! What a guest is made of, opened before QEMU starts and given to it by descriptor.
+//!
+//! Where root runs the lab, QEMU may open nothing by itself: the store, and a result's directory, may be closed to the user that it runs as.
+//! It is the same for everybody, so that there is one way.
+
+use std::fs::{File, Permissions};
+use std::io;
+use std::os::unix::fs::{PermissionsExt, fchown};
+use std::path::{Path, PathBuf};
+use std::process::Command;
+
+use unstarve_files::program::Handed;
+
+use super::unprivileged::Unprivileged;
+use super::{Clock, Machine, QemuError};
+
+/// The number that QEMU knows the disk by (`-add-fd`).
+const DISK_SET: u32 = 1;
+/// The one of `/dev/kvm`.
+const KVM_SET: u32 = 2;
+
+/// Adds a machine to a QEMU that runs as `user`, or as this process; what has to be given to it.
+pub(super) fn add_machine(
+    command: &mut Command,
+    machine: &Machine,
+    user: Option<Unprivileged>,
+) -> Result<Vec<Handed>, QemuError> {
+    let to_read = |path: &PathBuf, lend: fn(&File, Unprivileged) -> io::Result<()>| {
+        let file = File::open(path).map_err(opened(path))?;
+        user.map_or(Ok(()), |user| lend(&file, user)).map_err(opened(path))?;
+        Ok::<Handed, QemuError>(Handed::from(file))
+    };
+    let kernel = to_read(&machine.kernel, for_all_to_read)?;
+    let initrd = to_read(&machine.initrd, for_one_to_read)?;
+    // QEMU looks at a disk before it writes to it, and takes from a set what is open for just what it wants.
+    let disk = [false, true].map(|write| {
+        let file = File::options().read(true).write(write).open(&machine.disk).map_err(opened(&machine.disk));
+        file.map(Handed::from)
+    });
+    let disk = disk.into_iter().collect::<Result<Vec<_>, _>>()?;
+    let open_kvm = || File::options().read(true).write(true).open("/dev/kvm").map(Handed::from);
+    let kvm = (user.is_some() && machine.clock == Clock::Host).then(open_kvm).transpose().map_err(QemuError::NoKvm)?;
+    // A set is the descriptor itself, so the disk stays root's: QEMU does not open it again.
+    for disk in &disk {
+        command.arg("-add-fd").arg(format!("fd={},set={DISK_SET}", disk.number()));
+    }
+    if let Some(kvm) = &kvm {
+        command.arg("-add-fd").arg(format!("fd={},set={KVM_SET}", kvm.number()));
+    }
+    let by_set = |set: u32| PathBuf::from(format!("/dev/fdset/{set}"));
+    let given = Machine { kernel: kernel.path(), initrd: initrd.path(), disk: by_set(DISK_SET), ..machine.clone() };
+    for argument in given.arguments() {
+        match (&kvm, argument.to_str()) {
+            (Some(_), Some("kvm")) => command.arg(format!("kvm,device={}", by_set(KVM_SET).display())),
+            _ => command.arg(argument),
+        };
+    }
+    Ok([kernel, initrd].into_iter().chain(disk).chain(kvm).collect())
+}
+
+/// Whether the user that root starts QEMU as may execute a program, which it gets by descriptor or runs already.
+pub(super) fn check_executable(program: &Path, link: &Path) -> Result<(), QemuError> {
+    let mode = link.metadata().map_err(opened(program))?.permissions().mode() & 0o7777;
+    let is_for_all = mode & 0o001 != 0;
+    if is_for_all { Ok(()) } else { Err(QemuError::NotForAll { program: program.to_owned(), mode }) }
+}
+
+fn opened(path: &Path) -> impl FnOnce(io::Error) -> QemuError {
+    let path = path.to_owned();
+    move |source| QemuError::Open { path, source }
+}
+
+/// A kernel is no secret, and whoever may pass the directories above it could read it all along.
+fn for_all_to_read(file: &File, _: Unprivileged) -> io::Result<()> {
+    let mode = file.metadata()?.permissions().mode();
+    if mode & 0o004 != 0 { Ok(()) } else { file.set_permissions(Permissions::from_mode(mode | 0o004)) }
+}
+
+/// A run's own file system, which has a scenario's files in it and goes when the guest does.
+fn for_one_to_read(file: &File, user: Unprivileged) -> io::Result<()> {
+    file.set_permissions(Permissions::from_mode(0o400))?;
+    fchown(file, Some(user.id()), Some(user.id()))
+}
