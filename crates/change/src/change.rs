@@ -73,6 +73,13 @@ pub struct Thread {
     /// Whether its children begin as ordinary tasks: chrt(1) clears that flag unless it is named.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reset_on_fork: Option<bool>,
+    /// Whether it is a kernel thread, where more than its name says so. As all of this a claim of a recording: it is compared with the
+    /// thread before anything is changed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub kernel_thread: Option<bool>,
+    /// The user for whom a program runs (its real user).
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub user: Option<u32>,
 }
 
 /// Which threads.
@@ -143,6 +150,19 @@ impl Selector {
                 Some(KernelThread::BoundWorker { cpu, high: false }) => cpus.is_empty() || cpus.contains(&cpu),
                 _ => false,
             },
+        }
+    }
+}
+
+impl Target {
+    /// The thread that it names, or whose process, session or group it means.
+    pub fn thread(&self) -> Option<&Thread> {
+        match self {
+            Target::Thread(thread)
+            | Target::Threads(Selector::Process(thread))
+            | Target::Session(thread)
+            | Target::GroupWeightOf(thread) => Some(thread),
+            _ => None,
         }
     }
 }
@@ -219,7 +239,7 @@ impl Thread {
         let name = name.as_ref();
         let comm = clean_bytes(name);
         let comm_bytes = (comm.as_bytes() != name).then(|| name.to_vec());
-        Thread { tid, start: None, comm, comm_bytes, reset_on_fork: None }
+        Thread { tid, start: None, comm, comm_bytes, reset_on_fork: None, kernel_thread: None, user: None }
     }
 
     /// Its name as the kernel has it, if that is a text and known to the byte: no text stands for bytes that are no UTF-8, and `<...>` for

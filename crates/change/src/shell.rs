@@ -3,15 +3,20 @@
 //! Where the old value was recorded, both are plain commands. Where it was not, the first line writes what it finds into a
 //! file of commands before each change, and the second runs that file. Nothing is guessed, and nothing that a task or a
 //! container can choose (a name, a path with odd characters) becomes part of a command unquoted. A number of a thread is
-//! given to others once it has ended: both lines look when it was created.
+//! given to others once it has ended: both lines look when it was created. The first also looks whether it is what the recording claims:
+//! the kernel's, and, where it gives what only root may give, of the user that was recorded.
 
+mod known;
 mod saved;
 
-use unstarve_model::{KernelThread, SchedPolicy, Tid};
+use std::collections::BTreeSet;
+
+use unstarve_model::{SchedPolicy, Tid};
 
 use crate::Value;
 use crate::change::{Change, Target, Thread};
 use crate::settable::{is_of_group, may_be_set};
+use known::{CREATED, KIND, Known, NAME, OWNER, Parts};
 
 /// Commands that run as printed under `sh -eu`, the second also in another shell than the first.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
@@ -26,7 +31,10 @@ pub struct Commands {
 pub fn commands(changes: &[Change]) -> Option<Commands> {
     let changes: Vec<&Change> = changes.iter().filter(|change| change.is_for_a_program()).collect();
     // A recording says where its settings were, and who made it may have written what he liked: a shell writes anywhere.
-    if changes.is_empty() || !changes.iter().all(|change| may_be_printed(&change.target)) {
+    if changes.is_empty()
+        || !changes.iter().all(|change| may_be_printed(&change.target))
+        || raise_several_users(&changes)
+    {
         return None;
     }
     let plain: Option<Vec<(Line, Line)>> = changes.iter().map(|change| plain(change)).collect();
@@ -50,6 +58,15 @@ fn may_be_printed(target: &Target) -> bool {
     }
 }
 
+/// Whether programs of several users would be raised together. What they have in common is a name, and anybody can take a name.
+fn raise_several_users(changes: &[&Change]) -> bool {
+    let user = |change: &&Change| {
+        let is_privileged = change.value().is_some_and(Value::is_privileged);
+        change.target.thread().filter(|thread| is_privileged && thread.kernel_thread != Some(true))?.user
+    };
+    changes.iter().filter_map(user).collect::<BTreeSet<u32>>().len() > 1
+}
+
 /// A command for one thing.
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Line {
@@ -60,19 +77,13 @@ struct Line {
 /// What stands for it in the command.
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum Whose {
-    /// `$t`, which is there as long as the machine runs.
-    Lasting(Tid),
-    /// `$t`, if it was created then.
-    Thread(Tid, u64),
+    /// `$t`, if it is this one.
+    Thread(Tid, Known),
     /// `"$f"`: its path, quoted.
     File(String),
     /// Nothing: it is the kernel's as a whole.
     Kernel,
 }
-
-/// Prints when `$t` was created: the twentieth field after its name in proc_pid_stat(5). The name may hold anything, line ends too.
-/// Bytes that are no text in some locale end a match of sed there.
-const CREATED: &str = "tail -n 1 /proc/$t/stat 2> /dev/null | LC_ALL=C sed 's/.*) //' | cut -d ' ' -f 20";
 
 /// What is said of a thread that is another one by now.
 const ENDED: &str = "echo \"thread $t has ended\" >&2";
@@ -96,22 +107,26 @@ fn joined_alike(lines: &[Line]) -> String {
         _ => None,
     };
     let number = |whose: &Whose| match whose {
-        Whose::Thread(tid, _) | Whose::Lasting(tid) => Some(tid.to_string()),
+        Whose::Thread(tid, _) => Some(tid.to_string()),
         _ => None,
     };
+    let parts = lines.iter().fold(Parts::default(), |parts, line| match &line.whose {
+        Whose::Thread(_, known) => parts.and(known.parts()),
+        _ => parts,
+    });
     let identity = |whose: &Whose| match whose {
-        Whose::Thread(tid, start) => Some(format!("{tid}:{start}")),
+        Whose::Thread(tid, known) => Some(known.patterns(*tid, parts)),
         _ => None,
     };
     match &lines[0].whose {
         Whose::Kernel => command.clone(),
         Whose::File(path) if lines.len() == 1 => command.replace("\"$f\"", path),
         Whose::File(_) => format!("for f in {}; do {command}; done", each(&path, " ")),
-        Whose::Lasting(tid) if lines.len() == 1 => command.replace("$t", &tid.to_string()),
-        Whose::Lasting(_) => format!("for t in {}; do {command}; done", each(&number, " ")),
         Whose::Thread(..) => format!(
-            "for t in {}; do case $t:$({CREATED}) in {}) {command} ;; *) {ENDED} ;; esac; done",
+            "for t in {}; do case {}$t:$({CREATED}){} in {}) {command} ;; *) {ENDED} ;; esac; done",
             each(&number, " "),
+            parts.before_number(KIND, OWNER),
+            if parts.name { format!("@$({NAME})") } else { String::new() },
             each(&identity, "|"),
         ),
     }
@@ -122,20 +137,18 @@ fn plain(change: &Change) -> Option<(Line, Line)> {
     let (to, was) = (change.value()?, change.was.as_ref()?);
     let (whose, to, was) = match &change.target {
         Target::Thread(thread) => {
-            let whose = match KernelThread::of(&thread.comm.as_str().into()) {
-                Some(KernelThread::Ksoftirqd { .. } | KernelThread::Ktimers | KernelThread::Rcu) => {
-                    Whose::Lasting(thread.tid)
-                }
-                _ => Whose::Thread(thread.tid, thread.start?),
-            };
-            (whose, for_thread(to, thread)?, for_thread(was, thread)?)
+            thread.start?;
+            let to = format!("{}{}", unless_another_was(was), for_thread(to, thread)?);
+            return of_thread(thread, change.value(), to, for_thread(was, thread)?);
         }
         Target::Session(thread) => {
+            thread.start?;
             let nice = |value: &Value| match value {
                 Value::Nice(nice) => Some(set_session(&nice.to_string())),
                 _ => None,
             };
-            (Whose::Thread(thread.tid, thread.start?), nice(to)?, nice(was)?)
+            let to = format!("{}{}", unless_another_session_was(was), nice(to)?);
+            return of_thread(thread, change.value(), to, nice(was)?);
         }
         Target::File { path } => {
             let line = |value| Some(write(&quoted(text(value)?)?, "\"$f\"", path, "$"));
@@ -160,6 +173,40 @@ fn plain(change: &Change) -> Option<(Line, Line)> {
     };
     Some((Line { command: to, whose: whose.clone() }, Line { command: was, whose }))
 }
+
+/// Both commands of a thread, each with what it is recognised by.
+fn of_thread(thread: &Thread, value: Option<&Value>, to: String, was: String) -> Option<(Line, Line)> {
+    let apply = Line { command: to, whose: Whose::Thread(thread.tid, Known::of(thread, value)?) };
+    let undo = Line { command: was, whose: Whose::Thread(thread.tid, Known::before(thread)?) };
+    Some((apply, undo))
+}
+
+/// The undo gives back what the recording says. Where only root may give that, the first command makes sure that it is so: a recording
+/// that lies would have the undo raise whom it likes.
+fn unless_another_was(was: &Value) -> String {
+    let (fields, values) = match was {
+        Value::Class { policy, rt_priority, .. } if was.is_privileged() => match policy.number() {
+            Some(number) => ("38,39", format!("{rt_priority} {number}")),
+            None => return String::new(),
+        },
+        Value::Nice(nice) if was.is_privileged() => ("17", nice.to_string()),
+        _ => return String::new(),
+    };
+    let now = CREATED.replace("-f 20", &format!("-f {fields}"));
+    format!("[ \"$({now})\" = '{values}' ] || {{ {CHANGED}; continue; }}; ")
+}
+
+fn unless_another_session_was(was: &Value) -> String {
+    match was {
+        Value::Nice(nice) if was.is_privileged() => {
+            format!("[ \"$({})\" = {nice} ] || {{ {CHANGED}; continue; }}; ", saved::SESSION_BEFORE)
+        }
+        _ => String::new(),
+    }
+}
+
+/// What is said of a thread that has another value than the recording says.
+const CHANGED: &str = "echo \"thread $t is not as it was recorded\" >&2";
 
 /// Gives the session of `$t` a nice value.
 fn set_session(nice: &str) -> String {

@@ -130,6 +130,31 @@ impl Value {
         }
     }
 
+    /// Whether a task goes before more of the others with this value than with `old`.
+    pub fn raises(&self, old: &Value) -> bool {
+        match (old, self) {
+            (Value::Nice(old), Value::Nice(new)) => new < old,
+            (Value::Deadline { .. }, _) => false,
+            (_, Value::Deadline { .. }) => true,
+            (Value::Class { policy: SchedPolicy::Idle, .. }, Value::Class { policy, .. }) => {
+                *policy != SchedPolicy::Idle
+            }
+            (Value::Class { rt_priority: old, .. }, Value::Class { rt_priority: new, .. }) => new > old,
+            _ => false,
+        }
+    }
+
+    /// Whether it puts a task before every ordinary one: a real-time or deadline policy.
+    pub fn is_above_all_ordinary(&self) -> bool {
+        matches!(self, Value::Deadline { .. }) || self.is_realtime()
+    }
+
+    /// Whether a user may give it to nobody (`CAP_SYS_NICE`): a policy above all ordinary ones, or a nice below 0. What it was is not asked,
+    /// since a recording may lie about that.
+    pub fn is_privileged(&self) -> bool {
+        self.is_above_all_ordinary() || matches!(self, Value::Nice(nice) if *nice < 0)
+    }
+
     /// Whether a task with this value is stronger than one with `wanted`, where `wanted` is stronger than the default: a
     /// real-time priority, or a nice below 0. A weaker value than the default (nice 10, SCHED_IDLE) is asked for as it is,
     /// and slices, affinities and flags have no order.

@@ -395,3 +395,75 @@ fn an_interrupt_of_another_handler_is_left_alone() {
     }
     assert_eq!(commands(&[Change::of_interrupt(24, &"1".parse().expect("a CPU"), ["it's".to_owned()])]), None);
 }
+
+/// What a recording claims of a thread is compared by the printed command itself, wherever it runs.
+#[test]
+fn what_the_recording_claims_is_compared_by_the_command_itself() {
+    if !is_root() {
+        unstarve_testing::not_possible_here("real-time policies need root");
+        return;
+    }
+    let sleeper = Sleeper::new();
+    let before = sleeper.state();
+    let (fifo, other) = (class(SchedPolicy::Fifo, 3), class(SchedPolicy::Other, 0));
+    let thread = |is_kernel, user| Thread { kernel_thread: is_kernel, user, ..sleeper.thread() };
+    let by_name = |name: &str| Thread { start: None, ..Thread::known_by(Tid(sleeper.0.id()), name) };
+    let nice = |nice| (Value::Nice(nice), Value::Nice(sleeper.nice()));
+    for (thread, (to, was), is_agreed) in [
+        (thread(Some(true), None), (fifo.clone(), other.clone()), false),
+        (thread(Some(true), None), nice(7), false),
+        (thread(Some(false), Some(0)), (fifo.clone(), other.clone()), true),
+        (thread(Some(false), Some(65534)), (fifo.clone(), other.clone()), false),
+        // Anybody's may be put last.
+        (thread(Some(false), Some(65534)), nice(7), true),
+        (thread(None, None), (fifo.clone(), other.clone()), true),
+        (Thread { comm: "ksoftirqd/1".to_owned(), ..thread(None, None) }, (fifo.clone(), other.clone()), false),
+        (by_name("sleep"), (fifo.clone(), other.clone()), true),
+        (Thread { kernel_thread: Some(true), ..by_name("sleep") }, (fifo.clone(), other.clone()), false),
+        (Thread { user: Some(65534), ..by_name("sleep") }, (fifo.clone(), other.clone()), false),
+    ] {
+        let process = Target::Threads(Selector::Process(thread.clone()));
+        let one = || Change::of(Target::Thread(thread.clone()), to.clone());
+        for change in [one().from(was.clone()), one(), Change::of(process, to.clone())] {
+            let lines = commands(&[change]).expect("commands");
+            sh(&lines.apply);
+            assert_eq!(sleeper.state() != before, is_agreed, "{thread:?} {to}: {}", lines.apply);
+            sh(&lines.undo);
+            assert_eq!(sleeper.state(), before, "{thread:?}: {}", lines.undo);
+        }
+    }
+}
+
+/// Otherwise the undo would give what the recording says and nobody had.
+#[test]
+fn what_only_root_can_have_given_has_to_be_there_before_it_is_changed() {
+    if !is_root() {
+        unstarve_testing::not_possible_here("real-time policies need root");
+        return;
+    }
+    let sleeper = Sleeper::new();
+    let before = sleeper.state();
+    let at = || Target::Thread(sleeper.thread());
+    for (to, was) in [
+        (class(SchedPolicy::Batch, 0), class(SchedPolicy::Fifo, 98)),
+        (Value::Nice(7), Value::Nice(sleeper.nice() - 21)),
+    ] {
+        let lines = commands(&[Change::of(at(), to).from(was)]).expect("commands");
+        let output = Command::new("sh").args(["-euc", &lines.apply]).output().expect("sh");
+        assert!(String::from_utf8_lossy(&output.stderr).contains("is not as it was recorded"), "{}", lines.apply);
+        assert_eq!(sleeper.state(), before, "{}", lines.apply);
+    }
+    sh(&format!("chrt --rr --pid 4 {}", sleeper.0.id()));
+    there_and_back(&sleeper, &[Change::of(at(), class(SchedPolicy::Other, 0)).from(class(SchedPolicy::Rr, 4))]);
+}
+
+#[test]
+fn programs_of_several_users_are_not_raised_by_one_command() {
+    let thread = |tid: u32, user| Thread { start: Some(1), user, ..Thread::known_by(Tid(tid), "db") };
+    let to = |nice: i32, users: [Option<u32>; 2]| {
+        let change = |(tid, user)| Change::of(Target::Thread(thread(tid, user)), Value::Nice(nice));
+        commands(&[change((7, users[0])), change((8, users[1]))])
+    };
+    assert_eq!(to(-5, [Some(1), Some(2)]), None);
+    assert!(to(-5, [Some(1), Some(1)]).is_some() && to(5, [Some(1), Some(2)]).is_some());
+}

@@ -63,6 +63,7 @@ fn names_that_tasks_choose_stay_text() {
     let kernel = Whose { unit: None, kernel_thread: Some(true), workqueue: None };
     let profile = text(&[Change::of(thread("ksoftirqd/1"), fifo(1))], Form::Tuned, &kernel).expect("a profile");
     assert!(profile.contains("=0:f:1:*:^\\[ksoftirqd/1\\]$"), "{profile}");
+    assert!(profile.contains("# TuneD takes a program whose command line is one of these names"), "{profile}");
     assert!(text(&[Change::of(thread(odd), fifo(1))], Form::Tuned, &kernel).is_err());
 }
 

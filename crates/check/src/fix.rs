@@ -15,6 +15,8 @@ pub(crate) fn thread(task: &TaskFacts) -> Target {
         start: Some(task.start_ticks),
         // No kernel thread has the flag: kthreadd has not, and only user space sets it.
         reset_on_fork: if task.kernel_thread { Some(false) } else { task.reset_on_fork },
+        kernel_thread: Some(task.kernel_thread),
+        user: task.user,
         ..Thread::known_by(task.tid, &task.comm)
     })
 }

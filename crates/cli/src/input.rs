@@ -1,3 +1,4 @@
+use std::fs::File;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
 use std::sync::mpsc::{self, RecvTimeoutError};
@@ -5,8 +6,10 @@ use std::thread;
 use std::time::Duration;
 
 use anyhow::{Result, anyhow, bail};
+use unstarve_executor::authority::Author;
+use unstarve_files::trust::{Distrust, TrustError, check_author};
 use unstarve_model::EventSource;
-use unstarve_readers::{Input, open_input};
+use unstarve_readers::{Input, OpenError, open_input};
 
 use crate::output;
 
@@ -61,6 +64,24 @@ impl Recording {
         Ok(saying_if_it_lasts(PATIENCE, remark, open)?)
     }
 
+    /// The same, and who could have written it: what it says of this host is their word. Judged by the file that is read, whatever its
+    /// name leads to meanwhile; what is packed or archived in it is by the same.
+    pub fn open_with_author(&self) -> Result<(Box<dyn EventSource>, Written)> {
+        let pipe = |why: &str| Written { author: Author::Anybody, why: Some(why.to_owned()) };
+        if self.0 == Path::new("-") {
+            return Ok((self.open()?, pipe("it came through standard input")));
+        }
+        if !self.0.metadata().is_ok_and(|found| found.is_file()) {
+            return Ok((self.open()?, pipe("it is no regular file")));
+        }
+        let name = self.0.display().to_string();
+        let failed = |source| OpenError::Io { name: name.clone(), source };
+        let file = File::open(&self.0).map_err(failed)?;
+        let written = Written::of(&file, &self.0);
+        let input = Input::from_file(file, name.clone()).map_err(failed)?;
+        Ok((open_input(input)?, written))
+    }
+
     /// What a page calls it: without the directories, which say much about the machine and nothing about the recording.
     pub fn short_name(&self) -> String {
         let file = self.0.file_name().filter(|name| *name != "-");
@@ -75,6 +96,31 @@ impl Recording {
     /// What messages call it.
     pub fn name(&self) -> String {
         if self.0 == Path::new("-") { "standard input".to_owned() } else { self.0.display().to_string() }
+    }
+}
+
+/// Who could have written a recording.
+pub struct Written {
+    /// Who.
+    pub author: Author,
+    /// How that shows; `None` if it is nobody but root and the user of this process.
+    pub why: Option<String>,
+}
+
+impl Written {
+    fn of(file: &File, path: &Path) -> Written {
+        let Err(error) = check_author(file, path) else { return Written { author: Author::Trusted, why: None } };
+        let owner = file.metadata().map_or(0, |found| found.uid());
+        let (author, why) = match &error {
+            TrustError::Untrusted { path, why: Distrust::Owner { owner: at_fault, .. } } => {
+                // Somebody's file in somebody else's directory is either's.
+                let author = if [0, *at_fault].contains(&owner) { Author::User(*at_fault) } else { Author::Anybody };
+                (author, format!("{} belongs to uid {at_fault}", path.display()))
+            }
+            TrustError::Untrusted { path, why } => (Author::Anybody, format!("{}: {why}", path.display())),
+            other => (Author::Anybody, other.to_string()),
+        };
+        Written { author, why: Some(why) }
     }
 }
 

@@ -66,7 +66,8 @@ const EXAMPLES: &str = "\
 Examples:
   sudo unstarve record --for 10s    write unstarve.dat, with the host's settings
   unstarve explain trace.dat        who is starved, by whom, and what to do
-  sudo unstarve fix trace.dat --apply --verify 10s    apply a remedy, and keep it only if it helped
+  sudo unstarve fix trace.dat --remedy 1 --apply --verify 10s
+                                                      apply a remedy, and keep it only if it helped
   unstarve report trace.dat         the same and more, as one HTML file
   unstarve timeline trace.dat       every wait, and who had the CPU meanwhile
   unstarve compare old.dat new.dat  who waits more, and by which rule

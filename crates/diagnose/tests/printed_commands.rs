@@ -10,7 +10,7 @@ use unstarve_change::{Change, Commands, Relative, Selector, Target, Thread};
 use unstarve_diagnose::report::{Remedy, Report};
 use unstarve_diagnose::{Options, explain_beside};
 use unstarve_facts::{Snapshot, TaskFacts};
-use unstarve_model::{Policy, Prio, SchedPolicy, Tid};
+use unstarve_model::{Comm, KernelThread, Policy, Prio, SchedPolicy, Tid};
 use unstarve_testing::model::{Model, ModelThread};
 use unstarve_timeline::Sink;
 
@@ -96,6 +96,10 @@ fn as_traced(thread: &Thread, seen: Option<&Prio>, facts: Option<&TaskFacts>) ->
     let odd = thread.tid.0 % 2 == 1;
     let mut new = ModelThread::new(thread.tid.0, &thread.comm);
     new.start = thread.start.unwrap_or(new.start);
+    // What a trace alone says: a name that kernel threads have.
+    if thread.kernel_thread.unwrap_or_else(|| KernelThread::is_name_of_one(&Comm::from(thread.comm.as_str()))) {
+        new.parent = 2;
+    }
     new.reset_on_fork = facts.is_none_or(|facts| !facts.kernel_thread) && thread.tid.0.is_multiple_of(3);
     if let Some(facts) = facts {
         new.nice = facts.nice;

@@ -9,7 +9,9 @@
 pub mod act;
 mod attributes;
 pub mod audit;
+pub mod authority;
 pub mod by_hand;
+pub mod claim;
 pub mod deadman;
 mod groups;
 pub mod heirs;

@@ -1,15 +1,18 @@
 //! What changes mean on this host: what is there, what it holds now, and what stands in the way.
 
+mod permit;
 mod this_host;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 
 use rustc_hash::FxHashSet;
 use unstarve_change::{Aspect, Change, Place, Relative, Selector, Target, TaskKey, Thread, To, Value, may_be_set};
 use unstarve_facts::{Harm, check_harm, flag};
-use unstarve_model::{Comm, KernelThread, SchedPolicy, Tid};
+use unstarve_model::Tid;
 
+use crate::authority::{Author, Authority};
+use crate::claim::{self, Contradiction, Direction, Live, Verdict};
 use crate::host::Host;
 use crate::journal::Step;
 
@@ -23,6 +26,8 @@ pub trait Look: Host {
     fn flags_of(&self, tid: Tid) -> Option<u64>;
     /// The user that it runs for.
     fn user_of(&self, tid: Tid) -> Option<u32>;
+    /// Who owns the directory of a file: of a cgroup, to whom it was delegated.
+    fn owner_of_directory(&self, path: &str) -> Option<u32>;
     /// The threads of a process.
     fn threads_of(&self, process: Tid) -> Vec<Tid>;
     /// Kernel threads whose names begin so.
@@ -61,6 +66,8 @@ pub struct Planned<'a> {
     pub obstacle: Option<Obstacle>,
     /// It has ended, and others that are to have the same are still there: nothing is left to do for it.
     pub gone: Option<Tid>,
+    /// For whom the programs run that would be changed.
+    pub users: BTreeMap<Tid, u32>,
 }
 
 /// Why a change cannot be made here.
@@ -111,10 +118,66 @@ pub enum Obstacle {
         "thread {0} is a program that calls itself {1}, as a kernel thread is called; it is not raised for its name"
     )]
     Impostor(Tid, String),
+    /// The recording says that it is a kernel thread, which it is not.
+    #[error(
+        "thread {0} ({1}) is a program, and the recording says that it is a kernel thread: nothing is changed on its word"
+    )]
+    NoKernelThread(Tid, String),
+    /// The recording says that it is a program, which it is not.
+    #[error(
+        "thread {0} ({1}) is a kernel thread, and the recording says that it is a program: nothing is changed on its word"
+    )]
+    KernelThread(Tid, String),
+    /// It runs for another user than the recording says, and would be raised.
+    #[error("thread {tid} runs for uid {now}, and the recording says for uid {was}; it is not raised: record again")]
+    OtherUser {
+        /// Which.
+        tid: Tid,
+        /// As recorded.
+        was: u32,
+        /// As it is.
+        now: u32,
+    },
+    /// It has another name than the recording says, and would be raised.
+    #[error("thread {tid} is called {now}, and was {was} when it was recorded; it is not raised: record again")]
+    Renamed {
+        /// Which.
+        tid: Tid,
+        /// As recorded.
+        was: String,
+        /// As it is.
+        now: String,
+    },
+    /// Nobody has asked for it.
+    #[error(
+        "{what}: {old} -> {new}: a program is put before all ordinary tasks only if the remedy is named (--remedy)"
+    )]
+    NotAsked {
+        /// Whose value.
+        what: String,
+        /// What it is.
+        old: String,
+        /// What it would be.
+        new: String,
+    },
+    /// It would be changed on the word of a recording that others could have written.
+    #[error("{what}: {old} -> {new}: {} could have written this into the recording; {}", author, asked(with))]
+    Unnamed {
+        /// Whose value.
+        what: String,
+        /// What it is.
+        old: String,
+        /// What it would be.
+        new: String,
+        /// Who could have written it.
+        author: Author,
+        /// What `--target` has to name; nothing if `--remedy` is enough.
+        with: Option<String>,
+    },
     /// Programs of several users would be raised: all that is known to be alike is a name, and anybody can take a name.
     #[error(
-        "these threads belong to several users ({0}), so that one may have taken the name of another's; raise those that \
-         you know (--as shell prints the commands)"
+        "these threads belong to several users ({0}), so that one may have taken the name of another's; name each that you \
+         know (--remedy N --target TID)"
     )]
     SeveralUsers(String),
     /// `PF_NO_SETAFFINITY`.
@@ -164,7 +227,31 @@ pub enum Obstacle {
     },
 }
 
+fn asked(with: &Option<String>) -> String {
+    match with {
+        Some(thing) => format!("name it to allow it: --remedy N --target {thing}"),
+        None => "name the remedy to allow it: --remedy N".to_owned(),
+    }
+}
+
 impl Obstacle {
+    /// Whether it is about who is meant and who asks: then nothing is printed either that does it somewhere else or later.
+    pub fn is_about_identity(&self) -> bool {
+        matches!(
+            self,
+            Obstacle::Init(_)
+                | Obstacle::Untouchable(..)
+                | Obstacle::Impostor(..)
+                | Obstacle::NoKernelThread(..)
+                | Obstacle::KernelThread(..)
+                | Obstacle::OtherUser { .. }
+                | Obstacle::Renamed { .. }
+                | Obstacle::NotAsked { .. }
+                | Obstacle::Unnamed { .. }
+                | Obstacle::SeveralUsers(_)
+        )
+    }
+
     /// If it is one thread's, and others' may be the same: the thread, and what is said of several.
     pub fn of_threads(&self) -> Option<(Tid, &'static str)> {
         match self {
@@ -179,13 +266,16 @@ impl Obstacle {
     }
 }
 
-/// What each change would do on this host. Changes nothing. `rule` is what the journal will say it was for.
-pub fn plan<'a, L: Look>(look: &L, changes: &'a [Change], rule: &str, ids: Ids) -> Vec<Planned<'a>> {
+/// What each change would do on this host, and whether it may by that authority. Changes nothing. `rule` is what the journal will say it
+/// was for.
+pub fn plan<'a, L: Look>(look: &L, changes: &'a [Change], rule: &str, authority: &Authority) -> Vec<Planned<'a>> {
+    let none =
+        |change| Planned { change, steps: Vec::new(), already: 0, obstacle: None, gone: None, users: BTreeMap::new() };
     let mut plans: Vec<Planned<'a>> = changes
         .iter()
-        .map(|change| match steps(look, change, rule, ids) {
-            Ok((steps, already)) => Planned { change, steps, already, obstacle: None, gone: None },
-            Err(obstacle) => Planned { change, steps: Vec::new(), already: 0, obstacle: Some(obstacle), gone: None },
+        .map(|change| match steps(look, change, rule, authority.ids) {
+            Ok((steps, already)) => Planned { steps, already, ..none(change) },
+            Err(obstacle) => Planned { obstacle: Some(obstacle), ..none(change) },
         })
         .collect();
     // A thread that is named twice is changed once.
@@ -193,9 +283,25 @@ pub fn plan<'a, L: Look>(look: &L, changes: &'a [Change], rule: &str, ids: Ids) 
     for planned in &mut plans {
         planned.steps.retain(|step| seen.insert((step.target.clone(), step.new.aspect())));
     }
-    refuse_several_users(look, &mut plans);
+    refuse_several_users(look, &mut plans, authority);
+    permit::check(look, &mut plans, authority);
     leave_the_ended(&mut plans);
     plans
+}
+
+/// Why these changes are not printed as commands or files that make them, here later or on another host. What merely has no thread or
+/// file here now is printed: commands look for themselves.
+pub fn refusals_to_print<L: Look>(look: &L, changes: &[Change], authority: &Authority) -> Vec<Obstacle> {
+    let plans = plan(look, changes, "", authority);
+    let refusal = |planned: Planned<'_>| match planned.obstacle {
+        Some(obstacle) if obstacle.is_about_identity() => Some(obstacle),
+        Some(Obstacle::Ended(_) | Obstacle::Another(_) | Obstacle::Strange(_) | Obstacle::NotHere { .. }) => {
+            permit::unseen(planned.change, authority)
+        }
+        None if planned.gone.is_some() => permit::unseen(planned.change, authority),
+        _ => None,
+    };
+    plans.into_iter().filter_map(refusal).collect()
 }
 
 /// Of several threads that are to have the same, those that have ended need nothing: what a culprit started meanwhile is no reason to
@@ -218,34 +324,23 @@ fn leave_the_ended(plans: &mut [Planned<'_>]) {
 }
 
 /// A role is a name, and anybody can take one: what raises programs raises those of one user.
-fn refuse_several_users<L: Look>(look: &L, plans: &mut [Planned<'_>]) {
+fn refuse_several_users<L: Look>(look: &L, plans: &mut [Planned<'_>], authority: &Authority) {
     let raised = |step: &Step| match &step.target {
-        Place::Task(key) if raises(&step.old, &step.new) => {
+        Place::Task(key) if step.new.raises(&step.old) => {
             let of_kernel = look.flags_of(key.tid).is_some_and(|flags| flags & flag::KTHREAD != 0);
             (!of_kernel).then(|| look.user_of(key.tid)).flatten()
         }
         _ => None,
     };
     let users: BTreeSet<u32> = plans.iter().flat_map(|planned| &planned.steps).filter_map(raised).collect();
-    if users.len() < 2 {
+    let is_unnamed = |step: &&Step| raised(step).is_some() && !permit::is_named(look, step, None, authority);
+    if users.len() < 2 || !plans.iter().flat_map(|planned| &planned.steps).any(|step| is_unnamed(&step)) {
         return;
     }
     let list = users.iter().map(|user| format!("uid {user}")).collect::<Vec<_>>().join(", ");
     for planned in plans.iter_mut().filter(|planned| planned.steps.iter().any(|step| raised(step).is_some())) {
         planned.steps.clear();
         planned.obstacle = Some(Obstacle::SeveralUsers(list.clone()));
-    }
-}
-
-/// Whether a thread goes before more of the others with the new value.
-fn raises(old: &Value, new: &Value) -> bool {
-    match (old, new) {
-        (Value::Nice(old), Value::Nice(new)) => new < old,
-        (Value::Deadline { .. }, _) => false,
-        (_, Value::Deadline { .. }) => true,
-        (Value::Class { policy: SchedPolicy::Idle, .. }, Value::Class { policy, .. }) => *policy != SchedPolicy::Idle,
-        (Value::Class { rt_priority: old, .. }, Value::Class { rt_priority: new, .. }) => new > old,
-        _ => false,
     }
 }
 
@@ -316,13 +411,38 @@ fn identify<L: Look>(look: &L, thread: &Thread, ids: Ids) -> Result<TaskKey, Obs
     if ids == Ids::AreStrange {
         return Err(Obstacle::Strange(thread.tid));
     }
-    let start = look.start_of(thread.tid).ok_or(Obstacle::Ended(thread.tid))?;
-    let same = match thread.start {
-        Some(of_recording) => of_recording == start,
-        // A recording that does not say when it was created says at least how it is called.
-        None => look.comm_of(thread.tid).is_some_and(|comm| thread.is_called(&comm)),
-    };
-    same.then_some(TaskKey { tid: thread.tid, start }).ok_or(Obstacle::Another(thread.tid))
+    let live = compared(look, thread, Direction::Otherwise)?;
+    Ok(TaskKey { tid: thread.tid, start: live.start })
+}
+
+/// The thread as it is, if it is what the recording says.
+fn compared<L: Look>(look: &L, thread: &Thread, direction: Direction) -> Result<Live, Obstacle> {
+    let tid = thread.tid;
+    let live = Live::of(look, tid).ok_or(Obstacle::Ended(tid))?;
+    let Verdict::Refused(contradiction) = claim::compare(thread, &live, direction) else { return Ok(live) };
+    let comm = unstarve_model::clean(&live.comm).into_owned();
+    Err(match contradiction {
+        Contradiction::Another => Obstacle::Another(tid),
+        Contradiction::Program => Obstacle::NoKernelThread(tid, comm),
+        Contradiction::ProgramByName => Obstacle::Impostor(tid, comm),
+        Contradiction::Kernel => Obstacle::KernelThread(tid, comm),
+        Contradiction::User { was, now } => Obstacle::OtherUser { tid, was, now },
+        Contradiction::Renamed => {
+            Obstacle::Renamed { tid, was: unstarve_model::clean(&thread.comm).into_owned(), now: comm }
+        }
+    })
+}
+
+/// What a change claims of one of its threads: of a process's other threads their names are their own.
+fn claims(change: &Change, tid: Tid) -> Thread {
+    match &change.target {
+        Target::Thread(thread) | Target::Threads(Selector::Process(thread)) if thread.tid == tid => thread.clone(),
+        Target::Threads(Selector::Process(process)) => {
+            Thread { kernel_thread: process.kernel_thread, user: process.user, ..Thread::known_by(tid, "") }
+        }
+        // Selected among the kernel's.
+        _ => Thread { kernel_thread: Some(true), ..Thread::known_by(tid, "") },
+    }
 }
 
 fn select<L: Look>(look: &L, selector: &Selector, ids: Ids) -> Result<Vec<TaskKey>, Obstacle> {
@@ -364,9 +484,11 @@ fn of_tasks<L: Look>(look: &L, change: &Change, rule: &str, keys: &[TaskKey]) ->
         };
         if old.same(&new) {
             already += 1;
-        } else if raises(&old, &new) && is_impostor(look, key.tid, &comm) {
-            return Err(Obstacle::Impostor(key.tid, unstarve_model::clean(&comm).into_owned()));
         } else {
+            let direction = if new.raises(&old) { Direction::Raised } else { Direction::Otherwise };
+            let claims = claims(change, key.tid);
+            // Found by its number a moment ago: what is asked here is the rest.
+            compared(look, &Thread { start: Some(key.start), ..claims }, direction)?;
             check_since(change.was.as_ref(), &old, || format!("thread {}", key.tid))?;
             steps.push(Step::new(place, &comm, rule, old, new));
         }
@@ -421,12 +543,6 @@ fn check_task<L: Look>(look: &L, tid: Tid, comm: &str, aspect: Aspect) -> Result
         return Err(Obstacle::Bound(tid));
     }
     Ok(())
-}
-
-/// Without a snapshot a recording knows a kernel thread by its name alone.
-fn is_impostor<L: Look>(look: &L, tid: Tid, comm: &str) -> bool {
-    let of_kernel = look.flags_of(tid).is_some_and(|flags| flags & flag::KTHREAD != 0);
-    !of_kernel && KernelThread::is_name_of_one(&Comm::from(comm))
 }
 
 fn relative_to(relative: Relative, old: &Value) -> Option<Value> {

@@ -4,6 +4,7 @@ use std::fs;
 
 use unstarve_change::{Change, Durable, Form, Selector, Target, Thread, Value, Whose, durable};
 use unstarve_executor::audit::Audit;
+use unstarve_executor::authority::Authority;
 use unstarve_executor::by_hand::{ByHand, Extent};
 use unstarve_executor::journal::Step;
 use unstarve_executor::plan::{Ids, Obstacle, Planned, plan};
@@ -27,7 +28,7 @@ fn all_steps(plan: &[Planned<'_>]) -> Vec<Step> {
 }
 
 fn obstacle(host: &Memory, change: Change, ids: Ids) -> Option<String> {
-    plan(host, &[change], "test", ids).remove(0).obstacle.map(|obstacle| obstacle.to_string())
+    plan(host, &[change], "test", &Authority::own(ids)).remove(0).obstacle.map(|obstacle| obstacle.to_string())
 }
 
 /// Applies and takes back in a journal of its own. `None` where the lock for changes cannot be had.
@@ -38,12 +39,15 @@ fn there_and_back(host: &mut Memory, changes: &[Change], ids: Ids) -> Option<()>
     }
     let directory = tempfile::tempdir().expect("a directory");
     let before = host.clone();
-    let mut steps = all_steps(&plan(host, changes, "test", ids));
+    let mut steps = all_steps(&plan(host, changes, "test", &Authority::own(ids)));
     assert!(!steps.is_empty(), "{changes:?}");
     let mut hand = ByHand::open_file(&directory.path().join("journal"), "test").expect("a journal");
     assert_eq!(hand.apply(host, &mut Audit::none(), &mut steps).expect("applied"), steps.len());
     assert_ne!(*host, before);
-    assert!(all_steps(&plan(host, changes, "test", ids)).is_empty(), "a second plan has nothing to do");
+    assert!(
+        all_steps(&plan(host, changes, "test", &Authority::own(ids))).is_empty(),
+        "a second plan has nothing to do"
+    );
     let taken = hand.undo(host, &mut Audit::none(), Extent::All, |_| true);
     assert!(taken.undone.is_complete() && taken.theirs.is_empty(), "{taken:?}");
     assert_eq!(*host, before);
@@ -69,7 +73,7 @@ fn a_thread_of_which_only_the_name_was_recorded_has_to_have_it_still() {
             false => host.program(7, 1000, now),
         };
         there_and_back(&mut host, &[nice(seen(7, recorded))], Ids::Hold);
-        let steps = all_steps(&plan(&host, &[nice(seen(7, recorded))], "test", Ids::Hold));
+        let steps = all_steps(&plan(&host, &[nice(seen(7, recorded))], "test", &Authority::own(Ids::Hold)));
         assert_eq!(steps.len(), 1, "{now:?}");
     }
     let host = Memory::default().program(7, 1000, "a\tb");
@@ -99,7 +103,7 @@ fn on_another_boot_numbers_mean_nothing_and_names_of_kernel_threads_do() {
     let napi = of_kernel(Selector::KernelThreads { prefix: "napi/eth0-".to_owned() });
     let workers = of_kernel(Selector::Workers { cpus: vec![0] });
     let who = |change: &Change| {
-        let steps = all_steps(&plan(&host, std::slice::from_ref(change), "test", Ids::AreStrange));
+        let steps = all_steps(&plan(&host, std::slice::from_ref(change), "test", &Authority::own(Ids::AreStrange)));
         steps.iter().map(|step| step.comm.clone()).collect::<Vec<_>>()
     };
     assert_eq!(who(&napi), ["napi/eth0-3", "napi/eth0-4"], "a program of that name is none of them");
@@ -121,7 +125,7 @@ fn kept(changes: &[Change], form: Form) -> Result<Vec<Durable>, (String, Vec<For
 fn a_boot_parameter_is_not_applied_and_says_where_it_belongs() {
     let host = Memory::default().file(SYSCTL, "950000");
     let changes = [at_boot("preempt=full"), Change::file(SYSCTL, "900000")];
-    let planned = plan(&host, &changes, "test", Ids::Hold);
+    let planned = plan(&host, &changes, "test", &Authority::own(Ids::Hold));
     assert!(matches!(planned[0].obstacle, Some(Obstacle::AtBoot)) && planned[0].steps.is_empty());
     let why = planned[0].obstacle.as_ref().map(ToString::to_string).expect("an obstacle");
     assert!(why.contains("read at boot") && why.contains("--as cmdline"), "{why}");
@@ -187,16 +191,16 @@ fn a_program_under_a_kernel_threads_name_is_not_raised() {
 fn programs_of_several_users_are_not_raised_together() {
     let host = Memory::default().program(100, 5, "dbwriter").program(900, 70, "dbwriter").of_user(900, 65534);
     let changes = [nice(seen(100, b"dbwriter")), nice(seen(900, b"dbwriter"))];
-    for planned in plan(&host, &changes, "test", Ids::Hold) {
+    for planned in plan(&host, &changes, "test", &Authority::own(Ids::Hold)) {
         let why = planned.obstacle.map(|obstacle| obstacle.to_string());
         assert!(
             planned.steps.is_empty() && why.as_ref().is_some_and(|why| why.contains("uid 0, uid 65534")),
             "{why:?}"
         );
     }
-    assert_eq!(plan(&host, &changes[..1], "test", Ids::Hold)[0].steps.len(), 1, "one user's alone is");
+    assert_eq!(plan(&host, &changes[..1], "test", &Authority::own(Ids::Hold))[0].steps.len(), 1, "one user's alone is");
     let lower = [100, 900].map(|tid| Change::of(Target::Thread(seen(tid, b"dbwriter")), Value::Nice(5)));
-    assert_eq!(all_steps(&plan(&host, &lower, "test", Ids::Hold)).len(), 2, "and all may be lowered");
+    assert_eq!(all_steps(&plan(&host, &lower, "test", &Authority::own(Ids::Hold))).len(), 2, "and all may be lowered");
 }
 
 #[test]
@@ -236,7 +240,7 @@ fn the_number_of_an_interrupt_that_is_anothers_by_now_is_not_undone() {
     for (now, left) in [("nvme0q1", "2-3"), ("eth0-rx-0", "0-3")] {
         let mut host = Memory::default().interrupt(24, "eth0-rx-0", "0-3");
         let directory = tempfile::tempdir().expect("a directory");
-        let mut steps = all_steps(&plan(&host, std::slice::from_ref(&change), "test", Ids::Hold));
+        let mut steps = all_steps(&plan(&host, std::slice::from_ref(&change), "test", &Authority::own(Ids::Hold)));
         let mut hand = ByHand::open_file(&directory.path().join("journal"), "test").expect("a journal");
         assert_eq!(hand.apply(&mut host, &mut Audit::none(), &mut steps).expect("applied"), 1);
         let mut host = host.interrupt(24, now, "2-3");

@@ -9,6 +9,7 @@ use std::time::{Duration, Instant};
 
 use unstarve_change::{Change, FeatureState, Relative, Selector, Target, Thread, Value};
 use unstarve_executor::audit::Audit;
+use unstarve_executor::authority::Authority;
 use unstarve_executor::by_hand::{ByHand, Extent};
 use unstarve_executor::host::ThisHost;
 use unstarve_executor::journal::Step;
@@ -184,7 +185,7 @@ impl Stage {
 
     fn steps(&self) -> Vec<Step> {
         let changes = self.changes();
-        let planned = plan(&ThisHost, &changes, "test", Ids::Hold);
+        let planned = plan(&ThisHost, &changes, "test", &Authority::own(Ids::Hold));
         planned.into_iter().flat_map(|planned| planned.steps).collect()
     }
 
@@ -305,7 +306,7 @@ fn what_stands_in_the_way_is_said() {
     let Some(stage) = Stage::new() else { return };
     let obstacle = |change: Change, ids| {
         let changes = [change];
-        let planned = plan(&ThisHost, &changes, "test", ids);
+        let planned = plan(&ThisHost, &changes, "test", &Authority::own(ids));
         planned.into_iter().next().and_then(|planned| planned.obstacle)
     };
     let nice = |thread| Change::of(Target::Thread(thread), Value::Nice(-1));
@@ -387,7 +388,7 @@ fn what_a_thread_took_into_another_program_is_taken_back() {
     let tid = until("executes");
     let changes = [Change::of(Target::Thread(Thread::known_by(Tid(tid), "executes")), Value::Nice(-7))];
     let mut steps: Vec<Step> =
-        plan(&ThisHost, &changes, "test", Ids::Hold).into_iter().flat_map(|plan| plan.steps).collect();
+        plan(&ThisHost, &changes, "test", &Authority::own(Ids::Hold)).into_iter().flat_map(|plan| plan.steps).collect();
     let journal = directory.path().join("journal");
     let mut hand = ByHand::open_file(&journal, "test").expect("a journal");
     assert_eq!(hand.apply(&mut ThisHost, &mut Audit::none(), &mut steps).expect("applied"), 1);

@@ -7,6 +7,7 @@ use std::process::{Child, Command, Stdio};
 
 use unstarve_change::{Change, Place, Target, Thread, Value};
 use unstarve_executor::audit::Audit;
+use unstarve_executor::authority::Authority;
 use unstarve_executor::by_hand::{ByHand, Extent};
 use unstarve_executor::host::{Host, ThisHost};
 use unstarve_executor::journal::Step;
@@ -70,7 +71,7 @@ fn to_nice_0(thread: Thread, was: i32) -> Change {
 }
 
 fn steps<L: Look>(look: &L, change: &Change) -> Result<Vec<Step>, String> {
-    let planned = plan(look, std::slice::from_ref(change), "test", Ids::Hold).remove(0);
+    let planned = plan(look, std::slice::from_ref(change), "test", &Authority::own(Ids::Hold)).remove(0);
     planned.obstacle.map_or(Ok(planned.steps), |obstacle| Err(obstacle.to_string()))
 }
 

@@ -262,11 +262,38 @@ pub fn read_trusted(path: &Path, limit: u64) -> Result<(PathBuf, Vec<u8>), Trust
 /// # Errors
 /// If the directory cannot be opened or trusted.
 pub fn parent(path: &Path) -> Result<(Directory, OsString), TrustError> {
+    parent_for(path, Purpose::Belief)
+}
+
+/// Whether nobody but root and we can have written what is in an open file, nor have chosen that this path leads to it. Unlike what is
+/// believed, it may be in a directory where others can make files of their own (`/tmp`).
+///
+/// # Errors
+/// Who else can have: says which component is at fault.
+pub fn check_author(opened: &File, path: &Path) -> Result<(), TrustError> {
+    let (directory, name) = parent_for(path, Purpose::Work)?;
+    let found = directory.path.join(&name);
+    let file = directory.file(&name, How::Read)?;
+    let io = |file: &File| fstat(file).map_err(TrustError::io(&found));
+    let (checked, opened, above) = (io(&file)?, io(opened)?, fstat(&directory).map_err(TrustError::io(&found))?);
+    let why = if (checked.st_dev, checked.st_ino) != (opened.st_dev, opened.st_ino) {
+        // Something else had the name a moment ago.
+        Some(Distrust::Swapped)
+    } else if above.st_mode & 0o022 != 0 && checked.st_nlink > 1 {
+        // Sticky: without fs.protected_hardlinks anybody can link an older file of root's there.
+        Some(Distrust::Names(checked.st_nlink.into()))
+    } else {
+        None
+    };
+    why.map_or(Ok(()), |why| Err(TrustError::Untrusted { path: found, why }))
+}
+
+fn parent_for(path: &Path, purpose: Purpose) -> Result<(Directory, OsString), TrustError> {
     let mut path = path.to_owned();
     for _ in 0..=MOST_LINKS {
         let name = path.file_name().ok_or_else(|| TrustError::io(&path)(Errno::ISDIR))?.to_owned();
         let above = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        let directory = Directory::open(above)?;
+        let directory = Walk::to(above, None, purpose)?.finish()?;
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let is_link = match openat(&directory.descriptor, &name, flags, Mode::empty()) {
             Err(_) => None,

@@ -3,9 +3,11 @@
 use std::fmt::Write;
 
 use serde_json::json;
-use unstarve_change::Change;
+use unstarve_change::{Change, Place};
 use unstarve_diagnose::report::{Finding, Remedy, Report};
+use unstarve_executor::authority::Author;
 use unstarve_executor::by_hand::named;
+use unstarve_executor::journal::Step;
 use unstarve_executor::plan::{Obstacle, Planned};
 use unstarve_guard::verify::{Fared, Figures};
 use unstarve_model::{Nanos, Tid};
@@ -29,6 +31,8 @@ pub struct Page<'a> {
     pub skipped: &'a [Skipped],
     /// Why the recording's thread ids mean nothing here.
     pub strange: Option<String>,
+    /// How it shows that others than root and the user of this process could have written the recording, and who.
+    pub written: Option<(String, Author)>,
     /// Forms in which it could last.
     pub lasting: Vec<&'static str>,
     /// What came of it; `None` of a plan alone.
@@ -121,6 +125,13 @@ pub fn text(page: &Page<'_>, look: Look) -> String {
             )
         );
     }
+    if let Some((why, author)) = &page.written {
+        let line = format!(
+            "{why}: {author} could have written anything in this recording. What it says of threads was compared with this host; whether \
+             the remedy is right was not."
+        );
+        let _ = writeln!(text, "{}", wrap(&line, "  "));
+    }
     text.push('\n');
     outcome(&mut text, page);
     if page.came.is_none() {
@@ -146,7 +157,8 @@ fn plan_lines(text: &mut String, planned: &Planned<'_>, look: Look) {
     let arrow = if look.charset() == Charset::Utf8 { "→" } else { "->" };
     for step in planned.steps.iter().take(SHOWN) {
         let (old, new) = (step.old.to_string(), step.new.to_string());
-        let _ = writeln!(text, "    {}: {} {arrow} {}", named(step), clean(&old), clean(&new));
+        let user = user_of(planned, step).map_or(String::new(), |user| format!(", uid {user}"));
+        let _ = writeln!(text, "    {}{user}: {} {arrow} {}", named(step), clean(&old), clean(&new));
     }
     if planned.steps.len() > SHOWN {
         let _ = writeln!(text, "    and {} more threads likewise", planned.steps.len() - SHOWN);
@@ -156,6 +168,15 @@ fn plan_lines(text: &mut String, planned: &Planned<'_>, look: Look) {
     }
     if planned.already > 0 {
         let _ = writeln!(text, "    {} so already", planned.already);
+    }
+}
+
+/// For whom the program of a step runs.
+fn user_of(planned: &Planned<'_>, step: &Step) -> Option<u32> {
+    match &step.target {
+        Place::Task(key) => planned.users.get(&key.tid).copied(),
+        Place::Session { .. } => planned.users.values().next().copied(),
+        _ => None,
     }
 }
 
@@ -275,7 +296,7 @@ pub fn json(page: &Page<'_>) -> serde_json::Result<String> {
             json!({
                 "change": planned.change,
                 "steps": planned.steps.iter().map(|step| json!({
-                    "target": step.target, "comm": step.comm, "old": step.old, "new": step.new,
+                    "target": step.target, "comm": step.comm, "old": step.old, "new": step.new, "user": user_of(planned, step),
                 })).collect::<Vec<_>>(),
                 "already": planned.already,
                 "obstacle": planned.obstacle.as_ref().map(ToString::to_string),
@@ -311,6 +332,9 @@ pub fn json(page: &Page<'_>) -> serde_json::Result<String> {
             "why": skipped.why,
         })).collect::<Vec<_>>(),
         "other_boot": page.strange,
+        "written_by_others": page.written.as_ref().map(|(why, author)| json!({
+            "why": why, "user": match author { Author::User(user) => Some(user), _ => None },
+        })),
         "commands": { "apply": page.commands.apply, "undo": page.commands.undo },
         "plan": plan,
         "lasting": page.lasting,
@@ -332,13 +356,21 @@ fn fared_json(fared: &Fared) -> serde_json::Value {
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use super::*;
 
     #[test]
     fn the_same_obstacle_of_several_threads_is_one_line() {
         let change = Change::advice();
-        let planned =
-            |obstacle| Planned { change: &change, steps: Vec::new(), already: 0, obstacle: Some(obstacle), gone: None };
+        let planned = |obstacle| Planned {
+            change: &change,
+            steps: Vec::new(),
+            already: 0,
+            obstacle: Some(obstacle),
+            gone: None,
+            users: BTreeMap::new(),
+        };
         let of = |tid| planned(Obstacle::Ended(Tid(tid)));
         assert_eq!(obstacles(&[of(7)]), ["thread 7 has ended"]);
         let plan = [of(7), planned(Obstacle::Another(Tid(9))), of(8), of(8), planned(Obstacle::ForAPerson)];

@@ -26,6 +26,8 @@ pub struct Memory {
     threads: BTreeMap<Tid, Known>,
     files: BTreeMap<String, String>,
     interrupts: BTreeMap<u32, Vec<String>>,
+    /// Of directories that are not root's.
+    owners: BTreeMap<String, u32>,
     /// By number, with the nice value; and who is in which.
     sessions: BTreeMap<u64, i32>,
     in_session: BTreeMap<Tid, u64>,
@@ -73,6 +75,13 @@ impl Memory {
     #[must_use]
     pub fn file(mut self, path: &str, text: &str) -> Memory {
         self.files.insert(path.to_owned(), text.to_owned());
+        self
+    }
+
+    /// A directory belongs to this user.
+    #[must_use]
+    pub fn owned_by(mut self, directory: &str, user: u32) -> Memory {
+        self.owners.insert(directory.to_owned(), user);
         self
     }
 
@@ -147,6 +156,11 @@ impl Look for Memory {
 
     fn user_of(&self, tid: Tid) -> Option<u32> {
         self.threads.get(&tid).map(|known| known.user)
+    }
+
+    fn owner_of_directory(&self, path: &str) -> Option<u32> {
+        let (directory, _) = path.rsplit_once('/')?;
+        self.files.contains_key(path).then(|| self.owners.get(directory).copied().unwrap_or(0))
     }
 
     fn threads_of(&self, process: Tid) -> Vec<Tid> {

@@ -29,7 +29,8 @@ pub(super) fn profile(changes: &[Change], whose: &dyn Fn(&Thread) -> Whose) -> R
     }
     let mut text = "[main]\nsummary=Changes that unstarve proposed\n".to_owned();
     for (section, lines) in sections {
-        let _ = write!(text, "\n[{section}]\n{}\n", lines.join("\n"));
+        let warning = if section == "scheduler" { ANYBODYS } else { "" };
+        let _ = write!(text, "\n{warning}[{section}]\n{}\n", lines.join("\n"));
     }
     Ok(vec![Durable {
         file: Some("/etc/tuned/unstarve/tuned.conf".to_owned()),
@@ -37,6 +38,10 @@ pub(super) fn profile(changes: &[Change], whose: &dyn Fn(&Thread) -> Whose) -> R
         activate: "tuned-adm profile $(tuned-adm active | sed 's/.*: //') unstarve".to_owned(),
     }])
 }
+
+/// A program says itself what its command line is.
+const ANYBODYS: &str = "# TuneD takes a program whose command line is one of these names for the kernel thread, whoever starts it. A policy of\n\
+                        # unstarve guard (--as guard) takes kernel threads alone.\n";
 
 /// `rule priority:policy:priority:affinity:regex` of TuneD's scheduler plug-in. It matches the whole command line of a program, so
 /// kernel threads alone can be named; of several rules for a thread the last one counts.

@@ -2,16 +2,17 @@
 
 use unstarve_model::Tid;
 
-use super::{CREATED, Commands, ENDED, FEATURES, chrt_word, handlers, quoted, set_session, text, write};
+use super::known::{CREATED, KIND, Known, NAME, OWNER, Parts};
+use super::{Commands, ENDED, FEATURES, chrt_word, handlers, quoted, set_session, text, write};
 use crate::Value;
-use crate::change::{Change, Relative, Selector, Target, Thread, To, is_cut};
+use crate::change::{Change, Relative, Selector, Target, To};
 
 /// Prints what chrt(1) has to be given so that `$t` has its policy, priority and flag again.
 const CHRT_BEFORE: &str = r#"LC_ALL=C chrt -p $t | awk -F': ' '/policy/ { n = split(tolower(substr($2, 7)), a, "|"); p = (n > 1 ? "--reset-on-fork " : "") "--" a[1] } /priority/ { q = $2 } /period/ { split($2, d, "/"); p = p " --sched-runtime " d[1] " --sched-deadline " d[2] " --sched-period " d[3] } END { print p, "--pid", q }'"#;
 /// The nineteenth field of proc_pid_stat(5); the name before it may hold anything.
 const NICE_BEFORE: &str = "tr '\\n' ' ' < /proc/$t/stat | LC_ALL=C sed 's/.*) //' | cut -d ' ' -f 17";
 /// `/autogroup-57 nice -8`; nothing of a thread that is in no session.
-const SESSION_BEFORE: &str = "sed -n 's/.* nice //p' /proc/$t/autogroup";
+pub(super) const SESSION_BEFORE: &str = "sed -n 's/.* nice //p' /proc/$t/autogroup";
 const CPUS_BEFORE: &str = "LC_ALL=C sed -n 's/^Cpus_allowed_list:[[:space:]]*//p' /proc/$t/status";
 
 pub(super) fn commands(changes: &[&Change]) -> Option<Commands> {
@@ -26,56 +27,17 @@ pub(super) fn commands(changes: &[&Change]) -> Option<Commands> {
     let body: Vec<String> = steps.iter().map(Step::text).collect();
     let body = body.join("; ");
     let file = format!("/run/unstarve-undo-{:08x}", fingerprint(&body));
-    // Within the body `$b` is the text of a command, and `$s` what it printed of `$t`; `$h` that of another.
+    // Within the body `$b` is the text of a command, and `$s` what it printed of `$t`; `$h`, `$k` and `$o` those of others.
     let text = |name: &str, text: &str| match body.contains(&format!("${name}")) {
         true => format!("{name}='{}'; ", text.replace('\'', "\"")),
         false => String::new(),
     };
-    let created = text("b", CREATED) + &text("h", NAME);
+    let created = text("b", CREATED) + &text("h", NAME) + &text("k", KIND) + &text("o", OWNER);
     Some(Commands {
         apply: format!("( set -Ceu; u={file}; : > $u; set +C; {created}{body} )"),
         // What was done last is undone first.
         undo: format!("tac {file} | sh -eu && rm {file}"),
     })
-}
-
-/// By what a thread is recognised.
-enum Known {
-    /// When it was created.
-    Start(u64),
-    /// Its name, in the pattern of `case` for what [`NAME`] prints: a name never becomes part of a command as it is.
-    Name(String),
-}
-
-/// Prints the bytes of the name of `$t`, with the line end that follows them in `/proc`.
-const NAME: &str = "od -An -v -tx1 /proc/$t/comm 2> /dev/null | tr -d ' \\n'";
-
-impl Known {
-    /// `None` if the recording knows neither: then nothing says that a thread of this number is the one that was meant.
-    fn of(thread: &Thread) -> Option<Known> {
-        if let Some(start) = thread.start {
-            return Some(Known::Start(start));
-        }
-        let name = thread.name_bytes()?;
-        let hex = |bytes: &[u8]| bytes.iter().map(|byte| format!("{byte:02x}")).collect::<String>();
-        // `/proc` adds to a worker's name what it works on, after `-` or `+`, and has the longer names of kernel threads whole.
-        let is_worker = name.starts_with(b"kworker/");
-        let added = name.iter().position(|byte| is_worker && matches!(byte, b'-' | b'+'));
-        let stem = added.map_or(name, |at| &name[..at]);
-        Some(Known::Name(match is_worker {
-            _ if is_cut(stem) => format!("@{}*", hex(stem)),
-            true => ["0a", "2d*", "2b*"].map(|end| format!("@{}{end}", hex(stem))).join("|"),
-            false => format!("@{}0a", hex(stem)),
-        }))
-    }
-
-    /// The patterns of `case` for `$t:$s@$h`.
-    fn patterns(&self, tid: Tid) -> String {
-        match self {
-            Known::Start(start) => format!("{tid}:{start}@*"),
-            Known::Name(names) => names.split('|').map(|name| format!("{tid}:?*{name}")).collect::<Vec<_>>().join("|"),
-        }
-    }
 }
 
 /// A body for one or several threads, or for none.
@@ -97,16 +59,20 @@ impl Step {
     }
 
     fn text(&self) -> String {
-        let is_by_name = self.threads.iter().any(|(_, known)| matches!(known, Known::Name(_)));
+        let parts = self.threads.iter().fold(Parts::default(), |parts, (_, known)| parts.and(known.parts()));
+        // The creation and the name have always a place here.
+        let all = Parts { name: true, ..parts };
         let (list, check) = match &self.list {
             // One that has ended meanwhile needs nothing.
             Some(list) => (list.clone(), "[ \"$s\" ] || continue".to_owned()),
             None if self.threads.is_empty() => return self.body.clone(),
             None => {
                 let numbers: Vec<String> = self.threads.iter().map(|(tid, _)| tid.to_string()).collect();
-                let known: Vec<String> = self.threads.iter().map(|(tid, known)| known.patterns(*tid)).collect();
-                let name = if is_by_name { "$(eval \"$h\")" } else { "" };
-                let check = format!("case $t:$s@{name} in {}) ;; *) {ENDED}; continue ;; esac", known.join("|"));
+                let known: Vec<String> = self.threads.iter().map(|(tid, known)| known.patterns(*tid, all)).collect();
+                let name = if parts.name { "$(eval \"$h\")" } else { "" };
+                let before = parts.before_number("eval \"$k\"", "eval \"$o\"");
+                let check =
+                    format!("case {before}$t:$s@{name} in {}) ;; *) {ENDED}; continue ;; esac", known.join("|"));
                 (numbers.join(" "), check)
             }
         };
@@ -119,22 +85,26 @@ fn step(change: &Change) -> Option<Step> {
     match &change.target {
         Target::Thread(thread) => {
             let body = save_and_set(change.to.as_ref()?)?;
-            Some(Step { threads: vec![(thread.tid, Known::of(thread)?)], ..Step::of_kernel(body) })
+            Some(Step { threads: vec![(thread.tid, Known::of(thread, change.value())?)], ..Step::of_kernel(body) })
         }
         Target::Session(thread) => {
             let Value::Nice(nice) = change.value()? else { return None };
             let (back, set) = (set_session("$n"), set_session(&nice.to_string()));
             let body = format!("n=$({SESSION_BEFORE}); [ \"$n\" ] || continue; {SAVE} {back}\" >> $u; {set}");
-            Some(Step { threads: vec![(thread.tid, Known::of(thread)?)], ..Step::of_kernel(body) })
+            Some(Step { threads: vec![(thread.tid, Known::of(thread, change.value())?)], ..Step::of_kernel(body) })
         }
         Target::Threads(Selector::Process(process)) => {
             // Without a thread in the list nothing is done.
-            let (what, known) = match Known::of(process)? {
-                Known::Start(start) => ("$b", start.to_string()),
-                Known::Name(names) => ("$h", names.replace('@', "")),
+            let known = Known::of(process, change.value())?;
+            let (parts, tid) = (known.parts(), process.tid);
+            let (what, patterns) = match (known.start(), known.names()) {
+                (Some(start), _) => ("$b", vec![start.to_string()]),
+                (None, names) => ("$h", names?.to_vec()),
             };
-            let tid = process.tid;
-            of_list(format!("$(t={tid}; case $(eval \"{what}\") in ({known}) ls /proc/$t/task ;; esac)"))
+            let (word, before) = (parts.before_number("eval \"$k\"", "eval \"$o\""), known.before_number(parts));
+            let patterns: Vec<String> = patterns.iter().map(|pattern| format!("{before}{pattern}")).collect();
+            let patterns = patterns.join("|");
+            of_list(format!("$(t={tid}; case {word}$(eval \"{what}\") in ({patterns}) ls /proc/$t/task ;; esac)"))
         }
         // Children of kthreadd: a program may take any name.
         Target::Threads(Selector::KernelThreads { prefix }) => {
@@ -162,7 +132,7 @@ fn step(change: &Change) -> Option<Step> {
         }
         Target::GroupWeightOf(thread) => match change.to.as_ref()? {
             To::Relative(Relative::WeightAtMost(weight)) => {
-                let threads = vec![(thread.tid, Known::of(thread)?)];
+                let threads = vec![(thread.tid, Known::of(thread, None)?)];
                 Some(Step { threads, ..Step::of_kernel(group_weight(*weight)) })
             }
             _ => None,

@@ -99,6 +99,7 @@ impl Host {
             allowed: Some(allowed.parse().expect("CPUs")),
             cgroup: Some("/".into()),
             kernel_thread: false,
+            user: None,
             affinity_fixed: false,
             parent: None,
             cpu_ticks: Some(1000),

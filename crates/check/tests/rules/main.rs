@@ -21,6 +21,19 @@ fn a_healthy_host_has_no_hit_at_all() {
     assert_eq!(audit.rules.len(), RULES.len());
 }
 
+/// The command that gives threads a FIFO priority if they are the kernel's, and were created then.
+fn raise_if_of_kernel(threads: &[(u32, u64)], priority: u32) -> String {
+    let stat = "tail -n 1 /proc/$t/stat 2> /dev/null | LC_ALL=C sed 's/.*) //' | cut -d ' ' -f";
+    let tids: Vec<String> = threads.iter().map(|(tid, _)| tid.to_string()).collect();
+    let those: Vec<String> = threads.iter().map(|(tid, start)| format!("2:0/{tid}:{start}")).collect();
+    format!(
+        "for t in {}; do case $({stat} 2,21 | tr ' ' :)/$t:$({stat} 20) in {}) chrt --fifo --pid {priority} $t ;; *) echo \"thread $t has \
+         ended\" >&2 ;; esac; done",
+        tids.join(" "),
+        those.join("|")
+    )
+}
+
 #[test]
 fn real_time_on_interrupt_cpus() {
     let rule = "rt-on-interrupt-cpu";
@@ -33,7 +46,7 @@ fn real_time_on_interrupt_cpus() {
     assert!(hits[0].consequence.starts_with("On Linux 6.1.176 all softirqs"), "{}", hits[0].consequence);
     assert!(hits[0].consequence.contains("950 ms"));
     let commands: Vec<&str> = hits[0].fixes.iter().map(|fix| fix.apply.as_str()).collect();
-    assert_eq!(commands[0], "for t in 20 30; do chrt --fifo --pid 11 $t; done");
+    assert_eq!(commands[0], raise_if_of_kernel(&[(20, 1000), (30, 1000)], 11));
     assert!(commands[1].contains("for t in $(pgrep -P 2 '^napi/eth0-')"), "{}", commands[1]);
 
     // One that hardly ever runs is a remark; several such are one remark.

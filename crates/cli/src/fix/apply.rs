@@ -24,7 +24,7 @@ pub fn run(
     origin: &Origin,
     color: Color,
 ) -> Result<ExitCode> {
-    let plan = planned(explained, chosen, origin);
+    let plan = planned(args, explained, chosen, origin);
     if !can_be_done(&plan) {
         let mut page = page_of(args, recording, explained, chosen, &plan, origin);
         page.came = Some(Came::NothingDone);

@@ -3,6 +3,7 @@
 use anyhow::{Result, anyhow, bail};
 use unstarve_diagnose::RemedyKind;
 use unstarve_diagnose::report::{Finding, Remedy, Report};
+use unstarve_executor::authority::Named;
 use unstarve_executor::plan::{Ids, Look, plan};
 use unstarve_term::clean;
 use unstarve_term::fix::Skipped;
@@ -41,7 +42,17 @@ pub const RULE: &str = "fix: ";
 
 /// What was asked for, else the first remedy of the worst finding that can be carried out here, else the first of all. A number alone
 /// is of the worst finding with a remedy that can be carried out here: that whose remedies `fix` shows without it.
+///
+/// Nothing is chosen for anybody out of a recording that others could have written: they could have made the others impossible.
 pub fn choose<L: Look>(report: &Report, look: &L, origin: &Origin, args: &LowArgs) -> Result<Choice> {
+    if let (Some(why), None, true) = (&origin.written.why, &args.remedy, args.apply || args.form.is_some()) {
+        bail!(
+            "{}, so that {} could have written anything in it, also what is made the first remedy here: look at the plan, and name the remedy \
+             (--remedy N)",
+            clean(why),
+            origin.written.author
+        );
+    }
     let findings: Vec<usize> = match &args.finding {
         Some(asked) => {
             let ids: Vec<&str> = report.findings.iter().map(|finding| finding.id.as_str()).collect();
@@ -102,7 +113,9 @@ fn on_request(remedy: &Remedy) -> Option<String> {
 
 /// Why it cannot be carried out here, or is not worth it.
 fn obstacle<L: Look>(look: &L, remedy: &Remedy, origin: &Origin) -> Option<String> {
-    let plan = plan(look, &remedy.changes, "", origin.ids);
+    // A plan that is only shown says itself what would have to be named.
+    let named = if origin.is_trusted() { Named::Nothing } else { Named::Everything };
+    let plan = plan(look, &remedy.changes, "", &origin.authority(named));
     if super::can_be_done(&plan) {
         return None;
     }
@@ -139,10 +152,12 @@ fn find(asked: &str, ids: &[&str], what: &str, whose: &str) -> Result<usize> {
 mod tests {
     use clap::Parser;
     use unstarve_change::{Change, Target, Thread, Value};
+    use unstarve_executor::authority::Author;
     use unstarve_model::Tid;
     use unstarve_testing::memory::Memory;
 
     use super::*;
+    use crate::input::Written;
 
     #[derive(Parser)]
     struct Fix {
@@ -182,7 +197,7 @@ mod tests {
         serde_json::from_value(report).expect("a report")
     }
 
-    const HERE: Origin = Origin { ids: Ids::Hold, why: None };
+    const HERE: Origin = Origin { ids: Ids::Hold, why: None, written: Written { author: Author::Trusted, why: None } };
 
     #[test]
     fn a_remedy_that_is_passed_over_says_why() {

@@ -21,7 +21,12 @@ pub fn apply(args: &LowArgs, chosen: &Choice) -> String {
     let this_boot = if args.this_boot { " --this-boot" } else { "" };
     let verify = args.verify.map(|time| format!(" --verify {}s", time.as_secs())).unwrap_or_default();
     let (finding, remedy) = (chosen.finding + 1, chosen.remedy + 1);
-    format!("sudo unstarve fix {file} --finding {finding} --remedy {remedy}{this_boot}{} --apply{verify}", state(args))
+    let targets: String =
+        args.target.iter().map(|thing| format!(" --target {}", for_a_shell(thing.to_string().as_ref()))).collect();
+    format!(
+        "sudo unstarve fix {file} --finding {finding} --remedy {remedy}{targets}{this_boot}{} --apply{verify}",
+        state(args)
+    )
 }
 
 /// The journal's place, where it is not the usual one.

@@ -18,9 +18,11 @@ use anyhow::{Context, Result};
 use clap::Args;
 use unstarve_change::Form;
 use unstarve_diagnose::{Explained, Options, explain_beside};
+use unstarve_executor::authority::{Named, Thing};
 use unstarve_executor::host::ThisHost;
 use unstarve_executor::plan::{self, Planned};
 use unstarve_executor::state;
+use unstarve_model::EventSource;
 use unstarve_term::fix::{self as page, Page};
 
 use crate::input::{Recording, no_recording};
@@ -35,12 +37,15 @@ use choose::Choice;
        unstarve fix --status | --check")]
 #[command(after_help = "Examples:
   unstarve fix unstarve.dat                              the plan: what would change, from what to what
-  sudo unstarve fix unstarve.dat --apply --verify 10s    try the least invasive remedy; keep it only if it helped
+  sudo unstarve fix unstarve.dat --remedy 1 --apply --verify 10s
+                                                         try the first remedy; keep it only if it helped
   sudo unstarve fix unstarve.dat --remedy 2 --apply      apply the second remedy of the worst finding
   unstarve fix unstarve.dat --remedy 2 --as systemd      print the drop-in that makes it permanent
   unstarve fix unstarve.dat --remedy 2 --as shell        print commands for a host without unstarve
   sudo unstarve fix --undo                               undo the last fix
 
+Without --remedy the least invasive one is taken, out of a recording that nobody but root could have written. Others have to be
+named, and --target names what they may change.
 Old values are saved in a journal before anything is written. --verify measures the victim's waits three times (without the
 change, with it, without it again) and keeps the change only if they were shorter with it; a second small process restores
 everything if this one is killed meanwhile.
@@ -55,6 +60,10 @@ pub struct LowArgs {
     /// [default: the first that can be applied here]
     #[arg(long, value_name = "N|ID")]
     remedy: Option<String>,
+    /// A thread or process (by number) or a cgroup (by directory) that may be changed although others than root could have
+    /// written the recording; may be repeated
+    #[arg(long, value_name = "TID|DIR", requires = "remedy", conflicts_with_all = ["undo", "status", "check"])]
+    target: Vec<Thing>,
     /// Make the changes
     #[arg(long, conflicts_with_all = ["form", "undo", "status", "check"])]
     apply: bool,
@@ -85,6 +94,16 @@ pub struct LowArgs {
     /// Where the journal is kept
     #[arg(long, value_name = "DIR", default_value = state::DEFAULT_DIRECTORY)]
     state: PathBuf,
+}
+
+impl LowArgs {
+    /// What was named beside the recording.
+    fn named(&self) -> Named {
+        match self.remedy {
+            None => Named::Nothing,
+            Some(_) => Named::Remedy(self.target.clone()),
+        }
+    }
 }
 
 /// What `--as` prints.
@@ -127,7 +146,8 @@ pub fn run(args: &LowArgs, color: Color) -> Result<ExitCode> {
     }
     let Some(file) = &args.file else { return Err(no_recording("fix")) };
     let recording = Recording::new(file.clone())?;
-    let explained = explain(&recording)?;
+    let (source, written) = recording.open_with_author()?;
+    let explained = explain(&recording, source)?;
     if explained.report.findings.is_empty() {
         output::will_end_with(NOT_DONE);
         Out::new().text(&match args.json {
@@ -137,8 +157,11 @@ pub fn run(args: &LowArgs, color: Color) -> Result<ExitCode> {
         return Ok(ExitCode::from(NOT_DONE));
     }
     let snapshot = explained.driven.snapshot.as_deref();
-    let origin = origin::of(snapshot, args.this_boot);
+    let origin = origin::of(snapshot, args.this_boot, written);
     let chosen = choose::choose(&explained.report, &ThisHost, &origin, args)?;
+    if args.form.is_some() && !is_printable(args, &explained, &chosen, &origin) {
+        return Ok(ExitCode::from(NOT_DONE));
+    }
     match args.form {
         Some(Printed::Shell) => shell::run(args, chosen.remedy(&explained.report)),
         Some(Printed::Lasting(form)) => lasting::run(args, &explained, &chosen, form),
@@ -147,8 +170,17 @@ pub fn run(args: &LowArgs, color: Color) -> Result<ExitCode> {
     }
 }
 
-fn explain(recording: &Recording) -> Result<Explained> {
-    let source = recording.open()?;
+/// Whether commands and files may be printed that make these changes here later, or on another host; says why not.
+fn is_printable(args: &LowArgs, explained: &Explained, chosen: &Choice, origin: &origin::Origin) -> bool {
+    let changes = &chosen.remedy(&explained.report).changes;
+    let refusals = plan::refusals_to_print(&ThisHost, changes, &origin.authority(args.named()));
+    for refusal in &refusals {
+        output::remark(&format!("nothing printed: {refusal}"));
+    }
+    refusals.is_empty()
+}
+
+fn explain(recording: &Recording, source: Box<dyn EventSource>) -> Result<Explained> {
     let mut progress = Progress::new();
     explain_beside(source, &Options::default(), &mut Nothing, |events| progress.events(events))
         .with_context(|| recording.name())
@@ -168,15 +200,16 @@ fn show(
     origin: &origin::Origin,
     color: Color,
 ) -> Result<ExitCode> {
-    let plan = planned(explained, chosen, origin);
+    let plan = planned(args, explained, chosen, origin);
     let can = can_be_done(&plan);
     output::will_end_with(if can { 0 } else { NOT_DONE });
     write(args, &page_of(args, recording, explained, chosen, &plan, origin), color)?;
     Ok(if can { ExitCode::SUCCESS } else { ExitCode::from(NOT_DONE) })
 }
 
-fn planned<'a>(explained: &'a Explained, chosen: &Choice, origin: &origin::Origin) -> Vec<Planned<'a>> {
-    plan::plan(&ThisHost, &chosen.remedy(&explained.report).changes, &chosen.rule(&explained.report), origin.ids)
+fn planned<'a>(args: &LowArgs, explained: &'a Explained, chosen: &Choice, origin: &origin::Origin) -> Vec<Planned<'a>> {
+    let (changes, rule) = (&chosen.remedy(&explained.report).changes, chosen.rule(&explained.report));
+    plan::plan(&ThisHost, changes, &rule, &origin.authority(args.named()))
 }
 
 /// Whether everything has its value, and nothing stands in the way.
@@ -209,6 +242,7 @@ fn page_of<'a>(
         plan,
         skipped: &chosen.skipped,
         strange: origin.why.clone(),
+        written: origin.written.why.as_ref().map(|why| (why.clone(), origin.written.author)),
         lasting: lasting.map(Form::word).collect(),
         came: None,
         commands: commands::of(args, chosen),

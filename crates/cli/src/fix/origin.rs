@@ -1,29 +1,46 @@
-//! Whether a recording is of this host and boot: only then do its thread ids name threads of this host.
+//! Whether a recording is of this host and boot: only then do its thread ids name threads of this host. And who could have written it.
 
 use std::fs;
 
+use unstarve_executor::authority::{Author, Authority, Named};
 use unstarve_executor::plan::Ids;
 use unstarve_facts::Snapshot;
+
+use crate::input::Written;
 
 /// Where a recording is from.
 pub struct Origin {
     pub ids: Ids,
     /// Why its thread ids mean nothing here.
     pub why: Option<String>,
+    pub written: Written,
 }
 
-pub fn of(snapshot: Option<&Snapshot>, asserted: bool) -> Origin {
+impl Origin {
+    /// Whether nobody but root and the user of this process could have written it.
+    pub fn is_trusted(&self) -> bool {
+        self.written.author == Author::Trusted
+    }
+
+    /// Its word, and what was named beside it.
+    pub fn authority(&self, named: Named) -> Authority {
+        Authority { ids: self.ids, author: self.written.author, named }
+    }
+}
+
+pub fn of(snapshot: Option<&Snapshot>, asserted: bool, written: Written) -> Origin {
     let here = fs::read_to_string("/proc/sys/kernel/random/boot_id").map(|text| text.trim().to_owned()).ok();
-    judge(snapshot.and_then(|snapshot| snapshot.boot.as_deref()), here.as_deref(), asserted)
+    let (ids, why) = judge(snapshot.and_then(|snapshot| snapshot.boot.as_deref()), here.as_deref(), asserted);
+    Origin { ids, why, written }
 }
 
-fn judge(recorded: Option<&str>, here: Option<&str>, asserted: bool) -> Origin {
-    let strange = |why: &str| Origin { ids: Ids::AreStrange, why: Some(why.to_owned()) };
+fn judge(recorded: Option<&str>, here: Option<&str>, asserted: bool) -> (Ids, Option<String>) {
+    let strange = |why: &str| (Ids::AreStrange, Some(why.to_owned()));
     match (recorded, here) {
-        (Some(recorded), Some(here)) if recorded == here => Origin { ids: Ids::Hold, why: None },
+        (Some(recorded), Some(here)) if recorded == here => (Ids::Hold, None),
         // What it says counts for more than what somebody believes.
         (Some(_), Some(_)) => strange("it was recorded on another host, or before this one was booted"),
-        _ if asserted => Origin { ids: Ids::Hold, why: None },
+        _ if asserted => (Ids::Hold, None),
         _ => strange("it does not say on which host and boot it was recorded (--this-boot, if it was this one)"),
     }
 }
@@ -34,7 +51,7 @@ mod tests {
 
     #[test]
     fn ids_hold_on_the_boot_that_was_recorded_alone() {
-        let ids = |recorded, here, asserted| judge(recorded, here, asserted).ids;
+        let ids = |recorded, here, asserted| judge(recorded, here, asserted).0;
         assert_eq!(ids(Some("a"), Some("a"), false), Ids::Hold);
         assert_eq!(ids(Some("a"), Some("b"), true), Ids::AreStrange);
         assert_eq!(ids(None, Some("b"), false), Ids::AreStrange);

@@ -117,7 +117,7 @@ fn thread(case: &Case<'_>, actor: ActorId, tid: Tid) -> Thread {
                 Some(comm) => Thread::known_by(tid, comm.as_bytes()),
                 None => Thread::known_by(tid, case.name(actor)),
             };
-            Thread { reset_on_fork: confirmed.then_some(false), ..known }
+            Thread { reset_on_fork: confirmed.then_some(false), kernel_thread: confirmed.then_some(true), ..known }
         }
     }
 }
@@ -148,6 +148,8 @@ fn as_called(task: &TaskFacts, traced: Option<Comm>) -> Thread {
     Thread {
         start: Some(task.start_ticks),
         reset_on_fork: if task.kernel_thread { Some(false) } else { task.reset_on_fork },
+        kernel_thread: Some(task.kernel_thread),
+        user: task.user,
         ..named
     }
 }

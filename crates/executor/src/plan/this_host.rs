@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io;
+use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
 use unstarve_change::Place;
@@ -30,6 +31,10 @@ impl Look for ThisHost {
 
     fn user_of(&self, tid: Tid) -> Option<u32> {
         proc::user_of(tid)
+    }
+
+    fn owner_of_directory(&self, path: &str) -> Option<u32> {
+        Some(fs::symlink_metadata(Path::new(path).parent()?).ok()?.uid())
     }
 
     fn threads_of(&self, process: Tid) -> Vec<Tid> {

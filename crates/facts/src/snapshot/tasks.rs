@@ -30,6 +30,9 @@ pub struct TaskFacts {
     /// Whether it is a kernel thread (PF_KTHREAD).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub kernel_thread: bool,
+    /// The real user of a program's thread; absent of kernel threads, and in snapshots of older versions.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub user: Option<u32>,
     /// Whether user space may not change its affinity (PF_NO_SETAFFINITY), as of every bound kernel thread.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub affinity_fixed: bool,

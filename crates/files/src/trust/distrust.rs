@@ -83,6 +83,9 @@ pub enum Distrust {
     /// The file has another name somewhere, where it may be something else.
     #[error("it has {0} names (hard links); expected one. Copy it")]
     Names(u64),
+    /// The name was another file's a moment ago.
+    #[error("its name is another file's by now")]
+    Swapped,
     /// A user can have mounted it.
     #[error(
         "it is a FUSE mount in a directory that others can write: the user who mounted it decides what it contains"

@@ -154,3 +154,37 @@ fn magic_links_of_procfs_are_not_followed() {
     }
     assert!(read_trusted(Path::new("/proc/self/status"), 1 << 20).is_ok(), "an ordinary link of procfs");
 }
+
+/// A recording: who wrote it, and who chose that the path leads to it.
+#[test]
+fn the_author_of_an_open_file_is_whoever_can_write_it_or_its_way() {
+    let author =
+        |path: &Path| check_author(&File::open(path).expect("opened"), path).map_err(|error| error.to_string());
+    let place = place();
+    let file = place.path().join("policy");
+    assert_eq!(author(&file), Ok(()));
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o666)).expect("a mode");
+    assert!(author(&file).is_err_and(|why| why.contains("mode 0666 lets its group and others write it")));
+    fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).expect("a mode");
+    // As in /tmp: others make files beside it and cannot touch this one.
+    fs::set_permissions(place.path(), fs::Permissions::from_mode(0o1777)).expect("a mode");
+    assert_eq!(author(&file), Ok(()));
+    fs::hard_link(&file, place.path().join("other")).expect("a link");
+    assert!(author(&file).is_err_and(|why| why.contains("it has 2 names")));
+    fs::remove_file(place.path().join("other")).expect("removed");
+    fs::set_permissions(place.path(), fs::Permissions::from_mode(0o777)).expect("a mode");
+    assert!(author(&file).is_err_and(|why| why.contains("mode 0777")));
+    fs::set_permissions(place.path(), fs::Permissions::from_mode(0o700)).expect("a mode");
+    let opened = File::open(&file).expect("opened");
+    fs::rename(&file, place.path().join("moved")).expect("moved");
+    fs::write(&file, "another").expect("written");
+    assert!(check_author(&opened, &file).is_err_and(|error| error.to_string().contains("another file's by now")));
+    if us() != 0 {
+        return; // Only root can give files away.
+    }
+    chown(&file, Some(65534), None).expect("given away");
+    assert!(author(&file).is_err_and(|why| why.contains("belongs to user 65534")));
+    chown(&file, Some(0), None).expect("taken back");
+    chown(place.path(), Some(65534), None).expect("given away");
+    assert!(author(&file).is_err_and(|why| why.contains("belongs to user 65534") && !why.contains("policy")));
+}

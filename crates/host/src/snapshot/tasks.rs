@@ -70,6 +70,7 @@ impl Reader<'_> {
         let status = self.file(&directory, "status")?;
         task.allowed =
             status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:")).and_then(|list| list.parse().ok());
+        task.user = user(&status).filter(|_| !task.kernel_thread);
         if let (Some(version), Some(text)) = (version, self.file(&directory, "cgroup")) {
             let text = if self.root.is_host() { whole_cgroups(text) } else { text };
             task.cgroup = cgroup(&text, version);
@@ -127,6 +128,7 @@ fn facts(tid: Tid, text: &str) -> Option<TaskFacts> {
         allowed: None,
         cgroup: None,
         kernel_thread: stat.is_kernel_thread(),
+        user: None,
         affinity_fixed: stat.flags & flag::NO_SETAFFINITY != 0,
         parent: Some(stat.parent),
         cpu_ticks: stat.cpu_ticks,
@@ -141,6 +143,12 @@ fn facts(tid: Tid, text: &str) -> Option<TaskFacts> {
         start_ticks: stat.start,
         comm: stat.comm,
     })
+}
+
+/// The real user, the first of the four that `/proc/PID/status` has.
+fn user(status: &str) -> Option<u32> {
+    let line = status.lines().find_map(|line| line.strip_prefix("Uid:"))?;
+    line.split_ascii_whitespace().next()?.parse().ok()
 }
 
 /// `/proc/PID/task/TID/schedstat`: three numbers (`Documentation/scheduler/sched-stats.rst`). All 0 where the kernel does

@@ -7,6 +7,7 @@ use std::path::Path;
 use unstarve_change::{Aspect, Change, Value};
 use unstarve_executor::act::{self, Outcome, Undone};
 use unstarve_executor::audit::Audit;
+use unstarve_executor::authority::Authority;
 use unstarve_executor::host::{Host, ThisHost};
 use unstarve_executor::journal::{Contents, Journal, JournalFile, Step, boot_id};
 use unstarve_executor::plan::{Ids, Look, Obstacle, plan};
@@ -52,7 +53,7 @@ impl Changes {
 
     /// Makes a change, if nothing stands in its way.
     pub(super) fn make(&mut self, change: &Change) -> Result<Made, NotMade> {
-        let plans = plan(&ThisHost, std::slice::from_ref(change), self.purpose, Ids::Hold);
+        let plans = plan(&ThisHost, std::slice::from_ref(change), self.purpose, &Authority::own(Ids::Hold));
         let mut steps = Vec::new();
         for planned in plans {
             if let Some(obstacle) = planned.obstacle {

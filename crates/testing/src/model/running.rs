@@ -285,12 +285,14 @@ fn stat(tid: u32, thread: &ModelThread) -> String {
         SchedPolicy::Other | SchedPolicy::Unknown => (0, 20 + i64::from(thread.nice)),
     };
     format!(
-        "{tid} ({}) S {} 0 0 0 -1 0 0 0 0 0 0 0 0 0 {priority} {} 1 0 {} {}17 0 {} {number} {}0\n",
+        "{tid} ({}) S {} 0 0 0 -1 0 0 0 0 0 0 0 0 0 {priority} {} 1 0 {} {} {}17 0 {} {number} {}0\n",
         thread.comm,
         thread.parent,
         thread.nice,
         thread.start,
-        "0 ".repeat(15),
+        // A kernel thread has no memory.
+        if thread.parent == 2 { 0 } else { 4096 },
+        "0 ".repeat(14),
         thread.rt_priority,
         "0 ".repeat(10),
     )

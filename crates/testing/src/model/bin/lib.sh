@@ -21,8 +21,9 @@ show_thread() { # proc_pid_stat(5), proc_pid_status(5)
     case $policy in
     SCHED_FIFO | SCHED_RR) shown=$((-1 - prio)) ;; SCHED_DEADLINE) shown=-101 ;; *) shown=$((20 + nice)) ;;
     esac
-    printf '%s (%s) S %s 0 0 0 -1 0 0 0 0 0 0 0 0 0 %s %s 1 0 %s 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 17 0 %s %s 0 0 0 0 0 0 0 0 0 0 0\n' \
-        "$tid" "$(cat "/proc/$tid/comm")" "$parent" "$shown" "$nice" "$start" "$prio" "$number" >"/proc/$tid/stat"
+    [ "$parent" = 2 ] && memory=0 || memory=4096
+    printf '%s (%s) S %s 0 0 0 -1 0 0 0 0 0 0 0 0 0 %s %s 1 0 %s %s 0 0 0 0 0 0 0 0 0 0 0 0 0 0 17 0 %s %s 0 0 0 0 0 0 0 0 0 0 0\n' \
+        "$tid" "$(cat "/proc/$tid/comm")" "$parent" "$shown" "$nice" "$start" "$memory" "$prio" "$number" >"/proc/$tid/stat"
     printf 'Name:\t%s\nTgid:\t%s\nPid:\t%s\nPPid:\t%s\nCpus_allowed_list:\t%s\n' \
         "$(cat "/proc/$tid/comm")" "$tgid" "$tid" "$parent" "$allowed" >"/proc/$tid/status"
 }
