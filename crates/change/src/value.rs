@@ -206,7 +206,7 @@ impl Value {
     }
 
     /// Whether it gives a task more of a CPU than ordinary ones have: real-time, a deadline, or a nice below 0.
-    pub fn raises(&self) -> bool {
+    pub fn is_above_ordinary(&self) -> bool {
         match self {
             Value::Deadline { .. } => true,
             Value::Nice(nice) => *nice < 0,

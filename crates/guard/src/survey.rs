@@ -150,7 +150,7 @@ impl Survey {
 fn starters(tasks: &[(Task, Plan)]) -> Vec<Starter> {
     let mut found = Vec::new();
     for (task, plan) in tasks.iter().filter(|(task, _)| task.kind == Kind::User && task.key.tid == task.tgid) {
-        let raised = plan.changes.iter().chain(&plan.kept).find(|planned| planned.new.raises());
+        let raised = plan.changes.iter().chain(&plan.kept).find(|planned| planned.new.is_above_ordinary());
         let (Some(raised), Some(owner)) = (raised, task.owner) else { continue };
         // A daemon's children are of its first thread or of another one.
         let threads = std::fs::read_dir(format!("/proc/{}/task", task.tgid)).into_iter().flatten().flatten();
