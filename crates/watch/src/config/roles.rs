@@ -91,7 +91,7 @@ fn usual(role: &str) -> RoleThresholds {
     let of_kernel = RoleThresholds {
         wait: millis(50),
         share: Some(Fraction(0.3)),
-        oldest: millis(200),
+        oldest: millis(50),
         stuck: millis(200),
         idle: millis(24),
         ..RoleThresholds::default()

@@ -12,6 +12,7 @@ use super::{Begun, Trigger};
 use crate::config::{Length, RoleThresholds};
 use crate::limits::shares;
 use crate::{Blame, CpuWaits, OldestWait, Reading, Role, RoleId};
+use unstarve_diagnose::verdict::NEVER_HEALTHY;
 
 /// The time over which shares are taken.
 pub(super) const WINDOW: u64 = 1_000_000_000;
@@ -141,7 +142,9 @@ impl<'a> Pair<'a> {
         }
         let known = |rule| self.part_by(ns, since, rule).saturating_add(preferred);
         if is_never_healthy(self.role.kind, ns) && known(Rule::Fair).saturating_mul(2) >= ns {
-            return Some((rank(ns), Counts::Length));
+            // It is by this length that it is too long.
+            let limit = limit.nanos().max(NEVER_HEALTHY.0);
+            return Some((ns as f64 / limit as f64, Counts::Length)).filter(|(rank, _)| *rank >= 1.0);
         }
         (rank(unfair) >= 0.5).then(|| (rank(unfair), Counts::Precedence))
     }

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use rustc_hash::FxHashMap;
-use unstarve_model::{Comm, LossKind, NameId, Nanos, Policy, Prio, Tid, Time};
+use unstarve_model::{Comm, NameId, Nanos, Policy, Prio, Tid, Time};
 use unstarve_timeline::{
     Actor, ActorId, ActorKind, Migration, OnCpu, Rule, Run, Sink, TaskKey, Timeline, Wait, WaitEnd, WorkItem, World,
 };
@@ -232,7 +232,7 @@ impl<'a> Lasting<'a> {
         self.oldest.sort_by_key(|wait| std::cmp::Reverse(wait.ns));
         self.oldest.truncate(OLDEST);
         let world = timeline.world();
-        let has_all_switches = timeline.losses().iter().all(|loss| loss.kind != LossKind::MissingSwitch);
+        let has_all_switches = unstarve_diagnose::has_all_switches(timeline);
         for wait in &mut self.oldest {
             match timeline.on_cpus().find(|(cpu, _)| *cpu == wait.cpu) {
                 Some((_, OnCpu::Task { task, since })) => {
