@@ -138,11 +138,11 @@ fn compare_says_what_explain_says() {
                 let of = || side(source(&scenario), &Options::default(), |_| {}).expect("events");
                 let comparison = compare(&of(), &of());
                 let report = explained(&scenario);
-                let expected: Vec<_> =
+                let mut expected: Vec<_> =
                     report.findings.iter().map(|finding| (&*finding.id, Some(finding.severity))).collect();
                 let mut found: Vec<_> = comparison.findings.iter().map(|change| (&*change.id, change.b)).collect();
-                let mut expected = expected;
-                (found.sort(), expected.sort());
+                found.sort();
+                expected.sort();
                 assert_eq!(found, expected, "{}", scenario.name());
                 assert!(comparison.findings.iter().all(|change| change.a == change.b), "{}", scenario.name());
                 let sentences = |sentence: &String| report.findings.iter().any(|finding| finding.sentence == *sentence);
