@@ -44,5 +44,5 @@ pub use drive::{Driven, ExplainError, drive, timeline};
 pub use explain::{Explained, Options, explain, explain_beside};
 pub use finding::{FINDINGS, FindingKind};
 pub use proofs::Proofs;
-pub use recent::Recent;
+pub use recent::{Recent, has_all_switches};
 pub use remedy::{REMEDIES, RemedyKind};

@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 use unstarve_facts::{Facts, Snapshot};
-use unstarve_model::{Nanos, Tid, Time, TraceInfo};
+use unstarve_model::{LossKind, Nanos, Tid, Time, TraceInfo};
 use unstarve_timeline::{
     Interrupt, Migration, Moment, OnCpu, Run, Selection, Sink, Task, Timeline, Wait, Wake, WorkItem, World,
 };
@@ -66,6 +66,11 @@ impl Recent {
         }
         all
     }
+}
+
+/// Whether no switch is known to be missing so far: then a task that waits beside an idle CPU did not run there unseen.
+pub fn has_all_switches(timeline: &Timeline) -> bool {
+    timeline.losses().iter().all(|loss| loss.kind != LossKind::MissingSwitch)
 }
 
 /// Shorter waits that are going on are not worth a look: each costs a question to the machine.

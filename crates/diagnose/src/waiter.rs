@@ -32,6 +32,28 @@ const WEIGHT_OF_NICE_19: u32 = 15;
 /// The kernel threads that run at nice 19 whether the recording shows that or not (`mm/khugepaged.c`, `mm/ksm.c`).
 const LAST_BY_DESIGN: [&str; 3] = ["khugepaged", "ksmd", "kdamond"];
 
+impl Waiter {
+    /// A kernel thread of the fair class: of this name, kind and, of a worker, work. Those who count in the kernel know no more.
+    pub fn of_kernel_thread(name: &str, kind: Option<KernelThread>, work: Option<&str>) -> Waiter {
+        match LAST_BY_DESIGN.iter().any(|last| name.starts_with(last)) {
+            true => Waiter::AskedToBeLast,
+            false => Waiter::of_kind(kind, work),
+        }
+    }
+
+    fn of_kind(kind: Option<KernelThread>, work: Option<&str>) -> Waiter {
+        match kind {
+            Some(kind) if kind.is_worker() => match work {
+                Some(function) if !HOUSEKEEPING_WORK.contains(&function) => Waiter::ServingThread,
+                _ => Waiter::HousekeepingThread,
+            },
+            // The stop class works for the kernel alone.
+            Some(KernelThread::Migration) | None => Waiter::HousekeepingThread,
+            Some(_) => Waiter::ServingThread,
+        }
+    }
+}
+
 impl Case<'_> {
     /// Who waits, as the verdict sees it.
     pub fn waiter(&self, id: ActorId) -> Waiter {
@@ -40,22 +62,19 @@ impl Case<'_> {
             return Waiter::RealTime;
         }
         let last = actor.own_weight().is_some_and(|weight| weight <= WEIGHT_OF_NICE_19);
-        let is_kernel = self.is_kernel_thread(id);
-        let name = self.name(id);
-        if last || is_kernel && LAST_BY_DESIGN.iter().any(|last| name.starts_with(last)) {
+        if last {
             return Waiter::AskedToBeLast;
         }
-        match self.kernel_thread(id) {
-            Some(thread) if thread.is_worker() => match self.work(id) {
-                Some((function, _)) if !HOUSEKEEPING_WORK.contains(&function.as_str()) => Waiter::ServingThread,
-                _ => Waiter::HousekeepingThread,
-            },
-            // The stop class works for the kernel alone.
-            Some(KernelThread::Migration) => Waiter::HousekeepingThread,
-            Some(_) => Waiter::ServingThread,
-            None if is_kernel => Waiter::HousekeepingThread,
-            None => Waiter::Program,
+        if !self.is_kernel_thread(id) && self.kernel_thread(id).is_none() {
+            return Waiter::Program;
         }
+        let work = self.work(id).map(|(function, _)| function);
+        let name = self.name(id);
+        // A name that only looks like a kernel thread's asks for nothing.
+        if !self.is_kernel_thread(id) {
+            return Waiter::of_kind(self.kernel_thread(id), work.as_deref());
+        }
+        Waiter::of_kernel_thread(&name, self.kernel_thread(id), work.as_deref())
     }
 
     /// What one cause took from it, of which `longest` was in one wait.

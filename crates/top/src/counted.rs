@@ -5,8 +5,10 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use unstarve_model::{Comm, KernelThread, Nanos, Tid};
-use unstarve_watch::{OldestWait, Reading, Role, RoleId, TaskId};
+use unstarve_model::{Comm, KernelThread, Nanos, Severity, Tid};
+use unstarve_timeline::Rule;
+use unstarve_watch::episode::Suffering;
+use unstarve_watch::{OldestWait, Reading, Role, RoleId, RoleKind, TaskId};
 
 use crate::App;
 use crate::cpus::CpuView;
@@ -164,6 +166,7 @@ fn roles(first: &Reading, last: &Reading, elapsed: Nanos) -> Vec<Row> {
         let by = by.map(|(task, _)| task);
         // Of a step of the histogram only its lower bound is certain.
         let longest = new.buckets().last().map_or(0, |bucket| (bucket.from * 1e9) as u64);
+        let severity = severity_of_role(role.kind, &blame, longest.max(oldest.map_or(0, |wait| wait.ns.0)), oldest);
         Some(Row {
             kind: "role",
             cpu: oldest.map(|wait| wait.cpu.0),
@@ -176,6 +179,7 @@ fn roles(first: &Reading, last: &Reading, elapsed: Nanos) -> Vec<Row> {
             share: waited.share_of(elapsed),
             waiting_ns: oldest.map(|wait| wait.ns.0),
             blame,
+            severity,
             ..Row::of_nothing(role.name(), None)
         })
     })
@@ -191,10 +195,12 @@ fn task(seen: &Seen, ends: Option<(&Reading, &Reading)>, elapsed: Nanos, account
     let role = last.and_then(|reading| reading.role(wait.occupant_role)).map(Role::name);
     // Of what the kernel does not account for there is the longest that was seen.
     let waited = Nanos(waited.unwrap_or(seen.longest.0));
+    let rule = ends.and_then(|(first, last)| only_rule(first, last, wait));
     Row {
+        severity: last.and_then(|reading| severity_of_task(reading, seen, rule)),
         kind: KernelThread::of(&wait.task.comm).map_or("task", |thread| thread.word()),
         cpu: Some(wait.cpu.0),
-        rule: ends.and_then(|(first, last)| only_rule(first, last, wait)),
+        rule,
         culprit: wait.occupant.map(|task| name(&task)).or(role),
         culprit_tid: wait.occupant.map(|task| task.tid.0),
         wait_ns: waited.0,
@@ -203,6 +209,32 @@ fn task(seen: &Seen, ends: Option<(&Reading, &Reading)>, elapsed: Nanos, account
         waiting_ns: now.map(|_| wait.ns.0),
         ..Row::of_nothing(name(&wait.task), Some(wait.task.tid))
     }
+}
+
+/// How bad the waits of a role are, by the table that `explain` asks: the longest, if one rule has most of all that the role waited. Sums
+/// are of many tasks, and no part of the window is one's.
+fn severity_of_role(kind: RoleKind, blame: &[Piece], longest: u64, oldest: Option<&OldestWait>) -> Option<Severity> {
+    let all = blame.iter().map(|piece| piece.ns).fold(0, u64::saturating_add);
+    let worst = blame.first().filter(|worst| worst.ns.saturating_mul(2) >= all)?;
+    let occupied = oldest.map_or(Nanos::ZERO, |wait| wait.occupied.min(wait.ns));
+    severity(kind, None, rule_of(worst.rule)?, Nanos(longest), occupied)
+}
+
+/// The same of a task that was seen.
+fn severity_of_task(reading: &Reading, seen: &Seen, rule: Option<&'static str>) -> Option<Severity> {
+    let wait = &seen.last;
+    let kind = reading.role(wait.role)?.kind;
+    severity(kind, Some(wait.task.comm), rule_of(rule?)?, seen.longest, wait.occupied.min(wait.ns))
+}
+
+fn severity(kind: RoleKind, task: Option<Comm>, rule: Rule, longest: Nanos, occupied: Nanos) -> Option<Severity> {
+    // A wait beside an idle CPU may be of a switch that was not reported: explain and the watch look at it longer.
+    let rule = Some(rule).filter(|rule| *rule != Rule::Idle);
+    Suffering { kind, task, rule, longest, lost: longest, span: None, occupied }.severity()
+}
+
+fn rule_of(word: &str) -> Option<Rule> {
+    Rule::ALL.into_iter().find(|rule| rule.word() == word)
 }
 
 /// By which rule its role waited for the occupant's in the window, where that was one alone: sums by rule are of roles, and of several nobody

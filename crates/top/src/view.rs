@@ -1,9 +1,10 @@
 //! What is shown, as plain data.
 
+use rustc_hash::FxHashMap;
 use serde::Serialize;
 use unstarve_diagnose::report::{Finding, Severity};
 use unstarve_model::{KernelThread, Nanos, Tid, clean};
-use unstarve_timeline::{ActorId, OnCpu, Rule, Timeline, World};
+use unstarve_timeline::{self as timeline, ActorId, OnCpu, Rule, Sink, Task, Timeline, Wait, WaitEnd, World};
 
 use crate::cpus::CpuView;
 use crate::detail::{Detail, detail};
@@ -85,7 +86,7 @@ pub struct Row {
     pub kind: &'static str,
     /// Where it last waited.
     pub cpu: Option<u32>,
-    /// The rule under which it waited longest.
+    /// The rule under which it waited longest, a wait that lasts included.
     pub rule: Option<&'static str>,
     /// Who had the CPU longest under that rule.
     pub culprit: Option<String>,
@@ -102,7 +103,7 @@ pub struct Row {
     pub share: f64,
     /// How long it has been waiting at this moment.
     pub waiting_ns: Option<u64>,
-    /// All of the blame, longest first.
+    /// All of the blame, longest first; of a wait that lasts, so far.
     pub blame: Vec<Piece>,
     /// How bad the worst finding about it is, of the last one to two windows.
     pub severity: Option<Severity>,
@@ -300,36 +301,76 @@ fn row(window: &Window, world: &World, who: Who, sums: &Sums) -> Row {
 fn add_waiting(rows: &mut Vec<Row>, cpus: &mut [CpuView], timeline: &Timeline, beside: &Beside<'_>) {
     let world = timeline.world();
     let on: Vec<OnCpu> = timeline.on_cpus().map(|(_, on)| on).collect();
+    // Some kernels leave out switches, and a task that ran and slept unseen then seems to wait. The machine knows; where it cannot be
+    // asked, nobody waits for an idle CPU for long, but whom a cgroup's limit keeps off it.
+    let is_believed = |task: &Task, on: OnCpu| match (beside.is_runnable)(task.tid) {
+        Some(runnable) => runnable,
+        None => on != OnCpu::Idle || task.may_be_throttled() == Some(true),
+    };
+    let mut lasting = Lasting::default();
+    timeline.so_far(STILL, is_believed, &mut lasting);
     for (_, task) in world.tasks.iter() {
         let Some((since, cpu)) = task.waiting_since() else { continue };
         let waiting = world.now.since(since);
-        // Some kernels leave out switches, and a task that ran and slept unseen then seems to wait. The machine knows; where it
-        // cannot be asked, nobody waits for an idle CPU for long, but whom a cgroup's limit keeps off it.
-        let is_idle = on.get(cpu.index()) == Some(&OnCpu::Idle);
-        let is_believed = || match (beside.is_runnable)(task.tid) {
-            Some(runnable) => runnable,
-            None => !is_idle || task.may_be_throttled() == Some(true),
-        };
-        if waiting < STILL || !is_believed() {
+        if waiting < STILL || !is_believed(task, on.get(cpu.index()).copied().unwrap_or(OnCpu::Unknown)) {
             continue;
         }
         if let Some(cpu) = cpus.get_mut(cpu.index()) {
             cpu.waiting += 1;
         }
+        let so_far = lasting.0.get(&task.tid).into_iter().flatten();
+        let so_far = pieces(world, so_far.map(|piece| (piece.occupant, piece.rule, piece.length)));
         let is_known = |row: &&mut Row| row.tid == Some(task.tid.0) && row.victim == task.comm.to_string();
         match rows.iter_mut().find(is_known) {
-            Some(row) => row.waiting_ns = Some(waiting.0),
-            None => rows.push(Row {
-                kind: task.kernel_thread.map_or("task", |thread| thread.word()),
-                waiting_ns: Some(waiting.0),
-                cpu: Some(cpu.0),
-                ..Row::of_nothing(task.comm.to_string(), Some(task.tid))
-            }),
+            Some(row) => {
+                row.waiting_ns = Some(waiting.0);
+                row.add_blame(so_far);
+            }
+            None => {
+                let mut row = Row {
+                    kind: task.kernel_thread.map_or("task", |thread| thread.word()),
+                    waiting_ns: Some(waiting.0),
+                    cpu: Some(cpu.0),
+                    ..Row::of_nothing(task.comm.to_string(), Some(task.tid))
+                };
+                row.add_blame(so_far);
+                rows.push(row);
+            }
+        }
+    }
+}
+
+/// Waits that last, as far as they have come: who had the CPU, by task.
+#[derive(Default)]
+struct Lasting(FxHashMap<Tid, Vec<timeline::Piece>>);
+
+impl Sink for Lasting {
+    fn wait(&mut self, world: &World, wait: &Wait<'_>) {
+        if wait.ended != WaitEnd::Ran {
+            self.0.insert(world.tasks.get(wait.task).tid, wait.pieces.to_vec());
         }
     }
 }
 
 impl Row {
+    /// Adds what a wait that lasts is to be blamed on so far.
+    fn add_blame(&mut self, so_far: Vec<Piece>) {
+        for piece in so_far {
+            let is_same = |known: &&mut Piece| {
+                (&known.occupant, known.tid, known.rule) == (&piece.occupant, piece.tid, piece.rule)
+            };
+            match self.blame.iter_mut().find(is_same) {
+                Some(known) => known.ns += piece.ns,
+                None => self.blame.push(piece),
+            }
+        }
+        self.blame.sort_by(|a, b| (b.ns, &a.occupant, a.rule).cmp(&(a.ns, &b.occupant, b.rule)));
+        let worst = self.blame.first();
+        self.rule = worst.map(|piece| piece.rule);
+        self.culprit = worst.map(|piece| piece.occupant.clone());
+        self.culprit_tid = worst.and_then(|piece| piece.tid);
+    }
+
     /// Whether it waited longest because a rule prefers another one, as the page of the watch and its alarms judge.
     fn is_by_precedence(&self) -> bool {
         let rule = Rule::ALL.into_iter().find(|rule| self.rule == Some(rule.word()));

@@ -36,6 +36,7 @@ mod role;
 mod role_table;
 mod rollup;
 pub mod run;
+mod said;
 mod scribe;
 mod scripted;
 mod serving;

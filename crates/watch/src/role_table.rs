@@ -6,6 +6,7 @@ use rustc_hash::FxHashMap;
 use unstarve_model::Nanos;
 
 use crate::groups::{TopGroup, TopGroups};
+use crate::said::as_said;
 use crate::totals::{RULES_COUNTED, Totals};
 use crate::{Blame, Role, RoleId, RoleKind, Waits};
 
@@ -153,11 +154,19 @@ impl RoleTable {
     /// Roles, blame and waits, as a reading has them.
     pub fn report(&self, counted: &Totals) -> (Vec<Option<Role>>, Vec<Blame>, Vec<Waits>) {
         let totals = if self.has_gone { Cow::Owned(self.moved(counted)) } else { Cow::Borrowed(counted) };
-        let blame = totals.filled().filter_map(|((victim, occupant, rule), ns)| {
-            let rule = *RULES_COUNTED.get(rule)?;
-            Some(Blame { victim: RoleId(victim as u8), occupant: RoleId(occupant as u8), rule, ns: Nanos(ns) })
-        });
-        let blame = blame.collect();
+        let mut blame: Vec<Blame> = Vec::new();
+        for ((victim, occupant, rule), ns) in totals.filled() {
+            let (victim, occupant) = (RoleId(victim as u8), RoleId(occupant as u8));
+            let Some(counted) = RULES_COUNTED.get(rule) else { continue };
+            let rule = as_said(victim, occupant, *counted);
+            // Those of one victim and occupant come one after another.
+            let same = |row: &&mut Blame| (row.victim, row.occupant) == (victim, occupant);
+            let known = blame.iter_mut().rev().take_while(same).find(|row| row.rule == rule);
+            match known {
+                Some(row) => row.ns += Nanos(ns),
+                None => blame.push(Blame { victim, occupant, rule, ns: Nanos(ns) }),
+            }
+        }
         let waits = totals.roles.iter().map(|role| Waits {
             waited: Nanos(role.waited),
             preferred: Nanos(role.preferred),

@@ -94,7 +94,7 @@ impl Scene {
         if is_precedence(rule) && (rule != Rule::WakeupPreemption || occupant != victim) {
             waits.preferred = Nanos(waits.preferred.0 + ns);
         }
-        if rule == Rule::Class {
+        if rule.is_precedence() {
             add(&mut self.implied, 0, ns);
         }
         self
@@ -169,6 +169,11 @@ impl Scene {
             occupied: Nanos(ns),
         }];
         self
+    }
+
+    /// Who has the CPU of what lasts has had it for so long.
+    pub fn turn(&mut self, ns: u64) {
+        self.oldest.iter_mut().for_each(|wait| wait.occupied = Nanos(ns));
     }
 
     /// Nothing lasts any more.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use anyhow::{Context, Result};
 use clap::Args;
 use unstarve_model::{Nanos, Time, clean};
-use unstarve_watch::episode::{Begun, Detector};
+use unstarve_watch::episode::{Begun, Detector, Episode, Explanation, id_of};
 use unstarve_watch::run::INTERVAL;
 use unstarve_watch::{Engine as _, EngineError, Options, Recording, TaskId};
 
@@ -37,7 +37,7 @@ pub fn run(args: &ReplayArgs) -> Result<ExitCode> {
     let mut recording =
         Recording::new(file.open()?, step, Options::default()).with_context(|| clean(&file.name()).into_owned())?;
     let mut detector = Detector::new(config.thresholds);
-    let (mut first, mut last, mut text, mut episodes) = (None, Time(0), String::new(), 0_u64);
+    let (mut first, mut last, mut text, mut episodes, mut all) = (None, Time(0), String::new(), 0_u64, Vec::new());
     loop {
         let reading = match recording.read() {
             Ok(reading) => Arc::new(reading),
@@ -48,13 +48,41 @@ pub fn run(args: &ReplayArgs) -> Result<ExitCode> {
         last = reading.at.trace;
         for begun in detector.see(reading).begun {
             episodes += 1;
-            let _ = writeln!(text, "+{}  {}", begun.at.trace.since(start), line(&begun));
+            let severity = begun.severity().word();
+            let _ = writeln!(text, "+{}  {severity}: {}", begun.at.trace.since(start), line(&begun));
+            all.push(begun);
         }
+    }
+    if let Some(explained) = explained(&file, &all)? {
+        text += &explained;
     }
     let length = first.map_or(Nanos::ZERO, |start| last.since(start));
     let _ = writeln!(text, "{} in {length}", unstarve_model::counted(episodes, "episode"));
     print(&text)?;
     Ok(if episodes == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
+}
+
+/// What `explain` says of each episode, as the running watch has it said of a trace; nothing of standard input, which cannot be read again.
+fn explained(file: &input::Recording, begun: &[Begun]) -> Result<Option<String>> {
+    if begun.is_empty() || file.file().is_none() {
+        return Ok(None);
+    }
+    let name = || clean(&file.name()).into_owned();
+    let report =
+        unstarve_diagnose::explain(file.open()?, &unstarve_diagnose::Options::default(), |_| {}).with_context(name)?;
+    let explanation = Explanation::of(report);
+    let mut lines: Vec<String> = Vec::new();
+    for begun in begun {
+        let mut episode = Episode::begun(id_of(begun.at.wall), begun.at.wall);
+        episode.note_counters(begun);
+        episode.note_trace(&explanation);
+        let Some(severity) = episode.severity.as_deref() else { continue };
+        let said = format!("explain: {severity}: {}\n", unstarve_watch::episode::line(&episode));
+        if !lines.contains(&said) {
+            lines.push(said);
+        }
+    }
+    Ok(Some(lines.concat()))
 }
 
 fn line(begun: &Begun) -> String {

@@ -40,7 +40,7 @@ pub struct Config {
     pub tables: Option<Tables>,
 }
 
-/// What an episode is. Waits in a fair turn, and of tasks whose CPU is idle, never count.
+/// What an episode is. How bad it is decides one table (docs/verdict.md).
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case", default)]
 pub struct Thresholds {
@@ -60,6 +60,15 @@ pub struct Thresholds {
     /// had it been let.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stopped: Option<Fraction>,
+    /// A wait that has not ended, behind a task of the same weight that has had the CPU for longer than this without a break.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stuck: Option<Length>,
+    /// A wait of a real-time task longer than this behind tasks of a lower class, which the kernel does not preempt.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub not_preempted: Option<Length>,
+    /// A wait that has not ended and is longer than this, while its CPU is idle.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub idle: Option<Length>,
     /// An episode is over when nothing is above its threshold for so long.
     pub calm: Length,
     /// Other thresholds for some roles.
@@ -86,6 +95,15 @@ pub struct RoleThresholds {
     /// See the same key for all roles.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub stopped: Option<Fraction>,
+    /// See the same key for all roles.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub stuck: Option<Length>,
+    /// See the same key for all roles.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub not_preempted: Option<Length>,
+    /// See the same key for all roles.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub idle: Option<Length>,
     /// Nothing that happens to it is an episode.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub ignore: bool,
@@ -229,6 +247,9 @@ impl Default for Thresholds {
             oldest: Some(millis(2000)),
             stalled: Some(Fraction(0.5)),
             stopped: Some(Fraction(0.65)),
+            stuck: None,
+            not_preempted: None,
+            idle: None,
             calm: Length(Duration::from_secs(5)),
             role: BTreeMap::new(),
         }

@@ -145,7 +145,7 @@ fn what_is_printed_in_full_says_all_that_holds_and_means_the_same() {
     }
     let printed = Config::default().in_full();
     let rcu = printed.split("[thresholds.role.rcu]").nth(1).expect("its table");
-    assert!(rcu.trim_start().starts_with("wait = \"50ms\"\nshare = 0.3\noldest = \"200ms\"\n"), "{printed}");
+    assert!(rcu.trim_start().starts_with("wait = \"50ms\"\nshare = 0.3\noldest = \"50ms\"\n"), "{printed}");
 }
 
 #[test]

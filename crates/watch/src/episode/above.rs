@@ -7,10 +7,12 @@ use unstarve_model::{CpuId, Nanos};
 use unstarve_timeline::Rule;
 
 use super::held::lost;
+use super::verdict::is_never_healthy;
 use super::{Begun, Trigger};
 use crate::config::{Length, RoleThresholds};
 use crate::limits::shares;
 use crate::{Blame, CpuWaits, OldestWait, Reading, Role, RoleId};
+use unstarve_diagnose::verdict::NEVER_HEALTHY;
 
 /// The time over which shares are taken.
 pub(super) const WINDOW: u64 = 1_000_000_000;
@@ -33,6 +35,17 @@ pub(super) struct Met<'a> {
     pub since: u64,
     /// The wait that meets it, if it is one that lasts.
     pub wait: Option<&'a OldestWait>,
+    /// By what it counts.
+    pub by: Counts,
+}
+
+/// By what a wait counts.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Counts {
+    /// Others were preferred.
+    Precedence,
+    /// It is so long that turns among equals count, too.
+    Length,
 }
 
 /// The parts of a wait for which others were preferred, at most.
@@ -76,45 +89,64 @@ impl<'a> Pair<'a> {
             thresholds.oldest.and_then(|limit| self.oldest(limit)),
             thresholds.share.and_then(|limit| self.share(limit.0)),
             thresholds.stalled.and_then(|limit| self.stalled(limit.0)),
+            thresholds.stuck.and_then(|limit| self.stuck(limit)),
+            thresholds.not_preempted.and_then(|limit| self.not_preempted(limit)),
+            thresholds.idle.and_then(|limit| self.idle(limit)),
         ];
         conditions.into_iter().flatten().max_by(|a, b| a.rank.total_cmp(&b.rank))
     }
 
     /// The longest wait that ended since the reading before, by the step of the histogram that it fell into.
     fn wait(&self, limit: Length) -> Option<Met<'a>> {
+        let (ns, since) = self.longest_ended()?;
+        let (rank, by) = self.rank(ns, limit, since, None)?;
+        let trigger = Trigger::Wait { ns, threshold_ns: limit.nanos() };
+        Some(Met { rank, trigger, since, wait: None, by })
+    }
+
+    /// How long it was at least, and since when it may have been.
+    pub(super) fn longest_ended(&self) -> Option<(u64, u64)> {
         let now = &self.reading.waits.get(self.id.index())?.histogram;
         let then = self.same_role(self.before).and_then(|id| self.before.waits.get(id.index()));
         let new = then.map_or_else(|| now.clone(), |then| now.since(&then.histogram));
         let longest = new.buckets().last()?;
         // Of a step only its lower bound is certain.
         let ns = (longest.from * 1e9) as u64;
-        let since = self.before.at.trace.0.saturating_sub(ns);
-        let rank = self.rank(ns, limit, since, None)?;
-        let trigger = Trigger::Wait { ns, threshold_ns: limit.nanos() };
-        Some(Met { rank, trigger, since, wait: None })
+        Some((ns, self.before.at.trace.0.saturating_sub(ns)))
     }
 
     fn oldest(&self, limit: Length) -> Option<Met<'a>> {
         let met = |wait: &'a OldestWait| {
             let (ns, since) = (wait.ns.0, self.reading.at.trace.0.saturating_sub(wait.ns.0));
-            let rank = self.rank(ns, limit, since, Some(wait.cpu))?;
+            let (rank, by) = self.rank(ns, limit, since, Some(wait.cpu))?;
             let trigger = Trigger::Oldest { ns, threshold_ns: limit.nanos() };
-            Some(Met { rank, trigger, since, wait: Some(wait) })
+            Some(Met { rank, trigger, since, wait: Some(wait), by })
         };
         // The longest is the first of equals.
         let worse = |worst: Met<'a>, met: Met<'a>| if met.rank > worst.rank { met } else { worst };
         self.oldest_waits().filter_map(met).reduce(worse)
     }
 
-    /// How far a wait is above its limit. Half of what it takes to be there must be others' precedence.
-    fn rank(&self, ns: u64, limit: Length, since: u64, cpu: Option<CpuId>) -> Option<f64> {
+    /// How far a wait is above its limit. Half of what it takes to be there must be others' precedence; of one that is too long for any turn,
+    /// others' turns count, too.
+    fn rank(&self, ns: u64, limit: Length, since: u64, cpu: Option<CpuId>) -> Option<(f64, Counts)> {
         // Of one that is too short anyway it need not be known.
         if ns < limit.nanos() / 2 {
             return None;
         }
-        let unfair = self.unfair(ns, since, cpu).all().saturating_mul(2).min(ns);
-        let rank = unfair as f64 / limit.nanos().max(1) as f64;
-        (rank >= 0.5).then_some(rank)
+        let preferred = self.unfair(ns, since, cpu).all();
+        let unfair = preferred.saturating_mul(2).min(ns);
+        let rank = |ns: u64| ns as f64 / limit.nanos().max(1) as f64;
+        if rank(unfair) >= 1.0 {
+            return Some((rank(unfair), Counts::Precedence));
+        }
+        let known = |rule| self.part_by(ns, since, rule).saturating_add(preferred);
+        if is_never_healthy(self.role.kind, ns) && known(Rule::Fair).saturating_mul(2) >= ns {
+            // It is by this length that it is too long.
+            let limit = limit.nanos().max(NEVER_HEALTHY.0);
+            return Some((ns as f64 / limit as f64, Counts::Length)).filter(|(rank, _)| *rank >= 1.0);
+        }
+        (rank(unfair) >= 0.5).then(|| (rank(unfair), Counts::Precedence))
     }
 
     /// For how much of a wait others were preferred, at most. Sums are of all tasks of the role, and what a thousand of them waited for a
@@ -125,7 +157,7 @@ impl<'a> Pair<'a> {
         let waited = self.waited_since(then).map_or(0, |waited| waited.0);
         let (mut by_class, mut by_others) = (0_u64, 0_u64);
         for (row, ns) in self.preferred_since(since) {
-            let sum = if row.rule == Rule::Class { &mut by_class } else { &mut by_others };
+            let sum = if row.rule.is_precedence() { &mut by_class } else { &mut by_others };
             *sum = sum.saturating_add(ns.0);
         }
         let of_row = |here: CpuWaits| part_of(ns, here.by_class.0, here.waited.0).min(lost(&here, then, now));
@@ -165,7 +197,7 @@ impl<'a> Pair<'a> {
         // Of two that are above it the worse one is that of which more have to wait.
         let rank = if share >= limit { of_all.0 as f64 / span as f64 } else { share } / limit;
         let trigger = Trigger::Share { share, threshold: limit };
-        (rank >= 0.5).then_some(Met { rank, trigger, since, wait: None })
+        (rank >= 0.5).then_some(Met { rank, trigger, since, wait: None, by: Counts::Precedence })
     }
 
     /// Long waits behind real-time tasks, together, as a part of the last second. At least half of all that was waited must be behind
@@ -195,12 +227,12 @@ impl<'a> Pair<'a> {
         let share = (long as f64 / span as f64).min(1.0);
         let rank = share / limit;
         let trigger = Trigger::Stalled { share, threshold: limit };
-        (rank >= 0.5).then_some(Met { rank, trigger, since, wait: None })
+        (rank >= 0.5).then_some(Met { rank, trigger, since, wait: None, by: Counts::Precedence })
     }
 
     /// What higher classes are to blame for since then.
     fn by_class_since(&self, since: u64) -> u64 {
-        let by_class = self.preferred_since(since).into_iter().filter(|(row, _)| row.rule == Rule::Class);
+        let by_class = self.preferred_since(since).into_iter().filter(|(row, _)| row.rule.is_precedence());
         by_class.map(|(_, ns)| ns.0).fold(0, u64::saturating_add)
     }
 
@@ -241,7 +273,7 @@ impl<'a> Pair<'a> {
     }
 
     /// All that was waited since then.
-    fn waited_since(&self, then: &Reading) -> Option<Nanos> {
+    pub(super) fn waited_since(&self, then: &Reading) -> Option<Nanos> {
         let now = self.reading.waits.get(self.id.index())?.waited;
         let then = self.same_role(then).and_then(|id| then.waits.get(id.index()));
         Some(then.map_or(now, |then| now.saturating_sub(then.waited)))
@@ -295,6 +327,20 @@ impl<'a> Pair<'a> {
         let Some(now) = self.reading.waits.get(self.id.index()) else { return Nanos::ZERO };
         let then = self.same_role(then).and_then(|id| then.waits.get(id.index()));
         then.map_or(now.stopped, |then| now.stopped.saturating_sub(then.stopped))
+    }
+
+    /// Who had the CPU by one rule and for how long since then.
+    pub(super) fn by_rule_since(&self, time: u64, rule: Rule) -> impl Iterator<Item = (Blame, Nanos)> + use<'a, '_> {
+        let then = self.at_or_before(time);
+        let rows = self.reading.blame.iter().filter(move |row| row.victim == self.id && row.rule == rule);
+        rows.map(move |row| (*row, row.ns.saturating_sub(self.earlier(then, row)))).filter(|(_, ns)| ns.0 > 0)
+    }
+
+    /// How much of a wait one rule has, as much as of all that the role waited meanwhile.
+    pub(super) fn part_by(&self, ns: u64, since: u64, rule: Rule) -> u64 {
+        let waited = self.waited_since(self.at_or_before(since)).map_or(0, |waited| waited.0);
+        let by = self.by_rule_since(since, rule).map(|(_, ns)| ns.0).fold(0, u64::saturating_add);
+        part_of(ns, by, waited)
     }
 
     fn earlier(&self, then: &Reading, row: &Blame) -> Nanos {

@@ -24,6 +24,21 @@ impl Trigger {
                 "long waits behind real-time tasks took {} of a second; the threshold is stalled = {threshold:.2}",
                 percent(share)
             ),
+            Trigger::Stuck { ns, threshold_ns } => format!(
+                "one wait had lasted {} behind a task that did not leave the CPU; the threshold is stuck = {}",
+                Nanos(*ns),
+                Nanos(*threshold_ns)
+            ),
+            Trigger::NotPreempted { ns, threshold_ns } => format!(
+                "a task of a lower class was not preempted for {} or more; the threshold is not-preempted = {}",
+                Nanos(*ns),
+                Nanos(*threshold_ns)
+            ),
+            Trigger::Idle { ns, threshold_ns } => format!(
+                "one wait had lasted {} while its CPU was idle; the threshold is idle = {}",
+                Nanos(*ns),
+                Nanos(*threshold_ns)
+            ),
             Trigger::Stopped { share, threshold } => format!(
                 "its limit stopped it for {} of the time in which it would have run; the threshold is stopped = {threshold:.2}",
                 percent(share)

@@ -1,14 +1,15 @@
 //! When an episode begins, and when it is over: a pure function of successive readings.
 //!
-//! Only waits that others' precedence is to blame for count. A turn among equals, a CPU that is idle and time of which nothing
-//! is known never begin an episode, however long they take.
+//! Mostly only waits that others' precedence is to blame for count. A turn among equals begins an episode where it cannot be one: behind
+//! a task that does not leave, or of a second. An idle CPU does while the wait lasts, if it was confirmed twice. Time of which nothing is
+//! known never does.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use unstarve_model::{ClockPair, Nanos, Severity};
+use unstarve_model::{ClockPair, Nanos};
 use unstarve_record::Look;
 use unstarve_timeline::Rule;
 
@@ -63,19 +64,27 @@ pub enum Trigger {
         /// More than this.
         threshold: f64,
     },
-}
-
-impl Trigger {
-    /// How bad it is, as far as the counters say.
-    pub(super) fn severity(&self) -> Severity {
-        match self {
-            // Somebody waits longer than his role bears.
-            Trigger::Wait { .. } | Trigger::Oldest { .. } => Severity::Critical,
-            Trigger::Stalled { .. } | Trigger::Stopped { .. } => Severity::Critical,
-            // Many pay.
-            Trigger::Share { .. } => Severity::Warning,
-        }
-    }
+    /// A wait that lasts behind an equal that does not leave the CPU.
+    Stuck {
+        /// So far.
+        ns: u64,
+        /// More than this.
+        threshold_ns: u64,
+    },
+    /// A real-time task's wait behind a task of a lower class.
+    NotPreempted {
+        /// It took at least this long, or has lasted so long.
+        ns: u64,
+        /// More than this.
+        threshold_ns: u64,
+    },
+    /// A wait that lasts while the CPU is idle.
+    Idle {
+        /// So far.
+        ns: u64,
+        /// More than this.
+        threshold_ns: u64,
+    },
 }
 
 /// An episode, as the counters show it.
@@ -101,6 +110,8 @@ pub struct Begun {
     pub rule: Option<Rule>,
     /// For how long, lately.
     pub ns: Nanos,
+    /// The longest wait of its role lately, where many are what began it.
+    pub longest: Nanos,
 }
 
 /// What a reading brings.

@@ -1,5 +1,5 @@
 use proptest::prelude::*;
-use unstarve_model::Nanos;
+use unstarve_model::{Nanos, Severity};
 use unstarve_timeline::Rule;
 
 use super::*;
@@ -223,13 +223,22 @@ fn play(acts: &[Vec<Act>]) -> Vec<Scene> {
 }
 
 const FAIR: &[Rule] = &[Rule::Fair, Rule::Idle, Rule::Unknown];
+const NOBODY: &[Rule] = &[Rule::Idle, Rule::Unknown];
 
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(128))]
 
-    /// However long anybody waits for his turn, for an idle CPU, or for what nobody knows.
+    /// However long waits for an idle CPU were, which nobody can confirm any more, or for what nobody knows.
     #[test]
-    fn nobody_is_starved_where_nobody_is_preferred(acts in prop::collection::vec(prop::collection::vec(act(FAIR), 0..4), 0..30)) {
+    fn nobody_is_starved_where_nobody_is_preferred(acts in prop::collection::vec(prop::collection::vec(act(NOBODY), 0..4), 0..30)) {
+        prop_assert!(steps(play(&acts)).iter().all(|step| *step == Step::default()));
+    }
+
+    /// However long anybody waits for turns, up to a second. A program may have asked to be last.
+    #[test]
+    fn turns_of_less_than_a_second_are_no_episode(acts in prop::collection::vec(prop::collection::vec(act(FAIR), 0..4), 0..30)) {
+        let may_be_turns = |act: &Act| act.ns / act.waits < 1_000 * MS || !act.victim.starts_with(['k', 'd']);
+        prop_assume!(acts.iter().flatten().all(may_be_turns));
         prop_assert!(steps(play(&acts)).iter().all(|step| *step == Step::default()));
     }
 
@@ -257,9 +266,17 @@ proptest! {
                     Trigger::Share { threshold, .. } | Trigger::Stalled { threshold, .. } => {
                         (threshold * 0.75e9) as u64
                     }
-                    // Of no group here is there a limit.
-                    Trigger::Stopped { .. } => u64::MAX,
+                    // Of no group here is there a limit, no wait lasts, and nobody is a real-time task.
+                    Trigger::Stopped { .. }
+                    | Trigger::Stuck { .. }
+                    | Trigger::NotPreempted { .. }
+                    | Trigger::Idle { .. } => u64::MAX,
                 };
+                if begun.rule == Some(Rule::Fair) {
+                    // So long that turns count, too.
+                    prop_assert!(matches!(begun.trigger, Trigger::Wait { ns, .. } if ns >= 1_000 * MS), "{begun:?}");
+                    continue;
+                }
                 prop_assert!(preferred >= needed, "{begun:?}");
                 prop_assert!(begun.rule.is_some_and(is_precedence) && begun.ns.0 > 0);
             }
@@ -501,4 +518,101 @@ fn what_waited_while_the_machine_stood_still_is_no_episode() {
         readings.into_iter().map(|reading| detector.see(Arc::new(reading)).begun.len()).sum::<usize>()
     };
     assert_eq!([run(false), run(true)], [1, 0]);
+}
+
+/// A kernel thread behind an equal that keeps the CPU: nobody is preferred.
+fn behind_an_equal(victim: &str, each: u64, count: u64) -> Vec<Scene> {
+    let mut scene = Scene::new();
+    let mut scenes = vec![scene.clone()];
+    for step in 1..=count {
+        scene = scene.blame_group(victim, "other", Rule::Fair, each).lasts(victim, 18, "other", step * each);
+        scenes.push(scene.clone());
+    }
+    scenes
+}
+
+#[test]
+fn an_equal_that_does_not_leave_begins_an_episode_and_turns_do_not() {
+    for victim in ["ksoftirqd", "kworker", "direct-io", "rcu", "storage", "nfsd", "kernel"] {
+        let steps = steps(behind_an_equal(victim, 250 * MS, 2));
+        let begun = begun(&steps);
+        assert_eq!(begun.len(), 1, "{victim}");
+        assert!(matches!(begun[0].trigger, Trigger::Stuck { ns, .. } if ns == 250 * MS), "{:?}", begun[0]);
+        assert_eq!((begun[0].rule, begun[0].severity()), (Some(Rule::Fair), Severity::Warning));
+        assert_eq!(begun[0].culprit_task.map(|task| task.tid.0), Some(4711));
+    }
+    // A program may be in a group of little weight below its top-level one, which counters do not see.
+    assert!(begun(&steps(behind_an_equal("other", 250 * MS, 8))).is_empty());
+    let mut turns = behind_an_equal("kworker", 250 * MS, 3);
+    turns.iter_mut().for_each(|scene| scene.turn(3 * MS));
+    assert!(begun(&steps(turns)).is_empty(), "who has the CPU has just come");
+}
+
+#[test]
+fn a_kernel_threads_wait_of_a_second_counts_whatever_turns_it_is_made_of() {
+    for (victim, expected) in [("kworker", 1), ("nfsd", 1), ("kernel", 0), ("other", 0)] {
+        let quiet = Scene::new();
+        let waited = quiet.clone().blame_group(victim, "other", Rule::Fair, 1_500 * MS).wait(victim, 1_500 * MS);
+        let steps = steps([quiet, waited]);
+        let begun = begun(&steps);
+        assert_eq!(begun.len(), expected, "{victim}: khugepaged and programs may have asked to be last");
+        assert!(begun.iter().all(|begun| begun.rule == Some(Rule::Fair) && begun.severity() == Severity::Warning));
+    }
+}
+
+#[test]
+fn a_real_time_task_that_is_not_preempted_for_is_late_after_5_ms() {
+    for (ms, expected) in [(4, None), (7, Some(Severity::Warning)), (80, Some(Severity::Critical))] {
+        let quiet = Scene::new();
+        let waited =
+            quiet.clone().blame_group("real-time", "other", Rule::NotPreempted, ms * MS).wait("real-time", ms * MS);
+        let steps = steps([quiet, waited]);
+        let severity: Vec<Severity> = begun(&steps).iter().map(|begun| begun.severity()).collect();
+        assert_eq!(severity, Vec::from_iter(expected), "{ms} ms");
+    }
+    // Behind a higher priority that is what priorities are for.
+    let quiet = Scene::new();
+    let waited =
+        quiet.clone().blame_group("real-time", "real-time", Rule::Priority, 15 * MS).wait("real-time", 15 * MS);
+    assert!(begun(&steps([quiet, waited])).is_empty());
+}
+
+#[test]
+fn an_idle_cpu_begins_an_episode_once_the_wait_is_confirmed_twice() {
+    let mut scene = Scene::new();
+    let mut scenes = vec![scene.clone()];
+    for step in 1..=3 {
+        scene =
+            scene.blame_group("kworker", "idle", Rule::Idle, 250 * MS).lasts("kworker", 18, "idle", step * 250 * MS);
+        scenes.push(scene.clone());
+    }
+    let found = steps(scenes);
+    assert_eq!(found.iter().map(|step| step.begun.len()).collect::<Vec<_>>(), [0, 0, 1, 0]);
+    let begun = begun(&found)[0];
+    assert_eq!((begun.rule, begun.severity()), (Some(Rule::Idle), Severity::Warning));
+    // Another wait each time: a switch was not reported.
+    let mut scene = Scene::new();
+    let mut scenes = vec![scene.clone()];
+    for _ in 0..4 {
+        scene = scene.blame_group("kworker", "idle", Rule::Idle, 250 * MS).lasts("kworker", 18, "idle", 100 * MS);
+        scenes.push(scene.clone());
+    }
+    assert!(super::tests::begun(&steps(scenes)).is_empty());
+}
+
+#[test]
+fn thresholds_begin_an_episode_and_the_table_says_how_bad_it_is() {
+    let severity = |victim: &str, rule, ms: u64| {
+        let quiet = Scene::new();
+        let waited = quiet.clone().blame_group(victim, "real-time", rule, ms * MS).wait(victim, ms * MS);
+        begun(&steps([quiet, waited])).first().map(|begun| begun.severity())
+    };
+    use Severity::{Critical, Info, Warning};
+    assert_eq!(
+        [60, 300, 1_100].map(|ms| severity("ksoftirqd", Rule::Class, ms)),
+        [Warning, Warning, Critical].map(Some)
+    );
+    assert_eq!([60, 300, 1_100].map(|ms| severity("kworker", Rule::Class, ms)), [Info, Warning, Critical].map(Some));
+    assert_eq!([30, 1_100].map(|ms| severity("real-time", Rule::Priority, ms)), [Warning, Critical].map(Some));
+    assert_eq!(severity("other", Rule::Class, 1_100), Some(Critical));
 }

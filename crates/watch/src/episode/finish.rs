@@ -25,6 +25,10 @@ impl Episode {
         self.culprit = begun.culprit.as_ref().map(|culprit| Party::of(culprit, begun.culprit_task.as_ref()));
         self.rule = begun.rule.map(Rule::word).map(str::to_owned);
         self.ns = Some(begun.ns.0).filter(|ns| *ns > 0);
+        let severity = begun.severity();
+        self.counted_severity = Some(severity);
+        // Until its trace is explained, and where it never is.
+        self.severity = Some(severity.word().to_owned());
         self.trigger = Some(Seen {
             trigger: begun.trigger.clone(),
             since_mono_ns: Some(begun.since.0),
@@ -71,6 +75,8 @@ impl Episode {
 
     fn note(&mut self, explanation: &Explanation, headline: Option<&Finding>) {
         self.verdict = Some(explanation.report.verdict.text.clone());
+        // From now on it is the finding's. Where the trace shows nobody starved nothing is.
+        self.severity = None;
         self.host = explanation.report.trace.host.clone();
         if let Some(missed) = explanation.missed(self) {
             self.note_missed(missed, headline);
@@ -99,7 +105,7 @@ impl Episode {
         ));
         if headline.is_none() {
             self.verdict = None;
-            self.severity = self.trigger.as_ref().map(|seen| seen.trigger.severity().word().to_owned());
+            self.severity = self.trigger.as_ref().map(|_| self.by_the_counters().word().to_owned());
         }
     }
 

@@ -549,6 +549,7 @@ fn beginning_at(mut explained: Explanation, start: u64) -> Explanation {
 fn a_trace_that_begins_after_the_wait_says_of_nobody_that_he_is_well() {
     let mut episode = counted("kworker");
     let (victim, culprit) = (episode.victim.clone(), episode.culprit.clone());
+    episode.counted_severity = Some(unstarve_model::Severity::Critical);
     episode.note_trace(&beginning_at(explained(&[], &[]), 5_000_000));
     assert_eq!((&episode.victim, &episode.culprit), (&victim, &culprit), "the counters' words stay");
     assert_eq!((episode.verdict.as_ref(), episode.severity.as_deref()), (None, Some("critical")));
@@ -611,6 +612,7 @@ fn of_a_group_that_its_limit_stops_the_group_is_named() {
         culprit_task: None,
         rule: Some(Rule::Throttled),
         ns: Nanos(900_000_000),
+        longest: Nanos::ZERO,
     };
     let mut episode = Episode::default();
     episode.note_counters(&begun);

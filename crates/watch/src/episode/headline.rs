@@ -49,6 +49,11 @@ impl Explanation {
         serde_json::from_slice(json).map(|report| Explanation { report, ignored: Vec::new() })
     }
 
+    /// Takes what `explain` found.
+    pub fn of(report: Report) -> Explanation {
+        Explanation { report, ignored: Vec::new() }
+    }
+
     /// The same without what is about victims of these roles alone.
     #[must_use]
     pub fn ignoring(self, ignored: &[String]) -> Explanation {

@@ -53,6 +53,7 @@ fn a_finding_about_a_group_of_a_long_path_is_its_own() {
         culprit_task: None,
         rule: Some(Rule::Throttled),
         ns: Nanos(900_000_000),
+        longest: Nanos::ZERO,
     };
     let mut episode = Episode::default();
     episode.note_counters(&begun);

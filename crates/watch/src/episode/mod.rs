@@ -3,6 +3,7 @@
 mod above;
 mod began;
 mod blamed;
+mod causes;
 #[cfg(test)]
 mod crowd_tests;
 mod cut;
@@ -16,6 +17,7 @@ mod named;
 mod place;
 mod remark;
 mod stopped;
+mod verdict;
 
 use serde::{Deserialize, Serialize};
 
@@ -25,6 +27,7 @@ pub use detect::{Begun, Detector, Step, Trigger};
 pub use headline::Explanation;
 pub use line::{line, unfinished_line};
 pub use place::Place;
+pub use verdict::Suffering;
 
 /// The schema's id. Fields are only ever added.
 pub const SCHEMA: &str = "unstarve.watch-episode/1";
@@ -87,6 +90,9 @@ pub struct Episode {
     /// How bad it is, in the word that `explain` has for it.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub severity: Option<String>,
+    /// How bad it is by what the counters saw when it began: the same table, with what they know.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub counted_severity: Option<unstarve_model::Severity>,
     /// Everybody who was starved at its time, worst first, the first 16.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub victims: Vec<Suffered>,

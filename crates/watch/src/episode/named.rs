@@ -5,17 +5,18 @@ use unstarve_model::{Nanos, Time};
 use unstarve_timeline::Rule;
 
 use super::Begun;
-use super::above::{LONG, Met, Pair, Unfair};
+use super::above::{Counts, LONG, Met, Pair, Unfair};
 use super::detect::Trigger;
 use crate::{Blame, OldestWait, RoleId};
 
 impl<'a> Pair<'a> {
     pub(super) fn begun(&self, met: Met<'a>) -> Begun {
-        let most = self.most_preferred(&met);
+        let most = self.to_blame(&met);
         // A limit is the group's own: who had the CPU while it stopped the group is not to blame.
         let most_by_others = most.filter(|(row, _)| row.rule != Rule::Throttled);
         let culprit = most_by_others.map(|(row, _)| row.occupant);
         let wait = met.wait.or_else(|| self.telling_wait());
+        let longest = self.longest_since(met.since);
         Begun {
             at: self.reading.at,
             trigger: met.trigger,
@@ -27,7 +28,34 @@ impl<'a> Pair<'a> {
             culprit_task: wait.filter(|wait| had_most_of(wait, culprit)).and_then(|wait| wait.occupant),
             rule: most.map(|(row, _)| row.rule),
             ns: most.map_or(Nanos(0), |(_, ns)| ns),
+            longest,
         }
+    }
+
+    /// Who had the CPU, by which rule and for how long.
+    fn to_blame(&self, met: &Met<'a>) -> Option<(Blame, Nanos)> {
+        let of_wait = |rule| {
+            met.wait.map(|wait| (Blame { victim: self.id, occupant: wait.occupant_role, rule, ns: wait.ns }, wait.ns))
+        };
+        let most_by = |rule| self.by_rule_since(met.since, rule).max_by_key(|(_, ns)| *ns);
+        match met.trigger {
+            Trigger::Stuck { .. } => of_wait(Rule::Fair),
+            Trigger::Idle { .. } => of_wait(Rule::Idle),
+            Trigger::NotPreempted { .. } => most_by(Rule::NotPreempted),
+            _ if met.by == Counts::Length => most_by(Rule::Fair),
+            _ => self.most_preferred(met),
+        }
+    }
+
+    /// The longest wait since then, one that lasts included.
+    fn longest_since(&self, since: u64) -> Nanos {
+        let then = self.at_or_before(since);
+        let now = self.reading.waits.get(self.id.index()).map(|waits| &waits.histogram);
+        let then = self.same_role(then).and_then(|id| then.waits.get(id.index()));
+        let ended = now.map(|now| then.map_or_else(|| now.clone(), |then| now.since(&then.histogram)));
+        let ended = ended.and_then(|ended| ended.buckets().last().map(|bucket| (bucket.from * 1e9) as u64));
+        let lasting = self.oldest_waits().map(|wait| wait.ns.0).max();
+        Nanos(ended.max(lasting).unwrap_or(0))
     }
 
     /// Who was preferred most, whatever the rules, and the one by which it was for longest; where real-time tasks are what is above a
@@ -36,11 +64,11 @@ impl<'a> Pair<'a> {
         let is_stalled = matches!(met.trigger, Trigger::Stalled { .. });
         let of_wait = self.unfair_of(met);
         let counts = |row: &Blame, ns: Nanos| match &of_wait {
-            Some(of_wait) if row.rule == Rule::Class => of_wait.of_class(ns),
+            Some(of_wait) if row.rule.is_precedence() => of_wait.of_class(ns),
             _ => ns,
         };
         let rows = self.preferred_since(met.since).into_iter();
-        let rows: Vec<_> = rows.filter(|(row, _)| !is_stalled || row.rule == Rule::Class).collect();
+        let rows: Vec<_> = rows.filter(|(row, _)| !is_stalled || row.rule.is_precedence()).collect();
         // Who is woken by its victim and weighs more has a part by either rule. A limit is the victim's own.
         let of_whom = |row: &Blame| (row.occupant, row.rule == Rule::Throttled);
         let all_of = |one: &Blame| -> Nanos {

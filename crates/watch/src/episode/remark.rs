@@ -36,10 +36,15 @@ impl Explanation {
 }
 
 impl Episode {
+    /// How bad what the counters saw is. Lines of earlier versions do not say; they began for what was at least a warning.
+    pub(super) fn by_the_counters(&self) -> Severity {
+        self.counted_severity.unwrap_or(Severity::Warning)
+    }
+
     /// How bad it is what a finding is about: a remark that an episode is headed by is as bad as what the counters saw.
     pub(super) fn severity_of(&self, finding: &Finding) -> Severity {
         let seen = self.trigger.as_ref().filter(|_| is_remark(finding));
-        seen.map_or(finding.severity, |seen| seen.trigger.severity())
+        seen.map_or(finding.severity, |_| self.by_the_counters())
     }
 }
 

@@ -67,6 +67,7 @@ impl Group<'_> {
             culprit_task: None,
             rule: Some(Rule::Throttled),
             ns: Nanos(stopped),
+            longest: Nanos::ZERO,
         };
         (rank >= 0.5).then(|| (rank, begun()))
     }

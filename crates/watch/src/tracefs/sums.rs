@@ -232,13 +232,18 @@ impl<'a> Lasting<'a> {
         self.oldest.sort_by_key(|wait| std::cmp::Reverse(wait.ns));
         self.oldest.truncate(OLDEST);
         let world = timeline.world();
+        let has_all_switches = unstarve_diagnose::has_all_switches(timeline);
         for wait in &mut self.oldest {
-            let on = timeline.on_cpus().find(|(cpu, _)| *cpu == wait.cpu);
-            if let Some((_, OnCpu::Task { task, since })) = on {
-                wait.occupied = world.now.since(since);
-                let task = world.tasks.get(task);
-                wait.occupant_role = self.roles.of(world, Some(task.tid), task.actor);
-                wait.occupant = self.roles.identity(task.tid, task.comm);
+            match timeline.on_cpus().find(|(cpu, _)| *cpu == wait.cpu) {
+                Some((_, OnCpu::Task { task, since })) => {
+                    wait.occupied = world.now.since(since);
+                    let task = world.tasks.get(task);
+                    wait.occupant_role = self.roles.of(world, Some(task.tid), task.actor);
+                    wait.occupant = self.roles.identity(task.tid, task.comm);
+                }
+                // Where switches are missing an idle CPU may have run the task.
+                Some((_, OnCpu::Idle)) if has_all_switches => wait.occupant_role = fixed(RoleKind::Idle),
+                _ => {}
             }
         }
         (self.totals, self.oldest)

@@ -1,0 +1,193 @@
+//! The whole product of who waits, because of what, for how long, whether the wait ends in the recording, and whether anybody is seen to
+//! pay. Each cell is a recording as text of ftrace, of half a minute, whose truth is by construction. All commands have to judge it alike.
+
+use std::fmt::Write as _;
+
+/// Half a minute: shares of it stay small until a wait takes seconds.
+pub const SPAN_MS: u64 = 30_000;
+/// When the trouble begins, if it ends in the recording.
+const BEGIN_MS: u64 = 2_000;
+/// Lengths of waits.
+pub const LENGTHS_MS: [u64; 7] = [3, 20, 60, 150, 300, 3_000, 20_000];
+
+/// A task of the text.
+#[derive(Clone, Copy, Debug)]
+pub struct Task {
+    /// Its name.
+    pub comm: &'static str,
+    /// Its thread; 0 is an idle CPU.
+    pub tid: u32,
+    /// As the kernel has it: 120 is nice 0, less than 100 is real-time.
+    pub prio: i32,
+    /// What it works at while it runs, if it is a worker of which that is recorded.
+    pub work: Option<&'static str>,
+}
+
+const fn task(comm: &'static str, tid: u32, prio: i32) -> Task {
+    Task { comm, tid, prio, work: None }
+}
+
+const fn worker(comm: &'static str, tid: u32, work: &'static str) -> Task {
+    Task { comm, tid, prio: 120, work: Some(work) }
+}
+
+/// Nobody.
+pub const IDLE: Task = task("swapper/3", 0, 120);
+
+/// Those that serve others.
+pub const SERVING: [Task; 6] = [
+    worker("kworker/3:1", 52, "iomap_dio_complete_work"),
+    task("ksoftirqd/3", 40, 120),
+    task("rcu_preempt", 17, 120),
+    task("jbd2/vda1-8", 300, 120),
+    task("nfsd", 700, 120),
+    task("kswapd0", 90, 120),
+];
+/// Those that tidy up, and workers of unknown work.
+pub const HOUSEKEEPING: [Task; 3] =
+    [task("kworker/3:1", 52, 120), worker("kworker/3:2", 53, "vmstat_update"), task("kcompactd0", 91, 120)];
+/// Real-time tasks.
+pub const REAL_TIME: [Task; 2] = [task("motor-ctl", 77, 59), task("irq/27-eth0", 78, 59)];
+/// Programs.
+pub const PROGRAMS: [Task; 1] = [task("postgres", 800, 120)];
+/// Those that asked to be last.
+pub const LAST: [Task; 2] = [task("updatedb", 900, 139), task("khugepaged", 92, 139)];
+
+/// Text of ftrace.
+struct Scene(String);
+
+impl Scene {
+    fn new() -> Scene {
+        Scene("# tracer: nop\n#\n".to_owned())
+    }
+
+    fn line(&mut self, us: u64, on: Task, cpu: u32, flags: &str, event: &str) {
+        let (comm, tid) = if on.tid == 0 { ("<idle>", 0) } else { (on.comm, on.tid) };
+        let time = format!("{}.{:06}", 100 + us / 1_000_000, us % 1_000_000);
+        writeln!(self.0, "{:>16}-{tid:<7} [{cpu:03}] {flags} {time}: {event}", comm).expect("text");
+    }
+
+    fn wake(&mut self, us: u64, by: Task, flags: &str, cpu: u32, who: Task, target: u32) {
+        let Task { comm, tid, prio, .. } = who;
+        let of = format!("comm={comm} pid={tid} prio={prio} target_cpu={target:03}");
+        self.line(us, by, cpu, flags, &format!("sched_waking: {of}"));
+        self.line(us + 1, by, cpu, flags, &format!("sched_wakeup: {of}"));
+    }
+
+    fn switch(&mut self, us: u64, cpu: u32, prev: Task, state: &str, next: Task) {
+        let event = format!(
+            "sched_switch: prev_comm={} prev_pid={} prev_prio={} prev_state={state} ==> next_comm={} next_pid={} next_prio={}",
+            prev.comm, prev.tid, prev.prio, next.comm, next.tid, next.prio
+        );
+        self.line(us, prev, cpu, "d..2.", &event);
+    }
+}
+
+/// How the victim is kept off.
+#[derive(Clone, Copy, Debug)]
+pub struct Scenario {
+    /// Who waits.
+    pub victim: Task,
+    /// Who has the CPU meanwhile; idle is nobody.
+    pub occupant: Task,
+    /// For how long.
+    pub ms: u64,
+    /// Whether the wait still lasts when the recording ends.
+    pub is_open: bool,
+    /// Whether a program sleeps until the victim has run.
+    pub has_payer: bool,
+}
+
+impl Scenario {
+    /// The recording, as text of ftrace.
+    pub fn text(&self) -> String {
+        let Scenario { victim, occupant, ms, is_open, has_payer } = *self;
+        let client = task("client", 950, 120);
+        let idle1 = Task { comm: "swapper/1", ..IDLE };
+        let begin = if is_open { SPAN_MS - ms } else { BEGIN_MS } * 1000;
+        let end = begin + ms * 1000;
+        let mut events: Vec<(u64, Scene)> = Vec::new();
+        let mut at = |us: u64, write: &dyn Fn(&mut Scene)| {
+            let mut scene = Scene(String::new());
+            write(&mut scene);
+            events.push((us, scene));
+        };
+        let before = if occupant.tid == 0 { task("cat", 951, 120) } else { IDLE };
+        at(0, &|scene| scene.switch(0, 3, before, if before.tid == 0 { "R" } else { "S" }, occupant));
+        // The CPU is heard until the end, and so is another one.
+        let goes_on = !is_open && victim.prio < occupant.prio && occupant.tid != 0;
+        for tick in (0..=SPAN_MS).step_by(100) {
+            let us = tick * 1000 + 50;
+            let running = if !is_open && us > end && !goes_on { IDLE } else { occupant };
+            at(us, &|scene| {
+                scene.line(us, running, 3, "d.h2.", "irq_handler_entry: irq=27 name=arch_timer");
+                scene.line(us + 5, running, 3, "d.h2.", "irq_handler_exit: irq=27 ret=handled");
+            });
+        }
+        for second in 0..SPAN_MS / 1000 {
+            let (us, sshd) = (second * 1_000_000 + 500, task("sshd", 60, 120));
+            let idle = Task { comm: "swapper/0", ..IDLE };
+            at(us, &|scene| {
+                scene.wake(us, idle, "d.h3.", 0, sshd, 0);
+                scene.switch(us + 10, 0, idle, "R", sshd);
+                scene.switch(us + 300, 0, sshd, "S", idle);
+            });
+        }
+        if has_payer {
+            at(begin - 200, &|scene| {
+                scene.switch(begin - 200, 1, idle1, "R", client);
+                scene.switch(begin - 100, 1, client, "S", idle1);
+            });
+        }
+        at(begin, &|scene| scene.wake(begin, occupant, "dNh4.", 3, victim, 3));
+        if !is_open {
+            at(end, &|scene| {
+                // One that is not preempted for long is preempted in the end; others leave.
+                scene.switch(end, 3, occupant, if goes_on || occupant.tid == 0 { "R" } else { "S" }, victim);
+                if let Some(work) = victim.work {
+                    let event = format!("workqueue_execute_start: work struct 00000000cafe0001: function {work}");
+                    scene.line(end + 10, victim, 3, ".....", &event);
+                    let event = format!("workqueue_execute_end: work struct 00000000cafe0001: function {work}");
+                    scene.line(end + 150, victim, 3, ".....", &event);
+                }
+                if has_payer {
+                    scene.wake(end + 160, victim, "d..2.", 3, client, 1);
+                    scene.switch(end + 170, 1, idle1, "R", client);
+                }
+                scene.switch(end + 200, 3, victim, "S", if goes_on { occupant } else { IDLE });
+                if has_payer {
+                    scene.switch(end + 900, 1, client, "S", idle1);
+                }
+            });
+        } else if let Some(work) = victim.work {
+            // What it works at is known from an earlier turn.
+            let us = 1_000_000 + 100;
+            at(us, &|scene| {
+                scene.wake(us, occupant, "dNh4.", 3, victim, 3);
+                scene.switch(us + 10, 3, occupant, "R+", victim);
+                let event = format!("workqueue_execute_start: work struct 00000000cafe0001: function {work}");
+                scene.line(us + 20, victim, 3, ".....", &event);
+                let event = format!("workqueue_execute_end: work struct 00000000cafe0001: function {work}");
+                scene.line(us + 30, victim, 3, ".....", &event);
+                scene.switch(us + 40, 3, victim, "S", occupant);
+            });
+        }
+        events.sort_by_key(|(us, _)| *us);
+        events.iter().fold(Scene::new().0, |text, (_, scene)| text + &scene.0)
+    }
+
+    /// `rcu_preempt behind poller for 60 ms, open`.
+    pub fn name(&self) -> String {
+        let open = if self.is_open { "open" } else { "ended" };
+        format!("{} behind {} for {} ms, {open}", self.victim.comm, self.occupant.comm, self.ms)
+    }
+}
+
+/// A real-time task that keeps a CPU.
+pub const HOG: Task = task("poller", 1000, 49);
+/// One of a higher priority than all others.
+pub const HIGHER: Task = task("audio", 1001, 9);
+/// A program of nice 0.
+pub const EQUAL: Task = task("reactor_0", 1002, 120);
+/// One of nice -20.
+pub const HEAVY: Task = task("cruncher", 1003, 100);
