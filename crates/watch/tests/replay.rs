@@ -145,7 +145,7 @@ const FAULTS: &[(&str, Result<&str, Why>)] = &[
     ("truth/hog-over-softirq.6.12", Ok("rcu by real-time (class)")),
     ("truth/hog-since-before.5.10", Ok("kworker by real-time (class)")),
     ("truth/hog-since-before.6.12", Ok("kworker by real-time (class)")),
-    ("truth/hog-throttled.6.1", Ok("kworker by real-time (class)")),
+    ("truth/hog-throttled.5.10", Ok("kworker by real-time (class)")),
     ("truth/hopper.6.1", Err(ShortWaits)),
     ("truth/hopper.6.12", Err(ShortWaits)),
     ("truth/idle-group.6.1", Err(WeightOfPrograms)),
