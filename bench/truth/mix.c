@@ -7,10 +7,13 @@
  * `waited_us=…`, how long the kernel says that it wanted a CPU and had none.
  */
 #define _GNU_SOURCE
+#include <ctype.h>
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/io_uring.h>
 #include <netinet/in.h>
+#include <poll.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -762,6 +765,115 @@ static void do_put(void) {
     nap(end - now());
 }
 
+/* hold NAME: never sleeps, and touches new memory each millisecond, so that its CPU has statistics to be folded by a worker. */
+static void do_hold(void) {
+    enum { PAGES = 1 << 16 };
+    call_me(text(1));
+    while (now() < end) {
+        char *pages = mmap(0, PAGES, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1, 0);
+        if (pages == MAP_FAILED) die("mmap");
+        memset(pages, 1, PAGES);
+        munmap(pages, PAGES);
+        spin(1000000);
+    }
+    printf("%s waited_us=%lld\n", text(1), waited() / 1000);
+}
+
+/* pollfds NAME DESCRIPTORS GAP_US: asks the kernel about so many descriptors at once; do_poll() (fs/select.c) goes through them
+ * without cond_resched(). Says how long a call took. */
+static void do_pollfds(void) {
+    ns descriptors = number(2);
+    struct rlimit limit = {descriptors + 64, descriptors + 64};
+    struct pollfd *all = malloc(sizeof *all * descriptors);
+    int pipe_[2];
+    if (!all || pipe(pipe_)) die("pipe");
+    check(setrlimit(RLIMIT_NOFILE, &limit), "RLIMIT_NOFILE");
+    for (ns i = 0; i < descriptors; i++) all[i] = (struct pollfd){.fd = pipe_[0], .events = POLLIN};
+    call_me(text(1));
+    while (now() < end) {
+        ns began = now();
+        check(poll(all, descriptors, 0), "poll");
+        feel(now() - began);
+        nap(micros(3));
+    }
+    tell(text(1));
+}
+
+/* lookout CPU PERIOD_US: looks at the kernel threads of CPU, and says of each how long it was runnable without running, by /proc
+ * alone: state R, and neither the number of its runs nor its run time (schedstat) grew. Times are from look to look. */
+struct seen {
+    int tid;
+    char name[32];
+    ns ran, runs, since, until, longest;
+};
+static struct seen seen[512];
+static int known;
+
+static struct seen *seen_as(int tid, const char *name) {
+    for (int i = 0; i < known; i++)
+        if (seen[i].tid == tid) return &seen[i];
+    if (known == sizeof seen / sizeof *seen) return 0;
+    seen[known] = (struct seen){.tid = tid};
+    snprintf(seen[known].name, sizeof seen[known].name, "%s", name);
+    return &seen[known++];
+}
+
+static int line_of(int tid, const char *file, char *line, int size) {
+    char path[64];
+    snprintf(path, sizeof path, "/proc/%d/%s", tid, file);
+    FILE *open_ = fopen(path, "r");
+    int got = open_ && fgets(line, size, open_);
+    if (open_) fclose(open_);
+    return got;
+}
+
+static void spell_ends(struct seen *one) {
+    ns length = one->until - one->since;
+    if (one->until && length > one->longest) one->longest = length;
+    if (one->until) feel(length);
+    one->since = one->until = 0;
+}
+
+static void look_at(int tid, int cpu) {
+    enum { KTHREAD = 0x200000 };
+    char line[1024], state, *name, *rest;
+    unsigned flags;
+    int on;
+    ns ran, runs;
+    if (!line_of(tid, "stat", line, sizeof line) || !(name = strchr(line, '(')) || !(rest = strrchr(line, ')'))) return;
+    *rest = 0;
+    if (sscanf(rest + 1, " %c %*d %*d %*d %*d %*d %u %*u %*u %*u %*u %*u %*u %*d %*d %*d %*d %*d %*d %*u %*u %*d %*u %*u %*u %*u "
+                         "%*u %*u %*u %*u %*u %*u %*u %*u %*u %*d %d", &state, &flags, &on) != 3) return;
+    struct seen *one = flags & KTHREAD && on == cpu ? seen_as(tid, name + 1) : 0;
+    if (!one || !line_of(tid, "schedstat", line, sizeof line) || sscanf(line, "%lld %*d %lld", &ran, &runs) != 2) return;
+    if (state == 'R' && one->since && one->ran == ran && one->runs == runs) {
+        one->until = now();
+        return;
+    }
+    spell_ends(one);
+    if (state == 'R') one->since = now();
+    one->ran = ran;
+    one->runs = runs;
+}
+
+static void do_lookout(void) {
+    call_me("lookout");
+    while (now() < end) {
+        struct dirent *entry;
+        DIR *proc = opendir("/proc");
+        if (!proc) die("/proc");
+        while ((entry = readdir(proc)))
+            if (isdigit(entry->d_name[0])) look_at(atoi(entry->d_name), number(1));
+        closedir(proc);
+        nap(micros(2));
+    }
+    for (int i = 0; i < known; i++) {
+        spell_ends(&seen[i]);
+        if (seen[i].longest > 2 * micros(2)) printf("%s[%d] stuck_us=%lld\n", seen[i].name, seen[i].tid, seen[i].longest / 1000);
+    }
+    tell("lookout");
+}
+
 static const struct { const char *name; void (*run)(void); } VERBS[] = {
     {"spin", do_spin}, {"threads", do_threads}, {"burn", do_burn}, {"work", do_work}, {"daemon", do_daemon},
     {"lock", do_lock}, {"rpc", do_rpc}, {"pool", do_pool}, {"reader", do_reader}, {"writer", do_writer},
@@ -769,6 +881,7 @@ static const struct { const char *name; void (*run)(void); } VERBS[] = {
     {"make", do_make}, {"put", do_put}, {"run", do_run},
     {"drain", do_drain}, {"pty", do_pty}, {"batch", do_batch}, {"backlog", do_backlog}, {"pipeline", do_pipeline},
     {"yield", do_yield}, {"guise", do_guise}, {"cgi", do_cgi}, {"hop", do_hop}, {"rotate", do_rotate},
+    {"hold", do_hold}, {"pollfds", do_pollfds}, {"lookout", do_lookout},
 };
 
 int main(int argc, char **argv) {

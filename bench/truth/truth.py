@@ -205,6 +205,8 @@ def mistakes_in(label, loud, findings):
         mistakes.append("false alarm")
     if "top" in label and (loud or not label.get("or_quiet")):
         mistakes += mistakes_of_top(label, loud)
+    if "not_victim" in label and any(re.search(label["not_victim"], victim(finding)) for finding in loud):
+        mistakes.append(f"{label['not_victim']} is a victim")
     mistakes += [f"no {one['id']}" for one in label.get("all", []) if not any(fits(f, one, [one["id"]]) for f in loud)]
     if len(findings) > label.get("max_findings", len(findings)):
         mistakes.append(f"{len(findings)} findings")

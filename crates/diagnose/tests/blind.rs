@@ -21,6 +21,8 @@ struct Label {
     culprit: String,
     #[serde(default)]
     payer: String,
+    #[serde(default)]
+    not_victim: String,
 }
 
 fn at(path: &str) -> PathBuf {
@@ -53,16 +55,24 @@ fn fits(pattern: &str, text: &str) -> bool {
 }
 
 fn mistake(label: &Label, report: &Report) -> Option<String> {
-    let top = report.findings.iter().find(|finding| finding.severity >= Severity::Warning);
-    match top {
+    let loud = || report.findings.iter().filter(|finding| finding.severity >= Severity::Warning);
+    let unwanted = loud().find(|finding| !label.not_victim.is_empty() && fits(&label.not_victim, &victim_of(finding)));
+    if let Some(finding) = unwanted {
+        return Some(format!("{} is a victim: {}", label.not_victim, finding.sentence));
+    }
+    match loud().next() {
         None => (!label.quiet && !label.or_quiet).then(|| "silent".to_owned()),
         Some(finding) if label.quiet => Some(format!("false alarm: {}", finding.sentence)),
         Some(finding) => mistake_in(label, finding),
     }
 }
 
+fn victim_of(finding: &Finding) -> String {
+    format!("{} {}", finding.victim.kind, finding.victim.comm)
+}
+
 fn mistake_in(label: &Label, finding: &Finding) -> Option<String> {
-    let victim = format!("{} {}", finding.victim.kind, finding.victim.comm);
+    let victim = victim_of(finding);
     let culprit = label.culprit.is_empty() || finding.culprits.iter().any(|one| one.comm.contains(&label.culprit));
     let payer = label.payer.is_empty() || finding.price.iter().any(|one| fits(&label.payer, &one.comm));
     let right = label.top.contains(&finding.id) && fits(&label.victim, &victim) && culprit && payer;

@@ -61,6 +61,13 @@ fn quiet() -> BTreeSet<String> {
     labels().into_iter().filter(|(_, label)| label["quiet"] == true).map(|(name, _)| name).collect()
 }
 
+/// Whether the label of this recording, or else of its scenario, says that nothing starves with the fault.
+fn is_quiet(name: &str, quiet: &BTreeSet<String>) -> bool {
+    let scenario = name.split('.').next().unwrap_or_default();
+    let recording = name.split(".dat").next().unwrap_or_default();
+    quiet.contains(recording) || quiet.contains(&format!("{scenario}.fault"))
+}
+
 fn is_healthy(name: &str) -> bool {
     [".none.dat", "-healthy.dat", "-good.dat", "-idle.dat"].iter().any(|part| name.contains(part))
 }
@@ -73,8 +80,7 @@ fn healthy_machines_give_no_episode() {
         for entry in std::fs::read_dir(stored(folder)).expect("stored recordings") {
             let path = entry.expect("an entry").path();
             let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-            let scenario = name.split('.').next().unwrap_or_default();
-            let is_quiet = name.contains(".fault.dat") && quiet.contains(&format!("{scenario}.fault"));
+            let is_quiet = name.contains(".fault.dat") && is_quiet(&name, &quiet);
             if is_healthy(&name) || is_quiet {
                 judged += 1;
                 assert_eq!(shown(&episodes(&path)), Vec::<String>::new(), "{name}");
@@ -97,10 +103,12 @@ enum Why {
     Equals,
     /// CPUs are idle meanwhile, or a deadline task waits for its own reservation: nobody else is preferred.
     NobodyElse,
+    /// A real-time program waits behind a fair one that the kernel does not preempt: the watch has no threshold for that.
+    LowerClass,
     /// The limit takes less of what the group would use than a group has to bear.
     MildLimit,
 }
-use Why::{BeforeTheFirstReading, Equals, MildLimit, NobodyElse, ShortWaits, WeightOfPrograms};
+use Why::{BeforeTheFirstReading, Equals, LowerClass, MildLimit, NobodyElse, ShortWaits, WeightOfPrograms};
 
 /// What each recording of a fault gives: an episode that must be among those that begin, or why there is none.
 const FAULTS: &[(&str, Result<&str, Why>)] = &[
@@ -132,6 +140,12 @@ const FAULTS: &[(&str, Result<&str, Why>)] = &[
     ("truth/guises.6.1", Ok("other by real-time (class)")),
     ("truth/guises.7", Ok("other by real-time (class)")),
     ("truth/highpri-xfs.6.1", Ok("kworker by real-time (class)")),
+    ("truth/hog-beside-server.6.1", Ok("kworker by real-time (class)")),
+    ("truth/hog-never-leaves.6.1", Ok("kworker by real-time (class)")),
+    ("truth/hog-over-softirq.6.12", Ok("rcu by real-time (class)")),
+    ("truth/hog-since-before.5.10", Ok("kworker by real-time (class)")),
+    ("truth/hog-since-before.6.12", Ok("kworker by real-time (class)")),
+    ("truth/hog-throttled.5.10", Ok("kworker by real-time (class)")),
     ("truth/hopper.6.1", Err(ShortWaits)),
     ("truth/hopper.6.12", Err(ShortWaits)),
     ("truth/idle-group.6.1", Err(WeightOfPrograms)),
@@ -149,6 +163,7 @@ const FAULTS: &[(&str, Result<&str, Why>)] = &[
     ("truth/nice-high.6.12", Ok("kernel by other (weight)")),
     ("truth/partition-stack.6.12", Err(NobodyElse)),
     ("truth/pin-stack.6.12", Err(NobodyElse)),
+    ("truth/polling-fair-thread.6.12", Ok("ksoftirqd by other (weight)")),
     ("truth/pty-weight.6.12", Ok("kworker by /batch (weight)")),
     ("truth/quota-and-rt.6.1", Ok("/limited by real-time (class)")),
     ("truth/redis-quota.6.1", Ok("/db by  (throttled)")),
@@ -157,6 +172,7 @@ const FAULTS: &[(&str, Result<&str, Why>)] = &[
     ("truth/rr-equals.6.12", Err(Equals)),
     ("truth/rt-asks-fair.5.10", Ok("other by real-time (class)")),
     ("truth/rt-asks-fair.6.1", Ok("other by real-time (class)")),
+    ("truth/rt-behind-section.6.12", Err(LowerClass)),
     ("truth/short-victims.6.1", Ok("other by real-time (class)")),
     ("truth/sidecar-quota.6.1", Ok("/pod by  (throttled)")),
     ("truth/sidecar-quota.6.12", Ok("/pod by  (throttled)")),
@@ -180,9 +196,8 @@ fn faults() -> BTreeMap<String, PathBuf> {
         for entry in std::fs::read_dir(stored(folder)).expect("stored recordings") {
             let path = entry.expect("an entry").path();
             let name = path.file_name().unwrap_or_default().to_string_lossy().into_owned();
-            let scenario = name.split('.').next().unwrap_or_default();
             let is_recording = [".dat", ".data", ".pftrace"].iter().any(|part| name.contains(part));
-            let is_healthy = is_healthy(&name) || quiet.contains(&format!("{scenario}.fault"));
+            let is_healthy = is_healthy(&name) || is_quiet(&name, &quiet);
             if is_recording && !is_healthy {
                 all.insert(short(&format!("{folder}/{name}")).to_owned(), path);
             }
@@ -240,6 +255,7 @@ fn fits(label: &serde_json::Value, expected: &Result<&str, Why>) -> bool {
             let named = match why {
                 WeightOfPrograms => "weight-starvation",
                 MildLimit => "throttled",
+                LowerClass => "not-preemptible",
                 NobodyElse => return findings.iter().any(|finding| !rules_of(finding).contains(&"class")),
                 _ => "",
             };

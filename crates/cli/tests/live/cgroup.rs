@@ -42,6 +42,11 @@ impl Cgroup {
         self.write("cpu.cfs_quota_us", &quota_us.to_string())
     }
 
+    /// Its directory.
+    pub fn path(&self) -> &Path {
+        &self.path
+    }
+
     /// Its path below the root of the controller, as the host names it.
     pub fn name(&self) -> String {
         format!("/{}", self.path.file_name().unwrap_or_default().to_string_lossy())

@@ -12,6 +12,7 @@ mod cgroup;
 mod chaos;
 mod fix;
 mod perf_truth;
+mod polling;
 mod process;
 mod recordings;
 mod results;
@@ -42,6 +43,10 @@ fn main() -> std::process::ExitCode {
             schedstat::busy_threads();
             return std::process::ExitCode::SUCCESS;
         }
+        Some("poll-in-stays") => {
+            polling::poll(arguments.next().expect("a directory").as_ref());
+            return std::process::ExitCode::SUCCESS;
+        }
         _ => {}
     }
     let mut arguments = Arguments::from_args();
@@ -52,6 +57,8 @@ fn main() -> std::process::ExitCode {
     let trials = vec![
         trial("a_real_time_hog_starves_direct_io", starvations::real_time_hog),
         trial("direct_io_alone_starves_nobody", starvations::direct_io_alone),
+        trial("a_real_time_poller_starves_a_kernel_worker_that_nobody_waits_for", polling::starves_a_worker),
+        trial("a_fair_poller_starves_no_kernel_worker", polling::fair_starves_no_worker),
         trial("a_heavy_cgroup_starves_a_light_one", starvations::heavy_cgroup),
         trial("equal_cgroups_starve_nobody", starvations::equal_cgroups),
         trial("a_pool_that_wakes_too_many_is_a_wake_storm", starvations::pool_storm),
