@@ -48,8 +48,8 @@ impl Doubt {
 pub(crate) fn too_little(case: &Case<'_>, driven: &Driven, findings: &[Finding]) -> Option<Doubt> {
     // What a finding says need not be said as a doubt.
     let is_found = |wait: &&Unequal| {
-        let is_loud =
-            |finding: &Finding| finding.severity > Severity::Info && finding.victim.tids.contains(&wait.tid.0);
+        let is_it = |finding: &Finding| finding.id == "crowded-cpu" || finding.victim.tids.contains(&wait.tid.0);
+        let is_loud = |finding: &Finding| finding.severity > Severity::Info && is_it(finding);
         findings.iter().any(is_loud)
     };
     let wait = case.ledger.unequal.as_ref().filter(|wait| !is_found(wait));

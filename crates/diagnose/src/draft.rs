@@ -7,6 +7,7 @@ use crate::finding::FindingKind;
 use crate::ledger::{Episodes, Period, Quantiles};
 use crate::report::{Culprit, Finding, Instance, Missing, PricePaid, Remedy, Severity, Victim, Waits, Work, worst_at};
 use crate::throughout::Throughouts;
+use crate::verdict::NEVER_HEALTHY;
 
 /// Rows of one list in a report; the rest is summed up in one more for each rule.
 const ROWS: usize = 64;
@@ -61,7 +62,7 @@ impl Draft {
             id: self.kind.id.into(),
             severity: throughout.temper(self.severity).min(worst_at(confidence)),
             confidence,
-            sentence: throughout.sentence(self.sentence),
+            sentence: throughout.sentence(self.sentence + &not_proved(case, &self.victims)),
             victim: victim(case, &self.victims, &guilty_actors),
             lists_all: worst.len() < WORST && has_all(case, &self.victims, &culprits),
             worst,
@@ -86,6 +87,25 @@ impl Finding {
         let culprits = rows(case, vec![Blame { occupant: culprit, rule, length }]);
         let worst = self.worst.into_iter().map(|instance| Instance { culprit: None, ..instance }).collect();
         Finding { culprits, worst, ..self }
+    }
+}
+
+/// What of the longest wait that had not ended is only believed, where that is most of it.
+fn not_proved(case: &Case<'_>, victims: &[ActorId]) -> String {
+    let open = |id: &ActorId| case.ledger.account(*id)?.open.as_deref();
+    let longest = victims.iter().filter_map(open).max_by_key(|spot| spot.open.possible);
+    match longest {
+        Some(spot)
+            if spot.open.end == CpuEnd::Believed
+                && spot.open.possible >= NEVER_HEALTHY
+                && spot.open.proved < Nanos(spot.open.possible.0 / 2) =>
+        {
+            format!(
+                " Only {} of {} is proved: nothing shows that CPU {} was recorded after that.",
+                spot.open.proved, spot.open.possible, spot.cpu
+            )
+        }
+        _ => String::new(),
     }
 }
 

@@ -88,7 +88,8 @@ impl Case<'_> {
     pub fn cost(&self, victim: ActorId, lost: Nanos) -> Cost {
         let felt = match self.waiter(victim) {
             Waiter::Program | Waiter::AskedToBeLast => false,
-            Waiter::RealTime if !self.is_kernel_thread(victim) => felt::price(self, victim) > Nanos::ZERO,
+            Waiter::RealTime if !self.is_kernel_thread(victim) => felt::is_paid_for(self, victim, lost),
+            _ if lost == Nanos::ZERO => false,
             _ => self.ledger.account(victim).is_some_and(|account| felt::is_felt(self, victim, account, lost)),
         };
         if felt { Cost::Felt } else { Cost::NotSeen }

@@ -176,7 +176,7 @@ fn an_equal_that_does_not_leave_is_a_finding() {
     let found = report.findings.iter().map(|finding| format!("{:?} {}", finding.severity, finding.sentence));
     assert_eq!(
         found.collect::<Vec<_>>(),
-        ["Warning b waited 200 ms behind a, its equal, which did not leave the CPU for 200 ms."]
+        ["Warning b waited 200 ms behind a, which has no precedence over it and did not leave the CPU for 200 ms."]
     );
     assert_eq!(report.trace.too_little, None, "the finding says it");
     assert!(report.findings[0].evidence.iter().any(|line| line.contains("weight or limit")), "{:?}", report.findings);

@@ -6,7 +6,9 @@
 //! | the same file | any | here |
 //! | nothing, or another's | version 2, which refuses renames | gone |
 //! | nothing, or another's | version 1, and the file is found below its mount | moved |
-//! | nothing, or another's | version 1, all was looked at twice | gone |
+//! | nothing, or another's | version 1, and the kernel says that no node has its number | gone |
+//! | nothing, or another's | version 1, and the kernel has the node, but it is found under no name | not known: an error |
+//! | nothing, or another's | version 1, the kernel does not say, all was looked at twice | gone |
 //! | nothing, or another's | version 1, the search was cut short | not known: an error |
 //! | nothing, or another's | none is mounted there any more | not known: an error |
 //!
@@ -14,6 +16,7 @@
 
 use std::fs;
 use std::io;
+use std::os::fd::{AsRawFd, FromRawFd, OwnedFd};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, PoisonError};
@@ -62,12 +65,21 @@ fn find_below(mounts: &str, path: &str, inode: u64, limit: Limit) -> io::Result<
     if version == Version::Two {
         return Ok(Whereabouts::Gone);
     }
+    // The kernel knows it by its number, whatever it is called: who renames faster than a directory is listed hides nothing.
+    let is_there = node_exists(&mount, inode);
+    if is_there == Some(false) {
+        return Ok(Whereabouts::Gone);
+    }
     let name = Path::new(path).file_name().unwrap_or_default().to_owned();
     // What was found may have been renamed once more since it was looked at.
     for _ in 0..3 {
         let Some(found) =
             look_up(&mount, Path::new(&name), inode, limit).map_err(|error| unknown(error.to_string()))?
         else {
+            if is_there == Some(true) {
+                *SEEN.lock().unwrap_or_else(PoisonError::into_inner) = None;
+                continue;
+            }
             return Ok(Whereabouts::Gone);
         };
         if fs::symlink_metadata(&found).is_ok_and(|metadata| metadata.ino() == inode) {
@@ -77,6 +89,41 @@ fn find_below(mounts: &str, path: &str, inode: u64, limit: Limit) -> io::Result<
         *SEEN.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
     Err(unknown("it is being renamed again and again".to_owned()))
+}
+
+/// Whether a hierarchy has a node of this number; `None` where the kernel does not say.
+///
+/// A handle of kernfs is the number of the node (`FILEID_KERNFS`, include/linux/exportfs.h; `kernfs_fh_to_dentry()`, fs/kernfs/mount.c, since
+/// 5.5, of both versions of cgroups).
+fn node_exists(mount: &Path, inode: u64) -> Option<bool> {
+    #[repr(C)]
+    struct Handle {
+        bytes: u32,
+        kind: i32,
+        node: u64,
+    }
+    const FILEID_KERNFS: i32 = 0xfe;
+    const CGROUP_SUPER_MAGIC: i64 = 0x0027_e0eb;
+    let directory = fs::File::open(mount).ok()?;
+    let system = rustix::fs::fstatfs(&directory).ok()?;
+    if system.f_type as i64 != CGROUP_SUPER_MAGIC {
+        return None;
+    }
+    let mut handle = Handle { bytes: 8, kind: FILEID_KERNFS, node: inode };
+    // SAFETY: the handle has the layout of `struct file_handle` with eight bytes behind it, and lives until the call returns.
+    let opened = unsafe {
+        libc::open_by_handle_at(
+            directory.as_raw_fd(),
+            std::ptr::from_mut(&mut handle).cast::<libc::file_handle>(),
+            libc::O_PATH | libc::O_CLOEXEC,
+        )
+    };
+    if opened >= 0 {
+        // SAFETY: the call has just given this descriptor to nobody else.
+        drop(unsafe { OwnedFd::from_raw_fd(opened) });
+        return Some(true);
+    }
+    (io::Error::last_os_error().raw_os_error() == Some(libc::ESTALE)).then_some(false)
 }
 
 /// Of a hierarchy.

@@ -138,6 +138,18 @@ pub enum Obstacle {
         /// As it is.
         now: u32,
     },
+    /// It has another value than the recording says, which an undo would write.
+    #[error(
+        "{what} is {now}, and the recording says {was}: a printed undo would write what the recording says; use --apply, which reads it here"
+    )]
+    OtherValue {
+        /// What.
+        what: String,
+        /// As recorded.
+        was: String,
+        /// As it is.
+        now: String,
+    },
     /// It has another name than the recording says, and would be raised.
     #[error("thread {tid} is called {now}, and was {was} when it was recorded; it is not raised: record again")]
     Renamed {
@@ -299,9 +311,19 @@ pub fn refusals_to_print<L: Look>(look: &L, changes: &[Change], authority: &Auth
             permit::unseen(planned.change, authority)
         }
         None if planned.gone.is_some() => permit::unseen(planned.change, authority),
+        None if authority.author != Author::Trusted => other_value(&planned),
         _ => None,
     };
     plans.into_iter().filter_map(refusal).collect()
+}
+
+/// A file's value that is another one here than the recording claims. Printed lines for threads compare it themselves.
+fn other_value(planned: &Planned<'_>) -> Option<Obstacle> {
+    let was = planned.change.was.as_ref()?;
+    let is_other = |step: &&Step| !matches!(step.target, Place::Task(_)) && !step.old.same(was);
+    let step = planned.steps.iter().find(is_other)?;
+    let (what, was, now) = (step.target.to_string(), was.to_string(), step.old.to_string());
+    Some(Obstacle::OtherValue { what, was, now })
 }
 
 /// Of several threads that are to have the same, those that have ended need nothing: what a culprit started meanwhile is no reason to

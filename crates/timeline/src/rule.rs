@@ -93,7 +93,7 @@ impl Rule {
             Rule::Irq => "a hardware interrupt handler ran",
             Rule::Softirq => "deferred interrupt work (a softirq) ran",
             Rule::Throttled => "a limit stopped the waiting task: its cgroup's quota, or the one on real-time tasks",
-            Rule::Idle => "the CPU was idle: it was waking up, or something kept the task from running there",
+            Rule::Idle => "the CPU was idle: it was waking up, or the task was kept off it",
             Rule::Class => "real-time goes first: deadline before real-time before all others",
             Rule::Priority => "higher real-time priority",
             Rule::Order => "order among real-time tasks of one priority: it came first, or its deadline is earlier",

@@ -2,7 +2,7 @@
 //! class, although they are runnable.
 
 use rustc_hash::FxHashMap;
-use unstarve_model::{Nanos, Policy, Prio, TaskRef};
+use unstarve_model::{CpuId, Nanos, Policy, Prio, TaskRef};
 
 use crate::effort::{FEW, count_steps};
 use crate::maybe::MaybeTime;
@@ -80,6 +80,29 @@ impl Timeline {
                 pending.stop(stop);
             }
             cpu.stops |= stop;
+        }
+    }
+
+    /// A task that is woken while a limit stops its class on this CPU is stopped, too: nobody preempts the lower class for it.
+    #[inline]
+    pub(crate) fn stop_if_its_class_is(&mut self, key: TaskKey, cpu: CpuId) {
+        if self.cpus[cpu.index()].stops {
+            self.stop_with_its_class(key, cpu);
+        }
+    }
+
+    #[cold]
+    fn stop_with_its_class(&mut self, key: TaskKey, cpu: CpuId) {
+        let policy = |key: TaskKey| self.world.tasks.get(key).prio.policy();
+        let is_stopped = |other: &TaskKey| {
+            policy(*other) == Policy::Rt
+                && self.world.tasks.get(*other).pending.as_ref().is_some_and(Pending::is_stopped)
+        };
+        if policy(key) == Policy::Rt
+            && self.cpus[cpu.index()].queue.iter().any(is_stopped)
+            && let Some(pending) = &mut self.world.tasks.get_mut(key).pending
+        {
+            pending.stop(true);
         }
     }
 

@@ -13,6 +13,9 @@ use crate::{ActorId, Birth, Nature};
 pub struct TaskKey(pub(crate) u32);
 
 impl TaskKey {
+    /// The first slot.
+    pub const FIRST: TaskKey = TaskKey(0);
+
     pub(crate) fn index(self) -> usize {
         self.0 as usize
     }

@@ -98,6 +98,7 @@ impl Timeline {
                 actor.last_crowd = Some(now);
             }
         }
+        self.stop_if_its_class_is(key, cpu);
     }
 
     /// The waiting task is moved to another CPU's queue.

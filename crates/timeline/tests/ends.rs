@@ -287,7 +287,7 @@ fn a_silent_hog_is_believed_for_as_long_as_is_proved() {
     ");
     // Its buffer was full.
     whole.note_dropped(CpuId(1));
-    assert!(open(HOG, whole).0.contains("b 3000: 1 to 8999997000 behind a by class, doubted"));
+    assert!(open(HOG, whole).0.contains("b 3000: 1 to 8999997000 behind a by class, buffer-full"));
 }
 
 #[test]

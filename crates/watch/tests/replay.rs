@@ -103,12 +103,10 @@ enum Why {
     Equals,
     /// CPUs are idle meanwhile, or a deadline task waits for its own reservation: nobody else is preferred.
     NobodyElse,
-    /// A real-time program waits behind a fair one that the kernel does not preempt: the watch has no threshold for that.
-    LowerClass,
     /// The limit takes less of what the group would use than a group has to bear.
     MildLimit,
 }
-use Why::{BeforeTheFirstReading, Equals, LowerClass, MildLimit, NobodyElse, ShortWaits, WeightOfPrograms};
+use Why::{BeforeTheFirstReading, Equals, MildLimit, NobodyElse, ShortWaits, WeightOfPrograms};
 
 /// What each recording of a fault gives: an episode that must be among those that begin, or why there is none.
 const FAULTS: &[(&str, Result<&str, Why>)] = &[
@@ -144,7 +142,7 @@ const FAULTS: &[(&str, Result<&str, Why>)] = &[
     ("truth/hog-never-leaves.6.1", Ok("kworker by real-time (class)")),
     ("truth/hog-over-softirq.6.12", Ok("rcu by real-time (class)")),
     ("truth/hog-since-before.5.10", Ok("kworker by real-time (class)")),
-    ("truth/hog-since-before.6.12", Ok("kworker by real-time (class)")),
+    ("truth/hog-since-before.6.12", Ok("ksoftirqd by real-time (class)")),
     ("truth/hog-throttled.5.10", Ok("kworker by real-time (class)")),
     ("truth/hopper.6.1", Err(ShortWaits)),
     ("truth/hopper.6.12", Err(ShortWaits)),
@@ -172,7 +170,7 @@ const FAULTS: &[(&str, Result<&str, Why>)] = &[
     ("truth/rr-equals.6.12", Err(Equals)),
     ("truth/rt-asks-fair.5.10", Ok("other by real-time (class)")),
     ("truth/rt-asks-fair.6.1", Ok("other by real-time (class)")),
-    ("truth/rt-behind-section.6.12", Err(LowerClass)),
+    ("truth/rt-behind-section.6.12", Ok("real-time by other (not-preempted)")),
     ("truth/short-victims.6.1", Ok("other by real-time (class)")),
     ("truth/sidecar-quota.6.1", Ok("/pod by  (throttled)")),
     ("truth/sidecar-quota.6.12", Ok("/pod by  (throttled)")),
@@ -255,7 +253,6 @@ fn fits(label: &serde_json::Value, expected: &Result<&str, Why>) -> bool {
             let named = match why {
                 WeightOfPrograms => "weight-starvation",
                 MildLimit => "throttled",
-                LowerClass => "not-preemptible",
                 NobodyElse => return findings.iter().any(|finding| !rules_of(finding).contains(&"class")),
                 _ => "",
             };

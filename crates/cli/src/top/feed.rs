@@ -17,6 +17,11 @@ pub trait Feed {
     /// Whether all up to `to` has been taken; for what is not live.
     fn has_reached(&self, to: Duration) -> bool;
 
+    /// When the next event is, where that is known before it is taken.
+    fn next_event(&self) -> Option<Duration> {
+        None
+    }
+
     /// What is shown now.
     fn view(&mut self, app: &App) -> View;
 

@@ -47,11 +47,25 @@ pub fn run(mut feed: Box<dyn Feed>, app: &App, pace: Pace, printed: Printed) -> 
         let next = at.saturating_add(pace.interval).min(limit.unwrap_or(Duration::MAX));
         let more = until(&mut *feed, next, began, &ended)?;
         print(feed.view(app), printed, &mut out)?;
-        at = next;
+        at = after_silence(next, pace.interval, feed.next_event().filter(|_| !feed.is_live()));
         if !more || limit.is_some_and(|limit| at >= limit) || ended.load(Ordering::Relaxed) {
             return Ok(());
         }
     }
+}
+
+/// So many intervals without an event are printed; the rest of a gap is passed over, which may be years in a few lines of text.
+const SILENT_INTERVALS: u32 = 60;
+
+/// Where to go on: before the next event, if it is far away.
+fn after_silence(at: Duration, interval: Duration, next_event: Option<Duration>) -> Duration {
+    let gap = next_event.map_or(Duration::ZERO, |event| event.saturating_sub(at));
+    if interval.is_zero() || gap <= interval.saturating_mul(SILENT_INTERVALS) {
+        return at;
+    }
+    let intervals = gap.as_nanos() / interval.as_nanos();
+    let passed = u64::try_from(intervals.saturating_mul(interval.as_nanos())).unwrap_or(u64::MAX);
+    at.saturating_add(Duration::from_nanos(passed))
 }
 
 /// Whether more may come.
@@ -98,4 +112,18 @@ fn text(view: &View) -> String {
     let line = |y: u16| (0..WIDTH).map(|x| buffer[(x, y)].symbol()).collect::<String>().trim_end().to_owned();
     // The last line is about keys.
     (0..height - 1).map(line).collect::<Vec<_>>().join("\n").trim_end().to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_gap_of_years_is_passed_over_and_a_minute_is_not() {
+        let of = |at, event| after_silence(Duration::from_secs(at), Duration::from_secs(1), event).as_secs();
+        assert_eq!(of(10, None), 10);
+        assert_eq!(of(10, Some(Duration::from_secs(70))), 10);
+        assert_eq!(of(10, Some(Duration::from_millis(900_000_000_500))), 900_000_000);
+        assert_eq!(of(10, Some(Duration::from_secs(5))), 10, "an event that is over");
+    }
 }

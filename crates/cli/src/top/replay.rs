@@ -119,6 +119,11 @@ impl Feed for Replay {
         next.is_some_and(|event| u128::from(event.time.since(start).0) > to.as_nanos())
     }
 
+    fn next_event(&self) -> Option<Duration> {
+        let next = self.batch.events.get(self.next)?;
+        Some(Duration::from_nanos(next.time.since(self.timeline.world().start).0))
+    }
+
     fn view(&mut self, app: &App) -> View {
         let nothing = Beside::nothing();
         let beside = Beside { findings: self.recent.findings(&self.timeline, nothing.is_runnable), ..nothing };

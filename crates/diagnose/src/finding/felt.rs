@@ -34,6 +34,11 @@ pub(crate) fn is_felt(case: &Case<'_>, victim: ActorId, account: &Account, lost:
     !case.is_kernel_thread(victim) || (price(case, victim) + account.starved()).0 as f64 >= FELT * lost.0 as f64
 }
 
+/// Whether others lost enough of that for it to be felt.
+pub(crate) fn is_paid_for(case: &Case<'_>, victim: ActorId, lost: Nanos) -> bool {
+    lost > Nanos::ZERO && price(case, victim).0 as f64 >= FELT * lost.0 as f64
+}
+
 /// Who slept because the victim waited, most first. The stop class sleeps until it is called, which costs nobody anything.
 pub(super) fn payers<'a>(case: &'a Case<'_>, victim: ActorId) -> impl Iterator<Item = (ActorId, Nanos)> + 'a {
     let is_stopper = |id: ActorId| case.actor(id).kernel_thread == Some(KernelThread::Migration);

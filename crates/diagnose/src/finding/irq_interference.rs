@@ -91,7 +91,7 @@ fn finding(case: &Case<'_>, victim: ActorId, account: &Account, severity: Severi
     let in_waits: Vec<ActorId> =
         case.blame(victim).iter().filter(|blame| is_interrupt(blame)).map(|blame| blame.occupant).collect();
     let busiest = busiest_interrupts(case, victim);
-    let sources = if in_waits.is_empty() { &busiest } else { &in_waits };
+    let sources = if busiest.is_empty() { &in_waits } else { &busiest };
     let mut evidence = vec![format!(
         "interrupts took {} out of its runs and {} out of its waits",
         account.runs.irq + account.runs.softirq,

@@ -5,13 +5,14 @@ use std::cmp::Reverse;
 use unstarve_model::{EventType, KernelThread, LossKind, Nanos};
 use unstarve_timeline::{ActorId, CpuEnd, OpenWait, Rule};
 
+use super::stuck_equal::CROWDED;
 use super::{FindingKind, names, title};
 use crate::case::{Blame, Case};
 use crate::draft::Draft;
 use crate::ledger::Account;
 use crate::remedy;
 use crate::report::{Finding, Severity};
-use crate::verdict::{NEVER_HEALTHY, Waiter};
+use crate::verdict::{self, Cause, NEVER_HEALTHY, Waiter};
 
 /// How sure a wait is of which only the range is known.
 const UNPROVED: f64 = 0.5;
@@ -44,7 +45,10 @@ fn find(case: &Case<'_>, before: &[Finding]) -> Vec<Finding> {
         };
         before.iter().filter(is_loud).any(|finding| finding.actors.contains(&victim) || of_tid(finding))
     };
+    let crowded = before.iter().any(|finding| finding.id == CROWDED.id);
+    let is_turn = |rule: Rule| matches!(rule, Rule::Fair | Rule::Count | Rule::WakeupPreemption);
     let long = case.victims().filter_map(|(victim, account)| unexplained(case, victim, account));
+    let long = long.filter(|wait| !(crowded && is_turn(wait.rule)));
     let mut long: Vec<Unexplained> = long.filter(|wait| !explained(wait.victim)).collect();
     long.sort_by_key(|wait| Reverse((wait.longest, Reverse(wait.victim))));
     of_all(case, &long).into_iter().chain(not_proved(case, before)).collect()
@@ -68,10 +72,17 @@ fn not_proved(case: &Case<'_>, before: &[Finding]) -> Option<Finding> {
         });
     let (victim, spot) = waits.max_by_key(|(id, spot)| (spot.open.possible, Reverse(*id)))?;
     let OpenWait { proved, possible, holder, rule, .. } = spot.open;
+    let cause = match rule {
+        Rule::Class => Cause::Class,
+        Rule::Priority => Cause::Priority,
+        Rule::NotPreempted => Cause::NotPreempted,
+        Rule::Weight => Cause::Weight,
+        _ => Cause::StuckEqual,
+    };
     let least = if proved > Nanos::ZERO { format!("at least {proved}, and ") } else { String::new() };
     let draft = Draft {
         kind: KIND,
-        severity: Severity::Warning,
+        severity: verdict::severity(&case.plight(victim, cause, possible, possible))?.max(Severity::Warning),
         confidence: UNPROVED,
         sentence: format!(
             "{} waited {least}{possible} if CPU {} stayed with {} until the recording ended.",
@@ -91,7 +102,10 @@ fn not_proved(case: &Case<'_>, before: &[Finding]) -> Option<Finding> {
         period: None,
         needs: KIND.needs,
         infers_settings: false,
-        remedies: remedy::against_crowded_cpu(case, victim),
+        remedies: match cause {
+            Cause::Class | Cause::Priority => remedy::against_rt(case, &[victim], &[holder], None),
+            _ => remedy::against_stuck_equal(case, victim, holder),
+        },
     };
     Some(draft.finish(case, |blame| blame.occupant == holder))
 }
@@ -101,11 +115,11 @@ fn unexplained(case: &Case<'_>, victim: ActorId, account: &Account) -> Option<Un
     if account.longest < NEVER_HEALTHY || is_stopper || case.waiter(victim) == Waiter::AskedToBeLast {
         return None;
     }
-    let longest = |rule: Rule| account.longest_mainly[rule as usize];
-    let rule = Rule::ALL.into_iter().max_by_key(|rule| (longest(*rule), Reverse(*rule)))?;
+    let of_rule = |rule: Rule| (account.longest_mainly[rule as usize], account.longest_by_rule[rule as usize]);
+    let rule = Rule::ALL.into_iter().max_by_key(|rule| (of_rule(*rule), Reverse(*rule)))?;
     // Of these it is said that too little was recorded.
     let is_known = !matches!(rule, Rule::Unknown | Rule::Unranked);
-    (is_known && longest(rule) >= NEVER_HEALTHY).then(|| Unexplained { victim, longest: longest(rule), rule })
+    is_known.then_some(Unexplained { victim, longest: account.longest, rule })
 }
 
 fn of_all(case: &Case<'_>, long: &[Unexplained]) -> Option<Finding> {

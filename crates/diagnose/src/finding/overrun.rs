@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 
 use unstarve_facts::Holds;
-use unstarve_model::{KernelThread, Nanos, Policy};
+use unstarve_model::{CpuId, KernelThread, Nanos, Policy};
 use unstarve_timeline::{Actor, ActorId, Rule};
 
 use super::intruders::ran;
@@ -134,12 +134,22 @@ fn real_time(case: &Case<'_>) -> Vec<Finding> {
 /// A real-time task that was stopped because another one used up the time of both.
 fn made_late(case: &Case<'_>, stop: &ClassStop<'_>, user: ActorId, others_wait: bool) -> Option<Finding> {
     let longest = |account: &Account| account.longest_by_rule[Rule::Throttled as usize];
+    // The limit is each CPU's own.
+    let user_cpus = &case.ledger.account(user)?.cpus;
+    let shares_cpu = |account: &Account| {
+        (0..case.world.cpus).map(CpuId).any(|cpu| user_cpus.contains(cpu) && account.cpus.contains(cpu))
+    };
     let is_other = |id: &ActorId| case.name(case.mainly(*id)) != case.name(case.mainly(user));
-    let mut late: Vec<(ActorId, &Account)> = stop.stopped.iter().copied().filter(|(id, _)| is_other(id)).collect();
-    late.sort_by_key(|(id, account)| (Reverse(longest(account)), *id));
+    let mut late: Vec<(ActorId, &Account)> =
+        stop.stopped.iter().copied().filter(|(id, account)| is_other(id) && shares_cpu(account)).collect();
+    // One with a short period is worse off than one that was stopped for longer.
+    let judged = |id: ActorId, account: &Account| {
+        verdict::severity(&case.plight(id, Cause::ClassLimit, longest(account), case.blamed(id, is_limit)))
+    };
+    late.sort_by_key(|(id, account)| (Reverse((judged(*id, account), longest(account))), *id));
     let (victim, account) = *late.first()?;
     let lost = case.blamed(victim, is_limit);
-    let severity = verdict::severity(&case.plight(victim, Cause::ClassLimit, longest(account), lost))?;
+    let severity = judged(victim, account)?;
     let mut evidence = stop.evidence(case);
     evidence.push(format!("{} had {} of that", case.name(user), ran(case, user)));
     if let Some((_, rest @ [_, ..])) = late.split_first() {

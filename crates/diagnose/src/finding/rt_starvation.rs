@@ -177,14 +177,13 @@ impl Intrusion {
 /// Whether the occupant went before the victim by its class, or is its equal and kept it waiting for longer than equals may.
 fn is_first(case: &Case<'_>, victim: ActorId, blame: &Blame) -> bool {
     let by_order = || holds_on(case, victim, blame) || makes_late(case, victim, blame);
-    blame.rule.is_precedence() || blame.rule == Rule::Order && blame.occupant != victim && by_order()
+    let another = blame.occupant != victim || case.actor(victim).members > 1;
+    blame.rule.is_precedence() || blame.rule == Rule::Order && another && by_order()
 }
 
 /// Whether it held on to the CPU for longer than any slice.
 fn holds_on(case: &Case<'_>, victim: ActorId, blame: &Blame) -> bool {
-    // Tasks of one name take their turns one after the other.
-    let turns = u64::from(case.actor(blame.occupant).members.max(1));
-    case.longest_stay(victim, blame.occupant).0 > ROUND_ROBIN.0.saturating_mul(turns)
+    case.longest_stay(victim, blame.occupant) > ROUND_ROBIN
 }
 
 /// Whether the victim, which needs the CPU for less than a tick at a time, waited while another program of its priority had it for long.
@@ -317,7 +316,10 @@ fn cause(hit: &Hit) -> Cause {
 fn is_hurt(case: &Case<'_>, hit: &Hit) -> bool {
     let price = felt::payers(case, hit.victim).next().map_or(Nanos::ZERO, |(_, price)| price.min(hit.lost));
     let paid = price >= FELT_TOGETHER && price.share_of(case.span()) >= SHARE_PAID;
-    let account = case.ledger.account(hit.victim).filter(|_| case.waiter(hit.victim) != Waiter::AskedToBeLast);
+    let account = case
+        .ledger
+        .account(hit.victim)
+        .filter(|_| !matches!(case.waiter(hit.victim), Waiter::AskedToBeLast | Waiter::RealTime));
     paid || account.is_some_and(|account| account.owed().share_of(account.ideal) > HARDLY)
 }
 
@@ -356,15 +358,10 @@ fn worst_kind(case: &Case<'_>, hits: &mut [Hit], had: Nanos, taken: &Taken) -> O
     let enough = Nanos((most.0 as f64 * WORKER_FIRST) as u64);
     hits.sort_by_cached_key(|hit| {
         // What is worse gives the finding its name, before housekeeping of which nobody took notice.
-        let felt = is_felt(case, hit);
+        let severity = severity(case, hit, had, stall(case, hit, taken));
+        let felt = is_felt(case, hit) || severity > Some(Severity::Info);
         let worker = hit.lost >= enough && case.is_kernel_worker(hit.victim) && felt;
-        Reverse((
-            severity(case, hit, had, stall(case, hit, taken)),
-            worker,
-            felt,
-            hit.lost + price_of(case, hit),
-            hit.victim,
-        ))
+        Reverse((severity, worker, felt, hit.lost + price_of(case, hit), hit.victim))
     });
     let first = hits.first()?.victim;
     Some(hits.iter().map(|hit| hit.victim).filter(|victim| same_kind(case, first, *victim)).collect())

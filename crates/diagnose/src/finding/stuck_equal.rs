@@ -6,7 +6,7 @@ use unstarve_facts::{BUGS, Bug, Holds};
 use unstarve_model::{EventType, Nanos};
 use unstarve_timeline::{ActorId, Rule};
 
-use super::{FindingKind, names, percent, title, told_apart};
+use super::{FindingKind, names, percent, title};
 use crate::case::{Blame, Case};
 use crate::draft::{Draft, payer_row};
 use crate::ledger::UnequalWaits;
@@ -52,7 +52,7 @@ fn stuck<'a>(case: &'a Case<'_>, before: &[Finding]) -> Vec<Stuck<'a>> {
         before.iter().any(|finding| finding.severity > Severity::Info && finding.actors.contains(&victim))
     };
     let judge = |victim: ActorId, waits: &'a UnequalWaits| {
-        let plight = case.plight(victim, Cause::StuckEqual, waits.worst.held_by_each, waits.in_all);
+        let plight = case.plight(victim, Cause::StuckEqual, waits.worst.held_by_one, waits.in_all);
         let severity = verdict::severity(&plight)?;
         Some(Stuck { victim, waits, severity })
     };
@@ -77,11 +77,12 @@ fn behind(case: &Case<'_>, occupant: ActorId, mut group: Vec<Stuck<'_>>) -> Opti
     let worst = group.first()?;
     let (victim, severity, wait) = (worst.victim, worst.severity, worst.waits.worst);
     let known = case.knows_group(victim) && case.knows_group(occupant);
+    let one_name = case.name(victim) == case.name(occupant);
     let mut evidence = vec![
         format!(
             "{} of the recording; equals take turns of a few milliseconds, and no turn lasts {}",
             percent(worst.waits.in_all.share_of(case.span())),
-            wait.held_by_each
+            wait.held_by_one
         ),
         if known {
             "neither a weight nor a limit in the host snapshot explains it: a bug of the scheduler, or a loop in the kernel".into()
@@ -104,11 +105,11 @@ fn behind(case: &Case<'_>, occupant: ActorId, mut group: Vec<Stuck<'_>>) -> Opti
         severity,
         confidence: if known { 0.9 } else { 0.6 },
         sentence: format!(
-            "{} waited {} behind {}, its equal, which did not leave the CPU for {}.",
-            told_apart(case, title(case, &[victim]), &[victim], &[occupant]),
+            "{} waited {} behind {}, which has no precedence over it and did not leave the CPU for {}.",
+            if one_name { format!("{}[{}]", case.name(victim), wait.tid) } else { title(case, &[victim]) },
             wait.length,
-            told_apart(case, case.name(occupant), &[occupant], &[victim]),
-            wait.held_by_each
+            if one_name { "another thread of its name".to_owned() } else { case.name(occupant) },
+            wait.held_by_one
         ),
         victims: vec![victim],
         evidence,

@@ -15,7 +15,7 @@ use crate::case::{Blame, Case};
 use crate::draft::Draft;
 use crate::remedy;
 use crate::report::{Finding, Severity, Victim};
-use crate::verdict::Cause;
+use crate::verdict::{self, Cause, Plight, Waiter};
 
 /// From events alone the rule can be inferred only from a CPU that idles beside a runnable task. One such stretch shorter
 /// than this may be idle-exit latency or a race between two CPUs' clocks.
@@ -160,8 +160,11 @@ fn felt_by(case: &Case<'_>, group: &Limited) -> Felt {
 
 fn of_group(case: &Case<'_>, group: &Limited) -> Option<Finding> {
     let felt = felt_by(case, group);
-    let mut severity = felt::severity(felt, Cause::GroupLimit, case.span())?;
-    if group.counted.is_some_and(|counted| is_spent(&counted)) {
+    let asked_to_be_last = group.members.iter().all(|id| case.waiter(*id) == Waiter::AskedToBeLast);
+    let waiter = if asked_to_be_last && !group.members.is_empty() { Waiter::AskedToBeLast } else { Waiter::Program };
+    let plight = Plight::new(waiter, Cause::GroupLimit, felt.stall, felt.lost, case.span());
+    let mut severity = verdict::severity(&plight)?;
+    if waiter == Waiter::Program && group.counted.is_some_and(|counted| is_spent(&counted)) {
         severity = severity.max(Severity::Warning);
     }
     let path = group.path.escape_debug();

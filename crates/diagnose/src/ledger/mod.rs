@@ -56,6 +56,8 @@ pub(crate) struct Ledger {
     /// (victim, occupant) → the longest single stay of the occupant within one wait, by class and of a millisecond or more.
     pub longest_stays: Table<(ActorId, ActorId), Nanos>,
     real_time: RealTimeStays,
+    /// The same of fair tasks.
+    fair: RealTimeStays,
     /// (who lost the CPU, who took it).
     pub preemptions: Table<(ActorId, ActorId), Preemptions>,
     /// (waker, wakee) → wakeups, task to task.
@@ -98,6 +100,7 @@ impl Ledger {
             blame: Table::default(),
             longest_stays: Table::default(),
             real_time: RealTimeStays::default(),
+            fair: RealTimeStays::default(),
             preemptions: Table::default(),
             wakes: Table::default(),
             doubtful_wakes: Table::default(),
@@ -114,7 +117,7 @@ impl Ledger {
 
     /// A new one for what follows. It knows the latest stays of real-time tasks: waits in progress were behind them.
     pub fn followed_by(self, selection: Selection) -> Ledger {
-        Ledger { real_time: self.real_time, ..Ledger::new(selection) }
+        Ledger { real_time: self.real_time, fair: self.fair, ..Ledger::new(selection) }
     }
 
     /// How much of the trace is asked for.
@@ -143,7 +146,8 @@ impl Ledger {
 
     #[cold]
     fn note_unequal(&mut self, world: &World, wait: &Wait<'_>, listed: bool) {
-        let Some(unequal) = Unequal::of(world, wait) else { return };
+        let longest_stay = |actor: ActorId| self.fair.longest_of(actor, wait);
+        let Some(unequal) = Unequal::of(world, wait, longest_stay) else { return };
         if listed {
             self.unequal = Some(unequal).max(self.unequal.take());
         }
@@ -159,14 +163,17 @@ impl Ledger {
         let by_class =
             |piece: &&Piece| (piece.rule.is_precedence() || piece.rule == Rule::Order) && piece.length >= STAY_KEPT;
         wait.pieces.iter().find(by_class)?;
+        let all: Nanos = wait.pieces.iter().filter(by_class).map(|piece| piece.length).sum();
+        let is_known = self.real_time.knows(wait, all);
         for piece in wait.pieces.iter().filter(by_class) {
-            let longest = self.real_time.longest_of(piece.occupant, wait).unwrap_or(piece.length).min(piece.length);
+            let known = self.real_time.longest_of(piece.occupant, wait).filter(|_| is_known);
+            let longest = known.unwrap_or(piece.length).min(piece.length);
             let overflow = (wait.actor, ActorId::OTHERS);
             let is_kept = || keeps(world, wait.actor, piece.occupant);
             let known = self.longest_stays.entry_of((wait.actor, piece.occupant), overflow, is_kept);
             *known = (*known).max(longest);
         }
-        self.real_time.longest_stretch(wait)
+        self.real_time.longest_stretch(wait).filter(|_| is_known)
     }
 
     /// The account of an actor; `None` if it never ran, waited or moved.
@@ -252,6 +259,8 @@ impl Sink for Ledger {
         let real_time = matches!(policy, Some(Policy::Rt | Policy::Deadline));
         if real_time {
             self.real_time.push(run);
+        } else if run.length() >= STAY_KEPT {
+            self.fair.push(run);
         }
         if !self.takes(world, run.cpu, run.start, run.end) {
             return;

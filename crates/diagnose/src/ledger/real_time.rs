@@ -1,7 +1,7 @@
 use std::collections::VecDeque;
 
 use unstarve_model::{CpuId, Nanos, Time};
-use unstarve_timeline::{ActorId, Run, Wait};
+use unstarve_timeline::{ActorId, Run, TaskKey, Wait};
 
 /// The latest stays of real-time and deadline tasks on each CPU, to tell at the end of a wait how long its longest stretch
 /// behind them was: a wait of 400 ms beside a compiler, in which an audio thread runs for 0.3 ms at a time, was never
@@ -14,6 +14,8 @@ pub(crate) struct RealTimeStays {
 #[derive(Clone, Copy, Debug)]
 struct Stay {
     actor: ActorId,
+    /// Namesakes that follow one another are not one stay.
+    task: TaskKey,
     start: Time,
     end: Time,
 }
@@ -25,7 +27,7 @@ impl RealTimeStays {
     const GAP: Nanos = Nanos::from_micros(100);
 
     pub fn push(&mut self, run: &Run) {
-        self.push_stay(run.cpu, Stay { actor: run.actor, start: run.start, end: run.end });
+        self.push_stay(run.cpu, Stay { actor: run.actor, task: run.task, start: run.start, end: run.end });
     }
 
     fn push_stay(&mut self, cpu: CpuId, run: Stay) {
@@ -34,7 +36,9 @@ impl RealTimeStays {
             self.by_cpu.resize_with(index + 1, VecDeque::new);
         }
         let stays = &mut self.by_cpu[index];
-        let goes_on = |stay: &Stay| stay.actor == run.actor && run.start.since(stay.end) <= RealTimeStays::GAP;
+        let goes_on = |stay: &Stay| {
+            (stay.actor, stay.task) == (run.actor, run.task) && run.start.since(stay.end) <= RealTimeStays::GAP
+        };
         let continued = (stays.len().saturating_sub(2)..stays.len()).rev().find(|at| goes_on(&stays[*at]));
         if let Some(stay) = continued.and_then(|at| stays.remove(at)) {
             // It ends last now; who looks back stops at the first that ended before.
@@ -45,6 +49,14 @@ impl RealTimeStays {
             stays.pop_front();
         }
         stays.push_back(run);
+    }
+
+    /// Whether the stays within the wait are most of what real-time tasks had of it. Of a CPU whose first event ends a stay nobody saw
+    /// it begin; where more stays were than are kept, those that are kept stand for the others.
+    pub fn knows(&self, wait: &Wait<'_>, all: Nanos) -> bool {
+        let is_full = |stays: &VecDeque<Stay>| stays.len() == RealTimeStays::KEPT;
+        let known: Nanos = self.within(wait).map(|stay| stay.end.since(stay.start)).sum();
+        known >= Nanos(all.0 / 2) || self.by_cpu.iter().any(is_full)
     }
 
     /// The longest stay of this actor within the wait; `None` if it is not known.
@@ -75,7 +87,8 @@ impl RealTimeStays {
         let cpus = self.by_cpu.iter().enumerate().filter(move |(index, _)| moved || *index == wait.cpu.index());
         cpus.flat_map(move |(_, stays)| stays.iter().rev().take_while(move |stay| stay.end > start)).filter_map(
             move |stay| {
-                let cut = Stay { actor: stay.actor, start: stay.start.max(start), end: stay.end.min(end) };
+                let cut =
+                    Stay { actor: stay.actor, task: stay.task, start: stay.start.max(start), end: stay.end.min(end) };
                 (cut.end > cut.start).then_some(cut)
             },
         )
@@ -99,7 +112,8 @@ mod tests {
     fn order_after_a_blip() -> Vec<(ActorId, u64)> {
         let mut stays = RealTimeStays::default();
         for (actor, start, end) in [(HOG, 0, 10_000), (STOPPER, 10_000, 10_020), (HOG, 10_020, 60_000)] {
-            stays.push_stay(CpuId(0), Stay { actor, start: Time(start * 1000), end: Time(end * 1000) });
+            let (start, end) = (Time(start * 1000), Time(end * 1000));
+            stays.push_stay(CpuId(0), Stay { actor, task: TaskKey::FIRST, start, end });
         }
         stays.by_cpu[0].iter().map(|stay| (stay.actor, stay.end.0 / 1000)).collect()
     }

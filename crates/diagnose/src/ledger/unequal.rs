@@ -15,10 +15,10 @@ const TOO_LONG_IN_ALL: Nanos = Nanos::from_millis(1000);
 /// Such a wait.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct Unequal {
-    /// How long the one that had the CPU most had it.
+    /// How long one task of the kind that had the CPU most had it at a time: the order is by this.
+    pub held_by_one: Nanos,
+    /// How long that kind had it in all.
     pub held: Nanos,
-    /// The same of each task of its name.
-    pub held_by_each: Nanos,
     /// How long equals had it in all.
     pub in_all: Nanos,
     pub length: Nanos,
@@ -66,21 +66,26 @@ fn is_last(world: &World, wait: &Wait<'_>, piece: &Piece) -> bool {
 }
 
 impl Unequal {
-    pub fn of(world: &World, wait: &Wait<'_>) -> Option<Unequal> {
+    /// `longest_stay` is that of one task of an actor within the wait, where it is known.
+    pub fn of(world: &World, wait: &Wait<'_>, longest_stay: impl Fn(ActorId) -> Option<Nanos>) -> Option<Unequal> {
         let task = world.tasks.get(wait.task);
         // A limit that is known explains it.
         if wait.length() <= TOO_LONG || task.prio.policy() != Policy::Fair || task.may_be_throttled() == Some(true) {
             return None;
         }
-        let equals = || wait.pieces.iter().filter(|piece| piece.rule == Rule::Fair && !is_last(world, wait, piece));
+        let is_turn = |rule: Rule| matches!(rule, Rule::Fair | Rule::Count | Rule::WakeupPreemption);
+        let equals = || wait.pieces.iter().filter(|piece| is_turn(piece.rule) && !is_last(world, wait, piece));
         let most = equals().max_by_key(|piece| piece.length)?;
         let actor = world.actors.get(most.occupant);
-        let each = Nanos(most.length.0 / u64::from(actor.members.max(1)));
+        let members = u64::from(actor.members.max(1));
+        // Of several, what one had in one piece; what all had they may have had in turns.
+        let of_one = || longest_stay(most.occupant).map_or(Nanos::ZERO, |stay| stay.min(most.length));
+        let by_one = if members == 1 { most.length } else { of_one().max(Nanos(most.length.0 / members)) };
         let in_all: Nanos = equals().map(|piece| piece.length).sum();
         let is_task = matches!(actor.kind, ActorKind::Tasks { .. });
-        (is_task && each > TOO_LONG || in_all > TOO_LONG_IN_ALL).then(|| Unequal {
+        (is_task && by_one > TOO_LONG || in_all > TOO_LONG_IN_ALL).then(|| Unequal {
             held: most.length,
-            held_by_each: if is_task { each } else { Nanos::ZERO },
+            held_by_one: if is_task { by_one } else { Nanos::ZERO },
             in_all,
             length: wait.length(),
             start: wait.start,

@@ -16,6 +16,7 @@ mod priority;
 mod session;
 mod threads;
 
+use rustc_hash::FxHashSet;
 use unstarve_change::{Change, Commands, FeatureState, Value};
 use unstarve_facts::Holds;
 use unstarve_model::KernelThread;
@@ -56,11 +57,18 @@ pub(crate) fn against_rt(
     remedies
 }
 
-/// The intruders that a remedy changes: those that are called as the first is, and no thread of the kernel's own, which is real-time
-/// because the kernel needs it so. A title that names one program must not change another.
+/// Programs of so many names are changed together: a title names them all.
+const NAMED_TOGETHER: usize = 3;
+
+/// The intruders that a remedy changes: no thread of the kernel's own, which is real-time because the kernel needs it so, and of many
+/// programs only the one that is called as the first is. A title that names one must not change another.
 fn of_one_program(case: &Case<'_>, intruder: &[ActorId]) -> Vec<ActorId> {
     let programs = || intruder.iter().copied().filter(|id| !case.is_kernel_thread(*id));
     let Some(first) = programs().next() else { return Vec::new() };
+    let stems: FxHashSet<String> = programs().map(|id| stem(&case.name(id)).to_owned()).collect();
+    if stems.len() <= NAMED_TOGETHER {
+        return programs().collect();
+    }
     let process = |id: ActorId| case.first_tid(id).and_then(|tid| case.process_of(tid));
     let (name, of_process) = (case.name(case.mainly(first)), process(first));
     let is_it = |id: &ActorId| {
@@ -83,7 +91,7 @@ pub(crate) fn against_not_preempted(case: &Case<'_>, victim: ActorId, occupant: 
 pub(crate) fn against_stuck_equal(case: &Case<'_>, victim: ActorId, occupant: ActorId) -> Vec<Remedy> {
     let mut remedies = Vec::new();
     remedies.extend(placement::move_occupant(case, occupant, victim));
-    if !case.knows_group(victim) {
+    if !case.knows_group(victim) && !case.is_kernel_thread(victim) {
         remedies.extend(group::read_limit(case, victim));
     }
     if case.is_kernel_thread(victim) {

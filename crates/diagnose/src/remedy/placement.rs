@@ -6,6 +6,7 @@ use unstarve_timeline::{ActorId, ActorKind};
 use super::threads::{Members, cpus_before, for_all, members};
 use super::{Draft, advice, is_fixed, kind, rewrite, turn_off, where_valid};
 use crate::case::Case;
+use crate::finding::names;
 use crate::report::Remedy;
 
 /// CPUs that these do not wait on; `None` if there is no other.
@@ -88,11 +89,15 @@ pub(super) fn move_off(case: &Case<'_>, intruder: &[ActorId], victims: &[ActorId
     let free = room_for(case, intruder, victims).filter(|_| bound)?;
     let is_movable = |id: &ActorId| !is_fixed(case, *id) && !moves_itself(case, *id, &free);
     let movable: Vec<ActorId> = intruder.iter().copied().filter(is_movable).collect();
-    let first = *movable.first()?;
+    movable.first()?;
     Some(
         Draft {
             id: kind::MOVE_INTRUDER,
-            text: format!("Keep {} off the CPU that {} cannot leave.", case.name(first), case.name(*victims.first()?)),
+            text: format!(
+                "Keep {} off the CPU that {} cannot leave.",
+                names(case, movable.iter().copied()),
+                case.name(*victims.first()?)
+            ),
             changes: onto(case, &movable, free)?,
             risk: "Its new CPUs get its load. New processes of the same service start where they like unless the service \
                    itself is pinned (systemd: CPUAffinity=).",

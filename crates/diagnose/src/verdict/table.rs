@@ -72,9 +72,9 @@ const SET_FOR_SERVING: [&[Threshold]; 3] =
 const SHARED_FOR_SERVING: [&[Threshold]; 3] =
     [&[at_a_time(24)], &[at_a_time(50), in_all(5, 24).one_of(24)], &[at_a_time(1000), in_all(20, 200).one_of(24)]];
 const SET_FOR_HOUSEKEEPING: [&[Threshold]; 3] =
-    [&[at_a_time(24)], &[at_a_time(200)], &[at_a_time(1000), in_all(20, 200).one_of(200)]];
+    [&[at_a_time(24)], &[at_a_time(200), in_all(20, 200).one_of(50)], &[at_a_time(1000), in_all(50, 1000).one_of(50)]];
 /// An equal that keeps a CPU: no slice, tick or lag of the fair class explains a fifth of a second.
-const STUCK: [&[Threshold]; 3] = [&[at_a_time(48)], &[at_a_time(200)], &[at_a_time(5000)]];
+const STUCK: [&[Threshold]; 3] = [&[at_a_time(48)], &[at_a_time(200), in_all(50, 400).one_of(100)], &[at_a_time(5000)]];
 /// Every share of a crowd is small and nobody is to blame; a second is what nobody may call healthy, 20 s a soft lockup.
 const TURNS: [&[Threshold]; 3] = [NEVER, &[at_a_time(1000)], &[at_a_time(20_000)]];
 const IDLE_BESIDE: [&[Threshold]; 3] = [&[at_a_time(4)], &[at_a_time(24)], &[at_a_time(1000)]];
@@ -150,5 +150,7 @@ pub const TABLE: &[VerdictRow] = &[
     of(AskedToBeLast, Class, &[at_a_time(24)], NEVER, NEVER),
     of(AskedToBeLast, Weight, &[at_a_time(48)], NEVER, NEVER),
     of(AskedToBeLast, GroupLimit, &[in_all(1, 0)], NEVER, NEVER),
+    // To be last is no wish to leave a CPU idle.
+    as_set(AskedToBeLast, OwnCpuIdle, [&[at_a_time(4)], &[at_a_time(48)], &[at_a_time(1000)]]),
     of(AskedToBeLast, StuckEqual, &[at_a_time(200)], NEVER, NEVER),
 ];

@@ -130,8 +130,8 @@ fn a_stretch_that_another_family_made_longer_is_not_this_familys_stall() {
 }
 
 #[test]
-fn a_program_gives_the_finding_its_name_before_housekeeping_that_nobody_missed() {
-    // One column is 1 ms. The hog takes 40 of 50 ms; rcu_preempt waits longer than the program p.
+fn who_lost_most_gives_the_finding_its_name_kernel_thread_or_not() {
+    // One column is 1 ms. The hog takes 40 of 50 ms; rcu_preempt waits longer than the program p, and nobody is seen to pay for it.
     let scene = Scene::new(1000)
         .task('h', "hog", 79)
         .task('r', "rcu_preempt", 120)
@@ -140,7 +140,7 @@ fn a_program_gives_the_finding_its_name_before_housekeeping_that_nobody_missed()
         .wakes('h', &times(10, &format!("!{}", times(49, " "))))
         .wakes('r', &times(10, &format!("  !{}", times(47, " "))))
         .wakes('p', &times(10, &format!("{}!{}", times(20, " "), times(29, " "))));
-    insta::assert_snapshot!(scene.findings(), @"critical rt-starvation: filler by hog (class)");
+    insta::assert_snapshot!(scene.findings(), @"critical rt-starvation: rcu_preempt by hog (class)");
 }
 
 #[test]

@@ -109,7 +109,9 @@ impl<H: Host, S: Sight> Keeper<H, S> {
             Value::Class { policy, .. } => *policy == SchedPolicy::Other,
             _ => true,
         };
-        if managed.set.iter().any(|(_, change)| change.new.is_above_ordinary()) && managed.before.iter().all(is_ordinary) {
+        if managed.set.iter().any(|(_, change)| change.new.is_above_ordinary())
+            && managed.before.iter().all(is_ordinary)
+        {
             return;
         }
         let asks = |want: &Want| want.aspect() == Aspect::ResetOnFork;

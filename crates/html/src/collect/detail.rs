@@ -123,7 +123,7 @@ impl Detail {
     /// How many leave it at once.
     const BATCH: usize = 1 << 12;
     /// Longest waits of each kind.
-    const PER_KIND: usize = 4;
+    const PER_KIND: usize = 16;
     /// Kinds of waits, by actor and rule, whose longest are looked at.
     const KINDS: usize = 512;
     /// Records kept beyond the queue.

@@ -158,7 +158,7 @@ impl Sink for Collector {
             self.lanes.waited(wait.cpu, stretch);
             let tid = world.tasks.get(wait.task).tid;
             let (start, end) = (wait.start, wait.end);
-            let rule = wait.pieces.first().map_or(Rule::Unknown, |longest| longest.rule);
+            let rule = wait.main_rule();
             let spot = Spot { actor: wait.actor, tid, cpu: wait.cpu, start, end, margin: Nanos::ZERO, rule };
             self.detail.offer(spot, index / SLICE);
             self.wait_in_detail(wait, spot);

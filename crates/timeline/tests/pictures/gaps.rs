@@ -136,7 +136,7 @@ fn one_that_is_woken_while_it_is_stopped_is_stopped_too_and_a_higher_one_ends_it
         1020 0 switch c! S > b
     "), @r"
     a preemption 950..1000 cpu 0: d 30 throttled, b 20 throttled
-    c wakeup 960..1010 cpu 0: d 30 throttled, b 10 not-preempted, a 10 order
+    c wakeup 960..1010 cpu 0: d 30 throttled, b 10 throttled, a 10 order
     b preemption 970..1020 cpu 0: d 30 fair, c 10 class, a 10 class
     d preemption 1000..1020 cpu 0: c 10 class, a 10 class (trace ends)
     ");

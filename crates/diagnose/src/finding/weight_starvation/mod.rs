@@ -29,7 +29,7 @@ use crate::draft::{Draft, payer_row};
 use crate::ledger::Account;
 use crate::remedy;
 use crate::report::{Finding, Severity};
-use crate::verdict::{self, Cause, Plight, Waiter};
+use crate::verdict::{self, Cause, Cost, Plight, Waiter};
 
 /// Owed time must be much of what the victim was due: a task that got three quarters of its share is not starved.
 const SHORTFALL: f64 = 0.25;
@@ -198,7 +198,7 @@ fn unfelt_pair<'a>(
 ) -> Option<Pair<'a>> {
     let meant = case.is_last_by_choice(victim, occupant) || works_for(case, victim, occupant);
     let lost = if meant { Nanos::ZERO } else { behind.min(had_by_heavier(case, victim)) };
-    let plight = case.plight(victim, Cause::Weight, longest, lost);
+    let plight = case.plight(victim, Cause::Weight, longest, lost).at_cost(Cost::NotSeen);
     let plight = if case.is_last_by_choice(victim, occupant) {
         Plight { waiter: Waiter::AskedToBeLast, ..plight }
     } else {
