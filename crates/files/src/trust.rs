@@ -281,7 +281,9 @@ pub fn check_author(opened: &File, path: &Path) -> Result<(), TrustError> {
         Some(Distrust::Swapped)
     } else if above.st_mode & 0o022 != 0 && checked.st_nlink > 1 {
         // Sticky: without fs.protected_hardlinks anybody can link an older file of root's there.
-        Some(Distrust::Names(checked.st_nlink.into()))
+        #[allow(clippy::useless_conversion, reason = "it has 32 bits on arm64")]
+        let names = checked.st_nlink.into();
+        Some(Distrust::Names(names))
     } else {
         None
     };

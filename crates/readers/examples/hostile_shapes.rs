@@ -11,8 +11,11 @@ use unstarve_model::{Comm, Context, CpuId, Event, EventKind, Issuer, Names, Prev
 #[path = "../tests/synth/mod.rs"]
 mod synth;
 
+/// Writes one round of a shape.
+type WriteRound = fn(&mut Rounds, u32);
+
 /// What comes in each round, by name.
-const SHAPES: [(&str, fn(&mut Rounds, u32)); 9] = [
+const SHAPES: [(&str, WriteRound); 9] = [
     ("class-flips", class_flips),
     ("idle-flips", idle_flips),
     ("kinds", kinds),

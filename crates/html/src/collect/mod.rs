@@ -12,7 +12,7 @@ pub(crate) mod tables;
 use rustc_hash::FxHashMap;
 use unstarve_model::{CpuId, NameId, Nanos, Policy, Tid, Time};
 use unstarve_timeline::{
-    ActorId, ActorKind, Interrupt, Migration, Piece, Rule, Run, RunEnd, Sink, Wait, Wake, Waker, WorkItem, World,
+    ActorId, ActorKind, Interrupt, Migration, Piece, Run, RunEnd, Sink, Wait, Wake, Waker, WorkItem, World,
 };
 
 use activity::{Activity, stretch};
