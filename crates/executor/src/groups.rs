@@ -283,6 +283,36 @@ mod tests {
     }
 
     #[test]
+    fn the_kernel_says_whether_a_group_is_there_whatever_it_is_called() {
+        let tree = Tree::new();
+        let inode = tree.make("a");
+        assert_eq!(node_exists(tree.directory.path(), inode), None, "no cgroup file system");
+        let mounts = fs::read_to_string("/proc/self/mounts").expect("mounts");
+        let of_line = |line: &str| {
+            let mut words = line.split(' ').skip(1);
+            let mount = PathBuf::from(unescaped(words.next()?));
+            (words.next()? == "cgroup" && line.contains("cpu")).then_some(mount)
+        };
+        let Some(mount) = mounts.lines().filter_map(of_line).find(|mount| mount.join("cpu.shares").exists()) else {
+            return unstarve_testing::not_possible_here("version 1 of cgroups with the cpu controller");
+        };
+        let name = |what: &str| mount.join(format!("unstarve-test-{}-{what}", std::process::id()));
+        if fs::create_dir(name("a")).is_err() {
+            return unstarve_testing::not_possible_here("making a cgroup");
+        }
+        let inode = fs::metadata(name("a").join("cpu.shares")).expect("a file").ino();
+        let before = node_exists(&mount, inode);
+        fs::rename(name("a"), name("b")).expect("renamed");
+        let renamed = node_exists(&mount, inode);
+        fs::remove_dir(name("b")).expect("removed");
+        // Some kernels and sandboxes refuse handles; then the search decides.
+        if before.is_none() {
+            return unstarve_testing::not_possible_here("handles of cgroup files");
+        }
+        assert_eq!((before, renamed, node_exists(&mount, inode)), (Some(true), Some(true), Some(false)));
+    }
+
+    #[test]
     fn the_hierarchy_is_the_innermost_mount() {
         let mounts = "t / ext4 rw 0 0\nc /sys/fs/cgroup tmpfs rw 0 0\nc /sys/fs/cgroup/cpu cgroup rw,cpu 0 0\n\
                       c /mnt/a\\040b cgroup2 rw 0 0\n";

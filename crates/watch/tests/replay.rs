@@ -210,6 +210,7 @@ fn rules_of(finding: &str) -> &'static [&'static str] {
         "rt-starvation" => &["class", "irq"],
         "weight-starvation" | "completion-ping-pong" => &["weight", "wakeup-preemption"],
         "throttled" => &["throttled"],
+        "not-preemptible" => &["not-preempted"],
         _ => &[],
     }
 }

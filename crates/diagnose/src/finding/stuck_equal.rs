@@ -14,6 +14,9 @@ use crate::remedy;
 use crate::report::{Finding, Severity};
 use crate::verdict::{self, Cause};
 
+/// So long one task is to blame for by itself, whatever else a wait was for.
+const HELD_BY_ITSELF: Nanos = Nanos::from_millis(200);
+
 /// Known bugs by which an equal keeps a CPU.
 const BUGS_THAT_LOOK_SO: [&str; 3] = ["reweight-lag", "yield-deadline", "idle-slice"];
 
@@ -52,7 +55,13 @@ fn stuck<'a>(case: &'a Case<'_>, before: &[Finding]) -> Vec<Stuck<'a>> {
         before.iter().any(|finding| finding.severity > Severity::Info && finding.actors.contains(&victim))
     };
     let judge = |victim: ActorId, waits: &'a UnequalWaits| {
-        let plight = case.plight(victim, Cause::StuckEqual, waits.worst.held_by_one, waits.in_all);
+        let wait = waits.worst;
+        // A task that had the smaller part of the wait was one of many.
+        let is_main = wait.held_by_one >= Nanos(wait.length.0 / 2) || wait.held_by_one >= HELD_BY_ITSELF;
+        if !is_main {
+            return None;
+        }
+        let plight = case.plight(victim, Cause::StuckEqual, wait.held_by_one, waits.held_by_one);
         let severity = verdict::severity(&plight)?;
         Some(Stuck { victim, waits, severity })
     };

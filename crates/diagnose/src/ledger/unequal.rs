@@ -39,6 +39,8 @@ pub(crate) struct UnequalWaits {
     pub worst: Unequal,
     /// How long equals had the CPU in all of them.
     pub in_all: Nanos,
+    /// The same of the one task of each that had it longest at a time.
+    pub held_by_one: Nanos,
     /// The longest in one of them.
     pub longest_in_all: Nanos,
     pub count: u64,
@@ -46,10 +48,17 @@ pub(crate) struct UnequalWaits {
 
 impl UnequalWaits {
     pub fn add(known: &mut Option<Box<UnequalWaits>>, wait: Unequal) {
-        let new = UnequalWaits { worst: wait, in_all: Nanos::ZERO, longest_in_all: Nanos::ZERO, count: 0 };
+        let new = UnequalWaits {
+            worst: wait,
+            in_all: Nanos::ZERO,
+            held_by_one: Nanos::ZERO,
+            longest_in_all: Nanos::ZERO,
+            count: 0,
+        };
         let known = known.get_or_insert_with(|| Box::new(new));
         known.worst = known.worst.max(wait);
         known.in_all += wait.in_all;
+        known.held_by_one += wait.held_by_one;
         known.longest_in_all = known.longest_in_all.max(wait.in_all);
         known.count += 1;
     }
