@@ -145,16 +145,17 @@ struct Family {
 
 impl Family {
     fn start() -> Result<Family, Stop> {
-        // The name is in the command line of the parent alone.
-        let script = ": verify-family; i=0; while [ $i -lt 400 ]; do sleep 29 & sleep 0.05; i=$((i+1)); done";
-        let parent = Running::start(Command::new("sh").args(["-c", script]).process_group(0))?;
+        // The children have the name in their command lines, too: of one that has not, the rule's value is taken back while the guard runs.
+        let child = "sh -c 'sleep 29; : verify-family' &";
+        let script = format!(": verify-family; i=0; while [ $i -lt 400 ]; do {child} sleep 0.05; i=$((i+1)); done");
+        let parent = Running::start(Command::new("sh").args(["-c", &script]).process_group(0))?;
         Ok(Family { parent })
     }
 
     fn policy(stage: &Stage) -> Result<std::path::PathBuf, Stop> {
         let policy = stage.path("family.toml");
         let text = "version = 1\n[limits]\ndead-man = 2\n[[rule]]\nname = \"family\"\nmatch = { cmdline = \"*verify-family*\" }\n\
-                    set = { nice = -7, policy = \"batch\" }\n";
+                    set = { nice = -7, policy = \"batch\", reset-on-fork = false }\n";
         fs::write(&policy, text).map_err(|error| error.to_string())?;
         Ok(policy)
     }
