@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 
 use unstarve_model::{EventType, KernelThread, Nanos};
-use unstarve_timeline::{ActorId, Rule};
+use unstarve_timeline::{ActorId, ActorKind, Rule};
 
 use super::{FindingKind, names, percent, title};
 use crate::case::{Blame, Case};
@@ -15,6 +15,11 @@ use crate::verdict::{self, Cause, Plight, Waiter};
 
 /// A task that hardly wants the CPU is no witness: this part of the trace it must run or wait.
 const ACTIVE: f64 = 0.1;
+
+/// Softirqs NET_TX and NET_RX, in `include/linux/interrupt.h`.
+const OF_PACKETS: [u8; 2] = [2, 3];
+/// A device interrupts at least once for each poll of its packets (`NAPI_POLL_WEIGHT`, 64), unless ksoftirqd goes on with them.
+const PACKETS_AT_A_POLL: u64 = 64;
 
 /// What this module finds.
 pub(super) const KIND: FindingKind = FindingKind {
@@ -68,10 +73,25 @@ fn of_victim(case: &Case<'_>, victim: ActorId, account: &Account) -> Option<Find
     let lost = in_waits + in_runs;
     let share = lost.share_of(active);
     // Single long stretches are `stalls`.
-    let plight = Plight { share, ..Plight::new(Waiter::Program, Cause::Interrupts, Nanos::ZERO, lost, active) };
+    let cause = if is_host_traffic(case, victim) { Cause::HostPackets } else { Cause::Interrupts };
+    let plight = Plight { share, ..Plight::new(Waiter::Program, cause, Nanos::ZERO, lost, active) };
     let severity = verdict::severity(&plight)?;
     let cost = format!("{} of the {active} in which it wanted to run", percent(share));
     Some(finding(case, victim, account, severity, cost))
+}
+
+/// Whether most of what interrupts the victim are softirqs for packets that no device brought, by the interrupts of all CPUs: another
+/// one may have taken them (RPS). Then they come over loopback or veth, and the softirq runs in the task that sends.
+fn is_host_traffic(case: &Case<'_>, victim: ActorId) -> bool {
+    let is_packets =
+        |id: ActorId| matches!(case.actor(id).kind, ActorKind::Softirq { vec } if OF_PACKETS.contains(&vec));
+    let count = |of: &dyn Fn(ActorId) -> bool| -> u64 {
+        case.ledger.interrupts.iter().filter(|((actor, _), _)| of(*actor)).map(|(_, stays)| stays.count).sum()
+    };
+    let from_devices = count(&|id| matches!(case.actor(id).kind, ActorKind::Irq { .. }));
+    busiest_interrupts(case, victim).first().is_some_and(|id| is_packets(*id))
+        && from_devices > 0
+        && from_devices.saturating_mul(PACKETS_AT_A_POLL) < count(&is_packets)
 }
 
 /// Single long stretches.

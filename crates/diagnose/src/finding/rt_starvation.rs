@@ -35,9 +35,8 @@ const HARDLY: f64 = 0.75;
 const ROUND_ROBIN: Nanos = Nanos::from_millis(120);
 /// Who wakes a task for this part of its wakeups gives it its work: that it goes on first is their order of things.
 const GIVES_WORK: f64 = 0.5;
-/// A kernel worker is named rather than the program in front when it waited at least this part of what the program did:
-/// the program waits for its worker.
-const WORKER_FIRST: f64 = 0.1;
+/// Who lost most gives the finding its name; of those that lost at least this part of it a kernel worker does, for others wait for it.
+const ABOUT_AS_MUCH: f64 = 0.5;
 
 /// Findings of this sort; the least of them are put together.
 const MOST: usize = 6;
@@ -351,11 +350,11 @@ fn stall(case: &Case<'_>, hit: &Hit, taken: &Taken) -> Nanos {
     hit.stay.max(theirs).min(hit.lost)
 }
 
-/// The victims of the kind to name: kernel workers before programs, then who lost most, price included. Sorts `hits`,
-/// worst first.
+/// The victims of the kind to name: who lost most, price included, and a kernel worker before others that lost about as much. Sorts
+/// `hits`, worst first.
 fn worst_kind(case: &Case<'_>, hits: &mut [Hit], had: Nanos, taken: &Taken) -> Option<Vec<ActorId>> {
     let most = hits.iter().map(|hit| hit.lost).max()?;
-    let enough = Nanos((most.0 as f64 * WORKER_FIRST) as u64);
+    let enough = Nanos((most.0 as f64 * ABOUT_AS_MUCH) as u64);
     hits.sort_by_cached_key(|hit| {
         // What is worse gives the finding its name, before housekeeping of which nobody took notice.
         let severity = severity(case, hit, had, stall(case, hit, taken));

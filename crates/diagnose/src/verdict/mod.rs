@@ -74,6 +74,8 @@ pub enum Cause {
     OtherCpuIdle,
     /// Interrupts and softirqs had it. Times are shares of the time in which the task wanted to run.
     Interrupts,
+    /// Softirqs had it that deliver packets without a device: this host's own programs sent them. Measured as interrupts are.
+    HostPackets,
     /// A crowd of woken threads that it has no part in had it.
     Crowd,
     /// The consumer of each item that it completes took it.
@@ -82,7 +84,7 @@ pub enum Cause {
 
 impl Cause {
     /// All of them, in the order of the documentation.
-    pub const ALL: [Cause; 15] = [
+    pub const ALL: [Cause; 16] = [
         Cause::Class,
         Cause::Priority,
         Cause::RealTimeOrder,
@@ -96,6 +98,7 @@ impl Cause {
         Cause::OwnCpuIdle,
         Cause::OtherCpuIdle,
         Cause::Interrupts,
+        Cause::HostPackets,
         Cause::Crowd,
         Cause::PingPong,
     ];
@@ -116,6 +119,7 @@ impl Cause {
             Cause::OwnCpuIdle => "its own CPU idle",
             Cause::OtherCpuIdle => "another CPU idle that it may use",
             Cause::Interrupts => "interrupts",
+            Cause::HostPackets => "softirqs for packets that no device brought",
             Cause::Crowd => "a crowd of woken threads",
             Cause::PingPong => "the consumer of each of its items",
         }

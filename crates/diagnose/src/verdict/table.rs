@@ -79,10 +79,10 @@ const STUCK: [&[Threshold]; 3] = [&[at_a_time(48)], &[at_a_time(200), in_all(50,
 const TURNS: [&[Threshold]; 3] = [NEVER, &[at_a_time(1000)], &[at_a_time(20_000)]];
 const IDLE_BESIDE: [&[Threshold]; 3] = [&[at_a_time(4)], &[at_a_time(24)], &[at_a_time(1000)]];
 /// Programs behind real-time tasks. Many short stays count when together they take a part that is more than what the kernel leaves to
-/// the fair class anyway (5 %), and each is longer than a turn that an equal would have taken.
+/// the fair class anyway (5 %), and each is longer than a turn that an equal would have taken. Shorter ones, as of audio, are a share.
 const CLASS_FOR_PROGRAM: [&[Threshold]; 3] = [
     &[at_a_time(4), in_all(20, 12)],
-    &[at_a_time(12), in_all(5, 12).one_of(4), in_all(20, 12).one_of(1)],
+    &[at_a_time(12), in_all(5, 12).one_of(4)],
     &[at_a_time(48), in_all(25, 48).one_of(4)],
 ];
 /// Programs behind what settings took from them.
@@ -99,8 +99,8 @@ const fn as_set(waiter: Waiter, cause: Cause, [info, warning, critical]: [&'stat
 }
 
 use Cause::{
-    Class, ClassLimit, Crowd, GroupLimit, Interrupts, NotPreempted, OtherCpuIdle, OwnClassLimit, OwnCpuIdle, PingPong,
-    Priority, RealTimeOrder, StuckEqual, Turns, Weight,
+    Class, ClassLimit, Crowd, GroupLimit, HostPackets, Interrupts, NotPreempted, OtherCpuIdle, OwnClassLimit,
+    OwnCpuIdle, PingPong, Priority, RealTimeOrder, StuckEqual, Turns, Weight,
 };
 use Waiter::{AskedToBeLast, HousekeepingThread, Program, RealTime, ServingThread};
 
@@ -145,6 +145,8 @@ pub const TABLE: &[VerdictRow] = &[
     as_set(Program, OwnCpuIdle, [&[at_a_time(4)], &[at_a_time(48)], &[at_a_time(1000)]]),
     of(Program, OtherCpuIdle, &[in_all(1, 0)], &[in_all(5, 0), in_all(1, 0).one_of(48)], &[in_all(25, 0)]),
     as_set(Program, Interrupts, INTERRUPTED),
+    // Over loopback and veth who sends also delivers: that is its own work.
+    of(Program, HostPackets, INTERRUPTED[0], NEVER, NEVER),
     of(Program, Crowd, ALWAYS, &[in_all(2, 0).one_of(24), in_all(5, 0).one_of(12)], &[in_all(25, 0).one_of(96)]),
     of(Program, PingPong, ALWAYS, &[in_all(5, 0)], &[in_all(50, 0)]),
     of(AskedToBeLast, Class, &[at_a_time(24)], NEVER, NEVER),

@@ -21,6 +21,20 @@ fn packets_that_take_the_receivers_cpu_are_told_with_what_they_take() {
     assert!(!scene.alarms().is_empty());
 }
 
+/// Whether a device interrupts for each softirq, for a few or for none; whether interrupts were recorded at all.
+#[test]
+fn packets_that_no_device_brought_are_the_senders_own_work() {
+    let by_device = flood("dd d d d    ");
+    assert!(by_device.alarms().iter().any(|alarm| alarm.starts_with("irq-interference")), "{:?}", by_device.alarms());
+    let over_loopback = flood("ss s s s    ").softirq(0, "        d");
+    assert_eq!(over_loopback.alarms(), Vec::<String>::new());
+    assert!(over_loopback.findings().contains("irq-interference"), "a remark: {}", over_loopback.findings());
+    // The interrupts of another CPU may have brought them.
+    let steered = flood("ss s s s    ").cpu(&times(12000, ".")).softirq(1, &times(1000, "d           "));
+    assert!(steered.alarms().iter().any(|alarm| alarm.starts_with("irq-interference")), "{:?}", steered.alarms());
+    assert!(!flood("ss s s s    ").alarms().is_empty(), "no interrupt at all is no proof");
+}
+
 #[test]
 fn a_little_is_normal() {
     assert_eq!(flood("s           ").alarms(), Vec::<String>::new());

@@ -86,7 +86,7 @@ impl Scene {
         self
     }
 
-    /// Columns (`s`) in which a CPU serves the NET_RX softirq on top of its task.
+    /// Columns (`s`) in which a CPU serves the NET_RX softirq on top of its task, and in which (`d`) a device interrupts it before that.
     pub fn softirq(mut self, cpu: usize, row: &str) -> Scene {
         self.softirqs.push((cpu, row.chars().collect()));
         self
@@ -181,9 +181,19 @@ impl Scene {
             }
         }
         for (cpu, row) in &self.softirqs {
-            for (column, _) in row.iter().enumerate().filter(|(_, mark)| **mark == 's') {
+            for (column, mark) in row.iter().enumerate().filter(|(_, mark)| matches!(mark, 's' | 'd')) {
                 let end = self.unit_ns - 3;
-                events.push(self.event(column, 1, *cpu, Context::Task, EventKind::SoftirqEntry { vec: 3 }));
+                if *mark == 'd' {
+                    events.push(self.event(
+                        column,
+                        1,
+                        *cpu,
+                        Context::Hardirq,
+                        EventKind::IrqEntry { irq: 24, name: None },
+                    ));
+                    events.push(self.event(column, 2, *cpu, Context::Hardirq, EventKind::IrqExit { irq: 24 }));
+                }
+                events.push(self.event(column, 3, *cpu, Context::Task, EventKind::SoftirqEntry { vec: 3 }));
                 events.push(self.event(column, end, *cpu, Context::Task, EventKind::SoftirqExit { vec: 3 }));
             }
         }
