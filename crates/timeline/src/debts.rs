@@ -20,6 +20,8 @@ pub(crate) struct Debt {
     start: Time,
     end: Time,
     basis: Basis,
+    /// Whether it came to whom it has through a request to a block device.
+    through_device: bool,
 }
 
 /// How it is known that the one woke the other.
@@ -33,12 +35,12 @@ pub(crate) enum Basis {
 
 impl Debts {
     /// A task that waited more often than this in one sleep of its wakee passes the latest on: prices are lower bounds.
-    const KEPT: usize = 16;
+    pub const KEPT: usize = 16;
 
     /// A wait of `victim` is over.
     #[inline]
     pub fn push(&mut self, victim: ActorId, start: Time, end: Time) {
-        self.keep(Debt { victim, start, end, basis: Basis::Seen });
+        self.keep(Debt { victim, start, end, basis: Basis::Seen, through_device: false });
     }
 
     #[inline]
@@ -98,15 +100,30 @@ impl Debts {
         for debt in open.drain(..).rev() {
             let length = debt.end.since(debt.start);
             let certain = if debt.basis == Basis::Seen { length } else { Nanos::ZERO };
+            let through_device = if debt.through_device { length } else { Nanos::ZERO };
             match prices.iter_mut().find(|price| price.victim == debt.victim) {
                 Some(price) => {
                     price.length += length;
                     price.certain += certain;
+                    price.through_device += through_device;
                 }
-                None => prices.push(Price { victim: debt.victim, length, certain }),
+                None => prices.push(Price { victim: debt.victim, length, certain, through_device }),
             }
             self.keep(debt);
         }
+    }
+}
+
+impl Debt {
+    /// The same for those who wait for a request, handed on by an event of this basis, if it reaches beyond `time`.
+    pub fn through_device(self, time: Time, basis: Basis) -> Option<Debt> {
+        let basis = if basis == Basis::Inferred { basis } else { self.basis };
+        (self.end > time).then_some(Debt { basis, through_device: true, ..self })
+    }
+
+    /// Whether it began before this time.
+    pub fn began_before(&self, time: Time) -> bool {
+        self.start < time
     }
 }
 
@@ -120,7 +137,11 @@ mod tests {
     use super::*;
 
     fn sure(victim: ActorId, length: u64) -> Price {
-        Price { victim, length: Nanos(length), certain: Nanos(length) }
+        Price { victim, length: Nanos(length), certain: Nanos(length), through_device: Nanos::ZERO }
+    }
+
+    fn unsure(victim: ActorId, length: u64) -> Price {
+        Price { certain: Nanos::ZERO, ..sure(victim, length) }
     }
 
     fn pass_on(from: &Debts, to: &mut Debts, sleep_start: Time, wakee: ActorId) -> Vec<Price> {
@@ -164,9 +185,9 @@ mod tests {
         let (mut open, mut prices) = (Vec::new(), Vec::new());
         of_v.open_since(Time(0), Basis::Inferred, &mut open);
         of_x.take_over(&mut open, Time(0), x, &mut prices);
-        assert_eq!(prices, [Price { victim: v, length: Nanos(20), certain: Nanos::ZERO }]);
+        assert_eq!(prices, [unsure(v, 20)]);
         of_x.push(x, Time(30), Time(37));
         let prices = pass_on(&of_x, &mut of_y, Time(0), y);
-        assert_eq!(prices, [Price { victim: v, length: Nanos(20), certain: Nanos::ZERO }, sure(x, 7)]);
+        assert_eq!(prices, [unsure(v, 20), sure(x, 7)]);
     }
 }
