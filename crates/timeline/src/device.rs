@@ -157,10 +157,14 @@ impl Requests {
         self.recorded
     }
 
-    /// Events are missing: a request may have been completed, and its place be another's.
-    pub fn lose(&mut self) {
-        if self.recorded {
-            *self = Requests { recorded: true, ..Requests::default() };
+    /// Events of this CPU are missing: any request may have been completed, and its place be another's.
+    pub fn lose(&mut self, index: usize) {
+        // What is put in anew has to be allocated anew, so that many losses do not cost more than what was put in before each.
+        self.under_way = FxHashMap::default();
+        self.handlers = FxHashMap::default();
+        self.last_handler = FxHashMap::default();
+        if let Some(cpu) = self.cpus.get_mut(index) {
+            *cpu = OnCpu::default();
         }
     }
 
