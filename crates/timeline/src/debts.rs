@@ -20,8 +20,6 @@ pub(crate) struct Debt {
     start: Time,
     end: Time,
     basis: Basis,
-    /// Whether it came to whom it has through a request to a block device.
-    through_device: bool,
 }
 
 /// How it is known that the one woke the other.
@@ -31,6 +29,27 @@ pub(crate) enum Basis {
     Seen,
     /// By how often the one is current when the other is woken.
     Inferred,
+    /// By events, of which some are those of a request to a block device.
+    SeenThroughDevice,
+    /// The same, where something is inferred.
+    InferredThroughDevice,
+}
+
+impl Basis {
+    #[inline(always)]
+    fn is_seen(self) -> bool {
+        matches!(self, Basis::Seen | Basis::SeenThroughDevice)
+    }
+
+    #[inline(always)]
+    fn is_through_device(self) -> bool {
+        matches!(self, Basis::SeenThroughDevice | Basis::InferredThroughDevice)
+    }
+
+    /// Of a debt of this basis that is passed on by an inferred wakeup.
+    fn made_inferred(self) -> Basis {
+        if self.is_through_device() { Basis::InferredThroughDevice } else { Basis::Inferred }
+    }
 }
 
 impl Debts {
@@ -40,7 +59,7 @@ impl Debts {
     /// A wait of `victim` is over.
     #[inline]
     pub fn push(&mut self, victim: ActorId, start: Time, end: Time) {
-        self.keep(Debt { victim, start, end, basis: Basis::Seen, through_device: false });
+        self.keep(Debt { victim, start, end, basis: Basis::Seen });
     }
 
     #[inline]
@@ -75,7 +94,7 @@ impl Debts {
                 if debt.end <= time {
                     return;
                 }
-                let basis = if basis == Basis::Inferred { basis } else { debt.basis };
+                let basis = if basis.is_seen() { debt.basis } else { debt.basis.made_inferred() };
                 open.push(Debt { basis, ..*debt });
             }
         }
@@ -99,26 +118,35 @@ impl Debts {
         });
         for debt in open.drain(..).rev() {
             let length = debt.end.since(debt.start);
-            let certain = if debt.basis == Basis::Seen { length } else { Nanos::ZERO };
-            let through_device = if debt.through_device { length } else { Nanos::ZERO };
+            let certain = if debt.basis.is_seen() { length } else { Nanos::ZERO };
             match prices.iter_mut().find(|price| price.victim == debt.victim) {
                 Some(price) => {
                     price.length += length;
                     price.certain += certain;
-                    price.through_device += through_device;
                 }
-                None => prices.push(Price { victim: debt.victim, length, certain, through_device }),
+                None => prices.push(Price { victim: debt.victim, length, certain, through_device: Nanos::ZERO }),
+            }
+            if debt.basis.is_through_device() {
+                note_through_device(prices, debt.victim, length);
             }
             self.keep(debt);
         }
     }
 }
 
+#[cold]
+fn note_through_device(prices: &mut [Price], victim: ActorId, length: Nanos) {
+    if let Some(price) = prices.iter_mut().find(|price| price.victim == victim) {
+        price.through_device += length;
+    }
+}
+
 impl Debt {
     /// The same for those who wait for a request, handed on by an event of this basis, if it reaches beyond `time`.
     pub fn through_device(self, time: Time, basis: Basis) -> Option<Debt> {
-        let basis = if basis == Basis::Inferred { basis } else { self.basis };
-        (self.end > time).then_some(Debt { basis, through_device: true, ..self })
+        let certain = basis.is_seen() && self.basis.is_seen();
+        let basis = if certain { Basis::SeenThroughDevice } else { Basis::InferredThroughDevice };
+        (self.end > time).then_some(Debt { basis, ..self })
     }
 
     /// Whether it began before this time.
