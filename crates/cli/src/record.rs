@@ -32,7 +32,7 @@ pub struct RecordArgs {
     #[arg(long = "for", value_name = "TIME", value_parser = parse_time, conflicts_with = "command")]
     time: Option<Duration>,
 
-    /// Record block I/O too (issue and completion of each request)
+    /// Record block I/O too (queueing, issue and completion of each request): who waits for a starved thread through a device
     #[arg(long)]
     io: bool,
 

@@ -139,6 +139,11 @@ impl<'a> Case<'a> {
         self.ledger.prices.get(&(victim, payer)).map_or(Nanos::ZERO, |paid| paid.certain)
     }
 
+    /// The part of a price that came to the payer through a block device.
+    pub fn price_through_device(&self, victim: ActorId, payer: ActorId) -> Nanos {
+        self.ledger.prices.get(&(victim, payer)).map_or(Nanos::ZERO, |paid| paid.through_device)
+    }
+
     /// What its waits cost others.
     pub fn price(&self, victim: ActorId) -> Nanos {
         self.payers(victim).iter().map(|(_, length)| *length).sum()

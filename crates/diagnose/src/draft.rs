@@ -279,7 +279,8 @@ fn paid(case: &Case<'_>, victims: &[ActorId]) -> Vec<PricePaid> {
     let mut payers: Vec<PricePaid> = Vec::new();
     for &victim in victims {
         for &(payer, length) in case.payers(victim).iter().filter(|(payer, _)| !victims.contains(payer)) {
-            add_payer(&mut payers, sleeper(case, payer, length));
+            let through_device = case.price_through_device(victim, payer);
+            add_payer(&mut payers, PricePaid { through_device_ns: through_device.0, ..sleeper(case, payer, length) });
         }
     }
     payers
@@ -293,6 +294,7 @@ fn sleeper(case: &Case<'_>, payer: ActorId, length: Nanos) -> PricePaid {
         tasks: case.actor(payer).members,
         ns: length.0,
         waited_ns: 0,
+        through_device_ns: 0,
         tgids: processes(case, &tids),
         cgroups: cgroups(case, &tids),
         tids,
@@ -310,6 +312,7 @@ pub(crate) fn add_payer(payers: &mut Vec<PricePaid>, new: PricePaid) {
         Some(known) => {
             known.ns = known.ns.saturating_add(new.ns);
             known.waited_ns = known.waited_ns.saturating_add(new.waited_ns);
+            known.through_device_ns = known.through_device_ns.saturating_add(new.through_device_ns);
             let room = TIDS.saturating_sub(known.tids.len());
             let fresh: Vec<u32> = new.tids.into_iter().filter(|tid| !known.tids.contains(tid)).take(room).collect();
             let listed = known.tids.len() + fresh.len();

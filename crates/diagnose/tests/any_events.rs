@@ -4,7 +4,8 @@ use proptest::prelude::*;
 use unstarve_diagnose::report::Culprit;
 use unstarve_diagnose::{Options, explain};
 use unstarve_model::{
-    Comm, Context, CpuId, Event, EventKind, Issuer, MemorySource, Names, PrevState, Prio, TaskRef, Tid, Time, TraceInfo,
+    BlockRequest, Comm, Context, CpuId, Event, EventKind, Issuer, MemorySource, Names, PrevState, Prio, TaskRef, Tid,
+    Time, TraceInfo,
 };
 
 fn task() -> impl Strategy<Value = TaskRef> {
@@ -42,9 +43,18 @@ fn kind() -> impl Strategy<Value = EventKind> {
         1 => (0..255_u8).prop_map(|vec| EventKind::SoftirqExit { vec: vec % 12 }),
         1 => (0..3_u64).prop_map(|work| EventKind::WorkStart { work, function: None }),
         1 => (0..3_u64).prop_map(|work| EventKind::WorkEnd { work, function: None }),
+        1 => (0..3_u64).prop_map(|work| EventKind::WorkQueued { work, function: None, workqueue: None }),
+        1 => request().prop_map(EventKind::BlockInsert),
+        1 => request().prop_map(EventKind::BlockIssue),
+        1 => request().prop_map(EventKind::BlockComplete),
         1 => (0..6_u32).prop_map(|tid| EventKind::Exit { tid: Tid(tid), comm: Comm::default() }),
         1 => Just(EventKind::Lost { count: None }),
     ]
+}
+
+fn request() -> impl Strategy<Value = BlockRequest> {
+    let sector = prop_oneof![4 => 0..4_u64, 1 => Just(u64::MAX)];
+    (0..2_u64, sector, 0..3_u32).prop_map(|(device, sector, sectors)| BlockRequest { device, sector, sectors })
 }
 
 /// Steps up to seconds, so that every threshold of time is crossed now and then.

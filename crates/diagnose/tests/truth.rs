@@ -121,6 +121,23 @@ fn labelled_traces_are_explained_as_labelled() {
     assert!(wrong.is_empty(), "\n{}", wrong.join("\n"));
 }
 
+/// The reader's wakeups come out of a softirq of its own CPU: nothing but the requests names the worker that came late.
+#[test]
+fn who_pays_through_a_block_device_says_so() {
+    let truths = truths();
+    let report = explained(&truths["loop-rt"]);
+    let starved = &report.findings[0];
+    let payer = starved.price.iter().find(|row| row.comm == "program-2").expect("the reader pays");
+    assert_eq!(payer.through_device_ns, payer.ns, "all of it");
+    // Its sleep is the worker's wait, but for the microseconds before the worker is woken.
+    assert!(payer.ns <= starved.waits.total_ns && payer.ns > starved.waits.total_ns / 100 * 95, "{payer:?}");
+    for row in report.findings.iter().flat_map(|finding| &finding.price) {
+        assert!(row.through_device_ns <= row.ns, "{row:?}");
+    }
+    let other = explained(&truths["linux-5_10-net-rt"]);
+    assert!(other.findings.iter().flat_map(|finding| &finding.price).all(|row| row.through_device_ns == 0));
+}
+
 #[test]
 fn every_remedy_can_be_taken_back() {
     for truth in truths().values() {

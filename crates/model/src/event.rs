@@ -167,6 +167,17 @@ impl PrevState {
     }
 }
 
+/// A request to a block device, as its events name it: by where it begins.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+pub struct BlockRequest {
+    /// The device, as the recorder writes its number: comparable within one recording.
+    pub device: u64,
+    /// Its first sector, of 512 bytes. 0 for what has none: flushes, and commands that are passed through.
+    pub sector: u64,
+    /// How many sectors; 0 for the same.
+    pub sectors: u32,
+}
+
 /// What an event says. Field names follow the kernel's trace events.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum EventKind {
@@ -296,6 +307,12 @@ pub enum EventKind {
         /// Its function (5.8 and later).
         function: Option<NameId>,
     },
+    /// `block_rq_insert`: a request was put into its device's queue.
+    BlockInsert(BlockRequest),
+    /// `block_rq_issue`: a request was given to the device's driver.
+    BlockIssue(BlockRequest),
+    /// `block_rq_complete`: a request is done, or the part of it that begins with this sector.
+    BlockComplete(BlockRequest),
     /// A call stack shows a worker inside `process_one_work`: the function it called. For recordings without
     /// workqueue events.
     WorkOnStack {
@@ -334,6 +351,9 @@ impl EventKind {
             EventKind::WorkQueued { .. } => EventType::WorkQueued,
             EventKind::WorkStart { .. } => EventType::WorkStart,
             EventKind::WorkEnd { .. } => EventType::WorkEnd,
+            EventKind::BlockInsert(_) => EventType::BlockInsert,
+            EventKind::BlockIssue(_) => EventType::BlockIssue,
+            EventKind::BlockComplete(_) => EventType::BlockComplete,
             EventKind::WorkOnStack { .. } | EventKind::Lost { .. } => return None,
         })
     }
@@ -388,12 +408,21 @@ event_types! {
     WorkEnd "workqueue" "workqueue_execute_end"
     Rename "task" "task_rename"
     SetPrio "sched" "sched_pi_setprio"
+    BlockInsert "block" "block_rq_insert"
+    BlockIssue "block" "block_rq_issue"
+    BlockComplete "block" "block_rq_complete"
 }
 
 impl EventType {
-    /// Whether it only says at once what the next switch says: where it was not recorded, little is missing.
+    /// Whether it only says at once what the next switch says, or is recorded on request alone: where it was not recorded, little
+    /// is missing.
     pub fn only_refines(self) -> bool {
-        matches!(self, EventType::Rename | EventType::SetPrio)
+        matches!(self, EventType::Rename | EventType::SetPrio) || self.is_of_block_layer()
+    }
+
+    /// Whether it is about a request to a block device.
+    pub fn is_of_block_layer(self) -> bool {
+        matches!(self, EventType::BlockInsert | EventType::BlockIssue | EventType::BlockComplete)
     }
 }
 

@@ -26,7 +26,7 @@ mod wall;
 pub use counted::{counted, grouped};
 pub use coverage::{Coverage, CpuCoverage, Presence, Proof, ProvedBy, Until};
 pub use cpu_set::{CpuSet, CpuSetError};
-pub use event::{Context, Event, EventKind, EventSet, EventType, Issuer, PrevState, TaskRef};
+pub use event::{BlockRequest, Context, Event, EventKind, EventSet, EventType, Issuer, PrevState, TaskRef};
 pub use glob::Glob;
 pub use harmless::{clean, clean_bytes, is_harmful};
 pub use ids::{Comm, CpuId, Tid};

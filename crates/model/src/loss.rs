@@ -173,6 +173,7 @@ fn shown_by(event: EventType) -> &'static str {
             "time in softirqs, which counts as the interrupted task's"
         }
         EventType::WorkQueued | EventType::WorkStart | EventType::WorkEnd => "what kernel workers work on",
+        EventType::BlockInsert | EventType::BlockIssue | EventType::BlockComplete => "who waits through a block device",
         EventType::SetPrio => "changes of a priority before the next switch",
     }
 }

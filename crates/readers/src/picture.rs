@@ -2,7 +2,7 @@
 
 use std::fmt::Write;
 
-use unstarve_model::{Context, Event, EventKind, NameId, Names, PrevState, TaskRef};
+use unstarve_model::{BlockRequest, Context, Event, EventKind, NameId, Names, PrevState, TaskRef};
 
 /// `1.234567890 [001] 47 s switch fio:12 R+ -> kworker/0:2:47`: time, CPU, current task, context (as in ftrace's flags
 /// column; `?` unknown), event.
@@ -59,6 +59,9 @@ fn write_kind(out: &mut String, kind: &EventKind, names: &Names) -> std::fmt::Re
         }
         EventKind::WorkStart { work, function } => write!(out, "work-start {work:x} {}", name(function)),
         EventKind::WorkEnd { work, function } => write!(out, "work-end {work:x} {}", name(function)),
+        EventKind::BlockInsert(request) => write!(out, "block-insert {}", block_request(request)),
+        EventKind::BlockIssue(request) => write!(out, "block-issue {}", block_request(request)),
+        EventKind::BlockComplete(request) => write!(out, "block-complete {}", block_request(request)),
         EventKind::WorkOnStack { tid, function } => write!(out, "work-on-stack {tid} {}", names.get(*function)),
         EventKind::Lost { count: Some(count) } => write!(out, "lost {count}"),
         EventKind::Lost { count: None } => write!(out, "lost ?"),
@@ -68,6 +71,10 @@ fn write_kind(out: &mut String, kind: &EventKind, names: &Names) -> std::fmt::Re
 fn task(task: &TaskRef) -> String {
     let prio = task.prio().map_or("?".to_owned(), |prio| prio.0.to_string());
     format!("{}:{}({prio})", task.comm(), task.tid())
+}
+
+fn block_request(request: &BlockRequest) -> String {
+    format!("{:x} {} + {}", request.device, request.sector, request.sectors)
 }
 
 fn state(state: PrevState) -> &'static str {

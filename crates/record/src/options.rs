@@ -39,7 +39,7 @@ pub enum Until {
     CommandEnds(Vec<OsString>),
 }
 
-/// Whether `block_rq_issue` and `block_rq_complete` are recorded.
+/// Whether `block_rq_insert`, `block_rq_issue` and `block_rq_complete` are recorded.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum BlockEvents {
     /// They are not.

@@ -23,9 +23,10 @@ use crate::tracefs::TraceFs;
 const COMM: usize = 16;
 
 /// Texts of events that are the kernel's own, or names of devices and workqueues.
-const KEPT: [(&str, &str); 5] = [
+const KEPT: [(&str, &str); 6] = [
     ("irq_handler_entry", "name"),
     ("workqueue_queue_work", "workqueue"),
+    ("block_rq_insert", "rwbs"),
     ("block_rq_issue", "rwbs"),
     ("block_rq_complete", "rwbs"),
     ("block_rq_complete", "error"),

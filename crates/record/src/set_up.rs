@@ -110,28 +110,27 @@ pub(crate) fn prepare(
     Ok(Ready { instance, set_up, away })
 }
 
-/// For other programs: ours do not read them.
-const BLOCK_EVENTS: [EventName; 2] = [("block", "block_rq_issue"), ("block", "block_rq_complete")];
-
 /// Events that the analysis uses, the names of those that this kernel lacks, and all that are enabled.
 type Enabled = (Vec<EventType>, Vec<&'static str>, Vec<EventName>);
 
 /// The events that the analysis uses and that are now enabled, and the names of those that this kernel lacks.
 fn enable_events(instance: &Instance, block: BlockEvents) -> Result<Enabled, RecordError> {
     // There is a raise for nearly each `softirq_entry`, and who raised a softirq changes nothing in what it took.
-    let used = EventType::ALL.iter().copied().filter(|&event| event != EventType::SoftirqRaise);
+    // Those of the block layer come with every request, and there are hosts with more requests than switches.
+    let used = EventType::ALL.iter().copied().filter(|&event| match event {
+        EventType::SoftirqRaise => false,
+        event if event.is_of_block_layer() => block == BlockEvents::On,
+        _ => true,
+    });
     let (events, absent): (Vec<_>, Vec<_>) = used.partition(|&event| instance.has(name_of(event)));
     if absent.contains(&EventType::Switch) {
         return Err(RecordError::NoSwitchEvent);
     }
-    let for_others = if block == BlockEvents::On { &BLOCK_EVENTS[..] } else { &[] };
-    let (others, absent_others): (Vec<_>, Vec<_>) = for_others.iter().copied().partition(|&event| instance.has(event));
-    let recorded: Vec<EventName> = events.iter().copied().map(name_of).chain(others).collect();
+    let recorded: Vec<EventName> = events.iter().copied().map(name_of).collect();
     for &event in &recorded {
         instance.enable(event)?;
     }
-    let absent = absent.into_iter().map(EventType::name).chain(absent_others.into_iter().map(|(_, name)| name));
-    Ok((events, absent.collect(), recorded))
+    Ok((events, absent.into_iter().map(EventType::name).collect(), recorded))
 }
 
 /// Does `work` in a thread of its own, and says what it waits for if that takes long.

@@ -112,8 +112,17 @@ fn price(ink: &mut Ink, finding: &Finding) {
     }
 }
 
-/// Asleep until the victim woke it, or in the same queue.
+/// Asleep until the victim woke it, or in the same queue; and how much of it came through a device.
 fn lost(payer: &PricePaid) -> String {
+    let lost = lost_how(payer);
+    match payer.through_device_ns {
+        0 => lost,
+        through if through >= payer.ns.saturating_sub(payer.waited_ns) => format!("{lost}, through a block device"),
+        through => format!("{lost}, of which {} through a block device", Nanos(through)),
+    }
+}
+
+fn lost_how(payer: &PricePaid) -> String {
     let slept = Nanos(payer.ns.saturating_sub(payer.waited_ns));
     let waited = Nanos(payer.waited_ns);
     match (slept, waited) {

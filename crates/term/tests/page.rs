@@ -430,6 +430,31 @@ fn a_cap_of_the_list_is_not_shown_as_a_count() {
     assert!(text.contains("fio[128] lost 2.43 s: 2.35 s in the same queue, 80.0 ms asleep"), "{text}");
 }
 
+#[test]
+fn what_was_paid_through_a_device_says_so() {
+    let mut report = sick();
+    let shown = |ns: u64, waited_ns: u64, through_device_ns: u64, report: &mut Report| {
+        report.findings[0].price[0] = PricePaid {
+            comm: "reader".to_owned(),
+            tids: vec![128],
+            tasks: 1,
+            ns,
+            waited_ns,
+            through_device_ns,
+            ..PricePaid::default()
+        };
+        page(report, Scope::Whole, look(120))
+    };
+    let text = shown(40_000_000, 0, 0, &mut report);
+    assert!(text.contains("reader[128] waited 40.0 ms for it\n"), "{text}");
+    let text = shown(40_000_000, 0, 40_000_000, &mut report);
+    assert!(text.contains("reader[128] waited 40.0 ms for it, through a block device\n"), "{text}");
+    let text = shown(40_000_000, 0, 30_000_000, &mut report);
+    assert!(text.contains("reader[128] waited 40.0 ms for it, of which 30.0 ms through a block device\n"), "{text}");
+    let text = shown(50_000_000, 10_000_000, 40_000_000, &mut report);
+    assert!(text.contains("40.0 ms asleep until it was done, through a block device\n"), "{text}");
+}
+
 /// Nobody reads 600 characters before running them as root.
 #[test]
 fn a_long_command_is_shown_as_fix() {

@@ -29,11 +29,32 @@ pub(crate) enum Basis {
     Seen,
     /// By how often the one is current when the other is woken.
     Inferred,
+    /// By events, of which some are those of a request to a block device.
+    SeenThroughDevice,
+    /// The same, where something is inferred.
+    InferredThroughDevice,
+}
+
+impl Basis {
+    #[inline(always)]
+    fn is_seen(self) -> bool {
+        matches!(self, Basis::Seen | Basis::SeenThroughDevice)
+    }
+
+    #[inline(always)]
+    fn is_through_device(self) -> bool {
+        matches!(self, Basis::SeenThroughDevice | Basis::InferredThroughDevice)
+    }
+
+    /// Of a debt of this basis that is passed on by an inferred wakeup.
+    fn made_inferred(self) -> Basis {
+        if self.is_through_device() { Basis::InferredThroughDevice } else { Basis::Inferred }
+    }
 }
 
 impl Debts {
     /// A task that waited more often than this in one sleep of its wakee passes the latest on: prices are lower bounds.
-    const KEPT: usize = 16;
+    pub const KEPT: usize = 16;
 
     /// A wait of `victim` is over.
     #[inline]
@@ -73,7 +94,7 @@ impl Debts {
                 if debt.end <= time {
                     return;
                 }
-                let basis = if basis == Basis::Inferred { basis } else { debt.basis };
+                let basis = if basis.is_seen() { debt.basis } else { debt.basis.made_inferred() };
                 open.push(Debt { basis, ..*debt });
             }
         }
@@ -97,16 +118,40 @@ impl Debts {
         });
         for debt in open.drain(..).rev() {
             let length = debt.end.since(debt.start);
-            let certain = if debt.basis == Basis::Seen { length } else { Nanos::ZERO };
+            let certain = if debt.basis.is_seen() { length } else { Nanos::ZERO };
             match prices.iter_mut().find(|price| price.victim == debt.victim) {
                 Some(price) => {
                     price.length += length;
                     price.certain += certain;
                 }
-                None => prices.push(Price { victim: debt.victim, length, certain }),
+                None => prices.push(Price { victim: debt.victim, length, certain, through_device: Nanos::ZERO }),
+            }
+            if debt.basis.is_through_device() {
+                note_through_device(prices, debt.victim, length);
             }
             self.keep(debt);
         }
+    }
+}
+
+#[cold]
+fn note_through_device(prices: &mut [Price], victim: ActorId, length: Nanos) {
+    if let Some(price) = prices.iter_mut().find(|price| price.victim == victim) {
+        price.through_device += length;
+    }
+}
+
+impl Debt {
+    /// The same for those who wait for a request, handed on by an event of this basis, if it reaches beyond `time`.
+    pub fn through_device(self, time: Time, basis: Basis) -> Option<Debt> {
+        let certain = basis.is_seen() && self.basis.is_seen();
+        let basis = if certain { Basis::SeenThroughDevice } else { Basis::InferredThroughDevice };
+        (self.end > time).then_some(Debt { basis, ..self })
+    }
+
+    /// Whether it began before this time.
+    pub fn began_before(&self, time: Time) -> bool {
+        self.start < time
     }
 }
 
@@ -120,7 +165,11 @@ mod tests {
     use super::*;
 
     fn sure(victim: ActorId, length: u64) -> Price {
-        Price { victim, length: Nanos(length), certain: Nanos(length) }
+        Price { victim, length: Nanos(length), certain: Nanos(length), through_device: Nanos::ZERO }
+    }
+
+    fn unsure(victim: ActorId, length: u64) -> Price {
+        Price { certain: Nanos::ZERO, ..sure(victim, length) }
     }
 
     fn pass_on(from: &Debts, to: &mut Debts, sleep_start: Time, wakee: ActorId) -> Vec<Price> {
@@ -164,9 +213,9 @@ mod tests {
         let (mut open, mut prices) = (Vec::new(), Vec::new());
         of_v.open_since(Time(0), Basis::Inferred, &mut open);
         of_x.take_over(&mut open, Time(0), x, &mut prices);
-        assert_eq!(prices, [Price { victim: v, length: Nanos(20), certain: Nanos::ZERO }]);
+        assert_eq!(prices, [unsure(v, 20)]);
         of_x.push(x, Time(30), Time(37));
         let prices = pass_on(&of_x, &mut of_y, Time(0), y);
-        assert_eq!(prices, [Price { victim: v, length: Nanos(20), certain: Nanos::ZERO }, sure(x, 7)]);
+        assert_eq!(prices, [unsure(v, 20), sure(x, 7)]);
     }
 }

@@ -13,6 +13,7 @@ mod before;
 mod contest;
 mod cpu;
 mod debts;
+mod device;
 mod effort;
 mod fairness;
 mod first;

@@ -386,6 +386,8 @@ pub struct Price {
     pub length: Nanos,
     /// The part of it in which the events show who woke whom; of the rest it is inferred.
     pub certain: Nanos,
+    /// The part of it that came to the wakee through a block device: a request was issued or served late.
+    pub through_device: Nanos,
 }
 
 /// A move to another CPU.

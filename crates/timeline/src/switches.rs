@@ -327,6 +327,7 @@ impl Timeline {
         let now = self.world.now;
         let since = self.cpus[index].last_event;
         self.forget_handlers(index);
+        self.requests.lose(index);
         // Between the last event and now the CPU may have done anything.
         self.world.now = since.max(self.world.start);
         self.end_run(index, RunEnd::Cut, sink);

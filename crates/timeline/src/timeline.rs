@@ -7,6 +7,7 @@ use crate::before::Before;
 use crate::contest::PieceRoom;
 use crate::cpu::Cpu;
 use crate::debts::{Debt, Debts};
+use crate::device::{Requests, Stage};
 use crate::effort::Effort;
 use crate::held::Held;
 use crate::idle::IdleWatch;
@@ -47,6 +48,8 @@ pub struct Timeline {
     pub(crate) open_debts: Vec<Debt>,
     /// Waits of the threads that drive RCU's grace periods.
     pub(crate) grace_periods: Debts,
+    /// Requests to block devices.
+    pub(crate) requests: Requests,
     /// Whether moves are known to be recorded: the source says so, or one was seen.
     pub(crate) migrations_recorded: bool,
     pub(crate) waking_recorded: bool,
@@ -106,6 +109,7 @@ impl Timeline {
             prices: Vec::new(),
             open_debts: Vec::new(),
             grace_periods: Debts::default(),
+            requests: Requests::default(),
             migrations_recorded: recorded.is_some_and(|set| set.contains(EventType::Migrate)),
             waking_recorded: has(EventType::Waking),
             queues_recorded: false,
@@ -284,9 +288,21 @@ impl Timeline {
                 self.softirq_entry(index, vec);
             }
             EventKind::SoftirqExit { vec } => self.softirq_exit(index, vec, sink),
-            EventKind::WorkQueued { work, function, workqueue } => self.work_queued(work, function, workqueue),
-            EventKind::WorkStart { work, function } => self.work_start(index, work, function),
-            EventKind::WorkEnd { work, function } => self.work_end(index, work, function, sink),
+            EventKind::WorkQueued { work, function, workqueue } => {
+                self.work_queued(work, function, workqueue);
+                self.work_queued_for_request(index, event, work);
+            }
+            EventKind::WorkStart { work, function } => {
+                self.work_start(index, work, function);
+                self.request_work_starts(index, work);
+            }
+            EventKind::WorkEnd { work, function } => {
+                self.work_end(index, work, function, sink);
+                self.request_work_ends(index, work);
+            }
+            EventKind::BlockInsert(ref request) => self.submit(index, event, request, Stage::Inserted),
+            EventKind::BlockIssue(ref request) => self.submit(index, event, request, Stage::Issued),
+            EventKind::BlockComplete(ref request) => self.complete(index, event, request),
             EventKind::WorkOnStack { tid, function } => {
                 let key = self.task(&TaskRef::new(tid, Comm::default(), None));
                 self.work_on_stack(key, function);

@@ -163,11 +163,15 @@ impl Timeline {
         self.prices.clear();
         let sleep_start = self.world.tasks.get(key).sleep_start.get();
         let loss = self.loss_of_sleeper(key);
+        let completes = self.requests.are_recorded() && self.hand_on_to_idler(index, event, key);
         if let SleepLoss::Since(since) | SleepLoss::OfOthers(since) = loss {
             if let Some(debtor) = debtor.filter(|debtor| *debtor != key) {
                 self.world.tasks.get(debtor).debts.open_since(since, basis, &mut self.open_debts);
             }
             self.add_grace_period(index, waker, key, (since, basis));
+            if completes {
+                self.add_completed(index, event, since);
+            }
             if !self.open_debts.is_empty() {
                 let task = self.world.tasks.get_mut(key);
                 task.debts.take_over(&mut self.open_debts, since, task.actor, &mut self.prices);

@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use proptest::prelude::*;
 use unstarve_model::{
-    Comm, Context, CpuId, Event, EventKind, Issuer, NameId, Nanos, PrevState, Prio, TaskRef, Tid, Time,
+    BlockRequest, Comm, Context, CpuId, Event, EventKind, Issuer, NameId, Nanos, PrevState, Prio, TaskRef, Tid, Time,
 };
 use unstarve_timeline::{NoSettings, Sink, Timeline, Wait, World};
 
@@ -34,6 +34,10 @@ impl Sink for Sums {
 
 fn task(tid: u32) -> TaskRef {
     TaskRef::new(Tid(tid), Comm::from(format!("t{tid}").as_str()), Some(Prio::NORMAL))
+}
+
+fn request() -> impl Strategy<Value = BlockRequest> {
+    (0..3u64, 0..3u32).prop_map(|(sector, sectors)| BlockRequest { device: 1, sector, sectors })
 }
 
 fn any_kind() -> impl Strategy<Value = EventKind> {
@@ -64,6 +68,9 @@ fn any_kind() -> impl Strategy<Value = EventKind> {
         1 => (0..3u32).prop_map(|irq| EventKind::IrqExit { irq }),
         1 => (0..3u8).prop_map(|vec| EventKind::SoftirqEntry { vec }),
         1 => (0..3u8).prop_map(|vec| EventKind::SoftirqExit { vec }),
+        1 => request().prop_map(EventKind::BlockInsert),
+        1 => request().prop_map(EventKind::BlockIssue),
+        1 => request().prop_map(EventKind::BlockComplete),
         1 => Just(EventKind::Lost { count: None }),
     ]
 }

@@ -42,6 +42,8 @@ pub(crate) struct Paid {
     pub length: Nanos,
     /// The part of it in which events show who woke whom, and nothing is inferred.
     pub certain: Nanos,
+    /// The part of it that came through a block device.
+    pub through_device: Nanos,
 }
 
 /// Sums over a trace. Pairs beyond what a [`Table`] keeps apart are put to [`ActorId::OTHERS`].
@@ -307,6 +309,7 @@ impl Sink for Ledger {
             let paid = self.prices.entry((price.victim, wakee), (price.victim, ActorId::OTHERS));
             paid.length += price.length;
             paid.certain += price.certain;
+            paid.through_device += price.through_device;
         }
     }
 

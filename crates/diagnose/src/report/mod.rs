@@ -296,6 +296,14 @@ pub struct PricePaid {
     /// The part of `ns` in which it waited for a CPU itself.
     #[serde(default)]
     pub waited_ns: u64,
+    /// The part of `ns` that it slept for a request to a block device, which was issued or served late.
+    #[serde(default, skip_serializing_if = "is_none_of_it")]
+    #[cfg_attr(feature = "typescript", ts(skip))]
+    pub through_device_ns: u64,
+}
+
+fn is_none_of_it(ns: &u64) -> bool {
+    *ns == 0
 }
 
 /// One occurrence.

@@ -72,6 +72,13 @@ pub(super) struct Switch {
     pub(super) next: Task,
 }
 
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) struct Request {
+    pub(super) device: Int,
+    pub(super) sector: Int,
+    pub(super) sectors: Int,
+}
+
 #[derive(Clone, Debug)]
 pub(super) struct Layout {
     pub(super) event: EventType,
@@ -103,6 +110,9 @@ pub(super) enum Body {
     WorkQueued { work: Int, function: Option<Int>, workqueue: Option<Text> },
     WorkStart { work: Int, function: Option<Int> },
     WorkEnd { work: Int, function: Option<Int> },
+    BlockInsert(Request),
+    BlockIssue(Request),
+    BlockComplete(Request),
 }
 
 /// Resolves the names of one format's fields.
@@ -145,6 +155,11 @@ impl Compiler<'_> {
 
     pub(super) fn task(&self, [comm, tid, prio]: [&'static str; 3]) -> Result<Task, FormatError> {
         Ok(Task { tid: self.int(tid)?.0, comm: self.text(comm)?, prio: self.optional_int(prio) })
+    }
+
+    fn request(&self) -> Result<Request, FormatError> {
+        let int = |name| self.int(name).map(|(int, _)| int);
+        Ok(Request { device: int("dev")?, sector: int("sector")?, sectors: int("nr_sector")? })
     }
 
     pub(super) fn layout(&self, event: EventType) -> Result<Layout, FormatError> {
@@ -198,6 +213,9 @@ impl Compiler<'_> {
             },
             EventType::WorkStart => Body::WorkStart { work: work()?, function: function() },
             EventType::WorkEnd => Body::WorkEnd { work: work()?, function: function() },
+            EventType::BlockInsert => Body::BlockInsert(self.request()?),
+            EventType::BlockIssue => Body::BlockIssue(self.request()?),
+            EventType::BlockComplete => Body::BlockComplete(self.request()?),
         })
     }
 }
@@ -233,6 +251,9 @@ impl Body {
                 work.end().max(optional(function)).max(workqueue.map_or(0, text))
             }
             Body::WorkStart { work, function } | Body::WorkEnd { work, function } => work.end().max(optional(function)),
+            Body::BlockInsert(request) | Body::BlockIssue(request) | Body::BlockComplete(request) => {
+                request.device.end().max(request.sector.end()).max(request.sectors.end())
+            }
         }
     }
 }

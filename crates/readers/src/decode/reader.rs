@@ -2,10 +2,10 @@
 
 use std::ops::Deref;
 
-use unstarve_model::{Comm, Context, CpuId, EventKind, NameId, Prio, TaskRef, Tid};
+use unstarve_model::{BlockRequest, Comm, Context, CpuId, EventKind, NameId, Prio, TaskRef, Tid};
 
 use super::context;
-use super::layout::{Body, Common, Int, Switch, Task, Text};
+use super::layout::{Body, Common, Int, Request, Switch, Task, Text};
 use crate::endian::Endian;
 use crate::interner::Interner;
 use crate::prev_state::StateBits;
@@ -64,6 +64,9 @@ impl Body {
             Body::WorkEnd { work, function } => {
                 EventKind::WorkEnd { work: reader.int(work) as u64, function: reader.function(function) }
             }
+            Body::BlockInsert(request) => EventKind::BlockInsert(reader.request(request)),
+            Body::BlockIssue(request) => EventKind::BlockIssue(reader.request(request)),
+            Body::BlockComplete(request) => EventKind::BlockComplete(reader.request(request)),
         })
     }
 }
@@ -108,6 +111,14 @@ impl<'r> Fields<'r> {
     #[inline(always)]
     pub(super) fn cpu(&self, slot: Int) -> Option<CpuId> {
         u32::try_from(self.int(slot)).ok().filter(|&cpu| cpu < CpuId::LIMIT).map(CpuId)
+    }
+
+    pub(super) fn request(&self, request: Request) -> BlockRequest {
+        BlockRequest {
+            device: self.int(request.device) as u64,
+            sector: self.int(request.sector) as u64,
+            sectors: self.int(request.sectors) as u32,
+        }
     }
 
     pub(super) fn vector(&self, slot: Int) -> Option<u8> {

@@ -1,5 +1,5 @@
 use proptest::prelude::*;
-use unstarve_model::{Comm, EventKind, Names, PrevState, Prio, TaskRef, Tid};
+use unstarve_model::{BlockRequest, Comm, EventKind, Names, PrevState, Prio, TaskRef, Tid};
 
 use super::*;
 use crate::symbols::Symbols;
@@ -126,6 +126,43 @@ fn dynamic_text_functions_and_workqueues_get_names() {
     assert!(table.find("dio/sda").is_some());
     let outside = decode(&decoder, &mut names, &with_locator(9 << 16 | 28));
     assert_eq!(outside, Err(BadRecord { length: 36, event: Some(EventType::WorkQueued) }));
+}
+
+/// `block_rq_issue` of 5.10 (no `ioprio`) and of 6.10 and later, and `block_rq_complete` of both.
+#[test]
+fn requests_of_the_block_layer_old_and_new() {
+    let place = [("dev_t dev", 8, 4), ("sector_t sector", 16, 8), ("unsigned int nr_sector", 24, 4)];
+    let old = [("unsigned int bytes", 28, 4), ("char rwbs[8]", 32, 8), ("char comm[16]", 40, 16)];
+    let new = [
+        ("unsigned int bytes", 28, 4),
+        ("unsigned short ioprio", 32, 2),
+        ("char rwbs[10]", 34, 10),
+        ("char comm[16]", 44, 16),
+    ];
+    let complete = [("int error", 28, 4), ("unsigned short ioprio", 32, 2), ("char rwbs[10]", 34, 10)];
+    let request = BlockRequest { device: 254 << 20 | 3, sector: u64::MAX - 1, sectors: u32::MAX };
+    for endian in [Endian::Little, Endian::Big] {
+        let mut decoder = Decoder::new(endian);
+        let mut add = |name: &str, id: u16, rest: &[(&str, usize, usize)]| {
+            let fields: Vec<_> = place.iter().chain(rest).copied().collect();
+            decoder.add_format("block", &format(name, id, &fields, "")).unwrap();
+        };
+        add("block_rq_insert", 1, &old);
+        add("block_rq_issue", 2, &new);
+        add("block_rq_complete", 3, &complete);
+        let mut names = Interner::new();
+        let body = |id: u16| {
+            let sector = endian.bytes64(request.sector);
+            let (device, sectors) = (endian.bytes32(request.device as u32), endian.bytes32(request.sectors));
+            record(endian, id, 0x10, 12, &[&device, &[0; 4], &sector, &sectors, &[0; 36]])
+        };
+        let event = decoded(&decoder, &mut names, &body(1)).unwrap();
+        assert_eq!((event.issuer.current(), event.issuer.context()), (Some(Tid(12)), Context::Softirq));
+        assert_eq!(event.kind, EventKind::BlockInsert(request));
+        assert_eq!(decoded(&decoder, &mut names, &body(2)).unwrap().kind, EventKind::BlockIssue(request));
+        assert_eq!(decoded(&decoder, &mut names, &body(3)).unwrap().kind, EventKind::BlockComplete(request));
+        assert!(decode(&decoder, &mut names, &body(3)[..27]).is_err(), "cut");
+    }
 }
 
 #[test]

@@ -91,7 +91,8 @@ fn integer(text: &[u8]) -> Option<(i64, &[u8])> {
         }
         None => {
             let (value, rest) = crate::text::number::leading(digits)?;
-            (i64::try_from(value).ok()?, rest)
+            // Unsigned fields of 64 bits: a flush ends at sector 18446744073709551615.
+            (if negative { i64::try_from(value).ok()? } else { value as i64 }, rest)
         }
     };
     Some((if negative { value.checked_neg()? } else { value }, rest))

@@ -1,4 +1,4 @@
-use unstarve_model::{Comm, CpuId, EventKind, EventType, NameId, Prio, TaskRef, Tid};
+use unstarve_model::{BlockRequest, Comm, CpuId, EventKind, EventType, NameId, Prio, TaskRef, Tid};
 
 use super::fields::Fields;
 use crate::interner::Interner;
@@ -110,7 +110,19 @@ pub fn kind(event: EventType, fields: &Fields<'_>, names: &mut Interner) -> Opti
         EventType::WorkStart => EventKind::WorkStart { work: work()?, function: None },
         EventType::WorkEnd => EventKind::WorkEnd { work: work()?, function: None },
         EventType::WorkQueued => EventKind::WorkQueued { work: work()?, function: None, workqueue: None },
+        EventType::BlockInsert => EventKind::BlockInsert(block_request(fields)?),
+        EventType::BlockIssue => EventKind::BlockIssue(block_request(fields)?),
+        EventType::BlockComplete => EventKind::BlockComplete(block_request(fields)?),
         EventType::Rename | EventType::SetPrio => return None,
+    })
+}
+
+fn block_request(fields: &Fields<'_>) -> Option<BlockRequest> {
+    let number = |key| fields.number(key);
+    Some(BlockRequest {
+        device: number("dev")? as u64,
+        sector: number("sector")? as u64,
+        sectors: u32::try_from(number("nr_sector")?).ok()?,
     })
 }
 

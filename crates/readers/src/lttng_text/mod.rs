@@ -166,6 +166,14 @@ prev_prio = 20, prev_state = ( \"TASK_RUNNING\" : container = 0 ), next_comm = \
 [00:00:00.000004000] (+0.000001000) host timer_start: { cpu_id = 0 }, { timer = 0xFF }
 [00:00:00.000005000] (+0.000001000) host sched_switch: { cpu_id = 0 }, { procname = \"fio\", tid = 12 }, { prev_comm = \
 \"fio\", prev_tid = 12, prev_prio = -51, prev_state = 2, next_comm = \"swapper/0\", next_tid = 0, next_prio = 20 }
+[00:00:00.000005100] (+0.000000100) host block_rq_insert: { cpu_id = 0 }, { dev = 265289728, sector = 25526415, nr_sector = 8, \
+bytes = 4096, tid = 12, rwbs = 12, comm = \"fio\" }
+[00:00:00.000005200] (+0.000000100) host block_rq_issue: { cpu_id = 0 }, { dev = 265289728, sector = 25526415, nr_sector = 8, \
+bytes = 4096, tid = 12, rwbs = 12, comm = \"fio\" }
+[00:00:00.000005300] (+0.000000100) host block_rq_complete: { cpu_id = 1 }, { dev = 265289728, sector = 25526415, \
+nr_sector = 8, error = 0, rwbs = 12 }
+[00:00:00.000005400] (+0.000000100) host block_rq_complete: { cpu_id = 1 }, { dev = 265289728, sector = 18446744073709551615, \
+nr_sector = 0, error = 0, rwbs = 12 }
 [00:00:00.000006000] (+0.000001000) host sched_switch: { cpu_id = 0 }, { prev_comm = \"fio\" }
 ";
 
@@ -183,8 +191,12 @@ prev_prio = 20, prev_state = ( \"TASK_RUNNING\" : container = 0 ), next_comm = \
         86400.000001000 [000] 0 ? switch swapper/0:0(120) R -> fio:12(120)
         86400.000003000 [000] - ? softirq-entry 7
         86400.000005000 [000] 12 ? switch fio:12(49) D -> swapper/0:0(120)
+        86400.000005100 [000] - ? block-insert fd00000 25526415 + 8
+        86400.000005200 [000] - ? block-issue fd00000 25526415 + 8
+        86400.000005300 [001] - ? block-complete fd00000 25526415 + 8
+        86400.000005400 [001] - ? block-complete fd00000 18446744073709551615 + 0
         ");
         let first = source.losses()[0].to_string();
-        assert!(first.starts_with("1 sched_switch events are malformed (the first is line 6: `"), "{first}");
+        assert!(first.starts_with("1 sched_switch events are malformed (the first is line 10: `"), "{first}");
     }
 }

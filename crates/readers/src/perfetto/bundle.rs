@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 
 use prost::Message;
 use rustc_hash::FxHashMap;
-use unstarve_model::{Comm, Context, CpuId, Event, EventKind, Issuer, NameId, Presence, Prio, TaskRef, Tid, Time};
+use unstarve_model::{
+    BlockRequest, Comm, Context, CpuId, Event, EventKind, Issuer, NameId, Presence, Prio, TaskRef, Tid, Time,
+};
 
 use super::clocks::{Clocks, Pair};
 use super::packets::{Field, take_field};
@@ -216,6 +218,9 @@ impl Bundles {
             Kind::WorkqueueExecuteEnd(e) => {
                 EventKind::WorkEnd { work: e.work.ok_or(BadEvent)?, function: function(e.function) }
             }
+            Kind::BlockRqInsert(e) => EventKind::BlockInsert(block_request(&e)?),
+            Kind::BlockRqIssue(e) => EventKind::BlockIssue(block_request(&e)?),
+            Kind::BlockRqComplete(e) => EventKind::BlockComplete(block_request(&e)?),
         }))
     }
 
@@ -331,6 +336,12 @@ fn comm(name: Option<Vec<u8>>) -> Comm {
 
 fn task(pid: Option<i32>, name: Option<Vec<u8>>, prio: Option<i32>) -> Result<TaskRef, BadEvent> {
     Ok(TaskRef::new(tid(pid)?, comm(name), prio.map(Prio)))
+}
+
+/// A first sector of 0, and none at all, are left out by writers of proto3.
+fn block_request(event: &proto::BlockRq) -> Result<BlockRequest, BadEvent> {
+    let (sector, sectors) = (event.sector.unwrap_or(0), event.nr_sector.unwrap_or(0));
+    Ok(BlockRequest { device: event.dev.ok_or(BadEvent)?, sector, sectors })
 }
 
 fn vector(event: &proto::Softirq) -> Result<u8, BadEvent> {

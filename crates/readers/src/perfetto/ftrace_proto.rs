@@ -31,7 +31,10 @@ pub struct FtraceEvent {
     pub pid: Option<u32>,
     #[prost(uint32, optional, tag = "5")]
     pub common_flags: Option<u32>,
-    #[prost(oneof = "Kind", tags = "4, 17, 20, 24, 25, 26, 36, 37, 57, 58, 59, 114, 235, 236, 237, 238, 239, 491")]
+    #[prost(
+        oneof = "Kind",
+        tags = "4, 17, 20, 24, 25, 26, 36, 37, 45, 57, 58, 59, 114, 125, 126, 235, 236, 237, 238, 239, 491"
+    )]
     pub event: Option<Kind>,
 }
 
@@ -53,6 +56,8 @@ pub enum Kind {
     IrqHandlerEntry(IrqHandlerEntry),
     #[prost(message, tag = "37")]
     IrqHandlerExit(IrqHandlerExit),
+    #[prost(message, tag = "45")]
+    BlockRqIssue(BlockRq),
     #[prost(message, tag = "57")]
     WorkqueueExecuteEnd(WorkqueueExecute),
     #[prost(message, tag = "58")]
@@ -61,6 +66,10 @@ pub enum Kind {
     WorkqueueQueueWork(WorkqueueQueueWork),
     #[prost(message, tag = "114")]
     SchedWakeupNew(SchedWakeup),
+    #[prost(message, tag = "125")]
+    BlockRqComplete(BlockRq),
+    #[prost(message, tag = "126")]
+    BlockRqInsert(BlockRq),
     #[prost(message, tag = "235")]
     TaskNewtask(TaskNewtask),
     #[prost(message, tag = "236")]
@@ -146,6 +155,17 @@ pub struct WorkqueueQueueWork {
     pub function: Option<u64>,
     #[prost(bytes = "vec", optional, tag = "3")]
     pub workqueue: Option<Vec<u8>>,
+}
+
+/// What `block_rq_insert`, `block_rq_issue` and `block_rq_complete` have in common.
+#[derive(Clone, PartialEq, Message)]
+pub struct BlockRq {
+    #[prost(uint64, optional, tag = "1")]
+    pub dev: Option<u64>,
+    #[prost(uint64, optional, tag = "2")]
+    pub sector: Option<u64>,
+    #[prost(uint32, optional, tag = "3")]
+    pub nr_sector: Option<u32>,
 }
 
 #[derive(Clone, PartialEq, Message)]

@@ -116,6 +116,7 @@ fn everything() -> Vec<TracePacket> {
         ),
     ];
     let queue = WorkqueueQueueWork { work: Some(0xabc), function: Some(3), workqueue: name("dio/nullb0") };
+    let rq = |sector| BlockRq { dev: Some(7 << 20), sector, nr_sector: Some(8) };
     let cpu1 = [
         (11, 0, Kind::IrqHandlerEntry(IrqHandlerEntry { irq: Some(24), name: name("nvme0q1") })),
         (12, 0, Kind::WorkqueueQueueWork(queue)),
@@ -123,6 +124,9 @@ fn everything() -> Vec<TracePacket> {
         (14, 0, Kind::SoftirqRaise(Softirq { vec: Some(4) })),
         (15, 0, Kind::SoftirqEntry(Softirq { vec: Some(4) })),
         (16, 0, Kind::SoftirqExit(Softirq { vec: Some(4) })),
+        (17, 7, Kind::BlockRqInsert(rq(Some(25_526_415)))),
+        (17, 7, Kind::BlockRqIssue(rq(Some(25_526_415)))),
+        (18, 0, Kind::BlockRqComplete(rq(None))),
         (
             19,
             7,
@@ -155,6 +159,9 @@ fn every_kind_of_event_comes_out_in_the_order_of_time() {
         0.000000014 [001] 0 ? softirq-raise 4
         0.000000015 [001] 0 ? softirq-entry 4
         0.000000016 [001] 0 ? softirq-exit 4
+        0.000000017 [001] 7 ? block-insert 700000 25526415 + 8
+        0.000000017 [001] 7 ? block-issue 700000 25526415 + 8
+        0.000000018 [001] 0 ? block-complete 700000 0 + 8
         0.000000019 [001] 7 ? fork 7 -> sh:70
         0.000000020 [001] 7 ? wakeup-new sh:70(120) cpu 1
         0.000000021 [001] 70 ? exec sleep:70

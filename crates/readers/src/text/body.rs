@@ -4,9 +4,9 @@
 //! A comm may hold anything, the very keys that follow it too, so lines are taken apart from their ends.
 
 use memchr::memmem;
-use unstarve_model::{Comm, EventKind, EventType, NameId, PrevState, TaskRef};
+use unstarve_model::{BlockRequest, Comm, EventKind, EventType, NameId, PrevState, TaskRef};
 
-use super::number::{cpu, hexadecimal, number, prio, tid};
+use super::number::{any_base, cpu, hexadecimal, number, prio, tid};
 use super::{fields, raw};
 use crate::interner::Interner;
 use crate::task_names::name_of_program;
@@ -82,6 +82,9 @@ fn decode_one(event: EventType, body: &[u8], names: &mut Interner) -> Option<Eve
             let (work, function) = work_executed(body, names)?;
             EventKind::WorkEnd { work, function }
         }
+        EventType::BlockInsert => EventKind::BlockInsert(block_request(body)?),
+        EventType::BlockIssue => EventKind::BlockIssue(block_request(body)?),
+        EventType::BlockComplete => EventKind::BlockComplete(block_request(body)?),
     })
 }
 
@@ -204,6 +207,33 @@ fn work_executed(body: &[u8], names: &mut Interner) -> Option<(u64, Option<NameI
     }
 }
 
+/// `254,0 WS 4096 () 25526415 + 8 [fio]`, since 6.10 with the request's priority before the bracket; with the option `fields`
+/// `dev=0x700000 (7340032) sector=0x68 (104) nr_sector=0x8 (8) …`, and as `trace-cmd report -R` has it
+/// `dev=7340032 sector=104 nr_sector=8 …`. What stands between the device and the sector may hold a command, in its own parentheses.
+fn block_request(body: &[u8]) -> Option<BlockRequest> {
+    if let Some(raw) = body.strip_prefix(b"dev=") {
+        let (device, rest) = split_first(raw, b" sector=")?;
+        let (sector, rest) = split_first(rest, b" nr_sector=")?;
+        let sectors = u32::try_from(any_base(rest)?).ok()?;
+        return Some(BlockRequest { device: any_base(device)?, sector: any_base(sector)?, sectors });
+    }
+    let (major, rest) = split_first(body, b",")?;
+    let (minor, rest) = split_first(rest, b" ")?;
+    let (_, range) = split_first(rest, b") ")?;
+    let (sector, sectors) = split_first(range, b" + ")?;
+    Some(BlockRequest {
+        device: device(number(major)?, number(minor)?)?,
+        sector: number(sector)?,
+        sectors: u32::try_from(number(sectors)?).ok()?,
+    })
+}
+
+/// As the kernel keeps it (`MKDEV` in `include/linux/kdev_t.h`).
+fn device(major: u64, minor: u64) -> Option<u64> {
+    const MINOR_BITS: u32 = 20;
+    (major < 1 << 12 && minor < 1 << MINOR_BITS).then_some(major << MINOR_BITS | minor)
+}
+
 /// A function's name without its module; `None` for a bare address.
 fn symbol(text: &[u8], names: &mut Interner) -> Option<NameId> {
     let name = text.split(|&byte| byte == b' ').next()?;
@@ -313,6 +343,17 @@ mod tests {
             ("sched_process_fork", "parent_comm=bash parent_pid=0x1b48 (6984) child_comm=bash child_pid=0x1b4d (6989)"),
             ("sched_process_exit", "comm=sleep pid=0x1b4d (6989) prio=0x78 (120) group_dead=(1)"),
             ("irq_handler_entry", "irq=0x24 (36) name=virtio1-req.0"),
+            ("block_rq_issue", "7,0 RS 4096 () 104 + 8 be,0,4 [dd]"),
+            ("block_rq_insert", "254,0 WS 4096 () 25526415 + 8 [a, b) + 1]"),
+            ("block_rq_complete", "7,0 RS () 104 + 8 be,0,4 [0]"),
+            ("block_rq_complete", "259,1048575 N (4d 00 0d) 18446744073709551615 + 0 [-5]"),
+            ("block_rq_complete", "dev=7340032 sector=104 nr_sector=8 error=0 rwbs=RS cmd="),
+            (
+                "block_rq_issue",
+                "dev=0x700000 (7340032) sector=0x68 (104) nr_sector=0x8 (8) bytes=0x1000 (4096) rwbs=RS comm=dd",
+            ),
+            ("block_rq_issue", "7 RS 4096 () 104 + 8 [dd]"),
+            ("block_rq_issue", "7,1048576 RS 4096 () 104 + 8 [dd]"),
         ];
         let shown: Vec<String> = table.iter().map(|(event, body)| shown(event, body)).collect();
         insta::assert_snapshot!(shown.join("\n"), @r"
@@ -358,6 +399,14 @@ mod tests {
         fork 6984 -> bash:6989
         exit sleep:6989
         irq-entry 36 virtio1-req.0
+        block-issue 700000 104 + 8
+        block-insert fe00000 25526415 + 8
+        block-complete 700000 104 + 8
+        block-complete 103fffff 18446744073709551615 + 0
+        block-complete 700000 104 + 8
+        block-issue 700000 104 + 8
+        -
+        -
         ");
     }
 }

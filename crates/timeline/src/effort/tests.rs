@@ -2,7 +2,7 @@
 
 use proptest::prelude::*;
 use unstarve_model::{
-    Comm, Context, CpuId, CpuSet, Event, EventKind, Issuer, Nanos, PrevState, Prio, TaskRef, Tid, Time,
+    BlockRequest, Comm, Context, CpuId, CpuSet, Event, EventKind, Issuer, Nanos, PrevState, Prio, TaskRef, Tid, Time,
 };
 
 use super::*;
@@ -84,6 +84,8 @@ enum Move {
     WorkQueued,
     WorkStart,
     WorkEnd,
+    BlockIssue(u32),
+    BlockComplete(u32),
     OtherCpu,
     Lost,
 }
@@ -192,6 +194,14 @@ impl Trace {
             }
             Move::WorkStart => self.push(0, here, EventKind::WorkStart { work: u64::from(round), function: None }),
             Move::WorkEnd => self.push(0, here, EventKind::WorkEnd { work: u64::from(round), function: None }),
+            Move::BlockIssue(places) => {
+                let request = BlockRequest { device: 1, sector: u64::from(round % places), sectors: 8 };
+                self.push(0, here, EventKind::BlockIssue(request));
+            }
+            Move::BlockComplete(places) => {
+                let request = BlockRequest { device: 1, sector: u64::from(round % places), sectors: 4 };
+                self.push(0, here, EventKind::BlockComplete(request));
+            }
             Move::OtherCpu => {
                 self.other = 1 + (self.other + 1) % (CPUS - 1);
                 self.push(self.other, Tid::IDLE, EventKind::SoftirqRaise { vec: 1 });
@@ -264,6 +274,8 @@ fn any_move() -> impl Strategy<Value = Move> {
         1 => Just(Move::WorkQueued),
         1 => Just(Move::WorkStart),
         1 => Just(Move::WorkEnd),
+        1 => prop::sample::select(vec![1, 7, u32::MAX]).prop_map(Move::BlockIssue),
+        1 => prop::sample::select(vec![1, 7, u32::MAX]).prop_map(Move::BlockComplete),
         1 => Just(Move::OtherCpu),
         1 => Just(Move::Lost),
     ]

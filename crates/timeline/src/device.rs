@@ -1,0 +1,376 @@
+//! Who sleeps until a block device has done a request.
+//!
+//! The interrupt in which a device completes a request wakes the task that sleeps for it, and names nobody who waited. But the
+//! request was given to the device by a task, which may have waited for a CPU before it did so; and some drivers (loop,
+//! nvme-tcp, tcm-loop) hand each request to a work item, whose worker may have waited. What these owe then goes with the
+//! request, and comes out where it is completed: to the tasks that are woken there, and to requests that are issued there.
+//!
+//! A request is known by its device and its first sector, as its events say them. Those without a sector (flushes, commands
+//! that are passed through) all have the same place, and are not followed.
+
+use rustc_hash::FxHashMap;
+use unstarve_model::{BlockRequest, Context, Event, EventKind, KernelThread, Nanos, Tid, Time};
+
+use crate::TaskKey;
+use crate::cpu::{Cpu, Current, Handler};
+use crate::debts::{Basis, Debt, Debts, latest_first};
+use crate::maybe::MaybeTime;
+use crate::task::Life;
+use crate::timeline::Timeline;
+
+/// What a completion wakes follows it within this time where no event shows the end of what completes: in interrupts without a
+/// handler's events (timers, interrupts between CPUs) and in tasks. The same of the work item that a driver queues for a request
+/// while it is issued.
+const FOLLOWS_WITHIN: Nanos = Nanos::from_micros(50);
+
+/// How far a request is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Stage {
+    /// In its device's queue.
+    Inserted,
+    /// With its driver.
+    Issued,
+}
+
+/// Requests to block devices, from their submission to their completion.
+#[derive(Debug, Default)]
+pub(crate) struct Requests {
+    /// Whether any was seen.
+    recorded: bool,
+    under_way: FxHashMap<Place, Request>,
+    /// Work items that drivers have queued for requests.
+    handlers: FxHashMap<u64, WorkOfDriver>,
+    /// The last such item by device and submitting CPU.
+    last_handler: FxHashMap<(u64, usize), u64>,
+    /// By CPU.
+    cpus: Vec<OnCpu>,
+}
+
+/// Where a request begins.
+#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
+struct Place {
+    device: u64,
+    sector: u64,
+}
+
+#[derive(Clone, Debug)]
+struct Request {
+    stage: Stage,
+    since: Time,
+    sectors: u32,
+    /// What those owe who submitted it, the latest first.
+    debts: Vec<Debt>,
+    /// The work item that its driver handed it to.
+    handler: Option<u64>,
+}
+
+/// A work item that does a driver's requests, and who did it last.
+#[derive(Clone, Copy, Debug, Default)]
+struct WorkOfDriver {
+    /// Whether it is queued, and no worker has begun.
+    waits: bool,
+    worker: Option<(TaskKey, Life)>,
+    start: MaybeTime,
+    end: MaybeTime,
+}
+
+/// What is known of a CPU.
+#[derive(Clone, Debug, Default)]
+struct OnCpu {
+    /// The last request that its current task submitted.
+    submitted: Option<(Place, Section)>,
+    /// What is completed by a hard interrupt, and by anything else: the one may interrupt the other.
+    completed: [Option<Completed>; 2],
+}
+
+/// The last request that was completed, in what.
+#[derive(Clone, Debug)]
+struct Completed {
+    section: Section,
+    debts: Vec<Debt>,
+}
+
+/// A stretch of a CPU's time in which one thing is done: a handler, or a stay of a task outside of any.
+#[derive(Clone, Copy, Debug)]
+struct Section {
+    level: Level,
+    /// Which handler, where events show it.
+    handler: Option<(u32, Time)>,
+    /// Whose stay.
+    tid: Option<Tid>,
+    run_start: Time,
+    /// When the event was that this is about.
+    at: Time,
+    basis: Basis,
+}
+
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Level {
+    Hardirq,
+    Softirq,
+    Task,
+}
+
+impl Section {
+    /// What an event belongs to that is issued on this CPU.
+    fn of(cpu: &Cpu, event: &Event, now: Time) -> Section {
+        let level = match event.issuer.context() {
+            Context::Hardirq | Context::Nmi => Level::Hardirq,
+            Context::Softirq => Level::Softirq,
+            Context::Task => Level::Task,
+            Context::Unknown if !cpu.hardirqs.is_empty() => Level::Hardirq,
+            Context::Unknown if cpu.softirq.is_some() => Level::Softirq,
+            Context::Unknown => Level::Task,
+        };
+        let handler = match level {
+            Level::Hardirq => cpu.hardirqs.last(),
+            Level::Softirq => cpu.softirq.as_ref(),
+            Level::Task => None,
+        };
+        let handler = handler.map(|&Handler { number, start, .. }| (number, start));
+        let certain = event.issuer.context() != Context::Unknown || handler.is_some();
+        let basis = if certain { Basis::Seen } else { Basis::Inferred };
+        Section { level, handler, tid: cpu.tid, run_start: cpu.run_start, at: now, basis }
+    }
+
+    /// Whether `later`, on the same CPU, is still the same.
+    fn goes_on_in(&self, later: &Section) -> bool {
+        let same_handler = (self.level, self.handler) == (later.level, later.handler);
+        let same_stay = (self.tid, self.run_start) == (later.tid, later.run_start);
+        let ends_by_itself = self.handler.is_none();
+        same_handler && same_stay && (!ends_by_itself || later.at.since(self.at) <= FOLLOWS_WITHIN)
+    }
+
+    fn slot(&self) -> usize {
+        usize::from(self.level != Level::Hardirq)
+    }
+}
+
+impl Requests {
+    /// Requests, and work items, that are remembered. A request that is never completed, or whose completion is not recorded,
+    /// would stay; no host has so many under way.
+    const LIMIT: usize = 1 << 13;
+
+    /// Whether any request was seen.
+    #[inline(always)]
+    pub fn are_recorded(&self) -> bool {
+        self.recorded
+    }
+
+    /// Events of this CPU are missing: any request may have been completed, and its place be another's.
+    pub fn lose(&mut self, index: usize) {
+        // What is put in anew has to be allocated anew, so that many losses do not cost more than what was put in before each.
+        self.under_way = FxHashMap::default();
+        self.handlers = FxHashMap::default();
+        self.last_handler = FxHashMap::default();
+        if let Some(cpu) = self.cpus.get_mut(index) {
+            *cpu = OnCpu::default();
+        }
+    }
+
+    fn on(&mut self, index: usize) -> &mut OnCpu {
+        if self.cpus.len() <= index {
+            self.cpus.resize_with(index + 1, OnCpu::default);
+        }
+        &mut self.cpus[index]
+    }
+
+    /// What is being completed where `section` is.
+    fn completed(&self, index: usize, section: &Section) -> Option<&Completed> {
+        let completed = self.cpus.get(index)?.completed[section.slot()].as_ref()?;
+        completed.section.goes_on_in(section).then_some(completed)
+    }
+}
+
+impl Timeline {
+    /// A request is put into a queue, or given to a driver: what its submitter owes goes with it.
+    pub(crate) fn submit(&mut self, index: usize, event: &Event, request: &BlockRequest, stage: Stage) {
+        self.requests.recorded = true;
+        if request.sectors == 0 {
+            return;
+        }
+        let (now, place) = (self.world.now, Place { device: request.device, sector: request.sector });
+        let section = Section::of(&self.cpus[index], event, now);
+        let mut debts = self.owed_by(index, &section);
+        let before = self.requests.under_way.remove(&place);
+        // One that was with its driver already is issued once more, or another whose completion is missing.
+        if let Some(inserted) = before.filter(|before| before.stage == Stage::Inserted && stage == Stage::Issued) {
+            debts.extend(inserted.debts);
+        }
+        keep_latest(&mut debts);
+        if self.requests.under_way.len() >= Requests::LIMIT {
+            self.requests.under_way.clear();
+        }
+        let last = self.requests.last_handler.get(&(request.device, index)).copied();
+        let handler = last.filter(|work| self.requests.handlers.get(work).is_some_and(|handler| handler.waits));
+        let sectors = request.sectors;
+        self.requests.under_way.insert(place, Request { stage, since: now, sectors, debts, handler });
+        self.requests.on(index).submitted = (section.level == Level::Task).then_some((place, section));
+    }
+
+    /// What those owe who act where `section` is: the task, unless it was only interrupted, and the requests that are being
+    /// completed there.
+    fn owed_by(&self, index: usize, section: &Section) -> Vec<Debt> {
+        let cpu = &self.cpus[index];
+        let acts = match section.level {
+            Level::Task => true,
+            Level::Softirq => cpu.serves_softirqs,
+            Level::Hardirq => false,
+        };
+        let mut debts = Vec::new();
+        if let (true, Current::Task(key)) = (acts, cpu.current) {
+            self.world.tasks.get(key).debts.open_since(Time(0), section.basis, &mut debts);
+        }
+        if let Some(completed) = self.requests.completed(index, section) {
+            debts.extend(&completed.debts);
+        }
+        debts
+    }
+
+    /// A request is done. What is woken now, by the same handler or task, has waited for it.
+    pub(crate) fn complete(&mut self, index: usize, event: &Event, done: &BlockRequest) {
+        self.requests.recorded = true;
+        let section = Section::of(&self.cpus[index], event, self.world.now);
+        let place = Place { device: done.device, sector: done.sector };
+        let request = self.requests.under_way.remove(&place).filter(|_| done.sectors > 0);
+        let debts = request.map_or_else(Vec::new, |request| {
+            let debts = self.owed_for(&request);
+            if let Some(left) = request.sectors.checked_sub(done.sectors).filter(|left| *left > 0) {
+                let rest = Place { sector: place.sector.saturating_add(u64::from(done.sectors)), ..place };
+                self.requests.under_way.insert(rest, Request { sectors: left, ..request });
+            }
+            debts
+        });
+        // Also one of which nothing is known: what comes now is not for the one before.
+        self.requests.on(index).completed[section.slot()] = Some(Completed { section, debts });
+    }
+
+    /// What those owe who submitted a request, and who did the work item that its driver handed it to.
+    fn owed_for(&self, request: &Request) -> Vec<Debt> {
+        let mut debts = request.debts.clone();
+        let handler = request.handler.and_then(|work| self.requests.handlers.get(&work));
+        if let Some(WorkOfDriver { worker: Some((worker, life)), start, end, .. }) = handler
+            && start.get().is_some_and(|start| start >= request.since)
+        {
+            let task = self.world.tasks.get(*worker);
+            let end = end.get().unwrap_or(self.world.now);
+            if task.life == *life {
+                let own = debts.len();
+                task.debts.open_since(request.since, Basis::Seen, &mut debts);
+                let mut place = 0;
+                debts.retain(|debt| {
+                    place += 1;
+                    place <= own || debt.began_before(end)
+                });
+            }
+        }
+        keep_latest(&mut debts);
+        debts
+    }
+
+    /// Whether the wakeup comes out of a completion, and for somebody who may have waited for it. A thread that slept because it
+    /// had nothing to do did not, but those did who wait for what it now does: it gets the debts to hand them on.
+    #[inline(never)]
+    pub(crate) fn hand_on_to_idler(&mut self, index: usize, event: &Event, wakee: TaskKey) -> bool {
+        // The CPU that wakes it issues sched_waking.
+        if matches!(event.kind, EventKind::Wakeup { .. }) && self.waking_recorded {
+            return false;
+        }
+        let section = Section::of(&self.cpus[index], event, self.world.now);
+        if self.requests.completed(index, &section).is_none_or(|completed| completed.debts.is_empty()) {
+            return false;
+        }
+        let task = self.world.tasks.get(wakee);
+        if task.kernel_thread.is_some_and(KernelThread::is_woken_by_interrupts) {
+            return false;
+        }
+        let (Some(start), true) = (task.sleep_start.get(), task.slept_without_work) else { return true };
+        self.add_completed(index, event, start);
+        let (mut unpaid, mut open) = (Vec::new(), std::mem::take(&mut self.open_debts));
+        let task = self.world.tasks.get_mut(wakee);
+        task.debts.take_over(&mut open, start, task.actor, &mut unpaid);
+        self.open_debts = open;
+        false
+    }
+
+    /// Adds to the debts that led to a wakeup those of the request that is being completed.
+    #[inline(never)]
+    pub(crate) fn add_completed(&mut self, index: usize, event: &Event, since: Time) {
+        let section = Section::of(&self.cpus[index], event, self.world.now);
+        let Some(completed) = self.requests.completed(index, &section) else { return };
+        let basis = section.basis;
+        self.open_debts.extend(completed.debts.iter().filter_map(|debt| debt.through_device(since, basis)));
+        latest_first(&mut self.open_debts);
+    }
+
+    /// A work item is queued: perhaps by the driver of the request that the task has just submitted.
+    #[inline]
+    pub(crate) fn work_queued_for_request(&mut self, index: usize, event: &Event, work: u64) {
+        if self.requests.recorded {
+            self.note_handler(index, event, work);
+        }
+    }
+
+    #[inline(never)]
+    fn note_handler(&mut self, index: usize, event: &Event, work: u64) {
+        if let Some(handler) = self.requests.handlers.get_mut(&work) {
+            handler.waits = true;
+        }
+        let section = Section::of(&self.cpus[index], event, self.world.now);
+        let Some((place, submission)) = self.requests.on(index).submitted.take() else { return };
+        let Some(request) = self.requests.under_way.get_mut(&place) else { return };
+        if !submission.goes_on_in(&section) {
+            return;
+        }
+        request.handler = Some(work);
+        if self.requests.handlers.len() >= Requests::LIMIT {
+            self.requests.handlers.clear();
+            self.requests.last_handler.clear();
+        }
+        self.requests.handlers.entry(work).or_default().waits = true;
+        self.requests.last_handler.insert((place.device, index), work);
+    }
+
+    /// A worker begins with a work item. What it completed for the one before is over.
+    #[inline]
+    pub(crate) fn request_work_starts(&mut self, index: usize, work: u64) {
+        if self.requests.recorded {
+            self.begin_handler(index, work);
+        }
+    }
+
+    #[inline(never)]
+    fn begin_handler(&mut self, index: usize, work: u64) {
+        self.end_task_s_completion(index);
+        let Current::Task(worker) = self.cpus[index].current else { return };
+        let (now, life) = (self.world.now, self.world.tasks.get(worker).life);
+        if let Some(handler) = self.requests.handlers.get_mut(&work) {
+            let start = MaybeTime::some(now);
+            *handler = WorkOfDriver { waits: false, worker: Some((worker, life)), start, end: MaybeTime::NONE };
+        }
+    }
+
+    /// A worker is done with a work item.
+    #[inline]
+    pub(crate) fn request_work_ends(&mut self, index: usize, work: u64) {
+        if self.requests.recorded {
+            self.end_task_s_completion(index);
+            if let Some(handler) = self.requests.handlers.get_mut(&work) {
+                handler.end = MaybeTime::some(self.world.now);
+            }
+        }
+    }
+
+    fn end_task_s_completion(&mut self, index: usize) {
+        let completed = &mut self.requests.on(index).completed[1];
+        if completed.as_ref().is_some_and(|completed| completed.section.level == Level::Task) {
+            *completed = None;
+        }
+    }
+}
+
+/// As many debts as a task keeps.
+fn keep_latest(debts: &mut Vec<Debt>) {
+    latest_first(debts);
+    debts.truncate(Debts::KEPT);
+}
