@@ -43,6 +43,8 @@ fn kind() -> impl Strategy<Value = EventKind> {
         1 => (0..3_u64).prop_map(|work| EventKind::WorkStart { work, function: None }),
         1 => (0..3_u64).prop_map(|work| EventKind::WorkEnd { work, function: None }),
         1 => (0..6_u32).prop_map(|tid| EventKind::Exit { tid: Tid(tid), comm: Comm::default() }),
+        // Ticks come again and again.
+        6 => Just(EventKind::Tick { heard: None }),
         1 => Just(EventKind::Lost { count: None }),
     ]
 }

@@ -39,6 +39,7 @@ mod suspects;
 mod switches;
 mod tail;
 mod task;
+mod ticks;
 mod tid_map;
 mod timeline;
 mod unrecorded;

@@ -64,6 +64,8 @@ fn any_kind() -> impl Strategy<Value = EventKind> {
         1 => (0..3u32).prop_map(|irq| EventKind::IrqExit { irq }),
         1 => (0..3u8).prop_map(|vec| EventKind::SoftirqEntry { vec }),
         1 => (0..3u8).prop_map(|vec| EventKind::SoftirqExit { vec }),
+        1 => Just(EventKind::Tick { heard: None }),
+        1 => Just(EventKind::TickStop),
         1 => Just(EventKind::Lost { count: None }),
     ]
 }

@@ -76,13 +76,15 @@ pub enum Cause {
     Interrupts,
     /// A crowd of woken threads that it has no part in had it.
     Crowd,
+    /// The CPU itself did not run: a hypervisor, firmware or a section with interrupts off had it.
+    CpuStopped,
     /// The consumer of each item that it completes took it.
     PingPong,
 }
 
 impl Cause {
     /// All of them, in the order of the documentation.
-    pub const ALL: [Cause; 15] = [
+    pub const ALL: [Cause; 16] = [
         Cause::Class,
         Cause::Priority,
         Cause::RealTimeOrder,
@@ -97,6 +99,7 @@ impl Cause {
         Cause::OtherCpuIdle,
         Cause::Interrupts,
         Cause::Crowd,
+        Cause::CpuStopped,
         Cause::PingPong,
     ];
 
@@ -117,6 +120,7 @@ impl Cause {
             Cause::OtherCpuIdle => "another CPU idle that it may use",
             Cause::Interrupts => "interrupts",
             Cause::Crowd => "a crowd of woken threads",
+            Cause::CpuStopped => "a CPU that did not run itself",
             Cause::PingPong => "the consumer of each of its items",
         }
     }
