@@ -20,8 +20,8 @@ const EQUAL: u32 = 120;
 const HEAVY: u32 = 100;
 const FIFO: u32 = 49;
 
-/// What happens on CPU 3: a program has it, a worker is woken onto it at 100 ms, ticks come each 4 ms, and none between 200 ms and the
-/// end of the gap, when the worker gets the CPU 1 ms later.
+/// What happens on CPU 3: a program has it, a worker is woken onto it at 190 ms, ticks come each 4 ms, and none between 200 ms and the
+/// end of the gap; the worker gets the CPU 5 ms later.
 #[derive(Clone, Copy)]
 struct Scene {
     tick: Option<&'static str>,
@@ -43,7 +43,7 @@ const PLAIN: Scene = Scene {
     tick: Some(TICKS[0]),
     prio: EQUAL,
     gap_ms: 3_000,
-    woken_ms: 100,
+    woken_ms: 190,
     ticks_from_ms: 0,
     also: None,
     others_go_on: true,
@@ -69,11 +69,14 @@ impl Scene {
         let worker = "comm=kworker/3:1 pid=52 prio=120 target_cpu=003";
         at(self.woken_ms * 1000 + 1, "<idle>-0", 0, format!("sched_waking: {worker}"));
         at(self.woken_ms * 1000 + 2, "<idle>-0", 0, format!("sched_wakeup: {worker}"));
-        for ms in (0..end + 100).step_by(4) {
+        for ms in (0..end + 5).step_by(4) {
             let is_due = ms >= self.ticks_from_ms && !(GAP_FROM_MS + 1..end).contains(&ms);
             if let Some(tick) = self.tick.filter(|_| is_due) {
                 let who = if ms >= end { self.behind } else { "cruncher-900" };
                 at(ms * 1000 + 7, who, 3, tick.to_owned());
+                if tick.starts_with("irq_handler_entry: irq=27") {
+                    at(ms * 1000 + 10, who, 3, "irq_handler_exit: irq=27 ret=handled".to_owned());
+                }
             }
         }
         if let Some((ms, event)) = self.also {
@@ -85,7 +88,7 @@ impl Scene {
                 at(ms * 1000 + 700, "sshd-60", 0, switch(task("prev", "sshd", 60, 120), "S", idle(0, "next")));
             }
         }
-        let over = (end + 100) * 1000 + 500;
+        let over = (end + 5) * 1000 + 500;
         at(
             over,
             "cruncher-900",
@@ -151,12 +154,16 @@ fn silence_that_has_another_reason_is_no_stop() {
             0,
         ),
         ("too few ticks to be steady", Scene { ticks_from_ms: 180, ..PLAIN }, 0),
-        ("ticks once a second are none", Scene { tick: Some("irq_handler_entry: irq=33 name=virtio0"), ..PLAIN }, 0),
+        (
+            "a device's interrupts are no tick",
+            Scene { tick: Some("irq_handler_entry: irq=33 name=virtio0"), ..PLAIN },
+            0,
+        ),
         ("the tick was stopped", Scene { also: Some((201, "tick_stop: success=1 dependency=NONE")), ..PLAIN }, 0),
         (
             "the tick was not stopped",
             Scene { also: Some((201, "tick_stop: success=0 dependency=SCHED")), ..PLAIN },
-            2_999,
+            2_998,
         ),
         // NO_HZ_FULL stops the tick of a single task; from when on another one waited, the CPU owed one.
         ("nobody waits beside a fair task", Scene { woken_ms: 3_190, ..PLAIN }, 0),
@@ -164,12 +171,12 @@ fn silence_that_has_another_reason_is_no_stop() {
         (
             "an event that is not read halves the silence",
             Scene { also: Some((1_700, "sys_enter: NR 1")), ..PLAIN },
-            1_500,
+            1_499,
         ),
         (
             "an event that is read halves it, too",
             Scene { also: Some((1_700, "softirq_raise: vec=1 [action=TIMER]")), ..PLAIN },
-            1_500,
+            1_499,
         ),
         ("fewer than 16 periods", Scene { gap_ms: 60, ..PLAIN }, 0),
         ("all CPUs are silent", Scene { others_go_on: false, ..PLAIN }, 0),
