@@ -206,6 +206,13 @@ pub fn severity(plight: &Plight) -> Option<Severity> {
 
 impl VerdictRow {
     fn severity(&self, plight: &Plight) -> Option<Severity> {
+        let severity = self.severity_of(plight);
+        #[cfg(test)]
+        asked::note(self, severity);
+        severity
+    }
+
+    fn severity_of(&self, plight: &Plight) -> Option<Severity> {
         let any = |thresholds: &[Threshold]| thresholds.iter().any(|threshold| threshold.is_met(plight));
         let periods = |count: Option<u64>| {
             let late = count.zip(plight.period).map(|(count, period)| Nanos(period.0.saturating_mul(count)));
@@ -224,5 +231,7 @@ impl VerdictRow {
 /// A wait of this length is in no recording of which it may be said that nobody is starved, unless the task asked to be last.
 pub const NEVER_HEALTHY: Nanos = Nanos::from_millis(1000);
 
+#[cfg(test)]
+mod asked;
 #[cfg(test)]
 mod tests;

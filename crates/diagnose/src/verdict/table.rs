@@ -135,7 +135,6 @@ pub const TABLE: &[VerdictRow] = &[
     of(RealTime, OwnClassLimit, ALWAYS, NEVER, NEVER),
     as_set(RealTime, OwnCpuIdle, IDLE_BESIDE),
     as_set(RealTime, CpuStopped, NOT_RUN),
-    as_set(RealTime, OtherCpuIdle, SETTING_FOR_PROGRAM),
     as_set(RealTime, Interrupts, INTERRUPTED),
     as_set(Program, Class, CLASS_FOR_PROGRAM),
     // What a real-time task's wait costs programs is measured by these.
@@ -152,7 +151,6 @@ pub const TABLE: &[VerdictRow] = &[
     of(Program, OtherCpuIdle, &[in_all(1, 0)], &[in_all(5, 0), in_all(1, 0).one_of(48)], &[in_all(25, 0)]),
     as_set(Program, Interrupts, INTERRUPTED),
     of(Program, Crowd, ALWAYS, &[in_all(2, 0).one_of(24), in_all(5, 0).one_of(12)], &[in_all(25, 0).one_of(96)]),
-    of(Program, PingPong, ALWAYS, &[in_all(5, 0)], &[in_all(50, 0)]),
     of(AskedToBeLast, Class, &[at_a_time(24)], NEVER, NEVER),
     of(AskedToBeLast, Weight, &[at_a_time(48)], NEVER, NEVER),
     of(AskedToBeLast, GroupLimit, &[in_all(1, 0)], NEVER, NEVER),
