@@ -58,6 +58,8 @@ pub(crate) struct Ledger {
     pub longest_stays: Table<(ActorId, ActorId), Nanos>,
     /// By victim, the longest that a CPU for which it waited did not run itself.
     stops: FxHashMap<ActorId, Nanos>,
+    /// (victim, occupant) → the longest in one wait that an occupant of a lower class or priority was not preempted.
+    pub not_preempted: Table<(ActorId, ActorId), Nanos>,
     real_time: RealTimeStays,
     /// The same of fair tasks.
     fair: RealTimeStays,
@@ -103,6 +105,7 @@ impl Ledger {
             blame: Table::default(),
             longest_stays: Table::default(),
             stops: FxHashMap::default(),
+            not_preempted: Table::default(),
             real_time: RealTimeStays::default(),
             fair: RealTimeStays::default(),
             preemptions: Table::default(),
@@ -255,6 +258,11 @@ impl Sink for Ledger {
             *self.blame.entry_of((wait.actor, piece.occupant, piece.rule), overflow, is_kept) += piece.length;
             if piece.occupant == ActorId::STOPPED {
                 self.note_stopped(wait.actor, piece.length);
+            }
+            if piece.rule == Rule::NotPreempted {
+                let overflow = (wait.actor, ActorId::OTHERS);
+                let longest = self.not_preempted.entry_of((wait.actor, piece.occupant), overflow, is_kept);
+                *longest = (*longest).max(piece.length);
             }
         }
         let stretch = self.note_stays(world, wait);
