@@ -5,7 +5,7 @@
 use std::cmp::Reverse;
 
 use unstarve_model::{EventType, LossKind, Nanos, clean, counted};
-use unstarve_timeline::{CpuEnd, Rule};
+use unstarve_timeline::{ActorId, CpuEnd, Rule};
 
 use crate::case::Case;
 use crate::drive::Driven;
@@ -22,9 +22,13 @@ const MISSING: f64 = 0.1;
 /// Nor is one given when nobody knows for most of the time who ran.
 const UNKNOWN: f64 = 0.5;
 
-/// Time in waits in which nobody knows who had the CPU.
+/// Time in waits in which nobody knows who had the CPU. That a CPU did not run itself is known.
 pub(crate) fn unknown(case: &Case<'_>) -> Nanos {
-    case.victims().map(|(victim, _)| case.blamed(victim, |blame| blame.rule == Rule::Unknown)).sum()
+    case.victims()
+        .map(|(victim, _)| {
+            case.blamed(victim, |blame| blame.rule == Rule::Unknown && blame.occupant != ActorId::STOPPED)
+        })
+        .sum()
 }
 
 /// Why a trace cannot say that nobody is starved.

@@ -397,7 +397,8 @@ fn losses_against<'a>(case: &Case<'a>, needs: &[EventType], infers_settings: boo
 fn confidence(before: f64, case: &Case<'_>, victims: &[ActorId], losses: &[&Loss]) -> f64 {
     let waited: Nanos =
         victims.iter().filter_map(|victim| case.ledger.account(*victim)).map(|account| account.waited).sum();
-    let unknown: Nanos = victims.iter().map(|victim| case.blamed(*victim, |blame| blame.rule == Rule::Unknown)).sum();
+    let is_unknown = |blame: &Blame| blame.rule == Rule::Unknown && blame.occupant != ActorId::STOPPED;
+    let unknown: Nanos = victims.iter().map(|victim| case.blamed(*victim, is_unknown)).sum();
     let mut confidence = before * (1.0 - unknown.share_of(waited));
     for loss in losses {
         confidence *= match loss.kind {

@@ -88,7 +88,7 @@ impl<'a> Case<'a> {
     }
 
     /// Whether somebody asked that its tasks run after others: by nice, or by the policy SCHED_IDLE.
-    pub fn asked_to_be_last(&self, id: ActorId) -> bool {
+    pub fn asked_for_less_weight(&self, id: ActorId) -> bool {
         self.actor(id).own_weight().is_some_and(|weight| weight < NICE_0)
     }
 
@@ -96,7 +96,7 @@ impl<'a> Case<'a> {
     /// tasks of other groups, but a group may be last by choice as a whole (`cpu.idle`).
     pub fn is_last_by_choice(&self, victim: ActorId, occupant: ActorId) -> bool {
         let idle = self.rivals(victim, occupant).and_then(|rivals| rivals.victim).is_some_and(|group| group.idle);
-        idle || self.competes_by_nice(victim, occupant) && self.asked_to_be_last(victim)
+        idle || self.competes_by_nice(victim, occupant) && self.asked_for_less_weight(victim)
     }
 }
 

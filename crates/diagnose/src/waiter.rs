@@ -66,7 +66,7 @@ impl Case<'_> {
             return Waiter::AskedToBeLast;
         }
         if !self.is_kernel_thread(id) && self.kernel_thread(id).is_none() {
-            return Waiter::Program;
+            return if self.is_of_idle_group(id) { Waiter::AskedToBeLast } else { Waiter::Program };
         }
         let work = self.work(id).map(|(function, _)| function);
         let name = self.name(id);
@@ -75,6 +75,11 @@ impl Case<'_> {
             return Waiter::of_kind(self.kernel_thread(id), work.as_deref());
         }
         Waiter::of_kernel_thread(&name, self.kernel_thread(id), work.as_deref())
+    }
+
+    /// Whether somebody asked that all of its cgroup be last (`cpu.idle`), however nice it is there.
+    fn is_of_idle_group(&self, id: ActorId) -> bool {
+        self.snapshot.zip(self.first_tid(id)).is_some_and(|(snapshot, tid)| snapshot.idle_cgroup_of(tid).is_some())
     }
 
     /// What one cause took from it, of which `longest` was in one wait.

@@ -48,6 +48,8 @@ fn kind() -> impl Strategy<Value = EventKind> {
         1 => request().prop_map(EventKind::BlockIssue),
         1 => request().prop_map(EventKind::BlockComplete),
         1 => (0..6_u32).prop_map(|tid| EventKind::Exit { tid: Tid(tid), comm: Comm::default() }),
+        // Ticks come again and again.
+        6 => Just(EventKind::Tick { heard: None }),
         1 => Just(EventKind::Lost { count: None }),
     ]
 }

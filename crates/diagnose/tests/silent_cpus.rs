@@ -95,6 +95,38 @@ fn without_proof_there_is_a_range() {
     assert_eq!((length, open.proved_ns, open.end.as_str()), (ALL, SEEN, "believed"));
 }
 
+/// CPU 3 is not heard before 103 s, and leaves idle then for a worker that was put on its queue at 100.0005 s by CPU 0.
+#[test]
+fn a_cpu_that_leaves_idle_late_was_idle_if_its_first_events_are_there() {
+    let mut lines: Vec<String> = scene(FIFO).into_iter().filter(|line| !line.contains("[003]")).collect();
+    let worker = "comm=kworker/3:1 pid=52 prio=120 target_cpu=003";
+    lines.insert(0, format!("          <idle>-0       [000] dNh4.   100.000502: sched_wakeup: {worker}"));
+    lines.insert(0, format!("          <idle>-0       [000] d.h3.   100.000500: sched_waking: {worker}"));
+    let at = lines.iter().position(|line| line.contains(" 103.5")).expect("it goes on");
+    let idle = "comm=swapper/3 prev_pid=0 prev_prio=120";
+    let next = "next_comm=kworker/3:1 next_pid=52 next_prio=120";
+    lines.insert(
+        at,
+        format!("          <idle>-0       [003] d..2.   103.400500: sched_switch: prev_{idle} prev_state=R ==> {next}"),
+    );
+    let report = explained(&text(&lines, Some(lines.len())));
+    let [finding] = &report.findings[..] else { panic!("{:#?}", report.findings) };
+    assert_eq!((finding.id.as_str(), finding.severity), ("idle-while-runnable", Severity::Critical));
+    assert!(
+        finding.sentence.contains("was runnable for up to 3.40 s while its own CPU was idle"),
+        "{}",
+        finding.sentence
+    );
+    assert_eq!(report.trace.too_little, None);
+    // Where events were overwritten, or nobody says so, the CPU may have done anything.
+    for entries in [None, Some(lines.len() + 1000)] {
+        let (all, kept) = (lines.len() + 1000, lines.len());
+        let report = explained(&text(&lines, entries).replace(&format!("{all}/{all}"), &format!("{kept}/{all}")));
+        assert!(report.findings.is_empty(), "{:#?}", report.findings);
+        assert!(report.trace.too_little.is_some(), "too little was recorded");
+    }
+}
+
 #[test]
 fn events_that_are_not_read_prove_it_too() {
     let mut lines = scene(FIFO);

@@ -6,11 +6,16 @@ use unstarve_diagnose::{Options, explain};
 use unstarve_model::EventSource;
 use unstarve_readers::{Input, open_input};
 use unstarve_testing::verdict_scene::{
-    EQUAL, HEAVY, HIGHER, HOG, HOUSEKEEPING, IDLE, LAST, LENGTHS_MS, PROGRAMS, REAL_TIME, SERVING, Scenario, Task,
+    DEADLINE, EQUAL, HEAVY, HIGHER, HOG, HOUSEKEEPING, IDLE, LAST, LAST_TOO, LENGTHS_MS, PEER, PROGRAMS, REAL_TIME,
+    SERVING, Scenario, Task, behind_a_crowd, limited, on_a_stopped_cpu, pushed_off,
 };
 
 fn source(scenario: &Scenario) -> Box<dyn EventSource> {
-    let text = Box::new(std::io::Cursor::new(scenario.text().into_bytes()));
+    source_of(scenario.text())
+}
+
+fn source_of(text: String) -> Box<dyn EventSource> {
+    let text = Box::new(std::io::Cursor::new(text.into_bytes()));
     open_input(Input::from_stream(text, "scene".into()).expect("text")).expect("text of ftrace")
 }
 
@@ -48,6 +53,11 @@ fn verdict(scenario: &Scenario) -> String {
     severity.map_or("-".to_owned(), |severity| format!("{severity:?}").to_lowercase())
 }
 
+/// A row of verdicts by length.
+fn cells(victim: Task, occupant: Task, is_open: bool, has_payer: bool) -> String {
+    LENGTHS_MS.map(|ms| verdict(&Scenario { victim, occupant, ms, is_open, has_payer })).join(" ")
+}
+
 /// A row of verdicts by length; the same for each of the victims, open or ended.
 fn row(victims: &[Task], occupant: Task, has_payer: bool) -> String {
     let mut rows: Vec<(String, String)> = Vec::new();
@@ -57,9 +67,9 @@ fn row(victims: &[Task], occupant: Task, has_payer: bool) -> String {
             if is_open && has_payer {
                 continue;
             }
-            let cells = LENGTHS_MS.map(|ms| verdict(&Scenario { victim: *victim, occupant, ms, is_open, has_payer }));
+            let cells = cells(*victim, occupant, is_open, has_payer);
             let name = format!("{} {}", victim.comm, if is_open { "open" } else { "ended" });
-            rows.push((name, cells.join(" ")));
+            rows.push((name, cells));
         }
     }
     let (first, cells) = rows.first().expect("a victim").clone();
@@ -117,6 +127,96 @@ fn beside_its_own_idle_cpu() {
         }
     }
     insta::assert_snapshot!(row(&PROGRAMS, IDLE, false), @"- - warning warning warning critical critical");
+}
+
+#[test]
+fn real_time_behind_another_of_its_priority() {
+    // A turn of SCHED_RR is 100 ms at most.
+    for victim in REAL_TIME {
+        insta::allow_duplicates! {
+            insta::assert_snapshot!(cells(victim, PEER, true, false), @"- - - critical critical critical critical");
+        }
+    }
+    // One that ended shows that it needs the CPU for a moment only, and was late by a slice of another.
+    insta::assert_snapshot!(cells(REAL_TIME[0], PEER, false, false), @"- - warning critical critical critical critical");
+    insta::assert_snapshot!(row(&REAL_TIME, DEADLINE, false), @"- info warning warning warning critical critical");
+}
+
+#[test]
+fn last_behind_one_that_is_last_too() {
+    insta::assert_snapshot!(row(&LAST, LAST_TOO, false), @"- - - - info info info");
+}
+
+/// By length up to 3 s, which fit into the recording several times: how bad the wait of the victim is, what is found, and by which rule
+/// most of the wait is.
+fn by_rule(victim: Task, text: impl Fn(Task, u64) -> String) -> String {
+    let lengths = LENGTHS_MS.into_iter().filter(|ms| *ms <= 3_000);
+    let cells = lengths.map(|ms| {
+        let report = explain(source_of(text(victim, ms)), &Options::default(), |_| {}).expect("events");
+        let wait = report.worst_waits.iter().find(|wait| wait.tid == victim.tid).expect("it waits");
+        let rule = wait.blame.iter().max_by_key(|row| row.ns).map(|row| row.rule.as_str());
+        let found = report.findings.iter().find(|finding| finding.victim.tids.contains(&victim.tid));
+        let said = found.map_or("-".to_owned(), |finding| {
+            format!("{} {}", format!("{:?}", finding.severity).to_lowercase(), finding.id)
+        });
+        if ms >= 1_000 {
+            assert!(!report.verdict.text.starts_with("Nobody is starved."), "{ms} ms: {}", report.verdict.text);
+        }
+        format!("{ms} ms: {}, {said}", rule.expect("a rule"))
+    });
+    cells.collect::<Vec<_>>().join("\n")
+}
+
+#[test]
+fn behind_one_that_was_just_woken() {
+    insta::assert_snapshot!(by_rule(PROGRAMS[0], |victim, ms| pushed_off(victim, EQUAL, ms)), @r"
+    3 ms: wakeup-preemption, -
+    20 ms: wakeup-preemption, -
+    60 ms: wakeup-preemption, info stuck-equal
+    150 ms: wakeup-preemption, info stuck-equal
+    300 ms: wakeup-preemption, warning stuck-equal
+    3000 ms: wakeup-preemption, warning stuck-equal
+    ");
+}
+
+#[test]
+fn behind_a_crowd_of_woken_threads() {
+    insta::assert_snapshot!(by_rule(PROGRAMS[0], behind_a_crowd), @r"
+    3 ms: count, -
+    20 ms: count, -
+    60 ms: count, -
+    150 ms: count, -
+    300 ms: count, -
+    3000 ms: count, warning stuck-equal
+    ");
+}
+
+#[test]
+fn on_a_cpu_that_does_not_run() {
+    for (victim, by) in [(SERVING[1], EQUAL), (SERVING[1], HOG), (PROGRAMS[0], HEAVY), (REAL_TIME[0], HIGHER)] {
+        // Shorter than 16 ticks may be a late one.
+        let all = by_rule(victim, |victim, ms| on_a_stopped_cpu(victim, by, ms));
+        let long = all.lines().skip(3).collect::<Vec<_>>().join("\n");
+        insta::allow_duplicates! {
+            insta::assert_snapshot!(long, @r"
+            150 ms: unknown, info cpu-stopped
+            300 ms: unknown, info cpu-stopped
+            3000 ms: unknown, warning cpu-stopped
+            ");
+        }
+    }
+}
+
+#[test]
+fn kept_off_by_a_limit() {
+    insta::assert_snapshot!(by_rule(PROGRAMS[0], limited), @r"
+    3 ms: throttled, -
+    20 ms: throttled, -
+    60 ms: throttled, warning throttled
+    150 ms: throttled, warning throttled
+    300 ms: throttled, warning throttled
+    3000 ms: throttled, warning throttled
+    ");
 }
 
 /// `compare` explains each side as `explain` does: the same victims, as bad, and nothing that is new against the same recording.

@@ -78,7 +78,7 @@ fn joined<T: ToString>(parts: impl Iterator<Item = T>, between: &str) -> Option<
 
 fn kind(actor: &Actor) -> &'static str {
     match actor.kind {
-        ActorKind::Unknown => "unknown",
+        ActorKind::Unknown | ActorKind::Stopped => "unknown",
         ActorKind::Idle => "idle",
         ActorKind::Others => "others",
         ActorKind::Irq { .. } => "irq",

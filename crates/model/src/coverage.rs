@@ -1,4 +1,4 @@
-use crate::{CpuId, Tid, Time};
+use crate::{CpuId, Nanos, Tid, Time};
 
 /// How far a recording is proved to show what each CPU did.
 ///
@@ -10,6 +10,8 @@ pub struct Coverage {
     all: Option<Proof>,
     /// By number; CPUs beyond the end are as the default.
     cpus: Vec<CpuCoverage>,
+    /// By number, for CPUs that issued events of types that are not read.
+    bursts: Vec<Option<Burst>>,
     /// Nothing is proved of any CPU, whatever else is known: parts of the recording are missing.
     is_void: bool,
 }
@@ -67,6 +69,25 @@ pub struct Presence {
     pub current: Option<Tid>,
 }
 
+/// Events that came one upon the other: a CPU that begins to run again has several to handle.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+struct Burst {
+    /// The last event before the first of them.
+    before: Option<Time>,
+    first: Time,
+    last: Time,
+}
+
+/// Events that are less apart than this, and all of them within it, are one burst.
+const BURST: Nanos = Nanos::from_millis(1);
+
+impl Burst {
+    /// The last event that came earlier than a burst that goes on until now.
+    fn heard(&self, now: Time) -> Option<Time> {
+        if now.since(self.first) > BURST { Some(self.last) } else { self.before }
+    }
+}
+
 impl Coverage {
     /// Notes a proof for one CPU; of several the one that goes furthest stays.
     pub fn prove(&mut self, cpu: CpuId, until: Until, by: ProvedBy) {
@@ -91,11 +112,20 @@ impl Coverage {
     #[inline]
     pub fn note_presence(&mut self, cpu: CpuId, time: Time, current: Option<Tid>) {
         let presence = Some(Presence { time, current });
+        self.note_burst(cpu, time);
         match self.cpus.get_mut(cpu.index()) {
             Some(known) if known.presence.is_none_or(|last| last.time <= time) => known.presence = presence,
             Some(_) => {}
             None => self.place(cpu).into_iter().for_each(|known| known.presence = presence),
         }
+    }
+
+    /// Notes an event that shows a tick, which is one of a type that is not read, too; the last of those that came more than a burst
+    /// before it.
+    pub fn note_tick(&mut self, cpu: CpuId, time: Time, current: Option<Tid>) -> Option<Time> {
+        let heard = self.bursts.get(cpu.index()).copied().flatten().and_then(|burst| burst.heard(time));
+        self.note_presence(cpu, time, current);
+        heard
     }
 
     /// Forgets who was current at events that are not read: their ids are not those of the other events.
@@ -118,6 +148,24 @@ impl Coverage {
     /// The last event of any CPU that is not read.
     pub fn last_presence(&self) -> Option<Time> {
         self.cpus.iter().filter_map(|known| known.presence).map(|presence| presence.time).max()
+    }
+
+    #[inline]
+    fn note_burst(&mut self, cpu: CpuId, time: Time) {
+        let Some(burst) = self.bursts.get_mut(cpu.index()) else { return self.first_burst(cpu, time) };
+        *burst = Some(match *burst {
+            None => Burst { before: None, first: time, last: time },
+            Some(known) if time.since(known.first) <= BURST => Burst { last: time.max(known.last), ..known },
+            Some(known) => Burst { before: Some(known.last), first: time, last: time.max(known.last) },
+        });
+    }
+
+    #[cold]
+    fn first_burst(&mut self, cpu: CpuId, time: Time) {
+        if cpu.0 < CpuId::LIMIT {
+            self.bursts.resize(cpu.index() + 1, None);
+            self.note_burst(cpu, time);
+        }
     }
 
     #[cold]
@@ -156,6 +204,25 @@ mod tests {
         coverage.prove(CpuId(u32::MAX), Until::End, ProvedBy::EntryCount);
         coverage.note_presence(CpuId(u32::MAX), Time(5), None);
         assert_eq!((coverage.cpus.len(), coverage.last_presence()), (3, None));
+    }
+
+    #[test]
+    fn a_tick_says_when_its_cpu_was_heard_before() {
+        const MS: u64 = 1_000_000;
+        let mut coverage = Coverage::default();
+        let mut tick = |micros: u64| coverage.note_tick(CpuId(1), Time(micros * 1000), None).map(|time| time.0 / 1000);
+        assert_eq!([tick(1), tick(4_001), tick(8_001)], [None, Some(1), Some(4_001)]);
+        // What comes at once after a pause is of one burst.
+        coverage.note_presence(CpuId(1), Time(308 * MS), None);
+        let mut tick = |micros: u64| coverage.note_tick(CpuId(1), Time(micros * 1000), None).map(|time| time.0 / 1000);
+        assert_eq!([tick(308_100), tick(308_900)], [Some(8_001), Some(8_001)]);
+        // Events that follow one another for longer are no burst, however close together they are.
+        for step in 0..200 {
+            coverage.note_presence(CpuId(1), Time(400 * MS + step * MS / 2), None);
+        }
+        let heard = coverage.note_tick(CpuId(1), Time(500 * MS), None);
+        assert!(heard >= Some(Time(498 * MS)), "{heard:?}");
+        assert_eq!(coverage.note_tick(CpuId(u32::MAX), Time(1), None), None);
     }
 
     #[test]

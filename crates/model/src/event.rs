@@ -321,6 +321,13 @@ pub enum EventKind {
         /// The work function.
         function: NameId,
     },
+    /// The tick's timer expired (`hrtimer_expire_entry` of a function of the tick, `local_timer_entry`, the interrupt of ARM's timer).
+    Tick {
+        /// The last event of this CPU that is of a type that is not read, but for those of the millisecond before the tick.
+        heard: Option<Time>,
+    },
+    /// The CPU stopped its tick (`tick_stop` with success): from now on none is expected.
+    TickStop,
     /// Before this moment events of this CPU are missing; nothing known about the CPU's current task holds any longer.
     Lost {
         /// How many, where the recorder counted them.
@@ -330,7 +337,7 @@ pub enum EventKind {
 
 impl EventKind {
     /// Which type of event this is; `None` for [`EventKind::Lost`] and [`EventKind::WorkOnStack`], which no kernel
-    /// issues.
+    /// issues, and for what is known of ticks.
     pub fn event_type(&self) -> Option<EventType> {
         Some(match self {
             EventKind::Switch { .. } => EventType::Switch,
@@ -354,6 +361,8 @@ impl EventKind {
             EventKind::BlockInsert(_) => EventType::BlockInsert,
             EventKind::BlockIssue(_) => EventType::BlockIssue,
             EventKind::BlockComplete(_) => EventType::BlockComplete,
+            // What shows a tick is of several types.
+            EventKind::Tick { .. } | EventKind::TickStop => return None,
             EventKind::WorkOnStack { .. } | EventKind::Lost { .. } => return None,
         })
     }

@@ -47,6 +47,7 @@ pub mod symbols;
 pub mod systrace_page;
 mod task_names;
 mod text;
+mod tick;
 pub mod trace_dat;
 pub mod trace_dat_write;
 mod unpack;

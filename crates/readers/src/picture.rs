@@ -63,6 +63,9 @@ fn write_kind(out: &mut String, kind: &EventKind, names: &Names) -> std::fmt::Re
         EventKind::BlockIssue(request) => write!(out, "block-issue {}", block_request(request)),
         EventKind::BlockComplete(request) => write!(out, "block-complete {}", block_request(request)),
         EventKind::WorkOnStack { tid, function } => write!(out, "work-on-stack {tid} {}", names.get(*function)),
+        EventKind::Tick { heard: Some(heard) } => write!(out, "tick after {}", heard.0),
+        EventKind::Tick { heard: None } => write!(out, "tick"),
+        EventKind::TickStop => write!(out, "tick-stop"),
         EventKind::Lost { count: Some(count) } => write!(out, "lost {count}"),
         EventKind::Lost { count: None } => write!(out, "lost ?"),
     }

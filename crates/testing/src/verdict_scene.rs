@@ -191,3 +191,167 @@ pub const HIGHER: Task = task("audio", 1001, 9);
 pub const EQUAL: Task = task("reactor_0", 1002, 120);
 /// One of nice -20.
 pub const HEAVY: Task = task("cruncher", 1003, 100);
+/// One of the real-time tasks' own priority.
+pub const PEER: Task = task("pump-ctl", 1004, 59);
+/// A deadline task.
+pub const DEADLINE: Task = task("radio", 1005, -1);
+/// A program that asked to be last, too.
+pub const LAST_TOO: Task = task("mlocate", 1006, 139);
+/// Threads that are woken together.
+const CROWD: usize = 12;
+
+/// What happens on CPU 3 beside a program that works for 0.3 ms each second on CPU 0.
+struct Beside(Vec<(u64, Scene)>);
+
+impl Beside {
+    fn new() -> Beside {
+        let (mut beside, sshd) = (Beside(Vec::new()), task("sshd", 60, 120));
+        let idle = Task { comm: "swapper/0", ..IDLE };
+        for second in 0..SPAN_MS / 1000 {
+            let us = second * 1_000_000 + 500;
+            beside.at(us, |scene| {
+                scene.wake(us, idle, "d.h3.", 0, sshd, 0);
+                scene.switch(us + 10, 0, idle, "R", sshd);
+                scene.switch(us + 300, 0, sshd, "S", idle);
+            });
+        }
+        beside
+    }
+
+    fn at(&mut self, us: u64, write: impl FnOnce(&mut Scene)) {
+        let mut scene = Scene(String::new());
+        write(&mut scene);
+        self.0.push((us, scene));
+    }
+
+    fn text(mut self) -> String {
+        self.0.sort_by_key(|(us, _)| *us);
+        self.0.iter().fold(Scene::new().0, |text, (_, scene)| text + &scene.0)
+    }
+}
+
+/// The victim runs, and one that was just woken pushes it off and stays: wakeup preemption.
+pub fn pushed_off(victim: Task, by: Task, ms: u64) -> String {
+    let (begin, end) = (BEGIN_MS * 1000, (BEGIN_MS + ms) * 1000);
+    let mut beside = Beside::new();
+    beside.at(begin - 400, |scene| scene.switch(begin - 400, 3, IDLE, "R", victim));
+    beside.at(begin, |scene| {
+        scene.wake(begin, victim, "dNh4.", 3, by, 3);
+        scene.switch(begin + 20, 3, victim, "R+", by);
+    });
+    beside.at(end, |scene| {
+        scene.switch(end + 20, 3, by, "S", victim);
+        scene.switch(end + 300, 3, victim, "S", IDLE);
+    });
+    beside.text()
+}
+
+/// Threads of one program are woken together, more than the machine has CPUs for, and the victim behind them: count.
+pub fn behind_a_crowd(victim: Task, ms: u64) -> String {
+    let (begin, end) = (BEGIN_MS * 1000, (BEGIN_MS + ms) * 1000);
+    let thread = |place: usize| Task { tid: 1100 + place as u32, ..task("httpd", 0, 120) };
+    let mut beside = Beside::new();
+    beside.at(begin, |scene| {
+        scene.wake(begin, IDLE, "dNh4.", 3, victim, 3);
+        for place in 0..CROWD {
+            scene.wake(begin + 2 + 2 * place as u64, IDLE, "dNh4.", 3, thread(place), 3);
+        }
+        scene.switch(begin + 40, 3, IDLE, "R", thread(0));
+    });
+    for place in 0..CROWD {
+        let us = begin + 40 + (place as u64 + 1) * (end - begin) / CROWD as u64;
+        let next = if place + 1 < CROWD { thread(place + 1) } else { victim };
+        beside.at(us, |scene| scene.switch(us, 3, thread(place), "S", next));
+    }
+    beside.at(end + 300, |scene| scene.switch(end + 300, 3, victim, "S", IDLE));
+    beside.text()
+}
+
+/// Again and again the CPU goes idle while the victim is runnable there: a limit.
+pub fn limited(victim: Task, ms: u64) -> String {
+    let mut beside = Beside::new();
+    beside.at(100, |scene| {
+        let sshd = task("sshd", 60, 120);
+        scene.line(100, IDLE, 0, "d..2.", "sched_migrate_task: comm=sshd pid=60 prio=120 orig_cpu=1 dest_cpu=0");
+        scene.wake(110, IDLE, "d.h3.", 0, sshd, 0);
+        let idle = Task { comm: "swapper/0", ..IDLE };
+        scene.switch(120, 0, idle, "R", sshd);
+        scene.switch(220, 0, sshd, "S", idle);
+    });
+    for turn in 0..4 {
+        let begin = (BEGIN_MS + turn * (ms + 100)) * 1000;
+        beside.at(begin, |scene| {
+            scene.switch(begin, 3, IDLE, "R", victim);
+            scene.switch(begin + 5_000, 3, victim, "R", IDLE);
+            scene.switch(begin + 5_000 + ms * 1000, 3, IDLE, "R", victim);
+            scene.switch(begin + 9_000 + ms * 1000, 3, victim, "S", IDLE);
+        });
+    }
+    beside.text()
+}
+
+/// The victim waits while another has the CPU, whose ticks stay away for as long: the CPU itself does not run.
+pub fn on_a_stopped_cpu(victim: Task, by: Task, ms: u64) -> String {
+    let (begin, end) = (BEGIN_MS * 1000, (BEGIN_MS + ms) * 1000);
+    let mut beside = Beside::new();
+    beside.at(begin - 120_000, |scene| scene.switch(begin - 120_000, 3, IDLE, "R", by));
+    for us in (begin - 100_000..=begin).step_by(4_000).chain([end]) {
+        beside.at(us, |scene| scene.line(us, by, 3, "d.h2.", "local_timer_entry: vector=236"));
+    }
+    for us in (begin - 100_000..end).step_by(5_000) {
+        let idle = Task { comm: "swapper/0", ..IDLE };
+        beside.at(us + 7, |scene| scene.line(us + 7, idle, 0, "d.h2.", "softirq_raise: vec=1 [action=TIMER]"));
+    }
+    beside.at(begin - 50, |scene| scene.wake(begin - 50, by, "dNh4.", 3, victim, 3));
+    beside.at(end + 4_100, |scene| {
+        scene.switch(end + 4_100, 3, by, "S", victim);
+        scene.switch(end + 4_300, 3, victim, "S", IDLE);
+    });
+    beside.text()
+}
+
+/// NET_RX takes two fifths of the victim's time, for packets that a device brings, or for those that it sends over loopback itself: the
+/// only device's interrupt is another CPU's.
+pub fn interrupted_by_packets(victim: Task, ms: u64, by_device: bool) -> String {
+    let (begin, end) = (BEGIN_MS * 1000, (BEGIN_MS + ms) * 1000);
+    let mut beside = Beside::new();
+    beside.at(begin, |scene| {
+        let idle0 = Task { comm: "swapper/0", ..IDLE };
+        scene.line(begin, idle0, 0, "d.h1.", "irq_handler_entry: irq=24 name=nvme0q1");
+        scene.line(begin + 1, idle0, 0, "d.h1.", "irq_handler_exit: irq=24 ret=handled");
+        scene.switch(begin + 2, 3, IDLE, "R", victim);
+    });
+    for us in (begin + 10..end).step_by(500) {
+        beside.at(us, |scene| {
+            if by_device {
+                scene.line(us - 2, victim, 3, "d.h1.", "irq_handler_entry: irq=25 name=eth0");
+                scene.line(us - 1, victim, 3, "d.h1.", "irq_handler_exit: irq=25 ret=handled");
+            }
+            scene.line(us, victim, 3, "..s1.", "softirq_entry: vec=3 [action=NET_RX]");
+            scene.line(us + 200, victim, 3, "..s1.", "softirq_exit: vec=3 [action=NET_RX]");
+        });
+    }
+    beside.at(end + 500, |scene| scene.switch(end + 500, 3, victim, "S", IDLE));
+    beside.text()
+}
+
+/// Again and again the victim waits behind another while a CPU on which it runs in the end is idle.
+pub fn beside_another_idle_cpu(victim: Task, by: Task, ms: u64) -> String {
+    let mut beside = Beside::new();
+    let idle1 = Task { comm: "swapper/1", ..IDLE };
+    beside.at(100, |scene| scene.switch(100, 1, task("cat", 952, 120), "S", idle1));
+    beside.at(200, |scene| scene.switch(200, 3, IDLE, "R", by));
+    for turn in 0..6 {
+        let begin = (BEGIN_MS + turn * (ms + 100)) * 1000;
+        let end = begin + ms * 1000;
+        beside.at(begin, |scene| {
+            scene.wake(begin, by, "dNh4.", 3, victim, 3);
+            let Task { comm, tid, prio, .. } = victim;
+            let moved = format!("sched_migrate_task: comm={comm} pid={tid} prio={prio} orig_cpu=3 dest_cpu=1");
+            scene.line(end, idle1, 1, "d..2.", &moved);
+            scene.switch(end + 10, 1, idle1, "R", victim);
+            scene.switch(end + 300, 1, victim, "S", idle1);
+        });
+    }
+    beside.text()
+}

@@ -16,6 +16,8 @@ impl ActorId {
     pub const IDLE: ActorId = ActorId(1);
     /// Stands for what is beyond [`Actors::LIMIT`] kinds.
     pub const OTHERS: ActorId = ActorId(2);
+    /// The CPU itself did not run: a hypervisor, firmware or a section with interrupts off had it.
+    pub const STOPPED: ActorId = ActorId(3);
 
     /// As an index of a table.
     pub fn index(self) -> usize {
@@ -32,6 +34,8 @@ pub enum ActorKind {
     Idle,
     /// Kinds of tasks beyond those that are told apart.
     Others,
+    /// The CPU itself did not run (see [`crate::ActorId::STOPPED`]).
+    Stopped,
     /// The handler of a hard interrupt.
     Irq {
         /// Its number.
@@ -292,7 +296,7 @@ impl Actors {
     pub const BIRTHS_KEPT: usize = 8;
 
     pub(crate) fn new(groups: Groups) -> Actors {
-        let kinds = [ActorKind::Unknown, ActorKind::Idle, ActorKind::Others];
+        let kinds = [ActorKind::Unknown, ActorKind::Idle, ActorKind::Others, ActorKind::Stopped];
         let list: Vec<Actor> = kinds.iter().map(|kind| Actor::new(*kind, &groups)).collect();
         let index = kinds.iter().enumerate().map(|(i, kind)| (*kind, ActorId(i as u32))).collect();
         Actors { list, index, groups, unnamed: 0 }

@@ -133,7 +133,7 @@ fn split_parts(
                 add(pieces, occupant, rule, rest);
                 continue;
             }
-            ActorKind::Unknown => Rule::Unknown,
+            ActorKind::Unknown | ActorKind::Stopped => Rule::Unknown,
             ActorKind::Irq { .. } => Rule::Irq,
             ActorKind::Softirq { .. } => Rule::Softirq,
             ActorKind::Others => Rule::Fair,

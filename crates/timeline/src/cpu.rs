@@ -6,6 +6,7 @@ use crate::held::OpenPart;
 use crate::occupancy::Occupancy;
 use crate::parts::{Part, Span, add_span, keep_longest};
 use crate::suspects::Shares;
+use crate::ticks::{Rhythm, Silence};
 use crate::{ActorId, Actors, TaskKey};
 
 /// Who is current on a CPU.
@@ -57,6 +58,10 @@ pub(crate) struct Cpu {
     pub lost_track: Option<Time>,
     /// The last event that this CPU issued.
     pub last_event: Time,
+    /// Its last long silence.
+    pub silence: Silence,
+    /// The ticks in the run in progress.
+    pub rhythm: Option<Rhythm>,
     /// How long each task had it, where events do not say in which context they were issued.
     pub shares: Shares,
     /// The softirqs that the current task raised itself, for what it sends: bits by vector.
@@ -100,6 +105,8 @@ impl Cpu {
             issued: false,
             lost_track: None,
             last_event: Time(0),
+            silence: Silence::default(),
+            rhythm: None,
             shares: Shares::default(),
             raised: 0,
         }

@@ -28,9 +28,12 @@ impl Timeline {
     pub(crate) fn was_idle_before(&mut self, index: usize) {
         self.no_longer_unheard(index);
         let (start, now) = (self.world.start, self.world.now);
+        let may_lack_events = self.may_lack_first_events();
         let cpu = &mut self.cpus[index];
         let id = cpu.id;
-        if now == start || cpu.arrival.is_some_and(|arrival| now.since(arrival) > LEAVES_IDLE_WITHIN) {
+        // Where the recording has the first event of each CPU, it was idle beside what came: something kept that off.
+        let came_long_ago = cpu.arrival.is_some_and(|arrival| now.since(arrival) > LEAVES_IDLE_WITHIN);
+        if now == start || came_long_ago && (may_lack_events || cpu.was_left) {
             return;
         }
         cpu.occupancy.rename(ActorId::UNKNOWN, ActorId::IDLE, start, now);
@@ -63,12 +66,16 @@ impl Timeline {
         }
     }
 
+    /// Whether a CPU's first events may be missing, and nothing in the recording says so.
+    fn may_lack_first_events(&self) -> bool {
+        let settings = &self.world.settings.0;
+        !settings.marks_overwritten() && !settings.nothing_overwritten()
+    }
+
     /// Whether a task that waits here would have had the CPU before now if one of this priority had been running all the time.
     fn would_have_yielded(&self, index: usize, prio: Option<Prio>) -> bool {
         let Some(prio) = prio else { return false };
-        let settings = &self.world.settings.0;
-        let may_lack_events = !settings.marks_overwritten() && !settings.nothing_overwritten();
-        let limits_tell = prio.policy() == Policy::Rt && may_lack_events;
+        let limits_tell = prio.policy() == Policy::Rt && self.may_lack_first_events();
         self.cpus[index].queue.iter().any(|key| {
             let task = self.world.tasks.get(*key);
             let Some((since, _)) = task.waiting_since() else { return false };

@@ -40,6 +40,7 @@ mod suspects;
 mod switches;
 mod tail;
 mod task;
+mod ticks;
 mod tid_map;
 mod timeline;
 mod unrecorded;

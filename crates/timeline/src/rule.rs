@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Rule {
-    /// Nobody knows who had the CPU: events were lost, or the trace had not begun.
+    /// Nobody knows who had the CPU: events were lost, the trace had not begun, or the CPU itself did not run.
     Unknown,
     /// A hard interrupt handler ran.
     Irq,
@@ -89,7 +89,7 @@ impl Rule {
     /// Why an occupant had the CPU, in one line: `its share, or that of its cgroup, is larger`.
     pub fn meaning(self) -> &'static str {
         match self {
-            Rule::Unknown => "events are missing",
+            Rule::Unknown => "events are missing, or the CPU itself did not run",
             Rule::Irq => "a hardware interrupt handler ran",
             Rule::Softirq => "deferred interrupt work (a softirq) ran",
             Rule::Throttled => "a limit stopped the waiting task: its cgroup's quota, or the one on real-time tasks",

@@ -29,13 +29,14 @@ impl World {
         &*self.settings.0
     }
 
-    /// An actor's name for people: a task's, `idle`, `irq 33 virtio0`, `softirq NET_RX`, `unknown`, `others`. Names of
+    /// An actor's name for people: a task's, `idle`, `irq 33 virtio0`, `softirq NET_RX`, `unknown`, `others`, `stopped CPU`. Names of
     /// interrupts are as the trace has them: escape what goes to a terminal.
     pub fn name(&self, id: ActorId) -> String {
         match self.actors.get(id).kind {
             ActorKind::Unknown => "unknown".to_owned(),
             ActorKind::Idle => "idle".to_owned(),
             ActorKind::Others => "others".to_owned(),
+            ActorKind::Stopped => "stopped CPU".to_owned(),
             ActorKind::Irq { irq, name: Some(name) } => format!("irq {irq} {}", self.names.get(name)),
             ActorKind::Irq { irq, name: None } => format!("irq {irq}"),
             ActorKind::Softirq { vec } => match SOFTIRQS.get(usize::from(vec)) {

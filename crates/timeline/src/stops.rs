@@ -29,7 +29,7 @@ impl Stopped {
         // One that turned out to be another has nothing left; no occupant comes twice.
         for &(occupant, length) in self.parts.iter().filter(|part| part.1 > Nanos::ZERO) {
             let rule = match actors.get(occupant).kind {
-                ActorKind::Unknown => Rule::Unknown,
+                ActorKind::Unknown | ActorKind::Stopped => Rule::Unknown,
                 ActorKind::Irq { .. } => Rule::Irq,
                 ActorKind::Softirq { .. } => Rule::Softirq,
                 ActorKind::Idle | ActorKind::Others | ActorKind::Tasks { .. } => Rule::Throttled,
@@ -156,7 +156,7 @@ impl Timeline {
     }
 
     /// Whether a step may be taken for each task that waits for this CPU.
-    fn may_look_at_all(&mut self, index: usize) -> bool {
+    pub(crate) fn may_look_at_all(&mut self, index: usize) -> bool {
         let waits = self.cpus[index].queue.len();
         if waits <= FEW {
             return true;

@@ -191,6 +191,7 @@ impl Timeline {
         self.world.now = now;
         let cpu = &mut self.cpus[index];
         cpu.issued = true;
+        cpu.note_silence(now);
         cpu.note_context(now, event);
         match event.kind {
             // It names the task that was current itself; others must name the one that is believed to be.
@@ -311,6 +312,8 @@ impl Timeline {
             EventKind::Rename { tid, comm } => self.rename(tid.or(event.issuer.current()), comm, sink),
             EventKind::SetPrio { tid, prio } => self.set_prio(tid, prio, sink),
             EventKind::SoftirqRaise { vec } => self.softirq_raise(index, event, vec),
+            EventKind::Tick { heard } => self.tick(index, heard),
+            EventKind::TickStop => self.cpus[index].rhythm = None,
             EventKind::Switch { .. } | EventKind::Waking { .. } | EventKind::Wakeup { .. } | EventKind::Lost { .. } => {
             }
         }

@@ -71,6 +71,8 @@ fn any_kind() -> impl Strategy<Value = EventKind> {
         1 => request().prop_map(EventKind::BlockInsert),
         1 => request().prop_map(EventKind::BlockIssue),
         1 => request().prop_map(EventKind::BlockComplete),
+        1 => Just(EventKind::Tick { heard: None }),
+        1 => Just(EventKind::TickStop),
         1 => Just(EventKind::Lost { count: None }),
     ]
 }

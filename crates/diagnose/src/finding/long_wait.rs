@@ -122,20 +122,39 @@ fn unexplained(case: &Case<'_>, victim: ActorId, account: &Account) -> Option<Un
     is_known.then_some(Unexplained { victim, longest: account.longest, rule })
 }
 
+/// The row of the table to which a wait belongs that was mostly by this rule.
+fn cause_of(waiter: Waiter, rule: Rule) -> Cause {
+    match rule {
+        Rule::Class => Cause::Class,
+        Rule::Priority => Cause::Priority,
+        Rule::Order => Cause::RealTimeOrder,
+        Rule::NotPreempted => Cause::NotPreempted,
+        Rule::Weight => Cause::Weight,
+        Rule::Throttled if waiter == Waiter::RealTime => Cause::ClassLimit,
+        Rule::Throttled => Cause::GroupLimit,
+        Rule::Idle => Cause::OwnCpuIdle,
+        Rule::Irq | Rule::Softirq => Cause::Interrupts,
+        // One that kept the CPU to itself is `stuck-equal`.
+        Rule::Fair | Rule::Count | Rule::WakeupPreemption | Rule::Unknown | Rule::Unranked => Cause::Turns,
+    }
+}
+
 fn of_all(case: &Case<'_>, long: &[Unexplained]) -> Option<Finding> {
     let Unexplained { victim, longest, rule } = *long.first()?;
     let by_rule = |blame: &Blame| blame.rule == rule;
     let occupant = case.blame(victim).iter().find(|blame| by_rule(blame))?.occupant;
     let mut evidence = vec![format!("{}: {}", rule.word(), rule.meaning())];
-    if case.asked_to_be_last(victim) {
+    if case.asked_for_less_weight(victim) {
         evidence.push("its nice value says that it may run after others; that does not mean never".to_owned());
     }
     if let Some((_, rest @ [_, ..])) = long.split_first() {
         evidence.push(format!("as long or nearly so waited {}", names(case, rest.iter().map(|wait| wait.victim))));
     }
+    let by_table = verdict::severity(&case.plight(victim, cause_of(case.waiter(victim), rule), longest, longest));
     let draft = Draft {
         kind: KIND,
-        severity: Severity::Warning,
+        // No wait of this length is healthy, whatever the rule.
+        severity: by_table.unwrap_or(Severity::Warning).max(Severity::Warning),
         confidence: 0.8,
         sentence: format!(
             "{} waited up to {longest} at a time, mostly while {} had its CPU.",

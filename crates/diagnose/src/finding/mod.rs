@@ -8,6 +8,7 @@
 
 mod boosters;
 mod completion_ping_pong;
+mod cpu_stopped;
 mod deadline_overrun;
 pub(crate) mod felt;
 mod idle_while_runnable;
@@ -53,7 +54,7 @@ pub struct FindingKind {
 }
 
 /// All kinds of findings, in the order of the documentation.
-pub const FINDINGS: [FindingKind; 14] = [
+pub const FINDINGS: [FindingKind; 15] = [
     rt_starvation::KIND,
     completion_ping_pong::KIND,
     weight_starvation::KIND,
@@ -67,6 +68,7 @@ pub const FINDINGS: [FindingKind; 14] = [
     not_preemptible::KIND,
     stuck_equal::KIND,
     stuck_equal::CROWDED,
+    cpu_stopped::KIND,
     long_wait::KIND,
 ];
 

@@ -31,7 +31,9 @@ pub(super) const KIND: FindingKind = FindingKind {
 struct Late {
     victim: ActorId,
     occupant: ActorId,
+    /// The longest behind this occupant.
     longest: Nanos,
+    /// In all, behind any.
     lost: Nanos,
     plight: Plight,
     severity: Severity,
@@ -63,9 +65,11 @@ fn late(case: &Case<'_>, victim: ActorId) -> Option<Late> {
     }
     let account = case.ledger.account(victim)?;
     let occupant = case.blame(victim).iter().find(|blame| is_late(blame))?.occupant;
-    let longest = account.longest_by_rule[Rule::NotPreempted as usize];
+    // How late it was decides, behind however many; the sentence names one of them.
+    let latest = account.longest_by_rule[Rule::NotPreempted as usize];
+    let longest = case.ledger.not_preempted.get(&(victim, occupant)).copied().unwrap_or(latest);
     let lost = case.blamed(victim, is_late);
-    let plight = case.plight(victim, Cause::NotPreempted, longest, lost);
+    let plight = case.plight(victim, Cause::NotPreempted, latest, lost);
     let severity = verdict::severity(&plight)?;
     Some(Late { victim, occupant, longest, lost, plight, severity })
 }

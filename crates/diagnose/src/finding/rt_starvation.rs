@@ -415,7 +415,12 @@ fn evidence(
             false => format!("priority {} ({high_class}) always runs before {} ({low_class})", high.0, low.0),
         });
     }
-    evidence.push(format!("{} of the trace: runnable, and kept off the CPU by class alone", percent(share)));
+    let alone = match prio(victims).zip(prio(intruder)) {
+        Some((low, high)) if low == high => "order among equals",
+        Some((low, high)) if low.policy() == high.policy() => "priority",
+        _ => "class",
+    };
+    evidence.push(format!("{} of the trace: runnable, and kept off the CPU by {alone} alone", percent(share)));
     if let Some(period) = period {
         let seen = period.occurrences;
         let hedge = if seen == 2 { "; two make only one interval" } else { "" };

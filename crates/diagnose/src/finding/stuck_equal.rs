@@ -50,10 +50,12 @@ struct Stuck<'a> {
     severity: Severity,
 }
 
+/// Whether a finding that is more than a remark is about the victim.
+fn is_explained(before: &[Finding], victim: ActorId) -> bool {
+    before.iter().any(|finding| finding.severity > Severity::Info && finding.actors.contains(&victim))
+}
+
 fn stuck<'a>(case: &'a Case<'_>, before: &[Finding]) -> Vec<Stuck<'a>> {
-    let explained = |victim: ActorId| {
-        before.iter().any(|finding| finding.severity > Severity::Info && finding.actors.contains(&victim))
-    };
     let judge = |victim: ActorId, waits: &'a UnequalWaits| {
         let wait = waits.worst;
         // A task that had the smaller part of the wait was one of many.
@@ -66,7 +68,7 @@ fn stuck<'a>(case: &'a Case<'_>, before: &[Finding]) -> Vec<Stuck<'a>> {
         Some(Stuck { victim, waits, severity })
     };
     let all = case.victims().filter_map(|(victim, account)| judge(victim, account.unequal.as_deref()?));
-    all.filter(|stuck| !explained(stuck.victim)).collect()
+    all.filter(|stuck| !is_explained(before, stuck.victim)).collect()
 }
 
 fn find(case: &Case<'_>, before: &[Finding]) -> Vec<Finding> {
@@ -145,15 +147,13 @@ fn known_bugs(case: &Case<'_>) -> Vec<String> {
 }
 
 fn find_crowds(case: &Case<'_>, before: &[Finding]) -> Vec<Finding> {
-    let explained = |victim: ActorId| {
-        before.iter().any(|finding| finding.severity > Severity::Info && finding.actors.contains(&victim))
-    };
     let judge = |victim: ActorId, waits: &UnequalWaits| {
         let plight = case.plight(victim, Cause::Turns, waits.longest_in_all, waits.in_all);
         Some((verdict::severity(&plight)?, waits.longest_in_all, victim))
     };
     let crowded = case.victims().filter_map(|(victim, account)| judge(victim, account.unequal.as_deref()?));
-    let mut crowded: Vec<(Severity, Nanos, ActorId)> = crowded.filter(|(_, _, victim)| !explained(*victim)).collect();
+    let mut crowded: Vec<(Severity, Nanos, ActorId)> =
+        crowded.filter(|(_, _, victim)| !is_explained(before, *victim)).collect();
     crowded.sort_by_key(|(severity, longest, victim)| Reverse((*severity, *longest, Reverse(*victim))));
     of_crowd(case, &crowded).into_iter().collect()
 }

@@ -14,6 +14,7 @@ mod unequal;
 mod work_log;
 mod worst;
 
+use rustc_hash::FxHashMap;
 use unstarve_model::{CpuId, KernelThread, Nanos, Policy, Time};
 use unstarve_timeline::{
     ActorId, Interrupt, Migration, Piece, Rule, Run, RunEnd, Selection, Sink, Unproved, Wait, Wake, Waker, WorkItem,
@@ -57,6 +58,10 @@ pub(crate) struct Ledger {
     pub blame: Table<(ActorId, ActorId, Rule), Nanos>,
     /// (victim, occupant) → the longest single stay of the occupant within one wait, by class and of a millisecond or more.
     pub longest_stays: Table<(ActorId, ActorId), Nanos>,
+    /// By victim, the longest that a CPU for which it waited did not run itself.
+    stops: FxHashMap<ActorId, Nanos>,
+    /// (victim, occupant) → the longest in one wait that an occupant of a lower class or priority was not preempted.
+    pub not_preempted: Table<(ActorId, ActorId), Nanos>,
     real_time: RealTimeStays,
     /// The same of fair tasks.
     fair: RealTimeStays,
@@ -101,6 +106,8 @@ impl Ledger {
             accounts: Vec::new(),
             blame: Table::default(),
             longest_stays: Table::default(),
+            stops: FxHashMap::default(),
+            not_preempted: Table::default(),
             real_time: RealTimeStays::default(),
             fair: RealTimeStays::default(),
             preemptions: Table::default(),
@@ -178,6 +185,18 @@ impl Ledger {
         self.real_time.longest_stretch(wait).filter(|_| is_known)
     }
 
+    /// Actors are limited, and so are the victims.
+    #[cold]
+    fn note_stopped(&mut self, victim: ActorId, length: Nanos) {
+        let longest = self.stops.entry(victim).or_default();
+        *longest = (*longest).max(length);
+    }
+
+    /// The longest that one wait of an actor was for a CPU that did not run itself.
+    pub fn longest_stop(&self, victim: ActorId) -> Option<Nanos> {
+        self.stops.get(&victim).copied()
+    }
+
     /// The account of an actor; `None` if it never ran, waited or moved.
     pub fn account(&self, actor: ActorId) -> Option<&Account> {
         self.accounts.get(actor.index())
@@ -239,6 +258,14 @@ impl Sink for Ledger {
             let overflow = (wait.actor, ActorId::OTHERS, piece.rule);
             let is_kept = || keeps(world, wait.actor, piece.occupant);
             *self.blame.entry_of((wait.actor, piece.occupant, piece.rule), overflow, is_kept) += piece.length;
+            if piece.occupant == ActorId::STOPPED {
+                self.note_stopped(wait.actor, piece.length);
+            }
+            if piece.rule == Rule::NotPreempted {
+                let overflow = (wait.actor, ActorId::OTHERS);
+                let longest = self.not_preempted.entry_of((wait.actor, piece.occupant), overflow, is_kept);
+                *longest = (*longest).max(piece.length);
+            }
         }
         let stretch = self.note_stays(world, wait);
         let work = if is_worker(world, wait.actor) { world.tasks.get(wait.task).work } else { None };

@@ -84,5 +84,6 @@ remedies! {
     NO_SIS_UTIL = "no-sis-util": "lets a wakeup look at more CPUs for an idle one";
     PIN = "pin": "spreads tasks over CPUs by hand";
     RAISE_MIGRATION_COST = "raise-migration-cost": "leaves recently run tasks where they are";
+    FIND_STOPPER = "find-stopper": "finds out what stops a CPU: a hypervisor, firmware, or a section with interrupts off";
     RAISE_LIMIT = "raise-limit": "raises the CPU limit of a cgroup";
 }

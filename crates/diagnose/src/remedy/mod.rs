@@ -201,6 +201,20 @@ pub(crate) fn against_unknown_limit(case: &Case<'_>, victim: ActorId) -> Vec<Rem
     group::read_limit(case, victim).into_iter().collect()
 }
 
+/// Against what stops a CPU: no setting of the scheduler's helps.
+pub(crate) fn against_stopped_cpu() -> Vec<Remedy> {
+    let draft = Draft {
+        id: kind::FIND_STOPPER,
+        text: "Find out what stops the CPU: `steal` in /proc/stat grows with what a hypervisor takes; the tracer hwlat shows firmware (SMI), \
+               irqsoff the longest section with interrupts off."
+            .into(),
+        changes: advice(),
+        risk: "None: it only reads. The tracers slow the machine down while they run.",
+        valid_on: "all kernels".into(),
+    };
+    vec![draft.done()]
+}
+
 /// Against the kernel's limit on real-time tasks: throttling, or the fair server. What is left to others is not taken from them while
 /// they wait for it.
 pub(crate) fn against_class_limit(case: &Case<'_>, user: ActorId, kind: ClassLimit, others_wait: bool) -> Vec<Remedy> {

@@ -109,6 +109,17 @@ fn lowest_real_time(case: &Case<'_>, actors: &[ActorId]) -> Option<i32> {
     priorities?.into_iter().min()
 }
 
+/// The policy of these real-time tasks, which is to stay: SCHED_RR where the snapshot shows no other. Events do not distinguish the two.
+fn real_time_policy(case: &Case<'_>, actors: &[ActorId]) -> SchedPolicy {
+    let tids = actors.iter().flat_map(|id| &case.actor(*id).tids);
+    let mut known = tids.filter_map(|tid| case.snapshot?.policy_of(*tid)).peekable();
+    if known.peek().is_some() && known.all(|policy| policy == SchedPolicy::Rr) {
+        SchedPolicy::Rr
+    } else {
+        SchedPolicy::Fifo
+    }
+}
+
 /// The intruder stays real-time, below its real-time victims.
 pub(super) fn below_victim(case: &Case<'_>, victims: &[ActorId], intruder: &[ActorId]) -> Option<Remedy> {
     let first = *intruder.first()?;
@@ -120,7 +131,7 @@ pub(super) fn below_victim(case: &Case<'_>, victims: &[ActorId], intruder: &[Act
     }
     let real_time: Vec<ActorId> =
         intruder.iter().copied().filter(|id| rt_priority(case, *id).is_some_and(|its| its > priority)).collect();
-    let fifo = class(SchedPolicy::Fifo, u32::try_from(priority).ok()?);
+    let lower = class(real_time_policy(case, &real_time), u32::try_from(priority).ok()?);
     Some(
         Draft {
             id: kind::LOWER_INTRUDER,
@@ -129,7 +140,7 @@ pub(super) fn below_victim(case: &Case<'_>, victims: &[ActorId], intruder: &[Act
                 case.name(first),
                 case.name(*victims.first()?)
             ),
-            changes: for_all(case, &real_time, &fifo, |id, tid| class_before(case, id, tid))?,
+            changes: for_all(case, &real_time, &lower, |id, tid| class_before(case, id, tid))?,
             risk: "It is late when the other one runs for long; whatever else is between the two priorities goes before it, too.",
             valid_on: "all kernels; holds until the program sets its own priority again".into(),
         }
@@ -147,12 +158,12 @@ pub(super) fn raise_real_time(case: &Case<'_>, victims: &[ActorId], intruder: &[
     if priority > 98 {
         return None;
     }
-    let fifo = class(SchedPolicy::Fifo, u32::try_from(priority).ok()?);
+    let higher = class(real_time_policy(case, &programs), u32::try_from(priority).ok()?);
     Some(
         Draft {
             id: kind::RAISE_REAL_TIME_VICTIM,
             text: format!("Run {} above the intruder's priority {highest}.", case.name(first)),
-            changes: for_all(case, &programs, &fifo, |id, tid| class_before(case, id, tid))?,
+            changes: for_all(case, &programs, &higher, |id, tid| class_before(case, id, tid))?,
             risk: "The intruder is late when this one runs for long.",
             valid_on: "all kernels; holds until the program sets its own priority again".into(),
         }

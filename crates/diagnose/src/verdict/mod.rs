@@ -78,13 +78,15 @@ pub enum Cause {
     HostPackets,
     /// A crowd of woken threads that it has no part in had it.
     Crowd,
+    /// The CPU itself did not run: a hypervisor, firmware or a section with interrupts off had it.
+    CpuStopped,
     /// The consumer of each item that it completes took it.
     PingPong,
 }
 
 impl Cause {
     /// All of them, in the order of the documentation.
-    pub const ALL: [Cause; 16] = [
+    pub const ALL: [Cause; 17] = [
         Cause::Class,
         Cause::Priority,
         Cause::RealTimeOrder,
@@ -100,6 +102,7 @@ impl Cause {
         Cause::Interrupts,
         Cause::HostPackets,
         Cause::Crowd,
+        Cause::CpuStopped,
         Cause::PingPong,
     ];
 
@@ -121,6 +124,7 @@ impl Cause {
             Cause::Interrupts => "interrupts",
             Cause::HostPackets => "softirqs for packets that no device brought",
             Cause::Crowd => "a crowd of woken threads",
+            Cause::CpuStopped => "a CPU that did not run itself",
             Cause::PingPong => "the consumer of each of its items",
         }
     }
@@ -206,6 +210,13 @@ pub fn severity(plight: &Plight) -> Option<Severity> {
 
 impl VerdictRow {
     fn severity(&self, plight: &Plight) -> Option<Severity> {
+        let severity = self.severity_of(plight);
+        #[cfg(test)]
+        asked::note(self, severity);
+        severity
+    }
+
+    fn severity_of(&self, plight: &Plight) -> Option<Severity> {
         let any = |thresholds: &[Threshold]| thresholds.iter().any(|threshold| threshold.is_met(plight));
         let periods = |count: Option<u64>| {
             let late = count.zip(plight.period).map(|(count, period)| Nanos(period.0.saturating_mul(count)));
@@ -224,5 +235,7 @@ impl VerdictRow {
 /// A wait of this length is in no recording of which it may be said that nobody is starved, unless the task asked to be last.
 pub const NEVER_HEALTHY: Nanos = Nanos::from_millis(1000);
 
+#[cfg(test)]
+mod asked;
 #[cfg(test)]
 mod tests;

@@ -77,6 +77,8 @@ const SET_FOR_HOUSEKEEPING: [&[Threshold]; 3] =
 const STUCK: [&[Threshold]; 3] = [&[at_a_time(48)], &[at_a_time(200), in_all(50, 400).one_of(100)], &[at_a_time(5000)]];
 /// Every share of a crowd is small and nobody is to blame; a second is what nobody may call healthy, 20 s a soft lockup.
 const TURNS: [&[Threshold]; 3] = [NEVER, &[at_a_time(1000)], &[at_a_time(20_000)]];
+/// Nobody on this host took it: a remark, but no wait of a second may be called healthy.
+const NOT_RUN: [&[Threshold]; 3] = [&[at_a_time(24)], &[at_a_time(1000)], NEVER];
 const IDLE_BESIDE: [&[Threshold]; 3] = [&[at_a_time(4)], &[at_a_time(24)], &[at_a_time(1000)]];
 /// Programs behind real-time tasks. Many short stays count when together they take a part that is more than what the kernel leaves to
 /// the fair class anyway (5 %), and each is longer than a turn that an equal would have taken. Shorter ones, as of audio, are a share.
@@ -99,8 +101,8 @@ const fn as_set(waiter: Waiter, cause: Cause, [info, warning, critical]: [&'stat
 }
 
 use Cause::{
-    Class, ClassLimit, Crowd, GroupLimit, HostPackets, Interrupts, NotPreempted, OtherCpuIdle, OwnClassLimit,
-    OwnCpuIdle, PingPong, Priority, RealTimeOrder, StuckEqual, Turns, Weight,
+    Class, ClassLimit, CpuStopped, Crowd, GroupLimit, HostPackets, Interrupts, NotPreempted, OtherCpuIdle,
+    OwnClassLimit, OwnCpuIdle, PingPong, Priority, RealTimeOrder, StuckEqual, Turns, Weight,
 };
 use Waiter::{AskedToBeLast, HousekeepingThread, Program, RealTime, ServingThread};
 
@@ -112,6 +114,7 @@ pub const TABLE: &[VerdictRow] = &[
     as_set(ServingThread, StuckEqual, STUCK),
     as_set(ServingThread, Turns, TURNS),
     as_set(ServingThread, OwnCpuIdle, IDLE_BESIDE),
+    as_set(ServingThread, CpuStopped, NOT_RUN),
     of(ServingThread, PingPong, ALWAYS, &[in_all(5, 0)], &[in_all(50, 0)]),
     as_set(HousekeepingThread, Class, SET_FOR_HOUSEKEEPING),
     as_set(HousekeepingThread, Weight, SET_FOR_HOUSEKEEPING),
@@ -119,6 +122,7 @@ pub const TABLE: &[VerdictRow] = &[
     as_set(HousekeepingThread, StuckEqual, STUCK),
     as_set(HousekeepingThread, Turns, TURNS),
     as_set(HousekeepingThread, OwnCpuIdle, IDLE_BESIDE),
+    as_set(HousekeepingThread, CpuStopped, NOT_RUN),
     of(HousekeepingThread, PingPong, ALWAYS, &[in_all(5, 0)], &[in_all(50, 0)]),
     // A deadline task before a real-time one.
     of(RealTime, Class, &[at_a_time(4)], &[at_a_time(24)], &[at_a_time(1000)]).periods(1, 10),
@@ -130,7 +134,7 @@ pub const TABLE: &[VerdictRow] = &[
     of(RealTime, ClassLimit, &[at_a_time(1)], &[at_a_time(5)], &[at_a_time(50)]).periods(1, 3),
     of(RealTime, OwnClassLimit, ALWAYS, NEVER, NEVER),
     as_set(RealTime, OwnCpuIdle, IDLE_BESIDE),
-    as_set(RealTime, OtherCpuIdle, SETTING_FOR_PROGRAM),
+    as_set(RealTime, CpuStopped, NOT_RUN),
     as_set(RealTime, Interrupts, INTERRUPTED),
     as_set(Program, Class, CLASS_FOR_PROGRAM),
     // What a real-time task's wait costs programs is measured by these.
@@ -143,12 +147,12 @@ pub const TABLE: &[VerdictRow] = &[
     as_set(Program, GroupLimit, SETTING_FOR_PROGRAM),
     as_set(Program, Turns, TURNS),
     as_set(Program, OwnCpuIdle, [&[at_a_time(4)], &[at_a_time(48)], &[at_a_time(1000)]]),
+    as_set(Program, CpuStopped, NOT_RUN),
     of(Program, OtherCpuIdle, &[in_all(1, 0)], &[in_all(5, 0), in_all(1, 0).one_of(48)], &[in_all(25, 0)]),
     as_set(Program, Interrupts, INTERRUPTED),
     // Over loopback and veth who sends also delivers: that is its own work.
     of(Program, HostPackets, INTERRUPTED[0], NEVER, NEVER),
     of(Program, Crowd, ALWAYS, &[in_all(2, 0).one_of(24), in_all(5, 0).one_of(12)], &[in_all(25, 0).one_of(96)]),
-    of(Program, PingPong, ALWAYS, &[in_all(5, 0)], &[in_all(50, 0)]),
     of(AskedToBeLast, Class, &[at_a_time(24)], NEVER, NEVER),
     of(AskedToBeLast, Weight, &[at_a_time(48)], NEVER, NEVER),
     of(AskedToBeLast, GroupLimit, &[in_all(1, 0)], NEVER, NEVER),

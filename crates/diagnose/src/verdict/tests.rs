@@ -35,6 +35,43 @@ fn longer_is_never_better() {
     }
 }
 
+/// What meets a threshold and no more.
+fn just(row: &VerdictRow, threshold: &Threshold) -> Plight {
+    let Threshold { longest, share, lost } = *threshold;
+    Plight { share, ..Plight::new(row.waiter, row.cause, longest, lost, Nanos::ZERO) }
+}
+
+/// That longer is never better holds of any table whose levels are in order; so it is the order that a wrong value breaks.
+#[test]
+fn what_just_meets_a_level_meets_none_above_it() {
+    for row in TABLE {
+        let levels = [(row.info, Severity::Info), (row.warning, Severity::Warning), (row.critical, Severity::Critical)];
+        for (thresholds, severity) in levels {
+            for threshold in thresholds {
+                assert_eq!(row.severity(&just(row, threshold)), Some(severity), "{row:?}: {threshold:?}");
+            }
+        }
+        // What is critical is a warning by a lower value, if there are warnings.
+        let is_above = |threshold: &Threshold| row.warning.iter().any(|lower| lower.is_met(&just(row, threshold)));
+        assert!(row.warning.is_empty() || row.critical.iter().all(is_above), "{row:?}");
+        assert!(row.critical_periods.is_none() || row.warning_periods < row.critical_periods, "{row:?}");
+    }
+}
+
+#[test]
+fn each_level_begins_where_the_table_says_and_not_before() {
+    for row in TABLE.iter().filter(|row| row.cause != Cause::PingPong) {
+        let least = |thresholds: &[Threshold]| thresholds.iter().map(|threshold| threshold.longest).min();
+        for (thresholds, severity) in [(row.warning, Severity::Warning), (row.critical, Severity::Critical)] {
+            let Some(longest) = least(thresholds).filter(|longest| *longest > Nanos::ZERO) else { continue };
+            let below = longest.saturating_sub(Nanos(1));
+            let plight =
+                Plight { share: 1.0, ..Plight::new(row.waiter, row.cause, below, Nanos(u64::MAX), Nanos::ZERO) };
+            assert!(row.severity(&plight) < Some(severity), "{row:?}");
+        }
+    }
+}
+
 #[test]
 fn a_larger_part_is_never_better() {
     for plight in all() {

@@ -345,3 +345,43 @@ fn who_got_the_id_of_a_thread_that_ended_is_left_alone() {
     assert_eq!(named(&hog_ended_and_its_id_was_given_to(300, "sshd")), ["100 hog", "50 kworker/0:1"]);
     assert_eq!(named(&hog_ended_and_its_id_was_given_to(100, "sshd")), ["50 kworker/0:1"]);
 }
+
+#[test]
+fn a_real_time_priority_changes_without_the_policy() {
+    let of = |policy: &str| {
+        let snapshot = json!({
+            "kernel": {"release": "6.1.0-32-amd64"},
+            "tasks": [
+                {"tid": 100, "comm": "pump", "policy": policy, "rt_priority": 90, "start_ticks": 1},
+                {"tid": 101, "comm": "motor", "policy": policy, "rt_priority": 40, "start_ticks": 1},
+            ],
+        });
+        let scene = Scene::new(1000).task('p', "pump", 9).task('m', "motor", 59);
+        let row = format!(".{}mm..", times(200, "p"));
+        let remedies = scene.cpu(&row).wakes('m', " !").snapshot(snapshot).explain().findings.remove(0).remedies;
+        [changes(&remedies, "lower-intruder"), changes(&remedies, "raise-real-time-victim")].concat()
+    };
+    insta::assert_snapshot!(of("fifo").join("; "), @"100: fifo 90 -> fifo 39; 101: fifo 40 -> fifo 91");
+    insta::assert_snapshot!(of("rr").join("; "), @"100: rr 90 -> rr 39; 101: rr 40 -> rr 91");
+}
+
+#[test]
+fn who_is_in_a_group_that_is_last_asked_to_be_last() {
+    let severity = |idle: bool| {
+        let snapshot = json!({
+            "kernel": {"release": "6.1.0-32-amd64"},
+            "hierarchy": {"version": "v2", "mount": "/sys/fs/cgroup"},
+            "cgroups": [{"path": "/batch", "weight": 100, "idle": idle}],
+            "tasks": [
+                {"tid": 100, "comm": "pump", "policy": "fifo", "rt_priority": 90, "cgroup": "/", "start_ticks": 1},
+                {"tid": 101, "comm": "render", "policy": "other", "cgroup": "/batch/jobs", "start_ticks": 1},
+            ],
+        });
+        let scene = Scene::new(1000).task('p', "pump", 9).task('r', "render", 120);
+        let row = format!(".{}rr..", times(200, "p"));
+        let report = scene.cpu(&row).wakes('r', " !").snapshot(snapshot).explain();
+        let finding = report.findings.iter().find(|finding| finding.victim.comm == "render").expect("it waits");
+        format!("{:?}", finding.severity)
+    };
+    assert_eq!([severity(false), severity(true)], ["Critical", "Info"]);
+}

@@ -69,6 +69,17 @@ impl Snapshot {
         }
     }
 
+    /// The group of the task, or the first above it, that is SCHED_IDLE as a whole (`cpu.idle`).
+    pub fn idle_cgroup_of(&self, tid: Tid) -> Option<&CgroupFacts> {
+        let mut path = self.cgroup_of(tid)?;
+        loop {
+            if let Some(group) = self.cgroup(path).filter(|group| group.idle) {
+                return Some(group);
+            }
+            path = path.rsplit_once('/')?.0;
+        }
+    }
+
     /// How much the group with this path was throttled while the recording ran; `None` if it was not, or if this is no
     /// snapshot of a recording.
     pub fn throttled_meanwhile(&self, path: &str) -> Option<Throttled> {

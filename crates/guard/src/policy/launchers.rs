@@ -44,7 +44,9 @@ pub(super) fn among(selector: &Selector) -> Vec<Starts> {
     if !matches!(selector.kind, None | Some(Kind::User)) || selector.asks_for_work() {
         return Vec::new();
     }
-    let is_meant = |launcher: &&Launcher| match (&selector.comm, &selector.unit) {
+    // A service's group is called as the service.
+    let unit = selector.unit.clone().or_else(|| selector.cgroup.as_ref().and_then(unit_of_path));
+    let is_meant = |launcher: &&Launcher| match (&selector.comm, &unit) {
         (Some(comm), _) => comm.overlaps(&launcher.name),
         (None, Some(unit)) => launcher.unit.as_ref().is_some_and(|its| unit.overlaps(its)),
         (None, None) => false,
@@ -55,6 +57,12 @@ pub(super) fn among(selector: &Selector) -> Vec<Starts> {
         .map(|launcher| Starts { program: launcher.comm, what: launcher.starts })
         .collect();
     if found.len() > IN_GENERAL { Vec::new() } else { found }
+}
+
+/// The first name in the path of a group that is a service's: what is below it is the service's, too.
+fn unit_of_path(group: &Glob) -> Option<Glob> {
+    let name = group.as_str().split('/').find(|name| name.ends_with(".service") || name.ends_with(".service*"))?;
+    Some(Glob::new(name))
 }
 
 #[cfg(test)]
@@ -87,5 +95,13 @@ mod tests {
         assert_eq!(of(Some("*"), None, None), [""; 0], "that is everybody");
         assert_eq!(of(Some("sshd"), None, Some(Kind::Kthread)), [""; 0]);
         assert_eq!(of(None, None, None), [""; 0]);
+        let of_group = |cgroup: &str| {
+            let selector = Selector { cgroup: Some(Glob::new(cgroup)), ..Selector::default() };
+            among(&selector).into_iter().map(|starts| starts.program).collect::<Vec<_>>()
+        };
+        assert_eq!(of_group("/system.slice/cron.service"), ["cron"]);
+        assert_eq!(of_group("/system.slice/ssh.service/*"), ["sshd*"]);
+        assert_eq!(of_group("/system.slice/postgresql.service"), [""; 0]);
+        assert_eq!(of_group("/system.slice/*"), [""; 0], "those are services in general");
     }
 }

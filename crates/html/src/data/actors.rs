@@ -59,7 +59,7 @@ impl<'a> ActorTable<'a> {
             ActorKind::Irq { .. } => 1,
             ActorKind::Softirq { .. } => 2,
             ActorKind::Idle => 3,
-            ActorKind::Unknown => 4,
+            ActorKind::Unknown | ActorKind::Stopped => 4,
             ActorKind::Others => 5,
         };
         ActorsData {

@@ -18,6 +18,7 @@ pub use self::usual::Usual;
 use crate::endian::Endian;
 use crate::format::{EventFormat, FormatError, event_name};
 use crate::interner::Interner;
+use crate::tick::TickSign;
 
 /// A record that does not hold what its format promises.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
@@ -41,6 +42,19 @@ pub struct Decoder {
     by_id: Vec<u8>,
     layouts: Vec<Layout>,
     known: EventSet,
+    /// Events that show ticks, by id.
+    ticks: Vec<(u16, TickRecord)>,
+}
+
+/// How a record of an event that is not read shows a tick.
+#[derive(Clone, Copy, Debug)]
+enum TickRecord {
+    /// Each of them does.
+    Each,
+    /// By the function that is called.
+    Function(Int),
+    /// None comes any more, if this is not zero.
+    Stops(Int),
 }
 
 const NO_LAYOUT: u8 = u8::MAX;
@@ -55,6 +69,7 @@ impl Decoder {
             by_id: Vec::new(),
             layouts: Vec::new(),
             known: EventSet::default(),
+            ticks: Vec::new(),
         }
     }
 
@@ -63,6 +78,8 @@ impl Decoder {
     pub fn add_format(&mut self, system: &str, text: &str) -> Result<Option<EventType>, FormatError> {
         let Some(event) = event_name(text).and_then(EventType::from_name).filter(|event| event.system() == system)
         else {
+            // Who cannot read that can read the rest.
+            self.ticks.extend(self.tick_format(system, text));
             return Ok(None);
         };
         let format = EventFormat::parse(text)?;
@@ -89,6 +106,38 @@ impl Decoder {
         }
         self.known.insert(event);
         Ok(Some(event))
+    }
+
+    fn tick_format(&self, system: &str, text: &str) -> Option<(u16, TickRecord)> {
+        let field = match (system, event_name(text)?) {
+            ("irq_vectors", "local_timer_entry") => None,
+            ("timer", "hrtimer_expire_entry") => Some("function"),
+            ("timer", "tick_stop") => Some("success"),
+            _ => return None,
+        };
+        let format = EventFormat::parse(text).ok()?;
+        let compiler = Compiler { format: &format, endian: self.endian };
+        let (id, record) = (
+            format.id,
+            match field {
+                None => TickRecord::Each,
+                Some("function") => TickRecord::Function(compiler.int("function").ok()?.0),
+                Some(field) => TickRecord::Stops(compiler.int(field).ok()?.0),
+            },
+        );
+        self.ticks.iter().all(|(known, _)| *known != id).then_some((id, record))
+    }
+
+    /// What a record of an event that is not read says of ticks.
+    pub(crate) fn tick(&self, record: &[u8], names: &mut Interner) -> Option<TickSign> {
+        let id = self.id(record).filter(|_| !self.ticks.is_empty())?;
+        let (_, how) = self.ticks.iter().find(|(known, _)| *known == id)?;
+        let int = |at: Int| (record.len() >= at.end()).then(|| at.read(record, self.endian));
+        match *how {
+            TickRecord::Each => Some(TickSign::Came),
+            TickRecord::Function(at) => TickSign::of_function(names.symbol(int(at)? as u64)?),
+            TickRecord::Stops(at) => (int(at)? != 0).then_some(TickSign::Stops),
+        }
     }
 
     /// The event types whose formats were added.

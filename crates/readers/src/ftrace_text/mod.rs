@@ -29,6 +29,7 @@ use crate::text::lines::Lines;
 use crate::text::number::{Stamp, leading};
 use crate::text::times::Times;
 use crate::text::{BadLines, TextError, body, is_text, never_seen, quoted, unescaped};
+use crate::tick::TickSign;
 
 const EXAMPLE: &str = "fio-126 [000] 10.166060: sched_switch: …";
 
@@ -227,11 +228,14 @@ impl FtraceText {
             self.by_cpu = by_cpu;
             self.reorder.set_limit(if by_cpu { WINDOW_BY_CPU } else { WINDOW });
         }
+        let tick = self.note_tick(&parsed, time);
         let Some(event_type) = event_type(parsed.event) else {
             self.times.note(time);
             self.tasks.note(parsed.tid, parsed.comm);
             self.entries.count(parsed.cpu);
-            self.info.coverage.note_presence(parsed.cpu, time, Some(parsed.tid));
+            if !tick {
+                self.info.coverage.note_presence(parsed.cpu, time, Some(parsed.tid));
+            }
             if let Some(wall) = wall_of_marker(parsed.body) {
                 self.info.note_clocks(ClockPair { trace: time, wall });
             }
@@ -255,6 +259,15 @@ impl FtraceText {
         }
         self.reorder.push(event);
         Ok(Found::Event)
+    }
+
+    /// Whether the line shows a tick, which then is an event of its own, before what else the line says.
+    fn note_tick(&mut self, line: &EventLine<'_>, time: unstarve_model::Time) -> bool {
+        let Some(sign) = TickSign::of_line(line.event, line.body) else { return false };
+        let kind = sign.event(&mut self.info.coverage, line.cpu, time, Some(line.tid));
+        let issuer = Issuer::new(Some(line.tid), line.context);
+        self.reorder.push(Event { time, cpu: line.cpu, issuer, kind });
+        true
     }
 
     /// A line that is not about an event.

@@ -29,6 +29,7 @@ use crate::text::lines::Lines;
 use crate::text::number::Stamp;
 use crate::text::times::Times;
 use crate::text::{BadLines, TextError, body, is_text, never_seen, quoted, unescaped};
+use crate::tick::TickSign;
 
 const EXAMPLE: &str = "fio 28143 [011] 2038.648954: sched:sched_waking: …";
 
@@ -196,9 +197,13 @@ impl PerfScript {
             return;
         }
         let Some((name, text)) = head.event() else { return };
+        let tick = TickSign::of_line(name, text);
+        let tick = tick.map(|sign| event(&head, time, sign.event(&mut self.info.coverage, head.cpu, time, head.tid)));
         let Some(event_type) = std::str::from_utf8(name).ok().and_then(EventType::from_name) else {
-            self.info.coverage.note_presence(head.cpu, time, head.tid);
-            self.entry = Entry::None;
+            if tick.is_none() {
+                self.info.coverage.note_presence(head.cpu, time, head.tid);
+            }
+            self.entry = tick.map_or(Entry::None, Entry::Whole);
             return;
         };
         self.sched_switch |= event_type == EventType::Switch;

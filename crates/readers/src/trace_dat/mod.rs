@@ -152,7 +152,13 @@ impl TraceDat {
             Ok(true) => {}
             Ok(false) => {
                 let current = self.decoder.current(stream.record());
-                self.info.coverage.note_presence(cpu, time, current);
+                match self.decoder.tick(stream.record(), &mut self.names) {
+                    Some(sign) => {
+                        let kind = sign.event(&mut self.info.coverage, cpu, time, current);
+                        batch.events.push(Event { time, cpu, issuer: Issuer::new(current, Context::Hardirq), kind });
+                    }
+                    None => self.info.coverage.note_presence(cpu, time, current),
+                }
             }
             Err(bad) => self.counts.add_bad(bad, cpu, stream.place()),
         }

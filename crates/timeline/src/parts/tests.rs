@@ -5,6 +5,9 @@ use super::*;
 use crate::effort::STEPS;
 use crate::{Claim, Groups, NoSettings, Rule, Sink, Timeline, Wait, World};
 
+/// Kinds that are always there come before.
+const FIRST_TASK: u32 = 4;
+
 /// So many kinds of tasks, and an interrupt behind them.
 fn actors(tasks: u32) -> Actors {
     let mut actors = Actors::new(Groups::default());
@@ -23,8 +26,9 @@ fn sum(parts: &[Part]) -> Nanos {
 #[test]
 fn of_too_many_parts_the_longest_stay_and_the_sum_holds() {
     let actors = actors(1000);
-    let irq = ActorId(3 + 1000);
-    let mut parts: Vec<Part> = (0..1000).map(|task| (ActorId(3 + task), Nanos(1000 + u64::from(task)))).collect();
+    let irq = ActorId(FIRST_TASK + 1000);
+    let mut parts: Vec<Part> =
+        (0..1000).map(|task| (ActorId(FIRST_TASK + task), Nanos(1000 + u64::from(task)))).collect();
     parts.insert(500, (ActorId::IDLE, Nanos(1)));
     parts.push((irq, Nanos(2)));
     let before = sum(&parts);
@@ -34,7 +38,7 @@ fn of_too_many_parts_the_longest_stay_and_the_sum_holds() {
     // What is no task, and the longest tasks in their order.
     assert_eq!(parts[0], (ActorId::IDLE, Nanos(1)));
     assert!(parts[1..MOST - 2].is_sorted());
-    assert_eq!(parts[MOST - 3..MOST - 1], [(ActorId(3 + 999), Nanos(1999)), (irq, Nanos(2))]);
+    assert_eq!(parts[MOST - 3..MOST - 1], [(ActorId(FIRST_TASK + 999), Nanos(1999)), (irq, Nanos(2))]);
     assert_eq!(parts[MOST - 1].0, ActorId::OTHERS);
     // The more tasks wait, the fewer parts each has.
     keep_longest(&mut parts, 4 * OF_A_CPU / MOST, &actors, &effort);
@@ -48,7 +52,8 @@ fn of_too_many_parts_the_longest_stay_and_the_sum_holds() {
 fn pieces_that_are_put_together_keep_their_rules() {
     let actors = actors(1000);
     let rule = |task: u32| if task.is_multiple_of(2) { Rule::Fair } else { Rule::Class };
-    let piece = |task| Piece { occupant: ActorId(3 + task), rule: rule(task), length: Nanos(1 + u64::from(task)) };
+    let piece =
+        |task| Piece { occupant: ActorId(FIRST_TASK + task), rule: rule(task), length: Nanos(1 + u64::from(task)) };
     let mut pieces: Vec<Piece> = (0..1000).map(piece).collect();
     let of = |pieces: &[Piece], rule: Rule| -> Nanos {
         pieces.iter().filter(|piece| piece.rule == rule).map(|piece| piece.length).sum()

@@ -100,6 +100,25 @@ fn a_recording_that_marks_what_was_overwritten_is_believed_without_a_mark() {
     assert_snapshot!(waits(Box::new(Marked), hog), @"d wakeup 10..2500000000 cpu 1: c 2499999990 class");
 }
 
+#[test]
+fn a_cpu_whose_first_event_is_there_was_idle_beside_what_waited() {
+    let idle = "
+        0 0 switch idle R > a
+        10 0 queued d @1
+        9000010 1 switch idle S > d
+    ";
+    assert_snapshot!(waits(Box::new(Marked), idle), @"d wakeup 10..9000010 cpu 1: idle 9000000 idle");
+    assert_snapshot!(drawn(idle), @"d wakeup 10..9000010 cpu 1: unknown 9000000 unknown");
+    // One that is woken again has run there, and no event of the CPU says so.
+    let left = "
+        0 0 switch idle R > a
+        10 0 queued d @1
+        200010 0 wake d @1
+        9000020 1 switch idle S > d
+    ";
+    assert_snapshot!(waits(Box::new(Marked), left), @"d wakeup 200010..9000020 cpu 1: unknown 8800010 unknown");
+}
+
 /// Idle time elsewhere, and beside which CPU that was not heard of, by wait.
 #[derive(Default)]
 pub struct Beside(pub Vec<(Tid, Option<u64>, Option<u32>)>);

@@ -93,6 +93,7 @@ pub fn name(world: &World, actor: unstarve_timeline::ActorId) -> String {
         ActorKind::Tasks { comm, .. } => comm.to_string(),
         ActorKind::Idle => "idle".into(),
         ActorKind::Unknown => "unknown".into(),
+        ActorKind::Stopped => "stopped".into(),
         ActorKind::Others => "others".into(),
         ActorKind::Irq { irq, .. } => format!("irq{irq}"),
         ActorKind::Softirq { vec } => format!("softirq{vec}"),

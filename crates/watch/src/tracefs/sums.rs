@@ -86,7 +86,7 @@ impl Roles {
     fn of(&mut self, world: &World, tid: Option<Tid>, actor: ActorId) -> RoleId {
         let known = world.actors.get(actor);
         let (comm, prio) = match known.kind {
-            ActorKind::Unknown => return fixed(RoleKind::Unknown),
+            ActorKind::Unknown | ActorKind::Stopped => return fixed(RoleKind::Unknown),
             ActorKind::Idle => return fixed(RoleKind::Idle),
             ActorKind::Irq { .. } | ActorKind::Softirq { .. } => return fixed(RoleKind::Kernel),
             ActorKind::Others => return fixed(RoleKind::Other),

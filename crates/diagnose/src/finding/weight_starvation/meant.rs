@@ -115,7 +115,7 @@ pub(super) fn highest_price(case: &Case<'_>, victim: ActorId) -> Nanos {
 /// waiting for its end, as was to be expected: each wakes its parent once.
 pub(super) fn price_of_service(case: &Case<'_>, victim: ActorId) -> Nanos {
     let tasks = u64::from(case.actor(victim).members.max(1));
-    let served = |payer: ActorId| case.wakes(victim, payer) > tasks && !case.asked_to_be_last(payer);
+    let served = |payer: ActorId| case.wakes(victim, payer) > tasks && !case.asked_for_less_weight(payer);
     // Who is woken by others most of the time was perhaps woken by an interrupt in one of the victim's turns.
     let surely = |payer: ActorId, price: Nanos| {
         let wakeups = case.ledger.account(payer).map_or(0, |account| account.wakeups);

@@ -86,7 +86,7 @@ fn mistakes_are_named_with_file_line_and_key() {
     good.toml:16: under every condition exactly one load must be `main = true` (a single load is by itself)
     good.toml:11: load `ping`: count = 0: expected 1 to 1000
     good.toml:11: load `ping`: the main load cannot start before the recording, which lasts as long as it does
-    good.toml:28: expect: finding = "rt-starving": expected one of rt-starvation, completion-ping-pong, weight-starvation, wake-storm, preemption-thrash, irq-interference, idle-while-runnable, migration-churn, throttled, deadline-overrun, not-preemptible, stuck-equal, crowded-cpu, long-wait
+    good.toml:28: expect: finding = "rt-starving": expected one of rt-starvation, completion-ping-pong, weight-starvation, wake-storm, preemption-thrash, irq-interference, idle-while-runnable, migration-churn, throttled, deadline-overrun, not-preemptible, stuck-equal, crowded-cpu, cpu-stopped, long-wait
     good.toml:12: load `ping`: cgroup = "pods": `pods/below` is below it, and a group with groups below it that share the CPU can have no tasks of its own; give the load a group beside `pods/below`
     good.toml:8: cgroup `x`: `../a.b` is no file of a cgroup such as `memory.max`
     good.toml:19: file `/init`: the lab itself needs this path
@@ -97,7 +97,7 @@ fn mistakes_are_named_with_file_line_and_key() {
     good.toml:11: load `ping`: cpus: there is no CPU 2, the guest has 2
     good.toml:11: load `ping`: cgroup = "pots": no `cgroup` step makes it
     good.toml:20: `feature.NEXT_BUDDY` is no knob: expected sched_feature.NAME, sysctl.PATH, debugfs.PATH or cmdline.NAME
-    good.toml:23: remedy `cure`: explain has no such remedy; it has lower-group-weight, raise-group-weight, batch-wakee, raise-worker, raise-victim, worker-to-rt, occupant-to-nice-0, session-to-nice-0, wakeup-granularity, base-slice, no-wakeup-preemption, inline-completion, update-kernel, move-intruder, reset-on-fork, creator-to-fair, intruder-to-fair, victim-above-intruder, lower-intruder, raise-real-time-victim, move-occupant, preempt-full, preempt-rt, threaded-napi, fair-server, less-deadline-runtime, leave-room, no-rt-throttling, no-fair-server, more-deadline-runtime, rt-throttling, raise-bystander, fewer-threads, gate-wakeups, nfsd-lifo, move-interrupt, move-victim, lower-migration-cost, no-sis-util, pin, raise-migration-cost, raise-limit. A remedy of the scenario's own has `own = true`
+    good.toml:23: remedy `cure`: explain has no such remedy; it has lower-group-weight, raise-group-weight, batch-wakee, raise-worker, raise-victim, worker-to-rt, occupant-to-nice-0, session-to-nice-0, wakeup-granularity, base-slice, no-wakeup-preemption, inline-completion, update-kernel, move-intruder, reset-on-fork, creator-to-fair, intruder-to-fair, victim-above-intruder, lower-intruder, raise-real-time-victim, move-occupant, preempt-full, preempt-rt, threaded-napi, fair-server, less-deadline-runtime, leave-room, no-rt-throttling, no-fair-server, more-deadline-runtime, rt-throttling, raise-bystander, fewer-threads, gate-wakeups, nfsd-lifo, move-interrupt, move-victim, lower-migration-cost, no-sis-util, pin, raise-migration-cost, find-stopper, raise-limit. A remedy of the scenario's own has `own = true`
     good.toml:23: remedy `raise-worker`: explain has a remedy of this id: give the scenario's own another
     good.toml:23: remedy `raise-worker`: what it does is what explain says of the faulty guest: only a remedy with `own = true` has steps
     good.toml:11: load `ping`: metrics = "loud": expected one of fio, load

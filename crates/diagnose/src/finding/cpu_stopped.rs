@@ -1,0 +1,85 @@
+//! The CPU itself did not run while a task waited for it.
+
+use std::cmp::Reverse;
+
+use unstarve_model::{EventType, LossKind, Nanos};
+use unstarve_timeline::ActorId;
+
+use super::{FindingKind, names, percent, title};
+use crate::case::{Blame, Case};
+use crate::draft::{Draft, payer_row};
+use crate::remedy;
+use crate::report::{Finding, Severity};
+use crate::verdict::{self, Cause};
+
+/// What this module finds.
+pub(super) const KIND: FindingKind = FindingKind {
+    id: "cpu-stopped",
+    title: "a CPU did not run itself while tasks waited for it",
+    about: "Its tick came steadily, stayed away for many periods while the same task was current, and no other event of the CPU came: a \
+            hypervisor gave the CPU to another guest (steal), firmware had it (SMI), or interrupts were off. No weight, class or turn \
+            explains what waited meanwhile. It takes ticks in the recording (`timer:hrtimer_expire_entry`, \
+            `irq_vectors:local_timer_entry`, the interrupt of ARM's timer), and another CPU that was heard meanwhile.",
+    needs: &[EventType::Waking],
+    snapshot: None,
+    find: |case, _| find(case).into_iter().collect(),
+};
+
+/// Who waited for a CPU that did not run.
+struct Halted {
+    victim: ActorId,
+    longest: Nanos,
+    lost: Nanos,
+    severity: Severity,
+}
+
+pub(super) fn is_stop(blame: &Blame) -> bool {
+    blame.occupant == ActorId::STOPPED
+}
+
+fn halted(case: &Case<'_>, victim: ActorId) -> Option<Halted> {
+    let longest = case.ledger.longest_stop(victim)?;
+    let lost = case.blamed(victim, is_stop);
+    let severity = verdict::severity(&case.plight(victim, Cause::CpuStopped, longest, lost))?;
+    Some(Halted { victim, longest, lost, severity })
+}
+
+fn find(case: &Case<'_>) -> Option<Finding> {
+    // Lost ticks look like ticks that did not come.
+    let is_lost = |kind: LossKind| matches!(kind, LossKind::LostEvents | LossKind::UncountedGap);
+    if case.losses.iter().any(|loss| is_lost(loss.kind)) {
+        return None;
+    }
+    let mut all: Vec<Halted> = case.victims().filter_map(|(victim, _)| halted(case, victim)).collect();
+    all.sort_by_key(|halted| Reverse((halted.severity, halted.longest, Reverse(halted.victim))));
+    let (worst, others) = all.split_first()?;
+    let mut evidence = vec![
+        "its ticks came steadily, and then none for many periods, while the same task was current and no event of the CPU came; other CPUs \
+         went on"
+            .to_owned(),
+        "what may be: a hypervisor that ran another guest there (steal), firmware (SMI), or a section with interrupts off".to_owned(),
+        format!("{} of the recording", percent(worst.lost.share_of(case.span()))),
+    ];
+    if !others.is_empty() {
+        evidence.push(format!("so waited {}", names(case, others.iter().map(|other| other.victim))));
+    }
+    let draft = Draft {
+        kind: KIND,
+        severity: worst.severity,
+        confidence: 0.8,
+        sentence: format!(
+            "{} waited up to {} for a CPU that did not run itself, {} in all.",
+            title(case, &[worst.victim]),
+            worst.longest,
+            worst.lost
+        ),
+        victims: vec![worst.victim],
+        evidence,
+        also_paid: others.iter().map(|other| payer_row(case, other.victim, other.lost)).collect(),
+        period: None,
+        needs: KIND.needs,
+        infers_settings: false,
+        remedies: remedy::against_stopped_cpu(),
+    };
+    Some(draft.finish(case, is_stop))
+}

@@ -1,0 +1,81 @@
+//! Events of types that are not read, and that show a tick.
+//!
+//! `sched_stat_runtime` comes with each tick of a fair task, and with each wakeup and switch beside it: its rhythm is not the tick's.
+
+use unstarve_model::{Coverage, CpuId, EventKind, Tid, Time};
+
+/// What the timer of the tick calls: `tick_sched_timer` up to 6.7 in high resolution, `tick_nohz_handler` since
+/// (`kernel/time/tick-sched.c`), `tick_nohz_highres_handler` for some versions in between.
+const TICK_FUNCTIONS: [&[u8]; 3] = [b"tick_sched_timer", b"tick_nohz_handler", b"tick_nohz_highres_handler"];
+/// The handlers of ARM's timer (`drivers/clocksource/arm_arch_timer.c`), whose interrupt has a number, so that `irq_handler_entry` shows it.
+const TIMER_INTERRUPTS: [&[u8]; 2] = [b"arch_timer", b"arch_sys_timer"];
+
+/// What the line of an event, of any type, says of ticks, if anything.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum TickSign {
+    /// One came.
+    Came,
+    /// No more come.
+    Stops,
+}
+
+impl TickSign {
+    /// By the event's name and the rest of its line.
+    pub fn of_line(name: &[u8], body: &[u8]) -> Option<TickSign> {
+        match name {
+            b"hrtimer_expire_entry" => TickSign::of_function(value(body, b"function=")?),
+            b"local_timer_entry" => Some(TickSign::Came),
+            b"irq_handler_entry" => {
+                let name = value(body, b"name=")?;
+                TIMER_INTERRUPTS.contains(&name).then_some(TickSign::Came)
+            }
+            b"tick_stop" => (value(body, b"success=")? == b"1").then_some(TickSign::Stops),
+            _ => None,
+        }
+    }
+
+    /// By the function that a timer calls.
+    pub fn of_function(function: &[u8]) -> Option<TickSign> {
+        TICK_FUNCTIONS.contains(&function).then_some(TickSign::Came)
+    }
+
+    /// The event of the timeline, noted as one of a type that is not read.
+    pub fn event(self, coverage: &mut Coverage, cpu: CpuId, time: Time, current: Option<Tid>) -> EventKind {
+        let heard = coverage.note_tick(cpu, time, current);
+        match self {
+            TickSign::Came => EventKind::Tick { heard },
+            TickSign::Stops => EventKind::TickStop,
+        }
+    }
+}
+
+/// The word behind a key: the name of a symbol without where in it.
+fn value<'a>(body: &'a [u8], key: &[u8]) -> Option<&'a [u8]> {
+    let at = memchr::memmem::find(body, key)? + key.len();
+    let word = body[at..].split(|byte| byte.is_ascii_whitespace()).next()?;
+    word.split(|byte| *byte == b'+').next()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ticks_are_known_by_what_expires() {
+        let of = |name: &str, body: &str| TickSign::of_line(name.as_bytes(), body.as_bytes());
+        let (came, stops) = (Some(TickSign::Came), Some(TickSign::Stops));
+        assert_eq!(of("hrtimer_expire_entry", " hrtimer=0000000012345678 function=tick_nohz_handler now=1234"), came);
+        assert_eq!(of("hrtimer_expire_entry", " hrtimer=0xffff9c function=tick_sched_timer+0x0 now=1234"), came);
+        assert_eq!(of("hrtimer_expire_entry", " hrtimer=0xffff9c function=hrtimer_wakeup now=1234"), None);
+        // A tick's name as a part of another.
+        assert_eq!(of("hrtimer_expire_entry", " hrtimer=0xffff9c function=tick_sched_timer_dying now=1"), None);
+        assert_eq!(of("local_timer_entry", " vector=236"), came);
+        assert_eq!(of("local_timer_exit", " vector=236"), None);
+        assert_eq!(of("irq_handler_entry", " irq=27 name=arch_timer"), came);
+        assert_eq!(of("irq_handler_entry", " irq=33 name=virtio0"), None);
+        assert_eq!(of("tick_stop", " success=1 dependency=NONE"), stops);
+        assert_eq!(of("tick_stop", " success=0 dependency=SCHED"), None);
+        assert_eq!(of("sched_stat_runtime", " comm=a pid=1 runtime=4000000 [ns]"), None);
+        assert_eq!(of("hrtimer_expire_entry", " garbage"), None);
+    }
+}
