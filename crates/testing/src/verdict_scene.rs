@@ -319,7 +319,8 @@ pub fn interrupted_by_packets(victim: Task, ms: u64, by_device: bool) -> String 
         let idle0 = Task { comm: "swapper/0", ..IDLE };
         scene.line(begin, idle0, 0, "d.h1.", "irq_handler_entry: irq=24 name=nvme0q1");
         scene.line(begin + 1, idle0, 0, "d.h1.", "irq_handler_exit: irq=24 ret=handled");
-        scene.switch(begin + 2, 3, IDLE, "R", victim);
+        scene.wake(begin + 2, IDLE, "dNh4.", 3, victim, 3);
+        scene.switch(begin + 5, 3, IDLE, "R", victim);
     });
     for us in (begin + 10..end).step_by(500) {
         beside.at(us, |scene| {
