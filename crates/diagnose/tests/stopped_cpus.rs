@@ -120,7 +120,7 @@ impl Scene {
 #[test]
 fn a_cpu_whose_ticks_stay_away_did_not_run() {
     for tick in TICKS {
-        for prio in [EQUAL, HEAVY, FIFO] {
+        for prio in [EQUAL, HEAVY] {
             let report = Scene { tick: Some(tick), prio, ..PLAIN }.explained();
             let [finding] = &report.findings[..] else { panic!("{tick}, {prio}: {:#?}", report.findings) };
             assert_eq!(finding.id, "cpu-stopped", "{tick}, {prio}");
@@ -133,6 +133,13 @@ fn a_cpu_whose_ticks_stay_away_did_not_run() {
             assert!(report.trace.too_little.is_none(), "{:?}", report.trace.too_little);
         }
     }
+}
+
+#[test]
+fn a_real_time_task_may_have_no_tick_and_keeps_the_blame() {
+    let report = Scene { prio: FIFO, ..PLAIN }.explained();
+    let [finding] = &report.findings[..] else { panic!("{:#?}", report.findings) };
+    assert_eq!((&*finding.id, finding.severity), ("rt-starvation", Severity::Critical), "{}", finding.sentence);
 }
 
 #[test]

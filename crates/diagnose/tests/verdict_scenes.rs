@@ -193,7 +193,7 @@ fn behind_a_crowd_of_woken_threads() {
 
 #[test]
 fn on_a_cpu_that_does_not_run() {
-    for (victim, by) in [(SERVING[1], EQUAL), (SERVING[1], HOG), (PROGRAMS[0], HEAVY), (REAL_TIME[0], HIGHER)] {
+    for (victim, by) in [(SERVING[1], EQUAL), (PROGRAMS[0], HEAVY), (REAL_TIME[0], EQUAL)] {
         // Shorter than 16 ticks may be a late one.
         let all = by_rule(victim, |victim, ms| on_a_stopped_cpu(victim, by, ms));
         let long = all.lines().skip(3).collect::<Vec<_>>().join("\n");

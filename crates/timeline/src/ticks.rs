@@ -11,7 +11,7 @@
 //! | `tick_stop` since the last tick | nothing: NO_HZ_FULL |
 //! | a fair task with nobody beside it | nothing: NO_HZ_FULL may stop the tick of a single task without an event that is recorded |
 //! | a fair task, somebody waits all along | a stop: the tick is needed to share the CPU (`sched_can_stop_tick`) |
-//! | a real-time task, ticks in this run, somebody waits | a stop: where NO_HZ_FULL stops the tick for it, the run has none |
+//! | a real-time task, even if others wait | nothing: NO_HZ_FULL may stop its tick (`sched_can_stop_tick`), and RCU or a timer let it tick for a while |
 //! | an event of this CPU in the gap, of whatever type | as long as the silence, if that is still long |
 //! | shorter than 16 periods, or than 20 ms | nothing: a guest's ticks come late |
 //! | another task is current behind it | nothing: a switch is missing |
@@ -146,13 +146,13 @@ impl Timeline {
     fn tick_was_needed_from(&mut self, index: usize, silent_from: Time) -> Option<Time> {
         let Current::Task(holder) = self.cpus[index].current else { return None };
         let shares = self.world.tasks.get(holder).prio.policy() == Policy::Fair;
-        if !self.may_look_at_all(index) {
+        if !shares || !self.may_look_at_all(index) {
             return None;
         }
         let queue = &self.cpus[index].queue;
         count_steps(queue.len());
         let waiting = queue.iter().filter_map(|key| self.world.tasks.get(*key).pending.as_ref());
         let first = waiting.map(|pending| pending.segment).min()?;
-        Some(if shares { first.max(silent_from) } else { silent_from })
+        Some(first.max(silent_from))
     }
 }

@@ -62,7 +62,7 @@ fn ask_of_scenes() {
         for victim in [SERVING[1], HOUSEKEEPING[0], PROGRAMS[0]] {
             ask(on_a_stopped_cpu(victim, EQUAL, ms));
         }
-        ask(on_a_stopped_cpu(REAL_TIME[0], HIGHER, ms));
+        ask(on_a_stopped_cpu(REAL_TIME[0], EQUAL, ms));
     }
 }
 
