@@ -7,8 +7,8 @@ use unstarve_model::{Coverage, CpuId, EventKind, Tid, Time};
 /// What the timer of the tick calls: `tick_sched_timer` up to 6.7 in high resolution, `tick_nohz_handler` since
 /// (`kernel/time/tick-sched.c`), `tick_nohz_highres_handler` for some versions in between.
 const TICK_FUNCTIONS: [&[u8]; 3] = [b"tick_sched_timer", b"tick_nohz_handler", b"tick_nohz_highres_handler"];
-/// The handlers of ARM's timer (`drivers/clocksource/arm_arch_timer.c`), whose interrupt has a number, so that `irq_handler_entry` shows it.
-const TIMER_INTERRUPTS: [&[u8]; 2] = [b"arch_timer", b"arch_sys_timer"];
+/// The handler of ARM's timer (`drivers/clocksource/arm_arch_timer.c`), whose interrupt has a number, so that `irq_handler_entry` shows it.
+const ARM_TIMER: &[u8] = b"arch_timer";
 
 /// What the line of an event, of any type, says of ticks, if anything.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -25,10 +25,7 @@ impl TickSign {
         match name {
             b"hrtimer_expire_entry" => TickSign::of_function(value(body, b"function=")?),
             b"local_timer_entry" => Some(TickSign::Came),
-            b"irq_handler_entry" => {
-                let name = value(body, b"name=")?;
-                TIMER_INTERRUPTS.contains(&name).then_some(TickSign::Came)
-            }
+            b"irq_handler_entry" => (value(body, b"name=")? == ARM_TIMER).then_some(TickSign::Came),
             b"tick_stop" => (value(body, b"success=")? == b"1").then_some(TickSign::Stops),
             _ => None,
         }

@@ -60,13 +60,15 @@ struct Request {
     sectors: u32,
     /// What those owe who submitted it, the latest first.
     debts: Vec<Debt>,
-    /// The work item that its driver handed it to.
-    handler: Option<u64>,
+    /// The work item that its driver handed it to, and which of its runs does the request.
+    handler: Option<(u64, u64)>,
 }
 
 /// A work item that does a driver's requests, and who did it last.
 #[derive(Clone, Copy, Debug, Default)]
 struct WorkOfDriver {
+    /// How often a worker has begun with it.
+    runs: u64,
     /// Whether it is queued, and no worker has begun.
     waits: bool,
     worker: Option<(TaskKey, Life)>,
@@ -148,7 +150,7 @@ impl Section {
 
 impl Requests {
     /// Requests, and work items, that are remembered. A request that is never completed, or whose completion is not recorded,
-    /// would stay; no host has so many under way.
+    /// would stay. A host with more under way pays for none of them: beyond it all are forgotten.
     const LIMIT: usize = 1 << 13;
 
     /// Whether any request was seen.
@@ -159,7 +161,7 @@ impl Requests {
 
     /// Events of this CPU are missing: any request may have been completed, and its place be another's.
     pub fn lose(&mut self, index: usize) {
-        // What is put in anew has to be allocated anew, so that many losses do not cost more than what was put in before each.
+        // A cleared map keeps its size, and clearing it takes as long as it is large: each of many losses would.
         self.under_way = FxHashMap::default();
         self.handlers = FxHashMap::default();
         self.last_handler = FxHashMap::default();
@@ -202,7 +204,8 @@ impl Timeline {
             self.requests.under_way.clear();
         }
         let last = self.requests.last_handler.get(&(request.device, index)).copied();
-        let handler = last.filter(|work| self.requests.handlers.get(work).is_some_and(|handler| handler.waits));
+        let next_run = |work| Some((work, self.requests.handlers.get(&work).filter(|handler| handler.waits)?.runs + 1));
+        let handler = last.and_then(next_run);
         let sectors = request.sectors;
         self.requests.under_way.insert(place, Request { stage, since: now, sectors, debts, handler });
         self.requests.on(index).submitted = (section.level == Level::Task).then_some((place, section));
@@ -248,7 +251,9 @@ impl Timeline {
     /// What those owe who submitted a request, and who did the work item that its driver handed it to.
     fn owed_for(&self, request: &Request) -> Vec<Debt> {
         let mut debts = request.debts.clone();
-        let handler = request.handler.and_then(|work| self.requests.handlers.get(&work));
+        // A later run of the item is for other requests.
+        let of_run = |(work, run)| self.requests.handlers.get(&work).filter(|handler| handler.runs == run);
+        let handler = request.handler.and_then(of_run);
         if let Some(WorkOfDriver { worker: Some((worker, life)), start, end, .. }) = handler
             && start.get().is_some_and(|start| start >= request.since)
         {
@@ -317,17 +322,22 @@ impl Timeline {
             handler.waits = true;
         }
         let section = Section::of(&self.cpus[index], event, self.world.now);
-        let Some((place, submission)) = self.requests.on(index).submitted.take() else { return };
-        let Some(request) = self.requests.under_way.get_mut(&place) else { return };
-        if !submission.goes_on_in(&section) {
+        // An interrupt in between may queue items, too.
+        let submitted = &mut self.requests.on(index).submitted;
+        let Some((place, _)) = submitted.take_if(|(_, submission)| submission.goes_on_in(&section)) else { return };
+        if !self.requests.under_way.contains_key(&place) {
             return;
         }
-        request.handler = Some(work);
         if self.requests.handlers.len() >= Requests::LIMIT {
             self.requests.handlers.clear();
             self.requests.last_handler.clear();
         }
-        self.requests.handlers.entry(work).or_default().waits = true;
+        let handler = self.requests.handlers.entry(work).or_default();
+        handler.waits = true;
+        let run = handler.runs + 1;
+        if let Some(request) = self.requests.under_way.get_mut(&place) {
+            request.handler = Some((work, run));
+        }
         self.requests.last_handler.insert((place.device, index), work);
     }
 
@@ -346,7 +356,8 @@ impl Timeline {
         let (now, life) = (self.world.now, self.world.tasks.get(worker).life);
         if let Some(handler) = self.requests.handlers.get_mut(&work) {
             let start = MaybeTime::some(now);
-            *handler = WorkOfDriver { waits: false, worker: Some((worker, life)), start, end: MaybeTime::NONE };
+            let runs = handler.runs.saturating_add(1);
+            *handler = WorkOfDriver { runs, waits: false, worker: Some((worker, life)), start, end: MaybeTime::NONE };
         }
     }
 

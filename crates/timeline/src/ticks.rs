@@ -6,7 +6,7 @@
 //!
 //! | what is known | the gap is |
 //! |---|---|
-//! | no tick is recorded, or too few in this run | nothing: nobody knows that one was due |
+//! | no tick is recorded, or too few in this run | nothing: it is unknown whether one was due |
 //! | an idle CPU | nothing: its tick stops |
 //! | `tick_stop` since the last tick | nothing: NO_HZ_FULL |
 //! | a fair task with nobody beside it | nothing: NO_HZ_FULL may stop the tick of a single task without an event that is recorded |

@@ -2,7 +2,7 @@
 
 use std::cmp::Reverse;
 
-use unstarve_model::{EventType, LossKind, Nanos};
+use unstarve_model::{EventType, Nanos};
 use unstarve_timeline::ActorId;
 
 use super::{FindingKind, names, percent, title};
@@ -45,11 +45,6 @@ fn halted(case: &Case<'_>, victim: ActorId) -> Option<Halted> {
 }
 
 fn find(case: &Case<'_>) -> Option<Finding> {
-    // Lost ticks look like ticks that did not come.
-    let is_lost = |kind: LossKind| matches!(kind, LossKind::LostEvents | LossKind::UncountedGap);
-    if case.losses.iter().any(|loss| is_lost(loss.kind)) {
-        return None;
-    }
     let mut all: Vec<Halted> = case.victims().filter_map(|(victim, _)| halted(case, victim)).collect();
     all.sort_by_key(|halted| Reverse((halted.severity, halted.longest, Reverse(halted.victim))));
     let (worst, others) = all.split_first()?;

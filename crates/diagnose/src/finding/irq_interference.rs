@@ -18,7 +18,7 @@ const ACTIVE: f64 = 0.1;
 
 /// Softirqs NET_TX and NET_RX, in `include/linux/interrupt.h`.
 const OF_PACKETS: [u8; 2] = [2, 3];
-/// A device interrupts at least once for each poll of its packets (`NAPI_POLL_WEIGHT`, 64), unless ksoftirqd goes on with them.
+/// A device mostly interrupts about once for each poll of its packets (`NAPI_POLL_WEIGHT`, 64); 0540 says when it does not.
 const PACKETS_AT_A_POLL: u64 = 64;
 
 /// What this module finds.

@@ -81,10 +81,11 @@ const TURNS: [&[Threshold]; 3] = [NEVER, &[at_a_time(1000)], &[at_a_time(20_000)
 const NOT_RUN: [&[Threshold]; 3] = [&[at_a_time(24)], &[at_a_time(1000)], NEVER];
 const IDLE_BESIDE: [&[Threshold]; 3] = [&[at_a_time(4)], &[at_a_time(24)], &[at_a_time(1000)]];
 /// Programs behind real-time tasks. Many short stays count when together they take a part that is more than what the kernel leaves to
-/// the fair class anyway (5 %), and each is longer than a turn that an equal would have taken. Shorter ones, as of audio, are a share.
+/// the fair class anyway (5 %), and each is longer than a turn that an equal would have taken. Shorter ones, as of audio, are a
+/// share, up to the half that an equal would have taken.
 const CLASS_FOR_PROGRAM: [&[Threshold]; 3] = [
     &[at_a_time(4), in_all(20, 12)],
-    &[at_a_time(12), in_all(5, 12).one_of(4)],
+    &[at_a_time(12), in_all(5, 12).one_of(4), in_all(50, 48).one_of(1)],
     &[at_a_time(48), in_all(25, 48).one_of(4)],
 ];
 /// Programs behind what settings took from them.

@@ -128,7 +128,7 @@ fn dynamic_text_functions_and_workqueues_get_names() {
     assert_eq!(outside, Err(BadRecord { length: 36, event: Some(EventType::WorkQueued) }));
 }
 
-/// `block_rq_issue` of 5.10 (no `ioprio`) and of 6.10 and later, and `block_rq_complete` of both.
+/// `block_rq_issue` of 5.10 (no `ioprio`) and of 6.11 and later, and `block_rq_complete` of both.
 #[test]
 fn requests_of_the_block_layer_old_and_new() {
     let place = [("dev_t dev", 8, 4), ("sector_t sector", 16, 8), ("unsigned int nr_sector", 24, 4)];

@@ -207,7 +207,7 @@ fn work_executed(body: &[u8], names: &mut Interner) -> Option<(u64, Option<NameI
     }
 }
 
-/// `254,0 WS 4096 () 25526415 + 8 [fio]`, since 6.10 with the request's priority before the bracket; with the option `fields`
+/// `254,0 WS 4096 () 25526415 + 8 [fio]`, since 6.11 with the request's priority before the bracket; with the option `fields`
 /// `dev=0x700000 (7340032) sector=0x68 (104) nr_sector=0x8 (8) …`, and as `trace-cmd report -R` has it
 /// `dev=7340032 sector=104 nr_sector=8 …`. What stands between the device and the sector may hold a command, in its own parentheses.
 fn block_request(body: &[u8]) -> Option<BlockRequest> {
