@@ -528,6 +528,49 @@ fn requests_that_find_the_work_queued_wait_for_the_same_worker() {
     assert_eq!(scene.paid(), "reader 40/40 kworker/u8:1, second 40/40 kworker/u8:1");
 }
 
+/// An interrupt on top of the submitter queues an item of its own before the driver queues the request's.
+#[test]
+fn an_interrupt_in_between_takes_no_link_away() {
+    let mut scene = Scene::default();
+    Submits::Worker.play(&mut scene);
+    let of_interrupt = EventKind::WorkQueued { work: WORK + 64, function: None, workqueue: None };
+    let at = scene.0.iter().position(|event| event.kind == queued()).expect("the driver queues");
+    let issued = scene.0[at - 1];
+    let issuer = Issuer::new(Some(reader().tid()), Context::Hardirq);
+    scene.0.insert(at, Event { issuer, kind: of_interrupt, ..issued });
+    scene.add(80, 2, (idle(), Context::Softirq), done());
+    scene.wake(81, 2, (idle(), Context::Softirq), reader(), 0);
+    assert_eq!(scene.paid(), "reader 40/40 kworker/u8:1");
+}
+
+/// The worker was in time for this request, and waits before it does another one's run of the same item.
+#[test]
+fn a_later_run_of_the_item_is_not_for_this_request() {
+    let (worker, prompt) = (task(200, "kworker/u8:1"), task(203, "kworker/u8:2"));
+    let mut scene = Scene::default();
+    scene.switch(1, 0, idle(), PrevState::Runnable, reader());
+    scene.switch(1, 2, idle(), PrevState::Runnable, prompt);
+    scene.add(2, 0, (reader(), Context::Task), EventKind::BlockIssue(request(64, 8)));
+    scene.add(3, 0, (reader(), Context::Task), queued());
+    scene.add(4, 2, (prompt, Context::Task), EventKind::WorkStart { work: WORK, function: None });
+    scene.add(5, 2, (prompt, Context::Task), EventKind::WorkEnd { work: WORK, function: None });
+    scene.switch(6, 2, prompt, PrevState::Idle, idle());
+    let another_runs_it = |scene: &mut Scene| {
+        scene.switch(1, 1, idle(), PrevState::Runnable, worker);
+        scene.switch(2, 1, worker, PrevState::Idle, hog());
+        scene.wake(20, 1, (hog(), Context::Hardirq), worker, 1);
+        scene.add(19, 1, (hog(), Context::Hardirq), queued());
+        scene.switch(60, 1, hog(), PrevState::Preempted, worker);
+        scene.add(62, 1, (worker, Context::Task), EventKind::WorkStart { work: WORK, function: None });
+        scene.add(66, 1, (worker, Context::Task), EventKind::WorkEnd { work: WORK, function: None });
+    };
+    another_runs_it(&mut scene);
+    scene.switch(10, 0, reader(), PrevState::Uninterruptible, idle());
+    scene.add(80, 2, (idle(), Context::Softirq), done());
+    scene.wake(81, 2, (idle(), Context::Softirq), reader(), 0);
+    assert_eq!(scene.paid(), "");
+}
+
 /// Nobody has queued anything for the request, or the worker was done with it before.
 #[test]
 fn work_that_is_not_the_driver_s_links_nobody() {
