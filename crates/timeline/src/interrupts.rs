@@ -60,6 +60,7 @@ impl Timeline {
 
     /// A task that sends to a task of its own host raises the softirq that delivers what it sends.
     pub(crate) fn softirq_raise(&mut self, index: usize, event: &Event, vec: u8) {
+        self.raises_recorded = true;
         let cpu = &mut self.cpus[index];
         let by_task = match event.issuer.context() {
             Context::Task => true,
@@ -111,6 +112,11 @@ impl Timeline {
     pub(crate) fn forget_handlers(&mut self, index: usize) {
         self.cpus[index].forget_handlers();
     }
+}
+
+/// Whether a softirq of this vector may do what the current task sends or completes.
+pub(crate) fn is_of_senders(vec: u32) -> bool {
+    OF_SENDERS.iter().any(|&of_sender| u32::from(of_sender) == vec)
 }
 
 fn bit(vec: u8) -> u32 {

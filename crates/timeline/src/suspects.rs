@@ -1,7 +1,8 @@
-//! Who wakes whom, where events do not say in which context they were issued.
+//! Who wakes whom, where events do not say in which context they were issued, or not who raised the softirq that wakes.
 //!
 //! `perf script` and `trace-cmd report` leave the context out, and handlers of timers and of interrupts between CPUs have no
-//! events. The current task of a wakeup is then the waker, or it was only interrupted. An interrupt comes to everybody alike:
+//! events. `softirq_raise` is seldom recorded: a softirq may do the current task's own work (what it sent, what it completed), or
+//! that of an interrupt. The current task of a wakeup is then the waker, or it was only interrupted. An interrupt comes to everybody alike:
 //! the part of a wakee's wakeups in which a task is current is the part of the time that this task has the CPU. A task that is
 //! current more often than that wakes it.
 
@@ -19,7 +20,7 @@ const BEYOND_CHANCE: f64 = 2.5;
 /// that has the CPU for more than two thirds of the time is never found to be the waker.
 const TIMES_CHANCE: f64 = 1.5;
 
-/// Wakeups by waker and wakee; only where contexts are missing.
+/// Wakeups by waker and wakee; only where contexts or raises are missing.
 #[derive(Debug, Default)]
 pub(crate) struct Suspects {
     pairs: FxHashMap<(ActorId, ActorId), u64>,
@@ -89,8 +90,8 @@ impl Cpu {
     /// From the first event on whose context is not known, the time of each task on its CPU counts.
     #[inline]
     pub(crate) fn note_context(&mut self, now: Time, event: &Event) {
-        if event.issuer.context() == Context::Unknown && self.shares.since.is_none() {
-            self.shares.since = Some(now);
+        if event.issuer.context() == Context::Unknown {
+            self.shares.since.get_or_insert(now);
         }
     }
 
@@ -105,8 +106,10 @@ impl Cpu {
 impl Timeline {
     /// Whether the current task of the CPU, and no interrupt, wakes the task.
     pub(crate) fn is_waker(&mut self, index: usize, current: Option<TaskKey>, wakee: TaskKey) -> bool {
-        let cpu = &self.cpus[index];
-        let current = current.map(|_| (cpu.base, cpu.share_of_current(self.world.now)));
+        let now = self.world.now;
+        let cpu = &mut self.cpus[index];
+        cpu.shares.since.get_or_insert(now);
+        let current = current.map(|_| (cpu.base, cpu.share_of_current(now)));
         self.suspects.judge(current, self.world.tasks.get(wakee).actor)
     }
 }

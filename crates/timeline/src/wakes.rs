@@ -4,6 +4,7 @@ use unstarve_model::{Context, CpuId, Event, EventKind, KernelThread, Nanos, Task
 
 use crate::cpu::Current;
 use crate::debts::Basis;
+use crate::interrupts::is_of_senders;
 use crate::maybe::MaybeTime;
 use crate::timeline::Timeline;
 use crate::work::SleepLoss;
@@ -222,6 +223,17 @@ impl Timeline {
         let ends = current.is_some_and(|key| self.world.tasks.get(key).exited);
         let certain = event.issuer.context() != Context::Unknown || cpu.serves_softirqs || ends;
         if interrupt && !delivers {
+            let may_deliver =
+                !self.raises_recorded && cpu.hardirqs.is_empty() && event.issuer.context() == Context::Softirq;
+            let of_sender = may_deliver && cpu.softirq.is_some_and(|softirq| is_of_senders(softirq.number));
+            if of_sender && self.is_waker(index, current, wakee) {
+                return Origin {
+                    waker: Waker::Interrupt(handler),
+                    debtor: current,
+                    basis: Basis::Inferred,
+                    suspect: None,
+                };
+            }
             self.suspects.note_interrupt(event, self.world.tasks.get(wakee).actor);
             return Origin { waker: Waker::Interrupt(handler), ..Origin::UNKNOWN };
         }

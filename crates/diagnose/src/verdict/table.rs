@@ -45,6 +45,10 @@ impl Threshold {
     }
 }
 
+/// Stays of a higher class or priority that are shorter than a turn of an equal are a share of the CPU like any other, up to the half
+/// that an equal would have taken.
+const HALF_IN_SHORT_PIECES: Threshold = in_all(50, 48).one_of(1);
+
 const NEVER: &[Threshold] = &[];
 const ALWAYS: &[Threshold] = &[ZERO];
 
@@ -66,11 +70,17 @@ impl VerdictRow {
 
 /// Somebody set it so, and it is a kernel thread that suffers: 50 ms is what RT throttling leaves of each second at most, and twice
 /// the longest period of fair scheduling.
-const SET_FOR_SERVING: [&[Threshold]; 3] =
-    [&[at_a_time(4)], &[at_a_time(50), in_all(5, 24).one_of(4)], &[at_a_time(1000), in_all(20, 200).one_of(4)]];
+const SET_FOR_SERVING: [&[Threshold]; 3] = [
+    &[at_a_time(4)],
+    &[at_a_time(50), in_all(5, 24).one_of(4), HALF_IN_SHORT_PIECES],
+    &[at_a_time(1000), in_all(20, 200).one_of(4)],
+];
 /// The same of a weight or a limit: shorter waits than a period of fair scheduling are turns, and those add up on any busy CPU.
 const SHARED_FOR_SERVING: [&[Threshold]; 3] =
     [&[at_a_time(24)], &[at_a_time(50), in_all(5, 24).one_of(24)], &[at_a_time(1000), in_all(20, 200).one_of(24)]];
+/// A real-time task behind a deadline task or a higher priority: an order that somebody chose, as long as its turn comes.
+const SET_FOR_REAL_TIME: [&[Threshold]; 3] =
+    [&[at_a_time(4), in_all(20, 12)], &[at_a_time(24), HALF_IN_SHORT_PIECES], &[at_a_time(1000)]];
 const SET_FOR_HOUSEKEEPING: [&[Threshold]; 3] =
     [&[at_a_time(24)], &[at_a_time(200), in_all(20, 200).one_of(50)], &[at_a_time(1000), in_all(50, 1000).one_of(50)]];
 /// An equal that keeps a CPU: no slice, tick or lag of the fair class explains a fifth of a second.
@@ -81,11 +91,10 @@ const TURNS: [&[Threshold]; 3] = [NEVER, &[at_a_time(1000)], &[at_a_time(20_000)
 const NOT_RUN: [&[Threshold]; 3] = [&[at_a_time(24)], &[at_a_time(1000)], NEVER];
 const IDLE_BESIDE: [&[Threshold]; 3] = [&[at_a_time(4)], &[at_a_time(24)], &[at_a_time(1000)]];
 /// Programs behind real-time tasks. Many short stays count when together they take a part that is more than what the kernel leaves to
-/// the fair class anyway (5 %), and each is longer than a turn that an equal would have taken. Shorter ones, as of audio, are a
-/// share, up to the half that an equal would have taken.
+/// the fair class anyway (5 %), and each is longer than a turn that an equal would have taken.
 const CLASS_FOR_PROGRAM: [&[Threshold]; 3] = [
     &[at_a_time(4), in_all(20, 12)],
-    &[at_a_time(12), in_all(5, 12).one_of(4), in_all(50, 48).one_of(1)],
+    &[at_a_time(12), in_all(5, 12).one_of(4), HALF_IN_SHORT_PIECES],
     &[at_a_time(48), in_all(25, 48).one_of(4)],
 ];
 /// Programs behind what settings took from them.
@@ -126,8 +135,8 @@ pub const TABLE: &[VerdictRow] = &[
     as_set(HousekeepingThread, CpuStopped, NOT_RUN),
     of(HousekeepingThread, PingPong, ALWAYS, &[in_all(5, 0)], &[in_all(50, 0)]),
     // A deadline task before a real-time one.
-    of(RealTime, Class, &[at_a_time(4)], &[at_a_time(24)], &[at_a_time(1000)]).periods(1, 10),
-    of(RealTime, Priority, &[at_a_time(4)], &[at_a_time(24)], &[at_a_time(1000)]).periods(1, 10),
+    as_set(RealTime, Class, SET_FOR_REAL_TIME).periods(1, 10),
+    as_set(RealTime, Priority, SET_FOR_REAL_TIME).periods(1, 10),
     of(RealTime, RealTimeOrder, &[at_a_time(4)], &[at_a_time(24)], NEVER),
     // SCHED_FIFO holds on for longer than a slice of SCHED_RR.
     of(RealTime, StuckEqual, &[at_a_time(4)], &[at_a_time(24)], &[at_a_time(120)]),
