@@ -261,7 +261,8 @@ impl Timeline {
             let end = end.get().unwrap_or(self.world.now);
             if task.life == *life {
                 let own = debts.len();
-                task.debts.open_since(request.since, Basis::Seen, &mut debts);
+                // Any item that is queued just after a request looks like its driver's.
+                task.debts.open_since(request.since, Basis::Inferred, &mut debts);
                 let mut place = 0;
                 debts.retain(|debt| {
                     place += 1;
