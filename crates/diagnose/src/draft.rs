@@ -18,6 +18,9 @@ const WORST: usize = 8;
 /// Payers told with a finding.
 const PAYERS: usize = 12;
 
+/// The part of a confidence that is lost if no part of the waits is proved.
+const LOST_IF_NOT_PROVED: f64 = 0.2;
+
 /// A finding in the making: what only its own module can say. The rest follows from the victims and the culprits.
 pub(crate) struct Draft {
     pub kind: FindingKind,
@@ -61,7 +64,8 @@ impl Draft {
         Finding {
             id: self.kind.id.into(),
             severity: throughout.temper(self.severity).min(worst_at(confidence)),
-            confidence,
+            // The longest that a wait may last decides how bad it is, and proof how sure that is.
+            confidence: in_hundredths(confidence * (1.0 - LOST_IF_NOT_PROVED * not_proved_share(case, &self.victims))),
             sentence: throughout.sentence(self.sentence + &not_proved(case, &self.victims)),
             victim: victim(case, &self.victims, &guilty_actors),
             lists_all: worst.len() < WORST && has_all(case, &self.victims, &culprits),
@@ -100,13 +104,21 @@ fn not_proved(case: &Case<'_>, victims: &[ActorId]) -> String {
                 && spot.open.possible >= NEVER_HEALTHY
                 && spot.open.proved < Nanos(spot.open.possible.0 / 2) =>
         {
-            format!(
-                " Only {} of {} is proved: nothing shows that CPU {} was recorded after that.",
-                spot.open.proved, spot.open.possible, spot.cpu
-            )
+            let OpenWait { proved, possible, .. } = spot.open;
+            let part = if proved == Nanos::ZERO { "None".into() } else { format!("Only {proved}") };
+            format!(" {part} of the {possible} is proved: nothing shows that CPU {} was recorded after that.", spot.cpu)
         }
         _ => String::new(),
     }
+}
+
+/// The part of the victims' waits that is not proved, as they had not ended.
+fn not_proved_share(case: &Case<'_>, victims: &[ActorId]) -> f64 {
+    let accounts = || victims.iter().filter_map(|victim| case.ledger.account(*victim));
+    let open =
+        accounts().filter_map(|account| account.open.as_deref()).filter(|spot| spot.open.end == CpuEnd::Believed);
+    let not_proved: Nanos = open.map(|spot| spot.open.possible.saturating_sub(spot.open.proved)).sum();
+    not_proved.share_of(accounts().map(|account| account.waited).sum()).min(1.0)
 }
 
 /// What is known of the longest wait that had not ended.
@@ -414,8 +426,13 @@ fn confidence(before: f64, case: &Case<'_>, victims: &[ActorId], losses: &[&Loss
             | LossKind::NoPriorities
             | LossKind::EndsEarly
             | LossKind::ClockUnit => 0.9,
+            LossKind::AllCpusSilent => 0.8,
             _ => 1.0,
         };
     }
+    in_hundredths(confidence)
+}
+
+fn in_hundredths(confidence: f64) -> f64 {
     (confidence * 100.0).round() / 100.0
 }

@@ -49,7 +49,9 @@ fn kind() -> impl Strategy<Value = EventKind> {
         1 => request().prop_map(EventKind::BlockComplete),
         1 => (0..6_u32).prop_map(|tid| EventKind::Exit { tid: Tid(tid), comm: Comm::default() }),
         // Ticks come again and again.
-        6 => Just(EventKind::Tick { heard: None }),
+        6 => prop::option::of(any::<u64>()).prop_map(|heard| EventKind::Tick { heard: heard.map(Time) }),
+        1 => Just(EventKind::TickStop),
+        1 => (0..255_u8).prop_map(|vec| EventKind::SoftirqRaise { vec: vec % 12 }),
         1 => Just(EventKind::Lost { count: None }),
     ]
 }

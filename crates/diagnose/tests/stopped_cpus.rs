@@ -195,6 +195,21 @@ fn silence_that_has_another_reason_is_no_stop() {
 }
 
 #[test]
+fn a_silence_of_all_cpus_is_said() {
+    let said = |scene: Scene| {
+        let losses = scene.explained().losses;
+        losses.into_iter().filter(|loss| loss.contains("no CPU issued an event")).collect::<Vec<_>>()
+    };
+    let [silence] = &said(Scene { others_go_on: false, ..PLAIN })[..] else { panic!("one silence") };
+    assert_eq!(
+        silence,
+        "no CPU issued an event though a tick was due (up to 3.00 s: the whole machine stood still, or nothing was recorded)"
+    );
+    assert!(said(PLAIN).is_empty(), "another CPU was heard");
+    assert!(said(Scene { tick: None, others_go_on: false, ..PLAIN }).is_empty(), "no tick was due");
+}
+
+#[test]
 fn what_another_cpu_lost_makes_no_wait_healthy() {
     let text = PLAIN.text().replacen("# tracer: nop\n", "# tracer: nop\nCPU:0 [LOST 7 EVENTS]\n", 1);
     let input = Input::from_stream(Box::new(Cursor::new(text.into_bytes())), "x".into()).unwrap();

@@ -63,6 +63,8 @@ pub enum LossKind {
     TooManyNames,
     /// To find all that had a CPU during each wait would take time by the square of the trace's length.
     TooMuchWork,
+    /// No CPU issued an event for long though a tick was due on one: the whole machine stood still, or nothing was recorded.
+    AllCpusSilent,
     /// Tasks that no event names may have waited all the time.
     SilentTasks,
     /// The trace has no host snapshot: policies other than RT, weights, affinities and settings are inferred.
@@ -126,6 +128,9 @@ impl LossKind {
             LossKind::MissingSwitch => "who ran until the next switch",
             LossKind::OutOfOrder => "when those events happened",
             LossKind::TooManyNames => "the names of some tasks and functions",
+            LossKind::AllCpusSilent => {
+                "whether those who waited meanwhile waited for who had the CPU, or for the machine"
+            }
             LossKind::TooMuchWork => "who had the CPU in a part of those waits, and which limits stopped tasks",
             LossKind::SilentTasks => "whether those tasks waited all the time",
             LossKind::NoSnapshot => "policies, cgroup weights, affinities and settings, which are inferred",
@@ -152,6 +157,7 @@ impl LossKind {
             | LossKind::OutOfOrder
             | LossKind::TooManyNames
             | LossKind::TooMuchWork
+            | LossKind::AllCpusSilent
             | LossKind::SilentTasks
             | LossKind::ClockUnit
             | LossKind::ForeignIds => None,
@@ -225,6 +231,8 @@ impl fmt::Display for Loss {
             LossKind::NoPriorities => write!(f, "{n} switches were recorded without priorities")?,
             LossKind::OutOfOrder => write!(f, "{n} events came too late to be put in order")?,
             LossKind::TooManyNames => write!(f, "{n} names were not kept")?,
+            LossKind::AllCpusSilent if n == 1 => write!(f, "no CPU issued an event though a tick was due")?,
+            LossKind::AllCpusSilent => write!(f, "{n} times no CPU issued an event though a tick was due")?,
             LossKind::TooMuchWork => write!(f, "so many tasks waited at once that {n} times not all was looked at")?,
             LossKind::SilentTasks => write!(f, "whether {n} tasks that no event names waited or slept is inferred")?,
             LossKind::NoSnapshot => write!(f, "no host snapshot came with the trace")?,

@@ -15,7 +15,7 @@
 //! | an event of this CPU in the gap, of whatever type | as long as the silence, if that is still long |
 //! | shorter than 16 periods, or than 20 ms | nothing: a guest's ticks come late |
 //! | another task is current behind it | nothing: a switch is missing |
-//! | all other CPUs are silent, too | nothing: tracing may have been off |
+//! | all other CPUs are silent, too | nothing, for tracing may have been off; a loss says so |
 
 use unstarve_model::{Nanos, Policy, Time};
 
@@ -40,6 +40,25 @@ const COMES_FIRST: Nanos = Nanos::from_millis(1);
 pub(crate) struct Silence {
     from: Time,
     to: Time,
+}
+
+/// Silences of all CPUs in which a tick was due.
+#[derive(Clone, Copy, Default, Debug)]
+pub(crate) struct AllSilent {
+    pub count: u64,
+    pub longest: Nanos,
+    until: Time,
+}
+
+impl AllSilent {
+    /// The ticks of each busy CPU show the same silence.
+    fn note(&mut self, silence: Silence) {
+        self.longest = self.longest.max(silence.length());
+        if silence.from >= self.until {
+            self.count += 1;
+            self.until = silence.to;
+        }
+    }
 }
 
 /// Ticks of one run of a task, none of them missing.
@@ -133,6 +152,7 @@ impl Timeline {
         self.effort.take(self.cpus.len());
         count_steps(self.cpus.len());
         if !self.cpus.iter().enumerate().any(|(other, cpu)| other != index && cpu.is_heard_during(stop)) {
+            self.all_silent.note(stop);
             return;
         }
         let now = self.world.now;

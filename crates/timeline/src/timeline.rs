@@ -16,6 +16,7 @@ use crate::places::Places;
 use crate::settings::BoxedSettings;
 use crate::suspects::Suspects;
 use crate::tail::Tails;
+use crate::ticks::AllSilent;
 use crate::unrecorded::Unrecorded;
 use crate::work::WorkTable;
 use crate::{ActorId, ActorKind, Actors, Nature, Price, RunEnd, Settings, Sink, State, Task, TaskKey, Tasks, World};
@@ -73,6 +74,8 @@ pub struct Timeline {
     pub(crate) unrecorded: Unrecorded,
     pub(crate) tails: Tails,
     pub(crate) suspects: Suspects,
+    /// When no CPU issued an event though a tick was due on one.
+    pub(crate) all_silent: AllSilent,
     impossible_cpus: u64,
     late: u64,
 }
@@ -128,6 +131,7 @@ impl Timeline {
             unrecorded: Unrecorded::default(),
             tails: Tails::default(),
             suspects: Suspects::default(),
+            all_silent: AllSilent::default(),
             impossible_cpus: 0,
             late: 0,
         }
@@ -173,6 +177,9 @@ impl Timeline {
         tell(LossKind::MissingSwitch, self.missing_switches, touched);
         tell(LossKind::Undecodable, self.impossible_cpus, "events of CPUs that cannot exist");
         tell(LossKind::OutOfOrder, self.late, "");
+        let stood_still =
+            format!("up to {}: the whole machine stood still, or nothing was recorded", self.all_silent.longest);
+        tell(LossKind::AllCpusSilent, self.all_silent.count, &stood_still);
         let named = format!("of tasks, beyond {} kinds", Actors::NAMED);
         tell(LossKind::TooManyNames, self.world.actors.unnamed(), &named);
         losses.extend(self.unrecorded_loss());

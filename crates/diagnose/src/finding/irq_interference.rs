@@ -21,6 +21,10 @@ const OF_PACKETS: [u8; 2] = [2, 3];
 /// A device mostly interrupts about once for each poll of its packets (`NAPI_POLL_WEIGHT`, 64); 0540 says when it does not.
 const PACKETS_AT_A_POLL: u64 = 64;
 
+/// Interrupts that no device raises, and that have a handler with events on some architectures: ARM's timer and interrupts between
+/// CPUs (`arm_arch_timer.c`, `arch/arm64/kernel/smp.c`), RISC-V's timer, the PIT (`arch/x86/kernel/time.c`).
+const NO_DEVICES: [&str; 4] = ["arch_timer", "IPI", "riscv-timer", "timer"];
+
 /// What this module finds.
 pub(super) const KIND: FindingKind = FindingKind {
     id: "irq-interference",
@@ -77,7 +81,7 @@ fn of_victim(case: &Case<'_>, victim: ActorId, account: &Account) -> Option<Find
     let plight = Plight { share, ..Plight::new(Waiter::Program, cause, Nanos::ZERO, lost, active) };
     let severity = verdict::severity(&plight)?;
     let cost = format!("{} of the {active} in which it wanted to run", percent(share));
-    Some(finding(case, victim, account, severity, cost))
+    Some(finding(case, victim, account, cause, severity, cost))
 }
 
 /// Whether most of what interrupts the victim are softirqs for packets that no device brought, by the interrupts of all CPUs: another
@@ -85,13 +89,18 @@ fn of_victim(case: &Case<'_>, victim: ActorId, account: &Account) -> Option<Find
 fn is_host_traffic(case: &Case<'_>, victim: ActorId) -> bool {
     let is_packets =
         |id: ActorId| matches!(case.actor(id).kind, ActorKind::Softirq { vec } if OF_PACKETS.contains(&vec));
+    let is_device = |id: ActorId| match case.actor(id).kind {
+        ActorKind::Irq { name, .. } => !name.is_some_and(|name| NO_DEVICES.contains(&case.world.names.get(name))),
+        _ => false,
+    };
     let count = |of: &dyn Fn(ActorId) -> bool| -> u64 {
         case.ledger.interrupts.iter().filter(|((actor, _), _)| of(*actor)).map(|(_, stays)| stays.count).sum()
     };
-    let from_devices = count(&|id| matches!(case.actor(id).kind, ActorKind::Irq { .. }));
+    let handlers_are_recorded =
+        case.ledger.interrupts.iter().any(|((actor, _), _)| matches!(case.actor(actor).kind, ActorKind::Irq { .. }));
     busiest_interrupts(case, victim).first().is_some_and(|id| is_packets(*id))
-        && from_devices > 0
-        && from_devices.saturating_mul(PACKETS_AT_A_POLL) < count(&is_packets)
+        && handlers_are_recorded
+        && count(&is_device).saturating_mul(PACKETS_AT_A_POLL) < count(&is_packets)
 }
 
 /// Single long stretches.
@@ -102,12 +111,20 @@ fn stalls(case: &Case<'_>) -> Vec<Finding> {
             let longest = account.longest_interrupted;
             let plight = Plight::new(Waiter::Program, Cause::Interrupts, longest, Nanos::ZERO, case.span());
             let severity = verdict::severity(&plight)?;
-            Some(finding(case, victim, account, severity, format!("up to {longest} in one wait")))
+            let cost = format!("up to {longest} in one wait");
+            Some(finding(case, victim, account, Cause::Interrupts, severity, cost))
         })
         .collect()
 }
 
-fn finding(case: &Case<'_>, victim: ActorId, account: &Account, severity: Severity, cost: String) -> Finding {
+fn finding(
+    case: &Case<'_>,
+    victim: ActorId,
+    account: &Account,
+    cause: Cause,
+    severity: Severity,
+    cost: String,
+) -> Finding {
     let in_waits: Vec<ActorId> =
         case.blame(victim).iter().filter(|blame| is_interrupt(blame)).map(|blame| blame.occupant).collect();
     let busiest = busiest_interrupts(case, victim);
@@ -117,11 +134,19 @@ fn finding(case: &Case<'_>, victim: ActorId, account: &Account, severity: Severi
         account.runs.irq + account.runs.softirq,
         case.blamed(victim, is_interrupt)
     )];
+    let own_packets = cause == Cause::HostPackets;
+    if own_packets {
+        evidence.push(
+            "hardly any interrupt of a device beside so many packets: programs of this host send them to each other"
+                .into(),
+        );
+    }
     evidence.extend(busiest.iter().take(3).filter_map(|id| interrupt_evidence(case, *id)));
     let draft = Draft {
         kind: KIND,
         severity,
-        confidence: 0.9,
+        // A count is no proof: some devices seldom interrupt.
+        confidence: if own_packets { 0.6 } else { 0.9 },
         sentence: format!(
             "{} loses its CPU to {}: {cost}.",
             title(case, &[victim]),
@@ -133,7 +158,11 @@ fn finding(case: &Case<'_>, victim: ActorId, account: &Account, severity: Severi
         period: None,
         needs: KIND.needs,
         infers_settings: false,
-        remedies: remedy::against_interrupts(case, victim, sources),
+        remedies: if own_packets {
+            remedy::against_own_packets(case, victim)
+        } else {
+            remedy::against_interrupts(case, victim, sources)
+        },
     };
     draft.finish(case, is_interrupt)
 }

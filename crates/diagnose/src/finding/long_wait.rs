@@ -134,7 +134,7 @@ fn cause_of(waiter: Waiter, rule: Rule) -> Cause {
         Rule::Throttled => Cause::GroupLimit,
         Rule::Idle => Cause::OwnCpuIdle,
         Rule::Irq | Rule::Softirq => Cause::Interrupts,
-        // One that kept the CPU to itself is `stuck-equal`.
+        // One that kept the CPU to itself is `stuck-equal`; of what is unknown it is said that too little was recorded.
         Rule::Fair | Rule::Count | Rule::WakeupPreemption | Rule::Unknown | Rule::Unranked => Cause::Turns,
     }
 }

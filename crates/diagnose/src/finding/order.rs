@@ -7,8 +7,8 @@ use unstarve_model::Severity;
 use crate::case::Case;
 use crate::report::Finding;
 
-/// A kernel worker comes before programs of which no thread lost more than ten times as much: what it does is everybody's.
-const WORKER_FIRST: f64 = 0.1;
+/// Who lost most comes first; of those that lost at least this part of it a kernel worker does, for others wait for it.
+pub(super) const ABOUT_AS_MUCH: f64 = 0.5;
 
 /// Worse severity first; among equals a starved kernel worker first, then what has more guilty time and price behind it, weighed
 /// by how sure it is. The waits of a crowd add up to more than the recording's length, and say nothing of how badly one of them
@@ -22,7 +22,7 @@ pub(super) fn worst_first(case: &Case<'_>, findings: &mut Vec<Finding>) {
     let most = [Severity::Info, Severity::Warning, Severity::Critical].map(|severity| (severity, most(severity)));
     let key = |finding: &Finding| {
         let enough = most.iter().find(|(severity, _)| *severity == finding.severity).map_or(0.0, |(_, most)| *most);
-        let worker = is_of_worker(case, finding) && of_one_thread(finding) >= WORKER_FIRST * enough;
+        let worker = is_of_worker(case, finding) && of_one_thread(finding) >= ABOUT_AS_MUCH * enough;
         (finding.severity, worker, weight(finding))
     };
     let mut ranked: Vec<_> = std::mem::take(findings).into_iter().map(|finding| (key(&finding), finding)).collect();

@@ -14,6 +14,7 @@ use unstarve_timeline::{ActorId, Rule};
 use super::boosters::Boosters;
 use super::felt;
 use super::intruders::{self, Family, ran};
+use super::order::ABOUT_AS_MUCH;
 use super::{FAIR_PERIOD, FindingKind, names, percent, stem, title, told_apart};
 use crate::case::{Blame, Case};
 use crate::draft::{self, Draft, payer_row};
@@ -35,9 +36,6 @@ const HARDLY: f64 = 0.75;
 const ROUND_ROBIN: Nanos = Nanos::from_millis(120);
 /// Who wakes a task for this part of its wakeups gives it its work: that it goes on first is their order of things.
 const GIVES_WORK: f64 = 0.5;
-/// Who lost most gives the finding its name; of those that lost at least this part of it a kernel worker does, for others wait for it.
-const ABOUT_AS_MUCH: f64 = 0.5;
-
 /// Findings of this sort; the least of them are put together.
 const MOST: usize = 6;
 

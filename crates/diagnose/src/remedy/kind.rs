@@ -64,6 +64,7 @@ remedies! {
         on_request: "it changes how the whole machine switches tasks";
     PREEMPT_RT = "preempt-rt": "a kernel that can be preempted everywhere (PREEMPT_RT)";
     THREADED_NAPI = "threaded-napi": "receives packets in threads with a policy of their own instead of in softirqs";
+    DELIVER_ELSEWHERE = "deliver-elsewhere": "has packets of this host's own programs delivered by other CPUs (RPS)";
     FAIR_SERVER = "fair-server": "gives starved fair tasks a part of each second (6.12 and later)";
     LESS_DEADLINE_RUNTIME = "less-deadline-runtime": "gives a deadline task half of its runtime in each period";
     LEAVE_ROOM = "leave-room": "a real-time program that leaves time to others";

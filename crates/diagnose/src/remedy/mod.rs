@@ -170,6 +170,11 @@ pub(crate) fn against_interrupts(case: &Case<'_>, victim: ActorId, sources: &[Ac
     remedies
 }
 
+/// Against packets that no device brings: no interrupt is to be moved, and they follow their sender wherever it runs.
+pub(crate) fn against_own_packets(case: &Case<'_>, victim: ActorId) -> Vec<Remedy> {
+    placement::deliver_elsewhere(case, victim).into_iter().collect()
+}
+
 /// Against a balancer that leaves tasks waiting beside an idle CPU.
 pub(crate) fn against_idle(case: &Case<'_>, victim: ActorId) -> Vec<Remedy> {
     let mut remedies = Vec::new();

@@ -207,6 +207,24 @@ pub(super) fn threaded_napi_against_softirq(case: &Case<'_>, sources: &[ActorId]
     napi(case)
 }
 
+/// Packets over loopback and veth go through RPS like others (`netif_rx`).
+pub(super) fn deliver_elsewhere(case: &Case<'_>, victim: ActorId) -> Option<Remedy> {
+    others(case, &[victim])?;
+    Some(
+        Draft {
+            id: kind::DELIVER_ELSEWHERE,
+            text: "Let other CPUs deliver these packets: rps_cpus of the receive queue of the device over which the programs of this \
+                   host send to each other (/sys/class/net/lo/queues/rx-0/rps_cpus for loopback) takes a mask of CPUs, and 0 to \
+                   go back."
+                .into(),
+            changes: advice(),
+            risk: "Each delivery costs an interrupt between CPUs, and the receiver may find its data in another CPU's cache.",
+            valid_on: "all kernels with CONFIG_RPS".into(),
+        }
+        .done(),
+    )
+}
+
 fn napi(case: &Case<'_>) -> Option<Remedy> {
     let valid_on =
         where_valid(case, case.facts.threaded_napi(), "kernels from 5.12 on, drivers that use NAPI (not lo)")?;

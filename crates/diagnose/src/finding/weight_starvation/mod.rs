@@ -23,6 +23,7 @@ use super::completion_ping_pong::KIND as PING_PONG;
 use super::felt::{self, Felt};
 use super::intruders::ran;
 use super::limits::{Allowance, Allowances};
+use super::order::ABOUT_AS_MUCH;
 use super::{FAIR_PERIOD, FindingKind, names};
 use crate::case::{Blame, Case};
 use crate::draft::{Draft, payer_row};
@@ -46,10 +47,6 @@ const WAITS_INFERRED: u64 = 3;
 const CUT_SHORT: f64 = 0.5;
 /// …and from less than ten periods of fair scheduling, too.
 const WAITED_INFERRED: Nanos = Nanos(FAIR_PERIOD.0 * 10);
-/// A kernel worker is named rather than the program in front when it waited at least this part of what the program did,
-/// and others paid as much for it: the program waits for its worker.
-const WORKER_FIRST: f64 = 0.1;
-
 /// One starved task kind and its main occupant.
 struct Pair<'a> {
     victim: ActorId,
@@ -242,7 +239,7 @@ fn inferred_pair<'a>(case: &Case<'_>, victim: ActorId, account: &'a Account, all
 /// The worst kind of victim first: kernel workers before programs, then who lost most, price included.
 fn sort(case: &Case<'_>, pairs: &mut [Pair<'_>]) {
     let most = pairs.iter().map(|pair| pair.behind).max().unwrap_or(Nanos::ZERO);
-    let enough = Nanos((most.0 as f64 * WORKER_FIRST) as u64);
+    let enough = Nanos((most.0 as f64 * ABOUT_AS_MUCH) as u64);
     pairs.sort_by_cached_key(|pair| {
         let served = felt::price(case, pair.victim) >= enough;
         let worker = pair.behind >= enough && served && case.is_kernel_worker(pair.victim);
