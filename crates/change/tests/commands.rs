@@ -287,7 +287,7 @@ fn the_nice_value_of_a_session() {
         sh(&lines.undo);
         let lines = commands(&[change.clone().from(was)]).expect("commands");
         sh(&lines.apply);
-        assert_eq!(session(), before.replace("-8", "0"), "{}", lines.apply);
+        assert_eq!(session(), before.replace("nice -8", "nice 0"), "{}", lines.apply);
         sh(&lines.undo);
         assert_eq!(session(), before, "{}", lines.undo);
     }

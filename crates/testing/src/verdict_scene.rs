@@ -176,10 +176,11 @@ impl Scenario {
         events.iter().fold(Scene::new().0, |text, (_, scene)| text + &scene.0)
     }
 
-    /// `rcu_preempt behind poller for 60 ms, open`.
+    /// `rcu_preempt behind poller for 60 ms, ended, a program sleeps`.
     pub fn name(&self) -> String {
         let open = if self.is_open { "open" } else { "ended" };
-        format!("{} behind {} for {} ms, {open}", self.victim.comm, self.occupant.comm, self.ms)
+        let payer = if self.has_payer { ", a program sleeps" } else { "" };
+        format!("{} behind {} for {} ms, {open}{payer}", self.victim.comm, self.occupant.comm, self.ms)
     }
 }
 

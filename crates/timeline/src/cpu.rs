@@ -1,5 +1,6 @@
 use unstarve_model::{CpuId, Nanos, Policy, Tid, Time};
 
+use crate::debts::Basis;
 use crate::effort::Effort;
 use crate::fairness::Fairness;
 use crate::held::OpenPart;
@@ -66,6 +67,8 @@ pub(crate) struct Cpu {
     pub shares: Shares,
     /// The softirqs that the current task raised itself, for what it sends: bits by vector.
     pub raised: u32,
+    /// Whether the current task has raised a softirq, by what it woke.
+    pub raised_unseen: bool,
 }
 
 /// An interrupt handler or softirq in progress.
@@ -77,8 +80,8 @@ pub(crate) struct Handler {
     pub start: Time,
     /// Time inside that belongs to handlers on top of it.
     pub inner: Nanos,
-    /// Whether the current task raised the softirq itself.
-    pub own: bool,
+    /// How it is known that the current task raised the softirq itself, if it did.
+    pub raised_by_task: Option<Basis>,
 }
 
 impl Cpu {
@@ -109,6 +112,7 @@ impl Cpu {
             rhythm: None,
             shares: Shares::default(),
             raised: 0,
+            raised_unseen: false,
         }
     }
 
@@ -161,6 +165,7 @@ impl Cpu {
         self.hardirqs.clear();
         self.softirq = None;
         self.raised = 0;
+        self.raised_unseen = false;
     }
 
     /// Notes that `base` is what a switch gave the CPU to: no handler is in progress then.

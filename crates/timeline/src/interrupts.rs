@@ -1,6 +1,7 @@
 use unstarve_model::{Context, Event, NameId, Nanos};
 
 use crate::cpu::{Current, Handler};
+use crate::debts::Basis;
 use crate::timeline::Timeline;
 use crate::{ActorKind, Interrupt, Sink};
 
@@ -20,7 +21,9 @@ impl Timeline {
         if cpu.hardirqs.len() == DEEPEST {
             cpu.hardirqs.clear();
         }
-        cpu.hardirqs.push(Handler { actor, number: irq, start: now, inner: Nanos::ZERO, own: false });
+        // It may raise softirqs, too.
+        cpu.raised_unseen = false;
+        cpu.hardirqs.push(Handler { actor, number: irq, start: now, inner: Nanos::ZERO, raised_by_task: None });
         cpu.settle(now);
     }
 
@@ -52,15 +55,20 @@ impl Timeline {
         let actor = self.world.actors.of(ActorKind::Softirq { vec });
         let cpu = &mut self.cpus[index];
         let bit = bit(vec);
-        let own = cpu.raised & bit != 0;
+        let raised_by_task = if cpu.raised & bit != 0 {
+            Some(Basis::Seen)
+        } else if cpu.raised_unseen && OF_SENDERS.contains(&vec) {
+            Some(Basis::Inferred)
+        } else {
+            None
+        };
         cpu.raised &= !bit;
-        cpu.softirq = Some(Handler { actor, number: u32::from(vec), start: now, inner: Nanos::ZERO, own });
+        cpu.softirq = Some(Handler { actor, number: u32::from(vec), start: now, inner: Nanos::ZERO, raised_by_task });
         cpu.settle(now);
     }
 
     /// A task that sends to a task of its own host raises the softirq that delivers what it sends.
     pub(crate) fn softirq_raise(&mut self, index: usize, event: &Event, vec: u8) {
-        self.raises_recorded = true;
         let cpu = &mut self.cpus[index];
         let by_task = match event.issuer.context() {
             Context::Task => true,
@@ -78,6 +86,14 @@ impl Timeline {
         } else {
             cpu.raised &= !bit(vec);
         }
+    }
+
+    /// A task that raises a softirq outside of interrupts and without softirqs disabled wakes this CPU's ksoftirqd (`raise_softirq_irqoff` in
+    /// kernel/softirq.c), and serves the softirq itself if it enables softirqs first. So a raise shows where it is not recorded.
+    pub(crate) fn wakes_own_ksoftirqd(&mut self, index: usize, event: &Event) {
+        let cpu = &mut self.cpus[index];
+        let by_task = event.issuer.context() == Context::Task && cpu.hardirqs.is_empty() && cpu.softirq.is_none();
+        cpu.raised_unseen = by_task && matches!(cpu.current, Current::Task(_));
     }
 
     pub(crate) fn softirq_exit(&mut self, index: usize, vec: u8, sink: &mut impl Sink) {
@@ -112,11 +128,6 @@ impl Timeline {
     pub(crate) fn forget_handlers(&mut self, index: usize) {
         self.cpus[index].forget_handlers();
     }
-}
-
-/// Whether a softirq of this vector may do what the current task sends or completes.
-pub(crate) fn is_of_senders(vec: u32) -> bool {
-    OF_SENDERS.iter().any(|&of_sender| u32::from(of_sender) == vec)
 }
 
 fn bit(vec: u8) -> u32 {

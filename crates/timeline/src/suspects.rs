@@ -1,8 +1,7 @@
-//! Who wakes whom, where events do not say in which context they were issued, or not who raised the softirq that wakes.
+//! Who wakes whom, where events do not say in which context they were issued.
 //!
 //! `perf script` and `trace-cmd report` leave the context out, and handlers of timers and of interrupts between CPUs have no
-//! events. `softirq_raise` is seldom recorded: a softirq may do the current task's own work (what it sent, what it completed), or
-//! that of an interrupt. The current task of a wakeup is then the waker, or it was only interrupted. An interrupt comes to everybody alike:
+//! events. The current task of a wakeup is then the waker, or it was only interrupted. An interrupt comes to everybody alike:
 //! the part of a wakee's wakeups in which a task is current is the part of the time that this task has the CPU. A task that is
 //! current more often than that wakes it.
 
@@ -20,7 +19,7 @@ const BEYOND_CHANCE: f64 = 2.5;
 /// that has the CPU for more than two thirds of the time is never found to be the waker.
 const TIMES_CHANCE: f64 = 1.5;
 
-/// Wakeups by waker and wakee; only where contexts or raises are missing.
+/// Wakeups by waker and wakee; only where contexts are missing.
 #[derive(Debug, Default)]
 pub(crate) struct Suspects {
     pairs: FxHashMap<(ActorId, ActorId), u64>,
@@ -106,10 +105,8 @@ impl Cpu {
 impl Timeline {
     /// Whether the current task of the CPU, and no interrupt, wakes the task.
     pub(crate) fn is_waker(&mut self, index: usize, current: Option<TaskKey>, wakee: TaskKey) -> bool {
-        let now = self.world.now;
-        let cpu = &mut self.cpus[index];
-        cpu.shares.since.get_or_insert(now);
-        let current = current.map(|_| (cpu.base, cpu.share_of_current(now)));
+        let cpu = &self.cpus[index];
+        let current = current.map(|_| (cpu.base, cpu.share_of_current(self.world.now)));
         self.suspects.judge(current, self.world.tasks.get(wakee).actor)
     }
 }

@@ -57,8 +57,6 @@ pub struct Timeline {
     /// Whether work items are seen when they are queued.
     pub(crate) queues_recorded: bool,
     pub(crate) wakeup_recorded: bool,
-    /// Whether raises of softirqs are known to be recorded: the source says so, or one was seen.
-    pub(crate) raises_recorded: bool,
     /// Whether events tell where a woken task is queued.
     pub(crate) places_recorded: bool,
     /// Waits that were put on the CPU where the task ran next.
@@ -119,7 +117,6 @@ impl Timeline {
             waking_recorded: has(EventType::Waking),
             queues_recorded: false,
             wakeup_recorded: has(EventType::Wakeup),
-            raises_recorded: recorded.is_some_and(|set| set.contains(EventType::SoftirqRaise)),
             // Where nothing tells what was recorded, the first such event will.
             places_recorded: recorded.is_some() && (has(EventType::Wakeup) || has(EventType::Migrate)),
             followed: 0,

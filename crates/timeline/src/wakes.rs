@@ -4,7 +4,6 @@ use unstarve_model::{Context, CpuId, Event, EventKind, KernelThread, Nanos, Task
 
 use crate::cpu::Current;
 use crate::debts::Basis;
-use crate::interrupts::is_of_senders;
 use crate::maybe::MaybeTime;
 use crate::timeline::Timeline;
 use crate::work::SleepLoss;
@@ -20,6 +19,12 @@ impl Timeline {
         }
         let now = self.world.now;
         let key = self.task(task);
+        let known = self.world.tasks.get(key);
+        if let Some(KernelThread::Ksoftirqd { cpu }) = known.kernel_thread
+            && self.cpus[index].id == CpuId(cpu)
+        {
+            self.wakes_own_ksoftirqd(index, event);
+        }
         let known = self.world.tasks.get(key);
         if known.state == State::Sleeping && known.pending.is_none() {
             // As nearly always: nothing has to be doubted.
@@ -217,29 +222,19 @@ impl Timeline {
             Current::Idle | Current::Unknown => None,
         };
         let handler = cpu.hardirqs.last().copied().or(cpu.softirq).map(|handler| handler.actor);
-        let sends = cpu.hardirqs.is_empty() && cpu.softirq.is_some_and(|softirq| softirq.own);
-        let delivers = sends && matches!(event.issuer.context(), Context::Softirq | Context::Unknown);
+        let raised = cpu.softirq.and_then(|softirq| softirq.raised_by_task).filter(|_| cpu.hardirqs.is_empty());
+        let delivers = raised.is_some() && matches!(event.issuer.context(), Context::Softirq | Context::Unknown);
         // One that ends wakes its parent.
         let ends = current.is_some_and(|key| self.world.tasks.get(key).exited);
         let certain = event.issuer.context() != Context::Unknown || cpu.serves_softirqs || ends;
         if interrupt && !delivers {
-            let may_deliver =
-                !self.raises_recorded && cpu.hardirqs.is_empty() && event.issuer.context() == Context::Softirq;
-            let of_sender = may_deliver && cpu.softirq.is_some_and(|softirq| is_of_senders(softirq.number));
-            if of_sender && self.is_waker(index, current, wakee) {
-                return Origin {
-                    waker: Waker::Interrupt(handler),
-                    debtor: current,
-                    basis: Basis::Inferred,
-                    suspect: None,
-                };
-            }
             self.suspects.note_interrupt(event, self.world.tasks.get(wakee).actor);
             return Origin { waker: Waker::Interrupt(handler), ..Origin::UNKNOWN };
         }
         let believed = certain || self.is_waker(index, current, wakee);
         let debtor = current.filter(|_| believed);
-        let basis = if certain { Basis::Seen } else { Basis::Inferred };
+        let inferred = !certain || delivers && raised == Some(Basis::Inferred);
+        let basis = if inferred { Basis::Inferred } else { Basis::Seen };
         match (interrupt, debtor) {
             (true, _) => Origin { waker: Waker::Interrupt(handler), debtor, basis, suspect: None },
             (false, Some(key)) => Origin { waker: Waker::Task(key), debtor, basis, suspect: None },

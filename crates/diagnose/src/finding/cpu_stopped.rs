@@ -19,7 +19,8 @@ pub(super) const KIND: FindingKind = FindingKind {
     about: "Its tick came steadily, stayed away for many periods while the same task was current, and no other event of the CPU came: a \
             hypervisor gave the CPU to another guest (steal), firmware had it (SMI), or interrupts were off. No weight, class or turn \
             explains what waited meanwhile. It takes ticks in the recording (`timer:hrtimer_expire_entry`, \
-            `irq_vectors:local_timer_entry`, the interrupt of ARM's timer), and another CPU that was heard meanwhile.",
+            `irq_vectors:local_timer_entry`; in text also the interrupt of ARM's timer), which `unstarve record` leaves out, and another \
+            CPU that was heard meanwhile.",
     needs: &[EventType::Waking],
     snapshot: None,
     find: |case, _| find(case).into_iter().collect(),
