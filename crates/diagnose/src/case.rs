@@ -1,6 +1,6 @@
 use rustc_hash::{FxHashMap, FxHashSet};
 use unstarve_facts::{Facts, Snapshot};
-use unstarve_model::{Comm, CpuId, KernelThread, Loss, Nanos, Policy, Tid, Time, WallClock, clean};
+use unstarve_model::{Comm, CpuId, KernelThread, Loss, Nanos, Policy, Prio, Tid, Time, WallClock, clean};
 use unstarve_timeline::{Actor, ActorId, Rule, World};
 
 use crate::ledger::{Account, Ledger};
@@ -249,6 +249,15 @@ impl<'a> Case<'a> {
         self.kernel_thread(id).is_some()
             && !self.actor(id).confirmed_kernel
             && self.snapshot_says_kernel_thread(id).is_none()
+    }
+
+    /// Whether it is the stop class's thread of a CPU, which works for the kernel alone. That is believed of who has the priority with which
+    /// this class is shown and takes little: any program may bear the name, and a stopper that keeps a CPU is a fault like any other.
+    pub fn is_stopper(&self, id: ActorId) -> bool {
+        let ran = self.ledger.account(id).map_or(Nanos::ZERO, |account| account.runs.total);
+        self.kernel_thread(id) == Some(KernelThread::Migration)
+            && self.actor(id).prio().is_none_or(|prio| prio == Prio::STOP)
+            && ran.share_of(self.span()) <= crate::observers::LITTLE_ABOVE
     }
 
     /// Any kernel thread, housekeeping included: what the snapshot says, or else its name.

@@ -4,7 +4,7 @@
 
 use rustc_hash::FxHashSet;
 use unstarve_facts::Snapshot;
-use unstarve_model::{Comm, Nanos, Policy, Tid};
+use unstarve_model::{Comm, CpuId, Nanos, Policy, Tid};
 use unstarve_timeline::{Actor, ActorId, World};
 
 use crate::ledger::Ledger;
@@ -21,7 +21,7 @@ const PROGRAM: [&str; 2] = ["unstarve", "init"];
 /// A name is a claim, which a hog may make, too. It is believed of who takes little: this part of a CPU in the fair class,
 /// and in a class above, where little is enough to starve others.
 const LITTLE: f64 = 0.2;
-const LITTLE_ABOVE: f64 = 0.01;
+pub(crate) const LITTLE_ABOVE: f64 = 0.01;
 
 /// The programs that write each format. Elsewhere the same names may be anybody's.
 const RECORDERS: [(&str, &[&str]); 4] = [
@@ -50,10 +50,14 @@ impl Observers {
             name.starts_with(OWN.as_bytes()) || recorders.contains(&name) || own == Some(comm)
         };
         let mut observers = Observers::default();
+        let of_recorder = |actor: &Actor| snapshot.is_some_and(|snapshot| is_of_recorder(snapshot, actor));
+        let claimants: Vec<(ActorId, &Actor)> =
+            world.actors.iter().filter(|(_, actor)| actor.comm().is_some_and(claims) && !of_recorder(actor)).collect();
+        let believed = [true, false].map(|is_above| take_little(world, ledger, &claimants, is_above));
         for (id, actor) in world.actors.iter() {
             let claims = actor.comm().is_some_and(claims);
-            let is_recorder = snapshot.is_some_and(|snapshot| is_of_recorder(snapshot, actor));
-            if is_recorder || claims && takes_little(world, ledger, id, actor) {
+            let believed = believed[if is_above(actor) { 0 } else { 1 }];
+            if of_recorder(actor) || claims && believed {
                 observers.watching.insert(id);
             } else if claims {
                 observers.claiming.insert(id);
@@ -78,10 +82,23 @@ impl Observers {
     }
 }
 
-fn takes_little(world: &World, ledger: &Ledger, id: ActorId, actor: &Actor) -> bool {
-    let ran = ledger.account(id).map_or(Nanos::ZERO, |account| account.runs.total);
-    let above = matches!(actor.policy(), Some(Policy::Rt | Policy::Deadline));
-    ran.share_of(ledger.span(world)) <= if above { LITTLE_ABOVE } else { LITTLE }
+/// Whether it is of a class above the fair one.
+fn is_above(actor: &Actor) -> bool {
+    matches!(actor.policy(), Some(Policy::Rt | Policy::Deadline))
+}
+
+/// Whether those of a class together take little of each CPU on which they are: one thread may have many names.
+fn take_little(world: &World, ledger: &Ledger, claimants: &[(ActorId, &Actor)], above: bool) -> bool {
+    let accounts: Vec<_> = claimants
+        .iter()
+        .filter(|(_, actor)| is_above(actor) == above)
+        .filter_map(|(id, _)| ledger.account(*id))
+        .collect();
+    let ran: Nanos = accounts.iter().map(|account| account.runs.total).sum();
+    let cpus: FxHashSet<CpuId> = accounts.iter().flat_map(|account| account.cpus.iter()).collect();
+    // In a class above it is enough to be on one CPU of many.
+    let room = if above { 1.0 } else { cpus.len().max(1) as f64 };
+    ran.share_of(ledger.span(world)) <= room * if above { LITTLE_ABOVE } else { LITTLE }
 }
 
 /// Whether all its threads are those of the process that wrote the recording, as that process says itself.

@@ -42,6 +42,9 @@ impl fmt::Display for Policy {
 }
 
 impl Prio {
+    /// How the kernel shows the threads of the stop class, and SCHED_FIFO 99.
+    pub const STOP: Prio = Prio(0);
+
     /// The default: fair, nice 0.
     pub const NORMAL: Prio = Prio(120);
 

@@ -69,6 +69,8 @@ pub(crate) struct Cpu {
     pub raised: u32,
     /// Whether the current task has raised a softirq, by what it woke.
     pub raised_unseen: bool,
+    /// When the last handler of a hard interrupt ended, or a softirq that followed one.
+    pub served: Option<Time>,
 }
 
 /// An interrupt handler or softirq in progress.
@@ -82,6 +84,8 @@ pub(crate) struct Handler {
     pub inner: Nanos,
     /// How it is known that the current task raised the softirq itself, if it did.
     pub raised_by_task: Option<Basis>,
+    /// Whether the handler of a hard interrupt had just ended.
+    pub follows_handler: bool,
 }
 
 impl Cpu {
@@ -113,6 +117,7 @@ impl Cpu {
             shares: Shares::default(),
             raised: 0,
             raised_unseen: false,
+            served: None,
         }
     }
 

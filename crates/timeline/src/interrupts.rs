@@ -10,6 +10,8 @@ const DEEPEST: usize = 8;
 /// NET_TX, NET_RX and BLOCK, in `include/linux/interrupt.h`: what a task sends, and what it completes. A program raises others, too (RCU,
 /// TASKLET), but what those do is not what the task asked for.
 const OF_SENDERS: [u8; 3] = [2, 3, 4];
+/// What a hard interrupt raises is served when its handler has ended (`irq_exit`).
+const SERVED_WITHIN: Nanos = Nanos::from_micros(20);
 /// TIMER and RCU, which a kernel thread raises for its own work's sake.
 const OF_KERNEL_THREADS: [u8; 2] = [1, 9];
 
@@ -23,7 +25,14 @@ impl Timeline {
         }
         // It may raise softirqs, too.
         cpu.raised_unseen = false;
-        cpu.hardirqs.push(Handler { actor, number: irq, start: now, inner: Nanos::ZERO, raised_by_task: None });
+        cpu.hardirqs.push(Handler {
+            actor,
+            number: irq,
+            start: now,
+            inner: Nanos::ZERO,
+            raised_by_task: None,
+            follows_handler: false,
+        });
         cpu.settle(now);
     }
 
@@ -37,6 +46,7 @@ impl Timeline {
             return;
         }
         let length = now.since(handler.start);
+        cpu.served = Some(now);
         if let Some(outer) = cpu.hardirqs.last_mut() {
             outer.inner += length;
         } else if let Some(softirq) = &mut cpu.softirq {
@@ -63,7 +73,9 @@ impl Timeline {
             None
         };
         cpu.raised &= !bit;
-        cpu.softirq = Some(Handler { actor, number: u32::from(vec), start: now, inner: Nanos::ZERO, raised_by_task });
+        let follows_handler = cpu.served.is_some_and(|end| now.since(end) <= SERVED_WITHIN);
+        let number = u32::from(vec);
+        cpu.softirq = Some(Handler { actor, number, start: now, inner: Nanos::ZERO, raised_by_task, follows_handler });
         cpu.settle(now);
     }
 
@@ -101,6 +113,8 @@ impl Timeline {
         let cpu = &mut self.cpus[index];
         let Some(handler) = cpu.softirq.take() else { return };
         cpu.settle(now);
+        // The next softirq of the same round.
+        cpu.served = handler.follows_handler.then_some(now);
         if handler.number != u32::from(vec) {
             return;
         }
@@ -119,8 +133,14 @@ impl Timeline {
             Current::Task(key) => Some(key),
             Current::Idle | Current::Unknown => None,
         };
-        let interrupt =
-            Interrupt { actor: handler.actor, cpu: cpu.id, start: handler.start, end: self.world.now, task };
+        let interrupt = Interrupt {
+            actor: handler.actor,
+            cpu: cpu.id,
+            start: handler.start,
+            end: self.world.now,
+            task,
+            follows_handler: handler.follows_handler,
+        };
         sink.interrupt(&self.world, &interrupt);
     }
 

@@ -417,6 +417,8 @@ pub struct Interrupt {
     pub end: Time,
     /// The task it was on top of.
     pub task: Option<TaskKey>,
+    /// Of a softirq: whether the handler of a hard interrupt had just ended, which serves what it raised.
+    pub follows_handler: bool,
 }
 
 /// A work item that a worker has done.

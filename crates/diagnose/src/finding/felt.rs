@@ -3,7 +3,7 @@
 //! Nobody chose at that moment that this task should wait; a setting did, mostly one that was made for other reasons. How bad
 //! that is says the table of [`crate::verdict`].
 
-use unstarve_model::{KernelThread, Nanos};
+use unstarve_model::Nanos;
 use unstarve_timeline::ActorId;
 
 use crate::case::Case;
@@ -41,8 +41,7 @@ pub(crate) fn is_paid_for(case: &Case<'_>, victim: ActorId, lost: Nanos) -> bool
 
 /// Who slept because the victim waited, most first. The stop class sleeps until it is called, which costs nobody anything.
 pub(super) fn payers<'a>(case: &'a Case<'_>, victim: ActorId) -> impl Iterator<Item = (ActorId, Nanos)> + 'a {
-    let is_stopper = |id: ActorId| case.actor(id).kernel_thread == Some(KernelThread::Migration);
-    case.payers(victim).iter().copied().filter(move |(payer, _)| !is_stopper(*payer))
+    case.payers(victim).iter().copied().filter(move |(payer, _)| !case.is_stopper(*payer))
 }
 
 /// What the victim's waits cost those.

@@ -11,19 +11,16 @@ use crate::draft::Draft;
 use crate::ledger::Account;
 use crate::remedy;
 use crate::report::{Finding, Severity};
-use crate::verdict::{self, Cause, Plight, Waiter};
+use crate::verdict::{self, Cause, Plight};
 
 /// A task that hardly wants the CPU is no witness: this part of the trace it must run or wait.
 const ACTIVE: f64 = 0.1;
 
 /// Softirqs NET_TX and NET_RX, in `include/linux/interrupt.h`.
 const OF_PACKETS: [u8; 2] = [2, 3];
-/// A device mostly interrupts about once for each poll of its packets (`NAPI_POLL_WEIGHT`, 64); 0540 says when it does not.
-const PACKETS_AT_A_POLL: u64 = 64;
-
-/// Interrupts that no device raises, and that have a handler with events on some architectures: ARM's timer and interrupts between
-/// CPUs (`arm_arch_timer.c`, `arch/arm64/kernel/smp.c`), RISC-V's timer, the PIT (`arch/x86/kernel/time.c`).
-const NO_DEVICES: [&str; 4] = ["arch_timer", "IPI", "riscv-timer", "timer"];
+/// A device mostly interrupts for each few of these softirqs, and is masked only while more packets wait than one softirq takes; 0540 says
+/// when it is not so.
+const SOFTIRQS_FOR_AN_INTERRUPT: u64 = 64;
 
 /// What this module finds.
 pub(super) const KIND: FindingKind = FindingKind {
@@ -77,30 +74,27 @@ fn of_victim(case: &Case<'_>, victim: ActorId, account: &Account) -> Option<Find
     let lost = in_waits + in_runs;
     let share = lost.share_of(active);
     // Single long stretches are `stalls`.
-    let cause = if is_host_traffic(case, victim) { Cause::HostPackets } else { Cause::Interrupts };
-    let plight = Plight { share, ..Plight::new(Waiter::Program, cause, Nanos::ZERO, lost, active) };
+    let cause = if is_host_traffic(case, victim, account) { Cause::HostPackets } else { Cause::Interrupts };
+    let plight = Plight { share, ..case.plight(victim, cause, Nanos::ZERO, lost) };
     let severity = verdict::severity(&plight)?;
     let cost = format!("{} of the {active} in which it wanted to run", percent(share));
     Some(finding(case, victim, account, cause, severity, cost))
 }
 
-/// Whether most of what interrupts the victim are softirqs for packets that no device brought, by the interrupts of all CPUs: another
-/// one may have taken them (RPS). Then they come over loopback or veth, and the softirq runs in the task that sends.
-fn is_host_traffic(case: &Case<'_>, victim: ActorId) -> bool {
+/// Whether most of what interrupts the victim are softirqs for packets that no device brought. Then they come over loopback or veth,
+/// and the softirq runs in the task that sends. What devices bring counts on all CPUs: another one may have taken it (RPS).
+fn is_host_traffic(case: &Case<'_>, victim: ActorId, account: &Account) -> bool {
     let is_packets =
         |id: ActorId| matches!(case.actor(id).kind, ActorKind::Softirq { vec } if OF_PACKETS.contains(&vec));
-    let is_device = |id: ActorId| match case.actor(id).kind {
-        ActorKind::Irq { name, .. } => !name.is_some_and(|name| NO_DEVICES.contains(&case.world.names.get(name))),
-        _ => false,
-    };
-    let count = |of: &dyn Fn(ActorId) -> bool| -> u64 {
-        case.ledger.interrupts.iter().filter(|((actor, _), _)| of(*actor)).map(|(_, stays)| stays.count).sum()
-    };
     let handlers_are_recorded =
         case.ledger.interrupts.iter().any(|((actor, _), _)| matches!(case.actor(actor).kind, ActorKind::Irq { .. }));
+    let of_packets = || case.ledger.interrupts.iter().filter(|((actor, _), _)| is_packets(*actor));
+    let brought: u64 = of_packets().map(|(_, stays)| stays.after_handler).sum();
+    let here: u64 =
+        of_packets().filter(|((_, cpu), _)| account.cpus.contains(*cpu)).map(|(_, stays)| stays.count).sum();
     busiest_interrupts(case, victim).first().is_some_and(|id| is_packets(*id))
         && handlers_are_recorded
-        && count(&is_device).saturating_mul(PACKETS_AT_A_POLL) < count(&is_packets)
+        && brought.saturating_mul(SOFTIRQS_FOR_AN_INTERRUPT) < here
 }
 
 /// Single long stretches.
@@ -109,8 +103,7 @@ fn stalls(case: &Case<'_>) -> Vec<Finding> {
         .filter(|(id, _)| !serves_softirqs(case, *id))
         .filter_map(|(victim, account)| {
             let longest = account.longest_interrupted;
-            let plight = Plight::new(Waiter::Program, Cause::Interrupts, longest, Nanos::ZERO, case.span());
-            let severity = verdict::severity(&plight)?;
+            let severity = verdict::severity(&case.plight(victim, Cause::Interrupts, longest, Nanos::ZERO))?;
             let cost = format!("up to {longest} in one wait");
             Some(finding(case, victim, account, Cause::Interrupts, severity, cost))
         })

@@ -2,7 +2,7 @@
 
 use std::cmp::Reverse;
 
-use unstarve_model::{EventType, KernelThread, LossKind, Nanos};
+use unstarve_model::{EventType, LossKind, Nanos};
 use unstarve_timeline::{ActorId, CpuEnd, OpenWait, Rule};
 
 use super::stuck_equal::CROWDED;
@@ -11,7 +11,7 @@ use crate::case::{Blame, Case};
 use crate::draft::Draft;
 use crate::ledger::Account;
 use crate::remedy;
-use crate::report::{Finding, Severity};
+use crate::report::{Finding, Remedy, Severity};
 use crate::verdict::{self, Cause, NEVER_HEALTHY, Waiter};
 
 /// How sure a wait is of which only the range is known.
@@ -33,16 +33,13 @@ struct Unexplained {
     victim: ActorId,
     longest: Nanos,
     rule: Rule,
+    cause: Cause,
 }
 
 fn find(case: &Case<'_>, before: &[Finding]) -> Vec<Finding> {
     let is_loud = |finding: &&Finding| finding.severity > Severity::Info;
     let explained = |victim: ActorId| {
-        let of_tid = |finding: &Finding| {
-            let of_payer = finding.price.iter().flat_map(|payer| &payer.tids);
-            let tids = || finding.victim.tids.iter().chain(of_payer.clone());
-            case.actor(victim).tids.iter().any(|tid| tids().any(|known| *known == tid.0))
-        };
+        let of_tid = |finding: &Finding| case.actor(victim).tids.iter().any(|tid| finding.victim.tids.contains(&tid.0));
         before.iter().filter(is_loud).any(|finding| finding.actors.contains(&victim) || of_tid(finding))
     };
     let crowded = before.iter().any(|finding| finding.id == CROWDED.id);
@@ -72,12 +69,10 @@ fn not_proved(case: &Case<'_>, before: &[Finding]) -> Option<Finding> {
         });
     let (victim, spot) = waits.max_by_key(|(id, spot)| (spot.open.possible, Reverse(*id)))?;
     let OpenWait { proved, possible, holder, rule, .. } = spot.open;
-    let cause = match rule {
-        Rule::Class => Cause::Class,
-        Rule::Priority => Cause::Priority,
-        Rule::NotPreempted => Cause::NotPreempted,
-        Rule::Weight => Cause::Weight,
-        _ => Cause::StuckEqual,
+    let cause = match cause_of(case.waiter(victim), rule) {
+        // Nobody else had a turn.
+        None | Some(Cause::Turns) => Cause::StuckEqual,
+        Some(cause) => cause,
     };
     let least = if proved > Nanos::ZERO { format!("at least {proved}, and ") } else { String::new() };
     let draft = Draft {
@@ -102,29 +97,36 @@ fn not_proved(case: &Case<'_>, before: &[Finding]) -> Option<Finding> {
         period: None,
         needs: KIND.needs,
         infers_settings: false,
-        remedies: match cause {
-            Cause::Class | Cause::Priority => remedy::against_rt(case, &[victim], &[holder], None),
-            _ => remedy::against_stuck_equal(case, victim, holder),
-        },
+        remedies: remedies(case, cause, victim, holder),
     };
     Some(draft.finish(case, |blame| blame.occupant == holder))
 }
 
+/// What helps against a wait by this cause.
+fn remedies(case: &Case<'_>, cause: Cause, victim: ActorId, occupant: ActorId) -> Vec<Remedy> {
+    match cause {
+        Cause::Class | Cause::Priority => remedy::against_rt(case, &[victim], &[occupant], None),
+        Cause::NotPreempted => remedy::against_not_preempted(case, victim, occupant),
+        Cause::Interrupts | Cause::HostPackets => remedy::against_interrupts(case, victim, &[occupant]),
+        Cause::Turns => remedy::against_crowded_cpu(case, victim),
+        Cause::OwnCpuIdle => remedy::against_unknown_limit(case, victim),
+        _ => remedy::against_stuck_equal(case, victim, occupant),
+    }
+}
+
 fn unexplained(case: &Case<'_>, victim: ActorId, account: &Account) -> Option<Unexplained> {
-    let is_stopper = case.actor(victim).kernel_thread == Some(KernelThread::Migration);
-    if account.longest < NEVER_HEALTHY || is_stopper || case.waiter(victim) == Waiter::AskedToBeLast {
+    if account.longest < NEVER_HEALTHY || case.is_stopper(victim) || case.waiter(victim) == Waiter::AskedToBeLast {
         return None;
     }
     let of_rule = |rule: Rule| (account.longest_mainly[rule as usize], account.longest_by_rule[rule as usize]);
     let rule = Rule::ALL.into_iter().max_by_key(|rule| (of_rule(*rule), Reverse(*rule)))?;
-    // Of these it is said that too little was recorded.
-    let is_known = !matches!(rule, Rule::Unknown | Rule::Unranked);
-    is_known.then_some(Unexplained { victim, longest: account.longest, rule })
+    let cause = cause_of(case.waiter(victim), rule)?;
+    Some(Unexplained { victim, longest: account.longest, rule, cause })
 }
 
-/// The row of the table to which a wait belongs that was mostly by this rule.
-fn cause_of(waiter: Waiter, rule: Rule) -> Cause {
-    match rule {
+/// The row of the table to which a wait belongs that was mostly by this rule; `None` if the rule is not known.
+fn cause_of(waiter: Waiter, rule: Rule) -> Option<Cause> {
+    Some(match rule {
         Rule::Class => Cause::Class,
         Rule::Priority => Cause::Priority,
         Rule::Order => Cause::RealTimeOrder,
@@ -134,13 +136,15 @@ fn cause_of(waiter: Waiter, rule: Rule) -> Cause {
         Rule::Throttled => Cause::GroupLimit,
         Rule::Idle => Cause::OwnCpuIdle,
         Rule::Irq | Rule::Softirq => Cause::Interrupts,
-        // One that kept the CPU to itself is `stuck-equal`; of what is unknown it is said that too little was recorded.
-        Rule::Fair | Rule::Count | Rule::WakeupPreemption | Rule::Unknown | Rule::Unranked => Cause::Turns,
-    }
+        // One that kept the CPU to itself is `stuck-equal`.
+        Rule::Fair | Rule::Count | Rule::WakeupPreemption => Cause::Turns,
+        // Of these it is said that too little was recorded.
+        Rule::Unknown | Rule::Unranked => return None,
+    })
 }
 
 fn of_all(case: &Case<'_>, long: &[Unexplained]) -> Option<Finding> {
-    let Unexplained { victim, longest, rule } = *long.first()?;
+    let Unexplained { victim, longest, rule, cause } = *long.first()?;
     let by_rule = |blame: &Blame| blame.rule == rule;
     let occupant = case.blame(victim).iter().find(|blame| by_rule(blame))?.occupant;
     let mut evidence = vec![format!("{}: {}", rule.word(), rule.meaning())];
@@ -150,7 +154,7 @@ fn of_all(case: &Case<'_>, long: &[Unexplained]) -> Option<Finding> {
     if let Some((_, rest @ [_, ..])) = long.split_first() {
         evidence.push(format!("as long or nearly so waited {}", names(case, rest.iter().map(|wait| wait.victim))));
     }
-    let by_table = verdict::severity(&case.plight(victim, cause_of(case.waiter(victim), rule), longest, longest));
+    let by_table = verdict::severity(&case.plight(victim, cause, longest, longest));
     let draft = Draft {
         kind: KIND,
         // No wait of this length is healthy, whatever the rule.
@@ -167,7 +171,7 @@ fn of_all(case: &Case<'_>, long: &[Unexplained]) -> Option<Finding> {
         period: crate::draft::period(case, &[victim]),
         needs: KIND.needs,
         infers_settings: !case.knows_group(victim),
-        remedies: remedy::against_crowded_cpu(case, victim),
+        remedies: remedies(case, cause, victim, occupant),
     };
     Some(draft.finish(case, by_rule))
 }

@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 
 use unstarve_facts::PreemptMode;
-use unstarve_model::{EventType, KernelThread, Nanos};
+use unstarve_model::{EventType, Nanos};
 use unstarve_timeline::{ActorId, Rule};
 
 use super::{FindingKind, names, percent, title, told_apart};
@@ -60,7 +60,7 @@ fn is_late(blame: &Blame) -> bool {
 
 fn late(case: &Case<'_>, victim: ActorId) -> Option<Late> {
     // The stop class works for the kernel itself.
-    if case.actor(victim).kernel_thread == Some(KernelThread::Migration) {
+    if case.is_stopper(victim) {
         return None;
     }
     let account = case.ledger.account(victim)?;

@@ -3,7 +3,7 @@
 use std::cmp::Reverse;
 
 use unstarve_facts::Holds;
-use unstarve_model::{CpuId, KernelThread, Nanos, Policy};
+use unstarve_model::{CpuId, Nanos, Policy};
 use unstarve_timeline::{Actor, ActorId, Rule};
 
 use super::intruders::ran;
@@ -62,10 +62,9 @@ fn kept(case: &Case<'_>, victim: ActorId) -> Option<Kept> {
 
 /// Tasks of a class that were stopped, who ran most first: it is the one that used up the class's time.
 pub(super) fn stopped<'a>(case: &'a Case<'_>, class: Policy) -> Vec<(ActorId, &'a Account)> {
-    let is_stopper = |id: ActorId| case.actor(id).kernel_thread == Some(KernelThread::Migration);
     let mut found: Vec<(ActorId, &Account)> = case
         .victims()
-        .filter(|(id, _)| case.actor(*id).policy() == Some(class) && !is_stopper(*id))
+        .filter(|(id, _)| case.actor(*id).policy() == Some(class) && !case.is_stopper(*id))
         .filter(|(_, account)| account.longest_by_rule[Rule::Throttled as usize] >= STRETCH)
         .collect();
     found.sort_by_key(|(id, account)| (Reverse(account.runs.total), *id));
@@ -90,8 +89,7 @@ impl<'a> ClassStop<'a> {
         let longest = account.longest_by_rule[Rule::Throttled as usize];
         // The class is stopped only after it had its part: where it ran for less, the events mislead (a state misread, a
         // switch not recorded).
-        let is_class =
-            |actor: &Actor| actor.policy() == Some(Policy::Rt) && actor.kernel_thread != Some(KernelThread::Migration);
+        let is_class = |actor: &Actor| actor.policy() == Some(Policy::Rt);
         let ran: Nanos = case
             .world
             .actors
@@ -187,8 +185,8 @@ fn stopped_itself(
     let longest = account.longest_by_rule[Rule::Throttled as usize];
     let slept = account.runs.slept;
     let in_pieces = slept >= LEAST_PIECES && slept as f64 >= PIECES * account.runs.count as f64;
+    // A stop that delays one of its pieces of work is as a wait behind a higher class is, but others may need the CPU more than it.
     let cause = if in_pieces { Cause::ClassLimit } else { Cause::OwnClassLimit };
-    // Others may need the CPU more than it: it is never worse than a warning.
     let severity = verdict::severity(&case.plight(user, cause, longest, lost))?.min(Severity::Warning);
     let mut evidence = stop.evidence(case);
     evidence.push(if in_pieces {

@@ -8,7 +8,7 @@ mod turns;
 use std::cmp::Reverse;
 
 use rustc_hash::{FxHashMap, FxHashSet};
-use unstarve_model::{EventType, KernelThread, Nanos, Policy};
+use unstarve_model::{EventType, Nanos, Policy};
 use unstarve_timeline::{ActorId, Rule};
 
 use super::boosters::Boosters;
@@ -215,9 +215,8 @@ fn same_program(case: &Case<'_>, a: ActorId, b: ActorId) -> bool {
 
 /// The stop class moves tasks between CPUs for the kernel itself; it is not an intruder. Nor is the recorder.
 fn is_intrusion(case: &Case<'_>, victim: ActorId, blame: &Blame) -> bool {
-    let is_stopper = |id: ActorId| case.kernel_thread(id) == Some(KernelThread::Migration);
-    let is_intruder = |id: ActorId| !is_stopper(id) && !case.is_observer(id);
-    is_first(case, victim, blame) && is_intruder(blame.occupant) && !is_stopper(victim)
+    let is_intruder = |id: ActorId| !case.is_stopper(id) && !case.is_observer(id);
+    is_first(case, victim, blame) && is_intruder(blame.occupant) && !case.is_stopper(victim)
 }
 
 fn of_intruder(case: &Case<'_>, intrusion: Intrusion, taken: &Taken, boosters: &Boosters) -> Option<Finding> {

@@ -90,6 +90,8 @@ pub(crate) struct Stays {
     pub count: u64,
     pub total: Nanos,
     pub longest: Nanos,
+    /// Those of a softirq that followed a hard interrupt's handler.
+    pub after_handler: u64,
 }
 
 /// Shorter stays are what real-time tasks are for.
@@ -358,6 +360,7 @@ impl Sink for Ledger {
         stays.count += 1;
         stays.total += length;
         stays.longest = stays.longest.max(length);
+        stays.after_handler += u64::from(interrupt.follows_handler);
     }
 
     fn work_item(&mut self, world: &World, item: &WorkItem) {

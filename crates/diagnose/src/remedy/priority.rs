@@ -1,7 +1,7 @@
 use unstarve_change::{Change, Target, Value};
 use unstarve_facts::{Holds, TaskFacts, least_nice_that_equals};
-use unstarve_model::{KernelThread, Policy, SchedPolicy, Tid, clean, load_weight_of_nice};
-use unstarve_timeline::{ActorId, Ancestor};
+use unstarve_model::{KernelThread, Nanos, Policy, SchedPolicy, Tid, clean, load_weight_of_nice};
+use unstarve_timeline::{ActorId, Ancestor, Rule};
 
 use super::threads::{INIT, KTHREADD, class, class_before, for_all, nice_before, of_snapshot};
 use super::{Draft, RT_RUNTIME, advice, kind, rewrite, rt_priority, where_valid};
@@ -214,6 +214,11 @@ pub(super) fn above(case: &Case<'_>, victims: &[ActorId], intruder: &[ActorId]) 
     )
 }
 
+/// The fair server with a fifth of each second begins when fair tasks starved for the rest of it…
+const WITHOUT_THE_SERVER: Nanos = Nanos::from_millis(800);
+/// …or had less than its fifth in pieces.
+const LEAVES_LESS: f64 = 0.8;
+
 /// What the kernel does about starvation by a whole class: the fair server, or real-time throttling before it.
 ///
 /// Neither holds a deadline task back: the server is a deadline entity itself and comes after earlier deadlines, and
@@ -227,6 +232,13 @@ pub(super) fn limit_class(case: &Case<'_>, victims: &[ActorId], intruder: &[Acto
         return Vec::new();
     }
     let cpu = case.cpu_of(intruder, victims);
+    // Who leaves fair tasks that much by himself changes nothing by being made to.
+    let had: Nanos = intruder.iter().filter_map(|id| Some(case.ledger.account(*id)?.runs.total)).sum();
+    let accounts = || victims.iter().filter_map(|id| case.ledger.account(*id));
+    let longest = accounts().map(|account| account.longest_by_rule[Rule::Class as usize]).max().unwrap_or(Nanos::ZERO);
+    if had.share_of(case.span()) < LEAVES_LESS && longest < WITHOUT_THE_SERVER {
+        return Vec::new();
+    }
     let mut remedies = Vec::new();
     let server = case.facts.fair_server();
     if let (Some(cpu), Some(valid_on)) = (cpu, where_valid(case, server, "kernels from 6.12 on, debugfs writable")) {

@@ -63,7 +63,7 @@ pub(super) fn members(case: &Case<'_>, actors: &[ActorId]) -> Members {
         if (actor.members as usize) > tids.len() {
             return Members::Some;
         }
-        let stops = actor.kernel_thread == Some(KernelThread::Migration);
+        let stops = case.kernel_thread(id) == Some(KernelThread::Migration);
         let is_of_init =
             |tid: Tid| tid == INIT || case.snapshot.and_then(|snapshot| snapshot.process_of(tid)) == Some(INIT);
         let may_change =

@@ -81,14 +81,19 @@ const SHARED_FOR_SERVING: [&[Threshold]; 3] =
 /// A real-time task behind a deadline task or a higher priority: an order that somebody chose, as long as its turn comes.
 const SET_FOR_REAL_TIME: [&[Threshold]; 3] =
     [&[at_a_time(4), in_all(20, 12)], &[at_a_time(24), HALF_IN_SHORT_PIECES], &[at_a_time(1000)]];
-const SET_FOR_HOUSEKEEPING: [&[Threshold]; 3] =
-    [&[at_a_time(24)], &[at_a_time(200), in_all(20, 200).one_of(50)], &[at_a_time(1000), in_all(50, 1000).one_of(50)]];
+const SET_FOR_HOUSEKEEPING: [&[Threshold]; 3] = [
+    &[at_a_time(24)],
+    &[at_a_time(200), in_all(20, 200).one_of(50), in_all(50, 200).one_of(1)],
+    &[at_a_time(1000), in_all(50, 1000).one_of(50)],
+];
 /// An equal that keeps a CPU: no slice, tick or lag of the fair class explains a fifth of a second.
 const STUCK: [&[Threshold]; 3] = [&[at_a_time(48)], &[at_a_time(200), in_all(50, 400).one_of(100)], &[at_a_time(5000)]];
 /// Every share of a crowd is small and nobody is to blame; a second is what nobody may call healthy, 20 s a soft lockup.
 const TURNS: [&[Threshold]; 3] = [NEVER, &[at_a_time(1000)], &[at_a_time(20_000)]];
 /// Nobody on this host took it: a remark, but no wait of a second may be called healthy.
 const NOT_RUN: [&[Threshold]; 3] = [&[at_a_time(24)], &[at_a_time(1000)], NEVER];
+/// A real-time task that has no period is late by as much as behind a higher priority.
+const NOT_RUN_FOR_REAL_TIME: [&[Threshold]; 3] = [&[at_a_time(4)], &[at_a_time(24)], &[at_a_time(1000)]];
 const IDLE_BESIDE: [&[Threshold]; 3] = [&[at_a_time(4)], &[at_a_time(24)], &[at_a_time(1000)]];
 /// Programs behind real-time tasks. Many short stays count when together they take a part that is more than what the kernel leaves to
 /// the fair class anyway (5 %), and each is longer than a turn that an equal would have taken.
@@ -100,11 +105,15 @@ const CLASS_FOR_PROGRAM: [&[Threshold]; 3] = [
 /// Programs behind what settings took from them.
 const SETTING_FOR_PROGRAM: [&[Threshold]; 3] =
     [&[in_all(1, 0)], &[at_a_time(48), in_all(5, 24)], &[at_a_time(240), in_all(20, 24)]];
-const INTERRUPTED: [&[Threshold]; 3] = [
-    &[in_all(10, 0)],
-    &[at_a_time(12), Threshold { share: 1.0 / 3.0, lost: Nanos::from_millis(12), ..ZERO }],
-    &[in_all(50, 12)],
-];
+const INTERRUPTED: [&[Threshold]; 3] =
+    [&[in_all(10, 0)], &[at_a_time(12), THIRD_INTERRUPTED], &[at_a_time(1000), in_all(50, 12)]];
+/// No priority helps against an interrupt, as it does not against what is not preempted.
+const INTERRUPTED_REAL_TIME: [&[Threshold]; 3] =
+    [&[at_a_time(1), in_all(10, 0)], &[at_a_time(5), THIRD_INTERRUPTED], &[at_a_time(50), in_all(50, 12)]];
+const THIRD_INTERRUPTED: Threshold = Threshold { share: 1.0 / 3.0, lost: Nanos::from_millis(12), ..ZERO };
+/// A lower class or priority, which may not keep a real-time task waiting at all.
+const NOT_PREEMPTED: [&[Threshold]; 3] =
+    [&[at_a_time(1), in_all(20, 12)], &[at_a_time(5), in_all(50, 48)], &[at_a_time(50)]];
 
 const fn as_set(waiter: Waiter, cause: Cause, [info, warning, critical]: [&'static [Threshold]; 3]) -> VerdictRow {
     of(waiter, cause, info, warning, critical)
@@ -125,6 +134,8 @@ pub const TABLE: &[VerdictRow] = &[
     as_set(ServingThread, Turns, TURNS),
     as_set(ServingThread, OwnCpuIdle, IDLE_BESIDE),
     as_set(ServingThread, CpuStopped, NOT_RUN),
+    as_set(ServingThread, Interrupts, INTERRUPTED),
+    of(ServingThread, HostPackets, INTERRUPTED[0], INTERRUPTED[2], NEVER),
     of(ServingThread, PingPong, ALWAYS, &[in_all(5, 0)], &[in_all(50, 0)]),
     as_set(HousekeepingThread, Class, SET_FOR_HOUSEKEEPING),
     as_set(HousekeepingThread, Weight, SET_FOR_HOUSEKEEPING),
@@ -133,6 +144,8 @@ pub const TABLE: &[VerdictRow] = &[
     as_set(HousekeepingThread, Turns, TURNS),
     as_set(HousekeepingThread, OwnCpuIdle, IDLE_BESIDE),
     as_set(HousekeepingThread, CpuStopped, NOT_RUN),
+    as_set(HousekeepingThread, Interrupts, INTERRUPTED),
+    of(HousekeepingThread, HostPackets, INTERRUPTED[0], INTERRUPTED[2], NEVER),
     of(HousekeepingThread, PingPong, ALWAYS, &[in_all(5, 0)], &[in_all(50, 0)]),
     // A deadline task before a real-time one.
     as_set(RealTime, Class, SET_FOR_REAL_TIME).periods(1, 10),
@@ -140,12 +153,13 @@ pub const TABLE: &[VerdictRow] = &[
     of(RealTime, RealTimeOrder, &[at_a_time(4)], &[at_a_time(24)], NEVER),
     // SCHED_FIFO holds on for longer than a slice of SCHED_RR.
     of(RealTime, StuckEqual, &[at_a_time(4)], &[at_a_time(24)], &[at_a_time(120)]),
-    of(RealTime, NotPreempted, &[at_a_time(1)], &[at_a_time(5)], &[at_a_time(50)]).periods(1, 3),
+    as_set(RealTime, NotPreempted, NOT_PREEMPTED).periods(1, 3),
     of(RealTime, ClassLimit, &[at_a_time(1)], &[at_a_time(5)], &[at_a_time(50)]).periods(1, 3),
     of(RealTime, OwnClassLimit, ALWAYS, NEVER, NEVER),
     as_set(RealTime, OwnCpuIdle, IDLE_BESIDE),
-    as_set(RealTime, CpuStopped, NOT_RUN),
-    as_set(RealTime, Interrupts, INTERRUPTED),
+    as_set(RealTime, CpuStopped, NOT_RUN_FOR_REAL_TIME).periods(1, 10),
+    as_set(RealTime, Interrupts, INTERRUPTED_REAL_TIME).periods(1, 3),
+    of(RealTime, HostPackets, INTERRUPTED[0], INTERRUPTED[2], NEVER),
     as_set(Program, Class, CLASS_FOR_PROGRAM),
     // What a real-time task's wait costs programs is measured by these.
     as_set(Program, Priority, CLASS_FOR_PROGRAM),
@@ -169,4 +183,7 @@ pub const TABLE: &[VerdictRow] = &[
     // To be last is no wish to leave a CPU idle.
     as_set(AskedToBeLast, OwnCpuIdle, [&[at_a_time(4)], &[at_a_time(48)], &[at_a_time(1000)]]),
     of(AskedToBeLast, StuckEqual, &[at_a_time(200)], NEVER, NEVER),
+    // Nor to be interrupted, or on a CPU that does not run; but nobody is in a hurry.
+    of(AskedToBeLast, Interrupts, INTERRUPTED[0], NEVER, NEVER),
+    of(AskedToBeLast, CpuStopped, &[at_a_time(1000)], NEVER, NEVER),
 ];
