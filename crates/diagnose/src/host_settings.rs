@@ -92,6 +92,10 @@ impl Settings for HostSettings {
         self.groups.clone()
     }
 
+    fn knows(&self, tid: Tid) -> bool {
+        self.snapshot.as_ref().is_some_and(|snapshot| snapshot.task(tid).is_some())
+    }
+
     fn group(&self, tid: Tid) -> Option<GroupId> {
         let task = self.snapshot.as_ref()?.task(tid)?;
         let by_path = group_of_path(&self.by_path, task.cgroup.as_deref()?);

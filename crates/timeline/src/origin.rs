@@ -38,6 +38,9 @@ pub struct Birth {
     pub parent: Ancestor,
     /// The nearest of its ancestors that was there before the recording began.
     pub root: Ancestor,
+    /// The task whose policy, affinity and cgroup it has, as far as the snapshot tells: its own, or if it was gone by then the nearest
+    /// ancestor's that the snapshot knows.
+    pub settings_of: Tid,
 }
 
 /// A task from which others come.
@@ -100,7 +103,10 @@ impl Timeline {
             self.bury(old);
         }
         let nature = if parent == KTHREADD { Nature::Kernel } else { Nature::Program };
-        let key = self.new_task_of(nature, child, comm, None);
+        // fork() copies policy, affinity and cgroup.
+        let creator = self.world.tasks.find(parent).map_or(parent, |key| self.world.tasks.get(key).settings_of());
+        let settings_of = if self.world.settings.0.knows(child) { child } else { creator };
+        let key = self.new_task_of(nature, (child, settings_of), comm, None);
         // A thread begins with its creator's name.
         let parent_is = Ancestor { tid: parent, comm };
         let (root, debts) = match self.world.tasks.find(parent) {
@@ -111,7 +117,7 @@ impl Timeline {
             None => (parent_is, Default::default()),
         };
         let task = self.world.tasks.get_mut(key);
-        task.birth = Some(Box::new(Birth { parent: parent_is, root }));
+        task.birth = Some(Box::new(Birth { parent: parent_is, root, settings_of }));
         // Whoever sleeps until the child has done something slept while its creator waited, too.
         task.debts = debts;
     }

@@ -7,6 +7,11 @@ pub trait Settings: Send {
     /// The cgroups that [`Self::group`] speaks of, once, when a timeline begins.
     fn groups(&self) -> Groups;
 
+    /// Whether it knows the task, so that what it does not say of it is not so. A task that it does not know has what its creator has.
+    fn knows(&self, _: Tid) -> bool {
+        false
+    }
+
     /// The cgroup with whose weight the task competes with tasks of other groups; `None` when it is in the root cgroup,
     /// as kernel threads are, or when that is not known.
     fn group(&self, tid: Tid) -> Option<GroupId>;

@@ -234,6 +234,11 @@ impl Tasks {
 const REAL_TIME_COUNTS_AS: u32 = 1024;
 
 impl Task {
+    /// The task whose settings it has.
+    pub fn settings_of(&self) -> Tid {
+        self.birth.as_ref().map_or(self.tid, |birth| birth.settings_of)
+    }
+
     /// Since when it has been waiting, if it is, and where.
     pub fn waiting_since(&self) -> Option<(Time, CpuId)> {
         self.pending.as_ref().map(|pending| (pending.start, pending.cpu))

@@ -430,10 +430,11 @@ impl Timeline {
     pub(crate) fn renew_actor(&mut self, key: TaskKey) {
         let task = self.world.tasks.get_mut(key);
         task.kernel_thread = task.nature.kernel_thread(&task.comm);
+        let like = task.settings_of();
         task.actor = self.world.actors.of(ActorKind::Tasks {
             comm: task.comm,
             prio: task.prio,
-            group: self.world.settings.0.group(task.tid),
+            group: self.world.settings.0.group(like),
             own_weight: task.own_weight,
             claim: task.nature.claim(&task.comm),
         });
@@ -445,23 +446,31 @@ impl Timeline {
     #[cold]
     pub(crate) fn new_task(&mut self, tid: Tid, comm: Comm, prio: Option<Prio>) -> TaskKey {
         let nature = Nature::told(self.world.settings.0.is_kernel_thread(tid), tid);
-        self.new_task_of(nature, tid, comm, prio)
+        self.new_task_of(nature, (tid, tid), comm, prio)
     }
 
-    pub(crate) fn new_task_of(&mut self, nature: Nature, tid: Tid, comm: Comm, prio: Option<Prio>) -> TaskKey {
+    /// A task, and the one whose settings it has.
+
+    pub(crate) fn new_task_of(
+        &mut self,
+        nature: Nature,
+        (tid, like): (Tid, Tid),
+        comm: Comm,
+        prio: Option<Prio>,
+    ) -> TaskKey {
         let ranked = prio.is_some();
         let prio = prio.unwrap_or(Prio::NORMAL);
         let settings = &*self.world.settings.0;
-        let own_weight = settings.own_weight(tid);
-        let kind = ActorKind::Tasks { comm, prio, group: settings.group(tid), own_weight, claim: nature.claim(&comm) };
+        let own_weight = settings.own_weight(like);
+        let kind = ActorKind::Tasks { comm, prio, group: settings.group(like), own_weight, claim: nature.claim(&comm) };
         let actor = self.world.actors.of(kind);
         self.world.actors.get_mut(actor).ranked |= ranked;
         let mut task = Task::new(tid, comm, prio, actor, nature);
         task.ranked = ranked;
         task.own_weight = own_weight;
-        task.limited = settings.has_bandwidth_limit(tid);
+        task.limited = settings.has_bandwidth_limit(like);
         task.pinned = task.kernel_thread.is_some_and(|thread| thread.bound_cpu().is_some());
-        if let Some(allowed) = settings.allowed_cpus(tid) {
+        if let Some(allowed) = settings.allowed_cpus(like) {
             task.pinned = allowed.len() == 1;
             task.affinity = if allowed.len() as u32 >= self.world.cpus {
                 Some(IdleWatch::ALL)
