@@ -571,7 +571,7 @@ count: number,
 /**
  * Where and what to do about it, for people; may be empty.
  */
-detail?: string, } & ({ "kind": "lost-events" } | { "kind": "uncounted-gap" } | { "kind": "truncated" } | { "kind": "undecodable" } | { "kind": "not-recorded", "event": string } | { "kind": "malformed", "event": string } | { "kind": "shifted-states" } | { "kind": "other-recordings" } | { "kind": "unrecorded-cpus" } | { "kind": "ends-early" } | { "kind": "no-priorities" } | { "kind": "missing-switch" } | { "kind": "out-of-order" } | { "kind": "too-many-names" } | { "kind": "too-much-work" } | { "kind": "silent-tasks" } | { "kind": "no-snapshot" } | { "kind": "clock-unit" } | { "kind": "name-only" } | { "kind": "foreign-ids" });
+detail?: string, } & ({ "kind": "lost-events" } | { "kind": "uncounted-gap" } | { "kind": "truncated" } | { "kind": "undecodable" } | { "kind": "not-recorded", "event": string } | { "kind": "malformed", "event": string } | { "kind": "shifted-states" } | { "kind": "other-recordings" } | { "kind": "unrecorded-cpus" } | { "kind": "ends-early" } | { "kind": "no-priorities" } | { "kind": "missing-switch" } | { "kind": "out-of-order" } | { "kind": "too-many-names" } | { "kind": "too-much-work" } | { "kind": "all-cpus-silent" } | { "kind": "silent-tasks" } | { "kind": "no-snapshot" } | { "kind": "clock-unit" } | { "kind": "name-only" } | { "kind": "foreign-ids" });
 
 /**
  * Everything that happened between two times. Starts and lengths count `unit_ns` from `from`; what began before `from`

@@ -37,6 +37,8 @@ struct Scene {
     others_go_on: bool,
     /// Who is current behind the gap, if not the program.
     behind: &'static str,
+    /// Whether a real-time task is woken onto it just before the worker.
+    real_time_waits: bool,
 }
 
 const PLAIN: Scene = Scene {
@@ -48,6 +50,7 @@ const PLAIN: Scene = Scene {
     also: None,
     others_go_on: true,
     behind: "cruncher-900",
+    real_time_waits: false,
 };
 const GAP_FROM_MS: u64 = 200;
 
@@ -66,6 +69,11 @@ impl Scene {
             |prev: String, state: &str, next: String| format!("sched_switch: {prev} prev_state={state} ==> {next}");
         let idle = |cpu: u32, side: &str| task(side, &format!("swapper/{cpu}"), 0, 120);
         at(0, "<idle>-0", 3, switch(idle(3, "prev"), "R", task("next", "cruncher", 900, self.prio)));
+        if self.real_time_waits {
+            let motor = "comm=motor-ctl pid=77 prio=59 target_cpu=003";
+            at(self.woken_ms * 1000 - 2, "<idle>-0", 0, format!("sched_waking: {motor}"));
+            at(self.woken_ms * 1000 - 1, "<idle>-0", 0, format!("sched_wakeup: {motor}"));
+        }
         let worker = "comm=kworker/3:1 pid=52 prio=120 target_cpu=003";
         at(self.woken_ms * 1000 + 1, "<idle>-0", 0, format!("sched_waking: {worker}"));
         at(self.woken_ms * 1000 + 2, "<idle>-0", 0, format!("sched_wakeup: {worker}"));
@@ -152,7 +160,7 @@ fn a_short_stop_is_a_remark() {
 
 #[test]
 fn silence_that_has_another_reason_is_no_stop() {
-    let cases: [(&str, Scene, u64); 14] = [
+    let cases: [(&str, Scene, u64); 15] = [
         ("a stop", PLAIN, 3_000),
         ("no tick is recorded", Scene { tick: None, ..PLAIN }, 0),
         (
@@ -185,6 +193,7 @@ fn silence_that_has_another_reason_is_no_stop() {
             Scene { also: Some((1_700, "softirq_raise: vec=1 [action=TIMER]")), ..PLAIN },
             1_499,
         ),
+        ("a real-time task waits, too", Scene { real_time_waits: true, ..PLAIN }, 0),
         ("fewer than 16 periods", Scene { gap_ms: 60, ..PLAIN }, 0),
         ("all CPUs are silent", Scene { others_go_on: false, ..PLAIN }, 0),
         ("another task is current behind it", Scene { behind: "other-77", ..PLAIN }, 0),

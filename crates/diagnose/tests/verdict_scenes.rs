@@ -193,7 +193,7 @@ fn behind_a_crowd_of_woken_threads() {
 
 #[test]
 fn on_a_cpu_that_does_not_run() {
-    for (victim, by) in [(SERVING[1], EQUAL), (PROGRAMS[0], HEAVY), (REAL_TIME[0], EQUAL)] {
+    for (victim, by) in [(SERVING[1], EQUAL), (PROGRAMS[0], HEAVY)] {
         // Shorter than 16 ticks may be a late one.
         let all = by_rule(victim, |victim, ms| on_a_stopped_cpu(victim, by, ms));
         let long = all.lines().skip(3).collect::<Vec<_>>().join("\n");
@@ -205,6 +205,9 @@ fn on_a_cpu_that_does_not_run() {
             ");
         }
     }
+    // The kernel lets a CPU on which a real-time task is queued be without a tick: the one that has it keeps the blame.
+    let behind = by_rule(REAL_TIME[0], |victim, ms| on_a_stopped_cpu(victim, EQUAL, ms));
+    assert!(behind.lines().all(|line| line.contains("not-preempted,")), "{behind}");
 }
 
 #[test]

@@ -58,7 +58,7 @@ pub const WORDS: &[Word] = &[
         title: "how sure a finding is, in percent",
         text: &[
             "It is lower where the recording lacks what could overturn the finding: lost events, unknown priorities, no host snapshot. How \
-             bad a finding is says its severity; one of low confidence is never called critical.",
+             bad a finding is says its severity; one of less than 30 % is never called critical.",
         ],
     },
     Word { id: "lab-line", title: "how the lines about the lab (`lab: …`) below a remedy are read", text: LAB },

@@ -115,6 +115,59 @@ fn what_the_snapshot_says_goes_before_the_name() {
     assert_eq!(nature(&timeline, 121), (Nature::Program, false));
 }
 
+/// A snapshot of the recording's end: `HEAVY` is in a heavy cgroup; `MOVED` had been put into the root group by then.
+struct AtTheEnd;
+const HEAVY: Tid = Tid(50);
+const MOVED: Tid = Tid(53);
+impl Settings for AtTheEnd {
+    fn groups(&self) -> unstarve_timeline::Groups {
+        let mut groups = NoSettings.groups();
+        groups.add(None, 200_000);
+        groups
+    }
+    fn knows(&self, tid: Tid) -> bool {
+        [HEAVY, MOVED].contains(&tid)
+    }
+    fn own_weight(&self, _: Tid) -> Option<u32> {
+        None
+    }
+    fn group(&self, tid: Tid) -> Option<unstarve_timeline::GroupId> {
+        (tid == HEAVY).then(|| unstarve_timeline::Groups::default().add(None, 200_000))
+    }
+    fn allowed_cpus(&self, _: Tid) -> Option<unstarve_model::CpuSet> {
+        None
+    }
+    fn has_bandwidth_limit(&self, tid: Tid) -> Option<bool> {
+        Some(tid == HEAVY)
+    }
+}
+
+#[test]
+fn what_was_gone_before_the_snapshot_has_its_creators_settings() {
+    let fork = |time, parent: Tid, child: u32| {
+        (time, EventKind::Fork { parent, child: Tid(child), child_comm: Comm::from("worker") })
+    };
+    let new = |tid: u32| task(tid, "worker");
+    let events = [
+        (10, switch(idle(), PrevState::Runnable, new(HEAVY.0))),
+        fork(20, HEAVY, 51),
+        fork(30, HEAVY, MOVED.0),
+        (40, switch(new(HEAVY.0), PrevState::Runnable, new(51))),
+        // Its child's settings are its own creator's.
+        fork(50, Tid(51), 52),
+        // Renamed, and of a creator that nobody knows.
+        fork(60, Tid(77), 78),
+        (70, EventKind::Rename { tid: Some(Tid(52)), comm: Comm::from("other") }),
+    ];
+    let (timeline, _) = play(&events, Box::new(AtTheEnd));
+    let world = timeline.world();
+    let is_heavy = |tid: u32| {
+        let key = world.tasks.find(Tid(tid)).expect("a task");
+        world.actors.get(world.tasks.get(key).actor).group().is_some()
+    };
+    assert_eq!([HEAVY.0, 51, 52, MOVED.0, 78].map(is_heavy), [true, true, true, false, false]);
+}
+
 #[test]
 fn an_actor_is_the_kernel_s_if_more_than_a_name_shows_it_of_all_its_tasks() {
     let (real, fake) = (task(17, "ksoftirqd/0"), task(121, "ksoftirqd/0"));

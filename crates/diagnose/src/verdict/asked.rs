@@ -55,14 +55,13 @@ fn ask_of_scenes() {
             ask(pushed_off(victim, EQUAL, ms));
             ask(behind_a_crowd(victim, ms));
             ask(limited(victim, ms));
-            ask(interrupted_by_packets(victim, ms, true));
-            ask(interrupted_by_packets(victim, ms, false));
             ask(beside_another_idle_cpu(victim, EQUAL, ms));
         }
-        for victim in [SERVING[1], HOUSEKEEPING[0], PROGRAMS[0]] {
+        for victim in [SERVING[3], HOUSEKEEPING[0], REAL_TIME[0], DEADLINE, PROGRAMS[0], LAST[0]] {
             ask(on_a_stopped_cpu(victim, EQUAL, ms));
+            ask(interrupted_by_packets(victim, ms, true));
+            ask(interrupted_by_packets(victim, ms, false));
         }
-        ask(on_a_stopped_cpu(REAL_TIME[0], EQUAL, ms));
     }
 }
 
@@ -77,11 +76,10 @@ fn ask_of_recordings() {
 }
 
 /// Rows that no scene and no recording here asks, and who does.
-const ASKED_ELSEWHERE: [(Waiter, Cause, &str); 6] = [
+const ASKED_ELSEWHERE: [(Waiter, Cause, &str); 5] = [
     (Waiter::ServingThread, Cause::GroupLimit, "the watch's counters; events show no limit of kernel threads"),
     (Waiter::HousekeepingThread, Cause::GroupLimit, "the watch's counters; events show no limit of kernel threads"),
     (Waiter::HousekeepingThread, Cause::PingPong, "the watch's counters, of a worker of unknown work"),
-    (Waiter::RealTime, Cause::Interrupts, "the watch's counters"),
     (Waiter::Program, Cause::ClassLimit, "what it cost a program that a real-time kernel thread was stopped"),
     (
         Waiter::AskedToBeLast,

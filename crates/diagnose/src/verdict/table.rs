@@ -87,7 +87,7 @@ const SET_FOR_HOUSEKEEPING: [&[Threshold]; 3] = [
     &[at_a_time(1000), in_all(50, 1000).one_of(50)],
 ];
 /// An equal that keeps a CPU: no slice, tick or lag of the fair class explains a fifth of a second.
-const STUCK: [&[Threshold]; 3] = [&[at_a_time(48)], &[at_a_time(200), in_all(50, 400).one_of(100)], &[at_a_time(5000)]];
+const STUCK: [&[Threshold]; 3] = [&[at_a_time(48)], &[at_a_time(200), in_all(50, 400).one_of(48)], &[at_a_time(5000)]];
 /// Every share of a crowd is small and nobody is to blame; a second is what nobody may call healthy, 20 s a soft lockup.
 const TURNS: [&[Threshold]; 3] = [NEVER, &[at_a_time(1000)], &[at_a_time(20_000)]];
 /// Nobody on this host took it: a remark, but no wait of a second may be called healthy.

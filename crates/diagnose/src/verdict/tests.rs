@@ -58,16 +58,24 @@ fn what_just_meets_a_level_meets_none_above_it() {
     }
 }
 
+/// The same with a little less in one of what it asks for.
+fn a_little_less(threshold: &Threshold) -> impl Iterator<Item = Threshold> {
+    let Threshold { longest, share, lost } = *threshold;
+    let shorter =
+        (longest > Nanos::ZERO).then(|| Threshold { longest: longest.saturating_sub(Nanos(1)), ..*threshold });
+    let smaller = (share > 0.0).then_some(Threshold { share: share * 0.999, ..*threshold });
+    let less = (lost > Nanos::ZERO).then(|| Threshold { lost: lost.saturating_sub(Nanos(1)), ..*threshold });
+    [shorter, smaller, less].into_iter().flatten()
+}
+
 #[test]
 fn each_level_begins_where_the_table_says_and_not_before() {
-    for row in TABLE.iter().filter(|row| row.cause != Cause::PingPong) {
-        let least = |thresholds: &[Threshold]| thresholds.iter().map(|threshold| threshold.longest).min();
-        for (thresholds, severity) in [(row.warning, Severity::Warning), (row.critical, Severity::Critical)] {
-            let Some(longest) = least(thresholds).filter(|longest| *longest > Nanos::ZERO) else { continue };
-            let below = longest.saturating_sub(Nanos(1));
-            let plight =
-                Plight { share: 1.0, ..Plight::new(row.waiter, row.cause, below, Nanos(u64::MAX), Nanos::ZERO) };
-            assert!(row.severity(&plight) < Some(severity), "{row:?}");
+    for row in TABLE {
+        let levels = [(row.info, Severity::Info), (row.warning, Severity::Warning), (row.critical, Severity::Critical)];
+        for (threshold, severity) in levels.iter().flat_map(|(list, level)| list.iter().map(move |one| (one, *level))) {
+            for less in a_little_less(threshold) {
+                assert!(row.severity(&just(row, &less)) < Some(severity), "{row:?}: {threshold:?}");
+            }
         }
     }
 }
@@ -94,13 +102,25 @@ fn a_second_behind_others_is_never_healthy() {
     let by_others = |cause: &Cause| {
         matches!(
             cause,
-            Cause::Class | Cause::Weight | Cause::GroupLimit | Cause::StuckEqual | Cause::Turns | Cause::OwnCpuIdle
+            Cause::Class
+                | Cause::Priority
+                | Cause::NotPreempted
+                | Cause::ClassLimit
+                | Cause::Weight
+                | Cause::GroupLimit
+                | Cause::StuckEqual
+                | Cause::Turns
+                | Cause::OwnCpuIdle
+                | Cause::CpuStopped
+                | Cause::Interrupts
         )
     };
     for waiter in Waiter::ALL.into_iter().filter(|waiter| *waiter != Waiter::AskedToBeLast) {
         for cause in Cause::ALL.iter().filter(|cause| by_others(cause)) {
-            // Real-time tasks are in no group's limit, and weigh nothing.
-            if table::row(waiter, *cause).is_none() && waiter == Waiter::RealTime {
+            // Real-time tasks are in no group's limit, and weigh nothing; kernel threads have no real-time priority above them but by class.
+            if table::row(waiter, *cause).is_none() {
+                let of_real_time = matches!(cause, Cause::Priority | Cause::NotPreempted | Cause::ClassLimit);
+                assert!(of_real_time || waiter == Waiter::RealTime, "{waiter:?} by {cause:?} has no row");
                 continue;
             }
             let plight =

@@ -77,17 +77,38 @@ fn what_a_kernel_does_not_have_or_was_proved_useless_there_is_not_offered() {
     insta::assert_snapshot!(ids("7.2.1-amd64"), @"lower-group-weight batch-wakee raise-worker no-wakeup-preemption");
 }
 
+/// The hog has 900 ms of each second: less is left than the fair server would keep.
 fn hog_beside_ksoftirqd(release: &str) -> Vec<Remedy> {
-    let second = format!("{}{}", times(18, "h"), times(91, "k."));
+    let second = format!("{}{}", times(180, "h"), times(10, "k."));
     let scene = Scene::new(5000)
         .task('h', "monitor", 89)
         .task('k', "ksoftirqd/0", 120)
         .cpu(&times(4, &second))
         .cpu(&times(800, "."))
         .wakes('h', &times(4, &format!("!{}", times(199, " "))))
-        .wakes('k', &times(4, &format!(" !{}{}", times(18, " "), times(90, "! "))))
+        .wakes('k', &times(4, &format!(" !{}{}", times(180, " "), times(9, "! "))))
         .kernel(release);
     scene.explain().findings.remove(0).remedies
+}
+
+#[test]
+fn the_fair_server_is_offered_only_where_it_would_act() {
+    // In each second of 200 columns of 5 ms; the server would keep a fifth, and begin after 800 ms.
+    for (hog, turns, is_offered) in [(150, 1, false), (180, 1, true), (75, 2, false), (90, 2, true)] {
+        let turn = format!("{}{}", times(hog, "h"), times(200 / turns - hog, "k"));
+        let wakes = format!(" !{}", times(200 / turns - 2, " "));
+        let scene = Scene::new(5000)
+            .task('h', "monitor", 89)
+            .task('k', "ksoftirqd/0", 120)
+            .cpu(&times(4 * turns, &turn))
+            .cpu(&times(800, "."))
+            .wakes('h', &times(4 * turns, &format!("!{}", times(200 / turns - 1, " "))))
+            .wakes('k', &times(4 * turns, &wakes))
+            .kernel("6.14.9-amd64");
+        let findings = scene.explain().findings;
+        let offered = findings[0].remedies.iter().any(|remedy| remedy.id == "fair-server");
+        assert_eq!(offered, is_offered, "{hog} columns of {}: {}", 200 / turns, findings[0].sentence);
+    }
 }
 
 #[test]
