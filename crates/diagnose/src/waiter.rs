@@ -1,7 +1,7 @@
 //! Which row of the verdict's table a task belongs to.
 
 use unstarve_model::{KernelThread, Nanos, Policy};
-use unstarve_timeline::ActorId;
+use unstarve_timeline::{ActorId, Rule};
 
 use crate::case::Case;
 use crate::finding::felt;
@@ -87,6 +87,13 @@ impl Case<'_> {
         let waiter = self.waiter(victim);
         let period = (waiter == Waiter::RealTime && !self.is_kernel_thread(victim)).then(|| self.own_period(victim));
         Plight::new(waiter, cause, longest, lost, self.span()).at_cost(self.cost(victim, lost)).every(period.flatten())
+    }
+
+    /// The part of the victim's worst ten seconds that this was: of a long recording it may be a small part.
+    pub fn share_of_window(&self, victim: ActorId, rule: Rule, lost: Nanos) -> f64 {
+        let Some(account) = self.ledger.account(victim) else { return 0.0 };
+        let threads = f64::from(self.actor(victim).members.max(1));
+        account.worst_window.share(rule, lost) / threads
     }
 
     /// Whether anybody felt what the victim lost. A program feels its own waits.

@@ -70,6 +70,7 @@ fn late(case: &Case<'_>, victim: ActorId) -> Option<Late> {
     let longest = case.ledger.not_preempted.get(&(victim, occupant)).copied().unwrap_or(latest);
     let lost = case.blamed(victim, is_late);
     let plight = case.plight(victim, Cause::NotPreempted, latest, lost);
+    let plight = Plight { share: plight.share.max(case.share_of_window(victim, Rule::NotPreempted, lost)), ..plight };
     let severity = verdict::severity(&plight)?;
     Some(Late { victim, occupant, longest, lost, plight, severity })
 }

@@ -36,6 +36,9 @@ const HARDLY: f64 = 0.75;
 const ROUND_ROBIN: Nanos = Nanos::from_millis(120);
 /// Who wakes a task for this part of its wakeups gives it its work: that it goes on first is their order of things.
 const GIVES_WORK: f64 = 0.5;
+/// A share of ten seconds that is so many times that of the recording is worth a line.
+const WINDOW_STANDS_OUT: f64 = 1.5;
+
 /// Findings of this sort; the least of them are put together.
 const MOST: usize = 6;
 
@@ -237,6 +240,10 @@ fn of_intruder(case: &Case<'_>, intrusion: Intrusion, taken: &Taken, boosters: &
     let period = draft::period(case, &victims).or_else(|| period_of_runs(case, actors));
     let also: Vec<&Hit> = hits.iter().filter(|hit| !named.contains(&hit.victim)).collect();
     let mut evidence = evidence(case, &victims, actors, worst.min(had).share_of(case.span()), period, &also);
+    let in_window = of_kind().map(|hit| case.share_of_window(hit.victim, hit.main.1, hit.lost)).fold(0.0, f64::max);
+    if in_window > WINDOW_STANDS_OUT * worst.min(had).share_of(case.span()) {
+        evidence.push(format!("{} of its worst ten seconds", percent(in_window)));
+    }
     evidence.extend(returned.map(|waited| {
         format!("{} waited {waited} the other way round: they take turns", names(case, actors.iter().copied()))
     }));
@@ -291,6 +298,7 @@ fn lifted(case: &Case<'_>, actors: &[ActorId], boosters: &Boosters) -> Option<St
 fn severity(case: &Case<'_>, hit: &Hit, had: Nanos, stall: Nanos) -> Option<Severity> {
     // Several threads wait at the same time, and their waits add up; nobody is kept off for longer than the intruder ran.
     let share = hit.lost.min(had).share_of(case.span());
+    let share = share.max(case.share_of_window(hit.victim, hit.main.1, hit.lost));
     let plight = Plight { share, ..case.plight(hit.victim, cause(hit), stall, hit.lost) };
     let many = share >= SHARE_OF_SHORT && hit.lost >= FELT_TOGETHER;
     let cost = if many && is_felt(case, hit) && is_hurt(case, hit) { Cost::Heavy } else { plight.cost };

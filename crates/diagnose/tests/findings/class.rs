@@ -301,3 +301,29 @@ fn the_worst_moments_are_those_that_were_mostly_the_culprits() {
     assert_eq!(moments(60), 8);
     assert_eq!(moments(40), 0, "each of the others had less, both together more");
 }
+
+/// A hog takes seven of eight half milliseconds, in pieces shorter than a turn: for ten seconds on end of a minute, or for as much of it in
+/// all, spread evenly.
+#[test]
+fn a_small_part_of_a_long_recording_may_be_all_of_ten_seconds() {
+    let minute = |turn: &str, wake_h: &str, wake_p: &str, turns: usize, rest: usize| {
+        Scene::new(500)
+            .task('h', "hog", 49)
+            .task('p', "app", 120)
+            .task('s', "sshd", 120)
+            .cpu(&format!("{}{}", times(turns, turn), times(rest, ".")))
+            .cpu(&times(12, &format!(".s{}", times(9_998, "."))))
+            .wakes('s', &times(12, &format!("! {}", times(9_998, " "))))
+            .wakes('h', &times(turns, wake_h))
+            .wakes('p', &times(turns, wake_p))
+    };
+    let on_end = minute("hhhhhhhp", "!       ", " !      ", 2_500, 100_000);
+    let alarms = on_end.alarms();
+    assert!(alarms.iter().any(|alarm| alarm.starts_with("rt-starvation")), "{alarms:?}");
+    let evidence = on_end.explain().findings.remove(0).evidence;
+    assert!(evidence.iter().any(|line| line.ends_with("of its worst ten seconds")), "{evidence:?}");
+    let pause = times(40, ".");
+    let none = times(40, " ");
+    let spread = minute(&format!("hhhhhhhp{pause}"), &format!("!       {none}"), &format!(" !      {none}"), 2_500, 0);
+    assert_eq!(spread.alarms(), Vec::<String>::new());
+}
