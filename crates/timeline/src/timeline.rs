@@ -449,8 +449,8 @@ impl Timeline {
         self.new_task_of(nature, (tid, tid), comm, prio)
     }
 
-    /// A task, and the one whose settings it has.
-
+    /// Takes the task's id, and that of the one whose settings it has.
+    #[cold]
     pub(crate) fn new_task_of(
         &mut self,
         nature: Nature,
