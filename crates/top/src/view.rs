@@ -3,6 +3,7 @@
 use rustc_hash::FxHashMap;
 use serde::Serialize;
 use unstarve_diagnose::report::{Finding, Severity};
+use unstarve_diagnose::seems_to_wait;
 use unstarve_model::{KernelThread, Nanos, Tid, clean};
 use unstarve_timeline::{self as timeline, ActorId, OnCpu, Rule, Sink, Task, Timeline, Wait, WaitEnd, World};
 
@@ -302,11 +303,9 @@ fn add_waiting(rows: &mut Vec<Row>, cpus: &mut [CpuView], timeline: &Timeline, b
     let world = timeline.world();
     let on: Vec<OnCpu> = timeline.on_cpus().map(|(_, on)| on).collect();
     // Some kernels leave out switches, and a task that ran and slept unseen then seems to wait. The machine knows; where it cannot be
-    // asked, nobody waits for an idle CPU for long, but whom a cgroup's limit keeps off it.
-    let is_believed = |task: &Task, on: OnCpu| match (beside.is_runnable)(task.tid) {
-        Some(runnable) => runnable,
-        None => on != OnCpu::Idle || task.may_be_throttled() == Some(true),
-    };
+    // asked, the events have to do.
+    let is_believed =
+        |task: &Task, on: OnCpu| (beside.is_runnable)(task.tid).unwrap_or_else(|| seems_to_wait(timeline, task, on));
     let mut lasting = Lasting::default();
     timeline.so_far(STILL, is_believed, &mut lasting);
     for (_, task) in world.tasks.iter() {

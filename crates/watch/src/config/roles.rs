@@ -24,6 +24,7 @@ impl Thresholds {
             stuck: own.stuck.or(usual.stuck).or(self.stuck),
             not_preempted: own.not_preempted.or(usual.not_preempted).or(self.not_preempted),
             idle: own.idle.or(usual.idle).or(self.idle),
+            verdict: own.verdict.or((!self.verdict).then_some(false)),
             ignore: own.ignore,
         }
     }
