@@ -42,6 +42,7 @@ impl Recent {
         let is_believed =
             |task: &Task, on: OnCpu| is_runnable(task.tid).unwrap_or_else(|| seems_to_wait(timeline, task, on));
         timeline.so_far(STILL, is_believed, &mut ledger);
+        ledger.settle(world);
         let snapshot = self.snapshot.as_deref();
         let facts = snapshot.map_or_else(|| Facts::of_release(None), Facts::of_host);
         let losses = timeline.losses();

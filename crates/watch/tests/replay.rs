@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 
-use unstarve_model::Nanos;
+use unstarve_model::{Nanos, Severity};
 use unstarve_watch::config::Thresholds;
 use unstarve_watch::episode::{Begun, Detector};
 use unstarve_watch::run::INTERVAL;
@@ -16,7 +16,10 @@ fn stored(name: &str) -> PathBuf {
 }
 
 fn episodes(path: &Path) -> Vec<Begun> {
-    episodes_by(path, Thresholds::default())
+    let begun = episodes_by(path, Thresholds::default());
+    let remark = begun.iter().find(|begun| begun.severity() == Severity::Info);
+    assert_eq!(remark, None, "{}: a remark begins nothing", path.display());
+    begun
 }
 
 fn episodes_by(path: &Path, thresholds: Thresholds) -> Vec<Begun> {
@@ -121,7 +124,7 @@ const FAULTS: &[(&str, Result<&str, Why>)] = &[
     ("traces/linux-6.1-pool", Err(Equals)),
     ("traces/linux-6.1-preempt", Err(ShortWaits)),
     ("traces/linux-6.12-lab-oplog-ext4-faulty", Ok("rcu by real-time (class)")),
-    ("traces/linux-6.12-lab-spike-faulty", Ok("ksoftirqd by real-time (class)")),
+    ("traces/linux-6.12-lab-spike-faulty", Ok("ksoftirqd by kernel (irq)")),
     ("traces/linux-6.18-perf-messaging", Err(Equals)),
     ("traces/linux-6.18-perf-rt-hog", Ok("other by real-time (class)")),
     ("traces/linux-7-lab-granularity-stream-faulty", Err(ShortWaits)),
@@ -156,17 +159,17 @@ const FAULTS: &[(&str, Result<&str, Why>)] = &[
     ("truth/idle-lock.6.12", Err(WeightOfPrograms)),
     ("truth/iouring-rt.6.1", Ok("other by real-time (class)")),
     ("truth/iouring-rt.6.12", Ok("other by real-time (class)")),
-    ("truth/kswapd-rt.6.1", Ok("kernel by real-time (class)")),
+    ("truth/kswapd-rt.6.1", Ok("rcu by real-time (class)")),
     ("truth/kworker-idle.6.12", Ok("kworker by other (weight)")),
     ("truth/log-backpressure.6.12", Err(WeightOfPrograms)),
     ("truth/log-backpressure.7", Err(WeightOfPrograms)),
     ("truth/nested-quota.6.1", Ok("/limited by  (throttled)")),
     ("truth/nginx-weight.6.1", Err(WeightOfPrograms)),
-    ("truth/nice-high.6.12", Ok("kernel by other (weight)")),
+    ("truth/nice-high.6.12", Err(WeightOfPrograms)),
     ("truth/partition-stack.6.12", Err(NobodyElse)),
     ("truth/pin-stack.6.12", Err(NobodyElse)),
     ("truth/polling-fair-thread.6.12", Ok("ksoftirqd by other (weight)")),
-    ("truth/pty-weight.6.12", Ok("rcu by /batch (weight)")),
+    ("truth/pty-weight.6.12", Ok("kworker by /batch (weight)")),
     ("truth/quota-and-rt.6.1", Ok("/limited by real-time (class)")),
     ("truth/redis-quota.6.1", Ok("/db by  (throttled)")),
     ("truth/redis-rt.6.12", Ok("other by real-time (class)")),

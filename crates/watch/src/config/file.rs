@@ -253,7 +253,7 @@ impl Default for Thresholds {
             oldest: Some(millis(2000)),
             stalled: Some(Fraction(0.5)),
             stopped: Some(Fraction(0.65)),
-            stuck: Some(millis(5000)),
+            stuck: None,
             not_preempted: None,
             idle: Some(millis(48)),
             verdict: true,

@@ -101,7 +101,7 @@ fn usual(role: &str) -> RoleThresholds {
         true => RoleThresholds {
             wait: millis(24),
             oldest: millis(24),
-            stuck: millis(24),
+            stuck: millis(120),
             not_preempted: millis(5),
             ..of_kernel
         },

@@ -108,14 +108,26 @@ impl<'a> Pair<'a> {
         let by_key = judged.max_by(|a, b| a.rank.total_cmp(&b.rank));
         // Who has set what a wait may take has said it of the table's waits, too.
         let is_usual = (thresholds.wait, thresholds.oldest) == (usual.wait, usual.oldest);
-        if by_key.as_ref().is_some_and(|met| met.rank >= 1.0) || !thresholds.verdict.unwrap_or(is_usual) {
+        if !thresholds.verdict.unwrap_or(is_usual) {
             return by_key;
         }
-        by_key.into_iter().chain(self.by_table()).max_by(|a, b| a.rank.total_cmp(&b.rank))
+        let by_table = self.by_table();
+        match (by_key, by_table) {
+            (Some(by_key), Some(by_table))
+                if by_key.rank >= 1.0 && self.severity(&by_key) >= self.severity(&by_table) =>
+            {
+                Some(by_key)
+            }
+            (by_key, by_table) => by_table.filter(|met| met.rank >= 1.0).or(by_key).or(by_table),
+        }
+    }
+
+    fn severity(&self, met: &Met<'a>) -> Severity {
+        self.begun(*met).severity()
     }
 
     fn is_alarm(&self, met: &Met<'a>) -> bool {
-        self.begun(*met).severity() > Severity::Info
+        self.severity(met) > Severity::Info
     }
 
     /// The longest wait that ended since the reading before, by the step of the histogram that it fell into.

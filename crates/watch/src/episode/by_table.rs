@@ -23,7 +23,7 @@ const LEAST: u64 = 1_000_000;
 const HARDLY: f64 = 0.875;
 /// Tasks of which so many wait at once, on average, are a crowd to others (as in `wake-storm`).
 const CROWD: u64 = 4;
-/// How far above its threshold a warning and a critical wait are. One that gets critical is another episode (`WORSE`).
+/// How far above its threshold a warning and a critical wait are.
 const RANKS: [f64; 2] = [1.0, 5.0];
 
 /// For what reason tasks wait, as far as sums by role tell.
@@ -50,7 +50,7 @@ impl Reason {
     pub(super) fn is_by(self, rule: Rule) -> bool {
         match self {
             Reason::Class => rule.is_precedence(),
-            Reason::Weight => matches!(rule, Rule::Weight | Rule::WakeupPreemption | Rule::Count),
+            Reason::Weight => matches!(rule, Rule::Weight | Rule::Count),
             Reason::Crowd => rule == Rule::Fair,
         }
     }
@@ -63,6 +63,15 @@ impl Reason {
             Reason::Crowd => Cause::Crowd,
         }
     }
+}
+
+/// What a sum is about.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Looked {
+    /// The longest wait.
+    AtOneWait,
+    /// All waits, as a part of the time, too.
+    AtAll,
 }
 
 /// What was waited for one reason since a reading.
@@ -88,16 +97,22 @@ impl<'a> Pair<'a> {
         let ended = self.longest_ended().map(|(_, since)| self.at_or_before(since));
         let reasons = Reason::of(self.role.kind).iter();
         let cases = reasons.flat_map(|reason| {
-            let times = [Some(self.before), ended, Some(window)].into_iter().flatten();
-            times.filter_map(move |then| self.judged(*reason, then))
+            // A part of the time is one of the whole window: a wait fills all of the time that it takes.
+            let alone = [Some(self.before), ended].into_iter().flatten();
+            let alone = alone.filter_map(move |then| self.judged(*reason, then, Looked::AtOneWait));
+            alone.chain(self.judged(*reason, window, Looked::AtAll))
         });
         cases.max_by(|a, b| a.rank.total_cmp(&b.rank))
     }
 
-    fn judged(&self, reason: Reason, then: &'a Reading) -> Option<Met<'a>> {
-        let sum = self.sum(reason, then).filter(|sum| sum.lost >= LEAST && self.goes_on(reason, sum))?;
+    fn judged(&self, reason: Reason, then: &'a Reading, looked: Looked) -> Option<Met<'a>> {
+        let sum = self.sum(reason, then).filter(|sum| sum.lost >= LEAST)?;
+        let sum = if looked == Looked::AtOneWait { Sum { span: 0, ..sum } } else { sum };
+        if !self.goes_on(reason, &sum) {
+            return None;
+        }
         let waiter = waiter(self.role.kind, None);
-        let severity = severity_of(waiter, reason.cause(waiter), &sum)?;
+        let severity = severity_of(self.role.kind, waiter, reason.cause(waiter), &sum)?;
         let Sum { longest, lost, span, since } = sum;
         let [warning, critical] = RANKS;
         let rank = match severity {
@@ -200,7 +215,7 @@ impl<'a> Pair<'a> {
 
 /// How bad that is. Of a kernel thread that is kept off for so long others feel it, or it has much to do itself; what that costs whom counters
 /// do not know, so that it is a warning at most.
-fn severity_of(waiter: Waiter, cause: Cause, sum: &Sum) -> Option<Severity> {
+fn severity_of(kind: RoleKind, waiter: Waiter, cause: Cause, sum: &Sum) -> Option<Severity> {
     let span = Nanos(sum.span);
     let plight = Plight::new(waiter, cause, Nanos(sum.longest), Nanos(sum.lost), span);
     if cause == Cause::Crowd {
@@ -208,7 +223,9 @@ fn severity_of(waiter: Waiter, cause: Cause, sum: &Sum) -> Option<Severity> {
         return severity(&Plight { waiter: Waiter::Program, ..plight }).filter(|found| *found == Severity::Critical);
     }
     let own = severity(&plight);
-    let hardly_runs = waiter != Waiter::RealTime && cause == Cause::Class && plight.share >= HARDLY;
+    // Of the role of all other kernel threads nobody knows what they do: some are real-time tasks.
+    let is_known = waiter != Waiter::RealTime && kind != RoleKind::Kernel;
+    let hardly_runs = is_known && cause == Cause::Class && plight.share >= HARDLY;
     let felt = hardly_runs.then(|| severity(&plight.at_cost(Cost::Heavy))).flatten();
     own.max(felt.map(|felt| felt.min(Severity::Warning)))
 }

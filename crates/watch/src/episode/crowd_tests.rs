@@ -181,9 +181,7 @@ fn beside_a_daemon(elsewhere: u64, turn: u64) -> Vec<Begun> {
         let scene = (0..250).fold(scene.real_time(1, daemon), |scene, _| scene.wait("/user", 5 * MS));
         let ended = turns / turn;
         let scene = (0..ended.max(1)).fold(scene, |scene, _| scene.wait("/user", turn));
-        let mut scene = scene.lasts("/user", 7, "/user", turn.min(step * STEP * MS));
-        scene.turn(5 * MS);
-        scene
+        scene.lasts("/user", 7, "/user", turn.min(step * STEP * MS))
     })
 }
 

@@ -45,7 +45,9 @@ impl Suffering {
     /// whom counters do not know, so that it makes a warning of it at most.
     fn severity_if_felt(&self) -> Option<Severity> {
         let waiter = waiter(self.kind, self.task.as_ref());
-        let is_kernel = matches!(waiter, Waiter::ServingThread | Waiter::HousekeepingThread);
+        // Of the role of all other kernel threads nobody knows what they do.
+        let is_kernel =
+            self.kind != RoleKind::Kernel && matches!(waiter, Waiter::ServingThread | Waiter::HousekeepingThread);
         let is_felt = is_kernel && self.plight(waiter).is_some_and(|plight| plight.share >= FELT_FROM);
         let felt =
             is_felt.then(|| self.plight(waiter).and_then(|plight| severity(&plight.at_cost(Cost::Felt)))).flatten();
@@ -75,8 +77,12 @@ impl Suffering {
             Rule::Fair => Cause::Turns,
             // Of a worker, the consumer of what it completes is woken by each item and takes its CPU.
             Rule::WakeupPreemption if self.span.is_some() && is_worker(self.kind) => Cause::PingPong,
+            // One that was just woken goes first, and stays.
+            Rule::WakeupPreemption if self.span.is_none() => Cause::StuckEqual,
             Rule::Weight | Rule::Count | Rule::WakeupPreemption => Cause::Weight,
             Rule::Idle => Cause::OwnCpuIdle,
+            // Counted in the kernel these are a part of who has the CPU. Of all that goes before a kernel thread no single wait is healthy.
+            Rule::Irq | Rule::Softirq if self.span.is_none() && self.kind.is_kernel() => Cause::Class,
             Rule::Irq | Rule::Softirq => Cause::Interrupts,
             Rule::Unknown | Rule::Unranked => return None,
         })
@@ -126,8 +132,8 @@ pub(super) fn waiter(kind: RoleKind, task: Option<&Comm>) -> Waiter {
             Waiter::ServingThread
         }
         RoleKind::Kernel => match task.map(KernelThread::of) {
-            // Some of them are threads of interrupts, and nobody knows which ones waited.
-            None => Waiter::ServingThread,
+            // Nobody knows which ones waited: some tidy up, others serve interrupts.
+            None => Waiter::HousekeepingThread,
             // SCHED_FIFO, unless somebody has changed it (kernel/irq/manage.c).
             Some(Some(KernelThread::IrqThread)) => Waiter::RealTime,
             Some(thread) => Waiter::of_kernel_thread(&name(), thread, None),

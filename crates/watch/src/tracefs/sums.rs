@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use rustc_hash::FxHashMap;
-use unstarve_model::{Comm, NameId, Nanos, Policy, Prio, Tid, Time};
+use unstarve_model::{Comm, KernelThread, NameId, Nanos, Policy, Prio, Tid, Time};
 use unstarve_timeline::{
     Actor, ActorId, ActorKind, Migration, OnCpu, Rule, Run, Sink, TaskKey, Timeline, Wait, WaitEnd, WorkItem, World,
 };
@@ -109,7 +109,7 @@ impl Roles {
 
     /// Whether it is a kernel thread, or its first task is: a name alone shows nothing.
     fn is_kernel(&mut self, actor: &Actor, tid: Option<Tid>) -> bool {
-        if actor.kernel_thread.is_none() {
+        if !actor.comm().is_some_and(|comm| KernelThread::is_name_of_one(&comm)) {
             return actor.confirmed_kernel;
         }
         let Some(tid) = tid.or_else(|| actor.tids.first().copied()).filter(|_| actor.is_kernel().is_none()) else {
