@@ -31,6 +31,18 @@ const RECORDERS: [(&str, &[&str]); 4] = [
     ("ftrace text", &["atrace", "trace-cmd", "traced_probes"]),
 ];
 
+/// Whether a task that waits only watches: by its name, or as the process that wrote the recording says itself. To pass for one would harm nobody
+/// but who does.
+pub fn only_watches(snapshot: Option<&Snapshot>, tid: Tid, comm: Comm) -> bool {
+    let name = comm.as_bytes();
+    let is_ours = name.starts_with(OWN.as_bytes()) || LAB.iter().any(|lab| name == lab.as_bytes());
+    let is_recorder = |snapshot: &Snapshot| {
+        snapshot.recorder.is_some_and(|recorder| belongs_to(snapshot, recorder, tid))
+            || own_program(snapshot) == Some(comm)
+    };
+    is_ours || snapshot.is_some_and(is_recorder)
+}
+
 /// The actors of a trace that only watch.
 #[derive(Debug, Default)]
 pub(crate) struct Observers {
@@ -104,8 +116,12 @@ fn take_little(world: &World, ledger: &Ledger, claimants: &[(ActorId, &Actor)], 
 /// Whether all its threads are those of the process that wrote the recording, as that process says itself.
 fn is_of_recorder(snapshot: &Snapshot, actor: &Actor) -> bool {
     let Some(recorder) = snapshot.recorder else { return false };
-    let belongs = |tid: &Tid| *tid == recorder || snapshot.task(*tid).is_some_and(|task| task.tgid == Some(recorder));
+    let belongs = |tid: &Tid| belongs_to(snapshot, recorder, *tid);
     actor.members as usize == actor.tids.len() && !actor.tids.is_empty() && actor.tids.iter().all(belongs)
+}
+
+fn belongs_to(snapshot: &Snapshot, process: Tid, tid: Tid) -> bool {
+    tid == process || snapshot.task(tid).is_some_and(|task| task.tgid == Some(process))
 }
 
 /// What the program is called in which the recording ran, where it does not say which process that was: `unstarve`; in a guest

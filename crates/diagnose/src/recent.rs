@@ -1,7 +1,7 @@
 use std::sync::Arc;
 
 use unstarve_facts::{Facts, Snapshot};
-use unstarve_model::{LossKind, Nanos, Tid, Time, TraceInfo};
+use unstarve_model::{Nanos, Tid, Time, TraceInfo};
 use unstarve_timeline::{
     Interrupt, Migration, Moment, OnCpu, Run, Selection, Sink, Task, Timeline, Wait, Wake, WorkItem, World,
 };
@@ -39,11 +39,10 @@ impl Recent {
     pub fn findings(&mut self, timeline: &Timeline, is_runnable: &dyn Fn(Tid) -> Option<bool>) -> Vec<Finding> {
         let world = timeline.world();
         let mut ledger = self.ledger.clone();
-        let is_believed = |task: &Task, on: OnCpu| {
-            // Nobody waits for an idle CPU for long, but whom a cgroup's limit keeps off it.
-            is_runnable(task.tid).unwrap_or(on != OnCpu::Idle || task.may_be_throttled() == Some(true))
-        };
+        let is_believed =
+            |task: &Task, on: OnCpu| is_runnable(task.tid).unwrap_or_else(|| seems_to_wait(timeline, task, on));
         timeline.so_far(STILL, is_believed, &mut ledger);
+        ledger.settle(world);
         let snapshot = self.snapshot.as_deref();
         let facts = snapshot.map_or_else(|| Facts::of_release(None), Facts::of_host);
         let losses = timeline.losses();
@@ -68,9 +67,10 @@ impl Recent {
     }
 }
 
-/// Whether no switch is known to be missing so far: then a task that waits beside an idle CPU did not run there unseen.
-pub fn has_all_switches(timeline: &Timeline) -> bool {
-    timeline.losses().iter().all(|loss| loss.kind != LossKind::MissingSwitch)
+/// Whether a task that has not run since it was runnable waits, by events alone. Beside an idle CPU it does where it cannot have run unseen, or
+/// where a cgroup's limit may keep it off.
+pub fn seems_to_wait(timeline: &Timeline, task: &Task, on: OnCpu) -> bool {
+    on != OnCpu::Idle || task.may_be_throttled() == Some(true) || timeline.waits_beside_idle(task)
 }
 
 /// Shorter waits that are going on are not worth a look: each costs a question to the machine.

@@ -127,6 +127,27 @@ fn a_cpu_that_leaves_idle_late_was_idle_if_its_first_events_are_there() {
     }
 }
 
+/// CPU 3 is idle and silent from 100.5 s on. Only `sched_waking` was recorded, which does not say on which queue the task is put.
+#[test]
+fn a_task_that_may_use_no_other_cpu_waits_beside_its_own() {
+    let with = |worker: &str, all: bool| {
+        let mut lines: Vec<String> =
+            scene(FIFO).into_iter().filter(|line| !line.contains("[003]") && !line.contains("sched_wakeup")).collect();
+        let idle =
+            "prev_comm=cat prev_pid=901 prev_prio=120 prev_state=S ==> next_comm=swapper/3 next_pid=0 next_prio=120";
+        lines.insert(0, format!("             cat-901     [003] d..2.   100.000010: sched_switch: {idle}"));
+        let woken = format!("sched_waking: comm={worker} pid=52 prio=120 target_cpu=003");
+        lines.insert(1, format!("          <idle>-0       [003] d.h3.   100.000500: {woken}"));
+        let report = explained(&text(&lines, all.then_some(lines.len())));
+        let found = report.findings.first().map(|finding| (finding.id.clone(), finding.severity, finding.waits.max_ns));
+        (found, report.trace.too_little.is_some())
+    };
+    let whole = ("idle-while-runnable".to_owned(), Severity::Critical, ALL);
+    assert_eq!(with("kworker/3:1", true), (Some(whole), false));
+    assert_eq!(with("kworker/u8:1", true), (None, true), "it may be on another CPU's queue");
+    assert_eq!(with("kworker/3:1", false), (None, true), "nobody says that it is all there");
+}
+
 #[test]
 fn events_that_are_not_read_prove_it_too() {
     let mut lines = scene(FIFO);

@@ -357,3 +357,20 @@ pub fn beside_another_idle_cpu(victim: Task, by: Task, ms: u64) -> String {
     }
     beside.text()
 }
+
+/// From the first second on a real-time task takes so much of each of these times from the victim, which computes.
+pub fn in_pieces(victim: Task, by: Task, piece_us: u64, every_us: u64) -> String {
+    let mut beside = Beside::new();
+    let begin = 1_000_000;
+    beside.at(begin, |scene| scene.switch(begin, 3, IDLE, "R", victim));
+    let mut us = begin + every_us - piece_us;
+    while us + piece_us < SPAN_MS * 1000 {
+        beside.at(us, |scene| {
+            scene.wake(us - 2, victim, "d.h3.", 3, by, 3);
+            scene.switch(us, 3, victim, "R", by);
+        });
+        beside.at(us + piece_us, |scene| scene.switch(us + piece_us, 3, by, "S", victim));
+        us += every_us;
+    }
+    beside.text()
+}

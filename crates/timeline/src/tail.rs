@@ -12,7 +12,7 @@ use crate::effort::count_steps;
 use crate::first::REAL_TIME_YIELDS_WITHIN;
 use crate::stays::goes_before;
 use crate::timeline::Timeline;
-use crate::{CpuEnd, OpenWait, Rule, RunEnd, SilentCpu, Sink, TaskKey, Unproved};
+use crate::{CpuEnd, OpenWait, Rule, RunEnd, SilentCpu, Sink, Task, TaskKey, Unproved};
 
 /// A CPU answers within this time: it leaves idle, or lets go first who goes first, a vCPU included. A shorter tail invents
 /// nothing that counts.
@@ -154,14 +154,26 @@ impl Timeline {
         let cpu = &self.cpus[index];
         let known = self.tails.coverage.of(cpu.id);
         let seen = known.presence.map(|presence| (presence.time, ProvedBy::LaterEvent));
-        // Where no event tells on which queue a task is, one that seems to wait beside an idle CPU may be on another's.
-        let proof = known.proof.filter(|_| self.places_recorded || cpu.current != Current::Idle);
+        let proof =
+            known.proof.filter(|_| cpu.current != Current::Idle || cpu.queue.iter().all(|key| self.is_placed(*key)));
         let proof = proof.map(|proof| match proof.until {
             Until::At(time) => (time.min(self.world.now), proof.by),
             Until::End => (self.world.now, proof.by),
         });
         let own = (last_event, ProvedBy::OwnEvent);
         [seen, proof].into_iter().flatten().fold(own, |best, one| if one.0 > best.0 { one } else { best })
+    }
+
+    /// Whether the task is on the queue where it seems to be. Where no event tells that, one that seems to wait beside an idle CPU may be
+    /// on another's, unless it may use no other CPU.
+    fn is_placed(&self, key: TaskKey) -> bool {
+        self.places_recorded || self.world.tasks.get(key).pinned
+    }
+
+    /// Whether a task that seems to wait while its CPU is idle does wait there. Some kernels do not report every switch away from idle, and a
+    /// task may then have run unseen.
+    pub fn waits_beside_idle(&self, task: &Task) -> bool {
+        self.missing_switches == 0 && (self.places_recorded || task.pinned)
     }
 
     /// What is known of the CPU ends here.

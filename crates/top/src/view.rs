@@ -3,7 +3,8 @@
 use rustc_hash::FxHashMap;
 use serde::Serialize;
 use unstarve_diagnose::report::{Finding, Severity};
-use unstarve_model::{KernelThread, Nanos, Tid, clean};
+use unstarve_diagnose::seems_to_wait;
+use unstarve_model::{Comm, KernelThread, Nanos, Tid, clean};
 use unstarve_timeline::{self as timeline, ActorId, OnCpu, Rule, Sink, Task, Timeline, Wait, WaitEnd, World};
 
 use crate::cpus::CpuView;
@@ -177,7 +178,7 @@ impl View {
         let mut rows: Vec<Row> =
             sums.iter().filter(|(_, sums)| sums.waits > 0).map(|(who, sums)| row(window, world, *who, sums)).collect();
         let mut cpus = window.cpus(timeline);
-        add_waiting(&mut rows, &mut cpus, timeline, &beside);
+        add_waiting(&mut rows, &mut cpus, timeline, &beside, window.elapsed(world));
         for row in &mut rows {
             judge(row, &beside.findings);
         }
@@ -298,17 +299,16 @@ fn row(window: &Window, world: &World, who: Who, sums: &Sums) -> Row {
 }
 
 /// Adds those who wait now, and for long: a wait is known only when it ends, but they are starving at this moment.
-fn add_waiting(rows: &mut Vec<Row>, cpus: &mut [CpuView], timeline: &Timeline, beside: &Beside<'_>) {
+fn add_waiting(rows: &mut Vec<Row>, cpus: &mut [CpuView], timeline: &Timeline, beside: &Beside<'_>, window: Nanos) {
     let world = timeline.world();
     let on: Vec<OnCpu> = timeline.on_cpus().map(|(_, on)| on).collect();
     // Some kernels leave out switches, and a task that ran and slept unseen then seems to wait. The machine knows; where it cannot be
-    // asked, nobody waits for an idle CPU for long, but whom a cgroup's limit keeps off it.
-    let is_believed = |task: &Task, on: OnCpu| match (beside.is_runnable)(task.tid) {
-        Some(runnable) => runnable,
-        None => on != OnCpu::Idle || task.may_be_throttled() == Some(true),
-    };
+    // asked, the events have to do.
+    let is_believed =
+        |task: &Task, on: OnCpu| (beside.is_runnable)(task.tid).unwrap_or_else(|| seems_to_wait(timeline, task, on));
     let mut lasting = Lasting::default();
     timeline.so_far(STILL, is_believed, &mut lasting);
+    std::mem::take(&mut lasting.held).into_iter().for_each(|held| held.add_to(rows, window));
     for (_, task) in world.tasks.iter() {
         let Some((since, cpu)) = task.waiting_since() else { continue };
         let waiting = world.now.since(since);
@@ -318,7 +318,7 @@ fn add_waiting(rows: &mut Vec<Row>, cpus: &mut [CpuView], timeline: &Timeline, b
         if let Some(cpu) = cpus.get_mut(cpu.index()) {
             cpu.waiting += 1;
         }
-        let so_far = lasting.0.get(&task.tid).into_iter().flatten();
+        let so_far = lasting.so_far.get(&task.tid).into_iter().flatten();
         let so_far = pieces(world, so_far.map(|piece| (piece.occupant, piece.rule, piece.length)));
         let is_known = |row: &&mut Row| row.tid == Some(task.tid.0) && row.victim == task.comm.to_string();
         match rows.iter_mut().find(is_known) {
@@ -340,14 +340,51 @@ fn add_waiting(rows: &mut Vec<Row>, cpus: &mut [CpuView], timeline: &Timeline, b
     }
 }
 
-/// Waits that last, as far as they have come: who had the CPU, by task.
+/// What the window does not have yet.
 #[derive(Default)]
-struct Lasting(FxHashMap<Tid, Vec<timeline::Piece>>);
+struct Lasting {
+    /// Waits that last, as far as they have come: who had the CPU, by task.
+    so_far: FxHashMap<Tid, Vec<timeline::Piece>>,
+    /// Waits that are over: who had the CPU has it still, and nobody knows yet as what.
+    held: Vec<Held>,
+}
+
+/// A wait that is over and not in the window.
+struct Held {
+    tid: Tid,
+    comm: Comm,
+    cpu: u32,
+    length: Nanos,
+    pieces: Vec<Piece>,
+}
+
+impl Held {
+    /// Adds it to the rows of a window of this length.
+    fn add_to(self, rows: &mut Vec<Row>, window: Nanos) {
+        let name = self.comm.to_string();
+        let is_known = |row: &Row| row.tid == Some(self.tid.0) && row.victim == name;
+        let place = rows.iter().position(is_known).unwrap_or_else(|| {
+            let kind = KernelThread::of(&self.comm).map_or("task", |thread| thread.word());
+            rows.push(Row { kind, cpu: Some(self.cpu), ..Row::of_nothing(name.clone(), Some(self.tid)) });
+            rows.len() - 1
+        });
+        let row = &mut rows[place];
+        row.wait_ns = row.wait_ns.saturating_add(self.length.0);
+        row.longest_ns = row.longest_ns.max(self.length.0);
+        row.waits += 1;
+        row.share = Nanos(row.wait_ns).share_of(window);
+        row.add_blame(self.pieces);
+    }
+}
 
 impl Sink for Lasting {
     fn wait(&mut self, world: &World, wait: &Wait<'_>) {
+        let task = world.tasks.get(wait.task);
         if wait.ended != WaitEnd::Ran {
-            self.0.insert(world.tasks.get(wait.task).tid, wait.pieces.to_vec());
+            self.so_far.insert(task.tid, wait.pieces.to_vec());
+        } else {
+            let pieces = pieces(world, wait.pieces.iter().map(|piece| (piece.occupant, piece.rule, piece.length)));
+            self.held.push(Held { tid: task.tid, comm: task.comm, cpu: wait.cpu.0, length: wait.length(), pieces });
         }
     }
 }

@@ -5,7 +5,7 @@ use unstarve_diagnose::{Options, Recent, explain, timeline};
 use unstarve_model::{Batch, EventSource, Nanos};
 use unstarve_readers::{Input, open_input};
 use unstarve_testing::verdict_scene::{
-    EQUAL, HEAVY, HIGHER, HOG, HOUSEKEEPING, LENGTHS_MS, PROGRAMS, REAL_TIME, SERVING, Scenario, Task,
+    EQUAL, HEAVY, HIGHER, HOG, HOUSEKEEPING, IDLE, LENGTHS_MS, PROGRAMS, REAL_TIME, SERVING, Scenario, Task,
 };
 use unstarve_timeline::Both;
 use unstarve_top::{App, Beside, Row, View, Window};
@@ -84,4 +84,13 @@ fn behind_what_is_not_preempted_or_does_not_leave() {
 fn behind_what_weighs_more() {
     agree(&SERVING, HEAVY);
     agree(&PROGRAMS, HEAVY);
+}
+
+#[test]
+fn beside_its_own_idle_cpu() {
+    agree(&SERVING, IDLE);
+    agree(&PROGRAMS, IDLE);
+    let scenario = Scenario { victim: SERVING[0], occupant: IDLE, ms: 3_000, is_open: true, has_payer: false };
+    let row = row(&scenario).expect("a wait that never ended is shown");
+    assert_eq!((row.rule, row.waiting_ns.map(|ns| ns / 1_000_000_000)), (Some("idle"), Some(3)));
 }

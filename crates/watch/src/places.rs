@@ -2,8 +2,9 @@
 
 use std::sync::Arc;
 
+use unstarve_diagnose::only_watches;
 use unstarve_facts::Snapshot;
-use unstarve_model::Tid;
+use unstarve_model::{Comm, Tid};
 
 use crate::groups::{TopGroup, TopGroups};
 use crate::proc;
@@ -18,6 +19,9 @@ pub(crate) trait Places: Send {
 
     /// Whether a task that is called like a kernel thread is one.
     fn is_kernel_thread(&self, tid: Tid) -> bool;
+
+    /// Whether the task only watches, so that its waits are nobody's trouble.
+    fn only_watches(&self, tid: Tid, comm: Comm) -> bool;
 }
 
 /// This host, as it is now.
@@ -39,6 +43,10 @@ impl Places for Host {
     fn is_kernel_thread(&self, tid: Tid) -> bool {
         // Kernel threads seldom end. Of one that has gone it is more likely that it was a program.
         proc::is_kernel_thread(tid) == Some(true)
+    }
+
+    fn only_watches(&self, _: Tid, _: Comm) -> bool {
+        false
     }
 }
 
@@ -74,5 +82,9 @@ impl Places for Recorded {
     fn is_kernel_thread(&self, tid: Tid) -> bool {
         // Where nobody asked, there is the name alone.
         self.0.as_ref().is_none_or(|snapshot| snapshot.is_kernel_thread(tid) == Some(true))
+    }
+
+    fn only_watches(&self, tid: Tid, comm: Comm) -> bool {
+        only_watches(self.0.as_deref(), tid, comm)
     }
 }

@@ -89,7 +89,8 @@ impl Recording {
             self.timeline.names(self.batch.names.drain(..));
         }
         let Some(event) = self.batch.events.get(self.next) else { return Ok(None) };
-        let until = *self.until.get_or_insert(event.time + self.step);
+        // The first reading is of the beginning, when nothing has been counted: later ones are compared with it.
+        let until = *self.until.get_or_insert(event.time + Nanos(1));
         if event.time >= until {
             return Ok(None);
         }

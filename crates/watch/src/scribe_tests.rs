@@ -44,10 +44,10 @@ impl Rig {
 }
 
 fn begun() -> Begun {
-    let scene = |ms: u64| Scene::new().blame("kworker", RoleKind::RealTime, ms * 1_000_000);
+    let scene = |ms: u64| Scene::new().blame("ksoftirqd", RoleKind::RealTime, ms * 1_000_000);
     let mut detector = Detector::new(Config::default().thresholds);
     detector.see(Arc::new(scene(0).reading(at(0))));
-    let step = detector.see(Arc::new(scene(85).wait("kworker", 85_000_000).reading(at(250))));
+    let step = detector.see(Arc::new(scene(85).wait("ksoftirqd", 85_000_000).reading(at(250))));
     step.begun.into_iter().next().expect("an episode")
 }
 

@@ -51,7 +51,10 @@ static __always_inline void activate(struct cpu *c, struct queue *q, u32 id)
 	q->is_active = 1;
 }
 
-/* Who is of nice > 0 asked to come last: that it does is nobody's precedence. Beside other groups a group's weight counts alone. */
+/*
+ * Who is of nice > 0 asked to come last: that it does is nobody's precedence. Beside other groups a group's weight counts alone. Who is of nice 19 or
+ * SCHED_IDLE asked to come after all others, real-time tasks included.
+ */
 static __always_inline bool asks_to_be_last(struct cpu *c, u32 id)
 {
 	return id % BANDS == LIGHT && (id / BANDS <= OTHER || id / BANDS == c->role);
@@ -78,7 +81,7 @@ static __always_inline u32 rule_of(struct cpu *c, struct queue *q, u32 id, u64 l
 			return by_limit;
 		sum = n * NICE_0;
 	} else if (its) {
-		return BY_CLASS;
+		return id % BANDS == LIGHT && sum <= n * NICE_19 ? BY_FAIR : BY_CLASS;
 	}
 	if (asks_to_be_last(c, id))
 		return BY_FAIR;
@@ -114,6 +117,7 @@ static __always_inline void charge(struct cpu *c, u32 k, u64 now, enum manner ma
 	u64 load = q->others.load + q->own.load, moments = q->others.moments + q->own.moments;
 	u64 before = q->counted.load, from = q->at, waited, pushed, preferred = 0, passed;
 	s64 n = tasks_in(load), was = tasks_in(before);
+	bool pushes;
 
 	waited = n * (now + BIAS) - moments - (was * (from + BIAS) - q->counted.moments);
 	/* A part of a note is still to come, or it is a little ahead: all of it at the next turn. */
@@ -141,7 +145,8 @@ static __always_inline void charge(struct cpu *c, u32 k, u64 now, enum manner ma
 	}
 	rule = rule_of(c, q, id, load ? load : before);
 	passed = now - (from > c->run_start ? from : c->run_start);
-	if (c->victim && id == c->victim_queue && rule != BY_CLASS && !asks_to_be_last(c, id)) {
+	pushes = c->victim && id == c->victim_queue && (!c->rank || id % BANDS == FIRST);
+	if (pushes && rule != BY_CLASS && !asks_to_be_last(c, id)) {
 		pushed = passed;
 		if (pushed > waited)
 			pushed = waited;

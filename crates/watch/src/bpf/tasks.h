@@ -55,6 +55,8 @@ struct {
 /* MAX_RT_PRIO */
 #define FIRST_FAIR 100
 #define NICE_0 1024
+/* Its load weight; that of SCHED_IDLE is 3. */
+#define NICE_19 15
 
 static __always_inline bool may_have_slot(struct task_struct *task)
 {

@@ -69,6 +69,9 @@ pub struct Thresholds {
     /// A wait that has not ended and is longer than this, while its CPU is idle.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub idle: Option<Length>,
+    /// Waits that the table of verdicts (docs/verdict.md) calls an alarm begin an episode, whatever the other thresholds, as far as counters know:
+    /// programs behind real-time tasks, and many short waits. Not of roles for which `wait` or `oldest` is written, unless it is written for them.
+    pub verdict: bool,
     /// An episode is over when nothing is above its threshold for so long.
     pub calm: Length,
     /// Other thresholds for some roles.
@@ -104,6 +107,9 @@ pub struct RoleThresholds {
     /// See the same key for all roles.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub idle: Option<Length>,
+    /// See the same key for all roles.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub verdict: Option<bool>,
     /// Nothing that happens to it is an episode.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub ignore: bool,
@@ -249,7 +255,8 @@ impl Default for Thresholds {
             stopped: Some(Fraction(0.65)),
             stuck: None,
             not_preempted: None,
-            idle: None,
+            idle: Some(millis(48)),
+            verdict: true,
             calm: Length(Duration::from_secs(5)),
             role: BTreeMap::new(),
         }

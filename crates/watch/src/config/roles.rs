@@ -24,6 +24,7 @@ impl Thresholds {
             stuck: own.stuck.or(usual.stuck).or(self.stuck),
             not_preempted: own.not_preempted.or(usual.not_preempted).or(self.not_preempted),
             idle: own.idle.or(usual.idle).or(self.idle),
+            verdict: own.verdict.or((!self.verdict).then_some(false)),
             ignore: own.ignore,
         }
     }
@@ -100,7 +101,7 @@ fn usual(role: &str) -> RoleThresholds {
         true => RoleThresholds {
             wait: millis(24),
             oldest: millis(24),
-            stuck: millis(24),
+            stuck: millis(120),
             not_preempted: millis(5),
             ..of_kernel
         },

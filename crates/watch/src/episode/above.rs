@@ -3,13 +3,14 @@
 use std::collections::VecDeque;
 use std::sync::Arc;
 
-use unstarve_model::{CpuId, Nanos};
+use unstarve_model::{CpuId, Nanos, Severity};
 use unstarve_timeline::Rule;
 
+use super::by_table::Reason;
 use super::held::lost;
 use super::verdict::is_never_healthy;
 use super::{Begun, Trigger};
-use crate::config::{Length, RoleThresholds};
+use crate::config::{Fraction, Length, RoleThresholds};
 use crate::limits::shares;
 use crate::{Blame, CpuWaits, OldestWait, Reading, Role, RoleId};
 use unstarve_diagnose::verdict::NEVER_HEALTHY;
@@ -27,7 +28,11 @@ const MUCH: u64 = 4;
 /// How far above its threshold.
 pub(super) type Ranked = (f64, Begun);
 
+/// Almost above its threshold.
+const BELOW: f64 = 0.99;
+
 /// A condition that is met by half or more.
+#[derive(Clone, Copy)]
 pub(super) struct Met<'a> {
     pub rank: f64,
     pub trigger: Trigger,
@@ -46,6 +51,8 @@ pub(super) enum Counts {
     Precedence,
     /// It is so long that turns among equals count, too.
     Length,
+    /// The verdict's table says so, of what is for this reason.
+    Reason(Reason),
 }
 
 /// The parts of a wait for which others were preferred, at most.
@@ -82,8 +89,8 @@ pub(super) struct Pair<'a> {
 }
 
 impl<'a> Pair<'a> {
-    /// The condition that is met furthest.
-    pub fn worst(&self, thresholds: &RoleThresholds) -> Option<Met<'a>> {
+    /// The condition that is met furthest. What is above a threshold that nobody has set, and a remark by the verdict's table, begins nothing.
+    pub fn worst(&self, thresholds: &RoleThresholds, usual: &RoleThresholds) -> Option<Met<'a>> {
         let conditions = [
             thresholds.wait.and_then(|limit| self.wait(limit)),
             thresholds.oldest.and_then(|limit| self.oldest(limit)),
@@ -93,7 +100,34 @@ impl<'a> Pair<'a> {
             thresholds.not_preempted.and_then(|limit| self.not_preempted(limit)),
             thresholds.idle.and_then(|limit| self.idle(limit)),
         ];
-        conditions.into_iter().flatten().max_by(|a, b| a.rank.total_cmp(&b.rank))
+        let begins_nothing = |met: &Met<'a>| met.rank >= 1.0 && is_of(&met.trigger, usual) && !self.is_alarm(met);
+        let judged = conditions.into_iter().flatten().map(|met| match begins_nothing(&met) {
+            true => Met { rank: BELOW, ..met },
+            false => met,
+        });
+        let by_key = judged.max_by(|a, b| a.rank.total_cmp(&b.rank));
+        // Who has set what a wait may take has said it of the table's waits, too.
+        let is_usual = (thresholds.wait, thresholds.oldest) == (usual.wait, usual.oldest);
+        if !thresholds.verdict.unwrap_or(is_usual) {
+            return by_key;
+        }
+        let by_table = self.by_table();
+        match (by_key, by_table) {
+            (Some(by_key), Some(by_table))
+                if by_key.rank >= 1.0 && self.severity(&by_key) >= self.severity(&by_table) =>
+            {
+                Some(by_key)
+            }
+            (by_key, by_table) => by_table.filter(|met| met.rank >= 1.0).or(by_key).or(by_table),
+        }
+    }
+
+    fn severity(&self, met: &Met<'a>) -> Severity {
+        self.begun(*met).severity()
+    }
+
+    fn is_alarm(&self, met: &Met<'a>) -> bool {
+        self.severity(met) > Severity::Info
     }
 
     /// The longest wait that ended since the reading before, by the step of the histogram that it fell into.
@@ -178,7 +212,7 @@ impl<'a> Pair<'a> {
         let begin = self.at_or_before(now.saturating_sub(WINDOW));
         let span = now.saturating_sub(begin.at.trace.0);
         // Of less than most of a second nothing can be said yet.
-        if span < WINDOW * 3 / 4 || limit <= 0.0 {
+        if span < WINDOW * 7 / 8 || limit <= 0.0 {
             return None;
         }
         // All waits together are a bound, and are known at once.
@@ -280,7 +314,7 @@ impl<'a> Pair<'a> {
     }
 
     /// For how long others were preferred since then, of all that wait for one CPU at once each moment once.
-    fn preferred_at_once_since(&self, then: &Reading) -> Nanos {
+    pub(super) fn preferred_at_once_since(&self, then: &Reading) -> Nanos {
         let Some(now) = self.reading.waits.get(self.id.index()) else { return Nanos::ZERO };
         let then = self.same_role(then).and_then(|id| then.waits.get(id.index()));
         then.map_or(now.preferred, |then| now.preferred.saturating_sub(then.preferred))
@@ -357,6 +391,23 @@ impl<'a> Pair<'a> {
     pub(super) fn same_role(&self, reading: &Reading) -> Option<RoleId> {
         let is_same = reading.role(self.id) == Some(self.role);
         if is_same { Some(self.id) } else { reading.find(self.role.kind, self.role.cgroup.as_deref()) }
+    }
+}
+
+/// Whether what was above a threshold was above this one.
+fn is_of(trigger: &Trigger, thresholds: &RoleThresholds) -> bool {
+    let length = |limit: Option<Length>, ns: u64| limit.is_some_and(|limit| limit.nanos() == ns);
+    let part = |limit: Option<Fraction>, part: f64| limit.is_some_and(|limit| limit.0 == part);
+    match *trigger {
+        Trigger::Wait { threshold_ns, .. } => length(thresholds.wait, threshold_ns),
+        Trigger::Oldest { threshold_ns, .. } => length(thresholds.oldest, threshold_ns),
+        Trigger::Stuck { threshold_ns, .. } => length(thresholds.stuck, threshold_ns),
+        Trigger::NotPreempted { threshold_ns, .. } => length(thresholds.not_preempted, threshold_ns),
+        Trigger::Idle { threshold_ns, .. } => length(thresholds.idle, threshold_ns),
+        Trigger::Share { threshold, .. } => part(thresholds.share, threshold),
+        Trigger::Stalled { threshold, .. } => part(thresholds.stalled, threshold),
+        Trigger::Stopped { threshold, .. } => part(thresholds.stopped, threshold),
+        Trigger::Verdict { .. } => true,
     }
 }
 

@@ -1,6 +1,6 @@
 use std::fmt::Write as _;
 
-use unstarve_model::{Nanos, clean};
+use unstarve_model::{Nanos, Severity, clean};
 
 use super::line::named;
 use super::{Episode, Trigger};
@@ -39,6 +39,19 @@ impl Trigger {
                 Nanos(*ns),
                 Nanos(*threshold_ns)
             ),
+            Trigger::Verdict { ns, lost_ns, span_ns, severity } => {
+                let of = if *span_ns > 0 { format!(" of {}", Nanos(*span_ns)) } else { String::new() };
+                format!(
+                    "waits for this reason took {}{of}, {} or more at a time; the table of verdicts calls that {}",
+                    Nanos(*lost_ns),
+                    Nanos(*ns),
+                    match severity {
+                        Severity::Info => "a remark",
+                        Severity::Warning => "a warning",
+                        Severity::Critical => "critical",
+                    }
+                )
+            }
             Trigger::Stopped { share, threshold } => format!(
                 "its limit stopped it for {} of the time in which it would have run; the threshold is stopped = {threshold:.2}",
                 percent(share)

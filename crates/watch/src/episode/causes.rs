@@ -56,7 +56,8 @@ impl<'a> Pair<'a> {
         };
         let has_limit = self.reading.limits.iter().any(|group| group.role == self.id);
         let met = |wait: &'a OldestWait| {
-            let is_idle = Some(wait.occupant_role) == idle && !has_limit && is_confirmed(wait);
+            let is_limited = || has_limit || self.rule_behind(wait) == Some(Rule::Throttled);
+            let is_idle = Some(wait.occupant_role) == idle && is_confirmed(wait) && !is_limited();
             let trigger = Trigger::Idle { ns: wait.ns.0, threshold_ns: limit.nanos() };
             is_idle.then(|| met(wait.ns.0, limit, trigger, self.began(wait), Some(wait))).flatten()
         };

@@ -11,6 +11,12 @@ use crate::testing::{Scene, at};
 use crate::{OldestWait, RoleKind, TaskId};
 
 const MS: u64 = 1_000_000;
+
+/// Keys alone: what the verdict's table says of sums has tests of its own.
+fn by_keys() -> Thresholds {
+    Thresholds { verdict: false, ..Thresholds::default() }
+}
+
 /// Between two readings.
 const STEP: u64 = 250;
 
@@ -21,7 +27,7 @@ fn begun(scene: &Scene, happens: impl Fn(u64, Scene) -> Scene) -> Vec<Begun> {
 
 /// The same for so many readings.
 fn begun_in(readings: u64, scene: &Scene, happens: impl Fn(u64, Scene) -> Scene) -> Vec<Begun> {
-    let mut detector = Detector::new(Thresholds::default());
+    let mut detector = Detector::new(by_keys());
     detector.see(Arc::new(scene.reading(at(0))));
     let mut scene = scene.clone();
     let mut begun = Vec::new();
@@ -117,7 +123,7 @@ fn who_is_preferred_by_two_rules_is_preferred_by_both_together() {
     });
     assert_eq!(begun.len(), 1);
     assert_eq!(begun[0].culprit.as_ref().and_then(|role| role.cgroup.as_deref()), Some("/kubepods"));
-    assert_eq!((begun[0].rule, begun[0].ns), (Some(Rule::WakeupPreemption), Nanos(3 * 37 * MS)));
+    assert_eq!((begun[0].rule, begun[0].ns), (Some(Rule::WakeupPreemption), Nanos(4 * 37 * MS)));
 }
 
 /// Eighty busy loops of one role on two CPUs, and a FIFO task that has 80 of each 100 ms of one of them.
@@ -282,7 +288,7 @@ fn whoever_runs_at_the_moment_is_not_the_culprit() {
     let scene = Scene::new().group("/a");
     let starved = scene.clone().blame_group("/a", "/a", Rule::Weight, 2_500 * MS).wait("/a", 2_500 * MS);
     let named = |occupied: u64| {
-        let mut detector = Detector::new(Thresholds::default());
+        let mut detector = Detector::new(by_keys());
         detector.see(Arc::new(scene.reading(at(0))));
         let reading = waits(starved.clone(), "/a", "/a", 2_500 * MS, occupied);
         let begun = detector.see(Arc::new(reading)).begun;
@@ -296,14 +302,14 @@ fn whoever_runs_at_the_moment_is_not_the_culprit() {
 
 #[test]
 fn who_waits_at_the_moment_is_not_the_one_whose_wait_has_ended() {
-    //  kworker  wwww|....     behind a real-time task; another one waits for its turn now
+    //  ksoftirqd  wwww|....   behind a real-time task; another one waits for its turn now
     let scene = Scene::new();
-    let ended = scene.clone().blame("kworker", RoleKind::RealTime, 85 * MS).wait("kworker", 85 * MS);
+    let ended = scene.clone().blame("ksoftirqd", RoleKind::RealTime, 85 * MS).wait("ksoftirqd", 85 * MS);
     let of = |ns: u64, fair: u64| {
-        let scene_now = ended.clone().blame_group("kworker", "other", Rule::Fair, fair * MS);
-        let mut detector = Detector::new(Thresholds::default());
+        let scene_now = ended.clone().blame_group("ksoftirqd", "other", Rule::Fair, fair * MS);
+        let mut detector = Detector::new(by_keys());
         detector.see(Arc::new(scene.reading(at(0))));
-        let reading = waits(scene_now, "kworker", "other", ns * MS, ns * MS);
+        let reading = waits(scene_now, "ksoftirqd", "other", ns * MS, ns * MS);
         let begun = detector.see(Arc::new(reading)).begun;
         assert_eq!(begun.len(), 1, "{ns} ms");
         (begun[0].victim_task.map(|task| task.tid.0), begun[0].culprit_task)

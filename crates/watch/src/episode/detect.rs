@@ -9,7 +9,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use serde::{Deserialize, Serialize};
-use unstarve_model::{ClockPair, Nanos};
+use unstarve_model::{ClockPair, Nanos, Severity};
 use unstarve_record::Look;
 use unstarve_timeline::Rule;
 
@@ -26,7 +26,7 @@ const MOST: usize = 48;
 const STOPPED: u64 = 60_000_000_000;
 
 /// What was above its threshold.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", tag = "kind")]
 pub enum Trigger {
     /// A wait that ended.
@@ -77,6 +77,17 @@ pub enum Trigger {
         ns: u64,
         /// More than this.
         threshold_ns: u64,
+    },
+    /// Waits for one reason that the verdict's table calls an alarm.
+    Verdict {
+        /// The longest took at least so long, or has lasted so long.
+        ns: u64,
+        /// All of them took so much of the time: of those that waited for one CPU at once each moment once.
+        lost_ns: u64,
+        /// The time that was looked at; 0 where the longest alone is an alarm.
+        span_ns: u64,
+        /// How bad the table calls that.
+        severity: Severity,
     },
     /// A wait that lasts while the CPU is idle.
     Idle {
@@ -131,6 +142,8 @@ pub struct Step {
 #[derive(Debug)]
 pub struct Detector {
     thresholds: Thresholds,
+    /// Those that hold if nothing is written.
+    usual: Thresholds,
     past: VecDeque<Arc<Reading>>,
     open: BTreeMap<VictimClass, Open>,
     /// The machine ran until the next reading, however long that takes.
@@ -156,13 +169,15 @@ type Cause = (Option<String>, Option<Rule>);
 struct Known {
     /// How far above its threshold it was.
     rank: f64,
+    /// How bad.
+    severity: Severity,
     /// When it was last the strongest.
     last: u64,
     /// The episode was not kept; from then on another one may be.
     again: Option<u64>,
 }
 
-/// So many times as far above its threshold the same cause is another episode.
+/// So many times as far above its threshold the same cause is another episode, as is one that the table calls worse.
 const WORSE: f64 = 4.0;
 /// Causes of an open episode that are remembered. A user's groups can have any number of names: of more, the one that was not seen for longest
 /// is forgotten, so that it is another episode if it comes again. Nothing is hidden by that.
@@ -171,9 +186,10 @@ const MOST_CAUSES: usize = 64;
 impl Open {
     /// Whether what is strongest now is another episode than those that have begun.
     fn is_other(&self, (rank, begun): &Ranked, now: u64) -> bool {
-        self.causes
-            .get(&cause(begun))
-            .is_none_or(|known| *rank > WORSE * known.rank || known.again.is_some_and(|again| now >= again))
+        self.causes.get(&cause(begun)).is_none_or(|known| {
+            let is_worse = *rank > WORSE * known.rank || begun.severity() > known.severity;
+            is_worse || known.again.is_some_and(|again| now >= again)
+        })
     }
 }
 
@@ -188,7 +204,7 @@ impl Open {
                 let oldest = self.causes.iter().min_by_key(|(_, known)| known.last).map(|(cause, _)| cause.clone());
                 oldest.and_then(|oldest| self.causes.remove(&oldest));
             }
-            self.causes.insert(cause, Known { rank: *rank, last: now, again: None });
+            self.causes.insert(cause, Known { rank: *rank, severity: begun.severity(), last: now, again: None });
         } else if let Some(known) = self.causes.get_mut(&cause) {
             known.last = now;
         }
@@ -208,7 +224,13 @@ fn cause(begun: &Begun) -> Cause {
 impl Detector {
     /// Has seen nothing yet.
     pub fn new(thresholds: Thresholds) -> Detector {
-        Detector { thresholds, past: VecDeque::new(), open: BTreeMap::new(), spans_gap: false }
+        Detector {
+            thresholds,
+            usual: Thresholds::default(),
+            past: VecDeque::new(),
+            open: BTreeMap::new(),
+            spans_gap: false,
+        }
     }
 
     /// Judges by others from now on.
@@ -315,12 +337,12 @@ impl Detector {
         let ids = (0..reading.roles.len()).filter_map(|index| u8::try_from(index).ok().map(RoleId));
         let found = ids.filter_map(|id| {
             let role = reading.role(id).filter(|role| role.kind.can_wait())?;
-            let thresholds = self.thresholds.of(&role.name());
+            let (thresholds, usual) = (self.thresholds.of(&role.name()), self.usual.of(&role.name()));
             if thresholds.ignore {
                 return None;
             }
             let pair = Pair { id, role, before, reading, past: &self.past };
-            let met = pair.worst(&thresholds)?;
+            let met = pair.worst(&thresholds, &usual)?;
             Some((met.rank, pair.begun(met)))
         });
         found.chain(stopped(reading, &self.past, &self.thresholds)).collect()

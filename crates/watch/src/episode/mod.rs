@@ -3,6 +3,7 @@
 mod above;
 mod began;
 mod blamed;
+mod by_table;
 mod causes;
 #[cfg(test)]
 mod crowd_tests;

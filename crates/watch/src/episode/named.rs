@@ -6,6 +6,7 @@ use unstarve_timeline::Rule;
 
 use super::Begun;
 use super::above::{Counts, LONG, Met, Pair, Unfair};
+use super::by_table::Reason;
 use super::detect::Trigger;
 use crate::{Blame, OldestWait, RoleId};
 
@@ -42,6 +43,7 @@ impl<'a> Pair<'a> {
             Trigger::Stuck { .. } => of_wait(Rule::Fair),
             Trigger::Idle { .. } => of_wait(Rule::Idle),
             Trigger::NotPreempted { .. } => most_by(Rule::NotPreempted),
+            _ if met.by == Counts::Reason(Reason::Crowd) => most_by(Rule::Fair),
             _ if met.by == Counts::Length => most_by(Rule::Fair),
             _ => self.most_preferred(met),
         }
@@ -62,13 +64,17 @@ impl<'a> Pair<'a> {
     /// threshold, of these.
     fn most_preferred(&self, met: &Met<'a>) -> Option<(Blame, Nanos)> {
         let is_stalled = matches!(met.trigger, Trigger::Stalled { .. });
+        let is_meant = |rule: Rule| match met.by {
+            Counts::Reason(reason) => reason.is_by(rule),
+            _ => !is_stalled || rule.is_precedence(),
+        };
         let of_wait = self.unfair_of(met);
         let counts = |row: &Blame, ns: Nanos| match &of_wait {
             Some(of_wait) if row.rule.is_precedence() => of_wait.of_class(ns),
             _ => ns,
         };
         let rows = self.preferred_since(met.since).into_iter();
-        let rows: Vec<_> = rows.filter(|(row, _)| !is_stalled || row.rule.is_precedence()).collect();
+        let rows: Vec<_> = rows.filter(|(row, _)| is_meant(row.rule)).collect();
         // Who is woken by its victim and weighs more has a part by either rule. A limit is the victim's own.
         let of_whom = |row: &Blame| (row.occupant, row.rule == Rule::Throttled);
         let all_of = |one: &Blame| -> Nanos {

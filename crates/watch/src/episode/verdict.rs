@@ -3,7 +3,7 @@
 //! Counters know who waits (a role, mostly a task), by which rule, for how long at a time and how much of a second. They see no cost, and
 //! no period. Thresholds decide when an episode begins; how bad it is the table decides.
 
-use unstarve_diagnose::verdict::{Cause, NEVER_HEALTHY, Plight, Waiter, severity};
+use unstarve_diagnose::verdict::{Cause, Cost, NEVER_HEALTHY, Plight, Waiter, severity};
 use unstarve_model::{Comm, KernelThread, Nanos, Severity};
 use unstarve_timeline::Rule;
 
@@ -12,6 +12,9 @@ use crate::RoleKind;
 
 /// A wait of this length behind one that has not left the CPU meanwhile is no turn.
 pub const STUCK: Nanos = Nanos::from_millis(200);
+
+/// So large a part of a second is felt, as the table says of interrupts.
+const FELT_FROM: f64 = 1.0 / 3.0;
 
 /// Waits of a role, or of one of its tasks, as counters know them.
 #[derive(Clone, Copy, Debug)]
@@ -35,9 +38,25 @@ pub struct Suffering {
 impl Suffering {
     /// How bad it is; nothing if it is not worth a line.
     pub fn severity(&self) -> Option<Severity> {
+        severity(&self.plight(waiter(self.kind, self.task.as_ref()))?)
+    }
+
+    /// The same of a role of kernel threads that is kept off for much of a second: others feel it, or it has much to do itself. What that costs
+    /// whom counters do not know, so that it makes a warning of it at most.
+    fn severity_if_felt(&self) -> Option<Severity> {
         let waiter = waiter(self.kind, self.task.as_ref());
-        let plight = Plight::new(waiter, self.cause(waiter)?, self.longest, self.lost, self.span.unwrap_or_default());
-        severity(&plight)
+        // Of the role of all other kernel threads nobody knows what they do.
+        let is_kernel =
+            self.kind != RoleKind::Kernel && matches!(waiter, Waiter::ServingThread | Waiter::HousekeepingThread);
+        let is_felt = is_kernel && self.plight(waiter).is_some_and(|plight| plight.share >= FELT_FROM);
+        let felt =
+            is_felt.then(|| self.plight(waiter).and_then(|plight| severity(&plight.at_cost(Cost::Felt)))).flatten();
+        self.severity().max(felt.map(|felt| felt.min(Severity::Warning)))
+    }
+
+    fn plight(&self, waiter: Waiter) -> Option<Plight> {
+        let span = self.span.unwrap_or_default();
+        Some(Plight::new(waiter, self.cause(waiter)?, self.longest, self.lost, span))
     }
 
     fn cause(&self, waiter: Waiter) -> Option<Cause> {
@@ -58,8 +77,12 @@ impl Suffering {
             Rule::Fair => Cause::Turns,
             // Of a worker, the consumer of what it completes is woken by each item and takes its CPU.
             Rule::WakeupPreemption if self.span.is_some() && is_worker(self.kind) => Cause::PingPong,
+            // One that was just woken goes first, and stays.
+            Rule::WakeupPreemption if self.span.is_none() => Cause::StuckEqual,
             Rule::Weight | Rule::Count | Rule::WakeupPreemption => Cause::Weight,
             Rule::Idle => Cause::OwnCpuIdle,
+            // Counted in the kernel these are a part of who has the CPU. Of all that goes before a kernel thread no single wait is healthy.
+            Rule::Irq | Rule::Softirq if self.span.is_none() && self.kind.is_kernel() => Cause::Class,
             Rule::Irq | Rule::Softirq => Cause::Interrupts,
             Rule::Unknown | Rule::Unranked => return None,
         })
@@ -76,6 +99,7 @@ impl Begun {
             | Trigger::Stuck { ns, .. }
             | Trigger::NotPreempted { ns, .. }
             | Trigger::Idle { ns, .. } => (Nanos(ns), Nanos(ns), None),
+            Trigger::Verdict { severity, .. } => return severity,
             Trigger::Share { share, .. } | Trigger::Stalled { share, .. } | Trigger::Stopped { share, .. } => {
                 (self.longest, Nanos((second.0 as f64 * share) as u64), Some(second))
             }
@@ -90,7 +114,11 @@ impl Begun {
             span,
             occupied: if is_stuck { longest } else { Nanos::ZERO },
         };
-        suffering.severity().unwrap_or(Severity::Info)
+        let found = match self.trigger {
+            Trigger::Share { .. } => suffering.severity_if_felt(),
+            _ => suffering.severity(),
+        };
+        found.unwrap_or(Severity::Info)
     }
 }
 
@@ -104,8 +132,8 @@ pub(super) fn waiter(kind: RoleKind, task: Option<&Comm>) -> Waiter {
             Waiter::ServingThread
         }
         RoleKind::Kernel => match task.map(KernelThread::of) {
-            // Some of them are threads of interrupts, and nobody knows which ones waited.
-            None => Waiter::ServingThread,
+            // Nobody knows which ones waited: some tidy up, others serve interrupts.
+            None => Waiter::HousekeepingThread,
             // SCHED_FIFO, unless somebody has changed it (kernel/irq/manage.c).
             Some(Some(KernelThread::IrqThread)) => Waiter::RealTime,
             Some(thread) => Waiter::of_kernel_thread(&name(), thread, None),

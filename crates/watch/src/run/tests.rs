@@ -322,8 +322,8 @@ fn the_status_names_the_address_that_was_bound() {
 #[test]
 fn the_first_word_on_an_episode_waits_for_no_trace_and_no_explanation() {
     let mut rig = Rig::new();
-    let scene = |ms: u64| crate::testing::Scene::new().blame("kworker", crate::RoleKind::RealTime, ms * 1_000_000);
-    let readings = [scene(0), scene(85).wait("kworker", 85_000_000)].into_iter().enumerate();
+    let scene = |ms: u64| crate::testing::Scene::new().blame("ksoftirqd", crate::RoleKind::RealTime, ms * 1_000_000);
+    let readings = [scene(0), scene(85).wait("ksoftirqd", 85_000_000)].into_iter().enumerate();
     for (step, scene) in readings {
         let reading = Arc::new(scene.reading(crate::testing::at(step as u64 * 250)));
         rig.watch.detector.see(reading).begun.iter().for_each(|begun| rig.watch.begin(begun));
@@ -334,7 +334,7 @@ fn the_first_word_on_an_episode_waits_for_no_trace_and_no_explanation() {
     assert_eq!((word.rule.as_deref(), word.ns), (Some("class"), Some(85_000_000)));
     assert_eq!(
         crate::episode::line(&word).split(" has begun: ").nth(1),
-        Some("kworker tasks waited 85.0 ms while real-time tasks had their CPUs (class)")
+        Some("ksoftirqd tasks waited 85.0 ms while real-time tasks had their CPUs (class)")
     );
     let published = rig.watch.board.read();
     assert_eq!(published.episodes.front().map(|episode| &episode.id), Some(&word.id), "the page has it");
@@ -390,10 +390,10 @@ fn readings_go_before_programs_if_they_are_bounded() {
 #[test]
 fn an_episode_that_could_not_be_kept_begins_again_when_it_could() {
     let mut rig = Rig::new();
-    let mut scene = Scene::new().blame("kworker", crate::RoleKind::RealTime, 0);
+    let mut scene = Scene::new().blame("ksoftirqd", crate::RoleKind::RealTime, 0);
     let mut see = |rig: &mut Rig, step: u64| {
         let reading = Arc::new(scene.reading(crate::testing::at(step * 250)));
-        scene = scene.clone().blame("kworker", crate::RoleKind::RealTime, 85_000_000).wait("kworker", 85_000_000);
+        scene = scene.clone().blame("ksoftirqd", crate::RoleKind::RealTime, 85_000_000).wait("ksoftirqd", 85_000_000);
         let begun = rig.watch.detector.see(reading).begun;
         begun.iter().for_each(|begun| rig.watch.begin(begun));
         begun.len()

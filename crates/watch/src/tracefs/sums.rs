@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use rustc_hash::FxHashMap;
-use unstarve_model::{Comm, NameId, Nanos, Policy, Prio, Tid, Time};
+use unstarve_model::{Comm, KernelThread, NameId, Nanos, Policy, Prio, Tid, Time};
 use unstarve_timeline::{
     Actor, ActorId, ActorKind, Migration, OnCpu, Rule, Run, Sink, TaskKey, Timeline, Wait, WaitEnd, WorkItem, World,
 };
@@ -39,6 +39,8 @@ struct Roles {
     tasks: FxHashMap<Tid, RoleId>,
     /// Whether those that are called like kernel threads are some.
     natures: FxHashMap<Tid, bool>,
+    /// Whether they only watch.
+    watching: FxHashMap<(ActorId, Tid), bool>,
     asked: Instant,
     /// Workers by what they last worked on.
     workers: FxHashMap<ActorId, RoleKind>,
@@ -54,6 +56,7 @@ impl Sums {
             groups: FxHashMap::default(),
             tasks: FxHashMap::default(),
             natures: FxHashMap::default(),
+            watching: FxHashMap::default(),
             asked: Instant::now(),
             workers: FxHashMap::default(),
             moved: FxHashMap::default(),
@@ -106,7 +109,7 @@ impl Roles {
 
     /// Whether it is a kernel thread, or its first task is: a name alone shows nothing.
     fn is_kernel(&mut self, actor: &Actor, tid: Option<Tid>) -> bool {
-        if actor.kernel_thread.is_none() {
+        if !actor.comm().is_some_and(|comm| KernelThread::is_name_of_one(&comm)) {
             return actor.confirmed_kernel;
         }
         let Some(tid) = tid.or_else(|| actor.tids.first().copied()).filter(|_| actor.is_kernel().is_none()) else {
@@ -141,17 +144,32 @@ impl Roles {
         role
     }
 
+    /// As what the waiting task is counted.
+    fn of_waiting(&mut self, world: &World, wait: &Wait<'_>) -> RoleId {
+        let tid = world.tasks.get(wait.task).tid;
+        let comm = world.actors.get(wait.actor).comm();
+        if self.watching.len() >= TASKS {
+            self.watching.clear();
+        }
+        let places = &self.places;
+        let only_watches = self
+            .watching
+            .entry((wait.actor, tid))
+            .or_insert_with(|| comm.is_some_and(|comm| places.only_watches(tid, comm)));
+        if *only_watches { fixed(RoleKind::Unknown) } else { self.of(world, Some(tid), wait.actor) }
+    }
+
     /// Adds a wait; says whose it is, and for how much of it others were preferred.
     fn count(&mut self, totals: &mut Totals, world: &World, wait: &Wait<'_>) -> (RoleId, u64) {
-        let victim = self.of(world, Some(world.tasks.get(wait.task).tid), wait.actor);
+        let victim = self.of_waiting(world, wait);
         let prio = world.actors.get(wait.actor).prio();
-        let is_light = prio.is_some_and(asks_to_be_last);
+        let yields = prio.map_or(Yields::Nobody, yields);
         let has_reservation = prio.is_some_and(|prio| prio.policy() == Policy::Deadline);
         let (mut by_class, mut preferred) = (0_u64, 0_u64);
         for piece in wait.pieces {
             let occupant = self.of(world, None, piece.occupant);
-            let is_last = is_light && (!is_group(victim) || occupant == victim);
-            let rule = judged(piece.rule, is_last, has_reservation);
+            let is_alone = !is_group(victim) || occupant == victim;
+            let rule = judged(piece.rule, yields, is_alone, has_reservation);
             totals.add((victim.index(), occupant.index(), place(rule)), piece.length.0);
             by_class += if rule.is_precedence() { piece.length.0 } else { 0 };
             // Threads of a pool that push each other off are all of the role.
@@ -232,7 +250,8 @@ impl<'a> Lasting<'a> {
         self.oldest.sort_by_key(|wait| std::cmp::Reverse(wait.ns));
         self.oldest.truncate(OLDEST);
         let world = timeline.world();
-        let has_all_switches = unstarve_diagnose::has_all_switches(timeline);
+        let waits_there =
+            |tid: Tid| world.tasks.find(tid).is_some_and(|task| timeline.waits_beside_idle(world.tasks.get(task)));
         for wait in &mut self.oldest {
             match timeline.on_cpus().find(|(cpu, _)| *cpu == wait.cpu) {
                 Some((_, OnCpu::Task { task, since })) => {
@@ -241,8 +260,8 @@ impl<'a> Lasting<'a> {
                     wait.occupant_role = self.roles.of(world, Some(task.tid), task.actor);
                     wait.occupant = self.roles.identity(task.tid, task.comm);
                 }
-                // Where switches are missing an idle CPU may have run the task.
-                Some((_, OnCpu::Idle)) if has_all_switches => wait.occupant_role = fixed(RoleKind::Idle),
+                // Else the idle CPU may have run the task.
+                Some((_, OnCpu::Idle)) if waits_there(wait.task.tid) => wait.occupant_role = fixed(RoleKind::Idle),
                 _ => {}
             }
         }
@@ -273,16 +292,31 @@ impl Sink for Lasting<'_> {
     }
 }
 
-/// Whether it has a nice value above 0, as khugepaged does.
-fn asks_to_be_last(prio: Prio) -> bool {
-    prio.nice().is_some_and(|nice| nice > 0)
+/// Before whom a task lets others go because it asked for it.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Yields {
+    /// Nobody.
+    Nobody,
+    /// Heavier tasks of the fair class: a nice value above 0.
+    Heavier,
+    /// All others, real-time tasks included: nice 19, as of khugepaged.
+    All,
+}
+
+fn yields(prio: Prio) -> Yields {
+    match prio.nice() {
+        Some(19..) => Yields::All,
+        Some(1..) => Yields::Heavier,
+        _ => Yields::Nobody,
+    }
 }
 
 /// What is nobody's precedence: that one comes last who asks for it (beside tasks of other groups only a group's weight counts), and that a deadline task that has used up its reservation
 /// waits for the next, which is how `sched_yield` ends its turn. `rule_of` of bpf/queues.h says the same.
-fn judged(rule: Rule, is_last: bool, has_reservation: bool) -> Rule {
+fn judged(rule: Rule, yields: Yields, is_alone: bool, has_reservation: bool) -> Rule {
     match rule {
-        Rule::Weight | Rule::WakeupPreemption if is_last => Rule::Fair,
+        Rule::Class if yields == Yields::All => Rule::Fair,
+        Rule::Weight | Rule::WakeupPreemption if yields != Yields::Nobody && is_alone => Rule::Fair,
         Rule::Throttled if has_reservation => Rule::Fair,
         rule => rule,
     }
@@ -337,13 +371,18 @@ mod tests {
 
     #[test]
     fn one_that_asks_to_come_last_loses_to_nobody_by_weight_or_wakeup() {
-        // khugepaged is nice 19, jbd2 nice 0, kworker/0:1H nice -20.
-        assert_eq!([139, 120, 100, 50].map(|prio| asks_to_be_last(Prio(prio))), [true, false, false, false]);
+        use Yields::{All, Heavier, Nobody};
+        // khugepaged is nice 19, a build nice 5, jbd2 nice 0, kworker/0:1H nice -20.
+        assert_eq!([139, 125, 120, 100, 50].map(|prio| yields(Prio(prio))), [All, Heavier, Nobody, Nobody, Nobody]);
         for rule in Rule::ALL {
-            assert_eq!(judged(rule, false, false), rule);
-            let is_for_last = matches!(rule, Rule::Weight | Rule::WakeupPreemption);
-            assert_eq!(judged(rule, true, false), if is_for_last { Rule::Fair } else { rule });
-            assert_eq!(judged(rule, false, true), if rule == Rule::Throttled { Rule::Fair } else { rule });
+            let of_fair = matches!(rule, Rule::Weight | Rule::WakeupPreemption);
+            let fair_if = |is_fair: bool| if is_fair { Rule::Fair } else { rule };
+            for is_alone in [true, false] {
+                assert_eq!(judged(rule, Nobody, is_alone, false), rule);
+                assert_eq!(judged(rule, Heavier, is_alone, false), fair_if(of_fair && is_alone));
+                assert_eq!(judged(rule, All, is_alone, false), fair_if(of_fair && is_alone || rule == Rule::Class));
+                assert_eq!(judged(rule, Nobody, is_alone, true), fair_if(rule == Rule::Throttled));
+            }
         }
         assert!(!is_group(fixed(RoleKind::Kernel)) && !is_group(fixed(RoleKind::Other)) && is_group(RoleId(20)));
     }

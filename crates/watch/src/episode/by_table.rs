@@ -1,0 +1,292 @@
+//! What the verdict's table calls an alarm, and no key does: programs behind real-time tasks, and many short waits.
+//!
+//! Sums are of roles, and say nothing of single waits. What they prove counts: of all that tasks waited for one reason, what is more than all
+//! shorter waits together must have been in longer ones. Where a role has too many other waits for that, the keys are left.
+
+use unstarve_diagnose::verdict::{Cause, Cost, Plight, Waiter, severity};
+use unstarve_model::{Nanos, Severity};
+use unstarve_timeline::Rule;
+
+use super::above::{Counts, Met, Pair};
+use super::detect::Trigger;
+use super::held::lost;
+use super::verdict::{never_asks_to_be_last, waiter};
+use crate::{Histogram, Reading, RoleId, RoleKind};
+
+/// Over so long parts of the time are taken: as much as the recorder keeps by default, so that `explain` judges the same time.
+const WINDOW: u64 = 10_000_000_000;
+/// Less is no part of anything yet.
+const LEAST_WINDOW: u64 = 500_000_000;
+/// Less than that in all is in no row of the table.
+const LEAST: u64 = 1_000_000;
+/// Who gets less than a quarter of an equal's half of a CPU hardly gets on.
+const HARDLY: f64 = 0.875;
+/// Tasks of which so many wait at once, on average, are a crowd to others (as in `wake-storm`).
+const CROWD: u64 = 4;
+/// How far above its threshold a warning and a critical wait are.
+const RANKS: [f64; 2] = [1.0, 5.0];
+
+/// For what reason tasks wait, as far as sums by role tell.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(super) enum Reason {
+    /// Real-time tasks, or those of a higher priority, had the CPU.
+    Class,
+    /// Heavier ones had it.
+    Weight,
+    /// Equals had it, of whom a crowd waits.
+    Crowd,
+}
+
+impl Reason {
+    /// Those that counters know enough of. Whether the weight of programs was meant they do not know.
+    fn of(kind: RoleKind) -> &'static [Reason] {
+        match kind {
+            kind if never_asks_to_be_last(kind) => &[Reason::Class, Reason::Weight, Reason::Crowd],
+            _ => &[Reason::Class],
+        }
+    }
+
+    /// Whether it is by this rule.
+    pub(super) fn is_by(self, rule: Rule) -> bool {
+        match self {
+            Reason::Class => rule.is_precedence(),
+            Reason::Weight => matches!(rule, Rule::Weight | Rule::Count),
+            Reason::Crowd => rule == Rule::Fair,
+        }
+    }
+
+    fn cause(self, waiter: Waiter) -> Cause {
+        match self {
+            Reason::Class if waiter == Waiter::RealTime => Cause::Priority,
+            Reason::Class => Cause::Class,
+            Reason::Weight => Cause::Weight,
+            Reason::Crowd => Cause::Crowd,
+        }
+    }
+}
+
+/// What a sum is about.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Looked {
+    /// The longest wait.
+    AtOneWait,
+    /// All waits, as a part of the time, too.
+    AtAll,
+}
+
+/// What was waited for one reason since a reading.
+#[derive(Clone, Copy, PartialEq, Debug)]
+struct Sum {
+    /// The longest of it in one wait, at least.
+    longest: u64,
+    /// In all, of what counts for a part of the time.
+    lost: u64,
+    /// The time that was looked at; less than [`LEAST_WINDOW`] is none.
+    span: u64,
+    since: u64,
+}
+
+impl<'a> Pair<'a> {
+    /// The worst that the table calls at least a remark.
+    pub(super) fn by_table(&self) -> Option<Met<'a>> {
+        let now = self.reading.at.trace.0;
+        let window = self.at_or_before(now.saturating_sub(WINDOW));
+        if self.waited_since(window)?.0 < LEAST {
+            return None;
+        }
+        let ended = self.longest_ended().map(|(_, since)| self.at_or_before(since));
+        let reasons = Reason::of(self.role.kind).iter();
+        let cases = reasons.flat_map(|reason| {
+            // A part of the time is one of the whole window: a wait fills all of the time that it takes.
+            let alone = [Some(self.before), ended].into_iter().flatten();
+            let alone = alone.filter_map(move |then| self.judged(*reason, then, Looked::AtOneWait));
+            alone.chain(self.judged(*reason, window, Looked::AtAll))
+        });
+        cases.max_by(|a, b| a.rank.total_cmp(&b.rank))
+    }
+
+    fn judged(&self, reason: Reason, then: &'a Reading, looked: Looked) -> Option<Met<'a>> {
+        let sum = self.sum(reason, then).filter(|sum| sum.lost >= LEAST)?;
+        let sum = if looked == Looked::AtOneWait { Sum { span: 0, ..sum } } else { sum };
+        if !self.goes_on(reason, &sum) {
+            return None;
+        }
+        let waiter = waiter(self.role.kind, None);
+        let severity = severity_of(self.role.kind, waiter, reason.cause(waiter), &sum)?;
+        let Sum { longest, lost, span, since } = sum;
+        let [warning, critical] = RANKS;
+        let rank = match severity {
+            Severity::Info => 0.5,
+            Severity::Warning => warning,
+            Severity::Critical => critical,
+        };
+        let trigger = Trigger::Verdict { ns: longest, lost_ns: lost, span_ns: span, severity };
+        Some(Met { rank, trigger, since, wait: None, by: Counts::Reason(reason) })
+    }
+
+    /// Whether it takes at least half as large a part of the time since the last reading as of all that is looked at: what is over begins
+    /// nothing, and keeps nothing open.
+    fn goes_on(&self, reason: Reason, sum: &Sum) -> bool {
+        let now = self.reading.at.trace;
+        if sum.since >= self.before.at.trace.0 || sum.span == 0 {
+            return true;
+        }
+        let since_last = now.since(self.before.at.trace);
+        let lately = self.sum(reason, self.before).map_or(0, |lately| lately.lost);
+        2.0 * Nanos(lately).share_of(since_last) >= Nanos(sum.lost).share_of(Nanos(sum.span))
+    }
+
+    fn sum(&self, reason: Reason, then: &'a Reading) -> Option<Sum> {
+        let (now, since) = (self.reading.at.trace.0, then.at.trace.0);
+        let by_whom = self.by_whom(reason, since);
+        let all = by_whom.iter().map(|(_, ns)| *ns).fold(0, u64::saturating_add);
+        let in_long = self.in_long(then, all);
+        let lasting = if reason == Reason::Class { self.behind_real_time() } else { 0 };
+        let span = now.saturating_sub(since);
+        let lost = match reason {
+            Reason::Class => self.lost_on_one_cpu(then, all),
+            // Short pieces of these are turns.
+            Reason::Weight => in_long.together.min(self.preferred_at_once_since(then).0),
+            Reason::Crowd => all,
+        };
+        // Of all that waited for one CPU at once each moment counts once, and no wait lost more than that.
+        let lost = lost.min(span).max(lasting);
+        let longest = in_long.longest.min(lost).max(lasting);
+        let is_crowd = |(role, _): &(RoleId, u64)| self.is_crowd(*role, then);
+        if reason == Reason::Crowd && !by_whom.iter().max_by_key(|(_, ns)| *ns).is_some_and(is_crowd) {
+            return None;
+        }
+        Some(Sum { longest, lost, span: if span < LEAST_WINDOW { 0 } else { span }, since: since.min(now - lasting) })
+    }
+
+    /// Who had the CPU for this reason and for how long since then. What threads of a pool that push each other off wait is their own affair.
+    fn by_whom(&self, reason: Reason, since: u64) -> Vec<(RoleId, u64)> {
+        let is_siblings = |row: &crate::Blame| row.rule == Rule::WakeupPreemption && row.occupant == self.id;
+        match reason {
+            Reason::Crowd => self.by_rule_since(since, Rule::Fair).map(|(row, ns)| (row.occupant, ns.0)).collect(),
+            _ => {
+                let rows = self.preferred_since(since).into_iter();
+                let rows = rows.filter(|(row, _)| reason.is_by(row.rule) && !is_siblings(row));
+                rows.map(|(row, ns)| (row.occupant, ns.0)).collect()
+            }
+        }
+    }
+
+    /// How long a task has waited that waits still, behind the real-time task that has its CPU.
+    fn behind_real_time(&self) -> u64 {
+        let real_time = RoleKind::RealTime.fixed_id();
+        let behind = self
+            .oldest_waits()
+            .filter(|wait| Some(wait.occupant_role) == real_time && self.role.kind != RoleKind::RealTime);
+        // Who asked to be last waits there, too, and is not preceded.
+        let is_by_class = |wait: &&crate::OldestWait| self.rule_behind(wait).is_some_and(Rule::is_precedence);
+        behind.filter(is_by_class).map(|wait| wait.ns.0.min(wait.occupied.0)).max().unwrap_or(0)
+    }
+
+    /// How long waits were in which `all` was waited for one reason since then.
+    fn in_long(&self, then: &Reading, all: u64) -> InLong {
+        let of = |reading: &Reading| {
+            let id = self.same_role(reading)?;
+            reading.waits.get(id.index()).map(|waits| waits.histogram.clone())
+        };
+        let Some(now) = of(self.reading) else { return InLong::default() };
+        let ended = of(then).map_or_else(|| now.clone(), |then| now.since(&then));
+        let waiting = self.reading.waits.get(self.id.index()).map_or(0, |waits| waits.waiting);
+        InLong::of(&ended, u64::from(waiting), all)
+    }
+
+    /// What the role lost to higher classes on the CPU where it lost most: each moment once.
+    fn lost_on_one_cpu(&self, then: &Reading, all: u64) -> u64 {
+        let on_cpus = self.on_cpus(then, self.reading).map(|here| lost(&here, then, self.reading));
+        let known = on_cpus.max().unwrap_or(0);
+        // Of a role whose id is new nobody knows where it waited.
+        let elsewhere = if known == 0 { self.lost_by_one_since(then, all) } else { known };
+        elsewhere.min(all)
+    }
+
+    /// Whether so many tasks of a role wait all the time that who is none of them waits behind a crowd.
+    fn is_crowd(&self, role: RoleId, then: &Reading) -> bool {
+        let Some(crowd) = self.reading.role(role).filter(|_| role != self.id) else { return false };
+        let pair = Pair { id: role, role: crowd, before: self.before, reading: self.reading, past: self.past };
+        let span = self.reading.at.trace.since(then.at.trace).0;
+        pair.waited_since(then).is_some_and(|waited| waited.0 >= span.saturating_mul(CROWD))
+    }
+}
+
+/// How bad that is. Of a kernel thread that is kept off for so long others feel it, or it has much to do itself; what that costs whom counters
+/// do not know, so that it is a warning at most.
+fn severity_of(kind: RoleKind, waiter: Waiter, cause: Cause, sum: &Sum) -> Option<Severity> {
+    let span = Nanos(sum.span);
+    let plight = Plight::new(waiter, cause, Nanos(sum.longest), Nanos(sum.lost), span);
+    if cause == Cause::Crowd {
+        // As a bystander of a crowd; less than critical may be turns among equals (decision 0220).
+        return severity(&Plight { waiter: Waiter::Program, ..plight }).filter(|found| *found == Severity::Critical);
+    }
+    let own = severity(&plight);
+    // Of the role of all other kernel threads nobody knows what they do: some are real-time tasks.
+    let is_known = waiter != Waiter::RealTime && kind != RoleKind::Kernel;
+    let hardly_runs = is_known && cause == Cause::Class && plight.share >= HARDLY;
+    let felt = hardly_runs.then(|| severity(&plight.at_cost(Cost::Heavy))).flatten();
+    own.max(felt.map(|felt| felt.min(Severity::Warning)))
+}
+
+/// Long waits, as far as sums prove them.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
+struct InLong {
+    /// The longest, at least.
+    longest: u64,
+    /// Those that are as long, together.
+    together: u64,
+}
+
+impl InLong {
+    /// `all` was waited for one reason, in waits that have ended and in so many that last. What is more of it than all shorter waits together
+    /// was in longer ones, and one of these has at least as much as they have on average.
+    fn of(ended: &Histogram, waiting: u64, all: u64) -> InLong {
+        let buckets: Vec<_> = ended.buckets().collect();
+        let mut longer = waiting.saturating_add(buckets.iter().map(|bucket| bucket.count).sum());
+        let mut best = InLong::default();
+        let mut rest = all;
+        for bucket in &buckets {
+            best = best.or(longer, rest);
+            longer -= bucket.count;
+            let at_most = (bucket.to * 1e9) as u64;
+            rest = rest.saturating_sub(at_most.saturating_mul(bucket.count));
+        }
+        best.or(longer, rest)
+    }
+
+    fn or(self, waits: u64, together: u64) -> InLong {
+        match together.checked_div(waits) {
+            Some(longest) if longest > self.longest => InLong { longest, together },
+            _ => self,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MS: u64 = 1_000_000;
+
+    fn in_long(waits: &[(u64, u64)], waiting: u64, all: u64) -> (u64, u64) {
+        let mut ended = Histogram::new();
+        waits.iter().for_each(|(count, us)| ended.add(Nanos(us * 1_000), *count));
+        let InLong { longest, together } = InLong::of(&ended, waiting, all);
+        (longest / 1_000, together / 1_000)
+    }
+
+    #[test]
+    fn what_shorter_waits_cannot_have_is_in_longer_ones() {
+        assert_eq!(in_long(&[(250, 3_500)], 0, 875 * MS), (3_500, 875_000), "all of them for this reason");
+        assert_eq!(in_long(&[(250, 3_500)], 0, 100 * MS), (400, 100_000), "some of them, and nobody knows which");
+        // One of 20 ms for other reasons, beside 50 of 300 µs behind a real-time task.
+        assert_eq!(in_long(&[(50, 300), (1, 20_000)], 0, 15 * MS).0, 294);
+        // One of 20 ms behind a real-time task, beside 50 of 300 µs among equals, which take 353 µs each at most.
+        let (longest, _) = in_long(&[(50, 300), (1, 20_000)], 0, 35 * MS);
+        assert!((17_000..=20_000).contains(&longest), "{longest}");
+        assert_eq!(in_long(&[], 2, 30 * MS), (15_000, 30_000), "two that last");
+        assert_eq!(in_long(&[], 0, 30 * MS), (0, 0), "nobody waited");
+    }
+}
