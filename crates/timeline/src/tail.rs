@@ -171,9 +171,12 @@ impl Timeline {
     }
 
     /// Whether a task that seems to wait while its CPU is idle does wait there. Some kernels do not report every switch away from idle, and a
-    /// task may then have run unseen.
+    /// task may then have run unseen: so the CPU has to be heard, still idle, since the task was put there.
     pub fn waits_beside_idle(&self, task: &Task) -> bool {
-        self.missing_switches == 0 && (self.places_recorded || task.pinned)
+        let is_heard = task.pending.as_ref().is_some_and(|pending| {
+            self.cpus.get(pending.cpu.index()).is_some_and(|cpu| cpu.last_event >= pending.start)
+        });
+        is_heard && self.missing_switches == 0 && (self.places_recorded || task.pinned)
     }
 
     /// What is known of the CPU ends here.

@@ -23,7 +23,7 @@ const LEAST: u64 = 1_000_000;
 const HARDLY: f64 = 0.875;
 /// Tasks of which so many wait at once, on average, are a crowd to others (as in `wake-storm`).
 const CROWD: u64 = 4;
-/// How far above its threshold a warning and a critical wait are.
+/// How far above its threshold a warning and a critical wait are: what gets critical after that is another episode (`WORSE`).
 const RANKS: [f64; 2] = [1.0, 5.0];
 
 /// For what reason tasks wait, as far as sums by role tell.

@@ -169,15 +169,13 @@ type Cause = (Option<String>, Option<Rule>);
 struct Known {
     /// How far above its threshold it was.
     rank: f64,
-    /// How bad.
-    severity: Severity,
     /// When it was last the strongest.
     last: u64,
     /// The episode was not kept; from then on another one may be.
     again: Option<u64>,
 }
 
-/// So many times as far above its threshold the same cause is another episode, as is one that the table calls worse.
+/// So many times as far above its threshold the same cause is another episode.
 const WORSE: f64 = 4.0;
 /// Causes of an open episode that are remembered. A user's groups can have any number of names: of more, the one that was not seen for longest
 /// is forgotten, so that it is another episode if it comes again. Nothing is hidden by that.
@@ -186,10 +184,9 @@ const MOST_CAUSES: usize = 64;
 impl Open {
     /// Whether what is strongest now is another episode than those that have begun.
     fn is_other(&self, (rank, begun): &Ranked, now: u64) -> bool {
-        self.causes.get(&cause(begun)).is_none_or(|known| {
-            let is_worse = *rank > WORSE * known.rank || begun.severity() > known.severity;
-            is_worse || known.again.is_some_and(|again| now >= again)
-        })
+        self.causes
+            .get(&cause(begun))
+            .is_none_or(|known| *rank > WORSE * known.rank || known.again.is_some_and(|again| now >= again))
     }
 }
 
@@ -204,7 +201,7 @@ impl Open {
                 let oldest = self.causes.iter().min_by_key(|(_, known)| known.last).map(|(cause, _)| cause.clone());
                 oldest.and_then(|oldest| self.causes.remove(&oldest));
             }
-            self.causes.insert(cause, Known { rank: *rank, severity: begun.severity(), last: now, again: None });
+            self.causes.insert(cause, Known { rank: *rank, last: now, again: None });
         } else if let Some(known) = self.causes.get_mut(&cause) {
             known.last = now;
         }

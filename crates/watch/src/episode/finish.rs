@@ -30,7 +30,7 @@ impl Episode {
         // Until its trace is explained, and where it never is.
         self.severity = Some(severity.word().to_owned());
         self.trigger = Some(Seen {
-            trigger: begun.trigger.clone(),
+            trigger: begun.trigger,
             since_mono_ns: Some(begun.since.0),
             victim: self.victim.clone(),
             culprit: self.culprit.clone(),
