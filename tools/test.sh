@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# All tests: first everything that may run side by side, then, one after another, the live tests, which need root,
+# All tests: first everything that may run side by side and whether the answers are those that are kept, then, one after another, the live tests, which need root,
 # tracefs and a quiet machine (without them they say what they miss), and last some guests of the lab. Each test program has
 # a time limit of its own, and the last line adds everything up.
 #
@@ -77,6 +77,8 @@ unchanged=()
 read -ra features <<<"$(tools/features.sh)"
 known=$(everything) || known=
 run 1200 --workspace "${features[@]}" --config "$(limit 420)"
+# The answers to all stored recordings and to the scenes of the verdict, with the program that the tests have built.
+follow 600 tools/same-answers compare
 follow 420 tools/test_page.sh
 if compgen -G 'crates/*/tests/live/main.rs' >/dev/null; then
     once live 900 --workspace "${features[@]}" --test live --config "$(limit 480)" -- --ignored --test-threads=1
