@@ -1,7 +1,8 @@
 #!/usr/bin/env bash
-# All tests: first everything that may run side by side and whether the answers are those that are kept, then, one after another, the live tests, which need root,
-# tracefs and a quiet machine (without them they say what they miss), and last some guests of the lab. Each test program has
-# a time limit of its own, and the last line adds everything up.
+# All tests: first everything that may run side by side, and whether the answers are those that are kept; then, one after another, the
+# live tests, which need root, tracefs and a quiet machine (without them they say what they miss); and last some guests of the lab. Each test
+# program has a time limit of its own, and building has one apart from those. The last line adds everything up, and names what failed and
+# what did not run to its end.
 #
 # Live tests, engines and guests that passed, none left out, are not run again for the same files on the same machine: that is
 # most of the time. With CI=true or UNSTARVE_TEST_AGAIN=1 everything is run.
@@ -17,23 +18,40 @@ limit() {
 }
 
 # Into a file that is only followed: a process that a test leaves behind would keep a pipe open, and us waiting.
-follow() { # seconds for all, command…
-    local status part
+follow() { # stage, seconds for all, command…
+    local stage=$1 limit=$2 status part
+    shift 2
     part=$(mktemp "$log.XXXXXX") || exit 1
-    echo "\$ ${*:2}"
-    timeout -k 10 "$1" "${@:2}" >"$part" 2>&1 &
+    echo "\$ $*"
+    timeout -k 10 "$limit" "$@" >"$part" 2>&1 &
     local tests=$!
     tail -n +1 -s 0.5 -f --pid="$tests" "$part" &
     wait "$tests"
     status=$?
     wait $!
-    ((status == 0)) || failed=$((failed + 1))
-    ((status != 124 && status != 137)) || echo "test: took longer than $1 s and was ended"
     cat "$part" >>"$log"
+    case $status in
+    0) return 0 ;;
+    124 | 137) incomplete+=("$stage (ended after $limit s)") ;;
+    *) failed_stages+=("$stage") ;;
+    esac
+    return 1
 }
 
-run() { # seconds for all, cargo test's arguments…
-    follow "$1" cargo test --no-fail-fast "${@:2}"
+# Builds the tests and runs them. However long the first takes, the second has its time.
+run() { # stage, seconds for the tests, cargo test's arguments…
+    local stage=$1 limit=$2 word build=()
+    shift 2
+    for word; do
+        [[ $word != -- ]] || break
+        build+=("$word")
+    done
+    if follow "build of $stage" 2400 cargo test --no-run "${build[@]}"; then
+        follow "$stage" "$limit" cargo test --no-fail-fast "$@"
+    else
+        incomplete+=("$stage (not built)")
+        return 1
+    fi
 }
 
 # A name for all that decides how a test ends: our files, the compiler, the kernel, other programs.
@@ -54,17 +72,15 @@ note() { # stage
 left_out='^skipped: |\.\.\. ignored[, ] *[(a-zA-Z]'
 
 # Runs the tests of a stage if they have not passed before for all of that.
-once() { # stage, seconds for all, cargo test's arguments…
-    local stage=$1 before=$failed bytes passed
-    shift
+once() { # stage, seconds for the tests, cargo test's arguments…
+    local stage=$1 bytes passed
     passed=$(note "$stage")
     if [[ -n $known && ${CI-} != true && -z ${UNSTARVE_TEST_AGAIN-} && -e $passed ]]; then
         unchanged+=("$stage: passed for the same files on this machine at $(date -r "$passed" '+%F %R'), not run again (UNSTARVE_TEST_AGAIN=1 does)")
         return
     fi
     bytes=$(stat -c %s "$log")
-    run "$@"
-    ((failed == before)) && [[ -n $known && $(everything) = "$known" ]] || return
+    run "$@" && [[ -n $known && $(everything) = "$known" ]] || return
     tail -c "+$((bytes + 1))" "$log" | grep -qE "$left_out" && return
     mkdir -p "$cache/passed" && find "$cache/passed" -name "$stage-*" -mtime +30 -delete && : >"$(note "$stage")"
 }
@@ -72,14 +88,13 @@ once() { # stage, seconds for all, cargo test's arguments…
 # Where tools/setup.sh has put other projects' readers.
 cache=${XDG_CACHE_HOME:-$HOME/.cache}/unstarve
 export PYTHONPATH=$cache/python${PYTHONPATH:+:$PYTHONPATH}
-failed=0
-unchanged=()
+unchanged=() incomplete=() failed_stages=()
 read -ra features <<<"$(tools/features.sh)"
 known=$(everything) || known=
-run 1200 --workspace "${features[@]}" --config "$(limit 420)"
+run tests 1200 --workspace "${features[@]}" --config "$(limit 420)"
 # The answers to all stored recordings and to the scenes of the verdict, with the program that the tests have built.
-follow 600 tools/same-answers compare
-follow 420 tools/test_page.sh
+follow answers 600 tools/same-answers compare
+follow pages 420 tools/test_page.sh
 if compgen -G 'crates/*/tests/live/main.rs' >/dev/null; then
     once live 900 --workspace "${features[@]}" --test live --config "$(limit 480)" -- --ignored --test-threads=1
 fi
@@ -98,7 +113,13 @@ awk '
         crate=$(sed -n '1s,.*: \(crates/[^/]*\)/.*,\1,p' "${program%)}.d" 2>/dev/null)
         printf '  %7.1f s  %s %s\n' "$time" "$crate" "${name%% (*}"
     done
-awk -v failed="$failed" '
+passed_all=true
+((${#incomplete[@]} + ${#failed_stages[@]} == 0)) || passed_all=false
+joined() {
+    local IFS=,
+    echo "${*/#/ }"
+}
+awk -v stages="$(joined "${failed_stages[@]}")" -v incomplete="$(joined "${incomplete[@]}")" '
     /^test result: / { passed += $4; bad += $6 }
     # Tests that say why they did not run, and those that only the second run runs.
     /\.\.\. ignored[, ] *[(a-zA-Z]/ { skipped++; sub(/^test /, ""); reasons = reasons "\n  skipped: " $0 }
@@ -106,7 +127,8 @@ awk -v failed="$failed" '
     END {
         if (reasons) print substr(reasons, 2)
         printf "%d passed, %d failed, %d skipped", passed, bad, skipped
-        if (failed && !bad) printf " (and cargo test itself did not succeed)"
+        if (stages) printf "; failed:%s", stages
+        if (incomplete) printf "; did not run to its end:%s", incomplete
         print ""
     }' "$log"
-((failed == 0))
+$passed_all
