@@ -59,13 +59,13 @@ impl Draft {
             losses.iter().copied().cloned().chain(by_name_alone(case, &self.victims)).map(Missing::from).collect();
         let guilty_actors: Vec<ActorId> = guilty.iter().map(|blame| blame.occupant).collect();
         let confidence = confidence(self.confidence, case, &self.victims, &losses);
+        let confidence = in_hundredths(confidence * (1.0 - LOST_IF_NOT_PROVED * not_proved_share(case, &self.victims)));
         let culprits = rows(case, guilty);
         let worst = worst(case, &self.victims, &culprits, &culprit);
         Finding {
             id: self.kind.id.into(),
             severity: throughout.temper(self.severity).min(worst_at(confidence)),
-            // The longest that a wait may last decides how bad it is, and proof how sure that is.
-            confidence: in_hundredths(confidence * (1.0 - LOST_IF_NOT_PROVED * not_proved_share(case, &self.victims))),
+            confidence,
             sentence: throughout.sentence(self.sentence + &not_proved(case, &self.victims)),
             victim: victim(case, &self.victims, &guilty_actors),
             lists_all: worst.len() < WORST && has_all(case, &self.victims, &culprits),

@@ -122,6 +122,11 @@ impl Settings for HostSettings {
         cpus.online.as_ref().is_some_and(has) && !cpus.nohz_full.as_ref().is_some_and(has)
     }
 
+    fn may_stop_its_tick(&self, cpu: CpuId) -> bool {
+        let nohz_full = self.snapshot.as_ref().and_then(|snapshot| snapshot.cpus.nohz_full.as_ref());
+        nohz_full.is_some_and(|cpus| cpus.contains(cpu))
+    }
+
     fn has_bandwidth_limit(&self, tid: Tid) -> Option<bool> {
         let snapshot = self.snapshot.as_ref()?;
         snapshot.cgroup_of(tid)?;

@@ -99,7 +99,8 @@ fn is_above(actor: &Actor) -> bool {
     matches!(actor.policy(), Some(Policy::Rt | Policy::Deadline))
 }
 
-/// Whether those of a class together take little of each CPU on which they are: one thread may have many names.
+/// Whether those of a class together take little: of one CPU for each of their threads, but of no more CPUs than they were on. One thread
+/// may have many names.
 fn take_little(world: &World, ledger: &Ledger, claimants: &[(ActorId, &Actor)], above: bool) -> bool {
     let accounts: Vec<_> = claimants
         .iter()
@@ -109,7 +110,8 @@ fn take_little(world: &World, ledger: &Ledger, claimants: &[(ActorId, &Actor)], 
     let ran: Nanos = accounts.iter().map(|account| account.runs.total).sum();
     let cpus: FxHashSet<CpuId> = accounts.iter().flat_map(|account| account.cpus.iter()).collect();
     // In a class above it is enough to be on one CPU of many.
-    let room = if above { 1.0 } else { cpus.len().max(1) as f64 };
+    let threads: u32 = claimants.iter().map(|(_, actor)| actor.members).sum();
+    let room = if above { 1.0 } else { cpus.len().min(threads as usize).max(1) as f64 };
     ran.share_of(ledger.span(world)) <= room * if above { LITTLE_ABOVE } else { LITTLE }
 }
 

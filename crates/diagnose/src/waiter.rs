@@ -5,6 +5,7 @@ use unstarve_timeline::{ActorId, Rule};
 
 use crate::case::Case;
 use crate::finding::felt;
+use crate::ledger::WINDOW;
 use crate::verdict::{Cause, Cost, Plight, Waiter};
 
 /// What a worker may do late without anybody noticing: statistics, caches that are given back, timers of the kernel's own books
@@ -89,11 +90,15 @@ impl Case<'_> {
         Plight::new(waiter, cause, longest, lost, self.span()).at_cost(self.cost(victim, lost)).every(period.flatten())
     }
 
-    /// The part of the victim's worst ten seconds that this was: of a long recording it may be a small part.
-    pub fn share_of_window(&self, victim: ActorId, rule: Rule, lost: Nanos) -> f64 {
-        let Some(account) = self.ledger.account(victim) else { return 0.0 };
+    /// The part of the victim's worst ten seconds that it lost to these by this rule: of a long recording it may be a small part.
+    pub fn share_of_window(&self, victim: ActorId, occupants: &[ActorId], rule: Rule) -> f64 {
+        let most = |occupant: ActorId| {
+            self.ledger.worst_windows.get(&(victim, occupant, rule)).map_or(Nanos::ZERO, |window| window.most())
+        };
+        let by_these: Nanos = occupants.iter().map(|occupant| most(*occupant)).sum();
         let threads = f64::from(self.actor(victim).members.max(1));
-        account.worst_window.share(rule, lost) / threads
+        // The worst ten seconds of each need not be the same.
+        by_these.min(most(ActorId::OTHERS)).share_of(WINDOW) / threads
     }
 
     /// Whether anybody felt what the victim lost. A program feels its own waits.

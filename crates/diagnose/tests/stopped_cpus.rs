@@ -193,7 +193,11 @@ fn silence_that_has_another_reason_is_no_stop() {
             Scene { also: Some((1_700, "softirq_raise: vec=1 [action=TIMER]")), ..PLAIN },
             1_499,
         ),
-        ("a real-time task waits, too", Scene { real_time_waits: true, ..PLAIN }, 0),
+        (
+            "a real-time task waits, too, and no CPU is known to be of NO_HZ_FULL",
+            Scene { real_time_waits: true, ..PLAIN },
+            3_000,
+        ),
         ("fewer than 16 periods", Scene { gap_ms: 60, ..PLAIN }, 0),
         ("all CPUs are silent", Scene { others_go_on: false, ..PLAIN }, 0),
         ("another task is current behind it", Scene { behind: "other-77", ..PLAIN }, 0),

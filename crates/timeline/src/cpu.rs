@@ -67,10 +67,10 @@ pub(crate) struct Cpu {
     pub shares: Shares,
     /// The softirqs that the current task raised itself, for what it sends: bits by vector.
     pub raised: u32,
-    /// Whether the current task has raised a softirq, by what it woke.
-    pub raised_unseen: bool,
+    /// Whether the current task has woken this CPU's ksoftirqd, and so raised a softirq.
+    pub woke_ksoftirqd: bool,
     /// When the last handler of a hard interrupt ended, or a softirq that followed one.
-    pub served: Option<Time>,
+    pub handler_ended: Option<Time>,
 }
 
 /// An interrupt handler or softirq in progress.
@@ -116,8 +116,8 @@ impl Cpu {
             rhythm: None,
             shares: Shares::default(),
             raised: 0,
-            raised_unseen: false,
-            served: None,
+            woke_ksoftirqd: false,
+            handler_ended: None,
         }
     }
 
@@ -170,7 +170,7 @@ impl Cpu {
         self.hardirqs.clear();
         self.softirq = None;
         self.raised = 0;
-        self.raised_unseen = false;
+        self.woke_ksoftirqd = false;
     }
 
     /// Notes that `base` is what a switch gave the CPU to: no handler is in progress then.

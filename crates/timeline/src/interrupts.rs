@@ -11,7 +11,7 @@ const DEEPEST: usize = 8;
 /// TASKLET), but what those do is not what the task asked for.
 const OF_SENDERS: [u8; 3] = [2, 3, 4];
 /// What a hard interrupt raises is served when its handler has ended (`irq_exit`).
-const SERVED_WITHIN: Nanos = Nanos::from_micros(20);
+const RAISED_IS_SERVED_WITHIN: Nanos = Nanos::from_micros(20);
 /// TIMER and RCU, which a kernel thread raises for its own work's sake.
 const OF_KERNEL_THREADS: [u8; 2] = [1, 9];
 
@@ -24,7 +24,7 @@ impl Timeline {
             cpu.hardirqs.clear();
         }
         // It may raise softirqs, too.
-        cpu.raised_unseen = false;
+        cpu.woke_ksoftirqd = false;
         cpu.hardirqs.push(Handler {
             actor,
             number: irq,
@@ -46,7 +46,7 @@ impl Timeline {
             return;
         }
         let length = now.since(handler.start);
-        cpu.served = Some(now);
+        cpu.handler_ended = Some(now);
         if let Some(outer) = cpu.hardirqs.last_mut() {
             outer.inner += length;
         } else if let Some(softirq) = &mut cpu.softirq {
@@ -67,13 +67,13 @@ impl Timeline {
         let bit = bit(vec);
         let raised_by_task = if cpu.raised & bit != 0 {
             Some(Basis::Seen)
-        } else if cpu.raised_unseen && OF_SENDERS.contains(&vec) {
+        } else if cpu.woke_ksoftirqd && OF_SENDERS.contains(&vec) {
             Some(Basis::Inferred)
         } else {
             None
         };
         cpu.raised &= !bit;
-        let follows_handler = cpu.served.is_some_and(|end| now.since(end) <= SERVED_WITHIN);
+        let follows_handler = cpu.handler_ended.is_some_and(|end| now.since(end) <= RAISED_IS_SERVED_WITHIN);
         let number = u32::from(vec);
         cpu.softirq = Some(Handler { actor, number, start: now, inner: Nanos::ZERO, raised_by_task, follows_handler });
         cpu.settle(now);
@@ -102,10 +102,11 @@ impl Timeline {
 
     /// A task that raises a softirq outside of interrupts and without softirqs disabled wakes this CPU's ksoftirqd (`raise_softirq_irqoff` in
     /// kernel/softirq.c), and serves the softirq itself if it enables softirqs first. So a raise shows where it is not recorded.
+    #[cold]
     pub(crate) fn wakes_own_ksoftirqd(&mut self, index: usize, event: &Event) {
         let cpu = &mut self.cpus[index];
         let by_task = event.issuer.context() == Context::Task && cpu.hardirqs.is_empty() && cpu.softirq.is_none();
-        cpu.raised_unseen = by_task && matches!(cpu.current, Current::Task(_));
+        cpu.woke_ksoftirqd = by_task && matches!(cpu.current, Current::Task(_));
     }
 
     pub(crate) fn softirq_exit(&mut self, index: usize, vec: u8, sink: &mut impl Sink) {
@@ -113,8 +114,11 @@ impl Timeline {
         let cpu = &mut self.cpus[index];
         let Some(handler) = cpu.softirq.take() else { return };
         cpu.settle(now);
-        // The next softirq of the same round.
-        cpu.served = handler.follows_handler.then_some(now);
+        // The next softirq of the round: of the same handler, or of one that came during this softirq.
+        let came = cpu.handler_ended.is_some_and(|end| end >= handler.start);
+        cpu.handler_ended = (handler.follows_handler || came).then_some(now);
+        // What the task raised is served; another softirq may be that of an interrupt without a handler's events.
+        cpu.woke_ksoftirqd = false;
         if handler.number != u32::from(vec) {
             return;
         }

@@ -103,9 +103,10 @@ impl Timeline {
             self.bury(old);
         }
         let nature = if parent == KTHREADD { Nature::Kernel } else { Nature::Program };
-        // fork() copies policy, affinity and cgroup.
+        // fork() copies policy, affinity and cgroup. kthreadd's are not its children's: those are bound, and given a policy, later.
         let creator = self.world.tasks.find(parent).map_or(parent, |key| self.world.tasks.get(key).settings_of());
-        let settings_of = if self.world.settings.0.knows(child) { child } else { creator };
+        let is_own = nature == Nature::Kernel || self.world.settings.0.knows(child);
+        let settings_of = if is_own { child } else { creator };
         let key = self.new_task_of(nature, (child, settings_of), comm, None);
         // A thread begins with its creator's name.
         let parent_is = Ancestor { tid: parent, comm };

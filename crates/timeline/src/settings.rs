@@ -33,6 +33,11 @@ pub trait Settings: Send {
         false
     }
 
+    /// Whether the CPU is one of those (`nohz_full`) whose tick the kernel stops while it is not needed.
+    fn may_stop_its_tick(&self, _: CpuId) -> bool {
+        false
+    }
+
     /// Whether the recording marks where events of a CPU were overwritten: one without a mark then has all of them.
     fn marks_overwritten(&self) -> bool {
         false

@@ -10,8 +10,8 @@
 //! | an idle CPU | nothing: its tick stops |
 //! | `tick_stop` since the last tick | nothing: NO_HZ_FULL |
 //! | a fair task with nobody beside it | nothing: NO_HZ_FULL may stop the tick of a single task without an event that is recorded |
-//! | a fair task, other fair tasks wait all along | a stop: the tick is needed to share the CPU (`sched_can_stop_tick`) |
-//! | a fair task, a real-time one waits, too | nothing: the kernel looks at the real-time tasks first, and one needs no tick |
+//! | a fair task, somebody waits all along | a stop: the tick is needed to share the CPU (`sched_can_stop_tick`) |
+//! | the same, but a real-time task waits, too, and the CPU is known to be one of `nohz_full` | nothing: the kernel looks at the real-time tasks first, and one needs no tick |
 //! | a real-time task, even if others wait | nothing: NO_HZ_FULL may stop its tick (`sched_can_stop_tick`), and RCU or a timer let it tick for a while |
 //! | an event of this CPU in the gap, of whatever type | as long as the silence, if that is still long |
 //! | shorter than 16 periods, or than 20 ms | nothing: a guest's ticks come late |
@@ -173,7 +173,8 @@ impl Timeline {
         let queue = &self.cpus[index].queue;
         count_steps(queue.len());
         let waiting = || queue.iter().map(|key| self.world.tasks.get(*key));
-        if waiting().any(|task| task.prio.policy() == Policy::Rt) {
+        let may_stop = || self.world.settings.0.may_stop_its_tick(self.cpus[index].id);
+        if waiting().any(|task| task.prio.policy() == Policy::Rt) && may_stop() {
             return None;
         }
         let first = waiting().filter_map(|task| Some(task.pending.as_ref()?.segment)).min()?;

@@ -430,11 +430,11 @@ impl Timeline {
     pub(crate) fn renew_actor(&mut self, key: TaskKey) {
         let task = self.world.tasks.get_mut(key);
         task.kernel_thread = task.nature.kernel_thread(&task.comm);
-        let like = task.settings_of();
+        let settings_of = task.settings_of();
         task.actor = self.world.actors.of(ActorKind::Tasks {
             comm: task.comm,
             prio: task.prio,
-            group: self.world.settings.0.group(like),
+            group: self.world.settings.0.group(settings_of),
             own_weight: task.own_weight,
             claim: task.nature.claim(&task.comm),
         });
@@ -454,23 +454,24 @@ impl Timeline {
     pub(crate) fn new_task_of(
         &mut self,
         nature: Nature,
-        (tid, like): (Tid, Tid),
+        (tid, settings_of): (Tid, Tid),
         comm: Comm,
         prio: Option<Prio>,
     ) -> TaskKey {
         let ranked = prio.is_some();
         let prio = prio.unwrap_or(Prio::NORMAL);
         let settings = &*self.world.settings.0;
-        let own_weight = settings.own_weight(like);
-        let kind = ActorKind::Tasks { comm, prio, group: settings.group(like), own_weight, claim: nature.claim(&comm) };
+        let own_weight = settings.own_weight(settings_of);
+        let kind =
+            ActorKind::Tasks { comm, prio, group: settings.group(settings_of), own_weight, claim: nature.claim(&comm) };
         let actor = self.world.actors.of(kind);
         self.world.actors.get_mut(actor).ranked |= ranked;
         let mut task = Task::new(tid, comm, prio, actor, nature);
         task.ranked = ranked;
         task.own_weight = own_weight;
-        task.limited = settings.has_bandwidth_limit(like);
+        task.limited = settings.has_bandwidth_limit(settings_of);
         task.pinned = task.kernel_thread.is_some_and(|thread| thread.bound_cpu().is_some());
-        if let Some(allowed) = settings.allowed_cpus(like) {
+        if let Some(allowed) = settings.allowed_cpus(settings_of) {
             task.pinned = allowed.len() == 1;
             task.affinity = if allowed.len() as u32 >= self.world.cpus {
                 Some(IdleWatch::ALL)

@@ -10,6 +10,7 @@ const MICRO: u64 = 1000;
 /// TIMER, NET_TX, NET_RX, BLOCK and RCU, in `include/linux/interrupt.h`.
 const TIMER: u8 = 1;
 const SENT_OR_COMPLETED: [u8; 3] = [2, 3, 4];
+const TASKLET: u8 = 6;
 const RCU: u8 = 9;
 
 /// What shows who raised the softirq that wakes the client.
@@ -29,6 +30,8 @@ enum Raise {
     InterruptWakesKsoftirqd,
     /// The server wakes it, and then an interrupt comes.
     WakesKsoftirqdAndInterrupt,
+    /// The server wakes it, and another softirq is served first.
+    WakesKsoftirqdAndIsServed,
     /// A task does that was switched out since.
     TaskBeforeWakesKsoftirqd,
 }
@@ -82,6 +85,11 @@ fn paid(server: TaskRef, vec: u8, raise: Raise) -> String {
         Raise::WakesKsoftirqd | Raise::WakesKsoftirqdAndInterrupt => {
             add(55, 0, server, Context::Task, waking(ksoftirqd, 0))
         }
+        Raise::WakesKsoftirqdAndIsServed => {
+            add(53, 0, server, Context::Task, waking(ksoftirqd, 0));
+            add(54, 0, server, Context::Softirq, EventKind::SoftirqEntry { vec: TASKLET });
+            add(55, 0, server, Context::Softirq, EventKind::SoftirqExit { vec: TASKLET });
+        }
         Raise::WakesAnother => add(55, 0, server, Context::Task, waking(another, 1)),
         Raise::InterruptWakesKsoftirqd => add(55, 0, server, Context::Hardirq, waking(ksoftirqd, 0)),
     }
@@ -119,6 +127,7 @@ fn a_softirq_of_what_the_task_sends_or_completes_is_its_own_work() {
                 (Raise::WakesAnother, String::new()),
                 (Raise::InterruptWakesKsoftirqd, String::new()),
                 (Raise::WakesKsoftirqdAndInterrupt, String::new()),
+                (Raise::WakesKsoftirqdAndIsServed, String::new()),
                 (Raise::TaskBeforeWakesKsoftirqd, String::new()),
             ] {
                 assert_eq!(paid(server, vec, raise), expected, "softirq {vec} of {}, {raise:?}", server.comm());

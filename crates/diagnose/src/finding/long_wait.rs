@@ -105,12 +105,16 @@ fn not_proved(case: &Case<'_>, before: &[Finding]) -> Option<Finding> {
 /// What helps against a wait by this cause.
 fn remedies(case: &Case<'_>, cause: Cause, victim: ActorId, occupant: ActorId) -> Vec<Remedy> {
     match cause {
-        Cause::Class | Cause::Priority => remedy::against_rt(case, &[victim], &[occupant], None),
+        Cause::Class | Cause::Priority | Cause::RealTimeOrder => remedy::against_rt(case, &[victim], &[occupant], None),
         Cause::NotPreempted => remedy::against_not_preempted(case, victim, occupant),
         Cause::Interrupts | Cause::HostPackets => remedy::against_interrupts(case, victim, &[occupant]),
-        Cause::Turns => remedy::against_crowded_cpu(case, victim),
-        Cause::OwnCpuIdle => remedy::against_unknown_limit(case, victim),
-        _ => remedy::against_stuck_equal(case, victim, occupant),
+        Cause::Turns | Cause::Crowd | Cause::PingPong => remedy::against_crowded_cpu(case, victim),
+        Cause::OwnCpuIdle | Cause::GroupLimit => remedy::against_unknown_limit(case, victim),
+        Cause::StuckEqual | Cause::Weight => remedy::against_stuck_equal(case, victim, occupant),
+        Cause::OtherCpuIdle => remedy::against_idle(case, victim),
+        Cause::CpuStopped => remedy::against_stopped_cpu(),
+        // `throttled` has what helps.
+        Cause::ClassLimit | Cause::OwnClassLimit => Vec::new(),
     }
 }
 

@@ -70,7 +70,8 @@ fn late(case: &Case<'_>, victim: ActorId) -> Option<Late> {
     let longest = case.ledger.not_preempted.get(&(victim, occupant)).copied().unwrap_or(latest);
     let lost = case.blamed(victim, is_late);
     let plight = case.plight(victim, Cause::NotPreempted, latest, lost);
-    let plight = Plight { share: plight.share.max(case.share_of_window(victim, Rule::NotPreempted, lost)), ..plight };
+    let in_window = case.share_of_window(victim, &[ActorId::OTHERS], Rule::NotPreempted);
+    let plight = Plight { share: plight.share.max(in_window), ..plight };
     let severity = verdict::severity(&plight)?;
     Some(Late { victim, occupant, longest, lost, plight, severity })
 }

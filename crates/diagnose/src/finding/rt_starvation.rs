@@ -52,6 +52,8 @@ struct Hit {
     is_late: bool,
     /// The rule under which it lost most to one task, and how much that was.
     main: (Nanos, Rule),
+    /// The part of the victim's worst ten seconds that the intruder took.
+    in_window: f64,
 }
 
 /// All that real-time and deadline tasks took from others, to be found by who took it.
@@ -156,6 +158,7 @@ impl Intrusion {
                     stay: Nanos::ZERO,
                     is_late: true,
                     main: (Nanos::ZERO, Rule::Class),
+                    in_window: 0.0,
                 });
             }
             let hit = &mut hits[index];
@@ -163,6 +166,9 @@ impl Intrusion {
             hit.lost += blame.length;
             hit.main = hit.main.max((blame.length, blame.rule));
             hit.stay = hit.stay.max(case.longest_stay(victim, blame.occupant));
+        }
+        for hit in &mut hits {
+            hit.in_window = case.share_of_window(hit.victim, &family.actors, hit.main.1);
         }
         let had: Nanos = family.actors.iter().map(|id| ran(case, *id)).sum();
         let severity = hits.iter().filter_map(|hit| severity(case, hit, had, stall(case, hit, taken))).max();
@@ -240,7 +246,7 @@ fn of_intruder(case: &Case<'_>, intrusion: Intrusion, taken: &Taken, boosters: &
     let period = draft::period(case, &victims).or_else(|| period_of_runs(case, actors));
     let also: Vec<&Hit> = hits.iter().filter(|hit| !named.contains(&hit.victim)).collect();
     let mut evidence = evidence(case, &victims, actors, worst.min(had).share_of(case.span()), period, &also);
-    let in_window = of_kind().map(|hit| case.share_of_window(hit.victim, hit.main.1, hit.lost)).fold(0.0, f64::max);
+    let in_window = of_kind().map(|hit| hit.in_window).fold(0.0, f64::max);
     if in_window > WINDOW_STANDS_OUT * worst.min(had).share_of(case.span()) {
         evidence.push(format!("{} of its worst ten seconds", percent(in_window)));
     }
@@ -298,7 +304,7 @@ fn lifted(case: &Case<'_>, actors: &[ActorId], boosters: &Boosters) -> Option<St
 fn severity(case: &Case<'_>, hit: &Hit, had: Nanos, stall: Nanos) -> Option<Severity> {
     // Several threads wait at the same time, and their waits add up; nobody is kept off for longer than the intruder ran.
     let share = hit.lost.min(had).share_of(case.span());
-    let share = share.max(case.share_of_window(hit.victim, hit.main.1, hit.lost));
+    let share = share.max(hit.in_window);
     let plight = Plight { share, ..case.plight(hit.victim, cause(hit), stall, hit.lost) };
     let many = share >= SHARE_OF_SHORT && hit.lost >= FELT_TOGETHER;
     let cost = if many && is_felt(case, hit) && is_hurt(case, hit) { Cost::Heavy } else { plight.cost };

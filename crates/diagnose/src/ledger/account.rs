@@ -26,8 +26,6 @@ pub(crate) struct Account {
     pub stalls_mainly: [u64; Rule::ALL.len()],
     /// How many waits there were in which it took as much, main reason or not.
     pub stalls_by_rule: [u64; Rule::ALL.len()],
-    /// What was lost by each rule in the worst [`WINDOW`].
-    pub worst_window: WorstWindow,
     /// The most that interrupts took from a wait of which they were a good part. In a long wait behind something else they
     /// add up to as much, and mean nothing.
     pub longest_interrupted: Nanos,
@@ -56,36 +54,6 @@ pub(crate) struct Account {
     pub unequal: Option<Box<UnequalWaits>>,
     /// Only for workers.
     pub work: Option<Box<WorkLog>>,
-}
-
-/// A share of a long recording says little of a trouble that came and went: it is a share of so much, too.
-pub(crate) const WINDOW: Nanos = Nanos::from_millis(10_000);
-
-/// What was lost by each rule in the window that is on, and in the worst one.
-#[derive(Clone, Debug, Default)]
-pub(crate) struct WorstWindow {
-    window: u64,
-    now: [Nanos; Rule::ALL.len()],
-    most: [Nanos; Rule::ALL.len()],
-    all: [Nanos; Rule::ALL.len()],
-}
-
-impl WorstWindow {
-    /// Waits come in the order of their ends: one that began in an earlier window counts in the one that is on.
-    fn add(&mut self, window: u64, rule: Rule, lost: Nanos) {
-        if window > self.window {
-            (self.window, self.now) = (window, [Nanos::ZERO; Rule::ALL.len()]);
-        }
-        let now = &mut self.now[rule as usize];
-        *now += lost;
-        self.all[rule as usize] += lost;
-        self.most[rule as usize] = self.most[rule as usize].max(*now);
-    }
-
-    /// The part of a window that this much of what the rule took was at most, if all of it was spread alike.
-    pub fn share(&self, rule: Rule, part: Nanos) -> f64 {
-        self.most[rule as usize].share_of(WINDOW).min(1.0) * part.share_of(self.all[rule as usize]).min(1.0)
-    }
 }
 
 /// The stays on a CPU.
@@ -162,7 +130,6 @@ impl Account {
             quantiles: Quantiles::default(),
             longest_by_rule: [Nanos::ZERO; Rule::ALL.len()],
             longest_mainly: [Nanos::ZERO; Rule::ALL.len()],
-            worst_window: WorstWindow::default(),
             stalled_mainly: [Nanos::ZERO; Rule::ALL.len()],
             stalls_mainly: [0; Rule::ALL.len()],
             stalls_by_rule: [0; Rule::ALL.len()],
@@ -226,8 +193,6 @@ impl Account {
             pieces => self.add_parts(pieces, wait, stretch),
         };
         debug_assert_eq!(main, wait.main_rule());
-        let window = wait.start.since(world.start).0 / WINDOW.0;
-        wait.pieces.iter().for_each(|piece| self.worst_window.add(window, piece.rule, piece.length));
         self.worst.offer(main, length, || Spot::of(world, wait));
     }
 

@@ -13,6 +13,7 @@ mod table;
 mod unequal;
 mod work_log;
 mod worst;
+mod worst_window;
 
 use rustc_hash::FxHashMap;
 use unstarve_model::{CpuId, KernelThread, Nanos, Policy, Time};
@@ -29,6 +30,7 @@ pub(crate) use table::Table;
 pub(crate) use unequal::{Unequal, UnequalWaits};
 pub(crate) use work_log::WorkLog;
 pub(crate) use worst::{LongWait, Longest, OpenSpot, Spot, Worst};
+pub(crate) use worst_window::{WINDOW, WorstWindow};
 
 /// How often one actor took the CPU from another that was still runnable.
 #[derive(Clone, Copy, Debug, Default)]
@@ -56,6 +58,9 @@ pub(crate) struct Ledger {
     accounts: Vec<Account>,
     /// (victim, occupant, rule) → time.
     pub blame: Table<(ActorId, ActorId, Rule), Nanos>,
+    /// The most that was lost in ten seconds to a higher class or priority, an equal one, or one that was not preempted: by victim,
+    /// occupant and rule; to all together under [`ActorId::OTHERS`].
+    pub worst_windows: Table<(ActorId, ActorId, Rule), WorstWindow>,
     /// (victim, occupant) → the longest single stay of the occupant within one wait, by class and of a millisecond or more.
     pub longest_stays: Table<(ActorId, ActorId), Nanos>,
     /// By victim, the longest that a CPU for which it waited did not run itself.
@@ -107,6 +112,7 @@ impl Ledger {
             selection,
             accounts: Vec::new(),
             blame: Table::default(),
+            worst_windows: Table::default(),
             longest_stays: Table::default(),
             stops: FxHashMap::default(),
             not_preempted: Table::default(),
@@ -262,6 +268,13 @@ impl Sink for Ledger {
             *self.blame.entry_of((wait.actor, piece.occupant, piece.rule), overflow, is_kept) += piece.length;
             if piece.occupant == ActorId::STOPPED {
                 self.note_stopped(wait.actor, piece.length);
+            }
+            if piece.rule.is_precedence() || matches!(piece.rule, Rule::Order | Rule::NotPreempted) {
+                let since_start = wait.start.since(world.start);
+                let of_all = (wait.actor, ActorId::OTHERS, piece.rule);
+                for key in [(wait.actor, piece.occupant, piece.rule), of_all] {
+                    self.worst_windows.entry_of(key, of_all, is_kept).add(since_start, piece.length);
+                }
             }
             if piece.rule == Rule::NotPreempted {
                 let overflow = (wait.actor, ActorId::OTHERS);

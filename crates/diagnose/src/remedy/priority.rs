@@ -233,10 +233,12 @@ pub(super) fn limit_class(case: &Case<'_>, victims: &[ActorId], intruder: &[Acto
     }
     let cpu = case.cpu_of(intruder, victims);
     // Who leaves fair tasks that much by himself changes nothing by being made to.
+    let acts = |victim: &ActorId| {
+        let longest = case.ledger.account(*victim).map_or(Nanos::ZERO, |it| it.longest_by_rule[Rule::Class as usize]);
+        longest >= WITHOUT_THE_SERVER || case.share_of_window(*victim, &[ActorId::OTHERS], Rule::Class) >= LEAVES_LESS
+    };
     let had: Nanos = intruder.iter().filter_map(|id| Some(case.ledger.account(*id)?.runs.total)).sum();
-    let accounts = || victims.iter().filter_map(|id| case.ledger.account(*id));
-    let longest = accounts().map(|account| account.longest_by_rule[Rule::Class as usize]).max().unwrap_or(Nanos::ZERO);
-    if had.share_of(case.span()) < LEAVES_LESS && longest < WITHOUT_THE_SERVER {
+    if had.share_of(case.span()) < LEAVES_LESS && !victims.iter().any(acts) {
         return Vec::new();
     }
     let mut remedies = Vec::new();

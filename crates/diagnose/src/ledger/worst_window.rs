@@ -1,0 +1,56 @@
+use unstarve_model::Nanos;
+
+/// A share of a long recording says little of a trouble that came and went: it is a share of so much, too.
+pub(crate) const WINDOW: Nanos = Nanos::from_millis(10_000);
+
+/// The most that was lost within [`WINDOW`]: in two halves that follow each other.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct WorstWindow {
+    half: u64,
+    before: Nanos,
+    now: Nanos,
+    most: Nanos,
+}
+
+impl WorstWindow {
+    /// Adds what was lost in a wait that began so long after the recording did. Waits come in the order of their ends: one that began in
+    /// an earlier half counts in the one that is on.
+    pub fn add(&mut self, since_start: Nanos, lost: Nanos) {
+        let half = since_start.0 / (WINDOW.0 / 2);
+        if half > self.half {
+            self.before = if half == self.half + 1 { self.now } else { Nanos::ZERO };
+            (self.half, self.now) = (half, Nanos::ZERO);
+        }
+        self.now += lost;
+        self.most = self.most.max(self.before + self.now);
+    }
+
+    pub fn most(&self) -> Nanos {
+        self.most.min(WINDOW)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The most that is lost within ten seconds, in seconds, by how much is lost in each second.
+    fn most(lost_ms: &[u64]) -> f64 {
+        let mut worst = WorstWindow::default();
+        for (second, lost) in (0..).zip(lost_ms) {
+            worst.add(Nanos::from_millis(second * 1_000), Nanos::from_millis(*lost));
+        }
+        worst.most().0 as f64 / 1e9
+    }
+
+    #[test]
+    fn ten_seconds_are_found_wherever_they_begin() {
+        for quiet in 0..20 {
+            let lost = [vec![10; quiet], vec![500; 10], vec![10; 20]].concat();
+            assert!(most(&lost) > 0.75 * 5.0, "after {quiet} s: {}", most(&lost));
+        }
+        assert_eq!(most(&[100; 60]), 1.0);
+        assert_eq!(most(&[30_000]), 10.0, "one wait is longer");
+        assert_eq!(most(&[]), 0.0);
+    }
+}
