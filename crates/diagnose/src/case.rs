@@ -101,12 +101,16 @@ impl<'a> Case<'a> {
     /// Tasks that waited, with their sums, in the order of their first appearance. Who only watches is none: that it
     /// came late harms nobody, and it must not make a healthy host look ill. (As occupants they are shown.)
     pub fn victims(&self) -> impl Iterator<Item = (ActorId, &Account)> {
+        self.runners().filter(|(_, account)| account.waits > 0)
+    }
+
+    /// The same, and tasks that never waited.
+    pub fn runners(&self) -> impl Iterator<Item = (ActorId, &Account)> {
         self.world
             .actors
             .iter()
             .filter(|(id, actor)| actor.comm().is_some() && !self.observers.may_contain(*id))
             .filter_map(|(id, _)| Some((id, self.ledger.account(id)?)))
-            .filter(|(_, account)| account.waits > 0)
     }
 
     /// Whether it is the recorder or else only watches.
@@ -254,10 +258,14 @@ impl<'a> Case<'a> {
     /// Whether it is the stop class's thread of a CPU, which works for the kernel alone. That is believed of who has the priority with which
     /// this class is shown and takes little: any program may bear the name, and a stopper that keeps a CPU is a fault like any other.
     pub fn is_stopper(&self, id: ActorId) -> bool {
-        let ran = self.ledger.account(id).map_or(Nanos::ZERO, |account| account.runs.total);
+        let runs = self.ledger.account(id).map(|account| &account.runs);
+        let takes_little = runs.is_none_or(|runs| {
+            runs.total.share_of(self.span()) <= crate::observers::LITTLE_ABOVE
+                && runs.longest <= crate::observers::SHORT_ABOVE
+        });
         self.kernel_thread(id) == Some(KernelThread::Migration)
             && self.actor(id).prio().is_none_or(|prio| prio == Prio::STOP)
-            && ran.share_of(self.span()) <= crate::observers::LITTLE_ABOVE
+            && takes_little
     }
 
     /// Any kernel thread, housekeeping included: what the snapshot says, or else its name.

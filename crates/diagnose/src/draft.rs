@@ -148,9 +148,10 @@ pub(crate) fn waits(case: &Case<'_>, victims: &[ActorId]) -> Waits {
     let mut quantiles = Quantiles::default();
     for account in victims.iter().filter_map(|victim| case.ledger.account(*victim)) {
         sum.count += account.waits;
-        sum.total_ns += account.waited.0;
+        // A damaged trace has any times.
+        sum.total_ns = sum.total_ns.saturating_add(account.waited.0);
         sum.max_ns = sum.max_ns.max(account.longest.0);
-        sum.owed_ns += account.owed().0;
+        sum.owed_ns = sum.owed_ns.saturating_add(account.owed().0);
         quantiles.merge(&account.quantiles);
     }
     sum.p99_ns = quantiles.at(0.99).unwrap_or(Nanos::ZERO).0.min(sum.max_ns);
@@ -253,7 +254,7 @@ pub(crate) fn rows(case: &Case<'_>, blame: Vec<Blame>) -> Vec<Culprit> {
             rows.push((new, Vec::new()));
             rows.len() - 1
         });
-        rows[index].0.ns += blame.length.0;
+        rows[index].0.ns = rows[index].0.ns.saturating_add(blame.length.0);
         rows[index].1.push(blame.occupant);
     }
     rows.sort_by(|(a, _), (b, _)| (b.ns, &a.comm, &a.rule, a.prio).cmp(&(a.ns, &b.comm, &b.rule, b.prio)));

@@ -22,6 +22,8 @@ const PROGRAM: [&str; 2] = ["unstarve", "init"];
 /// and in a class above, where little is enough to starve others.
 const LITTLE: f64 = 0.2;
 pub(crate) const LITTLE_ABOVE: f64 = 0.01;
+/// A stay of a class above that is longer is not little, in however long a recording.
+pub(crate) const SHORT_ABOVE: Nanos = Nanos::from_millis(10);
 
 /// The programs that write each format. Elsewhere the same names may be anybody's.
 const RECORDERS: [(&str, &[&str]); 4] = [
@@ -112,7 +114,8 @@ fn take_little(world: &World, ledger: &Ledger, claimants: &[(ActorId, &Actor)], 
     // In a class above it is enough to be on one CPU of many.
     let threads: u32 = claimants.iter().map(|(_, actor)| actor.members).sum();
     let room = if above { 1.0 } else { cpus.len().min(threads as usize).max(1) as f64 };
-    ran.share_of(ledger.span(world)) <= room * if above { LITTLE_ABOVE } else { LITTLE }
+    let is_short = !above || accounts.iter().all(|account| account.runs.longest <= SHORT_ABOVE);
+    is_short && ran.share_of(ledger.span(world)) <= room * if above { LITTLE_ABOVE } else { LITTLE }
 }
 
 /// Whether all its threads are those of the process that wrote the recording, as that process says itself.

@@ -100,4 +100,21 @@ proptest! {
             prop_assert_eq!(sum(&wait.blame), wait.end_ns - wait.start_ns);
         }
     }
+
+    /// Times that no recording has: sums over threads go beyond 64 bits.
+    #[test]
+    fn times_of_any_length_are_no_fault(
+        steps in prop::collection::vec((event(), prop::option::weighted(0.02, Just(u64::MAX / 3))), 1..400)
+    ) {
+        let mut time = 0_u64;
+        let events: Vec<Event> = steps
+            .into_iter()
+            .map(|((step, cpu, context, kind), leap)| {
+                time = time.saturating_add(step).saturating_add(leap.unwrap_or(0));
+                Event { time: Time(time), cpu: CpuId(cpu), issuer: Issuer::new(None, context), kind }
+            })
+            .collect();
+        let source = MemorySource::new(TraceInfo::default(), events, Names::default());
+        explain(Box::new(source), &Options::default(), |_| {}).expect("there are events");
+    }
 }

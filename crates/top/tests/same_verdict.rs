@@ -195,7 +195,7 @@ const PREFERRED: &[&str] = &["real-time", "higher", "deadline", "peer", "heavy"]
 const ANY: &[&[&str]] = &[&[]];
 
 /// Of `watch`; docs/watch.md has the same table in words.
-const OF_WATCH: [Exception; 15] = [
+const OF_WATCH: [Exception; 16] = [
     Exception {
         who: &["serving", "housekeeping", "real-time", "last"],
         because: PREFERRED,
@@ -286,6 +286,13 @@ const OF_WATCH: [Exception; 15] = [
         shapes: ANY,
         differs: Milder,
         why: "that the CPU itself did not run",
+    },
+    Exception {
+        who: &["real-time"],
+        because: &["stopped CPU"],
+        shapes: ANY,
+        differs: Worse,
+        why: "that the CPU itself did not run: it looks as if who has it stayed",
     },
     Exception {
         who: &["kcompactd0"],

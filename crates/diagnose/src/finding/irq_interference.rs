@@ -2,6 +2,7 @@
 
 use std::cmp::Reverse;
 
+use rustc_hash::FxHashMap;
 use unstarve_model::{EventType, KernelThread, Nanos};
 use unstarve_timeline::{ActorId, ActorKind, Rule};
 
@@ -34,8 +35,9 @@ pub(super) const KIND: FindingKind = FindingKind {
 };
 
 pub(crate) fn find(case: &Case<'_>) -> Vec<Finding> {
+    // A busy poller need not wait at all.
     let mut findings: Vec<Finding> = case
-        .victims()
+        .runners()
         .filter(|(id, _)| !serves_softirqs(case, *id))
         .filter(|(_, account)| (account.waited + account.runs.total).share_of(case.span()) >= ACTIVE)
         .filter_map(|(victim, account)| of_victim(case, victim, account))
@@ -71,12 +73,17 @@ fn of_victim(case: &Case<'_>, victim: ActorId, account: &Account) -> Option<Find
     let in_waits = case.blamed(victim, is_interrupt);
     let in_runs = account.runs.irq + account.runs.softirq;
     let active = account.waited + account.runs.total;
-    let lost = in_waits + in_runs;
+    // Who is woken by an interrupt waits for its end, which takes nothing from it: interrupts that do take its time come in its runs, too.
+    let lost = in_runs + in_waits.min(in_runs);
     let share = lost.share_of(active);
     // Single long stretches are `stalls`.
-    let cause = if is_host_traffic(case, victim, account) { Cause::HostPackets } else { Cause::Interrupts };
-    let plight = Plight { share, ..case.plight(victim, cause, Nanos::ZERO, lost) };
-    let severity = verdict::severity(&plight)?;
+    let judged = |cause: Cause| verdict::severity(&Plight { share, ..case.plight(victim, cause, Nanos::ZERO, lost) });
+    let by_interrupts = judged(Cause::Interrupts)?;
+    let of_host = is_host_traffic(case, victim, account);
+    let (cause, severity) = match of_host {
+        true => (Cause::HostPackets, judged(Cause::HostPackets)?),
+        false => (Cause::Interrupts, by_interrupts),
+    };
     let cost = format!("{} of the {active} in which it wanted to run", percent(share));
     Some(finding(case, victim, account, cause, severity, cost))
 }
@@ -90,8 +97,10 @@ fn is_host_traffic(case: &Case<'_>, victim: ActorId, account: &Account) -> bool 
         case.ledger.interrupts.iter().any(|((actor, _), _)| matches!(case.actor(actor).kind, ActorKind::Irq { .. }));
     let of_packets = || case.ledger.interrupts.iter().filter(|((actor, _), _)| is_packets(*actor));
     let brought: u64 = of_packets().map(|(_, stays)| stays.after_handler).sum();
-    let here: u64 =
-        of_packets().filter(|((_, cpu), _)| account.cpus.contains(*cpu)).map(|(_, stays)| stays.count).sum();
+    let here: u64 = of_packets()
+        .filter(|((_, cpu), _)| account.cpus.is_empty() || account.cpus.contains(*cpu))
+        .map(|(_, stays)| stays.count)
+        .sum();
     busiest_interrupts(case, victim).first().is_some_and(|id| is_packets(*id))
         && handlers_are_recorded
         && brought.saturating_mul(SOFTIRQS_FOR_AN_INTERRUPT) < here
@@ -163,16 +172,14 @@ fn finding(
 /// Interrupts of the victim's CPUs, by time.
 fn busiest_interrupts(case: &Case<'_>, victim: ActorId) -> Vec<ActorId> {
     let Some(account) = case.ledger.account(victim) else { return Vec::new() };
-    let mut sums: Vec<(ActorId, Nanos)> = Vec::new();
+    let mut sums: FxHashMap<ActorId, Nanos> = FxHashMap::default();
     for ((actor, cpu), stays) in case.ledger.interrupts.iter() {
-        if !account.cpus.contains(cpu) {
-            continue;
-        }
-        match sums.iter_mut().find(|sum| sum.0 == actor) {
-            Some(sum) => sum.1 += stays.total,
-            None => sums.push((actor, stays.total)),
+        // Of one that never waited no CPU is kept.
+        if account.cpus.is_empty() || account.cpus.contains(cpu) {
+            *sums.entry(actor).or_default() += stays.total;
         }
     }
+    let mut sums: Vec<(ActorId, Nanos)> = sums.into_iter().collect();
     sums.sort_by_key(|(actor, total)| (Reverse(*total), *actor));
     sums.into_iter().map(|(actor, _)| actor).collect()
 }

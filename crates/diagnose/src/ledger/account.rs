@@ -61,6 +61,7 @@ pub(crate) struct Account {
 pub(crate) struct Runs {
     pub count: u64,
     pub total: Nanos,
+    pub longest: Nanos,
     pub irq: Nanos,
     pub softirq: Nanos,
     pub slept: u64,
@@ -312,6 +313,7 @@ impl Account {
         let runs = &mut self.runs;
         runs.count += 1;
         runs.total += run.length();
+        runs.longest = runs.longest.max(run.length());
         runs.irq += run.irq;
         runs.softirq += run.softirq;
         self.ideal += run.ideal;

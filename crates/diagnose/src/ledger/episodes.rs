@@ -119,7 +119,7 @@ const TOLERANCE: f64 = 0.1;
 
 /// One or two occurrences may have passed unseen (the victim slept just then), not more.
 fn is_multiple(gap: u64, interval: u64) -> bool {
-    (1..=3).any(|n| gap.abs_diff(n * interval) as f64 <= TOLERANCE * interval as f64)
+    (1..=3).any(|n| gap.abs_diff(interval.saturating_mul(n)) as f64 <= TOLERANCE * interval as f64)
 }
 
 #[cfg(test)]

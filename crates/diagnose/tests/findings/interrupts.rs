@@ -38,6 +38,32 @@ fn packets_that_no_device_brought_are_the_senders_own_work() {
 }
 
 #[test]
+fn who_is_woken_by_an_interrupt_loses_nothing_to_its_end() {
+    // The softirq wakes the server and goes on for a little, the CPU is idle before and after.
+    let scene = Scene::new(100)
+        .task('s', "server", 120)
+        .cpu(&times(1000, "..s........."))
+        .wakes('s', &times(1000, " !          "))
+        .softirq(0, &times(1000, "d"));
+    assert_eq!(scene.alarms(), Vec::<String>::new());
+    let scene = Scene::new(100)
+        .task('s', "server", 120)
+        .cpu(&times(1000, "..s........."))
+        .wakes('s', &times(1000, "!           "))
+        .softirq(0, &times(1000, "dd          "));
+    assert_eq!(scene.alarms(), Vec::<String>::new());
+}
+
+#[test]
+fn who_never_waits_loses_its_time_all_the_same() {
+    let scene =
+        Scene::new(100).task('s', "poller", 120).cpu(&times(12_000, "s")).softirq(0, &times(1000, "ddddddd     "));
+    assert!(scene.alarms().iter().any(|alarm| alarm.starts_with("irq-interference")), "{:?}", scene.alarms());
+    let sentence = scene.explain().findings.remove(0).sentence;
+    assert!(sentence.contains("softirq NET_RX"), "{sentence}");
+}
+
+#[test]
 fn a_little_is_normal() {
     assert_eq!(flood("s           ").alarms(), Vec::<String>::new());
 }
