@@ -6,7 +6,7 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::Args;
 
-use crate::beside::{Companion, become_it, is_there};
+use crate::external_program::{Companion, become_it, is_there};
 use crate::output::Out;
 use crate::sql::asks_for_help;
 

@@ -76,7 +76,7 @@ fn count() -> Allowed {
 
 fn guard() -> Allowed {
     const WITHOUT: &str = "guard learns of births by netlink or by looking again, and of what workers work on later";
-    match unstarve_guard::births::attempt() {
+    match unstarve_guard::task_events::attempt() {
         Ok(gaps) if gaps.is_empty() => match Registry::has_a_place() {
             Ok(()) => Allowed::yes("guard", "the kernel has taken the guard's eBPF programs"),
             Err(error) => Allowed::part(

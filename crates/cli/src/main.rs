@@ -14,13 +14,13 @@ macro_rules! note {
     ($($text:tt)*) => { $crate::output::print_error(format_args!("{}\n", format_args!($($text)*))) };
 }
 
-mod beside;
 mod check;
 mod cluster;
 mod compare;
 mod doctor;
 mod explain;
 mod export;
+mod external_program;
 mod fail_on;
 mod fix;
 mod fleet;

@@ -7,8 +7,8 @@ use std::process::ExitCode;
 use anyhow::Result;
 use clap::Args;
 
-use crate::beside::{Companion, become_it, is_there};
 use crate::cluster;
+use crate::external_program::{Companion, become_it, is_there};
 use crate::output::Out;
 
 const SQL: Companion = Companion {

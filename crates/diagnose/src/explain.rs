@@ -3,7 +3,7 @@ use unstarve_model::{Comm, EventSource, LossKind, Tid};
 use unstarve_timeline::{Both, Selection, Sink};
 
 use crate::case::{Blame, Case};
-use crate::doubt::{self, Doubt};
+use crate::data_quality::{self, Doubt};
 use crate::draft::rows;
 use crate::drive::{Driven, ExplainError, drive};
 use crate::finding;
@@ -87,7 +87,7 @@ fn report(ledger: &Ledger, driven: &Driven, options: &Options) -> Report {
     let mut findings = if has_waits { finding::find(&case) } else { Vec::new() };
     let unranked = driven.losses.iter().any(|loss| loss.kind == LossKind::NoPriorities);
     findings.retain(|finding| !(unranked && infers_weights(finding)));
-    if doubt::is_mostly_missing(driven) {
+    if data_quality::is_mostly_missing(driven) {
         findings.iter_mut().for_each(|finding| finding.severity = Severity::Info);
     }
     findings.retain(|finding| is_wanted(finding, options));
@@ -133,7 +133,7 @@ fn is_wanted(finding: &Finding, options: &Options) -> bool {
 
 fn summary(case: &Case<'_>, driven: &Driven, release: Option<&str>, findings: &[Finding]) -> TraceSummary {
     let is_lost = |kind| matches!(kind, LossKind::LostEvents);
-    let doubt = doubt::too_little(case, driven, findings);
+    let doubt = data_quality::too_little(case, driven, findings);
     TraceSummary {
         format: driven.info.format.clone(),
         events: driven.events,
@@ -145,11 +145,11 @@ fn summary(case: &Case<'_>, driven: &Driven, release: Option<&str>, findings: &[
         snapshot: driven.snapshot.is_some(),
         waits_total_ns: case.ledger.waited.0,
         waits_count: case.ledger.waits,
-        waits_unknown_ns: doubt::unknown(case).0,
+        waits_unknown_ns: data_quality::unknown(case).0,
         rates_hold: matches!(doubt, Some(Doubt::Unexplained(_))),
         too_little: doubt.map(Doubt::into_words),
-        invisible: doubt::invisible(driven),
-        uncounted_limit: doubt::uncounted_limit(case),
+        invisible: data_quality::invisible(driven),
+        uncounted_limit: data_quality::uncounted_limit(case),
         host: driven.host(),
         clock: driven.info.clock.clone(),
         clock_pairs: driven.wall().map(|wall| wall.pairs()).unwrap_or_default(),

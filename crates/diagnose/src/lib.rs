@@ -21,8 +21,9 @@
 #![cfg_attr(not(test), warn(clippy::print_stdout, clippy::print_stderr))]
 
 mod case;
+mod cgroup_competition;
 pub mod compare;
-mod doubt;
+mod data_quality;
 mod draft;
 mod drive;
 mod explain;
@@ -35,7 +36,6 @@ pub mod proofs;
 mod recent;
 mod remedy;
 pub mod report;
-mod rivals;
 mod throughout;
 pub mod verdict;
 mod waiter;

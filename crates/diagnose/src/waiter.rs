@@ -4,7 +4,7 @@ use unstarve_model::{KernelThread, Nanos, Policy};
 use unstarve_timeline::{ActorId, Rule};
 
 use crate::case::Case;
-use crate::finding::felt;
+use crate::finding::impact;
 use crate::ledger::WINDOW;
 use crate::verdict::{Cause, Cost, Plight, Waiter};
 
@@ -105,9 +105,9 @@ impl Case<'_> {
     pub fn cost(&self, victim: ActorId, lost: Nanos) -> Cost {
         let felt = match self.waiter(victim) {
             Waiter::Program | Waiter::AskedToBeLast => false,
-            Waiter::RealTime if !self.is_kernel_thread(victim) => felt::is_paid_for(self, victim, lost),
+            Waiter::RealTime if !self.is_kernel_thread(victim) => impact::is_paid_for(self, victim, lost),
             _ if lost == Nanos::ZERO => false,
-            _ => self.ledger.account(victim).is_some_and(|account| felt::is_felt(self, victim, account, lost)),
+            _ => self.ledger.account(victim).is_some_and(|account| impact::is_felt(self, victim, account, lost)),
         };
         if felt { Cost::Felt } else { Cost::NotSeen }
     }

@@ -17,7 +17,7 @@ use crate::groups::{self, Whereabouts};
 use crate::journal::Step;
 use crate::registry::Registry;
 use crate::session;
-use crate::{heirs, proc, sched};
+use crate::{inherited_changes, proc, sched};
 use unstarve_change::TaskKey;
 use unstarve_change::{Aspect, Place, Value};
 
@@ -166,7 +166,7 @@ impl Host for Watched {
             let Some(start) = proc::start_of(kept.tid) else { continue };
             let key = TaskKey { tid: kept.tid, start };
             if !known.contains(&Place::Task(key)) {
-                found.extend(heirs::of_one(key, of_ancestor, value_of));
+                found.extend(inherited_changes::of_one(key, of_ancestor, value_of));
             }
         }
         found
@@ -273,8 +273,8 @@ impl Host for ThisHost {
         }
         // Kernel threads are set up anew when they are made (`kthread()`, kernel/kthread.c).
         let kin = proc::kin().unwrap_or_default();
-        let mut found = heirs::find(&kin, changes, value_of);
-        found.extend(heirs::taken_over(changes, proc::start_of, value_of));
+        let mut found = inherited_changes::find(&kin, changes, value_of);
+        found.extend(inherited_changes::taken_over(changes, proc::start_of, value_of));
         found
     }
 }

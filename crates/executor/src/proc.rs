@@ -7,7 +7,7 @@ use unstarve_change::TaskKey;
 use unstarve_facts::Stat;
 use unstarve_model::Tid;
 
-use crate::heirs::Kin;
+use crate::inherited_changes::Kin;
 
 fn numeric(entry: &fs::DirEntry) -> Option<Tid> {
     entry.file_name().to_str()?.parse().ok().map(Tid)

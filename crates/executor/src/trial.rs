@@ -13,10 +13,10 @@ use unstarve_change::Value;
 
 use crate::act::{self, Outcome, Undone};
 use crate::audit::Audit;
-use crate::by_hand::{ByHandError, check_guard, check_unchanged, named};
 use crate::deadman::{Canary, DeadMan};
 use crate::host::Watched;
 use crate::journal::{JournalError, Step};
+use crate::manual_changes::{ByHandError, check_guard, check_unchanged, named};
 use crate::registry::Registry;
 use crate::state::{Role, State, StateError};
 

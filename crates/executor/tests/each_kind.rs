@@ -10,9 +10,9 @@ use std::time::{Duration, Instant};
 use unstarve_change::{Change, FeatureState, Relative, Selector, Target, Thread, Value};
 use unstarve_executor::audit::Audit;
 use unstarve_executor::authority::Authority;
-use unstarve_executor::by_hand::{ByHand, Extent};
 use unstarve_executor::host::ThisHost;
 use unstarve_executor::journal::Step;
+use unstarve_executor::manual_changes::{ByHand, Extent};
 use unstarve_executor::plan::{Ids, Look, Obstacle, plan};
 use unstarve_model::{SchedPolicy, Tid};
 

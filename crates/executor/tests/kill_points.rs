@@ -12,8 +12,8 @@ use std::rc::Rc;
 use unstarve_change::{Aspect, Place, TaskKey, Value};
 use unstarve_executor::act;
 use unstarve_executor::audit::Audit;
-use unstarve_executor::heirs::{self, Kin};
 use unstarve_executor::host::Host;
+use unstarve_executor::inherited_changes::{self, Kin};
 use unstarve_executor::journal::{Contents, Journal, Step, Store};
 use unstarve_model::{CpuId, SchedPolicy, Tid};
 
@@ -103,7 +103,7 @@ impl Host for Model {
             .iter()
             .map(|key| Kin { key: *key, tgid: key.tid, parent: Tid(key.tid.0.saturating_sub(CHILD)), has_ended: false })
             .collect();
-        heirs::find(&kin, changes, |key, aspect| values.get(&(Place::Task(key), aspect)).cloned())
+        inherited_changes::find(&kin, changes, |key, aspect| values.get(&(Place::Task(key), aspect)).cloned())
     }
 }
 

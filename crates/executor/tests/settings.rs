@@ -8,9 +8,9 @@ use std::path::PathBuf;
 use tempfile::TempDir;
 use unstarve_change::{Place, Value};
 use unstarve_executor::audit::Audit;
-use unstarve_executor::by_hand::{ByHand, ByHandError, Extent, KNOBS};
 use unstarve_executor::host::{ThisHost, place_of};
 use unstarve_executor::journal::Step;
+use unstarve_executor::manual_changes::{ByHand, ByHandError, Extent, KNOBS};
 use unstarve_host::{Live, Root};
 
 const RR: &str = "/proc/sys/kernel/sched_rr_timeslice_ms";

@@ -13,14 +13,14 @@
 
 #![cfg_attr(not(test), warn(clippy::print_stdout, clippy::print_stderr))]
 
-pub mod hidden;
 pub mod program;
+pub mod staging_dir;
 pub mod target;
 pub mod trust;
 pub mod whole;
 
-pub use hidden::Hidden;
 pub use program::{Program, ProgramError, ThisProgram};
+pub use staging_dir::Hidden;
 pub use target::{Target, TargetError};
 pub use trust::{Directory, TrustError, read_trusted};
 pub use whole::{Limit, ReadError, open_regular, read_bytes, read_regular, read_text};

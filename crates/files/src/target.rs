@@ -4,7 +4,7 @@
 //! somebody who swaps a directory for a symbolic link meanwhile gains nothing. What is there and no regular file (`/dev/null`, a
 //! terminal, a FIFO) is written to and never replaced.
 
-mod lead;
+mod resolve;
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -17,7 +17,7 @@ use rustix::io::Errno;
 use rustix::rand::{GetRandomFlags, getrandom};
 
 use crate::trust;
-use lead::{Node, Spot, WRITE, follow};
+use resolve::{Node, Spot, WRITE, follow};
 
 /// A result has no place to go to.
 #[derive(Debug, thiserror::Error)]

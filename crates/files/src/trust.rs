@@ -12,7 +12,7 @@
 //! directory that others can write: there a user can have mounted it. ACLs that let others write show in the mode of the group, which is their
 //! mask; NFSv4's do not.
 
-mod distrust;
+mod ownership_check;
 mod walk;
 
 use std::ffi::{OsStr, OsString};
@@ -26,11 +26,11 @@ use rustix::fs::{AtFlags, FileType, Mode, OFlags, fstat, fsync, openat, readlink
 use rustix::io::Errno;
 
 use crate::target::{self, TargetError, random_name};
-use distrust::{distrust, is_magic, us};
+use ownership_check::{distrust, is_magic, us};
 use walk::{Purpose, Walk};
 
-pub use distrust::{Distrust, TrustError, for_a_shell};
-pub(crate) use distrust::{MOST_LINKS, distrust_link, is_on_fuse};
+pub use ownership_check::{Distrust, TrustError, for_a_shell};
+pub(crate) use ownership_check::{MOST_LINKS, distrust_link, is_on_fuse};
 
 /// A directory that only root and we can change, open. Everything goes by its descriptor.
 #[derive(Debug)]

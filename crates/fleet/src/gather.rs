@@ -8,16 +8,16 @@ use std::path::PathBuf;
 use sha2::{Digest, Sha256};
 use unstarve_tables::Schema;
 
-use crate::apart::Run;
 use crate::commit::COMMIT_BYTES;
 use crate::compact::{Made, What, chain, follow};
 use crate::effects::random;
-use crate::loose::Loose;
 use crate::merge::{Chunk, FULL_MEMORY};
 use crate::refusals::Refusals;
+use crate::sandboxed_decode::Run;
 use crate::state::State;
 use crate::store::{Hour, Readers};
-use crate::{Done, FleetError, HourlyFile, Input, Most, Name, Needed, Options, Output, Problem, hourly, lanes};
+use crate::unmerged_files::Loose;
+use crate::{Done, FleetError, HourlyFile, Input, Most, Name, Needed, Options, Output, Problem, hourly, parallel_read};
 
 /// More than a host writes in an hour. It is read into memory.
 pub(crate) const LARGEST_INPUT: u64 = 64 << 20;
@@ -133,7 +133,7 @@ impl Merge<'_> {
         };
         let (hour, table) = (loose.merge.hour, loose.merge.table);
         if loose.names.len() > 0 {
-            lanes::run(hour.store().examiner(), table, Most::INPUT, &mut loose)?;
+            parallel_read::run(hour.store().examiner(), table, Most::INPUT, &mut loose)?;
         }
         done.refused_before += loose.say_refused();
         let inputs = loose.inputs;

@@ -5,8 +5,8 @@ use proptest::prelude::*;
 use unstarve_tables::{BLAME_ROLLUP, Cell, Schema, WAIT_ROLLUP, parquet_file};
 
 use super::*;
-use crate::apart::{Examine, Here};
 use crate::merge::Chunk;
+use crate::sandboxed_decode::{Examine, Here};
 use crate::store::Readers;
 use crate::{Most, decode};
 

@@ -26,19 +26,15 @@
 
 #![cfg_attr(not(test), warn(clippy::print_stdout, clippy::print_stderr))]
 
-#[cfg(feature = "columnar")]
-mod apart;
-#[cfg(feature = "columnar")]
-mod belief;
 mod commit;
+#[cfg(feature = "columnar")]
+mod commit_auth;
 #[cfg(feature = "columnar")]
 mod compact;
 #[cfg(feature = "columnar")]
 mod decode;
 #[cfg(feature = "columnar")]
 mod effects;
-#[cfg(feature = "columnar")]
-mod elsewhere;
 #[cfg(feature = "columnar")]
 mod error;
 #[cfg(feature = "columnar")]
@@ -51,18 +47,20 @@ mod hourly;
 #[cfg(feature = "columnar")]
 mod keep;
 #[cfg(feature = "columnar")]
-mod lanes;
-#[cfg(feature = "columnar")]
-mod loose;
-#[cfg(feature = "columnar")]
 mod manifest;
 #[cfg(feature = "columnar")]
 mod merge;
+#[cfg(feature = "columnar")]
+mod misplaced_files;
 mod name;
+#[cfg(feature = "columnar")]
+mod parallel_read;
 #[cfg(feature = "columnar")]
 mod problem;
 #[cfg(feature = "columnar")]
 mod refusals;
+#[cfg(feature = "columnar")]
+mod sandboxed_decode;
 #[cfg(feature = "columnar")]
 mod serve;
 #[cfg(feature = "columnar")]
@@ -77,13 +75,13 @@ mod sum;
 #[cfg(feature = "columnar")]
 mod sweep;
 #[cfg(feature = "columnar")]
+mod unmerged_files;
+#[cfg(feature = "columnar")]
 mod verify;
 #[cfg(feature = "columnar")]
 mod wire;
 mod writer;
 
-#[cfg(feature = "columnar")]
-pub use apart::{Apart, Examine, Here, Run, Take};
 pub use commit::{BadCommit, COMMIT_BYTES, Commit, HEAD_BYTES, Head, HourlyFile, Input, Output, Retired};
 #[cfg(feature = "columnar")]
 pub use compact::{Done, Options, compact};
@@ -97,6 +95,8 @@ pub use hour::{Files, counting};
 pub use name::Name;
 #[cfg(feature = "columnar")]
 pub use problem::Problem;
+#[cfg(feature = "columnar")]
+pub use sandboxed_decode::{Apart, Examine, Here, Run, Take};
 #[cfg(feature = "columnar")]
 pub use serve::serve;
 #[cfg(feature = "columnar")]

@@ -11,9 +11,9 @@ use arrow_array::{Array, ArrayRef, RecordBatch, RecordBatchOptions, StringArray,
 use arrow_schema::{DataType, Field, Schema as ArrowSchema, SchemaRef};
 use unstarve_tables::{KINDS, Kind, Schema, arrow_type};
 
-use crate::apart::Run;
 use crate::decode::{MORE_COLUMNS, known};
 use crate::gather::digest_of;
+use crate::sandboxed_decode::Run;
 use crate::sorted::{self, At};
 use crate::store::Readers;
 use crate::{Sum, hourly};

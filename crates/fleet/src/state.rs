@@ -5,12 +5,12 @@ use unstarve_model::WallTime;
 use unstarve_tables::Partition;
 
 use crate::FleetError;
-use crate::belief::Found;
+use crate::commit_auth::Found;
 use crate::compact::chain;
 use crate::gather::MANY;
 use crate::problem::Kind;
 use crate::store::{Entry, Hour, Readers, Store};
-use crate::{Commit, Files, Name, Output, Problem, counting, elsewhere};
+use crate::{Commit, Files, Name, Output, Problem, counting, misplaced_files};
 
 /// An hour as it is found.
 pub(crate) struct State {
@@ -48,7 +48,7 @@ impl State {
         }
         let is_below = |entry: &&Entry| entry.is_directory && entry.kind == Name::Other;
         let below = entries.iter().filter(is_below).map(|entry| entry.name.clone()).collect();
-        let left = [elsewhere::stray(&hour.shown(""), below), elsewhere::strange(&hour.shown(""), strange)];
+        let left = [misplaced_files::stray(&hour.shown(""), below), misplaced_files::strange(&hour.shown(""), strange)];
         left.into_iter().flatten().for_each(|problem| problem.add(problems));
         let inputs = || Ok::<_, Infallible>(commit.clone().unwrap_or_else(|| Commit::new(0, "", 0)));
         let Ok(files) = counting(&names, commit.as_ref().map(|commit| &commit.head), inputs);

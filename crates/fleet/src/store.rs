@@ -13,7 +13,7 @@ use unstarve_tables::{Partition, Schema};
 
 use crate::problem::Kind;
 use crate::refusals::Stamp;
-use crate::{Examine, Examined, FleetError, Here, Most, Name, Problem, Trusted, elsewhere, manifest};
+use crate::{Examine, Examined, FleetError, Here, Most, Name, Problem, Trusted, manifest, misplaced_files};
 
 /// What is about to be done to the directory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -141,10 +141,10 @@ impl Store {
         // What is beside the tables is not theirs.
         let is_beside = below.as_os_str().is_empty();
         if !is_beside {
-            elsewhere::stray(below, strays).into_iter().for_each(|problem| problem.add(problems));
+            misplaced_files::stray(below, strays).into_iter().for_each(|problem| problem.add(problems));
         }
         let ours = strange.into_iter().filter(|name| !is_beside || name.starts_with(key)).collect();
-        elsewhere::strange(below, ours).into_iter().for_each(|problem| problem.add(problems));
+        misplaced_files::strange(below, ours).into_iter().for_each(|problem| problem.add(problems));
         Ok(())
     }
 

@@ -11,7 +11,7 @@ use serde::{Deserialize, Serialize};
 
 use unstarve_files::target::{Found, Place, Readers, TargetError, find_at_once};
 
-use crate::births::SourceName;
+use crate::task_events::SourceName;
 
 /// Upper bounds of the histogram's buckets, in µs.
 const BUCKETS_US: [u64; 13] = [25, 50, 100, 250, 500, 1000, 2500, 5000, 10_000, 50_000, 100_000, 1_000_000, 10_000_000];

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use machine::{Machine, Rig, attributes};
 use proptest::prelude::*;
-use unstarve_guard::births::Signal;
+use unstarve_guard::task_events::Signal;
 use unstarve_guard::{Kind, Policy};
 use unstarve_model::{SchedPolicy, Tid};
 
@@ -382,7 +382,7 @@ fn a_child_that_waits_for_its_program_is_asked_then() {
     let child = machine.fork(db);
     machine.started_by(child, "db-main");
     let Signal::Born(born) = machine.birth(child) else { unreachable!("a birth") };
-    rig.hear(Signal::Born(unstarve_guard::births::Born { will_execute: true, ..born }));
+    rig.hear(Signal::Born(unstarve_guard::task_events::Born { will_execute: true, ..born }));
     assert_eq!(machine.nice(child), -5, "its parent waits for it, and would for longer");
     machine.rename(child, "helper");
     rig.hear(Signal::Executed { tid: child, time: 0 });

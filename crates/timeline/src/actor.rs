@@ -1,7 +1,7 @@
 use rustc_hash::{FxHashMap, FxHashSet};
 use unstarve_model::{Comm, KernelThread, NameId, Policy, Prio, Tid, Time};
 
-use crate::contest::Contender;
+use crate::attribution::Contender;
 use crate::task::Life;
 use crate::{Birth, Claim, GroupId, Groups, Nature, Task};
 

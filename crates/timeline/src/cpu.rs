@@ -1,13 +1,13 @@
 use unstarve_model::{CpuId, Nanos, Policy, Tid, Time};
 
-use crate::debts::Basis;
+use crate::deferred_waits::OpenPart;
 use crate::effort::Effort;
 use crate::fairness::Fairness;
-use crate::held::OpenPart;
 use crate::occupancy::Occupancy;
 use crate::parts::{Part, Span, add_span, keep_longest};
-use crate::suspects::Shares;
 use crate::ticks::{Rhythm, Silence};
+use crate::wake_chain::Basis;
+use crate::waker_inference::Shares;
 use crate::{ActorId, Actors, TaskKey};
 
 /// Who is current on a CPU.

@@ -9,8 +9,8 @@
 use unstarve_model::{Comm, KernelThread, Time};
 
 use crate::cpu::Current;
-use crate::debts::{Basis, latest_first};
 use crate::timeline::Timeline;
+use crate::wake_chain::{Basis, latest_first};
 use crate::{TaskKey, Waker};
 
 /// The softirq that invokes the callbacks of RCU: `RCU_SOFTIRQ` in `include/linux/interrupt.h`, from 4.x to 7.2.

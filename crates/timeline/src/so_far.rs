@@ -2,7 +2,7 @@
 
 use unstarve_model::{CpuId, Nanos, Policy};
 
-use crate::contest::{PieceRoom, split};
+use crate::attribution::{PieceRoom, split};
 use crate::cpu::{Cpu, Current};
 use crate::effort::Effort;
 use crate::fairness::whole;

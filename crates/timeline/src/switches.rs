@@ -4,7 +4,7 @@ use unstarve_model::{Comm, CpuId, KernelThread, Nanos, PrevState, TaskRef, Tid, 
 
 use crate::cpu::{Cpu, Current};
 use crate::fairness::whole;
-use crate::maybe::MaybeTime;
+use crate::opt_time::MaybeTime;
 use crate::task::RunState;
 use crate::timeline::Timeline;
 use crate::waits::Preemptor;

@@ -6,11 +6,11 @@
 
 use unstarve_model::{Coverage, CpuId, Loss, LossKind, Nanos, Policy, ProvedBy, Time, Until, counted};
 
-use crate::contest::split;
+use crate::attribution::split;
 use crate::cpu::Current;
 use crate::effort::count_steps;
-use crate::first::REAL_TIME_YIELDS_WITHIN;
-use crate::stays::goes_before;
+use crate::pre_first_event::REAL_TIME_YIELDS_WITHIN;
+use crate::run_interval::goes_before;
 use crate::timeline::Timeline;
 use crate::{CpuEnd, OpenWait, Rule, RunEnd, SilentCpu, Sink, Task, TaskKey, Unproved};
 

@@ -1,11 +1,11 @@
 use unstarve_model::{Comm, CpuId, KernelThread, NameId, Nanos, PrevState, Prio, Tid, Time};
 
-use crate::debts::Debts;
 use crate::fairness::Account;
 use crate::idle::IdleGroup;
-use crate::maybe::MaybeTime;
+use crate::opt_time::MaybeTime;
 use crate::tid_map::TidMap;
 use crate::waits::Pending;
+use crate::wake_chain::Debts;
 use crate::{ActorId, Birth, Nature};
 
 /// A living task's slot. Slots of ended tasks are used again, so a reused pid is a new task.

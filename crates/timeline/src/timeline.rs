@@ -3,25 +3,25 @@ use unstarve_model::{
     counted,
 };
 
-use crate::before::Before;
-use crate::contest::PieceRoom;
+use crate::attribution::PieceRoom;
 use crate::cpu::Cpu;
-use crate::debts::{Debt, Debts};
+use crate::deferred_waits::Held;
 use crate::device::{Requests, Stage};
 use crate::effort::Effort;
-use crate::held::Held;
 use crate::idle::IdleWatch;
+use crate::initial_runnable::Before;
 use crate::occupancy::Occupancy;
 use crate::places::Places;
 use crate::settings::BoxedSettings;
-use crate::suspects::Suspects;
 use crate::tail::Tails;
 use crate::ticks::AllSilent;
 use crate::unrecorded::Unrecorded;
+use crate::wake_chain::{Debt, Debts};
+use crate::waker_inference::Suspects;
 use crate::work::WorkTable;
 use crate::{ActorId, ActorKind, Actors, Nature, Price, RunEnd, Settings, Sink, State, Task, TaskKey, Tasks, World};
 
-/// What comes later, five centuries after the clock's zero, comes at this moment (see [`crate::maybe::MaybeTime`]).
+/// What comes later, five centuries after the clock's zero, comes at this moment (see [`crate::opt_time::MaybeTime`]).
 const LAST: Time = Time(u64::MAX - 1);
 
 /// Turns events into waits, runs, wake edges, interrupts and work items.

@@ -1,16 +1,16 @@
 use unstarve_model::{CpuId, CpuSet, Nanos, Policy, Time};
 
-use crate::contest::split;
+use crate::attribution::split;
 use crate::cpu::Cpu;
+use crate::deferred_waits::{Ended, HoldId};
 use crate::effort::{Effort, FEW, count_steps};
 use crate::fairness::whole;
 use crate::grace::drives_grace_periods;
-use crate::held::{Ended, HoldId};
 use crate::idle::{IdleGroup, IdleWatch};
-use crate::maybe::MaybeTime;
 use crate::occupancy::Mark;
+use crate::opt_time::MaybeTime;
 use crate::parts::{Part, Span, add, add_span, keep_longest};
-use crate::stops::Stopped;
+use crate::throttle_detection::Stopped;
 use crate::timeline::Timeline;
 use crate::{ActorId, Actors, OpenWait, Piece, Sink, State, TaskKey, Throughout, Wait, WaitEnd, WaitKind};
 

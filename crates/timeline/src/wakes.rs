@@ -3,9 +3,9 @@
 use unstarve_model::{Context, CpuId, Event, EventKind, KernelThread, Nanos, TaskRef, Time};
 
 use crate::cpu::Current;
-use crate::debts::Basis;
-use crate::maybe::MaybeTime;
+use crate::opt_time::MaybeTime;
 use crate::timeline::Timeline;
+use crate::wake_chain::Basis;
 use crate::work::SleepLoss;
 use crate::{Migration, Sink, State, TaskKey, WaitKind, Wake, Waker};
 

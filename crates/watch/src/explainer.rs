@@ -11,13 +11,13 @@ use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 
 use crate::episode::{Episode, Explanation};
+use crate::episode_publisher::{Teller, Written};
 use crate::guarded::Guarded;
 use crate::memory;
 use crate::outputs::Outputs;
-use crate::scribe::{chain, note_kept};
 use crate::store::{REPORT, Rank, Store};
 use crate::tell::Board;
-use crate::teller::{Teller, Written};
+use crate::trace_writer::{chain, note_kept};
 
 /// What writes the report and the page of the trace in an episode's directory: this program again, so that what an analysis
 /// takes of memory, or what ends it, does not touch the watch.

@@ -5,7 +5,7 @@
 
 #![cfg_attr(not(test), warn(clippy::print_stdout, clippy::print_stderr))]
 
-mod alone;
+mod alert_sender;
 mod clocks;
 pub mod config;
 pub mod control;
@@ -13,21 +13,23 @@ pub mod control;
 mod ebpf;
 mod engine;
 pub mod episode;
+mod episode_publisher;
 mod explainer;
 mod groups;
 mod guarded;
-mod herald;
 mod histogram;
-mod hurry;
+mod instance_lock;
 mod limit_files;
 mod limits;
 #[cfg(feature = "bpf")]
 mod lockdown;
 mod machine;
+mod machine_pause;
 mod memory;
 mod open;
 mod outputs;
 mod places;
+mod priority_boost;
 mod proc;
 mod reading;
 mod recording;
@@ -37,32 +39,30 @@ mod role_table;
 mod rollup;
 pub mod run;
 mod said;
-mod scribe;
+mod schedstat_check;
 mod scripted;
 mod serving;
-mod stood;
 pub mod store;
 pub mod tell;
-mod teller;
 #[cfg(test)]
 mod testing;
 mod totals;
+mod trace_writer;
 mod tracefs;
-mod word;
 
-pub use alone::first_watch;
 #[cfg(feature = "bpf")]
 pub use ebpf::Ebpf;
 pub use engine::{Engine, EngineError, EngineName, Options, Quiet, TaskMemory};
 pub use episode::is_precedence;
 pub use explainer::ExplainCommand;
 pub use histogram::{Bucket, Histogram};
+pub use instance_lock::first_watch;
 pub use limits::LimitedGroup;
 pub use open::{Opened, open};
 pub use reading::{Blame, Cost, CpuWaits, Lost, OldestWait, Reading, TaskId, Waits};
 pub use recording::Recording;
 pub use role::{Role, RoleId, RoleKind, VictimClass};
-pub use scribe::trace_in;
+pub use schedstat_check::{Word, waited};
 pub use scripted::Scripted;
+pub use trace_writer::trace_in;
 pub use tracefs::Tracefs;
-pub use word::{Word, waited};

@@ -5,9 +5,9 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use crate::config::{Address, Listen};
-use crate::scribe::chain;
 use crate::tell::Board;
 use crate::tell::http::Server;
+use crate::trace_writer::chain;
 
 /// How often an address that is taken is tried.
 const AGAIN: Duration = Duration::from_secs(10);

@@ -5,9 +5,9 @@ use std::process::ExitCode;
 use anyhow::{Result, bail};
 use unstarve_diagnose::Explained;
 use unstarve_executor::audit::Audit;
-use unstarve_executor::by_hand::ByHand;
 use unstarve_executor::host::ThisHost;
 use unstarve_executor::journal::Step;
+use unstarve_executor::manual_changes::ByHand;
 use unstarve_term::fix::Came;
 
 use super::choose::Choice;

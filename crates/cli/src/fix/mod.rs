@@ -3,10 +3,10 @@
 mod apply;
 mod choose;
 mod commands;
-mod force;
 mod lasting;
 mod origin;
 mod shell;
+mod status;
 mod undo;
 mod verify;
 
@@ -142,7 +142,7 @@ pub fn run(args: &LowArgs, color: Color) -> Result<ExitCode> {
         return undo::run(args).map_err(output::hint_at_root);
     }
     if args.status || args.check {
-        return force::run(args).map_err(output::hint_at_root);
+        return status::run(args).map_err(output::hint_at_root);
     }
     let Some(file) = &args.file else { return Err(no_recording("fix")) };
     let recording = Recording::new(file.clone())?;

@@ -8,9 +8,9 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use unstarve_executor::deadman;
 use unstarve_executor::state::Role;
 use unstarve_files::ThisProgram;
-use unstarve_guard::births::SourceName;
 use unstarve_guard::run;
 use unstarve_guard::survey::Survey;
+use unstarve_guard::task_events::SourceName;
 
 use super::{PolicyArgs, StateArgs, plan, rights};
 use crate::FAILED;

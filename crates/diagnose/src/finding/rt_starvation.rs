@@ -12,7 +12,7 @@ use unstarve_model::{EventType, Nanos, Policy};
 use unstarve_timeline::{ActorId, Rule};
 
 use super::boosters::Boosters;
-use super::felt;
+use super::impact;
 use super::intruders::{self, Family, ran};
 use super::order::ABOUT_AS_MUCH;
 use super::{FAIR_PERIOD, FindingKind, names, percent, stem, title, told_apart};
@@ -324,7 +324,7 @@ fn cause(hit: &Hit) -> Cause {
 /// Whether many short stays cost more than throughput: somebody slept for as much of the trace as would be an alarm if it had
 /// been waited at a time, or the victim hardly gets on.
 fn is_hurt(case: &Case<'_>, hit: &Hit) -> bool {
-    let price = felt::payers(case, hit.victim).next().map_or(Nanos::ZERO, |(_, price)| price.min(hit.lost));
+    let price = impact::payers(case, hit.victim).next().map_or(Nanos::ZERO, |(_, price)| price.min(hit.lost));
     let paid = price >= FELT_TOGETHER && price.share_of(case.span()) >= SHARE_PAID;
     let account = case
         .ledger
@@ -336,7 +336,7 @@ fn is_hurt(case: &Case<'_>, hit: &Hit) -> bool {
 /// Whether the victim's wait cost anybody anything, by the measure that holds for weights, too.
 fn is_felt(case: &Case<'_>, hit: &Hit) -> bool {
     match case.ledger.account(hit.victim) {
-        Some(account) => felt::is_felt(case, hit.victim, account, hit.lost),
+        Some(account) => impact::is_felt(case, hit.victim, account, hit.lost),
         None => !case.is_kernel_thread(hit.victim),
     }
 }

@@ -7,7 +7,7 @@ use unstarve_facts::Throttled;
 use unstarve_model::{EventType, Nanos, Tid};
 use unstarve_timeline::{ActorId, Rule};
 
-use super::felt::{self, Felt};
+use super::impact::{self, Felt};
 use super::intruders::ran;
 use super::overrun;
 use super::{FAIR_PERIOD, FindingKind, names, percent, title};
@@ -272,7 +272,7 @@ fn inferred(case: &Case<'_>) -> Option<Finding> {
     let worst = *victims.first()?;
     let account = case.ledger.account(worst)?;
     let felt = Felt { lost: stopped(case, worst), stall: account.longest_by_rule[rule] };
-    let severity = felt::severity(felt, Cause::GroupLimit, case.span())?.min(Severity::Warning);
+    let severity = impact::severity(felt, Cause::GroupLimit, case.span())?.min(Severity::Warning);
     let mut evidence = vec![
         format!(
             "its CPU went idle for more than {FAIR_PERIOD}, {} times, while it was runnable and not moved, which only a \

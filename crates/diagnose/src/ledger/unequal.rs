@@ -4,7 +4,7 @@ use unstarve_model::{Comm, Nanos, Policy, Tid, Time};
 use unstarve_timeline::{ActorId, ActorKind, Piece, Rule, Wait, World};
 
 use super::FAIR_PERIOD;
-use crate::rivals::NICE_0;
+use crate::cgroup_competition::NICE_0;
 
 /// A fair task had the CPU for this long while its equal waited. Equals take turns of some milliseconds, so they are no equals,
 /// or something else kept the waiting task off; the events do not say what.

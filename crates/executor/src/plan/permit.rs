@@ -6,8 +6,8 @@ use unstarve_model::{Comm, KernelThread, Tid, clean};
 
 use super::{Look, Obstacle, Planned};
 use crate::authority::{self, Authority, Named, Needs, Subject, Thing, Toward};
-use crate::by_hand::named;
 use crate::journal::Step;
+use crate::manual_changes::named;
 
 /// Refuses each change of which a step needs more than was named, and notes for whom programs run.
 pub(super) fn check<L: Look>(look: &L, plans: &mut [Planned<'_>], authority: &Authority) {

@@ -2,7 +2,7 @@ use std::fs;
 use std::io::{Read, Write};
 use std::os::unix::fs::{FileTypeExt, PermissionsExt, symlink};
 
-use super::lead::write_to;
+use super::resolve::write_to;
 use super::*;
 
 fn write(path: &Path, text: &str) -> Result<(), TargetError> {

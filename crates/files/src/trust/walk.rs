@@ -9,7 +9,7 @@ use rustix::fs::{CWD, FileType, Mode, OFlags, fstat, mkdirat, openat, readlinkat
 use rustix::io::Errno;
 
 use super::Directory;
-use super::distrust::{
+use super::ownership_check::{
     Distrust, MOST_LINKS, TrustError, distrust, distrust_link, is_magic, is_on_fuse, is_user_mount, us,
 };
 

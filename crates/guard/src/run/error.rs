@@ -5,7 +5,7 @@ use std::io;
 use unstarve_executor::state::StateError;
 use unstarve_files::TargetError;
 
-use crate::keeper::KeeperError;
+use crate::reconciler::KeeperError;
 
 /// A guard could not run, or not go on.
 #[derive(Debug, thiserror::Error)]

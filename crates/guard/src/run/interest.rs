@@ -4,8 +4,8 @@ use unstarve_change::Place;
 use unstarve_executor::journal::Step;
 use unstarve_executor::registry::Registry;
 
-use crate::births::{self, Interest, Programs, SourceName, WorkDetail};
 use crate::policy::Policy;
+use crate::task_events::{self, Interest, Programs, SourceName, WorkDetail};
 
 /// Has the kernel note the births from these tasks, until everything was taken back: for who changes them and then ends.
 ///
@@ -24,7 +24,7 @@ pub fn note_births(policy: &Policy, changes: &[Step]) -> Result<(), String> {
     if let Some(earlier) = Registry::pinned() {
         return tids.into_iter().try_for_each(|tid| earlier.follow(tid)).map_err(|error| error.to_string());
     }
-    let (source, gaps) = births::open(interest, Some(SourceName::Ebpf));
+    let (source, gaps) = task_events::open(interest, Some(SourceName::Ebpf));
     let Some((registry, follow)) = source.as_ref().and_then(|source| source.registry().zip(source.follower())) else {
         return Err(gaps.join("; "));
     };

@@ -21,12 +21,12 @@ pub use self::options::Options;
 pub use self::process::on_signals;
 use self::process::raise_limits;
 pub use self::status::status;
-use crate::births::{self, Programs, Source, SourceName};
-use crate::keeper::Keeper;
 use crate::metrics::Outlet;
 use crate::notify::{Manager, watchdog_interval};
 use crate::policy::Policy;
+use crate::reconciler::Keeper;
 use crate::scan::Scanner;
+use crate::task_events::{self, Programs, Source, SourceName};
 use unstarve_executor::act::Undone;
 use unstarve_executor::audit::{Audit, Entry, Event};
 use unstarve_executor::deadman::{Canary, DeadMan};
@@ -143,12 +143,12 @@ impl Guard {
             }
             (options.say)(&format!("the guard runs with ordinary priority ({error}): under load it is late"));
         }
-        if births::pid_namespace().is_some() {
+        if task_events::pid_namespace().is_some() {
             (options.say)("this is a PID namespace: only its own tasks are seen, and no kernel threads");
         }
         let interest = interest(&policy);
         let may_be_programs = interest.programs != Programs::None;
-        let (source, mut gaps) = births::open(interest, options.source);
+        let (source, mut gaps) = task_events::open(interest, options.source);
         gaps.extend(source.iter().flat_map(|source| source.gaps().to_vec()));
         state.name_dead_man(dead_man.pid());
         audit.log(&Entry::of(Event::Started));

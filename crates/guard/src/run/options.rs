@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
-use crate::births::SourceName;
+use crate::task_events::SourceName;
 
 /// How a guard is to run.
 pub struct Options {

@@ -8,9 +8,9 @@ use unstarve_executor::audit::Audit;
 use unstarve_executor::host::ThisHost;
 use unstarve_executor::state::{Role, State};
 use unstarve_executor::{act, deadman};
-use unstarve_guard::births::SourceName;
 use unstarve_guard::metrics::Status;
 use unstarve_guard::survey::Survey;
+use unstarve_guard::task_events::SourceName;
 use unstarve_guard::{Policy, run};
 
 use crate::stage::{self, Stage, Stop};

@@ -5,18 +5,18 @@
 //! as the guard, as its dead-man and as the load.
 
 mod beside_tasks;
-mod births;
 mod budget;
 mod child;
 mod deaths;
 mod drift;
 mod escapes;
 mod family;
-mod lineage;
+mod inheritance;
 mod namespaces;
 mod places;
 mod sleepers;
 mod stage;
+mod task_events;
 mod verified;
 mod workers;
 
@@ -43,14 +43,14 @@ fn main() -> std::process::ExitCode {
         trial("a_stopped_guard_is_cleaned_up_after_by_its_dead_man", deaths::stopped_guard),
         trial("there_is_one_guard", deaths::one_guard),
         trial("drift_is_kept_yielded_or_reported", drift::every_way),
-        trial("no_birth_is_missed_in_a_storm", births::storm_by_best_source),
-        trial("no_birth_is_missed_in_a_storm_by_netlink", births::storm_by_netlink),
-        trial("the_programs_for_kernel_threads_alone_attach", births::kernel_threads_alone),
-        trial("what_nobody_asked_for_costs_little", births::price),
-        trial("what_children_inherit_is_taken_back_at_the_end", lineage::taken_back_at_the_end),
-        trial("what_children_inherit_is_taken_back_after_kills", lineage::taken_back_after_kills),
-        trial("what_children_inherit_is_taken_back_after_apply", lineage::taken_back_after_apply),
-        trial("no_child_is_real_time_where_reset_on_fork_is_set", lineage::reset_on_fork),
+        trial("no_birth_is_missed_in_a_storm", task_events::storm_by_best_source),
+        trial("no_birth_is_missed_in_a_storm_by_netlink", task_events::storm_by_netlink),
+        trial("the_programs_for_kernel_threads_alone_attach", task_events::kernel_threads_alone),
+        trial("what_nobody_asked_for_costs_little", task_events::price),
+        trial("what_children_inherit_is_taken_back_at_the_end", inheritance::taken_back_at_the_end),
+        trial("what_children_inherit_is_taken_back_after_kills", inheritance::taken_back_after_kills),
+        trial("what_children_inherit_is_taken_back_after_apply", inheritance::taken_back_after_apply),
+        trial("no_child_is_real_time_where_reset_on_fork_is_set", inheritance::reset_on_fork),
         trial("nobody_keeps_what_was_given_by_running_another_program", escapes::by_exec),
         trial("nobody_keeps_what_was_given_by_stepping_down", escapes::by_a_step_down),
         trial("nobody_keeps_what_was_given_as_a_daemon", escapes::by_daemons),

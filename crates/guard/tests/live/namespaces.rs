@@ -31,7 +31,7 @@ pub fn foreign_proc(_: &Stage) -> Ended {
 /// What is done inside.
 pub fn inside(what: &str) -> Result<(), String> {
     if what == "births" {
-        return match stage::run(crate::births::storm_by_best_source) {
+        return match stage::run(crate::task_events::storm_by_best_source) {
             Ok(_) => Ok(()),
             Err(failed) => Err(failed.message().unwrap_or("failed").to_owned()),
         };

@@ -13,14 +13,14 @@ use unstarve_change::{Aspect, Place, TaskKey, Value};
 use unstarve_executor::Attributes;
 use unstarve_executor::act;
 use unstarve_executor::audit::Audit;
-use unstarve_executor::heirs::{self, Kin};
 use unstarve_executor::host::Host;
+use unstarve_executor::inherited_changes::{self, Kin};
 use unstarve_executor::journal::{Contents, Journal, JournalFile, Step};
-use unstarve_guard::births::{Born, Signal};
 use unstarve_guard::decide::Surroundings;
-use unstarve_guard::keeper::Keeper;
+use unstarve_guard::reconciler::Keeper;
 use unstarve_guard::settings::Found;
-use unstarve_guard::sight::Sight;
+use unstarve_guard::task_events::{Born, Signal};
+use unstarve_guard::task_view::Sight;
 use unstarve_guard::{Kind, Owner, Policy, Task, Uid};
 use unstarve_model::{SchedPolicy, Tid};
 
@@ -290,7 +290,7 @@ impl Host for Machine {
 
     fn heirs(&self, changes: &[Step]) -> Vec<Step> {
         let value = |key: TaskKey, aspect| self.task_of(key.tid)?.attributes.value(aspect);
-        heirs::find(&self.kin(), changes, value)
+        inherited_changes::find(&self.kin(), changes, value)
     }
 
     fn origin(&self, tid: Tid) -> Option<Tid> {

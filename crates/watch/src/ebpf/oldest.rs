@@ -8,7 +8,7 @@ use unstarve_model::{ClockPair, Comm, CpuId, Nanos, Tid, Time};
 
 use super::counted::Counted;
 use super::programs::{Programs, RawOldest};
-use crate::word::Word;
+use crate::schedstat_check::Word;
 use crate::{EngineError, OldestWait, RoleId, TaskId, clocks, proc};
 
 /// Looking at all tasks may take this part of the time at most: of 60,000 tasks it takes some 15 ms.

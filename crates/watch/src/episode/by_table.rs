@@ -7,9 +7,9 @@ use unstarve_diagnose::verdict::{Cause, Cost, Plight, Waiter, severity};
 use unstarve_model::{Nanos, Severity};
 use unstarve_timeline::Rule;
 
-use super::above::{Counts, Met, Pair};
+use super::cpu_monopoly::lost;
 use super::detect::Trigger;
-use super::held::lost;
+use super::threshold::{Counts, Met, Pair};
 use super::verdict::{never_asks_to_be_last, waiter};
 use crate::{Histogram, Reading, RoleId, RoleKind};
 

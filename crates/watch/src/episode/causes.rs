@@ -5,8 +5,8 @@
 use unstarve_model::Nanos;
 use unstarve_timeline::Rule;
 
-use super::above::{Counts, Met, Pair};
 use super::detect::Trigger;
+use super::threshold::{Counts, Met, Pair};
 use super::verdict::waiter;
 use crate::config::Length;
 use crate::{OldestWait, RoleKind};

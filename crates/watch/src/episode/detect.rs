@@ -13,8 +13,8 @@ use unstarve_model::{ClockPair, Nanos, Severity};
 use unstarve_record::Look;
 use unstarve_timeline::Rule;
 
-use super::above::{Pair, Ranked};
-use super::stopped::stopped;
+use super::threshold::{Pair, Ranked};
+use super::throttled_group::stopped;
 use crate::config::Thresholds;
 use crate::{Quiet, Reading, Role, RoleId, TaskId, VictimClass};
 

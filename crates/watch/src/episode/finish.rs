@@ -4,10 +4,10 @@ use unstarve_diagnose::report::{Culprit, Finding, Victim, WorstWait};
 use unstarve_model::Nanos;
 use unstarve_timeline::Rule;
 
-use super::blamed::is_by_limit;
-use super::cut::cut;
+use super::culprit::is_by_limit;
 use super::headline::{Choice, Explanation, Fit, is_about, is_below, may_be_of};
 use super::remark::is_remark;
+use super::truncate_path::cut;
 use super::{Begun, Episode, FirstRemedy, OtherFinding, Party, Place, Seen, Suffered};
 use crate::{Role, RoleKind, TaskId};
 

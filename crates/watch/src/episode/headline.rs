@@ -3,9 +3,9 @@
 use unstarve_diagnose::report::{Culprit, Finding, Report, Severity, Victim, WorstWait};
 use unstarve_model::Nanos;
 
-use super::blamed::is_by_limit;
-use super::cut::cut;
-use super::ignored::{is_ignored, role_of};
+use super::culprit::is_by_limit;
+use super::ignore_filter::{is_ignored, role_of};
+use super::truncate_path::cut;
 use super::{Episode, Party};
 
 /// What an episode's trace says.

@@ -1,33 +1,33 @@
 //! Episodes: when one begins and ends ([`detect`]), and what is written about it.
 
-mod above;
-mod began;
-mod blamed;
 mod by_table;
 mod causes;
+mod cpu_monopoly;
 #[cfg(test)]
 mod crowd_tests;
-mod cut;
+mod culprit;
 pub mod detect;
 mod finish;
 mod headline;
-mod held;
-mod ignored;
+mod ignore_filter;
 mod line;
-mod named;
 mod place;
 mod remark;
-mod stopped;
+mod task_names;
+mod threshold;
+mod throttled_group;
+mod trigger;
+mod truncate_path;
 mod verdict;
 
 use serde::{Deserialize, Serialize};
 
-pub use above::is_precedence;
-pub use began::began;
 pub use detect::{Begun, Detector, Step, Trigger};
 pub use headline::Explanation;
 pub use line::{line, unfinished_line};
 pub use place::Place;
+pub use threshold::is_precedence;
+pub use trigger::began;
 pub use verdict::Suffering;
 
 /// The schema's id. Fields are only ever added.

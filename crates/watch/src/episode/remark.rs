@@ -7,7 +7,7 @@ use unstarve_diagnose::report::{Culprit, Finding, Severity};
 use unstarve_timeline::Rule;
 
 use super::headline::{Explanation, Fit, is_about_seen_task, is_known_after, is_of_seen_role, is_seen_culprit};
-use super::ignored::is_ignored;
+use super::ignore_filter::is_ignored;
 use super::{Episode, Trigger, is_precedence};
 
 impl Explanation {

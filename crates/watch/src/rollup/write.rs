@@ -19,9 +19,9 @@ use crate::RoleKind;
 use crate::config::Tables;
 use crate::episode::{Episode, Party};
 use crate::machine;
-use crate::scribe::chain;
 use crate::store::TRACE;
 use crate::tell::Board;
+use crate::trace_writer::chain;
 
 /// What is too old or too much is looked for so often: all directories are read for it.
 const TRIM_EVERY: Duration = Duration::from_secs(600);

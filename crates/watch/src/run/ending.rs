@@ -7,8 +7,8 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use super::{Event, Watch};
-use crate::scribe::chain;
 use crate::store::{Logbook, Outbox, Unsent};
+use crate::trace_writer::chain;
 
 /// How long all that is written at the end is waited for. The unit allows 20 s.
 const LAST_WORDS: Duration = Duration::from_secs(16);

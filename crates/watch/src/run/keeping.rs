@@ -10,12 +10,12 @@ use unstarve_timeline::Rule;
 
 use super::{Event, INTERVAL, Watch};
 use crate::VictimClass;
+use crate::alert_sender::Word;
 use crate::config::RecorderMode;
 use crate::control;
 use crate::episode::{Begun, Episode, id_of};
-use crate::herald::Word;
-use crate::scribe::{Job, Keep, chain};
 use crate::tell::{Board, RecorderState};
+use crate::trace_writer::{Job, Keep, chain};
 
 /// Episodes that share the trace of one that waits for a disk which is busy.
 const MOST_ALONG: usize = 16;

@@ -30,20 +30,20 @@ pub(crate) use self::reload::outputs;
 use self::reload::{Push, push};
 pub use self::signals::Signals;
 use self::troubles::Troubles;
-use crate::alone::Alone;
+use crate::alert_sender::{Herald, Word};
 use crate::config::{Config, STATE_DIRECTORY};
 use crate::control::{Control, ControlError, Request};
 use crate::episode::{Begun, Detector, Episode};
 use crate::explainer::{End, ExplainCommand, Explainer};
 use crate::guarded::Guarded;
-use crate::herald::{Herald, Word};
+use crate::instance_lock::Alone;
 use crate::outputs::Outputs;
 use crate::rights;
 use crate::rollup::Rollups;
-use crate::scribe::{self, FIRST_EXPECTED, Job, Retry, Scribe};
 use crate::serving::Serving;
 use crate::store::{ExpectedByRank, Left, Logbook, Outbox, Store, StoreError, read_log};
 use crate::tell::{Board, Deliveries};
+use crate::trace_writer::{self, FIRST_EXPECTED, Job, Retry, Scribe};
 use crate::{Engine, EngineError, VictimClass, clocks, memory};
 
 /// How often the engine is read: what starves at the moment is seen only then.
@@ -129,7 +129,7 @@ pub fn run(mut options: Options, engine: &mut dyn Engine) -> Result<(), RunError
     let manager = Manager::of_environment();
     let (events, inbox) = channel();
     let control = Control::open(&options.state, &events)?;
-    let (store, left) = scribe::open(&options.config.store)?;
+    let (store, left) = trace_writer::open(&options.config.store)?;
     store.torn().iter().for_each(|line| (options.say)(line));
     // Held before a thread may make room.
     let left = Left::first(left, MOST_UNEXPLAINED);

@@ -6,8 +6,8 @@ use unstarve_record::{BufferSize, Flight, RecordError, Roll};
 
 use super::{Event, REST_AFTER, Watch};
 use crate::config::{Length, Recorder, RecorderMode};
-use crate::scribe::chain;
 use crate::tell::RecorderState;
+use crate::trace_writer::chain;
 
 /// Its name among the problems: a recorder goes on with buffers that are not the configuration's.
 const BUFFERS: &str = "buffers";

@@ -4,12 +4,12 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::{RunError, Watch};
+use crate::alert_sender::Word;
 use crate::config::{Config, ConfigError, DEFAULT_PATH};
-use crate::herald::Word;
 use crate::outputs::Outputs;
-use crate::scribe::{Job, chain};
 use crate::tell::log::Log;
 use crate::tell::{Board, Courier, Deliveries, Published, otlp, webhook};
+use crate::trace_writer::{Job, chain};
 
 /// Its name among the problems.
 const PROBLEM: &str = "configuration";

@@ -10,9 +10,9 @@ use unstarve_model::Tid;
 
 use super::{Event, INTERVAL, LONGEST_REST, REST_AFTER, RunError, Watch};
 use crate::control::Request;
-use crate::hurry::Hurry;
-use crate::scribe::chain;
-use crate::stood::{Lateness, OwnWait};
+use crate::machine_pause::{Lateness, OwnWait};
+use crate::priority_boost::Hurry;
+use crate::trace_writer::chain;
 use crate::{Engine, EngineError, Quiet, Reading};
 
 /// Whether it goes on.

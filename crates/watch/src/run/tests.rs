@@ -4,9 +4,9 @@ use unstarve_model::{ClockPair, Nanos};
 
 use super::*;
 use crate::config::{Address, Listen};
-use crate::scribe::Job;
 use crate::tell::metrics;
 use crate::testing::{Scene, at};
+use crate::trace_writer::Job;
 use crate::{Quiet, Reading};
 
 /// A watch that nobody runs, with a configuration file of its own.
@@ -375,7 +375,7 @@ impl Engine for Noting {
 fn readings_go_before_programs_if_they_are_bounded() {
     let nice = || rustix::process::getpriority_process(None).expect("known");
     let before = nice();
-    let may = crate::hurry::Hurry::up().is_some();
+    let may = crate::priority_boost::Hurry::up().is_some();
     for is_bounded in [true, false] {
         let mut rig = Rig::new();
         let mut engine = Noting { is_bounded, nice: Vec::new() };

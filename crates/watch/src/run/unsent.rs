@@ -5,9 +5,9 @@ use std::sync::Arc;
 
 use super::Watch;
 use crate::outputs::Outputs;
-use crate::scribe::{Job, chain};
 use crate::store::{Outbox, Unsent};
 use crate::tell::{Board, Undelivered};
+use crate::trace_writer::{Job, chain};
 
 /// Gives the webhook the words that the watch before had left, and counts what cannot be delivered any more. Says whether there are words
 /// to be delivered.

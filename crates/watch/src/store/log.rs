@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use unstarve_files::trust::{Directory, How};
 use unstarve_files::{Limit, ReadError, read_regular};
 
-use super::home::Home;
+use super::store_dir::Home;
 use super::{LOGGED, StoreError};
 use crate::episode::{Episode, Stage};
 

@@ -14,13 +14,13 @@
 //! trace is there and that is not in the log yet, which the next one explains; and a torn last line of the log, which readers leave out.
 //! So what is in a directory is on the disk (fsync) before it has its name, and its name is before the log has it.
 
-mod home;
+mod crash_leftovers;
 mod keep;
-mod left;
 mod log;
-mod torn;
+mod outbox;
+mod partial_write;
+mod store_dir;
 mod unfinished;
-mod unsent;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::ffi::OsStr;
@@ -31,16 +31,16 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use unstarve_files::trust::{Directory, TrustError};
 
-pub use home::is_held;
+pub use crash_leftovers::Left;
 pub use keep::{Expected, Kept};
 pub(crate) use keep::{ExpectedByRank, Rank};
-pub use left::Left;
 pub use log::{LogRead, Logbook};
+pub use outbox::{Outbox, Unsent};
+pub use store_dir::is_held;
 pub use unfinished::Unfinished;
-pub use unsent::{Outbox, Unsent};
 
-use self::home::Home;
 use self::keep::Entry;
+use self::store_dir::Home;
 use crate::episode::{Episode, is_id};
 
 /// A trace.

@@ -3,7 +3,7 @@
 //! The loop never waits for any of them: it puts what there is to say on the [`Board`], or into a queue that has an end.
 
 mod board;
-mod courier;
+mod delivery_queue;
 mod families;
 mod history;
 mod hour;
@@ -19,8 +19,8 @@ mod series;
 pub mod webhook;
 
 pub use board::{Board, Counts, Published, RecorderState};
-pub use courier::{Courier, Thing};
-pub(crate) use courier::{Deliveries, Undelivered};
+pub use delivery_queue::{Courier, Thing};
+pub(crate) use delivery_queue::{Deliveries, Undelivered};
 pub use history::{History, Minute};
 
 #[cfg(test)]

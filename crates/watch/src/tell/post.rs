@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use super::courier::Tried;
+use super::delivery_queue::Tried;
 
 /// For one try.
 pub(super) const LONGEST: Duration = Duration::from_secs(10);

@@ -4,7 +4,7 @@ use std::io;
 use std::sync::Arc;
 
 use super::Board;
-use super::courier::Courier;
+use super::delivery_queue::Courier;
 use super::post::{agent, post};
 use crate::config::Webhook;
 use crate::episode::Episode;

@@ -3,12 +3,12 @@
 use unstarve_model::Nanos;
 use unstarve_timeline::{ActorId, Rule};
 
-use super::super::felt;
+use super::super::impact;
 use super::super::limits::Allowance;
 use super::{PARTNER, SHORTFALL};
 use crate::case::Case;
+use crate::cgroup_competition::NICE_0;
 use crate::ledger::{Account, TICK};
-use crate::rivals::NICE_0;
 
 /// Who wakes a worker for this part of its turns is the one that it works for.
 const EMPLOYER: f64 = 0.5;
@@ -96,19 +96,21 @@ pub(super) fn works_for(case: &Case<'_>, worker: ActorId, occupant: ActorId) -> 
 /// What the program lost that lost most while this one waited. Another worker that sleeps has no work, and who waits for
 /// what it will do is a payer itself.
 pub(super) fn price_of_programs(case: &Case<'_>, victim: ActorId) -> Nanos {
-    felt::payers(case, victim).find(|(payer, _)| !case.is_kernel_thread(*payer)).map_or(Nanos::ZERO, |(_, price)| price)
+    impact::payers(case, victim)
+        .find(|(payer, _)| !case.is_kernel_thread(*payer))
+        .map_or(Nanos::ZERO, |(_, price)| price)
 }
 
 /// Whether somebody surely waits for the program. An interrupt in one of its turns looks like a wakeup of its own where events lack
 /// the context, and that must not turn what somebody asked for into an alarm.
 fn is_paid_for(case: &Case<'_>, victim: ActorId, account: &Account) -> bool {
-    let certain = felt::payers(case, victim).map(|(payer, _)| case.certain_price(victim, payer)).max();
+    let certain = impact::payers(case, victim).map(|(payer, _)| case.certain_price(victim, payer)).max();
     certain.is_some_and(|price| price.share_of(account.waited) >= PAID_FOR)
 }
 
 /// What the one who lost most while this one waited lost.
 pub(super) fn highest_price(case: &Case<'_>, victim: ActorId) -> Nanos {
-    felt::payers(case, victim).next().map_or(Nanos::ZERO, |(_, price)| price)
+    impact::payers(case, victim).next().map_or(Nanos::ZERO, |(_, price)| price)
 }
 
 /// The same of those whom it serves: it wakes them again and again. A task that somebody made to run last keeps its parent
@@ -122,7 +124,7 @@ pub(super) fn price_of_service(case: &Case<'_>, victim: ActorId) -> Nanos {
         case.certain_price(victim, payer).share_of(price) >= PAID_FOR
             || case.wakes(victim, payer) as f64 >= PARTNER * wakeups as f64
     };
-    felt::payers(case, victim)
+    impact::payers(case, victim)
         .find(|&(payer, price)| served(payer) && surely(payer, price))
         .map_or(Nanos::ZERO, |(_, price)| price)
 }

@@ -20,7 +20,7 @@ use self::meant::{
 use self::words::{inferred_evidence, inferred_sentence, known_evidence, known_sentence, unknown_sessions};
 
 use super::completion_ping_pong::KIND as PING_PONG;
-use super::felt::{self, Felt};
+use super::impact::{self, Felt};
 use super::intruders::ran;
 use super::limits::{Allowance, Allowances};
 use super::order::ABOUT_AS_MUCH;
@@ -140,7 +140,7 @@ fn known_pair<'a>(case: &Case<'_>, victim: ActorId, account: &'a Account, allowa
     // Where most of its waits have other reasons, only those waits are the heavier ones' doing of which they had most.
     let behind = if is_main { by_weight.saturating_sub(allowance.hidden) } else { stalled };
     let longest = account.longest_mainly[Rule::Weight as usize].saturating_sub(allowance.longest_stop);
-    if !felt::is_felt(case, victim, account, behind) {
+    if !impact::is_felt(case, victim, account, behind) {
         return unfelt_pair(case, (victim, occupant), account, allowance, (behind, longest));
     }
     let worker = case.is_kernel_worker(victim);
@@ -178,7 +178,7 @@ fn known_pair<'a>(case: &Case<'_>, victim: ActorId, account: &'a Account, allowa
 }
 
 fn severity(felt: Felt, span: Nanos) -> Option<Severity> {
-    felt::severity(felt, Cause::Weight, span)
+    impact::severity(felt, Cause::Weight, span)
 }
 
 fn severity_of_stall(felt: Felt, span: Nanos) -> Option<Severity> {
@@ -241,9 +241,9 @@ fn sort(case: &Case<'_>, pairs: &mut [Pair<'_>]) {
     let most = pairs.iter().map(|pair| pair.behind).max().unwrap_or(Nanos::ZERO);
     let enough = Nanos((most.0 as f64 * ABOUT_AS_MUCH) as u64);
     pairs.sort_by_cached_key(|pair| {
-        let served = felt::price(case, pair.victim) >= enough;
+        let served = impact::price(case, pair.victim) >= enough;
         let worker = pair.behind >= enough && served && case.is_kernel_worker(pair.victim);
-        Reverse((worker, pair.severity, pair.felt.lost + felt::price(case, pair.victim), Reverse(pair.victim)))
+        Reverse((worker, pair.severity, pair.felt.lost + impact::price(case, pair.victim), Reverse(pair.victim)))
     });
 }
 

@@ -11,14 +11,14 @@ use unstarve_record::{Frozen, RecordError, Roll};
 
 use crate::config::Store as StoreConfig;
 use crate::episode::{Begun, Episode};
+use crate::episode_publisher::{Teller, Written};
 use crate::explainer::Task;
-use crate::hurry::HurryInTurns;
 use crate::memory;
 use crate::outputs::Outputs;
+use crate::priority_boost::HurryInTurns;
 use crate::run::Event;
 use crate::store::{ExpectedByRank, Left, Limits, Outbox, Rank, Store, StoreError, TRACE, Unsent};
 use crate::tell::Board;
-use crate::teller::{Teller, Written};
 
 /// What a trace may take before one was written.
 pub(crate) const FIRST_EXPECTED: u64 = 4 << 20;
@@ -363,5 +363,5 @@ pub(crate) fn open(config: &StoreConfig) -> Result<(Arc<Store>, Vec<Left>), Stor
 }
 
 #[cfg(test)]
-#[path = "scribe_tests.rs"]
+#[path = "trace_writer_tests.rs"]
 mod tests;

@@ -5,7 +5,7 @@ use rustc_hash::FxHashMap;
 use unstarve_model::{CpuId, Nanos, Policy, Prio, TaskRef};
 
 use crate::effort::{FEW, count_steps};
-use crate::maybe::MaybeTime;
+use crate::opt_time::MaybeTime;
 use crate::parts::{Part, Span};
 use crate::timeline::Timeline;
 use crate::waits::Pending;

@@ -6,8 +6,8 @@ use unstarve_model::{SchedPolicy, Tid};
 
 use super::{Keeper, KeeperError};
 use crate::policy::{OnDrift, Want};
-use crate::sight::Sight;
 use crate::task::{Kind, Task};
+use crate::task_view::Sight;
 use unstarve_change::{Aspect, TaskKey, Value};
 use unstarve_executor::act::{self, Outcome};
 use unstarve_executor::audit::{Entry, Event};

@@ -294,5 +294,5 @@ impl Drop for Running {
 }
 
 #[cfg(test)]
-#[path = "apart_tests.rs"]
+#[path = "sandboxed_decode_tests.rs"]
 mod tests;

@@ -2,8 +2,8 @@
 
 mod budget;
 mod drift;
-mod lineage;
-mod news;
+mod event_handling;
+mod inheritance;
 
 use std::io;
 use std::time::Instant;
@@ -11,14 +11,14 @@ use std::time::Instant;
 use rustc_hash::{FxHashMap, FxHashSet};
 use unstarve_model::Tid;
 
-use crate::births::Follower;
 use crate::decide::{NoteKind, Plan, Surroundings, decide};
 use crate::metrics::Metrics;
 use crate::policy::Policy;
 use crate::scan::Scanner;
-use crate::sight::Sight;
 use crate::survey::TooManyRealtime;
 use crate::task::{Kind, Task, Work};
+use crate::task_events::Follower;
+use crate::task_view::Sight;
 use unstarve_change::TaskKey;
 use unstarve_change::{Aspect, Place, Value};
 use unstarve_executor::act::{self, Outcome};

@@ -4,9 +4,9 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use unstarve_model::Tid;
 
 use super::{BIRTHS_UNDER_WAY, Keeper, KeeperError};
-use crate::births::Born;
-use crate::sight::Sight;
 use crate::task::{Kind, Task};
+use crate::task_events::Born;
+use crate::task_view::Sight;
 use unstarve_change::{Place, TaskKey};
 use unstarve_executor::act;
 use unstarve_executor::host::Host;

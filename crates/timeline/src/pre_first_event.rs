@@ -8,7 +8,7 @@ use unstarve_model::{CpuId, CpuSet, Nanos, Policy, Prio};
 use crate::ActorId;
 use crate::cpu::Cpu;
 use crate::effort::{FEW, count_steps};
-use crate::stays::goes_before;
+use crate::run_interval::goes_before;
 use crate::timeline::Timeline;
 
 /// An idle CPU takes a task that is put on its runqueue within the time that it needs to leave idle, a vCPU included.

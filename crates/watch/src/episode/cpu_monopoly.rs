@@ -4,7 +4,7 @@
 
 use unstarve_model::CpuId;
 
-use super::above::{Pair, READINGS};
+use super::threshold::{Pair, READINGS};
 use crate::{CpuWaits, Reading};
 
 impl<'a> Pair<'a> {

@@ -7,7 +7,7 @@ use std::num::NonZeroU32;
 
 use unstarve_model::{CpuId, Nanos, Time};
 
-use crate::contest::{PieceRoom, split};
+use crate::attribution::{PieceRoom, split};
 use crate::cpu::{Cpu, Current};
 use crate::parts::add;
 use crate::timeline::Timeline;

@@ -5,9 +5,9 @@ use unstarve_model::{Nanos, Time};
 use unstarve_timeline::Rule;
 
 use super::Begun;
-use super::above::{Counts, LONG, Met, Pair, Unfair};
 use super::by_table::Reason;
 use super::detect::Trigger;
+use super::threshold::{Counts, LONG, Met, Pair, Unfair};
 use crate::{Blame, OldestWait, RoleId};
 
 impl<'a> Pair<'a> {

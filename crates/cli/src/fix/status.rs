@@ -3,9 +3,9 @@
 use std::process::ExitCode;
 
 use anyhow::Result;
-use unstarve_executor::by_hand::{self, Batch};
 use unstarve_executor::host::{Host, ThisHost};
 use unstarve_executor::journal::Step;
+use unstarve_executor::manual_changes::{self, Batch};
 use unstarve_term::clean;
 
 use super::choose::RULE;
@@ -58,7 +58,7 @@ impl State {
 
 /// Lists them. With `--check` the exit code says whether all of each is in force.
 pub fn run(args: &LowArgs) -> Result<ExitCode> {
-    let batches = by_hand::look_into(&args.state)?;
+    let batches = manual_changes::look_into(&args.state)?;
     let fixes: Vec<(&Batch, Vec<State>)> = batches
         .iter()
         .filter(|batch| batch.rule.starts_with(RULE))

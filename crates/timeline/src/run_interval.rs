@@ -5,8 +5,8 @@
 
 use unstarve_model::{Comm, Policy, Prio, Tid};
 
-use crate::held::Correction;
-use crate::maybe::MaybeTime;
+use crate::deferred_waits::Correction;
+use crate::opt_time::MaybeTime;
 use crate::task::RunState;
 use crate::timeline::Timeline;
 use crate::{ActorId, Nature, RunEnd, Sink, State, TaskKey};

@@ -20,7 +20,7 @@ pub fn storm_by_netlink(stage: &Stage) -> Ended {
 
 /// Rules about the kernel's threads alone take fewer programs, and those attach, too.
 pub fn kernel_threads_alone(_: &Stage) -> Ended {
-    use unstarve_guard::births::{Interest, Programs, SourceName, WorkDetail, attempt, open};
+    use unstarve_guard::task_events::{Interest, Programs, SourceName, WorkDetail, attempt, open};
     if let Err(reason) = attempt() {
         return Err(Stop::Skip(reason));
     }
@@ -84,7 +84,7 @@ pub fn price(stage: &Stage) -> Ended {
         let ran = unstarve_executor::proc::ran_on(pid).map_or(0, |(ran, _)| ran) - before;
         let status = guard.settled_status()?;
         guard.end()?;
-        if status.source != unstarve_guard::births::SourceName::Ebpf {
+        if status.source != unstarve_guard::task_events::SourceName::Ebpf {
             return Err(Stop::Skip("no eBPF here".to_owned()));
         }
         let percent = ran as f64 / 4e9 * 100.0;

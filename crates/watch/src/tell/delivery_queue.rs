@@ -386,5 +386,5 @@ impl Deliveries {
 }
 
 #[cfg(test)]
-#[path = "courier_tests.rs"]
+#[path = "delivery_queue_tests.rs"]
 mod tests;

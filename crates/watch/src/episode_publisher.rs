@@ -5,9 +5,9 @@ use std::sync::mpsc::Sender;
 
 use crate::episode::{Episode, Explanation};
 use crate::outputs::Outputs;
-use crate::scribe::{chain, note_kept};
 use crate::store::{Rank, Store};
 use crate::tell::Board;
+use crate::trace_writer::{chain, note_kept};
 
 /// An episode of which all is on the disk that will be.
 pub(crate) struct Written {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 use unstarve_model::Nanos;
 use unstarve_timeline::Rule;
 
-use super::above::{Ranked, WINDOW};
+use super::threshold::{Ranked, WINDOW};
 use super::{Begun, Trigger};
 use crate::config::Thresholds;
 use crate::{LimitedGroup, Reading};

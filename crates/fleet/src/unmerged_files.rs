@@ -5,12 +5,12 @@ use std::collections::VecDeque;
 use bytes::Bytes;
 use unstarve_model::WallTime;
 
-use crate::apart::{NOT_EXAMINED, Run};
 use crate::compact::chain;
 use crate::gather::{LARGEST_INPUT, Merge, Refused, digest_of};
-use crate::lanes::Work;
+use crate::parallel_read::Work;
 use crate::problem::Kind;
 use crate::refusals::Refusals;
+use crate::sandboxed_decode::{NOT_EXAMINED, Run};
 use crate::state::State;
 use crate::store::{Content, Readers};
 use crate::{Examined, FleetError, Input, Problem};

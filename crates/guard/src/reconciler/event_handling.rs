@@ -11,9 +11,9 @@ use unstarve_executor::sched::{self, TICK_NS};
 use unstarve_model::Tid;
 
 use super::{Due, Keeper, KeeperError, MOST_WORKERS, Released};
-use crate::births::{Born, Signal};
-use crate::sight::Sight;
 use crate::task::{Task, Work};
+use crate::task_events::{Born, Signal};
+use crate::task_view::Sight;
 
 /// When a new kernel thread is looked at again.
 const LOOKS: [Duration; 2] = [Duration::from_millis(5), Duration::from_millis(100)];

@@ -6,9 +6,9 @@ use rustc_hash::FxHashMap;
 
 use super::{Keeper, KeeperError};
 use crate::policy::Want;
-use crate::sight::Sight;
 use crate::survey::Crowd;
 use crate::task::Task;
+use crate::task_view::Sight;
 use unstarve_change::Aspect;
 use unstarve_change::TaskKey;
 use unstarve_executor::act;

@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 
 use crate::episode::Episode;
-use crate::hurry::Hurry;
 use crate::outputs::Outputs;
-use crate::scribe::chain;
+use crate::priority_boost::Hurry;
 use crate::store::Logbook;
 use crate::tell::Board;
+use crate::trace_writer::chain;
 
 /// What is to be said, or how.
 pub(crate) enum Word {

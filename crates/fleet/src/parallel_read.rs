@@ -9,7 +9,7 @@ use std::thread::{self, Scope};
 use bytes::Bytes;
 use unstarve_tables::Schema;
 
-use crate::apart::Run;
+use crate::sandboxed_decode::Run;
 use crate::{Examine, Most};
 
 /// What is to be read, and what becomes of it; both on the thread that calls [`run`].

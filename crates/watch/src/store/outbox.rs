@@ -7,7 +7,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::StoreError;
-use super::home::Home;
+use super::store_dir::Home;
 use crate::episode::Episode;
 
 const NAME: &str = "unsent.json";

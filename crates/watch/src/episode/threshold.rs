@@ -7,7 +7,7 @@ use unstarve_model::{CpuId, Nanos, Severity};
 use unstarve_timeline::Rule;
 
 use super::by_table::Reason;
-use super::held::lost;
+use super::cpu_monopoly::lost;
 use super::verdict::is_never_healthy;
 use super::{Begun, Trigger};
 use crate::config::{Fraction, Length, RoleThresholds};

@@ -5,7 +5,7 @@
 
 use unstarve_model::{CpuId, Nanos, TaskRef};
 
-use crate::contest::split;
+use crate::attribution::split;
 use crate::timeline::Timeline;
 use crate::waits::{Pending, wait_of};
 use crate::{Actors, CpuEnd, OpenWait, Piece, Rule, Sink, State, TaskKey, Throughout, WaitEnd, WaitKind};

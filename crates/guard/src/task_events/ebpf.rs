@@ -17,12 +17,12 @@ use crate::task::Work;
 use unstarve_facts::flag;
 
 #[allow(clippy::all, missing_docs, unused, unreachable_pub, clippy::undocumented_unsafe_blocks)]
-mod births {
+mod task_events {
     include!(concat!(env!("OUT_DIR"), "/births.skel.rs"));
 }
 
-use births::types::event as RawEvent;
-use births::{BirthsSkel, BirthsSkelBuilder};
+use task_events::types::event as RawEvent;
+use task_events::{BirthsSkel, BirthsSkelBuilder};
 
 /// `enum kind` of births.bpf.c. Its values are in no type that the object's BTF keeps.
 mod kind {
