@@ -1,7 +1,7 @@
 //! Keeps tasks where a policy says.
 //!
 //! [`Policy`] is what somebody wrote, [`scan::Scanner`] what the machine has, [`decide`] the pure difference; a
-//! [`reconciler::Keeper`] carries it out, each change in the [`journal`] before it is made, and [`undo()`] takes back what nobody
+//! [`reconciler::Reconciler`] carries it out, each change in the [`journal`] before it is made, and [`undo()`] takes back what nobody
 //! else has changed since.
 
 #![cfg_attr(not(test), warn(clippy::print_stdout, clippy::print_stderr))]

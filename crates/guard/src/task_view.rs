@@ -12,7 +12,7 @@ use crate::settings::{self, Found};
 use crate::task::Task;
 
 /// Eyes on a machine: this one's `/proc`, or a test's model.
-pub trait Sight {
+pub trait TaskView {
     /// All tasks.
     ///
     /// # Errors
@@ -30,7 +30,7 @@ pub trait Sight {
     fn settings(&self, policy: &Policy) -> Vec<Found>;
 }
 
-impl Sight for Scanner {
+impl TaskView for Scanner {
     fn all(&self) -> io::Result<Vec<Task>> {
         self.all()
     }

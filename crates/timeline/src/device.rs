@@ -13,7 +13,7 @@ use unstarve_model::{BlockRequest, Context, Event, EventKind, KernelThread, Nano
 
 use crate::TaskKey;
 use crate::cpu::{Cpu, Current, Handler};
-use crate::opt_time::MaybeTime;
+use crate::opt_time::OptTime;
 use crate::task::Life;
 use crate::timeline::Timeline;
 use crate::wake_chain::{Basis, Debt, Debts, latest_first};
@@ -72,8 +72,8 @@ struct WorkOfDriver {
     /// Whether it is queued, and no worker has begun.
     waits: bool,
     worker: Option<(TaskKey, Life)>,
-    start: MaybeTime,
-    end: MaybeTime,
+    start: OptTime,
+    end: OptTime,
 }
 
 /// What is known of a CPU.
@@ -356,9 +356,9 @@ impl Timeline {
         let Current::Task(worker) = self.cpus[index].current else { return };
         let (now, life) = (self.world.now, self.world.tasks.get(worker).life);
         if let Some(handler) = self.requests.handlers.get_mut(&work) {
-            let start = MaybeTime::some(now);
+            let start = OptTime::some(now);
             let runs = handler.runs.saturating_add(1);
-            *handler = WorkOfDriver { runs, waits: false, worker: Some((worker, life)), start, end: MaybeTime::NONE };
+            *handler = WorkOfDriver { runs, waits: false, worker: Some((worker, life)), start, end: OptTime::NONE };
         }
     }
 
@@ -368,7 +368,7 @@ impl Timeline {
         if self.requests.recorded {
             self.end_task_s_completion(index);
             if let Some(handler) = self.requests.handlers.get_mut(&work) {
-                handler.end = MaybeTime::some(self.world.now);
+                handler.end = OptTime::some(self.world.now);
             }
         }
     }

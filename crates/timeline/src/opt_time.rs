@@ -4,15 +4,15 @@ use unstarve_model::Time;
 
 /// A moment or none, in eight bytes: an `Option` takes twice that, and tasks have many.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(crate) struct MaybeTime(u64);
+pub(crate) struct OptTime(u64);
 
-impl MaybeTime {
-    pub const NONE: MaybeTime = MaybeTime(u64::MAX);
+impl OptTime {
+    pub const NONE: OptTime = OptTime(u64::MAX);
 
     /// The largest number is taken for the one before it; no event is later than that.
     #[inline(always)]
-    pub fn some(time: Time) -> MaybeTime {
-        MaybeTime(time.0.min(u64::MAX - 1))
+    pub fn some(time: Time) -> OptTime {
+        OptTime(time.0.min(u64::MAX - 1))
     }
 
     #[inline(always)]
@@ -22,7 +22,7 @@ impl MaybeTime {
 
     #[inline(always)]
     pub fn is_some(self) -> bool {
-        self != MaybeTime::NONE
+        self != OptTime::NONE
     }
 
     #[inline(always)]
@@ -37,21 +37,21 @@ impl MaybeTime {
     }
 }
 
-impl Default for MaybeTime {
+impl Default for OptTime {
     #[inline(always)]
-    fn default() -> MaybeTime {
-        MaybeTime::NONE
+    fn default() -> OptTime {
+        OptTime::NONE
     }
 }
 
-impl From<Option<Time>> for MaybeTime {
+impl From<Option<Time>> for OptTime {
     #[inline(always)]
-    fn from(time: Option<Time>) -> MaybeTime {
-        time.map_or(MaybeTime::NONE, MaybeTime::some)
+    fn from(time: Option<Time>) -> OptTime {
+        time.map_or(OptTime::NONE, OptTime::some)
     }
 }
 
-impl fmt::Debug for MaybeTime {
+impl fmt::Debug for OptTime {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         self.get().fmt(f)
     }
@@ -63,11 +63,11 @@ mod tests {
 
     #[test]
     fn what_was_put_in_comes_out_once() {
-        assert_eq!(MaybeTime::NONE.get(), None);
-        assert_eq!(MaybeTime::some(Time(0)).get(), Some(Time(0)));
-        assert_eq!(MaybeTime::some(Time(u64::MAX)).get(), Some(Time(u64::MAX - 1)));
-        let mut time = MaybeTime::from(Some(Time(7)));
+        assert_eq!(OptTime::NONE.get(), None);
+        assert_eq!(OptTime::some(Time(0)).get(), Some(Time(0)));
+        assert_eq!(OptTime::some(Time(u64::MAX)).get(), Some(Time(u64::MAX - 1)));
+        let mut time = OptTime::from(Some(Time(7)));
         assert_eq!((time.take(), time.take()), (Some(Time(7)), None));
-        assert_eq!(size_of::<MaybeTime>(), 8);
+        assert_eq!(size_of::<OptTime>(), 8);
     }
 }

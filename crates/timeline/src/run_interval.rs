@@ -6,7 +6,7 @@
 use unstarve_model::{Comm, Policy, Prio, Tid};
 
 use crate::deferred_waits::Correction;
-use crate::opt_time::MaybeTime;
+use crate::opt_time::OptTime;
 use crate::task::RunState;
 use crate::timeline::Timeline;
 use crate::{ActorId, Nature, RunEnd, Sink, State, TaskKey};
@@ -81,7 +81,7 @@ impl Timeline {
         let now = self.world.now;
         let task = self.world.tasks.get_mut(key);
         if matches!(task.state, State::Running(_)) {
-            task.run.exec = MaybeTime::some(now);
+            task.run.exec = OptTime::some(now);
         }
         self.set_nature(key, Nature::Program);
     }

@@ -4,7 +4,7 @@ use unstarve_model::{Comm, CpuId, KernelThread, Nanos, PrevState, TaskRef, Tid, 
 
 use crate::cpu::{Cpu, Current};
 use crate::fairness::whole;
-use crate::opt_time::MaybeTime;
+use crate::opt_time::OptTime;
 use crate::task::RunState;
 use crate::timeline::Timeline;
 use crate::waits::Preemptor;
@@ -63,8 +63,8 @@ impl Timeline {
         task.put_on(cpu.id);
         task.state = State::Running(cpu.id);
         self.world.actors.join(task);
-        task.early_wake = MaybeTime::NONE;
-        task.sleep_start = MaybeTime::NONE;
+        task.early_wake = OptTime::NONE;
+        task.sleep_start = OptTime::NONE;
         task.run = RunState { start: now, since: now, start_seen, ..Default::default() };
         if task.account.weight == 0 {
             let weight = task.weight();

@@ -2,7 +2,7 @@ use unstarve_model::{Comm, CpuId, KernelThread, NameId, Nanos, PrevState, Prio, 
 
 use crate::fairness::Account;
 use crate::idle::IdleGroup;
-use crate::opt_time::MaybeTime;
+use crate::opt_time::OptTime;
 use crate::tid_map::TidMap;
 use crate::waits::Pending;
 use crate::wake_chain::Debts;
@@ -78,9 +78,9 @@ pub struct Task {
     pub(crate) run: RunState,
 
     /// Since when it sleeps.
-    pub(crate) sleep_start: MaybeTime,
+    pub(crate) sleep_start: OptTime,
     /// A wakeup that came while it was still running: the switch may yet come.
-    pub(crate) early_wake: MaybeTime,
+    pub(crate) early_wake: OptTime,
     /// The kernel thread that it is by its name, unless something shows that it is a program.
     pub kernel_thread: Option<KernelThread>,
     pub(crate) debts: Debts,
@@ -118,7 +118,7 @@ pub(crate) struct RunState {
     /// Whom it pushed off when it got the CPU, if by wakeup preemption.
     pub victim: Option<TaskKey>,
     /// When it last took another program.
-    pub exec: MaybeTime,
+    pub exec: OptTime,
 }
 
 impl RunState {
@@ -269,8 +269,8 @@ impl Task {
             slept_without_work: false,
             nature,
             run: RunState::default(),
-            sleep_start: MaybeTime::NONE,
-            early_wake: MaybeTime::NONE,
+            sleep_start: OptTime::NONE,
+            early_wake: OptTime::NONE,
             kernel_thread: nature.kernel_thread(&comm),
             debts: Debts::default(),
             pending: None,
@@ -306,7 +306,7 @@ impl Task {
     #[inline(always)]
     pub(crate) fn fall_asleep(&mut self, now: Time, state: PrevState) {
         self.state = State::Sleeping;
-        self.sleep_start = MaybeTime::some(now);
+        self.sleep_start = OptTime::some(now);
         self.sleeps_uninterruptibly = state == PrevState::Uninterruptible;
         // TASK_IDLE is how workers of a pool, and other threads of the kernel, wait for work.
         self.slept_without_work = state == PrevState::Idle && self.work_start.is_none();

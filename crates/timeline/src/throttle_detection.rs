@@ -5,7 +5,7 @@ use rustc_hash::FxHashMap;
 use unstarve_model::{CpuId, Nanos, Policy, Prio, TaskRef};
 
 use crate::effort::{FEW, count_steps};
-use crate::opt_time::MaybeTime;
+use crate::opt_time::OptTime;
 use crate::parts::{Part, Span};
 use crate::timeline::Timeline;
 use crate::waits::Pending;
@@ -123,7 +123,7 @@ impl Timeline {
             let Some(pending) = &mut task.pending else { continue };
             // Between sched_waking and sched_wakeup a task is not on the queue yet, so the CPU may well go idle.
             if limit_possible && (pending.kind == WaitKind::Preemption || pending.queued.is_some()) {
-                pending.passed_over = MaybeTime::some(pending.passed_over.get().unwrap_or(now));
+                pending.passed_over = OptTime::some(pending.passed_over.get().unwrap_or(now));
             }
         }
     }

@@ -21,7 +21,7 @@ use crate::waker_inference::Suspects;
 use crate::work::WorkTable;
 use crate::{ActorId, ActorKind, Actors, Nature, Price, RunEnd, Settings, Sink, State, Task, TaskKey, Tasks, World};
 
-/// What comes later, five centuries after the clock's zero, comes at this moment (see [`crate::opt_time::MaybeTime`]).
+/// What comes later, five centuries after the clock's zero, comes at this moment (see [`crate::opt_time::OptTime`]).
 const LAST: Time = Time(u64::MAX - 1);
 
 /// Turns events into waits, runs, wake edges, interrupts and work items.

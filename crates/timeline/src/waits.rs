@@ -8,7 +8,7 @@ use crate::fairness::whole;
 use crate::grace::drives_grace_periods;
 use crate::idle::{IdleGroup, IdleWatch};
 use crate::occupancy::Mark;
-use crate::opt_time::MaybeTime;
+use crate::opt_time::OptTime;
 use crate::parts::{Part, Span, add, add_span, keep_longest};
 use crate::throttle_detection::Stopped;
 use crate::timeline::Timeline;
@@ -20,7 +20,7 @@ pub(crate) struct Pending {
     pub kind: WaitKind,
     pub actor: ActorId,
     pub start: Time,
-    pub queued: MaybeTime,
+    pub queued: OptTime,
     /// Where it waits now.
     pub cpu: CpuId,
     /// From when on the present CPU's occupants are not yet in `parts`.
@@ -30,7 +30,7 @@ pub(crate) struct Pending {
     /// Occupants so far, of CPUs it has left.
     pub parts: Vec<Part>,
     /// Since when the CPU has been idle although the task was on its queue.
-    pub passed_over: MaybeTime,
+    pub passed_over: OptTime,
     /// How long that has been in all.
     pub passed_over_total: Nanos,
     /// What a limit on its class has cost it; only for real-time and deadline tasks.
@@ -152,7 +152,7 @@ impl Timeline {
             pending.parts.push((ActorId::UNKNOWN, unknown));
         }
         (pending.cpu, pending.segment, pending.mark) = (to, since, None);
-        (pending.passed_over, pending.passed_over_total) = (MaybeTime::NONE, Nanos::ZERO);
+        (pending.passed_over, pending.passed_over_total) = (OptTime::NONE, Nanos::ZERO);
         pending.stopped = None;
         let here = &mut self.cpus[to.index()];
         self.places.push(&mut here.queue, key);
@@ -391,12 +391,12 @@ impl Pending {
             kind,
             actor,
             start,
-            queued: MaybeTime::NONE,
+            queued: OptTime::NONE,
             cpu,
             segment: start,
             mark: None,
             parts: Vec::new(),
-            passed_over: MaybeTime::NONE,
+            passed_over: OptTime::NONE,
             passed_over_total: Nanos::ZERO,
             stopped: None,
             preemptor: None,

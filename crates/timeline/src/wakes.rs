@@ -3,7 +3,7 @@
 use unstarve_model::{Context, CpuId, Event, EventKind, KernelThread, Nanos, TaskRef, Time};
 
 use crate::cpu::Current;
-use crate::opt_time::MaybeTime;
+use crate::opt_time::OptTime;
 use crate::timeline::Timeline;
 use crate::wake_chain::Basis;
 use crate::work::SleepLoss;
@@ -43,14 +43,14 @@ impl Timeline {
             self.world.tasks.get_mut(key).state = State::Unknown;
         }
         match self.world.tasks.get(key).state {
-            State::Running(_) => self.world.tasks.get_mut(key).early_wake = MaybeTime::some(now),
+            State::Running(_) => self.world.tasks.get_mut(key).early_wake = OptTime::some(now),
             State::Dead => {}
             // One that lost the CPU on its way to sleep may be woken while it is still queued.
             State::Waiting if !self.is_woken(key) => {}
             State::Waiting => {
                 self.lose_track_of_its_cpu(key, sink);
                 self.drop_wait(key);
-                self.world.tasks.get_mut(key).sleep_start = MaybeTime::NONE;
+                self.world.tasks.get_mut(key).sleep_start = OptTime::NONE;
                 self.wake_up(index, event, key, target, (now, None), sink);
             }
             State::Sleeping | State::Unknown => self.wake_up(index, event, key, target, (now, None), sink),
@@ -98,7 +98,7 @@ impl Timeline {
             self.world.tasks.get_mut(key).state = State::Unknown;
         }
         match self.world.tasks.get(key).state {
-            State::Running(_) => self.world.tasks.get_mut(key).early_wake = MaybeTime::NONE,
+            State::Running(_) => self.world.tasks.get_mut(key).early_wake = OptTime::NONE,
             State::Dead => {}
             State::Waiting => {
                 if self.world.tasks.get(key).pending.as_ref().is_some_and(|pending| pending.cpu != target) {
@@ -107,7 +107,7 @@ impl Timeline {
                 if let Some(pending) = &mut self.world.tasks.get_mut(key).pending
                     && pending.kind != WaitKind::Preemption
                 {
-                    pending.queued = MaybeTime::some(pending.queued.get().unwrap_or(now));
+                    pending.queued = OptTime::some(pending.queued.get().unwrap_or(now));
                 }
             }
             State::Sleeping | State::Unknown => {

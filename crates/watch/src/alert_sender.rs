@@ -6,33 +6,33 @@ use std::sync::mpsc::Receiver;
 
 use crate::episode::Episode;
 use crate::outputs::Outputs;
-use crate::priority_boost::Hurry;
+use crate::priority_boost::PriorityBoost;
 use crate::store::Logbook;
 use crate::tell::Board;
 use crate::trace_writer::chain;
 
 /// What is to be said, or how.
-pub(crate) enum Word {
+pub(crate) enum Alert {
     /// An episode has begun.
-    Begun(Arc<Episode>),
+    Opened(Arc<Episode>),
     /// What a new configuration says.
     Configure(Outputs),
 }
 
-pub(crate) struct Herald {
+pub(crate) struct AlertSender {
     pub(crate) outputs: Outputs,
     pub(crate) logbook: Logbook,
     pub(crate) board: Arc<Board>,
 }
 
-impl Herald {
-    pub(crate) fn run(mut self, words: &Receiver<Word>) {
+impl AlertSender {
+    pub(crate) fn run(mut self, words: &Receiver<Alert>) {
         // It does little, and what it says is waited for: busy programs must not delay it.
-        let _hurry = Hurry::up();
+        let _hurry = PriorityBoost::raise();
         for word in words {
             match word {
-                Word::Begun(episode) => self.tell(&episode),
-                Word::Configure(outputs) => self.outputs = outputs,
+                Alert::Opened(episode) => self.tell(&episode),
+                Alert::Configure(outputs) => self.outputs = outputs,
             }
         }
     }
@@ -71,9 +71,9 @@ mod tests {
         let (words, inbox) = channel();
         let at = crate::testing::at(500).wall;
         let episode = Episode::begun(id_of(at), at);
-        words.send(Word::Begun(Arc::new(episode.announced()))).expect("sent");
+        words.send(Alert::Opened(Arc::new(episode.announced()))).expect("sent");
         drop(words);
-        Herald { outputs, logbook: store.logbook(), board: Arc::clone(&board) }.run(&inbox);
+        AlertSender { outputs, logbook: store.logbook(), board: Arc::clone(&board) }.run(&inbox);
         let stages = || -> Vec<Stage> {
             read_log(&path).expect("a log").episodes.into_iter().map(|episode| episode.stage).collect()
         };

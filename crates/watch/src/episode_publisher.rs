@@ -25,13 +25,13 @@ impl Written {
     }
 }
 
-pub(crate) struct Teller {
+pub(crate) struct EpisodePublisher {
     pub(crate) store: Arc<Store>,
     pub(crate) outputs: Outputs,
     pub(crate) board: Arc<Board>,
 }
 
-impl Teller {
+impl EpisodePublisher {
     /// The last word on an episode, and on those that share its trace.
     pub fn tell(&self, written: Written, explanation: Option<&Explanation>) {
         let Written { episode, along, reply } = written;

@@ -11,7 +11,7 @@ use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 
 use crate::episode::{Episode, Explanation};
-use crate::episode_publisher::{Teller, Written};
+use crate::episode_publisher::{EpisodePublisher, Written};
 use crate::guarded::Guarded;
 use crate::memory;
 use crate::outputs::Outputs;
@@ -158,8 +158,12 @@ impl Explainer {
         self.teller().tell(Written { episode, along, reply }, explanation.as_ref());
     }
 
-    fn teller(&self) -> Teller {
-        Teller { store: Arc::clone(&self.store), outputs: self.outputs.clone(), board: Arc::clone(&self.board) }
+    fn teller(&self) -> EpisodePublisher {
+        EpisodePublisher {
+            store: Arc::clone(&self.store),
+            outputs: self.outputs.clone(),
+            board: Arc::clone(&self.board),
+        }
     }
 
     fn explain(&mut self, episode: &Episode) -> Result<Explanation, String> {

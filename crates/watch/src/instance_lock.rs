@@ -14,29 +14,29 @@ const LONGEST: u64 = 5000;
 
 /// Held by the first watch of a machine.
 #[derive(Debug)]
-pub(crate) struct Alone {
+pub(crate) struct InstanceLock {
     _lock: Option<File>,
     /// What is to be said if another one holds it.
     pub other: Option<String>,
 }
 
-impl Alone {
+impl InstanceLock {
     /// Tries to be the first; `state` is where this one can be asked. Where that cannot be found out nothing is said.
-    pub fn take(directory: &Path, state: &Path) -> Alone {
+    pub fn take(directory: &Path, state: &Path) -> InstanceLock {
         let file = Directory::make(directory).and_then(|directory| directory.file(OsStr::new(LOCK), How::Update));
-        let Ok(mut file) = file else { return Alone { _lock: None, other: None } };
+        let Ok(mut file) = file else { return InstanceLock { _lock: None, other: None } };
         match flock(&file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => {
                 let _ = file.set_len(0).and_then(|()| file.rewind());
                 let _ = writeln!(file, "process {}, --state {}", std::process::id(), state.display());
-                Alone { _lock: Some(file), other: None }
+                InstanceLock { _lock: Some(file), other: None }
             }
             Err(rustix::io::Errno::WOULDBLOCK) => {
                 let mut who = String::new();
                 let _ = (&file).take(LONGEST).read_to_string(&mut who);
-                Alone { _lock: None, other: Some(warning(who.trim())) }
+                InstanceLock { _lock: None, other: Some(warning(who.trim())) }
             }
-            Err(_) => Alone { _lock: None, other: None },
+            Err(_) => InstanceLock { _lock: None, other: None },
         }
     }
 }
@@ -72,15 +72,15 @@ mod tests {
     fn the_second_one_says_who_was_first() {
         let mode = std::fs::Permissions::from_mode(0o700);
         let directory = tempfile::Builder::new().permissions(mode).tempdir().expect("a directory");
-        let first = Alone::take(directory.path(), Path::new("/run/a"));
+        let first = InstanceLock::take(directory.path(), Path::new("/run/a"));
         assert_eq!(first.other, None);
-        let second = Alone::take(directory.path(), Path::new("/run/b"));
+        let second = InstanceLock::take(directory.path(), Path::new("/run/b"));
         let said = second.other.expect("a warning");
         assert!(said.contains(&format!("process {}, --state /run/a", std::process::id())), "{said}");
         assert_eq!(first_watch(directory.path()), Some((std::process::id(), "/run/a".into())));
         drop(first);
         assert_eq!(first_watch(directory.path()), None, "what it said is there still");
-        assert_eq!(Alone::take(directory.path(), Path::new("/run/b")).other, None);
+        assert_eq!(InstanceLock::take(directory.path(), Path::new("/run/b")).other, None);
         assert_eq!(first_watch(&directory.path().join("absent")), None);
     }
 }

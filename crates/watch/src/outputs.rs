@@ -5,13 +5,13 @@ use std::sync::Arc;
 use crate::config::Store as StoreConfig;
 use crate::episode::Episode;
 use crate::tell::log::Log;
-use crate::tell::{Board, Courier};
+use crate::tell::{Board, DeliveryQueue};
 
 /// Who hears of an episode.
 #[derive(Clone)]
 pub(crate) struct Outputs {
     pub(crate) log: Arc<Log>,
-    pub(crate) webhook: Option<Arc<Courier<Arc<Episode>>>>,
+    pub(crate) webhook: Option<Arc<DeliveryQueue<Arc<Episode>>>>,
     pub(crate) store: StoreConfig,
     /// Roles that are never whom an episode is about.
     pub(crate) ignored: Arc<[String]>,

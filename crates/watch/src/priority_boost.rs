@@ -24,22 +24,22 @@ const OTHERS: Duration = Duration::from_millis(9);
 ///
 /// For what takes some milliseconds: a task of nice 0 on the same CPU, which may be a worker of the kernel that can go nowhere else, gets
 /// a hundredth of it.
-pub(crate) struct Hurry {
+pub(crate) struct PriorityBoost {
     before: i32,
     had_reset: bool,
 }
 
-impl Hurry {
-    pub(crate) fn up() -> Option<Hurry> {
+impl PriorityBoost {
+    pub(crate) fn raise() -> Option<PriorityBoost> {
         let before = getpriority_process(None).ok()?;
         let had_reset = sched::read(SELF).ok()?.reset_on_fork;
         sched::set_reset_on_fork(SELF, true).ok()?;
-        let hurry = Hurry { before, had_reset };
+        let hurry = PriorityBoost { before, had_reset };
         setpriority_process(None, HURRIED).ok().map(|()| hurry)
     }
 }
 
-impl Drop for Hurry {
+impl Drop for PriorityBoost {
     fn drop(&mut self) {
         let _ = setpriority_process(None, self.before);
         if !self.had_reset {
@@ -49,25 +49,25 @@ impl Drop for Hurry {
 }
 
 /// The same for what takes longer: for three quarters of the time this thread has its usual nice value, so that waiting tasks get their turn.
-pub(crate) struct HurryInTurns {
+pub(crate) struct PriorityBoostInTurns {
     /// Ended first.
     pacer: Option<JoinHandle<()>>,
     over: Arc<AtomicBool>,
-    _hurry: Hurry,
+    _hurry: PriorityBoost,
 }
 
-impl HurryInTurns {
-    pub(crate) fn up() -> Option<HurryInTurns> {
-        let hurry = Hurry::up()?;
+impl PriorityBoostInTurns {
+    pub(crate) fn raise() -> Option<PriorityBoostInTurns> {
+        let hurry = PriorityBoost::raise()?;
         let over = Arc::new(AtomicBool::new(false));
         let (before, is_over, who) = (hurry.before, Arc::clone(&over), rustix::thread::gettid());
         let pace = move || take_turns(who, before, &is_over);
         let pacer = std::thread::Builder::new().name("unstarve-pacer".into()).spawn(pace).ok()?;
-        Some(HurryInTurns { pacer: Some(pacer), over, _hurry: hurry })
+        Some(PriorityBoostInTurns { pacer: Some(pacer), over, _hurry: hurry })
     }
 }
 
-impl Drop for HurryInTurns {
+impl Drop for PriorityBoostInTurns {
     fn drop(&mut self) {
         self.over.store(true, Ordering::Relaxed);
         if let Some(pacer) = self.pacer.take() {
@@ -109,11 +109,11 @@ mod tests {
     #[test]
     fn who_hurries_does_so_for_a_while() {
         let before = nice();
-        let Some(hurry) = Hurry::up() else { return };
+        let Some(hurry) = PriorityBoost::raise() else { return };
         assert_eq!((nice(), of_thread()), (-20, 0), "what is started meanwhile has nothing of it");
         drop(hurry);
         assert_eq!((nice(), of_thread()), (before, before));
-        let hurry = HurryInTurns::up().expect("as before");
+        let hurry = PriorityBoostInTurns::raise().expect("as before");
         assert_eq!(of_thread(), 0, "nor has it here");
         drop(hurry);
         assert_eq!((nice(), of_thread()), (before, before));
@@ -154,8 +154,8 @@ mod tests {
     fn who_hurries_for_long_leaves_others_their_turns() {
         let beside = |in_turns: bool| {
             let measure = move || match in_turns {
-                true => left_beside(HurryInTurns::up),
-                false => left_beside(Hurry::up),
+                true => left_beside(PriorityBoostInTurns::raise),
+                false => left_beside(PriorityBoost::raise),
             };
             // Its place and nice value end with it.
             std::thread::spawn(measure).join().expect("it ends")

@@ -11,11 +11,11 @@ use unstarve_record::{Frozen, RecordError, Roll};
 
 use crate::config::Store as StoreConfig;
 use crate::episode::{Begun, Episode};
-use crate::episode_publisher::{Teller, Written};
+use crate::episode_publisher::{EpisodePublisher, Written};
 use crate::explainer::Task;
 use crate::memory;
 use crate::outputs::Outputs;
-use crate::priority_boost::HurryInTurns;
+use crate::priority_boost::PriorityBoostInTurns;
 use crate::run::Event;
 use crate::store::{ExpectedByRank, Left, Limits, Outbox, Rank, Store, StoreError, TRACE, Unsent};
 use crate::tell::Board;
@@ -72,7 +72,7 @@ pub(crate) struct Keep {
     pub(crate) reply: Option<Sender<String>>,
 }
 
-pub(crate) struct Scribe {
+pub(crate) struct TraceWriter {
     pub(crate) store: Arc<Store>,
     pub(crate) outbox: Outbox,
     pub(crate) outputs: Outputs,
@@ -127,7 +127,7 @@ impl From<StoreError> for NotKept {
     }
 }
 
-impl Scribe {
+impl TraceWriter {
     pub(crate) fn run(mut self, jobs: &Receiver<Job>) {
         self.note_kept();
         loop {
@@ -174,7 +174,7 @@ impl Scribe {
         let Keep { mut episode, along, begun, frozen, seen, reply } = keep;
         // The old buffers fill up again meanwhile, and ordinary load must not delay it. But a snapshot and a trace take long enough to
         // starve the tasks that wait for this CPU.
-        let hurry = HurryInTurns::up();
+        let hurry = PriorityBoostInTurns::raise();
         let saved = match frozen {
             Some(frozen) => self.save(&mut episode, &along, frozen, seen),
             None => Ok(()),
@@ -207,7 +207,7 @@ impl Scribe {
         let why = format!("not explained: too many wait ({others}); its trace is kept: unstarve watch show {id}");
         written.episode.problem = Some(why);
         let (store, board) = (Arc::clone(&self.store), Arc::clone(&self.board));
-        Teller { store, outputs: self.outputs.clone(), board }.tell(written, None);
+        EpisodePublisher { store, outputs: self.outputs.clone(), board }.tell(written, None);
         self.store.is_explained(&id);
     }
 

@@ -14,7 +14,7 @@ use crate::{Role, RoleKind};
 
 /// A scribe that nobody runs.
 struct Rig {
-    scribe: Scribe,
+    scribe: TraceWriter,
     events: Receiver<Event>,
     tasks: Receiver<Task>,
     place: tempfile::TempDir,
@@ -34,7 +34,7 @@ impl Rig {
         let (explainer, tasks) = channel();
         let outbox = store.outbox();
         let (expected, retry) = (ExpectedByRank::both(FIRST_EXPECTED), Retry::default());
-        let scribe = Scribe { store, outbox, outputs, board, events: sender, tasks: explainer, expected, retry };
+        let scribe = TraceWriter { store, outbox, outputs, board, events: sender, tasks: explainer, expected, retry };
         Rig { scribe, events, tasks, place }
     }
 

@@ -4,18 +4,18 @@ use std::time::Duration;
 
 use rustc_hash::FxHashMap;
 
-use super::{Keeper, KeeperError};
+use super::{Reconciler, ReconcilerError};
 use crate::policy::Want;
 use crate::survey::Crowd;
 use crate::task::Task;
-use crate::task_view::Sight;
+use crate::task_view::TaskView;
 use unstarve_change::Aspect;
 use unstarve_change::TaskKey;
 use unstarve_executor::act;
 use unstarve_executor::audit::{Entry, Event};
 use unstarve_executor::host::Host;
 
-impl<H: Host, S: Sight> Keeper<H, S> {
+impl<H: Host, S: TaskView> Reconciler<H, S> {
     /// Sees to it that what was made real-time leaves enough of each CPU. `elapsed` is since the last call.
     pub fn watch_budget(&mut self, elapsed: Duration) {
         // Those that have ended meanwhile, too: children that inherit a real-time policy may live for a moment each.
@@ -52,7 +52,7 @@ impl<H: Host, S: Sight> Keeper<H, S> {
     }
 
     /// At the first look most programs real-time is an error; later, when their number has grown, they are no longer so.
-    pub(super) fn watch_crowd(&mut self, tasks: &[Task]) -> Result<(), KeeperError> {
+    pub(super) fn watch_crowd(&mut self, tasks: &[Task]) -> Result<(), ReconcilerError> {
         let Err(crowd) = Crowd::check_all(&self.policy, &self.surroundings, tasks) else { return Ok(()) };
         if self.metrics.counts.scans <= 1 {
             return Err(crowd.into());

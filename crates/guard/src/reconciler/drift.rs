@@ -4,10 +4,10 @@ use std::time::{Duration, Instant};
 
 use unstarve_model::{SchedPolicy, Tid};
 
-use super::{Keeper, KeeperError};
+use super::{Reconciler, ReconcilerError};
 use crate::policy::{OnDrift, Want};
 use crate::task::{Kind, Task};
-use crate::task_view::Sight;
+use crate::task_view::TaskView;
 use unstarve_change::{Aspect, TaskKey, Value};
 use unstarve_executor::act::{self, Outcome};
 use unstarve_executor::audit::{Entry, Event};
@@ -18,9 +18,9 @@ use unstarve_executor::journal::Step;
 /// what it overwrites then is put back and is nobody's drift.
 const SETTLING: Duration = Duration::from_secs(1);
 
-impl<H: Host, S: Sight> Keeper<H, S> {
+impl<H: Host, S: TaskView> Reconciler<H, S> {
     /// Somebody changed a task's scheduling.
-    pub(super) fn changed(&mut self, tid: Tid, by: Tid, by_comm: &str) -> Result<(), KeeperError> {
+    pub(super) fn changed(&mut self, tid: Tid, by: Tid, by_comm: &str) -> Result<(), ReconcilerError> {
         if self.closed || !self.by_tid.contains_key(&tid) {
             return Ok(());
         }
@@ -30,7 +30,7 @@ impl<H: Host, S: Sight> Keeper<H, S> {
     }
 
     /// Compares a task with what was set.
-    pub(super) fn check(&mut self, task: &Task, by: Option<&str>) -> Result<(), KeeperError> {
+    pub(super) fn check(&mut self, task: &Task, by: Option<&str>) -> Result<(), ReconcilerError> {
         let Some(managed) = self.managed.get_mut(&task.key) else { return Ok(()) };
         let now = Instant::now();
         let settling = now.duration_since(managed.since) < SETTLING && task.kind != Kind::User && by.is_none();
@@ -125,7 +125,7 @@ impl<H: Host, S: Sight> Keeper<H, S> {
         }
     }
 
-    fn put_back(&mut self, task: &Task, again: Vec<(usize, Step)>) -> Result<(), KeeperError> {
+    fn put_back(&mut self, task: &Task, again: Vec<(usize, Step)>) -> Result<(), ReconcilerError> {
         if again.is_empty() {
             return Ok(());
         }
@@ -141,7 +141,7 @@ impl<H: Host, S: Sight> Keeper<H, S> {
     }
 
     /// Sets what is not so yet; a setting that somebody has changed since is theirs.
-    pub(super) fn settings(&mut self) -> Result<(), KeeperError> {
+    pub(super) fn settings(&mut self) -> Result<(), ReconcilerError> {
         let found = self.sight.settings(&self.policy);
         let mut changes = Vec::new();
         for found in found {

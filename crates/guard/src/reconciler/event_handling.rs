@@ -10,17 +10,17 @@ use unstarve_executor::journal::Step;
 use unstarve_executor::sched::{self, TICK_NS};
 use unstarve_model::Tid;
 
-use super::{Due, Keeper, KeeperError, MOST_WORKERS, Released};
+use super::{Due, MOST_WORKERS, Reconciler, ReconcilerError, Released};
 use crate::task::{Task, Work};
 use crate::task_events::{Born, Signal};
-use crate::task_view::Sight;
+use crate::task_view::TaskView;
 
 /// When a new kernel thread is looked at again.
 const LOOKS: [Duration; 2] = [Duration::from_millis(5), Duration::from_millis(100)];
 
-impl<H: Host, S: Sight> Keeper<H, S> {
+impl<H: Host, S: TaskView> Reconciler<H, S> {
     /// Deals with news.
-    pub fn hear(&mut self, signals: &mut Vec<Signal>) -> Result<(), KeeperError> {
+    pub fn hear(&mut self, signals: &mut Vec<Signal>) -> Result<(), ReconcilerError> {
         self.metrics.counts.events += signals.len() as u64;
         let mut due = Vec::new();
         for signal in signals.drain(..) {
@@ -58,13 +58,13 @@ impl<H: Host, S: Sight> Keeper<H, S> {
         }
     }
 
-    /// When [`Keeper::look_again`] has something to do.
+    /// When [`Reconciler::look_again`] has something to do.
     pub fn next_look(&self) -> Option<Instant> {
         self.looks.first().map(|(at, _)| *at)
     }
 
     /// Looks at new kernel threads that the kernel may have set up since.
-    pub fn look_again(&mut self) -> Result<(), KeeperError> {
+    pub fn look_again(&mut self) -> Result<(), ReconcilerError> {
         let now = Instant::now();
         let count = self.looks.partition_point(|(at, _)| *at <= now);
         let mut due = Vec::new();
@@ -80,7 +80,7 @@ impl<H: Host, S: Sight> Keeper<H, S> {
         self.make(due)
     }
 
-    fn born(&mut self, born: &Born, due: &mut Vec<Due>) -> Result<(), KeeperError> {
+    fn born(&mut self, born: &Born, due: &mut Vec<Due>) -> Result<(), ReconcilerError> {
         if born.kernel != Some(true) {
             let Some(task) = self.sight.task_in(born.tgid, born.tid) else {
                 self.metrics.counts.gone += 1;
@@ -110,7 +110,7 @@ impl<H: Host, S: Sight> Keeper<H, S> {
     }
 
     /// It may be another rule's now, or nobody's: a child is its parent's likeness until it runs a program of its own.
-    fn executed(&mut self, tid: Tid, time: u64, due: &mut Vec<Due>) -> Result<(), KeeperError> {
+    fn executed(&mut self, tid: Tid, time: u64, due: &mut Vec<Due>) -> Result<(), ReconcilerError> {
         let Some(task) = self.sight.task_in(tid, tid) else {
             self.metrics.counts.gone += 1;
             return Ok(());

@@ -3,19 +3,19 @@
 use rustc_hash::{FxHashMap, FxHashSet};
 use unstarve_model::Tid;
 
-use super::{BIRTHS_UNDER_WAY, Keeper, KeeperError};
+use super::{BIRTHS_UNDER_WAY, Reconciler, ReconcilerError};
 use crate::task::{Kind, Task};
 use crate::task_events::Born;
-use crate::task_view::Sight;
+use crate::task_view::TaskView;
 use unstarve_change::{Place, TaskKey};
 use unstarve_executor::act;
 use unstarve_executor::host::Host;
 use unstarve_executor::journal::Step;
 use unstarve_executor::sched::{self, TICK_NS};
 
-impl<H: Host, S: Sight> Keeper<H, S> {
+impl<H: Host, S: TaskView> Reconciler<H, S> {
     /// Takes a new task into care that was born with what was set on the one that made it.
-    pub(super) fn inherit(&mut self, born: &Born, task: &Task) -> Result<(), KeeperError> {
+    pub(super) fn inherit(&mut self, born: &Born, task: &Task) -> Result<(), ReconcilerError> {
         let creator = match born.creator {
             Some(creator) => self.by_tid.get(&creator),
             None => self.by_process.get(&born.tgid),
@@ -34,7 +34,7 @@ impl<H: Host, S: Sight> Keeper<H, S> {
     }
 
     /// Finds children whose births were not reported: news was lost, or there is none.
-    pub(super) fn find_heirs(&mut self, tasks: &[Task]) -> Result<(), KeeperError> {
+    pub(super) fn find_heirs(&mut self, tasks: &[Task]) -> Result<(), ReconcilerError> {
         if !tasks.iter().any(|task| task.kind == Kind::User && self.managed.contains_key(&task.key)) {
             return Ok(());
         }
@@ -57,7 +57,7 @@ impl<H: Host, S: Sight> Keeper<H, S> {
         self.policy.rules.iter().position(|rule| rule.name == change.rule).unwrap_or(usize::MAX)
     }
 
-    fn adopt(&mut self, task: &Task, inherited: Vec<(usize, Step)>) -> Result<(), KeeperError> {
+    fn adopt(&mut self, task: &Task, inherited: Vec<(usize, Step)>) -> Result<(), ReconcilerError> {
         let known = self.managed.get(&task.key);
         let is_new = |change: &Step| {
             known.is_none_or(|known| known.set.iter().all(|(_, set)| set.new.aspect() != change.new.aspect()))
@@ -81,7 +81,7 @@ impl<H: Host, S: Sight> Keeper<H, S> {
 
     /// A thread that is not its process's first runs another program: it becomes the first, with that one's number and start, and
     /// all others end. What it was changed by goes with it.
-    pub(super) fn take_over(&mut self, task: &Task) -> Result<(), KeeperError> {
+    pub(super) fn take_over(&mut self, task: &Task) -> Result<(), ReconcilerError> {
         if !self.by_process.contains_key(&task.tgid) {
             return Ok(());
         }

@@ -18,7 +18,7 @@ use crate::scan::Scanner;
 use crate::survey::TooManyRealtime;
 use crate::task::{Kind, Task, Work};
 use crate::task_events::Follower;
-use crate::task_view::Sight;
+use crate::task_view::TaskView;
 use unstarve_change::TaskKey;
 use unstarve_change::{Aspect, Place, Value};
 use unstarve_executor::act::{self, Outcome};
@@ -66,7 +66,7 @@ struct Released {
 const BIRTHS_UNDER_WAY: u64 = 200;
 
 /// Keeps tasks at a policy.
-pub struct Keeper<H, S = Scanner> {
+pub struct Reconciler<H, S = Scanner> {
     policy: Policy,
     surroundings: Surroundings,
     sight: S,
@@ -113,10 +113,10 @@ struct Due {
     born: Option<u64>,
 }
 
-impl<H: Host, S: Sight> Keeper<H, S> {
+impl<H: Host, S: TaskView> Reconciler<H, S> {
     /// One that has done nothing yet.
-    pub fn new(policy: Policy, own: Vec<Tid>, host: H, sight: S, journal: Journal, audit: Audit) -> Keeper<H, S> {
-        Keeper {
+    pub fn new(policy: Policy, own: Vec<Tid>, host: H, sight: S, journal: Journal, audit: Audit) -> Reconciler<H, S> {
+        Reconciler {
             surroundings: sight.surroundings(own),
             sight,
             policy,
@@ -225,12 +225,12 @@ impl<H: Host, S: Sight> Keeper<H, S> {
     }
 
     /// Looks at every task and setting: at the start, after a loss, and now and then.
-    pub fn look_at_all(&mut self) -> Result<(), KeeperError> {
+    pub fn look_at_all(&mut self) -> Result<(), ReconcilerError> {
         self.metrics.counts.scans += 1;
         self.must_look = false;
         let own = std::mem::take(&mut self.surroundings.own);
         self.surroundings = self.sight.surroundings(own);
-        let tasks = self.sight.all().map_err(KeeperError::Scan)?;
+        let tasks = self.sight.all().map_err(ReconcilerError::Scan)?;
         let living: FxHashSet<TaskKey> = tasks.iter().map(|task| task.key).collect();
         self.forget_all_but(&living);
         self.works.retain(|key, _| living.contains(key));
@@ -304,7 +304,7 @@ impl<H: Host, S: Sight> Keeper<H, S> {
     }
 
     /// Writes everything down at once, then does it.
-    fn make(&mut self, due: Vec<Due>) -> Result<(), KeeperError> {
+    fn make(&mut self, due: Vec<Due>) -> Result<(), ReconcilerError> {
         let mut changes = Vec::new();
         let mut owners = Vec::new();
         for (index, due) in due.iter().enumerate() {
@@ -410,7 +410,7 @@ fn is_raised(value: &Value) -> bool {
 /// Why a keeper cannot go on.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
-pub enum KeeperError {
+pub enum ReconcilerError {
     /// Nothing may be changed that is not written down.
     #[error(transparent)]
     Journal(#[from] JournalError),

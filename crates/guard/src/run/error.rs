@@ -5,7 +5,7 @@ use std::io;
 use unstarve_executor::state::StateError;
 use unstarve_files::TargetError;
 
-use crate::reconciler::KeeperError;
+use crate::reconciler::ReconcilerError;
 
 /// A guard could not run, or not go on.
 #[derive(Debug, thiserror::Error)]
@@ -19,7 +19,7 @@ pub enum RunError {
     Metrics(#[from] TargetError),
     /// The journal or /proc.
     #[error(transparent)]
-    Keeper(#[from] KeeperError),
+    Reconciler(#[from] ReconcilerError),
     /// The guard cannot be above what it makes real-time.
     #[error(
         "this policy makes tasks real-time (up to {0}) and the guard itself may not be above them ({1}), so they could starve it; \

@@ -24,7 +24,7 @@ pub use self::status::status;
 use crate::metrics::Outlet;
 use crate::notify::{Manager, watchdog_interval};
 use crate::policy::Policy;
-use crate::reconciler::Keeper;
+use crate::reconciler::Reconciler;
 use crate::scan::Scanner;
 use crate::task_events::{self, Programs, Source, SourceName};
 use unstarve_executor::act::Undone;
@@ -85,7 +85,7 @@ pub(crate) enum Over {
 
 /// A guard at work: it has the lock, a dead-man and a priority above all that it sets.
 pub(crate) struct Guard {
-    keeper: Keeper<Watched>,
+    keeper: Reconciler<Watched>,
     source: Option<Box<dyn Source>>,
     gaps: Vec<String>,
     /// Why births are not noted beyond this process and its dead-man.
@@ -172,7 +172,7 @@ impl Guard {
         unpinned.iter().for_each(|text| (options.say)(text));
         let sight = Scanner::of(&policy);
         let host = Watched { registry, at_work: true };
-        let mut keeper = Keeper::new(policy, own, host, sight, journal, audit);
+        let mut keeper = Reconciler::new(policy, own, host, sight, journal, audit);
         keeper.follow_by(source.as_ref().and_then(|source| source.follower()));
         let mut guard = Guard {
             keeper,
@@ -236,7 +236,7 @@ impl Guard {
     }
 
     /// What does the work.
-    pub(crate) fn keeper(&mut self) -> &mut Keeper<Watched> {
+    pub(crate) fn keeper(&mut self) -> &mut Reconciler<Watched> {
         &mut self.keeper
     }
 

@@ -17,10 +17,10 @@ use unstarve_executor::host::Host;
 use unstarve_executor::inherited_changes::{self, Kin};
 use unstarve_executor::journal::{Contents, Journal, JournalFile, Step};
 use unstarve_guard::decide::Surroundings;
-use unstarve_guard::reconciler::Keeper;
+use unstarve_guard::reconciler::Reconciler;
 use unstarve_guard::settings::Found;
 use unstarve_guard::task_events::{Born, Signal};
-use unstarve_guard::task_view::Sight;
+use unstarve_guard::task_view::TaskView;
 use unstarve_guard::{Kind, Owner, Policy, Task, Uid};
 use unstarve_model::{SchedPolicy, Tid};
 
@@ -298,7 +298,7 @@ impl Host for Machine {
     }
 }
 
-impl Sight for Machine {
+impl TaskView for Machine {
     fn all(&self) -> io::Result<Vec<Task>> {
         Ok(self.0.borrow().tasks.values().map(|living| living.task.clone()).collect())
     }
@@ -328,7 +328,7 @@ impl Sight for Machine {
 
 /// A keeper with a real journal.
 pub struct Rig {
-    pub keeper: Keeper<Machine, Machine>,
+    pub keeper: Reconciler<Machine, Machine>,
     directory: TempDir,
 }
 
@@ -341,7 +341,7 @@ impl Rig {
         let file = File::options().create(true).append(true).open(&path).expect("a journal");
         let store = JournalFile::new(file).expect("a journal");
         let journal = Journal::over(store, &path, BOOT, Contents::default()).expect("a journal");
-        let mut keeper = Keeper::new(policy, Vec::new(), machine.clone(), machine.clone(), journal, Audit::none());
+        let mut keeper = Reconciler::new(policy, Vec::new(), machine.clone(), machine.clone(), journal, Audit::none());
         let followed = machine.clone();
         keeper.follow_by(Some(Box::new(move |tid| {
             followed.0.borrow_mut().followed.insert(tid);

@@ -10,7 +10,7 @@ use unstarve_timeline::Rule;
 
 use super::{Event, INTERVAL, Watch};
 use crate::VictimClass;
-use crate::alert_sender::Word;
+use crate::alert_sender::Alert;
 use crate::config::RecorderMode;
 use crate::control;
 use crate::episode::{Begun, Episode, id_of};
@@ -145,10 +145,10 @@ impl Watch {
 }
 
 /// Has the first word on an episode said: what explains it takes its time.
-fn announce(board: &Board, words: &Sender<Word>, episode: &Episode) {
+fn announce(board: &Board, words: &Sender<Alert>, episode: &Episode) {
     let word = Arc::new(episode.announced());
     board.write(|published| published.list(Arc::clone(&word)));
-    let _ = words.send(Word::Begun(word));
+    let _ = words.send(Alert::Opened(word));
 }
 
 fn wall_now() -> WallTime {

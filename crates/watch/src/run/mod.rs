@@ -30,20 +30,20 @@ pub(crate) use self::reload::outputs;
 use self::reload::{Push, push};
 pub use self::signals::Signals;
 use self::troubles::Troubles;
-use crate::alert_sender::{Herald, Word};
+use crate::alert_sender::{Alert, AlertSender};
 use crate::config::{Config, STATE_DIRECTORY};
 use crate::control::{Control, ControlError, Request};
 use crate::episode::{Begun, Detector, Episode};
 use crate::explainer::{End, ExplainCommand, Explainer};
 use crate::guarded::Guarded;
-use crate::instance_lock::Alone;
+use crate::instance_lock::InstanceLock;
 use crate::outputs::Outputs;
 use crate::rights;
 use crate::rollup::Rollups;
 use crate::serving::Serving;
 use crate::store::{ExpectedByRank, Left, Logbook, Outbox, Store, StoreError, read_log};
 use crate::tell::{Board, Deliveries};
-use crate::trace_writer::{self, FIRST_EXPECTED, Job, Retry, Scribe};
+use crate::trace_writer::{self, FIRST_EXPECTED, Job, Retry, TraceWriter};
 use crate::{Engine, EngineError, VictimClass, clocks, memory};
 
 /// How often the engine is read: what starves at the moment is seen only then.
@@ -134,7 +134,7 @@ pub fn run(mut options: Options, engine: &mut dyn Engine) -> Result<(), RunError
     // Held before a thread may make room.
     let left = Left::first(left, MOST_UNEXPLAINED);
     left.iter().for_each(|left| store.is_to_be_explained(&left.episode.id));
-    let alone = Alone::take(Path::new(STATE_DIRECTORY), &options.state);
+    let alone = InstanceLock::take(Path::new(STATE_DIRECTORY), &options.state);
     let board = first_board(&options, engine, &alone, read_log(store.path())?.episodes);
     let rollups = rollups(&options.config, options.tables.as_deref(), &options.say, &board)?;
     let serving =
@@ -192,7 +192,7 @@ pub fn run(mut options: Options, engine: &mut dyn Engine) -> Result<(), RunError
 }
 
 /// What is known before the first reading; what is lacking is said, too.
-fn first_board(options: &Options, engine: &dyn Engine, alone: &Alone, listed: Vec<Episode>) -> Arc<Board> {
+fn first_board(options: &Options, engine: &dyn Engine, alone: &InstanceLock, listed: Vec<Episode>) -> Arc<Board> {
     let lacking = rights::lacking();
     alone.other.iter().map(String::as_str).chain(lacking.iter().map(|lacking| lacking.what)).for_each(&options.say);
     let board = Arc::new(Board::default());
@@ -212,7 +212,7 @@ fn first_board(options: &Options, engine: &dyn Engine, alone: &Alone, listed: Ve
 struct Writing {
     threads: Vec<JoinHandle<()>>,
     jobs: Sender<Job>,
-    words: Sender<Word>,
+    words: Sender<Alert>,
 }
 
 impl Writing {
@@ -225,7 +225,7 @@ impl Writing {
         ending: &Arc<AtomicBool>,
     ) -> Result<Writing, RunError> {
         let ((jobs, work), (tasks, written), (words, said)) = (channel(), channel(), channel());
-        let herald = Herald { outputs: outputs.clone(), logbook: store.logbook(), board: Arc::clone(board) };
+        let herald = AlertSender { outputs: outputs.clone(), logbook: store.logbook(), board: Arc::clone(board) };
         let explainer = Explainer {
             store: Arc::clone(&store),
             outputs: outputs.clone(),
@@ -234,7 +234,7 @@ impl Writing {
             guarded: guarded(),
             end: End::when(Arc::clone(ending)),
         };
-        let scribe = Scribe {
+        let scribe = TraceWriter {
             outbox: store.outbox(),
             store,
             outputs,
@@ -327,7 +327,7 @@ struct Watch {
     otlp: Option<Push>,
     jobs: Sender<Job>,
     /// For the herald.
-    words: Sender<Word>,
+    words: Sender<Alert>,
     serving: Serving,
     troubles: Troubles,
     rollups: Option<Rollups>,

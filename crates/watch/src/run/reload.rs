@@ -4,11 +4,11 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::{RunError, Watch};
-use crate::alert_sender::Word;
+use crate::alert_sender::Alert;
 use crate::config::{Config, ConfigError, DEFAULT_PATH};
 use crate::outputs::Outputs;
 use crate::tell::log::Log;
-use crate::tell::{Board, Courier, Deliveries, Published, otlp, webhook};
+use crate::tell::{Board, Deliveries, DeliveryQueue, Published, otlp, webhook};
 use crate::trace_writer::{Job, chain};
 
 /// Its name among the problems.
@@ -32,7 +32,7 @@ pub(crate) fn outputs(config: &Config, board: &Arc<Board>, deliveries: &Deliveri
 }
 
 pub(super) struct Push {
-    pub courier: Courier<Arc<Published>>,
+    pub courier: DeliveryQueue<Arc<Published>>,
     pub next: Instant,
 }
 
@@ -82,7 +82,7 @@ impl Watch {
         self.otlp = otlp;
         self.forget_former_outputs(outputs.webhook.is_some());
         self.detector.judge_by(self.config.thresholds.clone());
-        let _ = self.words.send(Word::Configure(outputs.clone()));
+        let _ = self.words.send(Alert::Configure(outputs.clone()));
         let _ = self.jobs.send(Job::Configure(outputs));
         // What hindered it may be over.
         (self.tried, self.last_try) = (None, None);

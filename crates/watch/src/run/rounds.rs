@@ -11,7 +11,7 @@ use unstarve_model::Tid;
 use super::{Event, INTERVAL, LONGEST_REST, REST_AFTER, RunError, Watch};
 use crate::control::Request;
 use crate::machine_pause::{Lateness, OwnWait};
-use crate::priority_boost::Hurry;
+use crate::priority_boost::PriorityBoost;
 use crate::trace_writer::chain;
 use crate::{Engine, EngineError, Quiet, Reading};
 
@@ -35,7 +35,7 @@ impl Watch {
         // All groups and limits are looked at for the first time, which takes long, and begins no episode.
         self.read(engine)?;
         // What starves is seen by readings alone, and those of an ordinary program are as late as its turn among a crowd.
-        let _hurry = engine.is_bounded().then(Hurry::up).flatten();
+        let _hurry = engine.is_bounded().then(PriorityBoost::raise).flatten();
         manager.tell("READY=1");
         let begun = Instant::now();
         let watchdog = notify::watchdog_interval();

@@ -13,7 +13,7 @@ use crate::{Quiet, Reading};
 struct Rig {
     watch: Watch,
     jobs: Receiver<Job>,
-    words: Receiver<Word>,
+    words: Receiver<Alert>,
     inbox: Receiver<Event>,
     directory: tempfile::TempDir,
 }
@@ -328,7 +328,7 @@ fn the_first_word_on_an_episode_waits_for_no_trace_and_no_explanation() {
         let reading = Arc::new(scene.reading(crate::testing::at(step as u64 * 250)));
         rig.watch.detector.see(reading).begun.iter().for_each(|begun| rig.watch.begin(begun));
     }
-    let Ok(Word::Begun(word)) = rig.words.try_recv() else { panic!("nothing is said") };
+    let Ok(Alert::Opened(word)) = rig.words.try_recv() else { panic!("nothing is said") };
     assert!(rig.jobs.try_recv().is_err(), "it is still being recorded");
     assert_eq!(word.stage, crate::episode::Stage::Begun);
     assert_eq!((word.rule.as_deref(), word.ns), (Some("class"), Some(85_000_000)));
@@ -375,7 +375,7 @@ impl Engine for Noting {
 fn readings_go_before_programs_if_they_are_bounded() {
     let nice = || rustix::process::getpriority_process(None).expect("known");
     let before = nice();
-    let may = crate::priority_boost::Hurry::up().is_some();
+    let may = crate::priority_boost::PriorityBoost::raise().is_some();
     for is_bounded in [true, false] {
         let mut rig = Rig::new();
         let mut engine = Noting { is_bounded, nice: Vec::new() };

@@ -50,7 +50,7 @@ pub enum Tried {
 
 /// Delivers to one output.
 #[derive(Debug)]
-pub struct Courier<T: Thing> {
+pub struct DeliveryQueue<T: Thing> {
     queue: Arc<Queue<T>>,
     board: Arc<Board>,
 }
@@ -120,7 +120,7 @@ enum Fared {
     Left,
 }
 
-impl<T: Thing> Courier<T> {
+impl<T: Thing> DeliveryQueue<T> {
     /// Starts the thread. `deliver` is called for each thing, with the time that it may take, again while that may help.
     ///
     /// # Errors
@@ -129,14 +129,14 @@ impl<T: Thing> Courier<T> {
         output: &'static str,
         board: Arc<Board>,
         deliver: impl FnMut(&T, Duration) -> Tried + Send + 'static,
-    ) -> std::io::Result<Courier<T>> {
+    ) -> std::io::Result<DeliveryQueue<T>> {
         let queue = Arc::new(Queue { output, waiting: Mutex::default(), changed: Condvar::new() });
         let (theirs, noted) = (Arc::clone(&queue), Arc::clone(&board));
         std::thread::Builder::new()
             .name(format!("unstarve-{output}"))
             .stack_size(STACK)
             .spawn(move || theirs.run(deliver, &noted))?;
-        Ok(Courier { queue, board })
+        Ok(DeliveryQueue { queue, board })
     }
 
     /// Puts something into the queue; what has no room there is counted. Also where nothing is delivered any more: it is left with the rest.
@@ -167,7 +167,7 @@ impl<T: Thing> Courier<T> {
 /// TLS needs some of it.
 const STACK: usize = 512 << 10;
 
-impl<T: Thing> Drop for Courier<T> {
+impl<T: Thing> Drop for DeliveryQueue<T> {
     fn drop(&mut self) {
         self.queue.close();
     }
@@ -347,7 +347,7 @@ impl Deliveries {
         self.0.lock().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
-    pub fn add<T: Thing>(&self, courier: &Courier<T>) {
+    pub fn add<T: Thing>(&self, courier: &DeliveryQueue<T>) {
         let mut all = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         all.retain(|courier| !courier.is_over());
         let queue: Arc<Queue<T>> = Arc::clone(&courier.queue);

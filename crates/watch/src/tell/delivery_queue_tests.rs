@@ -45,10 +45,10 @@ fn what_may_help_is_tried_again_and_the_rest_is_not() {
 type Try = (String, Duration);
 
 /// A courier whose tries the test decides.
-fn courier() -> (Courier<Arc<Episode>>, Deliveries, Receiver<Try>, Sender<Tried>) {
+fn courier() -> (DeliveryQueue<Arc<Episode>>, Deliveries, Receiver<Try>, Sender<Tried>) {
     let (tries, tried) = channel();
     let (answers, answer) = channel();
-    let courier = Courier::start("test", Arc::new(Board::default()), move |word: &Arc<Episode>, within| {
+    let courier = DeliveryQueue::start("test", Arc::new(Board::default()), move |word: &Arc<Episode>, within| {
         let _ = tries.send((word.id.clone(), within));
         answer.recv().unwrap_or(Tried::Later("gone".into()))
     });
@@ -77,7 +77,7 @@ fn how_an_output_of_a_former_configuration_fares_is_no_problem() {
 fn all_but_those_of_the_newest_configuration_are_replaced() {
     let deliveries = Deliveries::default();
     let couriers: Vec<_> =
-        (0..3).map(|_| Courier::start("test", Arc::default(), |_: &Arc<Episode>, _| Tried::Done)).collect();
+        (0..3).map(|_| DeliveryQueue::start("test", Arc::default(), |_: &Arc<Episode>, _| Tried::Done)).collect();
     let couriers: Vec<_> = couriers.into_iter().map(|courier| courier.expect("a thread")).collect();
     couriers.iter().for_each(|courier| deliveries.add(courier));
     let former = || couriers.iter().map(|courier| courier.queue.lock().is_former).collect::<Vec<_>>();

@@ -19,8 +19,8 @@ mod series;
 pub mod webhook;
 
 pub use board::{Board, Counts, Published, RecorderState};
-pub use delivery_queue::{Courier, Thing};
 pub(crate) use delivery_queue::{Deliveries, Undelivered};
+pub use delivery_queue::{DeliveryQueue, Thing};
 pub use history::{History, Minute};
 
 #[cfg(test)]

@@ -4,7 +4,7 @@ use std::io;
 use std::sync::Arc;
 
 use super::Board;
-use super::delivery_queue::Courier;
+use super::delivery_queue::DeliveryQueue;
 use super::post::{agent, post};
 use crate::config::Webhook;
 use crate::episode::Episode;
@@ -13,9 +13,9 @@ use crate::episode::Episode;
 ///
 /// # Errors
 /// If there is no thread to be had.
-pub fn start(webhook: Webhook, board: Arc<Board>) -> io::Result<Courier<Arc<Episode>>> {
+pub fn start(webhook: Webhook, board: Arc<Board>) -> io::Result<DeliveryQueue<Arc<Episode>>> {
     let agent = agent();
-    Courier::start("webhook", board, move |episode: &Arc<Episode>, within| {
+    DeliveryQueue::start("webhook", board, move |episode: &Arc<Episode>, within| {
         let body = serde_json::to_vec(episode.as_ref()).unwrap_or_default();
         post(&agent, &webhook.url, "application/json", &webhook.headers, &body, within)
     })

@@ -18,7 +18,7 @@ use self::proto::{
 use super::families::{Family, Kind, Unit, families};
 use super::post::{agent, post};
 use super::series::{Named, blame_by_name, by_name};
-use super::{Board, Courier, Published};
+use super::{Board, DeliveryQueue, Published};
 use crate::config::Otlp;
 use crate::{Histogram, Reading};
 
@@ -26,9 +26,9 @@ use crate::{Histogram, Reading};
 ///
 /// # Errors
 /// If there is no thread to be had.
-pub fn start(otlp: Otlp, board: Arc<Board>) -> io::Result<Courier<Arc<Published>>> {
+pub fn start(otlp: Otlp, board: Arc<Board>) -> io::Result<DeliveryQueue<Arc<Published>>> {
     let agent = agent();
-    Courier::start("otlp", board, move |published: &Arc<Published>, within| {
+    DeliveryQueue::start("otlp", board, move |published: &Arc<Published>, within| {
         post(&agent, &otlp.endpoint, "application/x-protobuf", &otlp.headers, &request(published), within)
     })
 }
