@@ -14,7 +14,7 @@ use unstarve_readers::{Input, OpenError, open_input};
 use crate::output;
 
 /// A writer that was started together with the program, as in `<(zcat trace.gz)`, writes by then.
-const PATIENCE: Duration = Duration::from_secs(1);
+const WRITER_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The recording to read: a file, or standard input for `-`.
 pub struct Recording(PathBuf);
@@ -61,7 +61,7 @@ impl Recording {
         }
         // Opening waits for a writer, and for what it writes first: without a word that looks like a hang.
         let remark = || output::remark(&format!("reading from the pipe {} until its writer closes it", self.name()));
-        Ok(saying_if_it_lasts(PATIENCE, remark, open)?)
+        Ok(saying_if_it_lasts(WRITER_TIMEOUT, remark, open)?)
     }
 
     /// The same, and who could have written it: what it says of this host is their word. Judged by the file that is read, whatever its

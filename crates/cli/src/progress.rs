@@ -19,7 +19,7 @@ enum State {
     Drawn(ProgressBar),
 }
 
-const PATIENCE: Duration = Duration::from_secs(1);
+const SHOW_AFTER: Duration = Duration::from_secs(1);
 
 impl Progress {
     pub fn new() -> Progress {
@@ -31,7 +31,7 @@ impl Progress {
     pub fn events(&mut self, count: u64) {
         match &self.state {
             State::Off => {}
-            State::Waiting if self.began.elapsed() < PATIENCE => {}
+            State::Waiting if self.began.elapsed() < SHOW_AFTER => {}
             State::Waiting => self.state = State::Drawn(bar(count)),
             State::Drawn(bar) => bar.set_position(count),
         }

@@ -91,8 +91,8 @@ fn report(ledger: &Ledger, driven: &Driven, options: &Options) -> Report {
         findings.iter_mut().for_each(|finding| finding.severity = Severity::Info);
     }
     findings.retain(|finding| is_wanted(finding, options));
-    let more_findings = findings.len().saturating_sub(MOST) as u64;
-    findings.truncate(MOST);
+    let more_findings = findings.len().saturating_sub(MAX_FINDINGS) as u64;
+    findings.truncate(MAX_FINDINGS);
     if options.proofs == Proofs::Shipped {
         proofs::weigh(&mut findings, release, proofs::shipped());
     }
@@ -112,7 +112,7 @@ fn report(ledger: &Ledger, driven: &Driven, options: &Options) -> Report {
 }
 
 /// Findings of one report, worst first. Nobody reads more, and a program can narrow the selection.
-const MOST: usize = 64;
+const MAX_FINDINGS: usize = 64;
 
 /// Whether the finding takes a task that got more than its share for a heavier one, because nothing else is known of it. Where
 /// priorities were not recorded, it may as well be a real-time task.

@@ -31,7 +31,7 @@ const BPF_FS_MAGIC: u64 = 0xcafe_4a11;
 
 /// More steps through the map than it has places: it changes while it is read.
 #[cfg(feature = "bpf")]
-const MOST: usize = 4 * 65_536;
+const MAX_MAP_STEPS: usize = 4 * 65_536;
 
 /// A task in the guard's care.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -211,7 +211,7 @@ impl Registry {
         let (mut tid, mut from) = (0_u32, 0_u32);
         let mut before: *const u32 = std::ptr::null();
         // What is removed meanwhile makes the kernel begin anew, and what is added may come any number of times.
-        for _ in 0..MOST {
+        for _ in 0..MAX_MAP_STEPS {
             // SAFETY: keys and values of the map are 4 bytes, and so are these; a null key asks for the first.
             let has_next = unsafe { libbpf_sys::bpf_map_get_next_key(map, before.cast(), (&raw mut tid).cast()) } == 0;
             if !has_next {

@@ -33,7 +33,7 @@ pub const STATUS: &str = "guard.status";
 /// A journal this long was not written by a guard, which begins it anew long before.
 const LONGEST_JOURNAL: u64 = 1 << 30;
 /// For how long a dead guard's dead-man is waited for.
-const PATIENCE: Duration = Duration::from_secs(5);
+const DEAD_MAN_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The state directory cannot be used.
 #[derive(Debug, thiserror::Error)]
@@ -159,7 +159,7 @@ impl State {
         if fs::read_link("/proc/self").ok() != Some(std::process::id().to_string().into()) {
             return Err(StateError::ForeignProc);
         }
-        let (lock, last) = Lock::take(role, PATIENCE)?;
+        let (lock, last) = Lock::take(role, DEAD_MAN_TIMEOUT)?;
         let opened = Directory::make(directory)?;
         let path = opened.path().to_owned();
         let mut before = last.before;

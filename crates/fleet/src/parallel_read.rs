@@ -27,7 +27,7 @@ pub(crate) trait Work {
 }
 
 /// More children would take more memory, and not be faster: this thread has to sort what they read.
-const MOST: usize = 4;
+const MAX_CHILDREN: usize = 4;
 /// So many groups of files are on their way for each thread: one that is read, and one that is next.
 const AHEAD: usize = 2;
 /// No more files are loaded while those on their way have so many bytes. Small ones never have; of the largest, two are loaded.
@@ -40,7 +40,7 @@ pub(crate) fn run<W: Work>(
     most: Most,
     work: &mut W,
 ) -> Result<(), W::Error> {
-    let count = thread::available_parallelism().map_or(1, usize::from).clamp(1, MOST);
+    let count = thread::available_parallelism().map_or(1, usize::from).clamp(1, MAX_CHILDREN);
     let turns = Turns::default();
     thread::scope(|scope| {
         let _ended = Ended(&turns);

@@ -19,9 +19,9 @@ pub struct Problem {
 }
 
 /// Of a kind in a directory so many are listed.
-const FEW: usize = 10;
+const MAX_LISTED_OF_A_KIND: usize = 10;
 /// And so many of all.
-const MOST: usize = 1000;
+const MAX_LISTED: usize = 1000;
 
 /// What is alike.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
@@ -65,19 +65,19 @@ impl Problem {
             return;
         }
         let more = 1 + self.more;
-        match alike.last().filter(|_| alike.len() >= FEW) {
+        match alike.last().filter(|_| alike.len() >= MAX_LISTED_OF_A_KIND) {
             Some(last) => problems[*last].more += more,
-            None if problems.len() < MOST => problems.push(self),
+            None if problems.len() < MAX_LISTED => problems.push(self),
             None => Problem::rest(problems).more += more,
         }
     }
 
     /// What stands for those that are not listed, the last one.
     fn rest(problems: &mut Vec<Problem>) -> &mut Problem {
-        if problems.len() == MOST {
+        if problems.len() == MAX_LISTED {
             problems.push(Problem::of(Kind::Rest, "", "more is wrong elsewhere than is listed"));
         }
-        &mut problems[MOST]
+        &mut problems[MAX_LISTED]
     }
 }
 
@@ -101,14 +101,20 @@ mod tests {
         // They hide neither another kind nor another directory.
         Problem::new("hour/file", "damaged").add(&mut problems);
         Problem::of(Kind::Commit, "other/00000", "passed over").add(&mut problems);
-        assert_eq!((problems.len(), problems[9].more), (FEW + 2, 20_000 - FEW as u64));
-        assert_eq!(problems.iter().map(|problem| problem.more).sum::<u64>(), 20_000 - FEW as u64);
+        assert_eq!(
+            (problems.len(), problems[9].more),
+            (MAX_LISTED_OF_A_KIND + 2, 20_000 - MAX_LISTED_OF_A_KIND as u64)
+        );
+        assert_eq!(problems.iter().map(|problem| problem.more).sum::<u64>(), 20_000 - MAX_LISTED_OF_A_KIND as u64);
         // Nor do many directories fill memory.
         for at in 0..5000 {
             Problem::of(Kind::Place, format!("table=a{at}/x"), "left alone").add(&mut problems);
         }
-        assert_eq!(problems.len(), MOST + 1);
-        assert_eq!((problems[MOST].more, problems[MOST].kind), (4000 + FEW as u64 + 2, Kind::Rest));
+        assert_eq!(problems.len(), MAX_LISTED + 1);
+        assert_eq!(
+            (problems[MAX_LISTED].more, problems[MAX_LISTED].kind),
+            (4000 + MAX_LISTED_OF_A_KIND as u64 + 2, Kind::Rest)
+        );
     }
 
     #[test]

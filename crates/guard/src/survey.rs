@@ -66,7 +66,7 @@ pub struct TooManyRealtime(pub Crowd);
 
 impl Crowd {
     /// So few are no crowd, even where there is little else: a container, a guest of the lab.
-    const FEW: usize = 8;
+    const SMALL_CROWD: usize = 8;
 
     /// Counts processes among all tasks; those that no rule is about have no plan.
     pub fn count<'a>(tasks: impl IntoIterator<Item = (&'a Task, Option<&'a Plan>)>) -> Crowd {
@@ -84,7 +84,7 @@ impl Crowd {
     /// # Errors
     /// If more than half of the programs would be real-time.
     pub fn check(self) -> Result<(), TooManyRealtime> {
-        if self.realtime >= Crowd::FEW && self.realtime * 2 > self.programs {
+        if self.realtime >= Crowd::SMALL_CROWD && self.realtime * 2 > self.programs {
             Err(TooManyRealtime(self))
         } else {
             Ok(())

@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use crate::Root;
 
 /// A host has hundreds; a machine that leaks cgroups must not stall a recording.
-pub(crate) const MOST: usize = 20_000;
+pub(crate) const MAX_GROUPS_WALKED: usize = 20_000;
 /// A user to whom a group belongs may make any number below it, and nest them. So many of one group's are given, and so many levels, as
 /// `unstarve watch` looks at.
 pub(crate) const MOST_BELOW: usize = 1024;
@@ -54,7 +54,7 @@ pub(crate) enum Why {
     TooMany,
     /// It is as deep as a walk goes.
     TooDeep,
-    /// The walk has given [`MOST`] by then.
+    /// The walk has given [`MAX_GROUPS_WALKED`] by then.
     NoRoom,
 }
 
@@ -62,7 +62,7 @@ impl<'a> GroupWalk<'a> {
     /// Of the hierarchy that is mounted there.
     pub fn new(root: &'a Root, mount: &'a str) -> GroupWalk<'a> {
         let all = Group { name: "".into(), state: State::Given };
-        GroupWalk { look: Look { root, mount, cut: Vec::new() }, all, room: MOST }
+        GroupWalk { look: Look { root, mount, cut: Vec::new() }, all, room: MAX_GROUPS_WALKED }
     }
 
     /// Below which groups not all were given, those nearest to the root first.

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use crate::html::{STYLE, escaped, hash};
 
 /// How often a browser loads it again, in seconds.
-const AGAIN: u32 = 5;
+const RELOAD_SECONDS: u32 = 5;
 
 /// A part of the page: a table, bars, or both.
 #[derive(Clone, Debug, Default)]
@@ -72,7 +72,7 @@ main{padding-top:1.6rem}.live td,.live th{padding:.3rem .7rem;text-align:left;ve
 pub fn page(headline: &str, notes: &[String], panels: &[Panel]) -> String {
     let mut out = format!(
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
-         <meta http-equiv=\"refresh\" content=\"{AGAIN}\">\n\
+         <meta http-equiv=\"refresh\" content=\"{RELOAD_SECONDS}\">\n\
          <meta name=\"viewport\" content=\"width=device-width, initial-scale=1\">\n\
          <meta name=\"color-scheme\" content=\"light dark\">\n<meta name=\"referrer\" content=\"no-referrer\">\n\
          <title>unstarve watch</title>\n<style>{STYLE}</style>\n<style>{MORE_STYLE}</style>\n</head>\n<body>\n\

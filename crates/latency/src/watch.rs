@@ -16,7 +16,7 @@ const TASKS: usize = 256;
 const PART: f64 = 0.5;
 /// … and if the task waits so many times as much in the spike as it always does, or this much of it.
 const UNUSUAL: f64 = 2.0;
-const MOST: f64 = 0.8;
+const MOSTLY_WAITS: f64 = 0.8;
 
 /// How times of a log become times of the trace.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -246,7 +246,7 @@ impl Watch {
         let waited = share.waited.0 as f64;
         let (of_latency, of_spike) = (waited / spike.2.0.max(1) as f64, waited / (spike.1 - spike.0).max(1) as f64);
         // Who always waits also waits now: that is no explanation.
-        of_latency >= PART && of_spike >= (usual * UNUSUAL).min(MOST) && usual < MOST
+        of_latency >= PART && of_spike >= (usual * UNUSUAL).min(MOSTLY_WAITS) && usual < MOSTLY_WAITS
     }
 
     fn coincidence(&self, who: (Tid, Comm), share: &Share, span: Nanos) -> Coincidence {

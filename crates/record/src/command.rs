@@ -11,7 +11,7 @@ use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
 use crate::{CommandEnd, RecordError};
 
 /// How long a command that was told to end may take. After that the recording is finished without it.
-const PATIENCE: Duration = Duration::from_secs(5);
+const END_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// A terminal's Ctrl-C reaches the command without us; sent twice, it makes many programs give up at once.
 const HEAD_START: Duration = Duration::from_millis(200);
@@ -52,7 +52,7 @@ impl Running {
     pub(crate) fn end_after(&mut self, signal: i32) -> CommandEnd {
         if !self.ends_within(HEAD_START) {
             self.send(signal);
-            self.ends_within(PATIENCE);
+            self.ends_within(END_TIMEOUT);
         }
         self.ended().unwrap_or_else(|| {
             self.given_up = true;
@@ -77,7 +77,7 @@ impl Drop for Running {
     fn drop(&mut self) {
         if !self.given_up && self.ended().is_none() {
             self.send(signal_hook::consts::SIGTERM);
-            self.ends_within(PATIENCE);
+            self.ends_within(END_TIMEOUT);
             let _ = self.child.try_wait();
         }
     }

@@ -36,7 +36,7 @@ const KEPT: [(&str, &str); 6] = [
 const KERNEL_S: [&[u8]; 2] = [b"kthreadd", b"kworker/dying"];
 
 /// What is remembered of names at most.
-const MOST: usize = 1 << 16;
+const MAX_CACHED_NAMES: usize = 1 << 16;
 
 /// Takes names out of pages and snapshots, with the same pseudonyms for both.
 pub(crate) struct Redactor {
@@ -178,7 +178,7 @@ impl Redactor {
             return *decided;
         }
         let decided = self.known.lock().unwrap_or_else(PoisonError::into_inner).decide(tid, comm);
-        if self.decided.len() >= MOST {
+        if self.decided.len() >= MAX_CACHED_NAMES {
             self.decided.clear();
         }
         self.decided.insert(key, decided);
@@ -188,7 +188,7 @@ impl Redactor {
 
 impl Known {
     fn note(&mut self, task: &TaskFacts) {
-        if self.kernel_threads.len() < MOST {
+        if self.kernel_threads.len() < MAX_CACHED_NAMES {
             self.kernel_threads.insert((task.tid.0, traced_name(&task.comm).as_bytes().to_vec()));
         }
     }

@@ -49,7 +49,7 @@ impl Effort {
     /// Notes the pieces of a wait, given to a sink.
     #[inline]
     pub fn take_pieces(&mut self, pieces: usize) {
-        if pieces > FEW {
+        if pieces > UNCOUNTED_STEPS {
             self.take(BY_PIECE * pieces);
         }
     }
@@ -94,7 +94,7 @@ pub(crate) fn count_steps(_steps: usize) {
 }
 
 /// What takes no more steps than this is not counted.
-pub(crate) const FEW: usize = 16;
+pub(crate) const UNCOUNTED_STEPS: usize = 16;
 
 #[cfg(test)]
 mod tests;

@@ -6,7 +6,7 @@
 use rustc_hash::FxHashMap;
 use unstarve_model::{Nanos, Time};
 
-use crate::effort::{Effort, FEW, count_steps};
+use crate::effort::{Effort, UNCOUNTED_STEPS, count_steps};
 use crate::occupancy::{Mark, Occupancy};
 use crate::{ActorId, ActorKind, Actors, Piece};
 
@@ -14,7 +14,7 @@ pub(crate) type Part = (ActorId, Nanos);
 
 /// A wait has so many parts or pieces at most; of more, the shortest that tasks had are put to [`ActorId::OTHERS`]. A few more pieces can be
 /// left, one for each rule.
-const MOST: usize = 256;
+const MAX_PARTS: usize = 256;
 
 /// So many parts of all waits of one CPU together are kept (4 MiB), but no fewer than [`LEAST`] of each.
 const OF_A_CPU: usize = 1 << 18;
@@ -48,11 +48,11 @@ pub(crate) fn add_span(
     let known = parts.len();
     if effort.is_spent() {
         add_latest(parts, occupancy, (from, to), effort);
-    } else if known <= FEW {
+    } else if known <= UNCOUNTED_STEPS {
         // No actor comes twice in one span.
         let add = |actor, length| add_to_known(parts, known, (actor, length));
         let looked_at = occupancy.parts(from, to, mark, add);
-        if looked_at > FEW {
+        if looked_at > UNCOUNTED_STEPS {
             // Each was looked for among those that were known.
             effort.take(looked_at * (1 + known));
         }
@@ -86,8 +86,9 @@ fn add_span_to_many(
 #[cold]
 fn add_latest(parts: &mut Vec<Part>, occupancy: &Occupancy, (from, to): (Time, Time), effort: &mut Effort) {
     let known = parts.len();
-    let is_cut = occupancy.latest_parts(from, to, FEW, |actor, length| add_to_known(parts, known, (actor, length)));
-    effort.take(FEW);
+    let is_cut =
+        occupancy.latest_parts(from, to, UNCOUNTED_STEPS, |actor, length| add_to_known(parts, known, (actor, length)));
+    effort.take(UNCOUNTED_STEPS);
     effort.cut_short += u64::from(is_cut);
 }
 
@@ -133,7 +134,7 @@ impl Span {
 #[inline]
 pub(crate) fn keep_longest(parts: &mut Vec<Part>, waits: usize, actors: &Actors, effort: &Effort) {
     if parts.len() > LEAST {
-        let most = if effort.is_spent() { LEAST } else { (OF_A_CPU / waits.max(1)).clamp(LEAST, MOST) };
+        let most = if effort.is_spent() { LEAST } else { (OF_A_CPU / waits.max(1)).clamp(LEAST, MAX_PARTS) };
         shorten(parts, most, actors);
     }
 }
@@ -154,7 +155,7 @@ fn shorten(parts: &mut Vec<Part>, most: usize, actors: &Actors) {
 /// Puts the shortest pieces of each rule together where there are too many.
 #[inline]
 pub(crate) fn keep_longest_pieces(pieces: &mut Vec<Piece>, actors: &Actors) {
-    if pieces.len() > MOST {
+    if pieces.len() > MAX_PARTS {
         shorten_pieces(pieces, actors);
     }
 }
@@ -163,7 +164,7 @@ pub(crate) fn keep_longest_pieces(pieces: &mut Vec<Piece>, actors: &Actors) {
 fn shorten_pieces(pieces: &mut Vec<Piece>, actors: &Actors) {
     let mut others: Vec<Piece> = Vec::new();
     let rank = |piece: &Piece| (!is_task(actors, piece.occupant), piece.length, piece.occupant, piece.rule);
-    drop_least(pieces, MOST, rank, |piece| put_together(&mut others, piece));
+    drop_least(pieces, MAX_PARTS, rank, |piece| put_together(&mut others, piece));
     others.iter().for_each(|piece| put_together(pieces, piece));
 }
 

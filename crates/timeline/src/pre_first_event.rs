@@ -7,7 +7,7 @@ use unstarve_model::{CpuId, CpuSet, Nanos, Policy, Prio};
 
 use crate::ActorId;
 use crate::cpu::Cpu;
-use crate::effort::{FEW, count_steps};
+use crate::effort::{UNCOUNTED_STEPS, count_steps};
 use crate::run_interval::goes_before;
 use crate::timeline::Timeline;
 
@@ -39,7 +39,7 @@ impl Timeline {
         cpu.occupancy.rename(ActorId::UNKNOWN, ActorId::IDLE, start, now);
         self.world.idle_until_heard.insert(id);
         // Waits that are not looked at know of less idle time elsewhere than there was.
-        if self.world.tasks.len() > FEW && self.effort.is_spent() {
+        if self.world.tasks.len() > UNCOUNTED_STEPS && self.effort.is_spent() {
             self.effort.not_looked += 1;
             return;
         }

@@ -4,7 +4,7 @@
 use rustc_hash::FxHashMap;
 use unstarve_model::{CpuId, Nanos, Policy, Prio, TaskRef};
 
-use crate::effort::{FEW, count_steps};
+use crate::effort::{UNCOUNTED_STEPS, count_steps};
 use crate::opt_time::OptTime;
 use crate::parts::{Part, Span};
 use crate::timeline::Timeline;
@@ -158,7 +158,7 @@ impl Timeline {
     /// Whether a step may be taken for each task that waits for this CPU.
     pub(crate) fn may_look_at_all(&mut self, index: usize) -> bool {
         let waits = self.cpus[index].queue.len();
-        if waits <= FEW {
+        if waits <= UNCOUNTED_STEPS {
             return true;
         }
         let may = !self.effort.is_spent();

@@ -3,7 +3,7 @@ use unstarve_model::{CpuId, CpuSet, Nanos, Policy, Time};
 use crate::attribution::split;
 use crate::cpu::Cpu;
 use crate::deferred_waits::{Ended, HoldId};
-use crate::effort::{Effort, FEW, count_steps};
+use crate::effort::{Effort, UNCOUNTED_STEPS, count_steps};
 use crate::fairness::whole;
 use crate::grace::drives_grace_periods;
 use crate::idle::{IdleGroup, IdleWatch};
@@ -172,7 +172,7 @@ impl Timeline {
             return;
         }
         self.effort.grant(cpu.occupancy.changes());
-        if self.effort.is_spent() && cpu.queue.len() > FEW {
+        if self.effort.is_spent() && cpu.queue.len() > UNCOUNTED_STEPS {
             // Each that waits here finds that this time is not remembered.
             self.effort.cut_short += cpu.queue.len() as u64;
         } else {
@@ -258,7 +258,7 @@ impl Timeline {
                     } else {
                         let add = |actor, length| parts.push((actor, length));
                         let looked_at = cpu.occupancy.parts(pending.segment, now, pending.mark, add);
-                        if looked_at > FEW {
+                        if looked_at > UNCOUNTED_STEPS {
                             self.effort.take(looked_at);
                         }
                     }

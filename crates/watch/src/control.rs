@@ -23,7 +23,7 @@ const SOCKET: &str = "watch.sock";
 const LOCK: &str = "watch.lock";
 
 /// For an answer to `status`, and for one to `dump`: its trace has to be explained.
-const PATIENCE: Duration = Duration::from_secs(10);
+const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 const LONG_PATIENCE: Duration = Duration::from_secs(240);
 
 /// The largest answer.
@@ -121,8 +121,8 @@ impl Drop for Control {
 }
 
 fn answer(mut stream: UnixStream, events: &Sender<Event>) -> Option<()> {
-    stream.set_read_timeout(Some(PATIENCE)).ok()?;
-    stream.set_write_timeout(Some(PATIENCE)).ok()?;
+    stream.set_read_timeout(Some(ANSWER_TIMEOUT)).ok()?;
+    stream.set_write_timeout(Some(ANSWER_TIMEOUT)).ok()?;
     let mut line = String::new();
     BufReader::new((&stream).take(64)).read_line(&mut line).ok()?;
     let (reply, answer) = channel();
@@ -152,7 +152,7 @@ pub fn ask(state: &Path, request: Request) -> Result<String, ControlError> {
         _ => ControlError::Io { path: path.clone(), source },
     };
     let patience = match request {
-        Request::Status => PATIENCE,
+        Request::Status => ANSWER_TIMEOUT,
         Request::Dump => LONG_PATIENCE,
     };
     let until = Instant::now() + patience;
@@ -162,7 +162,7 @@ pub fn ask(state: &Path, request: Request) -> Result<String, ControlError> {
     if !peer.is_root() && peer != rustix::process::geteuid() {
         return Err(ControlError::Another { path, user: peer.as_raw() });
     }
-    stream.set_write_timeout(Some(PATIENCE)).map_err(io)?;
+    stream.set_write_timeout(Some(ANSWER_TIMEOUT)).map_err(io)?;
     stream.write_all(format!("{}\n", request.word()).as_bytes()).map_err(io)?;
     read_all(&stream, until).map_err(io)
 }

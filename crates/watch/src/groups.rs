@@ -14,7 +14,7 @@ const EVERY: Duration = Duration::from_millis(900);
 /// And for new weights of those that are there at every so manieth look.
 const WEIGHTS_AT: u64 = 5;
 /// Groups that are looked at; a host has a handful at the top, and one that leaks them must not cost more.
-const MOST: usize = 8192;
+const MAX_GROUPS: usize = 8192;
 /// Weights that a look reads at most, but for the first.
 const MOST_WEIGHTS: usize = 512;
 
@@ -97,12 +97,12 @@ impl Hierarchy {
             let name = entry.file_name();
             let path = format!("/{}", name.to_string_lossy());
             let of_kind = if is_known(entry.ino(), &path) { &mut known } else { &mut new };
-            if of_kind.len() < MOST {
+            if of_kind.len() < MAX_GROUPS {
                 of_kind.push(Name { id: entry.ino(), path, directory: entry.path() });
             }
         }
         known.extend(new);
-        known.truncate(MOST);
+        known.truncate(MAX_GROUPS);
         Ok(Names { groups: known, count })
     }
 
@@ -173,7 +173,7 @@ impl Lookout {
         }
         // Those that were never read, then those that were read longest ago.
         due.sort_by_key(|(read, _)| *read);
-        let most = if self.looks == 0 { MOST } else { MOST_WEIGHTS };
+        let most = if self.looks == 0 { MAX_GROUPS } else { MOST_WEIGHTS };
         for (_, Name { id, path, directory }) in due.into_iter().take(most) {
             let weight = self.hierarchy.weight(&directory);
             self.known.insert(id, (TopGroup { id, path, weight }, self.looks));
@@ -286,12 +286,12 @@ mod tests {
         let mut lookout = lookout(place);
         lookout.look().expect("read");
         // No files in them: they weigh nothing.
-        (0..MOST + 5).for_each(|number| fs::create_dir(place.join(format!("{number}"))).expect("made"));
-        for _ in 0..MOST / MOST_WEIGHTS + 1 {
+        (0..MAX_GROUPS + 5).for_each(|number| fs::create_dir(place.join(format!("{number}"))).expect("made"));
+        for _ in 0..MAX_GROUPS / MOST_WEIGHTS + 1 {
             let top = lookout.look().expect("read");
             assert!(top.groups[..10].iter().all(|group| group.path.starts_with("/old-")));
-            assert_eq!(top.groups.len() as u64 + top.more, MOST as u64 + 15);
-            assert!(top.groups.len() <= MOST && lookout.known.len() <= MOST);
+            assert_eq!(top.groups.len() as u64 + top.more, MAX_GROUPS as u64 + 15);
+            assert!(top.groups.len() <= MAX_GROUPS && lookout.known.len() <= MAX_GROUPS);
         }
     }
 }

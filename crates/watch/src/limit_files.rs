@@ -21,7 +21,7 @@ const EVERY: Duration = Duration::from_millis(1_900);
 const STEPS: usize = 8;
 const FIRST_STEPS: usize = 1024;
 /// Groups with limits that are kept in mind.
-const MOST: usize = 512;
+const MAX_LIMITED_GROUPS: usize = 512;
 /// Counters that a reading reads: with cgroup v2 the kernel sums up over all CPUs for each.
 const MOST_COUNTERS: usize = 32;
 /// A user to whom a group belongs may make any number below it, and nest them. A walk takes so many of one group's, so many levels, and so
@@ -166,7 +166,7 @@ impl LimitFiles {
     /// Whether there is room for one more. Of too many, those below the top-level group that has most of them make room for others', so that
     /// who fills the list fills it with its own alone.
     fn has_room_for(&mut self, path: &str) -> bool {
-        if self.known.len() < MOST {
+        if self.known.len() < MAX_LIMITED_GROUPS {
             return true;
         }
         let mut counts: BTreeMap<&str, usize> = BTreeMap::new();

@@ -118,12 +118,12 @@ fn who_makes_groups_without_end_keeps_no_others_from_being_looked_at() {
 #[test]
 fn who_limits_groups_without_end_fills_the_list_with_its_own_alone() {
     let place = tempfile::tempdir().expect("a directory");
-    (0..MOST + 100).for_each(|number| write(place.path(), &format!("a/{number:04}"), &LIMIT));
+    (0..MAX_LIMITED_GROUPS + 100).for_each(|number| write(place.path(), &format!("a/{number:04}"), &LIMIT));
     let mut files = files(place.path(), true);
-    assert_eq!(all(&mut files).len(), MOST);
+    assert_eq!(all(&mut files).len(), MAX_LIMITED_GROUPS);
     (0..20).for_each(|number| write(place.path(), &format!("kubepods/burstable/pod{number}"), &LIMIT));
     let seen = all(&mut files);
-    assert_eq!(seen.len(), MOST);
+    assert_eq!(seen.len(), MAX_LIMITED_GROUPS);
     assert_eq!(seen.iter().filter(|path| path.starts_with("/kubepods")).count(), 20);
 }
 

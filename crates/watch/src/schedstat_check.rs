@@ -8,7 +8,7 @@ use unstarve_model::{Nanos, Tid, Time};
 use crate::proc::is_runnable;
 
 /// Tasks that are asked about again and again.
-const MOST: usize = 256;
+const MAX_CHECKED_TASKS: usize = 256;
 
 /// A wait, as events tell it.
 pub type Claim = (Tid, Time);
@@ -32,7 +32,7 @@ impl Word {
     /// Those who seem to wait now. What is read of a wait when it is first seen is kept while it lasts.
     pub fn hear(&mut self, claims: impl Iterator<Item = Claim>) {
         let mut before = std::mem::take(&mut self.first);
-        for claim in claims.take(MOST) {
+        for claim in claims.take(MAX_CHECKED_TASKS) {
             if let Some(ran) = before.remove(&claim).or_else(|| ran(claim.0)) {
                 self.first.insert(claim, ran);
             }

@@ -10,7 +10,7 @@ use crate::tell::http::Server;
 use crate::trace_writer::chain;
 
 /// How often an address that is taken is tried.
-const AGAIN: Duration = Duration::from_secs(10);
+const BIND_RETRY: Duration = Duration::from_secs(10);
 
 /// Its name among the problems.
 const PROBLEM: &str = "listen";
@@ -58,11 +58,11 @@ impl Serving {
                 });
             }
             Err(error) => {
-                self.next = Some(now + AGAIN);
+                self.next = Some(now + BIND_RETRY);
                 let text = format!("no metrics and no page: {}", chain(&error));
                 // Once, not at each try.
                 if self.board.read().problems.get(PROBLEM) != Some(&text) {
-                    say(&format!("{text}; it is tried again every {} s", AGAIN.as_secs()));
+                    say(&format!("{text}; it is tried again every {} s", BIND_RETRY.as_secs()));
                     self.board.write(|published| drop(published.problems.insert(PROBLEM, text)));
                 }
             }
@@ -90,12 +90,12 @@ mod tests {
         let mut serving = Serving::start(listen, Arc::clone(&board), "/nowhere".into(), &say);
         let problem = board.read().problems.get(PROBLEM).cloned().expect("a problem");
         assert!(problem.contains(&address.to_string()) && problem.contains("in use"), "{problem}");
-        serving.look(Instant::now() + AGAIN, &say);
+        serving.look(Instant::now() + BIND_RETRY, &say);
         assert_eq!(said.borrow().len(), 1, "said once: {said:?}");
         drop(taken);
         serving.look(Instant::now(), &say);
         assert!(serving.server.is_none(), "not before its time");
-        serving.look(Instant::now() + 3 * AGAIN, &say);
+        serving.look(Instant::now() + 3 * BIND_RETRY, &say);
         assert!(serving.server.is_some() && board.read().problems.is_empty(), "{said:?}");
         assert!(std::net::TcpStream::connect(address).is_ok());
     }

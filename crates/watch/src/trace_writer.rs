@@ -26,7 +26,7 @@ pub(crate) const FIRST_EXPECTED: u64 = 4 << 20;
 const MOST_EXPECTED: u64 = 1 << 30;
 
 /// How soon a store that could not be written is tried again; where that helps for a moment only, less often each time.
-const AGAIN: Duration = Duration::from_secs(5);
+const FIRST_RETRY: Duration = Duration::from_secs(5);
 const SELDOM: Duration = Duration::from_secs(60);
 
 /// Episodes beside which one more does not wait to be explained, that which is being explained included: each may take minutes, and keeps
@@ -96,7 +96,7 @@ pub(crate) struct Retry {
 impl Default for Retry {
     fn default() -> Retry {
         let now = Instant::now();
-        Retry { begun: Vec::new(), pause: AGAIN, next: now, next_look: now }
+        Retry { begun: Vec::new(), pause: FIRST_RETRY, next: now, next_look: now }
     }
 }
 
@@ -131,7 +131,7 @@ impl TraceWriter {
     pub(crate) fn run(mut self, jobs: &Receiver<Job>) {
         self.note_kept();
         loop {
-            match jobs.recv_timeout(AGAIN) {
+            match jobs.recv_timeout(FIRST_RETRY) {
                 Ok(job) => self.take(job),
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => return,
@@ -229,7 +229,7 @@ impl TraceWriter {
             return;
         }
         if let Err(error) = self.store.try_again(self.expected.of(self.retry.rank())) {
-            self.retry.next = Instant::now() + AGAIN;
+            self.retry.next = Instant::now() + FIRST_RETRY;
             let problem = format!("store: {}", chain(&error));
             return self.board.write(|published| drop(published.problems.insert("store", problem)));
         }
@@ -288,7 +288,7 @@ impl TraceWriter {
         episode.trace_bytes = Some(saved.size);
         unfinished.finish(&self.store, episode, along).inspect_err(|_| episode.trace_bytes = None)?;
         self.note_size(rank, saved.size);
-        self.retry.pause = AGAIN;
+        self.retry.pause = FIRST_RETRY;
         let took = u64::try_from(seen.elapsed().as_nanos()).unwrap_or(u64::MAX);
         self.board.write(|published| published.counts.to_disk_ns = Some(took));
         Ok(())

@@ -25,7 +25,7 @@ use crate::output;
 /// How often new threads of the victim are looked for.
 const LOOK: Duration = Duration::from_millis(500);
 /// For how long ordinary tasks may starve before everything is taken back.
-const PATIENCE: Duration = Duration::from_secs(10);
+const STARVATION_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// What came of a trial.
 pub struct Tried {
@@ -77,13 +77,17 @@ pub fn run(args: &LowArgs, finding: &Finding, steps: &mut [Step], time: Duration
     let dead_man = move |priority: u32| {
         let mut command = program.command();
         command.args(["guard", "dead-man", "--trial", "--state"]).arg(&state);
-        command.arg("--limit").arg(PATIENCE.as_secs().to_string()).arg("--priority").arg(priority.to_string());
+        command
+            .arg("--limit")
+            .arg(STARVATION_TIMEOUT.as_secs().to_string())
+            .arg("--priority")
+            .arg(priority.to_string());
         command.arg("--guard").arg(std::process::id().to_string());
         command
     };
     let stop = Arc::new(AtomicBool::new(false));
     stop_on_signals(stop.clone())?;
-    let options = trial::Options { directory: &args.state, dead_man: &dead_man, patience: PATIENCE, stop };
+    let options = trial::Options { directory: &args.state, dead_man: &dead_man, patience: STARVATION_TIMEOUT, stop };
     output::remark(&format!(
         "measuring {} three times for {} s: without the change, with it, and without it again",
         finding.victim.comm,

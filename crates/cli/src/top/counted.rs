@@ -12,7 +12,7 @@ use super::feed::{Feed, Own};
 const EVERY: Duration = Duration::from_millis(250);
 
 /// For so long the last reading is shown if the next cannot be had: a busy machine may not give a moment to copy sums.
-const PATIENCE: Duration = Duration::from_secs(5);
+const KEEP_LAST_READING: Duration = Duration::from_secs(5);
 
 /// This machine, by the sums of the watch's engine.
 pub struct CountedFeed {
@@ -42,7 +42,9 @@ impl CountedFeed {
     fn look(&mut self) -> Result<()> {
         let reading = match self.engine.read() {
             Ok(reading) => reading,
-            Err(EngineError::Read { .. }) if self.failing.get_or_insert_with(Instant::now).elapsed() < PATIENCE => {
+            Err(EngineError::Read { .. })
+                if self.failing.get_or_insert_with(Instant::now).elapsed() < KEEP_LAST_READING =>
+            {
                 return Ok(());
             }
             Err(error) => return Err(error.into()),

@@ -10,12 +10,12 @@ use serde_json::Value;
 use crate::process::{Done, Running};
 use crate::stage::{Ended, Stage, Stop, need};
 
-const PATIENCE: Duration = Duration::from_secs(10);
+const TEST_TIMEOUT: Duration = Duration::from_secs(10);
 
 fn check(stage: &Stage) -> Result<Value, Stop> {
     let mut command = stage.unstarve();
     command.args(["check", "--json", "--fail-on", "never"]);
-    let done = Running::start(&mut command)?.succeed(PATIENCE)?;
+    let done = Running::start(&mut command)?.succeed(TEST_TIMEOUT)?;
     serde_json::from_str(&done.out).map_err(|error| Stop::Fail(format!("{error} in {}", done.out)))
 }
 
@@ -37,7 +37,7 @@ pub fn real_time_hog_is_found(stage: &Stage) -> Ended {
     let hog = Running::start(&mut hog)?;
     thread::sleep(Duration::from_millis(1500));
     let during = check(stage)?;
-    hog.succeed(PATIENCE)?;
+    hog.succeed(TEST_TIMEOUT)?;
     let after = check(stage)?;
     let found = about(&during, NAME);
     let exposed = ["rt-on-interrupt-cpu", "rt-beside-completion-worker"];
@@ -68,7 +68,7 @@ pub fn a_setting_is_set_and_set_back(stage: &Stage) -> Ended {
     let run = |arguments: &[&str]| -> Result<Done, Stop> {
         let mut command = stage.unstarve();
         command.arg("knobs").args(arguments).arg("--journal").arg(&journal);
-        Ok(Running::start(&mut command)?.finish(PATIENCE)?)
+        Ok(Running::start(&mut command)?.finish(TEST_TIMEOUT)?)
     };
     let other = if before == "7000" { "6000" } else { "7000" };
     let result = (|| {
@@ -103,7 +103,7 @@ pub fn an_ordinary_user_changes_nothing(_: &Stage) -> Ended {
         let mut command = Command::new("setpriv");
         command.args(["--reuid", "65534", "--regid", "65534", "--clear-groups"]).arg(&copy).args(arguments);
         command.env("LC_ALL", "C.UTF-8").current_dir("/");
-        Ok(Running::start(&mut command)?.finish(PATIENCE)?)
+        Ok(Running::start(&mut command)?.finish(TEST_TIMEOUT)?)
     };
     // A journal is believed only where nobody else can make files.
     let own = std::env::temp_dir().join(format!("unstarve-nobody-{}", std::process::id()));

@@ -12,7 +12,7 @@ use serde_json::Value;
 use crate::process::Running;
 use crate::stage::{Ended, Stage, Stop};
 
-const PATIENCE: Duration = Duration::from_secs(40);
+const TEST_TIMEOUT: Duration = Duration::from_secs(40);
 
 /// A real-time hog, an ordinary program on the same CPU, and a recording of both.
 struct Case {
@@ -38,7 +38,7 @@ impl Case {
         let (recording, state) = (stage.path("unstarve.dat"), stage.path("state"));
         let mut record = stage.unstarve();
         record.args(["record", "--for", "2", "-o"]).arg(&recording);
-        let done = Running::start(&mut record)?.finish(PATIENCE)?;
+        let done = Running::start(&mut record)?.finish(TEST_TIMEOUT)?;
         expect(done.status.success(), &done.err)?;
         Ok(Case { hog, _victim: victim, recording, state })
     }
@@ -54,13 +54,13 @@ impl Case {
 
     /// Exit code, and what it printed as JSON.
     fn fix(&self, stage: &Stage, arguments: &[&str]) -> Result<(Option<i32>, Value), Stop> {
-        let done = Running::start(self.command(stage, arguments).arg("--json"))?.finish(PATIENCE)?;
+        let done = Running::start(self.command(stage, arguments).arg("--json"))?.finish(TEST_TIMEOUT)?;
         let said = serde_json::from_str(&done.out).map_err(|error| format!("{error}: {}{}", done.out, done.err))?;
         Ok((done.status.code(), said))
     }
 
     fn undo(&self, stage: &Stage) -> Result<(Option<i32>, String), Stop> {
-        let done = Running::start(&mut self.command(stage, &["--undo", "--all"]))?.finish(PATIENCE)?;
+        let done = Running::start(&mut self.command(stage, &["--undo", "--all"]))?.finish(TEST_TIMEOUT)?;
         Ok((done.status.code(), done.out + &done.err))
     }
 
@@ -149,7 +149,7 @@ pub fn killed_leaves_nothing(stage: &Stage) -> Ended {
             thread::sleep(Duration::from_millis(20));
         }
         expect(is_before()?, &format!("killed at step {step}, the dead-man left {}", case.hog_is()?))?;
-        drop(trial.finish(PATIENCE));
+        drop(trial.finish(TEST_TIMEOUT));
     }
     println!("in force at {changed} of 9 kills");
     expect(changed > 0, "no kill came while the change was in force")?;
@@ -158,7 +158,7 @@ pub fn killed_leaves_nothing(stage: &Stage) -> Ended {
         let apply = Running::start(&mut apply)?;
         thread::sleep(Duration::from_millis(15 * step));
         kill(&apply);
-        drop(apply.finish(PATIENCE));
+        drop(apply.finish(TEST_TIMEOUT));
         let (code, said) = case.undo(stage)?;
         expect(code == Some(0), &said)?;
         expect(is_before()?, &format!("killed at step {step}, the undo left {}: {said}", case.hog_is()?))?;

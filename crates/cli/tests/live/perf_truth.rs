@@ -5,7 +5,7 @@ use std::time::Duration;
 use crate::process::Running;
 use crate::stage::{Ended, Stage, Stop, need};
 
-const PATIENCE: Duration = Duration::from_secs(12);
+const TEST_TIMEOUT: Duration = Duration::from_secs(12);
 
 /// A run: its task and its end, in µs.
 type Key = (u32, u64);
@@ -31,9 +31,9 @@ pub fn waits_are_those_of_perf_sched(stage: &Stage) -> Ended {
         .arg(&file)
         .args(["--", "sleep", "2"])
         .running()?;
-    recording.succeed(PATIENCE)?;
-    let perf = Command::new("perf").args(["sched", "timehist", "-i"]).arg(&file).running()?.succeed(PATIENCE)?;
-    let ours = stage.unstarve().arg("timeline").arg(&file).running()?.succeed(PATIENCE)?;
+    recording.succeed(TEST_TIMEOUT)?;
+    let perf = Command::new("perf").args(["sched", "timehist", "-i"]).arg(&file).running()?.succeed(TEST_TIMEOUT)?;
+    let ours = stage.unstarve().arg("timeline").arg(&file).running()?.succeed(TEST_TIMEOUT)?;
     let perf: HashMap<Key, (u64, u64)> = perf.out.lines().filter_map(perf_line).collect();
     let ours: HashMap<Key, Waited> = ours.out.lines().filter_map(our_line).collect();
 

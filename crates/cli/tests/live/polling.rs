@@ -12,7 +12,7 @@ use crate::process::Running;
 use crate::stage::{Ended, Stage, Stop};
 
 const RECORDED: Duration = Duration::from_millis(3400);
-const PATIENCE: Duration = Duration::from_secs(10);
+const TEST_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// What polls: 85 % of three seconds, as much as a real-time load of these tests may run.
 const STAYS: u32 = 3;
@@ -49,8 +49,8 @@ fn polled(stage: &Stage, before: &[&str]) -> Result<Report, Stop> {
     let mut command = Command::new("taskset");
     command.args(["-c", &stage.cpu.to_string()]).args(before).arg(stage.myself_as(POLLER)?);
     command.arg("poll-in-stays").arg(parent.path());
-    Running::start(&mut command)?.succeed(PATIENCE)?;
-    recording.succeed(RECORDED + PATIENCE)?;
+    Running::start(&mut command)?.succeed(TEST_TIMEOUT)?;
+    recording.succeed(RECORDED + TEST_TIMEOUT)?;
     stage.explain(&file)
 }
 

@@ -9,7 +9,7 @@ use unstarve_diagnose::report::{Report, Severity};
 use crate::process::Running;
 use crate::stage::{Ended, Stage, Stop};
 
-const PATIENCE: Duration = Duration::from_secs(15);
+const TEST_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// What starves whom, without any name: the finding, whom by id, and by which rule.
 fn without_names(report: &Report) -> Vec<(String, Severity, String, Vec<u32>, String)> {
@@ -43,10 +43,10 @@ pub fn redacted_says_the_same(stage: &Stage) -> Ended {
     let second = record(stage, &redacted, &["--for", "5s", "--redact"])?;
     std::thread::sleep(Duration::from_millis(700));
     let (hog, victim) = loads(stage, 3000)?;
-    hog.succeed(PATIENCE)?;
-    victim.succeed(PATIENCE)?;
-    first.succeed(PATIENCE)?;
-    second.succeed(PATIENCE)?;
+    hog.succeed(TEST_TIMEOUT)?;
+    victim.succeed(TEST_TIMEOUT)?;
+    first.succeed(TEST_TIMEOUT)?;
+    second.succeed(TEST_TIMEOUT)?;
     let (plain, redacted_report) = (stage.explain(&plain)?, stage.explain(&redacted)?);
     let (names, pseudonyms) = (without_names(&plain), without_names(&redacted_report));
     if names.is_empty() || names != pseudonyms {
@@ -68,13 +68,13 @@ pub fn salvaged_is_explained(stage: &Stage) -> Ended {
     std::thread::sleep(Duration::from_secs(5));
     let killed = Command::new("kill").args(["-KILL", &recorder.id().to_string()]).status();
     killed.map_err(|error| error.to_string())?;
-    recorder.finish(PATIENCE)?;
-    hog.succeed(PATIENCE)?;
-    victim.succeed(PATIENCE)?;
+    recorder.finish(TEST_TIMEOUT)?;
+    hog.succeed(TEST_TIMEOUT)?;
+    victim.succeed(TEST_TIMEOUT)?;
     let file = stage.path("salvaged.dat");
     let mut command = stage.unstarve();
     command.args(["record", "--salvage"]).arg(&directory).arg("-o").arg(&file);
-    Running::start(&mut command)?.succeed(PATIENCE)?;
+    Running::start(&mut command)?.succeed(TEST_TIMEOUT)?;
     let report = stage.explain(&file)?;
     let found = report.findings.iter().any(|finding| {
         finding.id == "rt-starvation" && finding.culprits.first().is_some_and(|culprit| culprit.comm == "qzvxhog")

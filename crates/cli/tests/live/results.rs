@@ -8,7 +8,7 @@ use std::time::Duration;
 use crate::process::{Done, Running};
 use crate::stage::{Ended, Stage, Stop, need};
 
-const PATIENCE: Duration = Duration::from_secs(20);
+const TEST_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// A small tmpfs of our own, unmounted on drop.
 pub struct Disk(pub PathBuf);
@@ -43,7 +43,7 @@ fn all(stage: &Stage, file: &Path) -> Result<Vec<(String, Done)>, Stop> {
     for arguments in commands {
         let mut command = stage.unstarve();
         command.args(arguments).arg("-o").arg(file);
-        done.push((arguments[0].to_owned(), Running::start(&mut command)?.finish(PATIENCE)?));
+        done.push((arguments[0].to_owned(), Running::start(&mut command)?.finish(TEST_TIMEOUT)?));
     }
     Ok(done)
 }
@@ -90,7 +90,7 @@ pub fn unwritable_directory(_: &Stage) -> Ended {
         "-o",
         "/etc/unstarve-x",
     ]);
-    let done = Running::start(&mut command)?.finish(PATIENCE);
+    let done = Running::start(&mut command)?.finish(TEST_TIMEOUT);
     let _ = fs::remove_file(&copy);
     let done = done?;
     expect(done.status.code() == Some(2), format!("{:?} {}", done.status, done.err))?;
@@ -121,7 +121,7 @@ fn looked_at(stage: &Stage) -> Ended {
     for arguments in commands {
         let mut command = stage.unstarve();
         command.args(arguments);
-        let done = Running::start(&mut command)?.succeed(PATIENCE)?;
+        let done = Running::start(&mut command)?.succeed(TEST_TIMEOUT)?;
         let bad = done.out.chars().chain(done.err.chars()).find(harmful);
         expect(bad.is_none(), format!("{arguments:?}: {bad:?}"))?;
     }

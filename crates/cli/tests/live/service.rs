@@ -11,7 +11,7 @@ use unstarve_model::SchedPolicy;
 use crate::process::Running;
 use crate::stage::{Ended, Stage, Stop, need};
 
-const PATIENCE: Duration = Duration::from_secs(10);
+const TEST_TIMEOUT: Duration = Duration::from_secs(10);
 
 pub fn with_the_units_rights(stage: &Stage) -> Ended {
     let (manager, socket) = manager(stage)?;
@@ -35,7 +35,7 @@ pub fn with_the_units_rights(stage: &Stage) -> Ended {
     let pid = rustix::process::Pid::from_raw(guard.id() as i32).ok_or("no pid".to_owned())?;
     rustix::process::kill_process(pid, rustix::process::Signal::TERM).map_err(|error| error.to_string())?;
     wait_for(&manager, "STOPPING=1")?;
-    let done = guard.finish(PATIENCE)?;
+    let done = guard.finish(TEST_TIMEOUT)?;
     assert!(done.status.success(), "{}{}", done.out, done.err);
     assert_eq!(policy_of(&sleeper)?, SchedPolicy::Other, "as it was: {}", done.out);
     if cfg!(feature = "bpf") {
@@ -48,7 +48,7 @@ pub fn with_the_units_rights(stage: &Stage) -> Ended {
 pub fn manager(stage: &Stage) -> Result<(UnixDatagram, PathBuf), Stop> {
     let socket = stage.path("notify");
     let manager = UnixDatagram::bind(&socket).map_err(|error| error.to_string())?;
-    manager.set_read_timeout(Some(PATIENCE)).map_err(|error| error.to_string())?;
+    manager.set_read_timeout(Some(TEST_TIMEOUT)).map_err(|error| error.to_string())?;
     Ok((manager, socket))
 }
 
@@ -85,7 +85,7 @@ pub fn the_units_write_only_what_they_have_to(_: &Stage) -> Ended {
     // Looked at by opening them: nothing is written.
     let probe = "for file; do if [ -e \"$file\" ] && (: >>\"$file\") 2>/dev/null; then echo \"$file\"; fi; done";
     let opened = |mut command: Command, files: &[&str]| -> Result<Vec<String>, Stop> {
-        let done = Running::start(command.args(["sh", "-c", probe, "sh"]).args(files))?.finish(PATIENCE)?;
+        let done = Running::start(command.args(["sh", "-c", probe, "sh"]).args(files))?.finish(TEST_TIMEOUT)?;
         if done.err.contains("unshare:") || done.err.contains("mount:") {
             return Err(Stop::Skip(format!("a unit's mounts cannot be made here: {}", done.err)));
         }
@@ -156,7 +156,7 @@ fn text_of(unit: &str) -> Result<String, Stop> {
 /// Reads what the manager is told, up to this.
 pub fn wait_for(manager: &UnixDatagram, message: &str) -> Result<(), Stop> {
     let mut buffer = [0; 256];
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + TEST_TIMEOUT;
     while Instant::now() < end {
         let length = manager.recv(&mut buffer).map_err(|error| format!("waiting for {message}: {error}"))?;
         if String::from_utf8_lossy(&buffer[..length]).lines().any(|line| line == message) {

@@ -9,7 +9,7 @@ use crate::process::Running;
 use crate::stage::{Ended, Stage, Stop, need};
 
 const RECORDED: Duration = Duration::from_millis(3000);
-const PATIENCE: Duration = Duration::from_secs(10);
+const TEST_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// A filesystem in a file, on a loop device; everything is gone on drop.
 pub struct LoopFs {
@@ -23,7 +23,7 @@ impl LoopFs {
             need(command)?;
         }
         let image = stage.path("image");
-        let run = |command: &mut Command| Running::start(command).and_then(|running| running.succeed(PATIENCE));
+        let run = |command: &mut Command| Running::start(command).and_then(|running| running.succeed(TEST_TIMEOUT));
         run(Command::new("truncate").args(["-s", "256M"]).arg(&image))?;
         run(Command::new("mkfs.ext4").args(["-q", "-F"]).arg(&image))?;
         let attached = run(Command::new("losetup").args(["--find", "--show"]).arg(&image))
@@ -56,7 +56,7 @@ impl Drop for LoopFs {
             [Command::new("umount").arg("-l").arg(&self.point), Command::new("losetup").arg("-d").arg(&self.device)]
         {
             // Nothing can be done about a failure here.
-            let _ = Running::start(command).and_then(|running| running.finish(PATIENCE));
+            let _ = Running::start(command).and_then(|running| running.finish(TEST_TIMEOUT));
         }
     }
 }
@@ -166,15 +166,15 @@ pub fn same_moment_in_every_format(stage: &Stage) -> Ended {
     let mut hog = stage.load("hog", &["chrt", "--fifo", "50"], "hog --lasts 3000 --period 100 --busy 80")?;
     let hog = Running::start(&mut hog)?;
     let spin = Running::start(&mut stage.load("victim", &[], "spin --lasts 3000")?)?;
-    hog.succeed(PATIENCE)?;
-    spin.succeed(PATIENCE)?;
-    recording.succeed(PATIENCE)?;
-    by_perf.succeed(PATIENCE)?;
+    hog.succeed(TEST_TIMEOUT)?;
+    spin.succeed(TEST_TIMEOUT)?;
+    recording.succeed(TEST_TIMEOUT)?;
+    by_perf.succeed(TEST_TIMEOUT)?;
     for (file, command) in [
         (ftrace_text, Command::new("trace-cmd").arg("report").arg(own)),
         (perf_text, Command::new("perf").args(["script", "-i"]).arg(perf)),
     ] {
-        let done = Running::start(command)?.succeed(PATIENCE)?;
+        let done = Running::start(command)?.succeed(TEST_TIMEOUT)?;
         std::fs::write(file, done.out).map_err(|error| error.to_string())?;
     }
     let mut told = Vec::new();
@@ -198,7 +198,7 @@ pub fn same_moment_in_every_format(stage: &Stage) -> Ended {
 /// Records for a while and explains it.
 fn recorded(stage: &Stage) -> Result<Report, Stop> {
     let file = stage.path("trace.dat");
-    stage.record(&file, RECORDED)?.succeed(RECORDED + PATIENCE)?;
+    stage.record(&file, RECORDED)?.succeed(RECORDED + TEST_TIMEOUT)?;
     stage.explain(&file)
 }
 

@@ -6,7 +6,7 @@ use serde_json::Value;
 use crate::process::Running;
 use crate::stage::{Ended, Stage, Stop};
 
-const PATIENCE: Duration = Duration::from_secs(15);
+const TEST_TIMEOUT: Duration = Duration::from_secs(15);
 
 /// A task that shares its CPU with a real-time one is shown to be starved by it, while it is.
 pub fn a_hog_is_shown_while_it_runs(stage: &Stage) -> Ended {
@@ -16,7 +16,7 @@ pub fn a_hog_is_shown_while_it_runs(stage: &Stage) -> Ended {
     let _hog = Running::start(&mut hog)?;
     let mut top = stage.unstarve();
     top.args(["top", "--json", "--window", "2s", "--interval", "1s", "--for", "3s"]);
-    let done = Running::start(&mut top)?.succeed(PATIENCE)?;
+    let done = Running::start(&mut top)?.succeed(TEST_TIMEOUT)?;
     let views: Vec<Value> = done
         .out
         .lines()
@@ -56,7 +56,7 @@ pub fn without_tracefs(stage: &Stage) -> Ended {
     command.args(["--reuid", "65534", "--clear-groups", "--inh-caps", rights, "--ambient-caps", rights]);
     command.args(["--bounding-set", &format!("-all,{rights}")]);
     command.arg(&program).args(["top", "--json", "--once", "--window", "1s"]);
-    let done = Running::start(&mut command)?.finish(PATIENCE)?;
+    let done = Running::start(&mut command)?.finish(TEST_TIMEOUT)?;
     if !done.status.success() && done.err.contains("cannot be used here") {
         return Err(Stop::Skip(done.err));
     }

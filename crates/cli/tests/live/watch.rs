@@ -12,7 +12,7 @@ use crate::process::Running;
 use crate::stage::{Ended, Stage, Stop};
 use crate::starvations::LoopFs;
 
-const PATIENCE: Duration = Duration::from_secs(20);
+const TEST_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// A watch at work.
 pub struct Watch {
@@ -56,7 +56,7 @@ impl Watch {
         command.args(["watch", "--config"]).arg(&config).arg("--state").arg(&state);
         let program = stage.unstarve().get_program().into();
         let watch = Watch { running: Running::start(&mut command)?, program, config, state };
-        let end = Instant::now() + PATIENCE;
+        let end = Instant::now() + TEST_TIMEOUT;
         loop {
             match watch.status() {
                 Some(status) if status["recorder"] == "recording" => return Ok(watch),
@@ -72,7 +72,7 @@ impl Watch {
     /// It did not come to record in time.
     fn why_not(self) -> Result<Watch, Stop> {
         self.stop();
-        let done = self.running.finish(PATIENCE)?;
+        let done = self.running.finish(TEST_TIMEOUT)?;
         match done.err.contains("cannot be used here") {
             true => Err(Stop::Skip(done.err)),
             false => Err(Stop::Fail(format!("it does not record: {}{}", done.out, done.err))),
@@ -97,13 +97,13 @@ impl Watch {
 
     pub fn status(&self) -> Option<Value> {
         let mut command = self.ask(&["status", "--json", "--state"]);
-        let done = Running::start(command.arg(&self.state)).ok()?.finish(PATIENCE).ok()?;
+        let done = Running::start(command.arg(&self.state)).ok()?.finish(TEST_TIMEOUT).ok()?;
         serde_json::from_str(&done.out).ok()
     }
 
     pub fn episodes(&self) -> Result<Vec<Value>, String> {
         let mut command = self.ask(&["episodes", "--json", "--config"]);
-        let done = Running::start(command.arg(&self.config))?.succeed(PATIENCE)?;
+        let done = Running::start(command.arg(&self.config))?.succeed(TEST_TIMEOUT)?;
         done.out.lines().map(|line| serde_json::from_str(line).map_err(|error| format!("{line}: {error}"))).collect()
     }
 }
@@ -144,13 +144,13 @@ pub fn a_hog_is_an_episode(stage: &Stage) -> Ended {
     );
     assert!(episode["remedy"]["text"].as_str().is_some_and(|text| text.contains("hog")), "{episode}");
     let id = episode["id"].as_str().unwrap_or_default();
-    let shown = Running::start(watch.ask(&["show", id, "--config"]).arg(&watch.config))?.succeed(PATIENCE)?;
+    let shown = Running::start(watch.ask(&["show", id, "--config"]).arg(&watch.config))?.succeed(TEST_TIMEOUT)?;
     assert!(shown.out.contains("rt-starvation") && shown.out.contains("hog"), "{}", shown.out);
     // Several may begin by one hog; they share a trace, and its report.
     let trace_of = episode["trace_of"].as_str().unwrap_or(id);
     assert!(stage.path("store").join(trace_of).join("report.html").exists(), "{episode}");
     watch.stop();
-    let done = watch.running.finish(PATIENCE)?;
+    let done = watch.running.finish(TEST_TIMEOUT)?;
     assert!(done.status.success(), "{}", done.err);
     // What the counters know comes at once, the rest when it is explained.
     let lines = [format!("episode {id} has begun: "), format!("episode {id}: ")];
@@ -163,7 +163,7 @@ pub fn a_hog_is_an_episode(stage: &Stage) -> Ended {
 pub fn direct_io_alone_is_none(stage: &Stage) -> Ended {
     let fs = LoopFs::new(stage)?;
     let watch = Watch::start(stage, stage.unstarve())?;
-    fs.fio(stage, 5)?.finish(PATIENCE)?;
+    fs.fio(stage, 5)?.finish(TEST_TIMEOUT)?;
     // Of other loads on this machine there may be some.
     let of_ours = watch.episodes()?.into_iter().find(|episode| {
         episode["victim"]["role"] == "direct-io"
@@ -176,7 +176,7 @@ pub fn direct_io_alone_is_none(stage: &Stage) -> Ended {
     }
     assert_eq!(of_ours, None);
     watch.stop();
-    let done = watch.running.finish(PATIENCE)?;
+    let done = watch.running.finish(TEST_TIMEOUT)?;
     assert!(done.status.success(), "{}", done.err);
     Ok(())
 }
@@ -195,7 +195,7 @@ pub fn with_the_units_rights(stage: &Stage) -> Ended {
     assert!(episode["problem"].is_null() && episode["verdict"].is_string(), "{episode}");
     watch.stop();
     crate::service::wait_for(&manager, "STOPPING=1")?;
-    let done = watch.running.finish(PATIENCE)?;
+    let done = watch.running.finish(TEST_TIMEOUT)?;
     assert!(done.status.success(), "{}", done.err);
     Ok(())
 }
@@ -212,7 +212,7 @@ pub fn killed_while_it_writes(stage: &Stage) -> Ended {
         drop(dump);
         let episodes =
             Running::start(Command::new(&watch.program).args(["watch", "episodes", "--json", "--store"]).arg(&store))?;
-        episodes.succeed(PATIENCE)?;
+        episodes.succeed(TEST_TIMEOUT)?;
     }
     let watch = Watch::start(stage, stage.unstarve())?;
     let whole = |store: &Path| -> Result<Vec<String>, String> {
@@ -222,7 +222,7 @@ pub fn killed_while_it_writes(stage: &Stage) -> Ended {
     };
     let ids = whole(&store)?;
     assert!(ids.iter().all(|id| !id.starts_with('.')), "nothing unfinished stays: {ids:?}");
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + TEST_TIMEOUT;
     let mut missing = ids.clone();
     while !missing.is_empty() && Instant::now() < end {
         let logged = watch.episodes()?;
@@ -232,7 +232,7 @@ pub fn killed_while_it_writes(stage: &Stage) -> Ended {
     }
     assert!(missing.is_empty(), "not explained by the next one: {missing:?} of {ids:?}");
     watch.stop();
-    watch.running.succeed(PATIENCE)?;
+    watch.running.succeed(TEST_TIMEOUT)?;
     Ok(())
 }
 
@@ -241,7 +241,7 @@ pub fn a_full_disk(stage: &Stage) -> Ended {
     let disk = crate::results::Disk::mount(stage, "size=600k,mode=700")?;
     let watch = Watch::start_with(stage, stage.unstarve(), &disk.0.join("store"))?;
     let mut dump = watch.ask(&["dump", "--state"]);
-    let done = Running::start(dump.arg(&watch.state))?.finish(PATIENCE)?;
+    let done = Running::start(dump.arg(&watch.state))?.finish(TEST_TIMEOUT)?;
     assert_eq!(done.status.code(), Some(2), "{}{}", done.out, done.err);
     assert!(done.err.contains("no trace"), "{}", done.err);
     let names: Vec<_> = std::fs::read_dir(disk.0.join("store")).map_err(|error| error.to_string())?.flatten().collect();
@@ -251,7 +251,7 @@ pub fn a_full_disk(stage: &Stage) -> Ended {
     assert_eq!(status["recorder"], "recording", "it goes on: {status}");
     assert!(status["problems"].to_string().contains("store: "), "{status}");
     let mut command = Command::new("mount");
-    Running::start(command.args(["-o", "remount,size=256m"]).arg(&disk.0))?.succeed(PATIENCE)?;
+    Running::start(command.args(["-o", "remount,size=256m"]).arg(&disk.0))?.succeed(TEST_TIMEOUT)?;
     crate::watch_days::wait_for(&watch, "nothing is wrong with the store any more", |status| {
         !status["problems"].to_string().contains("store: ")
     })?;
@@ -260,6 +260,6 @@ pub fn a_full_disk(stage: &Stage) -> Ended {
     let episode: Value = serde_json::from_str(&dump.out).map_err(|error| format!("{}: {error}", dump.out))?;
     assert!(episode["trace_bytes"].as_u64().is_some_and(|bytes| bytes > 10_000), "{episode}");
     watch.stop();
-    watch.running.succeed(PATIENCE)?;
+    watch.running.succeed(TEST_TIMEOUT)?;
     Ok(())
 }

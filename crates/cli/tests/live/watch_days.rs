@@ -11,11 +11,11 @@ use crate::process::{Done, Running};
 use crate::stage::{Ended, Stage, Stop, need};
 use crate::watch::Watch;
 
-const PATIENCE: Duration = Duration::from_secs(30);
+const TEST_TIMEOUT: Duration = Duration::from_secs(30);
 
 /// Waits until the status is as wanted.
 pub fn wait_for(watch: &Watch, what: &str, is: impl Fn(&Value) -> bool) -> Ended {
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + TEST_TIMEOUT;
     loop {
         let status = watch.status().unwrap_or_default();
         if is(&status) {
@@ -54,7 +54,7 @@ pub fn a_reload(stage: &Stage) -> Ended {
         kworkers(status) == "8s" && !status["problems"].to_string().contains("kworkr")
     })?;
     watch.signal(rustix::process::Signal::TERM);
-    let done = watch.running.succeed(PATIENCE)?;
+    let done = watch.running.succeed(TEST_TIMEOUT)?;
     let wrong = format!("stays as it was: {}:", config.display());
     assert!(done.err.contains(&wrong) && done.err.contains("`kworkr` is no role"), "{}", done.err);
     assert!(done.err.contains("configuration reloaded"), "{}", done.err);
@@ -72,11 +72,11 @@ pub fn small_buffers(stage: &Stage) -> Ended {
     let watch = Watch::start(stage, stage.unstarve())?;
     let says_so = |status: &Value| status["problems"].to_string().contains("small buffers, so traces may be short");
     wait_for(&watch, "small buffers", says_so)?;
-    hog.succeed(PATIENCE)?;
+    hog.succeed(TEST_TIMEOUT)?;
     watch.signal(rustix::process::Signal::HUP);
     wait_for(&watch, "buffers as they should be", |status| !says_so(status) && status["recorder"] == "recording")?;
     watch.signal(rustix::process::Signal::TERM);
-    watch.running.succeed(PATIENCE)?;
+    watch.running.succeed(TEST_TIMEOUT)?;
     Ok(())
 }
 
@@ -105,7 +105,7 @@ pub fn a_reload_at_the_beginning(stage: &Stage) -> Ended {
     let mut command = stage.unstarve();
     command.args(["watch", "--for", "1s", "--config"]).arg(&config).arg("--state").arg(&state);
     let running = Running::start(&mut command)?;
-    let (pid, end) = (running.id(), Instant::now() + PATIENCE);
+    let (pid, end) = (running.id(), Instant::now() + TEST_TIMEOUT);
     while !loads_programs(pid) {
         if Instant::now() > end || catches_hangup(pid) && state.join("watch.sock").exists() {
             return Err(Stop::Skip("no programs of BPF were seen to be loaded here".to_owned()));
@@ -116,7 +116,7 @@ pub fn a_reload_at_the_beginning(stage: &Stage) -> Ended {
     if let Some(pid) = rustix::process::Pid::from_raw(pid as i32) {
         let _ = rustix::process::kill_process(pid, rustix::process::Signal::HUP);
     }
-    let done = running.succeed(PATIENCE)?;
+    let done = running.succeed(TEST_TIMEOUT)?;
     assert!(done.err.contains("configuration reloaded"), "{}", done.err);
     Ok(())
 }
@@ -131,7 +131,7 @@ pub fn reloads_and_dumps(stage: &Stage) -> Ended {
             .map_err(|error| error.to_string())?;
         watch.signal(rustix::process::Signal::HUP);
         let mut dump = watch.ask(&["dump", "--json", "--state"]);
-        let done = Running::start(dump.arg(&watch.state))?.succeed(PATIENCE * 2)?;
+        let done = Running::start(dump.arg(&watch.state))?.succeed(TEST_TIMEOUT * 2)?;
         let episode: Value = serde_json::from_str(&done.out).map_err(|error| format!("{}: {error}", done.out))?;
         assert!(episode["trace_bytes"].as_u64().is_some_and(|bytes| bytes > 10_000), "{episode}");
     }
@@ -140,7 +140,7 @@ pub fn reloads_and_dumps(stage: &Stage) -> Ended {
     wait_for(&watch, "no recorder", |status| status["recorder"] == "off")?;
     watch.signal(rustix::process::Signal::TERM);
     let pid = watch.running.id();
-    watch.running.succeed(PATIENCE)?;
+    watch.running.succeed(TEST_TIMEOUT)?;
     let instances = std::fs::read_dir("/sys/kernel/tracing/instances").into_iter().flatten().flatten();
     let of_it = instances.filter(|entry| entry.file_name().to_string_lossy().starts_with(&format!("unstarve-{pid}")));
     assert_eq!(of_it.count(), 0, "no instance stays");
@@ -154,9 +154,9 @@ pub fn a_read_only_disk(stage: &Stage) -> Ended {
     let watch = Watch::start_with(stage, stage.unstarve(), &disk.0.join("store"))?;
     // Nothing of the watch is open for writing while no episode is written.
     let mut command = Command::new("mount");
-    Running::start(command.args(["-o", "remount,ro,size=64m"]).arg(&disk.0))?.succeed(PATIENCE)?;
+    Running::start(command.args(["-o", "remount,ro,size=64m"]).arg(&disk.0))?.succeed(TEST_TIMEOUT)?;
     let mut dump = watch.ask(&["dump", "--state"]);
-    let done = Running::start(dump.arg(&watch.state))?.finish(PATIENCE)?;
+    let done = Running::start(dump.arg(&watch.state))?.finish(TEST_TIMEOUT)?;
     assert_eq!(done.status.code(), Some(2), "{}{}", done.out, done.err);
     assert!(done.err.contains("no trace") && done.err.contains("ead-only file system"), "{}", done.err);
     wait_for(&watch, "it goes on and says why", |status| {
@@ -166,13 +166,13 @@ pub fn a_read_only_disk(stage: &Stage) -> Ended {
         || Ok::<_, String>(watch.episodes()?.into_iter().filter(|episode| episode["trigger"].is_null()).count());
     assert_eq!(dumps()?, 0);
     let mut command = Command::new("mount");
-    Running::start(command.args(["-o", "remount,rw,size=64m"]).arg(&disk.0))?.succeed(PATIENCE)?;
+    Running::start(command.args(["-o", "remount,rw,size=64m"]).arg(&disk.0))?.succeed(TEST_TIMEOUT)?;
     wait_for(&watch, "nothing is wrong any more", |status| {
         !status["problems"].to_string().contains("ead-only file system")
     })?;
     assert_eq!(dumps()?, 1);
     watch.signal(rustix::process::Signal::TERM);
-    watch.running.succeed(PATIENCE)?;
+    watch.running.succeed(TEST_TIMEOUT)?;
     Ok(())
 }
 
@@ -182,7 +182,7 @@ fn moment(stage: &Stage, mut command: Command, name: &str, store: &Path) -> Resu
     let text = format!("[store]\ndirectory = {store:?}\n[listen]\naddress = \"off\"\n[sinks]\nlog = \"off\"\n");
     std::fs::write(&config, text).map_err(|error| error.to_string())?;
     command.args(["watch", "--for", "300ms", "--config"]).arg(&config).arg("--state").arg(stage.path(name));
-    Ok(Running::start(&mut command)?.finish(PATIENCE)?)
+    Ok(Running::start(&mut command)?.finish(TEST_TIMEOUT)?)
 }
 
 /// The second one is refused the first one's store, and says that it is not alone.
@@ -195,7 +195,7 @@ pub fn two_at_once(stage: &Stage) -> Ended {
     assert!(beside.status.success(), "{}", beside.err);
     assert!(beside.err.contains("another watch runs on this machine"), "{}", beside.err);
     watch.signal(rustix::process::Signal::TERM);
-    watch.running.succeed(PATIENCE)?;
+    watch.running.succeed(TEST_TIMEOUT)?;
     Ok(())
 }
 

@@ -11,7 +11,7 @@ use crate::process::Running;
 use crate::stage::{Ended, Stage, Stop};
 use crate::watch::Watch;
 
-const PATIENCE: Duration = Duration::from_secs(20);
+const TEST_TIMEOUT: Duration = Duration::from_secs(20);
 /// A threshold is about a second.
 const LASTS: Duration = Duration::from_secs(4);
 
@@ -43,7 +43,7 @@ fn stays_quiet(watch: &Watch, group: &str) -> Ended {
 
 /// The episode that begins by this condition. What a busy machine's other tasks do to the group may begin one of its own.
 fn begins(watch: &Watch, group: &str, condition: &str) -> Result<Value, Stop> {
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + TEST_TIMEOUT;
     loop {
         let (episodes, suppressed) = about(watch, group)?;
         let found = episodes.iter().find(|episode| episode["trigger"]["kind"] == condition);
@@ -60,7 +60,7 @@ fn begins(watch: &Watch, group: &str, condition: &str) -> Result<Value, Stop> {
 
 fn finish(watch: Watch) -> Ended {
     watch.stop();
-    watch.running.succeed(PATIENCE)?;
+    watch.running.succeed(TEST_TIMEOUT)?;
     Ok(())
 }
 
@@ -103,7 +103,7 @@ pub fn a_hog_over_a_group(stage: &Stage) -> Ended {
     let fifo = ["chrt", "--fifo", "50"];
     let mild = Running::start(&mut stage.load("mild", &fifo, "hog --lasts 4000 --period 200 --busy 20")?)?;
     stays_quiet(&watch, &name)?;
-    mild.succeed(PATIENCE)?;
+    mild.succeed(TEST_TIMEOUT)?;
     let hog = Running::start(&mut stage.load("hog", &fifo, "hog --lasts 12000 --period 100 --busy 80")?)?;
     let episode = begins(&watch, &name, "stalled");
     drop((hog, spinner));

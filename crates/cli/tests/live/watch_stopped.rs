@@ -9,7 +9,7 @@ use crate::process::Running;
 use crate::stage::{Ended, Stage, Stop};
 use crate::watch::Watch;
 
-const PATIENCE: Duration = Duration::from_secs(20);
+const TEST_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Who is starved while the watch is stopped (SIGSTOP) is an episode afterwards: the machine did not stand still.
 pub fn hides_nothing(stage: &Stage) -> Ended {
@@ -20,10 +20,10 @@ pub fn hides_nothing(stage: &Stage) -> Ended {
     let mut hog = stage.load("hog", &["chrt", "--fifo", "50"], "hog --lasts 5000 --period 500 --busy 450")?;
     let loads = [Running::start(&mut victim)?, Running::start(&mut hog)?];
     for load in loads {
-        load.finish(PATIENCE)?;
+        load.finish(TEST_TIMEOUT)?;
     }
     watch.signal(Signal::CONT);
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + TEST_TIMEOUT;
     let by_hog = loop {
         let episodes = watch.episodes()?;
         let is_by_hog = |episode: &&serde_json::Value| {
@@ -38,7 +38,7 @@ pub fn hides_nothing(stage: &Stage) -> Ended {
         thread::sleep(Duration::from_millis(250));
     };
     watch.stop();
-    let done = watch.running.finish(PATIENCE)?;
+    let done = watch.running.finish(TEST_TIMEOUT)?;
     assert!(done.err.contains("this process was stopped for "), "{}", done.err);
     assert!(!done.err.contains("stood still"), "{}", done.err);
     if by_hog.is_none() && before > 0 {

@@ -11,7 +11,7 @@ use crate::process::Running;
 use crate::stage::{Ended, Stage, Stop, need};
 use crate::watch::Watch;
 
-const PATIENCE: Duration = Duration::from_secs(20);
+const TEST_TIMEOUT: Duration = Duration::from_secs(20);
 
 /// Programs are starved by a real-time task of this name: 80 ms of each 100.
 fn starve(stage: &Stage, name: &str) -> Result<[Running; 2], Stop> {
@@ -42,7 +42,7 @@ impl Journal {
         let mut command = Command::new("unshare");
         let daemon = Running::start(command.args(["--mount", "--propagation", "private", "sh", "-c", &script]))?;
         let journal = Journal { daemon };
-        let end = Instant::now() + PATIENCE;
+        let end = Instant::now() + TEST_TIMEOUT;
         while !journal.path("run/systemd/journal/socket").exists() {
             if Instant::now() > end {
                 let done = journal.daemon.finish(Duration::ZERO);
@@ -70,7 +70,7 @@ impl Journal {
     fn entries(&self) -> Result<Vec<Value>, Stop> {
         let mut command = Command::new("journalctl");
         command.args(["-o", "json", "-t", "unstarve-watch", "-D"]).arg(self.path("run/log/journal"));
-        let done = Running::start(&mut command)?.succeed(PATIENCE)?;
+        let done = Running::start(&mut command)?.succeed(TEST_TIMEOUT)?;
         let lines = done.out.lines().filter(|line| line.starts_with('{'));
         let parse = |line: &str| serde_json::from_str(line).map_err(|error| Stop::Fail(format!("{line}: {error}")));
         lines.map(parse).collect()
@@ -86,7 +86,7 @@ pub fn a_real_journal(stage: &Stage) -> Ended {
     let name = "hog\nPRIORITY=0";
     let loads = starve(stage, name)?;
     let shown = name.replace('\n', "\\n");
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + TEST_TIMEOUT;
     let (begun, complete) = loop {
         let entries = journal.entries()?;
         let is = |entry: &Value, stage: &str| entry["UNSTARVE_STAGE"] == stage;
@@ -118,7 +118,7 @@ pub fn a_real_journal(stage: &Stage) -> Ended {
     assert_eq!(complete["UNSTARVE_RULE"], "class", "{complete}");
     assert_eq!(complete["UNSTARVE_FINDING"], "rt-starvation", "{complete}");
     watch.signal(rustix::process::Signal::TERM);
-    watch.running.succeed(PATIENCE)?;
+    watch.running.succeed(TEST_TIMEOUT)?;
     Ok(())
 }
 
@@ -135,7 +135,7 @@ pub fn beside_a_guard(stage: &Stage) -> Ended {
     let watch = Watch::start(stage, stage.unstarve())?;
     let dump = || -> Result<Value, Stop> {
         let mut command = watch.ask(&["dump", "--json", "--state"]);
-        let done = Running::start(command.arg(&watch.state))?.succeed(PATIENCE * 2)?;
+        let done = Running::start(command.arg(&watch.state))?.succeed(TEST_TIMEOUT * 2)?;
         serde_json::from_str(&done.out).map_err(|error| Stop::Fail(format!("{}: {error}", done.out)))
     };
     let without = dump()?;
@@ -152,8 +152,8 @@ pub fn beside_a_guard(stage: &Stage) -> Ended {
     // Somebody else changes what a rule has set; by default the guard leaves it.
     let mut other = Command::new("chrt");
     other.args(["--other", "--pid", "0", &sleeper.id().to_string()]);
-    Running::start(&mut other)?.succeed(PATIENCE)?;
-    let end = Instant::now() + PATIENCE;
+    Running::start(&mut other)?.succeed(TEST_TIMEOUT)?;
+    let end = Instant::now() + TEST_TIMEOUT;
     loop {
         let word = dump()?["guard"].clone();
         if word["held"] == false {
@@ -172,7 +172,7 @@ pub fn beside_a_guard(stage: &Stage) -> Ended {
             let _ = rustix::process::kill_process(pid, rustix::process::Signal::TERM);
         }
     }
-    guard.finish(PATIENCE)?;
-    watch.running.succeed(PATIENCE)?;
+    guard.finish(TEST_TIMEOUT)?;
+    watch.running.succeed(TEST_TIMEOUT)?;
     Ok(())
 }

@@ -143,7 +143,7 @@ pub(crate) fn stem(name: &str) -> &str {
 }
 
 /// Of numbered names so many are told; of more their stem.
-const FEW: usize = 3;
+const MAX_NUMBERED_NAMES: usize = 3;
 
 /// Names in a row, each once: `a, b and c`, at most four.
 pub(crate) fn names(case: &Case<'_>, actors: impl IntoIterator<Item = ActorId>) -> String {
@@ -160,13 +160,13 @@ pub(crate) fn names(case: &Case<'_>, actors: impl IntoIterator<Item = ActorId>) 
         }
         let (few, count) = &mut stems[index];
         *count += 1;
-        if few.len() < FEW {
+        if few.len() < MAX_NUMBERED_NAMES {
             few.push(name);
         }
     }
     let mut names: Vec<String> = Vec::new();
     for (mut few, count) in stems {
-        if count as usize > FEW {
+        if count as usize > MAX_NUMBERED_NAMES {
             names.push(format!("{}… ({count} names)", stem(&few[0])));
         } else {
             names.append(&mut few);

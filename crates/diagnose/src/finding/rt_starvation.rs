@@ -40,7 +40,7 @@ const GIVES_WORK: f64 = 0.5;
 const WINDOW_STANDS_OUT: f64 = 1.5;
 
 /// Findings of this sort; the least of them are put together.
-const MOST: usize = 6;
+const MAX_FINDINGS_OF_KIND: usize = 6;
 
 /// A victim and what one intruder took from it.
 struct Hit {
@@ -123,8 +123,8 @@ pub(crate) fn find(case: &Case<'_>) -> Vec<Finding> {
     let mut found: Vec<Intrusion> = turns::once_each(case, intrusions, &mut taken);
     found.retain(|intrusion| intrusion.severity.is_some());
     found.sort_by_key(|intrusion| Reverse((intrusion.severity, intrusion.lost())));
-    if found.len() > MOST {
-        let rest = found.split_off(MOST - 1);
+    if found.len() > MAX_FINDINGS_OF_KIND {
+        let rest = found.split_off(MAX_FINDINGS_OF_KIND - 1);
         found.push(Intrusion::of(case, Family::merged(rest.into_iter().map(|rest| rest.family)), &taken));
     }
     found.into_iter().filter_map(|intrusion| of_intruder(case, intrusion, &taken, &boosters)).collect()

@@ -10,7 +10,7 @@ pub(crate) struct Quantiles {
 }
 
 impl Quantiles {
-    const FEW: usize = 64;
+    const EXACT_SAMPLES: usize = 64;
     /// One hour; longer waits count as this long here (the maximum is kept apart, exactly).
     const LONGEST: u64 = 3_600_000_000_000;
 
@@ -25,7 +25,7 @@ impl Quantiles {
 
     #[cold]
     fn record_one_of_few(&mut self, ns: u64) {
-        if self.few.len() < Quantiles::FEW {
+        if self.few.len() < Quantiles::EXACT_SAMPLES {
             self.few.push(ns);
         } else {
             self.grow().add(ns);
@@ -197,7 +197,7 @@ mod tests {
             if let (Some(found), Some(exact)) = (found, exact) {
                 prop_assert!(found >= exact && found - exact <= exact / 128, "{} for {}", found, exact);
             }
-            if lengths.len() > Quantiles::FEW {
+            if lengths.len() > Quantiles::EXACT_SAMPLES {
                 let mut library = Histogram::<u32>::new(2).unwrap();
                 library.auto(true);
                 known.iter().for_each(|ns| library.record(*ns).unwrap());
@@ -209,7 +209,7 @@ mod tests {
         fn merged_is_as_recorded_together(one in lengths(), other in lengths(), quantile in 0.001..1.0_f64) {
             let (mut merged, together) = (of(&one), of(&[&one[..], &other[..]].concat()));
             merged.merge(&of(&other));
-            if one.len().max(other.len()) > Quantiles::FEW || one.len() + other.len() <= Quantiles::FEW {
+            if one.len().max(other.len()) > Quantiles::EXACT_SAMPLES || one.len() + other.len() <= Quantiles::EXACT_SAMPLES {
                 prop_assert_eq!(merged.at(quantile), together.at(quantile));
             }
         }

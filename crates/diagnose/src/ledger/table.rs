@@ -22,10 +22,10 @@ const RECENT: usize = 64;
 
 impl<K: Hash + Eq + Copy, V: Default> Table<K, V> {
     /// Pairs kept apart: far more than a host has kinds of tasks that meet; a bound for hostile traces.
-    const MOST: usize = 1 << 18;
+    const MAX_PAIRS: usize = 1 << 18;
 
     /// The same where there is room for some more than for others.
-    const MOST_KEPT: usize = 1 << 20;
+    const MAX_PRIVILEGED_PAIRS: usize = 1 << 20;
 
     /// The entry of `key`, or that of `overflow` once the table is full.
     #[inline]
@@ -54,7 +54,7 @@ impl<K: Hash + Eq + Copy, V: Default> Table<K, V> {
             return index;
         }
         let entries = self.entries.len();
-        let has_room = entries < Self::MOST || entries < Self::MOST_KEPT && is_kept();
+        let has_room = entries < Self::MAX_PAIRS || entries < Self::MAX_PRIVILEGED_PAIRS && is_kept();
         let key = if has_room { key } else { overflow };
         *self.index.entry(key).or_insert_with(|| {
             self.entries.push((key, V::default()));
@@ -93,7 +93,7 @@ mod tests {
     #[test]
     fn a_full_table_puts_new_keys_together() {
         let mut table = Table::<u32, u64>::default();
-        let most = Table::<u32, u64>::MOST as u32;
+        let most = Table::<u32, u64>::MAX_PAIRS as u32;
         (0..most).for_each(|key| *table.entry(key, u32::MAX) += 1);
         *table.entry(most, u32::MAX) += 1;
         *table.entry(most + 1, u32::MAX) += 1;

@@ -104,7 +104,7 @@ impl Spot {
     /// Parts that are kept of one wait.
     const PARTS: usize = 4;
     /// What had this part of a wait had most of it.
-    const MOST: f32 = 0.5;
+    const MAIN_PART: f32 = 0.5;
 
     /// Where and when the wait was.
     pub fn of(world: &World, wait: &Wait<'_>) -> Spot {
@@ -129,7 +129,7 @@ impl Spot {
         let parts = || self.parts.iter().flatten();
         let fitting = || parts().filter(|part| fits(part.occupant, part.rule));
         let is_crowd = || parts().count() == Spot::PARTS && fitting().count() == Spot::PARTS;
-        fitting().map(|part| part.share).sum::<f32>() >= Spot::MOST || is_crowd()
+        fitting().map(|part| part.share).sum::<f32>() >= Spot::MAIN_PART || is_crowd()
     }
 }
 

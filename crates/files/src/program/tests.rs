@@ -205,12 +205,12 @@ fn a_program_is_run_by_its_descriptor_also_if_it_has_another_name_meanwhile() {
     assert_eq!(tool.command().status().expect("the new one runs").code(), Some(9));
 }
 
-const AGAIN: &str = "UNSTARVE_TEST_AGAIN_CHILD";
+const CHILD_MARK: &str = "UNSTARVE_TEST_AGAIN_CHILD";
 
 /// The child of the next test.
 #[test]
 fn again() {
-    if std::env::var_os(AGAIN).is_some() {
+    if std::env::var_os(CHILD_MARK).is_some() {
         // The first thread is called so; tests run in others, which have names.
         rustix::thread::set_name(c"exe").expect("a name");
         ThisProgram::take_name();
@@ -224,7 +224,7 @@ fn again() {
 fn this_program_is_started_again_without_the_environment() {
     let this = ThisProgram::find().expect("this program");
     let mut command = this.command();
-    command.args(["--exact", "program::tests::again", "--nocapture"]).env(AGAIN, "1");
+    command.args(["--exact", "program::tests::again", "--nocapture"]).env(CHILD_MARK, "1");
     let output = command.output().expect("it runs");
     let own = std::env::current_exe().expect("this program");
     let own: String = own.file_name().expect("a name").to_string_lossy().chars().take(15).collect();

@@ -49,7 +49,7 @@ const VERY_LONG_JOURNAL: u64 = 32 << 20;
 /// News in a second; fewer is quiet.
 const QUIET: u64 = 100;
 /// For how many times its interval a look at everything may wait for a quiet moment.
-const PATIENCE: u32 = 10;
+const MAX_DEFERRED_INTERVALS: u32 = 10;
 
 /// What a look because of lost news takes at most, as a reciprocal of a CPU.
 const REST_AFTER_LOSS: u32 = 20;
@@ -317,7 +317,7 @@ impl Guard {
         let every = every.max(self.look_takes * REST_AFTER_LOOK);
         self.heal_state()?;
         self.shorten_journal(if quiet { LONG_JOURNAL } else { VERY_LONG_JOURNAL })?;
-        let every = if quiet { every } else { every * PATIENCE };
+        let every = if quiet { every } else { every * MAX_DEFERRED_INTERVALS };
         let after_loss = self.keeper.must_look() && self.last_look.elapsed() >= self.look_takes * REST_AFTER_LOSS;
         if !self.keeper.is_closed() && (after_loss || self.last_look.elapsed() >= every) {
             let began = Instant::now();

@@ -3,7 +3,7 @@ use unstarve_facts::{Bandwidth, CgroupFacts, CgroupVersion, Hierarchy, Missing, 
 use super::Gaps;
 use super::devices::unescape;
 use crate::Root;
-use crate::group_walk::{Cut, GroupWalk, MOST, MOST_BELOW, Why};
+use crate::group_walk::{Cut, GroupWalk, MAX_GROUPS_WALKED, MOST_BELOW, Why};
 
 pub(super) fn find_hierarchy(root: &Root, missing: &mut Gaps) -> Option<Hierarchy> {
     let mounts = missing.text(root, "/proc/mounts")?;
@@ -43,7 +43,7 @@ fn note_cut(cut: Vec<Cut>, missing: &mut Gaps) {
         let why = match why {
             Why::TooMany => format!("there are more than {MOST_BELOW}"),
             Why::TooDeep => "they are nested too deep".to_owned(),
-            Why::NoRoom => format!("no more than {MOST} are read in all"),
+            Why::NoRoom => format!("no more than {MAX_GROUPS_WALKED} are read in all"),
         };
         missing.note(Missing::below_group(&path), why);
     }

@@ -152,12 +152,12 @@ impl Detail {
     /// How much to show before and after a wait: enough to see how it came about, not so much that it is lost in it, nor
     /// more than can be drawn.
     fn margin(&self, spot: &Spot) -> Nanos {
-        const LEAST: u64 = 400_000;
-        const MOST: u64 = 25_000_000;
-        let natural = spot.length().0.clamp(LEAST, MOST);
+        const MIN_MARGIN_NS: u64 = 400_000;
+        const MAX_MARGIN_NS: u64 = 25_000_000;
+        let natural = spot.length().0.clamp(MIN_MARGIN_NS, MAX_MARGIN_NS);
         let elapsed = self.first.map_or(Nanos::ZERO, |first| spot.end.since(first));
         let roomy = elapsed.0 / (self.pushed / Detail::AROUND * 2 + 1);
-        Nanos(natural.min(roomy.max(LEAST / 8)))
+        Nanos(natural.min(roomy.max(MIN_MARGIN_NS / 8)))
     }
 
     /// A wait that is over, in this coarse slice of the trace. Its margin is found here.

@@ -19,7 +19,7 @@ pub(crate) struct Stretch {
 impl Scale {
     /// As many intervals or fewer; at least half as many once the trace is longer than a fifteenth of a second. More than
     /// this make a hedge on a wide screen.
-    pub const MOST: usize = 512;
+    pub const MAX_INTERVALS: usize = 512;
 
     /// The first intervals' length.
     const SHORTEST: Nanos = Nanos(1 << 17);
@@ -31,7 +31,7 @@ impl Scale {
     /// The interval of a moment `since` the trace's start; `None` if the scale must grow first.
     pub fn index(self, since: Nanos) -> Option<usize> {
         let index = since.0 / self.width.0;
-        (index < Scale::MOST as u64).then_some(index as usize)
+        (index < Scale::MAX_INTERVALS as u64).then_some(index as usize)
     }
 
     /// Doubles the intervals.
@@ -42,7 +42,7 @@ impl Scale {
     /// Where `start..end` lies, both of which the scale must reach.
     pub fn stretch(self, zero: Time, start: Time, end: Time) -> Stretch {
         let (from, to) = (start.since(zero).0, end.since(zero).0);
-        let at = |since: u64| ((since / self.width.0) as usize).min(Scale::MOST - 1);
+        let at = |since: u64| ((since / self.width.0) as usize).min(Scale::MAX_INTERVALS - 1);
         let (first, last) = (at(from), at(to));
         if first == last {
             return Stretch { first, last, in_first: to.saturating_sub(from), in_last: 0 };

@@ -29,7 +29,7 @@ pub(crate) struct BlameEntry {
 
 impl BlameTable {
     /// A bound for hostile traces; what comes later is put to [`ActorId::OTHERS`].
-    const MOST: usize = 1 << 18;
+    const MAX_BLAME_ROWS: usize = 1 << 18;
     /// Longer lists are not searched through.
     const LIST: usize = 24;
 
@@ -37,7 +37,7 @@ impl BlameTable {
         if self.rows.len() <= victim.index() {
             self.rows.resize_with(victim.index() + 1, Row::default);
         }
-        let full = self.entries >= BlameTable::MOST;
+        let full = self.entries >= BlameTable::MAX_BLAME_ROWS;
         let row = &mut self.rows[victim.index()];
         let key = |entry: &BlameEntry| (entry.occupant, entry.rule, entry.cpu);
         let wanted = (occupant, rule, cpu);

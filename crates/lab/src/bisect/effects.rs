@@ -23,7 +23,7 @@ pub(super) struct Effects<'b, 'a, R> {
 const SURE: f64 = 3.0;
 
 /// A step of the search asks for at most so many times the seeds of the two sides.
-const MOST: u64 = 2;
+const MAX_SEED_FACTOR: u64 = 2;
 
 impl<'b, 'a, R: Runner> Effects<'b, 'a, R> {
     pub(super) fn new(bench: &'b mut Bench<'a, R>, metric: String, seeds: u64, matters: f64) -> Effects<'b, 'a, R> {
@@ -37,7 +37,7 @@ impl<'b, 'a, R: Runner> Effects<'b, 'a, R> {
 
     /// Seeds that the search does not see, to confirm what it comes to.
     pub(super) fn further(&self) -> RangeInclusive<u64> {
-        let seen = self.seeds * MOST;
+        let seen = self.seeds * MAX_SEED_FACTOR;
         seen + 1..=seen + self.seeds
     }
 
@@ -109,7 +109,7 @@ impl<'b, 'a, R: Runner> Effects<'b, 'a, R> {
 
     /// Whether `request` makes more than half of the effect `reached`, on A. Asks for as many seeds as noise demands.
     pub(super) fn shows(&mut self, a: &Request, request: &Request, reached: f64) -> Result<bool, BenchError<R::Error>> {
-        let (mut sum, most) = (0.0, self.seeds * MOST);
+        let (mut sum, most) = (0.0, self.seeds * MAX_SEED_FACTOR);
         for seed in 1..=most {
             let (base, value) = (self.values(a, seed..=seed)?, self.values(request, seed..=seed)?);
             sum += base.iter().zip(&value).map(|(a, b)| effect(*a, *b)).sum::<f64>();

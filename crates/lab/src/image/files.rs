@@ -9,11 +9,11 @@ use super::{Content, ImageError, program, shared};
 use crate::scenario::Scenario;
 
 /// All of a scenario's files together: the guest has them in its memory.
-pub(super) const MOST: u64 = 512 << 20;
+pub(super) const MAX_SCENARIO_BYTES: u64 = 512 << 20;
 
 /// Adds the files of a scenario with what they need; they come before all but the lab's own.
 pub(super) fn add(scenario: &Scenario, entries: &mut BTreeMap<String, Content>) -> Result<(), ImageError> {
-    let mut left = MOST;
+    let mut left = MAX_SCENARIO_BYTES;
     for file in &scenario.file {
         if let Some(text) = &file.text {
             let permissions = if file.executable { 0o755 } else { 0o644 };

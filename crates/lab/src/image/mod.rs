@@ -80,7 +80,7 @@ pub enum ImageError {
     #[error("{0} is no program: neither ELF nor a script that begins with `#!`")]
     NoProgram(PathBuf),
     /// The scenario's own files are too many for a guest's memory.
-    #[error("{path}: the scenario's files have more than {} MiB together, which a guest keeps in its memory", files::MOST >> 20)]
+    #[error("{path}: the scenario's files have more than {} MiB together, which a guest keeps in its memory", files::MAX_SCENARIO_BYTES >> 20)]
     TooLarge {
         /// Where it was too much.
         path: PathBuf,

@@ -30,7 +30,7 @@ const LOOK_US: libc::suseconds_t = 300_000;
 
 /// After so many looks without any event everybody may be waiting for somebody who does not come. Not before: a host that is
 /// overloaded may well leave a thread that was woken without a CPU for a second, and its turn must not depend on that.
-const PATIENCE: u32 = 10;
+const LOOKS_WITHOUT_EVENT: u32 = 10;
 
 static GO: AtomicBool = AtomicBool::new(false);
 
@@ -153,7 +153,7 @@ impl Tracer {
             return;
         }
         self.quiet += 1;
-        if self.quiet > PATIENCE
+        if self.quiet > LOOKS_WITHOUT_EVENT
             && let Some(side) = self.turns.unstick()
         {
             self.quiet = 0;

@@ -12,8 +12,8 @@ pub(super) struct Latencies {
 impl Latencies {
     /// Room for `count`; more are counted as dropped and only move the maximum.
     pub(super) fn with_room(count: usize) -> Latencies {
-        const MOST: usize = 2_000_000;
-        let mut ns = vec![0; count.clamp(1, MOST)];
+        const MAX_SAMPLES: usize = 2_000_000;
+        let mut ns = vec![0; count.clamp(1, MAX_SAMPLES)];
         // Written once, so that no page is faulted in while the load runs.
         ns.fill(1);
         ns.clear();

@@ -11,7 +11,7 @@ use super::{Doing, LoadError};
 use crate::metric::{self, Better};
 
 /// The longest that a lost packet may hold a load up.
-const PATIENCE: Duration = Duration::from_millis(500);
+const RECEIVE_TIMEOUT: Duration = Duration::from_millis(500);
 
 fn connected(port: u16) -> Result<UdpSocket, LoadError> {
     let socket = UdpSocket::bind((Ipv4Addr::LOCALHOST, 0)).doing("bind a UDP socket")?;
@@ -29,7 +29,7 @@ pub(super) fn ping(arguments: &mut Arguments, out: &mut dyn Write) -> Result<(),
     let (port, gap) = (arguments.port(7000)?, arguments.micros("gap_us", 500)?);
     let (length, seed) = arguments.done()?;
     let socket = connected(port)?;
-    socket.set_read_timeout(Some(PATIENCE)).doing("limit the wait for packets")?;
+    socket.set_read_timeout(Some(RECEIVE_TIMEOUT)).doing("limit the wait for packets")?;
     let mut latencies = Latencies::with_room((length.as_micros() / gap.as_micros().max(1)) as usize + 1024);
     let mut lost = 0u64;
     let mut packet = [0u8; 64];

@@ -229,7 +229,7 @@ fn steps(moves: &[Move], lacks_cpus: bool, rounds: u32) -> (usize, usize, bool) 
 }
 
 /// Each event may take so many steps: a part that is looked for among a few others, for as many of them, and what it earns.
-const OF_AN_EVENT: usize = FEW * FEW + BY_CHANGE as usize;
+const OF_AN_EVENT: usize = UNCOUNTED_STEPS * UNCOUNTED_STEPS + BY_CHANGE as usize;
 /// Those that every trace may take, and of waits that are settled together.
 const OF_A_TRACE: usize = 1 << 18;
 
@@ -238,7 +238,7 @@ fn takes_steps_by_its_length(moves: &[Move], lacks_cpus: bool, rounds: u32) {
     let (many, events, is_said) = steps(moves, lacks_cpus, 2 * rounds);
     assert!(many <= events * OF_AN_EVENT + OF_A_TRACE, "{many} steps of {events} events: {moves:?}");
     // A few for each event are not yet what it grows by.
-    let grows = many > few * 5 / 2 && many > events * FEW * 4 + OF_A_TRACE;
+    let grows = many > few * 5 / 2 && many > events * UNCOUNTED_STEPS * 4 + OF_A_TRACE;
     assert!(!grows || is_said, "{few} steps became {many} of {events} events, and no loss is said: {moves:?}");
 }
 

@@ -34,15 +34,15 @@ fn of_too_many_parts_the_longest_stay_and_the_sum_holds() {
     let before = sum(&parts);
     let effort = Effort::default();
     keep_longest(&mut parts, 1, &actors, &effort);
-    assert_eq!((parts.len(), sum(&parts)), (MOST, before));
+    assert_eq!((parts.len(), sum(&parts)), (MAX_PARTS, before));
     // What is no task, and the longest tasks in their order.
     assert_eq!(parts[0], (ActorId::IDLE, Nanos(1)));
-    assert!(parts[1..MOST - 2].is_sorted());
-    assert_eq!(parts[MOST - 3..MOST - 1], [(ActorId(FIRST_TASK + 999), Nanos(1999)), (irq, Nanos(2))]);
-    assert_eq!(parts[MOST - 1].0, ActorId::OTHERS);
+    assert!(parts[1..MAX_PARTS - 2].is_sorted());
+    assert_eq!(parts[MAX_PARTS - 3..MAX_PARTS - 1], [(ActorId(FIRST_TASK + 999), Nanos(1999)), (irq, Nanos(2))]);
+    assert_eq!(parts[MAX_PARTS - 1].0, ActorId::OTHERS);
     // The more tasks wait, the fewer parts each has.
-    keep_longest(&mut parts, 4 * OF_A_CPU / MOST, &actors, &effort);
-    assert_eq!((parts.len(), sum(&parts)), (MOST / 4 - 1, before));
+    keep_longest(&mut parts, 4 * OF_A_CPU / MAX_PARTS, &actors, &effort);
+    assert_eq!((parts.len(), sum(&parts)), (MAX_PARTS / 4 - 1, before));
     keep_longest(&mut parts, usize::MAX, &actors, &effort);
     assert_eq!((parts.len(), sum(&parts)), (LEAST - 1, before));
     assert!(parts.contains(&(irq, Nanos(2))) && parts.contains(&(ActorId::IDLE, Nanos(1))));
@@ -60,7 +60,7 @@ fn pieces_that_are_put_together_keep_their_rules() {
     };
     let before = [Rule::Fair, Rule::Class].map(|rule| of(&pieces, rule));
     keep_longest_pieces(&mut pieces, &actors);
-    assert_eq!(pieces.len(), MOST + 2);
+    assert_eq!(pieces.len(), MAX_PARTS + 2);
     assert_eq!([Rule::Fair, Rule::Class].map(|rule| of(&pieces, rule)), before);
     assert_eq!(pieces.iter().filter(|piece| piece.occupant == ActorId::OTHERS).count(), 2);
 }
@@ -133,7 +133,7 @@ fn many_kinds_that_wait_for_each_other_take_steps_by_their_number() {
     timeline.finish(&mut pieces);
     assert_eq!(pieces.waits, turns as usize);
     // All that a wait can have is of one rule.
-    assert!(pieces.most <= MOST + 1, "{} pieces", pieces.most);
+    assert!(pieces.most <= MAX_PARTS + 1, "{} pieces", pieces.most);
     // For each wait, those that the CPU remembers.
     assert!(STEPS.get() <= turns as usize * 4 * Occupancy::CAPACITY, "{} steps", STEPS.get());
 }

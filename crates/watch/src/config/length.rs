@@ -35,8 +35,8 @@ pub fn parse_time(text: &str, bare: Option<&str>) -> Result<Duration, String> {
     let micros = UNITS.iter().find(|(known, _)| *known == unit).map(|(_, micros)| micros).ok_or_else(wrong)?;
     let number: f64 = number.parse().map_err(|_| wrong())?;
     // Whole microseconds are exact so far; nanoseconds fit 64 bits, and a time that is added to now is one.
-    const MOST: Duration = Duration::from_secs(250 * 366 * 86_400);
-    let time = Duration::try_from_secs_f64((number * micros).round() / 1e6).ok().filter(|time| *time <= MOST);
+    const MAX_TIME: Duration = Duration::from_secs(250 * 366 * 86_400);
+    let time = Duration::try_from_secs_f64((number * micros).round() / 1e6).ok().filter(|time| *time <= MAX_TIME);
     time.ok_or_else(|| format!("`{text}`: more than 250 years"))
 }
 
@@ -45,9 +45,9 @@ impl FromStr for Length {
 
     fn from_str(text: &str) -> Result<Length, String> {
         // Sums of two lengths in nanoseconds stay far from what 64 bits hold.
-        const MOST: Duration = Duration::from_secs(366 * 86_400);
+        const MAX_TIME: Duration = Duration::from_secs(366 * 86_400);
         let time = parse_time(text, None)?;
-        if time <= MOST { Ok(Length(time)) } else { Err(format!("`{text}`: more than a year")) }
+        if time <= MAX_TIME { Ok(Length(time)) } else { Err(format!("`{text}`: more than a year")) }
     }
 }
 

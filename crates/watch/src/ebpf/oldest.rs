@@ -17,7 +17,7 @@ const SHARE: u32 = 100;
 /// leave out switches that is so most of the time, and nobody is to blame but a limit, of which the group's own counters say more.
 const FOR_IDLE: Duration = Duration::from_millis(1_900);
 /// Waits reported at once.
-const MOST: usize = 64;
+const MAX_REPORTED_WAITS: usize = 64;
 
 /// Looks for them.
 pub(super) struct Oldest {
@@ -168,7 +168,9 @@ fn name_occupants(waits: &mut [OldestWait], counted: &Counted) {
 fn first_of_each(waits: Vec<OldestWait>) -> Vec<OldestWait> {
     let mut firsts: Vec<OldestWait> = Vec::new();
     for wait in waits {
-        if firsts.len() < MOST && !firsts.iter().any(|known| (known.cpu, known.role) == (wait.cpu, wait.role)) {
+        if firsts.len() < MAX_REPORTED_WAITS
+            && !firsts.iter().any(|known| (known.cpu, known.role) == (wait.cpu, wait.role))
+        {
             firsts.push(wait);
         }
     }

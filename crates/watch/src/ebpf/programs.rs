@@ -22,7 +22,7 @@ pub(super) use watch::types::{cpu as RawCpu, oldest as RawOldest, queue as RawQu
 use watch::{WatchSkel, WatchSkelBuilder};
 
 /// So many CPUs take 1.6 MiB.
-const FEW: usize = 16;
+const SMALL_HOST_CPUS: usize = 16;
 
 /// Instead of task storage: as large as threads of most machines are many, and 10 MB.
 const TABLE: TaskMemory = TaskMemory::Table { entries: 65_536 };
@@ -63,7 +63,7 @@ impl Programs {
             Err(error) => return Err(unavailable(&error)),
         };
         let cpus = possible_cpus()?;
-        let mapped = (0..if cpus <= FEW { cpus } else { 0 }).map(|_| OnceCell::new()).collect();
+        let mapped = (0..if cpus <= SMALL_HOST_CPUS { cpus } else { 0 }).map(|_| OnceCell::new()).collect();
         Ok(Programs { links: Vec::new(), list: OnceCell::new(), mapped, cpus, skeleton })
     }
 

@@ -21,7 +21,7 @@ use crate::{Quiet, Reading, Role, RoleId, TaskId, VictimClass};
 /// How much of the past is compared with: a wait that ends now may have begun long before.
 const PAST: u64 = 30_000_000_000;
 /// Readings of the past that are kept; with the usual four a second those of the last seconds, and then one a second.
-const MOST: usize = 48;
+const MAX_READINGS: usize = 48;
 /// After a gap this long the machine was stopped, unless it is known that it was not: what happened meanwhile is nobody's doing.
 const STOPPED: u64 = 60_000_000_000;
 
@@ -349,7 +349,7 @@ impl Detector {
         let now = reading.at.trace.0;
         self.past.push_back(reading);
         self.past.retain(|old| now.saturating_sub(old.at.trace.0) <= PAST);
-        if self.past.len() > MOST {
+        if self.past.len() > MAX_READINGS {
             // Every second of the older half: the recent ones stay close together.
             let half = self.past.len() / 2;
             let mut index = 0;

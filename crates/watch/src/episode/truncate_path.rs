@@ -3,7 +3,7 @@
 use unstarve_model::clean;
 
 /// Bytes of a path. A container's of a pod has some 200.
-const MOST: usize = 512;
+const MAX_PATH_BYTES: usize = 512;
 
 /// Stands for what is left out.
 const LEFT_OUT: char = '…';
@@ -11,10 +11,10 @@ const LEFT_OUT: char = '…';
 /// A path, harmless to terminals; of a long one its head and its tail.
 pub(super) fn cut(path: &str) -> String {
     let path = clean(path);
-    if path.len() <= MOST {
+    if path.len() <= MAX_PATH_BYTES {
         return path.into_owned();
     }
-    let part = (MOST - LEFT_OUT.len_utf8()) / 2;
+    let part = (MAX_PATH_BYTES - LEFT_OUT.len_utf8()) / 2;
     let is_boundary = |at: &usize| path.is_char_boundary(*at);
     let head = (0..=part).rev().find(is_boundary).unwrap_or(0);
     let tail = (path.len() - part..path.len()).find(is_boundary).unwrap_or(path.len());
@@ -29,11 +29,11 @@ mod tests {
     fn a_long_path_keeps_its_head_and_its_tail() {
         assert_eq!(cut("/system.slice/a\\x2d.service"), "/system.slice/a\\x2d.service");
         assert_eq!(cut("/a\u{1b}b"), "/a\\u{1b}b");
-        let most = "/".repeat(MOST);
+        let most = "/".repeat(MAX_PATH_BYTES);
         assert_eq!(cut(&most), most);
         let long = format!("/user.slice/{}/last", "x/".repeat(2000));
         let short = cut(&long);
-        assert!(short.len() <= MOST && short.len() > MOST - 4, "{}", short.len());
+        assert!(short.len() <= MAX_PATH_BYTES && short.len() > MAX_PATH_BYTES - 4, "{}", short.len());
         let (head, tail) = short.split_once(LEFT_OUT).expect("something is left out");
         assert!(long.starts_with(head) && head.starts_with("/user.slice/x/") && tail.ends_with("/x//last"), "{short}");
         assert_eq!(cut(&short), short);
@@ -44,7 +44,11 @@ mod tests {
         for name in ["\u{1b}", "ä", "€", "𝄞", "\u{e0041}"] {
             for before in 0..4 {
                 let short = cut(&format!("{}{}", "/".repeat(before), name.repeat(4000)));
-                assert!((MOST - 8..=MOST).contains(&short.len()), "{name:?} {before}: {}", short.len());
+                assert!(
+                    (MAX_PATH_BYTES - 8..=MAX_PATH_BYTES).contains(&short.len()),
+                    "{name:?} {before}: {}",
+                    short.len()
+                );
             }
         }
     }

@@ -13,7 +13,7 @@ use crate::trace_writer::chain;
 const BUFFERS: &str = "buffers";
 
 /// How often buffers are made anew that came out smaller than was asked for.
-const AGAIN: Duration = Duration::from_secs(60);
+const BUFFER_RETRY: Duration = Duration::from_secs(60);
 
 /// What a recorder is made by; with another one it has to be made anew.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -31,7 +31,7 @@ impl Buffers {
 
 /// Why buffers are small, and why the latest try to have better ones gave none: that one is gone a moment later, but what it said stays.
 fn small(why: &str, last_failure: Option<&str>) -> String {
-    let again = AGAIN.as_secs();
+    let again = BUFFER_RETRY.as_secs();
     let failed = last_failure.map_or_else(String::new, |why| format!("; the last try failed: {why}"));
     format!(
         "the flight recorder has small buffers, so traces may be short: {why}; it is tried again every {again} s{failed}"
@@ -85,7 +85,7 @@ impl Watch {
             (self.say)(&text);
             self.board.write(|published| drop(published.problems.insert(BUFFERS, text)));
         }
-        if !self.preparing && self.last_try.is_none_or(|tried| tried.elapsed() >= AGAIN) {
+        if !self.preparing && self.last_try.is_none_or(|tried| tried.elapsed() >= BUFFER_RETRY) {
             self.prepare(wanted);
         }
     }

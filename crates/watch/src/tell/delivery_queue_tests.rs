@@ -57,7 +57,7 @@ fn courier() -> (DeliveryQueue<Arc<Episode>>, Deliveries, Receiver<Try>, Sender<
     (courier, deliveries, tried, answers)
 }
 
-const PATIENCE: Duration = Duration::from_secs(20);
+const TEST_TIMEOUT: Duration = Duration::from_secs(20);
 
 #[test]
 fn how_an_output_of_a_former_configuration_fares_is_no_problem() {
@@ -92,7 +92,7 @@ fn what_waits_is_delivered_before_the_end() {
     let (courier, deliveries, tried, answers) = courier();
     ["a", "b", "c"].into_iter().for_each(|id| courier.send(word(id)));
     (0..3).for_each(|_| answers.send(Tried::Done).expect("it waits"));
-    let until = Instant::now() + PATIENCE;
+    let until = Instant::now() + TEST_TIMEOUT;
     deliveries.end(until);
     drop(courier);
     assert_eq!(deliveries.finish(until), Undelivered::default());
@@ -105,9 +105,9 @@ fn what_waits_is_delivered_before_the_end() {
 fn who_does_not_answer_by_the_end_leaves_what_waits() {
     let (courier, deliveries, tried, answers) = courier();
     ["a", "b", "c"].into_iter().for_each(|id| courier.send(word(id)));
-    assert_eq!(tried.recv_timeout(PATIENCE).expect("tried").0, "a");
+    assert_eq!(tried.recv_timeout(TEST_TIMEOUT).expect("tried").0, "a");
     answers.send(Tried::Done).expect("it waits");
-    assert_eq!(tried.recv_timeout(PATIENCE).expect("tried").0, "b");
+    assert_eq!(tried.recv_timeout(TEST_TIMEOUT).expect("tried").0, "b");
     // It hangs.
     let until = Instant::now() + Duration::from_millis(200);
     deliveries.end(until);
@@ -122,11 +122,11 @@ fn who_does_not_answer_by_the_end_leaves_what_waits() {
 fn a_try_has_no_longer_than_there_is_time_and_the_end_ends_a_pause() {
     let (courier, deliveries, tried, answers) = courier();
     courier.send(word("a"));
-    assert_eq!(tried.recv_timeout(PATIENCE).expect("tried").1, LONGEST);
+    assert_eq!(tried.recv_timeout(TEST_TIMEOUT).expect("tried").1, LONGEST);
     // Three failures: the next pause is 8 s.
     for _ in 0..2 {
         answers.send(Tried::Later("busy".into())).expect("it waits");
-        tried.recv_timeout(PATIENCE).expect("tried");
+        tried.recv_timeout(TEST_TIMEOUT).expect("tried");
     }
     answers.send(Tried::Later("busy".into())).expect("it waits");
     let until = Instant::now() + Duration::from_secs(4);
@@ -143,9 +143,9 @@ fn an_old_courier_delivers_on_and_is_waited_for() {
     courier.send(word("a"));
     // Another configuration has come.
     drop(courier);
-    assert_eq!(tried.recv_timeout(PATIENCE).expect("tried").0, "a");
+    assert_eq!(tried.recv_timeout(TEST_TIMEOUT).expect("tried").0, "a");
     assert!(!deliveries.is_idle("test"));
-    let until = Instant::now() + PATIENCE;
+    let until = Instant::now() + TEST_TIMEOUT;
     deliveries.end(until);
     answers.send(Tried::Done).expect("it waits");
     assert_eq!(deliveries.finish(until), Undelivered::default());
@@ -156,8 +156,8 @@ fn an_old_courier_delivers_on_and_is_waited_for() {
 fn what_comes_after_it_has_given_up_is_left_with_the_rest() {
     let (courier, deliveries, tried, answers) = courier();
     courier.send(word("a"));
-    tried.recv_timeout(PATIENCE).expect("tried");
-    let until = Instant::now() + PATIENCE;
+    tried.recv_timeout(TEST_TIMEOUT).expect("tried");
+    let until = Instant::now() + TEST_TIMEOUT;
     deliveries.end(until);
     // Twice since the end, after the one that was on its way.
     (0..3).for_each(|_| answers.send(Tried::Later("busy".into())).expect("it waits"));
@@ -174,12 +174,12 @@ fn an_end_during_a_try_shortens_the_pause_after_it() {
     let (courier, deliveries, tried, answers) = courier();
     courier.send(word("a"));
     for _ in 0..2 {
-        tried.recv_timeout(PATIENCE).expect("tried");
+        tried.recv_timeout(TEST_TIMEOUT).expect("tried");
         answers.send(Tried::Later("busy".into())).expect("it waits");
     }
     // Of the third one the pause would be 8 s.
-    tried.recv_timeout(PATIENCE).expect("tried");
-    let until = Instant::now() + PATIENCE;
+    tried.recv_timeout(TEST_TIMEOUT).expect("tried");
+    let until = Instant::now() + TEST_TIMEOUT;
     deliveries.end(until);
     answers.send(Tried::Later("busy".into())).expect("it waits");
     tried.recv_timeout(Duration::from_secs(5)).expect("soon");
@@ -191,7 +191,7 @@ fn an_end_during_a_try_shortens_the_pause_after_it() {
 fn what_another_watch_has_left_takes_no_room_from_new_words() {
     let (courier, deliveries, tried, answers) = courier();
     courier.send_first((0..100).map(|number| word(&format!("left-{number}"))));
-    assert_eq!(tried.recv_timeout(PATIENCE).expect("tried").0, "left-0");
+    assert_eq!(tried.recv_timeout(TEST_TIMEOUT).expect("tried").0, "left-0");
     let undelivered = || courier.board.read().counts.undelivered.get("test").copied().unwrap_or(0);
     (0..QUEUE).for_each(|number| courier.send(word(&format!("new-{number}"))));
     assert_eq!(undelivered(), 0, "as many as without them");
@@ -199,7 +199,7 @@ fn what_another_watch_has_left_takes_no_room_from_new_words() {
     assert_eq!(undelivered(), 1);
     let all = 100 + QUEUE;
     (0..all).for_each(|_| answers.send(Tried::Done).expect("it waits"));
-    let until = Instant::now() + PATIENCE;
+    let until = Instant::now() + TEST_TIMEOUT;
     deliveries.end(until);
     assert_eq!(deliveries.finish(until), Undelivered::default(), "in their order");
     let ids: Vec<String> = tried.iter().map(|(id, _)| id).take(all - 1).collect();

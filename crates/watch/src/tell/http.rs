@@ -1,7 +1,7 @@
 //! Metrics and the page, by HTTP/1.1: GET alone, one answer for each connection, over TCP or a unix socket.
 //!
-//! A connection has a thread while it lasts. There are never more than [`MOST`] of them, a head has to come within
-//! [`PATIENCE`], and so has the answer to go. When all places are taken, the one that has neither asked nor taken anything of its
+//! A connection has a thread while it lasts. There are never more than [`MAX_CONNECTIONS`] of them, a head has to come within
+//! [`REQUEST_TIMEOUT`], and so has the answer to go. When all places are taken, the one that has neither asked nor taken anything of its
 //! answer for longest has to make room: who hangs keeps nobody else out.
 
 use std::fs::File;
@@ -25,14 +25,14 @@ use crate::config::{Address, Listen};
 /// Connections that wait to be accepted, as the standard library's sockets have.
 const BACKLOG: i32 = 128;
 /// Connections at a time.
-pub const MOST: usize = 16;
+pub const MAX_CONNECTIONS: usize = 16;
 /// Of the threads that answer.
 const NICE: i32 = 10;
 const SEND_BUFFER: usize = 64 << 10;
 const UNREAD_MILLIS: u32 = 10_000;
 /// For a head, and for an answer.
-pub const PATIENCE: Duration = Duration::from_secs(5);
-/// How long one read or write waits, so that [`PATIENCE`] is looked at.
+pub const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
+/// How long one read or write waits, so that [`REQUEST_TIMEOUT`] is looked at.
 const TICK: Duration = Duration::from_millis(500);
 /// For what a client still sends while it gets its answer: it is read, for else the kernel would end the connection with a reset, and
 /// the answer might never be seen.
@@ -223,7 +223,7 @@ fn serve(mut stream: Box<dyn Stream>, site: &Site, place: &Place) {
     let full = || Arc::new(Answer::plain(503, "too many connections\n"));
     let (answer, body) = match place.is_refused() {
         true => (full(), Body::Sent),
-        false => match http_head::read(&mut stream, Instant::now() + PATIENCE) {
+        false => match http_head::read(&mut stream, Instant::now() + REQUEST_TIMEOUT) {
             Ok(head) => {
                 let body = if head.method == "HEAD" { Body::Left } else { Body::Sent };
                 place.answers();
@@ -291,7 +291,7 @@ enum Body {
 }
 
 fn send(stream: &mut dyn Stream, answer: &Answer, body: Body, place: &Place) -> io::Result<()> {
-    let end = Instant::now() + if answer.content.length() < 1 << 20 { PATIENCE } else { SLOWEST };
+    let end = Instant::now() + if answer.content.length() < 1 << 20 { REQUEST_TIMEOUT } else { SLOWEST };
     let head = format!(
         "HTTP/1.1 {} {}\r\nContent-Type: {}\r\nContent-Length: {}\r\nConnection: close\r\nCache-Control: no-store\r\n\
          X-Content-Type-Options: nosniff\r\nX-Frame-Options: DENY\r\nReferrer-Policy: no-referrer\r\n{}\r\n",

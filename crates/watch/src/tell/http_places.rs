@@ -4,9 +4,9 @@ use std::net::Shutdown;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::http::{MOST, Stream};
+use super::http::{MAX_CONNECTIONS, Stream};
 
-/// Connections that are refused and hear so, beside [`MOST`].
+/// Connections that are refused and hear so, beside [`MAX_CONNECTIONS`].
 const MOST_REFUSED: usize = 16;
 
 /// How long a new one waits for one of these to end.
@@ -70,7 +70,7 @@ impl Taken {
             let goes = first.as_ref().is_none_or(|first| rank(entry) < rank(first));
             (count + 1, if goes { Some(entry) } else { first })
         });
-        let Some(entry) = first.filter(|_| count >= MOST) else { return count < MOST };
+        let Some(entry) = first.filter(|_| count >= MAX_CONNECTIONS) else { return count < MAX_CONNECTIONS };
         // Its thread, which reads, sees an end; one that writes cannot any more.
         let (state, how) = match entry.state {
             State::Answered => (State::Ended, Shutdown::Both),
@@ -85,7 +85,7 @@ impl Taken {
 impl Place {
     /// For a new connection; `stream` is a second handle of it. `None` if too many are being refused.
     pub fn take(places: &Arc<Places>, stream: Box<dyn Stream>) -> Option<Place> {
-        let full = |taken: &mut Taken| taken.entries.len() >= MOST + MOST_REFUSED;
+        let full = |taken: &mut Taken| taken.entries.len() >= MAX_CONNECTIONS + MOST_REFUSED;
         let waited = places.freed.wait_timeout_while(places.taken(), LONGEST, full);
         let (mut taken, waited) = waited.unwrap_or_else(PoisonError::into_inner);
         if waited.timed_out() {

@@ -25,7 +25,7 @@ fn who_hangs_is_waited_for_by_nobody() {
     let listen = Listen { address: "127.0.0.1:0".parse().expect("an address"), ..Listen::default() };
     let (server, _) = server(&listen);
     // Three times as many as there are places.
-    let mut hanging: Vec<TcpStream> = (0..MOST * 3)
+    let mut hanging: Vec<TcpStream> = (0..MAX_CONNECTIONS * 3)
         .map(|_| {
             let mut stream = tcp(&server);
             stream.write_all(b"GET /metrics HTT").expect("written");
@@ -55,7 +55,7 @@ fn who_does_not_read_his_answer_keeps_nobody_out() {
     let started = Server::start(&listen, Arc::new(Board::default()), store.path().to_owned());
     let server = started.expect("listening").expect("a server");
     let report = format!("GET /episodes/{ID}/report.html HTTP/1.1\r\nHost: localhost\r\n\r\n");
-    let deaf: Vec<TcpStream> = (0..MOST + 4)
+    let deaf: Vec<TcpStream> = (0..MAX_CONNECTIONS + 4)
         .map(|_| {
             let mut stream = tcp(&server);
             stream.write_all(report.as_bytes()).expect("written");
@@ -69,7 +69,7 @@ fn who_does_not_read_his_answer_keeps_nobody_out() {
         assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
     }
     let grown = resident().saturating_sub(before);
-    assert!(grown < SIZE / 2, "{grown} bytes for {} clients that do not read", MOST + 4);
+    assert!(grown < SIZE / 2, "{grown} bytes for {} clients that do not read", MAX_CONNECTIONS + 4);
     drop(deaf);
 }
 

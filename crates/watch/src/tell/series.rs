@@ -8,7 +8,7 @@ use unstarve_timeline::Rule;
 use crate::{Histogram, Reading, Role};
 
 /// The most of them; with those of 32 roles all series together stay below 2,000.
-pub const MOST: usize = 1200;
+pub const MAX_SERIES: usize = 1200;
 
 /// The names of a series.
 pub type Key = (String, String, Rule);
@@ -26,7 +26,7 @@ impl Admitted {
         let present: BTreeSet<Key> = rows.collect();
         let mut next: BTreeSet<Key> = self.0.intersection(&present).cloned().collect();
         for key in present {
-            if next.len() >= MOST {
+            if next.len() >= MAX_SERIES {
                 break;
             }
             next.insert(key);

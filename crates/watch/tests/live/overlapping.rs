@@ -17,7 +17,7 @@ use crate::stage::{self, Ended, Stop};
 
 /// How long the watch runs.
 const LASTS: Duration = Duration::from_secs(40);
-const PATIENCE: Duration = Duration::from_secs(20);
+const TEST_TIMEOUT: Duration = Duration::from_secs(20);
 /// What an explanation takes.
 const SLOW: &str = "sleep 8; exit 1";
 
@@ -51,7 +51,7 @@ fn watch(place: &Path) -> Result<(), String> {
 
 /// Waits until it records.
 fn wait_for(state: &Path) -> Ended {
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + TEST_TIMEOUT;
     loop {
         let status = ask(state, Request::Status).unwrap_or_default();
         let status: serde_json::Value = serde_json::from_str(&status).unwrap_or_default();
@@ -95,7 +95,7 @@ pub fn both_have_their_trace() -> Ended {
         .map(|number| {
             let state = state.clone();
             let dump = thread::spawn(move || ask(&state, Request::Dump));
-            let end = Instant::now() + PATIENCE;
+            let end = Instant::now() + TEST_TIMEOUT;
             while traces(&store) < number && Instant::now() < end {
                 thread::sleep(Duration::from_millis(20));
             }
