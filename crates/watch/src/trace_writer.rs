@@ -27,7 +27,7 @@ const MOST_EXPECTED: u64 = 1 << 30;
 
 /// How soon a store that could not be written is tried again; where that helps for a moment only, less often each time.
 const FIRST_RETRY: Duration = Duration::from_secs(5);
-const SELDOM: Duration = Duration::from_secs(60);
+const LONGEST_RETRY: Duration = Duration::from_secs(60);
 
 /// Episodes beside which one more does not wait to be explained, that which is being explained included: each may take minutes, and keeps
 /// its room until then. Any user can bring about episodes of programs: they have places of their own.
@@ -217,7 +217,7 @@ impl TraceWriter {
         let more = self.retry.begun.len().saturating_sub(MOST_BEGUN);
         self.retry.begun.drain(..more);
         self.retry.next = Instant::now() + self.retry.pause;
-        self.retry.pause = (self.retry.pause * 2).min(SELDOM);
+        self.retry.pause = (self.retry.pause * 2).min(LONGEST_RETRY);
     }
 
     /// Where the store could not be written, whether it can be now: then that is said no more, lines that waited are in the log, and what
@@ -243,7 +243,7 @@ impl TraceWriter {
 
     /// Notes that there is no room for episodes of programs.
     fn reserved(&mut self, problem: &str) {
-        self.retry.next_look = Instant::now() + SELDOM;
+        self.retry.next_look = Instant::now() + LONGEST_RETRY;
         self.board.write(|published| {
             published.counts.store_errors += 1;
             published.problems.insert(RESERVED, format!("store: {problem}"));
@@ -256,7 +256,7 @@ impl TraceWriter {
         if now < self.retry.next_look || !self.board.read().problems.contains_key(RESERVED) {
             return;
         }
-        self.retry.next_look = now + SELDOM;
+        self.retry.next_look = now + LONGEST_RETRY;
         if self.store.has_room_for_programs(self.expected.of(Rank::Programs)) {
             self.board.write(|published| drop(published.problems.remove(RESERVED)));
         }

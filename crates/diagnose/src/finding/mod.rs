@@ -114,13 +114,13 @@ fn told_apart(case: &Case<'_>, text: String, these: &[ActorId], others: &[ActorI
         these.iter().filter(shared).flat_map(|id| case.actor(*id).tids.iter().map(|tid| tid.0)).collect();
     tids.sort_unstable();
     tids.dedup();
-    let more = if tids.len() > TOLD { ", …" } else { "" };
-    let listed: Vec<String> = tids.iter().take(TOLD).map(u32::to_string).collect();
+    let more = if tids.len() > MAX_LISTED_TIDS { ", …" } else { "" };
+    let listed: Vec<String> = tids.iter().take(MAX_LISTED_TIDS).map(u32::to_string).collect();
     if listed.is_empty() { text } else { format!("{text}[{}{more}]", listed.join(", ")) }
 }
 
 /// Ids that a sentence has at most on each side.
-const TOLD: usize = 4;
+const MAX_LISTED_TIDS: usize = 4;
 
 /// `37 %`, `0.4 %`.
 fn percent(share: f64) -> String {

@@ -16,7 +16,7 @@ use super::file::{KindName, LimitsTable, PolicyFile, RuleTable, SelectorTable, U
 use super::kernel_names::{self, Names};
 use super::select::{Cpus, Index, Parent, Selector};
 use super::wants::wants;
-use super::{Limits, Policy, Rule, Setting, Want, beside};
+use super::{Limits, Policy, Rule, Setting, Want, host_settings};
 use crate::owner::{Uid, UidSet, Users};
 use crate::task::Kind;
 use unstarve_change::{Aspect, Value};
@@ -107,20 +107,20 @@ impl Compiler {
         }
         let first = self.settings.len();
         for cgroup in &file.cgroups {
-            self.settings.push(beside::cgroup(&source, cgroup)?);
+            self.settings.push(host_settings::cgroup(&source, cgroup)?);
         }
         for irq in &file.irqs {
-            self.settings.push(beside::irq(&source, irq)?);
+            self.settings.push(host_settings::irq(&source, irq)?);
         }
         for tunable in &file.tunables {
-            self.settings.push(beside::tunable(&source, tunable)?);
+            self.settings.push(host_settings::tunable(&source, tunable)?);
         }
         for feature in &file.features {
-            self.settings.push(beside::feature(&source, feature)?);
+            self.settings.push(host_settings::feature(&source, feature)?);
         }
         // When all are known: a runtime is judged by its period.
         for tunable in &file.tunables {
-            beside::check_tunable(&source, tunable, &self.settings)?;
+            host_settings::check_tunable(&source, tunable, &self.settings)?;
         }
         for index in first..self.settings.len() {
             let setting = &self.settings[index];

@@ -1,10 +1,10 @@
 //! Policies: what the file says, checked and compiled.
 
-mod beside;
 mod breadth;
 mod compile;
 mod error;
 mod file;
+mod host_settings;
 mod kernel_names;
 mod launchers;
 mod remark;
@@ -15,9 +15,9 @@ use std::path::Path;
 
 use unstarve_model::{CpuSet, Glob};
 
-pub(crate) use beside::value_in;
 pub use error::PolicyError;
 pub use file::OnDrift;
+pub(crate) use host_settings::value_in;
 pub use launchers::Starts;
 pub use remark::Remark;
 pub use select::{Index, Parent, Selector};
