@@ -327,3 +327,12 @@ fn a_small_part_of_a_long_recording_may_be_all_of_ten_seconds() {
     let spread = minute(&format!("hhhhhhhp{pause}"), &format!("!       {none}"), &format!(" !      {none}"), 2_500, 0);
     assert_eq!(spread.alarms(), Vec::<String>::new());
 }
+
+/// The stop class is shown with priority 0, as SCHED_FIFO 99 is.
+#[test]
+fn no_name_hides_who_takes_the_cpu_for_long() {
+    for (name, prio) in [("migration/0", 0), ("migration/0", 49), ("unstarve-1", 49)] {
+        let alarms = packets(name, prio).alarms();
+        assert!(alarms.iter().any(|alarm| alarm.starts_with("rt-starvation")), "{name}, {prio}: {alarms:?}");
+    }
+}
