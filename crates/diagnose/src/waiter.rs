@@ -5,7 +5,7 @@ use unstarve_timeline::{ActorId, Rule};
 
 use crate::case::Case;
 use crate::finding::impact;
-use crate::ledger::WINDOW;
+use crate::ledger::WORST_WINDOW;
 use crate::verdict::{Cause, Cost, Plight, Waiter};
 
 /// What a worker may do late without anybody noticing: statistics, caches that are given back, timers of the kernel's own books
@@ -98,7 +98,7 @@ impl Case<'_> {
         let by_these: Nanos = occupants.iter().map(|occupant| most(*occupant)).sum();
         let threads = f64::from(self.actor(victim).members.max(1));
         // The worst ten seconds of each need not be the same.
-        by_these.min(most(ActorId::OTHERS)).share_of(WINDOW) / threads
+        by_these.min(most(ActorId::OTHERS)).share_of(WORST_WINDOW) / threads
     }
 
     /// Whether anybody felt what the victim lost. A program feels its own waits.

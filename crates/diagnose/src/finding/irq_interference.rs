@@ -139,7 +139,7 @@ fn finding(
     let own_packets = cause == Cause::HostPackets;
     if own_packets {
         evidence.push(
-            "hardly any interrupt of a device beside so many packets: programs of this host send them to each other"
+            "hardly any of these softirqs followed a device's interrupt: programs of this host send the packets to each other"
                 .into(),
         );
     }

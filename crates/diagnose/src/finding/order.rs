@@ -7,7 +7,7 @@ use unstarve_model::Severity;
 use crate::case::Case;
 use crate::report::Finding;
 
-/// Who lost most comes first; of those that lost at least this part of it a kernel worker does, for others wait for it.
+/// Who lost most comes first. A kernel worker does if it lost at least this part of that, because others wait for it.
 pub(super) const ABOUT_AS_MUCH: f64 = 0.5;
 
 /// Worse severity first; among equals a starved kernel worker first, then what has more guilty time and price behind it, weighed

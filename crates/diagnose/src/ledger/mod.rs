@@ -30,7 +30,7 @@ pub(crate) use table::Table;
 pub(crate) use unequal::{Unequal, UnequalWaits};
 pub(crate) use work_log::WorkLog;
 pub(crate) use worst::{LongWait, Longest, OpenSpot, Spot, Worst};
-pub(crate) use worst_window::{WINDOW, WorstWindow};
+pub(crate) use worst_window::{WORST_WINDOW, WorstWindow};
 
 /// How often one actor took the CPU from another that was still runnable.
 #[derive(Clone, Copy, Debug, Default)]

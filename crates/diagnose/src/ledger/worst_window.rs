@@ -1,9 +1,9 @@
 use unstarve_model::Nanos;
 
 /// A share of a long recording says little of a trouble that came and went: it is a share of so much, too.
-pub(crate) const WINDOW: Nanos = Nanos::from_millis(10_000);
+pub(crate) const WORST_WINDOW: Nanos = Nanos::from_millis(10_000);
 
-/// The most that was lost within [`WINDOW`]: in two halves that follow each other.
+/// The most that was lost within [`WORST_WINDOW`]: in two halves that follow each other.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct WorstWindow {
     half: u64,
@@ -16,7 +16,7 @@ impl WorstWindow {
     /// Adds what was lost in a wait that began so long after the recording did. Waits come in the order of their ends: one that began in
     /// an earlier half counts in the one that is on.
     pub fn add(&mut self, since_start: Nanos, lost: Nanos) {
-        let half = since_start.0 / (WINDOW.0 / 2);
+        let half = since_start.0 / (WORST_WINDOW.0 / 2);
         if half > self.half {
             self.before = if half == self.half + 1 { self.now } else { Nanos::ZERO };
             (self.half, self.now) = (half, Nanos::ZERO);
@@ -26,7 +26,7 @@ impl WorstWindow {
     }
 
     pub fn most(&self) -> Nanos {
-        self.most.min(WINDOW)
+        self.most.min(WORST_WINDOW)
     }
 }
 

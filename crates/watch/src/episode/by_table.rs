@@ -156,17 +156,21 @@ impl<'a> Pair<'a> {
         if reason == Reason::Crowd && !by_whom.iter().max_by_key(|(_, ns)| *ns).is_some_and(is_crowd) {
             return None;
         }
-        Some(Sum { longest, lost, span: if span < LEAST_WINDOW { 0 } else { span }, since: since.min(now - lasting) })
+        Some(Sum {
+            longest,
+            lost,
+            span: if span < LEAST_WINDOW { 0 } else { span },
+            since: since.min(now.saturating_sub(lasting)),
+        })
     }
 
-    /// Who had the CPU for this reason and for how long since then. What threads of a pool that push each other off wait is their own affair.
+    /// Who had the CPU for this reason, and for how long since then.
     fn by_whom(&self, reason: Reason, since: u64) -> Vec<(RoleId, u64)> {
-        let is_siblings = |row: &crate::Blame| row.rule == Rule::WakeupPreemption && row.occupant == self.id;
         match reason {
             Reason::Crowd => self.by_rule_since(since, Rule::Fair).map(|(row, ns)| (row.occupant, ns.0)).collect(),
             _ => {
                 let rows = self.preferred_since(since).into_iter();
-                let rows = rows.filter(|(row, _)| reason.is_by(row.rule) && !is_siblings(row));
+                let rows = rows.filter(|(row, _)| reason.is_by(row.rule));
                 rows.map(|(row, ns)| (row.occupant, ns.0)).collect()
             }
         }
@@ -213,8 +217,7 @@ impl<'a> Pair<'a> {
     }
 }
 
-/// How bad that is. Of a kernel thread that is kept off for so long others feel it, or it has much to do itself; what that costs whom counters
-/// do not know, so that it is a warning at most.
+/// How bad that is. A kernel thread that hardly runs costs others something, but counters do not know what: that makes it a warning at most.
 fn severity_of(kind: RoleKind, waiter: Waiter, cause: Cause, sum: &Sum) -> Option<Severity> {
     let span = Nanos(sum.span);
     let plight = Plight::new(waiter, cause, Nanos(sum.longest), Nanos(sum.lost), span);
