@@ -1,20 +1,21 @@
 //! `explain`, `watch replay` and `top` on the whole product of who waits, because of what, and for how long: they say the same, but for what one
 //! table lists, with the reason.
 
+mod scene_row;
+
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
+use scene_row::{row, source};
+
 use unstarve_diagnose::report::Severity;
-use unstarve_diagnose::{Options as ExplainOptions, Recent, explain, timeline};
-use unstarve_model::{Batch, EventSource, Nanos};
-use unstarve_readers::{Input, open_input};
+use unstarve_diagnose::{Options as ExplainOptions, explain};
+use unstarve_model::Nanos;
 use unstarve_testing::verdict_scene::{
     DEADLINE, EQUAL, HEAVY, HIGHER, HOG, HOUSEKEEPING, IDLE, LAST, LAST_TOO, LENGTHS_MS, PEER, PROGRAMS, REAL_TIME,
     SERVING, Scenario, Task, behind_a_crowd, beside_another_idle_cpu, in_pieces, interrupted_by_packets, limited,
     on_a_stopped_cpu, pushed_off,
 };
-use unstarve_timeline::Both;
-use unstarve_top::{App, Beside, View, Window};
 use unstarve_watch::config::Thresholds;
 use unstarve_watch::episode::{Begun, Detector};
 use unstarve_watch::run::INTERVAL;
@@ -28,11 +29,6 @@ struct Case {
     text: String,
     name: &'static str,
     tid: u32,
-}
-
-fn source(text: &str) -> Box<dyn EventSource> {
-    let text = Box::new(std::io::Cursor::new(text.to_owned().into_bytes()));
-    open_input(Input::from_stream(text, "scene".into()).expect("text")).expect("text of ftrace")
 }
 
 fn explained(case: &Case) -> Option<Severity> {
@@ -62,23 +58,7 @@ fn watched(case: &Case) -> Option<Severity> {
 
 /// As bad as the row of the task is at the end, all of the recording being in the window; whether a wait that lasts is shown.
 fn shown(case: &Case) -> Option<Severity> {
-    let length = Nanos::from_millis(60_000);
-    let mut source = source(&case.text);
-    let mut batch = Batch::default();
-    let mut parts = None;
-    while source.read(&mut batch).expect("it can be read") {
-        let (timeline, window, recent) = parts
-            .get_or_insert_with(|| (timeline(source.info()), Window::new(length), Recent::new(source.info(), length)));
-        timeline.names(batch.names.drain(..));
-        for event in &batch.events {
-            timeline.push(event, &mut Both(&mut *window, &mut *recent));
-        }
-    }
-    let (timeline, mut window, mut recent) = parts.expect("events");
-    let nothing = Beside::nothing();
-    let beside = Beside { findings: recent.findings(&timeline, nothing.is_runnable), ..nothing };
-    let view = View::of(&mut window, &timeline, &App::default(), "scene", beside);
-    view.all.into_iter().find(|row| row.tid == Some(case.tid)).and_then(|row| row.severity)
+    row(&case.text, case.tid).and_then(|row| row.severity)
 }
 
 const WAITERS: [(&str, &[Task]); 5] = [
