@@ -17,9 +17,9 @@ const LASTS: Duration = Duration::from_secs(6);
 const STEP: Duration = Duration::from_millis(250);
 const LOOPS: usize = 50;
 const THREADS: usize = 100;
-/// The daemon has 5 % of its CPU.
+/// The daemon has 3 % of its CPU, less at a time and in all than the table calls a loss (4 ms, and a twentieth).
 const PERIOD: Duration = Duration::from_millis(100);
-const BUSY: Duration = Duration::from_millis(5);
+const BUSY: Duration = Duration::from_millis(3);
 const ITS_CPU: u32 = 1;
 
 /// Threads that end when this goes.
@@ -130,7 +130,7 @@ fn judge(first: &Reading, last: &Reading, begun: &[Begun]) -> Ended {
     if had > Nanos(span.0 / 5) {
         return Err(Stop::Skip(format!("other real-time tasks had {had} of {span}")));
     }
-    assert!(had > Nanos(span.0 / 50), "{had} of {span}, though a daemon has 5 % of it");
+    assert!(had > Nanos(span.0 / 50), "{had} of {span}, though a daemon has 3 % of it");
     let Some((here, waited)) = crowd_of(first, last) else {
         return Err(Stop::Skip("nobody waited for the daemon".to_owned()));
     };
