@@ -33,7 +33,7 @@ prove() { # SCENARIO KERNEL SEEDS
 table() {
     if [ ! -x "$work/unstarve" ]; then echo "$0: $work has no proofs" >&2; return 2; fi
     "$work/unstarve" lab proofs --cells "$work/cells" --table crates/diagnose/data/proofs.tsv &&
-        UNSTARVE_WRITE=1 cargo test -p unstarve-diagnose --test proofs
+        UNSTARVE_WRITE=1 cargo test -p unstarve-diagnose --test integration proofs
 }
 
 case ${1:-} in

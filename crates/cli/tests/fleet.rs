@@ -1,7 +1,5 @@
 //! `unstarve fleet` as a user meets it: killed at any moment, twice at once, beside files that are not what they should be.
 
-#![cfg(feature = "columnar")]
-
 use std::collections::BTreeSet;
 use std::os::unix::fs::symlink;
 use std::path::{Path, PathBuf};

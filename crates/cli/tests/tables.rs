@@ -1,7 +1,5 @@
 //! What becomes tables without a recording.
 
-#![cfg(feature = "columnar")]
-
 use std::process::{Command, Output};
 
 fn unstarve(arguments: &[&str]) -> Output {

@@ -26,7 +26,7 @@ fn every_kind_of_finding_has_an_id_of_its_own() {
     }
 }
 
-/// docs/findings.md is made from the list: `UNSTARVE_WRITE=1 cargo test -p unstarve-diagnose --test kinds` writes it.
+/// docs/findings.md is made from the list: `UNSTARVE_WRITE=1 cargo test -p unstarve-diagnose --test integration kinds` writes it.
 #[test]
 fn the_page_of_findings_is_what_the_list_says() {
     let expected = FINDINGS.iter().fold(HEAD.to_owned(), |page, kind| page + &section(kind));

@@ -9,7 +9,7 @@ fn path(name: &str) -> String {
     format!("{}/../../{name}", env!("CARGO_MANIFEST_DIR"))
 }
 
-/// `UNSTARVE_WRITE=1 cargo test -p unstarve-diagnose --test proofs` writes the page.
+/// `UNSTARVE_WRITE=1 cargo test -p unstarve-diagnose --test integration proofs` writes the page.
 #[test]
 fn the_page_of_proofs_is_what_the_table_says() {
     let expected = page(shipped());

@@ -279,7 +279,7 @@ fn a_process_that_is_killed_leaves_nothing_that_cannot_be_taken_back() {
     // On a busy machine few kills come while something is changed.
     while round < 40 || changed == 0 && round < 1_000 {
         let mut child = Command::new(std::env::current_exe().expect("this program"))
-            .args(["--exact", "a_child_that_changes_things"])
+            .args(["--exact", "each_kind::a_child_that_changes_things"])
             .env(CHILD, &text)
             .stdout(Stdio::null())
             .spawn()
@@ -363,7 +363,7 @@ fn what_a_thread_took_into_another_program_is_taken_back() {
     use std::io::Write;
     let directory = tempfile::tempdir().expect("a directory");
     let mut child = Command::new(std::env::current_exe().expect("this program"))
-        .args(["--exact", "a_second_thread_that_calls_execve", "--nocapture"])
+        .args(["--exact", "each_kind::a_second_thread_that_calls_execve", "--nocapture"])
         .env(EXECS, "1")
         .stdin(Stdio::piped())
         .stdout(Stdio::null())

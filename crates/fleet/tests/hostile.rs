@@ -1,7 +1,5 @@
 //! What a host can put into a directory of many hosts, and what it cannot do with that.
 
-#![cfg(feature = "columnar")]
-
 use std::cell::Cell as Flag;
 use std::collections::BTreeSet;
 use std::io;

@@ -1,7 +1,5 @@
 //! Files that were refused are not read again as long as they are the same.
 
-#![cfg(feature = "columnar")]
-
 use std::os::unix::fs::PermissionsExt;
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -3,14 +3,10 @@
 //! Hosts write, late or in older forms or again; compactors run, are stopped before any effect, and run inside of each other; hours are
 //! dropped. At every effect the rows that a reader gets are those of the model.
 
-#![cfg(feature = "columnar")]
-
-mod world;
-
 use std::rc::Rc;
 
+use crate::world::{Event, Form, World};
 use proptest::prelude::*;
-use world::{Event, Form, World};
 
 fn form() -> impl Strategy<Value = Form> {
     prop_oneof![4 => Just(Form::Today), 1 => Just(Form::Older), 1 => Just(Form::Newer), 1 => Just(Form::Wrong)]

@@ -1,10 +1,8 @@
 //! The keeper on a model of a machine: what it sets, what it gives way to, and that nothing of it is left. Needs no root.
 
-mod machine;
-
 use std::time::Duration;
 
-use machine::{Machine, Rig, attributes};
+use crate::machine::{Machine, Rig, attributes};
 use proptest::prelude::*;
 use unstarve_guard::task_events::Signal;
 use unstarve_guard::{Kind, Policy};

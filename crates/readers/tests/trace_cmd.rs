@@ -1,8 +1,6 @@
 //! Our events against what `trace-cmd report` prints of the same file: every event, with its time to the nanosecond,
 //! its CPU and its fields.
 
-mod synth;
-
 use std::collections::BTreeMap;
 use std::fs::File;
 use std::io::{BufRead, BufReader};
@@ -208,7 +206,7 @@ fn trace_cmd_reads_what_we_write() {
             },
         })
         .collect();
-    let recording = synth::recording(machine, &synth::pages(machine, &events, &Names::default()));
+    let recording = crate::synth::recording(machine, &crate::synth::pages(machine, &events, &Names::default()));
     assert!(recording.snapshot.is_some());
     trace_dat_write::write(recording, &path, &mut |_, _| {}).unwrap();
     let Some(report) = report(&path, &["-t", "-R"]) else { return };

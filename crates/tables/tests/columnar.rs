@@ -1,7 +1,5 @@
 //! Parquet and Arrow files of each table are read back with their types, units and values.
 
-#![cfg(feature = "columnar")]
-
 use arrow_array::cast::AsArray;
 use arrow_array::types::{Float64Type, TimestampNanosecondType, UInt64Type};
 use arrow_array::{Array, RecordBatch};

@@ -43,7 +43,7 @@ fn capitalised(text: &str) -> String {
     first.to_uppercase() + rest
 }
 
-/// `UNSTARVE_WRITE=1 cargo test -p unstarve-tables --test documentation` writes the page.
+/// `UNSTARVE_WRITE=1 cargo test -p unstarve-tables --test integration documentation` writes the page.
 #[test]
 fn the_page_of_tables_is_what_the_schemas_say() {
     let expected = ALL.iter().fold(HEAD.to_owned(), |page, schema| page + &section(schema));

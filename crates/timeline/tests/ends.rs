@@ -1,9 +1,7 @@
 //! Where what is known of a CPU, a name or a priority ends.
 
-mod scene;
-
+use crate::scene::{go_on, name, play_on, waits};
 use insta::assert_snapshot;
-use scene::{go_on, name, play_on, waits};
 use unstarve_model::{Coverage, CpuId, LossKind, ProvedBy, Tid, Time, Until};
 use unstarve_timeline::{NoSettings, OpenWait, Sink, Timeline, Unproved, Wait, World};
 

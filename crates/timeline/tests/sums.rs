@@ -1,8 +1,6 @@
 //! Every wait's pieces add up to the wait, whatever the events say; and where the events are consistent, each piece is
 //! what really happened, as a plain simulation that writes everything down knows it.
 
-mod scene;
-
 use std::collections::BTreeMap;
 
 use proptest::prelude::*;
@@ -27,7 +25,7 @@ impl Sink for Sums {
         self.waits += 1;
         let occupants = self.found.entry((world.tasks.get(wait.task).tid.0, wait.start.0, wait.end.0)).or_default();
         for piece in wait.pieces {
-            *occupants.entry(scene::name(world, piece.occupant)).or_default() += piece.length.0;
+            *occupants.entry(crate::scene::name(world, piece.occupant)).or_default() += piece.length.0;
         }
     }
 }

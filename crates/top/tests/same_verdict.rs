@@ -1,12 +1,10 @@
 //! `explain`, `watch replay` and `top` on the whole product of who waits, because of what, and for how long: they say the same, but for what one
 //! table lists, with the reason.
 
-mod scene_row;
-
 use std::collections::BTreeSet;
 use std::sync::Arc;
 
-use scene_row::{row, source};
+use crate::scene_row::{row, source};
 
 use unstarve_diagnose::report::Severity;
 use unstarve_diagnose::{Options as ExplainOptions, explain};

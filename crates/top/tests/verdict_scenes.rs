@@ -1,8 +1,6 @@
 //! `top FILE` on the scenes of the verdict: it says what `explain` says, of waits that still last, too.
 
-mod scene_row;
-
-use scene_row::{row, source};
+use crate::scene_row::{row, source};
 use unstarve_diagnose::report::Severity;
 use unstarve_diagnose::{Options, explain};
 use unstarve_testing::verdict_scene::{

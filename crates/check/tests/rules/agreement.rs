@@ -6,7 +6,7 @@ use unstarve_change::{Selector, Target};
 use unstarve_check::{Audit, audit, audit_upgrade};
 use unstarve_facts::Snapshot;
 
-use crate::host::{Host, healthy};
+use crate::rules::host::{Host, healthy};
 
 /// What a page's fixes set: the thing (of a selector, each CPU) and what of it → the values.
 fn values(audit: &Audit) -> BTreeMap<String, BTreeSet<String>> {

@@ -9,7 +9,7 @@ fn case(name: &str) -> Snapshot {
 }
 
 fn shown(audit: &Audit) -> String {
-    audit.hits.iter().map(crate::host::line).collect::<Vec<_>>().join("\n")
+    audit.hits.iter().map(crate::rules::host::line).collect::<Vec<_>>().join("\n")
 }
 
 #[test]
@@ -32,8 +32,8 @@ fn the_storage_controller_before_the_spikes() {
         found.hits.iter().find(|hit| hit.sentence.starts_with("monitor[3000] RR 2 may run on CPUs 0-7, which"));
     let fix = monitor.expect("the monitor").fixes.iter().find(|fix| fix.text.contains("ksoftirqd")).expect("a fix");
     // Where stargate may run, too, one value is above both.
-    let above_the_monitor = crate::raise_if_of_kernel(&[(12, 50), (22, 50)], 3);
-    let above_both = crate::raise_if_of_kernel(&[(32, 50), (42, 50), (52, 50), (62, 50), (72, 50), (82, 50)], 6);
+    let above_the_monitor = crate::rules::raise_if_of_kernel(&[(12, 50), (22, 50)], 3);
+    let above_both = crate::rules::raise_if_of_kernel(&[(32, 50), (42, 50), (52, 50), (62, 50), (72, 50), (82, 50)], 6);
     assert_eq!(fix.apply, format!("{above_the_monitor}; {above_both}"));
     // A3: the cure that worked, workers above the controller; moving it to the network's CPUs is no cure.
     let controller = found.hits.iter().find(|hit| hit.rule == "rt-beside-completion-worker").expect("the controller");

@@ -8,7 +8,7 @@ use unstarve_facts::{Bandwidth, CgroupFacts, CgroupVersion, ConfiguredBy, NfsdFa
 use unstarve_model::{Nanos, SchedPolicy, Tid};
 use unstarve_testing::model::{Model, Running};
 
-use crate::host::{Host, healthy};
+use crate::rules::host::{Host, healthy};
 
 /// Tries each fix of a host, and of its upgrades on the host as it would be then.
 fn try_all(name: &str, snapshot: &Snapshot, tried: &mut BTreeMap<String, BTreeSet<String>>) {

@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use crate::host::healthy;
+use crate::rules::host::healthy;
 
 const HOSTILE: &str = "a\u{1b}[2J\n\u{202e}b$(reboot)";
 

@@ -3,7 +3,7 @@
 use unstarve_check::{Audit, Severity, When};
 use unstarve_facts::{ConfiguredBy, Holds, REGRESSIONS, Row, Version};
 
-use crate::host::{Host, healthy};
+use crate::rules::host::{Host, healthy};
 
 fn table(audit: &Audit, rules: &[&str]) -> String {
     let wanted = audit.hits.iter().filter(|hit| rules.contains(&hit.rule.as_str()));

@@ -1,4 +1,4 @@
-use crate::scene::{Scene, times};
+use crate::findings::scene::{Scene, times};
 
 /// Packets for the echo server e arrive in ksoftirqd k; a monitor h of real-time priority takes the CPU for 90 ms of
 /// each second.

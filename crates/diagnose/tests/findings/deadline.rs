@@ -2,7 +2,7 @@
 
 use serde_json::json;
 
-use crate::scene::{Scene, times};
+use crate::findings::scene::{Scene, times};
 
 /// A deadline task on a CPU of its own, beside an idle one; the snapshot has what it asked for, in ms of each 20.
 fn vision(row: &str, runtime_ms: Option<u64>) -> Scene {

@@ -6,7 +6,7 @@ use unstarve_model::{
 };
 use unstarve_testing::grows_with_its_input;
 
-use crate::scene::{Scene, times};
+use crate::findings::scene::{Scene, times};
 
 #[test]
 fn jobs_with_names_of_their_own_are_one_intruder_and_the_sum_counts() {

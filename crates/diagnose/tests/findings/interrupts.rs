@@ -1,6 +1,6 @@
 use unstarve_model::EventType;
 
-use crate::scene::{Scene, times};
+use crate::findings::scene::{Scene, times};
 
 /// A server s on one CPU; NET_RX is served on top of it in the marked columns of 100 µs.
 fn flood(softirq: &str) -> Scene {

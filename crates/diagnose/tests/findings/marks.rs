@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use unstarve_diagnose::report::Finding;
 
-use crate::scene::{Scene, times};
+use crate::findings::scene::{Scene, times};
 
 /// A worker waits for two monitors of its CPU, eight seconds apart; the first one keeps it longer. One column is 5 ms.
 fn two_monitors() -> Scene {

@@ -5,7 +5,7 @@ use unstarve_model::{
 };
 use unstarve_timeline::{Moment, Selection, TaskPattern};
 
-use crate::scene::{Scene, times};
+use crate::findings::scene::{Scene, times};
 
 #[test]
 fn an_empty_trace_cannot_be_explained() {

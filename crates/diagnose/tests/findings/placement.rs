@@ -1,6 +1,6 @@
 use serde_json::json;
 
-use crate::scene::{Scene, times};
+use crate::findings::scene::{Scene, times};
 
 fn facts(allowed: &str) -> serde_json::Value {
     let task = |tid: u32, comm: &str| json!({"tid": tid, "comm": comm, "policy": "other", "cgroup": "/", "start_ticks": 1, "allowed": allowed});

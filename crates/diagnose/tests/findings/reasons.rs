@@ -3,7 +3,7 @@
 use unstarve_diagnose::report::{Finding, Severity};
 use unstarve_model::EventType;
 
-use crate::scene::{Scene, times};
+use crate::findings::scene::{Scene, times};
 
 /// A build of nice 10 gets 4 ms beside 44 ms of a hog. A daemon is woken in each of the build's turns, by a mark of the scene.
 fn niced_build(mark: &str) -> Scene {

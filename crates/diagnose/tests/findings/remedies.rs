@@ -8,7 +8,7 @@ use unstarve_model::{
     Comm, Context, CpuId, Event, EventKind, Issuer, MemorySource, Names, PrevState, Prio, TaskRef, Tid, Time, TraceInfo,
 };
 
-use crate::scene::{Scene, times};
+use crate::findings::scene::{Scene, times};
 
 fn worker_beside_group(weight: u32, release: &str) -> Vec<Remedy> {
     let rounds = 5000;

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use unstarve_diagnose::report::{Scope, Severity, verdict};
 
-use crate::scene::{Scene, times};
+use crate::findings::scene::{Scene, times};
 
 /// What the snapshot says of the autogroups of a hog of nice −15 and a service of nice 0: number and nice value.
 type Autogroups = [Option<(u64, i32)>; 2];

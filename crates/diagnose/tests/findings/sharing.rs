@@ -1,4 +1,4 @@
-use crate::scene::{Scene, times};
+use crate::findings::scene::{Scene, times};
 
 #[test]
 fn equals_on_one_cpu_are_not_starved() {

@@ -1,7 +1,7 @@
 use serde_json::json;
 use unstarve_model::EventType;
 
-use crate::scene::{Scene, times};
+use crate::findings::scene::{Scene, times};
 
 /// fio f and its worker k on one CPU. One column is 10 µs.
 fn direct_io(round: &str, wakes: &str, items: &str) -> Scene {

@@ -12,7 +12,7 @@ use unstarve_export::{Table, Tables};
 use unstarve_tables::{ArrowRows, ParquetRows, Rows};
 use unstarve_timeline::Selection;
 
-use crate::stage::{Row, Sheet, export, open, sheets, tables, traces};
+use crate::formats::stage::{Row, Sheet, export, open, sheets, tables, traces};
 
 type MakeRows = fn(Sheet, Table) -> Box<dyn Rows>;
 type ReadRows = fn(Vec<u8>) -> Vec<RecordBatch>;

@@ -7,8 +7,8 @@ use unstarve_export::Firefox;
 use unstarve_model::EventSource;
 use unstarve_timeline::{Rule, Selection};
 
-use crate::hostile::{events, source};
-use crate::stage::{Sheet, export, open, traces};
+use crate::formats::hostile::{events, source};
+use crate::formats::stage::{Sheet, export, open, traces};
 
 fn written(source: Box<dyn EventSource>, kept: usize) -> (Value, Report) {
     let sheet = Sheet::default();

@@ -2,7 +2,7 @@ use inferno::flamegraph;
 use unstarve_export::Folded;
 use unstarve_timeline::Selection;
 
-use crate::stage::{Sheet, export, open, traces};
+use crate::formats::stage::{Sheet, export, open, traces};
 
 /// Each line's frames and its number.
 pub fn stacks(text: &str) -> Vec<(Vec<&str>, u64)> {

@@ -5,8 +5,8 @@ use unstarve_model::{
 };
 use unstarve_timeline::Selection;
 
-use crate::folded::stacks;
-use crate::stage::{Sheet, export, sum, tables};
+use crate::formats::folded::stacks;
+use crate::formats::stage::{Sheet, export, sum, tables};
 
 const NAMES: [&[u8]; 10] = [
     b"fio",

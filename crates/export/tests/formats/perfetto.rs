@@ -14,8 +14,8 @@ use unstarve_export::perfetto_proto::{DebugAnnotation, InternedString, Kind, Tra
 use unstarve_model::{EventSource, Nanos, Tid};
 use unstarve_timeline::{Run, RunEnd, Selection, Sink, World};
 
-use crate::hostile::{events, source};
-use crate::stage::{Sheet, export, open, traces};
+use crate::formats::hostile::{events, source};
+use crate::formats::stage::{Sheet, export, open, traces};
 
 /// All packets of a trace.
 #[derive(Clone, PartialEq, Message)]

@@ -9,7 +9,7 @@ use unstarve_export::{Table, Tables};
 use unstarve_tables::CsvRows;
 use unstarve_timeline::Selection;
 
-use crate::stage::{Row, Sheet, export, number, open, read_csv, sum, tables, traces};
+use crate::formats::stage::{Row, Sheet, export, number, open, read_csv, sum, tables, traces};
 
 #[test]
 fn tables_add_up_to_the_report() {

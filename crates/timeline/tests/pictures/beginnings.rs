@@ -4,7 +4,7 @@ use insta::assert_snapshot;
 use unstarve_model::{CpuId, CpuSet, Tid};
 use unstarve_timeline::{GroupId, Groups, Settings, Sink, Wait, World};
 
-use crate::drawn;
+use crate::pictures::drawn;
 use crate::scene::{self, waits};
 
 #[test]

@@ -2,7 +2,7 @@
 
 use insta::assert_snapshot;
 
-use crate::drawn;
+use crate::pictures::drawn;
 
 #[test]
 fn lost_events_leave_an_unknown_occupant_from_the_last_event_on() {

@@ -4,7 +4,7 @@ use insta::assert_snapshot;
 use unstarve_model::{CpuId, CpuSet, Tid};
 use unstarve_timeline::{GroupId, Groups, Settings};
 
-use crate::drawn;
+use crate::pictures::drawn;
 use crate::scene::waits;
 
 /// `a` is in a top-level cgroup of weight 10240, and its cgroup has a bandwidth limit.

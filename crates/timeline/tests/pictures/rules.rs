@@ -2,7 +2,7 @@
 
 use insta::assert_snapshot;
 
-use crate::drawn;
+use crate::pictures::drawn;
 
 #[test]
 fn a_woken_task_waits_for_its_equal() {

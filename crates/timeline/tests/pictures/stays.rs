@@ -4,8 +4,9 @@ use insta::assert_snapshot;
 use unstarve_model::Tid;
 use unstarve_timeline::{NoSettings, Sink, Timeline, Wait, World};
 
-use crate::beginnings::Beside;
-use crate::{drawn, scene};
+use crate::pictures::beginnings::Beside;
+use crate::pictures::drawn;
+use crate::scene;
 
 #[test]
 fn a_stay_is_what_it_was_at_its_end_where_nothing_tells_when_that_began() {

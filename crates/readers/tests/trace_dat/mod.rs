@@ -1,8 +1,5 @@
 //! Files of our own making, in all variants of trace.dat, and all the ways in which they break.
 
-#[path = "../synth/mod.rs"]
-mod synth;
-
 mod damage;
 mod merging;
 mod writing;
@@ -10,8 +7,8 @@ mod writing;
 use std::io::{Cursor, Write as _};
 use std::path::Path;
 
+use crate::synth::{MACHINES, V7, pages, recording};
 use proptest::prelude::*;
-use synth::{MACHINES, V7, pages, recording};
 use unstarve_model::{
     Batch, ClockPair, Comm, Context, CpuId, Event, EventKind, EventSource, Issuer, Loss, LossKind, NameId, Names,
     PrevState, Prio, TaskRef, Tid, Time, TraceInfo, WallTime,

@@ -1,8 +1,5 @@
 //! What the timeline makes of small scenes: each rule, each way a wait begins, moves and ends.
 
-#[path = "../scene/mod.rs"]
-mod scene;
-
 mod beginnings;
 mod gaps;
 mod limits;
@@ -10,6 +7,7 @@ mod rules;
 mod stays;
 mod throughout;
 
+use crate::scene;
 use unstarve_timeline::NoSettings;
 
 fn drawn(text: &str) -> String {

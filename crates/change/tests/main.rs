@@ -1,0 +1,4 @@
+//! All tests of this crate that run side by side: one program, so that it is linked once.
+
+mod commands;
+mod durable;

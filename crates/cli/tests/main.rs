@@ -1,0 +1,20 @@
+//! All tests of this crate that run side by side: one program, so that it is linked once.
+
+mod abuse;
+mod audit;
+mod command_line;
+mod dist_place;
+mod doctor;
+#[cfg(feature = "columnar")]
+mod fleet;
+mod forged_recordings;
+mod generate;
+mod guard;
+mod hostile_names;
+mod hostile_programs;
+mod lab_failures;
+mod results;
+mod sql;
+#[cfg(feature = "columnar")]
+mod tables;
+mod watch_store;

@@ -1,0 +1,10 @@
+//! All tests of this crate that run side by side: one program, so that it is linked once.
+
+#[cfg(feature = "columnar")]
+mod hostile;
+#[cfg(feature = "columnar")]
+mod refused;
+#[cfg(feature = "columnar")]
+mod store;
+#[cfg(feature = "columnar")]
+mod world;

@@ -1,0 +1,7 @@
+//! All tests of this crate that run side by side: one program, so that it is linked once.
+
+mod bad_policies;
+mod decisions;
+mod exact_names;
+mod keeper;
+mod machine;

@@ -1,0 +1,7 @@
+//! All tests of this crate that run side by side: one program, so that it is linked once.
+
+mod allows;
+mod knobs;
+mod root;
+mod snapshot;
+mod whole;

@@ -1,0 +1,5 @@
+//! All tests of this crate that run side by side: one program, so that it is linked once.
+
+#[cfg(feature = "columnar")]
+mod columnar;
+mod documentation;
