@@ -1,5 +1,6 @@
 use rustc_hash::{FxHashMap, FxHashSet};
-use unstarve_model::{Comm, KernelThread, NameId, Policy, Prio, Tid, Time};
+use unstarve_model::{Comm, NameId, Policy, Prio, Tid, Time};
+use unstarve_sched::{KernelThread, load_weight_of_prio};
 
 use crate::attribution::Contender;
 use crate::task::Life;
@@ -243,7 +244,7 @@ fn prio_of(kind: &ActorKind) -> Option<Prio> {
 fn own_weight_of(kind: &ActorKind) -> Option<u32> {
     match *kind {
         ActorKind::Tasks { prio, own_weight, .. } => {
-            own_weight.or(prio.load_weight()).filter(|_| prio.nice().is_some())
+            own_weight.or(load_weight_of_prio(prio)).filter(|_| prio.nice().is_some())
         }
         _ => None,
     }

@@ -1,10 +1,11 @@
 //! By which rule each occupant went before the task that waited.
 
 use unstarve_model::{Nanos, Policy, Prio, Time};
+use unstarve_sched::Rule;
 
 use crate::parts::keep_longest_pieces;
 use crate::waits::{Pending, Preemptor};
-use crate::{Actor, ActorId, ActorKind, Actors, GroupId, Groups, Piece, Rule};
+use crate::{Actor, ActorId, ActorKind, Actors, GroupId, Groups, Piece};
 
 /// Where pieces of waits are put together; kept to save allocations.
 #[derive(Debug)]

@@ -1,6 +1,7 @@
 //! Who runs where: switches, and what else tells who is current.
 
-use unstarve_model::{Comm, CpuId, KernelThread, Nanos, PrevState, TaskRef, Tid, Time};
+use unstarve_model::{Comm, CpuId, Nanos, PrevState, TaskRef, Tid, Time};
+use unstarve_sched::KernelThread;
 
 use crate::cpu::{Cpu, Current};
 use crate::fairness::whole;

@@ -5,6 +5,7 @@
 //! after another, and buffers that do not overwrite fill up: events of other CPUs may show that it did something else.
 
 use unstarve_model::{Coverage, CpuId, Loss, LossKind, Nanos, Policy, ProvedBy, Time, Until, counted};
+use unstarve_sched::Rule;
 
 use crate::attribution::split;
 use crate::cpu::Current;
@@ -12,7 +13,7 @@ use crate::effort::count_steps;
 use crate::pre_first_event::REAL_TIME_YIELDS_WITHIN;
 use crate::run_interval::goes_before;
 use crate::timeline::Timeline;
-use crate::{CpuEnd, OpenWait, Rule, RunEnd, SilentCpu, Sink, Task, TaskKey, Unproved};
+use crate::{CpuEnd, OpenWait, RunEnd, SilentCpu, Sink, Task, TaskKey, Unproved};
 
 /// A CPU answers within this time: it leaves idle, or lets go first who goes first, a vCPU included. A shorter tail invents
 /// nothing that counts.
