@@ -4,6 +4,7 @@ use std::path::Path;
 use std::process::{Command, Output, Stdio};
 
 use serde_json::Value;
+use unstarve_testing::host_tree::HostTree;
 
 fn case(name: &str) -> String {
     format!("{}/../../testdata/snapshots/{name}", env!("CARGO_MANIFEST_DIR"))
@@ -159,10 +160,8 @@ fn what_only_one_of_two_files_has_is_not_called_gone() {
 
 #[test]
 fn a_made_up_host_is_set_and_undone() {
-    let tree = tempfile::tempdir().expect("a temporary directory");
-    let file = tree.path().join("proc/sys/kernel/sched_rr_timeslice_ms");
-    std::fs::create_dir_all(file.parent().expect("a parent")).expect("a directory");
-    std::fs::write(&file, "100\n").expect("a file");
+    let tree = HostTree::new(&[("proc/sys/kernel/sched_rr_timeslice_ms", "100\n")]);
+    let file = tree.join("proc/sys/kernel/sched_rr_timeslice_ms");
     let (root, journal) = (tree.path().to_str().expect("UTF-8"), tree.path().join("journal"));
     let journal = journal.to_str().expect("UTF-8");
     let knobs = |arguments: &[&str]| {

@@ -6,7 +6,7 @@ use unstarve_executor::authority::{Author, Authority, Named, Thing};
 use unstarve_executor::claim::{Contradiction, Direction, Live, Verdict, compare};
 use unstarve_executor::plan::{Ids, Obstacle, plan, refusals_to_print};
 use unstarve_model::{SchedPolicy, Tid};
-use unstarve_testing::memory::Memory;
+use unstarve_testing::fake_host::FakeHost;
 
 /// Who could have written the recording.
 const AUTHOR: u32 = 1001;
@@ -29,7 +29,7 @@ fn fifo() -> Value {
 
 /// A host, a change of it that is what a row says, and what names its subject.
 struct Case {
-    host: Memory,
+    host: FakeHost,
     change: Change,
     thing: Thing,
 }
@@ -43,23 +43,23 @@ fn case(what: &str, to: &str) -> Case {
         other => panic!("{other}"),
     };
     let is_theirs = what.ends_with("of who could have written it");
-    let thread = |host: Memory| {
+    let thread = |host: FakeHost| {
         let change =
             Change::of(Target::Thread(Thread { start: Some(70), ..Thread::known_by(Tid(7), "x") }), value.clone());
         Case { host, change, thing: Thing::Task(Tid(7)) }
     };
     match what {
-        "a kernel thread" => thread(Memory::default().kernel_thread(7, 70, "x")),
-        "a program" | "another program" => thread(Memory::default().program(7, 70, "x").of_user(7, SOMEBODY)),
-        "a program of who could have written it" => thread(Memory::default().program(7, 70, "x").of_user(7, AUTHOR)),
-        "a program of another host, in print" => thread(Memory::default()),
+        "a kernel thread" => thread(FakeHost::default().kernel_thread(7, 70, "x")),
+        "a program" | "another program" => thread(FakeHost::default().program(7, 70, "x").of_user(7, SOMEBODY)),
+        "a program of who could have written it" => thread(FakeHost::default().program(7, 70, "x").of_user(7, AUTHOR)),
+        "a program of another host, in print" => thread(FakeHost::default()),
         "a setting of the machine" => Case {
-            host: Memory::default().file(SYSCTL, "950000"),
+            host: FakeHost::default().file(SYSCTL, "950000"),
             change: Change::of(Target::File { path: SYSCTL.to_owned() }, value),
             thing: Thing::Task(Tid(1)),
         },
         "a cgroup" | "another cgroup" | "a cgroup of who could have written it" => Case {
-            host: Memory::default().file(WEIGHT, "100").owned_by(GROUP, if is_theirs { AUTHOR } else { SOMEBODY }),
+            host: FakeHost::default().file(WEIGHT, "100").owned_by(GROUP, if is_theirs { AUTHOR } else { SOMEBODY }),
             change: Change::file(WEIGHT, if to == "more" { "200" } else { "50" }),
             thing: Thing::Group(GROUP.to_owned()),
         },
@@ -117,7 +117,7 @@ fn each_row_of_the_table_is_what_a_plan_does() {
 #[test]
 fn root_s_own_tasks_are_nobody_s_who_wrote_a_recording() {
     let lower = case("a program", "no more").change;
-    let host = Memory::default().program(7, 70, "x");
+    let host = FakeHost::default().program(7, 70, "x");
     let of = |author| {
         let authority = Authority { ids: Ids::Hold, author, named: Named::Remedy(Vec::new()) };
         plan(&host, std::slice::from_ref(&lower), "test", &authority).remove(0).obstacle.map(|why| why.to_string())
@@ -131,7 +131,7 @@ fn root_s_own_tasks_are_nobody_s_who_wrote_a_recording() {
 
 #[test]
 fn a_process_is_named_for_all_its_threads_and_a_session_by_its_thread() {
-    let host = Memory::default().program(7, 70, "x").of_user(7, SOMEBODY).in_session(7, 3, 0);
+    let host = FakeHost::default().program(7, 70, "x").of_user(7, SOMEBODY).in_session(7, 3, 0);
     let thread = Thread { start: Some(70), ..Thread::known_by(Tid(7), "x") };
     for target in [Target::Threads(Selector::Process(thread.clone())), Target::Session(thread)] {
         let change = Change::of(target, Value::Nice(-5));
@@ -174,7 +174,7 @@ fn more_of_a_cgroup_is_more_by_each_of_its_files() {
         ("cpu.cfs_period_us", "100000", "200000", true),
     ] {
         let path = format!("{GROUP}/{file}");
-        let host = Memory::default().file(&path, old).owned_by(GROUP, AUTHOR);
+        let host = FakeHost::default().file(&path, old).owned_by(GROUP, AUTHOR);
         let change = Change::file(&path, new);
         let authority = Authority { ids: Ids::Hold, author: Author::User(AUTHOR), named: Named::Remedy(Vec::new()) };
         let obstacle = plan(&host, &[change], "test", &authority).remove(0).obstacle;
@@ -221,7 +221,7 @@ fn each_claim_is_compared_with_the_live_thread() {
 
 #[test]
 fn what_the_host_contradicts_is_refused_whatever_is_named() {
-    let host = Memory::default()
+    let host = FakeHost::default()
         .program(7, 70, "ksoftirqd/1")
         .of_user(7, AUTHOR)
         .kernel_thread(8, 80, "x")

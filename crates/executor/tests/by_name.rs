@@ -1,7 +1,5 @@
 //! Remedies that find their thread by its name, and those for the next boot: planned, applied or refused, kept, taken back.
 
-use std::fs;
-
 use unstarve_change::{Change, Durable, Form, Selector, Target, Thread, Value, Whose, durable};
 use unstarve_executor::audit::Audit;
 use unstarve_executor::authority::Authority;
@@ -10,7 +8,8 @@ use unstarve_executor::manual_changes::{ByHand, Extent};
 use unstarve_executor::plan::{Ids, Obstacle, Planned, plan};
 use unstarve_host::Root;
 use unstarve_model::Tid;
-use unstarve_testing::memory::Memory;
+use unstarve_testing::fake_host::FakeHost;
+use unstarve_testing::host_tree::HostTree;
 
 const SYSCTL: &str = "/proc/sys/kernel/sched_rt_runtime_us";
 
@@ -27,30 +26,30 @@ fn all_steps(plan: &[Planned<'_>]) -> Vec<Step> {
     plan.iter().flat_map(|planned| planned.steps.clone()).collect()
 }
 
-fn obstacle(host: &Memory, change: Change, ids: Ids) -> Option<String> {
+fn obstacle(host: &FakeHost, change: Change, ids: Ids) -> Option<String> {
     plan(host, &[change], "test", &Authority::own(ids)).remove(0).obstacle.map(|obstacle| obstacle.to_string())
 }
 
 /// Applies and takes back in a journal of its own. `None` where the lock for changes cannot be had.
-fn there_and_back(host: &mut Memory, changes: &[Change], ids: Ids) -> Option<()> {
+fn there_and_back(host: &mut FakeHost, changes: &[Change], ids: Ids) -> Option<()> {
     if !rustix::process::geteuid().is_root() {
         unstarve_testing::not_possible_here("the lock for changes is root's");
         return None;
     }
     let directory = tempfile::tempdir().expect("a directory");
-    let before = host.clone();
+    let before = host.state();
     let mut steps = all_steps(&plan(host, changes, "test", &Authority::own(ids)));
     assert!(!steps.is_empty(), "{changes:?}");
     let mut hand = ByHand::open_file(&directory.path().join("journal"), "test").expect("a journal");
     assert_eq!(hand.apply(host, &mut Audit::none(), &mut steps).expect("applied"), steps.len());
-    assert_ne!(*host, before);
+    assert_ne!(host.state(), before);
     assert!(
         all_steps(&plan(host, changes, "test", &Authority::own(ids))).is_empty(),
         "a second plan has nothing to do"
     );
     let taken = hand.undo(host, &mut Audit::none(), Extent::All, |_| true);
     assert!(taken.undone.is_complete() && taken.theirs.is_empty(), "{taken:?}");
-    assert_eq!(*host, before);
+    assert_eq!(host.state(), before);
     Some(())
 }
 
@@ -67,7 +66,7 @@ fn a_thread_of_which_only_the_name_was_recorded_has_to_have_it_still() {
         (b"kworker/1:2", "kworker/1:2-dio/sda"),
         (b"kworker/1:2+events", "kworker/1:2-dio/sda"),
     ] {
-        let host = Memory::default().program(8, 1001, "other");
+        let host = FakeHost::default().program(8, 1001, "other");
         let mut host = match now.starts_with("kworker/") {
             true => host.kernel_thread(7, 1000, now),
             false => host.program(7, 1000, now),
@@ -76,7 +75,7 @@ fn a_thread_of_which_only_the_name_was_recorded_has_to_have_it_still() {
         let steps = all_steps(&plan(&host, &[nice(seen(7, recorded))], "test", &Authority::own(Ids::Hold)));
         assert_eq!(steps.len(), 1, "{now:?}");
     }
-    let host = Memory::default().program(7, 1000, "a\tb");
+    let host = FakeHost::default().program(7, 1000, "a\tb");
     for other in [&b"a\\tb"[..], b"a b", b"a", b"kworker/1:2", b"<...>"] {
         let why = obstacle(&host, nice(seen(7, other)), Ids::Hold);
         assert_eq!(why.as_deref(), Some("thread 7 is another one by now"), "{other:?}");
@@ -86,7 +85,7 @@ fn a_thread_of_which_only_the_name_was_recorded_has_to_have_it_still() {
 
 #[test]
 fn on_another_boot_numbers_mean_nothing_and_names_of_kernel_threads_do() {
-    let mut host = Memory::default()
+    let mut host = FakeHost::default()
         .program(7, 1000, "loader")
         .program(30, 1, "napi/eth0-1")
         .kernel_thread(31, 5, "napi/eth0-3")
@@ -123,7 +122,7 @@ fn kept(changes: &[Change], form: Form) -> Result<Vec<Durable>, (String, Vec<For
 
 #[test]
 fn a_boot_parameter_is_not_applied_and_says_where_it_belongs() {
-    let host = Memory::default().file(SYSCTL, "950000");
+    let host = FakeHost::default().file(SYSCTL, "950000");
     let changes = [at_boot("preempt=full"), Change::file(SYSCTL, "900000")];
     let planned = plan(&host, &changes, "test", &Authority::own(Ids::Hold));
     assert!(matches!(planned[0].obstacle, Some(Obstacle::AtBoot)) && planned[0].steps.is_empty());
@@ -143,16 +142,11 @@ fn what_is_kept_is_found_again_on_the_next_boot() {
     let changes = [at_boot("preempt=full"), at_boot("isolcpus=2-3")];
     let words = kept(&changes, Form::Cmdline).expect("a command line").remove(0);
     assert_eq!((words.file.as_deref(), words.text.as_str()), (None, "preempt=full isolcpus=2-3\n"));
-    let tree = tempfile::tempdir().expect("a directory");
-    let write = |path: &str, text: &str| {
-        let path = tree.path().join(path.trim_start_matches('/'));
-        fs::create_dir_all(path.parent().expect("a parent")).expect("a directory");
-        fs::write(path, text).expect("a file");
-    };
-    write("/etc/default/grub", &format!("GRUB_TIMEOUT=1\nGRUB_CMDLINE_LINUX=\"{}\"\n", words.text.trim_end()));
+    let tree = HostTree::new(&[]);
+    tree.write("/etc/default/grub", &format!("GRUB_TIMEOUT=1\nGRUB_CMDLINE_LINUX=\"{}\"\n", words.text.trim_end()));
     let sysctl = kept(&[Change::file(SYSCTL, "900000")], Form::Sysctl).expect("a sysctl").remove(0);
-    write(sysctl.file.as_deref().expect("a file"), &sysctl.text);
-    let found = |tree: &tempfile::TempDir| -> Vec<String> {
+    tree.write(sysctl.file.as_deref().expect("a file"), &sysctl.text);
+    let found = |tree: &HostTree| -> Vec<String> {
         let snapshot = unstarve_host::take_whole(&Root::at(tree.path()));
         snapshot.configured.iter().map(|one| format!("{} {}={}", one.place(), one.key, one.value)).collect()
     };
@@ -165,7 +159,7 @@ fn what_is_kept_is_found_again_on_the_next_boot() {
         ]
     );
     // On the next boot it is on the command line that the kernel shows.
-    write("/proc/cmdline", &format!("root=/dev/sda1 {}", words.text));
+    tree.write("/proc/cmdline", &format!("root=/dev/sda1 {}", words.text));
     assert!(found(&tree).contains(&"/proc/cmdline preempt=full".to_owned()), "{:?}", found(&tree));
 }
 
@@ -173,7 +167,7 @@ fn what_is_kept_is_found_again_on_the_next_boot() {
 #[test]
 fn a_program_under_a_kernel_threads_name_is_not_raised() {
     let host =
-        Memory::default().kernel_thread(22, 5, "ksoftirqd/1").program(900, 70, "ksoftirqd/1").of_user(900, 65534);
+        FakeHost::default().kernel_thread(22, 5, "ksoftirqd/1").program(900, 70, "ksoftirqd/1").of_user(900, 65534);
     let raise = |tid| {
         let fifo = Value::Class { policy: unstarve_model::SchedPolicy::Fifo, rt_priority: 11, slice: None };
         Change::of(Target::Thread(seen(tid, b"ksoftirqd/1")), fifo)
@@ -189,7 +183,7 @@ fn a_program_under_a_kernel_threads_name_is_not_raised() {
 /// A database's name is free to take, too.
 #[test]
 fn programs_of_several_users_are_not_raised_together() {
-    let host = Memory::default().program(100, 5, "dbwriter").program(900, 70, "dbwriter").of_user(900, 65534);
+    let host = FakeHost::default().program(100, 5, "dbwriter").program(900, 70, "dbwriter").of_user(900, 65534);
     let changes = [nice(seen(100, b"dbwriter")), nice(seen(900, b"dbwriter"))];
     for planned in plan(&host, &changes, "test", &Authority::own(Ids::Hold)) {
         let why = planned.obstacle.map(|obstacle| obstacle.to_string());
@@ -205,7 +199,7 @@ fn programs_of_several_users_are_not_raised_together() {
 
 #[test]
 fn an_interrupt_is_the_one_that_was_recorded_or_left_alone() {
-    let mut host = Memory::default()
+    let mut host = FakeHost::default()
         .interrupt(24, "eth0-rx-0", "0-3")
         .file("/sys/class/net/eth0/queues/rx-0/rps_cpus", "0")
         .file("/sys/kernel/debug/sched/fair_server/cpu1/runtime", "50000000");
@@ -238,7 +232,7 @@ fn the_number_of_an_interrupt_that_is_anothers_by_now_is_not_undone() {
     let change = Change::of_interrupt(24, &cpus, ["eth0-rx-0".to_owned()]);
     // The value is in both cases the one that was set.
     for (now, left) in [("nvme0q1", "2-3"), ("eth0-rx-0", "0-3")] {
-        let mut host = Memory::default().interrupt(24, "eth0-rx-0", "0-3");
+        let mut host = FakeHost::default().interrupt(24, "eth0-rx-0", "0-3");
         let directory = tempfile::tempdir().expect("a directory");
         let mut steps = all_steps(&plan(&host, std::slice::from_ref(&change), "test", &Authority::own(Ids::Hold)));
         let mut hand = ByHand::open_file(&directory.path().join("journal"), "test").expect("a journal");
@@ -246,6 +240,6 @@ fn the_number_of_an_interrupt_that_is_anothers_by_now_is_not_undone() {
         let mut host = host.interrupt(24, now, "2-3");
         let taken = hand.undo(&mut host, &mut Audit::none(), Extent::All, |_| true);
         assert!(taken.undone.is_complete(), "{taken:?}");
-        assert_eq!(host, Memory::default().interrupt(24, now, left), "{taken:?}");
+        assert_eq!(host.state(), FakeHost::default().interrupt(24, now, left).state(), "{taken:?}");
     }
 }

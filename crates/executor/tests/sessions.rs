@@ -13,7 +13,7 @@ use unstarve_executor::journal::Step;
 use unstarve_executor::manual_changes::{ByHand, Extent};
 use unstarve_executor::plan::{Ids, Look, plan};
 use unstarve_model::Tid;
-use unstarve_testing::memory::Memory;
+use unstarve_testing::fake_host::FakeHost;
 
 /// A session of a shell and a `sleep`.
 struct Session {
@@ -107,7 +107,7 @@ fn what_somebody_else_has_set_since_is_left() {
 
 #[test]
 fn a_session_that_is_gone_or_is_init_s_is_not_changed() {
-    let host = Memory::default()
+    let host = FakeHost::default()
         .program(1, 1, "init")
         .program(7, 1000, "hog")
         .program(8, 1000, "child-of-init")

@@ -5,19 +5,19 @@ use std::fs;
 use std::os::unix::fs::{PermissionsExt, chown, symlink};
 use std::path::PathBuf;
 
-use tempfile::TempDir;
 use unstarve_change::{Place, Value};
 use unstarve_executor::audit::Audit;
 use unstarve_executor::host::{ThisHost, place_of};
 use unstarve_executor::journal::Step;
 use unstarve_executor::manual_changes::{ByHand, ByHandError, Extent, KNOBS};
 use unstarve_host::{Live, Root};
+use unstarve_testing::host_tree::HostTree;
 
 const RR: &str = "/proc/sys/kernel/sched_rr_timeslice_ms";
 const FEATURES: &str = "/sys/kernel/debug/sched/features";
 
 struct Host {
-    tree: TempDir,
+    tree: HostTree,
     root: Root,
 }
 
@@ -28,27 +28,14 @@ impl Host {
             unstarve_testing::not_possible_here("the lock for changes is root's");
             return None;
         }
-        let tree = tempfile::tempdir().expect("a temporary directory");
-        let host = Host { root: Root::at(tree.path()), tree };
-        host.write("/sys/devices/system/cpu/online", "0-1\n");
-        host.write(RR, "100\n");
-        host.write(FEATURES, "PLACE_LAG NO_NEXT_BUDDY RUN_TO_PARITY\n");
-        host.write("/sys/kernel/debug/sched/fair_server/cpu0/runtime", "50000000\n");
-        host.write("/sys/kernel/debug/sched/fair_server/cpu1/runtime", "50000000\n");
-        Some(host)
-    }
-
-    fn path(&self, path: &str) -> PathBuf {
-        self.root.path(path)
-    }
-
-    fn write(&self, path: &str, text: &str) {
-        fs::create_dir_all(self.path(path).parent().expect("a parent")).expect("a directory");
-        fs::write(self.path(path), text).expect("a file");
-    }
-
-    fn read(&self, path: &str) -> String {
-        fs::read_to_string(self.path(path)).expect("a file").trim().to_owned()
+        let tree = HostTree::new(&[
+            ("/sys/devices/system/cpu/online", "0-1\n"),
+            (RR, "100\n"),
+            (FEATURES, "PLACE_LAG NO_NEXT_BUDDY RUN_TO_PARITY\n"),
+            ("/sys/kernel/debug/sched/fair_server/cpu0/runtime", "50000000\n"),
+            ("/sys/kernel/debug/sched/fair_server/cpu1/runtime", "50000000\n"),
+        ]);
+        Some(Host { root: Root::at(tree.path()), tree })
     }
 
     fn journal(&self) -> PathBuf {
@@ -93,13 +80,13 @@ fn what_was_set_is_undone_latest_first() {
     let Some(host) = Host::new() else { return };
     host.set("sched_rr_timeslice_ms", "050");
     host.set("fair_server_runtime", "10000000");
-    assert_eq!(host.read("/sys/kernel/debug/sched/fair_server/cpu1/runtime"), "10000000");
+    assert_eq!(host.tree.read("/sys/kernel/debug/sched/fair_server/cpu1/runtime"), "10000000");
     assert_eq!(host.undo(Extent::Last), (2, 0), "what was set at once is undone at once");
-    assert_eq!(host.read("/sys/kernel/debug/sched/fair_server/cpu0/runtime"), "50000000");
-    assert_eq!(host.read(RR), "050");
+    assert_eq!(host.tree.read("/sys/kernel/debug/sched/fair_server/cpu0/runtime"), "50000000");
+    assert_eq!(host.tree.read(RR), "050");
     host.set("sched_rr_timeslice_ms", "060");
     assert_eq!(host.undo(Extent::All), (2, 0));
-    assert_eq!(host.read(RR), "100");
+    assert_eq!(host.tree.read(RR), "100");
     assert_eq!(host.undo(Extent::All), (0, 0), "nothing is left");
 }
 
@@ -107,12 +94,12 @@ fn what_was_set_is_undone_latest_first() {
 fn a_value_of_somebody_else_is_left_alone_and_stays_undoable() {
     let Some(host) = Host::new() else { return };
     host.set("sched_rr_timeslice_ms", "050");
-    host.write(RR, "077\n");
+    host.tree.write(RR, "077\n");
     assert_eq!(host.undo(Extent::All), (0, 1));
-    assert_eq!(host.read(RR), "077");
-    host.write(RR, "050\n");
+    assert_eq!(host.tree.read(RR), "077");
+    host.tree.write(RR, "050\n");
     assert_eq!(host.undo(Extent::All), (1, 0));
-    assert_eq!(host.read(RR), "100");
+    assert_eq!(host.tree.read(RR), "100");
 }
 
 #[test]
@@ -120,12 +107,12 @@ fn what_the_system_refuses_is_taken_back_as_a_whole() {
     let Some(host) = Host::new() else { return };
     let mut steps = host.steps("fair_server_runtime", "10000000");
     // Behind a link that was made between the plan and the deed.
-    let second = host.path("/sys/kernel/debug/sched/fair_server/cpu1");
+    let second = host.tree.join("/sys/kernel/debug/sched/fair_server/cpu1");
     fs::rename(&second, host.tree.path().join("moved")).expect("moved");
     symlink(host.tree.path().join("moved"), &second).expect("a link");
     let error = host.apply(&mut steps).expect_err("the second is behind a link").to_string();
     assert!(error.contains("Nothing is changed"), "{error}");
-    assert_eq!(host.read("/sys/kernel/debug/sched/fair_server/cpu0/runtime"), "50000000");
+    assert_eq!(host.tree.read("/sys/kernel/debug/sched/fair_server/cpu0/runtime"), "50000000");
     assert_eq!(host.undo(Extent::All), (0, 0));
 }
 
@@ -137,11 +124,11 @@ fn a_torn_journal_loses_only_what_was_not_begun() {
     let ends: Vec<usize> = whole.iter().enumerate().filter(|(_, byte)| **byte == b'\n').map(|(at, _)| at + 1).collect();
     for cut in (0..whole.len()).step_by(7).chain(ends.iter().map(|end| end - 1)) {
         fs::write(host.journal(), &whole[..cut]).expect("a shorter journal");
-        host.write(RR, "050\n");
+        host.tree.write(RR, "050\n");
         // The change's line is whole even without its end.
         let begun = cut + 1 >= ends[2];
         assert_eq!(host.undo(Extent::All), (usize::from(begun), 0), "cut at {cut} of {ends:?}");
-        assert_eq!(host.read(RR), if begun { "100" } else { "050" });
+        assert_eq!(host.tree.read(RR), if begun { "100" } else { "050" });
     }
 }
 
@@ -160,11 +147,11 @@ fn what_an_earlier_version_has_set_is_undone_and_nothing_else() {
     let Some(host) = Host::new() else { return };
     let victim = host.tree.path().join("victim");
     fs::write(&victim, "precious").expect("a file");
-    host.write("/proc/sys/kernel/core_pattern", "core\n");
-    host.write("/proc/sys/kernel/sched_domain/flags", "1\n");
-    fs::create_dir_all(host.path("/sys/kernel/debug/sched/links")).expect("a directory");
-    symlink(&victim, host.path("/sys/kernel/debug/sched/links/x")).expect("a link");
-    symlink(host.tree.path(), host.path("/sys/kernel/debug/sched/there")).expect("a link");
+    host.tree.write("/proc/sys/kernel/core_pattern", "core\n");
+    host.tree.write("/proc/sys/kernel/sched_domain/flags", "1\n");
+    fs::create_dir_all(host.tree.join("/sys/kernel/debug/sched/links")).expect("a directory");
+    symlink(&victim, host.tree.join("/sys/kernel/debug/sched/links/x")).expect("a link");
+    symlink(host.tree.path(), host.tree.join("/sys/kernel/debug/sched/there")).expect("a link");
     let root = host.name();
     let lines = [
         legacy("/victim", None, "x", "precious", &root),
@@ -184,10 +171,10 @@ fn what_an_earlier_version_has_set_is_undone_and_nothing_else() {
         assert_eq!(host.undo(Extent::All).0, 0, "{line}");
     }
     assert_eq!(fs::read_to_string(&victim).expect("a file"), "precious");
-    assert_eq!(host.read("/proc/sys/kernel/core_pattern"), "core");
-    assert_eq!(host.read("/proc/sys/kernel/sched_domain/flags"), "1");
+    assert_eq!(host.tree.read("/proc/sys/kernel/core_pattern"), "core");
+    assert_eq!(host.tree.read("/proc/sys/kernel/sched_domain/flags"), "1");
     assert_eq!(
-        (host.read(FEATURES).as_str(), host.read(RR).as_str()),
+        (host.tree.read(FEATURES).as_str(), host.tree.read(RR).as_str()),
         ("PLACE_LAG NO_NEXT_BUDDY RUN_TO_PARITY", "100")
     );
     for (path, feature, old, new) in [

@@ -1,11 +1,11 @@
-//! The keeper on a model of a machine: what it sets, what it gives way to, and that nothing of it is left. Needs no root.
+//! The reconciler on a fake host: what it sets, what it gives way to, and that nothing of it is left. Needs no root.
 
 use std::time::Duration;
 
 use crate::machine::{Machine, Rig, attributes};
 use proptest::prelude::*;
+use unstarve_guard::Policy;
 use unstarve_guard::task_events::Signal;
-use unstarve_guard::{Kind, Policy};
 use unstarve_model::{SchedPolicy, Tid};
 
 fn policy(text: &str) -> Policy {
@@ -24,8 +24,8 @@ const REALTIME: &str =
 
 #[test]
 fn what_matches_is_set_written_down_and_taken_back() {
-    let machine = Machine::new();
-    let (db, other) = (machine.program("db-main"), machine.program("shell"));
+    let machine = Machine::default();
+    let (db, other) = (machine.start("db-main"), machine.start("shell"));
     let mut rig = Rig::new(policy(DATABASE), &machine);
     rig.keeper.look_at_all().unwrap();
     assert_eq!((machine.nice(db), machine.nice(other)), (-5, 0));
@@ -37,11 +37,11 @@ fn what_matches_is_set_written_down_and_taken_back() {
 
 #[test]
 fn nothing_is_changed_that_was_not_written_down_before() {
-    let machine = Machine::new();
-    let db = machine.program("db-main");
+    let machine = Machine::default();
+    let db = machine.start("db-main");
     let mut rig = Rig::new(policy(DATABASE), &machine);
     let journal = rig.journal_path();
-    machine.at_write(move || {
+    machine.at_write(move |_| {
         let text = std::fs::read_to_string(&journal).unwrap();
         assert!(text.contains("\"nice\":-5") || text.contains("-5"), "{text}");
     });
@@ -51,8 +51,8 @@ fn nothing_is_changed_that_was_not_written_down_before() {
 
 #[test]
 fn a_child_is_in_care_from_its_birth_and_goes_back_with_its_parent() {
-    let machine = Machine::new();
-    let db = machine.program("db-main");
+    let machine = Machine::default();
+    let db = machine.start("db-main");
     let mut rig = Rig::new(policy(DATABASE), &machine);
     rig.keeper.look_at_all().unwrap();
     let child = machine.fork(db);
@@ -67,8 +67,8 @@ fn a_child_is_in_care_from_its_birth_and_goes_back_with_its_parent() {
 
 #[test]
 fn a_child_goes_back_to_what_was_before_all_rules() {
-    let machine = Machine::new();
-    let web = machine.program("web-1");
+    let machine = Machine::default();
+    let web = machine.start("web-1");
     let mut rig = Rig::new(policy(&format!("{DATABASE}{KEPT}")), &machine);
     rig.keeper.look_at_all().unwrap();
     let child = machine.fork(web);
@@ -87,8 +87,8 @@ fn a_child_goes_back_to_what_was_before_all_rules() {
 
 #[test]
 fn what_somebody_else_sets_is_theirs() {
-    let machine = Machine::new();
-    let db = machine.program("db-main");
+    let machine = Machine::default();
+    let db = machine.start("db-main");
     let mut rig = Rig::new(policy(DATABASE), &machine);
     rig.keeper.look_at_all().unwrap();
     rig.hear(machine.renice(db, 7));
@@ -100,8 +100,8 @@ fn what_somebody_else_sets_is_theirs() {
 
 #[test]
 fn what_is_only_reported_is_theirs_and_their_childrens() {
-    let machine = Machine::new();
-    let job = machine.program("job");
+    let machine = Machine::default();
+    let job = machine.start("job");
     let mut rig = Rig::new(policy(REPORTED), &machine);
     rig.keeper.look_at_all().unwrap();
     rig.hear(machine.renice(job, 5));
@@ -116,8 +116,8 @@ fn what_is_only_reported_is_theirs_and_their_childrens() {
 
 #[test]
 fn a_kept_value_is_put_back_a_few_times_and_then_left() {
-    let machine = Machine::new();
-    let web = machine.program("web-1");
+    let machine = Machine::default();
+    let web = machine.start("web-1");
     let mut rig = Rig::new(policy(&format!("[limits]\ncorrections = 3\n{KEPT}")), &machine);
     rig.keeper.look_at_all().unwrap();
     for _ in 0..3 {
@@ -132,8 +132,8 @@ fn a_kept_value_is_put_back_a_few_times_and_then_left() {
 
 #[test]
 fn another_program_in_the_same_process_is_another_rules() {
-    let machine = Machine::new();
-    let db = machine.program("db-main");
+    let machine = Machine::default();
+    let db = machine.start("db-main");
     let mut rig = Rig::new(policy(&format!("{DATABASE}{KEPT}")), &machine);
     rig.keeper.look_at_all().unwrap();
     machine.rename(db, "shell");
@@ -151,40 +151,41 @@ fn another_program_in_the_same_process_is_another_rules() {
 
 #[test]
 fn a_thread_id_that_is_used_again_is_not_touched() {
-    let machine = Machine::new();
-    let db = machine.program("db-main");
+    let machine = Machine::default();
+    let db = machine.start("db-main");
     let mut rig = Rig::new(policy(DATABASE), &machine);
     rig.keeper.look_at_all().unwrap();
-    machine.reuse(db, "innocent", -5);
+    machine.with(db, |thread| thread.key.start += 1_000);
+    machine.rename(db, "innocent");
     rig.take_back();
     assert_eq!(machine.nice(db), -5, "its own");
 }
 
 #[test]
 fn a_real_time_task_over_its_budget_is_so_no_longer() {
-    let machine = Machine::new();
-    let control = machine.program("control");
+    let machine = Machine::default();
+    let control = machine.start("control");
     let mut rig = Rig::new(policy(&format!("[limits]\nrt-budget = 50\n{REALTIME}")), &machine);
     rig.keeper.look_at_all().unwrap();
     assert_eq!(machine.policy(control), SchedPolicy::Fifo);
     let second = Duration::from_secs(1);
     rig.keeper.watch_budget(second);
-    machine.run(control, Duration::from_millis(400));
+    machine.with(control, |thread| thread.ran += Duration::from_millis(400));
     rig.keeper.watch_budget(second);
     assert_eq!(machine.policy(control), SchedPolicy::Fifo, "40 % of 50");
-    machine.run(control, Duration::from_millis(600));
+    machine.with(control, |thread| thread.ran += Duration::from_millis(600));
     rig.keeper.watch_budget(second);
     assert_eq!(machine.policy(control), SchedPolicy::Other);
     // The rule gives it to nobody any more.
-    let next = machine.program("control");
+    let next = machine.start("control");
     rig.keeper.look_at_all().unwrap();
     assert_eq!(machine.policy(next), SchedPolicy::Other);
 }
 
 #[test]
 fn short_lived_children_count_in_the_budget() {
-    let machine = Machine::new();
-    let control = machine.program("control");
+    let machine = Machine::default();
+    let control = machine.start("control");
     let mut rig = Rig::new(policy(&format!("[limits]\nrt-budget = 50\n{REALTIME}")), &machine);
     rig.keeper.look_at_all().unwrap();
     for _ in 0..10 {
@@ -197,10 +198,10 @@ fn short_lived_children_count_in_the_budget() {
 
 #[test]
 fn lost_news_is_made_up_for_by_a_look() {
-    let machine = Machine::new();
+    let machine = Machine::default();
     let mut rig = Rig::new(policy(DATABASE), &machine);
     rig.keeper.look_at_all().unwrap();
-    let db = machine.program("db-main");
+    let db = machine.start("db-main");
     rig.hear(Signal::Lost(12));
     assert!(rig.keeper.must_look());
     rig.keeper.look_at_all().unwrap();
@@ -211,22 +212,22 @@ fn lost_news_is_made_up_for_by_a_look() {
 
 #[test]
 fn a_kernel_thread_is_set_when_it_has_its_name() {
-    let machine = Machine::new();
+    let machine = Machine::default();
     let text = "[[rule]]\nname = \"softirqs\"\nmatch = { kind = \"ksoftirqd\" }\nset = { nice = -5 }\n";
     let mut rig = Rig::new(policy(text), &machine);
     rig.keeper.look_at_all().unwrap();
-    let thread = machine.kernel_thread("kthreadd");
+    let thread = machine.start_kernel_thread("kthreadd");
     rig.hear(machine.birth(thread));
     assert_eq!(machine.nice(thread), 0, "still the likeness of kthreadd");
-    machine.name_kernel_thread(thread, "ksoftirqd/7", Kind::Ksoftirqd);
+    machine.rename(thread, "ksoftirqd/7");
     rig.hear(Signal::Renamed { tid: thread, tgid: thread });
     assert_eq!(machine.nice(thread), -5);
 }
 
 #[test]
 fn a_refused_change_is_nobodys_and_does_not_stop_the_others() {
-    let machine = Machine::new();
-    let (first, second) = (machine.program("db-1"), machine.program("db-2"));
+    let machine = Machine::default();
+    let (first, second) = (machine.start("db-1"), machine.start("db-2"));
     machine.refuse(first);
     let mut rig = Rig::new(policy(DATABASE), &machine);
     rig.keeper.look_at_all().unwrap();
@@ -237,12 +238,12 @@ fn a_refused_change_is_nobodys_and_does_not_stop_the_others() {
 
 #[test]
 fn while_it_is_closed_births_are_noted_and_nothing_is_set() {
-    let machine = Machine::new();
-    let db = machine.program("db-main");
+    let machine = Machine::default();
+    let db = machine.start("db-main");
     let mut rig = Rig::new(policy(DATABASE), &machine);
     rig.keeper.look_at_all().unwrap();
     rig.keeper.close();
-    let (late, child) = (machine.program("db-late"), machine.fork(db));
+    let (late, child) = (machine.start("db-late"), machine.fork(db));
     rig.hear(machine.birth(late));
     rig.hear(machine.birth(child));
     assert_eq!((machine.nice(late), machine.nice(child)), (0, -5));
@@ -252,8 +253,8 @@ fn while_it_is_closed_births_are_noted_and_nothing_is_set() {
 
 #[test]
 fn a_raised_program_passes_nothing_on_and_what_its_rule_is_about_is_raised_at_birth() {
-    let machine = Machine::new();
-    let server = machine.program("srv");
+    let machine = Machine::default();
+    let server = machine.start("srv");
     let mut rig = Rig::new(policy(RESETTING), &machine);
     rig.keeper.look_at_all().unwrap();
     assert_eq!((machine.nice(server), machine.resets_on_fork(server)), (-6, true));
@@ -276,8 +277,8 @@ fn a_raised_program_passes_nothing_on_and_what_its_rule_is_about_is_raised_at_bi
 fn reset_on_fork_goes_when_it_would_take_something_from_children() {
     // Put back over a value of somebody else's, and left to them.
     for (rule, at_last) in [(RESETTING.to_owned(), -6), (RESETTING.replace("keep", "yield"), 7)] {
-        let machine = Machine::new();
-        let server = machine.program("srv");
+        let machine = Machine::default();
+        let server = machine.start("srv");
         let mut rig = Rig::new(policy(&rule), &machine);
         rig.keeper.look_at_all().unwrap();
         rig.hear(machine.renice(server, 7));
@@ -315,11 +316,11 @@ fn heirs_are_asked_the_rules_question_at_each_event() {
         Signal::Executed { tid, time: 0 }
     };
     let reowned: Event = |machine, tid| {
-        machine.give_to(tid, 1001);
+        machine.with(tid, |thread| thread.user = 1001);
         Signal::Reowned { tid, tgid: tid }
     };
     let moved: Event = |machine, tid| {
-        machine.move_to(tid, "session-3.scope");
+        machine.with(tid, |thread| thread.unit = Some("session-3.scope".to_owned()));
         Signal::Moved { tid, tgid: tid }
     };
     let born: Event = |machine, tid| machine.birth(tid);
@@ -342,10 +343,9 @@ fn heirs_are_asked_the_rules_question_at_each_event() {
     for (selector, what, event, expected) in cases {
         // Heard of at once, or found by the next look: by eBPF or netlink, and by scanning.
         for heard in [true, false] {
-            let machine = Machine::new();
-            let parent = machine.program("db");
-            machine.give_to(parent, 0);
-            machine.move_to(parent, "db.service");
+            let machine = Machine::default();
+            let parent = machine.start("db");
+            machine.with(parent, |thread| thread.unit = Some("db.service".to_owned()));
             machine.started_by(parent, "starter");
             let rule = format!(
                 "[[rule]]\nname = \"r\"\nmatch = {{ {selector} }}\nset = {{ nice = -5, reset-on-fork = false }}\n"
@@ -354,7 +354,6 @@ fn heirs_are_asked_the_rules_question_at_each_event() {
             rig.keeper.look_at_all().unwrap();
             assert_eq!(machine.nice(parent), -5, "{selector}");
             let heir = machine.fork(parent);
-            machine.started_by(heir, "db");
             rig.hear(machine.birth(heir));
             let news = event(&machine, heir);
             match heard {
@@ -371,14 +370,13 @@ fn heirs_are_asked_the_rules_question_at_each_event() {
 
 #[test]
 fn a_child_that_waits_for_its_program_is_asked_then() {
-    let machine = Machine::new();
-    let db = machine.program("db-main");
+    let machine = Machine::default();
+    let db = machine.start("db-main");
     let mut rig =
         Rig::new(policy(&DATABASE.replace("comm = \"db*\"", "comm = \"db*\", parent = \"starter\"")), &machine);
     machine.started_by(db, "starter");
     rig.keeper.look_at_all().unwrap();
     let child = machine.fork(db);
-    machine.started_by(child, "db-main");
     let Signal::Born(born) = machine.birth(child) else { unreachable!("a birth") };
     rig.hear(Signal::Born(unstarve_guard::task_events::Born { will_execute: true, ..born }));
     assert_eq!(machine.nice(child), -5, "its parent waits for it, and would for longer");
@@ -390,8 +388,8 @@ fn a_child_that_waits_for_its_program_is_asked_then() {
 
 #[test]
 fn who_was_born_before_its_parent_was_restored_is_restored_too() {
-    let machine = Machine::new();
-    let db = machine.program("db-main");
+    let machine = Machine::default();
+    let db = machine.start("db-main");
     let mut rig = Rig::new(policy(DATABASE), &machine);
     rig.keeper.look_at_all().unwrap();
     // All three are there before the first is heard of; so it goes with a login.
@@ -432,7 +430,7 @@ fn happens() -> impl Strategy<Value = Happens> {
         1 => Just(Happens::Look),
     ];
     (event, prop::bool::weighted(0.15)).prop_map(|(event, unseen)| match event {
-        // Births that nobody heard of are not for this model: see `Machine::add`.
+        // Births that nobody heard of are not for this model: see `FakeHost::fork`.
         Happens::Fork(_) => event,
         Happens::Lost | Happens::Look => event,
         event if unseen => Happens::Unseen(Box::new(event)),
@@ -446,10 +444,10 @@ proptest! {
     /// The oracle is the same machine without a guard: each task has a second set of values that only the others change.
     #[test]
     fn whatever_happens_nothing_of_it_is_left(events in prop::collection::vec(happens(), 1..60)) {
-        let machine = Machine::new();
-        machine.program("db-main");
-        machine.program("web-0");
-        machine.program("srv-0");
+        let machine = Machine::default();
+        machine.start("db-main");
+        machine.start("web-0");
+        machine.start("srv-0");
         let mut rig = Rig::new(policy(&format!("{DATABASE}{KEPT}{REPORTED}{RESETTING}")), &machine);
         rig.keeper.look_at_all().unwrap();
         for event in events {
@@ -459,7 +457,7 @@ proptest! {
             };
             let news = match event {
                 Happens::Start(name) => {
-                    let tid = machine.program(name);
+                    let tid = machine.start(name);
                     Some(machine.birth(tid))
                 }
                 Happens::Fork(at) => machine.nth(at).map(|parent| machine.birth(machine.fork(parent))),
@@ -485,8 +483,9 @@ proptest! {
             }
         }
         rig.take_back();
-        for (tid, comm, is, would_be) in machine.compared() {
-            prop_assert_eq!(attributes(&is), attributes(&would_be), "{} {}", tid, comm);
+        for thread in machine.threads() {
+            let (is, would_be) = (thread.attributes(), thread.baseline_attributes());
+            prop_assert_eq!(attributes(&is), attributes(&would_be), "{} {}", thread.key.tid, thread.comm);
         }
     }
 }

@@ -2,9 +2,9 @@
 
 use std::fs;
 
-use tempfile::TempDir;
 use unstarve_facts::{Allowed, Availability};
 use unstarve_host::{Root, allows};
+use unstarve_testing::host_tree::HostTree;
 
 /// A host that allows everything: its files by path.
 const WHOLE: [(&str, &str); 10] = [
@@ -21,21 +21,13 @@ const WHOLE: [(&str, &str); 10] = [
 ];
 
 /// The whole host with some files of other content; without content they are not there.
-fn host(others: &[(&str, Option<&str>)]) -> TempDir {
-    let tree = tempfile::tempdir().expect("a directory");
-    let put = |path: &str, text: &str| {
-        let path = tree.path().join(path);
-        fs::create_dir_all(path.parent().expect("a parent")).expect("a directory");
-        fs::write(path, text).expect("a file");
-    };
-    put("sys/kernel/btf/vmlinux", "types");
-    for (path, text) in WHOLE {
-        put(path, text);
-    }
+fn host(others: &[(&str, Option<&str>)]) -> HostTree {
+    let tree = HostTree::new(&WHOLE);
+    tree.write("sys/kernel/btf/vmlinux", "types");
     for (path, text) in others {
         match text {
-            Some(text) => put(path, text),
-            None => fs::remove_file(tree.path().join(path)).expect("a file"),
+            Some(text) => tree.write(path, text),
+            None => fs::remove_file(tree.join(path)).expect("a file"),
         }
     }
     tree
@@ -105,9 +97,7 @@ fn rights_are_those_of_the_process() {
 #[test]
 fn settings_that_cannot_be_written_are_a_part() {
     let tree = host(&[]);
-    let directory = tree.path().join("proc/sys/kernel");
-    let link = |to: &str, name: &str| std::os::unix::fs::symlink(to, directory.join(name)).expect("a link");
-    link("/proc/sys/kernel/ostype", "sched_rt_runtime_us");
+    tree.link("proc/sys/kernel/sched_rt_runtime_us", "/proc/sys/kernel/ostype");
     let all = allows(&Root::at(tree.path()));
     let change = all.iter().find(|allowed| allowed.id == "change").expect("it is listed");
     assert_eq!(change.state, Availability::Part);

@@ -1,51 +1,35 @@
 //! A tree that somebody else may have filled: what is read below it stays below it, and nothing is waited for.
 
 use std::fs;
-use std::os::unix::fs::symlink;
-use std::path::Path;
+use std::path::PathBuf;
 use std::sync::mpsc;
 use std::thread;
 use std::time::Duration;
 
 use rustix::fs::{CWD, Mode, mkfifoat};
-use tempfile::TempDir;
 use unstarve_facts::Snapshot;
 use unstarve_host::{Live, Root};
 use unstarve_model::Tid;
+use unstarve_testing::host_tree::HostTree;
 
 const SECRET: &str = "root:$6$secret";
 
-/// A directory with the tree in `host`, and beside it what the tree's owner may not read.
-fn place() -> TempDir {
-    let place = tempfile::tempdir().expect("a temporary directory");
-    fs::create_dir(place.path().join("outside")).expect("a directory");
+/// A host, and beside it in `outside` what the tree's owner may not read.
+fn place() -> HostTree {
+    let tree = HostTree::new(&[("proc/mounts", "cgroup2 /sys/fs/cgroup cgroup2 rw 0 0\n")]);
+    fs::create_dir(outside(&tree)).expect("a directory");
     for name in ["shadow", "cpu.weight", "sched_x", "active_profile"] {
-        fs::write(place.path().join("outside").join(name), format!("{SECRET}\n")).expect("a file");
+        fs::write(outside(&tree).join(name), format!("{SECRET}\n")).expect("a file");
     }
-    write(&place, "proc/mounts", "cgroup2 /sys/fs/cgroup cgroup2 rw 0 0\n");
-    place
+    tree
 }
 
-fn write(place: &TempDir, path: &str, text: &str) {
-    fs::write(made(place, path), text).expect("a file");
+fn outside(tree: &HostTree) -> PathBuf {
+    tree.path().with_file_name("outside")
 }
 
-fn made(place: &TempDir, path: &str) -> std::path::PathBuf {
-    let full = place.path().join("host").join(path);
-    fs::create_dir_all(full.parent().expect("a parent")).expect("a directory");
-    full
-}
-
-fn link(place: &TempDir, path: &str, to: impl AsRef<Path>) {
-    symlink(to, made(place, path)).expect("a link");
-}
-
-fn fifo(place: &TempDir, path: &str) {
-    mkfifoat(CWD, made(place, path), Mode::RUSR | Mode::WUSR).expect("a FIFO");
-}
-
-fn root(place: &TempDir) -> Root {
-    Root::at(place.path().join("host"))
+fn fifo(tree: &HostTree, path: &str) {
+    mkfifoat(CWD, tree.with_parents(path), Mode::RUSR | Mode::WUSR).expect("a FIFO");
 }
 
 /// The result, unless it waits for what never comes.
@@ -55,8 +39,8 @@ fn in_time<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
     result.recv_timeout(Duration::from_secs(60)).expect("it does not wait")
 }
 
-fn taken(place: &TempDir) -> Snapshot {
-    let root = root(place);
+fn taken(tree: &HostTree) -> Snapshot {
+    let root = Root::at(tree.path());
     in_time(move || unstarve_host::take_whole(&root))
 }
 
@@ -66,24 +50,24 @@ const TASK: &str =
 #[test]
 fn links_lead_nowhere_outside() {
     let place = place();
-    let outside = place.path().join("outside");
-    write(&place, "proc/7/task/7/stat", TASK);
-    write(&place, "proc/7/task/7/status", "Cpus_allowed_list:\t0\n");
+    let outside = outside(&place);
+    place.write("proc/7/task/7/stat", TASK);
+    place.write("proc/7/task/7/status", "Cpus_allowed_list:\t0\n");
     for path in ["proc/sys/kernel/osrelease", "proc/7/task/7/cgroup", "proc/cmdline", "etc/sysctl.conf"] {
-        link(&place, path, outside.join("shadow"));
+        place.link(path, outside.join("shadow"));
     }
     // As many steps up as anybody could need; and a directory instead of a file.
-    link(&place, "proc/sys/kernel/version", format!("{}{}", "../".repeat(40), outside.join("shadow").display()));
-    link(&place, "proc/sys/kernel/hostname", "../../../../outside/shadow");
-    link(&place, "sys/kernel/debug/sched", &outside);
-    link(&place, "etc/tuned", &outside);
-    link(&place, "sys/class/net/eth0", &outside);
-    link(&place, "sys/fs/cgroup/top", &outside);
-    link(&place, "sys/fs/cgroup/below/cpu.weight", outside.join("cpu.weight"));
+    place.link("proc/sys/kernel/version", format!("{}{}", "../".repeat(40), outside.join("shadow").display()));
+    place.link("proc/sys/kernel/hostname", "../../../../outside/shadow");
+    place.link("sys/kernel/debug/sched", &outside);
+    place.link("etc/tuned", &outside);
+    place.link("sys/class/net/eth0", &outside);
+    place.link("sys/fs/cgroup/top", &outside);
+    place.link("sys/fs/cgroup/below/cpu.weight", outside.join("cpu.weight"));
     // The file system that lists mounts is the tree's, too.
-    write(&place, "proc/mounts", "cgroup2 /../../outside cgroup2 rw 0 0\n");
+    place.write("proc/mounts", "cgroup2 /../../outside cgroup2 rw 0 0\n");
     let before = taken(&place);
-    write(&place, "proc/mounts", "cgroup2 /sys/fs/cgroup cgroup2 rw 0 0\n");
+    place.write("proc/mounts", "cgroup2 /sys/fs/cgroup cgroup2 rw 0 0\n");
     let snapshot = taken(&place);
     for snapshot in [before, snapshot.clone()] {
         let json = snapshot.to_json();
@@ -92,25 +76,25 @@ fn links_lead_nowhere_outside() {
     }
     assert_eq!(snapshot.cgroups.iter().map(|group| group.path.as_str()).collect::<Vec<_>>(), ["/below"]);
     assert_eq!(snapshot.allowed_cpus(Tid(7)).map(ToString::to_string).as_deref(), Some("0"), "the rest is read");
-    assert!(Live::new(&root(&place)).get("/sys/kernel/debug/sched/sched_x").is_err());
+    assert!(Live::new(&Root::at(place.path())).get("/sys/kernel/debug/sched/sched_x").is_err());
 }
 
 #[test]
 fn links_lead_to_where_they_did_on_the_host() {
     let place = place();
-    write(&place, "usr/lib/release", "6.1.0\n");
-    link(&place, "proc/sys/kernel/osrelease", "/usr/lib/release");
-    link(&place, "proc/sys/kernel/version", "../../../../../../../usr/lib/release");
+    place.write("usr/lib/release", "6.1.0\n");
+    place.link("proc/sys/kernel/osrelease", "/usr/lib/release");
+    place.link("proc/sys/kernel/version", "../../../../../../../usr/lib/release");
     // The device's own directory says nothing of interrupts, the one above it does.
-    write(&place, "sys/devices/pci/nic/irq", "31\n");
-    write(&place, "sys/devices/pci/nic/virtio1/x", "");
-    link(&place, "sys/class/net/eth0", "/sys/devices/virtual/eth0");
-    link(&place, "sys/devices/virtual/eth0/device", "../../pci/nic/virtio1");
-    write(&place, "proc/irq/31/smp_affinity_list", "0\n");
-    write(&place, "proc/interrupts", "   CPU0\n 31:  1  MSI  x\n");
+    place.write("sys/devices/pci/nic/irq", "31\n");
+    place.write("sys/devices/pci/nic/virtio1/x", "");
+    place.link("sys/class/net/eth0", "/sys/devices/virtual/eth0");
+    place.link("sys/devices/virtual/eth0/device", "../../pci/nic/virtio1");
+    place.write("proc/irq/31/smp_affinity_list", "0\n");
+    place.write("proc/interrupts", "   CPU0\n 31:  1  MSI  x\n");
     // It masks a unit, whether there is such a device or not.
-    write(&place, "usr/lib/systemd/system/a.service", "[Service]\nNice=-5\n");
-    link(&place, "etc/systemd/system/a.service", "/dev/null");
+    place.write("usr/lib/systemd/system/a.service", "[Service]\nNice=-5\n");
+    place.link("etc/systemd/system/a.service", "/dev/null");
     let snapshot = taken(&place);
     assert_eq!(snapshot.kernel.release.as_deref(), Some("6.1.0"));
     assert_eq!(snapshot.kernel.version.as_deref(), Some("6.1.0"));
@@ -121,9 +105,9 @@ fn links_lead_to_where_they_did_on_the_host() {
 #[test]
 fn nothing_is_waited_for() {
     let place = place();
-    write(&place, "proc/7/task/7/stat", TASK);
-    write(&place, "proc/8/task/8/stat", &TASK.replace('7', "8"));
-    write(&place, "proc/8/task/8/status", "Cpus_allowed_list:\t0\n");
+    place.write("proc/7/task/7/stat", TASK);
+    place.write("proc/8/task/8/stat", &TASK.replace('7', "8"));
+    place.write("proc/8/task/8/status", "Cpus_allowed_list:\t0\n");
     let fifos = [
         "proc/sys/kernel/osrelease",
         "proc/sys/kernel/sched_rt_runtime_us",
@@ -144,23 +128,23 @@ fn nothing_is_waited_for() {
         |what: &str| snapshot.missing.iter().find(|missing| missing.what == what).map(|missing| missing.why.as_str());
     assert_eq!(why("/proc/sys/kernel/osrelease"), Some("it is a FIFO; expected a regular file"));
     assert_eq!(why("/etc/sysctl.d/a.conf"), Some("it is a FIFO; expected a regular file"));
-    let tree = root(&place);
+    let tree = Root::at(place.path());
     let got = in_time(move || Live::new(&tree).get("sched_rt_runtime_us").map_err(|error| error.to_string()));
     assert!(got.expect_err("no file").contains("sched_rt_runtime_us: this system does not have it"));
-    let tree = root(&place);
+    let tree = Root::at(place.path());
     in_time(move || unstarve_host::allows(&tree));
 }
 
 #[test]
 fn what_is_no_tree_is_said() {
     let place = place();
-    root(&place).check().expect("a host");
-    let missing = Root::at(place.path().join("none")).check().expect_err("nothing");
+    Root::at(place.path()).check().expect("a host");
+    let missing = Root::at(place.join("none")).check().expect_err("nothing");
     assert_eq!(missing.kind(), std::io::ErrorKind::NotFound);
     fifo(&place, "fifo/proc");
-    let no_directory = Root::at(place.path().join("host/fifo")).check().expect_err("a FIFO");
+    let no_directory = Root::at(place.join("fifo")).check().expect_err("a FIFO");
     assert_eq!(no_directory.kind(), std::io::ErrorKind::NotADirectory);
     // A link out of the tree is no /proc.
-    link(&place, "linked/proc", "/proc");
-    assert!(Root::at(place.path().join("host/linked")).check().is_err());
+    place.link("linked/proc", "/proc");
+    assert!(Root::at(place.join("linked")).check().is_err());
 }

@@ -1,34 +1,12 @@
 //! Snapshots of made-up hosts: a cgroup v2 machine, an old v1 one, a locked-down one, a crowded one.
 
 use std::fs;
-use std::path::Path;
 use std::time::Duration;
 
-use tempfile::TempDir;
 use unstarve_facts::{CgroupVersion, Snapshot};
 use unstarve_host::Root;
 use unstarve_model::{Nanos, Policy, SchedPolicy, Tid};
-
-/// A tree of files; a path that ends in `/` is an empty directory.
-fn host(files: &[(&str, &str)]) -> TempDir {
-    // In memory where there is such a place: a busy disk takes a minute for ten thousand links.
-    let place = Some(Path::new("/dev/shm")).filter(|place| place.is_dir());
-    let tree = tempfile::tempdir_in(place.unwrap_or(&std::env::temp_dir())).expect("a temporary directory");
-    add(tree.path(), files);
-    tree
-}
-
-fn add(tree: &Path, files: &[(&str, &str)]) {
-    for (path, text) in files {
-        let full = tree.join(path);
-        if path.ends_with('/') {
-            fs::create_dir_all(full).expect("a directory");
-        } else {
-            fs::create_dir_all(full.parent().expect("a parent")).expect("a directory");
-            fs::write(full, text).expect("a file");
-        }
-    }
-}
+use unstarve_testing::host_tree::HostTree;
 
 const KTHREAD_BOUND: u64 = 0x0420_8040;
 
@@ -40,21 +18,18 @@ fn stat(tid: u32, comm: &str, flags: u64, nice: i32, rt: u32, policy: u32, start
     )
 }
 
-fn add_task(tree: &Path, tgid: u32, tid: u32, stat: &str, allowed: &str, cgroup: &str) {
+fn add_task(tree: &HostTree, tgid: u32, tid: u32, stat: &str, allowed: &str, cgroup: &str) {
     let directory = format!("proc/{tgid}/task/{tid}");
     let status = format!("Name:\tx\nCpus_allowed:\tff\nCpus_allowed_list:\t{allowed}\n");
-    add(
-        tree,
-        &[
-            (&format!("{directory}/stat"), stat),
-            (&format!("{directory}/status"), &status),
-            (&format!("{directory}/cgroup"), cgroup),
-        ],
-    );
+    tree.add(&[
+        (&format!("{directory}/stat"), stat),
+        (&format!("{directory}/status"), &status),
+        (&format!("{directory}/cgroup"), cgroup),
+    ]);
 }
 
-fn kubernetes_node() -> TempDir {
-    let tree = host(&[
+fn kubernetes_node() -> HostTree {
+    let tree = HostTree::in_memory(&[
         ("proc/sys/kernel/osrelease", "6.12.107+deb13-cloud-amd64\n"),
         ("proc/sys/kernel/version", "#1 SMP PREEMPT_DYNAMIC Debian 6.12.107-1 (2026-10-01)\n"),
         ("proc/sys/kernel/arch", "x86_64\n"),
@@ -106,14 +81,14 @@ fn kubernetes_node() -> TempDir {
         ("sys/fs/cgroup/idle.slice/cpu.weight", "100\n"),
         ("sys/fs/cgroup/idle.slice/cpu.idle", "1\n"),
     ]);
-    let t = tree.path();
+    let t = &tree;
     add_task(t, 47, 47, &stat(47, "kworker/0:2-dio/nvme0n1", KTHREAD_BOUND, 0, 0, 0, 12), "0", "0::/\n");
     add_task(t, 900, 900, &stat(900, "redpanda", 0x400000, 0, 0, 0, 4000), "0-6", "0::/kubepods.slice/pod1/ctr\n");
     add_task(t, 900, 901, &stat(901, "reactor-1", 0x400000, -5, 0, 0, 4001), "1", "0::/kubepods.slice/pod1/ctr\n");
     add_task(t, 950, 950, &stat(950, "monitor", 0x400000, 0, 10, 2, 4100), "0-7", "0::/system.slice/monitor.service\n");
     add_task(t, 960, 960, &stat(960, "scrub", 0x400000, 0, 0, 5, 4200), "0-7", "0::/idle.slice\n");
     // A process that ends while it is read: its directory is there, its files are gone.
-    add(t, &[("proc/970/task/970/", ""), ("proc/980/", "")]);
+    tree.add(&[("proc/970/task/970/", ""), ("proc/980/", "")]);
     tree
 }
 
@@ -176,11 +151,11 @@ fn a_recording_keeps_who_came_and_went_and_counts_the_throttling() {
     let begin = unstarve_host::take(&root);
     fs::remove_dir_all(tree.path().join("proc/950")).expect("the monitor ends");
     // Meanwhile the monitor's id is used again, and pod1 is throttled seven more times.
-    add_task(tree.path(), 950, 950, &stat(950, "sh", 0x400000, 0, 0, 0, 9000), "0-7", "0::/system.slice\n");
-    add(
-        tree.path(),
-        &[("sys/fs/cgroup/kubepods.slice/pod1/cpu.stat", "nr_periods 130\nnr_throttled 17\nthrottled_usec 1700\n")],
-    );
+    add_task(&tree, 950, 950, &stat(950, "sh", 0x400000, 0, 0, 0, 9000), "0-7", "0::/system.slice\n");
+    tree.add(&[(
+        "sys/fs/cgroup/kubepods.slice/pod1/cpu.stat",
+        "nr_periods 130\nnr_throttled 17\nthrottled_usec 1700\n",
+    )]);
     let whole = begin.finished_by(unstarve_host::take(&root));
 
     let monitors: Vec<_> = whole.tasks.iter().filter(|task| task.tid == Tid(950)).map(|task| &task.comm).collect();
@@ -196,8 +171,8 @@ fn a_recording_keeps_who_was_there_only_in_between() {
     let tree = kubernetes_node();
     let root = Root::at(tree.path());
     let begin = unstarve_host::take(&root);
-    add_task(tree.path(), 960, 960, &stat(960, "fio", 0x400000, 0, 0, 0, 9000), "0-7", "0::/guests\n");
-    add(tree.path(), &[("sys/fs/cgroup/guests/cpu.weight", "1000\n")]);
+    add_task(&tree, 960, 960, &stat(960, "fio", 0x400000, 0, 0, 0, 9000), "0-7", "0::/guests\n");
+    tree.add(&[("sys/fs/cgroup/guests/cpu.weight", "1000\n")]);
     let middle = unstarve_host::take(&root);
     fs::remove_dir_all(tree.path().join("proc/960")).expect("fio ends");
     fs::remove_dir_all(tree.path().join("sys/fs/cgroup/guests")).expect("its cgroup goes");
@@ -210,7 +185,7 @@ fn a_recording_keeps_who_was_there_only_in_between() {
 
 #[test]
 fn an_old_host_with_cgroup_v1() {
-    let tree = host(&[
+    let tree = HostTree::in_memory(&[
         ("proc/sys/kernel/osrelease", "5.10.0-30-amd64\n"),
         ("proc/sys/kernel/version", "#1 SMP Debian 5.10.218-1 (2024-06-01)\n"),
         ("proc/sys/kernel/sched_wakeup_granularity_ns", "15000000\n"),
@@ -234,7 +209,7 @@ fn an_old_host_with_cgroup_v1() {
         ("sys/fs/cgroup/cpu,cpuacct/docker/c1/cpu.stat", "nr_periods 9\nnr_throttled 3\nthrottled_time 12345\n"),
     ]);
     let cgroups = "3:cpu,cpuacct:/docker/c1\n0::/elsewhere\n";
-    add_task(tree.path(), 10, 10, &stat(10, "server", 0, 0, 0, 0, 1), "0", cgroups);
+    add_task(&tree, 10, 10, &stat(10, "server", 0, 0, 0, 0, 1), "0", cgroups);
     let snapshot = unstarve_host::take(&Root::at(tree.path()));
 
     assert_eq!(snapshot.cgroup_of(Tid(10)), Some("/docker/c1"));
@@ -253,7 +228,7 @@ fn an_old_host_with_cgroup_v1() {
 
 #[test]
 fn an_empty_host_is_a_list_of_what_is_missing_and_no_failure() {
-    let tree = host(&[]);
+    let tree = HostTree::in_memory(&[]);
     let snapshot = unstarve_host::take(&Root::at(tree.path()));
     assert_eq!((snapshot.tasks.len(), snapshot.kernel_release(), &snapshot.features), (0, None, &None));
     for what in ["scheduler features", "tasks", "/proc/irq", "/proc/mounts", "/sys/devices/system/cpu/online"] {
@@ -277,9 +252,9 @@ fn json_that_is_no_snapshot_is_refused_and_additions_are_not() {
 
 #[test]
 fn ten_thousand_threads_are_read_in_under_a_second() {
-    let tree = host(&[("proc/mounts", "cgroup2 /sys/fs/cgroup cgroup2 rw 0 0\n")]);
+    let tree = HostTree::in_memory(&[("proc/mounts", "cgroup2 /sys/fs/cgroup cgroup2 rw 0 0\n")]);
     let one = stat(5, "nfsd", 0, 0, 0, 0, 1);
-    add_task(tree.path(), 1_000, 1_000, &one, "0-127", "0::/system.slice/nfs-server.service\n");
+    add_task(&tree, 1_000, 1_000, &one, "0-127", "0::/system.slice/nfs-server.service\n");
     for tid in 1_001..11_000 {
         let link = tree.path().join(format!("proc/1000/task/{tid}"));
         std::os::unix::fs::symlink("1000", link).expect("a link to the first thread's files");
@@ -338,13 +313,13 @@ fn the_host_s_name_is_for_nobody_else() {
 }
 
 /// What no user's groups can hide: weights of a pod and its container, however the directories are listed.
-fn pod(tree: &Path, top: &str) -> [String; 4] {
+fn pod(tree: &HostTree, top: &str) -> [String; 4] {
     let mut path = top.to_owned();
     ["", "burstable.slice", "pod1.slice", "container.scope"].map(|name| {
         if !name.is_empty() {
             path += &format!("/{name}");
         }
-        add(tree, &[(&format!("sys/fs/cgroup{path}/cpu.weight"), "39\n")]);
+        tree.add(&[(&format!("sys/fs/cgroup{path}/cpu.weight"), "39\n")]);
         path.clone()
     })
 }
@@ -352,17 +327,17 @@ fn pod(tree: &Path, top: &str) -> [String; 4] {
 #[test]
 fn a_user_hides_nobody_elses_groups() {
     const DELEGATED: &str = "/user.slice/user-1000.slice/user@1000.service";
-    let tree = host(&[("proc/mounts", "cgroup2 /sys/fs/cgroup cgroup2 rw 0 0\n")]);
+    let tree = HostTree::in_memory(&[("proc/mounts", "cgroup2 /sys/fs/cgroup cgroup2 rw 0 0\n")]);
     // Directories are listed in the order in which they were made, or in the other.
-    let mut others = pod(tree.path(), "/a.slice").to_vec();
+    let mut others = pod(&tree, "/a.slice").to_vec();
     let make = |path: &str| fs::create_dir_all(tree.path().join(format!("sys/fs/cgroup{path}"))).expect("a group");
     for group in 0..25 {
         (0..900).for_each(|below| make(&format!("{DELEGATED}/{group}/{below}")));
     }
     (0..1100).for_each(|below| make(&format!("{DELEGATED}/wide/{below}")));
     make(&format!("{DELEGATED}/deep{}", "/d".repeat(40)));
-    others.extend(pod(tree.path(), "/b.slice"));
-    others.extend(pod(tree.path(), "/user.slice/user-1001.slice"));
+    others.extend(pod(&tree, "/b.slice"));
+    others.extend(pod(&tree, "/user.slice/user-1001.slice"));
 
     let snapshot = unstarve_host::take(&Root::at(tree.path()));
     let weight = |path: &String| snapshot.cgroups.iter().find(|group| group.path == *path).map(|group| group.weight);
@@ -382,9 +357,9 @@ fn a_user_hides_nobody_elses_groups() {
 
 #[test]
 fn groups_that_are_nested_too_deep_are_said_to_be_missing() {
-    let tree = host(&[("proc/mounts", "cgroup2 /sys/fs/cgroup cgroup2 rw 0 0\n")]);
+    let tree = HostTree::in_memory(&[("proc/mounts", "cgroup2 /sys/fs/cgroup cgroup2 rw 0 0\n")]);
     let path = |depth: usize| "/d".repeat(depth);
-    add(tree.path(), &[(&format!("sys/fs/cgroup{}/", path(40)), "")]);
+    tree.add(&[(&format!("sys/fs/cgroup{}/", path(40)), "")]);
     let snapshot = unstarve_host::take(&Root::at(tree.path()));
     assert_eq!(snapshot.cgroups.len(), 16);
     let missing = snapshot.missing.iter().find(|missing| missing.what == format!("cgroups below {}", path(16)));

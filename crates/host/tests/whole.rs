@@ -1,47 +1,27 @@
 //! Snapshots for an audit, of made-up hosts: what files say, who serves what, what a container sees, what is redacted.
 
 use std::fs;
-use std::os::unix::fs::symlink;
-use std::path::Path;
 
-use tempfile::TempDir;
 use unstarve_facts::{DriftKind, Snapshot, drifts};
 use unstarve_host::Root;
 use unstarve_model::Tid;
-
-fn host(files: &[(&str, &str)]) -> TempDir {
-    let tree = tempfile::tempdir().expect("a temporary directory");
-    for (path, text) in files {
-        let full = tree.path().join(path);
-        fs::create_dir_all(full.parent().expect("a parent")).expect("a directory");
-        fs::write(full, text).expect("a file");
-    }
-    tree
-}
-
-fn link(tree: &TempDir, from: &str, to: &str) {
-    let from = tree.path().join(from);
-    fs::create_dir_all(from.parent().expect("a parent")).expect("a directory");
-    symlink(to, from).expect("a link");
-}
+use unstarve_testing::host_tree::HostTree;
 
 /// `policy` is the priority and the number of the policy, as in `stat`.
-fn task(tree: &Path, tid: u32, comm: &str, flags: u64, policy: (u32, u32), cgroup: &str, command: &str) {
+fn task(tree: &HostTree, tid: u32, comm: &str, flags: u64, policy: (u32, u32), cgroup: &str, command: &str) {
     let (rt, policy) = policy;
-    let directory = tree.join(format!("proc/{tid}/task/{tid}"));
-    fs::create_dir_all(&directory).expect("a directory");
     let stat = format!(
         "{tid} ({comm}) S 1 0 0 0 -1 {flags} 0 777 0 0 30 12 0 0 20 0 1 0 500 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 17 0 {rt} {policy} 0 0 0\n"
     );
     for (name, text) in
         [("stat", stat.as_str()), ("status", "Cpus_allowed_list:\t0-3\n"), ("cgroup", cgroup), ("cmdline", command)]
     {
-        fs::write(directory.join(name), text).expect("a file");
+        tree.write(&format!("proc/{tid}/task/{tid}/{name}"), text);
     }
 }
 
-fn server() -> TempDir {
-    let tree = host(&[
+fn server() -> HostTree {
+    let tree = HostTree::new(&[
         ("proc/sys/kernel/osrelease", "6.1.0-32-amd64\n"),
         ("proc/sys/kernel/version", "#1 SMP PREEMPT_DYNAMIC Debian 6.1.176-1 (2026-05-06)\n"),
         ("proc/sys/kernel/sched_rt_runtime_us", "950000\n"),
@@ -98,11 +78,11 @@ fn server() -> TempDir {
         ("etc/systemd/system/db.service.d/override.conf", "[Service]\nCPUWeight=1000\n"),
         ("etc/default/grub", "GRUB_CMDLINE_LINUX=\"preempt=full quiet\"\n"),
     ]);
-    link(&tree, "sys/block/nvme0n1/device", "../../devices/pci/01/nvme/nvme0");
-    link(&tree, "sys/class/net/eth0/device", "../../../devices/pci/02/virtio1");
-    link(&tree, "proc/self/ns/pid", "pid:[4026531836]");
-    link(&tree, "proc/self/ns/cgroup", "cgroup:[4026531835]");
-    let t = tree.path();
+    tree.link("sys/block/nvme0n1/device", "../../devices/pci/01/nvme/nvme0");
+    tree.link("sys/class/net/eth0/device", "../../../devices/pci/02/virtio1");
+    tree.link("proc/self/ns/pid", "pid:[4026531836]");
+    tree.link("proc/self/ns/cgroup", "cgroup:[4026531835]");
+    let t = &tree;
     task(t, 1, "systemd", 0x400100, (0, 0), "0::/init.scope\n", "/sbin/init\0");
     task(t, 2, "kthreadd", 0x208040, (0, 0), "0::/\n", "");
     task(t, 900, "acme-db7", 0, (10, 2), "0::/system.slice/acme-db.service\n", "/opt/acme/db\0--password\0hunter2\0");
@@ -247,22 +227,22 @@ fn a_redacted_snapshot_names_nobody_and_still_hangs_together() {
 
 #[test]
 fn a_container_is_told_what_it_cannot_see() {
-    let missing = |tree: &TempDir| {
+    let missing = |tree: &HostTree| {
         let snapshot = unstarve_host::take_whole(&Root::at(tree.path()));
         snapshot.missing.into_iter().map(|missing| missing.what).collect::<Vec<_>>()
     };
     let tree = server();
     assert!(!missing(&tree).iter().any(|what| what.contains("of the host")), "{:?}", missing(&tree));
     for (name, text) in [("pid", "pid:[4026532999]"), ("cgroup", "cgroup:[4026532998]")] {
-        fs::remove_file(tree.path().join(format!("proc/self/ns/{name}"))).expect("the link");
-        link(&tree, &format!("proc/self/ns/{name}"), text);
+        fs::remove_file(tree.join(&format!("proc/self/ns/{name}"))).expect("the link");
+        tree.link(&format!("proc/self/ns/{name}"), text);
     }
     let seen = missing(&tree);
     assert!(seen.iter().any(|what| what == "tasks of the host"), "{seen:?}");
     assert!(seen.iter().any(|what| what == "cgroups of the host"), "{seen:?}");
     // An ordinary user under hidepid does not see process 1.
     let hidden = server();
-    fs::remove_dir_all(hidden.path().join("proc/1")).expect("process 1");
+    fs::remove_dir_all(hidden.join("proc/1")).expect("process 1");
     assert!(missing(&hidden).iter().any(|what| what == "tasks of other users"));
 }
 

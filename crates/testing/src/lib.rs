@@ -1,12 +1,14 @@
 //! For tests alone: a dependency of nothing that is installed.
 //!
-//! [`model`] is a host on which the commands that the program prints are run, [`memory`] one on which plans are made and applied;
+//! Hosts that are made up: [`fake_host`] in memory, on which changes are planned, made and taken back; [`host_tree`] as files below a root
+//! of their own; [`model`] as what a shell sees in a mount namespace, where the commands that the program prints are run.
 //! [`need`] says when a test may be left out;
 //! [`verdict_scene`] draws recordings of each kind of wait.
 
 mod everybody;
+pub mod fake_host;
 mod growth;
-pub mod memory;
+pub mod host_tree;
 pub mod model;
 mod need;
 pub mod verdict_scene;

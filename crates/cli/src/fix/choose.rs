@@ -154,7 +154,7 @@ mod tests {
     use unstarve_change::{Change, Target, Thread, Value};
     use unstarve_executor::authority::Author;
     use unstarve_model::Tid;
-    use unstarve_testing::memory::Memory;
+    use unstarve_testing::fake_host::FakeHost;
 
     use super::*;
     use crate::input::Written;
@@ -201,7 +201,7 @@ mod tests {
 
     #[test]
     fn a_remedy_that_is_passed_over_says_why() {
-        let host = Memory::default()
+        let host = FakeHost::default()
             .program(7, 1, "db")
             .program(8, 1, "other")
             .file("/proc/sys/kernel/sched_rt_runtime_us", "900000");
@@ -235,13 +235,13 @@ mod tests {
         let by_id = choose(&report, &host, &HERE, &args(&["--remedy", "b"])).expect("a choice");
         assert_eq!((by_id.finding, by_id.remedy), (0, 1));
         // Where none can be carried out, the first is shown with what stands in its way.
-        let none = choose(&report, &Memory::default(), &HERE, &args(&["--finding", "1"])).expect("a choice");
+        let none = choose(&report, &FakeHost::default(), &HERE, &args(&["--finding", "1"])).expect("a choice");
         assert_eq!((none.finding, none.remedy, none.skipped.len()), (0, 0, 2));
     }
 
     #[test]
     fn a_number_that_fits_no_remedy_names_the_finding() {
-        let host = Memory::default().program(7, 1, "db");
+        let host = FakeHost::default().program(7, 1, "db");
         let few = [("a", &[Change::advice()][..]), ("f", &[nice(7)])];
         let report = report(&[finding("count-starvation", &[]), finding("weight-starvation", &few)]);
         let refusal = |words: &[&str]| match choose(&report, &host, &HERE, &args(words)) {
@@ -266,7 +266,7 @@ mod tests {
     #[test]
     fn what_is_done_on_request_alone_has_its_own_reason() {
         let off = Change::file("/proc/sys/kernel/sched_rt_runtime_us", "-1");
-        let host = Memory::default().file("/proc/sys/kernel/sched_rt_runtime_us", "950000");
+        let host = FakeHost::default().file("/proc/sys/kernel/sched_rt_runtime_us", "950000");
         let both = [("no-wakeup-preemption", &[off.clone()][..]), ("no-rt-throttling", &[off][..])];
         let chosen = choose(&report(&[finding("x", &both)]), &host, &HERE, &args(&[])).expect("a choice");
         let why: Vec<&str> = chosen.skipped.iter().map(|skipped| skipped.why.as_str()).collect();
