@@ -1,4 +1,4 @@
-//! The table of crates in docs/architecture.md is what their manifests say.
+//! The table of crates in docs/architecture.md is what their manifests say, and no test is left out of the programs that they name.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
@@ -47,4 +47,33 @@ fn the_table_of_crates_is_true() {
         }
     }
     assert!(rows.is_empty(), "no such crates: {rows:?}");
+}
+
+/// The manifests name the test programs themselves (`autotests = false`): a file that belongs to none of them would be compiled by nobody.
+#[test]
+fn each_file_of_tests_belongs_to_a_program() {
+    let mut seen = 0;
+    for entry in fs::read_dir(crates()).expect("crates").flatten() {
+        let tests = entry.path().join("tests");
+        let (Ok(files), Ok(manifest)) = (fs::read_dir(&tests), fs::read_to_string(entry.path().join("Cargo.toml")))
+        else {
+            continue;
+        };
+        let modules = fs::read_to_string(tests.join("main.rs")).unwrap_or_default();
+        for file in files.flatten().map(|file| file.path()) {
+            let stem = file.file_stem().expect("a name").to_string_lossy().into_owned();
+            let is_rust = match file.is_dir() {
+                true => ["mod.rs", "main.rs"].iter().any(|name| file.join(name).exists()),
+                false => file.extension().is_some_and(|extension| extension == "rs"),
+            };
+            let is_program = match stem.as_str() {
+                "main" => manifest.contains("path = \"tests/main.rs\""),
+                other => manifest.contains(&format!("[[test]]\nname = \"{other}\"")),
+            };
+            let is_module = modules.lines().any(|line| line == format!("mod {stem};"));
+            assert!(!is_rust || is_program || is_module, "{} is in no test program", file.display());
+            seen += 1;
+        }
+    }
+    assert!(seen > 100, "only {seen} files of tests were found");
 }
