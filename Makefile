@@ -7,7 +7,7 @@ export PATH := $(PATH):$(HOME)/.cargo/bin
 # What `--version` says; tests and lints do without, so that a commit does not cost them a build.
 build release install: export UNSTARVE_COMMIT = $(firstword $(shell tools/commit.sh))
 
-.PHONY: help setup build build-sql build-cluster release dist install demo test test-engines test-dist deny lab proofs lab-smoke truth bench bench-instructions bench-lab bench-page bench-guard bench-watch bench-fleet watch-healthy bench-tuned chaos-guard fmt clippy fuzz docs clean
+.PHONY: help setup build build-sql build-cluster release dist install demo test test-engines test-dist test-guests deny proofs truth bench bench-instructions bench-lab bench-page bench-guard bench-watch bench-fleet watch-healthy bench-tuned chaos-guard fmt clippy fuzz docs clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
@@ -54,7 +54,8 @@ test-engines: setup ## of all tests those of unstarve-sql and unstarve-cluster: 
 test-dist: dist ## uses what `make dist` made: in an empty root, a fresh Debian, a guest with systemd, as an rpm, as a pod, and built again; needs root
 	tools/test-dist.sh "$$CARGO_TARGET_DIR/dist-tree/out"
 
-lab: build ## every scenario on four real kernels, faulty and healthy: an hour or two; fetches kernels and QEMU once
+test-guests: build ## all tests in guests: those of `make test`, then every scenario on four real kernels, faulty and healthy: an hour or two; fetches kernels and QEMU once
+	cargo test -p unstarve-cli $$(tools/features.sh) --test smoke -- --ignored --test-threads=1
 	@unstarve="$$CARGO_TARGET_DIR/release/unstarve"; \
 	test -d "$${XDG_CACHE_HOME:-$$HOME/.cache}/unstarve/lab/qemu" || "$$unstarve" lab qemu add || exit; \
 	for kernel in 5.10 6.1 6.12 7; do \
@@ -64,9 +65,6 @@ lab: build ## every scenario on four real kernels, faulty and healthy: an hour o
 
 proofs: build ## proves every remedy of explain in guests: crates/diagnose/data/proofs.tsv, docs/proofs.md; hours
 	bench/proofs.sh "$$CARGO_TARGET_DIR/release/unstarve" --all
-
-lab-smoke: build ## two scenarios on two real kernels, some minutes; fetches kernels and QEMU once
-	cargo test -p unstarve-cli --test smoke -- --ignored --test-threads=1
 
 truth: build ## guests and real programs with known truth (docs/truth.md): records what is missing, then judges explain; two hours at first
 	@unstarve="$$CARGO_TARGET_DIR/release/unstarve"; truth="$${XDG_CACHE_HOME:-$$HOME/.cache}/unstarve/truth"; \

@@ -58,7 +58,9 @@ fn wait_for(state: &Path) -> Ended {
         match status["recorder"].as_str() {
             Some("recording") => return Ok(()),
             Some("broken") => return Err(Stop::Skip(format!("no flight recorder here: {status}"))),
-            _ if Instant::now() > end => return Err(Stop::Skip(format!("it does not record: {status}"))),
+            _ if Instant::now() > end => {
+                return Err(Stop::Fail(format!("it does not record within {TEST_TIMEOUT:?}: {status}")));
+            }
             _ => thread::sleep(Duration::from_millis(50)),
         }
     }
