@@ -2,7 +2,7 @@
 # All tests: first everything that may run side by side, and whether the answers are those that are kept; then, one after another, the
 # live tests, which need root, tracefs and a quiet machine (without them they say what they miss); and last some guests of the lab. Each test
 # program has a time limit of its own, and building has one apart from those. The last line adds everything up, and names what failed and
-# what did not run to its end.
+# what did not run to its end; the lines before it name each test that was skipped, and why, or has hung.
 #
 # Live tests, engines and guests that passed, none left out, are not run again for the same files on the same machine: that is
 # most of the time. With CI=true or UNSTARVE_TEST_AGAIN=1 everything is run.
@@ -95,13 +95,11 @@ run tests 1200 --workspace "${features[@]}" --config "$(limit 420)"
 # The answers to all stored recordings and to the scenes of the verdict, with the program that the tests have built.
 follow answers 600 tools/same-answers compare
 follow pages 420 tools/test_page.sh
-if compgen -G 'crates/*/tests/live/main.rs' >/dev/null; then
-    once live 900 --workspace "${features[@]}" --test live --config "$(limit 480)" -- --ignored --test-threads=1
-fi
+once live 900 --workspace "${features[@]}" --test live --config "$(limit 480)" -- --ignored --test-threads=1
 # What answers SQL, on one machine and on several: a workspace of its own, whose libraries take longer to build than ours.
 once engines 2000 --manifest-path cluster/Cargo.toml --workspace --target-dir "${CARGO_TARGET_DIR:-target}/engines" --config "$(limit 480)"
-# Real kernels in guests; fetched once, into the user's cache.
-once guests 590 --workspace "${features[@]}" --test smoke --config "$(limit 540)" -- --ignored --test-threads=1
+# Real kernels in guests; fetched once, into the user's cache. Minutes, unless one hangs; more of them: make test-guests.
+once guests 1600 --workspace "${features[@]}" --test smoke --config "$(limit 1500)" -- --ignored --test-threads=1
 ((${#unchanged[@]} == 0)) || printf '%s\n' "${unchanged[@]}"
 # Where the time goes: the crate is the one whose sources cargo noted beside the program.
 echo "slowest test programs:"
@@ -113,22 +111,24 @@ awk '
         crate=$(sed -n '1s,.*: \(crates/[^/]*\)/.*,\1,p' "${program%)}.d" 2>/dev/null)
         printf '  %7.1f s  %s %s\n' "$time" "$crate" "${name%% (*}"
     done
-passed_all=true
-((${#incomplete[@]} + ${#failed_stages[@]} == 0)) || passed_all=false
-joined() {
-    local IFS=,
-    echo "${*/#/ }"
-}
-awk -v stages="$(joined "${failed_stages[@]}")" -v incomplete="$(joined "${incomplete[@]}")" '
+awk -v stages="$(IFS=, && echo "${failed_stages[*]/#/ }")" -v incomplete="$(IFS=, && echo "${incomplete[*]/#/ }")" '
     /^test result: / { passed += $4; bad += $6 }
     # Tests that say why they did not run, and those that only the second run runs.
     /\.\.\. ignored[, ] *[(a-zA-Z]/ { skipped++; sub(/^test /, ""); reasons = reasons "\n  skipped: " $0 }
     /^skipped: / { skipped++; reasons = reasons "\n  " $0 }
+    # What still ran when its program was ended, or the next one began, has hung.
+    /^test .* has been running for over / { running[$2] }
+    /^test .* \.\.\. / { delete running[$2] }
+    /^     Running / { note_hung() }
+    function note_hung(name) {
+        for (name in running) { bad++; reasons = reasons "\n  hung: " name; delete running[name] }
+    }
     END {
+        note_hung()
         if (reasons) print substr(reasons, 2)
         printf "%d passed, %d failed, %d skipped", passed, bad, skipped
         if (stages) printf "; failed:%s", stages
         if (incomplete) printf "; did not run to its end:%s", incomplete
         print ""
     }' "$log"
-$passed_all
+((${#incomplete[@]} + ${#failed_stages[@]} == 0))
