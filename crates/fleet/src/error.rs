@@ -1,7 +1,7 @@
 use std::io;
 use std::path::PathBuf;
 
-use crate::BadCommit;
+use crate::commit::BadCommit;
 
 /// Why something cannot be done.
 #[derive(Debug, thiserror::Error)]
