@@ -91,3 +91,9 @@ impl FleetError {
         }
     }
 }
+
+/// What is wrong, and why, in one line.
+pub(crate) fn chain(error: &dyn std::error::Error) -> String {
+    let cause = std::iter::successors(error.source(), |cause| cause.source());
+    cause.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
+}

@@ -35,8 +35,10 @@ pub use decode::{Apart, Decoded, Examine, Examined, Here, Most, Needed, Run, Tak
 #[cfg(feature = "columnar")]
 pub use error::FleetError;
 #[cfg(feature = "columnar")]
+pub use merge::{Done, Options};
+#[cfg(feature = "columnar")]
 pub use problem::Problem;
 #[cfg(feature = "columnar")]
 pub use store::{Effect, Holds, Store, live};
 #[cfg(feature = "columnar")]
-pub use upkeep::{Done, Options, Status, TableStatus, Verified, compact, status, verify};
+pub use upkeep::{Status, TableStatus, Verified, compact, status, verify};

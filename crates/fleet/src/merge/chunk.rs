@@ -1,29 +1,24 @@
 //! Rows of many files become one sorted file.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::fs::File;
 use std::io;
 use std::sync::Arc;
 
-use arrow_array::cast::AsArray;
-use arrow_array::types::TimestampNanosecondType;
-use arrow_array::{Array, ArrayRef, RecordBatch, RecordBatchOptions, StringArray, new_null_array};
+use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions, new_null_array};
 use arrow_schema::{DataType, Field, Schema as ArrowSchema, SchemaRef};
 use unstarve_tables::{KINDS, Kind, Schema, arrow_type};
 
-use super::hour::digest_of;
 use super::hourly;
+use super::row_order::places;
 use super::sorted::{self, At};
 use crate::commit::Sum;
 use crate::decode::{MORE_COLUMNS, Run, known};
-use crate::store::Readers;
+use crate::store::{Readers, digest_of};
 
 /// How many rows are merged into one file, and how many bytes they take in memory: what bounds the memory of a compaction.
 const FULL_ROWS: u64 = 1 << 20;
 pub(crate) const FULL_MEMORY: usize = 256 << 20;
-
-/// Who waits is asked for first, then when.
-const VICTIMS: [&str; 2] = ["victim_role", "victim"];
 
 /// Rows on their way into one file.
 pub(crate) struct Chunk<'a> {
@@ -50,9 +45,6 @@ pub(crate) struct Written {
     pub max_ts: Option<i64>,
     pub hosts: u64,
 }
-
-/// Where a row belongs: its victim, moment and host by their order, then where it is.
-pub(crate) type Place = (u32, Option<i64>, u32, (u32, u32));
 
 impl<'a> Chunk<'a> {
     pub fn of(table: &'a Schema) -> Chunk<'a> {
@@ -220,72 +212,6 @@ fn alike(batch: &RecordBatch, schema: &SchemaRef) -> io::Result<RecordBatch> {
     let columns: Vec<ArrayRef> = schema.fields().iter().map(column).collect();
     let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
     RecordBatch::try_new_with_options(Arc::clone(schema), columns, &options).map_err(io::Error::other)
-}
-
-/// The order of all rows, and how many hosts there are.
-pub(crate) fn places(batches: &[RecordBatch]) -> (Vec<Place>, u64) {
-    let has = |name: &&str| batches.first().is_some_and(|batch| batch.column_by_name(name).is_some());
-    let (victims, _) = ranks(batches, VICTIMS.into_iter().find(has));
-    let (hosts, count) = ranks(batches, Some("host"));
-    let mut places = Vec::with_capacity(batches.iter().map(RecordBatch::num_rows).sum());
-    for (at, batch) in batches.iter().enumerate() {
-        let moments =
-            batch.column_by_name("ts").and_then(|column| column.as_primitive_opt::<TimestampNanosecondType>());
-        for row in 0..batch.num_rows() {
-            let ts = moments.filter(|moments| moments.is_valid(row)).map(|moments| moments.value(row));
-            places.push((victims[at][row], ts, hosts[at][row], (at as u32, row as u32)));
-        }
-    }
-    places.sort_unstable();
-    (places, count)
-}
-
-/// For each row the place of its text among all texts of a column, from 1; 0 for an empty cell. And how many texts there are.
-fn ranks(batches: &[RecordBatch], column: Option<&str>) -> (Vec<Vec<u32>>, u64) {
-    let texts = |batch: &'_ RecordBatch| {
-        column.and_then(|name| Some(batch.column_by_name(name)?.as_string_opt::<i32>()?.clone()))
-    };
-    let all: Vec<Option<StringArray>> = batches.iter().map(texts).collect();
-    let (mut numbers, mut ranks) = (Numbers::default(), Vec::with_capacity(all.len()));
-    for (texts, batch) in all.iter().zip(batches) {
-        ranks.push(match texts {
-            None => vec![0; batch.num_rows()],
-            Some(texts) => texts.iter().map(|text| text.map_or(0, |text| numbers.of(text))).collect(),
-        });
-    }
-    let places = numbers.places();
-    ranks.iter_mut().flatten().for_each(|number: &mut u32| *number = places[*number as usize]);
-    (ranks, places.len() as u64 - 1)
-}
-
-/// Texts, numbered from 1 as they come. A text is mostly the one before it.
-#[derive(Default)]
-struct Numbers<'a> {
-    known: HashMap<&'a str, u32>,
-    last: Option<(&'a str, u32)>,
-}
-
-impl<'a> Numbers<'a> {
-    fn of(&mut self, text: &'a str) -> u32 {
-        if let Some((last, number)) = self.last
-            && last == text
-        {
-            return number;
-        }
-        let next = self.known.len() as u32 + 1;
-        let number = *self.known.entry(text).or_insert(next);
-        self.last = Some((text, number));
-        number
-    }
-
-    /// For each number the place of its text; 0 stays 0.
-    fn places(&self) -> Vec<u32> {
-        let mut texts: Vec<(&str, u32)> = self.known.iter().map(|(text, number)| (*text, *number)).collect();
-        texts.sort_unstable();
-        let mut places = vec![0; texts.len() + 1];
-        texts.iter().zip(1..).for_each(|((_, number), place)| places[*number as usize] = place);
-        places
-    }
 }
 
 #[cfg(test)]

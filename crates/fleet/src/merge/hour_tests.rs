@@ -12,8 +12,9 @@ use unstarve_model::WallTime;
 use unstarve_tables::{HOSTS, Partition, Shelf};
 
 use super::*;
-use crate::decode::{Examine, Here};
-use crate::store::{Depth, Store};
+use crate::decode::{Examine, Here, Run};
+use crate::merge::chunk::{Chunk, FULL_MEMORY};
+use crate::store::{Depth, Readers, Store};
 
 const START: u64 = 1_795_305_600_000_000_000;
 
@@ -84,8 +85,8 @@ impl Place {
         let (now, grace) = (WallTime(2 * START), Duration::ZERO);
         let options = Options { now, settle: grace, grace, keep: None };
         let mut refusals = Refusals::read(&store, options.now, &mut done.problems);
-        let made = merge_into(most_outputs, &hour, &HOSTS, &state, &options, &mut refusals, &mut done)
-            .expect("it can be written");
+        let files = OutputFiles::of(&hour, &HOSTS, &state, most_outputs);
+        let made = merge_into(files, &state, &options, &mut refusals, &mut done).expect("it can be written");
         let host = |path: &PathBuf| path.file_stem().expect("a name").to_string_lossy().into_owned();
         let problems = done.problems.iter().map(|problem| (host(&problem.path), problem.why.clone())).collect();
         (made.expect("something to merge").outputs.len(), problems)
@@ -147,17 +148,8 @@ fn both_chunks_together_have_the_memory_of_one() {
     let store = place.store();
     let hour = store.hour(&partition()).expect("it is there");
     let state = State::of(&hour, Depth::Whole, &mut done.problems).expect("it can be read");
-    let (number, readers) = (state.next(), Readers::default());
-    let mut merge = Merge {
-        hour: &hour,
-        table: &HOSTS,
-        number,
-        chunks: both(&HOSTS),
-        readers,
-        outputs: Vec::new(),
-        before: 0,
-        most_outputs: 1,
-    };
+    let readers = Readers::default();
+    let mut merge = OutputFiles::of(&hour, &HOSTS, &state, 1);
     let mut push = |odd: Option<ArrayRef>, mib: usize| {
         let mut run = None;
         let files = [Bytes::from(file("a", odd))];

@@ -14,7 +14,7 @@ use arrow_schema::{DataType, Field, SchemaRef};
 use arrow_select::interleave::interleave;
 use unstarve_tables::{Fold, Hourly};
 
-use super::chunk::places;
+use super::row_order::places;
 use super::sorted::{self, At};
 use crate::commit::Sum;
 

@@ -1,10 +1,17 @@
 //! The files of an hour become those of its next commit.
 
 mod chunk;
+mod compaction;
 mod hour;
 mod hourly;
-pub(crate) mod refusals;
+mod next_commit;
+mod outputs;
+mod refusals;
+mod row_order;
 mod sorted;
 mod unmerged_files;
 
-pub(crate) use hour::{LARGEST_INPUT, LARGEST_OUTPUT, MANY, digest_of, merge};
+pub use compaction::{Done, Options};
+pub(crate) use hour::merge;
+pub(crate) use next_commit::Made;
+pub(crate) use refusals::{REFUSED_NAME, Refusals};

@@ -10,13 +10,12 @@ use std::time::{SystemTime, UNIX_EPOCH};
 use serde::{Deserialize, Serialize};
 use unstarve_model::WallTime;
 
-use crate::error::FleetError;
+use crate::error::{FleetError, chain};
 use crate::problem::{Kind, Problem};
-use crate::store::{Entry, Hour, Store};
-use crate::upkeep::compact::chain;
+use crate::store::{Entry, Hour, Stamp, Store};
 
 /// In the store itself.
-pub(crate) const NAME: &str = "_refused.json";
+pub(crate) const REFUSED_NAME: &str = "_refused.json";
 /// Bytes of the file. Further bad files are read in each run.
 const LARGEST: u64 = 16 << 20;
 /// Characters of a reason: of the same hour ten are listed.
@@ -25,17 +24,6 @@ const REASON: usize = 200;
 const HOLDS: u64 = 24 * 3600 * 1_000_000_000;
 /// A file that was changed so short a time ago may be changed again without another time.
 const SETTLED: u64 = 2_000_000_000;
-
-/// Which file it is, and which state of it.
-#[derive(Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, Debug)]
-pub(crate) struct Stamp {
-    pub inode: u64,
-    pub bytes: u64,
-    /// When it was last written, ns since 1970.
-    pub written_ns: u64,
-    /// When anything of it was last changed, its name included.
-    pub changed_ns: u64,
-}
 
 #[derive(Clone, Serialize, Deserialize, Debug)]
 struct Note {
@@ -66,7 +54,7 @@ pub(crate) struct Refusals {
 impl Refusals {
     /// Those that the last run noted. What cannot be read or may be another's is a problem, and as if it were not there.
     pub fn read(store: &Store, now: WallTime, problems: &mut Vec<Problem>) -> Refusals {
-        let known = match store.get(NAME, LARGEST + 1) {
+        let known = match store.get(REFUSED_NAME, LARGEST + 1) {
             Ok(None) => Notes::new(),
             Ok(Some(text)) => serde_json::from_slice::<Kept>(&text)
                 .ok()
@@ -75,7 +63,7 @@ impl Refusals {
                 .unwrap_or_default(),
             Err(error) => {
                 let why = format!("not used, and files that were refused before are read again: {}", chain(&error));
-                Problem::of(Kind::Store, NAME, &why).add(problems);
+                Problem::of(Kind::Store, REFUSED_NAME, &why).add(problems);
                 Notes::new()
             }
         };
@@ -124,8 +112,9 @@ impl Refusals {
         self.limit();
         let kept = Kept { version: env!("CARGO_PKG_VERSION").to_owned(), hours: self.next };
         let text = serde_json::to_vec(&kept);
-        let text = text.map_err(|error| FleetError::Rows { path: store.path().join(NAME), why: error.to_string() })?;
-        store.put(NAME, &text)
+        let text =
+            text.map_err(|error| FleetError::Rows { path: store.path().join(REFUSED_NAME), why: error.to_string() })?;
+        store.put(REFUSED_NAME, &text)
     }
 
     /// Drops what would make the file too large.

@@ -5,48 +5,47 @@ use std::collections::VecDeque;
 use bytes::Bytes;
 use unstarve_model::WallTime;
 
-use super::hour::{LARGEST_INPUT, Merge, Refused, digest_of};
+use super::outputs::{OutputFiles, Refused};
 use super::refusals::Refusals;
 use crate::commit::{COMMIT_BYTES, Input};
 use crate::decode::parallel_read::Work;
 use crate::decode::{Examined, NOT_EXAMINED, Run};
-use crate::error::FleetError;
+use crate::error::{FleetError, chain};
 use crate::problem::{Kind, Problem};
-use crate::store::{Content, Readers, State};
-use crate::upkeep::compact::chain;
+use crate::store::{Content, MAX_INPUT_BYTES, Readers, State, digest_of};
 
 /// So many files are asked for at once, or such that have so many bytes: few enough that an hour of a hundred hosts keeps several threads busy.
-const FILES: usize = 32;
-const BYTES: usize = 2 << 20;
+const MAX_GROUP_FILES: usize = 32;
+const MAX_GROUP_BYTES: usize = 2 << 20;
 
 /// Files of hosts, read in groups of those with the same readers.
-pub(crate) struct Loose<'a, 'h> {
-    pub merge: &'a mut Merge<'h>,
-    pub names: std::vec::IntoIter<&'a str>,
+pub(super) struct UnmergedFiles<'a, 'h> {
+    outputs: &'a mut OutputFiles<'h>,
+    names: std::vec::IntoIter<&'a str>,
     /// What is left in the commit for their lines.
-    pub room: u64,
-    pub now: WallTime,
+    room: u64,
+    now: WallTime,
     /// Those that were read and not answered yet.
-    pub asked: VecDeque<Loaded>,
+    asked: VecDeque<Loaded>,
     /// One that was read and is not of the group before it.
-    pub next: Option<(Loaded, Bytes)>,
+    next: Option<(Loaded, Bytes)>,
     pub inputs: Vec<Input>,
-    pub problems: &'a mut Vec<Problem>,
-    pub state: &'a State,
-    pub refusals: &'a mut Refusals,
+    problems: &'a mut Vec<Problem>,
+    state: &'a State,
+    refusals: &'a mut Refusals,
     /// Files that were refused before and are the same, and why the first of them was.
-    pub refused_before: Option<(u64, String, String)>,
+    refused_before: Option<(u64, String, String)>,
 }
 
 /// A file that was read.
-pub(crate) struct Loaded {
+struct Loaded {
     name: String,
     bytes: u64,
     digest: String,
     readers: Readers,
 }
 
-impl Work for Loose<'_, '_> {
+impl Work for UnmergedFiles<'_, '_> {
     type Error = FleetError;
 
     fn next(&mut self) -> Option<Vec<Bytes>> {
@@ -54,9 +53,9 @@ impl Work for Loose<'_, '_> {
         let (mut size, readers) = (bytes.len(), first.readers);
         let mut group = vec![bytes];
         self.asked.push_back(first);
-        while group.len() < FILES && size < BYTES {
+        while group.len() < MAX_GROUP_FILES && size < MAX_GROUP_BYTES {
             let Some((file, bytes)) = self.load() else { break };
-            if file.readers != readers || size + bytes.len() > BYTES {
+            if file.readers != readers || size + bytes.len() > MAX_GROUP_BYTES {
                 self.next = Some((file, bytes));
                 break;
             }
@@ -75,7 +74,7 @@ impl Work for Loose<'_, '_> {
                 if let Some(entry) = self.state.entry(&file.name)
                     && !why.starts_with(NOT_EXAMINED)
                 {
-                    self.refusals.note(self.merge.hour, entry, &why);
+                    self.refusals.note(self.outputs.hour, entry, &why);
                 }
                 return self.refuse(&file.name, Refused::File(why));
             }
@@ -86,9 +85,9 @@ impl Work for Loose<'_, '_> {
         }
         let asked: Vec<Loaded> = self.asked.drain(..files.len()).collect();
         let Some(readers) = asked.first().map(|file| file.readers) else { return Ok(()) };
-        match self.merge.push(run, readers) {
+        match self.outputs.push(run, readers) {
             Ok(()) => {
-                self.merge.readers = self.merge.readers.or(readers);
+                self.outputs.readers = self.outputs.readers.or(readers);
                 self.inputs.extend(asked.into_iter().zip(files).map(|(file, found)| input(file, found, self.now)));
                 Ok(())
             }
@@ -100,7 +99,7 @@ impl Work for Loose<'_, '_> {
     }
 
     fn lost(&self) -> FleetError {
-        self.merge.wrong("files were read by nobody")
+        self.outputs.wrong("files were read by nobody")
     }
 }
 
@@ -109,9 +108,38 @@ fn input(file: Loaded, found: Examined, now: WallTime) -> Input {
     Input { name, bytes, rows: found.rows, sum: found.sum, digest, at_ns: now.0 }
 }
 
-impl Loose<'_, '_> {
+impl<'a, 'h> UnmergedFiles<'a, 'h> {
+    /// Those of an hour, for these outputs.
+    pub fn of(
+        outputs: &'a mut OutputFiles<'h>,
+        state: &'a State,
+        now: WallTime,
+        refusals: &'a mut Refusals,
+        problems: &'a mut Vec<Problem>,
+    ) -> UnmergedFiles<'a, 'h> {
+        let known = state.commit.iter().flat_map(|commit| &commit.inputs).map(Input::line_bytes).sum::<u64>();
+        let names: Vec<&str> = state.loose_by_readers().into_iter().map(String::as_str).collect();
+        UnmergedFiles {
+            outputs,
+            names: names.into_iter(),
+            room: COMMIT_BYTES.saturating_sub(known),
+            now,
+            asked: VecDeque::new(),
+            next: None,
+            inputs: Vec::new(),
+            problems,
+            state,
+            refusals,
+            refused_before: None,
+        }
+    }
+
+    pub fn is_any(&self) -> bool {
+        self.names.len() > 0
+    }
+
     fn refuse(&mut self, name: &str, why: Refused) -> Result<(), FleetError> {
-        why.problem(self.merge.hour.shown(name))?.add(self.problems);
+        why.problem(self.outputs.hour.shown(name))?.add(self.problems);
         Ok(())
     }
 
@@ -129,7 +157,7 @@ impl Loose<'_, '_> {
                 self.stop();
                 return None;
             }
-            match self.merge.hour.read(name, LARGEST_INPUT) {
+            match self.outputs.hour.read(name, MAX_INPUT_BYTES) {
                 Ok(Some(Content { bytes, readers })) => {
                     self.room -= line;
                     let digest = digest_of(&bytes);
@@ -137,7 +165,7 @@ impl Loose<'_, '_> {
                 }
                 // It has gone.
                 Ok(None) => {}
-                Err(error) => Problem::new(self.merge.hour.shown(name), &chain(&error)).add(self.problems),
+                Err(error) => Problem::new(self.outputs.hour.shown(name), &chain(&error)).add(self.problems),
             }
         }
         None
@@ -146,7 +174,7 @@ impl Loose<'_, '_> {
     /// Whether the file was refused in an earlier run and is the same.
     fn is_refused(&mut self, name: &str) -> bool {
         let refusals = &mut *self.refusals;
-        let noted = self.state.entry(name).and_then(|entry| refusals.holds(self.merge.hour, entry));
+        let noted = self.state.entry(name).and_then(|entry| refusals.holds(self.outputs.hour, entry));
         let Some(why) = noted else { return false };
         self.refused_before.get_or_insert_with(|| (0, name.to_owned(), why)).0 += 1;
         true
@@ -160,7 +188,7 @@ impl Loose<'_, '_> {
             _ => format!("; so were {} more files of this hour, each for a reason of its own", count - 1),
         };
         let why = format!("refused in an earlier run and not changed since, so it was not read again: {why}{others}");
-        Problem::new(self.merge.hour.shown(&name), &why).add(self.problems);
+        Problem::new(self.outputs.hour.shown(&name), &why).add(self.problems);
         count
     }
 
@@ -172,6 +200,6 @@ impl Loose<'_, '_> {
         let why = format!(
             "{rest} files are not merged: the commit would be larger than {most} bytes; let hosts write fewer and larger files"
         );
-        Problem::of(Kind::Place, self.merge.hour.shown(""), &why).add(self.problems);
+        Problem::of(Kind::Place, self.outputs.hour.shown(""), &why).add(self.problems);
     }
 }

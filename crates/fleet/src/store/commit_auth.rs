@@ -3,8 +3,6 @@
 
 use std::io::Read;
 
-use rustix::fs::Stat;
-
 use super::directory::{Entry, Hour};
 use crate::commit::{BadCommit, Commit, HEAD_BYTES, Head, Name, Trusted, Writer};
 use crate::error::FleetError;
@@ -132,15 +130,5 @@ impl Hour<'_> {
         let mut text = Vec::new();
         file.take(limit.saturating_add(1)).read_to_end(&mut text).map_err(|error| self.io("read", &name, error))?;
         Ok(Found::Believed(text))
-    }
-
-    /// Whether only those who are believed can have written a file.
-    pub fn check_writer(&self, name: &str, found: &Stat) -> Result<(), (Writer, FleetError)> {
-        let path = || self.path().join(name);
-        match self.store().trusted().judge(found.st_uid, found.st_mode) {
-            Writer::Believed => Ok(()),
-            Writer::Anybody => Err((Writer::Anybody, FleetError::Writable { path: path() })),
-            another => Err((another, FleetError::Owner { path: path(), owner: found.st_uid })),
-        }
     }
 }

@@ -2,22 +2,20 @@
 //! in, no symbolic link is followed, and a commit counts only if root, this user or the owner of the whole directory wrote it.
 
 use std::fs::File;
-use std::io::{self, Read, Write};
+use std::io::{self, Read};
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
 use bytes::Bytes;
 use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, fstat, openat, statat};
 use rustix::io::Errno;
+use serde::{Deserialize, Serialize};
 use unstarve_tables::{Partition, Schema};
 
-use super::misplaced_files;
-use crate::commit::{Name, Trusted};
+use crate::commit::{Name, Trusted, Writer};
 use crate::decode::{Examine, Examined, Here, Most};
 use crate::error::FleetError;
-use crate::merge::refusals::Stamp;
 use crate::problem::{Kind, Problem};
-use crate::upkeep::manifest;
 
 /// What is about to be done to the directory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -46,6 +44,14 @@ pub struct Store {
 
 /// Takes the value of a directory `KEY=VALUE`, and the directory, open.
 type Each<'a> = &'a mut dyn FnMut(&str, &OwnedFd, &mut Vec<Problem>) -> Result<(), FleetError>;
+
+/// More than a host writes in an hour. It is read into memory.
+pub(crate) const MAX_INPUT_BYTES: u64 = 64 << 20;
+/// More than a merged file has.
+pub(crate) const MAX_OUTPUT_BYTES: u64 = 1 << 30;
+
+/// `manifest.parquet`, in the store itself.
+pub(crate) const MANIFEST_NAME: &str = "manifest.parquet";
 
 const DIRECTORY: OFlags =
     OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC).union(OFlags::NONBLOCK);
@@ -145,10 +151,10 @@ impl Store {
         // What is beside the tables is not theirs.
         let is_beside = below.as_os_str().is_empty();
         if !is_beside {
-            misplaced_files::stray(below, strays).into_iter().for_each(|problem| problem.add(problems));
+            Problem::stray(below, strays).into_iter().for_each(|problem| problem.add(problems));
         }
         let ours = strange.into_iter().filter(|name| !is_beside || name.starts_with(key)).collect();
-        misplaced_files::strange(below, ours).into_iter().for_each(|problem| problem.add(problems));
+        Problem::strange_name(below, ours).into_iter().for_each(|problem| problem.add(problems));
         Ok(())
     }
 
@@ -176,16 +182,6 @@ impl Store {
         Ok(Hour { store: self, directory, path, key })
     }
 
-    /// Puts a file into the directory itself, in the place of an older one.
-    ///
-    /// # Errors
-    /// If it cannot be written.
-    pub(crate) fn put(&self, name: &str, bytes: &[u8]) -> Result<(), FleetError> {
-        let readers = fstat(&self.directory)
-            .map_or_else(|_| Readers::default(), |found| Readers::of(found.st_mode, found.st_gid));
-        self.top(name)?.write(name, readers, |file| file.write_all(bytes))
-    }
-
     /// What a compactor put there; `None` if nobody did.
     ///
     /// # Errors
@@ -204,14 +200,14 @@ impl Store {
         names(&self.directory).map_err(|error| self.io("read", "", error))
     }
 
-    fn top(&self, name: &str) -> Result<Hour<'_>, FleetError> {
+    pub(super) fn top(&self, name: &str) -> Result<Hour<'_>, FleetError> {
         let directory = self.directory.try_clone().map_err(|source| self.io("open", name, source))?;
         Ok(Hour { store: self, directory, path: self.path.clone(), key: String::new() })
     }
 
     /// Whose files are believed.
     pub(crate) fn trusted(&self) -> Trusted {
-        let found = statat(&self.directory, manifest::NAME, AtFlags::SYMLINK_NOFOLLOW).ok();
+        let found = statat(&self.directory, MANIFEST_NAME, AtFlags::SYMLINK_NOFOLLOW).ok();
         let us = rustix::process::geteuid().as_raw();
         Trusted { us, owner: Some(self.owner), keeper: found.map(|found| found.st_uid) }
     }
@@ -219,6 +215,11 @@ impl Store {
     /// Reads files of hosts.
     pub(crate) fn examiner(&self) -> &dyn Examine {
         self.examine.as_ref()
+    }
+
+    /// Who may read the directory itself.
+    pub(super) fn readers(&self) -> Readers {
+        fstat(&self.directory).map_or_else(|_| Readers::default(), |found| Readers::of(found.st_mode, found.st_gid))
     }
 
     /// Asks whether something may be done.
@@ -256,6 +257,17 @@ pub(crate) struct Entry {
     pub is_directory: bool,
     /// Which file it is.
     pub stamp: Stamp,
+}
+
+/// Which file it is, and which state of it.
+#[derive(Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, Debug)]
+pub(crate) struct Stamp {
+    pub inode: u64,
+    pub bytes: u64,
+    /// When it was last written, ns since 1970.
+    pub written_ns: u64,
+    /// When anything of it was last changed, its name included.
+    pub changed_ns: u64,
 }
 
 impl Entry {
@@ -415,6 +427,16 @@ impl Hour<'_> {
             return Err(too_large());
         }
         Ok(Some(Content { bytes: Bytes::from(bytes), readers: Readers::of(found.st_mode, found.st_gid) }))
+    }
+
+    /// Whether only those who are believed can have written a file.
+    pub fn check_writer(&self, name: &str, found: &rustix::fs::Stat) -> Result<(), (Writer, FleetError)> {
+        let path = || self.path().join(name);
+        match self.store().trusted().judge(found.st_uid, found.st_mode) {
+            Writer::Believed => Ok(()),
+            Writer::Anybody => Err((Writer::Anybody, FleetError::Writable { path: path() })),
+            another => Err((another, FleetError::Owner { path: path(), owner: found.st_uid })),
+        }
     }
 
     /// A regular file, through no link.

@@ -6,12 +6,22 @@ use std::io::{self, Write};
 use rustix::fs::{AtFlags, Mode, OFlags, fchmod, fchown, fsync, linkat, openat, renameat, statat, unlinkat};
 use rustix::process::Gid;
 
-use super::directory::{Effect, Hour, Readers};
+use super::directory::{Effect, Hour, Readers, Store};
 use crate::commit::{Commit, Name, OTHERS_WRITE};
 use crate::error::FleetError;
 
 /// What hides a file until it has its name; the rest is random.
 const HIDDEN: &str = ".fleet-";
+
+impl Store {
+    /// Puts a file into the directory itself, in the place of an older one.
+    ///
+    /// # Errors
+    /// If it cannot be written.
+    pub(crate) fn put(&self, name: &str, bytes: &[u8]) -> Result<(), FleetError> {
+        self.top(name)?.write(name, self.readers(), |file| file.write_all(bytes))
+    }
+}
 
 impl Hour<'_> {
     /// Writes a file: on the disk before it has its name.

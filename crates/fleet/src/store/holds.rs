@@ -1,8 +1,7 @@
 //! Whether a directory is one with tables: a mistyped path is no reason to write into somebody's directory.
 
-use super::directory::{Names, Store};
+use super::directory::{MANIFEST_NAME, Names, Store};
 use crate::error::FleetError;
-use crate::upkeep::manifest;
 
 /// What a directory has.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -20,7 +19,7 @@ impl Store {
     /// If it cannot be read; or if there is something, and nothing of it is a table: another directory is meant.
     pub fn holds(&self) -> Result<Holds, FleetError> {
         let Names { texts, strange } = self.names()?;
-        let is_ours = |name: &String| name.starts_with("table=") || name == manifest::NAME;
+        let is_ours = |name: &String| name.starts_with("table=") || name == MANIFEST_NAME;
         if texts.iter().any(is_ours) {
             return Ok(Holds::Tables);
         }

@@ -6,12 +6,12 @@ use unstarve_tables::Partition;
 
 use super::commit_auth::Found;
 use super::directory::{Entry, Hour, Readers, Store};
-use super::misplaced_files;
 use crate::commit::{Commit, Files, Name, Output, counting};
-use crate::error::FleetError;
-use crate::merge::MANY;
+use crate::error::{FleetError, chain};
 use crate::problem::{Kind, Problem};
-use crate::upkeep::compact::chain;
+
+/// So many small outputs with the same readers and columns become one.
+pub(crate) const MIN_OUTPUTS_TO_MERGE: usize = 4;
 
 /// An hour as it is found.
 pub(crate) struct State {
@@ -49,7 +49,7 @@ impl State {
         }
         let is_below = |entry: &&Entry| entry.is_directory && entry.kind == Name::Other;
         let below = entries.iter().filter(is_below).map(|entry| entry.name.clone()).collect();
-        let left = [misplaced_files::stray(&hour.shown(""), below), misplaced_files::strange(&hour.shown(""), strange)];
+        let left = [Problem::stray(&hour.shown(""), below), Problem::strange_name(&hour.shown(""), strange)];
         left.into_iter().flatten().for_each(|problem| problem.add(problems));
         let inputs = || Ok::<_, Infallible>(commit.clone().unwrap_or_else(|| Commit::new(0, "", 0)));
         let Ok(files) = counting(&names, commit.as_ref().map(|commit| &commit.head), inputs);
@@ -102,7 +102,7 @@ impl State {
         for output in self.files.outputs.iter().filter(|output| !output.full) {
             alike.entry((self.readers(&output.name), &output.columns)).or_default().push(output);
         }
-        alike.into_values().filter(|outputs| outputs.len() >= MANY).collect()
+        alike.into_values().filter(|outputs| outputs.len() >= MIN_OUTPUTS_TO_MERGE).collect()
     }
 
     /// Files of hosts that are not merged yet, those with the same readers together.

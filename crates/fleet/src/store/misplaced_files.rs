@@ -1,36 +1,10 @@
-//! Files at another depth than those of tables: nobody merges them, so they are named.
+//! Files beside the tables that look as if they were of some: nobody merges them, so they are named.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 
-use super::directory::{Names, Store, names};
+use super::directory::{MANIFEST_NAME, Names, Store, names};
 use crate::commit::Name;
 use crate::error::FleetError;
-use crate::problem::{Kind, Problem};
-use crate::upkeep::manifest;
-
-/// What belongs where it is.
-const WHERE: &str = "left alone: its rows are in no hour; expected table=…/date=YYYY-MM-DD/hour=HH/*.parquet";
-
-/// Of names in a directory of a table that are not those of dates or hours. However many there are, they are one problem.
-pub(crate) fn stray(below: &Path, mut names: Vec<String>) -> Option<Problem> {
-    // Of other programs by their custom, or still being copied.
-    names.retain(|name| !name.starts_with(['.', '_']));
-    one(Kind::Place, below, &names, WHERE)
-}
-
-/// Of names in a directory that nothing of a table has, as they are shown.
-pub(crate) fn strange(below: &Path, names: Vec<String>) -> Option<Problem> {
-    one(Kind::Name, below, &names, "left alone: its name has control characters or is no UTF-8")
-}
-
-fn one(kind: Kind, below: &Path, names: &[String], why: &str) -> Option<Problem> {
-    let first = names.iter().min()?;
-    let others = match names.len() - 1 {
-        0 => String::new(),
-        others => format!(", as {others} more beside it"),
-    };
-    Some(Problem::of(kind, below.join(first), &format!("{why}{others}")))
-}
 
 impl Store {
     /// What is beside the tables and looks as if it were of some: Parquet files, and directories with tables of their own. Both may be there on purpose, as more to be asked by
@@ -46,7 +20,7 @@ impl Store {
         };
         let is_meant = |name: &String| {
             !is_table(name)
-                && name != manifest::NAME
+                && name != MANIFEST_NAME
                 && (matches!(Name::of(name), Name::Part | Name::Merged(_)) || has_tables(name))
         };
         let Names { texts, strange } = self.names()?;

@@ -3,10 +3,7 @@
 use unstarve_tables::{Cell, MANIFEST, parquet_file};
 
 use crate::error::FleetError;
-use crate::store::{Depth, State, Store};
-
-/// Its name, in the store itself.
-pub(crate) const NAME: &str = "manifest.parquet";
+use crate::store::{Depth, MANIFEST_NAME, State, Store};
 
 pub(crate) fn write(store: &Store) -> Result<(), FleetError> {
     let mut problems = Vec::new();
@@ -31,6 +28,7 @@ pub(crate) fn write(store: &Store) -> Result<(), FleetError> {
             ])
         })
     });
-    let bytes = bytes.map_err(|error| FleetError::Rows { path: store.path().join(NAME), why: error.to_string() })?;
-    store.put(NAME, &bytes)
+    let bytes =
+        bytes.map_err(|error| FleetError::Rows { path: store.path().join(MANIFEST_NAME), why: error.to_string() })?;
+    store.put(MANIFEST_NAME, &bytes)
 }

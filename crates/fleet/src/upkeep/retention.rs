@@ -10,8 +10,8 @@ use serde::{Deserialize, Serialize};
 use unstarve_model::WallTime;
 use unstarve_tables::Partition;
 
-use super::compact::{Options, chain};
-use crate::error::FleetError;
+use crate::error::{FleetError, chain};
+use crate::merge::Options;
 use crate::problem::{Kind, Problem};
 use crate::store::Store;
 

@@ -5,9 +5,8 @@ use std::path::PathBuf;
 
 use serde::Serialize;
 
-use super::compact::chain;
 use crate::commit::{Name, Output};
-use crate::error::FleetError;
+use crate::error::{FleetError, chain};
 use crate::problem::{Kind, Problem};
 use crate::store::{Depth, Hour, State, Store};
 

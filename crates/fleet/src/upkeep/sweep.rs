@@ -4,12 +4,11 @@ use std::time::Duration;
 
 use unstarve_model::WallTime;
 
-use super::compact::{Done, Options, chain};
 use crate::commit::{Input, Name};
-use crate::error::FleetError;
-use crate::merge::{LARGEST_INPUT, digest_of};
+use crate::error::{FleetError, chain};
+use crate::merge::{Done, Options};
 use crate::problem::Problem;
-use crate::store::{Depth, Entry, Hour, State};
+use crate::store::{Depth, Entry, Hour, MAX_INPUT_BYTES, State, digest_of};
 
 /// What is to be removed from an hour, and what of it has to be looked at before.
 pub(crate) fn sweep(hour: &Hour<'_>, options: &Options, done: &mut Done) -> Result<(), FleetError> {
@@ -98,7 +97,7 @@ fn merged<'a>(state: &'a State, options: &Options) -> impl Iterator<Item = &'a I
 }
 
 fn still_the_same(hour: &Hour<'_>, input: &Input) -> Result<bool, FleetError> {
-    let content = hour.read(&input.name, LARGEST_INPUT)?;
+    let content = hour.read(&input.name, MAX_INPUT_BYTES)?;
     Ok(content
         .is_none_or(|content| content.bytes.len() as u64 == input.bytes && digest_of(&content.bytes) == input.digest))
 }

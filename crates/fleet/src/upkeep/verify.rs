@@ -5,13 +5,11 @@ use std::path::PathBuf;
 use serde::Serialize;
 use unstarve_tables::{Partition, Schema};
 
-use super::compact::chain;
 use crate::commit::{Input, Sum};
 use crate::decode::Most;
-use crate::error::FleetError;
-use crate::merge::{LARGEST_INPUT, LARGEST_OUTPUT, digest_of};
+use crate::error::{FleetError, chain};
 use crate::problem::{Kind, Problem};
-use crate::store::{Depth, Hour, State, Store};
+use crate::store::{Depth, Hour, MAX_INPUT_BYTES, MAX_OUTPUT_BYTES, State, Store, digest_of};
 
 /// What was compared.
 #[derive(Clone, PartialEq, Eq, Default, Serialize, Debug)]
@@ -131,9 +129,9 @@ fn check_input(
 }
 
 /// How large a file may be, and its rows.
-const INPUT: (u64, Most) = (LARGEST_INPUT, Most::INPUT);
-const MERGED: (u64, Most) = (LARGEST_INPUT, Most::MERGED);
-const OUTPUT: (u64, Most) = (LARGEST_OUTPUT, Most::OUTPUT);
+const INPUT: (u64, Most) = (MAX_INPUT_BYTES, Most::INPUT);
+const MERGED: (u64, Most) = (MAX_INPUT_BYTES, Most::MERGED);
+const OUTPUT: (u64, Most) = (MAX_OUTPUT_BYTES, Most::OUTPUT);
 
 struct Found {
     bytes: u64,
