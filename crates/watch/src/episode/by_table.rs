@@ -11,7 +11,7 @@ use super::cpu_monopoly::lost;
 use super::detect::Trigger;
 use super::threshold::{Counts, Met, Pair};
 use super::verdict::{never_asks_to_be_last, waiter};
-use crate::{Histogram, Reading, RoleId, RoleKind};
+use crate::engine::reading::{Histogram, Reading, RoleId, RoleKind};
 
 /// Over so long parts of the time are taken: as much as the recorder keeps by default, so that `explain` judges the same time.
 const WINDOW: u64 = 10_000_000_000;
@@ -183,7 +183,8 @@ impl<'a> Pair<'a> {
             .oldest_waits()
             .filter(|wait| Some(wait.occupant_role) == real_time && self.role.kind != RoleKind::RealTime);
         // Who asked to be last waits there, too, and is not preceded.
-        let is_by_class = |wait: &&crate::OldestWait| self.rule_behind(wait).is_some_and(Rule::is_precedence);
+        let is_by_class =
+            |wait: &&crate::engine::reading::OldestWait| self.rule_behind(wait).is_some_and(Rule::is_precedence);
         behind.filter(is_by_class).map(|wait| wait.ns.0.min(wait.occupied.0)).max().unwrap_or(0)
     }
 

@@ -8,8 +8,8 @@ use unstarve_sched::Rule;
 use super::detect::Trigger;
 use super::threshold::{Counts, Met, Pair};
 use super::verdict::waiter;
-use crate::config::Length;
-use crate::{OldestWait, RoleKind};
+use crate::agent::config::Length;
+use crate::engine::reading::{OldestWait, RoleKind};
 use unstarve_diagnose::verdict::Waiter;
 
 /// Two looks at a wait find the same beginning, but for the clocks' reading.

@@ -15,8 +15,9 @@ use unstarve_sched::Rule;
 
 use super::threshold::{Pair, Ranked};
 use super::throttled_group::stopped;
-use crate::config::Thresholds;
-use crate::{Quiet, Reading, Role, RoleId, TaskId, VictimClass};
+use crate::agent::config::Thresholds;
+use crate::engine::Quiet;
+use crate::engine::reading::{Reading, Role, RoleId, TaskId, VictimClass};
 
 /// How much of the past is compared with: a wait that ends now may have begun long before.
 const PAST: u64 = 30_000_000_000;
@@ -264,7 +265,7 @@ impl Detector {
     pub fn looks(&self) -> Vec<Look> {
         let counted = |reading: &Reading| {
             let now = reading.limits.iter().map(|group| group.read).max();
-            let is_new = |group: &&crate::LimitedGroup| Some(group.read) == now;
+            let is_new = |group: &&crate::engine::LimitedGroup| Some(group.read) == now;
             let fresh = reading.limits.iter().filter(is_new);
             fresh.map(|group| (group.path.to_string(), group.counted)).collect::<BTreeMap<_, _>>()
         };

@@ -3,8 +3,8 @@ use unstarve_model::{Nanos, Severity};
 use unstarve_sched::Rule;
 
 use super::*;
-use crate::RoleKind;
-use crate::config::RoleThresholds;
+use crate::agent::config::RoleThresholds;
+use crate::engine::reading::RoleKind;
 use crate::episode::is_precedence;
 use crate::testing::{Scene, at};
 

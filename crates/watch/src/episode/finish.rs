@@ -9,7 +9,7 @@ use super::headline::{Choice, Explanation, Fit, is_about, is_below, may_be_of};
 use super::remark::is_remark;
 use super::truncate_path::cut;
 use super::{Begun, Episode, FirstRemedy, OtherFinding, Party, Place, Seen, Suffered};
-use crate::{Role, RoleKind, TaskId};
+use crate::engine::reading::{Role, RoleKind, TaskId};
 
 /// Victims that an episode lists; of more their number.
 const MOST_VICTIMS: usize = 16;

@@ -3,7 +3,7 @@
 use unstarve_diagnose::report::{Victim, Work};
 
 use super::headline::is_below;
-use crate::RoleKind;
+use crate::engine::reading::RoleKind;
 
 /// Whether all tasks of a victim are of roles that are ignored.
 pub(super) fn is_ignored(victim: &Victim, ignored: &[String]) -> bool {

@@ -277,7 +277,7 @@ impl Episode {
     /// The same, of the kernel and the boot that run now.
     #[must_use]
     pub(crate) fn on_this_machine(self) -> Episode {
-        Episode { kernel: Some(crate::machine::kernel()), boot_id: crate::machine::boot_id(), ..self }
+        Episode { kernel: Some(crate::agent::machine::kernel()), boot_id: crate::agent::machine::boot_id(), ..self }
     }
 
     /// The first word on it, while it is being recorded.

@@ -8,7 +8,7 @@ use super::Begun;
 use super::by_table::Reason;
 use super::detect::Trigger;
 use super::threshold::{Counts, LONG, Met, Pair, Unfair};
-use crate::{Blame, OldestWait, RoleId};
+use crate::engine::reading::{Blame, OldestWait, RoleId};
 
 impl<'a> Pair<'a> {
     pub(super) fn begun(&self, met: Met<'a>) -> Begun {

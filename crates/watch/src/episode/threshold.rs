@@ -10,9 +10,9 @@ use super::by_table::Reason;
 use super::cpu_monopoly::lost;
 use super::verdict::is_never_healthy;
 use super::{Begun, Trigger};
-use crate::config::{Fraction, Length, RoleThresholds};
-use crate::limits::shares;
-use crate::{Blame, CpuWaits, OldestWait, Reading, Role, RoleId};
+use crate::agent::config::{Fraction, Length, RoleThresholds};
+use crate::engine::limits::shares;
+use crate::engine::reading::{Blame, CpuWaits, OldestWait, Reading, Role, RoleId};
 use unstarve_diagnose::verdict::NEVER_HEALTHY;
 
 /// The time over which shares are taken.

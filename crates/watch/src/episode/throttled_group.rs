@@ -11,8 +11,9 @@ use unstarve_sched::Rule;
 
 use super::threshold::{Ranked, WINDOW};
 use super::{Begun, Trigger};
-use crate::config::Thresholds;
-use crate::{LimitedGroup, Reading};
+use crate::agent::config::Thresholds;
+use crate::engine::LimitedGroup;
+use crate::engine::reading::Reading;
 
 /// A stop is counted when it ends: over fewer periods than this chance decides.
 const PERIODS: u64 = 5;

@@ -8,7 +8,7 @@ use unstarve_model::{Comm, Nanos, Severity};
 use unstarve_sched::{KernelThread, Rule};
 
 use super::{Begun, Trigger};
-use crate::RoleKind;
+use crate::engine::reading::RoleKind;
 
 /// A wait of this length behind one that has not left the CPU meanwhile is no turn.
 pub const STUCK: Nanos = Nanos::from_millis(200);
