@@ -19,11 +19,9 @@ pub use agent::{config, control, run, store};
 #[cfg(feature = "bpf")]
 pub use engine::Ebpf;
 pub use engine::reading::{
-    Blame, Bucket, Cost, CpuWaits, Histogram, Lost, OldestWait, Reading, Role, RoleId, RoleKind, TaskId, VictimClass,
-    Waits,
+    Blame, Bucket, Cost, CpuWaits, Histogram, LimitedGroup, Lost, OldestWait, Quiet, Reading, Role, RoleId, RoleKind,
+    TaskId, VictimClass, Waits, is_precedence,
 };
 pub use engine::{
-    Engine, EngineError, EngineName, LimitedGroup, Opened, Options, Quiet, Recording, Scripted, TaskMemory, Tracefs,
-    Word, open, waited,
+    Engine, EngineError, EngineName, Opened, Options, Recording, Scripted, TaskMemory, Tracefs, Word, open, waited,
 };
-pub use episode::is_precedence;

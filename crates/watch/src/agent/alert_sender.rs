@@ -8,7 +8,7 @@ use crate::agent::board::Board;
 use crate::agent::outputs::all::Outputs;
 use crate::agent::priority_boost::PriorityBoost;
 use crate::agent::store::Logbook;
-use crate::agent::trace_writer::chain;
+use crate::engine::error_chain;
 use crate::episode::Episode;
 
 /// What is to be said, or how.
@@ -41,7 +41,7 @@ impl AlertSender {
     fn tell(&self, episode: &Arc<Episode>) {
         self.outputs.tell(episode, &self.board);
         if let Err(error) = self.logbook.add(episode) {
-            self.board.store_problem(&chain(&error));
+            self.board.store_problem(&error_chain(&error));
         }
     }
 }

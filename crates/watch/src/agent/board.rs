@@ -6,6 +6,7 @@ use unstarve_model::WallTime;
 use super::history::History;
 use super::series::Admitted;
 use crate::agent::config::Address;
+use crate::agent::store::{Kept, Store};
 use crate::engine::reading::Reading;
 use crate::episode::Episode;
 
@@ -64,7 +65,7 @@ pub struct Counts {
     /// Whether the latest SIGHUP's configuration was refused; `None`: there was none.
     pub reload_refused: Option<bool>,
     /// What the store holds.
-    pub kept: Option<crate::agent::store::Kept>,
+    pub kept: Option<Kept>,
     /// From the first sight of the latest episode to its trace being on the disk, in ns.
     pub to_disk_ns: Option<u64>,
 }
@@ -131,6 +132,12 @@ impl Board {
             published.counts.store_errors += 1;
             published.problems.insert("store", format!("store: {problem}"));
         });
+    }
+
+    /// Notes what the store holds.
+    pub(crate) fn note_kept(&self, store: &Store) {
+        let kept = store.kept().ok();
+        self.write(|published| published.counts.kept = kept);
     }
 
     /// Notes that an output did not get something.

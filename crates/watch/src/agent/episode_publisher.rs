@@ -6,7 +6,7 @@ use std::sync::mpsc::Sender;
 use crate::agent::board::Board;
 use crate::agent::outputs::all::Outputs;
 use crate::agent::store::{Rank, Store};
-use crate::agent::trace_writer::{chain, note_kept};
+use crate::engine::error_chain;
 use crate::episode::{Episode, Explanation};
 
 /// An episode of which all is on the disk that will be.
@@ -38,7 +38,7 @@ impl EpisodePublisher {
         if episode.trace_bytes.is_some()
             && let Err(error) = self.store.note(&episode)
         {
-            self.problem(&chain(&error));
+            self.problem(&error_chain(&error));
         }
         if explanation.is_some_and(|found| found.missed(&episode).is_some()) {
             self.board.write(|published| published.counts.short_traces += 1);
@@ -57,7 +57,7 @@ impl EpisodePublisher {
     fn tell_one(&self, episode: Arc<Episode>, reply: Option<Sender<String>>) {
         let logged = self.store.logbook().add(&episode);
         if let Err(error) = &logged {
-            self.problem(&chain(error));
+            self.problem(&error_chain(error));
         }
         let is_dump = episode.trigger.is_none();
         self.board.write(|published| {
@@ -70,7 +70,7 @@ impl EpisodePublisher {
             }
             published.list(Arc::clone(&episode));
         });
-        note_kept(&self.store, &self.board);
+        self.board.note_kept(&self.store);
         // Who asked for a dump hears it there.
         if !is_dump {
             self.outputs.tell(&episode, &self.board);

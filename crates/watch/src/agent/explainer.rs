@@ -16,7 +16,7 @@ use crate::agent::guarded::Guarded;
 use crate::agent::memory;
 use crate::agent::outputs::all::Outputs;
 use crate::agent::store::{REPORT, Rank, Store};
-use crate::agent::trace_writer::{chain, note_kept};
+use crate::engine::error_chain;
 use crate::episode::{Episode, Explanation};
 
 /// What writes the report and the page of the trace in an episode's directory: this program again, so that what an analysis
@@ -127,7 +127,7 @@ impl Explainer {
                     let id = written.episode.id.clone();
                     self.explained(*written);
                     self.store.is_explained(&id);
-                    note_kept(&self.store, &self.board);
+                    self.board.note_kept(&self.store);
                     memory::give_back();
                 }
                 Task::Configure(outputs) => self.outputs = outputs,
@@ -169,8 +169,8 @@ impl Explainer {
     fn explain(&mut self, episode: &Episode) -> Result<Explanation, String> {
         let directory = self.store.directory_of(&episode.id);
         run((self.explain)(&directory), &mut self.end)?;
-        let directory = unstarve_files::Directory::open(&directory).map_err(|error| chain(&error))?;
-        let report = directory.read(REPORT.as_ref(), LARGEST_REPORT).map_err(|error| chain(&error))?;
+        let directory = unstarve_files::Directory::open(&directory).map_err(|error| error_chain(&error))?;
+        let report = directory.read(REPORT.as_ref(), LARGEST_REPORT).map_err(|error| error_chain(&error))?;
         let report = report.ok_or_else(|| format!("no {REPORT} was written"))?;
         let explanation = Explanation::parse(&report).map_err(|error| format!("{REPORT}: {error}"))?;
         Ok(explanation.ignoring(&self.outputs.ignored))

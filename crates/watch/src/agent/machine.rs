@@ -1,5 +1,12 @@
 //! What this machine is and runs.
 
+use crate::episode::Episode;
+
+/// The episode, of the kernel and the boot that run now.
+pub(crate) fn on_this_machine(episode: Episode) -> Episode {
+    Episode { kernel: Some(kernel()), boot_id: boot_id(), ..episode }
+}
+
 /// The running kernel, as `uname -r` has it.
 pub(crate) fn kernel() -> String {
     text(rustix::system::uname().release())

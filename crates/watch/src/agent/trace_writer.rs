@@ -18,6 +18,7 @@ use crate::agent::outputs::all::Outputs;
 use crate::agent::priority_boost::PriorityBoostInTurns;
 use crate::agent::run::Event;
 use crate::agent::store::{ExpectedByRank, Left, Limits, Outbox, Rank, Store, StoreError, TRACE, Unsent};
+use crate::engine::error_chain;
 use crate::episode::{Begun, Episode};
 
 /// What a trace may take before one was written.
@@ -122,14 +123,14 @@ enum NotKept {
 
 impl From<StoreError> for NotKept {
     fn from(error: StoreError) -> NotKept {
-        let why = chain(&error);
+        let why = error_chain(&error);
         if matches!(error, StoreError::Reserved(_)) { NotKept::Reserved(why) } else { NotKept::Now(why) }
     }
 }
 
 impl TraceWriter {
     pub(crate) fn run(mut self, jobs: &Receiver<Job>) {
-        self.note_kept();
+        self.board.note_kept(&self.store);
         loop {
             match jobs.recv_timeout(FIRST_RETRY) {
                 Ok(job) => self.take(job),
@@ -142,7 +143,7 @@ impl TraceWriter {
                 let at = self.store.path().display();
                 let text = format!("another directory has taken the place of {at}: episodes are kept in that one now");
                 let _ = self.events.send(Event::Remark(text));
-                self.note_kept();
+                self.board.note_kept(&self.store);
             }
         }
     }
@@ -164,7 +165,7 @@ impl TraceWriter {
             Job::Warn(_) => {}
             Job::Sent => {
                 if let Err(error) = self.outbox.note(&Unsent::default()) {
-                    self.board.store_problem(&chain(&error));
+                    self.board.store_problem(&error_chain(&error));
                 }
             }
         }
@@ -191,7 +192,7 @@ impl TraceWriter {
             self.put_off(begun);
         }
         self.hand_on(Written { episode: *episode, along, reply });
-        self.note_kept();
+        self.board.note_kept(&self.store);
         memory::give_back();
     }
 
@@ -230,7 +231,7 @@ impl TraceWriter {
         }
         if let Err(error) = self.store.try_again(self.expected.of(self.retry.rank())) {
             self.retry.next = Instant::now() + FIRST_RETRY;
-            let problem = format!("store: {}", chain(&error));
+            let problem = format!("store: {}", error_chain(&error));
             return self.board.write(|published| drop(published.problems.insert("store", problem)));
         }
         self.board.write(|published| drop(published.problems.remove("store")));
@@ -238,7 +239,7 @@ impl TraceWriter {
         if !begun.is_empty() {
             let _ = self.events.send(Event::Room(begun));
         }
-        self.note_kept();
+        self.board.note_kept(&self.store);
     }
 
     /// Notes that there is no room for episodes of programs.
@@ -283,7 +284,7 @@ impl TraceWriter {
         self.give_back(roll);
         let saved = saved.map_err(|error| {
             self.note_failure(rank, &error);
-            NotKept::Now(chain(&error))
+            NotKept::Now(error_chain(&error))
         })?;
         episode.trace_bytes = Some(saved.size);
         unfinished.finish(&self.store, episode, along).inspect_err(|_| episode.trace_bytes = None)?;
@@ -311,16 +312,6 @@ impl TraceWriter {
         // Nobody takes it where the watch is ending.
         let _ = self.events.send(Event::Roll(roll));
     }
-
-    fn note_kept(&self) {
-        note_kept(&self.store, &self.board);
-    }
-}
-
-/// Has what the store holds on the board.
-pub(crate) fn note_kept(store: &Store, board: &Board) {
-    let kept = store.kept().ok();
-    board.write(|published| published.counts.kept = kept);
 }
 
 /// Whether a disk, or what somebody may use of it, is full.
@@ -334,20 +325,6 @@ fn is_full(error: &RecordError) -> bool {
         cause = error.source();
     }
     matches!(error, RecordError::NoRoom { .. })
-}
-
-/// An error and its causes.
-pub(crate) fn chain(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut cause = error.source();
-    while let Some(error) = cause {
-        let more = error.to_string();
-        if !text.contains(&more) {
-            text = format!("{text}: {more}");
-        }
-        cause = error.source();
-    }
-    text
 }
 
 /// Of an episode's directory what the explanation reads.

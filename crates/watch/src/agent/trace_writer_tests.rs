@@ -235,7 +235,7 @@ fn that_the_store_is_full_of_what_counts_more_is_said_until_there_is_room() {
     let reserved = |rig: &Rig| rig.scribe.board.read().problems.contains_key(RESERVED);
 
     let error = StoreError::Reserved(store.path().to_owned());
-    rig.scribe.reserved(&chain(&error));
+    rig.scribe.reserved(&error_chain(&error));
     assert!(reserved(&rig) && rig.problem().is_none());
     rig.scribe.retry.next = Instant::now();
     rig.scribe.board.store_problem("full");

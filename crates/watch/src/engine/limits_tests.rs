@@ -1,8 +1,9 @@
 use proptest::prelude::*;
 use unstarve_facts::Bandwidth;
-use unstarve_model::Nanos;
+use unstarve_model::{Nanos, Time};
 
 use super::*;
+use crate::engine::reading::RoleId;
 
 const MS: u64 = 1_000_000;
 /// The first two groups.

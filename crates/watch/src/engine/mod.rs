@@ -3,9 +3,10 @@
 pub mod clocks;
 #[cfg(feature = "bpf")]
 mod ebpf;
+mod error_chain;
 mod groups;
 mod limit_files;
-pub mod limits;
+mod limits;
 #[cfg(feature = "bpf")]
 mod lockdown;
 mod open;
@@ -22,13 +23,13 @@ mod tracefs;
 
 use std::io;
 
-use unstarve_model::{ClockPair, Nanos};
+use unstarve_model::Nanos;
 
 #[cfg(feature = "bpf")]
 pub use self::ebpf::Ebpf;
-pub use self::limits::LimitedGroup;
+pub(crate) use self::error_chain::error_chain;
 pub use self::open::{Opened, open};
-use self::reading::Reading;
+use self::reading::{Quiet, Reading};
 pub use self::recording::Recording;
 pub use self::schedstat_check::{Word, waited};
 pub use self::scripted::Scripted;
@@ -57,15 +58,6 @@ pub trait Engine {
     fn is_bounded(&self) -> bool {
         false
     }
-}
-
-/// Nobody has waited for anything to speak of since the last reading.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub struct Quiet {
-    /// Until then.
-    pub at: ClockPair,
-    /// [`Reading::real_time`] at that time.
-    pub real_time: Vec<Nanos>,
 }
 
 /// By what waits are counted.

@@ -39,7 +39,7 @@ impl Opened {
             Some(why) => {
                 format!(
                     "counting by {name}, which decodes every event and costs some percent of a CPU: {}",
-                    crate::agent::trace_writer::chain(why)
+                    super::error_chain(why)
                 )
             }
         }
@@ -60,7 +60,7 @@ fn ebpf(_: Options) -> Result<Box<dyn Engine>, EngineError> {
 fn both(first: &EngineError, second: &EngineError) -> EngineError {
     let reason = |error: &EngineError| match error {
         EngineError::Unavailable { reason, .. } => reason.clone(),
-        other => crate::agent::trace_writer::chain(other),
+        other => super::error_chain(other),
     };
     EngineError::Unavailable { engine: "eBPF", reason: format!("{}; nor tracefs: {}", reason(first), reason(second)) }
 }

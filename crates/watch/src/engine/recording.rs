@@ -6,8 +6,9 @@ use unstarve_facts::{Bandwidth, Snapshot, Throttled};
 use unstarve_model::{Batch, ClockPair, Event, EventSource, Nanos, SourceError, Tid, Time, WallClock, WallTime};
 use unstarve_timeline::Timeline;
 
-use crate::engine::limits::{LimitedGroup, Stops};
+use crate::engine::limits::Stops;
 use crate::engine::places::Recorded;
+use crate::engine::reading::LimitedGroup;
 use crate::engine::reading::{Cost, Lost, Reading};
 use crate::engine::role_table::RoleTable;
 use crate::engine::tracefs::{Lasting, Sums};

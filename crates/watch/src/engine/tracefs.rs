@@ -12,7 +12,7 @@ use crate::engine::limit_files::LimitLookout;
 use crate::engine::places::Host;
 use crate::engine::reading::{Cost, Lost, Reading};
 use crate::engine::role_table::RoleTable;
-use crate::engine::{Engine, EngineError, Options, clocks, proc};
+use crate::engine::{Engine, EngineError, Options, clocks, error_chain, proc};
 pub(crate) use sums::{Lasting, Sums};
 
 /// A wait that is younger is believed without asking `/proc`.
@@ -43,7 +43,7 @@ impl Tracefs {
     pub fn open(options: Options) -> Result<Tracefs, EngineError> {
         let unavailable = |error: unstarve_record::RecordError| EngineError::Unavailable {
             engine: "tracefs",
-            reason: in_full(&error),
+            reason: error_chain(&error),
         };
         let live = Live::start(BufferSize::Auto, &mut |_| {}).map_err(unavailable)?;
         let timeline = unstarve_diagnose::timeline(live.info());
@@ -87,7 +87,7 @@ impl Tracefs {
     fn listen(&mut self) -> Result<(), EngineError> {
         let read = |error: unstarve_record::RecordError| EngineError::Read {
             what: "the recording",
-            source: std::io::Error::other(in_full(&error)),
+            source: std::io::Error::other(error_chain(&error)),
         };
         self.live.poll(&mut self.batch).map_err(read)?;
         self.timeline.names(self.batch.names.drain(..));
@@ -145,15 +145,4 @@ impl Engine for Tracefs {
         let since = self.since;
         Ok(Reading { at, since, roles, blame, waits, cpus, real_time, oldest, limits, lost, cost })
     }
-}
-
-fn in_full(error: &dyn std::error::Error) -> String {
-    let mut text = error.to_string();
-    let mut source = error.source();
-    while let Some(cause) = source {
-        text.push_str(": ");
-        text.push_str(&cause.to_string());
-        source = cause.source();
-    }
-    text
 }

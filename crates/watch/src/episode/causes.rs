@@ -5,10 +5,10 @@
 use unstarve_model::Nanos;
 use unstarve_sched::Rule;
 
-use super::detect::Trigger;
-use super::threshold::{Counts, Met, Pair};
+use super::pair::{Counts, Met, Pair};
+use super::settings::Length;
+use super::trigger::Trigger;
 use super::verdict::waiter;
-use crate::agent::config::Length;
 use crate::engine::reading::{OldestWait, RoleKind};
 use unstarve_diagnose::verdict::Waiter;
 

@@ -4,7 +4,7 @@
 
 use unstarve_model::CpuId;
 
-use super::threshold::{Pair, READINGS};
+use super::pair::{Pair, READINGS};
 use crate::engine::reading::{CpuWaits, Reading};
 
 impl<'a> Pair<'a> {

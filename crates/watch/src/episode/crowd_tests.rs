@@ -6,8 +6,8 @@ use unstarve_model::{Comm, CpuId, Nanos, Tid};
 use unstarve_sched::Rule;
 
 use super::{Begun, Detector, Trigger};
-use crate::agent::config::Thresholds;
 use crate::engine::reading::{OldestWait, RoleKind, TaskId};
+use crate::episode::settings::Thresholds;
 use crate::testing::{Scene, at};
 
 const MS: u64 = 1_000_000;

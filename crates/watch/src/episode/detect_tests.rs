@@ -3,9 +3,10 @@ use unstarve_model::{Nanos, Severity};
 use unstarve_sched::Rule;
 
 use super::*;
-use crate::agent::config::RoleThresholds;
 use crate::engine::reading::RoleKind;
-use crate::episode::is_precedence;
+use crate::engine::reading::is_precedence;
+use crate::episode::settings::RoleThresholds;
+use crate::episode::trigger::Trigger;
 use crate::testing::{Scene, at};
 
 const MS: u64 = 1_000_000;

@@ -3,8 +3,6 @@
 mod address;
 mod error;
 mod file;
-mod length;
-mod roles;
 mod tables;
 
 use std::ops::Range;
@@ -15,11 +13,10 @@ use unstarve_files::read_trusted;
 
 pub use address::Address;
 pub use error::ConfigError;
-pub use file::{
-    Config, Listen, Otlp, Recorder, RecorderMode, RoleThresholds, Sinks, Store, Syslog, Thresholds, Webhook,
-};
-pub use length::{Fraction, Length, parse_time};
+pub use file::{Config, Listen, Otlp, Recorder, RecorderMode, Sinks, Store, Syslog, Webhook};
 pub use tables::Tables;
+
+pub use crate::episode::settings::{Fraction, Length, RoleThresholds, Thresholds, parse_time};
 
 /// Where it is, if nothing else is asked for.
 pub const DEFAULT_PATH: &str = "/etc/unstarve/watch.toml";

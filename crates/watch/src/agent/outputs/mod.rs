@@ -12,8 +12,8 @@ pub mod otlp;
 mod post;
 pub mod webhook;
 
+pub use delivery_queue::DeliveryQueue;
 pub(crate) use delivery_queue::{Deliveries, Undelivered};
-pub use delivery_queue::{DeliveryQueue, Thing};
 
 #[cfg(test)]
 #[path = "outside_tests.rs"]

@@ -19,7 +19,7 @@ use crate::agent::board::Board;
 use crate::agent::config::Tables;
 use crate::agent::machine;
 use crate::agent::store::TRACE;
-use crate::agent::trace_writer::chain;
+use crate::engine::error_chain;
 use crate::engine::reading::RoleKind;
 use crate::episode::{Episode, Party};
 
@@ -58,7 +58,7 @@ pub(super) fn start(
     store: &Path,
     board: Arc<Board>,
 ) -> Result<(Sender<Work>, JoinHandle<()>), String> {
-    let shelf = Shelf::open(&config.directory).map_err(|error| chain(&error))?;
+    let shelf = Shelf::open(&config.directory).map_err(|error| error_chain(&error))?;
     let limits = Limits { bytes: config.mib.saturating_mul(1 << 20), age: config.age.0 };
     let writer = Writer::new(shelf, limits, Host::here(config), store);
     let (work, jobs) = channel();
@@ -128,7 +128,7 @@ impl Writer {
         if self.trimmed.is_some_and(|trimmed| trimmed.elapsed() < TRIM_EVERY) {
             return Ok(());
         }
-        self.shelf.trim(self.limits, now).map_err(|error| chain(&error))?;
+        self.shelf.trim(self.limits, now).map_err(|error| error_chain(&error))?;
         self.trimmed = Some(Instant::now());
         Ok(())
     }
@@ -177,8 +177,8 @@ impl Writer {
         part: &str,
         fill: impl FnOnce(&mut dyn Rows) -> Result<(), TableError>,
     ) -> Result<(), String> {
-        let bytes = parquet_file(schema, fill).map_err(|error| chain(&error))?;
-        self.shelf.put(&Partition::of(schema.name, at), part, &bytes).map_err(|error| chain(&error))
+        let bytes = parquet_file(schema, fill).map_err(|error| error_chain(&error))?;
+        self.shelf.put(&Partition::of(schema.name, at), part, &bytes).map_err(|error| error_chain(&error))
     }
 
     fn host_row(&self, at: WallTime) -> [Cell<'_>; 10] {

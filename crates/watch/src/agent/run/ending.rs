@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use super::{Event, Watch};
 use crate::agent::store::{Logbook, Outbox, Unsent};
-use crate::agent::trace_writer::chain;
+use crate::engine::error_chain;
 
 /// How long all that is written at the end is waited for. The unit allows 20 s.
 const LAST_WORDS: Duration = Duration::from_secs(16);
@@ -64,9 +64,9 @@ fn write_last(outbox: Option<Outbox>, logbook: Option<Logbook>, unsent: Unsent, 
     let next = || outcome.recv_timeout(end.saturating_duration_since(Instant::now()).max(SHORTEST));
     let missing = match next() {
         Ok(Ok(())) => None,
-        Ok(Err(error)) => Some(chain(&error)),
+        Ok(Err(error)) => Some(error_chain(&error)),
         Err(RecvTimeoutError::Timeout) => Some("the disk does not answer".to_owned()),
-        Err(RecvTimeoutError::Disconnected) => started.err().map(|error| chain(&error)),
+        Err(RecvTimeoutError::Disconnected) => started.err().map(|error| error_chain(&error)),
     };
     if let Some(why) = missing {
         say(&format!("what was not delivered cannot be noted for the next start: {why}"));

@@ -1,11 +1,12 @@
 //! Which episodes are kept, and when what was recorded of them is handed over.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender};
 use std::time::{Duration, Instant};
 
 use unstarve_model::WallTime;
-use unstarve_record::Flight;
+use unstarve_record::{Flight, Look};
 use unstarve_sched::Rule;
 
 use super::{Event, INTERVAL, Watch};
@@ -13,9 +14,11 @@ use crate::agent::alert_sender::Alert;
 use crate::agent::board::{Board, RecorderState};
 use crate::agent::config::RecorderMode;
 use crate::agent::control;
-use crate::agent::trace_writer::{Job, Keep, chain};
-use crate::engine::reading::VictimClass;
-use crate::episode::{Begun, Episode, id_of};
+use crate::agent::machine::on_this_machine;
+use crate::agent::trace_writer::{Job, Keep};
+use crate::engine::error_chain;
+use crate::engine::reading::{LimitedGroup, Reading, VictimClass};
+use crate::episode::{Begun, Detector, Episode, id_of};
 
 /// Episodes that share the trace of one that waits for a disk which is busy.
 const MOST_ALONG: usize = 16;
@@ -50,7 +53,7 @@ impl Watch {
             });
             return;
         }
-        let mut episode = Box::new(Episode::begun(id_of(begun.at.wall), begun.at.wall).on_this_machine());
+        let mut episode = Box::new(on_this_machine(Episode::begun(id_of(begun.at.wall), begun.at.wall)));
         episode.note_counters(begun);
         episode.not_kept = std::mem::take(&mut self.not_kept);
         self.last_kept.insert(class, now);
@@ -92,7 +95,7 @@ impl Watch {
             return;
         }
         let at = wall_now();
-        let episode = Box::new(Episode::begun(id_of(at), at).on_this_machine());
+        let episode = Box::new(on_this_machine(Episode::begun(id_of(at), at)));
         let now = Instant::now();
         let (along, begun) = (Vec::new(), Vec::new());
         self.waits = Some(Waiting { until: now, seen: now, episode, along, begun, reply: Some(reply) });
@@ -121,7 +124,7 @@ impl Watch {
         let frozen = match self.flight.as_mut().map(Flight::freeze) {
             None => None,
             Some(Ok(Some(mut frozen))) => {
-                frozen.note_limits(self.detector.looks());
+                frozen.note_limits(looks(&self.detector));
                 Some(frozen)
             }
             Some(Ok(None)) => {
@@ -131,7 +134,7 @@ impl Watch {
                 return false;
             }
             Some(Err(error)) => {
-                self.recorder(RecorderState::Broken(chain(&error)));
+                self.recorder(RecorderState::Broken(error_chain(&error)));
                 None
             }
         };
@@ -149,6 +152,17 @@ fn announce(board: &Board, words: &Sender<Alert>, episode: &Episode) {
     let word = Arc::new(episode.announced());
     board.write(|published| published.list(Arc::clone(&word)));
     let _ = words.send(Alert::Opened(word));
+}
+
+/// What the kernel had counted of limits at each reading that is remembered, oldest first: of each reading the counters that were read then.
+fn looks(detector: &Detector) -> Vec<Look> {
+    let counted = |reading: &Reading| {
+        let now = reading.limits.iter().map(|group| group.read).max();
+        let is_new = |group: &&LimitedGroup| Some(group.read) == now;
+        let fresh = reading.limits.iter().filter(is_new);
+        fresh.map(|group| (group.path.to_string(), group.counted)).collect::<BTreeMap<_, _>>()
+    };
+    detector.remembered().map(|reading| Look { at: reading.at, counted: counted(reading) }).collect()
 }
 
 fn wall_now() -> WallTime {

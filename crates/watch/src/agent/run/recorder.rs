@@ -7,7 +7,7 @@ use unstarve_record::{BufferSize, Flight, RecordError, Roll};
 use super::{Event, REST_AFTER, Watch};
 use crate::agent::board::RecorderState;
 use crate::agent::config::{Length, Recorder, RecorderMode};
-use crate::agent::trace_writer::chain;
+use crate::engine::error_chain;
 
 /// Its name among the problems: a recorder goes on with buffers that are not the configuration's.
 const BUFFERS: &str = "buffers";
@@ -116,7 +116,7 @@ impl Watch {
             }
             Err(error) => {
                 let key = by.mib.map_or_else(String::new, |mib| format!("[recorder] buffer-mib = {mib}: "));
-                self.has_no_flight(&format!("{key}{}", chain(&error)));
+                self.has_no_flight(&format!("{key}{}", error_chain(&error)));
             }
         }
         self.see_to_recorder();
@@ -170,7 +170,7 @@ impl Watch {
         };
         let done = if wanted { flight.run() } else { flight.rest() };
         let state = match done {
-            Err(error) => RecorderState::Broken(chain(&error)),
+            Err(error) => RecorderState::Broken(error_chain(&error)),
             Ok(()) if wanted => RecorderState::Recording,
             Ok(()) => RecorderState::Armed,
         };

@@ -10,7 +10,8 @@ use crate::agent::config::{Config, ConfigError, DEFAULT_PATH};
 use crate::agent::outputs::all::Outputs;
 use crate::agent::outputs::log::Log;
 use crate::agent::outputs::{Deliveries, DeliveryQueue, otlp, webhook};
-use crate::agent::trace_writer::{Job, chain};
+use crate::agent::trace_writer::Job;
+use crate::engine::error_chain;
 
 /// Its name among the problems.
 const PROBLEM: &str = "configuration";
@@ -48,7 +49,7 @@ pub(super) fn push(config: &Config, board: &Arc<Board>, deliveries: &Deliveries)
 
 impl Watch {
     pub(super) fn reload(&mut self) {
-        let refused = self.reloaded().err().map(|error| chain(error.as_ref()));
+        let refused = self.reloaded().err().map(|error| error_chain(error.as_ref()));
         let text = match &refused {
             None if Config::has_none(self.path.as_deref()) => format!("no {DEFAULT_PATH}: the defaults hold"),
             None => "configuration reloaded".to_owned(),

@@ -12,9 +12,10 @@ use super::{Event, INTERVAL, LONGEST_REST, REST_AFTER, RunError, Watch};
 use crate::agent::control::Request;
 use crate::agent::machine_pause::{Lateness, OwnWait};
 use crate::agent::priority_boost::PriorityBoost;
-use crate::agent::trace_writer::chain;
+use crate::engine::error_chain;
+use crate::engine::reading::Quiet;
 use crate::engine::reading::Reading;
-use crate::engine::{Engine, EngineError, Quiet};
+use crate::engine::{Engine, EngineError};
 
 /// Whether it goes on.
 #[derive(PartialEq, Eq)]
@@ -140,7 +141,7 @@ impl Watch {
             Err(error) => {
                 self.board.write(|published| {
                     published.counts.engine_errors += 1;
-                    published.problems.insert("engine", format!("engine: {}", chain(&error)));
+                    published.problems.insert("engine", format!("engine: {}", error_chain(&error)));
                 });
                 self.push_if_due();
                 return Ok(());

@@ -6,7 +6,7 @@ use super::*;
 use crate::agent::config::{Address, Listen};
 use crate::agent::outputs::http::metrics;
 use crate::agent::trace_writer::Job;
-use crate::engine::Quiet;
+use crate::engine::reading::Quiet;
 use crate::engine::reading::Reading;
 use crate::testing::{Scene, at};
 
@@ -485,7 +485,7 @@ fn reads(scene: Scene, is_quiet: bool, rig: &mut Rig) -> (usize, usize) {
     let mut engine = Counting { scene, begun: Instant::now(), reads: 0, is_quiet };
     let time = Some(Duration::from_millis(2600));
     rig.watch.go(&mut engine, &rig.inbox, &Manager::of_environment(), time).expect("it runs");
-    (engine.reads, rig.watch.detector.looks().len())
+    (engine.reads, rig.watch.detector.remembered().count())
 }
 
 #[test]

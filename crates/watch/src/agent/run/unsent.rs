@@ -8,7 +8,8 @@ use crate::agent::board::Board;
 use crate::agent::outputs::Undelivered;
 use crate::agent::outputs::all::Outputs;
 use crate::agent::store::{Outbox, Unsent};
-use crate::agent::trace_writer::{Job, chain};
+use crate::agent::trace_writer::Job;
+use crate::engine::error_chain;
 
 /// Gives the webhook the words that the watch before had left, and counts what cannot be delivered any more. Says whether there are words
 /// to be delivered.
@@ -19,7 +20,7 @@ pub(super) fn deliver_left(outbox: &Outbox, outputs: &Outputs, board: &Board, sa
         Err(error) => {
             say(&format!(
                 "cannot read what the previous run could not deliver, it is counted as one loss: {}",
-                chain(&error)
+                error_chain(&error)
             ));
             board.undelivered("webhook");
             note(outbox, &Unsent::default(), board);
@@ -55,7 +56,7 @@ pub(super) fn deliver_left(outbox: &Outbox, outputs: &Outputs, board: &Board, sa
 
 fn note(outbox: &Outbox, unsent: &Unsent, board: &Board) {
     if let Err(error) = outbox.note(unsent) {
-        board.store_problem(&chain(&error));
+        board.store_problem(&error_chain(&error));
     }
 }
 

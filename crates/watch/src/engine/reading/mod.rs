@@ -1,6 +1,7 @@
 //! How things stand: what an engine hands out.
 
 mod histogram;
+mod limited_group;
 mod role;
 
 use serde::Serialize;
@@ -8,8 +9,9 @@ use unstarve_model::{ClockPair, Comm, CpuId, Nanos, Tid};
 use unstarve_sched::Rule;
 
 pub use self::histogram::{Bucket, Histogram};
+pub use self::limited_group::LimitedGroup;
+pub(crate) use self::limited_group::shares;
 pub use self::role::{Role, RoleId, RoleKind, VictimClass};
-use crate::engine::LimitedGroup;
 
 /// Sums since the engine began, and what starves now.
 #[derive(Clone, PartialEq, Debug)]
@@ -194,5 +196,31 @@ impl Reading {
     /// All that a role was kept waiting, by the pieces.
     pub fn blamed(&self, victim: RoleId) -> Nanos {
         self.blame.iter().filter(|blame| blame.victim == victim).map(|blame| blame.ns).sum()
+    }
+}
+
+/// Nobody has waited for anything to speak of since the last reading.
+#[derive(Clone, PartialEq, Eq, Debug)]
+pub struct Quiet {
+    /// Until then.
+    pub at: ClockPair,
+    /// [`Reading::real_time`] at that time.
+    pub real_time: Vec<Nanos>,
+}
+
+/// Whether a rule prefers the occupant to who waits.
+pub fn is_precedence(rule: Rule) -> bool {
+    match rule {
+        Rule::Irq
+        | Rule::Softirq
+        | Rule::Throttled
+        | Rule::Class
+        | Rule::Priority
+        | Rule::Order
+        | Rule::NotPreempted
+        | Rule::WakeupPreemption
+        | Rule::Weight
+        | Rule::Count => true,
+        Rule::Unknown | Rule::Unranked | Rule::Idle | Rule::Fair => false,
     }
 }

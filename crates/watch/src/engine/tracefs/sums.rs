@@ -11,10 +11,10 @@ use unstarve_timeline::{
 
 use super::at_once::AtOnce;
 use crate::engine::places::Places;
+use crate::engine::reading::is_precedence;
 use crate::engine::reading::{OldestWait, RoleId, RoleKind, TaskId};
 use crate::engine::role_table::RoleTable;
 use crate::engine::totals::{RULES_COUNTED, Totals, place};
-use crate::episode::is_precedence;
 
 /// Tasks whose group is remembered.
 const TASKS: usize = 1 << 16;

@@ -16,8 +16,9 @@ use super::hour::hour;
 use super::metrics;
 use crate::agent::board::Published;
 use crate::agent::store::PAGE;
+use crate::engine::reading::is_precedence;
 use crate::engine::reading::{Reading, Role, RoleKind};
-use crate::episode::{Episode, Party, Stage, is_id, is_precedence};
+use crate::episode::{Episode, Party, Stage, is_id};
 
 /// What is answered.
 #[derive(Debug)]

@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use crate::agent::board::Board;
 use crate::agent::config::{Address, Listen};
 use crate::agent::outputs::http::Server;
-use crate::agent::trace_writer::chain;
+use crate::engine::error_chain;
 
 /// How often an address that is taken is tried.
 const BIND_RETRY: Duration = Duration::from_secs(10);
@@ -59,7 +59,7 @@ impl Serving {
             }
             Err(error) => {
                 self.next = Some(now + BIND_RETRY);
-                let text = format!("no metrics and no page: {}", chain(&error));
+                let text = format!("no metrics and no page: {}", error_chain(&error));
                 // Once, not at each try.
                 if self.board.read().problems.get(PROBLEM) != Some(&text) {
                     say(&format!("{text}; it is tried again every {} s", BIND_RETRY.as_secs()));

@@ -12,6 +12,11 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 pub struct Length(pub Duration);
 
 impl Length {
+    /// So many milliseconds.
+    pub const fn from_millis(count: u64) -> Length {
+        Length(Duration::from_millis(count))
+    }
+
     /// In nanoseconds.
     pub fn nanos(self) -> u64 {
         u64::try_from(self.0.as_nanos()).unwrap_or(u64::MAX)

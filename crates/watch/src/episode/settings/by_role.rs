@@ -55,7 +55,7 @@ impl Thresholds {
     }
 
     /// The first name that is no role's, and why.
-    pub(super) fn unknown_role(&self) -> Option<(&str, String)> {
+    pub(crate) fn unknown_role(&self) -> Option<(&str, String)> {
         self.role.keys().find_map(|name| Some((name.as_str(), distrust(name)?)))
     }
 }
