@@ -152,7 +152,7 @@ mod tests {
     #[test]
     fn a_process_that_was_stopped_is_no_machine_that_stood_still() {
         let this = std::env::current_exe().expect("this program");
-        let arguments = ["--exact", "machine_pause::tests::sleeper", "--nocapture"];
+        let arguments = ["--exact", "agent::machine_pause::tests::sleeper", "--nocapture"];
         let child = Command::new(this).args(arguments).env(CHILD, "1").stdout(Stdio::piped()).spawn();
         let mut child = child.expect("a child");
         let mut said = BufReader::new(child.stdout.take().expect("its words"));

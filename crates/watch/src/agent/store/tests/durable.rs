@@ -66,7 +66,7 @@ fn all_of_an_episode_is_on_the_disk_before_it_has_its_name() {
     strace
         .args(["-f", "-y", "-qq", "-e", "trace=fsync,fdatasync,rename,renameat,renameat2", "-e", "signal=none", "-o"])
         .arg(&calls);
-    let test = "store::tests::durable::all_of_an_episode_is_on_the_disk_before_it_has_its_name";
+    let test = "agent::store::tests::durable::all_of_an_episode_is_on_the_disk_before_it_has_its_name";
     let ran = strace.arg(this).args(["--exact", test]).env(TRACED, &path).output();
     match ran {
         Err(error) if error.kind() == io::ErrorKind::NotFound => {
