@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::mpsc::Receiver;
 
 use crate::agent::board::Board;
-use crate::agent::outputs::all::Outputs;
+use crate::agent::outputs::{Message, Outputs};
 use crate::agent::priority_boost::PriorityBoost;
 use crate::agent::store::Logbook;
 use crate::engine::error_chain;
@@ -39,7 +39,7 @@ impl AlertSender {
 
     /// Those who are to act come first; the disk may be slow.
     fn tell(&self, episode: &Arc<Episode>) {
-        self.outputs.tell(episode, &self.board);
+        self.outputs.send(&Message::Episode(Arc::clone(episode)));
         if let Err(error) = self.logbook.add(episode) {
             self.board.store_problem(&error_chain(&error));
         }
@@ -54,7 +54,6 @@ mod tests {
     use super::*;
     use crate::agent::config::{Config, Syslog};
     use crate::agent::outputs::Deliveries;
-    use crate::agent::run::outputs;
     use crate::agent::store::{Limits, Store, read_log};
     use crate::episode::{Stage, id_of};
 
@@ -67,7 +66,7 @@ mod tests {
         let board = Arc::new(Board::default());
         let mut config = Config::default();
         config.sinks.log = Syslog::Off;
-        let outputs = outputs(&config, &board, &Deliveries::default()).expect("outputs");
+        let outputs = Outputs::open(&config, &board, &Deliveries::default()).expect("outputs");
         let (words, inbox) = channel();
         let at = crate::testing::at(500).wall;
         let episode = Episode::begun(id_of(at), at);

@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::sync::mpsc::Sender;
 
 use crate::agent::board::Board;
-use crate::agent::outputs::all::Outputs;
+use crate::agent::outputs::{Message, Outputs};
 use crate::agent::store::{Rank, Store};
 use crate::engine::error_chain;
 use crate::episode::{Episode, Explanation};
@@ -73,7 +73,7 @@ impl EpisodePublisher {
         self.board.note_kept(&self.store);
         // Who asked for a dump hears it there.
         if !is_dump {
-            self.outputs.tell(&episode, &self.board);
+            self.outputs.send(&Message::Episode(Arc::clone(&episode)));
         }
         if let Some(reply) = reply {
             let _ = reply.send(serde_json::to_string(episode.as_ref()).unwrap_or_default());

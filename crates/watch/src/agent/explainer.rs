@@ -11,11 +11,12 @@ use std::sync::mpsc::Receiver;
 use std::time::{Duration, Instant};
 
 use crate::agent::board::Board;
+use crate::agent::config::Config;
 use crate::agent::episode_publisher::{EpisodePublisher, Written};
 use crate::agent::guarded::Guarded;
 use crate::agent::memory;
-use crate::agent::outputs::all::Outputs;
-use crate::agent::store::{REPORT, Rank, Store};
+use crate::agent::outputs::Outputs;
+use crate::agent::store::{Limits, REPORT, Rank, Store};
 use crate::engine::error_chain;
 use crate::episode::{Episode, Explanation};
 
@@ -35,6 +36,22 @@ const SAID: u64 = 4 << 10;
 /// A report is some hundred KiB.
 const LARGEST_REPORT: u64 = 64 << 20;
 
+/// What a configuration says to those who write, explain and publish.
+#[derive(Clone)]
+pub(crate) struct PipelineSettings {
+    pub(crate) outputs: Outputs,
+    pub(crate) limits: Limits,
+    /// Roles that no episode is about.
+    pub(crate) ignored: Arc<[String]>,
+}
+
+impl PipelineSettings {
+    pub(crate) fn of(config: &Config, outputs: Outputs) -> PipelineSettings {
+        let ignored = config.thresholds.role.iter().filter(|(_, own)| own.ignore).map(|(name, _)| name.clone());
+        PipelineSettings { outputs, limits: config.store.limits(), ignored: ignored.collect() }
+    }
+}
+
 /// What is to be explained.
 pub(crate) enum Task {
     /// An episode that is written, or that has no trace.
@@ -42,7 +59,7 @@ pub(crate) enum Task {
     /// One whose trace is there: it was not explained yet when its watch was killed.
     Left(Box<Written>),
     /// What a new configuration says.
-    Configure(Outputs),
+    Configure(PipelineSettings),
 }
 
 /// Which of the tasks that wait comes first.
@@ -88,7 +105,7 @@ impl Waiting {
 
 pub(crate) struct Explainer {
     pub(crate) store: Arc<Store>,
-    pub(crate) outputs: Outputs,
+    pub(crate) settings: PipelineSettings,
     pub(crate) explain: ExplainCommand,
     pub(crate) board: Arc<Board>,
     pub(crate) guarded: Guarded,
@@ -130,7 +147,7 @@ impl Explainer {
                     self.board.note_kept(&self.store);
                     memory::give_back();
                 }
-                Task::Configure(outputs) => self.outputs = outputs,
+                Task::Configure(settings) => self.settings = settings,
             }
         }
     }
@@ -161,7 +178,7 @@ impl Explainer {
     fn teller(&self) -> EpisodePublisher {
         EpisodePublisher {
             store: Arc::clone(&self.store),
-            outputs: self.outputs.clone(),
+            outputs: self.settings.outputs.clone(),
             board: Arc::clone(&self.board),
         }
     }
@@ -173,7 +190,7 @@ impl Explainer {
         let report = directory.read(REPORT.as_ref(), LARGEST_REPORT).map_err(|error| error_chain(&error))?;
         let report = report.ok_or_else(|| format!("no {REPORT} was written"))?;
         let explanation = Explanation::parse(&report).map_err(|error| format!("{REPORT}: {error}"))?;
-        Ok(explanation.ignoring(&self.outputs.ignored))
+        Ok(explanation.ignoring(&self.settings.ignored))
     }
 }
 

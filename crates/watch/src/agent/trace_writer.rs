@@ -12,12 +12,12 @@ use unstarve_record::{Frozen, RecordError, Roll};
 use crate::agent::board::Board;
 use crate::agent::config::Store as StoreConfig;
 use crate::agent::episode_publisher::{EpisodePublisher, Written};
-use crate::agent::explainer::Task;
+use crate::agent::explainer::{PipelineSettings, Task};
 use crate::agent::memory;
-use crate::agent::outputs::all::Outputs;
+use crate::agent::outputs::{Message, Outputs};
 use crate::agent::priority_boost::PriorityBoostInTurns;
 use crate::agent::run::Event;
-use crate::agent::store::{ExpectedByRank, Left, Limits, Outbox, Rank, Store, StoreError, TRACE, Unsent};
+use crate::agent::store::{ExpectedByRank, Left, Outbox, Rank, Store, StoreError, TRACE, Unsent};
 use crate::engine::error_chain;
 use crate::episode::{Begun, Episode};
 
@@ -52,7 +52,7 @@ pub(crate) enum Job {
     /// One whose trace is there: it was not explained yet when its watch was killed.
     Explain(Box<Left>),
     /// What a new configuration says.
-    Configure(Outputs),
+    Configure(PipelineSettings),
     /// Something that the system's log is to have.
     Warn(String),
     /// All has been delivered that the watch before had left.
@@ -108,11 +108,6 @@ impl Retry {
     }
 }
 
-/// The limits that a configuration says.
-pub(crate) fn limits(config: &StoreConfig) -> Limits {
-    Limits { bytes: config.mib.saturating_mul(1 << 20), episodes: config.episodes as usize }
-}
-
 /// Why an episode has no trace.
 enum NotKept {
     /// The store is full, or cannot be written: that may pass.
@@ -155,14 +150,13 @@ impl TraceWriter {
                 let Left { episode, along } = *left;
                 let _ = self.tasks.send(Task::Left(Box::new(Written { episode, along, reply: None })));
             }
-            Job::Configure(outputs) => {
-                self.store.limit(limits(&outputs.store));
+            Job::Configure(settings) => {
+                self.store.limit(settings.limits);
                 self.retry.next_look = Instant::now();
-                let _ = self.tasks.send(Task::Configure(outputs.clone()));
-                self.outputs = outputs;
+                self.outputs = settings.outputs.clone();
+                let _ = self.tasks.send(Task::Configure(settings));
             }
-            Job::Warn(text) if !self.outputs.log.warn(&text) => self.board.undelivered("log"),
-            Job::Warn(_) => {}
+            Job::Warn(text) => self.outputs.send(&Message::Warning(text.into())),
             Job::Sent => {
                 if let Err(error) = self.outbox.note(&Unsent::default()) {
                     self.board.store_problem(&error_chain(&error));
@@ -334,7 +328,7 @@ pub fn trace_in(directory: &Path) -> std::path::PathBuf {
 
 /// Opens the store, and gives the episodes that were not explained.
 pub(crate) fn open(config: &StoreConfig) -> Result<(Arc<Store>, Vec<Left>), StoreError> {
-    let store = Store::open(&config.directory, limits(config))?;
+    let store = Store::open(&config.directory, config.limits())?;
     let unexplained = store.unexplained()?;
     Ok((Arc::new(store), unexplained))
 }

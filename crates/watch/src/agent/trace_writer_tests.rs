@@ -6,8 +6,7 @@ use rustix::io::Errno;
 use super::*;
 use crate::agent::config::{Config, Syslog};
 use crate::agent::outputs::Deliveries;
-use crate::agent::run::outputs;
-use crate::agent::store::{Expected, read_log};
+use crate::agent::store::{Expected, Limits, read_log};
 use crate::engine::reading::{Role, RoleKind};
 use crate::episode::{Detector, id_of};
 use crate::testing::{Scene, at};
@@ -29,7 +28,7 @@ impl Rig {
         let mut config = Config::default();
         config.sinks.log = Syslog::Off;
         let board = Arc::new(Board::default());
-        let outputs = outputs(&config, &board, &Deliveries::default()).expect("outputs");
+        let outputs = Outputs::open(&config, &board, &Deliveries::default()).expect("outputs");
         let (sender, events) = channel();
         let (explainer, tasks) = channel();
         let outbox = store.outbox();

@@ -10,6 +10,7 @@ use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize};
 
 use super::{Address, Tables, default_store};
+use crate::agent::store::Limits;
 use crate::episode::settings::{Length, Thresholds};
 
 /// Configuration of `unstarve watch`.
@@ -183,6 +184,13 @@ impl Default for Recorder {
 impl Default for Store {
     fn default() -> Store {
         Store { directory: default_store(), mib: 1024, episodes: 200, every: minute() }
+    }
+}
+
+impl Store {
+    /// The limits of a store by it.
+    pub(crate) fn limits(&self) -> Limits {
+        Limits { bytes: self.mib.saturating_mul(1 << 20), episodes: self.episodes as usize }
     }
 }
 

@@ -2,11 +2,11 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 
 use super::*;
 
-fn word(id: &str) -> Arc<Episode> {
-    Arc::new(Episode { id: id.to_owned(), ..Episode::default() })
+fn word(id: &str) -> Message {
+    Message::Episode(Arc::new(Episode { id: id.to_owned(), ..Episode::default() }))
 }
 
-fn queue(until: Option<Instant>) -> Queue<Arc<Episode>> {
+fn queue(until: Option<Instant>) -> Queue {
     let waiting = Waiting { until, ..Waiting::default() };
     Queue { output: "test", waiting: Mutex::new(waiting), changed: Condvar::new() }
 }
@@ -15,7 +15,7 @@ fn queue(until: Option<Instant>) -> Queue<Arc<Episode>> {
 fn what_may_help_is_tried_again_and_the_rest_is_not() {
     let queue = queue(None);
     let fared = |deliver: &mut dyn FnMut() -> Tried| {
-        let fared = queue.persist(&word("a"), &mut |_: &Arc<Episode>, _| deliver(), Duration::ZERO);
+        let fared = queue.persist(&word("a"), &mut |_: &Message, _| deliver(), Duration::ZERO);
         match fared {
             Fared::Delivered => None,
             Fared::GivenUp(why) => Some(why),
@@ -44,12 +44,12 @@ fn what_may_help_is_tried_again_and_the_rest_is_not() {
 /// What is tried, and within which time.
 type Try = (String, Duration);
 
-/// A courier whose tries the test decides.
-fn courier() -> (DeliveryQueue<Arc<Episode>>, Deliveries, Receiver<Try>, Sender<Tried>) {
+/// A queue whose tries the test decides.
+fn courier() -> (DeliveryQueue, Deliveries, Receiver<Try>, Sender<Tried>) {
     let (tries, tried) = channel();
     let (answers, answer) = channel();
-    let courier = DeliveryQueue::start("test", Arc::new(Board::default()), move |word: &Arc<Episode>, within| {
-        let _ = tries.send((word.id.clone(), within));
+    let courier = DeliveryQueue::start("test", Arc::new(Board::default()), move |word: &Message, within| {
+        let _ = tries.send((word.episode().expect("an episode").id.clone(), within));
         answer.recv().unwrap_or(Tried::Later("gone".into()))
     });
     let (courier, deliveries) = (courier.expect("a thread"), Deliveries::default());
@@ -77,7 +77,7 @@ fn how_an_output_of_a_former_configuration_fares_is_no_problem() {
 fn all_but_those_of_the_newest_configuration_are_replaced() {
     let deliveries = Deliveries::default();
     let couriers: Vec<_> =
-        (0..3).map(|_| DeliveryQueue::start("test", Arc::default(), |_: &Arc<Episode>, _| Tried::Done)).collect();
+        (0..3).map(|_| DeliveryQueue::start("test", Arc::default(), |_: &Message, _| Tried::Done)).collect();
     let couriers: Vec<_> = couriers.into_iter().map(|courier| courier.expect("a thread")).collect();
     couriers.iter().for_each(|courier| deliveries.add(courier));
     let former = || couriers.iter().map(|courier| courier.queue.lock().is_former).collect::<Vec<_>>();
@@ -122,7 +122,7 @@ fn who_does_not_answer_by_the_end_leaves_what_waits() {
 fn a_try_has_no_longer_than_there_is_time_and_the_end_ends_a_pause() {
     let (courier, deliveries, tried, answers) = courier();
     courier.send(word("a"));
-    assert_eq!(tried.recv_timeout(TEST_TIMEOUT).expect("tried").1, LONGEST);
+    assert_eq!(tried.recv_timeout(TEST_TIMEOUT).expect("tried").1, LONGEST_TRY);
     // Three failures: the next pause is 8 s.
     for _ in 0..2 {
         answers.send(Tried::Later("busy".into())).expect("it waits");
@@ -151,7 +151,7 @@ fn an_old_courier_delivers_on_and_is_waited_for() {
     assert_eq!(deliveries.finish(until), Undelivered::default());
 }
 
-/// The scribe ends later than the courier gives up: its last words are noted for the next watch, too.
+/// The trace writer ends later than the queue gives up: its last episodes are noted for the next watch, too.
 #[test]
 fn what_comes_after_it_has_given_up_is_left_with_the_rest() {
     let (courier, deliveries, tried, answers) = courier();

@@ -6,7 +6,10 @@ use std::io::Write as _;
 use std::os::fd::AsFd;
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
 
+use super::{Delivery, Message, Output, OutputKind, Tried};
 use crate::agent::config::Syslog;
 use crate::episode::{Episode, Party, line};
 
@@ -19,6 +22,15 @@ pub const MESSAGE_ID: &str = "6f0d2ad58bd24c1eb4a0c3c0a7f1d9e2";
 /// syslog's `warning`, and its facility `daemon`.
 const WARNING: u8 = 4;
 const DAEMON: u8 = 3;
+
+/// Its row among the outputs.
+pub const KIND: OutputKind = OutputKind {
+    name: "log",
+    message: ["log message", "log messages"],
+    delivery: Delivery::Immediate,
+    takes: |message| matches!(message, Message::Episode(_) | Message::Warning(_)),
+    open: |config| Some(Arc::new(Log::open(config.sinks.log))),
+};
 
 /// Where lines go.
 #[derive(Debug)]
@@ -76,12 +88,23 @@ impl Log {
             To::Nowhere | To::Stderr => true,
             To::Journal(..) if is_journal(std::env::var_os("JOURNAL_STREAM"), std::io::stderr()) => true,
             To::Journal(socket, path) => {
-                let mut message = Message::default();
+                let mut message = JournalMessage::default();
                 message.begin(text);
                 socket.send_to(&message.0, path).is_ok()
             }
             To::Syslog(socket, path) => socket.send_to(syslog(text).as_bytes(), path).is_ok(),
         }
+    }
+}
+
+impl Output for Log {
+    fn deliver(&self, message: &Message, _: Duration) -> Tried {
+        let is_taken = match message {
+            Message::Episode(episode) => self.write(episode),
+            Message::Warning(text) => self.warn(text),
+            Message::Metrics(_) => true,
+        };
+        if is_taken { Tried::Done } else { Tried::Refused("not taken".to_owned()) }
     }
 }
 
@@ -94,9 +117,9 @@ fn is_journal(named: Option<OsString>, descriptor: impl AsFd) -> bool {
 /// The journal's native protocol (systemd, docs/JOURNAL_NATIVE_PROTOCOL.md), in the form for values that could have a newline:
 /// `NAME\n`, the length in 64 bits, little-endian, the value and a newline.
 #[derive(Default)]
-struct Message(Vec<u8>);
+struct JournalMessage(Vec<u8>);
 
-impl Message {
+impl JournalMessage {
     fn begin(&mut self, text: &str) {
         self.field("MESSAGE", text);
         self.field("PRIORITY", &WARNING.to_string());
@@ -114,7 +137,7 @@ impl Message {
 }
 
 fn journal(episode: &Episode, text: &str) -> Vec<u8> {
-    let mut message = Message::default();
+    let mut message = JournalMessage::default();
     message.begin(text);
     let mut field = |name: &str, value: &str| message.field(name, value);
     field("MESSAGE_ID", MESSAGE_ID);

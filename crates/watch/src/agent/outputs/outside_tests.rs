@@ -11,9 +11,9 @@ use std::time::{Duration, Instant};
 use unstarve_testing as need;
 
 use super::http::Server;
-use super::{otlp, webhook};
+use super::{Deliveries, Message, Outputs};
 use crate::agent::board::Board;
-use crate::agent::config::{Address, Listen, Otlp, Webhook};
+use crate::agent::config::{Address, Config, Listen, Otlp, Syslog, Webhook};
 use crate::engine::reading::{Reading, RoleKind};
 use crate::episode::Episode;
 use crate::testing::{Scene, at};
@@ -120,6 +120,16 @@ fn the_shipped_alert_rules_are_right() {
     assert!(count > 10);
 }
 
+/// The outputs of a configuration, but for the log.
+fn outputs(mut config: Config, board: &Arc<Board>) -> Outputs {
+    config.sinks.log = Syslog::Off;
+    Outputs::open(&config, board, &Deliveries::default()).expect("a thread")
+}
+
+fn webhook(url: String, board: &Arc<Board>) -> Outputs {
+    outputs(Config { webhook: Some(Webhook { url, headers: [].into() }), ..Config::default() }, board)
+}
+
 /// Takes one request, and answers it.
 fn receive(listener: &TcpListener) -> (String, Vec<u8>) {
     let (mut stream, _) = listener.accept().expect("a connection");
@@ -157,8 +167,9 @@ fn opentelemetry_reads_what_is_pushed() {
     let board = board();
     let headers = [("x-tenant".to_owned(), "a".to_owned())].into();
     let interval = "10s".parse().expect("a time");
-    let courier = otlp::start(Otlp { endpoint, interval, headers }, Arc::clone(&board)).expect("a thread");
-    courier.send(board.read());
+    let otlp = Some(Otlp { endpoint, interval, headers });
+    let outputs = outputs(Config { otlp, ..Config::default() }, &board);
+    outputs.send(&Message::Metrics(board.read()));
     let (head, body) = receive(&listener);
     let head = head.to_ascii_lowercase();
     assert!(head.starts_with("post /v1/metrics ") && head.contains("content-type: application/x-protobuf"), "{head}");
@@ -196,9 +207,9 @@ fn opentelemetry_reads_what_is_pushed() {
 fn a_webhook_gets_the_episode() {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let url = format!("http://{}/hook", listener.local_addr().expect("an address"));
-    let courier = webhook::start(Webhook { url, headers: [].into() }, board()).expect("a thread");
+    let outputs = webhook(url, &board());
     let episode = Episode { id: "20261123-012345-678".into(), rule: Some("class".into()), ..Episode::default() };
-    courier.send(Arc::new(episode.clone()));
+    outputs.send(&Message::Episode(Arc::new(episode.clone())));
     let (head, body) = receive(&listener);
     assert!(head.starts_with("POST /hook "), "{head}");
     assert_eq!(serde_json::from_slice::<Episode>(&body).expect("JSON"), episode);
@@ -210,13 +221,13 @@ fn a_webhook_that_never_answers_holds_nobody_up() {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let url = format!("http://{}/hook", listener.local_addr().expect("an address"));
     let board = board();
-    let courier = webhook::start(Webhook { url, headers: [].into() }, Arc::clone(&board)).expect("a thread");
+    let outputs = webhook(url, &board);
     let (stream, _) = {
-        courier.send(Arc::new(Episode::default()));
+        outputs.send(&Message::Episode(Arc::default()));
         listener.accept().expect("a connection")
     };
     // One is on its way, 32 may wait, and the others are counted.
-    (0..40).for_each(|_| courier.send(Arc::new(Episode::default())));
+    (0..40).for_each(|_| outputs.send(&Message::Episode(Arc::default())));
     assert_eq!(board.read().counts.undelivered.get("webhook"), Some(&8));
     drop(stream);
 }

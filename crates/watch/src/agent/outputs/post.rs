@@ -2,10 +2,8 @@
 
 use std::time::Duration;
 
-use super::delivery_queue::Tried;
-
-/// For one try.
-pub(super) const LONGEST: Duration = Duration::from_secs(10);
+use super::Tried;
+use super::delivery_queue::LONGEST_TRY;
 
 /// Posts a body, in this time; which answers mean that another try may help is as OTLP says (429, 502, 503, 504) and usual for webhooks.
 pub fn post<'a>(
@@ -46,7 +44,7 @@ fn origin(url: &str) -> String {
 /// Connects and asks within bounded time; follows no redirection, which could lead anywhere.
 pub fn agent() -> ureq::Agent {
     let config = ureq::Agent::config_builder()
-        .timeout_global(Some(LONGEST))
+        .timeout_global(Some(LONGEST_TRY))
         .http_status_as_error(false)
         .max_redirects(0)
         .user_agent(concat!("unstarve/", env!("CARGO_PKG_VERSION")))
@@ -70,7 +68,7 @@ mod tests {
             let _ = stream.read(&mut [0; 4096]);
             let _ = stream.write_all(b"HTTP/1.1 500 no\r\ncontent-length: 0\r\n\r\n");
         });
-        let tried = |url: &str| match post(&agent(), url, "text/plain", [], b"x", LONGEST) {
+        let tried = |url: &str| match post(&agent(), url, "text/plain", [], b"x", LONGEST_TRY) {
             Tried::Later(why) | Tried::Refused(why) => why,
             Tried::Done => panic!("it was refused"),
         };

@@ -1,22 +1,34 @@
 //! Episodes as JSON, posted to a URL.
 
-use std::io;
 use std::sync::Arc;
+use std::time::Duration;
 
-use super::delivery_queue::DeliveryQueue;
 use super::post::{agent, post};
-use crate::agent::board::Board;
+use super::{Delivery, Message, Output, OutputKind, Tried};
 use crate::agent::config::Webhook;
-use crate::episode::Episode;
 
-/// Starts the thread that posts.
-///
-/// # Errors
-/// If there is no thread to be had.
-pub fn start(webhook: Webhook, board: Arc<Board>) -> io::Result<DeliveryQueue<Arc<Episode>>> {
-    let agent = agent();
-    DeliveryQueue::start("webhook", board, move |episode: &Arc<Episode>, within| {
+/// Its row among the outputs.
+pub const KIND: OutputKind = OutputKind {
+    name: "webhook",
+    message: ["webhook message", "webhook messages"],
+    delivery: Delivery::Queued,
+    takes: |message| matches!(message, Message::Episode(_)),
+    open: |config| {
+        let settings = config.webhook.clone()?;
+        Some(Arc::new(WebhookOutput { agent: agent(), settings }))
+    },
+};
+
+struct WebhookOutput {
+    agent: ureq::Agent,
+    settings: Webhook,
+}
+
+impl Output for WebhookOutput {
+    fn deliver(&self, message: &Message, within: Duration) -> Tried {
+        let Message::Episode(episode) = message else { return Tried::Done };
         let body = serde_json::to_vec(episode.as_ref()).unwrap_or_default();
-        post(&agent, &webhook.url, "application/json", &webhook.headers, &body, within)
-    })
+        let Webhook { url, headers } = &self.settings;
+        post(&self.agent, url, "application/json", headers, &body, within)
+    }
 }

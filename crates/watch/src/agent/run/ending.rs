@@ -7,6 +7,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use super::{Event, Watch};
+use crate::agent::outputs::Message;
 use crate::agent::store::{Logbook, Outbox, Unsent};
 use crate::engine::error_chain;
 
@@ -21,7 +22,7 @@ const LAST_DELIVERIES: Duration = Duration::from_secs(14);
 const SHORTEST: Duration = Duration::from_millis(500);
 
 impl Watch {
-    /// Has everything written and delivered that is to be, within one time for all. Tables come last: the scribe lists what they are to
+    /// Has everything written and delivered that is to be, within one time for all. Tables come last: the trace writer lists what they are to
     /// have. What is not delivered by then is said, and noted for the next watch.
     pub(super) fn end(mut self, writing: Vec<JoinHandle<()>>, inbox: &Receiver<Event>) {
         let begun = Instant::now();
@@ -29,16 +30,16 @@ impl Watch {
         self.deliveries.end(begun + LAST_DELIVERIES);
         self.keep_last(inbox, begun + LAST_EPISODES);
         let (rollups, board) = (self.rollups.take(), Arc::clone(&self.board));
-        let (deliveries, push, say) = (self.deliveries.clone(), self.otlp.take(), self.say);
+        let (deliveries, pushes, say) = (self.deliveries.clone(), self.next_push.is_some(), self.say);
         let (outbox, logbook) = (self.outbox.take(), self.logbook.take());
         let mut threads = std::mem::take(&mut self.recorders);
         threads.extend(writing);
         // Its senders are what the threads wait for.
         drop((self.jobs, self.words, self.events, self.flight, self.next_flight, self.serving));
         finish(&threads, inbox, begun + LAST_EPISODES);
-        if let Some(push) = push {
+        if pushes {
             // What has come since the latest one.
-            push.courier.send(Arc::new(board.read().to_push()));
+            self.outputs.send(&Message::Metrics(Arc::new(board.read().to_push())));
         }
         if let Some(rollups) = rollups {
             rollups.finish(&board.read(), LAST_WORDS.saturating_sub(begun.elapsed()));

@@ -26,21 +26,19 @@ use unstarve_record::{BufferSize, Flight, RecordError, Roll};
 
 use self::keeping::Waiting;
 use self::recorder::Buffers;
-pub(crate) use self::reload::outputs;
-use self::reload::{Push, push};
+use self::reload::first_push;
 pub use self::signals::Signals;
 use self::troubles::Troubles;
 use crate::agent::alert_sender::{Alert, AlertSender};
 use crate::agent::board::Board;
 use crate::agent::config::{Config, STATE_DIRECTORY};
 use crate::agent::control::{Control, ControlError, Request};
-use crate::agent::explainer::{End, ExplainCommand, Explainer};
+use crate::agent::explainer::{End, ExplainCommand, Explainer, PipelineSettings};
 use crate::agent::guarded::Guarded;
 use crate::agent::instance_lock::InstanceLock;
 use crate::agent::memory;
-use crate::agent::outputs::Deliveries;
-use crate::agent::outputs::all::Outputs;
 use crate::agent::outputs::http::serving::Serving;
+use crate::agent::outputs::{Deliveries, Outputs};
 use crate::agent::rights;
 use crate::agent::rollup::Rollups;
 use crate::agent::store::{ExpectedByRank, Left, Logbook, Outbox, Store, StoreError, read_log};
@@ -145,15 +143,17 @@ pub fn run(mut options: Options, engine: &mut dyn Engine) -> Result<(), RunError
     options.signals.forward(&events)?;
     let ending = Arc::new(AtomicBool::new(false));
     let deliveries = Deliveries::default();
-    let outputs = outputs(&options.config, &board, &deliveries)?;
+    let outputs = Outputs::open(&options.config, &board, &deliveries).map_err(no_thread)?;
+    let settings = PipelineSettings::of(&options.config, outputs.clone());
     let (logbook, outbox) = (store.logbook(), store.outbox());
     let delivers_left = unsent::deliver_left(&outbox, &outputs, &board, &options.say);
-    let Writing { threads, jobs, words } = Writing::start(store, outputs, &board, &events, options.explain, &ending)?;
+    let Writing { threads, jobs, words } = Writing::start(store, settings, &board, &events, options.explain, &ending)?;
     for left in left {
         let _ = jobs.send(Job::Explain(Box::new(left)));
     }
     let mut watch = Watch {
-        otlp: push(&options.config, &board, &deliveries)?,
+        next_push: first_push(&options.config),
+        outputs,
         detector: Detector::new(options.config.thresholds.clone()),
         began_with: options.config.clone(),
         config: options.config,
@@ -221,23 +221,24 @@ struct Writing {
 impl Writing {
     fn start(
         store: Arc<Store>,
-        outputs: Outputs,
+        settings: PipelineSettings,
         board: &Arc<Board>,
         events: &Sender<Event>,
         explain: ExplainCommand,
         ending: &Arc<AtomicBool>,
     ) -> Result<Writing, RunError> {
         let ((jobs, work), (tasks, written), (words, said)) = (channel(), channel(), channel());
-        let herald = AlertSender { outputs: outputs.clone(), logbook: store.logbook(), board: Arc::clone(board) };
+        let outputs = settings.outputs.clone();
+        let alerts = AlertSender { outputs: outputs.clone(), logbook: store.logbook(), board: Arc::clone(board) };
         let explainer = Explainer {
             store: Arc::clone(&store),
-            outputs: outputs.clone(),
+            settings,
             explain,
             board: Arc::clone(board),
             guarded: guarded(),
             end: End::when(Arc::clone(ending)),
         };
-        let scribe = TraceWriter {
+        let writer = TraceWriter {
             outbox: store.outbox(),
             store,
             outputs,
@@ -248,17 +249,21 @@ impl Writing {
             retry: Retry::default(),
         };
         let threads = vec![
-            thread("unstarve-scribe", move || scribe.run(&work))?,
+            thread("unstarve-scribe", move || writer.run(&work))?,
             thread("unstarve-explain", move || explainer.run(&written))?,
-            thread("unstarve-herald", move || herald.run(&said))?,
+            thread("unstarve-herald", move || alerts.run(&said))?,
         ];
         Ok(Writing { threads, jobs, words })
     }
 }
 
+fn no_thread(source: io::Error) -> RunError {
+    RunError::System { action: "cannot start a thread", source }
+}
+
 fn thread(name: &str, run: impl FnOnce() + Send + 'static) -> Result<JoinHandle<()>, RunError> {
     let started = std::thread::Builder::new().name(name.into()).spawn(run);
-    started.map_err(|source| RunError::System { action: "cannot start a thread", source })
+    started.map_err(no_thread)
 }
 
 /// Tables that were asked for on the command line and cannot be had end the watch; where the configuration asks for them, the watch
@@ -327,9 +332,11 @@ struct Watch {
     calm_since: Option<Instant>,
     /// Since the last one that was kept.
     not_kept: u64,
-    otlp: Option<Push>,
+    outputs: Outputs,
+    /// When metrics are pushed next, if they are.
+    next_push: Option<Instant>,
     jobs: Sender<Job>,
-    /// For the herald.
+    /// For the alert sender.
     words: Sender<Alert>,
     serving: Serving,
     troubles: Troubles,

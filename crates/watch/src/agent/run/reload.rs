@@ -1,15 +1,12 @@
 //! What a configuration switches on, at the start and on SIGHUP.
 
-use std::sync::Arc;
 use std::time::Instant;
 
-use super::{RunError, Watch};
+use super::{Watch, no_thread};
 use crate::agent::alert_sender::Alert;
-use crate::agent::board::{Board, Published};
 use crate::agent::config::{Config, ConfigError, DEFAULT_PATH};
-use crate::agent::outputs::all::Outputs;
-use crate::agent::outputs::log::Log;
-use crate::agent::outputs::{Deliveries, DeliveryQueue, otlp, webhook};
+use crate::agent::explainer::PipelineSettings;
+use crate::agent::outputs::{OutputKind, Outputs};
 use crate::agent::trace_writer::Job;
 use crate::engine::error_chain;
 
@@ -19,32 +16,9 @@ const PROBLEM: &str = "configuration";
 /// What a new configuration says and what is not so before the next start, likewise.
 const RESTART: &str = "restart";
 
-pub(crate) fn outputs(config: &Config, board: &Arc<Board>, deliveries: &Deliveries) -> Result<Outputs, RunError> {
-    let failed = |source| RunError::System { action: "cannot start a thread", source };
-    let webhook = config.webhook.clone().map(|webhook| webhook::start(webhook, Arc::clone(board)));
-    let webhook = webhook.transpose().map_err(failed)?.map(Arc::new);
-    webhook.iter().for_each(|webhook| deliveries.add(webhook));
-    let ignored = config.thresholds.role.iter().filter(|(_, own)| own.ignore).map(|(name, _)| name.clone());
-    Ok(Outputs {
-        log: Arc::new(Log::open(config.sinks.log)),
-        webhook,
-        store: config.store.clone(),
-        ignored: ignored.collect(),
-    })
-}
-
-pub(super) struct Push {
-    pub courier: DeliveryQueue<Arc<Published>>,
-    pub next: Instant,
-}
-
-pub(super) fn push(config: &Config, board: &Arc<Board>, deliveries: &Deliveries) -> Result<Option<Push>, RunError> {
-    let Some(otlp) = config.otlp.clone() else { return Ok(None) };
-    let next = Instant::now() + otlp.interval.0;
-    let courier = otlp::start(otlp, Arc::clone(board));
-    let courier = courier.map_err(|source| RunError::System { action: "cannot start a thread", source })?;
-    deliveries.add(&courier);
-    Ok(Some(Push { courier, next }))
+/// When metrics are pushed first.
+pub(super) fn first_push(config: &Config) -> Option<Instant> {
+    config.otlp.as_ref().map(|otlp| Instant::now() + otlp.interval.0)
 }
 
 impl Watch {
@@ -72,8 +46,7 @@ impl Watch {
     fn reloaded(&mut self) -> Result<(), Box<dyn std::error::Error>> {
         let mut config = Config::find(self.path.as_deref()).map_err(Box::<ConfigError>::new)?;
         config.write_tables_in(self.tables.as_deref());
-        let otlp = push(&config, &self.board, &self.deliveries)?;
-        let outputs = outputs(&config, &self.board, &self.deliveries)?;
+        let outputs = Outputs::open(&config, &self.board, &self.deliveries).map_err(no_thread)?;
 
         let mut old = std::mem::replace(&mut self.config, config);
         // By the thresholds of before.
@@ -81,23 +54,22 @@ impl Watch {
         self.say_what_awaits_a_restart();
         // Until then it is the open one that is meant.
         self.config.store.directory = std::mem::take(&mut old.store.directory);
-        self.otlp = otlp;
-        self.forget_former_outputs(outputs.webhook.is_some());
+        self.next_push = first_push(&self.config);
+        self.outputs = outputs.clone();
+        self.forget_former_outputs();
         self.detector.judge_by(self.config.thresholds.clone());
         let _ = self.words.send(Alert::Configure(outputs.clone()));
-        let _ = self.jobs.send(Job::Configure(outputs));
+        let _ = self.jobs.send(Job::Configure(PipelineSettings::of(&self.config, outputs)));
         // What hindered it may be over.
         (self.tried, self.last_try) = (None, None);
         self.see_to_recorder();
         Ok(())
     }
 
-    /// What is no output any more has no problem, and will not be well again.
-    fn forget_former_outputs(&mut self, has_webhook: bool) {
-        let is_there = [("otlp", self.otlp.is_some()), ("webhook", has_webhook)];
-        self.deliveries.replace_all_but(is_there.iter().filter(|(_, is_there)| *is_there).count());
-        let gone = is_there.into_iter().filter(|(_, is_there)| !is_there).map(|(output, _)| output);
-        for output in gone {
+    /// Removes the problems of outputs that are off now: they will not be solved.
+    fn forget_former_outputs(&mut self) {
+        self.deliveries.replace_all_but(self.outputs.queue_count());
+        for output in OutputKind::queued().map(|kind| kind.name).filter(|name| self.outputs.queue_of(name).is_none()) {
             self.troubles.forget(output);
             self.board.write(|published| drop(published.problems.remove(output)));
         }

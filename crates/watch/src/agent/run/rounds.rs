@@ -8,9 +8,11 @@ use signal_hook::consts::SIGHUP;
 use unstarve_guard::notify::{self, Manager};
 use unstarve_model::Tid;
 
-use super::{Event, INTERVAL, LONGEST_REST, REST_AFTER, RunError, Watch};
+use super::reload::first_push;
+use super::{Event, INTERVAL, LONGEST_REST, RunError, Watch};
 use crate::agent::control::Request;
 use crate::agent::machine_pause::{Lateness, OwnWait};
+use crate::agent::outputs::Message;
 use crate::agent::priority_boost::PriorityBoost;
 use crate::engine::error_chain;
 use crate::engine::reading::Quiet;
@@ -181,11 +183,11 @@ impl Watch {
         self.push_if_due();
     }
 
-    /// Pushes how things stand, also where the engine cannot be read.
+    /// Pushes the metrics, also where the engine cannot be read.
     fn push_if_due(&mut self) {
-        if let Some(push) = self.otlp.as_mut().filter(|push| Instant::now() >= push.next) {
-            push.next = Instant::now() + self.config.otlp.as_ref().map_or(REST_AFTER, |otlp| otlp.interval.0);
-            push.courier.send(Arc::new(self.board.read().to_push()));
+        if self.next_push.is_some_and(|next| Instant::now() >= next) {
+            self.next_push = first_push(&self.config);
+            self.outputs.send(&Message::Metrics(Arc::new(self.board.read().to_push())));
         }
     }
 }

@@ -4,11 +4,16 @@ use unstarve_model::{ClockPair, Nanos};
 
 use super::*;
 use crate::agent::config::{Address, Listen};
+use crate::agent::outputs::Message;
 use crate::agent::outputs::http::metrics;
 use crate::agent::trace_writer::Job;
 use crate::engine::reading::Quiet;
 use crate::engine::reading::Reading;
 use crate::testing::{Scene, at};
+
+fn outputs(config: &Config, board: &Arc<Board>) -> Outputs {
+    Outputs::open(config, board, &Deliveries::default()).expect("outputs")
+}
 
 /// A watch that nobody runs, with a configuration file of its own.
 struct Rig {
@@ -29,7 +34,8 @@ impl Rig {
         let listen = Listen { address: Address::Off, ..Listen::default() };
         let serving = Serving::start(listen, Arc::clone(&board), directory.path().into(), &|_| {});
         let watch = Watch {
-            otlp: None,
+            outputs: outputs(&Config::default(), &board),
+            next_push: None,
             detector: Detector::new(Config::default().thresholds),
             config: Config::default(),
             began_with: Config::default(),
@@ -95,7 +101,7 @@ fn a_configuration_with_an_error_is_in_the_status_the_log_and_the_metrics_until_
     assert_eq!(rig.watch.config.store.episodes, 7);
     assert!(rig.watch.board.read().problems.is_empty());
     assert!(rig.says_in_force() > 0.5);
-    assert!(matches!(rig.jobs.try_recv(), Ok(Job::Configure(outputs)) if outputs.store.episodes == 7));
+    assert!(matches!(rig.jobs.try_recv(), Ok(Job::Configure(settings)) if settings.limits.episodes == 7));
 }
 
 #[test]
@@ -437,10 +443,10 @@ fn what_cannot_be_delivered_at_the_end_is_said_and_noted() {
     config.webhook = Some(crate::agent::config::Webhook { url: url.clone(), headers: [].into() });
     let interval = "10s".parse().expect("a time");
     config.otlp = Some(crate::agent::config::Otlp { endpoint: url, interval, headers: [].into() });
-    rig.watch.otlp = push(&config, &rig.watch.board, &rig.watch.deliveries).expect("a courier");
-    let outputs = outputs(&config, &rig.watch.board, &rig.watch.deliveries).expect("a courier");
+    rig.watch.outputs = Outputs::open(&config, &rig.watch.board, &rig.watch.deliveries).expect("a thread");
+    rig.watch.next_push = first_push(&config);
     let word = Arc::new(crate::episode::Episode { id: "20261123-012345-678".into(), ..Default::default() });
-    outputs.tell(&word, &rig.watch.board);
+    rig.watch.outputs.send(&Message::Episode(Arc::clone(&word)));
     let begun = Instant::now();
     rig.watch.end(Vec::new(), &rig.inbox);
     assert!(begun.elapsed() < Duration::from_secs(14), "whom nobody answers is not waited for");

@@ -2,8 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The names that their problems have.
-const OUTPUTS: [&str; 2] = ["otlp", "webhook"];
+use crate::agent::outputs::OutputKind;
 
 /// Those that failed when it was last looked.
 #[derive(Default)]
@@ -13,7 +12,7 @@ impl Troubles {
     /// What is new, for people.
     pub fn look(&mut self, problems: &BTreeMap<&'static str, String>) -> Vec<String> {
         let mut news = Vec::new();
-        for output in OUTPUTS {
+        for output in OutputKind::queued().map(|kind| kind.name) {
             match problems.get(output) {
                 Some(problem) if self.0.insert(output) => news.push(format!("not delivered: {problem}")),
                 None if self.0.remove(output) => news.push(format!("{output}: delivered again")),

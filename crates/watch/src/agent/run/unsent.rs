@@ -5,8 +5,7 @@ use std::sync::Arc;
 
 use super::Watch;
 use crate::agent::board::Board;
-use crate::agent::outputs::Undelivered;
-use crate::agent::outputs::all::Outputs;
+use crate::agent::outputs::{Message, OutputKind, Outputs, Undelivered, WEBHOOK};
 use crate::agent::store::{Outbox, Unsent};
 use crate::agent::trace_writer::Job;
 use crate::engine::error_chain;
@@ -22,26 +21,26 @@ pub(super) fn deliver_left(outbox: &Outbox, outputs: &Outputs, board: &Board, sa
                 "cannot read what the previous run could not deliver, it is counted as one loss: {}",
                 error_chain(&error)
             ));
-            board.undelivered("webhook");
+            board.undelivered(WEBHOOK);
             note(outbox, &Unsent::default(), board);
             return false;
         }
     };
     let mut counts = unsent.counts;
-    let courier = outputs.webhook.as_ref().filter(|_| !unsent.words.is_empty());
-    match courier {
-        Some(webhook) => {
-            say(&format!("delivering {} left by the previous run", named("webhook", unsent.words.len() as u64)));
-            webhook.send_first(unsent.words.iter().cloned().map(Arc::new));
+    let queue = outputs.queue_of(WEBHOOK).filter(|_| !unsent.words.is_empty());
+    match queue {
+        Some(queue) => {
+            say(&format!("delivering {} left by the previous run", named(WEBHOOK, unsent.words.len() as u64)));
+            queue.send_first(unsent.words.iter().cloned().map(|word| Message::Episode(Arc::new(word))));
         }
         None if unsent.words.is_empty() => {}
-        None => *counts.entry("webhook".to_owned()).or_insert(0) += unsent.words.len() as u64,
+        None => *counts.entry(WEBHOOK.to_owned()).or_insert(0) += unsent.words.len() as u64,
     }
     board.write(|published| {
         for (output, count) in &counts {
             // Of a name that is none of ours nothing is counted.
-            if let Some(output) = OUTPUTS.into_iter().find(|known| known == output) {
-                *published.counts.undelivered.entry(output).or_insert(0) += count;
+            if let Some(kind) = OutputKind::named(output) {
+                *published.counts.undelivered.entry(kind.name).or_insert(0) += count;
             }
         }
     });
@@ -49,9 +48,9 @@ pub(super) fn deliver_left(outbox: &Outbox, outputs: &Outputs, board: &Board, sa
         say(&format!("lost by the previous run, and counted now: {}", listed(&counts, "")));
     }
     // Now that it is counted only the words stay noted, until they are delivered.
-    let rest = Unsent { words: courier.map_or_else(Vec::new, |_| unsent.words), counts: BTreeMap::new() };
+    let rest = Unsent { words: queue.map_or_else(Vec::new, |_| unsent.words), counts: BTreeMap::new() };
     note(outbox, &rest, board);
-    courier.is_some()
+    queue.is_some()
 }
 
 fn note(outbox: &Outbox, unsent: &Unsent, board: &Board) {
@@ -63,8 +62,6 @@ fn note(outbox: &Outbox, unsent: &Unsent, board: &Board) {
 /// Words that are noted; of more the oldest are counted.
 const MOST_WORDS: usize = 128;
 
-const OUTPUTS: [&str; 3] = ["log", "otlp", "webhook"];
-
 /// What is left in the end, with what was counted meanwhile.
 pub(super) fn of(left: Undelivered, counted: &BTreeMap<&'static str, u64>) -> Unsent {
     let mut counts: BTreeMap<String, u64> =
@@ -74,7 +71,7 @@ pub(super) fn of(left: Undelivered, counted: &BTreeMap<&'static str, u64>) -> Un
     }
     let more = left.words.len().saturating_sub(MOST_WORDS);
     if more > 0 {
-        *counts.entry("webhook".to_owned()).or_insert(0) += more as u64;
+        *counts.entry(WEBHOOK.to_owned()).or_insert(0) += more as u64;
     }
     let words = left.words.into_iter().skip(more).map(Arc::unwrap_or_clone);
     Unsent { words: words.collect(), counts }.fitting()
@@ -87,7 +84,7 @@ pub(super) fn words(unsent: &Unsent) -> Option<String> {
     }
     let mut parts = Vec::new();
     if !unsent.words.is_empty() {
-        parts.push(named("webhook", unsent.words.len() as u64) + " (kept; sent at the next start)");
+        parts.push(named(WEBHOOK, unsent.words.len() as u64) + " (kept; sent at the next start)");
     }
     if !unsent.counts.is_empty() {
         parts.push(listed(&unsent.counts, " (lost; counted at the next start)"));
@@ -102,24 +99,14 @@ fn listed(counts: &BTreeMap<String, u64>, fate: &str) -> String {
 
 /// So many of what goes to an output.
 fn named(output: &str, count: u64) -> String {
-    let thing = match output {
-        "log" => "log message",
-        "otlp" => "OTLP push",
-        "webhook" => "webhook message",
-        other => other,
-    };
-    let plural = match thing {
-        _ if count == 1 => "",
-        "OTLP push" => "es",
-        _ => "s",
-    };
-    format!("{count} {thing}{plural}")
+    let [one, many] = OutputKind::named(output).map_or([output; 2], |kind| kind.message);
+    format!("{count} {}", if count == 1 { one } else { many })
 }
 
 impl Watch {
     /// Has it noted that the words of the watch before are delivered, or counted.
     pub(super) fn note_sent(&mut self) {
-        if self.delivers_left && self.deliveries.is_idle("webhook") {
+        if self.delivers_left && self.deliveries.is_idle(WEBHOOK) {
             self.delivers_left = false;
             let _ = self.jobs.send(Job::Sent);
         }
@@ -137,7 +124,6 @@ mod tests {
     use super::*;
     use crate::agent::config::{Config, Syslog, Webhook};
     use crate::agent::outputs::Deliveries;
-    use crate::agent::run::outputs;
     use crate::agent::store::{Limits, Store};
     use crate::episode::Episode;
 
@@ -168,7 +154,7 @@ mod tests {
 
         /// What the next watch does at its start.
         fn start(&self, deliveries: &Deliveries) -> (Outputs, bool) {
-            let outputs = outputs(&self.config, &self.board, deliveries).expect("outputs");
+            let outputs = Outputs::open(&self.config, &self.board, deliveries).expect("outputs");
             let say = |text: &str| self.said.borrow_mut().push(text.to_owned());
             let delivers = deliver_left(&self.store.outbox(), &outputs, &self.board, &say);
             (outputs, delivers)
@@ -208,7 +194,7 @@ mod tests {
         let deliveries = Deliveries::default();
         let (outputs, delivers) = rig.start(&deliveries);
         assert!(!delivers && rig.said.borrow().is_empty());
-        (0..3).for_each(|number| outputs.tell(&Arc::new(word(number)), &rig.board));
+        (0..3).for_each(|number| outputs.send(&Message::Episode(Arc::new(word(number)))));
         let begun = Instant::now();
         let until = begun + Duration::from_secs(14);
         deliveries.end(until);

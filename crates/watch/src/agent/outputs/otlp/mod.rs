@@ -4,34 +4,47 @@
 mod proto;
 
 use std::collections::BTreeMap;
-use std::io;
 use std::sync::Arc;
-use std::time::{SystemTime, UNIX_EPOCH};
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
 
-use prost::Message;
+use prost::Message as _;
 use unstarve_model::Nanos;
 
 use self::proto::{
     AnyValue, Buckets, Data, ExponentialHistogram, ExponentialPoint, Gauge, KeyValue, Metric, Number, Request,
     Resource, ResourceMetrics, Scope, ScopeMetrics, Sum, Temporality,
 };
-use super::DeliveryQueue;
 use super::families::{Family, Kind, Unit, families};
 use super::post::{agent, post};
-use crate::agent::board::{Board, Published};
+use super::{Delivery, Message, Output, OutputKind, Tried};
+use crate::agent::board::Published;
 use crate::agent::config::Otlp;
 use crate::agent::series::{Named, blame_by_name, by_name};
 use crate::engine::reading::{Histogram, Reading};
 
-/// Starts the thread that pushes what it is sent.
-///
-/// # Errors
-/// If there is no thread to be had.
-pub fn start(otlp: Otlp, board: Arc<Board>) -> io::Result<DeliveryQueue<Arc<Published>>> {
-    let agent = agent();
-    DeliveryQueue::start("otlp", board, move |published: &Arc<Published>, within| {
-        post(&agent, &otlp.endpoint, "application/x-protobuf", &otlp.headers, &request(published), within)
-    })
+/// Its row among the outputs.
+pub const KIND: OutputKind = OutputKind {
+    name: "otlp",
+    message: ["OTLP push", "OTLP pushes"],
+    delivery: Delivery::Queued,
+    takes: |message| matches!(message, Message::Metrics(_)),
+    open: |config| {
+        let settings = config.otlp.clone()?;
+        Some(Arc::new(OtlpOutput { agent: agent(), settings }))
+    },
+};
+
+struct OtlpOutput {
+    agent: ureq::Agent,
+    settings: Otlp,
+}
+
+impl Output for OtlpOutput {
+    fn deliver(&self, message: &Message, within: Duration) -> Tried {
+        let Message::Metrics(published) = message else { return Tried::Done };
+        let Otlp { endpoint, headers, .. } = &self.settings;
+        post(&self.agent, endpoint, "application/x-protobuf", headers, &request(published), within)
+    }
 }
 
 /// The bytes of a request.
@@ -187,6 +200,7 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
+    use crate::agent::board::Board;
     use crate::engine::reading::RoleKind;
     use crate::testing::{Scene, at};
 
