@@ -12,8 +12,7 @@ use unstarve_model::Time;
 use crate::engine::clocks;
 use crate::engine::groups::Hierarchy;
 use crate::engine::limits::Stops;
-use crate::engine::reading::LimitedGroup;
-use crate::engine::reading::RoleId;
+use crate::engine::reading::{LimitedGroup, RoleId};
 use crate::engine::role_table::RoleTable;
 use crate::engine::totals::Totals;
 

@@ -8,8 +8,7 @@ use unstarve_timeline::Timeline;
 
 use crate::engine::limits::Stops;
 use crate::engine::places::Recorded;
-use crate::engine::reading::LimitedGroup;
-use crate::engine::reading::{Cost, Lost, Reading};
+use crate::engine::reading::{Cost, LimitedGroup, Lost, Reading};
 use crate::engine::role_table::RoleTable;
 use crate::engine::tracefs::{Lasting, Sums};
 use crate::engine::{Engine, EngineError, Options};

@@ -3,8 +3,7 @@ use unstarve_model::{Nanos, Severity};
 use unstarve_sched::Rule;
 
 use super::*;
-use crate::engine::reading::RoleKind;
-use crate::engine::reading::is_precedence;
+use crate::engine::reading::{RoleKind, is_precedence};
 use crate::episode::settings::RoleThresholds;
 use crate::episode::trigger::Trigger;
 use crate::testing::{Scene, at};

@@ -6,8 +6,7 @@ use unstarve_model::Nanos;
 use unstarve_sched::Rule;
 
 use crate::agent::board::{Counts, Published};
-use crate::engine::reading::is_precedence;
-use crate::engine::reading::{Reading, RoleKind};
+use crate::engine::reading::{Reading, RoleKind, is_precedence};
 
 /// A metric and its values.
 pub struct Family {

@@ -14,10 +14,8 @@ use crate::agent::control::Request;
 use crate::agent::machine_pause::{Lateness, OwnWait};
 use crate::agent::outputs::Message;
 use crate::agent::priority_boost::PriorityBoost;
-use crate::engine::error_chain;
-use crate::engine::reading::Quiet;
-use crate::engine::reading::Reading;
-use crate::engine::{Engine, EngineError};
+use crate::engine::reading::{Quiet, Reading};
+use crate::engine::{Engine, EngineError, error_chain};
 
 /// Whether it goes on.
 #[derive(PartialEq, Eq)]

@@ -7,8 +7,7 @@ use crate::agent::config::{Address, Listen};
 use crate::agent::outputs::Message;
 use crate::agent::outputs::http::metrics;
 use crate::agent::trace_writer::Job;
-use crate::engine::reading::Quiet;
-use crate::engine::reading::Reading;
+use crate::engine::reading::{Quiet, Reading};
 use crate::testing::{Scene, at};
 
 fn outputs(config: &Config, board: &Arc<Board>) -> Outputs {

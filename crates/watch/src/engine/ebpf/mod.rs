@@ -6,13 +6,11 @@ mod programs;
 
 use unstarve_model::{ClockPair, Nanos};
 
-use crate::engine::clocks;
 use crate::engine::groups::{Hierarchy, Lookout};
 use crate::engine::limit_files::LimitLookout;
-use crate::engine::reading::Quiet;
-use crate::engine::reading::{Cost, Lost, Reading};
+use crate::engine::reading::{Cost, Lost, Quiet, Reading};
 use crate::engine::role_table::{Change, RoleTable};
-use crate::engine::{Engine, EngineError, Options};
+use crate::engine::{Engine, EngineError, Options, clocks};
 use counted::Counted;
 use oldest::Oldest;
 use programs::{ByRole, Programs};

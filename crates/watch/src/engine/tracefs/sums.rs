@@ -11,8 +11,7 @@ use unstarve_timeline::{
 
 use super::at_once::AtOnce;
 use crate::engine::places::Places;
-use crate::engine::reading::is_precedence;
-use crate::engine::reading::{OldestWait, RoleId, RoleKind, TaskId};
+use crate::engine::reading::{OldestWait, RoleId, RoleKind, TaskId, is_precedence};
 use crate::engine::role_table::RoleTable;
 use crate::engine::totals::{RULES_COUNTED, Totals, place};
 

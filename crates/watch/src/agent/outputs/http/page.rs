@@ -11,13 +11,11 @@ use unstarve_html::live::{self, Link, Panel, Row};
 use unstarve_model::{Nanos, WallTime};
 use unstarve_sched::Rule;
 
-use super::Site;
 use super::hour::hour;
-use super::metrics;
+use super::{Site, metrics};
 use crate::agent::board::Published;
 use crate::agent::store::PAGE;
-use crate::engine::reading::is_precedence;
-use crate::engine::reading::{Reading, Role, RoleKind};
+use crate::engine::reading::{Reading, Role, RoleKind, is_precedence};
 use crate::episode::{Episode, Party, Stage, is_id};
 
 /// What is answered.
