@@ -1,10 +1,10 @@
-//! Puts right the states that Linux 4.14 to 4.19 recorded one bit too high.
+//! Corrects the task states that Linux 4.14 to 4.19 recorded one bit too high.
 //!
-//! `sched_switch` then held `1 << index` where the index of "running" is 0, so that a task that stays runnable reads as
-//! `S`, a sleeper as `D`, and one in `D` as `T`; every sleep of a disk's reader looks stopped, and every yield like a sleep.
-//! The idle task gives it away: it is always runnable, and read as sleeping. ("sched/tracing: Fix
+//! `sched_switch` then stored `1 << index`, where index 0 is "running". So a task that stays runnable reads as `S`, a
+//! sleeping one as `D`, and one in `D` as `T`: every sleep of a disk reader looks stopped, and every yield looks like a
+//! sleep. The idle task reveals it: it is always runnable but reads as sleeping. ("sched/tracing: Fix
 //! trace_sched_switch task-state printing" of 4.14; "sched, trace: Fix prev_state output in sched_switch tracepoint" of
-//! 5.0, which went into later 4.14.y and 4.19.y.)
+//! 5.0, which was backported to later 4.14.y and 4.19.y.)
 
 use std::collections::VecDeque;
 
@@ -12,13 +12,13 @@ use unstarve_model::{
     Batch, Event, EventKind, EventSource, Loss, LossKind, PrevState, SourceError, TaskRef, TraceInfo,
 };
 
-/// A source whose states mean what they say.
+/// A source with corrected task states.
 pub struct PutRight {
     source: Box<dyn EventSource>,
     states: States,
-    /// Batches that were read before an idle task left its CPU.
+    /// Batches that were read before the idle task left a CPU for the first time.
     held: VecDeque<Batch>,
-    /// How the source ended while they were read.
+    /// How the source ended while these were read.
     end: Option<Result<(), SourceError>>,
     corrected: u64,
 }
@@ -30,7 +30,7 @@ enum States {
     Shifted,
 }
 
-/// Where no idle task runs in so many batches, nothing waits for one.
+/// If no idle task runs in this many batches, stop waiting for one.
 const MOST_HELD: usize = 8;
 
 impl PutRight {
@@ -39,7 +39,7 @@ impl PutRight {
         PutRight { source, states: States::Undecided, held: VecDeque::new(), end: None, corrected: 0 }
     }
 
-    /// Reads on until an idle task has told how states are recorded.
+    /// Reads on until an idle task shows how states were recorded.
     fn decide(&mut self) {
         while self.states == States::Undecided && self.end.is_none() {
             let mut batch = Batch::with_room();
@@ -86,17 +86,17 @@ fn shifted_back(state: PrevState, task: &TaskRef) -> PrevState {
     match state {
         PrevState::Sleeping => PrevState::Runnable,
         PrevState::Uninterruptible => PrevState::Sleeping,
-        // `T` was `D`; `t` was `T`, which is rare, and a wait for neither.
+        // `T` was `D`. `t` was `T`, which is rare and not a wait either way.
         PrevState::Stopped => PrevState::Uninterruptible,
         PrevState::Parked => PrevState::Dead,
         PrevState::Idle => PrevState::Parked,
-        // The idle state of kernel threads came to lie on the bit of preemption.
+        // The idle state of kernel threads got the bit of preemption.
         PrevState::Preempted if sleeps_idly(task.comm().as_bytes()) => PrevState::Unknown,
         other => other,
     }
 }
 
-/// Kernel threads that wait in the idle state in these versions.
+/// Kernel threads that sleep in the idle state in these versions.
 fn sleeps_idly(comm: &[u8]) -> bool {
     comm.starts_with(b"kworker/") || comm.starts_with(b"rcu_")
 }

@@ -1,3 +1,5 @@
+//! Tests of the decoder, on records built by hand.
+
 use proptest::prelude::*;
 use unstarve_model::{BlockRequest, Comm, EventKind, Names, PrevState, Prio, TaskRef, Tid};
 
@@ -11,7 +13,7 @@ const COMMON: &str = "format:
 \tfield:int common_pid;\toffset:4;\tsize:4;\tsigned:1;
 ";
 
-/// `sched_switch` as kernels from 5.10 to 7.2 describe it.
+/// `sched_switch` as kernels 5.10 to 7.2 describe it.
 const SWITCH: [(&str, usize, usize); 7] = [
     ("char prev_comm[16]", 8, 16),
     ("pid_t prev_pid", 24, 4),
@@ -24,7 +26,7 @@ const SWITCH: [(&str, usize, usize); 7] = [
 const SWITCH_PRINT: &str =
     r#"__print_flags(REC->prev_state & 0xff, "|", { 0x1, "S" }) : "R", REC->prev_state & 256 ? "+" : """#;
 
-/// A format text of `fields`, each `TYPE NAME offset size`.
+/// A format text with `fields`, each given as `TYPE NAME offset size`.
 fn format(name: &str, id: u16, fields: &[(&str, usize, usize)], print: &str) -> String {
     let mut text = format!("name: {name}\nID: {id}\n{COMMON}\n");
     for (declaration, offset, size) in fields {
@@ -33,7 +35,7 @@ fn format(name: &str, id: u16, fields: &[(&str, usize, usize)], print: &str) -> 
     text + "\nprint fmt: " + print + "\n"
 }
 
-/// A record of the common fields and `body`.
+/// A record made of the common fields and `body`.
 fn record(endian: Endian, id: u16, flags: u8, pid: u32, body: &[&[u8]]) -> Vec<u8> {
     let mut record = endian.bytes16(id).to_vec();
     record.extend([flags, 0]);
@@ -215,7 +217,7 @@ fn a_format_without_a_needed_field_is_told_by_name() {
     assert_eq!(error.to_string(), "format of event softirq_entry has no usable field `vec`");
 }
 
-/// `sched_switch`, `sched_waking` and `sched_wakeup` as kernels from 6.1 to 7.2 describe them, ids 1 to 3.
+/// `sched_switch`, `sched_waking` and `sched_wakeup` as kernels 6.1 to 7.2 describe them, ids 1 to 3.
 fn usual_formats() -> [String; 3] {
     let wakee = [("char comm[16]", 8, 16), ("pid_t pid", 24, 4), ("int prio", 28, 4), ("int target_cpu", 32, 4)];
     [
@@ -236,7 +238,7 @@ fn usual_decoder() -> Decoder {
 #[test]
 fn only_the_usual_layouts_go_the_short_way() {
     assert!(usual_decoder().layouts.iter().all(|layout| layout.usual.is_some()));
-    // The formats of another kernel, in the other order of bytes or with a field more in front, go the general way.
+    // Other formats (big-endian, or with one more field in front) take the general path.
     let mut big = Decoder::new(Endian::Big);
     big.add_format("sched", &usual_formats()[0]).unwrap();
     assert!(big.layouts[0].usual.is_none());

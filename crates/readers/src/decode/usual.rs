@@ -1,5 +1,7 @@
-//! The commonest events, with their fields where most files have them: on little-endian 64-bit machines, so in all recordings of
-//! 5.10 to 7.2 that were seen. What a file's formats say counts: this is for formats that were found to be the same.
+//! A faster decoder for the commonest events, if their fields are at the usual offsets.
+//!
+//! All little-endian 64-bit recordings of 5.10 to 7.2 seen so far have this layout. The file's own formats decide: this
+//! path is used only if they match it exactly.
 
 use unstarve_model::{CpuId, Event, EventKind, Issuer, Time};
 
@@ -18,28 +20,29 @@ const fn task(comm: usize, tid: u32, prio: u32) -> Task {
 
 pub(super) const ID: Int = Int { offset: 0, size: 2, signed: false };
 const COMMON: Common = Common { flags: Some(Int { offset: 2, size: 1, signed: false }), pid: Some(int(4)) };
-/// Of `sched_switch`, a record of at least [`SWITCH_LENGTH`] bytes.
+/// `sched_switch`; a record has at least [`SWITCH_LENGTH`] bytes.
 const SWITCH: Switch =
     Switch { prev: task(8, 24, 28), prev_state: Int { offset: 32, size: 8, signed: true }, next: task(40, 56, 60) };
 const SWITCH_LENGTH: usize = 64;
-/// Of `sched_waking` and `sched_wakeup`, a record of at least [`WAKEE_LENGTH`] bytes; the target CPU has moved.
+/// `sched_waking` and `sched_wakeup`; a record has at least [`WAKEE_LENGTH`] bytes. The offset of the target CPU
+/// differs between kernels.
 const WAKEE: Task = task(8, 24, 28);
 const WAKEE_LENGTH: usize = 32;
 
-/// An event of which this code knows the places.
+/// An event type whose field offsets are constants here.
 #[derive(Clone, Debug)]
 pub struct Usual(Kind);
 
 #[derive(Clone, Debug)]
 enum Kind {
     Switch(StateBits),
-    /// With the offset of the target CPU.
+    /// With the offset of `target_cpu`.
     Waking(usize),
     Wakeup(usize),
 }
 
 impl Usual {
-    /// The event of little-endian records that have these fields, if it is one of the commonest and they are where most have them.
+    /// Returns the fast decoder if `body` is one of the commonest events and its fields are at the usual offsets.
     pub(super) fn of(common: Common, body: &Body) -> Option<Usual> {
         let kind = match body {
             Body::Switch { switch, bits } if *switch == SWITCH => Kind::Switch(bits.clone()),
@@ -54,14 +57,14 @@ impl Usual {
         (common == COMMON).then_some(Usual(kind))
     }
 
-    /// The id of a record.
+    /// The event id (`common_type`) of a record.
     #[inline(always)]
     pub fn id(record: &[u8]) -> Option<u16> {
         Endian::Little.u16_at(record, ID.offset as usize)
     }
 
-    /// Reads a record: with constant places, and the length known, nothing is left of reading but loads. `false` if it is too short
-    /// or a value is impossible.
+    /// Reads a record. All offsets are constants and the length is checked once, so this compiles to plain loads.
+    /// Returns `false` if the record is too short or a value is impossible.
     #[inline(always)]
     pub fn read(&self, time: Time, cpu: CpuId, record: &[u8], emit: impl FnOnce(Event)) -> bool {
         let event = |fields: Fields<'_>, kind| {
@@ -90,7 +93,7 @@ impl Usual {
     }
 }
 
-/// The fields of a wakeup, long enough for [`WAKEE`], and its target CPU.
+/// The fields of a wakeup record long enough for [`WAKEE`], and its target CPU.
 #[inline(always)]
 fn wakee(record: &[u8], target: usize) -> Option<(Fields<'_>, CpuId)> {
     let cpu = CpuId(Endian::Little.u32_at(record, target)?);

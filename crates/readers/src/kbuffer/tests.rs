@@ -1,6 +1,8 @@
+//! Tests of ring buffer pages, on pages built entry by entry.
+
 use super::*;
 
-/// A page drawn entry by entry.
+/// A page built entry by entry.
 struct Draw {
     endian: Endian,
     long: usize,
@@ -90,7 +92,7 @@ fn every_kind_of_entry_on_every_kind_of_machine() {
                 "1005: abcd",
                 "1005: efghijkl",
                 "134218743: sixsix\0\0", // 1005 + 2^27 + 7 + 3
-                "134218755: last",       // + 10 of the discarded event + 2; the marking 1 does not count
+                "134218755: last",       // + 10 of the discarded event + 2; its delta of 1 is only a marker
                 "134217729: abs.",
             ],
             "{endian:?} {long}"
@@ -135,7 +137,7 @@ fn missed_events_are_told_with_their_number_if_stored() {
 
 #[test]
 fn absolute_times_keep_the_upper_bits_and_pass_their_end() {
-    let near_end = 0x0fff_ffff_ffff_fff0; // bits 59 up: 1; the lower 59 bits nearly full
+    let near_end = 0x0fff_ffff_ffff_fff0; // the five upper bits set, the lower 59 nearly at their maximum
     let page = Draw::new(Endian::Little, 8, near_end)
         .entry(1, 0, b"abcd")
         .words(TIME_STAMP, 5, &[0])

@@ -1,27 +1,28 @@
-//! Which event a sample is of.
+//! Maps sample ids to events.
 
 use rustc_hash::FxHashMap;
 
-/// An event has an id per CPU; this many are 128 events on the largest machines.
+/// An event has one id per CPU; this limit allows 128 events on the largest machines.
 const MAX_IDS: usize = 1 << 20;
 
-/// Which event has which id. The kernel counts ids upwards, so those of one recording are neighbours: they are kept in
-/// an array that one load reads, and all of them in a map besides.
+/// Maps each sample id to its event. The kernel counts ids upwards, so those of one recording are close together: an
+/// array that takes a single load to read holds them, and a map holds all of them.
 #[derive(Default)]
 pub struct EventIds {
     all: FxHashMap<u64, u16>,
     first: u64,
-    /// Events, some with [`UNREAD`] beside their number.
+    /// Event indices, some with the flag [`UNREAD`].
     near: Vec<u16>,
 }
 
-/// 18 events on 500 CPUs on either side of the first id seen.
+/// Enough for 18 events on 500 CPUs on either side of the first id seen.
 const NEAR: u64 = 1 << 14;
 const NOBODY: u16 = u16::MAX;
-/// Nobody reads this event: its samples are passed over without another look. There are never so many events.
+/// Flag of an event that unstarve does not read: its samples are skipped at once. There are never enough events for an
+/// index to reach this bit.
 const UNREAD: u16 = 1 << 15;
 
-/// An event as one load finds it.
+/// What the array says about an id.
 pub enum Near {
     Event(u16),
     Unread,
@@ -42,7 +43,7 @@ impl EventIds {
         self.all.insert(id, event);
     }
 
-    /// Notes which events are read.
+    /// Flags the events that unstarve does not read.
     pub fn choose(&mut self, is_read: impl Fn(u16) -> bool) {
         for slot in self.near.iter_mut().filter(|slot| **slot != NOBODY) {
             let event = *slot & !UNREAD;
@@ -50,7 +51,7 @@ impl EventIds {
         }
     }
 
-    /// The event of this id, if the id is that of an event and near the others.
+    /// The event of this id, if the array has it.
     #[inline(always)]
     pub fn near(&self, id: u64) -> Option<Near> {
         match *self.near.get(id.wrapping_sub(self.first) as usize)? {

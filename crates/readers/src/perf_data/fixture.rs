@@ -1,4 +1,4 @@
-//! Small perf.data files made in memory, for tests.
+//! Builds small perf.data files in memory, for tests.
 
 use crate::endian::Endian;
 
@@ -12,7 +12,7 @@ const COMMON: &str = "format:
 \tfield:int common_pid;\toffset:4;\tsize:4;\tsigned:1;
 ";
 
-/// `sched_waking`, `softirq_entry`, and one that nobody reads: system, name, id, fields.
+/// `sched_waking`, `softirq_entry`, and one that unstarve does not read: system, name, id, fields.
 const FORMATS: [(&str, &str, u16, &str); 3] = [
     (
         "sched",
@@ -31,7 +31,7 @@ pub const WAKING: u16 = 310;
 pub const SOFTIRQ: u16 = 120;
 pub const RUNTIME: u16 = 311;
 
-/// Makes the parts of files in one byte order.
+/// Builds parts of files in one byte order.
 #[derive(Clone, Copy)]
 pub struct Maker {
     pub endian: Endian,
@@ -64,7 +64,7 @@ impl Maker {
         record
     }
 
-    /// A sample of the event `id` with the fields of its raw record.
+    /// A sample of the event `id` whose raw record has these fields.
     pub fn sample(&self, id: u16, time: u64, cpu: u32, fields: &[u8]) -> Vec<u8> {
         // identifier, ip, pid and tid, time, cpu, period.
         let mut payload = self.longs(&[u64::from(id), 0, 0, time]);
@@ -98,7 +98,7 @@ impl Maker {
         self.record(68, &[])
     }
 
-    /// A record that is not a sample, with the times and ids of `sample_id_all` behind `payload`.
+    /// A record other than a sample: `payload`, then the ids and times of `sample_id_all`.
     pub fn record_at(&self, kind: u32, payload: &[u8], time: u64, cpu: u32) -> Vec<u8> {
         let mut payload = payload.to_vec();
         payload.extend(self.longs(&[0, time]));
@@ -108,7 +108,7 @@ impl Maker {
         self.record(kind, &payload)
     }
 
-    /// A task leaves a CPU (`--switch-events`): who, whether it stays runnable, and who is next.
+    /// A `--switch-events` record of a task that leaves a CPU: the task, whether it stays runnable, and the next task.
     pub fn leaves(&self, (time, cpu): (u64, u32), prev: u32, runnable: bool, next: u32) -> Vec<u8> {
         let mut payload = [self.word(next), self.word(next), self.word(prev), self.word(prev)].concat();
         payload.extend(self.long(time));
@@ -120,7 +120,7 @@ impl Maker {
         record
     }
 
-    /// The same files, but perf was asked for switches too.
+    /// The same files, recorded with switch events.
     pub fn with_switches(self) -> Maker {
         Maker { flags: self.flags | 1 << 26, ..self }
     }
@@ -162,7 +162,7 @@ impl Maker {
         if self.endian == Endian::Little { b"PERFILE2" } else { b"2ELIFREP" }
     }
 
-    /// A string as features have it.
+    /// A string in the format of feature sections.
     fn string(&self, text: &str) -> Vec<u8> {
         let mut content = self.word(64).to_vec();
         content.extend(text.as_bytes());
@@ -174,7 +174,7 @@ impl Maker {
         [self.word(8), self.word(4)].concat()
     }
 
-    /// A file whose data section is `data`.
+    /// A file with this data section.
     pub fn file(&self, data: &[u8]) -> Vec<u8> {
         let ids = [WAKING, SOFTIRQ, RUNTIME];
         let ids_at = 104 + 144 * ids.len() as u64;
@@ -198,7 +198,7 @@ impl Maker {
         file
     }
 
-    /// The same as a pipe would bring it.
+    /// The same recording as a pipe delivers it.
     pub fn pipe(&self, data: &[u8]) -> Vec<u8> {
         let mut pipe = self.magic().to_vec();
         pipe.extend(self.long(16));

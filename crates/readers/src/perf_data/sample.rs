@@ -1,4 +1,4 @@
-//! Where the fields of a sample are. Source: the comment at `PERF_RECORD_SAMPLE` in `include/uapi/linux/perf_event.h`.
+//! Finds the fields of a sample. Source: the comment at `PERF_RECORD_SAMPLE` in `include/uapi/linux/perf_event.h`.
 
 use unstarve_model::{CpuId, Tid, Time};
 
@@ -18,19 +18,19 @@ const STREAM_ID: u64 = 1 << 9;
 const RAW: u64 = 1 << 10;
 const IDENTIFIER: u64 = 1 << 16;
 
-/// Stands for the id of a task that has been reaped.
+/// The id of a task that has been reaped.
 pub const NO_ID: u32 = u32::MAX;
 
-/// Bytes of a record's header.
+/// Size of a record's header.
 pub const HEADER: usize = 8;
 
-/// The fields of a sample, resolved once for all samples of an event. Offsets count from the record's header.
+/// The layout of the samples of one event. Offsets count from the record's header.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SampleLayout {
     pub id: Option<usize>,
     time: Option<usize>,
     cpu: Option<usize>,
-    /// Where the fields of fixed size end.
+    /// The end of the fields of fixed size.
     fixed: usize,
     read: Option<ReadFormat>,
     callchain: bool,
@@ -45,7 +45,7 @@ struct ReadFormat {
     group: bool,
 }
 
-/// The ids and times at the end of other records. Offsets count backwards from the record's end.
+/// The ids and times at the end of records other than samples. Offsets count backwards from the record's end.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct Trailer {
     tid: Option<usize>,
@@ -54,23 +54,23 @@ struct Trailer {
     size: usize,
 }
 
-/// When and where a record that is not a sample was written, and who ran there.
+/// When and where a record other than a sample was written, and which task ran there.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Written {
     pub time: Option<Time>,
     pub cpu: Option<CpuId>,
-    /// `None` also for a task that has no id any longer.
+    /// `None` also for a task that has been reaped and has no id any more.
     pub tid: Option<Tid>,
 }
 
-/// What a sample says, as far as it is needed.
+/// The needed fields of a sample.
 #[derive(Clone, Copy, Debug)]
 pub struct Sample<'a> {
     pub time: Time,
     pub cpu: CpuId,
-    /// The raw record of the tracepoint.
+    /// The tracepoint's raw record.
     pub raw: &'a [u8],
-    /// The addresses of the call stack, the innermost first; empty if none was recorded.
+    /// The addresses of the call stack, innermost first; empty if none was recorded.
     pub callchain: &'a [u8],
 }
 
@@ -99,7 +99,7 @@ impl SampleLayout {
         }
     }
 
-    /// What samples of this event cannot say although it is needed.
+    /// The first field that is needed and that samples of this event lack.
     pub fn missing(&self) -> Option<&'static str> {
         match self {
             SampleLayout { time: None, .. } => Some("times"),
@@ -109,13 +109,13 @@ impl SampleLayout {
         }
     }
 
-    /// Whether samples are laid out as `perf sched record` has them.
+    /// Whether samples have the layout that `perf sched record` uses.
     pub fn is_usual(&self) -> bool {
         let places = (self.time, self.cpu, self.fixed) == (Some(usual::TIME), Some(usual::CPU), usual::RAW);
         places && self.read.is_none() && !self.callchain && self.raw
     }
 
-    /// Reads a sample record, its header included; `None` if it is shorter than it says.
+    /// Parses a sample record, including its header; `None` if it is shorter than its own counts say.
     #[inline]
     pub fn sample<'a>(&self, record: &'a [u8], endian: Endian) -> Option<Sample<'a>> {
         let time = Time(endian.u64_at(record, self.time?)?);
@@ -138,14 +138,14 @@ impl SampleLayout {
         (cpu < CpuId::LIMIT).then_some(Sample { time, cpu: CpuId(cpu), raw, callchain })
     }
 
-    /// When and where a record that is not a sample was written, where it says so.
+    /// When and where a record other than a sample was written, as far as it says.
     pub fn trailer(&self, record: &[u8], endian: Endian) -> Written {
         let Some(trailer) = self.trailer.filter(|trailer| record.len() >= HEADER + trailer.size) else {
             return Written::default();
         };
         let time = trailer.time.and_then(|back| endian.u64_at(record, record.len() - back)).map(Time);
         let cpu = trailer.cpu.and_then(|back| endian.u32_at(record, record.len() - back));
-        // The process's id stands before the thread's.
+        // The process id comes before the thread id.
         let tid = trailer.tid.and_then(|back| endian.u32_at(record, record.len() - back + 4));
         Written {
             time,
@@ -155,7 +155,7 @@ impl SampleLayout {
     }
 }
 
-/// The layout of the samples of `perf sched record`, of perf 3.12 and later: `IDENTIFIER`, `IP`, `TID`, `TIME`, `CPU`, `PERIOD`,
+/// The sample layout of `perf sched record`, perf 3.12 and later: `IDENTIFIER`, `IP`, `TID`, `TIME`, `CPU`, `PERIOD`,
 /// `RAW`.
 mod usual {
     pub const TID: usize = 28;
@@ -164,7 +164,8 @@ mod usual {
     pub const RAW: usize = 56;
 }
 
-/// As [`SampleLayout::sample`] reads a record whose layout [`SampleLayout::is_usual`], little-endian: time, CPU and raw record.
+/// A faster [`SampleLayout::sample`] for little-endian records where [`SampleLayout::is_usual`]: time, CPU and raw
+/// record.
 #[inline(always)]
 pub fn usual_sample(record: &[u8]) -> Option<(Time, CpuId, &[u8])> {
     let (head, raw) = record.split_first_chunk::<{ usual::RAW + 4 }>()?;
@@ -174,11 +175,11 @@ pub fn usual_sample(record: &[u8]) -> Option<(Time, CpuId, &[u8])> {
     (cpu.0 < CpuId::LIMIT).then_some((time, cpu, raw))
 }
 
-/// The same of a sample that is not read: when and where it was taken, and who was current.
+/// The same for a sample that is not decoded: when and where it was taken, and the current task.
 #[inline(always)]
 pub fn usual_presence(record: &[u8]) -> Option<(Time, CpuId, Option<Tid>)> {
     let head = record.first_chunk::<{ usual::CPU + 4 }>()?;
-    // Of a task that has no id any longer it is -1.
+    // -1 for a task that has been reaped.
     let tid = Endian::Little.u32_at(head, usual::TID).filter(|tid| *tid != u32::MAX).map(Tid);
     let time = Time(Endian::Little.u64_at(head, usual::TIME)?);
     Some((time, CpuId(Endian::Little.u32_at(head, usual::CPU)?), tid))
@@ -187,7 +188,7 @@ pub fn usual_presence(record: &[u8]) -> Option<(Time, CpuId, Option<Tid>)> {
 impl ReadFormat {
     fn of(format: u64) -> ReadFormat {
         let has = |bit: u64| u64::from(format & bit != 0);
-        // TOTAL_TIME_ENABLED 1, TOTAL_TIME_RUNNING 2, ID 4, GROUP 8, LOST 16.
+        // The read_format bits: TOTAL_TIME_ENABLED 1, TOTAL_TIME_RUNNING 2, ID 4, GROUP 8, LOST 16.
         ReadFormat { times: has(1) + has(2), values: 1 + has(4) + has(16), group: has(8) != 0 }
     }
 
@@ -242,7 +243,7 @@ mod tests {
     #[test]
     fn every_field_that_can_stand_before_the_raw_record_is_passed_over() {
         let all = IDENTIFIER | IP | TID | TIME | ADDR | ID | STREAM_ID | CPU | PERIOD;
-        //                       header id ip tid time addr id stream cpu period
+        //                        header id ip tid time addr id stream cpu period
         let fixed = [0, 77, 1, 2, 123, 4, 77, 5, 3, 6];
         // value, enabled, running, id, lost; then two frames.
         let single = [&fixed[..], &[1, 2, 3, 4, 5, 2, 100, 200]].concat();

@@ -1,3 +1,5 @@
+//! Tests of the perf.data reader, on files built by `fixture`.
+
 use std::io::Cursor;
 
 use unstarve_model::{ClockPair, CpuId, LossKind, Names, Time, Until, WallTime};
@@ -11,7 +13,7 @@ fn open(bytes: &[u8]) -> Result<PerfData, PerfDataError> {
     PerfData::open(Input::from_stream(Box::new(Cursor::new(bytes.to_vec())), "x".into()).unwrap())
 }
 
-/// Everything that a file gives: events, then losses, tasks and what is known of the machine.
+/// Everything a file yields: events, then losses, tasks and facts about the machine.
 fn read(bytes: &[u8]) -> String {
     let mut source = open(bytes).unwrap();
     let (mut batch, mut names, mut events) = (Batch::default(), Names::default(), Vec::new());
@@ -20,7 +22,7 @@ fn read(bytes: &[u8]) -> String {
         events.append(&mut batch.events);
     }
     let mut lines = vec![picture::events(&events, &names)];
-    // Every fixture records two events of all.
+    // Every fixture records only two event types, so the others are always reported as not recorded.
     let losses = source.losses();
     lines.extend(losses.iter().filter(|loss| !is_not_recorded(loss)).map(|loss| format!("loss: {loss}")));
     let info = source.info();
@@ -33,8 +35,8 @@ fn is_not_recorded(loss: &Loss) -> bool {
     matches!(loss.kind, LossKind::NotRecorded(_))
 }
 
-/// Reads as far as it goes; whether it was fine from beginning to end. Bounded: a reader that does not come to an end
-/// fails the test.
+/// Reads as far as possible; returns whether there was no damage. Bounded, so that a reader that never ends fails the
+/// test.
 fn survives(bytes: &[u8]) -> bool {
     let Ok(mut source) = open(bytes) else { return false };
     let (mut batch, mut last) = (Batch::default(), 0);
@@ -53,7 +55,7 @@ fn survives(bytes: &[u8]) -> bool {
     panic!("no end");
 }
 
-/// Two rounds of two CPUs, whose events overlap, with all that can come between.
+/// Two rounds of two CPUs with overlapping events and all other record types between them.
 fn two_rounds(make: Maker) -> Vec<u8> {
     let comm = |tid: u32, name: &[u8; 8]| [&make.word(tid), &make.word(tid), &name[..]].concat();
     let fork = [42u32, 42, 43, 42].map(|tid| make.word(tid)).concat();
@@ -66,7 +68,7 @@ fn two_rounds(make: Maker) -> Vec<u8> {
         make.round(),
         make.record_at(7, &[fork, make.long(33).to_vec()].concat(), 33, 0),
         make.waking(35, 0, "d"),
-        // An event of the round before, which this CPU wrote while the others were being read.
+        // An event of the round before, written by this CPU while the others were being read.
         make.softirq(25, 1, 3),
         make.record_at(2, &make.longs(&[u64::from(WAKING), 5]), 40, 1),
         make.waking(41, 1, "e"),
@@ -97,7 +99,7 @@ fn a_file_and_a_pipe_of_either_byte_order() {
         loss: 1 softirq_entry events are malformed (the first is the sample at byte 1448)
         tasks ["fio:42", "fio:43"]; cpus Some(4), kernel Some("6.1.0-test")
         "#);
-    // Only the place of the damage differs.
+    // Only the position of the damage differs.
     let everywhere = |text: String| text.split(" at byte").next().unwrap().to_owned();
     for other in [little.pipe(&two_rounds(little)), big.file(&two_rounds(big)), big.pipe(&two_rounds(big))] {
         assert_eq!(everywhere(read(&other)), everywhere(picture.clone()));
@@ -115,7 +117,7 @@ fn switch_records_are_the_switches_where_no_other_was_recorded() {
             make.leaves((20, 0), 7, true, 42),
             make.leaves((30, 0), 42, false, 0),
             make.leaves((40, 0), 0, true, 42),
-            // It has been reaped: nobody has its id any longer.
+            // The task has been reaped and has no id any more.
             make.leaves((50, 0), u32::MAX, false, 7),
             make.record_at(4, &[7u32, 1, 7, 1].map(|id| make.word(id)).concat(), 60, 0),
         ]
@@ -134,7 +136,7 @@ fn switch_records_are_the_switches_where_no_other_was_recorded() {
         tasks ["fio:42"]; cpus Some(4), kernel Some("6.1.0-test")
         "#);
     assert_eq!(read(&make(Endian::Big)), picture);
-    // Not asked for: the end of the record would be taken for what it is not.
+    // Without `sample_id_all` the end of the record must not be read as a trailer.
     let plain = Maker::new(Endian::Little);
     let file = plain.file(&[plain.waking(10, 0, "a"), plain.leaves((20, 0), 7, true, 42)].concat());
     assert!(!read(&file).contains("switch"));
@@ -260,7 +262,7 @@ fn what_cannot_be_read_is_told_with_what_to_do() {
 fn no_truncation_and_no_flipped_bit_does_harm() {
     for endian in [Endian::Little, Endian::Big] {
         let make = Maker::new(endian);
-        // All fine, so that a difference is the damage's.
+        // Undamaged, so that any difference is due to the damage.
         let data = [make.waking(10, 0, "a"), make.round(), make.waking(20, 1, "b"), make.round()].concat();
         for bytes in [make.file(&data), make.pipe(&data)] {
             assert!(survives(&bytes));
@@ -269,7 +271,7 @@ fn no_truncation_and_no_flipped_bit_does_harm() {
             }
             let mut state = 1u64;
             for _ in 0..4000 {
-                // A linear congruential generator: the same flips in each run.
+                // A linear congruential generator: the same bit flips in each run.
                 state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
                 let bit = (state >> 33) as usize % (bytes.len() * 8);
                 let mut flipped = bytes.clone();
@@ -298,7 +300,7 @@ fn hostile_lengths_are_refused() {
     let (attrs, table) = ("the table of event attributes", "the table of feature sections, which follows the data");
     let (attr, many) = ("at least one event attribute", "an event attribute with a plausible number of ids");
     let no_data = "a data section that fits into a file";
-    // Every offset and every length in the tables: where it stands, and what may be said of it.
+    // Every offset and length in the tables: where it is, and which error it may cause.
     let mut fields = vec![
         ("the header's size", 8, vec!["a header of 104 bytes"]),
         ("an attribute's size", 16, vec![attr]),
@@ -350,7 +352,7 @@ fn hostile_values_anywhere_do_no_harm() {
 #[test]
 fn a_compressed_record_that_unpacks_to_very_much_is_read_in_pieces() {
     let make = Maker::new(Endian::Little);
-    // 24 MB of equal samples in a few kilobytes.
+    // 24 MB of identical samples in a few kilobytes.
     let inside = make.softirq(10, 0, 3).repeat(300_000);
     let packed = zstd::encode_all(&inside[..], 1).unwrap();
     assert!(packed.len() < 60_000);
@@ -394,7 +396,7 @@ fn the_host_and_the_time_of_day_come_with_features() {
     assert_eq!(pipe(clock(7)).clocks, [], "the pair is of another clock than the events");
 }
 
-/// Up to when all CPUs are proved to be recorded, and the last sign of life of CPU 3.
+/// The time up to which all CPUs are proved to be recorded, and the last time at which CPU 3 was seen.
 fn coverage(data: &[Vec<u8>]) -> (Option<u64>, Option<u64>) {
     let mut source = open(&Maker::new(Endian::Little).file(&data.concat())).unwrap();
     while source.read(&mut Batch::default()).unwrap() {}
@@ -415,13 +417,13 @@ fn a_cpu_without_events_in_later_rounds_was_silent_until_the_last_but_one() {
     };
     assert_eq!(coverage(&rounds(&[10])).0, None);
     assert_eq!(coverage(&rounds(&[10, 20])).0, Some(10));
-    // Rounds in which there was nothing tell nothing.
+    // Rounds without events prove nothing.
     assert_eq!(coverage(&[rounds(&[10, 20]), vec![make.round(), make.round()]].concat()).0, Some(10));
-    // What comes last is a round, too, unless the file is cut in it.
+    // The records after the last end of a round are a round too, unless the file is cut in it.
     let unfinished = [rounds(&[10, 20]), vec![make.waking(25, 0, "a")]].concat();
     assert_eq!(coverage(&unfinished).0, Some(20));
     assert_eq!(coverage(&[unfinished, vec![make.waking(30, 0, "a")[..20].to_vec()]].concat()).0, Some(10));
-    // Full buffers.
+    // Lost records: a buffer was full.
     let lost = make.record_at(2, &make.longs(&[0, 7]), 15, 1);
     assert_eq!(coverage(&[rounds(&[10, 20, 30]), vec![lost]].concat()).0, None);
 }

@@ -1,4 +1,4 @@
-//! From the clock of ftrace events to the trace's.
+//! Converts the clock of ftrace events to the trace's clock.
 
 use unstarve_model::{ClockPair, Time, WallTime};
 
@@ -9,10 +9,12 @@ const REALTIME: u32 = 1;
 const MONOTONIC_RAW: u32 = 5;
 const BOOTTIME: u32 = 6;
 
-/// Perfetto sets ftrace's clock to `boot` where the kernel has it, and says so in each bundle where it could not
-/// (`FtraceClock` in `ftrace_event_bundle.proto`). Other clocks are moved by a fixed distance, so that the trace has the
-/// times that Perfetto shows and no span of time changes. The distance is that of the first bundle; clocks drift by a
-/// millisecond or two per hour.
+/// Converts ftrace times to boot time.
+///
+/// Perfetto sets ftrace's clock to `boot` if the kernel has it, and otherwise says so in each bundle (`FtraceClock` in
+/// `ftrace_event_bundle.proto`). Other clocks are shifted by a fixed distance, so that times match what Perfetto shows
+/// and no interval changes its length. The distance is taken from the first bundle; clocks drift by a millisecond or
+/// two per hour.
 #[derive(Debug, Default)]
 pub struct Clocks {
     distances: [Option<i64>; NAMES.len()],
@@ -22,7 +24,7 @@ pub struct Clocks {
 const NAMES: [&str; 5] = ["boot", "unknown", "global", "local", "mono_raw"];
 const MONO_RAW: usize = 4;
 
-/// A bundle's own pair of times, both read at the same moment.
+/// The two times of a bundle, read at the same moment.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Pair {
     pub ftrace: Option<i64>,
@@ -30,7 +32,7 @@ pub struct Pair {
 }
 
 impl Clocks {
-    /// Learns how clocks stand to each other.
+    /// Learns the distances between clocks.
     pub fn snapshot(&mut self, snapshot: &ClockSnapshot) {
         let of = |id| i64::try_from(timestamp(snapshot, id)?).ok();
         if let (Some(raw), Some(boot)) = (of(MONOTONIC_RAW), of(BOOTTIME)) {
@@ -38,14 +40,14 @@ impl Clocks {
         }
     }
 
-    /// The trace's clock and the wall's in a snapshot that has both. Where ftrace's clock could not be moved to boot time,
-    /// nobody knows what it showed.
+    /// A pair of the trace's clock and the wall clock, if the snapshot has both. `None` if ftrace's clock could not be
+    /// converted to boot time.
     pub fn wall(snapshot: &ClockSnapshot) -> Option<ClockPair> {
         let (boot, wall) = (timestamp(snapshot, BOOTTIME)?, timestamp(snapshot, REALTIME)?);
         Some(ClockPair { trace: Time(boot), wall: WallTime(wall) })
     }
 
-    /// How far the times of a bundle are from the trace's, and the name of the clock that they then are of.
+    /// The distance of a bundle's times from the trace's, and the name of the resulting clock.
     pub fn distance(&mut self, clock: u64, pair: Pair) -> (i64, &'static str) {
         let index = usize::try_from(clock).ok().filter(|&index| index < NAMES.len()).unwrap_or(1);
         if index == 0 {
@@ -54,7 +56,7 @@ impl Clocks {
         let own = pair.boot.zip(pair.ftrace).map(|(boot, ftrace)| boot.wrapping_sub(ftrace));
         let raw = if index == MONO_RAW { self.raw_to_boot } else { None };
         let known = self.distances[index].or(raw).or(own);
-        // A clock that cannot be moved at first is not moved later either: times would jump.
+        // A clock that cannot be converted at first is never converted: times would jump.
         self.distances[index] = Some(known.unwrap_or(0));
         (known.unwrap_or(0), if known.is_some_and(|distance| distance != 0) { NAMES[0] } else { NAMES[index] })
     }

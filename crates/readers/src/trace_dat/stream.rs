@@ -1,3 +1,5 @@
+//! The records of one CPU's ring buffer in a trace.dat.
+
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -9,18 +11,18 @@ use crate::kbuffer::{Missed, PageCursor, PageFormat};
 
 use super::compression::Unpacker;
 
-/// The records of one CPU in one ring buffer, in the order of the file. Holds a window of pages at a time.
+/// The records of one CPU in one ring buffer, in the order of the file. Holds one window of pages at a time.
 pub(super) struct Stream {
     pub(super) cpu: CpuId,
-    /// Which ring buffer of the file it is of.
+    /// The index of its ring buffer in the file.
     pub(super) buffer: usize,
     pages: Pages,
     format: PageFormat,
     page_size: usize,
     window: Vec<u8>,
-    /// Where in the file the window (or its packed form) begins; a window may have some bytes before its content.
+    /// File offset of the window (or of its compressed form). The window may have some bytes before its content.
     window_at: u64,
-    /// Where in the window the current page begins.
+    /// Offset of the current page in the window.
     page: usize,
     cursor: Option<PageCursor>,
     missed: Option<Missed>,
@@ -28,38 +30,38 @@ pub(super) struct Stream {
     pub(super) damage: Damage,
 }
 
-/// The record that comes next.
+/// The next record.
 #[derive(Clone, Debug)]
 struct Head {
     time: u64,
     data: Range<usize>,
 }
 
-/// What of a stream could not be read.
+/// The parts of a stream that could not be read.
 #[derive(Debug, Default)]
 pub(super) struct Damage {
-    /// Pages that were passed over from some entry on and chunks that were passed over, and the first of them.
+    /// Pages skipped from some entry on, and chunks skipped; and the first of them.
     pub(super) bad_parts: u64,
     pub(super) first_bad: Option<String>,
-    /// Where the file ended, or was too damaged to go on.
+    /// Where the file ended, or was too damaged to continue.
     pub(super) ended: Option<String>,
 }
 
-/// Where pages come from.
+/// The source of pages.
 pub(super) enum Pages {
-    /// As they are; `window` bytes at a time.
+    /// Plain pages, `window` bytes at a time.
     Plain { file: Positioned, at: u64, end: u64, window: usize },
-    /// In packed chunks, one at a time.
+    /// Compressed chunks, one at a time.
     Packed {
         file: Positioned,
         endian: Endian,
-        /// Shared by all streams: it is in use only while a chunk is unpacked.
+        /// Shared by all streams: it is used only while a chunk is being unpacked.
         unpacker: Arc<Mutex<Unpacker>>,
         at: u64,
         end: u64,
-        /// Chunks still to come; `None` before the first.
+        /// Chunks left; `None` before the first.
         chunks: Option<u32>,
-        /// No larger chunk is unpacked.
+        /// Larger chunks are refused.
         limit: usize,
         packed: Vec<u8>,
     },
@@ -95,13 +97,13 @@ impl Stream {
         self.head.as_ref().map_or(&[], |head| &self.window[head.data.clone()])
     }
 
-    /// Whether events were dropped before the next record; told once.
+    /// Whether events were dropped before the next record. Reported once.
     #[inline]
     pub(super) fn take_missed(&mut self) -> Option<Missed> {
         self.missed.take()
     }
 
-    /// Goes to the next record.
+    /// Moves to the next record.
     #[inline]
     pub(super) fn advance(&mut self) {
         loop {
@@ -137,20 +139,20 @@ impl Stream {
         self.bad_part(format!("{at} of CPU {}: {}", self.cpu, bad.to_string()));
     }
 
-    /// Notes that events are missing from here to the next record.
+    /// Notes that events are missing between here and the next record.
     fn bad_part(&mut self, what: String) {
         self.damage.bad_parts += 1;
         self.damage.first_bad.get_or_insert(what);
         self.missed.get_or_insert(Missed::Uncounted);
     }
 
-    /// The page at `self.page`; short if it is the last one of a file that was cut.
+    /// The page at `self.page`; shorter if it is the last one of a file that was cut.
     fn current_page(&self) -> &[u8] {
         let end = (self.page + self.page_size).min(self.window.len());
         &self.window[self.page..end]
     }
 
-    /// Where in the file the current page, or the chunk that it came out of, begins.
+    /// File offset of the current page, or of the chunk that contained it.
     #[inline]
     pub(super) fn place(&self) -> u64 {
         match self.pages {
@@ -159,7 +161,7 @@ impl Stream {
         }
     }
 
-    /// Starts the page at `self.page`, filling the window if that is behind its end; `false` at the end.
+    /// Starts the page at `self.page`, refilling the window if needed. Returns `false` at the end.
     fn next_page(&mut self) -> bool {
         if self.page >= self.window.len() && !self.fill() {
             return false;
@@ -171,7 +173,7 @@ impl Stream {
         };
         match cursor {
             Ok(cursor) => {
-                // A page without events may follow a gap: the gap is before the next event then.
+                // A page without events may follow a gap. Then the gap is before the next event.
                 self.missed = cursor.missed().or(self.missed);
                 self.cursor = Some(cursor);
             }
@@ -183,7 +185,7 @@ impl Stream {
         true
     }
 
-    /// Gets the next pages into the window; `false` when there are none.
+    /// Reads the next pages into the window. Returns `false` if there are none.
     fn fill(&mut self) -> bool {
         loop {
             match self.pages.read(&mut self.window) {
@@ -204,16 +206,16 @@ impl Stream {
     }
 }
 
-/// Why there are no pages.
+/// Why no pages could be read.
 enum Trouble {
-    /// This chunk is damaged; the next one may be good.
+    /// This chunk is damaged; the next one may be intact.
     Chunk(String),
-    /// What follows cannot be found.
+    /// The following data cannot be located.
     End(String),
 }
 
 impl Pages {
-    /// Replaces `window` by the next pages, none at the end, and says where they begin, in the file and in the window.
+    /// Replaces `window` by the next pages, none at the end. Returns their offset in the file and in the window.
     fn read(&mut self, window: &mut Vec<u8>) -> Result<(u64, usize), Trouble> {
         match self {
             Pages::Plain { file, at, end, window: size } => {

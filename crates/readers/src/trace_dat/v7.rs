@@ -1,4 +1,4 @@
-//! Version 7: sections anywhere in the file, found through chained sections of options.
+//! Version 7: sections anywhere in the file, found through chained option sections.
 
 use crate::endian::Endian;
 use crate::input::Positioned;
@@ -8,15 +8,15 @@ use super::cursor::{Cursor, MAX_BLOB};
 use super::tables::{Buffer, CpuData, Kallsyms, Tables};
 use super::{TraceDatError, cut, options};
 
-/// A section's flag: it is packed.
+/// Section flag: compressed.
 pub(super) const PACKED: u16 = 1;
 
-/// trace-cmd writes two or three sections of options, one more for each instance.
+/// trace-cmd writes two or three option sections, and one more for each instance.
 const MAX_OPTION_SECTIONS: usize = 4096;
 
 const MAX_BUFFERS: usize = 4096;
 
-/// Sections that options point to.
+/// Sections that the options point to.
 #[derive(Default)]
 struct Found {
     headers: Option<u64>,
@@ -47,7 +47,7 @@ pub(super) fn read(tables: &mut Tables, file: &Positioned, first: u64) -> Result
                 next = after;
                 first_end = first_end.or(Some(end));
             }
-            // What earlier sections said stands, if any of them said where events are.
+            // What earlier sections said remains valid, if they said where the events are.
             Err(error) if !tables.buffers.is_empty() => {
                 tables.damaged(&error);
                 break;
@@ -83,7 +83,7 @@ pub(super) fn read(tables: &mut Tables, file: &Positioned, first: u64) -> Result
     Ok(())
 }
 
-/// Reads one section of options; returns where the next one is, 0 for nowhere, and where this one ends.
+/// Reads one option section. Returns the offset of the next one, 0 if there is none, and the end of this one.
 fn read_options(
     tables: &mut Tables,
     file: &Positioned,
@@ -110,7 +110,7 @@ fn read_options(
     }
 }
 
-/// Reads the option that describes a ring buffer. Damage leaves the buffers and CPUs before it.
+/// Reads the option that describes a ring buffer. On damage, keeps the buffers and CPUs before it.
 fn read_buffer(tables: &mut Tables, file: &Positioned, data: Vec<u8>, at: u64) {
     let mut cursor = Cursor::memory(data, tables.endian, at);
     let mut buffer = Buffer::default();
@@ -146,7 +146,7 @@ fn read_buffer_option(
     Ok(())
 }
 
-/// A section's flags and length.
+/// Reads a section's flags and length.
 pub(super) fn section_header(cursor: &mut Cursor, id: u16) -> Result<(u16, u64), TraceDatError> {
     let at = cursor.offset();
     let found = cursor.u16("a section's header")?;
@@ -170,14 +170,14 @@ fn section_name(id: u16) -> &'static str {
     }
 }
 
-/// What a section's content takes to be understood.
+/// What is needed to decode a section's content.
 #[derive(Clone, Copy)]
 pub(super) struct Packing {
     pub(super) endian: Endian,
     pub(super) compression: Compression,
 }
 
-/// The content of the section `id` at `at`, unpacked.
+/// The unpacked content of section `id` at offset `at`.
 fn section(packing: Packing, file: &Positioned, at: u64, id: u16) -> Result<Cursor, TraceDatError> {
     let mut cursor = Cursor::file(file, packing.endian, at);
     let (flags, size) = section_header(&mut cursor, id)?;
