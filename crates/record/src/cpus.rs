@@ -1,8 +1,8 @@
-//! The CPUs, and which of them run ordinary tasks at the moment.
+//! Detects CPUs that do not run ordinary tasks at the moment.
 //!
-//! On a CPU that a real-time task keeps for itself nothing ordinary runs: not the kernel's worker that enlarges that CPU's
-//! event buffer (`ring_buffer_resize()` in kernel/trace/ring_buffer.c waits for work that it schedules on each CPU), and not
-//! a thread of ours that happens to be there.
+//! On a CPU that a real-time task monopolises, nothing ordinary runs: neither the kernel worker that enlarges that
+//! CPU's event buffer (`ring_buffer_resize()` in kernel/trace/ring_buffer.c waits for work on each CPU), nor a thread
+//! of ours that happens to be there.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
@@ -12,23 +12,23 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, getpriority_process, setpriority_process};
 use rustix::thread::{CpuSet, MembarrierCommand, gettid, membarrier, sched_getaffinity, sched_setaffinity};
 
-/// How long is waited for each CPU to show it once.
+/// How long to wait for the first sign of each CPU.
 const FIRST: Duration = Duration::from_millis(8);
 
-/// How often a CPU shows that it runs ordinary tasks.
+/// How often a CPU's thread shows that it runs.
 const BEAT: Duration = Duration::from_millis(2);
 
-/// How long somebody waits for buffers of full size.
+/// How much time may be spent on buffers of full size.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Patience {
-    /// The events of now are wanted.
+    /// Start at once: the events happening now are wanted.
     Hurried,
-    /// Recording goes on for days: a CPU that only has much to do gets the size that was asked for.
+    /// Recording goes on for days: a CPU that is merely busy gets the requested buffer size.
     Patient,
 }
 
 impl Patience {
-    /// How long CPUs are watched at least: a real-time task that sleeps between two bursts must not look like none.
+    /// For how long CPUs are watched at least, so that a real-time task that sleeps between two bursts is noticed.
     const fn watch(self) -> Duration {
         Duration::from_millis(match self {
             Patience::Hurried => 40,
@@ -36,7 +36,7 @@ impl Patience {
         })
     }
 
-    /// How long a grace period may take. Idle machines need 10 to 30 ms.
+    /// How long an RCU grace period may take. Idle machines need 10 to 30 ms.
     const fn grace(self) -> Duration {
         Duration::from_millis(match self {
             Patience::Hurried => 40,
@@ -44,8 +44,8 @@ impl Patience {
         })
     }
 
-    /// A CPU that shows nothing for so long keeps tasks waiting. Where half a dozen ordinary ones compete, each comes to run in
-    /// the first of these times; where a hundred do, in the second.
+    /// A CPU whose thread has not run for this long counts as starving. With half a dozen ordinary tasks competing,
+    /// each gets to run within the first of these times; with a hundred, within the second.
     pub(crate) const fn late(self) -> Duration {
         Duration::from_millis(match self {
             Patience::Hurried => 25,
@@ -54,7 +54,7 @@ impl Patience {
     }
 }
 
-/// The CPUs that are on line. A recording keeps to those of its beginning: the switches of one that comes later would have none.
+/// The CPUs that are online. A recording covers those that are online when it begins.
 pub(crate) fn online() -> Vec<u32> {
     let text = std::fs::read_to_string("/sys/devices/system/cpu/online").unwrap_or_default();
     match text.trim().parse::<unstarve_model::CpuSet>() {
@@ -63,33 +63,33 @@ pub(crate) fn online() -> Vec<u32> {
     }
 }
 
-/// All of both, in order.
+/// The union of two lists, sorted.
 pub(crate) fn united(cpus: &[u32], more: &[u32]) -> Vec<u32> {
     cpus.iter().chain(more).copied().collect::<std::collections::BTreeSet<_>>().into_iter().collect()
 }
 
-/// Threads of ours, one on each CPU, each of which shows again and again that it comes to run.
+/// Threads of ours, one on each CPU, that keep showing whether they get to run.
 pub(crate) struct RollCall {
     beats: Vec<Arc<Beat>>,
     began: Instant,
     patience: Patience,
 }
 
-/// What one of them shows. Times are microseconds since all began.
+/// What one thread shows. Times are microseconds since the start.
 #[derive(Debug)]
 struct Beat {
     cpu: u32,
     last: AtomicU64,
     longest_gap: AtomicU64,
-    /// It came to run there.
+    /// Whether it has ever run there.
     seen: AtomicBool,
     tid: AtomicI32,
-    /// It need not go on; or it may not go to its CPU, and nothing can be said.
+    /// Whether it has stopped: it is no longer needed, or may not move to its CPU, so that it shows nothing.
     over: AtomicBool,
 }
 
 impl RollCall {
-    /// Sends a thread to each of `cpus`.
+    /// Starts a thread on each of `cpus`.
     pub(crate) fn of(cpus: &[u32], patience: Patience) -> RollCall {
         let began = Instant::now();
         let beats = cpus.iter().filter_map(|&cpu| {
@@ -108,7 +108,7 @@ impl RollCall {
         RollCall { beats: beats.collect(), began, patience }
     }
 
-    /// The CPUs on which no thread has come to run yet.
+    /// The CPUs on which no thread has run yet.
     pub(crate) fn absent(&self) -> Vec<u32> {
         let absent = || {
             let not_seen = |beat: &&Arc<Beat>| !beat.seen.load(Ordering::Relaxed) && !beat.over.load(Ordering::Relaxed);
@@ -120,8 +120,8 @@ impl RollCall {
         absent()
     }
 
-    /// The CPUs that kept a thread waiting. Threads that are still there are called back: one that never runs could not end
-    /// either, and this process not without it.
+    /// The CPUs that kept a thread waiting. Threads still on them are moved away: one that never runs could not exit
+    /// either, and would keep this process from exiting.
     pub(crate) fn silent(self) -> Vec<u32> {
         std::thread::sleep(self.patience.watch().saturating_sub(self.began.elapsed()));
         let now = micros(self.began.elapsed());
@@ -135,7 +135,7 @@ impl RollCall {
         self.beats.iter().for_each(|beat| beat.over.store(true, Ordering::Relaxed));
         if let Some(others) = without(&silent) {
             for beat in late {
-                // 0 would be this thread, which has another way.
+                // 0 would mean the calling thread.
                 if let Some(tid) = Pid::from_raw(beat.tid.load(Ordering::Relaxed)) {
                     let _ = sched_setaffinity(Some(tid), &others);
                 }
@@ -148,7 +148,7 @@ impl RollCall {
 impl Beat {
     fn show(&self, began: Instant) {
         self.tid.store(gettid().as_raw_nonzero().get(), Ordering::Relaxed);
-        // As the kernel's workers.
+        // The priority of the kernel's workers.
         let _ = setpriority_process(None, 0);
         let mut only = CpuSet::new();
         if self.cpu as usize >= CpuSet::MAX_CPU {
@@ -172,7 +172,7 @@ fn micros(time: Duration) -> u64 {
     u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
 }
 
-/// The CPUs that this thread may use, less some; `None` if that leaves none.
+/// The CPUs that this thread may use, minus `cpus`; `None` if that leaves none.
 fn without(cpus: &[u32]) -> Option<CpuSet> {
     let mut allowed = sched_getaffinity(None).ok()?;
     for &cpu in cpus.iter().filter(|cpu| (**cpu as usize) < CpuSet::MAX_CPU) {
@@ -181,8 +181,8 @@ fn without(cpus: &[u32]) -> Option<CpuSet> {
     (allowed.count() > 0).then_some(allowed)
 }
 
-/// Asks whether RCU's grace periods end at the moment. Where a CPU's softirqs are left to a ksoftirqd that does not come to
-/// run, they do not (seen on 6.1), and much of tracefs waits for them, without an end and without a signal.
+/// Tests whether RCU grace periods end at the moment. They do not if a CPU leaves its softirqs to a ksoftirqd that does
+/// not get to run (seen on 6.1). Much of tracefs then waits for them, without a limit and without reacting to signals.
 ///
 /// `MEMBARRIER_CMD_GLOBAL` is `synchronize_rcu()` (kernel/sched/membarrier.c).
 pub(crate) struct GracePeriod {
@@ -200,7 +200,7 @@ impl GracePeriod {
         GracePeriod { ended, until: Instant::now() + patience.grace() }
     }
 
-    /// Whether it ended in time; `None` if this kernel does not say (with `nohz_full`).
+    /// Whether it ended in time; `None` if this kernel does not support the test (with `nohz_full`).
     pub(crate) fn has_ended(self) -> Option<bool> {
         match self.ended.recv_timeout(self.until.saturating_duration_since(Instant::now())) {
             Ok(true) => Some(true),
@@ -210,7 +210,7 @@ impl GracePeriod {
     }
 }
 
-/// Lets the calling thread, and those that it starts, go before other ordinary tasks.
+/// Raises the nice priority of the calling thread, and of the threads it starts, above ordinary tasks.
 pub(crate) struct Hurry {
     before: i32,
 }
@@ -228,14 +228,14 @@ impl Drop for Hurry {
     }
 }
 
-/// Keeps the calling thread, and those that it starts, from CPUs on which it would not come to run.
+/// Moves the calling thread, and the threads it starts, off CPUs on which it would not run.
 pub(crate) struct Away {
     before: CpuSet,
     now: CpuSet,
 }
 
 impl Away {
-    /// `None` if there is nothing to keep away from, or nowhere else to go.
+    /// `None` if there are no such CPUs, or no others to run on.
     pub(crate) fn from(cpus: &[u32]) -> Option<Away> {
         if cpus.is_empty() {
             return None;
@@ -249,7 +249,7 @@ impl Away {
         let _ = sched_setaffinity(None, &self.now);
     }
 
-    /// Does something that must not inherit it.
+    /// Runs `work` with the original affinity, which it may inherit.
     pub(crate) fn pause<T>(&self, work: impl FnOnce() -> T) -> T {
         let _ = sched_setaffinity(None, &self.before);
         let result = work();
@@ -276,7 +276,7 @@ mod tests {
 
     #[test]
     fn cpus_that_run_ordinary_tasks_answer() {
-        // Another test may have a CPU for itself for a moment, but hardly thirty times.
+        // Another test may monopolise a CPU for a moment, but hardly thirty times.
         let cpus = online();
         assert!(!cpus.is_empty());
         assert!((0..30).any(|_| RollCall::of(&cpus, Patience::Hurried).silent().is_empty()));
@@ -301,7 +301,7 @@ mod tests {
     fn a_thread_goes_away_and_comes_back() {
         let before = sched_getaffinity(None).expect("a set");
         if before.count() < 2 {
-            return; // There is nowhere to go.
+            return; // There is no other CPU.
         }
         let first = (0..CpuSet::MAX_CPU).find(|cpu| before.is_set(*cpu)).expect("one");
         let away = Away::from(&[first as u32]).expect("somewhere else");

@@ -1,4 +1,4 @@
-//! Moves ring-buffer pages to temporary files, beside the work that is recorded.
+//! Moves ring buffer pages to temporary files while the recording runs.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
@@ -25,20 +25,20 @@ use crate::room::Room;
 use crate::signals::{Signals, Waker};
 use crate::{Full, RecordError};
 
-/// How many CPUs one thread looks after. Few threads disturb little, and one can move gigabytes a second.
+/// CPUs per thread. Few threads disturb the load little, and one can move gigabytes a second.
 const CPUS_PER_THREAD: usize = 16;
 
-/// One pipe's worth of pages is moved with two system calls; this is the most that a plain user may ask for.
+/// A full pipe of pages is moved with two system calls. This is the largest pipe an unprivileged user may have.
 const PIPE_SIZE: usize = 1 << 20;
 
-/// The threads that move pages while a recording runs.
+/// The threads that move pages.
 pub(crate) struct Drain {
     threads: Vec<JoinHandle<Result<Vec<CpuPages>, RecordError>>>,
     stop: Vec<Sender<()>>,
     state: Arc<State>,
 }
 
-/// What the threads and whoever waits for them both see.
+/// State shared by these threads and the main thread.
 struct State {
     moved: AtomicU64,
     failed: AtomicBool,
@@ -81,22 +81,22 @@ impl Drain {
         Ok(drain)
     }
 
-    /// How many bytes have been moved so far.
+    /// Bytes moved so far.
     pub(crate) fn moved(&self) -> u64 {
         self.state.moved.load(Ordering::Relaxed)
     }
 
-    /// Whether as much was moved as there is room for.
+    /// Whether the limit of bytes has been reached.
     pub(crate) fn full(&self) -> Option<Full> {
         *self.state.full.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether a thread gave up; [`Drain::finish`] tells why.
+    /// Whether a thread has failed; [`Drain::finish`] returns the error.
     pub(crate) fn has_failed(&self) -> bool {
         self.state.failed.load(Ordering::Relaxed)
     }
 
-    /// Moves what is left, half-filled pages too, and gives the files. Call it once tracing is off.
+    /// Moves what is left, including partly filled pages, and returns the files. Call it after tracing is off.
     pub(crate) fn finish(mut self) -> Result<Vec<CpuPages>, RecordError> {
         self.stop.clear();
         let mut pages = Vec::new();
@@ -114,7 +114,7 @@ impl Drain {
 
 impl Drop for Drain {
     fn drop(&mut self) {
-        // Their open files would keep the instance busy.
+        // Open files would keep the instance busy.
         self.stop.clear();
         for thread in self.threads.drain(..) {
             let _ = thread.join();
@@ -126,17 +126,17 @@ struct Mover {
     sources: Vec<Source>,
     pipe: Pipe,
     redactor: Option<Redactor>,
-    /// What errors name.
+    /// Path used in errors.
     output: PathBuf,
     state: Arc<State>,
-    /// Tells the main thread that there is no sense in going on.
+    /// Wakes the main thread when this thread fails.
     waker: Waker,
 }
 
 impl Mover {
     fn run(mut self, stopped: &Receiver<()>, interval: Duration) -> Result<Vec<CpuPages>, RecordError> {
-        // The load that is recorded must not starve its recorder. Nice suffices and, other than a real-time priority,
-        // can hardly hurt; without the right to it, go on without.
+        // The recorded load must not starve the recorder. Nice −20 is enough, and unlike a real-time priority can
+        // hardly do harm. Without the right to set it, continue without.
         let _ = rustix::process::setpriority_process(None, -20);
         let result = self.move_until(stopped, interval);
         if result.is_err() {
@@ -170,7 +170,7 @@ impl Mover {
     }
 }
 
-/// One CPU's buffer and where its pages go.
+/// One CPU's buffer and the file for its pages.
 struct Source {
     raw: File,
     pages: CpuPages,
@@ -185,13 +185,13 @@ impl Source {
             .custom_flags(OFlags::NONBLOCK.bits() as i32)
             .open(instance.path(&name))
             .map_err(|source| instance.error(&name, source))?;
-        // It has a name, so that what was recorded is still there if this process is killed.
+        // The file has a name, so that the recording survives if this process is killed.
         let file = workshop.hidden().create(&pages_of(cpu)).map_err(RecordError::output(workshop.place().path()))?;
         Ok(Source { raw, pages: CpuPages { cpu: CpuId(cpu), file, length: 0 }, page_size: rustix::param::page_size() })
     }
 
-    /// Moves the pages that the kernel has filled; gives their bytes. Bounded by what a buffer can hold, so that one
-    /// very busy CPU does not keep the others waiting.
+    /// Moves the pages that are full; returns their size. Limited to one buffer's worth, so that one very busy CPU does
+    /// not hold up the others.
     fn move_full_pages(&mut self, pipe: &Pipe, redactor: &mut Option<Redactor>) -> io::Result<u64> {
         let before = self.pages.length;
         for _ in 0..64 {
@@ -223,7 +223,7 @@ impl Source {
         Ok(())
     }
 
-    /// The same for pages that must not be written as they are.
+    /// The same for pages that must be redacted first.
     fn empty_redacted(&mut self, pipe: &Pipe, bytes: usize, redactor: &mut Redactor) -> io::Result<()> {
         let mut pages = vec![0; bytes];
         let mut read = 0;
@@ -247,7 +247,7 @@ impl Source {
         Ok(())
     }
 
-    /// Moves full pages, then reads the rest: splice(2) only ever gives full pages.
+    /// Moves full pages, then reads the rest: splice(2) only moves full pages.
     fn move_everything(&mut self, pipe: &Pipe, redactor: &mut Option<Redactor>) -> io::Result<()> {
         while self.move_full_pages(pipe, redactor)? > 0 {}
         let mut page = vec![0; self.page_size];
@@ -255,7 +255,7 @@ impl Source {
             match rustix::io::read(&self.raw, page.as_mut_slice()) {
                 Ok(0) | Err(Errno::AGAIN) => return Ok(()),
                 Ok(length) => {
-                    // The reader of the file expects whole pages; the header says how much of one is used.
+                    // Readers expect whole pages; the page header says how much of it is used.
                     page[length..].fill(0);
                     if let Some(redactor) = redactor {
                         redactor.redact(&mut page);

@@ -1,8 +1,8 @@
-//! Records scheduler events into a `trace.dat` file that `trace-cmd report` and KernelShark open.
+//! Records scheduler events into a `trace.dat` file that `trace-cmd report` and KernelShark can open.
 //!
-//! The kernel's ring-buffer pages go to disk as they are, moved with splice(2); nothing is decoded on the way. All
-//! effects on the system are in one tracefs instance of our own, which is removed whatever happens: on every return by
-//! [`Drop`], after SIGKILL by a process that waits for that, or by the next recording. See `docs/recording.md`.
+//! The kernel's ring buffer pages go to disk unchanged, moved with splice(2); nothing is decoded on the way. All
+//! changes to the system are in one tracefs instance of our own. It is always removed: on every return by [`Drop`],
+//! after SIGKILL by a process that waits for it, or else by the next recording. See `docs/recording.md`.
 
 #![cfg_attr(not(test), warn(clippy::print_stdout, clippy::print_stderr))]
 

@@ -1,31 +1,32 @@
-//! What the kernel had counted of limits while the flight recorder recorded: a snapshot of its end alone does not say what of it is new.
+//! Throttling counters of cgroups during a flight recording. A snapshot at its end alone cannot show how much of a
+//! counter's value is new.
 
 use std::collections::BTreeMap;
 
 use unstarve_facts::{Snapshot, Throttled};
 use unstarve_model::{ClockPair, WallTime};
 
-/// The counters of groups with limits at a moment.
+/// The counters of groups with limits at one moment.
 #[derive(Clone, Debug)]
 pub struct Look {
-    /// When it was.
+    /// The moment.
     pub at: ClockPair,
-    /// By the group's path, those that were read then: others are as they were at an earlier look.
+    /// By group path. Only groups that were read at that moment; others keep the value of an earlier reading.
     pub counted: BTreeMap<String, Throttled>,
 }
 
-/// A group whose counters were read so long before the beginning, and then after it: what grew since may have been before. The first
-/// look within counts.
+/// If a group's counters were last read this long before the trace's beginning, their growth may have happened earlier.
+/// Then the first reading within the trace is the base.
 const LATE: u64 = 1_000_000_000;
 
-/// Notes in the snapshot what the counters have grown by since the trace's beginning, which is given on the trace's clock beside both clocks at
-/// its end. A group that was not looked at then has no counters:
-/// of its stops nothing is known.
+/// Stores in the snapshot how much the counters grew since the trace's beginning, which is given on the trace clock
+/// together with both clocks at its end. A group that was not read then gets no counters: nothing is known about its
+/// throttling.
 pub(crate) fn note(snapshot: &mut Snapshot, looks: &[Look], span: Option<(ClockPair, u64)>) {
     let Some((end, begin)) = span else { return };
     let begin = WallTime(end.wall.0.saturating_sub(end.trace.0.saturating_sub(begin)));
     let counted = |look: &Look, path: &str| Some((look.at.wall, *look.counted.get(path)?));
-    // Of each group by itself: a look does not read all counters.
+    // For each group separately: not every reading covers all groups.
     let before = |path: &str| {
         let earlier = looks.iter().rev().filter(|look| look.at.wall <= begin).find_map(|look| counted(look, path));
         let is_near = |(at, _): &(WallTime, Throttled)| begin.0 - at.0 <= LATE;
@@ -49,7 +50,7 @@ pub(crate) fn note(snapshot: &mut Snapshot, looks: &[Look], span: Option<(ClockP
     snapshot.throttled_meanwhile = Some(meanwhile);
 }
 
-/// `None` of a group that was made anew.
+/// `None` for a group that was created again.
 fn grown((before, after): (&Throttled, &Throttled)) -> Option<Throttled> {
     let ns = after.ns.0.checked_sub(before.ns.0)?;
     Some(Throttled {
@@ -126,11 +127,11 @@ mod tests {
         assert_eq!(noted.throttled_meanwhile, Some(BTreeMap::from([("/a".to_owned(), expected)])));
         let known: Vec<bool> = noted.cgroups.iter().map(|group| group.throttled.is_some()).collect();
         assert_eq!(known, [true, false, true, false], "of those that were not there nothing is known");
-        // The recorder has just begun: since the first look.
+        // Recording has just begun: growth since the first reading.
         let mut noted = snapshot(&["/a"]);
         note(&mut noted, &looks, since(0));
         assert_eq!(noted.throttled_meanwhile("/a").map(|grown| grown.count), Some(4));
-        // One look says nothing.
+        // A single reading shows no growth.
         let mut noted = snapshot(&["/a"]);
         note(&mut noted, &looks[..1], since(1));
         assert_eq!(noted.throttled_meanwhile, None);

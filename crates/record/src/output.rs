@@ -1,3 +1,5 @@
+//! Assembles the output file in a hidden directory next to it.
+
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io;
@@ -16,49 +18,49 @@ const HEAD: &str = "head";
 const HEAD_PART: &str = "head.part";
 const FILE: &str = "trace.dat";
 
-/// When a file is delivered.
+/// When a file counts as delivered.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Delivery {
-    /// It has its name. Who is waited for syncs it later.
+    /// When it has its name. The caller syncs it later.
     Named,
-    /// It is on the disk, and its name is, too.
+    /// When the file and its name are synced to disk.
     OnDisk,
 }
 
-/// Where the output is put together: a hidden directory beside it, removed on drop with all that is in it. The output
+/// A hidden directory next to the output, in which it is assembled; removed on drop with all its content. The output
 /// gets its name only when it is complete.
 ///
-/// The directory around it may belong to somebody else, so everything goes by descriptor (see [`Hidden`]).
+/// The parent directory may belong to another user, so everything goes by file descriptor (see [`Hidden`]).
 pub(crate) struct Workshop {
     hidden: Hidden,
     place: Place,
 }
 
 impl Workshop {
-    /// Makes the directory early, so that an output that cannot be written is known before anything is recorded.
+    /// Creates the directory early, so that an unwritable output fails before anything is recorded.
     pub(crate) fn beside(output: &Path) -> Result<Workshop, RecordError> {
         let place = place(output)?;
         let hidden = Hidden::make(&place).map_err(RecordError::output(output))?;
         Ok(Workshop { hidden, place })
     }
 
-    /// The place of the output.
+    /// The output's directory and name.
     pub(crate) fn place(&self) -> &Place {
         &self.place
     }
 
-    /// The directory, on the filesystem that the user chose.
+    /// The hidden directory, on the output's file system.
     pub(crate) fn hidden(&self) -> &Hidden {
         &self.hidden
     }
 
-    /// Keeps what is needed to make a file of the pages, for the case that this process is killed.
+    /// Stores what is needed to make a file of the pages, in case this process is killed.
     pub(crate) fn keep(&self, head: &Head) -> io::Result<()> {
         head.keep(&mut self.hidden.create(HEAD_PART)?)?;
         self.hidden.rename(HEAD_PART, HEAD)
     }
 
-    /// Puts the file together and gives it its name; returns its size in bytes.
+    /// Assembles the file and gives it its name; returns its size in bytes.
     pub(crate) fn deliver(
         self,
         head: &Head,
@@ -71,17 +73,18 @@ impl Workshop {
         let mut file = hidden.create(FILE).map_err(failed())?;
         let written = head.write_into(pages, &mut file, place.path(), progress);
         let size = written.map_err(RecordError::written(place.path()))?;
-        // Symbols and process names are nobody else's business, as with perf.data. Under sudo the file belongs to the
-        // user, who would otherwise need root again to read it.
+        // Symbols and process names are private, as with perf.data. Under sudo the file belongs to the invoking user,
+        // who otherwise would need root to read it.
         fchmod(&file, Mode::RUSR | Mode::WUSR).map_err(|errno| failed()(errno.into()))?;
         place.give_to_caller(&file);
-        // Before the name: behind it a machine that stops would leave a part, and some file systems say only here that they are full.
+        // Synced before it gets its name: otherwise a crash could leave an incomplete file. Some file systems report
+        // only here that they are full.
         if delivery == Delivery::OnDisk {
             file.sync_all().map_err(failed())?;
         }
         hidden.deliver(FILE, place).map_err(failed())?;
         if delivery == Delivery::OnDisk {
-            // The file is there and whole; a directory that may not be read cannot be synced.
+            // The file is complete; a directory that may not be read cannot be synced.
             let _ = place.sync();
         }
         Ok(size)
@@ -95,7 +98,7 @@ impl Drop for Workshop {
     }
 }
 
-/// Where a recording can go: its tables say where the data is, so it cannot be written to anything but a regular file.
+/// Checks the output path. The tables say where the data is, so only a regular file can be written.
 fn place(output: &Path) -> Result<Place, RecordError> {
     Place::find(output).map_err(|error| match error {
         TargetError::NoFile { what, .. } => RecordError::NotAFile { path: output.to_owned(), what },
@@ -104,7 +107,7 @@ fn place(output: &Path) -> Result<Place, RecordError> {
     })
 }
 
-/// The name of the file that holds a CPU's pages.
+/// The name of the file with a CPU's pages.
 pub(crate) fn pages_of(cpu: u32) -> String {
     format!("cpu{cpu}.pages")
 }
@@ -114,15 +117,15 @@ fn cpu_of(name: &OsStr) -> Option<CpuId> {
     number.parse().ok().filter(|cpu| name == pages_of(*cpu).as_str()).map(CpuId)
 }
 
-/// Whether a recorder gives a file this name.
+/// Whether a recorder uses this file name.
 pub(crate) fn is_ours(name: &OsStr) -> bool {
     [HEAD, HEAD_PART, FILE].iter().any(|ours| name == *ours) || cpu_of(name).is_some()
 }
 
-/// What a recorder left that was killed.
+/// The leftovers of a killed recorder.
 pub(crate) struct Leftover {
     pub(crate) hidden: Hidden,
-    /// Bytes of pages.
+    /// Size of its pages in bytes.
     pub(crate) bytes: u64,
     has_head: bool,
 }
@@ -135,12 +138,12 @@ impl Leftover {
         Leftover { bytes, has_head: names.iter().any(|name| name == HEAD), hidden }
     }
 
-    /// All of them in a directory.
+    /// All leftovers in a directory.
     pub(crate) fn all(place: &Place) -> Vec<Leftover> {
         Hidden::leftovers(place).into_iter().map(Leftover::of).collect()
     }
 
-    /// Whether a file can be made of it.
+    /// Whether a recording can be made from it.
     pub(crate) fn is_of_use(&self) -> bool {
         self.has_head && self.bytes > 0
     }
@@ -153,7 +156,7 @@ impl Leftover {
         self.hidden.remove(is_ours);
     }
 
-    /// What it holds; `None` if that is not whole.
+    /// Its content; `None` if it is incomplete.
     pub(crate) fn contents(&self) -> io::Result<Option<(Head, Vec<CpuPages>)>> {
         let mut bytes = Vec::new();
         io::Read::read_to_end(&mut self.hidden.read(HEAD)?, &mut bytes)?;
@@ -162,7 +165,7 @@ impl Leftover {
         let mut pages = Vec::new();
         for cpu in self.hidden.names().iter().filter_map(|name| cpu_of(name)) {
             let file: File = self.hidden.read(&pages_of(cpu.0))?;
-            // A page that was being written when the recorder was killed is no page.
+            // Ignore a page that was being written when the recorder was killed.
             let length = file.metadata()?.len() / page * page;
             pages.push(CpuPages { cpu, file, length });
         }
@@ -170,13 +173,13 @@ impl Leftover {
         Ok(Some((head, pages)))
     }
 
-    /// A file that was being put together when the recorder was killed is in the way of a new one.
+    /// Removes a file that was being assembled when the recorder was killed; it would prevent a new one.
     pub(crate) fn remove_unfinished(&self) {
         let _ = rustix::fs::unlinkat(&self.hidden, FILE, rustix::fs::AtFlags::empty());
     }
 }
 
-/// The leftover that `path` names, or all in the directory that it names.
+/// The leftover at `path`, or all leftovers in the directory `path`.
 pub(crate) fn leftovers_at(path: &Path) -> Result<Vec<Leftover>, RecordError> {
     let io = |path: &Path| {
         let path = path.to_owned();
@@ -184,7 +187,7 @@ pub(crate) fn leftovers_at(path: &Path) -> Result<Vec<Leftover>, RecordError> {
     };
     let is_one = path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(target::PREFIX.as_bytes()));
     if !is_one {
-        // Whoever may not look into it must not hear that nothing is there.
+        // Report missing permissions instead of an empty directory.
         match std::fs::read_dir(path) {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
                 return Err(RecordError::NoDirectory(path.to_owned()));

@@ -1,34 +1,34 @@
-//! How much a recording may write.
+//! Limits how much a recording may write.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
 use rustix::fs::fstatvfs;
 
-/// What is left to others of a disk at least: a twentieth, at most a gigabyte.
+/// Disk space left for others: a twentieth of the file system, at most a gigabyte.
 const PART_LEFT: u64 = 20;
 const MOST_LEFT: u64 = 1 << 30;
 
-/// What is in a file besides pages, mostly symbols: 5 to 10 MB.
+/// Size of the file without its pages, mostly symbols: 5 to 10 MB.
 const TABLES: u64 = 16 << 20;
 
-/// How much a recording may write, and whether that is reached.
+/// The limit of a recording's size, and whether it is reached.
 #[derive(Debug)]
 pub(crate) struct Room {
     directory: OwnedFd,
     max_size: Option<u64>,
 }
 
-/// Why a recording was ended before it was to end.
+/// Why a recording ended early.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Full {
-    /// The file would become larger than was asked for.
+    /// The file would exceed the requested size.
     MaxSize,
-    /// The disk would become so full that others could not write.
+    /// The disk would become too full for others.
     Disk,
 }
 
-/// What a filesystem has.
+/// The size of a file system and its free space.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Space {
     size: u64,
@@ -36,14 +36,14 @@ struct Space {
 }
 
 impl Space {
-    /// `None` for one that does not say (ramfs).
+    /// `None` for a file system that does not report it (ramfs).
     fn of(directory: impl AsFd) -> Option<Space> {
         let stat = fstatvfs(directory).ok()?;
         let bytes = |blocks: u64| blocks.saturating_mul(stat.f_frsize);
         (stat.f_blocks > 0).then_some(Space { size: bytes(stat.f_blocks), free: bytes(stat.f_bavail) })
     }
 
-    /// What may be written.
+    /// How much may be written.
     fn usable(self) -> u64 {
         self.free.saturating_sub((self.size / PART_LEFT).min(MOST_LEFT))
     }
@@ -54,19 +54,19 @@ impl Room {
         Ok(Room { directory: directory.as_fd().try_clone_to_owned()?, max_size })
     }
 
-    /// Bytes that are free and bytes that would have to be, if there is no room to begin.
+    /// Bytes free and bytes needed, if there is too little space to begin.
     pub(crate) fn lacks(&self) -> Option<(u64, u64)> {
         let space = Space::of(&self.directory)?;
         let needed = 2 * TABLES + space.free - space.usable();
         (space.usable() < 2 * TABLES).then_some((space.free, needed))
     }
 
-    /// Whether to stop, with `pages` bytes written.
+    /// Whether to stop, after `pages` bytes have been written.
     pub(crate) fn is_full(&self, pages: u64) -> Option<Full> {
         if self.max_size.is_some_and(|max| pages.saturating_add(TABLES / 2) >= max) {
             return Some(Full::MaxSize);
         }
-        // The pages are written a second time when the file is put together.
+        // The pages are written a second time when the file is assembled.
         let usable = Space::of(&self.directory)?.usable();
         (usable < pages.saturating_add(TABLES)).then_some(Full::Disk)
     }
