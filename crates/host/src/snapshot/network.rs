@@ -1,3 +1,5 @@
+//! Reads network interfaces.
+
 use unstarve_facts::NetworkFacts;
 
 use super::Gaps;
@@ -10,7 +12,7 @@ pub(super) fn read_all(root: &Root, missing: &mut Gaps) -> Vec<NetworkFacts> {
         missing.note(DIRECTORY, error);
         Vec::new()
     });
-    // `bonding_masters` is a file beside the interfaces.
+    // `bonding_masters` is a file in this directory.
     let interfaces = names.into_iter().filter(|name| root.is_dir(&format!("{DIRECTORY}/{name}")));
     interfaces.map(|name| read_one(root, name)).collect()
 }

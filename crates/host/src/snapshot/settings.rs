@@ -1,10 +1,12 @@
+//! Reads scheduler settings and feature bits.
+
 use std::collections::BTreeMap;
 use std::io;
 
 use super::Gaps;
 use crate::Root;
 
-/// Where the debugfs files of the scheduler are since 5.13 (commit 8a99b6833c88), and their features before.
+/// The scheduler's debugfs directory since 5.13 (commit 8a99b6833c88). Before, the features are in the directory above.
 const DEBUG: &str = "/sys/kernel/debug";
 const SCHED_DEBUG: &str = "/sys/kernel/debug/sched";
 
@@ -22,7 +24,7 @@ pub(super) fn read_features(root: &Root, missing: &mut Gaps) -> Option<BTreeMap<
     }
 }
 
-/// `NO_` before a name means that it is off. (A feature could not itself begin with `NO_`.)
+/// A leading `NO_` means off. (No feature's own name begins with `NO_`.)
 fn feature(word: &str) -> (String, bool) {
     match word.strip_prefix("NO_") {
         Some(name) => (name.to_owned(), false),
@@ -30,7 +32,7 @@ fn feature(word: &str) -> (String, bool) {
     }
 }
 
-/// Says what a person can do, which the error number alone does not.
+/// Adds what the user can do, which the error number does not say.
 fn why_no_debugfs(root: &Root, error: &io::Error) -> String {
     if error.kind() == io::ErrorKind::PermissionDenied {
         return crate::refusal(DEBUG, error);
@@ -42,7 +44,7 @@ fn why_no_debugfs(root: &Root, error: &io::Error) -> String {
     }
 }
 
-/// Everything below these directories that is one short text file is a setting.
+/// Every short text file below these directories is a setting.
 pub(super) fn read_all(root: &Root, missing: &mut Gaps) -> BTreeMap<String, String> {
     let mut settings = BTreeMap::new();
     read_directory(root, "/proc/sys/kernel", is_scheduler_sysctl, &mut settings);
@@ -51,12 +53,12 @@ pub(super) fn read_all(root: &Root, missing: &mut Gaps) -> BTreeMap<String, Stri
     }
     read_directory(root, "/sys/module/workqueue/parameters", |_| true, &mut settings);
     let before = settings.len();
-    // `debug` and `features` are no settings: a dump of megabytes, and what read_features reads.
+    // `debug` is a dump of megabytes, and `features` is read by read_features.
     read_directory(root, SCHED_DEBUG, |name| !matches!(name, "debug" | "features"), &mut settings);
     if settings.len() == before {
         missing.note(format!("{SCHED_DEBUG}/*"), "see scheduler features");
     }
-    // The servers have the same values on every CPU unless somebody changed one; they are read for each.
+    // The servers have the same values on every CPU unless somebody changed one, so all are read.
     for server in ["fair_server", "ext_server"] {
         let directory = format!("{SCHED_DEBUG}/{server}");
         for cpu in root.names(&directory).unwrap_or_default() {
@@ -80,7 +82,7 @@ fn read_directory(root: &Root, directory: &str, wanted: fn(&str) -> bool, settin
 }
 
 fn insert(root: &Root, path: &str, settings: &mut BTreeMap<String, String>) {
-    // A directory or a write-only file is no setting: nothing is missing.
+    // Directories and write-only files are not settings; nothing is missing.
     if let Ok(text) = root.text(path) {
         settings.insert(path.to_owned(), text);
     }

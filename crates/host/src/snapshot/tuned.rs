@@ -1,4 +1,4 @@
-//! The active TuneD profiles, as far as they set what this program knows.
+//! Reads the active TuneD profiles, as far as they contain known settings.
 
 use unstarve_facts::kept::{is_scheduling_key, parameters};
 use unstarve_facts::{Configured, ConfiguredBy};
@@ -7,10 +7,10 @@ use super::Gaps;
 use super::configured::numbered;
 use crate::Root;
 
-/// Where profiles live, those of the administrator first (tuned 2.23 and later have `profiles` below).
+/// Directories with profiles, the administrator's first (since TuneD 2.23 `profiles` in each).
 const DIRECTORIES: [&str; 4] = ["/etc/tuned/profiles", "/etc/tuned", "/usr/lib/tuned/profiles", "/usr/lib/tuned"];
 
-/// Profiles include others; a circle must end.
+/// Profiles include others; this ends cycles.
 const DEEPEST: usize = 16;
 
 pub(super) fn read(root: &Root, missing: &mut Gaps) -> Vec<Configured> {
@@ -30,7 +30,7 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    /// A profile after those that it includes: what is set later holds.
+    /// Reads a profile after the profiles it includes: the last value of a setting wins.
     fn profile(&mut self, name: &str, depth: usize) {
         let harmless = !name.is_empty() && !name.contains('/') && !name.starts_with('.');
         if !harmless || depth > DEEPEST || self.seen.iter().any(|seen| seen == name) {

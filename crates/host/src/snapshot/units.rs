@@ -1,4 +1,4 @@
-//! What systemd's units say about scheduling.
+//! Reads scheduling directives of systemd units.
 
 use std::collections::BTreeMap;
 
@@ -9,8 +9,8 @@ use super::Gaps;
 use super::configured::numbered;
 use crate::Root;
 
-/// In the order of precedence (systemd.unit(5)); a unit's main file in an earlier directory hides later ones, drop-ins of
-/// the same name likewise.
+/// In order of precedence (systemd.unit(5)): a unit's main file hides those in later directories, and so does a drop-in
+/// for drop-ins of the same name.
 const DIRECTORIES: [&str; 8] = [
     "/etc/systemd/system.control",
     "/run/systemd/system.control",
@@ -22,7 +22,7 @@ const DIRECTORIES: [&str; 8] = [
     "/lib/systemd/system",
 ];
 
-/// Directives of systemd.exec(5), systemd.resource-control(5) and systemd-system.conf(5) that decide who runs.
+/// Directives of systemd.exec(5), systemd.resource-control(5) and systemd-system.conf(5) that affect scheduling.
 const DIRECTIVES: [&str; 14] = [
     "CPUSchedulingPolicy",
     "CPUSchedulingPriority",
@@ -50,7 +50,7 @@ pub(super) fn read(root: &Root, missing: &mut Gaps) -> Vec<Configured> {
         missing.note("systemd units", format!("there are more than {MAX_FILES} files"));
     }
     for ((unit, _), file) in files {
-        // A masked unit is a link to /dev/null, an enabled one is a link into /usr/lib: both read as they should.
+        // A masked unit is a link to /dev/null, an enabled one a link into /usr/lib. Both can be read.
         if let Ok(text) = root.text(&file) {
             found.extend(lines(&unit, &file, &text));
         }
@@ -58,7 +58,7 @@ pub(super) fn read(root: &Root, missing: &mut Gaps) -> Vec<Configured> {
     found
 }
 
-/// (unit, name of the drop-in or empty) → file. Drop-ins of a unit come after its main file.
+/// (unit, name of the drop-in or empty) → file. A unit's drop-ins come after its main file.
 fn files(root: &Root) -> BTreeMap<(String, String), String> {
     let mut files = BTreeMap::new();
     for name in ["/etc/systemd/system.conf", "/usr/lib/systemd/system.conf"] {
