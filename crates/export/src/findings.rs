@@ -1,13 +1,15 @@
+//! Rows of the findings table.
+
 use unstarve_diagnose::report::{Finding, Report};
 use unstarve_tables::{Cell, Rows};
 
 use crate::ExportError;
 use crate::origin::Origin;
 
-/// Threads that are named with a victim.
+/// How many threads of a victim are listed.
 const TIDS: usize = 16;
 
-/// Writes the row of a finding.
+/// Writes the row of one finding.
 pub(crate) fn write_finding(
     rows: &mut dyn Rows,
     finding: &Finding,

@@ -1,3 +1,5 @@
+//! Reads HdrHistogram logs.
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use hdrhistogram::serialization::Deserializer;
@@ -8,7 +10,7 @@ use crate::log::{Collector, Log, LogError, Point};
 
 const FORMAT: &str = "HdrHistogram log";
 
-/// A log of HdrHistogram: an interval a line, with the histogram of all its values, which are taken for nanoseconds.
+/// An HdrHistogram log: each line is an interval with the histogram of its values, which are taken as nanoseconds.
 ///
 /// Source: `HistogramLogWriter` of HdrHistogram (Java), and the crate `hdrhistogram`.
 pub fn log(text: &str) -> Result<Log, LogError> {
@@ -35,7 +37,7 @@ pub fn log(text: &str) -> Result<Log, LogError> {
     collector.log(FORMAT)
 }
 
-/// Times are relative to the log's beginning, or, from some writers, seconds since the epoch as that is.
+/// Start times are relative to the log's start, or with some writers seconds since the epoch, like the log's start.
 fn relative(start: f64, zero: f64) -> f64 {
     if zero > 0.0 && start < zero / 2.0 { zero + start } else { start }
 }

@@ -1,8 +1,9 @@
-//! Firefox Profiler's processed profile: a thread for each task that waited, a marker for each wait, and samples by whose
-//! weight call tree and flame graph show blame.
+//! Exports the Firefox Profiler's processed profile format: a thread for each task that waited, a marker for each wait,
+//! and samples whose weights make the call tree and flame graph show blame.
 //!
-//! The format is columns by thread, so a wait can only be written when all are known. The longest [`KEPT`] are kept; of what is
-//! shorter only the sums are, as one sample for each thread, occupant and rule. Memory is bounded, and sums stay exact.
+//! The format has columns per thread, so nothing can be written before all waits are known. The longest [`KEPT`] waits
+//! are kept. Of shorter ones only sums are kept, as one sample per thread, occupant and rule. So memory is bounded, and
+//! sums are exact.
 
 mod profile;
 mod schema;
@@ -20,13 +21,13 @@ use crate::cast::Cast;
 use crate::table::is_chosen;
 use crate::{Export, ExportError, Out};
 
-/// Waits told one by one: as many as the profiler's page shows without trouble.
+/// How many waits get markers: as many as the profiler's page handles without trouble.
 const KEPT: usize = 1 << 19;
 
 /// Index of a thread in the profile.
 type Thread = u32;
 
-/// One wait that is told.
+/// A wait with a marker.
 struct Told {
     thread: Thread,
     start: Time,
@@ -42,7 +43,7 @@ impl Told {
     }
 }
 
-/// Writes a profile at the end.
+/// Writes the profile at the end.
 pub struct Firefox<W> {
     out: W,
     selection: Selection,
@@ -50,14 +51,14 @@ pub struct Firefox<W> {
     notes: Notes,
 }
 
-/// What is known of the waits.
+/// The waits collected so far.
 #[derive(Default)]
 struct Notes {
     cast: Cast,
     threads: Vec<(Tid, Comm)>,
     by_task: FxHashMap<(Tid, Comm), Thread>,
     waits: Vec<Told>,
-    /// Of the waits that are not told.
+    /// Sums of waits without a marker.
     rest: FxHashMap<(Thread, ActorId, Rule), Nanos>,
     untold: u64,
     start: Time,
@@ -65,12 +66,12 @@ struct Notes {
 }
 
 impl<W: Out> Firefox<W> {
-    /// A profile of the waits in `selection`, to `out`.
+    /// Writes a profile of the waits in `selection` to `out`.
     pub fn new(out: W, selection: Selection) -> Firefox<W> {
         Firefox::keeping(KEPT, out, selection)
     }
 
-    /// As [`Firefox::new`], but telling so many waits.
+    /// Like [`Firefox::new`], with another limit of markers.
     #[doc(hidden)]
     pub fn keeping(kept: usize, out: W, selection: Selection) -> Firefox<W> {
         Firefox { out, selection, kept, notes: Notes::default() }
@@ -97,7 +98,7 @@ impl Notes {
         });
     }
 
-    /// Leaves only the longest waits, and the sums of the others.
+    /// Keeps the longest waits, and the sums of the others.
     fn keep(&mut self, kept: usize) {
         self.waits.sort_by_key(|wait| Reverse(wait.length()));
         for wait in self.waits.drain(kept.min(self.waits.len())..) {

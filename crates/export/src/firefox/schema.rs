@@ -5,13 +5,13 @@ use unstarve_diagnose::report::TraceSummary;
 use unstarve_model::{Time, WallClock};
 use unstarve_sched::Rule;
 
-/// The format's version: the first in which threads share their tables. Newer programs bring it up to date.
+/// The format's version: the first in which threads share their tables. The profiler upgrades older versions.
 pub const VERSION: u32 = 60;
 
 /// The first category; rules follow in their order.
 const OTHER: usize = 0;
 
-/// The category of a rule, or of what has none.
+/// The category of a rule, or the first one for none.
 pub fn category(rule: Option<Rule>) -> usize {
     rule.map_or(OTHER, |rule| rule as usize + 1)
 }
@@ -40,7 +40,7 @@ fn categories() -> Value {
     std::iter::once(named("Other", "grey")).chain(rules).collect()
 }
 
-/// `meta`, with the threads to show first.
+/// `meta`, with the initially visible threads.
 pub fn meta(shown: &[u32], length_ms: f64, trace: &TraceSummary, untold: u64) -> Value {
     let note = match untold {
         0 => "every wait has a marker".to_owned(),
@@ -51,7 +51,7 @@ pub fn meta(shown: &[u32], length_ms: f64, trace: &TraceSummary, untold: u64) ->
     let host = trace.host.as_deref().unwrap_or("not known");
     let wall = WallClock::of(&trace.clock_pairs).map(|wall| wall.at(Time(trace.start_ns)));
     let start = wall.map_or_else(|| "not known".to_owned(), |wall| wall.to_string());
-    // Milliseconds since 1970, or a profile that begins at no known time.
+    // Milliseconds since 1970; 0 if unknown.
     let start_ms = wall.map_or(0.0, |wall| wall.0 as f64 / 1e6);
     json!({
         "interval": 1, "startTime": start_ms, "endTime": start_ms + length_ms, "processType": 0, "product": "unstarve", "stackwalk": 1,

@@ -1,4 +1,4 @@
-//! Tables of hosts, and of what was proved.
+//! Tables of hosts, settings and proofs of remedies.
 
 use crate::column::Kind::{F64, Moment, Text, U32, U64};
 use crate::column::{Column, column, optional};

@@ -1,4 +1,4 @@
-//! Tables of hosts over time, which `unstarve watch` writes.
+//! Tables of hosts over time, written by `unstarve watch`.
 
 use crate::column::Kind::{Counts, Moment, Text, U32, U64};
 use crate::column::{Column, column, optional};

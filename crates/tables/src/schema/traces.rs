@@ -1,4 +1,4 @@
-//! Tables of single recordings, which `unstarve export` writes.
+//! Tables of single recordings, written by `unstarve export`.
 
 use crate::column::Kind::{F64, I32, Moment, Text, U32, U64};
 use crate::column::{Column, column, optional};

@@ -1,3 +1,5 @@
+//! Tests of the shelf.
+
 use std::collections::BTreeSet;
 
 use proptest::prelude::*;
@@ -35,7 +37,7 @@ fn a_part_is_below_its_table_day_and_hour() {
     assert!(shelf.has(&partition, "web1-1") && !shelf.has(&partition, "web1-2"));
 }
 
-/// A process that was killed while it wrote leaves a file that nobody counts, and that the same write later replaces.
+/// A process killed while writing leaves a file that is not counted, and that the next write of the same part replaces.
 #[test]
 fn what_was_not_finished_is_no_part() {
     let (_place, shelf) = shelf();
@@ -79,7 +81,7 @@ fn a_shelf_that_others_can_write_is_refused() {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Whatever a host is called, its part is one file in its directory, and plain names stay as they are.
+    /// Whatever the host's name, its part is a single file in its directory, and plain names are unchanged.
     #[test]
     fn names_lead_nowhere(words in proptest::collection::vec(".{0,80}", 1..4)) {
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
