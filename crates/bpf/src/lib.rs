@@ -4,7 +4,7 @@
 /// The headers by name. Their content is compiled into this crate instead of read from its source path: a build
 /// directory may serve several checkouts, and the one this crate was compiled in may be gone.
 #[cfg(feature = "compile")]
-const HEADERS: [(&str, &str); 2] =
+const HEADER_FILES: [(&str, &str); 2] =
     [("kernel.h", include_str!("../include/kernel.h")), ("log2.h", include_str!("../include/log2.h"))];
 
 /// Generates `NAME.skel.rs` in cargo's output directory from each `src/bpf/NAME.bpf.c` of the package being built.
@@ -21,7 +21,7 @@ pub fn compile(names: &[&str]) {
     let ours = out.join("include");
     let package = variable("CARGO_MANIFEST_DIR");
     let written = std::fs::create_dir_all(&ours)
-        .and_then(|()| HEADERS.iter().try_for_each(|(name, text)| std::fs::write(ours.join(name), text)));
+        .and_then(|()| HEADER_FILES.iter().try_for_each(|(name, text)| std::fs::write(ours.join(name), text)));
     if let Err(error) = written {
         fail(&format!("{}: {error}", ours.display()));
     }

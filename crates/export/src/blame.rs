@@ -19,7 +19,7 @@ pub(crate) struct Sum {
 }
 
 /// Limit of separate sums. Later combinations are added to [`ActorId::OTHERS`], as in the report.
-const SUMS: usize = 1 << 18;
+const MAX_SUMS: usize = 1 << 18;
 
 /// Sums by victim, occupant and rule.
 #[derive(Default)]
@@ -45,7 +45,7 @@ impl Blame {
         self.cast.who(world, wait.actor);
         for piece in wait.pieces {
             let mut key = (wait.actor, piece.occupant, piece.rule);
-            if self.sums.len() >= SUMS && !self.sums.contains_key(&key) {
+            if self.sums.len() >= MAX_SUMS && !self.sums.contains_key(&key) {
                 key.1 = ActorId::OTHERS;
             }
             self.cast.who(world, key.1);

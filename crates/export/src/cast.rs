@@ -27,7 +27,7 @@ pub(crate) struct Who {
 }
 
 /// How many threads of an actor are listed.
-const TIDS: usize = 16;
+const MAX_TIDS: usize = 16;
 
 impl Who {
     fn of(world: &World, id: ActorId) -> Who {
@@ -38,7 +38,7 @@ impl Who {
             policy: actor.policy().map(|policy| policy.to_string()),
             prio: actor.prio().map(|prio| prio.0),
             group_weight: actor.group_weight(),
-            tids: joined(actor.tids.iter().take(TIDS).map(|tid| tid.0), " "),
+            tids: joined(actor.tids.iter().take(MAX_TIDS).map(|tid| tid.0), " "),
             tgids: joined(of_threads(actor, |tid| world.settings().process_of(tid)).iter().map(|tgid| tgid.0), " "),
             cgroups: joined(
                 of_threads(actor, |tid| world.settings().cgroup_of(tid)).iter().map(|path| clean(path)),
@@ -50,7 +50,7 @@ impl Who {
 
     /// Whether more threads have joined since, whose ids should be listed.
     fn is_stale(&self, world: &World, id: ActorId) -> bool {
-        self.members < TIDS as u32 && world.actors.get(id).members != self.members
+        self.members < MAX_TIDS as u32 && world.actors.get(id).members != self.members
     }
 
     /// The name, with the priority if that is why it wins: `wl RT 10`.
@@ -66,7 +66,7 @@ impl Who {
 
 /// A property of the first threads of an actor, without duplicates, sorted.
 fn of_threads<T: Ord>(actor: &Actor, of: impl Fn(Tid) -> Option<T>) -> Vec<T> {
-    let mut all: Vec<T> = actor.tids.iter().take(TIDS).filter_map(|tid| of(*tid)).collect();
+    let mut all: Vec<T> = actor.tids.iter().take(MAX_TIDS).filter_map(|tid| of(*tid)).collect();
     all.sort_unstable();
     all.dedup();
     all

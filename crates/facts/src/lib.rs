@@ -31,7 +31,7 @@ pub use rights::{effective_rights, hides_addresses};
 pub use snapshot::{
     Autogroup, Bandwidth, CgroupFacts, CgroupVersion, Configured, ConfiguredBy, Cpus, DeadlineFacts, Hierarchy,
     IrqFacts, KernelInfo, Missing, Mount, NetworkFacts, NfsdFacts, Pseudonyms, RunSums, Seen, Services, Snapshot,
-    SnapshotError, TaskFacts, Throttled, View, WATCHED, WorkqueueFacts, kept, kernel_thread,
+    SnapshotError, TaskFacts, Throttled, View, WATCHED_PROGRAMS, WorkqueueFacts, kept, kernel_thread,
 };
 pub use stat::{Stat, flag};
 pub use tables::{Confidence, FEATURES, KTHREADS, REGRESSIONS, Row, TUNABLES, Table, WORKQUEUES};

@@ -26,7 +26,7 @@ use rustix::io::{FdFlags, fcntl_setfd};
 
 use crate::trust::{self, TrustError};
 
-pub use environment::{PROXIES, SYSTEM_PATH, clean_environment, keep, without_loaders};
+pub use environment::{PROXY_VARIABLES, SYSTEM_PATH, clean_environment, keep, without_loaders};
 
 /// Where the system's programs are, in search order. `/usr/local` may be writable by a group of administrators.
 pub const SYSTEM_DIRECTORIES: [&str; 4] = ["/usr/sbin", "/usr/bin", "/sbin", "/bin"];

@@ -19,7 +19,7 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
-use crate::target::{PREFIX, Place, random_name};
+use crate::target::{Place, UNFINISHED_PREFIX, random_name};
 
 /// A hidden directory that only this process's user can access.
 #[derive(Debug)]
@@ -31,9 +31,9 @@ pub struct Hidden {
 }
 
 /// Name of the file in it that contains the directory's identity.
-const SIGN: &str = "made-by-unstarve";
+const SIGNATURE_FILE: &str = "made-by-unstarve";
 
-const OPEN: OFlags =
+const OPEN_FLAGS: OFlags =
     OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC).union(OFlags::NONBLOCK);
 
 impl Hidden {
@@ -62,7 +62,7 @@ impl Hidden {
     /// The leftovers of killed processes, now locked by us.
     pub fn leftovers(place: &Place) -> Vec<Hidden> {
         let names = list(place.directory()).unwrap_or_default();
-        let alike = names.into_iter().filter(|name| name.as_bytes().starts_with(PREFIX.as_bytes()));
+        let alike = names.into_iter().filter(|name| name.as_bytes().starts_with(UNFINISHED_PREFIX.as_bytes()));
         let opened = alike.filter_map(|name| Hidden::opened(place, &name).ok().flatten());
         let (signed, others): (Vec<Hidden>, Vec<Hidden>) = opened.partition(Hidden::is_signed);
         // Without a signature: its process was killed before signing it, or after emptying it. It contains nothing.
@@ -74,11 +74,11 @@ impl Hidden {
     fn is_unfinished(&self) -> bool {
         let begins = || {
             let mut text = String::new();
-            let read = self.read(SIGN).and_then(|file| file.take(64).read_to_string(&mut text));
+            let read = self.read(SIGNATURE_FILE).and_then(|file| file.take(64).read_to_string(&mut text));
             read.is_ok() && self.identity().is_ok_and(|identity| identity.starts_with(&text))
         };
         let names = self.names();
-        names.is_empty() || names == [SIGN] && begins()
+        names.is_empty() || names == [SIGNATURE_FILE] && begins()
     }
 
     /// Opens the directory of this name, if it is one of ours and not in use.
@@ -91,12 +91,12 @@ impl Hidden {
     /// Stores the directory's identity in it. The owner of the parent directory may give another directory of ours such
     /// a name; only one created here contains its own identity.
     fn sign(&self) -> io::Result<()> {
-        self.create(SIGN)?.write_all(self.identity()?.as_bytes())
+        self.create(SIGNATURE_FILE)?.write_all(self.identity()?.as_bytes())
     }
 
     fn is_signed(&self) -> bool {
         let mut text = String::new();
-        let read = self.read(SIGN).and_then(|file| file.take(64).read_to_string(&mut text));
+        let read = self.read(SIGNATURE_FILE).and_then(|file| file.take(64).read_to_string(&mut text));
         read.is_ok() && self.identity().is_ok_and(|identity| identity == text)
     }
 
@@ -106,7 +106,7 @@ impl Hidden {
     }
 
     fn opened(place: &Place, name: &OsStr) -> io::Result<Option<Hidden>> {
-        let directory = openat(place.directory(), name, OPEN, Mode::empty())?;
+        let directory = openat(place.directory(), name, OPEN_FLAGS, Mode::empty())?;
         let (stat, around) = (fstat(&directory)?, fstat(place.directory())?);
         // A different device means that something is mounted there.
         if !only_ours(&stat) || stat.st_dev != around.st_dev {
@@ -181,11 +181,11 @@ impl Hidden {
     /// descend into directories.
     pub fn remove(&self, ours: impl Fn(&OsStr) -> bool) {
         // The signature is removed last, so that after a kill the rest is still recognised as ours.
-        for name in self.names().into_iter().filter(|name| name != SIGN && ours(name)) {
+        for name in self.names().into_iter().filter(|name| name != SIGNATURE_FILE && ours(name)) {
             let _ = unlinkat(&self.directory, &name, AtFlags::empty());
         }
-        if self.names() == [SIGN] {
-            let _ = unlinkat(&self.directory, SIGN, AtFlags::empty());
+        if self.names() == [SIGNATURE_FILE] {
+            let _ = unlinkat(&self.directory, SIGNATURE_FILE, AtFlags::empty());
         }
         // The owner of the parent directory may have replaced it. Only an empty directory can be removed by this.
         let here = fstat(&self.directory).map(|stat| (stat.st_dev, stat.st_ino));
@@ -256,7 +256,7 @@ mod tests {
         let victim = tempfile::tempdir().expect("a temporary directory");
         fs::write(victim.path().join("precious"), "1").expect("written");
         let place = Place::find(&around.path().join("result")).expect("a place");
-        let path = |name: &str| around.path().join(format!("{PREFIX}{name}"));
+        let path = |name: &str| around.path().join(format!("{UNFINISHED_PREFIX}{name}"));
         let mut builder = fs::DirBuilder::new();
         builder.mode(0o700);
         // The owner of the parent directory can give such a name to any directory in it.
@@ -288,7 +288,7 @@ mod tests {
         }
         let around = tempfile::tempdir().expect("a temporary directory");
         let place = Place::find(&around.path().join("result")).expect("a place");
-        let theirs = around.path().join(format!("{PREFIX}theirs"));
+        let theirs = around.path().join(format!("{UNFINISHED_PREFIX}theirs"));
         fs::DirBuilder::new().mode(0o700).create(&theirs).expect("a directory");
         std::os::unix::fs::chown(&theirs, Some(65534), None).expect("given away");
         assert!(Hidden::leftovers(&place).is_empty());

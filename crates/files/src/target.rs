@@ -17,7 +17,7 @@ use rustix::io::Errno;
 use rustix::rand::{GetRandomFlags, getrandom};
 
 use crate::trust;
-use resolve::{Node, Spot, WRITE, follow};
+use resolve::{Node, Spot, WRITE_FLAGS, follow};
 
 /// Why a result cannot be written.
 #[derive(Debug, thiserror::Error)]
@@ -158,7 +158,7 @@ pub struct Place {
 ///
 /// # Errors If the directory does not exist, or if another user could redirect the path.
 pub fn find(path: &Path) -> Result<Found, TargetError> {
-    find_with(path, WRITE)
+    find_with(path, WRITE_FLAGS)
 }
 
 /// The same without blocking: a FIFO without a reader is an error (`ENXIO`), and what exists and is not a regular file
@@ -166,7 +166,7 @@ pub fn find(path: &Path) -> Result<Found, TargetError> {
 ///
 /// # Errors As [`find`].
 pub fn find_at_once(path: &Path) -> Result<Found, TargetError> {
-    find_with(path, WRITE | OFlags::NONBLOCK)
+    find_with(path, WRITE_FLAGS | OFlags::NONBLOCK)
 }
 
 fn find_with(path: &Path, flags: OFlags) -> Result<Found, TargetError> {
@@ -323,7 +323,7 @@ fn caller() -> Option<(Uid, Gid)> {
 }
 
 /// The prefix of all names of unfinished files and directories.
-pub const PREFIX: &str = ".unstarve-part-";
+pub const UNFINISHED_PREFIX: &str = ".unstarve-part-";
 
 /// A name that nobody can guess, and so nobody can have created before.
 pub fn random_name() -> OsString {
@@ -331,7 +331,7 @@ pub fn random_name() -> OsString {
     // Does not wait for the kernel's random generator, which may not be ready early at boot: O_EXCL is what makes this
     // safe.
     let _ = getrandom(&mut bytes, GetRandomFlags::INSECURE).or_else(|_| getrandom(&mut bytes, GetRandomFlags::empty()));
-    format!("{PREFIX}{:016x}", u64::from_ne_bytes(bytes)).into()
+    format!("{UNFINISHED_PREFIX}{:016x}", u64::from_ne_bytes(bytes)).into()
 }
 
 /// Opens a directory by its path.

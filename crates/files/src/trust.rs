@@ -30,7 +30,7 @@ use ownership_check::{distrust, is_magic, us};
 use walk::{Purpose, Walk};
 
 pub use ownership_check::{Distrust, TrustError, for_a_shell};
-pub(crate) use ownership_check::{MOST_LINKS, distrust_link, is_on_fuse};
+pub(crate) use ownership_check::{MAX_SYMLINKS, distrust_link, is_on_fuse};
 
 /// An open directory that only root and this process's user can change. Everything goes by its descriptor.
 #[derive(Debug)]
@@ -282,7 +282,7 @@ pub fn check_author(opened: &File, path: &Path) -> Result<(), TrustError> {
 
 fn parent_for(path: &Path, purpose: Purpose) -> Result<(Directory, OsString), TrustError> {
     let mut path = path.to_owned();
-    for _ in 0..=MOST_LINKS {
+    for _ in 0..=MAX_SYMLINKS {
         let name = path.file_name().ok_or_else(|| TrustError::io(&path)(Errno::ISDIR))?.to_owned();
         let above = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
         let directory = Walk::to(above, None, purpose)?.finish()?;

@@ -38,7 +38,7 @@ fn kernel(root: &Root) -> Allowed {
 const CAP_SYS_NICE: u32 = 23;
 
 /// Files of kernel settings belong to root and need no capability. Container runtimes mount them read-only.
-const SETTINGS: [(&str, &str); 2] =
+const KERNEL_SETTINGS: [(&str, &str); 2] =
     [("/proc/sys", "/proc/sys/kernel/sched_rt_runtime_us"), ("/proc/irq", "/proc/irq/default_smp_affinity")];
 
 /// Whether this process is in the host's user namespace. Rights in another user namespace do not extend to the host's
@@ -68,7 +68,7 @@ fn change(root: &Root) -> Allowed {
         return Allowed::no(ID, "CAP_SYS_NICE missing", WITHOUT, Some(get));
     }
     let fixed: Vec<&str> =
-        SETTINGS.iter().filter(|(_, file)| !may_write(root, file)).map(|(directory, _)| *directory).collect();
+        KERNEL_SETTINGS.iter().filter(|(_, file)| !may_write(root, file)).map(|(directory, _)| *directory).collect();
     if fixed.is_empty() {
         return Allowed::yes(ID, "priorities, CPUs and settings may be changed");
     }

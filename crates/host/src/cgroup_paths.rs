@@ -17,7 +17,7 @@ use crate::group_walk::GroupWalk;
 
 /// Inode of the initial cgroup namespace: `PROC_CGROUP_INIT_INO` in include/linux/proc_ns.h (7.2:
 /// include/uapi/linux/nsfs.h).
-const FIRST: &str = "cgroup:[4026531835]";
+const INITIAL_NAMESPACE: &str = "cgroup:[4026531835]";
 
 /// A hierarchy, and the path in it of the root of this process's cgroup namespace.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -39,7 +39,7 @@ pub fn whole_cgroups(text: String) -> String {
 
 /// Whether the link of a namespace shows that it is the host's own.
 pub(crate) fn is_first(link: &Path) -> bool {
-    link.to_str() == Some(FIRST)
+    link.to_str() == Some(INITIAL_NAMESPACE)
 }
 
 /// Whether the paths in the hierarchy with the CPU controller are full paths although this process is in a namespace.

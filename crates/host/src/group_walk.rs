@@ -9,8 +9,8 @@ use crate::Root;
 pub(crate) const MAX_GROUPS_WALKED: usize = 20_000;
 /// A user who owns a group may create and nest any number below it. At most this many children of a group, and this
 /// many levels, are listed, as in `unstarve watch`.
-pub(crate) const MOST_BELOW: usize = 1024;
-const DEEPEST: usize = 16;
+pub(crate) const MAX_CHILDREN: usize = 1024;
+const MAX_DEPTH: usize = 16;
 
 /// Yields the paths of all groups but the root, parents before children. The children of a group take turns, each with
 /// its whole subtree, so a subtree with many groups only gets the places that others leave.
@@ -51,7 +51,7 @@ pub(crate) struct Cut {
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Why {
-    /// It has more than [`MOST_BELOW`] children.
+    /// It has more than [`MAX_CHILDREN`] children.
     TooMany,
     /// It is at the maximum depth.
     TooDeep,
@@ -124,7 +124,7 @@ impl Group {
 
 impl Look<'_> {
     fn below(&mut self, path: &str, depth: usize) -> VecDeque<Group> {
-        let (most, why) = if depth < DEEPEST { (MOST_BELOW, Why::TooMany) } else { (0, Why::TooDeep) };
+        let (most, why) = if depth < MAX_DEPTH { (MAX_CHILDREN, Why::TooMany) } else { (0, Why::TooDeep) };
         // One more than are listed shows that there are more. A group that has vanished has none.
         let directory = format!("{}{path}", self.mount);
         let mut names = self.root.directories(&directory, most + 1).unwrap_or_default();

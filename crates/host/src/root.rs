@@ -190,13 +190,13 @@ impl Root {
 
 /// Number of retries. A lookup with `..`, as in sysfs links, fails with EAGAIN if anything is renamed or mounted at the
 /// same time (openat2(2)).
-const TRIES: usize = 64;
+const LOOKUP_TRIES: usize = 64;
 
 fn open_below(base: &OwnedFd, path: &str, flags: OFlags) -> io::Result<OwnedFd> {
     let path = if path.is_empty() { "." } else { path };
     let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
     let mut result = Err(Errno::AGAIN);
-    for _ in 0..TRIES {
+    for _ in 0..LOOKUP_TRIES {
         result = rustix::fs::openat2(base, path, flags, Mode::empty(), resolve);
         if !matches!(result, Err(Errno::AGAIN)) {
             break;

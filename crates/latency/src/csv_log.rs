@@ -4,7 +4,7 @@ use unstarve_model::Nanos;
 
 use crate::log::{Collector, Log, LogError, Point};
 
-const EXPECTED: &str = "names of two columns with their units, like `time_s,latency_us` (s, ms, us or ns)";
+const EXPECTED_HEADER: &str = "names of two columns with their units, like `time_s,latency_us` (s, ms, us or ns)";
 
 /// CSV with a header line: a column of times (when operations ended) and one of latencies, each with its unit.
 pub fn log(text: &str) -> Result<Log, LogError> {
@@ -12,7 +12,7 @@ pub fn log(text: &str) -> Result<Log, LogError> {
     let head = reader.headers().map_err(|_| LogError::Unknown)?.clone();
     let [time, value] = columns(&head).ok_or_else(|| match head.len() {
         0 | 1 => LogError::Unknown,
-        _ => LogError::line(1, &head.iter().collect::<Vec<_>>().join(","), EXPECTED),
+        _ => LogError::line(1, &head.iter().collect::<Vec<_>>().join(","), EXPECTED_HEADER),
     })?;
     let mut collector = Collector::new();
     for record in reader.records() {

@@ -5,7 +5,7 @@ use unstarve_model::Nanos;
 
 use crate::log::{Collector, Log, LogError, Point, Stats};
 
-const MS: u64 = 1_000_000;
+const MILLISECOND_NS: u64 = 1_000_000;
 
 /// fio's `--output-format=json`: distributions without times. Source: fio's HOWTO, "JSON output".
 pub fn json(text: &str) -> Result<Log, LogError> {
@@ -22,7 +22,7 @@ pub fn json(text: &str) -> Result<Log, LogError> {
         lists.into_iter().find(|list| list["N"].as_u64().is_some_and(|count| count > 0)).cloned()
     };
     let lists: Vec<Value> = directions.filter_map(told).collect();
-    let worst = lists.iter().max_by_key(|list| list["max"].as_u64()).ok_or(LogError::Empty { format: FORMAT })?;
+    let worst = lists.iter().max_by_key(|list| list["max"].as_u64()).ok_or(LogError::Empty { format: FIO_FORMAT })?;
     let percentile = |name: &str| match lists.as_slice() {
         // Percentiles of several jobs cannot be combined.
         [one] => one["percentile"][name].as_u64(),
@@ -34,10 +34,10 @@ pub fn json(text: &str) -> Result<Log, LogError> {
         p99_ns: percentile("99.000000"),
         max_ns: worst["max"].as_u64().ok_or(LogError::Unknown)?,
     };
-    Ok(Log { format: FORMAT, stats, worst: Vec::new(), span: None, zero: None })
+    Ok(Log { format: FIO_FORMAT, stats, worst: Vec::new(), span: None, zero: None })
 }
 
-const FORMAT: &str = "fio JSON";
+const FIO_FORMAT: &str = "fio JSON";
 
 /// `time, value, direction, block size, offset[, …]`, all numbers.
 pub fn is_log_line(line: &str) -> bool {
@@ -53,9 +53,13 @@ pub fn log(text: &str) -> Result<Log, LogError> {
         let bad = || LogError::line(index as u64 + 1, line, "fio's `time, value, direction, block size, offset`");
         let mut fields = line.split(',').map(|field| field.trim().parse::<u64>());
         let (Some(Ok(time)), Some(Ok(value))) = (fields.next(), fields.next()) else { return Err(bad()) };
-        let ended = time.checked_mul(MS).ok_or_else(bad)?;
+        let ended = time.checked_mul(MILLISECOND_NS).ok_or_else(bad)?;
         // Times are truncated to milliseconds.
-        let point = Point { latency: Nanos(value), start: ended.saturating_sub(value), end: ended.saturating_add(MS) };
+        let point = Point {
+            latency: Nanos(value),
+            start: ended.saturating_sub(value),
+            end: ended.saturating_add(MILLISECOND_NS),
+        };
         collector.add(point);
     }
     let mut log = collector.log("fio latency log")?;

@@ -8,7 +8,7 @@ use unstarve_model::Nanos;
 
 use crate::log::{Collector, Log, LogError, Point};
 
-const FORMAT: &str = "HdrHistogram log";
+const HDR_FORMAT: &str = "HdrHistogram log";
 
 /// An HdrHistogram log: each line is an interval with the histogram of its values, which are taken as nanoseconds.
 ///
@@ -34,7 +34,7 @@ pub fn log(text: &str) -> Result<Log, LogError> {
         let latency = Nanos(histogram.max());
         collector.add_all(&histogram, Point { latency, start, end });
     }
-    collector.log(FORMAT)
+    collector.log(HDR_FORMAT)
 }
 
 /// Start times are relative to the log's start, or with some writers seconds since the epoch, like the log's start.

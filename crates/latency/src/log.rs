@@ -11,7 +11,7 @@ use unstarve_model::Nanos;
 use crate::{csv_log, fio, hdr};
 
 /// How many of the worst latencies are kept individually; of the others only the distribution.
-const WORST: usize = 1 << 10;
+const MAX_WORST: usize = 1 << 10;
 
 /// Why a latency file cannot be used.
 #[derive(Debug, Error)]
@@ -148,7 +148,7 @@ impl Collector {
         self.begins(point.start);
         self.begins(point.end);
         self.max = self.max.max(point.latency.0);
-        if self.worst.len() < WORST {
+        if self.worst.len() < MAX_WORST {
             self.worst.push(Reverse(point));
         } else if self.worst.peek().is_some_and(|least| least.0.latency < point.latency) {
             self.worst.pop();

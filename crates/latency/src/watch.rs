@@ -9,13 +9,13 @@ use unstarve_timeline::{Run, Sink, Wait, World};
 use crate::log::{Log, Stats};
 
 /// How many spikes are examined: the worst ones within the recording.
-const SPIKES: usize = 64;
+const MAX_SPIKES: usize = 64;
 /// How many tasks are tracked for each spike.
-const TASKS: usize = 256;
+const MAX_TASKS_PER_SPIKE: usize = 256;
 /// A wait explains a spike if it takes at least this part of it, …
-const PART: f64 = 0.5;
+const MIN_PART_OF_SPIKE: f64 = 0.5;
 /// … and if the task waits this many times its usual share during the spike, or this part of the spike.
-const UNUSUAL: f64 = 2.0;
+const MIN_TIMES_USUAL: f64 = 2.0;
 const MOSTLY_WAITS: f64 = 0.8;
 
 /// How the log's times are converted to trace times.
@@ -216,7 +216,7 @@ impl Watch {
             self.spikes.iter().zip(&self.shares).filter(|(spike, _)| self.mostly_recorded(spike)).collect();
         let found = all.len();
         all.sort_by_key(|(spike, _)| std::cmp::Reverse(spike.2));
-        all.truncate(SPIKES);
+        all.truncate(MAX_SPIKES);
         all.sort_by_key(|(spike, _)| **spike);
         (all, found)
     }
@@ -224,7 +224,7 @@ impl Watch {
     /// Whether enough of a spike is recorded for a wait to explain it.
     fn mostly_recorded(&self, &(start, end, _): &Times) -> bool {
         let recorded = end.min(self.span.1.0).saturating_sub(start.max(self.span.0.0));
-        recorded as f64 > PART * (end - start) as f64
+        recorded as f64 > MIN_PART_OF_SPIKE * (end - start) as f64
     }
 
     fn check(&self) -> Result<(), AlignError> {
@@ -245,7 +245,9 @@ impl Watch {
         let waited = share.waited.0 as f64;
         let (of_latency, of_spike) = (waited / spike.2.0.max(1) as f64, waited / (spike.1 - spike.0).max(1) as f64);
         // A task that waits all the time explains nothing by waiting now.
-        of_latency >= PART && of_spike >= (usual * UNUSUAL).min(MOSTLY_WAITS) && usual < MOSTLY_WAITS
+        of_latency >= MIN_PART_OF_SPIKE
+            && of_spike >= (usual * MIN_TIMES_USUAL).min(MOSTLY_WAITS)
+            && usual < MOSTLY_WAITS
     }
 
     fn coincidence(&self, who: (Tid, Comm), share: &Share, span: Nanos) -> Coincidence {
@@ -277,7 +279,7 @@ impl Sink for Watch {
                 break;
             }
             let overlap = Nanos(end.min(spike.1).saturating_sub(start.max(spike.0)));
-            if overlap == Nanos::ZERO || shares.len() >= TASKS && !shares.contains_key(&who) {
+            if overlap == Nanos::ZERO || shares.len() >= MAX_TASKS_PER_SPIKE && !shares.contains_key(&who) {
                 continue;
             }
             let share = shares.entry(who).or_default();

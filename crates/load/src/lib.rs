@@ -1,7 +1,7 @@
 //! Small bounded loads. Those here starve other tasks, for the demo and the live tests; those in [`measured`] run in
 //! the lab's guests and print measurements.
 //!
-//! Each ends by itself, whatever happens to its parent: none lasts longer than [`LONGEST`]. They do not set policy,
+//! Each ends by itself, whatever happens to its parent: none lasts longer than [`MAX_DURATION`]. They do not set policy,
 //! affinity or weight; `chrt`, `taskset` and a cgroup do that from outside. A [`Load::Hog`] leaves at least 15 % of
 //! each period free, because since 6.12 no throttling stops a real-time task that never sleeps from monopolising its
 //! CPU.
@@ -23,10 +23,10 @@ use clap::{Parser, Subcommand};
 use crate::births::{Mark, Storm};
 
 /// No load lasts longer.
-pub const LONGEST: Duration = Duration::from_secs(30);
+pub const MAX_DURATION: Duration = Duration::from_secs(30);
 
 /// The largest part of a period, in per cent, that a hog may run.
-pub const MOST_BUSY: u32 = 85;
+pub const MAX_BUSY_PERCENT: u32 = 85;
 
 /// A small load that starves others, for the demo and the live tests.
 #[derive(Parser)]
@@ -104,16 +104,16 @@ pub enum Load {
 
 /// Runs the load.
 pub fn run(args: Args) {
-    let lasting = |ms| Duration::from_millis(ms).min(LONGEST);
+    let lasting = |ms| Duration::from_millis(ms).min(MAX_DURATION);
     match args.load {
         Load::Hog { lasts, period, busy } => {
-            let period = Duration::from_millis(period.max(1)).min(LONGEST);
-            spin::hog(lasting(lasts), period, period * busy.min(MOST_BUSY) / 100);
+            let period = Duration::from_millis(period.max(1)).min(MAX_DURATION);
+            spin::hog(lasting(lasts), period, period * busy.min(MAX_BUSY_PERCENT) / 100);
         }
         Load::Births { lasts, rate, lives, nice, batch, watch } => {
             let made = births::blow(Storm {
                 // These threads sleep most of the time, so they may last longer than busy loads.
-                lasts: Duration::from_millis(lasts).min(3 * LONGEST),
+                lasts: Duration::from_millis(lasts).min(3 * MAX_DURATION),
                 rate: rate.clamp(1, 10_000),
                 lives: Duration::from_millis(lives).min(Duration::from_secs(1)),
                 mark: if batch { Mark::Batch } else { Mark::Nice(nice) },
@@ -136,8 +136,8 @@ pub fn run(args: Args) {
             let calls = pool::Calls {
                 threads: threads.clamp(1, 1024),
                 burst: burst.clamp(1, 1024),
-                every: Duration::from_micros(every_us.max(100)).min(LONGEST),
-                work: Duration::from_micros(work_us).min(LONGEST),
+                every: Duration::from_micros(every_us.max(100)).min(MAX_DURATION),
+                work: Duration::from_micros(work_us).min(MAX_DURATION),
             };
             pool::pool(lasting(lasts), &calls);
         }

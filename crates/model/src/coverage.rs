@@ -81,12 +81,12 @@ struct Burst {
 }
 
 /// Events closer together than this, and within this time altogether, form one burst.
-const BURST: Nanos = Nanos::from_millis(1);
+const MAX_BURST: Nanos = Nanos::from_millis(1);
 
 impl Burst {
     /// The last event before a burst that lasts until now.
     fn heard(&self, now: Time) -> Option<Time> {
-        if now.since(self.first) > BURST { Some(self.last) } else { self.before }
+        if now.since(self.first) > MAX_BURST { Some(self.last) } else { self.before }
     }
 }
 
@@ -156,7 +156,7 @@ impl Coverage {
         let Some(burst) = self.bursts.get_mut(cpu.index()) else { return self.first_burst(cpu, time) };
         *burst = Some(match *burst {
             None => Burst { before: None, first: time, last: time },
-            Some(known) if time.since(known.first) <= BURST => Burst { last: time.max(known.last), ..known },
+            Some(known) if time.since(known.first) <= MAX_BURST => Burst { last: time.max(known.last), ..known },
             Some(known) => Burst { before: Some(known.last), first: time, last: time.max(known.last) },
         });
     }

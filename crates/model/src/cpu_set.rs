@@ -21,14 +21,14 @@ pub struct CpuSetError {
     text: String,
 }
 
-const BITS: usize = u64::BITS as usize;
+const WORD_BITS: usize = u64::BITS as usize;
 
 impl CpuSet {
     /// Adds a CPU. Those at or above [`CpuId::LIMIT`] are ignored.
     #[inline]
     pub fn insert(&mut self, cpu: CpuId) {
-        match self.words.get_mut(cpu.index() / BITS) {
-            Some(word) => *word |= 1 << (cpu.index() % BITS),
+        match self.words.get_mut(cpu.index() / WORD_BITS) {
+            Some(word) => *word |= 1 << (cpu.index() % WORD_BITS),
             None => self.extend_to(cpu),
         }
     }
@@ -36,15 +36,15 @@ impl CpuSet {
     #[cold]
     fn extend_to(&mut self, cpu: CpuId) {
         if cpu.0 < CpuId::LIMIT {
-            self.words.resize(cpu.index() / BITS + 1, 0);
-            self.words[cpu.index() / BITS] = 1 << (cpu.index() % BITS);
+            self.words.resize(cpu.index() / WORD_BITS + 1, 0);
+            self.words[cpu.index() / WORD_BITS] = 1 << (cpu.index() % WORD_BITS);
         }
     }
 
     /// Removes a CPU.
     pub fn remove(&mut self, cpu: CpuId) {
-        if let Some(word) = self.words.get_mut(cpu.index() / BITS) {
-            *word &= !(1 << (cpu.index() % BITS));
+        if let Some(word) = self.words.get_mut(cpu.index() / WORD_BITS) {
+            *word &= !(1 << (cpu.index() % WORD_BITS));
             while self.words.last() == Some(&0) {
                 self.words.pop();
             }
@@ -54,7 +54,7 @@ impl CpuSet {
     /// Whether the set contains `cpu`.
     #[inline]
     pub fn contains(&self, cpu: CpuId) -> bool {
-        self.words.get(cpu.index() / BITS).is_some_and(|word| word & 1 << (cpu.index() % BITS) != 0)
+        self.words.get(cpu.index() / WORD_BITS).is_some_and(|word| word & 1 << (cpu.index() % WORD_BITS) != 0)
     }
 
     /// Whether the set is empty.

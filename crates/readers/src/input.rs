@@ -10,7 +10,7 @@ use rustix::fs::{MemfdFlags, memfd_create};
 use rustix::io::Errno;
 
 /// Bytes kept to detect the format. A mail's headers and greeting may precede the first line of a trace.
-const PREFIX: usize = 32 << 10;
+const PREFIX_BYTES: usize = 32 << 10;
 
 /// A source of bytes with its beginning already read.
 pub struct Input {
@@ -45,7 +45,7 @@ impl Input {
         }
         // tracefs `trace_pipe` claims to be a regular file, but cannot seek.
         if file.metadata()?.is_file() && file.stream_position().is_ok_and(|position| position == 0) {
-            let mut prefix = vec![0; PREFIX];
+            let mut prefix = vec![0; PREFIX_BYTES];
             let length = read_fully_at(&file, 0, &mut prefix)?;
             prefix.truncate(length);
             return Ok(Input { name, prefix, body: Body::File(file) });
@@ -55,9 +55,9 @@ impl Input {
 
     /// A stream.
     pub fn from_stream(mut stream: Box<dyn Read + Send>, name: String) -> io::Result<Input> {
-        let mut prefix = Vec::with_capacity(PREFIX);
+        let mut prefix = Vec::with_capacity(PREFIX_BYTES);
         // Keep what came before the error; the next read reports it.
-        match stream.by_ref().take(PREFIX as u64).read_to_end(&mut prefix) {
+        match stream.by_ref().take(PREFIX_BYTES as u64).read_to_end(&mut prefix) {
             Err(error) if prefix.is_empty() => Err(error),
             _ => Ok(Input { name, prefix, body: Body::Stream(stream) }),
         }
@@ -159,13 +159,13 @@ impl Positioned {
 }
 
 /// The page size of x86-64.
-pub const PAGE: usize = 4096;
+pub const PAGE_SIZE: usize = 4096;
 
 /// Where in `room` to read the bytes at `offset` of a file, so that they have the same offset within a page as in the
 /// page cache. AMD's Zen 3 copies three times as slowly (`rep movsb`) to an address up to 31 bytes further within its
 /// page, and malloc puts a header of 16 bytes in front of large blocks.
 pub fn landing(room: &[u8], offset: u64) -> usize {
-    (offset as usize).wrapping_sub(room.as_ptr().addr()) % PAGE
+    (offset as usize).wrapping_sub(room.as_ptr().addr()) % PAGE_SIZE
 }
 
 fn read_fully_at(file: &File, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
@@ -253,10 +253,10 @@ mod tests {
 
     #[test]
     fn what_is_read_lands_where_its_page_has_it() {
-        let room = vec![0; 3 * PAGE];
+        let room = vec![0; 3 * PAGE_SIZE];
         for (from, offset) in [(0, 0), (1, 1224), (77, 8192), (4095, u64::MAX)] {
             let place = &room[from + landing(&room[from..], offset)..];
-            assert_eq!(place.as_ptr().addr() as u64 % PAGE as u64, offset % PAGE as u64);
+            assert_eq!(place.as_ptr().addr() as u64 % PAGE_SIZE as u64, offset % PAGE_SIZE as u64);
         }
     }
 

@@ -81,7 +81,7 @@ pub struct PageCursor {
 const TIME_MSB: u64 = 0xf8 << 56;
 
 const DATA_MAX: u32 = 28;
-const PADDING: u32 = 29;
+const PADDING_ENTRY: u32 = 29;
 const TIME_EXTEND: u32 = 30;
 const TIME_STAMP: u32 = 31;
 
@@ -190,7 +190,7 @@ impl PageFormat {
         let stored = self.long_at(page, self.commit_at).is_some_and(|commit| commit & 3 << 30 == 3 << 30);
         while cursor.at < end {
             let at = cursor.at;
-            if self.step(page, &mut cursor)?.is_none() && self.type_len(page, at) == Some(PADDING) {
+            if self.step(page, &mut cursor)?.is_none() && self.type_len(page, at) == Some(PADDING_ENTRY) {
                 page[cursor.at.min(at + 8)..cursor.at].fill(0);
             }
         }
@@ -229,7 +229,7 @@ impl PageFormat {
             cursor.at = data.end;
             return Ok(Some(data));
         }
-        if type_len == PADDING && delta == 0 {
+        if type_len == PADDING_ENTRY && delta == 0 {
             cursor.at = cursor.end;
             return Ok(None);
         }
@@ -245,7 +245,7 @@ impl PageFormat {
                 cursor.at = at + 8;
                 return Ok(None);
             }
-            PADDING => at + 4..at + 4 + word as usize,
+            PADDING_ENTRY => at + 4..at + 4 + word as usize,
             _ if word < 4 => return Err(bad("an event's length is less than its own size")),
             // The length includes the length word itself; data is padded to 4 bytes.
             _ => at + 8..at + 8 + (word as usize - 4).next_multiple_of(4),
@@ -254,7 +254,7 @@ impl PageFormat {
             return Err(bad("an event's data goes beyond the page's events"));
         }
         cursor.at = data.end;
-        if type_len == PADDING {
+        if type_len == PADDING_ENTRY {
             // A discarded event. Later deltas count from it, unless its delta is 1, which only marks that the page does
             // not end here.
             cursor.time = cursor.time.wrapping_add(if delta == 1 { 0 } else { delta });

@@ -13,7 +13,7 @@ use crate::lttng_text::{self, LttngText};
 use crate::perf_data::{self, PerfData};
 use crate::perf_script::{self, PerfScript};
 use crate::perfetto::{self, Perfetto};
-use crate::shifted_states::PutRight;
+use crate::shifted_states::CorrectedStates;
 use crate::unpack::{MAX_LAYERS, Tests, Unpacked, unpack};
 use crate::{systrace_page, trace_dat};
 
@@ -170,7 +170,7 @@ pub fn open_input(input: Input) -> Result<Box<dyn EventSource>, OpenError> {
         return Err(OpenError::Unknown { name, looks: foreign::looks_like(input.prefix()) });
     };
     let source = (format.open)(input).map_err(|source| OpenError::Format { name, format: format.name, source })?;
-    let source = PutRight::new(source);
+    let source = CorrectedStates::new(source);
     Ok(match member {
         Some(member) => member.name(Box::new(source)),
         None => Box::new(source),

@@ -17,7 +17,7 @@ pub struct StateBits {
 }
 
 /// Since 4.14 the kernel reports one bit below this limit, or none.
-const SMALL: u64 = 1 << 9;
+const STATE_TABLE_SIZE: u64 = 1 << 9;
 
 impl StateBits {
     /// Reads the table from `sched_switch`'s `print fmt`. Bits that the text does not name decode to
@@ -25,7 +25,7 @@ impl StateBits {
     pub fn parse(print: &str) -> StateBits {
         let preempted = preempted_bit(print).unwrap_or(0);
         let mut bits = StateBits { named: named_bits(print), preempted, small: Vec::new() };
-        bits.small = (0..SMALL).map(|value| bits.look_up(value)).collect();
+        bits.small = (0..STATE_TABLE_SIZE).map(|value| bits.look_up(value)).collect();
         bits
     }
 

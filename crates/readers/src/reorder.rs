@@ -112,17 +112,17 @@ impl Eq for Stray {}
 const NO_QUEUE: u32 = u32::MAX;
 
 /// Runs shorter than this are copied event by event, which costs less than a call.
-const SHORT: usize = 3;
+const SHORT_RUN: usize = 3;
 
 /// Events merged one by one before it is checked again whether runs are still short.
-const MERGED: usize = 64;
+const MAX_MERGED_AT_ONCE: usize = 64;
 
 /// Events copied by one call. glibc copies 2 KiB and more with `rep movsb`, of which callgrind counts each byte; pieces
 /// of this size take no longer on the clock.
-const PIECE: usize = 16;
+const COPY_PIECE: usize = 16;
 
 /// How far events of one CPU may be out of order: an interrupt may record one while another is being written.
-const NESTING: Nanos = Nanos::from_micros(100);
+const MAX_NESTING: Nanos = Nanos::from_micros(100);
 
 impl Reorder {
     /// A queue in which at most `limit` events wait. Beyond that, the older half is given out.
@@ -211,7 +211,7 @@ impl Reorder {
     #[cold]
     fn push_late(&mut self, index: u32, time: Time) {
         let queue = &mut self.queues[index as usize];
-        self.mixed |= time + NESTING < queue.latest;
+        self.mixed |= time + MAX_NESTING < queue.latest;
         match queue.keep_in_order(&mut self.blocks) {
             Some(_moved) => {
                 #[cfg(test)]
@@ -262,7 +262,7 @@ impl Reorder {
             return;
         }
         if let Some(passed) = self.queues.iter().map(|queue| queue.latest).min() {
-            self.release(Time(passed.0.saturating_sub(NESTING.0)));
+            self.release(Time(passed.0.saturating_sub(MAX_NESTING.0)));
         }
     }
 
@@ -319,7 +319,7 @@ impl Reorder {
         let ((mut lefts, left_numbers), (mut rights, right_numbers)) = (waiting(one), waiting(other));
         let (all_lefts, all_rights) = (lefts.len(), rights.len());
         let until = self.until;
-        for _ in 0..MERGED.min(Batch::TARGET - events.len()) {
+        for _ in 0..MAX_MERGED_AT_ONCE.min(Batch::TARGET - events.len()) {
             let ([event, more_lefts @ ..], [rival, more_rights @ ..]) = (lefts, rights) else { break };
             let is_left = event.time < rival.time
                 || event.time == rival.time
@@ -337,7 +337,7 @@ impl Reorder {
             self.last = last.time;
         }
         self.waiting -= given;
-        self.alternates = from_left.min(from_right) * SHORT >= from_left.max(from_right);
+        self.alternates = from_left.min(from_right) * SHORT_RUN >= from_left.max(from_right);
         self.heads.clear();
         for (index, count) in [(one.queue, from_left), (other.queue, from_right)] {
             let queue = &mut self.queues[index as usize];
@@ -382,13 +382,13 @@ impl Reorder {
         if let Some(last) = waiting[..count].last() {
             self.last = last.time;
         }
-        let is_short = count <= SHORT;
+        let is_short = count <= SHORT_RUN;
         // A run that ends with its block may continue in the next one.
         self.alternates = is_short && count < block.len();
         if is_short {
             waiting[..count].iter().for_each(|event| events.push(*event));
         } else {
-            waiting[..count].chunks(PIECE).for_each(|piece| events.extend_from_slice(piece));
+            waiting[..count].chunks(COPY_PIECE).for_each(|piece| events.extend_from_slice(piece));
         }
         queue.pass(count, &mut self.blocks);
         queue.fetch_next(&self.blocks);

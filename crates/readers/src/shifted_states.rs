@@ -13,7 +13,7 @@ use unstarve_model::{
 };
 
 /// A source with corrected task states.
-pub struct PutRight {
+pub struct CorrectedStates {
     source: Box<dyn EventSource>,
     states: States,
     /// Batches that were read before the idle task left a CPU for the first time.
@@ -31,12 +31,12 @@ enum States {
 }
 
 /// If no idle task runs in this many batches, stop waiting for one.
-const MOST_HELD: usize = 8;
+const MAX_HELD_BATCHES: usize = 8;
 
-impl PutRight {
+impl CorrectedStates {
     /// The events of `source`.
-    pub fn new(source: Box<dyn EventSource>) -> PutRight {
-        PutRight { source, states: States::Undecided, held: VecDeque::new(), end: None, corrected: 0 }
+    pub fn new(source: Box<dyn EventSource>) -> CorrectedStates {
+        CorrectedStates { source, states: States::Undecided, held: VecDeque::new(), end: None, corrected: 0 }
     }
 
     /// Reads on until an idle task shows how states were recorded.
@@ -51,7 +51,7 @@ impl PutRight {
                 Ok(false) => self.end = Some(Ok(())),
                 Err(error) => self.end = Some(Err(error)),
             }
-            if self.held.len() == MOST_HELD && self.states == States::Undecided {
+            if self.held.len() == MAX_HELD_BATCHES && self.states == States::Undecided {
                 self.states = States::AsTheyAre;
             }
         }
@@ -101,7 +101,7 @@ fn sleeps_idly(comm: &[u8]) -> bool {
     comm.starts_with(b"kworker/") || comm.starts_with(b"rcu_")
 }
 
-impl EventSource for PutRight {
+impl EventSource for CorrectedStates {
     fn info(&self) -> &TraceInfo {
         self.source.info()
     }
@@ -150,7 +150,7 @@ mod tests {
 
     fn read(text: &str) -> String {
         let text = FtraceText::new(Box::new(std::io::Cursor::new(text.to_owned())));
-        let mut source = PutRight::new(Box::new(text));
+        let mut source = CorrectedStates::new(Box::new(text));
         let (mut batch, mut names, mut lines) = (Batch::default(), Names::default(), Vec::new());
         while source.read(&mut batch).unwrap() {
             names.extend(batch.names.drain(..));

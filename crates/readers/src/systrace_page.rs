@@ -46,12 +46,12 @@ enum Place {
     Other,
 }
 
-const STRING: &[u8] = b"linuxPerfData = \"";
-const ELEMENT: &[u8] = b"<script class=\"trace-data\"";
-const END: &[u8] = b"</script>";
+const TRACE_STRING: &[u8] = b"linuxPerfData = \"";
+const TRACE_ELEMENT: &[u8] = b"<script class=\"trace-data\"";
+const ELEMENT_END: &[u8] = b"</script>";
 
 /// How much text is prepared at a time.
-const BLOCK: usize = 1 << 16;
+const BLOCK_BYTES: usize = 1 << 16;
 
 impl<R: Read> PageText<R> {
     fn new(page: R) -> PageText<R> {
@@ -63,7 +63,7 @@ impl<R: Read> PageText<R> {
     fn fill(&mut self) -> io::Result<bool> {
         self.text.clear();
         self.given = 0;
-        while self.text.len() < BLOCK {
+        while self.text.len() < BLOCK_BYTES {
             let Some(line) = self.lines.next_line()? else { return self.finish() };
             let (place, kept) = self.place.line(line);
             self.place = place;
@@ -98,21 +98,23 @@ impl Place {
     /// The state after `line`, and the part of `line` that is ftrace text.
     fn line(self, line: &[u8]) -> (Place, Option<&[u8]>) {
         match self {
-            Place::Page => match (memchr::memmem::find(line, STRING), memchr::memmem::find(line, ELEMENT)) {
-                (Some(_), _) if line.ends_with(b"\"\\") => (Place::Quoted, None),
-                (_, Some(at)) => match memchr::memchr(b'>', &line[at..]) {
-                    Some(end) => Place::Element.line(&line[at + end + 1..]),
-                    None => (Place::Element, None),
-                },
-                _ => (Place::Page, None),
-            },
+            Place::Page => {
+                match (memchr::memmem::find(line, TRACE_STRING), memchr::memmem::find(line, TRACE_ELEMENT)) {
+                    (Some(_), _) if line.ends_with(b"\"\\") => (Place::Quoted, None),
+                    (_, Some(at)) => match memchr::memchr(b'>', &line[at..]) {
+                        Some(end) => Place::Element.line(&line[at + end + 1..]),
+                        None => (Place::Element, None),
+                    },
+                    _ => (Place::Page, None),
+                }
+            }
             Place::Quoted => match line.strip_suffix(b"\";") {
                 Some(last) => (Place::Page, last.strip_suffix(b"\\n").filter(|last| !last.contains(&b'\\'))),
                 None => (Place::Quoted, Some(line.strip_suffix(b"\\n\\").unwrap_or(line))),
             },
             Place::Element if line.trim_ascii().is_empty() => (Place::Element, None),
             Place::Element if ftrace_text::is_line(line) => (Place::Trace, Some(line)),
-            Place::Element | Place::Other | Place::Trace if memchr::memmem::find(line, END).is_some() => {
+            Place::Element | Place::Other | Place::Trace if memchr::memmem::find(line, ELEMENT_END).is_some() => {
                 (Place::Page, None)
             }
             Place::Element | Place::Other => (Place::Other, None),

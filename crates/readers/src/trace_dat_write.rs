@@ -18,7 +18,7 @@ use thiserror::Error;
 use unstarve_model::CpuId;
 
 use crate::endian::Endian;
-use crate::trace_dat::{MAGIC, options};
+use crate::trace_dat::{TRACE_DAT_MAGIC, options};
 
 use place::{Place, Places, copy};
 
@@ -196,7 +196,7 @@ impl Head {
         let cpus = cpu_count(&recording)?;
         let endian = recording.machine.endian;
         let mut out = Out { endian, bytes: Vec::with_capacity(1 << 18) };
-        out.bytes.extend_from_slice(MAGIC);
+        out.bytes.extend_from_slice(TRACE_DAT_MAGIC);
         out.bytes.extend_from_slice(b"6\0");
         out.bytes.push(u8::from(endian == Endian::Big));
         out.bytes.push(recording.machine.long);
@@ -251,12 +251,12 @@ impl Head {
     pub fn from_bytes(mut bytes: Vec<u8>) -> Option<Head> {
         let at = bytes.len().checked_sub(HEAD_END.len() + 16)?;
         let (places, end) = bytes[at..].split_at(16);
-        if end != HEAD_END || !bytes.starts_with(MAGIC) {
+        if end != HEAD_END || !bytes.starts_with(TRACE_DAT_MAGIC) {
             return None;
         }
         let cpu_table = usize::try_from(Endian::Little.u64_at(places, 0)?).ok()?;
         let (cpus, page_size) = (Endian::Little.u32_at(places, 8)?, Endian::Little.u32_at(places, 12)?);
-        let endian = if bytes.get(MAGIC.len() + 2) == Some(&1) { Endian::Big } else { Endian::Little };
+        let endian = if bytes.get(TRACE_DAT_MAGIC.len() + 2) == Some(&1) { Endian::Big } else { Endian::Little };
         let table_end = (cpus as usize).checked_mul(16)?.checked_add(cpu_table)?;
         bytes.truncate(at);
         if table_end > at || page_size == 0 {

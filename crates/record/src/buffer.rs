@@ -8,7 +8,7 @@ use crate::{BufferSize, RecordError};
 
 /// Holds what a CPU with a million switches per second writes between two reads.
 const DEFAULT_KIB: u32 = 16 << 10;
-const LEAST_KIB: u32 = 1 << 10;
+const MIN_KIB: u32 = 1 << 10;
 
 /// Unless a size is requested, the buffers of all CPUs take at most this part (one in 32) of the available memory.
 const MEMORY_PART: u64 = 32;
@@ -57,7 +57,7 @@ pub(crate) fn size(
 fn set(instance: &Instance, file: &str, mut kib: u32, wanted: BufferSize) -> Result<u32, RecordError> {
     loop {
         match instance.set(file, &kib.to_string()) {
-            Err(_) if kib > LEAST_KIB && wanted == BufferSize::Auto => kib = (kib / 2).max(LEAST_KIB),
+            Err(_) if kib > MIN_KIB && wanted == BufferSize::Auto => kib = (kib / 2).max(MIN_KIB),
             result => return result.map(|()| kib),
         }
     }
@@ -65,13 +65,13 @@ fn set(instance: &Instance, file: &str, mut kib: u32, wanted: BufferSize) -> Res
 
 /// Parses `1408`, or `7 (expanded: 1408)`.
 fn made(text: &str) -> u32 {
-    text.split_ascii_whitespace().next().and_then(|kib| kib.parse().ok()).unwrap_or(LEAST_KIB)
+    text.split_ascii_whitespace().next().and_then(|kib| kib.parse().ok()).unwrap_or(MIN_KIB)
 }
 
 fn automatic(available_kib: Option<u64>, cpus: usize) -> u32 {
-    let Some(available) = available_kib else { return LEAST_KIB };
+    let Some(available) = available_kib else { return MIN_KIB };
     let share = available / MEMORY_PART / cpus.max(1) as u64;
-    u32::try_from(share).unwrap_or(u32::MAX).clamp(LEAST_KIB, DEFAULT_KIB)
+    u32::try_from(share).unwrap_or(u32::MAX).clamp(MIN_KIB, DEFAULT_KIB)
 }
 
 fn available_memory_kib() -> Option<u64> {
@@ -95,8 +95,8 @@ mod tests {
         let gib = 1 << 20;
         assert_eq!(automatic(Some(24 * gib), 2), DEFAULT_KIB);
         assert_eq!(automatic(Some(64 * gib), 256), 8 << 10);
-        assert_eq!(automatic(Some(gib / 8), 4), LEAST_KIB);
-        assert_eq!(automatic(None, 4), LEAST_KIB);
+        assert_eq!(automatic(Some(gib / 8), 4), MIN_KIB);
+        assert_eq!(automatic(None, 4), MIN_KIB);
     }
 
     #[test]

@@ -7,7 +7,7 @@ use crate::instance::Instance;
 
 /// Reads both clocks this often and takes the fastest try: an interruption between the two reads would falsify the
 /// pair.
-const TRIES: usize = 5;
+const CLOCK_TRIES: usize = 5;
 
 /// Both clocks now; `None` if the trace clock cannot be read.
 pub(crate) fn now(instance: &Instance, clock: &str, cpus: &[u32]) -> Option<ClockPair> {
@@ -20,7 +20,7 @@ pub(crate) fn now(instance: &Instance, clock: &str, cpus: &[u32]) -> Option<Cloc
             stats_time(&instance.text(&format!("per_cpu/cpu{cpu}/stats")).ok()?)
         }),
     };
-    let tries = (0..TRIES).filter_map(|_| {
+    let tries = (0..CLOCK_TRIES).filter_map(|_| {
         let (before, wall, after) = (ask()?, nanos(ClockId::Realtime)?, ask()?);
         let took = after.since(before);
         Some((took, ClockPair { trace: Time(before.0 + took.0 / 2), wall: WallTime(wall) }))

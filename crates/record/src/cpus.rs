@@ -13,34 +13,34 @@ use rustix::process::{Pid, getpriority_process, setpriority_process};
 use rustix::thread::{CpuSet, MembarrierCommand, gettid, membarrier, sched_getaffinity, sched_setaffinity};
 
 /// How long to wait for the first sign of each CPU.
-const FIRST: Duration = Duration::from_millis(8);
+const FIRST_SIGN_TIMEOUT: Duration = Duration::from_millis(8);
 
 /// How often a CPU's thread shows that it runs.
-const BEAT: Duration = Duration::from_millis(2);
+const SIGN_INTERVAL: Duration = Duration::from_millis(2);
 
 /// How much time may be spent on buffers of full size.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Patience {
+pub(crate) enum SetUpSpeed {
     /// Start at once: the events happening now are wanted.
-    Hurried,
+    Fast,
     /// Recording goes on for days: a CPU that is merely busy gets the requested buffer size.
-    Patient,
+    Thorough,
 }
 
-impl Patience {
+impl SetUpSpeed {
     /// For how long CPUs are watched at least, so that a real-time task that sleeps between two bursts is noticed.
     const fn watch(self) -> Duration {
         Duration::from_millis(match self {
-            Patience::Hurried => 40,
-            Patience::Patient => 400,
+            SetUpSpeed::Fast => 40,
+            SetUpSpeed::Thorough => 400,
         })
     }
 
     /// How long an RCU grace period may take. Idle machines need 10 to 30 ms.
     const fn grace(self) -> Duration {
         Duration::from_millis(match self {
-            Patience::Hurried => 40,
-            Patience::Patient => 400,
+            SetUpSpeed::Fast => 40,
+            SetUpSpeed::Thorough => 400,
         })
     }
 
@@ -48,8 +48,8 @@ impl Patience {
     /// each gets to run within the first of these times; with a hundred, within the second.
     pub(crate) const fn late(self) -> Duration {
         Duration::from_millis(match self {
-            Patience::Hurried => 25,
-            Patience::Patient => 250,
+            SetUpSpeed::Fast => 25,
+            SetUpSpeed::Thorough => 250,
         })
     }
 }
@@ -69,15 +69,15 @@ pub(crate) fn united(cpus: &[u32], more: &[u32]) -> Vec<u32> {
 }
 
 /// Threads of ours, one on each CPU, that keep showing whether they get to run.
-pub(crate) struct RollCall {
-    beats: Vec<Arc<Beat>>,
+pub(crate) struct CpuProbes {
+    probes: Vec<Arc<ProbeState>>,
     began: Instant,
-    patience: Patience,
+    speed: SetUpSpeed,
 }
 
 /// What one thread shows. Times are microseconds since the start.
 #[derive(Debug)]
-struct Beat {
+struct ProbeState {
     cpu: u32,
     last: AtomicU64,
     longest_gap: AtomicU64,
@@ -88,12 +88,12 @@ struct Beat {
     over: AtomicBool,
 }
 
-impl RollCall {
+impl CpuProbes {
     /// Starts a thread on each of `cpus`.
-    pub(crate) fn of(cpus: &[u32], patience: Patience) -> RollCall {
+    pub(crate) fn start(cpus: &[u32], speed: SetUpSpeed) -> CpuProbes {
         let began = Instant::now();
-        let beats = cpus.iter().filter_map(|&cpu| {
-            let beat = Arc::new(Beat {
+        let probes = cpus.iter().filter_map(|&cpu| {
+            let probe = Arc::new(ProbeState {
                 cpu,
                 last: AtomicU64::new(micros(began.elapsed())),
                 longest_gap: AtomicU64::new(0),
@@ -101,20 +101,21 @@ impl RollCall {
                 tid: AtomicI32::new(0),
                 over: AtomicBool::new(false),
             });
-            let shown = Arc::clone(&beat);
+            let shown = Arc::clone(&probe);
             let thread = std::thread::Builder::new().name("unstarve-record".into()).stack_size(64 << 10);
-            thread.spawn(move || shown.show(began)).ok().map(|_| beat)
+            thread.spawn(move || shown.show(began)).ok().map(|_| probe)
         });
-        RollCall { beats: beats.collect(), began, patience }
+        CpuProbes { probes: probes.collect(), began, speed }
     }
 
     /// The CPUs on which no thread has run yet.
     pub(crate) fn absent(&self) -> Vec<u32> {
         let absent = || {
-            let not_seen = |beat: &&Arc<Beat>| !beat.seen.load(Ordering::Relaxed) && !beat.over.load(Ordering::Relaxed);
-            self.beats.iter().filter(not_seen).map(|beat| beat.cpu).collect::<Vec<u32>>()
+            let not_seen =
+                |probe: &&Arc<ProbeState>| !probe.seen.load(Ordering::Relaxed) && !probe.over.load(Ordering::Relaxed);
+            self.probes.iter().filter(not_seen).map(|probe| probe.cpu).collect::<Vec<u32>>()
         };
-        while !absent().is_empty() && self.began.elapsed() < FIRST {
+        while !absent().is_empty() && self.began.elapsed() < FIRST_SIGN_TIMEOUT {
             std::thread::sleep(Duration::from_micros(200));
         }
         absent()
@@ -123,20 +124,20 @@ impl RollCall {
     /// The CPUs that kept a thread waiting. Threads still on them are moved away: one that never runs could not exit
     /// either, and would keep this process from exiting.
     pub(crate) fn silent(self) -> Vec<u32> {
-        std::thread::sleep(self.patience.watch().saturating_sub(self.began.elapsed()));
+        std::thread::sleep(self.speed.watch().saturating_sub(self.began.elapsed()));
         let now = micros(self.began.elapsed());
-        let late = |beat: &&Arc<Beat>| {
+        let late = |probe: &&Arc<ProbeState>| {
             let gap =
-                now.saturating_sub(beat.last.load(Ordering::Relaxed)).max(beat.longest_gap.load(Ordering::Relaxed));
-            !beat.over.load(Ordering::Relaxed) && gap > micros(self.patience.late())
+                now.saturating_sub(probe.last.load(Ordering::Relaxed)).max(probe.longest_gap.load(Ordering::Relaxed));
+            !probe.over.load(Ordering::Relaxed) && gap > micros(self.speed.late())
         };
-        let late: Vec<&Arc<Beat>> = self.beats.iter().filter(late).collect();
-        let silent: Vec<u32> = late.iter().map(|beat| beat.cpu).collect();
-        self.beats.iter().for_each(|beat| beat.over.store(true, Ordering::Relaxed));
+        let late: Vec<&Arc<ProbeState>> = self.probes.iter().filter(late).collect();
+        let silent: Vec<u32> = late.iter().map(|probe| probe.cpu).collect();
+        self.probes.iter().for_each(|probe| probe.over.store(true, Ordering::Relaxed));
         if let Some(others) = without(&silent) {
-            for beat in late {
+            for probe in late {
                 // 0 would mean the calling thread.
-                if let Some(tid) = Pid::from_raw(beat.tid.load(Ordering::Relaxed)) {
+                if let Some(tid) = Pid::from_raw(probe.tid.load(Ordering::Relaxed)) {
                     let _ = sched_setaffinity(Some(tid), &others);
                 }
             }
@@ -145,7 +146,7 @@ impl RollCall {
     }
 }
 
-impl Beat {
+impl ProbeState {
     fn show(&self, began: Instant) {
         self.tid.store(gettid().as_raw_nonzero().get(), Ordering::Relaxed);
         // The priority of the kernel's workers.
@@ -163,7 +164,7 @@ impl Beat {
             let gap = now.saturating_sub(self.last.swap(now, Ordering::Relaxed));
             self.longest_gap.fetch_max(gap, Ordering::Relaxed);
             self.seen.store(true, Ordering::Relaxed);
-            std::thread::sleep(BEAT);
+            std::thread::sleep(SIGN_INTERVAL);
         }
     }
 }
@@ -191,13 +192,13 @@ pub(crate) struct GracePeriod {
 }
 
 impl GracePeriod {
-    pub(crate) fn begin(patience: Patience) -> GracePeriod {
+    pub(crate) fn begin(speed: SetUpSpeed) -> GracePeriod {
         let (sender, ended) = channel();
         let wait = move || {
             let _ = sender.send(membarrier(MembarrierCommand::Global).is_ok());
         };
         let _ = std::thread::Builder::new().name("unstarve-record".into()).stack_size(64 << 10).spawn(wait);
-        GracePeriod { ended, until: Instant::now() + patience.grace() }
+        GracePeriod { ended, until: Instant::now() + speed.grace() }
     }
 
     /// Whether it ended in time; `None` if this kernel does not support the test (with `nohz_full`).
@@ -211,36 +212,36 @@ impl GracePeriod {
 }
 
 /// Raises the nice priority of the calling thread, and of the threads it starts, above ordinary tasks.
-pub(crate) struct Hurry {
+pub(crate) struct PriorityBoost {
     before: i32,
 }
 
-impl Hurry {
-    pub(crate) fn up() -> Option<Hurry> {
+impl PriorityBoost {
+    pub(crate) fn raise() -> Option<PriorityBoost> {
         let before = getpriority_process(None).ok()?;
-        setpriority_process(None, -20).ok().map(|()| Hurry { before })
+        setpriority_process(None, -20).ok().map(|()| PriorityBoost { before })
     }
 }
 
-impl Drop for Hurry {
+impl Drop for PriorityBoost {
     fn drop(&mut self) {
         let _ = setpriority_process(None, self.before);
     }
 }
 
 /// Moves the calling thread, and the threads it starts, off CPUs on which it would not run.
-pub(crate) struct Away {
+pub(crate) struct CpuAvoidance {
     before: CpuSet,
     now: CpuSet,
 }
 
-impl Away {
+impl CpuAvoidance {
     /// `None` if there are no such CPUs, or no others to run on.
-    pub(crate) fn from(cpus: &[u32]) -> Option<Away> {
+    pub(crate) fn from(cpus: &[u32]) -> Option<CpuAvoidance> {
         if cpus.is_empty() {
             return None;
         }
-        let away = Away { before: sched_getaffinity(None).ok()?, now: without(cpus)? };
+        let away = CpuAvoidance { before: sched_getaffinity(None).ok()?, now: without(cpus)? };
         away.go();
         Some(away)
     }
@@ -258,7 +259,7 @@ impl Away {
     }
 }
 
-impl Drop for Away {
+impl Drop for CpuAvoidance {
     fn drop(&mut self) {
         let _ = sched_setaffinity(None, &self.before);
     }
@@ -279,20 +280,20 @@ mod tests {
         // Another test may monopolise a CPU for a moment, but hardly thirty times.
         let cpus = online();
         assert!(!cpus.is_empty());
-        assert!((0..30).any(|_| RollCall::of(&cpus, Patience::Hurried).silent().is_empty()));
+        assert!((0..30).any(|_| CpuProbes::start(&cpus, SetUpSpeed::Fast).silent().is_empty()));
     }
 
     #[test]
     fn a_cpu_that_does_not_exist_says_nothing_about_itself() {
-        assert_eq!(RollCall::of(&[100_000], Patience::Hurried).silent(), [0_u32; 0]);
+        assert_eq!(CpuProbes::start(&[100_000], SetUpSpeed::Fast).silent(), [0_u32; 0]);
     }
 
     #[test]
-    fn a_hurry_ends() {
+    fn a_priority_boost_ends() {
         let before = getpriority_process(None).expect("a priority");
-        if let Some(hurry) = Hurry::up() {
+        if let Some(boost) = PriorityBoost::raise() {
             assert_eq!(getpriority_process(None).expect("a priority"), -20);
-            drop(hurry);
+            drop(boost);
         }
         assert_eq!(getpriority_process(None).expect("a priority"), before);
     }
@@ -304,12 +305,12 @@ mod tests {
             return; // There is no other CPU.
         }
         let first = (0..CpuSet::MAX_CPU).find(|cpu| before.is_set(*cpu)).expect("one");
-        let away = Away::from(&[first as u32]).expect("somewhere else");
+        let away = CpuAvoidance::from(&[first as u32]).expect("somewhere else");
         assert!(!sched_getaffinity(None).expect("a set").is_set(first));
         away.pause(|| assert_eq!(sched_getaffinity(None).expect("a set"), before));
         assert!(!sched_getaffinity(None).expect("a set").is_set(first));
         drop(away);
         assert_eq!(sched_getaffinity(None).expect("a set"), before);
-        assert!(Away::from(&[]).is_none());
+        assert!(CpuAvoidance::from(&[]).is_none());
     }
 }

@@ -18,10 +18,10 @@ use rustix::pipe::{PipeFlags, SpliceFlags, fcntl_setpipe_size, pipe_with, splice
 use unstarve_model::CpuId;
 use unstarve_readers::trace_dat_write::CpuPages;
 
+use crate::disk_limit::DiskLimit;
 use crate::instance::Instance;
-use crate::output::{Workshop, pages_of};
+use crate::output::{OutputDirectory, pages_of};
 use crate::redact::Redactor;
-use crate::room::Room;
 use crate::signals::{Signals, Waker};
 use crate::{Full, RecordError};
 
@@ -42,31 +42,31 @@ pub(crate) struct Drain {
 struct State {
     moved: AtomicU64,
     failed: AtomicBool,
-    room: Room,
+    limit: DiskLimit,
     full: Mutex<Option<Full>>,
 }
 
 impl Drain {
-    /// Starts moving the pages of `cpus` to files in the workshop, every `interval`.
+    /// Starts moving the pages of `cpus` to files in the output directory, every `interval`.
     pub(crate) fn start(
         instance: &Instance,
         cpus: &[u32],
-        workshop: &Workshop,
-        room: Room,
+        output_dir: &OutputDirectory,
+        limit: DiskLimit,
         interval: Duration,
         redactor: Option<&Redactor>,
         signals: &Signals,
     ) -> Result<Drain, RecordError> {
         let system = RecordError::system;
-        let state = State { moved: AtomicU64::new(0), failed: AtomicBool::new(false), room, full: Mutex::new(None) };
+        let state = State { moved: AtomicU64::new(0), failed: AtomicBool::new(false), limit, full: Mutex::new(None) };
         let mut drain = Drain { threads: Vec::new(), stop: Vec::new(), state: Arc::new(state) };
         for group in cpus.chunks(CPUS_PER_THREAD) {
-            let sources = group.iter().map(|&cpu| Source::open(instance, cpu, workshop)).collect::<Result<_, _>>()?;
+            let sources = group.iter().map(|&cpu| Source::open(instance, cpu, output_dir)).collect::<Result<_, _>>()?;
             let mover = Mover {
                 sources,
                 pipe: Pipe::new().map_err(system("cannot make a pipe"))?,
                 redactor: redactor.map(Redactor::again),
-                output: workshop.place().path().to_owned(),
+                output: output_dir.place().path().to_owned(),
                 state: Arc::clone(&drain.state),
                 waker: signals.waker().map_err(system("cannot make a socket"))?,
             };
@@ -153,7 +153,7 @@ impl Mover {
                 let bytes = source.move_full_pages(&self.pipe, &mut self.redactor)?;
                 self.state.moved.fetch_add(bytes, Ordering::Relaxed);
             }
-            self.look_at_the_room();
+            self.check_disk_limit();
         }
         for source in &mut self.sources {
             source.move_everything(&self.pipe, &mut self.redactor)?;
@@ -161,8 +161,8 @@ impl Mover {
         Ok(())
     }
 
-    fn look_at_the_room(&self) {
-        let Some(full) = self.state.room.is_full(self.state.moved.load(Ordering::Relaxed)) else { return };
+    fn check_disk_limit(&self) {
+        let Some(full) = self.state.limit.is_full(self.state.moved.load(Ordering::Relaxed)) else { return };
         let mut noted = self.state.full.lock().unwrap_or_else(PoisonError::into_inner);
         if noted.replace(full).is_none() {
             self.waker.wake();
@@ -178,7 +178,7 @@ struct Source {
 }
 
 impl Source {
-    fn open(instance: &Instance, cpu: u32, workshop: &Workshop) -> Result<Source, RecordError> {
+    fn open(instance: &Instance, cpu: u32, output_dir: &OutputDirectory) -> Result<Source, RecordError> {
         let name = format!("per_cpu/cpu{cpu}/trace_pipe_raw");
         let raw = OpenOptions::new()
             .read(true)
@@ -186,7 +186,8 @@ impl Source {
             .open(instance.path(&name))
             .map_err(|source| instance.error(&name, source))?;
         // The file has a name, so that the recording survives if this process is killed.
-        let file = workshop.hidden().create(&pages_of(cpu)).map_err(RecordError::output(workshop.place().path()))?;
+        let file =
+            output_dir.hidden().create(&pages_of(cpu)).map_err(RecordError::output(output_dir.place().path()))?;
         Ok(Source { raw, pages: CpuPages { cpu: CpuId(cpu), file, length: 0 }, page_size: rustix::param::page_size() })
     }
 

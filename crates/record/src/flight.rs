@@ -20,10 +20,10 @@ use unstarve_readers::Endian;
 use unstarve_readers::kbuffer::PageFormat;
 use unstarve_readers::trace_dat_write::{CpuPages, Head};
 
-use crate::cpus::{Hurry, Patience};
+use crate::cpus::{PriorityBoost, SetUpSpeed};
 use crate::instance::{self, Instance, name_of};
-use crate::looks::{self, Look};
-use crate::output::{Delivery, Workshop, pages_of};
+use crate::limit_counters::{self, Look};
+use crate::output::{Delivery, OutputDirectory, pages_of};
 use crate::recording::raise_file_limit;
 use crate::set_up::{self, Ready, SetUp};
 use crate::stats::CpuStats;
@@ -62,7 +62,7 @@ pub struct Frozen {
     cpus: Vec<u32>,
     length: Duration,
     clocks: Option<ClockPair>,
-    looks: Vec<Look>,
+    readings: Vec<Look>,
 }
 
 /// A written file.
@@ -86,7 +86,7 @@ impl Flight {
         buffer: BufferSize,
         notices: &mut dyn FnMut(Notice),
     ) -> Result<Flight, RecordError> {
-        let hurry = Hurry::up();
+        let boost = PriorityBoost::raise();
         let tracefs = Arc::new(TraceFs::open()?);
         instance::remove_leftovers(&tracefs);
         let cpus = cpus::online();
@@ -100,7 +100,7 @@ impl Flight {
         };
         let current = Roll::prepare(&tracefs, buffer, &cpus, &mut notices)?;
         let spare = Roll::prepare(&tracefs, buffer, &cpus, &mut notices)?;
-        drop(hurry);
+        drop(boost);
         Ok(Flight { tracefs, cpus, length, current, spare: Some(spare), state: Running::Off, small })
     }
 
@@ -158,7 +158,7 @@ impl Flight {
         // A CPU that comes online gets a buffer from the kernel; one that goes offline keeps its events.
         self.cpus = cpus::united(&self.cpus, &cpus::online());
         let (tracefs, cpus) = (Arc::clone(&self.tracefs), self.cpus.clone());
-        Ok(Some(Frozen { roll: next, tracefs, cpus, length: self.length, clocks, looks: Vec::new() }))
+        Ok(Some(Frozen { roll: next, tracefs, cpus, length: self.length, clocks, readings: Vec::new() }))
     }
 
     /// Takes back the instance of a frozen recording. Returns an instance of another recorder, which may have other
@@ -180,7 +180,7 @@ impl Roll {
         notices: &mut dyn FnMut(Notice),
     ) -> Result<Roll, RecordError> {
         let Ready { instance, set_up, away } =
-            set_up::prepare(tracefs, BlockEvents::Off, buffer, cpus, Patience::Patient, notices)?;
+            set_up::prepare(tracefs, BlockEvents::Off, buffer, cpus, SetUpSpeed::Thorough, notices)?;
         drop(away);
         let roll = Roll { instance, set_up };
         roll.disable()?;
@@ -213,8 +213,8 @@ impl Frozen {
 
     /// Adds counter readings from before and during the recording, oldest first. The snapshot will contain how much the
     /// counters grew.
-    pub fn note_limits(&mut self, looks: Vec<Look>) {
-        self.looks = looks;
+    pub fn note_limits(&mut self, readings: Vec<Look>) {
+        self.readings = readings;
     }
 
     /// Writes a `trace.dat` with a host snapshot, and returns the empty instance for [`Flight::take_back`]. On failure
@@ -237,17 +237,17 @@ impl Frozen {
 
     fn write(&self, output: &Path) -> Result<Saved, RecordError> {
         let Roll { instance, set_up } = &self.roll;
-        let workshop = Workshop::beside(output)?;
+        let output_dir = OutputDirectory::beside(output)?;
         let mut snapshot = unstarve_host::take(&Root::host());
         snapshot.clock_pairs.extend(self.clocks);
         snapshot.recorder = Some(Tid(std::process::id()));
-        let (pages, older_pages, begin) = self.pages(&workshop, output)?;
-        looks::note(&mut snapshot, &self.looks, self.clocks.zip(begin));
+        let (pages, older_pages, begin) = self.pages(&output_dir, output)?;
+        limit_counters::note(&mut snapshot, &self.readings, self.clocks.zip(begin));
         let statistics: Vec<CpuStats> = self.cpus.iter().filter_map(|&cpu| CpuStats::read(instance, cpu)).collect();
         let recording = capture::gather(&self.tracefs, instance, &self.cpus, set_up, &statistics, &snapshot, None)?;
         let (head, _) = Head::of(recording).map_err(RecordError::Write)?;
         drop(snapshot);
-        let size = workshop.deliver(&head, &pages, Delivery::Named, &mut |_, _| {})?;
+        let size = output_dir.deliver(&head, &pages, Delivery::Named, &mut |_, _| {})?;
         let lost = statistics.iter().filter(|cpu| cpu.dropped > 0);
         let lost = lost.map(|cpu| Lost { cpu: CpuId(cpu.cpu), count: cpu.dropped }).collect();
         Ok(Saved { size, older_pages, lost })
@@ -255,11 +255,15 @@ impl Frozen {
 
     /// Writes the recent pages of all CPUs to files. Also returns how many pages were left out, and the start of the
     /// first one.
-    fn pages(&self, workshop: &Workshop, output: &Path) -> Result<(Vec<CpuPages>, u64, Option<u64>), RecordError> {
+    fn pages(
+        &self,
+        output_dir: &OutputDirectory,
+        output: &Path,
+    ) -> Result<(Vec<CpuPages>, u64, Option<u64>), RecordError> {
         let header = capture::header(&self.tracefs, "events/header_page")?;
         let format = PageFormat::parse(Endian::HOST, &String::from_utf8_lossy(&header))
             .map_err(|error| RecordError::system("cannot read ring buffers")(io::Error::other(error)))?;
-        let ring = |&cpu: &u32| self.ring(cpu, &format, workshop, output);
+        let ring = |&cpu: &u32| self.ring(cpu, &format, output_dir, output);
         let rings: Vec<Ring> = self.cpus.iter().map(ring).collect::<Result<_, _>>()?;
         let oldest = self.oldest(&rings);
         let (mut pages, mut older, mut begin) = (Vec::with_capacity(rings.len()), 0, None);
@@ -268,7 +272,7 @@ impl Frozen {
             // A page that begins earlier is kept for the later part of its events.
             let first = ring.times.get(left_out).map(|first| (*first).max(oldest));
             begin = begin.into_iter().chain(first).min();
-            let file = workshop.hidden().create(&pages_of(cpu)).map_err(RecordError::output(output))?;
+            let file = output_dir.hidden().create(&pages_of(cpu)).map_err(RecordError::output(output))?;
             let (file, length) = ring.rest(left_out, file, &format).map_err(RecordError::output(output))?;
             older += left_out as u64;
             pages.push(CpuPages { cpu: CpuId(cpu), file, length });
@@ -285,9 +289,16 @@ impl Frozen {
     }
 
     /// Copies one CPU's buffer to a file, as it may be too much for memory on a large machine.
-    fn ring(&self, cpu: u32, format: &PageFormat, workshop: &Workshop, output: &Path) -> Result<Ring, RecordError> {
+    fn ring(
+        &self,
+        cpu: u32,
+        format: &PageFormat,
+        output_dir: &OutputDirectory,
+        output: &Path,
+    ) -> Result<Ring, RecordError> {
         // Files of whole buffers use numbers above those of CPUs.
-        let file = workshop.hidden().create(&pages_of(cpu + WHOLE)).map_err(RecordError::output(output))?;
+        let file =
+            output_dir.hidden().create(&pages_of(cpu + WHOLE_BUFFER_NUMBER)).map_err(RecordError::output(output))?;
         let mut out = BufWriter::with_capacity(256 << 10, file);
         let (mut times, mut hole, mut written) = (Vec::new(), None, Ok(()));
         self.each_page(cpu, |page| {
@@ -328,7 +339,7 @@ impl Frozen {
 }
 
 /// Added to a CPU's number to name the file of its whole buffer.
-const WHOLE: u32 = 1 << 24;
+const WHOLE_BUFFER_NUMBER: u32 = 1 << 24;
 
 /// The content of one CPU's buffer.
 struct Ring {

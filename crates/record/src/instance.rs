@@ -14,7 +14,7 @@ use crate::cpus;
 use crate::remover::Remover;
 use crate::tracefs::{TraceFs, control};
 
-const PREFIX: &str = "unstarve-";
+const INSTANCE_PREFIX: &str = "unstarve-";
 
 /// A ring buffer of our own with its own set of enabled events, removed on drop.
 ///
@@ -38,7 +38,11 @@ impl Instance {
         // A second recording in this process needs another name. And between creating and locking it, another recorder
         // may mistake the instance for a leftover.
         for attempt in 0..100 {
-            let name = if attempt == 0 { format!("{PREFIX}{pid}") } else { format!("{PREFIX}{pid}-{attempt}") };
+            let name = if attempt == 0 {
+                format!("{INSTANCE_PREFIX}{pid}")
+            } else {
+                format!("{INSTANCE_PREFIX}{pid}-{attempt}")
+            };
             let path = tracefs.path(&format!("instances/{name}"));
             match fs::create_dir(&path) {
                 Ok(()) => {}
@@ -201,7 +205,8 @@ impl Drop for Instance {
 /// Removes the instances of recorders that were killed together with their removers; returns how many.
 pub(crate) fn remove_leftovers(tracefs: &TraceFs) -> usize {
     let Ok(entries) = fs::read_dir(tracefs.path("instances")) else { return 0 };
-    let is_ours = |entry: &fs::DirEntry| entry.file_name().to_str().is_some_and(|name| name.starts_with(PREFIX));
+    let is_ours =
+        |entry: &fs::DirEntry| entry.file_name().to_str().is_some_and(|name| name.starts_with(INSTANCE_PREFIX));
     entries.flatten().filter(is_ours).filter(|entry| remove_if_orphaned(&entry.path())).count()
 }
 

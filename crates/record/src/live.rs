@@ -15,7 +15,7 @@ use unstarve_readers::kbuffer::{Missed, PageFormat};
 use unstarve_readers::symbols::Symbols;
 use unstarve_readers::{Decoder, Endian, Interner};
 
-use crate::cpus::{self, Away, Hurry, Patience};
+use crate::cpus::{self, CpuAvoidance, PriorityBoost, SetUpSpeed};
 use crate::instance::{self, Instance};
 use crate::recording::raise_file_limit;
 use crate::set_up::{Ready, SetUp, prepare};
@@ -25,7 +25,7 @@ use crate::{BlockEvents, BufferSize, Notice, RecordError};
 
 /// How many pages of one CPU a single [`Live::poll`] reads at most, so that a very busy CPU does not hold up the
 /// others.
-const PAGES: usize = 4096;
+const MAX_PAGES_PER_POLL: usize = 4096;
 
 /// How old an event must be to be readable: the kernel takes its timestamp slightly before it is in the buffer.
 const SETTLED_NS: u64 = 1_000_000;
@@ -46,7 +46,7 @@ pub struct Live {
     /// Dropped after the buffer files, which would prevent its removal.
     instance: Instance,
     /// Affinity of the thread that started the recording.
-    _away: Option<Away>,
+    _avoidance: Option<CpuAvoidance>,
 }
 
 impl Live {
@@ -54,20 +54,20 @@ impl Live {
     ///
     /// # Errors See [`RecordError`].
     pub fn start(buffer: BufferSize, notices: &mut dyn FnMut(Notice)) -> Result<Live, RecordError> {
-        let hurry = Hurry::up();
+        let boost = PriorityBoost::raise();
         let tracefs = Arc::new(TraceFs::open()?);
         instance::remove_leftovers(&tracefs);
         let cpus = cpus::online();
         raise_file_limit(cpus.len());
         let Ready { instance, set_up, away } =
-            prepare(&tracefs, BlockEvents::Off, buffer, &cpus, Patience::Hurried, notices)?;
+            prepare(&tracefs, BlockEvents::Off, buffer, &cpus, SetUpSpeed::Fast, notices)?;
         let header = crate::capture::header(&tracefs, "events/header_page")?;
         let format = PageFormat::parse(Endian::HOST, &String::from_utf8_lossy(&header))
             .map_err(|error| RecordError::system("cannot read ring buffers")(io::Error::other(error)))?;
         let open = |&cpu: &u32| open(&instance, cpu).map(|file| (CpuId(cpu), file));
         let opened = cpus.iter().map(open).collect::<Result<_, _>>()?;
         instance.set("tracing_on", "1")?;
-        drop(hurry);
+        drop(boost);
         let snapshot = unstarve_host::take(&Root::host());
         let mut names = Interner::new();
         names.set_symbols(Symbols::lazily(Box::new(|| std::fs::read("/proc/kallsyms").ok())));
@@ -82,7 +82,7 @@ impl Live {
             before: Time(0),
             info: info(&snapshot, &set_up),
             instance,
-            _away: away,
+            _avoidance: away,
         })
     }
 
@@ -124,7 +124,7 @@ impl Live {
     }
 
     fn read_cpu(&mut self, index: usize) -> io::Result<()> {
-        for _ in 0..PAGES {
+        for _ in 0..MAX_PAGES_PER_POLL {
             match rustix::io::read(&self.cpus[index].1, self.page.as_mut_slice()) {
                 Ok(0) | Err(Errno::AGAIN) => return Ok(()),
                 Ok(length) => self.decode(self.cpus[index].0, length),

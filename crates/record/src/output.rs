@@ -14,9 +14,9 @@ use unstarve_readers::trace_dat_write::{CpuPages, Head};
 
 use crate::RecordError;
 
-const HEAD: &str = "head";
-const HEAD_PART: &str = "head.part";
-const FILE: &str = "trace.dat";
+const HEAD_FILE: &str = "head";
+const HEAD_PART_FILE: &str = "head.part";
+const OUTPUT_FILE: &str = "trace.dat";
 
 /// When a file counts as delivered.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -31,17 +31,17 @@ pub(crate) enum Delivery {
 /// gets its name only when it is complete.
 ///
 /// The parent directory may belong to another user, so everything goes by file descriptor (see [`Hidden`]).
-pub(crate) struct Workshop {
+pub(crate) struct OutputDirectory {
     hidden: Hidden,
     place: Place,
 }
 
-impl Workshop {
+impl OutputDirectory {
     /// Creates the directory early, so that an unwritable output fails before anything is recorded.
-    pub(crate) fn beside(output: &Path) -> Result<Workshop, RecordError> {
+    pub(crate) fn beside(output: &Path) -> Result<OutputDirectory, RecordError> {
         let place = place(output)?;
         let hidden = Hidden::make(&place).map_err(RecordError::output(output))?;
-        Ok(Workshop { hidden, place })
+        Ok(OutputDirectory { hidden, place })
     }
 
     /// The output's directory and name.
@@ -56,8 +56,8 @@ impl Workshop {
 
     /// Stores what is needed to make a file of the pages, in case this process is killed.
     pub(crate) fn keep(&self, head: &Head) -> io::Result<()> {
-        head.keep(&mut self.hidden.create(HEAD_PART)?)?;
-        self.hidden.rename(HEAD_PART, HEAD)
+        head.keep(&mut self.hidden.create(HEAD_PART_FILE)?)?;
+        self.hidden.rename(HEAD_PART_FILE, HEAD_FILE)
     }
 
     /// Assembles the file and gives it its name; returns its size in bytes.
@@ -68,9 +68,9 @@ impl Workshop {
         delivery: Delivery,
         progress: &mut dyn FnMut(u64, u64),
     ) -> Result<u64, RecordError> {
-        let Workshop { hidden, place } = &self;
+        let OutputDirectory { hidden, place } = &self;
         let failed = || RecordError::output(place.path());
-        let mut file = hidden.create(FILE).map_err(failed())?;
+        let mut file = hidden.create(OUTPUT_FILE).map_err(failed())?;
         let written = head.write_into(pages, &mut file, place.path(), progress);
         let size = written.map_err(RecordError::written(place.path()))?;
         // Symbols and process names are private, as with perf.data. Under sudo the file belongs to the invoking user,
@@ -82,7 +82,7 @@ impl Workshop {
         if delivery == Delivery::OnDisk {
             file.sync_all().map_err(failed())?;
         }
-        hidden.deliver(FILE, place).map_err(failed())?;
+        hidden.deliver(OUTPUT_FILE, place).map_err(failed())?;
         if delivery == Delivery::OnDisk {
             // The file is complete; a directory that may not be read cannot be synced.
             let _ = place.sync();
@@ -91,7 +91,7 @@ impl Workshop {
     }
 }
 
-impl Drop for Workshop {
+impl Drop for OutputDirectory {
     fn drop(&mut self) {
         // What cannot be removed now is removed by the next recording.
         self.hidden.remove(is_ours);
@@ -119,7 +119,7 @@ fn cpu_of(name: &OsStr) -> Option<CpuId> {
 
 /// Whether a recorder uses this file name.
 pub(crate) fn is_ours(name: &OsStr) -> bool {
-    [HEAD, HEAD_PART, FILE].iter().any(|ours| name == *ours) || cpu_of(name).is_some()
+    [HEAD_FILE, HEAD_PART_FILE, OUTPUT_FILE].iter().any(|ours| name == *ours) || cpu_of(name).is_some()
 }
 
 /// The leftovers of a killed recorder.
@@ -135,7 +135,7 @@ impl Leftover {
         let names = hidden.names();
         let length = |name: &OsStr| Some(hidden.read(name.to_str()?).ok()?.metadata().ok()?.len());
         let bytes = names.iter().filter(|name| cpu_of(name).is_some()).filter_map(|name| length(name)).sum();
-        Leftover { bytes, has_head: names.iter().any(|name| name == HEAD), hidden }
+        Leftover { bytes, has_head: names.iter().any(|name| name == HEAD_FILE), hidden }
     }
 
     /// All leftovers in a directory.
@@ -159,7 +159,7 @@ impl Leftover {
     /// Its content; `None` if it is incomplete.
     pub(crate) fn contents(&self) -> io::Result<Option<(Head, Vec<CpuPages>)>> {
         let mut bytes = Vec::new();
-        io::Read::read_to_end(&mut self.hidden.read(HEAD)?, &mut bytes)?;
+        io::Read::read_to_end(&mut self.hidden.read(HEAD_FILE)?, &mut bytes)?;
         let Some(head) = Head::from_bytes(bytes) else { return Ok(None) };
         let page = u64::from(head.page_size());
         let mut pages = Vec::new();
@@ -175,7 +175,7 @@ impl Leftover {
 
     /// Removes a file that was being assembled when the recorder was killed; it would prevent a new one.
     pub(crate) fn remove_unfinished(&self) {
-        let _ = rustix::fs::unlinkat(&self.hidden, FILE, rustix::fs::AtFlags::empty());
+        let _ = rustix::fs::unlinkat(&self.hidden, OUTPUT_FILE, rustix::fs::AtFlags::empty());
     }
 }
 
@@ -185,7 +185,8 @@ pub(crate) fn leftovers_at(path: &Path) -> Result<Vec<Leftover>, RecordError> {
         let path = path.to_owned();
         move |source| RecordError::Leftover { path, source }
     };
-    let is_one = path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(target::PREFIX.as_bytes()));
+    let is_one =
+        path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(target::UNFINISHED_PREFIX.as_bytes()));
     if !is_one {
         // Report missing permissions instead of an empty directory.
         match std::fs::read_dir(path) {
@@ -216,10 +217,10 @@ mod tests {
             ("/proc/self/fd/1", "descriptor of a process"),
             ("/tmp", "directory"),
         ] {
-            let error = Workshop::beside(Path::new(output)).err().expect("no place for a recording");
+            let error = OutputDirectory::beside(Path::new(output)).err().expect("no place for a recording");
             assert!(matches!(error, RecordError::NotAFile { what, .. } if what == found), "{output}: {error}");
         }
-        let nowhere = Workshop::beside(Path::new("/nonexistent/t.dat"));
+        let nowhere = OutputDirectory::beside(Path::new("/nonexistent/t.dat"));
         assert!(matches!(nowhere, Err(RecordError::Target(TargetError::NoDirectory { .. }))));
     }
 
@@ -228,10 +229,10 @@ mod tests {
         let around = tempfile::tempdir().expect("a temporary directory");
         let output = around.path().join("t.dat");
         fs::write(&output, "old").expect("an older recording");
-        let workshop = Workshop::beside(&output).expect("a workshop");
-        workshop.hidden().create(&pages_of(3)).expect("a file of pages");
-        assert_eq!(Leftover::all(workshop.place()).len(), 0, "it is at work");
-        drop(workshop);
+        let output_dir = OutputDirectory::beside(&output).expect("a output_dir");
+        output_dir.hidden().create(&pages_of(3)).expect("a file of pages");
+        assert_eq!(Leftover::all(output_dir.place()).len(), 0, "it is at work");
+        drop(output_dir);
         assert_eq!(fs::read_dir(around.path()).expect("listed").count(), 1);
         assert_eq!(fs::read_to_string(&output).expect("still there"), "old");
     }

@@ -15,12 +15,12 @@ use unstarve_model::{ClockPair, CpuId, Tid, WallTime};
 use unstarve_readers::trace_dat_write::Head;
 
 use crate::command::Running;
-use crate::cpus::{Away, Hurry, Patience};
+use crate::cpus::{CpuAvoidance, PriorityBoost, SetUpSpeed};
+use crate::disk_limit::DiskLimit;
 use crate::drain::Drain;
 use crate::instance::{self, Instance};
-use crate::output::{Delivery, Workshop};
+use crate::output::{Delivery, OutputDirectory};
 use crate::redact::Redactor;
-use crate::room::Room;
 use crate::salvage::look_at_leftovers;
 use crate::set_up::{Ready, Step};
 use crate::signals::Signals;
@@ -119,28 +119,28 @@ pub fn record(
     mut progress: Option<&mut dyn FnMut(Progress)>,
 ) -> Result<Recording, RecordError> {
     let signals = Signals::install().map_err(RecordError::system("cannot handle signals"))?;
-    let hurry = Hurry::up();
+    let boost = PriorityBoost::raise();
     // Opened first: missing root rights are reported before anything else.
     let tracefs = Arc::new(TraceFs::open()?);
-    let workshop = Workshop::beside(&options.output)?;
-    let room = room(options, &workshop)?;
+    let output_dir = OutputDirectory::beside(&options.output)?;
+    let room = room(options, &output_dir)?;
     instance::remove_leftovers(&tracefs);
     let cpus = cpus::online();
     raise_file_limit(cpus.len());
-    let ready = set_up::prepare(&tracefs, options.block, options.buffer, &cpus, Patience::Hurried, notices)?;
+    let ready = set_up::prepare(&tracefs, options.block, options.buffer, &cpus, SetUpSpeed::Fast, notices)?;
     let Ready { instance, set_up, away } = &ready;
     let redactor = match options.names {
         Names::Real => None,
         Names::Redacted => Some(Redactor::new(&tracefs, instance, &set_up.recorded)?),
     };
 
-    let drain = Drain::start(instance, &cpus, &workshop, room, set_up.interval, redactor.as_ref(), &signals)?;
+    let drain = Drain::start(instance, &cpus, &output_dir, room, set_up.interval, redactor.as_ref(), &signals)?;
     let started = Instant::now();
     instance.set("tracing_on", "1")?;
-    drop(hurry);
+    drop(boost);
     let begin = Begin::look(clocks::now(instance, &set_up.clock, &cpus));
     announce(options, notices);
-    look_at_leftovers(workshop.place(), notices);
+    look_at_leftovers(output_dir.place(), notices);
     let mut session = Session {
         options,
         signals: &signals,
@@ -156,7 +156,7 @@ pub fn record(
         let kept = kept(begin, redactor.as_ref());
         let capture = capture::gather(&tracefs, instance, &cpus, set_up, &[], &kept, redactor.as_ref())?;
         let (head, _) = Head::of(capture).map_err(RecordError::Write)?;
-        workshop.keep(&head).map_err(RecordError::output(&options.output))
+        output_dir.keep(&head).map_err(RecordError::output(&options.output))
     };
     let command = session.run(&keep, &mut progress)?;
     let stopped = drain.full();
@@ -186,7 +186,7 @@ pub fn record(
         }
     };
     let (head, _) = Head::of(capture).map_err(RecordError::Write)?;
-    let size = workshop.deliver(&head, &pages, Delivery::OnDisk, &mut listener);
+    let size = output_dir.deliver(&head, &pages, Delivery::OnDisk, &mut listener);
     let step = Step::default();
     step.is(format!("{} is written, and the tracing instance is being removed", options.output.display()));
     set_up::watched(&step, notices, move || {
@@ -223,8 +223,8 @@ fn announce(options: &Options, notices: &mut dyn FnMut(Notice)) {
     }
 }
 
-fn room(options: &Options, workshop: &Workshop) -> Result<Room, RecordError> {
-    let room = Room::new(workshop.hidden(), options.max_size).map_err(RecordError::output(&options.output))?;
+fn room(options: &Options, output_dir: &OutputDirectory) -> Result<DiskLimit, RecordError> {
+    let room = DiskLimit::new(output_dir.hidden(), options.max_size).map_err(RecordError::output(&options.output))?;
     match room.lacks() {
         Some((free, needed)) => Err(RecordError::NoRoom { path: options.output.clone(), free, needed }),
         None => Ok(room),
@@ -291,7 +291,7 @@ struct Session<'a> {
     signals: &'a Signals,
     drain: &'a Drain,
     instance: &'a Instance,
-    away: Option<&'a Away>,
+    away: Option<&'a CpuAvoidance>,
     started: Instant,
     /// How long it recorded, if it ended early.
     ended: Option<Duration>,

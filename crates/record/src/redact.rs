@@ -20,10 +20,10 @@ use crate::instance::{EventName, Instance};
 use crate::tracefs::TraceFs;
 
 /// Size of a task name in events, with its NUL.
-const COMM: usize = 16;
+const COMM_BYTES: usize = 16;
 
 /// Text fields that contain names of the kernel itself, of devices or of workqueues.
-const KEPT: [(&str, &str); 6] = [
+const KEPT_FIELDS: [(&str, &str); 6] = [
     ("irq_handler_entry", "name"),
     ("workqueue_queue_work", "workqueue"),
     ("block_rq_insert", "rwbs"),
@@ -33,7 +33,7 @@ const KEPT: [(&str, &str); 6] = [
 ];
 
 /// Names that kernel threads have briefly, at birth and when a worker exits. Idle tasks are recognised by their id.
-const KERNEL_S: [&[u8]; 2] = [b"kthreadd", b"kworker/dying"];
+const TRANSIENT_KERNEL_NAMES: [&[u8]; 2] = [b"kthreadd", b"kworker/dying"];
 
 /// Maximum number of cached names.
 const MAX_CACHED_NAMES: usize = 1 << 16;
@@ -46,7 +46,7 @@ pub(crate) struct Redactor {
     events: Arc<HashMap<u16, Vec<Text>>>,
     known: Arc<Mutex<Known>>,
     /// Cache of decisions, so that an event costs one look-up.
-    decided: HashMap<(u32, [u8; COMM]), [u8; COMM]>,
+    decided: HashMap<(u32, [u8; COMM_BYTES]), [u8; COMM_BYTES]>,
 }
 
 #[derive(Default)]
@@ -161,18 +161,18 @@ impl Redactor {
         let field = record.get_mut(at..at + size)?;
         let replaced = match tid {
             Some(tid) => self.name(tid?, field),
-            None => [0; COMM],
+            None => [0; COMM_BYTES],
         };
         field.fill(0);
         // Always followed by a NUL.
-        let length = COMM.min(size.saturating_sub(1));
+        let length = COMM_BYTES.min(size.saturating_sub(1));
         field[..length].copy_from_slice(&replaced[..length]);
         Some(())
     }
 
-    fn name(&mut self, tid: u32, field: &[u8]) -> [u8; COMM] {
+    fn name(&mut self, tid: u32, field: &[u8]) -> [u8; COMM_BYTES] {
         let comm = field.split(|byte| *byte == 0).next().unwrap_or_default();
-        let comm = &comm[..comm.len().min(COMM - 1)];
+        let comm = &comm[..comm.len().min(COMM_BYTES - 1)];
         let key = (tid, padded(comm));
         if let Some(decided) = self.decided.get(&key) {
             return *decided;
@@ -193,8 +193,9 @@ impl Known {
         }
     }
 
-    fn decide(&mut self, tid: u32, comm: &[u8]) -> [u8; COMM] {
-        let known = tid == 0 || KERNEL_S.contains(&comm) || self.kernel_threads.contains(&(tid, comm.to_vec()));
+    fn decide(&mut self, tid: u32, comm: &[u8]) -> [u8; COMM_BYTES] {
+        let known =
+            tid == 0 || TRANSIENT_KERNEL_NAMES.contains(&comm) || self.kernel_threads.contains(&(tid, comm.to_vec()));
         if known || self.is_kernel_thread_now(tid, comm) {
             // Names are bytes; one that is not UTF-8 is not a kernel thread's.
             return padded(std::str::from_utf8(comm).map_or(comm, |comm| kernel_thread(comm).as_bytes()));
@@ -212,16 +213,16 @@ impl Known {
     }
 }
 
-fn padded(name: &[u8]) -> [u8; COMM] {
-    let mut padded = [0; COMM];
-    let length = name.len().min(COMM - 1);
+fn padded(name: &[u8]) -> [u8; COMM_BYTES] {
+    let mut padded = [0; COMM_BYTES];
+    let length = name.len().min(COMM_BYTES - 1);
     padded[..length].copy_from_slice(&name[..length]);
     padded
 }
 
 /// All text fields of an event that must be redacted.
 fn texts(format: &EventFormat) -> Vec<Text> {
-    let kept = |field: &Field| KEPT.contains(&(format.name.as_str(), field.name.as_str()));
+    let kept = |field: &Field| KEPT_FIELDS.contains(&(format.name.as_str(), field.name.as_str()));
     let mut texts = Vec::new();
     for field in format.fields.iter().filter(|field| !kept(field)) {
         let place = match field.kind {

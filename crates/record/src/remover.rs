@@ -20,10 +20,10 @@ pub(crate) struct Remover {
 }
 
 /// The name in `/proc` and `ps`, at most 15 bytes.
-const NAME: &CStr = c"unstarve-remove";
+const PROCESS_NAME: &CStr = c"unstarve-remove";
 
 /// What the helper needs, created before the fork.
-struct Errand {
+struct RemovalTask {
     /// The `instances` directory.
     instances: RawFd,
     /// The socket to the recorder.
@@ -40,7 +40,7 @@ impl Remover {
     pub(crate) fn start(instances: &Path, name: &str) -> io::Result<Remover> {
         let instances = std::fs::File::open(instances)?;
         let (alive, maker) = UnixStream::pair()?;
-        let errand = Errand {
+        let errand = RemovalTask {
             instances: above_the_first(&instances)?,
             maker: above_the_first(&maker)?,
             name: CString::new(name)?,
@@ -74,23 +74,23 @@ impl Remover {
 fn above_the_first(descriptor: &impl AsRawFd) -> io::Result<RawFd> {
     // SAFETY: it is open while it is borrowed here.
     let borrowed = unsafe { BorrowedFd::borrow_raw(descriptor.as_raw_fd()) };
-    let copy = rustix::io::fcntl_dupfd_cloexec(borrowed, KEPT)?;
+    let copy = rustix::io::fcntl_dupfd_cloexec(borrowed, KEPT_DESCRIPTORS)?;
     Ok(std::os::fd::IntoRawFd::into_raw_fd(copy))
 }
 
 /// Descriptors that the child keeps: the socket and the directory.
-const KEPT: RawFd = 2;
-const MAKER: RawFd = 0;
-const INSTANCES: RawFd = 1;
+const KEPT_DESCRIPTORS: RawFd = 2;
+const RECORDER_FD: RawFd = 0;
+const INSTANCES_FD: RawFd = 1;
 /// The default maximum of file descriptors per process (`nr_open`, `Documentation/admin-guide/sysctl/fs.rst`). Only
 /// before 5.9 each is closed separately.
-const MOST_FILES: RawFd = 1 << 20;
+const MAX_FILES: RawFd = 1 << 20;
 
-/// How many steps of [`PAUSE`] to wait for the recorder's locks and files, which are closed one after another.
-const STEPS: u32 = 2000;
-static PAUSE: libc::timespec = libc::timespec { tv_sec: 0, tv_nsec: 5_000_000 };
+/// How many steps of [`RETRY_PAUSE`] to wait for the recorder's locks and files, which are closed one after another.
+const RETRY_STEPS: u32 = 2000;
+static RETRY_PAUSE: libc::timespec = libc::timespec { tv_sec: 0, tv_nsec: 5_000_000 };
 
-impl Errand {
+impl RemovalTask {
     /// Runs in the child only. Nothing here allocates, locks or unwinds.
     fn wait_and_remove(&self) -> ! {
         // SAFETY: async-signal-safe system calls, on descriptors and strings created before the fork.
@@ -100,13 +100,13 @@ impl Errand {
                 libc::signal(signal, libc::SIG_IGN);
             }
             libc::setsid();
-            libc::prctl(libc::PR_SET_NAME, NAME.as_ptr());
-            libc::dup2(self.maker, MAKER);
-            libc::dup2(self.instances, INSTANCES);
+            libc::prctl(libc::PR_SET_NAME, PROCESS_NAME.as_ptr());
+            libc::dup2(self.maker, RECORDER_FD);
+            libc::dup2(self.instances, INSTANCES_FD);
             // Close everything inherited from the recorder: its lock, buffers and output must not stay open through
             // this process.
-            if libc::syscall(libc::SYS_close_range, KEPT, RawFd::MAX, 0) != 0 {
-                for descriptor in KEPT..MOST_FILES {
+            if libc::syscall(libc::SYS_close_range, KEPT_DESCRIPTORS, RawFd::MAX, 0) != 0 {
+                for descriptor in KEPT_DESCRIPTORS..MAX_FILES {
                     libc::close(descriptor);
                 }
             }
@@ -123,7 +123,7 @@ impl Errand {
         let mut byte = 0_u8;
         loop {
             // SAFETY: reads one byte into a variable of one byte.
-            match unsafe { libc::read(MAKER, (&raw mut byte).cast(), 1) } {
+            match unsafe { libc::read(RECORDER_FD, (&raw mut byte).cast(), 1) } {
                 0 => return true,
                 -1 if io::Error::last_os_error().raw_os_error() == Some(libc::EINTR) => {}
                 _ => return false,
@@ -134,21 +134,21 @@ impl Errand {
     unsafe fn remove(&self) {
         let flags = libc::O_RDONLY | libc::O_DIRECTORY | libc::O_CLOEXEC | libc::O_NOFOLLOW;
         // SAFETY: a name relative to an open directory.
-        let directory = unsafe { libc::openat(INSTANCES, self.name.as_ptr(), flags) };
+        let directory = unsafe { libc::openat(INSTANCES_FD, self.name.as_ptr(), flags) };
         if directory < 0 {
             return;
         }
         // The recorder's lock is released when it dies. Another process that gets it then is already removing the
         // instance.
         let mut locked = false;
-        for _ in 0..STEPS {
+        for _ in 0..RETRY_STEPS {
             // SAFETY: the directory is open.
             locked = unsafe { libc::flock(directory, libc::LOCK_EX | libc::LOCK_NB) } == 0;
             if locked {
                 break;
             }
             // SAFETY: a valid duration; the remaining time is not requested.
-            unsafe { libc::nanosleep(&raw const PAUSE, std::ptr::null_mut()) };
+            unsafe { libc::nanosleep(&raw const RETRY_PAUSE, std::ptr::null_mut()) };
         }
         if !locked {
             return;
@@ -156,7 +156,7 @@ impl Errand {
         for (file, value) in [(&self.enable, b"0"), (&self.tracing_on, b"0")] {
             // SAFETY: a name relative to an open directory, and one byte of it written.
             unsafe {
-                let file = libc::openat(INSTANCES, file.as_ptr(), libc::O_WRONLY | libc::O_CLOEXEC);
+                let file = libc::openat(INSTANCES_FD, file.as_ptr(), libc::O_WRONLY | libc::O_CLOEXEC);
                 if file >= 0 {
                     libc::write(file, value.as_ptr().cast(), 1);
                     libc::close(file);
@@ -164,14 +164,14 @@ impl Errand {
             }
         }
         // The instance is busy while another process reads one of its files.
-        for _ in 0..STEPS {
+        for _ in 0..RETRY_STEPS {
             // SAFETY: as above.
-            let removed = unsafe { libc::unlinkat(INSTANCES, self.name.as_ptr(), libc::AT_REMOVEDIR) } == 0;
+            let removed = unsafe { libc::unlinkat(INSTANCES_FD, self.name.as_ptr(), libc::AT_REMOVEDIR) } == 0;
             if removed || io::Error::last_os_error().raw_os_error() != Some(libc::EBUSY) {
                 return;
             }
             // SAFETY: as above.
-            unsafe { libc::nanosleep(&raw const PAUSE, std::ptr::null_mut()) };
+            unsafe { libc::nanosleep(&raw const RETRY_PAUSE, std::ptr::null_mut()) };
         }
     }
 }

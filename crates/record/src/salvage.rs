@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use unstarve_files::target::Place;
 
-use crate::output::{Delivery, Leftover, Workshop, leftovers_at};
+use crate::output::{Delivery, Leftover, OutputDirectory, leftovers_at};
 use crate::{Notice, RecordError};
 
 /// How long the leftovers of a killed recorder are kept.
-const KEPT: Duration = Duration::from_secs(7 * 24 * 3600);
+const KEEP_LEFTOVERS: Duration = Duration::from_secs(7 * 24 * 3600);
 
 /// A recording made from a killed recorder's leftovers.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -62,7 +62,7 @@ fn salvage_one(leftover: Leftover, output: Option<&Path>) -> Result<Salvaged, Re
     let (head, pages) = contents.ok_or_else(|| RecordError::NothingLeft(from.clone()))?;
     leftover.remove_unfinished();
     // Assembled next to the output, which may be on another file system.
-    let size = Workshop::beside(&output)?.deliver(&head, &pages, Delivery::OnDisk, &mut |_, _| {})?;
+    let size = OutputDirectory::beside(&output)?.deliver(&head, &pages, Delivery::OnDisk, &mut |_, _| {})?;
     leftover.remove();
     Ok(Salvaged { from, path: output, size })
 }
@@ -79,7 +79,7 @@ pub(crate) fn look_at_leftovers(place: &Place, notices: &mut dyn FnMut(Notice)) 
         let (path, bytes) = (leftover.path(), leftover.bytes);
         if !leftover.is_of_use() {
             leftover.remove();
-        } else if leftover.hidden.age().is_some_and(|age| age > KEPT) {
+        } else if leftover.hidden.age().is_some_and(|age| age > KEEP_LEFTOVERS) {
             leftover.remove();
             notices(Notice::Removed { path, bytes });
         } else {

@@ -8,20 +8,20 @@ use std::time::Duration;
 
 use unstarve_model::{CpuId, EventType};
 
-use crate::cpus::{Away, GracePeriod, Patience, RollCall};
+use crate::cpus::{CpuAvoidance, CpuProbes, GracePeriod, SetUpSpeed};
 use crate::instance::{EventName, Instance, KernelNames, name_of};
 use crate::tracefs::TraceFs;
 use crate::{BlockEvents, BufferSize, Notice, RecordError, buffer};
 
 /// After this time the user is shown what the preparation waits for.
-const SILENCE: Duration = Duration::from_millis(500);
+const MAX_SILENCE: Duration = Duration::from_millis(500);
 
 /// An instance that is ready to record.
 pub(crate) struct Ready {
     pub(crate) instance: Instance,
     pub(crate) set_up: SetUp,
     /// Keeps this thread off CPUs where it would not run.
-    pub(crate) away: Option<Away>,
+    pub(crate) away: Option<CpuAvoidance>,
 }
 
 /// What was chosen for this kernel.
@@ -64,15 +64,15 @@ pub(crate) fn prepare(
     block: BlockEvents,
     buffer: BufferSize,
     cpus: &[u32],
-    patience: Patience,
+    speed: SetUpSpeed,
     notices: &mut dyn FnMut(Notice),
 ) -> Result<Ready, RecordError> {
-    let calls = RollCall::of(cpus, patience);
+    let calls = CpuProbes::start(cpus, speed);
     // A CPU that a real-time task monopolises has no ordinary load, so the scheduler prefers it for tasks that wake up,
     // including our threads, which would not run there.
     let absent = calls.absent();
-    let away = Away::from(&absent);
-    let grace_period = GracePeriod::begin(patience);
+    let away = CpuAvoidance::from(&absent);
+    let grace_period = GracePeriod::begin(speed);
     let step = Step::default();
     // The kernel can block any of this, so another thread reports what is being waited for.
     let (instance, clock, names, kernel) = watched(&step, notices, || {
@@ -93,11 +93,11 @@ pub(crate) fn prepare(
     // Asked late, because longer watching makes it more reliable, and used at once.
     let silent = calls.silent();
     drop(away);
-    let away = Away::from(&silent);
+    let away = CpuAvoidance::from(&silent);
     if !silent.is_empty() || kernel == Kernel::Waits {
         let kernel_waits = kernel == Kernel::Waits;
         let cpus = silent.iter().copied().map(CpuId).collect();
-        notices(Notice::Starved { cpus, waited: patience.late(), kernel_waits });
+        notices(Notice::Starved { cpus, waited: speed.late(), kernel_waits });
     }
     let set_up = watched(&step, notices, || {
         let small = if kernel == Kernel::Waits { cpus } else { &silent };
@@ -149,7 +149,7 @@ pub(crate) fn watched<T: Send>(
         });
         let worker = worker.map_err(RecordError::system("cannot start a thread"))?;
         let mut said = String::new();
-        while waits.recv_timeout(SILENCE) == Err(RecvTimeoutError::Timeout) {
+        while waits.recv_timeout(MAX_SILENCE) == Err(RecvTimeoutError::Timeout) {
             let what = step.text();
             if what != said {
                 notices(Notice::Waiting { what: what.clone() });
@@ -173,7 +173,7 @@ mod tests {
         let step = Step::default();
         let result = watched(&step, &mut |notice| told.push(notice), || {
             step.is("a slow kernel");
-            thread::sleep(SILENCE + Duration::from_millis(300));
+            thread::sleep(MAX_SILENCE + Duration::from_millis(300));
             Ok(7)
         });
         assert!(matches!(result, Ok(7)));

@@ -16,13 +16,13 @@ use parquet::file::properties::{EnabledStatistics, WriterProperties, WriterPrope
 use crate::{Cell, Kind, Out, Presence, Rows, Schema, TableError};
 
 /// Rows per batch: some hundred kilobytes.
-const BATCH: usize = 1 << 13;
+const BATCH_ROWS: usize = 1 << 13;
 
 /// Rows per row group of a Parquet file. The writer keeps an encoded group in memory: about ten megabytes.
-const GROUP: usize = 1 << 18;
+const GROUP_ROWS: usize = 1 << 18;
 
 /// The time zone of moments.
-const UTC: &str = "UTC";
+const MOMENT_ZONE: &str = "UTC";
 
 /// The Arrow schema of a table. Metadata contains the table's name and meaning, and the columns' meanings and units.
 pub fn arrow_schema(table: &Schema) -> SchemaRef {
@@ -47,7 +47,7 @@ pub fn arrow_type(kind: Kind) -> DataType {
         Kind::I32 => DataType::Int32,
         Kind::F64 => DataType::Float64,
         Kind::Text => DataType::Utf8,
-        Kind::Moment => DataType::Timestamp(TimeUnit::Nanosecond, Some(UTC.into())),
+        Kind::Moment => DataType::Timestamp(TimeUnit::Nanosecond, Some(MOMENT_ZONE.into())),
         Kind::Counts => DataType::List(Arc::new(element())),
     }
 }
@@ -75,7 +75,7 @@ impl Builder {
             Kind::I32 => Builder::I32(Int32Builder::new()),
             Kind::F64 => Builder::F64(Float64Builder::new()),
             Kind::Text => Builder::Text(StringBuilder::new()),
-            Kind::Moment => Builder::Moment(TimestampNanosecondBuilder::new().with_timezone(UTC)),
+            Kind::Moment => Builder::Moment(TimestampNanosecondBuilder::new().with_timezone(MOMENT_ZONE)),
             Kind::Counts => Builder::Counts(ListBuilder::new(UInt64Builder::new()).with_field(element())),
         }
     }
@@ -138,7 +138,7 @@ impl Batches {
     fn row(&mut self, cells: &[Cell<'_>]) -> Result<Option<RecordBatch>, String> {
         self.builders.iter_mut().zip(cells).for_each(|(builder, cell)| builder.push(*cell));
         self.rows += 1;
-        if self.rows < BATCH { Ok(None) } else { self.rest() }
+        if self.rows < BATCH_ROWS { Ok(None) } else { self.rest() }
     }
 
     /// The last, incomplete batch.
@@ -231,7 +231,7 @@ impl<W: Out> Rows for ParquetRows<W> {
 
 /// Files in memory with at most this many rows are not compressed: to set up a decompressor for each column takes
 /// longer than to read so few rows (docs/decisions/0430).
-const PLAIN: usize = 2048;
+const MAX_PLAIN_ROWS: usize = 2048;
 
 /// Holds rows until their number is known.
 struct Held {
@@ -262,7 +262,7 @@ pub fn parquet_file(
     fill(&mut held)?;
     held.full.extend(held.batches.rest().map_err(parquet)?);
     let rows = held.full.iter().map(RecordBatch::num_rows).sum::<usize>();
-    let properties = if rows > PLAIN { packed() } else { plain() };
+    let properties = if rows > MAX_PLAIN_ROWS { packed() } else { plain() };
     let mut bytes = Vec::new();
     let out = ArrowWriter::try_new(&mut bytes, Arc::clone(&held.batches.schema), Some(properties.build()));
     let mut out = out.map_err(parquet)?;
@@ -275,7 +275,7 @@ pub fn parquet_file(
 fn packed() -> WriterPropertiesBuilder {
     WriterProperties::builder()
         .set_compression(Compression::ZSTD(ZstdLevel::default()))
-        .set_max_row_group_row_count(Some(GROUP))
+        .set_max_row_group_row_count(Some(GROUP_ROWS))
         .set_created_by(concat!("unstarve ", env!("CARGO_PKG_VERSION")).to_owned())
 }
 

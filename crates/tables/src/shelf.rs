@@ -93,9 +93,9 @@ impl Partition {
     }
 }
 
-const ENDING: &str = ".parquet";
+const PART_ENDING: &str = ".parquet";
 /// An unfinished file older than this was left by a killed process.
-const UNFINISHED: Duration = Duration::from_secs(3600);
+const MAX_WRITE_TIME: Duration = Duration::from_secs(3600);
 
 /// The directory.
 #[derive(Debug)]
@@ -133,7 +133,7 @@ impl Shelf {
     /// # Errors If it cannot be written; then nothing of it exists.
     pub fn put(&self, partition: &Partition, name: &str, bytes: &[u8]) -> Result<(), ShelfError> {
         let directory = Directory::make(&self.path.join(partition.path()))?;
-        let name = format!("{name}{ENDING}");
+        let name = format!("{name}{PART_ENDING}");
         let beside = format!(".new-{name}");
         let mut file = directory.file(OsStr::new(&beside), How::Update)?;
         // A killed process may have left some of it. Synced before it gets its name, so that a crash leaves no
@@ -147,7 +147,7 @@ impl Shelf {
     }
 
     fn file(&self, partition: &Partition, name: &str) -> PathBuf {
-        self.path.join(partition.path()).join(format!("{name}{ENDING}"))
+        self.path.join(partition.path()).join(format!("{name}{PART_ENDING}"))
     }
 
     /// Removes hours older than the limit, then the oldest parts until the rest is within the size limit. Returns the
@@ -224,10 +224,10 @@ fn parts_in(path: &Path, partition: &Partition) -> Result<Vec<Part>, ShelfError>
         if name.starts_with('.') {
             let written =
                 SystemTime::UNIX_EPOCH + Duration::from_secs(u64::try_from(metadata.mtime()).unwrap_or(u64::MAX >> 1));
-            if written.elapsed().is_ok_and(|age| age > UNFINISHED) {
+            if written.elapsed().is_ok_and(|age| age > MAX_WRITE_TIME) {
                 remove(&path)?;
             }
-        } else if name.ends_with(ENDING) {
+        } else if name.ends_with(PART_ENDING) {
             parts.push(Part { partition: partition.clone(), path, bytes: metadata.len() });
         }
     }
@@ -243,7 +243,7 @@ fn entries(path: &Path) -> Result<Vec<PathBuf>, ShelfError> {
 }
 
 /// Maximum length of a part's name.
-const LONGEST: usize = 200;
+const MAX_PART_NAME: usize = 200;
 
 /// A part's name made of several words, such as a host and a moment, and safe as a file name.
 pub fn part_name(words: &[&str]) -> String {
@@ -251,7 +251,7 @@ pub fn part_name(words: &[&str]) -> String {
     let plain = |word: &&str| word.chars().map(|c| if is_plain(c) { c } else { '_' }).collect::<String>();
     let name = words.iter().map(plain).collect::<Vec<_>>().join("-");
     let name = name.trim_start_matches('.');
-    name[..name.len().min(LONGEST)].to_owned()
+    name[..name.len().min(MAX_PART_NAME)].to_owned()
 }
 
 #[cfg(test)]

@@ -1,7 +1,7 @@
 //! Exports the Firefox Profiler's processed profile format: a thread for each task that waited, a marker for each wait,
 //! and samples whose weights make the call tree and flame graph show blame.
 //!
-//! The format has columns per thread, so nothing can be written before all waits are known. The longest [`KEPT`] waits
+//! The format has columns per thread, so nothing can be written before all waits are known. The longest [`MAX_MARKERS`] waits
 //! are kept. Of shorter ones only sums are kept, as one sample per thread, occupant and rule. So memory is bounded, and
 //! sums are exact.
 
@@ -22,13 +22,13 @@ use crate::table::is_chosen;
 use crate::{Export, ExportError, Out};
 
 /// How many waits get markers: as many as the profiler's page handles without trouble.
-const KEPT: usize = 1 << 19;
+const MAX_MARKERS: usize = 1 << 19;
 
 /// Index of a thread in the profile.
 type Thread = u32;
 
 /// A wait with a marker.
-struct Told {
+struct Marked {
     thread: Thread,
     start: Time,
     end: Time,
@@ -37,7 +37,7 @@ struct Told {
     pieces: Box<[(ActorId, Rule, Nanos)]>,
 }
 
-impl Told {
+impl Marked {
     fn length(&self) -> Nanos {
         self.end.since(self.start)
     }
@@ -57,7 +57,7 @@ struct Notes {
     cast: Cast,
     threads: Vec<(Tid, Comm)>,
     by_task: FxHashMap<(Tid, Comm), Thread>,
-    waits: Vec<Told>,
+    waits: Vec<Marked>,
     /// Sums of waits without a marker.
     rest: FxHashMap<(Thread, ActorId, Rule), Nanos>,
     untold: u64,
@@ -68,7 +68,7 @@ struct Notes {
 impl<W: Out> Firefox<W> {
     /// Writes a profile of the waits in `selection` to `out`.
     pub fn new(out: W, selection: Selection) -> Firefox<W> {
-        Firefox::keeping(KEPT, out, selection)
+        Firefox::keeping(MAX_MARKERS, out, selection)
     }
 
     /// Like [`Firefox::new`], with another limit of markers.
@@ -88,7 +88,7 @@ impl Notes {
         for piece in wait.pieces {
             self.cast.who(world, piece.occupant);
         }
-        self.waits.push(Told {
+        self.waits.push(Marked {
             thread,
             start: wait.start,
             end: wait.end,

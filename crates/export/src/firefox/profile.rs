@@ -12,14 +12,14 @@ use unstarve_sched::Rule;
 use unstarve_timeline::ActorId;
 
 use super::schema::{category, meta};
-use super::{Notes, Thread, Told};
+use super::{Marked, Notes, Thread};
 use crate::table::begun;
 
 /// How many threads are visible initially.
-const SHOWN: usize = 12;
+const INITIALLY_VISIBLE: usize = 12;
 
 /// The marker phase `INTERVAL`.
-const INTERVAL: u8 = 1;
+const INTERVAL_PHASE: u8 = 1;
 
 pub struct Profile<'a> {
     notes: &'a Notes,
@@ -127,10 +127,10 @@ impl<'a> Profile<'a> {
         self.notes.waits.iter().for_each(|wait| sums[wait.thread as usize] += wait.length().0);
         let mut threads: Vec<u32> = (0..sums.len() as u32).collect();
         threads.sort_by_key(|&thread| std::cmp::Reverse(sums[thread as usize]));
-        std::iter::once(0).chain(threads.into_iter().take(SHOWN).map(|thread| thread + 1)).collect()
+        std::iter::once(0).chain(threads.into_iter().take(INITIALLY_VISIBLE).map(|thread| thread + 1)).collect()
     }
 
-    fn thread(&self, thread: Thread, waits: &[Told], rest: &[(ActorId, Rule, Nanos)]) -> Value {
+    fn thread(&self, thread: Thread, waits: &[Marked], rest: &[(ActorId, Rule, Nanos)]) -> Value {
         let (tid, comm) = self.notes.threads[thread as usize];
         let (mut samples, mut markers) = (Samples::default(), Markers::default());
         let mut shared = self.shared.borrow_mut();
@@ -153,7 +153,7 @@ impl<'a> Profile<'a> {
         samples.weight.push(ms(length.0));
     }
 
-    fn add_marker(&self, wait: &Told, markers: &mut Markers, shared: &mut Shared) {
+    fn add_marker(&self, wait: &Marked, markers: &mut Markers, shared: &mut Shared) {
         let rule = wait.pieces.first().map(|piece| piece.1);
         let word = rule.map_or("none", Rule::word);
         let piece =
@@ -190,7 +190,7 @@ impl<'a> Profile<'a> {
 
 /// A thread object.
 fn object(name: &str, tid: &str, samples: Samples, markers: Markers) -> Value {
-    let phases = vec![INTERVAL; markers.name.len()];
+    let phases = vec![INTERVAL_PHASE; markers.name.len()];
     json!({
         "processType": "default", "processName": "waits", "processStartupTime": 0, "processShutdownTime": null,
         "registerTime": 0, "unregisterTime": null, "pausedRanges": [], "showMarkersInTimeline": true,

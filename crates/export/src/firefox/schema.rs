@@ -6,14 +6,14 @@ use unstarve_model::{Time, WallClock};
 use unstarve_sched::Rule;
 
 /// The format's version: the first in which threads share their tables. The profiler upgrades older versions.
-pub const VERSION: u32 = 60;
+pub const FORMAT_VERSION: u32 = 60;
 
 /// The first category; rules follow in their order.
-const OTHER: usize = 0;
+const OTHER_CATEGORY: usize = 0;
 
 /// The category of a rule, or the first one for none.
 pub fn category(rule: Option<Rule>) -> usize {
-    rule.map_or(OTHER, |rule| rule as usize + 1)
+    rule.map_or(OTHER_CATEGORY, |rule| rule as usize + 1)
 }
 
 fn colour(rule: Rule) -> &'static str {
@@ -55,7 +55,7 @@ pub fn meta(shown: &[u32], length_ms: f64, trace: &TraceSummary, untold: u64) ->
     let start_ms = wall.map_or(0.0, |wall| wall.0 as f64 / 1e6);
     json!({
         "interval": 1, "startTime": start_ms, "endTime": start_ms + length_ms, "processType": 0, "product": "unstarve", "stackwalk": 1,
-        "version": 31, "preprocessedProfileVersion": VERSION, "categories": categories(),
+        "version": 31, "preprocessedProfileVersion": FORMAT_VERSION, "categories": categories(),
         "markerSchema": [wait_schema(), finding_schema()],
         "importedFrom": "unstarve", "symbolicated": true, "symbolicationNotSupported": true,
         "usesOnlyOneStackType": true, "sourceCodeIsNotOnSearchfox": true, "logicalCPUs": trace.cpus,

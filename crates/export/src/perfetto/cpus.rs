@@ -12,17 +12,17 @@ use super::stream::Stream;
 use unstarve_tables::Out;
 
 /// How many events are held back over all CPUs, so that packets are reasonably large and reasonably sorted.
-const HELD: usize = 2048;
+const MAX_HELD_EVENTS: usize = 2048;
 
 /// `prev_state` since 4.14 (`include/trace/events/sched.h`): sleeping, dead, and preempted, which Perfetto shows as
 /// `R+`.
-const SLEEPING: i64 = 1;
-const DEAD: i64 = 0x10;
-const PREEMPTED: i64 = 0x100;
+const STATE_SLEEPING: i64 = 1;
+const STATE_DEAD: i64 = 0x10;
+const STATE_PREEMPTED: i64 = 0x100;
 
 /// `common_flags` of an event in a hard interrupt, and in a softirq.
-const HARDIRQ: u32 = 8;
-const SOFTIRQ: u32 = 16;
+const FLAG_HARDIRQ: u32 = 8;
+const FLAG_SOFTIRQ: u32 = 16;
 
 /// A task as switch events name it.
 #[derive(Clone, Copy)]
@@ -67,9 +67,9 @@ impl Cpus {
             }
         }
         cpu.left = match run.ended {
-            RunEnd::Slept => Some((run.end, named, SLEEPING)),
-            RunEnd::Died => Some((run.end, named, DEAD)),
-            RunEnd::Preempted { .. } => Some((run.end, named, PREEMPTED)),
+            RunEnd::Slept => Some((run.end, named, STATE_SLEEPING)),
+            RunEnd::Died => Some((run.end, named, STATE_DEAD)),
+            RunEnd::Preempted { .. } => Some((run.end, named, STATE_PREEMPTED)),
             RunEnd::Cut => None,
         };
         self.held += cpu.events.len() - before;
@@ -81,9 +81,9 @@ impl Cpus {
         let (pid, flags) = match wake.waker {
             Waker::Task(waker) => (Some(world.tasks.get(waker).tid.0), Some(0)),
             Waker::Interrupt(Some(actor)) if matches!(world.actors.get(actor).kind, ActorKind::Softirq { .. }) => {
-                (None, Some(SOFTIRQ))
+                (None, Some(FLAG_SOFTIRQ))
             }
-            Waker::Interrupt(_) => (None, Some(HARDIRQ)),
+            Waker::Interrupt(_) => (None, Some(FLAG_HARDIRQ)),
             Waker::Unknown => (None, None),
         };
         let waking = SchedWakeup {
@@ -127,7 +127,7 @@ impl Cpus {
 
     /// Writes the events held back, if they are enough.
     pub fn write_some<W: Out>(&mut self, stream: &mut Stream<W>) {
-        if self.held >= HELD {
+        if self.held >= MAX_HELD_EVENTS {
             self.write(stream);
         }
     }

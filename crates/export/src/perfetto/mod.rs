@@ -22,7 +22,7 @@ use crate::table::{begun, is_chosen, utc};
 use crate::{Export, ExportError, Out};
 
 /// Limit of counters. Later ones are added to `others`.
-const COUNTERS: usize = 1 << 12;
+const MAX_COUNTERS: usize = 1 << 12;
 /// How many waits of an actor a finding may point to: as many as the report keeps.
 const POINTED_TO: usize = 16;
 
@@ -158,7 +158,7 @@ impl<W: Out> Perfetto<W> {
     fn count_blame(&mut self, world: &World, wait: &Wait<'_>) {
         for piece in wait.pieces {
             let mut key = (wait.actor, piece.occupant, piece.rule);
-            if self.blame.len() >= COUNTERS && !self.blame.contains_key(&key) {
+            if self.blame.len() >= MAX_COUNTERS && !self.blame.contains_key(&key) {
                 key = (ActorId::OTHERS, ActorId::OTHERS, piece.rule);
             }
             if !self.blame.contains_key(&key) {

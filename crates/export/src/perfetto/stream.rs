@@ -13,12 +13,12 @@ use super::proto::{
 use unstarve_tables::Out;
 
 /// The sequence id; all packets come from one writer.
-const SEQUENCE: u32 = 1;
+const SEQUENCE_ID: u32 = 1;
 /// `SEQ_INCREMENTAL_STATE_CLEARED` and `SEQ_NEEDS_INCREMENTAL_STATE`.
-const CLEARED: u32 = 1;
-const NEEDS: u32 = 2;
+const FLAG_STATE_CLEARED: u32 = 1;
+const FLAG_NEEDS_STATE: u32 = 2;
 /// How many texts are interned before the state is cleared: some megabytes.
-const TEXTS: usize = 1 << 16;
+const MAX_TEXTS: usize = 1 << 16;
 
 /// What a text is used for; each kind has its own ids.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
@@ -149,12 +149,16 @@ impl<W: Out> Stream<W> {
 
     /// Writes a packet, with the new texts it refers to.
     pub fn packet(&mut self, mut packet: TracePacket) {
-        packet.trusted_packet_sequence_id = Some(SEQUENCE);
-        packet.sequence_flags = Some(if std::mem::take(&mut self.cleared) { CLEARED | NEEDS } else { NEEDS });
+        packet.trusted_packet_sequence_id = Some(SEQUENCE_ID);
+        packet.sequence_flags = Some(if std::mem::take(&mut self.cleared) {
+            FLAG_STATE_CLEARED | FLAG_NEEDS_STATE
+        } else {
+            FLAG_NEEDS_STATE
+        });
         let fresh = std::mem::take(&mut self.fresh);
         packet.interned_data = (fresh != InternedData::default()).then_some(fresh);
         self.write(&packet);
-        if self.texts.len() >= TEXTS {
+        if self.texts.len() >= MAX_TEXTS {
             self.texts.clear();
             self.cleared = true;
         }

@@ -3,7 +3,7 @@
 use crate::{Row, Table};
 
 /// Length to which /proc cuts longer names.
-const CUT: usize = 15;
+const PROC_NAME_BYTES: usize = 15;
 
 /// The row about a name: its own, or one whose column `names` lists it.
 pub(super) fn called(table: Table, name: &str) -> Option<Row> {
@@ -17,7 +17,7 @@ pub(super) fn called(table: Table, name: &str) -> Option<Row> {
 /// such as a device.
 fn fits(pattern: &str, name: &str) -> bool {
     let Some(start) = pattern.find(|c: char| c.is_ascii_uppercase()) else {
-        return pattern == name || name.len() == CUT && pattern.starts_with(name);
+        return pattern == name || name.len() == PROC_NAME_BYTES && pattern.starts_with(name);
     };
     let Some(rest) = name.strip_prefix(&pattern[..start]) else { return false };
     let word = pattern[start..].chars().take_while(char::is_ascii_uppercase).count();

@@ -31,7 +31,7 @@ pub fn is_scheduling_key(key: &str) -> bool {
 /// Boot parameters that affect which tasks run where.
 ///
 /// Source: Documentation/admin-guide/kernel-parameters.txt.
-const BOOT: [&str; 22] = [
+const BOOT_PARAMETERS: [&str; 22] = [
     "preempt",
     "isolcpus",
     "nohz_full",
@@ -58,7 +58,7 @@ const BOOT: [&str; 22] = [
 
 fn is_scheduling_parameter(name: &str) -> bool {
     let name = name.replace('-', "_");
-    BOOT.contains(&name.as_str()) || name.starts_with("workqueue.") || name.starts_with("sched_")
+    BOOT_PARAMETERS.contains(&name.as_str()) || name.starts_with("workqueue.") || name.starts_with("sched_")
 }
 
 /// The scheduling parameters of a kernel command line, as text.

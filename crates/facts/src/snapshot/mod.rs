@@ -27,7 +27,7 @@ pub use kernel::KernelInfo;
 pub use network::NetworkFacts;
 pub use pseudonyms::{Pseudonyms, kernel_thread};
 pub use seen::{RunSums, Seen};
-pub use services::{NfsdFacts, Services, WATCHED};
+pub use services::{NfsdFacts, Services, WATCHED_PROGRAMS};
 pub use tasks::{Autogroup, DeadlineFacts, TaskFacts};
 pub use view::View;
 

@@ -26,13 +26,13 @@ enum Services {
 }
 
 /// Length of a task name in events, without its NUL.
-const LONGEST_PROGRAM: usize = 15;
+const MAX_PROGRAM_BYTES: usize = 15;
 
 /// unstarve's own threads, which no finding is about.
-const OWN: [&str; 2] = ["unstarve-record", "unstarve-canary"];
+const OWN_THREADS: [&str; 2] = ["unstarve-record", "unstarve-canary"];
 
 /// More digits than this do not number a pool's thread, and may themselves be a name.
-const MOST_DIGITS: usize = 4;
+const MAX_POOL_DIGITS: usize = 4;
 
 impl Pseudonyms {
     /// For a snapshot to be audited: programs that move interrupts or change policies, and systemd, keep their names.
@@ -54,23 +54,23 @@ impl Pseudonyms {
     /// The pseudonym of a task name. Threads of a pool keep their numbers, so that they can still be recognised as a
     /// pool. At most 15 bytes long, like names in the kernel.
     pub fn program(&mut self, comm: &str) -> String {
-        if self.services == Services::Kept && (services::WATCHED.contains(&comm) || comm == "systemd") {
+        if self.services == Services::Kept && (services::WATCHED_PROGRAMS.contains(&comm) || comm == "systemd") {
             return comm.to_owned();
         }
-        if OWN.contains(&comm) {
+        if OWN_THREADS.contains(&comm) {
             return comm.to_owned();
         }
         let stem = comm.trim_end_matches(|c: char| c.is_ascii_digit());
         let digits = &comm[stem.len()..];
-        if !stem.is_empty() && digits.len() <= MOST_DIGITS {
+        if !stem.is_empty() && digits.len() <= MAX_POOL_DIGITS {
             let pseudonym = format!("{}{}", self.of("program", stem), pool_number(digits));
-            if pseudonym.len() <= LONGEST_PROGRAM {
+            if pseudonym.len() <= MAX_PROGRAM_BYTES {
                 return pseudonym;
             }
         }
         // Derived from the whole name: it cannot collide with a stem, which has no digits at its end.
         let mut pseudonym = self.of("program", comm);
-        pseudonym.truncate(LONGEST_PROGRAM);
+        pseudonym.truncate(MAX_PROGRAM_BYTES);
         pseudonym
     }
 }
@@ -131,7 +131,7 @@ mod tests {
         let mut names = Pseudonyms::default();
         for index in 0..20_000 {
             let name = names.program(&format!("p{index}x1234"));
-            assert!(name.len() <= LONGEST_PROGRAM, "{name}");
+            assert!(name.len() <= MAX_PROGRAM_BYTES, "{name}");
         }
     }
 }

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 /// Programs that change how other tasks are scheduled, and knfsd's threads.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Services {
-    /// Running programs of [`WATCHED`]; named also in a redacted snapshot.
+    /// Running programs of [`WATCHED_PROGRAMS`]; named also in a redacted snapshot.
     #[serde(default)]
     pub running: Vec<String>,
     /// The active TuneD profile, or several, outermost first.
@@ -27,7 +27,7 @@ pub struct NfsdFacts {
 }
 
 /// Programs that move interrupts or change policies, by task name.
-pub const WATCHED: [&str; 10] = [
+pub const WATCHED_PROGRAMS: [&str; 10] = [
     "irqbalance",
     "tuned",
     "stalld",
@@ -41,7 +41,7 @@ pub const WATCHED: [&str; 10] = [
 ];
 
 impl Services {
-    /// Whether a program of [`WATCHED`] runs.
+    /// Whether a program of [`WATCHED_PROGRAMS`] runs.
     pub fn runs(&self, name: &str) -> bool {
         self.running.iter().any(|running| running == name)
     }

@@ -8,15 +8,16 @@ use std::process::Command;
 pub const SYSTEM_PATH: &str = "/usr/sbin:/usr/bin:/sbin:/bin";
 
 /// Variables passed on, about language and terminal. Their values are checked ([`is_plain`]).
-const KEPT: [&str; 8] = ["LANG", "LANGUAGE", "LC_ALL", "LC_CTYPE", "LC_MESSAGES", "TERM", "NO_COLOR", "RUST_BACKTRACE"];
+const KEPT_VARIABLES: [&str; 8] =
+    ["LANG", "LANGUAGE", "LC_ALL", "LC_CTYPE", "LC_MESSAGES", "TERM", "NO_COLOR", "RUST_BACKTRACE"];
 
 /// Proxy settings for programs that download. apt verifies signatures.
-pub const PROXIES: [&str; 4] = ["http_proxy", "https_proxy", "ftp_proxy", "no_proxy"];
+pub const PROXY_VARIABLES: [&str; 4] = ["http_proxy", "https_proxy", "ftp_proxy", "no_proxy"];
 
 /// Gives a child a new environment: the system's `PATH`, and from ours the language and the terminal.
 pub fn clean_environment(command: &mut Command) {
     command.env_clear().env("PATH", SYSTEM_PATH);
-    for name in KEPT {
+    for name in KEPT_VARIABLES {
         if let Some(value) = std::env::var_os(name).filter(|value| is_plain(value)) {
             command.env(name, value);
         }
@@ -82,7 +83,7 @@ mod tests {
         clean_environment(&mut command);
         let have = of(&command);
         assert!(have.contains(&("PATH".to_owned(), Some(SYSTEM_PATH.to_owned()))), "{have:?}");
-        let listed = |name: &str| name == "PATH" || KEPT.contains(&name);
+        let listed = |name: &str| name == "PATH" || KEPT_VARIABLES.contains(&name);
         assert!(have.iter().all(|(name, _)| listed(name)), "{have:?}");
         assert!(SYSTEM_PATH.split(':').all(|element| element.starts_with('/')));
     }

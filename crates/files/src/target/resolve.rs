@@ -28,17 +28,17 @@ pub(super) struct Node {
     stat: Stat,
 }
 
-const FIFO: &str = "FIFO";
-const DESCRIPTOR: &str = "descriptor of a process";
+const FIFO_KIND: &str = "FIFO";
+const DESCRIPTOR_KIND: &str = "descriptor of a process";
 
 impl Node {
     pub(super) fn open(&self, flags: OFlags) -> Result<File, TargetError> {
-        if self.what == DESCRIPTOR {
+        if self.what == DESCRIPTOR_KIND {
             let own = own_descriptor(&self.directory, &self.name, flags).map_err(TargetError::io(&self.path))?;
             return own.ok_or_else(|| TargetError::NoFile { path: self.path.clone(), what: self.what });
         }
-        if self.what == FIFO {
-            lure(&self.path, self.stat.st_uid, FIFO)?;
+        if self.what == FIFO_KIND {
+            lure(&self.path, self.stat.st_uid, FIFO_KIND)?;
         }
         write_to(&self.directory, &self.name, flags, &self.stat, &self.path)
     }
@@ -49,7 +49,7 @@ pub(super) fn follow(path: &Path) -> Result<Spot, TargetError> {
         return Err(TargetError::io(path)(Errno::NOENT));
     }
     let mut at = path.to_owned();
-    for _ in 0..=trust::MOST_LINKS {
+    for _ in 0..=trust::MAX_SYMLINKS {
         let name =
             file_name(&at).ok_or_else(|| TargetError::NoFile { path: at.clone(), what: "directory" })?.to_owned();
         let above = at.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new(".")).to_owned();
@@ -73,7 +73,7 @@ pub(super) fn follow(path: &Path) -> Result<Spot, TargetError> {
             FileType::Socket => return Err(refused("socket")),
             // Nobody wants a report written over a disk.
             FileType::BlockDevice => return Err(refused("block device")),
-            FileType::Symlink if fstatfs(&directory).is_ok_and(|fs| fs.f_type == PROC_SUPER_MAGIC) => DESCRIPTOR,
+            FileType::Symlink if fstatfs(&directory).is_ok_and(|fs| fs.f_type == PROC_SUPER_MAGIC) => DESCRIPTOR_KIND,
             FileType::Symlink | FileType::Fifo
                 if rustix::process::geteuid().is_root() && trust::is_on_fuse(&directory) =>
             {
@@ -85,7 +85,7 @@ pub(super) fn follow(path: &Path) -> Result<Spot, TargetError> {
                 at = above.join(OsStr::from_bytes(to.as_bytes()));
                 continue;
             }
-            FileType::Fifo => FIFO,
+            FileType::Fifo => FIFO_KIND,
             _ => "character device",
         };
         return Ok(Spot::Node(Node { directory, name, path: at, what, stat }));
@@ -139,7 +139,8 @@ fn may_lead(path: &Path, directory: &Stat, link: &Stat) -> Result<(), TargetErro
     }
 }
 
-pub(super) const WRITE: OFlags = OFlags::WRONLY.union(OFlags::APPEND).union(OFlags::NOCTTY).union(OFlags::CLOEXEC);
+pub(super) const WRITE_FLAGS: OFlags =
+    OFlags::WRONLY.union(OFlags::APPEND).union(OFlags::NOCTTY).union(OFlags::CLOEXEC);
 
 /// Opens what was checked, and nothing that has replaced it since.
 pub(super) fn write_to(

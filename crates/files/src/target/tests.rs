@@ -171,7 +171,7 @@ fn what_comes_there_after_the_look_is_not_opened() {
     symlink("/dev/null", place.path().join("link")).expect("a link");
     fs::write(place.path().join("file"), "").expect("written");
     for name in ["link", "file"] {
-        let error = write_to(&directory, OsStr::new(name), WRITE, &null, Path::new(name));
+        let error = write_to(&directory, OsStr::new(name), WRITE_FLAGS, &null, Path::new(name));
         assert!(matches!(error, Err(TargetError::Io { .. })), "{name}: {error:?}");
     }
 }

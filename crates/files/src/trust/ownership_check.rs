@@ -9,7 +9,7 @@ use rustix::fs::{FileType, PROC_SUPER_MAGIC, Stat, fstatfs};
 use rustix::io::Errno;
 
 /// As in the kernel (`MAXSYMLINKS`).
-pub(crate) const MOST_LINKS: usize = 40;
+pub(crate) const MAX_SYMLINKS: usize = 40;
 
 /// A path that cannot be used, or not be trusted.
 #[derive(Debug, thiserror::Error)]
@@ -72,7 +72,7 @@ pub enum Distrust {
         mode: u32,
     },
     /// Too many symbolic links in a row.
-    #[error("more than {MOST_LINKS} symbolic links")]
+    #[error("more than {MAX_SYMLINKS} symbolic links")]
     Links,
     /// A link of ours or root's, in a directory whose owner can have put it there.
     #[error("the symbolic link is in a directory where others can have put it; name what it leads to")]

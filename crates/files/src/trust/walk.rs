@@ -10,7 +10,7 @@ use rustix::io::Errno;
 
 use super::Directory;
 use super::ownership_check::{
-    Distrust, MOST_LINKS, TrustError, distrust, distrust_link, is_magic, is_on_fuse, is_user_mount, us,
+    Distrust, MAX_SYMLINKS, TrustError, distrust, distrust_link, is_magic, is_on_fuse, is_user_mount, us,
 };
 
 /// The state of a walk: the directories so far, so that `..` returns to one that was checked.
@@ -107,7 +107,7 @@ impl Walk {
                     return Err(TrustError::Untrusted { path, why: Distrust::UserMount });
                 }
                 self.links += 1;
-                if self.links > MOST_LINKS {
+                if self.links > MAX_SYMLINKS {
                     return Err(TrustError::Untrusted { path, why: Distrust::Links });
                 }
                 let to = readlinkat(&opened, "", Vec::new()).map_err(TrustError::io(&path))?;

@@ -78,11 +78,11 @@ struct Place {
 impl Place {
     /// Whether the file may be given by its path.
     fn may_be_named(&self) -> bool {
-        PLACES.iter().any(|place| self.path.starts_with(place)) && is_plain(&self.path) && !self.is_features_file()
+        EXTRA_FILES.iter().any(|place| self.path.starts_with(place)) && is_plain(&self.path) && !self.is_features_file()
     }
 
     fn is_features_file(&self) -> bool {
-        FEATURES.contains(&self.path.as_str())
+        FEATURE_FILES.contains(&self.path.as_str())
     }
 }
 
@@ -93,14 +93,14 @@ fn is_plain(path: &str) -> bool {
 }
 
 /// Files that may be given by path although the table does not have them.
-const PLACES: [&str; 4] = [
+const EXTRA_FILES: [&str; 4] = [
     "/proc/sys/kernel/sched_",
     "/proc/sys/kernel/numa_balancing",
     "/sys/kernel/debug/sched/",
     "/sys/module/workqueue/parameters/",
 ];
 
-const FEATURES: [&str; 2] = ["/sys/kernel/debug/sched/features", "/sys/kernel/debug/sched_features"];
+const FEATURE_FILES: [&str; 2] = ["/sys/kernel/debug/sched/features", "/sys/kernel/debug/sched_features"];
 
 const NO_DEBUGFS: &str =
     "; /sys/kernel/debug cannot be read: mount debugfs, as root, on a kernel that is not locked down";
@@ -152,11 +152,11 @@ impl<'a> Live<'a> {
         }
         let bare = name.strip_prefix("NO_").unwrap_or(name);
         if is_feature(bare) {
-            if let Some(refused) = self.refused(FEATURES.into_iter()) {
+            if let Some(refused) = self.refused(FEATURE_FILES.into_iter()) {
                 return Err(refused);
             }
-            let tried = FEATURES.join(" nor at ");
-            let hint = if FEATURES.iter().any(|path| self.root.text(path).is_ok()) { "" } else { NO_DEBUGFS };
+            let tried = FEATURE_FILES.join(" nor at ");
+            let hint = if FEATURE_FILES.iter().any(|path| self.root.text(path).is_ok()) { "" } else { NO_DEBUGFS };
             return Err(KnobError::NotHere { name: bare.to_owned(), tried, hint });
         }
         let path = match name.strip_prefix("kernel.") {
@@ -215,7 +215,7 @@ impl<'a> Live<'a> {
     /// A feature bit of the running kernel.
     fn feature(&self, name: &str) -> Option<Place> {
         let name = name.strip_prefix("NO_").unwrap_or(name);
-        FEATURES.iter().find_map(|path| {
+        FEATURE_FILES.iter().find_map(|path| {
             let text = self.root.text(path).ok()?;
             let has = text.split_ascii_whitespace().any(|word| word.strip_prefix("NO_").unwrap_or(word) == name);
             has.then(|| Place { path: (*path).to_owned(), feature: Some(name.to_owned()) })

@@ -5,7 +5,7 @@ use unstarve_facts::{Bandwidth, CgroupFacts, CgroupVersion, Hierarchy, Missing, 
 use super::Gaps;
 use super::devices::unescape;
 use crate::Root;
-use crate::group_walk::{Cut, GroupWalk, MAX_GROUPS_WALKED, MOST_BELOW, Why};
+use crate::group_walk::{Cut, GroupWalk, MAX_CHILDREN, MAX_GROUPS_WALKED, Why};
 
 pub(super) fn find_hierarchy(root: &Root, missing: &mut Gaps) -> Option<Hierarchy> {
     let mounts = missing.text(root, "/proc/mounts")?;
@@ -37,13 +37,13 @@ pub(super) fn read_all(root: &Root, hierarchy: &Hierarchy, missing: &mut Gaps) -
 }
 
 /// How many groups with unlisted descendants are named; a user may create thousands.
-const MOST_NAMED: usize = 16;
+const MAX_GROUPS_NAMED: usize = 16;
 
 fn note_cut(cut: Vec<Cut>, missing: &mut Gaps) {
-    let more = cut.len().saturating_sub(MOST_NAMED);
-    for Cut { path, why } in cut.into_iter().take(MOST_NAMED) {
+    let more = cut.len().saturating_sub(MAX_GROUPS_NAMED);
+    for Cut { path, why } in cut.into_iter().take(MAX_GROUPS_NAMED) {
         let why = match why {
-            Why::TooMany => format!("there are more than {MOST_BELOW}"),
+            Why::TooMany => format!("there are more than {MAX_CHILDREN}"),
             Why::TooDeep => "they are nested too deep".to_owned(),
             Why::NoRoom => format!("no more than {MAX_GROUPS_WALKED} are read in all"),
         };

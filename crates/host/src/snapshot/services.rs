@@ -1,6 +1,6 @@
 //! Reads services that affect scheduling.
 
-use unstarve_facts::{NfsdFacts, Services, TaskFacts, WATCHED};
+use unstarve_facts::{NfsdFacts, Services, TaskFacts, WATCHED_PROGRAMS};
 
 use crate::Root;
 
@@ -16,7 +16,7 @@ pub(super) fn read(root: &Root, tasks: &[TaskFacts]) -> Services {
     };
     let profiles = root.text("/etc/tuned/active_profile").unwrap_or_default();
     Services {
-        running: WATCHED.iter().filter(|name| runs(name)).map(|&name| name.to_owned()).collect(),
+        running: WATCHED_PROGRAMS.iter().filter(|name| runs(name)).map(|&name| name.to_owned()).collect(),
         tuned_profiles: profiles.split_ascii_whitespace().map(str::to_owned).collect(),
         nfsd: nfsd(root),
     }

@@ -7,14 +7,14 @@ use super::Gaps;
 use crate::Root;
 
 /// The scheduler's debugfs directory since 5.13 (commit 8a99b6833c88). Before, the features are in the directory above.
-const DEBUG: &str = "/sys/kernel/debug";
+const DEBUGFS_DIRECTORY: &str = "/sys/kernel/debug";
 const SCHED_DEBUG: &str = "/sys/kernel/debug/sched";
 
 /// Scheduler feature bits, from `sched/features` (5.13 and later) or `sched_features`.
 pub(super) fn read_features(root: &Root, missing: &mut Gaps) -> Option<BTreeMap<String, bool>> {
     let text = root
         .text(&format!("{SCHED_DEBUG}/features"))
-        .or_else(|error| root.text(&format!("{DEBUG}/sched_features")).map_err(|_| error));
+        .or_else(|error| root.text(&format!("{DEBUGFS_DIRECTORY}/sched_features")).map_err(|_| error));
     match text {
         Ok(text) => Some(text.split_ascii_whitespace().map(feature).collect()),
         Err(error) => {
@@ -35,12 +35,12 @@ fn feature(word: &str) -> (String, bool) {
 /// Adds what the user can do, which the error number does not say.
 fn why_no_debugfs(root: &Root, error: &io::Error) -> String {
     if error.kind() == io::ErrorKind::PermissionDenied {
-        return crate::refusal(DEBUG, error);
+        return crate::refusal(DEBUGFS_DIRECTORY, error);
     }
-    match root.names(DEBUG) {
-        Ok(names) if names.is_empty() => format!("debugfs is not mounted on {DEBUG}; mount it as root"),
+    match root.names(DEBUGFS_DIRECTORY) {
+        Ok(names) if names.is_empty() => format!("debugfs is not mounted on {DEBUGFS_DIRECTORY}; mount it as root"),
         Ok(_) => format!("{error}: the kernel was built without CONFIG_SCHED_DEBUG"),
-        Err(error) => format!("{DEBUG}: {error}"),
+        Err(error) => format!("{DEBUGFS_DIRECTORY}: {error}"),
     }
 }
 

@@ -110,13 +110,13 @@ impl Reader<'_> {
         self.buffer.clear();
         let file = self.root.open(&format!("{directory}/{name}")).ok()?;
         // A process determines the length of its own command line (PR_SET_MM_MAP), up to all of its memory.
-        file.take(LONGEST).read_to_end(&mut self.buffer).ok()?;
+        file.take(MAX_PROC_FILE).read_to_end(&mut self.buffer).ok()?;
         Some(String::from_utf8_lossy(&self.buffer).into_owned())
     }
 }
 
 /// Limit for a file of a process.
-const LONGEST: u64 = 64 << 10;
+const MAX_PROC_FILE: u64 = 64 << 10;
 
 /// Parses `/proc/PID/stat`; `None` if it lacks fields that every kernel has.
 fn facts(tid: Tid, text: &str) -> Option<TaskFacts> {

@@ -11,7 +11,7 @@ use crate::Root;
 
 /// In order of precedence (systemd.unit(5)): a unit's main file hides those in later directories, and so does a drop-in
 /// for drop-ins of the same name.
-const DIRECTORIES: [&str; 8] = [
+const UNIT_DIRECTORIES: [&str; 8] = [
     "/etc/systemd/system.control",
     "/run/systemd/system.control",
     "/run/systemd/transient",
@@ -23,7 +23,7 @@ const DIRECTORIES: [&str; 8] = [
 ];
 
 /// Directives of systemd.exec(5), systemd.resource-control(5) and systemd-system.conf(5) that affect scheduling.
-const DIRECTIVES: [&str; 14] = [
+const SCHEDULING_DIRECTIVES: [&str; 14] = [
     "CPUSchedulingPolicy",
     "CPUSchedulingPriority",
     "CPUSchedulingResetOnFork",
@@ -66,7 +66,7 @@ fn files(root: &Root) -> BTreeMap<(String, String), String> {
             files.entry(("system.conf".to_owned(), String::new())).or_insert_with(|| name.to_owned());
         }
     }
-    for directory in DIRECTORIES {
+    for directory in UNIT_DIRECTORIES {
         for name in root.names(directory).unwrap_or_default() {
             if files.len() >= MAX_FILES {
                 return files;
@@ -99,7 +99,7 @@ fn lines(unit: &str, file: &str, text: &str) -> Vec<Configured> {
             // A service may write a setting itself.
             let writes = key.starts_with("Exec") && names_setting(value);
             let value = if writes { kept_settings(value) } else { value.to_owned() };
-            (writes || DIRECTIVES.contains(&key)).then(|| Configured {
+            (writes || SCHEDULING_DIRECTIVES.contains(&key)).then(|| Configured {
                 by: ConfiguredBy::Unit,
                 file: file.to_owned(),
                 line: Some(line),

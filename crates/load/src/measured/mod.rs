@@ -49,7 +49,7 @@ impl<T> Doing<T> for io::Result<T> {
 type Start = fn(&mut Arguments, &mut dyn Write) -> Result<(), LoadError>;
 
 /// The kinds, with their arguments and defaults.
-const KINDS: &[(&str, Start, &str)] = &[
+const LOAD_KINDS: &[(&str, Start, &str)] = &[
     ("burn", pacing::burn, "busy_ms=90 period_ms=1000 name=burn helper= : computes, then sleeps; in a helper thread"),
     ("daemon", pacing::daemon, "period_us=5000 work_us=0 name=portmap : wakes, computes, measures how late"),
     ("ping", net::ping, "port=7000 gap_us=500 : UDP round trips to an echo"),
@@ -63,9 +63,9 @@ const KINDS: &[(&str, Start, &str)] = &[
 /// Runs the load given by `arguments` (kind, then `key=value`) to its end, and writes its lines to `out`.
 pub fn run(arguments: &[String], out: &mut dyn Write) -> Result<(), LoadError> {
     let kind = arguments.first().map_or("", String::as_str);
-    let (_, start, _) = KINDS.iter().find(|(name, ..)| *name == kind).ok_or_else(|| ArgumentError::Kind {
+    let (_, start, _) = LOAD_KINDS.iter().find(|(name, ..)| *name == kind).ok_or_else(|| ArgumentError::Kind {
         kind: kind.to_owned(),
-        known: KINDS.iter().map(|(name, ..)| *name).collect::<Vec<_>>().join(", "),
+        known: LOAD_KINDS.iter().map(|(name, ..)| *name).collect::<Vec<_>>().join(", "),
     })?;
     let mut arguments = Arguments::read(&arguments[1..])?;
     start(&mut arguments, out)
@@ -73,6 +73,6 @@ pub fn run(arguments: &[String], out: &mut dyn Write) -> Result<(), LoadError> {
 
 /// One line per kind for `--help`.
 pub fn help() -> String {
-    let lines: Vec<String> = KINDS.iter().map(|(name, _, arguments)| format!("{name:8} {arguments}")).collect();
+    let lines: Vec<String> = LOAD_KINDS.iter().map(|(name, _, arguments)| format!("{name:8} {arguments}")).collect();
     format!("{}\nAll take seconds=1 (at most 60) and seed=1.", lines.join("\n"))
 }

@@ -14,7 +14,7 @@ use crate::metric::{self, Better};
 use crate::spin::until as compute_until;
 
 /// Calls come in groups, like packets.
-const GROUP: u64 = 64;
+const GROUP_SIZE: u64 = 64;
 
 #[derive(Clone, Copy, PartialEq)]
 enum State {
@@ -106,10 +106,10 @@ fn serve(pool: &Pool, server: &Server, work: Duration) {
 fn dispatch(pool: &Pool, rate: u64, gate: u64, end: Instant) -> Dispatched {
     let mut seen = Dispatched::default();
     let mut last = 0;
-    let pause = Duration::from_nanos(GROUP * 1_000_000_000 / rate);
+    let pause = Duration::from_nanos(GROUP_SIZE * 1_000_000_000 / rate);
     let mut due = Instant::now();
     while Instant::now() < end {
-        for _ in 0..GROUP {
+        for _ in 0..GROUP_SIZE {
             let waking = pool.waking.load(Ordering::SeqCst);
             seen.waking_max = seen.waking_max.max(waking);
             if gate > 0 && waking >= gate {

@@ -2,7 +2,7 @@
 
 use unstarve_model::EventType;
 
-use super::usual::Usual;
+use super::fast_path::FastDecoder;
 use crate::endian::Endian;
 use crate::format::{EventFormat, Field, FieldKind, FormatError};
 use crate::prev_state::StateBits;
@@ -85,7 +85,7 @@ pub(super) struct Layout {
     /// The record length that all fixed fields need.
     pub(super) needed: usize,
     /// Set if the fields are where most traces have them: such records take a faster path with constant offsets.
-    pub(super) usual: Option<Usual>,
+    pub(super) usual: Option<FastDecoder>,
     pub(super) common: Common,
     pub(super) body: Body,
 }
@@ -166,7 +166,7 @@ impl Compiler<'_> {
         let body = self.body(event)?;
         let common = Common { flags: self.optional_int("common_flags"), pid: self.optional_int("common_pid") };
         let needed = [common.flags, common.pid].into_iter().flatten().map(Int::end).fold(body.needed(), usize::max);
-        let usual = (self.endian == Endian::Little).then(|| Usual::of(common, &body)).flatten();
+        let usual = (self.endian == Endian::Little).then(|| FastDecoder::of(common, &body)).flatten();
         Ok(Layout { event, needed, usual, common, body })
     }
 

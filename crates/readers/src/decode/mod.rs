@@ -4,17 +4,17 @@
 //! own. Field names are resolved to offsets once, so that decoding an event is a handful of loads. The record's length
 //! is checked once, against the end of the last field.
 
+mod fast_path;
 mod layout;
 mod reader;
 #[cfg(test)]
 mod tests;
-mod usual;
 
 use unstarve_model::{Context, CpuId, Event, EventSet, EventType, Issuer, Tid, Time};
 
+pub use self::fast_path::FastDecoder;
 use self::layout::{Compiler, Int, Layout};
 use self::reader::{Fields, Reader};
-pub use self::usual::Usual;
 use crate::endian::Endian;
 use crate::format::{EventFormat, FormatError, event_name};
 use crate::interner::Interner;
@@ -90,7 +90,7 @@ impl Decoder {
         }
         let layout = compiler.layout(event)?;
         self.id_at = Some(id_at);
-        self.usual_id = id_at == usual::ID;
+        self.usual_id = id_at == fast_path::ID_FIELD;
         let id = usize::from(format.id);
         if self.by_id.len() <= id {
             self.by_id.resize(id + 1, NO_LAYOUT);
@@ -203,8 +203,8 @@ impl Decoder {
     }
 
     /// How to read records of this id on the fast path: one of the commonest events, with its fields at the usual
-    /// offsets. Such records have their id at the usual offset, which [`Usual::id`] reads.
-    pub fn usual(&self, id: u16) -> Option<Usual> {
+    /// offsets. Such records have their id at the usual offset, which [`FastDecoder::id`] reads.
+    pub fn usual(&self, id: u16) -> Option<FastDecoder> {
         self.layout(id).filter(|_| self.usual_id)?.usual.clone()
     }
 }

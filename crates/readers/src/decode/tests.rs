@@ -6,7 +6,7 @@ use unstarve_model::{BlockRequest, Comm, EventKind, Names, PrevState, Prio, Task
 use super::*;
 use crate::symbols::Symbols;
 
-const COMMON: &str = "format:
+const COMMON_FIELDS: &str = "format:
 \tfield:unsigned short common_type;\toffset:0;\tsize:2;\tsigned:0;
 \tfield:unsigned char common_flags;\toffset:2;\tsize:1;\tsigned:0;
 \tfield:unsigned char common_preempt_count;\toffset:3;\tsize:1;\tsigned:0;
@@ -14,7 +14,7 @@ const COMMON: &str = "format:
 ";
 
 /// `sched_switch` as kernels 5.10 to 7.2 describe it.
-const SWITCH: [(&str, usize, usize); 7] = [
+const SWITCH_FIELDS: [(&str, usize, usize); 7] = [
     ("char prev_comm[16]", 8, 16),
     ("pid_t prev_pid", 24, 4),
     ("int prev_prio", 28, 4),
@@ -28,7 +28,7 @@ const SWITCH_PRINT: &str =
 
 /// A format text with `fields`, each given as `TYPE NAME offset size`.
 fn format(name: &str, id: u16, fields: &[(&str, usize, usize)], print: &str) -> String {
-    let mut text = format!("name: {name}\nID: {id}\n{COMMON}\n");
+    let mut text = format!("name: {name}\nID: {id}\n{COMMON_FIELDS}\n");
     for (declaration, offset, size) in fields {
         text += &format!("\tfield:{declaration};\toffset:{offset};\tsize:{size};\tsigned:1;\n");
     }
@@ -57,7 +57,7 @@ fn decoded(decoder: &Decoder, names: &mut Interner, record: &[u8]) -> Option<Eve
 
 #[test]
 fn switch_in_both_byte_orders() {
-    let text = format("sched_switch", 314, &SWITCH, SWITCH_PRINT);
+    let text = format("sched_switch", 314, &SWITCH_FIELDS, SWITCH_PRINT);
     for endian in [Endian::Little, Endian::Big] {
         let mut decoder = Decoder::new(endian);
         assert_eq!(decoder.add_format("sched", &text), Ok(Some(EventType::Switch)));
@@ -221,7 +221,7 @@ fn a_format_without_a_needed_field_is_told_by_name() {
 fn usual_formats() -> [String; 3] {
     let wakee = [("char comm[16]", 8, 16), ("pid_t pid", 24, 4), ("int prio", 28, 4), ("int target_cpu", 32, 4)];
     [
-        format("sched_switch", 1, &SWITCH, SWITCH_PRINT),
+        format("sched_switch", 1, &SWITCH_FIELDS, SWITCH_PRINT),
         format("sched_waking", 2, &wakee, ""),
         format("sched_wakeup", 3, &wakee, ""),
     ]

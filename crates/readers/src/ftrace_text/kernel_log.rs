@@ -7,7 +7,8 @@ use crate::perf_script::unquoted;
 /// the `> > ` of a quoted mail. `None` if the line has none.
 pub fn message(line: &[u8]) -> Option<&[u8]> {
     let line = level(unquoted(line));
-    let by_syslog = memchr::memmem::find(&line[..line.len().min(SYSLOG)], b" kernel: ").map(|at| &line[at + 9..]);
+    let by_syslog =
+        memchr::memmem::find(&line[..line.len().min(MAX_SYSLOG_PREFIX)], b" kernel: ").map(|at| &line[at + 9..]);
     let rest = by_syslog.unwrap_or(line);
     let Some(rest) = stamp(rest) else { return by_syslog };
     Some(caller(rest).strip_prefix(b" ").unwrap_or(rest))
@@ -16,16 +17,16 @@ pub fn message(line: &[u8]) -> Option<&[u8]> {
 /// Whether a file begins like a kernel log. Its trace may start a megabyte later.
 pub fn begins_so(prefix: &[u8]) -> bool {
     let mut lines = prefix.split(|&byte| byte == b'\n').filter(|line| !line.trim_ascii().is_empty());
-    let first: Vec<&[u8]> = lines.by_ref().take(LINES).collect();
+    let first: Vec<&[u8]> = lines.by_ref().take(LINES_TO_JUDGE).collect();
     let stamped = |line: &&&[u8]| message(line).is_some();
-    first.len() >= LINES && first.iter().filter(stamped).count() * 4 >= first.len() * 3
+    first.len() >= LINES_TO_JUDGE && first.iter().filter(stamped).count() * 4 >= first.len() * 3
 }
 
 /// How many lines at the beginning decide.
-const LINES: usize = 8;
+const LINES_TO_JUDGE: usize = 8;
 
 /// Syslog's date and host name are shorter than this.
-const SYSLOG: usize = 120;
+const MAX_SYSLOG_PREFIX: usize = 120;
 
 /// `<4>`, printed by some serial consoles and by `dmesg -r`.
 fn level(line: &[u8]) -> &[u8] {

@@ -19,7 +19,7 @@ pub struct Head<'a> {
 }
 
 /// The format cuts names to this length, so a name this long may be incomplete.
-const NAME: usize = 8;
+const MAX_NAME_BYTES: usize = 8;
 
 impl<'a> Head<'a> {
     /// Parses a line. The comm may contain any character: the first dash after which the rest parses is the one before
@@ -47,7 +47,7 @@ impl<'a> Head<'a> {
 
 /// Discards a name that may have been cut. An event of the task, or a switch to it, has the full name.
 fn name(comm: &[u8]) -> Comm {
-    Comm::new(if comm.len() < NAME { comm } else { b"" })
+    Comm::new(if comm.len() < MAX_NAME_BYTES { comm } else { b"" })
 }
 
 /// `d..2.`, `dNh4.`; with `-R` a number after a dash: `-0x1`.

@@ -86,7 +86,7 @@ fn name_and_body(rest: &[u8]) -> (&[u8], &[u8]) {
 
 /// systrace replaces the kernel's name of 15 bytes by the name that the program gave the thread, such as an Android
 /// package.
-const LONGEST_NAME: usize = 128;
+const MAX_NAME_BYTES: usize = 128;
 
 /// Parses the part before the CPU: `   comm-123   (   99)  `.
 fn task(text: &[u8]) -> Option<(Comm, Tid)> {
@@ -114,7 +114,7 @@ fn task(text: &[u8]) -> Option<(Comm, Tid)> {
     }
     if comm.len() > 16 {
         // The task's events contain the name as the kernel has it.
-        return (comm.len() <= LONGEST_NAME).then_some((Comm::default(), tid(pid)?));
+        return (comm.len() <= MAX_NAME_BYTES).then_some((Comm::default(), tid(pid)?));
     }
     Some((Comm::new(comm), tid(pid)?))
 }

@@ -27,15 +27,15 @@ use crate::reorder::{Arrivals, Reorder};
 use crate::task_names::TaskNames;
 use crate::text::lines::Lines;
 use crate::text::number::{Stamp, leading};
-use crate::text::times::Times;
+use crate::text::times::TimeOrderCheck;
 use crate::text::{BadLines, TextError, body, is_text, never_seen, quoted, unescaped};
 use crate::tick::TickSign;
 
-const EXAMPLE: &str = "fio-126 [000] 10.166060: sched_switch: …";
+const EXAMPLE_LINE: &str = "fio-126 [000] 10.166060: sched_switch: …";
 
 /// Events held back to restore time order. `trace_pipe` prints the CPUs' buffers in turn; a reader that switches
 /// between them lags behind by no more than this.
-const WINDOW: usize = 4 * Batch::TARGET;
+const REORDER_WINDOW: usize = 4 * Batch::TARGET;
 
 /// The same if the CPUs may follow one another: no event may be given out before the last CPU has begun. Enough for
 /// about a hundred CPUs with buffers of the default size, 1.4 MB. Takes up to 300 MB.
@@ -50,7 +50,7 @@ pub struct FtraceText {
     tasks: TaskNames,
     seen: EventSet,
     any_line: bool,
-    times: Times,
+    times: TimeOrderCheck,
     sections: Sections,
     entries: Entries,
     /// The current line; kept to save allocations.
@@ -101,11 +101,11 @@ impl FtraceText {
             lines: Lines::new(input),
             info: TraceInfo { format: format.to_owned(), ..TraceInfo::default() },
             names: Interner::new(),
-            reorder: Reorder::new(WINDOW),
+            reorder: Reorder::new(REORDER_WINDOW),
             tasks: TaskNames::default(),
             seen: EventSet::default(),
             any_line: false,
-            times: Times::default(),
+            times: TimeOrderCheck::default(),
             sections: Sections::default(),
             entries: Entries::default(),
             line: Vec::new(),
@@ -226,7 +226,7 @@ impl FtraceText {
         let by_cpu = self.sections.are_of_one_cpu() && self.info.cpus.is_some_and(|cpus| cpus > 1);
         if by_cpu != self.by_cpu {
             self.by_cpu = by_cpu;
-            self.reorder.set_limit(if by_cpu { WINDOW_BY_CPU } else { WINDOW });
+            self.reorder.set_limit(if by_cpu { WINDOW_BY_CPU } else { REORDER_WINDOW });
         }
         let tick = self.note_tick(&parsed, time);
         let Some(event_type) = event_type(parsed.event) else {
@@ -360,7 +360,7 @@ impl FtraceText {
         if self.any_line {
             return Ok(());
         }
-        Err(TextError::NoEvents { lines: self.lines.number(), example: EXAMPLE })
+        Err(TextError::NoEvents { lines: self.lines.number(), example: EXAMPLE_LINE })
     }
 }
 

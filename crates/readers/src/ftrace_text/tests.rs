@@ -29,7 +29,7 @@ fn read(text: &str) -> String {
     lines.join("\n")
 }
 
-const TRACEFS: &str = "\
+const TRACEFS_TEXT: &str = "\
 # tracer: nop
 #
 # entries-in-buffer/entries-written: 205/1205   #P:2
@@ -50,7 +50,7 @@ CPU:0 [LOST 123 EVENTS]
 #[test]
 fn a_trace_file_of_tracefs() {
     insta::assert_snapshot!(read(
-        TRACEFS
+        TRACEFS_TEXT
     ), @r"
         cpus Some(2)
         10.000001000 [000] 128 . switch fio:128(120) R+ -> kworker/0:2:47(120)
@@ -207,7 +207,7 @@ fn text_is_told_from_other_files() {
 
 #[test]
 fn no_truncation_and_no_flipped_bit_does_harm() {
-    let text = TRACEFS.as_bytes();
+    let text = TRACEFS_TEXT.as_bytes();
     let survives = |text: &[u8]| {
         let mut source = FtraceText::new(Box::new(Cursor::new(text.to_vec())));
         let mut batch = Batch::default();
@@ -269,7 +269,7 @@ cpus=2
 
 #[test]
 fn long_texts_of_cpus_one_after_the_other_come_in_the_order_of_time() {
-    const EACH: u64 = 3 * WINDOW as u64;
+    const EACH: u64 = 3 * REORDER_WINDOW as u64;
     // All CPUs of the host, and only some.
     for (cpus, all) in [(3, 3), (3, 4), (1, 4)] {
         let mut text = String::new();
@@ -295,7 +295,7 @@ fn long_texts_of_cpus_one_after_the_other_come_in_the_order_of_time() {
 /// How many events, over all CPUs, are read before the first one is given out.
 fn waits_for(head: &str, cpus: u64) -> u64 {
     let head = head.to_owned();
-    let lines = (0..4 * WINDOW as u64).map(|step| {
+    let lines = (0..4 * REORDER_WINDOW as u64).map(|step| {
         format!(
             "  a-1 [00{}] d..1 {}.{:06}: softirq_raise: vec=1 [action=TIMER]\n",
             step % cpus,
@@ -313,7 +313,7 @@ fn waits_for(head: &str, cpus: u64) -> u64 {
         }
     }
     let text: String = std::iter::once(head).chain(lines).collect();
-    let each = text.len() as u64 / (4 * WINDOW as u64);
+    let each = text.len() as u64 / (4 * REORDER_WINDOW as u64);
     let mut source = FtraceText::new(Box::new(Counting(Cursor::new(text.into_bytes()), read.clone())));
     assert!(source.read(&mut Batch::default()).unwrap());
     read.load(Ordering::Relaxed) as u64 / each
@@ -322,9 +322,9 @@ fn waits_for(head: &str, cpus: u64) -> u64 {
 #[test]
 fn only_where_cpus_may_follow_does_everything_wait() {
     let (tracefs, report) = ("# tracer: nop\n#\n# entries-in-buffer/entries-written: 9/9   #P:2\n#\n", "cpus=2\n");
-    assert!(waits_for(tracefs, 2) < 2 * WINDOW as u64, "both CPUs are there");
-    assert!(waits_for(tracefs, 1) > 3 * WINDOW as u64, "the other may follow");
-    assert!(waits_for(report, 1) < 2 * WINDOW as u64, "trace-cmd report has all CPUs in one order");
+    assert!(waits_for(tracefs, 2) < 2 * REORDER_WINDOW as u64, "both CPUs are there");
+    assert!(waits_for(tracefs, 1) > 3 * REORDER_WINDOW as u64, "the other may follow");
+    assert!(waits_for(report, 1) < 2 * REORDER_WINDOW as u64, "trace-cmd report has all CPUs in one order");
 }
 
 #[test]

@@ -21,7 +21,7 @@ pub struct Line<'a> {
     pub fields: &'a [u8],
 }
 
-const SECOND: u64 = 1_000_000_000;
+const SECOND_NS: u64 = 1_000_000_000;
 
 impl<'a> Line<'a> {
     pub fn parse(line: &'a [u8]) -> Option<Line<'a>> {
@@ -51,7 +51,7 @@ fn time(text: &[u8]) -> Option<(u64, bool)> {
     };
     let whole = |text| leading(text).filter(|(value, rest)| rest.is_empty() && *value < 60).map(|(value, _)| value);
     let minutes = whole(first)? * 60 + whole(minutes)?;
-    Some((minutes * 60 * SECOND + seconds_of(seconds)?, true))
+    Some((minutes * 60 * SECOND_NS + seconds_of(seconds)?, true))
 }
 
 fn seconds_of(text: &[u8]) -> Option<u64> {
@@ -59,7 +59,7 @@ fn seconds_of(text: &[u8]) -> Option<u64> {
     let fraction = rest.strip_prefix(b".").filter(|fraction| fraction.len() == 9)?;
     let (nanos, rest) = leading(fraction)?;
     rest.is_empty().then_some(())?;
-    seconds.checked_mul(SECOND)?.checked_add(nanos)
+    seconds.checked_mul(SECOND_NS)?.checked_add(nanos)
 }
 
 /// The CPU that recorded the event.

@@ -18,12 +18,12 @@ use crate::reorder::Reorder;
 use crate::text::lines::Lines;
 use crate::text::{TextError, is_text, never_seen, quoted};
 
-const EXAMPLE: &str = "[14:03:07.205000000] (+0.000001234) host sched_waking: { cpu_id = 0 }, { comm = \"fio\", …";
+const EXAMPLE_LINE: &str = "[14:03:07.205000000] (+0.000001234) host sched_waking: { cpu_id = 0 }, { comm = \"fio\", …";
 
 /// babeltrace sorts. Only texts that were joined by hand are out of order.
-const WINDOW: usize = 2 * Batch::TARGET;
+const REORDER_WINDOW: usize = 2 * Batch::TARGET;
 
-const DAY: u64 = 24 * 3600 * 1_000_000_000;
+const DAY_NS: u64 = 24 * 3600 * 1_000_000_000;
 
 /// Reads babeltrace's text.
 pub struct LttngText {
@@ -55,7 +55,7 @@ impl LttngText {
             lines: Lines::new(input),
             info: TraceInfo { format: "LTTng text (babeltrace)".into(), ..TraceInfo::default() },
             names: Interner::new(),
-            reorder: Reorder::new(WINDOW),
+            reorder: Reorder::new(REORDER_WINDOW),
             seen: EventSet::default(),
             malformed: Malformed::default(),
             any_line: false,
@@ -101,11 +101,11 @@ impl LttngText {
 
     /// Time since the first midnight. Times of day restart at each midnight.
     fn since_midnight(&mut self, nanos: u64) -> Time {
-        if nanos.saturating_add(DAY / 2) < self.last {
+        if nanos.saturating_add(DAY_NS / 2) < self.last {
             self.midnights += 1;
         }
         self.last = nanos;
-        Time(self.midnights.saturating_mul(DAY).saturating_add(nanos))
+        Time(self.midnights.saturating_mul(DAY_NS).saturating_add(nanos))
     }
 
     fn bad_line(&mut self, event: EventType, text: &[u8]) {
@@ -122,7 +122,7 @@ impl LttngText {
         if self.any_line {
             return Ok(());
         }
-        Err(TextError::NoEvents { lines: self.lines.number(), example: EXAMPLE })
+        Err(TextError::NoEvents { lines: self.lines.number(), example: EXAMPLE_LINE })
     }
 }
 

@@ -11,16 +11,16 @@ const MAX_IDS: usize = 1 << 20;
 pub struct EventIds {
     all: FxHashMap<u64, u16>,
     first: u64,
-    /// Event indices, some with the flag [`UNREAD`].
+    /// Event indices, some with the flag [`UNREAD_FLAG`].
     near: Vec<u16>,
 }
 
 /// Enough for 18 events on 500 CPUs on either side of the first id seen.
-const NEAR: u64 = 1 << 14;
-const NOBODY: u16 = u16::MAX;
+const NEAR_IDS: u64 = 1 << 14;
+const NO_EVENT: u16 = u16::MAX;
 /// Flag of an event that unstarve does not read: its samples are skipped at once. There are never enough events for an
 /// index to reach this bit.
-const UNREAD: u16 = 1 << 15;
+const UNREAD_FLAG: u16 = 1 << 15;
 
 /// What the array says about an id.
 pub enum Near {
@@ -34,8 +34,8 @@ impl EventIds {
             return;
         }
         if self.near.is_empty() {
-            self.first = id.saturating_sub(NEAR / 2);
-            self.near.resize(NEAR as usize, NOBODY);
+            self.first = id.saturating_sub(NEAR_IDS / 2);
+            self.near.resize(NEAR_IDS as usize, NO_EVENT);
         }
         if let Some(slot) = self.near.get_mut(id.wrapping_sub(self.first) as usize) {
             *slot = event;
@@ -45,9 +45,9 @@ impl EventIds {
 
     /// Flags the events that unstarve does not read.
     pub fn choose(&mut self, is_read: impl Fn(u16) -> bool) {
-        for slot in self.near.iter_mut().filter(|slot| **slot != NOBODY) {
-            let event = *slot & !UNREAD;
-            *slot = if is_read(event) { event } else { event | UNREAD };
+        for slot in self.near.iter_mut().filter(|slot| **slot != NO_EVENT) {
+            let event = *slot & !UNREAD_FLAG;
+            *slot = if is_read(event) { event } else { event | UNREAD_FLAG };
         }
     }
 
@@ -55,8 +55,8 @@ impl EventIds {
     #[inline(always)]
     pub fn near(&self, id: u64) -> Option<Near> {
         match *self.near.get(id.wrapping_sub(self.first) as usize)? {
-            event @ 0..UNREAD => Some(Near::Event(event)),
-            NOBODY => None,
+            event @ 0..UNREAD_FLAG => Some(Near::Event(event)),
+            NO_EVENT => None,
             _ => Some(Near::Unread),
         }
     }
@@ -64,7 +64,7 @@ impl EventIds {
     #[inline]
     pub fn get(&self, id: u64) -> Option<u16> {
         match self.near.get(id.wrapping_sub(self.first) as usize) {
-            Some(&event) => (event != NOBODY).then_some(event & !UNREAD),
+            Some(&event) => (event != NO_EVENT).then_some(event & !UNREAD_FLAG),
             None => self.all.get(&id).copied(),
         }
     }

@@ -10,7 +10,7 @@ use crate::endian::Endian;
 use crate::input::Positioned;
 
 /// The magic number as a little-endian machine writes it. Big-endian machines write the bytes in reverse.
-pub const MAGIC: &[u8; 8] = b"PERFILE2";
+pub const PERF_DATA_MAGIC: &[u8; 8] = b"PERFILE2";
 const SWAPPED_MAGIC: &[u8; 8] = b"2ELIFREP";
 
 /// A pipe's header is the magic number and the header's size.
@@ -36,7 +36,7 @@ pub mod feature {
     pub const CLOCK_DATA: u64 = 29;
 }
 
-const READ: [u64; 5] =
+const FEATURES_READ: [u64; 5] =
     [feature::TRACING_DATA, feature::HOSTNAME, feature::OS_RELEASE, feature::NR_CPUS, feature::CLOCK_DATA];
 
 /// The times of the wall clock and of another clock at the same moment. perf records it if `-k` names a clock (5.9 and
@@ -67,7 +67,7 @@ pub struct Kind {
 impl Kind {
     pub fn of(prefix: &[u8]) -> Option<Kind> {
         let endian = match prefix.first_chunk()? {
-            MAGIC => Endian::Little,
+            PERF_DATA_MAGIC => Endian::Little,
             SWAPPED_MAGIC => Endian::Big,
             _ => return None,
         };
@@ -141,7 +141,7 @@ impl FileHeader {
     ) -> Result<(), PerfDataError> {
         let present = (0..256u64).filter(|&bit| features[(bit / 64) as usize] >> (bit % 64) & 1 != 0);
         for (index, feature) in present.enumerate() {
-            if !READ.contains(&feature) {
+            if !FEATURES_READ.contains(&feature) {
                 continue;
             }
             let entry = Section { offset: table.saturating_add(16 * index as u64), size: 16 };

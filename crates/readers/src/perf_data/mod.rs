@@ -7,7 +7,6 @@
 //! has ended, as in perf's own tools. A file without rounds (sorted, written by `perf inject`) uses a window of a fixed
 //! number of events instead.
 
-mod ahead;
 mod attr;
 mod bytes;
 mod error;
@@ -15,6 +14,7 @@ mod event_ids;
 #[cfg(test)]
 mod fixture;
 mod header;
+mod read_ahead;
 mod records;
 mod running_kernel;
 mod sample;
@@ -33,7 +33,7 @@ use unstarve_model::{Batch, EventSource, Loss, SourceError, TraceInfo};
 pub use self::error::PerfDataError;
 use self::header::{FileHeader, Kind, MAX_TRACING_DATA, PIPE_HEADER};
 use self::records::{Next, Record, Records};
-use self::session::{Ripe, Session, kind};
+use self::session::{Readiness, Session, kind};
 use self::unpack::Unpacker;
 use crate::endian::Endian;
 use crate::input::Input;
@@ -111,12 +111,12 @@ impl PerfData {
             return self.unpack();
         }
         if self.tables == Tables::Checked {
-            let mut ripe = Ripe::Not;
+            let mut ripe = Readiness::Not;
             self.records.samples(|record, offset| {
                 ripe = self.session.sample(record, offset);
-                if ripe == Ripe::Perhaps { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+                if ripe == Readiness::Perhaps { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
             });
-            if ripe == Ripe::Perhaps {
+            if ripe == Readiness::Perhaps {
                 return Ok(());
             }
         }

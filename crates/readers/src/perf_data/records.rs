@@ -5,9 +5,9 @@ use std::num::NonZero;
 use std::ops::ControlFlow;
 use std::thread;
 
-use super::ahead::{Ahead, BLOCK, BUFFER, ROOM};
 use super::error::PerfDataError;
-use super::sample::HEADER;
+use super::read_ahead::{BLOCK_BYTES, BUFFER_BYTES, REST_ROOM, ReadAhead};
+use super::sample::RECORD_HEADER_BYTES;
 use super::session::kind;
 use crate::endian::Endian;
 use crate::input::{Positioned, landing};
@@ -25,7 +25,7 @@ pub struct Records {
 
 enum Source {
     Section { file: Positioned, next: u64, end: u64 },
-    Ahead(Ahead),
+    ReadAhead(ReadAhead),
     Stream(Box<dyn Read + Send>),
 }
 
@@ -57,7 +57,7 @@ pub enum Next<'a> {
 
 /// The type and size of a record.
 #[inline(always)]
-fn parse_header(header: &[u8; HEADER], endian: Endian) -> (u32, usize) {
+fn parse_header(header: &[u8; RECORD_HEADER_BYTES], endian: Endian) -> (u32, usize) {
     let [k0, k1, k2, k3, _, _, s0, s1] = *header;
     (endian.u32([k0, k1, k2, k3]), usize::from(endian.u16([s0, s1])))
 }
@@ -70,7 +70,7 @@ impl<'a> Record<'a> {
     pub fn first(data: &'a [u8], endian: Endian) -> Result<Option<Record<'a>>, ()> {
         let Some(header) = data.first_chunk() else { return Ok(None) };
         let (kind, size) = parse_header(header, endian);
-        if size < HEADER {
+        if size < RECORD_HEADER_BYTES {
             return Err(());
         }
         Ok(data.get(..size).map(|bytes| Record { kind, bytes, endian }))
@@ -86,7 +86,7 @@ impl<'a> Record<'a> {
 
     /// What follows the header.
     pub fn payload(&self) -> &'a [u8] {
-        &self.bytes[HEADER..]
+        &self.bytes[RECORD_HEADER_BYTES..]
     }
 }
 
@@ -102,7 +102,7 @@ impl Records {
     }
 
     fn ahead(file: Positioned, start: u64, end: u64, endian: Endian) -> Records {
-        Records::new(Source::Ahead(Ahead::new(file, start, end)), start, endian)
+        Records::new(Source::ReadAhead(ReadAhead::new(file, start, end)), start, endian)
     }
 
     fn in_turn(file: Positioned, start: u64, end: u64, endian: Endian) -> Records {
@@ -116,7 +116,7 @@ impl Records {
 
     fn new(bytes: Source, offset: u64, endian: Endian) -> Records {
         // The read-ahead thread provides its own buffers.
-        let room = if matches!(bytes, Source::Ahead(_)) { 0 } else { BUFFER };
+        let room = if matches!(bytes, Source::ReadAhead(_)) { 0 } else { BUFFER_BYTES };
         Records { bytes, endian, buffer: vec![0; room], start: 0, end: 0, offset }
     }
 
@@ -159,7 +159,7 @@ impl Records {
         let mut rest = block;
         while let Some(header) = rest.first_chunk() {
             let (kind, size) = parse_header(header, endian);
-            if kind != kind::SAMPLE || size < HEADER {
+            if kind != kind::SAMPLE || size < RECORD_HEADER_BYTES {
                 break;
             }
             let Some((bytes, after)) = rest.split_at_checked(size) else { break };
@@ -223,22 +223,22 @@ impl Records {
     fn fill(&mut self) -> Result<bool, PerfDataError> {
         let rest = self.start..self.end;
         let read = match &mut self.bytes {
-            Source::Ahead(ahead) => ahead.replace(&mut self.buffer, rest),
+            Source::ReadAhead(ahead) => ahead.replace(&mut self.buffer, rest),
             Source::Section { file, next, end } => {
-                let begin = ROOM + landing(&self.buffer[ROOM..], *next);
+                let begin = REST_ROOM + landing(&self.buffer[REST_ROOM..], *next);
                 let start = begin - rest.len();
                 self.buffer.copy_within(rest, start);
                 (self.start, self.end) = (start, begin);
-                let wanted = BLOCK.min(usize::try_from(end.saturating_sub(*next)).unwrap_or(BLOCK));
+                let wanted = BLOCK_BYTES.min(usize::try_from(end.saturating_sub(*next)).unwrap_or(BLOCK_BYTES));
                 let read = file.read_at(*next, &mut self.buffer[begin..begin + wanted]);
                 *next += *read.as_ref().unwrap_or(&0) as u64;
                 read.map(|length| (start, length))
             }
             Source::Stream(stream) => {
-                let start = ROOM - rest.len();
+                let start = REST_ROOM - rest.len();
                 self.buffer.copy_within(rest, start);
-                (self.start, self.end) = (start, ROOM);
-                read_some(stream, &mut self.buffer[ROOM..ROOM + BLOCK]).map(|length| (start, length))
+                (self.start, self.end) = (start, REST_ROOM);
+                read_some(stream, &mut self.buffer[REST_ROOM..REST_ROOM + BLOCK_BYTES]).map(|length| (start, length))
             }
         };
         let rest = self.end - self.start;

@@ -17,7 +17,7 @@ use super::sample::{SampleLayout, Written};
 use super::stacks::Stacks;
 use super::switches::Switches;
 use super::tracing_data::{self, TracingData};
-use crate::decode::{Decoder, Usual};
+use crate::decode::{Decoder, FastDecoder};
 use crate::endian::Endian;
 use crate::interner::Interner;
 use crate::reorder::Reorder;
@@ -55,14 +55,14 @@ const MIN_WINDOW: usize = 1 << 18;
 const MAX_WINDOW: usize = 1 << 22;
 
 /// Stands for an offset that a sample does not have.
-const NOWHERE: usize = usize::MAX;
+const NO_OFFSET: usize = usize::MAX;
 
 /// How many decoded samples between two checks for events that can be given out: a quarter of a batch.
 const ASK_EVERY: u32 = 1024;
 
 /// Whether events may be ready to be given out.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Ripe {
+pub enum Readiness {
     Not,
     Perhaps,
 }
@@ -75,7 +75,7 @@ pub struct Session {
     decoder: Decoder,
     events: Vec<Recorded>,
     ids: EventIds,
-    /// Offset of the event id in samples; [`NOWHERE`] if there is only one event, whose samples need not have an id.
+    /// Offset of the event id in samples; [`NO_OFFSET`] if there is only one event, whose samples need not have an id.
     id_at: usize,
     endian: Endian,
     stacks: Stacks,
@@ -107,7 +107,7 @@ struct Recorded {
     /// Whether its samples are little-endian and have the usual layout.
     usual_samples: bool,
     /// The id of its records and the fast decoder, if both records and samples have the usual layout.
-    usual: Option<(u16, Usual)>,
+    usual: Option<(u16, FastDecoder)>,
 }
 
 impl Session {
@@ -120,7 +120,7 @@ impl Session {
             decoder: Decoder::new(endian),
             events: Vec::new(),
             ids: EventIds::default(),
-            id_at: NOWHERE,
+            id_at: NO_OFFSET,
             endian,
             stacks: Stacks::default(),
             tasks: TaskNames::default(),
@@ -220,7 +220,7 @@ impl Session {
             self.ids.choose(|event| events.get(usize::from(event)).is_some_and(|event| event.wanted));
         }
         let several = events.len() > 1 && !self.ids.is_empty();
-        self.id_at = events.first().filter(|_| several).and_then(|first| first.layout.id).unwrap_or(NOWHERE);
+        self.id_at = events.first().filter(|_| several).and_then(|first| first.layout.id).unwrap_or(NO_OFFSET);
         self.info.recorded = Some(recorded);
     }
 

@@ -9,7 +9,7 @@ use crate::switch_records::{SwitchRecords, task};
 
 /// `PERF_RECORD_MISC_SWITCH_OUT` and `PERF_RECORD_MISC_SWITCH_OUT_PREEMPT`; the latter means that the task is still
 /// runnable.
-const OUT: u16 = 1 << 13;
+const SWITCH_OUT: u16 = 1 << 13;
 const STILL_RUNNABLE: u16 = 1 << 14;
 
 /// What is needed to read switch records.
@@ -31,7 +31,7 @@ impl Session {
     pub(super) fn context_switch(&mut self, record: Record<'_>) {
         let misc = record.endian.u16([record.bytes[4], record.bytes[5]]);
         let recorded = self.info.recorded.is_some_and(|recorded| recorded.contains(EventType::Switch));
-        if recorded && !self.switches.records.any() || misc & OUT == 0 {
+        if recorded && !self.switches.records.any() || misc & SWITCH_OUT == 0 {
             return;
         }
         let Some((Written { tid, .. }, time, cpu)) = self.written(record) else { return };

@@ -5,7 +5,7 @@ use std::io::Cursor;
 use unstarve_model::{ClockPair, CpuId, LossKind, Names, Time, Until, WallTime};
 use zstd::stream::raw::{Encoder, Operation};
 
-use super::fixture::{Maker, RUNTIME, WAKING};
+use super::fixture::{Maker, RUNTIME_ID, WAKING_ID};
 use super::*;
 use crate::picture;
 
@@ -62,7 +62,7 @@ fn two_rounds(make: Maker) -> Vec<u8> {
     [
         make.record_at(3, &comm(42, b"fio\0\0\0\0\0"), 0, 0),
         make.waking(10, 0, "a"),
-        make.sample(RUNTIME, 11, 0, &[0; 8]),
+        make.sample(RUNTIME_ID, 11, 0, &[0; 8]),
         make.waking(30, 0, "b"),
         make.waking(20, 1, "c"),
         make.round(),
@@ -70,7 +70,7 @@ fn two_rounds(make: Maker) -> Vec<u8> {
         make.waking(35, 0, "d"),
         // An event of the round before, written by this CPU while the others were being read.
         make.softirq(25, 1, 3),
-        make.record_at(2, &make.longs(&[u64::from(WAKING), 5]), 40, 1),
+        make.record_at(2, &make.longs(&[u64::from(WAKING_ID), 5]), 40, 1),
         make.waking(41, 1, "e"),
         make.round(),
         make.record_at(5, &make.longs(&[50, 1, 1]), 50, 0),
@@ -234,7 +234,7 @@ fn what_cannot_be_read_is_told_with_what_to_do() {
     let uninteresting = {
         let mut pipe = make.pipe(&[]);
         pipe.truncate(16);
-        pipe.extend(make.record(64, &[make.attr(RUNTIME), make.long(1).to_vec()].concat()));
+        pipe.extend(make.record(64, &[make.attr(RUNTIME_ID), make.long(1).to_vec()].concat()));
         pipe
     };
     let huge = [&make.pipe(&[])[..16], &make.record(66, &make.word(u32::MAX))].concat();
@@ -282,7 +282,7 @@ fn no_truncation_and_no_flipped_bit_does_harm() {
     }
 }
 
-const HOSTILE: [u64; 5] = [u64::MAX, u64::MAX - 7, 1 << 63, 1 << 32, u32::MAX as u64];
+const HOSTILE_VALUES: [u64; 5] = [u64::MAX, u64::MAX - 7, 1 << 63, 1 << 32, u32::MAX as u64];
 
 /// The file with another value at `at`.
 fn with_value(whole: &[u8], at: usize, value: u64) -> Vec<u8> {
@@ -320,7 +320,7 @@ fn hostile_lengths_are_refused() {
         fields.push(("a feature's size", at + 8, vec![features]));
     }
     for (name, at, expected) in fields {
-        for value in HOSTILE {
+        for value in HOSTILE_VALUES {
             let hostile = with_value(&whole, at, value);
             let Err(error) = open(&hostile) else {
                 panic!("{name} at byte {at}: {value:#x} was taken");
@@ -343,7 +343,7 @@ fn hostile_values_anywhere_do_no_harm() {
     let make = Maker::new(Endian::Little);
     let whole = make.file(&make.waking(10, 0, "a"));
     for at in (8..104).step_by(8).chain((104..whole.len() - 8).step_by(4)) {
-        for value in HOSTILE {
+        for value in HOSTILE_VALUES {
             survives(&with_value(&whole, at, value));
         }
     }
@@ -368,7 +368,7 @@ fn a_compressed_record_that_unpacks_to_very_much_is_read_in_pieces() {
 #[test]
 fn the_host_and_the_time_of_day_come_with_features() {
     let maker = Maker::new(Endian::Little);
-    let mut attr = maker.attr(WAKING);
+    let mut attr = maker.attr(WAKING_ID);
     let flags = u64::from_le_bytes(attr[40..48].try_into().unwrap()) | 1 << 25;
     attr[40..48].copy_from_slice(&flags.to_le_bytes());
     attr[92..96].copy_from_slice(&1u32.to_le_bytes());
@@ -379,7 +379,7 @@ fn the_host_and_the_time_of_day_come_with_features() {
         maker.record(80, &[maker.long(29).to_vec(), data].concat())
     };
     let pipe = |clock: Vec<u8>| {
-        let attr = maker.record(64, &[attr.clone(), maker.long(u64::from(WAKING)).to_vec()].concat());
+        let attr = maker.record(64, &[attr.clone(), maker.long(u64::from(WAKING_ID)).to_vec()].concat());
         let formats = maker.tracing_data();
         let mut pipe = [b"PERFILE2".to_vec(), maker.long(16).to_vec(), attr, maker.record(80, &host), clock].concat();
         pipe.extend(maker.record(66, &maker.word(formats.len() as u32)));
@@ -431,6 +431,6 @@ fn a_cpu_without_events_in_later_rounds_was_silent_until_the_last_but_one() {
 #[test]
 fn a_sample_that_is_not_read_shows_that_its_cpu_was_recorded() {
     let make = Maker::new(Endian::Little);
-    let runtime = make.sample(RUNTIME, 15, 3, &make.long(1));
+    let runtime = make.sample(RUNTIME_ID, 15, 3, &make.long(1));
     assert_eq!(coverage(&[make.waking(10, 0, "a"), runtime]).1, Some(15));
 }

@@ -6,7 +6,7 @@ use super::error::PerfDataError;
 use crate::decode::Decoder;
 use crate::endian::Endian;
 
-const MAGIC: &[u8] = b"\x17\x08\x44tracing";
+const TRACING_DATA_MAGIC: &[u8] = b"\x17\x08\x44tracing";
 
 /// The content of the tracing data.
 pub struct TracingData {
@@ -18,18 +18,18 @@ pub struct TracingData {
 
 /// Parses the tracing data.
 pub fn parse(data: &[u8]) -> Result<TracingData, PerfDataError> {
-    let endian = match data.get(MAGIC.len()..).and_then(|rest| {
+    let endian = match data.get(TRACING_DATA_MAGIC.len()..).and_then(|rest| {
         // A version text and its NUL, then the byte order.
         let version = memchr::memchr(0, rest.get(..8)?)?;
         rest.get(version + 1)
     }) {
-        Some(0) if data.starts_with(MAGIC) => Endian::Little,
-        Some(1) if data.starts_with(MAGIC) => Endian::Big,
+        Some(0) if data.starts_with(TRACING_DATA_MAGIC) => Endian::Little,
+        Some(1) if data.starts_with(TRACING_DATA_MAGIC) => Endian::Big,
         _ => return Err(PerfDataError::TracingData { offset: 0, expected: "a tracing header with its byte order" }),
     };
     let mut reader = Reader { bytes: Bytes::new(data, endian) };
     reader.need("a tracing header", |bytes| {
-        bytes.take(MAGIC.len() as u64)?;
+        bytes.take(TRACING_DATA_MAGIC.len() as u64)?;
         bytes.until_nul()?;
         // Byte order, size of a long, page size.
         bytes.take(1 + 1 + 4)

@@ -6,7 +6,7 @@
 use zstd::stream::raw::{Decoder, InBuffer, Operation, OutBuffer};
 
 /// A compressed record of 64 KiB may unpack to gigabytes, so it is unpacked in pieces of this size.
-const PIECE: usize = 256 << 10;
+const PIECE_BYTES: usize = 256 << 10;
 
 /// Unpacks one piece at a time.
 pub struct Unpacker {
@@ -52,7 +52,7 @@ impl Unpacker {
         self.unpacked.drain(..self.given);
         self.given = 0;
         let kept = self.unpacked.len();
-        self.unpacked.resize(kept + PIECE, 0);
+        self.unpacked.resize(kept + PIECE_BYTES, 0);
         let mut input = InBuffer::around(&self.packed[self.taken..]);
         let mut output = OutBuffer::around_pos(&mut self.unpacked[..], kept);
         let result = loop {
@@ -61,7 +61,7 @@ impl Unpacker {
                 break Err(error);
             }
             let stuck = before == (input.pos(), output.pos());
-            if stuck || output.pos() == kept + PIECE {
+            if stuck || output.pos() == kept + PIECE_BYTES {
                 break Ok(());
             }
         };
@@ -69,7 +69,7 @@ impl Unpacker {
         self.taken += input.pos();
         self.unpacked.truncate(length);
         // A piece that is not full shows that all input has been used.
-        self.pending = result.is_ok() && length == kept + PIECE;
+        self.pending = result.is_ok() && length == kept + PIECE_BYTES;
         result.map(|()| &self.unpacked[..])
     }
 

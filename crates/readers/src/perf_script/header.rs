@@ -5,7 +5,7 @@ use unstarve_model::{ClockPair, Time, TraceInfo, WallTime};
 use crate::text::number::{Stamp, stamp};
 
 /// The start of the first header line that has text.
-pub const FIRST: &[u8] = b"# captured on";
+pub const FIRST_HEADER_LINE: &[u8] = b"# captured on";
 
 /// Extracts the host name, the kernel release, and the wall-clock time at one moment of the trace.
 pub fn note(comment: &[u8], info: &mut TraceInfo) {

@@ -7,7 +7,7 @@
 use unstarve_model::{Event, EventKind, Issuer, Loss, LossKind, Tid};
 
 /// Fewer mismatches than this may have other reasons.
-const LEAST: u64 = 3;
+const MIN_MISMATCHES: u64 = 3;
 
 /// Compares the two ids of each switch.
 #[derive(Debug, Default)]
@@ -29,7 +29,7 @@ impl HeaderIds {
 
     /// Whether the ids before the events are unusable, judged by the switches so far.
     pub fn are_foreign(&self) -> bool {
-        self.other >= LEAST && self.other > self.same
+        self.other >= MIN_MISMATCHES && self.other > self.same
     }
 
     /// Removes the current task from events if the ids are unusable; only switches keep theirs.

@@ -91,11 +91,11 @@ pub fn lacks_cpu_and_time(line: &[u8]) -> bool {
     let before = line[..at].trim_ascii_end();
     let id = before.rsplit(u8::is_ascii_whitespace).next().unwrap_or(before);
     let is_id = !id.is_empty() && id.iter().all(|byte| byte.is_ascii_digit() || *byte == b'/');
-    is_id && before.len() <= LONGEST_TASK && is_named(&line[at + 1..])
+    is_id && before.len() <= MAX_TASK_BYTES && is_named(&line[at + 1..])
 }
 
 /// A name of 16 characters and two ids of 10, with spaces.
-const LONGEST_TASK: usize = 48;
+const MAX_TASK_BYTES: usize = 48;
 
 /// Whether `rest` begins with a scheduler event: `sched:sched_waking: comm=…`.
 fn is_named(rest: &[u8]) -> bool {

@@ -27,14 +27,14 @@ use crate::switch_records::{SwitchRecords, task};
 use crate::task_names::TaskNames;
 use crate::text::lines::Lines;
 use crate::text::number::Stamp;
-use crate::text::times::Times;
+use crate::text::times::TimeOrderCheck;
 use crate::text::{BadLines, TextError, body, is_text, never_seen, quoted, unescaped};
 use crate::tick::TickSign;
 
-const EXAMPLE: &str = "fio 28143 [011] 2038.648954: sched:sched_waking: …";
+const EXAMPLE_LINE: &str = "fio 28143 [011] 2038.648954: sched:sched_waking: …";
 
 /// `perf script` sorts. Only texts that were joined by hand are out of order.
-const WINDOW: usize = 2 * Batch::TARGET;
+const REORDER_WINDOW: usize = 2 * Batch::TARGET;
 
 /// A mail program wraps the longest event, 200 bytes, into no more lines than this.
 const MAX_PARTS: u32 = 8;
@@ -52,7 +52,7 @@ pub struct PerfScript {
     bad: BadLines,
     /// Why the text ends early, if it does.
     cut: Option<String>,
-    times: Times,
+    times: TimeOrderCheck,
     lost: BTreeMap<CpuId, u64>,
     switches: SwitchRecords,
     ids: HeaderIds,
@@ -96,14 +96,14 @@ impl PerfScript {
             lines: Lines::new(input),
             info: TraceInfo { format: "perf script text".into(), ..TraceInfo::default() },
             names: Interner::new(),
-            reorder: Reorder::new(WINDOW),
+            reorder: Reorder::new(REORDER_WINDOW),
             tasks: TaskNames::default(),
             seen: EventSet::default(),
             any_head: false,
             malformed: Malformed::default(),
             bad: BadLines::default(),
             cut: None,
-            times: Times::default(),
+            times: TimeOrderCheck::default(),
             lost: BTreeMap::new(),
             switches: SwitchRecords::default(),
             ids: HeaderIds::default(),
@@ -159,7 +159,7 @@ impl PerfScript {
             self.text.extend_from_slice(line.trim_ascii());
             self.parts += 1;
             self.try_entry();
-        } else if self.any_head && line.starts_with(header::FIRST) {
+        } else if self.any_head && line.starts_with(header::FIRST_HEADER_LINE) {
             self.other_recording = Some(number);
             return self.finish();
         } else if let Some(comment) = line.strip_prefix(b"#") {
@@ -283,7 +283,7 @@ impl PerfScript {
         if self.any_head {
             return Ok(());
         }
-        Err(TextError::NoEvents { lines: self.lines.number(), example: EXAMPLE })
+        Err(TextError::NoEvents { lines: self.lines.number(), example: EXAMPLE_LINE })
     }
 }
 

@@ -20,11 +20,11 @@ fn read(text: &str) -> String {
     lines.join("\n")
 }
 
-const FSDEVEL: &str = include_str!("../../../../testdata/traces/fsdevel-perf-script.txt");
+const FSDEVEL_MAIL: &str = include_str!("../../../../testdata/traces/fsdevel-perf-script.txt");
 
 #[test]
 fn the_mail_on_linux_fsdevel() {
-    insta::assert_snapshot!(read(FSDEVEL), @r"
+    insta::assert_snapshot!(read(FSDEVEL_MAIL), @r"
         2038.648954000 [011] 28143 h waking kworker/11:68:27489(120) cpu 11
         2038.648974000 [011] 28143 . switch fio:28143(120) R -> kworker/11:68:27489(120)
         2038.648984000 [011] 27489 . switch kworker/11:68:27489(120) I -> fio:28143(120)
@@ -57,8 +57,8 @@ fn mailed(text: &str) -> String {
 
 #[test]
 fn a_quoted_and_wrapped_mail_gives_the_same_events() {
-    assert_eq!(read(&mailed(FSDEVEL)), read(FSDEVEL));
-    assert_eq!(read(&mailed(&mailed(FSDEVEL))), read(FSDEVEL));
+    assert_eq!(read(&mailed(FSDEVEL_MAIL)), read(FSDEVEL_MAIL));
+    assert_eq!(read(&mailed(&mailed(FSDEVEL_MAIL))), read(FSDEVEL_MAIL));
 }
 
 #[test]
@@ -140,8 +140,8 @@ fn text_that_holds_no_event_is_an_error_with_an_example() {
 
 #[test]
 fn text_is_told_from_other_files() {
-    assert!(recognises(FSDEVEL.as_bytes()));
-    assert!(recognises(mailed(FSDEVEL).as_bytes()));
+    assert!(recognises(FSDEVEL_MAIL.as_bytes()));
+    assert!(recognises(mailed(FSDEVEL_MAIL).as_bytes()));
     assert!(!recognises(b"             fio-126   [000]    10.166060: sched_switch: sh:126 [120] D ==> x:1 [120]\n"));
     assert!(!recognises(b"see 1 [2].\n"));
     assert!(!recognises(b"\xff\xd8\xff\xe0\0\x10JFIF"));
@@ -149,7 +149,7 @@ fn text_is_told_from_other_files() {
 
 #[test]
 fn no_truncation_and_no_flipped_bit_does_harm() {
-    let text = FSDEVEL.as_bytes();
+    let text = FSDEVEL_MAIL.as_bytes();
     let survives = |text: &[u8]| {
         let mut source = PerfScript::new(Box::new(std::io::Cursor::new(text.to_vec())));
         let mut batch = Batch::default();
@@ -198,7 +198,7 @@ fn differences_instead_of_times_are_refused() {
 }
 
 /// Recorded in a PID namespace: the ids in front are those of the namespace, and 0 for all tasks outside it.
-const NAMESPACE: &str = "\
+const PID_NAMESPACE_TEXT: &str = "\
    prog     5 [000]     1.000000: sched:sched_waking: comm=w pid=40 prio=120 target_cpu=000
    prog     5 [000]     1.000100: sched:sched_switch: prev_comm=prog prev_pid=905 prev_prio=120 prev_state=S ==> next_comm=w next_pid=40 next_prio=120
       w     0 [000]     1.000200: sched:sched_switch: prev_comm=w prev_pid=40 prev_prio=120 prev_state=S ==> next_comm=prog next_pid=905 next_prio=120
@@ -208,8 +208,8 @@ swapper     0 [000]     1.000400: sched:sched_switch: prev_comm=swapper/0 prev_p
 
 #[test]
 fn ids_of_a_pid_namespace_are_ignored() {
-    let outside = NAMESPACE.replace("prog     5", "prog   905").replace("w     0", "w    40");
-    let (inside, outside) = (read(NAMESPACE), read(&outside));
+    let outside = PID_NAMESPACE_TEXT.replace("prog     5", "prog   905").replace("w     0", "w    40");
+    let (inside, outside) = (read(PID_NAMESPACE_TEXT), read(&outside));
     assert!(outside.starts_with("1.000000000 [000] 905 ? waking w:40(120) cpu 0\n"), "{outside}");
     assert!(!outside.contains("loss"), "{outside}");
     // A switch contains both tasks' ids; the current task at the wakeup is unknown.

@@ -55,7 +55,7 @@ struct Header {
 
 /// The bits of `prev_state` since 4.14, and before. Perfetto writes the kernel's value without saying what its bits
 /// mean. Source: `TRACE_EVENT(sched_switch)` in `include/trace/events/sched.h`, 4.9 and 4.14 to 7.x.
-const STATES: &str = r#"__print_flags(REC->prev_state & 0xff, "|", { 0x01, "S" }, { 0x02, "D" }, { 0x04, "T" },
+const STATES_SINCE_4_14: &str = r#"__print_flags(REC->prev_state & 0xff, "|", { 0x01, "S" }, { 0x02, "D" }, { 0x04, "T" },
     { 0x08, "t" }, { 0x10, "X" }, { 0x20, "Z" }, { 0x40, "P" }, { 0x80, "I" }) : "R", REC->prev_state & 0x100 ? "+" : """#;
 const STATES_BEFORE_4_14: &str = r#"__print_flags(REC->prev_state & 2047, "|", { 1, "S" }, { 2, "D" }, { 4, "T" },
     { 8, "t" }, { 16, "Z" }, { 32, "X" }, { 64, "x" }, { 128, "K" }, { 256, "W" }, { 512, "P" }, { 1024, "N" }) : "R",
@@ -68,7 +68,7 @@ impl Bundles {
             tasks: TaskNames::default(),
             clocks: Clocks::default(),
             clock: None,
-            states: StateBits::parse(STATES),
+            states: StateBits::parse(STATES_SINCE_4_14),
             cpus: BTreeMap::new(),
             gaps: 0,
             undecodable: 0,
@@ -81,7 +81,7 @@ impl Bundles {
         let mut numbers = release.split(['.', '-']).map(|part| part.parse::<u32>().ok());
         let version = numbers.next().flatten().zip(numbers.next().flatten());
         let old = version.is_some_and(|version| version < (4, 14));
-        self.states = StateBits::parse(if old { STATES_BEFORE_4_14 } else { STATES });
+        self.states = StateBits::parse(if old { STATES_BEFORE_4_14 } else { STATES_SINCE_4_14 });
     }
 
     /// Notes that events of all CPUs may be missing before their next bundles.

@@ -33,7 +33,7 @@ pub use self::packets::recognises;
 
 /// Reordering window. Perfetto reads the kernel's buffers every quarter of a second by default, so this suffices for
 /// two million events a second.
-const WINDOW: usize = 1 << 19;
+const REORDER_WINDOW: usize = 1 << 19;
 
 /// Limits for hostile files: this many bytes may be unpacked from compressed packets, plus so many for each compressed
 /// byte. Scheduler events compress about tenfold. (`crate::unpack` limits one stream; here there may be thousands.)
@@ -41,8 +41,8 @@ const UNPACKED_FREE: u64 = 64 << 20;
 const UNPACKED_RATIO: u64 = 100;
 
 /// The fields of [`TracePacket`] that hold compressed packets.
-const ZLIB: u32 = 50;
-const ZSTD: u32 = 133;
+const ZLIB_FIELD: u32 = 50;
+const ZSTD_FIELD: u32 = 133;
 
 /// Limits against hostile files: there is one sequence per writing thread, and one symbol per function.
 const MAX_SEQUENCES: usize = 1 << 12;
@@ -119,7 +119,7 @@ impl Perfetto {
             unpacked: 0,
             info: TraceInfo { format: "Perfetto".into(), ..TraceInfo::default() },
             bundles: Bundles::new(),
-            reorder: Reorder::new(WINDOW),
+            reorder: Reorder::new(REORDER_WINDOW),
             scratch: Vec::new(),
             sequences: FxHashMap::default(),
             symbols: 0,
@@ -168,7 +168,7 @@ impl Perfetto {
             Ok(Next::Begun { offset, bytes, why }) => {
                 let why = why.map(|error| format!(": {error}")).unwrap_or_default();
                 self.torn = Some(format!("within the packet at byte {offset}{why}"));
-                if let Some((number, packed)) = begun_field(&bytes, &[ZLIB, ZSTD]) {
+                if let Some((number, packed)) = begun_field(&bytes, &[ZLIB_FIELD, ZSTD_FIELD]) {
                     self.unpack(number, bytes.slice_ref(packed));
                 }
             }
@@ -189,7 +189,7 @@ impl Perfetto {
         let room = (UNPACKED_FREE + UNPACKED_RATIO * self.packed).saturating_sub(self.unpacked);
         let packed = io::Cursor::new(packed);
         let unpacked: io::Result<Box<dyn Read + Send>> = match number {
-            ZLIB => Ok(Box::new(flate2::read::ZlibDecoder::new(packed))),
+            ZLIB_FIELD => Ok(Box::new(flate2::read::ZlibDecoder::new(packed))),
             _ => zstd(packed).map(|unpacked| Box::new(unpacked) as _),
         };
         match unpacked {
@@ -219,9 +219,9 @@ impl Perfetto {
             return self.bundles.undecodable += 1;
         }
         if let Some(compressed) = packet.compressed_packets {
-            self.unpack(ZLIB, compressed);
+            self.unpack(ZLIB_FIELD, compressed);
         } else if let Some(compressed) = packet.zstd_compressed_packets {
-            self.unpack(ZSTD, compressed);
+            self.unpack(ZSTD_FIELD, compressed);
         } else if packet.machine_id.unwrap_or(0) == 0 {
             self.tables(&packet);
             if let Some(bundle) = packet.ftrace_events {

@@ -39,14 +39,14 @@ pub enum Next {
 }
 
 /// Bytes read at a time.
-const PIECE: usize = 1 << 18;
+const READ_BYTES: usize = 1 << 18;
 
 /// The same for compressed data. Smaller, because damage can cost as many bytes before it.
 const UNPACKED_PIECE: usize = 1 << 12;
 
 impl<R: Read> Packets<R> {
     pub fn new(input: R) -> Packets<R> {
-        Packets { input: BufReader::with_capacity(PIECE, input), offset: 0 }
+        Packets { input: BufReader::with_capacity(READ_BYTES, input), offset: 0 }
     }
 
     /// The packets of a decompressed stream.

@@ -204,7 +204,7 @@ fn compressed() -> (Vec<u8>, [Vec<u8>; 2]) {
     encoder.write_all(&plain).unwrap();
     let zlib = encoder.finish().unwrap();
     let zstd = zstd::encode_all(&plain[..], 1).unwrap();
-    (plain, [field(ZLIB, &zlib), field(ZSTD, &zstd)].map(|packet| field(1, &packet)))
+    (plain, [field(ZLIB_FIELD, &zlib), field(ZSTD_FIELD, &zstd)].map(|packet| field(1, &packet)))
 }
 
 /// The number of events, and the losses other than events that were not recorded.
@@ -276,7 +276,7 @@ fn long_packet(length: u64) -> Vec<u8> {
     encoder.write_all(&head).unwrap();
     io::copy(&mut io::repeat(0).take(length), &mut encoder).unwrap();
     encoder.write_all(&trace(&[events_packet(0, &[(1, 7, Kind::SchedWaking(woken("a", 8, 0)))], &[])])).unwrap();
-    field(1, &field(ZSTD, &encoder.finish().unwrap()))
+    field(1, &field(ZSTD_FIELD, &encoder.finish().unwrap()))
 }
 
 #[test]
@@ -303,7 +303,7 @@ fn what_lies_behind_the_bound_is_told_even_if_a_packet_ends_there() {
     (0..72 << 10).for_each(|_| encoder.write_all(&[0x0a, 0].repeat(512)).unwrap());
     let packed = encoder.finish().unwrap();
     assert!((72 << 20) - UNPACKED_FREE > UNPACKED_RATIO * packed.len() as u64);
-    let (events, losses) = count(Box::new(Cursor::new(field(1, &field(ZSTD, &packed)))));
+    let (events, losses) = count(Box::new(Cursor::new(field(1, &field(ZSTD_FIELD, &packed)))));
     assert_eq!((events, losses), (0, vec!["1 parts of the file could not be decoded (events and packets)".to_owned()]));
 }
 

@@ -8,7 +8,7 @@ use memchr::memchr;
 /// longer lines is not text, and must not fill the memory.
 const MAX_LINE: usize = 16 << 10;
 
-const BLOCK: usize = 256 << 10;
+const BLOCK_BYTES: usize = 256 << 10;
 
 /// Yields the lines of a text without their line ends, in bounded memory.
 pub struct Lines<R> {
@@ -25,7 +25,16 @@ pub struct Lines<R> {
 impl<R: Read> Lines<R> {
     /// The lines of `input`.
     pub fn new(input: R) -> Lines<R> {
-        Lines { input, buffer: vec![0; BLOCK], start: 0, end: 0, number: 0, at_end: false, complete: true, too_long: 0 }
+        Lines {
+            input,
+            buffer: vec![0; BLOCK_BYTES],
+            start: 0,
+            end: 0,
+            number: 0,
+            at_end: false,
+            complete: true,
+            too_long: 0,
+        }
     }
 
     /// The next line, without `\n` or `\r\n`; `None` at the end. Lines over 16 KiB are skipped and counted.

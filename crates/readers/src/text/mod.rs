@@ -85,7 +85,7 @@ pub struct BadLines {
 }
 
 /// Bad lines are quoted up to this length.
-const QUOTED: usize = 100;
+const MAX_QUOTED_BYTES: usize = 100;
 
 impl BadLines {
     /// Counts one bad line.
@@ -123,7 +123,7 @@ pub fn unescaped(line: &[u8]) -> Option<Vec<u8>> {
 /// A line and its number, for messages.
 pub fn quoted(number: u64, line: &[u8]) -> String {
     let line = line.trim_ascii();
-    format!("line {number}: `{}`", line[..line.len().min(QUOTED)].escape_ascii())
+    format!("line {number}: `{}`", line[..line.len().min(MAX_QUOTED_BYTES)].escape_ascii())
 }
 
 /// Reports event types that never occur as not recorded. A text does not say which events were enabled, but every

@@ -27,7 +27,7 @@ enum Source {
 }
 
 /// Bytes read from the file at a time.
-const WINDOW: usize = 1 << 16;
+const WINDOW_BYTES: usize = 1 << 16;
 
 /// The longest blob read into memory. kallsyms of the largest kernels takes 20 MB.
 pub(super) const MAX_BLOB: u64 = 64 << 20;
@@ -110,10 +110,10 @@ impl Cursor {
                 if let Some(bytes) = range.and_then(|range| window.get(range)) {
                     buffer.copy_from_slice(bytes);
                     true
-                } else if buffer.len() >= WINDOW {
+                } else if buffer.len() >= WINDOW_BYTES {
                     file.read_at(at, buffer).map_err(io)? == buffer.len()
                 } else {
-                    window.resize(WINDOW, 0);
+                    window.resize(WINDOW_BYTES, 0);
                     let length = file.read_at(at, window).map_err(io)?;
                     window.truncate(length);
                     *window_at = at;

@@ -14,14 +14,14 @@
 mod clock;
 mod compression;
 mod cursor;
-mod cut;
+mod duplicates;
 mod error;
 mod merge;
 pub(crate) mod options;
 mod parts;
 mod stream;
 mod tables;
-mod twins;
+mod truncated;
 mod v6;
 mod v7;
 
@@ -41,19 +41,19 @@ use crate::symbols::Symbols;
 use clock::Clock;
 use compression::Compression;
 use cursor::Cursor;
+use duplicates::DuplicateEvents;
 pub use error::TraceDatError;
 use merge::Merge;
 pub use options::SNAPSHOT as SNAPSHOT_OPTION;
 use parts::streams;
 use tables::Tables;
-use twins::Twins;
 
 /// The magic number of every trace.dat file.
-pub const MAGIC: &[u8; 10] = b"\x17\x08\x44tracing";
+pub const TRACE_DAT_MAGIC: &[u8; 10] = b"\x17\x08\x44tracing";
 
 /// Whether a file that begins with `prefix` is a trace.dat.
 pub fn sniff(prefix: &[u8]) -> bool {
-    prefix.starts_with(MAGIC)
+    prefix.starts_with(TRACE_DAT_MAGIC)
 }
 
 /// Opens `input`; for the table of formats.
@@ -69,7 +69,7 @@ pub struct TraceDat {
     names: Interner,
     merge: Merge,
     /// Set if there is more than one ring buffer.
-    twins: Option<Twins>,
+    duplicates: Option<DuplicateEvents>,
     last: Time,
     losses: Vec<Loss>,
     counts: Counts,
@@ -117,7 +117,7 @@ impl TraceDat {
             decoder: tables.decoder,
             clock: tables.clock,
             names,
-            twins: streams.iter().any(|stream| stream.buffer != streams[0].buffer).then(Twins::default),
+            duplicates: streams.iter().any(|stream| stream.buffer != streams[0].buffer).then(DuplicateEvents::default),
             merge: Merge::new(streams),
             last: Time(0),
             losses: tables.losses,
@@ -142,9 +142,9 @@ impl TraceDat {
             let kind = EventKind::Lost { count };
             batch.events.push(Event { time, cpu, issuer: Issuer::new(None, Context::Unknown), kind });
         }
-        let (buffer, twins) = (stream.buffer, &mut self.twins);
+        let (buffer, duplicates) = (stream.buffer, &mut self.duplicates);
         let decoded = self.decoder.decode(time, cpu, stream.record(), &mut self.names, |event| {
-            if !twins.as_mut().is_some_and(|twins| twins.has(buffer, &event)) {
+            if !duplicates.as_mut().is_some_and(|duplicates| duplicates.has(buffer, &event)) {
                 batch.events.push(event);
             }
         });
@@ -249,7 +249,7 @@ impl EventSource for TraceDat {
 /// Reads everything except trace data.
 fn read_tables(file: &Positioned) -> Result<Tables, TraceDatError> {
     let mut cursor = Cursor::file(file, Endian::Little, 0);
-    cursor.expect(MAGIC, "the magic of trace.dat")?;
+    cursor.expect(TRACE_DAT_MAGIC, "the magic of trace.dat")?;
     let version = cursor.string("the version")?;
     let version = match version.as_str() {
         "6" => 6,

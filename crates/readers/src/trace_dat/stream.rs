@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use unstarve_model::CpuId;
 
 use crate::endian::Endian;
-use crate::input::{PAGE, Positioned, landing};
+use crate::input::{PAGE_SIZE, Positioned, landing};
 use crate::kbuffer::{Missed, PageCursor, PageFormat};
 
 use super::compression::Unpacker;
@@ -194,8 +194,8 @@ impl Stream {
                     self.window_at = at.wrapping_sub(skip as u64);
                     return self.window.len() > skip;
                 }
-                Err(Trouble::Chunk(reason)) => self.bad_part(format!("CPU {}: {reason}", self.cpu)),
-                Err(Trouble::End(reason)) => {
+                Err(PageError::Chunk(reason)) => self.bad_part(format!("CPU {}: {reason}", self.cpu)),
+                Err(PageError::End(reason)) => {
                     self.window.clear();
                     self.page = 0;
                     self.damage.ended = Some(format!("CPU {}: {reason}", self.cpu));
@@ -207,7 +207,7 @@ impl Stream {
 }
 
 /// Why no pages could be read.
-enum Trouble {
+enum PageError {
     /// This chunk is damaged; the next one may be intact.
     Chunk(String),
     /// The following data cannot be located.
@@ -216,7 +216,7 @@ enum Trouble {
 
 impl Pages {
     /// Replaces `window` by the next pages, none at the end. Returns their offset in the file and in the window.
-    fn read(&mut self, window: &mut Vec<u8>) -> Result<(u64, usize), Trouble> {
+    fn read(&mut self, window: &mut Vec<u8>) -> Result<(u64, usize), PageError> {
         match self {
             Pages::Plain { file, at, end, window: size } => {
                 let start = *at;
@@ -225,7 +225,7 @@ impl Pages {
                     window.clear();
                     return Ok((start, 0));
                 }
-                window.reserve_exact((wanted + PAGE).saturating_sub(window.len()));
+                window.reserve_exact((wanted + PAGE_SIZE).saturating_sub(window.len()));
                 let skip = landing(window, start);
                 window.resize(skip + wanted, 0);
                 let length = file.read_at(start, &mut window[skip..]).map_err(|error| at_byte(start, error))?;
@@ -240,7 +240,7 @@ impl Pages {
         }
     }
 
-    fn read_chunk(&mut self, window: &mut Vec<u8>) -> Result<u64, Trouble> {
+    fn read_chunk(&mut self, window: &mut Vec<u8>) -> Result<u64, PageError> {
         window.clear();
         let Pages::Packed { file, endian, unpacker, at, end, chunks, limit, packed } = self else {
             return Ok(0);
@@ -277,13 +277,13 @@ impl Pages {
         *chunks = Some(left - 1);
         let mut unpacker = unpacker.lock().unwrap_or_else(PoisonError::into_inner);
         match unpacker.unpack(packed, size, window) {
-            Ok(()) if window.is_empty() => Err(Trouble::Chunk(format!("the chunk at byte {start} holds nothing"))),
+            Ok(()) if window.is_empty() => Err(PageError::Chunk(format!("the chunk at byte {start} holds nothing"))),
             Ok(()) => Ok(start),
-            Err(reason) => Err(Trouble::Chunk(format!("the chunk at byte {start}: {reason}"))),
+            Err(reason) => Err(PageError::Chunk(format!("the chunk at byte {start}: {reason}"))),
         }
     }
 }
 
-fn at_byte(at: u64, what: impl std::fmt::Display) -> Trouble {
-    Trouble::End(format!("at byte {at}: {what}"))
+fn at_byte(at: u64, what: impl std::fmt::Display) -> PageError {
+    PageError::End(format!("at byte {at}: {what}"))
 }

@@ -6,10 +6,10 @@ use crate::input::Positioned;
 use super::compression::Compression;
 use super::cursor::{Cursor, MAX_BLOB};
 use super::tables::{Buffer, CpuData, Kallsyms, Tables};
-use super::{TraceDatError, cut, options};
+use super::{TraceDatError, options, truncated};
 
 /// Section flag: compressed.
-pub(super) const PACKED: u16 = 1;
+pub(super) const SECTION_PACKED: u16 = 1;
 
 /// trace-cmd writes two or three option sections, and one more for each instance.
 const MAX_OPTION_SECTIONS: usize = 4096;
@@ -52,7 +52,7 @@ pub(super) fn read(tables: &mut Tables, file: &Positioned, first: u64) -> Result
                 tables.damaged(&error);
                 break;
             }
-            Err(error) if !first_end.is_some_and(|end| cut::find(tables, file, end)) => return Err(error),
+            Err(error) if !first_end.is_some_and(|end| truncated::find(tables, file, end)) => return Err(error),
             Err(_) => break,
         }
     }
@@ -136,7 +136,7 @@ fn read_buffer_option(
     buffer.page_size = Tables::checked_page_size(cursor.offset(), size)?;
     let mut header = Cursor::file(file, tables.endian, buffer.at);
     let (flags, _) = section_header(&mut header, options::BUFFER)?;
-    buffer.is_packed = flags & PACKED != 0 && tables.compression != Compression::None;
+    buffer.is_packed = flags & SECTION_PACKED != 0 && tables.compression != Compression::None;
     let cpus = cursor.u32("a buffer's number of CPUs")?;
     for _ in 0..Tables::checked_cpus(cursor.offset(), cpus)? {
         let cpu = cursor.u32("a CPU's number")?;
@@ -181,7 +181,7 @@ pub(super) struct Packing {
 fn section(packing: Packing, file: &Positioned, at: u64, id: u16) -> Result<Cursor, TraceDatError> {
     let mut cursor = Cursor::file(file, packing.endian, at);
     let (flags, size) = section_header(&mut cursor, id)?;
-    if flags & PACKED == 0 {
+    if flags & SECTION_PACKED == 0 {
         cursor.limit(size);
         return Ok(cursor);
     }

@@ -48,17 +48,17 @@ pub enum Choice {
 const MAX_MEMBERS: usize = 4096;
 
 /// How many members that look like recordings are read up to their first event.
-const ASKED: usize = 64;
+const MAX_MEMBERS_READ: usize = 64;
 
 /// How many member names a message lists.
-pub const NAMED: usize = 8;
+pub const MAX_MEMBERS_NAMED: usize = 8;
 
-const LONGEST_NAME: usize = 200;
+const MAX_NAME_BYTES: usize = 200;
 
 impl Member {
     /// A member with a name from an untrusted archive.
     pub fn new(name: &[u8], packing: Packing, begin: u64, end: u64) -> Member {
-        let name = String::from_utf8_lossy(&name[..name.len().min(LONGEST_NAME)]);
+        let name = String::from_utf8_lossy(&name[..name.len().min(MAX_NAME_BYTES)]);
         Member { name: unstarve_model::clean(&name).into_owned(), packing, begin, end }
     }
 
@@ -118,10 +118,13 @@ impl ArchiveKind {
         .map_err(failed)?;
         let looks = |member: &&Member| member.passes(&file, |input| (tests.is_recording)(input.prefix()));
         let alike: Vec<&Member> = members.iter().filter(looks).collect();
-        let has_events = |(index, member): &(usize, &Member)| *index >= ASKED || member.passes(&file, tests.has_events);
+        let has_events =
+            |(index, member): &(usize, &Member)| *index >= MAX_MEMBERS_READ || member.passes(&file, tests.has_events);
         let chosen = match alike[..] {
             [] => {
-                return Ok(Choice::None(members.into_iter().take(NAMED).map(|member| member.name).collect()));
+                return Ok(Choice::None(
+                    members.into_iter().take(MAX_MEMBERS_NAMED).map(|member| member.name).collect(),
+                ));
             }
             [only] => vec![only],
             // If no member has events, the first one's error is reported.

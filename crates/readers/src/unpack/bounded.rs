@@ -5,11 +5,11 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
 /// How much is always allowed. A recording of an idle machine is mostly empty pages and compresses well.
-const FREE: u64 = 1 << 30;
+const FREE_BYTES: u64 = 1 << 30;
 
 /// How much more is allowed for each compressed byte. Text of a real trace compresses 10 to 30 times, a trace.dat of
 /// zeros with zstd's highest level 200 times; a DEFLATE bomb reaches 1032, an xz bomb 7000.
-const RATIO: u64 = 500;
+const MAX_RATIO: u64 = 500;
 
 /// Limits the total output of one file, however many layers it has.
 #[derive(Clone, Debug, Default)]
@@ -60,7 +60,7 @@ impl<R: Read> Read for Bounded<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let source = self.source.as_ref().map(|read| read.load(Ordering::Relaxed));
         if let Some(source) = source
-            && self.given > FREE.max(source.saturating_mul(RATIO))
+            && self.given > FREE_BYTES.max(source.saturating_mul(MAX_RATIO))
         {
             let reason = format!(
                 "{source} packed bytes became more than {}: refused as a decompression bomb; unpack it yourself if you \
@@ -93,7 +93,7 @@ mod tests {
                 Err(error) => break error,
             }
         };
-        assert!((FREE..FREE + (2 << 20)).contains(&given));
+        assert!((FREE_BYTES..FREE_BYTES + (2 << 20)).contains(&given));
         assert!(error.to_string().starts_with("1000 packed bytes became more than"), "{error}");
         // More input allows more output.
         io::copy(&mut packed, &mut io::sink()).unwrap();

@@ -42,7 +42,7 @@ pub enum StreamLayer {
 const XZ_MEMORY: u64 = 128 << 20;
 
 /// `atrace` prints this and a newline before the compressed data.
-const ATRACE: &[u8] = b"TRACE:";
+const ATRACE_START: &[u8] = b"TRACE:";
 
 impl Layer {
     /// The outermost layer of a file that begins with `prefix`.
@@ -75,7 +75,7 @@ fn is_zlib(prefix: &[u8]) -> bool {
 /// atrace may come first.
 fn after_atrace(prefix: &[u8]) -> Option<usize> {
     let head = &prefix[..prefix.len().min(1024)];
-    let at = memchr::memmem::find(head, ATRACE)? + ATRACE.len();
+    let at = memchr::memmem::find(head, ATRACE_START)? + ATRACE_START.len();
     let newlines = prefix[at..].iter().take_while(|&&byte| matches!(byte, b'\r' | b'\n')).count();
     is_zlib(&prefix[at + newlines..]).then_some(at + newlines)
 }

@@ -2,7 +2,7 @@
 
 use unstarve_model::{Batch, EventSource, Loss, LossKind, SourceError, TraceInfo};
 
-use super::archive::{ArchiveKind, NAMED};
+use super::archive::{ArchiveKind, MAX_MEMBERS_NAMED};
 
 /// The member of an archive that is read.
 #[derive(Clone, Debug)]
@@ -27,8 +27,8 @@ impl InArchive {
         if count == 0 {
             return None;
         }
-        let shown = self.others.iter().take(NAMED).map(String::as_str).collect::<Vec<_>>().join(", ");
-        let more = if count > NAMED { ", …" } else { "" };
+        let shown = self.others.iter().take(MAX_MEMBERS_NAMED).map(String::as_str).collect::<Vec<_>>().join(", ");
+        let more = if count > MAX_MEMBERS_NAMED { ", …" } else { "" };
         let (extract, archive) = (self.kind.extract(), &self.archive);
         let detail = format!(
             "{shown}{more}; read another one with `{extract} {archive} MEMBER | unstarve explain -`; several members to \

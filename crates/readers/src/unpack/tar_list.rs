@@ -9,12 +9,12 @@ use crate::input::Positioned;
 
 /// Limit for what precedes a member: its header, long names, pax attributes, the map of a sparse file. This is read
 /// into memory, and an archive can claim any length for it.
-const LONGEST_HEAD: u64 = 64 << 10;
+const MAX_HEAD_BYTES: u64 = 64 << 10;
 
 /// The regular files in a tar archive, up to `limit`. A truncated archive yields those before the end; one with more
 /// than 64 KiB before a member is refused.
 pub fn members(file: &Positioned, limit: usize) -> io::Result<Vec<Member>> {
-    let left = Rc::new(Cell::new(LONGEST_HEAD));
+    let left = Rc::new(Cell::new(MAX_HEAD_BYTES));
     let mut archive = tar::Archive::new(Heads { part: Part::whole(file), left: left.clone(), begin: 0 });
     let mut members = Vec::new();
     for entry in archive.entries_with_seek()? {
@@ -23,7 +23,7 @@ pub fn members(file: &Positioned, limit: usize) -> io::Result<Vec<Member>> {
             Err(error) if error.kind() == io::ErrorKind::FileTooLarge => return Err(error),
             Err(_) => break,
         };
-        left.set(LONGEST_HEAD);
+        left.set(MAX_HEAD_BYTES);
         let kind = entry.header().entry_type();
         let packing = match kind {
             _ if kind.is_file() || kind.is_contiguous() => Packing::None,
@@ -50,7 +50,7 @@ struct Heads {
 impl Read for Heads {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let left = self.left.get();
-        if left == LONGEST_HEAD {
+        if left == MAX_HEAD_BYTES {
             self.begin = self.part.at;
         }
         if left == 0 && !buffer.is_empty() {
@@ -58,7 +58,7 @@ impl Read for Heads {
                 "the member at byte {} of the tar archive has more than {} KiB of header (long names, pax attributes); \
                  expected at most that; unpack it with tar and give the recording itself",
                 self.begin,
-                LONGEST_HEAD >> 10
+                MAX_HEAD_BYTES >> 10
             );
             return Err(io::Error::new(io::ErrorKind::FileTooLarge, what));
         }

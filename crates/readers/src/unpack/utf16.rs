@@ -21,7 +21,7 @@ pub fn order(prefix: &[u8]) -> Option<Order> {
 }
 
 fn unmarked(prefix: &[u8]) -> Option<Order> {
-    let (units, _) = prefix[..prefix.len().min(SAMPLE)].as_chunks::<2>();
+    let (units, _) = prefix[..prefix.len().min(SAMPLE_BYTES)].as_chunks::<2>();
     let plain = |byte: u8| byte.is_ascii_graphic() || byte.is_ascii_whitespace();
     let all = |little: bool| {
         units
@@ -29,7 +29,7 @@ fn unmarked(prefix: &[u8]) -> Option<Order> {
             .all(|&[first, second]| if little { plain(first) && second == 0 } else { first == 0 && plain(second) })
     };
     match units.len() {
-        0..LEAST => None,
+        0..MIN_UNITS => None,
         _ if all(true) => Some(Order::Little),
         _ if all(false) => Some(Order::Big),
         _ => None,
@@ -37,10 +37,10 @@ fn unmarked(prefix: &[u8]) -> Option<Order> {
 }
 
 /// With fewer units this may be a coincidence.
-const LEAST: usize = 16;
-const SAMPLE: usize = 256;
+const MIN_UNITS: usize = 16;
+const SAMPLE_BYTES: usize = 256;
 
-const BLOCK: usize = 1 << 16;
+const BLOCK_BYTES: usize = 1 << 16;
 
 /// Decodes UTF-16 to UTF-8 and drops the byte order mark. Invalid units become replacement characters.
 pub struct Utf16<R> {
@@ -62,7 +62,7 @@ impl<R: Read> Utf16<R> {
 
     fn fill(&mut self) -> io::Result<()> {
         let start = self.packed.len();
-        self.packed.resize(start + BLOCK, 0);
+        self.packed.resize(start + BLOCK_BYTES, 0);
         let length = self.input.read(&mut self.packed[start..]);
         self.packed.truncate(start + *length.as_ref().unwrap_or(&0));
         self.at_end = length? == 0;

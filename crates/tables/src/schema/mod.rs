@@ -44,14 +44,14 @@ pub enum Fold {
     Histogram,
 }
 
-const EXPORT: &str = "`unstarve export`";
-const WATCH: &str = "`unstarve watch` with `[tables]`";
+const WRITTEN_BY_EXPORT: &str = "`unstarve export`";
+const WRITTEN_BY_WATCH: &str = "`unstarve watch` with `[tables]`";
 
 /// A row for each wait.
 pub const WAITS: Schema = Schema {
     name: "waits",
     meaning: "a row for each wait of a recording",
-    writer: EXPORT,
+    writer: WRITTEN_BY_EXPORT,
     columns: traces::WAITS,
     hourly: None,
 };
@@ -59,7 +59,7 @@ pub const WAITS: Schema = Schema {
 pub const PIECES: Schema = Schema {
     name: "pieces",
     meaning: "a row for each wait, occupant and rule of a recording; the pieces of a wait add up to it",
-    writer: EXPORT,
+    writer: WRITTEN_BY_EXPORT,
     columns: traces::PIECES,
     hourly: None,
 };
@@ -67,7 +67,7 @@ pub const PIECES: Schema = Schema {
 pub const BLAME: Schema = Schema {
     name: "blame",
     meaning: "sums of a recording: a row for each victim, occupant and rule",
-    writer: EXPORT,
+    writer: WRITTEN_BY_EXPORT,
     columns: traces::BLAME,
     hourly: None,
 };
@@ -75,7 +75,7 @@ pub const BLAME: Schema = Schema {
 pub const FINDINGS: Schema = Schema {
     name: "findings",
     meaning: "a row for each finding of `unstarve explain` in a recording",
-    writer: EXPORT,
+    writer: WRITTEN_BY_EXPORT,
     columns: traces::FINDINGS,
     hourly: None,
 };
@@ -99,7 +99,7 @@ pub const SETTINGS: Schema = Schema {
 pub const WAIT_ROLLUP: Schema = Schema {
     name: "wait_rollup",
     meaning: "sums of a host: a row for each role whose tasks waited in an interval",
-    writer: WATCH,
+    writer: WRITTEN_BY_WATCH,
     columns: rollups::WAIT_ROLLUP,
     hourly: Some(Hourly { name: "wait_hourly", folds: rollups::WAIT_FOLDS }),
 };
@@ -108,7 +108,7 @@ pub const BLAME_ROLLUP: Schema = Schema {
     name: "blame_rollup",
     meaning: "sums of a host: a row for each victim, occupant and rule in an interval; over a victim they are `sum_ns` of \
               `wait_rollup`",
-    writer: WATCH,
+    writer: WRITTEN_BY_WATCH,
     columns: rollups::BLAME_ROLLUP,
     hourly: Some(Hourly { name: "blame_hourly", folds: rollups::BLAME_FOLDS }),
 };
@@ -116,7 +116,7 @@ pub const BLAME_ROLLUP: Schema = Schema {
 pub const EPISODES: Schema = Schema {
     name: "episodes",
     meaning: "a row for each episode of `unstarve watch`",
-    writer: WATCH,
+    writer: WRITTEN_BY_WATCH,
     columns: rollups::EPISODES,
     hourly: None,
 };

@@ -2,8 +2,8 @@
 
 use unstarve_model::{Event, EventKind};
 
-use super::{ASK_EVERY, NOWHERE, Recorded, Ripe, Session, kind};
-use crate::decode::{BadRecord, Usual};
+use super::{ASK_EVERY, NO_OFFSET, Readiness, Recorded, Session, kind};
+use crate::decode::{BadRecord, FastDecoder};
 use crate::endian::Endian;
 use crate::perf_data::event_ids::{EventIds, Near};
 use crate::perf_data::records::Record;
@@ -12,11 +12,11 @@ use crate::perf_data::sample::{Sample, usual_presence, usual_sample};
 impl Session {
     /// Handles a sample. Half of the samples of `perf sched record` belong to an event that unstarve does not read.
     #[inline(always)]
-    pub fn sample(&mut self, record: Record<'_>, offset: u64) -> Ripe {
+    pub fn sample(&mut self, record: Record<'_>, offset: u64) -> Readiness {
         match self.id_of(record.bytes, record.endian).and_then(|id| self.ids.near(id)) {
             Some(Near::Unread) => {
                 self.note_presence(record.bytes);
-                Ripe::Not
+                Readiness::Not
             }
             Some(Near::Event(event)) => match self.usual_sample(event, record.bytes) {
                 Some(ripe) => ripe,
@@ -44,42 +44,42 @@ impl Session {
     }
 
     #[inline(never)]
-    fn far_sample(&mut self, bytes: &[u8], endian: Endian, offset: u64) -> Ripe {
+    fn far_sample(&mut self, bytes: &[u8], endian: Endian, offset: u64) -> Readiness {
         let record = Record { kind: kind::SAMPLE, bytes, endian };
         match event_of(&self.events, &self.ids, self.id_at, record) {
             Some(event) => {
                 self.usual_sample(event, bytes).unwrap_or_else(|| self.read_sample(event, bytes, endian, offset))
             }
-            None => Ripe::Not,
+            None => Readiness::Not,
         }
     }
 
     /// Takes the record in parts, so that no `Record` is built for samples that are skipped.
     #[inline(never)]
-    fn read_sample(&mut self, event: u16, bytes: &[u8], endian: Endian, offset: u64) -> Ripe {
+    fn read_sample(&mut self, event: u16, bytes: &[u8], endian: Endian, offset: u64) -> Readiness {
         let record = Record { kind: kind::SAMPLE, bytes, endian };
         let is_wanted = self.events.get(usize::from(event)).is_some_and(|event| event.wanted);
-        if is_wanted && self.wanted_sample(event, record, offset) { self.ask() } else { Ripe::Not }
+        if is_wanted && self.wanted_sample(event, record, offset) { self.ask() } else { Readiness::Not }
     }
 
     /// Checks from time to time whether events can be given out.
     #[inline(always)]
-    fn ask(&mut self) -> Ripe {
+    fn ask(&mut self) -> Readiness {
         self.unasked += 1;
         if self.unasked < ASK_EVERY {
-            return Ripe::Not;
+            return Readiness::Not;
         }
         self.release_passed();
-        Ripe::Perhaps
+        Readiness::Perhaps
     }
 
     /// Decodes a sample on the fast path; `None` if it does not have the usual layout.
     #[inline(never)]
-    fn usual_sample(&mut self, event: u16, sample: &[u8]) -> Option<Ripe> {
+    fn usual_sample(&mut self, event: u16, sample: &[u8]) -> Option<Readiness> {
         let event = self.events.get(usize::from(event)).and_then(|event| event.usual.as_ref());
         let (id, usual) = event?;
         let (time, cpu, raw) = usual_sample(sample)?;
-        if Usual::id(raw) != Some(*id) {
+        if FastDecoder::id(raw) != Some(*id) {
             return None;
         }
         if !self.reorder.push_with(cpu, |place| usual.read(time, cpu, raw, |event| *place = event)) {
@@ -154,6 +154,6 @@ pub(super) fn event_of(events: &[Recorded], ids: &EventIds, id_at: usize, record
     if events.len() == 1 || ids.is_empty() {
         return Some(0);
     }
-    let event = ids.get(record.u64_at(if id_at == NOWHERE { first.layout.id? } else { id_at })?)?;
+    let event = ids.get(record.u64_at(if id_at == NO_OFFSET { first.layout.id? } else { id_at })?)?;
     (usize::from(event) < events.len()).then_some(event)
 }

@@ -8,7 +8,7 @@ use unstarve_model::{CpuId, Event, EventKind, EventType, Nanos, Time};
 /// Each buffer reads the clock for itself, so the two copies differ by some hundred nanoseconds; the rest is equal. Two
 /// equal events in different buffers on one CPU, with no other event of their type between them, are the same event.
 #[derive(Debug, Default)]
-pub(super) struct Twins {
+pub(super) struct DuplicateEvents {
     last: FxHashMap<(CpuId, EventType), Last>,
 }
 
@@ -20,15 +20,15 @@ struct Last {
 }
 
 /// Longer than any tracing callback takes, usually even with interrupts.
-const APART: Nanos = Nanos(10_000);
+const MAX_TWIN_DISTANCE: Nanos = Nanos(10_000);
 
-impl Twins {
+impl DuplicateEvents {
     /// Whether another buffer has already yielded this `event` of `buffer`.
     pub(super) fn has(&mut self, buffer: usize, event: &Event) -> bool {
         let Some(event_type) = event.kind.event_type() else { return false };
         let last = self.last.get(&(event.cpu, event_type));
         let is_twin = last.is_some_and(|last| {
-            last.buffer != buffer && last.kind == event.kind && event.time.since(last.time) < APART
+            last.buffer != buffer && last.kind == event.kind && event.time.since(last.time) < MAX_TWIN_DISTANCE
         });
         if is_twin {
             // The next event in the first buffer may look the same, but is not a copy of this one.

@@ -7,19 +7,19 @@ use std::thread;
 
 use unstarve_model::{Returns, rounds};
 
-use crate::input::{PAGE, Positioned, landing};
+use crate::input::{PAGE_SIZE, Positioned, landing};
 
 /// Space for the unread rest of the previous block. A record is at most 64 KiB long, so the rest is shorter.
-pub const ROOM: usize = 64 << 10;
+pub const REST_ROOM: usize = 64 << 10;
 /// Small enough that a block is still in the core's cache when it is decoded.
-pub const BLOCK: usize = 256 << 10;
-const BLOCKS: usize = 6;
+pub const BLOCK_BYTES: usize = 256 << 10;
+const BLOCK_COUNT: usize = 6;
 /// How many spare blocks are returned to the reading thread at a time: one block is in use, and the others must keep
 /// both threads busy.
 const RETURNED_AT_ONCE: usize = 2;
 
 /// The blocks of a section, in order.
-pub struct Ahead {
+pub struct ReadAhead {
     full: Receiver<io::Result<Block>>,
     used: Returns<Vec<u8>>,
 }
@@ -33,20 +33,20 @@ struct Block {
 
 /// Length of a block's buffer: the rest of the previous block, the block, and slack so that the block can be read to
 /// the address where copying is fastest (`landing`).
-pub const BUFFER: usize = ROOM + PAGE + BLOCK;
+pub const BUFFER_BYTES: usize = REST_ROOM + PAGE_SIZE + BLOCK_BYTES;
 
-impl Ahead {
+impl ReadAhead {
     /// Starts reading from `start` to `end`. The thread ends at the end of the section, or when `self` is dropped.
-    pub fn new(file: Positioned, start: u64, end: u64) -> Ahead {
+    pub fn new(file: Positioned, start: u64, end: u64) -> ReadAhead {
         let (send, full) = mpsc::channel();
-        let (mut empties, used) = rounds(BLOCKS, RETURNED_AT_ONCE);
+        let (mut empties, used) = rounds(BLOCK_COUNT, RETURNED_AT_ONCE);
         thread::spawn(move || {
             let mut at = start;
             while at < end {
                 // Fresh memory from the kernel is already zeroed.
-                let Some(mut bytes) = empties.next(|| vec![0; BUFFER]) else { return };
-                let wanted = BLOCK.min(usize::try_from(end - at).unwrap_or(BLOCK));
-                let begin = ROOM + landing(&bytes[ROOM..], at);
+                let Some(mut bytes) = empties.next(|| vec![0; BUFFER_BYTES]) else { return };
+                let wanted = BLOCK_BYTES.min(usize::try_from(end - at).unwrap_or(BLOCK_BYTES));
+                let begin = REST_ROOM + landing(&bytes[REST_ROOM..], at);
                 let read = file.read_at(at, &mut bytes[begin..begin + wanted]);
                 let ends = !matches!(read, Ok(length) if length == wanted);
                 if send.send(read.map(|length| Block { bytes, begin, length })).is_err() || ends {
@@ -55,7 +55,7 @@ impl Ahead {
                 at += wanted as u64;
             }
         });
-        Ahead { full, used }
+        ReadAhead { full, used }
     }
 
     /// Replaces `buffer` by the next block, with `rest` of the old one moved in front of it. Returns where the rest now
@@ -67,7 +67,7 @@ impl Ahead {
         bytes[start..begin].copy_from_slice(&buffer[rest]);
         let before = std::mem::replace(buffer, bytes);
         // The first buffer passed in is not one of ours. All of ours must be returned, or the thread waits forever.
-        if before.len() == BUFFER {
+        if before.len() == BUFFER_BYTES {
             self.used.give(before);
         }
         Ok((start, length))
@@ -91,7 +91,7 @@ mod tests {
 
     /// Reads a whole section, where each block leaves `rest` bytes to be read with the next one.
     fn read(file: Positioned, section: Range<u64>, rest: usize) -> Vec<u8> {
-        let mut ahead = Ahead::new(file, section.start, section.end);
+        let mut ahead = ReadAhead::new(file, section.start, section.end);
         let (mut buffer, mut all) = (Vec::new(), Vec::new());
         let (mut start, mut end) = (0, 0);
         loop {
@@ -108,9 +108,9 @@ mod tests {
 
     #[test]
     fn the_section_comes_whole_whatever_is_left_of_each_block() {
-        let content: Vec<u8> = (0..BLOCK * 5 + 77).map(|index| ((index * 31) >> 3) as u8).collect();
+        let content: Vec<u8> = (0..BLOCK_BYTES * 5 + 77).map(|index| ((index * 31) >> 3) as u8).collect();
         let end = content.len() as u64;
-        for rest in [0, 1, 4000, ROOM - 1] {
+        for rest in [0, 1, 4000, REST_ROOM - 1] {
             assert!(read(file(&content), 5..end, rest) == content[5..], "{rest}");
         }
         assert!(read(file(&content), 5..end + 999, 3) == content[5..], "a file that is shorter than it says");
@@ -121,11 +121,11 @@ mod tests {
     #[test]
     fn the_thread_ends_with_who_reads() {
         for blocks in [0, 1, 7] {
-            let file = file(&vec![1; BLOCK * 20]);
-            let mut ahead = Ahead::new(file.clone(), 0, (BLOCK * 20) as u64);
+            let file = file(&vec![1; BLOCK_BYTES * 20]);
+            let mut ahead = ReadAhead::new(file.clone(), 0, (BLOCK_BYTES * 20) as u64);
             let mut buffer = Vec::new();
             for _ in 0..blocks {
-                assert!(ahead.replace(&mut buffer, 0..0).is_ok_and(|(_, length)| length == BLOCK));
+                assert!(ahead.replace(&mut buffer, 0..0).is_ok_and(|(_, length)| length == BLOCK_BYTES));
             }
             drop(ahead);
             let deadline = Instant::now() + Duration::from_secs(20);

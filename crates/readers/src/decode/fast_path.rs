@@ -18,20 +18,20 @@ const fn task(comm: usize, tid: u32, prio: u32) -> Task {
     Task { tid: int(tid), comm: Text::Fixed { offset: comm, size: 16 }, prio: Some(int(prio)) }
 }
 
-pub(super) const ID: Int = Int { offset: 0, size: 2, signed: false };
-const COMMON: Common = Common { flags: Some(Int { offset: 2, size: 1, signed: false }), pid: Some(int(4)) };
+pub(super) const ID_FIELD: Int = Int { offset: 0, size: 2, signed: false };
+const COMMON_FIELDS: Common = Common { flags: Some(Int { offset: 2, size: 1, signed: false }), pid: Some(int(4)) };
 /// `sched_switch`; a record has at least [`SWITCH_LENGTH`] bytes.
-const SWITCH: Switch =
+const SWITCH_FIELDS: Switch =
     Switch { prev: task(8, 24, 28), prev_state: Int { offset: 32, size: 8, signed: true }, next: task(40, 56, 60) };
 const SWITCH_LENGTH: usize = 64;
 /// `sched_waking` and `sched_wakeup`; a record has at least [`WAKEE_LENGTH`] bytes. The offset of the target CPU
 /// differs between kernels.
-const WAKEE: Task = task(8, 24, 28);
+const WAKEE_FIELDS: Task = task(8, 24, 28);
 const WAKEE_LENGTH: usize = 32;
 
 /// An event type whose field offsets are constants here.
 #[derive(Clone, Debug)]
-pub struct Usual(Kind);
+pub struct FastDecoder(Kind);
 
 #[derive(Clone, Debug)]
 enum Kind {
@@ -41,26 +41,26 @@ enum Kind {
     Wakeup(usize),
 }
 
-impl Usual {
+impl FastDecoder {
     /// Returns the fast decoder if `body` is one of the commonest events and its fields are at the usual offsets.
-    pub(super) fn of(common: Common, body: &Body) -> Option<Usual> {
+    pub(super) fn of(common: Common, body: &Body) -> Option<FastDecoder> {
         let kind = match body {
-            Body::Switch { switch, bits } if *switch == SWITCH => Kind::Switch(bits.clone()),
-            Body::Waking { task, target_cpu } if *task == WAKEE && target_cpu.size == 4 => {
+            Body::Switch { switch, bits } if *switch == SWITCH_FIELDS => Kind::Switch(bits.clone()),
+            Body::Waking { task, target_cpu } if *task == WAKEE_FIELDS && target_cpu.size == 4 => {
                 Kind::Waking(target_cpu.offset as usize)
             }
-            Body::Wakeup { task, target_cpu } if *task == WAKEE && target_cpu.size == 4 => {
+            Body::Wakeup { task, target_cpu } if *task == WAKEE_FIELDS && target_cpu.size == 4 => {
                 Kind::Wakeup(target_cpu.offset as usize)
             }
             _ => return None,
         };
-        (common == COMMON).then_some(Usual(kind))
+        (common == COMMON_FIELDS).then_some(FastDecoder(kind))
     }
 
     /// The event id (`common_type`) of a record.
     #[inline(always)]
     pub fn id(record: &[u8]) -> Option<u16> {
-        Endian::Little.u16_at(record, ID.offset as usize)
+        Endian::Little.u16_at(record, ID_FIELD.offset as usize)
     }
 
     /// Reads a record. All offsets are constants and the length is checked once, so this compiles to plain loads.
@@ -68,24 +68,24 @@ impl Usual {
     #[inline(always)]
     pub fn read(&self, time: Time, cpu: CpuId, record: &[u8], emit: impl FnOnce(Event)) -> bool {
         let event = |fields: Fields<'_>, kind| {
-            let (current, context) = fields.common(COMMON);
+            let (current, context) = fields.common(COMMON_FIELDS);
             Event { time, cpu, issuer: Issuer::new(current, context), kind }
         };
         match self.0 {
             Kind::Switch(ref bits) => {
                 let Some(record) = record.first_chunk::<SWITCH_LENGTH>() else { return false };
                 let fields = Fields::little(record);
-                let Some(kind) = fields.switch(SWITCH, bits) else { return false };
+                let Some(kind) = fields.switch(SWITCH_FIELDS, bits) else { return false };
                 emit(event(fields, kind));
             }
             Kind::Waking(target) => {
                 let Some((fields, target_cpu)) = wakee(record, target) else { return false };
-                let Some(task) = fields.task(WAKEE) else { return false };
+                let Some(task) = fields.task(WAKEE_FIELDS) else { return false };
                 emit(event(fields, EventKind::Waking { task, target_cpu }));
             }
             Kind::Wakeup(target) => {
                 let Some((fields, target_cpu)) = wakee(record, target) else { return false };
-                let Some(task) = fields.task(WAKEE) else { return false };
+                let Some(task) = fields.task(WAKEE_FIELDS) else { return false };
                 emit(event(fields, EventKind::Wakeup { task, target_cpu }));
             }
         }
@@ -93,7 +93,7 @@ impl Usual {
     }
 }
 
-/// The fields of a wakeup record long enough for [`WAKEE`], and its target CPU.
+/// The fields of a wakeup record long enough for [`WAKEE_FIELDS`], and its target CPU.
 #[inline(always)]
 fn wakee(record: &[u8], target: usize) -> Option<(Fields<'_>, CpuId)> {
     let cpu = CpuId(Endian::Little.u32_at(record, target)?);

@@ -7,14 +7,14 @@ use rustix::fs::fstatvfs;
 
 /// Disk space left for others: a twentieth of the file system, at most a gigabyte.
 const PART_LEFT: u64 = 20;
-const MOST_LEFT: u64 = 1 << 30;
+const MAX_LEFT_FREE: u64 = 1 << 30;
 
 /// Size of the file without its pages, mostly symbols: 5 to 10 MB.
-const TABLES: u64 = 16 << 20;
+const TABLES_BYTES: u64 = 16 << 20;
 
 /// The limit of a recording's size, and whether it is reached.
 #[derive(Debug)]
-pub(crate) struct Room {
+pub(crate) struct DiskLimit {
     directory: OwnedFd,
     max_size: Option<u64>,
 }
@@ -45,30 +45,30 @@ impl Space {
 
     /// How much may be written.
     fn usable(self) -> u64 {
-        self.free.saturating_sub((self.size / PART_LEFT).min(MOST_LEFT))
+        self.free.saturating_sub((self.size / PART_LEFT).min(MAX_LEFT_FREE))
     }
 }
 
-impl Room {
-    pub(crate) fn new(directory: impl AsFd, max_size: Option<u64>) -> io::Result<Room> {
-        Ok(Room { directory: directory.as_fd().try_clone_to_owned()?, max_size })
+impl DiskLimit {
+    pub(crate) fn new(directory: impl AsFd, max_size: Option<u64>) -> io::Result<DiskLimit> {
+        Ok(DiskLimit { directory: directory.as_fd().try_clone_to_owned()?, max_size })
     }
 
     /// Bytes free and bytes needed, if there is too little space to begin.
     pub(crate) fn lacks(&self) -> Option<(u64, u64)> {
         let space = Space::of(&self.directory)?;
-        let needed = 2 * TABLES + space.free - space.usable();
-        (space.usable() < 2 * TABLES).then_some((space.free, needed))
+        let needed = 2 * TABLES_BYTES + space.free - space.usable();
+        (space.usable() < 2 * TABLES_BYTES).then_some((space.free, needed))
     }
 
     /// Whether to stop, after `pages` bytes have been written.
     pub(crate) fn is_full(&self, pages: u64) -> Option<Full> {
-        if self.max_size.is_some_and(|max| pages.saturating_add(TABLES / 2) >= max) {
+        if self.max_size.is_some_and(|max| pages.saturating_add(TABLES_BYTES / 2) >= max) {
             return Some(Full::MaxSize);
         }
         // The pages are written a second time when the file is assembled.
         let usable = Space::of(&self.directory)?.usable();
-        (usable < pages.saturating_add(TABLES)).then_some(Full::Disk)
+        (usable < pages.saturating_add(TABLES_BYTES)).then_some(Full::Disk)
     }
 }
 
@@ -88,8 +88,8 @@ mod tests {
     fn a_size_that_was_asked_for_is_kept() {
         let place = tempfile::tempdir().expect("a temporary directory");
         let directory = std::fs::File::open(place.path()).expect("open");
-        let room = Room::new(&directory, Some(20 << 20)).expect("room");
+        let room = DiskLimit::new(&directory, Some(20 << 20)).expect("room");
         assert_eq!((room.is_full(1 << 20), room.is_full(12 << 20)), (None, Some(Full::MaxSize)));
-        assert_eq!(Room::new(&directory, None).expect("room").is_full(u64::MAX / 2), Some(Full::Disk));
+        assert_eq!(DiskLimit::new(&directory, None).expect("room").is_full(u64::MAX / 2), Some(Full::Disk));
     }
 }

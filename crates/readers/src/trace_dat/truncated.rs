@@ -13,7 +13,7 @@ use super::TraceDatError;
 use super::compression::Compression;
 use super::cursor::Cursor;
 use super::tables::{Buffer, CpuData, Tables};
-use super::v7::{PACKED, section_header};
+use super::v7::{SECTION_PACKED, section_header};
 
 /// No recorder compresses more at once.
 const MAX_CHUNK: u32 = 64 << 20;
@@ -29,7 +29,7 @@ pub(super) fn find(tables: &mut Tables, file: &Positioned, end: u64) -> bool {
     let mut buffer = Buffer {
         at: end,
         page_size: tables.page_size,
-        is_packed: flags & PACKED != 0 && tables.compression != Compression::None,
+        is_packed: flags & SECTION_PACKED != 0 && tables.compression != Compression::None,
         ..Buffer::default()
     };
     let mut offset = align(header.offset());
