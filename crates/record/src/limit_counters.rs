@@ -1,39 +1,42 @@
-//! What the kernel had counted of limits while the flight recorder recorded: a snapshot of its end alone does not say what of it is new.
+//! Throttling counters of cgroups during a flight recording. A snapshot at its end alone cannot show how much of a
+//! counter's value is new.
 
 use std::collections::BTreeMap;
 
 use unstarve_facts::{Snapshot, Throttled};
 use unstarve_model::{ClockPair, WallTime};
 
-/// The counters of groups with limits at a moment.
+/// The counters of groups with limits at one moment.
 #[derive(Clone, Debug)]
 pub struct Look {
-    /// When it was.
+    /// The moment.
     pub at: ClockPair,
-    /// By the group's path, those that were read then: others are as they were at an earlier look.
+    /// By group path. Only groups that were read at that moment; others keep the value of an earlier reading.
     pub counted: BTreeMap<String, Throttled>,
 }
 
-/// A group whose counters were read so long before the beginning, and then after it: what grew since may have been before. The first
-/// look within counts.
-const LATE: u64 = 1_000_000_000;
+/// If a group's counters were last read this long before the trace's beginning, their growth may have happened earlier.
+/// Then the first reading within the trace is the base.
+const MAX_AGE_NS: u64 = 1_000_000_000;
 
-/// Notes in the snapshot what the counters have grown by since the trace's beginning, which is given on the trace's clock beside both clocks at
-/// its end. A group that was not looked at then has no counters:
-/// of its stops nothing is known.
-pub(crate) fn note(snapshot: &mut Snapshot, looks: &[Look], span: Option<(ClockPair, u64)>) {
+/// Stores in the snapshot how much the counters grew since the trace's beginning, which is given on the trace clock
+/// together with both clocks at its end. A group that was not read then gets no counters: nothing is known about its
+/// throttling.
+pub(crate) fn note(snapshot: &mut Snapshot, readings: &[Look], span: Option<(ClockPair, u64)>) {
     let Some((end, begin)) = span else { return };
     let begin = WallTime(end.wall.0.saturating_sub(end.trace.0.saturating_sub(begin)));
-    let counted = |look: &Look, path: &str| Some((look.at.wall, *look.counted.get(path)?));
-    // Of each group by itself: a look does not read all counters.
+    let counted = |reading: &Look, path: &str| Some((reading.at.wall, *reading.counted.get(path)?));
+    // For each group separately: not every reading covers all groups.
     let before = |path: &str| {
-        let earlier = looks.iter().rev().filter(|look| look.at.wall <= begin).find_map(|look| counted(look, path));
-        let is_near = |(at, _): &(WallTime, Throttled)| begin.0 - at.0 <= LATE;
-        let within = || looks.iter().filter(|look| look.at.wall >= begin).find_map(|look| counted(look, path));
+        let earlier =
+            readings.iter().rev().filter(|reading| reading.at.wall <= begin).find_map(|reading| counted(reading, path));
+        let is_near = |(at, _): &(WallTime, Throttled)| begin.0 - at.0 <= MAX_AGE_NS;
+        let within =
+            || readings.iter().filter(|reading| reading.at.wall >= begin).find_map(|reading| counted(reading, path));
         earlier.filter(is_near).or_else(within)
     };
-    let after = |path: &str| looks.iter().rev().find_map(|look| counted(look, path));
-    if looks.len() < 2 || looks.last().is_some_and(|last| last.at.wall <= begin) {
+    let after = |path: &str| readings.iter().rev().find_map(|reading| counted(reading, path));
+    if readings.len() < 2 || readings.last().is_some_and(|last| last.at.wall <= begin) {
         return;
     }
     let mut meanwhile = BTreeMap::new();
@@ -49,7 +52,7 @@ pub(crate) fn note(snapshot: &mut Snapshot, looks: &[Look], span: Option<(ClockP
     snapshot.throttled_meanwhile = Some(meanwhile);
 }
 
-/// `None` of a group that was made anew.
+/// `None` for a group that was created again.
 fn grown((before, after): (&Throttled, &Throttled)) -> Option<Throttled> {
     let ns = after.ns.0.checked_sub(before.ns.0)?;
     Some(Throttled {
@@ -66,7 +69,7 @@ mod tests {
 
     use super::*;
 
-    fn look(second: u64, counted: &[(&str, u64)]) -> Look {
+    fn reading(second: u64, counted: &[(&str, u64)]) -> Look {
         let of = |(path, count): &(&str, u64)| {
             ((*path).to_owned(), Throttled { periods: 10 * second, count: *count, ns: Nanos(count * 1000) })
         };
@@ -93,46 +96,46 @@ mod tests {
 
     #[test]
     fn counters_that_were_read_long_before_the_beginning_say_nothing_of_it() {
-        //  looks   1 s    2 s    3 s    4 s     the trace begins at 3 s
+        //  readings   1 s    2 s    3 s    4 s     the trace begins at 3 s
         //  /a      5                    9       four stops, nobody knows when
         //  /b      5             8      9       one of them in the trace
         let second = |second: u64, counted: &[(&str, u64)]| {
             let wall = WallTime(second * 1_000_000_000);
-            Look { at: ClockPair { trace: Time(wall.0), wall }, ..look(second, counted) }
+            Look { at: ClockPair { trace: Time(wall.0), wall }, ..reading(second, counted) }
         };
-        let looks = [
+        let readings = [
             second(1, &[("/a", 5), ("/b", 5)]),
             second(2, &[]),
             second(3, &[("/b", 8)]),
             second(4, &[("/a", 9), ("/b", 9)]),
         ];
         let mut noted = snapshot(&["/a", "/b"]);
-        let end = looks[3].at;
-        note(&mut noted, &looks, Some((end, 3_000_000_000)));
+        let end = readings[3].at;
+        note(&mut noted, &readings, Some((end, 3_000_000_000)));
         assert_eq!(noted.throttled_meanwhile("/b").map(|grown| grown.count), Some(1));
         assert_eq!(noted.throttled_meanwhile("/a"), None, "not four");
     }
 
     #[test]
     fn what_grew_since_the_traces_beginning_is_noted() {
-        let looks = [
-            look(1, &[("/a", 5), ("/calm", 3), ("/anew", 9)]),
-            look(2, &[("/a", 7), ("/calm", 3), ("/anew", 9)]),
-            look(3, &[("/a", 9), ("/calm", 3), ("/anew", 1), ("/late", 4)]),
+        let readings = [
+            reading(1, &[("/a", 5), ("/calm", 3), ("/anew", 9)]),
+            reading(2, &[("/a", 7), ("/calm", 3), ("/anew", 9)]),
+            reading(3, &[("/a", 9), ("/calm", 3), ("/anew", 1), ("/late", 4)]),
         ];
         let mut noted = snapshot(&["/a", "/anew", "/calm", "/late"]);
-        note(&mut noted, &looks, since(2));
+        note(&mut noted, &readings, since(2));
         let expected = Throttled { periods: 10, count: 2, ns: Nanos(2000) };
         assert_eq!(noted.throttled_meanwhile, Some(BTreeMap::from([("/a".to_owned(), expected)])));
         let known: Vec<bool> = noted.cgroups.iter().map(|group| group.throttled.is_some()).collect();
         assert_eq!(known, [true, false, true, false], "of those that were not there nothing is known");
-        // The recorder has just begun: since the first look.
+        // Recording has just begun: growth since the first reading.
         let mut noted = snapshot(&["/a"]);
-        note(&mut noted, &looks, since(0));
+        note(&mut noted, &readings, since(0));
         assert_eq!(noted.throttled_meanwhile("/a").map(|grown| grown.count), Some(4));
-        // One look says nothing.
+        // A single reading shows no growth.
         let mut noted = snapshot(&["/a"]);
-        note(&mut noted, &looks[..1], since(1));
+        note(&mut noted, &readings[..1], since(1));
         assert_eq!(noted.throttled_meanwhile, None);
     }
 }

@@ -1,5 +1,7 @@
-//! The commonest events, with their fields where most files have them: on little-endian 64-bit machines, so in all recordings of
-//! 5.10 to 7.2 that were seen. What a file's formats say counts: this is for formats that were found to be the same.
+//! A faster decoder for the commonest events, if their fields are at the usual offsets.
+//!
+//! All little-endian 64-bit recordings of 5.10 to 7.2 seen so far have this layout. The file's own formats decide: this
+//! path is used only if they match it exactly.
 
 use unstarve_model::{CpuId, Event, EventKind, Issuer, Time};
 
@@ -16,73 +18,74 @@ const fn task(comm: usize, tid: u32, prio: u32) -> Task {
     Task { tid: int(tid), comm: Text::Fixed { offset: comm, size: 16 }, prio: Some(int(prio)) }
 }
 
-pub(super) const ID: Int = Int { offset: 0, size: 2, signed: false };
-const COMMON: Common = Common { flags: Some(Int { offset: 2, size: 1, signed: false }), pid: Some(int(4)) };
-/// Of `sched_switch`, a record of at least [`SWITCH_LENGTH`] bytes.
-const SWITCH: Switch =
+pub(super) const ID_FIELD: Int = Int { offset: 0, size: 2, signed: false };
+const COMMON_FIELDS: Common = Common { flags: Some(Int { offset: 2, size: 1, signed: false }), pid: Some(int(4)) };
+/// `sched_switch`; a record has at least [`SWITCH_LENGTH`] bytes.
+const SWITCH_FIELDS: Switch =
     Switch { prev: task(8, 24, 28), prev_state: Int { offset: 32, size: 8, signed: true }, next: task(40, 56, 60) };
 const SWITCH_LENGTH: usize = 64;
-/// Of `sched_waking` and `sched_wakeup`, a record of at least [`WAKEE_LENGTH`] bytes; the target CPU has moved.
-const WAKEE: Task = task(8, 24, 28);
+/// `sched_waking` and `sched_wakeup`; a record has at least [`WAKEE_LENGTH`] bytes. The offset of the target CPU
+/// differs between kernels.
+const WAKEE_FIELDS: Task = task(8, 24, 28);
 const WAKEE_LENGTH: usize = 32;
 
-/// An event of which this code knows the places.
+/// An event type whose field offsets are constants here.
 #[derive(Clone, Debug)]
-pub struct Usual(Kind);
+pub struct FastDecoder(Kind);
 
 #[derive(Clone, Debug)]
 enum Kind {
     Switch(StateBits),
-    /// With the offset of the target CPU.
+    /// With the offset of `target_cpu`.
     Waking(usize),
     Wakeup(usize),
 }
 
-impl Usual {
-    /// The event of little-endian records that have these fields, if it is one of the commonest and they are where most have them.
-    pub(super) fn of(common: Common, body: &Body) -> Option<Usual> {
+impl FastDecoder {
+    /// Returns the fast decoder if `body` is one of the commonest events and its fields are at the usual offsets.
+    pub(super) fn of(common: Common, body: &Body) -> Option<FastDecoder> {
         let kind = match body {
-            Body::Switch { switch, bits } if *switch == SWITCH => Kind::Switch(bits.clone()),
-            Body::Waking { task, target_cpu } if *task == WAKEE && target_cpu.size == 4 => {
+            Body::Switch { switch, bits } if *switch == SWITCH_FIELDS => Kind::Switch(bits.clone()),
+            Body::Waking { task, target_cpu } if *task == WAKEE_FIELDS && target_cpu.size == 4 => {
                 Kind::Waking(target_cpu.offset as usize)
             }
-            Body::Wakeup { task, target_cpu } if *task == WAKEE && target_cpu.size == 4 => {
+            Body::Wakeup { task, target_cpu } if *task == WAKEE_FIELDS && target_cpu.size == 4 => {
                 Kind::Wakeup(target_cpu.offset as usize)
             }
             _ => return None,
         };
-        (common == COMMON).then_some(Usual(kind))
+        (common == COMMON_FIELDS).then_some(FastDecoder(kind))
     }
 
-    /// The id of a record.
+    /// The event id (`common_type`) of a record.
     #[inline(always)]
     pub fn id(record: &[u8]) -> Option<u16> {
-        Endian::Little.u16_at(record, ID.offset as usize)
+        Endian::Little.u16_at(record, ID_FIELD.offset as usize)
     }
 
-    /// Reads a record: with constant places, and the length known, nothing is left of reading but loads. `false` if it is too short
-    /// or a value is impossible.
+    /// Reads a record. All offsets are constants and the length is checked once, so this compiles to plain loads.
+    /// Returns `false` if the record is too short or a value is impossible.
     #[inline(always)]
     pub fn read(&self, time: Time, cpu: CpuId, record: &[u8], emit: impl FnOnce(Event)) -> bool {
         let event = |fields: Fields<'_>, kind| {
-            let (current, context) = fields.common(COMMON);
+            let (current, context) = fields.common(COMMON_FIELDS);
             Event { time, cpu, issuer: Issuer::new(current, context), kind }
         };
         match self.0 {
             Kind::Switch(ref bits) => {
                 let Some(record) = record.first_chunk::<SWITCH_LENGTH>() else { return false };
                 let fields = Fields::little(record);
-                let Some(kind) = fields.switch(SWITCH, bits) else { return false };
+                let Some(kind) = fields.switch(SWITCH_FIELDS, bits) else { return false };
                 emit(event(fields, kind));
             }
             Kind::Waking(target) => {
                 let Some((fields, target_cpu)) = wakee(record, target) else { return false };
-                let Some(task) = fields.task(WAKEE) else { return false };
+                let Some(task) = fields.task(WAKEE_FIELDS) else { return false };
                 emit(event(fields, EventKind::Waking { task, target_cpu }));
             }
             Kind::Wakeup(target) => {
                 let Some((fields, target_cpu)) = wakee(record, target) else { return false };
-                let Some(task) = fields.task(WAKEE) else { return false };
+                let Some(task) = fields.task(WAKEE_FIELDS) else { return false };
                 emit(event(fields, EventKind::Wakeup { task, target_cpu }));
             }
         }
@@ -90,7 +93,7 @@ impl Usual {
     }
 }
 
-/// The fields of a wakeup, long enough for [`WAKEE`], and its target CPU.
+/// The fields of a wakeup record long enough for [`WAKEE_FIELDS`], and its target CPU.
 #[inline(always)]
 fn wakee(record: &[u8], target: usize) -> Option<(Fields<'_>, CpuId)> {
     let cpu = CpuId(Endian::Little.u32_at(record, target)?);

@@ -1,34 +1,34 @@
-//! How much a recording may write.
+//! Limits how much a recording may write.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 
 use rustix::fs::fstatvfs;
 
-/// What is left to others of a disk at least: a twentieth, at most a gigabyte.
+/// Disk space left for others: a twentieth of the file system, at most a gigabyte.
 const PART_LEFT: u64 = 20;
-const MOST_LEFT: u64 = 1 << 30;
+const MAX_LEFT_FREE: u64 = 1 << 30;
 
-/// What is in a file besides pages, mostly symbols: 5 to 10 MB.
-const TABLES: u64 = 16 << 20;
+/// Size of the file without its pages, mostly symbols: 5 to 10 MB.
+const TABLES_BYTES: u64 = 16 << 20;
 
-/// How much a recording may write, and whether that is reached.
+/// The limit of a recording's size, and whether it is reached.
 #[derive(Debug)]
-pub(crate) struct Room {
+pub(crate) struct DiskLimit {
     directory: OwnedFd,
     max_size: Option<u64>,
 }
 
-/// Why a recording was ended before it was to end.
+/// Why a recording ended early.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Full {
-    /// The file would become larger than was asked for.
+    /// The file would exceed the requested size.
     MaxSize,
-    /// The disk would become so full that others could not write.
+    /// The disk would become too full for others.
     Disk,
 }
 
-/// What a filesystem has.
+/// The size of a file system and its free space.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Space {
     size: u64,
@@ -36,39 +36,39 @@ struct Space {
 }
 
 impl Space {
-    /// `None` for one that does not say (ramfs).
+    /// `None` for a file system that does not report it (ramfs).
     fn of(directory: impl AsFd) -> Option<Space> {
         let stat = fstatvfs(directory).ok()?;
         let bytes = |blocks: u64| blocks.saturating_mul(stat.f_frsize);
         (stat.f_blocks > 0).then_some(Space { size: bytes(stat.f_blocks), free: bytes(stat.f_bavail) })
     }
 
-    /// What may be written.
+    /// How much may be written.
     fn usable(self) -> u64 {
-        self.free.saturating_sub((self.size / PART_LEFT).min(MOST_LEFT))
+        self.free.saturating_sub((self.size / PART_LEFT).min(MAX_LEFT_FREE))
     }
 }
 
-impl Room {
-    pub(crate) fn new(directory: impl AsFd, max_size: Option<u64>) -> io::Result<Room> {
-        Ok(Room { directory: directory.as_fd().try_clone_to_owned()?, max_size })
+impl DiskLimit {
+    pub(crate) fn new(directory: impl AsFd, max_size: Option<u64>) -> io::Result<DiskLimit> {
+        Ok(DiskLimit { directory: directory.as_fd().try_clone_to_owned()?, max_size })
     }
 
-    /// Bytes that are free and bytes that would have to be, if there is no room to begin.
+    /// Bytes free and bytes needed, if there is too little space to begin.
     pub(crate) fn lacks(&self) -> Option<(u64, u64)> {
         let space = Space::of(&self.directory)?;
-        let needed = 2 * TABLES + space.free - space.usable();
-        (space.usable() < 2 * TABLES).then_some((space.free, needed))
+        let needed = 2 * TABLES_BYTES + space.free - space.usable();
+        (space.usable() < 2 * TABLES_BYTES).then_some((space.free, needed))
     }
 
-    /// Whether to stop, with `pages` bytes written.
+    /// Whether to stop, after `pages` bytes have been written.
     pub(crate) fn is_full(&self, pages: u64) -> Option<Full> {
-        if self.max_size.is_some_and(|max| pages.saturating_add(TABLES / 2) >= max) {
+        if self.max_size.is_some_and(|max| pages.saturating_add(TABLES_BYTES / 2) >= max) {
             return Some(Full::MaxSize);
         }
-        // The pages are written a second time when the file is put together.
+        // The pages are written a second time when the file is assembled.
         let usable = Space::of(&self.directory)?.usable();
-        (usable < pages.saturating_add(TABLES)).then_some(Full::Disk)
+        (usable < pages.saturating_add(TABLES_BYTES)).then_some(Full::Disk)
     }
 }
 
@@ -88,8 +88,8 @@ mod tests {
     fn a_size_that_was_asked_for_is_kept() {
         let place = tempfile::tempdir().expect("a temporary directory");
         let directory = std::fs::File::open(place.path()).expect("open");
-        let room = Room::new(&directory, Some(20 << 20)).expect("room");
+        let room = DiskLimit::new(&directory, Some(20 << 20)).expect("room");
         assert_eq!((room.is_full(1 << 20), room.is_full(12 << 20)), (None, Some(Full::MaxSize)));
-        assert_eq!(Room::new(&directory, None).expect("room").is_full(u64::MAX / 2), Some(Full::Disk));
+        assert_eq!(DiskLimit::new(&directory, None).expect("room").is_full(u64::MAX / 2), Some(Full::Disk));
     }
 }

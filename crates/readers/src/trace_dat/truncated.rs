@@ -1,7 +1,9 @@
-//! Version 7 files that were cut before the option that says where each CPU's data is: trace-cmd writes it last.
+//! Recovers version 7 files that were cut before the option that says where each CPU's data is; trace-cmd writes it
+//! last.
 //!
-//! trace-cmd puts the data behind the first options, CPU after CPU, each on a page boundary. Packed data says its own
-//! length in its chunks, so the CPUs can be told apart again; plain pages cannot, unless there is one CPU.
+//! trace-cmd writes the data after the first options, CPU after CPU, each at a page boundary. Compressed chunks contain
+//! their own lengths, so the CPUs can be separated. Plain pages do not, so they can be recovered only if there is one
+//! CPU.
 
 use unstarve_model::{Loss, LossKind};
 
@@ -11,12 +13,12 @@ use super::TraceDatError;
 use super::compression::Compression;
 use super::cursor::Cursor;
 use super::tables::{Buffer, CpuData, Tables};
-use super::v7::{PACKED, section_header};
+use super::v7::{SECTION_PACKED, section_header};
 
-/// No recorder packs more at once.
+/// No recorder compresses more at once.
 const MAX_CHUNK: u32 = 64 << 20;
 
-/// Finds the data behind the options that end at `end`; `false` if it cannot be told apart.
+/// Finds the data after the options, which end at `end`. Returns `false` if it cannot be separated by CPU.
 pub(super) fn find(tables: &mut Tables, file: &Positioned, end: u64) -> bool {
     let Some(cpus) = tables.cpus.filter(|&cpus| cpus > 0 && Tables::checked_cpus(end, cpus).is_ok()) else {
         return false;
@@ -27,7 +29,7 @@ pub(super) fn find(tables: &mut Tables, file: &Positioned, end: u64) -> bool {
     let mut buffer = Buffer {
         at: end,
         page_size: tables.page_size,
-        is_packed: flags & PACKED != 0 && tables.compression != Compression::None,
+        is_packed: flags & SECTION_PACKED != 0 && tables.compression != Compression::None,
         ..Buffer::default()
     };
     let mut offset = align(header.offset());
@@ -36,7 +38,7 @@ pub(super) fn find(tables: &mut Tables, file: &Positioned, end: u64) -> bool {
             break;
         }
         let left = file.length() - offset;
-        // Where the file ends, so does the CPU that was being written.
+        // The file was cut in the data of this CPU.
         let size = match buffer.is_packed {
             true => packed_length(&mut Cursor::file(file, tables.endian, offset)).unwrap_or(left),
             false if cpus == 1 => left,
@@ -58,7 +60,7 @@ pub(super) fn find(tables: &mut Tables, file: &Positioned, end: u64) -> bool {
     true
 }
 
-/// The length of the chunks at the cursor.
+/// The total length of the chunks at the cursor.
 fn packed_length(cursor: &mut Cursor) -> Result<u64, TraceDatError> {
     let start = cursor.offset();
     for _ in 0..cursor.u32("the number of chunks")? {
