@@ -67,6 +67,7 @@ impl Stops {
     }
 
     /// Whether all that was stopped has found its wait, or is too long ago to find it. That is counted in readings.
+    #[cfg(feature = "bpf")]
     pub fn is_settled(&self) -> bool {
         self.accounts.values().all(|account| account.came.entries.is_empty() && account.seen.entries.is_empty())
     }
