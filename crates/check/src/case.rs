@@ -1,8 +1,9 @@
 use std::collections::BTreeMap;
 
 use unstarve_facts::{Facts, Snapshot, TaskFacts};
-use unstarve_model::{CpuId, CpuSet, KernelThread, Policy, SchedPolicy};
+use unstarve_model::{CpuId, CpuSet, Policy, SchedPolicy};
 pub(crate) use unstarve_model::{counted, grouped};
+use unstarve_sched::KernelThread;
 
 use crate::hit::Severity;
 use crate::interrupts::Interrupts;

@@ -1,6 +1,7 @@
 use rustc_hash::FxHashMap;
 use unstarve_model::Nanos;
-use unstarve_timeline::{ActorId, Rule, Wait, World};
+use unstarve_sched::Rule;
+use unstarve_timeline::{ActorId, Wait, World};
 
 use crate::cast::{Cast, Who};
 

@@ -18,7 +18,6 @@ mod span;
 mod stat;
 mod tables;
 mod version;
-mod weight;
 
 pub use allowed::{Allowed, Availability};
 pub use bugs::{BUGS, Bug};
@@ -38,4 +37,3 @@ pub use snapshot::{
 pub use stat::{Stat, flag};
 pub use tables::{Confidence, FEATURES, KTHREADS, REGRESSIONS, Row, TUNABLES, Table, WORKQUEUES};
 pub use version::{Version, VersionError};
-pub use weight::{least_nice_that_equals, load_weight_of_cpu_weight, share_against};

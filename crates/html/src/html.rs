@@ -9,7 +9,7 @@ use sha2::{Digest, Sha256};
 use unstarve_diagnose::compare::Comparison;
 use unstarve_diagnose::report::{LEGEND, Verdict};
 use unstarve_model::Severity;
-use unstarve_timeline::Rule;
+use unstarve_sched::Rule;
 
 use crate::blob::Columns;
 use crate::data::{Trace, TraceData};

@@ -37,6 +37,6 @@ pub use rounds::{Empties, Returns, rounds};
 pub use sched_policy::SchedPolicy;
 pub use severity::Severity;
 pub use source::{Batch, EventSource, MemorySource, SavedTask, SourceError, TraceInfo};
-pub use task::{KernelThread, Policy, Prio, load_weight_of_nice};
+pub use task::{Policy, Prio};
 pub use time::{Nanos, Time};
 pub use wall::{ClockPair, WallClock, WallTime};

@@ -2,7 +2,7 @@ use unstarve_check as check;
 use unstarve_diagnose::proofs::{Proved, shipped};
 use unstarve_diagnose::report::LEGEND;
 use unstarve_diagnose::{FINDINGS, FindingKind, REMEDIES, RemedyKind};
-use unstarve_timeline::Rule;
+use unstarve_sched::Rule;
 
 use crate::Look;
 use crate::ink::{FAINT, Ink, PLAIN, STRONG};

@@ -1,9 +1,11 @@
 use rustc_hash::{FxHashMap, FxHashSet};
-use unstarve_model::{Comm, KernelThread, NameId, Policy, Prio, Tid, Time};
+use unstarve_model::{Comm, NameId, Policy, Prio, Tid, Time};
+use unstarve_sched::{GroupId, Groups};
+use unstarve_sched::{KernelThread, load_weight_of_prio};
 
-use crate::attribution::Contender;
 use crate::task::Life;
-use crate::{Birth, Claim, GroupId, Groups, Nature, Task};
+use crate::{Birth, Claim, Nature, Task};
+use unstarve_sched::Contender;
 
 /// Index of an [`Actor`].
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -243,7 +245,7 @@ fn prio_of(kind: &ActorKind) -> Option<Prio> {
 fn own_weight_of(kind: &ActorKind) -> Option<u32> {
     match *kind {
         ActorKind::Tasks { prio, own_weight, .. } => {
-            own_weight.or(prio.load_weight()).filter(|_| prio.nice().is_some())
+            own_weight.or(load_weight_of_prio(prio)).filter(|_| prio.nice().is_some())
         }
         _ => None,
     }

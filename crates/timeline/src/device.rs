@@ -9,7 +9,8 @@
 //! that are passed through) all have the same place, and are not followed.
 
 use rustc_hash::FxHashMap;
-use unstarve_model::{BlockRequest, Context, Event, EventKind, KernelThread, Nanos, Tid, Time};
+use unstarve_model::{BlockRequest, Context, Event, EventKind, Nanos, Tid, Time};
+use unstarve_sched::KernelThread;
 
 use crate::TaskKey;
 use crate::cpu::{Cpu, Current, Handler};

@@ -6,7 +6,8 @@
 //! thread, `rcu_preempt` or `rcu_sched` (`rcu_gp_kthread` in `kernel/rcu/tree.c`): while that one waits for a CPU, no
 //! grace period begins or ends.
 
-use unstarve_model::{Comm, KernelThread, Time};
+use unstarve_model::{Comm, Time};
+use unstarve_sched::KernelThread;
 
 use crate::cpu::Current;
 use crate::timeline::Timeline;

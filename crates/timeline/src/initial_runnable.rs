@@ -4,11 +4,12 @@
 //! host beside the trace can tell.
 
 use unstarve_model::{CpuId, Nanos, TaskRef};
+use unstarve_sched::Rule;
 
 use crate::attribution::split;
 use crate::timeline::Timeline;
 use crate::waits::{Pending, wait_of};
-use crate::{Actors, CpuEnd, OpenWait, Piece, Rule, Sink, State, TaskKey, Throughout, WaitEnd, WaitKind};
+use crate::{Actors, CpuEnd, OpenWait, Piece, Sink, State, TaskKey, Throughout, WaitEnd, WaitKind};
 
 /// Tasks that are remembered for the trace's begin.
 const LIMIT: usize = 1 << 16;

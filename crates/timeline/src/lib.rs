@@ -3,7 +3,7 @@
 //! [`Timeline::push`] takes events in time order and calls a [`Sink`] for each thing that they complete. It keeps a
 //! state per CPU and per living task and nothing of the past, so memory does not grow with the length of the trace.
 //!
-//! The contract of a [`Wait`]: its [`Piece`]s add up to its length exactly, each has one occupant and one [`Rule`];
+//! The contract of a [`Wait`]: its [`Piece`]s add up to its length exactly, each has one occupant and one [`unstarve_sched::Rule`];
 //! `docs/blame.md` gives the order in which rules are tried.
 
 #![cfg_attr(not(test), warn(clippy::print_stdout, clippy::print_stderr))]
@@ -14,9 +14,7 @@ mod cpu;
 mod deferred_waits;
 mod device;
 mod effort;
-mod fairness;
 mod grace;
-mod groups;
 mod idle;
 mod initial_runnable;
 mod interrupts;
@@ -28,7 +26,6 @@ mod origin;
 mod parts;
 mod places;
 mod pre_first_event;
-mod rule;
 mod run_interval;
 mod selection;
 mod settings;
@@ -49,11 +46,9 @@ mod wakes;
 mod work;
 
 pub use actor::{Actor, ActorId, ActorKind, Actors};
-pub use groups::{GroupId, Groups};
 pub use moment::{Moment, NotAMoment};
 pub use now::OnCpu;
 pub use origin::{Ancestor, Birth, Claim, Nature};
-pub use rule::Rule;
 pub use selection::{NoTask, Selection, TaskPattern};
 pub use settings::{NoSettings, Settings};
 pub use sink::{

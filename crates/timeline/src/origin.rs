@@ -3,7 +3,8 @@
 //! A program may call itself `ksoftirqd/0`. What a task is, its name only claims; who created it, an exec, a change of
 //! its name and the host snapshot tell.
 
-use unstarve_model::{Comm, KernelThread, Tid};
+use unstarve_model::{Comm, Tid};
+use unstarve_sched::KernelThread;
 
 use crate::timeline::Timeline;
 use crate::{State, TaskKey};

@@ -1,7 +1,8 @@
 use unstarve_model::{CpuId, CpuSet, NameId, Names, Nanos, ProvedBy, Time};
+use unstarve_sched::Rule;
 
 use crate::settings::BoxedSettings;
-use crate::{ActorId, ActorKind, Actors, Rule, Settings, TaskKey, Tasks};
+use crate::{ActorId, ActorKind, Actors, Settings, TaskKey, Tasks};
 
 /// What every callback may look things up in. Keys of tasks are valid during the callback; actors and names stay.
 #[derive(Debug)]

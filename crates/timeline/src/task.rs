@@ -1,12 +1,13 @@
-use unstarve_model::{Comm, CpuId, KernelThread, NameId, Nanos, PrevState, Prio, Tid, Time};
+use unstarve_model::{Comm, CpuId, NameId, Nanos, PrevState, Prio, Tid, Time};
+use unstarve_sched::{KernelThread, load_weight_of_prio};
 
-use crate::fairness::Account;
 use crate::idle::IdleGroup;
 use crate::opt_time::OptTime;
 use crate::tid_map::TidMap;
 use crate::waits::Pending;
 use crate::wake_chain::Debts;
 use crate::{ActorId, Birth, Nature};
+use unstarve_sched::fairness::Account;
 
 /// A living task's slot. Slots of ended tasks are used again, so a reused pid is a new task.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
@@ -327,7 +328,7 @@ impl Task {
     /// The weight with which it competes with its like; a real-time task counts as nice 0.
     #[inline]
     pub(crate) fn weight(&self) -> u32 {
-        match self.prio.load_weight() {
+        match load_weight_of_prio(self.prio) {
             Some(weight) => self.own_weight.unwrap_or(weight),
             None => REAL_TIME_COUNTS_AS,
         }

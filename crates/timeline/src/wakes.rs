@@ -1,6 +1,7 @@
 //! Wakeups and moves.
 
-use unstarve_model::{Context, CpuId, Event, EventKind, KernelThread, Nanos, TaskRef, Time};
+use unstarve_model::{Context, CpuId, Event, EventKind, Nanos, TaskRef, Time};
+use unstarve_sched::KernelThread;
 
 use crate::cpu::Current;
 use crate::opt_time::OptTime;

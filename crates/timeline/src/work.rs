@@ -2,7 +2,8 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use rustc_hash::FxHashMap;
-use unstarve_model::{KernelThread, NameId, Time};
+use unstarve_model::{NameId, Time};
+use unstarve_sched::KernelThread;
 
 use crate::cpu::Current;
 use crate::task::WorkStart;

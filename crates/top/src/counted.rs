@@ -5,8 +5,8 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
-use unstarve_model::{Comm, KernelThread, Nanos, Severity, Tid};
-use unstarve_timeline::Rule;
+use unstarve_model::{Comm, Nanos, Severity, Tid};
+use unstarve_sched::{KernelThread, Rule};
 use unstarve_watch::episode::Suffering;
 use unstarve_watch::{OldestWait, Reading, Role, RoleId, RoleKind, TaskId};
 

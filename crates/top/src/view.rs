@@ -4,8 +4,9 @@ use rustc_hash::FxHashMap;
 use serde::Serialize;
 use unstarve_diagnose::report::{Finding, Severity};
 use unstarve_diagnose::seems_to_wait;
-use unstarve_model::{Comm, KernelThread, Nanos, Tid, clean};
-use unstarve_timeline::{self as timeline, ActorId, OnCpu, Rule, Sink, Task, Timeline, Wait, WaitEnd, World};
+use unstarve_model::{Comm, Nanos, Tid, clean};
+use unstarve_sched::{KernelThread, Rule};
+use unstarve_timeline::{self as timeline, ActorId, OnCpu, Sink, Task, Timeline, Wait, WaitEnd, World};
 
 use crate::cpus::CpuView;
 use crate::detail::{Detail, detail};

@@ -4,7 +4,8 @@ use std::collections::VecDeque;
 
 use rustc_hash::FxHashMap;
 use unstarve_model::{Comm, CpuId, NameId, Nanos, Tid, Time};
-use unstarve_timeline::{ActorId, Rule, Run, Sink, Timeline, Wait, Wake, Waker, WorkItem, World};
+use unstarve_sched::Rule;
+use unstarve_timeline::{ActorId, Run, Sink, Timeline, Wait, Wake, Waker, WorkItem, World};
 
 use crate::cpus::{Busy, CpuView};
 

@@ -3,7 +3,7 @@
 use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use unstarve_model::{ClockPair, Comm, CpuId, Nanos, Tid, Time, WallTime};
-use unstarve_timeline::Rule;
+use unstarve_sched::Rule;
 use unstarve_top::{Action, App, By, Counted, Key, Look, Order, View, draw};
 use unstarve_watch::{Blame, Cost, Histogram, Lost, OldestWait, Reading, Role, RoleId, RoleKind, TaskId, Waits};
 

@@ -21,7 +21,8 @@ pub use unstarve_model::{Comm, CpuId, CpuSet, NameId, Names, Nanos, Policy, Prio
 pub use unstarve_model::{BlockRequest, Context, Event, EventKind, EventSet, EventType, Issuer, PrevState, TaskRef};
 
 // What the analysis makes of them.
+pub use unstarve_sched::Rule;
 pub use unstarve_timeline::{
-    Actor, ActorId, ActorKind, Actors, Both, CpuEnd, Interrupt, Migration, OpenWait, Piece, Price, Rule, Run, RunEnd,
+    Actor, ActorId, ActorKind, Actors, Both, CpuEnd, Interrupt, Migration, OpenWait, Piece, Price, Run, RunEnd,
     Sink, Task, TaskKey, Tasks, Throughout, Unproved, Wait, WaitEnd, WaitKind, Wake, Waker, WorkItem, World,
 };

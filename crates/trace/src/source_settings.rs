@@ -1,7 +1,8 @@
 //! What a recording's format proves about the recorded machine, for the analysis.
 
 use unstarve_model::{CpuSet, Tid, TraceInfo};
-use unstarve_timeline::{GroupId, Groups, Settings};
+use unstarve_sched::{GroupId, Groups};
+use unstarve_timeline::Settings;
 
 /// The host snapshot inside a trace.dat is not read: cgroup weights, affinities and limits count as unknown.
 pub(crate) struct SourceSettings {

@@ -9,7 +9,7 @@ use std::sync::Arc;
 
 use unstarve_facts::{Bandwidth, Throttled};
 use unstarve_model::Time;
-use unstarve_timeline::Rule;
+use unstarve_sched::Rule;
 
 use crate::totals::{RULES, Totals, place};
 use crate::{RoleId, RoleKind};

@@ -2,7 +2,7 @@
 
 use serde::Serialize;
 use unstarve_model::{ClockPair, Comm, CpuId, Nanos, Tid};
-use unstarve_timeline::Rule;
+use unstarve_sched::Rule;
 
 use crate::{Histogram, LimitedGroup, Role, RoleId, RoleKind};
 

@@ -1,8 +1,7 @@
 //! Rules as they are said of a victim. Programs in the kernel count by seven rules; of some victims the role says more.
 
-use unstarve_timeline::Rule;
-
 use crate::{RoleId, RoleKind};
+use unstarve_sched::Rule;
 
 /// The rule by which an occupant had the CPU, in the words of `explain`.
 ///

@@ -2,7 +2,7 @@
 
 use unstarve_facts::{Bandwidth, Throttled};
 use unstarve_model::{ClockPair, Comm, CpuId, Nanos, Tid, Time, WallTime};
-use unstarve_timeline::Rule;
+use unstarve_sched::Rule;
 
 use crate::episode::is_precedence;
 use crate::{Blame, Cost, CpuWaits, LimitedGroup, Lost, OldestWait, Reading, Role, RoleId, RoleKind, TaskId, Waits};

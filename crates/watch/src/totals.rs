@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use unstarve_model::{CpuId, Nanos};
-use unstarve_timeline::Rule;
+use unstarve_sched::Rule;
 
 use crate::{CpuWaits, Histogram, RoleId};
 

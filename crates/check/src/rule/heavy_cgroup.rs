@@ -1,5 +1,6 @@
 use unstarve_change::{Change, Selector, Target, Value};
-use unstarve_facts::{CgroupFacts, CgroupVersion, Configured, Holds, least_nice_that_equals, share_against};
+use unstarve_facts::{CgroupFacts, CgroupVersion, Configured, Holds};
+use unstarve_sched::{least_nice_that_equals, share_against};
 
 use super::Rule;
 use super::rt_beside_worker::{completing_mounts, described, seen_at_work};
@@ -104,7 +105,7 @@ fn arithmetic(weight: u32, cpus: usize) -> String {
 fn nice(weight: u32) -> String {
     match least_nice_that_equals(weight) {
         Some(nice) => {
-            format!("nice {nice} ({}) would make a worker equal on one CPU", unstarve_model::load_weight_of_nice(nice))
+            format!("nice {nice} ({}) would make a worker equal on one CPU", unstarve_sched::load_weight_of_nice(nice))
         }
         None => "no nice would make a worker equal on one CPU: nice -20 weighs 88761".to_owned(),
     }

@@ -3,7 +3,8 @@
 use std::cmp::Reverse;
 
 use unstarve_model::{EventType, LossKind, Nanos};
-use unstarve_timeline::{ActorId, CpuEnd, OpenWait, Rule};
+use unstarve_sched::Rule;
+use unstarve_timeline::{ActorId, CpuEnd, OpenWait};
 
 use super::stuck_equal::CROWDED;
 use super::{FindingKind, names, title};

@@ -12,7 +12,8 @@ use std::cmp::Reverse;
 use rustc_hash::FxHashMap;
 use unstarve_diagnose::report::Report;
 use unstarve_model::{Comm, CpuId, Nanos, Tid, Time};
-use unstarve_timeline::{ActorId, Rule, Selection, Sink, Wait, WaitKind, World};
+use unstarve_sched::Rule;
+use unstarve_timeline::{ActorId, Selection, Sink, Wait, WaitKind, World};
 
 use self::profile::Profile;
 use crate::cast::Cast;

@@ -8,7 +8,8 @@ use serde::ser::{SerializeMap, SerializeSeq, Serializer};
 use serde_json::{Value, json};
 use unstarve_diagnose::report::Report;
 use unstarve_model::Nanos;
-use unstarve_timeline::{ActorId, Rule};
+use unstarve_sched::Rule;
+use unstarve_timeline::ActorId;
 
 use super::schema::{category, meta};
 use super::{Notes, Thread, Told};

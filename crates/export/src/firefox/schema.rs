@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 use unstarve_diagnose::report::TraceSummary;
 use unstarve_model::{Time, WallClock};
-use unstarve_timeline::Rule;
+use unstarve_sched::Rule;
 
 /// The format's version: the first in which threads share their tables. Newer programs bring it up to date.
 pub const VERSION: u32 = 60;

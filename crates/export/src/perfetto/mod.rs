@@ -11,7 +11,8 @@ use std::collections::BinaryHeap;
 use rustc_hash::FxHashMap;
 use unstarve_diagnose::report::Report;
 use unstarve_model::{Comm, Nanos, Tid, Time, clean};
-use unstarve_timeline::{ActorId, Interrupt, Piece, Rule, Run, Selection, Sink, Wait, WaitEnd, Wake, WorkItem, World};
+use unstarve_sched::Rule;
+use unstarve_timeline::{ActorId, Interrupt, Piece, Run, Selection, Sink, Wait, WaitEnd, Wake, WorkItem, World};
 
 use self::cpus::Cpus;
 use self::proto::{ClockSnapshot, DebugAnnotation, SystemInfo, TracePacket, TrackEvent, Utsname};

@@ -5,7 +5,8 @@ use serde_json::Value;
 use unstarve_diagnose::report::Report;
 use unstarve_export::Firefox;
 use unstarve_model::EventSource;
-use unstarve_timeline::{Rule, Selection};
+use unstarve_sched::Rule;
+use unstarve_timeline::Selection;
 
 use crate::formats::hostile::{events, source};
 use crate::formats::stage::{Sheet, export, open, traces};

@@ -1,9 +1,8 @@
-use unstarve_model::KernelThread;
-
 use super::feature::{self, FeatureState, feature_at};
 use super::names::{called, queue_of_worker};
 use super::{Form, Knob};
 use crate::{BUGS, FEATURES, KTHREADS, REGRESSIONS, Row, TUNABLES, Version, WORKQUEUES};
+use unstarve_sched::KernelThread;
 
 /// What is known about something: a title, a sentence, and lines under headings.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -95,18 +95,15 @@ impl Throttled {
     }
 }
 
-/// The weight of an entity of the SCHED_IDLE policy (`WEIGHT_IDLEPRIO` in kernel/sched/sched.h).
-const IDLE_WEIGHT: u32 = 3;
-
 impl CgroupFacts {
     /// The weight with which the group as a whole competes, in load-weight units (nice 0 = 1024): `cpu.shares` as they
-    /// are, `cpu.weight` by [`crate::load_weight_of_cpu_weight`]. On one CPU the group has at most this much, and less
+    /// are, `cpu.weight` by [`unstarve_sched::load_weight_of_cpu_weight`]. On one CPU the group has at most this much, and less
     /// when its load is spread over several (`calc_group_shares()` in kernel/sched/fair.c).
     pub fn load_weight(&self) -> Option<u32> {
         if self.idle {
-            return Some(IDLE_WEIGHT);
+            return Some(unstarve_sched::IDLE_WEIGHT);
         }
-        self.shares.or(self.weight.map(crate::load_weight_of_cpu_weight))
+        self.shares.or(self.weight.map(unstarve_sched::load_weight_of_cpu_weight))
     }
 }
 

@@ -2,7 +2,8 @@ use std::collections::VecDeque;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 use unstarve_model::{CpuId, Nanos, Tid, Time};
-use unstarve_timeline::{ActorId, Rule};
+use unstarve_sched::Rule;
+use unstarve_timeline::ActorId;
 
 use super::density::{Density, Place};
 

@@ -1,6 +1,7 @@
 use rustc_hash::FxHashMap;
 use unstarve_model::{CpuId, Nanos};
-use unstarve_timeline::{ActorId, Rule};
+use unstarve_sched::Rule;
+use unstarve_timeline::ActorId;
 
 /// Who kept whom waiting, where, by which rule, in nanoseconds.
 #[derive(Debug, Default)]

@@ -1,7 +1,8 @@
 use rustc_hash::FxHashMap;
 use serde::Serialize;
 use unstarve_facts::Snapshot;
-use unstarve_model::{KernelThread, Policy};
+use unstarve_model::Policy;
+use unstarve_sched::KernelThread;
 use unstarve_timeline::{ActorId, ActorKind, World};
 
 use crate::blob::{Column, Columns};

@@ -2,7 +2,8 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use serde::Serialize;
 use unstarve_diagnose::report::Report;
 use unstarve_model::{CpuId, Nanos};
-use unstarve_timeline::{ActorId, Rule, World};
+use unstarve_sched::Rule;
+use unstarve_timeline::{ActorId, World};
 
 use super::actors::ActorTable;
 use crate::blob::{Column, Columns};

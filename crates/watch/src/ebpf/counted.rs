@@ -6,7 +6,7 @@ use std::ptr;
 use std::sync::atomic::{Ordering, fence};
 
 use unstarve_model::{Tid, Time};
-use unstarve_timeline::Rule;
+use unstarve_sched::Rule;
 
 use super::programs::{ByRole, RawCpu, RawQueue, RawRow};
 use crate::totals::{RULES, Totals, place};

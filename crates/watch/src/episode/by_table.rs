@@ -5,7 +5,7 @@
 
 use unstarve_diagnose::verdict::{Cause, Cost, Plight, Waiter, severity};
 use unstarve_model::{Nanos, Severity};
-use unstarve_timeline::Rule;
+use unstarve_sched::Rule;
 
 use super::cpu_monopoly::lost;
 use super::detect::Trigger;

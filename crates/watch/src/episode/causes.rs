@@ -3,7 +3,7 @@
 //! Sums are of roles and say nothing of single turns. So of an equal and of an idle CPU only waits count that last, which `/proc` has confirmed.
 
 use unstarve_model::Nanos;
-use unstarve_timeline::Rule;
+use unstarve_sched::Rule;
 
 use super::detect::Trigger;
 use super::threshold::{Counts, Met, Pair};

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use unstarve_model::{Comm, CpuId, Nanos, Tid};
-use unstarve_timeline::Rule;
+use unstarve_sched::Rule;
 
 use super::{Begun, Detector, Trigger};
 use crate::config::Thresholds;

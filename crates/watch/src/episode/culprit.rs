@@ -6,7 +6,7 @@
 use std::collections::BTreeMap;
 
 use unstarve_diagnose::report::{Culprit, Finding, Instance};
-use unstarve_timeline::Rule;
+use unstarve_sched::Rule;
 
 use super::Episode;
 use super::headline::{Explanation, is_seen_culprit};

@@ -11,7 +11,7 @@ use std::time::Duration;
 use serde::{Deserialize, Serialize};
 use unstarve_model::{ClockPair, Nanos, Severity};
 use unstarve_record::Look;
-use unstarve_timeline::Rule;
+use unstarve_sched::Rule;
 
 use super::threshold::{Pair, Ranked};
 use super::throttled_group::stopped;

@@ -1,6 +1,6 @@
 use proptest::prelude::*;
 use unstarve_model::{Nanos, Severity};
-use unstarve_timeline::Rule;
+use unstarve_sched::Rule;
 
 use super::*;
 use crate::RoleKind;

@@ -2,7 +2,7 @@
 
 use unstarve_diagnose::report::{Culprit, Finding, Victim, WorstWait};
 use unstarve_model::Nanos;
-use unstarve_timeline::Rule;
+use unstarve_sched::Rule;
 
 use super::culprit::is_by_limit;
 use super::headline::{Choice, Explanation, Fit, is_about, is_below, may_be_of};

@@ -2,7 +2,7 @@
 //! moment shows that it is the one.
 
 use unstarve_model::{Nanos, Time};
-use unstarve_timeline::Rule;
+use unstarve_sched::Rule;
 
 use super::Begun;
 use super::by_table::Reason;

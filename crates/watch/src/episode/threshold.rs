@@ -4,7 +4,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use unstarve_model::{CpuId, Nanos, Severity};
-use unstarve_timeline::Rule;
+use unstarve_sched::Rule;
 
 use super::by_table::Reason;
 use super::cpu_monopoly::lost;

@@ -7,7 +7,7 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use unstarve_model::Nanos;
-use unstarve_timeline::Rule;
+use unstarve_sched::Rule;
 
 use super::threshold::{Ranked, WINDOW};
 use super::{Begun, Trigger};

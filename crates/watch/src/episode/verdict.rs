@@ -4,8 +4,8 @@
 //! no period. Thresholds decide when an episode begins; how bad it is the table decides.
 
 use unstarve_diagnose::verdict::{Cause, Cost, NEVER_HEALTHY, Plight, Waiter, severity};
-use unstarve_model::{Comm, KernelThread, Nanos, Severity};
-use unstarve_timeline::Rule;
+use unstarve_model::{Comm, Nanos, Severity};
+use unstarve_sched::{KernelThread, Rule};
 
 use super::{Begun, Trigger};
 use crate::RoleKind;

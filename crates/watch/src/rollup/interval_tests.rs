@@ -1,9 +1,9 @@
 use proptest::prelude::*;
-use unstarve_timeline::Rule;
 
 use super::*;
 use crate::testing::{Scene, at};
 use crate::{Role, RoleId};
+use unstarve_sched::Rule;
 
 fn sums(scene: &Scene, millis: u64) -> Sums {
     Sums::of(&scene.reading(at(millis)))

@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use unstarve_model::WallTime;
 use unstarve_record::Flight;
-use unstarve_timeline::Rule;
+use unstarve_sched::Rule;
 
 use super::{Event, INTERVAL, Watch};
 use crate::VictimClass;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use unstarve_model::Nanos;
-use unstarve_timeline::Rule;
+use unstarve_sched::Rule;
 
 use super::{Counts, Published};
 use crate::episode::is_precedence;

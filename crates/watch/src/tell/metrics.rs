@@ -228,7 +228,7 @@ mod tests {
         let mut total = 0;
         for victim in &groups {
             for occupant in &groups {
-                for rule in unstarve_timeline::Rule::ALL {
+                for rule in unstarve_sched::Rule::ALL {
                     scene = scene.blame_group(victim, occupant, rule, 1_000_000_000);
                     total += 1;
                 }

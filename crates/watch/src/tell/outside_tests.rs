@@ -234,7 +234,7 @@ fn busy_board() -> Arc<Board> {
         }
         published.history = Arc::new(history);
         published.next(Arc::new(scene.reading(at(50 * 60_000))));
-        let rule = unstarve_timeline::Rule::Fair;
+        let rule = unstarve_sched::Rule::Fair;
         let now = scene.clone().blame_group("/system.slice", "/system.slice", rule, 900_000_000);
         let now =
             now.blame("ksoftirqd", RoleKind::RealTime, 80_000_000).lasts("ksoftirqd", 18, "real-time", 80_000_000);

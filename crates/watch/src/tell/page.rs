@@ -9,7 +9,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use unstarve_files::trust::{Directory, How};
 use unstarve_html::live::{self, Link, Panel, Row};
 use unstarve_model::{Nanos, WallTime};
-use unstarve_timeline::Rule;
+use unstarve_sched::Rule;
 
 use super::hour::hour;
 use super::http::Site;

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use unstarve_model::Nanos;
-use unstarve_timeline::Rule;
+use unstarve_sched::Rule;
 
 use crate::{Histogram, Reading, Role};
 

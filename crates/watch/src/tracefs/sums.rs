@@ -3,9 +3,10 @@
 use std::time::{Duration, Instant};
 
 use rustc_hash::FxHashMap;
-use unstarve_model::{Comm, KernelThread, NameId, Nanos, Policy, Prio, Tid, Time};
+use unstarve_model::{Comm, NameId, Nanos, Policy, Prio, Tid, Time};
+use unstarve_sched::{KernelThread, Rule};
 use unstarve_timeline::{
-    Actor, ActorId, ActorKind, Migration, OnCpu, Rule, Run, Sink, TaskKey, Timeline, Wait, WaitEnd, WorkItem, World,
+    Actor, ActorId, ActorKind, Migration, OnCpu, Run, Sink, TaskKey, Timeline, Wait, WaitEnd, WorkItem, World,
 };
 
 use super::at_once::AtOnce;

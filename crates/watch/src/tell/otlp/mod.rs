@@ -215,7 +215,7 @@ mod tests {
         let mut scene = Scene::new().group(raw).group(literal);
         for group in [raw, literal] {
             scene = scene.blame(group, RoleKind::RealTime, 2_000_000_000).wait(group, 2_000_000_000);
-            scene = scene.blame_group("other", group, unstarve_timeline::Rule::Class, 1_000_000_000);
+            scene = scene.blame_group("other", group, unstarve_sched::Rule::Class, 1_000_000_000);
         }
         let reading = scene.reading(at(1));
         let board = Board::default();

@@ -1,6 +1,29 @@
-//! The arithmetic of weights: who can outweigh whom.
+//! Load weights (nice 0 = 1024) of nice values and of cgroups, and what they make of a CPU. The only place with these formulas.
 
-use unstarve_model::load_weight_of_nice;
+use unstarve_model::Prio;
+
+/// The weight of an entity of the SCHED_IDLE policy, a task or a cgroup (`WEIGHT_IDLEPRIO` in kernel/sched/sched.h).
+pub const IDLE_WEIGHT: u32 = 3;
+
+/// The fair class's load weight of a nice value; values outside −20…19 are clamped.
+///
+/// Source: `sched_prio_to_weight` in `kernel/sched/core.c`, the same from 2.6.23 to 7.2.
+#[inline]
+pub fn load_weight_of_nice(nice: i32) -> u32 {
+    const WEIGHTS: [u32; 40] = [
+        88761, 71755, 56483, 46273, 36291, 29154, 23254, 18705, 14949, 11916, // -20…-11
+        9548, 7620, 6100, 4904, 3906, 3121, 2501, 1991, 1586, 1277, // -10…-1
+        1024, 820, 655, 526, 423, 335, 272, 215, 172, 137, // 0…9
+        110, 87, 70, 56, 45, 36, 29, 23, 18, 15, // 10…19
+    ];
+    WEIGHTS[(nice.clamp(-20, 19) + 20) as usize]
+}
+
+/// The load weight of a fair task of this priority, `None` for the other classes.
+#[inline]
+pub fn load_weight_of_prio(prio: Prio) -> Option<u32> {
+    prio.nice().map(load_weight_of_nice)
+}
 
 /// The load weight (nice 0 = 1024) of a v2 `cpu.weight` (100 = 1024).
 ///
@@ -18,7 +41,7 @@ pub fn load_weight_of_cpu_weight(cpu_weight: u32) -> u32 {
 /// kernel worker needs beside a group of that weight whose load is on the same CPU.
 ///
 /// ```
-/// # use unstarve_facts::{least_nice_that_equals, load_weight_of_cpu_weight};
+/// # use unstarve_sched::{least_nice_that_equals, load_weight_of_cpu_weight};
 /// // nice −10 (9548) cannot beat cpu.weight 2500 (25600); −15 (29154) can.
 /// assert_eq!(least_nice_that_equals(load_weight_of_cpu_weight(2500)), Some(-15));
 /// // No nice can beat cpu.weight 10000 (102400).
@@ -37,6 +60,17 @@ pub fn share_against(weight: u32, other: u32) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn nice_moves_weight_by_a_quarter_per_step() {
+        assert_eq!(load_weight_of_prio(Prio(120)), Some(1024));
+        assert_eq!(load_weight_of_prio(Prio(100)), Some(88761));
+        assert_eq!(load_weight_of_prio(Prio(50)), None);
+        for nice in -20..19 {
+            let step = f64::from(load_weight_of_nice(nice)) / f64::from(load_weight_of_nice(nice + 1));
+            assert!((1.15..1.35).contains(&step), "nice {nice}: {step}");
+        }
+    }
 
     #[test]
     fn a_worker_beside_a_heavy_group() {
