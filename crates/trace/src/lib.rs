@@ -23,6 +23,6 @@ pub use unstarve_model::{BlockRequest, Context, Event, EventKind, EventSet, Even
 // What the analysis makes of them.
 pub use unstarve_sched::Rule;
 pub use unstarve_timeline::{
-    Actor, ActorId, ActorKind, Actors, Both, CpuEnd, Interrupt, Migration, OpenWait, Piece, Price, Run, RunEnd,
-    Sink, Task, TaskKey, Tasks, Throughout, Unproved, Wait, WaitEnd, WaitKind, Wake, Waker, WorkItem, World,
+    Actor, ActorId, ActorKind, Actors, Both, CpuEnd, Interrupt, Migration, OpenWait, Piece, Price, Run, RunEnd, Sink,
+    Task, TaskKey, Tasks, Throughout, Unproved, Wait, WaitEnd, WaitKind, Wake, Waker, WorkItem, World,
 };
