@@ -11,7 +11,7 @@ use super::version::dpkg_order;
 use super::{Cache, StoreError};
 
 /// Signs all suites of Debian's archive.
-const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
+const DEBIAN_KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
 
 /// The Debian archive from which this machine gets its own packages.
 #[derive(Clone, Debug)]
@@ -22,7 +22,7 @@ pub(crate) struct Archive {
 impl Archive {
     /// The one in the machine's apt configuration.
     pub(crate) fn of_machine() -> Result<Archive, StoreError> {
-        let keyring = Path::new(KEYRING);
+        let keyring = Path::new(DEBIAN_KEYRING);
         if !keyring.exists() {
             return Err(StoreError::NoKeyring(keyring.to_owned()));
         }
@@ -81,7 +81,7 @@ impl Apt {
             fs::create_dir_all(self.directory.join(below))?;
         }
         let source = format!(
-            "Types: deb\nURIs: {}\nSuites: {}\nComponents: main\nSigned-By: {KEYRING}\n",
+            "Types: deb\nURIs: {}\nSuites: {}\nComponents: main\nSigned-By: {DEBIAN_KEYRING}\n",
             archive.uri,
             suites.join(" ")
         );
