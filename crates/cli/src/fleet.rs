@@ -106,7 +106,7 @@ mod built {
     use super::{Command, CompactArgs, FleetArgs, PlaceArgs};
 
     /// Something is wrong, and was left alone.
-    const PROBLEMS: u8 = 1;
+    const EXIT_PROBLEMS: u8 = 1;
 
     /// Runs it.
     pub fn run(args: &FleetArgs) -> Result<ExitCode> {
@@ -175,7 +175,7 @@ mod built {
                 note!("{}: {}{more}", clean(&problem.path.display().to_string()), clean(&problem.why));
             }
         }
-        Ok(ExitCode::from(if problems.is_empty() { 0 } else { PROBLEMS }))
+        Ok(ExitCode::from(if problems.is_empty() { 0 } else { EXIT_PROBLEMS }))
     }
 
     /// Not a problem: `unstarve sql` reads it, too.
