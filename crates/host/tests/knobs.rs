@@ -52,7 +52,7 @@ fn where_it_is_is_asked_of_the_system() {
     let gone = get("sched_latency_ns").expect_err("not here");
     assert!(gone.contains("/proc/sys/kernel/sched_latency_ns nor at /sys/kernel/debug/sched/latency_ns"), "{gone}");
     let absent = get("NI_RANDOM").expect_err("a feature of other kernels");
-    assert!(absent.contains("does not have it at /sys/kernel/debug/sched/features"), "{absent}");
+    assert!(absent.contains("not found on this system at /sys/kernel/debug/sched/features"), "{absent}");
     for outside in ["/etc/passwd", "/proc/sys/kernel/panic", "/sys/kernel/debug/sched/../../panic", "nonsense\u{1b}"] {
         let error = get(outside).expect_err("not a setting");
         assert!(error.contains("neither a known setting") && !error.contains('\u{1b}'), "{error}");

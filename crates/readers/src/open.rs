@@ -78,7 +78,7 @@ pub enum OpenError {
         name: String,
     },
     /// The content has no known format.
-    #[error("{name} is not a recording that can be read ({looks}); readable are {}", readable())]
+    #[error("{name} is not a readable recording ({looks}); readable formats: {}", readable())]
     Unknown {
         /// The file.
         name: String,
@@ -86,14 +86,14 @@ pub enum OpenError {
         looks: &'static str,
     },
     /// Too many nested layers of compression.
-    #[error("{name} is packed more than {MAX_LAYERS} times over")]
+    #[error("{name} has more than {MAX_LAYERS} layers of compression")]
     TooManyLayers {
         /// The file.
         name: String,
     },
     /// An archive without any readable file.
     #[error(
-        "{name} is an archive without a recording that can be read (in it are {}); readable are {}",
+        "{name} is an archive without a readable recording (it contains {}); readable formats: {}",
         listed(members),
         readable()
     )]
@@ -198,7 +198,7 @@ mod tests {
     fn what_cannot_be_read_is_told_with_what_can() {
         assert_eq!(error(b""), "x is empty: the recording was not finished, or wrote elsewhere");
         let jpeg = error(b"\xff\xd8\xff\xe0\0\x10JFIF");
-        assert!(jpeg.starts_with("x is not a recording that can be read (it looks like a JPEG image); readable are"));
+        assert!(jpeg.starts_with("x is not a readable recording (it looks like a JPEG image); readable formats:"));
         assert!(jpeg.ends_with("each also inside gzip, zstd, xz, bzip2, zlib, tar or zip"));
         assert!(error(&[0; 100]).contains("all zeros"));
         assert!(error(&gzip(b"\x89PNG")).contains("PNG"));
@@ -336,9 +336,7 @@ mod tests {
         let members = [("a.txt", &b"hello\n"[..]), ("b.txt", b"world\n")];
         for bytes in [tar(&members), zip(&members)] {
             let message = error(&bytes);
-            assert!(
-                message.starts_with("x is an archive without a recording that can be read (in it are a.txt, b.txt)")
-            );
+            assert!(message.starts_with("x is an archive without a readable recording (it contains a.txt, b.txt)"));
         }
         let inner = zip(&[("trace.txt", TEXT.as_bytes())]);
         assert!(error(&tar(&[("inner.zip", &inner)])).contains("in it are inner.zip"));
@@ -375,6 +373,6 @@ mod tests {
         for _ in 0..10 {
             bytes = gzip(&bytes);
         }
-        assert_eq!(error(&bytes), "x is packed more than 4 times over");
+        assert_eq!(error(&bytes), "x has more than 4 layers of compression");
     }
 }

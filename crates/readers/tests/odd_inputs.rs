@@ -73,9 +73,9 @@ fn each_is_read_rightly_or_refused_with_what_to_do() {
         (
             "tracefs in reverse order",
             reversed(|at| format!("    make-12    [000] d..2. 1.{at:06}: sched_waking: {WAKING}\n")),
-            "turn it round with `tac`",
+            "reverse it with `tac`",
         ),
-        ("perf in reverse order", reversed(|at| perf("", &format!("1.{at:06}"))), "turn it round with `tac`"),
+        ("perf in reverse order", reversed(|at| perf("", &format!("1.{at:06}"))), "reverse it with `tac`"),
         (
             "two recordings of perf",
             format!("# captured on    : x\n#\n{}# captured on    : y\n#\n{}", perf("", "900.5"), perf("", "1.5")),

@@ -53,7 +53,7 @@ const MAX_SYMBOLS: usize = 1 << 16;
 #[non_exhaustive]
 pub enum PerfettoError {
     /// A system call failed.
-    #[error("byte {offset}: cannot read on")]
+    #[error("byte {offset}: cannot read further")]
     Read {
         /// Where.
         offset: u64,

@@ -60,7 +60,7 @@ pub fn sigint_ends_it_cleanly_even_if_ignored_at_start() -> Outcome {
     left_only(&["t.dat"], &ended, place.path());
     // Who started it is told what ends it, and what it replaces.
     let path = output.display();
-    for notice in [format!("{path} is there already (12 kB, of "), format!("recording into {path} until Ctrl-C\n")] {
+    for notice in [format!("{path} exists (12 kB, of "), format!("recording into {path} until Ctrl-C\n")] {
         assert!(ended.output.contains(&format!("notice {notice}")), "{notice}: {ended:?}");
     }
     Ok(Completion::Completed)
