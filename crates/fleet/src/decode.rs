@@ -241,7 +241,11 @@ fn check_types(found: &ArrowSchema, table: &Schema) -> Result<(), String> {
                     expected.data_type()
                 ));
             }
-            Err(_) if !unstarve_tables::KINDS.into_iter().any(|kind| is_same(field.data_type(), &arrow_type(kind))) => {
+            Err(_)
+                if !unstarve_tables::COLUMN_KINDS
+                    .into_iter()
+                    .any(|kind| is_same(field.data_type(), &arrow_type(kind))) =>
+            {
                 return Err(format!(
                     "column `{}` is {}, which no table has; use a newer unstarve",
                     field.name(),

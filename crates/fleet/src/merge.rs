@@ -9,7 +9,7 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::TimestampNanosecondType;
 use arrow_array::{Array, ArrayRef, RecordBatch, RecordBatchOptions, StringArray, new_null_array};
 use arrow_schema::{DataType, Field, Schema as ArrowSchema, SchemaRef};
-use unstarve_tables::{KINDS, Kind, Schema, arrow_type};
+use unstarve_tables::{COLUMN_KINDS, Kind, Schema, arrow_type};
 
 use crate::decode::{MORE_COLUMNS, known};
 use crate::gather::digest_of;
@@ -198,7 +198,7 @@ fn width(kind: &DataType) -> usize {
 
 /// What a commit calls what is in a column.
 fn word(kind: &DataType) -> &'static str {
-    match KINDS.into_iter().find(|known| arrow_type(*known) == *kind) {
+    match COLUMN_KINDS.into_iter().find(|known| arrow_type(*known) == *kind) {
         Some(Kind::U64) => "u64",
         Some(Kind::U32) => "u32",
         Some(Kind::I32) => "i32",

@@ -52,7 +52,7 @@ fn tells_felt_from_own(latency: &Latency, felt: u64, own: u64) {
 }
 
 #[test]
-fn a_spike_that_is_a_wait_is_told_from_one_that_is_not() {
+fn a_spike_that_is_a_wait_is_distinguished_from_one_that_is_not() {
     let threshold = Some(Nanos::from_millis(1));
     let (log, felt, own) = pings(report().trace.start_ns);
     tells_felt_from_own(&watched(&log, Align::Absolute, threshold).expect("on the same clock"), felt, own);

@@ -195,7 +195,7 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_told_with_what_can() {
+    fn unreadable_files_are_reported_with_the_readable_formats() {
         assert_eq!(error(b""), "x is empty: the recording was not finished, or wrote elsewhere");
         let jpeg = error(b"\xff\xd8\xff\xe0\0\x10JFIF");
         assert!(jpeg.starts_with("x is not a readable recording (it looks like a JPEG image); readable formats:"));
@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn several_recordings_in_an_archive_are_told() {
+    fn several_recordings_in_an_archive_are_reported() {
         let members = [("../../etc/one", TEXT.as_bytes()), ("two\x1b[2J", TEXT.as_bytes()), ("three", TEXT.as_bytes())];
         let (events, format, others) = read(&tar(&members));
         assert_eq!((events, format.as_str()), (1, "ftrace text from ../../etc/one"));
@@ -340,8 +340,8 @@ mod tests {
         }
         let inner = zip(&[("trace.txt", TEXT.as_bytes())]);
         assert!(error(&tar(&[("inner.zip", &inner)])).contains("in it are inner.zip"));
-        let torn = &inner[..inner.len() - 30];
-        assert!(error(torn).contains("has no directory at its end"), "{}", error(torn));
+        let truncated = &inner[..inner.len() - 30];
+        assert!(error(truncated).contains("has no directory at its end"), "{}", error(truncated));
     }
 
     #[test]

@@ -46,7 +46,7 @@ fn is_root() -> bool {
 }
 
 #[test]
-fn a_program_is_run_only_if_nobody_else_can_have_written_it() {
+fn only_a_program_that_other_users_cannot_have_written_is_run() {
     // What is changed, which program is requested, and what the refusal says; empty if it may be run.
     type Change = fn(&Place);
     let ours: [(&str, Change, &str, Option<&str>); 16] = [
@@ -235,7 +235,7 @@ fn this_program_is_started_again_without_the_environment() {
 }
 
 #[test]
-fn a_tree_is_believed_if_nobody_else_can_have_written_any_of_it() {
+fn a_tree_is_trusted_if_other_users_cannot_have_written_any_of_it() {
     let place = Place::new();
     place.program("lib/sub/one.so");
     place.mode("lib", 0o755);

@@ -159,7 +159,7 @@ fn magic_links_of_procfs_are_not_followed() {
 
 /// A recording: who can have written it, and chosen that the path leads to it.
 #[test]
-fn the_author_of_an_open_file_is_whoever_can_write_it_or_its_way() {
+fn the_author_of_an_open_file_is_every_user_who_can_write_it_or_its_path() {
     let author =
         |path: &Path| check_author(&File::open(path).expect("opened"), path).map_err(|error| error.to_string());
     let place = place();
