@@ -1,4 +1,4 @@
-//! Where settings are on a made-up host, and what setting them would write.
+//! Paths of settings on a made-up host, and what changing them would write.
 
 use std::fs;
 use std::path::PathBuf;
@@ -110,7 +110,7 @@ fn values_that_would_stop_the_machine_are_refused() {
         refused("/sys/kernel/debug/sched/./base_slice_ns", value);
     }
     plan("sched_rt_runtime_us", "-1").expect("no limit may be");
-    // By the period of this host, not the default one.
+    // Relative to the period of this host, not the default one.
     host.write("/proc/sys/kernel/sched_rt_period_us", "100000\n");
     plan("sched_rt_runtime_us", "100").expect("a thousandth");
 }
