@@ -1,4 +1,4 @@
-//! `unstarve cluster`: a program of its own, `unstarve-cluster`.
+//! `unstarve cluster`: runs the separate program `unstarve-cluster`.
 
 use std::ffi::OsString;
 use std::process::ExitCode;

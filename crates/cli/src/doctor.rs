@@ -1,4 +1,4 @@
-//! `unstarve doctor`.
+//! `unstarve doctor`: what this host and the user's rights allow.
 
 use std::process::ExitCode;
 
@@ -29,7 +29,7 @@ pub struct DoctorArgs {
     json: bool,
 }
 
-/// What commands cannot do without; the rest makes answers fuller.
+/// Without one of these the exit code is 1; the others only make answers more complete.
 const REQUIRED_CAPABILITIES: [&str; 4] = ["kernel", "record", "count", "change"];
 
 pub fn run(args: &DoctorArgs, color: Color) -> Result<ExitCode> {
@@ -94,7 +94,7 @@ fn guard() -> Allowed {
     }
 }
 
-/// To root everything has been said by the kernel.
+/// Root gets no advice: the kernel's error says it all.
 fn way() -> Option<String> {
     (!rustix::process::geteuid().is_root())
         .then(|| "run it with sudo; in a container add the capabilities of the unit file".to_owned())

@@ -1,4 +1,4 @@
-//! `unstarve sql`: a program of its own, `unstarve-sql`; on several machines `unstarve-cluster`.
+//! `unstarve sql`: runs the separate program `unstarve-sql`, or `unstarve-cluster` for several machines.
 
 use std::ffi::{OsStr, OsString};
 use std::os::unix::ffi::OsStrExt;
@@ -45,7 +45,7 @@ pub fn run(args: &SqlArgs) -> Result<ExitCode> {
     become_it(&SQL, &args.arguments)
 }
 
-/// Who asks for help is answered, whether there is an engine or not.
+/// Answers --help even without an engine.
 pub fn asks_for_help(arguments: &[OsString]) -> bool {
     matches!(arguments, [only] if only == OsStr::new("--help") || only == OsStr::new("-h"))
 }
@@ -61,7 +61,7 @@ fn without_engine() -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Whether there is the option: no statement is written like it, and after `--` there are no options.
+/// Whether the option is present. No SQL statement looks like it, and after `--` there are no options.
 fn asks_a_cluster(arguments: &[OsString]) -> bool {
     let options = arguments.iter().take_while(|argument| *argument != OsStr::new("--"));
     options.into_iter().any(|argument| argument == "--cluster" || argument.as_bytes().starts_with(b"--cluster="))

@@ -1,4 +1,4 @@
-//! `unstarve lab bisect`.
+//! `unstarve lab bisect`: finds the settings that make the difference between two sides.
 
 use std::process::ExitCode;
 
@@ -55,7 +55,7 @@ pub(crate) fn run(args: BisectArgs) -> anyhow::Result<ExitCode> {
     Ok(if found.cause.is_empty() { ExitCode::from(1) } else { ExitCode::SUCCESS })
 }
 
-/// What the guest's own snapshot tells.
+/// The settings in the guest's own snapshot.
 fn settings(outcome: &Outcome) -> Result<Settings, String> {
     let limit = Limit { bytes: 64 << 20, expected: "the guest's snapshot" };
     let text = read_text(&outcome.directory.join("snapshot.json"), limit).map_err(|error| error.to_string())?;

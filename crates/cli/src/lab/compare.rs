@@ -1,4 +1,4 @@
-//! `unstarve lab compare`.
+//! `unstarve lab compare`: runs two sides of a scenario with the same seeds.
 
 use std::process::ExitCode;
 

@@ -1,4 +1,4 @@
-//! `unstarve lab kernel` and `unstarve lab qemu`: what guests are made of.
+//! `unstarve lab kernel` and `unstarve lab qemu`: manages the kernels and the QEMU of guests.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -87,7 +87,7 @@ pub(crate) fn run(args: KernelArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Whether it is one of Debian's, or a file that is there.
+/// Whether it names one of Debian's kernels, or an existing file.
 fn can_be_added(kernel: &str) -> bool {
     Wanted::suites().iter().any(|(name, _)| *name == kernel) || Path::new(kernel).exists()
 }

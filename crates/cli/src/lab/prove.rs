@@ -1,4 +1,4 @@
-//! `unstarve lab prove`.
+//! `unstarve lab prove`: whether a remedy helps, and what it costs.
 
 use std::io;
 use std::path::PathBuf;
@@ -84,7 +84,7 @@ fn all(args: &ProveArgs) -> anyhow::Result<ExitCode> {
     let mut has_helped = false;
     for kernel in &args.kernel {
         let mut explain = explain_outcome;
-        // Row by row: an interruption loses only the one that was under way.
+        // Saved row by row: an interruption loses only the current one.
         let mut enter = |rows: &[Proof]| match &args.table {
             Some(table) => table::enter(table, rows, OtherRows::Keep).map_err(io::Error::other),
             None => Ok(()),

@@ -1,4 +1,4 @@
-//! `unstarve lab repeat`.
+//! `unstarve lab repeat`: runs the same guest several times and compares the traces.
 
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};

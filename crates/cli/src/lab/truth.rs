@@ -1,4 +1,4 @@
-//! `unstarve lab truth`.
+//! `unstarve lab truth`: judges `explain` on all scenarios and kernels.
 
 use std::process::ExitCode;
 

@@ -1,3 +1,5 @@
+//! `unstarve watch show`: one episode, and the report on its trace.
+
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -34,19 +36,19 @@ pub struct ShowArgs {
     store: StoreArgs,
 }
 
-/// Anybody's store may be looked at: no FIFO is waited for, and no device read.
+/// Opens only regular files: another user's store may contain FIFOs and devices.
 fn open_regular(path: &Path) -> Result<Box<dyn EventSource>, OpenError> {
     let name = path.display().to_string();
     let opened = unstarve_files::open_regular(path).and_then(|file| Input::from_file(file, name.clone()));
     open_input(opened.map_err(|source| OpenError::Io { name, source })?)
 }
 
-/// The last word on an episode in the log. A store that was copied in part may lack it.
+/// The last entry of an episode in the log. A partly copied store may lack it.
 fn known(store: &Path, id: &str) -> Option<Episode> {
     read_log(store).ok()?.episodes.into_iter().rev().find(|episode| episode.id == id)
 }
 
-/// How it began, and what was said of it: the trace may show nothing that is as bad as what the counters saw.
+/// How the episode began, and its headline: the trace may show nothing as bad as the counters did.
 fn about(episode: &Episode) -> String {
     let mut text = format!("{}  {}\n", when(episode), line(episode));
     text += &began(episode).map_or_else(String::new, |began| format!("{began}\n"));
