@@ -1,3 +1,5 @@
+//! Runs `unstarve guard` in the guest.
+
 use std::fs::{self, File};
 use std::io;
 use std::os::unix::net::UnixDatagram;
@@ -11,23 +13,23 @@ use super::setup::in_short;
 use super::{GuestError, RESULTS_DIR};
 use crate::scenario::Action;
 
-/// Where the guard finds its policy.
+/// The guard's policy file.
 const GUARD_POLICY_FILE: &str = "/run/guard.toml";
 
-/// Where it tells that it is ready, as it tells systemd.
+/// The socket on which the guard reports readiness (`NOTIFY_SOCKET`).
 const GUARD_READY_SOCKET: &str = "/run/guard-ready";
 
-/// Loading programs into the kernel takes it a while, at an instruction a nanosecond.
+/// Loading eBPF programs is slow at one instruction a nanosecond.
 const START_LIMIT: Duration = Duration::from_secs(20);
 
-/// So long it may take to put everything back.
+/// Time for the guard to restore everything.
 const END_LIMIT: Duration = Duration::from_secs(10);
 
 /// `unstarve guard run`, as a host would run it.
 pub(super) struct Guard(Child);
 
 impl Guard {
-    /// Starts the guard of the `guard` step among `actions`, and waits until it says that its policy is applied.
+    /// Starts the guard if `actions` has a `guard` step, and waits until it reports that its policy is applied.
     pub(super) fn start<'a>(actions: impl Iterator<Item = &'a Action>) -> Result<Option<Guard>, GuestError> {
         let step = actions
             .filter_map(|action| match action {
@@ -62,7 +64,7 @@ impl Guard {
         Err(format!("was not ready after {} s", START_LIMIT.as_secs()))
     }
 
-    /// Tells it to end; it puts everything back before.
+    /// Ends the guard, which restores everything first.
     pub(super) fn end(mut self) -> Result<(), GuestError> {
         let pid = Pid::from_child(&self.0);
         kill_process(pid, Signal::TERM).map_err(|errno| GuestError(format!("cannot end the guard: {errno}")))?;
@@ -109,7 +111,7 @@ fn command(source: Option<&str>) -> Result<Command, GuestError> {
     Ok(command)
 }
 
-/// What the guard had to say.
+/// The guard's output.
 fn said() -> String {
     in_short(&fs::read_to_string(Path::new(RESULTS_DIR).join("guard.err")).unwrap_or_default())
 }
