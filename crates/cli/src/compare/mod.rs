@@ -101,7 +101,7 @@ impl LowArgs {
             (Kind::Lab, Kind::Lab) => HiArgs::Labs { a, b, form },
             (Kind::Snapshot, Kind::Snapshot) => HiArgs::Hosts { a, b, form },
             (first, second) => bail!(
-                "{} is a {first} and {} a {second}: only what is of one sort can be compared",
+                "{} is a {first} and {} a {second}: compare two inputs of the same kind",
                 a.display(),
                 b.display()
             ),

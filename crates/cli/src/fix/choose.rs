@@ -48,8 +48,8 @@ pub const RULE: &str = "fix: ";
 pub fn choose<L: Look>(report: &Report, look: &L, origin: &Origin, args: &LowArgs) -> Result<Choice> {
     if let (Some(why), None, true) = (&origin.written.why, &args.remedy, args.apply || args.form.is_some()) {
         bail!(
-            "{}, so that {} could have written anything in it, also what is made the first remedy here: look at the plan, and name the remedy \
-             (--remedy N)",
+            "{}, so {} could have written anything in it and chosen which remedy comes first: read the plan, and name the \
+             remedy (--remedy N)",
             clean(why),
             origin.written.author
         );

@@ -50,7 +50,7 @@ fn undo(args: &UndoArgs) -> Result<ExitCode> {
         note!("{}", super::summary(&undone));
     }
     if contents.stale > 0 {
-        note!("{} of an earlier boot did not outlive it", output::counted(contents.stale as u64, "change"));
+        note!("{} of an earlier boot ended with that boot", output::counted(contents.stale as u64, "change"));
     }
     if contents.damaged > 0 {
         let lines = output::counted(contents.damaged as u64, "damaged line");

@@ -64,7 +64,7 @@ pub fn run(args: &ShowArgs, color: Color) -> Result<ExitCode> {
     let Some(directory) = directory else {
         match known(&store, &args.id) {
             Some(episode) if episode.trace_bytes.is_some() || episode.trace_of.is_some() => {
-                bail!("the trace was removed to make room; of it is left: {}", line(&episode))
+                bail!("the trace was removed to make room; what is still known: {}", line(&episode))
             }
             Some(episode) => bail!("no trace was kept; what is known: {}", line(&episode)),
             None => bail!(

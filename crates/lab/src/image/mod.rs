@@ -51,7 +51,7 @@ pub enum ImageError {
     #[error("the scenario needs `{0}`, which is not installed on this host")]
     NoTool(String),
     /// Users other than root and this one could have written a tool.
-    #[error("the scenario's tool `{tool}` is not taken into the guest: {source}")]
+    #[error("the scenario's tool `{tool}` is not copied into the guest: {source}")]
     NotTrusted {
         /// Its name.
         tool: String,

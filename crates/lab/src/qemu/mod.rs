@@ -73,7 +73,7 @@ pub enum QemuError {
         needed: u32,
     },
     /// It does not say which version it is.
-    #[error("`{program} --version` does not say a version: {said}")]
+    #[error("`{program} --version` prints no version: {said}")]
     NoVersion {
         /// Which.
         program: PathBuf,
@@ -84,12 +84,12 @@ pub enum QemuError {
     #[error(transparent)]
     Program(#[from] unstarve_files::ProgramError),
     /// Root found no unprivileged user to run it as.
-    #[error("no user to run QEMU as, which is never run as root: {0}")]
+    #[error("QEMU is never run as root, and there is no other user to run it as: {0}")]
     NoUser(io::Error),
     /// The user that QEMU runs as may not execute it, or this program, which supervises it.
     #[error(
-        "{program}: mode {mode:04o} lets not everybody execute it; root runs QEMU, and what supervises it, as an unprivileged user. \
-         Run: chmod a+rx {}",
+        "{program}: mode {mode:04o} does not let every user execute it; root runs QEMU and its supervisor as an unprivileged \
+         user. Run: chmod a+rx {}",
         unstarve_files::trust::for_a_shell(program)
     )]
     NotForAll {

@@ -122,7 +122,7 @@ pub enum RunError {
         source: io::Error,
     },
     /// A result is missing.
-    #[error("the guest brought no {0} back")]
+    #[error("the guest returned no {0}")]
     Incomplete(&'static str),
     /// A load's output is not what the scenario says.
     #[error(transparent)]
