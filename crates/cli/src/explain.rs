@@ -122,7 +122,7 @@ fn explain(args: &Explain) -> Result<ExitCode> {
         .with_context(|| name.clone())?
         .report;
     drop(progress);
-    unmet.tell(&args.options.selection, &name)?;
+    unmet.report_unmet(&args.options.selection, &name)?;
     let failed = args.fail_on.is_some_and(|limit| report.findings.iter().any(|finding| finding.severity >= limit));
     output::will_end_with(u8::from(failed));
     report.findings.retain(|finding| finding.severity >= args.min_severity);

@@ -234,7 +234,7 @@ fn write(recording: &Recording, selection: &Selection, mut export: impl Export) 
         .with_context(|| recording.name())?
         .report;
     drop(progress);
-    unmet.tell(selection, &recording.name())?;
+    unmet.report_unmet(selection, &recording.name())?;
     export.finish(&report).context("cannot write the export")?;
     for loss in in_words(&report.missing) {
         output::remark(&loss);

@@ -113,15 +113,15 @@ mod built {
         match &args.command {
             Command::Compact(args) => {
                 let done = compact(&store(&args.place)?, &options(args)?)?;
-                tell(&done, args.place.json, told(&done), (&done.beside, &done.problems))
+                print_answer(&done, args.place.json, compact_text(&done), (&done.beside, &done.problems))
             }
             Command::Verify(place) => {
                 let verified = verify(&store(place)?)?;
-                tell(&verified, place.json, verified_text(&verified), (&verified.beside, &verified.problems))
+                print_answer(&verified, place.json, verified_text(&verified), (&verified.beside, &verified.problems))
             }
             Command::Status(place) => {
                 let status = status(&store(place)?)?;
-                tell(&status, place.json, table(&status), (&status.beside, &status.problems))
+                print_answer(&status, place.json, table(&status), (&status.beside, &status.problems))
             }
             Command::ExamineFiles => {
                 serve(std::io::stdin().lock(), std::io::stdout().lock()).context("cannot answer")?;
@@ -154,7 +154,7 @@ mod built {
         Ok(Options { now, settle: args.settle, grace: args.grace, keep: args.keep })
     }
 
-    fn tell(
+    fn print_answer(
         answer: &impl Serialize,
         is_json: bool,
         text: String,
@@ -190,7 +190,7 @@ mod built {
         ))
     }
 
-    fn told(done: &Done) -> String {
+    fn compact_text(done: &Done) -> String {
         let mut text = match done.inputs {
             0 if done.hours == 0 => "nothing to merge\n".to_owned(),
             _ => merged(done),

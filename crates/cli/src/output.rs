@@ -174,7 +174,7 @@ pub fn counted(count: impl Into<u64>, what: &str) -> String {
 /// Escaped: a file's name can neither control the terminal nor begin a line of its own.
 struct Chain<'a>(&'a anyhow::Error);
 
-/// A message of several lines, none of which others chose.
+/// A message of several lines that contains no text of others.
 #[derive(Debug)]
 pub struct OurLines(pub String);
 

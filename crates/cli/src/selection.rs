@@ -60,7 +60,7 @@ impl UnmetSelection {
     }
 
     /// Reports selected tasks that the recording lacks; an error if it has none of the selected tasks, CPUs or times.
-    pub fn tell(&self, selection: &Selection, recording: &str) -> Result<()> {
+    pub fn report_unmet(&self, selection: &Selection, recording: &str) -> Result<()> {
         if let Some(seen) = &self.seen {
             seen.check(selection, recording)?;
         }

@@ -84,6 +84,6 @@ pub fn run(args: HiArgs) -> Result<ExitCode> {
     for loss in in_words(&driven.losses) {
         crate::output::remark(&loss);
     }
-    unmet.tell(&selection, &name())?;
+    unmet.report_unmet(&selection, &name())?;
     Ok(ExitCode::SUCCESS)
 }

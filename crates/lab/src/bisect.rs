@@ -209,7 +209,7 @@ impl<R: Runner> Explain<'_, '_, '_, R> {
         if !rest.is_empty() {
             self.found.necessary = Some(!self.shows(&rest, reached)?);
         }
-        self.tell(&cause, whole)?;
+        self.record_cause(&cause, whole)?;
         let mut more = self.found.necessary == Some(false);
         while more && self.found.others.len() < MAX_FURTHER_CAUSES {
             let Some(other) = self.next_cause(&mut rest, reached)? else { return Ok(()) };
@@ -284,7 +284,7 @@ impl<R: Runner> Explain<'_, '_, '_, R> {
             .then_some(contrast))
     }
 
-    fn tell(&mut self, cause: &[usize], whole: &Contrast) -> Result<(), BenchError<R::Error>> {
+    fn record_cause(&mut self, cause: &[usize], whole: &Contrast) -> Result<(), BenchError<R::Error>> {
         let request = self.with(cause);
         let confirmed = self.lab.contrast(self.from, &request, self.lab.further())?;
         self.found.cause = self.named(cause);

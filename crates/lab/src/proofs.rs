@@ -97,7 +97,7 @@ pub fn prove_all<R: Runner>(
     bench.expect(faulty.len() * (1 + candidates.len()));
     let mut proofs = Vec::new();
     for candidate in &candidates {
-        let cell = match proving.cells.and_then(|cells| known(cells, &faulty, candidate, kernel)) {
+        let cell = match proving.cells.and_then(|cells| stored_cell(cells, &faulty, candidate, kernel)) {
             Some(cell) => cell,
             None => {
                 let cell = prove(bench, &faulty, candidate, &proving.made)?;
@@ -151,7 +151,7 @@ fn candidates(faulty: &[Faulty]) -> (Vec<Candidate>, Vec<NotTried>) {
 }
 
 /// A stored cell, if the guests without a remedy gave the same bytes then and the changes are the same.
-fn known(cells: &Cells, faulty: &[Faulty], candidate: &Candidate, kernel: &str) -> Option<Cell> {
+fn stored_cell(cells: &Cells, faulty: &[Faulty], candidate: &Candidate, kernel: &str) -> Option<Cell> {
     let scenario = &faulty.first()?.outcome.request.scenario.name;
     let cell = cells.find(scenario, kernel, &candidate.remedy, candidate.about.first()?)?;
     let same_faulty =

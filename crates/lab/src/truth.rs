@@ -131,7 +131,7 @@ fn expected(expect: &Expect) -> Vec<String> {
 pub fn judge(request: &Request, report: &Report) -> Row {
     let loud: Vec<&Finding> = report.findings.iter().filter(|finding| finding.severity >= Severity::Warning).collect();
     let mut row = empty_row(request, Judgement::Quiet);
-    row.found = loud.first().map(|finding| in_short(finding));
+    row.found = loud.first().map(|finding| one_line(finding));
     let expect = &request.scenario.expect;
     let judged = expect.top().is_some() || !expect.all.is_empty() || expect.max_findings.is_some();
     row.judgement = match loud.first() {
@@ -192,7 +192,7 @@ fn wrong_in(finding: &Finding, victim: &Victim, culprit: &Names, payer: &Names) 
 }
 
 /// `rt-starvation of kworker/0:2 by hog`.
-fn in_short(finding: &Finding) -> String {
+fn one_line(finding: &Finding) -> String {
     let by = finding.culprits.first().map(|culprit| format!(" by {}", culprit.comm)).unwrap_or_default();
     format!("{} of {}{by}", finding.id, finding.victim.comm)
 }

@@ -31,12 +31,12 @@ fn hit(row: Row, from: Version, to: Version) -> Option<Hit> {
         (Holds::Depends(what), Holds::Yes) => Some(format!("whether this kernel has it already depends on {what}")),
         _ => return None,
     };
-    Some(told(row, sure))
+    Some(reported_hit(row, sure))
 }
 
 /// The hit for a report. The affected kernels come from the deciding column: the columns of good and bad kernels are
 /// the reporters' words. An empty column (`-`) is left out.
-fn told(row: Row, sure: Option<String>) -> Hit {
+fn reported_hit(row: Row, sure: Option<String>) -> Hit {
     let text = |column: &str| row.get(column).filter(|text| *text != "-");
     let about = |what: &str, column: &str| text(column).map(|text| format!("{what}: {text}"));
     let help = |text| Fix::advice(FixNotes { text, risk: "", valid_on: "" });

@@ -37,7 +37,7 @@ pub fn run(a: &Path, b: &Path, form: &Form) -> Result<ExitCode> {
         bail!("{} and {} have no run in common", a.display(), b.display())
     };
     let scenario = &first.request.scenario;
-    let names = (told(a, first), told(b, second));
+    let names = (path_with_kernel(a, first), path_with_kernel(b, second));
     let metrics = of_outcomes(scenario, names, &pairs, Plan::default().matters);
     let trace = |outcome: &Outcome| Recording::new(outcome.directory.join("trace.dat"));
     let mut nothing = LatencyLogs::default();
@@ -56,7 +56,7 @@ pub fn run(a: &Path, b: &Path, form: &Form) -> Result<ExitCode> {
     Ok(if same { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
 
-fn told(path: &Path, outcome: &Outcome) -> String {
+fn path_with_kernel(path: &Path, outcome: &Outcome) -> String {
     format!("{} ({})", path.display(), outcome.kernel_release)
 }
 

@@ -228,15 +228,15 @@ mod tests {
                 "1.1 thread 6 has ended, and 1 obstacle more",
             ]
         );
-        // Who names one gets that one, and nothing was passed over.
+        // A named remedy is chosen, and none counts as skipped.
         let named = choose(&report, &host, &THIS_HOST, &args(&["--finding", "1", "--remedy", "2"])).expect("a choice");
         assert_eq!((named.finding, named.remedy, named.skipped.len()), (0, 1, 0));
-        // A number alone is of the finding that would be chosen without it; an id of the first that has it.
+        // A number alone refers to the finding that is chosen without it; an id to the first finding with it.
         let numbered = choose(&report, &host, &THIS_HOST, &args(&["--remedy", "2"])).expect("a choice");
         assert_eq!((numbered.finding, numbered.remedy, numbered.skipped.len()), (1, 1, 0));
         let by_id = choose(&report, &host, &THIS_HOST, &args(&["--remedy", "b"])).expect("a choice");
         assert_eq!((by_id.finding, by_id.remedy), (0, 1));
-        // Where none can be carried out, the first is shown with what stands in its way.
+        // If none is applicable, the first is chosen; its obstacles are shown.
         let none = choose(&report, &Memory::default(), &THIS_HOST, &args(&["--finding", "1"])).expect("a choice");
         assert_eq!((none.finding, none.remedy, none.skipped.len()), (0, 0, 2));
     }

@@ -63,7 +63,7 @@ fn look(args: &StatusArgs) -> Result<ExitCode> {
     let Some(holder) = state::holder()? else {
         match args.json {
             true => out.text("null\n")?,
-            false => out.text(&format!("No guard is running. {}\n", left(args)?))?,
+            false => out.text(&format!("No guard is running. {}\n", changes_in_place(args)?))?,
         }
         return Ok(ExitCode::from(1));
     };
@@ -109,7 +109,7 @@ fn is_alive(pid: u32) -> bool {
     stat.is_ok_and(|stat| Stat::parse(&String::from_utf8_lossy(&stat)).is_none_or(|stat| !stat.has_ended()))
 }
 
-fn left(args: &StatusArgs) -> Result<String> {
+fn changes_in_place(args: &StatusArgs) -> Result<String> {
     let contents = state::look_into(&args.state, unstarve_executor::state::Role::Guard)?;
     Ok(match contents.open.len() {
         0 => "No changes are in place.".to_owned(),

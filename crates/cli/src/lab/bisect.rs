@@ -11,7 +11,7 @@ use unstarve_lab::catalogue;
 use unstarve_lab::run::Outcome;
 use unstarve_lab::side::Side;
 
-use super::experiment::{Guests, tell};
+use super::experiment::{Guests, print_progress};
 
 /// Find the smallest set of settings that makes the difference between two sides
 #[derive(Args, Debug)]
@@ -47,7 +47,7 @@ pub(crate) struct BisectArgs {
 pub(crate) fn run(args: BisectArgs) -> anyhow::Result<ExitCode> {
     let scenario = catalogue::find(&args.scenario)?;
     let mut runner = args.guests.runner()?;
-    let mut tell = tell;
+    let mut tell = print_progress;
     let mut bench = Bench::new(&mut runner, &mut tell);
     let search = Search { seeds: args.seeds, metric: args.metric, ..Search::default() };
     let found = bisect::bisect(&mut bench, &scenario, (&args.a, &args.b), &settings, &search)?;

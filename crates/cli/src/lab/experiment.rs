@@ -106,7 +106,7 @@ impl Guests {
 }
 
 /// A line on standard error for each guest.
-pub(super) fn tell(upcoming: NextRun<'_>) {
+pub(super) fn print_progress(upcoming: NextRun<'_>) {
     let of = upcoming.of.map(|of| format!(" of {of}")).unwrap_or_default();
     note!("unstarve: run {}{of}: {}", upcoming.number, describe(upcoming.request));
 }

@@ -70,7 +70,8 @@ pub(crate) fn run(args: KernelArgs) -> anyhow::Result<ExitCode> {
                 anyhow::bail!("{unknown}: {}", what_can_be_added());
             }
             for kernel in kernels {
-                let info = store::add(&cache, &Wanted::named(&kernel, name.clone(), modules.clone()), &mut tell)?;
+                let info =
+                    store::add(&cache, &Wanted::named(&kernel, name.clone(), modules.clone()), &mut print_progress)?;
                 say!("{}", row(&info));
             }
         }
@@ -103,12 +104,12 @@ fn what_can_be_added() -> String {
 
 pub(crate) fn run_qemu(args: QemuArgs) -> anyhow::Result<ExitCode> {
     let QemuCommand::Add = args.command;
-    let version = store::add_qemu(&Cache::of_user()?, &mut tell)?;
+    let version = store::add_qemu(&Cache::of_user()?, &mut print_progress)?;
     say!("QEMU {version}");
     Ok(ExitCode::SUCCESS)
 }
 
-fn tell(what: &str) {
+fn print_progress(what: &str) {
     note!("unstarve: {what}");
 }
 

@@ -121,11 +121,11 @@ fn runner(args: &RunArgs) -> anyhow::Result<QemuRunner> {
         limits: Limits { wall: Duration::from_secs(args.limit), stall: Duration::from_secs(args.stall) },
         reuse: Reuse::Never,
         interrupted: super::stop::flag_on_signals()?,
-        progress: Box::new(tell),
+        progress: Box::new(print_progress),
     })
 }
 
-fn tell(stage: Stage) {
+fn print_progress(stage: Stage) {
     note!("unstarve: {stage}");
 }
 

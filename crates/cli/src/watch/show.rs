@@ -44,7 +44,7 @@ fn open_regular(path: &Path) -> Result<Box<dyn EventSource>, OpenError> {
 }
 
 /// The last entry of an episode in the log. A partly copied store may lack it.
-fn known(store: &Path, id: &str) -> Option<Episode> {
+fn last_log_entry(store: &Path, id: &str) -> Option<Episode> {
     read_log(store).ok()?.episodes.into_iter().rev().find(|episode| episode.id == id)
 }
 
@@ -62,7 +62,7 @@ pub fn run(args: &ShowArgs, color: Color) -> Result<ExitCode> {
     let store = args.store.readable()?;
     let directory = trace_directory(&store, &args.id).map_err(|error| output::hint_at_root(error.into()))?;
     let Some(directory) = directory else {
-        match known(&store, &args.id) {
+        match last_log_entry(&store, &args.id) {
             Some(episode) if episode.trace_bytes.is_some() || episode.trace_of.is_some() => {
                 bail!("the trace was removed to make room; what is still known: {}", line(&episode))
             }
@@ -85,7 +85,7 @@ pub fn run(args: &ShowArgs, color: Color) -> Result<ExitCode> {
         false => {
             let file = unstarve_change::quoted_file(&trace.display().to_string());
             let page = page_of(&report, Scope::Whole, file.as_deref(), output::look(color));
-            known(&store, &args.id).map_or_else(String::new, |episode| about(&episode)) + &page
+            last_log_entry(&store, &args.id).map_or_else(String::new, |episode| about(&episode)) + &page
         }
     })
 }

@@ -7,7 +7,7 @@ use rustix::process::{Pid, Signal, kill_process_group};
 use unstarve_executor::sched;
 
 use super::loads::PRIORITY;
-use super::place::be_ordinary;
+use super::place::become_ordinary;
 use super::running::{Planned, Running};
 use super::{GuestError, write};
 use crate::run::{Request, Start};
@@ -40,7 +40,7 @@ impl Early {
             running.push(planned.start()?);
         }
         std::thread::sleep(longest.saturating_sub(began.elapsed()));
-        be_ordinary().map_err(GuestError::doing("cannot lower the starter of early loads"))?;
+        become_ordinary().map_err(GuestError::doing("cannot lower the starter of early loads"))?;
         let pids = running.iter().map(|one: &Running| one.pid().map(|pid| format!("{}\n", pid.as_raw_nonzero())));
         write(EARLY_LOADS_FILE, &pids.collect::<Result<String, GuestError>>()?)?;
         Ok(Early(running))

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use rustix::process::{Pid, Signal, kill_process};
 
-use super::setup::in_short;
+use super::setup::output_excerpt;
 use super::{GuestError, RESULTS_DIR};
 use crate::scenario::Action;
 
@@ -42,7 +42,7 @@ impl Guard {
         let ready = UnixDatagram::bind(GUARD_READY_SOCKET).map_err(GuestError::doing(GUARD_READY_SOCKET))?;
         let child = command(source.as_deref())?.spawn().map_err(GuestError::doing("cannot start the guard"))?;
         let mut guard = Guard(child);
-        guard.wait_until_ready(&ready).map_err(|what| GuestError(format!("the guard {what}: {}", said())))?;
+        guard.wait_until_ready(&ready).map_err(|what| GuestError(format!("the guard {what}: {}", guard_output())))?;
         Ok(Some(guard))
     }
 
@@ -70,10 +70,10 @@ impl Guard {
         kill_process(pid, Signal::TERM).map_err(|errno| GuestError(format!("cannot end the guard: {errno}")))?;
         match self.wait(END_LIMIT) {
             Ok(Some(status)) if status.success() => Ok(()),
-            Ok(Some(status)) => Err(GuestError(format!("the guard ended with {status}: {}", said()))),
+            Ok(Some(status)) => Err(GuestError(format!("the guard ended with {status}: {}", guard_output()))),
             Ok(None) => {
                 self.kill();
-                Err(GuestError(format!("the guard did not end within {} s: {}", END_LIMIT.as_secs(), said())))
+                Err(GuestError(format!("the guard did not end within {} s: {}", END_LIMIT.as_secs(), guard_output())))
             }
             Err(error) => Err(GuestError(format!("cannot wait for the guard: {error}"))),
         }
@@ -112,6 +112,6 @@ fn command(source: Option<&str>) -> Result<Command, GuestError> {
 }
 
 /// The guard's output.
-fn said() -> String {
-    in_short(&fs::read_to_string(Path::new(RESULTS_DIR).join("guard.err")).unwrap_or_default())
+fn guard_output() -> String {
+    output_excerpt(&fs::read_to_string(Path::new(RESULTS_DIR).join("guard.err")).unwrap_or_default())
 }

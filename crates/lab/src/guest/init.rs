@@ -23,7 +23,7 @@ use crate::image::{MODULES_EARLY, MODULES_LATE};
 
 /// Runs the guest to its end; does not return except by a reboot, which ends QEMU.
 pub(super) fn run() -> u8 {
-    mark::as_ours(mark::OURS);
+    mark::set_thread_name(mark::OURS);
     let mut stage = Stage::Boot;
     // Without this a panic would show only as the kernel's message on the death of init.
     std::panic::set_hook(Box::new(|panic| {
@@ -108,7 +108,7 @@ fn measure() -> Result<(), GuestError> {
 
 /// The recorder's process.
 pub(super) fn record() -> Result<(), GuestError> {
-    mark::as_ours(mark::RECORDER);
+    mark::set_thread_name(mark::RECORDER);
     let request = read_request()?;
     let scenario = &request.scenario;
     // An eighth of the memory holds some seconds of events, so that none are lost while the recorder itself starves.

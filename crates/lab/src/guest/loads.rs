@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use rustix::process::WaitIdOptions;
 use unstarve_executor::sched;
 
-use super::place::be_ordinary;
+use super::place::become_ordinary;
 use super::running::{Planned, Running, wait_unreaped};
 use super::{GuestError, RESULTS_DIR, early, mark, read_request, say};
 use crate::console::{Message, Stage};
@@ -22,7 +22,7 @@ pub(super) const PRIORITY: u32 = 70;
 
 /// Starts the loads, waits for the main one, and ends the others.
 pub(super) fn run() -> Result<(), GuestError> {
-    mark::as_ours(mark::OURS);
+    mark::set_thread_name(mark::OURS);
     let request = read_request()?;
     sched::become_realtime(PRIORITY).map_err(GuestError::doing("cannot raise the starter of the loads"))?;
     let planned = planned(&request)?;
@@ -66,7 +66,7 @@ fn wait_for_all(running: &mut [Running], before: Moment) -> Result<(), GuestErro
     }
     running.iter_mut().for_each(Running::kill);
     early::kill_all();
-    be_ordinary().map_err(GuestError::doing("cannot lower the starter of the loads"))?;
+    become_ordinary().map_err(GuestError::doing("cannot lower the starter of the loads"))?;
     // If several failed, report the main one's reason.
     running.sort_by_key(|running| !running.load.main);
     running.iter_mut().try_for_each(Running::reap)?;

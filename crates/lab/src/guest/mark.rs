@@ -11,7 +11,7 @@ pub(super) const OURS: &CStr = c"unstarve-lab";
 pub(super) const RECORDER: &CStr = c"unstarve-record";
 
 /// Gives the calling thread one of the names. A forked child keeps it until its exec.
-pub(super) fn as_ours(name: &CStr) {
+pub(super) fn set_thread_name(name: &CStr) {
     // If the kernel refuses, only the name is lost.
     let _ = rustix::thread::set_name(name);
 }
@@ -24,7 +24,7 @@ mod tests {
     fn a_thread_bears_the_name_in_full() {
         for name in [OURS, RECORDER] {
             let of = move || {
-                as_ours(name);
+                set_thread_name(name);
                 std::fs::read_to_string("/proc/thread-self/comm").expect("a name")
             };
             let comm = std::thread::spawn(of).join().expect("a thread");

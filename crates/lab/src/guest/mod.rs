@@ -77,8 +77,8 @@ impl Role {
     pub fn play(self) -> u8 {
         match self {
             Role::Init => init::run(),
-            Role::Recorder => told(init::record()),
-            Role::Loads => told(loads::run()),
+            Role::Recorder => exit_code(init::record()),
+            Role::Loads => exit_code(loads::run()),
             Role::Load => {
                 let arguments: Vec<String> = std::env::args().skip(1).collect();
                 match unstarve_load::measured::run(&arguments, &mut std::io::stdout()) {
@@ -107,7 +107,7 @@ impl GuestError {
 }
 
 /// Stores the reason for init to report.
-fn told(result: Result<(), GuestError>) -> u8 {
+fn exit_code(result: Result<(), GuestError>) -> u8 {
     match result {
         Ok(()) => 0,
         Err(error) => {

@@ -22,7 +22,7 @@ pub(super) fn take(placement: &Placement) -> io::Result<()> {
 }
 
 /// Returns to SCHED_OTHER.
-pub(super) fn be_ordinary() -> io::Result<()> {
+pub(super) fn become_ordinary() -> io::Result<()> {
     sched::set(CALLING_THREAD, SchedAttr::default())
 }
 

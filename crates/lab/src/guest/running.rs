@@ -13,7 +13,7 @@ use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group};
 
 use super::cgroup::ROOT;
 use super::place;
-use super::setup::in_short;
+use super::setup::output_excerpt;
 use super::{GuestError, RESULTS_DIR};
 use crate::run::{Request, Start};
 use crate::scenario::{Load, Placement};
@@ -117,7 +117,7 @@ impl Running {
         }
         let said =
             fs::read_to_string(Path::new(RESULTS_DIR).join(format!("{}.err", self.load.name))).unwrap_or_default();
-        Err(GuestError(format!("load `{}` ended with {status}: {}", self.load.name, in_short(&said))))
+        Err(GuestError(format!("load `{}` ended with {status}: {}", self.load.name, output_excerpt(&said))))
     }
 }
 

@@ -67,11 +67,11 @@ fn run_to_end(argv: &[String]) -> Result<(), GuestError> {
         return Ok(());
     }
     let said = String::from_utf8_lossy(&output.stderr);
-    Err(GuestError(format!("`{}`: {}: {}", argv.join(" "), output.status, in_short(&said))))
+    Err(GuestError(format!("`{}`: {}: {}", argv.join(" "), output.status, output_excerpt(&said))))
 }
 
 /// The first and last lines of a program's output, on one line.
-pub(super) fn in_short(said: &str) -> String {
+pub(super) fn output_excerpt(said: &str) -> String {
     const LINES_AT_EACH_END: usize = 3;
     let lines: Vec<&str> = said.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
     match lines.len() {
