@@ -9,10 +9,12 @@ const HEADERS: [(&str, &str); 2] =
 
 /// Makes `NAME.skel.rs` in cargo's output directory from each `src/bpf/NAME.bpf.c` of the package being built.
 ///
+/// Headers that a package generates are given by name and text, beside those of this crate.
+///
 /// A package that calls this depends on `libbpf-sys`, whose build script names the directory of libbpf's headers. A program that
 /// does not compile is reported as cargo's error, and ends the build script.
 #[cfg(feature = "compile")]
-pub fn compile(names: &[&str]) {
+pub fn compile(names: &[&str], generated: &[(&str, &str)]) {
     println!("cargo:rerun-if-changed=src/bpf");
     let variable = |name: &str| std::env::var(name).unwrap_or_else(|_| fail(&format!("{name} is not set")));
     // From libbpf-sys, which brings libbpf.
@@ -20,8 +22,9 @@ pub fn compile(names: &[&str]) {
     let out = std::path::PathBuf::from(variable("OUT_DIR"));
     let ours = out.join("include");
     let package = variable("CARGO_MANIFEST_DIR");
-    let written = std::fs::create_dir_all(&ours)
-        .and_then(|()| HEADERS.iter().try_for_each(|(name, text)| std::fs::write(ours.join(name), text)));
+    let written = std::fs::create_dir_all(&ours).and_then(|()| {
+        HEADERS.iter().chain(generated).try_for_each(|(name, text)| std::fs::write(ours.join(name), text))
+    });
     if let Err(error) = written {
         fail(&format!("{}: {error}", ours.display()));
     }

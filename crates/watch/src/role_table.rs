@@ -7,8 +7,9 @@ use unstarve_model::Nanos;
 
 use crate::groups::{TopGroup, TopGroups};
 use crate::said::as_said;
-use crate::totals::{RULES_COUNTED, Totals};
+use crate::totals::Totals;
 use crate::{Blame, Role, RoleId, RoleKind, Waits};
+use unstarve_sched::counted::COUNTED;
 
 /// The ids of groups come after the fixed ones.
 const FIRST_GROUP: usize = RoleKind::FIXED.len();
@@ -157,7 +158,7 @@ impl RoleTable {
         let mut blame: Vec<Blame> = Vec::new();
         for ((victim, occupant, rule), ns) in totals.filled() {
             let (victim, occupant) = (RoleId(victim as u8), RoleId(occupant as u8));
-            let Some(counted) = RULES_COUNTED.get(rule) else { continue };
+            let Some(counted) = COUNTED.get(rule) else { continue };
             let rule = as_said(victim, occupant, *counted);
             // Those of one victim and occupant come one after another.
             let same = |row: &&mut Blame| (row.victim, row.occupant) == (victim, occupant);
