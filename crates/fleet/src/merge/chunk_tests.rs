@@ -42,7 +42,7 @@ fn the_hash_of_columns_is_that_of_no_others() {
 #[test]
 fn each_kind_has_a_word() {
     let words: std::collections::BTreeSet<&str> =
-        COLUMN_KINDS.into_iter().map(|kind| word(&arrow_type(kind))).collect();
+        COLUMN_KINDS.into_iter().map(|kind| kind_word(&arrow_type(kind))).collect();
     assert!(words.len() == COLUMN_KINDS.len() && !words.contains("other"), "{words:?}");
 }
 
