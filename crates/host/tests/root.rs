@@ -1,4 +1,4 @@
-//! A tree that somebody else may have filled: what is read below it stays below it, and nothing is waited for.
+//! A tree that another user may have filled: reading below it stays below it, and does not block.
 
 use std::fs;
 use std::path::PathBuf;
@@ -14,7 +14,7 @@ use unstarve_testing::host_tree::HostTree;
 
 const SECRET: &str = "root:$6$secret";
 
-/// A host, and beside it in `outside` what the tree's owner may not read.
+/// A directory with the tree in `host`, and next to it a file that the tree's owner may not read.
 fn place() -> HostTree {
     let tree = HostTree::new(&[("proc/mounts", "cgroup2 /sys/fs/cgroup cgroup2 rw 0 0\n")]);
     fs::create_dir(outside(&tree)).expect("a directory");
@@ -32,7 +32,7 @@ fn fifo(tree: &HostTree, path: &str) {
     mkfifoat(CWD, tree.with_parents(path), Mode::RUSR | Mode::WUSR).expect("a FIFO");
 }
 
-/// The result, unless it waits for what never comes.
+/// The result, unless it blocks.
 fn in_time<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
     let (done, result) = mpsc::channel();
     thread::spawn(move || done.send(work()));
@@ -56,7 +56,7 @@ fn links_lead_nowhere_outside() {
     for path in ["proc/sys/kernel/osrelease", "proc/7/task/7/cgroup", "proc/cmdline", "etc/sysctl.conf"] {
         place.link(path, outside.join("shadow"));
     }
-    // As many steps up as anybody could need; and a directory instead of a file.
+    // More steps up than needed; and a directory instead of a file.
     place.link("proc/sys/kernel/version", format!("{}{}", "../".repeat(40), outside.join("shadow").display()));
     place.link("proc/sys/kernel/hostname", "../../../../outside/shadow");
     place.link("sys/kernel/debug/sched", &outside);
@@ -64,7 +64,7 @@ fn links_lead_nowhere_outside() {
     place.link("sys/class/net/eth0", &outside);
     place.link("sys/fs/cgroup/top", &outside);
     place.link("sys/fs/cgroup/below/cpu.weight", outside.join("cpu.weight"));
-    // The file system that lists mounts is the tree's, too.
+    // The file system in the list of mounts is in the tree, too.
     place.write("proc/mounts", "cgroup2 /../../outside cgroup2 rw 0 0\n");
     let before = taken(&place);
     place.write("proc/mounts", "cgroup2 /sys/fs/cgroup cgroup2 rw 0 0\n");
@@ -85,14 +85,14 @@ fn links_lead_to_where_they_did_on_the_host() {
     place.write("usr/lib/release", "6.1.0\n");
     place.link("proc/sys/kernel/osrelease", "/usr/lib/release");
     place.link("proc/sys/kernel/version", "../../../../../../../usr/lib/release");
-    // The device's own directory says nothing of interrupts, the one above it does.
+    // The device's own directory has no interrupts, its parent has.
     place.write("sys/devices/pci/nic/irq", "31\n");
     place.write("sys/devices/pci/nic/virtio1/x", "");
     place.link("sys/class/net/eth0", "/sys/devices/virtual/eth0");
     place.link("sys/devices/virtual/eth0/device", "../../pci/nic/virtio1");
     place.write("proc/irq/31/smp_affinity_list", "0\n");
     place.write("proc/interrupts", "   CPU0\n 31:  1  MSI  x\n");
-    // It masks a unit, whether there is such a device or not.
+    // It masks a unit, whether or not there is such a device.
     place.write("usr/lib/systemd/system/a.service", "[Service]\nNice=-5\n");
     place.link("etc/systemd/system/a.service", "/dev/null");
     let snapshot = taken(&place);
@@ -144,7 +144,7 @@ fn what_is_no_tree_is_said() {
     fifo(&place, "fifo/proc");
     let no_directory = Root::at(place.join("fifo")).check().expect_err("a FIFO");
     assert_eq!(no_directory.kind(), std::io::ErrorKind::NotADirectory);
-    // A link out of the tree is no /proc.
+    // A link out of the tree does not count as /proc.
     place.link("linked/proc", "/proc");
     assert!(Root::at(place.join("linked")).check().is_err());
 }

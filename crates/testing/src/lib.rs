@@ -1,9 +1,9 @@
-//! For tests alone: a dependency of nothing that is installed.
+//! For tests only: no installed program depends on it.
 //!
-//! Hosts that are made up: [`fake_host`] in memory, on which changes are planned, made and taken back; [`host_tree`] as files below a root
-//! of their own; [`model`] as what a shell sees in a mount namespace, where the commands that the program prints are run.
-//! [`need`] says when a test may be left out;
-//! [`verdict_scene`] draws recordings of each kind of wait.
+//! Fake hosts: [`fake_host`] in memory, on which changes are planned, made and undone; [`host_tree`] as files below a root; [`model`] as
+//! a shell sees it in a mount namespace, where printed commands are run.
+//!
+//! [`need`] decides when a test may be skipped; [`verdict_scene`] makes recordings of each kind of wait.
 
 mod everybody;
 pub mod fake_host;
