@@ -9,10 +9,12 @@ const HEADER_FILES: [(&str, &str); 2] =
 
 /// Generates `NAME.skel.rs` in cargo's output directory from each `src/bpf/NAME.bpf.c` of the package being built.
 ///
+/// `generated` has further headers, by name and text, that the package makes itself.
+///
 /// The package must depend on `libbpf-sys`, whose build script names the directory of libbpf's headers. If a program
 /// does not compile, the error is printed as cargo's and the build script ends.
 #[cfg(feature = "compile")]
-pub fn compile(names: &[&str]) {
+pub fn compile(names: &[&str], generated: &[(&str, &str)]) {
     println!("cargo:rerun-if-changed=src/bpf");
     let variable = |name: &str| std::env::var(name).unwrap_or_else(|_| fail(&format!("{name} is not set")));
     // Set by libbpf-sys, which contains libbpf.
@@ -20,8 +22,9 @@ pub fn compile(names: &[&str]) {
     let out = std::path::PathBuf::from(variable("OUT_DIR"));
     let ours = out.join("include");
     let package = variable("CARGO_MANIFEST_DIR");
-    let written = std::fs::create_dir_all(&ours)
-        .and_then(|()| HEADER_FILES.iter().try_for_each(|(name, text)| std::fs::write(ours.join(name), text)));
+    let written = std::fs::create_dir_all(&ours).and_then(|()| {
+        HEADER_FILES.iter().chain(generated).try_for_each(|(name, text)| std::fs::write(ours.join(name), text))
+    });
     if let Err(error) = written {
         fail(&format!("{}: {error}", ours.display()));
     }
