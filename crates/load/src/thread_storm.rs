@@ -16,7 +16,7 @@ pub(crate) enum Mark {
 
 impl Mark {
     /// Removes the mark. Children inherit the policy of the creating thread, which may have been marked itself.
-    fn put_off(self) {
+    fn remove(self) {
         if matches!(self, Mark::Batch) && self.is_here() {
             // SAFETY: the kernel reads a `sched_param` that exists.
             unsafe { libc::sched_setscheduler(0, libc::SCHED_OTHER, &libc::sched_param { sched_priority: 0 }) };
@@ -69,7 +69,7 @@ impl Made {
 }
 
 /// Creates `rate` threads a second. Each inherits this thread's name, `storm`, sleeps, and looks for its mark.
-pub(crate) fn blow(storm: Storm) -> Made {
+pub(crate) fn run_storm(storm: Storm) -> Made {
     // If the name cannot be set, the threads count as wrong.
     let _ = set_name(c"storm");
     let seen = Arc::new(Mutex::new((0_u64, Vec::new())));
@@ -81,7 +81,7 @@ pub(crate) fn blow(storm: Storm) -> Made {
         while next <= now {
             next += gap;
             let seen = seen.clone();
-            storm.mark.put_off();
+            storm.mark.remove();
             let born = Instant::now();
             let thread = thread::Builder::new().stack_size(32 << 10).spawn(move || {
                 let marked = live(&storm, born);

@@ -4,7 +4,7 @@ use std::sync::mpsc::{self, Receiver, Sender};
 
 /// Provides empty buffers: new ones first, then those that were returned.
 #[derive(Debug)]
-pub struct Empties<T> {
+pub struct EmptyBuffers<T> {
     new: usize,
     spare: Vec<T>,
     returned: Receiver<Vec<T>>,
@@ -13,7 +13,7 @@ pub struct Empties<T> {
 /// Returns used buffers, several at a time. To wake a thread on an idle CPU takes microseconds, so a thread that waits
 /// for buffers is woken once for several.
 #[derive(Debug)]
-pub struct Returns<T> {
+pub struct UsedBuffers<T> {
     at_once: usize,
     done: Vec<T>,
     to: Sender<Vec<T>>,
@@ -21,13 +21,13 @@ pub struct Returns<T> {
 
 /// The two ends of a circulation of `buffers` buffers, returned `at_once` at a time. `at_once` plus the number that the
 /// emptying thread holds must be less than `buffers`, or both threads wait forever.
-pub fn rounds<T>(buffers: usize, at_once: usize) -> (Empties<T>, Returns<T>) {
+pub fn buffer_pool<T>(buffers: usize, at_once: usize) -> (EmptyBuffers<T>, UsedBuffers<T>) {
     assert!(at_once < buffers, "{at_once} of {buffers} buffers come back at once");
     let (to, returned) = mpsc::channel();
-    (Empties { new: buffers, spare: Vec::new(), returned }, Returns { at_once, done: Vec::new(), to })
+    (EmptyBuffers { new: buffers, spare: Vec::new(), returned }, UsedBuffers { at_once, done: Vec::new(), to })
 }
 
-impl<T> Empties<T> {
+impl<T> EmptyBuffers<T> {
     /// The next buffer, waiting if necessary; `None` if the emptying thread has ended.
     pub fn next(&mut self, make: impl FnOnce() -> T) -> Option<T> {
         if self.spare.is_empty() {
@@ -44,7 +44,7 @@ impl<T> Empties<T> {
     }
 }
 
-impl<T> Returns<T> {
+impl<T> UsedBuffers<T> {
     /// Returns a used buffer.
     pub fn give(&mut self, buffer: T) {
         self.done.push(buffer);
@@ -63,7 +63,7 @@ mod tests {
 
     #[test]
     fn the_same_few_buffers_are_filled_again_and_again() {
-        let (mut empties, mut returns) = rounds::<Vec<u32>>(4, 3);
+        let (mut empties, mut returns) = buffer_pool::<Vec<u32>>(4, 3);
         let (full, filled) = mpsc::channel();
         let writer = thread::spawn(move || {
             let mut made = 0;
@@ -88,7 +88,7 @@ mod tests {
 
     #[test]
     fn the_filling_side_learns_that_the_emptying_side_has_ended() {
-        let (mut empties, returns) = rounds::<u8>(2, 1);
+        let (mut empties, returns) = buffer_pool::<u8>(2, 1);
         assert_eq!((empties.next(|| 1), empties.next(|| 2)), (Some(1), Some(2)));
         drop(returns);
         assert_eq!(empties.next(|| 3), None);

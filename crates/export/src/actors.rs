@@ -5,7 +5,7 @@ use unstarve_timeline::{Actor, ActorId, ActorKind, World};
 
 /// An actor, described as in the report.
 #[derive(Clone, PartialEq, Eq, Debug)]
-pub(crate) struct Who {
+pub(crate) struct ActorInfo {
     /// `fio`, `idle`, `irq 33 virtio0`, …; escaped for terminals.
     pub name: String,
     /// `task`, `kworker`, `ksoftirqd`, …, `irq`, `softirq`, `idle`, `unknown`, `others`.
@@ -29,10 +29,10 @@ pub(crate) struct Who {
 /// How many threads of an actor are listed.
 const MAX_TIDS: usize = 16;
 
-impl Who {
-    fn of(world: &World, id: ActorId) -> Who {
+impl ActorInfo {
+    fn of(world: &World, id: ActorId) -> ActorInfo {
         let actor = world.actors.get(id);
-        Who {
+        ActorInfo {
             name: clean(&world.name(id)).into_owned(),
             kind: kind(actor),
             policy: actor.policy().map(|policy| policy.to_string()),
@@ -91,11 +91,11 @@ fn kind(actor: &Actor) -> &'static str {
 
 /// All actors seen so far, each looked up once.
 #[derive(Default)]
-pub(crate) struct Cast(Vec<Option<Who>>);
+pub(crate) struct ActorCache(Vec<Option<ActorInfo>>);
 
-impl Cast {
+impl ActorCache {
     /// The actor with this id.
-    pub fn who(&mut self, world: &World, id: ActorId) -> &Who {
+    pub fn who(&mut self, world: &World, id: ActorId) -> &ActorInfo {
         if self.0.len() <= id.index() {
             self.0.resize_with(id.index() + 1, || None);
         }
@@ -103,11 +103,11 @@ impl Cast {
         if slot.as_ref().is_some_and(|who| who.is_stale(world, id)) {
             *slot = None;
         }
-        slot.get_or_insert_with(|| Who::of(world, id))
+        slot.get_or_insert_with(|| ActorInfo::of(world, id))
     }
 
     /// The actor with this id, if it has been looked up before.
-    pub fn known(&self, id: ActorId) -> Option<&Who> {
+    pub fn known(&self, id: ActorId) -> Option<&ActorInfo> {
         self.0.get(id.index())?.as_ref()
     }
 }
