@@ -75,7 +75,7 @@ impl Recording {
             return Ok((self.open()?, pipe("it came through standard input")));
         }
         if !self.0.metadata().is_ok_and(|found| found.is_file()) {
-            return Ok((self.open()?, pipe("it is no regular file")));
+            return Ok((self.open()?, pipe("it is not a regular file")));
         }
         let name = self.0.display().to_string();
         let failed = |source| OpenError::Io { name: name.clone(), source };

@@ -7,7 +7,7 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-use unstarve_files::program::{PROXIES, Program, keep};
+use unstarve_files::program::{PROXY_VARIABLES, Program, keep};
 
 use super::version::dpkg_order;
 use super::{Cache, StoreError};
@@ -177,7 +177,7 @@ fn packages_in(directory: &Path) -> Result<Vec<PathBuf>, StoreError> {
 /// One of the system's apt programs; of our environment it gets only the proxy settings.
 fn fetcher(program: &str) -> Result<Command, StoreError> {
     let mut command = Program::of_system(program)?.command();
-    keep(&mut command, &PROXIES);
+    keep(&mut command, &PROXY_VARIABLES);
     Ok(command)
 }
 

@@ -222,7 +222,7 @@ mod tests {
         let below = scratch.path().join("unstarve/lab");
         check_root(&below).expect("nobody else can make it");
         check_root(scratch.path()).expect("ours");
-        for (all, why) in [(0o777, "mode 0777"), (0o1777, "others can make files in it")] {
+        for (all, why) in [(0o777, "mode 0777"), (0o1777, "other users can create files in it")] {
             mode(all);
             for path in [&below, &scratch.path().to_owned()] {
                 let error = check_root(path).expect_err("others can make it").to_string();
