@@ -1,8 +1,8 @@
 use unstarve_model::{Context, Event, NameId, Nanos};
 
-use crate::cpu::{Current, Handler};
+use crate::cpus::{Current, Handler};
 use crate::timeline::Timeline;
-use crate::wake_chain::Basis;
+use crate::wake_graph::wake_chain::Basis;
 use crate::{ActorKind, Interrupt, Sink};
 
 /// Interrupt handlers nest at most this deep on any architecture; more means that exits are missing.

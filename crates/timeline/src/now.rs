@@ -1,6 +1,6 @@
 use unstarve_model::{CpuId, Time};
 
-use crate::cpu::{Cpu, Current};
+use crate::cpus::{Cpu, Current};
 use crate::{TaskKey, Timeline};
 
 /// What a CPU does at this moment.

@@ -3,7 +3,7 @@ use unstarve_model::{Comm, Context, CpuId, Event, EventKind, Issuer, PrevState, 
 use unstarve_sched::Rule;
 
 use super::*;
-use crate::effort::STEPS;
+use crate::waits::effort::STEPS;
 use crate::{Claim, Groups, NoSettings, Sink, Timeline, Wait, World};
 
 /// Kinds that are always there come before.

@@ -7,9 +7,9 @@ use std::cell::Cell;
 
 use unstarve_model::{CpuId, Loss, LossKind, counted};
 
-use crate::effort::count_steps;
-use crate::idle::{IdleGroup, IdleWatch};
+use crate::cpus::idle::{IdleGroup, IdleWatch};
 use crate::timeline::Timeline;
+use crate::waits::effort::count_steps;
 use crate::{State, TaskKey, WaitKind};
 
 /// What is known of CPUs that were not recorded.

@@ -3,10 +3,10 @@
 use unstarve_model::{Comm, CpuId, Nanos, PrevState, TaskRef, Tid, Time};
 use unstarve_sched::KernelThread;
 
-use crate::cpu::{Cpu, Current};
-use crate::fairness::whole;
+use crate::cpus::{Cpu, Current};
 use crate::opt_time::OptTime;
-use crate::task::RunState;
+use crate::run_queues::fairness::whole;
+use crate::tasks::RunState;
 use crate::timeline::Timeline;
 use crate::waits::Preemptor;
 use crate::{ActorId, Run, RunEnd, Sink, State, TaskKey, WaitKind};

@@ -1,17 +1,24 @@
+pub(crate) mod attribution;
+pub(crate) mod deferred_waits;
+pub(crate) mod effort;
+pub(crate) mod initial_runnable;
+pub(crate) mod parts;
+pub(crate) mod throttle_detection;
+
 use unstarve_model::{CpuId, CpuSet, Nanos, Policy, Time};
 
-use crate::attribution::split;
-use crate::cpu::Cpu;
-use crate::deferred_waits::{Ended, HoldId};
-use crate::effort::{Effort, UNCOUNTED_STEPS, count_steps};
-use crate::fairness::whole;
-use crate::grace::drives_grace_periods;
-use crate::idle::{IdleGroup, IdleWatch};
-use crate::occupancy::Mark;
+use crate::cpus::Cpu;
+use crate::cpus::idle::{IdleGroup, IdleWatch};
+use crate::cpus::occupancy::Mark;
 use crate::opt_time::OptTime;
-use crate::parts::{Part, Span, add, add_span, keep_longest};
-use crate::throttle_detection::Stopped;
+use crate::run_queues::fairness::whole;
 use crate::timeline::Timeline;
+use crate::waits::attribution::split;
+use crate::waits::deferred_waits::{Ended, HoldId};
+use crate::waits::effort::{Effort, UNCOUNTED_STEPS, count_steps};
+use crate::waits::parts::{Part, Span, add, add_span, keep_longest};
+use crate::waits::throttle_detection::Stopped;
+use crate::wake_graph::rcu_grace_periods::drives_grace_periods;
 use crate::{ActorId, Actors, OpenWait, Piece, Sink, State, TaskKey, Throughout, Wait, WaitEnd, WaitKind};
 
 /// A wait in progress.

@@ -6,10 +6,10 @@
 use unstarve_model::{CpuId, CpuSet, Nanos, Policy, Prio};
 
 use crate::ActorId;
-use crate::cpu::Cpu;
-use crate::effort::{UNCOUNTED_STEPS, count_steps};
-use crate::run_interval::goes_before;
+use crate::cpus::Cpu;
 use crate::timeline::Timeline;
+use crate::timeline::run_interval::goes_before;
+use crate::waits::effort::{UNCOUNTED_STEPS, count_steps};
 
 /// An idle CPU takes a task that is put on its runqueue within the time that it needs to leave idle, a vCPU included.
 const LEAVES_IDLE_WITHIN: Nanos = Nanos::from_millis(5);

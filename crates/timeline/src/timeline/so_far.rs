@@ -2,11 +2,11 @@
 
 use unstarve_model::{CpuId, Nanos, Policy};
 
-use crate::attribution::{PieceRoom, split};
-use crate::cpu::{Cpu, Current};
-use crate::effort::Effort;
-use crate::fairness::whole;
+use crate::cpus::{Cpu, Current};
+use crate::run_queues::fairness::whole;
 use crate::timeline::Timeline;
+use crate::waits::attribution::{PieceRoom, split};
+use crate::waits::effort::Effort;
 use crate::waits::wait_of;
 use crate::{OnCpu, Run, RunEnd, Sink, Task, TaskKey, WaitEnd};
 

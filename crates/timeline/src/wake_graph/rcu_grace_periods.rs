@@ -9,9 +9,9 @@
 use unstarve_model::{Comm, Time};
 use unstarve_sched::KernelThread;
 
-use crate::cpu::Current;
+use crate::cpus::Current;
 use crate::timeline::Timeline;
-use crate::wake_chain::{Basis, latest_first};
+use crate::wake_graph::wake_chain::{Basis, latest_first};
 use crate::{TaskKey, Waker};
 
 /// The softirq that invokes the callbacks of RCU: `RCU_SOFTIRQ` in `include/linux/interrupt.h`, from 4.x to 7.2.

@@ -1,24 +1,30 @@
+mod recording_end;
+pub(crate) mod run_interval;
+mod so_far;
+mod switches;
+mod wakes;
+
 use unstarve_model::{
     Comm, CpuId, CpuSet, Event, EventKind, EventSet, EventType, Loss, LossKind, Names, Nanos, Prio, TaskRef, Tid, Time,
     counted,
 };
 
-use crate::attribution::PieceRoom;
-use crate::cpu::Cpu;
-use crate::deferred_waits::Held;
-use crate::device::{Requests, Stage};
-use crate::effort::Effort;
-use crate::idle::IdleWatch;
-use crate::initial_runnable::Before;
-use crate::occupancy::Occupancy;
-use crate::places::Places;
+use crate::cpus::Cpu;
+use crate::cpus::idle::IdleWatch;
+use crate::cpus::occupancy::Occupancy;
+use crate::cpus::ticks::AllSilent;
+use crate::cpus::unrecorded::Unrecorded;
+use crate::run_queues::Places;
 use crate::settings::BoxedSettings;
-use crate::tail::Tails;
-use crate::ticks::AllSilent;
-use crate::unrecorded::Unrecorded;
-use crate::wake_chain::{Debt, Debts};
-use crate::waker_inference::Suspects;
-use crate::work::WorkTable;
+use crate::timeline::recording_end::Tails;
+use crate::waits::attribution::PieceRoom;
+use crate::waits::deferred_waits::Held;
+use crate::waits::effort::Effort;
+use crate::waits::initial_runnable::Before;
+use crate::wake_graph::block_requests::{Requests, Stage};
+use crate::wake_graph::wake_chain::{Debt, Debts};
+use crate::wake_graph::waker_inference::Suspects;
+use crate::wake_graph::workqueue::WorkTable;
 use crate::{ActorId, ActorKind, Actors, Nature, Price, RunEnd, Settings, Sink, State, Task, TaskKey, Tasks, World};
 
 /// What comes later, five centuries after the clock's zero, comes at this moment (see [`crate::opt_time::OptTime`]).

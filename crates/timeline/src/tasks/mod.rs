@@ -1,12 +1,17 @@
+pub(crate) mod actor;
+pub(crate) mod groups;
+pub(crate) mod nature;
+pub(crate) mod tid_map;
+
 use unstarve_model::{Comm, CpuId, NameId, Nanos, PrevState, Prio, Tid, Time};
 use unstarve_sched::{KernelThread, load_weight_of_prio};
 
-use crate::fairness::Account;
-use crate::idle::IdleGroup;
+use crate::cpus::idle::IdleGroup;
 use crate::opt_time::OptTime;
-use crate::tid_map::TidMap;
+use crate::run_queues::fairness::Account;
+use crate::tasks::tid_map::TidMap;
 use crate::waits::Pending;
-use crate::wake_chain::Debts;
+use crate::wake_graph::wake_chain::Debts;
 use crate::{ActorId, Birth, Nature};
 
 /// A living task's slot. Slots of ended tasks are used again, so a reused pid is a new task.

@@ -3,11 +3,11 @@
 use unstarve_model::{Context, CpuId, Event, EventKind, Nanos, TaskRef, Time};
 use unstarve_sched::KernelThread;
 
-use crate::cpu::Current;
+use crate::cpus::Current;
 use crate::opt_time::OptTime;
 use crate::timeline::Timeline;
-use crate::wake_chain::Basis;
-use crate::work::SleepLoss;
+use crate::wake_graph::wake_chain::Basis;
+use crate::wake_graph::workqueue::SleepLoss;
 use crate::{Migration, Sink, State, TaskKey, WaitKind, Wake, Waker};
 
 /// Clocks of CPUs differ, and so events of two CPUs may change places within this time.

@@ -13,11 +13,11 @@ use unstarve_model::{BlockRequest, Context, Event, EventKind, Nanos, Tid, Time};
 use unstarve_sched::KernelThread;
 
 use crate::TaskKey;
-use crate::cpu::{Cpu, Current, Handler};
+use crate::cpus::{Cpu, Current, Handler};
 use crate::opt_time::OptTime;
-use crate::task::Life;
+use crate::tasks::Life;
 use crate::timeline::Timeline;
-use crate::wake_chain::{Basis, Debt, Debts, latest_first};
+use crate::wake_graph::wake_chain::{Basis, Debt, Debts, latest_first};
 
 /// What a completion wakes follows it within this time where no event shows the end of what completes: in interrupts without a
 /// handler's events (timers, interrupts between CPUs) and in tasks. The same of the work item that a driver queues for a request

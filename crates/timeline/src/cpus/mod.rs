@@ -1,13 +1,19 @@
+pub(crate) mod idle;
+pub(crate) mod occupancy;
+pub(crate) mod pre_first_event;
+pub(crate) mod ticks;
+pub(crate) mod unrecorded;
+
 use unstarve_model::{CpuId, Nanos, Policy, Tid, Time};
 
-use crate::deferred_waits::OpenPart;
-use crate::effort::Effort;
-use crate::fairness::Fairness;
-use crate::occupancy::Occupancy;
-use crate::parts::{Part, Span, add_span, keep_longest};
-use crate::ticks::{Rhythm, Silence};
-use crate::wake_chain::Basis;
-use crate::waker_inference::Shares;
+use crate::cpus::occupancy::Occupancy;
+use crate::cpus::ticks::{Rhythm, Silence};
+use crate::run_queues::fairness::Fairness;
+use crate::waits::deferred_waits::OpenPart;
+use crate::waits::effort::Effort;
+use crate::waits::parts::{Part, Span, add_span, keep_longest};
+use crate::wake_graph::wake_chain::Basis;
+use crate::wake_graph::waker_inference::Shares;
 use crate::{ActorId, Actors, TaskKey};
 
 /// Who is current on a CPU.

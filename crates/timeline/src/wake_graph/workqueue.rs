@@ -5,8 +5,8 @@ use rustc_hash::FxHashMap;
 use unstarve_model::{NameId, Time};
 use unstarve_sched::KernelThread;
 
-use crate::cpu::Current;
-use crate::task::WorkStart;
+use crate::cpus::Current;
+use crate::tasks::WorkStart;
 use crate::timeline::Timeline;
 use crate::{Sink, TaskKey, WorkItem};
 

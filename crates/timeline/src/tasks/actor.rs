@@ -2,8 +2,8 @@ use rustc_hash::{FxHashMap, FxHashSet};
 use unstarve_model::{Comm, NameId, Policy, Prio, Tid, Time};
 use unstarve_sched::{KernelThread, load_weight_of_prio};
 
-use crate::attribution::Contender;
-use crate::task::Life;
+use crate::tasks::Life;
+use crate::waits::attribution::Contender;
 use crate::{Birth, Claim, GroupId, Groups, Nature, Task};
 
 /// Index of an [`Actor`].

@@ -5,11 +5,11 @@ use rustc_hash::FxHashMap;
 use unstarve_model::{CpuId, Nanos, Policy, Prio, TaskRef};
 use unstarve_sched::Rule;
 
-use crate::effort::{UNCOUNTED_STEPS, count_steps};
 use crate::opt_time::OptTime;
-use crate::parts::{Part, Span};
 use crate::timeline::Timeline;
 use crate::waits::Pending;
+use crate::waits::effort::{UNCOUNTED_STEPS, count_steps};
+use crate::waits::parts::{Part, Span};
 use crate::{ActorId, ActorKind, Actors, Piece, TaskKey, WaitKind};
 
 /// What had the CPU while the waiting task was stopped, in all.

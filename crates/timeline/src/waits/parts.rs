@@ -6,8 +6,8 @@
 use rustc_hash::FxHashMap;
 use unstarve_model::{Nanos, Time};
 
-use crate::effort::{Effort, UNCOUNTED_STEPS, count_steps};
-use crate::occupancy::{Mark, Occupancy};
+use crate::cpus::occupancy::{Mark, Occupancy};
+use crate::waits::effort::{Effort, UNCOUNTED_STEPS, count_steps};
 use crate::{ActorId, ActorKind, Actors, Piece};
 
 pub(crate) type Part = (ActorId, Nanos);

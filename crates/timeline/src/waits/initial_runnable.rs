@@ -6,8 +6,8 @@
 use unstarve_model::{CpuId, Nanos, TaskRef};
 use unstarve_sched::Rule;
 
-use crate::attribution::split;
 use crate::timeline::Timeline;
+use crate::waits::attribution::split;
 use crate::waits::{Pending, wait_of};
 use crate::{Actors, CpuEnd, OpenWait, Piece, Sink, State, TaskKey, Throughout, WaitEnd, WaitKind};
 

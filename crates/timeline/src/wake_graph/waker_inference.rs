@@ -8,7 +8,7 @@
 use rustc_hash::FxHashMap;
 use unstarve_model::{Context, Event, Nanos, Time};
 
-use crate::cpu::Cpu;
+use crate::cpus::Cpu;
 use crate::timeline::Timeline;
 use crate::{ActorId, TaskKey};
 

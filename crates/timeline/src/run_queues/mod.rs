@@ -1,3 +1,5 @@
+pub(crate) mod fairness;
+
 use crate::TaskKey;
 
 /// Where each waiting task stands in the queue of its CPU, so that it leaves in one step.

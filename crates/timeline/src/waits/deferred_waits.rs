@@ -7,10 +7,10 @@ use std::num::NonZeroU32;
 
 use unstarve_model::{CpuId, Nanos, Time};
 
-use crate::attribution::{PieceRoom, split};
-use crate::cpu::{Cpu, Current};
-use crate::parts::add;
+use crate::cpus::{Cpu, Current};
 use crate::timeline::Timeline;
+use crate::waits::attribution::{PieceRoom, split};
+use crate::waits::parts::add;
 use crate::waits::{Pending, wait_of};
 use crate::{ActorId, OpenWait, Sink, TaskKey, Tasks, WaitEnd};
 

@@ -7,12 +7,12 @@
 use unstarve_model::{Coverage, CpuId, Loss, LossKind, Nanos, Policy, ProvedBy, Time, Until, counted};
 use unstarve_sched::Rule;
 
-use crate::attribution::split;
-use crate::cpu::Current;
-use crate::effort::count_steps;
-use crate::pre_first_event::REAL_TIME_YIELDS_WITHIN;
-use crate::run_interval::goes_before;
+use crate::cpus::Current;
+use crate::cpus::pre_first_event::REAL_TIME_YIELDS_WITHIN;
 use crate::timeline::Timeline;
+use crate::timeline::run_interval::goes_before;
+use crate::waits::attribution::split;
+use crate::waits::effort::count_steps;
 use crate::{CpuEnd, OpenWait, RunEnd, SilentCpu, Sink, Task, TaskKey, Unproved};
 
 /// A CPU answers within this time: it leaves idle, or lets go first who goes first, a vCPU included. A shorter tail invents

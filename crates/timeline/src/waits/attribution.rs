@@ -3,7 +3,7 @@
 use unstarve_model::{Nanos, Policy, Prio, Time};
 use unstarve_sched::Rule;
 
-use crate::parts::keep_longest_pieces;
+use crate::waits::parts::keep_longest_pieces;
 use crate::waits::{Pending, Preemptor};
 use crate::{Actor, ActorId, ActorKind, Actors, GroupId, Groups, Piece};
 

@@ -5,10 +5,10 @@
 
 use unstarve_model::{Comm, Policy, Prio, Tid};
 
-use crate::deferred_waits::Correction;
 use crate::opt_time::OptTime;
-use crate::task::RunState;
+use crate::tasks::RunState;
 use crate::timeline::Timeline;
+use crate::waits::deferred_waits::Correction;
 use crate::{ActorId, Nature, RunEnd, Sink, State, TaskKey};
 
 /// Whether `a` always runs before `b`: a higher class, or a higher real-time priority.

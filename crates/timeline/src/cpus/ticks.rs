@@ -21,9 +21,9 @@
 use unstarve_model::{Nanos, Policy, Time};
 
 use crate::ActorId;
-use crate::cpu::{Cpu, Current};
-use crate::effort::count_steps;
+use crate::cpus::{Cpu, Current};
 use crate::timeline::Timeline;
+use crate::waits::effort::count_steps;
 
 /// A silence of this length is remembered; a stop is no shorter.
 const LONG_SILENCE: Nanos = Nanos::from_millis(20);
