@@ -9,10 +9,13 @@
 #![cfg_attr(not(test), warn(clippy::print_stdout, clippy::print_stderr))]
 
 mod cpus;
+mod effort;
 mod interrupts;
+mod losses;
+mod machine;
 mod moment;
-mod now;
 mod opt_time;
+mod recorded;
 mod run_queues;
 mod selection;
 mod settings;
@@ -22,8 +25,8 @@ mod timeline;
 mod waits;
 mod wake_graph;
 
+pub use cpus::OnCpu;
 pub use moment::{Moment, NotAMoment};
-pub use now::OnCpu;
 pub use selection::{NoTask, Selection, TaskPattern};
 pub use settings::{NoSettings, Settings};
 pub use sink::{

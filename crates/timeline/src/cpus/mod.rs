@@ -1,20 +1,48 @@
+//! CPUs: which task each has, who had it before, when it issued events, and how long it was idle.
+
 pub(crate) mod idle;
 pub(crate) mod occupancy;
+mod on_cpu;
 pub(crate) mod pre_first_event;
+mod presence;
 pub(crate) mod ticks;
-pub(crate) mod unrecorded;
+mod unrecorded;
 
-use unstarve_model::{CpuId, Nanos, Policy, Tid, Time};
+use std::ops::{Index, IndexMut};
 
-use crate::cpus::occupancy::Occupancy;
-use crate::cpus::ticks::{Rhythm, Silence};
-use crate::run_queues::fairness::Fairness;
-use crate::waits::deferred_waits::OpenPart;
-use crate::waits::effort::Effort;
-use crate::waits::parts::{Part, Span, add_span, keep_longest};
-use crate::wake_graph::wake_chain::Basis;
-use crate::wake_graph::waker_inference::Shares;
-use crate::{ActorId, Actors, TaskKey};
+use unstarve_model::{CpuId, CpuSet, Nanos, Tid, Time};
+use unstarve_sched::KernelThread;
+
+use crate::cpus::idle::{IdleGroup, IdleWatch};
+use crate::cpus::occupancy::{Mark, Occupancy};
+pub use crate::cpus::on_cpu::OnCpu;
+use crate::cpus::presence::Presence;
+use crate::cpus::ticks::{AllSilent, TickWatch};
+use crate::cpus::unrecorded::UnrecordedCpus;
+use crate::interrupts::Handlers;
+use crate::{ActorId, Task, TaskKey};
+
+/// All CPUs that events have named, and what is known of the others.
+#[derive(Debug)]
+pub(crate) struct Cpus {
+    list: Vec<Cpu>,
+    idle: IdleWatch,
+    /// CPUs that exist and have issued no event; `None` when there are none left.
+    unheard: Option<CpuSet>,
+    unrecorded: UnrecordedCpus,
+    /// When no CPU issued an event though a tick was due on one.
+    all_silent: AllSilent,
+}
+
+/// What is known of one CPU.
+#[derive(Debug)]
+pub(crate) struct Cpu {
+    id: CpuId,
+    holder: Holder,
+    occupancy: Occupancy,
+    presence: Presence,
+    ticks: TickWatch,
+}
 
 /// Who is current on a CPU.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -24,164 +52,257 @@ pub(crate) enum Current {
     Task(TaskKey),
 }
 
-/// What is known of one CPU.
+/// Who is current, and since when.
 #[derive(Debug)]
-pub(crate) struct Cpu {
-    pub id: CpuId,
-    pub current: Current,
+struct Holder {
+    current: Current,
     /// The id of `current`, if that is known.
-    pub tid: Option<Tid>,
+    tid: Option<Tid>,
     /// The actor of `current`, as the switch to it named it.
-    pub base: ActorId,
+    actor: ActorId,
     /// Since when `current` has the CPU, if it is a task.
-    pub run_start: Time,
-    /// Parts of waits that are parts of the run in progress, for the case that `current` turns out to be something else.
-    pub open: Vec<OpenPart>,
-    /// Hard interrupt handlers in progress, the innermost last.
-    pub hardirqs: Vec<Handler>,
-    /// The softirq vector in progress.
-    pub softirq: Option<Handler>,
+    run_start: Time,
     /// Whether `current` is ksoftirqd, ktimers or the thread of an interrupt, whose softirqs are its own work.
-    pub serves_softirqs: bool,
-    pub occupancy: Occupancy,
-    pub fairness: Fairness,
-    /// Tasks that wait here, in no order; each knows its place.
-    pub queue: Vec<TaskKey>,
-    /// Whether an event has told what it does.
-    pub heard: bool,
-    /// When something was first put on its runqueue by another CPU, before it was heard itself.
-    pub arrival: Option<Time>,
-    /// Whether a task left it before it was heard itself: its first events are missing.
-    pub was_left: bool,
-    /// Who had it since when, up to the time when that was last added up; kept where somebody may have waited all the time.
-    pub whole: Option<(Time, Vec<Part>)>,
-    /// Whether a limit stops tasks of a higher class that wait here.
-    pub stops: bool,
-    /// Up to when nobody looked whether a limit stops those that wait here, as that took too many steps.
-    pub not_looked: Time,
-    /// Whether it has issued any event.
-    pub issued: bool,
-    /// From when on nobody knows what it did, by its last event then: its task turned up elsewhere.
-    pub lost_track: Option<Time>,
-    /// The last event that this CPU issued.
-    pub last_event: Time,
-    /// Its last long silence.
-    pub silence: Silence,
-    /// The ticks in the run in progress.
-    pub rhythm: Option<Rhythm>,
-    /// How long each task had it, where events do not say in which context they were issued.
-    pub shares: Shares,
-    /// The softirqs that the current task raised itself, for what it sends: bits by vector.
-    pub raised: u32,
-    /// Whether the current task has woken this CPU's ksoftirqd, and so raised a softirq.
-    pub woke_ksoftirqd: bool,
-    /// When the last handler of a hard interrupt ended, or a softirq that followed one.
-    pub handler_ended: Option<Time>,
+    serves_softirqs: bool,
 }
 
-/// An interrupt handler or softirq in progress.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Handler {
-    pub actor: ActorId,
-    /// Interrupt number or softirq vector.
-    pub number: u32,
-    pub start: Time,
-    /// Time inside that belongs to handlers on top of it.
-    pub inner: Nanos,
-    /// How it is known that the current task raised the softirq itself, if it did.
-    pub raised_by_task: Option<Basis>,
-    /// Whether the handler of a hard interrupt had just ended.
-    pub follows_handler: bool,
+impl Cpus {
+    /// None yet, of so many that are known to exist.
+    pub fn new(existing: Option<u32>) -> Cpus {
+        Cpus {
+            list: Vec::new(),
+            idle: IdleWatch::new(),
+            unheard: existing.map(|cpus| (0..cpus).map(CpuId).collect()).filter(|set: &CpuSet| !set.is_empty()),
+            unrecorded: UnrecordedCpus::default(),
+            all_silent: AllSilent::default(),
+        }
+    }
+
+    /// Adds the next CPU.
+    pub fn add(&mut self) {
+        self.list.push(Cpu::new(CpuId(self.list.len() as u32)));
+    }
+
+    /// How many events have named so far.
+    #[inline(always)]
+    pub fn len(&self) -> usize {
+        self.list.len()
+    }
+
+    /// The CPU, if an event has named it.
+    #[inline]
+    pub fn get(&self, cpu: CpuId) -> Option<&Cpu> {
+        self.list.get(cpu.index())
+    }
+
+    /// All of them.
+    pub fn iter(&self) -> impl Iterator<Item = &Cpu> {
+        self.list.iter()
+    }
+
+    /// The CPU is idle from now on. Its log of occupants is left to the caller.
+    #[inline]
+    pub fn enter_idle(&mut self, index: usize, now: Time) {
+        let cpu = &mut self.list[index];
+        let holder = &mut cpu.holder;
+        (holder.current, holder.tid) = (Current::Idle, Some(Tid::IDLE));
+        (holder.actor, holder.serves_softirqs) = (ActorId::IDLE, false);
+        self.idle.enter(cpu.id, now);
+    }
+
+    /// The CPU is no longer idle.
+    #[inline]
+    pub fn leave_idle(&mut self, index: usize, now: Time) {
+        self.idle.leave(self.list[index].id, now);
+    }
+
+    /// The set of these CPUs, if idle time of so many sets can be watched.
+    pub fn watch_idle(&mut self, cpus: CpuSet, now: Time) -> Option<IdleGroup> {
+        self.idle.group_of(cpus, now)
+    }
+
+    /// How long some CPU of the set has been idle, up to now.
+    #[inline]
+    pub fn idle_total(&self, group: IdleGroup, now: Time) -> Nanos {
+        self.idle.total(group, now)
+    }
+
+    /// Whether the CPU belongs to the set.
+    pub fn is_in(&self, group: IdleGroup, cpu: CpuId) -> bool {
+        self.idle.has(group, cpu)
+    }
+
+    /// The highest CPU of the set that has issued no event.
+    #[inline]
+    pub fn unheard_in(&self, group: IdleGroup) -> Option<CpuId> {
+        self.idle.last_of(group, self.unheard.as_ref()?)
+    }
+
+    /// Whether any CPU has issued no event.
+    #[inline]
+    pub fn has_unheard(&self) -> bool {
+        self.unheard.is_some()
+    }
+
+    /// Silences of all CPUs in which a tick was due.
+    pub fn all_silent(&self) -> &AllSilent {
+        &self.all_silent
+    }
+}
+
+impl Index<usize> for Cpus {
+    type Output = Cpu;
+
+    #[inline(always)]
+    fn index(&self, index: usize) -> &Cpu {
+        &self.list[index]
+    }
+}
+
+impl IndexMut<usize> for Cpus {
+    #[inline(always)]
+    fn index_mut(&mut self, index: usize) -> &mut Cpu {
+        &mut self.list[index]
+    }
 }
 
 impl Cpu {
-    pub fn new(id: CpuId) -> Cpu {
-        Cpu {
-            id,
+    fn new(id: CpuId) -> Cpu {
+        let holder = Holder {
             current: Current::Unknown,
             tid: None,
-            base: ActorId::UNKNOWN,
+            actor: ActorId::UNKNOWN,
             run_start: Time(0),
-            open: Vec::new(),
-            hardirqs: Vec::new(),
-            softirq: None,
             serves_softirqs: false,
-            occupancy: Occupancy::new(),
-            fairness: Fairness::default(),
-            queue: Vec::new(),
-            heard: false,
-            arrival: None,
-            was_left: false,
-            whole: None,
-            stops: false,
-            not_looked: Time(0),
-            issued: false,
-            lost_track: None,
-            last_event: Time(0),
-            silence: Silence::default(),
-            rhythm: None,
-            shares: Shares::default(),
-            raised: 0,
-            woke_ksoftirqd: false,
-            handler_ended: None,
-        }
-    }
-
-    /// Notes a change of `base` or of the handlers in progress.
-    pub fn settle(&mut self, time: Time) {
-        let occupant = match (self.hardirqs.last(), self.softirq) {
-            (Some(handler), _) => handler.actor,
-            (None, Some(handler)) if !self.serves_softirqs => handler.actor,
-            _ => self.base,
         };
-        self.occupancy.set(time, occupant);
+        Cpu { id, holder, occupancy: Occupancy::new(), presence: Presence::default(), ticks: TickWatch::default() }
     }
 
-    /// Who had it between these times, for waits that it is a part of.
-    pub fn span(&self, from: Time, to: Time, actors: &Actors, effort: &mut Effort) -> Span {
-        let mut parts = Vec::new();
-        add_span(&mut parts, &self.occupancy, (from, to), None, effort);
-        keep_longest(&mut parts, self.queue.len(), actors, effort);
-        Span::new(parts)
-    }
-
-    /// Up to when nobody knows who had it, or for the higher classes why.
     #[inline(always)]
-    pub fn forgotten(&self, class: Policy) -> Time {
-        let forgotten = self.occupancy.forgotten();
-        if class > Policy::Fair { forgotten.max(self.not_looked) } else { forgotten }
+    pub fn id(&self) -> CpuId {
+        self.id
     }
 
-    /// Adds up who has had it all the time, where that is kept.
-    pub fn add_up_whole(&mut self, now: Time, actors: &Actors, effort: &mut Effort) {
-        if let Some((since, parts)) = &mut self.whole {
-            add_span(parts, &self.occupancy, (*since, now), None, effort);
-            keep_longest(parts, 1, actors, effort);
-            *since = now;
+    /// Its index in every table of CPUs.
+    #[inline(always)]
+    pub fn index(&self) -> usize {
+        self.id.index()
+    }
+
+    /// Who is current.
+    #[inline(always)]
+    pub fn current(&self) -> Current {
+        self.holder.current
+    }
+
+    /// The current task, if it is one.
+    #[inline(always)]
+    pub fn task(&self) -> Option<TaskKey> {
+        match self.holder.current {
+            Current::Task(key) => Some(key),
+            Current::Idle | Current::Unknown => None,
         }
+    }
+
+    /// The id of who is current, if that is known.
+    #[inline(always)]
+    pub fn tid(&self) -> Option<Tid> {
+        self.holder.tid
+    }
+
+    /// The actor of who is current, as the switch to it named it.
+    #[inline(always)]
+    pub fn holder(&self) -> ActorId {
+        self.holder.actor
+    }
+
+    /// Since when the current task has the CPU.
+    #[inline(always)]
+    pub fn run_start(&self) -> Time {
+        self.holder.run_start
+    }
+
+    /// Whether the current task serves softirqs as its own work.
+    #[inline(always)]
+    pub fn serves_softirqs(&self) -> bool {
+        self.holder.serves_softirqs
+    }
+
+    /// The task has the CPU from now on. The log of occupants is left to the caller.
+    #[inline(always)]
+    pub fn give_to(&mut self, key: TaskKey, task: &Task, now: Time) {
+        self.holder = Holder {
+            current: Current::Task(key),
+            tid: Some(task.tid),
+            actor: task.actor,
+            run_start: now,
+            serves_softirqs: task.kernel_thread.is_some_and(KernelThread::serves_softirqs),
+        };
     }
 
     /// Nobody is known to be current.
     #[inline(always)]
     pub fn let_go(&mut self) {
-        self.current = Current::Unknown;
-        self.tid = None;
-        self.base = ActorId::UNKNOWN;
-        self.serves_softirqs = false;
+        let holder = &mut self.holder;
+        (holder.current, holder.tid) = (Current::Unknown, None);
+        (holder.actor, holder.serves_softirqs) = (ActorId::UNKNOWN, false);
     }
 
-    /// No handler is in progress.
-    #[inline]
-    pub fn forget_handlers(&mut self) {
-        self.hardirqs.clear();
-        self.softirq = None;
-        self.raised = 0;
-        self.woke_ksoftirqd = false;
+    /// The current task turns out to be another actor since then.
+    pub fn correct_holder(&mut self, was: ActorId, is: ActorId, from: Time, now: Time) {
+        self.occupancy.rename(was, is, from, now);
+        self.holder.actor = is;
     }
 
-    /// Notes that `base` is what a switch gave the CPU to: no handler is in progress then.
+    /// Who had it when.
     #[inline(always)]
-    pub fn settle_switch(&mut self, time: Time) {
-        self.occupancy.switch(time, self.base);
+    pub fn occupancy(&self) -> &Occupancy {
+        &self.occupancy
+    }
+
+    /// A mark of this moment in the log of occupants.
+    #[inline]
+    pub fn mark(&mut self, now: Time) -> Mark {
+        self.occupancy.mark(now)
+    }
+
+    /// Forgets who had it up to now.
+    pub fn forget_occupants(&mut self, now: Time) {
+        self.occupancy.forget(now);
+    }
+
+    /// Notes a change of the current task or of the handlers in progress.
+    pub fn settle(&mut self, now: Time, handlers: &Handlers) {
+        let occupant = handlers.occupant(self.holder.serves_softirqs).unwrap_or(self.holder.actor);
+        self.occupancy.set(now, occupant);
+    }
+
+    /// Notes that a switch gave the CPU to its current task: no handler is in progress then.
+    #[inline(always)]
+    pub fn settle_switch(&mut self, now: Time) {
+        self.occupancy.switch(now, self.holder.actor);
+    }
+
+    /// What its events show of it being there.
+    #[inline(always)]
+    pub fn presence(&self) -> &Presence {
+        &self.presence
+    }
+
+    #[inline(always)]
+    pub fn presence_mut(&mut self) -> &mut Presence {
+        &mut self.presence
+    }
+
+    /// It issues an event.
+    #[inline(always)]
+    pub fn note_event(&mut self, now: Time) {
+        self.presence.note_issued();
+        self.ticks.note_silence(self.presence.last_event(), now);
+    }
+
+    /// The kernel stops its tick.
+    pub fn stop_tick(&mut self) {
+        self.ticks.stop();
     }
 }

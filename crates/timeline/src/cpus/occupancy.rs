@@ -3,7 +3,7 @@ use std::num::NonZeroU32;
 use unstarve_model::{Nanos, Time};
 
 use crate::ActorId;
-use crate::waits::effort::count_steps;
+use crate::effort::count_steps;
 
 /// Who had one CPU since when, so that a wait can ask how long each had it.
 ///

@@ -5,11 +5,11 @@
 
 use unstarve_model::{CpuId, CpuSet, Nanos, Policy, Prio};
 
-use crate::ActorId;
-use crate::cpus::Cpu;
-use crate::timeline::Timeline;
+use crate::cpus::{Cpu, Cpus};
+use crate::effort::{Effort, UNCOUNTED_STEPS, count_steps};
+use crate::run_queues::{RunQueue, RunQueues};
 use crate::timeline::run_interval::goes_before;
-use crate::waits::effort::{UNCOUNTED_STEPS, count_steps};
+use crate::{ActorId, Settings, World};
 
 /// An idle CPU takes a task that is put on its runqueue within the time that it needs to leave idle, a vCPU included.
 const LEAVES_IDLE_WITHIN: Nanos = Nanos::from_millis(5);
@@ -23,104 +23,79 @@ const TICKS_WOULD_SHOW: u64 = 16;
 /// A busy CPU serves RCU at each grace period, which comes several times in this time, and the balancer.
 const LONG_ENOUGH: Nanos = Nanos::from_millis(250);
 
-impl Timeline {
+impl Cpus {
     /// The first event of the CPU finds it idle.
-    pub(crate) fn was_idle_before(&mut self, index: usize) {
+    pub fn was_idle_before(&mut self, index: usize, world: &mut World, effort: &mut Effort) {
         self.no_longer_unheard(index);
-        let (start, now) = (self.world.start, self.world.now);
-        let may_lack_events = self.may_lack_first_events();
-        let cpu = &mut self.cpus[index];
+        let (start, now) = (world.start, world.now);
+        let cpu = &mut self.list[index];
         let id = cpu.id;
         // Where the recording has the first event of each CPU, it was idle beside what came: something kept that off.
-        let came_long_ago = cpu.arrival.is_some_and(|arrival| now.since(arrival) > LEAVES_IDLE_WITHIN);
-        if now == start || came_long_ago && (may_lack_events || cpu.was_left) {
+        let came_long_ago = cpu.presence.first_arrival().is_some_and(|arrival| now.since(arrival) > LEAVES_IDLE_WITHIN);
+        if now == start || came_long_ago && (may_lack_first_events(world.settings()) || cpu.presence.was_left()) {
             return;
         }
         cpu.occupancy.rename(ActorId::UNKNOWN, ActorId::IDLE, start, now);
-        self.world.idle_until_heard.insert(id);
+        world.idle_until_heard.insert(id);
         // Waits that are not looked at know of less idle time elsewhere than there was.
-        if self.world.tasks.len() > UNCOUNTED_STEPS && self.effort.is_spent() {
-            self.effort.not_looked += 1;
+        if world.tasks.len() > UNCOUNTED_STEPS && effort.is_spent() {
+            effort.skip_look();
             return;
         }
-        self.effort.take(self.world.tasks.len());
-        count_steps(self.world.tasks.len());
-        let idle = &self.idle;
-        for pending in self.world.tasks.pending_mut() {
-            if let Some((group, before)) = &mut pending.idle_before
-                && idle.has(*group, id)
-            {
-                pending.idle_carried = now.since(pending.start.max(start));
-                *before = idle.total(*group, now);
-            }
+        effort.take(world.tasks.len());
+        count_steps(world.tasks.len());
+        for pending in world.tasks.pending_mut() {
+            pending.add_idle_before(&self.idle, id, (start, now));
         }
     }
 
-    /// The first event of the CPU finds it running a task, of this priority if the event tells. If no event has told of that
+    /// The first event of the CPU finds it running a task, of this priority if the event tells. If no event has named that
     /// task either, it ran all the time, unless others could not have waited beside it: then events are missing.
-    pub(crate) fn ran_before(&mut self, index: usize, is_new: bool, prio: Option<Prio>) {
+    pub fn ran_before(&mut self, index: usize, is_new: bool, prio: Option<Prio>, queue: &RunQueue, world: &World) {
         self.no_longer_unheard(index);
-        if is_new && !self.cpus[index].was_left && !self.would_have_yielded(index, prio) {
-            let cpu = &mut self.cpus[index];
-            cpu.occupancy.rename(ActorId::UNKNOWN, cpu.base, self.world.start, self.world.now);
+        let cpu = &mut self.list[index];
+        if is_new && !cpu.presence.was_left() && !would_have_yielded(queue, prio, world) {
+            cpu.occupancy.rename(ActorId::UNKNOWN, cpu.holder.actor, world.start, world.now);
         }
     }
 
-    /// Whether a CPU's first events may be missing, and nothing in the recording says so.
-    fn may_lack_first_events(&self) -> bool {
-        let settings = &self.world.settings.0;
-        !settings.marks_overwritten() && !settings.nothing_overwritten()
-    }
-
-    /// Whether a task that waits here would have had the CPU before now if one of this priority had been running all the time.
-    fn would_have_yielded(&self, index: usize, prio: Option<Prio>) -> bool {
-        let Some(prio) = prio else { return false };
-        let limits_tell = prio.policy() == Policy::Rt && self.may_lack_first_events();
-        self.cpus[index].queue.iter().any(|key| {
-            let task = self.world.tasks.get(*key);
-            let Some((since, _)) = task.waiting_since() else { return false };
-            let waited = self.world.now.since(since);
-            goes_before(task.prio, prio) && waited > LEAVES_IDLE_WITHIN
-                || limits_tell && task.prio.policy() == Policy::Fair && waited > REAL_TIME_YIELDS_WITHIN
-        })
-    }
-
-    /// A task that was put on this CPU's queue is woken again: it has run and gone to sleep, and no event of the CPU says so.
-    pub(crate) fn note_left(&mut self, at: CpuId) {
-        let cpu = &mut self.cpus[at.index()];
-        cpu.was_left |= !cpu.heard;
-    }
-
-    pub(crate) fn no_longer_unheard(&mut self, index: usize) {
+    /// The CPU has issued an event that shows what it does.
+    pub fn no_longer_unheard(&mut self, index: usize) {
         if let Some(unheard) = &mut self.unheard {
             unheard.remove(CpuId(index as u32));
             self.unheard = self.unheard.take().filter(|left: &CpuSet| !left.is_empty());
         }
     }
 
-    /// Another CPU puts something on the runqueue of this one.
-    #[inline]
-    pub(crate) fn arrive(&mut self, from: usize, at: CpuId) {
-        let now = self.world.now;
-        let cpu = &mut self.cpus[at.index()];
-        if !cpu.heard && at.index() != from {
-            cpu.arrival.get_or_insert(now);
-        }
-    }
-
-    /// Whether CPUs that issued no event were idle.
-    pub(crate) fn judge_unheard(&mut self) {
+    /// The trace is over, and had so many softirqs: notes which CPUs that issued no event were idle.
+    pub fn judge_unheard(&mut self, softirqs: u64, queues: &RunQueues, world: &mut World) {
         let Some(unheard) = self.unheard.take() else { return };
-        if self.softirqs < TICKS_WOULD_SHOW || self.world.now.since(self.world.start) < LONG_ENOUGH {
+        if softirqs < TICKS_WOULD_SHOW || world.now.since(world.start) < LONG_ENOUGH {
             return;
         }
-        let silent = (0..self.world.cpus).map(CpuId).filter(|cpu| unheard.contains(*cpu) && !self.is_unrecorded(*cpu));
-        for cpu in silent.collect::<Vec<_>>() {
-            let nothing_came = |known: &Cpu| known.arrival.is_none() && known.queue.is_empty();
-            let was_idle = self.world.settings.0.is_idle_if_silent(cpu);
-            if was_idle && self.cpus.get(cpu.index()).is_none_or(nothing_came) {
-                self.world.idle_until_heard.insert(cpu);
+        let nothing_came = |known: &Cpu| known.presence.first_arrival().is_none() && queues[known.index()].is_empty();
+        for cpu in (0..world.cpus).map(CpuId).filter(|cpu| unheard.contains(*cpu) && !self.is_unrecorded(*cpu)) {
+            if world.settings.0.is_idle_if_silent(cpu) && self.get(cpu).is_none_or(nothing_came) {
+                world.idle_until_heard.insert(cpu);
             }
         }
     }
+}
+
+/// Whether a CPU's first events may be missing, and nothing in the recording says so.
+fn may_lack_first_events(settings: &dyn Settings) -> bool {
+    !settings.marks_overwritten() && !settings.nothing_overwritten()
+}
+
+/// Whether a task that waits here would have had the CPU before now if one of this priority had been running all the time.
+fn would_have_yielded(queue: &RunQueue, prio: Option<Prio>, world: &World) -> bool {
+    let Some(prio) = prio else { return false };
+    let limits_tell = prio.policy() == Policy::Rt && may_lack_first_events(world.settings());
+    queue.waiting().iter().any(|key| {
+        let task = world.tasks.get(*key);
+        let Some((since, _)) = task.waiting_since() else { return false };
+        let waited = world.now.since(since);
+        goes_before(task.prio, prio) && waited > LEAVES_IDLE_WITHIN
+            || limits_tell && task.prio.policy() == Policy::Fair && waited > REAL_TIME_YIELDS_WITHIN
+    })
 }

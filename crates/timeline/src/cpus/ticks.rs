@@ -20,10 +20,10 @@
 
 use unstarve_model::{Nanos, Policy, Time};
 
-use crate::ActorId;
-use crate::cpus::{Cpu, Current};
-use crate::timeline::Timeline;
-use crate::waits::effort::count_steps;
+use crate::cpus::{Cpu, Cpus};
+use crate::effort::{Effort, count_steps};
+use crate::run_queues::RunQueue;
+use crate::{ActorId, World};
 
 /// A silence of this length is remembered; a stop is no shorter.
 const LONG_SILENCE: Nanos = Nanos::from_millis(20);
@@ -38,7 +38,7 @@ const COMES_FIRST: Nanos = Nanos::from_millis(1);
 
 /// From one event of a CPU to the next.
 #[derive(Clone, Copy, Default, Debug)]
-pub(crate) struct Silence {
+struct Silence {
     from: Time,
     to: Time,
 }
@@ -46,12 +46,22 @@ pub(crate) struct Silence {
 /// Silences of all CPUs in which a tick was due.
 #[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct AllSilent {
-    pub count: u64,
-    pub longest: Nanos,
+    count: u64,
+    longest: Nanos,
     until: Time,
 }
 
 impl AllSilent {
+    /// How many there were.
+    pub fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// The longest of them.
+    pub fn longest(&self) -> Nanos {
+        self.longest
+    }
+
     /// The ticks of each busy CPU show the same silence.
     fn note(&mut self, silence: Silence) {
         self.longest = self.longest.max(silence.length());
@@ -62,9 +72,16 @@ impl AllSilent {
     }
 }
 
+/// The last long silence of a CPU, and the ticks of the run in progress.
+#[derive(Debug, Default)]
+pub(crate) struct TickWatch {
+    silence: Silence,
+    rhythm: Option<Rhythm>,
+}
+
 /// Ticks of one run of a task, none of them missing.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Rhythm {
+struct Rhythm {
     /// When the run began.
     run: Time,
     first: Time,
@@ -97,87 +114,108 @@ impl Rhythm {
     }
 }
 
-impl Cpu {
-    /// An event has come.
+impl TickWatch {
+    /// An event has come, `last` being the one before it.
     #[inline(always)]
-    pub fn note_silence(&mut self, now: Time) {
-        if now.since(self.last_event) >= LONG_SILENCE {
-            self.silence = Silence { from: self.last_event, to: now };
+    pub fn note_silence(&mut self, last: Time, now: Time) {
+        if now.since(last) >= LONG_SILENCE {
+            self.silence = Silence { from: last, to: now };
         }
     }
 
-    /// Whether it issued events while another one was silent.
-    fn is_heard_during(&self, other: Silence) -> bool {
-        let edge = Nanos(other.length().0 / 4);
-        self.issued && self.last_event >= other.from + edge && !self.silence.covers(other)
+    /// The ticks of the run so far say nothing of what comes: the kernel stops them, or no task runs.
+    pub fn stop(&mut self) {
+        self.rhythm = None;
     }
-}
 
-impl Timeline {
-    /// A tick came on this CPU, which was heard last then by an event that is not read.
-    pub(crate) fn tick(&mut self, index: usize, heard: Option<Time>) {
-        let now = self.world.now;
-        let cpu = &mut self.cpus[index];
-        if !matches!(cpu.current, Current::Task(_)) {
-            cpu.rhythm = None;
-            return;
-        }
-        let run = cpu.run_start;
-        let Some(rhythm) = cpu.rhythm.as_mut().filter(|rhythm| rhythm.run == run) else {
-            cpu.rhythm = Some(Rhythm::begin(run, now));
-            return;
+    /// A tick came in the run that began then. The silence before it, and the shortest that is no delay of a tick, if ticks were due in it.
+    fn tick(&mut self, run: Time, heard: Option<Time>, now: Time) -> Option<(Silence, Nanos)> {
+        let Some(rhythm) = self.rhythm.as_mut().filter(|rhythm| rhythm.run == run) else {
+            self.rhythm = Some(Rhythm::begin(run, now));
+            return None;
         };
         let pause = now.since(rhythm.last);
         if pause <= LONGEST_PERIOD {
             (rhythm.last, rhythm.longest) = (now, rhythm.longest.max(pause));
-            return;
+            return None;
         }
         let before = std::mem::replace(rhythm, Rhythm::begin(run, now));
-        let silence = cpu.silence;
-        if let Some(delay) = before.longest_delay()
-            && now.since(silence.to) <= COMES_FIRST
-        {
-            let from = silence.from.max(before.last).max(heard.unwrap_or(before.last));
-            self.note_stop(index, Silence { from, to: silence.to }, delay);
+        let silence = self.silence;
+        let delay = before.longest_delay().filter(|_| now.since(silence.to) <= COMES_FIRST)?;
+        let from = silence.from.max(before.last).max(heard.unwrap_or(before.last));
+        Some((Silence { from, to: silence.to }, delay))
+    }
+}
+
+impl Cpu {
+    /// Whether it issued events while another one was silent.
+    fn is_heard_during(&self, other: Silence) -> bool {
+        let edge = Nanos(other.length().0 / 4);
+        let presence = self.presence();
+        presence.has_issued() && presence.last_event() >= other.from + edge && !self.ticks.silence.covers(other)
+    }
+}
+
+impl Cpus {
+    /// A tick came on this CPU, which was heard last then by an event that is not read.
+    pub fn tick(&mut self, index: usize, heard: Option<Time>, queue: &RunQueue, world: &World, effort: &mut Effort) {
+        let cpu = &mut self.list[index];
+        if cpu.task().is_none() {
+            cpu.ticks.stop();
+            return;
+        }
+        let run = cpu.run_start();
+        if let Some((silence, delay)) = cpu.ticks.tick(run, heard, world.now) {
+            self.note_stop(index, (silence, delay), queue, world, effort);
         }
     }
 
     /// The CPU was silent while ticks were due.
     #[cold]
-    fn note_stop(&mut self, index: usize, silence: Silence, delay: Nanos) {
-        let Some(from) = self.tick_was_needed_from(index, silence.from) else { return };
+    fn note_stop(
+        &mut self,
+        index: usize,
+        (silence, delay): (Silence, Nanos),
+        queue: &RunQueue,
+        world: &World,
+        effort: &mut Effort,
+    ) {
+        let Some(from) = tick_was_needed_from(&self.list[index], queue, world, silence.from, effort) else { return };
         let stop = Silence { from, ..silence };
-        if stop.length() < delay || self.effort.is_spent() {
+        if stop.length() < delay || effort.is_spent() {
             return;
         }
-        self.effort.take(self.cpus.len());
-        count_steps(self.cpus.len());
-        if !self.cpus.iter().enumerate().any(|(other, cpu)| other != index && cpu.is_heard_during(stop)) {
+        effort.take(self.list.len());
+        count_steps(self.list.len());
+        if !self.list.iter().enumerate().any(|(other, cpu)| other != index && cpu.is_heard_during(stop)) {
             self.all_silent.note(stop);
             return;
         }
-        let now = self.world.now;
-        let cpu = &mut self.cpus[index];
-        let holder = cpu.base;
-        cpu.occupancy.rename(holder, ActorId::STOPPED, stop.from, now);
-        cpu.occupancy.rename(ActorId::STOPPED, holder, stop.to, now);
+        let cpu = &mut self.list[index];
+        let holder = cpu.holder();
+        cpu.occupancy.rename(holder, ActorId::STOPPED, stop.from, world.now);
+        cpu.occupancy.rename(ActorId::STOPPED, holder, stop.to, world.now);
     }
+}
 
-    /// Since when somebody has waited here, so that the kernel does not stop the tick; `None` if nobody does.
-    fn tick_was_needed_from(&mut self, index: usize, silent_from: Time) -> Option<Time> {
-        let Current::Task(holder) = self.cpus[index].current else { return None };
-        let shares = self.world.tasks.get(holder).prio.policy() == Policy::Fair;
-        if !shares || !self.may_look_at_all(index) {
-            return None;
-        }
-        let queue = &self.cpus[index].queue;
-        count_steps(queue.len());
-        let waiting = || queue.iter().map(|key| self.world.tasks.get(*key));
-        let may_stop = || self.world.settings.0.may_stop_its_tick(self.cpus[index].id);
-        if waiting().any(|task| task.prio.policy() == Policy::Rt) && may_stop() {
-            return None;
-        }
-        let first = waiting().filter_map(|task| Some(task.pending.as_ref()?.segment)).min()?;
-        Some(first.max(silent_from))
+/// Since when somebody has waited here, so that the kernel does not stop the tick; `None` if nobody does.
+fn tick_was_needed_from(
+    cpu: &Cpu,
+    queue: &RunQueue,
+    world: &World,
+    silent_from: Time,
+    effort: &mut Effort,
+) -> Option<Time> {
+    let shares = world.tasks.get(cpu.task()?).prio.policy() == Policy::Fair;
+    if !shares || !effort.may_look_at_all(queue.len()) {
+        return None;
     }
+    count_steps(queue.len());
+    let waiting = || queue.waiting().iter().map(|key| world.tasks.get(*key));
+    let may_stop = || world.settings().may_stop_its_tick(cpu.id());
+    if waiting().any(|task| task.prio.policy() == Policy::Rt) && may_stop() {
+        return None;
+    }
+    let first = waiting().filter_map(|task| Some(task.pending.as_ref()?.segment())).min()?;
+    Some(first.max(silent_from))
 }

@@ -7,14 +7,14 @@ use std::cell::Cell;
 
 use unstarve_model::{CpuId, Loss, LossKind, counted};
 
+use crate::cpus::Cpus;
 use crate::cpus::idle::{IdleGroup, IdleWatch};
-use crate::timeline::Timeline;
-use crate::waits::effort::count_steps;
-use crate::{State, TaskKey, WaitKind};
+use crate::effort::count_steps;
+use crate::{State, Task, TaskKey, World};
 
 /// What is known of CPUs that were not recorded.
 #[derive(Debug, Default)]
-pub(crate) struct Unrecorded {
+pub(crate) struct UnrecordedCpus {
     /// Whether there are any: those that have issued no event so far.
     some: bool,
     /// Waits that were not believed for it.
@@ -24,58 +24,61 @@ pub(crate) struct Unrecorded {
     issued_below: [Cell<u32>; IdleWatch::LIMIT],
 }
 
-impl Timeline {
+impl Cpus {
     /// The source recorded fewer CPUs than the machine has: those without events are the others.
-    pub fn lacks_cpus(&mut self) {
+    pub fn lacks_some(&mut self) {
         self.unrecorded.some = true;
     }
 
     /// Whether this CPU was not recorded.
-    pub(crate) fn is_unrecorded(&self, cpu: CpuId) -> bool {
-        self.unrecorded.some && self.cpus.get(cpu.index()).is_none_or(|known| !known.issued)
+    pub fn is_unrecorded(&self, cpu: CpuId) -> bool {
+        self.unrecorded.some && !self.has_issued(cpu)
+    }
+
+    fn has_issued(&self, cpu: CpuId) -> bool {
+        self.get(cpu).is_some_and(|known| known.presence().has_issued())
     }
 
     /// The task is being woken, and ran last on `previous`. If that CPU is silent, and the task was last seen elsewhere, or
     /// waited there and so must have run since, then it ran there unseen.
     #[inline]
-    pub(crate) fn ran_last_on(&mut self, key: TaskKey, previous: CpuId) {
-        if !self.unrecorded.some && !self.cpus.get(previous.index()).is_some_and(|known| known.issued) {
-            self.ran_on_silent(key, previous);
+    pub fn ran_last_on(&mut self, world: &World, key: TaskKey, previous: CpuId, places_recorded: bool) {
+        if !self.unrecorded.some && !self.has_issued(previous) {
+            self.ran_on_silent(world, key, previous, places_recorded);
         }
     }
 
     #[cold]
-    fn ran_on_silent(&mut self, key: TaskKey, previous: CpuId) {
-        let task = self.world.tasks.get(key);
-        let went_there = task.last_cpu().is_some_and(|last| last != previous) && self.places_recorded;
-        let was_queued_there = task.pending.as_ref().is_some_and(|pending| pending.cpu == previous);
-        self.unrecorded.some |= went_there || was_queued_there && self.is_woken(key);
+    fn ran_on_silent(&mut self, world: &World, key: TaskKey, previous: CpuId, places_recorded: bool) {
+        let task = world.tasks.get(key);
+        let went_there = task.last_cpu().is_some_and(|last| last != previous) && places_recorded;
+        let was_queued_there =
+            task.pending.as_ref().is_some_and(|pending| pending.cpu() == previous && pending.is_woken(world.now));
+        self.unrecorded.some |= went_there || was_queued_there;
     }
 
     /// A waiting task is put on a queue by an event that speaks of one that did not wait: it has been away.
     #[inline]
-    pub(crate) fn has_been_away(&self, key: TaskKey) -> bool {
-        self.unrecorded.some && self.may_have_been_away(key)
+    pub fn has_been_away(&self, world: &World, key: TaskKey) -> bool {
+        self.unrecorded.some && self.may_have_been_away(world, key)
     }
 
     #[cold]
-    fn may_have_been_away(&self, key: TaskKey) -> bool {
-        let task = self.world.tasks.get(key);
+    fn may_have_been_away(&self, world: &World, key: TaskKey) -> bool {
+        let task = world.tasks.get(key);
         let Some(pending) = task.pending.as_ref().filter(|_| task.state == State::Waiting) else { return false };
-        let on_its_way = pending.kind != WaitKind::Preemption && pending.queued.is_none();
-        self.is_unrecorded(pending.cpu) || !on_its_way && self.may_run_unseen(key)
+        self.is_unrecorded(pending.cpu()) || pending.is_queued() && self.may_run_unseen(task, world.cpus)
     }
 
-    /// Whether the task may run on a CPU that was not recorded.
-    fn may_run_unseen(&self, key: TaskKey) -> bool {
-        let task = self.world.tasks.get(key);
-        !task.pinned && self.has_unrecorded(task.affinity.unwrap_or(IdleWatch::ALL))
+    /// Whether the task may run on a CPU that was not recorded, of so many CPUs.
+    fn may_run_unseen(&self, task: &Task, cpus: u32) -> bool {
+        !task.pinned && self.has_unrecorded(task.affinity.unwrap_or(IdleWatch::ALL), cpus)
     }
 
     /// Whether a CPU of this set was not recorded.
-    fn has_unrecorded(&self, group: IdleGroup) -> bool {
+    fn has_unrecorded(&self, group: IdleGroup, cpus: u32) -> bool {
         let issued_below = &self.unrecorded.issued_below[group.place()];
-        while issued_below.get() < self.world.cpus {
+        while issued_below.get() < cpus {
             let cpu = CpuId(issued_below.get());
             if self.is_unrecorded(cpu) && self.idle.has(group, cpu) {
                 return true;
@@ -89,26 +92,25 @@ impl Timeline {
     /// Whether the wait, about to end, was one. A CPU that pulls a task says so on that CPU alone, and so does one that wakes it: a
     /// task that may leave can have been pulled, have slept and have been sent back where nobody recorded it.
     #[inline]
-    pub(crate) fn is_seen_waiting(&self, key: TaskKey) -> bool {
-        !self.unrecorded.some || self.cannot_have_left(key)
+    pub fn is_seen_waiting(&self, world: &World, key: TaskKey) -> bool {
+        !self.unrecorded.some || self.cannot_have_left(world, key)
     }
 
     #[cold]
-    fn cannot_have_left(&self, key: TaskKey) -> bool {
-        let Some(pending) = &self.world.tasks.get(key).pending else { return true };
-        !self.is_unrecorded(pending.cpu) && !self.may_run_unseen(key)
+    fn cannot_have_left(&self, world: &World, key: TaskKey) -> bool {
+        let task = world.tasks.get(key);
+        let Some(pending) = &task.pending else { return true };
+        !self.is_unrecorded(pending.cpu()) && !self.may_run_unseen(task, world.cpus)
     }
 
-    /// The wait is not believed.
-    #[cold]
-    pub(crate) fn doubt_wait(&mut self, key: TaskKey) {
+    /// Counts a wait that is dropped because its task may have run unseen.
+    pub fn note_doubted_wait(&mut self) {
         self.unrecorded.dropped += 1;
-        self.drop_wait(key);
     }
 
-    /// The CPUs that were not recorded.
-    pub(crate) fn unrecorded_loss(&self) -> Option<Loss> {
-        let silent: Vec<u32> = (0..self.world.cpus).filter(|cpu| self.is_unrecorded(CpuId(*cpu))).collect();
+    /// The CPUs that were not recorded, of so many.
+    pub fn unrecorded_loss(&self, cpus: u32) -> Option<Loss> {
+        let silent: Vec<u32> = (0..cpus).filter(|cpu| self.is_unrecorded(CpuId(*cpu))).collect();
         let names = ranges(&silent);
         let detail = match self.unrecorded.dropped {
             0 => names,

@@ -1,41 +1,141 @@
+//! Run queues: which tasks wait for each CPU, and what the runnable tasks of a CPU are due.
+
 pub(crate) mod fairness;
 
-use crate::TaskKey;
+use std::ops::{Index, IndexMut};
 
-/// Where each waiting task stands in the queue of its CPU, so that it leaves in one step.
-///
-/// Apart from the tasks: when one leaves, the last of the queue moves into its place, and a dense table is in the cache
-/// where that other task is not.
+use unstarve_model::{Policy, Time};
+
+use crate::TaskKey;
+use crate::run_queues::fairness::Fairness;
+
+/// The run queues of all CPUs.
 #[derive(Debug, Default)]
-pub(crate) struct Places {
-    of_task: Vec<u32>,
+pub(crate) struct RunQueues {
+    list: Vec<RunQueue>,
+    /// Where each waiting task stands in its queue, so that it leaves in one step. Apart from the tasks: when one leaves, the last
+    /// of the queue moves into its place, and a dense table is in the cache where that other task is not.
+    places: Vec<u32>,
 }
 
-impl Places {
-    /// Puts a task at the end of `queue`. It must not stand in any.
+/// The run queue of one CPU.
+#[derive(Debug, Default)]
+pub(crate) struct RunQueue {
+    /// Tasks that wait here, in no order.
+    waiting: Vec<TaskKey>,
+    fairness: Fairness,
+    /// Whether a limit stops tasks of a higher class that wait here.
+    stops: bool,
+    /// Up to when nobody looked whether a limit stops those that wait here, as that took too many steps.
+    not_looked: Time,
+}
+
+impl RunQueues {
+    /// Adds the queue of the next CPU.
+    pub fn add(&mut self) {
+        self.list.push(RunQueue::default());
+    }
+
+    /// Puts a task at the end of the CPU's queue. It must not stand in any.
     #[inline]
-    pub fn push(&mut self, queue: &mut Vec<TaskKey>, key: TaskKey) {
-        match self.of_task.get_mut(key.index()) {
+    pub fn push(&mut self, index: usize, key: TaskKey) {
+        let queue = &mut self.list[index].waiting;
+        match self.places.get_mut(key.index()) {
             Some(place) => *place = queue.len() as u32,
-            None => self.add(key, queue.len() as u32),
+            None => add_place(&mut self.places, key, queue.len() as u32),
         }
         queue.push(key);
     }
 
-    #[cold]
-    fn add(&mut self, key: TaskKey, place: u32) {
-        self.of_task.resize(key.index(), 0);
-        self.of_task.push(place);
-    }
-
-    /// Takes a task out of `queue`, in which it stands.
+    /// Takes a task out of the CPU's queue, in which it stands.
     #[inline]
-    pub fn remove(&mut self, queue: &mut Vec<TaskKey>, key: TaskKey) {
-        let place = self.of_task[key.index()];
+    pub fn remove(&mut self, index: usize, key: TaskKey) {
+        let queue = &mut self.list[index].waiting;
+        let place = self.places[key.index()];
         debug_assert_eq!(queue.get(place as usize), Some(&key));
         queue.swap_remove(place as usize);
         if let Some(moved) = queue.get(place as usize) {
-            self.of_task[moved.index()] = place;
+            self.places[moved.index()] = place;
         }
+    }
+}
+
+#[cold]
+fn add_place(places: &mut Vec<u32>, key: TaskKey, place: u32) {
+    places.resize(key.index(), 0);
+    places.push(place);
+}
+
+impl Index<usize> for RunQueues {
+    type Output = RunQueue;
+
+    #[inline(always)]
+    fn index(&self, index: usize) -> &RunQueue {
+        &self.list[index]
+    }
+}
+
+impl IndexMut<usize> for RunQueues {
+    #[inline(always)]
+    fn index_mut(&mut self, index: usize) -> &mut RunQueue {
+        &mut self.list[index]
+    }
+}
+
+impl RunQueue {
+    /// The tasks that wait here.
+    #[inline(always)]
+    pub fn waiting(&self) -> &[TaskKey] {
+        &self.waiting
+    }
+
+    /// How many wait here.
+    #[inline(always)]
+    pub fn len(&self) -> usize {
+        self.waiting.len()
+    }
+
+    /// Whether nobody waits here.
+    #[inline(always)]
+    pub fn is_empty(&self) -> bool {
+        self.waiting.is_empty()
+    }
+
+    /// What an ideal processor would give the runnable tasks.
+    #[inline(always)]
+    pub fn fairness(&mut self) -> &mut Fairness {
+        &mut self.fairness
+    }
+
+    /// A copy of the same, to look ahead with.
+    pub fn fairness_so_far(&self) -> Fairness {
+        self.fairness
+    }
+
+    /// What the runnable tasks weigh together.
+    pub fn weight(&self) -> u64 {
+        self.fairness.weight()
+    }
+
+    /// Whether a limit stops tasks of a higher class that wait here.
+    #[inline(always)]
+    pub fn is_limited(&self) -> bool {
+        self.stops
+    }
+
+    /// Notes whether a limit stops such tasks.
+    pub fn set_limited(&mut self, stops: bool) {
+        self.stops = stops;
+    }
+
+    /// Nobody looks now whether a limit stops those that wait here: it may.
+    pub fn skip_look(&mut self, now: Time) {
+        (self.stops, self.not_looked) = (true, now);
+    }
+
+    /// Up to when nobody knows why a task of this class waits here.
+    #[inline(always)]
+    pub fn unknown_until(&self, class: Policy) -> Time {
+        if class > Policy::Fair { self.not_looked } else { Time(0) }
     }
 }

@@ -247,7 +247,7 @@ impl Task {
 
     /// Since when it has been waiting, if it is, and where.
     pub fn waiting_since(&self) -> Option<(Time, CpuId)> {
-        self.pending.as_ref().map(|pending| (pending.start, pending.cpu))
+        self.pending.as_ref().map(|pending| (pending.start(), pending.cpu()))
     }
 
     /// Whether a cgroup's limit may keep it off an idle CPU, where known. Kernel threads are in the root group, which has none.
@@ -326,7 +326,7 @@ impl Task {
 
     /// Whether no event has told what it does.
     pub(crate) fn is_unseen(&self) -> bool {
-        let assumed = self.pending.as_ref().is_some_and(|pending| pending.assumed);
+        let assumed = self.pending.as_ref().is_some_and(Pending::is_assumed);
         assumed || self.state == State::Unknown && self.last_cpu == NOWHERE
     }
 

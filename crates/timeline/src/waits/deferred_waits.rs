@@ -1,25 +1,25 @@
-//! Waits that are over, of which a part is a stay that still lasts.
+//! Finished waits whose blame depends on a run still in progress.
 //!
-//! Only at its end does a stay tell what the task was meanwhile (see `stays`). A wait of which it has a long part, and that
-//! ended on another CPU, is given out then.
+//! Only the end of a stay shows what its task was meanwhile (see `run_interval`). A wait of which it has a long part, and that
+//! ended on another CPU, is reported then.
 
 use std::num::NonZeroU32;
 
 use unstarve_model::{CpuId, Nanos, Time};
 
-use crate::cpus::{Cpu, Current};
-use crate::timeline::Timeline;
+use crate::cpus::Cpu;
 use crate::waits::attribution::{PieceRoom, split};
 use crate::waits::parts::add;
-use crate::waits::{Pending, wait_of};
-use crate::{ActorId, OpenWait, Sink, TaskKey, Tasks, WaitEnd};
+use crate::waits::pending::Pending;
+use crate::waits::wait_of;
+use crate::{ActorId, OpenWait, Sink, TaskKey, Tasks, WaitEnd, World};
 
 /// Parts shorter than this are not worth a delay: one of each wakeup that moves a task is some microseconds. The balancer,
 /// which takes tasks away from a busy CPU, comes with the tick, which is 1 ms at the shortest.
-const WORTH_HOLDING: Nanos = Nanos::from_millis(1);
+const WORTH_DEFERRING: Nanos = Nanos::from_millis(1);
 /// Parts of one stay, and waits in all, that are remembered at once.
-const PARTS: usize = 4096;
-const WAITS: usize = 4096;
+const MAX_OPEN_PARTS: usize = 4096;
+const MAX_DEFERRED: usize = 4096;
 
 /// A place among the waits held back, plus one, so that an `Option` of it is no larger.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -86,31 +86,54 @@ struct Slot {
 
 /// All waits that have open parts.
 #[derive(Debug, Default)]
-pub(crate) struct Held {
+pub(super) struct DeferredWaits {
     slots: Vec<Slot>,
     free: Vec<u32>,
+    /// By CPU, parts of waits that are parts of the run in progress, for the case that its task turns out to be something else.
+    open: Vec<Vec<OpenPart>>,
 }
 
-impl Held {
+impl DeferredWaits {
     /// The wait is about to stop counting on this CPU: remembers which part of it the run in progress there has.
     #[inline]
-    pub fn note(&mut self, cpu: &mut Cpu, pending: &mut Pending, task: TaskKey, now: Time) {
-        let from = pending.segment.max(cpu.run_start);
-        if now.since(from) >= WORTH_HOLDING && matches!(cpu.current, Current::Task(_)) {
+    pub fn note(&mut self, cpu: &Cpu, pending: &mut Pending, task: TaskKey, now: Time) {
+        let from = pending.segment.max(cpu.run_start());
+        if now.since(from) >= WORTH_DEFERRING && cpu.task().is_some() {
             self.note_part(cpu, pending, task, from, now);
         }
     }
 
     #[cold]
-    fn note_part(&mut self, cpu: &mut Cpu, pending: &mut Pending, task: TaskKey, from: Time, now: Time) {
-        let length = cpu.occupancy.time_of(cpu.base, from, now);
-        if length < WORTH_HOLDING || cpu.open.len() >= PARTS {
+    fn note_part(&mut self, cpu: &Cpu, pending: &mut Pending, task: TaskKey, from: Time, now: Time) {
+        if self.open.len() <= cpu.index() {
+            self.open.resize_with(cpu.index() + 1, Vec::new);
+        }
+        let length = cpu.occupancy().time_of(cpu.holder(), from, now);
+        if length < WORTH_DEFERRING || self.open[cpu.index()].len() >= MAX_OPEN_PARTS {
             return;
         }
         let Some(wait) = pending.hold.or_else(|| self.add(task)) else { return };
         pending.hold = Some(wait);
         self.slots[wait.place() as usize].open += 1;
-        cpu.open.push(OpenPart { wait, from, to: now, length, stopped: pending.is_stopped() });
+        self.open[cpu.index()].push(OpenPart { wait, from, to: now, length, stopped: pending.is_stopped() });
+    }
+
+    /// Whether waits have parts in the run in progress on this CPU.
+    #[inline(always)]
+    pub fn has_parts(&self, index: usize) -> bool {
+        self.open.get(index).is_some_and(|open| !open.is_empty())
+    }
+
+    /// Takes the parts of the run in progress on this CPU out.
+    pub fn take_parts(&mut self, index: usize) -> Vec<OpenPart> {
+        self.open.get_mut(index).map(std::mem::take).unwrap_or_default()
+    }
+
+    /// Takes the list, empty by now, back to save an allocation.
+    pub fn give_back_room(&mut self, index: usize, parts: Vec<OpenPart>) {
+        if let Some(open) = self.open.get_mut(index) {
+            *open = parts;
+        }
     }
 
     fn add(&mut self, task: TaskKey) -> Option<HoldId> {
@@ -119,7 +142,7 @@ impl Held {
             self.slots[index as usize].state = state;
             return Some(HoldId::at(index));
         }
-        if self.slots.len() >= WAITS {
+        if self.slots.len() >= MAX_DEFERRED {
             return None;
         }
         self.slots.push(Slot { state, open: 0 });
@@ -145,7 +168,12 @@ impl Held {
     }
 
     /// The stay that has this part is over; a wait of which nothing is open any longer.
-    fn settle(&mut self, part: &OpenPart, correction: Option<&Correction>, tasks: &mut Tasks) -> Option<Box<Ended>> {
+    pub fn settle(
+        &mut self,
+        part: &OpenPart,
+        correction: Option<&Correction>,
+        tasks: &mut Tasks,
+    ) -> Option<Box<Ended>> {
         let slot = &mut self.slots[part.wait.place() as usize];
         slot.open = slot.open.saturating_sub(1);
         let done = slot.open == 0;
@@ -191,37 +219,23 @@ impl Pending {
     }
 }
 
-impl Timeline {
-    /// The stay in progress on the CPU is over: gives out the waits that waited for its end.
-    pub(crate) fn settle_open(&mut self, index: usize, correction: Option<&Correction>, sink: &mut impl Sink) {
-        let mut open = std::mem::take(&mut self.cpus[index].open);
-        for part in open.drain(..) {
-            if let Some(ended) = self.held.settle(&part, correction, &mut self.world.tasks) {
-                self.give_out(&ended, sink);
-            }
-        }
-        self.cpus[index].open = open;
-    }
-
-    fn give_out(&mut self, ended: &Ended, sink: &mut impl Sink) {
-        let mut pieces = std::mem::take(&mut self.pieces);
-        let given = self.held_so_far(ended, &mut pieces, sink);
-        self.effort.take_pieces(given);
-        self.pieces = pieces;
-        self.world.tasks.unpin(ended.task);
-    }
-
-    /// Reports a wait that is over by what is known of it now, and returns how many pieces it has.
-    pub(crate) fn held_so_far(&self, ended: &Ended, pieces: &mut PieceRoom, sink: &mut impl Sink) -> usize {
-        let limited = self.world.tasks.get(ended.task).may_be_throttled();
-        let missing = self.missing_switches > 0;
-        let parts = &ended.pending.parts;
-        let pieces = split(&ended.pending, parts, limited, missing, ended.end, &self.world.actors, pieces);
-        let over = (ended.end, if ended.open.is_some() { WaitEnd::TraceEnd } else { WaitEnd::Ran });
-        let mut wait = wait_of(ended.task, &ended.pending, over, pieces, ended.idle_elsewhere, ended.queue_length);
-        wait.beside_unheard = ended.beside_unheard;
-        wait.open = ended.open;
-        sink.wait(&self.world, &wait);
+impl Ended {
+    /// Reports the wait by what is known of it now, and returns how many pieces it has.
+    pub fn report(
+        &self,
+        world: &World,
+        switches_are_missing: bool,
+        pieces: &mut PieceRoom,
+        sink: &mut impl Sink,
+    ) -> usize {
+        let limited = world.tasks.get(self.task).may_be_throttled();
+        let parts = &self.pending.parts;
+        let pieces = split(&self.pending, parts, limited, switches_are_missing, self.end, &world.actors, pieces);
+        let over = (self.end, if self.open.is_some() { WaitEnd::TraceEnd } else { WaitEnd::Ran });
+        let mut wait = wait_of(self.task, &self.pending, over, pieces, self.idle_elsewhere, self.queue_length);
+        wait.beside_unheard = self.beside_unheard;
+        wait.open = self.open;
+        sink.wait(world, &wait);
         pieces.len()
     }
 }

@@ -7,7 +7,7 @@ use rustc_hash::FxHashMap;
 use unstarve_model::{Nanos, Time};
 
 use crate::cpus::occupancy::{Mark, Occupancy};
-use crate::waits::effort::{Effort, UNCOUNTED_STEPS, count_steps};
+use crate::effort::{Effort, UNCOUNTED_STEPS, count_steps};
 use crate::{ActorId, ActorKind, Actors, Piece};
 
 pub(crate) type Part = (ActorId, Nanos);
@@ -89,7 +89,7 @@ fn add_latest(parts: &mut Vec<Part>, occupancy: &Occupancy, (from, to): (Time, T
     let is_cut =
         occupancy.latest_parts(from, to, UNCOUNTED_STEPS, |actor, length| add_to_known(parts, known, (actor, length)));
     effort.take(UNCOUNTED_STEPS);
-    effort.cut_short += u64::from(is_cut);
+    effort.cut_short(u64::from(is_cut));
 }
 
 fn places(parts: &[Part]) -> FxHashMap<ActorId, usize> {

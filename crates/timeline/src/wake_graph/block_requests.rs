@@ -1,4 +1,4 @@
-//! Who sleeps until a block device has done a request.
+//! Requests to block devices, and what those owe for whom a sleeper waits until a request is done.
 //!
 //! The interrupt in which a device completes a request wakes the task that sleeps for it, and names nobody who waited. But the
 //! request was given to the device by a task, which may have waited for a CPU before it did so; and some drivers (loop,
@@ -9,14 +9,13 @@
 //! that are passed through) all have the same place, and are not followed.
 
 use rustc_hash::FxHashMap;
-use unstarve_model::{BlockRequest, Context, Event, EventKind, Nanos, Tid, Time};
-use unstarve_sched::KernelThread;
+use unstarve_model::{BlockRequest, Context, Event, Nanos, Tid, Time};
 
 use crate::TaskKey;
-use crate::cpus::{Cpu, Current, Handler};
+use crate::World;
+use crate::machine::Machine;
 use crate::opt_time::OptTime;
 use crate::tasks::Life;
-use crate::timeline::Timeline;
 use crate::wake_graph::wake_chain::{Basis, Debt, Debts, latest_first};
 
 /// What a completion wakes follows it within this time where no event shows the end of what completes: in interrupts without a
@@ -35,7 +34,7 @@ pub(crate) enum Stage {
 
 /// Requests to block devices, from their submission to their completion.
 #[derive(Debug, Default)]
-pub(crate) struct Requests {
+pub(super) struct Requests {
     /// Whether any was seen.
     recorded: bool,
     under_way: FxHashMap<Place, Request>,
@@ -116,24 +115,24 @@ enum Level {
 
 impl Section {
     /// What an event belongs to that is issued on this CPU.
-    fn of(cpu: &Cpu, event: &Event, now: Time) -> Section {
+    fn of(machine: &Machine, index: usize, event: &Event) -> Section {
+        let (cpu, _, handlers) = machine.at(index);
         let level = match event.issuer.context() {
             Context::Hardirq | Context::Nmi => Level::Hardirq,
             Context::Softirq => Level::Softirq,
             Context::Task => Level::Task,
-            Context::Unknown if !cpu.hardirqs.is_empty() => Level::Hardirq,
-            Context::Unknown if cpu.softirq.is_some() => Level::Softirq,
+            Context::Unknown if handlers.in_hardirq() => Level::Hardirq,
+            Context::Unknown if handlers.in_softirq() => Level::Softirq,
             Context::Unknown => Level::Task,
         };
         let handler = match level {
-            Level::Hardirq => cpu.hardirqs.last(),
-            Level::Softirq => cpu.softirq.as_ref(),
+            Level::Hardirq => handlers.hardirq(),
+            Level::Softirq => handlers.softirq(),
             Level::Task => None,
         };
-        let handler = handler.map(|&Handler { number, start, .. }| (number, start));
         let certain = event.issuer.context() != Context::Unknown || handler.is_some();
         let basis = if certain { Basis::Seen } else { Basis::Inferred };
-        Section { level, handler, tid: cpu.tid, run_start: cpu.run_start, at: now, basis }
+        Section { level, handler, tid: cpu.tid(), run_start: cpu.run_start(), at: machine.world.now, basis }
     }
 
     /// Whether `later`, on the same CPU, is still the same.
@@ -183,83 +182,81 @@ impl Requests {
         let completed = self.cpus.get(index)?.completed[section.slot()].as_ref()?;
         completed.section.goes_on_in(section).then_some(completed)
     }
-}
 
-impl Timeline {
     /// A request is put into a queue, or given to a driver: what its submitter owes goes with it.
-    pub(crate) fn submit(&mut self, index: usize, event: &Event, request: &BlockRequest, stage: Stage) {
-        self.requests.recorded = true;
+    pub fn submit(&mut self, machine: &Machine, index: usize, event: &Event, request: &BlockRequest, stage: Stage) {
+        self.recorded = true;
         if request.sectors == 0 {
             return;
         }
-        let (now, place) = (self.world.now, Place { device: request.device, sector: request.sector });
-        let section = Section::of(&self.cpus[index], event, now);
-        let mut debts = self.owed_by(index, &section);
-        let before = self.requests.under_way.remove(&place);
+        let (now, place) = (machine.world.now, Place { device: request.device, sector: request.sector });
+        let section = Section::of(machine, index, event);
+        let mut debts = self.owed_by(machine, index, &section);
+        let before = self.under_way.remove(&place);
         // One that was with its driver already is issued once more, or another whose completion is missing.
         if let Some(inserted) = before.filter(|before| before.stage == Stage::Inserted && stage == Stage::Issued) {
             debts.extend(inserted.debts);
         }
         keep_latest(&mut debts);
-        if self.requests.under_way.len() >= Requests::LIMIT {
-            self.requests.under_way.clear();
+        if self.under_way.len() >= Requests::LIMIT {
+            self.under_way.clear();
         }
-        let last = self.requests.last_handler.get(&(request.device, index)).copied();
-        let next_run = |work| Some((work, self.requests.handlers.get(&work).filter(|handler| handler.waits)?.runs + 1));
+        let last = self.last_handler.get(&(request.device, index)).copied();
+        let next_run = |work| Some((work, self.handlers.get(&work).filter(|handler| handler.waits)?.runs + 1));
         let handler = last.and_then(next_run);
         let sectors = request.sectors;
-        self.requests.under_way.insert(place, Request { stage, since: now, sectors, debts, handler });
-        self.requests.on(index).submitted = (section.level == Level::Task).then_some((place, section));
+        self.under_way.insert(place, Request { stage, since: now, sectors, debts, handler });
+        self.on(index).submitted = (section.level == Level::Task).then_some((place, section));
     }
 
     /// What those owe who act where `section` is: the task, unless it was only interrupted, and the requests that are being
     /// completed there.
-    fn owed_by(&self, index: usize, section: &Section) -> Vec<Debt> {
-        let cpu = &self.cpus[index];
+    fn owed_by(&self, machine: &Machine, index: usize, section: &Section) -> Vec<Debt> {
+        let cpu = &machine.cpus[index];
         let acts = match section.level {
             Level::Task => true,
-            Level::Softirq => cpu.serves_softirqs,
+            Level::Softirq => cpu.serves_softirqs(),
             Level::Hardirq => false,
         };
         let mut debts = Vec::new();
-        if let (true, Current::Task(key)) = (acts, cpu.current) {
-            self.world.tasks.get(key).debts.open_since(Time(0), section.basis, &mut debts);
+        if let (true, Some(key)) = (acts, cpu.task()) {
+            machine.world.tasks.get(key).debts.open_since(Time(0), section.basis, &mut debts);
         }
-        if let Some(completed) = self.requests.completed(index, section) {
+        if let Some(completed) = self.completed(index, section) {
             debts.extend(&completed.debts);
         }
         debts
     }
 
     /// A request is done. What is woken now, by the same handler or task, has waited for it.
-    pub(crate) fn complete(&mut self, index: usize, event: &Event, done: &BlockRequest) {
-        self.requests.recorded = true;
-        let section = Section::of(&self.cpus[index], event, self.world.now);
+    pub fn complete(&mut self, machine: &Machine, index: usize, event: &Event, done: &BlockRequest) {
+        self.recorded = true;
+        let section = Section::of(machine, index, event);
         let place = Place { device: done.device, sector: done.sector };
-        let request = self.requests.under_way.remove(&place).filter(|_| done.sectors > 0);
+        let request = self.under_way.remove(&place).filter(|_| done.sectors > 0);
         let debts = request.map_or_else(Vec::new, |request| {
-            let debts = self.owed_for(&request);
+            let debts = self.owed_for(&machine.world, &request);
             if let Some(left) = request.sectors.checked_sub(done.sectors).filter(|left| *left > 0) {
                 let rest = Place { sector: place.sector.saturating_add(u64::from(done.sectors)), ..place };
-                self.requests.under_way.insert(rest, Request { sectors: left, ..request });
+                self.under_way.insert(rest, Request { sectors: left, ..request });
             }
             debts
         });
         // Also one of which nothing is known: what comes now is not for the one before.
-        self.requests.on(index).completed[section.slot()] = Some(Completed { section, debts });
+        self.on(index).completed[section.slot()] = Some(Completed { section, debts });
     }
 
     /// What those owe who submitted a request, and who did the work item that its driver handed it to.
-    fn owed_for(&self, request: &Request) -> Vec<Debt> {
+    fn owed_for(&self, world: &World, request: &Request) -> Vec<Debt> {
         let mut debts = request.debts.clone();
         // A later run of the item is for other requests.
-        let of_run = |(work, run)| self.requests.handlers.get(&work).filter(|handler| handler.runs == run);
+        let of_run = |(work, run)| self.handlers.get(&work).filter(|handler| handler.runs == run);
         let handler = request.handler.and_then(of_run);
         if let Some(WorkOfDriver { worker: Some((worker, life)), start, end, .. }) = handler
             && start.get().is_some_and(|start| start >= request.since)
         {
-            let task = self.world.tasks.get(*worker);
-            let end = end.get().unwrap_or(self.world.now);
+            let task = world.tasks.get(*worker);
+            let end = end.get().unwrap_or(world.now);
             if task.life == *life {
                 let own = debts.len();
                 // Any item that is queued just after a request looks like its driver's.
@@ -275,107 +272,61 @@ impl Timeline {
         debts
     }
 
-    /// Whether the wakeup comes out of a completion, and for somebody who may have waited for it. A thread that slept because it
-    /// had nothing to do did not, but those did who wait for what it now does: it gets the debts to hand them on.
-    #[inline(never)]
-    pub(crate) fn hand_on_to_idler(&mut self, index: usize, event: &Event, wakee: TaskKey) -> bool {
-        // The CPU that wakes it issues sched_waking.
-        if matches!(event.kind, EventKind::Wakeup { .. }) && self.waking_recorded {
-            return false;
-        }
-        let section = Section::of(&self.cpus[index], event, self.world.now);
-        if self.requests.completed(index, &section).is_none_or(|completed| completed.debts.is_empty()) {
-            return false;
-        }
-        let task = self.world.tasks.get(wakee);
-        if task.kernel_thread.is_some_and(KernelThread::is_woken_by_interrupts) {
-            return false;
-        }
-        let (Some(start), true) = (task.sleep_start.get(), task.slept_without_work) else { return true };
-        self.add_completed(index, event, start);
-        let (mut unpaid, mut open) = (Vec::new(), std::mem::take(&mut self.open_debts));
-        let task = self.world.tasks.get_mut(wakee);
-        task.debts.take_over(&mut open, start, task.actor, &mut unpaid);
-        self.open_debts = open;
-        false
-    }
-
-    /// Adds to the debts that led to a wakeup those of the request that is being completed.
-    #[inline(never)]
-    pub(crate) fn add_completed(&mut self, index: usize, event: &Event, since: Time) {
-        let section = Section::of(&self.cpus[index], event, self.world.now);
-        let Some(completed) = self.requests.completed(index, &section) else { return };
-        let basis = section.basis;
-        self.open_debts.extend(completed.debts.iter().filter_map(|debt| debt.through_device(since, basis)));
-        latest_first(&mut self.open_debts);
+    /// What those owe for the request that is being completed where this event is issued, and how that is known.
+    pub fn completed_by(&self, machine: &Machine, index: usize, event: &Event) -> Option<(&[Debt], Basis)> {
+        let section = Section::of(machine, index, event);
+        let completed = self.completed(index, &section)?;
+        Some((&completed.debts, section.basis))
     }
 
     /// A work item is queued: perhaps by the driver of the request that the task has just submitted.
-    #[inline]
-    pub(crate) fn work_queued_for_request(&mut self, index: usize, event: &Event, work: u64) {
-        if self.requests.recorded {
-            self.note_handler(index, event, work);
-        }
-    }
-
     #[inline(never)]
-    fn note_handler(&mut self, index: usize, event: &Event, work: u64) {
-        if let Some(handler) = self.requests.handlers.get_mut(&work) {
+    pub fn note_handler(&mut self, machine: &Machine, index: usize, event: &Event, work: u64) {
+        if let Some(handler) = self.handlers.get_mut(&work) {
             handler.waits = true;
         }
-        let section = Section::of(&self.cpus[index], event, self.world.now);
+        let section = Section::of(machine, index, event);
         // An interrupt in between may queue items, too.
-        let submitted = &mut self.requests.on(index).submitted;
+        let submitted = &mut self.on(index).submitted;
         let Some((place, _)) = submitted.take_if(|(_, submission)| submission.goes_on_in(&section)) else { return };
-        if !self.requests.under_way.contains_key(&place) {
+        if !self.under_way.contains_key(&place) {
             return;
         }
-        if self.requests.handlers.len() >= Requests::LIMIT {
-            self.requests.handlers.clear();
-            self.requests.last_handler.clear();
+        if self.handlers.len() >= Requests::LIMIT {
+            self.handlers.clear();
+            self.last_handler.clear();
         }
-        let handler = self.requests.handlers.entry(work).or_default();
+        let handler = self.handlers.entry(work).or_default();
         handler.waits = true;
         let run = handler.runs + 1;
-        if let Some(request) = self.requests.under_way.get_mut(&place) {
+        if let Some(request) = self.under_way.get_mut(&place) {
             request.handler = Some((work, run));
         }
-        self.requests.last_handler.insert((place.device, index), work);
+        self.last_handler.insert((place.device, index), work);
     }
 
     /// A worker begins with a work item. What it completed for the one before is over.
-    #[inline]
-    pub(crate) fn request_work_starts(&mut self, index: usize, work: u64) {
-        if self.requests.recorded {
-            self.begin_handler(index, work);
-        }
-    }
-
     #[inline(never)]
-    fn begin_handler(&mut self, index: usize, work: u64) {
+    pub fn begin_handler(&mut self, index: usize, work: u64, worker: Option<(TaskKey, Life)>, now: Time) {
         self.end_task_s_completion(index);
-        let Current::Task(worker) = self.cpus[index].current else { return };
-        let (now, life) = (self.world.now, self.world.tasks.get(worker).life);
-        if let Some(handler) = self.requests.handlers.get_mut(&work) {
+        let Some(worker) = worker else { return };
+        if let Some(handler) = self.handlers.get_mut(&work) {
             let start = OptTime::some(now);
             let runs = handler.runs.saturating_add(1);
-            *handler = WorkOfDriver { runs, waits: false, worker: Some((worker, life)), start, end: OptTime::NONE };
+            *handler = WorkOfDriver { runs, waits: false, worker: Some(worker), start, end: OptTime::NONE };
         }
     }
 
     /// A worker is done with a work item.
-    #[inline]
-    pub(crate) fn request_work_ends(&mut self, index: usize, work: u64) {
-        if self.requests.recorded {
-            self.end_task_s_completion(index);
-            if let Some(handler) = self.requests.handlers.get_mut(&work) {
-                handler.end = OptTime::some(self.world.now);
-            }
+    pub fn end_handler(&mut self, index: usize, work: u64, now: Time) {
+        self.end_task_s_completion(index);
+        if let Some(handler) = self.handlers.get_mut(&work) {
+            handler.end = OptTime::some(now);
         }
     }
 
     fn end_task_s_completion(&mut self, index: usize) {
-        let completed = &mut self.requests.on(index).completed[1];
+        let completed = &mut self.on(index).completed[1];
         if completed.as_ref().is_some_and(|completed| completed.section.level == Level::Task) {
             *completed = None;
         }

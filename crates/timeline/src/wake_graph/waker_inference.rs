@@ -1,4 +1,4 @@
-//! Who wakes whom, where events do not say in which context they were issued.
+//! Finds the waker where events do not say in which context they were issued.
 //!
 //! `perf script` and `trace-cmd report` leave the context out, and handlers of timers and of interrupts between CPUs have no
 //! events. The current task of a wakeup is then the waker, or it was only interrupted. An interrupt comes to everybody alike:
@@ -8,9 +8,8 @@
 use rustc_hash::FxHashMap;
 use unstarve_model::{Context, Event, Nanos, Time};
 
+use crate::ActorId;
 use crate::cpus::Cpu;
-use crate::timeline::Timeline;
-use crate::{ActorId, TaskKey};
 
 /// It must be current more often than chance has it by this many standard deviations.
 const BEYOND_CHANCE: f64 = 2.5;
@@ -21,23 +20,49 @@ const TIMES_CHANCE: f64 = 1.5;
 
 /// Wakeups by waker and wakee; only where contexts are missing.
 #[derive(Debug, Default)]
-pub(crate) struct Suspects {
+pub(super) struct WakerInference {
     pairs: FxHashMap<(ActorId, ActorId), u64>,
     wakeups: FxHashMap<ActorId, u64>,
+    /// By CPU; empty while the context of all events is known.
+    shares: Vec<Shares>,
 }
 
-impl Suspects {
+impl WakerInference {
     /// Pairs that are counted; beyond that, nobody is believed to be the waker.
     const LIMIT: usize = 1 << 16;
 
     /// Counts a wakeup, in which `current` had the CPU as it has for this part of the time. Whether it is the waker.
     fn judge(&mut self, current: Option<(ActorId, f64)>, wakee: ActorId) -> bool {
-        let full = self.pairs.len() >= Suspects::LIMIT;
+        let full = self.pairs.len() >= WakerInference::LIMIT;
         let Some(all) = counted(&mut self.wakeups, wakee, full) else { return false };
         let Some((current, share)) = current else { return false };
         let Some(its) = counted(&mut self.pairs, (current, wakee), full) else { return false };
         let (its, all) = (its as f64, all as f64);
         its >= TIMES_CHANCE * share * all && its - share * all > BEYOND_CHANCE * (all * share * (1.0 - share)).sqrt()
+    }
+
+    /// From the first event on whose context is not known, the time of each actor on the CPU of that event counts.
+    #[inline(never)]
+    pub fn begin(&mut self, index: usize, now: Time) {
+        if self.shares.len() <= index {
+            self.shares.resize_with(index + 1, Shares::default);
+        }
+        self.shares[index].since.get_or_insert(now);
+    }
+
+    /// A stay of the actor is over.
+    #[inline(always)]
+    pub fn add_stay(&mut self, index: usize, actor: ActorId, stay: Nanos) {
+        if let Some(shares) = self.shares.get_mut(index) {
+            shares.add(actor, stay);
+        }
+    }
+
+    /// Whether the current task of the CPU, and no interrupt, wakes a task of this actor.
+    pub fn is_waker(&mut self, cpu: &Cpu, wakee: ActorId, now: Time) -> bool {
+        let share = || self.shares.get(cpu.index()).map_or(1.0, |shares| shares.of_current(cpu, now));
+        let current = cpu.task().map(|_| (cpu.holder(), share()));
+        self.judge(current, wakee)
     }
 
     /// A wakeup that surely came from an interrupt.
@@ -60,7 +85,7 @@ fn counted<K: Eq + std::hash::Hash>(counts: &mut FxHashMap<K, u64>, key: K, full
 
 /// How long each had a CPU.
 #[derive(Debug, Default)]
-pub(crate) struct Shares {
+struct Shares {
     since: Option<Time>,
     had: FxHashMap<ActorId, Nanos>,
 }
@@ -69,45 +94,20 @@ impl Shares {
     /// Actors whose time is added up for each CPU.
     const LIMIT: usize = 1 << 12;
 
-    /// A stay of the actor is over.
-    #[inline(always)]
-    pub fn add(&mut self, actor: ActorId, stay: Nanos) {
-        if self.since.is_some() {
-            self.add_up(actor, stay);
-        }
-    }
-
     #[inline(never)]
-    fn add_up(&mut self, actor: ActorId, stay: Nanos) {
+    fn add(&mut self, actor: ActorId, stay: Nanos) {
+        if self.since.is_none() {
+            return;
+        }
         if self.had.len() < Shares::LIMIT || self.had.contains_key(&actor) {
             *self.had.entry(actor).or_default() += stay;
         }
     }
-}
-
-impl Cpu {
-    /// From the first event on whose context is not known, the time of each task on its CPU counts.
-    #[inline]
-    pub(crate) fn note_context(&mut self, now: Time, event: &Event) {
-        if event.issuer.context() == Context::Unknown {
-            self.shares.since.get_or_insert(now);
-        }
-    }
-
     /// The part of the time for which the current task, or its like, has had this CPU.
-    fn share_of_current(&self, now: Time) -> f64 {
-        let Some(since) = self.shares.since else { return 1.0 };
-        let before = self.shares.had.get(&self.base).copied().unwrap_or(Nanos::ZERO);
-        (before + now.since(self.run_start.max(since))).share_of(now.since(since))
-    }
-}
-
-impl Timeline {
-    /// Whether the current task of the CPU, and no interrupt, wakes the task.
-    pub(crate) fn is_waker(&mut self, index: usize, current: Option<TaskKey>, wakee: TaskKey) -> bool {
-        let cpu = &self.cpus[index];
-        let current = current.map(|_| (cpu.base, cpu.share_of_current(self.world.now)));
-        self.suspects.judge(current, self.world.tasks.get(wakee).actor)
+    fn of_current(&self, cpu: &Cpu, now: Time) -> f64 {
+        let Some(since) = self.since else { return 1.0 };
+        let before = self.had.get(&cpu.holder()).copied().unwrap_or(Nanos::ZERO);
+        (before + now.since(cpu.run_start().max(since))).share_of(now.since(since))
     }
 }
 
@@ -117,9 +117,9 @@ mod tests {
 
     /// Of wakeups in which these were current, each with its part of the time, those that they are believed to have caused.
     fn believed(currents: &[Option<(u32, f64)>]) -> usize {
-        let mut suspects = Suspects::default();
+        let mut inference = WakerInference::default();
         let judge = |current: &&Option<(u32, f64)>| {
-            suspects.judge(current.map(|(id, share)| (ActorId(id), share)), ActorId(99))
+            inference.judge(current.map(|(id, share)| (ActorId(id), share)), ActorId(99))
         };
         currents.iter().filter(judge).count()
     }

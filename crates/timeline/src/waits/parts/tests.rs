@@ -3,7 +3,7 @@ use unstarve_model::{Comm, Context, CpuId, Event, EventKind, Issuer, PrevState, 
 use unstarve_sched::Rule;
 
 use super::*;
-use crate::waits::effort::STEPS;
+use crate::effort::STEPS;
 use crate::{Claim, Groups, NoSettings, Sink, Timeline, Wait, World};
 
 /// Kinds that are always there come before.
@@ -106,7 +106,7 @@ impl Sink for Pieces {
 /// Tasks of as many kinds take turns on one CPU, so that each waits for all the others.
 fn take_turns(tasks: u32, turns: u32) -> (Timeline, Pieces) {
     let mut timeline = Timeline::new(Some(1), None, Box::new(NoSettings));
-    timeline.places_recorded = true;
+    timeline.assume_places_recorded(true);
     let mut pieces = Pieces::default();
     let task = |number: u32| {
         let tid = 100 + number % tasks;
@@ -129,7 +129,7 @@ fn many_kinds_that_wait_for_each_other_take_steps_by_their_number() {
     STEPS.set(0);
     let (mut timeline, mut pieces) = take_turns(tasks, turns);
     let kept: usize =
-        timeline.world.tasks.iter().filter_map(|(_, task)| Some(task.pending.as_ref()?.parts.capacity())).sum();
+        timeline.world().tasks.iter().filter_map(|(_, task)| Some(task.pending.as_ref()?.parts.capacity())).sum();
     assert!((1..=2 * OF_A_CPU).contains(&kept), "room for {kept} parts");
     timeline.finish(&mut pieces);
     assert_eq!(pieces.waits, turns as usize);
@@ -144,7 +144,7 @@ fn many_kinds_that_wait_for_each_other_take_steps_by_their_number() {
 fn wakeups_without_switches_are_forgotten_in_time() {
     for (places_recorded, most) in [(true, Occupancy::CAPACITY), (false, Occupancy::LONG_CAPACITY)] {
         let mut timeline = Timeline::new(Some(1), None, Box::new(NoSettings));
-        timeline.places_recorded = places_recorded;
+        timeline.assume_places_recorded(places_recorded);
         let mut pieces = Pieces::default();
         for step in 0..50_000 {
             let task = TaskRef::new(Tid(900), Comm::from("woken"), Some(Prio::NORMAL));
@@ -152,7 +152,7 @@ fn wakeups_without_switches_are_forgotten_in_time() {
             let (time, current) = (Time(1000 + u64::from(step) * 1000), Some(Tid(100 + step % 2)));
             timeline
                 .push(&Event { time, cpu: CpuId(0), issuer: Issuer::new(current, Context::Task), kind }, &mut pieces);
-            assert!(!timeline.cpus[0].occupancy.is_full(most), "after {step} wakeups");
+            assert!(!timeline.machine().cpus[0].occupancy().is_full(most), "after {step} wakeups");
         }
     }
 }
@@ -172,5 +172,5 @@ fn events_at_the_end_of_time_are_taken() {
         let event = Event { time: Time(time), cpu: CpuId(0), issuer: Issuer::new(None, Context::Task), kind };
         timeline.push(&event, &mut pieces);
     }
-    assert_eq!((pieces.waits, timeline.world.now), (1, Time(u64::MAX - 1)));
+    assert_eq!((pieces.waits, timeline.world().now), (1, Time(u64::MAX - 1)));
 }

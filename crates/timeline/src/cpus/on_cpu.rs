@@ -1,7 +1,9 @@
-use unstarve_model::{CpuId, Time};
+//! What each CPU does at this moment, for those who watch a timeline while it grows.
+
+use unstarve_model::Time;
 
 use crate::cpus::{Cpu, Current};
-use crate::{TaskKey, Timeline};
+use crate::{TaskKey, Tasks};
 
 /// What a CPU does at this moment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -19,17 +21,13 @@ pub enum OnCpu {
     },
 }
 
-impl Timeline {
-    /// What each CPU does at this moment, from CPU 0 to the last that was heard of.
-    pub fn on_cpus(&self) -> impl Iterator<Item = (CpuId, OnCpu)> {
-        self.cpus.iter().map(|cpu| (cpu.id, self.now_on(cpu)))
-    }
-
-    pub(crate) fn now_on(&self, cpu: &Cpu) -> OnCpu {
-        match cpu.current {
+impl Cpu {
+    /// What it does at this moment.
+    pub(crate) fn now(&self, tasks: &Tasks) -> OnCpu {
+        match self.current() {
             Current::Unknown => OnCpu::Unknown,
             Current::Idle => OnCpu::Idle,
-            Current::Task(task) => OnCpu::Task { task, since: self.world.tasks.get(task).run.start },
+            Current::Task(task) => OnCpu::Task { task, since: tasks.get(task).run.start },
         }
     }
 }
