@@ -103,7 +103,7 @@ impl Interrupts {
             raised_by_task: None,
             follows_handler: false,
         });
-        cpu.settle(now, handlers);
+        handlers.settle(cpu, now);
     }
 
     pub fn irq_exit(&mut self, cpu: &mut Cpu, world: &mut World, irq: u32, sink: &mut impl Sink) {
@@ -112,7 +112,7 @@ impl Interrupts {
         let Some(handler) = handlers.hardirqs.pop() else { return };
         if handler.number != irq {
             handlers.hardirqs.clear();
-            cpu.settle(now, handlers);
+            handlers.settle(cpu, now);
             return;
         }
         let length = now.since(handler.start);
@@ -122,7 +122,7 @@ impl Interrupts {
         } else if let Some(softirq) = &mut handlers.softirq {
             softirq.inner += length;
         }
-        cpu.settle(now, handlers);
+        handlers.settle(cpu, now);
         let own = length.saturating_sub(handler.inner);
         if let Some(key) = cpu.task() {
             world.tasks.get_mut(key).run.irq += own;
@@ -148,14 +148,14 @@ impl Interrupts {
         let number = u32::from(vec);
         handlers.softirq =
             Some(Handler { actor, number, start: now, inner: Nanos::ZERO, raised_by_task, follows_handler });
-        cpu.settle(now, handlers);
+        handlers.settle(cpu, now);
     }
 
     pub fn softirq_exit(&mut self, cpu: &mut Cpu, world: &mut World, vec: u8, sink: &mut impl Sink) {
         let now = world.now;
         let handlers = &mut self.cpus[cpu.index()];
         let Some(handler) = handlers.softirq.take() else { return };
-        cpu.settle(now, handlers);
+        handlers.settle(cpu, now);
         // The next softirq of the round: of the same handler, or of one that came during this softirq.
         let came = handlers.last_end.is_some_and(|end| end >= handler.start);
         handlers.last_end = (handler.follows_handler || came).then_some(now);
@@ -234,17 +234,14 @@ impl Handlers {
 
     /// The innermost handler or softirq.
     pub fn innermost(&self) -> Option<ActorId> {
-        self.hardirqs.last().copied().or(self.softirq).map(|handler| handler.actor)
+        self.hardirqs.last().or(self.softirq.as_ref()).map(|handler| handler.actor)
     }
 
-    /// What has the CPU instead of its current task. To a task that serves softirqs they are its own work.
+    /// Notes in the CPU's log what has it: the innermost handler or the current task. To a task that serves softirqs they are its own work.
     #[inline]
-    pub fn occupant(&self, task_serves_softirqs: bool) -> Option<ActorId> {
-        match (self.hardirqs.last(), &self.softirq) {
-            (Some(handler), _) => Some(handler.actor),
-            (None, Some(softirq)) if !task_serves_softirqs => Some(softirq.actor),
-            _ => None,
-        }
+    pub fn settle(&self, cpu: &mut Cpu, now: Time) {
+        let softirq = self.softirq.as_ref().filter(|_| !cpu.serves_softirqs());
+        cpu.settle(now, self.hardirqs.last().or(softirq).map(|handler| handler.actor));
     }
 
     /// Number and start of the innermost hard interrupt.

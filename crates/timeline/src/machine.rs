@@ -5,7 +5,7 @@ use unstarve_model::{Comm, CpuId, CpuSet, Names, Prio, TaskRef, Tid, Time};
 use crate::cpus::idle::IdleWatch;
 use crate::cpus::{Cpu, Cpus};
 use crate::interrupts::{Handlers, Interrupts};
-use crate::run_queues::{RunQueue, RunQueues};
+use crate::run_queues::RunQueues;
 use crate::settings::BoxedSettings;
 use crate::{ActorId, ActorKind, Actors, Nature, Settings, State, Task, TaskKey, Tasks, World};
 
@@ -54,15 +54,15 @@ impl Machine {
         self.world.cpus = self.world.cpus.max(highest.0 + 1);
     }
 
-    /// The state of one CPU: who has it, who waits for it, which handlers run on it.
+    /// What one CPU does: which task has it, and which handlers run on it.
     #[inline(always)]
-    pub fn at(&self, index: usize) -> (&Cpu, &RunQueue, &Handlers) {
-        (&self.cpus[index], &self.queues[index], self.interrupts.on(index))
+    pub fn at(&self, index: usize) -> (&Cpu, &Handlers) {
+        (&self.cpus[index], self.interrupts.on(index))
     }
 
     /// Notes in the CPU's log of occupants who has it now.
     pub fn settle(&mut self, index: usize) {
-        self.cpus[index].settle(self.world.now, self.interrupts.on(index));
+        self.interrupts.on(index).settle(&mut self.cpus[index], self.world.now);
     }
 
     /// The task that an event names, brought up to date; not for the idle task.

@@ -1,3 +1,5 @@
+//! What is known of a host besides its events.
+
 use unstarve_model::{CpuId, CpuSet, Nanos, Tid, WallClock};
 
 use crate::{GroupId, Groups};

@@ -1,3 +1,5 @@
+//! What a timeline finds, and the trait that receives it.
+
 use unstarve_model::{CpuId, CpuSet, NameId, Names, Nanos, ProvedBy, Time};
 use unstarve_sched::Rule;
 

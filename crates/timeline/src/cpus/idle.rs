@@ -1,3 +1,5 @@
+//! How long at least one CPU of a set has been idle.
+
 use std::num::NonZeroU32;
 
 use unstarve_model::{CpuId, CpuSet, Nanos, Time};

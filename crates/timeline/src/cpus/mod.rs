@@ -19,7 +19,6 @@ pub use crate::cpus::on_cpu::OnCpu;
 use crate::cpus::presence::Presence;
 use crate::cpus::ticks::{AllSilent, TickWatch};
 use crate::cpus::unrecorded::UnrecordedCpus;
-use crate::interrupts::Handlers;
 use crate::{ActorId, Task, TaskKey};
 
 /// All CPUs that events have named, and what is known of the others.
@@ -271,10 +270,9 @@ impl Cpu {
         self.occupancy.forget(now);
     }
 
-    /// Notes a change of the current task or of the handlers in progress.
-    pub fn settle(&mut self, now: Time, handlers: &Handlers) {
-        let occupant = handlers.occupant(self.holder.serves_softirqs).unwrap_or(self.holder.actor);
-        self.occupancy.set(now, occupant);
+    /// Notes a change of the current task, or of the handler that has the CPU instead of it.
+    pub fn settle(&mut self, now: Time, handler: Option<ActorId>) {
+        self.occupancy.set(now, handler.unwrap_or(self.holder.actor));
     }
 
     /// Notes that a switch gave the CPU to its current task: no handler is in progress then.

@@ -1,3 +1,5 @@
+//! The log of who had one CPU since when.
+
 use std::num::NonZeroU32;
 
 use unstarve_model::{Nanos, Time};

@@ -1,3 +1,5 @@
+//! What an ideal equal-share processor would give each runnable task of a CPU.
+
 use unstarve_model::{Nanos, Time};
 
 /// The virtual time of an ideal processor that serves all runnable tasks of one CPU at once, each by its share: in

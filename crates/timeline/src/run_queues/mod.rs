@@ -36,27 +36,31 @@ impl RunQueues {
         self.list.push(RunQueue::default());
     }
 
-    /// Puts a task at the end of the CPU's queue. It must not stand in any.
+    /// Puts a task at the end of the CPU's queue, and returns the queue. The task must not stand in any.
     #[inline]
-    pub fn push(&mut self, index: usize, key: TaskKey) {
-        let queue = &mut self.list[index].waiting;
+    pub fn push(&mut self, index: usize, key: TaskKey) -> &mut RunQueue {
+        let run_queue = &mut self.list[index];
+        let queue = &mut run_queue.waiting;
         match self.places.get_mut(key.index()) {
             Some(place) => *place = queue.len() as u32,
             None => add_place(&mut self.places, key, queue.len() as u32),
         }
         queue.push(key);
+        run_queue
     }
 
-    /// Takes a task out of the CPU's queue, in which it stands.
+    /// Takes a task out of the CPU's queue, in which it stands, and returns the queue.
     #[inline]
-    pub fn remove(&mut self, index: usize, key: TaskKey) {
-        let queue = &mut self.list[index].waiting;
+    pub fn remove(&mut self, index: usize, key: TaskKey) -> &mut RunQueue {
+        let run_queue = &mut self.list[index];
+        let queue = &mut run_queue.waiting;
         let place = self.places[key.index()];
         debug_assert_eq!(queue.get(place as usize), Some(&key));
         queue.swap_remove(place as usize);
         if let Some(moved) = queue.get(place as usize) {
             self.places[moved.index()] = place;
         }
+        run_queue
     }
 }
 

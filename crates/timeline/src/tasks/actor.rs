@@ -1,3 +1,5 @@
+//! Actors: kinds of tasks, interrupts and softirqs that can have a CPU or wait for it.
+
 use rustc_hash::{FxHashMap, FxHashSet};
 use unstarve_model::{Comm, NameId, Policy, Prio, Tid, Time};
 use unstarve_sched::{KernelThread, load_weight_of_prio};

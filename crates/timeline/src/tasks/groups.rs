@@ -1,3 +1,5 @@
+//! The tree of cgroups and the weights by which two tasks of it compete.
+
 /// Index of a cgroup in [`Groups`].
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct GroupId(u32);

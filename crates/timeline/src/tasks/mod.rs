@@ -1,3 +1,5 @@
+//! Living tasks: what each is doing, and the parts of it that run queues, waits and wake chains keep.
+
 pub(crate) mod actor;
 pub(crate) mod groups;
 pub(crate) mod nature;

@@ -1,3 +1,5 @@
+//! Finds a task's slot by its thread id.
+
 use rustc_hash::FxHashMap;
 use unstarve_model::Tid;
 

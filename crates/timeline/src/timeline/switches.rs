@@ -178,12 +178,10 @@ impl Timeline {
         next: &TaskRef,
         sink: &mut impl Sink,
     ) {
-        if self.machine.cpus[index].tid() != Some(prev.tid()) {
-            self.believe(index, prev, sink);
-        }
-        self.machine.interrupts.forget(index);
         let cpu = &self.machine.cpus[index];
-        let (cpu_id, current) = (cpu.id(), cpu.current());
+        let (cpu_id, was_expected) = (cpu.id(), cpu.tid() == Some(prev.tid()));
+        let current = if was_expected { cpu.current() } else { self.believe(index, prev, sink) };
+        self.machine.interrupts.forget(index);
         let now = self.machine.world.now;
         let next_key = (!next.tid().is_idle()).then(|| self.machine.task(next));
         let mut pushed_off = None;
@@ -234,14 +232,15 @@ impl Timeline {
         RunEnd::Preempted { by: world.tasks.get(next).actor, by_wakeup }
     }
 
-    /// Makes sure that `prev` is what we believe to be running on the CPU.
+    /// `prev` was not believed to be running on the CPU, but it was. Returns who is current now.
     #[cold]
-    fn believe(&mut self, index: usize, prev: &TaskRef, sink: &mut impl Sink) {
+    fn believe(&mut self, index: usize, prev: &TaskRef, sink: &mut impl Sink) -> Current {
         let believed = self.machine.cpus[index].tid();
         if believed.is_some() {
             self.losses.note_missing_switch(believed);
         }
         self.adopt(index, *prev, sink);
+        self.machine.cpus[index].current()
     }
 
     /// Whether the running task, about to leave its CPU, is being woken by another one: `sched_waking` has come,

@@ -5,14 +5,14 @@
 
 use std::num::NonZeroU32;
 
-use unstarve_model::{CpuId, Nanos, Time};
+use unstarve_model::{Nanos, Time};
 
 use crate::cpus::Cpu;
+use crate::waits::Outcome;
 use crate::waits::attribution::{PieceRoom, split};
 use crate::waits::parts::add;
 use crate::waits::pending::Pending;
-use crate::waits::wait_of;
-use crate::{ActorId, OpenWait, Sink, TaskKey, Tasks, WaitEnd, World};
+use crate::{ActorId, Sink, TaskKey, Tasks, WaitEnd, World};
 
 /// Parts shorter than this are not worth a delay: one of each wakeup that moves a task is some microseconds. The balancer,
 /// which takes tasks away from a busy CPU, comes with the tick, which is 1 ms at the shortest.
@@ -56,15 +56,10 @@ pub(crate) struct Correction {
 
 /// A wait that is over.
 #[derive(Debug)]
-pub(crate) struct Ended {
+pub(super) struct Ended {
     pub task: TaskKey,
     pub pending: Pending,
-    pub end: Time,
-    /// Where the trace ended first.
-    pub open: Option<OpenWait>,
-    pub idle_elsewhere: Option<Nanos>,
-    pub beside_unheard: Option<CpuId>,
-    pub queue_length: u32,
+    pub outcome: Outcome,
 }
 
 #[derive(Debug)]
@@ -230,12 +225,10 @@ impl Ended {
     ) -> usize {
         let limited = world.tasks.get(self.task).may_be_throttled();
         let parts = &self.pending.parts;
-        let pieces = split(&self.pending, parts, limited, switches_are_missing, self.end, &world.actors, pieces);
-        let over = (self.end, if self.open.is_some() { WaitEnd::TraceEnd } else { WaitEnd::Ran });
-        let mut wait = wait_of(self.task, &self.pending, over, pieces, self.idle_elsewhere, self.queue_length);
-        wait.beside_unheard = self.beside_unheard;
-        wait.open = self.open;
-        sink.wait(world, &wait);
+        let end = self.outcome.end;
+        let pieces = split(&self.pending, parts, limited, switches_are_missing, end, &world.actors, pieces);
+        let ended = if self.outcome.open.is_some() { WaitEnd::TraceEnd } else { WaitEnd::Ran };
+        sink.wait(world, &self.outcome.wait(self.task, &self.pending, ended, pieces));
         pieces.len()
     }
 }

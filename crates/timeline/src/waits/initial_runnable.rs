@@ -14,7 +14,7 @@ use crate::machine::Machine;
 use crate::waits::attribution::split;
 use crate::waits::parts::{Part, add_span, keep_longest};
 use crate::waits::pending::Pending;
-use crate::waits::{Waits, begin, wait_of};
+use crate::waits::{Outcome, Waits, begin};
 use crate::{Actors, CpuEnd, OpenWait, Piece, Sink, State, TaskKey, Throughout, WaitEnd, WaitKind, World};
 
 /// Tasks that are remembered for the trace's begin.
@@ -126,7 +126,8 @@ impl Waits {
             guessed += 1;
             // Without its id nobody could look up its cgroup, by whose weight it waits.
             world.actors.join(world.tasks.get_mut(key));
-            let mut wait = wait_of(key, &pending, (end, WaitEnd::TraceEnd), pieces, None, 1);
+            let outcome = Outcome { end, open: None, idle_elsewhere: None, beside_unheard: None, queue_length: 1 };
+            let mut wait = outcome.wait(key, &pending, WaitEnd::TraceEnd, pieces);
             wait.throughout = Some(Throughout::Guessed);
             wait.open = Some(OpenWait::whole(&wait, CpuEnd::Believed));
             sink.wait(world, &wait);

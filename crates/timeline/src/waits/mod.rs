@@ -54,13 +54,12 @@ pub(crate) fn begin(
     let Machine { world, cpus, queues, .. } = machine;
     let now = world.now;
     let here = &mut cpus[cpu.index()];
-    queues.push(cpu.index(), key);
+    let queue = queues.push(cpu.index(), key);
     let task = world.tasks.get_mut(key);
     let group = if task.pinned { None } else { task.affinity.or(task.moved.then_some(IdleWatch::ALL)) };
     task.put_on(cpu);
     task.state = State::Waiting;
     world.actors.join(task);
-    let queue = &mut queues[cpu.index()];
     if task.account.weight == 0 {
         let weight = task.weight();
         queue.fairness().join(start, &mut task.account, weight);
@@ -80,7 +79,7 @@ pub(crate) fn begin(
             actor.last_crowd = Some(now);
         }
     }
-    throttle_detection::stop_if_its_class_is(&queues[cpu.index()], &mut world.tasks, key);
+    throttle_detection::stop_if_its_class_is(queue, &mut world.tasks, key);
 }
 
 impl Waits {
@@ -103,8 +102,7 @@ impl Waits {
         let weight = task.weight();
         let Some(pending) = &mut task.pending else { return };
         let from = &cpus[pending.cpu.index()];
-        queues.remove(from.index(), key);
-        let queue = &mut queues[from.index()];
+        let queue = queues.remove(from.index(), key);
         pending.owed += queue.fairness().leave(now, &mut task.account);
         self.deferred.note(from, pending, key, now);
         pending.catch_up(from, queue, task.prio.policy());
@@ -113,8 +111,7 @@ impl Waits {
         pending.migrations += 1;
         pending.cpu = to;
         pending.mark = Some(cpus[to.index()].mark(now));
-        queues.push(to.index(), key);
-        queues[to.index()].fairness().join(now, &mut task.account, weight);
+        queues.push(to.index(), key).fairness().join(now, &mut task.account, weight);
         task.put_on(to);
     }
 
@@ -136,9 +133,7 @@ impl Waits {
             self.move_to(machine, key, to);
             return false;
         }
-        let from = pending.cpu.index();
-        queues[from].fairness().leave(now, &mut task.account);
-        queues.remove(from, key);
+        queues.remove(pending.cpu.index(), key).fairness().leave(now, &mut task.account);
         if let Some(hold) = pending.hold.take() {
             self.deferred.forget(hold);
         }
@@ -150,8 +145,7 @@ impl Waits {
         (pending.cpu, pending.segment, pending.mark) = (to, since, None);
         (pending.passed_over, pending.passed_over_total) = (OptTime::NONE, Nanos::ZERO);
         pending.stopped = None;
-        queues.push(to.index(), key);
-        let fairness = queues[to.index()].fairness();
+        let fairness = queues.push(to.index(), key).fairness();
         fairness.join(now, &mut task.account, weight);
         // What the others weigh here now stands for what they weighed meanwhile.
         let share = f64::from(weight) / fairness.weight().max(1) as f64;
@@ -212,9 +206,7 @@ impl Waits {
         let now = world.now;
         let task = world.tasks.get_mut(key);
         let Some(pending) = task.pending.take() else { return };
-        let index = pending.cpu.index();
-        queues[index].fairness().leave(now, &mut task.account);
-        queues.remove(index, key);
+        queues.remove(pending.cpu.index(), key).fairness().leave(now, &mut task.account);
         uncrowd(&mut world.actors, &pending);
         if let Some(hold) = pending.hold {
             self.deferred.forget(hold);
@@ -240,15 +232,13 @@ impl Waits {
         let (limited, class) = (task.may_be_throttled(), task.prio.policy());
         let Some(pending) = &mut task.pending else { return };
         let cpu = &cpus[pending.cpu.index()];
-        let queue = &mut queues[pending.cpu.index()];
-        let queue_length = queue.len() as u32;
+        let queue = queues.remove(pending.cpu.index(), key);
+        let queue_length = queue.len() as u32 + 1;
         pending.owed += match ended {
             // It goes on being runnable here.
             WaitEnd::Ran => queue.fairness().due(now, &mut task.account),
             WaitEnd::TraceEnd => queue.fairness().leave(now, &mut task.account),
         };
-        queues.remove(pending.cpu.index(), key);
-        let queue = &queues[pending.cpu.index()];
         uncrowd(&mut world.actors, pending);
         pending.catch_up(cpu, queue, class);
         let is_plain = pending.is_plain();
@@ -282,30 +272,30 @@ impl Waits {
             }
             &pending.parts[..]
         };
-        let idle_elsewhere = idle_beside(cpus, pending, parts, task.pinned, now);
-        let beside_unheard = unheard_beside(cpus, pending);
+        let outcome = Outcome {
+            end: now,
+            open,
+            idle_elsewhere: idle_beside(cpus, pending, parts, task.pinned, now),
+            beside_unheard: unheard_beside(cpus, pending),
+            queue_length,
+        };
         if pending.hold.is_some() {
-            let kept = Kept { open, idle_elsewhere, beside_unheard, queue_length };
-            return self.hold_back(world, key, kept);
+            return self.defer(world, key, outcome);
         }
         let pieces = split(pending, parts, limited, switches_are_missing, now, &world.actors, &mut self.pieces);
         self.effort.take_pieces(pieces.len());
-        let mut wait = wait_of(key, pending, (now, ended), pieces, idle_elsewhere, queue_length);
-        wait.beside_unheard = beside_unheard;
-        wait.open = open;
+        let wait = outcome.wait(key, pending, ended, pieces);
         task.pending = None;
         sink.wait(world, &wait);
     }
 
     /// A part of the wait is part of a stay that still lasts: it is reported when that is over.
     #[cold]
-    fn hold_back(&mut self, world: &mut World, key: TaskKey, kept: Kept) {
-        let end = world.now;
+    fn defer(&mut self, world: &mut World, key: TaskKey, outcome: Outcome) {
         let Some(pending) = world.tasks.get_mut(key).pending.take() else { return };
         let Some(hold) = pending.hold else { return };
         world.tasks.pin(key);
-        let Kept { open, idle_elsewhere, beside_unheard, queue_length } = kept;
-        self.deferred.keep(hold, Ended { task: key, pending, end, open, idle_elsewhere, beside_unheard, queue_length });
+        self.deferred.keep(hold, Ended { task: key, pending, outcome });
     }
 
     /// Whether waits depend on what the stay in progress on this CPU turns out to be.
@@ -383,22 +373,17 @@ pub(crate) fn report_so_far(
     if task.prio.policy() <= Policy::Fair {
         pending.forget_stops();
     }
-    let idle_elsewhere = idle_beside(cpus, &pending, &pending.parts, task.pinned, now);
+    let outcome = Outcome {
+        end: now,
+        open: None,
+        idle_elsewhere: idle_beside(cpus, &pending, &pending.parts, task.pinned, now),
+        beside_unheard: unheard_beside(cpus, &pending),
+        queue_length: queue.len() as u32,
+    };
     let limited = task.may_be_throttled();
     let pieces = split(&pending, &pending.parts, limited, switches_are_missing, now, &world.actors, room);
     effort.take_pieces(pieces.len());
-    let over = (now, WaitEnd::TraceEnd);
-    let mut wait = wait_of(key, &pending, over, pieces, idle_elsewhere, queue.len() as u32);
-    wait.beside_unheard = unheard_beside(cpus, &pending);
-    sink.wait(world, &wait);
-}
-
-/// What is known of a wait at its end besides its parts.
-struct Kept {
-    open: Option<OpenWait>,
-    idle_elsewhere: Option<Nanos>,
-    beside_unheard: Option<CpuId>,
-    queue_length: u32,
+    sink.wait(world, &outcome.wait(key, &pending, WaitEnd::TraceEnd, pieces));
 }
 
 /// Who had the CPU between these times, for waits that it is a part of.
@@ -432,34 +417,40 @@ fn unheard_beside(cpus: &Cpus, pending: &Pending) -> Option<CpuId> {
     cpus.unheard_in(group)
 }
 
-/// The wait, as it is reported.
-#[inline]
-fn wait_of<'a>(
-    task: TaskKey,
-    pending: &Pending,
-    (end, ended): (Time, WaitEnd),
-    pieces: &'a [Piece],
+/// What is known of a wait at its end besides its parts.
+#[derive(Clone, Copy, Debug)]
+struct Outcome {
+    end: Time,
+    /// Where the trace ended first.
+    open: Option<OpenWait>,
     idle_elsewhere: Option<Nanos>,
+    beside_unheard: Option<CpuId>,
     queue_length: u32,
-) -> Wait<'a> {
-    Wait {
-        task,
-        actor: pending.actor,
-        kind: pending.kind,
-        cpu: pending.cpu,
-        start: pending.start,
-        queued: pending.queued.get(),
-        end,
-        ended,
-        pieces,
-        idle_elsewhere,
-        beside_unheard: None,
-        throughout: (pending.assumed && ended == WaitEnd::TraceEnd).then_some(Throughout::Seen),
-        migrations: pending.migrations,
-        queue_length,
-        owed: whole(pending.owed),
-        preempted_by: pending.preemptor.map(|preemptor| preemptor.latest()),
-        open: None,
+}
+
+impl Outcome {
+    /// The wait, as it is reported.
+    #[inline]
+    fn wait<'a>(self, task: TaskKey, pending: &Pending, ended: WaitEnd, pieces: &'a [Piece]) -> Wait<'a> {
+        Wait {
+            task,
+            actor: pending.actor,
+            kind: pending.kind,
+            cpu: pending.cpu,
+            start: pending.start,
+            queued: pending.queued.get(),
+            end: self.end,
+            ended,
+            pieces,
+            idle_elsewhere: self.idle_elsewhere,
+            beside_unheard: self.beside_unheard,
+            throughout: (pending.assumed && ended == WaitEnd::TraceEnd).then_some(Throughout::Seen),
+            migrations: pending.migrations,
+            queue_length: self.queue_length,
+            owed: whole(pending.owed),
+            preempted_by: pending.preemptor.map(|preemptor| preemptor.latest()),
+            open: self.open,
+        }
     }
 }
 

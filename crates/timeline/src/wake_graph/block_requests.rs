@@ -116,7 +116,7 @@ enum Level {
 impl Section {
     /// What an event belongs to that is issued on this CPU.
     fn of(machine: &Machine, index: usize, event: &Event) -> Section {
-        let (cpu, _, handlers) = machine.at(index);
+        let (cpu, handlers) = machine.at(index);
         let level = match event.issuer.context() {
             Context::Hardirq | Context::Nmi => Level::Hardirq,
             Context::Softirq => Level::Softirq,

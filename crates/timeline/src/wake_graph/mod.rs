@@ -103,8 +103,7 @@ impl WakeGraph {
             self.prices.clear();
         }
         let slept = sleep_start.map(|start| now.since(start));
-        let cpu = machine.cpus[index].id();
-        let wake = Wake { wakee: key, waker, suspect, time: now, cpu, slept, prices: &self.prices };
+        let wake = Wake { wakee: key, waker, suspect, time: now, cpu: event.cpu, slept, prices: &self.prices };
         sink.wake(&machine.world, &wake);
     }
 
@@ -112,7 +111,7 @@ impl WakeGraph {
     /// the wakee has paid for: also those of a task whose message is delivered to it by a softirq.
     #[inline(always)]
     fn origin(&mut self, machine: &Machine, index: usize, event: &Event, wakee: TaskKey) -> Origin {
-        let (cpu, _, handlers) = machine.at(index);
+        let (cpu, handlers) = machine.at(index);
         let tasks = &machine.world.tasks;
         let by_interrupt = tasks.get(wakee).kernel_thread.is_some_and(KernelThread::is_woken_by_interrupts);
         if by_interrupt {

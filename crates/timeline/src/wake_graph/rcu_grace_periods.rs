@@ -29,7 +29,7 @@ pub(super) fn may_sleep_for_grace_period(task: &Task) -> bool {
 
 /// Whether a wakeup on this CPU comes out of a callback of RCU.
 pub(super) fn is_callback(machine: &Machine, index: usize, waker: Waker) -> bool {
-    let (cpu, _, handlers) = machine.at(index);
+    let (cpu, handlers) = machine.at(index);
     let in_softirq = handlers.serves_softirq(RCU_SOFTIRQ);
     match (waker, cpu.task()) {
         (Waker::Interrupt(_), _) => in_softirq,

@@ -1,3 +1,5 @@
+//! Waits that a task passes on to those whom it wakes, and what they cost a sleeper.
+
 use unstarve_model::{Nanos, Time};
 
 use crate::{ActorId, Price};
