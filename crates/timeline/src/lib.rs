@@ -34,7 +34,6 @@ pub use sink::{
     Wait, WaitEnd, WaitKind, Wake, Waker, WorkItem, World,
 };
 pub use tasks::actor::{Actor, ActorId, ActorKind, Actors};
-pub use tasks::groups::{GroupId, Groups};
 pub use tasks::nature::{Ancestor, Birth, Claim, Nature};
 pub use tasks::{State, Task, TaskKey, Tasks};
 pub use timeline::Timeline;

@@ -4,11 +4,11 @@
 //! (buffers that were overwritten begin at different times, and only some formats mark that).
 
 use unstarve_model::{CpuId, CpuSet, Nanos, Policy, Prio};
+use unstarve_sched::precedes;
 
 use crate::cpus::{Cpu, Cpus};
 use crate::effort::{Effort, UNCOUNTED_STEPS, count_steps};
 use crate::run_queues::{RunQueue, RunQueues};
-use crate::timeline::run_interval::goes_before;
 use crate::{ActorId, Settings, World};
 
 /// An idle CPU takes a task that is put on its runqueue within the time that it needs to leave idle, a vCPU included.
@@ -95,7 +95,7 @@ fn would_have_yielded(queue: &RunQueue, prio: Option<Prio>, world: &World) -> bo
         let task = world.tasks.get(*key);
         let Some((since, _)) = task.waiting_since() else { return false };
         let waited = world.now.since(since);
-        goes_before(task.prio, prio) && waited > LEAVES_IDLE_WITHIN
+        precedes(task.prio, prio) && waited > LEAVES_IDLE_WITHIN
             || limits_tell && task.prio.policy() == Policy::Fair && waited > REAL_TIME_YIELDS_WITHIN
     })
 }

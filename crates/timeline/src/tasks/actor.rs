@@ -2,11 +2,10 @@
 
 use rustc_hash::{FxHashMap, FxHashSet};
 use unstarve_model::{Comm, NameId, Policy, Prio, Tid, Time};
-use unstarve_sched::{KernelThread, load_weight_of_prio};
+use unstarve_sched::{Contender, GroupId, Groups, KernelThread, load_weight_of_prio};
 
 use crate::tasks::Life;
-use crate::waits::attribution::Contender;
-use crate::{Birth, Claim, GroupId, Groups, Nature, Task};
+use crate::{Birth, Claim, Nature, Task};
 
 /// Index of an [`Actor`].
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]

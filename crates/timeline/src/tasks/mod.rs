@@ -1,16 +1,15 @@
 //! Living tasks: what each is doing, and the parts of it that run queues, waits and wake chains keep.
 
 pub(crate) mod actor;
-pub(crate) mod groups;
 pub(crate) mod nature;
 pub(crate) mod tid_map;
 
 use unstarve_model::{Comm, CpuId, NameId, Nanos, PrevState, Prio, Tid, Time};
+use unstarve_sched::fairness::Account;
 use unstarve_sched::{KernelThread, load_weight_of_prio};
 
 use crate::cpus::idle::IdleGroup;
 use crate::opt_time::OptTime;
-use crate::run_queues::fairness::Account;
 use crate::tasks::tid_map::TidMap;
 use crate::waits::Pending;
 use crate::wake_graph::wake_chain::Debts;

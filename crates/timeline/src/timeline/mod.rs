@@ -2,7 +2,7 @@
 
 mod forks;
 mod recording_end;
-pub(crate) mod run_interval;
+mod run_interval;
 mod so_far;
 mod switches;
 mod wakes;

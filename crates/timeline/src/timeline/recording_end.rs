@@ -5,6 +5,7 @@
 //! after another, and buffers that do not overwrite fill up: events of other CPUs may show that it did something else.
 
 use unstarve_model::{Coverage, CpuId, Loss, LossKind, Nanos, Policy, ProvedBy, Time, Until, counted};
+use unstarve_sched::precedes;
 
 use crate::cpus::Current;
 use crate::cpus::pre_first_event::REAL_TIME_YIELDS_WITHIN;
@@ -12,7 +13,6 @@ use crate::effort::{Effort, count_steps};
 use crate::machine::Machine;
 use crate::recorded::Recorded;
 use crate::timeline::Timeline;
-use crate::timeline::run_interval::goes_before;
 use crate::waits::initial_runnable::is_believed;
 use crate::{CpuEnd, OpenWait, RunEnd, SilentCpu, Sink, Task, TaskKey, Unproved};
 
@@ -318,8 +318,8 @@ fn must_have_acted(machine: &Machine, index: usize, known: Time) -> bool {
         Current::Task(holder) => waits(&|key| {
             let (mine, its) = (world.tasks.get(key).prio, world.tasks.get(holder).prio);
             match (mine.policy(), its.policy()) {
-                (Policy::Rt, Policy::Rt) if goes_before(mine, its) => Some(ANSWERS_WITHIN),
-                _ if goes_before(mine, its) => Some(LONGEST_PERIOD),
+                (Policy::Rt, Policy::Rt) if precedes(mine, its) => Some(ANSWERS_WITHIN),
+                _ if precedes(mine, its) => Some(LONGEST_PERIOD),
                 (Policy::Fair, Policy::Rt) if !world.settings.0.marks_overwritten() => Some(REAL_TIME_YIELDS_WITHIN),
                 _ => None,
             }

@@ -1,10 +1,10 @@
 //! What is not over yet, at the moment of asking.
 
 use unstarve_model::{CpuId, Nanos};
+use unstarve_sched::fairness::whole;
 
 use crate::cpus::{Cpu, OnCpu};
 use crate::effort::Effort;
-use crate::run_queues::fairness::whole;
 use crate::timeline::Timeline;
 use crate::waits::attribution::PieceRoom;
 use crate::waits::initial_runnable::is_believed;

@@ -1,11 +1,11 @@
 //! Who runs where: switches, and what else tells who is current.
 
 use unstarve_model::{Comm, CpuId, Nanos, PrevState, TaskRef, Tid, Time};
+use unstarve_sched::fairness::whole;
 
 use crate::cpus::Current;
 use crate::machine::Machine;
 use crate::opt_time::OptTime;
-use crate::run_queues::fairness::whole;
 use crate::tasks::RunState;
 use crate::timeline::Timeline;
 use crate::waits::{Pending, begin};

@@ -9,6 +9,7 @@ mod throttle_detection;
 
 use unstarve_model::{CpuId, Nanos, Policy, Time};
 use unstarve_sched::Rule;
+use unstarve_sched::fairness::whole;
 
 use crate::cpus::idle::IdleWatch;
 use crate::cpus::{Cpu, Cpus};
@@ -16,7 +17,6 @@ use crate::effort::{Effort, UNCOUNTED_STEPS, count_steps};
 use crate::machine::Machine;
 use crate::opt_time::OptTime;
 use crate::run_queues::RunQueue;
-use crate::run_queues::fairness::whole;
 use crate::waits::attribution::{PieceRoom, split};
 pub(crate) use crate::waits::deferred_waits::Correction;
 use crate::waits::deferred_waits::{DeferredWaits, Ended};

@@ -1,13 +1,11 @@
 //! Run queues: which tasks wait for each CPU, and what the runnable tasks of a CPU are due.
 
-pub(crate) mod fairness;
-
 use std::ops::{Index, IndexMut};
 
 use unstarve_model::{Policy, Time};
+use unstarve_sched::fairness::Fairness;
 
 use crate::TaskKey;
-use crate::run_queues::fairness::Fairness;
 
 /// The run queues of all CPUs.
 #[derive(Debug, Default)]

@@ -1,4 +1,4 @@
-//! The tree of cgroups and the weights by which two tasks of it compete.
+//! Cgroups that compete by weight.
 
 /// Index of a cgroup in [`Groups`].
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
