@@ -63,7 +63,7 @@ const END: u32 = u32::MAX;
 impl Occupancy {
     /// Stays remembered before the owner must take stock (see [`Self::is_full`]): 100 kB a CPU, still in the L2 cache.
     pub const CAPACITY: usize = 4096;
-    /// The same where a wait that ends here may have begun elsewhere, as far as its events tell: the further back, the
+    /// The same where a wait that ends here may have begun elsewhere, as far as its events show: the further back, the
     /// better.
     pub const LONG_CAPACITY: usize = 16_384;
 

@@ -49,7 +49,7 @@ impl Cpus {
         }
     }
 
-    /// The first event of the CPU finds it running a task, of this priority if the event tells. If no event has named that
+    /// The first event of the CPU finds it running a task, of this priority if the event shows it. If no event has named that
     /// task either, it ran all the time, unless others could not have waited beside it: then events are missing.
     pub fn ran_before(&mut self, index: usize, is_new: bool, prio: Option<Prio>, queue: &RunQueue, world: &World) {
         self.no_longer_unheard(index);

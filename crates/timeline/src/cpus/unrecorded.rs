@@ -57,7 +57,7 @@ impl Cpus {
         self.unrecorded.some |= went_there || was_queued_there;
     }
 
-    /// A waiting task is put on a queue by an event that speaks of one that did not wait: it has been away.
+    /// A waiting task is put on a queue by an event that only comes for one that does not wait: it has been away.
     #[inline]
     pub fn has_been_away(&self, world: &World, key: TaskKey) -> bool {
         self.unrecorded.some && self.may_have_been_away(world, key)

@@ -34,7 +34,7 @@ pub enum ActorKind {
     Unknown,
     /// The CPU was idle.
     Idle,
-    /// Kinds of tasks beyond those that are told apart.
+    /// Kinds of tasks beyond those that are kept apart.
     Others,
     /// The CPU itself did not run (see [`crate::ActorId::STOPPED`]).
     Stopped,
@@ -61,7 +61,7 @@ pub enum ActorKind {
         group: Option<GroupId>,
         /// Whether their name is that of a kernel thread though they are not known to be one.
         claim: Claim,
-        /// Their own load weight, where their priority does not tell it (SCHED_IDLE).
+        /// Their own load weight, where their priority does not give it (SCHED_IDLE).
         own_weight: Option<u32>,
     },
 }
@@ -79,7 +79,7 @@ pub struct Actor {
     /// Whether the same shows that one of its tasks is a program, and whether nothing shows of one of them what it is.
     has_program: bool,
     has_unknown: bool,
-    /// Whether an event told the priority of one of its tasks.
+    /// Whether an event showed the priority of one of its tasks.
     pub ranked: bool,
     /// Ids of its tasks that waited or ran, in that order, the first [`Actors::MEMBERS_KEPT`].
     pub tids: Vec<Tid>,
@@ -189,7 +189,7 @@ impl Actor {
         }
     }
 
-    /// What was taken for its task is another one's word.
+    /// A snapshot's word on one of its tasks may be about another task.
     pub(crate) fn doubt(&mut self) {
         self.has_unknown = true;
     }
@@ -264,13 +264,13 @@ pub struct Actors {
     list: Vec<Actor>,
     index: FxHashMap<ActorKind, ActorId>,
     groups: Groups,
-    /// How often a task's name was not told apart.
+    /// How often a task was put to a kind without its name, or to [`ActorId::OTHERS`].
     unnamed: u64,
 }
 
 impl Actors {
-    /// Kinds told apart; the rest is [`ActorId::OTHERS`]. A trace of a busy machine has a few hundred; only scripts
-    /// that name each process anew, or hostile files, come near.
+    /// Kinds kept apart; the rest is [`ActorId::OTHERS`]. A trace of a busy machine has a few hundred; only scripts
+    /// that give each process a new name, or hostile files, come near.
     pub const LIMIT: usize = 1 << 16;
 
     /// Names that any user can give: so many kinds with them. Later ones are [`Actors::OTHER_NAMES`], apart by all else that they are.
@@ -282,10 +282,10 @@ impl Actors {
     /// The same of real-time tasks and kernel threads, which a user without rights cannot make.
     const NAMED_BY_ROOT: usize = Actors::LIMIT - (1 << 13);
 
-    /// From here on no task is told apart by its cgroup; those that any user can make are not from [`Actors::NAMED_LIKE_KERNEL`] on.
+    /// From here on no task is kept apart by its cgroup; those that any user can make are not from [`Actors::NAMED_LIKE_KERNEL`] on.
     const RANKED: usize = Actors::LIMIT - (1 << 11);
 
-    /// Bears this name who came after too many others.
+    /// The name of tasks that came after too many kinds.
     pub const OTHER_NAMES: &'static str = "(other names)";
 
     /// Tids kept for each actor.
@@ -378,7 +378,7 @@ impl Actors {
         &self.groups
     }
 
-    /// How often a task was not told apart by its name, or at all.
+    /// How often a task was put to a kind without its name, or to [`ActorId::OTHERS`].
     pub(crate) fn unnamed(&self) -> u64 {
         self.unnamed
     }

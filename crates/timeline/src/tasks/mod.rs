@@ -68,7 +68,7 @@ pub struct Task {
     pub state: State,
     pub(crate) account: Account,
     last_cpu: u32,
-    /// Whether an event told its priority.
+    /// Whether an event showed its priority.
     pub(crate) ranked: bool,
     /// Whether it has been seen on more than one CPU.
     pub moved: bool,
@@ -101,7 +101,7 @@ pub struct Task {
     pub(crate) work_start: Option<WorkStart>,
     /// The work item that it is doing, if it is a worker: function and workqueue.
     pub work: Option<(Option<NameId>, Option<NameId>)>,
-    /// Its own load weight, where its priority does not tell it.
+    /// Its own load weight, where its priority does not give it.
     pub(crate) own_weight: Option<u32>,
     pub(crate) life: Life,
     /// Who created it, if that was seen.
@@ -122,7 +122,7 @@ pub(crate) struct RunState {
     pub start_seen: bool,
     pub irq: Nanos,
     pub softirq: Nanos,
-    /// Whom it pushed off when it got the CPU, if by wakeup preemption.
+    /// The task that it pushed off when it got the CPU, if by wakeup preemption.
     pub victim: Option<TaskKey>,
     /// When it last took another program.
     pub exec: OptTime,
@@ -319,13 +319,13 @@ impl Task {
         self.slept_without_work = state == PrevState::Idle && self.work_start.is_none();
     }
 
-    /// Whether it has this name and priority, and an event has told the priority.
+    /// Whether it has this name and priority, and an event has shown the priority.
     #[inline(always)]
     pub(crate) fn is_named(&self, comm: &Comm, prio: Option<Prio>) -> bool {
         *comm == self.comm && prio == Some(self.prio) && self.ranked
     }
 
-    /// Whether no event has told what it does.
+    /// Whether no event has shown what it does.
     pub(crate) fn is_unseen(&self) -> bool {
         let assumed = self.pending.as_ref().is_some_and(Pending::is_assumed);
         assumed || self.state == State::Unknown && self.last_cpu == NOWHERE

@@ -1,7 +1,7 @@
 //! Where tasks come from: of the kernel or of a program, and who created them.
 //!
 //! A program may call itself `ksoftirqd/0`. What a task is, its name only claims; who created it, an exec, a change of
-//! its name and the host snapshot tell.
+//! its name and the host snapshot show.
 
 use unstarve_model::{Comm, Tid};
 use unstarve_sched::KernelThread;
@@ -9,7 +9,7 @@ use unstarve_sched::KernelThread;
 /// Whether a task is a kernel thread, by anything but its name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Nature {
-    /// Nothing tells.
+    /// Nothing shows it.
     #[default]
     Unknown,
     /// A kernel thread: the snapshot says so, or kthreadd created it.
@@ -23,7 +23,7 @@ pub enum Nature {
 pub enum Claim {
     /// Nothing: it is no name of a kernel thread, or the task is one.
     Nothing,
-    /// That it is a kernel thread, and nothing tells.
+    /// That it is a kernel thread, and nothing shows whether it is.
     Unshown,
     /// The same of a program.
     False,
@@ -36,7 +36,7 @@ pub struct Birth {
     pub parent: Ancestor,
     /// The nearest of its ancestors that was there before the recording began.
     pub root: Ancestor,
-    /// The task whose policy, affinity and cgroup it has, as far as the snapshot tells: its own, or if it was gone by then the nearest
+    /// The task whose policy, affinity and cgroup it has, as far as the snapshot knows: its own, or if it was gone by then the nearest
     /// ancestor's that the snapshot knows.
     pub settings_of: Tid,
 }
@@ -78,7 +78,7 @@ impl Nature {
         }
     }
 
-    /// What a change of name tells: kernel threads get their names from kthreadd's alone, programs choose theirs.
+    /// What a change of name shows: kernel threads get their names from kthreadd's alone, programs choose theirs.
     pub(crate) fn renamed(self, old: &Comm, new: &Comm) -> Nature {
         let was_program = !old.is_unknown() && !KernelThread::is_name_of_one(old) && KernelThread::is_name_of_one(new);
         if self == Nature::Unknown && was_program { Nature::Program } else { self }

@@ -89,7 +89,7 @@ impl RecordingEnd {
     }
 
     /// Whether the task that was last seen there was not there all the time: another one was current at an event that is not read,
-    /// or it is woken. (One that runs is woken no more; one that is about to sleep is told at once that it need not.)
+    /// or it is woken. (One that runs is woken no more; one that is about to sleep learns at once that it need not.)
     fn is_refuted(&self, machine: &Machine, recorded: &Recorded, index: usize, last_event: Time) -> bool {
         let cpu = &machine.cpus[index];
         let presence = self.coverage.of(cpu.id()).presence;
@@ -240,7 +240,7 @@ impl Timeline {
         }
     }
 
-    /// Tells of a wait of which nothing is proved, if it is one that would be counted.
+    /// Reports a wait of which nothing is proved, if it is one that would be counted.
     fn leave_unproved(&mut self, key: TaskKey, open: OpenWait, sink: &mut impl Sink) {
         let Machine { world, cpus, .. } = &self.machine;
         let Some(pending) = &world.tasks.get(key).pending else { return };
@@ -291,7 +291,7 @@ impl Timeline {
     }
 }
 
-/// Whether the task is on the queue where it seems to be. Where no event tells that, one that seems to wait beside an idle CPU may be
+/// Whether the task is on the queue where it seems to be. Where no event shows that, one that seems to wait beside an idle CPU may be
 /// on another's, unless it may use no other CPU.
 fn is_placed(task: &Task, recorded: &Recorded) -> bool {
     recorded.has_places() || task.pinned

@@ -87,7 +87,7 @@ impl Timeline {
         let task = self.machine.world.tasks.get_mut(key);
         task.run = RunState { since, before, victim, ..task.run };
         let actor = task.actor;
-        // Whom it pushed off is still pushed off by the same stay.
+        // The task that it pushed off is still pushed off by the same stay.
         rename_preemptor(&mut self.machine.world.tasks, key, actor);
     }
 }

@@ -1,4 +1,4 @@
-//! Who runs where: switches, and what else tells who is current.
+//! Which task runs where: switches, and other events that show who is current.
 
 use unstarve_model::{Comm, CpuId, Nanos, PrevState, TaskRef, Tid, Time};
 use unstarve_sched::fairness::whole;
@@ -268,7 +268,7 @@ impl Timeline {
         self.begin_run(index, key, true);
     }
 
-    /// The task waited on another CPU, and no event told that it was moved to this one.
+    /// The task waited on another CPU, and no event showed that it was moved to this one.
     #[inline(never)]
     fn fetch_wait(&mut self, key: TaskKey, cpu: CpuId) {
         let kind = self.machine.world.tasks.get(key).pending.as_ref().map(Pending::kind);
@@ -284,7 +284,7 @@ impl Timeline {
         }
     }
 
-    /// The wait ends: those whom the task wakes may have waited for that.
+    /// The wait ends: tasks that this one wakes may have slept for its sake.
     #[inline(always)]
     pub(super) fn end_wait(&mut self, key: TaskKey, open: Option<OpenWait>, sink: &mut impl Sink) {
         self.wake_graph.note_wait(&mut self.machine.world, key);

@@ -14,7 +14,7 @@ use crate::waits::parts::add;
 use crate::waits::pending::Pending;
 use crate::{ActorId, Sink, TaskKey, Tasks, WaitEnd, World};
 
-/// Parts shorter than this are not worth a delay: one of each wakeup that moves a task is some microseconds. The balancer,
+/// Parts shorter than this delay no report: one of each wakeup that moves a task is some microseconds. The balancer,
 /// which takes tasks away from a busy CPU, comes with the tick, which is 1 ms at the shortest.
 const WORTH_DEFERRING: Nanos = Nanos::from_millis(1);
 /// Parts of one stay, and waits in all, that are remembered at once.

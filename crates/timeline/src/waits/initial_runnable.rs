@@ -1,7 +1,7 @@
 //! Tasks that were runnable when the trace began.
 //!
 //! No event says so, and if they never get the CPU, none ever will: the worst starvation there is. What was seen of the
-//! host beside the trace can tell.
+//! host beside the trace can show it.
 
 use std::collections::BTreeMap;
 

@@ -162,7 +162,7 @@ impl Pending {
         }
     }
 
-    /// Whether all of it lies in the present segment, in which nothing is to be told apart.
+    /// Whether all of it lies in the present segment, in which all time is of one kind.
     #[inline(always)]
     pub(super) fn is_plain(&self) -> bool {
         self.parts.is_empty() && self.stopped.is_none() && self.passed_over.is_none() && self.hold.is_none()

@@ -107,7 +107,7 @@ impl Waits {
     pub fn stop_passing_over(&mut self, machine: &mut Machine, index: usize) {
         let Machine { world, cpus, queues, .. } = machine;
         let (cpu, queue) = (&cpus[index], &queues[index]);
-        // Whom nobody looks at counts as passed over whenever the CPU is idle from then on.
+        // A task that is not looked at counts as passed over whenever the CPU is idle from then on.
         if !self.effort.may_look_at_all(queue.len()) {
             return;
         }

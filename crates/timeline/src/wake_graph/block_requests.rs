@@ -1,4 +1,4 @@
-//! Requests to block devices, and what those owe for whom a sleeper waits until a request is done.
+//! Requests to block devices: which waits delayed them, and so the tasks that sleep until they are done.
 //!
 //! The interrupt in which a device completes a request wakes the task that sleeps for it, and names nobody who waited. But the
 //! request was given to the device by a task, which may have waited for a CPU before it did so; and some drivers (loop,

@@ -1,4 +1,4 @@
-//! Who woke whom, and what the waits of those who wake cost those who sleep.
+//! Which task woke which, and what the waits of the waker cost the sleeper.
 
 mod block_requests;
 mod rcu_grace_periods;
@@ -19,7 +19,7 @@ use crate::wake_graph::waker_inference::WakerInference;
 use crate::wake_graph::workqueue::{SleepLoss, WorkTable};
 use crate::{ActorId, Price, Sink, TaskKey, Wake, Waker, World};
 
-/// What is known of who wakes whom, besides what each task owes.
+/// What is known of wakers, besides what each task owes.
 #[derive(Debug, Default)]
 pub(crate) struct WakeGraph {
     inference: WakerInference,
@@ -52,7 +52,7 @@ impl WakeGraph {
         self.requests.lose(index);
     }
 
-    /// The wait of the task is about to end: those whom the task wakes may have waited for that.
+    /// The wait of the task is about to end: tasks that it wakes may have slept for its sake.
     #[inline(always)]
     pub fn note_wait(&mut self, world: &mut World, key: TaskKey) {
         let now = world.now;

@@ -1,10 +1,10 @@
-//! Waits that a task passes on to those whom it wakes, and what they cost a sleeper.
+//! Waits that a task passes on to the tasks that it wakes, and what they cost a sleeper.
 
 use unstarve_model::{Nanos, Time};
 
 use crate::{ActorId, Price};
 
-/// Recent waits that a task will pass on to those whom it wakes: its own, and those of tasks that it waited for.
+/// Recent waits that a task will pass on to the tasks that it wakes: its own, and those of tasks that it waited for.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Debts {
     /// The latest [`Debts::KEPT`], a ring in the order of their ends: what is handed on to a sleeper ends after it fell

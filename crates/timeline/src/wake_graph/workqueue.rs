@@ -35,7 +35,7 @@ struct Item {
     function: Option<NameId>,
     workqueue: Option<NameId>,
     queued: Option<Time>,
-    /// When it was first queued of the times since it was last started: `mod_delayed_work()` puts it off, and queues it anew.
+    /// When it was first queued of the times since it was last started: `mod_delayed_work()` puts it off, and queues it again.
     wanted: Option<Time>,
 }
 
