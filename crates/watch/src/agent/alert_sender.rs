@@ -1,4 +1,4 @@
-//! Says at once that an episode has begun, with what the counters know. In a thread of its own: the scribe may be explaining the one
+//! Says at once that an episode has begun, with what the counters know. In a thread of its own: the trace writer may be explaining the one
 //! before, and that takes as long as the machine is busy.
 
 use std::sync::Arc;
@@ -28,17 +28,17 @@ pub(crate) struct AlertSender {
 impl AlertSender {
     pub(crate) fn run(mut self, words: &Receiver<Alert>) {
         // It does little, and what it says is waited for: busy programs must not delay it.
-        let _hurry = PriorityBoost::raise();
+        let _boost = PriorityBoost::raise();
         for word in words {
             match word {
-                Alert::Opened(episode) => self.tell(&episode),
+                Alert::Opened(episode) => self.send(&episode),
                 Alert::Configure(outputs) => self.outputs = outputs,
             }
         }
     }
 
     /// Those who are to act come first; the disk may be slow.
-    fn tell(&self, episode: &Arc<Episode>) {
+    fn send(&self, episode: &Arc<Episode>) {
         self.outputs.send(&Message::Episode(Arc::clone(episode)));
         if let Err(error) = self.logbook.add(episode) {
             self.board.store_problem(&error_chain(&error));

@@ -33,7 +33,7 @@ pub(crate) struct EpisodePublisher {
 
 impl EpisodePublisher {
     /// The last word on an episode, and on those that share its trace.
-    pub fn tell(&self, written: Written, explanation: Option<&Explanation>) {
+    pub fn publish(&self, written: Written, explanation: Option<&Explanation>) {
         let Written { episode, along, reply } = written;
         if episode.trace_bytes.is_some()
             && let Err(error) = self.store.note(&episode)
@@ -49,12 +49,12 @@ impl EpisodePublisher {
             if let Some(explanation) = explanation {
                 other.note_tasks(explanation);
             }
-            self.tell_one(Arc::new(other), None);
+            self.publish_one(Arc::new(other), None);
         }
-        self.tell_one(Arc::new(episode), reply);
+        self.publish_one(Arc::new(episode), reply);
     }
 
-    fn tell_one(&self, episode: Arc<Episode>, reply: Option<Sender<String>>) {
+    fn publish_one(&self, episode: Arc<Episode>, reply: Option<Sender<String>>) {
         let logged = self.store.logbook().add(&episode);
         if let Err(error) = &logged {
             self.problem(&error_chain(error));

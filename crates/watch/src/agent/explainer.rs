@@ -13,7 +13,7 @@ use std::time::{Duration, Instant};
 use crate::agent::board::Board;
 use crate::agent::config::Config;
 use crate::agent::episode_publisher::{EpisodePublisher, Written};
-use crate::agent::guarded::Guarded;
+use crate::agent::guard_status::GuardStatus;
 use crate::agent::memory;
 use crate::agent::outputs::Outputs;
 use crate::agent::store::{Limits, REPORT, Rank, Store};
@@ -55,7 +55,7 @@ impl PipelineSettings {
 /// What is to be explained.
 pub(crate) enum Task {
     /// An episode that is written, or that has no trace.
-    Tell(Box<Written>),
+    Publish(Box<Written>),
     /// One whose trace is there: it was not explained yet when its watch was killed.
     Left(Box<Written>),
     /// What a new configuration says.
@@ -76,13 +76,13 @@ enum Turn {
 impl Task {
     fn turn(&self) -> Turn {
         match self {
-            Task::Tell(written) | Task::Left(written) if written.episode.trace_bytes.is_some() => {
+            Task::Publish(written) | Task::Left(written) if written.episode.trace_bytes.is_some() => {
                 match written.rank() {
                     Rank::Kernel => Turn::Kernel,
                     Rank::Programs => Turn::Programs,
                 }
             }
-            Task::Tell(_) | Task::Left(_) | Task::Configure(_) => Turn::Quick,
+            Task::Publish(_) | Task::Left(_) | Task::Configure(_) => Turn::Quick,
         }
     }
 }
@@ -108,7 +108,7 @@ pub(crate) struct Explainer {
     pub(crate) settings: PipelineSettings,
     pub(crate) explain: ExplainCommand,
     pub(crate) board: Arc<Board>,
-    pub(crate) guarded: Guarded,
+    pub(crate) guard: GuardStatus,
     pub(crate) end: End,
 }
 
@@ -140,7 +140,7 @@ impl Explainer {
             match task {
                 // The next watch does.
                 Task::Left(_) if self.end.is_near() => {}
-                Task::Tell(written) | Task::Left(written) => {
+                Task::Publish(written) | Task::Left(written) => {
                     let id = written.episode.id.clone();
                     self.explained(*written);
                     self.store.is_explained(&id);
@@ -171,11 +171,11 @@ impl Explainer {
                 Err(problem) => episode.problem = Some(format!("not explained: {problem}")),
             }
         }
-        episode.guard = self.guarded.word();
-        self.teller().tell(Written { episode, along, reply }, explanation.as_ref());
+        episode.guard = self.guard.state();
+        self.publisher().publish(Written { episode, along, reply }, explanation.as_ref());
     }
 
-    fn teller(&self) -> EpisodePublisher {
+    fn publisher(&self) -> EpisodePublisher {
         EpisodePublisher {
             store: Arc::clone(&self.store),
             outputs: self.settings.outputs.clone(),
@@ -260,7 +260,7 @@ mod tests {
         let trigger = Trigger::Oldest { ns: 2, threshold_ns: 1 };
         let seen = Seen { trigger, since_mono_ns: None, victim, culprit: None, rule: None, blamed_ns: None };
         let episode = Episode { trigger: Some(seen), trace_bytes: Some(10), ..Episode::begun(id_of(at), at) };
-        Task::Tell(Box::new(Written { episode, along: Vec::new(), reply: None }))
+        Task::Publish(Box::new(Written { episode, along: Vec::new(), reply: None }))
     }
 
     /// Any user can bring about those of programs, and each may take minutes.
@@ -270,7 +270,7 @@ mod tests {
         let send = |number, role: &str| sender.send(task(number, role)).expect("sent");
         let mut waiting = Waiting::default();
         let mut next = || match waiting.next(&tasks) {
-            Some(Task::Tell(written)) => (written.episode.at_ns - crate::testing::at(0).wall.0) / 1_000_000,
+            Some(Task::Publish(written)) => (written.episode.at_ns - crate::testing::at(0).wall.0) / 1_000_000,
             _ => panic!("no episode"),
         };
         (1..4).for_each(|number| send(number, "other"));
@@ -279,7 +279,7 @@ mod tests {
         send(5, "other");
         send(6, "ksoftirqd");
         let mut without_trace = task(7, "other");
-        if let Task::Tell(written) = &mut without_trace {
+        if let Task::Publish(written) = &mut without_trace {
             written.episode.trace_bytes = None;
         }
         sender.send(without_trace).expect("sent");

@@ -169,12 +169,12 @@ impl TraceWriter {
         let Keep { mut episode, along, begun, frozen, seen, reply } = keep;
         // The old buffers fill up again meanwhile, and ordinary load must not delay it. But a snapshot and a trace take long enough to
         // starve the tasks that wait for this CPU.
-        let hurry = PriorityBoostInTurns::raise();
+        let boost = PriorityBoostInTurns::raise();
         let saved = match frozen {
             Some(frozen) => self.save(&mut episode, &along, frozen, seen),
             None => Ok(()),
         };
-        drop(hurry);
+        drop(boost);
         if let Err(NotKept::Now(problem) | NotKept::Reserved(problem)) = &saved {
             match &saved {
                 Err(NotKept::Reserved(_)) => self.reserved(problem),
@@ -195,14 +195,14 @@ impl TraceWriter {
         let rank = written.rank();
         let others = self.store.unexplained_now(rank).saturating_sub(1);
         if written.episode.trace_bytes.is_none() || others < most_unexplained(rank) {
-            let _ = self.tasks.send(Task::Tell(Box::new(written)));
+            let _ = self.tasks.send(Task::Publish(Box::new(written)));
             return;
         }
         let id = written.episode.id.clone();
         let why = format!("not explained: too many wait ({others}); its trace is kept: unstarve watch show {id}");
         written.episode.problem = Some(why);
         let (store, board) = (Arc::clone(&self.store), Arc::clone(&self.board));
-        EpisodePublisher { store, outputs: self.outputs.clone(), board }.tell(written, None);
+        EpisodePublisher { store, outputs: self.outputs.clone(), board }.publish(written, None);
         self.store.is_explained(&id);
     }
 

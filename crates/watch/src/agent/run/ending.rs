@@ -35,7 +35,7 @@ impl Watch {
         let mut threads = std::mem::take(&mut self.recorders);
         threads.extend(writing);
         // Its senders are what the threads wait for.
-        drop((self.jobs, self.words, self.events, self.flight, self.next_flight, self.serving));
+        drop((self.jobs, self.alerts, self.events, self.flight, self.next_flight, self.serving));
         finish(&threads, inbox, begun + LAST_EPISODES);
         if pushes {
             // What has come since the latest one.

@@ -61,16 +61,16 @@ impl Watch {
         self.board.write(|published| *published.counts.begun.entry(rule).or_insert(0) += 1);
         if let Some(waiting) = &mut self.waits {
             episode.id = format!("{}-{}", episode.id, waiting.along.len() + 2);
-            announce(&self.board, &self.words, &episode);
+            announce(&self.board, &self.alerts, &episode);
             waiting.along.push(*episode);
             waiting.begun.push(begun.clone());
             return;
         }
         let after = match self.config.recorder.mode {
-            // Without a trace the scribe says all that there is, at once.
+            // Without a trace the trace writer says all that there is, at once.
             RecorderMode::Off => Duration::ZERO,
             RecorderMode::Always | RecorderMode::Armed => {
-                announce(&self.board, &self.words, &episode);
+                announce(&self.board, &self.alerts, &episode);
                 self.config.recorder.after.0
             }
         };
@@ -151,7 +151,7 @@ impl Watch {
 fn announce(board: &Board, words: &Sender<Alert>, episode: &Episode) {
     let word = Arc::new(episode.announced());
     board.write(|published| published.list(Arc::clone(&word)));
-    let _ = words.send(Alert::Opened(word));
+    let _ = alerts.send(Alert::Opened(word));
 }
 
 /// What the kernel had counted of limits at each reading that is remembered, oldest first: of each reading the counters that were read then.

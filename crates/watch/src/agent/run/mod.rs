@@ -34,7 +34,7 @@ use crate::agent::board::Board;
 use crate::agent::config::{Config, STATE_DIRECTORY};
 use crate::agent::control::{Control, ControlError, Request};
 use crate::agent::explainer::{End, ExplainCommand, Explainer, PipelineSettings};
-use crate::agent::guarded::Guarded;
+use crate::agent::guard_status::GuardStatus;
 use crate::agent::instance_lock::InstanceLock;
 use crate::agent::outputs::http::serving::Serving;
 use crate::agent::outputs::{Deliveries, Outputs};
@@ -146,7 +146,7 @@ pub fn run(mut options: Options, engine: &mut dyn Engine) -> Result<(), RunError
     let settings = PipelineSettings::of(&options.config, outputs.clone());
     let (logbook, outbox) = (store.logbook(), store.outbox());
     let delivers_left = unsent::deliver_left(&outbox, &outputs, &board, &options.say);
-    let Writing { threads, jobs, words } = Writing::start(store, settings, &board, &events, options.explain, &ending)?;
+    let Writing { threads, jobs, alerts } = Writing::start(store, settings, &board, &events, options.explain, &ending)?;
     for left in left {
         let _ = jobs.send(Job::Explain(Box::new(left)));
     }
@@ -176,7 +176,7 @@ pub fn run(mut options: Options, engine: &mut dyn Engine) -> Result<(), RunError
         calm_since: None,
         not_kept: 0,
         jobs,
-        words,
+        alerts,
         serving,
         troubles: Troubles::default(),
         rollups,
@@ -214,7 +214,7 @@ fn first_board(options: &Options, engine: &dyn Engine, alone: &InstanceLock, lis
 struct Writing {
     threads: Vec<JoinHandle<()>>,
     jobs: Sender<Job>,
-    words: Sender<Alert>,
+    alerts: Sender<Alert>,
 }
 
 impl Writing {
@@ -228,13 +228,13 @@ impl Writing {
     ) -> Result<Writing, RunError> {
         let ((jobs, work), (tasks, written), (words, said)) = (channel(), channel(), channel());
         let outputs = settings.outputs.clone();
-        let alerts = AlertSender { outputs: outputs.clone(), logbook: store.logbook(), board: Arc::clone(board) };
+        let alert_sender = AlertSender { outputs: outputs.clone(), logbook: store.logbook(), board: Arc::clone(board) };
         let explainer = Explainer {
             store: Arc::clone(&store),
             settings,
             explain,
             board: Arc::clone(board),
-            guarded: guarded(),
+            guard: guard(),
             end: End::when(Arc::clone(ending)),
         };
         let writer = TraceWriter {
@@ -248,11 +248,11 @@ impl Writing {
             retry: Retry::default(),
         };
         let threads = vec![
-            thread("unstarve-scribe", move || writer.run(&work))?,
+            thread("unstarve-writer", move || writer.run(&work))?,
             thread("unstarve-explain", move || explainer.run(&written))?,
-            thread("unstarve-herald", move || alerts.run(&said))?,
+            thread("unstarve-alerts", move || alert_sender.run(&opened))?,
         ];
-        Ok(Writing { threads, jobs, words })
+        Ok(Writing { threads, jobs, alerts })
     }
 }
 
@@ -289,11 +289,11 @@ fn make_flight(keep: Duration, buffer: BufferSize) -> Result<Flight, RecordError
     Flight::prepare(keep, buffer, &mut |_| {})
 }
 
-fn guarded() -> Guarded {
-    let mut guarded = Guarded::default();
+fn guard() -> GuardStatus {
+    let mut guard = GuardStatus::default();
     // What came before this one is nobody's episode.
-    let _ = guarded.word();
-    guarded
+    let _ = guard.state();
+    guard
 }
 
 struct Watch {
@@ -336,7 +336,7 @@ struct Watch {
     next_push: Option<Instant>,
     jobs: Sender<Job>,
     /// For the alert sender.
-    words: Sender<Alert>,
+    alerts: Sender<Alert>,
     serving: Serving,
     troubles: Troubles,
     rollups: Option<Rollups>,

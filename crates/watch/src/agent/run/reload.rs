@@ -58,7 +58,7 @@ impl Watch {
         self.outputs = outputs.clone();
         self.forget_former_outputs();
         self.detector.judge_by(self.config.thresholds.clone());
-        let _ = self.words.send(Alert::Configure(outputs.clone()));
+        let _ = self.alerts.send(Alert::Configure(outputs.clone()));
         let _ = self.jobs.send(Job::Configure(PipelineSettings::of(&self.config, outputs)));
         // What hindered it may be over.
         (self.tried, self.last_try) = (None, None);

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use unstarve_files::trust::{Directory, How};
 use unstarve_files::{Limit, ReadError, read_regular};
 
-use super::store_dir::Home;
+use super::store_dir::StoreDir;
 use super::{LOGGED, StoreError};
 use crate::episode::{Episode, Stage};
 
@@ -38,7 +38,7 @@ pub struct Logbook {
 
 #[derive(Debug)]
 struct Lines {
-    home: Arc<Home>,
+    home: Arc<StoreDir>,
     /// Not on the disk yet, oldest first.
     waiting: VecDeque<Line>,
     count: Arc<AtomicUsize>,
@@ -52,7 +52,7 @@ struct Line {
 }
 
 impl Logbook {
-    pub(super) fn of(home: &Arc<Home>) -> Logbook {
+    pub(super) fn of(home: &Arc<StoreDir>) -> Logbook {
         let count = Arc::new(AtomicUsize::new(0));
         let lines = Lines { home: Arc::clone(home), waiting: VecDeque::new(), count: Arc::clone(&count) };
         Logbook { lines: Arc::new(Mutex::new(lines)), count, path: home.path().join(NAME).into() }

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::StoreError;
-use super::store_dir::Home;
+use super::store_dir::StoreDir;
 use crate::episode::Episode;
 
 const NAME: &str = "unsent.json";
@@ -64,10 +64,10 @@ impl Unsent {
 
 /// Where it is noted. The store stays this watch's while there is one.
 #[derive(Clone, Debug)]
-pub struct Outbox(Arc<Home>);
+pub struct Outbox(Arc<StoreDir>);
 
 impl Outbox {
-    pub(super) fn of(home: &Arc<Home>) -> Outbox {
+    pub(super) fn of(home: &Arc<StoreDir>) -> Outbox {
         Outbox(Arc::clone(home))
     }
 
