@@ -4,12 +4,12 @@ use unstarve_model::{Comm, CpuId, Nanos, PrevState, TaskRef, Tid, Time};
 use unstarve_sched::KernelThread;
 
 use crate::cpu::{Cpu, Current};
-use crate::fairness::whole;
 use crate::opt_time::OptTime;
 use crate::task::RunState;
 use crate::timeline::Timeline;
 use crate::waits::Preemptor;
 use crate::{ActorId, Run, RunEnd, Sink, State, TaskKey, WaitKind};
+use unstarve_sched::fairness::whole;
 
 /// A wakeup preemption takes effect at the next preemption point: at once, or where the kernel is not preemptible within
 /// the running system call. A switch to a task that was woken longer ago than this is the end of a slice.

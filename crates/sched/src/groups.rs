@@ -1,3 +1,5 @@
+//! Cgroups that compete by weight.
+
 /// Index of a cgroup in [`Groups`].
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct GroupId(u32);

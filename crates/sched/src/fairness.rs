@@ -1,3 +1,5 @@
+//! What an ideal processor, which runs all runnable tasks at once, would have given each of them.
+
 use unstarve_model::{Nanos, Time};
 
 /// The virtual time of an ideal processor that serves all runnable tasks of one CPU at once, each by its share: in
@@ -6,7 +8,7 @@ use unstarve_model::{Nanos, Time};
 /// One task, one share; nice is the only weight; real-time tasks count as nice 0. This is the yardstick for *owed
 /// time*, deliberately blind to class and cgroup weights: those are the rules by which it grows.
 #[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Fairness {
+pub struct Fairness {
     virtual_time: f64,
     weight: u64,
     now: Time,
@@ -16,7 +18,7 @@ pub(crate) struct Fairness {
 /// cache that every event of a task looks at.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C, packed(4))]
-pub(crate) struct Account {
+pub struct Account {
     /// Its weight there; 0 when it is not runnable.
     pub weight: u32,
     /// The virtual time up to which it has been reckoned.
@@ -92,7 +94,7 @@ fn huge(number: u64) -> f64 {
 
 /// To whole nanoseconds.
 #[inline]
-pub(crate) fn whole(due: f64) -> Nanos {
+pub fn whole(due: f64) -> Nanos {
     // Not `round`, which is a call into the C library on the baseline x86-64, and through a signed integer, to which that
     // converts by one instruction. What is due is never negative.
     Nanos((due + 0.5) as i64 as u64)
