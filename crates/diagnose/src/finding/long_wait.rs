@@ -70,7 +70,7 @@ fn not_proved(case: &Case<'_>, before: &[Finding]) -> Option<Finding> {
         });
     let (victim, spot) = waits.max_by_key(|(id, spot)| (spot.open.possible, Reverse(*id)))?;
     let OpenWait { proved, possible, holder, rule, .. } = spot.open;
-    let cause = match cause_of(case.waiter(victim), rule) {
+    let cause = match Cause::of(case.waiter(victim), rule) {
         // Nobody else had a turn.
         None | Some(Cause::Turns) => Cause::StuckEqual,
         Some(cause) => cause,
