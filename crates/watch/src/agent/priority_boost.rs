@@ -15,7 +15,7 @@ const SELF: Tid = Tid(0);
 /// Before all ordinary tasks.
 const BOOSTED_NICE: i32 = -20;
 
-/// How long somebody who boosted in turns goes before others.
+/// How long a boost in turns lasts.
 const TURN: Duration = Duration::from_millis(3);
 /// How long it then is one of them. Of a worker that has work all the time less than a `share` is taken (0.3) that would begin an episode.
 const OTHERS: Duration = Duration::from_millis(9);
@@ -132,7 +132,7 @@ mod tests {
         cpu_time() - before
     }
 
-    /// What a task of nice 0 on the same CPU gets beside 200 ms of one that boosted, as a part of what both get.
+    /// What a task of nice 0 on the same CPU gets beside 200 ms of a boosted one, as a part of what both get.
     fn left_beside<T>(boost: impl Fn() -> Option<T>) -> Option<f64> {
         let first = sched::affinity(SELF).ok()?.iter().next()?;
         sched::set_affinity(SELF, &[first].into_iter().collect()).ok()?;

@@ -1,4 +1,3 @@
-use std::os::unix::fs::PermissionsExt as _;
 use std::sync::mpsc::channel;
 
 use rustix::io::Errno;
@@ -21,10 +20,8 @@ struct Rig {
 
 impl Rig {
     fn new() -> Rig {
-        let mode = std::fs::Permissions::from_mode(0o700);
-        let place = tempfile::Builder::new().permissions(mode).tempdir().expect("a directory");
-        let limits = Limits { bytes: u64::MAX, episodes: 99 };
-        let store = Arc::new(Store::open(&place.path().join("store"), limits).expect("a store"));
+        let (place, store) = crate::testing::store(Limits { bytes: u64::MAX, episodes: 99 });
+        let store = Arc::new(store);
         let mut config = Config::default();
         config.sinks.log = Syslog::Off;
         let board = Arc::new(Board::default());

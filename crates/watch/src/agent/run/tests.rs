@@ -426,10 +426,7 @@ fn an_episode_that_could_not_be_kept_begins_again_when_it_could() {
 #[test]
 fn what_cannot_be_delivered_at_the_end_is_said_and_noted() {
     let mut rig = Rig::new();
-    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o700);
-    let place = tempfile::Builder::new().permissions(mode).tempdir().expect("a directory");
-    let limits = crate::agent::store::Limits { bytes: u64::MAX, episodes: 9 };
-    let store = crate::agent::store::Store::open(&place.path().join("store"), limits).expect("a store");
+    let (_place, store) = crate::testing::store(crate::agent::store::Limits { bytes: u64::MAX, episodes: 9 });
     (rig.watch.outbox, rig.watch.logbook) = (Some(store.outbox()), Some(store.logbook()));
     let said = std::rc::Rc::new(std::cell::RefCell::new(Vec::new()));
     let hears = std::rc::Rc::clone(&said);

@@ -216,18 +216,15 @@ fn leave_out_first_words(episodes: &mut Vec<Episode>) {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::PermissionsExt as _;
     use std::sync::mpsc::channel;
     use std::time::Duration;
 
-    use crate::agent::store::{Limits, Store};
+    use crate::agent::store::Limits;
 
     /// fsync(2) takes as long as the disk stands still, and the lock is held meanwhile.
     #[test]
     fn who_asks_how_many_lines_wait_waits_for_no_disk() {
-        let mode = std::fs::Permissions::from_mode(0o700);
-        let place = tempfile::Builder::new().permissions(mode).tempdir().expect("a directory");
-        let store = Store::open(&place.path().join("store"), Limits { bytes: 1, episodes: 1 }).expect("a store");
+        let (_place, store) = crate::testing::store(Limits { bytes: 1, episodes: 1 });
         let (book, asked) = (store.logbook(), store.logbook());
         let (sender, receiver) = channel();
         let held = book.lines();

@@ -132,9 +132,6 @@ impl Stream for UnixStream {
 
 impl Server {
     /// Listens, and serves until this process ends; `None` if nothing is to be served.
-    ///
-    /// # Errors
-    /// If the address cannot be listened at.
     pub fn start(listen: &Listen, board: Arc<Board>, store: PathBuf) -> Result<Option<Server>, ListenError> {
         let failed = |source| ListenError { address: listen.address.clone(), source };
         let Some((listener, address)) = bind(listen).map_err(failed)? else { return Ok(None) };
