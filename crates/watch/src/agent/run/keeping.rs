@@ -147,7 +147,7 @@ impl Watch {
 }
 
 /// Has the first word on an episode said: what explains it takes its time.
-fn announce(board: &Board, words: &Sender<Alert>, episode: &Episode) {
+fn announce(board: &Board, alerts: &Sender<Alert>, episode: &Episode) {
     let word = Arc::new(episode.announced());
     board.write(|published| published.list(Arc::clone(&word)));
     let _ = alerts.send(Alert::Opened(word));

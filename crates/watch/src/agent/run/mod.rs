@@ -226,7 +226,7 @@ impl Writing {
         explain: ExplainCommand,
         ending: &Arc<AtomicBool>,
     ) -> Result<Writing, RunError> {
-        let ((jobs, work), (tasks, written), (words, said)) = (channel(), channel(), channel());
+        let ((jobs, work), (tasks, written), (alerts, opened)) = (channel(), channel(), channel());
         let outputs = settings.outputs.clone();
         let alert_sender = AlertSender { outputs: outputs.clone(), logbook: store.logbook(), board: Arc::clone(board) };
         let explainer = Explainer {

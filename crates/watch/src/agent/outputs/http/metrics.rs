@@ -12,7 +12,6 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::{Registry, Unit};
-use unstarve_model::Nanos;
 
 use crate::agent::board::Published;
 use crate::agent::outputs::families::{self, Family, Kind, Labels, Rows, families};
@@ -132,6 +131,8 @@ fn blame(out: &mut Out<'_, '_>, reading: &Reading, published: &Published) -> fmt
 
 #[cfg(test)]
 mod tests {
+    use unstarve_model::Nanos;
+
     use super::*;
     use crate::agent::board::Board;
     use crate::engine::reading::RoleKind;

@@ -8,7 +8,6 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use prost::Message as _;
-use unstarve_model::Nanos;
 
 use self::proto::{
     AnyValue, Buckets, Data, ExponentialHistogram, ExponentialPoint, Gauge, KeyValue, Metric, Number, Request,
@@ -191,6 +190,8 @@ fn blame(reading: &Reading, published: &Published) -> Vec<Number> {
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
+
+    use unstarve_model::Nanos;
 
     use super::*;
     use crate::agent::board::Board;
