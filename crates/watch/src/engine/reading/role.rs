@@ -172,7 +172,7 @@ impl VictimClass {
 
 impl fmt::Display for RoleKind {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.pad(self.word())
+        f.pad(self.check())
     }
 }
 
