@@ -98,7 +98,7 @@ mod built {
     use serde::Serialize;
     use unstarve_files::ThisProgram;
     use unstarve_fleet::{
-        Apart, Done, Holds, Options, Problem, Status, Store, Verified, compact, serve, status, verify,
+        Done, Holds, Options, Problem, SandboxedDecode, Status, Store, Verified, compact, serve, status, verify,
     };
     use unstarve_model::WallTime;
     use unstarve_term::clean;
@@ -133,7 +133,7 @@ mod built {
     /// The directory, whose files are read by a child of this program.
     fn store(place: &PlaceArgs) -> Result<Store> {
         let program = ThisProgram::find().context("this program's own file")?;
-        let apart = Apart::new(move || {
+        let apart = SandboxedDecode::new(move || {
             let mut command = program.command();
             command.args(["fleet", "examine-files"]);
             command

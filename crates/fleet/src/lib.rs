@@ -31,7 +31,9 @@ mod upkeep;
 
 pub use commit::*;
 #[cfg(feature = "columnar")]
-pub use decode::{Apart, Decoded, Examine, Examined, Here, Most, Needed, Run, Take, decode, serve};
+pub use decode::{
+    DecodeLimits, Decoded, Examine, Examined, InProcessDecode, Needed, Run, SandboxedDecode, Take, decode, serve,
+};
 #[cfg(feature = "columnar")]
 pub use error::FleetError;
 #[cfg(feature = "columnar")]

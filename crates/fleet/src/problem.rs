@@ -106,7 +106,7 @@ impl Problem {
 }
 
 /// Adds those of one hour to those of others.
-pub(crate) fn absorb(problems: &mut Vec<Problem>, more: Vec<Problem>) {
+pub(crate) fn add_all(problems: &mut Vec<Problem>, more: Vec<Problem>) {
     more.into_iter().for_each(|problem| problem.add(problems));
 }
 

@@ -6,8 +6,8 @@ mod sandboxed_decode;
 mod serve;
 mod wire;
 
-pub use parquet::{Decoded, Examined, Most, Needed, decode};
-pub(crate) use parquet::{MORE_COLUMNS, add_cells, known, seed_of, sum_of_rows};
+pub use parquet::{DecodeLimits, Decoded, Examined, Needed, decode};
+pub(crate) use parquet::{MAX_EXTRA_COLUMNS, add_cells, seed_of, sum_of_rows, table_schema};
 pub(crate) use sandboxed_decode::NOT_EXAMINED;
-pub use sandboxed_decode::{Apart, Examine, Here, Run, Take};
+pub use sandboxed_decode::{Examine, InProcessDecode, Run, SandboxedDecode, Take};
 pub use serve::serve;

@@ -9,7 +9,7 @@ use std::thread::{self, Scope};
 use bytes::Bytes;
 use unstarve_tables::Schema;
 
-use super::parquet::Most;
+use super::parquet::DecodeLimits;
 use super::sandboxed_decode::{Examine, Run};
 
 /// What is to be read, and what becomes of it; both on the thread that calls [`run`].
@@ -29,31 +29,33 @@ pub(crate) trait Work {
 /// More children would take more memory, and not be faster: this thread has to sort what they read.
 const MAX_CHILDREN: usize = 4;
 /// So many groups of files are on their way for each thread: one that is read, and one that is next.
-const AHEAD: usize = 2;
+const GROUPS_AHEAD: usize = 2;
 /// No more files are loaded while those on their way have so many bytes. Small ones never have; of the largest, two are loaded.
-const LOADED: usize = 64 << 20;
+const MAX_LOADED_BYTES: usize = 64 << 20;
 
 /// Reads all files.
 pub(crate) fn run<W: Work>(
     examine: &dyn Examine,
     table: &'static Schema,
-    most: Most,
+    most: DecodeLimits,
     work: &mut W,
 ) -> Result<(), W::Error> {
     let count = thread::available_parallelism().map_or(1, usize::from).clamp(1, MAX_CHILDREN);
     let turns = Turns::default();
     thread::scope(|scope| {
-        let _ended = Ended(&turns);
-        let lanes: Vec<Lane> = (0..count).map(|_| Lane::start(scope, &turns, examine, table, most)).collect();
+        let _end = EndTurns(&turns);
+        let threads: Vec<ReadThread> =
+            (0..count).map(|_| ReadThread::start(scope, &turns, examine, table, most)).collect();
         let (mut asked, mut answered, mut is_end) = (0_usize, 0_usize, false);
         let mut loaded: VecDeque<usize> = VecDeque::new();
         loop {
-            while !is_end && asked - answered < AHEAD * count && loaded.iter().sum::<usize>() < LOADED {
+            while !is_end && asked - answered < GROUPS_AHEAD * count && loaded.iter().sum::<usize>() < MAX_LOADED_BYTES
+            {
                 match work.next() {
                     None => is_end = true,
                     Some(files) => {
                         loaded.push_back(files.iter().map(Bytes::len).sum());
-                        lanes[asked % count].files.send((asked, files)).map_err(|_| work.lost())?;
+                        threads[asked % count].files.send((asked, files)).map_err(|_| work.lost())?;
                         asked += 1;
                     }
                 }
@@ -62,7 +64,7 @@ pub(crate) fn run<W: Work>(
                 return Ok(());
             }
             turns.begin(answered);
-            while let Some(answer) = lanes[answered % count].answers.recv().map_err(|_| work.lost())? {
+            while let Some(answer) = threads[answered % count].answers.recv().map_err(|_| work.lost())? {
                 work.take(answer)?;
                 turns.taken();
             }
@@ -112,31 +114,31 @@ impl Turns {
 }
 
 /// Whatever ends the work ends the waiting.
-struct Ended<'a>(&'a Turns);
+struct EndTurns<'a>(&'a Turns);
 
-impl Drop for Ended<'_> {
+impl Drop for EndTurns<'_> {
     fn drop(&mut self) {
         self.0.change(|turn| turn.is_over = true);
     }
 }
 
 /// A thread.
-struct Lane {
+struct ReadThread {
     /// The number of a group, and its files.
     files: SyncSender<(usize, Vec<Bytes>)>,
     /// What comes of files; `None` after each group.
     answers: Receiver<Option<Result<Run, String>>>,
 }
 
-impl Lane {
+impl ReadThread {
     fn start<'scope>(
         scope: &'scope Scope<'scope, '_>,
         turns: &'scope Turns,
         examine: &'scope dyn Examine,
         table: &'static Schema,
-        most: Most,
-    ) -> Lane {
-        let (files, groups) = sync_channel::<(usize, Vec<Bytes>)>(AHEAD);
+        most: DecodeLimits,
+    ) -> ReadThread {
+        let (files, groups) = sync_channel::<(usize, Vec<Bytes>)>(GROUPS_AHEAD);
         // One answer waits and no more: what is read has to fit into memory.
         let (answer, answers) = sync_channel(1);
         scope.spawn(move || {
@@ -151,6 +153,6 @@ impl Lane {
                 }
             }
         });
-        Lane { files, answers }
+        ReadThread { files, answers }
     }
 }

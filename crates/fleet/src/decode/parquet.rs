@@ -16,15 +16,15 @@ use unstarve_tables::{Column, Presence, Schema, arrow_schema, arrow_type};
 use crate::commit::Sum;
 
 /// Rows of a batch.
-const BATCH: usize = 1 << 13;
+const BATCH_ROWS: usize = 1 << 13;
 /// Columns that a file may have more than the table: a newer version wrote them. No merged file has more either.
-pub(crate) const MORE_COLUMNS: usize = 16;
+pub(crate) const MAX_EXTRA_COLUMNS: usize = 16;
 /// The longest name of such a column.
-const LONGEST_NAME: usize = 64;
+const MAX_COLUMN_NAME_BYTES: usize = 64;
 
 /// What the rows of a file may take.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub struct Most {
+pub struct DecodeLimits {
     /// Bytes of memory.
     pub memory: usize,
     /// How many there may be: who sorts them needs memory for each, also if nothing is in it.
@@ -43,13 +43,13 @@ pub enum Needed {
     Nothing,
 }
 
-impl Most {
+impl DecodeLimits {
     /// For what a host wrote in an hour.
-    pub const INPUT: Most = Most { memory: 256 << 20, rows: 1 << 21, needed: Needed::Placed };
+    pub const INPUT: DecodeLimits = DecodeLimits { memory: 256 << 20, rows: 1 << 21, needed: Needed::Placed };
     /// For the same after it was merged.
-    pub const MERGED: Most = Most { needed: Needed::Nothing, ..Most::INPUT };
+    pub const MERGED: DecodeLimits = DecodeLimits { needed: Needed::Nothing, ..DecodeLimits::INPUT };
     /// For merged rows.
-    pub const OUTPUT: Most = Most { memory: 1 << 30, rows: 1 << 24, needed: Needed::Nothing };
+    pub const OUTPUT: DecodeLimits = DecodeLimits { memory: 1 << 30, rows: 1 << 24, needed: Needed::Nothing };
 }
 
 /// The rows of a file.
@@ -80,11 +80,11 @@ pub struct Examined {
 /// written it. One that the file does not have is no error if its cells may be empty: an older version wrote it.
 ///
 /// What the file announces is bounded before it is read. The decoder of Parquet itself can still be made to take more for a moment, or to panic:
-/// [`crate::Apart`] is for files that are not trusted.
+/// [`crate::SandboxedDecode`] is for files that are not trusted.
 ///
 /// # Errors
 /// Why it is refused: it is no Parquet file, a column has another type, one that is needed is absent or empty, or its rows take more than they may.
-pub fn decode(bytes: Vec<u8>, table: &Schema, most: Most) -> Result<Decoded, String> {
+pub fn decode(bytes: Vec<u8>, table: &Schema, most: DecodeLimits) -> Result<Decoded, String> {
     let mut batches = Vec::new();
     let Examined { rows, sum, memory } = examine(Bytes::from(bytes), table, most, |batch| {
         batches.push(batch);
@@ -97,11 +97,11 @@ pub fn decode(bytes: Vec<u8>, table: &Schema, most: Most) -> Result<Decoded, Str
 pub(crate) fn examine(
     bytes: Bytes,
     table: &Schema,
-    most: Most,
+    most: DecodeLimits,
     mut take: impl FnMut(RecordBatch) -> Result<(), String>,
 ) -> Result<Examined, String> {
     let mut found = Examined { rows: 0, sum: Sum::default(), memory: 0 };
-    each(bytes, table, most, |batch| {
+    for_each_batch(bytes, table, most, |batch| {
         found.sum = found.sum.plus(sum_of(&batch)?);
         found.add(&batch, most)?;
         take(batch)
@@ -110,7 +110,7 @@ pub(crate) fn examine(
 }
 
 /// The columns of a table. They are made once: there are many small files.
-pub(crate) fn known(table: &Schema) -> SchemaRef {
+pub(crate) fn table_schema(table: &Schema) -> SchemaRef {
     static KNOWN: LazyLock<Vec<(&str, SchemaRef)>> =
         LazyLock::new(|| unstarve_tables::ALL.iter().map(|table| (table.name, arrow_schema(table))).collect());
     let known = KNOWN.iter().find(|(name, _)| *name == table.name);
@@ -118,7 +118,7 @@ pub(crate) fn known(table: &Schema) -> SchemaRef {
 }
 
 impl Examined {
-    fn add(&mut self, batch: &RecordBatch, most: Most) -> Result<(), String> {
+    fn add(&mut self, batch: &RecordBatch, most: DecodeLimits) -> Result<(), String> {
         self.rows += batch.num_rows() as u64;
         self.memory += batch.get_array_memory_size();
         // Its groups may have more than the file says.
@@ -129,34 +129,34 @@ impl Examined {
     }
 }
 
-fn too_much(most: Most) -> String {
+fn too_much(most: DecodeLimits) -> String {
     format!("its rows take more than {} bytes of memory; write several smaller files", most.memory)
 }
 
-fn each(
+fn for_each_batch(
     bytes: Bytes,
     table: &Schema,
-    most: Most,
+    most: DecodeLimits,
     mut take: impl FnMut(RecordBatch) -> Result<(), String>,
 ) -> Result<(), String> {
     // Types are those of Parquet itself: a second schema, which Arrow puts beside it, is one more thing to be believed.
     let options = ArrowReaderOptions::new().with_skip_arrow_metadata(true);
     let builder = ParquetRecordBatchReaderBuilder::try_new_with_options(bytes, options);
-    let builder = builder.map_err(why)?;
+    let builder = builder.map_err(reader_error)?;
     check_size(builder.metadata(), table, most)?;
     check_types(builder.schema(), table)?;
     let full = match most.needed {
         Needed::Placed => check_needed(builder.schema(), table)?,
         Needed::Nothing => Vec::new(),
     };
-    let reader = builder.with_batch_size(BATCH).build().map_err(why)?;
+    let reader = builder.with_batch_size(BATCH_ROWS).build().map_err(reader_error)?;
     for batch in reader {
-        let batch = batch.map_err(why)?;
+        let batch = batch.map_err(reader_error)?;
         if let Some(at) = full.iter().find(|at| batch.column(**at).null_count() > 0) {
             let name = batch.schema_ref().field(*at).name().clone();
             return Err(format!("column `{name}` has empty cells; expected a value in every row"));
         }
-        take(alike(&batch)?)?;
+        take(with_our_lists(&batch)?)?;
     }
     Ok(())
 }
@@ -174,7 +174,7 @@ fn check_needed(found: &ArrowSchema, table: &Schema) -> Result<Vec<usize>, Strin
 }
 
 /// Why a decoder gave up. Other programs compress as no host does.
-fn why(error: impl ToString) -> String {
+fn reader_error(error: impl ToString) -> String {
     let text = error.to_string();
     match text.rsplit_once("Disabled feature at compile time: ") {
         Some((_, codec)) => format!("its columns are compressed by {codec}; expected zstd, or no compression"),
@@ -183,15 +183,15 @@ fn why(error: impl ToString) -> String {
 }
 
 /// What the end of a file announces, before anything is made of it.
-fn check_size(file: &ParquetMetaData, table: &Schema, most: Most) -> Result<(), String> {
+fn check_size(file: &ParquetMetaData, table: &Schema, most: DecodeLimits) -> Result<(), String> {
     let (rows, columns) = (file.file_metadata().num_rows(), file.file_metadata().schema_descr().num_columns());
     if !u64::try_from(rows).is_ok_and(|rows| rows <= most.rows) {
         return Err(format!("it has {rows} rows; expected at most {}", most.rows));
     }
-    if columns > table.columns.len() + MORE_COLUMNS {
+    if columns > table.columns.len() + MAX_EXTRA_COLUMNS {
         return Err(format!(
             "it has {columns} columns; expected at most {} more than the {} of {}",
-            MORE_COLUMNS,
+            MAX_EXTRA_COLUMNS,
             table.columns.len(),
             table.name
         ));
@@ -210,15 +210,15 @@ fn check_size(file: &ParquetMetaData, table: &Schema, most: Most) -> Result<(), 
 }
 
 fn check_types(found: &ArrowSchema, table: &Schema) -> Result<(), String> {
-    let known = known(table);
+    let known = table_schema(table);
     // Rows without a column take no memory, so no limit of memory meets them.
     if found.fields().is_empty() {
         return Err("it has no column".to_owned());
     }
     let more = found.fields().iter().filter(|field| known.field_with_name(field.name()).is_err()).count();
-    if more > MORE_COLUMNS {
+    if more > MAX_EXTRA_COLUMNS {
         return Err(format!(
-            "it has {more} columns that {} does not have; expected at most {MORE_COLUMNS}",
+            "it has {more} columns that {} does not have; expected at most {MAX_EXTRA_COLUMNS}",
             table.name
         ));
     }
@@ -226,14 +226,14 @@ fn check_types(found: &ArrowSchema, table: &Schema) -> Result<(), String> {
         if found.fields()[..at].iter().any(|other| other.name() == field.name()) {
             return Err(format!("column `{}` is there twice", field.name()));
         }
-        if field.name().len() > LONGEST_NAME {
+        if field.name().len() > MAX_COLUMN_NAME_BYTES {
             return Err(format!(
-                "a column has a name of {} bytes; expected at most {LONGEST_NAME}",
+                "a column has a name of {} bytes; expected at most {MAX_COLUMN_NAME_BYTES}",
                 field.name().len()
             ));
         }
         match known.field_with_name(field.name()) {
-            Ok(expected) if !is_same(field.data_type(), expected.data_type()) => {
+            Ok(expected) if !is_same_type(field.data_type(), expected.data_type()) => {
                 return Err(format!(
                     "column `{}` is {}; expected {}",
                     field.name(),
@@ -241,7 +241,11 @@ fn check_types(found: &ArrowSchema, table: &Schema) -> Result<(), String> {
                     expected.data_type()
                 ));
             }
-            Err(_) if !unstarve_tables::KINDS.into_iter().any(|kind| is_same(field.data_type(), &arrow_type(kind))) => {
+            Err(_)
+                if !unstarve_tables::KINDS
+                    .into_iter()
+                    .any(|kind| is_same_type(field.data_type(), &arrow_type(kind))) =>
+            {
                 return Err(format!(
                     "column `{}` is {}, which no table has; use a newer unstarve",
                     field.name(),
@@ -255,7 +259,7 @@ fn check_types(found: &ArrowSchema, table: &Schema) -> Result<(), String> {
 }
 
 /// Lists are the same whatever their elements are called.
-fn is_same(one: &DataType, other: &DataType) -> bool {
+fn is_same_type(one: &DataType, other: &DataType) -> bool {
     match (one, other) {
         (DataType::List(one), DataType::List(other)) => one.data_type() == other.data_type(),
         _ => one == other,
@@ -263,7 +267,7 @@ fn is_same(one: &DataType, other: &DataType) -> bool {
 }
 
 /// The same rows with the element of lists as our tables have it, and columns that may be empty.
-fn alike(batch: &RecordBatch) -> Result<RecordBatch, String> {
+fn with_our_lists(batch: &RecordBatch) -> Result<RecordBatch, String> {
     let (mut fields, mut columns) = (Vec::new(), Vec::new());
     for (field, column) in batch.schema_ref().fields().iter().zip(batch.columns()) {
         let (kind, column) = match column.as_list_opt::<i32>() {

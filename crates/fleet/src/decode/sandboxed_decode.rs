@@ -9,8 +9,8 @@ use arrow_array::RecordBatch;
 use bytes::Bytes;
 use unstarve_tables::Schema;
 
-use super::parquet::{Examined, Most, examine};
-use super::serve::SECONDS;
+use super::parquet::{DecodeLimits, Examined, examine};
+use super::serve::CPU_SECONDS;
 use super::wire::{self, Answer, Question, Wants};
 
 /// Some files that follow each other, and their rows together: as many as the files have.
@@ -33,23 +33,30 @@ pub trait Examine: Send + Sync {
     ///
     /// # Errors
     /// Why it is refused.
-    fn examine(&self, table: &'static Schema, bytes: &Bytes, most: Most) -> Result<Examined, String>;
+    fn examine(&self, table: &'static Schema, bytes: &Bytes, most: DecodeLimits) -> Result<Examined, String>;
 
     /// The rows of files of a table; `most` is what those of one may take. Before a file is read that takes more than most do, `turn` waits until no other one is: after
     /// `false` nobody hears any more.
-    fn rows(&self, table: &'static Schema, files: &[Bytes], most: Most, turn: &dyn Fn() -> bool, take: Take<'_>);
+    fn rows(
+        &self,
+        table: &'static Schema,
+        files: &[Bytes],
+        most: DecodeLimits,
+        turn: &dyn Fn() -> bool,
+        take: Take<'_>,
+    );
 }
 
 /// In this process: for files that are trusted.
 #[derive(Clone, Copy, Debug)]
-pub struct Here;
+pub struct InProcessDecode;
 
-impl Examine for Here {
-    fn examine(&self, table: &'static Schema, bytes: &Bytes, most: Most) -> Result<Examined, String> {
+impl Examine for InProcessDecode {
+    fn examine(&self, table: &'static Schema, bytes: &Bytes, most: DecodeLimits) -> Result<Examined, String> {
         examine(bytes.clone(), table, most, |_| Ok(()))
     }
 
-    fn rows(&self, table: &'static Schema, files: &[Bytes], most: Most, _: &dyn Fn() -> bool, take: Take<'_>) {
+    fn rows(&self, table: &'static Schema, files: &[Bytes], most: DecodeLimits, _: &dyn Fn() -> bool, take: Take<'_>) {
         for file in files {
             let mut batches = Vec::new();
             let examined = examine(file.clone(), table, most, |batch| {
@@ -63,15 +70,15 @@ impl Examine for Here {
 
 /// In children, which have limits of memory and time. What a child gives back of memory, its allocator may keep, and its limit of addresses is that of each question: so a
 /// file that a used child refuses, or that ends it, is asked of a new one, and that one's answer counts.
-pub struct Apart {
+pub struct SandboxedDecode {
     /// What starts one.
     command: Box<dyn Fn() -> Command + Send + Sync>,
     /// Those that have nothing to do.
-    idle: Mutex<Vec<Running>>,
+    idle: Mutex<Vec<DecodeChild>>,
 }
 
 #[derive(Debug)]
-struct Running {
+struct DecodeChild {
     child: Child,
     to: ChildStdin,
     from: BufReader<ChildStdout>,
@@ -81,12 +88,12 @@ struct Running {
 struct Asked<'a> {
     table: &'static Schema,
     files: &'a [Bytes],
-    most: Most,
+    most: DecodeLimits,
     wants: Wants,
 }
 
 /// How an answer ended.
-enum End {
+enum AnswerEnd {
     /// All files are whole.
     Whole,
     /// The file after those that are whole is refused.
@@ -94,21 +101,21 @@ enum End {
 }
 
 /// Bytes of memory that the rows of a file rarely take more of. Children that read such files side by side have only so much.
-const USUAL: usize = 16 << 20;
+const USUAL_MEMORY: usize = 16 << 20;
 
 /// How a reason begins that has nothing to do with the file.
 pub(crate) const NOT_EXAMINED: &str = "cannot be examined";
 
 /// Bytes that a pipe should hold, so that neither side waits for the other too often.
-const PIPE: usize = 1 << 20;
+const PIPE_BYTES: usize = 1 << 20;
 
-impl Apart {
+impl SandboxedDecode {
     /// By a command that calls [`crate::serve`].
-    pub fn new(command: impl Fn() -> Command + Send + Sync + 'static) -> Apart {
-        Apart { command: Box::new(command), idle: Mutex::default() }
+    pub fn new(command: impl Fn() -> Command + Send + Sync + 'static) -> SandboxedDecode {
+        SandboxedDecode { command: Box::new(command), idle: Mutex::default() }
     }
 
-    fn start(&self) -> Result<Running, String> {
+    fn start(&self) -> Result<DecodeChild, String> {
         let mut command = (self.command)();
         // What a decoder says of its end is not for the terminal.
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
@@ -119,86 +126,93 @@ impl Apart {
             return Err(cannot("it has no pipes"));
         };
         // A smaller one is only slower.
-        let _ = rustix::pipe::fcntl_setpipe_size(&to, PIPE);
-        let _ = rustix::pipe::fcntl_setpipe_size(&from, PIPE);
-        Ok(Running { child, to, from: BufReader::new(from) })
+        let _ = rustix::pipe::fcntl_setpipe_size(&to, PIPE_BYTES);
+        let _ = rustix::pipe::fcntl_setpipe_size(&from, PIPE_BYTES);
+        Ok(DecodeChild { child, to, from: BufReader::new(from) })
     }
 
-    fn used(&self) -> Option<Running> {
+    fn used(&self) -> Option<DecodeChild> {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop()
     }
 
-    fn keep(&self, used: Running) {
+    fn keep(&self, used: DecodeChild) {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(used);
     }
 
     /// A file by itself, of a child whose word is not the last.
-    fn by(&self, child: Option<Running>, asked: &Asked<'_>) -> Option<Run> {
+    fn ask_used(&self, child: Option<DecodeChild>, asked: &Asked<'_>) -> Option<Run> {
         let (mut child, mut run) = (child?, None);
         let ended = child.ask(asked, &mut |found| run = Some(found));
-        let (Ok(End::Whole), Some(run)) = (ended, run) else { return None };
+        let (Ok(AnswerEnd::Whole), Some(run)) = (ended, run) else { return None };
         self.keep(child);
         Some(run)
     }
 
     /// A file by itself, of a new child, whose word is the last. If the file took more than most do, the child reads no other one: what it keeps of memory goes with it.
-    fn by_new(&self, asked: &Asked<'_>) -> Result<Run, String> {
+    fn ask_new(&self, asked: &Asked<'_>) -> Result<Run, String> {
         let mut new = self.start()?;
         let mut run = None;
         match (new.ask(asked, &mut |found| run = Some(found)), run) {
-            (Ok(End::Whole), Some(run)) => {
-                if run.files.iter().all(|file| file.memory <= USUAL) {
+            (Ok(AnswerEnd::Whole), Some(run)) => {
+                if run.files.iter().all(|file| file.memory <= USUAL_MEMORY) {
                     self.keep(new);
                 }
                 Ok(run)
             }
-            (Ok(End::Refused(why)), _) => Err(why),
+            (Ok(AnswerEnd::Refused(why)), _) => Err(why),
             _ => Err(new.end()),
         }
     }
 
     /// Files together: how many are whole, and how it ended. Which file it was that ended a child, only asking one at a time shows.
-    fn together(&self, asked: &Asked<'_>, take: Take<'_>) -> (usize, Option<End>) {
+    fn ask_together(&self, asked: &Asked<'_>, take: Take<'_>) -> (usize, Option<AnswerEnd>) {
         let mut whole = 0;
         let Some(mut child) = self.used().or_else(|| self.start().ok()) else { return (whole, None) };
         let ended = child.ask(asked, &mut |run| {
             whole += run.files.len();
             take(Ok(run));
         });
-        if let Ok(End::Whole) = ended {
+        if let Ok(AnswerEnd::Whole) = ended {
             self.keep(child);
         }
         (whole, ended.ok())
     }
 }
 
-impl Examine for Apart {
-    fn examine(&self, table: &'static Schema, bytes: &Bytes, most: Most) -> Result<Examined, String> {
+impl Examine for SandboxedDecode {
+    fn examine(&self, table: &'static Schema, bytes: &Bytes, most: DecodeLimits) -> Result<Examined, String> {
         let asked = Asked { table, files: std::slice::from_ref(bytes), most, wants: Wants::Sums };
-        let run = self.by(self.used(), &asked).map_or_else(|| self.by_new(&asked), Ok)?;
+        let run = self.ask_used(self.used(), &asked).map_or_else(|| self.ask_new(&asked), Ok)?;
         run.files.first().copied().ok_or_else(|| "nothing was said of it".to_owned())
     }
 
-    fn rows(&self, table: &'static Schema, files: &[Bytes], most: Most, turn: &dyn Fn() -> bool, take: Take<'_>) {
-        let usual = Most { memory: most.memory.min(USUAL), ..most };
+    fn rows(
+        &self,
+        table: &'static Schema,
+        files: &[Bytes],
+        most: DecodeLimits,
+        turn: &dyn Fn() -> bool,
+        take: Take<'_>,
+    ) {
+        let usual = DecodeLimits { memory: most.memory.min(USUAL_MEMORY), ..most };
         let mut rest = files;
         while !rest.is_empty() {
-            let is_usual = |files: &[Bytes]| files.iter().map(Bytes::len).sum::<usize>() <= USUAL;
+            let is_usual = |files: &[Bytes]| files.iter().map(Bytes::len).sum::<usize>() <= USUAL_MEMORY;
             // Files that are large already are not tried together.
             let (whole, ended) = match is_usual(rest) {
-                true => self.together(&Asked { table, files: rest, most: usual, wants: Wants::Rows }, take),
-                false => (0, Some(End::Refused(String::new()))),
+                true => self.ask_together(&Asked { table, files: rest, most: usual, wants: Wants::Rows }, take),
+                false => (0, Some(AnswerEnd::Refused(String::new()))),
             };
             rest = rest.get(whole..).unwrap_or_default();
             // The next one is refused, or any of them ended the child.
-            let singly = if let Some(End::Refused(_)) = ended { 1.min(rest.len()) } else { rest.len() };
+            let singly = if let Some(AnswerEnd::Refused(_)) = ended { 1.min(rest.len()) } else { rest.len() };
             let (now, later) = rest.split_at(singly);
             for file in now.chunks(1) {
                 let asked = |most| Asked { table, files: file, most, wants: Wants::Rows };
                 let child = if singly > 1 { self.used().or_else(|| self.start().ok()) } else { None };
-                let found = match self.by(child, &asked(usual)) {
+                let found = match self.ask_used(child, &asked(usual)) {
                     Some(run) => Ok(run),
-                    None if turn() => self.by_new(&asked(most)),
+                    None if turn() => self.ask_new(&asked(most)),
                     None => return,
                 };
                 take(found);
@@ -208,8 +222,8 @@ impl Examine for Apart {
     }
 }
 
-impl Running {
-    fn ask(&mut self, asked: &Asked<'_>, take: &mut dyn FnMut(Run)) -> io::Result<End> {
+impl DecodeChild {
+    fn ask(&mut self, asked: &Asked<'_>, take: &mut dyn FnMut(Run)) -> io::Result<AnswerEnd> {
         let question = Question {
             table: asked.table.name.to_owned(),
             files: asked.files.iter().map(Bytes::len).collect(),
@@ -218,17 +232,17 @@ impl Running {
             needed: asked.most.needed,
             answer: asked.wants,
         };
-        wire::say(&mut self.to, &question)?;
+        wire::write_line(&mut self.to, &question)?;
         asked.files.iter().try_for_each(|file| self.to.write_all(file))?;
         self.to.flush()?;
         self.hear(asked, take)
     }
 
-    fn hear(&mut self, asked: &Asked<'_>, take: &mut dyn FnMut(Run)) -> io::Result<End> {
+    fn hear(&mut self, asked: &Asked<'_>, take: &mut dyn FnMut(Run)) -> io::Result<AnswerEnd> {
         let wrong = |why: &str| io::Error::other(why.to_owned());
         let (mut rest, mut batches, mut bytes, mut rows) = (asked.files.len(), Vec::new(), 0_usize, 0_u64);
         while rest > 0 {
-            match wire::hear(&mut self.from)?.ok_or_else(|| wrong("it ended"))? {
+            match wire::read_line(&mut self.from)?.ok_or_else(|| wrong("it ended"))? {
                 Answer::Rows(more) => {
                     bytes = bytes.saturating_add(more);
                     if bytes > asked.most_answered() {
@@ -254,10 +268,10 @@ impl Running {
                     (bytes, rows) = (0, 0);
                     take(run);
                 }
-                Answer::Refused(why) => return Ok(End::Refused(why)),
+                Answer::Refused(why) => return Ok(AnswerEnd::Refused(why)),
             }
         }
-        Ok(End::Whole)
+        Ok(AnswerEnd::Whole)
     }
 
     /// Why it gave no answer.
@@ -265,7 +279,7 @@ impl Running {
         let status = self.child.kill().and_then(|()| self.child.wait());
         let how = status.map_or_else(|error| error.to_string(), |status| status.to_string());
         format!(
-            "reading it ended the process that did ({how}): it is damaged, its rows take too much memory, or more than {SECONDS} s of processor time"
+            "reading it ended the process that did ({how}): it is damaged, its rows take too much memory, or more than {CPU_SECONDS} s of processor time"
         )
     }
 }
@@ -284,7 +298,7 @@ impl Run {
     }
 }
 
-impl Drop for Running {
+impl Drop for DecodeChild {
     fn drop(&mut self) {
         // It has nothing to write: whatever it does is for nobody any more.
         let _ = self.child.kill();

@@ -4,7 +4,7 @@ use unstarve_tables::{Cell, HOSTS, parquet_file};
 use super::*;
 
 /// A child by a shell: it reads questions as the real one does, and notes each start.
-fn shell(starts: &std::path::Path, answers: &str) -> Apart {
+fn shell(starts: &std::path::Path, answers: &str) -> SandboxedDecode {
     let script = format!(
         r#"echo started >> "$0"
 answer() {{
@@ -19,7 +19,7 @@ answer() {{
 {answers}"#
     );
     let starts = starts.to_owned();
-    Apart::new(move || {
+    SandboxedDecode::new(move || {
         let mut command = Command::new("/bin/sh");
         command.args(["-c", &script]).arg(&starts);
         command
@@ -28,8 +28,8 @@ answer() {{
 
 const FOUND: &str = r#"answer '{"found":[{"rows":1,"sum":"5","memory":8}]}'"#;
 
-fn ask(apart: &Apart) -> Result<u64, String> {
-    apart.examine(&HOSTS, &Bytes::from_static(b"what a host wrote"), Most::INPUT).map(|found| found.rows)
+fn ask(apart: &SandboxedDecode) -> Result<u64, String> {
+    apart.examine(&HOSTS, &Bytes::from_static(b"what a host wrote"), DecodeLimits::INPUT).map(|found| found.rows)
 }
 
 fn starts(path: &std::path::Path) -> usize {
@@ -39,7 +39,7 @@ fn starts(path: &std::path::Path) -> usize {
 /// What came of files: the sums of those of a run, or why one is refused.
 fn rows(examine: &impl Examine, files: &[Bytes]) -> Vec<Result<Vec<u64>, String>> {
     let mut all = Vec::new();
-    examine.rows(&HOSTS, files, Most::INPUT, &|| true, &mut |answer| {
+    examine.rows(&HOSTS, files, DecodeLimits::INPUT, &|| true, &mut |answer| {
         all.push(answer.map(|run| run.files.iter().map(|file| file.sum.0).collect()));
     });
     all
@@ -125,7 +125,7 @@ fn a_child_gives_no_more_rows_than_it_was_asked_for() {
     use arrow_array::RecordBatchOptions;
     let place = tempfile::tempdir().expect("a place for files");
     let (noted, hollow) = (place.path().join("starts"), place.path().join("hollow"));
-    for (rows, is_taken) in [(Most::INPUT.rows, true), (Most::INPUT.rows + 1, false)] {
+    for (rows, is_taken) in [(DecodeLimits::INPUT.rows, true), (DecodeLimits::INPUT.rows + 1, false)] {
         let schema = std::sync::Arc::new(arrow_schema::Schema::empty());
         let options = RecordBatchOptions::new().with_row_count(Some(rows as usize));
         let batch = RecordBatch::try_new_with_options(schema.clone(), Vec::new(), &options).expect("no column");
@@ -157,20 +157,20 @@ fn rows_come_back_as_they_are() {
     let question = Question {
         table: HOSTS.name.to_owned(),
         files: files.iter().map(Bytes::len).collect(),
-        memory: Most::INPUT.memory,
-        rows: Most::INPUT.rows,
-        needed: Most::INPUT.needed,
+        memory: DecodeLimits::INPUT.memory,
+        rows: DecodeLimits::INPUT.rows,
+        needed: DecodeLimits::INPUT.needed,
         answer: Wants::Rows,
     };
     let mut asked = Vec::new();
-    wire::say(&mut asked, &question).expect("memory");
+    wire::write_line(&mut asked, &question).expect("memory");
     files.iter().for_each(|file| asked.extend_from_slice(file));
     let mut answered = Vec::new();
-    crate::decode::serve::answers(&asked[..], &mut answered).expect("it answers");
+    crate::decode::serve::answer_without_limits(&asked[..], &mut answered).expect("it answers");
 
     let mut from = &answered[..];
     let (mut found, mut hosts) = (Vec::new(), Vec::new());
-    while let Some(answer) = wire::hear(&mut from).expect("an answer") {
+    while let Some(answer) = wire::read_line(&mut from).expect("an answer") {
         match answer {
             Answer::Rows(bytes) => {
                 let (rows, rest) = from.split_at(bytes);
@@ -185,8 +185,10 @@ fn rows_come_back_as_they_are() {
         }
     }
     assert_eq!(hosts, names);
-    let here: Vec<Examined> =
-        files.iter().map(|file| Here.examine(&HOSTS, file, Most::INPUT).expect("a good file")).collect();
+    let here: Vec<Examined> = files
+        .iter()
+        .map(|file| InProcessDecode.examine(&HOSTS, file, DecodeLimits::INPUT).expect("a good file"))
+        .collect();
     assert_eq!(found, here);
 }
 
@@ -197,19 +199,19 @@ fn a_run_has_no_more_rows_than_a_file_may_have() {
     let question = Question {
         table: HOSTS.name.to_owned(),
         files: files.iter().map(Bytes::len).collect(),
-        memory: Most::INPUT.memory,
+        memory: DecodeLimits::INPUT.memory,
         rows: 2,
-        needed: Most::INPUT.needed,
+        needed: DecodeLimits::INPUT.needed,
         answer: Wants::Rows,
     };
     let mut asked = Vec::new();
-    wire::say(&mut asked, &question).expect("memory");
+    wire::write_line(&mut asked, &question).expect("memory");
     files.iter().for_each(|file| asked.extend_from_slice(file));
     let mut answered = Vec::new();
-    crate::decode::serve::answers(&asked[..], &mut answered).expect("it answers");
+    crate::decode::serve::answer_without_limits(&asked[..], &mut answered).expect("it answers");
 
     let (mut from, mut runs) = (&answered[..], Vec::new());
-    while let Some(answer) = wire::hear(&mut from).expect("an answer") {
+    while let Some(answer) = wire::read_line(&mut from).expect("an answer") {
         match answer {
             Answer::Rows(bytes) => from = &from[bytes..],
             Answer::Found(files) => runs.push(files.len()),
@@ -233,19 +235,19 @@ fn files_with_other_columns_are_not_of_the_run_of_a_large_one() {
     let question = Question {
         table: HOSTS.name.to_owned(),
         files: vec![large.len(), newer.len()],
-        memory: Most::INPUT.memory,
-        rows: Most::INPUT.rows,
-        needed: Most::INPUT.needed,
+        memory: DecodeLimits::INPUT.memory,
+        rows: DecodeLimits::INPUT.rows,
+        needed: DecodeLimits::INPUT.needed,
         answer: Wants::Rows,
     };
     let mut asked = Vec::new();
-    wire::say(&mut asked, &question).expect("memory");
+    wire::write_line(&mut asked, &question).expect("memory");
     [&large, &newer].iter().for_each(|file| asked.extend_from_slice(file));
     let mut answered = Vec::new();
-    crate::decode::serve::answers(&asked[..], &mut answered).expect("it answers");
+    crate::decode::serve::answer_without_limits(&asked[..], &mut answered).expect("it answers");
 
     let (mut from, mut columns, mut runs) = (&answered[..], Vec::new(), Vec::new());
-    while let Some(answer) = wire::hear(&mut from).expect("an answer") {
+    while let Some(answer) = wire::read_line(&mut from).expect("an answer") {
         match answer {
             Answer::Rows(bytes) => {
                 let (rows, rest) = from.split_at(bytes);

@@ -47,7 +47,7 @@ pub(crate) enum Answer {
 }
 
 /// No line is longer.
-const LONGEST_LINE: u64 = 64 << 10;
+const MAX_LINE_BYTES: u64 = 64 << 10;
 
 impl Question {
     /// Bytes of all files.
@@ -56,16 +56,16 @@ impl Question {
     }
 }
 
-pub(crate) fn say(to: &mut impl Write, line: &impl Serialize) -> io::Result<()> {
+pub(crate) fn write_line(to: &mut impl Write, line: &impl Serialize) -> io::Result<()> {
     let mut text = serde_json::to_vec(line)?;
     text.push(b'\n');
     to.write_all(&text)
 }
 
 /// A line; `None` at the end.
-pub(crate) fn hear<T: DeserializeOwned>(from: &mut impl BufRead) -> io::Result<Option<T>> {
+pub(crate) fn read_line<T: DeserializeOwned>(from: &mut impl BufRead) -> io::Result<Option<T>> {
     let mut line = Vec::new();
-    from.by_ref().take(LONGEST_LINE).read_until(b'\n', &mut line)?;
+    from.by_ref().take(MAX_LINE_BYTES).read_until(b'\n', &mut line)?;
     if line.is_empty() { Ok(None) } else { Ok(Some(serde_json::from_slice(&line)?)) }
 }
 

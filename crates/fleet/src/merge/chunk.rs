@@ -10,10 +10,10 @@ use arrow_schema::{DataType, Field, Schema as ArrowSchema, SchemaRef};
 use unstarve_tables::{KINDS, Kind, Schema, arrow_type};
 
 use super::hourly;
-use super::row_order::places;
-use super::sorted::{self, At};
+use super::row_order::sorted_rows;
+use super::sorted::{self, RowAt};
 use crate::commit::Sum;
-use crate::decode::{MORE_COLUMNS, Run, known};
+use crate::decode::{MAX_EXTRA_COLUMNS, Run, table_schema};
 use crate::store::{Readers, digest_of};
 
 /// How many rows are merged into one file, and how many bytes they take in memory: what bounds the memory of a compaction.
@@ -80,28 +80,28 @@ impl<'a> Chunk<'a> {
     }
 
     fn memory_of(&self, came: usize, there: usize, rows: u64, added: usize) -> usize {
-        let known = known(self.table);
+        let known = table_schema(self.table);
         let kinds = known.fields().iter().map(|field| field.data_type()).chain(self.more.values());
         let all = (kinds.map(width).sum::<usize>() + added).saturating_mul(rows as usize);
         came.saturating_add(all.saturating_sub(there))
     }
 
     /// Whether these files have columns that the table does not have.
-    pub fn is_odd(&self, run: &Run) -> bool {
+    pub fn has_extra_columns(&self, run: &Run) -> bool {
         !self.more_of(run).is_empty()
     }
 
     /// Whether these files' columns can be beside those of the files before: each has one type, and there are not too many.
-    pub fn takes(&self, run: &Run) -> bool {
+    pub fn fits_columns(&self, run: &Run) -> bool {
         let new = self.more_of(run);
         let is_alike = new.iter().all(|(name, kind)| self.more.get(name).is_none_or(|other| other == kind));
         let unknown = new.iter().filter(|(name, _)| !self.more.contains_key(name)).count();
-        is_alike && self.more.len() + unknown <= MORE_COLUMNS
+        is_alike && self.more.len() + unknown <= MAX_EXTRA_COLUMNS
     }
 
     /// The columns of files that the table does not have.
     fn more_of(&self, run: &Run) -> Vec<(String, DataType)> {
-        let known = known(self.table);
+        let known = table_schema(self.table);
         let fields = run.batches.first().map(RecordBatch::schema);
         let fields = fields.iter().flat_map(|schema| schema.fields());
         let new = fields.filter(|field| known.field_with_name(field.name()).is_err());
@@ -114,11 +114,11 @@ impl<'a> Chunk<'a> {
         if self.more.is_empty() {
             return String::new();
         }
-        let line = |(name, kind): (&String, &DataType)| format!("{}:{name}:{};", name.len(), word(kind));
+        let line = |(name, kind): (&String, &DataType)| format!("{}:{name}:{};", name.len(), kind_word(kind));
         digest_of(self.more.iter().map(line).collect::<String>().as_bytes())
     }
 
-    /// Puts the rows of files in that have the same readers as those before, and whose columns it [takes](Chunk::takes).
+    /// Puts the rows of files in that have the same readers as those before, and whose columns [fit](Chunk::fits_columns).
     ///
     /// # Errors
     /// If the files have several sets of columns.
@@ -142,7 +142,7 @@ impl<'a> Chunk<'a> {
         let Some(how) = &self.table.hourly else { return Ok(None) };
         let schema = Chunk::of(self.table).schema();
         let batches: Vec<RecordBatch> =
-            self.batches.iter().map(|batch| alike(batch, &schema)).collect::<io::Result<_>>()?;
+            self.batches.iter().map(|batch| with_all_columns(batch, &schema)).collect::<io::Result<_>>()?;
         hourly::fold(&batches, &schema, how)
     }
 
@@ -150,19 +150,22 @@ impl<'a> Chunk<'a> {
     pub fn write(self, file: &mut File) -> io::Result<Written> {
         let schema = self.schema();
         let batches: Vec<RecordBatch> =
-            self.batches.iter().map(|batch| alike(batch, &schema)).collect::<io::Result<_>>()?;
+            self.batches.iter().map(|batch| with_all_columns(batch, &schema)).collect::<io::Result<_>>()?;
         drop(self.batches);
-        let (places, hosts) = places(&batches);
-        let (min_ts, max_ts) =
-            (places.iter().filter_map(|place| place.1).min(), places.iter().filter_map(|place| place.1).max());
-        let order: Vec<At> = places.into_iter().map(|(.., (batch, row))| (batch as usize, row as usize)).collect();
+        let (sorted_rows, hosts) = sorted_rows(&batches);
+        let (min_ts, max_ts) = (
+            sorted_rows.iter().filter_map(|place| place.1).min(),
+            sorted_rows.iter().filter_map(|place| place.1).max(),
+        );
+        let order: Vec<RowAt> =
+            sorted_rows.into_iter().map(|(.., (batch, row))| (batch as usize, row as usize)).collect();
         let sum = sorted::write(file, &schema, &batches, &order)?;
         Ok(Written { sum, min_ts, max_ts, hosts })
     }
 
     /// The columns of the table, and then those that only a newer version knows. Any of them may be empty: an older one did not write it.
     fn schema(&self) -> SchemaRef {
-        let known = known(self.table);
+        let known = table_schema(self.table);
         let mut fields: Vec<Field> =
             known.fields().iter().map(|field| field.as_ref().clone().with_nullable(true)).collect();
         fields.extend(self.more.iter().map(|(name, kind)| Field::new(name, kind.clone(), true)));
@@ -189,7 +192,7 @@ fn width(kind: &DataType) -> usize {
 }
 
 /// What a commit calls what is in a column.
-fn word(kind: &DataType) -> &'static str {
+fn kind_word(kind: &DataType) -> &'static str {
     match KINDS.into_iter().find(|known| arrow_type(*known) == *kind) {
         Some(Kind::U64) => "u64",
         Some(Kind::U32) => "u32",
@@ -204,7 +207,7 @@ fn word(kind: &DataType) -> &'static str {
 }
 
 /// The rows with all columns, those that the file did not have empty.
-fn alike(batch: &RecordBatch, schema: &SchemaRef) -> io::Result<RecordBatch> {
+fn with_all_columns(batch: &RecordBatch, schema: &SchemaRef) -> io::Result<RecordBatch> {
     let column = |field: &Arc<Field>| match batch.column_by_name(field.name()) {
         Some(column) => Arc::clone(column),
         None => new_null_array(field.data_type(), batch.num_rows()),

@@ -3,12 +3,12 @@
 use unstarve_tables::Schema;
 
 use super::compaction::{Done, Options};
-use super::next_commit::{Made, What, follow};
+use super::next_commit::{CommitReason, NextCommit, next_commit};
 use super::outputs::OutputFiles;
 use super::refusals::Refusals;
 use super::unmerged_files::UnmergedFiles;
 use crate::commit::Output;
-use crate::decode::{Most, parallel_read};
+use crate::decode::{DecodeLimits, parallel_read};
 use crate::error::FleetError;
 use crate::store::{Hour, State};
 
@@ -23,7 +23,7 @@ pub(crate) fn merge(
     options: &Options,
     refusals: &mut Refusals,
     done: &mut Done,
-) -> Result<Option<Made>, FleetError> {
+) -> Result<Option<NextCommit>, FleetError> {
     merge_into(OutputFiles::of(hour, table, state, MAX_OUTPUTS), state, options, refusals, done)
 }
 
@@ -33,7 +33,7 @@ fn merge_into(
     options: &Options,
     refusals: &mut Refusals,
     done: &mut Done,
-) -> Result<Option<Made>, FleetError> {
+) -> Result<Option<NextCommit>, FleetError> {
     let made = merge_all(&mut files, state, options, refusals, done);
     if !matches!(made, Ok(Some(_))) {
         // No commit will list them.
@@ -50,11 +50,11 @@ fn merge_all(
     options: &Options,
     refusals: &mut Refusals,
     done: &mut Done,
-) -> Result<Option<Made>, FleetError> {
+) -> Result<Option<NextCommit>, FleetError> {
     let (hour, table) = (files.hour, files.table);
     let mut unmerged = UnmergedFiles::of(files, state, options.now, refusals, &mut done.problems);
     if unmerged.is_any() {
-        parallel_read::run(hour.store().examiner(), table, Most::INPUT, &mut unmerged)?;
+        parallel_read::run(hour.store().examiner(), table, DecodeLimits::INPUT, &mut unmerged)?;
     }
     done.refused_before += unmerged.say_refused();
     let inputs = unmerged.inputs;
@@ -66,9 +66,9 @@ fn merge_all(
     if inputs.is_empty() && merged.is_empty() {
         return Ok(None);
     }
-    let commit = follow(hour, state, &files.outputs, &merged, &inputs, options);
+    let commit = next_commit(hour, state, &files.outputs, &merged, &inputs, options);
     let outputs = files.outputs.clone();
-    Ok(Some(Made { commit, readers: files.readers, what: What::Merged, outputs, inputs }))
+    Ok(Some(NextCommit { commit, readers: files.readers, what: CommitReason::Merged, outputs, inputs }))
 }
 
 #[cfg(test)]

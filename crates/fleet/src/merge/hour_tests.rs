@@ -12,7 +12,7 @@ use unstarve_model::WallTime;
 use unstarve_tables::{HOSTS, Partition, Shelf};
 
 use super::*;
-use crate::decode::{Examine, Here, Run};
+use crate::decode::{Examine, InProcessDecode, Run};
 use crate::merge::chunk::{Chunk, FULL_MEMORY};
 use crate::store::{Depth, Readers, Store};
 
@@ -153,7 +153,7 @@ fn both_chunks_together_have_the_memory_of_one() {
     let mut push = |odd: Option<ArrayRef>, mib: usize| {
         let mut run = None;
         let files = [Bytes::from(file("a", odd))];
-        Here.rows(&HOSTS, &files, Most::INPUT, &|| true, &mut |answer| run = answer.ok());
+        InProcessDecode.rows(&HOSTS, &files, DecodeLimits::INPUT, &|| true, &mut |answer| run = answer.ok());
         let run = Run { memory: mib << 20, ..run.expect("a good file") };
         assert!(merge.push(run, readers).is_ok());
         let memory = merge.chunks.iter().map(Chunk::memory).sum::<usize>();

@@ -14,12 +14,12 @@ use arrow_schema::{DataType, Field, SchemaRef};
 use arrow_select::interleave::interleave;
 use unstarve_tables::{Fold, Hourly};
 
-use super::row_order::places;
-use super::sorted::{self, At};
+use super::row_order::sorted_rows;
+use super::sorted::{self, RowAt};
 use crate::commit::Sum;
 
 /// More memory for what is added up than a day's rows of a thousand hosts take. What takes more stays as it is: histograms may have any length.
-const MOST_MEMORY: usize = 64 << 20;
+const MAX_FOLD_MEMORY: usize = 64 << 20;
 
 /// Rows by the hour, one for those that differ only in the columns that are folded. `None` if that is more than half as many, or takes too much memory.
 ///
@@ -51,7 +51,7 @@ pub(crate) fn fold(batches: &[RecordBatch], schema: &SchemaRef, how: &Hourly) ->
             let slot = known.unwrap_or_else(|| slots.add(*group, (at, row)));
             folded.iter_mut().zip(&cells).for_each(|((_, folded), cells)| folded.add(slot, cells, row));
         }
-        if folded.iter().map(|(_, folded)| folded.memory()).sum::<usize>() > MOST_MEMORY {
+        if folded.iter().map(|(_, folded)| folded.memory()).sum::<usize>() > MAX_FOLD_MEMORY {
             return Ok(None);
         }
     }
@@ -71,8 +71,8 @@ pub(crate) fn fold(batches: &[RecordBatch], schema: &SchemaRef, how: &Hourly) ->
 /// Writes such rows, in the order of merged ones.
 pub(crate) fn write(file: &mut File, rows: &RecordBatch) -> io::Result<Sum> {
     let batches = std::slice::from_ref(rows);
-    let (places, _) = places(batches);
-    let order: Vec<At> = places.into_iter().map(|(.., (batch, row))| (batch as usize, row as usize)).collect();
+    let (sorted_rows, _) = sorted_rows(batches);
+    let order: Vec<RowAt> = sorted_rows.into_iter().map(|(.., (batch, row))| (batch as usize, row as usize)).collect();
     sorted::write(file, &rows.schema(), batches, &order)
 }
 
@@ -182,12 +182,12 @@ impl Hasher for Mixed {
 struct Slots {
     of_group: Vec<Option<usize>>,
     /// For each of them a row that has its texts.
-    first: Vec<At>,
+    first: Vec<RowAt>,
 }
 
 impl Slots {
     /// One more, which the rows of this group go into from now on.
-    fn add(&mut self, group: u32, row: At) -> usize {
+    fn add(&mut self, group: u32, row: RowAt) -> usize {
         self.first.push(row);
         let slot = self.first.len() - 1;
         self.of_group[group as usize] = Some(slot);

@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use unstarve_tables::{BLAME_ROLLUP, Cell, Schema, WAIT_ROLLUP, parquet_file};
 
 use super::*;
-use crate::decode::{Examine, Here, Most, decode};
+use crate::decode::{DecodeLimits, Examine, InProcessDecode, decode};
 use crate::merge::chunk::Chunk;
 use crate::store::Readers;
 
@@ -58,7 +58,7 @@ fn file(rows: &[Row]) -> Vec<u8> {
 fn chunk(table: &'static Schema, files: Vec<Vec<u8>>) -> Chunk<'static> {
     let mut chunk = Chunk::of(table);
     for file in files {
-        Here.rows(table, &[Bytes::from(file)], Most::INPUT, &|| true, &mut |run| {
+        InProcessDecode.rows(table, &[Bytes::from(file)], DecodeLimits::INPUT, &|| true, &mut |run| {
             chunk.push(run.expect("a good file"), Readers::ALL).expect("its columns fit");
         });
     }
@@ -103,7 +103,7 @@ fn answer(batches: &[RecordBatch]) -> Answer {
 }
 
 fn rows_of(bytes: Vec<u8>) -> Vec<RecordBatch> {
-    decode(bytes, &WAIT_ROLLUP, Most::OUTPUT).expect("what was just written").batches
+    decode(bytes, &WAIT_ROLLUP, DecodeLimits::OUTPUT).expect("what was just written").batches
 }
 
 proptest! {
@@ -125,7 +125,7 @@ proptest! {
         let mut bytes = Vec::new();
         std::io::Seek::rewind(&mut file).expect("a file");
         std::io::Read::read_to_end(&mut file, &mut bytes).expect("a file");
-        let decoded = decode(bytes, &WAIT_ROLLUP, Most::OUTPUT).expect("what was just written");
+        let decoded = decode(bytes, &WAIT_ROLLUP, DecodeLimits::OUTPUT).expect("what was just written");
         prop_assert_eq!((decoded.sum, answer(&decoded.batches)), (sum, expected));
     }
 }

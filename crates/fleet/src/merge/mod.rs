@@ -13,5 +13,5 @@ mod unmerged_files;
 
 pub use compaction::{Done, Options};
 pub(crate) use hour::merge;
-pub(crate) use next_commit::Made;
+pub(crate) use next_commit::NextCommit;
 pub(crate) use refusals::{REFUSED_NAME, Refusals};

@@ -7,36 +7,48 @@ use crate::store::{Hour, Readers, State};
 
 /// What a commit is for.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum What {
+pub(crate) enum CommitReason {
     Merged,
     Dropped,
     Renewed,
 }
 
 /// A commit that is yet to be made, with its files written.
-pub(crate) struct Made {
-    pub what: What,
+pub(crate) struct NextCommit {
+    pub what: CommitReason,
     pub commit: Commit,
     pub readers: Readers,
     pub outputs: Vec<Output>,
     pub inputs: Vec<Input>,
 }
 
-impl Made {
-    pub fn dropped(hour: &Hour<'_>, state: &State, options: &Options) -> Made {
+impl NextCommit {
+    pub fn dropped(hour: &Hour<'_>, state: &State, options: &Options) -> NextCommit {
         let retired = state.files.outputs.iter().collect::<Vec<_>>();
-        let mut commit = follow(hour, state, &[], &retired, &[], options);
+        let mut commit = next_commit(hour, state, &[], &retired, &[], options);
         commit.head.dropped = true;
         // No file of it counts, whatever its name.
         commit.inputs = Vec::new();
-        Made { what: What::Dropped, commit, readers: Readers::ALL, outputs: Vec::new(), inputs: Vec::new() }
+        NextCommit {
+            what: CommitReason::Dropped,
+            commit,
+            readers: Readers::ALL,
+            outputs: Vec::new(),
+            inputs: Vec::new(),
+        }
     }
 
     /// What holds already, once more: by a commit that says its hour, and whose number nobody can use any more.
-    pub fn renewed(hour: &Hour<'_>, state: &State, options: &Options) -> Made {
-        let mut commit = follow(hour, state, &[], &[], &[], options);
+    pub fn renewed(hour: &Hour<'_>, state: &State, options: &Options) -> NextCommit {
+        let mut commit = next_commit(hour, state, &[], &[], &[], options);
         commit.head.dropped = state.is_dropped();
-        Made { what: What::Renewed, commit, readers: Readers::ALL, outputs: Vec::new(), inputs: Vec::new() }
+        NextCommit {
+            what: CommitReason::Renewed,
+            commit,
+            readers: Readers::ALL,
+            outputs: Vec::new(),
+            inputs: Vec::new(),
+        }
     }
 
     /// Makes the commit; not if another compactor was faster.
@@ -45,7 +57,7 @@ impl Made {
         let is_made = match hour.commit(&self.commit, self.readers) {
             // Without its name in the directory nobody lists its files. If it cannot be seen whether it is there, they stay.
             Err(error) if hour.is_absent(&Name::commit(number)) => {
-                let _ = self.take_back(hour);
+                let _ = self.remove_outputs(hour);
                 return Err(error);
             }
             is_made => is_made?,
@@ -60,9 +72,9 @@ impl Made {
 
     pub fn count(&self, done: &mut Done) {
         match self.what {
-            What::Merged => done.hours += 1,
-            What::Dropped => done.dropped += 1,
-            What::Renewed => {}
+            CommitReason::Merged => done.hours += 1,
+            CommitReason::Dropped => done.dropped += 1,
+            CommitReason::Renewed => {}
         }
         done.inputs += self.inputs.len() as u64;
         done.input_bytes += self.inputs.iter().map(|input| input.bytes).sum::<u64>();
@@ -73,13 +85,13 @@ impl Made {
     }
 
     /// Another commit has its number, so that nobody will ever list its files.
-    pub fn take_back(&self, hour: &Hour<'_>) -> Result<(), FleetError> {
+    pub fn remove_outputs(&self, hour: &Hour<'_>) -> Result<(), FleetError> {
         self.outputs.iter().flat_map(Output::names).try_for_each(|name| hour.remove(name))
     }
 }
 
 /// The commit after that of an hour.
-pub(super) fn follow(
+pub(super) fn next_commit(
     hour: &Hour<'_>,
     state: &State,
     outputs: &[Output],

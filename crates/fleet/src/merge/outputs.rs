@@ -9,7 +9,7 @@ use unstarve_tables::Schema;
 use super::chunk::{Chunk, FULL_MEMORY};
 use super::hourly;
 use crate::commit::{HourlyFile, Name, Output};
-use crate::decode::{Most, Needed, Run};
+use crate::decode::{DecodeLimits, Needed, Run};
 use crate::error::{FleetError, chain};
 use crate::problem::Problem;
 use crate::store::{Hour, MIN_OUTPUTS_TO_MERGE, Readers, State, random};
@@ -40,7 +40,7 @@ impl<'a> OutputFiles<'a> {
             hour,
             table,
             number: state.next(),
-            chunks: both(table),
+            chunks: two_chunks(table),
             readers: state.readers_of_outputs(),
             outputs: Vec::new(),
             before: state.files.outputs.len(),
@@ -51,11 +51,11 @@ impl<'a> OutputFiles<'a> {
     /// Rows of files that have the same readers, and the same columns. If these cannot be beside the columns of files before, they go into a file of their own: what one host
     /// writes does not keep out what another one does (docs/decisions/0432).
     pub fn push(&mut self, run: Run, readers: Readers) -> Result<(), Refused> {
-        let own = usize::from(self.chunks[0].is_odd(&run));
+        let own = usize::from(self.chunks[0].has_extra_columns(&run));
         if self.chunks[own].readers != readers {
             self.flush(own)?;
         }
-        if !self.chunks[own].takes(&run) {
+        if !self.chunks[own].fits_columns(&run) {
             self.check_outputs()?;
             self.flush(own)?;
         }
@@ -88,7 +88,7 @@ impl<'a> OutputFiles<'a> {
                 return Ok(merged);
             }
         }
-        self.chunks = both(self.table);
+        self.chunks = two_chunks(self.table);
         for output in self.outputs.drain(first..) {
             output.names().try_for_each(|name| self.hour.remove(name))?;
         }
@@ -103,7 +103,7 @@ impl<'a> OutputFiles<'a> {
             return Err(Refused::File("the commit lists it, and it is not there".to_owned()));
         };
         let (mut found, mut refused, most) =
-            (None, None, Most { memory: PARTLY_FULL_MEMORY, rows: output.rows, needed: Needed::Nothing });
+            (None, None, DecodeLimits { memory: PARTLY_FULL_MEMORY, rows: output.rows, needed: Needed::Nothing });
         let files = [content.bytes];
         self.hour.store().examiner().rows(self.table, &files, most, &|| true, &mut |answer| match answer {
             Ok(run) => found = Some(run),
@@ -143,7 +143,7 @@ impl<'a> OutputFiles<'a> {
     }
 
     /// Something that cannot be.
-    pub fn wrong(&self, why: &str) -> FleetError {
+    pub fn rows_error(&self, why: &str) -> FleetError {
         FleetError::Rows { path: self.hour.path().to_owned(), why: why.to_owned() }
     }
 
@@ -156,7 +156,7 @@ impl<'a> OutputFiles<'a> {
         if chunk.rows == 0 {
             return Ok(());
         }
-        let random = random().map_err(|error| self.wrong(&error.to_string()))?;
+        let random = random().map_err(|error| self.rows_error(&error.to_string()))?;
         let hourly = self.write_hourly(&chunk, Name::hourly(self.number, random))?;
         let name = Name::merged(self.number, random);
         let (rows, sum, columns, readers) = (chunk.rows, chunk.sum, chunk.columns(), chunk.readers);
@@ -164,7 +164,7 @@ impl<'a> OutputFiles<'a> {
         let written = self.write(&name, readers, |file| chunk.write(file));
         let written = written.and_then(|(written, bytes)| match written.sum == sum {
             true => Ok((written, bytes)),
-            false => Err(self.wrong("the rows to be written are not those that were read")),
+            false => Err(self.rows_error("the rows to be written are not those that were read")),
         });
         let (written, bytes) = match written {
             Ok(written) => written,
@@ -182,7 +182,9 @@ impl<'a> OutputFiles<'a> {
 
     /// Its rows by the hour, if the table has such and they are far fewer.
     fn write_hourly(&self, chunk: &Chunk<'_>, name: String) -> Result<Option<HourlyFile>, FleetError> {
-        let Some(folded) = chunk.hourly().map_err(|error| self.wrong(&error.to_string()))? else { return Ok(None) };
+        let Some(folded) = chunk.hourly().map_err(|error| self.rows_error(&error.to_string()))? else {
+            return Ok(None);
+        };
         let rows = folded.num_rows() as u64;
         let written = self.write(&name, chunk.readers, |file| hourly::write(file, &folded));
         let (sum, bytes) = written.inspect_err(|_| {
@@ -203,11 +205,11 @@ impl<'a> OutputFiles<'a> {
             written = Some((fill(file)?, file.metadata()?.len()));
             Ok(())
         })?;
-        written.ok_or_else(|| self.wrong("nothing was written"))
+        written.ok_or_else(|| self.rows_error("nothing was written"))
     }
 }
 
-fn both(table: &Schema) -> [Chunk<'_>; 2] {
+fn two_chunks(table: &Schema) -> [Chunk<'_>; 2] {
     [Chunk::of(table), Chunk::of(table)]
 }
 

@@ -17,16 +17,16 @@ use crate::store::{Entry, Hour, Stamp, Store};
 /// In the store itself.
 pub(crate) const REFUSED_NAME: &str = "_refused.json";
 /// Bytes of the file. Further bad files are read in each run.
-const LARGEST: u64 = 16 << 20;
+const MAX_REFUSALS_BYTES: u64 = 16 << 20;
 /// Characters of a reason: of the same hour ten are listed.
-const REASON: usize = 200;
+const MAX_REASON_CHARS: usize = 200;
 /// What was refused is read again after this time: a child may have been ended for want of memory that there is now.
-const HOLDS: u64 = 24 * 3600 * 1_000_000_000;
+const READ_AGAIN_AFTER_NS: u64 = 24 * 3600 * 1_000_000_000;
 /// A file that was changed so short a time ago may be changed again without another time.
-const SETTLED: u64 = 2_000_000_000;
+const MIN_UNCHANGED_NS: u64 = 2_000_000_000;
 
 #[derive(Clone, Serialize, Deserialize, Debug)]
-struct Note {
+struct Refusal {
     #[serde(flatten)]
     stamp: Stamp,
     at_ns: u64,
@@ -34,29 +34,29 @@ struct Note {
 }
 
 /// By hour and name.
-type Notes = BTreeMap<String, BTreeMap<String, Note>>;
+type RefusalsByHour = BTreeMap<String, BTreeMap<String, Refusal>>;
 
 /// What is in the file.
 #[derive(Serialize, Deserialize)]
-struct Kept {
+struct RefusalsFile {
     /// Another version may read what this one refuses.
     version: String,
-    hours: Notes,
+    hours: RefusalsByHour,
 }
 
 /// Those of the last run, and those for the next one.
 pub(crate) struct Refusals {
-    known: Notes,
-    next: Notes,
+    known: RefusalsByHour,
+    next: RefusalsByHour,
     now: WallTime,
 }
 
 impl Refusals {
     /// Those that the last run noted. What cannot be read or may be another's is a problem, and as if it were not there.
     pub fn read(store: &Store, now: WallTime, problems: &mut Vec<Problem>) -> Refusals {
-        let known = match store.get(REFUSED_NAME, LARGEST + 1) {
-            Ok(None) => Notes::new(),
-            Ok(Some(text)) => serde_json::from_slice::<Kept>(&text)
+        let known = match store.get(REFUSED_NAME, MAX_REFUSALS_BYTES + 1) {
+            Ok(None) => RefusalsByHour::new(),
+            Ok(Some(text)) => serde_json::from_slice::<RefusalsFile>(&text)
                 .ok()
                 .filter(|kept| kept.version == env!("CARGO_PKG_VERSION"))
                 .map(|kept| kept.hours)
@@ -64,17 +64,17 @@ impl Refusals {
             Err(error) => {
                 let why = format!("not used, and files that were refused before are read again: {}", chain(&error));
                 Problem::of(Kind::Store, REFUSED_NAME, &why).add(problems);
-                Notes::new()
+                RefusalsByHour::new()
             }
         };
-        Refusals { known, next: Notes::new(), now }
+        Refusals { known, next: RefusalsByHour::new(), now }
     }
 
     /// Whether the file was refused and is the same: then it stays noted.
     pub fn holds(&mut self, hour: &Hour<'_>, entry: &Entry) -> Option<String> {
         let note = self.known.get(hour.key())?.get(&entry.name)?;
         let age = self.now.0.checked_sub(note.at_ns)?;
-        if note.stamp != entry.stamp || age >= HOLDS {
+        if note.stamp != entry.stamp || age >= READ_AGAIN_AFTER_NS {
             return None;
         }
         let why = note.why.clone();
@@ -92,11 +92,11 @@ impl Refusals {
     /// The file is refused for what is in it.
     pub fn note(&mut self, hour: &Hour<'_>, entry: &Entry, why: &str) {
         let clock = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_nanos());
-        if u128::from(entry.stamp.changed_ns) + u128::from(SETTLED) > clock {
+        if u128::from(entry.stamp.changed_ns) + u128::from(MIN_UNCHANGED_NS) > clock {
             return;
         }
-        let why = why.chars().take(REASON).collect();
-        let note = Note { stamp: entry.stamp, at_ns: self.now.0, why };
+        let why = why.chars().take(MAX_REASON_CHARS).collect();
+        let note = Refusal { stamp: entry.stamp, at_ns: self.now.0, why };
         self.next.entry(hour.key().to_owned()).or_default().insert(entry.name.clone(), note);
     }
 
@@ -105,12 +105,12 @@ impl Refusals {
     /// # Errors
     /// If the file cannot be written.
     pub fn write(mut self, store: &Store) -> Result<(), FleetError> {
-        let count = |notes: &Notes| notes.values().map(BTreeMap::len).sum::<usize>();
+        let count = |notes: &RefusalsByHour| notes.values().map(BTreeMap::len).sum::<usize>();
         if count(&self.next) == 0 && count(&self.known) == 0 {
             return Ok(());
         }
         self.limit();
-        let kept = Kept { version: env!("CARGO_PKG_VERSION").to_owned(), hours: self.next };
+        let kept = RefusalsFile { version: env!("CARGO_PKG_VERSION").to_owned(), hours: self.next };
         let text = serde_json::to_vec(&kept);
         let text =
             text.map_err(|error| FleetError::Rows { path: store.path().join(REFUSED_NAME), why: error.to_string() })?;
@@ -119,14 +119,16 @@ impl Refusals {
 
     /// Drops what would make the file too large.
     fn limit(&mut self) {
-        let bytes = |what: &dyn Fn() -> serde_json::Result<Vec<u8>>| what().map_or(LARGEST, |text| text.len() as u64);
+        let bytes = |what: &dyn Fn() -> serde_json::Result<Vec<u8>>| {
+            what().map_or(MAX_REFUSALS_BYTES, |text| text.len() as u64)
+        };
         // The version, and what is between notes.
         let mut all = 100;
         for (hour, notes) in &mut self.next {
             all += bytes(&|| serde_json::to_vec(hour)) + 4;
             notes.retain(|name, note| {
                 let more = bytes(&|| serde_json::to_vec(name)) + bytes(&|| serde_json::to_vec(note)) + 2;
-                let is_kept = all + more <= LARGEST;
+                let is_kept = all + more <= MAX_REFUSALS_BYTES;
                 all += if is_kept { more } else { 0 };
                 is_kept
             });
@@ -140,9 +142,12 @@ mod tests {
 
     #[test]
     fn twenty_thousand_notes_fit_and_any_number_is_limited() {
-        let note =
-            Note { stamp: Stamp { inode: u64::MAX, ..Stamp::default() }, at_ns: u64::MAX, why: "x".repeat(REASON) };
-        let mut refusals = Refusals { known: Notes::new(), next: Notes::new(), now: WallTime(0) };
+        let note = Refusal {
+            stamp: Stamp { inode: u64::MAX, ..Stamp::default() },
+            at_ns: u64::MAX,
+            why: "x".repeat(MAX_REASON_CHARS),
+        };
+        let mut refusals = Refusals { known: RefusalsByHour::new(), next: RefusalsByHour::new(), now: WallTime(0) };
         for host in 0..60_000 {
             let hour = refusals.next.entry(format!("table=a/date=2026-11-23/hour={:02}", host % 24)).or_default();
             hour.insert(format!("web{host}-c05a1cd7-1795421990359013721.parquet"), note.clone());
@@ -150,8 +155,8 @@ mod tests {
         refusals.limit();
         let notes: usize = refusals.next.values().map(BTreeMap::len).sum();
         assert!((20_000..60_000).contains(&notes), "{notes} notes");
-        let kept = Kept { version: env!("CARGO_PKG_VERSION").to_owned(), hours: refusals.next };
+        let kept = RefusalsFile { version: env!("CARGO_PKG_VERSION").to_owned(), hours: refusals.next };
         let bytes = serde_json::to_vec(&kept).expect("JSON").len() as u64;
-        assert!(bytes <= LARGEST, "{bytes} bytes");
+        assert!(bytes <= MAX_REFUSALS_BYTES, "{bytes} bytes");
     }
 }

@@ -7,15 +7,15 @@ use arrow_array::types::TimestampNanosecondType;
 use arrow_array::{Array, RecordBatch, StringArray};
 
 /// Who waits is asked for first, then when.
-const VICTIMS: [&str; 2] = ["victim_role", "victim"];
+const VICTIM_COLUMNS: [&str; 2] = ["victim_role", "victim"];
 
 /// Where a row belongs: its victim, moment and host by their order, then where it is.
-pub(super) type Place = (u32, Option<i64>, u32, (u32, u32));
+pub(super) type RowPosition = (u32, Option<i64>, u32, (u32, u32));
 
 /// The order of all rows, and how many hosts there are.
-pub(super) fn places(batches: &[RecordBatch]) -> (Vec<Place>, u64) {
+pub(super) fn sorted_rows(batches: &[RecordBatch]) -> (Vec<RowPosition>, u64) {
     let has = |name: &&str| batches.first().is_some_and(|batch| batch.column_by_name(name).is_some());
-    let (victims, _) = ranks(batches, VICTIMS.into_iter().find(has));
+    let (victims, _) = ranks(batches, VICTIM_COLUMNS.into_iter().find(has));
     let (hosts, count) = ranks(batches, Some("host"));
     let mut places = Vec::with_capacity(batches.iter().map(RecordBatch::num_rows).sum());
     for (at, batch) in batches.iter().enumerate() {
@@ -36,7 +36,7 @@ fn ranks(batches: &[RecordBatch], column: Option<&str>) -> (Vec<Vec<u32>>, u64) 
         column.and_then(|name| Some(batch.column_by_name(name)?.as_string_opt::<i32>()?.clone()))
     };
     let all: Vec<Option<StringArray>> = batches.iter().map(texts).collect();
-    let (mut numbers, mut ranks) = (Numbers::default(), Vec::with_capacity(all.len()));
+    let (mut numbers, mut ranks) = (TextNumbers::default(), Vec::with_capacity(all.len()));
     for (texts, batch) in all.iter().zip(batches) {
         ranks.push(match texts {
             None => vec![0; batch.num_rows()],
@@ -50,12 +50,12 @@ fn ranks(batches: &[RecordBatch], column: Option<&str>) -> (Vec<Vec<u32>>, u64) 
 
 /// Texts, numbered from 1 as they come. A text is mostly the one before it.
 #[derive(Default)]
-struct Numbers<'a> {
+struct TextNumbers<'a> {
     known: HashMap<&'a str, u32>,
     last: Option<(&'a str, u32)>,
 }
 
-impl<'a> Numbers<'a> {
+impl<'a> TextNumbers<'a> {
     fn of(&mut self, text: &'a str) -> u32 {
         if let Some((last, number)) = self.last
             && last == text

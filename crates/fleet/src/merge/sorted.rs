@@ -18,24 +18,24 @@ use crate::commit::Sum;
 use crate::decode::{add_cells, seed_of, sum_of_rows};
 
 /// Rows of a group: what a reader leaves out at once.
-const GROUP: usize = 1 << 17;
+const GROUP_ROWS: usize = 1 << 17;
 /// Rows that are put into order at once.
-const SLICE: usize = 1 << 15;
+const SLICE_ROWS: usize = 1 << 15;
 /// More threads would hold more rows in memory at once.
-const THREADS: usize = 4;
+const MAX_THREADS: usize = 4;
 
 /// Where a row is: the number of its batch, and its own in that.
-pub(crate) type At = (usize, usize);
+pub(crate) type RowAt = (usize, usize);
 
 /// Writes rows in this order, and adds up what was written. All batches have all columns.
-pub(crate) fn write(file: &mut File, schema: &SchemaRef, batches: &[RecordBatch], order: &[At]) -> io::Result<Sum> {
+pub(crate) fn write(file: &mut File, schema: &SchemaRef, batches: &[RecordBatch], order: &[RowAt]) -> io::Result<Sum> {
     let properties = WriterProperties::builder()
         .set_compression(Compression::ZSTD(ZstdLevel::default()))
         .set_created_by(concat!("unstarve ", env!("CARGO_PKG_VERSION")).to_owned());
     let out = ArrowWriter::try_new(file, Arc::clone(schema), Some(properties.build())).map_err(io::Error::other)?;
     let (mut out, factory) = out.into_serialized_writer().map_err(io::Error::other)?;
     let mut sum = Sum::default();
-    for (at, rows) in order.chunks(GROUP).enumerate() {
+    for (at, rows) in order.chunks(GROUP_ROWS).enumerate() {
         let writers = factory.create_column_writers(at).map_err(io::Error::other)?;
         let group = Group { schema, batches, order: rows };
         let mut written = out.next_row_group().map_err(io::Error::other)?;
@@ -54,7 +54,7 @@ pub(crate) fn write(file: &mut File, schema: &SchemaRef, batches: &[RecordBatch]
 struct Group<'a> {
     schema: &'a SchemaRef,
     batches: &'a [RecordBatch],
-    order: &'a [At],
+    order: &'a [RowAt],
 }
 
 /// An encoded column, and what its cells add to the sum of each row.
@@ -82,7 +82,7 @@ impl Group<'_> {
                 ));
             }
         };
-        let count = thread::available_parallelism().map_or(1, usize::from).clamp(1, THREADS);
+        let count = thread::available_parallelism().map_or(1, usize::from).clamp(1, MAX_THREADS);
         let mut done = thread::scope(|scope| {
             let others: Vec<_> = (1..count).map(|_| scope.spawn(work)).collect();
             let mut done = work();
@@ -105,7 +105,7 @@ impl Group<'_> {
         let field = self.schema.field(at);
         let (seed, mut cells) = (seed_of(field.name()), vec![0_u64; self.order.len()]);
         let arrays: Vec<&dyn Array> = self.batches.iter().map(|batch| batch.column(at).as_ref()).collect();
-        for (rows, cells) in self.order.chunks(SLICE).zip(cells.chunks_mut(SLICE)) {
+        for (rows, cells) in self.order.chunks(SLICE_ROWS).zip(cells.chunks_mut(SLICE_ROWS)) {
             let column = interleave(&arrays, rows).map_err(io::Error::other)?;
             let no_sum = || io::Error::other(format!("column `{}`: no sum of {}", field.name(), field.data_type()));
             add_cells(&column, seed, cells).ok_or_else(no_sum)?;

@@ -99,7 +99,7 @@ impl Work for UnmergedFiles<'_, '_> {
     }
 
     fn lost(&self) -> FleetError {
-        self.outputs.wrong("files were read by nobody")
+        self.outputs.rows_error("files were read by nobody")
     }
 }
 

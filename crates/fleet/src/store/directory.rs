@@ -13,7 +13,7 @@ use serde::{Deserialize, Serialize};
 use unstarve_tables::{Partition, Schema};
 
 use crate::commit::{Name, Trusted, Writer};
-use crate::decode::{Examine, Examined, Here, Most};
+use crate::decode::{DecodeLimits, Examine, Examined, InProcessDecode};
 use crate::error::FleetError;
 use crate::problem::{Kind, Problem};
 
@@ -53,7 +53,7 @@ pub(crate) const MAX_OUTPUT_BYTES: u64 = 1 << 30;
 /// `manifest.parquet`, in the store itself.
 pub(crate) const MANIFEST_NAME: &str = "manifest.parquet";
 
-const DIRECTORY: OFlags =
+const OPEN_DIRECTORY: OFlags =
     OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC).union(OFlags::NONBLOCK);
 
 impl Store {
@@ -72,9 +72,9 @@ impl Store {
     pub fn watched(path: &Path, before: Before) -> Result<Store, FleetError> {
         let io = |source: Errno| FleetError::Io { action: "open", path: path.to_owned(), source: source.into() };
         // The directory itself is named by who calls this, by a link if he likes.
-        let directory = openat(CWD, path, DIRECTORY.difference(OFlags::NOFOLLOW), Mode::empty()).map_err(io)?;
+        let directory = openat(CWD, path, OPEN_DIRECTORY.difference(OFlags::NOFOLLOW), Mode::empty()).map_err(io)?;
         let owner = fstat(&directory).map_err(io)?.st_uid;
-        Ok(Store { path: path.to_owned(), directory, owner, before, examine: Box::new(Here) })
+        Ok(Store { path: path.to_owned(), directory, owner, before, examine: Box::new(InProcessDecode) })
     }
 
     /// Where it is.
@@ -137,7 +137,7 @@ impl Store {
                 strays.push(name);
                 continue;
             };
-            match openat(directory, name.as_str(), DIRECTORY, Mode::empty()) {
+            match openat(directory, name.as_str(), OPEN_DIRECTORY, Mode::empty()) {
                 Ok(opened) => each(value, &opened, problems)?,
                 Err(Errno::LOOP | Errno::NOTDIR) => {
                     let why = "not a directory; links are not followed";
@@ -160,7 +160,7 @@ impl Store {
 
     /// Opens a directory in the directory itself; `None` if it is none, or a link.
     pub(crate) fn inner(&self, name: &str) -> Option<OwnedFd> {
-        openat(&self.directory, name, DIRECTORY, Mode::empty()).ok()
+        openat(&self.directory, name, OPEN_DIRECTORY, Mode::empty()).ok()
     }
 
     /// Opens an hour.
@@ -172,7 +172,7 @@ impl Store {
         let open = || -> rustix::io::Result<OwnedFd> {
             let mut at = self.directory.try_clone().map_err(|_| Errno::MFILE)?;
             for step in partition.path().iter() {
-                at = openat(&at, step, DIRECTORY, Mode::empty())?;
+                at = openat(&at, step, OPEN_DIRECTORY, Mode::empty())?;
             }
             Ok(at)
         };
@@ -223,7 +223,7 @@ impl Store {
     }
 
     /// Asks whether something may be done.
-    pub(crate) fn about(&self, effect: Effect<'_>) -> io::Result<()> {
+    pub(crate) fn before_effect(&self, effect: Effect<'_>) -> io::Result<()> {
         (self.before)(effect)
     }
 
@@ -348,7 +348,7 @@ impl Hour<'_> {
     }
 
     /// What is in a file of a host, or of merged rows.
-    pub fn examine(&self, table: &'static Schema, bytes: &Bytes, most: Most) -> Result<Examined, String> {
+    pub fn examine(&self, table: &'static Schema, bytes: &Bytes, most: DecodeLimits) -> Result<Examined, String> {
         self.store.examine.examine(table, bytes, most)
     }
 
@@ -369,7 +369,7 @@ impl Hour<'_> {
         let owner = |at: &OwnedFd| fstat(at).map(|found| (found.st_uid, found.st_mode));
         let mut owners = vec![owner(&at)?];
         for step in self.key.split('/') {
-            at = openat(&at, step, DIRECTORY, Mode::empty())?;
+            at = openat(&at, step, OPEN_DIRECTORY, Mode::empty())?;
             owners.push(owner(&at)?);
         }
         Ok(owners)

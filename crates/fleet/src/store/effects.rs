@@ -11,7 +11,7 @@ use crate::commit::{Commit, Name, OTHERS_WRITE};
 use crate::error::FleetError;
 
 /// What hides a file until it has its name; the rest is random.
-const HIDDEN: &str = ".fleet-";
+const HIDDEN_PREFIX: &str = ".fleet-";
 
 impl Store {
     /// Puts a file into the directory itself, in the place of an older one.
@@ -34,11 +34,11 @@ impl Hour<'_> {
         let hidden = self.hidden(name, readers, fill)?;
         let named = self
             .store()
-            .about(Effect::Name(name))
+            .before_effect(Effect::Name(name))
             .and_then(|()| Ok(renameat(self.directory(), hidden.as_str(), self.directory(), name)?))
             .and_then(|()| Ok(fsync(self.directory())?));
         if named.is_err() {
-            self.forget(&hidden);
+            self.remove_hidden(&hidden);
         }
         named.map_err(|error| self.io("write", name, error))
     }
@@ -47,14 +47,14 @@ impl Hour<'_> {
     pub fn commit(&self, commit: &Commit, readers: Readers) -> Result<bool, FleetError> {
         let name = Name::commit(commit.head.number);
         let hidden = self.hidden(&name, readers, |file| file.write_all(&commit.encode()))?;
-        let before = self.store().about(Effect::Commit(&name));
+        let before = self.store().before_effect(Effect::Commit(&name));
         let linked = before.and_then(|()| {
             // A link is made only where there is nothing, whole or not at all.
             Ok(linkat(self.directory(), hidden.as_str(), self.directory(), name.as_str(), AtFlags::empty())?)
         });
         // On NFS a link that was made may be answered so, if the first answer was lost.
         let is_ours = linked.is_err() && self.is_one_file(&hidden, &name);
-        self.forget(&hidden);
+        self.remove_hidden(&hidden);
         match linked {
             Err(_) if is_ours => self.sync().map(|()| true),
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => Ok(false),
@@ -77,10 +77,10 @@ impl Hour<'_> {
         readers: Readers,
         fill: impl FnOnce(&mut File) -> io::Result<()>,
     ) -> Result<String, FleetError> {
-        let hidden = format!("{HIDDEN}{:016x}", random().map_err(|error| self.io("write", name, error))?);
+        let hidden = format!("{HIDDEN_PREFIX}{:016x}", random().map_err(|error| self.io("write", name, error))?);
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         let write = || -> io::Result<()> {
-            self.store().about(Effect::Write(&hidden))?;
+            self.store().before_effect(Effect::Write(&hidden))?;
             let mut file = File::from(openat(self.directory(), hidden.as_str(), flags, Mode::from_raw_mode(0o600))?);
             fill(&mut file)?;
             // Who reads believes what is written here, so nobody else may write it, whatever the mode of what hosts wrote.
@@ -97,22 +97,22 @@ impl Hour<'_> {
         match write() {
             Ok(()) => Ok(hidden),
             Err(error) => {
-                self.forget(&hidden);
+                self.remove_hidden(&hidden);
                 Err(self.io("write", name, error))
             }
         }
     }
 
     /// Removes a hidden file of ours; if that fails, a sweep does.
-    fn forget(&self, hidden: &str) {
-        if self.store().about(Effect::Remove(hidden)).is_ok() {
+    fn remove_hidden(&self, hidden: &str) {
+        if self.store().before_effect(Effect::Remove(hidden)).is_ok() {
             let _ = unlinkat(self.directory(), hidden, AtFlags::empty());
         }
     }
 
     /// Removes a file; one that is not there is no error.
     pub fn remove(&self, name: &str) -> Result<(), FleetError> {
-        let removed = self.store().about(Effect::Remove(name));
+        let removed = self.store().before_effect(Effect::Remove(name));
         match removed.and_then(|()| Ok(unlinkat(self.directory(), name, AtFlags::empty())?)) {
             Err(error) if error.kind() != io::ErrorKind::NotFound => Err(self.io("remove", name, error)),
             _ => Ok(()),
@@ -126,7 +126,7 @@ impl Hour<'_> {
 
     /// Whether a name is of a file that a killed compactor left.
     pub fn is_hidden(name: &str) -> bool {
-        name.strip_prefix(HIDDEN).is_some_and(|rest| rest.len() == 16)
+        name.strip_prefix(HIDDEN_PREFIX).is_some_and(|rest| rest.len() == 16)
     }
 }
 

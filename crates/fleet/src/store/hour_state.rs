@@ -4,7 +4,7 @@ use std::convert::Infallible;
 use unstarve_model::WallTime;
 use unstarve_tables::Partition;
 
-use super::commit_auth::Found;
+use super::commit_auth::CommitFile;
 use super::directory::{Entry, Hour, Readers, Store};
 use crate::commit::{Commit, Files, Name, Output, counting};
 use crate::error::{FleetError, chain};
@@ -75,8 +75,8 @@ impl State {
     /// compactor that was killed a day ago left files that only count as garbage when their number is taken. Hosts can put files of such names there, too, with
     /// whatever time: for them there is a commit a day, not one in each run.
     pub fn wants_renewal(&self, now: WallTime) -> bool {
-        const DAY: u64 = 24 * 3600;
-        let is_over = |since: u64| since.saturating_add(DAY) <= now.0 / 1_000_000_000;
+        const RENEWAL_SECONDS: u64 = 24 * 3600;
+        let is_over = |since: u64| since.saturating_add(RENEWAL_SECONDS) <= now.0 / 1_000_000_000;
         let head = self.commit.as_ref().map(|commit| &commit.head);
         if head.is_some_and(|head| head.hour.is_none()) {
             return true;
@@ -164,8 +164,8 @@ struct Newest {
 
 /// Looks for the newest commit. One that goes while it is being read was not the newest: another look. What is only called like one is passed over.
 fn newest(hour: &Hour<'_>, depth: Depth, problems: &mut Vec<Problem>) -> Result<Newest, FleetError> {
-    const LOOKS: u32 = 8;
-    'looks: for _ in 0..LOOKS {
+    const MAX_LOOKS: u32 = 8;
+    'looks: for _ in 0..MAX_LOOKS {
         let (entries, strange) = hour.list()?;
         let is_whole = depth == Depth::Whole || entries.iter().any(|entry| entry.kind == Name::Part);
         let numbered = entries.iter().enumerate().filter_map(|(at, entry)| Some((entry.number()?, at)));
@@ -173,21 +173,21 @@ fn newest(hour: &Hour<'_>, depth: Depth, problems: &mut Vec<Problem>) -> Result<
         commits.sort_unstable();
         let trusted = hour.store().trusted();
         for (number, at) in commits.into_iter().rev() {
-            let found = if let Some(why) = hour.passed_over(&trusted, &entries[at]) {
-                Found::Doubted(why)
+            let found = if let Some(why) = hour.why_ignored(&trusted, &entries[at]) {
+                CommitFile::Ignored(why)
             } else if is_whole {
                 hour.read_commit(number)?
             } else {
                 match hour.read_head(number)? {
-                    Found::Believed(head) => Found::Believed(Commit { head, inputs: Vec::new() }),
-                    Found::Gone => Found::Gone,
-                    Found::Doubted(why) => Found::Doubted(why),
+                    CommitFile::Trusted(head) => CommitFile::Trusted(Commit { head, inputs: Vec::new() }),
+                    CommitFile::Gone => CommitFile::Gone,
+                    CommitFile::Ignored(why) => CommitFile::Ignored(why),
                 }
             };
             match found {
-                Found::Believed(commit) => return Ok(Newest { commit: Some(commit), entries, strange, is_whole }),
-                Found::Gone => continue 'looks,
-                Found::Doubted(why) => {
+                CommitFile::Trusted(commit) => return Ok(Newest { commit: Some(commit), entries, strange, is_whole }),
+                CommitFile::Gone => continue 'looks,
+                CommitFile::Ignored(why) => {
                     let why = format!("passed over: {}", chain(&why));
                     Problem::of(Kind::Commit, hour.shown(&Name::commit(number)), &why).add(problems);
                 }
@@ -195,7 +195,7 @@ fn newest(hour: &Hour<'_>, depth: Depth, problems: &mut Vec<Problem>) -> Result<
         }
         return Ok(Newest { commit: None, entries, strange, is_whole: true });
     }
-    Err(FleetError::Busy { path: hour.path().to_owned(), tries: LOOKS })
+    Err(FleetError::Busy { path: hour.path().to_owned(), tries: MAX_LOOKS })
 }
 
 /// Which files of a store count, hour by hour: what a reader takes.

@@ -5,12 +5,12 @@ use unstarve_tables::Partition;
 
 use super::{manifest, retention, sweep};
 use crate::error::{FleetError, chain};
-use crate::merge::{Done, Made, Options, REFUSED_NAME, Refusals, merge};
-use crate::problem::{Kind, Problem, absorb};
+use crate::merge::{Done, NextCommit, Options, REFUSED_NAME, Refusals, merge};
+use crate::problem::{Kind, Problem, add_all};
 use crate::store::{Depth, Holds, MANIFEST_NAME, State, Store};
 
 /// How often another compactor may be faster.
-const TRIES: u32 = 8;
+const MAX_TRIES: u32 = 8;
 
 /// Merges what hosts have written, drops what is too old, writes the manifest, and removes what has not counted for long enough: not before the
 /// manifest has stopped to list it. What is wrong with an hour or a file is a problem; the rest goes on.
@@ -30,9 +30,9 @@ pub fn compact(store: &Store, options: &Options) -> Result<Done, FleetError> {
     let mut refusals = Refusals::read(store, options.now, &mut done.problems);
     for partition in &hours {
         let before = std::mem::take(&mut done.problems);
-        let result = one(store, partition, oldest, options, &mut refusals, &mut done);
+        let result = compact_hour(store, partition, oldest, options, &mut refusals, &mut done);
         let found = std::mem::replace(&mut done.problems, before);
-        absorb(&mut done.problems, found);
+        add_all(&mut done.problems, found);
         if let Err(error) = result {
             is_doubted |= error.is_of_commit();
             Problem::of(Kind::Place, partition.path(), &chain(&error)).add(&mut done.problems);
@@ -70,7 +70,7 @@ fn leave(partition: &Partition, state: &State, options: &Options, done: &mut Don
 }
 
 /// An hour; problems are those of this one.
-fn one(
+fn compact_hour(
     store: &Store,
     partition: &Partition,
     oldest: Option<WallTime>,
@@ -88,7 +88,7 @@ fn one(
             state = State::of(&hour, Depth::Whole, &mut done.problems)?;
         }
         let made = if !state.is_dropped() && oldest.is_some_and(|oldest| partition.is_before(oldest)) {
-            Some(Made::dropped(&hour, &state, options))
+            Some(NextCommit::dropped(&hour, &state, options))
         } else if is_settled(partition, options) {
             let Some(table) = unstarve_tables::named(&partition.table) else {
                 let why = "no table of this version; left alone";
@@ -96,7 +96,7 @@ fn one(
                 return Ok(());
             };
             let merged = if state.is_dropped() { None } else { merge(&hour, table, &state, options, refusals, done)? };
-            let renewed = || state.wants_renewal(options.now).then(|| Made::renewed(&hour, &state, options));
+            let renewed = || state.wants_renewal(options.now).then(|| NextCommit::renewed(&hour, &state, options));
             merged.or_else(renewed)
         } else {
             leave(partition, &state, options, done);
@@ -109,9 +109,9 @@ fn one(
             return Ok(());
         }
         done.lost += 1;
-        made.take_back(&hour)?;
-        if tried == TRIES {
-            return Err(FleetError::Busy { path: hour.path().to_owned(), tries: TRIES });
+        made.remove_outputs(&hour)?;
+        if tried == MAX_TRIES {
+            return Err(FleetError::Busy { path: hour.path().to_owned(), tries: MAX_TRIES });
         }
     }
     Ok(())

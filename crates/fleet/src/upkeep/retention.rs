@@ -15,13 +15,13 @@ use crate::merge::Options;
 use crate::problem::{Kind, Problem};
 use crate::store::Store;
 
-const NAME: &str = "_keep.json";
-const LARGEST: u64 = 4 << 10;
+const KEEP_NAME: &str = "_keep.json";
+const MAX_KEEP_BYTES: u64 = 4 << 10;
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
 /// What is in the file.
 #[derive(Serialize, Deserialize)]
-struct Kept {
+struct KeepFile {
     /// From when hours were counted back at last, ns since 1970.
     counted_from_ns: u64,
 }
@@ -36,10 +36,10 @@ pub(crate) fn oldest(
     let Some(keep) = options.keep else { return Ok(None) };
     let newest = hours.iter().filter_map(Partition::begin).max();
     let wanted = newest.map_or(options.now, |newest| newest.min(options.now));
-    let (before, from) = match store.get(NAME, LARGEST) {
+    let (before, from) = match store.get(KEEP_NAME, MAX_KEEP_BYTES) {
         Ok(None) => (None, Some(wanted)),
         Ok(Some(text)) => {
-            let before = serde_json::from_slice::<Kept>(&text).ok().map(|kept| kept.counted_from_ns);
+            let before = serde_json::from_slice::<KeepFile>(&text).ok().map(|kept| kept.counted_from_ns);
             let step = nanos((keep / 4).max(DAY));
             (before, before.map(|before| wanted.min(WallTime(before.saturating_add(step)))))
         }
@@ -50,17 +50,17 @@ pub(crate) fn oldest(
     // runs by a clock that is ahead, each now and then, would add up.
     let is_far_behind = before.is_some_and(|before| before > wanted.0.saturating_add(nanos(keep)));
     let counted_from_ns = before.filter(|_| is_far_behind).unwrap_or(from.unwrap_or(wanted).0);
-    let text = serde_json::to_vec(&Kept { counted_from_ns });
-    let text = text.map_err(|error| FleetError::Rows { path: store.path().join(NAME), why: error.to_string() })?;
-    if let Err(error) = store.put(NAME, &text) {
+    let text = serde_json::to_vec(&KeepFile { counted_from_ns });
+    let text = text.map_err(|error| FleetError::Rows { path: store.path().join(KEEP_NAME), why: error.to_string() })?;
+    if let Err(error) = store.put(KEEP_NAME, &text) {
         let why = format!("no hour is dropped this time: {}", chain(&error));
-        Problem::of(Kind::Store, NAME, &why).add(problems);
+        Problem::of(Kind::Store, KEEP_NAME, &why).add(problems);
         return Ok(None);
     }
     match from {
         None => {
             let why = "no compactor wrote it: no hour is dropped this time, and it is written anew";
-            Problem::of(Kind::Store, NAME, why).add(problems);
+            Problem::of(Kind::Store, KEEP_NAME, why).add(problems);
         }
         Some(from) if from < wanted => {
             let why = format!(
@@ -68,7 +68,7 @@ pub(crate) fn oldest(
                 from.date(),
                 from.clock()
             );
-            Problem::of(Kind::Store, NAME, &why).add(problems);
+            Problem::of(Kind::Store, KEEP_NAME, &why).add(problems);
         }
         Some(_) => {}
     }

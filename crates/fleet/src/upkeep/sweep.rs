@@ -15,7 +15,7 @@ pub(crate) fn sweep(hour: &Hour<'_>, options: &Options, done: &mut Done) -> Resu
     // What is wrong was said when it was compacted.
     let state = State::of(hour, Depth::Needed, &mut Vec::new())?;
     let mut names: Vec<&str> = state.garbage().into_iter().map(|entry| entry.name.as_str()).collect();
-    names.extend(hidden(&state, options));
+    names.extend(unfinished(&state, options));
     names.extend(superseded(&state, options));
     for input in merged(&state, options) {
         match still_the_same(hour, input) {
@@ -53,8 +53,8 @@ fn is_there<'a>(state: &'a State, name: &str) -> Option<&'a Entry> {
 }
 
 /// What killed compactors were writing.
-fn hidden<'a>(state: &'a State, options: &Options) -> impl Iterator<Item = &'a str> {
-    let (now, grace) = (options.now, options.grace.max(UNFINISHED));
+fn unfinished<'a>(state: &'a State, options: &Options) -> impl Iterator<Item = &'a str> {
+    let (now, grace) = (options.now, options.grace.max(MIN_UNFINISHED_AGE));
     let is_old = move |entry: &&Entry| {
         let written = entry.written.saturating_mul(1_000_000_000);
         entry.is_regular && Hour::is_hidden(&entry.name) && is_over(written, now, grace)
@@ -63,7 +63,7 @@ fn hidden<'a>(state: &'a State, options: &Options) -> impl Iterator<Item = &'a s
 }
 
 /// A file that is being written is younger.
-const UNFINISHED: Duration = Duration::from_secs(3600);
+const MIN_UNFINISHED_AGE: Duration = Duration::from_secs(3600);
 
 /// Older commits and their outputs; of an hour that is no longer kept everything that hosts wrote, too.
 fn superseded<'a>(state: &'a State, options: &Options) -> Vec<&'a str> {

@@ -6,7 +6,7 @@ use serde::Serialize;
 use unstarve_tables::{Partition, Schema};
 
 use crate::commit::{Input, Sum};
-use crate::decode::Most;
+use crate::decode::DecodeLimits;
 use crate::error::{FleetError, chain};
 use crate::problem::{Kind, Problem};
 use crate::store::{Depth, Hour, MAX_INPUT_BYTES, MAX_OUTPUT_BYTES, State, Store, digest_of};
@@ -129,11 +129,11 @@ fn check_input(
 }
 
 /// How large a file may be, and its rows.
-const INPUT: (u64, Most) = (MAX_INPUT_BYTES, Most::INPUT);
-const MERGED: (u64, Most) = (MAX_INPUT_BYTES, Most::MERGED);
-const OUTPUT: (u64, Most) = (MAX_OUTPUT_BYTES, Most::OUTPUT);
+const INPUT: (u64, DecodeLimits) = (MAX_INPUT_BYTES, DecodeLimits::INPUT);
+const MERGED: (u64, DecodeLimits) = (MAX_INPUT_BYTES, DecodeLimits::MERGED);
+const OUTPUT: (u64, DecodeLimits) = (MAX_OUTPUT_BYTES, DecodeLimits::OUTPUT);
 
-struct Found {
+struct FileContent {
     bytes: u64,
     rows: u64,
     sum: Sum,
@@ -145,10 +145,10 @@ fn rows_of(
     hour: &Hour<'_>,
     table: &'static Schema,
     name: &str,
-    (limit, most): (u64, Most),
-) -> Result<Option<Found>, String> {
+    (limit, most): (u64, DecodeLimits),
+) -> Result<Option<FileContent>, String> {
     let Some(content) = hour.read(name, limit).map_err(|error| chain(&error))? else { return Ok(None) };
     let (bytes, digest) = (content.bytes.len() as u64, digest_of(&content.bytes));
     let found = hour.examine(table, &content.bytes, most)?;
-    Ok(Some(Found { bytes, rows: found.rows, sum: found.sum, digest }))
+    Ok(Some(FileContent { bytes, rows: found.rows, sum: found.sum, digest }))
 }
