@@ -2,7 +2,7 @@ use serde::{Deserialize, Serialize};
 use unstarve_facts::{Missing, Snapshot, Version};
 use unstarve_model::clean;
 
-use crate::case::Case;
+use crate::case::AuditInput;
 use crate::direction::is_older;
 use crate::hit::{Hit, Severity, When};
 use crate::rule::{RULES, Rule};
@@ -53,7 +53,7 @@ impl Audit {
 
 /// Tries all rules on a host.
 pub fn audit(snapshot: &Snapshot) -> Audit {
-    let case = Case::new(snapshot);
+    let case = AuditInput::new(snapshot);
     let hits = hits(&case);
     report(snapshot, &case, hits, None)
 }
@@ -62,7 +62,7 @@ pub fn audit(snapshot: &Snapshot) -> Audit {
 /// somebody set by hand is lost in the reboot; the same tasks, groups and interrupts are taken to be there.
 pub fn audit_upgrade(snapshot: &Snapshot, version: Version) -> Audit {
     let projected = snapshot.under(version);
-    let (before, after) = (Case::new(snapshot), Case::new(&projected));
+    let (before, after) = (AuditInput::new(snapshot), AuditInput::new(&projected));
     let mut now = hits(&before);
     let mut all = Vec::new();
     for mut hit in hits(&after) {
@@ -84,7 +84,7 @@ pub fn audit_upgrade(snapshot: &Snapshot, version: Version) -> Audit {
     audit
 }
 
-fn report(snapshot: &Snapshot, case: &Case<'_>, mut hits: Vec<Hit>, upgrade: Option<Version>) -> Audit {
+fn report(snapshot: &Snapshot, case: &AuditInput<'_>, mut hits: Vec<Hit>, upgrade: Option<Version>) -> Audit {
     sort(&mut hits);
     Audit {
         schema: Audit::SCHEMA.to_owned(),
@@ -102,7 +102,7 @@ fn report(snapshot: &Snapshot, case: &Case<'_>, mut hits: Vec<Hit>, upgrade: Opt
     }
 }
 
-fn hits(case: &Case<'_>) -> Vec<Hit> {
+fn hits(case: &AuditInput<'_>) -> Vec<Hit> {
     RULES.iter().flat_map(|rule: &Rule| (rule.check)(case)).collect()
 }
 

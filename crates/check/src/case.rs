@@ -10,7 +10,7 @@ use crate::interrupts::Interrupts;
 use crate::real_time::{self, RtGroup};
 
 /// What rules look at: a host, and the facts about the kernel that it has or will have.
-pub(crate) struct Case<'a> {
+pub(crate) struct AuditInput<'a> {
     pub(crate) snapshot: &'a Snapshot,
     pub(crate) facts: Facts<'a>,
     pub(crate) online: CpuSet,
@@ -20,8 +20,8 @@ pub(crate) struct Case<'a> {
     workers: BTreeMap<u32, Vec<&'a TaskFacts>>,
 }
 
-impl<'a> Case<'a> {
-    pub(crate) fn new(snapshot: &'a Snapshot) -> Case<'a> {
+impl<'a> AuditInput<'a> {
+    pub(crate) fn new(snapshot: &'a Snapshot) -> AuditInput<'a> {
         let mut ksoftirqd = BTreeMap::new();
         let mut workers: BTreeMap<u32, Vec<&TaskFacts>> = BTreeMap::new();
         for task in snapshot.tasks.iter().filter(|task| task.kernel_thread) {
@@ -33,7 +33,7 @@ impl<'a> Case<'a> {
                 _ => {}
             }
         }
-        Case {
+        AuditInput {
             snapshot,
             facts: Facts::of_host(snapshot),
             online: snapshot.cpus.online.clone().unwrap_or_default(),

@@ -4,8 +4,8 @@ use unstarve_change::{Change, Selector, Target, Thread, Value};
 use unstarve_facts::{CgroupFacts, CgroupVersion, Holds, Snapshot, TaskFacts};
 use unstarve_model::{CpuSet, SchedPolicy};
 
-use crate::case::{Case, without};
-use crate::hit::{About, Fix};
+use crate::case::{AuditInput, without};
+use crate::hit::{Fix, FixNotes};
 use crate::interrupts::Device;
 use crate::real_time::RtGroup;
 
@@ -27,7 +27,7 @@ pub(crate) fn fifo(rt_priority: u32) -> Value {
 }
 
 /// Keeps the group off CPUs, where others are left.
-pub(crate) fn keep_off(case: &Case<'_>, group: &RtGroup<'_>, cpus: &CpuSet) -> Option<Fix> {
+pub(crate) fn keep_off(case: &AuditInput<'_>, group: &RtGroup<'_>, cpus: &CpuSet) -> Option<Fix> {
     let allowed = group.allowed?;
     // The kernel refuses it: the runtime that a deadline task was promised is spread over all CPUs.
     if group.policy == SchedPolicy::Deadline {
@@ -46,7 +46,7 @@ pub(crate) fn keep_off(case: &Case<'_>, group: &RtGroup<'_>, cpus: &CpuSet) -> O
     let affinity = |cpus: &CpuSet| Value::Affinity(cpus.clone());
     let changes = group.tasks.iter().map(|task| Change::of(thread(task), affinity(&left)).from(affinity(allowed)));
     Fix::of(
-        About {
+        FixNotes {
             text: &format!("Keep it off {}.", crate::case::cpus(cpus)),
             risk: "The other CPUs get its load. A new process of the same service starts where it likes unless the service \
                    itself is pinned (systemd: CPUAffinity=).",
@@ -57,7 +57,7 @@ pub(crate) fn keep_off(case: &Case<'_>, group: &RtGroup<'_>, cpus: &CpuSet) -> O
 }
 
 /// ksoftirqd of these CPUs above the group, and above whatever else is reported there.
-pub(crate) fn raise_ksoftirqd(case: &Case<'_>, group: &RtGroup<'_>, cpus: &CpuSet) -> Option<Fix> {
+pub(crate) fn raise_ksoftirqd(case: &AuditInput<'_>, group: &RtGroup<'_>, cpus: &CpuSet) -> Option<Fix> {
     let mut raised = Vec::new();
     for cpu in cpus.iter() {
         let Some(task) = case.ksoftirqd(cpu) else { continue };
@@ -67,7 +67,7 @@ pub(crate) fn raise_ksoftirqd(case: &Case<'_>, group: &RtGroup<'_>, cpus: &CpuSe
     }
     raised.sort_by_key(|(priority, _)| *priority);
     Fix::of(
-        About {
+        FixNotes {
             text: "Let ksoftirqd run ahead of it, and of every other busy real-time program there.",
             risk: "A flood of packets then holds the CPU ahead of the real-time task.",
             valid_on: "all kernels; lost when a CPU goes offline and comes back",
@@ -77,7 +77,7 @@ pub(crate) fn raise_ksoftirqd(case: &Case<'_>, group: &RtGroup<'_>, cpus: &CpuSe
 }
 
 /// Packet work in threads, whose policy can be chosen.
-pub(crate) fn threaded_napi(case: &Case<'_>, group: &RtGroup<'_>, net: &CpuSet) -> Option<Fix> {
+pub(crate) fn threaded_napi(case: &AuditInput<'_>, group: &RtGroup<'_>, net: &CpuSet) -> Option<Fix> {
     if net.is_empty() || case.facts.threaded_napi() == Holds::No {
         return None;
     }
@@ -92,7 +92,7 @@ pub(crate) fn threaded_napi(case: &Case<'_>, group: &RtGroup<'_>, net: &CpuSet) 
     let text = |value: &str| Value::Text(value.to_owned());
     let threads = Target::Threads(Selector::KernelThreads { prefix: format!("napi/{}-", interface.name) });
     Fix::of(
-        About {
+        FixNotes {
             text: "Move packet work from softirqs to threads, and those above it.",
             risk: "Throughput of small packets may drop; threads may run on any CPU until they are pinned.",
             valid_on: "5.12 and later, drivers with NAPI",

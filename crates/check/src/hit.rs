@@ -26,7 +26,7 @@ pub struct Hit {
     pub fixes: Vec<Fix>,
     /// Where it is set.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub places: Vec<Place>,
+    pub places: Vec<FilePosition>,
     /// In a preview of an upgrade: whether it holds now, then, or both.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub holds: Option<When>,
@@ -63,7 +63,7 @@ pub struct Fix {
 }
 
 /// What stands beside the commands of a fix.
-pub(crate) struct About<'a> {
+pub(crate) struct FixNotes<'a> {
     pub(crate) text: &'a str,
     pub(crate) risk: &'a str,
     pub(crate) valid_on: &'a str,
@@ -71,32 +71,32 @@ pub(crate) struct About<'a> {
 
 impl Fix {
     /// Changes that a program can make; `None` if no command can be given for them.
-    pub(crate) fn of(about: About<'_>, changes: Vec<Change>) -> Option<Fix> {
+    pub(crate) fn of(about: FixNotes<'_>, changes: Vec<Change>) -> Option<Fix> {
         let commands = unstarve_change::commands(&changes)?;
         Some(Fix::with(about, commands, changes))
     }
 
     /// What only a person can do.
-    pub(crate) fn advice(about: About<'_>) -> Fix {
+    pub(crate) fn advice(about: FixNotes<'_>) -> Fix {
         Fix::with(about, Commands::default(), vec![Change::advice()])
     }
 
     /// A word for the kernel's command line.
-    pub(crate) fn boot(about: About<'_>, parameter: &str) -> Fix {
+    pub(crate) fn boot(about: FixNotes<'_>, parameter: &str) -> Fix {
         let parameter = parameter.to_owned();
         Fix::with(about, Commands::default(), vec![Change::at_boot(parameter)])
     }
 
     /// A setting of /proc/sys as it is now, kept over a reboot. The file is named after the setting, so that fixes of one
     /// page do not write the same one.
-    pub(crate) fn kept(about: About<'_>, path: &str, value: &str) -> Option<Fix> {
+    pub(crate) fn kept(about: FixNotes<'_>, path: &str, value: &str) -> Option<Fix> {
         let change = Change::file(path, value).from(Value::Text(value.to_owned()));
         let files = durable(std::slice::from_ref(&change), Form::Sysctl, &|_| Whose::default()).ok()?;
         let file = files.into_iter().next()?.named(path.rsplit('/').next()?);
         Some(Fix::with(about, file.commands()?, vec![change]))
     }
 
-    fn with(about: About<'_>, commands: Commands, changes: Vec<Change>) -> Fix {
+    fn with(about: FixNotes<'_>, commands: Commands, changes: Vec<Change>) -> Fix {
         Fix {
             text: about.text.to_owned(),
             apply: commands.apply,
@@ -110,7 +110,7 @@ impl Fix {
 
 /// A place in a file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Place {
+pub struct FilePosition {
     /// The file.
     pub file: String,
     /// The line, from 1.
@@ -123,11 +123,11 @@ pub struct Place {
     pub text: String,
 }
 
-impl From<&Configured> for Place {
-    fn from(setting: &Configured) -> Place {
+impl From<&Configured> for FilePosition {
+    fn from(setting: &Configured) -> FilePosition {
         let text =
             if setting.value.is_empty() { setting.key.clone() } else { format!("{}={}", setting.key, setting.value) };
-        Place {
+        FilePosition {
             file: clean(&setting.file).into_owned(),
             line: setting.line,
             owner: setting.owner.as_ref().map(|owner| clean(owner).into_owned()),
@@ -196,7 +196,7 @@ impl Draft {
     }
 
     pub(crate) fn set_at<'a>(mut self, places: impl IntoIterator<Item = &'a Configured>) -> Draft {
-        self.hit.places.extend(places.into_iter().map(Place::from));
+        self.hit.places.extend(places.into_iter().map(FilePosition::from));
         self
     }
 

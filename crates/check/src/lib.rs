@@ -15,6 +15,6 @@ mod rule;
 mod sarif;
 
 pub use audit::{Audit, Host, audit, audit_upgrade};
-pub use hit::{Fix, Hit, Place, Severity, When};
+pub use hit::{FilePosition, Fix, Hit, Severity, When};
 pub use rule::{RULES, Rule};
 pub use sarif::sarif;

@@ -3,7 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::audit::Audit;
-use crate::hit::{Hit, Place, Severity, When};
+use crate::hit::{FilePosition, Hit, Severity, When};
 use crate::rule::RULES;
 
 /// The audit as a SARIF log with one run. What the upgrade ends is left out: it is no result of the previewed kernel.
@@ -85,7 +85,7 @@ fn logical(subject: &str) -> Value {
     json!({ "logicalLocations": [{ "name": subject, "kind": "resource" }] })
 }
 
-fn physical(place: &Place) -> Value {
+fn physical(place: &FilePosition) -> Value {
     let mut physical = json!({ "artifactLocation": { "uri": uri(&place.file) } });
     if let Some(line) = place.line.filter(|&line| line > 0) {
         physical["region"] = json!({ "startLine": line, "snippet": { "text": place.text } });

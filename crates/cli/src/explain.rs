@@ -11,7 +11,7 @@ use crate::fail_on::FailOn;
 use crate::input::{self, Recording};
 use crate::output::{self, Color, Out};
 use crate::progress::Progress;
-use crate::selection::{LowSelection, Unmet};
+use crate::selection::{LowSelection, UnmetSelection};
 
 /// Show who is starved in a recording, by whom, by which rule, at what price, and what to do
 ///
@@ -115,7 +115,7 @@ fn explain(args: &Explain) -> Result<ExitCode> {
     let source = args.recording.as_ref().map_or_else(input::example, Recording::open)?;
     let name = args.recording.as_ref().map_or_else(|| "the example".to_owned(), Recording::name);
     let mut progress = Progress::new();
-    let mut unmet = Unmet::of(&args.options.selection);
+    let mut unmet = UnmetSelection::of(&args.options.selection);
     let mut report = explain_beside(source, &args.options, &mut unmet, |events| progress.events(events))
         .with_context(|| name.clone())?
         .report;

@@ -15,7 +15,7 @@ use unstarve_timeline::{Both, Selection};
 use crate::input::{Recording, is_same_file};
 use crate::output;
 use crate::progress::Progress;
-use crate::selection::{LowSelection, Unmet};
+use crate::selection::{LowSelection, UnmetSelection};
 use crate::target::{Target, Writer};
 
 /// Write waits and blame for other programs: Perfetto, Firefox Profiler, flame graphs, CSV, Arrow, Parquet
@@ -226,7 +226,7 @@ fn write(recording: &Recording, selection: &Selection, mut export: impl Export) 
     let source = recording.open()?;
     let mut progress = Progress::new();
     let options = Options { selection: selection.clone(), ..Options::default() };
-    let mut unmet = Unmet::of(selection);
+    let mut unmet = UnmetSelection::of(selection);
     let mut beside = Both(&mut export, &mut unmet);
     let report = explain_beside(source, &options, &mut beside, |events| progress.events(events))
         .with_context(|| recording.name())?

@@ -98,7 +98,7 @@ mod built {
     use serde::Serialize;
     use unstarve_files::ThisProgram;
     use unstarve_fleet::{
-        Apart, Done, Holds, Options, Problem, Status, Store, Verified, compact, serve, status, verify,
+        Done, Holds, Options, Problem, SandboxedDecode, Status, Store, Verified, compact, serve, status, verify,
     };
     use unstarve_model::WallTime;
     use unstarve_term::clean;
@@ -106,7 +106,7 @@ mod built {
     use super::{Command, CompactArgs, FleetArgs, PlaceArgs};
 
     /// Something is wrong, and was left alone.
-    const PROBLEMS: u8 = 1;
+    const EXIT_PROBLEMS: u8 = 1;
 
     /// Runs it.
     pub fn run(args: &FleetArgs) -> Result<ExitCode> {
@@ -133,7 +133,7 @@ mod built {
     /// The directory, whose files are read by a child of this program.
     fn store(place: &PlaceArgs) -> Result<Store> {
         let program = ThisProgram::find().context("this program's own file")?;
-        let apart = Apart::new(move || {
+        let apart = SandboxedDecode::new(move || {
             let mut command = program.command();
             command.args(["fleet", "examine-files"]);
             command
@@ -175,7 +175,7 @@ mod built {
                 note!("{}: {}{more}", clean(&problem.path.display().to_string()), clean(&problem.why));
             }
         }
-        Ok(ExitCode::from(if problems.is_empty() { 0 } else { PROBLEMS }))
+        Ok(ExitCode::from(if problems.is_empty() { 0 } else { EXIT_PROBLEMS }))
     }
 
     /// Not a problem: `unstarve sql` reads it, too.

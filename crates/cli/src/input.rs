@@ -21,20 +21,20 @@ pub struct Recording(PathBuf);
 
 /// A recording that comes with the program: a real-time task starves the kworker that completes direct I/O on ext4, in a guest of
 /// Linux 6.12 (docs/lab-scenarios.md, `oplog-ext4`).
-const EXAMPLE: &[u8] = include_bytes!("../../../testdata/traces/linux-6.12-lab-oplog-ext4-faulty.dat.zst");
+const EXAMPLE_RECORDING: &[u8] = include_bytes!("../../../testdata/traces/linux-6.12-lab-oplog-ext4-faulty.dat.zst");
 
 /// The recording that comes with the program.
 pub fn example() -> Result<Box<dyn EventSource>> {
-    Ok(open_input(Input::from_stream(Box::new(EXAMPLE), "the example".to_owned())?)?)
+    Ok(open_input(Input::from_stream(Box::new(EXAMPLE_RECORDING), "the example".to_owned())?)?)
 }
 
 /// What `record` writes if it is not given a name.
-const RECORDED: &str = "unstarve.dat";
+const DEFAULT_RECORDING: &str = "unstarve.dat";
 
 /// That a command needs one, and where it is had.
 pub fn no_recording(command: &str) -> anyhow::Error {
-    let call = format!("unstarve {command} {RECORDED}");
-    match Path::new(RECORDED).is_file() {
+    let call = format!("unstarve {command} {DEFAULT_RECORDING}");
+    match Path::new(DEFAULT_RECORDING).is_file() {
         true => anyhow!("name a recording; there is one here: {call}"),
         false => anyhow!("name a recording. To make one of this machine: sudo unstarve record --for 10s && {call}"),
     }
@@ -66,8 +66,8 @@ impl Recording {
 
     /// The same, and who could have written it: what it says of this host is their word. Judged by the file that is read, whatever its
     /// name leads to meanwhile; what is packed or archived in it is by the same.
-    pub fn open_with_author(&self) -> Result<(Box<dyn EventSource>, Written)> {
-        let pipe = |why: &str| Written { author: Author::Anybody, why: Some(why.to_owned()) };
+    pub fn open_with_author(&self) -> Result<(Box<dyn EventSource>, Authorship)> {
+        let pipe = |why: &str| Authorship { author: Author::Anybody, why: Some(why.to_owned()) };
         if self.0 == Path::new("-") {
             return Ok((self.open()?, pipe("it came through standard input")));
         }
@@ -77,7 +77,7 @@ impl Recording {
         let name = self.0.display().to_string();
         let failed = |source| OpenError::Io { name: name.clone(), source };
         let file = File::open(&self.0).map_err(failed)?;
-        let written = Written::of(&file, &self.0);
+        let written = Authorship::of(&file, &self.0);
         let input = Input::from_file(file, name.clone()).map_err(failed)?;
         Ok((open_input(input)?, written))
     }
@@ -100,16 +100,16 @@ impl Recording {
 }
 
 /// Who could have written a recording.
-pub struct Written {
+pub struct Authorship {
     /// Who.
     pub author: Author,
     /// How that shows; `None` if it is nobody but root and the user of this process.
     pub why: Option<String>,
 }
 
-impl Written {
-    fn of(file: &File, path: &Path) -> Written {
-        let Err(error) = check_author(file, path) else { return Written { author: Author::Trusted, why: None } };
+impl Authorship {
+    fn of(file: &File, path: &Path) -> Authorship {
+        let Err(error) = check_author(file, path) else { return Authorship { author: Author::Trusted, why: None } };
         let owner = file.metadata().map_or(0, |found| found.uid());
         let (author, why) = match &error {
             TrustError::Untrusted { path, why: Distrust::Owner { owner: at_fault, .. } } => {
@@ -120,7 +120,7 @@ impl Written {
             TrustError::Untrusted { path, why } => (Author::Anybody, format!("{}: {why}", path.display())),
             other => (Author::Anybody, other.to_string()),
         };
-        Written { author, why: Some(why) }
+        Authorship { author, why: Some(why) }
     }
 }
 

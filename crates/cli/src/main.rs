@@ -15,7 +15,6 @@ macro_rules! note {
 }
 
 mod check;
-mod cluster;
 mod compare;
 mod doctor;
 mod explain;
@@ -100,7 +99,6 @@ enum Command {
     Knobs(knobs::KnobsArgs),
     Sql(sql::SqlArgs),
     Fleet(fleet::FleetArgs),
-    Cluster(cluster::ClusterArgs),
     Doctor(doctor::DoctorArgs),
     Lab(lab::LabArgs),
     Help(help::HelpArgs),
@@ -138,7 +136,6 @@ fn main() -> ExitCode {
         Command::Knobs(args) => knobs::run(args, low.color),
         Command::Sql(args) => sql::run(&args),
         Command::Fleet(args) => fleet::run(&args),
-        Command::Cluster(args) => cluster::run(&args),
         Command::Doctor(args) => doctor::run(&args, low.color),
         Command::Lab(args) => lab::run(args, low.color),
         Command::Generate(args) => generate::run::<LowArgs>(args),

@@ -23,7 +23,7 @@ pub enum Color {
 }
 
 /// Columns where there is no terminal to ask.
-const COLUMNS: usize = 100;
+const DEFAULT_COLUMNS: usize = 100;
 
 /// How standard output may look: colours as asked, width and characters as the terminal and the locale have them.
 pub fn look(color: Color) -> Look {
@@ -35,7 +35,7 @@ pub fn look(color: Color) -> Look {
     };
     let columns = terminal_size::terminal_size_of(io::stdout()).map(|(width, _)| usize::from(width.0));
     let asked = || std::env::var("COLUMNS").ok()?.parse().ok();
-    Look::new(columns.or_else(asked).unwrap_or(COLUMNS), charset(), colours)
+    Look::new(columns.or_else(asked).unwrap_or(DEFAULT_COLUMNS), charset(), colours)
 }
 
 /// By the locale, as POSIX orders its variables. Without any, a program must assume ASCII.

@@ -35,7 +35,7 @@ impl LowSelection {
 }
 
 /// What was asked for and is not in the recording: an empty answer must not pass for a healthy one.
-pub struct Unmet {
+pub struct UnmetSelection {
     tasks: Vec<TaskPattern>,
     /// Which CPUs there are, and when something ran, if CPUs or a time were asked for.
     seen: Option<Seen>,
@@ -47,10 +47,10 @@ struct Seen {
     span: Option<(Time, Time)>,
 }
 
-impl Unmet {
-    pub fn of(selection: &Selection) -> Unmet {
+impl UnmetSelection {
+    pub fn of(selection: &Selection) -> UnmetSelection {
         let is_part = selection.cpus.is_some() || selection.from.is_some() || selection.to.is_some();
-        Unmet { tasks: selection.tasks.clone(), seen: is_part.then(Seen::default) }
+        UnmetSelection { tasks: selection.tasks.clone(), seen: is_part.then(Seen::default) }
     }
 
     fn meet(&mut self, task: &Task) {
@@ -97,7 +97,7 @@ impl Seen {
     }
 }
 
-impl Sink for Unmet {
+impl Sink for UnmetSelection {
     fn wait(&mut self, world: &World, wait: &Wait<'_>) {
         if !self.tasks.is_empty() {
             self.meet(world.tasks.get(wait.task));

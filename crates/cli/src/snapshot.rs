@@ -74,16 +74,16 @@ pub fn take(root: &Path) -> Result<Snapshot> {
 }
 
 /// A host with half a million threads has less.
-const LARGEST: Limit =
+const SNAPSHOT_LIMIT: Limit =
     Limit { bytes: 256 << 20, expected: "a host snapshot; make one with unstarve snapshot -o host.json" };
 
 /// A snapshot from a file, or from standard input for `-`.
 pub fn read(file: &Path) -> Result<Snapshot> {
     let named = if file == Path::new("-") { "standard input".to_owned() } else { file.display().to_string() };
     let text = if file == Path::new("-") {
-        text_of(std::io::stdin().lock(), Path::new("standard input"), LARGEST)?
+        text_of(std::io::stdin().lock(), Path::new("standard input"), SNAPSHOT_LIMIT)?
     } else {
-        read_text(file, LARGEST)?
+        read_text(file, SNAPSHOT_LIMIT)?
     };
     Snapshot::from_json(&text)
         .with_context(|| named.clone())

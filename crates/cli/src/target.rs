@@ -13,7 +13,7 @@ pub struct Target(Place);
 /// What writes to a target.
 pub type Writer = Box<dyn Write + Send>;
 
-const BUFFER: usize = 1 << 16;
+const WRITE_BUFFER_BYTES: usize = 1 << 16;
 
 impl Target {
     /// Makes sure that it can be written, before any work. A result has names of others' processes: nobody else may read it.
@@ -37,11 +37,11 @@ impl Target {
             Place::Stdout => Box::new(Out::new()),
             Place::Open { file, .. } => {
                 let file = file.try_clone().with_context(|| self.name())?;
-                Box::new(BufWriter::with_capacity(BUFFER, Reader(file)))
+                Box::new(BufWriter::with_capacity(WRITE_BUFFER_BYTES, PipeWriter(file)))
             }
             Place::File(part) => {
                 let file = part.file().try_clone().with_context(|| self.name())?;
-                Box::new(BufWriter::with_capacity(BUFFER, file))
+                Box::new(BufWriter::with_capacity(WRITE_BUFFER_BYTES, file))
             }
         })
     }
@@ -60,9 +60,9 @@ impl Target {
 }
 
 /// A FIFO or `/dev/stdout`: whoever reads it may have enough of it, as of standard output.
-struct Reader(File);
+struct PipeWriter(File);
 
-impl Write for Reader {
+impl Write for PipeWriter {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         silent_end(self.0.write(bytes))
     }

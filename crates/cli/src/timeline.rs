@@ -11,7 +11,7 @@ use unstarve_timeline::{Both, Selection};
 use crate::input::Recording;
 use crate::output::Out;
 use crate::progress::Progress;
-use crate::selection::{LowSelection, Unmet};
+use crate::selection::{LowSelection, UnmetSelection};
 
 /// List every run with the wait before it, and who had the CPU during that wait
 ///
@@ -63,7 +63,7 @@ pub fn run(args: HiArgs) -> Result<ExitCode> {
     let tell = |events| progress.events(events);
     let name = || args.recording.name();
     let selection = args.selection;
-    let mut unmet = Unmet::of(&selection);
+    let mut unmet = UnmetSelection::of(&selection);
     let driven = match args.show {
         Show::Lines => {
             let mut lines = Timehist::new(Out::new(), selection.clone());

@@ -65,7 +65,7 @@ fn without_tests(text: &str) -> &str {
 fn sources_of(root: &Path) -> Vec<PathBuf> {
     let crates = fs::read_dir(root.join("crates")).expect("the crates").filter_map(Result::ok);
     let crates = crates.map(|entry| entry.path().join("src"));
-    crates.chain(["sql/src", "cluster/src"].map(|below| root.join(below))).filter(|path| path.is_dir()).collect()
+    crates.chain([root.join("sql/src")]).filter(|path| path.is_dir()).collect()
 }
 
 fn rust_files(directory: &Path) -> Vec<PathBuf> {

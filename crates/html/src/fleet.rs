@@ -171,9 +171,9 @@ pub(crate) struct FleetPage<'a> {
 }
 
 /// What makes a host worth a word in the headline: a hundredth of the time.
-const MUCH: f64 = 0.01;
+const NOTABLE_KERNEL_SHARE: f64 = 0.01;
 /// Hosts that are named where no program runs.
-const NAMED: usize = 20;
+const MAX_NAMED_HOSTS: usize = 20;
 
 /// The page. `generator` says what made it (`unstarve 0.1.0`).
 ///
@@ -194,7 +194,7 @@ impl Fleet {
     }
 
     fn headline(&self) -> String {
-        let much = self.hosts.iter().filter(|host| host.kernel_share(&self.roles) >= MUCH).count();
+        let much = self.hosts.iter().filter(|host| host.kernel_share(&self.roles) >= NOTABLE_KERNEL_SHARE).count();
         match (self.count(), much) {
             (0, _) => "There are no rows of any host".to_owned(),
             (all, 0) => format!("Kernel threads wait for less than 1\u{a0}% of the time ({})", counted(all, "host")),
@@ -219,7 +219,7 @@ impl Fleet {
     fn plain(&self, headline: &str, lead: &str) -> String {
         let mut text =
             format!("<section class=\"plain\">\n<h1>{}</h1>\n<p>{}</p>\n<ul>\n", escaped(headline), escaped(lead));
-        for host in self.hosts.iter().take(NAMED) {
+        for host in self.hosts.iter().take(MAX_NAMED_HOSTS) {
             let share = percent(host.kernel_share(&self.roles));
             let _ = writeln!(text, "<li>{}: {share}</li>", escaped(&host.name));
         }

@@ -45,7 +45,7 @@ pub enum BenchError<E: std::error::Error> {
 
 /// A run that is about to begin.
 #[derive(Clone, Copy, Debug)]
-pub struct Upcoming<'a> {
+pub struct NextRun<'a> {
     /// Its number, from 1.
     pub number: usize,
     /// How many there will be, where that is known.
@@ -57,14 +57,14 @@ pub struct Upcoming<'a> {
 /// A runner that remembers: a guest is repeatable to the byte, so no request is run twice.
 pub struct Bench<'a, R> {
     runner: &'a mut R,
-    tell: &'a mut dyn FnMut(Upcoming<'_>),
+    tell: &'a mut dyn FnMut(NextRun<'_>),
     known: HashMap<String, Outcome>,
     expected: Option<usize>,
 }
 
 impl<'a, R: Runner> Bench<'a, R> {
     /// A bench that tells `tell` of each run before it begins.
-    pub fn new(runner: &'a mut R, tell: &'a mut dyn FnMut(Upcoming<'_>)) -> Bench<'a, R> {
+    pub fn new(runner: &'a mut R, tell: &'a mut dyn FnMut(NextRun<'_>)) -> Bench<'a, R> {
         Bench { runner, tell, known: HashMap::new(), expected: None }
     }
 
@@ -87,7 +87,7 @@ impl<'a, R: Runner> Bench<'a, R> {
         if let Some(outcome) = self.known.get(&key) {
             return Ok(outcome.clone());
         }
-        (self.tell)(Upcoming { number: self.known.len() + 1, of: self.expected, request: &request });
+        (self.tell)(NextRun { number: self.known.len() + 1, of: self.expected, request: &request });
         let outcome =
             self.runner.run(&request).map_err(|source| BenchError::Run { what: describe(&request), source })?;
         self.known.insert(key, outcome.clone());

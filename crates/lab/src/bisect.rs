@@ -85,13 +85,13 @@ pub struct Bisection {
 }
 
 /// Below this part of the difference the cause is told not to explain all of it.
-const ALL: f64 = 0.9;
+const MIN_FULL_EXPLANATION: f64 = 0.9;
 
 /// How many causes are looked for after the first.
-const OTHERS: usize = 3;
+const MAX_FURTHER_CAUSES: usize = 3;
 
 /// The smallest part of the difference that the settings together must make before it is worth taking them apart.
-const SOME: f64 = 0.2;
+const MIN_JOINT_EFFECT: f64 = 0.2;
 
 /// Finds what makes the difference. `settings` reads what a guest's kernel had set from its outcome, or says why it cannot;
 /// it is asked only if the sides' kernels differ.
@@ -192,7 +192,7 @@ impl<R: Runner> Explain<'_, '_, '_, R> {
         let everything = if self.from.kernel == self.to.kernel { self.to.clone() } else { self.with(&all) };
         let of_all = self.lab.contrast(self.from, &everything, self.lab.first())?;
         let share = share_of(&of_all, whole);
-        if self.changes.is_empty() || share < SOME || !of_all.verdict.is_claim() {
+        if self.changes.is_empty() || share < MIN_JOINT_EFFECT || !of_all.verdict.is_claim() {
             let sure = if of_all.verdict.is_claim() { "" } else { ", which is within what seeds alone do" };
             self.found.unexplained.push(format!(
                 "all {} settings that differ and that A's kernel has make {:.0} % of the difference{sure}: the rest is in the \
@@ -210,7 +210,7 @@ impl<R: Runner> Explain<'_, '_, '_, R> {
         }
         self.tell(&cause, whole)?;
         let mut more = self.found.necessary == Some(false);
-        while more && self.found.others.len() < OTHERS {
+        while more && self.found.others.len() < MAX_FURTHER_CAUSES {
             let Some(other) = self.next_cause(&mut rest, reached)? else { return Ok(()) };
             self.found.others.push(self.named(&other));
             more = !rest.is_empty() && self.shows(&rest, reached)?;
@@ -290,7 +290,7 @@ impl<R: Runner> Explain<'_, '_, '_, R> {
         self.found.value_with_cause = Some(median(self.lab.values(&request, self.lab.further())?));
         self.found.explained = share_of(&confirmed, whole);
         self.found.confirmed = Some(confirmed);
-        if self.found.explained < ALL {
+        if self.found.explained < MIN_FULL_EXPLANATION {
             let left = 100.0 * (1.0 - self.found.explained);
             self.found.unexplained.push(format!("{left:.0} % of the difference is not explained by these settings"));
         }

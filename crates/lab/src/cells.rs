@@ -15,7 +15,7 @@ use crate::run::Outcome;
 use crate::stats::Verdict;
 
 /// What a cell may have: a few outcomes.
-const LIMIT: Limit =
+const CELL_LIMIT: Limit =
     Limit { bytes: 16 << 20, expected: "a cell of proofs, as `unstarve lab prove --all --cells` writes it" };
 
 /// One remedy in one scenario on one kernel: what the guests measured without it and with it.
@@ -24,18 +24,18 @@ pub struct Cell {
     /// The remedy's id.
     pub remedy: String,
     /// For what it was offered, with the very same changes.
-    pub about: Vec<About>,
+    pub about: Vec<CellSubject>,
     /// Seed by seed, without any remedy.
     pub without: Vec<Outcome>,
     /// With it; `None` where the report on that seed does not offer it.
     pub with: Vec<Option<Outcome>>,
     /// With what it was made.
-    pub made: Made,
+    pub made: CellOrigin,
 }
 
 /// What a remedy was offered for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct About {
+pub struct CellSubject {
     /// The finding's id.
     pub finding: String,
     /// The kind of its victim, as `victim.kind` of the report.
@@ -44,7 +44,7 @@ pub struct About {
 
 /// With what a cell was made.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Made {
+pub struct CellOrigin {
     /// The kernel's package and its version.
     pub package: String,
     /// The version and commit of unstarve.
@@ -67,7 +67,7 @@ impl Cell {
         let costs = effect.rows.iter().filter(|row| row.contrast.verdict == Verdict::Worse);
         let costs: Vec<String> = costs.map(|row| row.metric.clone()).collect();
         let release = &first.kernel_release;
-        let proof = |about: &About| Proof {
+        let proof = |about: &CellSubject| Proof {
             remedy: self.remedy.clone(),
             finding: about.finding.clone(),
             victim: about.victim.clone(),
@@ -141,14 +141,14 @@ impl Cells {
         Cells { directory: directory.to_owned() }
     }
 
-    fn path(&self, scenario: &str, kernel: &str, remedy: &str, about: &About) -> PathBuf {
+    fn path(&self, scenario: &str, kernel: &str, remedy: &str, about: &CellSubject) -> PathBuf {
         let name = format!("{scenario}.{kernel}.{remedy}.{}.{}.json", about.finding, about.victim);
         self.directory.join(name.replace('/', "_"))
     }
 
     /// The cell of an earlier call; `None` if there is none that can be read.
-    pub fn find(&self, scenario: &str, kernel: &str, remedy: &str, about: &About) -> Option<Cell> {
-        let text = read_text(&self.path(scenario, kernel, remedy, about), LIMIT).ok()?;
+    pub fn find(&self, scenario: &str, kernel: &str, remedy: &str, about: &CellSubject) -> Option<Cell> {
+        let text = read_text(&self.path(scenario, kernel, remedy, about), CELL_LIMIT).ok()?;
         serde_json::from_str(&text).ok()
     }
 
@@ -177,7 +177,7 @@ impl Cells {
         paths.retain(|path| path.extension().is_some_and(|extension| extension == "json"));
         paths.sort();
         let read = |path: &PathBuf| {
-            let text = read_text(path, LIMIT).map_err(io::Error::other)?;
+            let text = read_text(path, CELL_LIMIT).map_err(io::Error::other)?;
             let failed = |error| io::Error::other(format!("{}: {error}", path.display()));
             serde_json::from_str(&text).map_err(failed)
         };

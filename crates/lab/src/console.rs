@@ -52,7 +52,7 @@ pub struct Message {
     pub release: Option<String>,
 }
 
-const MARK: &str = "@unstarve ";
+const STATUS_LINE_PREFIX: &str = "@unstarve ";
 
 impl Message {
     /// A stage begins.
@@ -63,12 +63,12 @@ impl Message {
     /// The line. The line feed before it parts it from a kernel message that is being printed.
     pub fn to_line(&self) -> String {
         let json = serde_json::to_string(self).unwrap_or_default();
-        format!("\n{MARK}{json}\n")
+        format!("\n{STATUS_LINE_PREFIX}{json}\n")
     }
 
     /// Reads a line, if it is one of ours.
     pub fn parse(line: &str) -> Option<Message> {
-        let (_, json) = line.split_once(MARK)?;
+        let (_, json) = line.split_once(STATUS_LINE_PREFIX)?;
         serde_json::from_str(json.trim()).ok()
     }
 }
@@ -96,7 +96,7 @@ impl fmt::Display for Trouble {
 
 /// Follows a console line by line.
 #[derive(Clone, Debug)]
-pub struct Watch {
+pub struct ConsoleFollower {
     /// The stage that was reached.
     pub stage: Stage,
     /// The guest kernel's release, once it is known.
@@ -109,13 +109,13 @@ pub struct Watch {
 /// How many lines of the console a failure quotes.
 const QUOTED_LINES: usize = 12;
 
-impl Default for Watch {
-    fn default() -> Watch {
-        Watch { stage: Stage::Boot, release: None, trouble: None, last: VecDeque::new() }
+impl Default for ConsoleFollower {
+    fn default() -> ConsoleFollower {
+        ConsoleFollower { stage: Stage::Boot, release: None, trouble: None, last: VecDeque::new() }
     }
 }
 
-impl Watch {
+impl ConsoleFollower {
     /// Takes in the next line.
     pub fn feed(&mut self, line: &str) {
         let line = line.trim_end();
@@ -158,8 +158,8 @@ impl Watch {
 mod tests {
     use super::*;
 
-    fn after(lines: &[&str]) -> Watch {
-        let mut watch = Watch::default();
+    fn after(lines: &[&str]) -> ConsoleFollower {
+        let mut watch = ConsoleFollower::default();
         lines.iter().for_each(|line| watch.feed(line));
         watch
     }

@@ -9,7 +9,7 @@ use unstarve_diagnose::proofs::{Answer, Proof};
 use unstarve_diagnose::report::Report;
 
 use crate::bench::{Bench, BenchError};
-use crate::cells::{About, Cell, Cells, Made};
+use crate::cells::{Cell, CellOrigin, CellSubject, Cells};
 use crate::compare::{Plan, interval, percent};
 use crate::run::{Outcome, Request, Runner};
 use crate::scenario::Scenario;
@@ -19,7 +19,7 @@ use crate::trial::{Offer, offers};
 pub type Explain<'a> = dyn FnMut(&Outcome) -> Result<Report, Box<dyn Error + Send + Sync>> + 'a;
 
 /// What is done with the rows of a cell as soon as it is done.
-pub type Enter<'a> = dyn FnMut(&[Proof]) -> io::Result<()> + 'a;
+pub type SaveRows<'a> = dyn FnMut(&[Proof]) -> io::Result<()> + 'a;
 
 /// How to prove.
 pub struct Proving<'a> {
@@ -30,9 +30,9 @@ pub struct Proving<'a> {
     /// Where what the guests brought is kept, and from where it is taken.
     pub cells: Option<&'a Cells>,
     /// With what it is made.
-    pub made: Made,
+    pub made: CellOrigin,
     /// What becomes of a cell's rows.
-    pub enter: &'a mut Enter<'a>,
+    pub enter: &'a mut SaveRows<'a>,
 }
 
 /// What came of a scenario's remedies on a kernel.
@@ -70,7 +70,7 @@ struct Faulty {
 /// A remedy with its changes for each seed; `None` where that seed's report does not offer it. Findings that offer the very same
 /// are proved by the same guests.
 struct Candidate {
-    about: Vec<About>,
+    about: Vec<CellSubject>,
     remedy: String,
     offers: Vec<Option<Offer>>,
 }
@@ -117,7 +117,7 @@ pub fn prove_all<R: Runner>(
 fn candidates(faulty: &[Faulty]) -> (Vec<Candidate>, Vec<NotTried>) {
     let (mut candidates, mut not_tried): (Vec<Candidate>, Vec<NotTried>) = (Vec::new(), Vec::new());
     for offer in faulty.iter().flat_map(|faulty| &faulty.offers) {
-        let about = About { finding: offer.finding.clone(), victim: offer.victim.clone() };
+        let about = CellSubject { finding: offer.finding.clone(), victim: offer.victim.clone() };
         let is_known =
             candidates.iter().any(|candidate| candidate.remedy == offer.remedy && candidate.about.contains(&about))
                 || not_tried.iter().any(|not| {
@@ -126,7 +126,7 @@ fn candidates(faulty: &[Faulty]) -> (Vec<Candidate>, Vec<NotTried>) {
         if is_known {
             continue;
         }
-        let About { finding, victim } = about.clone();
+        let CellSubject { finding, victim } = about.clone();
         let remedy = offer.remedy.clone();
         if let Some(why) = offer.obstacle() {
             not_tried.push(NotTried { finding, victim, remedy, why: why.to_owned() });
@@ -169,7 +169,7 @@ fn prove<R: Runner>(
     bench: &mut Bench<'_, R>,
     faulty: &[Faulty],
     candidate: &Candidate,
-    made: &Made,
+    made: &CellOrigin,
 ) -> Result<Cell, BenchError<R::Error>> {
     let mut with = Vec::new();
     for (without, offer) in faulty.iter().zip(&candidate.offers) {

@@ -128,7 +128,7 @@ mod tests {
             };
             Some(base + spread * model::noise(request))
         });
-        let mut tell = |_: crate::bench::Upcoming<'_>| {};
+        let mut tell = |_: crate::bench::NextRun<'_>| {};
         let mut bench = Bench::new(&mut model, &mut tell);
         prove(&mut bench, &model::scenario(), "6.1", "cure", plan).expect("a proof")
     }
@@ -157,7 +157,7 @@ mod tests {
     #[test]
     fn an_unknown_remedy_lists_the_known_ones() {
         let mut model = Model::new(|_: &Request| Some(1.0));
-        let mut tell = |_: crate::bench::Upcoming<'_>| {};
+        let mut tell = |_: crate::bench::NextRun<'_>| {};
         let mut bench = Bench::new(&mut model, &mut tell);
         let error = prove(&mut bench, &model::scenario(), "6.1", "hope", Plan::default()).expect_err("no such remedy");
         let error = error.to_string();

@@ -4,7 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::bench::{BenchError, Upcoming, describe};
+use crate::bench::{BenchError, NextRun, describe};
 use crate::run::{Request, Runner};
 
 /// What came of it.
@@ -56,13 +56,13 @@ impl Repeats {
 /// Boots the request `times` times. The runner must not take an earlier result for a new one.
 pub fn repeat<R: Runner>(
     runner: &mut R,
-    tell: &mut dyn FnMut(Upcoming<'_>),
+    tell: &mut dyn FnMut(NextRun<'_>),
     request: &Request,
     times: usize,
 ) -> Result<Repeats, BenchError<R::Error>> {
     let mut outcomes = Vec::new();
     for number in 1..=times {
-        tell(Upcoming { number, of: Some(times), request });
+        tell(NextRun { number, of: Some(times), request });
         let failed = |source| BenchError::Run { what: format!("{}, run {number}", describe(request)), source };
         outcomes.push(runner.run(request).map_err(failed)?);
     }

@@ -12,13 +12,13 @@ use std::time::{Duration, Instant};
 use unstarve_change::Change;
 use unstarve_files::{Limit, ThisProgram, read_text};
 
-use crate::console::{Stage, Watch};
+use crate::console::{ConsoleFollower, Stage};
 use crate::counters::{self, Counters};
 use crate::image;
 use crate::metric::{self, Metric};
 use crate::qemu::{self, Clock, Ended, Limits, Machine, Qemu};
 use crate::run::{Outcome, Request, Runner};
-use crate::store::{Cache, Kernel, Part, digest, digest_of_file, runs};
+use crate::store::{Cache, Kernel, PartialEntry, digest, digest_of_file, runs};
 use crate::trial::{self, Tried, explain_trace, offers};
 
 pub use error::RunError;
@@ -56,8 +56,8 @@ pub enum Reuse {
 }
 
 /// Names of files in a result's directory.
-const TRACE: &str = "trace.dat";
-const OUTCOME: &str = "outcome.json";
+const TRACE_FILE: &str = "trace.dat";
+const OUTCOME_FILE: &str = "outcome.json";
 
 /// How long a guest may be silent by the host's clock, beside the scenario's own length.
 const KVM_SILENCE: Duration = Duration::from_secs(30);
@@ -66,7 +66,7 @@ const KVM_SILENCE: Duration = Duration::from_secs(30);
 const DISK_BYTES: u64 = 2 << 30;
 
 /// What a load's output, counters and outcomes can have.
-const OUTPUT: Limit = Limit { bytes: 64 << 20, expected: "what `unstarve lab run` keeps; run it with --fresh" };
+const OUTPUT_LIMIT: Limit = Limit { bytes: 64 << 20, expected: "what `unstarve lab run` keeps; run it with --fresh" };
 
 impl Runner for QemuRunner {
     type Error = RunError;
@@ -94,12 +94,12 @@ impl Runner for QemuRunner {
             runs::touch(&target);
             return Ok(outcome);
         }
-        let part = Part::directory(&target).map_err(RunError::file(&target))?;
+        let part = PartialEntry::directory(&target).map_err(RunError::file(&target))?;
         let watch = self.boot(request, &kernel, &qemu, &base, part.path()).map_err(|error| self.blame_kvm(error))?;
         let release = watch.release.ok_or(RunError::Incomplete("kernel release"))?;
-        let trace = part.path().join(TRACE);
+        let trace = part.path().join(TRACE_FILE);
         if !trace.exists() {
-            return Err(RunError::Incomplete(TRACE));
+            return Err(RunError::Incomplete(TRACE_FILE));
         }
         let metrics = read_metrics(request, part.path())?;
         let outcome = Outcome {
@@ -112,7 +112,7 @@ impl Runner for QemuRunner {
             wall_seconds: began.elapsed().as_secs_f64(),
         };
         write_json(&part.path().join("metrics.json"), &outcome.metrics)?;
-        write_json(&part.path().join(OUTCOME), &outcome)?;
+        write_json(&part.path().join(OUTCOME_FILE), &outcome)?;
         part.keep().map_err(RunError::file(&target))?;
         // What cannot be removed stays; this result is there.
         let _ = runs::limit_runs(&self.cache);
@@ -126,7 +126,7 @@ impl QemuRunner {
         let out = self.out.take();
         let without = self.run(&Request { remedy: None, trial: Some(Vec::new()), ..request.clone() });
         self.out = out;
-        let trace = without?.directory.join(TRACE);
+        let trace = without?.directory.join(TRACE_FILE);
         let report = explain_trace(&trace).map_err(|source| RunError::Unexplained { path: trace, source })?;
         let all = offers(&report);
         let offer = all.iter().find(|offer| offer.remedy == id);
@@ -198,7 +198,7 @@ impl QemuRunner {
         qemu: &Qemu,
         base: &Path,
         directory: &Path,
-    ) -> Result<Watch, RunError> {
+    ) -> Result<ConsoleFollower, RunError> {
         let (initrd, disk) = (directory.join("initrd.cpio"), directory.join("results.img"));
         let (text, trial) = texts(request).map_err(|source| RunError::Json { path: initrd.clone(), source })?;
         image::for_run(base, &text, trial.as_deref(), &initrd)?;
@@ -248,7 +248,7 @@ fn texts(request: &Request) -> serde_json::Result<(String, Option<String>)> {
 }
 
 /// Whether the guest came to its end as it should.
-fn judge(ended: Ended, watch: Watch, limits: Limits) -> Result<Watch, RunError> {
+fn judge(ended: Ended, watch: ConsoleFollower, limits: Limits) -> Result<ConsoleFollower, RunError> {
     let (stage, console) = (watch.stage, watch.last_lines());
     match (ended, watch.trouble.clone()) {
         (Ended::Interrupted, _) => Err(RunError::Interrupted),
@@ -282,11 +282,11 @@ fn read_metrics(request: &Request, directory: &Path) -> Result<Vec<Metric>, RunE
         let Some(kind) = &load.metrics else { continue };
         let path = directory.join(format!("{}.out", load.name));
         // The guest wrote it, and is not trusted.
-        let output = read_text(&path, OUTPUT)?;
+        let output = read_text(&path, OUTPUT_LIMIT)?;
         metrics.extend(metric::parse(kind, &output, &load.name)?);
     }
     let path = directory.join(counters::FILE);
-    let text = read_text(&path, OUTPUT)?;
+    let text = read_text(&path, OUTPUT_LIMIT)?;
     let counters: Counters = serde_json::from_str(&text).map_err(|source| RunError::Json { path, source })?;
     metrics.extend(counters.metrics());
     let main = request.loads().find(|load| load.main).map(|load| load.name).unwrap_or_default();
@@ -299,13 +299,13 @@ fn read_tried(request: &Request, directory: &Path) -> Result<Option<Tried>, RunE
         return Ok(None);
     }
     let path = directory.join(trial::FILE);
-    let text = read_text(&path, OUTPUT)?;
+    let text = read_text(&path, OUTPUT_LIMIT)?;
     serde_json::from_str(&text).map(Some).map_err(|source| RunError::Json { path, source })
 }
 
 fn read_outcome(directory: &Path) -> Result<Outcome, RunError> {
-    let path = directory.join(OUTCOME);
-    let text = read_text(&path, OUTPUT)?;
+    let path = directory.join(OUTCOME_FILE);
+    let text = read_text(&path, OUTPUT_LIMIT)?;
     serde_json::from_str(&text).map_err(|source| RunError::Json { path, source })
 }
 

@@ -180,7 +180,7 @@ fn scale_of(pairs: &[Pair]) -> Scale {
 pub const MOST_PAIRS: usize = 1_000;
 
 /// How sure it is to be that the pairs named by [`Contrast::pairs_to_tell`] do tell.
-const POWER: f64 = 0.8;
+const REQUIRED_POWER: f64 = 0.8;
 
 impl Contrast {
     /// Reckons how many pairs would tell at this two-sided error, if the verdict is unclear.
@@ -200,7 +200,7 @@ impl Effects {
         let tells = |&pairs: &usize| {
             let count = pairs as f64;
             let quantiles = StudentsT::new(0.0, 1.0, count - 1.0)
-                .map_or(f64::INFINITY, |t| t.inverse_cdf(1.0 - error / 2.0) + t.inverse_cdf(POWER));
+                .map_or(f64::INFINITY, |t| t.inverse_cdf(1.0 - error / 2.0) + t.inverse_cdf(REQUIRED_POWER));
             quantiles * self.deviation / count.sqrt() <= room
         };
         // Which only grows with the pairs: the first of which it is true is looked for by halves.

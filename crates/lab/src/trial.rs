@@ -27,7 +27,7 @@ pub struct TriedChange {
     /// The change.
     pub change: Change,
     /// What became of it.
-    pub how: How,
+    pub how: ChangeMethod,
     /// When, in ms after the executor of the trial was started.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after_ms: Option<u64>,
@@ -36,7 +36,7 @@ pub struct TriedChange {
 /// How a change was made.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum How {
+pub enum ChangeMethod {
     /// On the very thing that the report names.
     AsNamed,
     /// On a thread of the same name: the one that the report names was not in this guest.
@@ -55,19 +55,19 @@ pub enum How {
 impl Tried {
     /// Whether anything was changed.
     pub fn changed_anything(&self) -> bool {
-        self.changes.iter().any(|tried| matches!(tried.how, How::AsNamed | How::ByName { .. }))
+        self.changes.iter().any(|tried| matches!(tried.how, ChangeMethod::AsNamed | ChangeMethod::ByName { .. }))
     }
 
     /// How many changes were made on another thread than the one that was named.
     pub fn by_name(&self) -> usize {
-        self.changes.iter().filter(|tried| matches!(tried.how, How::ByName { .. })).count()
+        self.changes.iter().filter(|tried| matches!(tried.how, ChangeMethod::ByName { .. })).count()
     }
 
     /// Why not all was done, in words; `None` if it was.
     pub fn shortfall(&self) -> Option<String> {
-        let absent = self.changes.iter().filter(|tried| tried.how == How::NeverThere).count();
+        let absent = self.changes.iter().filter(|tried| tried.how == ChangeMethod::NeverThere).count();
         let refused = self.changes.iter().find_map(|tried| match &tried.how {
-            How::Refused(why) => Some(why.clone()),
+            ChangeMethod::Refused(why) => Some(why.clone()),
             _ => None,
         });
         let all = self.changes.len();

@@ -269,7 +269,7 @@ mod tests {
     #[test]
     fn nothing_is_announced_after_somebody_asked_to_stop() {
         let (mut runner, mut announced) = (Stopped(0), 0);
-        let mut tell = |_: crate::bench::Upcoming<'_>| announced += 1;
+        let mut tell = |_: crate::bench::NextRun<'_>| announced += 1;
         let mut bench = Bench::new(&mut runner, &mut tell);
         let kernels = ["5.10", "6.1", "6.12"].map(String::from);
         let mut explain = |_: &Outcome| Ok(report("x", "info", "task", "x", "y"));
@@ -280,7 +280,7 @@ mod tests {
     #[test]
     fn the_table_tells_hits_misses_and_false_alarms() {
         let mut model = Model::new(|request: &Request| (request.kernel != "7").then_some(1.0));
-        let mut tell = |_: crate::bench::Upcoming<'_>| {};
+        let mut tell = |_: crate::bench::NextRun<'_>| {};
         let mut bench = Bench::new(&mut model, &mut tell);
         let kernels = ["5.4", "5.10", "6.1", "6.12", "6.13", "6.14", "6.15", "7"].map(String::from);
         let mut explain = |outcome: &Outcome| {

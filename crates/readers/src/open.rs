@@ -1,4 +1,4 @@
-//! Tells formats apart by their content, and unpacks what is packed.
+//! Opens a recording: detects its format by content, and unpacks compressed files and archives.
 
 use std::io;
 use std::path::Path;
@@ -13,21 +13,21 @@ use crate::lttng_text::{self, LttngText};
 use crate::perf_data::{self, PerfData};
 use crate::perf_script::{self, PerfScript};
 use crate::perfetto::{self, Perfetto};
-use crate::shifted_states::PutRight;
+use crate::shifted_states::CorrectedStates;
 use crate::unpack::{MAX_LAYERS, Tests, Unpacked, unpack};
 use crate::{systrace_page, trace_dat};
 
 /// A format that can be read.
 pub struct Format {
-    /// What it is called, with where such files come from.
+    /// Its name, and where such files come from.
     pub name: &'static str,
-    /// Whether a file that begins so is of this format. Gets 32 KiB, or all there are.
+    /// Whether a file with this beginning is of this format. Gets the first 32 KiB, or everything if there is less.
     pub sniff: fn(&[u8]) -> bool,
-    /// Starts reading.
+    /// Opens a reader.
     pub open: fn(Input) -> Result<Box<dyn EventSource>, SourceError>,
 }
 
-/// All of them. The first whose `sniff` agrees is it, so those with a magic number come before those of text.
+/// All formats. The first one whose `sniff` matches is used, so those with magic numbers come before text formats.
 pub const FORMATS: &[Format] = &[
     Format { name: "trace.dat (trace-cmd, unstarve record)", sniff: trace_dat::sniff, open: trace_dat::open },
     Format { name: "perf.data", sniff: perf_data::recognises, open: |input| Ok(Box::new(PerfData::open(input)?)) },
@@ -51,7 +51,7 @@ pub const FORMATS: &[Format] = &[
         sniff: lttng_text::recognises,
         open: |input| Ok(Box::new(LttngText::new(input.into_stream()))),
     },
-    // Protobuf has no magic number: last.
+    // Protobuf has no magic number, so it comes last.
     Format {
         name: "Perfetto",
         sniff: perfetto::recognises,
@@ -63,21 +63,21 @@ pub const FORMATS: &[Format] = &[
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum OpenError {
-    /// The file cannot be opened or its beginning cannot be read.
+    /// The file cannot be opened, or its beginning cannot be read.
     #[error("cannot read {name}: {source}")]
     Io {
         /// The file.
         name: String,
-        /// The system's reason.
+        /// The system's error.
         source: io::Error,
     },
-    /// There is nothing in it.
+    /// It has no content.
     #[error("{name} is empty: the recording was not finished, or wrote elsewhere")]
     Empty {
         /// The file.
         name: String,
     },
-    /// The content is of no known format.
+    /// The content has no known format.
     #[error("{name} is not a recording that can be read ({looks}); readable are {}", readable())]
     Unknown {
         /// The file.
@@ -85,13 +85,13 @@ pub enum OpenError {
         /// What it looks like.
         looks: &'static str,
     },
-    /// Compression within compression without end.
+    /// Too many nested layers of compression.
     #[error("{name} is packed more than {MAX_LAYERS} times over")]
     TooManyLayers {
         /// The file.
         name: String,
     },
-    /// An archive holds nothing that can be read.
+    /// An archive without any readable file.
     #[error(
         "{name} is an archive without a recording that can be read (in it are {}); readable are {}",
         listed(members),
@@ -103,13 +103,13 @@ pub enum OpenError {
         /// Its first few members.
         members: Vec<String>,
     },
-    /// An archive in an archive: unpacking one is enough to be asked for.
+    /// An archive inside an archive.
     #[error("{name} is itself an archive: unpack the outer one first")]
     ArchiveInArchive {
         /// The inner archive.
         name: String,
     },
-    /// The format is known, but its reader cannot make anything of the file.
+    /// The format is known, but the reader cannot read the file.
     #[error("cannot read {name} as {format}: {source}")]
     Format {
         /// The file.
@@ -134,7 +134,8 @@ fn format_of(prefix: &[u8]) -> Option<&'static Format> {
     FORMATS.iter().find(|format| (format.sniff)(prefix))
 }
 
-/// Whether any event is in it: a kernel's log, or a page, looks like a recording by its beginning and mostly is none.
+/// Whether there is any event. A kernel log or an HTML page looks like a recording by its beginning, but mostly is not
+/// one.
 fn has_events(input: Input) -> bool {
     let Some(Ok(mut source)) = format_of(input.prefix()).map(|format| (format.open)(input)) else { return false };
     let mut batch = Batch::default();
@@ -146,18 +147,18 @@ fn has_events(input: Input) -> bool {
     !batch.events.is_empty()
 }
 
-/// Opens a recording of any known format.
+/// Opens a recording in any known format.
 pub fn open(path: &Path) -> Result<Box<dyn EventSource>, OpenError> {
     let name = path.display().to_string();
     open_input(Input::open(path).map_err(|source| OpenError::Io { name, source })?)
 }
 
-/// Reads a recording of any known format from standard input.
+/// Opens a recording in any known format from standard input.
 pub fn open_stdin() -> Result<Box<dyn EventSource>, OpenError> {
     open_input(Input::stdin().map_err(|source| OpenError::Io { name: "standard input".to_owned(), source })?)
 }
 
-/// Reads a recording of any known format from an input.
+/// Opens a recording in any known format from an input.
 pub fn open_input(input: Input) -> Result<Box<dyn EventSource>, OpenError> {
     let tests = Tests { is_recording: |prefix| format_of(prefix).is_some(), has_events };
     let Unpacked { input, member } = unpack(input, tests)?;
@@ -169,7 +170,7 @@ pub fn open_input(input: Input) -> Result<Box<dyn EventSource>, OpenError> {
         return Err(OpenError::Unknown { name, looks: foreign::looks_like(input.prefix()) });
     };
     let source = (format.open)(input).map_err(|source| OpenError::Format { name, format: format.name, source })?;
-    let source = PutRight::new(source);
+    let source = CorrectedStates::new(source);
     Ok(match member {
         Some(member) => member.name(Box::new(source)),
         None => Box::new(source),
@@ -219,7 +220,7 @@ mod tests {
         open_input(input).unwrap_or_else(|error| panic!("{error}"))
     }
 
-    /// How many events come out, of which format, and which recordings beside it are told.
+    /// How many events are read, in which format, and which other recordings are reported.
     fn read(bytes: &[u8]) -> (usize, String, Vec<String>) {
         let mut source = opened(bytes);
         let (mut batch, mut count) = (unstarve_model::Batch::default(), 0);
@@ -312,7 +313,7 @@ mod tests {
         let expected = (1, "ftrace text from sos/perf.txt".to_owned(), Vec::new());
         assert_eq!(read(&tar(&members)), expected);
         assert_eq!(read(&zip(&members)), expected);
-        // None has any: the first one says why.
+        // No member has any event: the first one's error is reported.
         let mut source = opened(&tar(&members[..2]));
         let failed = source.read(&mut unstarve_model::Batch::default());
         assert!(failed.is_err(), "{}", source.info().format);

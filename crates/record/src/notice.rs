@@ -1,53 +1,55 @@
+//! Messages for the user while recording.
+
 use std::fmt;
 use std::path::PathBuf;
 use std::time::Duration;
 
 use unstarve_model::{CpuId, WallTime};
 
-/// Something that whoever records should know at once.
+/// Something that the user should know immediately.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum Notice {
-    /// The kernel takes long for something.
+    /// The kernel takes long for a step.
     Waiting {
-        /// For what: `the event buffers of CPU 1`.
+        /// The step: `the event buffers of CPU 1`.
         what: String,
     },
-    /// An ordinary thread had to wait for these CPUs while the recording was prepared, so the kernel's own worker, which
-    /// enlarges a CPU's buffer, would have to as well. Their buffers stay as small as they are in the beginning.
+    /// An ordinary thread did not get to run on these CPUs while the recording was prepared. The kernel worker that
+    /// enlarges a CPU's buffer would not run either, so their buffers keep the initial size.
     Starved {
-        /// Which.
+        /// The CPUs.
         cpus: Vec<CpuId>,
-        /// For so long at least.
+        /// How long the thread waited at least.
         waited: Duration,
-        /// Whether all that waits for RCU waits for them too: then all buffers stay small, and the clock is the kernel's first
-        /// choice.
+        /// Whether RCU grace periods did not end either: then all buffers keep the initial size, and the clock is the
+        /// kernel's default.
         kernel_waits: bool,
     },
-    /// It records, and nothing but a signal ends it.
+    /// Recording has begun, and only a signal ends it.
     UntilSignal {
         /// The file that will be written.
         path: PathBuf,
     },
-    /// It records, and the file that it will write is there already.
+    /// Recording has begun, and the output file already exists.
     Replaces {
-        /// Which.
+        /// The file.
         path: PathBuf,
         /// Its size.
         bytes: u64,
         /// When it was last written.
         written: WallTime,
     },
-    /// A recorder was killed, and what it had recorded is still there.
+    /// A recorder was killed, and its recording can still be salvaged.
     Leftover {
-        /// The directory that it is in.
+        /// The directory that contains it.
         path: PathBuf,
         /// Bytes of pages.
         bytes: u64,
     },
-    /// What a killed recorder had recorded was removed, because it was too old.
+    /// The leftovers of a killed recorder were removed because they were too old.
     Removed {
-        /// The directory that it was in.
+        /// The directory that contained them.
         path: PathBuf,
         /// Bytes of pages.
         bytes: u64,
@@ -55,7 +57,7 @@ pub enum Notice {
 }
 
 impl Notice {
-    /// What the kernel waits for, or which CPUs do not answer; of others the whole.
+    /// What the kernel waits for, or which CPUs do not respond; for other notices the whole text.
     pub fn reason(&self) -> String {
         let Notice::Starved { cpus, waited, kernel_waits } = self else { return self.to_string() };
         let list: Vec<String> = cpus.iter().map(ToString::to_string).collect();
@@ -118,7 +120,7 @@ mod tests {
         Notice::Starved { cpus, waited: Duration::from_millis(250), kernel_waits }
     }
 
-    /// A CPU with much to do is none on which nothing runs.
+    /// A busy CPU is not a CPU on which nothing runs.
     #[test]
     fn a_busy_cpu_is_not_called_one_on_which_nothing_runs() {
         let text = starved(&[1, 3], false).to_string();

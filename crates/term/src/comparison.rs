@@ -10,7 +10,7 @@ use crate::page::about;
 use crate::text::{columns, counted, fit, fold, grouped};
 
 /// Changes shown unless all are asked for.
-const SHOWN: usize = 12;
+const MAX_SHOWN_CHANGES: usize = 12;
 
 /// How much of a comparison is shown.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -91,14 +91,14 @@ fn unjudged(ink: &mut Ink, findings: &[UnjudgedFinding]) {
 fn changes(ink: &mut Ink, comparison: &Comparison, extent: Extent) {
     let shown: Vec<&Change> = match extent {
         Extent::All => comparison.changes.iter().collect(),
-        Extent::Main => comparison.sure().take(SHOWN).collect(),
+        Extent::Main => comparison.sure().take(MAX_SHOWN_CHANGES).collect(),
     };
     let rows: Vec<Vec<String>> = shown.iter().map(|change| row(change)).collect();
     if !rows.is_empty() {
         ink.line(&[(STRONG, "Who and what, per second")]);
         table(ink, &RATE_HEADS, &rows);
     }
-    let hidden = comparison.sure().count().saturating_sub(SHOWN);
+    let hidden = comparison.sure().count().saturating_sub(MAX_SHOWN_CHANGES);
     let unclear = comparison.unclear();
     let mut notes = vec![format!(
         "{} set against each other; all intervals together hold with 95 %",
@@ -181,7 +181,7 @@ fn waits(ink: &mut Ink, comparison: &Comparison, extent: Extent) {
 
 const RATE_HEADS: [&str; 6] = ["who", "what", "A", "B", "change", "B − A, from and to"];
 /// No column is wider.
-const WIDEST: usize = 28;
+const MAX_COLUMN_WIDTH: usize = 28;
 
 /// Text stands left, numbers right. On a narrow terminal the last columns go.
 fn table(ink: &mut Ink, heads: &[&str], rows: &[Vec<String>]) {
@@ -190,7 +190,7 @@ fn table(ink: &mut Ink, heads: &[&str], rows: &[Vec<String>]) {
     let widths: Vec<usize> = (0..heads.len())
         .map(|column| {
             let cells = rows.iter().map(|row| columns(&fold(&row[column], charset)));
-            cells.chain([columns(&heads[column])]).max().unwrap_or(0).min(WIDEST)
+            cells.chain([columns(&heads[column])]).max().unwrap_or(0).min(MAX_COLUMN_WIDTH)
         })
         .collect();
     let mut shown = heads.len();

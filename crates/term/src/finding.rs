@@ -7,18 +7,18 @@ use crate::ink::{FAINT, Ink, PLAIN, STRONG, of_severity};
 use crate::text::{columns, counted, grouped, seconds, tasks, time_of_day, victim};
 
 /// How many who paid, and how many of the worst instances, are shown.
-const PAYERS: usize = 5;
-const INSTANCES: usize = 3;
+const MAX_SHOWN_PAYERS: usize = 5;
+const MAX_SHOWN_INSTANCES: usize = 3;
 
 /// How `unstarve fix` finds the remedies that are shown.
 #[derive(Clone, Copy)]
-pub(crate) struct Named<'a> {
+pub(crate) struct FixReference<'a> {
     /// The recording, as a shell takes it; `None` if `fix` would not find the same in it.
     pub(crate) file: Option<&'a str>,
     pub(crate) report: &'a Report,
 }
 
-impl Named<'_> {
+impl FixReference<'_> {
     /// `unstarve fix trace.dat --finding 2 --remedy raise-worker`.
     fn fix(self, finding: usize, remedy: &str) -> Option<String> {
         let before = self.report.findings[..finding].iter().flat_map(|finding| &finding.remedies);
@@ -35,7 +35,7 @@ impl Named<'_> {
 }
 
 /// One finding: what, who ran meanwhile, what it cost, what speaks for it, what to do.
-pub(crate) fn finding(ink: &mut Ink, finding: &Finding, index: usize, named: Named<'_>) {
+pub(crate) fn finding(ink: &mut Ink, finding: &Finding, index: usize, named: FixReference<'_>) {
     heading(ink, finding);
     ink.paragraph("  ", PLAIN, &finding.sentence);
     ink.blank();
@@ -102,11 +102,11 @@ fn price(ink: &mut Ink, finding: &Finding) {
         return;
     }
     ink.line(&[(PLAIN, "  "), (STRONG, "Who paid for it")]);
-    for payer in finding.price.iter().take(PAYERS) {
+    for payer in finding.price.iter().take(MAX_SHOWN_PAYERS) {
         let who = tasks(&payer.comm, &payer.tids, payer.tasks.max(payer.tids.len() as u32));
         ink.paragraph("    ", PLAIN, &format!("{who} {}", lost(payer)));
     }
-    let more = finding.price.len().saturating_sub(PAYERS) as u64;
+    let more = finding.price.len().saturating_sub(MAX_SHOWN_PAYERS) as u64;
     if more > 0 {
         ink.line(&[(FAINT, &format!("    and {} more", grouped(more)))]);
     }
@@ -144,7 +144,7 @@ fn instances(ink: &mut Ink, finding: &Finding, trace: &TraceSummary) {
     let worst: Vec<String> = finding
         .worst
         .iter()
-        .take(INSTANCES)
+        .take(MAX_SHOWN_INSTANCES)
         .map(|at| {
             let length = Nanos(at.end_ns.saturating_sub(at.start_ns));
             format!("{} s{} on CPU {} for {length}", seconds(at.start_ns), moment(at, trace), at.cpu)
@@ -172,7 +172,7 @@ fn bullets(ink: &mut Ink, title: &str, lines: &[String]) {
     }
 }
 
-fn remedies(ink: &mut Ink, remedies: &[Remedy], finding: usize, named: Named<'_>) {
+fn remedies(ink: &mut Ink, remedies: &[Remedy], finding: usize, named: FixReference<'_>) {
     if remedies.is_empty() {
         return;
     }

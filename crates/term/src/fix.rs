@@ -151,17 +151,17 @@ fn not_taken(skipped: &Skipped, page: &Page<'_>) -> String {
 }
 
 /// More than these of one change are counted.
-const SHOWN: usize = 16;
+const MAX_SHOWN_CHANGES: usize = 16;
 
 fn plan_lines(text: &mut String, planned: &Planned<'_>, look: Look) {
     let arrow = if look.charset() == Charset::Utf8 { "→" } else { "->" };
-    for step in planned.steps.iter().take(SHOWN) {
+    for step in planned.steps.iter().take(MAX_SHOWN_CHANGES) {
         let (old, new) = (step.old.to_string(), step.new.to_string());
         let user = user_of(planned, step).map_or(String::new(), |user| format!(", uid {user}"));
         let _ = writeln!(text, "    {}{user}: {} {arrow} {}", named(step), clean(&old), clean(&new));
     }
-    if planned.steps.len() > SHOWN {
-        let _ = writeln!(text, "    and {} more threads likewise", planned.steps.len() - SHOWN);
+    if planned.steps.len() > MAX_SHOWN_CHANGES {
+        let _ = writeln!(text, "    and {} more threads likewise", planned.steps.len() - MAX_SHOWN_CHANGES);
     }
     if let Some(tid) = planned.gone {
         let _ = writeln!(text, "    thread {tid} has ended: nothing to do");
@@ -197,8 +197,8 @@ pub fn obstacles(plan: &[Planned<'_>]) -> Vec<String> {
 fn in_one_line(obstacle: &Obstacle, tids: &[Tid]) -> String {
     match (obstacle.of_threads(), tids) {
         (Some((_, text)), [_, _, ..]) => {
-            let shown = tids.iter().take(SHOWN).map(Tid::to_string).collect::<Vec<_>>().join(", ");
-            let more = tids.len().saturating_sub(SHOWN);
+            let shown = tids.iter().take(MAX_SHOWN_CHANGES).map(Tid::to_string).collect::<Vec<_>>().join(", ");
+            let more = tids.len().saturating_sub(MAX_SHOWN_CHANGES);
             let more = if more > 0 { format!(" and {more} more") } else { String::new() };
             format!("threads {shown}{more} {text}")
         }

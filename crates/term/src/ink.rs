@@ -25,7 +25,7 @@ pub(crate) fn of_severity(severity: Severity) -> Style {
 }
 
 /// A space at which no line may be broken.
-const BOUND: char = '\u{a0}';
+const NO_BREAK_SPACE: char = '\u{a0}';
 
 /// Keeps a number and its unit on one line.
 fn bind_units(text: &str) -> String {
@@ -36,7 +36,7 @@ fn bind_units(text: &str) -> String {
             "ns" | "µs" | "us" | "ms" | "s" | "%"
         );
         if index > 0 {
-            out.push(if unit && out.ends_with(|c: char| c.is_ascii_digit()) { BOUND } else { ' ' });
+            out.push(if unit && out.ends_with(|c: char| c.is_ascii_digit()) { NO_BREAK_SPACE } else { ' ' });
         }
         out.push_str(word);
     }
@@ -82,7 +82,7 @@ impl Ink {
         let options = textwrap::Options::new(width).word_splitter(textwrap::WordSplitter::NoHyphenation);
         for (index, line) in textwrap::wrap(&text, options).iter().enumerate() {
             let margin = if index == 0 { first.to_owned() } else { " ".repeat(indent) };
-            self.line(&[(PLAIN, &margin), (style, &line.replace(BOUND, " "))]);
+            self.line(&[(PLAIN, &margin), (style, &line.replace(NO_BREAK_SPACE, " "))]);
         }
     }
 

@@ -13,12 +13,12 @@ pub enum Spikes {
 }
 
 /// How many are the worst few.
-const SHOWN: usize = 8;
+const MAX_SHOWN_SPIKES: usize = 8;
 
 /// What is said of latency, below the comparison.
 pub fn latency_page(a: &[Latency], b: &[Latency], shown: Spikes) -> String {
     let shown = match shown {
-        Spikes::Worst => SHOWN,
+        Spikes::Worst => MAX_SHOWN_SPIKES,
         Spikes::All => usize::MAX,
     };
     let mut text = String::new();

@@ -25,14 +25,14 @@ pub enum Charset {
 }
 
 impl Look {
-    /// Below this many columns a table cannot be read, above [`Look::WIDEST`] a sentence cannot.
-    pub const NARROWEST: usize = 60;
-    /// See [`Look::NARROWEST`].
-    pub const WIDEST: usize = 160;
+    /// Below this many columns a table cannot be read, above [`Look::MAX_WIDTH`] a sentence cannot.
+    pub const MIN_WIDTH: usize = 60;
+    /// See [`Look::MIN_WIDTH`].
+    pub const MAX_WIDTH: usize = 160;
 
     /// A look for a terminal of `columns`; what is outside 60–160 is taken as the nearer end.
     pub fn new(columns: usize, charset: Charset, colours: Colours) -> Look {
-        Look { width: columns.clamp(Look::NARROWEST, Look::WIDEST), charset, colours }
+        Look { width: columns.clamp(Look::MIN_WIDTH, Look::MAX_WIDTH), charset, colours }
     }
 
     /// Columns in use.

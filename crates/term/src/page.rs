@@ -2,7 +2,7 @@ use unstarve_diagnose::report::{LEGEND, Report, Scope, TraceSummary, in_words, v
 use unstarve_model::Nanos;
 
 use crate::Look;
-use crate::finding::{Named, finding, headline};
+use crate::finding::{FixReference, finding, headline};
 use crate::ink::{FAINT, Ink, PLAIN, STRONG, of_severity};
 use crate::text::{counted, grouped, time_of_day};
 use crate::worst::worst_waits;
@@ -20,7 +20,7 @@ pub fn page_of(report: &Report, scope: Scope, file: Option<&str>, look: Look) ->
     ink.paragraph("", FAINT, &about(&report.trace));
     ink.blank();
     // `fix` looks at the whole recording: of a part the numbers are others.
-    let named = Named { file: file.filter(|_| scope == Scope::Whole), report };
+    let named = FixReference { file: file.filter(|_| scope == Scope::Whole), report };
     findings(&mut ink, report, named);
     worst_waits(&mut ink, &report.worst_waits);
     legend(&mut ink, report);
@@ -33,7 +33,7 @@ pub fn page_of(report: &Report, scope: Scope, file: Option<&str>, look: Look) ->
 const IN_FULL: usize = 8;
 const IN_A_LINE: usize = 12;
 
-fn findings(ink: &mut Ink, report: &Report, named: Named<'_>) {
+fn findings(ink: &mut Ink, report: &Report, named: FixReference<'_>) {
     let (full, rest) = report.findings.split_at(report.findings.len().min(IN_FULL));
     full.iter().enumerate().for_each(|(index, each)| finding(ink, each, index, named));
     let (lines, untold) = rest.split_at(rest.len().min(IN_A_LINE));

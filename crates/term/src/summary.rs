@@ -27,7 +27,7 @@ struct Row {
 }
 
 /// Tasks told apart; the rest is one row. Only fork bombs and hostile files have more.
-const ROWS: usize = 1 << 17;
+const MAX_SUMMARY_ROWS: usize = 1 << 17;
 
 impl Summary {
     /// A summary of what `selection` chooses.
@@ -37,7 +37,7 @@ impl Summary {
 
     fn row(&mut self, task: &Task) -> &mut Row {
         let key = (task.tid, task.comm);
-        if self.rows.len() >= ROWS && !self.rows.contains_key(&key) {
+        if self.rows.len() >= MAX_SUMMARY_ROWS && !self.rows.contains_key(&key) {
             return &mut self.others;
         }
         self.rows.entry(key).or_default()

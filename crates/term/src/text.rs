@@ -128,10 +128,10 @@ pub(crate) fn time_of_day(utc: &str) -> Option<&str> {
 /// Where a culprit is found on the machine: `tgid 117 · /system.slice/wl.service`; with several threads, which.
 pub(crate) fn whereabouts(culprit: &Culprit) -> Option<String> {
     /// Ids that are listed; the report in JSON has more.
-    const IDS: usize = 6;
+    const MAX_LISTED_IDS: usize = 6;
     let ids = |word: &str, ids: &[u32]| {
-        let shown: Vec<String> = ids.iter().take(IDS).map(u32::to_string).collect();
-        let more = ids.len().saturating_sub(IDS);
+        let shown: Vec<String> = ids.iter().take(MAX_LISTED_IDS).map(u32::to_string).collect();
+        let more = ids.len().saturating_sub(MAX_LISTED_IDS);
         let more = if more > 0 { format!(" and {more} more") } else { String::new() };
         format!("{word} {}{more}", shown.join(" "))
     };

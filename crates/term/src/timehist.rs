@@ -25,7 +25,7 @@ struct Waited {
     occupants: String,
 }
 
-const HEAD: &str = "\
+const TABLE_HEAD: &str = "\
 \x20          time cpu     task name                       wait             wait   run time  who had the CPU during the wait,\n\
 \x20                       [tid]                           kind           (msec)     (msec)  rule and nanoseconds\n\
 --------------- ------  ------------------------------  ----------  ---------  ---------  --------------------------------\n";
@@ -33,7 +33,7 @@ const HEAD: &str = "\
 impl<W: Write> Timehist<W> {
     /// Writes the head of the table.
     pub fn new(mut out: W, selection: Selection) -> Timehist<W> {
-        let failed = out.write_all(HEAD.as_bytes()).err();
+        let failed = out.write_all(TABLE_HEAD.as_bytes()).err();
         Timehist { out, selection, waits: FxHashMap::default(), failed }
     }
 

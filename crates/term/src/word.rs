@@ -12,7 +12,7 @@ pub struct Word {
 }
 
 /// How a line about the lab is read; below the lines themselves, too.
-pub(crate) const LAB: &[&str] = &[
+pub(crate) const LAB_LINE_HELP: &[&str] = &[
     "`on 6.1 for a kworker: ping.max −86 % (−91 % to −81 %), in spike` says: in guests with Linux 6.1, where a kworker was the victim, \
      the number ping.max of the lab's scenario `spike` fell by 86 % with the remedy; its 95 % interval is in brackets. \
      `unstarve lab list` has the scenarios.",
@@ -61,5 +61,9 @@ pub const WORDS: &[Word] = &[
              bad a finding is says its severity; one of less than 30 % is never called critical.",
         ],
     },
-    Word { id: "lab-line", title: "how the lines about the lab (`lab: …`) below a remedy are read", text: LAB },
+    Word {
+        id: "lab-line",
+        title: "how the lines about the lab (`lab: …`) below a remedy are read",
+        text: LAB_LINE_HELP,
+    },
 ];

@@ -11,7 +11,7 @@ use unstarve_model::{SchedPolicy, Tid};
 
 /// A thread, as `/proc` shows it, and what can be set.
 #[derive(Clone, PartialEq, Debug)]
-struct Known {
+struct FakeThread {
     start: u64,
     comm: String,
     flags: u64,
@@ -23,7 +23,7 @@ struct Known {
 /// The host.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Memory {
-    threads: BTreeMap<Tid, Known>,
+    threads: BTreeMap<Tid, FakeThread>,
     files: BTreeMap<String, String>,
     interrupts: BTreeMap<u32, Vec<String>>,
     /// Of directories that are not root's.
@@ -50,7 +50,7 @@ impl Memory {
         let class = Value::Class { policy: SchedPolicy::Other, rt_priority: 0, slice: None };
         let values = [class, Value::Nice(0)].map(|value| (value.aspect(), value)).into();
         self.threads
-            .insert(Tid(tid), Known { start, comm: comm.to_owned(), flags, user: 0, process: Tid(tid), values });
+            .insert(Tid(tid), FakeThread { start, comm: comm.to_owned(), flags, user: 0, process: Tid(tid), values });
         self
     }
 
@@ -92,7 +92,7 @@ impl Memory {
         self.file(&format!("/proc/irq/{irq}/smp_affinity_list"), cpus)
     }
 
-    fn known(&self, key: TaskKey) -> Option<&Known> {
+    fn known(&self, key: TaskKey) -> Option<&FakeThread> {
         self.threads.get(&key.tid).filter(|known| known.start == key.start)
     }
 }
@@ -172,7 +172,7 @@ impl Look for Memory {
     }
 
     fn kernel_threads(&self, prefix: &str) -> Vec<Tid> {
-        let is_one = |known: &Known| known.flags & flag::KTHREAD != 0 && known.comm.starts_with(prefix);
+        let is_one = |known: &FakeThread| known.flags & flag::KTHREAD != 0 && known.comm.starts_with(prefix);
         self.threads.iter().filter(|(_, known)| is_one(known)).map(|(tid, _)| *tid).collect()
     }
 

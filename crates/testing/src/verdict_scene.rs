@@ -202,11 +202,11 @@ pub const LAST_TOO: Task = task("mlocate", 1006, 139);
 const CROWD: usize = 12;
 
 /// What happens on CPU 3 beside a program that works for 0.3 ms each second on CPU 0.
-struct Beside(Vec<(u64, Scene)>);
+struct CpuScenes(Vec<(u64, Scene)>);
 
-impl Beside {
-    fn new() -> Beside {
-        let (mut beside, sshd) = (Beside(Vec::new()), task("sshd", 60, 120));
+impl CpuScenes {
+    fn new() -> CpuScenes {
+        let (mut beside, sshd) = (CpuScenes(Vec::new()), task("sshd", 60, 120));
         let idle = Task { comm: "swapper/0", ..IDLE };
         for second in 0..SPAN_MS / 1000 {
             let us = second * 1_000_000 + 500;
@@ -234,7 +234,7 @@ impl Beside {
 /// The victim runs, and one that was just woken pushes it off and stays: wakeup preemption.
 pub fn pushed_off(victim: Task, by: Task, ms: u64) -> String {
     let (begin, end) = (BEGIN_MS * 1000, (BEGIN_MS + ms) * 1000);
-    let mut beside = Beside::new();
+    let mut beside = CpuScenes::new();
     beside.at(begin - 400, |scene| scene.switch(begin - 400, 3, IDLE, "R", victim));
     beside.at(begin, |scene| {
         scene.wake(begin, victim, "dNh4.", 3, by, 3);
@@ -251,7 +251,7 @@ pub fn pushed_off(victim: Task, by: Task, ms: u64) -> String {
 pub fn behind_a_crowd(victim: Task, ms: u64) -> String {
     let (begin, end) = (BEGIN_MS * 1000, (BEGIN_MS + ms) * 1000);
     let thread = |place: usize| Task { tid: 1100 + place as u32, ..task("httpd", 0, 120) };
-    let mut beside = Beside::new();
+    let mut beside = CpuScenes::new();
     beside.at(begin, |scene| {
         scene.wake(begin, IDLE, "dNh4.", 3, victim, 3);
         for place in 0..CROWD {
@@ -270,7 +270,7 @@ pub fn behind_a_crowd(victim: Task, ms: u64) -> String {
 
 /// Again and again the CPU goes idle while the victim is runnable there: a limit.
 pub fn limited(victim: Task, ms: u64) -> String {
-    let mut beside = Beside::new();
+    let mut beside = CpuScenes::new();
     beside.at(100, |scene| {
         let sshd = task("sshd", 60, 120);
         scene.line(100, IDLE, 0, "d..2.", "sched_migrate_task: comm=sshd pid=60 prio=120 orig_cpu=1 dest_cpu=0");
@@ -294,7 +294,7 @@ pub fn limited(victim: Task, ms: u64) -> String {
 /// The victim waits while another has the CPU, whose ticks stay away for as long: the CPU itself does not run.
 pub fn on_a_stopped_cpu(victim: Task, by: Task, ms: u64) -> String {
     let (begin, end) = (BEGIN_MS * 1000, (BEGIN_MS + ms) * 1000);
-    let mut beside = Beside::new();
+    let mut beside = CpuScenes::new();
     beside.at(begin - 120_000, |scene| scene.switch(begin - 120_000, 3, IDLE, "R", by));
     for us in (begin - 100_000..=begin).step_by(4_000).chain([end]) {
         beside.at(us, |scene| scene.line(us, by, 3, "d.h2.", "local_timer_entry: vector=236"));
@@ -315,7 +315,7 @@ pub fn on_a_stopped_cpu(victim: Task, by: Task, ms: u64) -> String {
 /// only device's interrupt is another CPU's.
 pub fn interrupted_by_packets(victim: Task, ms: u64, by_device: bool) -> String {
     let (begin, end) = (BEGIN_MS * 1000, (BEGIN_MS + ms) * 1000);
-    let mut beside = Beside::new();
+    let mut beside = CpuScenes::new();
     beside.at(begin, |scene| {
         let idle0 = Task { comm: "swapper/0", ..IDLE };
         scene.line(begin, idle0, 0, "d.h1.", "irq_handler_entry: irq=24 name=nvme0q1");
@@ -339,7 +339,7 @@ pub fn interrupted_by_packets(victim: Task, ms: u64, by_device: bool) -> String 
 
 /// Again and again the victim waits behind another while a CPU on which it runs in the end is idle.
 pub fn beside_another_idle_cpu(victim: Task, by: Task, ms: u64) -> String {
-    let mut beside = Beside::new();
+    let mut beside = CpuScenes::new();
     let idle1 = Task { comm: "swapper/1", ..IDLE };
     beside.at(100, |scene| scene.switch(100, 1, task("cat", 952, 120), "S", idle1));
     beside.at(200, |scene| scene.switch(200, 3, IDLE, "R", by));
@@ -360,7 +360,7 @@ pub fn beside_another_idle_cpu(victim: Task, by: Task, ms: u64) -> String {
 
 /// From the first second on a real-time task takes so much of each of these times from the victim, which computes.
 pub fn in_pieces(victim: Task, by: Task, piece_us: u64, every_us: u64) -> String {
-    let mut beside = Beside::new();
+    let mut beside = CpuScenes::new();
     let begin = 1_000_000;
     beside.at(begin, |scene| scene.switch(begin, 3, IDLE, "R", victim));
     let mut us = begin + every_us - piece_us;

@@ -2,7 +2,7 @@
 
 use unstarve_model::{Comm, Tid};
 
-use crate::{By, Order, Row, View};
+use crate::{Order, Row, RowsBy, View};
 
 /// A key, as far as it means something here.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -61,16 +61,16 @@ pub struct App {
     detail: Option<(Tid, Comm)>,
     /// Whose remedies are shown: its name and thread id, since rows are sorted again while they are.
     remedy: Option<(String, Option<u32>)>,
-    by: By,
+    by: RowsBy,
     /// What was shown before a task was looked at.
-    before: By,
+    before: RowsBy,
     /// Whether roles can be shown.
     has_roles: bool,
     /// What is said in the last line until the next key, such as why something that was asked for is not shown.
     problem: Option<String>,
 }
 
-const PAGE: usize = 10;
+const ROWS_PER_PAGE_KEY: usize = 10;
 
 impl Default for App {
     fn default() -> App {
@@ -90,8 +90,8 @@ impl App {
             selected: 0,
             detail: None,
             remedy: None,
-            by: By::Task,
-            before: By::Task,
+            by: RowsBy::Task,
+            before: RowsBy::Task,
             has_roles: true,
             problem: None,
         }
@@ -143,7 +143,7 @@ impl App {
     }
 
     /// Begins with rows of these.
-    pub fn showing(self, by: By) -> App {
+    pub fn showing(self, by: RowsBy) -> App {
         App { by, before: by, ..self }
     }
 
@@ -153,7 +153,7 @@ impl App {
     }
 
     /// What was asked for cannot be shown, and why: it goes on with rows of these. Said until the next key.
-    pub fn stay(&mut self, by: By, why: String) {
+    pub fn stay(&mut self, by: RowsBy, why: String) {
         self.detail = None;
         self.before = by;
         self.show(by);
@@ -171,7 +171,7 @@ impl App {
     }
 
     /// What rows are of.
-    pub fn by(&self) -> By {
+    pub fn by(&self) -> RowsBy {
         self.by
     }
 
@@ -239,15 +239,15 @@ impl App {
                 self.show(self.before);
             }
             Key::Char('t') if self.has_roles => {
-                let other = if self.by == By::Task { By::Role } else { By::Task };
+                let other = if self.by == RowsBy::Task { RowsBy::Role } else { RowsBy::Task };
                 self.before = other;
                 self.show(other);
             }
             // What is known of single tasks comes from their events.
-            Key::Char('r') if self.by == By::Role => self.show(By::Task),
-            Key::Enter if self.by == By::Role => {
+            Key::Char('r') if self.by == RowsBy::Role => self.show(RowsBy::Task),
+            Key::Enter if self.by == RowsBy::Role => {
                 self.detail = view.rows.get(self.selected).and_then(find);
-                self.show(By::Task);
+                self.show(RowsBy::Task);
             }
             Key::Char('s') => self.order = self.order.next(),
             Key::Char('/') => self.mode = Mode::Filter,
@@ -269,8 +269,8 @@ impl App {
             Key::Char('n') | Key::Right => return Action::Step,
             Key::Up | Key::Char('k') => self.selected = self.selected.saturating_sub(1),
             Key::Down | Key::Char('j') => self.selected = (self.selected + 1).min(last),
-            Key::PageUp => self.selected = self.selected.saturating_sub(PAGE),
-            Key::PageDown => self.selected = (self.selected + PAGE).min(last),
+            Key::PageUp => self.selected = self.selected.saturating_sub(ROWS_PER_PAGE_KEY),
+            Key::PageDown => self.selected = (self.selected + ROWS_PER_PAGE_KEY).min(last),
             Key::Enter => self.detail = view.rows.get(self.selected).and_then(find),
             _ => {}
         }
@@ -286,7 +286,7 @@ impl App {
         }
     }
 
-    fn show(&mut self, by: By) {
+    fn show(&mut self, by: RowsBy) {
         if self.by != by {
             self.by = by;
             self.selected = 0;

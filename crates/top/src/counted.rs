@@ -12,19 +12,19 @@ use unstarve_watch::{OldestWait, Reading, Role, RoleId, RoleKind, TaskId};
 
 use crate::App;
 use crate::cpus::CpuView;
-use crate::view::{By, Piece, Row, View};
+use crate::view::{Piece, Row, RowsBy, View};
 
 /// Readings of a window that are kept: it moves in so many steps.
-const STEPS: u64 = 40;
+const LOOKS_PER_WINDOW: u64 = 40;
 /// Tasks of which waits were seen; more are not told apart.
-const SEEN: usize = 256;
+const MAX_REMEMBERED_WAITS: usize = 256;
 
 /// How long a task has waited in all, by the kernel's own accounting: waits that are over. `None` where it does not say.
 pub type Accounted<'a> = &'a dyn Fn(Tid) -> Option<Nanos>;
 
 /// What one look brings.
 #[derive(Clone, Debug)]
-pub struct Look {
+pub struct CountedLook {
     /// The sums, and what waits now. Only waits with which the kernel's own word agrees are to be in it.
     pub reading: Reading,
     /// For each CPU: how long it was busy, and how long it was there, in any unit.
@@ -36,7 +36,7 @@ pub struct Look {
 pub struct Counted {
     length: Nanos,
     /// Oldest first; the first one is where the window begins.
-    looks: VecDeque<Look>,
+    looks: VecDeque<CountedLook>,
     began: Option<Nanos>,
     seen: BTreeMap<(u32, Comm), Seen>,
 }
@@ -53,11 +53,16 @@ struct Seen {
 impl Counted {
     /// Nothing yet, in a window of this length.
     pub fn new(length: Nanos) -> Counted {
-        Counted { length: Nanos(length.0.max(STEPS)), looks: VecDeque::new(), began: None, seen: BTreeMap::new() }
+        Counted {
+            length: Nanos(length.0.max(LOOKS_PER_WINDOW)),
+            looks: VecDeque::new(),
+            began: None,
+            seen: BTreeMap::new(),
+        }
     }
 
     /// The next look.
-    pub fn add(&mut self, look: Look, accounted: Accounted<'_>) {
+    pub fn add(&mut self, look: CountedLook, accounted: Accounted<'_>) {
         let now = look.reading.at.trace.0;
         if self.looks.back().is_some_and(|last| last.reading.since != look.reading.since) {
             self.looks.clear();
@@ -65,7 +70,7 @@ impl Counted {
         self.began.get_or_insert(Nanos(now));
         for wait in &look.reading.oldest {
             let key = (wait.task.tid.0, wait.task.comm);
-            if self.seen.len() >= SEEN && !self.seen.contains_key(&key) {
+            if self.seen.len() >= MAX_REMEMBERED_WAITS && !self.seen.contains_key(&key) {
                 continue;
             }
             let seen = self.seen.entry(key).or_insert_with(|| Seen {
@@ -79,8 +84,8 @@ impl Counted {
         let from = now.saturating_sub(self.length.0);
         self.seen.retain(|_, seen| seen.at.0 >= from);
         // Between two that are kept is a step at least; the newest is always there.
-        let step = self.length.0 / STEPS;
-        let of = |look: &Look| look.reading.at.trace.0;
+        let step = self.length.0 / LOOKS_PER_WINDOW;
+        let of = |look: &CountedLook| look.reading.at.trace.0;
         if self.looks.len() >= 2 && now.saturating_sub(of(&self.looks[self.looks.len() - 2])) < step {
             self.looks.pop_back();
         }
@@ -95,7 +100,7 @@ impl Counted {
         self.seen.keys().find(|(known, _)| *known == tid.0).map(|(_, comm)| *comm)
     }
 
-    fn ends(&self) -> Option<(&Look, &Look)> {
+    fn ends(&self) -> Option<(&CountedLook, &CountedLook)> {
         Some((self.looks.front()?, self.looks.back()?))
     }
 
@@ -132,7 +137,7 @@ impl View {
             window_ns: counted.length.0,
             lost: ends.map_or(0, |(_, last)| last.reading.lost.events),
             engine: Some(engine),
-            by: By::Role,
+            by: RowsBy::Role,
             cpus: counted.cpus(),
             all: roles.into_iter().chain(tasks).collect(),
             ..View::empty()

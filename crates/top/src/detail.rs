@@ -5,7 +5,7 @@ use unstarve_timeline::{ActorId, World};
 
 use crate::Window;
 use crate::view::{Piece, Row, label, pieces};
-use crate::window::{LastWait, Sums, Who};
+use crate::window::{LastWait, Sums, TaskIdent};
 
 /// Who woke a task.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -57,7 +57,7 @@ pub struct Detail {
     pub last: Vec<WaitLine>,
 }
 
-pub(crate) fn detail(window: &Window, world: &World, who: Who, sums: Option<&Sums>, rows: &[Row]) -> Detail {
+pub(crate) fn detail(window: &Window, world: &World, who: TaskIdent, sums: Option<&Sums>, rows: &[Row]) -> Detail {
     let name = |id: NameId| clean(world.names.get(id)).into_owned();
     let mut wakers: Vec<Waker> = sums.map_or_else(Vec::new, |sums| {
         let waker = |(actor, count): (&Option<ActorId>, &u64)| Waker {

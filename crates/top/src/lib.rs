@@ -18,9 +18,9 @@ mod view;
 mod window;
 
 pub use app::{Action, App, Key};
-pub use counted::{Accounted, Counted, Look};
+pub use counted::{Accounted, Counted, CountedLook};
 pub use cpus::CpuView;
 pub use detail::{Detail, WaitLine, Waker, WorkLine};
 pub use screen::{LEGEND, draw};
-pub use view::{Beside, By, Order, Piece, Row, View};
+pub use view::{Order, Piece, Row, RowsBy, View, ViewContext};
 pub use window::Window;

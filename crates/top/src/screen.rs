@@ -12,7 +12,7 @@ use unstarve_model::{Nanos, Severity, Tid, clean};
 use crate::App;
 use crate::cpus::CpuView;
 use crate::panes::{detail_lines, help, remedy};
-use crate::view::{By, Row, View};
+use crate::view::{Row, RowsBy, View};
 
 /// What keys do, for the help.
 pub const LEGEND: &[(&str, &str)] = &[
@@ -89,14 +89,14 @@ fn title(view: &View, app: &App, width: u16) -> String {
 }
 
 /// How full a CPU is, in eighths.
-const LEVELS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+const BAR_LEVELS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
 /// CPUs that are spelt out; more are a bar each.
-const SPELT: usize = 4;
+const MAX_SPELT_CPUS: usize = 4;
 
 /// How busy each CPU is; where somebody waits, it is marked.
 fn strip(cpus: &[CpuView], width: u16) -> Line<'static> {
-    let is_spelt = cpus.len() <= SPELT;
+    let is_spelt = cpus.len() <= MAX_SPELT_CPUS;
     let spelt = || {
         let one = |cpu: &CpuView| {
             let waiting = if cpu.waiting > 0 { format!(", {} waiting", cpu.waiting) } else { String::new() };
@@ -114,7 +114,7 @@ fn strip(cpus: &[CpuView], width: u16) -> Line<'static> {
     let bars = cpus.chunks(cpus.len().div_ceil(room)).filter_map(|chunk| {
         let most =
             chunk.iter().max_by(|a, b| (a.waiting, a.busy).partial_cmp(&(b.waiting, b.busy)).unwrap_or(Equal))?;
-        let level = LEVELS[((most.busy * 8.0).round() as usize).min(8)];
+        let level = BAR_LEVELS[((most.busy * 8.0).round() as usize).min(8)];
         Some(Span::styled(level.to_string(), Style::new().fg(full(most))))
     });
     Line::from(std::iter::once(Span::raw(title)).chain(bars).collect::<Vec<_>>())
@@ -139,8 +139,8 @@ fn keys(view: &View, app: &App, width: u16) -> String {
         );
     }
     let first: &[(u8, &str)] = match view.by {
-        By::Role => &[(7, "q quit"), (6, "t tasks"), (5, "Enter look")],
-        By::Task => &[(7, "q quit"), (5, "Enter look"), (6, "r remedy"), (1, "g group")],
+        RowsBy::Role => &[(7, "q quit"), (6, "t tasks"), (5, "Enter look")],
+        RowsBy::Task => &[(7, "q quit"), (5, "Enter look"), (6, "r remedy"), (1, "g group")],
     };
     let rest: &[(u8, &str)] = &[(3, "s sort"), (2, "/ filter"), (4, "Space pause"), (8, "h help")];
     let mut parts: Vec<Part> = first.iter().chain(rest).map(|(matters, text)| (*matters, (*text).to_owned())).collect();

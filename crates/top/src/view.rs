@@ -11,7 +11,7 @@ use unstarve_timeline::{self as timeline, ActorId, OnCpu, Sink, Task, Timeline, 
 use crate::cpus::CpuView;
 use crate::detail::{Detail, detail};
 use crate::group::grouped;
-use crate::window::{Sums, Who};
+use crate::window::{Sums, TaskIdent};
 use crate::{App, Window};
 
 /// A task that waits at least this long at this moment is shown even if no wait of it has ended yet.
@@ -55,7 +55,7 @@ impl Order {
 /// What rows are of.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "lowercase")]
-pub enum By {
+pub enum RowsBy {
     /// A task each, from every event of the scheduler.
     Task,
     /// A role each, from the kernel's sums, and the tasks whose long waits were seen.
@@ -114,17 +114,17 @@ pub struct Row {
 }
 
 /// What is known beside the events.
-pub struct Beside<'a> {
+pub struct ViewContext<'a> {
     /// Whether a task is runnable at this moment, where the machine can be asked.
     pub is_runnable: &'a dyn Fn(Tid) -> Option<bool>,
     /// What is wrong, worst first.
     pub findings: Vec<Finding>,
 }
 
-impl Beside<'_> {
+impl ViewContext<'_> {
     /// Nothing: of a recording, the machine that made it cannot be asked.
-    pub fn nothing() -> Beside<'static> {
-        Beside { is_runnable: &|_| None, findings: Vec::new() }
+    pub fn nothing() -> ViewContext<'static> {
+        ViewContext { is_runnable: &|_| None, findings: Vec::new() }
     }
 }
 
@@ -150,7 +150,7 @@ pub struct View {
     /// By what waits of this machine are counted: `eBPF`, or `tracefs` where each event is decoded. None of a recording.
     pub engine: Option<&'static str>,
     /// What the rows are of.
-    pub by: By,
+    pub by: RowsBy,
     /// How busy each CPU is.
     pub cpus: Vec<CpuView>,
     /// Worst first.
@@ -171,7 +171,7 @@ const SCHEMA: &str = "unstarve.top/1";
 
 impl View {
     /// What the window shows now.
-    pub fn of(window: &mut Window, timeline: &Timeline, app: &App, source: &str, beside: Beside<'_>) -> View {
+    pub fn of(window: &mut Window, timeline: &Timeline, app: &App, source: &str, beside: ViewContext<'_>) -> View {
         let world = timeline.world();
         window.advance(world.now);
         window.watch(app.detail());
@@ -211,7 +211,7 @@ impl View {
             lost: 0,
             own_cpu: None,
             engine: None,
-            by: By::Task,
+            by: RowsBy::Task,
             cpus: Vec::new(),
             rows: Vec::new(),
             findings: Vec::new(),
@@ -223,11 +223,11 @@ impl View {
     /// Filters and sorts as chosen, with no news.
     pub fn arrange(&mut self, app: &App) {
         self.rows = self.all.iter().filter(|row| app.takes(row)).cloned().collect();
-        if app.groups() && self.by == By::Task {
+        if app.groups() && self.by == RowsBy::Task {
             self.rows = grouped(std::mem::take(&mut self.rows));
         }
         sort(&mut self.rows, app.order());
-        if self.by == By::Role && app.order() == Order::Wait {
+        if self.by == RowsBy::Role && app.order() == Order::Wait {
             // Waits among equals are the longest on a healthy machine, and say nothing.
             self.rows.sort_by_key(|row| !row.is_by_precedence());
         }
@@ -277,7 +277,7 @@ pub(crate) fn pieces<'a>(world: &World, list: impl Iterator<Item = (ActorId, Rul
     all
 }
 
-fn row(window: &Window, world: &World, who: Who, sums: &Sums) -> Row {
+fn row(window: &Window, world: &World, who: TaskIdent, sums: &Sums) -> Row {
     let blame = pieces(world, sums.pieces.iter().map(|(&(actor, rule), &length)| (actor, rule, length)));
     Row {
         victim: who.1.to_string(),
@@ -300,14 +300,20 @@ fn row(window: &Window, world: &World, who: Who, sums: &Sums) -> Row {
 }
 
 /// Adds those who wait now, and for long: a wait is known only when it ends, but they are starving at this moment.
-fn add_waiting(rows: &mut Vec<Row>, cpus: &mut [CpuView], timeline: &Timeline, beside: &Beside<'_>, window: Nanos) {
+fn add_waiting(
+    rows: &mut Vec<Row>,
+    cpus: &mut [CpuView],
+    timeline: &Timeline,
+    beside: &ViewContext<'_>,
+    window: Nanos,
+) {
     let world = timeline.world();
     let on: Vec<OnCpu> = timeline.on_cpus().map(|(_, on)| on).collect();
     // Some kernels leave out switches, and a task that ran and slept unseen then seems to wait. The machine knows; where it cannot be
     // asked, the events have to do.
     let is_believed =
         |task: &Task, on: OnCpu| (beside.is_runnable)(task.tid).unwrap_or_else(|| seems_to_wait(timeline, task, on));
-    let mut lasting = Lasting::default();
+    let mut lasting = OngoingWaits::default();
     timeline.so_far(STILL, is_believed, &mut lasting);
     std::mem::take(&mut lasting.held).into_iter().for_each(|held| held.add_to(rows, window));
     for (_, task) in world.tasks.iter() {
@@ -343,15 +349,15 @@ fn add_waiting(rows: &mut Vec<Row>, cpus: &mut [CpuView], timeline: &Timeline, b
 
 /// What the window does not have yet.
 #[derive(Default)]
-struct Lasting {
+struct OngoingWaits {
     /// Waits that last, as far as they have come: who had the CPU, by task.
     so_far: FxHashMap<Tid, Vec<timeline::Piece>>,
     /// Waits that are over: who had the CPU has it still, and nobody knows yet as what.
-    held: Vec<Held>,
+    held: Vec<FinishedWait>,
 }
 
 /// A wait that is over and not in the window.
-struct Held {
+struct FinishedWait {
     tid: Tid,
     comm: Comm,
     cpu: u32,
@@ -359,7 +365,7 @@ struct Held {
     pieces: Vec<Piece>,
 }
 
-impl Held {
+impl FinishedWait {
     /// Adds it to the rows of a window of this length.
     fn add_to(self, rows: &mut Vec<Row>, window: Nanos) {
         let name = self.comm.to_string();
@@ -378,14 +384,20 @@ impl Held {
     }
 }
 
-impl Sink for Lasting {
+impl Sink for OngoingWaits {
     fn wait(&mut self, world: &World, wait: &Wait<'_>) {
         let task = world.tasks.get(wait.task);
         if wait.ended != WaitEnd::Ran {
             self.so_far.insert(task.tid, wait.pieces.to_vec());
         } else {
             let pieces = pieces(world, wait.pieces.iter().map(|piece| (piece.occupant, piece.rule, piece.length)));
-            self.held.push(Held { tid: task.tid, comm: task.comm, cpu: wait.cpu.0, length: wait.length(), pieces });
+            self.held.push(FinishedWait {
+                tid: task.tid,
+                comm: task.comm,
+                cpu: wait.cpu.0,
+                length: wait.length(),
+                pieces,
+            });
         }
     }
 }

@@ -7,19 +7,19 @@ use unstarve_model::{Comm, CpuId, NameId, Nanos, Tid, Time};
 use unstarve_sched::Rule;
 use unstarve_timeline::{ActorId, Run, Sink, Timeline, Wait, Wake, Waker, WorkItem, World};
 
-use crate::cpus::{Busy, CpuView};
+use crate::cpus::{CpuBusyTime, CpuView};
 
 /// The window moves in so many steps.
-pub(crate) const SLICES: u64 = 20;
+pub(crate) const WINDOW_SLICES: u64 = 20;
 /// Tasks told apart in one slice; more come only from hostile traces.
-const TASKS: usize = 1 << 14;
+const MAX_TASKS: usize = 1 << 14;
 /// Waits of a task that are kept to be looked at.
-const LAST: usize = 32;
+const MAX_LAST_WAITS: usize = 32;
 /// Wakers and work functions told apart for each task.
-const KINDS: usize = 32;
+const MAX_KINDS: usize = 32;
 
 /// A task, by name, too: a number may be used again.
-pub(crate) type Who = (Tid, Comm);
+pub(crate) type TaskIdent = (Tid, Comm);
 
 /// What a task did in a slice, or in all.
 #[derive(Clone, Default, Debug)]
@@ -71,7 +71,7 @@ pub(crate) struct LastWait {
 #[derive(Default, Debug)]
 struct Slice {
     index: u64,
-    tasks: FxHashMap<Who, Sums>,
+    tasks: FxHashMap<TaskIdent, Sums>,
 }
 
 /// What happened in the last seconds.
@@ -79,8 +79,8 @@ struct Slice {
 pub struct Window {
     length: Nanos,
     slices: VecDeque<Slice>,
-    busy: Busy,
-    watched: Option<Who>,
+    busy: CpuBusyTime,
+    watched: Option<TaskIdent>,
     last: VecDeque<LastWait>,
 }
 
@@ -88,9 +88,9 @@ impl Window {
     /// A window of this length.
     pub fn new(length: Nanos) -> Window {
         Window {
-            length: Nanos(length.0.max(SLICES)),
+            length: Nanos(length.0.max(WINDOW_SLICES)),
             slices: VecDeque::new(),
-            busy: Busy::default(),
+            busy: CpuBusyTime::default(),
             watched: None,
             last: VecDeque::new(),
         }
@@ -112,11 +112,11 @@ impl Window {
     }
 
     fn slice(&self) -> Nanos {
-        Nanos(self.length.0 / SLICES)
+        Nanos(self.length.0 / WINDOW_SLICES)
     }
 
     /// Keeps the single waits of this task from now on.
-    pub(crate) fn watch(&mut self, who: Option<Who>) {
+    pub(crate) fn watch(&mut self, who: Option<TaskIdent>) {
         if self.watched != who {
             self.watched = who;
             self.last.clear();
@@ -130,14 +130,14 @@ impl Window {
     /// Lets go of what is over by now. Done with each event; between events, time goes on, too.
     pub fn advance(&mut self, now: Time) {
         let index = self.index(now);
-        while self.slices.front().is_some_and(|slice| slice.index + SLICES <= index) {
+        while self.slices.front().is_some_and(|slice| slice.index + WINDOW_SLICES <= index) {
             self.slices.pop_front();
         }
     }
 
     /// Sums by task over the whole window.
-    pub(crate) fn sums(&self) -> FxHashMap<Who, Sums> {
-        let mut all: FxHashMap<Who, Sums> = FxHashMap::default();
+    pub(crate) fn sums(&self) -> FxHashMap<TaskIdent, Sums> {
+        let mut all: FxHashMap<TaskIdent, Sums> = FxHashMap::default();
         for (who, sums) in self.slices.iter().flat_map(|slice| &slice.tasks) {
             all.entry(*who).or_default().add(sums);
         }
@@ -148,7 +148,7 @@ impl Window {
         at.0 / self.slice().0
     }
 
-    fn of(&mut self, who: Who, at: Time) -> &mut Sums {
+    fn of(&mut self, who: TaskIdent, at: Time) -> &mut Sums {
         let index = self.index(at);
         if self.slices.back().is_none_or(|slice| slice.index < index) {
             self.advance(at);
@@ -156,7 +156,8 @@ impl Window {
         }
         let newest = self.slices.len() - 1;
         let tasks = &mut self.slices[newest].tasks;
-        let who = if tasks.len() < TASKS || tasks.contains_key(&who) { who } else { (Tid(0), Comm::from("others")) };
+        let who =
+            if tasks.len() < MAX_TASKS || tasks.contains_key(&who) { who } else { (Tid(0), Comm::from("others")) };
         tasks.entry(who).or_default()
     }
 }
@@ -176,7 +177,7 @@ impl Sink for Window {
             *sums.pieces.entry((piece.occupant, piece.rule)).or_default() += piece.length;
         }
         if self.watched == Some(who) {
-            if self.last.len() >= LAST {
+            if self.last.len() >= MAX_LAST_WAITS {
                 self.last.pop_front();
             }
             let pieces = wait.pieces.to_vec();
@@ -199,7 +200,7 @@ impl Sink for Window {
             Waker::Unknown => None,
         };
         let wakers = &mut self.of((task.tid, task.comm), wake.time).wakers;
-        if wakers.len() < KINDS || wakers.contains_key(&waker) {
+        if wakers.len() < MAX_KINDS || wakers.contains_key(&waker) {
             *wakers.entry(waker).or_default() += 1;
         }
     }
@@ -207,7 +208,7 @@ impl Sink for Window {
     fn work_item(&mut self, world: &World, item: &WorkItem) {
         let task = world.tasks.get(item.worker);
         let items = &mut self.of((task.tid, task.comm), item.end).items;
-        if items.len() < KINDS || items.contains_key(&item.function) {
+        if items.len() < MAX_KINDS || items.contains_key(&item.function) {
             let sum = items.entry(item.function).or_default();
             sum.0 += 1;
             if let Some(queued) = item.queued {

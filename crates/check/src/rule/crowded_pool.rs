@@ -4,8 +4,8 @@ use unstarve_change::{Change, Value};
 use unstarve_facts::{Holds, TaskFacts};
 
 use super::Rule;
-use crate::case::{Case, counted};
-use crate::hit::{About, Draft, Fix, Hit, Severity};
+use crate::case::{AuditInput, counted};
+use crate::hit::{Draft, Fix, FixNotes, Hit, Severity};
 
 pub(super) const RULE: Rule = Rule {
     id: "crowded-pool",
@@ -25,7 +25,7 @@ const OTHERS_PER_CPU: usize = 32;
 /// Fewer threads are no crowd, however few the CPUs.
 const LEAST: usize = 32;
 
-fn check(case: &Case<'_>) -> Vec<Hit> {
+fn check(case: &AuditInput<'_>) -> Vec<Hit> {
     let cpus = case.online.len();
     if cpus == 0 {
         return Vec::new();
@@ -33,7 +33,7 @@ fn check(case: &Case<'_>) -> Vec<Hit> {
     nfsd(case, cpus).into_iter().chain(others(case, cpus)).collect()
 }
 
-fn nfsd(case: &Case<'_>, cpus: usize) -> Option<Hit> {
+fn nfsd(case: &AuditInput<'_>, cpus: usize) -> Option<Hit> {
     let services = case.snapshot.services.as_ref();
     let configured = services.and_then(|services| services.nfsd.as_ref());
     let seen = case.kernel_threads().filter(|task| task.comm == "nfsd").count();
@@ -66,7 +66,7 @@ fn nfsd(case: &Case<'_>, cpus: usize) -> Option<Hit> {
                  and mountd did not run for tens of seconds and mounts timed out (SGI, 2009).",
             )
             .fix(Fix::of(
-                About {
+                FixNotes {
                     text: &format!("Four threads for each CPU are enough unless requests wait for slow disks: {fewer}."),
                     risk: "Requests that wait for a slow disk hold a thread each; make it last with threads= in /etc/nfs.conf.",
                     valid_on: "all kernels",
@@ -81,7 +81,7 @@ fn nfsd(case: &Case<'_>, cpus: usize) -> Option<Hit> {
 }
 
 /// Processes with many threads of one name (but for a number at its end), the largest first.
-fn others(case: &Case<'_>, cpus: usize) -> Vec<Hit> {
+fn others(case: &AuditInput<'_>, cpus: usize) -> Vec<Hit> {
     let mut pools: BTreeMap<(u32, &str), usize> = BTreeMap::new();
     for task in case.snapshot.tasks.iter().filter(|task| !task.kernel_thread) {
         let process = task.tgid.unwrap_or(task.tid).0;

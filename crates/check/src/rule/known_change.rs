@@ -1,8 +1,8 @@
 use unstarve_facts::{Holds, REGRESSIONS, Row, Version};
 
 use super::Rule;
-use crate::case::Case;
-use crate::hit::{About, Draft, Fix, Hit, Severity};
+use crate::case::AuditInput;
+use crate::hit::{Draft, Fix, FixNotes, Hit, Severity};
 
 pub(super) const RULE: Rule = Rule {
     id: "known-change",
@@ -13,7 +13,7 @@ pub(super) const RULE: Rule = Rule {
     upgrade: Some(crossed),
 };
 
-fn crossed(before: &Case<'_>, after: &Case<'_>) -> Vec<Hit> {
+fn crossed(before: &AuditInput<'_>, after: &AuditInput<'_>) -> Vec<Hit> {
     let (Some(from), Some(to)) = (before.facts.version(), after.facts.version()) else { return Vec::new() };
     REGRESSIONS.rows().filter(|row| row.is_stated()).filter_map(|row| hit(row, from, to)).collect()
 }
@@ -37,7 +37,7 @@ fn hit(row: Row, from: Version, to: Version) -> Option<Hit> {
 fn told(row: Row, sure: Option<String>) -> Hit {
     let text = |column: &str| row.get(column).filter(|text| *text != "-");
     let about = |what: &str, column: &str| text(column).map(|text| format!("{what}: {text}"));
-    let help = |text| Fix::advice(About { text, risk: "", valid_on: "" });
+    let help = |text| Fix::advice(FixNotes { text, risk: "", valid_on: "" });
     let name = row.name();
     Draft::new(RULE.id, Severity::Info, name)
         .says(format!("{name}: {}.", text("symptom").unwrap_or("a load became slower")))

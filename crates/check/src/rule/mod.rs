@@ -14,7 +14,7 @@ mod rt_limit_off;
 mod rt_on_interrupt_cpu;
 mod throttled_cgroup;
 
-use crate::case::Case;
+use crate::case::AuditInput;
 use crate::hit::{Draft, Hit, Severity};
 
 /// A rule.
@@ -28,9 +28,9 @@ pub struct Rule {
     pub about: &'static str,
     /// Where that is known from.
     pub source: &'static str,
-    pub(crate) check: fn(&Case<'_>) -> Vec<Hit>,
+    pub(crate) check: fn(&AuditInput<'_>) -> Vec<Hit>,
     /// What an upgrade changes: the host as it is, and under the other kernel.
-    pub(crate) upgrade: Option<fn(&Case<'_>, &Case<'_>) -> Vec<Hit>>,
+    pub(crate) upgrade: Option<fn(&AuditInput<'_>, &AuditInput<'_>) -> Vec<Hit>>,
 }
 
 /// All rules, in the order of the documentation.

@@ -13,15 +13,15 @@ use unstarve_lab::run::Outcome;
 use unstarve_term::comparison_page;
 use unstarve_term::lab::labs_page;
 
-use super::latency::Watches;
+use super::latency::LatencyLogs;
 use super::{Form, read};
 use crate::input::Recording;
 use crate::output::Out;
 
 /// `runs/SCENARIO/KERNEL/DIGEST` from any of its levels.
-const DEPTH: usize = 3;
+const RUN_DEPTH: usize = 3;
 /// More runs on a side nobody makes.
-const RUNS: usize = 1000;
+const MAX_RUNS_PER_SIDE: usize = 1000;
 
 #[derive(Serialize)]
 struct Labs {
@@ -40,7 +40,7 @@ pub fn run(a: &Path, b: &Path, form: &Form) -> Result<ExitCode> {
     let names = (told(a, first), told(b, second));
     let metrics = of_outcomes(scenario, names, &pairs, Plan::default().matters);
     let trace = |outcome: &Outcome| Recording::new(outcome.directory.join("trace.dat"));
-    let mut nothing = Watches::default();
+    let mut nothing = LatencyLogs::default();
     let recordings = compare(&read(&trace(first)?, &mut nothing)?, &read(&trace(second)?, &mut nothing)?);
     let same = recordings.is_same() && !metrics.claims_a_difference();
     let text = match form {
@@ -63,7 +63,7 @@ fn told(path: &Path, outcome: &Outcome) -> String {
 /// All runs in a directory, by seed.
 fn outcomes(directory: &Path) -> Result<Vec<Outcome>> {
     let mut files = Vec::new();
-    find(directory, DEPTH, &mut files);
+    find(directory, RUN_DEPTH, &mut files);
     if files.is_empty() {
         bail!("{}: there is no outcome.json in it; expected what `unstarve lab run` keeps", directory.display());
     }
@@ -84,7 +84,7 @@ fn find(directory: &Path, depth: usize, files: &mut Vec<PathBuf>) {
     let file = directory.join("outcome.json");
     if file.is_file() {
         files.push(file);
-    } else if depth > 0 && files.len() < RUNS {
+    } else if depth > 0 && files.len() < MAX_RUNS_PER_SIDE {
         let mut below: Vec<PathBuf> =
             fs::read_dir(directory).into_iter().flatten().flatten().map(|e| e.path()).collect();
         below.sort();

@@ -14,7 +14,7 @@ use unstarve_diagnose::compare::{Comparison, Side, compare, side_beside};
 use unstarve_latency::Latency;
 use unstarve_term::{Extent, Look, Spikes, comparison_page, latency_page};
 
-use self::latency::{Beside, LowLatency};
+use self::latency::{LowLatency, SideLatencies};
 use self::sniff::Kind;
 
 use crate::input::{Recording, is_same_file};
@@ -58,7 +58,7 @@ pub struct LowArgs {
 
 /// What is asked for.
 pub enum HiArgs {
-    Recordings { a: Recording, b: Recording, latency: Beside, form: Form },
+    Recordings { a: Recording, b: Recording, latency: SideLatencies, form: Form },
     Html { a: Recording, b: Recording, file: PathBuf },
     Labs { a: PathBuf, b: PathBuf, form: Form },
     Hosts { a: PathBuf, b: PathBuf, form: Form },
@@ -127,8 +127,8 @@ struct WithLatency<'a> {
     latency_b: Vec<Latency>,
 }
 
-fn recordings(a: &Recording, b: &Recording, latency: Beside, form: &Form) -> Result<ExitCode> {
-    let Beside { mut a_watches, mut b_watches } = latency;
+fn recordings(a: &Recording, b: &Recording, latency: SideLatencies, form: &Form) -> Result<ExitCode> {
+    let SideLatencies { mut a_watches, mut b_watches } = latency;
     let (a, b) = (read(a, &mut a_watches)?, read(b, &mut b_watches)?);
     let comparison = compare(&a, &b);
     let (latency_a, latency_b) = (a_watches.finish()?, b_watches.finish()?);
@@ -152,7 +152,7 @@ fn exit_code(comparison: &Comparison) -> ExitCode {
     if comparison.is_same() { ExitCode::SUCCESS } else { ExitCode::from(1) }
 }
 
-fn read(recording: &Recording, watches: &mut latency::Watches) -> Result<Side> {
+fn read(recording: &Recording, watches: &mut latency::LatencyLogs) -> Result<Side> {
     let mut progress = Progress::new();
     let tell = |events| progress.events(events);
     side_beside(recording.open()?, &Options::default(), watches, tell).with_context(|| recording.name())

@@ -20,7 +20,7 @@ pub struct Choice {
 }
 
 /// Remedies that nobody asked for by name are looked at in their order; more than these are not listed.
-const SKIPPED: usize = 16;
+const MAX_LISTED_SKIPPED: usize = 16;
 
 impl Choice {
     pub fn finding<'a>(&self, report: &'a Report) -> &'a Finding {
@@ -91,7 +91,7 @@ fn best<L: Look>(report: &Report, look: &L, origin: &Origin, args: &LowArgs, fin
         let it = &report.findings[finding].remedies[remedy];
         match on_request(it).or_else(|| if as_asked { None } else { obstacle(look, it, origin) }) {
             None => return Ok(Choice { finding, remedy, skipped }),
-            Some(why) if skipped.len() < SKIPPED => skipped.push(Skipped { finding, remedy, why }),
+            Some(why) if skipped.len() < MAX_LISTED_SKIPPED => skipped.push(Skipped { finding, remedy, why }),
             Some(_) => {}
         }
     }
@@ -157,7 +157,7 @@ mod tests {
     use unstarve_testing::memory::Memory;
 
     use super::*;
-    use crate::input::Written;
+    use crate::input::Authorship;
 
     #[derive(Parser)]
     struct Fix {
@@ -197,7 +197,8 @@ mod tests {
         serde_json::from_value(report).expect("a report")
     }
 
-    const HERE: Origin = Origin { ids: Ids::Hold, why: None, written: Written { author: Author::Trusted, why: None } };
+    const THIS_HOST: Origin =
+        Origin { ids: Ids::Hold, why: None, written: Authorship { author: Author::Trusted, why: None } };
 
     #[test]
     fn a_remedy_that_is_passed_over_says_why() {
@@ -211,7 +212,7 @@ mod tests {
         let second =
             finding("weight-starvation", &[("d", &[so_already]), ("e", &[nice(6), nice(8)]), ("f", &[nice(7)])]);
         let report = report(&[first, second]);
-        let chosen = choose(&report, &host, &HERE, &args(&[])).expect("a choice");
+        let chosen = choose(&report, &host, &THIS_HOST, &args(&[])).expect("a choice");
         assert_eq!((chosen.finding, chosen.remedy), (1, 2));
         let why: Vec<String> = (chosen.skipped.iter())
             .map(|skipped| format!("{}.{} {}", skipped.finding, skipped.remedy, skipped.why))
@@ -227,15 +228,15 @@ mod tests {
             ]
         );
         // Who names one gets that one, and nothing was passed over.
-        let named = choose(&report, &host, &HERE, &args(&["--finding", "1", "--remedy", "2"])).expect("a choice");
+        let named = choose(&report, &host, &THIS_HOST, &args(&["--finding", "1", "--remedy", "2"])).expect("a choice");
         assert_eq!((named.finding, named.remedy, named.skipped.len()), (0, 1, 0));
         // A number alone is of the finding that would be chosen without it; an id of the first that has it.
-        let numbered = choose(&report, &host, &HERE, &args(&["--remedy", "2"])).expect("a choice");
+        let numbered = choose(&report, &host, &THIS_HOST, &args(&["--remedy", "2"])).expect("a choice");
         assert_eq!((numbered.finding, numbered.remedy, numbered.skipped.len()), (1, 1, 0));
-        let by_id = choose(&report, &host, &HERE, &args(&["--remedy", "b"])).expect("a choice");
+        let by_id = choose(&report, &host, &THIS_HOST, &args(&["--remedy", "b"])).expect("a choice");
         assert_eq!((by_id.finding, by_id.remedy), (0, 1));
         // Where none can be carried out, the first is shown with what stands in its way.
-        let none = choose(&report, &Memory::default(), &HERE, &args(&["--finding", "1"])).expect("a choice");
+        let none = choose(&report, &Memory::default(), &THIS_HOST, &args(&["--finding", "1"])).expect("a choice");
         assert_eq!((none.finding, none.remedy, none.skipped.len()), (0, 0, 2));
     }
 
@@ -244,11 +245,11 @@ mod tests {
         let host = Memory::default().program(7, 1, "db");
         let few = [("a", &[Change::advice()][..]), ("f", &[nice(7)])];
         let report = report(&[finding("count-starvation", &[]), finding("weight-starvation", &few)]);
-        let refusal = |words: &[&str]| match choose(&report, &host, &HERE, &args(words)) {
+        let refusal = |words: &[&str]| match choose(&report, &host, &THIS_HOST, &args(words)) {
             Ok(choice) => panic!("{words:?}: {} {}", choice.finding, choice.remedy),
             Err(error) => error.to_string(),
         };
-        assert_eq!(choose(&report, &host, &HERE, &args(&["--remedy", "1"])).expect("a choice").finding, 1);
+        assert_eq!(choose(&report, &host, &THIS_HOST, &args(&["--remedy", "1"])).expect("a choice").finding, 1);
         assert_eq!(
             refusal(&["--remedy", "3"]),
             "there is no remedy 3; expected a number from 1 to 2, or one that finding 2 (weight-starvation) has: a, f"
@@ -268,7 +269,7 @@ mod tests {
         let off = Change::file("/proc/sys/kernel/sched_rt_runtime_us", "-1");
         let host = Memory::default().file("/proc/sys/kernel/sched_rt_runtime_us", "950000");
         let both = [("no-wakeup-preemption", &[off.clone()][..]), ("no-rt-throttling", &[off][..])];
-        let chosen = choose(&report(&[finding("x", &both)]), &host, &HERE, &args(&[])).expect("a choice");
+        let chosen = choose(&report(&[finding("x", &both)]), &host, &THIS_HOST, &args(&[])).expect("a choice");
         let why: Vec<&str> = chosen.skipped.iter().map(|skipped| skipped.why.as_str()).collect();
         assert_eq!(chosen.remedy, 0);
         assert_eq!(

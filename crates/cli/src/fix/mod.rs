@@ -182,14 +182,14 @@ fn is_printable(args: &LowArgs, explained: &Explained, chosen: &Choice, origin: 
 
 fn explain(recording: &Recording, source: Box<dyn EventSource>) -> Result<Explained> {
     let mut progress = Progress::new();
-    explain_beside(source, &Options::default(), &mut Nothing, |events| progress.events(events))
+    explain_beside(source, &Options::default(), &mut NoSink, |events| progress.events(events))
         .with_context(|| recording.name())
 }
 
 /// Beside the diagnosis nobody listens.
-struct Nothing;
+struct NoSink;
 
-impl unstarve_timeline::Sink for Nothing {}
+impl unstarve_timeline::Sink for NoSink {}
 
 /// The plan alone.
 fn show(

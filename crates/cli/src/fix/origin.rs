@@ -6,14 +6,14 @@ use unstarve_executor::authority::{Author, Authority, Named};
 use unstarve_executor::plan::Ids;
 use unstarve_facts::Snapshot;
 
-use crate::input::Written;
+use crate::input::Authorship;
 
 /// Where a recording is from.
 pub struct Origin {
     pub ids: Ids,
     /// Why its thread ids mean nothing here.
     pub why: Option<String>,
-    pub written: Written,
+    pub written: Authorship,
 }
 
 impl Origin {
@@ -28,7 +28,7 @@ impl Origin {
     }
 }
 
-pub fn of(snapshot: Option<&Snapshot>, asserted: bool, written: Written) -> Origin {
+pub fn of(snapshot: Option<&Snapshot>, asserted: bool, written: Authorship) -> Origin {
     let here = fs::read_to_string("/proc/sys/kernel/random/boot_id").map(|text| text.trim().to_owned()).ok();
     let (ids, why) = judge(snapshot.and_then(|snapshot| snapshot.boot.as_deref()), here.as_deref(), asserted);
     Origin { ids, why, written }

@@ -23,7 +23,7 @@ use super::LowArgs;
 use crate::output;
 
 /// How often new threads of the victim are looked for.
-const LOOK: Duration = Duration::from_millis(500);
+const VICTIM_SCAN_INTERVAL: Duration = Duration::from_millis(500);
 /// For how long ordinary tasks may starve before everything is taken back.
 const STARVATION_TIMEOUT: Duration = Duration::from_secs(10);
 
@@ -94,7 +94,7 @@ pub fn run(args: &LowArgs, finding: &Finding, steps: &mut [Step], time: Duration
         time.as_secs()
     ));
     let measure = move |stop: Arc<AtomicBool>| -> io::Result<(By, Fared)> {
-        watch_tasks(&look, Span { time, step: LOOK, stop: &stop })
+        watch_tasks(&look, Span { time, step: VICTIM_SCAN_INTERVAL, stop: &stop })
     };
     let measured = trial::run(&options, &mut Audit::none(), steps, measure)?;
     let judged = judge(&measured[0].1, &measured[1].1, &measured[2].1);

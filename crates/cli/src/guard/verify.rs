@@ -45,7 +45,7 @@ fn parse_time(text: &str) -> Result<Duration, String> {
     }
 }
 
-const STEP: Duration = Duration::from_millis(500);
+const PROGRESS_INTERVAL: Duration = Duration::from_millis(500);
 
 pub fn run(args: &VerifyArgs) -> Result<ExitCode> {
     let policy = args.policy.load()?;
@@ -64,7 +64,7 @@ pub fn run(args: &VerifyArgs) -> Result<ExitCode> {
         say: Box::new(output::remark),
     };
     let keep = if args.keep { Keep::WhatHelped } else { Keep::Nothing };
-    let trial = Trial { time: args.time, step: STEP, keep };
+    let trial = Trial { time: args.time, step: PROGRESS_INTERVAL, keep };
     let outcome = verify::run(policy.clone(), options, audit, trial)?;
     super::warn_of_race(&outcome.undone);
     let page = if args.json { json(&policy, &outcome)? } else { verify_page(&policy, &outcome, keep) };

@@ -9,7 +9,7 @@ use clap::Args;
 use serde::Serialize;
 use unstarve_diagnose::report::Report;
 use unstarve_files::ThisProgram;
-use unstarve_lab::bench::{Upcoming, describe};
+use unstarve_lab::bench::{NextRun, describe};
 use unstarve_lab::compare::Plan;
 use unstarve_lab::qemu::{Clock, Limits};
 use unstarve_lab::run::Outcome;
@@ -106,7 +106,7 @@ impl Guests {
 }
 
 /// A line on standard error for each guest.
-pub(super) fn tell(upcoming: Upcoming<'_>) {
+pub(super) fn tell(upcoming: NextRun<'_>) {
     let of = upcoming.of.map(|of| format!(" of {of}")).unwrap_or_default();
     note!("unstarve: run {}{of}: {}", upcoming.number, describe(upcoming.request));
 }

@@ -3,13 +3,13 @@ use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use unstarve_model::{Comm, Nanos, Tid};
-use unstarve_top::{App, Counted, Look, View};
+use unstarve_top::{App, Counted, CountedLook, View};
 use unstarve_watch::{Engine, EngineError, SchedstatCheck, waited};
 
-use super::feed::{Feed, Own};
+use super::feed::{Feed, OwnCpuUsage};
 
 /// How often the engine is read: what waits at the moment is seen only then.
-const EVERY: Duration = Duration::from_millis(250);
+const READING_INTERVAL: Duration = Duration::from_millis(250);
 
 /// For so long the last reading is shown if the next cannot be had: a busy machine may not give a moment to copy sums.
 const KEEP_LAST_READING: Duration = Duration::from_secs(5);
@@ -22,7 +22,7 @@ pub struct CountedFeed {
     looked: Option<Instant>,
     failing: Option<Instant>,
     began: Instant,
-    own: Own,
+    own: OwnCpuUsage,
 }
 
 impl CountedFeed {
@@ -35,7 +35,7 @@ impl CountedFeed {
             looked: None,
             failing: None,
             began: Instant::now(),
-            own: Own::new(),
+            own: OwnCpuUsage::new(),
         }
     }
 
@@ -55,7 +55,7 @@ impl CountedFeed {
         let claim = |wait: &unstarve_watch::OldestWait| (wait.task.tid, at - wait.ns);
         self.check.hear(reading.oldest.iter().map(claim));
         reading.oldest.retain(|wait| self.check.agrees(claim(wait)) != Some(false));
-        self.counted.add(Look { reading, cpus: cpus() }, &waited);
+        self.counted.add(CountedLook { reading, cpus: cpus() }, &waited);
         Ok(())
     }
 }
@@ -77,7 +77,7 @@ fn cpu(line: &str) -> Option<(u32, u64, u64)> {
 
 impl Feed for CountedFeed {
     fn advance(&mut self, _: Duration) -> Result<bool> {
-        if self.looked.is_none_or(|looked| looked.elapsed() >= EVERY) {
+        if self.looked.is_none_or(|looked| looked.elapsed() >= READING_INTERVAL) {
             self.looked = Some(Instant::now());
             self.look()?;
         }

@@ -35,15 +35,15 @@ pub trait Feed {
 }
 
 /// What this process costs.
-pub struct Own {
+pub struct OwnCpuUsage {
     began: Instant,
     before: Duration,
 }
 
-impl Own {
+impl OwnCpuUsage {
     /// From now on.
-    pub fn new() -> Own {
-        Own { began: Instant::now(), before: cpu_time() }
+    pub fn new() -> OwnCpuUsage {
+        OwnCpuUsage { began: Instant::now(), before: cpu_time() }
     }
 
     /// As a part of one CPU.

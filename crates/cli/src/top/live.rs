@@ -5,9 +5,9 @@ use unstarve_diagnose::{Recent, timeline};
 use unstarve_model::{Batch, Comm, Nanos, Tid};
 use unstarve_record::Live;
 use unstarve_timeline::{Both, Timeline};
-use unstarve_top::{App, Beside, View, Window};
+use unstarve_top::{App, View, ViewContext, Window};
 
-use super::feed::{Feed, Own};
+use super::feed::{Feed, OwnCpuUsage};
 use unstarve_watch::SchedstatCheck;
 
 /// This machine, event by event.
@@ -20,7 +20,7 @@ pub struct LiveFeed {
     batch: Batch,
     events: u64,
     began: Instant,
-    own: Own,
+    own: OwnCpuUsage,
 }
 
 impl LiveFeed {
@@ -28,7 +28,17 @@ impl LiveFeed {
         let timeline = timeline(live.info());
         let recent = Recent::new(live.info(), window.length());
         let (check, batch) = (SchedstatCheck::default(), Batch::default());
-        LiveFeed { live, timeline, window, recent, check, batch, events: 0, began: Instant::now(), own: Own::new() }
+        LiveFeed {
+            live,
+            timeline,
+            window,
+            recent,
+            check,
+            batch,
+            events: 0,
+            began: Instant::now(),
+            own: OwnCpuUsage::new(),
+        }
     }
 }
 
@@ -62,7 +72,8 @@ impl Feed for LiveFeed {
 
     fn view(&mut self, app: &App) -> View {
         let is_runnable = |tid| self.check.agrees_on(tid);
-        let beside = Beside { is_runnable: &is_runnable, findings: self.recent.findings(&self.timeline, &is_runnable) };
+        let beside =
+            ViewContext { is_runnable: &is_runnable, findings: self.recent.findings(&self.timeline, &is_runnable) };
         let view = View::of(&mut self.window, &self.timeline, app, "live", beside);
         View {
             events: self.events,

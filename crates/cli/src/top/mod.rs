@@ -14,10 +14,10 @@ use std::time::Duration;
 use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
 use unstarve_model::Nanos;
-use unstarve_top::{App, By, Order, Window};
+use unstarve_top::{App, Order, RowsBy, Window};
 
 use self::feed::Feed;
-use self::machine::{Begin, Machine};
+use self::machine::{Machine, StartMode};
 use self::replay::Replay;
 use crate::input::Recording;
 use crate::record::parse_time;
@@ -98,7 +98,7 @@ enum LowBy {
 pub struct HiArgs {
     source: Source,
     window: Nanos,
-    begin: Begin,
+    begin: StartMode,
     app: App,
     pace: Pace,
     form: Form,
@@ -156,10 +156,10 @@ impl LowArgs {
             },
             window: Nanos(u64::try_from(self.window.as_nanos()).unwrap_or(u64::MAX)),
             begin: match (self.by, prints) {
-                (Some(LowBy::Task), _) => Begin::With(By::Task),
-                (None, true) => Begin::Tasks,
-                (Some(LowBy::Role), _) => Begin::With(By::Role),
-                (None, false) => Begin::Best,
+                (Some(LowBy::Task), _) => StartMode::With(RowsBy::Task),
+                (None, true) => StartMode::Tasks,
+                (Some(LowBy::Role), _) => StartMode::With(RowsBy::Role),
+                (None, false) => StartMode::Best,
             },
             app: if self.group { App::new(order, self.filter).with_groups() } else { App::new(order, self.filter) },
             pace: Pace { interval: if self.once { Duration::MAX } else { self.interval }, speed: self.speed, end },

@@ -17,7 +17,7 @@ use super::{Form, Pace};
 use crate::output::Out;
 
 /// How often a live recording is read.
-const POLL: Duration = Duration::from_millis(100);
+const LIVE_POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Set by a signal that ends the program, so that the recording is taken down.
 pub fn ended() -> Result<Arc<AtomicBool>> {
@@ -77,7 +77,7 @@ fn until(feed: &mut dyn Feed, to: Duration, began: Instant, ended: &AtomicBool) 
             return Ok(more);
         }
         thread::sleep(if feed.is_live() {
-            POLL.min(to.saturating_sub(began.elapsed()))
+            LIVE_POLL_INTERVAL.min(to.saturating_sub(began.elapsed()))
         } else {
             Duration::from_millis(1)
         });
@@ -97,9 +97,9 @@ fn print(mut view: View, printed: Printed, out: &mut Out) -> Result<()> {
 
 /// The table as on a wide terminal, as long as it takes.
 fn text(view: &View) -> String {
-    const WIDTH: u16 = 120;
+    const TEXT_WIDTH: u16 = 120;
     let height = u16::try_from(view.rows.len() + 4).unwrap_or(u16::MAX).clamp(6, 500);
-    let mut terminal = match Terminal::new(TestBackend::new(WIDTH, height)) {
+    let mut terminal = match Terminal::new(TestBackend::new(TEXT_WIDTH, height)) {
         Ok(terminal) => terminal,
         Err(never) => match never {},
     };
@@ -109,7 +109,7 @@ fn text(view: &View) -> String {
         Err(never) => match never {},
     }
     let buffer = terminal.backend().buffer();
-    let line = |y: u16| (0..WIDTH).map(|x| buffer[(x, y)].symbol()).collect::<String>().trim_end().to_owned();
+    let line = |y: u16| (0..TEXT_WIDTH).map(|x| buffer[(x, y)].symbol()).collect::<String>().trim_end().to_owned();
     // The last line is about keys.
     (0..height - 1).map(line).collect::<Vec<_>>().join("\n").trim_end().to_owned()
 }

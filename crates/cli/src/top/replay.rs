@@ -6,12 +6,12 @@ use anyhow::{Context, Result};
 use unstarve_diagnose::{Recent, timeline};
 use unstarve_model::{Batch, Comm, EventKind, EventSource, Nanos, SourceError, Tid, TraceInfo};
 use unstarve_timeline::{Both, Timeline};
-use unstarve_top::{App, Beside, View, Window};
+use unstarve_top::{App, View, ViewContext, Window};
 
 use super::feed::Feed;
 
 /// Batches that are read ahead.
-const AHEAD: usize = 4;
+const MAX_BATCHES_AHEAD: usize = 4;
 
 /// What the reading thread says. It reads by itself, so that a pipe without news does not keep the screen from keys.
 enum Message {
@@ -37,7 +37,7 @@ pub struct Replay {
 impl Replay {
     /// Reads until the first events are there.
     pub fn new(mut source: Box<dyn EventSource>, name: String, window: Window) -> Result<Replay> {
-        let (sender, messages) = sync_channel(AHEAD);
+        let (sender, messages) = sync_channel(MAX_BATCHES_AHEAD);
         // Ends with the source, or when nobody listens any more; at the latest with the process.
         thread::Builder::new().name("unstarve-read".into()).spawn(move || {
             let mut begun = false;
@@ -125,8 +125,8 @@ impl Feed for Replay {
     }
 
     fn view(&mut self, app: &App) -> View {
-        let nothing = Beside::nothing();
-        let beside = Beside { findings: self.recent.findings(&self.timeline, nothing.is_runnable), ..nothing };
+        let nothing = ViewContext::nothing();
+        let beside = ViewContext { findings: self.recent.findings(&self.timeline, nothing.is_runnable), ..nothing };
         let view = View::of(&mut self.window, &self.timeline, app, &self.name, beside);
         View { events: self.events, lost: self.lost, ..view }
     }

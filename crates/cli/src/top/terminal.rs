@@ -17,7 +17,7 @@ use super::feed::Feed;
 use super::once::ended;
 
 /// How often events are fetched, and keys are looked for.
-const POLL: Duration = Duration::from_millis(100);
+const INPUT_POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// Shows and takes keys until told to end. The terminal is put back on every way out: on return and on errors here, in a
 /// panic by ratatui's hook, and signals only set a flag.
@@ -65,7 +65,7 @@ impl Session {
             if ended() || self.pace.end.is_some_and(|end| self.began.elapsed() >= end) {
                 return Ok(());
             }
-            match wait_for_keys(POLL)? {
+            match wait_for_keys(INPUT_POLL_INTERVAL)? {
                 Keys::Gone => return Ok(()),
                 // The terminal may have got another size.
                 Keys::None | Keys::Some if !event::poll(Duration::ZERO).context("cannot use the terminal")? => continue,

@@ -1,9 +1,11 @@
+//! Tests of which programs are run.
+
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, chown, lchown, symlink};
 
 use super::*;
 
-/// A directory of ours, and in it a program that writes `ran` beside itself.
+/// A directory of ours, for programs that write a file `ran` next to themselves.
 struct Place(tempfile::TempDir);
 
 impl Place {
@@ -45,7 +47,7 @@ fn is_root() -> bool {
 
 #[test]
 fn a_program_is_run_only_if_nobody_else_can_have_written_it() {
-    // What is changed, what is asked for, and what the refusal says; none: it may be run.
+    // What is changed, which program is requested, and what the refusal says; empty if it may be run.
     type Change = fn(&Place);
     let ours: [(&str, Change, &str, Option<&str>); 16] = [
         ("as it is", |_| {}, "bin/tool", None),
@@ -175,7 +177,7 @@ fn the_first_that_can_be_trusted_is_found() {
     place.program("late/tool");
     let found = |places: &[&str]| first_of("tool", places.iter().map(|below| place.path(below)).collect());
     assert_eq!(found(&["none", "open", "bin", "late"]).expect("found").path(), place.path("bin/tool"));
-    // What a shell passes over as well.
+    // A shell skips these as well.
     place.mode("bin/tool", 0o644);
     fs::create_dir_all(place.path("directory/tool")).expect("made");
     assert_eq!(found(&["bin/tool", "directory", "bin", "late"]).expect("found").path(), place.path("late/tool"));
@@ -207,11 +209,11 @@ fn a_program_is_run_by_its_descriptor_also_if_it_has_another_name_meanwhile() {
 
 const CHILD_MARK: &str = "UNSTARVE_TEST_AGAIN_CHILD";
 
-/// The child of the next test.
+/// The child process of the next test.
 #[test]
 fn again() {
     if std::env::var_os(CHILD_MARK).is_some() {
-        // The first thread is called so; tests run in others, which have names.
+        // Set on the main thread, because tests run in threads with names of their own.
         rustix::thread::set_name(c"exe").expect("a name");
         ThisProgram::take_name();
         let name = rustix::thread::name().expect("a name");

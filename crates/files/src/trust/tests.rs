@@ -1,3 +1,5 @@
+//! Tests of which files are trusted.
+
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, chown, symlink};
 
@@ -52,7 +54,7 @@ fn what_others_can_write_is_not_believed() {
 #[test]
 fn what_belongs_to_others_is_not_believed() {
     if us() != 0 {
-        return; // Only root can give files away; the whole program's live tests run as root.
+        return; // Only root can give files away; the program's live tests run as root.
     }
     let place = place();
     let policy = place.path().join("policy");
@@ -65,7 +67,7 @@ fn what_belongs_to_others_is_not_believed() {
     fs::write(below.join("policy"), "no").expect("written");
     chown(&below, Some(65534), None).expect("given away");
     assert!(why(read_trusted(&below.join("policy"), 10)).contains("belongs to user 65534"));
-    // Back to ours through a directory of theirs: they could lead us elsewhere the next time.
+    // Through another user's directory and back: that user could redirect us the next time.
     assert!(why(read_trusted(&below.join("../policy"), 10)).contains("belongs to user 65534"));
     chown(&policy, Some(65534), None).expect("given away");
     let text = why(read_trusted(&policy, 10));
@@ -122,7 +124,7 @@ fn a_link_that_others_can_have_put_there_is_not_followed() {
     if us() != 0 {
         return; // Only root can give files away.
     }
-    // A place like /tmp.
+    // A directory like /tmp.
     let place = place();
     let shared = place.path().join("shared");
     fs::create_dir(&shared).expect("a directory");
@@ -155,7 +157,7 @@ fn magic_links_of_procfs_are_not_followed() {
     assert!(read_trusted(Path::new("/proc/self/status"), 1 << 20).is_ok(), "an ordinary link of procfs");
 }
 
-/// A recording: who wrote it, and who chose that the path leads to it.
+/// A recording: who can have written it, and chosen that the path leads to it.
 #[test]
 fn the_author_of_an_open_file_is_whoever_can_write_it_or_its_way() {
     let author =
@@ -166,7 +168,7 @@ fn the_author_of_an_open_file_is_whoever_can_write_it_or_its_way() {
     fs::set_permissions(&file, fs::Permissions::from_mode(0o666)).expect("a mode");
     assert!(author(&file).is_err_and(|why| why.contains("mode 0666 lets its group and others write it")));
     fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).expect("a mode");
-    // As in /tmp: others make files beside it and cannot touch this one.
+    // As in /tmp: others can create files next to it but not change it.
     fs::set_permissions(place.path(), fs::Permissions::from_mode(0o1777)).expect("a mode");
     assert_eq!(author(&file), Ok(()));
     fs::hard_link(&file, place.path().join("other")).expect("a link");

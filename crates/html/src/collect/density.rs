@@ -26,12 +26,12 @@ struct Block {
 }
 
 /// Parts of a window on the CPUs that matter, all of them together, and on all others.
-const NEAR: u64 = 1200;
-const FAR: u64 = 2400;
+const NEAR_BLOCKS: u64 = 1200;
+const FAR_BLOCKS: u64 = 2400;
 
 /// Which CPUs a window is about.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Place {
+pub(crate) enum CpuScope {
     /// One for whose wait it is looked at.
     Near,
     /// Another one.
@@ -43,17 +43,17 @@ impl Density {
     pub fn new((from, to): (Time, Time), cpus: usize, near: usize) -> Density {
         let span = to.since(from).0.max(1);
         let part = |parts: u64, cpus: usize| Nanos(span.div_ceil((parts / cpus.max(1) as u64).clamp(8, 512)));
-        Density { from, near: part(NEAR, near), far: part(FAR, cpus), blocks: FxHashMap::default() }
+        Density { from, near: part(NEAR_BLOCKS, near), far: part(FAR_BLOCKS, cpus), blocks: FxHashMap::default() }
     }
 
     /// Takes in a run, or a block made before; says whether it is one of those.
-    pub fn add(&mut self, record: &Record, place: Place) -> bool {
+    pub fn add(&mut self, record: &Record, place: CpuScope) -> bool {
         let (busy, runs) = match record.kind {
             Kind::Run => (record.length().0, 1),
             Kind::Block => (busy_of(record), record.tid.0),
             _ => return false,
         };
-        let part = if place == Place::Near { self.near } else { self.far };
+        let part = if place == CpuScope::Near { self.near } else { self.far };
         let key = (record.cpu, record.start.since(self.from).0 / part.0.max(1));
         let new = Block { start: record.start, end: record.end, busy: 0, runs: 0, leader: record.actor, ahead: 0 };
         let block = self.blocks.entry(key).or_insert(new);
@@ -115,10 +115,10 @@ mod tests {
         for index in 0..10_000 {
             let start = index * 800;
             let actor = if index % 3 == 0 { ActorId::UNKNOWN } else { ActorId::OTHERS };
-            assert!(density.add(&run((index % 2) as u32, start, start + 500, actor), Place::Far));
+            assert!(density.add(&run((index % 2) as u32, start, start + 500, actor), CpuScope::Far));
             busy += 500;
         }
-        assert!(!density.add(&Record { kind: Kind::Wake, ..run(0, 5, 5, ActorId::IDLE) }, Place::Near));
+        assert!(!density.add(&Record { kind: Kind::Wake, ..run(0, 5, 5, ActorId::IDLE) }, CpuScope::Near));
         let blocks = density.into_records();
         assert!(blocks.len() <= 2 * 64, "{}", blocks.len());
         assert_eq!(blocks.iter().map(|block| u64::from(block.tid.0)).sum::<u64>(), 10_000);
@@ -128,7 +128,7 @@ mod tests {
 
         // Blocks merge again as runs do.
         let mut coarse = Density::new((Time(0), Time(8_000_000)), 1024, 1);
-        blocks.iter().for_each(|block| assert!(coarse.add(block, Place::Far)));
+        blocks.iter().for_each(|block| assert!(coarse.add(block, CpuScope::Far)));
         let merged = coarse.into_records();
         assert!(merged.len() < blocks.len());
         assert_eq!(merged.iter().map(|block| u64::from(block.tid.0)).sum::<u64>(), 10_000);

@@ -5,7 +5,7 @@ use unstarve_model::{CpuId, Nanos, Tid, Time};
 use unstarve_sched::Rule;
 use unstarve_timeline::ActorId;
 
-use super::density::{Density, Place};
+use super::density::{CpuScope, Density};
 
 /// Something that the timeline of a moment draws.
 #[derive(Clone, Copy, Debug)]
@@ -120,29 +120,29 @@ pub(crate) struct Kept {
 
 impl Detail {
     /// Records in the queue: 10 MB, a third of a second of a very busy machine, minutes of a calm one.
-    const QUEUE: usize = 1 << 18;
+    const MAX_QUEUED_RECORDS: usize = 1 << 18;
     /// How many leave it at once.
-    const BATCH: usize = 1 << 12;
+    const RELEASE_BATCH: usize = 1 << 12;
     /// Longest waits of each kind.
     const PER_KIND: usize = 16;
     /// Kinds of waits, by actor and rule, whose longest are looked at.
-    const KINDS: usize = 512;
+    const MAX_SPOT_KINDS: usize = 512;
     /// Records kept beyond the queue.
-    const KEPT: usize = 1 << 18;
+    const MAX_KEPT_RECORDS: usize = 1 << 18;
     /// Records in one window, more or less.
-    const DENSE: usize = 6000;
+    const MAX_RECORDS_PER_SPOT: usize = 6000;
     /// Notes of what was thinned out.
-    const THINNED: usize = 4096;
+    const MAX_THINNED_SPANS: usize = 4096;
     /// Records before and after a wait, about.
-    const AROUND: u64 = 3000;
+    const RECORDS_AROUND_SPOT: u64 = 3000;
 
     pub fn new() -> Detail {
         Detail { per_kind: Detail::PER_KIND, ..Detail::default() }
     }
 
     pub fn push(&mut self, record: Record) {
-        if self.queue.len() >= Detail::QUEUE {
-            self.let_go(Detail::BATCH);
+        if self.queue.len() >= Detail::MAX_QUEUED_RECORDS {
+            self.let_go(Detail::RELEASE_BATCH);
         }
         self.pushed += 1;
         self.cpus = self.cpus.max(record.cpu.index() + 1);
@@ -157,7 +157,7 @@ impl Detail {
         const MAX_MARGIN_NS: u64 = 25_000_000;
         let natural = spot.length().0.clamp(MIN_MARGIN_NS, MAX_MARGIN_NS);
         let elapsed = self.first.map_or(Nanos::ZERO, |first| spot.end.since(first));
-        let roomy = elapsed.0 / (self.pushed / Detail::AROUND * 2 + 1);
+        let roomy = elapsed.0 / (self.pushed / Detail::RECORDS_AROUND_SPOT * 2 + 1);
         Nanos(natural.min(roomy.max(MIN_MARGIN_NS / 8)))
     }
 
@@ -173,9 +173,9 @@ impl Detail {
             self.stale = true;
         }
         let key = (spot.actor, spot.rule);
-        if self.spots.len() >= Detail::KINDS && !self.spots.contains_key(&key) {
+        if self.spots.len() >= Detail::MAX_SPOT_KINDS && !self.spots.contains_key(&key) {
             self.make_room(spot.length());
-            if self.spots.len() >= Detail::KINDS {
+            if self.spots.len() >= Detail::MAX_SPOT_KINDS {
                 return;
             }
         }
@@ -218,7 +218,7 @@ impl Detail {
                 self.kept.push(record);
             }
         }
-        if self.kept.len() > (self.pruned_to * 2).clamp(Detail::KEPT / 4, Detail::KEPT) {
+        if self.kept.len() > (self.pruned_to * 2).clamp(Detail::MAX_KEPT_RECORDS / 4, Detail::MAX_KEPT_RECORDS) {
             self.prune();
         }
     }
@@ -251,14 +251,14 @@ impl Detail {
             self.kept.retain(|record| overlaps(&self.windows, record.start, record.end));
             self.thin_out();
             self.pruned_to = self.kept.len();
-            if self.kept.len() <= Detail::KEPT * 3 / 4 || !self.look_at_fewer() {
+            if self.kept.len() <= Detail::MAX_KEPT_RECORDS * 3 / 4 || !self.look_at_fewer() {
                 return;
             }
         }
     }
 
     /// A long wait on a busy machine has more around it than anybody can see: of a window that holds more than
-    /// [`Detail::DENSE`], the longer half of that stays as it is. Shorter runs become blocks; what else is short goes.
+    /// [`Detail::MAX_RECORDS_PER_SPOT`], the longer half of that stays as it is. Shorter runs become blocks; what else is short goes.
     fn thin_out(&mut self) {
         let mut lengths: Vec<Vec<Nanos>> = vec![Vec::new(); self.windows.len()];
         for record in &self.kept {
@@ -267,7 +267,7 @@ impl Detail {
         let floors: Vec<Option<Nanos>> = lengths
             .iter_mut()
             .map(|lengths| {
-                let at = lengths.len().checked_sub(Detail::DENSE)? + Detail::DENSE / 2;
+                let at = lengths.len().checked_sub(Detail::MAX_RECORDS_PER_SPOT)? + Detail::MAX_RECORDS_PER_SPOT / 2;
                 Some(*lengths.select_nth_unstable(at).1)
             })
             .collect();
@@ -278,7 +278,7 @@ impl Detail {
         self.kept.retain(|record| {
             let window = window_of(&self.windows, record.start);
             let stays = floors[window].is_none_or(|floor| record.length() > floor);
-            let place = if near[window].contains(&record.cpu) { Place::Near } else { Place::Far };
+            let place = if near[window].contains(&record.cpu) { CpuScope::Near } else { CpuScope::Far };
             let goes = !stays && !densities[window].add(record, place);
             dropped[window] += usize::from(goes);
             stays
@@ -291,8 +291,8 @@ impl Detail {
                 self.thinned.push(Thinned { from: window.0, to: window.1, count, longest });
             }
         }
-        if self.thinned.len() > Detail::THINNED {
-            self.thinned.drain(..Detail::THINNED / 2);
+        if self.thinned.len() > Detail::MAX_THINNED_SPANS {
+            self.thinned.drain(..Detail::MAX_THINNED_SPANS / 2);
         }
     }
 
@@ -330,7 +330,7 @@ impl Detail {
     /// Everything that was kept.
     pub fn finish(mut self) -> Kept {
         while !self.queue.is_empty() {
-            self.let_go(Detail::BATCH);
+            self.let_go(Detail::RELEASE_BATCH);
         }
         self.refresh();
         self.kept.retain(|record| overlaps(&self.windows, record.start, record.end));

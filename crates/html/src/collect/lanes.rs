@@ -45,11 +45,11 @@ impl Leader {
 
 impl Lanes {
     /// CPUs that are watched; a machine with more has its first ones shown.
-    const CPUS: usize = 1024;
+    const MAX_CPUS: usize = 1024;
 
     fn at(&mut self, cpu: CpuId) -> Option<&mut Lane> {
         let index = cpu.index();
-        if index >= Lanes::CPUS {
+        if index >= Lanes::MAX_CPUS {
             return None;
         }
         if self.cpus.len() <= index {

@@ -20,7 +20,7 @@ use course::Course;
 use detail::{Detail, Kind, Record, Spot};
 use lanes::Lanes;
 use scale::Scale;
-use tables::{BlameTable, ByPlace, Place, Stays};
+use tables::{BlameTable, ByPlace, CpuUse, InterruptTime};
 
 /// Collects what the page needs; a [`Sink`].
 #[derive(Debug)]
@@ -31,8 +31,8 @@ pub struct Collector {
     pub(crate) activity: Activity,
     pub(crate) lanes: Lanes,
     pub(crate) blame: BlameTable,
-    pub(crate) places: ByPlace<Place>,
-    pub(crate) interrupts: ByPlace<Stays>,
+    pub(crate) places: ByPlace<CpuUse>,
+    pub(crate) interrupts: ByPlace<InterruptTime>,
     pub(crate) detail: Detail,
     pub(crate) counts: Totals,
     /// Work functions, by the number that records give them.
@@ -54,9 +54,9 @@ pub(crate) struct Totals {
 }
 
 /// Actors with a course of their own; what else waits shows among all tasks.
-const COURSES: usize = 2048;
+const MAX_COURSES: usize = 2048;
 /// Intervals for each of which the longest wait is looked at in detail.
-const SLICE: usize = 16;
+const INTERVALS_PER_SPOT: usize = 16;
 
 impl Default for Collector {
     fn default() -> Collector {
@@ -97,7 +97,7 @@ impl Collector {
 
     fn course(&mut self, actor: ActorId) -> Option<&mut Course> {
         let index = actor.index();
-        if index >= COURSES {
+        if index >= MAX_COURSES {
             return None;
         }
         if self.courses.len() <= index {
@@ -160,7 +160,7 @@ impl Sink for Collector {
             let (start, end) = (wait.start, wait.end);
             let rule = wait.main_rule();
             let spot = Spot { actor: wait.actor, tid, cpu: wait.cpu, start, end, margin: Nanos::ZERO, rule };
-            self.detail.offer(spot, index / SLICE);
+            self.detail.offer(spot, index / INTERVALS_PER_SPOT);
             self.wait_in_detail(wait, spot);
         }
     }

@@ -22,10 +22,10 @@ impl Scale {
     pub const MAX_INTERVALS: usize = 512;
 
     /// The first intervals' length.
-    const SHORTEST: Nanos = Nanos(1 << 17);
+    const MIN_INTERVAL: Nanos = Nanos(1 << 17);
 
     pub fn new() -> Scale {
-        Scale { width: Scale::SHORTEST }
+        Scale { width: Scale::MIN_INTERVAL }
     }
 
     /// The interval of a moment `since` the trace's start; `None` if the scale must grow first.

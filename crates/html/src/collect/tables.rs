@@ -32,7 +32,7 @@ impl BlameTable {
     /// A bound for hostile traces; what comes later is put to [`ActorId::OTHERS`].
     const MAX_BLAME_ROWS: usize = 1 << 18;
     /// Longer lists are not searched through.
-    const LIST: usize = 24;
+    const MAX_LISTED_CULPRITS: usize = 24;
 
     pub fn add(&mut self, victim: ActorId, occupant: ActorId, rule: Rule, cpu: CpuId, length: Nanos) {
         if self.rows.len() <= victim.index() {
@@ -48,7 +48,7 @@ impl BlameTable {
             entry.length += length;
             return;
         }
-        let found = if row.list.len() > BlameTable::LIST {
+        let found = if row.list.len() > BlameTable::MAX_LISTED_CULPRITS {
             row.index.get(&wanted).copied()
         } else {
             row.list.iter().position(|entry| key(entry) == wanted)
@@ -65,7 +65,7 @@ impl BlameTable {
         self.entries += 1;
         row.last = row.list.len();
         row.list.push(BlameEntry { occupant, rule, cpu, length });
-        if row.list.len() > BlameTable::LIST {
+        if row.list.len() > BlameTable::MAX_LISTED_CULPRITS {
             if row.index.is_empty() {
                 row.index.extend(row.list.iter().enumerate().map(|(at, entry)| (key(entry), at)));
             } else {
@@ -82,7 +82,7 @@ impl BlameTable {
 
 /// What an actor did on a CPU.
 #[derive(Clone, Copy, Default, Debug)]
-pub(crate) struct Place {
+pub(crate) struct CpuUse {
     pub ran: Nanos,
     pub runs: u64,
     pub waited: Nanos,
@@ -93,7 +93,7 @@ pub(crate) struct Place {
 
 /// How often and how long an interrupt had a CPU.
 #[derive(Clone, Copy, Default, Debug)]
-pub(crate) struct Stays {
+pub(crate) struct InterruptTime {
     pub count: u64,
     pub total: Nanos,
     pub longest: Nanos,
@@ -115,13 +115,13 @@ impl<T> Default for ByPlace<T> {
 
 impl<T: Clone + Default> ByPlace<T> {
     /// CPUs with a column of their own; beyond, a machine has few actors on most CPUs.
-    const NEAR: usize = 16;
+    const DENSE_CPUS: usize = 16;
     /// A bound for hostile traces; what comes later counts for [`ActorId::OTHERS`].
-    const FAR: usize = 1 << 18;
+    const MAX_SPARSE_ENTRIES: usize = 1 << 18;
 
     pub fn at(&mut self, actor: ActorId, cpu: CpuId) -> &mut T {
-        if cpu.index() >= Self::NEAR {
-            let full = self.far.len() >= Self::FAR && !self.far.contains_key(&(actor, cpu));
+        if cpu.index() >= Self::DENSE_CPUS {
+            let full = self.far.len() >= Self::MAX_SPARSE_ENTRIES && !self.far.contains_key(&(actor, cpu));
             let actor = if full { ActorId::OTHERS } else { actor };
             return self.far.entry((actor, cpu)).or_default();
         }

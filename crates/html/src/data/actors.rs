@@ -38,7 +38,7 @@ pub(crate) struct ActorsData {
 }
 
 /// Threads named with an actor.
-const TIDS: usize = 16;
+const MAX_LISTED_TIDS: usize = 16;
 
 impl<'a> ActorTable<'a> {
     pub fn new(world: &'a World, snapshot: Option<&'a Snapshot>) -> ActorTable<'a> {
@@ -69,7 +69,11 @@ impl<'a> ActorTable<'a> {
             policy: self.ids.iter().map(|id| self.policy(*id)).collect(),
             prio: self.ids.iter().map(|id| actor(id).prio().map(|prio| prio.0)).collect(),
             kernel_thread: self.ids.iter().map(|id| actor(id).kernel_thread.map(KernelThread::word)).collect(),
-            tids: self.ids.iter().map(|id| actor(id).tids.iter().take(TIDS).map(|tid| tid.0).collect()).collect(),
+            tids: self
+                .ids
+                .iter()
+                .map(|id| actor(id).tids.iter().take(MAX_LISTED_TIDS).map(|tid| tid.0).collect())
+                .collect(),
             tgids: self.ids.iter().map(|id| self.tgids(*id)).collect(),
             members: columns.u32(self.ids.iter().map(|id| actor(id).members)),
             cgroup: self.ids.iter().map(|id| self.cgroup(*id)).collect(),
@@ -92,7 +96,7 @@ impl<'a> ActorTable<'a> {
     }
 
     fn tgids(&self, id: ActorId) -> Vec<u32> {
-        let tids = self.world.actors.get(id).tids.iter().take(TIDS);
+        let tids = self.world.actors.get(id).tids.iter().take(MAX_LISTED_TIDS);
         let mut tgids: Vec<u32> = tids.filter_map(|tid| Some(self.snapshot?.process_of(*tid)?.0)).collect();
         tgids.sort_unstable();
         tgids.dedup();

@@ -22,26 +22,26 @@ pub(crate) struct LanesData {
 }
 
 /// Rows on a page.
-const ROWS: usize = 128;
+const MAX_LANES: usize = 128;
 /// Rows times intervals.
-const CELLS: usize = 32 * 1024;
+const MAX_LANE_CELLS: usize = 32 * 1024;
 
 pub(crate) fn lanes(lanes: &Lanes, scale: Scale, report: &Report, columns: &mut Columns) -> LanesData {
     let mut shown: Vec<(CpuId, &Lane, Vec<u64>)> =
         lanes.iter().map(|(cpu, lane)| (cpu, lane, lane.waiting.sums(scale.width))).collect();
     let total = shown.len();
-    if total > ROWS {
+    if total > MAX_LANES {
         // Those of findings, then those for which most waited.
         let told = |cpu: CpuId| report.findings.iter().any(|finding| finding.cpus.contains(&cpu.0));
         shown.sort_by_key(|(cpu, _, waiting)| {
             (!told(*cpu), std::cmp::Reverse(waiting.iter().copied().fold(0, u64::saturating_add)), *cpu)
         });
-        shown.truncate(ROWS);
+        shown.truncate(MAX_LANES);
         shown.sort_by_key(|(cpu, ..)| *cpu);
     }
     let longest = |(_, lane, waiting): &(CpuId, &Lane, Vec<u64>)| waiting.len().max(lane.busy.sums(scale.width).len());
     let intervals = shown.iter().map(longest).max().unwrap_or(0);
-    let every = (shown.len() * intervals).div_ceil(CELLS).max(1);
+    let every = (shown.len() * intervals).div_ceil(MAX_LANE_CELLS).max(1);
     let count = intervals.div_ceil(every);
     let width = Nanos(scale.width.0.saturating_mul(every as u64));
     let (mut busy, mut waits) = (Vec::new(), Vec::new());

@@ -17,7 +17,7 @@ use crate::collect::course::Course;
 use crate::collect::{Collector, Totals};
 use actors::{ActorTable, ActorsData};
 use lanes::LanesData;
-use moments::{MomentsData, Wanted};
+use moments::{MomentsData, ReportedWaits};
 use tables::{BlameData, InterruptsData, PlacesData};
 
 /// A trace, analysed and ready to be shown.
@@ -101,7 +101,7 @@ struct CourseData {
 }
 
 /// Courses told beside those of findings.
-const COURSES: usize = 40;
+const MAX_SHOWN_COURSES: usize = 40;
 
 impl Trace {
     /// Puts together what `explain_beside` said and what the collector saw. `name` is what people call the recording.
@@ -141,7 +141,7 @@ impl Trace {
             }),
             totals: collector.counts,
         };
-        let wanted = Wanted::of(&report);
+        let wanted = ReportedWaits::of(&report);
         let lanes = lanes::lanes(&collector.lanes, collector.scale, &report, columns);
         let surroundings = (&collector.lanes, collector.scale);
         let moments = moments::moments(collector.detail, surroundings, &wanted, zero, &mut actors, columns);
@@ -215,7 +215,7 @@ fn courses(
         .filter(|(id, course)| course.waits > 0 && !told.contains(&vec![*id]))
         .collect();
     others.sort_by_key(|(id, course)| (std::cmp::Reverse(course.total), *id));
-    told.extend(others.into_iter().take(COURSES).map(|(id, _)| vec![id]));
+    told.extend(others.into_iter().take(MAX_SHOWN_COURSES).map(|(id, _)| vec![id]));
     let data = told.iter().map(|ids| {
         let merged = match ids.as_slice() {
             [] => collector.everyone.clone(),

@@ -5,7 +5,7 @@ use unstarve_model::{CpuId, Nanos, Tid, Time};
 
 use super::actors::ActorTable;
 use crate::blob::{Column, Columns};
-use crate::collect::density::{Density, Place, share};
+use crate::collect::density::{CpuScope, Density, share};
 use crate::collect::detail::{Detail, Kept, Kind, Record, Spot};
 use crate::collect::lanes::Lanes;
 use crate::collect::scale::Scale;
@@ -52,31 +52,31 @@ struct MomentData {
 }
 
 /// The waits that the report speaks of, in its order: their start and end.
-pub(crate) struct Wanted(Vec<(u64, u64)>);
+pub(crate) struct ReportedWaits(Vec<(u64, u64)>);
 
-impl Wanted {
-    pub fn of(report: &Report) -> Wanted {
+impl ReportedWaits {
+    pub fn of(report: &Report) -> ReportedWaits {
         let mut list = Vec::new();
         for rank in 0..3 {
             let of_rank = report.findings.iter().filter_map(|finding| finding.worst.get(rank));
             list.extend(of_rank.map(|worst| (worst.start_ns, worst.end_ns)));
         }
         list.extend(report.worst_waits.iter().map(|wait| (wait.start_ns, wait.end_ns)));
-        Wanted(list)
+        ReportedWaits(list)
     }
 }
 
 /// Moments on a page.
-const MOMENTS: usize = 48;
+const MAX_MOMENTS: usize = 48;
 /// Records in one of them.
-const RECORDS: usize = 6000;
+const MAX_MOMENT_RECORDS: usize = 6000;
 /// Records in all.
 const ALL_RECORDS: usize = 120_000;
 
 pub(crate) fn moments(
     detail: Detail,
     (lanes, scale): (&Lanes, Scale),
-    wanted: &Wanted,
+    wanted: &ReportedWaits,
     zero: Time,
     actors: &mut ActorTable<'_>,
     columns: &mut Columns,
@@ -102,7 +102,7 @@ pub(crate) fn moments(
         let known = scenes.iter().position(|scene| scene.from <= spot.start && spot.end <= scene.to);
         let index = match known {
             Some(index) => index,
-            None if scenes.len() < MOMENTS && used < ALL_RECORDS => {
+            None if scenes.len() < MAX_MOMENTS && used < ALL_RECORDS => {
                 let mut scene = Scene::around(&spot, &kept);
                 scene.fill_up(lanes, scale, zero);
                 used += scene.records.len();
@@ -151,7 +151,7 @@ impl Scene {
             left_out: thinned().map(|thinned| thinned.count).sum(),
             longest_left_out: thinned().map(|thinned| thinned.longest).max().unwrap_or(Nanos::ZERO),
         };
-        if scene.records.len() > RECORDS {
+        if scene.records.len() > MAX_MOMENT_RECORDS {
             scene.thin_out(spot);
         }
         scene
@@ -168,7 +168,7 @@ impl Scene {
         };
         let mut ranks: Vec<(bool, u64)> = self.records.iter().map(rank).collect();
         ranks.sort_unstable_by(|a, b| b.cmp(a));
-        let limit = ranks[RECORDS];
+        let limit = ranks[MAX_MOMENT_RECORDS];
         let before = self.records.len();
         let mut longest = self.longest_left_out;
         let mut keeps_wait = true;
@@ -183,7 +183,7 @@ impl Scene {
             if keep {
                 return true;
             }
-            let place = if record.cpu == spot.cpu { Place::Near } else { Place::Far };
+            let place = if record.cpu == spot.cpu { CpuScope::Near } else { CpuScope::Far };
             if density.add(record, place) {
                 merged += 1;
             } else {

@@ -45,9 +45,9 @@ pub(crate) struct InterruptsData {
 }
 
 /// Cells told apart; smaller ones are summed up under "others", so that all of them add up to all waits.
-const CELLS: usize = 6000;
+const MAX_BLAME_CELLS: usize = 6000;
 /// Actors in the layout.
-const PLACED: usize = 120;
+const MAX_PLACED_ACTORS: usize = 120;
 /// Places told, of those actors.
 const PLACES: usize = 12_000;
 
@@ -72,7 +72,7 @@ pub(crate) fn blame(
         (!is_told, std::cmp::Reverse(entry.length), *victim, entry.occupant, entry.rule, entry.cpu)
     });
     let mut rest: FxHashMap<(Rule, CpuId), Nanos> = FxHashMap::default();
-    for (_, entry) in cells.split_off(cells.len().min(CELLS)) {
+    for (_, entry) in cells.split_off(cells.len().min(MAX_BLAME_CELLS)) {
         *rest.entry((entry.rule, entry.cpu)).or_default() += entry.length;
     }
     let mut rest: Vec<((Rule, CpuId), Nanos)> = rest.into_iter().collect();
@@ -104,7 +104,7 @@ pub(crate) fn places(
     let mut order: Vec<(Nanos, ActorId)> =
         world.actors.iter().filter_map(|(id, _)| Some((*weight.get(&id.index())?, id))).collect();
     order.sort_unstable_by_key(|(weight, id)| (std::cmp::Reverse(*weight), *id));
-    order.truncate(PLACED);
+    order.truncate(MAX_PLACED_ACTORS);
     let rank: FxHashMap<usize, ActorId> = order.into_iter().map(|(_, id)| (id.index(), id)).collect();
     let mut list: Vec<_> = collector
         .places

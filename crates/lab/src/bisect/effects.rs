@@ -20,7 +20,7 @@ pub(super) struct Effects<'b, 'a, R> {
 }
 
 /// So many times its own uncertainty must an effect be from the middle before no more seeds are asked.
-const SURE: f64 = 3.0;
+const SURE_UNCERTAINTIES: f64 = 3.0;
 
 /// A step of the search asks for at most so many times the seeds of the two sides.
 const MAX_SEED_FACTOR: u64 = 2;
@@ -115,7 +115,7 @@ impl<'b, 'a, R: Runner> Effects<'b, 'a, R> {
             sum += base.iter().zip(&value).map(|(a, b)| effect(*a, *b)).sum::<f64>();
             let mean = sum / seed as f64;
             let beyond_middle = mean * reached.signum() - reached.abs() / 2.0;
-            if seed == most || beyond_middle.abs() > SURE * self.noise / (seed as f64).sqrt() {
+            if seed == most || beyond_middle.abs() > SURE_UNCERTAINTIES * self.noise / (seed as f64).sqrt() {
                 return Ok(beyond_middle > 0.0);
             }
         }
@@ -125,11 +125,11 @@ impl<'b, 'a, R: Runner> Effects<'b, 'a, R> {
 
 /// The logarithm of a ratio. Nothing is a thousandth of what it is set against: as far away as matters here.
 fn effect(a: f64, b: f64) -> f64 {
-    const NOTHING: f64 = 1e-3;
+    const ZERO_RATIO: f64 = 1e-3;
     match (a > 0.0, b > 0.0) {
         (true, true) => (b / a).ln(),
-        (true, false) => NOTHING.ln(),
-        (false, true) => -NOTHING.ln(),
+        (true, false) => ZERO_RATIO.ln(),
+        (false, true) => -ZERO_RATIO.ln(),
         (false, false) => 0.0,
     }
 }

@@ -6,7 +6,7 @@ use super::{Comparison, Row};
 use crate::stats::{Contrast, FEWEST_PAIRS, MOST_PAIRS, Verdict};
 
 /// How many metrics of a kind the conclusion names.
-const NAMED: usize = 6;
+const MAX_NAMED_METRICS: usize = 6;
 
 impl Comparison {
     /// All of it in one line, what got worse first.
@@ -46,7 +46,7 @@ impl Comparison {
     /// Names of rows with something behind each, if there are any.
     fn named(&self, which: impl Fn(&Row) -> bool, with: impl Fn(&Row) -> String) -> Option<String> {
         let names: Vec<String> = self.rows.iter().filter(|row| which(row)).map(with).collect();
-        let (shown, rest) = names.split_at(names.len().min(NAMED));
+        let (shown, rest) = names.split_at(names.len().min(MAX_NAMED_METRICS));
         let more = if rest.is_empty() { String::new() } else { format!(" and {} more", rest.len()) };
         (!names.is_empty()).then(|| format!("{}{more}", shown.join(", ")))
     }

@@ -32,7 +32,7 @@ pub(super) enum NotMade {
 
 /// Whether anything had to be done.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Made {
+pub(super) enum ApplyResult {
     Now,
     /// It was so already, or what it is of has ended meanwhile.
     Nothing,
@@ -52,7 +52,7 @@ impl Changes {
     }
 
     /// Makes a change, if nothing stands in its way.
-    pub(super) fn make(&mut self, change: &Change) -> Result<Made, NotMade> {
+    pub(super) fn make(&mut self, change: &Change) -> Result<ApplyResult, NotMade> {
         let plans = plan(&ThisHost, std::slice::from_ref(change), self.purpose, &Authority::own(Ids::Hold));
         let mut steps = Vec::new();
         for planned in plans {
@@ -87,15 +87,15 @@ impl Changes {
         self.carry_out(&mut [Step::new(place, "", self.purpose, old, new)]).map(drop)
     }
 
-    fn carry_out(&mut self, steps: &mut [Step]) -> Result<Made, String> {
+    fn carry_out(&mut self, steps: &mut [Step]) -> Result<ApplyResult, String> {
         if steps.is_empty() {
-            return Ok(Made::Nothing);
+            return Ok(ApplyResult::Nothing);
         }
         let outcomes = act::apply(&mut ThisHost, &mut self.journal, &mut Audit::none(), steps);
-        let mut made = Made::Nothing;
+        let mut made = ApplyResult::Nothing;
         for outcome in outcomes.map_err(|error| error.to_string())? {
             match outcome {
-                Outcome::Done => made = Made::Now,
+                Outcome::Done => made = ApplyResult::Now,
                 Outcome::Gone => {}
                 Outcome::Failed(error) => return Err(error.to_string()),
             }

@@ -13,7 +13,7 @@ use super::{GuestError, write};
 use crate::run::{Request, Start};
 
 /// The processes, a number a line: who ends them is not who started them.
-const LIST: &str = "/run/early-loads";
+const EARLY_LOADS_FILE: &str = "/run/early-loads";
 
 /// Those that were started.
 pub(super) struct Early(Vec<Running>);
@@ -42,7 +42,7 @@ impl Early {
         std::thread::sleep(longest.saturating_sub(began.elapsed()));
         be_ordinary().map_err(GuestError::doing("cannot lower the starter of early loads"))?;
         let pids = running.iter().map(|one: &Running| one.pid().map(|pid| format!("{}\n", pid.as_raw_nonzero())));
-        write(LIST, &pids.collect::<Result<String, GuestError>>()?)?;
+        write(EARLY_LOADS_FILE, &pids.collect::<Result<String, GuestError>>()?)?;
         Ok(Early(running))
     }
 
@@ -55,7 +55,7 @@ impl Early {
 
 /// Ends all that were started early, and all that they started. Nobody has reaped them: the numbers are still theirs.
 pub(super) fn kill_all() {
-    let list = fs::read_to_string(LIST).unwrap_or_default();
+    let list = fs::read_to_string(EARLY_LOADS_FILE).unwrap_or_default();
     for pid in list.lines().filter_map(|line| line.parse().ok()).filter_map(Pid::from_raw) {
         let _ = kill_process_group(pid, Signal::KILL);
     }

@@ -8,14 +8,14 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, Signal, kill_process};
 
 use super::setup::in_short;
-use super::{GuestError, RESULTS};
+use super::{GuestError, RESULTS_DIR};
 use crate::scenario::Action;
 
 /// Where the guard finds its policy.
-const POLICY: &str = "/run/guard.toml";
+const GUARD_POLICY_FILE: &str = "/run/guard.toml";
 
 /// Where it tells that it is ready, as it tells systemd.
-const READY: &str = "/run/guard-ready";
+const GUARD_READY_SOCKET: &str = "/run/guard-ready";
 
 /// Loading programs into the kernel takes it a while, at an instruction a nanosecond.
 const START_LIMIT: Duration = Duration::from_secs(20);
@@ -36,8 +36,8 @@ impl Guard {
             })
             .last();
         let Some((policy, source)) = step else { return Ok(None) };
-        super::write(POLICY, policy)?;
-        let ready = UnixDatagram::bind(READY).map_err(GuestError::doing(READY))?;
+        super::write(GUARD_POLICY_FILE, policy)?;
+        let ready = UnixDatagram::bind(GUARD_READY_SOCKET).map_err(GuestError::doing(GUARD_READY_SOCKET))?;
         let child = command(source.as_deref())?.spawn().map_err(GuestError::doing("cannot start the guard"))?;
         let mut guard = Guard(child);
         guard.wait_until_ready(&ready).map_err(|what| GuestError(format!("the guard {what}: {}", said())))?;
@@ -94,22 +94,22 @@ impl Guard {
 }
 
 fn command(source: Option<&str>) -> Result<Command, GuestError> {
-    let result = |name: &str| Path::new(RESULTS).join(name);
+    let result = |name: &str| Path::new(RESULTS_DIR).join(name);
     // Under its own name, so that a trace shows what the guard itself costs.
     let mut command = Command::new("/usr/bin/unstarve");
-    command.args(["guard", "run", "--policy", POLICY, "--audit"]).arg(result("guard.audit"));
+    command.args(["guard", "run", "--policy", GUARD_POLICY_FILE, "--audit"]).arg(result("guard.audit"));
     command.arg("--metrics").arg(result("guard.metrics"));
     if let Some(source) = source {
         command.args(["--source", source]);
     }
     let errors = result("guard.err");
     let errors = File::create(&errors).map_err(GuestError::doing(errors.display()))?;
-    command.env("NOTIFY_SOCKET", READY).env("PATH", "/usr/bin");
+    command.env("NOTIFY_SOCKET", GUARD_READY_SOCKET).env("PATH", "/usr/bin");
     command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(errors);
     Ok(command)
 }
 
 /// What the guard had to say.
 fn said() -> String {
-    in_short(&fs::read_to_string(Path::new(RESULTS).join("guard.err")).unwrap_or_default())
+    in_short(&fs::read_to_string(Path::new(RESULTS_DIR).join("guard.err")).unwrap_or_default())
 }

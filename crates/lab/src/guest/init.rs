@@ -9,10 +9,11 @@ use unstarve_record::{BlockEvents, BufferSize, CommandEnd, Names, Notice, Option
 
 use super::early::Early;
 use super::guard::Guard;
-use super::keeper::Keeper;
+use super::keeper::ThreadStepKeeper;
 use super::trial::Trial;
 use super::{
-    GuestError, LOADS_FAILURE, LOADS_ROLE, RECORD_ROLE, RESULTS, collect, knobs, mark, modules, mounts, read_request,
+    GuestError, LOADS_FAILURE, LOADS_ROLE, RECORD_ROLE, RESULTS_DIR, collect, knobs, mark, modules, mounts,
+    read_request,
 };
 use super::{say, setup};
 use crate::console::{Message, Stage};
@@ -52,7 +53,7 @@ fn in_stages(stage: &mut Stage) -> Result<(), GuestError> {
 
     begin(Stage::Setup);
     mounts::loopback_up()?;
-    fs::create_dir_all(RESULTS).map_err(GuestError::doing(RESULTS))?;
+    fs::create_dir_all(RESULTS_DIR).map_err(GuestError::doing(RESULTS_DIR))?;
     for action in request.setup(&release) {
         setup::perform(action)?;
     }
@@ -62,7 +63,7 @@ fn in_stages(stage: &mut Stage) -> Result<(), GuestError> {
     for action in request.remedy_steps() {
         setup::perform(action)?;
     }
-    let keeper = Keeper::start(request.setup(&release).chain(request.remedy_steps()))?;
+    let keeper = ThreadStepKeeper::start(request.setup(&release).chain(request.remedy_steps()))?;
     write_snapshot()?;
 
     let guard = Guard::start(request.setup(&release).chain(request.remedy_steps()))?;
@@ -80,11 +81,11 @@ fn in_stages(stage: &mut Stage) -> Result<(), GuestError> {
 
     begin(Stage::Collect);
     modules::load_all(MODULES_LATE)?;
-    collect::write_out(Path::new(RESULTS))
+    collect::write_out(Path::new(RESULTS_DIR))
 }
 
 fn write_snapshot() -> Result<(), GuestError> {
-    let path = Path::new(RESULTS).join("snapshot.json");
+    let path = Path::new(RESULTS_DIR).join("snapshot.json");
     fs::write(&path, unstarve_host::take(&Root::host()).to_json()).map_err(GuestError::doing(path.display()))
 }
 
@@ -111,7 +112,7 @@ pub(super) fn record() -> Result<(), GuestError> {
     // An eighth of the memory for what a few seconds leave, so that nothing is lost while the recorder itself starves.
     let kib = (u64::from(scenario.memory_mib) * 1024 / 8 / u64::from(scenario.cpus.max(1))).min(65_536) as u32;
     let options = Options {
-        output: PathBuf::from(RESULTS).join("trace.dat"),
+        output: PathBuf::from(RESULTS_DIR).join("trace.dat"),
         until: Until::CommandEnds(["/init", LOADS_ROLE].map(OsString::from).to_vec()),
         block: BlockEvents::Off,
         buffer: BufferSize::KiB(kib),

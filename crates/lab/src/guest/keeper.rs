@@ -14,13 +14,13 @@ use super::{GuestError, mark};
 use crate::scenario::{Action, Placement, fits};
 
 /// How often it is looked for new threads.
-const INTERVAL: Duration = Duration::from_millis(50);
+const SCAN_INTERVAL: Duration = Duration::from_millis(50);
 
 /// Above all loads' priorities that are usual: what is to be raised may starve because of them.
-const PRIORITY: u32 = 60;
+const KEEPER_PRIORITY: u32 = 60;
 
 /// Keeps threads at what `threads` steps say, those included that are born later.
-pub(super) struct Keeper {
+pub(super) struct ThreadStepKeeper {
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
@@ -47,9 +47,9 @@ pub(super) fn apply_once(action: &Action) -> Result<(), GuestError> {
     Ok(())
 }
 
-impl Keeper {
+impl ThreadStepKeeper {
     /// Starts a thread that applies the `threads` steps among `actions` again and again; none without such steps.
-    pub(super) fn start<'a>(actions: impl Iterator<Item = &'a Action>) -> Result<Option<Keeper>, GuestError> {
+    pub(super) fn start<'a>(actions: impl Iterator<Item = &'a Action>) -> Result<Option<ThreadStepKeeper>, GuestError> {
         let mut rules = Vec::new();
         for action in actions {
             rules.extend(Rule::of(action)?);
@@ -61,20 +61,20 @@ impl Keeper {
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&stop);
         let keep = move || {
-            let _ = sched::become_realtime(PRIORITY);
+            let _ = sched::become_realtime(KEEPER_PRIORITY);
             let mut seen = Seen::default();
             while !stopped.load(Ordering::Relaxed) {
                 seen.scan(&rules, &mut changes);
-                std::thread::sleep(INTERVAL);
+                std::thread::sleep(SCAN_INTERVAL);
             }
         };
         let thread = std::thread::Builder::new().name(mark::OURS.to_string_lossy().into_owned()).spawn(keep);
         let thread = thread.map_err(GuestError::doing("cannot start a thread"))?;
-        Ok(Some(Keeper { stop, thread: Some(thread) }))
+        Ok(Some(ThreadStepKeeper { stop, thread: Some(thread) }))
     }
 }
 
-impl Drop for Keeper {
+impl Drop for ThreadStepKeeper {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
@@ -84,7 +84,7 @@ impl Drop for Keeper {
 }
 
 /// How often a thread is looked at: a new one gets its name only a moment after its birth.
-const LOOKS: u8 = 2;
+const SCANS_PER_THREAD: u8 = 2;
 
 /// The threads that were looked at. Looking at all of them each time would cost some per cent of a CPU, and what keeps
 /// others from starving must not itself starve them.
@@ -103,16 +103,16 @@ impl Seen {
             let looks = self.looks.get(&pid).copied().unwrap_or(0);
             // Asked on the last look, when a program that was just started has its executable.
             let known = self.kernel_threads.contains(&pid);
-            if known || (looks + 1 == LOOKS && fs::read_link(format!("/proc/{pid}/exe")).is_err()) {
+            if known || (looks + 1 == SCANS_PER_THREAD && fs::read_link(format!("/proc/{pid}/exe")).is_err()) {
                 kernel_threads.insert(pid);
             }
             let threads = if known { vec![pid] } else { numbers_in(&format!("/proc/{pid}/task")) };
             for tid in threads {
                 let looks = self.looks.get(&tid).copied().unwrap_or(0);
-                if looks < LOOKS {
+                if looks < SCANS_PER_THREAD {
                     apply(rules, tid, changes);
                 }
-                alive.insert(tid, (looks + 1).min(LOOKS));
+                alive.insert(tid, (looks + 1).min(SCANS_PER_THREAD));
             }
         }
         // A number that is given out again is a new thread.

@@ -7,7 +7,7 @@ use super::changes::Changes;
 use super::{GuestError, write};
 
 /// Where the scheduler's features are: before 5.13, and since.
-const FEATURES: [&str; 2] = ["/sys/kernel/debug/sched_features", "/sys/kernel/debug/sched/features"];
+const SCHED_FEATURES_FILES: [&str; 2] = ["/sys/kernel/debug/sched_features", "/sys/kernel/debug/sched/features"];
 
 /// Sets a knob; see [`crate::run::Request::knobs`] for the names.
 pub(super) fn set(name: &str, value: &str) -> Result<(), GuestError> {
@@ -34,7 +34,7 @@ fn set_file(name: &str, path: &Path, value: &str) -> Result<(), GuestError> {
 }
 
 fn set_feature(feature: &str, value: &str) -> Result<(), GuestError> {
-    let Some(path) = FEATURES.into_iter().find(|path| Path::new(path).exists()) else {
+    let Some(path) = SCHED_FEATURES_FILES.into_iter().find(|path| Path::new(path).exists()) else {
         return Err(GuestError("this kernel shows no scheduler features in debugfs".into()));
     };
     let known = fs::read_to_string(path).map_err(GuestError::doing(path))?;

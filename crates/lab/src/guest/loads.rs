@@ -7,13 +7,13 @@ use unstarve_executor::sched;
 
 use super::place::be_ordinary;
 use super::running::{Planned, Running, wait_unreaped};
-use super::{GuestError, RESULTS, early, mark, read_request, say};
+use super::{GuestError, RESULTS_DIR, early, mark, read_request, say};
 use crate::console::{Message, Stage};
 use crate::counters::{Counters, Moment};
 use crate::run::{Request, Start};
 
 /// A load that is measured may take this long after the main one to end and print.
-const GRACE: Duration = Duration::from_secs(2);
+const MEASURED_LOAD_GRACE: Duration = Duration::from_secs(2);
 
 /// The starter sleeps all the time, but has to start loads at their moment, whatever runs then.
 pub(super) const PRIORITY: u32 = 70;
@@ -58,7 +58,7 @@ fn wait_for_all(running: &mut [Running], before: Moment) -> Result<(), GuestErro
         running.iter().find(|running| running.load.main).ok_or_else(|| GuestError("no main load".into()))?.pid()?;
     wait_unreaped(main, WaitIdOptions::empty())?;
     let counters = Counters { before, after: moment()? };
-    let until = Instant::now() + GRACE;
+    let until = Instant::now() + MEASURED_LOAD_GRACE;
     for other in running.iter().filter(|running| !running.load.main) {
         other.wait_until(until)?;
     }
@@ -69,7 +69,7 @@ fn wait_for_all(running: &mut [Running], before: Moment) -> Result<(), GuestErro
     running.sort_by_key(|running| !running.load.main);
     running.iter_mut().try_for_each(Running::reap)?;
     let text = serde_json::to_string(&counters).map_err(|error| GuestError(error.to_string()))?;
-    super::write(Path::new(RESULTS).join(crate::counters::FILE), &text)
+    super::write(Path::new(RESULTS_DIR).join(crate::counters::FILE), &text)
 }
 
 fn moment() -> Result<Moment, GuestError> {

@@ -30,7 +30,7 @@ use crate::image::REQUEST;
 use crate::run::Request;
 
 /// Where results are gathered before they are written out.
-const RESULTS: &str = "/run/results";
+const RESULTS_DIR: &str = "/run/results";
 
 /// Why the starter of the loads failed, for init to tell.
 const LOADS_FAILURE: &str = "/run/loads-failed";

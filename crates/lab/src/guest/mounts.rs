@@ -9,7 +9,7 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 use super::{GuestError, write};
 
 /// Source is the type; what may be missing: a kernel without it can still run most scenarios.
-const MOUNTS: [(&str, &str, &CStr, bool); 10] = [
+const GUEST_MOUNTS: [(&str, &str, &CStr, bool); 10] = [
     ("proc", "/proc", c"", true),
     ("sysfs", "/sys", c"", true),
     ("devtmpfs", "/dev", c"", true),
@@ -24,7 +24,7 @@ const MOUNTS: [(&str, &str, &CStr, bool); 10] = [
 ];
 
 pub(super) fn mount_all() -> Result<(), GuestError> {
-    for (kind, at, options, needed) in MOUNTS {
+    for (kind, at, options, needed) in GUEST_MOUNTS {
         if let Err(error) = mount_one(kind, at, options)
             && needed
         {

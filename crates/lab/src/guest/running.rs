@@ -14,7 +14,7 @@ use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group};
 use super::cgroup::ROOT;
 use super::place;
 use super::setup::in_short;
-use super::{GuestError, RESULTS};
+use super::{GuestError, RESULTS_DIR};
 use crate::run::{Request, Start};
 use crate::scenario::{Load, Placement};
 
@@ -58,7 +58,7 @@ impl Planned {
 }
 
 fn output(load: &Load, extension: &str) -> Result<File, GuestError> {
-    let path = Path::new(RESULTS).join(format!("{}.{extension}", load.name));
+    let path = Path::new(RESULTS_DIR).join(format!("{}.{extension}", load.name));
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::APPEND | OFlags::CLOEXEC;
     let file = rustix::fs::open(&path, flags, Mode::from_raw_mode(0o644)).map_err(io::Error::from);
     file.map(File::from).map_err(GuestError::doing(path.display()))
@@ -115,7 +115,8 @@ impl Running {
         if ended_for_it || status.success() || !(self.load.main || self.load.metrics.is_some()) {
             return Ok(());
         }
-        let said = fs::read_to_string(Path::new(RESULTS).join(format!("{}.err", self.load.name))).unwrap_or_default();
+        let said =
+            fs::read_to_string(Path::new(RESULTS_DIR).join(format!("{}.err", self.load.name))).unwrap_or_default();
         Err(GuestError(format!("load `{}` ended with {status}: {}", self.load.name, in_short(&said))))
     }
 }

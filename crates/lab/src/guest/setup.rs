@@ -70,11 +70,11 @@ fn run_to_end(argv: &[String]) -> Result<(), GuestError> {
 
 /// The beginning and the end of what a program said, on one line.
 pub(super) fn in_short(said: &str) -> String {
-    const BOTH: usize = 3;
+    const LINES_AT_EACH_END: usize = 3;
     let lines: Vec<&str> = said.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
     match lines.len() {
         0 => "it said nothing".to_owned(),
-        all if all <= 2 * BOTH => lines.join("; "),
-        all => format!("{}; …; {}", lines[..BOTH].join("; "), lines[all - BOTH..].join("; ")),
+        all if all <= 2 * LINES_AT_EACH_END => lines.join("; "),
+        all => format!("{}; …; {}", lines[..LINES_AT_EACH_END].join("; "), lines[all - LINES_AT_EACH_END..].join("; ")),
     }
 }

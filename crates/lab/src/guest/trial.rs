@@ -14,13 +14,13 @@ use unstarve_executor::plan::{Look, Obstacle};
 use unstarve_executor::{proc, sched};
 use unstarve_model::Tid;
 
-use super::changes::{Changes, Made, NotMade};
-use super::{GuestError, RESULTS, mark};
+use super::changes::{ApplyResult, Changes, NotMade};
+use super::{GuestError, RESULTS_DIR, mark};
 use crate::image::TRIAL;
-use crate::trial::{FILE, How, Tried, TriedChange};
+use crate::trial::{ChangeMethod, FILE, Tried, TriedChange};
 
 /// How often it is looked for threads by their numbers.
-const INTERVAL: Duration = Duration::from_millis(2);
+const SCAN_INTERVAL: Duration = Duration::from_millis(2);
 
 /// So many of them each time: looking must not cost what is measured.
 const AT_ONCE: usize = 8;
@@ -29,10 +29,10 @@ const AT_ONCE: usize = 8;
 const BY_NAME: u64 = 50;
 
 /// Reading changes is over by then. Guests with other changes, or with none, go on at the same moment.
-const READING: Duration = Duration::from_millis(20);
+const READING_TIME: Duration = Duration::from_millis(20);
 
 /// Above the loads, as what keeps `threads` steps applied.
-const PRIORITY: u32 = 60;
+const TRIAL_PRIORITY: u32 = 60;
 
 /// Who makes them.
 pub(super) struct Trial {
@@ -62,13 +62,13 @@ impl Trial {
         self.stop.store(true, Ordering::Relaxed);
         let trying = self.thread.join().map_err(|_| GuestError("the thread of the trial failed".into()))?;
         let text = serde_json::to_string(&trying.taken_back()).map_err(|error| GuestError(error.to_string()))?;
-        super::write(Path::new(RESULTS).join(FILE), &text)
+        super::write(Path::new(RESULTS_DIR).join(FILE), &text)
     }
 }
 
 /// Sleeps to the next of the moments at which all guests go on.
 fn wait_for_slot() {
-    let slot = READING.as_nanos() as u64;
+    let slot = READING_TIME.as_nanos() as u64;
     std::thread::sleep(Duration::from_nanos(slot - sched::monotonic_ns() % slot));
 }
 
@@ -98,7 +98,7 @@ impl Trying {
     }
 
     fn until(mut self, stopped: &AtomicBool) -> Trying {
-        let _ = sched::become_realtime(PRIORITY);
+        let _ = sched::become_realtime(TRIAL_PRIORITY);
         for change in &mut self.pending {
             // A tick of birth may be another one in this guest: the number and the name have to do.
             if let Some(thread) = thread_of(&mut change.change.target) {
@@ -114,7 +114,7 @@ impl Trying {
                     self.by_name();
                 }
             }
-            std::thread::sleep(INTERVAL);
+            std::thread::sleep(SCAN_INTERVAL);
         }
         self
     }
@@ -143,9 +143,9 @@ impl Trying {
                 Some((std::mem::replace(&mut thread.tid, tid), tid))
             });
             match found.map(|(was, tid)| (was, tid, self.make(&change))) {
-                Some((_, tid, Some(How::AsNamed))) => {
+                Some((_, tid, Some(ChangeMethod::AsNamed))) => {
                     self.taken.insert(tid);
-                    self.settle(index, How::ByName { tid: tid.0 });
+                    self.settle(index, ChangeMethod::ByName { tid: tid.0 });
                 }
                 Some((_, _, Some(how))) => self.settle(index, how),
                 Some((was, _, None)) => {
@@ -161,18 +161,18 @@ impl Trying {
     }
 
     /// Plans and makes a change; `None` if the thread that it names is not there, or not yet what it is called.
-    fn make(&mut self, change: &Change) -> Option<How> {
+    fn make(&mut self, change: &Change) -> Option<ChangeMethod> {
         match self.changes.make(change) {
-            Ok(Made::Now) => Some(How::AsNamed),
-            Ok(Made::Nothing) => Some(How::Already),
+            Ok(ApplyResult::Now) => Some(ChangeMethod::AsNamed),
+            Ok(ApplyResult::Nothing) => Some(ChangeMethod::Already),
             Err(NotMade::Obstacle(Obstacle::Ended(_) | Obstacle::Another(_))) => None,
             // Such threads may be made by an earlier change.
             Err(NotMade::Obstacle(Obstacle::NotHere { .. })) if matches!(change.target, Target::Threads(_)) => None,
-            Err(why) => Some(How::Refused(why.to_string())),
+            Err(why) => Some(ChangeMethod::Refused(why.to_string())),
         }
     }
 
-    fn settle(&mut self, index: usize, how: How) {
+    fn settle(&mut self, index: usize, how: ChangeMethod) {
         let after_ms = u64::try_from(self.began.elapsed().as_millis()).ok();
         self.done[index] = Some(TriedChange { change: self.all[index].clone(), how, after_ms });
     }
@@ -184,8 +184,11 @@ impl Trying {
         if undone.others > 0 {
             not_taken_back.push(format!("{} changed by others since", undone.others));
         }
-        let never =
-            |index: usize| TriedChange { change: self.all[index].clone(), how: How::NeverThere, after_ms: None };
+        let never = |index: usize| TriedChange {
+            change: self.all[index].clone(),
+            how: ChangeMethod::NeverThere,
+            after_ms: None,
+        };
         let changes = self.done.iter().enumerate().map(|(index, done)| done.clone().unwrap_or_else(|| never(index)));
         Tried { changes: changes.collect(), not_taken_back }
     }

@@ -19,7 +19,7 @@ use std::time::SystemTime;
 use unstarve_files::{Program, ProgramError};
 
 use crate::scenario::Scenario;
-use crate::store::{Cache, Kernel, Part, StoreError, digest, digest_of_file};
+use crate::store::{Cache, Kernel, PartialEntry, StoreError, digest, digest_of_file};
 use cpio::Archive;
 use loadable::loadable;
 
@@ -41,7 +41,7 @@ pub(crate) const MODULES_LATE: &str = "/modules/late";
 pub(crate) const ASK: char = '?';
 
 /// The disk for results is only found once nothing is measured any more: its interrupts come in the host's time.
-const LATE: [&str; 2] = ["virtio_mmio", "virtio_blk"];
+const LATE_MODULES: [&str; 2] = ["virtio_mmio", "virtio_blk"];
 
 /// Why there is no image.
 #[derive(Debug, thiserror::Error)]
@@ -129,7 +129,7 @@ pub(crate) fn base(cache: &Cache, kernel: &Kernel, scenario: &Scenario, program:
         let _ = fs::File::open(&file).and_then(|file| file.set_modified(SystemTime::now()));
         return Ok(file);
     }
-    let part = Part::file(&file).map_err(ImageError::file(&file))?;
+    let part = PartialEntry::file(&file).map_err(ImageError::file(&file))?;
     write(&entries, part.path())?;
     prune(&cache.images());
     part.keep().map_err(ImageError::file(&file))
@@ -201,7 +201,7 @@ fn add_modules(
     entries: &mut BTreeMap<String, Content>,
 ) -> Result<(), ImageError> {
     let modules = kernel.modules()?;
-    let late: Vec<String> = LATE.map(str::to_owned).to_vec();
+    let late: Vec<String> = LATE_MODULES.map(str::to_owned).to_vec();
     for (list, names) in [(MODULES_EARLY, &scenario.modules), (MODULES_LATE, &late)] {
         let order = modules.in_order(&kernel.info.release, names).map_err(StoreError::from)?;
         let files: Vec<&str> = order.load.iter().map(|module| module.file.as_str()).collect();
@@ -263,7 +263,7 @@ fn directories(entries: &BTreeMap<String, Content>) -> BTreeSet<String> {
 }
 
 /// How many base images are kept.
-const KEPT: usize = 12;
+const MAX_BASE_IMAGES: usize = 12;
 
 /// Removes the images that were not used for longest. One that cannot be removed stays.
 fn prune(images: &Path) {
@@ -275,7 +275,7 @@ fn prune(images: &Path) {
         .collect();
     used.sort();
     used.reverse();
-    for (_, path) in used.into_iter().skip(KEPT - 1) {
+    for (_, path) in used.into_iter().skip(MAX_BASE_IMAGES - 1) {
         let _ = fs::remove_file(path);
     }
 }

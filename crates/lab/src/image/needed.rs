@@ -18,7 +18,7 @@ pub(super) struct Places {
 }
 
 /// After the cache: the C library's own directories, as Debian, Fedora and musl have them.
-const DEFAULT: [&str; 6] =
+const DEFAULT_LIBRARY_DIRS: [&str; 6] =
     ["/lib/x86_64-linux-gnu", "/usr/lib/x86_64-linux-gnu", "/lib64", "/usr/lib64", "/lib", "/usr/lib"];
 
 impl Places {
@@ -28,14 +28,14 @@ impl Places {
 }
 
 /// The magic of the cache (glibc, sysdeps/generic/dl-cache.h: CACHEMAGIC_NEW and CACHE_VERSION). An older format may come before it.
-const MAGIC: &[u8] = b"glibc-ld.so.cache1.1";
+const LD_CACHE_MAGIC: &[u8] = b"glibc-ld.so.cache1.1";
 
 /// The entries of ld.so.cache that do not ask for a certain processor: the guest's may lack what this one has. A damaged cache is an empty one.
 fn cached(bytes: &[u8]) -> BTreeMap<String, Vec<String>> {
-    const HEADER: usize = 48;
-    const ENTRY: usize = 24;
+    const HEADER_BYTES: usize = 48;
+    const ENTRY_BYTES: usize = 24;
     let mut found: BTreeMap<String, Vec<String>> = BTreeMap::new();
-    let Some(at) = bytes.windows(MAGIC.len()).position(|part| part == MAGIC) else { return found };
+    let Some(at) = bytes.windows(LD_CACHE_MAGIC.len()).position(|part| part == LD_CACHE_MAGIC) else { return found };
     let bytes = &bytes[at..];
     let number = |at: usize| bytes.get(at..at + 4).map(|four| u32::from_le_bytes([four[0], four[1], four[2], four[3]]));
     let text = |at: u32| {
@@ -43,8 +43,11 @@ fn cached(bytes: &[u8]) -> BTreeMap<String, Vec<String>> {
         let end = rest.iter().position(|&byte| byte == 0)?;
         std::str::from_utf8(&rest[..end]).ok().map(str::to_owned)
     };
-    let count = number(MAGIC.len()).unwrap_or(0) as usize;
-    for entry in (0..count).map(|index| HEADER + index * ENTRY).take_while(|entry| entry + ENTRY <= bytes.len()) {
+    let count = number(LD_CACHE_MAGIC.len()).unwrap_or(0) as usize;
+    for entry in (0..count)
+        .map(|index| HEADER_BYTES + index * ENTRY_BYTES)
+        .take_while(|entry| entry + ENTRY_BYTES <= bytes.len())
+    {
         let is_for_all = number(entry + 16) == Some(0) && number(entry + 20) == Some(0);
         let name = number(entry + 4).and_then(text);
         let path = number(entry + 8).and_then(text);
@@ -109,7 +112,7 @@ fn find(name: &str, before: &[PathBuf], places: &Places, machine: (u8, u16)) -> 
     } else {
         let below = |directory: &Path| directory.join(name).to_string_lossy().into_owned();
         let cached = places.cache.get(name).cloned().unwrap_or_default();
-        let default = DEFAULT.iter().map(|directory| below(Path::new(directory)));
+        let default = DEFAULT_LIBRARY_DIRS.iter().map(|directory| below(Path::new(directory)));
         before.iter().map(|directory| below(directory)).chain(cached).chain(default).collect()
     };
     candidates.into_iter().filter(|path| path.starts_with('/') && Path::new(path).is_file()).find_map(|path| {
@@ -251,8 +254,8 @@ mod tests {
 
     #[test]
     fn a_damaged_cache_is_an_empty_one() {
-        assert!(cached(b"").is_empty() && cached(MAGIC).is_empty());
-        let mut many = MAGIC.to_vec();
+        assert!(cached(b"").is_empty() && cached(LD_CACHE_MAGIC).is_empty());
+        let mut many = LD_CACHE_MAGIC.to_vec();
         many.extend([0xff; 100]);
         assert!(cached(&many).is_empty());
     }

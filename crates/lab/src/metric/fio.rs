@@ -45,7 +45,7 @@ struct Latency {
 }
 
 /// The percentiles worth a metric: fio's key and our name.
-const PERCENTILES: [(&str, &str); 3] = [("50.000000", "p50"), ("99.000000", "p99"), ("99.900000", "p99.9")];
+const FIO_PERCENTILES: [(&str, &str); 3] = [("50.000000", "p50"), ("99.000000", "p99"), ("99.900000", "p99.9")];
 
 pub(super) fn parse(output: &str, load: &str) -> Result<Vec<Metric>, MetricError> {
     // fio prints warnings before the JSON, and messages after it.
@@ -89,7 +89,7 @@ fn latencies(parts: &[&Latency], load: &str) -> Vec<Metric> {
     let max = parts.iter().map(|latency| latency.max).fold(0.0, f64::max);
     let mut metrics = vec![Metric::of(load, "clat_max", max, "ns", Better::Lower)];
     if let [only] = parts {
-        let known = PERCENTILES.iter().filter_map(|(key, name)| Some((name, *only.percentile.get(*key)?)));
+        let known = FIO_PERCENTILES.iter().filter_map(|(key, name)| Some((name, *only.percentile.get(*key)?)));
         metrics
             .extend(known.map(|(name, value)| Metric::of(load, &format!("clat_{name}"), value, "ns", Better::Lower)));
     }

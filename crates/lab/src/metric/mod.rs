@@ -81,8 +81,9 @@ pub fn parse(kind: &str, output: &str, load: &str) -> Result<Vec<Metric>, Metric
 
 /// Enough of an output to recognise it in a message.
 fn beginning(output: &str) -> String {
-    const SHOWN: usize = 200;
-    let text: String = output.trim().chars().take(SHOWN).map(|c| if c.is_control() { ' ' } else { c }).collect();
+    const EXCERPT_BYTES: usize = 200;
+    let text: String =
+        output.trim().chars().take(EXCERPT_BYTES).map(|c| if c.is_control() { ' ' } else { c }).collect();
     if text.is_empty() { "nothing".to_owned() } else { text }
 }
 

@@ -55,7 +55,7 @@ fn proved_into(
         let base = with.iter().find(|(path, _)| text.contains(path)).map_or(30_000.0, |(_, base)| *base);
         Some(base + 300.0 * model::noise(request))
     });
-    let mut tell = |_: crate::bench::Upcoming<'_>| {};
+    let mut tell = |_: crate::bench::NextRun<'_>| {};
     let mut bench = Bench::new(&mut model, &mut tell);
     let mut explain = |_: &Outcome| Ok(report(findings));
     let mut entered = Vec::new();
@@ -64,7 +64,7 @@ fn proved_into(
         Ok(())
     };
     let mut proving =
-        Proving { plan: Plan::default(), explain: &mut explain, cells, made: Made::default(), enter: &mut enter };
+        Proving { plan: Plan::default(), explain: &mut explain, cells, made: CellOrigin::default(), enter: &mut enter };
     let proofs = prove_all(&mut bench, &model::scenario(), "6.1", &mut proving).expect("proofs");
     ((proofs, bench.runs()), entered)
 }

@@ -16,7 +16,7 @@ use unstarve_files::ThisProgram;
 use super::hand_over::{add_machine, check_executable};
 use super::supervise::{LET_GO, SUPERVISE_ROLE};
 use super::{Machine, Qemu, QemuError};
-use crate::console::{Stage, Watch};
+use crate::console::{ConsoleFollower, Stage};
 
 /// How long a guest may take.
 #[derive(Clone, Copy, Debug)]
@@ -30,7 +30,7 @@ pub struct Limits {
 /// How a guest ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ended {
-    /// It said that all results are out, or why there are none ([`Watch::trouble`]).
+    /// It said that all results are out, or why there are none ([`ConsoleFollower::trouble`]).
     Told,
     /// QEMU ended before the guest said so; with what QEMU said.
     Exited(String),
@@ -43,10 +43,10 @@ pub enum Ended {
 }
 
 /// How often it is looked whether the user wants no more.
-const TICK: Duration = Duration::from_millis(100);
+const STOP_POLL_INTERVAL: Duration = Duration::from_millis(100);
 
 /// After its last word the guest reboots, which ends QEMU. All results are out by then.
-const GRACE: Duration = Duration::from_millis(500);
+const REBOOT_GRACE: Duration = Duration::from_millis(500);
 
 /// Boots a guest and follows its console, which is kept in `log`, until it ends. `stages` is told what begins. QEMU is
 /// gone when this returns, whatever happens. `supervisor` is this program, which calls [`supervise`](super::supervise()) when
@@ -61,7 +61,7 @@ pub fn boot(
     interrupted: &AtomicBool,
     log: &Path,
     stages: &mut dyn FnMut(Stage),
-) -> Result<(Ended, Watch), QemuError> {
+) -> Result<(Ended, ConsoleFollower), QemuError> {
     let mut command = qemu.command();
     let given = add_machine(&mut command, machine, qemu.user())?;
     let supervised = machine.needs_turns();
@@ -77,7 +77,7 @@ pub fn boot(
     }
     let mut guest =
         Guest::start(command).map_err(|source| QemuError::Start { program: qemu.program().to_owned(), source })?;
-    let mut watch = Watch::default();
+    let mut watch = ConsoleFollower::default();
     let logged = |source| QemuError::Log { path: log.to_owned(), source };
     let mut console = Console { log: File::create(log).map_err(logged)?, line: Vec::new() };
     let began = Instant::now();
@@ -93,10 +93,10 @@ pub fn boot(
         if heard.elapsed() > limits.stall {
             break Ended::Stalled;
         }
-        match guest.read(TICK).map_err(logged)? {
-            Heard::Nothing => continue,
-            Heard::End => break Ended::Exited(String::new()),
-            Heard::Bytes(bytes) => {
+        match guest.read(STOP_POLL_INTERVAL).map_err(logged)? {
+            ConsoleEvent::Nothing => continue,
+            ConsoleEvent::End => break Ended::Exited(String::new()),
+            ConsoleEvent::Bytes(bytes) => {
                 heard = Instant::now();
                 let before = watch.stage;
                 console.take(&bytes, &mut watch).map_err(logged)?;
@@ -112,7 +112,7 @@ pub fn boot(
             break Ended::Told;
         }
     };
-    let status = guest.end(matches!(ended, Ended::Told | Ended::Exited(_)).then_some(GRACE));
+    let status = guest.end(matches!(ended, Ended::Told | Ended::Exited(_)).then_some(REBOOT_GRACE));
     let ended = match ended {
         Ended::Exited(_) => Ended::Exited(guest.last_words(status)),
         other => other,
@@ -142,7 +142,7 @@ struct Console {
 const LONGEST_LINE: usize = 4096;
 
 impl Console {
-    fn take(&mut self, bytes: &[u8], watch: &mut Watch) -> io::Result<()> {
+    fn take(&mut self, bytes: &[u8], watch: &mut ConsoleFollower) -> io::Result<()> {
         self.log.write_all(bytes)?;
         for &byte in bytes {
             if byte == b'\n' || self.line.len() == LONGEST_LINE {
@@ -157,7 +157,7 @@ impl Console {
     }
 }
 
-enum Heard {
+enum ConsoleEvent {
     Nothing,
     Bytes(Vec<u8>),
     End,
@@ -193,19 +193,19 @@ impl Guest {
         Ok(Guest { child, errors })
     }
 
-    fn read(&mut self, limit: Duration) -> io::Result<Heard> {
-        let Some(output) = self.child.stdout.as_mut() else { return Ok(Heard::End) };
+    fn read(&mut self, limit: Duration) -> io::Result<ConsoleEvent> {
+        let Some(output) = self.child.stdout.as_mut() else { return Ok(ConsoleEvent::End) };
         let timeout = Timespec { tv_sec: limit.as_secs() as i64, tv_nsec: limit.subsec_nanos().into() };
         let mut sources = [PollFd::new(&*output, PollFlags::IN)];
         match poll(&mut sources, Some(&timeout)) {
-            Ok(0) | Err(Errno::INTR) => return Ok(Heard::Nothing),
+            Ok(0) | Err(Errno::INTR) => return Ok(ConsoleEvent::Nothing),
             Ok(_) => {}
             Err(errno) => return Err(errno.into()),
         }
         let mut bytes = vec![0; 16 << 10];
         let length = output.read(&mut bytes)?;
         bytes.truncate(length);
-        Ok(if length == 0 { Heard::End } else { Heard::Bytes(bytes) })
+        Ok(if length == 0 { ConsoleEvent::End } else { ConsoleEvent::Bytes(bytes) })
     }
 
     fn let_go(&self) {
@@ -220,7 +220,7 @@ impl Guest {
             if let Ok(Some(status)) = self.child.try_wait() {
                 return Some(status);
             }
-            std::thread::sleep(TICK / 5);
+            std::thread::sleep(STOP_POLL_INTERVAL / 5);
         }
         self.kill();
         self.child.wait().ok()

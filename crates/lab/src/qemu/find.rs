@@ -34,7 +34,7 @@ struct Given {
     modules: Option<Handed>,
 }
 
-const PROGRAM: &str = "qemu-system-x86_64";
+const QEMU_PROGRAM: &str = "qemu-system-x86_64";
 
 impl Qemu {
     /// The host's, or else the store's: the first that can run this many CPUs by this clock. One that others can have written is not
@@ -44,7 +44,7 @@ impl Qemu {
             File::options().read(true).write(true).open("/dev/kvm").map_err(QemuError::NoKvm)?;
         }
         let user = Unprivileged::for_a_guest().map_err(QemuError::NoUser)?;
-        let host = match Program::find(PROGRAM) {
+        let host = match Program::find(QEMU_PROGRAM) {
             Err(error) if error.is_absent() => None,
             found => Some(found.map_err(QemuError::from)),
         };
@@ -133,10 +133,10 @@ impl Qemu {
     /// A firmware that starts the kernel and does nothing else, if this QEMU has it. The default one looks for disks to
     /// boot from, and asks the one for results in the host's time.
     pub(crate) fn small_firmware(&self) -> Option<&'static str> {
-        const SMALL: &str = "qboot.rom";
+        const QBOOT_FIRMWARE: &str = "qboot.rom";
         let installed = ["/usr/share/qemu", "/usr/local/share/qemu"].map(PathBuf::from);
         let places: &[PathBuf] = if self.firmware.is_empty() { &installed } else { &self.firmware };
-        places.iter().any(|place| place.join(SMALL).is_file()).then_some(SMALL)
+        places.iter().any(|place| place.join(QBOOT_FIRMWARE).is_file()).then_some(QBOOT_FIRMWARE)
     }
 
     /// The program with its libraries and firmware, in an environment that has nothing of ours but the language.

@@ -185,7 +185,7 @@ impl Machine {
         ]);
         all.extend(["-kernel".into(), self.kernel.clone().into(), "-initrd".into(), self.initrd.clone().into()]);
         // A full disk is reported to the guest, which says so; the default would be to stop it silently.
-        all.extend(["-drive".into(), option(DISK, &self.disk)]);
+        all.extend(["-drive".into(), option(RESULT_DISK_OPTION, &self.disk)]);
         all.extend(["-device".into(), "virtio-blk-device,drive=out".into()]);
         all.extend(["-append".into(), self.command_line().into()]);
         if let Some(firmware) = self.firmware {
@@ -221,7 +221,7 @@ fn memory(mib: u32) -> u32 {
 }
 
 /// The option of the disk, before its path.
-const DISK: &str = "if=none,id=out,format=raw,werror=report,file=";
+const RESULT_DISK_OPTION: &str = "if=none,id=out,format=raw,werror=report,file=";
 
 /// QEMU takes a doubled comma for one inside a value.
 fn option(before: &str, path: &Path) -> OsString {

@@ -11,7 +11,7 @@ pub(super) enum Side {
     Main,
 }
 
-const SIDES: [Side; 3] = [Side::Cpus, Side::Rcu, Side::Main];
+const TURN_ORDER: [Side; 3] = [Side::Cpus, Side::Rcu, Side::Main];
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum State {
@@ -122,7 +122,7 @@ impl Turns {
     }
 
     fn first(&self, state: State) -> Option<Side> {
-        SIDES.into_iter().find(|&side| self.states[side as usize] == state)
+        TURN_ORDER.into_iter().find(|&side| self.states[side as usize] == state)
     }
 }
 

@@ -15,7 +15,7 @@ use rustix::io::Errno;
 
 /// Ids that no distribution gives to anybody: unused between those of homed and those of systemd's dynamic users (systemd,
 /// docs/UIDS-GIDS.md).
-const IDS: RangeInclusive<u32> = 60_706..=61_183;
+const UNUSED_UIDS: RangeInclusive<u32> = 60_706..=61_183;
 
 /// A user and a group of that number.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
@@ -33,7 +33,7 @@ impl Unprivileged {
         let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
         let (users, groups) = (read("/proc/self/uid_map"), read("/proc/self/gid_map"));
         let mapped = |id: u32| is_mapped(&users, id) && is_mapped(&groups, id);
-        if !IDS.clone().any(mapped) {
+        if !UNUSED_UIDS.clone().any(mapped) {
             return Ok(None);
         }
         let mut taken = ids_in(&read("/etc/passwd"));
@@ -75,7 +75,7 @@ fn is_only(id: u32) -> bool {
 
 /// Others start somewhere else, so that two labs that start together rarely take the same.
 fn first_free(start: u32, is_free: impl Fn(u32) -> bool) -> Option<u32> {
-    let (first, count) = (*IDS.start(), IDS.end() - IDS.start() + 1);
+    let (first, count) = (*UNUSED_UIDS.start(), UNUSED_UIDS.end() - UNUSED_UIDS.start() + 1);
     (0..count).map(|step| first + (start % count + step) % count).find(|id| is_free(*id))
 }
 

@@ -5,7 +5,7 @@ use std::path::{Path, PathBuf};
 use super::apt::{Apt, Archive, Installed, Package, unpack};
 use super::kernel::{IMAGE, KernelInfo, MODULES, checked_name, describe};
 use super::modules::Modules;
-use super::{Cache, Part, StoreError, digest_of_file};
+use super::{Cache, PartialEntry, StoreError, digest_of_file};
 
 /// A kernel to bring into the store.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -29,17 +29,17 @@ pub enum Wanted {
 }
 
 /// The kernels of Debian 11, 12, 13 and unstable.
-const SUITES: [(&str, &str); 4] = [("5.10", "bullseye"), ("6.1", "bookworm"), ("6.12", "trixie"), ("7", "sid")];
+const DEBIAN_SUITES: [(&str, &str); 4] = [("5.10", "bullseye"), ("6.1", "bookworm"), ("6.12", "trixie"), ("7", "sid")];
 
 impl Wanted {
     /// Debian's kernels that can be brought, as users call them, with the suite of each: `6.1` of `bookworm`.
     pub const fn suites() -> &'static [(&'static str, &'static str)] {
-        &SUITES
+        &DEBIAN_SUITES
     }
 
     /// What a user calls a kernel: the short name of one of Debian's, or else a file.
     pub fn named(text: &str, name: Option<String>, modules: Option<PathBuf>) -> Wanted {
-        match SUITES.iter().find(|(short, _)| *short == text) {
+        match DEBIAN_SUITES.iter().find(|(short, _)| *short == text) {
             Some(&(name, suite)) => Wanted::Suite { name, suite },
             None => Wanted::File { name, image: PathBuf::from(text), modules },
         }
@@ -47,7 +47,7 @@ impl Wanted {
 }
 
 /// The cloud flavour has all that is needed and few modules. From 7.0 on the package is split in binary and modules.
-const PATTERN: &str = "^linux-(image|binary|modules)-[0-9].*cloud-amd64$";
+const KERNEL_PACKAGE_PATTERN: &str = "^linux-(image|binary|modules)-[0-9].*cloud-amd64$";
 
 /// Brings a kernel into the store. `progress` is told what happens.
 pub fn add(cache: &Cache, wanted: &Wanted, progress: &mut dyn FnMut(&str)) -> Result<KernelInfo, StoreError> {
@@ -66,11 +66,11 @@ fn add_from_archive(
     let archive = Archive::of_machine()?;
     progress(&format!("fetching the package list of {suite}"));
     let apt = Apt::open(cache, &archive, suite, &[suite], Installed::Nothing)?;
-    let packages = newest(apt.packages(PATTERN)?);
+    let packages = newest(apt.packages(KERNEL_PACKAGE_PATTERN)?);
     let Some(first) = packages.first().cloned() else {
-        return Err(StoreError::NoPackage { pattern: PATTERN.into(), suite: suite.into() });
+        return Err(StoreError::NoPackage { pattern: KERNEL_PACKAGE_PATTERN.into(), suite: suite.into() });
     };
-    let part = Part::directory(&cache.kernels().join(name)).map_err(StoreError::file(cache.kernels()))?;
+    let part = PartialEntry::directory(&cache.kernels().join(name)).map_err(StoreError::file(cache.kernels()))?;
     let scratch = part.path().join("unpacked");
     fs::create_dir(&scratch).map_err(StoreError::file(&scratch))?;
     let names: Vec<&str> = packages.iter().map(|package| package.name.as_str()).collect();
@@ -104,7 +104,7 @@ fn add_file(
     let release = release_of(image)?;
     let name = checked_name(name.unwrap_or(&release))?.to_owned();
     progress(&format!("copying {release}"));
-    let part = Part::directory(&cache.kernels().join(&name)).map_err(StoreError::file(cache.kernels()))?;
+    let part = PartialEntry::directory(&cache.kernels().join(&name)).map_err(StoreError::file(cache.kernels()))?;
     let source = image.display().to_string();
     let info = fill(part.path(), image, modules, About { name, version: None, source, packages: Vec::new() })?;
     part.keep().map_err(StoreError::file(cache.kernels()))?;

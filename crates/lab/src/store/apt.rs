@@ -5,13 +5,13 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-use unstarve_files::program::{PROXIES, Program, keep};
+use unstarve_files::program::{PROXY_VARIABLES, Program, keep};
 
 use super::version::dpkg_order;
 use super::{Cache, StoreError};
 
 /// Signs all suites of Debian's archive.
-const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
+const DEBIAN_KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
 
 /// The Debian archive from which this machine gets its own packages.
 #[derive(Clone, Debug)]
@@ -22,7 +22,7 @@ pub(crate) struct Archive {
 impl Archive {
     /// The one in the machine's apt configuration.
     pub(crate) fn of_machine() -> Result<Archive, StoreError> {
-        let keyring = Path::new(KEYRING);
+        let keyring = Path::new(DEBIAN_KEYRING);
         if !keyring.exists() {
             return Err(StoreError::NoKeyring(keyring.to_owned()));
         }
@@ -81,7 +81,7 @@ impl Apt {
             fs::create_dir_all(self.directory.join(below))?;
         }
         let source = format!(
-            "Types: deb\nURIs: {}\nSuites: {}\nComponents: main\nSigned-By: {KEYRING}\n",
+            "Types: deb\nURIs: {}\nSuites: {}\nComponents: main\nSigned-By: {DEBIAN_KEYRING}\n",
             archive.uri,
             suites.join(" ")
         );
@@ -174,7 +174,7 @@ fn packages_in(directory: &Path) -> Result<Vec<PathBuf>, StoreError> {
 /// A program of apt's, the system's own, with nothing of our environment but the way to the archive.
 fn fetcher(program: &str) -> Result<Command, StoreError> {
     let mut command = Program::of_system(program)?.command();
-    keep(&mut command, &PROXIES);
+    keep(&mut command, &PROXY_VARIABLES);
     Ok(command)
 }
 

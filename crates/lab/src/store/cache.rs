@@ -84,9 +84,9 @@ fn check_root(path: &Path) -> Result<(), TrustError> {
     }
 }
 
-/// A directory or file that is being made beside its final name. Dropped before [`Part::keep`], it is removed.
+/// A directory or file that is being made beside its final name. Dropped before [`PartialEntry::keep`], it is removed.
 #[derive(Debug)]
-pub(crate) struct Part {
+pub(crate) struct PartialEntry {
     path: PathBuf,
     target: PathBuf,
     kept: bool,
@@ -95,20 +95,20 @@ pub(crate) struct Part {
 /// `.part-PID-name`: the process says whether anybody still works on it.
 const PART_PREFIX: &str = ".part-";
 
-impl Part {
+impl PartialEntry {
     /// A new directory beside `target`; parts of processes that no longer live are removed.
-    pub(crate) fn directory(target: &Path) -> io::Result<Part> {
-        let part = Part::name(target)?;
+    pub(crate) fn directory(target: &Path) -> io::Result<PartialEntry> {
+        let part = PartialEntry::name(target)?;
         fs::create_dir(&part.path)?;
         Ok(part)
     }
 
     /// The name for a new file beside `target`.
-    pub(crate) fn file(target: &Path) -> io::Result<Part> {
-        Part::name(target)
+    pub(crate) fn file(target: &Path) -> io::Result<PartialEntry> {
+        PartialEntry::name(target)
     }
 
-    fn name(target: &Path) -> io::Result<Part> {
+    fn name(target: &Path) -> io::Result<PartialEntry> {
         let parent = target.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
         fs::create_dir_all(parent)?;
         check_way(parent)?;
@@ -116,7 +116,7 @@ impl Part {
         let name = target.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
         let path = parent.join(format!("{PART_PREFIX}{}-{name}", std::process::id()));
         remove(&path)?;
-        Ok(Part { path, target: target.to_owned(), kept: false })
+        Ok(PartialEntry { path, target: target.to_owned(), kept: false })
     }
 
     pub(crate) fn path(&self) -> &Path {
@@ -138,7 +138,7 @@ impl Part {
     }
 }
 
-impl Drop for Part {
+impl Drop for PartialEntry {
     fn drop(&mut self) {
         if !self.kept {
             let _ = remove(&self.path);
@@ -232,12 +232,12 @@ mod tests {
     fn a_dropped_part_leaves_nothing_and_a_kept_one_replaces() {
         let scratch = tempfile::tempdir().expect("a directory");
         let target = scratch.path().join("result");
-        let part = Part::directory(&target).expect("a part");
+        let part = PartialEntry::directory(&target).expect("a part");
         fs::write(part.path().join("a"), "1").expect("written");
         drop(part);
         assert_eq!(fs::read_dir(scratch.path()).expect("listed").count(), 0);
         for text in ["1", "2"] {
-            let part = Part::directory(&target).expect("a part");
+            let part = PartialEntry::directory(&target).expect("a part");
             fs::write(part.path().join("a"), text).expect("written");
             part.keep().expect("kept");
         }
@@ -250,7 +250,7 @@ mod tests {
         let scratch = tempfile::tempdir().expect("a directory");
         // Above the largest pid that Linux gives (4194304).
         fs::create_dir(scratch.path().join(".part-4999999-x")).expect("made");
-        let part = Part::directory(&scratch.path().join("y")).expect("a part");
+        let part = PartialEntry::directory(&scratch.path().join("y")).expect("a part");
         assert_eq!(fs::read_dir(scratch.path()).expect("listed").count(), 1);
         drop(part);
     }

@@ -55,7 +55,7 @@ impl Kernel {
     }
 
     pub(crate) fn modules(&self) -> Result<Modules, StoreError> {
-        let path = self.directory.join(INDEX);
+        let path = self.directory.join(MODULE_INDEX_FILE);
         let text = fs::read_to_string(&path).map_err(StoreError::file(&path))?;
         serde_json::from_str(&text).map_err(|error| StoreError::Malformed { path, what: error.to_string() })
     }
@@ -64,20 +64,20 @@ impl Kernel {
 /// The files of a kernel's directory.
 pub(super) const IMAGE: &str = "vmlinuz";
 pub(super) const MODULES: &str = "modules";
-const INDEX: &str = "modules.json";
-const INFO: &str = "kernel.toml";
+const MODULE_INDEX_FILE: &str = "modules.json";
+const KERNEL_INFO_FILE: &str = "kernel.toml";
 
 /// Writes what describes a kernel into its directory.
 pub(super) fn describe(directory: &Path, info: &KernelInfo, modules: &Modules) -> Result<(), StoreError> {
     let malformed = |what: String| StoreError::Malformed { path: directory.to_owned(), what };
     let text = toml::to_string(info).map_err(|error| malformed(error.to_string()))?;
-    fs::write(directory.join(INFO), text).map_err(StoreError::file(directory.join(INFO)))?;
+    fs::write(directory.join(KERNEL_INFO_FILE), text).map_err(StoreError::file(directory.join(KERNEL_INFO_FILE)))?;
     let index = serde_json::to_string(modules).map_err(|error| malformed(error.to_string()))?;
-    fs::write(directory.join(INDEX), index).map_err(StoreError::file(directory.join(INDEX)))
+    fs::write(directory.join(MODULE_INDEX_FILE), index).map_err(StoreError::file(directory.join(MODULE_INDEX_FILE)))
 }
 
 fn read_info(directory: &Path) -> Result<KernelInfo, StoreError> {
-    let path = directory.join(INFO);
+    let path = directory.join(KERNEL_INFO_FILE);
     let text = fs::read_to_string(&path).map_err(StoreError::file(&path))?;
     toml::from_str(&text).map_err(|error| StoreError::Malformed { path, what: error.message().to_owned() })
 }
@@ -93,7 +93,9 @@ pub fn list(cache: &Cache) -> Result<Vec<KernelInfo>, StoreError> {
     let mut infos = Vec::new();
     for entry in entries {
         let path = entry.map_err(StoreError::file(&directory))?.path();
-        if path.join(INFO).exists() && !path.file_name().is_some_and(|name| name.to_string_lossy().starts_with('.')) {
+        if path.join(KERNEL_INFO_FILE).exists()
+            && !path.file_name().is_some_and(|name| name.to_string_lossy().starts_with('.'))
+        {
             infos.push(read_info(&path)?);
         }
     }

@@ -23,7 +23,7 @@ pub use modules::ModuleError;
 pub use qemu::{OwnQemu, add_qemu};
 pub use runs::{KeptRun, RUNS_LIMIT, Removed, clean_runs, kept_runs};
 
-pub(crate) use cache::{Part, digest, digest_of_file};
+pub(crate) use cache::{PartialEntry, digest, digest_of_file};
 
 /// Why the store could not do what it was asked for.
 #[derive(Debug, thiserror::Error)]

@@ -57,7 +57,7 @@ pub(crate) struct Module {
 }
 
 /// No module of a distribution is as large; a compressed file that claims to be is damaged.
-const LARGEST: u64 = 256 << 20;
+const MAX_MODULE_BYTES: u64 = 256 << 20;
 
 impl Modules {
     /// Copies all modules below `from` (a `/lib/modules/VERSION`) into `into`, uncompressed: not every kernel can
@@ -170,9 +170,9 @@ fn read_image(path: &Path) -> io::Result<Vec<u8>> {
     let file = fs::File::open(path)?;
     let mut image = Vec::new();
     match path.extension().and_then(|extension| extension.to_str()) {
-        Some("xz") => liblzma::read::XzDecoder::new(file).take(LARGEST).read_to_end(&mut image)?,
-        Some("zst") => zstd::stream::read::Decoder::new(file)?.take(LARGEST).read_to_end(&mut image)?,
-        _ => file.take(LARGEST).read_to_end(&mut image)?,
+        Some("xz") => liblzma::read::XzDecoder::new(file).take(MAX_MODULE_BYTES).read_to_end(&mut image)?,
+        Some("zst") => zstd::stream::read::Decoder::new(file)?.take(MAX_MODULE_BYTES).read_to_end(&mut image)?,
+        _ => file.take(MAX_MODULE_BYTES).read_to_end(&mut image)?,
     };
     Ok(image)
 }

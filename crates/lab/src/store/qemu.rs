@@ -3,7 +3,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::apt::{Apt, Archive, Installed, unpack};
-use super::{Cache, Part, StoreError};
+use super::{Cache, PartialEntry, StoreError};
 use crate::qemu::NEEDED_FOR_SMP;
 
 /// A QEMU in the store, which the host does not know of.
@@ -13,7 +13,7 @@ pub struct OwnQemu {
 }
 
 /// Where Debian's packages put the libraries of this architecture.
-const LIBRARIES: [&str; 3] =
+const LIBRARY_DIRS: [&str; 3] =
     ["usr/lib/x86_64-linux-gnu", "lib/x86_64-linux-gnu", "usr/lib/x86_64-linux-gnu/pulseaudio"];
 
 impl OwnQemu {
@@ -40,7 +40,7 @@ impl OwnQemu {
 
     /// Where it finds the libraries that the host lacks.
     pub fn libraries(&self) -> Vec<PathBuf> {
-        LIBRARIES.map(|below| self.root.join(below)).to_vec()
+        LIBRARY_DIRS.map(|below| self.root.join(below)).to_vec()
     }
 }
 
@@ -72,7 +72,7 @@ pub fn add_qemu(cache: &Cache, progress: &mut dyn FnMut(&str)) -> Result<String,
 }
 
 fn keep(cache: &Cache, files: &[PathBuf], version: String) -> Result<String, StoreError> {
-    let part = Part::directory(&cache.qemu()).map_err(StoreError::file(cache.qemu()))?;
+    let part = PartialEntry::directory(&cache.qemu()).map_err(StoreError::file(cache.qemu()))?;
     for file in files {
         unpack(file, part.path())?;
         fs::remove_file(file).map_err(StoreError::file(file))?;

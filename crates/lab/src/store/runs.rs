@@ -12,10 +12,10 @@ use super::cache::{check_way, remove};
 pub const RUNS_LIMIT: u64 = 256 << 20;
 
 /// What was used so recently stays whatever it takes: an experiment may still read it.
-const SPARED: Duration = Duration::from_secs(3_600);
+const MIN_IDLE_BEFORE_REMOVAL: Duration = Duration::from_secs(3_600);
 
 /// Names of a result's file by which it is known, and when it was used last.
-const OUTCOME: &str = "outcome.json";
+const OUTCOME_FILE: &str = "outcome.json";
 
 /// One result in the cache.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
@@ -62,7 +62,7 @@ pub fn clean_runs(cache: &Cache, keep: u64) -> io::Result<Removed> {
 
 /// As [`clean_runs`] to [`RUNS_LIMIT`], but what was used within the hour stays.
 pub(crate) fn limit_runs(cache: &Cache) -> io::Result<Removed> {
-    remove_beyond(cache, RUNS_LIMIT, SystemTime::now().checked_sub(SPARED))
+    remove_beyond(cache, RUNS_LIMIT, SystemTime::now().checked_sub(MIN_IDLE_BEFORE_REMOVAL))
 }
 
 /// Notes that a result was asked for again.
@@ -70,7 +70,7 @@ pub(crate) fn touch(directory: &Path) {
     // Else it goes earlier than others; no more.
     let _ = fs::File::options()
         .append(true)
-        .open(directory.join(OUTCOME))
+        .open(directory.join(OUTCOME_FILE))
         .and_then(|file| file.set_modified(SystemTime::now()));
 }
 
@@ -109,7 +109,7 @@ fn directories(of: &Path) -> io::Result<Vec<PathBuf>> {
 
 fn kept(scenario: &Path, kernel: &Path, directory: PathBuf) -> Option<KeptRun> {
     let name = |path: &Path| path.file_name().map(|name| name.to_string_lossy().into_owned());
-    let used = fs::metadata(directory.join(OUTCOME)).and_then(|metadata| metadata.modified()).ok()?;
+    let used = fs::metadata(directory.join(OUTCOME_FILE)).and_then(|metadata| metadata.modified()).ok()?;
     let sizes = fs::read_dir(&directory).ok()?.filter_map(|entry| Some(entry.ok()?.metadata().ok()?.len()));
     Some(KeptRun { scenario: name(scenario)?, kernel: name(kernel)?, bytes: sizes.sum(), directory, used })
 }
@@ -126,11 +126,11 @@ mod tests {
             let directory = cache.runs().join("spike/6.1").join(format!("{number:016x}"));
             fs::create_dir_all(&directory).expect("made");
             fs::write(directory.join("trace.dat"), [0; 60]).expect("written");
-            fs::write(directory.join(OUTCOME), [0; 40]).expect("written");
+            fs::write(directory.join(OUTCOME_FILE), [0; 40]).expect("written");
             let used = SystemTime::now() - Duration::from_secs(3_600 * (runs - number) - 60);
             fs::File::options()
                 .append(true)
-                .open(directory.join(OUTCOME))
+                .open(directory.join(OUTCOME_FILE))
                 .expect("open")
                 .set_modified(used)
                 .expect("set");
@@ -158,7 +158,7 @@ mod tests {
     #[test]
     fn what_an_experiment_may_still_read_stays() {
         let (_scratch, cache) = cache(3);
-        let since = SystemTime::now().checked_sub(SPARED);
+        let since = SystemTime::now().checked_sub(MIN_IDLE_BEFORE_REMOVAL);
         assert_eq!(remove_beyond(&cache, 0, since).expect("cleaned").runs, 2);
         assert_eq!(names(&cache), [2]);
     }

@@ -86,7 +86,7 @@ pub fn the_command_s_exit_code_comes_back() -> Outcome {
     fs::write(&output, "an older recording").expect("a file");
     let ended = Task { command: Some("short"), ..Task::to(&output) }.run();
     assert_eq!(ended.report().command, Some(7));
-    assert!(fs::read(&output).expect("the new file").starts_with(unstarve_readers::trace_dat::MAGIC));
+    assert!(fs::read(&output).expect("the new file").starts_with(unstarve_readers::trace_dat::TRACE_DAT_MAGIC));
     left_only(&["t.dat"], &ended, place.path());
     Ok(Completion::Completed)
 }

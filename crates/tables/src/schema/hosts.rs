@@ -1,16 +1,16 @@
-//! Tables of hosts, and of what was proved.
+//! Tables of hosts, settings and proofs of remedies.
 
 use crate::column::Kind::{F64, Moment, Text, U32, U64};
 use crate::column::{Column, column, optional};
 
-const HOST: &str = "the name of the machine";
-const BOOT: &str = "the boot of the machine";
-const TS: &str = "when it was looked at";
+const HOST_MEANING: &str = "the name of the machine";
+const BOOT_MEANING: &str = "the boot of the machine";
+const TS_MEANING: &str = "when it was looked at";
 
 pub(crate) const HOSTS: &[Column] = &[
-    optional("host", Text, "", HOST),
-    optional("boot_id", Text, "", BOOT),
-    column("ts", Moment, "", TS),
+    optional("host", Text, "", HOST_MEANING),
+    optional("boot_id", Text, "", BOOT_MEANING),
+    column("ts", Moment, "", TS_MEANING),
     optional("kernel", Text, "", "`uname -r`"),
     optional("kernel_version", Text, "", "`uname -v`"),
     optional("machine", Text, "", "`uname -m`"),
@@ -21,9 +21,9 @@ pub(crate) const HOSTS: &[Column] = &[
 ];
 
 pub(crate) const SETTINGS: &[Column] = &[
-    optional("host", Text, "", HOST),
-    optional("boot_id", Text, "", BOOT),
-    column("ts", Moment, "", TS),
+    optional("host", Text, "", HOST_MEANING),
+    optional("boot_id", Text, "", BOOT_MEANING),
+    column("ts", Moment, "", TS_MEANING),
     column("path", Text, "", "the file in /proc or /sys; `features/NAME` for a scheduler feature"),
     optional("name", Text, "", "the name for `unstarve knobs`, where it has one"),
     column("value", Text, "", "what it is"),

@@ -1,3 +1,5 @@
+//! Every table, with its meaning and columns.
+
 mod hosts;
 mod rollups;
 mod traces;
@@ -7,48 +9,49 @@ use crate::Column;
 /// A table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Schema {
-    /// Its name, as in paths and file names.
+    /// Its name, also used in paths and file names.
     pub name: &'static str,
-    /// What a row is, for people.
+    /// The meaning of a row, for people.
     pub meaning: &'static str,
-    /// Who writes it, for people.
+    /// What writes it, for people.
     pub writer: &'static str,
-    /// Its columns, in the order of the file. New ones come last; none is ever removed.
+    /// Its columns, in the order of the file. New columns are appended; none is ever removed.
     pub columns: &'static [Column],
-    /// How its rows become one for each hour, if they do.
+    /// How its rows are merged by hour, if they are.
     pub hourly: Option<Hourly>,
 }
 
-/// Rows of an hour that differ only in time and numbers, as one row. It has the same columns: those that are not named here are the same in all of these rows.
+/// How to merge the rows of an hour that differ only in time and numbers. The result has the same columns; those not
+/// listed here are equal in all merged rows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Hourly {
-    /// The table of such rows, for questions that need no finer time.
+    /// The table of merged rows, for queries that do not need finer times.
     pub name: &'static str,
-    /// What becomes of the columns in which rows may differ.
+    /// How columns that may differ are merged.
     pub folds: &'static [(&'static str, Fold)],
 }
 
-/// What several cells become, empty ones left out.
+/// How several cells are merged; empty ones are ignored.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fold {
     /// The first moment.
     First,
-    /// Whole numbers, added up.
+    /// The sum of integers.
     Added,
-    /// The greatest number.
+    /// The largest number.
     Greatest,
-    /// Histograms, added up step by step.
+    /// Histograms, added bucket by bucket.
     Histogram,
 }
 
-const EXPORT: &str = "`unstarve export`";
-const WATCH: &str = "`unstarve watch` with `[tables]`";
+const WRITTEN_BY_EXPORT: &str = "`unstarve export`";
+const WRITTEN_BY_WATCH: &str = "`unstarve watch` with `[tables]`";
 
 /// A row for each wait.
 pub const WAITS: Schema = Schema {
     name: "waits",
     meaning: "a row for each wait of a recording",
-    writer: EXPORT,
+    writer: WRITTEN_BY_EXPORT,
     columns: traces::WAITS,
     hourly: None,
 };
@@ -56,7 +59,7 @@ pub const WAITS: Schema = Schema {
 pub const PIECES: Schema = Schema {
     name: "pieces",
     meaning: "a row for each wait, occupant and rule of a recording; the pieces of a wait add up to it",
-    writer: EXPORT,
+    writer: WRITTEN_BY_EXPORT,
     columns: traces::PIECES,
     hourly: None,
 };
@@ -64,7 +67,7 @@ pub const PIECES: Schema = Schema {
 pub const BLAME: Schema = Schema {
     name: "blame",
     meaning: "sums of a recording: a row for each victim, occupant and rule",
-    writer: EXPORT,
+    writer: WRITTEN_BY_EXPORT,
     columns: traces::BLAME,
     hourly: None,
 };
@@ -72,11 +75,11 @@ pub const BLAME: Schema = Schema {
 pub const FINDINGS: Schema = Schema {
     name: "findings",
     meaning: "a row for each finding of `unstarve explain` in a recording",
-    writer: EXPORT,
+    writer: WRITTEN_BY_EXPORT,
     columns: traces::FINDINGS,
     hourly: None,
 };
-/// A row for each host and time that it was looked at.
+/// A row for each host and time at which it was read.
 pub const HOSTS: Schema = Schema {
     name: "hosts",
     meaning: "a row each time that a host was looked at",
@@ -96,7 +99,7 @@ pub const SETTINGS: Schema = Schema {
 pub const WAIT_ROLLUP: Schema = Schema {
     name: "wait_rollup",
     meaning: "sums of a host: a row for each role whose tasks waited in an interval",
-    writer: WATCH,
+    writer: WRITTEN_BY_WATCH,
     columns: rollups::WAIT_ROLLUP,
     hourly: Some(Hourly { name: "wait_hourly", folds: rollups::WAIT_FOLDS }),
 };
@@ -105,7 +108,7 @@ pub const BLAME_ROLLUP: Schema = Schema {
     name: "blame_rollup",
     meaning: "sums of a host: a row for each victim, occupant and rule in an interval; over a victim they are `sum_ns` of \
               `wait_rollup`",
-    writer: WATCH,
+    writer: WRITTEN_BY_WATCH,
     columns: rollups::BLAME_ROLLUP,
     hourly: Some(Hourly { name: "blame_hourly", folds: rollups::BLAME_FOLDS }),
 };
@@ -113,7 +116,7 @@ pub const BLAME_ROLLUP: Schema = Schema {
 pub const EPISODES: Schema = Schema {
     name: "episodes",
     meaning: "a row for each episode of `unstarve watch`",
-    writer: WATCH,
+    writer: WRITTEN_BY_WATCH,
     columns: rollups::EPISODES,
     hourly: None,
 };
@@ -135,7 +138,7 @@ pub const MANIFEST: Schema = Schema {
     hourly: None,
 };
 
-/// All of them.
+/// All tables.
 pub const ALL: [&Schema; 11] =
     [&HOSTS, &WAIT_ROLLUP, &BLAME_ROLLUP, &EPISODES, &FINDINGS, &SETTINGS, &PROOFS, &WAITS, &PIECES, &BLAME, &MANIFEST];
 

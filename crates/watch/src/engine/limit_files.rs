@@ -224,6 +224,7 @@ impl LimitLookout {
     }
 
     /// No group has a limit, and none of one that had is left to be put in its place.
+    #[cfg(feature = "bpf")]
     pub fn is_settled(&self) -> bool {
         self.stops.is_settled()
     }

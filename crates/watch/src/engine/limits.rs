@@ -9,9 +9,10 @@ use std::sync::Arc;
 
 use unstarve_facts::Throttled;
 use unstarve_sched::Rule;
+use unstarve_sched::counted::{COUNTED_RULES, place};
 
 use crate::engine::reading::{LimitedGroup, RoleKind, shares};
-use crate::engine::totals::{RULES, Totals, place};
+use crate::engine::totals::Totals;
 
 /// Rules by which others seem to be preferred, or to have their turn, while a limit stops who waits.
 const TAKEN_FROM: [Rule; 3] = [Rule::Weight, Rule::WakeupPreemption, Rule::Fair];
@@ -67,6 +68,7 @@ impl Stops {
     }
 
     /// Whether all that was stopped has found its wait, or is too long ago to find it. That is counted in readings.
+    #[cfg(feature = "bpf")]
     pub fn is_settled(&self) -> bool {
         self.accounts.values().all(|account| account.came.entries.is_empty() && account.seen.entries.is_empty())
     }
@@ -154,7 +156,7 @@ impl Account {
         }
         let grown = |sums: &[u64], index: usize| sums[index].saturating_sub(before[index]);
         let throttled = throttled();
-        let seen = (0..self.sums.len()).filter(|index| index % RULES == throttled);
+        let seen = (0..self.sums.len()).filter(|index| index % COUNTED_RULES == throttled);
         let seen: u64 = seen.map(|index| grown(&self.sums, index)).sum();
         self.came.note(stopped.ns, stopped.lasts());
         self.seen.note(seen, SETTLED_WITHIN);
@@ -165,10 +167,10 @@ impl Account {
             // Less than nothing is left where it was seen before the kernel had counted it.
             let Ok(left) = u64::try_from(self.left) else { break };
             let place = place(rule);
-            let neighbours = (0..self.sums.len() / RULES).filter(|occupant| is_neighbour(victim, *occupant));
+            let neighbours = (0..self.sums.len() / COUNTED_RULES).filter(|occupant| is_neighbour(victim, *occupant));
             let neighbours: Vec<usize> = neighbours.collect();
             let grown: Vec<u64> =
-                neighbours.iter().map(|occupant| grown(&self.sums, occupant * RULES + place)).collect();
+                neighbours.iter().map(|occupant| grown(&self.sums, occupant * COUNTED_RULES + place)).collect();
             for (occupant, ns) in neighbours.into_iter().zip(shares(&grown, left)).filter(|(_, ns)| *ns > 0) {
                 totals.take((victim, occupant, place), throttled, ns);
                 self.left -= i128::from(ns);

@@ -1,6 +1,7 @@
 use proptest::prelude::*;
 use unstarve_facts::Bandwidth;
 use unstarve_model::{Nanos, Time};
+use unstarve_sched::counted::COUNTED_RULES;
 
 use super::*;
 use crate::engine::reading::RoleId;
@@ -31,7 +32,7 @@ fn counted(steps: u64, by: &[(Rule, u64)]) -> Totals {
 }
 
 fn by(totals: &Totals, rule: Rule) -> u64 {
-    totals.of_victim(POD).iter().skip(place(rule)).step_by(RULES).sum::<u64>() / MS
+    totals.of_victim(POD).iter().skip(place(rule)).step_by(COUNTED_RULES).sum::<u64>() / MS
 }
 
 #[test]
@@ -124,7 +125,7 @@ fn neighbours_give_as_they_had_the_cpu() {
         totals = counted(step);
         stops.settle(&mut totals, &[group("/pod", 100 * step)]);
     }
-    let of = |occupant: usize, rule| totals.of_victim(POD)[occupant * RULES + place(rule)] / MS;
+    let of = |occupant: usize, rule| totals.of_victim(POD)[occupant * COUNTED_RULES + place(rule)] / MS;
     assert_eq!([NEIGHBOUR, NEIGHBOUR + 1].map(|occupant| of(occupant, Rule::Throttled)), [600, 200]);
     assert_eq!([NEIGHBOUR, NEIGHBOUR + 1].map(|occupant| of(occupant, Rule::Weight)), [600, 200]);
 }

@@ -4,11 +4,12 @@ use std::borrow::Cow;
 
 use rustc_hash::FxHashMap;
 use unstarve_model::Nanos;
+use unstarve_sched::counted::COUNTED;
 
 use crate::engine::groups::{TopGroup, TopGroups};
 use crate::engine::reading::{Blame, Role, RoleId, RoleKind, Waits};
 use crate::engine::refined_rule::refined_rule;
-use crate::engine::totals::{RULES_COUNTED, Totals};
+use crate::engine::totals::Totals;
 
 /// The ids of groups come after the fixed ones.
 const FIRST_GROUP: usize = RoleKind::FIXED.len();
@@ -157,7 +158,7 @@ impl RoleTable {
         let mut blame: Vec<Blame> = Vec::new();
         for ((victim, occupant, rule), ns) in totals.filled() {
             let (victim, occupant) = (RoleId(victim as u8), RoleId(occupant as u8));
-            let Some(counted) = RULES_COUNTED.get(rule) else { continue };
+            let Some(counted) = COUNTED.get(rule) else { continue };
             let rule = refined_rule(victim, occupant, *counted);
             // Those of one victim and occupant come one after another.
             let same = |row: &&mut Blame| (row.victim, row.occupant) == (victim, occupant);

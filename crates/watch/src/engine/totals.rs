@@ -3,37 +3,11 @@
 use std::collections::BTreeMap;
 
 use unstarve_model::{CpuId, Nanos};
-use unstarve_sched::Rule;
+use unstarve_sched::counted::COUNTED_RULES;
 
 use crate::engine::reading::{CpuWaits, Histogram, RoleId};
 
 const ROLES: usize = RoleId::LIMIT;
-/// Places for rules; a power of two.
-pub(crate) const RULES: usize = 8;
-/// Rules by their places: first those of bpf/counted.h, in its order. The last one is for what interrupts do, softirqs included.
-pub(crate) const RULES_COUNTED: [Rule; RULES] = [
-    Rule::Unknown,
-    Rule::Throttled,
-    Rule::Idle,
-    Rule::Class,
-    Rule::WakeupPreemption,
-    Rule::Weight,
-    Rule::Fair,
-    Rule::Irq,
-];
-
-/// Where a rule is counted. What only a recording shows has no place of its own.
-pub(crate) fn place(rule: Rule) -> usize {
-    let rule = match rule {
-        Rule::Softirq => Rule::Irq,
-        // Who is of a higher class or priority the counters say of both sides: `role` and occupant.
-        Rule::Count | Rule::Order | Rule::NotPreempted => Rule::Fair,
-        Rule::Priority => Rule::Class,
-        Rule::Unranked => Rule::Unknown,
-        rule => rule,
-    };
-    RULES_COUNTED.iter().position(|counted| *counted == rule).unwrap_or_default()
-}
 
 /// Sums of all CPUs by role.
 #[derive(Clone, PartialEq, Debug)]
@@ -98,7 +72,7 @@ impl Default for Totals {
 impl Totals {
     pub fn new() -> Totals {
         Totals {
-            blame: vec![0; ROLES * ROLES * RULES],
+            blame: vec![0; ROLES * ROLES * COUNTED_RULES],
             roles: vec![OfRole::default(); ROLES],
             cpus: BTreeMap::new(),
             real_time: Vec::new(),
@@ -108,24 +82,24 @@ impl Totals {
     /// What a victim was kept waiting, by occupant and rule.
     #[cfg(feature = "bpf")]
     pub fn victim_mut(&mut self, victim: usize) -> &mut [u64] {
-        &mut self.blame[victim * ROLES * RULES..(victim + 1) * ROLES * RULES]
+        &mut self.blame[victim * ROLES * COUNTED_RULES..(victim + 1) * ROLES * COUNTED_RULES]
     }
 
     /// The same, to be read.
     pub fn of_victim(&self, victim: usize) -> &[u64] {
-        &self.blame[victim * ROLES * RULES..(victim + 1) * ROLES * RULES]
+        &self.blame[victim * ROLES * COUNTED_RULES..(victim + 1) * ROLES * COUNTED_RULES]
     }
 
     /// Counts by another rule what was counted by one, as far as there is so much.
     pub fn take(&mut self, (victim, occupant, rule): (usize, usize, usize), by: usize, ns: u64) {
-        let at = (victim * ROLES + occupant) * RULES;
+        let at = (victim * ROLES + occupant) * COUNTED_RULES;
         let ns = ns.min(self.blame[at + rule]);
         self.blame[at + rule] -= ns;
         self.blame[at + by] = self.blame[at + by].saturating_add(ns);
     }
 
     pub fn add(&mut self, (victim, occupant, rule): (usize, usize, usize), ns: u64) {
-        let sum = &mut self.blame[(victim * ROLES + occupant) * RULES + rule];
+        let sum = &mut self.blame[(victim * ROLES + occupant) * COUNTED_RULES + rule];
         *sum = sum.saturating_add(ns);
     }
 
@@ -166,7 +140,9 @@ impl Totals {
     /// Victim, occupant, place of the rule, and the sum, of all that are not zero.
     pub fn filled(&self) -> impl Iterator<Item = ((usize, usize, usize), u64)> {
         let filled = self.blame.iter().enumerate().filter(|(_, ns)| **ns > 0);
-        filled.map(|(index, ns)| ((index / RULES / ROLES, index / RULES % ROLES, index % RULES), *ns))
+        filled.map(|(index, ns)| {
+            ((index / COUNTED_RULES / ROLES, index / COUNTED_RULES % ROLES, index % COUNTED_RULES), *ns)
+        })
     }
 
     /// The same tables with each role's sums at the place that `to` gives it.
@@ -195,8 +171,10 @@ impl Totals {
     /// Takes over from `now` all that a role has to do with.
     pub fn copy_role(&mut self, role: usize, now: &Totals) {
         for other in 0..ROLES {
-            for place in 0..RULES {
-                for index in [(role * ROLES + other) * RULES + place, (other * ROLES + role) * RULES + place] {
+            for place in 0..COUNTED_RULES {
+                for index in
+                    [(role * ROLES + other) * COUNTED_RULES + place, (other * ROLES + role) * COUNTED_RULES + place]
+                {
                     self.blame[index] = now.blame[index];
                 }
             }

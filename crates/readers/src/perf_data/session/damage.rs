@@ -1,4 +1,4 @@
-//! What a session could not use, as losses.
+//! Reports what a session could not use as losses.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use unstarve_model::{CpuId, EventType, Loss, LossKind};
 use super::Session;
 use crate::malformed::Malformed;
 
-/// What is missing or wrong, counted.
+/// Counts of what is missing or damaged.
 #[derive(Default)]
 pub(super) struct Damage {
     pub(super) lost: BTreeMap<Option<CpuId>, u64>,
@@ -20,7 +20,7 @@ pub(super) struct Damage {
 }
 
 impl Session {
-    /// What is missing or wrong.
+    /// The losses to report.
     pub fn losses(&self) -> Vec<Loss> {
         let damage = &self.damage;
         let mut losses = Vec::new();
@@ -30,7 +30,7 @@ impl Session {
                 None => Loss::new(LossKind::LostEvents, count),
             });
         }
-        // Since 6.1 perf counts the same losses again per event when it ends.
+        // Since 6.1 perf counts the same losses again per event when it exits.
         let counted: u64 = damage.lost.values().fold(0, |sum, &count| sum.saturating_add(count));
         if damage.lost_samples > counted {
             let more = Loss::new(LossKind::LostEvents, damage.lost_samples - counted);

@@ -190,7 +190,7 @@ fn an_episode_has_the_kernel_of_its_own_time() {
     let of_another_boot = Episode { kernel: Some("5.10.0-before".into()), boot_id: Some("b".into()), ..episode(0) };
     let text = serde_json::to_string(&of_another_boot).expect("JSON");
     let read: Episode = serde_json::from_str(&text).expect("an episode");
-    for episode in [read, episode(1), episode(2).on_this_machine()] {
+    for episode in [read, episode(1), crate::agent::machine::on_this_machine(episode(2))] {
         writer.episode_row(&mut shown, &episode).expect("a row");
     }
     let column = EPISODES.columns.iter().position(|column| column.name == "kernel").expect("a column");

@@ -7,10 +7,11 @@ use std::sync::atomic::{Ordering, fence};
 
 use unstarve_model::{Tid, Time};
 use unstarve_sched::Rule;
+use unstarve_sched::counted::{COUNTED_RULES, place};
 
 use super::programs::{ByRole, RawCpu, RawQueue, RawRow};
 use crate::engine::reading::RoleId;
-use crate::engine::totals::{RULES, Totals, place};
+use crate::engine::totals::Totals;
 use crate::engine::{EngineError, clocks};
 
 /// A CPU that switches 100,000 times a second is quiet between switches for far longer than a row takes to copy.
@@ -294,7 +295,7 @@ fn add(totals: &mut Totals, role: usize, cpu: usize, row: &RawRow) {
         *sum = sum.wrapping_add(*ns);
     }
     let here = queues.iter().fold(0_u64, |sum, queue| sum.wrapping_add(waited(queue)));
-    let by_class = sums.blame.iter().skip(place(Rule::Class)).step_by(RULES);
+    let by_class = sums.blame.iter().skip(place(Rule::Class)).step_by(COUNTED_RULES);
     totals.add_on_cpu(role, cpu as u32, here, by_class.fold(0_u64, |sum, ns| sum.wrapping_add(*ns)));
     let of_role = &mut totals.roles[role];
     of_role.waited = of_role.waited.wrapping_add(here);

@@ -4,6 +4,7 @@ use std::time::{Duration, Instant};
 
 use rustc_hash::FxHashMap;
 use unstarve_model::{Comm, NameId, Nanos, Policy, Prio, Tid, Time};
+use unstarve_sched::counted::{Yields, as_counted, place};
 use unstarve_sched::{KernelThread, Rule};
 use unstarve_timeline::{
     Actor, ActorId, ActorKind, Migration, OnCpu, Run, Sink, TaskKey, Timeline, Wait, WaitEnd, WorkItem, World,
@@ -13,7 +14,7 @@ use super::at_once::AtOnce;
 use crate::engine::reading::{OldestWait, RoleId, RoleKind, TaskId, is_precedence};
 use crate::engine::role_table::RoleTable;
 use crate::engine::task_lookup::TaskLookup;
-use crate::engine::totals::{RULES_COUNTED, Totals, place};
+use crate::engine::totals::Totals;
 
 /// Tasks whose group is remembered.
 const TASKS: usize = 1 << 16;
@@ -163,18 +164,18 @@ impl Roles {
     fn count(&mut self, totals: &mut Totals, world: &World, wait: &Wait<'_>) -> (RoleId, u64) {
         let victim = self.of_waiting(world, wait);
         let prio = world.actors.get(wait.actor).prio();
-        let yields = prio.map_or(Yields::Nobody, yields);
+        let yields = prio.map_or(Yields::ToNobody, Yields::of);
         let has_reservation = prio.is_some_and(|prio| prio.policy() == Policy::Deadline);
         let (mut by_class, mut preferred) = (0_u64, 0_u64);
         for piece in wait.pieces {
             let occupant = self.of(world, None, piece.occupant);
             let is_alone = !is_group(victim) || occupant == victim;
-            let rule = judged(piece.rule, yields, is_alone, has_reservation);
+            let rule = as_counted(piece.rule, yields, is_alone, has_reservation);
             totals.add((victim.index(), occupant.index(), place(rule)), piece.length.0);
             by_class += if rule.is_precedence() { piece.length.0 } else { 0 };
             // Threads of a pool that push each other off are all of the role.
             let is_sibling = rule == Rule::WakeupPreemption && occupant == victim;
-            preferred += if is_precedence(RULES_COUNTED[place(rule)]) && !is_sibling { piece.length.0 } else { 0 };
+            preferred += if is_precedence(rule) && !is_sibling { piece.length.0 } else { 0 };
         }
         if self.was_all_there(wait) {
             totals.add_on_cpu(victim.index(), wait.cpu.0, wait.length().0, by_class);
@@ -292,36 +293,6 @@ impl Sink for Lasting<'_> {
     }
 }
 
-/// Before whom a task lets others go because it asked for it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Yields {
-    /// Nobody.
-    Nobody,
-    /// Heavier tasks of the fair class: a nice value above 0.
-    Heavier,
-    /// All others, real-time tasks included: nice 19, as of khugepaged.
-    All,
-}
-
-fn yields(prio: Prio) -> Yields {
-    match prio.nice() {
-        Some(19..) => Yields::All,
-        Some(1..) => Yields::Heavier,
-        _ => Yields::Nobody,
-    }
-}
-
-/// What is nobody's precedence: that one comes last who asks for it (beside tasks of other groups only a group's weight counts), and that a deadline task that has used up its reservation
-/// waits for the next, which is how `sched_yield` ends its turn. `rule_of` of bpf/queues.h says the same.
-fn judged(rule: Rule, yields: Yields, is_alone: bool, has_reservation: bool) -> Rule {
-    match rule {
-        Rule::Class if yields == Yields::All => Rule::Fair,
-        Rule::Weight | Rule::WakeupPreemption if yields != Yields::Nobody && is_alone => Rule::Fair,
-        Rule::Throttled if has_reservation => Rule::Fair,
-        rule => rule,
-    }
-}
-
 fn is_group(role: RoleId) -> bool {
     role.index() >= RoleKind::FIXED.len()
 }
@@ -355,35 +326,9 @@ fn of_function(world: &World, function: NameId) -> Option<RoleKind> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::engine::totals::RULES_COUNTED;
 
     #[test]
-    fn every_rule_has_a_place() {
-        for rule in Rule::ALL {
-            let counted = RULES_COUNTED[place(rule)];
-            let is_finer = matches!(
-                rule,
-                Rule::Softirq | Rule::Count | Rule::Order | Rule::Unranked | Rule::Priority | Rule::NotPreempted
-            );
-            assert!(counted == rule || is_finer, "{rule} is counted as {counted}");
-        }
-    }
-
-    #[test]
-    fn one_that_asks_to_come_last_loses_to_nobody_by_weight_or_wakeup() {
-        use Yields::{All, Heavier, Nobody};
-        // khugepaged is nice 19, a build nice 5, jbd2 nice 0, kworker/0:1H nice -20.
-        assert_eq!([139, 125, 120, 100, 50].map(|prio| yields(Prio(prio))), [All, Heavier, Nobody, Nobody, Nobody]);
-        for rule in Rule::ALL {
-            let of_fair = matches!(rule, Rule::Weight | Rule::WakeupPreemption);
-            let fair_if = |is_fair: bool| if is_fair { Rule::Fair } else { rule };
-            for is_alone in [true, false] {
-                assert_eq!(judged(rule, Nobody, is_alone, false), rule);
-                assert_eq!(judged(rule, Heavier, is_alone, false), fair_if(of_fair && is_alone));
-                assert_eq!(judged(rule, All, is_alone, false), fair_if(of_fair && is_alone || rule == Rule::Class));
-                assert_eq!(judged(rule, Nobody, is_alone, true), fair_if(rule == Rule::Throttled));
-            }
-        }
+    fn groups_are_beyond_the_fixed_roles() {
         assert!(!is_group(fixed(RoleKind::Kernel)) && !is_group(fixed(RoleKind::Other)) && is_group(RoleId(20)));
     }
 

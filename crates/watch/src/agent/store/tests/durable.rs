@@ -24,7 +24,7 @@ fn effects(calls: &str, path: &Path) -> Vec<String> {
     let inside = |text: &str| {
         let name = text.strip_prefix(path.to_str()?)?.trim_start_matches('/');
         let last = name.rsplit('/').next().unwrap_or_default();
-        let is_made_up = last.starts_with(unstarve_files::target::PREFIX);
+        let is_made_up = last.starts_with(unstarve_files::target::UNFINISHED_PREFIX);
         Some(if is_made_up { format!("{}*", name.strip_suffix(last)?) } else { name.to_owned() })
     };
     let effect = |line: &str| {
