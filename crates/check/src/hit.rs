@@ -1,38 +1,40 @@
+//! What a rule reports: sentence, evidence, fixes.
+
 use serde::{Deserialize, Serialize};
 use unstarve_change::{Change, Commands, Form, Value, Whose, durable};
 use unstarve_facts::Configured;
 pub use unstarve_model::Severity;
 use unstarve_model::clean;
 
-/// What a rule found on a host. Every text is harmless to a terminal.
+/// A problem that a rule found on a host. All texts are escaped.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Hit {
     /// The rule's id.
     pub rule: String,
-    /// How bad.
+    /// The severity.
     pub severity: Severity,
-    /// What it is about, the same from run to run: `monitor RR 10 on 0-7`, `/kubepods.slice`.
+    /// Its subject, stable between runs: `monitor RR 10 on 0-7`, `/kubepods.slice`.
     pub subject: String,
     /// One sentence.
     pub sentence: String,
-    /// What of this host speaks for it.
+    /// The evidence on this host.
     pub evidence: Vec<String>,
-    /// What would happen.
+    /// The consequence.
     pub consequence: String,
-    /// What it cost elsewhere, where that is known.
+    /// What it cost on other hosts, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub price: Option<String>,
-    /// What to do, least invasive first.
+    /// Fixes, least invasive first.
     pub fixes: Vec<Fix>,
-    /// Where it is set.
+    /// The configuration lines that set it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub places: Vec<FilePosition>,
-    /// In a preview of an upgrade: whether it holds now, then, or both.
+    /// For an upgrade preview: whether it applies now, after the upgrade, or both.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub holds: Option<When>,
 }
 
-/// On which of two kernels something holds.
+/// Which of two kernels something applies to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum When {
@@ -44,25 +46,25 @@ pub enum When {
     Now,
 }
 
-/// What to do.
+/// A fix.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Fix {
-    /// What and why, one or two sentences.
+    /// What it does and why, one or two sentences.
     pub text: String,
-    /// The exact command, empty if there is none. It runs as printed under `sh -eu`.
+    /// The exact command, empty if there is none. It runs unchanged under `sh -eu`.
     pub apply: String,
-    /// The command that takes it back, also in another shell.
+    /// The command that undoes it, also in another shell.
     pub undo: String,
     /// What can go wrong.
     pub risk: String,
     /// The kernels and conditions it is valid on.
     pub valid_on: String,
-    /// What is changed, from which both commands are written.
+    /// The changes that both commands are made from.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub changes: Vec<Change>,
 }
 
-/// What stands beside the commands of a fix.
+/// The texts of a fix beside its commands.
 pub(crate) struct FixNotes<'a> {
     pub(crate) text: &'a str,
     pub(crate) risk: &'a str,
@@ -70,25 +72,25 @@ pub(crate) struct FixNotes<'a> {
 }
 
 impl Fix {
-    /// Changes that a program can make; `None` if no command can be given for them.
+    /// A fix by changes that a program can make; `None` if no command is possible.
     pub(crate) fn of(about: FixNotes<'_>, changes: Vec<Change>) -> Option<Fix> {
         let commands = unstarve_change::commands(&changes)?;
         Some(Fix::with(about, commands, changes))
     }
 
-    /// What only a person can do.
+    /// Advice for a person, without commands.
     pub(crate) fn advice(about: FixNotes<'_>) -> Fix {
         Fix::with(about, Commands::default(), vec![Change::advice()])
     }
 
-    /// A word for the kernel's command line.
+    /// A parameter of the kernel command line.
     pub(crate) fn boot(about: FixNotes<'_>, parameter: &str) -> Fix {
         let parameter = parameter.to_owned();
         Fix::with(about, Commands::default(), vec![Change::at_boot(parameter)])
     }
 
-    /// A setting of /proc/sys as it is now, kept over a reboot. The file is named after the setting, so that fixes of one
-    /// page do not write the same one.
+    /// Keeps a /proc/sys setting's present value over a reboot. The file is named after the setting, so that fixes of
+    /// one page do not write the same file.
     pub(crate) fn kept(about: FixNotes<'_>, path: &str, value: &str) -> Option<Fix> {
         let change = Change::file(path, value).from(Value::Text(value.to_owned()));
         let files = durable(std::slice::from_ref(&change), Form::Sysctl, &|_| Whose::default()).ok()?;
@@ -108,7 +110,7 @@ impl Fix {
     }
 }
 
-/// A place in a file.
+/// A position in a file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct FilePosition {
     /// The file.
@@ -116,10 +118,10 @@ pub struct FilePosition {
     /// The line, from 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub line: Option<u32>,
-    /// The TuneD profile or the unit.
+    /// The TuneD profile or unit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub owner: Option<String>,
-    /// What stands there.
+    /// The text there.
     pub text: String,
 }
 
@@ -136,7 +138,7 @@ impl From<&Configured> for FilePosition {
     }
 }
 
-/// A hit while a rule writes it.
+/// A hit under construction.
 pub(crate) struct Draft {
     hit: Hit,
 }

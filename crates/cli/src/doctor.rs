@@ -1,4 +1,4 @@
-//! `unstarve doctor`.
+//! `unstarve doctor`: what this host and the user's rights allow.
 
 use std::process::ExitCode;
 
@@ -29,7 +29,7 @@ pub struct DoctorArgs {
     json: bool,
 }
 
-/// What commands cannot do without; the rest makes answers fuller.
+/// Without one of these the exit code is 1; the others only make answers more complete.
 const REQUIRED_CAPABILITIES: [&str; 4] = ["kernel", "record", "count", "change"];
 
 pub fn run(args: &DoctorArgs, color: Color) -> Result<ExitCode> {
@@ -62,7 +62,7 @@ fn record() -> Allowed {
                 output::counted(left as u64, "instance")
             ),
         ),
-        Err(error) => Allowed::no("record", format!("{:#}", anyhow::Error::from(error)), MISSING_EFFECT, way()),
+        Err(error) => Allowed::no("record", format!("{:#}", anyhow::Error::from(error)), MISSING_EFFECT, sudo_advice()),
     }
 }
 
@@ -72,7 +72,7 @@ fn count() -> Allowed {
     let options = unstarve_watch::Options { engine: Some(EngineName::Ebpf), ..unstarve_watch::Options::default() };
     match unstarve_watch::open(options) {
         Ok(_) => Allowed::yes("count", "the kernel has taken the eBPF programs"),
-        Err(error) => Allowed::no("count", format!("{:#}", anyhow::Error::from(error)), MISSING_EFFECT, way()),
+        Err(error) => Allowed::no("count", format!("{:#}", anyhow::Error::from(error)), MISSING_EFFECT, sudo_advice()),
     }
 }
 
@@ -89,13 +89,13 @@ fn guard() -> Allowed {
                 Some("mount -t bpf -o mode=700 bpf /sys/fs/bpf".to_owned()),
             ),
         },
-        Ok(gaps) => Allowed::part("guard", gaps.join("; "), MISSING_EFFECT, way()),
-        Err(reason) => Allowed::no("guard", reason, MISSING_EFFECT, way()),
+        Ok(gaps) => Allowed::part("guard", gaps.join("; "), MISSING_EFFECT, sudo_advice()),
+        Err(reason) => Allowed::no("guard", reason, MISSING_EFFECT, sudo_advice()),
     }
 }
 
-/// To root everything has been said by the kernel.
-fn way() -> Option<String> {
+/// Root gets no advice: the kernel's error says it all.
+fn sudo_advice() -> Option<String> {
     (!rustix::process::geteuid().is_root())
         .then(|| "run it with sudo; in a container add the capabilities of the unit file".to_owned())
 }

@@ -1,3 +1,5 @@
+//! The options that select part of a recording: tasks, CPUs, time.
+
 use anyhow::{Result, bail};
 use clap::Args;
 use unstarve_model::{CpuId, CpuSet, CpuSetError, Time, clean};
@@ -5,7 +7,7 @@ use unstarve_timeline::{Moment, Run, Selection, Sink, Task, TaskPattern, Wait, W
 
 use crate::output;
 
-/// What part of a recording to look at, as typed.
+/// The selection, as typed.
 #[derive(Args)]
 pub struct LowSelection {
     /// Only tasks of this id or name; * stands for anything, as in 'kworker/*'
@@ -34,10 +36,10 @@ impl LowSelection {
     }
 }
 
-/// What was asked for and is not in the recording: an empty answer must not pass for a healthy one.
+/// Detects a selection that matches nothing: an empty answer must not look healthy.
 pub struct UnmetSelection {
     tasks: Vec<TaskPattern>,
-    /// Which CPUs there are, and when something ran, if CPUs or a time were asked for.
+    /// The CPUs and times seen, if CPUs or a time were selected.
     seen: Option<Seen>,
 }
 
@@ -57,8 +59,8 @@ impl UnmetSelection {
         self.tasks.retain(|pattern| !pattern.matches(&task.comm, task.tid));
     }
 
-    /// Says which tasks a whole recording does not have; an error if it has none of those asked for, no CPU or no time of what was.
-    pub fn tell(&self, selection: &Selection, recording: &str) -> Result<()> {
+    /// Reports selected tasks that the recording lacks; an error if it has none of the selected tasks, CPUs or times.
+    pub fn report_unmet(&self, selection: &Selection, recording: &str) -> Result<()> {
         if let Some(seen) = &self.seen {
             seen.check(selection, recording)?;
         }

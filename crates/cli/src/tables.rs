@@ -1,4 +1,4 @@
-//! Rows of tables that single commands write.
+//! Rows of tables that single commands write: hosts, settings, proofs.
 
 use std::path::Path;
 #[cfg(feature = "columnar")]

@@ -1,3 +1,5 @@
+//! `unstarve timeline`: every run with the wait before it.
+
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -34,7 +36,7 @@ pub struct LowArgs {
     summary: bool,
 }
 
-/// What is asked for.
+/// The checked arguments.
 pub struct HiArgs {
     recording: Recording,
     selection: Selection,
@@ -47,7 +49,7 @@ enum Show {
 }
 
 impl LowArgs {
-    /// Checks what can be checked before any work.
+    /// Checks the arguments before any work starts.
     pub fn raise(self) -> Result<HiArgs> {
         Ok(HiArgs {
             recording: Recording::new(self.file)?,
@@ -82,6 +84,6 @@ pub fn run(args: HiArgs) -> Result<ExitCode> {
     for loss in in_words(&driven.losses) {
         crate::output::remark(&loss);
     }
-    unmet.tell(&selection, &name())?;
+    unmet.report_unmet(&selection, &name())?;
     Ok(ExitCode::SUCCESS)
 }

@@ -4,8 +4,8 @@
 use crate::{Holds, Row, Version};
 
 /// What would decide it, if it depends on the unknown stable level of a kernel.
-pub(crate) const LEVEL: &str = "the stable level of this kernel, which its release does not say";
-const CHANGELOG: &str =
+pub(crate) const STABLE_LEVEL: &str = "the stable level of this kernel, which its release does not say";
+const KERNEL_CHANGELOG: &str =
     "the changelog of this kernel: from which level of its series on this changed is not established";
 
 /// Whether a row applies to a kernel: from series `since` to series `until` (empty: still applies), and in stable
@@ -20,16 +20,16 @@ pub(crate) fn holds_on(row: Row, version: Version) -> Holds {
     }
     let Some(patch) = version.patch else {
         return match unclear {
-            Some(from) if from.patch.is_none() => Holds::Depends(CHANGELOG),
+            Some(from) if from.patch.is_none() => Holds::Depends(KERNEL_CHANGELOG),
             _ if begun.is_none() && fixed.is_none() && unclear.is_none() => Holds::Yes,
-            _ => Holds::Depends(LEVEL),
+            _ => Holds::Depends(STABLE_LEVEL),
         };
     };
     if fixed.is_some_and(|first| patch >= first) || begun.is_some_and(|first| patch < first) {
         return Holds::No;
     }
     match unclear {
-        Some(from) if from.patch.is_none_or(|first| patch >= first) => Holds::Depends(CHANGELOG),
+        Some(from) if from.patch.is_none_or(|first| patch >= first) => Holds::Depends(KERNEL_CHANGELOG),
         _ => Holds::when(begun.is_some() || is_in_series(row, version)),
     }
 }

@@ -282,7 +282,7 @@ mod tests {
     }
 
     #[test]
-    fn one_of_somebody_else_s_is_left_alone() {
+    fn another_users_directory_is_left_alone() {
         if !rustix::process::geteuid().is_root() {
             return; // Only root can give files away.
         }

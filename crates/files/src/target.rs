@@ -40,7 +40,7 @@ pub enum TargetError {
         directory: PathBuf,
     },
     /// It belongs to another user, who could redirect the result.
-    #[error("cannot write {}: it is a {what} of user {owner}, who would decide where the result goes; name a regular file", path.display())]
+    #[error("cannot write {}: it is a {what} of user {owner}, who could redirect the result; name a regular file", path.display())]
     Lure {
         /// The component at fault.
         path: PathBuf,

@@ -38,7 +38,7 @@ pub enum ReadError {
         limit: Limit,
     },
     /// Not text.
-    #[error("{}: no text at byte {offset}; expected {expected}", path.display())]
+    #[error("{}: not text (invalid byte at offset {offset}); expected {expected}", path.display())]
     NotText {
         /// The file.
         path: PathBuf,
@@ -149,7 +149,10 @@ mod tests {
     #[test]
     fn what_has_no_end_is_not_read_to_it() {
         let error = read_text(Path::new("/dev/zero"), Limit { bytes: u64::MAX, ..SMALL }).expect_err("no text");
-        assert_eq!(error.to_string(), "/dev/zero: no text at byte 0; expected a small thing; make it smaller");
+        assert_eq!(
+            error.to_string(),
+            "/dev/zero: not text (invalid byte at offset 0); expected a small thing; make it smaller"
+        );
         let error = read_bytes(Path::new("/dev/zero"), SMALL).expect_err("too large").to_string();
         assert_eq!(error, "/dev/zero: more than 1 MiB; expected a small thing; make it smaller");
         let endless = io::repeat(b'x');

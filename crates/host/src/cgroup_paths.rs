@@ -192,7 +192,7 @@ mod tests {
     }
 
     #[test]
-    fn nobody_hides_this_process_behind_groups_of_their_own() {
+    fn other_users_groups_do_not_hide_this_process() {
         let place = Some(Path::new("/dev/shm")).filter(|place| place.is_dir());
         let directory = tempfile::tempdir_in(place.unwrap_or(&std::env::temp_dir())).expect("a directory");
         let groups = directory.path().join("groups");

@@ -14,7 +14,7 @@ use rustix::io::Errno;
 /// Where `/proc`, `/sys` and `/boot` are: this machine's own, a host's below `/host` in a container, or a test's.
 ///
 /// Reading below a directory stays below it: symbolic links, even absolute ones, are resolved as if it were the root.
-/// So whoever can write there can neither make root read something elsewhere nor make it block: only regular files are
+/// So a user who can write there can neither make root read something elsewhere nor make it block: only regular files are
 /// opened.
 #[derive(Clone, Debug)]
 pub struct Root {

@@ -55,7 +55,7 @@ impl<F: FnMut(&Request) -> Option<f64>> Runner for Model<F> {
     }
 }
 
-/// All is made but what is about `/absent`.
+/// All changes succeed except those to `/absent`.
 fn tried(changes: &[Change]) -> Tried {
     let how = |change: &Change| match &change.target {
         Target::File { path } if path == "/absent" => ChangeMethod::Refused("/absent is not here".to_owned()),

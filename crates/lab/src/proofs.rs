@@ -1,4 +1,4 @@
-//! Every remedy that `explain` offers for a scenario, proved one by one.
+//! Proves every remedy that `explain` offers for a scenario, one by one.
 
 use std::error::Error;
 use std::fmt;
@@ -15,27 +15,27 @@ use crate::run::{Outcome, Request, Runner};
 use crate::scenario::Scenario;
 use crate::trial::{Offer, offers};
 
-/// What explains an outcome's trace.
+/// Explains an outcome's trace.
 pub type Explain<'a> = dyn FnMut(&Outcome) -> Result<Report, Box<dyn Error + Send + Sync>> + 'a;
 
-/// What is done with the rows of a cell as soon as it is done.
+/// Saves the rows of a cell as soon as it is complete.
 pub type SaveRows<'a> = dyn FnMut(&[Proof]) -> io::Result<()> + 'a;
 
-/// How to prove.
+/// The parameters of a proof.
 pub struct Proving<'a> {
-    /// How many seeds, and what matters.
+    /// The number of seeds, and the smallest difference that matters.
     pub plan: Plan,
-    /// What explains a trace.
+    /// Explains a trace.
     pub explain: &'a mut Explain<'a>,
-    /// Where what the guests brought is kept, and from where it is taken.
+    /// Where guests' results are stored and found.
     pub cells: Option<&'a Cells>,
-    /// With what it is made.
+    /// The versions in use.
     pub made: CellOrigin,
-    /// What becomes of a cell's rows.
+    /// Saves a cell's rows.
     pub enter: &'a mut SaveRows<'a>,
 }
 
-/// What came of a scenario's remedies on a kernel.
+/// The results of a scenario's remedies on a kernel.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Proofs {
     /// The scenario.
@@ -44,11 +44,11 @@ pub struct Proofs {
     pub kernel: String,
     /// Remedy by remedy, in the order of the report.
     pub proofs: Vec<Proof>,
-    /// Remedies that no guest can show, and why.
+    /// Remedies that no guest can test, with the reason.
     pub not_tried: Vec<NotTried>,
 }
 
-/// A remedy that no guest can show.
+/// A remedy that no guest can test.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct NotTried {
     /// The finding's id.
@@ -61,21 +61,21 @@ pub struct NotTried {
     pub why: String,
 }
 
-/// A seed without any remedy: what it measured, and what the report offers.
+/// One seed without any remedy: the outcome, and the remedies that its report offers.
 struct Faulty {
     outcome: Outcome,
     offers: Vec<Offer>,
 }
 
-/// A remedy with its changes for each seed; `None` where that seed's report does not offer it. Findings that offer the very same
-/// are proved by the same guests.
+/// A remedy with its changes for each seed; `None` where that seed's report does not offer it. Findings that offer the
+/// same changes share guests.
 struct Candidate {
     about: Vec<CellSubject>,
     remedy: String,
     offers: Vec<Option<Offer>>,
 }
 
-/// Runs a faulty scenario with each seed, takes the remedies from the report on it, and tries each in a second guest.
+/// Runs a faulty scenario with each seed, takes the remedies from its report, and tests each in a second guest.
 ///
 /// # Errors
 /// If a guest fails, a trace cannot be explained or a cell cannot be written.
@@ -97,7 +97,7 @@ pub fn prove_all<R: Runner>(
     bench.expect(faulty.len() * (1 + candidates.len()));
     let mut proofs = Vec::new();
     for candidate in &candidates {
-        let cell = match proving.cells.and_then(|cells| known(cells, &faulty, candidate, kernel)) {
+        let cell = match proving.cells.and_then(|cells| stored_cell(cells, &faulty, candidate, kernel)) {
             Some(cell) => cell,
             None => {
                 let cell = prove(bench, &faulty, candidate, &proving.made)?;
@@ -150,8 +150,8 @@ fn candidates(faulty: &[Faulty]) -> (Vec<Candidate>, Vec<NotTried>) {
     (candidates, not_tried)
 }
 
-/// The cell of an earlier call, if the guests without a remedy brought the same then, to the byte, and the changes are the same.
-fn known(cells: &Cells, faulty: &[Faulty], candidate: &Candidate, kernel: &str) -> Option<Cell> {
+/// A stored cell, if the guests without a remedy gave the same bytes then and the changes are the same.
+fn stored_cell(cells: &Cells, faulty: &[Faulty], candidate: &Candidate, kernel: &str) -> Option<Cell> {
     let scenario = &faulty.first()?.outcome.request.scenario.name;
     let cell = cells.find(scenario, kernel, &candidate.remedy, candidate.about.first()?)?;
     let same_faulty =

@@ -17,11 +17,11 @@ pub fn json(text: &str) -> Result<Log, LogError> {
     let jobs = report["jobs"].as_array().ok_or(LogError::Unknown)?;
     let directions = jobs.iter().flat_map(|job| ["read", "write", "trim"].map(|direction| &job[direction]));
     // If completion latency is not reported separately, there is only the total latency.
-    let told = |direction: &Value| {
+    let distribution = |direction: &Value| {
         let lists = ["clat_ns", "lat_ns"].map(|name| &direction[name]);
         lists.into_iter().find(|list| list["N"].as_u64().is_some_and(|count| count > 0)).cloned()
     };
-    let lists: Vec<Value> = directions.filter_map(told).collect();
+    let lists: Vec<Value> = directions.filter_map(distribution).collect();
     let worst = lists.iter().max_by_key(|list| list["max"].as_u64()).ok_or(LogError::Empty { format: FIO_FORMAT })?;
     let percentile = |name: &str| match lists.as_slice() {
         // Percentiles of several jobs cannot be combined.

@@ -19,8 +19,8 @@ const MAX_WORST: usize = 1 << 10;
 pub enum LogError {
     /// Unknown format.
     #[error(
-        "no latency log: expected fio's JSON (--output-format=json) or latency log (--write_lat_log), an HdrHistogram \
-         log, or CSV with a line of names like `time_s,latency_us`"
+        "not a latency log: expected fio's JSON (--output-format=json) or latency log (--write_lat_log), an HdrHistogram \
+         log, or CSV with a header line like `time_s,latency_us`"
     )]
     Unknown,
     /// A line cannot be parsed.

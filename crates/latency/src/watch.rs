@@ -30,7 +30,7 @@ pub enum Align {
 /// Why spikes cannot be compared with waits.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error(
-    "its times ({log}) are not those of the trace ({trace}); if both began together say --align first, or log on the trace's \
+    "its times ({log}) do not overlap those of the trace ({trace}); if both began together, use --align first, or log on the trace's \
      clock (fio: log_alternate_epoch=1, log_alternate_epoch_clock_id=1)"
 )]
 pub struct AlignError {

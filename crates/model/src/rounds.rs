@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn who_fills_them_hears_that_nobody_empties_them() {
+    fn the_filling_side_learns_that_the_emptying_side_has_ended() {
         let (mut empties, returns) = rounds::<u8>(2, 1);
         assert_eq!((empties.next(|| 1), empties.next(|| 2)), (Some(1), Some(2)));
         drop(returns);

@@ -34,7 +34,7 @@ pub enum FormatError {
         field: &'static str,
     },
     /// Two formats of one file have `common_type` at different offsets.
-    #[error("format of event {event} has its `common_type` elsewhere than the formats before it")]
+    #[error("format of event {event} has `common_type` at another offset than the formats before it")]
     CommonType {
         /// The event.
         event: String,

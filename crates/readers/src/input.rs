@@ -186,9 +186,9 @@ fn read_fully_at(file: &File, offset: u64, buffer: &mut [u8]) -> io::Result<usiz
 mod tests {
     use super::*;
 
-    struct Torn(&'static [u8]);
+    struct Truncated(&'static [u8]);
 
-    impl Read for Torn {
+    impl Read for Truncated {
         fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
             if self.0.is_empty() {
                 return Err(io::Error::other("torn"));
@@ -235,12 +235,12 @@ mod tests {
 
     #[test]
     fn a_torn_stream_keeps_what_came() {
-        let input = Input::from_stream(Box::new(Torn(b"abc")), "t".into()).unwrap();
+        let input = Input::from_stream(Box::new(Truncated(b"abc")), "t".into()).unwrap();
         assert_eq!(input.prefix(), b"abc");
         let positioned = input.into_positioned().unwrap();
         assert_eq!(positioned.cut(), Some("torn"));
         assert_eq!(all(positioned), b"abc");
-        assert!(Input::from_stream(Box::new(Torn(b"")), "t".into()).is_err());
+        assert!(Input::from_stream(Box::new(Truncated(b"")), "t".into()).is_err());
     }
 
     #[test]

@@ -78,7 +78,7 @@ pub enum OpenError {
         name: String,
     },
     /// The content has no known format.
-    #[error("{name} is not a recording that can be read ({looks}); readable are {}", readable())]
+    #[error("{name} is not a readable recording ({looks}); readable formats: {}", readable())]
     Unknown {
         /// The file.
         name: String,
@@ -86,14 +86,14 @@ pub enum OpenError {
         looks: &'static str,
     },
     /// Too many nested layers of compression.
-    #[error("{name} is packed more than {MAX_LAYERS} times over")]
+    #[error("{name} has more than {MAX_LAYERS} layers of compression")]
     TooManyLayers {
         /// The file.
         name: String,
     },
     /// An archive without any readable file.
     #[error(
-        "{name} is an archive without a recording that can be read (in it are {}); readable are {}",
+        "{name} is an archive without a readable recording (it contains {}); readable formats: {}",
         listed(members),
         readable()
     )]
@@ -195,10 +195,10 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_told_with_what_can() {
+    fn unreadable_files_are_reported_with_the_readable_formats() {
         assert_eq!(error(b""), "x is empty: the recording was not finished, or wrote elsewhere");
         let jpeg = error(b"\xff\xd8\xff\xe0\0\x10JFIF");
-        assert!(jpeg.starts_with("x is not a recording that can be read (it looks like a JPEG image); readable are"));
+        assert!(jpeg.starts_with("x is not a readable recording (it looks like a JPEG image); readable formats:"));
         assert!(jpeg.ends_with("each also inside gzip, zstd, xz, bzip2, zlib, tar or zip"));
         assert!(error(&[0; 100]).contains("all zeros"));
         assert!(error(&gzip(b"\x89PNG")).contains("PNG"));
@@ -320,7 +320,7 @@ mod tests {
     }
 
     #[test]
-    fn several_recordings_in_an_archive_are_told() {
+    fn several_recordings_in_an_archive_are_reported() {
         let members = [("../../etc/one", TEXT.as_bytes()), ("two\x1b[2J", TEXT.as_bytes()), ("three", TEXT.as_bytes())];
         let (events, format, others) = read(&tar(&members));
         assert_eq!((events, format.as_str()), (1, "ftrace text from ../../etc/one"));
@@ -336,14 +336,12 @@ mod tests {
         let members = [("a.txt", &b"hello\n"[..]), ("b.txt", b"world\n")];
         for bytes in [tar(&members), zip(&members)] {
             let message = error(&bytes);
-            assert!(
-                message.starts_with("x is an archive without a recording that can be read (in it are a.txt, b.txt)")
-            );
+            assert!(message.starts_with("x is an archive without a readable recording (it contains a.txt, b.txt)"));
         }
         let inner = zip(&[("trace.txt", TEXT.as_bytes())]);
         assert!(error(&tar(&[("inner.zip", &inner)])).contains("in it are inner.zip"));
-        let torn = &inner[..inner.len() - 30];
-        assert!(error(torn).contains("has no directory at its end"), "{}", error(torn));
+        let truncated = &inner[..inner.len() - 30];
+        assert!(error(truncated).contains("has no directory at its end"), "{}", error(truncated));
     }
 
     #[test]
@@ -375,6 +373,6 @@ mod tests {
         for _ in 0..10 {
             bytes = gzip(&bytes);
         }
-        assert_eq!(error(&bytes), "x is packed more than 4 times over");
+        assert_eq!(error(&bytes), "x has more than 4 layers of compression");
     }
 }

@@ -157,8 +157,8 @@ mod tests {
             lines.extend(batch.events.iter().map(|event| picture::kind(&event.kind, &names)));
         }
         assert!(!source.read(&mut batch).unwrap() && batch.events.is_empty());
-        let told = |loss: &Loss| loss.kind == LossKind::ShiftedStates;
-        lines.extend(source.losses().iter().filter(|loss| told(loss)).map(|loss| loss.count.to_string()));
+        let is_shifted_states = |loss: &Loss| loss.kind == LossKind::ShiftedStates;
+        lines.extend(source.losses().iter().filter(|loss| is_shifted_states(loss)).map(|loss| loss.count.to_string()));
         lines.join("\n")
     }
 

@@ -128,7 +128,7 @@ pub enum WriteError {
         missing: u64,
     },
     /// Pages of a CPU beyond the number of CPUs.
-    #[error("there are pages of CPU {cpu}, and the machine had {cpus} CPUs")]
+    #[error("there are pages of CPU {cpu}, but the machine had {cpus} CPUs")]
     NoSuchCpu {
         /// The CPU.
         cpu: CpuId,
@@ -136,7 +136,7 @@ pub enum WriteError {
         cpus: u32,
     },
     /// Two page files for one CPU.
-    #[error("CPU {cpu} has pages twice")]
+    #[error("there are two page files for CPU {cpu}")]
     Twice {
         /// The CPU.
         cpu: CpuId,

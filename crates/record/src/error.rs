@@ -51,8 +51,8 @@ pub enum RecordError {
     Target(TargetError),
     /// The disk is too full to begin.
     #[error(
-        "no room for {}: {} MB are free there, and a recording begins with {} MB or more, so that others can still \
-         write (use -o onto another filesystem)",
+        "no room for {}: {} MB are free there, and a recording needs at least {} MB to leave space for others \
+         (use -o to write to another file system)",
         path.display(), free / 1_000_000, needed / 1_000_000
     )]
     NoRoom {
@@ -64,7 +64,7 @@ pub enum RecordError {
         needed: u64,
     },
     /// The leftovers of a killed recorder cannot be read.
-    #[error("cannot read what a killed recorder left in {}", path.display())]
+    #[error("cannot read the leftovers of a killed recorder in {}", path.display())]
     Leftover {
         /// The directory.
         path: PathBuf,
@@ -75,10 +75,10 @@ pub enum RecordError {
     #[error("the directory {} does not exist", .0.display())]
     NoDirectory(PathBuf),
     /// There is nothing that a recording can be made from.
-    #[error("{}: no killed recorder left anything there that can be made into a recording", .0.display())]
+    #[error("{}: there are no leftovers of a killed recorder to salvage", .0.display())]
     NothingLeft(PathBuf),
     /// There is more than one leftover.
-    #[error("{}: several killed recorders left something there: name one of them, or no output file", .0.display())]
+    #[error("{}: there are leftovers of several killed recorders: name one of them, or leave out the output file", .0.display())]
     SeveralLeft(PathBuf),
     /// The command could not be started.
     #[error("cannot run {program}")]

@@ -119,11 +119,11 @@ mod tests {
     #[test]
     fn what_grew_since_the_traces_beginning_is_noted() {
         let readings = [
-            reading(1, &[("/a", 5), ("/calm", 3), ("/anew", 9)]),
-            reading(2, &[("/a", 7), ("/calm", 3), ("/anew", 9)]),
-            reading(3, &[("/a", 9), ("/calm", 3), ("/anew", 1), ("/late", 4)]),
+            reading(1, &[("/a", 5), ("/calm", 3), ("/recreated", 9)]),
+            reading(2, &[("/a", 7), ("/calm", 3), ("/recreated", 9)]),
+            reading(3, &[("/a", 9), ("/calm", 3), ("/recreated", 1), ("/late", 4)]),
         ];
-        let mut noted = snapshot(&["/a", "/anew", "/calm", "/late"]);
+        let mut noted = snapshot(&["/a", "/recreated", "/calm", "/late"]);
         note(&mut noted, &readings, since(2));
         let expected = Throttled { periods: 10, count: 2, ns: Nanos(2000) };
         assert_eq!(noted.throttled_meanwhile, Some(BTreeMap::from([("/a".to_owned(), expected)])));

@@ -61,9 +61,9 @@ impl Notice {
     pub fn reason(&self) -> String {
         let Notice::Starved { cpus, waited, kernel_waits } = self else { return self.to_string() };
         let list: Vec<String> = cpus.iter().map(ToString::to_string).collect();
-        let rcu = "RCU did not finish in time, because a CPU keeps a kernel thread waiting";
+        let rcu = "an RCU grace period did not end in time, because a CPU keeps a kernel thread waiting";
         let busy = format!(
-            "the kernel's worker that enlarges the buffer of CPU {} would have to wait {} ms or more (a busy CPU, or a real-time task)",
+            "CPU {} keeps ordinary threads waiting for {} ms or more (busy, or held by a real-time task), so the kernel cannot enlarge its event buffer there",
             list.join(", "),
             waited.as_millis()
         );
@@ -80,15 +80,19 @@ impl fmt::Display for Notice {
         match self {
             Notice::Waiting { what } => write!(f, "waiting for the kernel: {what}"),
             Notice::Starved { kernel_waits, .. } => {
-                let what = if *kernel_waits { "small buffers and the clock `local`" } else { "small buffers there" };
-                write!(f, "{}: recording at once, with {what}", self.reason())
+                let what = if *kernel_waits {
+                    "small buffers and the clock `local`"
+                } else {
+                    "small buffers there, which may lose events"
+                };
+                write!(f, "{}: recording starts at once, with {what}", self.reason())
             }
             Notice::UntilSignal { path } => write!(f, "recording into {} until Ctrl-C", path.display()),
             Notice::Replaces { path, bytes, written } => {
                 let clock = written.clock();
                 write!(
                     f,
-                    "{} is there already ({} kB, of {} {} UTC): the new recording replaces it when it ends",
+                    "{} exists ({} kB, of {} {} UTC): the new recording will replace it",
                     path.display(),
                     bytes / 1000,
                     written.date(),
@@ -99,13 +103,18 @@ impl fmt::Display for Notice {
                 let path = path.display();
                 write!(
                     f,
-                    "a recorder that was killed left {} kB in {path}: `unstarve record --salvage {path}` makes a recording \
-                     of it; a recording to this directory removes it when it is a week old",
+                    "a killed recorder left {} kB in {path}: `unstarve record --salvage {path}` makes a recording of it; after \
+                     a week the next recording to this directory removes it",
                     bytes / 1000
                 )
             }
             Notice::Removed { path, bytes } => {
-                write!(f, "removed what a killed recorder left a week ago: {} ({} kB)", path.display(), bytes / 1000)
+                write!(
+                    f,
+                    "removed the leftovers of a recorder killed more than a week ago: {} ({} kB)",
+                    path.display(),
+                    bytes / 1000
+                )
             }
         }
     }
@@ -125,25 +134,25 @@ mod tests {
     fn a_busy_cpu_is_not_called_one_on_which_nothing_runs() {
         let text = starved(&[1, 3], false).to_string();
         assert!(
-            text.contains("buffer of CPU 1, 3 would have to wait 250 ms or more (a busy CPU, or a real-time task)"),
+            text.contains(
+                "CPU 1, 3 keeps ordinary threads waiting for 250 ms or more (busy, or held by a real-time task)"
+            ),
             "{text}"
         );
         assert!(
-            text.ends_with("recording at once, with small buffers there") && !text.contains("no ordinary task"),
+            text.ends_with("recording starts at once, with small buffers there, which may lose events")
+                && !text.contains("no ordinary task"),
             "{text}"
         );
         let text = starved(&[1], true).reason();
-        assert!(text.starts_with("RCU did not finish in time") && text.contains("buffer of CPU 1"), "{text}");
-        assert!(!starved(&[], true).reason().contains("buffer of CPU"));
+        assert!(text.starts_with("an RCU grace period did not end in time") && text.contains("CPU 1 keeps"), "{text}");
+        assert!(!starved(&[], true).reason().contains("event buffer"));
     }
 
     #[test]
     fn a_file_that_is_replaced_is_named_with_its_time() {
         let written = WallTime(1_764_000_187_205_000_123);
         let text = Notice::Replaces { path: "t.dat".into(), bytes: 12_345_678, written }.to_string();
-        assert_eq!(
-            text,
-            "t.dat is there already (12345 kB, of 2025-11-24 16:03:07 UTC): the new recording replaces it when it ends"
-        );
+        assert_eq!(text, "t.dat exists (12345 kB, of 2025-11-24 16:03:07 UTC): the new recording will replace it");
     }
 }

@@ -168,15 +168,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn people_are_told_what_takes_long() {
-        let mut told = Vec::new();
+    fn a_step_that_takes_long_is_reported() {
+        let mut received = Vec::new();
         let step = Step::default();
-        let result = watched(&step, &mut |notice| told.push(notice), || {
+        let result = watched(&step, &mut |notice| received.push(notice), || {
             step.is("a slow kernel");
             thread::sleep(MAX_SILENCE + Duration::from_millis(300));
             Ok(7)
         });
         assert!(matches!(result, Ok(7)));
-        assert_eq!(told, [Notice::Waiting { what: "a slow kernel".into() }]);
+        assert_eq!(received, [Notice::Waiting { what: "a slow kernel".into() }]);
     }
 }

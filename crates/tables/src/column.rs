@@ -20,7 +20,8 @@ pub enum Kind {
 }
 
 /// All types.
-pub const KINDS: [Kind; 7] = [Kind::U64, Kind::U32, Kind::I32, Kind::F64, Kind::Text, Kind::Moment, Kind::Counts];
+pub const COLUMN_KINDS: [Kind; 7] =
+    [Kind::U64, Kind::U32, Kind::I32, Kind::F64, Kind::Text, Kind::Moment, Kind::Counts];
 
 impl Kind {
     /// As in the documentation.

@@ -27,16 +27,16 @@ const MOMENT_ZONE: &str = "UTC";
 /// The Arrow schema of a table. Metadata contains the table's name and meaning, and the columns' meanings and units.
 pub fn arrow_schema(table: &Schema) -> SchemaRef {
     let field = |column: &crate::Column| {
-        let told = texts([("unit", column.unit), ("meaning", column.meaning)]);
-        Field::new(column.name, arrow_type(column.kind), column.presence == Presence::Optional).with_metadata(told)
+        let metadata = texts([("unit", column.unit), ("meaning", column.meaning)]);
+        Field::new(column.name, arrow_type(column.kind), column.presence == Presence::Optional).with_metadata(metadata)
     };
-    let told = texts([("unstarve.table", table.name), ("unstarve.meaning", table.meaning)]);
-    Arc::new(ArrowSchema::new_with_metadata(table.columns.iter().map(field).collect::<Vec<_>>(), told))
+    let metadata = texts([("unstarve.table", table.name), ("unstarve.meaning", table.meaning)]);
+    Arc::new(ArrowSchema::new_with_metadata(table.columns.iter().map(field).collect::<Vec<_>>(), metadata))
 }
 
 fn texts(texts: [(&str, &str); 2]) -> HashMap<String, String> {
-    let told = texts.into_iter().filter(|(_, text)| !text.is_empty());
-    told.map(|(key, text)| (key.to_owned(), text.to_owned())).collect()
+    let metadata = texts.into_iter().filter(|(_, text)| !text.is_empty());
+    metadata.map(|(key, text)| (key.to_owned(), text.to_owned())).collect()
 }
 
 /// The type of a column of this kind.

@@ -1,12 +1,14 @@
+//! Bar charts: which occupants had the CPU during a victim's waits.
+
 use unstarve_diagnose::report::Culprit;
 use unstarve_model::Nanos;
 
 use crate::ink::{CULPRIT, FAINT, Ink, PLAIN};
 use crate::text::{columns, counted, fit, fold, occupant, whereabouts};
 
-/// Rows of a chart; what is beyond is added up in one more.
+/// Maximum rows of a chart; the rest is summed up in one more row.
 const MAX_CHART_ROWS: usize = 8;
-/// Of culprits at least so many are shown, if there are.
+/// Minimum culprits shown, if there are as many.
 const MIN_SHOWN_CULPRITS: usize = 3;
 const CHART_INDENT: &str = "    ";
 const ROW_INDENT: &str = "      ";
@@ -16,11 +18,11 @@ struct Row {
     rule: String,
     ns: u64,
     culprit: bool,
-    /// Of a culprit: where it is found.
+    /// For a culprit: its process and cgroup.
     whereabouts: Option<String>,
 }
 
-/// Who had the CPU while the victim waited: one row per occupant and rule with time, share and bar.
+/// Draws the occupants during the victim's waits: one row for each occupant and rule with time, share and bar.
 pub(crate) fn chart(ink: &mut Ink, blame: &[Culprit], culprits: &[Culprit]) {
     let rows = rows(blame, culprits, ink);
     let total: u128 = blame.iter().map(|piece| u128::from(piece.ns)).sum();
@@ -57,7 +59,7 @@ fn rows(blame: &[Culprit], culprits: &[Culprit], ink: &Ink) -> Vec<Row> {
     let is_culprit = |piece: &Culprit| culprits.iter().any(|c| c.comm == piece.comm && c.rule == piece.rule);
     let shown = if blame.len() <= MAX_CHART_ROWS + 1 { blame.len() } else { MAX_CHART_ROWS };
     let (first, beyond) = blame.split_at(shown);
-    // Whom the finding names is shown, however little of the victim's waits it had.
+    // The finding's culprits are always shown, even if their share of the waits is small.
     let (named, rest): (Vec<_>, Vec<_>) = {
         let mut left = MIN_SHOWN_CULPRITS.saturating_sub(first.iter().filter(|piece| is_culprit(piece)).count());
         beyond.iter().partition(|piece| {

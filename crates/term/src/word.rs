@@ -1,17 +1,17 @@
-//! Words of the reports that are no finding, rule or remedy.
+//! Words in reports that are not findings, rules or remedies.
 
-/// Such a word.
+/// A word.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Word {
-    /// The word.
+    /// Its id.
     pub id: &'static str,
-    /// In a line.
+    /// Its meaning in one line.
     pub title: &'static str,
-    /// All of it.
+    /// The full explanation.
     pub text: &'static [&'static str],
 }
 
-/// How a line about the lab is read; below the lines themselves, too.
+/// How to read a line about the lab; also printed below such lines.
 pub(crate) const LAB_LINE_HELP: &[&str] = &[
     "`on 6.1 for a kworker: ping.max −86 % (−91 % to −81 %), in spike` says: in guests with Linux 6.1, where a kworker was the victim, \
      the number ping.max of the lab's scenario `spike` fell by 86 % with the remedy; its 95 % interval is in brackets. \
@@ -24,7 +24,7 @@ pub(crate) const LAB_LINE_HELP: &[&str] = &[
      was too much spread to say.",
 ];
 
-/// All of them.
+/// All words.
 pub const WORDS: &[Word] = &[
     Word {
         id: "role",

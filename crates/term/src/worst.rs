@@ -1,16 +1,18 @@
+//! The table of the longest waits.
+
 use unstarve_diagnose::report::{Culprit, WorstWait};
 use unstarve_model::Nanos;
 
 use crate::ink::{FAINT, Ink, PLAIN, STRONG};
 use crate::text::{columns, fit, fold, occupant, seconds, time_of_day};
 
-/// Fewer columns than this tell nothing about the occupants: they go below.
+/// Minimum columns for the occupants; with fewer they go to a line below.
 const MIN_OCCUPANT_COLUMNS: usize = 30;
-/// Columns of `14:03:07.205`.
+/// The width of `14:03:07.205`.
 const UTC_COLUMNS: usize = 12;
 const OCCUPANT_INDENT: &str = "      ";
 
-/// The longest waits of the trace, a line each.
+/// The longest waits of the trace, one a line.
 pub(crate) fn worst_waits(ink: &mut Ink, waits: &[WorstWait]) {
     if waits.is_empty() {
         return;
@@ -67,7 +69,7 @@ fn occupants(blame: &[Culprit]) -> String {
         .map(|piece| {
             let who = occupant(piece);
             let length = Nanos(piece.ns);
-            // `idle idle`, `unknown unknown` and `irq 33 virtio0 irq` would say it twice.
+            // `idle idle`, `unknown unknown` and `irq 33 virtio0 irq` would repeat the word.
             if who.starts_with(&piece.rule) {
                 format!("{who} {length}")
             } else {

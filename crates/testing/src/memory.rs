@@ -1,4 +1,4 @@
-//! A host in memory: threads and files with their values, on which plans are made, applied and taken back.
+//! A host in memory: threads and files with values, on which plans are made, applied and undone.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -9,7 +9,7 @@ use unstarve_executor::plan::Look;
 use unstarve_facts::flag;
 use unstarve_model::{SchedPolicy, Tid};
 
-/// A thread, as `/proc` shows it, and what can be set.
+/// A thread as in `/proc`, with its settings.
 #[derive(Clone, PartialEq, Debug)]
 struct FakeThread {
     start: u64,
@@ -26,21 +26,21 @@ pub struct Memory {
     threads: BTreeMap<Tid, FakeThread>,
     files: BTreeMap<String, String>,
     interrupts: BTreeMap<u32, Vec<String>>,
-    /// Of directories that are not root's.
+    /// The owners of directories that are not root's.
     owners: BTreeMap<String, u32>,
-    /// By number, with the nice value; and who is in which.
+    /// Sessions by number with their nice value, and the threads in each.
     sessions: BTreeMap<u64, i32>,
     in_session: BTreeMap<Tid, u64>,
 }
 
 impl Memory {
-    /// An ordinary thread of a program that is a process, created at this tick.
+    /// Adds an ordinary process with one thread, created at this tick.
     #[must_use]
     pub fn program(self, tid: u32, start: u64, comm: &str) -> Memory {
         self.thread(tid, start, comm, 0)
     }
 
-    /// An ordinary kernel thread.
+    /// Adds an ordinary kernel thread.
     #[must_use]
     pub fn kernel_thread(self, tid: u32, start: u64, comm: &str) -> Memory {
         self.thread(tid, start, comm, flag::KTHREAD)
@@ -54,7 +54,7 @@ impl Memory {
         self
     }
 
-    /// The thread runs for this user.
+    /// Makes the thread run as this user.
     #[must_use]
     pub fn of_user(mut self, tid: u32, user: u32) -> Memory {
         if let Some(known) = self.threads.get_mut(&Tid(tid)) {
@@ -63,7 +63,7 @@ impl Memory {
         self
     }
 
-    /// The thread is in this session (autogroup), whose nice value as a whole is this.
+    /// Puts the thread into this session (autogroup) with this nice value.
     #[must_use]
     pub fn in_session(mut self, tid: u32, id: u64, nice: i32) -> Memory {
         self.in_session.insert(Tid(tid), id);
@@ -71,21 +71,21 @@ impl Memory {
         self
     }
 
-    /// A file of the kernel's.
+    /// Adds a kernel file.
     #[must_use]
     pub fn file(mut self, path: &str, text: &str) -> Memory {
         self.files.insert(path.to_owned(), text.to_owned());
         self
     }
 
-    /// A directory belongs to this user.
+    /// Makes a directory belong to this user.
     #[must_use]
     pub fn owned_by(mut self, directory: &str, user: u32) -> Memory {
         self.owners.insert(directory.to_owned(), user);
         self
     }
 
-    /// An interrupt with a handler.
+    /// Adds an interrupt with a handler.
     #[must_use]
     pub fn interrupt(mut self, irq: u32, handler: &str, cpus: &str) -> Memory {
         self.interrupts.insert(irq, vec![handler.to_owned()]);

@@ -6,29 +6,29 @@ use unstarve_timeline::{OnCpu, Run, Timeline};
 
 use crate::window::WINDOW_SLICES;
 
-/// One more than the window has, so that the oldest, half of which is over, is not written over by the newest.
+/// One more than the window has, so that the newest slice does not overwrite the oldest, which is half over.
 const SLICE_RING_SIZE: usize = WINDOW_SLICES as usize + 1;
 
 /// CPU time by slice of the window, for each CPU.
 #[derive(Default, Debug)]
 pub(crate) struct CpuBusyTime {
-    /// For each CPU and place in the ring: the slice's index, and how long tasks ran in it.
+    /// For each CPU and position in the ring: the slice's index, and the time that tasks ran in it.
     rings: Vec<[(u64, Nanos); SLICE_RING_SIZE]>,
 }
 
-/// What one CPU does.
+/// One CPU's activity.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct CpuView {
     /// Its number.
     pub cpu: u32,
-    /// The part of the window in which tasks ran on it, interrupts inside included.
+    /// The fraction of the window in which tasks ran on it, including interrupts.
     pub busy: f64,
-    /// Tasks that wait for it at this moment, for 10 ms at least.
+    /// Tasks that have waited for it for at least 10 ms now.
     pub waiting: u32,
 }
 
 impl CpuBusyTime {
-    /// Notes a run; `slice` is a slice's length.
+    /// Adds a run; `slice` is a slice's length.
     pub fn add(&mut self, run: &Run, slice: Nanos) {
         self.add_span(run.cpu, run.start, run.end, slice);
     }
@@ -50,7 +50,7 @@ impl CpuBusyTime {
         }
     }
 
-    /// Each CPU at this moment, runs in progress included.
+    /// Each CPU now, including runs in progress.
     pub fn view(&self, timeline: &Timeline, slice: Nanos, elapsed: Nanos) -> Vec<CpuView> {
         let now = timeline.world().now;
         let from = Time(now.0.saturating_sub(elapsed.0));

@@ -1,9 +1,9 @@
-//! Who is starving whom now.
+//! `unstarve top`: which threads starve now.
 //!
-//! [`Window`] is a [`Sink`](unstarve_timeline::Sink) that keeps sums by task over the last seconds, [`Counted`] keeps what the
-//! kernel has summed up by role; [`View`] is what of it is
-//! shown, as plain data; [`draw`] puts a view on a terminal; 80 by 24 shows all columns, 40 who waits for whom. No I/O: the program brings events, keys and
-//! the terminal.
+//! [`Window`] is a [`Sink`](unstarve_timeline::Sink) that keeps sums by task over the last seconds, [`Counted`] keeps
+//! what the kernel has summed up by role. [`View`] is what is shown of them, as plain data. [`draw`] draws a view on a
+//! terminal; 80 by 24 shows all columns, 40 shows who waits for whom. No I/O: the program supplies events, keys and the
+//! terminal.
 
 #![cfg_attr(not(test), warn(clippy::print_stdout, clippy::print_stderr))]
 

@@ -9,32 +9,33 @@ use unstarve_timeline::{ActorId, Run, Sink, Timeline, Wait, Wake, Waker, WorkIte
 
 use crate::cpus::{CpuBusyTime, CpuView};
 
-/// The window moves in so many steps.
+/// The number of steps in which the window moves.
 pub(crate) const WINDOW_SLICES: u64 = 20;
-/// Tasks told apart in one slice; more come only from hostile traces.
+/// Maximum tasks in one slice; only hostile traces have more.
 const MAX_TASKS: usize = 1 << 14;
-/// Waits of a task that are kept to be looked at.
+/// Maximum waits kept for the opened task.
 const MAX_LAST_WAITS: usize = 32;
-/// Wakers and work functions told apart for each task.
+/// Maximum wakers and work functions kept for each task.
 const MAX_KINDS: usize = 32;
 
-/// A task, by name, too: a number may be used again.
+/// A task by id and name: an id may be reused.
 pub(crate) type TaskIdent = (Tid, Comm);
 
-/// What a task did in a slice, or in all.
+/// A task's sums in a slice or in the window.
 #[derive(Clone, Default, Debug)]
 pub(crate) struct Sums {
     pub waits: u64,
     pub waited: Nanos,
     pub longest: Nanos,
     pub ran: Nanos,
-    /// Where it last waited.
+    /// The CPU where it last waited.
     pub cpu: Option<CpuId>,
     pub actor: Option<ActorId>,
     pub pieces: FxHashMap<(ActorId, Rule), Nanos>,
-    /// Who woke it, how often; none is an interrupt that is not known, or nobody knows.
+    /// Wakers with counts; `None` is an unknown interrupt or an unknown waker.
     pub wakers: FxHashMap<Option<ActorId>, u64>,
-    /// Work items that it did: how many, and the time from queueing to end of those whose queueing was seen.
+    /// Its work items: their number, and the number and total time from queueing to end of those whose queueing was
+    /// seen.
     pub items: FxHashMap<Option<NameId>, (u64, u64, Nanos)>,
 }
 
@@ -59,7 +60,7 @@ impl Sums {
     }
 }
 
-/// One wait of a task that is looked at.
+/// One wait of the opened task.
 #[derive(Clone, Debug)]
 pub(crate) struct LastWait {
     pub start: Time,
@@ -74,7 +75,7 @@ struct Slice {
     tasks: FxHashMap<TaskIdent, Sums>,
 }
 
-/// What happened in the last seconds.
+/// The events of the last seconds.
 #[derive(Debug)]
 pub struct Window {
     length: Nanos,
@@ -85,7 +86,7 @@ pub struct Window {
 }
 
 impl Window {
-    /// A window of this length.
+    /// An empty window of this length.
     pub fn new(length: Nanos) -> Window {
         Window {
             length: Nanos(length.0.max(WINDOW_SLICES)),
@@ -96,17 +97,17 @@ impl Window {
         }
     }
 
-    /// How long it is.
+    /// Its length.
     pub fn length(&self) -> Nanos {
         self.length
     }
 
-    /// How much of it has passed since the trace began.
+    /// The part of it that has passed since the trace began.
     pub(crate) fn elapsed(&self, world: &World) -> Nanos {
         self.length.min(world.now.since(world.start))
     }
 
-    /// What each CPU does.
+    /// The activity of each CPU.
     pub(crate) fn cpus(&self, timeline: &Timeline) -> Vec<CpuView> {
         self.busy.view(timeline, self.slice(), self.elapsed(timeline.world()))
     }
@@ -115,7 +116,7 @@ impl Window {
         Nanos(self.length.0 / WINDOW_SLICES)
     }
 
-    /// Keeps the single waits of this task from now on.
+    /// Keeps single waits of this task from now on.
     pub(crate) fn watch(&mut self, who: Option<TaskIdent>) {
         if self.watched != who {
             self.watched = who;
@@ -127,7 +128,7 @@ impl Window {
         self.last.iter().rev()
     }
 
-    /// Lets go of what is over by now. Done with each event; between events, time goes on, too.
+    /// Drops slices that have left the window. Called with each event, and between events as time passes.
     pub fn advance(&mut self, now: Time) {
         let index = self.index(now);
         while self.slices.front().is_some_and(|slice| slice.index + WINDOW_SLICES <= index) {
@@ -135,7 +136,7 @@ impl Window {
         }
     }
 
-    /// Sums by task over the whole window.
+    /// Sums by task over the window.
     pub(crate) fn sums(&self) -> FxHashMap<TaskIdent, Sums> {
         let mut all: FxHashMap<TaskIdent, Sums> = FxHashMap::default();
         for (who, sums) in self.slices.iter().flat_map(|slice| &slice.tasks) {
@@ -166,7 +167,7 @@ impl Sink for Window {
     fn wait(&mut self, world: &World, wait: &Wait<'_>) {
         let task = world.tasks.get(wait.task);
         let who = (task.tid, task.comm);
-        // What of a long wait was before the window counts, too: it is known only now.
+        // The part of a long wait before the window counts too: it is known only now.
         let sums = self.of(who, wait.end);
         sums.waits += 1;
         sums.waited += wait.length();

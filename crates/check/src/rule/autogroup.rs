@@ -1,3 +1,5 @@
+//! Rule `autogroup`: autogroup makes nice values ineffective between sessions.
+
 use unstarve_facts::TaskFacts;
 
 use super::Rule;
@@ -15,7 +17,7 @@ pub(super) const RULE: Rule = Rule {
     upgrade: Some(flip),
 };
 
-/// Tasks of the root group whose nice somebody chose.
+/// Tasks of the root group with a nice value other than 0.
 fn niced<'a>(case: &AuditInput<'a>) -> Vec<&'a TaskFacts> {
     let chosen = |task: &&TaskFacts| {
         !task.kernel_thread && task.tgid.is_none() && task.nice != 0 && task.cgroup.as_deref() == Some("/")

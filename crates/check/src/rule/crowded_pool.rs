@@ -1,3 +1,5 @@
+//! Rule `crowded-pool`: a thread pool has far more threads than CPUs.
+
 use std::collections::BTreeMap;
 
 use unstarve_change::{Change, Value};
@@ -18,11 +20,11 @@ pub(super) const RULE: Rule = Rule {
     upgrade: None,
 };
 
-/// Threads for each CPU from which a pool is too large. knfsd's default is 8 in all.
+/// Threads for each CPU above which nfsd's pool is too large. Its default is 8 in all.
 const NFSD_PER_CPU: usize = 8;
-/// Other pools are only told of: most of their threads sleep for other reasons.
+/// Other pools are only mentioned: most of their threads sleep for other reasons.
 const OTHERS_PER_CPU: usize = 32;
-/// Fewer threads are no crowd, however few the CPUs.
+/// Fewer threads are never a crowd.
 const LEAST: usize = 32;
 
 fn check(case: &AuditInput<'_>) -> Vec<Hit> {
@@ -80,7 +82,7 @@ fn nfsd(case: &AuditInput<'_>, cpus: usize) -> Option<Hit> {
     )
 }
 
-/// Processes with many threads of one name (but for a number at its end), the largest first.
+/// Processes with many threads of one name (without a number at its end), largest first.
 fn others(case: &AuditInput<'_>, cpus: usize) -> Vec<Hit> {
     let mut pools: BTreeMap<(u32, &str), usize> = BTreeMap::new();
     for task in case.snapshot.tasks.iter().filter(|task| !task.kernel_thread) {

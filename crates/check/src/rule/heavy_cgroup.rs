@@ -1,3 +1,5 @@
+//! Rule `heavy-cgroup`: a top-level cgroup outweighs kernel threads.
+
 use unstarve_change::{Change, Selector, Target, Value};
 use unstarve_facts::{CgroupFacts, CgroupVersion, Configured, Holds};
 use unstarve_sched::{least_nice_that_equals, share_against};
@@ -19,9 +21,9 @@ pub(super) const RULE: Rule = Rule {
     upgrade: None,
 };
 
-/// Of nice 0, the weight of every normal kernel thread.
+/// The load weight of nice 0, which every normal kernel thread has.
 const NORMAL: u32 = 1024;
-/// Below a third of the CPU a worker is worth a word; below a tenth it is starved.
+/// A worker with less than a third of the CPU is mentioned; with less than a tenth it starves.
 const WORTH_A_WORD: u32 = 2 * NORMAL;
 const STARVED: f64 = 0.10;
 
@@ -72,7 +74,7 @@ fn hit(case: &AuditInput<'_>, group: &CgroupFacts, weight: u32) -> Option<Hit> {
     )
 }
 
-/// Threads in the group or below it.
+/// The number of threads in the group and below it.
 fn members(case: &AuditInput<'_>, group: &CgroupFacts) -> usize {
     let inside = |path: &str| {
         path.strip_prefix(group.path.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
@@ -88,7 +90,7 @@ fn own_value(group: &CgroupFacts) -> Option<u32> {
     group.shares.or(group.weight)
 }
 
-/// What a worker that always has work gets beside the group, on one CPU and when the group's load is spread.
+/// The share of a permanently busy worker beside the group, on one CPU and if the group's load is spread.
 fn arithmetic(weight: u32, cpus: usize) -> String {
     let alone = share_against(NORMAL, weight) * 100.0;
     if cpus <= 1 {
@@ -144,7 +146,8 @@ fn lower(case: &AuditInput<'_>, group: &CgroupFacts) -> Option<Fix> {
     )
 }
 
-/// One nice for all workers, whatever group asks for it: the one that equals the heaviest group that can be equalled.
+/// One nice value for all workers, whichever group requires it: the one that equals the heaviest group that can be
+/// equalled.
 fn raise(case: &AuditInput<'_>, weight: u32) -> Option<Fix> {
     least_nice_that_equals(weight)?;
     let nice = heavy(case).filter_map(|(_, weight)| least_nice_that_equals(weight)).min()?;

@@ -1,3 +1,5 @@
+//! Rule `interrupt-on-pinned-cpu`: interrupts on CPUs that tasks are pinned to.
+
 use std::collections::BTreeMap;
 
 use unstarve_change::{Change, Value};
@@ -18,9 +20,9 @@ pub(super) const RULE: Rule = Rule {
     upgrade: None,
 };
 
-/// Interrupts a second from which a pinned task notices.
+/// Interrupts a second that disturb a pinned task.
 const NOTICED: f64 = 100.0;
-/// A fair task that uses less of a CPU was pinned for other reasons.
+/// A fair task that uses less of a CPU was pinned for another purpose.
 const BUSY: f64 = 0.25;
 
 fn check(case: &AuditInput<'_>) -> Vec<Hit> {
@@ -31,7 +33,8 @@ fn check(case: &AuditInput<'_>) -> Vec<Hit> {
     reached(case, &pinned).into_iter().chain(balanced(case, &pinned)).collect()
 }
 
-/// CPUs to which busy or real-time tasks are pinned → an example of each. Pinned is who may use at most half of the CPUs.
+/// CPUs with pinned busy or real-time tasks → an example. A task counts as pinned if it may use at most half of the
+/// CPUs.
 fn pinned(case: &AuditInput<'_>) -> BTreeMap<u32, String> {
     let narrow = |allowed: &CpuSet| allowed.len() * 2 <= case.online.len();
     let mut found = BTreeMap::new();
@@ -70,7 +73,7 @@ fn reached(case: &AuditInput<'_>, pinned: &BTreeMap<u32, String>) -> Option<Hit>
         irq.affinity.as_ref().is_none_or(|affinity| affinity.contains(unstarve_model::CpuId(cpu)))
     };
     let mut worst: Vec<(&IrqFacts, u32, f64)> = rates
-        // A disk's queue belongs to the CPU that submits: that is as it should be.
+        // A disk's queue belongs to the submitting CPU: this is intended.
         .filter(|(irq, ..)| !irq.devices.iter().any(|device| device.starts_with("block/")))
         .filter(|(irq, cpu, rate)| *rate >= NOTICED && pinned.contains_key(cpu) && still_there(irq, *cpu))
         .collect();
@@ -111,7 +114,7 @@ fn move_interrupt(case: &AuditInput<'_>, irq: &IrqFacts, pinned: &CpuSet) -> Opt
     )
 }
 
-/// irqbalance leaves isolated and nohz_full CPUs alone by itself, and those it is told.
+/// irqbalance avoids isolated and nohz_full CPUs by itself, and CPUs in its configuration.
 fn balanced(case: &AuditInput<'_>, pinned: &BTreeMap<u32, String>) -> Option<Hit> {
     if case.runs("irqbalance") != Some(true) {
         return None;

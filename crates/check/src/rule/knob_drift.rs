@@ -1,3 +1,5 @@
+//! Rule `knob-drift`: configured settings without effect, now or after an upgrade.
+
 use std::collections::BTreeMap;
 
 use unstarve_facts::{Configured, ConfiguredBy, Drift, DriftKind, Facts, Knob, Presence, Snapshot, Version, drifts};
@@ -26,7 +28,7 @@ fn check(case: &AuditInput<'_>) -> Vec<Hit> {
     found.into_iter().map(|drifts| hit(case, &drifts, None)).collect()
 }
 
-/// Lines about the same setting that fail in the same way are one hit.
+/// Lines about the same setting that fail in the same way form one hit.
 fn by_meaning(drifts: Vec<Drift<'_>>) -> Vec<Vec<Drift<'_>>> {
     let mut groups: BTreeMap<(String, String), Vec<Drift<'_>>> = BTreeMap::new();
     for drift in drifts {
@@ -56,7 +58,7 @@ fn hit(case: &AuditInput<'_>, drifts: &[Drift<'_>], then: Option<&AuditInput<'_>
         .done()
 }
 
-/// A line that asks for the default loses nothing.
+/// A line that asks for the default has no effect to lose.
 fn matters(case: &AuditInput<'_>, drift: &Drift<'_>) -> bool {
     let wanted = drift.setting.value.trim();
     let default = default_of(&case.facts, &drift.name, case.online.len());
@@ -146,14 +148,14 @@ fn cure(case: &AuditInput<'_>, drift: &Drift<'_>) -> Option<Fix> {
 
 fn upgrade(before: &AuditInput<'_>, after: &AuditInput<'_>) -> Vec<Hit> {
     let Some(version) = after.facts.version() else { return Vec::new() };
-    // What is gone or moved is found on the host as it would be, like anywhere.
+    // Settings that are gone or moved are found on the previewed host as on any other.
     let mut written = drifts(before.snapshot, Some(version));
     written.retain(|drift| matches!(drift.kind, DriftKind::Redefined(_)));
     let written = by_meaning(written).into_iter().map(|drifts| hit(before, &drifts, Some(after)));
     written.chain(unwritten(before.snapshot, after, version)).collect()
 }
 
-/// Settings that nobody wrote down: those that get another default, and those that somebody changed by hand.
+/// Settings that no file sets: those whose default changes, and those changed by hand.
 fn unwritten(now: &Snapshot, after: &AuditInput<'_>, version: Version) -> Vec<Hit> {
     let facts = Facts::of_host(now);
     let Some(current) = facts.version() else { return Vec::new() };
@@ -165,11 +167,11 @@ fn unwritten(now: &Snapshot, after: &AuditInput<'_>, version: Version) -> Vec<Hi
         let Some(live) = now.settings.get(old.path()).map(|text| text.trim()) else { continue };
         let (Some(was), Some(will)) = (old.default_with(cpus), new.default_with(cpus)) else { continue };
         let is_written = now.configured.iter().any(|setting| setting.key.ends_with(knob.name()));
-        // Autogroup has a rule of its own, which says more.
+        // The rule `autogroup` says more about it.
         if is_written || knob.name() == "sched_autogroup_enabled" {
             continue;
         }
-        // A default may be scaled in another way than by the logarithm: then nothing can be said.
+        // If a default scales other than logarithmically, nothing can be concluded.
         if live == was && was != will {
             found.push(redefaulted(knob, &was, &will, new.unit(), after));
         } else if live != was && !old.is_scaled() {

@@ -1,3 +1,5 @@
+//! Rule `known-bug`: the kernel has a known starvation bug.
+
 use unstarve_change::{Change, FeatureState, Value};
 use unstarve_facts::{BUGS, Bug, Holds};
 
@@ -53,7 +55,7 @@ fn cure(case: &AuditInput<'_>, bug: Bug) -> Fix {
     off.unwrap_or_else(|| Fix::advice(about()))
 }
 
-/// Whether this host does what the bug needs.
+/// Whether this host meets the bug's conditions.
 fn applies(case: &AuditInput<'_>, bug: Bug) -> bool {
     use unstarve_model::SchedPolicy::Idle;
     match bug.needs() {
@@ -66,7 +68,7 @@ fn applies(case: &AuditInput<'_>, bug: Bug) -> bool {
             .iter()
             .any(|group| group.path.matches('/').count() >= 2 && group.load_weight().is_some()),
         "limited-cgroups" => case.snapshot.cgroups.iter().any(|group| group.limit.is_some()),
-        // A row that names something else would be a mistake in the table: better told than hidden.
+        // Any other value is a mistake in the table: report it rather than hide the bug.
         _ => true,
     }
 }

@@ -1,3 +1,5 @@
+//! Rule `preempt-mode`: the preemption mode is ignored, unsuitable or changes with an upgrade.
+
 use unstarve_change::{Change, Value};
 use unstarve_facts::{ConfiguredBy, Holds, PreemptMode};
 
@@ -52,7 +54,7 @@ fn ignored(case: &AuditInput<'_>) -> Option<Hit> {
     )
 }
 
-/// Tasks that stay in the kernel and queue work for a worker of their own CPU.
+/// The number of vhost threads: they stay in the kernel and queue work for a worker of their own CPU.
 fn vhosts(case: &AuditInput<'_>) -> usize {
     case.snapshot.tasks.iter().filter(|task| task.comm.starts_with("vhost-")).count()
 }
@@ -75,7 +77,7 @@ fn lazy(case: &AuditInput<'_>) -> Option<Hit> {
                     risk: "Some throughput. For good: preempt=full on the boot line.",
                     valid_on: "PREEMPT_DYNAMIC",
                 },
-                // The file lists all modes; the one in force is known.
+                // The file lists all modes; the active one is known.
                 vec![Change::file("/sys/kernel/debug/sched/preempt", "full").from(Value::Text("lazy".to_owned()))],
             ))
             .done(),

@@ -1,3 +1,5 @@
+//! Rule `rt-beside-completion-worker`: real-time tasks on CPUs whose workers complete direct I/O.
+
 use std::collections::BTreeMap;
 
 use unstarve_change::{Change, Selector, Target};
@@ -53,13 +55,13 @@ pub(super) fn completing_mounts<'a>(case: &AuditInput<'a>) -> Vec<&'a Mount> {
     mounts
 }
 
-/// Where completions come in: the CPUs of block interrupts, or all where those are not known.
+/// The CPUs that receive completions: those of block interrupts, or all if these are unknown.
 fn completion_cpus(case: &AuditInput<'_>) -> CpuSet {
     let serving = case.interrupts.cpus(Device::Block);
     if serving.is_empty() { case.online.clone() } else { serving }
 }
 
-/// Where it is not known on which CPUs completions come in, no CPU is known to be better.
+/// Whether the completing CPUs are known; otherwise no CPU is known to be better.
 fn known_places(case: &AuditInput<'_>) -> bool {
     !case.interrupts.cpus(Device::Block).is_empty()
 }
@@ -110,7 +112,7 @@ pub(super) fn described(mounts: &[&Mount]) -> String {
     if more > 0 { format!("{} and {more} more", shown.join(", ")) } else { shown.join(", ") }
 }
 
-/// Workers whose name in /proc tells that they did this work.
+/// Workers whose name in /proc shows that they did this work.
 pub(super) fn seen_at_work(case: &AuditInput<'_>) -> Option<String> {
     let at_work: Vec<&str> = case
         .kernel_threads()

@@ -1,3 +1,5 @@
+//! Rule `rt-inherited`: real-time processes whose children inherit the policy.
+
 use std::collections::BTreeMap;
 
 use unstarve_change::{Change, Value};
@@ -34,11 +36,12 @@ fn check(case: &AuditInput<'_>) -> Vec<Hit> {
     leaders.filter_map(|(group, parent)| hit(case, group, parent, heirs.get(&parent.tid).unwrap_or(&none))).collect()
 }
 
-/// A real-time shell pipeline is no daemon: with fewer faults than one `fork` and `exec` cost there was no child.
+/// With fewer page faults than one `fork` and `exec` cost, the process had no child: a real-time shell pipeline is no
+/// daemon.
 const FAULTS_OF_A_CHILD: u64 = 50;
 
 fn hit(case: &AuditInput<'_>, everywhere: &RtGroup<'_>, parent: &TaskFacts, children: &[&TaskFacts]) -> Option<Hit> {
-    // A deadline task cannot fork at all without the flag.
+    // A deadline task without the flag cannot fork.
     if parent.reset_on_fork == Some(true) || parent.policy.word() == "deadline" {
         return None;
     }

@@ -1,3 +1,5 @@
+//! Rule `rt-throttling-off`: nothing limits real-time tasks.
+
 use unstarve_facts::Holds;
 
 use super::Rule;
@@ -19,7 +21,7 @@ fn check(case: &AuditInput<'_>) -> Vec<Hit> {
     throttling(case).into_iter().chain(fair_server(case)).collect()
 }
 
-/// Worse the more there is to stop.
+/// More severe the more real-time CPU use there is.
 fn severity(case: &AuditInput<'_>) -> Severity {
     case.real_time
         .iter()
@@ -44,7 +46,7 @@ fn throttling(case: &AuditInput<'_>) -> Option<Hit> {
         .and_then(|(_, value)| value.trim().parse().ok())
         .unwrap_or(1_000_000);
     let off = runtime < 0 || runtime >= period;
-    // Without RT_GROUP_SCHED the setting limits nothing since 6.12: there the fair server counts.
+    // Without RT_GROUP_SCHED the setting has no effect since 6.12: there the fair server counts.
     let would_throttle = case.facts.would_throttle_rt();
     if !off || would_throttle == Holds::No {
         return None;

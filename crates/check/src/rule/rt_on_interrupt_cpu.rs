@@ -1,3 +1,5 @@
+//! Rule `rt-on-interrupt-cpu`: real-time tasks on CPUs that serve interrupts.
+
 use unstarve_facts::{Holds, TaskFacts};
 use unstarve_model::{CpuId, CpuSet};
 
@@ -27,7 +29,7 @@ fn check(case: &AuditInput<'_>) -> Vec<Hit> {
     )
 }
 
-/// The CPUs of `device` on which the group would run ahead of ksoftirqd.
+/// The CPUs of `device` on which the group would precede ksoftirqd.
 fn exposed(case: &AuditInput<'_>, group: &RtGroup<'_>, device: Device) -> CpuSet {
     let serving = case.interrupts.cpus(device);
     let allowed = group.allowed.map_or_else(CpuSet::default, |allowed| common(&serving, allowed));
@@ -74,7 +76,7 @@ fn hit(case: &AuditInput<'_>, group: &RtGroup<'_>) -> Option<Hit> {
     )
 }
 
-/// By what the group used so far; a busy one that hardly any interrupt meets is only a warning.
+/// By the group's CPU use so far; only a warning for a busy group that hardly any interrupt meets.
 fn severity(case: &AuditInput<'_>, group: &RtGroup<'_>, cpus: &CpuSet) -> Severity {
     let rate = |cpu: CpuId| {
         let of = |device| case.interrupts.rate(device, cpu);

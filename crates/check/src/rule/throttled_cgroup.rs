@@ -1,3 +1,5 @@
+//! Rule `throttled-cgroup`: a cgroup reaches its CPU limit.
+
 use unstarve_change::{Change, Value};
 use unstarve_facts::{CgroupFacts, CgroupVersion, Holds};
 
@@ -17,10 +19,10 @@ pub(super) const RULE: Rule = Rule {
     upgrade: None,
 };
 
-/// Parts of the periods in which a group ran.
+/// Throttled periods as a fraction of the periods in which the group ran.
 const OFTEN: f64 = 0.10;
 const SOMETIMES: f64 = 0.01;
-/// A few are a program's start.
+/// A few throttled periods are normal at a program's start.
 const LEAST: u64 = 10;
 const SHOWN: usize = 10;
 

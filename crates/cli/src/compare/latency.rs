@@ -1,4 +1,4 @@
-//! An application's own latency next to the recordings.
+//! Compares an application's own latency log with the recordings.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -39,13 +39,13 @@ enum LowAlign {
     First,
 }
 
-/// The latency next to both sides.
+/// The latency of both sides.
 pub struct SideLatencies {
     pub a_watches: LatencyLogs,
     pub b_watches: LatencyLogs,
 }
 
-/// The logs of one side.
+/// The latency logs of one side.
 #[derive(Default)]
 pub struct LatencyLogs(Vec<Watch>);
 

@@ -1,3 +1,5 @@
+//! `unstarve compare`: what changed between two recordings, lab results or snapshots.
+
 mod hosts;
 mod labs;
 mod latency;
@@ -56,7 +58,7 @@ pub struct LowArgs {
     latency: LowLatency,
 }
 
-/// What is asked for.
+/// The checked arguments.
 pub enum HiArgs {
     Recordings { a: Recording, b: Recording, latency: SideLatencies, form: Form },
     Html { a: Recording, b: Recording, file: PathBuf },
@@ -70,7 +72,7 @@ pub enum Form {
 }
 
 impl LowArgs {
-    /// Checks what can be checked before any work.
+    /// Checks the arguments before any work starts.
     pub fn raise(self, color: Color) -> Result<HiArgs> {
         let form = if self.json {
             Form::Json
@@ -99,7 +101,7 @@ impl LowArgs {
             (Kind::Lab, Kind::Lab) => HiArgs::Labs { a, b, form },
             (Kind::Snapshot, Kind::Snapshot) => HiArgs::Hosts { a, b, form },
             (first, second) => bail!(
-                "{} is a {first} and {} a {second}: only what is of one sort can be compared",
+                "{} is a {first} and {} a {second}: compare two inputs of the same kind",
                 a.display(),
                 b.display()
             ),
@@ -116,7 +118,7 @@ pub fn run(args: HiArgs) -> Result<ExitCode> {
     }
 }
 
-/// The comparison, and the latency next to each side.
+/// The comparison, and the latency of each side.
 #[derive(Serialize)]
 struct WithLatency<'a> {
     #[serde(flatten)]

@@ -1,3 +1,5 @@
+//! `unstarve guard verify`: measures whether a policy's rules help.
+
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -72,7 +74,7 @@ pub fn run(args: &VerifyArgs) -> Result<ExitCode> {
     Ok(ExitCode::from(u8::from(outcome.judged.iter().any(|judged| judged.verdict != Verdict::Helped))))
 }
 
-/// The same for machines.
+/// The outcome as JSON.
 fn json(policy: &Policy, outcome: &Outcome) -> Result<String> {
     let Outcome { before, with, again, judged, .. } = outcome;
     let rules: Vec<_> = (policy.rules.iter().zip(judged).enumerate())

@@ -1,4 +1,4 @@
-//! `unstarve lab prove`.
+//! `unstarve lab prove`: whether a remedy helps, and what it costs.
 
 use std::io;
 use std::path::PathBuf;
@@ -17,7 +17,7 @@ use unstarve_lab::trial::explain_outcome;
 use unstarve_lab::{catalogue, prove};
 use unstarve_model::WallTime;
 
-use super::experiment::{Experiment, tell};
+use super::experiment::{Experiment, print_progress};
 use super::table::{self, OtherRows};
 
 /// Run a scenario without a remedy, with it, and without it again: did it help, and what did it cost
@@ -68,7 +68,7 @@ pub(crate) fn run(args: ProveArgs) -> anyhow::Result<ExitCode> {
 fn one(args: &ProveArgs, scenario: &str, kernel: &str) -> anyhow::Result<ExitCode> {
     let scenario = catalogue::find(scenario)?;
     let mut runner = args.experiment.guests.runner()?;
-    let mut tell = tell;
+    let mut tell = print_progress;
     let mut bench = Bench::new(&mut runner, &mut tell);
     let proof = prove::prove(&mut bench, &scenario, kernel, &args.what, args.experiment.plan())?;
     args.experiment.guests.show(&proof)?;
@@ -78,13 +78,13 @@ fn one(args: &ProveArgs, scenario: &str, kernel: &str) -> anyhow::Result<ExitCod
 fn all(args: &ProveArgs) -> anyhow::Result<ExitCode> {
     let scenario = catalogue::find(&args.what)?;
     let mut runner = args.experiment.guests.runner()?;
-    let mut tell = tell;
+    let mut tell = print_progress;
     let mut bench = Bench::new(&mut runner, &mut tell);
     let cells = args.cells.as_deref().map(Cells::in_directory);
     let mut has_helped = false;
     for kernel in &args.kernel {
         let mut explain = explain_outcome;
-        // Row by row: an interruption loses only the one that was under way.
+        // Saved row by row: an interruption loses only the current one.
         let mut enter = |rows: &[Proof]| match &args.table {
             Some(table) => table::enter(table, rows, OtherRows::Keep).map_err(io::Error::other),
             None => Ok(()),

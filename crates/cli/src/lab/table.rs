@@ -1,4 +1,4 @@
-//! The table of proofs, and `unstarve lab proofs`, which makes it from what the guests brought.
+//! The table of proofs, and `unstarve lab proofs`, which rebuilds it from stored guest results.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -68,16 +68,16 @@ fn of_cells(directory: &Path, args: &ProofsArgs) -> anyhow::Result<()> {
     write_parquet(args, &by_guests.values().flatten().collect::<Vec<_>>())
 }
 
-/// What becomes of a table's other lines of the same scenario and kernel.
+/// What happens to the table's other rows of the same scenario and kernel.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum OtherRows {
-    /// They stay: more rows are to come.
+    /// Keeps them: more rows follow.
     Keep,
-    /// They go: these rows are all.
+    /// Removes them: these rows are complete.
     Remove,
 }
 
-/// Puts rows in place of those of the same remedy, finding, victim, scenario and kernel.
+/// Replaces rows of the same remedy, finding, victim, scenario and kernel.
 pub(super) fn enter(path: &Path, rows: &[Proof], stale: OtherRows) -> anyhow::Result<()> {
     let limit = Limit { bytes: 16 << 20, expected: "a table of proofs" };
     let mut table = if path.exists() {

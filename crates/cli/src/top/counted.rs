@@ -1,3 +1,5 @@
+//! `top` with rows of roles, counted by the watch's engine in the kernel.
+
 use std::fs;
 use std::time::{Duration, Instant};
 
@@ -8,13 +10,13 @@ use unstarve_watch::{Engine, EngineError, SchedstatCheck, waited};
 
 use super::feed::{Feed, OwnCpuUsage};
 
-/// How often the engine is read: what waits at the moment is seen only then.
+/// The engine is read this often; ongoing waits are visible only in a reading.
 const READING_INTERVAL: Duration = Duration::from_millis(250);
 
-/// For so long the last reading is shown if the next cannot be had: a busy machine may not give a moment to copy sums.
+/// How long the last reading is shown if the next one fails: a busy machine may not have time to copy sums.
 const KEEP_LAST_READING: Duration = Duration::from_secs(5);
 
-/// This machine, by the sums of the watch's engine.
+/// This machine, counted by the watch's engine.
 pub struct CountedFeed {
     engine: Box<dyn Engine>,
     counted: Counted,
@@ -60,13 +62,13 @@ impl CountedFeed {
     }
 }
 
-/// For each CPU its busy and its whole time, in ticks; nothing where `/proc/stat` does not say.
+/// Busy and total time of each CPU, in ticks; empty if `/proc/stat` lacks them.
 fn cpus() -> Vec<(u32, u64, u64)> {
     let text = fs::read_to_string("/proc/stat").unwrap_or_default();
     text.lines().filter_map(cpu).collect()
 }
 
-/// `cpu3 user nice system idle iowait irq softirq steal …` (proc_stat(5)); guests' time is in user's.
+/// `cpu3 user nice system idle iowait irq softirq steal …` (proc_stat(5)); user includes guests' time.
 fn cpu(line: &str) -> Option<(u32, u64, u64)> {
     let (number, times) = line.strip_prefix("cpu")?.split_once(' ')?;
     let times: Vec<u64> = times.split_ascii_whitespace().take(8).map_while(|time| time.parse().ok()).collect();

@@ -1,3 +1,5 @@
+//! `top` with rows of tasks, from this machine's events.
+
 use std::time::{Duration, Instant};
 
 use anyhow::Result;

@@ -1,3 +1,5 @@
+//! `unstarve top`: which threads starve now, or in a replayed recording.
+
 mod counted;
 mod feed;
 mod live;
@@ -94,7 +96,7 @@ enum LowBy {
     Task,
 }
 
-/// What is asked for.
+/// The checked arguments.
 pub struct HiArgs {
     source: Source,
     window: Nanos,
@@ -102,7 +104,7 @@ pub struct HiArgs {
     app: App,
     pace: Pace,
     form: Form,
-    /// Rows that are printed.
+    /// Maximum rows printed.
     limit: Option<usize>,
 }
 
@@ -111,7 +113,7 @@ enum Source {
     Recording(Recording),
 }
 
-/// When to show something, and when to end.
+/// When to show a view, and when to end.
 #[derive(Clone, Copy)]
 struct Pace {
     interval: Duration,
@@ -127,7 +129,7 @@ enum Form {
 }
 
 impl LowArgs {
-    /// Checks what can be checked before any work.
+    /// Checks the arguments before any work starts.
     pub fn raise(self) -> Result<HiArgs> {
         if !(self.speed > 0.0 && self.speed.is_finite()) {
             bail!("--speed {}: expected a number above 0", self.speed);

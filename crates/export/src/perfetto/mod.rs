@@ -1,4 +1,4 @@
-//! Exports Perfetto traces: kernel events of what ran, and tracks of what waited, why, and for whom.
+//! Exports Perfetto traces: kernel events of what ran, and tracks of waits with their rules and culprits.
 
 mod cpus;
 mod findings;

@@ -252,17 +252,17 @@ mod tests {
     #[test]
     fn features_that_are_not_known_of_a_kernel_are_not_compared_and_named() {
         let version = |text: &str| text.parse::<Version>().expect("a version");
-        let told = |a: &str, b: &str| -> Vec<String> {
+        let undecided = |a: &str, b: &str| -> Vec<String> {
             let changes = changes_between_kernels(version(a), version(b), None, 8);
             changes.into_iter().map(|change| change.name).filter(|name| name == "RT_PUSH_IPI").collect()
         };
         let left_out = |a: &str, b: &str| undecided_between_kernels(version(a), version(b)).contains(&"RT_PUSH_IPI");
         // It is on in both, or unknown; in no case "gone".
         for (a, b) in [("5.4", "6.5"), ("5.4", "5.10"), ("6.12", "6.18"), ("5.10.30", "5.15")] {
-            assert_eq!(told(a, b), [""; 0], "{a} {b}");
+            assert_eq!(undecided(a, b), [""; 0], "{a} {b}");
         }
         assert_eq!((left_out("5.4", "6.5"), left_out("6.12", "6.18")), (false, true));
-        assert_eq!(told("6.1.176", "6.1.178"), ["RT_PUSH_IPI"]);
-        assert_eq!(told("6.17", "7.2"), ["RT_PUSH_IPI"]);
+        assert_eq!(undecided("6.1.176", "6.1.178"), ["RT_PUSH_IPI"]);
+        assert_eq!(undecided("6.17", "7.2"), ["RT_PUSH_IPI"]);
     }
 }

@@ -251,7 +251,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn everything_that_may_be_told_is_found_by_its_name_and_has_a_source() {
+    fn every_stated_row_is_found_by_its_name_and_has_a_source() {
         for name in explainable() {
             let first = name.split([' ', '(']).next().unwrap_or(name);
             let explanation = explain(first).unwrap_or_else(|| panic!("{name}"));

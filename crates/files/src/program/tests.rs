@@ -46,7 +46,7 @@ fn is_root() -> bool {
 }
 
 #[test]
-fn a_program_is_run_only_if_nobody_else_can_have_written_it() {
+fn only_a_program_that_other_users_cannot_have_written_is_run() {
     // What is changed, which program is requested, and what the refusal says; empty if it may be run.
     type Change = fn(&Place);
     let ours: [(&str, Change, &str, Option<&str>); 16] = [
@@ -55,12 +55,12 @@ fn a_program_is_run_only_if_nobody_else_can_have_written_it() {
         ("setuid", |p| p.mode("bin/tool", 0o4755), "bin/tool", None),
         ("written by its group", |p| p.mode("bin/tool", 0o775), "bin/tool", Some("lets its group write it")),
         ("written by others", |p| p.mode("bin/tool", 0o757), "bin/tool", Some("lets others write it")),
-        ("executed by nobody", |p| p.mode("bin/tool", 0o644), "bin/tool", Some("lets nobody execute it")),
+        ("executed by nobody", |p| p.mode("bin/tool", 0o644), "bin/tool", Some("does not let anyone execute it")),
         ("directory of a group", |p| p.mode("bin", 0o775), "bin/tool", Some("bin: not trusted: mode 0775")),
         ("directory of all", |p| p.mode("bin", 0o777), "bin/tool", Some("bin: not trusted: mode 0777")),
-        ("directory like /tmp", |p| p.mode("bin", 0o1777), "bin/tool", Some("others can make files in it")),
+        ("directory like /tmp", |p| p.mode("bin", 0o1777), "bin/tool", Some("other users can create files in it")),
         ("above it one of a group", |p| p.mode(".", 0o770), "bin/tool", Some("mode 0770")),
-        ("a directory", |p| fs::create_dir(p.path("bin/d")).expect("made"), "bin/d", Some("no regular file")),
+        ("a directory", |p| fs::create_dir(p.path("bin/d")).expect("made"), "bin/d", Some("not a regular file")),
         ("absent", |_| {}, "bin/none", Some("No such file")),
         ("our link", |p| symlink("tool", p.path("bin/link")).expect("linked"), "bin/link", None),
         (
@@ -235,7 +235,7 @@ fn this_program_is_started_again_without_the_environment() {
 }
 
 #[test]
-fn a_tree_is_believed_if_nobody_else_can_have_written_any_of_it() {
+fn a_tree_is_trusted_if_other_users_cannot_have_written_any_of_it() {
     let place = Place::new();
     place.program("lib/sub/one.so");
     place.mode("lib", 0o755);
@@ -247,6 +247,6 @@ fn a_tree_is_believed_if_nobody_else_can_have_written_any_of_it() {
     assert!(why.contains("one.so: not trusted: mode 0666"), "{why}");
     place.mode("lib/sub/one.so", 0o755);
     place.mode("lib/sub", 0o777);
-    let why = trust::check_tree(&place.path("lib")).expect_err("others can make files in it").to_string();
+    let why = trust::check_tree(&place.path("lib")).expect_err("other users can create files in it").to_string();
     assert!(why.contains("sub: not trusted: mode 0777"), "{why}");
 }

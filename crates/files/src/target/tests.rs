@@ -52,7 +52,7 @@ fn devices_are_written_to_and_never_replaced() {
 }
 
 #[test]
-fn a_place_for_a_regular_file_is_no_device_and_waits_for_nobody() {
+fn a_place_for_a_regular_file_is_no_device_and_does_not_block() {
     let place = tempfile::tempdir().expect("a temporary directory");
     let fifo = place.path().join("fifo");
     rustix::fs::mknodat(CWD, &fifo, FileType::Fifo, Mode::from_raw_mode(0o600), 0).expect("a FIFO");

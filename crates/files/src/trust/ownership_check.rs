@@ -60,13 +60,13 @@ pub enum Distrust {
         mode: u32,
     },
     /// A directory like `/tmp`, where others can create files.
-    #[error("others can make files in it. Use a directory that only root or you can write")]
+    #[error("other users can create files in it. Use a directory that only root or you can write")]
     Shared,
     /// Neither a file nor a directory.
-    #[error("it is no regular file")]
+    #[error("it is not a regular file")]
     NoFile,
     /// It is not executable.
-    #[error("mode {mode:04o} lets nobody execute it")]
+    #[error("mode {mode:04o} does not let anyone execute it")]
     NoProgram {
         /// Its permissions.
         mode: u32,
@@ -75,16 +75,16 @@ pub enum Distrust {
     #[error("more than {MAX_SYMLINKS} symbolic links")]
     Links,
     /// A link of ours or root's, in a directory whose owner can have put it there.
-    #[error("the symbolic link is in a directory where others can have put it; name what it leads to")]
+    #[error("the symbolic link is in a directory that other users can write; name its target")]
     PlantedLink,
     /// A magic link of procfs, which does not lead where its text says.
-    #[error("it is a link of procfs to what a process has; name the file itself")]
+    #[error("it is a procfs link to an open file of a process; name the file itself")]
     MagicLink,
     /// The file has several hard links.
-    #[error("it has {0} names (hard links); expected one. Copy it")]
+    #[error("it has {0} hard links; expected 1. Copy it")]
     Names(u64),
     /// The name now belongs to another file.
-    #[error("its name is another file's by now")]
+    #[error("it has been replaced by another file")]
     Swapped,
     /// A user may have mounted it.
     #[error(

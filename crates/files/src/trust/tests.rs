@@ -113,7 +113,7 @@ fn nothing_is_believed_that_is_in_a_shared_directory_itself() {
     let place = place();
     fs::set_permissions(place.path(), fs::Permissions::from_mode(0o1777)).expect("a mode");
     let text = why(read_trusted(&place.path().join("policy"), 10));
-    assert!(text.contains("others can make files in it") && !text.contains("chmod"), "{text}");
+    assert!(text.contains("other users can create files in it") && !text.contains("chmod"), "{text}");
     Directory::check_way(place.path()).expect("what we make there stays ours");
     fs::set_permissions(place.path(), fs::Permissions::from_mode(0o777)).expect("a mode");
     assert!(Directory::check_way(place.path()).is_err(), "here others can swap it");
@@ -133,7 +133,7 @@ fn a_link_that_others_can_have_put_there_is_not_followed() {
     read_trusted(&shared.join("link/policy"), 10).expect("nobody else can move it");
     fs::hard_link(shared.join("link"), shared.join("planted")).expect("a second name");
     let text = why(read_trusted(&shared.join("planted/policy"), 10));
-    assert!(text.contains("others can have put it;"), "{text}");
+    assert!(text.contains("that other users can write; name its target"), "{text}");
 }
 
 #[test]
@@ -159,7 +159,7 @@ fn magic_links_of_procfs_are_not_followed() {
 
 /// A recording: who can have written it, and chosen that the path leads to it.
 #[test]
-fn the_author_of_an_open_file_is_whoever_can_write_it_or_its_way() {
+fn the_author_of_an_open_file_is_every_user_who_can_write_it_or_its_path() {
     let author =
         |path: &Path| check_author(&File::open(path).expect("opened"), path).map_err(|error| error.to_string());
     let place = place();
@@ -180,7 +180,7 @@ fn the_author_of_an_open_file_is_whoever_can_write_it_or_its_way() {
     let opened = File::open(&file).expect("opened");
     fs::rename(&file, place.path().join("moved")).expect("moved");
     fs::write(&file, "another").expect("written");
-    assert!(check_author(&opened, &file).is_err_and(|error| error.to_string().contains("another file's by now")));
+    assert!(check_author(&opened, &file).is_err_and(|error| error.to_string().contains("replaced by another file")));
     if us() != 0 {
         return; // Only root can give files away.
     }

@@ -18,7 +18,7 @@ pub enum KnobError {
     #[error("{0}: neither a known setting nor a feature of this kernel; unstarve knobs list shows what there is")]
     Unknown(String),
     /// This kernel does not have it, or it is not visible.
-    #[error("{name}: this system does not have it at {tried}{hint}")]
+    #[error("{name}: not found on this system at {tried}{hint}")]
     NotHere {
         /// The requested name.
         name: String,
@@ -36,7 +36,7 @@ pub enum KnobError {
         error: std::io::Error,
     },
     /// The value is invalid.
-    #[error("`{0}` is no value for a setting: expected a line of at most 200 characters without control characters")]
+    #[error("`{0}` is not a valid value: expected a line of at most 200 characters without control characters")]
     Value(String),
     /// The value would harm the machine.
     #[error("{path} = {value}: {harm}. Nothing was written")]

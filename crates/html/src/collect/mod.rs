@@ -1,5 +1,5 @@
-//! What the page shows beyond the report, collected on the way: sums by interval, by pair and by place, and details
-//! around the longest waits. All of it is bounded; nothing grows with the length of the trace.
+//! Collects the page's data beyond the report during the analysis: sums by interval, by pair and by place, and details
+//! around the longest waits. Everything is bounded; nothing grows with the length of the trace.
 
 pub(crate) mod activity;
 pub(crate) mod course;
@@ -35,7 +35,7 @@ pub struct Collector {
     pub(crate) interrupts: ByPlace<InterruptTime>,
     pub(crate) detail: Detail,
     pub(crate) counts: Totals,
-    /// Work functions, by the number that records give them.
+    /// Work functions by the number in records.
     pub(crate) functions: Vec<NameId>,
     function_numbers: FxHashMap<NameId, u32>,
 }
@@ -53,9 +53,9 @@ pub(crate) struct Totals {
     pub work_items: u64,
 }
 
-/// Actors with a course of their own; what else waits shows among all tasks.
+/// Maximum actors with a separate course; others count only among all tasks.
 const MAX_COURSES: usize = 2048;
-/// Intervals for each of which the longest wait is looked at in detail.
+/// Intervals for which one longest wait is kept in detail.
 const INTERVALS_PER_SPOT: usize = 16;
 
 impl Default for Collector {
@@ -78,7 +78,7 @@ impl Default for Collector {
 }
 
 impl Collector {
-    /// The interval of a moment; makes the intervals longer until it has one.
+    /// The interval of a time; lengthens the intervals until it exists.
     fn interval(&mut self, world: &World, at: Time) -> usize {
         let since = at.since(world.start);
         loop {

@@ -1,12 +1,14 @@
+//! Tables of who waited for whom, and of what ran where.
+
 use rustc_hash::FxHashMap;
 use unstarve_model::{CpuId, Nanos};
 use unstarve_sched::Rule;
 use unstarve_timeline::ActorId;
 
-/// Who kept whom waiting, where, by which rule, in nanoseconds.
+/// Waiting time by victim, occupant, CPU and rule, in nanoseconds.
 #[derive(Debug, Default)]
 pub(crate) struct BlameTable {
-    /// By victim: few occupants for most of them, so a list is searched from where the last one was found.
+    /// By victim: most have few occupants, so the search starts at the last entry found.
     rows: Vec<Row>,
     entries: usize,
 }
@@ -15,7 +17,7 @@ pub(crate) struct BlameTable {
 struct Row {
     list: Vec<BlameEntry>,
     last: usize,
-    /// Where each is, once there are many.
+    /// The position of each entry, once there are many.
     index: FxHashMap<(ActorId, Rule, CpuId), usize>,
 }
 
@@ -29,9 +31,9 @@ pub(crate) struct BlameEntry {
 }
 
 impl BlameTable {
-    /// A bound for hostile traces; what comes later is put to [`ActorId::OTHERS`].
+    /// A limit for hostile traces; later occupants count as [`ActorId::OTHERS`].
     const MAX_BLAME_ROWS: usize = 1 << 18;
-    /// Longer lists are not searched through.
+    /// Longer lists are not searched linearly.
     const MAX_LISTED_CULPRITS: usize = 24;
 
     pub fn add(&mut self, victim: ActorId, occupant: ActorId, rule: Rule, cpu: CpuId, length: Nanos) {
@@ -74,13 +76,13 @@ impl BlameTable {
         }
     }
 
-    /// Everything, victim by victim.
+    /// All entries, victim by victim.
     pub fn iter(&self) -> impl Iterator<Item = (usize, &BlameEntry)> {
         self.rows.iter().enumerate().flat_map(|(victim, row)| row.list.iter().map(move |entry| (victim, entry)))
     }
 }
 
-/// What an actor did on a CPU.
+/// An actor's time on a CPU.
 #[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct CpuUse {
     pub ran: Nanos,
@@ -91,7 +93,7 @@ pub(crate) struct CpuUse {
     pub longest: Nanos,
 }
 
-/// How often and how long an interrupt had a CPU.
+/// The number and total time of an interrupt on a CPU.
 #[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct InterruptTime {
     pub count: u64,
@@ -114,9 +116,9 @@ impl<T> Default for ByPlace<T> {
 }
 
 impl<T: Clone + Default> ByPlace<T> {
-    /// CPUs with a column of their own; beyond, a machine has few actors on most CPUs.
+    /// CPUs in the dense table; with more CPUs few actors run on most of them.
     const DENSE_CPUS: usize = 16;
-    /// A bound for hostile traces; what comes later counts for [`ActorId::OTHERS`].
+    /// A limit for hostile traces; later actors count as [`ActorId::OTHERS`].
     const MAX_SPARSE_ENTRIES: usize = 1 << 18;
 
     pub fn at(&mut self, actor: ActorId, cpu: CpuId) -> &mut T {
@@ -135,7 +137,7 @@ impl<T: Clone + Default> ByPlace<T> {
         &mut row[cpu.index()]
     }
 
-    /// All that were asked for and some that were not: (actor's index, CPU, value).
+    /// All values that were requested and some that were not: (actor's index, CPU, value).
     pub fn iter(&self) -> impl Iterator<Item = (usize, CpuId, &T)> {
         let near =
             self.near.iter().enumerate().flat_map(|(actor, row)| {

@@ -1,3 +1,5 @@
+//! The page's tables of blame and of places.
+
 use rustc_hash::{FxHashMap, FxHashSet};
 use serde::Serialize;
 use unstarve_diagnose::report::Report;
@@ -44,11 +46,11 @@ pub(crate) struct InterruptsData {
     longest: Column<f64>,
 }
 
-/// Cells told apart; smaller ones are summed up under "others", so that all of them add up to all waits.
+/// Maximum cells; smaller ones are summed up under "others", so that the sum over all cells equals all waits.
 const MAX_BLAME_CELLS: usize = 6000;
-/// Actors in the layout.
+/// Maximum actors in the layout.
 const MAX_PLACED_ACTORS: usize = 120;
-/// Places told, of those actors.
+/// Maximum places of those actors.
 const PLACES: usize = 12_000;
 
 pub(crate) fn blame(
@@ -67,7 +69,7 @@ pub(crate) fn blame(
         .collect();
     let told: FxHashSet<ActorId> = report.findings.iter().flat_map(|finding| finding.actors.iter().copied()).collect();
     cells.sort_unstable_by_key(|(victim, entry)| {
-        // What findings are about comes first, however short it is.
+        // Victims of findings come first, even with short waits.
         let is_told = told.contains(victim);
         (!is_told, std::cmp::Reverse(entry.length), *victim, entry.occupant, entry.rule, entry.cpu)
     });

@@ -1,3 +1,5 @@
+//! Bisection on a model whose cause is known.
+
 use super::*;
 use crate::model::{self, Model, sets};
 

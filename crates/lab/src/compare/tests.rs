@@ -1,3 +1,5 @@
+//! Comparisons of model runs with known differences.
+
 use super::*;
 use crate::model::{self, Model};
 use crate::run::Request;
@@ -93,7 +95,7 @@ fn of_values(metrics: &[Measured<'_>]) -> Comparison {
     of_outcomes(&scenario, ("a".into(), "b".into()), &pairs, 0.03)
 }
 
-/// What was seen: a remedy that makes the slowest ping faster and all others slower.
+/// Seen in practice: a remedy makes the slowest ping faster and all others slower.
 #[test]
 fn harm_is_told_first() {
     let comparison = of_values(&[

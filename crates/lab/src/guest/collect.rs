@@ -1,3 +1,5 @@
+//! Writes the results to the guest's disk.
+
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
@@ -26,6 +28,6 @@ fn archive(results: &Path) -> io::Result<()> {
     archive.append_dir_all(".", results)?;
     let mut output = archive.into_inner()?;
     output.flush()?;
-    // Only now a full disk of the host shows.
+    // Only fsync shows that the host's disk is full.
     output.get_ref().sync_all()
 }

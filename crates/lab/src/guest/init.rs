@@ -1,3 +1,5 @@
+//! Process 1 of the guest: from the first mount to the reboot.
+
 use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -19,11 +21,11 @@ use super::{say, setup};
 use crate::console::{Message, Stage};
 use crate::image::{MODULES_EARLY, MODULES_LATE};
 
-/// Runs the guest from its first process to its end; does not return but by a reboot, which ends QEMU.
+/// Runs the guest to its end; does not return except by a reboot, which ends QEMU.
 pub(super) fn run() -> u8 {
-    mark::as_ours(mark::OURS);
+    mark::set_thread_name(mark::OURS);
     let mut stage = Stage::Boot;
-    // Whatever panics in here would only show as the kernel's words on the death of init.
+    // Without this a panic would show only as the kernel's message on the death of init.
     std::panic::set_hook(Box::new(|panic| {
         let failed = Some(format!("the guest's init failed: {panic}"));
         say(&Message { failed, ..Message::stage(Stage::Boot) });
@@ -34,7 +36,7 @@ pub(super) fn run() -> u8 {
     }
     rustix::fs::sync();
     let _ = reboot(RebootCommand::Restart);
-    // Only where the kernel refuses to reboot; the death of init then ends the guest as well.
+    // Reached only if the kernel refuses to reboot; the death of init then ends the guest as well.
     1
 }
 
@@ -89,7 +91,7 @@ fn write_snapshot() -> Result<(), GuestError> {
     fs::write(&path, unstarve_host::take(&Root::host()).to_json()).map_err(GuestError::doing(path.display()))
 }
 
-/// Records in a process of its own: the recorder handles signals and starts threads, which init should not.
+/// Records in a separate process: the recorder handles signals and starts threads, which init should not.
 fn measure() -> Result<(), GuestError> {
     let status = Command::new("/init")
         .arg(RECORD_ROLE)
@@ -104,12 +106,12 @@ fn measure() -> Result<(), GuestError> {
     Err(GuestError(fs::read_to_string(LOADS_FAILURE).unwrap_or_else(|_| format!("the recorder ended with {status}"))))
 }
 
-/// What the recorder does.
+/// The recorder's process.
 pub(super) fn record() -> Result<(), GuestError> {
-    mark::as_ours(mark::RECORDER);
+    mark::set_thread_name(mark::RECORDER);
     let request = read_request()?;
     let scenario = &request.scenario;
-    // An eighth of the memory for what a few seconds leave, so that nothing is lost while the recorder itself starves.
+    // An eighth of the memory holds some seconds of events, so that none are lost while the recorder itself starves.
     let kib = (u64::from(scenario.memory_mib) * 1024 / 8 / u64::from(scenario.cpus.max(1))).min(65_536) as u32;
     let options = Options {
         output: PathBuf::from(RESULTS_DIR).join("trace.dat"),

@@ -1,4 +1,4 @@
-//! What a load's process gives itself before its program begins.
+//! Applies a load's policy, nice and affinity to its process before the program starts.
 
 use std::io;
 
@@ -12,7 +12,7 @@ use crate::scenario::Placement;
 /// The calling thread, as the system calls name it.
 const CALLING_THREAD: Tid = Tid(0);
 
-/// Gives the calling thread what it has; nothing is allocated.
+/// Applies a placement to the calling thread without allocating.
 pub(super) fn take(placement: &Placement) -> io::Result<()> {
     placement.0.iter().try_for_each(|value| match value {
         Value::Affinity(cpus) => sched::set_affinity(CALLING_THREAD, cpus),
@@ -21,8 +21,8 @@ pub(super) fn take(placement: &Placement) -> io::Result<()> {
     })
 }
 
-/// As everybody else.
-pub(super) fn be_ordinary() -> io::Result<()> {
+/// Returns to SCHED_OTHER.
+pub(super) fn become_ordinary() -> io::Result<()> {
     sched::set(CALLING_THREAD, SchedAttr::default())
 }
 
@@ -33,7 +33,7 @@ fn attributes(value: &Value) -> Option<SchedAttr> {
         }
         Value::Deadline { runtime, deadline, period } => Some(SchedAttr {
             policy: SchedPolicy::Deadline.number()?,
-            // Else the kernel lets it start nothing.
+            // A deadline task can fork only with this flag.
             flags: SchedAttr::RESET_ON_FORK,
             runtime,
             deadline,

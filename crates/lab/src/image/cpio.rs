@@ -1,9 +1,11 @@
+//! Writes cpio archives for initial file systems.
+
 use std::io::{self, Write};
 
 /// Writes the archive format of initial file systems: `newc`, from the kernel's
 /// Documentation/driver-api/early-userspace/buffer-format.rst.
 ///
-/// Everything belongs to root, has no date, and inode numbers count up: the same content gives the same bytes.
+/// All entries belong to root and have no date, and inode numbers count up: equal content gives equal bytes.
 pub(crate) struct Archive<W: Write> {
     output: W,
     written: u64,
@@ -19,22 +21,22 @@ impl<W: Write> Archive<W> {
         Archive { output, written: 0, inode: 0 }
     }
 
-    /// A directory; those above it must have come before.
+    /// Adds a directory; its parents must have been added.
     pub(crate) fn directory(&mut self, path: &str) -> io::Result<()> {
         self.entry(path, DIRECTORY_MODE, &[])
     }
 
-    /// A file with `permissions` such as 0o755.
+    /// Adds a file with `permissions` such as 0o755.
     pub(crate) fn file(&mut self, path: &str, permissions: u32, content: &[u8]) -> io::Result<()> {
         self.entry(path, FILE_MODE | permissions, content)
     }
 
-    /// A symbolic link.
+    /// Adds a symbolic link.
     pub(crate) fn link(&mut self, path: &str, target: &str) -> io::Result<()> {
         self.entry(path, LINK_MODE, target.as_bytes())
     }
 
-    /// Ends the archive at a multiple of 512 bytes, so that another may follow it.
+    /// Ends the archive at a multiple of 512 bytes, so that another archive may follow.
     pub(crate) fn finish(mut self) -> io::Result<W> {
         self.entry("TRAILER!!!", 0, &[])?;
         self.pad(512)?;

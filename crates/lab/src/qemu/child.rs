@@ -1,3 +1,5 @@
+//! Runs a guest in QEMU: starts it, follows its console, ends it.
+
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -18,41 +20,41 @@ use super::supervise::{LET_GO, SUPERVISE_ROLE};
 use super::{Machine, Qemu, QemuError};
 use crate::console::{ConsoleFollower, Stage};
 
-/// How long a guest may take.
+/// The limits of a guest's run time.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// In all.
+    /// Total.
     pub wall: Duration,
-    /// Without a line on the console. The loads are silent, so it must be longer than they take.
+    /// Without a console line. Loads print nothing, so this must exceed their time.
     pub stall: Duration,
 }
 
 /// How a guest ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ended {
-    /// It said that all results are out, or why there are none ([`ConsoleFollower::trouble`]).
+    /// It reported that all results are written, or why there are none ([`ConsoleFollower::trouble`]).
     Told,
-    /// QEMU ended before the guest said so; with what QEMU said.
+    /// QEMU ended before the guest reported its end; with QEMU's output.
     Exited(String),
     /// [`Limits::wall`].
     TooLong,
     /// [`Limits::stall`].
     Stalled,
-    /// The user wants no more.
+    /// The user asked to stop.
     Interrupted,
 }
 
-/// How often it is looked whether the user wants no more.
+/// How often the user's request to stop is checked.
 const STOP_POLL_INTERVAL: Duration = Duration::from_millis(100);
 
-/// After its last word the guest reboots, which ends QEMU. All results are out by then.
+/// After its last message the guest reboots, which ends QEMU. All results are written by then.
 const REBOOT_GRACE: Duration = Duration::from_millis(500);
 
-/// Boots a guest and follows its console, which is kept in `log`, until it ends. `stages` is told what begins. QEMU is
-/// gone when this returns, whatever happens. `supervisor` is this program, which calls [`supervise`](super::supervise()) when
-/// its first argument is [`SUPERVISE_ROLE`].
+/// Boots a guest and follows its console, which is stored in `log`, until it ends. Calls `stages` for each stage. QEMU
+/// has ended when this returns, also on errors. `supervisor` is this program, which calls
+/// [`supervise`](super::supervise()) if its first argument is [`SUPERVISE_ROLE`].
 ///
-/// Root's QEMU, and the supervisor, are an unprivileged user, with nothing open but what the guest is made of.
+/// As root, QEMU and the supervisor run as an unprivileged user with only the guest's files open.
 pub fn boot(
     qemu: &Qemu,
     machine: &Machine,
@@ -120,7 +122,7 @@ pub fn boot(
     Ok((ended, watch))
 }
 
-/// The same command, started by the supervisor.
+/// The command under the supervisor.
 fn under(supervisor: &ThisProgram, called: &OsStr, command: &Command) -> Command {
     let mut outer = supervisor.command();
     outer.arg(SUPERVISE_ROLE).arg(called).arg(command.get_program()).args(command.get_args()).current_dir("/");
@@ -138,7 +140,7 @@ struct Console {
     line: Vec<u8>,
 }
 
-/// A line longer than this is cut: a guest can print without end.
+/// Longer console lines are cut: a guest may print without end.
 const LONGEST_LINE: usize = 4096;
 
 impl Console {
@@ -163,7 +165,7 @@ enum ConsoleEvent {
     End,
 }
 
-/// A running QEMU, killed with all its threads when dropped.
+/// A running QEMU; dropping it kills all its threads.
 struct Guest {
     child: Child,
     errors: Option<std::process::ChildStderr>,
@@ -172,16 +174,16 @@ struct Guest {
 impl Guest {
     fn start(mut command: Command) -> io::Result<Guest> {
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        // A group of its own: Ctrl-C reaches us alone, and we end it in order.
+        // In a separate process group, so that Ctrl-C reaches only this process, which ends QEMU in order.
         command.process_group(0);
         let parent = rustix::process::getpid();
         // SAFETY: between fork and exec only system calls are made that are async-signal-safe.
         unsafe {
             command.pre_exec(move || {
                 set_no_new_privs(true)?;
-                // After the change of users, which would clear it (prctl(2)).
+                // After the change of user, which would clear it (prctl(2)).
                 set_parent_process_death_signal(Some(Signal::KILL))?;
-                // The parent may have died before the line above.
+                // The parent may have died before the call above.
                 if rustix::process::getppid() != Some(parent) {
                     return Err(io::Error::from(Errno::SRCH));
                 }
@@ -209,11 +211,11 @@ impl Guest {
     }
 
     fn let_go(&self) {
-        // It is our child and not waited for yet. One that has ended needs no signal.
+        // The child has not been reaped, so its id is valid. If it has ended it needs no signal.
         let _ = kill_process(Pid::from_child(&self.child), LET_GO);
     }
 
-    /// Ends it: after `grace`, or at once.
+    /// Ends it, after `grace` if given.
     fn end(&mut self, grace: Option<Duration>) -> Option<ExitStatus> {
         let until = Instant::now() + grace.unwrap_or_default();
         while Instant::now() < until {
@@ -234,11 +236,11 @@ impl Guest {
         }
     }
 
-    /// What it said before it ended.
+    /// Its output at the end.
     fn last_words(&mut self, status: Option<ExitStatus>) -> String {
         let mut said = String::new();
         if let Some(errors) = self.errors.as_mut() {
-            // It has ended, so the pipe has an end.
+            // It has ended, so the pipe ends.
             let _ = errors.take(16 << 10).read_to_string(&mut said);
         }
         let lines: Vec<&str> = said.lines().rev().take(5).collect();

@@ -1,3 +1,5 @@
+//! The lab's cache directory, and atomic creation of entries in it.
+
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -14,10 +16,10 @@ pub struct Cache {
 }
 
 impl Cache {
-    /// The user's: `$XDG_CACHE_HOME/unstarve/lab`, or `~/.cache/unstarve/lab`.
+    /// The user's cache: `$XDG_CACHE_HOME/unstarve/lab`, or `~/.cache/unstarve/lab`.
     ///
-    /// Root's is believed, and what is in it run: it is used only if nobody else can write it. A home that is somebody else's (sudo and
-    /// su may keep `HOME`) is not root's.
+    /// Root trusts and executes what is in its cache: it is used only if nobody else can write it. A home that belongs
+    /// to another user (sudo and su may keep `HOME`) is not root's.
     pub fn of_user() -> Result<Cache, StoreError> {
         let set = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
         let given = set("XDG_CACHE_HOME");
@@ -32,38 +34,38 @@ impl Cache {
         Ok(cache)
     }
 
-    /// One at a given place.
+    /// A cache at a given path.
     pub fn at(root: PathBuf) -> Cache {
         Cache { root }
     }
 
-    /// Where kernels are kept, a directory each.
+    /// The kernels, one directory each.
     pub fn kernels(&self) -> PathBuf {
         self.root.join("kernels")
     }
 
-    /// Where a QEMU of our own is kept.
+    /// The lab's own QEMU.
     pub fn qemu(&self) -> PathBuf {
         self.root.join("qemu")
     }
 
-    /// Where the base images of guests are kept.
+    /// The base images of guests.
     pub fn images(&self) -> PathBuf {
         self.root.join("images")
     }
 
-    /// Where results are kept, by scenario and kernel.
+    /// Results by scenario and kernel.
     pub fn runs(&self) -> PathBuf {
         self.root.join("runs")
     }
 
-    /// Where apt keeps its lists of one suite.
+    /// apt's lists of one suite.
     pub(crate) fn apt(&self, suite: &str) -> PathBuf {
         self.root.join("apt").join(suite)
     }
 }
 
-/// The home that passwd(5) has for root.
+/// Root's home in passwd(5).
 fn homes_of_root() -> PathBuf {
     home_in(&fs::read_to_string("/etc/passwd").unwrap_or_default()).unwrap_or_else(|| "/root".into())
 }
@@ -74,7 +76,7 @@ fn home_in(passwd: &str) -> Option<PathBuf> {
     root.get(5).map(PathBuf::from).filter(|home| home.is_absolute())
 }
 
-/// Whether nobody but root can have made what is at a path, or can make it if it is not there yet.
+/// Whether only root can have created a path, or can create it.
 fn check_root(path: &Path) -> Result<(), TrustError> {
     match Directory::open(path) {
         Err(TrustError::Io { path, source }) if source.kind() == io::ErrorKind::NotFound => {
@@ -84,7 +86,8 @@ fn check_root(path: &Path) -> Result<(), TrustError> {
     }
 }
 
-/// A directory or file that is being made beside its final name. Dropped before [`PartialEntry::keep`], it is removed.
+/// A directory or file under construction beside its final name. Removed on drop unless [`PartialEntry::keep`] was
+/// called.
 #[derive(Debug)]
 pub(crate) struct PartialEntry {
     path: PathBuf,
@@ -92,11 +95,11 @@ pub(crate) struct PartialEntry {
     kept: bool,
 }
 
-/// `.part-PID-name`: the process says whether anybody still works on it.
+/// `.part-PID-name`: the process id shows whether it is still in use.
 const PART_PREFIX: &str = ".part-";
 
 impl PartialEntry {
-    /// A new directory beside `target`; parts of processes that no longer live are removed.
+    /// Creates a directory beside `target`, and removes parts of processes that have ended.
     pub(crate) fn directory(target: &Path) -> io::Result<PartialEntry> {
         let part = PartialEntry::name(target)?;
         fs::create_dir(&part.path)?;
@@ -123,7 +126,7 @@ impl PartialEntry {
         &self.path
     }
 
-    /// Gives it its final name; what had the name before is removed.
+    /// Renames it to its final name, replacing what was there.
     pub(crate) fn keep(mut self) -> io::Result<PathBuf> {
         if self.target.is_dir() {
             let old = self.path.with_extension("old");
@@ -146,7 +149,7 @@ impl Drop for PartialEntry {
     }
 }
 
-/// Root makes and removes whole trees here: nobody else may swap them for links meanwhile.
+/// Root creates and removes directory trees here: nobody else may replace them by links meanwhile.
 pub(super) fn check_way(parent: &Path) -> io::Result<()> {
     if rustix::process::geteuid().is_root() {
         Directory::check_way(parent).map_err(io::Error::other)?;
@@ -167,7 +170,7 @@ fn remove_abandoned(directory: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Removes a file or a directory with all in it; absent is fine.
+/// Removes a file or a directory tree; succeeds if it is absent.
 pub(crate) fn remove(path: &Path) -> io::Result<()> {
     let result = match fs::symlink_metadata(path) {
         Ok(metadata) if metadata.is_dir() => fs::remove_dir_all(path),
@@ -208,7 +211,7 @@ mod tests {
         assert_eq!(home_in(""), None);
     }
 
-    /// A cache that is not there yet must not be made by somebody else between the check and its use.
+    /// Nobody else may create a missing cache between the check and its use.
     #[test]
     fn a_cache_in_a_directory_of_all_is_not_roots() {
         let scratch = tempfile::tempdir().expect("a directory");
@@ -219,7 +222,7 @@ mod tests {
         let below = scratch.path().join("unstarve/lab");
         check_root(&below).expect("nobody else can make it");
         check_root(scratch.path()).expect("ours");
-        for (all, why) in [(0o777, "mode 0777"), (0o1777, "others can make files in it")] {
+        for (all, why) in [(0o777, "mode 0777"), (0o1777, "other users can create files in it")] {
             mode(all);
             for path in [&below, &scratch.path().to_owned()] {
                 let error = check_root(path).expect_err("others can make it").to_string();

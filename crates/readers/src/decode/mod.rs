@@ -215,10 +215,10 @@ impl Decoder {
 #[inline(always)]
 pub(crate) fn context(flags: i64) -> Context {
     // The hardirq, softirq and NMI flags are in the lowest byte.
-    CONTEXTS[usize::from(flags as u8)]
+    CONTEXT_BY_FLAGS[usize::from(flags as u8)]
 }
 
-const CONTEXTS: [Context; 256] = {
+const CONTEXT_BY_FLAGS: [Context; 256] = {
     const HARDIRQ: usize = 0x08;
     const SOFTIRQ: usize = 0x10;
     const NMI: usize = 0x40;

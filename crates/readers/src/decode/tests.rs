@@ -211,7 +211,7 @@ fn other_events_are_passed_over_and_impossible_values_refused() {
 }
 
 #[test]
-fn a_format_without_a_needed_field_is_told_by_name() {
+fn a_missing_field_of_a_format_is_named() {
     let mut decoder = Decoder::new(Endian::Little);
     let error = decoder.add_format("irq", &format("softirq_entry", 8, &[], "")).unwrap_err();
     assert_eq!(error.to_string(), "format of event softirq_entry has no usable field `vec`");

@@ -179,14 +179,14 @@ fn malformed_switches_are_malformed_and_not_unrecorded() {
 
 #[test]
 fn a_torn_stream_keeps_what_came() {
-    struct Torn(&'static [u8]);
-    impl Read for Torn {
+    struct Truncated(&'static [u8]);
+    impl Read for Truncated {
         fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
             if self.0.is_empty() { Err(std::io::Error::other("torn")) } else { self.0.read(buffer) }
         }
     }
     let line = b"   x-1  [000]  1.000000: softirq_entry: vec=1 [action=TIMER]\n   x-1 ";
-    let mut source = FtraceText::new(Box::new(Torn(line)));
+    let mut source = FtraceText::new(Box::new(Truncated(line)));
     let mut batch = Batch::default();
     assert!(source.read(&mut batch).unwrap() && batch.events.len() == 1);
     assert!(!source.read(&mut batch).unwrap());
@@ -194,7 +194,7 @@ fn a_torn_stream_keeps_what_came() {
 }
 
 #[test]
-fn text_is_told_from_other_files() {
+fn text_is_distinguished_from_other_files() {
     assert!(recognises(b"# tracer: nop\n#\n"));
     assert!(recognises(b"cpus=4\n"));
     assert!(recognises(
@@ -359,7 +359,7 @@ fn text_in_a_mail_is_read_as_it_was_written() {
 }
 
 #[test]
-fn what_is_no_event_in_the_end_is_told_line_by_line() {
+fn lines_that_are_no_event_are_reported_one_by_one() {
     insta::assert_snapshot!(read(
         "\
     fio-1 [000] ..... 1.000000: sched_waking: comm=a pid=1

@@ -124,7 +124,7 @@ fn what_no_reader_looks_at_is_cleared_and_nothing_else_is_changed() {
 }
 
 #[test]
-fn missed_events_are_told_with_their_number_if_stored() {
+fn missed_events_are_reported_with_their_number_if_stored() {
     for (endian, long) in MACHINE_LAYOUTS {
         let mut draw = Draw::new(endian, long, 7).entry(1, 0, b"abcd");
         assert_eq!(read(endian, long, &draw.page()), ["7: abcd"]);

@@ -11,7 +11,7 @@ use crate::format::FormatError;
 #[non_exhaustive]
 pub enum PerfDataError {
     /// A system call failed.
-    #[error("byte {offset}: cannot read on")]
+    #[error("byte {offset}: cannot read further")]
     Read {
         /// Where.
         offset: u64,

@@ -124,12 +124,12 @@ impl PerfData {
         let record = match self.records.next()? {
             Next::Record(record) => record,
             Next::End => return self.finish(),
-            Next::Torn { offset, cut: true } => {
-                self.session.torn(format!("within a record at byte {offset}"));
+            Next::Truncated { offset, cut: true } => {
+                self.session.truncated(format!("within a record at byte {offset}"));
                 return self.finish();
             }
-            Next::Torn { offset, cut: false } => {
-                self.session.torn(format!("what follows byte {offset} is not a record"));
+            Next::Truncated { offset, cut: false } => {
+                self.session.truncated(format!("what follows byte {offset} is not a record"));
                 return self.finish();
             }
         };
@@ -154,7 +154,7 @@ impl PerfData {
                 // The record is followed by as many bytes as it says.
                 let size = record.u64_at(8).unwrap_or(0);
                 if !self.records.skip(size)? {
-                    self.session.torn(format!("within the data of a record at byte {offset}"));
+                    self.session.truncated(format!("within the data of a record at byte {offset}"));
                 }
             }
             _ => self.session.record(record, offset),
@@ -189,7 +189,7 @@ impl PerfData {
         };
         match damaged {
             Some(what) => {
-                self.session.torn(format!("{what}, before byte {offset}"));
+                self.session.truncated(format!("{what}, before byte {offset}"));
                 self.unpacker = None;
                 self.finish()
             }
@@ -209,7 +209,7 @@ impl PerfData {
     fn finish(&mut self) -> Result<(), PerfDataError> {
         self.at_end = true;
         if let Some(cut) = self.cut.take() {
-            self.session.torn(cut);
+            self.session.truncated(cut);
         }
         self.session.finish();
         match self.tables {

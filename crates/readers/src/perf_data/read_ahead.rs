@@ -119,7 +119,7 @@ mod tests {
 
     /// The thread holds a clone of the file while it runs.
     #[test]
-    fn the_thread_ends_with_who_reads() {
+    fn the_thread_ends_with_its_reader() {
         for blocks in [0, 1, 7] {
             let file = file(&vec![1; BLOCK_BYTES * 20]);
             let mut ahead = ReadAhead::new(file.clone(), 0, (BLOCK_BYTES * 20) as u64);

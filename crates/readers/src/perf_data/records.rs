@@ -49,7 +49,7 @@ pub enum Next<'a> {
     Record(Record<'a>),
     End,
     /// The rest cannot be split into records.
-    Torn {
+    Truncated {
         offset: u64,
         cut: bool,
     },
@@ -129,16 +129,16 @@ impl Records {
             Ok(None) => match self.refill()? {
                 Refilled::Record(size) => size,
                 Refilled::Nothing => return Ok(Next::End),
-                Refilled::Torn { cut } => return Ok(Next::Torn { offset: self.offset, cut }),
+                Refilled::Truncated { cut } => return Ok(Next::Truncated { offset: self.offset, cut }),
             },
-            Err(()) => return Ok(Next::Torn { offset: self.offset, cut: false }),
+            Err(()) => return Ok(Next::Truncated { offset: self.offset, cut: false }),
         };
         let at = self.start;
         self.start += size;
         self.offset += size as u64;
         match Record::first(&self.buffer[at..at + size], self.endian) {
             Ok(Some(record)) => Ok(Next::Record(record)),
-            _ => Ok(Next::Torn { offset: self.offset, cut: false }),
+            _ => Ok(Next::Truncated { offset: self.offset, cut: false }),
         }
     }
 
@@ -211,10 +211,10 @@ impl Records {
             let more = self.fill()?;
             match Record::first(&self.buffer[self.start..self.end], self.endian) {
                 Ok(Some(record)) => return Ok(Refilled::Record(record.bytes.len())),
-                Err(()) => return Ok(Refilled::Torn { cut: false }),
+                Err(()) => return Ok(Refilled::Truncated { cut: false }),
                 Ok(None) if more => {}
                 Ok(None) if self.start == self.end => return Ok(Refilled::Nothing),
-                Ok(None) => return Ok(Refilled::Torn { cut: true }),
+                Ok(None) => return Ok(Refilled::Truncated { cut: true }),
             }
         }
     }
@@ -252,7 +252,7 @@ impl Records {
 enum Refilled {
     Record(usize),
     Nothing,
-    Torn { cut: bool },
+    Truncated { cut: bool },
 }
 
 fn read_some(stream: &mut dyn Read, space: &mut [u8]) -> io::Result<usize> {
@@ -310,7 +310,7 @@ mod tests {
             match records.next().unwrap() {
                 Next::Record(record) => seen.push((offset, record.bytes.to_vec())),
                 Next::End => return (seen, None),
-                Next::Torn { offset, cut } => {
+                Next::Truncated { offset, cut } => {
                     assert!(cut);
                     return (seen, Some(offset));
                 }
@@ -370,18 +370,18 @@ mod tests {
             }
         };
         assert!(matches!(error, PerfDataError::Read { offset: 50_000, .. }), "{error}");
-        let (rest, torn) = all(records);
+        let (rest, truncated) = all(records);
         seen.extend(rest);
-        assert!((seen, torn) == expected);
+        assert!((seen, truncated) == expected);
     }
 
     #[test]
-    fn records_are_the_same_whoever_reads_them() {
+    fn records_are_the_same_for_every_source() {
         let content = content();
         let (start, end) = (BEFORE as u64, content.len() as u64);
-        let torn = end - 11;
+        let truncated = end - 11;
         let in_turn = all(Records::in_turn(file(&content), start, end, Endian::Little));
-        assert_eq!((in_turn.0.len(), in_turn.1), (60, Some(torn)));
+        assert_eq!((in_turn.0.len(), in_turn.1), (60, Some(truncated)));
         let mut at = BEFORE;
         for (offset, bytes) in &in_turn.0 {
             assert_eq!(*offset, at as u64);
@@ -392,7 +392,7 @@ mod tests {
         assert!(ahead == in_turn, "read ahead");
         let piped = Records::stream(Box::new(io::Cursor::new(content[BEFORE..].to_vec())), start, Endian::Little);
         assert!(all(piped) == in_turn, "from a pipe");
-        let whole = all(Records::in_turn(file(&content), start, torn, Endian::Little));
+        let whole = all(Records::in_turn(file(&content), start, truncated, Endian::Little));
         assert_eq!((whole.0.len(), whole.1), (60, None));
     }
 }

@@ -334,8 +334,8 @@ impl Session {
     }
 
     /// Notes that the rest of the file cannot be read.
-    pub fn torn(&mut self, what: String) {
-        self.damage.torn.get_or_insert(what);
+    pub fn truncated(&mut self, what: String) {
+        self.damage.truncated.get_or_insert(what);
     }
 
     /// Notes that no more records come.
@@ -343,7 +343,7 @@ impl Session {
         self.reorder.release_all();
         self.info.tasks = self.tasks.saved();
         let damage = &self.damage;
-        if let Some(time) = self.rounds.proved(self.latest, damage.torn.is_some()) {
+        if let Some(time) = self.rounds.proved(self.latest, damage.truncated.is_some()) {
             self.info.coverage.prove_all(Until::At(time), ProvedBy::EmptiedBuffer);
         }
         // A full buffer may have dropped its last events.

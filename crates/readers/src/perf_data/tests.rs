@@ -209,8 +209,8 @@ fn a_file_that_ends_early_gives_what_came_before() {
         loss: the file ends early (within a record at byte 2005)
         tasks []; cpus Some(4), kernel Some("6.1.0-test")
         "#);
-    let torn = make.file(&[make.waking(10, 0, "a"), vec![0; 16], make.waking(20, 0, "b")].concat());
-    insta::assert_snapshot!(read(&torn), @r#"
+    let truncated = make.file(&[make.waking(10, 0, "a"), vec![0; 16], make.waking(20, 0, "b")].concat());
+    insta::assert_snapshot!(read(&truncated), @r#"
         0.000000010 [000] 7 . waking a:42(120) cpu 0
         loss: the file ends early (what follows byte 656 is not a record)
         tasks []; cpus Some(4), kernel Some("6.1.0-test")
@@ -218,7 +218,7 @@ fn a_file_that_ends_early_gives_what_came_before() {
 }
 
 #[test]
-fn what_cannot_be_read_is_told_with_what_to_do() {
+fn unreadable_files_are_reported_with_what_to_do() {
     let make = Maker::new(Endian::Little);
     let error = |bytes: &[u8]| match open(bytes) {
         Err(error) => error.to_string(),

@@ -23,7 +23,7 @@ impl<'a> Head<'a> {
     pub fn parse(line: &'a [u8]) -> Option<Head<'a>> {
         memchr_iter(b'[', line).find_map(|at| {
             let task = task_on_cpu(line, at);
-            let (comm, tid, cpu, rest) = task.or_else(|| nobody_on_cpu(line, at))?;
+            let (comm, tid, cpu, rest) = task.or_else(|| no_task_on_cpu(line, at))?;
             let (stamp, rest) = stamp(without_mode(rest))?;
             let rest = rest.strip_prefix(b":").filter(|rest| rest.first().is_none_or(u8::is_ascii_whitespace))?;
             let head = Head { comm, tid, cpu, stamp, rest: without_period(rest.trim_ascii()) };
@@ -82,7 +82,7 @@ pub fn is_latency(line: &[u8]) -> bool {
 /// Whether `line` is an event printed without the time: `fio 28143 [011] sched:sched_waking: …`.
 pub fn lacks_time(line: &[u8]) -> bool {
     memchr_iter(b'[', line)
-        .any(|at| task_on_cpu(line, at).or_else(|| nobody_on_cpu(line, at)).is_some_and(|(.., rest)| is_named(rest)))
+        .any(|at| task_on_cpu(line, at).or_else(|| no_task_on_cpu(line, at)).is_some_and(|(.., rest)| is_named(rest)))
 }
 
 /// Whether `line` is an event printed without CPU and time: `fio 28143 sched:sched_waking: …`.
@@ -121,7 +121,7 @@ fn task_on_cpu(line: &[u8], at: usize) -> Option<(Comm, Option<Tid>, CpuId, &[u8
 }
 
 /// Parses a line printed without names or ids (`-F cpu,time,event,trace`), which does not say which task was current.
-fn nobody_on_cpu(line: &[u8], at: usize) -> Option<(Comm, Option<Tid>, CpuId, &[u8])> {
+fn no_task_on_cpu(line: &[u8], at: usize) -> Option<(Comm, Option<Tid>, CpuId, &[u8])> {
     let cpu = cpu(&line[at + 1..])?;
     let (_, after) = leading(&line[at + 1..])?;
     let rest = after.strip_prefix(b"]").filter(|rest| rest.first().is_some_and(u8::is_ascii_whitespace))?;

@@ -14,9 +14,9 @@ fn read(text: &str) -> String {
         events.append(&mut batch.events);
     }
     let losses = source.losses();
-    let told = losses.iter().filter(|loss| !matches!(loss.kind, LossKind::NotRecorded(_)));
+    let reported = losses.iter().filter(|loss| !matches!(loss.kind, LossKind::NotRecorded(_)));
     let mut lines = vec![picture::events(&events, &names)];
-    lines.extend(told.map(|loss| format!("loss: {loss}")));
+    lines.extend(reported.map(|loss| format!("loss: {loss}")));
     lines.join("\n")
 }
 
@@ -139,7 +139,7 @@ fn text_that_holds_no_event_is_an_error_with_an_example() {
 }
 
 #[test]
-fn text_is_told_from_other_files() {
+fn text_is_distinguished_from_other_files() {
     assert!(recognises(FSDEVEL_MAIL.as_bytes()));
     assert!(recognises(mailed(FSDEVEL_MAIL).as_bytes()));
     assert!(!recognises(b"             fio-126   [000]    10.166060: sched_switch: sh:126 [120] D ==> x:1 [120]\n"));

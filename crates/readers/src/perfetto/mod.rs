@@ -53,7 +53,7 @@ const MAX_SYMBOLS: usize = 1 << 16;
 #[non_exhaustive]
 pub enum PerfettoError {
     /// A system call failed.
-    #[error("byte {offset}: cannot read on")]
+    #[error("byte {offset}: cannot read further")]
     Read {
         /// Where.
         offset: u64,
@@ -97,7 +97,7 @@ pub struct Perfetto {
     count: u64,
     bundle_count: u64,
     passed: u64,
-    torn: Option<String>,
+    truncated: Option<String>,
     /// Some events could not be converted to boot time, so clock snapshots do not apply to them.
     on_another_clock: bool,
     at_end: bool,
@@ -132,7 +132,7 @@ impl Perfetto {
             count: 0,
             bundle_count: 0,
             passed: 0,
-            torn: None,
+            truncated: None,
             on_another_clock: false,
             at_end: false,
         }
@@ -145,11 +145,11 @@ impl Perfetto {
                 Ok(Next::Passed) => self.passed += 1,
                 Ok(Next::End) => self.end_inner(true),
                 // The packets after a damaged compressed packet are intact.
-                Ok(Next::Torn { .. } | Next::Begun { .. }) | Err(_) => self.end_inner(false),
+                Ok(Next::Truncated { .. } | Next::Begun { .. }) | Err(_) => self.end_inner(false),
             }
             return Ok(());
         }
-        if self.torn.is_some() {
+        if self.truncated.is_some() {
             return self.finish();
         }
         let offset = self.packets.offset();
@@ -157,9 +157,9 @@ impl Perfetto {
             Ok(Next::Packet(packet)) => self.packet(packet),
             Ok(Next::Passed) => self.passed += 1,
             Ok(Next::End) => return self.finish(),
-            Ok(Next::Torn { offset, cut }) => {
+            Ok(Next::Truncated { offset, cut }) => {
                 let what = if cut { "within the packet at" } else { "there is no packet at" };
-                self.torn = Some(format!("{what} byte {offset}"));
+                self.truncated = Some(format!("{what} byte {offset}"));
             }
             // Nothing could be read at all.
             Ok(Next::Begun { bytes, why: Some(source), .. }) if bytes.is_empty() && self.is_at_first() => {
@@ -167,13 +167,13 @@ impl Perfetto {
             }
             Ok(Next::Begun { offset, bytes, why }) => {
                 let why = why.map(|error| format!(": {error}")).unwrap_or_default();
-                self.torn = Some(format!("within the packet at byte {offset}{why}"));
+                self.truncated = Some(format!("within the packet at byte {offset}{why}"));
                 if let Some((number, packed)) = begun_field(&bytes, &[ZLIB_FIELD, ZSTD_FIELD]) {
                     self.unpack(number, bytes.slice_ref(packed));
                 }
             }
             // The compressed file is truncated: keep what came before.
-            Err(source) if !self.is_at_first() => self.torn = Some(format!("at byte {offset}: {source}")),
+            Err(source) if !self.is_at_first() => self.truncated = Some(format!("at byte {offset}: {source}")),
             Err(source) => return Err(PerfettoError::Read { offset, source }),
         }
         Ok(())
@@ -207,7 +207,7 @@ impl Perfetto {
         self.unpacked += used;
         let is_whole = at_end && used < inner.room;
         // Damage at the end of the file is reported as truncation instead.
-        self.bundles.undecodable += u64::from(!is_whole && self.torn.is_none());
+        self.bundles.undecodable += u64::from(!is_whole && self.truncated.is_none());
     }
 
     fn packet(&mut self, data: Bytes) {
@@ -369,7 +369,7 @@ impl Perfetto {
         if self.on_another_clock {
             self.info.clocks.clear();
         }
-        let damage = self.bundles.undecodable + self.passed + u64::from(self.torn.is_some());
+        let damage = self.bundles.undecodable + self.passed + u64::from(self.truncated.is_some());
         if self.bundle_count == 0 && damage == 0 {
             return Err(PerfettoError::NoEvents { packets: self.count });
         }
@@ -407,7 +407,7 @@ impl EventSource for Perfetto {
         if self.bundles.gaps > 0 {
             losses.push(Loss::new(LossKind::UncountedGap, self.bundles.gaps));
         }
-        if let Some(what) = &self.torn {
+        if let Some(what) = &self.truncated {
             losses.push(Loss::new(LossKind::Truncated, 1).with_detail(what.clone()));
         }
         if self.bundles.undecodable > 0 {

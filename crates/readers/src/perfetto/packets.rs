@@ -25,7 +25,7 @@ pub enum Next {
     Passed,
     End,
     /// The bytes after this offset are not a complete packet.
-    Torn {
+    Truncated {
         offset: u64,
         cut: bool,
     },
@@ -56,25 +56,25 @@ impl<R: Read> Packets<R> {
 
     pub fn next(&mut self) -> io::Result<Next> {
         let offset = self.offset;
-        let torn = |cut| Ok(Next::Torn { offset, cut });
+        let truncated = |cut| Ok(Next::Truncated { offset, cut });
         let key = match self.varint()? {
             Varint::Value(key) => key,
             Varint::End => return Ok(Next::End),
-            Varint::Cut => return torn(true),
-            Varint::TooLong => return torn(false),
+            Varint::Cut => return truncated(true),
+            Varint::TooLong => return truncated(false),
         };
         if key != PACKET_KEY {
-            return torn(false);
+            return truncated(false);
         }
         let length = match self.varint()? {
             Varint::Value(length) => length,
-            Varint::TooLong => return torn(false),
-            Varint::End | Varint::Cut => return torn(true),
+            Varint::TooLong => return truncated(false),
+            Varint::End | Varint::Cut => return truncated(true),
         };
         if length > MAX_PACKET {
             let passed = io::copy(&mut self.input.by_ref().take(length), &mut io::sink())?;
             self.offset += passed;
-            return if passed < length { torn(true) } else { Ok(Next::Passed) };
+            return if passed < length { truncated(true) } else { Ok(Next::Passed) };
         }
         let mut packet = Vec::new();
         // Allocates as bytes arrive, so a false length allocates nothing.
@@ -194,7 +194,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn traces_are_told_from_other_files() {
+    fn traces_are_distinguished_from_other_files() {
         // One packet: timestamp (8) 5, sequence (10) 1.
         let packet = [0x0a, 4, 8 << 3, 5, 10 << 3, 1];
         assert!(recognises(&packet));
@@ -212,11 +212,11 @@ mod tests {
         let mut packets = Packets::new(&bytes[..]);
         assert!(matches!(packets.next().unwrap(), Next::Packet(packet) if packet[..] == [64, 5]));
         assert!(matches!(packets.next().unwrap(), Next::Begun { offset: 4, bytes, why: None } if bytes[..] == [1, 2]));
-        assert!(matches!(Packets::new(&b"x"[..]).next().unwrap(), Next::Torn { offset: 0, cut: false }));
+        assert!(matches!(Packets::new(&b"x"[..]).next().unwrap(), Next::Truncated { offset: 0, cut: false }));
         assert!(matches!(packets.next().unwrap(), Next::End));
         // A length of 4 GB, with 3 bytes present.
         let huge = [0x0a, 0xff, 0xff, 0xff, 0xff, 0x0f, 1, 2, 3];
-        assert!(matches!(Packets::new(&huge[..]).next().unwrap(), Next::Torn { offset: 0, cut: true }));
+        assert!(matches!(Packets::new(&huge[..]).next().unwrap(), Next::Truncated { offset: 0, cut: true }));
         assert!(matches!(Packets::new(&[0x0a; 0][..]).next().unwrap(), Next::End));
     }
 }

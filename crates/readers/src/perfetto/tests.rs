@@ -19,8 +19,8 @@ fn read(bytes: &[u8]) -> String {
     }
     let mut lines = vec![picture::events(&events, &names)];
     let losses = source.losses();
-    let told = losses.iter().filter(|loss| !matches!(loss.kind, LossKind::NotRecorded(_)));
-    lines.extend(told.map(|loss| format!("loss: {loss}")));
+    let reported = losses.iter().filter(|loss| !matches!(loss.kind, LossKind::NotRecorded(_)));
+    lines.extend(reported.map(|loss| format!("loss: {loss}")));
     let info = source.info();
     let tasks: Vec<String> = info.tasks.iter().map(|task| format!("{}:{}", task.comm, task.tid)).collect();
     lines.push(format!(
@@ -247,8 +247,8 @@ fn a_compressed_file_that_is_torn_keeps_what_came() {
     let later = [&[0x0a, 2, 8 << 3, 5][..], &zlib].concat();
     for content in [plain, zlib, zstd, later] {
         let packed = gzipped(&content);
-        let torn = flate2::read::GzDecoder::new(Cursor::new(packed[..packed.len() / 2].to_vec()));
-        let (events, losses) = count(Box::new(torn));
+        let truncated = flate2::read::GzDecoder::new(Cursor::new(packed[..packed.len() / 2].to_vec()));
+        let (events, losses) = count(Box::new(truncated));
         assert!((10_000..30_000).contains(&events), "{events}");
         assert_eq!(losses.len(), 1, "{losses:?}");
         assert!(losses[0].ends_with("unexpected end of file)") || losses[0].contains("incomplete"), "{losses:?}");
@@ -297,7 +297,7 @@ fn what_would_unpack_to_gigabytes_is_read_up_to_a_bound_for_the_whole_file() {
 }
 
 #[test]
-fn what_lies_behind_the_bound_is_told_even_if_a_packet_ends_there() {
+fn data_beyond_the_limit_is_reported_even_if_a_packet_ends_there() {
     // Empty packets of two bytes each.
     let mut encoder = zstd::stream::write::Encoder::new(Vec::new(), 1).unwrap();
     (0..72 << 10).for_each(|_| encoder.write_all(&[0x0a, 0].repeat(512)).unwrap());
@@ -316,13 +316,13 @@ fn a_trace_that_is_cut_before_any_event_is_not_said_to_have_none() {
     encode_varint(packets::MAX_PACKET + 1, &mut passed);
     passed.resize(passed.len() + packets::MAX_PACKET as usize + 1, 0);
     let (events, losses) = count(Box::new(Cursor::new(passed)));
-    let told =
+    let reported =
         "1 parts of the file could not be decoded (packets of more than 2 MiB, most often of other data sources)";
-    assert_eq!((events, losses), (0, vec![told.to_owned()]));
+    assert_eq!((events, losses), (0, vec![reported.to_owned()]));
 }
 
 #[test]
-fn compact_switches_know_whom_they_take_off_from_the_one_before() {
+fn compact_switches_get_the_previous_task_from_the_one_before() {
     let compact = CompactSched {
         intern_table: vec![b"fio".to_vec(), b"swapper/0".to_vec()],
         switch_timestamp: vec![100, 10, 10],
@@ -522,8 +522,8 @@ fn a_cpu_without_events_in_later_turns_was_silent_until_the_last_but_one() {
     assert_eq!(until(with_stats(3)), Some(Until::At(Time(22))));
     assert_eq!(until(with_stats(4)), None);
     assert!(known(with_stats(4), 1).dropped && known(with_stats(4), 3).proof.is_some());
-    let torn = TracePacket { previous_packet_dropped: Some(1), ..first() };
-    assert_eq!(until(turns(4).chain([torn]).collect()), None);
+    let truncated = TracePacket { previous_packet_dropped: Some(1), ..first() };
+    assert_eq!(until(turns(4).chain([truncated]).collect()), None);
     // An event type that unstarve does not read.
     let other = FtraceEvent { timestamp: Some(44), pid: Some(9), common_flags: None, event: None }.encode_to_vec();
     let presence = known(vec![first(), events_packet(2, &[], &[field(bundle_field::EVENT, &other)])], 2).presence;

@@ -17,7 +17,7 @@ use unstarve_model::{EventSet, EventType, Loss, LossKind};
 #[non_exhaustive]
 pub enum TextError {
     /// A system call failed.
-    #[error("line {line}: cannot read on")]
+    #[error("line {line}: cannot read further")]
     Read {
         /// The line after the last one read.
         line: u64,
@@ -40,7 +40,7 @@ pub enum TextError {
     /// The text is in reverse order.
     #[error(
         "the times of {back} of the first {events} events, up to line {line}, are earlier than the one before: the text is in \
-         reverse order; turn it round with `tac`"
+         reverse order; reverse it with `tac`"
     )]
     Reversed {
         /// The line at which this was certain.

@@ -113,7 +113,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn layers_are_told_by_their_content() {
+    fn layers_are_detected_by_their_content() {
         let of = |bytes: &[u8]| match Layer::of(bytes) {
             Some(Layer::Stream(stream)) => format!("{stream:?}"),
             Some(Layer::Archive(kind)) => format!("{kind:?}"),

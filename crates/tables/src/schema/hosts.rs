@@ -7,7 +7,7 @@ const HOST_MEANING: &str = "the name of the machine";
 const BOOT_MEANING: &str = "the boot of the machine";
 const TS_MEANING: &str = "when it was looked at";
 
-pub(crate) const HOSTS: &[Column] = &[
+pub(crate) const HOST_COLUMNS: &[Column] = &[
     optional("host", Text, "", HOST_MEANING),
     optional("boot_id", Text, "", BOOT_MEANING),
     column("ts", Moment, "", TS_MEANING),
@@ -20,7 +20,7 @@ pub(crate) const HOSTS: &[Column] = &[
     column("unstarve", Text, "", "the version that looked"),
 ];
 
-pub(crate) const SETTINGS: &[Column] = &[
+pub(crate) const SETTING_COLUMNS: &[Column] = &[
     optional("host", Text, "", HOST_MEANING),
     optional("boot_id", Text, "", BOOT_MEANING),
     column("ts", Moment, "", TS_MEANING),
@@ -31,7 +31,7 @@ pub(crate) const SETTINGS: &[Column] = &[
     optional("kernel", Text, "", "`uname -r`"),
 ];
 
-pub(crate) const PROOFS: &[Column] = &[
+pub(crate) const PROOF_COLUMNS: &[Column] = &[
     column("remedy", Text, "", "the remedy's id (docs/remedies.md)"),
     column("finding", Text, "", "the finding that offered it"),
     column("victim", Text, "", "the kind of the finding's victim"),
@@ -51,7 +51,7 @@ pub(crate) const PROOFS: &[Column] = &[
     column("note", Text, "", "what else is to be known"),
 ];
 
-pub(crate) const MANIFEST: &[Column] = &[
+pub(crate) const MANIFEST_COLUMNS: &[Column] = &[
     column("file", Text, "", "its path below the store"),
     column("table_name", Text, "", "of which table its rows are"),
     optional("min_ts", Moment, "", "the first `ts` in it"),

@@ -52,7 +52,7 @@ pub const WAITS: Schema = Schema {
     name: "waits",
     meaning: "a row for each wait of a recording",
     writer: WRITTEN_BY_EXPORT,
-    columns: traces::WAITS,
+    columns: traces::WAIT_COLUMNS,
     hourly: None,
 };
 /// A row for each wait, occupant and rule.
@@ -60,7 +60,7 @@ pub const PIECES: Schema = Schema {
     name: "pieces",
     meaning: "a row for each wait, occupant and rule of a recording; the pieces of a wait add up to it",
     writer: WRITTEN_BY_EXPORT,
-    columns: traces::PIECES,
+    columns: traces::PIECE_COLUMNS,
     hourly: None,
 };
 /// A row for each victim, occupant and rule: sums.
@@ -68,7 +68,7 @@ pub const BLAME: Schema = Schema {
     name: "blame",
     meaning: "sums of a recording: a row for each victim, occupant and rule",
     writer: WRITTEN_BY_EXPORT,
-    columns: traces::BLAME,
+    columns: traces::BLAME_COLUMNS,
     hourly: None,
 };
 /// A row for each finding.
@@ -76,7 +76,7 @@ pub const FINDINGS: Schema = Schema {
     name: "findings",
     meaning: "a row for each finding of `unstarve explain` in a recording",
     writer: WRITTEN_BY_EXPORT,
-    columns: traces::FINDINGS,
+    columns: traces::FINDING_COLUMNS,
     hourly: None,
 };
 /// A row for each host and time at which it was read.
@@ -84,7 +84,7 @@ pub const HOSTS: Schema = Schema {
     name: "hosts",
     meaning: "a row each time that a host was looked at",
     writer: "`unstarve watch` with `[tables]`, each hour; `unstarve snapshot --tables`",
-    columns: hosts::HOSTS,
+    columns: hosts::HOST_COLUMNS,
     hourly: None,
 };
 /// A row for each setting of a host.
@@ -92,7 +92,7 @@ pub const SETTINGS: Schema = Schema {
     name: "settings",
     meaning: "a row for each setting of a host that bears on scheduling",
     writer: "`unstarve snapshot --tables`",
-    columns: hosts::SETTINGS,
+    columns: hosts::SETTING_COLUMNS,
     hourly: None,
 };
 /// A row for each role and interval.
@@ -117,7 +117,7 @@ pub const EPISODES: Schema = Schema {
     name: "episodes",
     meaning: "a row for each episode of `unstarve watch`",
     writer: WRITTEN_BY_WATCH,
-    columns: rollups::EPISODES,
+    columns: rollups::EPISODE_COLUMNS,
     hourly: None,
 };
 /// A row for each proof of a remedy.
@@ -125,7 +125,7 @@ pub const PROOFS: Schema = Schema {
     name: "proofs",
     meaning: "what a remedy was proved to do on a real kernel",
     writer: "`unstarve lab proofs --parquet`, also what ships with the program",
-    columns: hosts::PROOFS,
+    columns: hosts::PROOF_COLUMNS,
     hourly: None,
 };
 
@@ -134,7 +134,7 @@ pub const MANIFEST: Schema = Schema {
     name: "manifest",
     meaning: "the files of merged rows of a store",
     writer: "`unstarve fleet compact`, as `manifest.parquet` in the store itself",
-    columns: hosts::MANIFEST,
+    columns: hosts::MANIFEST_COLUMNS,
     hourly: None,
 };
 

@@ -70,7 +70,7 @@ pub(crate) const BLAME_ROLLUP: &[Column] = &[
     optional("labels", Text, "", LABELS_MEANING),
 ];
 
-pub(crate) const EPISODES: &[Column] = &[
+pub(crate) const EPISODE_COLUMNS: &[Column] = &[
     column("id", Text, "", "the name of its directory on the host; unique together with `host`"),
     optional("host", Text, "", HOST_MEANING),
     column("ts", Moment, "", "when it was seen"),

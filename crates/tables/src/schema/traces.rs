@@ -9,7 +9,7 @@ const TS_MEANING: &str = "when the wait began, on the wall's clock, where the re
 const TRACE_ID_MEANING: &str = "which recording: the same for all tables of it, and for each export of it";
 const BOOT_MEANING: &str = "the boot of the machine, where known: thread ids mean the same threads only within one";
 
-pub(crate) const WAITS: &[Column] = &[
+pub(crate) const WAIT_COLUMNS: &[Column] = &[
     column("wait", U64, "", "number of the wait in this export, from 0; `pieces` refers to it"),
     column("start_ns", U64, "ns", "when the task became runnable, on the trace's clock"),
     column("end_ns", U64, "ns", "when it got the CPU, or the trace ended"),
@@ -50,7 +50,7 @@ pub(crate) const WAITS: &[Column] = &[
     column("trace_id", Text, "", TRACE_ID_MEANING),
 ];
 
-pub(crate) const PIECES: &[Column] = &[
+pub(crate) const PIECE_COLUMNS: &[Column] = &[
     column("wait", U64, "", "number of the wait, as in `waits`"),
     column("start_ns", U64, "ns", "when that wait began, on the trace's clock"),
     column("comm", Text, "", "who waited"),
@@ -78,7 +78,7 @@ pub(crate) const PIECES: &[Column] = &[
     column("trace_id", Text, "", TRACE_ID_MEANING),
 ];
 
-pub(crate) const BLAME: &[Column] = &[
+pub(crate) const BLAME_COLUMNS: &[Column] = &[
     column("victim", Text, "", "who waited"),
     column("victim_kind", Text, "", "`kworker`, `ksoftirqd`, `rcu`, … by its name, else `task`"),
     optional("victim_policy", Text, "", "`fair`, `rt`, `deadline`"),
@@ -105,7 +105,7 @@ pub(crate) const BLAME: &[Column] = &[
     column("trace_id", Text, "", TRACE_ID_MEANING),
 ];
 
-pub(crate) const FINDINGS: &[Column] = &[
+pub(crate) const FINDING_COLUMNS: &[Column] = &[
     column("finding", Text, "", "its kind: `rt-starvation`, `weight-starvation`, … (docs/findings.md)"),
     column("severity", Text, "", "`critical`, `warning` or `info`"),
     column("confidence", F64, "", "0 to 1"),

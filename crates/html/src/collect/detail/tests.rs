@@ -1,3 +1,5 @@
+//! Limits of the records around the longest waits.
+
 use super::*;
 
 const ACTOR: ActorId = ActorId::OTHERS;
@@ -27,7 +29,7 @@ fn what_is_around_the_longest_waits_stays_and_the_rest_goes() {
         let now = index * 1000;
         detail.push(run(now));
         if index % 1000 == 999 {
-            // Ever longer waits, so that each is the longest when it ends.
+            // Ever longer waits, so that each is the longest at its end.
             detail.offer(spot(now - index / 10, now), 0);
         }
     }

@@ -16,7 +16,7 @@ pub(super) struct Damage {
     pub(super) malformed: Malformed,
     pub(super) undecodable: u64,
     pub(super) first_undecodable: Option<u64>,
-    pub(super) torn: Option<String>,
+    pub(super) truncated: Option<String>,
 }
 
 impl Session {
@@ -40,7 +40,7 @@ impl Session {
             let detail = "the kernel throttled perf; record tracepoints with a period of 1 only";
             losses.push(Loss::new(LossKind::UncountedGap, damage.throttled).with_detail(detail));
         }
-        if let Some(what) = &damage.torn {
+        if let Some(what) = &damage.truncated {
             losses.push(Loss::new(LossKind::Truncated, 1).with_detail(what.clone()));
         }
         losses.extend(damage.malformed.losses());
