@@ -1,4 +1,4 @@
-//! The places for connections, and who has to give his up.
+//! The slots for connections, and who has to give his up.
 
 use std::net::Shutdown;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -7,14 +7,14 @@ use std::time::{Duration, Instant};
 use super::{MAX_CONNECTIONS, Stream};
 
 /// Connections that are refused and hear so, beside [`MAX_CONNECTIONS`].
-const MOST_REFUSED: usize = 16;
+const MAX_REFUSED: usize = 16;
 
 /// How long a new one waits for one of these to end.
 const LONGEST: Duration = Duration::from_secs(2);
 
-/// All places.
+/// All slots.
 #[derive(Default)]
-pub(super) struct Places {
+pub(super) struct ConnectionSlots {
     taken: Mutex<Taken>,
     freed: Condvar,
 }
@@ -42,19 +42,19 @@ enum State {
     Answered,
     /// It has its answer.
     Drained,
-    /// It had to go, or never had a place.
+    /// It had to go, or never had a slot.
     Refused,
     /// It had to go in the middle of its answer.
     Ended,
 }
 
-/// One of the places.
-pub(super) struct Place {
-    places: Arc<Places>,
+/// One of the slots.
+pub(super) struct ConnectionSlot {
+    slots: Arc<ConnectionSlots>,
     id: u64,
 }
 
-impl Places {
+impl ConnectionSlots {
     fn taken(&self) -> MutexGuard<'_, Taken> {
         self.taken.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -82,11 +82,11 @@ impl Taken {
     }
 }
 
-impl Place {
+impl ConnectionSlot {
     /// For a new connection; `stream` is a second handle of it. `None` if too many are being refused.
-    pub fn take(places: &Arc<Places>, stream: Box<dyn Stream>) -> Option<Place> {
-        let full = |taken: &mut Taken| taken.entries.len() >= MAX_CONNECTIONS + MOST_REFUSED;
-        let waited = places.freed.wait_timeout_while(places.taken(), LONGEST, full);
+    pub fn take(slots: &Arc<ConnectionSlots>, stream: Box<dyn Stream>) -> Option<ConnectionSlot> {
+        let full = |taken: &mut Taken| taken.entries.len() >= MAX_CONNECTIONS + MAX_REFUSED;
+        let waited = slots.freed.wait_timeout_while(slots.taken(), LONGEST, full);
         let (mut taken, waited) = waited.unwrap_or_else(PoisonError::into_inner);
         if waited.timed_out() {
             return None;
@@ -95,15 +95,15 @@ impl Place {
         let id = taken.next;
         taken.next += 1;
         taken.entries.push(Entry { id, state, progress: Instant::now(), stream });
-        Some(Place { places: Arc::clone(places), id })
+        Some(ConnectionSlot { slots: Arc::clone(slots), id })
     }
 
     /// Whether it has to go.
     pub fn is_refused(&self) -> bool {
-        self.places.taken().entries.iter().any(|entry| entry.id == self.id && entry.state == State::Refused)
+        self.slots.taken().entries.iter().any(|entry| entry.id == self.id && entry.state == State::Refused)
     }
 
-    /// Its head is complete: it keeps its place until it has its answer.
+    /// Its head is complete: it keeps its slot until it has its answer.
     pub fn answers(&self) {
         self.becomes(State::Answered);
     }
@@ -115,7 +115,7 @@ impl Place {
 
     /// Whether it had to go in the middle of its answer.
     pub fn has_ended(&self) -> bool {
-        self.places.taken().entries.iter().any(|entry| entry.id == self.id && entry.state == State::Ended)
+        self.slots.taken().entries.iter().any(|entry| entry.id == self.id && entry.state == State::Ended)
     }
 
     /// It has its answer.
@@ -129,7 +129,7 @@ impl Place {
 
     /// Unless it had to go.
     fn change(&self, change: impl FnOnce(&mut Entry)) {
-        let mut taken = self.places.taken();
+        let mut taken = self.slots.taken();
         let own = taken.entries.iter_mut().find(|entry| entry.id == self.id);
         if let Some(entry) = own.filter(|entry| !matches!(entry.state, State::Refused | State::Ended)) {
             change(entry);
@@ -137,9 +137,9 @@ impl Place {
     }
 }
 
-impl Drop for Place {
+impl Drop for ConnectionSlot {
     fn drop(&mut self) {
-        self.places.taken().entries.retain(|entry| entry.id != self.id);
-        self.places.freed.notify_one();
+        self.slots.taken().entries.retain(|entry| entry.id != self.id);
+        self.slots.freed.notify_one();
     }
 }

@@ -7,7 +7,7 @@ use unstarve_sched::Rule;
 ///
 /// Of two real-time tasks the one of higher priority goes first (or a deadline task, which is of the same role). A program or a worker that has
 /// the CPU while a real-time task waits is of a lower class, and is not preempted: neither a turn nor a weight is between them.
-pub(crate) fn as_said(victim: RoleId, occupant: RoleId, counted: Rule) -> Rule {
+pub(crate) fn refined_rule(victim: RoleId, occupant: RoleId, counted: Rule) -> Rule {
     if Some(victim) != RoleKind::RealTime.fixed_id() {
         return counted;
     }
@@ -43,11 +43,11 @@ mod tests {
     fn a_real_time_task_behind_others_waits_by_priority_or_is_not_preempted() {
         let id = |kind: RoleKind| kind.fixed_id().expect("a fixed role");
         let group = RoleId(RoleKind::FIXED.len() as u8);
-        let of = |occupant, rule| as_said(id(RoleKind::RealTime), occupant, rule);
+        let of = |occupant, rule| refined_rule(id(RoleKind::RealTime), occupant, rule);
         for fair in [group, id(RoleKind::Other), id(RoleKind::Kworker), id(RoleKind::Storage)] {
             for rule in [Rule::Fair, Rule::Weight, Rule::WakeupPreemption] {
                 assert_eq!(of(fair, rule), Rule::NotPreempted);
-                assert_eq!(as_said(group, fair, rule), rule, "programs share");
+                assert_eq!(refined_rule(group, fair, rule), rule, "programs share");
             }
             assert_eq!(of(fair, Rule::Throttled), Rule::Throttled);
         }
@@ -56,6 +56,6 @@ mod tests {
             assert_eq!(of(id(unknown), Rule::Fair), Rule::Fair);
         }
         assert_eq!(of(id(RoleKind::RealTime), Rule::Class), Rule::Priority);
-        assert_eq!(as_said(id(RoleKind::Kworker), id(RoleKind::RealTime), Rule::Class), Rule::Class);
+        assert_eq!(refined_rule(id(RoleKind::Kworker), id(RoleKind::RealTime), Rule::Class), Rule::Class);
     }
 }

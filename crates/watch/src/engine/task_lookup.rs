@@ -10,7 +10,7 @@ use crate::engine::groups::{TopGroup, TopGroups};
 use crate::engine::proc;
 
 /// Knows the groups and processes of tasks.
-pub(crate) trait Places: Send {
+pub(crate) trait TaskLookup: Send {
     /// The path of the task's top-level cgroup; `None` in the root, or if it is not known.
     fn top_group(&self, tid: Tid) -> Option<String>;
 
@@ -26,12 +26,12 @@ pub(crate) trait Places: Send {
 
 /// This host, as it is now.
 #[derive(Clone, Copy)]
-pub(crate) struct Host {
+pub(crate) struct HostTasks {
     /// Whether the hierarchy is v2.
     pub unified: bool,
 }
 
-impl Places for Host {
+impl TaskLookup for HostTasks {
     fn top_group(&self, tid: Tid) -> Option<String> {
         proc::top_group(tid, self.unified)
     }
@@ -51,9 +51,9 @@ impl Places for Host {
 }
 
 /// A host as a recording's snapshot has it, if it has one.
-pub(crate) struct Recorded(pub Option<Arc<Snapshot>>);
+pub(crate) struct RecordedTasks(pub Option<Arc<Snapshot>>);
 
-impl Recorded {
+impl RecordedTasks {
     /// The groups at the top, heaviest first; those of one weight by name.
     pub fn top_groups(&self) -> TopGroups {
         let groups = self.0.iter().flat_map(|snapshot| &snapshot.cgroups).enumerate();
@@ -68,7 +68,7 @@ impl Recorded {
     }
 }
 
-impl Places for Recorded {
+impl TaskLookup for RecordedTasks {
     fn top_group(&self, tid: Tid) -> Option<String> {
         let name = self.0.as_ref()?.cgroup_of(tid)?.strip_prefix('/')?.split('/').next()?;
         (!name.is_empty()).then(|| format!("/{name}"))

@@ -6,16 +6,15 @@ use unstarve_guard::metrics::{Counts, Status};
 
 use crate::episode::GuardWord;
 
-/// Remembers what the guard had counted when it was last looked at.
+/// The guard's counts at the last look.
 #[derive(Debug, Default)]
-pub struct Guarded {
+pub struct GuardStatus {
     before: Option<(u32, Counts)>,
 }
 
-impl Guarded {
-    /// What it says now; `None` if no guard runs, or if that cannot be seen. What kept its policy from holding is counted from the
-    /// look before on.
-    pub fn word(&mut self) -> Option<GuardWord> {
+impl GuardStatus {
+    /// The state now; `None` if no guard runs or is visible. Failures are counted since the last look.
+    pub fn state(&mut self) -> Option<GuardWord> {
         let status = status()?;
         let before = self.before.take().filter(|(pid, _)| *pid == status.pid).map(|(_, counts)| counts);
         let but = broken(&status.counts, &before.unwrap_or_default());
