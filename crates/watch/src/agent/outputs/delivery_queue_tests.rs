@@ -6,14 +6,14 @@ fn word(id: &str) -> Message {
     Message::Episode(Arc::new(Episode { id: id.to_owned(), ..Episode::default() }))
 }
 
-fn queue(until: Option<Instant>) -> Queue {
+fn queue_until(until: Option<Instant>) -> Queue {
     let waiting = Waiting { until, ..Waiting::default() };
     Queue { output: "test", waiting: Mutex::new(waiting), changed: Condvar::new() }
 }
 
 #[test]
 fn what_may_help_is_tried_again_and_the_rest_is_not() {
-    let queue = queue(None);
+    let queue = queue_until(None);
     let fared = |deliver: &mut dyn FnMut() -> Tried| {
         let fared = queue.persist(&word("a"), &mut |_: &Message, _| deliver(), Duration::ZERO);
         match fared {
@@ -61,7 +61,7 @@ const TEST_TIMEOUT: Duration = Duration::from_secs(20);
 
 #[test]
 fn how_an_output_of_a_former_configuration_fares_is_no_problem() {
-    let (queue, mut published) = (queue(None), Published::default());
+    let (queue, mut published) = (queue_until(None), Published::default());
     queue.note(&mut published, Some("refused".into()));
     assert_eq!(published.problems.get("test").map(String::as_str), Some("test: refused"));
     queue.replace();
