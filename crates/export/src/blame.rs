@@ -5,7 +5,7 @@ use unstarve_model::Nanos;
 use unstarve_sched::Rule;
 use unstarve_timeline::{ActorId, Wait, World};
 
-use crate::cast::{Cast, Who};
+use crate::actors::{ActorCache, ActorInfo};
 
 /// What one occupant cost one victim under one rule.
 #[derive(Clone, Copy, Default, Debug)]
@@ -24,14 +24,14 @@ const MAX_SUMS: usize = 1 << 18;
 /// Sums by victim, occupant and rule.
 #[derive(Default)]
 pub(crate) struct Blame {
-    cast: Cast,
+    actors: ActorCache,
     sums: FxHashMap<(ActorId, ActorId, Rule), Sum>,
 }
 
 /// One sum with its victim and occupant.
 pub(crate) struct Row<'a> {
-    pub victim: &'a Who,
-    pub occupant: &'a Who,
+    pub victim: &'a ActorInfo,
+    pub occupant: &'a ActorInfo,
     pub rule: Rule,
     pub sum: Sum,
 }
@@ -42,13 +42,13 @@ impl Blame {
         if wait.pieces.is_empty() {
             return;
         }
-        self.cast.who(world, wait.actor);
+        self.actors.who(world, wait.actor);
         for piece in wait.pieces {
             let mut key = (wait.actor, piece.occupant, piece.rule);
             if self.sums.len() >= MAX_SUMS && !self.sums.contains_key(&key) {
                 key.1 = ActorId::OTHERS;
             }
-            self.cast.who(world, key.1);
+            self.actors.who(world, key.1);
             let sum = self.sums.entry(key).or_default();
             sum.waits += 1;
             sum.total += piece.length;
@@ -60,7 +60,7 @@ impl Blame {
     pub fn rows(&self) -> Vec<Row<'_>> {
         let mut rows: Vec<(&(ActorId, ActorId, Rule), &Sum)> = self.sums.iter().collect();
         rows.sort_unstable_by_key(|(key, sum)| (std::cmp::Reverse(sum.total), **key));
-        let known = |id| self.cast.known(id);
+        let known = |id| self.actors.known(id);
         let row = |(&(victim, occupant, rule), sum): (&(ActorId, ActorId, Rule), &Sum)| {
             Some(Row { victim: known(victim)?, occupant: known(occupant)?, rule, sum: *sum })
         };

@@ -7,7 +7,7 @@
 //!
 //! | module | what it is |
 //! |---|---|
-//! | `cast` | names and properties of actors |
+//! | `actors` | names and properties of actors |
 //! | `blame` | sums by victim, occupant and rule |
 //! | `table` | rows of waits, pieces, blame and findings, for any [`Rows`](unstarve_tables::Rows) |
 //! | `origin` | which recording a row is from |
@@ -17,8 +17,8 @@
 
 #![cfg_attr(not(test), warn(clippy::print_stdout, clippy::print_stderr))]
 
+mod actors;
 mod blame;
-mod cast;
 mod findings;
 mod firefox;
 mod folded;

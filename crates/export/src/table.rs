@@ -5,8 +5,8 @@ use unstarve_model::NameId;
 use unstarve_tables::{Cell, Rows, Schema};
 use unstarve_timeline::{Selection, Sink, Wait, WaitEnd, WaitKind, World};
 
+use crate::actors::{ActorCache, ActorInfo};
 use crate::blame::{Blame, Row};
-use crate::cast::{Cast, Who};
 use crate::findings::write_finding;
 use crate::origin::Origin;
 use crate::{Export, ExportError};
@@ -64,7 +64,7 @@ pub struct Tables {
     blame: Option<Box<dyn Rows>>,
     findings: Option<Box<dyn Rows>>,
     sums: Blame,
-    cast: Cast,
+    actors: ActorCache,
     count: u64,
     origin: Option<Origin>,
     trace_id: Option<String>,
@@ -81,7 +81,7 @@ impl Tables {
             blame: None,
             findings: None,
             sums: Blame::default(),
-            cast: Cast::default(),
+            actors: ActorCache::default(),
             count: 0,
             origin: None,
             trace_id: None,
@@ -115,18 +115,18 @@ impl Tables {
         if let Some(waits) = &mut self.waits {
             let longest = wait.pieces.first().map(|piece| piece.occupant);
             for id in [longest, wait.preempted_by].into_iter().flatten() {
-                self.cast.who(world, id);
+                self.actors.who(world, id);
             }
-            self.cast.who(world, wait.actor);
-            let known = Known::of(world, wait);
-            let cells = wait_cells(world, wait, number, (&comm, &known), &self.cast);
+            self.actors.who(world, wait.actor);
+            let known = VictimInfo::of(world, wait);
+            let cells = wait_cells(world, wait, number, (&comm, &known), &self.actors);
             waits
                 .row(&[&cells[..], &origin.cells(world.settings().wall().map(|wall| wall.at(wait.start)))].concat())?;
         }
         if let Some(pieces) = &mut self.pieces {
             let utc = utc(world, wait);
             for piece in wait.pieces {
-                let occupant = self.cast.who(world, piece.occupant);
+                let occupant = self.actors.who(world, piece.occupant);
                 let [name, kind, policy, prio, weight] = people(occupant);
                 let cells = [
                     number.into(),
@@ -158,17 +158,17 @@ impl Tables {
 }
 
 /// Facts about the waiting task other than its events.
-struct Known {
+struct VictimInfo {
     utc: Option<String>,
     tgid: Option<u32>,
     cgroup: Option<String>,
 }
 
-impl Known {
-    fn of(world: &World, wait: &Wait<'_>) -> Known {
+impl VictimInfo {
+    fn of(world: &World, wait: &Wait<'_>) -> VictimInfo {
         let (tid, settings) = (world.tasks.get(wait.task).tid, world.settings());
         let cgroup = settings.cgroup_of(tid).map(|path| unstarve_model::clean(path).into_owned());
-        Known { utc: utc(world, wait), tgid: settings.process_of(tid).map(|tgid| tgid.0), cgroup }
+        VictimInfo { utc: utc(world, wait), tgid: settings.process_of(tid).map(|tgid| tgid.0), cgroup }
     }
 }
 
@@ -181,16 +181,16 @@ fn wait_cells<'a>(
     world: &'a World,
     wait: &Wait<'_>,
     count: u64,
-    (comm, known): (&'a str, &'a Known),
-    cast: &'a Cast,
+    (comm, known): (&'a str, &'a VictimInfo),
+    actors: &'a ActorCache,
 ) -> [Cell<'a>; 29] {
     let task = world.tasks.get(wait.task);
-    let name = |id| cast.known(id).map(|who| who.name.as_str());
+    let name = |id| actors.known(id).map(|who| who.name.as_str());
     let long = |id: Option<NameId>| Cell::text(id.map(|id| world.names.get(id)));
-    let who = cast.known(wait.actor);
+    let who = actors.known(wait.actor);
     let (function, workqueue) = task.work.unwrap_or_default();
     let longest = wait.pieces.first();
-    let culprit = longest.and_then(|piece| cast.known(piece.occupant));
+    let culprit = longest.and_then(|piece| actors.known(piece.occupant));
     [
         count.into(),
         wait.start.0.into(),
@@ -228,7 +228,7 @@ fn wait_cells<'a>(
     ]
 }
 
-fn people(who: &Who) -> [Cell<'_>; 5] {
+fn people(who: &ActorInfo) -> [Cell<'_>; 5] {
     [
         Cell::Text(&who.name),
         Cell::Text(who.kind),
@@ -238,7 +238,7 @@ fn people(who: &Who) -> [Cell<'_>; 5] {
     ]
 }
 
-fn places(who: &Who) -> [Cell<'_>; 3] {
+fn places(who: &ActorInfo) -> [Cell<'_>; 3] {
     [Cell::text(who.tids.as_deref()), Cell::text(who.tgids.as_deref()), Cell::text(who.cgroups.as_deref())]
 }
 

@@ -22,7 +22,7 @@ pub mod trust;
 pub mod whole;
 
 pub use program::{Program, ProgramError, ThisProgram};
-pub use staging_dir::Hidden;
+pub use staging_dir::StagingDirectory;
 pub use target::{Target, TargetError};
 pub use trust::{Directory, TrustError, read_trusted};
 pub use whole::{Limit, ReadError, open_regular, read_bytes, read_regular, read_text};

@@ -77,7 +77,7 @@ impl ProgramError {
 pub struct Program {
     path: PathBuf,
     called: OsString,
-    file: Handed,
+    file: InheritedFile,
 }
 
 impl Program {
@@ -93,7 +93,7 @@ impl Program {
         let file = directory.program(&name)?;
         // Some programs have several names and behave according to the one used.
         let called = path.file_name().unwrap_or(&name).to_owned();
-        Ok(Program { path: directory.path().join(&name), called, file: Handed::from(file) })
+        Ok(Program { path: directory.path().join(&name), called, file: InheritedFile::from(file) })
     }
 
     /// One of the system's own programs; `PATH` is not used.
@@ -131,7 +131,7 @@ impl Program {
 
     /// The open file, for a child that executes it.
     #[must_use]
-    pub fn file(&self) -> &Handed {
+    pub fn file(&self) -> &InheritedFile {
         &self.file
     }
 
@@ -249,17 +249,17 @@ impl ThisProgram {
 
 /// An open file that a child inherits, and refers to by its descriptor.
 #[derive(Clone, Debug)]
-pub struct Handed {
+pub struct InheritedFile {
     descriptor: Arc<OwnedFd>,
 }
 
-impl<T: Into<OwnedFd>> From<T> for Handed {
-    fn from(opened: T) -> Handed {
-        Handed { descriptor: Arc::new(opened.into()) }
+impl<T: Into<OwnedFd>> From<T> for InheritedFile {
+    fn from(opened: T) -> InheritedFile {
+        InheritedFile { descriptor: Arc::new(opened.into()) }
     }
 }
 
-impl Handed {
+impl InheritedFile {
     /// The descriptor's number, in this process and in the child.
     #[must_use]
     pub fn number(&self) -> RawFd {

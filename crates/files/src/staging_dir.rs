@@ -23,7 +23,7 @@ use crate::target::{Place, UNFINISHED_PREFIX, random_name};
 
 /// A hidden directory that only this process's user can access.
 #[derive(Debug)]
-pub struct Hidden {
+pub struct StagingDirectory {
     parent: OwnedFd,
     name: OsString,
     directory: OwnedFd,
@@ -36,18 +36,18 @@ const SIGNATURE_FILE: &str = "made-by-unstarve";
 const OPEN_FLAGS: OFlags =
     OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC).union(OFlags::NONBLOCK);
 
-impl Hidden {
+impl StagingDirectory {
     /// Creates one in the directory of `place`.
     ///
     /// # Errors If a system call fails, or if another user keeps replacing it.
-    pub fn make(place: &Place) -> io::Result<Hidden> {
+    pub fn make(place: &Place) -> io::Result<StagingDirectory> {
         for _ in 0..100 {
             let name = random_name();
             match mkdirat(place.directory(), &name, Mode::RWXU) {
                 Err(Errno::EXIST) => continue,
                 made => made?,
             }
-            match Hidden::opened(place, &name) {
+            match StagingDirectory::opened(place, &name) {
                 // Before it was locked, another process may have removed it as a leftover.
                 Ok(Some(hidden)) if fstat(&hidden.directory)?.st_nlink > 0 => {
                     hidden.sign()?;
@@ -60,13 +60,14 @@ impl Hidden {
     }
 
     /// The leftovers of killed processes, now locked by us.
-    pub fn leftovers(place: &Place) -> Vec<Hidden> {
+    pub fn leftovers(place: &Place) -> Vec<StagingDirectory> {
         let names = list(place.directory()).unwrap_or_default();
         let alike = names.into_iter().filter(|name| name.as_bytes().starts_with(UNFINISHED_PREFIX.as_bytes()));
-        let opened = alike.filter_map(|name| Hidden::opened(place, &name).ok().flatten());
-        let (signed, others): (Vec<Hidden>, Vec<Hidden>) = opened.partition(Hidden::is_signed);
+        let opened = alike.filter_map(|name| StagingDirectory::opened(place, &name).ok().flatten());
+        let (signed, others): (Vec<StagingDirectory>, Vec<StagingDirectory>) =
+            opened.partition(StagingDirectory::is_signed);
         // Without a signature: its process was killed before signing it, or after emptying it. It contains nothing.
-        others.into_iter().filter(Hidden::is_unfinished).for_each(|hidden| hidden.remove(|_| false));
+        others.into_iter().filter(StagingDirectory::is_unfinished).for_each(|hidden| hidden.remove(|_| false));
         signed
     }
 
@@ -84,8 +85,8 @@ impl Hidden {
     /// Opens the directory of this name, if it is one of ours and not in use.
     ///
     /// # Errors If it cannot be opened.
-    pub fn open(place: &Place, name: &OsStr) -> io::Result<Option<Hidden>> {
-        Ok(Hidden::opened(place, name)?.filter(Hidden::is_signed))
+    pub fn open(place: &Place, name: &OsStr) -> io::Result<Option<StagingDirectory>> {
+        Ok(StagingDirectory::opened(place, name)?.filter(StagingDirectory::is_signed))
     }
 
     /// Stores the directory's identity in it. The owner of the parent directory may give another directory of ours such
@@ -105,7 +106,7 @@ impl Hidden {
         Ok(format!("unstarve {} {}\n", stat.st_dev, stat.st_ino))
     }
 
-    fn opened(place: &Place, name: &OsStr) -> io::Result<Option<Hidden>> {
+    fn opened(place: &Place, name: &OsStr) -> io::Result<Option<StagingDirectory>> {
         let directory = openat(place.directory(), name, OPEN_FLAGS, Mode::empty())?;
         let (stat, around) = (fstat(&directory)?, fstat(place.directory())?);
         // A different device means that something is mounted there.
@@ -118,7 +119,7 @@ impl Hidden {
         // The umask may have removed permissions.
         fchmod(&directory, Mode::RWXU)?;
         let path = place.directory_path().join(name);
-        Ok(Some(Hidden {
+        Ok(Some(StagingDirectory {
             parent: place.directory().as_fd().try_clone_to_owned()?,
             name: name.to_owned(),
             directory,
@@ -196,7 +197,7 @@ impl Hidden {
     }
 }
 
-impl AsFd for Hidden {
+impl AsFd for StagingDirectory {
     fn as_fd(&self) -> std::os::fd::BorrowedFd<'_> {
         self.directory.as_fd()
     }
@@ -239,11 +240,11 @@ mod tests {
     fn it_is_ours_alone_and_leaves_nothing() {
         let around = tempfile::tempdir().expect("a temporary directory");
         let place = Place::find(&around.path().join("result")).expect("a place");
-        let hidden = Hidden::make(&place).expect("made");
+        let hidden = StagingDirectory::make(&place).expect("made");
         assert_eq!(fs::metadata(hidden.path()).expect("there").permissions().mode() & 0o7777, 0o700);
         hidden.create("a").expect("a file");
         assert!(hidden.create("a").is_err(), "never over something that is there");
-        assert!(Hidden::leftovers(&place).is_empty(), "it is locked");
+        assert!(StagingDirectory::leftovers(&place).is_empty(), "it is locked");
         hidden.deliver("a", &place).expect("delivered");
         hidden.create("b").expect("a file");
         hidden.remove(any);
@@ -262,7 +263,7 @@ mod tests {
         // The owner of the parent directory can give such a name to any directory in it.
         builder.create(path("precious")).expect("a directory of ours that is no leftover");
         fs::write(path("precious").join("file"), "1").expect("written");
-        let made = Hidden::make(&place).expect("made");
+        let made = StagingDirectory::make(&place).expect("made");
         let left_at = made.path().to_owned();
         drop(made);
         symlink(victim.path(), left_at.join("link")).expect("a link in it");
@@ -270,14 +271,14 @@ mod tests {
         symlink(victim.path(), path("link")).expect("a link named alike");
         fs::write(path("file"), "").expect("a file named alike");
         builder.mode(0o755).create(path("open")).expect("one that others could look into");
-        let left = Hidden::leftovers(&place);
+        let left = StagingDirectory::leftovers(&place);
         assert_eq!(left.iter().map(|hidden| hidden.path()).collect::<Vec<_>>(), [left_at.as_path()]);
         left[0].remove(any);
         assert!(left_at.join("deep").exists() && !left_at.join("link").is_symlink());
         assert!(victim.path().join("precious").exists() && path("link").is_symlink());
         drop(left);
         fs::remove_dir(left_at.join("deep")).expect("removed");
-        Hidden::leftovers(&place).iter().for_each(|hidden| hidden.remove(any));
+        StagingDirectory::leftovers(&place).iter().for_each(|hidden| hidden.remove(any));
         assert!(!left_at.exists() && path("precious").join("file").exists());
     }
 
@@ -291,6 +292,6 @@ mod tests {
         let theirs = around.path().join(format!("{UNFINISHED_PREFIX}theirs"));
         fs::DirBuilder::new().mode(0o700).create(&theirs).expect("a directory");
         std::os::unix::fs::chown(&theirs, Some(65534), None).expect("given away");
-        assert!(Hidden::leftovers(&place).is_empty());
+        assert!(StagingDirectory::leftovers(&place).is_empty());
     }
 }

@@ -17,7 +17,7 @@ use rustix::io::Errno;
 use rustix::rand::{GetRandomFlags, getrandom};
 
 use crate::trust;
-use resolve::{Node, Spot, WRITE_FLAGS, follow};
+use resolve::{ResolvedPath, SpecialFile, WRITE_FLAGS, follow};
 
 /// Why a result cannot be written.
 #[derive(Debug, thiserror::Error)]
@@ -171,8 +171,8 @@ pub fn find_at_once(path: &Path) -> Result<Found, TargetError> {
 
 fn find_with(path: &Path, flags: OFlags) -> Result<Found, TargetError> {
     match follow(path)? {
-        Spot::Place(place) => Ok(Found::Place(place)),
-        Spot::Node(node) => node.open(flags).map(Found::Open),
+        ResolvedPath::Place(place) => Ok(Found::Place(place)),
+        ResolvedPath::SpecialFile(node) => node.open(flags).map(Found::Open),
     }
 }
 
@@ -183,8 +183,8 @@ impl Place {
     /// # Errors As [`find`], and if something other than a regular file exists there.
     pub fn find(path: &Path) -> Result<Place, TargetError> {
         match follow(path)? {
-            Spot::Place(place) => Ok(place),
-            Spot::Node(Node { path, what, .. }) => Err(TargetError::NoFile { path, what }),
+            ResolvedPath::Place(place) => Ok(place),
+            ResolvedPath::SpecialFile(SpecialFile { path, what, .. }) => Err(TargetError::NoFile { path, what }),
         }
     }
 

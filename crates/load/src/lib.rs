@@ -8,19 +8,19 @@
 
 #![cfg_attr(not(test), warn(clippy::print_stdout, clippy::print_stderr))]
 
-mod births;
 pub mod measured;
 pub mod metric;
 mod pool;
 pub mod seed;
 mod spin;
+mod thread_storm;
 
 use std::io::Write;
 use std::time::Duration;
 
 use clap::{Parser, Subcommand};
 
-use crate::births::{Mark, Storm};
+use crate::thread_storm::{Mark, Storm};
 
 /// No load lasts longer.
 pub const MAX_DURATION: Duration = Duration::from_secs(30);
@@ -111,7 +111,7 @@ pub fn run(args: Args) {
             spin::hog(lasting(lasts), period, period * busy.min(MAX_BUSY_PERCENT) / 100);
         }
         Load::Births { lasts, rate, lives, nice, batch, watch } => {
-            let made = births::blow(Storm {
+            let made = thread_storm::run_storm(Storm {
                 // These threads sleep most of the time, so they may last longer than busy loads.
                 lasts: Duration::from_millis(lasts).min(3 * MAX_DURATION),
                 rate: rate.clamp(1, 10_000),

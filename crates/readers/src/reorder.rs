@@ -233,7 +233,7 @@ impl Reorder {
     }
 
     /// Drops the waiting events that arrived after the first `first` events.
-    pub fn take_back(&mut self, Arrivals(first): Arrivals) {
+    pub fn drop_since(&mut self, Arrivals(first): Arrivals) {
         self.heads.clear();
         self.strays.retain(|stray| stray.arrival < first);
         self.waiting = self.strays.len();
@@ -282,7 +282,7 @@ impl Reorder {
                 [first, second] if self.alternates && self.surplus == 0 && first.time >= self.last => {
                     self.merge(first, second, events);
                 }
-                _ => self.give_run(None, events),
+                _ => self.emit_run(None, events),
             }
         }
         events.len() >= Batch::TARGET
@@ -299,13 +299,13 @@ impl Reorder {
                     if !self.may_go(head) {
                         return;
                     }
-                    self.give_run(Some(stray), events);
+                    self.emit_run(Some(stray), events);
                 }
                 _ => {
                     if !self.may_go(&stray) {
                         return;
                     }
-                    self.strays.pop().into_iter().for_each(|stray| self.give(stray.event(), events));
+                    self.strays.pop().into_iter().for_each(|stray| self.emit(stray.event(), events));
                 }
             }
         }
@@ -350,7 +350,7 @@ impl Reorder {
 
     /// Gives out the first event, and those after it in its block that come before all other queues and the stray.
     #[inline(always)]
-    fn give_run(&mut self, stray: Option<Head>, events: &mut Vec<Event>) {
+    fn emit_run(&mut self, stray: Option<Head>, events: &mut Vec<Event>) {
         let Some(&head) = self.heads.first() else { return };
         let rival = match self.heads[..] {
             [_, second, third, ..] => Some(second.min(third)),
@@ -362,15 +362,15 @@ impl Reorder {
             _ => rival.or(stray),
         };
         if self.surplus == 0 && head.time >= self.last {
-            self.give_surely(head, rival, events);
+            self.emit_certain(head, rival, events);
         } else {
-            self.give_one_by_one(head.queue, rival, events);
+            self.emit_one_by_one(head.queue, rival, events);
         }
     }
 
     /// Gives out the released events of a queue's first block that are earlier than the rival.
     #[inline(always)]
-    fn give_surely(&mut self, head: Head, rival: Option<Head>, events: &mut Vec<Event>) {
+    fn emit_certain(&mut self, head: Head, rival: Option<Head>, events: &mut Vec<Event>) {
         let queue = &mut self.queues[head.queue as usize];
         let (block, _) = queue.waiting(&self.blocks);
         let waiting = &block[..block.len().min(Batch::TARGET - events.len())];
@@ -396,7 +396,7 @@ impl Reorder {
         match queue.earliest(&self.blocks) {
             // At equal times the arrival number decides.
             Some((time, _)) if rival.is_some_and(|rival| rival.time == time) => {
-                self.give_one_by_one(head.queue, rival, events);
+                self.emit_one_by_one(head.queue, rival, events);
             }
             Some((time, arrival)) => self.replace_first(Some(Head { time, arrival, queue: head.queue })),
             None => self.replace_first(None),
@@ -406,7 +406,7 @@ impl Reorder {
     /// The same if times alone do not decide: events that are late, given out for lack of room, or at the same time as
     /// the rival.
     #[cold]
-    fn give_one_by_one(&mut self, index: u32, rival: Option<Head>, events: &mut Vec<Event>) {
+    fn emit_one_by_one(&mut self, index: u32, rival: Option<Head>, events: &mut Vec<Event>) {
         while let Some((time, arrival)) = self.queues[index as usize].earliest(&self.blocks) {
             let head = Head { time, arrival, queue: index };
             if rival.is_some_and(|rival| rival < head) || !self.may_go(&head) || events.len() >= Batch::TARGET {
@@ -416,14 +416,14 @@ impl Reorder {
             let (waiting, _) = queue.waiting(&self.blocks);
             let event = waiting[0];
             queue.pass(1, &mut self.blocks);
-            self.give(event, events);
+            self.emit(event, events);
         }
         self.replace_first(None);
     }
 
     /// Gives out an event that has been taken from its queue.
     #[inline]
-    fn give(&mut self, event: Event, events: &mut Vec<Event>) {
+    fn emit(&mut self, event: Event, events: &mut Vec<Event>) {
         if event.time > self.until {
             self.surplus -= 1;
         }

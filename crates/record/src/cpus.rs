@@ -64,7 +64,7 @@ pub(crate) fn online() -> Vec<u32> {
 }
 
 /// The union of two lists, sorted.
-pub(crate) fn united(cpus: &[u32], more: &[u32]) -> Vec<u32> {
+pub(crate) fn union_of(cpus: &[u32], more: &[u32]) -> Vec<u32> {
     cpus.iter().chain(more).copied().collect::<std::collections::BTreeSet<_>>().into_iter().collect()
 }
 
@@ -271,8 +271,8 @@ mod tests {
 
     #[test]
     fn cpus_that_came_and_cpus_that_went_are_both_there_once() {
-        assert_eq!(united(&[0, 2], &[0, 1, 3]), [0, 1, 2, 3]);
-        assert_eq!(united(&[0, 1], &[]), [0, 1]);
+        assert_eq!(union_of(&[0, 2], &[0, 1, 3]), [0, 1, 2, 3]);
+        assert_eq!(union_of(&[0, 1], &[]), [0, 1]);
     }
 
     #[test]

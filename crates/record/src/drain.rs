@@ -62,7 +62,7 @@ impl Drain {
         let mut drain = Drain { threads: Vec::new(), stop: Vec::new(), state: Arc::new(state) };
         for group in cpus.chunks(CPUS_PER_THREAD) {
             let sources = group.iter().map(|&cpu| Source::open(instance, cpu, output_dir)).collect::<Result<_, _>>()?;
-            let mover = Mover {
+            let page_mover = PageMover {
                 sources,
                 pipe: Pipe::new().map_err(system("cannot make a pipe"))?,
                 redactor: redactor.map(Redactor::again),
@@ -73,7 +73,7 @@ impl Drain {
             let (stop, stopped) = channel();
             let thread = std::thread::Builder::new()
                 .name("unstarve-record".into())
-                .spawn(move || mover.run(&stopped, interval))
+                .spawn(move || page_mover.run(&stopped, interval))
                 .map_err(system("cannot start a thread"))?;
             drain.threads.push(thread);
             drain.stop.push(stop);
@@ -122,7 +122,7 @@ impl Drop for Drain {
     }
 }
 
-struct Mover {
+struct PageMover {
     sources: Vec<Source>,
     pipe: Pipe,
     redactor: Option<Redactor>,
@@ -133,7 +133,7 @@ struct Mover {
     waker: Waker,
 }
 
-impl Mover {
+impl PageMover {
     fn run(mut self, stopped: &Receiver<()>, interval: Duration) -> Result<Vec<CpuPages>, RecordError> {
         // The recorded load must not starve the recorder. Nice −20 is enough, and unlike a real-time priority can
         // hardly do harm. Without the right to set it, continue without.

@@ -156,7 +156,7 @@ impl Flight {
             return Err(error);
         }
         // A CPU that comes online gets a buffer from the kernel; one that goes offline keeps its events.
-        self.cpus = cpus::united(&self.cpus, &cpus::online());
+        self.cpus = cpus::union_of(&self.cpus, &cpus::online());
         let (tracefs, cpus) = (Arc::clone(&self.tracefs), self.cpus.clone());
         Ok(Some(Frozen { roll: next, tracefs, cpus, length: self.length, clocks, readings: Vec::new() }))
     }

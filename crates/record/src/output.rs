@@ -7,7 +7,7 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{Mode, fchmod};
 use unstarve_files::target::{Place, TargetError};
-use unstarve_files::{Hidden, target};
+use unstarve_files::{StagingDirectory, target};
 
 use unstarve_model::CpuId;
 use unstarve_readers::trace_dat_write::{CpuPages, Head};
@@ -30,9 +30,9 @@ pub(crate) enum Delivery {
 /// A hidden directory next to the output, in which it is assembled; removed on drop with all its content. The output
 /// gets its name only when it is complete.
 ///
-/// The parent directory may belong to another user, so everything goes by file descriptor (see [`Hidden`]).
+/// The parent directory may belong to another user, so everything goes by file descriptor (see [`StagingDirectory`]).
 pub(crate) struct OutputDirectory {
-    hidden: Hidden,
+    hidden: StagingDirectory,
     place: Place,
 }
 
@@ -40,7 +40,7 @@ impl OutputDirectory {
     /// Creates the directory early, so that an unwritable output fails before anything is recorded.
     pub(crate) fn beside(output: &Path) -> Result<OutputDirectory, RecordError> {
         let place = place(output)?;
-        let hidden = Hidden::make(&place).map_err(RecordError::output(output))?;
+        let hidden = StagingDirectory::make(&place).map_err(RecordError::output(output))?;
         Ok(OutputDirectory { hidden, place })
     }
 
@@ -50,7 +50,7 @@ impl OutputDirectory {
     }
 
     /// The hidden directory, on the output's file system.
-    pub(crate) fn hidden(&self) -> &Hidden {
+    pub(crate) fn hidden(&self) -> &StagingDirectory {
         &self.hidden
     }
 
@@ -124,14 +124,14 @@ pub(crate) fn is_ours(name: &OsStr) -> bool {
 
 /// The leftovers of a killed recorder.
 pub(crate) struct Leftover {
-    pub(crate) hidden: Hidden,
+    pub(crate) hidden: StagingDirectory,
     /// Size of its pages in bytes.
     pub(crate) bytes: u64,
     has_head: bool,
 }
 
 impl Leftover {
-    pub(crate) fn of(hidden: Hidden) -> Leftover {
+    pub(crate) fn of(hidden: StagingDirectory) -> Leftover {
         let names = hidden.names();
         let length = |name: &OsStr| Some(hidden.read(name.to_str()?).ok()?.metadata().ok()?.len());
         let bytes = names.iter().filter(|name| cpu_of(name).is_some()).filter_map(|name| length(name)).sum();
@@ -140,7 +140,7 @@ impl Leftover {
 
     /// All leftovers in a directory.
     pub(crate) fn all(place: &Place) -> Vec<Leftover> {
-        Hidden::leftovers(place).into_iter().map(Leftover::of).collect()
+        StagingDirectory::leftovers(place).into_iter().map(Leftover::of).collect()
     }
 
     /// Whether a recording can be made from it.
@@ -199,7 +199,7 @@ pub(crate) fn leftovers_at(path: &Path) -> Result<Vec<Leftover>, RecordError> {
     }
     let above = path.parent().filter(|above| !above.as_os_str().is_empty()).unwrap_or(Path::new("."));
     let place = Place::within(above).map_err(RecordError::Target)?;
-    let hidden = Hidden::open(&place, path.file_name().unwrap_or_default()).map_err(io(path))?;
+    let hidden = StagingDirectory::open(&place, path.file_name().unwrap_or_default()).map_err(io(path))?;
     Ok(hidden.into_iter().map(Leftover::of).collect())
 }
 

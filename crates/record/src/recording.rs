@@ -97,9 +97,9 @@ const PROGRESS_INTERVAL: Duration = Duration::from_millis(250);
 
 /// A recorded command's tasks do not exist before it and may be gone after it, so the host is also read while it runs:
 /// after this time, when a wrapper has usually moved them to their cgroups…
-const FIRST_LOOK: Duration = Duration::from_millis(100);
+const FIRST_HOST_READING: Duration = Duration::from_millis(100);
 /// …and again each time it has run this many times as long.
-const LOOKS_SPREAD: u32 = 10;
+const HOST_READING_FACTOR: u32 = 10;
 
 /// After this time the data needed to complete a file is stored next to the pages, so that the recording can be
 /// salvaged if this process is killed. Short recordings are not worth it.
@@ -138,7 +138,7 @@ pub fn record(
     let started = Instant::now();
     instance.set("tracing_on", "1")?;
     drop(boost);
-    let begin = Begin::look(clocks::now(instance, &set_up.clock, &cpus));
+    let begin = HostAtStart::look(clocks::now(instance, &set_up.clock, &cpus));
     announce(options, notices);
     look_at_leftovers(output_dir.place(), notices);
     let mut session = Session {
@@ -153,8 +153,8 @@ pub fn record(
         between: Vec::new(),
     };
     let keep = |begin: &Snapshot| {
-        let kept = kept(begin, redactor.as_ref());
-        let capture = capture::gather(&tracefs, instance, &cpus, set_up, &[], &kept, redactor.as_ref())?;
+        let salvage_snapshot = salvage_snapshot(begin, redactor.as_ref());
+        let capture = capture::gather(&tracefs, instance, &cpus, set_up, &[], &salvage_snapshot, redactor.as_ref())?;
         let (head, _) = Head::of(capture).map_err(RecordError::Write)?;
         output_dir.keep(&head).map_err(RecordError::output(&options.output))
     };
@@ -239,7 +239,7 @@ fn redacted(snapshot: Snapshot, redactor: Option<&Redactor>) -> Snapshot {
 }
 
 /// The snapshot stored in case this process is killed. It says so.
-fn kept(begin: &Snapshot, redactor: Option<&Redactor>) -> Snapshot {
+fn salvage_snapshot(begin: &Snapshot, redactor: Option<&Redactor>) -> Snapshot {
     let mut snapshot = redacted(begin.clone(), redactor);
     snapshot.missing.push(Missing {
         what: "the host when the recording ended, and how many events were lost".into(),
@@ -259,16 +259,16 @@ pub(crate) fn raise_file_limit(cpus: usize) {
 }
 
 /// The host at the beginning of the recording.
-struct Begin {
+struct HostAtStart {
     coming: Option<JoinHandle<Snapshot>>,
     known: Option<Snapshot>,
     clocks: Option<ClockPair>,
 }
 
-impl Begin {
-    fn look(clocks: Option<ClockPair>) -> Begin {
+impl HostAtStart {
+    fn look(clocks: Option<ClockPair>) -> HostAtStart {
         let thread = std::thread::Builder::new().name("unstarve-record".into());
-        Begin { coming: thread.spawn(|| unstarve_host::take(&Root::host())).ok(), known: None, clocks }
+        HostAtStart { coming: thread.spawn(|| unstarve_host::take(&Root::host())).ok(), known: None, clocks }
     }
 
     fn snapshot(&mut self) -> &Snapshot {
@@ -295,7 +295,7 @@ struct Session<'a> {
     started: Instant,
     /// How long it recorded, if it ended early.
     ended: Option<Duration>,
-    begin: Begin,
+    begin: HostAtStart,
     between: Vec<Snapshot>,
 }
 
@@ -311,7 +311,7 @@ impl Session<'_> {
             Until::Elapsed(limit) => Some(limit),
             _ => None,
         };
-        let mut next_look = command.is_some().then_some(FIRST_LOOK);
+        let mut next_reading = command.is_some().then_some(FIRST_HOST_READING);
         let mut keep_at = Some(KEEP_AFTER).filter(|at| deadline.is_none_or(|deadline| deadline > *at));
         loop {
             if let Some(end) = command.as_mut().and_then(Running::ended) {
@@ -327,17 +327,17 @@ impl Session<'_> {
             if self.drain.full().is_some() && self.ended.is_none() {
                 self.instance.set("tracing_on", "0")?;
                 self.ended = Some(self.started.elapsed());
-                (next_look, keep_at) = (None, None);
+                (next_reading, keep_at) = (None, None);
                 // A full disk does not end the command: the user still wants it.
                 if command.is_none() {
                     return Ok(None);
                 }
             }
             let until = |at: Option<Duration>| at.map(|at| at.saturating_sub(self.started.elapsed()));
-            let (until_look, until_keep) = (until(next_look), until(keep_at));
-            if until_look == Some(Duration::ZERO) {
+            let (until_reading, until_keep) = (until(next_reading), until(keep_at));
+            if until_reading == Some(Duration::ZERO) {
                 self.between.push(unstarve_host::take(&Root::host()));
-                next_look = next_look.map(|at| at * LOOKS_SPREAD);
+                next_reading = next_reading.map(|at| at * HOST_READING_FACTOR);
                 continue;
             }
             if until_keep == Some(Duration::ZERO) {
@@ -347,7 +347,7 @@ impl Session<'_> {
                 continue;
             }
             let tick = progress.is_some().then_some(PROGRESS_INTERVAL);
-            let limit = [left, until_look, until_keep, tick].into_iter().flatten().min();
+            let limit = [left, until_reading, until_keep, tick].into_iter().flatten().min();
             wait(self.signals, command.as_ref(), limit)?;
             if let Some(listener) = progress.as_mut() {
                 listener(Progress::Recording { elapsed: self.started.elapsed(), bytes: self.drain.moved() });

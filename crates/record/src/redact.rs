@@ -44,25 +44,25 @@ pub(crate) struct Redactor {
     /// Size of the fields common to all events.
     common: usize,
     events: Arc<HashMap<u16, Vec<Text>>>,
-    known: Arc<Mutex<Known>>,
+    known: Arc<Mutex<KernelThread>>,
     /// Cache of decisions, so that an event costs one look-up.
     decided: HashMap<(u32, [u8; COMM_BYTES]), [u8; COMM_BYTES]>,
 }
 
 #[derive(Default)]
-struct Known {
+struct KernelThread {
     pseudonyms: Pseudonyms,
     kernel_threads: HashSet<(u32, Vec<u8>)>,
 }
 
 /// A text field that must be redacted.
 struct Text {
-    place: Place,
+    place: TextPlace,
     /// Offset of the id of the task it names; `None` for any other text.
     tid: Option<usize>,
 }
 
-enum Place {
+enum TextPlace {
     Fixed {
         at: usize,
         size: usize,
@@ -151,8 +151,8 @@ impl Redactor {
 
     fn redact_text(&mut self, record: &mut [u8], text: &Text) -> Option<()> {
         let (at, size) = match text.place {
-            Place::Fixed { at, size } => (at, size),
-            Place::Located { at, base } => {
+            TextPlace::Fixed { at, size } => (at, size),
+            TextPlace::Located { at, base } => {
                 let locator = Endian::HOST.u32_at(record, at)?;
                 ((locator & 0xffff) as usize + base, (locator >> 16) as usize)
             }
@@ -186,7 +186,7 @@ impl Redactor {
     }
 }
 
-impl Known {
+impl KernelThread {
     fn note(&mut self, task: &TaskFacts) {
         if self.kernel_threads.len() < MAX_CACHED_NAMES {
             self.kernel_threads.insert((task.tid.0, traced_name(&task.comm).as_bytes().to_vec()));
@@ -227,9 +227,9 @@ fn texts(format: &EventFormat) -> Vec<Text> {
     for field in format.fields.iter().filter(|field| !kept(field)) {
         let place = match field.kind {
             FieldKind::Integer => continue,
-            FieldKind::Text | FieldKind::Array => Place::Fixed { at: field.offset, size: field.size },
-            FieldKind::DataLoc => Place::Located { at: field.offset, base: 0 },
-            FieldKind::RelDataLoc => Place::Located { at: field.offset, base: field.offset + field.size },
+            FieldKind::Text | FieldKind::Array => TextPlace::Fixed { at: field.offset, size: field.size },
+            FieldKind::DataLoc => TextPlace::Located { at: field.offset, base: 0 },
+            FieldKind::RelDataLoc => TextPlace::Located { at: field.offset, base: field.offset + field.size },
         };
         texts.push(Text { place, tid: tid_of(format, &field.name) });
     }

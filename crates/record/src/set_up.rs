@@ -51,9 +51,9 @@ impl Step {
 
 /// Whether RCU grace periods end at the moment.
 #[derive(Clone, Copy, PartialEq, Eq)]
-enum Kernel {
+enum GracePeriods {
     /// They do.
-    Answers,
+    End,
     /// They do not, as long as a task monopolises a CPU.
     Waits,
 }
@@ -79,11 +79,11 @@ pub(crate) fn prepare(
         step.is("a tracing instance");
         let instance = Instance::create(Arc::clone(tracefs))?;
         // If the kernel cannot tell, a user who waits is still shown the current step.
-        let kernel = if grace_period.has_ended().unwrap_or(true) { Kernel::Answers } else { Kernel::Waits };
+        let kernel = if grace_period.has_ended().unwrap_or(true) { GracePeriods::End } else { GracePeriods::Waits };
         step.is("the clock of a tracing instance, which waits for RCU");
         let clock = match kernel {
-            Kernel::Answers => instance.choose_clock()?,
-            Kernel::Waits => instance.clock()?,
+            GracePeriods::End => instance.choose_clock()?,
+            GracePeriods::Waits => instance.clock()?,
         };
         step.is("the options of a tracing instance");
         instance.reset_options()?;
@@ -94,13 +94,13 @@ pub(crate) fn prepare(
     let silent = calls.silent();
     drop(away);
     let away = CpuAvoidance::from(&silent);
-    if !silent.is_empty() || kernel == Kernel::Waits {
-        let kernel_waits = kernel == Kernel::Waits;
+    if !silent.is_empty() || kernel == GracePeriods::Waits {
+        let kernel_waits = kernel == GracePeriods::Waits;
         let cpus = silent.iter().copied().map(CpuId).collect();
         notices(Notice::Starved { cpus, waited: speed.late(), kernel_waits });
     }
     let set_up = watched(&step, notices, || {
-        let small = if kernel == Kernel::Waits { cpus } else { &silent };
+        let small = if kernel == GracePeriods::Waits { cpus } else { &silent };
         let smallest = buffer::size(&instance, buffer, cpus, small, &step)?;
         step.is("the events of a tracing instance");
         instance.set("tracing_on", "0")?;

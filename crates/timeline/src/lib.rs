@@ -8,52 +8,32 @@
 
 #![cfg_attr(not(test), warn(clippy::print_stdout, clippy::print_stderr))]
 
-mod actor;
-mod attribution;
-mod cpu;
-mod deferred_waits;
-mod device;
+mod cpus;
 mod effort;
-mod grace;
-mod idle;
-mod initial_runnable;
 mod interrupts;
+mod losses;
+mod machine;
 mod moment;
-mod now;
-mod occupancy;
 mod opt_time;
-mod origin;
-mod parts;
-mod places;
-mod pre_first_event;
-mod run_interval;
+mod recorded;
+mod run_queues;
 mod selection;
 mod settings;
 mod sink;
-mod so_far;
-mod switches;
-mod tail;
-mod task;
-mod throttle_detection;
-mod ticks;
-mod tid_map;
+mod tasks;
 mod timeline;
-mod unrecorded;
 mod waits;
-mod wake_chain;
-mod waker_inference;
-mod wakes;
-mod work;
+mod wake_graph;
 
-pub use actor::{Actor, ActorId, ActorKind, Actors};
+pub use cpus::OnCpu;
 pub use moment::{Moment, NotAMoment};
-pub use now::OnCpu;
-pub use origin::{Ancestor, Birth, Claim, Nature};
 pub use selection::{NoTask, Selection, TaskPattern};
 pub use settings::{NoSettings, Settings};
 pub use sink::{
     Both, CpuEnd, Interrupt, Migration, OpenWait, Piece, Price, Run, RunEnd, SilentCpu, Sink, Throughout, Unproved,
     Wait, WaitEnd, WaitKind, Wake, Waker, WorkItem, World,
 };
-pub use task::{State, Task, TaskKey, Tasks};
+pub use tasks::actor::{Actor, ActorId, ActorKind, Actors};
+pub use tasks::nature::{Ancestor, Birth, Claim, Nature};
+pub use tasks::{State, Task, TaskKey, Tasks};
 pub use timeline::Timeline;

@@ -2,7 +2,7 @@
 //!
 //! [`Window`] is a [`Sink`](unstarve_timeline::Sink) that keeps sums by task over the last seconds, [`Counted`] keeps
 //! what the kernel has summed up by role. [`View`] is what is shown of them, as plain data. [`draw`] draws a view on a
-//! terminal; 80 by 24 shows all columns, 40 shows who waits for whom. No I/O: the program supplies events, keys and the
+//! terminal; 80 by 24 shows all columns, 40 shows victims and culprits. No I/O: the program supplies events, keys and the
 //! terminal.
 
 #![cfg_attr(not(test), warn(clippy::print_stdout, clippy::print_stderr))]

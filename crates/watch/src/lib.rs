@@ -1,7 +1,7 @@
 //! Who starves whom, by which rule, summed up all the time.
 //!
 //! An [`Engine`] gives a [`Reading`] when it is asked: sums by role of who waited, who had the CPU meanwhile and why, since it
-//! began. Nothing is sent for each wait. [`Scripted`] gives prepared readings, for tests.
+//! began. Nothing is sent for each wait.
 
 #![cfg_attr(not(test), warn(clippy::print_stdout, clippy::print_stderr))]
 
@@ -23,5 +23,5 @@ pub use engine::reading::{
     TaskId, VictimClass, Waits, is_precedence,
 };
 pub use engine::{
-    Engine, EngineError, EngineName, Opened, Options, Recording, Scripted, TaskMemory, Tracefs, Word, open, waited,
+    Engine, EngineError, EngineName, Opened, Options, Recording, SchedstatCheck, TaskMemory, Tracefs, open, waited,
 };

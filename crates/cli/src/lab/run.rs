@@ -71,10 +71,10 @@ pub(crate) struct RunArgs {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 enum Fault {
-    /// The scenario with its fault.
+    /// The scenario as published
     #[default]
     Default,
-    /// The scenario without its fault.
+    /// Its healthy twin
     None,
 }
 

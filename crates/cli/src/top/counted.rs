@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 use anyhow::Result;
 use unstarve_model::{Comm, Nanos, Tid};
 use unstarve_top::{App, Counted, CountedLook, View};
-use unstarve_watch::{Engine, EngineError, Word, waited};
+use unstarve_watch::{Engine, EngineError, SchedstatCheck, waited};
 
 use super::feed::{Feed, OwnCpuUsage};
 
@@ -20,7 +20,7 @@ const KEEP_LAST_READING: Duration = Duration::from_secs(5);
 pub struct CountedFeed {
     engine: Box<dyn Engine>,
     counted: Counted,
-    word: Word,
+    check: SchedstatCheck,
     looked: Option<Instant>,
     failing: Option<Instant>,
     began: Instant,
@@ -33,7 +33,7 @@ impl CountedFeed {
         CountedFeed {
             engine,
             counted,
-            word: Word::default(),
+            check: SchedstatCheck::default(),
             looked: None,
             failing: None,
             began: Instant::now(),
@@ -55,8 +55,8 @@ impl CountedFeed {
         let mut reading = reading.without_occupant(Tid(std::process::id()));
         let at = reading.at.trace;
         let claim = |wait: &unstarve_watch::OldestWait| (wait.task.tid, at - wait.ns);
-        self.word.hear(reading.oldest.iter().map(claim));
-        reading.oldest.retain(|wait| self.word.agrees(claim(wait)) != Some(false));
+        self.check.hear(reading.oldest.iter().map(claim));
+        reading.oldest.retain(|wait| self.check.agrees(claim(wait)) != Some(false));
         self.counted.add(CountedLook { reading, cpus: cpus() }, &waited);
         Ok(())
     }

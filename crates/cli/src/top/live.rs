@@ -10,7 +10,7 @@ use unstarve_timeline::{Both, Timeline};
 use unstarve_top::{App, View, ViewContext, Window};
 
 use super::feed::{Feed, OwnCpuUsage};
-use unstarve_watch::Word;
+use unstarve_watch::SchedstatCheck;
 
 /// This machine, event by event.
 pub struct LiveFeed {
@@ -18,7 +18,7 @@ pub struct LiveFeed {
     timeline: Timeline,
     window: Window,
     recent: Recent,
-    word: Word,
+    check: SchedstatCheck,
     batch: Batch,
     events: u64,
     began: Instant,
@@ -29,13 +29,13 @@ impl LiveFeed {
     pub fn new(live: Live, window: Window) -> LiveFeed {
         let timeline = timeline(live.info());
         let recent = Recent::new(live.info(), window.length());
-        let (word, batch) = (Word::default(), Batch::default());
+        let (check, batch) = (SchedstatCheck::default(), Batch::default());
         LiveFeed {
             live,
             timeline,
             window,
             recent,
-            word,
+            check,
             batch,
             events: 0,
             began: Instant::now(),
@@ -60,7 +60,7 @@ impl Feed for LiveFeed {
             let (since, _) = task.waiting_since()?;
             (world.now.since(since) >= ASKED_FROM).then_some((task.tid, since))
         });
-        self.word.hear(claims);
+        self.check.hear(claims);
         Ok(true)
     }
 
@@ -73,7 +73,7 @@ impl Feed for LiveFeed {
     }
 
     fn view(&mut self, app: &App) -> View {
-        let is_runnable = |tid| self.word.agrees_on(tid);
+        let is_runnable = |tid| self.check.agrees_on(tid);
         let beside =
             ViewContext { is_runnable: &is_runnable, findings: self.recent.findings(&self.timeline, &is_runnable) };
         let view = View::of(&mut self.window, &self.timeline, app, "live", beside);

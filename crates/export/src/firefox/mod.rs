@@ -17,7 +17,7 @@ use unstarve_sched::Rule;
 use unstarve_timeline::{ActorId, Selection, Sink, Wait, WaitKind, World};
 
 use self::profile::Profile;
-use crate::cast::Cast;
+use crate::actors::ActorCache;
 use crate::table::is_chosen;
 use crate::{Export, ExportError, Out};
 
@@ -48,19 +48,19 @@ pub struct Firefox<W> {
     out: W,
     selection: Selection,
     kept: usize,
-    notes: Notes,
+    notes: ProfileData,
 }
 
 /// The waits collected so far.
 #[derive(Default)]
-struct Notes {
-    cast: Cast,
+struct ProfileData {
+    actors: ActorCache,
     threads: Vec<(Tid, Comm)>,
     by_task: FxHashMap<(Tid, Comm), Thread>,
     waits: Vec<Marked>,
     /// Sums of waits without a marker.
     rest: FxHashMap<(Thread, ActorId, Rule), Nanos>,
-    untold: u64,
+    unmarked: u64,
     start: Time,
     end: Time,
 }
@@ -74,11 +74,11 @@ impl<W: Out> Firefox<W> {
     /// Like [`Firefox::new`], with another limit of markers.
     #[doc(hidden)]
     pub fn keeping(kept: usize, out: W, selection: Selection) -> Firefox<W> {
-        Firefox { out, selection, kept, notes: Notes::default() }
+        Firefox { out, selection, kept, notes: ProfileData::default() }
     }
 }
 
-impl Notes {
+impl ProfileData {
     fn add(&mut self, world: &World, wait: &Wait<'_>) {
         let task = world.tasks.get(wait.task);
         let thread = *self.by_task.entry((task.tid, task.comm)).or_insert_with(|| {
@@ -86,7 +86,7 @@ impl Notes {
             self.threads.len() as Thread - 1
         });
         for piece in wait.pieces {
-            self.cast.who(world, piece.occupant);
+            self.actors.who(world, piece.occupant);
         }
         self.waits.push(Marked {
             thread,
@@ -102,7 +102,7 @@ impl Notes {
     fn keep(&mut self, kept: usize) {
         self.waits.sort_by_key(|wait| Reverse(wait.length()));
         for wait in self.waits.drain(kept.min(self.waits.len())..) {
-            self.untold += 1;
+            self.unmarked += 1;
             for &(occupant, rule, length) in &wait.pieces {
                 *self.rest.entry((wait.thread, occupant, rule)).or_default() += length;
             }

@@ -12,7 +12,7 @@ use unstarve_sched::Rule;
 use unstarve_timeline::ActorId;
 
 use super::schema::{category, meta};
-use super::{Marked, Notes, Thread};
+use super::{Marked, ProfileData, Thread};
 use crate::table::begun;
 
 /// How many threads are visible initially.
@@ -22,7 +22,7 @@ const INITIALLY_VISIBLE: usize = 12;
 const INTERVAL_PHASE: u8 = 1;
 
 pub struct Profile<'a> {
-    notes: &'a Notes,
+    notes: &'a ProfileData,
     report: &'a Report,
     shared: RefCell<Shared>,
 }
@@ -113,12 +113,12 @@ struct Markers {
 }
 
 impl<'a> Profile<'a> {
-    pub fn new(notes: &'a Notes, report: &'a Report) -> Profile<'a> {
+    pub fn new(notes: &'a ProfileData, report: &'a Report) -> Profile<'a> {
         Profile { notes, report, shared: RefCell::default() }
     }
 
     fn label(&self, actor: ActorId) -> String {
-        self.notes.cast.known(actor).map_or_else(|| "unknown".to_owned(), |who| who.label())
+        self.notes.actors.known(actor).map_or_else(|| "unknown".to_owned(), |who| who.label())
     }
 
     /// Indices of the threads that waited longest, those of findings first.
@@ -210,7 +210,7 @@ impl Serialize for Profile<'_> {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         let length = ms(self.report.trace.end_ns.saturating_sub(self.report.trace.start_ns));
         let mut map = serializer.serialize_map(None)?;
-        map.serialize_entry("meta", &meta(&self.shown(), length, &self.report.trace, self.notes.untold))?;
+        map.serialize_entry("meta", &meta(&self.shown(), length, &self.report.trace, self.notes.unmarked))?;
         map.serialize_entry("libs", &[(); 0])?;
         map.serialize_entry("threads", &Threads(self))?;
         // Written last, when everything that threads refer to is known.

@@ -41,11 +41,13 @@ fn categories() -> Value {
 }
 
 /// `meta`, with the initially visible threads.
-pub fn meta(shown: &[u32], length_ms: f64, trace: &TraceSummary, untold: u64) -> Value {
-    let note = match untold {
+pub fn meta(shown: &[u32], length_ms: f64, trace: &TraceSummary, unmarked: u64) -> Value {
+    let note = match unmarked {
         0 => "every wait has a marker".to_owned(),
         _ => {
-            format!("{untold} of the shorter waits have no markers; their sums are samples at the end of their threads")
+            format!(
+                "{unmarked} of the shorter waits have no markers; their sums are samples at the end of their threads"
+            )
         }
     };
     let host = trace.host.as_deref().unwrap_or("not known");

@@ -26,7 +26,7 @@ const FLAG_SOFTIRQ: u32 = 16;
 
 /// A task as switch events name it.
 #[derive(Clone, Copy)]
-struct Named {
+struct SwitchTask {
     tid: Tid,
     comm: Comm,
     prio: Prio,
@@ -39,7 +39,7 @@ const IDLE_PRIO: Prio = Prio(120);
 struct Cpu {
     events: Vec<FtraceEvent>,
     /// The last task that left: when, which, and its state. The switch is written when the next task is known.
-    left: Option<(Time, Named, i64)>,
+    left: Option<(Time, SwitchTask, i64)>,
 }
 
 /// Converts runs and wakeups back to events.
@@ -54,9 +54,12 @@ impl Cpus {
     pub fn run(&mut self, world: &World, run: &Run) {
         let actor = world.actors.get(run.actor);
         let task = world.tasks.get(run.task);
-        let named =
-            Named { tid: task.tid, comm: actor.comm().unwrap_or(task.comm), prio: actor.prio().unwrap_or(task.prio) };
-        let idle = Named { tid: Tid::IDLE, comm: Comm::from(&*format!("swapper/{}", run.cpu)), prio: IDLE_PRIO };
+        let named = SwitchTask {
+            tid: task.tid,
+            comm: actor.comm().unwrap_or(task.comm),
+            prio: actor.prio().unwrap_or(task.prio),
+        };
+        let idle = SwitchTask { tid: Tid::IDLE, comm: Comm::from(&*format!("swapper/{}", run.cpu)), prio: IDLE_PRIO };
         let cpu = self.cpus.entry(run.cpu).or_default();
         let before = cpu.events.len();
         match cpu.left.take() {
@@ -135,7 +138,7 @@ impl Cpus {
     /// Writes all events held back, and the last switches.
     pub fn finish<W: Out>(&mut self, stream: &mut Stream<W>) {
         for (id, cpu) in &mut self.cpus {
-            let idle = Named { tid: Tid::IDLE, comm: Comm::from(&*format!("swapper/{id}")), prio: IDLE_PRIO };
+            let idle = SwitchTask { tid: Tid::IDLE, comm: Comm::from(&*format!("swapper/{id}")), prio: IDLE_PRIO };
             cpu.events.extend(cpu.left.take().map(|(at, who, state)| switch(at, who, state, idle)));
         }
         self.write(stream);
@@ -159,7 +162,7 @@ fn event(at: Time, kind: Kind) -> FtraceEvent {
     FtraceEvent { timestamp: Some(at.0), event: Some(kind), ..FtraceEvent::default() }
 }
 
-fn switch(at: Time, prev: Named, state: i64, next: Named) -> FtraceEvent {
+fn switch(at: Time, prev: SwitchTask, state: i64, next: SwitchTask) -> FtraceEvent {
     let kind = Kind::SchedSwitch(SchedSwitch {
         prev_comm: Some(prev.comm.as_bytes().to_vec()),
         prev_pid: Some(prev.tid.0 as i32),

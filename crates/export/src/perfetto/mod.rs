@@ -17,7 +17,7 @@ use unstarve_timeline::{ActorId, Interrupt, Piece, Run, Selection, Sink, Wait, W
 use self::cpus::Cpus;
 use self::proto::{ClockSnapshot, DebugAnnotation, SystemInfo, TracePacket, TrackEvent, Utsname};
 use self::stream::{Stream, TextKind, TrackId, TrackKind};
-use crate::cast::Cast;
+use crate::actors::ActorCache;
 use crate::table::{begun, is_chosen, utc};
 use crate::{Export, ExportError, Out};
 
@@ -31,7 +31,7 @@ pub struct Perfetto<W> {
     stream: Stream<W>,
     selection: Selection,
     cpus: Cpus,
-    cast: Cast,
+    actors: ActorCache,
     groups: Groups,
     waits: FxHashMap<(Tid, Comm), Rows>,
     items: FxHashMap<(Tid, Comm), TrackId>,
@@ -84,7 +84,7 @@ impl<W: Out> Perfetto<W> {
             stream,
             selection,
             cpus: Cpus::default(),
-            cast: Cast::default(),
+            actors: ActorCache::default(),
             groups,
             waits: FxHashMap::default(),
             items: FxHashMap::default(),
@@ -102,7 +102,7 @@ impl<W: Out> Perfetto<W> {
         });
         let first = wait.pieces.first();
         let name = match first {
-            Some(piece) => format!("{} ({})", self.cast.who(world, piece.occupant).label(), piece.rule),
+            Some(piece) => format!("{} ({})", self.actors.who(world, piece.occupant).label(), piece.rule),
             None => "no time".to_owned(),
         };
         let rule = first.map_or("none", |piece| piece.rule.word());
@@ -123,7 +123,7 @@ impl<W: Out> Perfetto<W> {
             list.push(stream.word("ended", "with the trace"));
         }
         let group = |piece: &Piece| {
-            let occupant = self.cast.who(world, piece.occupant).label();
+            let occupant = self.actors.who(world, piece.occupant).label();
             vec![
                 stream.word("occupant", &occupant),
                 stream.word("rule", piece.rule.word()),
@@ -162,8 +162,8 @@ impl<W: Out> Perfetto<W> {
                 key = (ActorId::OTHERS, ActorId::OTHERS, piece.rule);
             }
             if !self.blame.contains_key(&key) {
-                let victim = self.cast.who(world, key.0).label();
-                let occupant = self.cast.who(world, key.1).label();
+                let victim = self.actors.who(world, key.0).label();
+                let occupant = self.actors.who(world, key.1).label();
                 let name = format!("{victim} waits for {occupant} ({})", key.2);
                 let track = self.stream.track(Some(self.groups.blame), &name, TrackKind::Nanos);
                 self.stream.counter(track, world.start.0, 0);

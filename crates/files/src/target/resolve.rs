@@ -14,13 +14,13 @@ use super::{Place, TargetError};
 use crate::trust;
 
 /// What a path leads to; only the directory has been opened.
-pub(super) enum Spot {
+pub(super) enum ResolvedPath {
     Place(Place),
-    Node(Node),
+    SpecialFile(SpecialFile),
 }
 
 /// Something that is written to and not replaced.
-pub(super) struct Node {
+pub(super) struct SpecialFile {
     directory: OwnedFd,
     name: OsString,
     pub(super) path: PathBuf,
@@ -31,20 +31,20 @@ pub(super) struct Node {
 const FIFO_KIND: &str = "FIFO";
 const DESCRIPTOR_KIND: &str = "descriptor of a process";
 
-impl Node {
+impl SpecialFile {
     pub(super) fn open(&self, flags: OFlags) -> Result<File, TargetError> {
         if self.what == DESCRIPTOR_KIND {
             let own = own_descriptor(&self.directory, &self.name, flags).map_err(TargetError::io(&self.path))?;
             return own.ok_or_else(|| TargetError::NoFile { path: self.path.clone(), what: self.what });
         }
         if self.what == FIFO_KIND {
-            lure(&self.path, self.stat.st_uid, FIFO_KIND)?;
+            refuse_redirection(&self.path, self.stat.st_uid, FIFO_KIND)?;
         }
         write_to(&self.directory, &self.name, flags, &self.stat, &self.path)
     }
 }
 
-pub(super) fn follow(path: &Path) -> Result<Spot, TargetError> {
+pub(super) fn follow(path: &Path) -> Result<ResolvedPath, TargetError> {
     if path.as_os_str().is_empty() {
         return Err(TargetError::io(path)(Errno::NOENT));
     }
@@ -59,7 +59,7 @@ pub(super) fn follow(path: &Path) -> Result<Spot, TargetError> {
             }
             other => other,
         })?;
-        let place = |directory| Spot::Place(Place { directory, name: name.clone(), path: path.to_owned() });
+        let place = |directory| ResolvedPath::Place(Place { directory, name: name.clone(), path: path.to_owned() });
         // Opened with O_PATH: the owner of the directory can replace it at any time.
         let there = match openat(&directory, &name, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty()) {
             Err(Errno::NOENT) => return Ok(place(directory)),
@@ -80,7 +80,7 @@ pub(super) fn follow(path: &Path) -> Result<Spot, TargetError> {
                 return Err(TargetError::Led { path: at, why: trust::Distrust::UserMount });
             }
             FileType::Symlink => {
-                may_lead(&at, &fstat(&directory).map_err(TargetError::io(&at))?, &stat)?;
+                check_link(&at, &fstat(&directory).map_err(TargetError::io(&at))?, &stat)?;
                 let to = readlinkat(&there, "", Vec::new()).map_err(TargetError::io(&at))?;
                 at = above.join(OsStr::from_bytes(to.as_bytes()));
                 continue;
@@ -88,7 +88,7 @@ pub(super) fn follow(path: &Path) -> Result<Spot, TargetError> {
             FileType::Fifo => FIFO_KIND,
             _ => "character device",
         };
-        return Ok(Spot::Node(Node { directory, name, path: at, what, stat }));
+        return Ok(ResolvedPath::SpecialFile(SpecialFile { directory, name, path: at, what, stat }));
     }
     Err(TargetError::io(path)(Errno::LOOP))
 }
@@ -118,7 +118,7 @@ fn own_descriptor(directory: &OwnedFd, name: &OsStr, flags: OFlags) -> Result<Op
 }
 
 /// Refuses components of other users if this process is root. For other users the kernel's own rules are enough.
-fn lure(path: &Path, owner: u32, what: &'static str) -> Result<(), TargetError> {
+fn refuse_redirection(path: &Path, owner: u32, what: &'static str) -> Result<(), TargetError> {
     if rustix::process::geteuid().is_root() && owner != 0 {
         return Err(TargetError::Lure { path: path.to_owned(), what, owner });
     }
@@ -126,7 +126,7 @@ fn lure(path: &Path, owner: u32, what: &'static str) -> Result<(), TargetError> 
 }
 
 /// Refuses links that other users can have created if this process is root.
-fn may_lead(path: &Path, directory: &Stat, link: &Stat) -> Result<(), TargetError> {
+fn check_link(path: &Path, directory: &Stat, link: &Stat) -> Result<(), TargetError> {
     if !rustix::process::geteuid().is_root() {
         return Ok(());
     }

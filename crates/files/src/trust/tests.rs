@@ -172,7 +172,7 @@ fn the_author_of_an_open_file_is_every_user_who_can_write_it_or_its_path() {
     fs::set_permissions(place.path(), fs::Permissions::from_mode(0o1777)).expect("a mode");
     assert_eq!(author(&file), Ok(()));
     fs::hard_link(&file, place.path().join("other")).expect("a link");
-    assert!(author(&file).is_err_and(|why| why.contains("it has 2 names")));
+    assert!(author(&file).is_err_and(|why| why.contains("it has 2 hard links")));
     fs::remove_file(place.path().join("other")).expect("removed");
     fs::set_permissions(place.path(), fs::Permissions::from_mode(0o777)).expect("a mode");
     assert!(author(&file).is_err_and(|why| why.contains("mode 0777")));

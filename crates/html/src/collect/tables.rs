@@ -1,4 +1,4 @@
-//! Tables of who waited for whom, and of what ran where.
+//! Tables of victims with their culprits, and of what ran on which CPU.
 
 use rustc_hash::FxHashMap;
 use unstarve_model::{CpuId, Nanos};

@@ -120,7 +120,7 @@ fn exit_code(result: Result<(), GuestError>) -> u8 {
     }
 }
 
-/// Writes a message to the console; ignores errors, which nobody could be told about.
+/// Writes a message to the console; ignores errors, which could not be reported.
 fn say(message: &Message) {
     if let Ok(mut console) = fs::File::options().write(true).open("/dev/console") {
         let _ = console.write_all(message.to_line().as_bytes());

@@ -5,7 +5,7 @@ use std::fs::File;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 
-use unstarve_files::program::{Handed, Program};
+use unstarve_files::program::{InheritedFile, Program};
 use unstarve_files::trust::{Directory, TrustError, check_tree};
 
 use super::hand_over::check_executable;
@@ -31,9 +31,9 @@ pub struct Qemu {
 
 #[derive(Clone, Debug, Default)]
 struct Given {
-    firmware: Vec<Handed>,
-    libraries: Vec<Handed>,
-    modules: Option<Handed>,
+    firmware: Vec<InheritedFile>,
+    libraries: Vec<InheritedFile>,
+    modules: Option<InheritedFile>,
 }
 
 const QEMU_PROGRAM: &str = "qemu-system-x86_64";
@@ -94,11 +94,11 @@ impl Qemu {
         let program = Program::at(&own.program())?;
         let own_error = |error: TrustError| QemuError::from(unstarve_files::ProgramError::from(error));
         let open = |directory: PathBuf| match Directory::open(&directory) {
-            Ok(opened) => Ok(Some(Handed::from(opened))),
+            Ok(opened) => Ok(Some(InheritedFile::from(opened))),
             Err(error) if error.is_absent() => Ok(None),
             Err(error) => Err(own_error(error)),
         };
-        let all = |directories: Vec<PathBuf>| -> Result<Vec<Handed>, QemuError> {
+        let all = |directories: Vec<PathBuf>| -> Result<Vec<InheritedFile>, QemuError> {
             Ok(directories.into_iter().map(open).collect::<Result<Vec<_>, _>>()?.into_iter().flatten().collect())
         };
         for directory in own.libraries().into_iter().filter(|directory| directory.is_dir()) {
@@ -162,7 +162,7 @@ impl Qemu {
     }
 
     /// The files that its command names by descriptor, including itself.
-    pub(super) fn given(&self) -> Vec<Handed> {
+    pub(super) fn given(&self) -> Vec<InheritedFile> {
         let Given { firmware, libraries, modules } = &self.given;
         [self.program.file()].into_iter().chain(firmware).chain(libraries).chain(modules).cloned().collect()
     }

@@ -9,7 +9,7 @@ use std::os::unix::fs::{PermissionsExt, fchown};
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use unstarve_files::program::Handed;
+use unstarve_files::program::InheritedFile;
 
 use super::unprivileged::Unprivileged;
 use super::{Clock, Machine, QemuError};
@@ -24,21 +24,21 @@ pub(super) fn add_machine(
     command: &mut Command,
     machine: &Machine,
     user: Option<Unprivileged>,
-) -> Result<Vec<Handed>, QemuError> {
+) -> Result<Vec<InheritedFile>, QemuError> {
     let to_read = |path: &PathBuf, lend: fn(&File, Unprivileged) -> io::Result<()>| {
         let file = File::open(path).map_err(opened(path))?;
         user.map_or(Ok(()), |user| lend(&file, user)).map_err(opened(path))?;
-        Ok::<Handed, QemuError>(Handed::from(file))
+        Ok::<InheritedFile, QemuError>(InheritedFile::from(file))
     };
     let kernel = to_read(&machine.kernel, for_all_to_read)?;
     let initrd = to_read(&machine.initrd, for_one_to_read)?;
     // QEMU reads a disk before it writes, and takes from a set only a descriptor with exactly the access mode it wants.
     let disk = [false, true].map(|write| {
         let file = File::options().read(true).write(write).open(&machine.disk).map_err(opened(&machine.disk));
-        file.map(Handed::from)
+        file.map(InheritedFile::from)
     });
     let disk = disk.into_iter().collect::<Result<Vec<_>, _>>()?;
-    let open_kvm = || File::options().read(true).write(true).open("/dev/kvm").map(Handed::from);
+    let open_kvm = || File::options().read(true).write(true).open("/dev/kvm").map(InheritedFile::from);
     let kvm = (user.is_some() && machine.clock == Clock::Host).then(open_kvm).transpose().map_err(QemuError::NoKvm)?;
     // QEMU does not reopen descriptors of a set, so the disk stays root's.
     for disk in &disk {

@@ -153,10 +153,10 @@ impl FtraceText {
         let text = unquoted(line);
         let (found, before) = (self.event(number, text)?, self.entries.all());
         match found {
-            Found::Event => self.give_up_wrapped(),
-            _ => self.mend_line(number, text, found)?,
+            LineKind::Event => self.give_up_wrapped(),
+            _ => self.repair_line(number, text, found)?,
         }
-        if line.len() > text.len() && (found == Found::Event || self.entries.all() > before) {
+        if line.len() > text.len() && (found == LineKind::Event || self.entries.all() > before) {
             self.note_mail();
         }
         Ok(())
@@ -164,24 +164,24 @@ impl FtraceText {
 
     /// Handles a line that is not an event as it stands. It may be escaped for HTML, or wrapped by a mail program.
     #[cold]
-    fn mend_line(&mut self, number: u64, text: &[u8], found: Found) -> Result<(), TextError> {
+    fn repair_line(&mut self, number: u64, text: &[u8], found: LineKind) -> Result<(), TextError> {
         if let Some(plain) = unescaped(text)
-            && self.event(number, &plain)? == Found::Event
+            && self.event(number, &plain)? == LineKind::Event
         {
             self.give_up_wrapped();
             return Ok(());
         }
-        let goes_on = found == Found::Nothing && is_continuation(text);
+        let goes_on = found == LineKind::Nothing && is_continuation(text);
         if goes_on && let Some(joined) = self.wrapped.join(number, text) {
             let plain = unescaped(&joined);
-            if self.event(number, plain.as_deref().unwrap_or(&joined))? == Found::Event {
+            if self.event(number, plain.as_deref().unwrap_or(&joined))? == LineKind::Event {
                 self.wrapped.take();
             }
             return Ok(());
         }
         self.give_up_wrapped();
         match found {
-            Found::Nothing if !EventLine::is_cut(text) => self.other_line(number, text),
+            LineKind::Nothing if !EventLine::is_cut(text) => self.other_line(number, text),
             _ => self.wrapped.begin(number, text),
         }
         Ok(())
@@ -206,10 +206,10 @@ impl FtraceText {
     }
 
     /// Reads an event line.
-    fn event(&mut self, number: u64, text: &[u8]) -> Result<Found, TextError> {
-        let Some(parsed) = EventLine::parse(text) else { return Ok(Found::Nothing) };
+    fn event(&mut self, number: u64, text: &[u8]) -> Result<LineKind, TextError> {
+        let Some(parsed) = EventLine::parse(text) else { return Ok(LineKind::Nothing) };
         if parsed.event.is_empty() && parsed.body.trim_ascii().is_empty() {
-            return Ok(Found::Nothing);
+            return Ok(LineKind::Nothing);
         }
         self.any_line = true;
         let time = match parsed.stamp {
@@ -217,11 +217,11 @@ impl FtraceText {
             Stamp::Ticks(ticks) => return Err(TextError::Ticks { line: number, ticks }),
         };
         if self.at_end {
-            return Ok(Found::Event);
+            return Ok(LineKind::Event);
         }
         if !self.sections.take(parsed.cpu) {
             self.meet_other_recording(number)?;
-            return Ok(Found::Event);
+            return Ok(LineKind::Event);
         }
         let by_cpu = self.sections.are_of_one_cpu() && self.info.cpus.is_some_and(|cpus| cpus > 1);
         if by_cpu != self.by_cpu {
@@ -242,9 +242,9 @@ impl FtraceText {
             if parsed.event.is_empty() && !self.lines.is_complete() {
                 self.note_cut();
             }
-            return Ok(Found::Event);
+            return Ok(LineKind::Event);
         };
-        let Some(kind) = body::decode(event_type, parsed.body, &mut self.names) else { return Ok(Found::Broken) };
+        let Some(kind) = body::decode(event_type, parsed.body, &mut self.names) else { return Ok(LineKind::Broken) };
         self.times.note(time);
         self.tasks.note(parsed.tid, parsed.comm);
         self.entries.count(parsed.cpu);
@@ -258,7 +258,7 @@ impl FtraceText {
             });
         }
         self.reorder.push(event);
-        Ok(Found::Event)
+        Ok(LineKind::Event)
     }
 
     /// If the line shows a timer tick, adds that as an event of its own before the line's event. Returns whether it
@@ -299,7 +299,7 @@ impl FtraceText {
     fn meet_other_recording(&mut self, line: u64) -> Result<(), TextError> {
         self.other_recording = Some(line);
         let (arrivals, cpus) = self.before_head;
-        self.reorder.take_back(arrivals);
+        self.reorder.drop_since(arrivals);
         self.info.cpus = cpus;
         self.info.coverage.void();
         self.finish()
@@ -366,7 +366,7 @@ impl FtraceText {
 
 /// What a line is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Found {
+enum LineKind {
     /// An event, which has been handled.
     Event,
     /// A malformed event of a type that unstarve reads.

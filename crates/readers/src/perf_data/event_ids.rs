@@ -23,7 +23,7 @@ const NO_EVENT: u16 = u16::MAX;
 const UNREAD_FLAG: u16 = 1 << 15;
 
 /// What the array says about an id.
-pub enum Near {
+pub enum NearEvent {
     Event(u16),
     Unread,
 }
@@ -53,11 +53,11 @@ impl EventIds {
 
     /// The event of this id, if the array has it.
     #[inline(always)]
-    pub fn near(&self, id: u64) -> Option<Near> {
+    pub fn near(&self, id: u64) -> Option<NearEvent> {
         match *self.near.get(id.wrapping_sub(self.first) as usize)? {
-            event @ 0..UNREAD_FLAG => Some(Near::Event(event)),
+            event @ 0..UNREAD_FLAG => Some(NearEvent::Event(event)),
             NO_EVENT => None,
-            _ => Some(Near::Unread),
+            _ => Some(NearEvent::Unread),
         }
     }
 

@@ -5,7 +5,7 @@ use std::ops::Range;
 use std::sync::mpsc::{self, Receiver};
 use std::thread;
 
-use unstarve_model::{Returns, rounds};
+use unstarve_model::{UsedBuffers, buffer_pool};
 
 use crate::input::{PAGE_SIZE, Positioned, landing};
 
@@ -21,7 +21,7 @@ const RETURNED_AT_ONCE: usize = 2;
 /// The blocks of a section, in order.
 pub struct ReadAhead {
     full: Receiver<io::Result<Block>>,
-    used: Returns<Vec<u8>>,
+    used: UsedBuffers<Vec<u8>>,
 }
 
 /// Space for the rest of the previous block, then the bytes read, which start at `begin`.
@@ -39,7 +39,7 @@ impl ReadAhead {
     /// Starts reading from `start` to `end`. The thread ends at the end of the section, or when `self` is dropped.
     pub fn new(file: Positioned, start: u64, end: u64) -> ReadAhead {
         let (send, full) = mpsc::channel();
-        let (mut empties, used) = rounds(BLOCK_COUNT, RETURNED_AT_ONCE);
+        let (mut empties, used) = buffer_pool(BLOCK_COUNT, RETURNED_AT_ONCE);
         thread::spawn(move || {
             let mut at = start;
             while at < end {

@@ -58,7 +58,7 @@ const MAX_WINDOW: usize = 1 << 22;
 const NO_OFFSET: usize = usize::MAX;
 
 /// How many decoded samples between two checks for events that can be given out: a quarter of a batch.
-const ASK_EVERY: u32 = 1024;
+const CHECK_RELEASE_EVERY: u32 = 1024;
 
 /// Whether events may be ready to be given out.
 #[derive(Clone, Copy, PartialEq, Eq)]
@@ -87,7 +87,7 @@ pub struct Session {
     /// Whether the samples of all events are little-endian and have the usual layout.
     all_usual: bool,
     /// Decoded samples since the last check for events that can be given out.
-    unasked: u32,
+    samples_since_check: u32,
     /// How often each event was opened; `None` if the events differ in that.
     openings: Option<usize>,
     kernel_text: Option<u64>,
@@ -128,7 +128,7 @@ impl Session {
             round_end: Time(0),
             rounds: Rounds::default(),
             all_usual: false,
-            unasked: 0,
+            samples_since_check: 0,
             openings: None,
             kernel_text: None,
             clock: None,

@@ -92,10 +92,10 @@ impl Blocks {
         let slab: Box<[Block]> = (0..Blocks::SLAB).map(|_| Block::blank()).collect();
         let Ok(slab) = slab.try_into() else { unreachable!("as long as it was made") };
         self.slabs.push(slab);
-        (first..).take(Blocks::SLAB).for_each(|id| self.give_back(BlockId(id)));
+        (first..).take(Blocks::SLAB).for_each(|id| self.free_block(BlockId(id)));
     }
 
-    fn give_back(&mut self, id: BlockId) {
+    fn free_block(&mut self, id: BlockId) {
         self.get_mut(id).next = self.free;
         self.free = id;
     }
@@ -230,7 +230,7 @@ impl Queue {
             if self.first >= Block::LENGTH {
                 let used = self.head;
                 (self.head, self.first) = (blocks.get(used).next, 0);
-                blocks.give_back(used);
+                blocks.free_block(used);
             }
         } else if self.first == self.end {
             (self.first, self.end) = (0, 0);
@@ -255,7 +255,7 @@ impl Queue {
                 }
             }
             let next = blocks.get(id).next;
-            blocks.give_back(id);
+            blocks.free_block(id);
             id = next;
         }
         kept

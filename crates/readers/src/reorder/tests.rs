@@ -84,7 +84,7 @@ fn what_came_last_can_be_taken_back() {
     for (time, cpu) in [(2, 0), (5, 0), (3, 2)] {
         reorder.push(at(time, cpu));
     }
-    reorder.take_back(before);
+    reorder.drop_since(before);
     reorder.push(at(7, 2));
     reorder.release_all();
     assert_eq!(drain(&mut reorder), [(1, 0), (4, 0), (7, 2), (9, 1)]);
@@ -221,7 +221,7 @@ fn one_cpu_may_have_any_number_of_events() {
     (0..count).for_each(|time| reorder.push(at(time, 7)));
     let before = reorder.arrivals();
     (0..count / 2).for_each(|time| reorder.push(at(count + time, 7)));
-    reorder.take_back(before);
+    reorder.drop_since(before);
     reorder.push(at(count, 7));
     reorder.release_all();
     assert!(drain(&mut reorder).iter().map(|(time, _)| *time).eq(0..=count));
@@ -287,7 +287,7 @@ proptest! {
                 }
                 Step::TakeBack { from } => {
                     let from = number.saturating_sub(from as u64);
-                    reorder.take_back(Arrivals(from));
+                    reorder.drop_since(Arrivals(from));
                     waiting.retain(|event| event.1 < from);
                 }
             }

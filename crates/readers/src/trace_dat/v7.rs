@@ -18,7 +18,7 @@ const MAX_BUFFERS: usize = 4096;
 
 /// Sections that the options point to.
 #[derive(Default)]
-struct Found {
+struct SectionOffsets {
     headers: Option<u64>,
     formats: Option<u64>,
     cmdlines: Option<u64>,
@@ -32,7 +32,7 @@ pub(super) fn read(tables: &mut Tables, file: &Positioned, first: u64) -> Result
             "0: it was never finished",
         ));
     }
-    let mut found = Found::default();
+    let mut found = SectionOffsets::default();
     let mut next = first;
     let mut seen = Vec::new();
     let mut first_end = None;
@@ -88,7 +88,7 @@ fn read_options(
     tables: &mut Tables,
     file: &Positioned,
     at: u64,
-    found: &mut Found,
+    found: &mut SectionOffsets,
 ) -> Result<(u64, u64), TraceDatError> {
     let mut header = Cursor::file(file, tables.endian, at);
     let (_, size) = section_header(&mut header, options::DONE)?;

@@ -215,7 +215,7 @@ impl Trace {
 /// Steps and events of so many rounds, and whether the limit was reached.
 fn steps(moves: &[Move], lacks_cpus: bool, rounds: u32) -> (usize, usize, bool) {
     let mut timeline = Timeline::new(Some(CPUS), None, Box::new(Limited::new()));
-    timeline.effort = Effort::of(1 << 12);
+    timeline.limit_effort(Effort::of(1 << 12));
     if lacks_cpus {
         timeline.lacks_cpus();
     }

@@ -1,5 +1,4 @@
-//! Says at once that an episode has begun, with what the counters know. In a thread of its own: the scribe may be explaining the one
-//! before, and that takes as long as the machine is busy.
+//! Sends an alert as soon as an episode begins, with what the counters know. It has its own thread: writing and explaining a trace take long.
 
 use std::sync::Arc;
 use std::sync::mpsc::Receiver;
@@ -11,11 +10,11 @@ use crate::agent::store::Logbook;
 use crate::engine::error_chain;
 use crate::episode::Episode;
 
-/// What is to be said, or how.
+/// Work for the alert sender.
 pub(crate) enum Alert {
     /// An episode has begun.
     Opened(Arc<Episode>),
-    /// What a new configuration says.
+    /// Outputs of a new configuration.
     Configure(Outputs),
 }
 
@@ -27,18 +26,18 @@ pub(crate) struct AlertSender {
 
 impl AlertSender {
     pub(crate) fn run(mut self, words: &Receiver<Alert>) {
-        // It does little, and what it says is waited for: busy programs must not delay it.
-        let _hurry = PriorityBoost::raise();
+        // It does little, and people wait for it: busy programs must not delay it.
+        let _boost = PriorityBoost::raise();
         for word in words {
             match word {
-                Alert::Opened(episode) => self.tell(&episode),
+                Alert::Opened(episode) => self.send(&episode),
                 Alert::Configure(outputs) => self.outputs = outputs,
             }
         }
     }
 
-    /// Those who are to act come first; the disk may be slow.
-    fn tell(&self, episode: &Arc<Episode>) {
+    /// Outputs before the log on disk, which may be slow.
+    fn send(&self, episode: &Arc<Episode>) {
         self.outputs.send(&Message::Episode(Arc::clone(episode)));
         if let Err(error) = self.logbook.add(episode) {
             self.board.store_problem(&error_chain(&error));
@@ -48,21 +47,18 @@ impl AlertSender {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::PermissionsExt;
     use std::sync::mpsc::channel;
 
     use super::*;
     use crate::agent::config::{Config, Syslog};
     use crate::agent::outputs::Deliveries;
-    use crate::agent::store::{Limits, Store, read_log};
+    use crate::agent::store::{Limits, read_log};
     use crate::episode::{Stage, id_of};
 
     #[test]
     fn the_first_word_is_in_the_log_until_the_last_one_is() {
-        let mode = std::fs::Permissions::from_mode(0o700);
-        let place = tempfile::Builder::new().permissions(mode).tempdir().expect("a directory");
+        let (place, store) = crate::testing::store(Limits { bytes: u64::MAX, episodes: 9 });
         let path = place.path().join("store");
-        let store = Store::open(&path, Limits { bytes: u64::MAX, episodes: 9 }).expect("a store");
         let board = Arc::new(Board::default());
         let mut config = Config::default();
         config.sinks.log = Syslog::Off;

@@ -10,16 +10,16 @@ use crate::agent::store::{Kept, Store};
 use crate::engine::reading::Reading;
 use crate::episode::Episode;
 
-/// Where the loop puts how things stand, and from where others take it.
+/// The current state: written by the loop and its threads, read by all outputs.
 #[derive(Debug, Default)]
 pub struct Board(Mutex<Arc<Published>>);
 
-/// How things stand.
+/// The current state.
 #[derive(Clone, Debug, Default)]
 pub struct Published {
     /// The engine's name.
     pub engine: &'static str,
-    /// When counting began, by the wall's clock; `None` before.
+    /// When counting began; `None` before.
     pub started: Option<WallTime>,
     /// The latest reading.
     pub reading: Option<Arc<Reading>>,
@@ -33,44 +33,44 @@ pub struct Published {
     pub counts: Counts,
     /// Which combinations have series of their own in the metrics.
     pub admitted: Arc<Admitted>,
-    /// Where metrics and the page are, once they are: of port 0 the one that was free.
+    /// Where metrics and the page are served, with the real port instead of 0.
     pub listening: Option<Address>,
     /// How the flight recorder is.
     pub recorder: RecorderState,
-    /// Grows with each change: what is made of it is good as long as this stays.
+    /// Grows with each change: caches are valid while it stays.
     pub version: u64,
-    /// What does not work now, for people.
+    /// What does not work now, by subject.
     pub problems: BTreeMap<&'static str, String>,
 }
 
 /// What was counted since the start.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Counts {
-    /// Episodes by finding, be it about others than their victim; those without any are `none`. Dumps on demand are not counted.
+    /// Episodes by finding, about their victim or others; without any: `none`. Dumps on demand are not counted.
     pub episodes: BTreeMap<String, u64>,
-    /// Episodes that have begun, by the rule that the counters saw: at once, whatever `explain` finds later.
+    /// Episodes that have begun, by the counters' rule; not corrected by `explain`.
     pub begun: BTreeMap<&'static str, u64>,
     /// Episodes that were seen and not kept, because they came too soon after another.
     pub not_kept: u64,
-    /// Starvation that has no episode of its own, because one of its class was open or was kept just before: by the victim's role.
+    /// Victims without an episode of their own (one of their class was open or just kept), by role.
     pub suppressed: BTreeMap<String, u64>,
-    /// Traces that begin after the wait that they are of.
+    /// Traces that begin after their wait did.
     pub short_traces: u64,
     /// Times that the store could not be written.
     pub store_errors: u64,
     /// Times that the engine could not be read.
     pub engine_errors: u64,
-    /// Episodes and pushes that an output did not get, by output.
+    /// Messages not delivered, by output.
     pub undelivered: BTreeMap<&'static str, u64>,
-    /// Whether the latest SIGHUP's configuration was refused; `None`: there was none.
+    /// Whether the configuration of the latest SIGHUP was refused; `None` without SIGHUP.
     pub reload_refused: Option<bool>,
     /// What the store holds.
     pub kept: Option<Kept>,
-    /// From the first sight of the latest episode to its trace being on the disk, in ns.
+    /// From detection of the latest episode to its trace on disk, in ns.
     pub to_disk_ns: Option<u64>,
 }
 
-/// Roles that are counted by their names; further ones, of groups that come and go, are `rest`.
+/// Maximum roles counted by name; further ones are `rest`.
 const SUPPRESSED: usize = 64;
 
 impl Counts {
@@ -90,7 +90,7 @@ pub enum RecorderState {
     Off,
     /// It records.
     Recording,
-    /// It would record if something were above half of its threshold.
+    /// It records from half of a threshold on.
     Armed,
     /// It cannot.
     Broken(String),
@@ -108,7 +108,7 @@ impl RecorderState {
     }
 }
 
-/// Episodes that the page lists.
+/// Maximum episodes listed on the page.
 const LISTED: usize = 100;
 
 impl Board {
@@ -120,7 +120,7 @@ impl Board {
     /// Changes it.
     pub fn write(&self, change: impl FnOnce(&mut Published)) {
         let mut published = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        // Who reads the old one keeps it; mostly nobody does, and nothing is copied.
+        // Copies only if somebody still reads the old one.
         let published = Arc::make_mut(&mut published);
         change(published);
         published.version += 1;
@@ -140,7 +140,7 @@ impl Board {
         self.write(|published| published.counts.kept = kept);
     }
 
-    /// Notes that an output did not get something.
+    /// Counts a message that an output did not get.
     pub fn undelivered(&self, output: &'static str) {
         self.write(|published| *published.counts.undelivered.entry(output).or_insert(0) += 1);
     }
@@ -158,7 +158,7 @@ impl Published {
         }
     }
 
-    /// What is pushed of it. It may wait for long, and holds nothing of the past.
+    /// The part that is pushed. It may wait in a queue for long, so it has no history.
     pub(crate) fn to_push(&self) -> Published {
         let (reading, admitted) = (self.reading.clone(), Arc::clone(&self.admitted));
         let (counts, recorder) = (self.counts.clone(), self.recorder.clone());
@@ -166,8 +166,7 @@ impl Published {
         Published { engine, started, reading, admitted, counts, recorder, problems, ..Published::default() }
     }
 
-    /// Puts an episode in the list, before those that began earlier, instead of an older word on it: what is known of one may
-    /// come after others have begun.
+    /// Puts an episode into the list by its time, in place of an earlier state of it.
     pub fn list(&mut self, episode: Arc<Episode>) {
         self.episodes.retain(|old| old.id != episode.id && Some(&old.id) != episode.announced_as.as_ref());
         let place = self.episodes.iter().position(|old| old.at_ns <= episode.at_ns);

@@ -1,4 +1,4 @@
-//! Says everywhere what is known of an episode of which all is written that will be.
+//! Publishes a completed episode: store, log, board and all outputs.
 
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
@@ -9,17 +9,17 @@ use crate::agent::store::{Rank, Store};
 use crate::engine::error_chain;
 use crate::episode::{Episode, Explanation};
 
-/// An episode of which all is on the disk that will be.
+/// An episode whose files are on disk.
 pub(crate) struct Written {
     pub(crate) episode: Episode,
-    /// Those that share its trace.
+    /// Episodes in the same trace.
     pub(crate) along: Vec<Episode>,
     /// Gets the outcome of a dump on demand.
     pub(crate) reply: Option<Sender<String>>,
 }
 
 impl Written {
-    /// Whose turn to be explained it has.
+    /// The queue in which it waits for its explanation.
     pub(crate) fn rank(&self) -> Rank {
         Rank::of_all(&self.episode, &self.along)
     }
@@ -32,8 +32,8 @@ pub(crate) struct EpisodePublisher {
 }
 
 impl EpisodePublisher {
-    /// The last word on an episode, and on those that share its trace.
-    pub fn tell(&self, written: Written, explanation: Option<&Explanation>) {
+    /// Publishes an episode and those in the same trace.
+    pub fn publish(&self, written: Written, explanation: Option<&Explanation>) {
         let Written { episode, along, reply } = written;
         if episode.trace_bytes.is_some()
             && let Err(error) = self.store.note(&episode)
@@ -43,18 +43,18 @@ impl EpisodePublisher {
         if explanation.is_some_and(|found| found.missed(&episode).is_some()) {
             self.board.write(|published| published.counts.short_traces += 1);
         }
-        // The one that has the trace comes last: until it is in the log, a watch that starts looks for those that share it.
+        // The owner of the trace comes last: until it is in the log, a starting watch looks for episodes in the same trace.
         for mut other in along {
             other.note_shared(&episode, explanation);
             if let Some(explanation) = explanation {
                 other.note_tasks(explanation);
             }
-            self.tell_one(Arc::new(other), None);
+            self.publish_one(Arc::new(other), None);
         }
-        self.tell_one(Arc::new(episode), reply);
+        self.publish_one(Arc::new(episode), reply);
     }
 
-    fn tell_one(&self, episode: Arc<Episode>, reply: Option<Sender<String>>) {
+    fn publish_one(&self, episode: Arc<Episode>, reply: Option<Sender<String>>) {
         let logged = self.store.logbook().add(&episode);
         if let Err(error) = &logged {
             self.problem(&error_chain(error));
@@ -71,7 +71,7 @@ impl EpisodePublisher {
             published.list(Arc::clone(&episode));
         });
         self.board.note_kept(&self.store);
-        // Who asked for a dump hears it there.
+        // A dump is answered at the control socket.
         if !is_dump {
             self.outputs.send(&Message::Episode(Arc::clone(&episode)));
         }

@@ -1,5 +1,5 @@
-//! Explains episodes whose traces are on the disk, one after another, in a thread of its own, and says everywhere what is known of them.
-//! That takes as long as the machine is busy; meanwhile the [`trace_writer`](crate::agent::trace_writer) writes the next trace.
+//! Explains traces on disk, one after another, and has the episodes published. It has its own thread: meanwhile the
+//! [`trace_writer`](crate::agent::trace_writer) writes the next trace.
 
 use std::collections::VecDeque;
 use std::io;
@@ -13,30 +13,30 @@ use std::time::{Duration, Instant};
 use crate::agent::board::Board;
 use crate::agent::config::Config;
 use crate::agent::episode_publisher::{EpisodePublisher, Written};
-use crate::agent::guarded::Guarded;
+use crate::agent::guard_status::GuardStatus;
 use crate::agent::memory;
 use crate::agent::outputs::Outputs;
 use crate::agent::store::{Limits, REPORT, Rank, Store};
 use crate::engine::error_chain;
 use crate::episode::{Episode, Explanation};
 
-/// What writes the report and the page of the trace in an episode's directory: this program again, so that what an analysis
-/// takes of memory, or what ends it, does not touch the watch.
+/// Makes the command that writes report and page into an episode's directory: this program again, in a process of its own, so that
+/// its memory use or a crash does not affect the watch.
 pub type ExplainCommand = Box<dyn Fn(&Path) -> Command + Send>;
 
-/// For an explanation. Ten million events take some seconds.
+/// Time limit of an explanation. Ten million events take some seconds.
 const LONGEST: Duration = Duration::from_secs(180);
 
-/// For all together once the watch ends; the next one explains what was not.
+/// Time limit of all explanations at shutdown; the next start explains the rest.
 const AT_THE_END: Duration = Duration::from_secs(3);
 
-/// Of what it says of its failure.
+/// Maximum kept of an error output.
 const SAID: u64 = 4 << 10;
 
-/// A report is some hundred KiB.
+/// Maximum size of a report; usually some hundred KiB.
 const LARGEST_REPORT: u64 = 64 << 20;
 
-/// What a configuration says to those who write, explain and publish.
+/// What a configuration says to trace writer, explainer and publisher.
 #[derive(Clone)]
 pub(crate) struct PipelineSettings {
     pub(crate) outputs: Outputs,
@@ -52,47 +52,47 @@ impl PipelineSettings {
     }
 }
 
-/// What is to be explained.
+/// Work for the explainer.
 pub(crate) enum Task {
-    /// An episode that is written, or that has no trace.
-    Tell(Box<Written>),
-    /// One whose trace is there: it was not explained yet when its watch was killed.
+    /// An episode that is written or has no trace.
+    Publish(Box<Written>),
+    /// An episode that an earlier watch wrote and did not explain.
     Left(Box<Written>),
-    /// What a new configuration says.
+    /// A new configuration.
     Configure(PipelineSettings),
 }
 
-/// Which of the tasks that wait comes first.
+/// Order of waiting tasks.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 enum Turn {
-    /// Takes no time: there is no trace to be explained.
+    /// No trace: takes no time.
     Quick,
     /// Of kernel threads.
     Kernel,
-    /// Of programs, which any user can bring about.
+    /// Of programs: any user can cause these.
     Programs,
 }
 
 impl Task {
     fn turn(&self) -> Turn {
         match self {
-            Task::Tell(written) | Task::Left(written) if written.episode.trace_bytes.is_some() => {
+            Task::Publish(written) | Task::Left(written) if written.episode.trace_bytes.is_some() => {
                 match written.rank() {
                     Rank::Kernel => Turn::Kernel,
                     Rank::Programs => Turn::Programs,
                 }
             }
-            Task::Tell(_) | Task::Left(_) | Task::Configure(_) => Turn::Quick,
+            Task::Publish(_) | Task::Left(_) | Task::Configure(_) => Turn::Quick,
         }
     }
 }
 
-/// Those that wait, as they have come.
+/// Waiting tasks, in order of arrival.
 #[derive(Default)]
 struct Waiting(VecDeque<Task>);
 
 impl Waiting {
-    /// The one whose turn it is, once there is one: of equals that which came first. `None` once none can come any more.
+    /// Waits for the next task: the first of the most urgent. `None` after the last one.
     fn next(&mut self, tasks: &Receiver<Task>) -> Option<Task> {
         if self.0.is_empty() {
             self.0.push_back(tasks.recv().ok()?);
@@ -108,11 +108,11 @@ pub(crate) struct Explainer {
     pub(crate) settings: PipelineSettings,
     pub(crate) explain: ExplainCommand,
     pub(crate) board: Arc<Board>,
-    pub(crate) guarded: Guarded,
+    pub(crate) guard: GuardStatus,
     pub(crate) end: End,
 }
 
-/// The end of the watch, as who explains sees it: what is not explained by then the next watch explains.
+/// The shutdown of the watch: the next start explains what is left.
 pub(crate) struct End {
     is_near: Arc<AtomicBool>,
     since: Option<Instant>,
@@ -127,7 +127,7 @@ impl End {
         self.is_near.load(Ordering::Relaxed)
     }
 
-    /// Whether there is no time any more.
+    /// Whether the time is over.
     fn is_here(&mut self) -> bool {
         self.is_near() && self.since.get_or_insert_with(Instant::now).elapsed() > AT_THE_END
     }
@@ -138,9 +138,9 @@ impl Explainer {
         let mut waiting = Waiting::default();
         while let Some(task) = waiting.next(tasks) {
             match task {
-                // The next watch does.
+                // Left to the next start.
                 Task::Left(_) if self.end.is_near() => {}
-                Task::Tell(written) | Task::Left(written) => {
+                Task::Publish(written) | Task::Left(written) => {
                     let id = written.episode.id.clone();
                     self.explained(*written);
                     self.store.is_explained(&id);
@@ -152,7 +152,7 @@ impl Explainer {
         }
     }
 
-    /// Explains the trace, if there is one, and says everywhere what is known.
+    /// Explains the trace, if there is one, and publishes.
     fn explained(&mut self, written: Written) {
         let Written { mut episode, along, reply } = written;
         let mut explanation = None;
@@ -166,16 +166,16 @@ impl Explainer {
                     episode.note_tasks(&found);
                     explanation = Some(found);
                 }
-                // Who stops the watch may have ended the explanation, too.
+                // A service manager stops the explanation with the watch.
                 Err(_) if self.end.is_near() => return,
                 Err(problem) => episode.problem = Some(format!("not explained: {problem}")),
             }
         }
-        episode.guard = self.guarded.word();
-        self.teller().tell(Written { episode, along, reply }, explanation.as_ref());
+        episode.guard = self.guard.state();
+        self.publisher().publish(Written { episode, along, reply }, explanation.as_ref());
     }
 
-    fn teller(&self) -> EpisodePublisher {
+    fn publisher(&self) -> EpisodePublisher {
         EpisodePublisher {
             store: Arc::clone(&self.store),
             outputs: self.settings.outputs.clone(),
@@ -194,8 +194,7 @@ impl Explainer {
     }
 }
 
-/// Runs the explanation behind everything else that the machine does; ends it if it takes too long, be it for a watch that ends: others
-/// may wait to be written.
+/// Runs an explanation; kills it when its time, or that of the shutdown, is over.
 fn run(mut command: Command, end: &mut End) -> Result<(), String> {
     if end.is_here() {
         return Err("the watch ends".to_owned());
@@ -209,7 +208,7 @@ fn run(mut command: Command, end: &mut End) -> Result<(), String> {
         let mut text = Vec::new();
         if let Some(errors) = &mut errors {
             let _ = io::Read::read_to_end(&mut io::Read::take(&mut *errors, SAID), &mut text);
-            // The rest is read all the same: a pipe that is full, or that nobody reads, would end it.
+            // Drain the rest: a full or closed pipe would end the child.
             let _ = io::copy(errors, &mut io::sink());
         }
         String::from_utf8_lossy(&text).into_owned()
@@ -260,7 +259,7 @@ mod tests {
         let trigger = Trigger::Oldest { ns: 2, threshold_ns: 1 };
         let seen = Seen { trigger, since_mono_ns: None, victim, culprit: None, rule: None, blamed_ns: None };
         let episode = Episode { trigger: Some(seen), trace_bytes: Some(10), ..Episode::begun(id_of(at), at) };
-        Task::Tell(Box::new(Written { episode, along: Vec::new(), reply: None }))
+        Task::Publish(Box::new(Written { episode, along: Vec::new(), reply: None }))
     }
 
     /// Any user can bring about those of programs, and each may take minutes.
@@ -270,7 +269,7 @@ mod tests {
         let send = |number, role: &str| sender.send(task(number, role)).expect("sent");
         let mut waiting = Waiting::default();
         let mut next = || match waiting.next(&tasks) {
-            Some(Task::Tell(written)) => (written.episode.at_ns - crate::testing::at(0).wall.0) / 1_000_000,
+            Some(Task::Publish(written)) => (written.episode.at_ns - crate::testing::at(0).wall.0) / 1_000_000,
             _ => panic!("no episode"),
         };
         (1..4).for_each(|number| send(number, "other"));
@@ -279,7 +278,7 @@ mod tests {
         send(5, "other");
         send(6, "ksoftirqd");
         let mut without_trace = task(7, "other");
-        if let Task::Tell(written) = &mut without_trace {
+        if let Task::Publish(written) = &mut without_trace {
             written.episode.trace_bytes = None;
         }
         sender.send(without_trace).expect("sent");

@@ -64,14 +64,12 @@ fn warning(who: &str) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::PermissionsExt as _;
 
     use super::*;
 
     #[test]
     fn the_second_one_says_who_was_first() {
-        let mode = std::fs::Permissions::from_mode(0o700);
-        let directory = tempfile::Builder::new().permissions(mode).tempdir().expect("a directory");
+        let directory = crate::testing::private_directory();
         let first = InstanceLock::take(directory.path(), Path::new("/run/a"));
         assert_eq!(first.other, None);
         let second = InstanceLock::take(directory.path(), Path::new("/run/b"));

@@ -6,7 +6,7 @@ pub mod config;
 pub mod control;
 pub mod episode_publisher;
 pub mod explainer;
-pub mod guarded;
+pub mod guard_status;
 pub mod history;
 pub mod instance_lock;
 pub mod machine;

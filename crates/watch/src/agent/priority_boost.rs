@@ -13,9 +13,9 @@ use unstarve_model::Tid;
 const SELF: Tid = Tid(0);
 
 /// Before all ordinary tasks.
-const HURRIED: i32 = -20;
+const BOOSTED_NICE: i32 = -20;
 
-/// How long somebody who hurries in turns goes before others.
+/// How long a boost in turns lasts.
 const TURN: Duration = Duration::from_millis(3);
 /// How long it then is one of them. Of a worker that has work all the time less than a `share` is taken (0.3) that would begin an episode.
 const OTHERS: Duration = Duration::from_millis(9);
@@ -34,8 +34,8 @@ impl PriorityBoost {
         let before = getpriority_process(None).ok()?;
         let had_reset = sched::read(SELF).ok()?.reset_on_fork;
         sched::set_reset_on_fork(SELF, true).ok()?;
-        let hurry = PriorityBoost { before, had_reset };
-        setpriority_process(None, HURRIED).ok().map(|()| hurry)
+        let boost = PriorityBoost { before, had_reset };
+        setpriority_process(None, BOOSTED_NICE).ok().map(|()| boost)
     }
 }
 
@@ -53,17 +53,17 @@ pub(crate) struct PriorityBoostInTurns {
     /// Ended first.
     pacer: Option<JoinHandle<()>>,
     over: Arc<AtomicBool>,
-    _hurry: PriorityBoost,
+    _boost: PriorityBoost,
 }
 
 impl PriorityBoostInTurns {
     pub(crate) fn raise() -> Option<PriorityBoostInTurns> {
-        let hurry = PriorityBoost::raise()?;
+        let boost = PriorityBoost::raise()?;
         let over = Arc::new(AtomicBool::new(false));
-        let (before, is_over, who) = (hurry.before, Arc::clone(&over), rustix::thread::gettid());
+        let (before, is_over, who) = (boost.before, Arc::clone(&over), rustix::thread::gettid());
         let pace = move || take_turns(who, before, &is_over);
         let pacer = std::thread::Builder::new().name("unstarve-pacer".into()).spawn(pace).ok()?;
-        Some(PriorityBoostInTurns { pacer: Some(pacer), over, _hurry: hurry })
+        Some(PriorityBoostInTurns { pacer: Some(pacer), over, _boost: boost })
     }
 }
 
@@ -80,8 +80,8 @@ impl Drop for PriorityBoostInTurns {
 /// Begins when the thread has just been put before others.
 fn take_turns(who: Pid, before: i32, over: &AtomicBool) {
     // The turn of the others must come.
-    let _ = setpriority_process(None, HURRIED);
-    for (after, nice) in [(TURN, before), (OTHERS, HURRIED)].into_iter().cycle() {
+    let _ = setpriority_process(None, BOOSTED_NICE);
+    for (after, nice) in [(TURN, before), (OTHERS, BOOSTED_NICE)].into_iter().cycle() {
         std::thread::park_timeout(after);
         if over.load(Ordering::Relaxed) {
             return;
@@ -109,13 +109,13 @@ mod tests {
     #[test]
     fn who_hurries_does_so_for_a_while() {
         let before = nice();
-        let Some(hurry) = PriorityBoost::raise() else { return };
+        let Some(boost) = PriorityBoost::raise() else { return };
         assert_eq!((nice(), of_thread()), (-20, 0), "what is started meanwhile has nothing of it");
-        drop(hurry);
+        drop(boost);
         assert_eq!((nice(), of_thread()), (before, before));
-        let hurry = PriorityBoostInTurns::raise().expect("as before");
+        let boost = PriorityBoostInTurns::raise().expect("as before");
         assert_eq!(of_thread(), 0, "nor has it here");
-        drop(hurry);
+        drop(boost);
         assert_eq!((nice(), of_thread()), (before, before));
     }
 
@@ -132,20 +132,20 @@ mod tests {
         cpu_time() - before
     }
 
-    /// What a task of nice 0 on the same CPU gets beside 200 ms of one that hurries, as a part of what both get.
-    fn left_beside<T>(hurry: impl Fn() -> Option<T>) -> Option<f64> {
+    /// What a task of nice 0 on the same CPU gets beside 200 ms of a boosted one, as a part of what both get.
+    fn left_beside<T>(boost: impl Fn() -> Option<T>) -> Option<f64> {
         let first = sched::affinity(SELF).ok()?.iter().next()?;
         sched::set_affinity(SELF, &[first].into_iter().collect()).ok()?;
         setpriority_process(None, 0).ok()?;
         let over = Arc::new(AtomicBool::new(false));
         let is_over = Arc::clone(&over);
         let other = std::thread::spawn(move || spin_until(|| is_over.load(Ordering::Relaxed)));
-        let hurries = hurry()?;
+        let boosted = boost()?;
         let (cpu, long) = (cpu_time(), Instant::now());
         let own =
             spin_until(|| cpu_time() - cpu >= Duration::from_millis(200) || long.elapsed() > Duration::from_secs(60));
         over.store(true, Ordering::Relaxed);
-        drop(hurries);
+        drop(boosted);
         let other = other.join().expect("it ends");
         Some(other.as_secs_f64() / (other + own).as_secs_f64())
     }

@@ -1,5 +1,5 @@
-//! Writes traces to the disk, one after another, in a thread of its own: at once, for the buffers that they come from fill up again. What
-//! takes longer, the [`explainer`](crate::agent::explainer) does.
+//! Writes traces to disk at once, in its own thread: the buffers they come from fill up again. The
+//! [`explainer`](crate::agent::explainer) does what takes longer.
 
 use std::io;
 use std::path::Path;
@@ -21,17 +21,17 @@ use crate::agent::store::{ExpectedByRank, Left, Outbox, Rank, Store, StoreError,
 use crate::engine::error_chain;
 use crate::episode::{Begun, Episode};
 
-/// What a trace may take before one was written.
+/// Expected size of the first trace.
 pub(crate) const FIRST_EXPECTED: u64 = 4 << 20;
-/// No trace is larger than all buffers together, of which nothing is known here.
+/// Maximum expected size of a trace.
 const MOST_EXPECTED: u64 = 1 << 30;
 
-/// How soon a store that could not be written is tried again; where that helps for a moment only, less often each time.
+/// First and longest pause before a store that could not be written is tried again.
 const FIRST_RETRY: Duration = Duration::from_secs(5);
 const LONGEST_RETRY: Duration = Duration::from_secs(60);
 
-/// Episodes beside which one more does not wait to be explained, that which is being explained included: each may take minutes, and keeps
-/// its room until then. Any user can bring about episodes of programs: they have places of their own.
+/// Maximum episodes waiting for, or in, explanation: each may take minutes, and cannot be removed until then. Any user can cause episodes
+/// of programs, so these have a limit of their own.
 fn most_unexplained(rank: Rank) -> usize {
     match rank {
         Rank::Kernel => 8,
@@ -39,33 +39,33 @@ fn most_unexplained(rank: Rank) -> usize {
     }
 }
 
-/// The name of the problem that the store is full of what counts more: it can be written all the same.
+/// The problem that the store is full of more important episodes; it is writable.
 const RESERVED: &str = "store-reserved";
 
-/// Causes that are remembered until the store can be written again.
+/// Maximum causes remembered until the store can be written again.
 const MOST_BEGUN: usize = 32;
 
-/// What is to be written.
+/// Work for the trace writer.
 pub(crate) enum Job {
     /// A new episode.
     Keep(Box<Keep>),
-    /// One whose trace is there: it was not explained yet when its watch was killed.
+    /// An episode that an earlier watch wrote and did not explain.
     Explain(Box<Left>),
-    /// What a new configuration says.
+    /// A new configuration.
     Configure(PipelineSettings),
-    /// Something that the system's log is to have.
+    /// A warning for the system's log.
     Warn(String),
-    /// All has been delivered that the watch before had left.
+    /// What the previous run had left is delivered.
     Sent,
 }
 
 pub(crate) struct Keep {
     pub(crate) episode: Box<Episode>,
-    /// Others that began before it was written: they are in its trace.
+    /// Episodes in the same trace.
     pub(crate) along: Vec<Episode>,
-    /// What the counters saw of each of them: what cannot be kept begins again once it can.
+    /// What the counters saw of each: what cannot be kept now may begin again later.
     pub(crate) begun: Vec<Begun>,
-    /// What the flight recorder held; nothing if it is off.
+    /// What the flight recorder held, if it is on.
     pub(crate) frozen: Option<Frozen>,
     /// When the episode was seen.
     pub(crate) seen: Instant,
@@ -80,17 +80,17 @@ pub(crate) struct TraceWriter {
     pub(crate) board: Arc<Board>,
     pub(crate) events: Sender<Event>,
     pub(crate) tasks: Sender<Task>,
-    /// What the next trace may take: as much as the latest one of its rank.
+    /// Expected size of the next trace: that of the latest one of its rank.
     pub(crate) expected: ExpectedByRank,
     pub(crate) retry: Retry,
 }
 
-/// What could not be kept, and when that is tried again.
+/// What could not be kept, and when the store is tried again.
 pub(crate) struct Retry {
     begun: Vec<Begun>,
     pause: Duration,
     next: Instant,
-    /// When it is looked whether there is room for episodes of programs again.
+    /// When to look for room for episodes of programs again.
     next_look: Instant,
 }
 
@@ -102,7 +102,7 @@ impl Default for Retry {
 }
 
 impl Retry {
-    /// Whose traces there has to be room for: of programs only where nothing else waits.
+    /// The rank that needs room: programs only if nothing else waits.
     fn rank(&self) -> Rank {
         self.begun.iter().map(|begun| Rank::of_role(begun.victim.kind)).max().unwrap_or(Rank::Kernel)
     }
@@ -110,9 +110,9 @@ impl Retry {
 
 /// Why an episode has no trace.
 enum NotKept {
-    /// The store is full, or cannot be written: that may pass.
+    /// The store is full or not writable: may pass.
     Now(String),
-    /// It would push out what counts more.
+    /// It would displace more important episodes.
     Reserved(String),
 }
 
@@ -167,14 +167,13 @@ impl TraceWriter {
 
     fn keep(&mut self, keep: Keep) {
         let Keep { mut episode, along, begun, frozen, seen, reply } = keep;
-        // The old buffers fill up again meanwhile, and ordinary load must not delay it. But a snapshot and a trace take long enough to
-        // starve the tasks that wait for this CPU.
-        let hurry = PriorityBoostInTurns::raise();
+        // Ordinary load must not delay it: the old buffers fill up. It takes long enough to starve others on this CPU, so in turns.
+        let boost = PriorityBoostInTurns::raise();
         let saved = match frozen {
             Some(frozen) => self.save(&mut episode, &along, frozen, seen),
             None => Ok(()),
         };
-        drop(hurry);
+        drop(boost);
         if let Err(NotKept::Now(problem) | NotKept::Reserved(problem)) = &saved {
             match &saved {
                 Err(NotKept::Reserved(_)) => self.reserved(problem),
@@ -190,23 +189,23 @@ impl TraceWriter {
         memory::give_back();
     }
 
-    /// Has it explained and told; where too many of its rank wait for that it is told at once, and its trace stays like that of any other.
+    /// Passes it to the explainer; publishes it unexplained, with its trace, if too many of its rank wait.
     fn hand_on(&self, mut written: Written) {
         let rank = written.rank();
         let others = self.store.unexplained_now(rank).saturating_sub(1);
         if written.episode.trace_bytes.is_none() || others < most_unexplained(rank) {
-            let _ = self.tasks.send(Task::Tell(Box::new(written)));
+            let _ = self.tasks.send(Task::Publish(Box::new(written)));
             return;
         }
         let id = written.episode.id.clone();
         let why = format!("not explained: too many wait ({others}); its trace is kept: unstarve watch show {id}");
         written.episode.problem = Some(why);
         let (store, board) = (Arc::clone(&self.store), Arc::clone(&self.board));
-        EpisodePublisher { store, outputs: self.outputs.clone(), board }.tell(written, None);
+        EpisodePublisher { store, outputs: self.outputs.clone(), board }.publish(written, None);
         self.store.is_explained(&id);
     }
 
-    /// What is still going on once there is room again begins again then.
+    /// Remembers causes: those that still last when there is room begin again.
     fn put_off(&mut self, begun: Vec<Begun>) {
         self.retry.begun.extend(begun);
         let more = self.retry.begun.len().saturating_sub(MOST_BEGUN);
@@ -215,8 +214,7 @@ impl TraceWriter {
         self.retry.pause = (self.retry.pause * 2).min(LONGEST_RETRY);
     }
 
-    /// Where the store could not be written, whether it can be now: then that is said no more, lines that waited are in the log, and what
-    /// was not kept and goes on is.
+    /// Tries a store that could not be written. On success the problem goes, waiting lines are in the log, and causes that last begin again.
     fn try_again(&mut self) {
         let is_broken = self.board.read().problems.contains_key("store");
         let is_needed = is_broken || !self.retry.begun.is_empty() || self.store.logbook().waiting() > 0;
@@ -236,7 +234,7 @@ impl TraceWriter {
         self.board.note_kept(&self.store);
     }
 
-    /// Notes that there is no room for episodes of programs.
+    /// Notes that episodes of programs have no room.
     fn reserved(&mut self, problem: &str) {
         self.retry.next_look = Instant::now() + LONGEST_RETRY;
         self.board.write(|published| {
@@ -245,7 +243,7 @@ impl TraceWriter {
         });
     }
 
-    /// Where there was no room for episodes of programs, whether there is now. That other episodes can be written says nothing about them.
+    /// Looks again for room for episodes of programs, if there was none; other episodes may be written meanwhile.
     fn look_for_room(&mut self) {
         let now = Instant::now();
         if now < self.retry.next_look || !self.board.read().problems.contains_key(RESERVED) {
@@ -257,7 +255,7 @@ impl TraceWriter {
         }
     }
 
-    /// The trace, on the disk. The recorder's instance goes back as soon as it is empty.
+    /// Writes the trace to disk. The recorder gets its instance back as soon as it is empty.
     fn save(&mut self, episode: &mut Episode, along: &[Episode], frozen: Frozen, seen: Instant) -> Result<(), NotKept> {
         let rank = Rank::of_all(episode, along);
         let unfinished = match self.store.begin_with(episode, along, self.expected.of(rank)) {
@@ -293,8 +291,7 @@ impl TraceWriter {
         *self.expected.of_mut(rank) = bytes.max(1 << 20).into();
     }
 
-    /// Where a disk was full that had room for what was expected, more must be free for the next try. What else may fail says nothing about
-    /// room, and what an earlier trace took stays what the limits of the store are compared with.
+    /// Expects more of the next trace if the disk was full in spite of room for what was expected. Other errors say nothing about room.
     fn note_failure(&mut self, rank: Rank, error: &RecordError) {
         if is_full(error) {
             let expected = self.expected.of_mut(rank);
@@ -303,12 +300,12 @@ impl TraceWriter {
     }
 
     fn give_back(&self, roll: Roll) {
-        // Nobody takes it where the watch is ending.
+        // Nobody receives it at shutdown.
         let _ = self.events.send(Event::Roll(roll));
     }
 }
 
-/// Whether a disk, or what somebody may use of it, is full.
+/// Whether a disk or a quota is full.
 fn is_full(error: &RecordError) -> bool {
     let mut cause: Option<&(dyn std::error::Error + 'static)> = Some(error);
     while let Some(error) = cause {
@@ -321,12 +318,12 @@ fn is_full(error: &RecordError) -> bool {
     matches!(error, RecordError::NoRoom { .. })
 }
 
-/// Of an episode's directory what the explanation reads.
+/// The trace in an episode's directory.
 pub fn trace_in(directory: &Path) -> std::path::PathBuf {
     directory.join(TRACE)
 }
 
-/// Opens the store, and gives the episodes that were not explained.
+/// Opens the store; also returns the episodes that were not explained.
 pub(crate) fn open(config: &StoreConfig) -> Result<(Arc<Store>, Vec<Left>), StoreError> {
     let store = Store::open(&config.directory, config.limits())?;
     let unexplained = store.unexplained()?;

@@ -10,14 +10,13 @@ mod limits;
 #[cfg(feature = "bpf")]
 mod lockdown;
 mod open;
-mod places;
 mod proc;
 pub mod reading;
 mod recording;
+mod refined_rule;
 mod role_table;
-mod said;
 mod schedstat_check;
-mod scripted;
+mod task_lookup;
 mod totals;
 mod tracefs;
 
@@ -31,8 +30,7 @@ pub(crate) use self::error_chain::error_chain;
 pub use self::open::{Opened, open};
 use self::reading::{Quiet, Reading};
 pub use self::recording::Recording;
-pub use self::schedstat_check::{Word, waited};
-pub use self::scripted::Scripted;
+pub use self::schedstat_check::{SchedstatCheck, waited};
 pub use self::tracefs::Tracefs;
 
 /// Sums up waits all the time, and says how things stand when it is asked.
@@ -123,7 +121,7 @@ pub enum EngineError {
         #[source]
         source: io::Error,
     },
-    /// A [`crate::engine::Scripted`] engine has given all its readings.
+    /// A recording has no further reading.
     #[error("no reading is left")]
     Ended,
 }

@@ -7,9 +7,9 @@ use unstarve_model::{Batch, ClockPair, Event, EventSource, Nanos, SourceError, T
 use unstarve_timeline::Timeline;
 
 use crate::engine::limits::Stops;
-use crate::engine::places::Recorded;
 use crate::engine::reading::{Cost, LimitedGroup, Lost, Reading};
 use crate::engine::role_table::RoleTable;
+use crate::engine::task_lookup::RecordedTasks;
 use crate::engine::tracefs::{Lasting, Sums};
 use crate::engine::{Engine, EngineError, Options};
 
@@ -51,7 +51,7 @@ impl Recording {
         };
         let wall = WallClock::of(clocks);
         let limits = RecordedLimits::of(snapshot.as_deref());
-        let host = Recorded(snapshot);
+        let host = RecordedTasks(snapshot);
         let mut roles = RoleTable::new();
         let groups = host.top_groups();
         let mut sums = Sums::new(Box::new(host));

@@ -8,7 +8,7 @@ use unstarve_sched::counted::COUNTED;
 
 use crate::engine::groups::{TopGroup, TopGroups};
 use crate::engine::reading::{Blame, Role, RoleId, RoleKind, Waits};
-use crate::engine::said::as_said;
+use crate::engine::refined_rule::refined_rule;
 use crate::engine::totals::Totals;
 
 /// The ids of groups come after the fixed ones.
@@ -159,7 +159,7 @@ impl RoleTable {
         for ((victim, occupant, rule), ns) in totals.filled() {
             let (victim, occupant) = (RoleId(victim as u8), RoleId(occupant as u8));
             let Some(counted) = COUNTED.get(rule) else { continue };
-            let rule = as_said(victim, occupant, *counted);
+            let rule = refined_rule(victim, occupant, *counted);
             // Those of one victim and occupant come one after another.
             let same = |row: &&mut Blame| (row.victim, row.occupant) == (victim, occupant);
             let known = blame.iter_mut().rev().take_while(same).find(|row| row.rule == rule);

@@ -1,4 +1,4 @@
-//! What the kernel itself says of a task that seems to wait: without its word nobody is called starving.
+//! What the kernel itself says of a task that seems to wait: without its check nobody is called starving.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -15,7 +15,7 @@ pub type Claim = (Tid, Time);
 
 /// What was read of tasks while they seemed to wait.
 #[derive(Clone, Debug, Default)]
-pub struct Word {
+pub struct SchedstatCheck {
     first: BTreeMap<Claim, Ran>,
 }
 
@@ -28,7 +28,7 @@ struct Ran {
     count: u64,
 }
 
-impl Word {
+impl SchedstatCheck {
     /// Those who seem to wait now. What is read of a wait when it is first seen is kept while it lasts.
     pub fn hear(&mut self, claims: impl Iterator<Item = Claim>) {
         let mut before = std::mem::take(&mut self.first);
@@ -84,21 +84,21 @@ mod tests {
     fn who_runs_or_sleeps_does_not_wait() {
         // Events say of this thread that it waits; it runs, which the kernel accounts for at a tick.
         let claim = (tid(), Time(5));
-        let mut word = Word::default();
-        word.hear([claim].into_iter());
-        if word.first.is_empty() {
+        let mut check = SchedstatCheck::default();
+        check.hear([claim].into_iter());
+        if check.first.is_empty() {
             unstarve_testing::not_possible_here("no schedstat here");
             return;
         }
         let begun = std::time::Instant::now();
-        while word.agrees(claim) == Some(true) && begun.elapsed().as_secs() < 20 {
+        while check.agrees(claim) == Some(true) && begun.elapsed().as_secs() < 20 {
             std::hint::spin_loop();
         }
-        assert_eq!(word.agrees(claim), Some(false), "it ran");
-        word.hear([claim].into_iter());
-        assert_eq!(word.agrees_on(claim.0), Some(false), "what was read first stays while the claim does");
-        word.hear(std::iter::empty());
-        assert!(word.first.is_empty(), "nothing is kept of waits that are over");
+        assert_eq!(check.agrees(claim), Some(false), "it ran");
+        check.hear([claim].into_iter());
+        assert_eq!(check.agrees_on(claim.0), Some(false), "what was read first stays while the claim does");
+        check.hear(std::iter::empty());
+        assert!(check.first.is_empty(), "nothing is kept of waits that are over");
         // One that sleeps.
         let (sender, receiver) = std::sync::mpsc::channel();
         let (end, ends) = std::sync::mpsc::channel::<()>();
@@ -108,12 +108,12 @@ mod tests {
         });
         let sleeper = receiver.recv().expect("its number");
         let begun = std::time::Instant::now();
-        while word.agrees((sleeper, Time(1))) != Some(false) && begun.elapsed().as_secs() < 20 {
+        while check.agrees((sleeper, Time(1))) != Some(false) && begun.elapsed().as_secs() < 20 {
             std::thread::yield_now();
         }
-        assert_eq!(word.agrees((sleeper, Time(1))), Some(false), "it sleeps");
+        assert_eq!(check.agrees((sleeper, Time(1))), Some(false), "it sleeps");
         drop(end);
         thread.join().expect("ended");
-        assert_eq!(word.agrees((sleeper, Time(1))), Some(false), "it is gone");
+        assert_eq!(check.agrees((sleeper, Time(1))), Some(false), "it is gone");
     }
 }

@@ -9,9 +9,9 @@ use unstarve_timeline::{OnCpu, Task, Timeline};
 
 use crate::engine::groups::{Hierarchy, Lookout};
 use crate::engine::limit_files::LimitLookout;
-use crate::engine::places::Host;
 use crate::engine::reading::{Cost, Lost, Reading};
 use crate::engine::role_table::RoleTable;
+use crate::engine::task_lookup::HostTasks;
 use crate::engine::{Engine, EngineError, Options, clocks, error_chain, proc};
 pub(crate) use sums::{Lasting, Sums};
 
@@ -50,7 +50,7 @@ impl Tracefs {
         let hierarchy = Hierarchy::find();
         let limits = hierarchy.as_ref().map(LimitLookout::new);
         let groups = hierarchy.map(Lookout::new);
-        let host = Host { unified: groups.as_ref().is_some_and(Lookout::is_unified) };
+        let host = HostTasks { unified: groups.as_ref().is_some_and(Lookout::is_unified) };
         let mut engine = Tracefs {
             live,
             timeline,

@@ -179,12 +179,7 @@ impl<'a> Pair<'a> {
 
     /// How long waits were in which `all` was waited for one reason since then.
     fn in_long(&self, then: &Reading, all: u64) -> InLong {
-        let of = |reading: &Reading| {
-            let id = self.same_role(reading)?;
-            reading.waits.get(id.index()).map(|waits| waits.histogram.clone())
-        };
-        let Some(now) = of(self.reading) else { return InLong::default() };
-        let ended = of(then).map_or_else(|| now.clone(), |then| now.since(&then));
+        let Some(ended) = self.ended(then, self.reading) else { return InLong::default() };
         let waiting = self.reading.waits.get(self.id.index()).map_or(0, |waits| waits.waiting);
         InLong::of(&ended, u64::from(waiting), all)
     }

@@ -8,7 +8,7 @@ use unstarve_sched::Rule;
 
 use super::begun::Begun;
 use super::trigger::Trigger;
-use crate::engine::reading::{Blame, OldestWait, Reading, Role, RoleId, is_precedence, shares};
+use crate::engine::reading::{Blame, Histogram, OldestWait, Reading, Role, RoleId, Waits, is_precedence, shares};
 
 /// The time over which shares are taken.
 pub(super) const WINDOW: u64 = 1_000_000_000;
@@ -67,10 +67,7 @@ pub(super) struct Pair<'a> {
 impl<'a> Pair<'a> {
     /// How long it was at least, and since when it may have been.
     pub(super) fn longest_ended(&self) -> Option<(u64, u64)> {
-        let now = &self.reading.waits.get(self.id.index())?.histogram;
-        let then = self.same_role(self.before).and_then(|id| self.before.waits.get(id.index()));
-        let new = then.map_or_else(|| now.clone(), |then| now.since(&then.histogram));
-        let longest = new.buckets().last()?;
+        let longest = self.ended(self.before, self.reading)?.buckets().last()?;
         // Of a step only its lower bound is certain.
         let ns = (longest.from * 1e9) as u64;
         Some((ns, self.before.at.trace.0.saturating_sub(ns)))
@@ -82,18 +79,31 @@ impl<'a> Pair<'a> {
         past.chain([self.reading]).collect()
     }
 
+    /// The role's sums in a reading.
+    fn waits_in<'b>(&self, reading: &'b Reading) -> Option<&'b Waits> {
+        reading.waits.get(self.same_role(reading)?.index())
+    }
+
+    /// What a sum of the role has grown by since then.
+    fn grown_since(&self, then: &Reading, sum: impl Fn(&Waits) -> Nanos) -> Option<Nanos> {
+        let now = sum(self.waits_in(self.reading)?);
+        Some(self.waits_in(then).map_or(now, |then| now.saturating_sub(sum(then))))
+    }
+
+    /// The role's waits that ended between two readings.
+    pub(super) fn ended(&self, then: &Reading, now: &Reading) -> Option<Histogram> {
+        let all = &self.waits_in(now)?.histogram;
+        Some(self.waits_in(then).map_or_else(|| all.clone(), |then| all.since(&then.histogram)))
+    }
+
     /// All that was waited since then.
     pub(super) fn waited_since(&self, then: &Reading) -> Option<Nanos> {
-        let now = self.reading.waits.get(self.id.index())?.waited;
-        let then = self.same_role(then).and_then(|id| then.waits.get(id.index()));
-        Some(then.map_or(now, |then| now.saturating_sub(then.waited)))
+        self.grown_since(then, |waits| waits.waited)
     }
 
     /// For how long others were preferred since then, of all that wait for one CPU at once each moment once.
     pub(super) fn preferred_at_once_since(&self, then: &Reading) -> Nanos {
-        let Some(now) = self.reading.waits.get(self.id.index()) else { return Nanos::ZERO };
-        let then = self.same_role(then).and_then(|id| then.waits.get(id.index()));
-        then.map_or(now.preferred, |then| now.preferred.saturating_sub(then.preferred))
+        self.grown_since(then, |waits| waits.preferred).unwrap_or_default()
     }
 
     /// The longest wait of each CPU that lasts.
@@ -134,9 +144,7 @@ impl<'a> Pair<'a> {
 
     /// What the kernel says that limits stopped since then.
     pub(super) fn stopped_since(&self, then: &Reading) -> Nanos {
-        let Some(now) = self.reading.waits.get(self.id.index()) else { return Nanos::ZERO };
-        let then = self.same_role(then).and_then(|id| then.waits.get(id.index()));
-        then.map_or(now.stopped, |then| now.stopped.saturating_sub(then.stopped))
+        self.grown_since(then, |waits| waits.stopped).unwrap_or_default()
     }
 
     /// Who had the CPU by one rule and for how long since then.

@@ -214,12 +214,7 @@ impl<'a> Pair<'a> {
 
     /// What long waits took that ended between two readings, by the lower bounds of their steps.
     fn long_ended(&self, then: &Reading, now: &Reading) -> u64 {
-        let of = |reading: &Reading| {
-            let id = self.same_role(reading)?;
-            reading.waits.get(id.index()).map(|waits| waits.histogram.clone())
-        };
-        let Some(ended) = of(now) else { return 0 };
-        let ended = of(then).map_or_else(|| ended.clone(), |then| ended.since(&then));
+        let Some(ended) = self.ended(then, now) else { return 0 };
         let long =
             ended.buckets().map(|bucket| ((bucket.from * 1e9) as u64, bucket.count)).filter(|(ns, _)| *ns >= LONG);
         long.map(|(ns, count)| ns.saturating_mul(count)).fold(0, u64::saturating_add)

@@ -2,10 +2,10 @@
 
 use unstarve_model::{Event, EventKind};
 
-use super::{ASK_EVERY, NO_OFFSET, Readiness, Recorded, Session, kind};
+use super::{CHECK_RELEASE_EVERY, NO_OFFSET, Readiness, Recorded, Session, kind};
 use crate::decode::{BadRecord, FastDecoder};
 use crate::endian::Endian;
-use crate::perf_data::event_ids::{EventIds, Near};
+use crate::perf_data::event_ids::{EventIds, NearEvent};
 use crate::perf_data::records::Record;
 use crate::perf_data::sample::{Sample, usual_presence, usual_sample};
 
@@ -14,11 +14,11 @@ impl Session {
     #[inline(always)]
     pub fn sample(&mut self, record: Record<'_>, offset: u64) -> Readiness {
         match self.id_of(record.bytes, record.endian).and_then(|id| self.ids.near(id)) {
-            Some(Near::Unread) => {
+            Some(NearEvent::Unread) => {
                 self.note_presence(record.bytes);
                 Readiness::Not
             }
-            Some(Near::Event(event)) => match self.usual_sample(event, record.bytes) {
+            Some(NearEvent::Event(event)) => match self.usual_sample(event, record.bytes) {
                 Some(ripe) => ripe,
                 None => self.read_sample(event, record.bytes, record.endian, offset),
             },
@@ -59,14 +59,14 @@ impl Session {
     fn read_sample(&mut self, event: u16, bytes: &[u8], endian: Endian, offset: u64) -> Readiness {
         let record = Record { kind: kind::SAMPLE, bytes, endian };
         let is_wanted = self.events.get(usize::from(event)).is_some_and(|event| event.wanted);
-        if is_wanted && self.wanted_sample(event, record, offset) { self.ask() } else { Readiness::Not }
+        if is_wanted && self.wanted_sample(event, record, offset) { self.check_release() } else { Readiness::Not }
     }
 
     /// Checks from time to time whether events can be given out.
     #[inline(always)]
-    fn ask(&mut self) -> Readiness {
-        self.unasked += 1;
-        if self.unasked < ASK_EVERY {
+    fn check_release(&mut self) -> Readiness {
+        self.samples_since_check += 1;
+        if self.samples_since_check < CHECK_RELEASE_EVERY {
             return Readiness::Not;
         }
         self.release_passed();
@@ -86,7 +86,7 @@ impl Session {
             return None;
         }
         self.latest = self.latest.max(time);
-        Some(self.ask())
+        Some(self.check_release())
     }
 
     /// Decodes any sample. Returns `false` if it is shorter than its counts say.
@@ -128,7 +128,7 @@ impl Session {
     /// wait for the ends of two rounds.
     #[cold]
     fn release_passed(&mut self) {
-        self.unasked = 0;
+        self.samples_since_check = 0;
         if let Some(cpus) = self.info.cpus
             && self.openings == Some(cpus as usize)
         {

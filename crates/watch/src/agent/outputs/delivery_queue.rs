@@ -1,5 +1,5 @@
-//! A thread that delivers to one output, from a queue with an end, and tries again. When the watch ends it has until a time for what
-//! waits; what it cannot deliver by then is left in the queue, so that it can be counted and kept.
+//! Delivers to one output from a bounded queue, in a thread, with retries. At shutdown it has a deadline; what is left then is counted and
+//! kept for the next start.
 
 use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -9,16 +9,16 @@ use super::{Message, Tried};
 use crate::agent::board::{Board, Published};
 use crate::episode::Episode;
 
-/// For one try.
+/// Time limit of a try.
 pub const LONGEST_TRY: Duration = Duration::from_secs(10);
-/// What may wait behind the one that is being delivered.
+/// Messages that may wait behind the one being delivered.
 const QUEUE: usize = 32;
-/// Tries of one delivery, and how long is waited before the second one; four times as long before each further one.
+/// Tries of a message, and the pause before the second; each further pause is four times as long.
 const TRIES: u32 = 4;
 const FIRST_PAUSE: Duration = Duration::from_millis(500);
-/// Tries of one delivery since the watch is to end. Where they fail, what is behind it is not tried.
+/// Tries of a message during shutdown. If they fail, the rest is not tried.
 const LAST_TRIES: u32 = 2;
-/// Less is too short for a try.
+/// Minimum time for a try.
 const SHORTEST: Duration = Duration::from_millis(50);
 
 /// Delivers to one output.
@@ -37,31 +37,31 @@ struct Queue {
 
 #[derive(Debug, Default)]
 struct Waiting {
-    /// The first one stays until it is delivered, or given up.
+    /// The first stays until it is delivered or given up.
     messages: VecDeque<Message>,
-    /// How many of the first ones another watch has left: they take no room from new ones.
+    /// How many of the first ones the previous run has left: they take no room from new ones.
     others: usize,
     is_on_its_way: bool,
-    /// Nothing more will come.
+    /// Nothing is sent any more.
     is_closed: bool,
-    /// The watch ends: nothing is delivered after this.
+    /// Deadline of the shutdown.
     until: Option<Instant>,
-    /// Nothing is delivered any more. What comes still is left with the rest.
+    /// Nothing is delivered any more; what is still sent is left with the rest.
     is_over: bool,
-    /// What was left has been taken: nothing more is noted.
+    /// The rest has been taken; what is still sent is counted.
     is_taken: bool,
-    /// Another configuration holds: how this one fares is no problem of the watch's any more.
+    /// Of an earlier configuration: its failures are no problem of the watch.
     is_former: bool,
 }
 
 impl Waiting {
-    /// Whether one more may wait.
+    /// Whether another message fits.
     fn has_room(&self) -> bool {
         let is_own_on_its_way = self.is_on_its_way && self.others == 0;
         self.messages.len() - self.others < QUEUE + usize::from(is_own_on_its_way)
     }
 
-    /// The first one is done with.
+    /// Removes the first one.
     fn pop(&mut self) {
         self.messages.pop_front();
         self.others = self.others.saturating_sub(1);
@@ -69,19 +69,16 @@ impl Waiting {
     }
 }
 
-/// How one message fared.
+/// Outcome of a message.
 enum Fared {
     Delivered,
     GivenUp(String),
-    /// The watch ends before it can be delivered.
+    /// Shutdown came first.
     Left,
 }
 
 impl DeliveryQueue {
-    /// Starts the thread. `deliver` is called for each message, with the time that it may take, again while that may help.
-    ///
-    /// # Errors
-    /// If there is no thread to be had.
+    /// Starts the thread. `deliver` is called for each message, with the time it may take, and again while that may help.
     pub fn start(
         output: &'static str,
         board: Arc<Board>,
@@ -109,7 +106,7 @@ impl DeliveryQueue {
         self.queue.changed.notify_all();
     }
 
-    /// Puts what another watch has left before all others, however much it is.
+    /// Puts what the previous run has left before all others, without limit.
     pub fn send_first(&self, messages: impl DoubleEndedIterator<Item = Message>) {
         let mut waiting = self.queue.lock();
         for message in messages.rev() {
@@ -121,7 +118,7 @@ impl DeliveryQueue {
     }
 }
 
-/// TLS needs some of it.
+/// Enough for TLS.
 const STACK: usize = 512 << 10;
 
 impl Drop for DeliveryQueue {
@@ -144,7 +141,7 @@ impl Queue {
             };
             let mut waiting = self.lock();
             if waiting.is_over {
-                // It came too late: it is among those that are left.
+                // Too late: it counts as left.
                 return;
             }
             waiting.pop();
@@ -160,7 +157,7 @@ impl Queue {
         if problem.is_some() {
             *published.counts.undelivered.entry(self.output).or_insert(0) += 1;
         }
-        // Whoever replaces this one does so before he writes to the board, which is locked here.
+        // `replace` comes before its caller writes to the board, which is locked here.
         if self.lock().is_former {
             return;
         }
@@ -170,7 +167,7 @@ impl Queue {
         }
     }
 
-    /// The first one, once there is one; `None` if nothing more comes or the time is over.
+    /// Waits for a message; `None` if none will come or the time is over.
     fn next(&self) -> Option<Message> {
         let mut waiting = self.lock();
         loop {
@@ -207,7 +204,7 @@ impl Queue {
             if last_tries >= LAST_TRIES {
                 return Fared::Left;
             }
-            // That the watch is to end may have come during the try.
+            // Shutdown may have begun during the try.
             let until = self.lock().until;
             if attempt >= TRIES && until.is_none() {
                 return Fared::GivenUp(why);
@@ -218,14 +215,14 @@ impl Queue {
         Fared::Left
     }
 
-    /// What a try may take; `None` if there is no time for one.
+    /// Time for a try, if there is enough.
     fn time_left(&self) -> Option<Duration> {
         let waiting = self.lock();
         let left = waiting.until.map_or(LONGEST_TRY, |until| until.saturating_duration_since(Instant::now()));
         (!waiting.is_over && left >= SHORTEST).then_some(left.min(LONGEST_TRY))
     }
 
-    /// A pause before another try; that the watch is to end by another time than `until` ends it.
+    /// Pauses before another try; a changed deadline ends the pause.
     fn pause(&self, pause: Duration, until: Option<Instant>) {
         let waiting = self.lock();
         let same = |waiting: &mut Waiting| waiting.until == until && !waiting.is_over;

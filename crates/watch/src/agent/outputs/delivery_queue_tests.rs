@@ -6,14 +6,14 @@ fn word(id: &str) -> Message {
     Message::Episode(Arc::new(Episode { id: id.to_owned(), ..Episode::default() }))
 }
 
-fn queue(until: Option<Instant>) -> Queue {
+fn queue_until(until: Option<Instant>) -> Queue {
     let waiting = Waiting { until, ..Waiting::default() };
     Queue { output: "test", waiting: Mutex::new(waiting), changed: Condvar::new() }
 }
 
 #[test]
 fn what_may_help_is_tried_again_and_the_rest_is_not() {
-    let queue = queue(None);
+    let queue = queue_until(None);
     let fared = |deliver: &mut dyn FnMut() -> Tried| {
         let fared = queue.persist(&word("a"), &mut |_: &Message, _| deliver(), Duration::ZERO);
         match fared {
@@ -45,23 +45,23 @@ fn what_may_help_is_tried_again_and_the_rest_is_not() {
 type Try = (String, Duration);
 
 /// A queue whose tries the test decides.
-fn courier() -> (DeliveryQueue, Deliveries, Receiver<Try>, Sender<Tried>) {
+fn queue() -> (DeliveryQueue, Deliveries, Receiver<Try>, Sender<Tried>) {
     let (tries, tried) = channel();
     let (answers, answer) = channel();
-    let courier = DeliveryQueue::start("test", Arc::new(Board::default()), move |word: &Message, within| {
+    let queue = DeliveryQueue::start("test", Arc::new(Board::default()), move |word: &Message, within| {
         let _ = tries.send((word.episode().expect("an episode").id.clone(), within));
         answer.recv().unwrap_or(Tried::Later("gone".into()))
     });
-    let (courier, deliveries) = (courier.expect("a thread"), Deliveries::default());
-    deliveries.add(&courier);
-    (courier, deliveries, tried, answers)
+    let (queue, deliveries) = (queue.expect("a thread"), Deliveries::default());
+    deliveries.add(&queue);
+    (queue, deliveries, tried, answers)
 }
 
 const TEST_TIMEOUT: Duration = Duration::from_secs(20);
 
 #[test]
 fn how_an_output_of_a_former_configuration_fares_is_no_problem() {
-    let (queue, mut published) = (queue(None), Published::default());
+    let (queue, mut published) = (queue_until(None), Published::default());
     queue.note(&mut published, Some("refused".into()));
     assert_eq!(published.problems.get("test").map(String::as_str), Some("test: refused"));
     queue.replace();
@@ -76,11 +76,11 @@ fn how_an_output_of_a_former_configuration_fares_is_no_problem() {
 #[test]
 fn all_but_those_of_the_newest_configuration_are_replaced() {
     let deliveries = Deliveries::default();
-    let couriers: Vec<_> =
+    let queues: Vec<_> =
         (0..3).map(|_| DeliveryQueue::start("test", Arc::default(), |_: &Message, _| Tried::Done)).collect();
-    let couriers: Vec<_> = couriers.into_iter().map(|courier| courier.expect("a thread")).collect();
-    couriers.iter().for_each(|courier| deliveries.add(courier));
-    let former = || couriers.iter().map(|courier| courier.queue.lock().is_former).collect::<Vec<_>>();
+    let queues: Vec<_> = queues.into_iter().map(|queue| queue.expect("a thread")).collect();
+    queues.iter().for_each(|queue| deliveries.add(queue));
+    let former = || queues.iter().map(|queue| queue.queue.lock().is_former).collect::<Vec<_>>();
     deliveries.replace_all_but(2);
     assert_eq!(former(), [true, false, false]);
     deliveries.replace_all_but(0);
@@ -89,12 +89,12 @@ fn all_but_those_of_the_newest_configuration_are_replaced() {
 
 #[test]
 fn what_waits_is_delivered_before_the_end() {
-    let (courier, deliveries, tried, answers) = courier();
-    ["a", "b", "c"].into_iter().for_each(|id| courier.send(word(id)));
+    let (queue, deliveries, tried, answers) = queue();
+    ["a", "b", "c"].into_iter().for_each(|id| queue.send(word(id)));
     (0..3).for_each(|_| answers.send(Tried::Done).expect("it waits"));
     let until = Instant::now() + TEST_TIMEOUT;
     deliveries.end(until);
-    drop(courier);
+    drop(queue);
     assert_eq!(deliveries.finish(until), Undelivered::default());
     assert!(Instant::now() < until, "no longer than it takes");
     let ids: Vec<String> = tried.iter().map(|(id, _)| id).collect();
@@ -103,8 +103,8 @@ fn what_waits_is_delivered_before_the_end() {
 
 #[test]
 fn who_does_not_answer_by_the_end_leaves_what_waits() {
-    let (courier, deliveries, tried, answers) = courier();
-    ["a", "b", "c"].into_iter().for_each(|id| courier.send(word(id)));
+    let (queue, deliveries, tried, answers) = queue();
+    ["a", "b", "c"].into_iter().for_each(|id| queue.send(word(id)));
     assert_eq!(tried.recv_timeout(TEST_TIMEOUT).expect("tried").0, "a");
     answers.send(Tried::Done).expect("it waits");
     assert_eq!(tried.recv_timeout(TEST_TIMEOUT).expect("tried").0, "b");
@@ -114,14 +114,14 @@ fn who_does_not_answer_by_the_end_leaves_what_waits() {
     let left = deliveries.finish(until);
     let ids: Vec<&str> = left.words.iter().map(|word| word.id.as_str()).collect();
     assert_eq!(ids, ["b", "c"], "that it may have come all the same is no loss");
-    courier.send(word("d"));
-    assert_eq!(courier.board.read().counts.undelivered.get("test"), Some(&1), "what comes later is counted");
+    queue.send(word("d"));
+    assert_eq!(queue.board.read().counts.undelivered.get("test"), Some(&1), "what comes later is counted");
 }
 
 #[test]
 fn a_try_has_no_longer_than_there_is_time_and_the_end_ends_a_pause() {
-    let (courier, deliveries, tried, answers) = courier();
-    courier.send(word("a"));
+    let (queue, deliveries, tried, answers) = queue();
+    queue.send(word("a"));
     assert_eq!(tried.recv_timeout(TEST_TIMEOUT).expect("tried").1, LONGEST_TRY);
     // Three failures: the next pause is 8 s.
     for _ in 0..2 {
@@ -138,11 +138,11 @@ fn a_try_has_no_longer_than_there_is_time_and_the_end_ends_a_pause() {
 }
 
 #[test]
-fn an_old_courier_delivers_on_and_is_waited_for() {
-    let (courier, deliveries, tried, answers) = courier();
-    courier.send(word("a"));
+fn an_old_queue_delivers_on_and_is_waited_for() {
+    let (queue, deliveries, tried, answers) = queue();
+    queue.send(word("a"));
     // Another configuration has come.
-    drop(courier);
+    drop(queue);
     assert_eq!(tried.recv_timeout(TEST_TIMEOUT).expect("tried").0, "a");
     assert!(!deliveries.is_idle("test"));
     let until = Instant::now() + TEST_TIMEOUT;
@@ -154,25 +154,25 @@ fn an_old_courier_delivers_on_and_is_waited_for() {
 /// The trace writer ends later than the queue gives up: its last episodes are noted for the next watch, too.
 #[test]
 fn what_comes_after_it_has_given_up_is_left_with_the_rest() {
-    let (courier, deliveries, tried, answers) = courier();
-    courier.send(word("a"));
+    let (queue, deliveries, tried, answers) = queue();
+    queue.send(word("a"));
     tried.recv_timeout(TEST_TIMEOUT).expect("tried");
     let until = Instant::now() + TEST_TIMEOUT;
     deliveries.end(until);
     // Twice since the end, after the one that was on its way.
     (0..3).for_each(|_| answers.send(Tried::Later("busy".into())).expect("it waits"));
-    deliveries.all().iter().for_each(|courier| courier.wait(until));
-    courier.send(word("b"));
+    deliveries.all().iter().for_each(|queue| queue.wait(until));
+    queue.send(word("b"));
     let left = deliveries.finish(until);
     let ids: Vec<&str> = left.words.iter().map(|word| word.id.as_str()).collect();
     assert_eq!(ids, ["a", "b"]);
-    assert_eq!(courier.board.read().counts.undelivered.get("test"), None, "nothing is lost");
+    assert_eq!(queue.board.read().counts.undelivered.get("test"), None, "nothing is lost");
 }
 
 #[test]
 fn an_end_during_a_try_shortens_the_pause_after_it() {
-    let (courier, deliveries, tried, answers) = courier();
-    courier.send(word("a"));
+    let (queue, deliveries, tried, answers) = queue();
+    queue.send(word("a"));
     for _ in 0..2 {
         tried.recv_timeout(TEST_TIMEOUT).expect("tried");
         answers.send(Tried::Later("busy".into())).expect("it waits");
@@ -189,13 +189,13 @@ fn an_end_during_a_try_shortens_the_pause_after_it() {
 
 #[test]
 fn what_another_watch_has_left_takes_no_room_from_new_words() {
-    let (courier, deliveries, tried, answers) = courier();
-    courier.send_first((0..100).map(|number| word(&format!("left-{number}"))));
+    let (queue, deliveries, tried, answers) = queue();
+    queue.send_first((0..100).map(|number| word(&format!("left-{number}"))));
     assert_eq!(tried.recv_timeout(TEST_TIMEOUT).expect("tried").0, "left-0");
-    let undelivered = || courier.board.read().counts.undelivered.get("test").copied().unwrap_or(0);
-    (0..QUEUE).for_each(|number| courier.send(word(&format!("new-{number}"))));
+    let undelivered = || queue.board.read().counts.undelivered.get("test").copied().unwrap_or(0);
+    (0..QUEUE).for_each(|number| queue.send(word(&format!("new-{number}"))));
     assert_eq!(undelivered(), 0, "as many as without them");
-    courier.send(word("one more"));
+    queue.send(word("one more"));
     assert_eq!(undelivered(), 1);
     let all = 100 + QUEUE;
     (0..all).for_each(|_| answers.send(Tried::Done).expect("it waits"));

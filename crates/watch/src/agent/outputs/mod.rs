@@ -113,9 +113,6 @@ enum Sender {
 
 impl Outputs {
     /// Opens all that the configuration has on.
-    ///
-    /// # Errors
-    /// If a thread cannot be started.
     pub fn open(config: &Config, board: &Arc<Board>, deliveries: &Deliveries) -> io::Result<Outputs> {
         let opened = OUTPUTS.iter().filter_map(|kind| Some((kind, (kind.open)(config)?)));
         let started = opened.map(|(kind, output)| {

@@ -41,9 +41,6 @@ pub(crate) struct Rollups {
 
 impl Rollups {
     /// Those that the configuration asks for; `None` if it asks for none.
-    ///
-    /// # Errors
-    /// Why they cannot be had.
     pub fn start(config: &Config, board: &Arc<Board>) -> Result<Option<Rollups>, String> {
         let Some(tables) = config.tables.clone() else { return Ok(None) };
         let (work, writer) = start_writer(config, &tables, board)?;

@@ -35,7 +35,7 @@ impl Watch {
         let mut threads = std::mem::take(&mut self.recorders);
         threads.extend(writing);
         // Its senders are what the threads wait for.
-        drop((self.jobs, self.words, self.events, self.flight, self.next_flight, self.serving));
+        drop((self.jobs, self.alerts, self.events, self.flight, self.next_flight, self.serving));
         finish(&threads, inbox, begun + LAST_EPISODES);
         if pushes {
             // What has come since the latest one.
@@ -103,18 +103,15 @@ fn finish(threads: &[JoinHandle<()>], inbox: &Receiver<Event>, end: Instant) {
 #[cfg(test)]
 mod tests {
     use std::cell::RefCell;
-    use std::os::unix::fs::PermissionsExt as _;
 
     use super::*;
-    use crate::agent::store::{Limits, Store, read_log};
+    use crate::agent::store::{Limits, read_log};
     use crate::episode::Episode;
 
     #[test]
     fn a_line_that_waited_has_a_last_try_and_what_is_missing_is_said() {
-        let mode = std::fs::Permissions::from_mode(0o700);
-        let place = tempfile::Builder::new().permissions(mode).tempdir().expect("a directory");
+        let (place, store) = crate::testing::store(Limits { bytes: 1, episodes: 1 });
         let path = place.path().join("store");
-        let store = Store::open(&path, Limits { bytes: 1, episodes: 1 }).expect("a store");
         let log = path.join("episodes.jsonl");
         std::fs::create_dir(&log).expect("made");
         let episode = Episode { id: "20261123-012345-678".into(), ..Episode::default() };

@@ -5,7 +5,6 @@ use std::sync::Arc;
 use std::sync::mpsc::{Receiver, Sender};
 use std::time::{Duration, Instant};
 
-use unstarve_model::WallTime;
 use unstarve_record::{Flight, Look};
 use unstarve_sched::Rule;
 
@@ -16,8 +15,8 @@ use crate::agent::config::RecorderMode;
 use crate::agent::control;
 use crate::agent::machine::on_this_machine;
 use crate::agent::trace_writer::{Job, Keep};
-use crate::engine::error_chain;
 use crate::engine::reading::{LimitedGroup, Reading, VictimClass};
+use crate::engine::{clocks, error_chain};
 use crate::episode::{Begun, Detector, Episode, id_of};
 
 /// Episodes that share the trace of one that waits for a disk which is busy.
@@ -61,16 +60,16 @@ impl Watch {
         self.board.write(|published| *published.counts.begun.entry(rule).or_insert(0) += 1);
         if let Some(waiting) = &mut self.waits {
             episode.id = format!("{}-{}", episode.id, waiting.along.len() + 2);
-            announce(&self.board, &self.words, &episode);
+            announce(&self.board, &self.alerts, &episode);
             waiting.along.push(*episode);
             waiting.begun.push(begun.clone());
             return;
         }
         let after = match self.config.recorder.mode {
-            // Without a trace the scribe says all that there is, at once.
+            // Without a trace the trace writer says all that there is, at once.
             RecorderMode::Off => Duration::ZERO,
             RecorderMode::Always | RecorderMode::Armed => {
-                announce(&self.board, &self.words, &episode);
+                announce(&self.board, &self.alerts, &episode);
                 self.config.recorder.after.0
             }
         };
@@ -94,7 +93,7 @@ impl Watch {
             let _ = reply.send(control::error(refusal));
             return;
         }
-        let at = wall_now();
+        let at = clocks::now().wall;
         let episode = Box::new(on_this_machine(Episode::begun(id_of(at), at)));
         let now = Instant::now();
         let (along, begun) = (Vec::new(), Vec::new());
@@ -148,10 +147,10 @@ impl Watch {
 }
 
 /// Has the first word on an episode said: what explains it takes its time.
-fn announce(board: &Board, words: &Sender<Alert>, episode: &Episode) {
+fn announce(board: &Board, alerts: &Sender<Alert>, episode: &Episode) {
     let word = Arc::new(episode.announced());
     board.write(|published| published.list(Arc::clone(&word)));
-    let _ = words.send(Alert::Opened(word));
+    let _ = alerts.send(Alert::Opened(word));
 }
 
 /// What the kernel had counted of limits at each reading that is remembered, oldest first: of each reading the counters that were read then.
@@ -163,9 +162,4 @@ fn looks(detector: &Detector) -> Vec<Look> {
         fresh.map(|group| (group.path.to_string(), group.counted)).collect::<BTreeMap<_, _>>()
     };
     detector.remembered().map(|reading| Look { at: reading.at, counted: counted(reading) }).collect()
-}
-
-fn wall_now() -> WallTime {
-    let since = std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH);
-    WallTime(since.map_or(0, |since| u64::try_from(since.as_nanos()).unwrap_or(u64::MAX)))
 }

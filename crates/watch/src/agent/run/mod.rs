@@ -1,4 +1,4 @@
-//! A watch at work: what it is made of, its begin and its end.
+//! A running watch: its parts, start and end.
 
 mod ending;
 mod keeping;
@@ -34,7 +34,7 @@ use crate::agent::board::Board;
 use crate::agent::config::{Config, STATE_DIRECTORY};
 use crate::agent::control::{Control, ControlError, Request};
 use crate::agent::explainer::{End, ExplainCommand, Explainer, PipelineSettings};
-use crate::agent::guarded::Guarded;
+use crate::agent::guard_status::GuardStatus;
 use crate::agent::instance_lock::InstanceLock;
 use crate::agent::outputs::http::serving::Serving;
 use crate::agent::outputs::{Deliveries, Outputs};
@@ -46,15 +46,15 @@ use crate::engine::reading::VictimClass;
 use crate::engine::{Engine, EngineError, clocks};
 use crate::episode::{Begun, Detector, Episode};
 
-/// How often the engine is read: what starves at the moment is seen only then.
+/// How often the engine is read. Waits that last are seen only then.
 pub const INTERVAL: Duration = Duration::from_millis(250);
-/// How often it is read where nobody waits. Each interval it is looked whether that has changed.
+/// How often it is read while nobody waits, which is checked each interval.
 const LONGEST_REST: Duration = Duration::from_secs(1);
-/// An armed recorder rests when it was calm for so long.
+/// An armed recorder rests after this calm.
 const REST_AFTER: Duration = Duration::from_secs(30);
-/// Episodes of a killed watch that are explained at the start.
+/// Maximum episodes of a killed watch explained at the start.
 const MOST_UNEXPLAINED: usize = 10;
-/// Episodes that the page knows from the log.
+/// Maximum episodes read from the log for the page.
 const LISTED: usize = 100;
 
 /// What a watch is started with.
@@ -69,7 +69,7 @@ pub struct Options {
     pub state: PathBuf,
     /// What explains an episode.
     pub explain: ExplainCommand,
-    /// Hears remarks for people.
+    /// Prints remarks.
     pub say: Box<dyn Fn(&str)>,
     /// Ends it after this time.
     pub time: Option<Duration>,
@@ -79,7 +79,7 @@ pub struct Options {
     pub signals: Signals,
 }
 
-/// Why a watch does not run, or no more.
+/// Why a watch does not run or has ended.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RunError {
@@ -105,7 +105,7 @@ pub enum RunError {
     },
 }
 
-/// What the loop hears of.
+/// Events of the loop.
 pub(crate) enum Event {
     Signal(i32),
     Asked(Request, Sender<String>),
@@ -146,7 +146,7 @@ pub fn run(mut options: Options, engine: &mut dyn Engine) -> Result<(), RunError
     let settings = PipelineSettings::of(&options.config, outputs.clone());
     let (logbook, outbox) = (store.logbook(), store.outbox());
     let delivers_left = unsent::deliver_left(&outbox, &outputs, &board, &options.say);
-    let Writing { threads, jobs, words } = Writing::start(store, settings, &board, &events, options.explain, &ending)?;
+    let Writing { threads, jobs, alerts } = Writing::start(store, settings, &board, &events, options.explain, &ending)?;
     for left in left {
         let _ = jobs.send(Job::Explain(Box::new(left)));
     }
@@ -176,7 +176,7 @@ pub fn run(mut options: Options, engine: &mut dyn Engine) -> Result<(), RunError
         calm_since: None,
         not_kept: 0,
         jobs,
-        words,
+        alerts,
         serving,
         troubles: Troubles::default(),
         rollups,
@@ -193,7 +193,7 @@ pub fn run(mut options: Options, engine: &mut dyn Engine) -> Result<(), RunError
     ended
 }
 
-/// What is known before the first reading; what is lacking is said, too.
+/// The board before the first reading. Missing rights are reported.
 fn first_board(options: &Options, engine: &dyn Engine, alone: &InstanceLock, listed: Vec<Episode>) -> Arc<Board> {
     let lacking = rights::lacking();
     alone.other.iter().map(String::as_str).chain(lacking.iter().map(|lacking| lacking.what)).for_each(&options.say);
@@ -210,11 +210,11 @@ fn first_board(options: &Options, engine: &dyn Engine, alone: &InstanceLock, lis
     board
 }
 
-/// The threads that write and tell, and what they are reached by.
+/// The threads that write, explain and alert, and their queues.
 struct Writing {
     threads: Vec<JoinHandle<()>>,
     jobs: Sender<Job>,
-    words: Sender<Alert>,
+    alerts: Sender<Alert>,
 }
 
 impl Writing {
@@ -226,15 +226,15 @@ impl Writing {
         explain: ExplainCommand,
         ending: &Arc<AtomicBool>,
     ) -> Result<Writing, RunError> {
-        let ((jobs, work), (tasks, written), (words, said)) = (channel(), channel(), channel());
+        let ((jobs, work), (tasks, written), (alerts, opened)) = (channel(), channel(), channel());
         let outputs = settings.outputs.clone();
-        let alerts = AlertSender { outputs: outputs.clone(), logbook: store.logbook(), board: Arc::clone(board) };
+        let alert_sender = AlertSender { outputs: outputs.clone(), logbook: store.logbook(), board: Arc::clone(board) };
         let explainer = Explainer {
             store: Arc::clone(&store),
             settings,
             explain,
             board: Arc::clone(board),
-            guarded: guarded(),
+            guard: guard(),
             end: End::when(Arc::clone(ending)),
         };
         let writer = TraceWriter {
@@ -248,11 +248,11 @@ impl Writing {
             retry: Retry::default(),
         };
         let threads = vec![
-            thread("unstarve-scribe", move || writer.run(&work))?,
+            thread("unstarve-writer", move || writer.run(&work))?,
             thread("unstarve-explain", move || explainer.run(&written))?,
-            thread("unstarve-herald", move || alerts.run(&said))?,
+            thread("unstarve-alerts", move || alert_sender.run(&opened))?,
         ];
-        Ok(Writing { threads, jobs, words })
+        Ok(Writing { threads, jobs, alerts })
     }
 }
 
@@ -265,8 +265,7 @@ fn thread(name: &str, run: impl FnOnce() + Send + 'static) -> Result<JoinHandle<
     started.map_err(no_thread)
 }
 
-/// Tables that were asked for on the command line and cannot be had end the watch; where the configuration asks for them, the watch
-/// is about more than these.
+/// Tables that cannot be written end the watch if the command line asks for them; for the configuration they are a problem.
 fn rollups(
     config: &Config,
     asked: Option<&Path>,
@@ -289,16 +288,16 @@ fn make_flight(keep: Duration, buffer: BufferSize) -> Result<Flight, RecordError
     Flight::prepare(keep, buffer, &mut |_| {})
 }
 
-fn guarded() -> Guarded {
-    let mut guarded = Guarded::default();
-    // What came before this one is nobody's episode.
-    let _ = guarded.word();
-    guarded
+fn guard() -> GuardStatus {
+    let mut guard = GuardStatus::default();
+    // Count from now.
+    let _ = guard.state();
+    guard
 }
 
 struct Watch {
     config: Config,
-    /// The one of the start: some of a new one has to wait for the next.
+    /// That of the start: parts of a new one wait for a restart.
     began_with: Config,
     path: Option<PathBuf>,
     /// Where the command line wants tables.
@@ -313,7 +312,7 @@ struct Watch {
     /// Made, and not yet in the place of `flight`.
     next_flight: Option<(Buffers, Flight)>,
     preparing: bool,
-    /// What another one was tried to be made by; one that cannot be had is not tried for ever.
+    /// What the latest try used.
     tried: Option<Buffers>,
     /// When.
     last_try: Option<Instant>,
@@ -324,7 +323,7 @@ struct Watch {
     recorders: Vec<JoinHandle<()>>,
     /// An episode that has begun, and is recorded on until then.
     waits: Option<Waiting>,
-    /// By class: what any user can bring about takes nobody else's turn.
+    /// By class: what any user can cause delays nobody else.
     last_kept: BTreeMap<VictimClass, Instant>,
     last_armed: Instant,
     /// When the last reading was, if it showed nothing that is on its way to be an episode.
@@ -336,7 +335,7 @@ struct Watch {
     next_push: Option<Instant>,
     jobs: Sender<Job>,
     /// For the alert sender.
-    words: Sender<Alert>,
+    alerts: Sender<Alert>,
     serving: Serving,
     troubles: Troubles,
     rollups: Option<Rollups>,

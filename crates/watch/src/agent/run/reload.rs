@@ -1,4 +1,4 @@
-//! What a configuration switches on, at the start and on SIGHUP.
+//! SIGHUP: a new configuration.
 
 use std::time::Instant;
 
@@ -13,7 +13,7 @@ use crate::engine::error_chain;
 /// Its name among the problems.
 const PROBLEM: &str = "configuration";
 
-/// What a new configuration says and what is not so before the next start, likewise.
+/// The same of what takes effect at the next start.
 const RESTART: &str = "restart";
 
 /// When metrics are pushed first.
@@ -42,25 +42,25 @@ impl Watch {
         }
     }
 
-    /// All of the new configuration holds, or nothing of it: what can fail comes first.
+    /// Applies all of the new configuration or nothing: what can fail comes first.
     fn reloaded(&mut self) -> Result<(), Box<dyn std::error::Error>> {
         let mut config = Config::find(self.path.as_deref()).map_err(Box::<ConfigError>::new)?;
         config.write_tables_in(self.tables.as_deref());
         let outputs = Outputs::open(&config, &self.board, &self.deliveries).map_err(no_thread)?;
 
         let mut old = std::mem::replace(&mut self.config, config);
-        // By the thresholds of before.
+        // It was calm by the old thresholds.
         self.calm_since = None;
         self.say_what_awaits_a_restart();
-        // Until then it is the open one that is meant.
+        // Until the restart the store stays.
         self.config.store.directory = std::mem::take(&mut old.store.directory);
         self.next_push = first_push(&self.config);
         self.outputs = outputs.clone();
         self.forget_former_outputs();
         self.detector.judge_by(self.config.thresholds.clone());
-        let _ = self.words.send(Alert::Configure(outputs.clone()));
+        let _ = self.alerts.send(Alert::Configure(outputs.clone()));
         let _ = self.jobs.send(Job::Configure(PipelineSettings::of(&self.config, outputs)));
-        // What hindered it may be over.
+        // What made it fail may be over.
         (self.tried, self.last_try) = (None, None);
         self.see_to_recorder();
         Ok(())
@@ -75,7 +75,7 @@ impl Watch {
         }
     }
 
-    /// In `status` until it is so, or is asked for no more.
+    /// Shown in `status` until a restart, or until it is no longer wanted.
     fn say_what_awaits_a_restart(&self) {
         let (began, is) = (&self.began_with, &self.config);
         let differs = [

@@ -37,7 +37,7 @@ impl Watch {
         // All groups and limits are looked at for the first time, which takes long, and begins no episode.
         self.read(engine)?;
         // What starves is seen by readings alone, and those of an ordinary program are as late as its turn among a crowd.
-        let _hurry = engine.is_bounded().then(PriorityBoost::raise).flatten();
+        let _boost = engine.is_bounded().then(PriorityBoost::raise).flatten();
         manager.tell("READY=1");
         let begun = Instant::now();
         let watchdog = notify::watchdog_interval();

@@ -18,7 +18,7 @@ fn outputs(config: &Config, board: &Arc<Board>) -> Outputs {
 struct Rig {
     watch: Watch,
     jobs: Receiver<Job>,
-    words: Receiver<Alert>,
+    alerts: Receiver<Alert>,
     inbox: Receiver<Event>,
     directory: tempfile::TempDir,
 }
@@ -28,7 +28,7 @@ impl Rig {
         let directory = tempfile::tempdir().expect("a directory");
         let (events, inbox) = channel();
         let (jobs, work) = channel();
-        let (words, said) = channel();
+        let (alerts, opened) = channel();
         let board = Arc::new(Board::default());
         let listen = Listen { address: Address::Off, ..Listen::default() };
         let serving = Serving::start(listen, Arc::clone(&board), directory.path().into(), &|_| {});
@@ -59,7 +59,7 @@ impl Rig {
             calm_since: None,
             not_kept: 0,
             jobs,
-            words,
+            alerts,
             serving,
             troubles: Troubles::default(),
             rollups: None,
@@ -68,7 +68,7 @@ impl Rig {
             outbox: None,
             logbook: None,
         };
-        Rig { watch, jobs: work, words: said, inbox, directory }
+        Rig { watch, jobs: work, alerts: opened, inbox, directory }
     }
 
     fn reload(&mut self, text: &str) {
@@ -284,11 +284,11 @@ fn at_the_end_tables_have_what_the_scribe_wrote_last() {
     let directory = rig.directory.path().join("tables");
     rig.watch.config.write_tables_in(Some(&directory));
     rig.watch.rollups = Rollups::start(&rig.watch.config, &rig.watch.board).expect("they can be written");
-    // A scribe that is slow, and ends when nobody gives it anything any more.
+    // A trace writer that is slow, and ends when nobody gives it anything any more.
     let (jobs, work) = channel();
     rig.watch.jobs = jobs;
     let board = Arc::clone(&rig.watch.board);
-    let scribe = std::thread::spawn(move || {
+    let writer = std::thread::spawn(move || {
         for job in work {
             let Job::Keep(keep) = job else { continue };
             std::thread::sleep(Duration::from_millis(300));
@@ -310,7 +310,7 @@ fn at_the_end_tables_have_what_the_scribe_wrote_last() {
     let episode = Box::new(episode);
     rig.watch.waits =
         Some(Waiting { until: now, seen: now, episode, along: Vec::new(), begun: Vec::new(), reply: None });
-    rig.watch.end(vec![scribe], &rig.inbox);
+    rig.watch.end(vec![writer], &rig.inbox);
     assert!(directory.join("table=episodes").is_dir(), "the episode that was written last is there");
 }
 
@@ -336,7 +336,7 @@ fn the_first_word_on_an_episode_waits_for_no_trace_and_no_explanation() {
         let reading = Arc::new(scene.reading(crate::testing::at(step as u64 * 250)));
         rig.watch.detector.see(reading).begun.iter().for_each(|begun| rig.watch.begin(begun));
     }
-    let Ok(Alert::Opened(word)) = rig.words.try_recv() else { panic!("nothing is said") };
+    let Ok(Alert::Opened(word)) = rig.alerts.try_recv() else { panic!("nothing is said") };
     assert!(rig.jobs.try_recv().is_err(), "it is still being recorded");
     assert_eq!(word.stage, crate::episode::Stage::Begun);
     assert_eq!((word.rule.as_deref(), word.ns), (Some("class"), Some(85_000_000)));
@@ -426,10 +426,7 @@ fn an_episode_that_could_not_be_kept_begins_again_when_it_could() {
 #[test]
 fn what_cannot_be_delivered_at_the_end_is_said_and_noted() {
     let mut rig = Rig::new();
-    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o700);
-    let place = tempfile::Builder::new().permissions(mode).tempdir().expect("a directory");
-    let limits = crate::agent::store::Limits { bytes: u64::MAX, episodes: 9 };
-    let store = crate::agent::store::Store::open(&place.path().join("store"), limits).expect("a store");
+    let (_place, store) = crate::testing::store(crate::agent::store::Limits { bytes: u64::MAX, episodes: 9 });
     (rig.watch.outbox, rig.watch.logbook) = (Some(store.outbox()), Some(store.logbook()));
     let said = std::rc::Rc::new(std::cell::RefCell::new(Vec::new()));
     let hears = std::rc::Rc::clone(&said);

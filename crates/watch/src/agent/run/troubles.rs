@@ -1,10 +1,10 @@
-//! Outputs that other machines take: that one fails, and that it is well again, is said once.
+//! Reports once that a queued output fails, and once that it works again.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::agent::outputs::OutputKind;
 
-/// Those that failed when it was last looked.
+/// Outputs that failed at the last look.
 #[derive(Default)]
 pub(super) struct Troubles(BTreeSet<&'static str>);
 
@@ -22,7 +22,7 @@ impl Troubles {
         news
     }
 
-    /// It is no output any more.
+    /// The output is off now.
     pub fn forget(&mut self, output: &str) {
         self.0.remove(output);
     }

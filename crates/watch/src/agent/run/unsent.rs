@@ -1,4 +1,4 @@
-//! What a watch could not deliver before it ended: the next one delivers the words, and counts the rest.
+//! What a watch could not deliver before it ended: the next start delivers the episodes and counts the rest.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -10,8 +10,7 @@ use crate::agent::store::{Outbox, Unsent};
 use crate::agent::trace_writer::Job;
 use crate::engine::error_chain;
 
-/// Gives the webhook the words that the watch before had left, and counts what cannot be delivered any more. Says whether there are words
-/// to be delivered.
+/// Queues the episodes that the previous run has left for the webhook, and counts what is lost. Returns whether there are any.
 pub(super) fn deliver_left(outbox: &Outbox, outputs: &Outputs, board: &Board, say: &dyn Fn(&str)) -> bool {
     let unsent = match outbox.read() {
         Ok(unsent) if unsent.is_empty() => return false,
@@ -38,7 +37,7 @@ pub(super) fn deliver_left(outbox: &Outbox, outputs: &Outputs, board: &Board, sa
     }
     board.write(|published| {
         for (output, count) in &counts {
-            // Of a name that is none of ours nothing is counted.
+            // The file may name anything.
             if let Some(kind) = OutputKind::named(output) {
                 *published.counts.undelivered.entry(kind.name).or_insert(0) += count;
             }
@@ -47,7 +46,7 @@ pub(super) fn deliver_left(outbox: &Outbox, outputs: &Outputs, board: &Board, sa
     if !counts.is_empty() {
         say(&format!("lost by the previous run, and counted now: {}", listed(&counts, "")));
     }
-    // Now that it is counted only the words stay noted, until they are delivered.
+    // The episodes stay in the file until they are delivered.
     let rest = Unsent { words: queue.map_or_else(Vec::new, |_| unsent.words), counts: BTreeMap::new() };
     note(outbox, &rest, board);
     queue.is_some()
@@ -59,10 +58,10 @@ fn note(outbox: &Outbox, unsent: &Unsent, board: &Board) {
     }
 }
 
-/// Words that are noted; of more the oldest are counted.
+/// Maximum episodes kept; older ones are counted.
 const MOST_WORDS: usize = 128;
 
-/// What is left in the end, with what was counted meanwhile.
+/// What is left at shutdown, with what was counted meanwhile.
 pub(super) fn of(left: Undelivered, counted: &BTreeMap<&'static str, u64>) -> Unsent {
     let mut counts: BTreeMap<String, u64> =
         counted.iter().map(|(output, count)| ((*output).to_owned(), *count)).collect();
@@ -77,7 +76,7 @@ pub(super) fn of(left: Undelivered, counted: &BTreeMap<&'static str, u64>) -> Un
     Unsent { words: words.collect(), counts }.fitting()
 }
 
-/// What is said of it; nothing if there is none.
+/// A sentence about it; `None` if nothing is left.
 pub(super) fn words(unsent: &Unsent) -> Option<String> {
     if unsent.is_empty() {
         return None;
@@ -104,7 +103,7 @@ fn named(output: &str, count: u64) -> String {
 }
 
 impl Watch {
-    /// Has it noted that the words of the watch before are delivered, or counted.
+    /// Clears the file once the episodes of the previous run are delivered or counted.
     pub(super) fn note_sent(&mut self) {
         if self.delivers_left && self.deliveries.is_idle(WEBHOOK) {
             self.delivers_left = false;
@@ -118,7 +117,6 @@ mod tests {
     use std::cell::RefCell;
     use std::io::{Read as _, Write as _};
     use std::net::TcpListener;
-    use std::os::unix::fs::PermissionsExt as _;
     use std::time::{Duration, Instant};
 
     use super::*;
@@ -142,10 +140,7 @@ mod tests {
 
     impl Rig {
         fn new(url: Option<String>) -> Rig {
-            let mode = std::fs::Permissions::from_mode(0o700);
-            let place = tempfile::Builder::new().permissions(mode).tempdir().expect("a directory");
-            let limits = Limits { bytes: u64::MAX, episodes: 9 };
-            let store = Store::open(&place.path().join("store"), limits).expect("a store");
+            let (place, store) = crate::testing::store(Limits { bytes: u64::MAX, episodes: 9 });
             let mut config = Config::default();
             config.sinks.log = Syslog::Off;
             config.webhook = url.map(|url| Webhook { url, headers: [].into() });

@@ -11,7 +11,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use unstarve_files::trust::{Directory, How};
 use unstarve_files::{Limit, ReadError, read_regular};
 
-use super::store_dir::Home;
+use super::store_dir::StoreDir;
 use super::{LOGGED, StoreError};
 use crate::episode::{Episode, Stage};
 
@@ -38,7 +38,7 @@ pub struct Logbook {
 
 #[derive(Debug)]
 struct Lines {
-    home: Arc<Home>,
+    home: Arc<StoreDir>,
     /// Not on the disk yet, oldest first.
     waiting: VecDeque<Line>,
     count: Arc<AtomicUsize>,
@@ -52,7 +52,7 @@ struct Line {
 }
 
 impl Logbook {
-    pub(super) fn of(home: &Arc<Home>) -> Logbook {
+    pub(super) fn of(home: &Arc<StoreDir>) -> Logbook {
         let count = Arc::new(AtomicUsize::new(0));
         let lines = Lines { home: Arc::clone(home), waiting: VecDeque::new(), count: Arc::clone(&count) };
         Logbook { lines: Arc::new(Mutex::new(lines)), count, path: home.path().join(NAME).into() }
@@ -216,18 +216,15 @@ fn leave_out_first_words(episodes: &mut Vec<Episode>) {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::PermissionsExt as _;
     use std::sync::mpsc::channel;
     use std::time::Duration;
 
-    use crate::agent::store::{Limits, Store};
+    use crate::agent::store::Limits;
 
     /// fsync(2) takes as long as the disk stands still, and the lock is held meanwhile.
     #[test]
     fn who_asks_how_many_lines_wait_waits_for_no_disk() {
-        let mode = std::fs::Permissions::from_mode(0o700);
-        let place = tempfile::Builder::new().permissions(mode).tempdir().expect("a directory");
-        let store = Store::open(&place.path().join("store"), Limits { bytes: 1, episodes: 1 }).expect("a store");
+        let (_place, store) = crate::testing::store(Limits { bytes: 1, episodes: 1 });
         let (book, asked) = (store.logbook(), store.logbook());
         let (sender, receiver) = channel();
         let held = book.lines();

@@ -40,7 +40,7 @@ pub use store_dir::is_held;
 pub use unfinished::Unfinished;
 
 use self::keep::Entry;
-use self::store_dir::Home;
+use self::store_dir::StoreDir;
 use crate::episode::{Episode, is_id};
 
 /// A trace.
@@ -126,7 +126,7 @@ pub struct Limits {
 /// The store, open for writing: by one thread that keeps episodes, and one that explains them.
 #[derive(Debug)]
 pub struct Store {
-    home: Arc<Home>,
+    home: Arc<StoreDir>,
     logbook: Logbook,
     state: Mutex<State>,
     /// What the disk had not got of episodes when the machine stopped, for people.
@@ -157,7 +157,7 @@ impl Store {
     /// # Errors
     /// If it cannot be made, if others than root and we can change it, or if another process has it open.
     pub fn open(path: &Path, limits: Limits) -> Result<Store, StoreError> {
-        let home = Arc::new(Home::open(path)?);
+        let home = Arc::new(StoreDir::open(path)?);
         // The episode with the greatest one may have been removed.
         let logged = log::read(home.path())?.episodes;
         let last = logged.iter().filter_map(|episode| episode.sequence).max();

@@ -7,7 +7,7 @@ use std::sync::Arc;
 use serde::{Deserialize, Serialize};
 
 use super::StoreError;
-use super::store_dir::Home;
+use super::store_dir::StoreDir;
 use crate::episode::Episode;
 
 const NAME: &str = "unsent.json";
@@ -64,10 +64,10 @@ impl Unsent {
 
 /// Where it is noted. The store stays this watch's while there is one.
 #[derive(Clone, Debug)]
-pub struct Outbox(Arc<Home>);
+pub struct Outbox(Arc<StoreDir>);
 
 impl Outbox {
-    pub(super) fn of(home: &Arc<Home>) -> Outbox {
+    pub(super) fn of(home: &Arc<StoreDir>) -> Outbox {
         Outbox(Arc::clone(home))
     }
 
@@ -106,10 +106,9 @@ fn json_size(what: &impl Serialize) -> u64 {
 
 #[cfg(test)]
 mod tests {
-    use std::os::unix::fs::PermissionsExt as _;
 
     use super::*;
-    use crate::agent::store::{Limits, Store};
+    use crate::agent::store::Limits;
 
     fn word(number: usize, bytes: usize) -> Episode {
         Episode { id: format!("20261123-012345-{number:03}"), problem: Some("x".repeat(bytes)), ..Episode::default() }
@@ -122,10 +121,7 @@ mod tests {
     /// Who is named in an episode chooses how long names are.
     #[test]
     fn of_words_that_are_too_many_to_be_read_the_newest_are_noted() {
-        let mode = std::fs::Permissions::from_mode(0o700);
-        let place = tempfile::Builder::new().permissions(mode).tempdir().expect("a directory");
-        let limits = Limits { bytes: u64::MAX, episodes: 9 };
-        let store = Store::open(&place.path().join("store"), limits).expect("a store");
+        let (_place, store) = crate::testing::store(Limits { bytes: u64::MAX, episodes: 9 });
         let words: Vec<Episode> = (0..9).map(|number| word(number, 1 << 20)).collect();
         let counts = BTreeMap::from([("otlp".to_owned(), 2), ("webhook".to_owned(), 1)]);
         store.outbox().note(&Unsent { words, counts }).expect("noted");

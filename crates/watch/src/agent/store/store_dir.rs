@@ -20,7 +20,7 @@ const LOCK: &str = "store.lock";
 
 /// Where a store is.
 #[derive(Debug)]
-pub(super) struct Home {
+pub(super) struct StoreDir {
     /// Without symbolic links.
     path: PathBuf,
     held: Mutex<Held>,
@@ -58,12 +58,12 @@ fn of(stat: &Stat) -> (u64, u64) {
     (stat.st_dev, stat.st_ino)
 }
 
-impl Home {
+impl StoreDir {
     /// Makes the directory if it is not there, and locks it.
-    pub fn open(path: &Path) -> Result<Home, StoreError> {
+    pub fn open(path: &Path) -> Result<StoreDir, StoreError> {
         let held = Held::open(path)?;
         let path = held.directory.path().to_owned();
-        Ok(Home { path, held: Mutex::new(held), was_replaced: AtomicBool::new(false) })
+        Ok(StoreDir { path, held: Mutex::new(held), was_replaced: AtomicBool::new(false) })
     }
 
     pub fn path(&self) -> &Path {

@@ -14,8 +14,7 @@ mod unexplained;
 const LIMITS: Limits = Limits { bytes: 10_000, episodes: 5 };
 
 fn place() -> (tempfile::TempDir, PathBuf) {
-    let directory =
-        tempfile::Builder::new().permissions(fs::Permissions::from_mode(0o700)).tempdir().expect("a directory");
+    let directory = crate::testing::private_directory();
     let path = directory.path().join("store");
     (directory, path)
 }

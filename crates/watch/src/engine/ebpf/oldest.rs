@@ -9,7 +9,7 @@ use unstarve_model::{ClockPair, Comm, CpuId, Nanos, Tid, Time};
 use super::counted::Counted;
 use super::programs::{Programs, RawOldest};
 use crate::engine::reading::{OldestWait, RoleId, TaskId};
-use crate::engine::schedstat_check::Word;
+use crate::engine::schedstat_check::SchedstatCheck;
 use crate::engine::{EngineError, clocks, proc};
 
 /// Looking at all tasks may take this part of the time at most: of 60,000 tasks it takes some 15 ms.
@@ -29,7 +29,7 @@ pub(super) struct Oldest {
     last: Vec<OldestWait>,
     looked: Time,
     /// What `/proc` said of them when they were first seen.
-    word: Word,
+    check: SchedstatCheck,
     /// What each role had waited when that was counted, and when.
     before: Option<(Time, Vec<u64>)>,
 }
@@ -60,7 +60,7 @@ impl Oldest {
             next_for_idle: None,
             last: Vec::new(),
             looked: Time(0),
-            word: Word::default(),
+            check: SchedstatCheck::default(),
             before: None,
         }
     }
@@ -147,8 +147,8 @@ impl Oldest {
     fn confirmed(&mut self, mut waits: Vec<OldestWait>, at: Time) -> Found {
         let before = waits.len();
         let claim = |wait: &OldestWait| (wait.task.tid, at - wait.ns);
-        self.word.hear(waits.iter().map(claim));
-        waits.retain(|wait| self.word.agrees(claim(wait)) == Some(true));
+        self.check.hear(waits.iter().map(claim));
+        waits.retain(|wait| self.check.agrees(claim(wait)) == Some(true));
         Found { disproved: (before - waits.len()) as u64, waits }
     }
 }

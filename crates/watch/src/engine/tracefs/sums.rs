@@ -11,9 +11,9 @@ use unstarve_timeline::{
 };
 
 use super::at_once::AtOnce;
-use crate::engine::places::Places;
 use crate::engine::reading::{OldestWait, RoleId, RoleKind, TaskId, is_precedence};
 use crate::engine::role_table::RoleTable;
+use crate::engine::task_lookup::TaskLookup;
 use crate::engine::totals::Totals;
 
 /// Tasks whose group is remembered.
@@ -34,7 +34,7 @@ pub(crate) struct Sums {
 
 /// Which role is whose.
 struct Roles {
-    places: Box<dyn Places>,
+    lookup: Box<dyn TaskLookup>,
     /// Ids of groups by their paths.
     groups: FxHashMap<String, RoleId>,
     tasks: FxHashMap<Tid, RoleId>,
@@ -50,10 +50,10 @@ struct Roles {
 }
 
 impl Sums {
-    /// Nothing yet, of tasks that belong where `places` says.
-    pub fn new(places: Box<dyn Places>) -> Sums {
+    /// Nothing yet, of tasks that belong where `lookup` says.
+    pub fn new(lookup: Box<dyn TaskLookup>) -> Sums {
         let roles = Roles {
-            places,
+            lookup,
             groups: FxHashMap::default(),
             tasks: FxHashMap::default(),
             natures: FxHashMap::default(),
@@ -119,7 +119,7 @@ impl Roles {
         if self.natures.len() >= TASKS {
             self.natures.clear();
         }
-        *self.natures.entry(tid).or_insert_with(|| self.places.is_kernel_thread(tid))
+        *self.natures.entry(tid).or_insert_with(|| self.lookup.is_kernel_thread(tid))
     }
 
     /// Whether the task waited for one CPU alone, from its wakeup on: of one that was moved later nobody knows which part was where.
@@ -129,14 +129,14 @@ impl Roles {
     }
 
     fn identity(&self, tid: Tid, comm: Comm) -> Option<TaskId> {
-        Some(TaskId { tid, tgid: self.places.process_of(tid)?, comm })
+        Some(TaskId { tid, tgid: self.lookup.process_of(tid)?, comm })
     }
 
     fn of_program(&mut self, tid: Tid) -> RoleId {
         if let Some(role) = self.tasks.get(&tid) {
             return *role;
         }
-        let top = self.places.top_group(tid);
+        let top = self.lookup.top_group(tid);
         let role = top.and_then(|top| self.groups.get(&top).copied()).unwrap_or(fixed(RoleKind::Other));
         if self.tasks.len() >= TASKS {
             self.tasks.clear();
@@ -152,11 +152,11 @@ impl Roles {
         if self.watching.len() >= TASKS {
             self.watching.clear();
         }
-        let places = &self.places;
+        let lookup = &self.lookup;
         let only_watches = self
             .watching
             .entry((wait.actor, tid))
-            .or_insert_with(|| comm.is_some_and(|comm| places.only_watches(tid, comm)));
+            .or_insert_with(|| comm.is_some_and(|comm| lookup.only_watches(tid, comm)));
         if *only_watches { fixed(RoleKind::Unknown) } else { self.of(world, Some(tid), wait.actor) }
     }
 

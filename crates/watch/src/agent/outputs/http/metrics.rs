@@ -12,7 +12,6 @@ use prometheus_client::metrics::MetricType;
 use prometheus_client::metrics::counter::ConstCounter;
 use prometheus_client::metrics::gauge::ConstGauge;
 use prometheus_client::registry::{Registry, Unit};
-use unstarve_model::Nanos;
 
 use crate::agent::board::Published;
 use crate::agent::outputs::families::{self, Family, Kind, Labels, Rows, families};
@@ -26,9 +25,6 @@ pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; cha
 const BOUNDS: [i32; 12] = [-18, -16, -14, -12, -10, -8, -6, -4, -2, 0, 2, 4];
 
 /// Everything that is on the board.
-///
-/// # Errors
-/// None that is known to happen.
 pub fn text(published: Arc<Published>) -> Result<String, fmt::Error> {
     let mut registry = Registry::with_prefix("unstarve");
     registry.register_collector(Box::new(Snapshot(published)));
@@ -91,10 +87,6 @@ fn one(family: &mut MetricEncoder<'_>, labels: &Labels, metric: &impl EncodeMetr
     metric.encode(family.encode_family(labels)?)
 }
 
-fn seconds(ns: Nanos) -> f64 {
-    ns.0 as f64 / 1e9
-}
-
 fn waits(out: &mut Out<'_, '_>, reading: &Reading) -> fmt::Result {
     let names = by_name(reading);
     let help = "Waits for a CPU by what waited; the sum counts waits that have not ended, too";
@@ -103,7 +95,7 @@ fn waits(out: &mut Out<'_, '_>, reading: &Reading) -> fmt::Result {
         let labels = vec![("victim", name.clone())];
         let buckets = classic(&waits.histogram);
         let mut metric = family.encode_family(&labels)?;
-        let sum = seconds(waits.waited);
+        let sum = waits.waited.as_secs_f64();
         metric.encode_histogram::<NoLabelSet>(sum, waits.histogram.count(), &buckets, None)?;
     }
     let rows = |of: &dyn Fn(&Named) -> f64| -> Rows {
@@ -112,7 +104,7 @@ fn waits(out: &mut Out<'_, '_>, reading: &Reading) -> fmt::Result {
     let waiting = rows(&|waits| f64::from(waits.waiting));
     out.gauges("waiting_tasks", "Tasks that wait for a CPU now", None, &waiting)?;
     let help = "The longest wait that has not ended; 0 where none lasts long enough to be looked at";
-    out.gauges("oldest_wait", help, Some(&Unit::Seconds), &rows(&|waits| seconds(waits.oldest)))
+    out.gauges("oldest_wait", help, Some(&Unit::Seconds), &rows(&|waits| waits.oldest.as_secs_f64()))
 }
 
 /// Counts by upper bound; the encoder sums them up.
@@ -130,7 +122,7 @@ fn classic(histogram: &Histogram) -> Vec<(f64, u64)> {
 
 fn blame(out: &mut Out<'_, '_>, reading: &Reading, published: &Published) -> fmt::Result {
     let rows = blame_by_name(reading, &published.admitted).into_iter().map(|((victim, occupant, rule), ns)| {
-        (vec![("victim", victim), ("occupant", occupant), ("rule", rule.word().to_owned())], seconds(ns))
+        (vec![("victim", victim), ("occupant", occupant), ("rule", rule.word().to_owned())], ns.as_secs_f64())
     });
     let help =
         "Waits for a CPU by what waited, what had the CPU meanwhile and why; for each victim the sum of its waits";
@@ -139,6 +131,8 @@ fn blame(out: &mut Out<'_, '_>, reading: &Reading, published: &Published) -> fmt
 
 #[cfg(test)]
 mod tests {
+    use unstarve_model::Nanos;
+
     use super::*;
     use crate::agent::board::Board;
     use crate::engine::reading::RoleKind;

@@ -1,14 +1,14 @@
 //! Metrics and the page, by HTTP/1.1: GET alone, one answer for each connection, over TCP or a unix socket.
 //!
 //! A connection has a thread while it lasts. There are never more than [`MAX_CONNECTIONS`] of them, a head has to come within
-//! [`REQUEST_TIMEOUT`], and so has the answer to go. When all places are taken, the one that has neither asked nor taken anything of its
+//! [`REQUEST_TIMEOUT`], and so has the answer to go. When all slots are taken, the one that has neither asked nor taken anything of its
 //! answer for longest has to make room: who hangs keeps nobody else out.
 
+mod connections;
 pub mod head;
 mod hour;
 pub mod metrics;
 mod page;
-mod places;
 pub mod serving;
 
 use std::fs::File;
@@ -23,9 +23,9 @@ use std::time::{Duration, Instant};
 use rustix::fs::Mode;
 use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, sockopt};
 
+use self::connections::{ConnectionSlot, ConnectionSlots};
 use self::head::{BadHead, Head};
 use self::page::{Answer, Answered, Content, answer};
-use self::places::{Place, Places};
 use crate::agent::board::Board;
 use crate::agent::config::{Address, Listen};
 
@@ -132,9 +132,6 @@ impl Stream for UnixStream {
 
 impl Server {
     /// Listens, and serves until this process ends; `None` if nothing is to be served.
-    ///
-    /// # Errors
-    /// If the address cannot be listened at.
     pub fn start(listen: &Listen, board: Arc<Board>, store: PathBuf) -> Result<Option<Server>, ListenError> {
         let failed = |source| ListenError { address: listen.address.clone(), source };
         let Some((listener, address)) = bind(listen).map_err(failed)? else { return Ok(None) };
@@ -203,7 +200,7 @@ pub(crate) fn bind_unix(path: &Path) -> io::Result<UnixListener> {
 fn accept(listener: &Listener, site: &Arc<Site>) {
     // Whom any user may keep busy is nobody's rival, whatever the nice value of the process. Threads that it starts inherit that.
     let _ = rustix::process::setpriority_process(None, NICE);
-    let places = Arc::new(Places::default());
+    let slots = Arc::new(ConnectionSlots::default());
     loop {
         let stream: io::Result<Box<dyn Stream>> = match listener {
             Listener::Tcp(listener) => listener.accept().map(|(stream, _)| Box::new(stream) as Box<dyn Stream>),
@@ -214,35 +211,35 @@ fn accept(listener: &Listener, site: &Arc<Site>) {
             std::thread::sleep(Duration::from_millis(100));
             continue;
         };
-        // The place is taken before the thread begins, and given back when it ends, or when it never began. Where even
+        // The slot is taken before the thread begins, and given back when it ends, or when it never began. Where even
         // those who are refused are too many, the connection ends here.
-        let Some(place) = stream.twin().ok().and_then(|twin| Place::take(&places, twin)) else { continue };
+        let Some(slot) = stream.twin().ok().and_then(|twin| ConnectionSlot::take(&slots, twin)) else { continue };
         let site = Arc::clone(site);
-        let serve = move || serve(stream, &site, &place);
+        let serve = move || serve(stream, &site, &slot);
         let _ = std::thread::Builder::new().name("unstarve-http".into()).stack_size(256 << 10).spawn(serve);
     }
 }
 
-fn serve(mut stream: Box<dyn Stream>, site: &Site, place: &Place) {
+fn serve(mut stream: Box<dyn Stream>, site: &Site, slot: &ConnectionSlot) {
     if stream.limit().is_err() {
         return;
     }
     let full = || Arc::new(Answer::plain(503, "too many connections\n"));
-    let (answer, body) = match place.is_refused() {
+    let (answer, body) = match slot.is_refused() {
         true => (full(), Body::Sent),
         false => match head::read(&mut stream, Instant::now() + REQUEST_TIMEOUT) {
             Ok(head) => {
                 let body = if head.method == "HEAD" { Body::Left } else { Body::Sent };
-                place.answers();
+                slot.answers();
                 (respond(&head, site), body)
             }
             Err(BadHead::Status(status)) => (Arc::new(Answer::plain(status, "not understood\n")), Body::Sent),
-            Err(BadHead::Io) if place.is_refused() => (full(), Body::Sent),
+            Err(BadHead::Io) if slot.is_refused() => (full(), Body::Sent),
             Err(BadHead::Io) => return,
         },
     };
-    if send(&mut *stream, &answer, body, place).is_ok() {
-        place.drains();
+    if send(&mut *stream, &answer, body, slot).is_ok() {
+        slot.drains();
         drain(&mut *stream);
     }
 }
@@ -297,7 +294,7 @@ enum Body {
     Left,
 }
 
-fn send(stream: &mut dyn Stream, answer: &Answer, body: Body, place: &Place) -> io::Result<()> {
+fn send(stream: &mut dyn Stream, answer: &Answer, body: Body, slot: &ConnectionSlot) -> io::Result<()> {
     let end = Instant::now() + if answer.content.length() < 1 << 20 { REQUEST_TIMEOUT } else { SLOWEST };
     let head = format!(
         "HTTP/1.1 {} {}\r\nContent-Type: {}\r\nContent-Length: {}\r\nConnection: close\r\nCache-Control: no-store\r\n\
@@ -308,17 +305,17 @@ fn send(stream: &mut dyn Stream, answer: &Answer, body: Body, place: &Place) -> 
         answer.content.length(),
         answer.policy.as_ref().map(|policy| format!("Content-Security-Policy: {policy}\r\n")).unwrap_or_default(),
     );
-    all(stream, head.as_bytes(), end, place)?;
+    all(stream, head.as_bytes(), end, slot)?;
     match &answer.content {
         _ if body == Body::Left => {}
-        Content::Made(bytes) => all(stream, bytes, end, place)?,
-        Content::File(file, length) => parts(stream, file, *length, end, place)?,
+        Content::Made(bytes) => all(stream, bytes, end, slot)?,
+        Content::File(file, length) => parts(stream, file, *length, end, slot)?,
     }
     stream.flush()
 }
 
 /// A file, of which little is in memory at any time: any number of clients may be slow.
-fn parts(stream: &mut dyn Stream, file: &File, length: u64, end: Instant, place: &Place) -> io::Result<()> {
+fn parts(stream: &mut dyn Stream, file: &File, length: u64, end: Instant, slot: &ConnectionSlot) -> io::Result<()> {
     let (mut part, mut at) = (vec![0; PART], 0);
     while at < length {
         let wanted = usize::try_from(length - at).unwrap_or(PART).min(PART);
@@ -326,7 +323,7 @@ fn parts(stream: &mut dyn Stream, file: &File, length: u64, end: Instant, place:
             // It has become shorter: that the connection ends early says so.
             0 => return Err(io::ErrorKind::UnexpectedEof.into()),
             read => {
-                all(stream, &part[..read], end, place)?;
+                all(stream, &part[..read], end, slot)?;
                 at += read as u64;
             }
         }
@@ -334,18 +331,18 @@ fn parts(stream: &mut dyn Stream, file: &File, length: u64, end: Instant, place:
     Ok(())
 }
 
-fn all(stream: &mut dyn Stream, mut bytes: &[u8], end: Instant, place: &Place) -> io::Result<()> {
+fn all(stream: &mut dyn Stream, mut bytes: &[u8], end: Instant, slot: &ConnectionSlot) -> io::Result<()> {
     while !bytes.is_empty() {
         match stream.write(bytes) {
             Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
             Ok(length) => {
                 bytes = &bytes[length..];
-                place.progresses();
+                slot.progresses();
             }
             Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::Interrupted) => {}
             Err(error) => return Err(error),
         }
-        if Instant::now() >= end || place.has_ended() {
+        if Instant::now() >= end || slot.has_ended() {
             return Err(io::ErrorKind::TimedOut.into());
         }
     }

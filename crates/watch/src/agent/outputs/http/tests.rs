@@ -44,7 +44,7 @@ fn who_hangs_is_waited_for_by_nobody() {
 fn who_does_not_read_his_answer_keeps_nobody_out() {
     const ID: &str = "20261123-012345-678";
     const SIZE: u64 = 48 << 20;
-    let store = tempfile::Builder::new().permissions(PermissionsExt::from_mode(0o700)).tempdir().expect("a directory");
+    let store = crate::testing::private_directory();
     let directory = store.path().join(ID);
     std::fs::DirBuilder::new().mode(0o700).create(&directory).expect("made");
     // More than the buffers of both ends take, and much in memory if each had it there.
@@ -83,7 +83,7 @@ fn resident() -> u64 {
 #[test]
 fn a_report_comes_whole_and_one_that_becomes_shorter_ends_early() {
     const ID: &str = "20261123-012345-678";
-    let store = tempfile::Builder::new().permissions(PermissionsExt::from_mode(0o700)).tempdir().expect("a directory");
+    let store = crate::testing::private_directory();
     let directory = store.path().join(ID);
     std::fs::DirBuilder::new().mode(0o700).create(&directory).expect("made");
     let page: Vec<u8> = (0..3 * PART + 77).map(|at| b'a' + (at % 23) as u8).collect();
@@ -165,8 +165,7 @@ fn other_hosts_methods_and_paths_are_refused() {
 
 #[test]
 fn a_unix_socket_is_its_owners_and_an_old_one_is_replaced() {
-    let directory =
-        tempfile::Builder::new().permissions(PermissionsExt::from_mode(0o700)).tempdir().expect("a directory");
+    let directory = crate::testing::private_directory();
     let path = directory.path().join("http");
     drop(UnixListener::bind(&path).expect("what a killed process left"));
     let listen = Listen { address: Address::Unix(path.clone()), ..Listen::default() };

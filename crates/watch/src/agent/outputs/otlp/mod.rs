@@ -5,10 +5,9 @@ mod proto;
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use std::time::Duration;
 
 use prost::Message as _;
-use unstarve_model::Nanos;
 
 use self::proto::{
     AnyValue, Buckets, Data, ExponentialHistogram, ExponentialPoint, Gauge, KeyValue, Metric, Number, Request,
@@ -20,6 +19,7 @@ use super::{Delivery, Message, Output, OutputKind, Tried};
 use crate::agent::board::Published;
 use crate::agent::config::Otlp;
 use crate::agent::series::{Named, blame_by_name, by_name};
+use crate::engine::clocks;
 use crate::engine::reading::{Histogram, Reading};
 
 /// Its row among the outputs.
@@ -62,15 +62,11 @@ fn attribute(key: &str, value: &str) -> KeyValue {
     KeyValue { key: key.to_owned(), value: Some(AnyValue { string_value: Some(value.to_owned()) }) }
 }
 
-fn seconds(ns: Nanos) -> f64 {
-    ns.0 as f64 / 1e9
-}
-
 fn metrics(published: &Published) -> Vec<Metric> {
     let reading = published.reading.as_deref();
     let mut metrics = reading.map(|reading| of_reading(reading, published)).unwrap_or_default();
     // Also what went wrong since the last reading: without one there is still this.
-    let now = wall_now();
+    let now = clocks::now().wall.0;
     // One that moved on with each push would make each a new counter, and what it has would be added up.
     let since = published.started.or(reading.map(|reading| reading.since.wall)).map_or(now, |since| since.0.min(now));
     metrics.extend(families(published).into_iter().map(|family| of_family(family, since, now)));
@@ -94,7 +90,8 @@ fn of_reading(reading: &Reading, published: &Published) -> Vec<Metric> {
     let by_victim = |of: &dyn Fn(&Named) -> f64| {
         gauge(names.iter().map(|(name, waits)| number(reading, of(waits), vec![attribute("victim", name)])).collect())
     };
-    let (oldest, waiting) = (by_victim(&|waits| seconds(waits.oldest)), by_victim(&|waits| f64::from(waits.waiting)));
+    let (oldest, waiting) =
+        (by_victim(&|waits| waits.oldest.as_secs_f64()), by_victim(&|waits| f64::from(waits.waiting)));
     vec![
         metric("unstarve.wait", "Waits for a CPU", "s", Data::ExponentialHistogram(waits(reading, &names))),
         metric("unstarve.blame", "Waits by what had the CPU and why", "s", sum(blame(reading, published))),
@@ -128,11 +125,6 @@ fn of_family(family: Family, since: u64, now: u64) -> Metric {
     metric(&name, family.help, unit, data)
 }
 
-fn wall_now() -> u64 {
-    let since = SystemTime::now().duration_since(UNIX_EPOCH);
-    since.map_or(0, |since| u64::try_from(since.as_nanos()).unwrap_or(u64::MAX))
-}
-
 fn number(reading: &Reading, value: f64, attributes: Vec<KeyValue>) -> Number {
     Number {
         start_time_unix_nano: reading.since.wall.0,
@@ -147,7 +139,7 @@ fn waits(reading: &Reading, names: &BTreeMap<String, Named>) -> ExponentialHisto
         attributes: vec![attribute("victim", name)],
         start_time_unix_nano: reading.since.wall.0,
         time_unix_nano: reading.at.wall.0,
-        sum: Some(seconds(waits.waited)),
+        sum: Some(waits.waited.as_secs_f64()),
         ..exponential(&waits.histogram)
     });
     ExponentialHistogram { data_points: points.collect(), aggregation_temporality: Temporality::Cumulative.into() }
@@ -190,7 +182,7 @@ fn blame(reading: &Reading, published: &Published) -> Vec<Number> {
     let rows = blame_by_name(reading, &published.admitted).into_iter().map(|((victim, occupant, rule), ns)| {
         let attributes =
             vec![attribute("victim", &victim), attribute("occupant", &occupant), attribute("rule", rule.word())];
-        number(reading, seconds(ns), attributes)
+        number(reading, ns.as_secs_f64(), attributes)
     });
     rows.collect()
 }
@@ -198,6 +190,8 @@ fn blame(reading: &Reading, published: &Published) -> Vec<Number> {
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeSet;
+
+    use unstarve_model::Nanos;
 
     use super::*;
     use crate::agent::board::Board;
