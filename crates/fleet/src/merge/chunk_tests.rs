@@ -41,7 +41,7 @@ fn the_hash_of_columns_is_that_of_no_others() {
 
 #[test]
 fn each_kind_has_a_word() {
-    let words: std::collections::BTreeSet<&str> = KINDS.into_iter().map(|kind| word(&arrow_type(kind))).collect();
+    let words: std::collections::BTreeSet<&str> = KINDS.into_iter().map(|kind| kind_word(&arrow_type(kind))).collect();
     assert!(words.len() == KINDS.len() && !words.contains("other"), "{words:?}");
 }
 
