@@ -7,7 +7,7 @@ export PATH := $(PATH):$(HOME)/.cargo/bin
 # What `--version` says; tests and lints do without, so that a commit does not cost them a build.
 build release install: export UNSTARVE_COMMIT = $(firstword $(shell tools/commit.sh))
 
-.PHONY: help setup build build-sql release dist install demo test test-sql test-dist deny lab proofs lab-smoke truth bench bench-instructions bench-lab bench-page bench-guard bench-watch bench-fleet watch-healthy bench-tuned chaos-guard fmt clippy fuzz docs clean
+.PHONY: help setup build build-sql release dist install demo test test-sql test-dist deny lab proofs lab-smoke truth bench bench-instructions bench-lab bench-page bench-guard bench-watch bench-fleet watch-healthy bench-tuned chaos-guard fmt clippy semver fuzz docs clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
@@ -114,6 +114,11 @@ chaos-guard: build ## a thousand random kills of guard, dead-man, undo, verify a
 deny: ## licences, versions and sources of the crates by deny.toml, advisories where RustSec's list can be had
 	tools/setup.sh test
 	tools/deny.sh
+
+semver: ## what programs that use unstarve-trace would notice since BASELINE (a tag or commit): cargo-semver-checks, installed once, a quarter of an hour
+	@test -n "$(BASELINE)" || { echo "make semver BASELINE=v0.1.0" >&2; exit 2; }
+	command -v cargo-semver-checks >/dev/null || cargo install --locked cargo-semver-checks --version 0.51.0
+	cargo semver-checks --baseline-rev $(BASELINE) $(addprefix -p unstarve-,model sched readers timeline trace)
 
 fuzz: ## a minute for each reader; needs a nightly compiler
 	tools/fuzz.sh 60

@@ -1,7 +1,8 @@
 use std::borrow::Cow;
 
 use serde::{Deserialize, Serialize};
-use unstarve_model::{CpuSet, KernelThread, Tid, clean_bytes};
+use unstarve_model::{CpuSet, Tid, clean_bytes};
+use unstarve_sched::KernelThread;
 
 use crate::{Aspect, Value};
 

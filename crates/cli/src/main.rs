@@ -5,11 +5,12 @@
 
 #![warn(clippy::print_stdout, clippy::print_stderr)]
 
-/// A line on standard output. The standard library's own panics where nobody reads any more (`| true`) or the disk is full.
+/// Prints a line to standard output. The standard library's macro panics if the reader is gone (`| true`) or the disk
+/// is full.
 macro_rules! say {
     ($($text:tt)*) => { $crate::output::print(format_args!("{}\n", format_args!($($text)*))) };
 }
-/// A line on standard error.
+/// Prints a line to standard error.
 macro_rules! note {
     ($($text:tt)*) => { $crate::output::print_error(format_args!("{}\n", format_args!($($text)*))) };
 }
@@ -108,7 +109,7 @@ enum Command {
     LabLoad(lab::load::LoadArgs),
 }
 
-/// The exit code of a command that could not do what it was asked for; 1 is for findings.
+/// The exit code of a command that failed; 1 is for findings.
 const FAILED: u8 = 2;
 
 fn main() -> ExitCode {

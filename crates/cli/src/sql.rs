@@ -1,4 +1,4 @@
-//! `unstarve sql`: a program of its own, `unstarve-sql`.
+//! `unstarve sql`: runs the separate program `unstarve-sql`.
 
 use std::ffi::{OsStr, OsString};
 use std::process::ExitCode;
@@ -38,7 +38,7 @@ pub fn run(args: &SqlArgs) -> Result<ExitCode> {
     become_it(&SQL, &args.arguments)
 }
 
-/// Who asks for help is answered, whether there is an engine or not.
+/// Answers --help even without an engine.
 fn asks_for_help(arguments: &[OsString]) -> bool {
     matches!(arguments, [only] if only == OsStr::new("--help") || only == OsStr::new("-h"))
 }

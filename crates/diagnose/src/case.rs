@@ -1,7 +1,8 @@
 use rustc_hash::{FxHashMap, FxHashSet};
 use unstarve_facts::{Facts, Snapshot};
-use unstarve_model::{Comm, CpuId, KernelThread, Loss, Nanos, Policy, Prio, Tid, Time, WallClock, clean};
-use unstarve_timeline::{Actor, ActorId, Rule, World};
+use unstarve_model::{Comm, CpuId, Loss, Nanos, Policy, Prio, Tid, Time, WallClock, clean};
+use unstarve_sched::{KernelThread, Rule};
+use unstarve_timeline::{Actor, ActorId, World};
 
 use crate::ledger::{Account, Ledger};
 use crate::observers::Observers;

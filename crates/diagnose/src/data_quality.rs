@@ -5,7 +5,8 @@
 use std::cmp::Reverse;
 
 use unstarve_model::{EventType, LossKind, Nanos, clean, counted};
-use unstarve_timeline::{ActorId, CpuEnd, Rule};
+use unstarve_sched::Rule;
+use unstarve_timeline::{ActorId, CpuEnd};
 
 use crate::case::Case;
 use crate::drive::Driven;

@@ -1,6 +1,7 @@
 use rustc_hash::FxHashSet;
 use unstarve_model::{EventType, Loss, LossKind, Nanos, Tid};
-use unstarve_timeline::{ActorId, CpuEnd, OpenWait, Rule};
+use unstarve_sched::Rule;
+use unstarve_timeline::{ActorId, CpuEnd, OpenWait};
 
 use crate::case::{Blame, Case};
 use crate::finding::FindingKind;

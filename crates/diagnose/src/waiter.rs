@@ -1,7 +1,8 @@
 //! Which row of the verdict's table a task belongs to.
 
-use unstarve_model::{KernelThread, Nanos, Policy};
-use unstarve_timeline::{ActorId, Rule};
+use unstarve_model::{Nanos, Policy};
+use unstarve_sched::{KernelThread, Rule};
+use unstarve_timeline::ActorId;
 
 use crate::case::Case;
 use crate::finding::impact;

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use serde_json::Value;
 use unstarve_diagnose::{FINDINGS, FindingKind, REMEDIES, RemedyKind, report};
 use unstarve_model::EventType;
-use unstarve_timeline::Rule;
+use unstarve_sched::Rule;
 
 fn path(name: &str) -> String {
     format!("{}/../../{name}", env!("CARGO_MANIFEST_DIR"))

@@ -10,7 +10,8 @@ use unstarve_change::{Change, Commands, Relative, Selector, Target, Thread};
 use unstarve_diagnose::report::{Remedy, Report};
 use unstarve_diagnose::{Options, explain_beside};
 use unstarve_facts::{Snapshot, TaskFacts};
-use unstarve_model::{Comm, KernelThread, Policy, Prio, SchedPolicy, Tid};
+use unstarve_model::{Comm, Policy, Prio, SchedPolicy, Tid};
+use unstarve_sched::KernelThread;
 use unstarve_testing::model::{Model, ModelThread};
 use unstarve_timeline::Sink;
 

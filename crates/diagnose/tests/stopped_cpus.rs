@@ -1,5 +1,5 @@
 //! Ticks that are missing on a busy CPU: the CPU itself did not run, and what waited meanwhile was behind nobody. Each row of the table in
-//! `crates/timeline/src/ticks.rs` is a case here.
+//! `crates/timeline/src/cpus/ticks.rs` is a case here.
 
 use std::fmt::Write as _;
 use std::io::Cursor;

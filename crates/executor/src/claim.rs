@@ -13,7 +13,8 @@
 
 use unstarve_change::Thread;
 use unstarve_facts::flag;
-use unstarve_model::{Comm, KernelThread, Tid};
+use unstarve_model::{Comm, Tid};
+use unstarve_sched::KernelThread;
 
 use crate::plan::Look;
 

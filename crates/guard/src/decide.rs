@@ -5,7 +5,8 @@
 
 use std::fmt;
 
-use unstarve_model::{CpuSet, Policy as Class, SchedPolicy, Tid, load_weight_of_nice};
+use unstarve_model::{CpuSet, Policy as Class, SchedPolicy, Tid};
+use unstarve_sched::load_weight_of_nice;
 
 use crate::policy::{Policy, Want};
 use crate::task::{Kind, Task};
@@ -362,7 +363,7 @@ fn weakness(surroundings: &Surroundings, task: &Task, nice: i32, class: Option<&
     }
     let weight = load_weight_of_nice(nice);
     let (group, group_weight) = surroundings.groups.first().filter(|(_, group_weight)| *group_weight > weight)?;
-    let needs = unstarve_facts::least_nice_that_equals(*group_weight);
+    let needs = unstarve_sched::least_nice_that_equals(*group_weight);
     Some(Weakness::Outweighed { weight, group: group.clone(), group_weight: *group_weight, needs })
 }
 

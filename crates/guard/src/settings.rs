@@ -161,7 +161,7 @@ impl CpuController {
     /// What the file says, as a load weight (nice 0 = 1024).
     fn load_weight(&self, group: &Path) -> Option<u32> {
         let number = fs::read_to_string(group.join(self.file)).ok()?.trim().parse().ok()?;
-        Some(if self.file == "cpu.shares" { number } else { unstarve_facts::load_weight_of_cpu_weight(number) })
+        Some(if self.file == "cpu.shares" { number } else { unstarve_sched::load_weight_of_cpu_weight(number) })
     }
 
     /// Groups below the root whose path from the mount point is wanted.

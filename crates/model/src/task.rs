@@ -1,15 +1,15 @@
+//! Task priorities and scheduling classes.
+
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
-
-use crate::Comm;
 
 /// The kernel's priority of a task: 0–99 real-time (lower runs first), 100–139 fair (120 + nice), −1 deadline.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Prio(pub i32);
 
-/// The scheduling class as far as a priority tells it.
+/// The scheduling class, as far as a priority shows it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Policy {
@@ -19,7 +19,7 @@ pub enum Policy {
     Fair,
     /// SCHED_FIFO and SCHED_RR.
     Rt,
-    /// SCHED_DEADLINE, and the stop class, whose tasks the kernel shows with priority 0 of the RT range.
+    /// SCHED_DEADLINE, and the stop class, whose tasks the kernel shows with RT priority 0.
     Deadline,
 }
 
@@ -42,13 +42,13 @@ impl fmt::Display for Policy {
 }
 
 impl Prio {
-    /// How the kernel shows the threads of the stop class, and SCHED_FIFO 99.
+    /// Threads of the stop class, and SCHED_FIFO 99.
     pub const STOP: Prio = Prio(0);
 
-    /// The default: fair, nice 0.
+    /// The default priority: fair, nice 0.
     pub const NORMAL: Prio = Prio(120);
 
-    /// The class this priority belongs to.
+    /// The class of this priority.
     #[inline]
     pub fn policy(self) -> Policy {
         match self.0 {
@@ -62,196 +62,5 @@ impl Prio {
     #[inline]
     pub fn nice(self) -> Option<i32> {
         (100..140).contains(&self.0).then_some(self.0 - 120)
-    }
-
-    /// The load weight of a fair task of this priority (nice 0 = 1024), `None` for the other classes.
-    #[inline]
-    pub fn load_weight(self) -> Option<u32> {
-        self.nice().map(load_weight_of_nice)
-    }
-}
-
-/// The fair class's load weight of a nice value; values outside −20…19 are clamped.
-///
-/// Source: `sched_prio_to_weight` in `kernel/sched/core.c`, the same from 2.6.23 to 7.2.
-#[inline]
-pub fn load_weight_of_nice(nice: i32) -> u32 {
-    const WEIGHTS: [u32; 40] = [
-        88761, 71755, 56483, 46273, 36291, 29154, 23254, 18705, 14949, 11916, // -20…-11
-        9548, 7620, 6100, 4904, 3906, 3121, 2501, 1991, 1586, 1277, // -10…-1
-        1024, 820, 655, 526, 423, 335, 272, 215, 172, 137, // 0…9
-        110, 87, 70, 56, 45, 36, 29, 23, 18, 15, // 10…19
-    ];
-    WEIGHTS[(nice.clamp(-20, 19) + 20) as usize]
-}
-
-/// What a kernel thread is, by its name.
-///
-/// Names are the kernel's own (`kernel/workqueue.c`, `kernel/softirq.c`, …). A user task can take the same name, so
-/// this is a claim, not a proof, unless a snapshot confirms it.
-#[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
-pub enum KernelThread {
-    /// `kworker/C:N` or `kworker/C:NH`: a worker of CPU C's pools; `H` is the high-priority pool (nice −20).
-    BoundWorker {
-        /// The CPU whose pool it serves.
-        cpu: u32,
-        /// Whether the pool is the high-priority one.
-        high: bool,
-    },
-    /// `kworker/uP:N`: a worker of unbound pool P.
-    UnboundWorker,
-    /// `kworker/R-…` (6.9 and later).
-    Rescuer,
-    /// `ksoftirqd/C`.
-    Ksoftirqd {
-        /// The CPU whose softirqs it serves.
-        cpu: u32,
-    },
-    /// `migration/C`, the stop class.
-    Migration,
-    /// `rcu_sched`, `rcu_preempt`, `rcuog/…`, `rcuop/…`, `rcub/…`, `rcuc/…`, `rcu_exp…`.
-    Rcu,
-    /// `nfsd`.
-    Nfsd,
-    /// `irq/N-name`, a threaded interrupt handler.
-    IrqThread,
-    /// `ktimers/C`.
-    Ktimers,
-    /// `jbd2/…`, `xfsaild/…`, `kswapd…` and other kernel threads that I/O waits for.
-    Storage,
-}
-
-impl KernelThread {
-    /// Tells a kernel thread from its name; `None` for anything else.
-    pub fn of(comm: &Comm) -> Option<KernelThread> {
-        let name = std::str::from_utf8(comm.as_bytes()).ok()?;
-        let (head, tail) = name.split_once('/').unwrap_or((name, ""));
-        Some(match head {
-            "kworker" => worker(tail)?,
-            "ksoftirqd" => KernelThread::Ksoftirqd { cpu: tail.parse().ok()? },
-            "migration" | "stopper" => KernelThread::Migration,
-            "rcu_sched" | "rcu_preempt" | "rcu_bh" | "rcuog" | "rcuos" | "rcuop" | "rcuob" | "rcub" | "rcuc"
-            | "rcu_exp_gp_kthr" | "rcu_exp_par_gp_" => KernelThread::Rcu,
-            "nfsd" if tail.is_empty() => KernelThread::Nfsd,
-            "irq" => KernelThread::IrqThread,
-            "ktimers" => KernelThread::Ktimers,
-            "jbd2" | "xfsaild" => KernelThread::Storage,
-            _ if head.starts_with("kswapd") && head[6..].bytes().all(|b| b.is_ascii_digit()) => KernelThread::Storage,
-            _ => return None,
-        })
-    }
-
-    /// Whether kernel threads are called so, those without a variant included: they look after memory, devices and the
-    /// kernel itself.
-    pub fn is_name_of_one(comm: &Comm) -> bool {
-        KernelThread::of(comm).is_some() || HOUSEKEEPING.iter().any(|name| comm.as_bytes().starts_with(name.as_bytes()))
-    }
-
-    /// Whether it is a worker of a workqueue's pool.
-    pub fn is_worker(self) -> bool {
-        matches!(self, KernelThread::BoundWorker { .. } | KernelThread::UnboundWorker | KernelThread::Rescuer)
-    }
-
-    /// Whether softirqs in its context are its own work: ksoftirqd's always, with PREEMPT_RT and `threadirqs` those of the threads that
-    /// serve timers and interrupts, too (`__local_bh_enable_ip` in kernel/softirq.c, `irq_forced_thread_fn` in kernel/irq/manage.c).
-    pub fn serves_softirqs(self) -> bool {
-        matches!(self, KernelThread::Ksoftirqd { .. } | KernelThread::Ktimers | KernelThread::IrqThread)
-    }
-
-    /// Whether interrupts alone wake it, at their end, when the flags of the event show the interrupted task and no interrupt
-    /// (`irq_wake_thread` in kernel/irq/handle.c; `wake_timersd` from `irq_exit` in kernel/softirq.c).
-    pub fn is_woken_by_interrupts(self) -> bool {
-        matches!(self, KernelThread::Ktimers | KernelThread::IrqThread)
-    }
-
-    /// Whether it can only ever run on one CPU.
-    pub fn bound_cpu(self) -> Option<u32> {
-        match self {
-            KernelThread::BoundWorker { cpu, .. } | KernelThread::Ksoftirqd { cpu } => Some(cpu),
-            _ => None,
-        }
-    }
-
-    /// The word for the JSON field `kind`.
-    pub fn word(self) -> &'static str {
-        match self {
-            KernelThread::BoundWorker { .. } | KernelThread::UnboundWorker | KernelThread::Rescuer => "kworker",
-            KernelThread::Ksoftirqd { .. } => "ksoftirqd",
-            KernelThread::Migration => "migration",
-            KernelThread::Rcu => "rcu",
-            KernelThread::Nfsd => "nfsd",
-            KernelThread::IrqThread => "irq-thread",
-            KernelThread::Ktimers => "ktimers",
-            KernelThread::Storage => "storage",
-        }
-    }
-}
-
-/// How the names of kernel threads begin that have no variant.
-const HOUSEKEEPING: [&str; 22] = [
-    "kcompactd",
-    "khugepaged",
-    "ksmd",
-    "kdamond",
-    "kauditd",
-    "khungtaskd",
-    "kdevtmpfs",
-    "kthreadd",
-    "kthrotld",
-    "kswapd",
-    "ksgxd",
-    "oom_reaper",
-    "watchdogd",
-    "psimon",
-    "cpuhp/",
-    "idle_inject/",
-    "scsi_eh_",
-    "rcu_tasks_",
-    "rcu_exp_",
-    "ext4lazyinit",
-    "dmcrypt_write/",
-    "pr/",
-];
-
-fn worker(tail: &str) -> Option<KernelThread> {
-    if tail.starts_with("R-") {
-        return Some(KernelThread::Rescuer);
-    }
-    let (pool, id) = tail.split_once(':')?;
-    if pool.strip_prefix('u').is_some_and(|number| number.bytes().all(|b| b.is_ascii_digit())) {
-        return Some(KernelThread::UnboundWorker);
-    }
-    // /proc and `perf script` append what the worker does: `kworker/0:2H-kblockd`, cut at 15 bytes.
-    let id = id.split(['-', '+']).next()?;
-    Some(KernelThread::BoundWorker { cpu: pool.parse().ok()?, high: id.ends_with('H') })
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn kernel_threads_are_told_by_their_names() {
-        let kind = |name: &str| KernelThread::of(&Comm::from(name));
-        assert_eq!(kind("kworker/11:68-d"), Some(KernelThread::BoundWorker { cpu: 11, high: false }));
-        assert_eq!(kind("kworker/0:1H"), Some(KernelThread::BoundWorker { cpu: 0, high: true }));
-        assert_eq!(kind("kworker/u8:3"), Some(KernelThread::UnboundWorker));
-        assert_eq!(kind("kworker/R-dio"), Some(KernelThread::Rescuer));
-        assert_eq!(kind("ksoftirqd/1"), Some(KernelThread::Ksoftirqd { cpu: 1 }));
-        assert_eq!(kind("rcu_preempt"), Some(KernelThread::Rcu));
-        assert_eq!(kind("kswapd0"), Some(KernelThread::Storage));
-        assert_eq!(kind("fio"), None);
-        assert_eq!(kind("kworker/x"), None);
-    }
-
-    #[test]
-    fn nice_moves_weight_by_a_quarter_per_step() {
-        assert_eq!(Prio(120).load_weight(), Some(1024));
-        assert_eq!(Prio(100).load_weight(), Some(88761));
-        assert_eq!(Prio(50).load_weight(), None);
-        for nice in -20..19 {
-            let step = f64::from(load_weight_of_nice(nice)) / f64::from(load_weight_of_nice(nice + 1));
-            assert!((1.15..1.35).contains(&step), "nice {nice}: {step}");
-        }
     }
 }

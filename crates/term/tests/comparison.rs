@@ -6,8 +6,8 @@ use unstarve_diagnose::compare::{
     Change, Comparison, FindingChange, Metric, Outcome, Role, SCHEMA, UnjudgedFinding, Verdict, WaitChange, Waits,
 };
 use unstarve_diagnose::report::{Severity, TraceSummary};
+use unstarve_sched::Rule;
 use unstarve_term::{Charset, Colours, Extent, Look, comparison_page};
-use unstarve_timeline::Rule;
 
 fn trace(events: u64) -> TraceSummary {
     TraceSummary {

@@ -23,9 +23,9 @@ pub(crate) struct Effort {
     /// Below zero where the last look took more than was left.
     left: i64,
     /// Waits of which a part was given to nobody.
-    pub(crate) cut_short: u64,
+    cut_short: u64,
     /// Looks for tasks that a limit may stop that were not taken.
-    pub(crate) not_looked: u64,
+    not_looked: u64,
 }
 
 impl Default for Effort {
@@ -58,6 +58,30 @@ impl Effort {
     #[inline]
     pub fn is_spent(&self) -> bool {
         self.left <= 0
+    }
+
+    /// Whether a step may be taken for each of so many tasks that wait for a CPU; notes those steps, or that nobody looked.
+    pub fn may_look_at_all(&mut self, waits: usize) -> bool {
+        if waits <= UNCOUNTED_STEPS {
+            return true;
+        }
+        let may = !self.is_spent();
+        if may {
+            self.take(waits);
+        } else {
+            self.skip_look();
+        }
+        may
+    }
+
+    /// Notes a look that is not taken.
+    pub fn skip_look(&mut self) {
+        self.not_looked += 1;
+    }
+
+    /// Notes waits of which a part is given to nobody.
+    pub fn cut_short(&mut self, waits: u64) {
+        self.cut_short += waits;
     }
 
     /// So many changes of who has a CPU have come since the last time.

@@ -1,31 +1,101 @@
-use unstarve_model::{Context, Event, NameId, Nanos};
+//! Interrupt handlers and softirqs: which are in progress on each CPU, and which softirqs the current task raised itself.
 
-use crate::cpu::{Current, Handler};
-use crate::timeline::Timeline;
-use crate::wake_chain::Basis;
-use crate::{ActorKind, Interrupt, Sink};
+use unstarve_model::{Context, Event, NameId, Nanos, Time};
+
+use crate::cpus::Cpu;
+use crate::{ActorId, ActorKind, Interrupt, Sink, World};
 
 /// Interrupt handlers nest at most this deep on any architecture; more means that exits are missing.
-const DEEPEST: usize = 8;
+const DEEPEST_NESTING: usize = 8;
 /// NET_TX, NET_RX and BLOCK, in `include/linux/interrupt.h`: what a task sends, and what it completes. A program raises others, too (RCU,
 /// TASKLET), but what those do is not what the task asked for.
-const OF_SENDERS: [u8; 3] = [2, 3, 4];
+const SOFTIRQS_OF_SENDERS: [u8; 3] = [2, 3, 4];
 /// What a hard interrupt raises is served when its handler has ended (`irq_exit`).
 const RAISED_IS_SERVED_WITHIN: Nanos = Nanos::from_micros(20);
 /// TIMER and RCU, which a kernel thread raises for its own work's sake.
-const OF_KERNEL_THREADS: [u8; 2] = [1, 9];
+const SOFTIRQS_OF_KERNEL_THREADS: [u8; 2] = [1, 9];
 
-impl Timeline {
-    pub(crate) fn irq_entry(&mut self, index: usize, irq: u32, name: Option<NameId>) {
-        let now = self.world.now;
-        let actor = self.world.actors.of(ActorKind::Irq { irq, name });
-        let cpu = &mut self.cpus[index];
-        if cpu.hardirqs.len() == DEEPEST {
-            cpu.hardirqs.clear();
+/// Handlers on all CPUs.
+#[derive(Debug, Default)]
+pub(crate) struct Interrupts {
+    cpus: Vec<Handlers>,
+    /// Softirqs so far.
+    softirqs: u64,
+}
+
+/// Handlers on one CPU.
+#[derive(Debug, Default)]
+pub(crate) struct Handlers {
+    /// Hard interrupt handlers in progress, the innermost last.
+    hardirqs: Vec<Handler>,
+    /// The softirq vector in progress.
+    softirq: Option<Handler>,
+    /// The softirqs that the current task raised itself, for what it sends: bits by vector.
+    raised: u32,
+    /// Whether the current task has woken this CPU's ksoftirqd, and so raised a softirq.
+    woke_ksoftirqd: bool,
+    /// When the last handler of a hard interrupt ended, or a softirq that followed one.
+    last_end: Option<Time>,
+}
+
+/// A handler or softirq in progress.
+#[derive(Clone, Copy, Debug)]
+struct Handler {
+    actor: ActorId,
+    /// Interrupt number or softirq vector.
+    number: u32,
+    start: Time,
+    /// Time inside that belongs to handlers on top of it.
+    inner: Nanos,
+    /// How it is known that the current task raised the softirq itself, if it did.
+    raised_by_task: Option<Raise>,
+    /// Whether the handler of a hard interrupt had just ended.
+    follows_handler: bool,
+}
+
+/// How it is known that a task raised a softirq.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Raise {
+    /// By `softirq_raise`.
+    Seen,
+    /// By the wakeup of ksoftirqd.
+    Inferred,
+}
+
+impl Interrupts {
+    /// Adds the next CPU.
+    pub fn add_cpu(&mut self) {
+        self.cpus.push(Handlers::default());
+    }
+
+    /// The handlers on this CPU.
+    #[inline(always)]
+    pub fn on(&self, index: usize) -> &Handlers {
+        &self.cpus[index]
+    }
+
+    /// Softirqs so far. Without them a CPU that runs one task all the time is as silent as an idle one.
+    pub fn softirqs(&self) -> u64 {
+        self.softirqs
+    }
+
+    /// No handler is in progress: a switch cannot happen inside one (but inside a preempted softirq thread of PREEMPT_RT), so exits are
+    /// missing.
+    #[inline(always)]
+    pub fn forget(&mut self, index: usize) {
+        self.cpus[index].forget();
+    }
+
+    pub fn irq_entry(&mut self, cpu: &mut Cpu, world: &mut World, irq: u32, name: Option<NameId>) {
+        let now = world.now;
+        let actor = world.actors.of(ActorKind::Irq { irq, name });
+        let handlers = &mut self.cpus[cpu.index()];
+        if handlers.hardirqs.len() == DEEPEST_NESTING {
+            handlers.hardirqs.clear();
         }
         // It may raise softirqs, too.
-        cpu.woke_ksoftirqd = false;
-        cpu.hardirqs.push(Handler {
+        handlers.woke_ksoftirqd = false;
+        handlers.hardirqs.push(Handler {
             actor,
             number: irq,
             start: now,
@@ -33,124 +103,174 @@ impl Timeline {
             raised_by_task: None,
             follows_handler: false,
         });
-        cpu.settle(now);
+        handlers.settle(cpu, now);
     }
 
-    pub(crate) fn irq_exit(&mut self, index: usize, irq: u32, sink: &mut impl Sink) {
-        let now = self.world.now;
-        let cpu = &mut self.cpus[index];
-        let Some(handler) = cpu.hardirqs.pop() else { return };
+    pub fn irq_exit(&mut self, cpu: &mut Cpu, world: &mut World, irq: u32, sink: &mut impl Sink) {
+        let now = world.now;
+        let handlers = &mut self.cpus[cpu.index()];
+        let Some(handler) = handlers.hardirqs.pop() else { return };
         if handler.number != irq {
-            cpu.hardirqs.clear();
-            cpu.settle(now);
+            handlers.hardirqs.clear();
+            handlers.settle(cpu, now);
             return;
         }
         let length = now.since(handler.start);
-        cpu.handler_ended = Some(now);
-        if let Some(outer) = cpu.hardirqs.last_mut() {
+        handlers.last_end = Some(now);
+        if let Some(outer) = handlers.hardirqs.last_mut() {
             outer.inner += length;
-        } else if let Some(softirq) = &mut cpu.softirq {
+        } else if let Some(softirq) = &mut handlers.softirq {
             softirq.inner += length;
         }
-        cpu.settle(now);
+        handlers.settle(cpu, now);
         let own = length.saturating_sub(handler.inner);
-        if let Current::Task(key) = cpu.current {
-            self.world.tasks.get_mut(key).run.irq += own;
+        if let Some(key) = cpu.task() {
+            world.tasks.get_mut(key).run.irq += own;
         }
-        self.report_interrupt(index, handler, sink);
+        handler.report(cpu, world, sink);
     }
 
-    pub(crate) fn softirq_entry(&mut self, index: usize, vec: u8) {
-        let now = self.world.now;
-        let actor = self.world.actors.of(ActorKind::Softirq { vec });
-        let cpu = &mut self.cpus[index];
+    pub fn softirq_entry(&mut self, cpu: &mut Cpu, world: &mut World, vec: u8) {
+        self.softirqs += 1;
+        let now = world.now;
+        let actor = world.actors.of(ActorKind::Softirq { vec });
+        let handlers = &mut self.cpus[cpu.index()];
         let bit = bit(vec);
-        let raised_by_task = if cpu.raised & bit != 0 {
-            Some(Basis::Seen)
-        } else if cpu.woke_ksoftirqd && OF_SENDERS.contains(&vec) {
-            Some(Basis::Inferred)
+        let raised_by_task = if handlers.raised & bit != 0 {
+            Some(Raise::Seen)
+        } else if handlers.woke_ksoftirqd && SOFTIRQS_OF_SENDERS.contains(&vec) {
+            Some(Raise::Inferred)
         } else {
             None
         };
-        cpu.raised &= !bit;
-        let follows_handler = cpu.handler_ended.is_some_and(|end| now.since(end) <= RAISED_IS_SERVED_WITHIN);
+        handlers.raised &= !bit;
+        let follows_handler = handlers.last_end.is_some_and(|end| now.since(end) <= RAISED_IS_SERVED_WITHIN);
         let number = u32::from(vec);
-        cpu.softirq = Some(Handler { actor, number, start: now, inner: Nanos::ZERO, raised_by_task, follows_handler });
-        cpu.settle(now);
+        handlers.softirq =
+            Some(Handler { actor, number, start: now, inner: Nanos::ZERO, raised_by_task, follows_handler });
+        handlers.settle(cpu, now);
+    }
+
+    pub fn softirq_exit(&mut self, cpu: &mut Cpu, world: &mut World, vec: u8, sink: &mut impl Sink) {
+        let now = world.now;
+        let handlers = &mut self.cpus[cpu.index()];
+        let Some(handler) = handlers.softirq.take() else { return };
+        handlers.settle(cpu, now);
+        // The next softirq of the round: of the same handler, or of one that came during this softirq.
+        let came = handlers.last_end.is_some_and(|end| end >= handler.start);
+        handlers.last_end = (handler.follows_handler || came).then_some(now);
+        // What the task raised is served; another softirq may be that of an interrupt without a handler's events.
+        handlers.woke_ksoftirqd = false;
+        if handler.number != u32::from(vec) {
+            return;
+        }
+        let own = now.since(handler.start).saturating_sub(handler.inner);
+        if let Some(key) = cpu.task()
+            && !cpu.serves_softirqs()
+        {
+            world.tasks.get_mut(key).run.softirq += own;
+        }
+        handler.report(cpu, world, sink);
     }
 
     /// A task that sends to a task of its own host raises the softirq that delivers what it sends.
-    pub(crate) fn softirq_raise(&mut self, index: usize, event: &Event, vec: u8) {
-        let cpu = &mut self.cpus[index];
+    pub fn softirq_raise(&mut self, cpu: &Cpu, world: &World, event: &Event, vec: u8) {
+        let handlers = &mut self.cpus[cpu.index()];
         let by_task = match event.issuer.context() {
             Context::Task => true,
-            Context::Unknown => cpu.hardirqs.is_empty() && cpu.softirq.is_none(),
+            Context::Unknown => handlers.are_none(),
             Context::Softirq | Context::Hardirq | Context::Nmi => false,
         };
-        let is_own = match cpu.current {
-            Current::Task(_) if OF_SENDERS.contains(&vec) => true,
-            Current::Task(key) => OF_KERNEL_THREADS.contains(&vec) && self.world.tasks.get(key).kernel_thread.is_some(),
-            Current::Idle | Current::Unknown => false,
+        let is_own = match cpu.task() {
+            Some(_) if SOFTIRQS_OF_SENDERS.contains(&vec) => true,
+            Some(key) => SOFTIRQS_OF_KERNEL_THREADS.contains(&vec) && world.tasks.get(key).kernel_thread.is_some(),
+            None => false,
         };
         // What an interrupt adds to it, comes with it.
         if by_task && is_own {
-            cpu.raised |= bit(vec);
+            handlers.raised |= bit(vec);
         } else {
-            cpu.raised &= !bit(vec);
+            handlers.raised &= !bit(vec);
         }
     }
 
     /// A task that raises a softirq outside of interrupts and without softirqs disabled wakes this CPU's ksoftirqd (`raise_softirq_irqoff` in
     /// kernel/softirq.c), and serves the softirq itself if it enables softirqs first. So a raise shows where it is not recorded.
     #[cold]
-    pub(crate) fn wakes_own_ksoftirqd(&mut self, index: usize, event: &Event) {
-        let cpu = &mut self.cpus[index];
-        let by_task = event.issuer.context() == Context::Task && cpu.hardirqs.is_empty() && cpu.softirq.is_none();
-        cpu.woke_ksoftirqd = by_task && matches!(cpu.current, Current::Task(_));
+    pub fn ksoftirqd_woken(&mut self, cpu: &Cpu, event: &Event) {
+        let handlers = &mut self.cpus[cpu.index()];
+        let by_task = event.issuer.context() == Context::Task && handlers.are_none();
+        handlers.woke_ksoftirqd = by_task && cpu.task().is_some();
+    }
+}
+
+impl Handlers {
+    #[inline]
+    fn forget(&mut self) {
+        self.hardirqs.clear();
+        self.softirq = None;
+        self.raised = 0;
+        self.woke_ksoftirqd = false;
     }
 
-    pub(crate) fn softirq_exit(&mut self, index: usize, vec: u8, sink: &mut impl Sink) {
-        let now = self.world.now;
-        let cpu = &mut self.cpus[index];
-        let Some(handler) = cpu.softirq.take() else { return };
-        cpu.settle(now);
-        // The next softirq of the round: of the same handler, or of one that came during this softirq.
-        let came = cpu.handler_ended.is_some_and(|end| end >= handler.start);
-        cpu.handler_ended = (handler.follows_handler || came).then_some(now);
-        // What the task raised is served; another softirq may be that of an interrupt without a handler's events.
-        cpu.woke_ksoftirqd = false;
-        if handler.number != u32::from(vec) {
-            return;
-        }
-        let own = now.since(handler.start).saturating_sub(handler.inner);
-        if let Current::Task(key) = cpu.current
-            && !cpu.serves_softirqs
-        {
-            self.world.tasks.get_mut(key).run.softirq += own;
-        }
-        self.report_interrupt(index, handler, sink);
+    fn are_none(&self) -> bool {
+        self.hardirqs.is_empty() && self.softirq.is_none()
     }
 
-    fn report_interrupt(&mut self, index: usize, handler: Handler, sink: &mut impl Sink) {
-        let cpu = &self.cpus[index];
-        let task = match cpu.current {
-            Current::Task(key) => Some(key),
-            Current::Idle | Current::Unknown => None,
-        };
+    /// Whether a hard interrupt is being served.
+    pub fn in_hardirq(&self) -> bool {
+        !self.hardirqs.is_empty()
+    }
+
+    /// Whether a softirq is in progress, interrupted or not.
+    pub fn in_softirq(&self) -> bool {
+        self.softirq.is_some()
+    }
+
+    /// Whether this softirq is being served now.
+    pub fn serves_softirq(&self, vec: u8) -> bool {
+        self.hardirqs.is_empty() && self.softirq.is_some_and(|softirq| softirq.number == u32::from(vec))
+    }
+
+    /// The innermost handler or softirq.
+    pub fn innermost(&self) -> Option<ActorId> {
+        self.hardirqs.last().or(self.softirq.as_ref()).map(|handler| handler.actor)
+    }
+
+    /// Notes in the CPU's log what has it: the innermost handler or the current task. To a task that serves softirqs they are its own work.
+    #[inline]
+    pub fn settle(&self, cpu: &mut Cpu, now: Time) {
+        let softirq = self.softirq.as_ref().filter(|_| !cpu.serves_softirqs());
+        cpu.settle(now, self.hardirqs.last().or(softirq).map(|handler| handler.actor));
+    }
+
+    /// Number and start of the innermost hard interrupt.
+    pub fn hardirq(&self) -> Option<(u32, Time)> {
+        self.hardirqs.last().map(|handler| (handler.number, handler.start))
+    }
+
+    /// Vector and start of the softirq.
+    pub fn softirq(&self) -> Option<(u32, Time)> {
+        self.softirq.map(|handler| (handler.number, handler.start))
+    }
+
+    /// Whether the softirq that is being served was raised by the current task.
+    pub fn raised_by_task(&self) -> Option<Raise> {
+        self.softirq.and_then(|softirq| softirq.raised_by_task).filter(|_| self.hardirqs.is_empty())
+    }
+}
+
+impl Handler {
+    fn report(&self, cpu: &Cpu, world: &World, sink: &mut impl Sink) {
         let interrupt = Interrupt {
-            actor: handler.actor,
-            cpu: cpu.id,
-            start: handler.start,
-            end: self.world.now,
-            task,
-            follows_handler: handler.follows_handler,
+            actor: self.actor,
+            cpu: cpu.id(),
+            start: self.start,
+            end: world.now,
+            task: cpu.task(),
+            follows_handler: self.follows_handler,
         };
-        sink.interrupt(&self.world, &interrupt);
-    }
-
-    /// A switch cannot happen inside a handler (but inside a preempted softirq thread of PREEMPT_RT): exits are missing.
-    pub(crate) fn forget_handlers(&mut self, index: usize) {
-        self.cpus[index].forget_handlers();
+        sink.interrupt(world, &interrupt);
     }
 }
 

@@ -1,3 +1,5 @@
+//! A moment of a trace, as typed.
+
 use std::str::FromStr;
 
 use thiserror::Error;

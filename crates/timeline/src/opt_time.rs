@@ -1,3 +1,5 @@
+//! An optional time in eight bytes.
+
 use std::fmt;
 
 use unstarve_model::Time;

@@ -1,3 +1,5 @@
+//! What part of a trace is asked for: tasks, CPUs, time.
+
 use std::str::FromStr;
 
 use thiserror::Error;

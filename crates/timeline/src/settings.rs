@@ -1,10 +1,11 @@
+//! What is known of a host besides its events.
+
 use unstarve_model::{CpuId, CpuSet, Nanos, Tid, WallClock};
+use unstarve_sched::{GroupId, Groups};
 
-use crate::{GroupId, Groups};
-
-/// What a host snapshot can tell about tasks that their events cannot. `None` everywhere means: not known.
+/// What a host snapshot knows of tasks that their events do not show. `None` everywhere means: not known.
 pub trait Settings: Send {
-    /// The cgroups that [`Self::group`] speaks of, once, when a timeline begins.
+    /// The cgroups that [`Self::group`] names, once, when a timeline begins.
     fn groups(&self) -> Groups;
 
     /// Whether it knows the task, so that what it does not say of it is not so. A task that it does not know has what its creator has.
@@ -16,7 +17,7 @@ pub trait Settings: Send {
     /// as kernel threads are, or when that is not known.
     fn group(&self, tid: Tid) -> Option<GroupId>;
 
-    /// The task's own load weight, where its priority does not tell it: that of SCHED_IDLE is 3 at any nice.
+    /// The task's own load weight, where its priority does not give it: that of SCHED_IDLE is 3 at any nice.
     fn own_weight(&self, tid: Tid) -> Option<u32>;
 
     /// The CPUs that the task may use.

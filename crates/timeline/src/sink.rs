@@ -1,7 +1,10 @@
+//! What a timeline finds, and the trait that receives it.
+
 use unstarve_model::{CpuId, CpuSet, NameId, Names, Nanos, ProvedBy, Time};
+use unstarve_sched::Rule;
 
 use crate::settings::BoxedSettings;
-use crate::{ActorId, ActorKind, Actors, Rule, Settings, TaskKey, Tasks};
+use crate::{ActorId, ActorKind, Actors, Settings, TaskKey, Tasks};
 
 /// What every callback may look things up in. Keys of tasks are valid during the callback; actors and names stay.
 #[derive(Debug)]
@@ -12,7 +15,7 @@ pub struct World {
     pub actors: Actors,
     /// Long names.
     pub names: Names,
-    /// CPUs: as many as the source told, or the highest seen and one.
+    /// CPUs: as many as the source says, or the highest seen and one.
     pub cpus: u32,
     /// CPUs that were idle from the trace's start to their own first event; complete when the trace is over.
     pub idle_until_heard: CpuSet,
@@ -57,8 +60,8 @@ const SOFTIRQS: [&str; 10] =
 pub trait Sink {
     /// A wait is over, or the trace is.
     ///
-    /// Mostly at once, so that `wait.end` is `world.now`. A wait of which a part is a stay that lasts is told when that stay is
-    /// over: after its task ran, and perhaps after later waits of the task. Who needs the order of time has to sort.
+    /// Mostly at once, so that `wait.end` is `world.now`. A wait of which a part is a stay that lasts is reported when that stay is
+    /// over: after its task ran, and perhaps after later waits of the task. A sink that needs the order of time has to sort.
     fn wait(&mut self, world: &World, wait: &Wait<'_>) {}
     /// The trace is over, and of a wait that may still last nothing is proved: it is not among [`Sink::wait`]'s.
     fn unproved(&mut self, world: &World, wait: &Unproved) {}

@@ -3,7 +3,8 @@
 use std::path::PathBuf;
 
 use unstarve_model::{Batch, LossKind, Nanos, Policy};
-use unstarve_timeline::{NoSettings, Rule, Run, Sink, Timeline, Wait, WaitEnd, WaitKind, World};
+use unstarve_sched::Rule;
+use unstarve_timeline::{NoSettings, Run, Sink, Timeline, Wait, WaitEnd, WaitKind, World};
 
 #[derive(Default)]
 struct Totals {

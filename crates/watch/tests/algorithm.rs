@@ -4,7 +4,8 @@
 use std::collections::HashMap;
 use std::path::{Path, PathBuf};
 
-use unstarve_model::{Batch, Event, EventKind, EventType, KernelThread, Policy, Prio, TaskRef, Tid, Time};
+use unstarve_model::{Batch, Event, EventKind, EventType, Policy, Prio, TaskRef, Tid, Time};
+use unstarve_sched::KernelThread;
 use unstarve_timeline::{NoSettings, Sink, Timeline, Wait, WaitKind, World};
 
 const UNKNOWN: usize = 0;

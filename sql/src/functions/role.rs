@@ -5,7 +5,8 @@ use datafusion::arrow::compute::cast;
 use datafusion::arrow::datatypes::DataType;
 use datafusion::common::Result;
 use datafusion::logical_expr::{ColumnarValue, ScalarUDF, Volatility, create_udf};
-use unstarve_model::{Comm, KernelThread};
+use unstarve_model::Comm;
+use unstarve_sched::KernelThread;
 
 /// `role(comm)`, as the columns `kind` of the tables have it.
 pub fn function() -> ScalarUDF {

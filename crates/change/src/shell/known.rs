@@ -1,7 +1,8 @@
 //! By what a printed command recognises the thread that was recorded. It runs where nothing else asks, perhaps on another host: all
 //! that the recording claims of the thread is compared by the command itself.
 
-use unstarve_model::{KernelThread, Tid};
+use unstarve_model::Tid;
+use unstarve_sched::KernelThread;
 
 use crate::Value;
 use crate::change::{Thread, is_cut};

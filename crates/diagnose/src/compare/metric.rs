@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 use unstarve_model::Nanos;
-use unstarve_timeline::Rule;
+use unstarve_sched::Rule;
 
 use super::profile::Sums;
 

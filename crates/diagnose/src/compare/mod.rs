@@ -10,7 +10,8 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use unstarve_model::{Comm, EventSource, Nanos};
-use unstarve_timeline::{Both, Rule, Sink};
+use unstarve_sched::Rule;
+use unstarve_timeline::{Both, Sink};
 
 pub use self::contrast::Verdict;
 use self::contrast::contrast;

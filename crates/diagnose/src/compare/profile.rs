@@ -3,8 +3,9 @@
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
 use unstarve_model::{Nanos, Time};
+use unstarve_sched::Rule;
 use unstarve_timeline::{
-    ActorId, ActorKind, Interrupt, Migration, Rule, Run, RunEnd, Sink, Wait, WaitEnd, Wake, WorkItem, World,
+    ActorId, ActorKind, Interrupt, Migration, Run, RunEnd, Sink, Wait, WaitEnd, Wake, WorkItem, World,
 };
 
 use super::role::Role;

@@ -1,7 +1,8 @@
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
-use unstarve_model::{Comm, KernelThread};
+use unstarve_model::Comm;
+use unstarve_sched::KernelThread;
 use unstarve_timeline::{Actor, ActorKind};
 
 /// What two recordings have in common where ids differ: a kind of thread and its name without numbers that only count.

@@ -4,7 +4,8 @@
 use std::cmp::Reverse;
 
 use unstarve_model::{EventType, Nanos};
-use unstarve_timeline::{ActorId, Rule};
+use unstarve_sched::{Rule, load_weight_of_prio};
+use unstarve_timeline::ActorId;
 
 use super::{FindingKind, percent, title};
 use crate::case::Case;
@@ -175,7 +176,7 @@ fn weight_evidence(case: &Case<'_>, worker: ActorId, consumer: ActorId) -> Strin
     match (case.actor(consumer).group_weight(), case.knows_group(consumer)) {
         (Some(weight), _) if weight > 1024 => format!(
             "{name} sits in a top-level cgroup of load weight {weight}, the worker in the root group with {}",
-            case.actor(worker).prio().and_then(|prio| prio.load_weight()).unwrap_or(1024)
+            case.actor(worker).prio().and_then(load_weight_of_prio).unwrap_or(1024)
         ),
         (_, true) => format!("no cgroup weight favours {name}: it is the wakeup preemption of equals"),
         (_, false) => format!(

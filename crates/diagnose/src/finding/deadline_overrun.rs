@@ -1,7 +1,7 @@
 //! A deadline task needs more CPU time in a period than it asked for: the kernel stops it in the middle of its work.
 
 use unstarve_model::{EventType, Nanos, Policy};
-use unstarve_timeline::Rule;
+use unstarve_sched::Rule;
 
 use super::overrun::stopped;
 use super::throttled::is_limit;

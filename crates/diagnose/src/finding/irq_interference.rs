@@ -3,8 +3,9 @@
 use std::cmp::Reverse;
 
 use rustc_hash::FxHashMap;
-use unstarve_model::{EventType, KernelThread, Nanos};
-use unstarve_timeline::{ActorId, ActorKind, Rule};
+use unstarve_model::{EventType, Nanos};
+use unstarve_sched::{KernelThread, Rule};
+use unstarve_timeline::{ActorId, ActorKind};
 
 use super::{FindingKind, names, percent, title};
 use crate::case::{Blame, Case};

@@ -6,7 +6,8 @@
 use rustc_hash::FxHashMap;
 use unstarve_facts::{Bandwidth, CgroupFacts};
 use unstarve_model::Nanos;
-use unstarve_timeline::{ActorId, Rule};
+use unstarve_sched::Rule;
+use unstarve_timeline::ActorId;
 
 use super::throttled;
 use crate::case::Case;

@@ -4,7 +4,8 @@ use std::cmp::Reverse;
 
 use unstarve_facts::Holds;
 use unstarve_model::{CpuId, Nanos, Policy};
-use unstarve_timeline::{Actor, ActorId, Rule};
+use unstarve_sched::Rule;
+use unstarve_timeline::{Actor, ActorId};
 
 use super::intruders::ran;
 use super::throttled::{KIND, is_limit};

@@ -3,7 +3,8 @@
 use std::cmp::Reverse;
 
 use unstarve_model::{EventType, Nanos, Policy};
-use unstarve_timeline::{ActorId, Rule};
+use unstarve_sched::Rule;
+use unstarve_timeline::ActorId;
 
 use super::{FindingKind, names, title};
 use crate::case::{Blame, Case};

@@ -9,7 +9,8 @@ use std::cmp::Reverse;
 
 use rustc_hash::{FxHashMap, FxHashSet};
 use unstarve_model::{EventType, Nanos, Policy};
-use unstarve_timeline::{ActorId, Rule};
+use unstarve_sched::Rule;
+use unstarve_timeline::ActorId;
 
 use super::boosters::Boosters;
 use super::impact;

@@ -4,7 +4,8 @@ use std::cmp::Reverse;
 
 use unstarve_facts::{BUGS, Bug, Holds};
 use unstarve_model::{EventType, Nanos};
-use unstarve_timeline::{ActorId, Rule};
+use unstarve_sched::Rule;
+use unstarve_timeline::ActorId;
 
 use super::{FindingKind, names, percent, title};
 use crate::case::{Blame, Case};

@@ -5,7 +5,8 @@ use std::cmp::Reverse;
 
 use unstarve_facts::Throttled;
 use unstarve_model::{EventType, Nanos, Tid};
-use unstarve_timeline::{ActorId, Rule};
+use unstarve_sched::Rule;
+use unstarve_timeline::ActorId;
 
 use super::impact::{self, Felt};
 use super::intruders::ran;

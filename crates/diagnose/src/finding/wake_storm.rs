@@ -7,7 +7,8 @@
 use std::cmp::Reverse;
 
 use unstarve_model::{EventType, Nanos};
-use unstarve_timeline::{ActorId, Rule};
+use unstarve_sched::Rule;
+use unstarve_timeline::ActorId;
 
 use super::{FindingKind, cpus, percent};
 use crate::case::{Blame, Case};

@@ -1,5 +1,6 @@
 use unstarve_model::{CpuId, CpuSet, Nanos, Time};
-use unstarve_timeline::{ActorId, Piece, Rule, Run, RunEnd, Throughout, Unproved, Wait, WaitKind, World};
+use unstarve_sched::Rule;
+use unstarve_timeline::{ActorId, Piece, Run, RunEnd, Throughout, Unproved, Wait, WaitKind, World};
 
 use super::spans::Spans;
 use super::unequal::UnequalWaits;

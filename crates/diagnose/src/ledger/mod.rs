@@ -16,10 +16,10 @@ mod worst;
 mod worst_window;
 
 use rustc_hash::FxHashMap;
-use unstarve_model::{CpuId, KernelThread, Nanos, Policy, Time};
+use unstarve_model::{CpuId, Nanos, Policy, Time};
+use unstarve_sched::{KernelThread, Rule};
 use unstarve_timeline::{
-    ActorId, Interrupt, Migration, Piece, Rule, Run, RunEnd, Selection, Sink, Unproved, Wait, Wake, Waker, WorkItem,
-    World,
+    ActorId, Interrupt, Migration, Piece, Run, RunEnd, Selection, Sink, Unproved, Wait, Wake, Waker, WorkItem, World,
 };
 
 pub(crate) use account::{Account, FAIR_PERIOD, TICK};

@@ -1,7 +1,8 @@
 //! Waits that fair sharing does not explain.
 
 use unstarve_model::{Comm, Nanos, Policy, Tid, Time};
-use unstarve_timeline::{ActorId, ActorKind, Piece, Rule, Wait, World};
+use unstarve_sched::Rule;
+use unstarve_timeline::{ActorId, ActorKind, Piece, Wait, World};
 
 use super::FAIR_PERIOD;
 use crate::cgroup_competition::NICE_0;

@@ -2,7 +2,8 @@ use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
 use unstarve_model::{Comm, CpuId, Nanos, Tid, Time};
-use unstarve_timeline::{ActorId, OpenWait, Piece, Rule, Wait, World};
+use unstarve_sched::Rule;
+use unstarve_timeline::{ActorId, OpenWait, Piece, Wait, World};
 
 /// The longest of many, a fixed number of them.
 #[derive(Clone, Debug)]

@@ -1,5 +1,5 @@
 use unstarve_facts::Holds;
-use unstarve_model::KernelThread;
+use unstarve_sched::KernelThread;
 use unstarve_timeline::ActorId;
 
 use super::{Draft, advice, kind, where_valid};

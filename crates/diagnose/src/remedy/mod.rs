@@ -19,7 +19,7 @@ mod threads;
 use rustc_hash::FxHashSet;
 use unstarve_change::{Change, Commands, FeatureState, Value};
 use unstarve_facts::Holds;
-use unstarve_model::KernelThread;
+use unstarve_sched::KernelThread;
 use unstarve_timeline::{ActorId, Ancestor};
 
 use crate::case::Case;

@@ -1,6 +1,7 @@
 use rustc_hash::FxHashSet;
 use unstarve_change::{Change, Target, Value};
-use unstarve_model::{CpuId, CpuSet, KernelThread, Tid};
+use unstarve_model::{CpuId, CpuSet, Tid};
+use unstarve_sched::KernelThread;
 use unstarve_timeline::{ActorId, ActorKind};
 
 use super::threads::{Members, cpus_before, for_all, members};

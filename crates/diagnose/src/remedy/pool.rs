@@ -1,5 +1,6 @@
 use unstarve_change::Value;
-use unstarve_model::{KernelThread, counted};
+use unstarve_model::counted;
+use unstarve_sched::KernelThread;
 use unstarve_timeline::ActorId;
 
 use super::threads::{for_all, nice_before};

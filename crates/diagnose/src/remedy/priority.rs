@@ -1,7 +1,8 @@
 use unstarve_change::{Change, Target, Value};
-use unstarve_facts::{Holds, TaskFacts, least_nice_that_equals};
-use unstarve_model::{KernelThread, Nanos, Policy, SchedPolicy, Tid, clean, load_weight_of_nice};
-use unstarve_timeline::{ActorId, Ancestor, Rule};
+use unstarve_facts::{Holds, TaskFacts};
+use unstarve_model::{Nanos, Policy, SchedPolicy, Tid, clean};
+use unstarve_sched::{KernelThread, Rule, least_nice_that_equals, load_weight_of_nice, load_weight_of_prio};
+use unstarve_timeline::{ActorId, Ancestor};
 
 use super::threads::{INIT, KTHREADD, class, class_before, for_all, nice_before, of_snapshot};
 use super::{Draft, RT_RUNTIME, advice, kind, rewrite, rt_priority, where_valid};
@@ -292,7 +293,7 @@ pub(super) fn raise_above_group(case: &Case<'_>, victim: ActorId, occupant: Acto
         return leave_idle(case, victim);
     }
     let heavy = if one_group { None } else { case.actor(occupant).group_weight() };
-    let own = case.actor(occupant).prio().and_then(|prio| prio.load_weight());
+    let own = case.actor(occupant).prio().and_then(load_weight_of_prio);
     let (nice, why) = match (heavy, own) {
         (Some(weight), _) => {
             let nice = least_nice_that_equals(weight)?;

@@ -3,7 +3,8 @@
 use rustc_hash::FxHashSet;
 use unstarve_change::{Change, Selector, Target, Thread, Value};
 use unstarve_facts::TaskFacts;
-use unstarve_model::{Comm, KernelThread, Policy, SchedPolicy, Tid};
+use unstarve_model::{Comm, Policy, SchedPolicy, Tid};
+use unstarve_sched::KernelThread;
 use unstarve_timeline::{ActorId, Task};
 
 use super::rt_priority;

@@ -6,7 +6,8 @@ mod verdict;
 use serde::{Deserialize, Serialize};
 use unstarve_change::Change;
 pub use unstarve_model::{ClockPair, Severity};
-use unstarve_timeline::{ActorId, Rule};
+use unstarve_sched::Rule;
+use unstarve_timeline::ActorId;
 
 pub use losses::{Missing, in_words};
 pub(crate) use verdict::worst_at;

@@ -2,7 +2,8 @@
 
 use unstarve_change::{Change, Place, Target, TaskKey, Thread, Value, is_of_group};
 use unstarve_facts::flag;
-use unstarve_model::{Comm, KernelThread, Tid, clean};
+use unstarve_model::{Comm, Tid, clean};
+use unstarve_sched::KernelThread;
 
 use super::{Look, Obstacle, Planned};
 use crate::authority::{self, Authority, Named, Needs, Subject, Thing, Toward};

@@ -242,7 +242,7 @@ fn check_types(found: &ArrowSchema, table: &Schema) -> Result<(), String> {
                 ));
             }
             Err(_)
-                if !unstarve_tables::KINDS
+                if !unstarve_tables::COLUMN_KINDS
                     .into_iter()
                     .any(|kind| is_same_type(field.data_type(), &arrow_type(kind))) =>
             {

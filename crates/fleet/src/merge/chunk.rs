@@ -7,7 +7,7 @@ use std::sync::Arc;
 
 use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions, new_null_array};
 use arrow_schema::{DataType, Field, Schema as ArrowSchema, SchemaRef};
-use unstarve_tables::{KINDS, Kind, Schema, arrow_type};
+use unstarve_tables::{COLUMN_KINDS, Kind, Schema, arrow_type};
 
 use super::hourly;
 use super::row_order::sorted_rows;
@@ -193,7 +193,7 @@ fn width(kind: &DataType) -> usize {
 
 /// The word of a column's type that is hashed for commits.
 fn kind_word(kind: &DataType) -> &'static str {
-    match KINDS.into_iter().find(|known| arrow_type(*known) == *kind) {
+    match COLUMN_KINDS.into_iter().find(|known| arrow_type(*known) == *kind) {
         Some(Kind::U64) => "u64",
         Some(Kind::U32) => "u32",
         Some(Kind::I32) => "i32",

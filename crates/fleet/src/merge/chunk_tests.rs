@@ -41,8 +41,9 @@ fn the_hash_of_columns_is_that_of_no_others() {
 
 #[test]
 fn each_kind_has_a_word() {
-    let words: std::collections::BTreeSet<&str> = KINDS.into_iter().map(|kind| kind_word(&arrow_type(kind))).collect();
-    assert!(words.len() == KINDS.len() && !words.contains("other"), "{words:?}");
+    let words: std::collections::BTreeSet<&str> =
+        COLUMN_KINDS.into_iter().map(|kind| kind_word(&arrow_type(kind))).collect();
+    assert!(words.len() == COLUMN_KINDS.len() && !words.contains("other"), "{words:?}");
 }
 
 /// Rows that take next to no memory fill a file as others do.
@@ -56,7 +57,8 @@ fn a_chunk_is_over_by_rows_too() {
 /// What is written has all columns of all files: empty cells take memory before they are written, in rows that came before, too.
 #[test]
 fn memory_counts_columns_that_files_did_not_have() {
-    let more: Vec<(String, Kind)> = (0..16).map(|at| (format!("c{at}"), KINDS[at % KINDS.len()])).collect();
+    let more: Vec<(String, Kind)> =
+        (0..16).map(|at| (format!("c{at}"), COLUMN_KINDS[at % COLUMN_KINDS.len()])).collect();
     let more: Vec<(&str, Kind)> = more.iter().map(|(name, kind)| (name.as_str(), *kind)).collect();
     let runs = || vec![run(&[("host", Kind::Text)], 50_000), run(&more, 10_000), run(&more[..3], 10_000)];
     let chunk = chunk(runs());

@@ -4,9 +4,10 @@ use proptest::prelude::*;
 use unstarve_model::{
     BlockRequest, Comm, Context, CpuId, CpuSet, Event, EventKind, Issuer, Nanos, PrevState, Prio, TaskRef, Tid, Time,
 };
+use unstarve_sched::{GroupId, Groups};
 
 use super::*;
-use crate::{GroupId, Groups, Settings, Sink, Timeline, Wait, World};
+use crate::{Settings, Sink, Timeline, Wait, World};
 
 /// A host whose tasks are in cgroups of 50 kinds, have a limit, and may use half of the CPUs each.
 struct Limited {
@@ -214,7 +215,7 @@ impl Trace {
 /// Steps and events of so many rounds, and whether the limit was reached.
 fn steps(moves: &[Move], lacks_cpus: bool, rounds: u32) -> (usize, usize, bool) {
     let mut timeline = Timeline::new(Some(CPUS), None, Box::new(Limited::new()));
-    timeline.effort = Effort::of(1 << 12);
+    timeline.limit_effort(Effort::of(1 << 12));
     if lacks_cpus {
         timeline.lacks_cpus();
     }

@@ -4,11 +4,13 @@
 //! that second may be a thirtieth of the trace, which nobody has to act on. Then the counters say how bad it is, and the remark says who it was.
 
 use unstarve_diagnose::report::{Culprit, Finding, Severity};
-use unstarve_timeline::Rule;
+use unstarve_sched::Rule;
 
 use super::headline::{Explanation, Fit, is_about_seen_task, is_known_after, is_of_seen_role, is_seen_culprit};
 use super::ignore_filter::is_ignored;
-use super::{Episode, Trigger, is_precedence};
+use super::record::Episode;
+use super::trigger::Trigger;
+use crate::engine::reading::is_precedence;
 
 impl Explanation {
     /// The remark about the very waits that the counters saw; nothing if it may be about others.

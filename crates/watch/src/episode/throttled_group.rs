@@ -7,12 +7,13 @@ use std::collections::VecDeque;
 use std::sync::Arc;
 
 use unstarve_model::Nanos;
-use unstarve_timeline::Rule;
+use unstarve_sched::Rule;
 
-use super::threshold::{Ranked, WINDOW};
-use super::{Begun, Trigger};
-use crate::config::Thresholds;
-use crate::{LimitedGroup, Reading};
+use super::begun::Begun;
+use super::pair::{Ranked, WINDOW};
+use super::settings::Thresholds;
+use super::trigger::Trigger;
+use crate::engine::reading::{LimitedGroup, Reading};
 
 /// A stop is counted when it ends: over fewer periods than this chance decides.
 const PERIODS: u64 = 5;

@@ -5,7 +5,8 @@ use std::time::{Duration, Instant};
 use rustc_hash::FxHashMap;
 use unstarve_model::{Batch, Nanos, Tid, Time};
 use unstarve_record::{BufferSize, Live};
-use unstarve_timeline::{Rule, Sink, Timeline, Wait, World};
+use unstarve_sched::Rule;
+use unstarve_timeline::{Sink, Timeline, Wait, World};
 use unstarve_watch::{Engine, Reading, RoleId, RoleKind};
 
 use crate::stage::{self, Ended, Group, Load, Stop};

@@ -6,7 +6,7 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 use unstarve_model::{CpuId, Nanos};
-use unstarve_timeline::Rule;
+use unstarve_sched::Rule;
 use unstarve_watch::config::Config;
 use unstarve_watch::episode::{Begun, Detector};
 use unstarve_watch::{CpuWaits, Reading};

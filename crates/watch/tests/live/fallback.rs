@@ -2,7 +2,7 @@
 
 use std::time::{Duration, Instant};
 
-use unstarve_timeline::Rule;
+use unstarve_sched::Rule;
 use unstarve_watch::{Options, RoleKind, Tracefs};
 
 use crate::stage::{self, Ended, Load, Stop};

@@ -3,7 +3,7 @@
 use std::time::{Duration, Instant};
 
 use unstarve_model::Nanos;
-use unstarve_timeline::Rule;
+use unstarve_sched::Rule;
 use unstarve_watch::{Engine, Reading, RoleId, RoleKind};
 
 use crate::stage::{self, Ended, Group, Load, Stop};

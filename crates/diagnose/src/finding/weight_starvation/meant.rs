@@ -1,7 +1,8 @@
 //! What somebody asked for, and what that cost those who did not.
 
 use unstarve_model::Nanos;
-use unstarve_timeline::{ActorId, Rule};
+use unstarve_sched::Rule;
+use unstarve_timeline::ActorId;
 
 use super::super::impact;
 use super::super::limits::Allowance;

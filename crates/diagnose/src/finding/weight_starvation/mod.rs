@@ -11,7 +11,8 @@ mod words;
 use std::cmp::Reverse;
 
 use unstarve_model::{EventType, Nanos};
-use unstarve_timeline::{ActorId, Rule};
+use unstarve_sched::Rule;
+use unstarve_timeline::ActorId;
 
 use self::meant::{
     got_as_asked, has_its_turn, highest_price, is_due_to_nice, may_be_meant, price_of_programs, price_of_service,

@@ -2,7 +2,8 @@
 
 use unstarve_facts::CgroupFacts;
 use unstarve_model::Nanos;
-use unstarve_timeline::{ActorId, Rule};
+use unstarve_sched::Rule;
+use unstarve_timeline::ActorId;
 
 use super::super::{percent, title, told_apart};
 use super::{FAIR_PERIOD, Pair, SHORTFALL, is_weight, names};

@@ -1,0 +1,82 @@
+//! When a CPU issued events, and what other CPUs show of it before and between them.
+
+use unstarve_model::Time;
+
+/// What is known of a CPU's own events.
+#[derive(Debug, Default)]
+pub(crate) struct Presence {
+    /// Whether it has issued any event.
+    issued: bool,
+    /// Whether an event has shown what it does.
+    heard: bool,
+    /// When another CPU first put something on its run queue, before it was heard itself.
+    arrival: Option<Time>,
+    /// Whether a task left it before it was heard itself: its first events are missing.
+    was_left: bool,
+    /// The last event that it issued.
+    last_event: Time,
+    /// From when on nobody knows what it did, by its last event then: its task turned up elsewhere.
+    lost_track: Option<Time>,
+}
+
+impl Presence {
+    #[inline(always)]
+    pub fn note_issued(&mut self) {
+        self.issued = true;
+    }
+
+    /// Whether it has issued any event.
+    #[inline(always)]
+    pub fn has_issued(&self) -> bool {
+        self.issued
+    }
+
+    /// An event shows what the CPU does. Whether it is the first that does.
+    pub fn note_heard(&mut self) -> bool {
+        !std::mem::replace(&mut self.heard, true)
+    }
+
+    /// The last event that it issued.
+    #[inline(always)]
+    pub fn last_event(&self) -> Time {
+        self.last_event
+    }
+
+    #[inline(always)]
+    pub fn set_last_event(&mut self, now: Time) {
+        self.last_event = now;
+    }
+
+    /// Another CPU puts something on its run queue.
+    #[inline]
+    pub fn note_arrival(&mut self, now: Time) {
+        if !self.heard {
+            self.arrival.get_or_insert(now);
+        }
+    }
+
+    /// When another CPU first put something on its run queue, before it was heard itself.
+    pub fn first_arrival(&self) -> Option<Time> {
+        self.arrival
+    }
+
+    /// A task that was put on its run queue is woken again: it has run and gone to sleep, and no event of the CPU says so.
+    pub fn note_left(&mut self) {
+        self.was_left |= !self.heard;
+    }
+
+    /// Whether a task left it before it was heard itself.
+    pub fn was_left(&self) -> bool {
+        self.was_left
+    }
+
+    /// Its task turned up elsewhere: from `since`, its last event, nobody knows what it did.
+    pub fn lose_track(&mut self, since: Time) {
+        self.lost_track = Some(since);
+    }
+
+    /// Whether its task turned up elsewhere since its last event.
+    pub fn has_lost_track(&self, last_event: Time) -> bool {
+        self.lost_track == Some(last_event)
+    }
+}

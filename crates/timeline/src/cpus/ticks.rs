@@ -1,0 +1,221 @@
+//! CPUs that did not run themselves.
+//!
+//! A CPU with a task on it has a tick each 1 to 10 ms. If ticks that came steadily stay away for many periods, the same task is current
+//! behind the gap, and the CPU issued no other event, then the CPU was not running: a hypervisor gave it to another guest (steal), firmware
+//! had it (SMI), or interrupts were off. Nobody else had it by any rule of the scheduler.
+//!
+//! | what is known | the gap is |
+//! |---|---|
+//! | no tick is recorded, or too few in this run | nothing: it is unknown whether one was due |
+//! | an idle CPU | nothing: its tick stops |
+//! | `tick_stop` since the last tick | nothing: NO_HZ_FULL |
+//! | a fair task with nobody beside it | nothing: NO_HZ_FULL may stop the tick of a single task without an event that is recorded |
+//! | a fair task, somebody waits all along | a stop: the tick is needed to share the CPU (`sched_can_stop_tick`) |
+//! | the same, but a real-time task waits, too, and the CPU is known to be one of `nohz_full` | nothing: the kernel looks at the real-time tasks first, and one needs no tick |
+//! | a real-time task, even if others wait | nothing: NO_HZ_FULL may stop its tick (`sched_can_stop_tick`), and RCU or a timer let it tick for a while |
+//! | an event of this CPU in the gap, of whatever type | as long as the silence, if that is still long |
+//! | shorter than 16 periods, or than 20 ms | nothing: a guest's ticks come late |
+//! | another task is current behind it | nothing: a switch is missing |
+//! | all other CPUs are silent, too | nothing, for tracing may have been off; a loss says so |
+
+use unstarve_model::{Nanos, Policy, Time};
+
+use crate::cpus::{Cpu, Cpus};
+use crate::effort::{Effort, count_steps};
+use crate::run_queues::RunQueue;
+use crate::{ActorId, World};
+
+/// A silence of this length is remembered; a stop is no shorter.
+const LONG_SILENCE: Nanos = Nanos::from_millis(20);
+/// The slowest tick is that of `CONFIG_HZ=100`, and a guest's may be late by half of it.
+const LONGEST_PERIOD: Nanos = Nanos::from_millis(15);
+/// Ticks that came for so long are steady: five at least.
+const STEADY: Nanos = Nanos::from_millis(50);
+/// So many periods without a tick are no delay.
+const PERIODS: u64 = 16;
+/// The tick that was due comes first when the CPU runs again, beside other interrupts.
+const COMES_FIRST: Nanos = Nanos::from_millis(1);
+
+/// From one event of a CPU to the next.
+#[derive(Clone, Copy, Default, Debug)]
+struct Silence {
+    from: Time,
+    to: Time,
+}
+
+/// Silences of all CPUs in which a tick was due.
+#[derive(Clone, Copy, Default, Debug)]
+pub(crate) struct AllSilent {
+    count: u64,
+    longest: Nanos,
+    until: Time,
+}
+
+impl AllSilent {
+    /// How many there were.
+    pub fn count(&self) -> u64 {
+        self.count
+    }
+
+    /// The longest of them.
+    pub fn longest(&self) -> Nanos {
+        self.longest
+    }
+
+    /// The ticks of each busy CPU show the same silence.
+    fn note(&mut self, silence: Silence) {
+        self.longest = self.longest.max(silence.length());
+        if silence.from >= self.until {
+            self.count += 1;
+            self.until = silence.to;
+        }
+    }
+}
+
+/// The last long silence of a CPU, and the ticks of the run in progress.
+#[derive(Debug, Default)]
+pub(crate) struct TickWatch {
+    silence: Silence,
+    rhythm: Option<Rhythm>,
+}
+
+/// Ticks of one run of a task, none of them missing.
+#[derive(Clone, Copy, Debug)]
+struct Rhythm {
+    /// When the run began.
+    run: Time,
+    first: Time,
+    last: Time,
+    /// The longest time from one to the next.
+    longest: Nanos,
+}
+
+impl Silence {
+    fn length(self) -> Nanos {
+        self.to.since(self.from)
+    }
+
+    /// Whether nothing but the edges of the other one lies outside.
+    fn covers(self, other: Silence) -> bool {
+        let edge = Nanos(other.length().0 / 4);
+        self.from <= other.from + edge && self.to + edge >= other.to
+    }
+}
+
+impl Rhythm {
+    fn begin(run: Time, now: Time) -> Rhythm {
+        Rhythm { run, first: now, last: now, longest: Nanos::ZERO }
+    }
+
+    /// The shortest time without a tick that is none of its delays; `None` if it is not steady.
+    fn longest_delay(&self) -> Option<Nanos> {
+        let steady = self.last.since(self.first) >= STEADY;
+        steady.then(|| Nanos(self.longest.0.saturating_mul(PERIODS)).max(LONG_SILENCE))
+    }
+}
+
+impl TickWatch {
+    /// An event has come, `last` being the one before it.
+    #[inline(always)]
+    pub fn note_silence(&mut self, last: Time, now: Time) {
+        if now.since(last) >= LONG_SILENCE {
+            self.silence = Silence { from: last, to: now };
+        }
+    }
+
+    /// The ticks of the run so far say nothing of what comes: the kernel stops them, or no task runs.
+    pub fn stop(&mut self) {
+        self.rhythm = None;
+    }
+
+    /// A tick came in the run that began then. The silence before it, and the shortest that is no delay of a tick, if ticks were due in it.
+    fn tick(&mut self, run: Time, heard: Option<Time>, now: Time) -> Option<(Silence, Nanos)> {
+        let Some(rhythm) = self.rhythm.as_mut().filter(|rhythm| rhythm.run == run) else {
+            self.rhythm = Some(Rhythm::begin(run, now));
+            return None;
+        };
+        let pause = now.since(rhythm.last);
+        if pause <= LONGEST_PERIOD {
+            (rhythm.last, rhythm.longest) = (now, rhythm.longest.max(pause));
+            return None;
+        }
+        let before = std::mem::replace(rhythm, Rhythm::begin(run, now));
+        let silence = self.silence;
+        let delay = before.longest_delay().filter(|_| now.since(silence.to) <= COMES_FIRST)?;
+        let from = silence.from.max(before.last).max(heard.unwrap_or(before.last));
+        Some((Silence { from, to: silence.to }, delay))
+    }
+}
+
+impl Cpu {
+    /// Whether it issued events while another one was silent.
+    fn is_heard_during(&self, other: Silence) -> bool {
+        let edge = Nanos(other.length().0 / 4);
+        let presence = self.presence();
+        presence.has_issued() && presence.last_event() >= other.from + edge && !self.ticks.silence.covers(other)
+    }
+}
+
+impl Cpus {
+    /// A tick came on this CPU, which was heard last then by an event that is not read.
+    pub fn tick(&mut self, index: usize, heard: Option<Time>, queue: &RunQueue, world: &World, effort: &mut Effort) {
+        let cpu = &mut self.list[index];
+        if cpu.task().is_none() {
+            cpu.ticks.stop();
+            return;
+        }
+        let run = cpu.run_start();
+        if let Some((silence, delay)) = cpu.ticks.tick(run, heard, world.now) {
+            self.note_stop(index, (silence, delay), queue, world, effort);
+        }
+    }
+
+    /// The CPU was silent while ticks were due.
+    #[cold]
+    fn note_stop(
+        &mut self,
+        index: usize,
+        (silence, delay): (Silence, Nanos),
+        queue: &RunQueue,
+        world: &World,
+        effort: &mut Effort,
+    ) {
+        let Some(from) = tick_was_needed_from(&self.list[index], queue, world, silence.from, effort) else { return };
+        let stop = Silence { from, ..silence };
+        if stop.length() < delay || effort.is_spent() {
+            return;
+        }
+        effort.take(self.list.len());
+        count_steps(self.list.len());
+        if !self.list.iter().enumerate().any(|(other, cpu)| other != index && cpu.is_heard_during(stop)) {
+            self.all_silent.note(stop);
+            return;
+        }
+        let cpu = &mut self.list[index];
+        let holder = cpu.holder();
+        cpu.occupancy.rename(holder, ActorId::STOPPED, stop.from, world.now);
+        cpu.occupancy.rename(ActorId::STOPPED, holder, stop.to, world.now);
+    }
+}
+
+/// Since when somebody has waited here, so that the kernel does not stop the tick; `None` if nobody does.
+fn tick_was_needed_from(
+    cpu: &Cpu,
+    queue: &RunQueue,
+    world: &World,
+    silent_from: Time,
+    effort: &mut Effort,
+) -> Option<Time> {
+    let shares = world.tasks.get(cpu.task()?).prio.policy() == Policy::Fair;
+    if !shares || !effort.may_look_at_all(queue.len()) {
+        return None;
+    }
+    count_steps(queue.len());
+    let waiting = || queue.waiting().iter().map(|key| world.tasks.get(*key));
+    let may_stop = || world.settings().may_stop_its_tick(cpu.id());
+    if waiting().any(|task| task.prio.policy() == Policy::Rt) && may_stop() {
+        return None;
+    }
+    let first = waiting().filter_map(|task| Some(task.pending.as_ref()?.segment())).min()?;
+    Some(first.max(silent_from))
+}

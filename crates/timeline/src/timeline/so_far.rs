@@ -1,0 +1,62 @@
+//! What is not over yet, at the moment of asking.
+
+use unstarve_model::{CpuId, Nanos};
+use unstarve_sched::fairness::whole;
+
+use crate::cpus::{Cpu, OnCpu};
+use crate::effort::Effort;
+use crate::timeline::Timeline;
+use crate::waits::attribution::PieceRoom;
+use crate::waits::initial_runnable::is_believed;
+use crate::waits::report_so_far;
+use crate::{Run, RunEnd, Sink, Task, TaskKey};
+
+/// Steps that one look at all that waits may take, see [`Effort`].
+const STEPS_OF_A_LOOK: i64 = 1 << 22;
+
+impl Timeline {
+    /// Reports runs, and waits of at least this length that are believed, as if the trace ended now; and waits that are over
+    /// but held back. All of them go on as before, and are reported again when they are over.
+    pub fn so_far(&self, least: Nanos, believes: impl Fn(&Task, OnCpu) -> bool, sink: &mut impl Sink) {
+        let (machine, world) = (&self.machine, &self.machine.world);
+        for cpu in machine.cpus.iter() {
+            if let Some(key) = cpu.task() {
+                self.run_so_far(cpu, key, sink);
+            }
+        }
+        let missing = self.losses.switches_are_missing();
+        let mut room = (PieceRoom::default(), Effort::of(STEPS_OF_A_LOOK));
+        self.waits.report_held_back(world, missing, &mut room.0, sink);
+        for (key, task) in world.tasks.iter() {
+            let Some((since, cpu)) = task.waiting_since() else { continue };
+            let long = world.now.since(since) >= least;
+            if long && self.switches() > 0 && is_believed(world, key) && believes(task, self.on_cpu(cpu)) {
+                report_so_far(machine, key, missing, &mut room, sink);
+            }
+        }
+    }
+
+    fn on_cpu(&self, cpu: CpuId) -> OnCpu {
+        self.machine.cpus.get(cpu).map_or(OnCpu::Unknown, |cpu| cpu.now(&self.machine.world.tasks))
+    }
+
+    fn run_so_far(&self, cpu: &Cpu, key: TaskKey, sink: &mut impl Sink) {
+        let world = &self.machine.world;
+        let now = world.now;
+        let task = world.tasks.get(key);
+        let (mut fairness, mut account) = (self.machine.queues[cpu.index()].fairness_so_far(), task.account);
+        let run = Run {
+            task: key,
+            actor: cpu.holder(),
+            cpu: cpu.id(),
+            start: task.run.start,
+            end: now,
+            irq: task.run.irq,
+            softirq: task.run.softirq,
+            ideal: whole(fairness.due(now, &mut account)),
+            ended: RunEnd::Cut,
+            start_seen: task.run.start_seen,
+        };
+        sink.run(world, &run);
+    }
+}
