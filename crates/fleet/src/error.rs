@@ -3,11 +3,11 @@ use std::path::PathBuf;
 
 use crate::commit::BadCommit;
 
-/// Why something cannot be done.
+/// An error of a store.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum FleetError {
-    /// The system refuses.
+    /// An error of the system.
     #[error("cannot {action} {}", path.display())]
     Io {
         /// Read, write, remove.
@@ -31,7 +31,7 @@ pub enum FleetError {
         /// Why.
         source: BadCommit,
     },
-    /// Somebody else wrote a commit.
+    /// A user who is not trusted wrote a commit.
     #[error("{}: not believed: it belongs to user {owner}; expected root, this user, or the owner of the whole directory", path.display())]
     Owner {
         /// The file.
@@ -39,19 +39,19 @@ pub enum FleetError {
         /// Its owner.
         owner: u32,
     },
-    /// Something else than a file is called like a commit.
+    /// A commit's name, but not a regular file.
     #[error("{}: not a regular file; links are not followed", path.display())]
     NoFile {
         /// What.
         path: PathBuf,
     },
-    /// Others than the owner of a commit may write it.
+    /// Other users may write a commit.
     #[error("{}: not believed: others than its owner may write it; expected mode 644 or less", path.display())]
     Writable {
         /// The file.
         path: PathBuf,
     },
-    /// An early version made a commit without its hour, and others can bring files here.
+    /// A commit of an early version does not name its hour, and users that are not trusted can bring files here.
     #[error("{}: not believed: it does not say its hour, and others than its owner may write the directories above it; give these to one user, mode 755, and run `unstarve fleet compact`", path.display())]
     Unbound {
         /// The file.
@@ -76,7 +76,7 @@ pub enum FleetError {
 }
 
 impl FleetError {
-    /// Whether a commit is not believed, or cannot be read as one: which files count is not known then.
+    /// Whether a commit is not trusted or cannot be read: then it is not known which files count.
     pub(crate) fn is_of_commit(&self) -> bool {
         match self {
             FleetError::Commit { .. }
@@ -92,7 +92,7 @@ impl FleetError {
     }
 }
 
-/// What is wrong, and why, in one line.
+/// An error and its causes in one line.
 pub(crate) fn chain(error: &dyn std::error::Error) -> String {
     let cause = std::iter::successors(error.source(), |cause| cause.source());
     cause.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))

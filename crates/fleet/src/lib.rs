@@ -1,13 +1,13 @@
 //! A directory with the tables of many hosts, hour by hour.
 //!
 //! Hosts put small files below `table=NAME/date=…/hour=…/`. [`compact`] merges those of an hour into a few sorted ones and says so by a
-//! numbered *commit* beside them, which is made only if that number is free. Who reads takes the files that the newest commit lists, and
-//! those of hosts that it does not know: each row once, at every moment, even if any of them is killed (docs/fleet.md).
+//! numbered *commit* beside them, which is made only if that number is free. A reader takes the files that the newest commit lists, and
+//! hosts' files that it does not know: each row once, at any moment, even if compactors are killed (docs/fleet.md).
 //!
 //! | module | what it is | uses |
 //! |---|---|---|
 //! | `commit` | names of files, a commit as text, which files count, whose commits are believed; pure | – |
-//! | `problem`, `error` | what is wrong, no more of it than somebody reads | commit |
+//! | `problem`, `error` | what is reported, with limits | commit |
 //! | `decode` | Parquet files → rows; those of hosts in children with limits (feature `columnar`) | commit |
 //! | `store` | the directory by descriptors: no link is followed; an hour as it is found (`columnar`) | decode and above |
 //! | `merge` | the files of an hour → those of its next commit (`columnar`) | store and above |

@@ -1,4 +1,4 @@
-//! What is wrong, no more of it than somebody reads: hosts can make any number of wrong files.
+//! Problems that are reported, and how many: hosts can create any number of bad files.
 
 use std::path::{Path, PathBuf};
 
@@ -18,28 +18,28 @@ pub struct Problem {
     kind: Kind,
 }
 
-/// Of a kind in a directory so many are listed.
+/// Problems of a kind that are listed for a directory.
 const MAX_LISTED_OF_A_KIND: usize = 10;
-/// And so many of all.
+/// Problems that are listed in all.
 const MAX_LISTED: usize = 1000;
 
 /// What belongs where it is.
 const EXPECTED_PLACE: &str = "left alone: its rows are in no hour; expected table=…/date=YYYY-MM-DD/hour=HH/*.parquet";
 
-/// What is alike.
+/// Kinds of problems, which are limited separately.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Kind {
     /// A file.
     File,
-    /// What is only called like a commit.
+    /// A file that only has a commit's name.
     Commit,
-    /// What is called like a file and is none.
+    /// A data file's name, but not a regular file.
     Link,
-    /// A name that nothing of a table has.
+    /// A name that no file of a table can have.
     Name,
-    /// A directory, or what is in none of a table.
+    /// A directory, or a file outside of an hour.
     Place,
-    /// What a compactor keeps in the store itself.
+    /// A compactor's file in the store's own directory.
     Store,
     /// Those that are not listed.
     Rest,
@@ -59,14 +59,14 @@ impl Problem {
         Problem { path: path.as_ref().to_owned(), why: why.to_owned(), more: 0, kind }
     }
 
-    /// Of names in a directory of a table that are not those of dates or hours. However many there are, they are one problem.
+    /// Names in a table's directory that are not dates or hours; one problem for all of them.
     pub(crate) fn stray(below: &Path, mut names: Vec<String>) -> Option<Problem> {
-        // Of other programs by their custom, or still being copied.
+        // Other programs' files by convention, or files that are still being copied.
         names.retain(|name| !name.starts_with(['.', '_']));
         Problem::one_of_many(Kind::Place, below, &names, EXPECTED_PLACE)
     }
 
-    /// Of names in a directory that nothing of a table has, as they are shown.
+    /// Names in a directory that no file of a table can have, escaped.
     pub(crate) fn strange_name(below: &Path, names: Vec<String>) -> Option<Problem> {
         Problem::one_of_many(Kind::Name, below, &names, "left alone: its name has control characters or is no UTF-8")
     }
@@ -96,7 +96,7 @@ impl Problem {
         }
     }
 
-    /// What stands for those that are not listed, the last one.
+    /// The last entry, which counts those that are not listed.
     fn rest(problems: &mut Vec<Problem>) -> &mut Problem {
         if problems.len() == MAX_LISTED {
             problems.push(Problem::of(Kind::Rest, "", "more is wrong elsewhere than is listed"));

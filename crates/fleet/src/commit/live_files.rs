@@ -1,4 +1,4 @@
-//! Which files of an hour count. Pure: names and the newest commit in, files out; a directory and an object store are the same here.
+//! Which files of an hour count. Pure: from names and the newest commit, for directories and object stores alike.
 
 use std::collections::BTreeSet;
 
@@ -8,13 +8,13 @@ use super::text::{Commit, Head, Output};
 /// The files of an hour that hold its rows, each row once.
 #[derive(Clone, PartialEq, Eq, Default, Debug)]
 pub struct Files {
-    /// Of the commit. They are there, whether a listing that began before them shows them or not.
+    /// The commit's merged files. They exist, even if an older listing does not show them.
     pub outputs: Vec<Output>,
     /// Of hosts, not yet in the commit.
     pub loose: Vec<String>,
 }
 
-/// Which files count. `inputs` is asked for the lines behind the head only if there are files of hosts: most hours have none.
+/// Which files count. `inputs` reads the rest of the commit; it is called only if there are hosts' files: most hours have none.
 ///
 /// # Errors
 /// Those of `inputs`.

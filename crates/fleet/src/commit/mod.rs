@@ -1,4 +1,4 @@
-//! What a commit of an hour is: which files count. Pure; who reads a store by other means (an object store) uses it, too.
+//! Names and commits: which files of an hour count. Pure; readers of object stores use it, too.
 
 mod live_files;
 mod name;

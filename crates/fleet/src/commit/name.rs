@@ -7,7 +7,7 @@ pub enum Name {
     Commit(u64),
     /// Merged rows, made for the commit with this number; they count only if a commit lists them.
     Merged(u64),
-    /// The same rows by the hour, made for the commit with this number. Other engines that read all Parquet files beside it do not take it for one.
+    /// The same rows by the hour. The name does not end in `.parquet`, so that engines that read all Parquet files do not count rows twice.
     Hourly(u64),
     /// What a host wrote.
     Part,
@@ -25,8 +25,7 @@ const DIGITS: usize = 8;
 const RANDOM: usize = 16;
 
 impl Name {
-    /// The text of a name that something of a table can have: UTF-8 without control characters. Whatever is called otherwise is left alone by who merges and by who reads
-    /// (docs/decisions/0440).
+    /// A name that a file of a table can have: UTF-8 without control characters. Files with other names are neither merged nor read (docs/decisions/0440).
     pub fn text(name: &[u8]) -> Option<&str> {
         std::str::from_utf8(name).ok().filter(|text| !text.chars().any(char::is_control))
     }
@@ -36,7 +35,7 @@ impl Name {
         if Name::text(name.as_bytes()).is_none() { Name::Other } else { Name::early(name) }
     }
 
-    /// The same for versions that merged whatever was called like a text: a commit of theirs lists such names.
+    /// Also accepts names with control characters, which early versions merged: their commits list them.
     pub(crate) fn early(name: &str) -> Name {
         if name.starts_with('.') {
             return Name::Other;
@@ -81,7 +80,7 @@ fn made_for(stem: &str) -> Option<u64> {
     if is_random(random) { number(digits) } else { None }
 }
 
-/// Only as [`Name::commit`] writes it: two names are never the same number.
+/// Only as [`Name::commit`] writes it, so that no two names have the same number.
 fn number(digits: &str) -> Option<u64> {
     let number = digits.parse().ok()?;
     (format!("{number:0DIGITS$}") == digits).then_some(number)

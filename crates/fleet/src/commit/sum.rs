@@ -4,8 +4,8 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
 
 /// A sum over rows that does not depend on their order: the rows of files merged in any order have the sum of the files' sums.
 ///
-/// Each row is hashed with the names of its columns; what is empty does not count, so a column that is added and empty changes nothing.
-/// It finds what is lost, doubled or changed by mistake; it is no protection against somebody who wants to deceive.
+/// Each row is hashed with the names of its columns. Empty cells do not count, so an added empty column changes nothing. It detects rows that are lost,
+/// doubled or changed by mistake, not forgery.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Sum(pub u64);
 

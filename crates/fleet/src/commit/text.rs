@@ -12,19 +12,19 @@ use super::sum::Sum;
 /// The form that this version writes and reads.
 const FORMAT: u32 = 1;
 
-/// The first line of a commit is rarely longer; a reader may ask for as much at once.
+/// The first line of a commit is rarely longer, so readers can fetch this much at once.
 pub const HEAD_BYTES: u64 = 16 << 10;
 
-/// No commit is larger; what would make it larger is not merged. Some 300,000 files of hosts in one hour.
+/// Maximum size of a commit, some 300,000 hosts' files in one hour; files beyond it are not merged.
 pub const COMMIT_BYTES: u64 = 64 << 20;
 
-/// What an hour has: each commit says all of it, not what has changed.
+/// The whole content of an hour, not a difference to the commit before.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Commit {
     /// Its first line.
     pub head: Head,
-    /// The files of hosts whose rows are in the outputs, or were dropped. A name stays here after the file has gone: a host that copies a
-    /// file once more does not double its rows.
+    /// The hosts' files whose rows are in the outputs, or were dropped. A name stays after its file is removed, so that a file that is copied again does not
+    /// count twice.
     pub inputs: Vec<Input>,
 }
 

@@ -1,16 +1,16 @@
-//! Whether who wrote a commit is believed: one rule for who merges and for who reads. Pure.
+//! Whether the writer of a commit is trusted: one rule for compactors and readers. Pure.
 
 /// Mode bits by which others than the owner may write.
 pub const OTHERS_WRITE: u32 = 0o022;
 
-/// Who looks at a store, and whose it is.
+/// The users of a store.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Trusted {
-    /// The user who looks.
+    /// The user who reads it.
     pub us: u32,
     /// The owner of the whole directory, where that can be seen.
     pub owner: Option<u32>,
-    /// Who wrote `manifest.parquet`, and so keeps the store, whether believed or not.
+    /// Who wrote `manifest.parquet`, and so compacts the store, trusted or not.
     pub keeper: Option<u32>,
 }
 
@@ -19,16 +19,16 @@ pub struct Trusted {
 pub enum Writer {
     /// It is believed.
     Believed,
-    /// Somebody else wrote it: as if it were not there.
+    /// Someone else wrote it: it is ignored.
     Another,
-    /// The store's keeper wrote it, who is not believed. Without it the rows would be wrong.
+    /// The store's keeper wrote it, who is not trusted. Ignoring it would give wrong rows.
     Keeper,
     /// Others than its owner may write it.
     Anybody,
 }
 
 impl Trusted {
-    /// Whether what this user wrote is believed: root, who looks, and the owner of the whole directory.
+    /// Whether this user is trusted: root, the reader, and the owner of the whole directory.
     pub fn believes(&self, user: u32) -> bool {
         user == 0 || user == self.us || self.owner == Some(user)
     }
@@ -43,7 +43,7 @@ impl Trusted {
         }
     }
 
-    /// Whether nobody who is not believed can bring files into directories with these owners and modes.
+    /// Whether only trusted users can create files in directories with these owners and modes.
     pub fn is_closed(&self, directories: impl IntoIterator<Item = (u32, u32)>) -> bool {
         directories.into_iter().all(|(owner, mode)| self.judge(owner, mode) == Writer::Believed)
     }

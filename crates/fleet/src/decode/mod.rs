@@ -1,4 +1,4 @@
-//! Parquet files become rows; those of hosts in children with limits.
+//! Decodes Parquet files; those of hosts in child processes with limits.
 
 pub(crate) mod parallel_read;
 mod parquet;

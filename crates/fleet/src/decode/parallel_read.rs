@@ -1,4 +1,4 @@
-//! Files are read on several threads, a few at a time, and their rows come in the order of the files.
+//! Reads files on several threads, a few at a time, and returns their rows in the order of the files.
 
 use std::cell::Cell;
 use std::collections::VecDeque;
@@ -12,25 +12,25 @@ use unstarve_tables::Schema;
 use super::parquet::DecodeLimits;
 use super::sandboxed_decode::{Examine, Run};
 
-/// What is to be read, and what becomes of it; both on the thread that calls [`run`].
+/// Provides files and takes their rows, on the thread that calls [`run`].
 pub(crate) trait Work {
     type Error;
 
     /// The next files; `None` if there are no more.
     fn next(&mut self) -> Option<Vec<Bytes>>;
 
-    /// What came of the next of them, in their order: of some together, or of one that is refused.
+    /// Takes the next result: rows of some files, or why one is refused.
     fn take(&mut self, answer: Result<Run, String>) -> Result<(), Self::Error>;
 
-    /// What is wrong if a thread ended that should not.
+    /// The error if a thread ended unexpectedly.
     fn lost(&self) -> Self::Error;
 }
 
-/// More children would take more memory, and not be faster: this thread has to sort what they read.
+/// More children would need more memory and not be faster: this thread sorts their rows.
 const MAX_CHILDREN: usize = 4;
-/// So many groups of files are on their way for each thread: one that is read, and one that is next.
+/// Groups of files in flight for each thread: one that is read, and the next one.
 const GROUPS_AHEAD: usize = 2;
-/// No more files are loaded while those on their way have so many bytes. Small ones never have; of the largest, two are loaded.
+/// No more files are loaded while those in flight have this many bytes. It limits only large files: two of the largest are loaded at once.
 const MAX_LOADED_BYTES: usize = 64 << 20;
 
 /// Reads all files.
@@ -74,8 +74,8 @@ pub(crate) fn run<W: Work>(
     })
 }
 
-/// Which group's rows are taken. Only of that group files may be read that take much memory, and one at a time, so that the memory of all threads and children together
-/// has a limit (docs/decisions/0431).
+/// The group whose rows are taken. Only its files may need much memory, and only one at a time: this limits the memory of all threads and children together
+/// (docs/decisions/0431).
 #[derive(Default)]
 struct Turns {
     state: Mutex<Turn>,
@@ -85,7 +85,7 @@ struct Turns {
 #[derive(Default)]
 struct Turn {
     group: usize,
-    /// How many answers of it were taken, and what came of them is no longer on its way.
+    /// How many results of it were taken.
     taken: usize,
     is_over: bool,
 }
@@ -104,7 +104,7 @@ impl Turns {
         self.change(|turn| turn.taken += 1);
     }
 
-    /// Waits until it is a group's turn and all its answers so far were taken. Not if there is nobody any more who takes them.
+    /// Waits until it is a group's turn and all its results so far were taken. `false` if nothing takes results any more.
     fn wait(&self, group: usize, answers: usize) -> bool {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let is_early = |turn: &mut Turn| !turn.is_over && (turn.group, turn.taken) != (group, answers);
@@ -113,7 +113,7 @@ impl Turns {
     }
 }
 
-/// Whatever ends the work ends the waiting.
+/// Ends all waiting when the work ends, for whatever reason.
 struct EndTurns<'a>(&'a Turns);
 
 impl Drop for EndTurns<'_> {
@@ -126,7 +126,7 @@ impl Drop for EndTurns<'_> {
 struct ReadThread {
     /// The number of a group, and its files.
     files: SyncSender<(usize, Vec<Bytes>)>,
-    /// What comes of files; `None` after each group.
+    /// Results of files; `None` after each group.
     answers: Receiver<Option<Result<Run, String>>>,
 }
 
@@ -139,7 +139,7 @@ impl ReadThread {
         most: DecodeLimits,
     ) -> ReadThread {
         let (files, groups) = sync_channel::<(usize, Vec<Bytes>)>(GROUPS_AHEAD);
-        // One answer waits and no more: what is read has to fit into memory.
+        // At most one result waits: rows have to fit into memory.
         let (answer, answers) = sync_channel(1);
         scope.spawn(move || {
             for (number, group) in groups {

@@ -1,4 +1,4 @@
-//! A Parquet file becomes rows, if its columns are those of the table.
+//! Decodes a Parquet file whose columns are those of a table.
 
 use std::sync::{Arc, LazyLock};
 
@@ -17,19 +17,19 @@ use crate::commit::Sum;
 
 /// Rows of a batch.
 const BATCH_ROWS: usize = 1 << 13;
-/// Columns that a file may have more than the table: a newer version wrote them. No merged file has more either.
+/// Maximum number of columns beyond the table's, in hosts' and merged files: a newer version wrote them.
 pub(crate) const MAX_EXTRA_COLUMNS: usize = 16;
 /// The longest name of such a column.
 const MAX_COLUMN_NAME_BYTES: usize = 64;
 
-/// What the rows of a file may take.
+/// Limits for the rows of a file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct DecodeLimits {
     /// Bytes of memory.
     pub memory: usize,
-    /// How many there may be: who sorts them needs memory for each, also if nothing is in it.
+    /// Number of rows: sorting needs memory for each, even for an empty one.
     pub rows: u64,
-    /// What has to be there.
+    /// Columns that must be there.
     pub needed: Needed,
 }
 
@@ -37,9 +37,9 @@ pub struct DecodeLimits {
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
 #[serde(rename_all = "kebab-case")]
 pub enum Needed {
-    /// Those of which no cell is ever empty, in each row, and `host`: without them nobody knows whose a row is, or of when.
+    /// Those that are never empty, and `host`: without them a row belongs to no host or time.
     Placed,
-    /// None: these rows are merged already, and early versions merged what they were given.
+    /// None: the rows are merged already, and early versions merged any.
     Nothing,
 }
 
@@ -79,8 +79,8 @@ pub struct Examined {
 /// Reads a file of a table. A column that the table does not have is kept, if it is of a type that tables have: a newer version may have
 /// written it. One that the file does not have is no error if its cells may be empty: an older version wrote it.
 ///
-/// What the file announces is bounded before it is read. The decoder of Parquet itself can still be made to take more for a moment, or to panic:
-/// [`crate::SandboxedDecode`] is for files that are not trusted.
+/// The sizes in the file's footer are checked before anything is decoded. A crafted file can still make the Parquet decoder panic, or allocate more for a
+/// moment: use [`crate::SandboxedDecode`] for files that are not trusted.
 ///
 /// # Errors
 /// Why it is refused: it is no Parquet file, a column has another type, one that is needed is absent or empty, or its rows take more than they may.
@@ -93,7 +93,7 @@ pub fn decode(bytes: Vec<u8>, table: &Schema, most: DecodeLimits) -> Result<Deco
     Ok(Decoded { batches, rows, sum, memory })
 }
 
-/// What is in a file, batch by batch: only who takes its rows holds them in memory together.
+/// Decodes a file batch by batch; `take` decides whether rows are kept in memory.
 pub(crate) fn examine(
     bytes: Bytes,
     table: &Schema,
@@ -109,7 +109,7 @@ pub(crate) fn examine(
     Ok(found)
 }
 
-/// The columns of a table. They are made once: there are many small files.
+/// The Arrow schema of a table, made once: there are many small files.
 pub(crate) fn table_schema(table: &Schema) -> SchemaRef {
     static KNOWN: LazyLock<Vec<(&str, SchemaRef)>> =
         LazyLock::new(|| unstarve_tables::ALL.iter().map(|table| (table.name, arrow_schema(table))).collect());
@@ -121,7 +121,7 @@ impl Examined {
     fn add(&mut self, batch: &RecordBatch, most: DecodeLimits) -> Result<(), String> {
         self.rows += batch.num_rows() as u64;
         self.memory += batch.get_array_memory_size();
-        // Its groups may have more than the file says.
+        // Row groups may have more rows than the footer says.
         if self.rows > most.rows {
             return Err(format!("it has more than {} rows", most.rows));
         }
@@ -139,7 +139,7 @@ fn for_each_batch(
     most: DecodeLimits,
     mut take: impl FnMut(RecordBatch) -> Result<(), String>,
 ) -> Result<(), String> {
-    // Types are those of Parquet itself: a second schema, which Arrow puts beside it, is one more thing to be believed.
+    // Only Parquet's own schema is used: the copy that Arrow embeds would have to be checked, too.
     let options = ArrowReaderOptions::new().with_skip_arrow_metadata(true);
     let builder = ParquetRecordBatchReaderBuilder::try_new_with_options(bytes, options);
     let builder = builder.map_err(reader_error)?;
@@ -161,7 +161,7 @@ fn for_each_batch(
     Ok(())
 }
 
-/// Where the columns are of which no cell may be empty. A column that a table gets later has to be [`Presence::Optional`]: files of older versions do not have it.
+/// Indices of the columns that may have no empty cell. A column that is added to a table must be [`Presence::Optional`]: files of older versions lack it.
 fn check_needed(found: &ArrowSchema, table: &Schema) -> Result<Vec<usize>, String> {
     let is_full = |column: &&Column| column.presence == Presence::Always;
     let mut absent = table.columns.iter().filter(|column| is_full(column) || column.name == "host");
@@ -173,7 +173,7 @@ fn check_needed(found: &ArrowSchema, table: &Schema) -> Result<Vec<usize>, Strin
     Ok(table.columns.iter().filter(is_full).filter_map(|column| found.index_of(column.name).ok()).collect())
 }
 
-/// Why a decoder gave up. Other programs compress as no host does.
+/// The decoder's error. Other programs use codecs that no host does.
 fn reader_error(error: impl ToString) -> String {
     let text = error.to_string();
     match text.rsplit_once("Disabled feature at compile time: ") {
@@ -182,7 +182,7 @@ fn reader_error(error: impl ToString) -> String {
     }
 }
 
-/// What the end of a file announces, before anything is made of it.
+/// Checks the sizes in the footer.
 fn check_size(file: &ParquetMetaData, table: &Schema, most: DecodeLimits) -> Result<(), String> {
     let (rows, columns) = (file.file_metadata().num_rows(), file.file_metadata().schema_descr().num_columns());
     if !u64::try_from(rows).is_ok_and(|rows| rows <= most.rows) {
@@ -211,7 +211,7 @@ fn check_size(file: &ParquetMetaData, table: &Schema, most: DecodeLimits) -> Res
 
 fn check_types(found: &ArrowSchema, table: &Schema) -> Result<(), String> {
     let known = table_schema(table);
-    // Rows without a column take no memory, so no limit of memory meets them.
+    // Rows without a column take no memory, so the memory limit would not stop them.
     if found.fields().is_empty() {
         return Err("it has no column".to_owned());
     }
@@ -258,7 +258,7 @@ fn check_types(found: &ArrowSchema, table: &Schema) -> Result<(), String> {
     Ok(())
 }
 
-/// Lists are the same whatever their elements are called.
+/// The names of list elements do not matter.
 fn is_same_type(one: &DataType, other: &DataType) -> bool {
     match (one, other) {
         (DataType::List(one), DataType::List(other)) => one.data_type() == other.data_type(),
@@ -266,7 +266,7 @@ fn is_same_type(one: &DataType, other: &DataType) -> bool {
     }
 }
 
-/// The same rows with the element of lists as our tables have it, and columns that may be empty.
+/// The rows with list elements named as in our tables, and all columns nullable.
 fn with_our_lists(batch: &RecordBatch) -> Result<RecordBatch, String> {
     let (mut fields, mut columns) = (Vec::new(), Vec::new());
     for (field, column) in batch.schema_ref().fields().iter().zip(batch.columns()) {
@@ -288,8 +288,7 @@ fn with_our_lists(batch: &RecordBatch) -> Result<RecordBatch, String> {
         .map_err(|error| error.to_string())
 }
 
-/// The sum over rows: what is in a cell is hashed with the column's name, the cells of a row are added up and hashed again, and the rows are
-/// added up.
+/// The sum over rows: cells are hashed with the column's name and added up for each row, rows are hashed again and added up.
 fn sum_of(batch: &RecordBatch) -> Result<Sum, String> {
     let mut rows = vec![0_u64; batch.num_rows()];
     for (field, column) in batch.schema_ref().fields().iter().zip(batch.columns()) {
@@ -299,7 +298,7 @@ fn sum_of(batch: &RecordBatch) -> Result<Sum, String> {
     Ok(sum_of_rows(&rows))
 }
 
-/// What cells of a column are hashed with.
+/// The hash seed of a column's cells.
 pub(crate) fn seed_of(column: &str) -> u64 {
     XxHash64::oneshot(0, column.as_bytes())
 }

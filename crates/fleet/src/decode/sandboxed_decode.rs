@@ -1,5 +1,5 @@
-//! Files that are not trusted are read by children: what a decoder takes of memory, and whether it panics, is not ours to say. Children hand back rows, so
-//! that this process decodes no file of a host.
+//! Decodes untrusted files in child processes, because a decoder may panic or allocate without limit. Children return rows, so this process never decodes
+//! a host's file.
 
 use std::io::{self, BufReader, Read, Write};
 use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
@@ -13,7 +13,7 @@ use super::parquet::{DecodeLimits, Examined, examine};
 use super::serve::CPU_SECONDS;
 use super::wire::{self, Answer, Question, Wants};
 
-/// Some files that follow each other, and their rows together: as many as the files have.
+/// Consecutive files, and the rows of all of them.
 #[derive(Debug)]
 pub struct Run {
     /// What is in each file.
@@ -24,7 +24,7 @@ pub struct Run {
     pub memory: usize,
 }
 
-/// Takes what comes of files, in their order: a run of them, or why one is refused.
+/// Takes results in the order of the files: rows of some, or why one is refused.
 pub type Take<'a> = &'a mut dyn FnMut(Result<Run, String>);
 
 /// Reads a whole file before anything is done with its rows.
@@ -35,8 +35,8 @@ pub trait Examine: Send + Sync {
     /// Why it is refused.
     fn examine(&self, table: &'static Schema, bytes: &Bytes, most: DecodeLimits) -> Result<Examined, String>;
 
-    /// The rows of files of a table; `most` is what those of one may take. Before a file is read that takes more than most do, `turn` waits until no other one is: after
-    /// `false` nobody hears any more.
+    /// Decodes files of a table; `most` is the limit of each. Before it decodes a file that needs much memory, it calls `turn`, which waits until no other such file is
+    /// decoded. After `false` results are not wanted any more.
     fn rows(
         &self,
         table: &'static Schema,
@@ -47,7 +47,7 @@ pub trait Examine: Send + Sync {
     );
 }
 
-/// In this process: for files that are trusted.
+/// Decodes in this process: for trusted files.
 #[derive(Clone, Copy, Debug)]
 pub struct InProcessDecode;
 
@@ -68,8 +68,8 @@ impl Examine for InProcessDecode {
     }
 }
 
-/// In children, which have limits of memory and time. What a child gives back of memory, its allocator may keep, and its limit of addresses is that of each question: so a
-/// file that a used child refuses, or that ends it, is asked of a new one, and that one's answer counts.
+/// Decodes in children with limits of memory and time. A used child's allocator may hold memory that counts against its limit, so a file that it refuses, or
+/// that ends it, is given to a new child, whose answer counts.
 pub struct SandboxedDecode {
     /// What starts one.
     command: Box<dyn Fn() -> Command + Send + Sync>,
@@ -100,13 +100,13 @@ enum AnswerEnd {
     Refused(String),
 }
 
-/// Bytes of memory that the rows of a file rarely take more of. Children that read such files side by side have only so much.
+/// Memory that the rows of most files stay below. It is the limit of children that run side by side.
 const USUAL_MEMORY: usize = 16 << 20;
 
-/// How a reason begins that has nothing to do with the file.
+/// How a reason begins that is not the file's fault.
 pub(crate) const NOT_EXAMINED: &str = "cannot be examined";
 
-/// Bytes that a pipe should hold, so that neither side waits for the other too often.
+/// Pipe capacity: large enough that the two sides rarely wait for each other.
 const PIPE_BYTES: usize = 1 << 20;
 
 impl SandboxedDecode {
@@ -117,7 +117,7 @@ impl SandboxedDecode {
 
     fn start(&self) -> Result<DecodeChild, String> {
         let mut command = (self.command)();
-        // What a decoder says of its end is not for the terminal.
+        // A decoder's panic message does not belong on the terminal.
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
         let spawned = command.spawn();
         let cannot = |why: &str| format!("{NOT_EXAMINED}: {}: {why}", command.get_program().display());
@@ -125,7 +125,7 @@ impl SandboxedDecode {
         let (Some(to), Some(from)) = (child.stdin.take(), child.stdout.take()) else {
             return Err(cannot("it has no pipes"));
         };
-        // A smaller one is only slower.
+        // A smaller pipe is only slower.
         let _ = rustix::pipe::fcntl_setpipe_size(&to, PIPE_BYTES);
         let _ = rustix::pipe::fcntl_setpipe_size(&from, PIPE_BYTES);
         Ok(DecodeChild { child, to, from: BufReader::new(from) })
@@ -139,7 +139,7 @@ impl SandboxedDecode {
         self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(used);
     }
 
-    /// A file by itself, of a child whose word is not the last.
+    /// Decodes one file in a used child; `None` if that fails, which is not final.
     fn ask_used(&self, child: Option<DecodeChild>, asked: &Asked<'_>) -> Option<Run> {
         let (mut child, mut run) = (child?, None);
         let ended = child.ask(asked, &mut |found| run = Some(found));
@@ -148,7 +148,7 @@ impl SandboxedDecode {
         Some(run)
     }
 
-    /// A file by itself, of a new child, whose word is the last. If the file took more than most do, the child reads no other one: what it keeps of memory goes with it.
+    /// Decodes one file in a new child, whose answer is final. After a file with much memory the child is not used again, which frees the memory.
     fn ask_new(&self, asked: &Asked<'_>) -> Result<Run, String> {
         let mut new = self.start()?;
         let mut run = None;
@@ -164,7 +164,7 @@ impl SandboxedDecode {
         }
     }
 
-    /// Files together: how many are whole, and how it ended. Which file it was that ended a child, only asking one at a time shows.
+    /// Decodes files together: how many were decoded, and how it ended. Which file ended a child is found by decoding them one by one.
     fn ask_together(&self, asked: &Asked<'_>, take: Take<'_>) -> (usize, Option<AnswerEnd>) {
         let mut whole = 0;
         let Some(mut child) = self.used().or_else(|| self.start().ok()) else { return (whole, None) };
@@ -198,13 +198,13 @@ impl Examine for SandboxedDecode {
         let mut rest = files;
         while !rest.is_empty() {
             let is_usual = |files: &[Bytes]| files.iter().map(Bytes::len).sum::<usize>() <= USUAL_MEMORY;
-            // Files that are large already are not tried together.
+            // Large files are not decoded together.
             let (whole, ended) = match is_usual(rest) {
                 true => self.ask_together(&Asked { table, files: rest, most: usual, wants: Wants::Rows }, take),
                 false => (0, Some(AnswerEnd::Refused(String::new()))),
             };
             rest = rest.get(whole..).unwrap_or_default();
-            // The next one is refused, or any of them ended the child.
+            // Either the next file is refused, or any of the rest ended the child.
             let singly = if let Some(AnswerEnd::Refused(_)) = ended { 1.min(rest.len()) } else { rest.len() };
             let (now, later) = rest.split_at(singly);
             for file in now.chunks(1) {
@@ -252,7 +252,7 @@ impl DecodeChild {
                     self.from.read_exact(&mut encoded)?;
                     let decoded = wire::decode(encoded)?;
                     rows = decoded.iter().fold(rows, |rows, batch| rows.saturating_add(batch.num_rows() as u64));
-                    // A few bytes can be many rows.
+                    // Few bytes can hold many rows.
                     if rows > asked.most.rows {
                         return Err(wrong("more rows than it may have"));
                     }
@@ -274,7 +274,7 @@ impl DecodeChild {
         Ok(AnswerEnd::Whole)
     }
 
-    /// Why it gave no answer.
+    /// Ends the child and says why it gave no answer.
     fn end(mut self) -> String {
         let status = self.child.kill().and_then(|()| self.child.wait());
         let how = status.map_or_else(|error| error.to_string(), |status| status.to_string());
@@ -285,7 +285,7 @@ impl DecodeChild {
 }
 
 impl Asked<'_> {
-    /// Bytes of rows before the child says of which files they are: those of one file, or less, and what a list or a text takes beside its own.
+    /// Maximum size of encoded rows before the child says which files they are of: the rows of one file, and the overhead of texts and lists.
     fn most_answered(&self) -> usize {
         self.most.memory.saturating_mul(2).saturating_add(64 << 20)
     }
@@ -300,7 +300,7 @@ impl Run {
 
 impl Drop for DecodeChild {
     fn drop(&mut self) {
-        // It has nothing to write: whatever it does is for nobody any more.
+        // It writes no files, so it can be killed at any point.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -1,4 +1,4 @@
-//! The child's side of [`crate::SandboxedDecode`]: reads files that are not trusted, and gives back what is in them.
+//! The child process of [`crate::SandboxedDecode`]: decodes untrusted files and returns their rows.
 
 use std::io::{self, BufReader, Read, Write};
 
@@ -11,21 +11,21 @@ use unstarve_tables::Schema;
 use super::parquet::{DecodeLimits, Examined, examine};
 use super::wire::{self, Answer, Question, Wants};
 
-/// Processor time for what is asked at once.
+/// CPU time limit of a question.
 pub(crate) const CPU_SECONDS: u64 = 120;
-/// What a decoder takes of memory for a moment beside the files and their rows.
+/// Temporary memory of a decoder beside files and rows.
 const DECODER_BYTES: u64 = 64 << 20;
-/// What the program itself takes of addresses, where the system does not say it.
+/// Address space of the program itself, if /proc does not show it.
 const PROGRAM_BYTES: u64 = 512 << 20;
-/// Rows are held until they are so many bytes, and then given back together.
+/// Rows are collected up to this size, then returned together.
 const MAX_HELD_BYTES: usize = 4 << 20;
-/// More bytes than are ever asked for at once.
+/// More than a question ever has.
 const MAX_QUESTION_BYTES: usize = 2 << 30;
 
 /// Answers until there is no more question.
 ///
 /// # Errors
-/// If it is asked in another way than [`crate::SandboxedDecode`] does, or cannot answer.
+/// If a question is not one of [`crate::SandboxedDecode`], or the answer cannot be written.
 pub fn serve(from: impl Read, to: impl Write) -> io::Result<()> {
     set_limit(Resource::Core, 0)?;
     let program = address_bytes().unwrap_or(PROGRAM_BYTES);
@@ -35,7 +35,7 @@ pub fn serve(from: impl Read, to: impl Write) -> io::Result<()> {
     })
 }
 
-/// The same within the limits of this process.
+/// Without limits, for tests in this process.
 #[cfg(test)]
 pub(crate) fn answer_without_limits(from: impl Read, to: impl Write) -> io::Result<()> {
     answer_all(from, to, |_, _| Ok(()))
@@ -49,7 +49,7 @@ fn answer_all(from: impl Read, to: impl Write, limits: impl Fn(u64, u64) -> io::
             return Err(io::Error::other("more bytes than are ever asked for"));
         }
         limits(bytes as u64, memory)?;
-        // All of it before the first answer: who asks does not hear while it speaks.
+        // Read everything before the first answer: the parent does not read while it writes.
         let mut all = vec![0; bytes];
         from.read_exact(&mut all)?;
         answer(&question, Bytes::from(all), &mut to)?;
@@ -73,11 +73,11 @@ fn answer(question: &Question, mut all: Bytes, to: &mut impl Write) -> io::Resul
     reply.flush()
 }
 
-/// Rows on their way back, of files that are whole.
+/// Rows of valid files that are not returned yet.
 struct Reply<'a, W> {
     to: &'a mut W,
     wants: Wants,
-    /// What the rows of a file may take, and those of a run.
+    /// Limits of a file, and of the rows that are returned together.
     most: DecodeLimits,
     held: Vec<RecordBatch>,
     bytes: usize,
@@ -85,7 +85,7 @@ struct Reply<'a, W> {
 }
 
 impl<W: Write> Reply<'_, W> {
-    /// Reads a file. Its rows are given back before it is known to be whole only if they are many: then what was held before goes first.
+    /// Decodes a file. If its rows are many, they are returned before the end of the file is reached, after the rows that were held.
     fn file(&mut self, file: Bytes, table: &'static Schema) -> Result<(), String> {
         let (mut rows, mut bytes, mut given) = (Vec::new(), 0, false);
         let examined = examine(file, table, self.most, |batch| {
@@ -108,16 +108,16 @@ impl<W: Write> Reply<'_, W> {
         self.held.append(&mut rows);
         self.bytes += bytes;
         self.found.push(examined);
-        // Rows that are given back already are this file's alone: the next one may have other columns.
+        // Rows that were returned early must be this file's alone: the next file may have other columns.
         if self.bytes < MAX_HELD_BYTES && !given { Ok(()) } else { self.flush().map_err(|error| error.to_string()) }
     }
 
-    /// How many rows the run has that is not given back yet: who merges it needs memory for each, also if nothing is in it.
+    /// Number of rows that are held: the parent needs memory for each, even for an empty one.
     fn rows_of_found(&self) -> u64 {
         self.found.iter().fold(0, |rows, file| rows.saturating_add(file.rows))
     }
 
-    /// Gives back what is held.
+    /// Returns the rows that are held.
     fn flush(&mut self) -> io::Result<()> {
         let held = std::mem::take(&mut self.held);
         self.bytes = 0;
@@ -126,7 +126,7 @@ impl<W: Write> Reply<'_, W> {
         if found.is_empty() { Ok(()) } else { wire::write_line(self.to, &Answer::Found(found)) }
     }
 
-    /// Rows with the same columns: together, or in pieces if they are many, so that there is no second one of all of them.
+    /// Returns rows with the same columns: in pieces if they are many, so that they are not copied all at once.
     fn rows(&mut self, batches: &[RecordBatch]) -> io::Result<()> {
         let Some(schema) = batches.first().map(RecordBatch::schema) else { return Ok(()) };
         let memory = batches.iter().map(RecordBatch::get_array_memory_size).sum::<usize>();
@@ -150,14 +150,14 @@ impl<W: Write> Reply<'_, W> {
     }
 }
 
-/// Bytes of addresses that this process has (proc_pid_statm(5), the first number, in pages).
+/// Address space of this process (the first number of proc_pid_statm(5), in pages).
 fn address_bytes() -> Option<u64> {
     let text = std::fs::read_to_string("/proc/self/statm").ok()?;
     let pages: u64 = text.split_whitespace().next()?.parse().ok()?;
     pages.checked_mul(rustix::param::page_size() as u64)
 }
 
-/// A limit of its own, within that of its parent.
+/// Sets a soft limit, at most the hard one.
 fn set_limit(resource: Resource, most: u64) -> io::Result<()> {
     let Rlimit { maximum, .. } = getrlimit(resource);
     let current = maximum.map_or(most, |maximum| most.min(maximum));

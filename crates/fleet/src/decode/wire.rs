@@ -1,4 +1,4 @@
-//! What a compactor and its child say to each other: lines of JSON, and bytes whose number the line before them says.
+//! The protocol between a compactor and its child: lines of JSON, some followed by as many bytes as they announce.
 
 use std::io::{self, BufRead, Read, Write};
 
@@ -11,20 +11,20 @@ use serde::{Deserialize, Serialize};
 
 use super::parquet::{Examined, Needed};
 
-/// What is asked of files that follow, one after another.
+/// A question; the files follow it.
 #[derive(Serialize, Deserialize)]
 pub(crate) struct Question {
     pub table: String,
     /// How long each of them is.
     pub files: Vec<usize>,
-    /// What the rows of one may take.
+    /// Memory limit of one file's rows.
     pub memory: usize,
     pub rows: u64,
     pub needed: Needed,
     pub answer: Wants,
 }
 
-/// What is to be answered of a file.
+/// What the answer has of each file.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Wants {
@@ -34,19 +34,19 @@ pub(crate) enum Wants {
     Rows,
 }
 
-/// Of the files in their order.
+/// Answers come in the order of the files.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Answer {
-    /// So many bytes with rows follow; of which files they are, the next `Found` says.
+    /// This many bytes of rows follow; the next `Found` says of which files.
     Rows(usize),
-    /// The next files are whole. All rows since the last of this kind are theirs.
+    /// The next files are valid. All rows since the last `Found` are theirs.
     Found(Vec<Examined>),
     /// The next file is refused, and those after it are not looked at.
     Refused(String),
 }
 
-/// No line is longer.
+/// Maximum length of a line.
 const MAX_LINE_BYTES: u64 = 64 << 10;
 
 impl Question {
@@ -76,13 +76,13 @@ pub(crate) fn encode(schema: &SchemaRef, batches: &[RecordBatch]) -> io::Result<
     out.into_inner().map_err(io::Error::other)
 }
 
-/// The rows again, where the bytes are: they are not copied. What a text or a list needs to be one is checked.
+/// Decodes rows without copying them. Offsets and UTF-8 are validated.
 pub(crate) fn decode(bytes: Vec<u8>) -> io::Result<Vec<RecordBatch>> {
     let (mut decoder, mut batches, mut rest) = (StreamDecoder::new(), Vec::new(), bytes.into());
     while let Some(batch) = decoder.decode(&mut rest).map_err(io::Error::other)? {
         batches.push(batch);
     }
-    // What is behind the last batch is the end of the stream.
+    // The end of the stream follows the last batch.
     decoder.finish().map_err(io::Error::other)?;
     Ok(batches)
 }

@@ -16,7 +16,7 @@ use crate::commit::Sum;
 use crate::decode::{MAX_EXTRA_COLUMNS, Run, table_schema};
 use crate::store::{Readers, digest_of};
 
-/// How many rows are merged into one file, and how many bytes they take in memory: what bounds the memory of a compaction.
+/// Rows and memory of a full merged file: they bound the memory of a compaction.
 const FULL_ROWS: u64 = 1 << 20;
 pub(crate) const FULL_MEMORY: usize = 256 << 20;
 
@@ -26,9 +26,9 @@ pub(crate) struct Chunk<'a> {
     /// Columns that the table does not have.
     more: BTreeMap<String, DataType>,
     batches: Vec<RecordBatch>,
-    /// How many bytes the rows take as they came.
+    /// Memory of the rows as they were read.
     came: usize,
-    /// How many bytes of columns that are there: for each row the [widths](width) of those that its file has.
+    /// Of this the [widths](width) of the columns that the rows' files have.
     there: usize,
     /// How many rows.
     pub rows: u64,
@@ -56,22 +56,22 @@ impl<'a> Chunk<'a> {
         self.rows >= FULL_ROWS || self.memory() >= FULL_MEMORY
     }
 
-    /// Whether it has so much that it is not to be merged again.
+    /// Whether it is so large that it is not merged again.
     pub fn is_half_full(&self) -> bool {
         self.rows >= FULL_ROWS / 2 || self.memory() >= FULL_MEMORY / 2
     }
 
-    /// Whether with the rows of these files there would be more, or more of them in memory, than one file has.
+    /// Whether it would be larger than a full file with the rows of these files.
     pub fn is_over(&self, run: &Run) -> bool {
         self.rows.saturating_add(rows_of(run)) > FULL_ROWS || self.memory_with(run) > FULL_MEMORY
     }
 
-    /// How many bytes its rows take when they are written: each then has all columns, and what its file did not have takes memory, too.
+    /// Memory of its rows when they are written: each then has all columns, and empty cells take memory, too.
     pub fn memory(&self) -> usize {
         self.memory_of(self.came, self.there, self.rows, 0)
     }
 
-    /// The same together with the rows of these files.
+    /// [`Chunk::memory`] with the rows of these files.
     pub fn memory_with(&self, run: &Run) -> usize {
         let new = self.more_of(run).into_iter().filter(|(name, _)| !self.more.contains_key(name));
         let added = new.map(|(_, kind)| width(&kind)).sum();
@@ -91,7 +91,7 @@ impl<'a> Chunk<'a> {
         !self.more_of(run).is_empty()
     }
 
-    /// Whether these files' columns can be beside those of the files before: each has one type, and there are not too many.
+    /// Whether the extra columns of these files fit to those before: no column has two types, and there are not too many.
     pub fn fits_columns(&self, run: &Run) -> bool {
         let new = self.more_of(run);
         let is_alike = new.iter().all(|(name, kind)| self.more.get(name).is_none_or(|other| other == kind));
@@ -108,8 +108,8 @@ impl<'a> Chunk<'a> {
         new.map(|field| (field.name().clone(), field.data_type().clone())).collect()
     }
 
-    /// The same for files whose columns beyond the table's are the same, and only for those; empty if there are none. Hosts choose these names, so their lengths
-    /// are hashed before them; the words are ours, since commits stay when a library is upgraded.
+    /// A hash of the extra columns; empty if there are none. Hosts choose the names, so their lengths are hashed, too. Types have words of our own, which do
+    /// not change when a library is upgraded.
     pub fn columns(&self) -> String {
         if self.more.is_empty() {
             return String::new();
@@ -118,7 +118,7 @@ impl<'a> Chunk<'a> {
         digest_of(self.more.iter().map(line).collect::<String>().as_bytes())
     }
 
-    /// Puts the rows of files in that have the same readers as those before, and whose columns [fit](Chunk::fits_columns).
+    /// Adds rows of files with the same readers, whose columns [fit](Chunk::fits_columns).
     ///
     /// # Errors
     /// If the files have several sets of columns.
@@ -137,7 +137,7 @@ impl<'a> Chunk<'a> {
         Ok(())
     }
 
-    /// Its rows by the hour, if the table has such and they are far fewer. Columns that the table does not have are not in them.
+    /// Its rows by the hour, if the table has such and they are far fewer; without extra columns.
     pub fn hourly(&self) -> io::Result<Option<RecordBatch>> {
         let Some(how) = &self.table.hourly else { return Ok(None) };
         let schema = Chunk::of(self.table).schema();
@@ -163,7 +163,7 @@ impl<'a> Chunk<'a> {
         Ok(Written { sum, min_ts, max_ts, hosts })
     }
 
-    /// The columns of the table, and then those that only a newer version knows. Any of them may be empty: an older one did not write it.
+    /// The columns of the table, then the extra ones. Any may be empty: an older version did not write it.
     fn schema(&self) -> SchemaRef {
         let known = table_schema(self.table);
         let mut fields: Vec<Field> =
@@ -177,7 +177,7 @@ fn rows_of(run: &Run) -> u64 {
     run.files.iter().fold(0, |rows, file| rows.saturating_add(file.rows))
 }
 
-/// Bytes of the columns that files have, as far as [`width`] says.
+/// The [widths](width) of the columns that files have, for all their rows.
 fn there_of(run: &Run) -> usize {
     let of = |batch: &RecordBatch| {
         let fields = batch.schema_ref().fields().iter().map(|field| width(field.data_type()));
@@ -186,12 +186,12 @@ fn there_of(run: &Run) -> usize {
     run.batches.iter().map(of).fold(0, usize::saturating_add)
 }
 
-/// Bytes that an empty cell takes: a number, or where a text or a list begins, and whether it is empty.
+/// Memory of an empty cell: a number or an offset, and its validity.
 fn width(kind: &DataType) -> usize {
     kind.primitive_width().unwrap_or(size_of::<i32>()) + 1
 }
 
-/// What a commit calls what is in a column.
+/// The word of a column's type that is hashed for commits.
 fn kind_word(kind: &DataType) -> &'static str {
     match COLUMN_KINDS.into_iter().find(|known| arrow_type(*known) == *kind) {
         Some(Kind::U64) => "u64",
@@ -206,7 +206,7 @@ fn kind_word(kind: &DataType) -> &'static str {
     }
 }
 
-/// The rows with all columns, those that the file did not have empty.
+/// The rows with all columns; those that the file did not have are empty.
 fn with_all_columns(batch: &RecordBatch, schema: &SchemaRef) -> io::Result<RecordBatch> {
     let column = |field: &Arc<Field>| match batch.column_by_name(field.name()) {
         Some(column) => Arc::clone(column),

@@ -15,7 +15,7 @@ pub struct Options {
     pub now: WallTime,
     /// How long after its end an hour is left alone: hosts still write.
     pub settle: Duration,
-    /// How long a file that does not count any more is left for those who read it still.
+    /// How long files that no longer count are kept for readers that still have them open.
     pub grace: Duration,
     /// Hours that are older are dropped.
     pub keep: Option<Duration>,
@@ -36,11 +36,11 @@ pub struct Done {
     pub outputs: u64,
     /// Their bytes.
     pub output_bytes: u64,
-    /// Hours that are no longer kept since now.
+    /// Hours that were dropped.
     pub dropped: u64,
     /// Files that were removed.
     pub removed: u64,
-    /// Files of hosts in hours that have not ended for long enough: they are left for a later run.
+    /// Hosts' files in hours that are not settled yet; a later run merges them.
     pub waiting: u64,
     /// When the first of these hours can be merged.
     pub waiting_until: Option<WallTime>,
@@ -48,7 +48,7 @@ pub struct Done {
     pub lost: u64,
     /// Files of hosts that an earlier run refused and that are the same: they were not read again.
     pub refused_before: u64,
-    /// What is beside the tables and may have been meant to be in them: it is left alone.
+    /// Files beside the tables that look like files of tables; they are left alone.
     pub beside: Vec<PathBuf>,
     /// What was left alone.
     pub problems: Vec<Problem>,

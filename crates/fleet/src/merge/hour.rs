@@ -12,7 +12,7 @@ use crate::decode::{DecodeLimits, parallel_read};
 use crate::error::FleetError;
 use crate::store::{Hour, State};
 
-/// Merged files that an hour may have before files whose columns do not fit to others' are left alone.
+/// With this many merged files in an hour, a host's file that would need one more for its columns is refused.
 const MAX_OUTPUTS: usize = 1000;
 
 /// Merges files of hosts, and outputs if there are many small ones. `None` if there is nothing to do.

@@ -1,4 +1,4 @@
-//! Rows that differ only in time and numbers become one. What is asked of many hosts rarely needs their intervals: this is a tenth of the rows.
+//! Rows that differ only in time and numbers become one row of the hour: a tenth of the rows. Questions about many hosts rarely need single intervals.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -18,7 +18,7 @@ use super::row_order::sorted_rows;
 use super::sorted::{self, RowAt};
 use crate::commit::Sum;
 
-/// More memory for what is added up than a day's rows of a thousand hosts take. What takes more stays as it is: histograms may have any length.
+/// Maximum memory of the sums; more than a day of a thousand hosts takes. Rows that would take more, because histograms have any length, are not folded.
 const MAX_FOLD_MEMORY: usize = 64 << 20;
 
 /// Rows by the hour, one for those that differ only in the columns that are folded. `None` if that is more than half as many, or takes too much memory.
@@ -90,7 +90,7 @@ impl Groups {
         Groups { of_rows, count: 1 }
     }
 
-    /// Tells those apart that differ in a column of texts.
+    /// Splits groups by a column of texts.
     fn divide(&mut self, batches: &[RecordBatch], column: usize) -> io::Result<()> {
         let (mut texts, mut last) = (HashMap::<&str, u32>::new(), None);
         let mut divided = Divided::default();
@@ -114,7 +114,7 @@ impl Groups {
         Ok(())
     }
 
-    /// Tells those apart that are of several hours: a host may have put any moments into an hour.
+    /// Splits groups by the hour of `ts`: a host may have written any time.
     fn divide_by_hour(&mut self, batches: &[RecordBatch], column: usize) -> io::Result<()> {
         const HOUR: i64 = 3_600_000_000_000;
         let (mut hours, mut divided) = (HashMap::<Option<i64>, u32>::new(), Divided::default());

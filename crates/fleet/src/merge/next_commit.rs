@@ -1,11 +1,11 @@
-//! The commit after that which holds, with its files written.
+//! The next commit of an hour; its files are written already.
 
 use super::compaction::{Done, Options};
 use crate::commit::{Commit, Input, Name, Output, Retired};
 use crate::error::FleetError;
 use crate::store::{Hour, Readers, State};
 
-/// What a commit is for.
+/// Why there is a new commit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum CommitReason {
     Merged,
@@ -13,7 +13,7 @@ pub(crate) enum CommitReason {
     Renewed,
 }
 
-/// A commit that is yet to be made, with its files written.
+/// A commit that is not made yet; its files are written.
 pub(crate) struct NextCommit {
     pub what: CommitReason,
     pub commit: Commit,
@@ -38,7 +38,7 @@ impl NextCommit {
         }
     }
 
-    /// What holds already, once more: by a commit that says its hour, and whose number nobody can use any more.
+    /// The same content again: the new commit names its hour, and takes a number that leftover files had.
     pub fn renewed(hour: &Hour<'_>, state: &State, options: &Options) -> NextCommit {
         let mut commit = next_commit(hour, state, &[], &[], &[], options);
         commit.head.dropped = state.is_dropped();
@@ -51,18 +51,18 @@ impl NextCommit {
         }
     }
 
-    /// Makes the commit; not if another compactor was faster.
+    /// Makes the commit; `false` if another compactor was faster.
     pub fn commit(&self, hour: &Hour<'_>, state: &State) -> Result<bool, FleetError> {
         let number = self.commit.head.number;
         let is_made = match hour.commit(&self.commit, self.readers) {
-            // Without its name in the directory nobody lists its files. If it cannot be seen whether it is there, they stay.
+            // No commit lists its files, so they can go. If it is unknown whether the commit exists, they stay.
             Err(error) if hour.is_absent(&Name::commit(number)) => {
                 let _ = self.remove_outputs(hour);
                 return Err(error);
             }
             is_made => is_made?,
         };
-        // Numbers were passed over that somebody took who is not believed. If a compactor had one of them meanwhile, this commit does not know it.
+        // Numbers between were taken by files that are not trusted. If a compactor has committed with one of them meanwhile, this commit misses its rows.
         if is_made && number > state.number() + 1 && hour.has_commit_between(state.number(), number)? {
             hour.remove(&Name::commit(number))?;
             return Ok(false);
@@ -84,13 +84,13 @@ impl NextCommit {
         done.output_bytes += self.outputs.iter().map(|output| output.bytes + hourly(output)).sum::<u64>();
     }
 
-    /// Another commit has its number, so that nobody will ever list its files.
+    /// Removes its files: another commit has its number, so no commit will list them.
     pub fn remove_outputs(&self, hour: &Hour<'_>) -> Result<(), FleetError> {
         self.outputs.iter().flat_map(Output::names).try_for_each(|name| hour.remove(name))
     }
 }
 
-/// The commit after that of an hour.
+/// The commit that follows the newest one of an hour.
 pub(super) fn next_commit(
     hour: &Hour<'_>,
     state: &State,

@@ -1,4 +1,4 @@
-//! Rows of files become merged files, which the next commit lists.
+//! The merged files of the next commit.
 
 use std::fs::File;
 use std::io;
@@ -14,27 +14,26 @@ use crate::error::{FleetError, chain};
 use crate::problem::Problem;
 use crate::store::{Hour, MIN_OUTPUTS_TO_MERGE, Readers, State, random};
 
-/// More memory than the rows of a file take that is not full, with empty columns, also where a decoder reserves twice as much as they need.
+/// Memory limit for reading a merged file that is not full: with empty columns, and with a decoder that reserves twice what it needs.
 const PARTLY_FULL_MEMORY: usize = 512 << 20;
 
-/// Rows on their way from files of one hour to files of the next commit.
+/// Collects rows and writes them to merged files.
 pub(crate) struct OutputFiles<'a> {
     pub hour: &'a Hour<'a>,
     pub table: &'static Schema,
     number: u64,
-    /// Rows that go into the next file without columns that the table does not have, and into the next one with such: what columns one host writes does not end the file
-    /// of those that write none.
+    /// Rows of the next file without extra columns, and of the next one with some: extra columns of one host do not end the file of the others.
     pub(super) chunks: [Chunk<'a>; 2],
     /// Who may read any of the files that the commit will list.
     pub readers: Readers,
     pub outputs: Vec<Output>,
-    /// How many the commit before lists.
+    /// How many the newest commit lists.
     before: usize,
     most_outputs: usize,
 }
 
 impl<'a> OutputFiles<'a> {
-    /// None yet. The hour has at most `most_outputs` merged files.
+    /// Empty; the hour may have `most_outputs` merged files.
     pub fn of(hour: &'a Hour<'a>, table: &'static Schema, state: &State, most_outputs: usize) -> OutputFiles<'a> {
         OutputFiles {
             hour,
@@ -48,8 +47,8 @@ impl<'a> OutputFiles<'a> {
         }
     }
 
-    /// Rows of files that have the same readers, and the same columns. If these cannot be beside the columns of files before, they go into a file of their own: what one host
-    /// writes does not keep out what another one does (docs/decisions/0432).
+    /// Adds rows of files with the same readers and columns. If their columns do not fit to those before, a new file begins: what one host writes does not
+    /// keep out another's rows (docs/decisions/0432).
     pub fn push(&mut self, run: Run, readers: Readers) -> Result<(), Refused> {
         let own = usize::from(self.chunks[0].has_extra_columns(&run));
         if self.chunks[own].readers != readers {
@@ -97,7 +96,7 @@ impl<'a> OutputFiles<'a> {
 
     /// Takes the rows of an output of an earlier commit.
     fn push_output(&mut self, output: &Output) -> Result<(), Refused> {
-        // No more than the commit says: who may write in the hour could have put another file there.
+        // No more than the commit says: someone who may write in the hour could have replaced the file.
         let read = self.hour.read(&output.name, output.bytes).map_err(|error| Refused::File(chain(&error)))?;
         let Some(content) = read else {
             return Err(Refused::File("the commit lists it, and it is not there".to_owned()));
@@ -117,7 +116,7 @@ impl<'a> OutputFiles<'a> {
         self.push(run, content.readers)
     }
 
-    /// One more merged file only because of its columns has to be within the limit.
+    /// Refuses a file that would exceed the limit of merged files only because of its columns.
     fn check_outputs(&self) -> Result<(), Refused> {
         let begun = self.chunks.iter().filter(|chunk| chunk.rows > 0).count();
         let most = self.most_outputs;
@@ -129,7 +128,7 @@ impl<'a> OutputFiles<'a> {
         )))
     }
 
-    /// Both chunks together have no more memory than one may have: that is written first which would be larger.
+    /// Keeps both chunks together within the memory of one: writes the one that would be larger.
     fn make_room(&mut self, own: usize, run: &Run) -> Result<(), FleetError> {
         let other = 1 - own;
         loop {
@@ -142,7 +141,7 @@ impl<'a> OutputFiles<'a> {
         }
     }
 
-    /// Something that cannot be.
+    /// An error about rows of this hour.
     pub fn rows_error(&self, why: &str) -> FleetError {
         FleetError::Rows { path: self.hour.path().to_owned(), why: why.to_owned() }
     }
@@ -193,7 +192,7 @@ impl<'a> OutputFiles<'a> {
         Ok(Some(HourlyFile { name, bytes, rows, sum }))
     }
 
-    /// Writes a file, and says how large it is. If that fails it may have its name already.
+    /// Writes a file and returns its size. After an error the file may exist.
     fn write<T>(
         &self,
         name: &str,
@@ -215,9 +214,9 @@ fn two_chunks(table: &Schema) -> [Chunk<'_>; 2] {
 
 /// Why a file is not merged.
 pub(crate) enum Refused {
-    /// The file is not what it should be: it is left alone.
+    /// The file is not valid, and left alone.
     File(String),
-    /// Nothing works.
+    /// The store cannot be read or written.
     Store(FleetError),
 }
 

@@ -1,8 +1,8 @@
-//! Files of hosts that were refused: they are not read again as long as they are the same. Hosts can write any number of bad files, and each
-//! takes a child that reads it.
+//! Hosts' files that were refused are not read again until they change: hosts can write any number of bad files, and reading one takes a child
+//! process.
 //!
-//! What is noted is a compactor's own file in the store, believed as its other ones are. A file is the same if nothing of what the system says of it
-//! has changed: who may write in the hour can change the bytes and the time of writing, and not the time of the change itself.
+//! The notes are a compactor's file in the store, trusted like its commits. A file has not changed if its inode, size, mtime and ctime are the same:
+//! someone who may write in the hour can set the first three, but not ctime.
 
 use std::collections::BTreeMap;
 use std::time::{SystemTime, UNIX_EPOCH};
@@ -16,13 +16,13 @@ use crate::store::{Entry, Hour, Stamp, Store};
 
 /// In the store itself.
 pub(crate) const REFUSED_NAME: &str = "_refused.json";
-/// Bytes of the file. Further bad files are read in each run.
+/// Maximum size of the file. Bad files that do not fit are read in each run.
 const MAX_REFUSALS_BYTES: u64 = 16 << 20;
-/// Characters of a reason: of the same hour ten are listed.
+/// Maximum length of a noted reason.
 const MAX_REASON_CHARS: usize = 200;
-/// What was refused is read again after this time: a child may have been ended for want of memory that there is now.
+/// After this time a refused file is read again: the child may have lacked memory that is there now.
 const READ_AGAIN_AFTER_NS: u64 = 24 * 3600 * 1_000_000_000;
-/// A file that was changed so short a time ago may be changed again without another time.
+/// A file that changed more recently is not noted: another change could get the same ctime.
 const MIN_UNCHANGED_NS: u64 = 2_000_000_000;
 
 #[derive(Clone, Serialize, Deserialize, Debug)]
@@ -44,7 +44,7 @@ struct RefusalsFile {
     hours: RefusalsByHour,
 }
 
-/// Those of the last run, and those for the next one.
+/// The notes of the last run, and those for the next one.
 pub(crate) struct Refusals {
     known: RefusalsByHour,
     next: RefusalsByHour,
@@ -52,7 +52,7 @@ pub(crate) struct Refusals {
 }
 
 impl Refusals {
-    /// Those that the last run noted. What cannot be read or may be another's is a problem, and as if it were not there.
+    /// Reads the notes of the last run. A file that cannot be read or trusted is a problem, and ignored.
     pub fn read(store: &Store, now: WallTime, problems: &mut Vec<Problem>) -> Refusals {
         let known = match store.get(REFUSED_NAME, MAX_REFUSALS_BYTES + 1) {
             Ok(None) => RefusalsByHour::new(),
@@ -70,7 +70,7 @@ impl Refusals {
         Refusals { known, next: RefusalsByHour::new(), now }
     }
 
-    /// Whether the file was refused and is the same: then it stays noted.
+    /// Why the file was refused before, if it has not changed since; it stays noted.
     pub fn holds(&mut self, hour: &Hour<'_>, entry: &Entry) -> Option<String> {
         let note = self.known.get(hour.key())?.get(&entry.name)?;
         let age = self.now.0.checked_sub(note.at_ns)?;
@@ -82,14 +82,14 @@ impl Refusals {
         Some(why)
     }
 
-    /// The hour was not looked at: what is noted of it stays.
+    /// Keeps the notes of an hour that was not read.
     pub fn keep(&mut self, hour: &Hour<'_>) {
         if let Some(notes) = self.known.get(hour.key()) {
             self.next.insert(hour.key().to_owned(), notes.clone());
         }
     }
 
-    /// The file is refused for what is in it.
+    /// Notes a file that was refused for its content.
     pub fn note(&mut self, hour: &Hour<'_>, entry: &Entry, why: &str) {
         let clock = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_nanos());
         if u128::from(entry.stamp.changed_ns) + u128::from(MIN_UNCHANGED_NS) > clock {
@@ -100,7 +100,7 @@ impl Refusals {
         self.next.entry(hour.key().to_owned()).or_default().insert(entry.name.clone(), note);
     }
 
-    /// Notes them for the next run.
+    /// Writes the notes for the next run.
     ///
     /// # Errors
     /// If the file cannot be written.
@@ -117,7 +117,7 @@ impl Refusals {
         store.put(REFUSED_NAME, &text)
     }
 
-    /// Drops what would make the file too large.
+    /// Drops notes that would make the file too large.
     fn limit(&mut self) {
         let bytes = |what: &dyn Fn() -> serde_json::Result<Vec<u8>>| {
             what().map_or(MAX_REFUSALS_BYTES, |text| text.len() as u64)

@@ -6,13 +6,13 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::TimestampNanosecondType;
 use arrow_array::{Array, RecordBatch, StringArray};
 
-/// Who waits is asked for first, then when.
+/// Questions select by victim first, then by time.
 const VICTIM_COLUMNS: [&str; 2] = ["victim_role", "victim"];
 
-/// Where a row belongs: its victim, moment and host by their order, then where it is.
+/// The sort key of a row (rank of its victim, time, rank of its host), then its batch and row.
 pub(super) type RowPosition = (u32, Option<i64>, u32, (u32, u32));
 
-/// The order of all rows, and how many hosts there are.
+/// All rows in order, and the number of hosts.
 pub(super) fn sorted_rows(batches: &[RecordBatch]) -> (Vec<RowPosition>, u64) {
     let has = |name: &&str| batches.first().is_some_and(|batch| batch.column_by_name(name).is_some());
     let (victims, _) = ranks(batches, VICTIM_COLUMNS.into_iter().find(has));
@@ -30,7 +30,7 @@ pub(super) fn sorted_rows(batches: &[RecordBatch]) -> (Vec<RowPosition>, u64) {
     (places, count)
 }
 
-/// For each row the place of its text among all texts of a column, from 1; 0 for an empty cell. And how many texts there are.
+/// For each row the rank of its text in a column, from 1; 0 for an empty cell. And the number of different texts.
 fn ranks(batches: &[RecordBatch], column: Option<&str>) -> (Vec<Vec<u32>>, u64) {
     let texts = |batch: &'_ RecordBatch| {
         column.and_then(|name| Some(batch.column_by_name(name)?.as_string_opt::<i32>()?.clone()))
@@ -48,7 +48,7 @@ fn ranks(batches: &[RecordBatch], column: Option<&str>) -> (Vec<Vec<u32>>, u64) 
     (ranks, places.len() as u64 - 1)
 }
 
-/// Texts, numbered from 1 as they come. A text is mostly the one before it.
+/// Numbers texts from 1 in the order of appearance. Most often a text repeats the one before.
 #[derive(Default)]
 struct TextNumbers<'a> {
     known: HashMap<&'a str, u32>,
@@ -68,7 +68,7 @@ impl<'a> TextNumbers<'a> {
         number
     }
 
-    /// For each number the place of its text; 0 stays 0.
+    /// For each number the rank of its text; 0 stays 0.
     fn places(&self) -> Vec<u32> {
         let mut texts: Vec<(&str, u32)> = self.known.iter().map(|(text, number)| (*text, *number)).collect();
         texts.sort_unstable();

@@ -1,4 +1,4 @@
-//! Sorted rows become a Parquet file. The columns of a group are put into order and encoded on several threads.
+//! Writes sorted rows as a Parquet file. The columns of a row group are sorted and encoded on several threads.
 
 use std::fs::File;
 use std::io;
@@ -17,17 +17,17 @@ use parquet::file::properties::WriterProperties;
 use crate::commit::Sum;
 use crate::decode::{add_cells, seed_of, sum_of_rows};
 
-/// Rows of a group: what a reader leaves out at once.
+/// Rows of a row group, the unit that readers can skip.
 const GROUP_ROWS: usize = 1 << 17;
-/// Rows that are put into order at once.
+/// Rows that are gathered at once.
 const SLICE_ROWS: usize = 1 << 15;
 /// More threads would hold more rows in memory at once.
 const MAX_THREADS: usize = 4;
 
-/// Where a row is: the number of its batch, and its own in that.
+/// A row: the number of its batch, and its number there.
 pub(crate) type RowAt = (usize, usize);
 
-/// Writes rows in this order, and adds up what was written. All batches have all columns.
+/// Writes rows in this order and returns their sum. All batches have all columns.
 pub(crate) fn write(file: &mut File, schema: &SchemaRef, batches: &[RecordBatch], order: &[RowAt]) -> io::Result<Sum> {
     let properties = WriterProperties::builder()
         .set_compression(Compression::ZSTD(ZstdLevel::default()))

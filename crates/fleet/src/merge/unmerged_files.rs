@@ -1,4 +1,4 @@
-//! Files of hosts on their way into the next commit.
+//! Reads the hosts' files of an hour that are not merged yet.
 
 use std::collections::VecDeque;
 
@@ -14,7 +14,7 @@ use crate::error::{FleetError, chain};
 use crate::problem::{Kind, Problem};
 use crate::store::{Content, MAX_INPUT_BYTES, Readers, State, digest_of};
 
-/// So many files are asked for at once, or such that have so many bytes: few enough that an hour of a hundred hosts keeps several threads busy.
+/// Maximum size of a group of files that is decoded at once: small enough that an hour of a hundred hosts keeps several threads busy.
 const MAX_GROUP_FILES: usize = 32;
 const MAX_GROUP_BYTES: usize = 2 << 20;
 
@@ -22,18 +22,18 @@ const MAX_GROUP_BYTES: usize = 2 << 20;
 pub(super) struct UnmergedFiles<'a, 'h> {
     outputs: &'a mut OutputFiles<'h>,
     names: std::vec::IntoIter<&'a str>,
-    /// What is left in the commit for their lines.
+    /// Bytes left in the commit for their lines.
     room: u64,
     now: WallTime,
-    /// Those that were read and not answered yet.
+    /// Files that are being decoded.
     asked: VecDeque<Loaded>,
-    /// One that was read and is not of the group before it.
+    /// A file that was read and begins the next group.
     next: Option<(Loaded, Bytes)>,
     pub inputs: Vec<Input>,
     problems: &'a mut Vec<Problem>,
     state: &'a State,
     refusals: &'a mut Refusals,
-    /// Files that were refused before and are the same, and why the first of them was.
+    /// Number of files that were refused before and have not changed; the first one's name and reason.
     refused_before: Option<(u64, String, String)>,
 }
 
@@ -109,7 +109,7 @@ fn input(file: Loaded, found: Examined, now: WallTime) -> Input {
 }
 
 impl<'a, 'h> UnmergedFiles<'a, 'h> {
-    /// Those of an hour, for these outputs.
+    /// The files of an hour; their rows go into `outputs`.
     pub fn of(
         outputs: &'a mut OutputFiles<'h>,
         state: &'a State,
@@ -143,7 +143,7 @@ impl<'a, 'h> UnmergedFiles<'a, 'h> {
         Ok(())
     }
 
-    /// The next file that is there and can be read, as long as the commit has room for it.
+    /// Reads the next file, as long as the commit has room for it.
     fn load(&mut self) -> Option<(Loaded, Bytes)> {
         if let Some(next) = self.next.take() {
             return Some(next);
@@ -163,7 +163,7 @@ impl<'a, 'h> UnmergedFiles<'a, 'h> {
                     let digest = digest_of(&bytes);
                     return Some((Loaded { name: name.to_owned(), bytes: bytes.len() as u64, digest, readers }, bytes));
                 }
-                // It has gone.
+                // Removed meanwhile.
                 Ok(None) => {}
                 Err(error) => Problem::new(self.outputs.hour.shown(name), &chain(&error)).add(self.problems),
             }
@@ -180,7 +180,7 @@ impl<'a, 'h> UnmergedFiles<'a, 'h> {
         true
     }
 
-    /// Says how many files were not read, since they were refused before.
+    /// Reports how many files were not read because they were refused before.
     pub fn say_refused(&mut self) -> u64 {
         let Some((count, name, why)) = self.refused_before.take() else { return 0 };
         let others = match count {
@@ -192,7 +192,7 @@ impl<'a, 'h> UnmergedFiles<'a, 'h> {
         count
     }
 
-    /// The commit is full.
+    /// Ends the reading: the commit is full.
     fn stop(&mut self) {
         let rest = self.names.len() + 1;
         self.names = Vec::new().into_iter();

@@ -1,5 +1,5 @@
-//! Whether a file that is called like a commit is one. Hosts can put files of any name into an hour; those that are none of a compactor's are named
-//! and passed over, as if they were not there.
+//! Whether a file with a commit's name is a compactor's. Hosts can put files of any name into an hour; a commit that no trusted user wrote is
+//! reported and ignored.
 
 use std::io::Read;
 
@@ -7,13 +7,13 @@ use super::directory::{Entry, Hour};
 use crate::commit::{BadCommit, Commit, HEAD_BYTES, Head, Name, Trusted, Writer};
 use crate::error::FleetError;
 
-/// A file that is called like a commit.
+/// A file with a commit's name.
 pub(crate) enum CommitFile<T> {
-    /// It is not there any more.
+    /// It was removed meanwhile.
     Gone,
-    /// It is none of this hour's.
+    /// Not this hour's, or not by a trusted user.
     Ignored(FleetError),
-    /// It is one.
+    /// A trusted user wrote it for this hour.
     Trusted(T),
 }
 
@@ -21,10 +21,10 @@ pub(crate) enum CommitFile<T> {
 const MAX_COMMIT_FILE_BYTES: u64 = 256 << 20;
 
 impl Hour<'_> {
-    /// A commit.
+    /// Reads a commit.
     ///
     /// # Errors
-    /// If it is a compactor's and cannot be read, or if that cannot be decided: wrong rows are worse than none.
+    /// If a compactor wrote it and it cannot be read, or if its writer cannot be determined: wrong rows are worse than none.
     pub fn read_commit(&self, number: u64) -> Result<CommitFile<Commit>, FleetError> {
         let text = match self.read_text(number, MAX_COMMIT_FILE_BYTES)? {
             CommitFile::Trusted(text) => text,
@@ -39,10 +39,10 @@ impl Hour<'_> {
         self.check_hour(number, commit, |commit| &commit.head)
     }
 
-    /// The first line of one.
+    /// Reads the first line of a commit.
     ///
     /// # Errors
-    /// As of the whole.
+    /// As [`Hour::read_commit`].
     pub fn read_head(&self, number: u64) -> Result<CommitFile<Head>, FleetError> {
         let mut text = match self.read_text(number, HEAD_BYTES)? {
             CommitFile::Trusted(text) => text,
@@ -63,7 +63,7 @@ impl Hour<'_> {
     /// Whether there is a commit between two numbers.
     ///
     /// # Errors
-    /// As of a commit.
+    /// As [`Hour::read_commit`].
     pub fn has_commit_between(&self, low: u64, high: u64) -> Result<bool, FleetError> {
         let trusted = self.store().trusted();
         for entry in self.list()?.0 {
@@ -78,7 +78,7 @@ impl Hour<'_> {
         Ok(false)
     }
 
-    /// Why what is called like a commit is none, where its owner and its mode say so: hosts can make any number of such files, and none is opened.
+    /// Why a file with a commit's name is ignored, if its owner or mode decides that. Such files are not opened: hosts can make any number of them.
     pub fn why_ignored(&self, trusted: &Trusted, entry: &Entry) -> Option<FleetError> {
         let path = || self.path().join(&entry.name);
         if !entry.is_regular {
@@ -88,7 +88,7 @@ impl Hour<'_> {
         is_another.then(|| FleetError::Owner { path: path(), owner: entry.owner })
     }
 
-    /// What a compactor made for this hour; what it made for another one, somebody else brought here.
+    /// Accepts a commit of this hour. One that a compactor made for another hour was copied here by someone else.
     fn check_hour<T>(
         &self,
         number: u64,
@@ -108,13 +108,13 @@ impl Hour<'_> {
         }
     }
 
-    /// Whether nobody who is not believed can bring files into this hour: then a commit of an early version is of it, too.
+    /// Whether only trusted users can bring files into this hour. Then a commit of an early version, which does not name its hour, belongs to it.
     fn is_closed(&self) -> Result<bool, FleetError> {
         let owners = self.owners().map_err(|error| self.io("read", "", error))?;
         Ok(self.store().trusted().is_closed(owners))
     }
 
-    /// What is in the file of a commit, up to one byte more than a limit.
+    /// The text of a commit's file, up to one byte more than `limit`.
     fn read_text(&self, number: u64, limit: u64) -> Result<CommitFile<Vec<u8>>, FleetError> {
         let name = Name::commit(number);
         let (file, found) = match self.open(&name) {

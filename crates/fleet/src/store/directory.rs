@@ -1,5 +1,5 @@
-//! The directory. Other hosts write into it, so nothing in it is believed: directories and files are opened by the descriptor of what they are
-//! in, no symbolic link is followed, and a commit counts only if root, this user or the owner of the whole directory wrote it.
+//! The directory. Other hosts write into it, so nothing in it is trusted: directories and files are opened relative to their parent's descriptor,
+//! no symbolic link is followed, and a commit counts only if root, this user or the owner of the whole directory wrote it.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -17,20 +17,20 @@ use crate::decode::{DecodeLimits, Examine, Examined, InProcessDecode};
 use crate::error::FleetError;
 use crate::problem::{Kind, Problem};
 
-/// What is about to be done to the directory.
+/// A change that is about to be made to the directory.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Effect<'a> {
     /// Writes this hidden file.
     Write(&'a str),
-    /// Gives a file this name, for what it is.
+    /// Renames a finished file to this name.
     Name(&'a str),
-    /// Makes this commit, if it is not there.
+    /// Makes this commit, unless it exists.
     Commit(&'a str),
     /// Removes this file.
     Remove(&'a str),
 }
 
-/// Asked before each effect; an error is as if the system had refused it. Tests stop a compactor at each point so.
+/// Called before each effect. An error counts as one of the system: tests stop a compactor at each point this way.
 pub type Before = Box<dyn Fn(Effect<'_>) -> io::Result<()>>;
 
 /// The directory.
@@ -42,12 +42,12 @@ pub struct Store {
     examine: Box<dyn Examine>,
 }
 
-/// Takes the value of a directory `KEY=VALUE`, and the directory, open.
+/// Takes the value of a directory `KEY=VALUE` and the open directory.
 type Each<'a> = &'a mut dyn FnMut(&str, &OwnedFd, &mut Vec<Problem>) -> Result<(), FleetError>;
 
-/// More than a host writes in an hour. It is read into memory.
+/// Maximum size of a host's file. It is read into memory.
 pub(crate) const MAX_INPUT_BYTES: u64 = 64 << 20;
-/// More than a merged file has.
+/// Maximum size of a merged file.
 pub(crate) const MAX_OUTPUT_BYTES: u64 = 1 << 30;
 
 /// `manifest.parquet`, in the store itself.
@@ -57,7 +57,7 @@ const OPEN_DIRECTORY: OFlags =
     OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC).union(OFlags::NONBLOCK);
 
 impl Store {
-    /// Opens a directory that is there.
+    /// Opens an existing directory.
     ///
     /// # Errors
     /// If it cannot be opened.
@@ -65,13 +65,13 @@ impl Store {
         Store::watched(path, Box::new(|_| Ok(())))
     }
 
-    /// The same; `before` is asked before each effect.
+    /// As [`Store::open`]; `before` is called before each effect.
     ///
     /// # Errors
     /// If it cannot be opened.
     pub fn watched(path: &Path, before: Before) -> Result<Store, FleetError> {
         let io = |source: Errno| FleetError::Io { action: "open", path: path.to_owned(), source: source.into() };
-        // The directory itself is named by who calls this, by a link if he likes.
+        // The caller names the directory itself, which may be a link.
         let directory = openat(CWD, path, OPEN_DIRECTORY.difference(OFlags::NOFOLLOW), Mode::empty()).map_err(io)?;
         let owner = fstat(&directory).map_err(io)?.st_uid;
         Ok(Store { path: path.to_owned(), directory, owner, before, examine: Box::new(InProcessDecode) })
@@ -82,20 +82,20 @@ impl Store {
         &self.path
     }
 
-    /// The same; files of hosts are read by this before anything is done with their rows.
+    /// Has files of hosts read by `examine` before anything is done with their rows.
     #[must_use]
     pub fn examined_by(self, examine: Box<dyn Examine>) -> Store {
         Store { examine, ..self }
     }
 
-    /// All hours, in the order of their names. What looks like one and is none is a problem.
+    /// All hours, sorted. A directory that looks like an hour and is none is a problem.
     ///
     /// # Errors
     /// If the directory cannot be read.
     pub fn hours(&self, problems: &mut Vec<Problem>) -> Result<Vec<Partition>, FleetError> {
         let mut hours = Vec::new();
         let mut found = Vec::new();
-        // One directory is open at each level, however many there are.
+        // At most one directory is open at each level.
         self.keyed(&self.directory, Path::new(""), "table", problems, &mut |table, at, problems| {
             let below = PathBuf::from(format!("table={table}"));
             self.keyed(at, &below, "date", problems, &mut |date, at, problems| {
@@ -119,7 +119,7 @@ impl Store {
         Ok(hours)
     }
 
-    /// Does something with each directory `KEY=VALUE` in one.
+    /// Calls `each` for every directory `KEY=VALUE` in `directory`.
     fn keyed(
         &self,
         directory: &OwnedFd,
@@ -148,7 +148,7 @@ impl Store {
                 }
             }
         }
-        // What is beside the tables is not theirs.
+        // Files beside the tables are reported elsewhere.
         let is_beside = below.as_os_str().is_empty();
         if !is_beside {
             Problem::stray(below, strays).into_iter().for_each(|problem| problem.add(problems));
@@ -158,7 +158,7 @@ impl Store {
         Ok(())
     }
 
-    /// Opens a directory in the directory itself; `None` if it is none, or a link.
+    /// Opens a directory in the store's own; `None` for a link or anything else.
     pub(crate) fn inner(&self, name: &str) -> Option<OwnedFd> {
         openat(&self.directory, name, OPEN_DIRECTORY, Mode::empty()).ok()
     }
@@ -182,10 +182,10 @@ impl Store {
         Ok(Hour { store: self, directory, path, key })
     }
 
-    /// What a compactor put there; `None` if nobody did.
+    /// Reads a file of the store's own directory; `None` if there is none.
     ///
     /// # Errors
-    /// If it cannot be read, or if others may have written it.
+    /// If it cannot be read, or if users that are not trusted may have written it.
     pub(crate) fn get(&self, name: &str, limit: u64) -> Result<Option<Vec<u8>>, FleetError> {
         let top = self.top(name)?;
         let Some((file, found)) = top.open(name)? else { return Ok(None) };
@@ -195,7 +195,7 @@ impl Store {
         Ok(Some(bytes))
     }
 
-    /// The names of what is in the directory itself.
+    /// The names in the store's own directory.
     pub(crate) fn names(&self) -> Result<Names, FleetError> {
         names(&self.directory).map_err(|error| self.io("read", "", error))
     }
@@ -205,7 +205,7 @@ impl Store {
         Ok(Hour { store: self, directory, path: self.path.clone(), key: String::new() })
     }
 
-    /// Whose files are believed.
+    /// Whose commits are trusted.
     pub(crate) fn trusted(&self) -> Trusted {
         let found = statat(&self.directory, MANIFEST_NAME, AtFlags::SYMLINK_NOFOLLOW).ok();
         let us = rustix::process::geteuid().as_raw();
@@ -222,7 +222,7 @@ impl Store {
         fstat(&self.directory).map_or_else(|_| Readers::default(), |found| Readers::of(found.st_mode, found.st_gid))
     }
 
-    /// Asks whether something may be done.
+    /// Calls `before` of [`Store::watched`].
     pub(crate) fn before_effect(&self, effect: Effect<'_>) -> io::Result<()> {
         (self.before)(effect)
     }
@@ -255,23 +255,23 @@ pub(crate) struct Entry {
     pub mode: u32,
     pub is_regular: bool,
     pub is_directory: bool,
-    /// Which file it is.
+    /// Identifies it and its state.
     pub stamp: Stamp,
 }
 
-/// Which file it is, and which state of it.
+/// Identifies a file and its state.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Serialize, Deserialize, Debug)]
 pub(crate) struct Stamp {
     pub inode: u64,
     pub bytes: u64,
     /// When it was last written, ns since 1970.
     pub written_ns: u64,
-    /// When anything of it was last changed, its name included.
+    /// When its inode last changed (ctime), ns since 1970.
     pub changed_ns: u64,
 }
 
 impl Entry {
-    /// Of a file that is called like a commit.
+    /// The number in the name of a commit.
     pub fn number(&self) -> Option<u64> {
         match self.kind {
             Name::Commit(number) => Some(number),
@@ -280,13 +280,13 @@ impl Entry {
     }
 }
 
-/// What a file holds, and who may read it.
+/// The bytes of a file, and who may read it.
 pub(crate) struct Content {
     pub bytes: Bytes,
     pub readers: Readers,
 }
 
-/// Who may read a file beside its owner. Rows go only into files with the same readers: none gets more of them, and a file that few may read takes no rows from the rest.
+/// Who may read a file besides its owner. Rows go only into files with the same readers: nobody can read more than before, or less.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Debug)]
 pub(crate) struct Readers {
     /// The read bits of group and others.
@@ -305,7 +305,7 @@ impl Readers {
         Readers { bits, group: (bits == 0o040).then_some(group) }
     }
 
-    /// These and those: of a file that says nothing but which files there are. Of several groups it is none in particular.
+    /// The union: for a file that only lists others, such as a commit. Of two different groups, neither.
     pub fn or(self, others: Readers) -> Readers {
         let bits = self.bits | others.bits;
         let group = match (self.group, others.group) {
@@ -347,23 +347,23 @@ impl Hour<'_> {
         self.store
     }
 
-    /// What is in a file of a host, or of merged rows.
+    /// Examines a host's file or a merged one.
     pub fn examine(&self, table: &'static Schema, bytes: &Bytes, most: DecodeLimits) -> Result<Examined, String> {
         self.store.examine.examine(table, bytes, most)
     }
 
-    /// Whether nothing has this name; not if that cannot be seen.
+    /// Whether nothing has this name; `false` if that cannot be determined.
     pub fn is_absent(&self, name: &str) -> bool {
         matches!(statat(&self.directory, name, AtFlags::SYMLINK_NOFOLLOW), Err(Errno::NOENT))
     }
 
-    /// Whether something else than a regular file has this name.
+    /// Whether something other than a regular file has this name.
     pub fn is_no_file(&self, name: &str) -> bool {
         let found = statat(&self.directory, name, AtFlags::SYMLINK_NOFOLLOW);
         found.is_ok_and(|found| FileType::from_raw_mode(found.st_mode) != FileType::RegularFile)
     }
 
-    /// Who owns the directories from the whole store's to this one, and their modes.
+    /// Owners and modes of the directories from the store's to this one.
     pub fn owners(&self) -> io::Result<Vec<(u32, u32)>> {
         let mut at = self.store.directory.try_clone()?;
         let owner = |at: &OwnedFd| fstat(at).map(|found| (found.st_uid, found.st_mode));
@@ -375,7 +375,7 @@ impl Hour<'_> {
         Ok(owners)
     }
 
-    /// A name in it, as messages show it: without the path of the store.
+    /// The path of a file in it, relative to the store, as messages show it.
     pub fn shown(&self, name: &str) -> PathBuf {
         self.path.strip_prefix(&self.store.path).unwrap_or(&self.path).join(name)
     }
@@ -384,7 +384,7 @@ impl Hour<'_> {
         FleetError::Io { action, path: self.path.join(name), source }
     }
 
-    /// Everything in it, and the names that nothing of a table has.
+    /// All entries, sorted by name; and the names that no file of a table can have.
     pub fn list(&self) -> Result<(Vec<Entry>, Vec<String>), FleetError> {
         let mut entries = Vec::new();
         let Names { texts, strange } = names(&self.directory).map_err(|error| self.io("read", "", error))?;
@@ -429,7 +429,7 @@ impl Hour<'_> {
         Ok(Some(Content { bytes: Bytes::from(bytes), readers: Readers::of(found.st_mode, found.st_gid) }))
     }
 
-    /// Whether only those who are believed can have written a file.
+    /// Checks that only trusted users can have written a file.
     pub fn check_writer(&self, name: &str, found: &rustix::fs::Stat) -> Result<(), (Writer, FleetError)> {
         let path = || self.path().join(name);
         match self.store().trusted().judge(found.st_uid, found.st_mode) {
@@ -439,9 +439,9 @@ impl Hour<'_> {
         }
     }
 
-    /// A regular file, through no link.
+    /// Opens a regular file without following links; `None` if there is none.
     pub fn open(&self, name: &str) -> Result<Option<(File, rustix::fs::Stat)>, FleetError> {
-        // A FIFO must not stop us.
+        // Opening a FIFO must not block.
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
         let file = match openat(&self.directory, name, flags, Mode::empty()) {
             Err(Errno::NOENT) => return Ok(None),
@@ -470,9 +470,9 @@ fn stamp(found: &rustix::fs::Stat) -> Stamp {
 /// What is in a directory.
 #[derive(Default)]
 pub(crate) struct Names {
-    /// Names that something of a table can have.
+    /// Names that a file of a table can have.
     pub texts: Vec<String>,
-    /// The others, as they are shown.
+    /// The others, escaped.
     pub strange: Vec<String>,
 }
 

@@ -1,4 +1,4 @@
-//! What is written into the directory, and removed from it.
+//! All writes to the directory and removals from it.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -10,11 +10,11 @@ use super::directory::{Effect, Hour, Readers, Store};
 use crate::commit::{Commit, Name, OTHERS_WRITE};
 use crate::error::FleetError;
 
-/// What hides a file until it has its name; the rest is random.
+/// How the name of an unfinished file begins; 16 random digits follow.
 const HIDDEN_PREFIX: &str = ".fleet-";
 
 impl Store {
-    /// Puts a file into the directory itself, in the place of an older one.
+    /// Writes a file of the store's own directory, or replaces it.
     ///
     /// # Errors
     /// If it cannot be written.
@@ -24,7 +24,7 @@ impl Store {
 }
 
 impl Hour<'_> {
-    /// Writes a file: on the disk before it has its name.
+    /// Writes a file: synced to disk before it gets its name.
     pub fn write(
         &self,
         name: &str,
@@ -43,16 +43,16 @@ impl Hour<'_> {
         named.map_err(|error| self.io("write", name, error))
     }
 
-    /// Makes a commit. `false` if somebody else has made one with its number: then nothing is changed.
+    /// Makes a commit. `false` if there is one with its number already: then nothing has changed.
     pub fn commit(&self, commit: &Commit, readers: Readers) -> Result<bool, FleetError> {
         let name = Name::commit(commit.head.number);
         let hidden = self.hidden(&name, readers, |file| file.write_all(&commit.encode()))?;
         let before = self.store().before_effect(Effect::Commit(&name));
         let linked = before.and_then(|()| {
-            // A link is made only where there is nothing, whole or not at all.
+            // linkat never replaces a file, and is atomic.
             Ok(linkat(self.directory(), hidden.as_str(), self.directory(), name.as_str(), AtFlags::empty())?)
         });
-        // On NFS a link that was made may be answered so, if the first answer was lost.
+        // On NFS linkat can report EEXIST for a link that it made, if the first answer was lost.
         let is_ours = linked.is_err() && self.is_one_file(&hidden, &name);
         self.remove_hidden(&hidden);
         match linked {
@@ -83,9 +83,9 @@ impl Hour<'_> {
             self.store().before_effect(Effect::Write(&hidden))?;
             let mut file = File::from(openat(self.directory(), hidden.as_str(), flags, Mode::from_raw_mode(0o600))?);
             fill(&mut file)?;
-            // Who reads believes what is written here, so nobody else may write it, whatever the mode of what hosts wrote.
+            // Readers trust this file, so nobody else may write it, whatever the mode of hosts' files.
             let mut mode = readers.mode() & !OTHERS_WRITE;
-            // The directory's or our own group is another one's: rather nobody than them.
+            // Without the right group, no group may read it: the directory's or our own is a different one.
             if let Some(group) = readers.group()
                 && fchown(&file, None, Some(Gid::from_raw(group))).is_err()
             {
@@ -103,7 +103,7 @@ impl Hour<'_> {
         }
     }
 
-    /// Removes a hidden file of ours; if that fails, a sweep does.
+    /// Removes an unfinished file of ours; if that fails, a later sweep does.
     fn remove_hidden(&self, hidden: &str) {
         if self.store().before_effect(Effect::Remove(hidden)).is_ok() {
             let _ = unlinkat(self.directory(), hidden, AtFlags::empty());
@@ -119,18 +119,18 @@ impl Hour<'_> {
         }
     }
 
-    /// What has been named or removed stays so if the machine fails.
+    /// Syncs the directory, so that renames and removals survive a crash.
     pub fn sync(&self) -> Result<(), FleetError> {
         fsync(self.directory()).map_err(|error| self.io("write", "", error.into()))
     }
 
-    /// Whether a name is of a file that a killed compactor left.
+    /// Whether a name is that of an unfinished file.
     pub fn is_hidden(name: &str) -> bool {
         name.strip_prefix(HIDDEN_PREFIX).is_some_and(|rest| rest.len() == 16)
     }
 }
 
-/// A number that nobody else has.
+/// 64 random bits.
 pub(crate) fn random() -> io::Result<u64> {
     let mut bytes = [0; 8];
     rustix::rand::getrandom(&mut bytes[..], rustix::rand::GetRandomFlags::empty())?;

@@ -1,22 +1,22 @@
-//! Whether a directory is one with tables: a mistyped path is no reason to write into somebody's directory.
+//! Whether a directory has tables: nothing is written into a directory that was named by mistake.
 
 use super::directory::{MANIFEST_NAME, Names, Store};
 use crate::error::FleetError;
 
-/// What a directory has.
+/// Whether a directory has tables.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Holds {
     /// Tables, or what a compactor left of them.
     Tables,
-    /// Nothing yet.
+    /// It is empty.
     Nothing,
 }
 
 impl Store {
-    /// Whether there are tables. A hidden file is nothing.
+    /// Whether there are tables. Hidden files do not count.
     ///
     /// # Errors
-    /// If it cannot be read; or if there is something, and nothing of it is a table: another directory is meant.
+    /// If it cannot be read, or is not empty and has no table.
     pub fn holds(&self) -> Result<Holds, FleetError> {
         let Names { texts, strange } = self.names()?;
         let is_ours = |name: &String| name.starts_with("table=") || name == MANIFEST_NAME;

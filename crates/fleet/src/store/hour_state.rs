@@ -10,22 +10,22 @@ use crate::commit::{Commit, Files, Name, Output, counting};
 use crate::error::{FleetError, chain};
 use crate::problem::{Kind, Problem};
 
-/// So many small outputs with the same readers and columns become one.
+/// From this many small outputs with the same readers and columns on, they are merged again.
 pub(crate) const MIN_OUTPUTS_TO_MERGE: usize = 4;
 
-/// An hour as it is found.
+/// An hour as found on disk.
 pub(crate) struct State {
     /// What is in it.
     pub entries: Vec<Entry>,
-    /// The commit that holds.
+    /// The newest commit.
     pub commit: Option<Commit>,
-    /// Whether the inputs of that commit were read: not where no file of a host is there and nobody asked for them.
+    /// Whether that commit's inputs were read, too. They are not needed where there is no host's file.
     pub is_whole: bool,
     /// Which files count.
     pub files: Files,
 }
 
-/// How much of a commit is read. Behind its first line there may be a hundred thousand.
+/// How much of a commit is read: it can have a hundred thousand lines.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Depth {
     /// Its inputs where there are files of hosts.
@@ -35,7 +35,7 @@ pub(crate) enum Depth {
 }
 
 impl State {
-    /// Looks at an hour. A name of a file that counts, and that is no file, is a problem.
+    /// Reads an hour. Something with a data file's name that is not a regular file is a problem.
     pub fn of(hour: &Hour<'_>, depth: Depth, problems: &mut Vec<Problem>) -> Result<State, FleetError> {
         let Newest { entries, strange, commit, is_whole } = newest(hour, depth, problems)?;
         let mut names = Vec::new();
@@ -56,12 +56,12 @@ impl State {
         Ok(State { entries, commit, is_whole, files })
     }
 
-    /// The number of the commit that holds, 0 without any.
+    /// The number of the newest commit; 0 if there is none.
     pub fn number(&self) -> u64 {
         self.commit.as_ref().map_or(0, |commit| commit.head.number)
     }
 
-    /// The number of the commit after that: none that is taken, by whomever.
+    /// The next free number. One that a file has is not free, whoever wrote the file.
     pub fn next(&self) -> u64 {
         let taken: BTreeSet<u64> = self.entries.iter().filter_map(Entry::number).collect();
         let mut next = self.number().saturating_add(1);
@@ -71,9 +71,9 @@ impl State {
         next
     }
 
-    /// Whether a commit is due though there is nothing to merge: an early version made that which holds, and it does not say its hour; or a
-    /// compactor that was killed a day ago left files that only count as garbage when their number is taken. Hosts can put files of such names there, too, with
-    /// whatever time: for them there is a commit a day, not one in each run.
+    /// Whether a commit is due though there is nothing to merge: an early version made the newest one, which does not name its hour; or a compactor was
+    /// killed a day ago and left files that become garbage only when their number is taken. Hosts can create files with such names and any mtime, so there is at
+    /// most one such commit a day.
     pub fn wants_renewal(&self, now: WallTime) -> bool {
         const RENEWAL_SECONDS: u64 = 24 * 3600;
         let is_over = |since: u64| since.saturating_add(RENEWAL_SECONDS) <= now.0 / 1_000_000_000;
@@ -89,14 +89,14 @@ impl State {
         head.is_none_or(|head| is_over(head.at_ns / 1_000_000_000)) && self.entries.iter().any(is_left)
     }
 
-    /// Whether there are merged rows and nothing else: they were copied without the commit that lists them. Hosts' files go only after a commit,
-    /// so a compactor that was killed leaves some.
+    /// Whether there are merged files and nothing else: someone copied them without their commit. A killed compactor cannot cause this, because hosts' files
+    /// are removed only after a commit.
     pub fn lacks_commit(&self) -> bool {
         let is_merged = |entry: &Entry| matches!(entry.kind, Name::Merged(_)) && entry.is_regular;
         self.commit.is_none() && self.files.loose.is_empty() && self.entries.iter().any(is_merged)
     }
 
-    /// The outputs that count and are due to be merged: groups of many with the same readers and the same columns, none of which is full.
+    /// The outputs that are due to be merged again, in groups with the same readers and columns. None of them is full.
     pub fn many_small(&self) -> Vec<Vec<&Output>> {
         let mut alike: BTreeMap<(Readers, &str), Vec<&Output>> = BTreeMap::new();
         for output in self.files.outputs.iter().filter(|output| !output.full) {
@@ -105,7 +105,7 @@ impl State {
         alike.into_values().filter(|outputs| outputs.len() >= MIN_OUTPUTS_TO_MERGE).collect()
     }
 
-    /// Files of hosts that are not merged yet, those with the same readers together.
+    /// Hosts' files that are not merged yet, sorted by their readers.
     pub fn loose_by_readers(&self) -> Vec<&String> {
         let mut loose: Vec<&String> = self.files.loose.iter().collect();
         loose.sort_by_key(|name| self.readers(name));
@@ -133,7 +133,7 @@ impl State {
         self.commit.as_ref().is_some_and(|commit| commit.head.dropped)
     }
 
-    /// Merged rows that no commit lists and that none can list any more: their number is taken.
+    /// Merged files that no commit lists or can still list, because their number is taken.
     pub fn garbage(&self) -> Vec<&Entry> {
         let (number, known) = (self.number(), self.listed());
         let is_garbage = |entry: &&Entry| {
@@ -143,7 +143,7 @@ impl State {
         self.entries.iter().filter(is_garbage).collect()
     }
 
-    /// The outputs that the commit lists, those that are retired included.
+    /// The outputs that the commit lists, retired ones included.
     fn listed(&self) -> BTreeSet<&str> {
         let head = self.commit.iter().map(|commit| &commit.head);
         let names = head.flat_map(|head| {
@@ -162,7 +162,7 @@ struct Newest {
     is_whole: bool,
 }
 
-/// Looks for the newest commit. One that goes while it is being read was not the newest: another look. What is only called like one is passed over.
+/// Finds the newest commit. If one disappears while it is read, a newer one exists: try again. Files that only have a commit's name are ignored.
 fn newest(hour: &Hour<'_>, depth: Depth, problems: &mut Vec<Problem>) -> Result<Newest, FleetError> {
     const MAX_LOOKS: u32 = 8;
     'looks: for _ in 0..MAX_LOOKS {
@@ -198,10 +198,10 @@ fn newest(hour: &Hour<'_>, depth: Depth, problems: &mut Vec<Problem>) -> Result<
     Err(FleetError::Busy { path: hour.path().to_owned(), tries: MAX_LOOKS })
 }
 
-/// Which files of a store count, hour by hour: what a reader takes.
+/// The files that a reader of the store takes, by hour.
 ///
 /// # Errors
-/// If something cannot be read, or a commit is not believed.
+/// If something cannot be read, or a commit is not trusted.
 pub fn live(store: &Store) -> Result<Vec<(Partition, Files)>, FleetError> {
     let mut problems = Vec::new();
     let mut live = Vec::new();

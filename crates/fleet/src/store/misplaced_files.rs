@@ -1,4 +1,4 @@
-//! Files beside the tables that look as if they were of some: nobody merges them, so they are named.
+//! Files beside the tables that look like files of tables. They are not merged, so they are reported.
 
 use std::path::PathBuf;
 
@@ -7,8 +7,7 @@ use crate::commit::Name;
 use crate::error::FleetError;
 
 impl Store {
-    /// What is beside the tables and looks as if it were of some: Parquet files, and directories with tables of their own. Both may be there on purpose, as more to be asked by
-    /// `unstarve sql`; or were copied to the wrong place.
+    /// Parquet files beside the tables, and directories with tables of their own: copied to the wrong place, or there on purpose, for `unstarve sql`.
     ///
     /// # Errors
     /// If the directory cannot be read.
@@ -24,7 +23,7 @@ impl Store {
                 && (matches!(Name::of(name), Name::Part | Name::Merged(_)) || has_tables(name))
         };
         let Names { texts, strange } = self.names()?;
-        // Of what nothing of a table can be called, tables are said by who looks for hours.
+        // Directories with impossible names are reported by `Store::hours`.
         let strange = strange.into_iter().filter(|name| name.ends_with(".parquet"));
         let mut found: Vec<PathBuf> = texts.into_iter().filter(is_meant).chain(strange).map(PathBuf::from).collect();
         found.sort();

@@ -9,17 +9,17 @@ use crate::merge::{Done, NextCommit, Options, REFUSED_NAME, Refusals, merge};
 use crate::problem::{Kind, Problem, add_all};
 use crate::store::{Depth, Holds, MANIFEST_NAME, State, Store};
 
-/// How often another compactor may be faster.
+/// Attempts to commit before giving up on an hour that others commit to.
 const MAX_TRIES: u32 = 8;
 
-/// Merges what hosts have written, drops what is too old, writes the manifest, and removes what has not counted for long enough: not before the
-/// manifest has stopped to list it. What is wrong with an hour or a file is a problem; the rest goes on.
+/// Merges what hosts have written, drops hours that are too old, writes the manifest, and then removes files that have not counted for the grace period:
+/// only after the manifest has stopped listing them. An error of an hour or a file is reported as a problem; the rest goes on.
 ///
 /// # Errors
 /// If the directory cannot be read or has files and no table, or the manifest not be written.
 pub fn compact(store: &Store, options: &Options) -> Result<Done, FleetError> {
     let mut done = Done::default();
-    // Nothing is written where nothing is.
+    // Nothing is written into an empty directory.
     if store.holds()? == Holds::Nothing {
         return Ok(done);
     }
@@ -38,8 +38,8 @@ pub fn compact(store: &Store, options: &Options) -> Result<Done, FleetError> {
             Problem::of(Kind::Place, partition.path(), &chain(&error)).add(&mut done.problems);
         }
     }
-    // Whoever writes the manifest is the one whose commits may not be passed over. A user whom another one's commits mean nothing must not become that, nor
-    // remove what they list.
+    // The owner of the manifest is the keeper, whose commits may not be ignored. A user who does not trust the commits here must neither become the keeper
+    // nor remove what they list.
     if is_doubted {
         let why = "left as it is, and nothing is removed: a commit is not believed";
         Problem::of(Kind::Store, MANIFEST_NAME, why).add(&mut done.problems);
@@ -59,7 +59,7 @@ pub fn compact(store: &Store, options: &Options) -> Result<Done, FleetError> {
     Ok(done.sorted())
 }
 
-/// The hour has not ended for long enough.
+/// Counts the files of an hour that is not settled yet.
 fn leave(partition: &Partition, state: &State, options: &Options, done: &mut Done) {
     let files = state.files.loose.len() as u64;
     if files > 0 {
@@ -69,7 +69,7 @@ fn leave(partition: &Partition, state: &State, options: &Options, done: &mut Don
     }
 }
 
-/// An hour; problems are those of this one.
+/// Compacts an hour. `done.problems` has only this hour's.
 fn compact_hour(
     store: &Store,
     partition: &Partition,
@@ -80,7 +80,7 @@ fn compact_hour(
 ) -> Result<(), FleetError> {
     let hour = store.hour(partition)?;
     for tried in 1.. {
-        // What was wrong a moment before is found again.
+        // A new attempt finds the same problems again.
         done.problems.clear();
         let mut state = State::of(&hour, Depth::Needed, &mut done.problems)?;
         if !state.is_whole && (!state.many_small().is_empty() || state.wants_renewal(options.now)) {
@@ -121,7 +121,7 @@ fn is_settled(partition: &Partition, options: &Options) -> bool {
     settled_at(partition, options).is_some_and(|at| at <= options.now)
 }
 
-/// From when on an hour is merged.
+/// When an hour can be merged.
 fn settled_at(partition: &Partition, options: &Options) -> Option<WallTime> {
     const HOUR: u64 = 3_600_000_000_000;
     let settle = u64::try_from(options.settle.as_nanos()).unwrap_or(u64::MAX);

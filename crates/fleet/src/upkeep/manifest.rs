@@ -10,7 +10,7 @@ pub(crate) fn write(store: &Store) -> Result<(), FleetError> {
     let mut listed = Vec::new();
     for partition in store.hours(&mut problems)? {
         let state = store.hour(&partition).and_then(|hour| State::of(&hour, Depth::Needed, &mut problems));
-        // What is wrong with an hour was said when it was compacted.
+        // Problems of this hour were reported when it was compacted.
         let Ok(state) = state else { continue };
         listed.extend(state.files.outputs.into_iter().map(|output| (partition.clone(), output)));
     }

@@ -1,8 +1,8 @@
-//! How old an hour may become, by clocks that may be wrong.
+//! Which hours are too old, although clocks may be wrong.
 //!
-//! Hours are counted back from now, or from the newest hour that is there if that is earlier. Both can be wrong at once: the clock of this machine jumps,
-//! and any host can make a directory for an hour to come. So the moment from which is counted back moves on by a quarter of the time that is kept
-//! in each run, a day at least; where it was is in the store.
+//! The age of an hour is measured from now, or from the newest hour in the store if that is earlier. Both can be wrong: this machine's clock may jump, and
+//! any host can create a directory of a future hour. So in each run the reference time advances by at most a quarter of the retention time, but at least a
+//! day; `_keep.json` remembers it.
 
 use std::time::Duration;
 
@@ -22,11 +22,11 @@ const DAY: Duration = Duration::from_secs(24 * 3600);
 /// What is in the file.
 #[derive(Serialize, Deserialize)]
 struct KeepFile {
-    /// From when hours were counted back at last, ns since 1970.
+    /// The reference time of the last run, ns since 1970.
     counted_from_ns: u64,
 }
 
-/// Hours before this one are dropped; `None`: none is.
+/// Hours before this time are dropped; `None`: no hour is.
 pub(crate) fn oldest(
     store: &Store,
     hours: &[Partition],
@@ -45,9 +45,9 @@ pub(crate) fn oldest(
         }
         Err(_) => (None, None),
     };
-    // On the disk before anything is dropped: a run that is killed has moved on, too.
-    // After a run by a clock that is far behind, the next ones would take weeks to get here again. Otherwise it moves back with the clock: or
-    // runs by a clock that is ahead, each now and then, would add up.
+    // Written before anything is dropped, so that a killed run has advanced it, too.
+    // A clock that is far behind does not move it back: later runs would take weeks to advance again. A clock that is slightly behind does: otherwise
+    // occasional runs with a fast clock would add up.
     let is_far_behind = before.is_some_and(|before| before > wanted.0.saturating_add(nanos(keep)));
     let counted_from_ns = before.filter(|_| is_far_behind).unwrap_or(from.unwrap_or(wanted).0);
     let text = serde_json::to_vec(&KeepFile { counted_from_ns });

@@ -1,4 +1,4 @@
-//! Removes what has not counted for long enough. Only by names of a commit that holds, and after a second look.
+//! Removes files that have not counted for the grace period: only those that the newest commit names, after reading the hour again.
 
 use std::time::Duration;
 
@@ -12,7 +12,7 @@ use crate::store::{Depth, Entry, Hour, MAX_INPUT_BYTES, State, digest_of};
 
 /// What is to be removed from an hour, and what of it has to be looked at before.
 pub(crate) fn sweep(hour: &Hour<'_>, options: &Options, done: &mut Done) -> Result<(), FleetError> {
-    // What is wrong was said when it was compacted.
+    // Problems were reported when the hour was compacted.
     let state = State::of(hour, Depth::Needed, &mut Vec::new())?;
     let mut names: Vec<&str> = state.garbage().into_iter().map(|entry| entry.name.as_str()).collect();
     names.extend(unfinished(&state, options));
@@ -31,12 +31,12 @@ pub(crate) fn sweep(hour: &Hour<'_>, options: &Options, done: &mut Done) -> Resu
     if names.is_empty() {
         return Ok(());
     }
-    // The commit that makes them superfluous has to outlive a machine that fails now.
+    // The commit that replaces them must be on disk first.
     hour.sync()?;
     for name in names {
         match hour.remove(name) {
             Ok(()) => done.removed += 1,
-            // One that cannot be removed keeps no other one.
+            // Go on with the others.
             Err(error) => Problem::new(hour.shown(name), &chain(&error)).add(&mut done.problems),
         }
     }

@@ -22,7 +22,7 @@ pub struct Verified {
     pub rows: u64,
     /// Files of hosts that were merged, are still there, and were read.
     pub inputs: u64,
-    /// Those that have gone: of them the commits' own sums are left.
+    /// Those that were removed: only the commits' sums of them are left.
     pub inputs_gone: u64,
     /// Files of hosts that are not merged yet, and were read.
     pub loose: u64,
