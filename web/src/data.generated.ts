@@ -43,20 +43,20 @@ export type BlameData = { victim: Uint16Array, occupant: Uint16Array, rule: Uint
 rules: Array<string>, };
 
 /**
- * What would bring what is missing.
+ * How to record what is missing.
  */
 export type BroughtBy = { "what": "event", "name": string } | { "what": "option", "name": string } | { "what": "recorder" };
 
 /**
- * One moment on the trace's clock and on the wall's.
+ * One moment on both the trace clock and the wall clock.
  */
 export type ClockPair = { 
 /**
- * On the trace's clock.
+ * On the trace clock.
  */
 trace_ns: number, 
 /**
- * On the wall's.
+ * On the wall clock.
  */
 realtime_ns: number, };
 
@@ -565,11 +565,11 @@ hides: string,
  */
 brought_by?: BroughtBy, 
 /**
- * How often; 1 for what is either there or not.
+ * How often; 1 for something that is either there or not.
  */
 count: number, 
 /**
- * Where and what to do about it, for people; may be empty.
+ * Where, and what to do about it, for people; may be empty.
  */
 detail?: string, } & ({ "kind": "lost-events" } | { "kind": "uncounted-gap" } | { "kind": "truncated" } | { "kind": "undecodable" } | { "kind": "not-recorded", "event": string } | { "kind": "malformed", "event": string } | { "kind": "shifted-states" } | { "kind": "other-recordings" } | { "kind": "unrecorded-cpus" } | { "kind": "ends-early" } | { "kind": "no-priorities" } | { "kind": "missing-switch" } | { "kind": "out-of-order" } | { "kind": "too-many-names" } | { "kind": "too-much-work" } | { "kind": "all-cpus-silent" } | { "kind": "silent-tasks" } | { "kind": "no-snapshot" } | { "kind": "clock-unit" } | { "kind": "name-only" } | { "kind": "foreign-ids" });
 
@@ -842,7 +842,7 @@ max_ns: number, };
 export type RuleData = { word: string, meaning: string, };
 
 /**
- * How bad.
+ * How bad a finding is.
  */
 export type Severity = "info" | "warning" | "critical";
 

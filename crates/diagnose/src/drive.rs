@@ -4,8 +4,8 @@ use std::thread;
 
 use unstarve_facts::{Snapshot, TaskFacts};
 use unstarve_model::{
-    Batch, Comm, CpuId, Empties, EventSet, EventSource, EventType, Loss, LossKind, SourceError, TaskRef, TraceInfo,
-    WallClock, prefetch, rounds,
+    Batch, Comm, CpuId, EmptyBuffers, EventSet, EventSource, EventType, Loss, LossKind, SourceError, TaskRef,
+    TraceInfo, WallClock, buffer_pool, prefetch,
 };
 use unstarve_timeline::{Sink, Timeline};
 
@@ -96,7 +96,7 @@ pub fn drive<S: Sink>(
     mut progress: impl FnMut(u64),
 ) -> Result<Driven, ExplainError> {
     let (full, batches) = mpsc::channel();
-    let (empties, mut returns) = rounds(BATCHES, RETURNED_AT_ONCE);
+    let (empties, mut returns) = buffer_pool(BATCHES, RETURNED_AT_ONCE);
     let reader = thread::spawn(move || read_all(source, &full, empties));
 
     let mut analysis: Option<Analysis> = None;
@@ -181,7 +181,7 @@ enum Message {
 
 type End = (TraceInfo, Vec<Loss>, Option<SourceError>);
 
-fn read_all(mut source: Box<dyn EventSource>, full: &Sender<Message>, mut empties: Empties<Batch>) -> End {
+fn read_all(mut source: Box<dyn EventSource>, full: &Sender<Message>, mut empties: EmptyBuffers<Batch>) -> End {
     let mut begun = false;
     let error = loop {
         let Some(mut batch) = empties.next(Batch::with_room) else { break None };

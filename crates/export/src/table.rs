@@ -1,12 +1,12 @@
-//! The tables of waits, of their pieces, of blame and of findings.
+//! Exports tables of waits, pieces, blame and findings.
 
 use unstarve_diagnose::report::Report;
 use unstarve_model::NameId;
 use unstarve_tables::{Cell, Rows, Schema};
 use unstarve_timeline::{Selection, Sink, Wait, WaitEnd, WaitKind, World};
 
+use crate::actors::{ActorCache, ActorInfo};
 use crate::blame::{Blame, Row};
-use crate::cast::{Cast, Who};
 use crate::findings::write_finding;
 use crate::origin::Origin;
 use crate::{Export, ExportError};
@@ -25,7 +25,7 @@ pub enum Table {
 }
 
 impl Table {
-    /// All of them.
+    /// All tables.
     pub const ALL: [Table; 4] = [Table::Waits, Table::Pieces, Table::Blame, Table::Findings];
 
     /// Its name and columns.
@@ -39,7 +39,7 @@ impl Table {
     }
 }
 
-/// Whether the wait is asked for.
+/// Whether the wait is in the selection.
 pub(crate) fn is_chosen(selection: &Selection, world: &World, wait: &Wait<'_>) -> bool {
     let task = world.tasks.get(wait.task);
     selection.has_task(&task.comm, task.tid)
@@ -47,7 +47,7 @@ pub(crate) fn is_chosen(selection: &Selection, world: &World, wait: &Wait<'_>) -
         && selection.has_span(wait.start, wait.end, world.start)
 }
 
-/// How a wait began, in a word.
+/// How a wait began, in one word.
 pub(crate) fn begun(kind: WaitKind) -> &'static str {
     match kind {
         WaitKind::Wakeup => "wakeup",
@@ -64,7 +64,7 @@ pub struct Tables {
     blame: Option<Box<dyn Rows>>,
     findings: Option<Box<dyn Rows>>,
     sums: Blame,
-    cast: Cast,
+    actors: ActorCache,
     count: u64,
     origin: Option<Origin>,
     trace_id: Option<String>,
@@ -72,7 +72,7 @@ pub struct Tables {
 }
 
 impl Tables {
-    /// The waits in `selection`, to no table yet.
+    /// Exports the waits in `selection`, without any table yet.
     pub fn new(selection: Selection) -> Tables {
         Tables {
             selection,
@@ -81,7 +81,7 @@ impl Tables {
             blame: None,
             findings: None,
             sums: Blame::default(),
-            cast: Cast::default(),
+            actors: ActorCache::default(),
             count: 0,
             origin: None,
             trace_id: None,
@@ -89,14 +89,14 @@ impl Tables {
         }
     }
 
-    /// Calls the recording so, instead of by an id made of its first events.
+    /// Sets the recording's id, instead of one derived from its first events.
     #[must_use]
     pub fn called(mut self, trace_id: Option<String>) -> Tables {
         self.trace_id = trace_id;
         self
     }
 
-    /// Writes this table, too.
+    /// Adds a table to write.
     pub fn add(&mut self, table: Table, rows: Box<dyn Rows>) {
         match table {
             Table::Waits => self.waits = Some(rows),
@@ -115,18 +115,18 @@ impl Tables {
         if let Some(waits) = &mut self.waits {
             let longest = wait.pieces.first().map(|piece| piece.occupant);
             for id in [longest, wait.preempted_by].into_iter().flatten() {
-                self.cast.who(world, id);
+                self.actors.who(world, id);
             }
-            self.cast.who(world, wait.actor);
-            let known = Known::of(world, wait);
-            let cells = wait_cells(world, wait, number, (&comm, &known), &self.cast);
+            self.actors.who(world, wait.actor);
+            let known = VictimInfo::of(world, wait);
+            let cells = wait_cells(world, wait, number, (&comm, &known), &self.actors);
             waits
                 .row(&[&cells[..], &origin.cells(world.settings().wall().map(|wall| wall.at(wait.start)))].concat())?;
         }
         if let Some(pieces) = &mut self.pieces {
             let utc = utc(world, wait);
             for piece in wait.pieces {
-                let occupant = self.cast.who(world, piece.occupant);
+                let occupant = self.actors.who(world, piece.occupant);
                 let [name, kind, policy, prio, weight] = people(occupant);
                 let cells = [
                     number.into(),
@@ -157,22 +157,22 @@ impl Tables {
     }
 }
 
-/// What is known of the one who waits besides its events.
-struct Known {
+/// Facts about the waiting task other than its events.
+struct VictimInfo {
     utc: Option<String>,
     tgid: Option<u32>,
     cgroup: Option<String>,
 }
 
-impl Known {
-    fn of(world: &World, wait: &Wait<'_>) -> Known {
+impl VictimInfo {
+    fn of(world: &World, wait: &Wait<'_>) -> VictimInfo {
         let (tid, settings) = (world.tasks.get(wait.task).tid, world.settings());
         let cgroup = settings.cgroup_of(tid).map(|path| unstarve_model::clean(path).into_owned());
-        Known { utc: utc(world, wait), tgid: settings.process_of(tid).map(|tgid| tgid.0), cgroup }
+        VictimInfo { utc: utc(world, wait), tgid: settings.process_of(tid).map(|tgid| tgid.0), cgroup }
     }
 }
 
-/// When the wait began, in UTC.
+/// The beginning of the wait, in UTC.
 pub(crate) fn utc(world: &World, wait: &Wait<'_>) -> Option<String> {
     Some(world.settings().wall()?.at(wait.start).to_string())
 }
@@ -181,16 +181,16 @@ fn wait_cells<'a>(
     world: &'a World,
     wait: &Wait<'_>,
     count: u64,
-    (comm, known): (&'a str, &'a Known),
-    cast: &'a Cast,
+    (comm, known): (&'a str, &'a VictimInfo),
+    actors: &'a ActorCache,
 ) -> [Cell<'a>; 29] {
     let task = world.tasks.get(wait.task);
-    let name = |id| cast.known(id).map(|who| who.name.as_str());
+    let name = |id| actors.known(id).map(|who| who.name.as_str());
     let long = |id: Option<NameId>| Cell::text(id.map(|id| world.names.get(id)));
-    let who = cast.known(wait.actor);
+    let who = actors.known(wait.actor);
     let (function, workqueue) = task.work.unwrap_or_default();
     let longest = wait.pieces.first();
-    let culprit = longest.and_then(|piece| cast.known(piece.occupant));
+    let culprit = longest.and_then(|piece| actors.known(piece.occupant));
     [
         count.into(),
         wait.start.0.into(),
@@ -200,7 +200,7 @@ fn wait_cells<'a>(
         Cell::Text(comm),
         task.tid.0.into(),
         Cell::text(who.map(|who| who.kind)),
-        // Of the time of the wait: the task's own may have changed since.
+        // At the time of the wait: the task's own policy may have changed since.
         Cell::text(who.and_then(|who| who.policy.as_deref())),
         Cell::number(who.and_then(|who| who.prio)),
         Cell::number(who.and_then(|who| who.group_weight)),
@@ -228,7 +228,7 @@ fn wait_cells<'a>(
     ]
 }
 
-fn people(who: &Who) -> [Cell<'_>; 5] {
+fn people(who: &ActorInfo) -> [Cell<'_>; 5] {
     [
         Cell::Text(&who.name),
         Cell::Text(who.kind),
@@ -238,7 +238,7 @@ fn people(who: &Who) -> [Cell<'_>; 5] {
     ]
 }
 
-fn places(who: &Who) -> [Cell<'_>; 3] {
+fn places(who: &ActorInfo) -> [Cell<'_>; 3] {
     [Cell::text(who.tids.as_deref()), Cell::text(who.tgids.as_deref()), Cell::text(who.cgroups.as_deref())]
 }
 
@@ -250,7 +250,7 @@ fn blame_cells<'a>(row: &Row<'a>, origin: &'a Origin) -> Vec<Cell<'a>> {
 
 impl Sink for Tables {
     fn wait(&mut self, world: &World, wait: &Wait<'_>) {
-        // Of the first wait of all, chosen or not: each export of a recording finds the same id.
+        // From the first wait, selected or not, so that every export of a recording yields the same id.
         self.origin.get_or_insert_with(|| Origin::of(world, wait, self.trace_id.take()));
         if self.failed.is_none() && is_chosen(&self.selection, world, wait) {
             self.failed = self.write(world, wait).err();
@@ -263,7 +263,7 @@ impl Export for Tables {
         if let Some(error) = self.failed {
             return Err(error);
         }
-        // A recording in which nobody waits has no findings either.
+        // A recording without waits has no findings either.
         let origin = self.origin.unwrap_or_default();
         if let Some(blame) = &mut self.blame {
             for row in self.sums.rows() {

@@ -200,6 +200,11 @@ impl<K: Copy> Running<K> {
 }
 
 impl<K> Waiting<K> {
+    /// Whether the task that has the CPU preempted this one just after its own wakeup.
+    pub fn has_lost_to_a_wakeup(&self) -> bool {
+        self.lost_to_a_wakeup
+    }
+
     fn goes_before(&self, other: &Waiting<K>) -> bool {
         let (prio, its) = (self.contender.prio(), other.contender.prio());
         if precedes(prio, its) || precedes(its, prio) {

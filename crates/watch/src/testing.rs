@@ -4,13 +4,29 @@ use unstarve_facts::{Bandwidth, Throttled};
 use unstarve_model::{ClockPair, Comm, CpuId, Nanos, Tid, Time, WallTime};
 use unstarve_sched::Rule;
 
-use crate::episode::is_precedence;
-use crate::{Blame, Cost, CpuWaits, LimitedGroup, Lost, OldestWait, Reading, Role, RoleId, RoleKind, TaskId, Waits};
+use crate::agent::store::{Limits, Store};
+use crate::engine::reading::{
+    Blame, Cost, CpuWaits, LimitedGroup, Lost, OldestWait, Reading, Role, RoleId, RoleKind, TaskId, Waits,
+    is_precedence,
+};
 
 /// This many milliseconds after the start.
 pub fn at(millis: u64) -> ClockPair {
     let ns = millis * 1_000_000;
     ClockPair { trace: Time(1_000_000_000 + ns), wall: WallTime(1_764_000_187_000_000_000 + ns) }
+}
+
+/// A directory that the store trusts: nobody else may write to it.
+pub fn private_directory() -> tempfile::TempDir {
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o700);
+    tempfile::Builder::new().permissions(mode).tempdir().expect("a directory")
+}
+
+/// A new store, and the directory that it is in.
+pub fn store(limits: Limits) -> (tempfile::TempDir, Store) {
+    let place = private_directory();
+    let store = Store::open(&place.path().join("store"), limits).expect("a store");
+    (place, store)
 }
 
 /// The top-level group of a path.

@@ -1,3 +1,5 @@
+//! `top` with rows of tasks, from this machine's events.
+
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
@@ -5,10 +7,10 @@ use unstarve_diagnose::{Recent, timeline};
 use unstarve_model::{Batch, Comm, Nanos, Tid};
 use unstarve_record::Live;
 use unstarve_timeline::{Both, Timeline};
-use unstarve_top::{App, Beside, View, Window};
+use unstarve_top::{App, View, ViewContext, Window};
 
-use super::feed::{Feed, Own};
-use unstarve_watch::Word;
+use super::feed::{Feed, OwnCpuUsage};
+use unstarve_watch::SchedstatCheck;
 
 /// This machine, event by event.
 pub struct LiveFeed {
@@ -16,19 +18,29 @@ pub struct LiveFeed {
     timeline: Timeline,
     window: Window,
     recent: Recent,
-    word: Word,
+    check: SchedstatCheck,
     batch: Batch,
     events: u64,
     began: Instant,
-    own: Own,
+    own: OwnCpuUsage,
 }
 
 impl LiveFeed {
     pub fn new(live: Live, window: Window) -> LiveFeed {
         let timeline = timeline(live.info());
         let recent = Recent::new(live.info(), window.length());
-        let (word, batch) = (Word::default(), Batch::default());
-        LiveFeed { live, timeline, window, recent, word, batch, events: 0, began: Instant::now(), own: Own::new() }
+        let (check, batch) = (SchedstatCheck::default(), Batch::default());
+        LiveFeed {
+            live,
+            timeline,
+            window,
+            recent,
+            check,
+            batch,
+            events: 0,
+            began: Instant::now(),
+            own: OwnCpuUsage::new(),
+        }
     }
 }
 
@@ -48,7 +60,7 @@ impl Feed for LiveFeed {
             let (since, _) = task.waiting_since()?;
             (world.now.since(since) >= ASKED_FROM).then_some((task.tid, since))
         });
-        self.word.hear(claims);
+        self.check.hear(claims);
         Ok(true)
     }
 
@@ -61,8 +73,9 @@ impl Feed for LiveFeed {
     }
 
     fn view(&mut self, app: &App) -> View {
-        let is_runnable = |tid| self.word.agrees_on(tid);
-        let beside = Beside { is_runnable: &is_runnable, findings: self.recent.findings(&self.timeline, &is_runnable) };
+        let is_runnable = |tid| self.check.agrees_on(tid);
+        let beside =
+            ViewContext { is_runnable: &is_runnable, findings: self.recent.findings(&self.timeline, &is_runnable) };
         let view = View::of(&mut self.window, &self.timeline, app, "live", beside);
         View {
             events: self.events,

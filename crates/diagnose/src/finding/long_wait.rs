@@ -70,7 +70,7 @@ fn not_proved(case: &Case<'_>, before: &[Finding]) -> Option<Finding> {
         });
     let (victim, spot) = waits.max_by_key(|(id, spot)| (spot.open.possible, Reverse(*id)))?;
     let OpenWait { proved, possible, holder, rule, .. } = spot.open;
-    let cause = match cause_of(case.waiter(victim), rule) {
+    let cause = match Cause::of(case.waiter(victim), rule) {
         // Nobody else had a turn.
         None | Some(Cause::Turns) => Cause::StuckEqual,
         Some(cause) => cause,
@@ -125,27 +125,8 @@ fn unexplained(case: &Case<'_>, victim: ActorId, account: &Account) -> Option<Un
     }
     let of_rule = |rule: Rule| (account.longest_mainly[rule as usize], account.longest_by_rule[rule as usize]);
     let rule = Rule::ALL.into_iter().max_by_key(|rule| (of_rule(*rule), Reverse(*rule)))?;
-    let cause = cause_of(case.waiter(victim), rule)?;
+    let cause = Cause::of(case.waiter(victim), rule)?;
     Some(Unexplained { victim, longest: account.longest, rule, cause })
-}
-
-/// The row of the table to which a wait belongs that was mostly by this rule; `None` if the rule is not known.
-fn cause_of(waiter: Waiter, rule: Rule) -> Option<Cause> {
-    Some(match rule {
-        Rule::Class => Cause::Class,
-        Rule::Priority => Cause::Priority,
-        Rule::Order => Cause::RealTimeOrder,
-        Rule::NotPreempted => Cause::NotPreempted,
-        Rule::Weight => Cause::Weight,
-        Rule::Throttled if waiter == Waiter::RealTime => Cause::ClassLimit,
-        Rule::Throttled => Cause::GroupLimit,
-        Rule::Idle => Cause::OwnCpuIdle,
-        Rule::Irq | Rule::Softirq => Cause::Interrupts,
-        // One that kept the CPU to itself is `stuck-equal`.
-        Rule::Fair | Rule::Count | Rule::WakeupPreemption => Cause::Turns,
-        // Of these it is said that too little was recorded.
-        Rule::Unknown | Rule::Unranked => return None,
-    })
 }
 
 fn of_all(case: &Case<'_>, long: &[Unexplained]) -> Option<Finding> {

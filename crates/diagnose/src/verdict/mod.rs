@@ -8,6 +8,7 @@ mod docs;
 mod table;
 
 use unstarve_model::{Nanos, Severity};
+use unstarve_sched::Rule;
 
 pub use docs::markdown;
 pub use table::{TABLE, VerdictRow};
@@ -85,6 +86,25 @@ pub enum Cause {
 }
 
 impl Cause {
+    /// The row of the table to which a wait belongs that was mostly by this rule, as far as the rule alone says; `None` if the rule is not known.
+    pub fn of(waiter: Waiter, rule: Rule) -> Option<Cause> {
+        Some(match rule {
+            Rule::Class => Cause::Class,
+            Rule::Priority => Cause::Priority,
+            Rule::Order => Cause::RealTimeOrder,
+            Rule::NotPreempted => Cause::NotPreempted,
+            Rule::Weight => Cause::Weight,
+            Rule::Throttled if waiter == Waiter::RealTime => Cause::ClassLimit,
+            Rule::Throttled => Cause::GroupLimit,
+            Rule::Idle => Cause::OwnCpuIdle,
+            Rule::Irq | Rule::Softirq => Cause::Interrupts,
+            // One that kept the CPU to itself is `stuck-equal`.
+            Rule::Fair | Rule::Count | Rule::WakeupPreemption => Cause::Turns,
+            // Of these it is said that too little was recorded.
+            Rule::Unknown | Rule::Unranked => return None,
+        })
+    }
+
     /// All of them, in the order of the documentation.
     pub const ALL: [Cause; 17] = [
         Cause::Class,

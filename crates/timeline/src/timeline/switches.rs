@@ -1,6 +1,7 @@
 //! Which task runs where: switches, and other events that show who is current.
 
 use unstarve_model::{Comm, CpuId, Nanos, PrevState, TaskRef, Tid, Time};
+use unstarve_sched::counted::WAKEUP_PREEMPTION_WITHIN;
 use unstarve_sched::fairness::whole;
 
 use crate::cpus::Current;
@@ -10,10 +11,6 @@ use crate::tasks::RunState;
 use crate::timeline::Timeline;
 use crate::waits::{Pending, begin};
 use crate::{ActorId, OpenWait, Run, RunEnd, Sink, State, TaskKey, Tasks, WaitKind, World};
-
-/// A wakeup preemption takes effect at the next preemption point: at once, or where the kernel is not preemptible within
-/// the running system call. A switch to a task that was woken longer ago than this is the end of a slice.
-const WAKEUP_PREEMPTION_WITHIN: Nanos = Nanos::from_millis(1);
 
 impl Timeline {
     /// The event names another task as current than the one that is believed to be running.

@@ -4,11 +4,11 @@
 use unstarve_model::{Nanos, Time};
 use unstarve_sched::Rule;
 
-use super::Begun;
-use super::by_table::Reason;
-use super::detect::Trigger;
-use super::threshold::{Counts, LONG, Met, Pair, Unfair};
-use crate::{Blame, OldestWait, RoleId};
+use super::begun::Begun;
+use super::pair::{Counts, LONG, Met, Pair, Reason};
+use super::threshold::Unfair;
+use super::trigger::Trigger;
+use crate::engine::reading::{Blame, OldestWait, RoleId};
 
 impl<'a> Pair<'a> {
     pub(super) fn begun(&self, met: Met<'a>) -> Begun {
@@ -51,10 +51,7 @@ impl<'a> Pair<'a> {
 
     /// The longest wait since then, one that lasts included.
     fn longest_since(&self, since: u64) -> Nanos {
-        let then = self.at_or_before(since);
-        let now = self.reading.waits.get(self.id.index()).map(|waits| &waits.histogram);
-        let then = self.same_role(then).and_then(|id| then.waits.get(id.index()));
-        let ended = now.map(|now| then.map_or_else(|| now.clone(), |then| now.since(&then.histogram)));
+        let ended = self.ended(self.at_or_before(since), self.reading);
         let ended = ended.and_then(|ended| ended.buckets().last().map(|bucket| (bucket.from * 1e9) as u64));
         let lasting = self.oldest_waits().map(|wait| wait.ns.0).max();
         Nanos(ended.max(lasting).unwrap_or(0))

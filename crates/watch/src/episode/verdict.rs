@@ -7,8 +7,9 @@ use unstarve_diagnose::verdict::{Cause, Cost, NEVER_HEALTHY, Plight, Waiter, sev
 use unstarve_model::{Comm, Nanos, Severity};
 use unstarve_sched::{KernelThread, Rule};
 
-use super::{Begun, Trigger};
-use crate::RoleKind;
+use super::begun::Begun;
+use super::trigger::Trigger;
+use crate::engine::reading::RoleKind;
 
 /// A wait of this length behind one that has not left the CPU meanwhile is no turn.
 pub const STUCK: Nanos = Nanos::from_millis(200);
@@ -64,27 +65,21 @@ impl Suffering {
         Some(match self.rule? {
             // Whose the class' limit is used up by, counters do not know: it may be its own doing.
             Rule::Throttled if is_real_time => Cause::OwnClassLimit,
-            Rule::Throttled => Cause::GroupLimit,
-            // Deadline tasks are in the same role.
-            Rule::Class | Rule::Priority if is_real_time => Cause::Priority,
-            Rule::Class | Rule::Priority => Cause::Class,
-            Rule::NotPreempted => Cause::NotPreempted,
-            Rule::Order => Cause::RealTimeOrder,
+            // Deadline tasks are in the same role; a priority is one among real-time tasks.
+            Rule::Class if is_real_time => Cause::Priority,
+            Rule::Priority if !is_real_time => Cause::Class,
             // Of one priority SCHED_RR leaves after its slice.
             Rule::Fair if is_real_time && self.occupied > Nanos::ZERO => Cause::StuckEqual,
             Rule::Fair if is_real_time => Cause::RealTimeOrder,
             Rule::Fair if self.occupied >= STUCK => Cause::StuckEqual,
-            Rule::Fair => Cause::Turns,
             // Of a worker, the consumer of what it completes is woken by each item and takes its CPU.
             Rule::WakeupPreemption if self.span.is_some() && is_worker(self.kind) => Cause::PingPong,
             // One that was just woken goes first, and stays.
             Rule::WakeupPreemption if self.span.is_none() => Cause::StuckEqual,
-            Rule::Weight | Rule::Count | Rule::WakeupPreemption => Cause::Weight,
-            Rule::Idle => Cause::OwnCpuIdle,
+            Rule::Count | Rule::WakeupPreemption => Cause::Weight,
             // Counted in the kernel these are a part of who has the CPU. Of all that goes before a kernel thread no single wait is healthy.
             Rule::Irq | Rule::Softirq if self.span.is_none() && self.kind.is_kernel() => Cause::Class,
-            Rule::Irq | Rule::Softirq => Cause::Interrupts,
-            Rule::Unknown | Rule::Unranked => return None,
+            rule => return Cause::of(waiter, rule),
         })
     }
 }
