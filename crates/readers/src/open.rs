@@ -339,7 +339,7 @@ mod tests {
             assert!(message.starts_with("x is an archive without a readable recording (it contains a.txt, b.txt)"));
         }
         let inner = zip(&[("trace.txt", TEXT.as_bytes())]);
-        assert!(error(&tar(&[("inner.zip", &inner)])).contains("in it are inner.zip"));
+        assert!(error(&tar(&[("inner.zip", &inner)])).contains("it contains inner.zip"));
         let truncated = &inner[..inner.len() - 30];
         assert!(error(truncated).contains("has no directory at its end"), "{}", error(truncated));
     }
