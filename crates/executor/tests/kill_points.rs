@@ -55,7 +55,7 @@ impl Model {
         let parent = 1 + random.below(5) + CHILD * random.below(3);
         let child = task(parent + CHILD);
         let mut values = self.values.borrow_mut();
-        let of_parent: Vec<_> = values.range((task(parent), Aspect::Class)..=(task(parent), Aspect::Text)).collect();
+        let of_parent: Vec<_> = values.range((task(parent), Aspect::Class)..=(task(parent), Aspect::Content)).collect();
         let of_child: Vec<_> =
             of_parent.into_iter().map(|((_, aspect), value)| ((child.clone(), *aspect), value.clone())).collect();
         for (key, value) in of_child {

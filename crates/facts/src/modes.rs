@@ -171,10 +171,3 @@ impl Facts<'_> {
         }
     }
 }
-
-/// What has to be written so that a file says again what it says now. `sched/preempt` lists all words and has the one in force in
-/// parentheses (`none voluntary (full)`), and takes that word alone.
-pub fn chosen<'a>(path: &str, text: &'a str) -> &'a str {
-    let word = || text.split_ascii_whitespace().find_map(|word| word.strip_prefix('(')?.strip_suffix(')'));
-    path.ends_with("/preempt").then(word).flatten().unwrap_or(text)
-}

@@ -8,6 +8,8 @@ use unstarve_executor::host::Host;
 use unstarve_executor::plan::Look;
 use unstarve_facts::flag;
 use unstarve_model::{SchedPolicy, Tid};
+use unstarve_sched::setting::cgroup::CgroupVersion;
+use unstarve_sched::setting::interrupt_of;
 
 /// A thread, as `/proc` shows it, and what can be set.
 #[derive(Clone, PartialEq, Debug)]
@@ -102,7 +104,7 @@ impl Host for Memory {
         Ok(match target {
             Place::Task(key) => self.known(*key).and_then(|known| known.values.get(&aspect).cloned()),
             Place::Session { id } => self.sessions.get(id).copied().map(Value::Nice).filter(|_| aspect == Aspect::Nice),
-            Place::File { path, .. } => self.files.get(path).cloned().map(Value::Text),
+            Place::File { path, .. } => self.files.get(path).map(Value::content),
             Place::Feature { .. } => None,
         })
     }
@@ -117,7 +119,7 @@ impl Host for Memory {
 
     fn handlers(&self, target: &Place) -> Option<Vec<String>> {
         match target {
-            Place::File { path, .. } => self.handlers_of(unstarve_change::interrupt_of(path)?),
+            Place::File { path, .. } => self.handlers_of(interrupt_of(path)?),
             _ => None,
         }
     }
@@ -132,8 +134,8 @@ impl Host for Memory {
             (Place::Session { id }, Value::Nice(nice)) => {
                 *self.sessions.get_mut(id).ok_or_else(|| io::Error::from(io::ErrorKind::NotFound))? = *nice;
             }
-            (Place::File { path, .. }, Value::Text(text)) => {
-                self.files.insert(path.clone(), text.clone());
+            (Place::File { path, .. }, Value::Content(content)) => {
+                self.files.insert(path.clone(), content.to_string());
             }
             _ => return Err(io::ErrorKind::InvalidInput.into()),
         }
@@ -188,7 +190,7 @@ impl Look for Memory {
         self.interrupts.get(&irq).cloned()
     }
 
-    fn weight_file(&self, _: Tid) -> Option<String> {
+    fn weight_file(&self, _: Tid) -> Option<(String, CgroupVersion)> {
         None
     }
 }

@@ -107,7 +107,7 @@ fn move_interrupt(case: &Case<'_>, irq: &IrqFacts, pinned: &CpuSet) -> Option<Fi
             risk: "Some devices manage the affinity themselves and refuse (NVMe queues); irqbalance may move it back.",
             valid_on: "all kernels",
         },
-        vec![Change::of_interrupt(irq.irq, &others, irq.handlers.clone()).from(Value::Text(old.to_string()))],
+        vec![Change::of_interrupt(irq.irq, &others, irq.handlers.clone()).from(Value::content(old))],
     )
 }
 

@@ -76,7 +76,7 @@ fn lazy(case: &Case<'_>) -> Option<Hit> {
                     valid_on: "PREEMPT_DYNAMIC",
                 },
                 // The file lists all modes; the one in force is known.
-                vec![Change::file("/sys/kernel/debug/sched/preempt", "full").from(Value::Text("lazy".to_owned()))],
+                vec![Change::file("/sys/kernel/debug/sched/preempt", "full").from(Value::content("lazy"))],
             ))
             .done(),
     )

@@ -1,5 +1,5 @@
-use unstarve_change::{Change, Value};
-use unstarve_facts::{CgroupFacts, CgroupVersion, Holds};
+use unstarve_facts::{CgroupFacts, Holds};
+use unstarve_sched::setting::cgroup;
 
 use super::Rule;
 use crate::case::{Case, grouped};
@@ -74,11 +74,10 @@ fn hit(case: &Case<'_>, group: &CgroupFacts) -> Option<(f64, Hit)> {
 
 fn raise(case: &Case<'_>, group: &CgroupFacts) -> Option<Fix> {
     let limit = group.limit?;
-    let (path, version) = fix::group_file(case.snapshot, group, "cpu.cfs_quota_us", "cpu.max")?;
-    let text = |quota: u64| match version {
-        CgroupVersion::V1 => quota.to_string(),
-        CgroupVersion::V2 => format!("{quota} {}", limit.period_us),
-    };
+    let change = fix::of_group(case.snapshot, group, |version| {
+        let of = |quota_us| cgroup::limit(version, quota_us, limit.period_us);
+        (of(limit.quota_us), of(limit.quota_us.saturating_mul(2)))
+    })?;
     Fix::of(
         About {
             text: "Give it more, or limit it by weight alone.",
@@ -86,6 +85,6 @@ fn raise(case: &Case<'_>, group: &CgroupFacts) -> Option<Fix> {
                    CPUQuota=).",
             valid_on: "all kernels",
         },
-        vec![Change::file(path, text(limit.quota_us.saturating_mul(2))).from(Value::Text(text(limit.quota_us)))],
+        vec![change],
     )
 }

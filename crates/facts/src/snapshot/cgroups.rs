@@ -2,6 +2,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use unstarve_model::{CpuSet, Nanos};
+use unstarve_sched::setting::cgroup::CgroupVersion;
 
 /// The cgroup hierarchy that the CPU controller is attached to.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -10,16 +11,6 @@ pub struct Hierarchy {
     pub version: CgroupVersion,
     /// Where it is mounted.
     pub mount: String,
-}
-
-/// The two interfaces of cgroups.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum CgroupVersion {
-    /// `cpu.shares`, `cpu.cfs_quota_us`.
-    V1,
-    /// `cpu.weight`, `cpu.max`.
-    V2,
 }
 
 /// What a cgroup says about CPU time. A file that the group does not have (in v2: the CPU controller is not enabled for

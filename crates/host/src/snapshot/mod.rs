@@ -20,7 +20,8 @@ use unstarve_model::CpuSet;
 
 use crate::Root;
 
-pub use tasks::task;
+pub use cgroups::cpu_hierarchy;
+pub use tasks::{cpu_cgroup, task};
 
 /// Reads the state of the host at `root`, as a recording needs it. Never fails: what cannot be read is in
 /// [`Snapshot::missing`].
