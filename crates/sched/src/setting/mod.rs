@@ -11,19 +11,21 @@ mod number;
 mod pattern;
 mod real_time;
 mod tunable;
+mod uclamp;
 mod workqueue;
 
 use cgroup::CgroupVersion;
 pub use content::Content;
 
 /// All settings. Of two with a path in common the first counts.
-pub const SETTINGS: [&Setting; 22] = [
+pub const SETTINGS: [&Setting; 23] = [
     &cgroup::WEIGHT,
     &cgroup::SHARES,
     &cgroup::IDLE,
     &cgroup::MAX,
     &cgroup::QUOTA,
     &cgroup::PERIOD,
+    &uclamp::MIN,
     &feature::FEATURES,
     &real_time::RUNTIME,
     &real_time::PERIOD,
