@@ -1,3 +1,5 @@
+//! Sets the knobs of a request in the guest.
+
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -14,7 +16,7 @@ pub(super) fn set(name: &str, value: &str) -> Result<(), GuestError> {
         "sched_feature" => set_feature(rest, value),
         "sysctl" => set_file(name, &PathBuf::from("/proc/sys").join(rest.replace('.', "/")), value),
         "debugfs" => set_file(name, &PathBuf::from("/sys/kernel/debug").join(rest), value),
-        // The kernel has read its command line long ago.
+        // Takes effect through the kernel command line at boot.
         "cmdline" => Ok(()),
         _ => Err(GuestError(format!("`{name}` is no knob"))),
     }
@@ -26,7 +28,7 @@ fn set_file(name: &str, path: &Path, value: &str) -> Result<(), GuestError> {
     }
     match path.to_str().filter(|path| File::at(path).is_some()) {
         Some(path) => Changes::with_journal("knobs")?.write(path, value),
-        // No setting of the scheduler's: a part of how the scenario's machine is set up.
+        // Not a scheduler setting but part of the scenario's machine.
         None => write(path, value),
     }
 }
@@ -40,7 +42,7 @@ fn set_feature(feature: &str, value: &str) -> Result<(), GuestError> {
     Changes::with_journal("knobs")?.set_feature(path, feature, &text)
 }
 
-/// What to write so that the feature is on or off.
+/// The text that turns the feature on or off.
 fn feature_word(feature: &str, value: &str, known: &str) -> Result<String, String> {
     if word_in(known, feature).is_none() {
         return Err(format!("this kernel has no scheduler feature {feature}"));

@@ -44,6 +44,9 @@ pub const SETTINGS: [&Setting; 23] = [
     &nfsd::THREADS,
 ];
 
+/// The values of other settings, by their names.
+type OtherValues<'a> = dyn Fn(&str) -> Option<String> + 'a;
+
 /// A setting, or a family of settings that are treated alike.
 #[derive(Debug)]
 pub struct Setting {
@@ -57,7 +60,7 @@ pub struct Setting {
     /// It shows all its words, with the one in force in parentheses, and takes a word alone.
     pub is_choice: bool,
     /// Why a value is certain to do harm; `other` tells what another setting is, or will be.
-    harm: fn(value: &str, other: &dyn Fn(&str) -> Option<String>) -> Option<String>,
+    harm: fn(value: &str, other: &OtherValues<'_>) -> Option<String>,
     /// Whether the second value gives a group more of the CPU than the first.
     gives_more: fn(&str, &str) -> bool,
     /// The line of a systemd unit that keeps a value: systemd.resource-control(5).
@@ -248,15 +251,15 @@ pub struct Harm {
     reason: String,
 }
 
-/// Checks a value for a setting, named as people or paths name it. `other` tells what another setting is, or will be.
+/// Checks a value for a setting, given by name or path. `other` returns the value that another setting has, or will have.
 ///
-/// The kernel takes most numbers without a question. What counts is the number that it makes of a text, so texts are read as it reads
-/// them: `0x0`, `00`, `-0` and ` 0` are 0.
+/// The kernel accepts most numbers. What matters is the number that the kernel parses, so texts are parsed as the kernel does: `0x0`, `00`,
+/// `-0` and ` 0` are all 0.
 ///
 /// # Errors
-/// If it is certain to harm the machine. A value that the kernel refuses itself is left to it.
+/// If the value would certainly harm the machine. Values that the kernel itself refuses are not checked.
 pub fn check_harm(name: &str, value: &str, other: impl Fn(&str) -> Option<String>) -> Result<(), Harm> {
-    // A path can be written in many ways; its last part cannot.
+    // There are many ways to write a path, but only one for its last part.
     let last = |name: &str| name.rsplit(['/', '.']).find(|part| !part.is_empty()).map(str::to_owned);
     let is_it = |setting: &&Setting| setting.paths.iter().any(|path| last(path) == last(name));
     let harm = SETTINGS.into_iter().find(is_it).and_then(|setting| (setting.harm)(value, &other));

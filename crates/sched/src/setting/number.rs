@@ -1,7 +1,7 @@
 //! Numbers as the kernel reads them.
 
-/// What a file in /proc/sys makes of a text (`proc_dointvec()`): blanks, a sign, digits in base 8, 10 or 16; `None` if it
-/// refuses it.
+/// Parses a text as a file in /proc/sys does (`proc_dointvec()`): blanks, a sign, digits in base 8, 10 or 16; `None` if
+/// the kernel refuses it.
 pub(super) fn of_sysctl(text: &str) -> Option<i64> {
     let text = text.trim_start();
     let (negative, digits) = text.strip_prefix('-').map_or((false, text), |digits| (true, digits));
@@ -10,7 +10,8 @@ pub(super) fn of_sysctl(text: &str) -> Option<i64> {
     i32::try_from(number).ok().map(i64::from)
 }
 
-/// What a file in debugfs makes of a text (`debugfs_create_u32()`): a number of 64 bits, of which it keeps 32.
+/// Parses a text as a file in debugfs does (`debugfs_create_u32()`): a 64-bit number, of which the lower 32 bits are
+/// kept.
 pub(super) fn of_debugfs(text: &str) -> Option<i64> {
     let text = text.trim();
     let number = leading(text.strip_prefix('+').unwrap_or(text))?;

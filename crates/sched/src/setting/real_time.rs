@@ -20,19 +20,21 @@ pub(super) const PERIOD: Setting = Setting {
     ..Setting::PLAIN
 };
 
-/// The kernel's default (`kernel/sched/rt.c`), for who cannot ask.
+/// The kernel's defaults (`kernel/sched/rt.c`), used if the current values cannot be read.
 const DEFAULT_PERIOD_US: i64 = 1_000_000;
 const DEFAULT_RUNTIME_US: i64 = 950_000;
-/// Real-time tasks keep a thousandth of the time: with less a watchdog, a guard or a shell that is to end it cannot run.
+/// Real-time tasks keep at least a thousandth of the time. With less, a watchdog, the guard or the shell that should
+/// repair the setting could not run.
 const LEAST_SHARE: i64 = 1000;
-/// The period's timer interrupts as often and asks every CPU (`do_sched_rt_period_timer()`); nothing bounds it from below.
+/// The period's timer interrupts at this rate and visits every CPU (`do_sched_rt_period_timer()`); the kernel has no
+/// lower limit.
 const LEAST_PERIOD_US: i64 = 1000;
 
 fn runtime_harm(runtime: i64, period: Option<i64>) -> Option<String> {
     let known = period.filter(|&period| period > 0);
     let period = known.unwrap_or(DEFAULT_PERIOD_US);
     if runtime < 0 {
-        // No limit.
+        // −1 means no limit.
         return None;
     }
     if runtime.saturating_mul(LEAST_SHARE) < period {

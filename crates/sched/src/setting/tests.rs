@@ -10,7 +10,7 @@ fn zero_is_zero_however_it_is_written() {
         for value in ["0", "00", "-0", "0x0", "0X00", " 0", "\t0\n", "0 950000", "1", "0x1", "999", "01747", "0x3e7"] {
             assert!(check_harm(name, value, nothing).is_err(), "{name} {value:?}");
         }
-        // -1 is no limit; the kernel itself refuses the rest.
+        // -1 is no limit, and the kernel refuses the rest.
         for value in ["-1", "1000", "950000", "01750", "0x3e8", "1000000", "", "x", "+0", "9999999999", "-"] {
             assert_eq!(check_harm(name, value, nothing), Ok(()), "{name} {value:?}");
         }
@@ -23,7 +23,7 @@ fn real_time_keeps_a_thousandth_of_whatever_the_period_is() {
         let check = |name: &str, value: &str| check_harm(name, value, |_| Some(other.to_owned())).is_err();
         (check("sched_rt_runtime_us", value), check("sched_rt_period_us", value))
     };
-    // Value, the other setting; harm as a runtime, as a period.
+    // A value, the other setting, and whether it does harm as a runtime and as a period.
     for (value, other, harm) in [
         ("1000", "1000000\n", (false, false)),
         ("1000", "2000000", (true, false)),
@@ -104,7 +104,7 @@ fn only_what_a_rule_can_have_set_may_be_written() {
         "/sys/devices/virtual/workqueue/writeback/power/control",
         "",
     ] {
-        assert!(!File::at(path).is_some(), "{path}");
+        assert!(File::at(path).is_none(), "{path}");
     }
 }
 

@@ -4,8 +4,9 @@ use std::ops::RangeInclusive;
 
 use super::{Setting, number};
 
-/// What the kernel itself enforced while these were sysctls, up to 5.12 (`min_sched_granularity_ns` and so on in kernel/sysctl.c).
-/// In debugfs they have no bounds: 0 divides by zero (`sched_nr_latency`), seconds let each task run for as long.
+/// The limits that the kernel enforced while these were sysctls, up to 5.12 (`min_sched_granularity_ns` and so on in
+/// kernel/sysctl.c). In debugfs they have no limits: 0 divides by zero (`sched_nr_latency`), and with seconds each task
+/// runs for seconds.
 const GRANULARITY_NS: RangeInclusive<i64> = 100_000..=1_000_000_000;
 
 pub(super) const GRANULARITY: Setting = Setting {
