@@ -1,8 +1,11 @@
 use std::borrow::Cow;
+use std::fmt;
 
 use serde::{Deserialize, Serialize};
 use unstarve_model::{CpuSet, Tid, clean_bytes};
 use unstarve_sched::KernelThread;
+use unstarve_sched::setting::cgroup::GroupFile;
+use unstarve_sched::setting::feature::FeatureState;
 
 use crate::{Aspect, Value};
 
@@ -179,14 +182,19 @@ impl Change {
         Change { target, to: Some(To::Relative(to)), was: None, handlers: Vec::new() }
     }
 
-    /// A change of a file's text.
-    pub fn file(path: impl Into<String>, text: impl Into<String>) -> Change {
-        Change::of(Target::File { path: path.into() }, Value::Text(text.into()))
+    /// A change of the file of a setting.
+    pub fn file(path: impl Into<String>, to: impl fmt::Display) -> Change {
+        Change::of(Target::File { path: path.into() }, Value::content(to))
+    }
+
+    /// A change of a setting of the cgroup with this directory.
+    pub fn of_group(directory: &str, (file, to): GroupFile) -> Change {
+        Change::file(format!("{directory}/{file}"), to)
     }
 
     /// A feature bit, on or off.
     pub fn feature(name: &str, state: FeatureState) -> Change {
-        Change::of(Target::Feature { name: name.to_owned() }, Value::Text(state.word(name)))
+        Change::of(Target::Feature { name: name.to_owned() }, Value::content(state.word(name)))
     }
 
     /// What only a person can do.
@@ -202,7 +210,7 @@ impl Change {
     /// The CPUs that serve an interrupt, whose handlers had these names when it was recorded.
     pub fn of_interrupt(irq: u32, cpus: &CpuSet, handlers: impl IntoIterator<Item = String>) -> Change {
         let path = format!("/proc/irq/{irq}/smp_affinity_list");
-        Change { handlers: handlers.into_iter().collect(), ..Change::file(path, cpus.to_string()) }
+        Change { handlers: handlers.into_iter().collect(), ..Change::file(path, cpus) }
     }
 
     /// The same, knowing what it was.
@@ -223,7 +231,7 @@ impl Change {
     pub fn aspect(&self) -> Option<Aspect> {
         match self.to.as_ref()? {
             To::Value(value) => Some(value.aspect()),
-            To::Relative(Relative::WeightAtMost(_)) => Some(Aspect::Text),
+            To::Relative(Relative::WeightAtMost(_)) => Some(Aspect::Content),
             To::Relative(Relative::RuntimePercent(_)) => Some(Aspect::Class),
         }
     }
@@ -270,24 +278,5 @@ impl Thread {
             None => Cow::Borrowed(self.comm.as_str()),
         };
         stem(&name) == stem(comm) || is_cut(name.as_bytes()) && comm.starts_with(&*name)
-    }
-}
-
-/// Of a feature bit.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum FeatureState {
-    /// Set.
-    On,
-    /// Not set.
-    Off,
-}
-
-impl FeatureState {
-    /// What the features file takes and shows: `WA_WEIGHT` or `NO_WA_WEIGHT`.
-    pub fn word(self, name: &str) -> String {
-        match self {
-            FeatureState::On => name.to_owned(),
-            FeatureState::Off => format!("NO_{name}"),
-        }
     }
 }

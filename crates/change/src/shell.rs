@@ -12,10 +12,10 @@ mod saved;
 use std::collections::BTreeSet;
 
 use unstarve_model::{SchedPolicy, Tid};
+use unstarve_sched::setting::{self, File, feature};
 
 use crate::Value;
 use crate::change::{Change, Target, Thread};
-use crate::settable::{is_of_group, may_be_set};
 use known::{CREATED, KIND, Known, NAME, OWNER, Parts};
 
 /// Commands that run as printed under `sh -eu`, the second also in another shell than the first.
@@ -53,7 +53,8 @@ pub fn commands(changes: &[Change]) -> Option<Commands> {
 /// path that a hierarchy is mounted there. The executor sees that once the file is open.
 fn may_be_printed(target: &Target) -> bool {
     match target {
-        Target::File { path } => may_be_set(path) && (!is_of_group(path) || path.starts_with("/sys/fs/cgroup/")),
+        Target::File { path } => File::at(path)
+            .is_some_and(|file| file.group().is_none_or(|directory| directory.starts_with("/sys/fs/cgroup/"))),
         _ => true,
     }
 }
@@ -151,7 +152,8 @@ fn plain(change: &Change) -> Option<(Line, Line)> {
             return of_thread(thread, change.value(), to, nice(was)?);
         }
         Target::File { path } => {
-            let line = |value| Some(write(&quoted(text(value)?)?, "\"$f\"", path, "$"));
+            let file = File::at(path)?;
+            let line = |value| Some(write(&quoted(text(value)?)?, "\"$f\"", file, "$"));
             // A value that holds what stands for the path would get it, too.
             if [to, was].iter().any(|value| text(value).is_some_and(|text| text.contains("$f"))) {
                 return None;
@@ -214,10 +216,7 @@ fn set_session(nice: &str) -> String {
 }
 
 fn text(value: &Value) -> Option<&str> {
-    match value {
-        Value::Text(text) => Some(text),
-        _ => None,
-    }
+    Some(value.as_content()?.as_str())
 }
 
 /// A command that gives `$t` a value. chrt(1) sets the flag of [`Thread::reset_on_fork`] or clears it, so it has to be known.
@@ -235,7 +234,7 @@ fn for_thread(value: &Value, thread: &Thread) -> Option<String> {
         }
         // The flag comes with a policy, which is not in this value. CPUs change without anybody's doing, with a cpuset or the
         // machine's own, so those at the time count.
-        Value::ResetOnFork(_) | Value::Affinity(_) | Value::Slice(_) | Value::Uclamp { .. } | Value::Text(_) => {
+        Value::ResetOnFork(_) | Value::Affinity(_) | Value::Slice(_) | Value::Uclamp { .. } | Value::Content(_) => {
             return None;
         }
     })
@@ -247,8 +246,8 @@ fn chrt_word(policy: SchedPolicy) -> Option<String> {
 
 /// Writes a quoted text to a quoted path; where the kernel may be busy, up to five times. `sign` begins a variable: with a backslash
 /// where all of it is between double quotes.
-fn write(text: &str, to: &str, path: &str, sign: &str) -> String {
-    match crate::may_be_busy(path) {
+fn write(text: &str, to: &str, file: File<'_>, sign: &str) -> String {
+    match file.setting.may_be_busy {
         false => format!("echo {text} > {to}"),
         true => {
             format!("( i=0; until echo {text} > {to}; do i={sign}((i+1)); [ {sign}i -lt 5 ] || exit 1; sleep 1; done )")
@@ -261,7 +260,7 @@ struct Handlers(Vec<String>);
 
 /// `None` if the name of one cannot be quoted.
 fn handlers(path: &str, names: &[String]) -> Option<Handlers> {
-    let Some(irq) = crate::interrupt_of(path) else { return Some(Handlers(Vec::new())) };
+    let Some(irq) = setting::interrupt_of(path) else { return Some(Handlers(Vec::new())) };
     names.iter().map(|name| quoted(&format!("/proc/irq/{irq}/{name}"))).collect::<Option<_>>().map(Handlers)
 }
 
@@ -277,11 +276,14 @@ impl Handlers {
     }
 }
 
-/// Where the features are: in a directory of their own from 5.13 on.
-const FEATURES: &str = "f=/sys/kernel/debug/sched/features; [ -e $f ] || f=/sys/kernel/debug/sched_features";
+/// Where the features are.
+fn find_features() -> String {
+    let [now, before] = feature::FILES;
+    format!("f={now}; [ -e $f ] || f={before}")
+}
 
 fn set_feature(word: &str) -> Option<String> {
-    Some(format!("{FEATURES}; echo {} > $f", quoted(word)?))
+    Some(format!("{}; echo {} > $f", find_features(), quoted(word)?))
 }
 
 /// A file as an argument of a command, quoted if it has to be, and never taken for an option; `None` as of [`quoted`].

@@ -4,6 +4,7 @@ use std::fmt;
 
 use serde::{Deserialize, Serialize};
 use unstarve_model::{CpuSet, SchedPolicy};
+use unstarve_sched::setting::Content;
 
 use crate::TaskKey;
 
@@ -79,8 +80,9 @@ pub enum Value {
     },
     /// Whether children start as ordinary tasks.
     ResetOnFork(bool),
-    /// A file's text.
-    Text(String),
+    /// What the file of a setting holds.
+    #[serde(rename = "text")]
+    Content(Content),
 }
 
 /// A value without its amount.
@@ -99,11 +101,25 @@ pub enum Aspect {
     Uclamp,
     /// See [`Value::ResetOnFork`].
     ResetOnFork,
-    /// See [`Value::Text`].
-    Text,
+    /// See [`Value::Content`].
+    #[serde(rename = "text")]
+    Content,
 }
 
 impl Value {
+    /// What the file of a setting holds or shall hold: a number, a list of CPUs, a word.
+    pub fn content(value: impl fmt::Display) -> Value {
+        Value::Content(Content::of(value))
+    }
+
+    /// The same, if this is one.
+    pub fn as_content(&self) -> Option<&Content> {
+        match self {
+            Value::Content(content) => Some(content),
+            _ => None,
+        }
+    }
+
     /// What it is a value of.
     pub fn aspect(&self) -> Aspect {
         match self {
@@ -113,7 +129,7 @@ impl Value {
             Value::Affinity(_) => Aspect::Affinity,
             Value::Uclamp { .. } => Aspect::Uclamp,
             Value::ResetOnFork(_) => Aspect::ResetOnFork,
-            Value::Text(_) => Aspect::Text,
+            Value::Content(_) => Aspect::Content,
         }
     }
 
@@ -124,8 +140,7 @@ impl Value {
                 Value::Class { policy, rt_priority, .. },
                 Value::Class { policy: other_policy, rt_priority: other_priority, .. },
             ) => (policy, rt_priority) == (other_policy, other_priority),
-            // Files give back tabs and blanks as they like.
-            (Value::Text(text), Value::Text(other)) => text.split_whitespace().eq(other.split_whitespace()),
+            (Value::Content(content), Value::Content(other)) => content.same(other),
             _ => self == other,
         }
     }
@@ -234,7 +249,7 @@ impl fmt::Display for Value {
             Value::Affinity(cpus) => write!(f, "CPUs {cpus}"),
             Value::Uclamp { min, max } => write!(f, "uclamp {min}..{max}"),
             Value::ResetOnFork(on) => write!(f, "reset-on-fork {}", if *on { "on" } else { "off" }),
-            Value::Text(text) => write!(f, "`{text}`"),
+            Value::Content(content) => write!(f, "`{content}`"),
         }
     }
 }
@@ -248,7 +263,7 @@ impl fmt::Display for Aspect {
             Aspect::Affinity => "affinity",
             Aspect::Uclamp => "uclamp",
             Aspect::ResetOnFork => "reset-on-fork",
-            Aspect::Text => "value",
+            Aspect::Content => "value",
         })
     }
 }

@@ -204,7 +204,7 @@ fn files_are_put_back_and_odd_names_are_refused() {
     let path = directory.path().join("cpu.max").to_str().expect("UTF-8").to_owned();
     fs::write(&path, "max 100000\n").expect("written");
     let real = "/sys/fs/cgroup/g/cpu.max";
-    let known = Change::file(real, "5000 10000").from(Value::Text("max 100000".to_owned()));
+    let known = Change::file(real, "5000 10000").from(Value::content("max 100000"));
     for change in [Change::file(real, "5000 10000"), known] {
         let lines = commands(&[change]).expect("commands");
         sh(&lines.apply.replace(real, &path));
@@ -219,7 +219,7 @@ fn files_are_put_back_and_odd_names_are_refused() {
         "/home/mallory/m/g/cpu.shares",
         "/sys/fs/cgroup/../../home/mallory/cpu.shares",
     ] {
-        let change = Change::file(planted, "1").from(Value::Text("* * * * * root sh /home/mallory/x".to_owned()));
+        let change = Change::file(planted, "1").from(Value::content("* * * * * root sh /home/mallory/x"));
         assert_eq!(commands(&[change]), None, "{planted}");
         assert_eq!(commands(&[Change::file(planted, "1")]), None, "{planted}");
     }
@@ -337,7 +337,7 @@ fn a_thread_that_is_known_by_its_name_alone_has_to_have_it_still() {
 #[test]
 fn a_file_that_the_kernel_says_is_busy_is_tried_again() {
     let path = "/sys/kernel/debug/sched/fair_server/cpu0/runtime";
-    let known = Change::file(path, "200000000").from(Value::Text("50000000".to_owned()));
+    let known = Change::file(path, "200000000").from(Value::content("50000000"));
     for change in [known, Change::file(path, "200000000")] {
         let directory = tempfile::tempdir().expect("a directory");
         let lines = commands(&[change]).expect("commands");
@@ -365,7 +365,7 @@ fn a_file_that_the_kernel_says_is_busy_is_tried_again() {
         assert_eq!(holds(), "50000000", "{line}");
     }
     // It gives up, with an error.
-    let known = Change::file(path, "200000000").from(Value::Text("50000000".to_owned()));
+    let known = Change::file(path, "200000000").from(Value::content("50000000"));
     let lines = commands(&[known]).expect("commands");
     let line = lines.apply.replace("/sys/kernel/debug/sched", "/nowhere").replace("sleep 1", "sleep 0");
     assert!(!Command::new("sh").args(["-euc", &line]).output().expect("sh").status.success(), "{line}");
@@ -375,7 +375,7 @@ fn a_file_that_the_kernel_says_is_busy_is_tried_again() {
 fn an_interrupt_of_another_handler_is_left_alone() {
     let cpus = "2-3".parse().expect("CPUs");
     let change = Change::of_interrupt(24, &cpus, ["eth0 rx".to_owned()]);
-    for change in [change.clone(), change.from(Value::Text("0-3".to_owned()))] {
+    for change in [change.clone(), change.from(Value::content("0-3"))] {
         let lines = commands(&[change]).expect("commands");
         let directory = tempfile::tempdir().expect("a directory");
         let base = directory.path().to_str().expect("UTF-8").to_owned();

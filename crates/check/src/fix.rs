@@ -3,6 +3,7 @@
 use unstarve_change::{Change, Selector, Target, Thread, Value};
 use unstarve_facts::{CgroupFacts, CgroupVersion, Holds, Snapshot, TaskFacts};
 use unstarve_model::{CpuSet, SchedPolicy};
+use unstarve_sched::setting::cgroup::GroupFile;
 
 use crate::case::{AuditInput, without};
 use crate::hit::{Fix, FixNotes};
@@ -89,7 +90,6 @@ pub(crate) fn threaded_napi(case: &AuditInput<'_>, group: &RtGroup<'_>, net: &Cp
         .networks
         .iter()
         .find(|network| network.hardware && network.threaded == Some(false) && plain(&network.name))?;
-    let text = |value: &str| Value::Text(value.to_owned());
     let threads = Target::Threads(Selector::KernelThreads { prefix: format!("napi/{}-", interface.name) });
     Fix::of(
         FixNotes {
@@ -98,7 +98,7 @@ pub(crate) fn threaded_napi(case: &AuditInput<'_>, group: &RtGroup<'_>, net: &Cp
             valid_on: "5.12 and later, drivers with NAPI",
         },
         vec![
-            Change::file(format!("/sys/class/net/{}/threaded", interface.name), "1").from(text("0")),
+            Change::file(format!("/sys/class/net/{}/threaded", interface.name), 1).from(Value::content(0)),
             Change::of(threads, fifo(priority)),
         ],
     )
@@ -106,24 +106,20 @@ pub(crate) fn threaded_napi(case: &AuditInput<'_>, group: &RtGroup<'_>, net: &Cp
 
 /// A change of a setting in /proc/sys or /sys from the snapshot's value.
 pub(crate) fn setting(snapshot: &Snapshot, path: &str, value: &str) -> Change {
-    let was = snapshot.settings.get(path).map(|text| Value::Text(text.trim().to_owned()));
+    let was = snapshot.settings.get(path).map(Value::content);
     Change::file(path, value).from(was)
 }
 
-/// The path of a group's file, with the name that the cgroup version uses.
-pub(crate) fn group_file(
+/// A change of a setting of a group, from and to what is said of each version.
+pub(crate) fn of_group(
     snapshot: &Snapshot,
     group: &CgroupFacts,
-    v1: &str,
-    v2: &str,
-) -> Option<(String, CgroupVersion)> {
+    was_and_to: impl Fn(CgroupVersion) -> (GroupFile, GroupFile),
+) -> Option<Change> {
     let hierarchy = snapshot.hierarchy.as_ref()?;
-    let name = match hierarchy.version {
-        CgroupVersion::V1 => v1,
-        CgroupVersion::V2 => v2,
-    };
-    let path = format!("{}{}/{name}", hierarchy.mount.trim_end_matches('/'), group.path);
+    let directory = format!("{}{}", hierarchy.mount.trim_end_matches('/'), group.path);
     // A path that cannot be quoted in a command is no target of a change either.
-    unstarve_change::quoted(&path)?;
-    Some((path, hierarchy.version))
+    unstarve_change::quoted(&directory)?;
+    let ((_, was), to) = was_and_to(hierarchy.version);
+    Some(Change::of_group(&directory, to).from(Value::Content(was)))
 }

@@ -92,7 +92,7 @@ impl Fix {
     /// Keeps a /proc/sys setting's present value over a reboot. The file is named after the setting, so that fixes of
     /// one page do not write the same file.
     pub(crate) fn kept(about: FixNotes<'_>, path: &str, value: &str) -> Option<Fix> {
-        let change = Change::file(path, value).from(Value::Text(value.to_owned()));
+        let change = Change::file(path, value).from(Value::content(value));
         let files = durable(std::slice::from_ref(&change), Form::Sysctl, &|_| Whose::default()).ok()?;
         let file = files.into_iter().next()?.named(path.rsplit('/').next()?);
         Some(Fix::with(about, file.commands()?, vec![change]))

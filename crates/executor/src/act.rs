@@ -108,7 +108,7 @@ fn gone() -> io::Error {
 /// has to recognise.
 fn amendment<H: Host>(host: &H, change: &Step) -> Option<Step> {
     // The rest it sets exactly or not at all.
-    if !matches!(change.new, Value::Affinity(_) | Value::Text(_)) {
+    if !matches!(change.new, Value::Affinity(_) | Value::Content(_)) {
         return None;
     }
     let actual = host.read(&change.target, change.new.aspect()).ok()??;

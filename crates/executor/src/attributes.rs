@@ -38,7 +38,7 @@ impl Attributes {
                 Value::Uclamp { min, max }
             }
             Aspect::ResetOnFork => Value::ResetOnFork(self.reset_on_fork),
-            Aspect::Text => return None,
+            Aspect::Content => return None,
         })
     }
 }

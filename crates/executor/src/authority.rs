@@ -22,6 +22,7 @@ use std::fmt;
 use std::str::FromStr;
 
 use unstarve_model::Tid;
+use unstarve_sched::setting::{Content, File};
 
 use crate::plan::Ids;
 
@@ -158,32 +159,9 @@ pub fn needs(author: Author, subject: Subject, toward: Toward) -> Needs {
     }
 }
 
-/// Toward what the weight or the limit of a cgroup goes.
-pub(crate) fn of_group(path: &str, old: &str, new: &str) -> Toward {
-    let file = path.rsplit('/').next().unwrap_or(path);
-    let is_more = match file {
-        // Idle groups come after all others.
-        "cpu.idle" => new.trim() != "1",
-        // The shorter, the more the same quota is.
-        "cpu.cfs_period_us" => true,
-        _ => match (share(old), share(new)) {
-            (Some(old), Some(new)) => new > old,
-            _ => true,
-        },
-    };
+/// Toward what a setting of a cgroup goes.
+pub(crate) fn of_group(file: File<'_>, old: Option<&Content>, new: Option<&Content>) -> Toward {
+    let unknown = Content::default();
+    let is_more = file.gives_more(old.unwrap_or(&unknown), new.unwrap_or(&unknown));
     if is_more { Toward::More } else { Toward::Other }
-}
-
-/// A weight, or a quota in parts of its period; no limit is above every other.
-fn share(text: &str) -> Option<f64> {
-    let mut words = text.split_ascii_whitespace();
-    let amount = match words.next()? {
-        "max" | "-1" => f64::INFINITY,
-        number => number.parse::<u64>().ok()? as f64,
-    };
-    let period = words.next().map(|word| word.parse::<u64>().ok().filter(|period| *period > 0));
-    match period {
-        Some(period) => Some(amount / period? as f64),
-        None => Some(amount),
-    }
 }

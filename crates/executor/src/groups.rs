@@ -23,6 +23,7 @@ use std::sync::{Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use rustc_hash::FxHashMap;
+use unstarve_sched::setting::cgroup::CgroupVersion;
 
 /// What became of a group's file that is not at its path.
 #[derive(Clone, PartialEq, Eq, Debug)]
@@ -62,7 +63,7 @@ fn find_below(mounts: &str, path: &str, inode: u64, limit: Limit) -> io::Result<
     };
     let (mount, version) =
         mount_of(mounts, path).ok_or_else(|| unknown("its hierarchy is not mounted where it was".to_owned()))?;
-    if version == Version::Two {
+    if version == CgroupVersion::V2 {
         return Ok(Whereabouts::Gone);
     }
     // The kernel knows it by its number, whatever it is called: who renames faster than a directory is listed hides nothing.
@@ -126,15 +127,8 @@ fn node_exists(mount: &Path, inode: u64) -> Option<bool> {
     (io::Error::last_os_error().raw_os_error() == Some(libc::ESTALE)).then_some(false)
 }
 
-/// Of a hierarchy.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-enum Version {
-    One,
-    Two,
-}
-
 /// The hierarchy that a path is in: the innermost mount above it.
-fn mount_of(mounts: &str, path: &str) -> Option<(PathBuf, Version)> {
+fn mount_of(mounts: &str, path: &str) -> Option<(PathBuf, CgroupVersion)> {
     let of_line = |line: &str| {
         let mut words = line.split(' ').skip(1);
         let mount = PathBuf::from(unescaped(words.next()?));
@@ -144,8 +138,8 @@ fn mount_of(mounts: &str, path: &str) -> Option<(PathBuf, Version)> {
     let all = mounts.lines().filter_map(of_line);
     let (mount, kind) = all.max_by_key(|(mount, _)| mount.components().count())?;
     match kind.as_str() {
-        "cgroup" => Some((mount, Version::One)),
-        "cgroup2" => Some((mount, Version::Two)),
+        "cgroup" => Some((mount, CgroupVersion::V1)),
+        "cgroup2" => Some((mount, CgroupVersion::V2)),
         _ => None,
     }
 }
@@ -317,8 +311,8 @@ mod tests {
         let mounts = "t / ext4 rw 0 0\nc /sys/fs/cgroup tmpfs rw 0 0\nc /sys/fs/cgroup/cpu cgroup rw,cpu 0 0\n\
                       c /mnt/a\\040b cgroup2 rw 0 0\n";
         let of = |path| mount_of(mounts, path).map(|(mount, version)| (mount.display().to_string(), version));
-        assert_eq!(of("/sys/fs/cgroup/cpu/x/cpu.shares"), Some(("/sys/fs/cgroup/cpu".to_owned(), Version::One)));
-        assert_eq!(of("/mnt/a b/x/cpu.weight"), Some(("/mnt/a b".to_owned(), Version::Two)));
+        assert_eq!(of("/sys/fs/cgroup/cpu/x/cpu.shares"), Some(("/sys/fs/cgroup/cpu".to_owned(), CgroupVersion::V1)));
+        assert_eq!(of("/mnt/a b/x/cpu.weight"), Some(("/mnt/a b".to_owned(), CgroupVersion::V2)));
         assert_eq!(of("/sys/fs/cgroup/cpuacct/x"), None);
     }
 }

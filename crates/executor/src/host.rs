@@ -20,6 +20,7 @@ use crate::session;
 use crate::{inherited_changes, proc, sched};
 use unstarve_change::TaskKey;
 use unstarve_change::{Aspect, Place, Value};
+use unstarve_sched::setting::{self, Content, File, Setting, feature};
 
 /// A machine whose values can be read and set.
 pub trait Host {
@@ -200,13 +201,13 @@ impl Host for ThisHost {
             Place::File { path, inode, root } => {
                 let Some(now) = located(path, *inode, root.as_deref())? else { return Ok(None) };
                 return match read_of(&now, root.as_deref(), *inode) {
-                    Ok(text) => Ok(Some(Value::Text(unstarve_facts::chosen(path, text.trim()).to_owned()))),
+                    Ok(text) => Ok(File::at(path).map(|file| Value::content(file.in_force(text.trim())))),
                     Err(error) if is_gone(&error) => Ok(None),
                     Err(error) => Err(error),
                 };
             }
             Place::Feature { path, name, root } => {
-                read_file(path, root.as_deref()).map(|text| feature_state(&text, name).map(Value::Text))
+                read_file(path, root.as_deref()).map(|text| feature::word_in(&text, name).map(Value::content))
             }
         };
         match value {
@@ -224,7 +225,7 @@ impl Host for ThisHost {
     fn handlers(&self, target: &Place) -> Option<Vec<String>> {
         match target {
             // Another root's files are a model's.
-            Place::File { path, root: None, .. } => handlers_of(unstarve_change::interrupt_of(path)?),
+            Place::File { path, root: None, .. } => handlers_of(setting::interrupt_of(path)?),
             _ => None,
         }
     }
@@ -241,18 +242,19 @@ impl Host for ThisHost {
                 Value::Affinity(cpus) => sched::set_affinity(key.tid, cpus),
                 Value::Uclamp { min, max } => sched::set_uclamp(key.tid, *min, *max),
                 Value::ResetOnFork(on) => sched::set_reset_on_fork(key.tid, *on),
-                Value::Text(_) => Err(ErrorKind::InvalidInput.into()),
+                Value::Content(_) => Err(ErrorKind::InvalidInput.into()),
             },
             (Place::Session { id }, Value::Nice(nice)) => session::set_nice(*id, *nice),
-            (Place::File { path, inode, root }, Value::Text(text)) => match located(path, *inode, root.as_deref())? {
-                Some(now) => write_file(&now, root.as_deref(), *inode, text),
-                None => Err(io::Error::from_raw_os_error(libc::ESRCH)),
-            },
-            (Place::Feature { path, name, root }, Value::Text(text)) => {
-                match text.strip_prefix("NO_").unwrap_or(text) {
-                    word if word == name && is_features_file(path) => write_file(path, root.as_deref(), ANY, text),
-                    _ => Err(ErrorKind::InvalidInput.into()),
+            (Place::File { path, inode, root }, Value::Content(content)) => {
+                match located(path, *inode, root.as_deref())? {
+                    Some(now) => write_file(&now, root.as_deref(), *inode, content),
+                    None => Err(io::Error::from_raw_os_error(libc::ESRCH)),
                 }
+            }
+            (Place::Feature { path, name, root }, Value::Content(word))
+                if feature::name_of(word.as_str()) == name && feature::FILES.contains(&path.as_str()) =>
+            {
+                write_file(path, root.as_deref(), ANY, word)
             }
             _ => Err(ErrorKind::InvalidInput.into()),
         }
@@ -281,30 +283,28 @@ impl Host for ThisHost {
 
 /// In one write, as the kernel's files want it, never making a file, never through a symbolic link at the end, and only on
 /// file systems on which the kernel itself keeps settings: a journal is not a way to write just any file.
-fn write_file(path: &str, root: Option<&str>, inode: u64, text: &str) -> io::Result<()> {
+fn write_file(path: &str, root: Option<&str>, inode: u64, content: &Content) -> io::Result<()> {
     use std::io::Write;
-    if text.len() > LONGEST_TEXT || text.contains(char::is_control) {
+    if !content.is_line() {
         return Err(io::Error::new(ErrorKind::InvalidInput, "no line that a setting could hold"));
     }
-    let mut file = open_setting(path, root, OFlags::WRONLY)?;
+    let (mut file, setting) = open_setting(path, root, OFlags::WRONLY)?;
     check_identity(&file, path, inode)?;
-    match unstarve_change::may_be_busy(path) {
-        true => BUSY.wait(LONGEST_BUSY, || file.write_all(text.as_bytes())),
-        false => file.write_all(text.as_bytes()),
-    }
+    let mut write = || file.write_all(content.as_str().as_bytes());
+    if setting.may_be_busy { BUSY.wait(LONGEST_BUSY, write) } else { write() }
 }
 
 /// What a setting's file holds. A recording says where it is: it may be anything there, a FIFO or a file without an end.
 pub fn read_file(path: &str, root: Option<&str>) -> io::Result<String> {
     let mut text = String::new();
-    open_setting(path, root, OFlags::RDONLY)?.take(LONGEST_FILE).read_to_string(&mut text)?;
+    open_setting(path, root, OFlags::RDONLY)?.0.take(LONGEST_FILE).read_to_string(&mut text)?;
     Ok(text)
 }
 
 /// The same of one file and no other that may have its path by now.
 fn read_of(path: &str, root: Option<&str>, inode: u64) -> io::Result<String> {
     let mut text = String::new();
-    let file = open_setting(path, root, OFlags::RDONLY)?;
+    let (file, _) = open_setting(path, root, OFlags::RDONLY)?;
     check_identity(&file, path, inode)?;
     file.take(LONGEST_FILE).read_to_string(&mut text)?;
     Ok(text)
@@ -330,7 +330,7 @@ fn located<'a>(path: &'a str, inode: u64, root: Option<&str>) -> io::Result<Opti
         return Ok(Some(Cow::Borrowed(path)));
     }
     // Another root's groups are a recording's or a model's.
-    if root.is_some() || !unstarve_change::is_of_group(path) {
+    if root.is_some() || setting::group_of(path).is_none() {
         return Ok(None);
     }
     Ok(match groups::find(path, inode)? {
@@ -340,10 +340,9 @@ fn located<'a>(path: &'a str, inode: u64, root: Option<&str>) -> io::Result<Opti
 }
 
 /// Opens a setting's file and nothing else.
-fn open_setting(path: &str, root: Option<&str>, access: OFlags) -> io::Result<fs::File> {
-    if !unstarve_change::may_be_set(path) {
-        return Err(io::Error::new(ErrorKind::PermissionDenied, "no setting of the scheduler's"));
-    }
+fn open_setting(path: &str, root: Option<&str>, access: OFlags) -> io::Result<(fs::File, &'static Setting)> {
+    let refused = |why| io::Error::new(ErrorKind::PermissionDenied, why);
+    let known = File::at(path).ok_or_else(|| refused("no setting of the scheduler's"))?;
     let flags = access | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
     let file = match root {
         // `/proc/PID/root` is a way into whatever somebody has mounted for themselves.
@@ -352,12 +351,10 @@ fn open_setting(path: &str, root: Option<&str>, access: OFlags) -> io::Result<fs
     };
     // A tree that somebody named is what they say it is.
     let magic = fstatfs(&file)?.f_type;
-    let is_of_group = unstarve_change::is_of_group(path);
-    let lives_on = if is_of_group { &SETTINGS_LIVE_ON[..GROUPS_LIVE_ON] } else { &SETTINGS_LIVE_ON[..] };
-    if root.is_none() && !lives_on.iter().any(|known| *known as i64 == magic as i64) {
-        return Err(io::Error::new(ErrorKind::PermissionDenied, "not on a file system of the kernel's settings"));
+    if root.is_none() && !known.lives_on(magic as u64) {
+        return Err(refused("not on a file system of the kernel's settings"));
     }
-    Ok(fs::File::from(file))
+    Ok((fs::File::from(file), known.setting))
 }
 
 /// Nothing that is read is longer: the list of features has some 1,000 bytes.
@@ -392,9 +389,6 @@ impl Busy {
     }
 }
 
-/// No setting is longer.
-const LONGEST_TEXT: usize = 4096;
-
 /// Through no symbolic link below the directory: a setting of the kernel is behind none.
 fn open_below(root: &str, path: &str, flags: OFlags) -> io::Result<OwnedFd> {
     let root = openat(CWD, root, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
@@ -408,16 +402,6 @@ fn at(path: &str, root: Option<&str>) -> PathBuf {
         Some(root) => Path::new(root).join(path.trim_start_matches('/')),
     }
 }
-
-/// The second until 5.12.
-fn is_features_file(path: &str) -> bool {
-    ["/sys/kernel/debug/sched/features", "/sys/kernel/debug/sched_features"].contains(&path)
-}
-
-/// `include/uapi/linux/magic.h`: cgroup of both versions, proc, sysfs, debugfs, and the NFS server's.
-const SETTINGS_LIVE_ON: [u64; 6] = [0x0027_e0eb, 0x6367_7270, 0x9fa0, 0x6265_6572, 0x6462_6720, 0x6e66_7364];
-/// How many of these are of cgroups. Any file can be bound to a name that a group's file has.
-const GROUPS_LIVE_ON: usize = 2;
 
 /// Whether the target is still the one that was meant.
 fn is_same(target: &Place) -> bool {
@@ -446,13 +430,6 @@ fn inode_below(root: Option<&str>, path: &str) -> Option<u64> {
 pub fn place_of(path: &str, root: Option<&str>) -> Option<Place> {
     let inode = inode_below(root, path)?;
     Some(Place::File { path: path.to_owned(), inode, root: root.map(str::to_owned) })
-}
-
-/// `WA_WEIGHT` or `NO_WA_WEIGHT`, whichever the list of features holds.
-fn feature_state(text: &str, name: &str) -> Option<String> {
-    text.split_ascii_whitespace()
-        .find(|word| *word == name || word.strip_prefix("NO_") == Some(name))
-        .map(str::to_owned)
 }
 
 #[cfg(test)]
@@ -494,7 +471,7 @@ mod tests {
         fs::write(&path, "1").unwrap();
         let target =
             Place::File { path: path.to_str().unwrap().to_owned(), inode: inode_of(&path).unwrap(), root: None };
-        let error = ThisHost.write(&target, &Value::Text("100".to_owned())).unwrap_err();
+        let error = ThisHost.write(&target, &Value::content(100)).unwrap_err();
         assert_eq!(error.kind(), ErrorKind::PermissionDenied);
         assert_eq!(fs::read_to_string(&path).unwrap(), "1");
     }

@@ -132,7 +132,7 @@ fn step(entry: &Entry) -> Option<Step> {
         None => place_of(&entry.path, entry.root.as_deref())?,
     };
     let seen = entry.seen.as_ref().unwrap_or(&entry.new);
-    Some(Step::new(place, "", crate::manual_changes::KNOBS, Value::Text(entry.old.clone()), Value::Text(seen.clone())))
+    Some(Step::new(place, "", crate::manual_changes::KNOBS, Value::content(&entry.old), Value::content(seen)))
 }
 
 fn parse(line: &[u8]) -> Result<Line, String> {

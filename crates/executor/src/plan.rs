@@ -7,9 +7,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::io;
 
 use rustc_hash::FxHashSet;
-use unstarve_change::{Aspect, Change, Place, Relative, Selector, Target, TaskKey, Thread, To, Value, may_be_set};
-use unstarve_facts::{Harm, check_harm, flag};
+use unstarve_change::{Aspect, Change, Place, Relative, Selector, Target, TaskKey, Thread, To, Value};
+use unstarve_facts::flag;
 use unstarve_model::Tid;
+use unstarve_sched::setting::cgroup::{self, CgroupVersion};
+use unstarve_sched::setting::{self, Content, File, Harm, check_harm, feature};
 
 use crate::authority::{Author, Authority};
 use crate::claim::{self, Contradiction, Direction, Live, Verdict};
@@ -40,8 +42,8 @@ pub trait Look: Host {
     fn handlers_of(&self, irq: u32) -> Option<Vec<String>>;
     /// The number of the session by which a thread competes with those of other sessions: its autogroup.
     fn session_of(&self, tid: Tid) -> Option<u64>;
-    /// The directory of the top-level group in which a thread sits, and its file with the weight; `None` in the root group.
-    fn weight_file(&self, tid: Tid) -> Option<String>;
+    /// The file with the weight of the top-level group in which a thread sits, and of which hierarchy it is; `None` in the root group.
+    fn weight_file(&self, tid: Tid) -> Option<(String, CgroupVersion)>;
 }
 
 /// Whether numbers in a recording (of threads, interrupts, queues, CPUs) mean the same on this host.
@@ -385,38 +387,33 @@ fn steps<L: Look>(look: &L, change: &Change, rule: &str, ids: Ids) -> Result<Ste
             of_tasks(look, change, rule, &keys)
         }
         Target::File { path } => {
-            let text = text_of(change)?;
+            let content = content_of(change)?;
             check_number(look, path, &change.handlers, ids)?;
-            of_file(look, path, text, change.was.as_ref(), rule)
+            of_file(look, path, content, change.was.as_ref(), rule)
         }
         Target::GroupWeightOf(thread) => {
             let key = identify(look, thread, ids)?;
-            let path = look.weight_file(key.tid).ok_or_else(|| Obstacle::NotHere {
+            let (path, version) = look.weight_file(key.tid).ok_or_else(|| Obstacle::NotHere {
                 what: format!("a cgroup with a weight around thread {}", key.tid),
                 hint: "",
             })?;
             let Some(To::Relative(Relative::WeightAtMost(weight))) = &change.to else { return Err(unfit(change)) };
-            let shares = (u64::from(*weight) * 1024 + 50) / 100;
-            let text = if path.ends_with("/cpu.shares") { shares.to_string() } else { weight.to_string() };
-            let (steps, already) = of_file(look, &path, &text, None, rule)?;
-            let is_lighter = |step: &Step| match (&step.old, &step.new) {
-                (Value::Text(old), Value::Text(new)) => old.parse::<u64>().ok() <= new.parse::<u64>().ok(),
-                _ => false,
+            let weight = Content::of(cgroup::weight_in(version, *weight));
+            let (steps, already) = of_file(look, &path, &weight, None, rule)?;
+            let gets_more = |step: &Step| {
+                let both = step.old.as_content().zip(step.new.as_content());
+                both.zip(File::at(&path)).is_some_and(|((old, new), file)| file.gives_more(old, new))
             };
-            if steps.iter().any(is_lighter) { Ok((Vec::new(), 1)) } else { Ok((steps, already)) }
+            if steps.iter().any(gets_more) { Ok((Vec::new(), 1)) } else { Ok((steps, already)) }
         }
-        Target::Feature { name } => of_feature(look, name, text_of(change)?, change.was.as_ref(), rule),
+        Target::Feature { name } => of_feature(look, name, content_of(change)?, change.was.as_ref(), rule),
         other => Err(Obstacle::Unfit(format!("{other:?}"))),
     }
 }
 
-fn text_of(change: &Change) -> Result<&str, Obstacle> {
-    match change.value() {
-        Some(Value::Text(text)) if !text.is_empty() && text.len() <= 4096 && !text.contains(char::is_control) => {
-            Ok(text)
-        }
-        _ => Err(unfit(change)),
-    }
+fn content_of(change: &Change) -> Result<&Content, Obstacle> {
+    let content = change.value().and_then(Value::as_content).filter(|content| content.is_line());
+    content.ok_or_else(|| unfit(change))
 }
 
 fn unfit(change: &Change) -> Obstacle {
@@ -577,24 +574,28 @@ fn relative_to(relative: Relative, old: &Value) -> Option<Value> {
     }
 }
 
-fn of_file<L: Look>(look: &L, path: &str, text: &str, was: Option<&Value>, rule: &str) -> Result<Steps, Obstacle> {
+fn of_file<L: Look>(look: &L, path: &str, to: &Content, was: Option<&Value>, rule: &str) -> Result<Steps, Obstacle> {
     let shown = || unstarve_model::clean(path).into_owned();
-    if !may_be_set(path) {
+    if File::at(path).is_none() {
         return Err(Obstacle::NoSetting(shown()));
     }
     let other = |name: &str| look.text(&format!("/proc/sys/kernel/{name}")).ok();
-    check_harm(path, text, other).map_err(|harm| Obstacle::Harm { path: shown(), value: text.to_owned(), harm })?;
+    check_harm(path, to.as_str(), other).map_err(|harm| Obstacle::Harm {
+        path: shown(),
+        value: to.to_string(),
+        harm,
+    })?;
     let place = look.file(path).ok_or_else(|| Obstacle::NotHere { what: shown(), hint: hint(path) })?;
-    one(look, place, Value::Text(text.to_owned()), was, rule)
+    one(look, place, Value::Content(to.clone()), was, rule)
 }
 
 /// Numbers of interrupts and queues are given out at each boot, and another host has other ones.
 fn check_number<L: Look>(look: &L, path: &str, handlers: &[String], ids: Ids) -> Result<(), Obstacle> {
     let shown = |text: &str| unstarve_model::clean(text).into_owned();
-    if let Some(thing) = unstarve_change::numbered_thing(path).filter(|_| ids == Ids::AreStrange) {
+    if let Some(thing) = File::at(path).and_then(File::numbered_thing).filter(|_| ids == Ids::AreStrange) {
         return Err(Obstacle::StrangeNumber { path: shown(path), thing });
     }
-    let Some(irq) = unstarve_change::interrupt_of(path) else { return Ok(()) };
+    let Some(irq) = setting::interrupt_of(path) else { return Ok(()) };
     // An interrupt that is gone is said of its file.
     let Some(now) = look.handlers_of(irq) else { return Ok(()) };
     if handlers.iter().all(|handler| now.contains(handler)) {
@@ -612,17 +613,20 @@ fn hint(path: &str) -> &'static str {
     }
 }
 
-/// The second until 5.12.
-const FEATURES: [&str; 2] = ["/sys/kernel/debug/sched/features", "/sys/kernel/debug/sched_features"];
-
-fn of_feature<L: Look>(look: &L, name: &str, word: &str, was: Option<&Value>, rule: &str) -> Result<Steps, Obstacle> {
-    let path = FEATURES.into_iter().find(|path| look.file(path).is_some());
-    let missing = || Obstacle::NotHere { what: format!("the feature {name}"), hint: hint(FEATURES[0]) };
+fn of_feature<L: Look>(
+    look: &L,
+    name: &str,
+    word: &Content,
+    was: Option<&Value>,
+    rule: &str,
+) -> Result<Steps, Obstacle> {
+    let path = feature::FILES.into_iter().find(|path| look.file(path).is_some());
+    let missing = || Obstacle::NotHere { what: format!("the feature {name}"), hint: hint(feature::FILES[0]) };
     let path = path.ok_or_else(missing)?.to_owned();
-    if word.strip_prefix("NO_").unwrap_or(word) != name {
-        return Err(Obstacle::Unfit(word.to_owned()));
+    if feature::name_of(word.as_str()) != name {
+        return Err(Obstacle::Unfit(word.to_string()));
     }
-    one(look, Place::Feature { path, name: name.to_owned(), root: None }, Value::Text(word.to_owned()), was, rule)
+    one(look, Place::Feature { path, name: name.to_owned(), root: None }, Value::Content(word.clone()), was, rule)
 }
 
 fn one<L: Look>(look: &L, place: Place, new: Value, was: Option<&Value>, rule: &str) -> Result<Steps, Obstacle> {
@@ -631,7 +635,7 @@ fn one<L: Look>(look: &L, place: Place, new: Value, was: Option<&Value>, rule: &
         let what = if let Place::Feature { path, .. } = &place { path.clone() } else { what() };
         Obstacle::Unreadable { what, error }
     };
-    let old = look.read(&place, Aspect::Text).map_err(unreadable)?;
+    let old = look.read(&place, Aspect::Content).map_err(unreadable)?;
     let old = old.ok_or_else(|| Obstacle::NotHere { what: what(), hint: "" })?;
     if old.same(&new) {
         return Ok((Vec::new(), 1));

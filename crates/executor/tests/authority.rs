@@ -39,7 +39,7 @@ fn case(what: &str, to: &str) -> Case {
         "before all ordinary tasks" => fifo(),
         "more" => Value::Nice(-5),
         "no more" => Value::Nice(5),
-        "within its bounds" => Value::Text("900000".to_owned()),
+        "within its bounds" => Value::content("900000"),
         other => panic!("{other}"),
     };
     let is_theirs = what.ends_with("of who could have written it");

@@ -243,3 +243,17 @@ fn the_number_of_an_interrupt_that_is_anothers_by_now_is_not_undone() {
         assert_eq!(host.state(), FakeHost::default().interrupt(24, now, left).state(), "{taken:?}");
     }
 }
+
+#[test]
+fn the_clamp_of_a_group_is_set_kept_and_taken_back() {
+    let path = "/sys/fs/cgroup/maint/cpu.uclamp.min";
+    let change = [Change::file(path, "20.00")];
+    let mut host = FakeHost::default().file(path, "0.00");
+    there_and_back(&mut host, &change, Ids::AreStrange);
+    let policy = kept(&change, Form::Guard).expect("a policy").remove(0);
+    assert!(policy.text.contains("path = \"/maint\"\nuclamp-min = \"20.00\"\n"), "{}", policy.text);
+    let (why, instead) = kept(&change, Form::Systemd).expect_err("no unit has a word for it");
+    assert!(why.contains("belongs to no unit") && instead == [Form::Guard], "{why} {instead:?}");
+    let lines = unstarve_change::commands(&[change[0].clone().from(Value::content("0.00"))]).expect("commands");
+    assert_eq!((lines.apply, lines.undo), (format!("echo 20.00 > {path}"), format!("echo 0.00 > {path}")));
+}

@@ -54,7 +54,7 @@ impl Host {
                 Some(name) => Place::Feature { path: step.path.clone(), name: name.clone(), root: Some(root.clone()) },
                 None => place_of(&step.path, Some(&root)).expect("there"),
             };
-            Step::new(place, "", KNOBS, Value::Text(step.old.clone()), Value::Text(step.new.clone()))
+            Step::new(place, "", KNOBS, Value::content(&step.old), Value::content(&step.new))
         };
         plan.steps.iter().map(step).collect()
     }
@@ -225,4 +225,34 @@ fn a_journal_that_others_can_have_written_is_refused() {
     fs::rename(&path, &elsewhere).expect("moved");
     symlink(&elsewhere, &path).expect("a link");
     refused("a symbolic link");
+}
+
+#[test]
+fn a_journal_of_an_earlier_version_is_undone() {
+    let Some(host) = Host::new() else { return };
+    host.tree.write(RR, "050\n");
+    host.tree.write(FEATURES, "PLACE_LAG NEXT_BUDDY RUN_TO_PARITY\n");
+    let (root, boot) = (host.name(), unstarve_executor::journal::boot_id().expect("a boot"));
+    let lines = [
+        format!(r#"{{"record":"begin","version":1,"boot":"{boot}"}}"#),
+        format!(
+            r#"{{"record":"change","seq":1,"target":{{"file":{{"path":"{RR}","inode":0,"root":"{root}"}}}},"rule":"knobs set","old":{{"text":"100"}},"new":{{"text":"050"}},"at":7,"batch":1}}"#
+        ),
+        format!(
+            r#"{{"record":"change","seq":2,"target":{{"feature":{{"path":"{FEATURES}","name":"NEXT_BUDDY","root":"{root}"}}}},"rule":"knobs set","old":{{"text":"NO_NEXT_BUDDY"}},"new":{{"text":"NEXT_BUDDY"}},"at":8,"batch":2}}"#
+        ),
+        // Nothing that an executor can have set.
+        format!(
+            r#"{{"record":"change","seq":3,"target":{{"file":{{"path":"/proc/sys/kernel/core_pattern","inode":0,"root":"{root}"}}}},"rule":"knobs set","old":{{"text":"|x"}},"new":{{"text":"core"}},"at":9,"batch":3}}"#
+        ),
+    ];
+    host.tree.write("/proc/sys/kernel/core_pattern", "core\n");
+    let mut bytes = Vec::new();
+    lines.iter().for_each(|line| unstarve_executor::journal::sealed(line.as_bytes(), &mut bytes));
+    fs::write(host.journal(), bytes).expect("a journal");
+    fs::set_permissions(host.journal(), fs::Permissions::from_mode(0o600)).expect("its mode");
+    assert_eq!(host.undo(Extent::All), (2, 1));
+    assert_eq!(host.tree.read(RR), "100");
+    assert!(host.tree.read(FEATURES).starts_with("NO_NEXT_BUDDY"));
+    assert_eq!(host.tree.read("/proc/sys/kernel/core_pattern"), "core");
 }

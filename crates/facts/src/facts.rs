@@ -1,6 +1,7 @@
 //! Facts that depend on the kernel version or configuration.
 
 use unstarve_model::Nanos;
+use unstarve_sched::setting::feature::FILES;
 
 use crate::{Bug, Snapshot, Version};
 
@@ -178,7 +179,7 @@ impl<'a> Facts<'a> {
     /// Source: kernel/sched/debug.c; commit 8a99b6833c88 (5.13).
     pub fn features_path(&self) -> Option<&'static str> {
         let moved = self.version?.is_at_least(5, 13);
-        Some(if moved { "/sys/kernel/debug/sched/features" } else { "/sys/kernel/debug/sched_features" })
+        Some(FILES[usize::from(!moved)])
     }
 
     /// The tick period, from CONFIG_HZ; `None` if the configuration is unknown. Without HRTICK a fair task's slice ends

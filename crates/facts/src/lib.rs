@@ -22,11 +22,11 @@ pub use allowed::{Allowed, Availability};
 pub use bugs::{BUGS, Bug};
 pub use facts::{Facts, Holds, PreemptionKnob};
 pub use knob::{
-    Change, ChangeKind, Drift, DriftKind, Explanation, FeatureState, Form, Harm, KNOBS, Knob, Presence,
-    changes_between_kernels, changes_between_snapshots, check_harm, drifts, explain, explainable, feature_at,
-    is_feature, undecided_between_kernels,
+    Change, ChangeKind, Drift, DriftKind, Explanation, FeatureState, Form, KNOBS, Knob, Presence,
+    changes_between_kernels, changes_between_snapshots, drifts, explain, explainable, feature_at, is_feature,
+    undecided_between_kernels,
 };
-pub use modes::{Distribution, PreemptMode, chosen};
+pub use modes::{Distribution, PreemptMode};
 pub use rights::{effective_rights, hides_addresses};
 pub use snapshot::{
     Autogroup, Bandwidth, CgroupFacts, CgroupVersion, Configured, ConfiguredBy, Cpus, DeadlineFacts, Hierarchy,

@@ -173,10 +173,3 @@ impl Facts<'_> {
         }
     }
 }
-
-/// The text to write to a file to keep its current value. `sched/preempt` lists all modes with the current one in
-/// parentheses (`none voluntary (full)`), but accepts only a single mode.
-pub fn chosen<'a>(path: &str, text: &'a str) -> &'a str {
-    let word = || text.split_ascii_whitespace().find_map(|word| word.strip_prefix('(')?.strip_suffix(')'));
-    path.ends_with("/preempt").then(word).flatten().unwrap_or(text)
-}

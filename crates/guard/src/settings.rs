@@ -4,7 +4,10 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use unstarve_facts::check_harm;
+use unstarve_facts::Hierarchy;
+use unstarve_host::cpu_hierarchy;
+use unstarve_sched::setting::cgroup::{self, CgroupVersion};
+use unstarve_sched::setting::{called_in_policies, check_harm, feature, path_of_tunable};
 
 use crate::decide::Surroundings;
 use crate::policy::{Policy, Setting, SettingKind, value_in};
@@ -62,23 +65,24 @@ type Places = Vec<(Place, Value)>;
 
 fn place(policy: &Policy, setting: &Setting) -> Result<Places, String> {
     match &setting.what {
-        SettingKind::CgroupWeight { path, weight } => {
-            let cpu = CpuController::find().ok_or("no cgroup hierarchy here has the CPU controller")?;
-            let groups = cpu.groups(|group| path.matches(group));
-            let text = Value::Text(cpu.written(*weight).to_string());
-            Ok(groups.iter().filter_map(|group| Some((file(&group.join(cpu.file))?, text.clone()))).collect())
+        SettingKind::Cgroup { path, key, value } => {
+            let cpu = cpu_hierarchy().ok_or("no cgroup hierarchy here has the CPU controller")?;
+            let is_here = |version: Option<CgroupVersion>| version.is_none_or(|version| version == cpu.version);
+            let here = called_in_policies(key).find(|(setting, _)| is_here(setting.version));
+            let (setting, content) = here
+                .and_then(|(setting, key)| Some((setting, (key.to_file)(value)?)))
+                .ok_or_else(|| format!("the cgroup hierarchy of this machine has no setting for {key}"))?;
+            let groups = groups(Path::new(&cpu.mount), |group| path.matches(group));
+            let files = groups.iter().filter_map(|group| file(&group.join(setting.file_name())));
+            Ok(files.map(|place| (place, Value::Content(content.clone()))).collect())
         }
         SettingKind::IrqAffinity { action, cpus } => {
-            let text = Value::Text(cpus.to_string());
+            let to = Value::content(cpus);
             let files = irqs(|name| action.matches(name)).into_iter().map(|irq| irq.join("smp_affinity_list"));
-            Ok(files.filter_map(|path| Some((file(&path)?, text.clone()))).collect())
+            Ok(files.filter_map(|path| Some((file(&path)?, to.clone()))).collect())
         }
         SettingKind::Tunable { name, value } => {
-            let path = if name.contains('.') {
-                PathBuf::from("/proc/sys").join(name.replace('.', "/"))
-            } else {
-                PathBuf::from("/sys/kernel/debug/sched").join(name)
-            };
+            let path = PathBuf::from(path_of_tunable(name));
             // By what the machine has, beside what this policy sets.
             let other = |other: &str| {
                 let live = || fs::read_to_string(format!("/proc/sys/kernel/{other}")).ok();
@@ -86,15 +90,13 @@ fn place(policy: &Policy, setting: &Setting) -> Result<Places, String> {
             };
             check_harm(name, value, other).map_err(|harm| format!("refused: {harm}"))?;
             let target = file(&path).ok_or_else(|| format!("{} is not there (or not readable)", path.display()))?;
-            Ok(vec![(target, Value::Text(value.clone()))])
+            Ok(vec![(target, Value::content(value))])
         }
         SettingKind::Feature { name, on } => {
-            // The second until 5.12.
-            let files = ["/sys/kernel/debug/sched/features", "/sys/kernel/debug/sched_features"];
-            let path = files.into_iter().find(|path| Path::new(path).exists());
+            let path = feature::FILES.into_iter().find(|path| Path::new(path).exists());
             let path = path.ok_or("debugfs with the scheduler's features is not there (or not readable)")?.to_owned();
-            let text = if *on { name.clone() } else { format!("NO_{name}") };
-            Ok(vec![(Place::Feature { path, name: name.clone(), root: None }, Value::Text(text))])
+            let word = feature::FeatureState::from(*on).word(name);
+            Ok(vec![(Place::Feature { path, name: name.clone(), root: None }, Value::content(word))])
         }
     }
 }
@@ -121,74 +123,35 @@ fn children(path: &Path) -> Vec<PathBuf> {
     entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir())).map(|entry| entry.path()).collect()
 }
 
-/// The hierarchy that has the CPU controller.
-struct CpuController {
-    mount: PathBuf,
-    file: &'static str,
+/// What the file with a group's weight says, as a load weight (nice 0 = 1024).
+fn load_weight(version: CgroupVersion, group: &Path) -> Option<u32> {
+    let text = fs::read_to_string(group.join(cgroup::weight_file(version))).ok()?;
+    Some(cgroup::load_weight(version, text.trim().parse().ok()?))
 }
 
-impl CpuController {
-    fn find() -> Option<CpuController> {
-        // Anybody may have a mount whose name is no UTF-8.
-        let mounts = String::from_utf8_lossy(&fs::read("/proc/self/mounts").ok()?).into_owned();
-        let mut v1 = None;
-        for line in mounts.lines() {
-            let mut fields = line.split(' ');
-            let (Some(mount), Some(kind), Some(options)) = (fields.nth(1), fields.next(), fields.next()) else {
-                continue;
-            };
-            let mount = PathBuf::from(mount);
-            let has = || {
-                let text = fs::read_to_string(mount.join("cgroup.controllers")).unwrap_or_default();
-                text.split_ascii_whitespace().any(|controller| controller == "cpu")
-            };
-            match kind {
-                "cgroup2" if has() => return Some(CpuController { mount, file: "cpu.weight" }),
-                "cgroup" if options.split(',').any(|option| option == "cpu") => {
-                    v1 = Some(CpuController { mount, file: "cpu.shares" });
-                }
-                _ => {}
-            }
+/// Groups below the root whose path from the mount point is wanted.
+fn groups(mount: &Path, wanted: impl Fn(&str) -> bool) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let mut pending = children(mount);
+    while let Some(group) = pending.pop() {
+        let path = group.strip_prefix(mount).ok().and_then(Path::to_str);
+        if path.is_some_and(|path| wanted(&format!("/{path}"))) {
+            found.push(group.clone());
         }
-        v1
+        pending.extend(children(&group));
     }
-
-    /// A weight (100 is the default) as the file wants it.
-    fn written(&self, weight: u32) -> u32 {
-        if self.file == "cpu.shares" { (weight * 1024 + 50) / 100 } else { weight }
-    }
-
-    /// What the file says, as a load weight (nice 0 = 1024).
-    fn load_weight(&self, group: &Path) -> Option<u32> {
-        let number = fs::read_to_string(group.join(self.file)).ok()?.trim().parse().ok()?;
-        Some(if self.file == "cpu.shares" { number } else { unstarve_sched::load_weight_of_cpu_weight(number) })
-    }
-
-    /// Groups below the root whose path from the mount point is wanted.
-    fn groups(&self, wanted: impl Fn(&str) -> bool) -> Vec<PathBuf> {
-        let mut found = Vec::new();
-        let mut pending = children(&self.mount);
-        while let Some(group) = pending.pop() {
-            let path = group.strip_prefix(&self.mount).ok().and_then(Path::to_str);
-            if path.is_some_and(|path| wanted(&format!("/{path}"))) {
-                found.push(group.clone());
-            }
-            pending.extend(children(&group));
-        }
-        found.sort();
-        found
-    }
+    found.sort();
+    found
 }
 
 /// What decisions need to know of this machine.
 pub fn surroundings(own: Vec<unstarve_model::Tid>) -> Surroundings {
-    let mut groups: Vec<(String, u32)> = CpuController::find()
-        .map(|cpu| {
-            let top = children(&cpu.mount).into_iter();
-            top.filter_map(|group| Some((format!("/{}", group.file_name()?.to_str()?), cpu.load_weight(&group)?)))
-                .collect()
-        })
-        .unwrap_or_default();
+    let of_hierarchy = |cpu: Hierarchy| {
+        let of_group =
+            |group: &PathBuf| Some((format!("/{}", group.file_name()?.to_str()?), load_weight(cpu.version, group)?));
+        children(Path::new(&cpu.mount)).iter().filter_map(of_group).collect()
+    };
+    let mut groups: Vec<(String, u32)> = cpu_hierarchy().map(of_hierarchy).unwrap_or_default();
     groups.sort_by(|a, b| b.1.cmp(&a.1).then_with(|| a.0.cmp(&b.0)));
     let autogroup = fs::read_to_string("/proc/sys/kernel/sched_autogroup_enabled").ok();
     let online = fs::read_to_string("/sys/devices/system/cpu/online").ok().and_then(|text| text.parse().ok());

@@ -300,3 +300,16 @@ fn the_examples_are_good_policies() {
     }
     assert!(count >= 3);
 }
+
+#[test]
+fn a_group_gets_what_its_settings_take() {
+    let of = |line: &str| complaint(&format!("version = 1\n[[cgroup]]\npath = \"/maint\"\n{line}\n"));
+    for line in ["uclamp-min = 20", "uclamp-min = \"12.5\"\nweight = 50", "uclamp-min = \"max\""] {
+        assert_eq!(of(line), "no complaint", "{line}");
+    }
+    let takes = "expected a percentage from 0 to 100 with two digits at most, or max";
+    assert_eq!(of("uclamp-min = 101"), format!("p.toml:4:14: uclamp-min = 101; {takes}"));
+    assert_eq!(of("uclamp-min = \"much\""), format!("p.toml:4:14: uclamp-min = much; {takes}"));
+    assert_eq!(of("wait = 3"), "p.toml:4:8: unknown field `wait`; expected path, uclamp-min, weight");
+    assert!(of("").starts_with("p.toml:2:1: this sets nothing"), "{}", of(""));
+}

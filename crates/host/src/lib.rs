@@ -21,4 +21,4 @@ pub use knob::{KnobError, Live, Plan, Step};
 pub use refusal::refusal;
 pub use root::Root;
 pub use sched_attr::SchedAttr;
-pub use snapshot::{take, take_whole, task};
+pub use snapshot::{cpu_cgroup, cpu_hierarchy, take, take_whole, task};

@@ -398,7 +398,7 @@ impl Host for FakeHost {
             Place::Session { id } => {
                 state.sessions.get(id).copied().map(Value::Nice).filter(|_| aspect == Aspect::Nice)
             }
-            Place::File { path, .. } => state.files.get(path).cloned().map(Value::Text),
+            Place::File { path, .. } => state.files.get(path).map(Value::content),
             Place::Feature { .. } => None,
         })
     }
@@ -414,7 +414,7 @@ impl Host for FakeHost {
 
     fn handlers(&self, target: &Place) -> Option<Vec<String>> {
         match target {
-            Place::File { path, .. } => self.handlers_of(unstarve_change::interrupt_of(path)?),
+            Place::File { path, .. } => self.handlers_of(unstarve_sched::setting::interrupt_of(path)?),
             _ => None,
         }
     }
@@ -425,8 +425,8 @@ impl Host for FakeHost {
             (Place::Session { id }, Value::Nice(nice)) => {
                 *self.state.borrow_mut().sessions.get_mut(id).ok_or_else(gone)? = *nice;
             }
-            (Place::File { path, .. }, Value::Text(text)) => {
-                self.state.borrow_mut().files.insert(path.clone(), text.clone());
+            (Place::File { path, .. }, Value::Content(content)) => {
+                self.state.borrow_mut().files.insert(path.clone(), content.to_string());
             }
             _ => return Err(io::ErrorKind::InvalidInput.into()),
         }
@@ -500,7 +500,7 @@ impl Look for FakeHost {
         self.state.borrow().interrupts.get(&irq).cloned()
     }
 
-    fn weight_file(&self, _: Tid) -> Option<String> {
+    fn weight_file(&self, _: Tid) -> Option<(String, unstarve_sched::setting::cgroup::CgroupVersion)> {
         None
     }
 }

@@ -9,6 +9,7 @@ use std::str::FromStr;
 
 use crate::change::{Change, Relative, Selector, Target, Thread, To};
 use crate::{Commands, Value, quoted};
+use unstarve_sched::setting::{self, Content, File, feature};
 
 pub use systemd::service_of;
 
@@ -129,10 +130,10 @@ fn of_form(changes: &[Change], form: Form, whose: &dyn Fn(&Thread) -> Whose) -> 
     for change in changes {
         let Target::File { path } = &change.target else { continue };
         let plain = |c: char| c.is_ascii_alphanumeric() || "/._-@:+,".contains(c);
-        if !crate::may_be_set(path) || !path.chars().all(plain) {
+        if File::at(path).is_none() || !path.chars().all(plain) {
             return Err(format!("{} is no setting that a file could name", unstarve_model::clean(path)));
         }
-        let value = text_of(change).unwrap_or_default();
+        let value = content_of(change).map_or("", Content::as_str);
         if value.chars().any(|c| c.is_control() || unstarve_model::is_harmful(c)) {
             return Err("the value is no line of text".to_owned());
         }
@@ -158,9 +159,16 @@ fn sysctl(changes: &[Change]) -> Result<Vec<Durable>, String> {
     Ok(vec![Durable { file: Some(file), text, activate }])
 }
 
-fn as_sysctl(change: &Change) -> Option<(String, &str)> {
-    let Target::File { path } = &change.target else { return None };
-    Some((path.strip_prefix("/proc/sys/")?.replace('/', "."), text_of(change)?))
+fn as_sysctl(change: &Change) -> Option<(String, &Content)> {
+    Some((file_of(change)?.sysctl()?, content_of(change)?))
+}
+
+/// The file of a setting, if that is what is changed.
+fn file_of(change: &Change) -> Option<File<'_>> {
+    match &change.target {
+        Target::File { path } => File::at(path),
+        _ => None,
+    }
 }
 
 fn tmpfiles(changes: &[Change]) -> Result<Vec<Durable>, String> {
@@ -170,15 +178,16 @@ fn tmpfiles(changes: &[Change]) -> Result<Vec<Durable>, String> {
         return Err("tmpfiles.d writes to the features file only once".to_owned());
     }
     for change in changes {
-        let value = text_of(change).ok_or_else(|| no_word(change, "tmpfiles.d"))?;
+        let value = content_of(change).ok_or_else(|| no_word(change, "tmpfiles.d"))?.as_str();
         let path = match &change.target {
-            Target::File { path } if crate::is_of_group(path) => return Err(made_later(path, "tmpfiles.d")),
-            Target::File { path } if crate::interrupt_of(path).is_some() => return Err(numbered_anew(path)),
-            Target::File { path } if path.starts_with("/sys/") || path.starts_with("/proc/") => path.clone(),
+            Target::File { path } if setting::group_of(path).is_some() => return Err(made_later(path, "tmpfiles.d")),
+            Target::File { path } if setting::interrupt_of(path).is_some() => return Err(numbered_anew(path)),
+            Target::File { path } => path.clone(),
             Target::Feature { .. } => {
                 // Up to 5.12 it had this name; a line for a file that is not there does nothing.
-                let _ = writeln!(text, "w /sys/kernel/debug/sched_features - - - - {value}");
-                "/sys/kernel/debug/sched/features".to_owned()
+                let [now, before] = feature::FILES;
+                let _ = writeln!(text, "w {before} - - - - {value}");
+                now.to_owned()
             }
             _ => return Err(no_word(change, "tmpfiles.d")),
         };
@@ -198,18 +207,8 @@ fn cmdline(changes: &[Change]) -> Result<Vec<Durable>, String> {
     for change in changes {
         match &change.target {
             Target::Boot { parameter } => words.push(parameter.clone()),
-            Target::File { path } if path.starts_with("/sys/module/") => {
-                let mut parts = path["/sys/module/".len()..].split('/');
-                let (module, name) = (parts.next(), parts.nth(1));
-                let value = text_of(change);
-                match (module, name, value) {
-                    (Some(module), Some(name), Some(value)) => words.push(format!("{module}.{name}={value}")),
-                    _ => return Err(no_word(change, "the kernel's command line")),
-                }
-            }
-            _ => match as_sysctl(change) {
-                // From 5.8 on; see the kernel's documentation of its parameters.
-                Some((name, value)) => words.push(format!("sysctl.{name}={value}")),
+            _ => match file_of(change).and_then(File::boot_parameter).zip(content_of(change)) {
+                Some((name, value)) => words.push(format!("{name}={value}")),
                 None => return Err(no_word(change, "the kernel's command line")),
             },
         }
@@ -220,11 +219,8 @@ fn cmdline(changes: &[Change]) -> Result<Vec<Durable>, String> {
     Ok(vec![Durable { file: None, text: words.join(" ") + "\n", activate }])
 }
 
-fn text_of(change: &Change) -> Option<&str> {
-    match change.value()? {
-        Value::Text(text) => Some(text),
-        _ => None,
-    }
+fn content_of(change: &Change) -> Option<&Content> {
+    change.value()?.as_content()
 }
 
 /// A group is made when its service or pod starts.
@@ -253,7 +249,7 @@ fn no_word(change: &Change, form: &str) -> String {
                 Value::Deadline { .. } => "a deadline".to_owned(),
                 Value::Slice(_) => "a slice".to_owned(),
                 Value::Uclamp { .. } => "utilization clamps".to_owned(),
-                Value::Text(_) => "a text".to_owned(),
+                Value::Content(_) => "a text".to_owned(),
             };
             format!("{what} of thread {} ({})", thread.tid, unstarve_model::clean(&thread.comm))
         }

@@ -4,9 +4,10 @@ use std::fmt::Write;
 
 use unstarve_model::SchedPolicy;
 
-use super::{Durable, Whose, no_word, text_of};
+use super::{Durable, Whose, content_of, no_word};
 use crate::Value;
 use crate::change::{Change, Selector, Target, Thread};
+use unstarve_sched::setting::{self, Content, File};
 
 pub(super) fn file(changes: &[Change], whose: &dyn Fn(&Thread) -> Whose) -> Result<Vec<Durable>, String> {
     let mut text = beginning(changes)?;
@@ -24,16 +25,16 @@ pub(super) fn file(changes: &[Change], whose: &dyn Fn(&Thread) -> Whose) -> Resu
                 add(&mut rules, Selected { selector, reach }, set)?;
             }
             Target::Feature { name } => {
-                let on = text_of(change).is_some_and(|word| word == name);
+                let on = content_of(change).is_some_and(|word| word.as_str() == name);
                 let _ = write!(text, "\n[[feature]]\nname = {}\non = {on}\n", toml_text(name));
             }
-            Target::File { path } if crate::interrupt_of(path).is_some() => {
-                let cpus = text_of(change).ok_or_else(|| no_word(change, "a guard's policy"))?;
-                text += &interrupt(path, &change.handlers, cpus)?;
+            Target::File { path } if setting::interrupt_of(path).is_some() => {
+                let cpus = content_of(change).ok_or_else(|| no_word(change, "a guard's policy"))?;
+                text += &interrupt(path, &change.handlers, cpus.as_str())?;
             }
             Target::File { path } => {
-                let value = text_of(change).ok_or_else(|| no_word(change, "a guard's policy"))?;
-                text += &beside(path, value).ok_or_else(|| no_word(change, "a guard's policy"))?;
+                let set = File::at(path).zip(content_of(change)).and_then(|(file, value)| beside(file, value));
+                text += &set.ok_or_else(|| no_word(change, "a guard's policy"))?;
             }
             _ => return Err(no_word(change, "a guard's policy")),
         }
@@ -196,31 +197,15 @@ fn in_rule(value: &Value) -> Option<Vec<String>> {
         Value::Affinity(cpus) => vec![format!("affinity = \"{cpus}\"")],
         Value::Uclamp { min, max } => vec![format!("uclamp-min = {min}"), format!("uclamp-max = {max}")],
         Value::ResetOnFork(on) => vec![format!("reset-on-fork = {on}")],
-        Value::Deadline { .. } | Value::Slice(_) | Value::Text(_) => return None,
+        Value::Deadline { .. } | Value::Slice(_) | Value::Content(_) => return None,
     })
 }
 
 /// What a policy sets beside tasks.
-fn beside(path: &str, value: &str) -> Option<String> {
-    if let Some(name) = path.strip_prefix("/proc/sys/") {
-        return Some(format!(
-            "\n[[tunable]]\nname = {}\nvalue = {}\n",
-            toml_text(&name.replace('/', ".")),
-            toml_text(value)
-        ));
+fn beside(file: File<'_>, value: &Content) -> Option<String> {
+    if let Some(name) = file.tunable() {
+        return Some(format!("\n[[tunable]]\nname = {}\nvalue = {}\n", toml_text(&name), toml_text(value.as_str())));
     }
-    if let Some(name) = path.strip_prefix("/sys/kernel/debug/sched/") {
-        return Some(format!("\n[[tunable]]\nname = {}\nvalue = {}\n", toml_text(name), toml_text(value)));
-    }
-    let (group, file) = path.rsplit_once('/')?;
-    let group = group.strip_prefix("/sys/fs/cgroup")?;
-    let (group, weight) = match file {
-        "cpu.weight" => (group, value.parse::<u32>().ok()?),
-        "cpu.shares" => {
-            let below = group.trim_start_matches('/').split_once('/')?.1;
-            (&group[group.len() - below.len() - 1..], (value.parse::<u32>().ok()? * 100 + 512) / 1024)
-        }
-        _ => return None,
-    };
-    Some(format!("\n[[cgroup]]\npath = {}\nweight = {weight}\n", toml_text(&escaped(group))))
+    let (group, key, value) = file.in_policy(value)?;
+    Some(format!("\n[[cgroup]]\npath = {}\n{key} = {value}\n", toml_text(&escaped(group))))
 }

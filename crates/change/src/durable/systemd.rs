@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 
 use unstarve_model::SchedPolicy;
 
-use super::{Durable, Whose, no_word, text_of};
+use super::{Durable, Whose, content_of, no_word};
 use crate::change::{Change, Selector, Target, Thread};
 use crate::{Value, quoted};
+use unstarve_sched::setting::File;
 
 pub(super) fn files(changes: &[Change], whose: &dyn Fn(&Thread) -> Whose) -> Result<Vec<Durable>, String> {
     let mut units: BTreeMap<String, Vec<String>> = BTreeMap::new();
@@ -27,11 +28,11 @@ pub(super) fn files(changes: &[Change], whose: &dyn Fn(&Thread) -> Whose) -> Res
                 (unit, lines)
             }
             Target::File { path } => {
-                let (group, file) = path.rsplit_once('/').unwrap_or(("", path));
+                let group = path.rsplit_once('/').map_or("", |(group, _)| group);
                 let unit = group.rsplit('/').next().filter(|name| is_unit(name) && is_systems(group));
                 let unit = unit.ok_or_else(|| format!("{path} belongs to no unit of systemd"))?;
-                let text = text_of(change).ok_or_else(|| no_word(change, "systemd"))?;
-                let line = in_group(file, text).ok_or_else(|| no_word(change, "systemd"))?;
+                let line = File::at(path).zip(content_of(change)).and_then(|(file, content)| file.systemd(content));
+                let line = line.ok_or_else(|| no_word(change, "systemd"))?;
                 (unit.to_owned(), vec![line])
             }
             _ => return Err(no_word(change, "systemd")),
@@ -112,21 +113,6 @@ fn in_service(value: &Value) -> Option<Vec<String>> {
         Value::ResetOnFork(on) => {
             vec![format!("CPUSchedulingResetOnFork={}", if *on { "yes" } else { "no" })]
         }
-        Value::Deadline { .. } | Value::Slice(_) | Value::Uclamp { .. } | Value::Text(_) => return None,
+        Value::Deadline { .. } | Value::Slice(_) | Value::Uclamp { .. } | Value::Content(_) => return None,
     })
-}
-
-/// systemd.resource-control(5).
-fn in_group(file: &str, text: &str) -> Option<String> {
-    match file {
-        "cpu.weight" => Some(format!("CPUWeight={}", text.parse::<u32>().ok()?)),
-        "cpu.shares" => Some(format!("CPUWeight={}", (text.parse::<u64>().ok()? * 100 / 1024).clamp(1, 10_000))),
-        "cpu.max" => {
-            let (quota, period) = text.split_once(' ')?;
-            let Ok(quota) = quota.parse::<u64>() else { return Some("CPUQuota=".to_owned()) };
-            let percent = (quota * 100).div_ceil(period.parse::<u64>().ok()?.max(1)).max(1);
-            Some(format!("CPUQuota={percent}%"))
-        }
-        _ => None,
-    }
 }

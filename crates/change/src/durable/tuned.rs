@@ -5,9 +5,10 @@ use std::fmt::Write;
 
 use unstarve_model::SchedPolicy;
 
-use super::{Durable, Whose, as_sysctl, made_later, no_word, text_of};
+use super::{Durable, Whose, as_sysctl, content_of, made_later, no_word};
 use crate::Value;
 use crate::change::{Change, Target, Thread};
+use unstarve_sched::setting;
 
 pub(super) fn profile(changes: &[Change], whose: &dyn Fn(&Thread) -> Whose) -> Result<Vec<Durable>, String> {
     let mut sections: BTreeMap<&str, Vec<String>> = BTreeMap::new();
@@ -15,9 +16,11 @@ pub(super) fn profile(changes: &[Change], whose: &dyn Fn(&Thread) -> Whose) -> R
         let (section, line) = match (&change.target, as_sysctl(change)) {
             (_, Some((name, value))) => ("sysctl", format!("{name}={value}")),
             (Target::Boot { parameter }, _) => ("bootloader", format!("cmdline_unstarve_{index}=+{parameter}")),
-            (Target::File { path }, _) if crate::is_of_group(path) => return Err(made_later(path, "a TuneD profile")),
+            (Target::File { path }, _) if setting::group_of(path).is_some() => {
+                return Err(made_later(path, "a TuneD profile"));
+            }
             (Target::File { path }, _) if path.starts_with("/sys/") => {
-                ("sysfs", format!("{path}={}", text_of(change).ok_or_else(|| no_word(change, "TuneD"))?))
+                ("sysfs", format!("{path}={}", content_of(change).ok_or_else(|| no_word(change, "TuneD"))?))
             }
             (Target::Thread(thread), _) if whose(thread).kernel_thread == Some(true) => {
                 let line = in_tuned(thread, change.value()).ok_or_else(|| no_word(change, "TuneD"))?;

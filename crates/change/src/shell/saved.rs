@@ -1,9 +1,11 @@
 //! Commands that write the old value down before they change it.
 
 use unstarve_model::Tid;
+use unstarve_sched::setting::File;
+use unstarve_sched::setting::cgroup::{self, CgroupVersion};
 
 use super::known::{CREATED, KIND, Known, NAME, OWNER, Parts};
-use super::{Commands, ENDED, FEATURES, chrt_word, handlers, quoted, set_session, text, write};
+use super::{Commands, ENDED, chrt_word, find_features, handlers, quoted, set_session, text, write};
 use crate::Value;
 use crate::change::{Change, Relative, Selector, Target, To};
 
@@ -119,16 +121,17 @@ fn step(change: &Change) -> Option<Step> {
         }
         Target::File { path } => {
             let (to, quoted) = (quoted(text(change.value()?)?)?, requotable(path)?);
-            let body = replace_text(path, &quoted, &to);
+            let body = replace_text(File::at(path)?, &quoted, &to);
             // What is undone was done: the line of the undo is there only if the interrupt was the one that was meant.
             Some(Step::of_kernel(handlers(path, &change.handlers)?.unless_another(body)))
         }
         Target::Feature { name } => {
             let word = quoted(text(change.value()?)?)?;
             name.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_').then_some(())?;
-            let body =
-                format!("{FEATURES}; w=$(grep -owE '(NO_)?{name}' $f); echo \"echo $w > $f\" >> $u; echo {word} > $f");
-            Some(Step::of_kernel(body))
+            let find = find_features();
+            Some(Step::of_kernel(format!(
+                "{find}; w=$(grep -owE '(NO_)?{name}' $f); echo \"echo $w > $f\" >> $u; echo {word} > $f"
+            )))
         }
         Target::GroupWeightOf(thread) => match change.to.as_ref()? {
             To::Relative(Relative::WeightAtMost(weight)) => {
@@ -147,11 +150,10 @@ fn requotable(path: &str) -> Option<String> {
     (!quoted.contains(['$', '`', '\\', '"', '!'])).then_some(quoted)
 }
 
-fn replace_text(path: &str, quoted: &str, to: &str) -> String {
-    // A file that lists its words has the one in force in parentheses.
-    let now = if path.ends_with("/preempt") { "sed 's/.*(\\(.*\\)).*/\\1/'" } else { "cat" };
-    let back = write(&format!("'$({now} {quoted})'"), quoted, path, "\\$");
-    format!("echo \"[ ! -e {quoted} ] || {back}\" >> $u; {}", write(to, quoted, path, "$"))
+fn replace_text(file: File<'_>, quoted: &str, to: &str) -> String {
+    let now = if file.setting.is_choice { "sed 's/.*(\\(.*\\)).*/\\1/'" } else { "cat" };
+    let back = write(&format!("'$({now} {quoted})'"), quoted, file, "\\$");
+    format!("echo \"[ ! -e {quoted} ] || {back}\" >> $u; {}", write(to, quoted, file, "$"))
 }
 
 /// Begins a line of the undo file, which is for the thread that was changed alone.
@@ -180,20 +182,21 @@ fn save_and_set(to: &To) -> Option<String> {
             "c=$({CHRT_BEFORE}); case $c in --*) ;; *) continue ;; esac; {SAVE} chrt $c $t\" >> $u; chrt $(echo \"$c\" | awk '{{ for (i = 1; i < NF; \
              i++) if ($i == \"--sched-runtime\") $(i + 1) = int($(i + 1) * {percent} / 100); print }}') $t"
         ),
-        To::Value(Value::Deadline { .. } | Value::Slice(_) | Value::Uclamp { .. } | Value::Text(_)) => return None,
+        To::Value(Value::Deadline { .. } | Value::Slice(_) | Value::Uclamp { .. } | Value::Content(_)) => return None,
         To::Relative(Relative::WeightAtMost(_)) => return None,
     })
 }
 
 /// The weight of the top-level group of `$t`, on whichever hierarchy has the CPU controller, wherever that is mounted.
 fn group_weight(weight: u32) -> String {
-    let shares = (u64::from(weight) * 1024 + 50) / 100;
+    let [(shares_file, shares), (weight_file, weight)] = [CgroupVersion::V1, CgroupVersion::V2]
+        .map(|version| cgroup::weight(version, cgroup::weight_in(version, weight)));
     let mount = "awk -v k=$k '$3 == k && (k == \"cgroup2\" || $4 ~ /(^|,)cpu(,|$)/) { print $2; exit }' /proc/mounts";
     let group = "awk -F: -v k=$k '(k == \"cgroup2\" ? $2 == \"\" : $2 ~ /(^|,)cpu(,|$)/) \
                  { sub(\"[^:]*:[^:]*:/\", \"\"); sub(\"/.*\", \"\"); print; exit }' /proc/$t/cgroup";
     format!(
-        "for k in cgroup2 cgroup; do m=$({mount}); g=$({group}); [ \"$m\" ] && [ \"$g\" ] || continue; f=$m/$g/cpu.weight; w={weight}; \
-         [ $k = cgroup2 ] || {{ f=$m/$g/cpu.shares; w={shares}; }}; case $f in *\\'*|*\\\\*) continue ;; esac; [ -e \"$f\" ] || continue; \
+        "for k in cgroup2 cgroup; do m=$({mount}); g=$({group}); [ \"$m\" ] && [ \"$g\" ] || continue; f=$m/$g/{weight_file}; w={weight}; \
+         [ $k = cgroup2 ] || {{ f=$m/$g/{shares_file}; w={shares}; }}; case $f in *\\'*|*\\\\*) continue ;; esac; [ -e \"$f\" ] || continue; \
          o=$(cat \"$f\"); [ \"$o\" -gt $w ] || continue; echo \"[ ! -e '$f' ] || echo $o > '$f'\" >> $u; echo $w > \"$f\"; done"
     )
 }

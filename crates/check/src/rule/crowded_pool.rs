@@ -74,8 +74,8 @@ fn nfsd(case: &AuditInput<'_>, cpus: usize) -> Option<Hit> {
                     valid_on: "all kernels",
                 },
                 vec![
-                    Change::file("/proc/fs/nfsd/threads", fewer.to_string())
-                        .from(configured.map(|nfsd| Value::Text(nfsd.threads.to_string()))),
+                    Change::file("/proc/fs/nfsd/threads", fewer)
+                        .from(configured.map(|nfsd| Value::content(nfsd.threads))),
                 ],
             ))
             .done(),

@@ -2,6 +2,7 @@
 
 use unstarve_change::{Change, Selector, Target, Value};
 use unstarve_facts::{CgroupFacts, CgroupVersion, Configured, Holds};
+use unstarve_sched::setting::cgroup;
 use unstarve_sched::{least_nice_that_equals, share_against};
 
 use super::Rule;
@@ -47,7 +48,7 @@ fn hit(case: &AuditInput<'_>, group: &CgroupFacts, weight: u32) -> Option<Hit> {
         (_, true) if case.facts.direct_overwrites_complete_inline() != Holds::Yes => Severity::Critical,
         _ => Severity::Warning,
     };
-    let (file, _) = file_of(group);
+    let file = file_of(group);
     Some(
         Draft::new(RULE.id, severity, &group.path)
             .says(format!(
@@ -82,8 +83,8 @@ fn members(case: &AuditInput<'_>, group: &CgroupFacts) -> usize {
     case.snapshot.tasks.iter().filter(|task| task.cgroup.as_deref().is_some_and(inside)).count()
 }
 
-fn file_of(group: &CgroupFacts) -> (&'static str, CgroupVersion) {
-    if group.shares.is_some() { ("cpu.shares", CgroupVersion::V1) } else { ("cpu.weight", CgroupVersion::V2) }
+fn file_of(group: &CgroupFacts) -> &'static str {
+    cgroup::weight_file(if group.shares.is_some() { CgroupVersion::V1 } else { CgroupVersion::V2 })
 }
 
 fn own_value(group: &CgroupFacts) -> Option<u32> {
@@ -129,12 +130,10 @@ fn consequence(case: &AuditInput<'_>, alone: f64) -> String {
 }
 
 fn lower(case: &AuditInput<'_>, group: &CgroupFacts) -> Option<Fix> {
-    let (path, version) = fix::group_file(case.snapshot, group, "cpu.shares", "cpu.weight")?;
-    let normal = match version {
-        CgroupVersion::V1 => 1024,
-        CgroupVersion::V2 => 100,
-    };
-    let was = Value::Text(own_value(group)?.to_string());
+    let normal = cgroup::normal_weight(case.snapshot.hierarchy.as_ref()?.version);
+    let was = own_value(group)?;
+    let change =
+        fix::of_group(case.snapshot, group, |version| (cgroup::weight(version, was), cgroup::weight(version, normal)))?;
     Fix::of(
         FixNotes {
             text: &format!("Let the group weigh what a kernel thread weighs ({normal})."),
@@ -142,7 +141,7 @@ fn lower(case: &AuditInput<'_>, group: &CgroupFacts) -> Option<Fix> {
                    next reconcile it: change it there (systemctl set-property SLICE CPUWeight=…).",
             valid_on: "all kernels",
         },
-        vec![Change::file(path, normal.to_string()).from(was)],
+        vec![change],
     )
 }
 

@@ -110,7 +110,7 @@ fn move_interrupt(case: &AuditInput<'_>, irq: &IrqFacts, pinned: &CpuSet) -> Opt
             risk: "Some devices manage the affinity themselves and refuse (NVMe queues); irqbalance may move it back.",
             valid_on: "all kernels",
         },
-        vec![Change::of_interrupt(irq.irq, &others, irq.handlers.clone()).from(Value::Text(old.to_string()))],
+        vec![Change::of_interrupt(irq.irq, &others, irq.handlers.clone()).from(Value::content(old))],
     )
 }
 

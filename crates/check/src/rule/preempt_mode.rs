@@ -78,7 +78,7 @@ fn lazy(case: &AuditInput<'_>) -> Option<Hit> {
                     valid_on: "PREEMPT_DYNAMIC",
                 },
                 // The file lists all modes; the active one is known.
-                vec![Change::file("/sys/kernel/debug/sched/preempt", "full").from(Value::Text("lazy".to_owned()))],
+                vec![Change::file("/sys/kernel/debug/sched/preempt", "full").from(Value::content("lazy"))],
             ))
             .done(),
     )

@@ -1,7 +1,7 @@
 //! Rule `throttled-cgroup`: a cgroup reaches its CPU limit.
 
-use unstarve_change::{Change, Value};
-use unstarve_facts::{CgroupFacts, CgroupVersion, Holds};
+use unstarve_facts::{CgroupFacts, Holds};
+use unstarve_sched::setting::cgroup;
 
 use super::Rule;
 use crate::case::{AuditInput, grouped};
@@ -76,11 +76,10 @@ fn hit(case: &AuditInput<'_>, group: &CgroupFacts) -> Option<(f64, Hit)> {
 
 fn raise(case: &AuditInput<'_>, group: &CgroupFacts) -> Option<Fix> {
     let limit = group.limit?;
-    let (path, version) = fix::group_file(case.snapshot, group, "cpu.cfs_quota_us", "cpu.max")?;
-    let text = |quota: u64| match version {
-        CgroupVersion::V1 => quota.to_string(),
-        CgroupVersion::V2 => format!("{quota} {}", limit.period_us),
-    };
+    let change = fix::of_group(case.snapshot, group, |version| {
+        let of = |quota_us| cgroup::limit(version, quota_us, limit.period_us);
+        (of(limit.quota_us), of(limit.quota_us.saturating_mul(2)))
+    })?;
     Fix::of(
         FixNotes {
             text: "Give it more, or limit it by weight alone.",
@@ -88,6 +87,6 @@ fn raise(case: &AuditInput<'_>, group: &CgroupFacts) -> Option<Fix> {
                    CPUQuota=).",
             valid_on: "all kernels",
         },
-        vec![Change::file(path, text(limit.quota_us.saturating_mul(2))).from(Value::Text(text(limit.quota_us)))],
+        vec![change],
     )
 }

@@ -166,7 +166,7 @@ fn steps(steps: &[Step], root: &Root) -> Result<Vec<Change>> {
             None => place_of(&step.path, root.as_deref()),
         };
         let place = place.with_context(|| format!("{} is gone", step.path))?;
-        Ok(Change::new(place, "", KNOBS, Value::Text(step.old.clone()), Value::Text(step.new.clone())))
+        Ok(Change::new(place, "", KNOBS, Value::content(&step.old), Value::content(&step.new)))
     });
     each.collect()
 }
@@ -181,7 +181,7 @@ fn root_of(place: &Place) -> Option<&str> {
 /// A text without the quotation marks of a value in a sentence.
 fn bare(value: &Value) -> String {
     match value {
-        Value::Text(text) => clean(text).into_owned(),
+        Value::Content(content) => clean(content.as_str()).into_owned(),
         other => other.to_string(),
     }
 }

@@ -1,10 +1,11 @@
-use unstarve_change::{Change, Relative, Target};
+use unstarve_change::{Change, Relative, Target, Value};
 use unstarve_facts::{CgroupFacts, CgroupVersion};
 use unstarve_model::Tid;
+use unstarve_sched::setting::cgroup::{self, GroupFile};
 use unstarve_timeline::ActorId;
 
 use super::threads::{Members, members};
-use super::{Draft, advice, kind, rewrite};
+use super::{Draft, advice, kind};
 use crate::case::Case;
 use crate::report::Remedy;
 
@@ -12,7 +13,7 @@ use crate::report::Remedy;
 pub(crate) fn read_weight_command(case: &Case<'_>, actor: ActorId) -> String {
     match case.first_tid(actor) {
         Some(tid) => {
-            let (group, file) = (find_top_group(case, tid), weight_file(version(case)).0);
+            let (group, file) = (find_top_group(case, tid), cgroup::weight_file(version(case)));
             format!("cat \"{group}/{file}\"")
         }
         None => "cat /sys/fs/cgroup/*/cpu.weight".into(),
@@ -43,14 +44,6 @@ fn find_top_group(case: &Case<'_>, tid: Tid) -> String {
     }
 }
 
-/// The file with a group's weight, and what it holds if nobody changes it.
-fn weight_file(version: CgroupVersion) -> (&'static str, u32) {
-    match version {
-        CgroupVersion::V2 => ("cpu.weight", 100),
-        CgroupVersion::V1 => ("cpu.shares", 1024),
-    }
-}
-
 struct Place<'a> {
     group: &'a CgroupFacts,
     directory: String,
@@ -75,20 +68,20 @@ pub(super) fn even_weights(case: &Case<'_>, victim: ActorId, occupant: ActorId) 
     };
     let heavy = place(case, heavy)?;
     let light = place(case, light);
-    let (file, normal) = weight_file(heavy.version);
+    let (file, normal) = (cgroup::weight_file(heavy.version), cgroup::normal_weight(heavy.version));
     let old = heavy.weight()?;
     let of_light = light.as_ref().and_then(Place::weight);
     // Down to what is normal, but not below the other; what is below it by choice stays, and the other comes up to it.
     let target = if old > normal { of_light.unwrap_or(normal).max(normal) } else { old };
     let mut changes = Vec::new();
     if old > target {
-        changes.extend(rewrite(heavy.path(file), target.to_string(), Some(&old.to_string())));
+        changes.push(heavy.change(|weight| cgroup::weight(heavy.version, weight), old, target));
     }
     if let Some((light, weight)) = light.as_ref().zip(of_light).filter(|(_, weight)| *weight < target) {
-        changes.extend(match light.group.idle {
+        changes.push(match light.group.idle {
             // Its weight cannot be written, and is the normal one as soon as it is not idle (sched_group_set_idle()).
-            true => rewrite(light.path("cpu.idle"), "0", Some("1")),
-            false => rewrite(light.path(file), target.to_string(), Some(&weight.to_string())),
+            true => light.change(cgroup::idle, true, false),
+            false => light.change(|weight| cgroup::weight(light.version, weight), weight, target),
         });
     }
     if changes.is_empty() {
@@ -121,8 +114,9 @@ pub(super) fn even_weights(case: &Case<'_>, victim: ActorId, occupant: ActorId) 
 }
 
 impl Place<'_> {
-    fn path(&self, file: &str) -> String {
-        format!("{}/{file}", self.directory)
+    /// From one value of a setting to another.
+    fn change<T>(&self, setting: impl Fn(T) -> GroupFile, was: T, to: T) -> Change {
+        Change::of_group(&self.directory, setting(to)).from(Value::Content(setting(was).1))
     }
 
     fn weight(&self) -> Option<u32> {
@@ -141,7 +135,7 @@ fn lower_unknown_weight(case: &Case<'_>, occupant: ActorId) -> Option<Remedy> {
     let Members::All(threads) = members(case, &[occupant]) else { return None };
     let first = case.first_tid(occupant)?;
     let (_, thread) = threads.into_iter().find(|(_, thread)| thread.tid == first)?;
-    let (file, normal) = weight_file(version(case));
+    let (file, normal) = (cgroup::weight_file(version(case)), cgroup::normal_weight(version(case)));
     Some(
         Draft {
             id: kind::LOWER_GROUP_WEIGHT,
@@ -184,15 +178,8 @@ pub(super) fn raise_limit(case: &Case<'_>, path: &str) -> Option<Remedy> {
     let place = place(case, case.snapshot?.cgroup(path))?;
     let limit = place.group.limit?;
     let quota = limit.quota_us.saturating_mul(2);
-    let changes = match place.version {
-        CgroupVersion::V2 => {
-            let text = |quota: u64| format!("{quota} {}", limit.period_us);
-            rewrite(place.path("cpu.max"), text(quota), Some(&text(limit.quota_us)))
-        }
-        CgroupVersion::V1 => {
-            rewrite(place.path("cpu.cfs_quota_us"), quota.to_string(), Some(&limit.quota_us.to_string()))
-        }
-    };
+    let of = |quota_us| cgroup::limit(place.version, quota_us, limit.period_us);
+    let changes = vec![place.change(of, limit.quota_us, quota)];
     Some(
         Draft {
             id: kind::RAISE_LIMIT,

@@ -16,6 +16,8 @@ mod priority;
 mod session;
 mod threads;
 
+use std::fmt::Display;
+
 use rustc_hash::FxHashSet;
 use unstarve_change::{Change, Commands, FeatureState, Value};
 use unstarve_facts::Holds;
@@ -264,15 +266,14 @@ fn advice() -> Vec<Change> {
     vec![Change::advice()]
 }
 
-/// A new text for a file of the kernel's, of which the snapshot may know the old one.
-fn rewrite(path: impl Into<String>, text: impl Into<String>, was: Option<&str>) -> Vec<Change> {
-    let was = was.map(|old| Value::Text(old.trim().to_owned()));
-    vec![Change::file(path, text).from(was)]
+/// Another value for the file of a setting, of which the snapshot may know the old one.
+fn rewrite(path: impl Into<String>, to: impl Display, was: Option<&str>) -> Vec<Change> {
+    vec![Change::file(path, to).from(was.map(Value::content))]
 }
 
 /// A feature bit, off. `known` is what the snapshot says of it.
 fn turn_off(name: &str, known: Option<bool>) -> Change {
-    let word = |on: bool| Value::Text(if on { FeatureState::On } else { FeatureState::Off }.word(name));
+    let word = |on: bool| Value::content(FeatureState::from(on).word(name));
     Change::feature(name, FeatureState::Off).from(known.map(word))
 }
 

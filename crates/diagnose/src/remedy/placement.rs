@@ -170,7 +170,7 @@ pub(super) fn move_interrupts(case: &Case<'_>, victim: ActorId, sources: &[Actor
     })?;
     let free = others(case, &[victim])?;
     let known = case.snapshot.and_then(|snapshot| snapshot.irq(irq));
-    let old = known.and_then(|known| known.affinity.as_ref()).map(|cpus| Value::Text(cpus.to_string()));
+    let old = known.and_then(|known| known.affinity.as_ref()).map(Value::content);
     // The trace has the name of a handler, `/proc` a directory of each; no name of a directory has a slash.
     let traced = || name.map(|name| case.world.names.get(name).to_string()).filter(|name| !name.contains('/'));
     let handlers: Vec<String> = match known {

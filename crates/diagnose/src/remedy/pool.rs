@@ -48,7 +48,7 @@ pub(super) fn fewer_threads(case: &Case<'_>, crowd: ActorId) -> Option<Remedy> {
     );
     // The threads that the trace has seen need not be all, so the old number is read when it is changed.
     let (changes, valid_on) = if is_nfsd {
-        let changes = rewrite("/proc/fs/nfsd/threads", enough.to_string(), None);
+        let changes = rewrite("/proc/fs/nfsd/threads", enough, None);
         (changes, "the kernel's NFS server; rpc.nfsd keeps its own number in nfs.conf".to_owned())
     } else {
         (advice(), format!("whatever configures {name}"))

@@ -95,3 +95,20 @@ fn writing_goes_on_after_a_torn_line() {
     let contents = Contents::parse(&fs::read(&path).unwrap(), "now").unwrap();
     assert_eq!((contents.open.len(), contents.damaged), (2, 1));
 }
+
+/// A line of each kind of place and value, as versions before settings were types have written them.
+const STORED: &str = include_str!("stored.jsonl");
+
+#[test]
+fn a_stored_journal_is_read_and_written_as_ever() {
+    for line in STORED.lines() {
+        let record: Record = serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"));
+        assert_eq!(serde_json::to_string(&record).unwrap(), line);
+    }
+    let mut bytes = Vec::new();
+    STORED.lines().for_each(|line| sealed(line.as_bytes(), &mut bytes));
+    let contents = Contents::parse(&bytes, "0f1a").unwrap();
+    let file = contents.open.iter().find(|step| matches!(step.target, Place::File { .. })).unwrap();
+    assert_eq!((&file.old, &file.new), (&Value::content("50000000"), &Value::content("200000000")));
+    assert_eq!((contents.open.len(), contents.damaged), (STORED.lines().count() - 3, 0));
+}

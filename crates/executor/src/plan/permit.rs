@@ -1,9 +1,10 @@
 //! Whether a plan may be carried out by the authority that it has: [`crate::authority`] applied to its steps.
 
-use unstarve_change::{Change, Place, Target, TaskKey, Thread, Value, is_of_group};
+use unstarve_change::{Change, Place, Target, TaskKey, Thread, Value};
 use unstarve_facts::flag;
 use unstarve_model::{Comm, Tid, clean};
 use unstarve_sched::KernelThread;
+use unstarve_sched::setting::File;
 
 use super::{Look, Obstacle, Planned};
 use crate::authority::{self, Authority, Named, Needs, Subject, Thing, Toward};
@@ -56,15 +57,13 @@ fn obstacle(authority: &Authority, what: String, old: String, new: String, with:
 }
 
 /// Of a change whose thread or group is not here: what its command or file would do elsewhere.
-pub(super) fn unseen(change: &Change, authority: &Authority) -> Option<Obstacle> {
+pub(super) fn unseen<'a>(change: &'a Change, authority: &Authority) -> Option<Obstacle> {
     let (subject, toward, what, with) = match &change.target {
-        Target::File { path } if is_of_group(path) => {
-            let text = |value: Option<&Value>| match value {
-                Some(Value::Text(text)) => text.clone(),
-                _ => String::new(),
-            };
-            let toward = authority::of_group(path, &text(change.was.as_ref()), &text(change.value()));
-            (Subject::Group(0), toward, clean(path).into_owned(), directory_of(path)?.to_owned())
+        Target::File { path } if group_file(path).is_some() => {
+            let (file, directory) = group_file(path)?;
+            let content = |value: Option<&'a Value>| value.and_then(Value::as_content);
+            let toward = authority::of_group(file, content(change.was.as_ref()), content(change.value()));
+            (Subject::Group(0), toward, clean(path).into_owned(), directory.to_owned())
         }
         target => {
             let thread = target.thread()?;
@@ -138,6 +137,12 @@ fn directory_of(path: &str) -> Option<&str> {
     path.rsplit_once('/').map(|(directory, _)| directory)
 }
 
+/// A setting of a cgroup, and the cgroup's directory.
+fn group_file(path: &str) -> Option<(File<'_>, &str)> {
+    let file = File::at(path)?;
+    Some((file, file.group()?))
+}
+
 fn tid_of(step: &Step, thread: Option<Tid>) -> Option<Tid> {
     match &step.target {
         Place::Task(key) => Some(key.tid),
@@ -148,7 +153,7 @@ fn tid_of(step: &Step, thread: Option<Tid>) -> Option<Tid> {
 
 fn subject<L: Look>(look: &L, step: &Step, thread: Option<Tid>) -> Result<Subject, Obstacle> {
     if let Place::File { path, .. } = &step.target {
-        if !is_of_group(path) {
+        if group_file(path).is_none() {
             return Ok(Subject::Machine);
         }
         let unknown = || Obstacle::NotHere { what: clean(path).into_owned(), hint: "" };
@@ -163,10 +168,9 @@ fn subject<L: Look>(look: &L, step: &Step, thread: Option<Tid>) -> Result<Subjec
 
 fn toward(step: &Step) -> Toward {
     match (&step.target, &step.old, &step.new) {
-        (Place::File { path, .. }, Value::Text(old), Value::Text(new)) if is_of_group(path) => {
-            authority::of_group(path, old, new)
-        }
-        (Place::File { .. } | Place::Feature { .. }, ..) => Toward::Other,
+        (Place::File { path, .. }, old, new) => group_file(path)
+            .map_or(Toward::Other, |(file, _)| authority::of_group(file, old.as_content(), new.as_content())),
+        (Place::Feature { .. }, ..) => Toward::Other,
         (_, old, new) if new.raises(old) && new.is_above_all_ordinary() => Toward::RealTime,
         (_, old, new) if new.raises(old) => Toward::More,
         _ => Toward::Other,

@@ -7,8 +7,9 @@ use std::path::Path;
 
 use unstarve_change::Place;
 use unstarve_facts::flag;
-use unstarve_host::whole_cgroups;
+use unstarve_host::{cpu_cgroup, cpu_hierarchy, whole_cgroups};
 use unstarve_model::Tid;
+use unstarve_sched::setting::cgroup::{self, CgroupVersion};
 
 use super::Look;
 use crate::host::{ThisHost, place_of, read_file};
@@ -64,28 +65,13 @@ impl Look for ThisHost {
         crate::session::of(tid).map(|session| session.id)
     }
 
-    fn weight_file(&self, tid: Tid) -> Option<String> {
-        // Anybody may have a mount or a group whose name is no UTF-8.
-        let lossy = |path: &str| Some(String::from_utf8_lossy(&fs::read(path).ok()?).into_owned());
-        let groups = whole_cgroups(lossy(&format!("/proc/{tid}/cgroup"))?);
-        let mounts = lossy("/proc/self/mounts")?;
-        groups.lines().find_map(|line| {
-            let mut fields = line.splitn(3, ':').skip(1);
-            let (controllers, path) = (fields.next()?, fields.next()?);
-            let top = path.trim_start_matches('/').split('/').next().filter(|top| !top.is_empty())?;
-            let (kind, name) = match controllers {
-                "" => ("cgroup2", "cpu.weight"),
-                list if list.split(',').any(|controller| controller == "cpu") => ("cgroup", "cpu.shares"),
-                _ => return None,
-            };
-            let mount = mounts.lines().find_map(|mount| {
-                let mut fields = mount.split(' ').skip(1);
-                let (at, of_kind, options) = (fields.next()?, fields.next()?, fields.next()?);
-                let has = kind == "cgroup2" || options.split(',').any(|option| option == "cpu");
-                (of_kind == kind && has).then_some(at)
-            })?;
-            let file = format!("{mount}/{top}/{name}");
-            Path::new(&file).exists().then_some(file)
-        })
+    fn weight_file(&self, tid: Tid) -> Option<(String, CgroupVersion)> {
+        let hierarchy = cpu_hierarchy()?;
+        // Anybody may have a group whose name is no UTF-8.
+        let groups = String::from_utf8_lossy(&fs::read(format!("/proc/{tid}/cgroup")).ok()?).into_owned();
+        let group = cpu_cgroup(&whole_cgroups(groups), hierarchy.version)?;
+        let top = group.trim_start_matches('/').split('/').next().filter(|top| !top.is_empty())?;
+        let file = format!("{}/{top}/{}", hierarchy.mount, cgroup::weight_file(hierarchy.version));
+        Path::new(&file).exists().then_some((file, hierarchy.version))
     }
 }

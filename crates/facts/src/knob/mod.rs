@@ -7,7 +7,6 @@ mod explain;
 mod feature;
 mod names;
 mod project;
-mod rails;
 
 use crate::{Distribution, Row, Table, Version};
 
@@ -15,7 +14,6 @@ pub use change::{Change, ChangeKind, changes_between_kernels, changes_between_sn
 pub use drift::{Drift, DriftKind, drifts};
 pub use explain::{Explanation, explain, explainable};
 pub use feature::{FeatureState, feature_at, is_feature};
-pub use rails::{Harm, check_harm};
 
 /// Every form that a setting had: kernel versions, path, default.
 pub const KNOBS: Table = Table::new(include_str!("../../data/knobs.tsv"), "knob", "confidence");

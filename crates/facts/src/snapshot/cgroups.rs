@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use unstarve_model::{CpuSet, Nanos};
+use unstarve_sched::setting::cgroup::CgroupVersion;
 
 /// The cgroup hierarchy with the CPU controller.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -12,16 +13,6 @@ pub struct Hierarchy {
     pub version: CgroupVersion,
     /// Where it is mounted.
     pub mount: String,
-}
-
-/// The two interfaces of cgroups.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
-#[serde(rename_all = "lowercase")]
-pub enum CgroupVersion {
-    /// `cpu.shares`, `cpu.cfs_quota_us`.
-    V1,
-    /// `cpu.weight`, `cpu.max`.
-    V2,
 }
 
 /// The CPU settings of a cgroup. The field of a file that the group lacks is absent. (In v2 a group lacks the files if

@@ -20,7 +20,7 @@ use serde::{Deserialize, Serialize};
 
 use unstarve_model::{ClockPair, Tid};
 
-pub use cgroups::{Bandwidth, CgroupFacts, CgroupVersion, Hierarchy, Throttled};
+pub use cgroups::{Bandwidth, CgroupFacts, Hierarchy, Throttled};
 pub use configured::{Configured, ConfiguredBy};
 pub use devices::{Cpus, IrqFacts, Mount, WorkqueueFacts};
 pub use kernel::KernelInfo;
@@ -29,6 +29,7 @@ pub use pseudonyms::{Pseudonyms, kernel_thread};
 pub use seen::{RunSums, Seen};
 pub use services::{NfsdFacts, Services, WATCHED_PROGRAMS};
 pub use tasks::{Autogroup, DeadlineFacts, TaskFacts};
+pub use unstarve_sched::setting::cgroup::CgroupVersion;
 pub use view::View;
 
 /// The state of a host, stored as JSON with the schema id [`Snapshot::SCHEMA`]. Later versions only add fields.

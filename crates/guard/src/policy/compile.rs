@@ -107,7 +107,7 @@ impl Compiler {
         }
         let first = self.settings.len();
         for cgroup in &file.cgroups {
-            self.settings.push(host_settings::cgroup(&source, cgroup)?);
+            self.settings.extend(host_settings::cgroup(&source, cgroup)?);
         }
         for irq in &file.irqs {
             self.settings.push(host_settings::irq(&source, irq)?);

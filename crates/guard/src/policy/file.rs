@@ -1,10 +1,14 @@
 //! The policy file as written: the shape that serde reads and that the JSON schema is made from.
 
+use std::borrow::Cow;
+use std::collections::BTreeMap;
+
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::Error;
 use serde::{Deserialize, Deserializer};
 use toml::Spanned;
 use unstarve_model::SchedPolicy;
+use unstarve_sched::setting::{PolicyKey, policy_keys};
 
 use crate::task::Kind;
 
@@ -27,7 +31,7 @@ pub struct PolicyFile {
     #[serde(default, rename = "rule")]
     #[schemars(with = "Vec<RuleTable>")]
     pub rules: Vec<Spanned<RuleTable>>,
-    /// Weights of cgroups.
+    /// Weights and other settings of cgroups.
     #[serde(default, rename = "cgroup")]
     #[schemars(with = "Vec<CgroupTable>")]
     pub cgroups: Vec<Spanned<CgroupTable>>,
@@ -234,16 +238,37 @@ fn policy_schema(_: &mut SchemaGenerator) -> Schema {
     json_schema!({ "type": "string", "enum": POLICIES.map(SchedPolicy::name) })
 }
 
-/// The weight of a cgroup.
-#[derive(Deserialize, JsonSchema, Debug)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case")]
-pub struct CgroupTable {
-    /// Its path from the mount point, an anchored glob: `/kubepods`. It must lie below the root group.
-    #[schemars(with = "String")]
-    pub path: Spanned<String>,
-    /// As `cpu.weight`, 1 to 10000 with 100 for the default; `cpu.shares` of version 1 are computed from it.
-    #[schemars(with = "u32", range(min = 1, max = 10000))]
-    pub weight: Spanned<i64>,
+/// Settings of cgroups: `path`, and a key for each.
+#[derive(Deserialize, Debug)]
+#[serde(transparent)]
+pub struct CgroupTable(pub BTreeMap<String, Spanned<TunableValue>>);
+
+impl JsonSchema for CgroupTable {
+    fn schema_name() -> Cow<'static, str> {
+        "CgroupTable".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        const PATH: &str =
+            "Its path from the mount point, an anchored glob: `/kubepods`. It must lie below the root group.";
+        let key = |key: &PolicyKey| match key.range {
+            Some((least, greatest)) => json_schema!({
+                "description": key.about, "type": "integer", "format": "uint32", "minimum": least, "maximum": greatest
+            }),
+            None => json_schema!({ "description": key.about, "type": ["integer", "string"] }),
+        };
+        let of_settings = policy_keys().map(|(_, known)| (known.name, key(known)));
+        let path = ("path", json_schema!({ "description": PATH, "type": "string" }));
+        let properties: BTreeMap<&str, Schema> = of_settings.chain([path]).collect();
+        json_schema!({
+            "description": "Settings of cgroups.",
+            "type": "object",
+            "properties": properties,
+            "required": ["path"],
+            "minProperties": 2,
+            "additionalProperties": false
+        })
+    }
 }
 
 /// The affinity of interrupts.
@@ -269,7 +294,7 @@ pub struct TunableTable {
     pub value: Spanned<TunableValue>,
 }
 
-/// A tunable's value: a number or a text.
+/// The value of a tunable or of a cgroup's setting: a number or a text.
 #[derive(Deserialize, Debug, Clone)]
 #[serde(untagged)]
 pub enum TunableValue {

@@ -1,35 +1,56 @@
 //! What a policy sets beside tasks: from tables as written to checked settings.
 
-use toml::Spanned;
-use unstarve_facts::check_harm;
+use std::collections::BTreeSet;
 
+use toml::Spanned;
 use unstarve_model::Glob;
+use unstarve_sched::setting::{
+    File, beginnings_of_sysctls, called_in_policies, check_harm, path_of_tunable, policy_keys,
+};
 
 use super::breadth::is_every_group;
-use super::compile::{cpus, within};
+use super::compile::cpus;
 use super::error::{PolicyError, Source};
 use super::file::{CgroupTable, FeatureTable, IrqTable, TunableTable, TunableValue};
 use super::{Setting, SettingKind};
 
-pub(super) fn cgroup(source: &Source, table: &Spanned<CgroupTable>) -> Result<Setting, PolicyError> {
-    let CgroupTable { path, weight } = table.get_ref();
-    let text = path.get_ref();
+/// One setting for each key beside the path.
+pub(super) fn cgroup(source: &Source, table: &Spanned<CgroupTable>) -> Result<Vec<Setting>, PolicyError> {
+    let CgroupTable(keys) = table.get_ref();
+    let at = table.span().start;
+    let path = keys.get("path").ok_or_else(|| source.wrong(at, "missing field `path`"))?;
+    let text = text_of(path.get_ref());
     if !text.starts_with('/') || text == "/" || text.split('/').any(|part| part == "..") {
         let message = format!("cgroup path \"{text}\"; expected one below the root group, such as \"/kubepods\"");
         return Err(source.wrong(path.span().start, message));
     }
-    if is_every_group(&Glob::new(text)) {
+    if is_every_group(&Glob::new(&text)) {
         let message = "this gives every group the same weight, and takes away what others have set; name groups";
         return Err(source.wrong(path.span().start, message));
     }
-    Ok(Setting {
-        name: format!("cgroup {text}"),
-        place: source.line(table.span().start),
-        what: SettingKind::CgroupWeight {
-            path: Glob::new(text),
-            weight: within(source, weight, "weight", 1..=10_000)?,
-        },
-    })
+    let of_key = |(key, value): (&String, &Spanned<TunableValue>)| {
+        let to = text_of(value.get_ref());
+        let mut settings = called_in_policies(key).peekable();
+        let Some((_, known)) = settings.peek() else {
+            let keys: BTreeSet<&str> = policy_keys().map(|(_, key)| key.name).collect();
+            let message =
+                format!("unknown field `{key}`; expected path, {}", keys.into_iter().collect::<Vec<_>>().join(", "));
+            return Err(source.wrong(value.span().start, message));
+        };
+        let (key, takes) = (known.name, known.takes);
+        if !settings.all(|(_, key)| (key.to_file)(&to).is_some()) {
+            return Err(source.wrong(value.span().start, format!("{key} = {to}; expected {takes}")));
+        }
+        // A weight alone was what there was at first; journals and logs have its name.
+        let name = if key == "weight" { format!("cgroup {text}") } else { format!("cgroup {text} {key}") };
+        let what = SettingKind::Cgroup { path: Glob::new(&text), key, value: to };
+        Ok(Setting { name, place: source.line(at), what })
+    };
+    let settings = keys.iter().filter(|(key, _)| *key != "path").map(of_key).collect::<Result<Vec<_>, _>>()?;
+    if settings.is_empty() {
+        return Err(source.wrong(at, "this sets nothing; expected weight or another setting beside path"));
+    }
+    Ok(settings)
 }
 
 pub(super) fn irq(source: &Source, table: &Spanned<IrqTable>) -> Result<Setting, PolicyError> {
@@ -50,11 +71,11 @@ pub(super) fn tunable(source: &Source, table: &Spanned<TunableTable>) -> Result<
         let message = format!("tunable \"{written}\"; expected a name such as \"kernel.sched_rt_runtime_us\"");
         return Err(source.wrong(name.span().start, message));
     }
-    if written.contains('.') && !unstarve_change::is_sysctl_of_the_scheduler(written) {
+    if written.contains('.') && File::at(&path_of_tunable(written)).is_none() {
         let message = format!(
             "tunable \"{written}\" is none of the scheduler's; expected a name that begins with {}, or one of \
              /sys/kernel/debug/sched",
-            unstarve_change::SYSCTLS.join(", ")
+            beginnings_of_sysctls().collect::<Vec<_>>().join(", ")
         );
         return Err(source.wrong(name.span().start, message));
     }

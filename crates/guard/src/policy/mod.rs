@@ -88,12 +88,14 @@ pub struct Setting {
 /// See [`Setting`].
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum SettingKind {
-    /// The weight of cgroups.
-    CgroupWeight {
-        /// Which.
+    /// A setting of cgroups.
+    Cgroup {
+        /// Which groups.
         path: Glob,
-        /// As `cpu.weight`.
-        weight: u32,
+        /// Which setting: its [`unstarve_sched::setting::PolicyKey`].
+        key: &'static str,
+        /// As written.
+        value: String,
     },
     /// The affinity of interrupts.
     IrqAffinity {

@@ -1,7 +1,9 @@
 //! Reads settings of the running system, and plans changes.
 
-use unstarve_facts::{Harm, Knob, check_harm, chosen, is_feature};
+use unstarve_facts::{Knob, is_feature};
 use unstarve_model::CpuSet;
+use unstarve_sched::setting::feature::{self, FILES, FeatureState};
+use unstarve_sched::setting::{File, Harm, check_harm};
 
 use crate::Root;
 
@@ -78,18 +80,9 @@ struct Place {
 impl Place {
     /// Whether the file may be given by its path.
     fn may_be_named(&self) -> bool {
-        EXTRA_FILES.iter().any(|place| self.path.starts_with(place)) && is_plain(&self.path) && !self.is_features_file()
+        let is_known = File::at(&self.path).is_some() && EXTRA_FILES.iter().any(|place| self.path.starts_with(place));
+        is_known && !FILES.contains(&self.path.as_str())
     }
-
-    fn is_features_file(&self) -> bool {
-        FEATURE_FILES.contains(&self.path.as_str())
-    }
-}
-
-/// An absolute path in canonical form.
-fn is_plain(path: &str) -> bool {
-    let mut components = path.split('/');
-    components.next() == Some("") && components.all(|name| !["", ".", ".."].contains(&name) && !name.contains('\0'))
 }
 
 /// Files that may be given by path although the table does not have them.
@@ -99,8 +92,6 @@ const EXTRA_FILES: [&str; 4] = [
     "/sys/kernel/debug/sched/",
     "/sys/module/workqueue/parameters/",
 ];
-
-const FEATURE_FILES: [&str; 2] = ["/sys/kernel/debug/sched/features", "/sys/kernel/debug/sched_features"];
 
 const NO_DEBUGFS: &str =
     "; /sys/kernel/debug cannot be read: mount debugfs, as root, on a kernel that is not locked down";
@@ -150,13 +141,13 @@ impl<'a> Live<'a> {
         if let Some(place) = self.feature(name) {
             return Ok(vec![place]);
         }
-        let bare = name.strip_prefix("NO_").unwrap_or(name);
+        let bare = feature::name_of(name);
         if is_feature(bare) {
-            if let Some(refused) = self.refused(FEATURE_FILES.into_iter()) {
+            if let Some(refused) = self.refused(FILES.into_iter()) {
                 return Err(refused);
             }
-            let tried = FEATURE_FILES.join(" nor at ");
-            let hint = if FEATURE_FILES.iter().any(|path| self.root.text(path).is_ok()) { "" } else { NO_DEBUGFS };
+            let tried = FILES.join(" nor at ");
+            let hint = if FILES.iter().any(|path| self.root.text(path).is_ok()) { "" } else { NO_DEBUGFS };
             return Err(KnobError::NotHere { name: bare.to_owned(), tried, hint });
         }
         let path = match name.strip_prefix("kernel.") {
@@ -214,23 +205,20 @@ impl<'a> Live<'a> {
 
     /// A feature bit of the running kernel.
     fn feature(&self, name: &str) -> Option<Place> {
-        let name = name.strip_prefix("NO_").unwrap_or(name);
-        FEATURE_FILES.iter().find_map(|path| {
+        let name = feature::name_of(name);
+        FILES.iter().find_map(|path| {
             let text = self.root.text(path).ok()?;
-            let has = text.split_ascii_whitespace().any(|word| word.strip_prefix("NO_").unwrap_or(word) == name);
-            has.then(|| Place { path: (*path).to_owned(), feature: Some(name.to_owned()) })
+            feature::word_in(&text, name).map(|_| Place { path: (*path).to_owned(), feature: Some(name.to_owned()) })
         })
     }
 
     fn read(&self, place: &Place) -> Result<String, KnobError> {
         let text = self.root.text(&place.path).map_err(|error| KnobError::Read { path: place.path.clone(), error })?;
         match &place.feature {
-            None => Ok(chosen(&place.path, text.trim()).to_owned()),
-            Some(name) => text
-                .split_ascii_whitespace()
-                .find(|word| word.strip_prefix("NO_").unwrap_or(word) == name)
-                .map(str::to_owned)
-                .ok_or_else(|| KnobError::Unknown(name.clone())),
+            None => Ok(File::at(&place.path).map_or(text.trim(), |file| file.in_force(text.trim())).to_owned()),
+            Some(name) => {
+                feature::word_in(&text, name).map(str::to_owned).ok_or_else(|| KnobError::Unknown(name.clone()))
+            }
         }
     }
 }
@@ -238,9 +226,9 @@ impl<'a> Live<'a> {
 /// `on`, `1`, `NAME` → `NAME`; `off`, `0`, `NO_NAME` → `NO_NAME`.
 fn feature_word(name: &str, value: &str) -> Option<String> {
     match value {
-        "on" | "1" | "y" => Some(name.to_owned()),
-        "off" | "0" | "n" => Some(format!("NO_{name}")),
-        word if word == name || word.strip_prefix("NO_") == Some(name) => Some(word.to_owned()),
+        "on" | "1" | "y" => Some(FeatureState::On.word(name)),
+        "off" | "0" | "n" => Some(FeatureState::Off.word(name)),
+        word if feature::name_of(word) == name => Some(word.to_owned()),
         _ => None,
     }
 }

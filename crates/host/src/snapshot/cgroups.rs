@@ -8,7 +8,20 @@ use crate::Root;
 use crate::group_walk::{Cut, GroupWalk, MAX_CHILDREN, MAX_GROUPS_WALKED, Why};
 
 pub(super) fn find_hierarchy(root: &Root, missing: &mut Gaps) -> Option<Hierarchy> {
-    let mounts = missing.text(root, "/proc/mounts")?;
+    let found = hierarchy_in(&missing.text(root, "/proc/mounts")?);
+    if found.is_none() {
+        missing.note("cgroups", "no hierarchy with the CPU controller is mounted");
+    }
+    found
+}
+
+/// The cgroup hierarchy of this machine that the CPU controller is attached to.
+pub fn cpu_hierarchy() -> Option<Hierarchy> {
+    // Anybody may have a mount whose name is no UTF-8.
+    hierarchy_in(&String::from_utf8_lossy(&std::fs::read("/proc/self/mounts").ok()?))
+}
+
+fn hierarchy_in(mounts: &str) -> Option<Hierarchy> {
     let mut unified = None;
     for line in mounts.lines() {
         let mut words = line.split(' ').skip(1);
@@ -20,9 +33,6 @@ pub(super) fn find_hierarchy(root: &Root, missing: &mut Gaps) -> Option<Hierarch
         if fs == "cgroup2" {
             unified.get_or_insert_with(|| unescape(target));
         }
-    }
-    if unified.is_none() {
-        missing.note("cgroups", "no hierarchy with the CPU controller is mounted");
     }
     unified.map(|mount| Hierarchy { version: CgroupVersion::V2, mount })
 }

@@ -20,7 +20,8 @@ use unstarve_model::CpuSet;
 
 use crate::Root;
 
-pub use tasks::task;
+pub use cgroups::cpu_hierarchy;
+pub use tasks::{cpu_cgroup, task};
 
 /// Reads what a recording needs of the host at `root`. Never fails: what cannot be read is listed in
 /// [`Snapshot::missing`].

@@ -75,7 +75,7 @@ impl Reader<'_> {
         task.user = user(&status).filter(|_| !task.kernel_thread);
         if let (Some(version), Some(text)) = (version, self.file(&directory, "cgroup")) {
             let text = if self.root.is_host() { whole_cgroups(text) } else { text };
-            task.cgroup = cgroup(&text, version);
+            task.cgroup = cpu_cgroup(&text, version);
         }
         // A kernel thread has reset-on-fork only if a program set it together with a policy.
         let keeps_class = matches!(task.policy.class(), Some(Policy::Rt | Policy::Deadline));
@@ -186,7 +186,7 @@ fn deadline(tid: Tid) -> Option<DeadlineFacts> {
 }
 
 /// The path in a line `7:cpu,cpuacct:/user.slice` (v1) or `0::/user.slice` (v2) of `/proc/PID/cgroup`.
-fn cgroup(text: &str, version: CgroupVersion) -> Option<String> {
+pub fn cpu_cgroup(text: &str, version: CgroupVersion) -> Option<String> {
     text.lines().find_map(|line| {
         let (_, tail) = line.split_once(':')?;
         let (controllers, path) = tail.split_once(':')?;
@@ -205,7 +205,7 @@ mod tests {
     #[test]
     fn the_group_is_the_one_that_the_cpu_controller_sees() {
         let text = "4:cpuset:/a\n3:cpu,cpuacct:/b:c\n1:name=systemd:/d\n0::/e\n";
-        assert_eq!(cgroup(text, CgroupVersion::V1).as_deref(), Some("/b:c"));
-        assert_eq!(cgroup(text, CgroupVersion::V2).as_deref(), Some("/e"));
+        assert_eq!(cpu_cgroup(text, CgroupVersion::V1).as_deref(), Some("/b:c"));
+        assert_eq!(cpu_cgroup(text, CgroupVersion::V2).as_deref(), Some("/e"));
     }
 }

@@ -78,8 +78,8 @@ impl Changes {
     }
 
     fn set(&mut self, place: unstarve_change::Place, text: &str) -> Result<(), String> {
-        let new = Value::Text(text.to_owned());
-        let old = ThisHost.read(&place, Aspect::Text).map_err(|error| error.to_string())?;
+        let new = Value::content(text);
+        let old = ThisHost.read(&place, Aspect::Content).map_err(|error| error.to_string())?;
         let old = old.ok_or_else(|| "it cannot be read".to_owned())?;
         if old.same(&new) {
             return Ok(());

@@ -3,13 +3,11 @@
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use unstarve_change::may_be_set;
+use unstarve_sched::setting::File;
+use unstarve_sched::setting::feature::{FILES, FeatureState, word_in};
 
 use super::changes::Changes;
 use super::{GuestError, write};
-
-/// The scheduler's features: before 5.13, and since.
-const SCHED_FEATURES_FILES: [&str; 2] = ["/sys/kernel/debug/sched_features", "/sys/kernel/debug/sched/features"];
 
 /// Sets a knob; see [`crate::run::Request::knobs`] for the names.
 pub(super) fn set(name: &str, value: &str) -> Result<(), GuestError> {
@@ -28,7 +26,7 @@ fn set_file(name: &str, path: &Path, value: &str) -> Result<(), GuestError> {
     if !path.exists() {
         return Err(GuestError(format!("this kernel has no {name} ({} does not exist)", path.display())));
     }
-    match path.to_str().filter(|path| may_be_set(path)) {
+    match path.to_str().filter(|path| File::at(path).is_some()) {
         Some(path) => Changes::with_journal("knobs")?.write(path, value),
         // Not a scheduler setting but part of the scenario's machine.
         None => write(path, value),
@@ -36,7 +34,7 @@ fn set_file(name: &str, path: &Path, value: &str) -> Result<(), GuestError> {
 }
 
 fn set_feature(feature: &str, value: &str) -> Result<(), GuestError> {
-    let Some(path) = SCHED_FEATURES_FILES.into_iter().find(|path| Path::new(path).exists()) else {
+    let Some(path) = FILES.into_iter().find(|path| Path::new(path).exists()) else {
         return Err(GuestError("this kernel shows no scheduler features in debugfs".into()));
     };
     let known = fs::read_to_string(path).map_err(GuestError::doing(path))?;
@@ -46,12 +44,12 @@ fn set_feature(feature: &str, value: &str) -> Result<(), GuestError> {
 
 /// The text that turns the feature on or off.
 fn feature_word(feature: &str, value: &str, known: &str) -> Result<String, String> {
-    if !known.split_whitespace().any(|word| word.strip_prefix("NO_").unwrap_or(word) == feature) {
+    if word_in(known, feature).is_none() {
         return Err(format!("this kernel has no scheduler feature {feature}"));
     }
     match value {
-        "on" | "1" | "true" => Ok(feature.to_owned()),
-        "off" | "0" | "false" => Ok(format!("NO_{feature}")),
+        "on" | "1" | "true" => Ok(FeatureState::On.word(feature)),
+        "off" | "0" | "false" => Ok(FeatureState::Off.word(feature)),
         _ => Err(format!("sched_feature.{feature}={value}: expected on or off")),
     }
 }

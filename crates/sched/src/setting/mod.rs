@@ -1,1 +1,270 @@
-//! Settings of the scheduler as types: what can be set, to what, and how each is written.
+//! Settings of the scheduler that are files of the kernel: where each is, what it takes, what its values mean, what is certain to do harm,
+//! and in which lasting forms it can be kept. A module for each family; [`SETTINGS`] lists them all. Everything else asks [`File::at`] what a
+//! path is: no other crate compares names of files, and nothing is written that is not in the list.
+
+pub mod cgroup;
+mod content;
+pub mod feature;
+mod interrupt;
+mod nfsd;
+mod number;
+mod pattern;
+mod real_time;
+mod tunable;
+mod uclamp;
+mod workqueue;
+
+use cgroup::CgroupVersion;
+pub use content::Content;
+
+/// All settings. Of two with a path in common the first counts.
+pub const SETTINGS: [&Setting; 23] = [
+    &cgroup::WEIGHT,
+    &cgroup::SHARES,
+    &cgroup::IDLE,
+    &cgroup::MAX,
+    &cgroup::QUOTA,
+    &cgroup::PERIOD,
+    &uclamp::MIN,
+    &feature::FEATURES,
+    &real_time::RUNTIME,
+    &real_time::PERIOD,
+    &tunable::GRANULARITY,
+    &tunable::WAKEUP_GRANULARITY,
+    &tunable::SCAN_SIZE,
+    &tunable::PREEMPT,
+    &tunable::DEADLINE_SERVER,
+    &tunable::OF_CPU,
+    &tunable::DEBUGFS,
+    &tunable::SYSCTL,
+    &interrupt::IRQ_AFFINITY,
+    &interrupt::RPS_CPUS,
+    &interrupt::THREADED_NAPI,
+    &workqueue::WORKQUEUE,
+    &nfsd::THREADS,
+];
+
+/// The values of other settings, by their names.
+type OtherValues<'a> = dyn Fn(&str) -> Option<String> + 'a;
+
+/// A setting, or a family of settings that are treated alike.
+#[derive(Debug)]
+pub struct Setting {
+    /// Its files: absolute paths. `{IRQ}`, `{QUEUE}` and `{CPU}` stand for a number that a boot or a machine gives out, `{NAME}` for a part
+    /// of a path between two slashes, `{GROUP}` for the directory of a cgroup wherever the hierarchy is mounted, `*` at the end for any rest.
+    pub paths: &'static [&'static str],
+    /// Of a cgroup: in which hierarchy, where it is in one alone.
+    pub version: Option<CgroupVersion>,
+    /// The kernel may refuse to set it for a while, with EBUSY.
+    pub may_be_busy: bool,
+    /// It shows all its words, with the one in force in parentheses, and takes a word alone.
+    pub is_choice: bool,
+    /// Why a value is certain to do harm; `other` tells what another setting is, or will be.
+    harm: fn(value: &str, other: &OtherValues<'_>) -> Option<String>,
+    /// Whether the second value gives a group more of the CPU than the first.
+    gives_more: fn(&str, &str) -> bool,
+    /// The line of a systemd unit that keeps a value: systemd.resource-control(5).
+    systemd: fn(&str) -> Option<String>,
+    /// How a guard's policy names it in a table `[[cgroup]]`.
+    pub policy: Option<PolicyKey>,
+}
+
+/// A key of a table `[[cgroup]]` in a policy. Settings of both hierarchies may share one.
+#[derive(Debug)]
+pub struct PolicyKey {
+    /// `weight`.
+    pub name: &'static str,
+    /// What it does, for the schema.
+    pub about: &'static str,
+    /// What it takes, for messages: `1 to 10000`.
+    pub takes: &'static str,
+    /// The range of a number, if it takes nothing else.
+    pub range: Option<(u32, u32)>,
+    /// What is written for what the policy says; `None` if that is no value.
+    pub to_file: fn(&str) -> Option<Content>,
+    /// What a policy says of what the file holds, as TOML.
+    of_file: fn(&str) -> Option<String>,
+}
+
+impl Setting {
+    /// A setting without anything of its own.
+    const PLAIN: Setting = Setting {
+        paths: &[],
+        version: None,
+        may_be_busy: false,
+        is_choice: false,
+        harm: |_, _| None,
+        gives_more: |_, _| false,
+        systemd: |_| None,
+        policy: None,
+    };
+
+    /// The name of a group's file.
+    pub fn file_name(&self) -> &'static str {
+        self.paths[0].rsplit('/').next().unwrap_or_default()
+    }
+
+    fn has_path(&self, path: &str) -> bool {
+        self.paths.iter().any(|pattern| pattern::fits(pattern, path))
+    }
+
+    fn is_of_group(&self) -> bool {
+        self.paths[0].starts_with("{GROUP}")
+    }
+}
+
+/// The settings of cgroups that a policy calls so: one, or one for each hierarchy.
+pub fn called_in_policies(key: &str) -> impl Iterator<Item = (&'static Setting, &'static PolicyKey)> {
+    policy_keys().filter(move |(_, policy)| policy.name == key)
+}
+
+/// All settings that a policy can name in a table `[[cgroup]]`.
+pub fn policy_keys() -> impl Iterator<Item = (&'static Setting, &'static PolicyKey)> {
+    SETTINGS.into_iter().filter_map(|setting| Some((setting, setting.policy.as_ref()?)))
+}
+
+/// A file that is a setting.
+#[derive(Clone, Copy, Debug)]
+pub struct File<'a> {
+    /// Of what.
+    pub setting: &'static Setting,
+    path: &'a str,
+}
+
+impl<'a> File<'a> {
+    /// What is at a path; `None` if it is nothing that may be set.
+    pub fn at(path: &'a str) -> Option<File<'a>> {
+        let is_plain = path.starts_with('/')
+            && !path.split('/').skip(1).any(|part| matches!(part, "" | "." | "..") || part.contains('\0'));
+        let setting = SETTINGS.into_iter().find(|setting| setting.has_path(path)).filter(|_| is_plain)?;
+        Some(File { setting, path })
+    }
+
+    /// The directory of the cgroup.
+    pub fn group(self) -> Option<&'a str> {
+        self.path.rsplit_once('/').map(|(directory, _)| directory).filter(|_| self.setting.is_of_group())
+    }
+
+    /// What a number in the path counts, where the kernel gives it out anew at each boot or another host has it for something else.
+    pub fn numbered_thing(self) -> Option<&'static str> {
+        let has = |place: &str| self.setting.paths[0].contains(place);
+        [("{IRQ}", "interrupt"), ("{QUEUE}", "queue"), ("{CPU}", "CPU")]
+            .into_iter()
+            .find_map(|(place, thing)| has(place).then_some(thing))
+    }
+
+    /// Whether the file, once it is open, is on a file system of the kernel's on which it can be. Any file can be bound to a name that a
+    /// group's file has. The numbers: include/uapi/linux/magic.h.
+    pub fn lives_on(self, magic: u64) -> bool {
+        const CGROUPS: [u64; 2] = [0x0027_e0eb, 0x6367_7270];
+        const OTHERS: [(&str, u64); 4] = [
+            ("/proc/fs/nfsd/", 0x6e66_7364),
+            ("/proc/", 0x9fa0),
+            ("/sys/kernel/debug/", 0x6462_6720),
+            ("/sys/", 0x6265_6572),
+        ];
+        match self.group() {
+            Some(_) => CGROUPS.contains(&magic),
+            None => OTHERS.iter().find(|(place, _)| self.path.starts_with(place)).is_some_and(|(_, own)| *own == magic),
+        }
+    }
+
+    /// What has to be written so that the file says again what it says now.
+    pub fn in_force(self, text: &str) -> &str {
+        let word = || text.split_ascii_whitespace().find_map(|word| word.strip_prefix('(')?.strip_suffix(')'));
+        self.setting.is_choice.then(word).flatten().unwrap_or(text)
+    }
+
+    /// Whether a group gets more of the CPU by the change.
+    pub fn gives_more(self, old: &Content, new: &Content) -> bool {
+        (self.setting.gives_more)(old.as_str(), new.as_str())
+    }
+
+    /// Its name as sysctl(8) has it.
+    pub fn sysctl(self) -> Option<String> {
+        Some(self.path.strip_prefix("/proc/sys/")?.replace('/', "."))
+    }
+
+    /// The word for the kernel's command line that sets it, without its value: of a sysctl from 5.8 on
+    /// (Documentation/admin-guide/kernel-parameters.txt).
+    pub fn boot_parameter(self) -> Option<String> {
+        match self.path.strip_prefix("/sys/module/") {
+            Some(of_module) => of_module.split_once("/parameters/").map(|(module, name)| format!("{module}.{name}")),
+            None => self.sysctl().map(|name| format!("sysctl.{name}")),
+        }
+    }
+
+    /// The line of a systemd unit that keeps a value.
+    pub fn systemd(self, value: &Content) -> Option<String> {
+        (self.setting.systemd)(value.as_str())
+    }
+
+    /// The name of the table `[[tunable]]` that sets it in a guard's policy.
+    pub fn tunable(self) -> Option<String> {
+        self.sysctl().or_else(|| self.path.strip_prefix(DEBUGFS).map(str::to_owned))
+    }
+
+    /// The path of the group from its mount at the usual place, the key and the value of a table `[[cgroup]]`.
+    pub fn in_policy(self, value: &Content) -> Option<(&'a str, &'static str, String)> {
+        let key = self.setting.policy.as_ref()?;
+        let below = self.group()?.strip_prefix("/sys/fs/cgroup")?;
+        let group = match self.setting.version {
+            // Below the directory of the controller.
+            Some(CgroupVersion::V1) => &below[1 + below.get(1..)?.find('/')?..],
+            _ => below,
+        };
+        Some((group, key.name, (key.of_file)(value.as_str())?))
+    }
+}
+
+const DEBUGFS: &str = "/sys/kernel/debug/sched/";
+
+/// The file that a policy's table `[[tunable]]` means.
+pub fn path_of_tunable(name: &str) -> String {
+    match name.contains('.') {
+        true => format!("/proc/sys/{}", name.replace('.', "/")),
+        false => format!("{DEBUGFS}{name}"),
+    }
+}
+
+/// How names of the scheduler's sysctls begin.
+pub fn beginnings_of_sysctls() -> impl Iterator<Item = String> {
+    let paths = tunable::SYSCTL.paths.iter().filter_map(|path| path.strip_prefix("/proc/sys/")?.strip_suffix('*'));
+    paths.map(|name| name.replace('/', "."))
+}
+
+/// The directory of the cgroup whose setting a file is.
+pub fn group_of(path: &str) -> Option<&str> {
+    File::at(path)?.group()
+}
+
+/// The number of the interrupt whose setting a file is.
+pub fn interrupt_of(path: &str) -> Option<u32> {
+    File::at(path)?;
+    path.strip_prefix("/proc/irq/")?.split('/').next()?.parse().ok()
+}
+
+/// A value that would harm the machine, and why.
+#[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
+#[error("{reason}; if it must be, write it by hand into the kernel's file")]
+pub struct Harm {
+    reason: String,
+}
+
+/// Checks a value for a setting, given by name or path. `other` returns the value that another setting has, or will have.
+///
+/// The kernel accepts most numbers. What matters is the number that the kernel parses, so texts are parsed as the kernel does: `0x0`, `00`,
+/// `-0` and ` 0` are all 0.
+///
+/// # Errors
+/// If the value would certainly harm the machine. Values that the kernel itself refuses are not checked.
+pub fn check_harm(name: &str, value: &str, other: impl Fn(&str) -> Option<String>) -> Result<(), Harm> {
+    // There are many ways to write a path, but only one for its last part.
+    let last = |name: &str| name.rsplit(['/', '.']).find(|part| !part.is_empty()).map(str::to_owned);
+    let is_it = |setting: &&Setting| setting.paths.iter().any(|path| last(path) == last(name));
+    let harm = SETTINGS.into_iter().find(is_it).and_then(|setting| (setting.harm)(value, &other));
+    harm.map_or(Ok(()), |reason| Err(Harm { reason }))
+}
+
+#[cfg(test)]
+mod tests;

@@ -145,7 +145,7 @@ impl Model {
         let release = snapshot.kernel.release.as_deref().unwrap_or_default();
         let version: Option<unstarve_facts::Version> = release.parse().ok();
         let is_new = version.is_none_or(|version| version.is_at_least(5, 13));
-        let path = if is_new { "/sys/kernel/debug/sched/features" } else { "/sys/kernel/debug/sched_features" };
+        let path = unstarve_sched::setting::feature::FILES[usize::from(!is_new)];
         self.files.insert(path.to_owned(), format!("{text}\n"));
     }
 

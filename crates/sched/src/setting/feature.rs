@@ -1,0 +1,43 @@
+//! Feature bits, all in one file.
+
+use super::Setting;
+
+/// Where they are: the second until 5.12.
+pub const FILES: [&str; 2] = ["/sys/kernel/debug/sched/features", "/sys/kernel/debug/sched_features"];
+
+pub(super) const FEATURES: Setting = Setting { paths: &FILES, ..Setting::PLAIN };
+
+/// Of a feature bit.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum FeatureState {
+    /// Set.
+    On,
+    /// Not set.
+    Off,
+}
+
+impl FeatureState {
+    /// What the features file takes and shows: `WA_WEIGHT` or `NO_WA_WEIGHT`.
+    pub fn word(self, name: &str) -> String {
+        match self {
+            FeatureState::On => name.to_owned(),
+            FeatureState::Off => format!("NO_{name}"),
+        }
+    }
+}
+
+impl From<bool> for FeatureState {
+    fn from(on: bool) -> FeatureState {
+        if on { FeatureState::On } else { FeatureState::Off }
+    }
+}
+
+/// The name in a word of the file.
+pub fn name_of(word: &str) -> &str {
+    word.strip_prefix("NO_").unwrap_or(word)
+}
+
+/// The word of a feature in what the file holds.
+pub fn word_in<'a>(text: &'a str, name: &str) -> Option<&'a str> {
+    text.split_ascii_whitespace().find(|word| name_of(word) == name)
+}

@@ -1,0 +1,5 @@
+//! The kernel's NFS server.
+
+use super::Setting;
+
+pub(super) const THREADS: Setting = Setting { paths: &["/proc/fs/nfsd/threads"], ..Setting::PLAIN };

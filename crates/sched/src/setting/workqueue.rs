@@ -1,0 +1,15 @@
+//! The defaults of all workqueues, and what one with a directory of its own shows.
+
+use super::Setting;
+
+pub(super) const WORKQUEUE: Setting = Setting {
+    paths: &[
+        "/sys/module/workqueue/parameters/{NAME}",
+        "/sys/devices/virtual/workqueue/{NAME}/nice",
+        "/sys/devices/virtual/workqueue/{NAME}/cpumask",
+        "/sys/devices/virtual/workqueue/{NAME}/affinity_scope",
+        "/sys/devices/virtual/workqueue/{NAME}/affinity_strict",
+        "/sys/devices/virtual/workqueue/{NAME}/max_active",
+    ],
+    ..Setting::PLAIN
+};
