@@ -1,3 +1,4 @@
+use unstarve_diagnose::report::VictimKind;
 use unstarve_model::{Tid, clean};
 use unstarve_timeline::{Actor, ActorId, ActorKind, World};
 
@@ -83,7 +84,7 @@ fn kind(actor: &Actor) -> &'static str {
         ActorKind::Others => "others",
         ActorKind::Irq { .. } => "irq",
         ActorKind::Softirq { .. } => "softirq",
-        ActorKind::Tasks { .. } => actor.kernel_thread.map_or("task", |thread| thread.word()),
+        ActorKind::Tasks { .. } => VictimKind::from(actor.kernel_thread).word(),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use anyhow::{Result, anyhow, bail};
 use unstarve_diagnose::RemedyKind;
-use unstarve_diagnose::report::{Finding, Remedy, Report};
+use unstarve_diagnose::report::{Finding, Remedy, RemedyId, Report};
 use unstarve_executor::authority::Named;
 use unstarve_executor::plan::{Ids, Look, plan};
 use unstarve_term::clean;
@@ -63,8 +63,9 @@ pub fn choose<L: Look>(report: &Report, look: &L, origin: &Origin, args: &LowArg
     let Some(asked) = &args.remedy else { return best(report, look, origin, args, &findings) };
     if args.finding.is_none() && asked.parse::<usize>().is_err() {
         // An id may be of a later finding than the worst.
+        let asked = RemedyId::from(asked.as_str());
         let has_it = |finding: usize| {
-            let remedy = report.findings[finding].remedies.iter().position(|remedy| remedy.id == *asked)?;
+            let remedy = report.findings[finding].remedies.iter().position(|remedy| remedy.id == asked)?;
             Some(Choice { finding, remedy, skipped: Vec::new() })
         };
         let none = || anyhow!("no finding of this recording has that remedy; `unstarve explain` lists them");
@@ -75,7 +76,7 @@ pub fn choose<L: Look>(report: &Report, look: &L, origin: &Origin, args: &LowArg
         _ => best(report, look, origin, args, &findings)?.finding,
     };
     let ids: Vec<&str> = report.findings[finding].remedies.iter().map(|remedy| remedy.id.as_str()).collect();
-    let whose = format!("finding {} ({})", finding + 1, clean(&report.findings[finding].id));
+    let whose = format!("finding {} ({})", finding + 1, clean(report.findings[finding].id.as_str()));
     let remedy = find(asked, &ids, "remedy", &whose)?;
     Ok(Choice { finding, remedy, skipped: Vec::new() })
 }
@@ -107,7 +108,7 @@ fn best<L: Look>(report: &Report, look: &L, origin: &Origin, args: &LowArgs, fin
 
 /// Why it is done only if somebody asks for it.
 fn on_request(remedy: &Remedy) -> Option<String> {
-    let why = RemedyKind::of_id(&remedy.id)?.on_request?;
+    let why = RemedyKind::of_id(remedy.id.as_str())?.on_request?;
     Some(format!("{why}, so it is applied only if it is named (--remedy)"))
 }
 

@@ -1,17 +1,22 @@
 //! The report's shape: `unstarve.explain/1`. Fields are only ever added.
 
+mod ids;
 mod losses;
 mod verdict;
+mod victim_kind;
 
 use serde::{Deserialize, Serialize};
 use unstarve_change::Change;
+use unstarve_model::Policy;
 pub use unstarve_model::{ClockPair, Severity};
 use unstarve_sched::Rule;
 use unstarve_timeline::ActorId;
 
+pub use ids::{FindingId, RemedyId};
 pub use losses::{Missing, in_words};
 pub(crate) use verdict::worst_at;
 pub use verdict::{Scope, Verdict, verdict};
+pub use victim_kind::VictimKind;
 
 /// The schema's id.
 pub const SCHEMA: &str = "unstarve.explain/1";
@@ -129,8 +134,8 @@ pub struct TraceSummary {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 pub struct Finding {
-    /// One of the ids of the design: `rt-starvation`, ….
-    pub id: String,
+    /// Of which kind it is.
+    pub id: FindingId,
     /// How bad.
     pub severity: Severity,
     /// 0 to 1.
@@ -180,8 +185,9 @@ fn is_false(value: &bool) -> bool {
 #[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize)]
 #[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 pub struct Victim {
-    /// `kworker`, `ksoftirqd`, `nfsd`, `rcu`, … or `task`; `cgroup` where none of its tasks is known.
-    pub kind: String,
+    /// What it is for.
+    #[cfg_attr(feature = "typescript", ts(as = "String"))]
+    pub kind: VictimKind,
     /// Its name.
     pub comm: String,
     /// Its threads, the first 128.
@@ -189,7 +195,8 @@ pub struct Victim {
     /// How many threads there are.
     pub tasks: u32,
     /// `fair`, `rt`, `deadline`.
-    pub policy: Option<String>,
+    #[cfg_attr(feature = "typescript", ts(as = "Option<String>"))]
+    pub policy: Option<Policy>,
     /// The kernel's priority.
     pub prio: Option<i32>,
     /// What the worker works on.
@@ -234,11 +241,13 @@ pub struct Culprit {
     #[serde(default)]
     pub tasks: u32,
     /// `fair`, `rt`, `deadline`, `idle`; none for interrupts and unknown.
-    pub policy: Option<String>,
+    #[cfg_attr(feature = "typescript", ts(as = "Option<String>"))]
+    pub policy: Option<Policy>,
     /// The kernel's priority.
     pub prio: Option<i32>,
-    /// The rule's word.
-    pub rule: String,
+    /// Why it had the CPU.
+    #[cfg_attr(feature = "typescript", ts(as = "String"))]
+    pub rule: Rule,
     /// How long.
     pub ns: u64,
     /// The processes of these threads, where the host snapshot knows them.
@@ -378,8 +387,8 @@ pub struct Open {
     pub end: String,
     /// Who or what had the CPU at the last that is known of it.
     pub holder: String,
-    /// The word of the rule by which the holder had it.
-    pub rule: String,
+    /// The rule by which the holder had it.
+    pub rule: Rule,
 }
 
 impl Remedy {
@@ -394,8 +403,8 @@ impl Remedy {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 pub struct Remedy {
-    /// A stable id: `raise-worker`.
-    pub id: String,
+    /// Of which kind it is.
+    pub id: RemedyId,
     /// What and why, one or two sentences.
     pub text: String,
     /// The exact command, empty if there is none.

@@ -21,6 +21,8 @@ mod truncate_path;
 mod verdict;
 
 use serde::{Deserialize, Serialize};
+use unstarve_diagnose::report::{FindingId, RemedyId, Severity};
+use unstarve_sched::Rule;
 
 pub use detect::{Begun, Detector, Step, Trigger};
 pub use headline::Explanation;
@@ -77,23 +79,23 @@ pub struct Episode {
     pub culprit: Option<Party>,
     /// By which rule.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub rule: Option<String>,
+    pub rule: Option<Rule>,
     /// For how long, in ns: of the victim's waits the part that this culprit and rule are to blame for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ns: Option<u64>,
     /// The finding of `explain`: `rt-starvation`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub finding: Option<String>,
+    pub finding: Option<FindingId>,
     /// The worst that `explain` found in the trace where it found nothing of the episode's time, or nothing that is not another
     /// episode's of the same trace.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub other_finding: Option<Box<OtherFinding>>,
     /// How bad it is, in the word that `explain` has for it.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub severity: Option<String>,
+    pub severity: Option<Severity>,
     /// How bad it is by what the counters saw when it began: the same table, with what they know.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub counted_severity: Option<unstarve_model::Severity>,
+    pub counted_severity: Option<Severity>,
     /// Everybody who was starved at its time, worst first, the first 16.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub victims: Vec<Suffered>,
@@ -164,7 +166,7 @@ pub struct Seen {
     pub culprit: Option<Party>,
     /// By which rule.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub rule: Option<String>,
+    pub rule: Option<Rule>,
     /// For how long: the part of the waits that this culprit and rule are to blame for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub blamed_ns: Option<u64>,
@@ -178,16 +180,16 @@ pub struct Suffered {
     pub victim: Party,
     /// The finding of `explain`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub finding: Option<String>,
+    pub finding: Option<FindingId>,
     /// How bad it is.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub severity: Option<String>,
+    pub severity: Option<Severity>,
     /// Who had the CPU meanwhile.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub culprit: Option<Party>,
     /// By which rule.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub rule: Option<String>,
+    pub rule: Option<Rule>,
     /// For how long, in ns.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ns: Option<u64>,
@@ -218,35 +220,36 @@ pub struct Party {
 }
 
 /// A finding about others than an episode's victim.
-#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
-#[serde(default)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct OtherFinding {
     /// `rt-starvation`.
-    pub finding: String,
+    pub finding: FindingId,
     /// How bad it is.
-    pub severity: String,
+    pub severity: Severity,
     /// Who waited.
+    #[serde(default)]
     pub victim: Party,
     /// Who had the CPU meanwhile.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub culprit: Option<Party>,
     /// By which rule.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub rule: Option<String>,
+    pub rule: Option<Rule>,
     /// For how long, in ns.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ns: Option<u64>,
 }
 
 /// What to do.
-#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
-#[serde(default)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct FirstRemedy {
     /// A stable id.
-    pub id: String,
+    pub id: RemedyId,
     /// What and why.
+    #[serde(default)]
     pub text: String,
     /// The command; empty if there is none.
+    #[serde(default)]
     pub apply: String,
 }
 
@@ -304,8 +307,8 @@ impl Episode {
     }
 
     /// What it is counted as: the finding about its victim, else the worst about others.
-    pub fn counts_as(&self) -> Option<&str> {
-        self.finding.as_deref().or_else(|| self.other_finding.as_ref().map(|other| other.finding.as_str()))
+    pub fn counts_as(&self) -> Option<&FindingId> {
+        self.finding.as_ref().or_else(|| self.other_finding.as_ref().map(|other| &other.finding))
     }
 }
 

@@ -1,6 +1,6 @@
 use std::fmt::Write as _;
 
-use unstarve_model::{Nanos, Severity, clean};
+use unstarve_model::{Nanos, Severity};
 
 use super::line::named;
 use super::{Episode, Trigger};
@@ -72,8 +72,8 @@ pub fn began(episode: &Episode) -> Option<String> {
     if let Some(culprit) = &seen.culprit {
         let _ = write!(text, " while {} had the CPU", named(culprit));
     }
-    if let Some(rule) = &seen.rule {
-        let _ = write!(text, " ({})", clean(rule));
+    if let Some(rule) = seen.rule {
+        let _ = write!(text, " ({rule})");
     }
     Some(format!("{text}: {}", seen.trigger.words()))
 }
@@ -91,7 +91,7 @@ mod tests {
             since_mono_ns: None,
             victim: Some(party("ksoftirqd/1", 18)),
             culprit: Some(party("hog\n", 4711)),
-            rule: Some("weight".to_owned()),
+            rule: Some(unstarve_sched::Rule::Weight),
             blamed_ns: Some(54_400_000),
         };
         let episode = Episode { trigger: Some(seen), verdict: Some("Nobody is starved.".into()), ..Episode::default() };

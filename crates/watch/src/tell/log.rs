@@ -7,6 +7,9 @@ use std::os::fd::AsFd;
 use std::os::unix::net::UnixDatagram;
 use std::path::{Path, PathBuf};
 
+use unstarve_diagnose::report::FindingId;
+use unstarve_sched::Rule;
+
 use crate::config::Syslog;
 use crate::episode::{Episode, Party, line};
 
@@ -120,11 +123,11 @@ fn journal(episode: &Episode, text: &str) -> Vec<u8> {
     field("MESSAGE_ID", MESSAGE_ID);
     field("UNSTARVE_EPISODE", &episode.id);
     field("UNSTARVE_STAGE", episode.stage.word());
-    let other = episode.other_finding.as_ref().map(|other| &other.finding);
+    let other = episode.other_finding.as_ref().map(|other| other.finding.as_str());
     for (name, value) in [
-        ("UNSTARVE_FINDING", episode.finding.as_ref()),
+        ("UNSTARVE_FINDING", episode.finding.as_ref().map(FindingId::as_str)),
         ("UNSTARVE_OTHER_FINDING", other),
-        ("UNSTARVE_RULE", episode.rule.as_ref()),
+        ("UNSTARVE_RULE", episode.rule.map(Rule::word)),
     ] {
         if let Some(value) = value {
             field(name, value);
