@@ -1,5 +1,6 @@
 //! What changes mean on this host: what is there, what it holds now, and what stands in the way.
 
+mod answer;
 mod permit;
 mod this_host;
 
@@ -10,6 +11,8 @@ use rustc_hash::FxHashSet;
 use unstarve_change::{Aspect, Change, Place, Relative, Selector, Target, TaskKey, Thread, To, Value, may_be_set};
 use unstarve_facts::{Harm, check_harm, flag};
 use unstarve_model::Tid;
+
+pub use answer::{Answer, answer, obstacles};
 
 use crate::authority::{Author, Authority};
 use crate::claim::{self, Contradiction, Direction, Live, Verdict};

@@ -4,7 +4,7 @@ use anyhow::{Result, anyhow, bail};
 use unstarve_diagnose::RemedyKind;
 use unstarve_diagnose::report::{Finding, Remedy, RemedyId, Report};
 use unstarve_executor::authority::Named;
-use unstarve_executor::plan::{Ids, Look, plan};
+use unstarve_executor::plan::{Answer, Ids, Look, answer, obstacles, plan};
 use unstarve_term::clean;
 use unstarve_term::fix::Skipped;
 
@@ -117,16 +117,17 @@ fn obstacle<L: Look>(look: &L, remedy: &Remedy, origin: &Origin) -> Option<Strin
     // A plan that is only shown says itself what would have to be named.
     let named = if origin.is_trusted() { Named::Nothing } else { Named::Everything };
     let plan = plan(look, &remedy.changes, "", &origin.authority(named));
-    if super::can_be_done(&plan) {
-        return None;
+    match answer(&plan) {
+        Answer::CanBeDone => None,
+        Answer::IsSoAlready => Some("it is so already".to_owned()),
+        Answer::NamesNothing => Some("it names nothing that a program could change".to_owned()),
+        Answer::Obstructed => {
+            let obstacles = obstacles(&plan);
+            let (first, rest) = obstacles.split_first()?;
+            let more = (!rest.is_empty()).then(|| unstarve_model::counted(rest.len() as u64, "obstacle"));
+            Some(more.map_or_else(|| first.clone(), |more| format!("{first}, and {more} more")))
+        }
     }
-    let obstacles = unstarve_term::fix::obstacles(&plan);
-    Some(match obstacles.split_first() {
-        Some((first, [])) => first.clone(),
-        Some((first, rest)) => format!("{first}, and {} more", unstarve_model::counted(rest.len() as u64, "obstacle")),
-        None if plan.is_empty() => "it names nothing that a program could change".to_owned(),
-        None => "it is so already".to_owned(),
-    })
 }
 
 /// The place of what was asked for by its number or id among those that `whose` has.
