@@ -8,7 +8,7 @@ use crate::hit::{Hit, Severity, When};
 use crate::rule::{RULES, Rule};
 
 /// What an audit has to say about a host: JSON with the schema id [`Audit::SCHEMA`]. Later versions only add fields.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Audit {
     /// The schema id.
     pub schema: String,
@@ -29,7 +29,7 @@ pub struct Audit {
 }
 
 /// The host in a few words.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Host {
     /// `uname -r`.
     pub kernel: Option<String>,

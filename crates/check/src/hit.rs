@@ -5,7 +5,7 @@ pub use unstarve_model::Severity;
 use unstarve_model::clean;
 
 /// What a rule found on a host. Every text is harmless to a terminal.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Hit {
     /// The rule's id.
     pub rule: String,
@@ -33,7 +33,7 @@ pub struct Hit {
 }
 
 /// On which of two kernels something holds.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum When {
     /// Only after the upgrade.
@@ -45,7 +45,7 @@ pub enum When {
 }
 
 /// What to do.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Fix {
     /// What and why, one or two sentences.
     pub text: String,
@@ -59,6 +59,7 @@ pub struct Fix {
     pub valid_on: String,
     /// What is changed, from which both commands are written.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(with = "Vec<serde_json::Map<String, serde_json::Value>>")]
     pub changes: Vec<Change>,
 }
 
@@ -109,7 +110,7 @@ impl Fix {
 }
 
 /// A place in a file.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Place {
     /// The file.
     pub file: String,

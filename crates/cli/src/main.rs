@@ -36,6 +36,7 @@ mod output;
 mod progress;
 mod record;
 mod report;
+mod schema;
 mod selection;
 mod snapshot;
 mod sql;
@@ -102,6 +103,7 @@ enum Command {
     Fleet(fleet::FleetArgs),
     Cluster(cluster::ClusterArgs),
     Doctor(doctor::DoctorArgs),
+    Schema(schema::SchemaArgs),
     Lab(lab::LabArgs),
     Help(help::HelpArgs),
     #[command(hide = true)]
@@ -140,6 +142,7 @@ fn main() -> ExitCode {
         Command::Fleet(args) => fleet::run(&args),
         Command::Cluster(args) => cluster::run(&args),
         Command::Doctor(args) => doctor::run(&args, low.color),
+        Command::Schema(args) => schema::run(&args),
         Command::Lab(args) => lab::run(args, low.color),
         Command::Generate(args) => generate::run::<LowArgs>(args),
         Command::Help(args) => help::run(&args, LowArgs::command(), low.color),

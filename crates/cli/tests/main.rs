@@ -14,6 +14,7 @@ mod hostile_names;
 mod hostile_programs;
 mod lab_failures;
 mod results;
+mod schema;
 mod sql;
 #[cfg(feature = "columnar")]
 mod tables;

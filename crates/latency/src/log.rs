@@ -57,7 +57,7 @@ pub struct Point {
 }
 
 /// A distribution.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, schemars::JsonSchema)]
 pub struct Stats {
     /// How many latencies.
     pub count: u64,

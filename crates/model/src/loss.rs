@@ -6,6 +6,7 @@ use crate::{CpuId, EventType};
 
 /// One thing that a trace cannot say. A finding that it could overturn repeats it.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 pub struct Loss {
     /// What is missing.
@@ -21,6 +22,7 @@ pub struct Loss {
 
 /// The ways in which a trace can be incomplete.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 #[serde(rename_all = "kebab-case", tag = "kind", content = "event")]
 #[non_exhaustive]
@@ -36,12 +38,14 @@ pub enum LossKind {
     /// A kind of event was not recorded at all.
     NotRecorded(
         #[serde(with = "event_name")]
+        #[cfg_attr(feature = "schema", schemars(with = "String"))]
         #[cfg_attr(feature = "typescript", ts(as = "String"))]
         EventType,
     ),
     /// Events of this type are in the file, but not as this type of event is: none of them was used.
     Malformed(
         #[serde(with = "event_name")]
+        #[cfg_attr(feature = "schema", schemars(with = "String"))]
         #[cfg_attr(feature = "typescript", ts(as = "String"))]
         EventType,
     ),
@@ -79,6 +83,7 @@ pub enum LossKind {
 
 /// What would bring what is missing.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 #[serde(rename_all = "kebab-case", tag = "what", content = "name")]
 #[non_exhaustive]
@@ -86,6 +91,7 @@ pub enum BroughtBy {
     /// This event, recorded.
     Event(
         #[serde(with = "event_name")]
+        #[cfg_attr(feature = "schema", schemars(with = "String"))]
         #[cfg_attr(feature = "typescript", ts(as = "String"))]
         EventType,
     ),

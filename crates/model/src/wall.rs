@@ -6,16 +6,19 @@ use crate::Time;
 
 /// A moment as clocks on walls and in logs tell it: nanoseconds since 1970-01-01 UTC (`CLOCK_REALTIME`).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(transparent)]
 pub struct WallTime(pub u64);
 
 /// One moment on the trace's clock and on the wall's.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 pub struct ClockPair {
     /// On the trace's clock.
     #[serde(rename = "trace_ns")]
     #[cfg_attr(feature = "typescript", ts(type = "number"))]
+    #[cfg_attr(feature = "schema", schemars(with = "u64"))]
     pub trace: Time,
     /// On the wall's.
     #[serde(rename = "realtime_ns")]

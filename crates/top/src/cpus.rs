@@ -17,7 +17,7 @@ pub(crate) struct Busy {
 }
 
 /// What one CPU does.
-#[derive(Clone, PartialEq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, schemars::JsonSchema)]
 pub struct CpuView {
     /// Its number.
     pub cpu: u32,

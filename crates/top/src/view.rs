@@ -53,7 +53,7 @@ impl Order {
 }
 
 /// What rows are of.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum By {
     /// A task each, from every event of the scheduler.
@@ -63,7 +63,7 @@ pub enum By {
 }
 
 /// An occupant under a rule, and for how long.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, schemars::JsonSchema)]
 pub struct Piece {
     /// Its name, with the priority of real-time tasks.
     pub occupant: String,
@@ -76,7 +76,7 @@ pub struct Piece {
 }
 
 /// A task that waited in the window.
-#[derive(Clone, PartialEq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, schemars::JsonSchema)]
 pub struct Row {
     /// Its name.
     pub victim: String,
@@ -129,7 +129,7 @@ impl Beside<'_> {
 }
 
 /// All that is shown.
-#[derive(Clone, PartialEq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, schemars::JsonSchema)]
 pub struct View {
     /// `unstarve.top/1`.
     pub schema: &'static str,

@@ -7,7 +7,7 @@ use unstarve_sched::Rule;
 use super::profile::Sums;
 
 /// What is compared.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize, schemars::JsonSchema)]
 #[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 #[serde(rename_all = "kebab-case")]
 pub enum Metric {
@@ -50,7 +50,7 @@ pub(super) const METRICS: [Metric; 10] = [
 ];
 
 /// The unit of a metric.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, schemars::JsonSchema)]
 pub enum Unit {
     /// Nanoseconds in a second.
     #[serde(rename = "ns/s")]

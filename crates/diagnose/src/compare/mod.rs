@@ -37,7 +37,7 @@ pub struct Side {
 }
 
 /// Everything that `unstarve compare` has to say. Fields are only ever added.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, schemars::JsonSchema)]
 #[cfg_attr(feature = "typescript", derive(ts_rs::TS), ts(rename = "ComparisonReport"))]
 pub struct Comparison {
     /// [`SCHEMA`].
@@ -63,7 +63,7 @@ pub struct Comparison {
 }
 
 /// A finding on both sides.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, schemars::JsonSchema)]
 #[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 pub struct FindingChange {
     /// `rt-starvation`, ….
@@ -81,7 +81,7 @@ pub struct FindingChange {
 }
 
 /// A finding of one side, where the other could not have shown it, or its own is in doubt.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, schemars::JsonSchema)]
 #[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 pub struct UnjudgedFinding {
     /// `rt-starvation`, ….
@@ -99,7 +99,7 @@ pub struct UnjudgedFinding {
 }
 
 /// The waits of a role on both sides.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, schemars::JsonSchema)]
 #[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 pub struct WaitChange {
     /// Whose.
@@ -111,7 +111,7 @@ pub struct WaitChange {
 }
 
 /// What became of a finding.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize, schemars::JsonSchema)]
 #[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 #[serde(rename_all = "kebab-case")]
 pub enum Outcome {
@@ -128,7 +128,7 @@ pub enum Outcome {
 }
 
 /// A rate on both sides.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, schemars::JsonSchema)]
 #[cfg_attr(feature = "typescript", derive(ts_rs::TS), ts(rename = "RateChange"))]
 pub struct Change {
     /// Whose.

@@ -8,7 +8,7 @@ use unstarve_timeline::{Actor, ActorKind};
 use crate::report::VictimKind;
 
 /// What two recordings have in common where ids differ: a kind of thread and its name without numbers that only count.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize, schemars::JsonSchema)]
 #[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 pub struct Role {
     /// `kworker`, `ksoftirqd`, …; `task` for everything that is no kernel thread by its name.

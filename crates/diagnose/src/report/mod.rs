@@ -22,7 +22,7 @@ pub use victim_kind::VictimKind;
 pub const SCHEMA: &str = "unstarve.explain/1";
 
 /// Everything `unstarve explain` has to say about a trace.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 pub struct Report {
     /// [`SCHEMA`].
@@ -65,7 +65,7 @@ pub const LEGEND: [Rule; 14] = [
 ];
 
 /// The trace in numbers.
-#[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize, schemars::JsonSchema)]
 #[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 pub struct TraceSummary {
     /// `trace.dat v7`.
@@ -131,7 +131,7 @@ pub struct TraceSummary {
 }
 
 /// A cause with evidence, price, confidence and remedies.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 pub struct Finding {
     /// Of which kind it is.
@@ -182,7 +182,7 @@ fn is_false(value: &bool) -> bool {
 }
 
 /// Whose wait.
-#[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize, schemars::JsonSchema)]
 #[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 pub struct Victim {
     /// What it is for.
@@ -220,7 +220,7 @@ pub struct Victim {
 }
 
 /// A worker's identity.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 pub struct Work {
     /// The work function.
@@ -230,7 +230,7 @@ pub struct Work {
 }
 
 /// An occupant and a rule.
-#[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize, schemars::JsonSchema)]
 #[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 pub struct Culprit {
     /// The task's name; for others `idle`, `irq 33 virtio0`, `softirq NET_RX`, `unknown`.
@@ -269,7 +269,7 @@ pub struct Culprit {
 }
 
 /// Waits in numbers.
-#[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize, schemars::JsonSchema)]
 #[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 pub struct Waits {
     /// How many.
@@ -285,7 +285,7 @@ pub struct Waits {
 }
 
 /// Who paid.
-#[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize, schemars::JsonSchema)]
 #[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 pub struct PricePaid {
     /// The task's name.
@@ -317,7 +317,7 @@ fn is_none_of_it(ns: &u64) -> bool {
 }
 
 /// One occurrence.
-#[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize, schemars::JsonSchema)]
 #[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 pub struct Instance {
     /// Where.
@@ -341,7 +341,7 @@ pub struct Instance {
 }
 
 /// One of the longest waits of the trace.
-#[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize, schemars::JsonSchema)]
 #[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 pub struct WorstWait {
     /// Who waited.
@@ -377,7 +377,7 @@ pub struct WorstWait {
 }
 
 /// How long a wait lasted that had no end when the recording ended.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Open {
     /// As far as the recording is proved to show its CPU.
     pub proved_ns: u64,
@@ -400,7 +400,7 @@ impl Remedy {
 }
 
 /// What to do.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 pub struct Remedy {
     /// Of which kind it is.
@@ -420,6 +420,7 @@ pub struct Remedy {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     // For programs that apply them; the page shows the commands.
     #[cfg_attr(feature = "typescript", ts(skip))]
+    #[schemars(with = "Vec<serde_json::Map<String, serde_json::Value>>")]
     pub changes: Vec<Change>,
     /// What it was proved to do on real kernels of this series, or where nothing was, of others.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

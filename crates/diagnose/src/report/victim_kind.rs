@@ -5,7 +5,9 @@ use serde::{Deserialize, Serialize};
 use unstarve_sched::KernelThread;
 
 /// What a victim is for, as far as its name says.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize)]
+#[derive(
+    Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize, schemars::JsonSchema,
+)]
 #[serde(rename_all = "kebab-case")]
 pub enum VictimKind {
     /// A task that is not called like a kernel thread of the kinds below.

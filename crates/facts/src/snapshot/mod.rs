@@ -120,6 +120,7 @@ pub struct Snapshot {
 
 /// Something that a snapshot should hold and does not.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Missing {
     /// What: a path or a thing (`scheduler features`).
     pub what: String,

@@ -26,7 +26,7 @@ const MAX_READINGS: usize = 48;
 const STOPPED: u64 = 60_000_000_000;
 
 /// What was above its threshold.
-#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case", tag = "kind")]
 pub enum Trigger {
     /// A wait that ended.

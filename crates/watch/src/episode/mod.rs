@@ -36,7 +36,7 @@ pub use verdict::Suffering;
 pub const SCHEMA: &str = "unstarve.watch-episode/1";
 
 /// One episode, as a line of the log and as `episode.json` beside its trace.
-#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(default)]
 pub struct Episode {
     /// [`SCHEMA`].
@@ -129,7 +129,7 @@ pub struct Episode {
 }
 
 /// Words on an episode. All have its id.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Stage {
     /// It has begun: what the counters show. Its trace is not written yet.
@@ -150,7 +150,7 @@ impl Stage {
 }
 
 /// What the counters saw when an episode began.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Seen {
     /// What was above its threshold.
     #[serde(flatten)]
@@ -173,7 +173,7 @@ pub struct Seen {
 }
 
 /// Somebody who was starved at an episode's time.
-#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(default)]
 pub struct Suffered {
     /// Who waited; a role alone where only the counters saw it.
@@ -196,7 +196,7 @@ pub struct Suffered {
 }
 
 /// A victim or a culprit.
-#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(default)]
 pub struct Party {
     /// Its role in the metrics, where known.
@@ -220,7 +220,7 @@ pub struct Party {
 }
 
 /// A finding about others than an episode's victim.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct OtherFinding {
     /// `rt-starvation`.
     pub finding: FindingId,
@@ -241,7 +241,7 @@ pub struct OtherFinding {
 }
 
 /// What to do.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct FirstRemedy {
     /// A stable id.
     pub id: RemedyId,
@@ -254,7 +254,7 @@ pub struct FirstRemedy {
 }
 
 /// What a guard that runs says of itself.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct GuardWord {
     /// Its process.
     pub pid: u32,
