@@ -7,7 +7,7 @@ export PATH := $(PATH):$(HOME)/.cargo/bin
 # What `--version` says; tests and lints do without, so that a commit does not cost them a build.
 build release install: export UNSTARVE_COMMIT = $(firstword $(shell tools/commit.sh))
 
-.PHONY: help setup build build-sql build-cluster release dist install demo test test-engines test-dist deny lab proofs lab-smoke truth bench bench-instructions bench-lab bench-page bench-guard bench-watch bench-fleet watch-healthy bench-tuned chaos-guard fmt clippy fuzz docs clean
+.PHONY: help setup build build-sql release dist install demo test test-sql test-dist deny lab proofs lab-smoke truth bench bench-instructions bench-lab bench-page bench-guard bench-watch bench-fleet watch-healthy bench-tuned chaos-guard fmt clippy semver fuzz docs clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
@@ -24,11 +24,6 @@ build-sql: ## target/sql/release/unstarve-sql, the engine of `unstarve sql`
 	tools/setup.sh build
 	cargo build --release --manifest-path sql/Cargo.toml --target-dir "$$CARGO_TARGET_DIR/sql"
 	@echo "$$CARGO_TARGET_DIR/sql/release/unstarve-sql"
-
-build-cluster: ## target/cluster/release/unstarve-cluster, the engine of `unstarve cluster` and `unstarve sql --cluster`
-	tools/setup.sh build
-	cargo build --release --manifest-path cluster/Cargo.toml --target-dir "$$CARGO_TARGET_DIR/cluster"
-	@echo "$$CARGO_TARGET_DIR/cluster/release/unstarve-cluster"
 
 release: ## the program as it is shipped, optimised by a profile of its own work: two builds, some ten minutes
 	tools/setup.sh build
@@ -48,8 +43,8 @@ demo: ## provokes a starvation for four seconds, records it, explains it, and cl
 test: setup ## all tests; the live ones need root and tracefs, else they say that they were skipped
 	tools/test.sh
 
-test-engines: setup ## of all tests those of unstarve-sql and unstarve-cluster: DuckDB as a second opinion, a server of S3, schedulers and executors on loopback
-	PYTHONPATH="$${XDG_CACHE_HOME:-$$HOME/.cache}/unstarve/python:$$PYTHONPATH" cargo test --manifest-path cluster/Cargo.toml --workspace --target-dir "$$CARGO_TARGET_DIR/engines"
+test-sql: setup ## of all tests those of unstarve-sql: DuckDB as a second opinion, a server of S3
+	PYTHONPATH="$${XDG_CACHE_HOME:-$$HOME/.cache}/unstarve/python:$$PYTHONPATH" cargo test --manifest-path sql/Cargo.toml --target-dir "$$CARGO_TARGET_DIR/sql"
 
 test-dist: dist ## uses what `make dist` made: in an empty root, a fresh Debian, a guest with systemd, as an rpm, as a pod, and built again; needs root
 	tools/test-dist.sh "$$CARGO_TARGET_DIR/dist-tree/out"
@@ -99,12 +94,12 @@ bench-watch: ## what the watch costs: a switch, beside nothing and perf sched re
 	cargo build --profile bench-quick -p unstarve-cli -p unstarve-watch $$(tools/features.sh) --bin unstarve --example readings
 	bench/watch.sh "$$CARGO_TARGET_DIR/bench-quick/examples/readings" "$$CARGO_TARGET_DIR/bench-quick/unstarve"
 
-bench-fleet: build build-sql $(if $(filter no,$(CLUSTER)),,build-cluster) ## many hosts: merging, size, every view cold and warm, beside DuckDB's answers and a cluster's; HOSTS=1000 HOURS=24 ROWS=250 (72 million), CLUSTER=no
+bench-fleet: build build-sql ## many hosts: merging, size, every view cold and warm, beside DuckDB's answers; HOSTS=1000 HOURS=24 ROWS=250 (72 million)
 	tools/setup.sh fleet
 	cargo build --release -p unstarve-tables --features columnar --example fleet
 	PYTHONPATH="$${XDG_CACHE_HOME:-$$HOME/.cache}/unstarve/python:$$PYTHONPATH" bench/fleet.py "$$CARGO_TARGET_DIR/release/unstarve" \
 		"$$CARGO_TARGET_DIR/sql/release/unstarve-sql" "$$CARGO_TARGET_DIR/release/examples/fleet" --hosts $(or $(HOSTS),1000) --hours $(or $(HOURS),24) \
-		$(if $(ROWS),--rows $(ROWS)) $(if $(filter no,$(CLUSTER)),,--cluster "$$CARGO_TARGET_DIR/cluster/release/unstarve-cluster")
+		$(if $(ROWS),--rows $(ROWS))
 
 watch-healthy: build ## the watch beside an idle machine, a compile, fio, pgbench, redis and nginx: none may give an episode; needs root
 	bench/watch_healthy.sh "$$CARGO_TARGET_DIR/release/unstarve"
@@ -119,6 +114,11 @@ chaos-guard: build ## a thousand random kills of guard, dead-man, undo, verify a
 deny: ## licences, versions and sources of the crates by deny.toml, advisories where RustSec's list can be had
 	tools/setup.sh test
 	tools/deny.sh
+
+semver: ## what programs that use unstarve-trace would notice since BASELINE (a tag or commit): cargo-semver-checks, installed once, a quarter of an hour
+	@test -n "$(BASELINE)" || { echo "make semver BASELINE=v0.1.0" >&2; exit 2; }
+	command -v cargo-semver-checks >/dev/null || cargo install --locked cargo-semver-checks --version 0.51.0
+	cargo semver-checks --baseline-rev $(BASELINE) $(addprefix -p unstarve-,model sched readers timeline trace)
 
 fuzz: ## a minute for each reader; needs a nightly compiler
 	tools/fuzz.sh 60

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""What many hosts cost: merging their files, their size, every view cold and warm, a cluster on loopback, beside DuckDB's answers.
+"""What many hosts cost: merging their files, their size, every view cold and warm, beside DuckDB's answers.
 
-    fleet.py UNSTARVE UNSTARVE-SQL GENERATOR [--hosts 1000] [--hours 24] [--rows 250] [--cluster UNSTARVE-CLUSTER] [--directory DIR [--steps make,merge,ask,cluster,kill]]
+    fleet.py UNSTARVE UNSTARVE-SQL GENERATOR [--hosts 1000] [--hours 24] [--rows 250] [--directory DIR [--steps make,merge,ask]]
              [--questions a,b] [--no-duckdb]
 
 The rows are those of a real host, multiplied, with faults planted (crates/tables/examples/fleet/), in files of each host and hour, which `fleet compact` merges. Each question is a process of its own that opens the directory anew. Cold: the files are no longer in the page cache
 (posix_fadvise). Memory is the most that a process had in it (ru_maxrss). With --rows, an interval of a host has so many rows of blame_rollup; else as many as the real host's.
-With --cluster, a scheduler and two executors on loopback answer the same questions, and one is killed in the middle of a long one. With --steps, only these parts, in a directory that the parts before were given,
+With --steps, only these parts, in a directory that the parts before were given,
 so that each can have the machine for itself for a few minutes.
 """
 import argparse
@@ -21,22 +21,17 @@ import tempfile
 import time
 from pathlib import Path
 
-import cluster
-
 ROOT = Path(__file__).resolve().parent.parent
 REAL = ROOT / "sql/tests/real"
 WARM = 3
 # What docs/fleet.md sets out to reach.
-GOALS = {"cold": 5.0, "warm": 2.0, "memory": 1 << 30, "ingest": 500_000, "bytes": 8.0, "killed": 60.0}
-STEPS = ("make", "merge", "ask", "cluster", "kill")
+GOALS = {"cold": 5.0, "warm": 2.0, "memory": 1 << 30, "ingest": 500_000, "bytes": 8.0}
+STEPS = ("make", "merge", "ask")
 # Views of single rows: nobody asks for those of all hosts, which are a table of tens of millions of rows as text.
 OF_A_HOST = {
     "starved": "select host, victim_role, occupant, rule, ns, kernel from starved where host = 'host-0003' order by 1, ts, 2, 3, 4, 5",
     "starved_kernel_threads": "select host, victim_role, occupant, rule, ns from starved_kernel_threads where host = 'host-0003' order by 1, ts, 2, 3, 4, 5",
 }
-# Long enough that an executor can be killed meanwhile.
-LONG = """select a.host, count(*) as n, sum((a.ns + b.ns) % 7) as s from blame_rollup a,
-    (select distinct victim_role, occupant, ns from blame_rollup where host = 'host-0000' order by ns desc limit 20) b group by a.host order by a.host"""
 
 
 def run(command, **options):
@@ -138,7 +133,6 @@ def main():
     parser.add_argument("--hosts", type=int, default=1000)
     parser.add_argument("--hours", type=int, default=24)
     parser.add_argument("--rows", type=int, help="rows of blame_rollup in an interval of a host")
-    parser.add_argument("--cluster", metavar="UNSTARVE-CLUSTER", help="ask a scheduler and two executors on loopback, too")
     parser.add_argument("--directory", help="kept, and used again if it is there")
     parser.add_argument("--questions", help="only these views, apart by commas")
     parser.add_argument("--no-duckdb", action="store_true")
@@ -157,70 +151,13 @@ def main():
         if "merge" in arguments.steps:
             merge(arguments, directory)
             sizes(arguments, directory)
-        answers = Path(place) / "answers.json"
         if "ask" in arguments.steps:
-            known = json.loads(answers.read_text()) if answers.exists() else {}
-            known.update(ask_all(arguments, directory))
-            answers.write_text(json.dumps(known))
-        if arguments.cluster and {"cluster", "kill"} & set(arguments.steps):
-            with cluster.Cluster(arguments.cluster, directory) as asked:
-                if "cluster" in arguments.steps:
-                    ask_cluster(asked, directory, only(arguments, json.loads(answers.read_text())))
-                if "kill" in arguments.steps:
-                    kill_one(asked, directory)
+            ask_all(arguments, directory)
     except Failed as why:
         sys.exit(str(why))
     finally:
         if not arguments.directory:
             shutil.rmtree(place)
-
-
-def ask_cluster(asked, directory, answers):
-    """The same questions, by two executors."""
-    times, others = {}, []
-    for view, (question, rows) in answers.items():
-        begin = time.monotonic()
-        found = asked.ask(question, directory)
-        times[view] = time.monotonic() - begin
-        if found.returncode != 0:
-            others.append(view)
-            print(f"MISS  {view}: two executors do not answer: {found.stderr.decode().strip()[-1000:]}", flush=True)
-        elif found.stdout.decode().split("\n", 1)[1] != rows:
-            others.append(view)
-            print(f"MISS  {view}: two executors have other rows: {keep(found.stdout)}", flush=True)
-        else:
-            print(f"  ok  {view:<22}{times[view]:>7.2f}s by two executors", flush=True)
-    worst = max(times, key=times.get)
-    same = f"{len(times) - len(others)} of {len(times)} answers are the same"
-    print(f"      two executors on loopback: {same}; slowest {times[worst]:.2f} s ({worst}), median {statistics.median(times.values()):.2f} s", flush=True)
-
-
-def kill_one(asked, directory):
-    """An executor is killed in the middle of a query: right rows, or an error."""
-    begin = time.monotonic()
-    expected = asked.ask(LONG, directory)
-    if expected.returncode != 0:
-        sys.exit(f"the long question: {expected.stderr.decode()[-2000:]}")
-    took = time.monotonic() - begin
-    print(f"      the long question takes {took:.1f} s", flush=True)
-    before = asked.jobs(0)
-    child = asked.begin(LONG, directory)
-    while asked.jobs(0) == before and child.poll() is None:
-        time.sleep(0.02)
-    if child.poll() is not None:
-        sys.exit("the long question was answered before an executor could be killed")
-    # In the middle of it, not of its first task.
-    time.sleep(took / 4)
-    if child.poll() is not None:
-        sys.exit("the long question was answered before an executor could be killed")
-    asked.kill(0)
-    begin = time.monotonic()
-    out, said = child.communicate()
-    seconds = time.monotonic() - begin
-    if child.returncode == 0 and out != expected.stdout:
-        sys.exit("an executor was killed, and the rows are others")
-    how = "the right rows" if child.returncode == 0 else f"an error ({said.decode().strip()[-200:]})"
-    say("killed", seconds, f"an executor killed in the middle of a query: {how} {seconds:.1f} s later")
 
 
 def only(arguments, questions):
@@ -233,7 +170,7 @@ def ask_all(arguments, directory):
     _, _, text = run([arguments.sql, "--format", "json", "select table_name, definition from information_schema.views where definition is not null", directory])
     definitions = {row["table_name"]: row["definition"] for row in json.loads(text)}
     print(f"      {'view':<22}{'cold':>8}{'warm':>8}{'memory':>10}{'DuckDB':>8}  rows")
-    missed, others, colds, warms, most, answers = [], [], [], [], 0, {}
+    missed, others, colds, warms, most = [], [], [], [], 0
     for view, question in questions.items():
         command = [arguments.sql, "--format", "csv", question, directory]
         forget(directory)
@@ -266,7 +203,6 @@ def ask_all(arguments, directory):
                 others.append(view)
         bad = cold > GOALS["cold"] or warm > GOALS["warm"] or memory > GOALS["memory"]
         print(f"{'MISS' if bad else '  ok'}  {view:<22}{cold:>7.2f}s{warm:>7.2f}s{memory >> 20:>6} MiB{duck:>8}  {rows.count(chr(10))}", flush=True)
-        answers[view] = question, rows
         colds.append(cold)
         warms.append(warm)
         most = max(most, memory)
@@ -279,7 +215,6 @@ def ask_all(arguments, directory):
     same = f"not DuckDB's: {', '.join(others)}" if others else "all answers are DuckDB's"
     same = "not compared with DuckDB" if arguments.no_duckdb else same
     print(f"{len(questions)} questions, {same}; over a goal: {', '.join(missed) or 'none'}")
-    return answers
 
 
 main()

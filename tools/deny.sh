@@ -17,11 +17,11 @@ ask() { # workspace, checks and options…
 # What DataFusion brings twice is its own matter.
 ask . licenses bans sources
 ask fuzz -A unmatched-skip licenses bans sources
-ask cluster -A duplicate -A unmatched-skip -A unnecessary-skip licenses bans sources
+ask sql -A duplicate -A unmatched-skip -A unnecessary-skip licenses bans sources
 
 # A Git repository, which a machine behind a mirror of crates.io may not reach: that is no word on the crates.
 if said=$(timeout -k 5 20 "$deny" --locked --config deny.toml fetch db 2>&1); then
-    for workspace in . fuzz cluster; do
+    for workspace in . fuzz sql; do
         # What is forgiven in one workspace is not in the others.
         ask "$workspace" -A advisory-not-detected advisories
     done

@@ -4,7 +4,7 @@
 # program has a time limit of its own, and building has one apart from those. The last line adds everything up, and names what failed and
 # what did not run to its end.
 #
-# Live tests, engines and guests that passed, none left out, are not run again for the same files on the same machine: that is
+# Live tests, those of SQL and guests that passed, none left out, are not run again for the same files on the same machine: that is
 # most of the time. With CI=true or UNSTARVE_TEST_AGAIN=1 everything is run.
 set -u
 exec </dev/null
@@ -98,8 +98,8 @@ follow pages 420 tools/test_page.sh
 if compgen -G 'crates/*/tests/live/main.rs' >/dev/null; then
     once live 900 --workspace "${features[@]}" --test live --config "$(limit 480)" -- --ignored --test-threads=1
 fi
-# What answers SQL, on one machine and on several: a workspace of its own, whose libraries take longer to build than ours.
-once engines 2000 --manifest-path cluster/Cargo.toml --workspace --target-dir "${CARGO_TARGET_DIR:-target}/engines" --config "$(limit 480)"
+# What answers SQL: a workspace of its own, whose libraries take longer to build than ours.
+once sql 2000 --manifest-path sql/Cargo.toml --target-dir "${CARGO_TARGET_DIR:-target}/sql" --config "$(limit 480)"
 # Real kernels in guests; fetched once, into the user's cache.
 once guests 590 --workspace "${features[@]}" --test smoke --config "$(limit 540)" -- --ignored --test-threads=1
 ((${#unchanged[@]} == 0)) || printf '%s\n' "${unchanged[@]}"

@@ -2,5 +2,5 @@
 
 fn main() {
     #[cfg(feature = "bpf")]
-    unstarve_bpf::compile(&["births", "waits"]);
+    unstarve_bpf::compile(&["births", "waits"], &[]);
 }

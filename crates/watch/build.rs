@@ -2,5 +2,5 @@
 
 fn main() {
     #[cfg(feature = "bpf")]
-    unstarve_bpf::compile(&["watch"]);
+    unstarve_bpf::compile(&["watch"], &[("rules.h", &unstarve_sched::counted::c_header())]);
 }

@@ -5,15 +5,15 @@
 use std::panic::{AssertUnwindSafe, catch_unwind};
 
 use libfuzzer_sys::{Corpus, fuzz_target};
-use unstarve_fleet::{Most, Needed, decode};
+use unstarve_fleet::{DecodeLimits, Needed, decode};
 use unstarve_tables::{ALL, Presence, Schema};
 
 /// Rows of a fuzzed file take little, so that limits are met.
 const MEMORY: usize = 1 << 20;
 const ROWS: u64 = 1 << 16;
 /// As merged rows are read, and as those of hosts.
-const MERGED: Most = Most { memory: MEMORY, rows: ROWS, needed: Needed::Nothing };
-const OF_HOST: Most = Most { needed: Needed::Placed, ..MERGED };
+const MERGED: DecodeLimits = DecodeLimits { memory: MEMORY, rows: ROWS, needed: Needed::Nothing };
+const OF_HOST: DecodeLimits = DecodeLimits { needed: Needed::Placed, ..MERGED };
 
 fuzz_target!(
     init: {

@@ -6,7 +6,7 @@ use std::io::Read;
 use std::time::{Duration, Instant};
 
 use libfuzzer_sys::fuzz_target;
-use unstarve_watch::tell::http_head::{BadHead, Head, read};
+use unstarve_watch::http_head::{BadHead, Head, read};
 
 /// Gives so many bytes at a time.
 struct Pieces<'a>(&'a [u8], usize);

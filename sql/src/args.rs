@@ -28,7 +28,6 @@ Examples:
   unstarve sql /var/lib/unstarve/tables          a prompt; \\d shows tables, \\? helps
   unstarve sql -f question.sql tables/
   unstarve sql --page fleet.html /srv/unstarve
-  unstarve sql --cluster df://HOST:PORT 'select …' s3://fleet/unstarve     by several machines: unstarve cluster --help
 
 Exit code: 0 if the question was answered, 2 if not."
 )]

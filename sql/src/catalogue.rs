@@ -11,9 +11,7 @@ use datafusion::datasource::file_format::parquet::ParquetFormat;
 use datafusion::datasource::object_store::ObjectStoreUrl;
 use datafusion::execution::runtime_env::RuntimeEnvBuilder;
 use datafusion::prelude::{SessionConfig, SessionContext};
-use object_store::ObjectStore;
 use unstarve_tables::{ALL, Column, Kind};
-use url::Url;
 
 use crate::bucket::Reach;
 use crate::hours::{self, Ask};
@@ -23,17 +21,11 @@ use crate::scan::Files;
 use crate::views::{self, VIEWS};
 use crate::{functions, layout, plain};
 
-/// The files that are asked, looked at once: whoever reads them reads the same, on this machine or on others.
-pub struct Found {
-    parts: Vec<Part>,
-    stores: Vec<(Url, Arc<dyn ObjectStore>)>,
-}
-
-/// Finds the files at these places whose rows count.
+/// A session with the tables at these places, and with our functions and views.
 ///
 /// # Errors
 /// If a place cannot be read, or has no tables.
-pub async fn look(places: &[String], reach: Reach, ask: Ask) -> Result<Found> {
+pub async fn open(places: &[String], reach: Reach, memory: usize, ask: Ask) -> Result<SessionContext> {
     if places.is_empty() {
         anyhow::bail!("no tables to ask; expected a PATH or URL, for example /var/lib/unstarve/tables");
     }
@@ -42,11 +34,21 @@ pub async fn look(places: &[String], reach: Reach, ask: Ask) -> Result<Found> {
         find(place, &mut wanted).await?;
     }
     let stores = std::mem::take(&mut wanted.stores);
-    Ok(Found { parts: hours::count(wanted, ask).await?, stores })
+    let parts = hours::count(wanted, ask).await?;
+    let runtime = RuntimeEnvBuilder::new().with_memory_limit(memory, 1.0).build_arc()?;
+    let session = SessionContext::new_with_config_rt(config(), runtime);
+    session.register_object_store(ObjectStoreUrl::local_filesystem().as_ref(), plain::files());
+    for (url, store) in stores {
+        session.register_object_store(&url, store);
+    }
+    register(&session, parts).await?;
+    note_the_rest();
+    functions::register(&session);
+    views::register(&session).await?;
+    Ok(session)
 }
 
-/// How questions are answered, wherever that is.
-pub fn config() -> SessionConfig {
+fn config() -> SessionConfig {
     SessionConfig::new()
         .with_information_schema(true)
         .set_str("datafusion.execution.time_zone", "UTC")
@@ -54,43 +56,7 @@ pub fn config() -> SessionConfig {
         .set_bool("datafusion.sql_parser.enable_subquery_sort_elimination", false)
 }
 
-/// How columns of text are held while a question is answered. The rows are the same.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Text {
-    /// As views of what was read: faster here.
-    Views,
-    /// By itself: a part of a batch that is sent elsewhere does not take all of it along.
-    Whole,
-}
-
-/// A session with the tables at these places.
-///
-/// # Errors
-/// If a place cannot be read, or has no tables.
-pub async fn open(places: &[String], reach: Reach, memory: usize, ask: Ask) -> Result<SessionContext> {
-    let found = look(places, reach, ask).await?;
-    let runtime = RuntimeEnvBuilder::new().with_memory_limit(memory, 1.0).build_arc()?;
-    let session = SessionContext::new_with_config_rt(config(), runtime);
-    fill(&session, found, Text::Views).await?;
-    Ok(session)
-}
-
-/// Makes tables, functions and views known.
-///
-/// # Errors
-/// If a table that is not one of ours cannot be read.
-pub async fn fill(session: &SessionContext, found: Found, text: Text) -> Result<()> {
-    session.register_object_store(ObjectStoreUrl::local_filesystem().as_ref(), plain::files());
-    for (url, store) in &found.stores {
-        session.register_object_store(url, Arc::clone(store));
-    }
-    register(session, found.parts, text).await?;
-    note_the_rest();
-    functions::register(session);
-    views::register(session).await
-}
-
-async fn register(session: &SessionContext, parts: Vec<Part>, text: Text) -> Result<()> {
+async fn register(session: &SessionContext, parts: Vec<Part>) -> Result<()> {
     let mut tables: BTreeMap<String, Vec<Part>> = BTreeMap::new();
     for part in parts {
         tables.entry(table_of(&part)).or_default().push(part);
@@ -103,12 +69,12 @@ async fn register(session: &SessionContext, parts: Vec<Part>, text: Text) -> Res
         let parts = tables[schema.name].iter().map(Part::by_the_hour).collect();
         // In the place of another one's of this name.
         tables.remove(hourly.name);
-        let files = Files::new(arrow_schema(schema, text), parts);
+        let files = Files::new(arrow_schema(schema), parts);
         session.register_table(TableReference::bare(hourly.name), Arc::new(files))?;
     }
     for (name, parts) in tables {
         let schema = match unstarve_tables::named(&name) {
-            Some(known) => arrow_schema(known, text),
+            Some(known) => arrow_schema(known),
             None => match of_others(session, &name, &parts).await {
                 Ok(schema) => schema,
                 // Whoever may write a file here could take all tables away otherwise.
@@ -145,24 +111,23 @@ fn table_of(part: &Part) -> String {
 }
 
 /// The columns that this version knows. All may be empty: an older version did not write each of them.
-fn arrow_schema(table: &unstarve_tables::Schema, text: Text) -> SchemaRef {
+fn arrow_schema(table: &unstarve_tables::Schema) -> SchemaRef {
     let field = |column: &Column| {
         let described = [("unit", column.unit), ("meaning", column.meaning)];
         let described = described.into_iter().filter(|(_, text)| !text.is_empty());
-        Field::new(column.name, data_type(column.kind, text), true)
+        Field::new(column.name, data_type(column.kind), true)
             .with_metadata(described.map(|(key, text)| (key.to_owned(), text.to_owned())).collect())
     };
     Arc::new(Schema::new(table.columns.iter().map(field).collect::<Vec<_>>()))
 }
 
-fn data_type(kind: Kind, text: Text) -> DataType {
+fn data_type(kind: Kind) -> DataType {
     match kind {
         Kind::U64 => DataType::UInt64,
         Kind::U32 => DataType::UInt32,
         Kind::I32 => DataType::Int32,
         Kind::F64 => DataType::Float64,
-        Kind::Text if text == Text::Views => DataType::Utf8View,
-        Kind::Text => DataType::Utf8,
+        Kind::Text => DataType::Utf8View,
         Kind::Moment => DataType::Timestamp(TimeUnit::Nanosecond, Some("UTC".into())),
         Kind::Counts => DataType::List(Arc::new(Field::new("item", DataType::UInt64, true))),
     }

@@ -1,4 +1,4 @@
-//! A program that answers questions, from its begin to its exit code.
+//! What is around an answer: signals, exit codes, and what goes to standard error.
 
 use std::collections::BTreeMap;
 use std::process::ExitCode;
@@ -10,18 +10,18 @@ use tokio::signal::unix::{SignalKind, signal};
 /// The exit code of what could not be done.
 const FAILED: u8 = 2;
 
-/// Does what a program is called for; an error goes to standard error, after the name.
-pub fn run(name: &str, work: impl Future<Output = anyhow::Result<()>>) -> ExitCode {
+/// Does what the program was called for; an error goes to standard error.
+pub fn run(work: impl Future<Output = anyhow::Result<()>>) -> ExitCode {
     let runtime = match tokio::runtime::Builder::new_multi_thread().enable_all().build() {
         Ok(runtime) => runtime,
-        Err(error) => return complain(name, &error.into()),
+        Err(error) => return complain(&error.into()),
     };
     let done = runtime.block_on(work);
     // What a query that was stopped still does is not waited for.
     runtime.shutdown_background();
     match done {
         Ok(()) => ExitCode::SUCCESS,
-        Err(error) => complain(name, &error),
+        Err(error) => complain(&error),
     }
 }
 
@@ -118,7 +118,7 @@ pub(crate) fn note_the_rest() {
     }
 }
 
-fn complain(name: &str, error: &anyhow::Error) -> ExitCode {
-    eprintln!("unstarve {name}: {}", unstarve_model::clean(&format!("{error:#}")).replace("\\n", "\n"));
+fn complain(error: &anyhow::Error) -> ExitCode {
+    eprintln!("unstarve sql: {}", unstarve_model::clean(&format!("{error:#}")).replace("\\n", "\n"));
     ExitCode::from(FAILED)
 }

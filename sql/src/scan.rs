@@ -32,11 +32,6 @@ impl Files {
     pub fn new(schema: SchemaRef, parts: Vec<Part>) -> Files {
         Files { schema, parts }
     }
-
-    /// Its files.
-    pub fn parts(&self) -> &[Part] {
-        &self.parts
-    }
 }
 
 const HOUR: i64 = 3_600_000_000_000;

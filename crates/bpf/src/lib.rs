@@ -1,27 +1,30 @@
-//! For build scripts: compiles BPF programs and makes their Rust skeletons. `include/kernel.h` has the few kernel types that all
-//! programs here read.
+//! For build scripts: compiles BPF programs and generates their Rust skeletons. `include/kernel.h` contains the kernel
+//! types that all these programs use.
 
-/// The headers by name. They are part of this crate's compiled code and not a path of it: a directory for builds may serve
-/// several checkouts, and the checkout that a crate was compiled in may be gone.
+/// The headers by name. Their content is compiled into this crate instead of read from its source path: a build
+/// directory may serve several checkouts, and the one this crate was compiled in may be gone.
 #[cfg(feature = "compile")]
-const HEADERS: [(&str, &str); 2] =
+const HEADER_FILES: [(&str, &str); 2] =
     [("kernel.h", include_str!("../include/kernel.h")), ("log2.h", include_str!("../include/log2.h"))];
 
-/// Makes `NAME.skel.rs` in cargo's output directory from each `src/bpf/NAME.bpf.c` of the package being built.
+/// Generates `NAME.skel.rs` in cargo's output directory from each `src/bpf/NAME.bpf.c` of the package being built.
 ///
-/// A package that calls this depends on `libbpf-sys`, whose build script names the directory of libbpf's headers. A program that
-/// does not compile is reported as cargo's error, and ends the build script.
+/// `generated` has further headers, by name and text, that the package makes itself.
+///
+/// The package must depend on `libbpf-sys`, whose build script names the directory of libbpf's headers. If a program
+/// does not compile, the error is printed as cargo's and the build script ends.
 #[cfg(feature = "compile")]
-pub fn compile(names: &[&str]) {
+pub fn compile(names: &[&str], generated: &[(&str, &str)]) {
     println!("cargo:rerun-if-changed=src/bpf");
     let variable = |name: &str| std::env::var(name).unwrap_or_else(|_| fail(&format!("{name} is not set")));
-    // From libbpf-sys, which brings libbpf.
+    // Set by libbpf-sys, which contains libbpf.
     let headers = variable("DEP_BPF_INCLUDE");
     let out = std::path::PathBuf::from(variable("OUT_DIR"));
     let ours = out.join("include");
     let package = variable("CARGO_MANIFEST_DIR");
-    let written = std::fs::create_dir_all(&ours)
-        .and_then(|()| HEADERS.iter().try_for_each(|(name, text)| std::fs::write(ours.join(name), text)));
+    let written = std::fs::create_dir_all(&ours).and_then(|()| {
+        HEADER_FILES.iter().chain(generated).try_for_each(|(name, text)| std::fs::write(ours.join(name), text))
+    });
     if let Err(error) = written {
         fail(&format!("{}: {error}", ours.display()));
     }
@@ -32,7 +35,7 @@ pub fn compile(names: &[&str]) {
             .clang_args([
                 &format!("-I{headers}"),
                 &format!("-I{}", ours.display()),
-                // Types name the files that they are from: the same bytes wherever they are built.
+                // Types record their source file: this keeps the bytes the same wherever they are built.
                 &format!("-ffile-prefix-map={}=.", out.display()),
                 &format!("-ffile-prefix-map={headers}=libbpf"),
                 &format!("-ffile-prefix-map={package}=."),

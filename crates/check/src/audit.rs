@@ -1,68 +1,70 @@
+//! Runs all rules on a host's snapshot.
+
 use serde::{Deserialize, Serialize};
 use unstarve_facts::{Missing, Snapshot, Version};
 use unstarve_model::clean;
 
-use crate::case::Case;
+use crate::case::AuditInput;
 use crate::direction::is_older;
 use crate::hit::{Hit, Severity, When};
 use crate::rule::{RULES, Rule};
 
-/// What an audit has to say about a host: JSON with the schema id [`Audit::SCHEMA`]. Later versions only add fields.
+/// The result of an audit: JSON with the schema id [`Audit::SCHEMA`]. Later versions only add fields.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Audit {
     /// The schema id.
     pub schema: String,
     /// The host.
     pub host: Host,
-    /// The kernel of the preview.
+    /// The kernel of the upgrade preview.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub upgrade_to: Option<String>,
-    /// Whether that one is older than the kernel that runs, so that the preview is of a downgrade.
+    /// Whether that kernel is older than the running one: the preview is of a downgrade.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub is_downgrade: bool,
-    /// What was found, worst first.
+    /// What the rules found, worst first.
     pub hits: Vec<Hit>,
-    /// The ids of the rules that were tried.
+    /// The ids of the rules that ran.
     pub rules: Vec<String>,
-    /// What the snapshot does not hold, so that rules may have missed something.
+    /// Missing parts of the snapshot, because of which rules may have missed something.
     pub missing: Vec<Missing>,
 }
 
-/// The host in a few words.
+/// The host in short.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Host {
     /// `uname -r`.
     pub kernel: Option<String>,
-    /// How many CPUs are in use.
+    /// The number of CPUs in use.
     pub cpus: Option<usize>,
-    /// How many threads were seen.
+    /// The number of threads seen.
     pub threads: usize,
-    /// How many of them are real-time and no kernel threads.
+    /// How many of them are real-time and not kernel threads.
     pub real_time: usize,
 }
 
 impl Audit {
-    /// The id of the JSON form.
+    /// The schema id of the JSON.
     pub const SCHEMA: &str = "unstarve.check/1";
 
-    /// Whether anything is at least this bad.
+    /// Whether anything is at least this severe.
     pub fn reaches(&self, severity: Severity) -> bool {
         self.hits.iter().any(|hit| hit.severity >= severity && hit.holds != Some(When::Now))
     }
 }
 
-/// Tries all rules on a host.
+/// Runs all rules on a host.
 pub fn audit(snapshot: &Snapshot) -> Audit {
-    let case = Case::new(snapshot);
+    let case = AuditInput::new(snapshot);
     let hits = hits(&case);
     report(snapshot, &case, hits, None)
 }
 
-/// Tries all rules on a host as it is and as it would be under another kernel, and those about the change itself. What
-/// somebody set by hand is lost in the reboot; the same tasks, groups and interrupts are taken to be there.
+/// Runs all rules on a host as it is and as it would be under another kernel, and the rules about the change itself.
+/// Assumes that a reboot loses values set by hand, and that tasks, groups and interrupts stay the same.
 pub fn audit_upgrade(snapshot: &Snapshot, version: Version) -> Audit {
     let projected = snapshot.under(version);
-    let (before, after) = (Case::new(snapshot), Case::new(&projected));
+    let (before, after) = (AuditInput::new(snapshot), AuditInput::new(&projected));
     let mut now = hits(&before);
     let mut all = Vec::new();
     for mut hit in hits(&after) {
@@ -84,7 +86,7 @@ pub fn audit_upgrade(snapshot: &Snapshot, version: Version) -> Audit {
     audit
 }
 
-fn report(snapshot: &Snapshot, case: &Case<'_>, mut hits: Vec<Hit>, upgrade: Option<Version>) -> Audit {
+fn report(snapshot: &Snapshot, case: &AuditInput<'_>, mut hits: Vec<Hit>, upgrade: Option<Version>) -> Audit {
     sort(&mut hits);
     Audit {
         schema: Audit::SCHEMA.to_owned(),
@@ -102,11 +104,11 @@ fn report(snapshot: &Snapshot, case: &Case<'_>, mut hits: Vec<Hit>, upgrade: Opt
     }
 }
 
-fn hits(case: &Case<'_>) -> Vec<Hit> {
+fn hits(case: &AuditInput<'_>) -> Vec<Hit> {
     RULES.iter().flat_map(|rule: &Rule| (rule.check)(case)).collect()
 }
 
-/// What an upgrade ends comes last; else worst first, then in the order of the rules, which a stable sort keeps.
+/// Hits that the upgrade ends come last; before them worst first, then in the order of the rules (stable sort).
 fn sort(hits: &mut [Hit]) {
     hits.sort_by_key(|hit| (hit.holds == Some(When::Now), std::cmp::Reverse(hit.severity)));
 }

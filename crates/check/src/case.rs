@@ -1,3 +1,5 @@
+//! The input of rules: a host and the facts about its kernel.
+
 use std::collections::BTreeMap;
 
 use unstarve_facts::{Facts, Snapshot, TaskFacts};
@@ -9,8 +11,8 @@ use crate::hit::Severity;
 use crate::interrupts::Interrupts;
 use crate::real_time::{self, RtGroup};
 
-/// What rules look at: a host, and the facts about the kernel that it has or will have.
-pub(crate) struct Case<'a> {
+/// The input of a rule: a host, and the facts about its present or future kernel.
+pub(crate) struct AuditInput<'a> {
     pub(crate) snapshot: &'a Snapshot,
     pub(crate) facts: Facts<'a>,
     pub(crate) online: CpuSet,
@@ -20,8 +22,8 @@ pub(crate) struct Case<'a> {
     workers: BTreeMap<u32, Vec<&'a TaskFacts>>,
 }
 
-impl<'a> Case<'a> {
-    pub(crate) fn new(snapshot: &'a Snapshot) -> Case<'a> {
+impl<'a> AuditInput<'a> {
+    pub(crate) fn new(snapshot: &'a Snapshot) -> AuditInput<'a> {
         let mut ksoftirqd = BTreeMap::new();
         let mut workers: BTreeMap<u32, Vec<&TaskFacts>> = BTreeMap::new();
         for task in snapshot.tasks.iter().filter(|task| task.kernel_thread) {
@@ -33,7 +35,7 @@ impl<'a> Case<'a> {
                 _ => {}
             }
         }
-        Case {
+        AuditInput {
             snapshot,
             facts: Facts::of_host(snapshot),
             online: snapshot.cpus.online.clone().unwrap_or_default(),
@@ -44,21 +46,21 @@ impl<'a> Case<'a> {
         }
     }
 
-    /// The thread that serves a CPU's softirqs.
+    /// A CPU's ksoftirqd.
     pub(crate) fn ksoftirqd(&self, cpu: CpuId) -> Option<&'a TaskFacts> {
         self.ksoftirqd.get(&cpu.0).copied()
     }
 
-    /// The workers of a CPU's pool of normal priority that can be seen.
+    /// The visible workers of a CPU's normal-priority pool.
     pub(crate) fn workers(&self, cpu: CpuId) -> &[&'a TaskFacts] {
         self.workers.get(&cpu.0).map_or(&[], Vec::as_slice)
     }
 
-    /// The priority that puts kernel threads of these CPUs above a real-time program and above every other one there that
-    /// uses them: one value for each thread, so that the fixes of a page do not undo each other. `None` if no priority
+    /// The priority that puts kernel threads of these CPUs above a real-time program and every other one there that
+    /// uses them: one value for each thread, so that fixes of a page do not undo each other. `None` if no priority
     /// does, or if only a program that hardly ever runs would need so much.
     pub(crate) fn priority_above(&self, group: &RtGroup<'_>, cpus: &CpuSet) -> Option<u32> {
-        // 99 is for migration and watchdog threads.
+        // 99 is reserved for migration and watchdog threads.
         let above = |group: &RtGroup<'_>| {
             (group.policy != SchedPolicy::Deadline && group.priority < 98).then_some(group.priority + 1)
         };
@@ -76,31 +78,31 @@ impl<'a> Case<'a> {
         self.snapshot.tasks.iter().filter(|task| task.kernel_thread)
     }
 
-    /// Whether a program of the watched ones runs; `None` if that was not looked at.
+    /// Whether one of the watched programs runs; `None` if that was not checked.
     pub(crate) fn runs(&self, program: &str) -> Option<bool> {
         self.snapshot.services.as_ref().map(|services| services.runs(program))
     }
 }
 
-/// Whether a task always goes before fair ones.
+/// Whether a task always precedes fair tasks.
 pub(crate) fn is_above_fair(policy: SchedPolicy) -> bool {
     matches!(policy.class(), Some(Policy::Rt | Policy::Deadline))
 }
 
-/// The part of one CPU that a task used on average over its life, of a process's first thread with the children that ended:
-/// they inherit its policy. `None` if it is too young to tell.
+/// The fraction of one CPU that a task used on average over its life; for a process's first thread with its ended
+/// children, which inherit its policy. `None` if the task is too young.
 pub(crate) fn use_of_cpu(snapshot: &Snapshot, task: &TaskFacts) -> Option<f64> {
     let age = snapshot.uptime_ticks?.checked_sub(task.start_ticks).filter(|&ticks| ticks >= 20)?;
     let children = task.child_ticks.filter(|_| task.tgid.is_none() && task.reset_on_fork != Some(true)).unwrap_or(0);
     Some(task.cpu_ticks?.saturating_add(children) as f64 / age as f64)
 }
 
-/// The CPUs that are in both.
+/// The intersection.
 pub(crate) fn common(a: &CpuSet, b: &CpuSet) -> CpuSet {
     a.iter().filter(|&cpu| b.contains(cpu)).collect()
 }
 
-/// The CPUs of `a` that are not in `b`.
+/// The CPUs of `a` without those of `b`.
 pub(crate) fn without(a: &CpuSet, b: &CpuSet) -> CpuSet {
     a.iter().filter(|&cpu| !b.contains(cpu)).collect()
 }

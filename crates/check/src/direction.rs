@@ -1,8 +1,8 @@
-//! Whether a preview looks ahead or back.
+//! Whether a preview is of an upgrade or a downgrade.
 
 use unstarve_facts::Version;
 
-/// Whether one kernel is older than another. Of stable levels only where both are known.
+/// Whether one kernel is older than another. Stable levels count only if both are known.
 pub(crate) fn is_older(version: Version, than: Version) -> bool {
     let series = |version: Version| (version.major, version.minor);
     match (version.patch, than.patch) {

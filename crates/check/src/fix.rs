@@ -1,19 +1,19 @@
-//! Fixes that several rules offer. Names that tasks choose for themselves never get into a command.
+//! Fixes that several rules offer. Names that tasks choose for themselves never appear in a command.
 
 use unstarve_change::{Change, Selector, Target, Thread, Value};
 use unstarve_facts::{CgroupFacts, CgroupVersion, Holds, Snapshot, TaskFacts};
 use unstarve_model::{CpuSet, SchedPolicy};
 
-use crate::case::{Case, without};
-use crate::hit::{About, Fix};
+use crate::case::{AuditInput, without};
+use crate::hit::{Fix, FixNotes};
 use crate::interrupts::Device;
 use crate::real_time::RtGroup;
 
-/// A thread for a change.
+/// A thread as the target of a change.
 pub(crate) fn thread(task: &TaskFacts) -> Target {
     Target::Thread(Thread {
         start: Some(task.start_ticks),
-        // No kernel thread has the flag: kthreadd has not, and only user space sets it.
+        // No kernel thread has the flag: kthreadd lacks it, and only user space sets it.
         reset_on_fork: if task.kernel_thread { Some(false) } else { task.reset_on_fork },
         kernel_thread: Some(task.kernel_thread),
         user: task.user,
@@ -21,19 +21,19 @@ pub(crate) fn thread(task: &TaskFacts) -> Target {
     })
 }
 
-/// Real-time at this priority.
+/// SCHED_FIFO at this priority.
 pub(crate) fn fifo(rt_priority: u32) -> Value {
     Value::Class { policy: SchedPolicy::Fifo, rt_priority, slice: None }
 }
 
-/// Keeps the group off CPUs, where others are left.
-pub(crate) fn keep_off(case: &Case<'_>, group: &RtGroup<'_>, cpus: &CpuSet) -> Option<Fix> {
+/// Moves the group off these CPUs, if others are left.
+pub(crate) fn keep_off(case: &AuditInput<'_>, group: &RtGroup<'_>, cpus: &CpuSet) -> Option<Fix> {
     let allowed = group.allowed?;
-    // The kernel refuses it: the runtime that a deadline task was promised is spread over all CPUs.
+    // The kernel refuses it: a deadline task's bandwidth is guaranteed over all CPUs.
     if group.policy == SchedPolicy::Deadline {
         return None;
     }
-    // Other CPUs that serve interrupts would be no better.
+    // Other CPUs that serve interrupts are no improvement.
     let serving: CpuSet = [Device::Net, Device::Block]
         .into_iter()
         .flat_map(|device| case.interrupts.cpus(device).iter().collect::<Vec<_>>())
@@ -46,7 +46,7 @@ pub(crate) fn keep_off(case: &Case<'_>, group: &RtGroup<'_>, cpus: &CpuSet) -> O
     let affinity = |cpus: &CpuSet| Value::Affinity(cpus.clone());
     let changes = group.tasks.iter().map(|task| Change::of(thread(task), affinity(&left)).from(affinity(allowed)));
     Fix::of(
-        About {
+        FixNotes {
             text: &format!("Keep it off {}.", crate::case::cpus(cpus)),
             risk: "The other CPUs get its load. A new process of the same service starts where it likes unless the service \
                    itself is pinned (systemd: CPUAffinity=).",
@@ -56,8 +56,8 @@ pub(crate) fn keep_off(case: &Case<'_>, group: &RtGroup<'_>, cpus: &CpuSet) -> O
     )
 }
 
-/// ksoftirqd of these CPUs above the group, and above whatever else is reported there.
-pub(crate) fn raise_ksoftirqd(case: &Case<'_>, group: &RtGroup<'_>, cpus: &CpuSet) -> Option<Fix> {
+/// Raises ksoftirqd of these CPUs above the group and every other program reported there.
+pub(crate) fn raise_ksoftirqd(case: &AuditInput<'_>, group: &RtGroup<'_>, cpus: &CpuSet) -> Option<Fix> {
     let mut raised = Vec::new();
     for cpu in cpus.iter() {
         let Some(task) = case.ksoftirqd(cpu) else { continue };
@@ -67,7 +67,7 @@ pub(crate) fn raise_ksoftirqd(case: &Case<'_>, group: &RtGroup<'_>, cpus: &CpuSe
     }
     raised.sort_by_key(|(priority, _)| *priority);
     Fix::of(
-        About {
+        FixNotes {
             text: "Let ksoftirqd run ahead of it, and of every other busy real-time program there.",
             risk: "A flood of packets then holds the CPU ahead of the real-time task.",
             valid_on: "all kernels; lost when a CPU goes offline and comes back",
@@ -76,8 +76,8 @@ pub(crate) fn raise_ksoftirqd(case: &Case<'_>, group: &RtGroup<'_>, cpus: &CpuSe
     )
 }
 
-/// Packet work in threads, whose policy can be chosen.
-pub(crate) fn threaded_napi(case: &Case<'_>, group: &RtGroup<'_>, net: &CpuSet) -> Option<Fix> {
+/// Moves packet processing into threads, whose policy can be set.
+pub(crate) fn threaded_napi(case: &AuditInput<'_>, group: &RtGroup<'_>, net: &CpuSet) -> Option<Fix> {
     if net.is_empty() || case.facts.threaded_napi() == Holds::No {
         return None;
     }
@@ -92,7 +92,7 @@ pub(crate) fn threaded_napi(case: &Case<'_>, group: &RtGroup<'_>, net: &CpuSet) 
     let text = |value: &str| Value::Text(value.to_owned());
     let threads = Target::Threads(Selector::KernelThreads { prefix: format!("napi/{}-", interface.name) });
     Fix::of(
-        About {
+        FixNotes {
             text: "Move packet work from softirqs to threads, and those above it.",
             risk: "Throughput of small packets may drop; threads may run on any CPU until they are pinned.",
             valid_on: "5.12 and later, drivers with NAPI",
@@ -104,13 +104,13 @@ pub(crate) fn threaded_napi(case: &Case<'_>, group: &RtGroup<'_>, net: &CpuSet) 
     )
 }
 
-/// A change of a setting in /proc/sys or /sys, from what the snapshot has.
+/// A change of a setting in /proc/sys or /sys from the snapshot's value.
 pub(crate) fn setting(snapshot: &Snapshot, path: &str, value: &str) -> Change {
     let was = snapshot.settings.get(path).map(|text| Value::Text(text.trim().to_owned()));
     Change::file(path, value).from(was)
 }
 
-/// Where a group's file is, and which of the two names it has.
+/// The path of a group's file, with the name that the cgroup version uses.
 pub(crate) fn group_file(
     snapshot: &Snapshot,
     group: &CgroupFacts,
@@ -123,7 +123,7 @@ pub(crate) fn group_file(
         CgroupVersion::V2 => v2,
     };
     let path = format!("{}{}/{name}", hierarchy.mount.trim_end_matches('/'), group.path);
-    // A name that no command could have is no path of a change either.
+    // A path that cannot be quoted in a command is no target of a change either.
     unstarve_change::quoted(&path)?;
     Some((path, hierarchy.version))
 }

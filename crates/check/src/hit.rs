@@ -1,38 +1,40 @@
+//! What a rule reports: sentence, evidence, fixes.
+
 use serde::{Deserialize, Serialize};
 use unstarve_change::{Change, Commands, Form, Value, Whose, durable};
 use unstarve_facts::Configured;
 pub use unstarve_model::Severity;
 use unstarve_model::clean;
 
-/// What a rule found on a host. Every text is harmless to a terminal.
+/// A problem that a rule found on a host. All texts are escaped.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Hit {
     /// The rule's id.
     pub rule: String,
-    /// How bad.
+    /// The severity.
     pub severity: Severity,
-    /// What it is about, the same from run to run: `monitor RR 10 on 0-7`, `/kubepods.slice`.
+    /// Its subject, stable between runs: `monitor RR 10 on 0-7`, `/kubepods.slice`.
     pub subject: String,
     /// One sentence.
     pub sentence: String,
-    /// What of this host speaks for it.
+    /// The evidence on this host.
     pub evidence: Vec<String>,
-    /// What would happen.
+    /// The consequence.
     pub consequence: String,
-    /// What it cost elsewhere, where that is known.
+    /// What it cost on other hosts, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub price: Option<String>,
-    /// What to do, least invasive first.
+    /// Fixes, least invasive first.
     pub fixes: Vec<Fix>,
-    /// Where it is set.
+    /// The configuration lines that set it.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub places: Vec<Place>,
-    /// In a preview of an upgrade: whether it holds now, then, or both.
+    pub places: Vec<FilePosition>,
+    /// For an upgrade preview: whether it applies now, after the upgrade, or both.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub holds: Option<When>,
 }
 
-/// On which of two kernels something holds.
+/// Which of two kernels something applies to.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum When {
@@ -44,60 +46,60 @@ pub enum When {
     Now,
 }
 
-/// What to do.
+/// A fix.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Fix {
-    /// What and why, one or two sentences.
+    /// What it does and why, one or two sentences.
     pub text: String,
-    /// The exact command, empty if there is none. It runs as printed under `sh -eu`.
+    /// The exact command, empty if there is none. It runs unchanged under `sh -eu`.
     pub apply: String,
-    /// The command that takes it back, also in another shell.
+    /// The command that undoes it, also in another shell.
     pub undo: String,
     /// What can go wrong.
     pub risk: String,
     /// The kernels and conditions it is valid on.
     pub valid_on: String,
-    /// What is changed, from which both commands are written.
+    /// The changes that both commands are made from.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(with = "Vec<serde_json::Map<String, serde_json::Value>>")]
     pub changes: Vec<Change>,
 }
 
-/// What stands beside the commands of a fix.
-pub(crate) struct About<'a> {
+/// The texts of a fix beside its commands.
+pub(crate) struct FixNotes<'a> {
     pub(crate) text: &'a str,
     pub(crate) risk: &'a str,
     pub(crate) valid_on: &'a str,
 }
 
 impl Fix {
-    /// Changes that a program can make; `None` if no command can be given for them.
-    pub(crate) fn of(about: About<'_>, changes: Vec<Change>) -> Option<Fix> {
+    /// A fix by changes that a program can make; `None` if no command is possible.
+    pub(crate) fn of(about: FixNotes<'_>, changes: Vec<Change>) -> Option<Fix> {
         let commands = unstarve_change::commands(&changes)?;
         Some(Fix::with(about, commands, changes))
     }
 
-    /// What only a person can do.
-    pub(crate) fn advice(about: About<'_>) -> Fix {
+    /// Advice for a person, without commands.
+    pub(crate) fn advice(about: FixNotes<'_>) -> Fix {
         Fix::with(about, Commands::default(), vec![Change::advice()])
     }
 
-    /// A word for the kernel's command line.
-    pub(crate) fn boot(about: About<'_>, parameter: &str) -> Fix {
+    /// A parameter of the kernel command line.
+    pub(crate) fn boot(about: FixNotes<'_>, parameter: &str) -> Fix {
         let parameter = parameter.to_owned();
         Fix::with(about, Commands::default(), vec![Change::at_boot(parameter)])
     }
 
-    /// A setting of /proc/sys as it is now, kept over a reboot. The file is named after the setting, so that fixes of one
-    /// page do not write the same one.
-    pub(crate) fn kept(about: About<'_>, path: &str, value: &str) -> Option<Fix> {
+    /// Keeps a /proc/sys setting's present value over a reboot. The file is named after the setting, so that fixes of
+    /// one page do not write the same file.
+    pub(crate) fn kept(about: FixNotes<'_>, path: &str, value: &str) -> Option<Fix> {
         let change = Change::file(path, value).from(Value::Text(value.to_owned()));
         let files = durable(std::slice::from_ref(&change), Form::Sysctl, &|_| Whose::default()).ok()?;
         let file = files.into_iter().next()?.named(path.rsplit('/').next()?);
         Some(Fix::with(about, file.commands()?, vec![change]))
     }
 
-    fn with(about: About<'_>, commands: Commands, changes: Vec<Change>) -> Fix {
+    fn with(about: FixNotes<'_>, commands: Commands, changes: Vec<Change>) -> Fix {
         Fix {
             text: about.text.to_owned(),
             apply: commands.apply,
@@ -109,26 +111,26 @@ impl Fix {
     }
 }
 
-/// A place in a file.
+/// A position in a file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
-pub struct Place {
+pub struct FilePosition {
     /// The file.
     pub file: String,
     /// The line, from 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub line: Option<u32>,
-    /// The TuneD profile or the unit.
+    /// The TuneD profile or unit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub owner: Option<String>,
-    /// What stands there.
+    /// The text there.
     pub text: String,
 }
 
-impl From<&Configured> for Place {
-    fn from(setting: &Configured) -> Place {
+impl From<&Configured> for FilePosition {
+    fn from(setting: &Configured) -> FilePosition {
         let text =
             if setting.value.is_empty() { setting.key.clone() } else { format!("{}={}", setting.key, setting.value) };
-        Place {
+        FilePosition {
             file: clean(&setting.file).into_owned(),
             line: setting.line,
             owner: setting.owner.as_ref().map(|owner| clean(owner).into_owned()),
@@ -137,7 +139,7 @@ impl From<&Configured> for Place {
     }
 }
 
-/// A hit while a rule writes it.
+/// A hit under construction.
 pub(crate) struct Draft {
     hit: Hit,
 }
@@ -197,7 +199,7 @@ impl Draft {
     }
 
     pub(crate) fn set_at<'a>(mut self, places: impl IntoIterator<Item = &'a Configured>) -> Draft {
-        self.hit.places.extend(places.into_iter().map(Place::from));
+        self.hit.places.extend(places.into_iter().map(FilePosition::from));
         self
     }
 

@@ -1,9 +1,11 @@
+//! Which CPUs serve the interrupts of network and block devices.
+
 use std::collections::BTreeMap;
 
 use unstarve_facts::{IrqFacts, Snapshot};
 use unstarve_model::{CpuId, CpuSet};
 
-/// What kind of device an interrupt serves.
+/// The kind of device that an interrupt serves.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Device {
     Net,
@@ -26,13 +28,13 @@ impl Device {
     }
 }
 
-/// Which CPUs serve the interrupts of network and block devices.
+/// The CPUs that serve interrupts of network and block devices.
 pub(crate) struct Interrupts {
     by_cpu: BTreeMap<(Device, CpuId), Share>,
     uptime_s: Option<f64>,
 }
 
-/// What one CPU serves of one kind.
+/// The interrupts of one kind that one CPU serves.
 #[derive(Clone, Default)]
 pub(crate) struct Share {
     /// Interrupts since boot; `None` if only the affinity is known.
@@ -41,7 +43,7 @@ pub(crate) struct Share {
     pub(crate) devices: Vec<String>,
 }
 
-/// A CPU that got a smaller part than this of a kind's interrupts got them by chance: irqs move.
+/// A smaller fraction of a kind's interrupts counts as chance: interrupts migrate.
 const LEAST_PART: f64 = 0.01;
 
 impl Interrupts {
@@ -67,7 +69,7 @@ impl Interrupts {
         Interrupts { by_cpu, uptime_s: snapshot.uptime_ticks.map(|ticks| ticks as f64 / 100.0) }
     }
 
-    /// The CPUs that serve a kind.
+    /// The CPUs that serve a kind of device.
     pub(crate) fn cpus(&self, device: Device) -> CpuSet {
         self.by_cpu.keys().filter(|(kind, _)| *kind == device).map(|(_, cpu)| *cpu).collect()
     }
@@ -92,7 +94,7 @@ impl Interrupts {
         ))
     }
 
-    /// Interrupts a second since boot; `None` if that is not known.
+    /// Interrupts a second since boot; `None` if unknown.
     pub(crate) fn rate(&self, device: Device, cpu: CpuId) -> Option<f64> {
         let seconds = self.uptime_s.filter(|&seconds| seconds >= 1.0)?;
         Some(self.share(device, cpu)?.count? as f64 / seconds)
@@ -107,11 +109,12 @@ fn names(irq: &IrqFacts, device: Device) -> impl Iterator<Item = &str> {
     irq.devices.iter().filter_map(move |name| name.strip_prefix(device.prefix()))
 }
 
-/// Where an interrupt was served, as counted; else where it may be. One that never came is served nowhere.
+/// The CPUs that served an interrupt, by count; without counts its affinity. An interrupt that never fired is served
+/// nowhere.
 fn served_on(irq: &IrqFacts) -> Vec<(CpuId, Option<u64>)> {
     if let Some(counts) = &irq.per_cpu {
         let mut served: Vec<_> = counts.iter().map(|(&cpu, &count)| (CpuId(cpu), Some(count))).collect();
-        // Counts are of the past: an interrupt that was moved away since is not served there any more.
+        // Counts are of the past: exclude CPUs that the interrupt was moved away from.
         if let Some(now) = irq.affinity.as_ref().filter(|now| !now.is_empty()) {
             served.retain(|(cpu, _)| now.contains(*cpu));
         }

@@ -1,6 +1,7 @@
-//! Audits a host before anybody pays: rules about its snapshot and the facts of its kernel, each a pure function.
+//! Audits a host's settings for starvation before it happens: rules about its snapshot and the facts of its kernel,
+//! each a pure function.
 //!
-//! A rule's hit has the evidence from this host, what would happen, what it cost elsewhere, and the fix with its undo.
+//! A hit has the evidence from this host, the consequence, what it cost elsewhere, and the fix with its undo.
 
 #![cfg_attr(not(test), warn(clippy::print_stdout, clippy::print_stderr))]
 
@@ -15,6 +16,6 @@ mod rule;
 mod sarif;
 
 pub use audit::{Audit, Host, audit, audit_upgrade};
-pub use hit::{Fix, Hit, Place, Severity, When};
+pub use hit::{FilePosition, Fix, Hit, Severity, When};
 pub use rule::{RULES, Rule};
 pub use sarif::sarif;

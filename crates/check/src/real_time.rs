@@ -1,3 +1,5 @@
+//! Real-time programs of a host, grouped.
+
 use std::collections::BTreeMap;
 
 use unstarve_facts::{Snapshot, TaskFacts};
@@ -12,14 +14,14 @@ pub(crate) struct RtGroup<'a> {
     pub(crate) name: &'a str,
     pub(crate) policy: SchedPolicy,
     pub(crate) priority: u32,
-    /// Where they may run; `None` if that is not known.
+    /// The CPUs they may use; `None` if unknown.
     pub(crate) allowed: Option<&'a CpuSet>,
     pub(crate) tasks: Vec<&'a TaskFacts>,
-    /// How much of one CPU they used together, on average over their lives.
+    /// The fraction of one CPU that they used together, averaged over their lives.
     pub(crate) cpu_use: Option<f64>,
 }
 
-/// All real-time threads that are no kernel threads.
+/// All real-time threads except kernel threads.
 pub(crate) fn groups(snapshot: &Snapshot) -> Vec<RtGroup<'_>> {
     let mut groups: BTreeMap<_, RtGroup<'_>> = BTreeMap::new();
     for task in snapshot.tasks.iter().filter(|task| !task.kernel_thread && is_above_fair(task.policy)) {
@@ -40,7 +42,7 @@ pub(crate) fn groups(snapshot: &Snapshot) -> Vec<RtGroup<'_>> {
         group.tasks.push(task);
     }
     let mut groups: Vec<_> = groups.into_values().collect();
-    // The one that everybody waits for first.
+    // The group that uses most CPU time first.
     groups.sort_by(|a, b| b.cpu_use.unwrap_or(0.0).total_cmp(&a.cpu_use.unwrap_or(0.0)));
     groups
 }
@@ -51,7 +53,7 @@ fn program<'a>(snapshot: &'a Snapshot, task: &'a TaskFacts) -> &'a str {
     &leader.unwrap_or(task).comm
 }
 
-/// Above this part of a CPU a real-time task is one that others wait for; below the smaller one it is a housekeeper.
+/// A real-time task that uses more of a CPU than this delays others; one below the smaller limit does housekeeping.
 const BUSY: f64 = 0.05;
 const QUIET: f64 = 0.001;
 
@@ -72,7 +74,7 @@ impl RtGroup<'_> {
         }
     }
 
-    /// What it is about, without ids that change from run to run.
+    /// The subject, without ids that change between runs.
     pub(crate) fn subject(&self) -> String {
         match self.allowed {
             Some(allowed) => format!("{} on {allowed}", self.title()),
@@ -80,7 +82,7 @@ impl RtGroup<'_> {
         }
     }
 
-    /// How bad it is to be in its way, by what it used so far.
+    /// The severity of waiting behind it, by its CPU use so far.
     pub(crate) fn severity(&self) -> Severity {
         match self.cpu_use {
             Some(part) if part >= BUSY => Severity::Critical,
@@ -109,13 +111,13 @@ impl RtGroup<'_> {
         })
     }
 
-    /// Whether it is above a task, on a CPU that both may use.
+    /// Whether it precedes a task on a CPU that both may use.
     pub(crate) fn is_above(&self, task: &TaskFacts) -> bool {
         match (self.policy, task.policy) {
             (_, policy) if !is_above_fair(policy) => true,
             (SchedPolicy::Deadline, policy) => policy != SchedPolicy::Deadline,
             (_, SchedPolicy::Deadline) => false,
-            // Of equal FIFO tasks, who runs goes on running.
+            // Among equal FIFO tasks the running one keeps the CPU.
             _ => self.priority >= task.rt_priority,
         }
     }

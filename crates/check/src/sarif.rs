@@ -1,12 +1,13 @@
-//! An audit as SARIF 2.1.0, which code hosts and CI systems show.
+//! Formats an audit as SARIF 2.1.0, for code hosts and CI systems.
 
 use serde_json::{Value, json};
 
 use crate::audit::Audit;
-use crate::hit::{Hit, Place, Severity, When};
+use crate::hit::{FilePosition, Hit, Severity, When};
 use crate::rule::RULES;
 
-/// The audit as a SARIF log with one run. What the upgrade ends is left out: it is no result of the previewed kernel.
+/// The audit as a SARIF log with one run. Leaves out hits that the upgrade ends: they are not results of the previewed
+/// kernel.
 pub fn sarif(audit: &Audit, version: &str) -> Value {
     let rules: Vec<Value> = RULES
         .iter()
@@ -54,7 +55,7 @@ fn result(hit: &Hit) -> Value {
         },
         "message": { "text": message(hit) },
         "locations": locations,
-        // The same trouble on the same host is the same result from run to run.
+        // The same problem on the same host is the same result in every run.
         "partialFingerprints": { "subject/v1": format!("{}: {}", hit.rule, hit.subject) },
     });
     if let Some(index) = index {
@@ -85,7 +86,7 @@ fn logical(subject: &str) -> Value {
     json!({ "logicalLocations": [{ "name": subject, "kind": "resource" }] })
 }
 
-fn physical(place: &Place) -> Value {
+fn physical(place: &FilePosition) -> Value {
     let mut physical = json!({ "artifactLocation": { "uri": uri(&place.file) } });
     if let Some(line) = place.line.filter(|&line| line > 0) {
         physical["region"] = json!({ "startLine": line, "snippet": { "text": place.text } });
@@ -93,7 +94,7 @@ fn physical(place: &Place) -> Value {
     json!({ "physicalLocation": physical })
 }
 
-/// `file://` and the path, with what a URI may not hold written as `%20`.
+/// `file://` and the path, percent-encoded.
 fn uri(path: &str) -> String {
     let mut uri = String::from("file://");
     for byte in path.bytes() {

@@ -1,3 +1,5 @@
+//! `unstarve check`: which settings of a host will starve threads.
+
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -47,7 +49,7 @@ pub struct LowArgs {
     fail_on: FailOn,
 }
 
-/// Ready to use.
+/// The checked arguments.
 pub struct HiArgs {
     what: What,
     upgrade_to: Option<Version>,
@@ -68,7 +70,7 @@ enum Form {
 }
 
 impl LowArgs {
-    /// Checks what can be checked before any work.
+    /// Checks the arguments before any work starts.
     pub fn raise(self, color: Color) -> Result<HiArgs> {
         let what = match self.snapshot {
             _ if self.rules => What::Rules,

@@ -1,4 +1,4 @@
-//! `unstarve doctor`.
+//! `unstarve doctor`: what this host and the user's rights allow.
 
 use std::process::ExitCode;
 
@@ -29,8 +29,8 @@ pub struct DoctorArgs {
     json: bool,
 }
 
-/// What commands cannot do without; the rest makes answers fuller.
-const NEEDED: [&str; 4] = ["kernel", "record", "count", "change"];
+/// Without one of these the exit code is 1; the others only make answers more complete.
+const REQUIRED_CAPABILITIES: [&str; 4] = ["kernel", "record", "count", "change"];
 
 pub fn run(args: &DoctorArgs, color: Color) -> Result<ExitCode> {
     let mut found = vec![record(), count(), guard()];
@@ -45,12 +45,13 @@ pub fn run(args: &DoctorArgs, color: Color) -> Result<ExitCode> {
         false => doctor_page(&found, output::look(color)),
     };
     Out::new().text(&text)?;
-    let lacks = found.iter().any(|allowed| NEEDED.contains(&allowed.id) && allowed.state != Availability::Full);
+    let lacks =
+        found.iter().any(|allowed| REQUIRED_CAPABILITIES.contains(&allowed.id) && allowed.state != Availability::Full);
     Ok(ExitCode::from(u8::from(lacks)))
 }
 
 fn record() -> Allowed {
-    const WITHOUT: &str =
+    const MISSING_EFFECT: &str =
         "record, top and watch's recorder; recordings of perf and trace-cmd can be explained all the same";
     match unstarve_record::attempt() {
         Ok(0) => Allowed::yes("record", "tracefs has given an instance with sched_switch"),
@@ -61,21 +62,23 @@ fn record() -> Allowed {
                 output::counted(left as u64, "instance")
             ),
         ),
-        Err(error) => Allowed::no("record", format!("{:#}", anyhow::Error::from(error)), WITHOUT, way()),
+        Err(error) => Allowed::no("record", format!("{:#}", anyhow::Error::from(error)), MISSING_EFFECT, sudo_advice()),
     }
 }
 
 fn count() -> Allowed {
-    const WITHOUT: &str = "watch and top count by tracefs, at some percent of a CPU; the guard learns of births later";
+    const MISSING_EFFECT: &str =
+        "watch and top count by tracefs, at some percent of a CPU; the guard learns of births later";
     let options = unstarve_watch::Options { engine: Some(EngineName::Ebpf), ..unstarve_watch::Options::default() };
     match unstarve_watch::open(options) {
         Ok(_) => Allowed::yes("count", "the kernel has taken the eBPF programs"),
-        Err(error) => Allowed::no("count", format!("{:#}", anyhow::Error::from(error)), WITHOUT, way()),
+        Err(error) => Allowed::no("count", format!("{:#}", anyhow::Error::from(error)), MISSING_EFFECT, sudo_advice()),
     }
 }
 
 fn guard() -> Allowed {
-    const WITHOUT: &str = "guard learns of births by netlink or by looking again, and of what workers work on later";
+    const MISSING_EFFECT: &str =
+        "guard learns of births by netlink or by looking again, and of what workers work on later";
     match unstarve_guard::task_events::attempt() {
         Ok(gaps) if gaps.is_empty() => match Registry::has_a_place() {
             Ok(()) => Allowed::yes("guard", "the kernel has taken the guard's eBPF programs"),
@@ -86,13 +89,13 @@ fn guard() -> Allowed {
                 Some("mount -t bpf -o mode=700 bpf /sys/fs/bpf".to_owned()),
             ),
         },
-        Ok(gaps) => Allowed::part("guard", gaps.join("; "), WITHOUT, way()),
-        Err(reason) => Allowed::no("guard", reason, WITHOUT, way()),
+        Ok(gaps) => Allowed::part("guard", gaps.join("; "), MISSING_EFFECT, sudo_advice()),
+        Err(reason) => Allowed::no("guard", reason, MISSING_EFFECT, sudo_advice()),
     }
 }
 
-/// To root everything has been said by the kernel.
-fn way() -> Option<String> {
+/// Root gets no advice: the kernel's error says it all.
+fn sudo_advice() -> Option<String> {
     (!rustix::process::geteuid().is_root())
         .then(|| "run it with sudo; in a container add the capabilities of the unit file".to_owned())
 }

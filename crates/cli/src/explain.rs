@@ -1,3 +1,5 @@
+//! `unstarve explain`: findings, causes and remedies of a recording.
+
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -11,7 +13,7 @@ use crate::fail_on::FailOn;
 use crate::input::{self, Recording};
 use crate::output::{self, Color, Out};
 use crate::progress::Progress;
-use crate::selection::{LowSelection, Unmet};
+use crate::selection::{LowSelection, UnmetSelection};
 
 /// Show who is starved in a recording, by whom, by which rule, at what price, and what to do
 ///
@@ -56,18 +58,18 @@ enum LowSeverity {
     Critical,
 }
 
-/// What is asked for.
+/// The checked arguments.
 pub enum HiArgs {
     List(Look),
     Explain(Box<Explain>),
 }
 
-/// What to explain, and how.
+/// The recording and how to report it.
 pub struct Explain {
     /// `None` for the example.
     recording: Option<Recording>,
     options: Options,
-    /// For the exit code; hidden findings count, too.
+    /// Decides the exit code; findings that are not shown count too.
     fail_on: Option<Severity>,
     min_severity: Severity,
     form: Form,
@@ -79,7 +81,7 @@ enum Form {
 }
 
 impl LowArgs {
-    /// Checks what can be checked before any work.
+    /// Checks the arguments before any work starts.
     pub fn raise(self, color: Color) -> Result<HiArgs> {
         if self.list {
             return Ok(HiArgs::List(output::look(color)));
@@ -115,12 +117,12 @@ fn explain(args: &Explain) -> Result<ExitCode> {
     let source = args.recording.as_ref().map_or_else(input::example, Recording::open)?;
     let name = args.recording.as_ref().map_or_else(|| "the example".to_owned(), Recording::name);
     let mut progress = Progress::new();
-    let mut unmet = Unmet::of(&args.options.selection);
+    let mut unmet = UnmetSelection::of(&args.options.selection);
     let mut report = explain_beside(source, &args.options, &mut unmet, |events| progress.events(events))
         .with_context(|| name.clone())?
         .report;
     drop(progress);
-    unmet.tell(&args.options.selection, &name)?;
+    unmet.report_unmet(&args.options.selection, &name)?;
     let failed = args.fail_on.is_some_and(|limit| report.findings.iter().any(|finding| finding.severity >= limit));
     output::will_end_with(u8::from(failed));
     report.findings.retain(|finding| finding.severity >= args.min_severity);
@@ -134,7 +136,8 @@ fn text(report: &Report, scope: Scope, args: &Explain) -> Result<String> {
     Ok(match &args.form {
         Form::Json => serde_json::to_string_pretty(report)? + "\n",
         Form::Page(look) => {
-            // Standard input cannot be read again, the example is no file, and a name that is no UTF-8 cannot be printed.
+            // Standard input cannot be read again, the example is not a file, and a name that is not UTF-8 cannot be
+            // printed.
             let name = args
                 .recording
                 .as_ref()

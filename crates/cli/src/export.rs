@@ -1,3 +1,5 @@
+//! `unstarve export`: waits and blame for Perfetto, Firefox Profiler, flame graphs and tables.
+
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -15,7 +17,7 @@ use unstarve_timeline::{Both, Selection};
 use crate::input::{Recording, is_same_file};
 use crate::output;
 use crate::progress::Progress;
-use crate::selection::{LowSelection, Unmet};
+use crate::selection::{LowSelection, UnmetSelection};
 use crate::target::{Target, Writer};
 
 /// Write waits and blame for other programs: Perfetto, Firefox Profiler, flame graphs, CSV, Arrow, Parquet
@@ -77,7 +79,7 @@ enum LowTable {
     Findings,
 }
 
-/// What is asked for.
+/// The checked arguments.
 pub struct HiArgs {
     recording: Recording,
     selection: Selection,
@@ -102,7 +104,7 @@ enum TableFormat {
 }
 
 impl LowArgs {
-    /// Checks what can be checked before any work.
+    /// Checks the arguments before any work starts.
     pub fn raise(self) -> Result<HiArgs> {
         if is_same_file(&self.output, &self.file) {
             bail!("{}: is the input recording; give the export another name", self.output.display());
@@ -135,7 +137,7 @@ impl LowArgs {
     }
 }
 
-/// The format that a file's name tells.
+/// The format by the output's file name.
 fn by_name(path: &Path) -> Result<Format> {
     Ok(match path.extension().and_then(|extension| extension.to_str()) {
         Some("pftrace" | "perfetto-trace") => Format::Perfetto,
@@ -158,7 +160,7 @@ fn a_file(path: PathBuf) -> Result<PathBuf> {
     Ok(path)
 }
 
-/// Which tables go where.
+/// The output file of each table.
 fn tables(output: PathBuf, extension: &str, table: LowTable) -> Vec<(Table, PathBuf)> {
     if output.is_dir() || output.as_os_str().as_encoded_bytes().ends_with(b"/") {
         return Table::ALL.map(|table| (table, output.join(format!("{}.{extension}", table.schema().name)))).into();
@@ -226,13 +228,13 @@ fn write(recording: &Recording, selection: &Selection, mut export: impl Export) 
     let source = recording.open()?;
     let mut progress = Progress::new();
     let options = Options { selection: selection.clone(), ..Options::default() };
-    let mut unmet = Unmet::of(selection);
+    let mut unmet = UnmetSelection::of(selection);
     let mut beside = Both(&mut export, &mut unmet);
     let report = explain_beside(source, &options, &mut beside, |events| progress.events(events))
         .with_context(|| recording.name())?
         .report;
     drop(progress);
-    unmet.tell(selection, &recording.name())?;
+    unmet.report_unmet(selection, &recording.name())?;
     export.finish(&report).context("cannot write the export")?;
     for loss in in_words(&report.missing) {
         output::remark(&loss);

@@ -1,4 +1,4 @@
-//! Programs of their own, beside this one or in the PATH, because what they are made of is larger than all of this one.
+//! Runs unstarve's separate programs, installed beside this one or in PATH. They are separate because of their size.
 
 use std::ffi::OsString;
 use std::os::unix::process::CommandExt;
@@ -9,23 +9,23 @@ use unstarve_files::{Program, ProgramError};
 
 use crate::output::OurLines;
 
-/// Such a program.
+/// A separate program.
 pub struct Companion {
     /// Its name.
     pub name: &'static str,
-    /// How it is had.
+    /// How to get it.
     pub advice: &'static str,
 }
 
-/// Whether it is installed, and can be run.
+/// Whether it is installed and executable.
 pub fn is_there(program: &Companion) -> bool {
     find(program.name).is_ok()
 }
 
-/// Becomes it. The environment stays: it is the same user's command that goes on. What makes a loader load code does not.
+/// Replaces this process with it. It inherits the environment, except for variables that make a loader load code.
 ///
 /// # Errors
-/// If it is not there, cannot be run, or others can have written it.
+/// If it is missing, cannot be run, or others could have written it.
 pub fn become_it<'a>(program: &Companion, arguments: impl IntoIterator<Item = &'a OsString>) -> Result<ExitCode> {
     let Companion { name, advice } = program;
     let program = match find(name) {
@@ -40,7 +40,7 @@ pub fn become_it<'a>(program: &Companion, arguments: impl IntoIterator<Item = &'
     Err(error).with_context(|| format!("cannot run {}", program.path().display()))
 }
 
-/// Beside this program, or else in the PATH.
+/// Looks beside this program first, then in PATH.
 fn find(name: &str) -> Result<Program, ProgramError> {
     let beside = std::env::current_exe().ok().and_then(|own| Some(own.parent()?.join(name)));
     match beside.map(|path| Program::at(&path)) {

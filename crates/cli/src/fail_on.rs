@@ -1,7 +1,9 @@
+//! `--fail-on`: the severity from which the exit code is 1.
+
 use clap::ValueEnum;
 use unstarve_model::Severity;
 
-/// From which severity on the exit code is 1, as typed.
+/// The severity from which the exit code is 1, as typed.
 #[derive(Clone, Copy, ValueEnum)]
 pub enum FailOn {
     Info,
@@ -11,7 +13,7 @@ pub enum FailOn {
 }
 
 impl FailOn {
-    /// The least severity that fails; none if nothing does.
+    /// The lowest severity that fails; `None` for `never`.
     pub fn severity(self) -> Option<Severity> {
         match self {
             FailOn::Info => Some(Severity::Info),

@@ -1,4 +1,4 @@
-//! `unstarve fleet`: the tables of many hosts in one directory.
+//! `unstarve fleet`: maintains the tables of many hosts in one directory.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -75,7 +75,7 @@ fn parse_keep(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// Not in this build.
+/// Without the feature `columnar`.
 #[cfg(not(feature = "columnar"))]
 pub fn run(args: &FleetArgs) -> anyhow::Result<std::process::ExitCode> {
     if let Command::Compact(CompactArgs { place, .. }) | Command::Verify(place) | Command::Status(place) = &args.command
@@ -98,30 +98,30 @@ mod built {
     use serde::Serialize;
     use unstarve_files::ThisProgram;
     use unstarve_fleet::{
-        Apart, Done, Holds, Options, Problem, Status, Store, Verified, compact, serve, status, verify,
+        Done, Holds, Options, Problem, SandboxedDecode, Status, Store, Verified, compact, serve, status, verify,
     };
     use unstarve_model::WallTime;
     use unstarve_term::clean;
 
     use super::{Command, CompactArgs, FleetArgs, PlaceArgs};
 
-    /// Something is wrong, and was left alone.
-    const PROBLEMS: u8 = 1;
+    /// Problems were found and left unchanged.
+    const EXIT_PROBLEMS: u8 = 1;
 
-    /// Runs it.
+    /// Runs the subcommand.
     pub fn run(args: &FleetArgs) -> Result<ExitCode> {
         match &args.command {
             Command::Compact(args) => {
                 let done = compact(&store(&args.place)?, &options(args)?)?;
-                tell(&done, args.place.json, told(&done), (&done.beside, &done.problems))
+                print_answer(&done, args.place.json, compact_text(&done), (&done.beside, &done.problems))
             }
             Command::Verify(place) => {
                 let verified = verify(&store(place)?)?;
-                tell(&verified, place.json, verified_text(&verified), (&verified.beside, &verified.problems))
+                print_answer(&verified, place.json, verified_text(&verified), (&verified.beside, &verified.problems))
             }
             Command::Status(place) => {
                 let status = status(&store(place)?)?;
-                tell(&status, place.json, table(&status), (&status.beside, &status.problems))
+                print_answer(&status, place.json, table(&status), (&status.beside, &status.problems))
             }
             Command::ExamineFiles => {
                 serve(std::io::stdin().lock(), std::io::stdout().lock()).context("cannot answer")?;
@@ -130,10 +130,10 @@ mod built {
         }
     }
 
-    /// The directory, whose files are read by a child of this program.
+    /// The directory; a child process reads its files.
     fn store(place: &PlaceArgs) -> Result<Store> {
         let program = ThisProgram::find().context("this program's own file")?;
-        let apart = Apart::new(move || {
+        let apart = SandboxedDecode::new(move || {
             let mut command = program.command();
             command.args(["fleet", "examine-files"]);
             command
@@ -154,7 +154,7 @@ mod built {
         Ok(Options { now, settle: args.settle, grace: args.grace, keep: args.keep })
     }
 
-    fn tell(
+    fn print_answer(
         answer: &impl Serialize,
         is_json: bool,
         text: String,
@@ -175,10 +175,10 @@ mod built {
                 note!("{}: {}{more}", clean(&problem.path.display().to_string()), clean(&problem.why));
             }
         }
-        Ok(ExitCode::from(if problems.is_empty() { 0 } else { PROBLEMS }))
+        Ok(ExitCode::from(if problems.is_empty() { 0 } else { EXIT_PROBLEMS }))
     }
 
-    /// Not a problem: `unstarve sql` reads it, too.
+    /// Not reported as a problem: `unstarve sql` reads it too.
     fn beside_text(beside: &[PathBuf]) -> Option<String> {
         let first = clean(&beside.first()?.display().to_string()).into_owned();
         let others = match beside.len() - 1 {
@@ -190,7 +190,7 @@ mod built {
         ))
     }
 
-    fn told(done: &Done) -> String {
+    fn compact_text(done: &Done) -> String {
         let mut text = match done.inputs {
             0 if done.hours == 0 => "nothing to merge\n".to_owned(),
             _ => merged(done),

@@ -1,4 +1,4 @@
-//! `unstarve help`: of commands, and of the words in reports.
+//! `unstarve help`: explains commands and the words in reports.
 
 use std::process::ExitCode;
 
@@ -28,10 +28,10 @@ pub struct HelpArgs {
     names: Vec<String>,
 }
 
-/// `program` is the whole command line's definition.
+/// `program` is the definition of the whole command line.
 pub fn run(args: &HelpArgs, program: Command, color: Color) -> Result<ExitCode> {
     let look = output::look(color);
-    // A command of two words may come as one, as it is printed.
+    // Messages print a command of two words as one argument; accept that form.
     let words: Vec<&str> = args.names.iter().flat_map(|name| name.split_whitespace()).collect();
     let text = if let Some(mut command) = command(program, &words) {
         command.render_long_help().to_string()
@@ -51,7 +51,7 @@ pub fn run(args: &HelpArgs, program: Command, color: Color) -> Result<ExitCode> 
     Ok(ExitCode::SUCCESS)
 }
 
-/// A word of the reports, a role, or what `check` and `knobs` name: a reported regression, a bug, a setting.
+/// A word of the reports, a role, or something that `check` and `knobs` name: a regression, a bug, a setting.
 fn page(name: &str, look: Look) -> Option<String> {
     let lower = name.to_lowercase();
     let topics = Topic::named(&lower);
@@ -72,15 +72,15 @@ fn about_role(kind: RoleKind) -> String {
     format!("{word}\n  A role, as `watch` and `top` sum tasks up: {meaning}.\n  All roles: `unstarve help role`.\n")
 }
 
-/// A role that is called so; one of a cgroup has the name of the group.
+/// The role with this name; a cgroup's role has the cgroup's name.
 fn role(name: &str) -> Option<RoleKind> {
     RoleKind::FIXED.into_iter().find(|kind| kind.word() == name)
 }
 
-/// The command with these names, one below the other.
+/// The command with these names, one level after the other.
 fn command(program: Command, names: &[&str]) -> Option<Command> {
     let mut command = program;
-    // Each then knows its whole name and the options of all.
+    // Gives each its full name and the global options.
     command.build();
     for name in names {
         command = command.find_subcommand(name)?.clone();
@@ -96,9 +96,9 @@ fn unknown(name: &str) -> String {
     )
 }
 
-/// Topics whose name has this in it, or else the few that are as much like it as clap wants of a mistyped option.
+/// Topics whose name contains this text, else the most similar ones by clap's measure.
 fn similar(name: &str) -> Vec<&'static str> {
-    // `throttled` is a finding and a rule.
+    // `throttled` is both a finding and a rule.
     let mut known = std::collections::BTreeSet::new();
     let all: Vec<&str> = Topic::all().map(Topic::id).filter(|id| known.insert(*id)).collect();
     let holds = |id: &&&str| !name.is_empty() && id.contains(name);

@@ -1,3 +1,5 @@
+//! Recordings that commands read: a file, standard input, or the built-in example.
+
 use std::fs::File;
 use std::os::unix::fs::{FileTypeExt, MetadataExt};
 use std::path::{Path, PathBuf};
@@ -13,28 +15,29 @@ use unstarve_readers::{Input, OpenError, open_input};
 
 use crate::output;
 
-/// A writer that was started together with the program, as in `<(zcat trace.gz)`, writes by then.
+/// How long to wait silently for a pipe: a writer started together with the program, as in `<(zcat trace.gz)`, writes
+/// within this.
 const WRITER_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The recording to read: a file, or standard input for `-`.
 pub struct Recording(PathBuf);
 
-/// A recording that comes with the program: a real-time task starves the kworker that completes direct I/O on ext4, in a guest of
-/// Linux 6.12 (docs/lab-scenarios.md, `oplog-ext4`).
-const EXAMPLE: &[u8] = include_bytes!("../../../testdata/traces/linux-6.12-lab-oplog-ext4-faulty.dat.zst");
+/// The example: a real-time task starves the kworker that completes direct I/O on ext4, in a guest of Linux 6.12
+/// (docs/lab-scenarios.md, `oplog-ext4`).
+const EXAMPLE_RECORDING: &[u8] = include_bytes!("../../../testdata/traces/linux-6.12-lab-oplog-ext4-faulty.dat.zst");
 
-/// The recording that comes with the program.
+/// Opens the example.
 pub fn example() -> Result<Box<dyn EventSource>> {
-    Ok(open_input(Input::from_stream(Box::new(EXAMPLE), "the example".to_owned())?)?)
+    Ok(open_input(Input::from_stream(Box::new(EXAMPLE_RECORDING), "the example".to_owned())?)?)
 }
 
-/// What `record` writes if it is not given a name.
-const RECORDED: &str = "unstarve.dat";
+/// The default output of `unstarve record`.
+const DEFAULT_RECORDING: &str = "unstarve.dat";
 
-/// That a command needs one, and where it is had.
+/// The error for a missing recording, with how to make one.
 pub fn no_recording(command: &str) -> anyhow::Error {
-    let call = format!("unstarve {command} {RECORDED}");
-    match Path::new(RECORDED).is_file() {
+    let call = format!("unstarve {command} {DEFAULT_RECORDING}");
+    match Path::new(DEFAULT_RECORDING).is_file() {
         true => anyhow!("name a recording; there is one here: {call}"),
         false => anyhow!("name a recording. To make one of this machine: sudo unstarve record --for 10s && {call}"),
     }
@@ -59,72 +62,72 @@ impl Recording {
         if !self.0.metadata().is_ok_and(|found| found.file_type().is_fifo()) {
             return Ok(open()?);
         }
-        // Opening waits for a writer, and for what it writes first: without a word that looks like a hang.
+        // Opening waits for a writer and its first bytes; without this message it looks like a hang.
         let remark = || output::remark(&format!("reading from the pipe {} until its writer closes it", self.name()));
         Ok(saying_if_it_lasts(WRITER_TIMEOUT, remark, open)?)
     }
 
-    /// The same, and who could have written it: what it says of this host is their word. Judged by the file that is read, whatever its
-    /// name leads to meanwhile; what is packed or archived in it is by the same.
-    pub fn open_with_author(&self) -> Result<(Box<dyn EventSource>, Written)> {
-        let pipe = |why: &str| Written { author: Author::Anybody, why: Some(why.to_owned()) };
+    /// Opens it and returns who could have written it, because its claims about this host are theirs. Judged by the
+    /// opened file, whatever its name refers to later; archive members have the archive's authors.
+    pub fn open_with_author(&self) -> Result<(Box<dyn EventSource>, Authorship)> {
+        let pipe = |why: &str| Authorship { author: Author::Anybody, why: Some(why.to_owned()) };
         if self.0 == Path::new("-") {
             return Ok((self.open()?, pipe("it came through standard input")));
         }
         if !self.0.metadata().is_ok_and(|found| found.is_file()) {
-            return Ok((self.open()?, pipe("it is no regular file")));
+            return Ok((self.open()?, pipe("it is not a regular file")));
         }
         let name = self.0.display().to_string();
         let failed = |source| OpenError::Io { name: name.clone(), source };
         let file = File::open(&self.0).map_err(failed)?;
-        let written = Written::of(&file, &self.0);
+        let written = Authorship::of(&file, &self.0);
         let input = Input::from_file(file, name.clone()).map_err(failed)?;
         Ok((open_input(input)?, written))
     }
 
-    /// What a page calls it: without the directories, which say much about the machine and nothing about the recording.
+    /// Its name on a page: without directories, which reveal more about the machine than about the recording.
     pub fn short_name(&self) -> String {
         let file = self.0.file_name().filter(|name| *name != "-");
         file.map_or_else(|| self.name(), |name| name.to_string_lossy().into_owned())
     }
 
-    /// The file; `None` for standard input, which cannot be read again.
+    /// The file; `None` for standard input, which cannot be read a second time.
     pub fn file(&self) -> Option<&Path> {
         (self.0 != Path::new("-")).then_some(self.0.as_path())
     }
 
-    /// What messages call it.
+    /// Its name in messages.
     pub fn name(&self) -> String {
         if self.0 == Path::new("-") { "standard input".to_owned() } else { self.0.display().to_string() }
     }
 }
 
 /// Who could have written a recording.
-pub struct Written {
-    /// Who.
+pub struct Authorship {
+    /// The users.
     pub author: Author,
-    /// How that shows; `None` if it is nobody but root and the user of this process.
+    /// The reason; `None` if only root and this process's user could have written it.
     pub why: Option<String>,
 }
 
-impl Written {
-    fn of(file: &File, path: &Path) -> Written {
-        let Err(error) = check_author(file, path) else { return Written { author: Author::Trusted, why: None } };
+impl Authorship {
+    fn of(file: &File, path: &Path) -> Authorship {
+        let Err(error) = check_author(file, path) else { return Authorship { author: Author::Trusted, why: None } };
         let owner = file.metadata().map_or(0, |found| found.uid());
         let (author, why) = match &error {
             TrustError::Untrusted { path, why: Distrust::Owner { owner: at_fault, .. } } => {
-                // Somebody's file in somebody else's directory is either's.
+                // A user's file in another user's directory may be replaced by either.
                 let author = if [0, *at_fault].contains(&owner) { Author::User(*at_fault) } else { Author::Anybody };
                 (author, format!("{} belongs to uid {at_fault}", path.display()))
             }
             TrustError::Untrusted { path, why } => (Author::Anybody, format!("{}: {why}", path.display())),
             other => (Author::Anybody, other.to_string()),
         };
-        Written { author, why: Some(why) }
+        Authorship { author, why: Some(why) }
     }
 }
 
-/// Does the work, and says so meanwhile if it takes longer than `patience`.
+/// Runs `work`, and prints a message if it takes longer than `patience`.
 fn saying_if_it_lasts<T>(patience: Duration, say: impl FnOnce() + Send, work: impl FnOnce() -> T) -> T {
     let (working, until_done) = mpsc::channel::<()>();
     thread::scope(|scope| {
@@ -139,7 +142,7 @@ fn saying_if_it_lasts<T>(patience: Duration, say: impl FnOnce() + Send, work: im
     })
 }
 
-/// Whether two names are of the same regular file: a result must not replace what it is made from.
+/// Whether two names refer to the same regular file: a result must not replace its input.
 pub fn is_same_file(a: &Path, b: &Path) -> bool {
     let of = |path: &Path| path.metadata().ok().filter(|found| found.is_file()).map(|found| (found.dev(), found.ino()));
     a != Path::new("-") && of(a).is_some_and(|a| of(b) == Some(a))
@@ -154,7 +157,7 @@ mod tests {
         let hour = Duration::from_secs(3600);
         let at_once = saying_if_it_lasts(hour, || panic!("nobody waits"), || "the first block");
         assert_eq!(at_once, "the first block");
-        // The writer comes only after the word was said.
+        // The writer starts only after the message was printed.
         let (said, writer) = mpsc::channel();
         let say = || said.send("waiting").expect("somebody listens");
         assert_eq!(saying_if_it_lasts(Duration::ZERO, say, || writer.recv()), Ok("waiting"));

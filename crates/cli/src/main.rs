@@ -5,17 +5,17 @@
 
 #![warn(clippy::print_stdout, clippy::print_stderr)]
 
-/// A line on standard output. The standard library's own panics where nobody reads any more (`| true`) or the disk is full.
+/// Prints a line to standard output. The standard library's macro panics if the reader is gone (`| true`) or the disk
+/// is full.
 macro_rules! say {
     ($($text:tt)*) => { $crate::output::print(format_args!("{}\n", format_args!($($text)*))) };
 }
-/// A line on standard error.
+/// Prints a line to standard error.
 macro_rules! note {
     ($($text:tt)*) => { $crate::output::print_error(format_args!("{}\n", format_args!($($text)*))) };
 }
 
 mod check;
-mod cluster;
 mod compare;
 mod doctor;
 mod explain;
@@ -101,7 +101,6 @@ enum Command {
     Knobs(knobs::KnobsArgs),
     Sql(sql::SqlArgs),
     Fleet(fleet::FleetArgs),
-    Cluster(cluster::ClusterArgs),
     Doctor(doctor::DoctorArgs),
     Schema(schema::SchemaArgs),
     Lab(lab::LabArgs),
@@ -112,7 +111,7 @@ enum Command {
     LabLoad(lab::load::LoadArgs),
 }
 
-/// The exit code of a command that could not do what it was asked for; 1 is for findings.
+/// The exit code of a command that failed; 1 is for findings.
 const FAILED: u8 = 2;
 
 fn main() -> ExitCode {
@@ -140,7 +139,6 @@ fn main() -> ExitCode {
         Command::Knobs(args) => knobs::run(args, low.color),
         Command::Sql(args) => sql::run(&args),
         Command::Fleet(args) => fleet::run(&args),
-        Command::Cluster(args) => cluster::run(&args),
         Command::Doctor(args) => doctor::run(&args, low.color),
         Command::Schema(args) => schema::run(&args),
         Command::Lab(args) => lab::run(args, low.color),

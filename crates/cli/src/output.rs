@@ -1,3 +1,5 @@
+//! Standard output and error: colours, errors, and readers that close a pipe.
+
 use std::borrow::Cow;
 use std::fmt;
 use std::io::{self, IsTerminal, Write};
@@ -13,7 +15,7 @@ use unstarve_lab::runner::RunError;
 use unstarve_model::clean_bytes;
 use unstarve_term::{Charset, Colours, Look, clean};
 
-/// When to colour, as typed.
+/// `--color`, as typed.
 #[derive(Clone, Copy, Default, ValueEnum)]
 pub enum Color {
     #[default]
@@ -22,10 +24,10 @@ pub enum Color {
     Never,
 }
 
-/// Columns where there is no terminal to ask.
-const COLUMNS: usize = 100;
+/// Width without a terminal.
+const DEFAULT_COLUMNS: usize = 100;
 
-/// How standard output may look: colours as asked, width and characters as the terminal and the locale have them.
+/// The format of standard output: colours as requested, width of the terminal, characters of the locale.
 pub fn look(color: Color) -> Look {
     let colours = match color {
         Color::Always => Colours::Ansi,
@@ -35,10 +37,10 @@ pub fn look(color: Color) -> Look {
     };
     let columns = terminal_size::terminal_size_of(io::stdout()).map(|(width, _)| usize::from(width.0));
     let asked = || std::env::var("COLUMNS").ok()?.parse().ok();
-    Look::new(columns.or_else(asked).unwrap_or(COLUMNS), charset(), colours)
+    Look::new(columns.or_else(asked).unwrap_or(DEFAULT_COLUMNS), charset(), colours)
 }
 
-/// By the locale, as POSIX orders its variables. Without any, a program must assume ASCII.
+/// By the locale variables in POSIX order. Without any, assume ASCII.
 fn charset() -> Charset {
     let locale =
         ["LC_ALL", "LC_CTYPE", "LANG"].iter().find_map(|name| std::env::var(name).ok().filter(|v| !v.is_empty()));
@@ -46,7 +48,7 @@ fn charset() -> Charset {
     if locale.contains("utf-8") || locale.contains("utf8") { Charset::Utf8 } else { Charset::Ascii }
 }
 
-/// Standard output. Nobody reading any more (`| head`) is no error: the program ends at once, in silence.
+/// Standard output. A closed pipe (`| head`) is not an error: the program ends at once and silently.
 pub struct Out(io::BufWriter<io::Stdout>);
 
 impl Out {
@@ -70,16 +72,16 @@ impl Write for Out {
     }
 }
 
-/// The exit code where nobody reads any more: the command's own as soon as it is known, until then that of a program which SIGPIPE has
-/// ended (128 and the signal's number), as of other tools.
+/// The exit code if the reader is gone: the command's own once it is known, before that 128 and SIGPIPE's number, as of
+/// other tools.
 static END: AtomicU8 = AtomicU8::new(128 + signal_hook::consts::SIGPIPE as u8);
 
-/// What the command will end with, whether anybody reads its output or not.
+/// Sets the exit code that the command will end with, even if its reader is gone.
 pub fn will_end_with(code: u8) {
     END.store(code, Ordering::Relaxed);
 }
 
-/// Ends the program, in silence, where nobody reads any more.
+/// Ends the program silently if the reader is gone.
 pub fn silent_end<T>(result: io::Result<T>) -> io::Result<T> {
     match result {
         Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {
@@ -89,7 +91,7 @@ pub fn silent_end<T>(result: io::Result<T>) -> io::Result<T> {
     }
 }
 
-/// Standard output, for `say!` (see main.rs): ends the program in silence where nobody reads any more.
+/// Writes to standard output for `say!` (see main.rs).
 pub fn print(text: fmt::Arguments<'_>) {
     let mut out = io::stdout().lock();
     if let Err(error) = silent_end(out.write_fmt(text).and_then(|()| out.flush())) {
@@ -98,23 +100,23 @@ pub fn print(text: fmt::Arguments<'_>) {
     }
 }
 
-/// Standard error, for `note!`.
+/// Writes to standard error for `note!`.
 pub fn print_error(text: fmt::Arguments<'_>) {
-    // If nobody can read it, the exit code still tells.
+    // Without a reader the exit code still reports the failure.
     let _ = io::stderr().lock().write_fmt(text);
 }
 
-/// `unstarve: what: why`, each cause once, harmless to the terminal.
+/// Prints `unstarve: what: why`, each cause once, escaped for terminals.
 pub fn complain(error: &anyhow::Error) {
     let text = Chain(error).to_string();
-    // If nobody can read the complaint, the exit code still tells.
+    // Without a reader the exit code still reports the failure.
     let _ = writeln!(io::stderr(), "unstarve: {text}");
     if is_about_the_host(error) {
         let _ = writeln!(io::stderr(), "unstarve: note: `unstarve doctor` shows what this host and your rights allow");
     }
 }
 
-/// Whether the host, or the rights of this process, do not allow what was asked for.
+/// Whether the host, or the rights of this process, do not permit the operation.
 fn is_about_the_host(error: &anyhow::Error) -> bool {
     use unstarve_record::RecordError;
     let by_recorder = |error: &RecordError| {
@@ -128,22 +130,22 @@ fn is_about_the_host(error: &anyhow::Error) -> bool {
         .any(|cause| cause.downcast_ref().is_some_and(by_recorder) || cause.downcast_ref().is_some_and(by_engine))
 }
 
-/// A file's name in a message, harmless to the terminal.
+/// A file's name in a message, escaped for terminals.
 pub fn shown(path: &Path) -> String {
     clean_bytes(path.as_os_str().as_encoded_bytes())
 }
 
-/// A remark on standard error, beside the output.
+/// A remark on standard error.
 pub fn remark(text: &str) {
     let _ = writeln!(io::stderr(), "unstarve: note: {}", clean(text));
 }
 
-/// From now on Ctrl-C and the like end nothing: what follows is done as a whole, and lasts some milliseconds.
+/// Blocks Ctrl-C and other signals from here on: the rest must complete, and takes some milliseconds.
 pub fn hold_signals() -> io::Result<impl Sized> {
     unstarve_guard::run::on_signals(&[SIGTERM, SIGINT, SIGHUP])
 }
 
-/// Says of what only root may do that root can, to somebody else.
+/// Adds a hint to use root to errors about rights, unless the user is root.
 pub fn hint_at_root(error: anyhow::Error) -> anyhow::Error {
     let is_denied = error.chain().any(|cause| {
         cause.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::PermissionDenied)
@@ -154,7 +156,7 @@ pub fn hint_at_root(error: anyhow::Error) -> anyhow::Error {
     }
 }
 
-/// The error with what to do about it at its end.
+/// Appends advice to an error.
 pub fn with_hint(error: &anyhow::Error, hint: &str) -> anyhow::Error {
     anyhow::anyhow!("{}{hint}", Chain(error))
 }
@@ -167,12 +169,12 @@ pub fn counted(count: impl Into<u64>, what: &str) -> String {
     }
 }
 
-/// An error and its causes; one whose text the error before it ends with already is not said again.
+/// Formats an error and its causes. Leaves out a cause whose text ends the message before it.
 ///
-/// Harmless: the name of a file in a message can neither control the terminal nor begin a line of its own.
+/// Escaped: a file's name can neither control the terminal nor begin a line of its own.
 struct Chain<'a>(&'a anyhow::Error);
 
-/// A message with lines of its own. Nothing in it was chosen by others.
+/// A message of several lines that contains no text of others.
 #[derive(Debug)]
 pub struct OurLines(pub String);
 
@@ -184,14 +186,14 @@ impl fmt::Display for OurLines {
 
 impl std::error::Error for OurLines {}
 
-/// Escaped, line by line if its lines are ours.
+/// Escapes it, line by line if the lines are ours.
 fn harmless<'a>(cause: &(dyn std::error::Error + 'static), text: &'a str) -> Cow<'a, str> {
     use RunError::{Exited, Guest, NotWithKvm, Stalled, TooLong};
     if cause.is::<OurLines>() {
         return text.into();
     }
     match cause.downcast_ref::<RunError>() {
-        // The last lines of the guest's console.
+        // The last lines of the guest's console follow.
         Some(Guest { .. } | Exited { .. } | Stalled { .. } | TooLong { .. } | NotWithKvm(_)) => {
             text.lines().map(clean).collect::<Vec<_>>().join("\n").into()
         }
@@ -217,7 +219,7 @@ impl fmt::Display for Chain<'_> {
     }
 }
 
-/// Whether progress may be drawn on standard error.
+/// Whether progress may be shown on standard error.
 pub fn can_draw() -> bool {
     io::stderr().is_terminal()
 }
@@ -247,7 +249,7 @@ mod tests {
         assert_eq!(Chain(&error).to_string(), format!("cannot read {shown}"));
         let error = with_hint(&error.context(name), "; run it as root");
         assert_eq!(Chain(&error).to_string(), format!("{shown}: cannot read {shown}; run it as root"));
-        // What a guest said last has lines.
+        // The last output of a guest has several lines.
         let console = "\n  one\n  t\u{7}wo".to_owned();
         let seconds = std::time::Duration::from_secs(9);
         let error = RunError::Stalled { stage: unstarve_lab::console::Stage::Boot, seconds, console };

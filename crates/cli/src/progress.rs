@@ -1,3 +1,5 @@
+//! Progress on standard error.
+
 use std::time::{Duration, Instant};
 
 use indicatif::{ProgressBar, ProgressStyle};
@@ -11,11 +13,11 @@ pub struct Progress {
 }
 
 enum State {
-    /// Nobody would see it.
+    /// Standard error is not a terminal.
     Off,
-    /// Not long enough yet.
+    /// The work has not lasted long enough.
     Waiting,
-    /// Drawn.
+    /// The bar is shown.
     Drawn(ProgressBar),
 }
 
@@ -27,7 +29,7 @@ impl Progress {
         Progress { began: Instant::now(), state }
     }
 
-    /// So many events have been read.
+    /// Reports the number of events read so far.
     pub fn events(&mut self, count: u64) {
         match &self.state {
             State::Off => {}

@@ -1,3 +1,5 @@
+//! `unstarve record`: records scheduler events into a trace.dat.
+
 use std::ffi::OsString;
 use std::io::{self, IsTerminal, Write};
 use std::path::{Path, PathBuf};
@@ -60,7 +62,7 @@ pub struct RecordArgs {
     command: Vec<OsString>,
 }
 
-/// Records and says what was recorded.
+/// Records and prints a summary.
 pub fn run(args: RecordArgs) -> anyhow::Result<ExitCode> {
     if let Some(from) = &args.salvage {
         return run_salvage(from, args.output.as_deref()).map_err(hint_at_root);
@@ -152,7 +154,7 @@ fn summary(recording: &Recording) -> String {
     text + &format!("next: unstarve explain {path}\n")
 }
 
-/// The command's own exit code, as a shell would give it.
+/// The command's exit code, as a shell reports it.
 fn exit_code(command: Option<CommandEnd>) -> ExitCode {
     match command {
         Some(CommandEnd::Exited(code)) => ExitCode::from(u8::try_from(code).unwrap_or(u8::MAX)),
@@ -169,7 +171,7 @@ fn bytes(count: u64) -> String {
     }
 }
 
-/// The tables of a trace.dat say where the data is, so it cannot be written to a pipe.
+/// A trace.dat has offsets of its data in its head, so it cannot be written to a pipe.
 fn parse_output(text: &str) -> Result<PathBuf, String> {
     match text {
         "-" => Err("a recording cannot go to stdout; name a file".to_owned()),
@@ -199,7 +201,7 @@ fn parse_kib(text: &str) -> Result<u32, String> {
     kib.filter(|&kib| kib >= 64).ok_or_else(|| "it must be between 64K and 4095G".to_owned())
 }
 
-/// A size in bytes, likewise. Symbols alone take up to 10 MB.
+/// A size in bytes, with the same suffixes. Symbols alone take up to 10 MB.
 fn parse_size(text: &str) -> Result<u64, String> {
     let bytes = u64::from(parse_kib(text)?) << 10;
     if bytes < 20 << 20 { Err("it must be 20M at least: symbols alone take up to 10M".to_owned()) } else { Ok(bytes) }

@@ -1,3 +1,5 @@
+//! `unstarve report`: the explanation as one HTML file.
+
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -34,14 +36,14 @@ pub struct LowArgs {
     output: PathBuf,
 }
 
-/// What is asked for.
+/// The checked arguments.
 pub struct HiArgs {
     recordings: Vec<Recording>,
     output: PathBuf,
 }
 
 impl LowArgs {
-    /// Checks what can be checked before any work.
+    /// Checks the arguments before any work starts.
     pub fn raise(self) -> Result<HiArgs> {
         if self.output.is_dir() {
             bail!("{}: is a directory; expected the name of a file, for example report.html", self.output.display());
@@ -68,7 +70,7 @@ pub fn run(args: HiArgs) -> Result<ExitCode> {
 
 pub(crate) const GENERATOR: &str = concat!("unstarve ", env!("CARGO_PKG_VERSION"));
 
-/// Writes the page of two recordings set against each other; what was compared is given back.
+/// Writes the page that compares two recordings; returns the comparison.
 pub fn compared(a: &Recording, b: &Recording, output: &Path) -> Result<Comparison> {
     let target = Target::open(output)?;
     let (side_a, trace_a) = read_side(a, format!("A: {}", a.short_name()))?;

@@ -1,3 +1,5 @@
+//! The options that select part of a recording: tasks, CPUs, time.
+
 use anyhow::{Result, bail};
 use clap::Args;
 use unstarve_model::{CpuId, CpuSet, CpuSetError, Time, clean};
@@ -5,7 +7,7 @@ use unstarve_timeline::{Moment, Run, Selection, Sink, Task, TaskPattern, Wait, W
 
 use crate::output;
 
-/// What part of a recording to look at, as typed.
+/// The selection, as typed.
 #[derive(Args)]
 pub struct LowSelection {
     /// Only tasks of this id or name; * stands for anything, as in 'kworker/*'
@@ -34,10 +36,10 @@ impl LowSelection {
     }
 }
 
-/// What was asked for and is not in the recording: an empty answer must not pass for a healthy one.
-pub struct Unmet {
+/// Detects a selection that matches nothing: an empty answer must not look healthy.
+pub struct UnmetSelection {
     tasks: Vec<TaskPattern>,
-    /// Which CPUs there are, and when something ran, if CPUs or a time were asked for.
+    /// The CPUs and times seen, if CPUs or a time were selected.
     seen: Option<Seen>,
 }
 
@@ -47,18 +49,18 @@ struct Seen {
     span: Option<(Time, Time)>,
 }
 
-impl Unmet {
-    pub fn of(selection: &Selection) -> Unmet {
+impl UnmetSelection {
+    pub fn of(selection: &Selection) -> UnmetSelection {
         let is_part = selection.cpus.is_some() || selection.from.is_some() || selection.to.is_some();
-        Unmet { tasks: selection.tasks.clone(), seen: is_part.then(Seen::default) }
+        UnmetSelection { tasks: selection.tasks.clone(), seen: is_part.then(Seen::default) }
     }
 
     fn meet(&mut self, task: &Task) {
         self.tasks.retain(|pattern| !pattern.matches(&task.comm, task.tid));
     }
 
-    /// Says which tasks a whole recording does not have; an error if it has none of those asked for, no CPU or no time of what was.
-    pub fn tell(&self, selection: &Selection, recording: &str) -> Result<()> {
+    /// Reports selected tasks that the recording lacks; an error if it has none of the selected tasks, CPUs or times.
+    pub fn report_unmet(&self, selection: &Selection, recording: &str) -> Result<()> {
         if let Some(seen) = &self.seen {
             seen.check(selection, recording)?;
         }
@@ -97,7 +99,7 @@ impl Seen {
     }
 }
 
-impl Sink for Unmet {
+impl Sink for UnmetSelection {
     fn wait(&mut self, world: &World, wait: &Wait<'_>) {
         if !self.tasks.is_empty() {
             self.meet(world.tasks.get(wait.task));

@@ -1,3 +1,5 @@
+//! `unstarve snapshot`: saves a host's scheduling settings.
+
 use std::io::ErrorKind;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -59,7 +61,7 @@ fn taken(args: &SnapshotArgs) -> Result<Snapshot> {
     Ok(snapshot)
 }
 
-/// The state of the host below `root`.
+/// Takes a snapshot of the host below `root`.
 pub fn take(root: &Path) -> Result<Snapshot> {
     let place = Root::at(root);
     if let Err(error) = place.check() {
@@ -73,17 +75,17 @@ pub fn take(root: &Path) -> Result<Snapshot> {
     Ok(unstarve_host::take_whole(&place))
 }
 
-/// A host with half a million threads has less.
-const LARGEST: Limit =
+/// Enough for half a million threads.
+const SNAPSHOT_LIMIT: Limit =
     Limit { bytes: 256 << 20, expected: "a host snapshot; make one with unstarve snapshot -o host.json" };
 
-/// A snapshot from a file, or from standard input for `-`.
+/// Reads a snapshot from a file, or from standard input for `-`.
 pub fn read(file: &Path) -> Result<Snapshot> {
     let named = if file == Path::new("-") { "standard input".to_owned() } else { file.display().to_string() };
     let text = if file == Path::new("-") {
-        text_of(std::io::stdin().lock(), Path::new("standard input"), LARGEST)?
+        text_of(std::io::stdin().lock(), Path::new("standard input"), SNAPSHOT_LIMIT)?
     } else {
-        read_text(file, LARGEST)?
+        read_text(file, SNAPSHOT_LIMIT)?
     };
     Snapshot::from_json(&text)
         .with_context(|| named.clone())

@@ -1,13 +1,11 @@
-//! `unstarve sql`: a program of its own, `unstarve-sql`; on several machines `unstarve-cluster`.
+//! `unstarve sql`: runs the separate program `unstarve-sql`.
 
 use std::ffi::{OsStr, OsString};
-use std::os::unix::ffi::OsStrExt;
 use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::Args;
 
-use crate::cluster;
 use crate::external_program::{Companion, become_it, is_there};
 use crate::output::Out;
 
@@ -24,8 +22,7 @@ const SQL: Companion = Companion {
 
 /// Ask questions of the tables of one host or many, in SQL (a separate program: `make build-sql`)
 ///
-/// Runs unstarve-sql, which is in no package, and beside this program or in the PATH once it is built; `unstarve sql --help` shows its help. With --cluster df://HOST:PORT it runs
-/// unstarve-cluster, which asks executors on several machines.
+/// Runs unstarve-sql, which is in no package, and beside this program or in the PATH once it is built; `unstarve sql --help` shows its help.
 #[derive(Args)]
 #[command(disable_help_flag = true)]
 pub struct SqlArgs {
@@ -35,18 +32,14 @@ pub struct SqlArgs {
 }
 
 pub fn run(args: &SqlArgs) -> Result<ExitCode> {
-    if asks_a_cluster(&args.arguments) {
-        let first = OsString::from("sql");
-        return become_it(&cluster::CLUSTER, std::iter::once(&first).chain(&args.arguments));
-    }
     if asks_for_help(&args.arguments) && !is_there(&SQL) {
         return without_engine();
     }
     become_it(&SQL, &args.arguments)
 }
 
-/// Who asks for help is answered, whether there is an engine or not.
-pub fn asks_for_help(arguments: &[OsString]) -> bool {
+/// Answers --help even without an engine.
+fn asks_for_help(arguments: &[OsString]) -> bool {
     matches!(arguments, [only] if only == OsStr::new("--help") || only == OsStr::new("-h"))
 }
 
@@ -59,10 +52,4 @@ fn without_engine() -> Result<ExitCode> {
         SQL.name, SQL.advice
     ))?;
     Ok(ExitCode::SUCCESS)
-}
-
-/// Whether there is the option: no statement is written like it, and after `--` there are no options.
-fn asks_a_cluster(arguments: &[OsString]) -> bool {
-    let options = arguments.iter().take_while(|argument| *argument != OsStr::new("--"));
-    options.into_iter().any(|argument| argument == "--cluster" || argument.as_bytes().starts_with(b"--cluster="))
 }

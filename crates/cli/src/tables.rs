@@ -1,4 +1,4 @@
-//! Rows of tables that single commands write.
+//! Rows of tables that single commands write: hosts, settings, proofs.
 
 use std::path::Path;
 #[cfg(feature = "columnar")]
@@ -20,18 +20,19 @@ use crate::knobs::settings_of;
 use crate::target::Target;
 
 #[cfg(not(feature = "columnar"))]
-const WITHOUT: &str = "this unstarve was built without Parquet: build it with `make build` (cargo's feature columnar)";
+const WITHOUT_PARQUET: &str =
+    "this unstarve was built without Parquet: build it with `make build` (cargo's feature columnar)";
 
 /// Not in this build.
 #[cfg(not(feature = "columnar"))]
 pub fn write_host(_: &Path, _: &Snapshot) -> Result<()> {
-    anyhow::bail!(WITHOUT)
+    anyhow::bail!(WITHOUT_PARQUET)
 }
 
 /// Not in this build.
 #[cfg(not(feature = "columnar"))]
 pub fn write_proofs(_: &Path, _: &[&Proof]) -> Result<()> {
-    anyhow::bail!(WITHOUT)
+    anyhow::bail!(WITHOUT_PARQUET)
 }
 
 /// Writes a host and its settings as rows of `hosts` and `settings`.

@@ -1,3 +1,5 @@
+//! Where a command writes its result: a file, standard output, a FIFO.
+
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::path::Path;
@@ -7,41 +9,42 @@ use unstarve_files::target::{Readers, Target as Place};
 
 use crate::output::{Out, silent_end};
 
-/// Where a command's result goes ([`unstarve_files::target`]), with a writer for each sort.
+/// A command's output ([`unstarve_files::target`]), with a writer for each kind.
 pub struct Target(Place);
 
-/// What writes to a target.
+/// A writer to a target.
 pub type Writer = Box<dyn Write + Send>;
 
-const BUFFER: usize = 1 << 16;
+const WRITE_BUFFER_BYTES: usize = 1 << 16;
 
 impl Target {
-    /// Makes sure that it can be written, before any work. A result has names of others' processes: nobody else may read it.
+    /// Checks before any work that it can be written. Results contain names of other users' processes, so files are
+    /// private.
     pub fn open(path: &Path) -> Result<Target> {
         Ok(Target(Place::open(path, Readers::Owner)?))
     }
 
-    /// What messages call it.
+    /// Its name in messages.
     pub fn name(&self) -> String {
         self.0.name()
     }
 
-    /// Whether the result is a file of its own.
+    /// Whether the result is a separate file.
     pub fn is_file(&self) -> bool {
         matches!(self.0, Place::File(_))
     }
 
-    /// Writes to it, with a buffer.
+    /// A buffered writer.
     pub fn writer(&self) -> Result<Writer> {
         Ok(match &self.0 {
             Place::Stdout => Box::new(Out::new()),
             Place::Open { file, .. } => {
                 let file = file.try_clone().with_context(|| self.name())?;
-                Box::new(BufWriter::with_capacity(BUFFER, Reader(file)))
+                Box::new(BufWriter::with_capacity(WRITE_BUFFER_BYTES, PipeWriter(file)))
             }
             Place::File(part) => {
                 let file = part.file().try_clone().with_context(|| self.name())?;
-                Box::new(BufWriter::with_capacity(BUFFER, file))
+                Box::new(BufWriter::with_capacity(WRITE_BUFFER_BYTES, file))
             }
         })
     }
@@ -53,16 +56,16 @@ impl Target {
         written.with_context(|| format!("cannot write {}", self.name()))
     }
 
-    /// Gives a finished file its name.
+    /// Renames the finished file to its name.
     pub fn deliver(self) -> Result<()> {
         Ok(self.0.deliver()?)
     }
 }
 
-/// A FIFO or `/dev/stdout`: whoever reads it may have enough of it, as of standard output.
-struct Reader(File);
+/// A FIFO or `/dev/stdout`: its reader may close it early, as that of standard output.
+struct PipeWriter(File);
 
-impl Write for Reader {
+impl Write for PipeWriter {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
         silent_end(self.0.write(bytes))
     }

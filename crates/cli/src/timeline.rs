@@ -1,3 +1,5 @@
+//! `unstarve timeline`: every run with the wait before it.
+
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -11,7 +13,7 @@ use unstarve_timeline::{Both, Selection};
 use crate::input::Recording;
 use crate::output::Out;
 use crate::progress::Progress;
-use crate::selection::{LowSelection, Unmet};
+use crate::selection::{LowSelection, UnmetSelection};
 
 /// List every run with the wait before it, and who had the CPU during that wait
 ///
@@ -34,7 +36,7 @@ pub struct LowArgs {
     summary: bool,
 }
 
-/// What is asked for.
+/// The checked arguments.
 pub struct HiArgs {
     recording: Recording,
     selection: Selection,
@@ -47,7 +49,7 @@ enum Show {
 }
 
 impl LowArgs {
-    /// Checks what can be checked before any work.
+    /// Checks the arguments before any work starts.
     pub fn raise(self) -> Result<HiArgs> {
         Ok(HiArgs {
             recording: Recording::new(self.file)?,
@@ -63,7 +65,7 @@ pub fn run(args: HiArgs) -> Result<ExitCode> {
     let tell = |events| progress.events(events);
     let name = || args.recording.name();
     let selection = args.selection;
-    let mut unmet = Unmet::of(&selection);
+    let mut unmet = UnmetSelection::of(&selection);
     let driven = match args.show {
         Show::Lines => {
             let mut lines = Timehist::new(Out::new(), selection.clone());
@@ -82,6 +84,6 @@ pub fn run(args: HiArgs) -> Result<ExitCode> {
     for loss in in_words(&driven.losses) {
         crate::output::remark(&loss);
     }
-    unmet.tell(&selection, &name())?;
+    unmet.report_unmet(&selection, &name())?;
     Ok(ExitCode::SUCCESS)
 }

@@ -1,8 +1,8 @@
-//! What `--version` prints.
+//! The output of `--version`.
 
 use std::sync::LazyLock;
 
-/// The package's version, and the commit where the build knew it: UNSTARVE_COMMIT, which the Makefile and tools/dist.sh set. A
+/// The package's version, and the commit if the build set UNSTARVE_COMMIT, as the Makefile and tools/dist.sh do. A
 /// build from an archive has none.
 static TEXT: LazyLock<String> = LazyLock::new(|| join(env!("CARGO_PKG_VERSION"), option_env!("UNSTARVE_COMMIT")));
 

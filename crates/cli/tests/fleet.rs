@@ -7,7 +7,7 @@ use std::process::{Child, Command, Output, Stdio};
 use std::sync::Arc;
 use std::time::SystemTime;
 
-use unstarve_fleet::{Most, Store, decode, live};
+use unstarve_fleet::{DecodeLimits, Store, decode, live};
 use unstarve_model::WallTime;
 use unstarve_tables::{Cell, HOSTS, Partition, Shelf, parquet_file};
 
@@ -97,7 +97,7 @@ impl Fleet {
 fn hosts_in(file: &Path) -> Vec<String> {
     use arrow_array::cast::AsArray;
     let bytes = std::fs::read(file).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
-    let Ok(decoded) = decode(bytes, &HOSTS, Most::INPUT) else { return Vec::new() };
+    let Ok(decoded) = decode(bytes, &HOSTS, DecodeLimits::INPUT) else { return Vec::new() };
     let names = |batch: &arrow_array::RecordBatch| {
         let column = batch.column_by_name("host").expect("a column").as_string::<i32>().clone();
         column.iter().flatten().map(str::to_owned).collect::<Vec<_>>()

@@ -218,7 +218,7 @@ fn an_early_end_shows_what_qemu_said() {
 #[test]
 fn results_that_are_none_are_not_kept() {
     let failure = Bench::new("10.0.2", r#"echo '@unstarve {"stage":"done","release":"6.1.0"}'"#).failure(&[]);
-    assert_eq!(failure, "unstarve: the guest brought no trace.dat back");
+    assert_eq!(failure, "unstarve: the guest returned no trace.dat");
 }
 
 #[test]

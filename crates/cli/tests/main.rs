@@ -13,6 +13,7 @@ mod guard;
 mod hostile_names;
 mod hostile_programs;
 mod lab_failures;
+mod release;
 mod results;
 mod schema;
 mod sql;

@@ -1,4 +1,4 @@
-//! `unstarve sql` and `unstarve cluster`, without their engines.
+//! `unstarve sql`, without its engine.
 
 use std::process::Command;
 
@@ -41,52 +41,5 @@ fn without_the_engine_the_way_to_ask_duckdb_is_shown() {
         assert!(said.contains("it is in no package; build it from the source with `make build-sql`"), "{said}");
         assert!(said.contains(&format!("    duckdb -c{documented}")), "{said}");
         assert_eq!(said.contains("Usage: unstarve sql"), code == 0, "{said}");
-    }
-}
-
-/// With `--cluster` another one answers, so that who asks one machine needs no more than before.
-#[test]
-fn a_cluster_is_asked_by_another_program() {
-    let place = tempfile::tempdir().expect("a place for files");
-    for (name, words) in [("unstarve-sql", "one"), ("unstarve-cluster", "many")] {
-        let program = place.path().join(name);
-        std::fs::write(&program, format!("#!/bin/sh\necho {words} \"$@\"\n")).expect("it can be written");
-        let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
-        std::fs::set_permissions(&program, mode).expect("it is ours");
-    }
-    let said = |arguments: &[&str]| {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_unstarve"));
-        let output = command.args(arguments).env("PATH", place.path()).output().expect("it can be started");
-        assert_eq!(output.status.code(), Some(0), "{arguments:?}: {output:?}");
-        text(&output.stdout).trim_end().to_owned()
-    };
-    assert_eq!(said(&["sql", "select 1", "tables"]), "one select 1 tables");
-    assert_eq!(said(&["sql", "--cluster", "df://a:1", "select 1", "p"]), "many sql --cluster df://a:1 select 1 p");
-    assert_eq!(said(&["sql", "select 1", "p", "--cluster=df://a:1"]), "many sql select 1 p --cluster=df://a:1");
-    assert_eq!(said(&["sql", "select '--cluster'", "--", "--cluster"]), "one select '--cluster' -- --cluster");
-    assert_eq!(said(&["cluster", "scheduler", "--help"]), "many scheduler --help");
-}
-
-#[test]
-fn a_cluster_that_is_not_installed_says_how_it_is_had() {
-    let place = tempfile::tempdir().expect("a place for files");
-    for arguments in [&["cluster", "scheduler"][..], &["sql", "--cluster", "df://a:1", "select 1", "p"]] {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_unstarve"));
-        let output = command.args(arguments).env("PATH", place.path()).output().expect("it can be started");
-        assert_eq!(output.status.code(), Some(2), "{output:?}");
-        assert!(text(&output.stderr).contains("make build-cluster"), "{output:?}");
-    }
-}
-
-/// Who asks for help has not failed.
-#[test]
-fn help_of_a_cluster_is_there_without_its_engine() {
-    let place = tempfile::tempdir().expect("a place for files");
-    for option in ["--help", "-h"] {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_unstarve"));
-        let output = command.args(["cluster", option]).env("PATH", place.path()).output().expect("it can be started");
-        let said = text(&output.stdout);
-        assert_eq!(output.status.code(), Some(0), "{output:?}");
-        assert!(said.contains("Usage: unstarve cluster scheduler") && said.contains("`make build-cluster`"), "{said}");
     }
 }

@@ -5,7 +5,8 @@ use std::sync::Arc;
 use unstarve_facts::{Snapshot, TaskFacts};
 use unstarve_model::{CpuId, CpuSet, Nanos, SchedPolicy, Tid, TraceInfo, WallClock};
 use unstarve_sched::load_weight_of_nice;
-use unstarve_timeline::{GroupId, Groups, Settings};
+use unstarve_sched::{GroupId, Groups};
+use unstarve_timeline::Settings;
 
 use crate::origin;
 

@@ -4,7 +4,7 @@ mod any_events;
 mod blind;
 mod compare;
 mod cut_streams;
-mod doubt;
+mod data_quality;
 mod findings;
 mod idle_workers;
 mod kinds;

@@ -1,3 +1,5 @@
+//! Sums of blame by victim, occupant and rule.
+
 use rustc_hash::FxHashMap;
 use unstarve_model::Nanos;
 use unstarve_sched::Rule;
@@ -5,19 +7,19 @@ use unstarve_timeline::{ActorId, Wait, World};
 
 use crate::cast::{Cast, Who};
 
-/// What one occupant under one rule cost one victim.
+/// What one occupant cost one victim under one rule.
 #[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct Sum {
-    /// In how many waits.
+    /// Number of waits.
     pub waits: u64,
-    /// In all.
+    /// Total time.
     pub total: Nanos,
-    /// The most in one wait.
+    /// Longest time in one wait.
     pub longest: Nanos,
 }
 
-/// Sums kept apart; what comes later is put to [`ActorId::OTHERS`], as in the report.
-const SUMS: usize = 1 << 18;
+/// Limit of separate sums. Later combinations are added to [`ActorId::OTHERS`], as in the report.
+const MAX_SUMS: usize = 1 << 18;
 
 /// Sums by victim, occupant and rule.
 #[derive(Default)]
@@ -26,7 +28,7 @@ pub(crate) struct Blame {
     sums: FxHashMap<(ActorId, ActorId, Rule), Sum>,
 }
 
-/// One sum with its people.
+/// One sum with its victim and occupant.
 pub(crate) struct Row<'a> {
     pub victim: &'a Who,
     pub occupant: &'a Who,
@@ -43,7 +45,7 @@ impl Blame {
         self.cast.who(world, wait.actor);
         for piece in wait.pieces {
             let mut key = (wait.actor, piece.occupant, piece.rule);
-            if self.sums.len() >= SUMS && !self.sums.contains_key(&key) {
+            if self.sums.len() >= MAX_SUMS && !self.sums.contains_key(&key) {
                 key.1 = ActorId::OTHERS;
             }
             self.cast.who(world, key.1);
@@ -54,7 +56,7 @@ impl Blame {
         }
     }
 
-    /// All sums, the largest first.
+    /// All sums, largest first.
     pub fn rows(&self) -> Vec<Row<'_>> {
         let mut rows: Vec<(&(ActorId, ActorId, Rule), &Sum)> = self.sums.iter().collect();
         rows.sort_unstable_by_key(|(key, sum)| (std::cmp::Reverse(sum.total), **key));

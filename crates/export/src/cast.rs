@@ -1,32 +1,34 @@
+//! Names and properties of actors, looked up once.
+
 use unstarve_diagnose::report::VictimKind;
 use unstarve_model::{Tid, clean};
 use unstarve_timeline::{Actor, ActorId, ActorKind, World};
 
-/// Who an actor is, in the words of the report.
+/// An actor, described as in the report.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct Who {
-    /// `fio`, `idle`, `irq 33 virtio0`, …; harmless to terminals.
+    /// `fio`, `idle`, `irq 33 virtio0`, …; escaped for terminals.
     pub name: String,
     /// `task`, `kworker`, `ksoftirqd`, …, `irq`, `softirq`, `idle`, `unknown`, `others`.
     pub kind: &'static str,
-    /// `fair`, `rt`, `deadline`, `idle`; none for what is no task.
+    /// `fair`, `rt`, `deadline`, `idle`; `None` if it is not a task.
     pub policy: Option<String>,
     /// The kernel's priority.
     pub prio: Option<i32>,
-    /// The load weight of its top-level cgroup, where known and not the root's.
+    /// The load weight of its top-level cgroup, if known and not the root.
     pub group_weight: Option<u32>,
-    /// Its threads' ids, the first few, apart by blanks; none for what is no task.
+    /// The ids of its first threads, separated by spaces; `None` if it is not a task.
     pub tids: Option<String>,
-    /// The ids of their processes, where known.
+    /// The ids of their processes, if known.
     pub tgids: Option<String>,
-    /// The paths of their cgroups, where known, apart by commas.
+    /// The paths of their cgroups, if known, separated by commas.
     pub cgroups: Option<String>,
-    /// How many tasks it stood for when this was looked up.
+    /// The number of its tasks when it was looked up.
     members: u32,
 }
 
-/// Threads that are named with an actor.
-const TIDS: usize = 16;
+/// How many threads of an actor are listed.
+const MAX_TIDS: usize = 16;
 
 impl Who {
     fn of(world: &World, id: ActorId) -> Who {
@@ -37,7 +39,7 @@ impl Who {
             policy: actor.policy().map(|policy| policy.to_string()),
             prio: actor.prio().map(|prio| prio.0),
             group_weight: actor.group_weight(),
-            tids: joined(actor.tids.iter().take(TIDS).map(|tid| tid.0), " "),
+            tids: joined(actor.tids.iter().take(MAX_TIDS).map(|tid| tid.0), " "),
             tgids: joined(of_threads(actor, |tid| world.settings().process_of(tid)).iter().map(|tgid| tgid.0), " "),
             cgroups: joined(
                 of_threads(actor, |tid| world.settings().cgroup_of(tid)).iter().map(|path| clean(path)),
@@ -47,15 +49,15 @@ impl Who {
         }
     }
 
-    /// Whether threads have joined it since, whose ids should be told.
+    /// Whether more threads have joined since, whose ids should be listed.
     fn is_stale(&self, world: &World, id: ActorId) -> bool {
-        self.members < TIDS as u32 && world.actors.get(id).members != self.members
+        self.members < MAX_TIDS as u32 && world.actors.get(id).members != self.members
     }
 
-    /// The name, and the priority where that is what makes it win: `wl RT 10`.
+    /// The name, with the priority if that is why it wins: `wl RT 10`.
     pub fn label(&self) -> String {
         match (self.policy.as_deref(), self.prio) {
-            // As chrt shows it: the larger, the more urgent.
+            // As chrt shows it: larger is more urgent.
             (Some("rt"), Some(prio)) => format!("{} RT {}", self.name, 99 - prio),
             (Some("deadline"), _) => format!("{} DL", self.name),
             _ => self.name.clone(),
@@ -63,15 +65,15 @@ impl Who {
     }
 }
 
-/// What the first few threads of an actor have, each once, in order.
+/// A property of the first threads of an actor, without duplicates, sorted.
 fn of_threads<T: Ord>(actor: &Actor, of: impl Fn(Tid) -> Option<T>) -> Vec<T> {
-    let mut all: Vec<T> = actor.tids.iter().take(TIDS).filter_map(|tid| of(*tid)).collect();
+    let mut all: Vec<T> = actor.tids.iter().take(MAX_TIDS).filter_map(|tid| of(*tid)).collect();
     all.sort_unstable();
     all.dedup();
     all
 }
 
-/// One text of several, none of nothing.
+/// The parts joined; `None` if there are none.
 fn joined<T: ToString>(parts: impl Iterator<Item = T>, between: &str) -> Option<String> {
     let parts: Vec<String> = parts.map(|part| part.to_string()).collect();
     (!parts.is_empty()).then(|| parts.join(between))
@@ -88,12 +90,12 @@ fn kind(actor: &Actor) -> &'static str {
     }
 }
 
-/// Everybody who has appeared, looked up once.
+/// All actors seen so far, each looked up once.
 #[derive(Default)]
 pub(crate) struct Cast(Vec<Option<Who>>);
 
 impl Cast {
-    /// Whom the id stands for.
+    /// The actor with this id.
     pub fn who(&mut self, world: &World, id: ActorId) -> &Who {
         if self.0.len() <= id.index() {
             self.0.resize_with(id.index() + 1, || None);
@@ -105,7 +107,7 @@ impl Cast {
         slot.get_or_insert_with(|| Who::of(world, id))
     }
 
-    /// Whom the id stands for, if it has been asked for before.
+    /// The actor with this id, if it has been looked up before.
     pub fn known(&self, id: ActorId) -> Option<&Who> {
         self.0.get(id.index())?.as_ref()
     }

@@ -1,13 +1,15 @@
+//! Rows of the findings table.
+
 use unstarve_diagnose::report::{Finding, Report};
 use unstarve_tables::{Cell, Rows};
 
 use crate::ExportError;
 use crate::origin::Origin;
 
-/// Threads that are named with a victim.
-const TIDS: usize = 16;
+/// How many threads of a victim are listed.
+const MAX_TIDS: usize = 16;
 
-/// Writes the row of a finding.
+/// Writes the row of one finding.
 pub(crate) fn write_finding(
     rows: &mut dyn Rows,
     finding: &Finding,
@@ -15,7 +17,7 @@ pub(crate) fn write_finding(
     origin: &Origin,
 ) -> Result<(), ExportError> {
     let victim = &finding.victim;
-    let tids = victim.tids.iter().take(TIDS).map(u32::to_string).collect::<Vec<_>>().join(" ");
+    let tids = victim.tids.iter().take(MAX_TIDS).map(u32::to_string).collect::<Vec<_>>().join(" ");
     let cgroups = victim.cgroups.join(",");
     let culprit = finding.culprits.first();
     let price: u64 = finding.price.iter().map(|price| price.ns).sum();

@@ -1,3 +1,5 @@
+//! Exports folded stacks for flame graphs.
+
 use std::collections::BTreeMap;
 
 use unstarve_diagnose::report::Report;
@@ -7,7 +9,7 @@ use crate::blame::Blame;
 use crate::table::is_chosen;
 use crate::{Export, ExportError, Out};
 
-/// Stacks for flame graphs: `victim;rule;culprit nanoseconds`, a line each.
+/// Writes a line `victim;rule;culprit nanoseconds` for each combination.
 pub struct Folded<W> {
     out: W,
     selection: Selection,
@@ -15,7 +17,7 @@ pub struct Folded<W> {
 }
 
 impl<W: Out> Folded<W> {
-    /// The stacks of the waits in `selection`, to `out`.
+    /// Writes the stacks of the waits in `selection` to `out`.
     pub fn new(out: W, selection: Selection) -> Folded<W> {
         Folded { out, selection, blame: Blame::default() }
     }
@@ -31,7 +33,7 @@ impl<W: Out> Sink for Folded<W> {
 
 impl<W: Out> Export for Folded<W> {
     fn finish(mut self, _: &Report) -> Result<(), ExportError> {
-        // Actors that look the same are one frame. Readers expect equal beginnings side by side.
+        // Actors with the same name share a frame. Readers expect lines with a common prefix to be adjacent.
         let mut stacks: BTreeMap<[String; 3], u64> = BTreeMap::new();
         for row in self.blame.rows() {
             let frames = [frame(&row.victim.label()), row.rule.to_string(), frame(&row.occupant.label())];
@@ -45,7 +47,8 @@ impl<W: Out> Export for Folded<W> {
     }
 }
 
-/// A name that is one frame: `;` parts frames, and a number after a blank would be the count of a differential flame graph.
+/// A name as a single frame: `;` separates frames, and a number after a space would be read as the count of a
+/// differential flame graph.
 fn frame(name: &str) -> String {
     let name = name.replace(';', "\\x3b");
     match name.rsplit_once(char::is_whitespace) {

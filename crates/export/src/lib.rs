@@ -1,19 +1,19 @@
-//! Waits and blame in the formats of others: what Perfetto's UI, the Firefox Profiler, flame graphs, spreadsheets and data
-//! frames open.
+//! Exports waits and blame to other tools: Perfetto's UI, the Firefox Profiler, flame graphs, spreadsheets and data
+//! frames.
 //!
-//! Every exporter is a [`Sink`](unstarve_timeline::Sink) for one pass over a recording, keeps sums and names but no waits
-//! (unless it says otherwise), and is told the report at the end ([`Export::finish`]). What each format holds, and that its
-//! sums are those of `unstarve explain`, is in `docs/export.md`.
+//! Every exporter is a [`Sink`](unstarve_timeline::Sink) for one pass over a recording. It keeps sums and names but no
+//! waits (unless stated otherwise), and gets the report at the end ([`Export::finish`]). `docs/export.md` describes the
+//! content of each format; its sums are those of `unstarve explain`.
 //!
 //! | module | what it is |
 //! |---|---|
-//! | `cast` | who an actor is, looked up once |
+//! | `cast` | names and properties of actors |
 //! | `blame` | sums by victim, occupant and rule |
 //! | `table` | rows of waits, pieces, blame and findings, for any [`Rows`](unstarve_tables::Rows) |
 //! | `origin` | which recording a row is from |
 //! | `folded` | stacks for flame graphs |
 //! | `firefox` | a profile with waits as markers and samples |
-//! | `perfetto` | kernel events of who ran, tracks of who waited, of blame and of findings |
+//! | `perfetto` | kernel events of what ran, and tracks of waits, blame and findings |
 
 #![cfg_attr(not(test), warn(clippy::print_stdout, clippy::print_stderr))]
 
@@ -38,11 +38,10 @@ use unstarve_tables::Out;
 pub use unstarve_tables::TableError as ExportError;
 use unstarve_timeline::Sink;
 
-/// One format being written.
+/// An export format.
 pub trait Export: Sink {
-    /// Writes what is left: the whole recording has been told, and this is what it comes to.
+    /// Writes the rest, after the whole recording; `report` is its result.
     ///
-    /// # Errors
-    /// The first error of the writer; nothing was written after it.
+    /// # Errors The first write error; nothing was written after it.
     fn finish(self, report: &Report) -> Result<(), ExportError>;
 }

@@ -1,21 +1,24 @@
+//! Identifies the recording of a row.
+
 use sha2::{Digest, Sha256};
 use unstarve_model::{WallTime, clean};
 use unstarve_tables::Cell;
 use unstarve_timeline::{Wait, World};
 
-/// Which recording rows are from.
+/// The recording that rows are from.
 #[derive(Clone, Default, Debug)]
 pub(crate) struct Origin {
     host: Option<String>,
     boot: Option<String>,
     trace_id: String,
-    /// When it began, on the wall's clock.
+    /// Its beginning, on the wall clock.
     pub begun: Option<WallTime>,
 }
 
 impl Origin {
-    /// That of a world whose first wait this is. Its id is what the caller calls it, else made of the host, the boot, and where
-    /// and when that wait began and ended: no two recordings share that, and each export of one finds the same.
+    /// The origin for a recording with this first wait. Its id is `called` if given, and otherwise derived from the
+    /// host, the boot, and the CPU, beginning and end of the first wait. No two recordings share these, and every
+    /// export of a recording yields the same id.
     pub fn of(world: &World, first: &Wait<'_>, called: Option<String>) -> Origin {
         let settings = world.settings();
         let (host, boot) = (settings.host(), settings.boot());
@@ -40,7 +43,7 @@ impl Origin {
         }
     }
 
-    /// The columns that every table of a recording ends with.
+    /// The columns at the end of every table of a recording.
     pub fn cells(&self, at: Option<WallTime>) -> [Cell<'_>; 4] {
         [
             Cell::text(self.host.as_deref()),

@@ -1,4 +1,4 @@
-//! The tables of waits, of their pieces, of blame and of findings.
+//! Exports tables of waits, pieces, blame and findings.
 
 use unstarve_diagnose::report::Report;
 use unstarve_model::NameId;
@@ -25,7 +25,7 @@ pub enum Table {
 }
 
 impl Table {
-    /// All of them.
+    /// All tables.
     pub const ALL: [Table; 4] = [Table::Waits, Table::Pieces, Table::Blame, Table::Findings];
 
     /// Its name and columns.
@@ -39,7 +39,7 @@ impl Table {
     }
 }
 
-/// Whether the wait is asked for.
+/// Whether the wait is in the selection.
 pub(crate) fn is_chosen(selection: &Selection, world: &World, wait: &Wait<'_>) -> bool {
     let task = world.tasks.get(wait.task);
     selection.has_task(&task.comm, task.tid)
@@ -47,7 +47,7 @@ pub(crate) fn is_chosen(selection: &Selection, world: &World, wait: &Wait<'_>) -
         && selection.has_span(wait.start, wait.end, world.start)
 }
 
-/// How a wait began, in a word.
+/// How a wait began, in one word.
 pub(crate) fn begun(kind: WaitKind) -> &'static str {
     match kind {
         WaitKind::Wakeup => "wakeup",
@@ -72,7 +72,7 @@ pub struct Tables {
 }
 
 impl Tables {
-    /// The waits in `selection`, to no table yet.
+    /// Exports the waits in `selection`, without any table yet.
     pub fn new(selection: Selection) -> Tables {
         Tables {
             selection,
@@ -89,14 +89,14 @@ impl Tables {
         }
     }
 
-    /// Calls the recording so, instead of by an id made of its first events.
+    /// Sets the recording's id, instead of one derived from its first events.
     #[must_use]
     pub fn called(mut self, trace_id: Option<String>) -> Tables {
         self.trace_id = trace_id;
         self
     }
 
-    /// Writes this table, too.
+    /// Adds a table to write.
     pub fn add(&mut self, table: Table, rows: Box<dyn Rows>) {
         match table {
             Table::Waits => self.waits = Some(rows),
@@ -157,7 +157,7 @@ impl Tables {
     }
 }
 
-/// What is known of the one who waits besides its events.
+/// Facts about the waiting task other than its events.
 struct Known {
     utc: Option<String>,
     tgid: Option<u32>,
@@ -172,7 +172,7 @@ impl Known {
     }
 }
 
-/// When the wait began, in UTC.
+/// The beginning of the wait, in UTC.
 pub(crate) fn utc(world: &World, wait: &Wait<'_>) -> Option<String> {
     Some(world.settings().wall()?.at(wait.start).to_string())
 }
@@ -200,7 +200,7 @@ fn wait_cells<'a>(
         Cell::Text(comm),
         task.tid.0.into(),
         Cell::text(who.map(|who| who.kind)),
-        // Of the time of the wait: the task's own may have changed since.
+        // At the time of the wait: the task's own policy may have changed since.
         Cell::text(who.and_then(|who| who.policy.as_deref())),
         Cell::number(who.and_then(|who| who.prio)),
         Cell::number(who.and_then(|who| who.group_weight)),
@@ -250,7 +250,7 @@ fn blame_cells<'a>(row: &Row<'a>, origin: &'a Origin) -> Vec<Cell<'a>> {
 
 impl Sink for Tables {
     fn wait(&mut self, world: &World, wait: &Wait<'_>) {
-        // Of the first wait of all, chosen or not: each export of a recording finds the same id.
+        // From the first wait, selected or not, so that every export of a recording yields the same id.
         self.origin.get_or_insert_with(|| Origin::of(world, wait, self.trace_id.take()));
         if self.failed.is_none() && is_chosen(&self.selection, world, wait) {
             self.failed = self.write(world, wait).err();
@@ -263,7 +263,7 @@ impl Export for Tables {
         if let Some(error) = self.failed {
             return Err(error);
         }
-        // A recording in which nobody waits has no findings either.
+        // A recording without waits has no findings either.
         let origin = self.origin.unwrap_or_default();
         if let Some(blame) = &mut self.blame {
             for row in self.sums.rows() {

@@ -1,24 +1,24 @@
-//! What a host, and the rights of a process on it, allow.
+//! What a host, and the rights of a process on it, allow: the rows of `unstarve doctor`.
 
 use serde::Serialize;
 
-/// One thing that a host allows, in part or not at all.
+/// One thing that a host allows fully, partly or not at all.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 pub struct Allowed {
     /// `kernel`, `record`, ….
     pub id: &'static str,
-    /// Whether it can be had.
+    /// Whether it is available.
     pub state: Availability,
     /// What was found.
     pub found: String,
     /// What does not work without it.
     pub without: &'static str,
-    /// How to get it; absent where nothing is missing or nothing can be done.
+    /// How to get it; absent if nothing is missing or nothing can be done.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub get: Option<String>,
 }
 
-/// How much of a thing can be had.
+/// How much of something is available.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Availability {
@@ -31,7 +31,7 @@ pub enum Availability {
 }
 
 impl Availability {
-    /// As people read it: `yes`, `part`, `no`.
+    /// As printed: `yes`, `part`, `no`.
     pub fn word(self) -> &'static str {
         match self {
             Availability::Full => "yes",
@@ -42,17 +42,17 @@ impl Availability {
 }
 
 impl Allowed {
-    /// Nothing is missing.
+    /// Fully available.
     pub fn yes(id: &'static str, found: impl Into<String>) -> Allowed {
         Allowed { id, state: Availability::Full, found: found.into(), without: "", get: None }
     }
 
-    /// It cannot be had.
+    /// Not available.
     pub fn no(id: &'static str, found: impl Into<String>, without: &'static str, get: Option<String>) -> Allowed {
         Allowed { id, state: Availability::None, found: found.into(), without, get }
     }
 
-    /// Some of it can.
+    /// Partly available.
     pub fn part(id: &'static str, found: impl Into<String>, without: &'static str, get: Option<String>) -> Allowed {
         Allowed { state: Availability::Part, ..Allowed::no(id, found, without, get) }
     }

@@ -1,3 +1,5 @@
+//! Known starvation bugs of the kernel.
+
 use crate::facts::UNKNOWN_VERSION;
 use crate::{Facts, Holds, Row, Table, span};
 
@@ -9,7 +11,7 @@ pub const BUGS: Table = Table::new(include_str!("../data/bugs.tsv"), "bug", "con
 pub struct Bug(Row);
 
 impl Bug {
-    /// A row that may be told to people.
+    /// The row as a bug, if its source is good enough to be reported.
     pub fn of(row: Row) -> Option<Bug> {
         row.is_stated().then_some(Bug(row))
     }
@@ -28,17 +30,17 @@ impl Bug {
         self.text("severity")
     }
 
-    /// One sentence.
+    /// What it does, in one sentence.
     pub fn says(self) -> &'static str {
         self.text("says")
     }
 
-    /// What people see.
+    /// What users see.
     pub fn symptom(self) -> &'static str {
         self.text("symptom")
     }
 
-    /// The change that brought it.
+    /// The commit that introduced it.
     pub fn cause(self) -> &'static str {
         self.text("cause")
     }
@@ -48,23 +50,23 @@ impl Bug {
         self.text("fix")
     }
 
-    /// The feature bit of the scheduler without which it does less harm, if there is one.
+    /// The scheduler feature bit to turn off to reduce the harm, if there is one.
     pub fn turn_off(self) -> Option<&'static str> {
         self.0.get("turn_off")
     }
 
-    /// What a host must have for it to matter; empty is nothing.
+    /// What a host must have for the bug to matter; empty if nothing special.
     pub fn needs(self) -> &'static str {
         self.text("needs")
     }
 
-    /// Where this is known from.
+    /// The source of this knowledge.
     pub fn source(self) -> &'static str {
         self.text("source")
     }
 
-    /// Whether the kernel has the bug: its series, and where the row names stable levels, that level. A feature bit that
-    /// is off or absent rules it out.
+    /// Whether the kernel has the bug: by its series, and by its stable level if the row names levels. Not if the
+    /// feature bit that the bug needs is off or absent.
     pub fn affects(self, facts: &Facts<'_>) -> Holds {
         const DEFAULT: &str = "whether this kernel has the feature on, which is not established for its version";
         let Some(version) = facts.version() else { return UNKNOWN_VERSION };
@@ -75,7 +77,7 @@ impl Bug {
         }
     }
 
-    /// The feature bit without which the bug does not show. What a preview of another kernel does not know is not off.
+    /// The state of the feature bit that the bug needs. Unknown in a preview of another kernel does not mean off.
     fn switch(self, facts: &Facts<'_>) -> Switch {
         let Some(snapshot) = facts.snapshot else { return Switch::On };
         match (self.0.get("feature"), &snapshot.features) {
@@ -87,7 +89,7 @@ impl Bug {
 }
 
 enum Switch {
-    /// On, or the bug needs none, or nobody looked.
+    /// On, or the bug needs none, or the bits could not be read.
     On,
     Off,
     NotKnown,

@@ -1,20 +1,22 @@
+//! Facts that depend on the kernel version or configuration.
+
 use unstarve_model::Nanos;
 
 use crate::{Bug, Snapshot, Version};
 
-/// Whether something is so on the kernel in question.
+/// Whether a statement holds on a kernel.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Holds {
-    /// It is.
+    /// It holds.
     Yes,
-    /// It is not.
+    /// It does not hold.
     No,
-    /// It cannot be told from what is known; the text says what would settle it.
+    /// Unknown; the text says what would decide it.
     Depends(&'static str),
 }
 
 impl Holds {
-    /// Whether it certainly is so.
+    /// Whether it certainly holds.
     pub fn is_yes(self) -> bool {
         self == Holds::Yes
     }
@@ -24,20 +26,21 @@ impl Holds {
     }
 }
 
-/// The setting that decides how easily a woken task preempts the running one.
+/// The setting that controls how easily a woken task preempts the running one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PreemptionKnob {
     /// Its absolute path.
     pub path: &'static str,
-    /// What it is.
+    /// What it does.
     pub meaning: &'static str,
-    /// Whether it is the wakeup granularity itself; otherwise the nearest thing that is left.
+    /// Whether it is the wakeup granularity itself, or else the nearest setting that this kernel has.
     pub is_wakeup_granularity: bool,
 }
 
-/// Facts that depend on the kernel: asked of the snapshot where it can tell, of the version otherwise.
+/// Facts that depend on the kernel. They are read from the snapshot if it contains them, and otherwise derived from the
+/// version.
 ///
-/// Each method names its source. Nothing that is known from memory alone is stated here.
+/// Each method names its source. Nothing known only from memory is stated here.
 #[derive(Clone, Copy, Debug)]
 pub struct Facts<'a> {
     pub(crate) version: Option<Version>,
@@ -52,7 +55,7 @@ impl<'a> Facts<'a> {
         Facts { version: Version::of(&snapshot.kernel), snapshot: Some(snapshot) }
     }
 
-    /// Facts about a kernel of which only the release (`uname -r`) is known, if that.
+    /// Facts about a kernel of which at most the release (`uname -r`) is known.
     pub fn of_release(release: Option<&str>) -> Facts<'static> {
         Facts { version: release.and_then(|release| release.parse().ok()), snapshot: None }
     }
@@ -66,11 +69,11 @@ impl<'a> Facts<'a> {
         self.version.map_or(UNKNOWN_VERSION, |version| Holds::when(version.is_at_least(major, minor)))
     }
 
-    /// Fair tasks that real-time tasks starve get 50 ms in every second as a deadline entity. It protects the class,
-    /// not one fair task from another, and steps in only after about 950 ms.
+    /// The fair server: fair tasks that real-time tasks starve get 50 ms of every second as a deadline entity. It
+    /// protects the fair class as a whole, not one fair task from another, and acts only after about 950 ms.
     ///
-    /// Source: `fair_server_init()` in kernel/sched/fair.c and `dl_server_start()` in deadline.c of 6.12 and 7.2; absent
-    /// in 6.11. Settings: debugfs `sched/fair_server/cpuN/{runtime,period}`, runtime 0 turns it off.
+    /// Source: `fair_server_init()` in kernel/sched/fair.c and `dl_server_start()` in deadline.c of 6.12 and 7.2;
+    /// absent in 6.11. Settings: debugfs `sched/fair_server/cpuN/{runtime,period}`; runtime 0 turns it off.
     pub fn fair_server(&self) -> Holds {
         match self.setting_number("fair_server/cpu0/runtime") {
             Some(runtime) => Holds::when(runtime > 0),
@@ -78,10 +81,11 @@ impl<'a> Facts<'a> {
         }
     }
 
-    /// Real-time tasks are stopped for the rest of each period once they used `sched_rt_runtime_us` of it.
+    /// RT throttling: real-time tasks are stopped for the rest of each period once they have used `sched_rt_runtime_us`
+    /// of it.
     ///
     /// Source: `update_curr_rt()` in kernel/sched/rt.c: unconditional up to 6.11, under CONFIG_RT_GROUP_SCHED since
-    /// 6.12 (commit 5f6bd380c7bd). Runtime −1, or no less than the period, turns it off.
+    /// 6.12 (commit 5f6bd380c7bd). Runtime −1, or at least the period, turns it off.
     pub fn rt_throttling(&self) -> Holds {
         if let Some(runtime) = self.setting_number("sched_rt_runtime_us") {
             let period = self.setting_number("sched_rt_period_us").unwrap_or(1_000_000);
@@ -92,7 +96,7 @@ impl<'a> Facts<'a> {
         self.would_throttle_rt()
     }
 
-    /// Whether [`Facts::rt_throttling`] would hold with a limit below the period.
+    /// Whether [`Facts::rt_throttling`] would hold with a runtime below the period.
     pub fn would_throttle_rt(&self) -> Holds {
         match (self.since(6, 12), self.snapshot.and_then(|snapshot| snapshot.config("RT_GROUP_SCHED"))) {
             (Holds::No, _) => Holds::Yes,
@@ -102,11 +106,11 @@ impl<'a> Facts<'a> {
         }
     }
 
-    /// Once ksoftirqd is runnable, no softirq of its CPU (but HI and TASKLET) runs before it gets the CPU.
+    /// Once ksoftirqd is runnable, no softirq of its CPU (except HI and TASKLET) runs before ksoftirqd does.
     ///
-    /// Source: `ksoftirqd_running()` in kernel/softirq.c, read in 5.10.223 and 6.1.176, absent in 6.12.107; added by
-    /// commit 4cd13c21b207 of August 2016, removed by d15121be7485, which is in 6.5. Vendors carry the removal in older
-    /// real-time kernels.
+    /// Source: `ksoftirqd_running()` in kernel/softirq.c, present in 5.10.223 and 6.1.176, absent in 6.12.107; added by
+    /// commit 4cd13c21b207 of August 2016, removed by d15121be7485, which is in 6.5. Vendors backported the removal to
+    /// older real-time kernels.
     pub fn softirqs_wait_for_ksoftirqd(&self) -> Holds {
         match self.since(6, 5) {
             Holds::Yes => Holds::No,
@@ -115,23 +119,23 @@ impl<'a> Facts<'a> {
         }
     }
 
-    /// Direct writes that overwrite allocated blocks complete in the interrupt and need no worker. Extending and
-    /// unwritten writes, O_DSYNC without FUA, ranges in the page cache and errors still go through the worker.
+    /// Direct writes that overwrite allocated blocks complete in the interrupt, without a worker. Extending and
+    /// unwritten writes, O_DSYNC without FUA, ranges in the page cache and errors still need the worker.
     ///
     /// Source: commits a4ae47e5d2bc and eca9dc20891d, merged for 6.19; fs/iomap/direct-io.c of 7.2.
     pub fn direct_overwrites_complete_inline(&self) -> Holds {
         self.since(6, 19)
     }
 
-    /// A network device's packet work can be moved to threads (`napi/IF-N`) that have a policy and an affinity, with
-    /// `/sys/class/net/IF/threaded`.
+    /// Threaded NAPI: a network device's packet processing can be moved to threads (`napi/IF-N`), which have a policy
+    /// and an affinity, with `/sys/class/net/IF/threaded`.
     ///
     /// Source: Documentation/ABI/testing/sysfs-class-net (KernelVersion 5.12).
     pub fn threaded_napi(&self) -> Holds {
         self.since(5, 12)
     }
 
-    /// The fair class is EEVDF.
+    /// The fair class uses EEVDF.
     ///
     /// Source: commit 147f3efaa241 in 6.6; its features PLACE_LAG and RUN_TO_PARITY exist from then on.
     pub fn eevdf(&self) -> Holds {
@@ -141,8 +145,8 @@ impl<'a> Facts<'a> {
         }
     }
 
-    /// Wakeups below nested cgroups reweight the running entity wrongly, and under a storm of them tasks outside the
-    /// group, kernel workers first, get no CPU for seconds. Cured by an update of the kernel.
+    /// Wakeups below nested cgroups reweight the running entity wrongly. Many of them keep tasks outside the group,
+    /// kernel workers first, off the CPU for seconds. Fixed by a kernel update.
     ///
     /// Source: the row `reweight-lag` of data/bugs.tsv: commit 6d71a9c61604 (6.13), reverted by 101f3498b4bd (7.1 and
     /// 6.18.45). Upstream 6.12.y never had it.
@@ -150,10 +154,10 @@ impl<'a> Facts<'a> {
         self.has_bug("reweight-lag")
     }
 
-    /// The setting that says how easily a woken task preempts, `None` if the version is unknown.
+    /// The setting that controls how easily a woken task preempts the running one; `None` if the version is unknown.
     ///
     /// Source: kernel/sched/fair.c and debug.c of 5.10, 6.1, 6.12 and 7.2; commit 8a99b6833c88 moved the sysctls to
-    /// debugfs in 5.13, and 6.6 dropped the wakeup granularity with CFS.
+    /// debugfs in 5.13, and 6.6 removed the wakeup granularity together with CFS.
     pub fn preemption_knob(&self) -> Option<PreemptionKnob> {
         const GRANULARITY: &str = "how far the running task must be ahead before a woken one preempts it, in ns";
         const SLICE: &str =
@@ -169,7 +173,7 @@ impl<'a> Facts<'a> {
         Some(PreemptionKnob { path, meaning, is_wakeup_granularity })
     }
 
-    /// The file with the scheduler's feature bits, `None` if the version is unknown.
+    /// The file with the scheduler's feature bits; `None` if the version is unknown.
     ///
     /// Source: kernel/sched/debug.c; commit 8a99b6833c88 (5.13).
     pub fn features_path(&self) -> Option<&'static str> {
@@ -177,8 +181,8 @@ impl<'a> Facts<'a> {
         Some(if moved { "/sys/kernel/debug/sched/features" } else { "/sys/kernel/debug/sched_features" })
     }
 
-    /// The time between two ticks, from CONFIG_HZ; `None` if the configuration is unknown. Without HRTICK a fair task's
-    /// slice ends at a tick.
+    /// The tick period, from CONFIG_HZ; `None` if the configuration is unknown. Without HRTICK a fair task's slice ends
+    /// at a tick.
     pub fn tick(&self) -> Option<Nanos> {
         let hz: u64 = self.snapshot?.config("HZ")?.parse().ok().filter(|&hz| hz > 0)?;
         Some(Nanos(1_000_000_000 / hz))

@@ -1,9 +1,8 @@
-//! What is known about a Linux kernel: the state of a host at one moment ([`Snapshot`]), facts that depend on the
-//! kernel ([`Facts`], and row by row with sources the [`Table`]s), its settings ([`Knob`]) and the arithmetic of weights.
+//! Knowledge about Linux kernels and hosts: the state of a host at one moment ([`Snapshot`]), facts that depend on the
+//! kernel ([`Facts`], and with sources the [`Table`]s) and its settings ([`Knob`]).
 //!
-//! Pure: nothing here reads or writes a host; `unstarve-host` does. A version label is not a scheduler identity (stable
-//! series change features and slices), so whatever a snapshot can answer is answered by it; the version is asked only where
-//! the snapshot is silent.
+//! No I/O: `unstarve-host` reads hosts. A version does not determine the scheduler's behaviour (stable series change
+//! features and slices), so the snapshot is used wherever it has the answer, and the version only otherwise.
 
 #![cfg_attr(not(test), warn(clippy::print_stdout, clippy::print_stderr))]
 
@@ -32,7 +31,7 @@ pub use rights::{effective_rights, hides_addresses};
 pub use snapshot::{
     Autogroup, Bandwidth, CgroupFacts, CgroupVersion, Configured, ConfiguredBy, Cpus, DeadlineFacts, Hierarchy,
     IrqFacts, KernelInfo, Missing, Mount, NetworkFacts, NfsdFacts, Pseudonyms, RunSums, Seen, Services, Snapshot,
-    SnapshotError, TaskFacts, Throttled, View, WATCHED, WorkqueueFacts, kept, kernel_thread,
+    SnapshotError, TaskFacts, Throttled, View, WATCHED_PROGRAMS, WorkqueueFacts, kept, kernel_thread,
 };
 pub use stat::{Stat, flag};
 pub use tables::{Confidence, FEATURES, KTHREADS, REGRESSIONS, Row, TUNABLES, Table, WORKQUEUES};

@@ -1,8 +1,10 @@
+//! Preemption modes, distributions, and other modes of a kernel.
+
 use unstarve_model::clean;
 
 use crate::{Facts, Holds};
 
-/// Who built the kernel, where that changes defaults.
+/// The distribution of a kernel, as far as it changes defaults.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Distribution {
     /// Debian.
@@ -11,27 +13,27 @@ pub enum Distribution {
     Ubuntu,
     /// Red Hat Enterprise Linux and its rebuilds.
     RedHat,
-    /// Anybody else.
+    /// Another one.
     Other,
 }
 
-/// When the kernel may take the CPU from a task that is inside the kernel.
+/// When the kernel may preempt a task that runs kernel code.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum PreemptMode {
-    /// Only when it returns to user space.
+    /// Only on return to user space.
     None,
-    /// Also at marked places.
+    /// Also at explicit preemption points.
     Voluntary,
-    /// Anywhere, but for fair tasks only at the next tick or return to user space (since 6.13).
+    /// Anywhere, but for fair tasks only at the next tick or on return to user space (6.13 and later).
     Lazy,
     /// Anywhere.
     Full,
-    /// Anywhere, and interrupt handlers are threads (PREEMPT_RT).
+    /// Anywhere, with interrupt handlers in threads (PREEMPT_RT).
     Realtime,
 }
 
 impl PreemptMode {
-    /// As `preempt=` takes it.
+    /// The value for `preempt=`.
     pub fn word(self) -> &'static str {
         match self {
             PreemptMode::None => "none",
@@ -42,7 +44,7 @@ impl PreemptMode {
         }
     }
 
-    /// The mode with this word.
+    /// The mode for a `preempt=` value.
     pub fn of_word(word: &str) -> Option<PreemptMode> {
         use PreemptMode::{Full, Lazy, None, Voluntary};
         [None, Voluntary, Lazy, Full].into_iter().find(|mode| mode.word() == word)
@@ -50,9 +52,9 @@ impl PreemptMode {
 }
 
 impl Facts<'_> {
-    /// Who built the kernel; `None` without a snapshot.
+    /// The kernel's distribution; `None` without a snapshot.
     ///
-    /// Source: how the distributions write their `uname -v` and `uname -r`.
+    /// Source: the distributions' `uname -v` and `uname -r`.
     pub fn distribution(&self) -> Option<Distribution> {
         let kernel = &self.snapshot?.kernel;
         let release = kernel.release.as_deref()?;
@@ -67,8 +69,8 @@ impl Facts<'_> {
         })
     }
 
-    /// The preemption mode in force: asked of debugfs, then of the boot line where the kernel heeds it, then of the
-    /// build.
+    /// The current preemption mode: from debugfs, otherwise from the boot line if the kernel obeys it, otherwise from
+    /// the build.
     ///
     /// Source: `sched_dynamic_mode()` and `sched_dynamic_show()` in kernel/sched/core.c and debug.c of 6.12 and 7.2.
     pub fn preempt_mode(&self) -> Option<PreemptMode> {
@@ -104,17 +106,17 @@ impl Facts<'_> {
         options.into_iter().find(|(option, _)| snapshot.config(option) == Some("y")).map(|(_, mode)| mode)
     }
 
-    /// The last value of a boot parameter of the running kernel; `None` also where it is not there.
+    /// The last value of a boot parameter of the running kernel; `None` if it is not on the boot line.
     pub fn boot_parameter(&self, name: &str) -> Option<&str> {
         let line = self.snapshot?.kernel.cmdline.as_deref()?;
         let words = line.split_ascii_whitespace().take_while(|word| *word != "--");
         words.filter_map(|word| word.split_once('=')).filter(|(key, _)| *key == name).last().map(|(_, value)| value)
     }
 
-    /// Whether the kernel does what `preempt=` asks; else it prints a line and goes on as it was built.
+    /// Whether the kernel obeys `preempt=` with this mode. If not, it logs a line and keeps its built-in mode.
     ///
-    /// Source: `sched_dynamic_mode()` in kernel/sched/core.c of 6.12 (none, voluntary, full) and 7.2 (full, lazy where
-    /// the architecture has PREEMPT_LAZY); commit 7dadeaa6e851 (7.0). `preempt=` exists since 5.12.
+    /// Source: `sched_dynamic_mode()` in kernel/sched/core.c of 6.12 (none, voluntary, full) and 7.2 (full, lazy if the
+    /// architecture has PREEMPT_LAZY); commit 7dadeaa6e851 (7.0). `preempt=` exists since 5.12.
     pub fn preempt_parameter_is_heeded(&self, mode: PreemptMode) -> Holds {
         if self.since(5, 12) == Holds::No {
             return Holds::No;
@@ -131,7 +133,7 @@ impl Facts<'_> {
         }
     }
 
-    /// Whether a kernel of 7.0 or later for this machine has only lazy and full preemption.
+    /// Whether a kernel 7.0 or later has only lazy and full preemption on this architecture.
     ///
     /// Source: ARCH_HAS_PREEMPT_LAZY in arch/*/Kconfig of 7.2.
     pub fn has_lazy_architecture(&self) -> bool {
@@ -141,7 +143,7 @@ impl Facts<'_> {
             .is_none_or(|machine| LAZY.contains(&machine))
     }
 
-    /// Whether tasks of the root group are scheduled session by session.
+    /// Whether autogroup is on: tasks of the root group are then scheduled by session.
     ///
     /// Source: kernel/sched/autogroup.c of 5.10, 6.1, 6.12, 7.2.
     pub fn autogroup(&self) -> Option<bool> {
@@ -162,7 +164,7 @@ impl Facts<'_> {
         self.has_bug("quota-expiry")
     }
 
-    /// The kernel in a few words: `Linux 6.12.107`.
+    /// The kernel's short name: `Linux 6.12.107`.
     pub fn name(&self) -> String {
         match (self.version, self.snapshot.and_then(|snapshot| snapshot.kernel.release.as_deref())) {
             (Some(version), _) => format!("Linux {version}"),
@@ -172,8 +174,8 @@ impl Facts<'_> {
     }
 }
 
-/// What has to be written so that a file says again what it says now. `sched/preempt` lists all words and has the one in force in
-/// parentheses (`none voluntary (full)`), and takes that word alone.
+/// The text to write to a file to keep its current value. `sched/preempt` lists all modes with the current one in
+/// parentheses (`none voluntary (full)`), but accepts only a single mode.
 pub fn chosen<'a>(path: &str, text: &'a str) -> &'a str {
     let word = || text.split_ascii_whitespace().find_map(|word| word.strip_prefix('(')?.strip_suffix(')'));
     path.ends_with("/preempt").then(word).flatten().unwrap_or(text)

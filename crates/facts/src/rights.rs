@@ -1,4 +1,4 @@
-//! What `/proc` says that a process may do and see.
+//! What `/proc` says about the rights of a process.
 
 /// The effective capabilities, from the text of `/proc/PID/status`.
 pub fn effective_rights(status: &str) -> Option<u64> {
@@ -6,7 +6,7 @@ pub fn effective_rights(status: &str) -> Option<u64> {
     u64::from_str_radix(line.trim(), 16).ok()
 }
 
-/// Whether all addresses at the beginning of `/proc/kallsyms` are zero: some symbols are, of per-CPU variables.
+/// Whether all addresses at the beginning of `/proc/kallsyms` are zero. Some always are: those of per-CPU variables.
 pub fn hides_addresses(symbols: &str) -> bool {
     let mut lines = symbols.lines().peekable();
     lines.peek().is_some() && lines.all(|line| line.trim_start_matches('0').starts_with(' '))

@@ -1,15 +1,16 @@
-//! On which kernels something holds, by the columns `since`, `until`, `also_from`, `fixed_in` and `unclear_in` of a row.
+//! Decides on which kernels a table row applies, from its columns `since`, `until`, `also_from`, `fixed_in` and
+//! `unclear_in`.
 
 use crate::{Holds, Row, Version};
 
-/// What would settle it where the stable level of a kernel decides and is not known.
-pub(crate) const LEVEL: &str = "the stable level of this kernel, which its release does not say";
-const CHANGELOG: &str =
+/// What would decide it, if it depends on the unknown stable level of a kernel.
+pub(crate) const STABLE_LEVEL: &str = "the stable level of this kernel, which its release does not say";
+const KERNEL_CHANGELOG: &str =
     "the changelog of this kernel: from which level of its series on this changed is not established";
 
-/// Whether what a row says holds on a kernel: in the series from `since` to `until` (to this day if that is empty), and in
-/// the stable series that took it over, from the level in `also_from`; up to the level in `fixed_in`. A series that
-/// `unclear_in` names cannot be told, or only below the level that it names.
+/// Whether a row applies to a kernel: from series `since` to series `until` (empty: still applies), and in stable
+/// series with a backport, from the level in `also_from`; up to the level in `fixed_in`. For series in `unclear_in` it
+/// is unknown, or only below the given level.
 pub(crate) fn holds_on(row: Row, version: Version) -> Holds {
     let level = |column: &str| entries(row, column, version).find_map(|entry| entry.patch);
     let (begun, fixed) = (level("also_from"), level("fixed_in"));
@@ -19,26 +20,26 @@ pub(crate) fn holds_on(row: Row, version: Version) -> Holds {
     }
     let Some(patch) = version.patch else {
         return match unclear {
-            Some(from) if from.patch.is_none() => Holds::Depends(CHANGELOG),
+            Some(from) if from.patch.is_none() => Holds::Depends(KERNEL_CHANGELOG),
             _ if begun.is_none() && fixed.is_none() && unclear.is_none() => Holds::Yes,
-            _ => Holds::Depends(LEVEL),
+            _ => Holds::Depends(STABLE_LEVEL),
         };
     };
     if fixed.is_some_and(|first| patch >= first) || begun.is_some_and(|first| patch < first) {
         return Holds::No;
     }
     match unclear {
-        Some(from) if from.patch.is_none_or(|first| patch >= first) => Holds::Depends(CHANGELOG),
+        Some(from) if from.patch.is_none_or(|first| patch >= first) => Holds::Depends(KERNEL_CHANGELOG),
         _ => Holds::when(begun.is_some() || is_in_series(row, version)),
     }
 }
 
-/// Whether a row says on which kernels it holds.
+/// Whether a row says to which kernels it applies.
 pub(crate) fn has_one(row: Row) -> bool {
     row.get("since").is_some()
 }
 
-/// On which kernels a row holds, by the same columns. Of series that `unclear_in` names nothing is said.
+/// The kernels to which a row applies, in words. Series in `unclear_in` are not mentioned.
 pub(crate) fn words(row: Row) -> Option<String> {
     let since = row.get("since")?;
     let mut text = match row.get("until") {
@@ -63,7 +64,7 @@ fn listed(levels: &str) -> String {
     }
 }
 
-/// The entries of a list such as `6.12.43 6.1.149` about the series of `version`.
+/// The entries for the series of `version` in a list such as `6.12.43 6.1.149`.
 fn entries(row: Row, column: &str, version: Version) -> impl Iterator<Item = Version> {
     let all = row.get(column).unwrap_or_default().split(' ').filter_map(|text| text.parse::<Version>().ok());
     all.filter(move |entry| (entry.major, entry.minor) == (version.major, version.minor))

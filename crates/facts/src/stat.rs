@@ -1,8 +1,10 @@
+//! Parses `/proc/PID/stat`.
+
 use unstarve_model::{SchedPolicy, Tid};
 
 /// `PF_*` of `include/linux/sched.h`; unchanged from 3.10 to 7.2.
 pub mod flag {
-    /// A workqueue's worker.
+    /// A workqueue worker.
     pub const WQ_WORKER: u64 = 0x0000_0020;
     /// A kernel thread.
     pub const KTHREAD: u64 = 0x0020_0000;
@@ -10,12 +12,13 @@ pub mod flag {
     pub const NO_SETAFFINITY: u64 = 0x0400_0000;
 }
 
-/// Fields of `/proc/PID/stat` (proc_pid_stat(5)). What a kernel does not show, or shows as no number, is absent.
+/// Fields of `/proc/PID/stat` (proc_pid_stat(5)). Fields that a kernel does not print, or that are not numbers, are
+/// absent.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Stat {
-    /// Its name, of a worker with what it does.
+    /// Its name; for a worker with its workqueue.
     pub comm: String,
-    /// One letter: `R` runs or waits for a CPU, `S` sleeps, `Z` has ended.
+    /// One letter: `R` runs or waits for a CPU, `S` sleeps, `Z` has exited.
     pub state: char,
     /// The parent of its process.
     pub parent: Tid,
@@ -23,17 +26,17 @@ pub struct Stat {
     pub group: Option<Tid>,
     /// `PF_*`, see [`flag`].
     pub flags: u64,
-    /// Page faults of children that its process waited for.
+    /// Page faults of its process's reaped children.
     pub child_faults: Option<u64>,
-    /// CPU time that it used, user and system, in clock ticks.
+    /// CPU time used, user and system, in clock ticks.
     pub cpu_ticks: Option<u64>,
-    /// The same of children that its process waited for.
+    /// CPU time of its process's reaped children.
     pub child_ticks: Option<u64>,
     /// −20 to 19.
     pub nice: Option<i32>,
     /// When it was created, in clock ticks since boot.
     pub start: u64,
-    /// The CPU on which it was last.
+    /// The CPU on which it ran last.
     pub cpu: Option<u32>,
     /// 1 to 99, or 0.
     pub rt_priority: Option<u32>,
@@ -42,9 +45,10 @@ pub struct Stat {
 }
 
 impl Stat {
-    /// The name stands in parentheses and may hold them, blanks and newlines, so fields are counted from the last one.
+    /// Parses the text. The name is in parentheses and may itself contain parentheses, spaces and newlines, so fields
+    /// are counted from the last parenthesis.
     pub fn parse(text: &str) -> Option<Stat> {
-        /// The last that is read.
+        /// The number of the last field used.
         const POLICY: usize = 41;
         let (head, tail) = text.rsplit_once(')')?;
         let (_, comm) = head.split_once('(')?;
@@ -72,7 +76,7 @@ impl Stat {
         })
     }
 
-    /// Whether it has ended, though its parent has not waited for it yet.
+    /// Whether it has exited but has not been reaped.
     pub fn has_ended(&self) -> bool {
         matches!(self.state, 'Z' | 'X')
     }
@@ -117,7 +121,7 @@ mod tests {
     fn what_is_cut_off_or_no_number_is_absent() {
         let ends: Vec<usize> = (0..THREAD.len()).filter(|end| THREAD.is_char_boundary(*end)).collect();
         for end in ends {
-            // Never a panic, and nothing before the time of its creation is enough.
+            // It must never panic, and text that ends before the creation time is not enough.
             let stat = Stat::parse(&THREAD[..end]);
             assert!(stat.is_none_or(|stat| stat.start > 0));
         }

@@ -1,17 +1,17 @@
-//! The tables of `data/`: what is publicly known about features, settings and regressions, row by row with its source.
+//! The tables of `data/`: public knowledge about features, settings and regressions, each row with its source.
 
 use crate::{Holds, Version, span};
 
-/// How well a row is known: the best of the letters in its confidence column.
+/// How reliable a row is: the best letter in its confidence column.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Confidence {
-    /// `K`: from memory. Such a row is a lead, never a statement: see [`Row::is_stated`].
+    /// `K`: from memory. Such a row is a hint and is never reported: see [`Row::is_stated`].
     Memory,
-    /// `P`: read on a secondary page.
+    /// `P`: from a secondary page.
     Page,
-    /// `M`: read in a commit or a mail.
+    /// `M`: from a commit or a mail.
     Mail,
-    /// `S`: read in source.
+    /// `S`: from source code.
     Source,
 }
 
@@ -30,19 +30,19 @@ pub struct Row {
     line: &'static str,
 }
 
-/// Scheduler feature bits: their default by kernel and stable level, and in the source trees that were read.
+/// Scheduler feature bits: their defaults by kernel and stable level, and in the source trees that were read.
 pub const FEATURES: Table = Table::new(include_str!("../data/features.tsv"), "feature", "confidence_of_dates");
 
-/// Settings: path, default, scaling with the number of CPUs, who changes them, by version.
+/// Settings by version: path, default, scaling with the number of CPUs, and which programs change them.
 pub const TUNABLES: Table = Table::new(include_str!("../data/tunables.tsv"), "tunable", "confidence");
 
-/// Public regressions and surprises: cause, workload, effect, fix, how a tool can see it.
+/// Public regressions: cause, workload, effect, fix, how a tool can detect them.
 pub const REGRESSIONS: Table = Table::new(include_str!("../data/regressions.tsv"), "id", "confidence");
 
-/// Kinds of kernel threads: policy, nice, whether they are bound.
+/// Kinds of kernel threads: policy, nice, whether they are per-CPU.
 pub const KTHREADS: Table = Table::new(include_str!("../data/kthreads.tsv"), "class", "confidence");
 
-/// Workqueues in which I/O or packets are completed, and how their workers run.
+/// Workqueues that complete I/O or packets, and how their workers run.
 pub const WORKQUEUES: Table = Table::new(include_str!("../data/workqueues.tsv"), "workqueue", "confidence");
 
 impl Table {
@@ -60,7 +60,7 @@ impl Table {
         self.text.lines().skip(1).filter(|line| !line.is_empty()).map(move |line| Row { table: self, line })
     }
 
-    /// The row with this name (of a setting with several rows, the first).
+    /// The row with this name; the first if there are several.
     pub fn row(self, name: &str) -> Option<Row> {
         self.rows().find(|row| row.name() == name)
     }
@@ -78,25 +78,25 @@ impl Row {
         self.line.split('\t').nth(index).map(str::trim).filter(|text| !text.is_empty())
     }
 
-    /// How well it is known; `None` if the column holds none of the letters.
+    /// How reliable it is; `None` if the column has none of the letters.
     pub fn confidence(self) -> Option<Confidence> {
         let text = self.get(self.table.confidence)?;
         // The letter stands alone or before a parenthesis: `S(5.10) M (mail read)`.
         text.split(|c: char| !c.is_ascii_alphanumeric()).filter_map(letter).max()
     }
 
-    /// Whether what it says holds on a kernel; `None` if the row does not say on which kernels it does.
+    /// Whether the row applies to a kernel; `None` if it does not say to which kernels it applies.
     pub fn holds_on(self, version: Version) -> Option<Holds> {
         span::has_one(self).then(|| span::holds_on(self, version))
     }
 
-    /// The kernels on which it holds, in words: `Linux 6.12 to 6.16 have it; it is fixed in 6.12.92`. `None` if the row does not say
-    /// on which it does.
+    /// The kernels to which it applies, in words: `Linux 6.12 to 6.16 have it; it is fixed in 6.12.92`. `None` if the
+    /// row does not say.
     pub fn kernels(self) -> Option<String> {
         span::words(self)
     }
 
-    /// Whether it is known better than from memory, so that it may be told to people as a fact.
+    /// Whether the source is better than memory, so that it may be reported as a fact.
     pub fn is_stated(self) -> bool {
         self.confidence() > Some(Confidence::Memory)
     }
@@ -125,7 +125,7 @@ mod tests {
         text.split(|c: char| !c.is_ascii_digit() && c != '.').find_map(|word| word.parse().ok())
     }
 
-    /// Whether somebody else can look it up: a commit, a mail, an address, a file of the kernel, a changelog.
+    /// Whether others can look it up: a commit, a mail, an address, a file of the kernel, a changelog.
     fn can_be_looked_up(source: &str) -> bool {
         let is_commit = |word: &str| word.len() == 12 && word.bytes().all(|b| b.is_ascii_hexdigit());
         source.split(|c: char| !c.is_ascii_alphanumeric()).any(is_commit)
@@ -182,7 +182,7 @@ mod tests {
     fn a_bug_and_the_report_of_it_name_the_same_kernels() {
         for bug in crate::BUGS.rows() {
             let report = bug.get("regression").and_then(|id| REGRESSIONS.row(id)).expect("a report");
-            // The report of a balance that moves user tasks has no good kernel.
+            // The report about a balance that moves user tasks names no good kernel.
             if report.holds_on(Version::series(6, 12)).is_none() {
                 continue;
             }

@@ -1,3 +1,5 @@
+//! Kernel versions.
+
 use std::fmt;
 use std::str::FromStr;
 
@@ -6,32 +8,32 @@ use crate::KernelInfo;
 /// An upstream kernel version, as far as it is known.
 ///
 /// A distribution's release names the series but often not the stable level: `6.1.0-32-amd64` of Debian is 6.1.129 and
-/// `6.8.0-45-generic` of Ubuntu is 6.8.12. So a level 0 that a package number follows counts as unknown.
+/// `6.8.0-45-generic` of Ubuntu is 6.8.12. So a level 0 followed by a package number is treated as unknown.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Version {
     /// 6 of 6.12.107.
     pub major: u32,
     /// 12 of 6.12.107.
     pub minor: u32,
-    /// 107 of 6.12.107, where it is known.
+    /// 107 of 6.12.107, if known.
     pub patch: Option<u32>,
 }
 
-/// Text that names no kernel version.
+/// Text that is not a kernel version.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum VersionError {
-    /// It does not begin with one.
+    /// It does not begin with a version.
     #[error(
         "`{0}` does not begin with a kernel version such as 6.12.107 or 6.12; of 4 to 7 the number alone is enough"
     )]
     NotOne(String),
-    /// The next number's kernels came first.
+    /// There is no such series: the next major number followed.
     #[error("there is no Linux {named}: the last of {} is {last}", .last.major)]
     NeverWas {
-        /// What the text says.
+        /// The version in the text.
         named: Version,
-        /// The last series of that number.
+        /// The last series of that major number.
         last: Version,
     },
 }
@@ -45,16 +47,16 @@ impl Version {
     /// The last series whose source was read for the facts here (docs/knobs.md).
     pub const NEWEST_READ: Version = Version::series(7, 2);
 
-    /// The last series of each number from 4 on; more may follow the newest.
+    /// The last series of each major number from 4 on; there may be later ones of the newest number.
     const LAST: [Version; 4] =
         [Version::series(4, 20), Version::series(5, 19), Version::series(6, 19), Version::NEWEST_READ];
 
-    /// The version that people mean: `6.12`, `6.12.107`, or `7` alone for the newest series of it that the tables know, as
-    /// the lab's store calls the newest kernel.
+    /// Parses a version given by a user: `6.12`, `6.12.107`, or `7` alone for its newest known series, as the lab calls
+    /// the newest kernel.
     ///
     /// # Errors
     ///
-    /// The text begins with no version, and is no number whose series are known; or no kernel from 4 on had that version.
+    /// The text does not begin with a version, and is not a known major number; or there is no such kernel.
     pub fn named(text: &str) -> Result<Version, VersionError> {
         let text = text.trim();
         let bare = text.strip_prefix('v').unwrap_or(text);
@@ -71,19 +73,19 @@ impl Version {
         }
     }
 
-    /// The version of a host: from Debian's and Ubuntu's own notes of the upstream version where they are, otherwise
+    /// The version of a host: from Debian's and Ubuntu's own notes of the upstream version if there are any, otherwise
     /// from the release.
     pub fn of(kernel: &KernelInfo) -> Option<Version> {
         let noted = |text: &str| text.split_ascii_whitespace().find_map(|word| word.parse::<Version>().ok());
         let debian = kernel.version.as_deref().and_then(|text| noted(text.split_once(" Debian ")?.1));
         let ubuntu = kernel.signature.as_deref().and_then(|text| text.rsplit(' ').next()?.parse().ok());
         let release: Version = kernel.release.as_deref()?.parse().ok()?;
-        // A note about another series would not be about this kernel.
+        // A note about another series is not about this kernel.
         let same = |version: &Version| (version.major, version.minor) == (release.major, release.minor);
         Some(debian.filter(same).or(ubuntu.filter(same)).unwrap_or(release))
     }
 
-    /// Whether the facts here say nothing of what changed in this series.
+    /// Whether this series is newer than the facts here.
     pub fn is_unread(self) -> bool {
         (self.major, self.minor) > (Version::NEWEST_READ.major, Version::NEWEST_READ.minor)
     }
@@ -93,15 +95,15 @@ impl Version {
         (self.major, self.minor) >= (major, minor)
     }
 
-    /// Whether, within the series `major.minor`, the stable level is `patch` or later. `None` if this is another series
-    /// or the level is unknown.
+    /// Whether, within the series `major.minor`, the stable level is `patch` or later. `None` for another series or an
+    /// unknown level.
     pub fn stable_reaches(self, major: u32, minor: u32, patch: u32) -> Option<bool> {
         let level = self.patch.filter(|_| (self.major, self.minor) == (major, minor))?;
         Some(level >= patch)
     }
 }
 
-/// With a new number the last of 7 belongs into [`Version::LAST`].
+/// When a new major number begins, add the last series of 7 to [`Version::LAST`].
 const _: () = assert!(Version::NEWEST_READ.major == 7);
 
 impl FromStr for Version {

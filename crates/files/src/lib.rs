@@ -1,15 +1,17 @@
-//! Files as a program that runs as root has to handle them.
+//! Safe file handling for a program that runs as root.
 //!
-//! Three questions, one answer each. *May what this file says be believed?* [`trust`]: every component of its path and the
-//! file itself belong to root or to the user that this process is, and nobody else can write them. *How does a result get its
-//! name?* [`target`]: written under an unguessable name in a directory that stays open, and renamed there when whole.
+//! *Can the content of this file be trusted?* [`trust`]: only if every component of its path and the file itself belong
+//! to root or to this process's user, and nobody else can write them.
 //!
-//! *How much of a file that a user named is read?* [`whole`]: at most what can be meant.
+//! *How does a result get its name?* [`target`]: it is written under an unguessable name in a directory that stays
+//! open, and renamed there when it is complete.
 //!
-//! *May a program be run, and what does it get of our environment?* [`program`]: the same rule as for what is believed, asked before its first
-//! byte runs, and an environment of a few known variables.
+//! *How much of a file given by a user is read?* [`whole`]: no more than a sensible limit.
 //!
-//! Nothing here acts on a path twice: a directory is opened once, and everything after that goes by its descriptor.
+//! *May a program be executed, and which environment does it get?* [`program`]: the same rule as for trust, checked
+//! before it runs, and an environment of a few known variables.
+//!
+//! No path is resolved twice: a directory is opened once, and everything after that uses its descriptor.
 
 #![cfg_attr(not(test), warn(clippy::print_stdout, clippy::print_stderr))]
 

@@ -1,14 +1,15 @@
-//! What is executed: which file, and in which environment.
+//! Runs other programs safely: which file, and with which environment.
 //!
-//! A program is run only if every component of its path and the file itself belong to root or to the user that this process is, and
-//! nobody else can write them: the rule of [`crate::trust`], asked before the first byte of it runs. Root gives its rights to
-//! whatever it runs, so a program is believed no further than a policy.
+//! A program is run only if every component of its path and the file itself belong to root or to this process's user,
+//! and nobody else can write them: the rule of [`crate::trust`], checked before it runs. Root gives its rights to every
+//! program it runs, so a program needs as much trust as a policy.
 //!
-//! A child gets an environment that is made for it ([`clean_environment`]): variables by which the loader, a shell, an interpreter or QEMU
-//! load code or read configuration (`LD_*`, `GLIBC_TUNABLES`, `GCONV_PATH`, `BASH_ENV`, `ENV`, `PERL5*`, `PYTHON*`, `QEMU_*`) are
-//! not on the list, and neither is what nobody has thought of yet. As sudo's `env_reset`.
+//! A child gets a new environment ([`clean_environment`]). Variables that make the loader, a shell, an interpreter or
+//! QEMU load code or read configuration (`LD_*`, `GLIBC_TUNABLES`, `GCONV_PATH`, `BASH_ENV`, `ENV`, `PERL5*`,
+//! `PYTHON*`, `QEMU_*`) are not passed on, and neither are unknown ones; compare sudo's `env_reset`.
 //!
-//! This is the only module that starts programs: `tests/executed.rs` finds others, and lists the exceptions with their reasons.
+//! This is the only module that starts programs: `tests/executed.rs` finds others, and lists the exceptions with their
+//! reasons.
 
 mod environment;
 
@@ -25,30 +26,30 @@ use rustix::io::{FdFlags, fcntl_setfd};
 
 use crate::trust::{self, TrustError};
 
-pub use environment::{PROXIES, SYSTEM_PATH, clean_environment, keep, without_loaders};
+pub use environment::{PROXY_VARIABLES, SYSTEM_PATH, clean_environment, keep, without_loaders};
 
-/// Where the system keeps programs, in the order in which they are looked for. `/usr/local` may be its administrators' group's.
+/// Where the system's programs are, in search order. `/usr/local` may be writable by a group of administrators.
 pub const SYSTEM_DIRECTORIES: [&str; 4] = ["/usr/sbin", "/usr/bin", "/sbin", "/bin"];
 
 /// Why a program is not run.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ProgramError {
-    /// Which file it is would depend on the current directory.
+    /// The path is relative, so it would depend on the current directory.
     #[error("{}: not run: the path is relative; give the program's absolute path", path.display())]
     Relative {
         /// The path.
         path: PathBuf,
     },
-    /// It is not where programs are looked for.
+    /// It is in none of the directories searched.
     #[error("{name} is not installed: it is in none of {}", looked_in.join(", "))]
     Absent {
         /// Its name.
         name: String,
-        /// Where it was looked for.
+        /// The directories searched.
         looked_in: Vec<String>,
     },
-    /// Somebody else could have written it, or it cannot be opened.
+    /// Another user could have written it, or it cannot be opened.
     #[error("not run: {}", in_full(.0))]
     Untrusted(#[from] TrustError),
 }
@@ -71,7 +72,7 @@ impl ProgramError {
     }
 }
 
-/// A program that nobody but root and we can have written, open.
+/// An open program that only root and this process's user can have written.
 #[derive(Clone, Debug)]
 pub struct Program {
     path: PathBuf,
@@ -80,40 +81,38 @@ pub struct Program {
 }
 
 impl Program {
-    /// The program at an absolute path. Symbolic links are followed if only root and we can have made them.
+    /// The program at an absolute path. Symbolic links are followed only if no other user can have created them.
     ///
-    /// # Errors
-    /// If the path is relative, or the program cannot be opened, executed or trusted; says which component is at fault.
+    /// # Errors If the path is relative, or the program cannot be opened, executed or trusted; names the component at
+    /// fault.
     pub fn at(path: &Path) -> Result<Program, ProgramError> {
         if !path.is_absolute() {
             return Err(ProgramError::Relative { path: path.to_owned() });
         }
         let (directory, name) = trust::parent(path)?;
         let file = directory.program(&name)?;
-        // Some are one file of many names, and look at how they were called.
+        // Some programs have several names and behave according to the one used.
         let called = path.file_name().unwrap_or(&name).to_owned();
         Ok(Program { path: directory.path().join(&name), called, file: Handed::from(file) })
     }
 
-    /// One of the system's own: `PATH` is not asked.
+    /// One of the system's own programs; `PATH` is not used.
     ///
-    /// # Errors
-    /// As [`Program::find`].
+    /// # Errors As [`Program::find`].
     pub fn of_system(name: &str) -> Result<Program, ProgramError> {
         first_of(name, SYSTEM_DIRECTORIES.map(PathBuf::from).to_vec())
     }
 
-    /// The first in the absolute directories of `PATH`, and then in the system's for root, that can be trusted. An absolute path is that
-    /// program.
+    /// The first trusted program of this name in the absolute directories of `PATH` and, for root, in the system's
+    /// directories. An absolute path names the program itself.
     ///
-    /// # Errors
-    /// If there is none; where there is one that cannot be trusted, why not.
+    /// # Errors If there is none; if there are only untrusted ones, why the first is not trusted.
     pub fn find(name: &str) -> Result<Program, ProgramError> {
         if name.starts_with('/') {
             return Program::at(Path::new(name));
         }
         let path = std::env::var_os("PATH").unwrap_or_default();
-        // A user's PATH, and a daemon's, may have no sbin.
+        // A user's or daemon's PATH may lack sbin.
         let for_root = ["/usr/sbin", "/sbin"].map(PathBuf::from);
         first_of(name, absolute_directories(&path).chain(for_root).collect())
     }
@@ -124,19 +123,20 @@ impl Program {
         &self.path
     }
 
-    /// What it was called by.
+    /// The name it was requested by.
     #[must_use]
     pub fn called(&self) -> &OsStr {
         &self.called
     }
 
-    /// The file itself, for a child that starts it.
+    /// The open file, for a child that executes it.
     #[must_use]
     pub fn file(&self) -> &Handed {
         &self.file
     }
 
-    /// What starts it, with a clean environment. Only root and we can change what the path leads to.
+    /// A command that runs it with a clean environment. Only root and this process's user can change what the path
+    /// leads to.
     #[must_use]
     pub fn command(&self) -> Command {
         let mut command = Command::new(&self.path);
@@ -145,8 +145,8 @@ impl Program {
         command
     }
 
-    /// What goes on as it: a command of the user's own that another program of ours does. It keeps the environment, but for what makes a
-    /// loader or an interpreter load code.
+    /// A command that replaces this program by another of unstarve's, as requested by the same user. Keeps the
+    /// environment, except for variables that make a loader or an interpreter load code.
     #[must_use]
     pub fn command_in_our_environment(&self) -> Command {
         let mut command = Command::new(&self.path);
@@ -155,8 +155,8 @@ impl Program {
         command
     }
 
-    /// What starts the very file that was checked, by its descriptor: also a child that may not pass the directories above it. With
-    /// a clean environment.
+    /// A command that runs the checked file itself, by its descriptor, with a clean environment. Works also for a child
+    /// that may not access the directories above it.
     #[must_use]
     pub fn command_by_descriptor(&self) -> Command {
         let mut command = Command::new(self.file.path());
@@ -180,7 +180,7 @@ fn first_of(name: &str, places: Vec<PathBuf>) -> Result<Program, ProgramError> {
     Err(refused.unwrap_or_else(|| ProgramError::Absent { name: name.to_owned(), looked_in: shown() }))
 }
 
-/// What a shell passes over when it looks for a program, too.
+/// Errors at which a shell, too, continues its search for a program.
 fn is_nothing_there(error: &ProgramError) -> bool {
     match error {
         ProgramError::Untrusted(TrustError::Io { source, .. }) => {
@@ -193,21 +193,20 @@ fn is_nothing_there(error: &ProgramError) -> bool {
     }
 }
 
-/// An empty element of `PATH` is the current directory, and a relative one depends on it: whose that is, nobody knows.
+/// Empty and relative elements of `PATH` depend on the current directory, which may be another user's.
 fn absolute_directories(path: &OsStr) -> impl Iterator<Item = PathBuf> + '_ {
     std::env::split_paths(path).filter(|place| place.is_absolute())
 }
 
-/// This program, to be started again: the file that runs already, whatever has its name meanwhile.
+/// This program, to be started again: the file that is running, whatever has its path by now.
 ///
-/// A package that was replaced, or a directory that others can write, makes no difference: the kernel leads `/proc/self/exe` to the file
-/// itself.
+/// Replaced packages and directories writable by others do not matter: `/proc/self/exe` leads to the file itself.
 #[derive(Clone, Debug)]
 pub struct ThisProgram {
     called: PathBuf,
 }
 
-/// What the kernel makes of a task's name when it executes `/proc/self/exe`.
+/// The task name that the kernel derives from `/proc/self/exe`.
 const NAME_BY_LINK: &[u8] = b"exe";
 
 impl ThisProgram {
@@ -219,13 +218,13 @@ impl ThisProgram {
         Ok(ThisProgram { called: OsString::from_vec(called).into() })
     }
 
-    /// Its path when this process began; it may be another file's by now.
+    /// Its path when this process started. Another file may be there by now.
     #[must_use]
     pub fn path(&self) -> &Path {
         &self.called
     }
 
-    /// What starts it, with a clean environment. It should call [`ThisProgram::take_name`].
+    /// A command that starts it with a clean environment. The child should call [`ThisProgram::take_name`].
     #[must_use]
     pub fn command(&self) -> Command {
         let mut command = Command::new("/proc/self/exe");
@@ -234,7 +233,7 @@ impl ThisProgram {
         command
     }
 
-    /// In a process that was started so: what `ps` and traces call it.
+    /// Called by a process started this way: sets the name that `ps` and traces show.
     pub fn take_name() {
         let name = rustix::thread::name();
         if name.is_ok_and(|name| name.to_bytes() == NAME_BY_LINK)
@@ -242,13 +241,13 @@ impl ThisProgram {
             && let Some(called) = Path::new(&called).file_name()
             && let Ok(called) = std::ffi::CString::new(called.as_bytes())
         {
-            // Else it is called `exe`.
+            // Otherwise its name is `exe`.
             let _ = rustix::thread::set_name(&called);
         }
     }
 }
 
-/// Something open that a child gets, and names by its descriptor.
+/// An open file that a child inherits, and refers to by its descriptor.
 #[derive(Clone, Debug)]
 pub struct Handed {
     descriptor: Arc<OwnedFd>,
@@ -261,22 +260,22 @@ impl<T: Into<OwnedFd>> From<T> for Handed {
 }
 
 impl Handed {
-    /// The descriptor's number, here and in the child.
+    /// The descriptor's number, in this process and in the child.
     #[must_use]
     pub fn number(&self) -> RawFd {
         self.descriptor.as_raw_fd()
     }
 
-    /// What the child calls it. Opened so, a file asks for the child's right to it and not for any to the directories above.
+    /// The path for the child. It needs access to the file, but not to the directories above it.
     #[must_use]
     pub fn path(&self) -> PathBuf {
         PathBuf::from(format!("/proc/self/fd/{}", self.number()))
     }
 
-    /// Gives it to a child, and to what the child starts.
+    /// Passes the descriptor to a child, and to the programs the child starts.
     pub fn to(&self, command: &mut Command) {
         let given = self.clone();
-        // SAFETY: between fork and exec only a system call is made.
+        // SAFETY: only a system call is made between fork and exec.
         unsafe {
             command.pre_exec(move || Ok(fcntl_setfd(&given.descriptor, FdFlags::empty())?));
         }

@@ -1,9 +1,9 @@
-//! A directory of our own beside a result, for what takes longer to make than a moment.
+//! A private directory next to a result, for results that take long to make.
 //!
-//! The directory that it is in may belong to somebody else, who can rename it, put something else in its place, and make
-//! things that look like it. So it has an unguessable name, is opened without following links, is used only if it belongs to
-//! us and nobody else can look into it, and everything in it goes by its descriptor. It is locked (flock) for as long as its
-//! process lives: what a killed one left is told from one at work without trusting process ids.
+//! The parent directory may belong to another user, who can rename this one, replace it, or create similar ones. So it
+//! has an unguessable name, is opened without following links, is used only if it belongs to this process's user and
+//! nobody else has access, and everything in it goes by its descriptor. It is locked (flock) while its process lives,
+//! so leftovers of killed processes can be recognised without process ids.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -19,9 +19,9 @@ use rustix::fs::{
 };
 use rustix::io::Errno;
 
-use crate::target::{PREFIX, Place, random_name};
+use crate::target::{Place, UNFINISHED_PREFIX, random_name};
 
-/// A hidden directory that only we can use.
+/// A hidden directory that only this process's user can access.
 #[derive(Debug)]
 pub struct Hidden {
     parent: OwnedFd,
@@ -30,17 +30,16 @@ pub struct Hidden {
     path: PathBuf,
 }
 
-/// Which directory it is, in itself.
-const SIGN: &str = "made-by-unstarve";
+/// Name of the file in it that contains the directory's identity.
+const SIGNATURE_FILE: &str = "made-by-unstarve";
 
-const OPEN: OFlags =
+const OPEN_FLAGS: OFlags =
     OFlags::RDONLY.union(OFlags::DIRECTORY).union(OFlags::NOFOLLOW).union(OFlags::CLOEXEC).union(OFlags::NONBLOCK);
 
 impl Hidden {
-    /// Makes one in the directory of `place`.
+    /// Creates one in the directory of `place`.
     ///
-    /// # Errors
-    /// If the system refuses, or if somebody else puts another in its place again and again.
+    /// # Errors If a system call fails, or if another user keeps replacing it.
     pub fn make(place: &Place) -> io::Result<Hidden> {
         for _ in 0..100 {
             let name = random_name();
@@ -49,7 +48,7 @@ impl Hidden {
                 made => made?,
             }
             match Hidden::opened(place, &name) {
-                // Before it was locked, another process may have taken it for a leftover.
+                // Before it was locked, another process may have removed it as a leftover.
                 Ok(Some(hidden)) if fstat(&hidden.directory)?.st_nlink > 0 => {
                     hidden.sign()?;
                     return Ok(hidden);
@@ -60,45 +59,44 @@ impl Hidden {
         Err(io::Error::other("somebody replaces the temporary directories in it"))
     }
 
-    /// Those that processes left which were killed, locked by us now.
+    /// The leftovers of killed processes, now locked by us.
     pub fn leftovers(place: &Place) -> Vec<Hidden> {
         let names = list(place.directory()).unwrap_or_default();
-        let alike = names.into_iter().filter(|name| name.as_bytes().starts_with(PREFIX.as_bytes()));
+        let alike = names.into_iter().filter(|name| name.as_bytes().starts_with(UNFINISHED_PREFIX.as_bytes()));
         let opened = alike.filter_map(|name| Hidden::opened(place, &name).ok().flatten());
         let (signed, others): (Vec<Hidden>, Vec<Hidden>) = opened.partition(Hidden::is_signed);
-        // One whose process was killed before it had signed it, or after it had removed all that was in it, holds nothing.
+        // Without a signature: its process was killed before signing it, or after emptying it. It contains nothing.
         others.into_iter().filter(Hidden::is_unfinished).for_each(|hidden| hidden.remove(|_| false));
         signed
     }
 
-    /// Whether nothing is in it but a part of what we sign it with, if that.
+    /// Whether it contains nothing but perhaps an incomplete signature.
     fn is_unfinished(&self) -> bool {
         let begins = || {
             let mut text = String::new();
-            let read = self.read(SIGN).and_then(|file| file.take(64).read_to_string(&mut text));
+            let read = self.read(SIGNATURE_FILE).and_then(|file| file.take(64).read_to_string(&mut text));
             read.is_ok() && self.identity().is_ok_and(|identity| identity.starts_with(&text))
         };
         let names = self.names();
-        names.is_empty() || names == [SIGN] && begins()
+        names.is_empty() || names == [SIGNATURE_FILE] && begins()
     }
 
-    /// The one with this name, if it was made by us and nobody is at work in it.
+    /// Opens the directory of this name, if it is one of ours and not in use.
     ///
-    /// # Errors
-    /// If it cannot be opened.
+    /// # Errors If it cannot be opened.
     pub fn open(place: &Place, name: &OsStr) -> io::Result<Option<Hidden>> {
         Ok(Hidden::opened(place, name)?.filter(Hidden::is_signed))
     }
 
-    /// Whoever owns the directory around it may give another directory of ours such a name. Only one that we made for this has
-    /// in it which one it is.
+    /// Stores the directory's identity in it. The owner of the parent directory may give another directory of ours such
+    /// a name; only one created here contains its own identity.
     fn sign(&self) -> io::Result<()> {
-        self.create(SIGN)?.write_all(self.identity()?.as_bytes())
+        self.create(SIGNATURE_FILE)?.write_all(self.identity()?.as_bytes())
     }
 
     fn is_signed(&self) -> bool {
         let mut text = String::new();
-        let read = self.read(SIGN).and_then(|file| file.take(64).read_to_string(&mut text));
+        let read = self.read(SIGNATURE_FILE).and_then(|file| file.take(64).read_to_string(&mut text));
         read.is_ok() && self.identity().is_ok_and(|identity| identity == text)
     }
 
@@ -108,16 +106,16 @@ impl Hidden {
     }
 
     fn opened(place: &Place, name: &OsStr) -> io::Result<Option<Hidden>> {
-        let directory = openat(place.directory(), name, OPEN, Mode::empty())?;
+        let directory = openat(place.directory(), name, OPEN_FLAGS, Mode::empty())?;
         let (stat, around) = (fstat(&directory)?, fstat(place.directory())?);
-        // Another device is something that is mounted there.
+        // A different device means that something is mounted there.
         if !only_ours(&stat) || stat.st_dev != around.st_dev {
             return Ok(None);
         }
         if flock(&directory, FlockOperation::NonBlockingLockExclusive).is_err() {
             return Ok(None);
         }
-        // Less the umask it may have been made with too little.
+        // The umask may have removed permissions.
         fchmod(&directory, Mode::RWXU)?;
         let path = place.directory_path().join(name);
         Ok(Some(Hidden {
@@ -128,19 +126,17 @@ impl Hidden {
         }))
     }
 
-    /// Makes a file in it that only we can read.
+    /// Creates a file in it that only its owner can read.
     ///
-    /// # Errors
-    /// If it is there already, or the system refuses.
+    /// # Errors If it exists, or a system call fails.
     pub fn create(&self, name: &str) -> io::Result<File> {
         let flags = OFlags::RDWR | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
         Ok(File::from(openat(&self.directory, name, flags, Mode::RUSR | Mode::WUSR)?))
     }
 
-    /// Opens a file of it for reading.
+    /// Opens a file in it for reading.
     ///
-    /// # Errors
-    /// If it is not there, or is none.
+    /// # Errors If it does not exist, or is not a regular file.
     pub fn read(&self, name: &str) -> io::Result<File> {
         let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::NONBLOCK | OFlags::CLOEXEC;
         let file = openat(&self.directory, name, flags, Mode::empty())?;
@@ -150,50 +146,48 @@ impl Hidden {
         }
     }
 
-    /// Gives a file of it another name in it.
+    /// Renames a file within it.
     ///
-    /// # Errors
-    /// If the system refuses.
+    /// # Errors If a system call fails.
     pub fn rename(&self, from: &str, to: &str) -> io::Result<()> {
         Ok(renameat(&self.directory, from, &self.directory, to)?)
     }
 
-    /// Gives a file of it the name of `place`, whose directory it has to be in.
+    /// Moves a file to `place`, which must be in the same parent directory.
     ///
-    /// # Errors
-    /// If the system refuses.
+    /// # Errors If a system call fails.
     pub fn deliver(&self, name: &str, place: &Place) -> io::Result<()> {
         Ok(renameat(&self.directory, name, place.directory(), place.name())?)
     }
 
-    /// The names of all that is in it.
+    /// The names of everything in it.
     pub fn names(&self) -> Vec<OsString> {
         list(&self.directory).unwrap_or_default()
     }
 
-    /// Its path as it was called, for messages.
+    /// Its path, for messages.
     pub fn path(&self) -> &std::path::Path {
         &self.path
     }
 
-    /// How long ago something was last made or removed in it; `None` if the clock was set back.
+    /// How long ago something was last created or removed in it; `None` if the clock was set back.
     pub fn age(&self) -> Option<Duration> {
         let stat = fstat(&self.directory).ok()?;
         let changed = SystemTime::UNIX_EPOCH.checked_add(Duration::from_secs(u64::try_from(stat.st_mtime).ok()?))?;
         SystemTime::now().duration_since(changed).ok()
     }
 
-    /// Removes those of its files that `ours` knows by name, and then the directory if nothing else is in it. No link is
-    /// followed, and no directory in it is looked into.
+    /// Removes its files whose names `ours` accepts, then the directory if it is empty. Follows no links and does not
+    /// descend into directories.
     pub fn remove(&self, ours: impl Fn(&OsStr) -> bool) {
-        // The sign goes last: what is left after a kill in here is still known for ours.
-        for name in self.names().into_iter().filter(|name| name != SIGN && ours(name)) {
+        // The signature is removed last, so that after a kill the rest is still recognised as ours.
+        for name in self.names().into_iter().filter(|name| name != SIGNATURE_FILE && ours(name)) {
             let _ = unlinkat(&self.directory, &name, AtFlags::empty());
         }
-        if self.names() == [SIGN] {
-            let _ = unlinkat(&self.directory, SIGN, AtFlags::empty());
+        if self.names() == [SIGNATURE_FILE] {
+            let _ = unlinkat(&self.directory, SIGNATURE_FILE, AtFlags::empty());
         }
-        // Whoever owns the directory around it may have put another in its place; only an empty one can be hit.
+        // The owner of the parent directory may have replaced it. Only an empty directory can be removed by this.
         let here = fstat(&self.directory).map(|stat| (stat.st_dev, stat.st_ino));
         let there = statat(&self.parent, &self.name, AtFlags::SYMLINK_NOFOLLOW).map(|stat| (stat.st_dev, stat.st_ino));
         if here.is_ok() && here == there {
@@ -208,14 +202,14 @@ impl AsFd for Hidden {
     }
 }
 
-/// Whether it is a directory that nobody but us can have changed or can look into.
+/// Whether it is a directory that only this process's user can change or read.
 fn only_ours(stat: &Stat) -> bool {
     FileType::from_raw_mode(stat.st_mode) == FileType::Directory
         && stat.st_uid == rustix::process::geteuid().as_raw()
         && stat.st_mode & 0o077 == 0
 }
 
-/// Opened anew: the descriptor may be one for paths alone, and a list has a position.
+/// Opened again: the descriptor may be `O_PATH`, and reading a directory needs a position of its own.
 fn list(directory: impl AsFd) -> io::Result<Vec<OsString>> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     let opened = openat(directory, ".", flags, Mode::empty())?;
@@ -262,10 +256,10 @@ mod tests {
         let victim = tempfile::tempdir().expect("a temporary directory");
         fs::write(victim.path().join("precious"), "1").expect("written");
         let place = Place::find(&around.path().join("result")).expect("a place");
-        let path = |name: &str| around.path().join(format!("{PREFIX}{name}"));
+        let path = |name: &str| around.path().join(format!("{UNFINISHED_PREFIX}{name}"));
         let mut builder = fs::DirBuilder::new();
         builder.mode(0o700);
-        // Whoever owns the directory around it may give such a name to any directory in it.
+        // The owner of the parent directory can give such a name to any directory in it.
         builder.create(path("precious")).expect("a directory of ours that is no leftover");
         fs::write(path("precious").join("file"), "1").expect("written");
         let made = Hidden::make(&place).expect("made");
@@ -288,13 +282,13 @@ mod tests {
     }
 
     #[test]
-    fn one_of_somebody_else_s_is_left_alone() {
+    fn another_users_directory_is_left_alone() {
         if !rustix::process::geteuid().is_root() {
             return; // Only root can give files away.
         }
         let around = tempfile::tempdir().expect("a temporary directory");
         let place = Place::find(&around.path().join("result")).expect("a place");
-        let theirs = around.path().join(format!("{PREFIX}theirs"));
+        let theirs = around.path().join(format!("{UNFINISHED_PREFIX}theirs"));
         fs::DirBuilder::new().mode(0o700).create(&theirs).expect("a directory");
         std::os::unix::fs::chown(&theirs, Some(65534), None).expect("given away");
         assert!(Hidden::leftovers(&place).is_empty());

@@ -1,8 +1,8 @@
-//! Where a command's result goes.
+//! Writes results of commands to files.
 //!
-//! A file gets its name only when it is whole. Until then it has an unguessable one in the same directory, which was opened once:
-//! somebody who swaps a directory for a symbolic link meanwhile gains nothing. What is there and no regular file (`/dev/null`, a
-//! terminal, a FIFO) is written to and never replaced.
+//! A file gets its name only when it is complete. Until then it has an unguessable name in the same directory, which
+//! was opened once, so replacing that directory by a symbolic link meanwhile has no effect. What exists and is not a
+//! regular file (`/dev/null`, a terminal, a FIFO) is written to and never replaced.
 
 mod resolve;
 
@@ -17,21 +17,21 @@ use rustix::io::Errno;
 use rustix::rand::{GetRandomFlags, getrandom};
 
 use crate::trust;
-use resolve::{Node, Spot, WRITE, follow};
+use resolve::{Node, Spot, WRITE_FLAGS, follow};
 
-/// A result has no place to go to.
+/// Why a result cannot be written.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TargetError {
-    /// The system refused.
+    /// A system call failed.
     #[error("cannot write {}", path.display())]
     Io {
-        /// The file, or the directory that it is in.
+        /// The file, or its directory.
         path: PathBuf,
-        /// Why.
+        /// The system's error.
         source: io::Error,
     },
-    /// There is no such directory to write to.
+    /// The directory does not exist.
     #[error("cannot write {}: the directory {} does not exist", path.display(), directory.display())]
     NoDirectory {
         /// The file.
@@ -39,28 +39,28 @@ pub enum TargetError {
         /// Its directory.
         directory: PathBuf,
     },
-    /// Somebody else decides where it leads.
-    #[error("cannot write {}: it is a {what} of user {owner}, who would decide where the result goes; name a regular file", path.display())]
+    /// It belongs to another user, who could redirect the result.
+    #[error("cannot write {}: it is a {what} of user {owner}, who could redirect the result; name a regular file", path.display())]
     Lure {
-        /// The component that is at fault.
+        /// The component at fault.
         path: PathBuf,
         /// What it is.
         what: &'static str,
-        /// Whose.
+        /// Its owner.
         owner: u32,
     },
-    /// A symbolic link that leads who knows where.
+    /// A symbolic link that another user may have created.
     #[error("cannot write {}: {why}", path.display())]
     Led {
-        /// The component that is at fault.
+        /// The component at fault.
         path: PathBuf,
         /// Why it is not followed.
         why: trust::Distrust,
     },
-    /// Nothing that a result can go to.
+    /// Nothing that a result can be written to.
     #[error("cannot write {}: it is a {what}; expected a file", path.display())]
     NoFile {
-        /// Which.
+        /// The path.
         path: PathBuf,
         /// What it is.
         what: &'static str,
@@ -76,10 +76,10 @@ impl TargetError {
 /// Who may read a result.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Readers {
-    /// Its owner alone: it has names of others' processes. Under sudo that is the user who called, who would need root
-    /// again to read it.
+    /// Only its owner, because it contains names of other users' processes. Under sudo the owner is the invoking user,
+    /// who otherwise would need root to read it.
     Owner,
-    /// Everybody on the machine.
+    /// Every user of the machine.
     Everybody,
 }
 
@@ -88,22 +88,21 @@ pub enum Readers {
 pub enum Target {
     /// Standard output, for `-`.
     Stdout,
-    /// Something that is there and no regular file: a device, a FIFO, a descriptor of this process.
+    /// An existing device, FIFO or descriptor of this process.
     Open {
-        /// It.
+        /// The open file.
         file: File,
-        /// What it was called.
+        /// The path as given.
         path: PathBuf,
     },
-    /// A file that gets its name when it is whole.
+    /// A file that gets its name when it is complete.
     File(Part),
 }
 
 impl Target {
-    /// Makes sure that it can be written, before any work.
+    /// Checks that the result can be written, before any work.
     ///
-    /// # Errors
-    /// If it cannot, or if somebody else decides where it leads.
+    /// # Errors If it cannot, or if another user could redirect it.
     pub fn open(path: &Path, readers: Readers) -> Result<Target, TargetError> {
         if path == Path::new("-") {
             return Ok(Target::Stdout);
@@ -114,7 +113,7 @@ impl Target {
         }
     }
 
-    /// What messages call it.
+    /// The name to use in messages.
     pub fn name(&self) -> String {
         match self {
             Target::Stdout => "standard output".to_owned(),
@@ -123,10 +122,9 @@ impl Target {
         }
     }
 
-    /// Gives a finished file its name, once it is on disk: some file systems say only then that they are full.
+    /// Syncs a complete file and gives it its name: some file systems report only on sync that they are full.
     ///
-    /// # Errors
-    /// If the system refuses; then nothing is left of it.
+    /// # Errors If a system call fails; then nothing is left of the file.
     pub fn deliver(self) -> Result<(), TargetError> {
         match self {
             Target::File(part) => {
@@ -139,12 +137,12 @@ impl Target {
     }
 }
 
-/// What a path leads to.
+/// What is at a path.
 #[derive(Debug)]
 pub enum Found {
-    /// Something to write to as it is.
+    /// Something to write to directly.
     Open(File),
-    /// A name for a regular file, which may be there already.
+    /// The name of a regular file, which may exist.
     Place(Place),
 }
 
@@ -156,21 +154,19 @@ pub struct Place {
     path: PathBuf,
 }
 
-/// Follows a path to where a result would go.
+/// Resolves the path of a result.
 ///
-/// # Errors
-/// If there is no such directory, or if somebody else decides where the path leads.
+/// # Errors If the directory does not exist, or if another user could redirect the path.
 pub fn find(path: &Path) -> Result<Found, TargetError> {
-    find_with(path, WRITE)
+    find_with(path, WRITE_FLAGS)
 }
 
-/// The same for who must not wait: a FIFO that nobody reads is an error (`ENXIO`), and what is there and no regular file does not
-/// block. A descriptor that was given to this process ([`Found::Open`] for `/dev/stdout`) may still.
+/// The same without blocking: a FIFO without a reader is an error (`ENXIO`), and what exists and is not a regular file
+/// is opened non-blocking. A descriptor passed to this process ([`Found::Open`] for `/dev/stdout`) may still block.
 ///
-/// # Errors
-/// As [`find`].
+/// # Errors As [`find`].
 pub fn find_at_once(path: &Path) -> Result<Found, TargetError> {
-    find_with(path, WRITE | OFlags::NONBLOCK)
+    find_with(path, WRITE_FLAGS | OFlags::NONBLOCK)
 }
 
 fn find_with(path: &Path, flags: OFlags) -> Result<Found, TargetError> {
@@ -181,11 +177,10 @@ fn find_with(path: &Path, flags: OFlags) -> Result<Found, TargetError> {
 }
 
 impl Place {
-    /// Where a result goes that has to be a regular file, because it is not written from beginning to end. What is there
-    /// and is none is not even opened: a FIFO would wait for its reader.
+    /// The place of a result that must be a regular file, because it is not written sequentially. Anything else is not
+    /// even opened: a FIFO would block.
     ///
-    /// # Errors
-    /// As [`find`], and if there is something else than a regular file.
+    /// # Errors As [`find`], and if something other than a regular file exists there.
     pub fn find(path: &Path) -> Result<Place, TargetError> {
         match follow(path)? {
             Spot::Place(place) => Ok(place),
@@ -193,10 +188,9 @@ impl Place {
         }
     }
 
-    /// The directory that a path names, and what is in it: the place of no file.
+    /// A directory itself, without a file name.
     ///
-    /// # Errors
-    /// If it cannot be opened, or if somebody else decides where the path leads.
+    /// # Errors If it cannot be opened, or if another user could redirect the path.
     pub fn within(directory: &Path) -> Result<Place, TargetError> {
         let opened = trust::directory_for_results(directory)?;
         Ok(Place { directory: opened, name: OsString::new(), path: directory.to_owned() })
@@ -204,8 +198,7 @@ impl Place {
 
     /// A new file that will get this name.
     ///
-    /// # Errors
-    /// If it cannot be made.
+    /// # Errors If it cannot be created.
     pub fn part(self, readers: Readers) -> Result<Part, Errno> {
         let name = random_name();
         let mode = match readers {
@@ -217,31 +210,30 @@ impl Place {
         Ok(Part { place: self, name: Some(name), file: File::from(file), readers })
     }
 
-    /// The directory, for others' temporary files beside the result.
+    /// The directory, for temporary files next to the result.
     pub fn directory(&self) -> impl AsFd + '_ {
         &self.directory
     }
 
-    /// Waits until the names in the directory are on the disk.
+    /// Syncs the directory, so that names in it are on disk.
     ///
-    /// # Errors
-    /// If the system refuses, as where files may be made in the directory and not listed.
+    /// # Errors If a system call fails, for example without permission to read the directory.
     pub fn sync(&self) -> io::Result<()> {
         trust::sync(&self.directory)
     }
 
-    /// The name in it.
+    /// The file name.
     pub fn name(&self) -> &OsStr {
         &self.name
     }
 
-    /// What it was called.
+    /// The path as given.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Under sudo a result belongs to the user who called, if that user could have made it here: who may run this program
-    /// as root, and nothing else, shall not get a file of their own in `/etc/profile.d`.
+    /// Under sudo gives the result to the invoking user, if that user could have created it here. Otherwise a user who
+    /// may run only this program as root would get a file of their own in `/etc/profile.d`.
     pub fn give_to_caller(&self, file: impl AsFd) {
         let Some((user, group)) = caller() else { return };
         let could = |directory: Stat| {
@@ -254,7 +246,7 @@ impl Place {
         }
     }
 
-    /// What its directory is called.
+    /// The path of the directory.
     pub fn directory_path(&self) -> &Path {
         match self.path.parent() {
             _ if self.name.is_empty() => &self.path,
@@ -263,16 +255,15 @@ impl Place {
         }
     }
 
-    /// The same place again, for a result that is written anew now and then.
+    /// The same place again, for a result that is rewritten from time to time.
     ///
-    /// # Errors
-    /// If there are too many open files.
+    /// # Errors If there are too many open files.
     pub fn again(&self) -> io::Result<Place> {
         Ok(Place { directory: self.directory.try_clone()?, name: self.name.clone(), path: self.path.clone() })
     }
 }
 
-/// A file that has not got its name yet; removed on drop.
+/// A file without its final name; removed on drop.
 #[derive(Debug)]
 pub struct Part {
     place: Place,
@@ -287,10 +278,9 @@ impl Part {
         &self.file
     }
 
-    /// Gives it its name.
+    /// Gives the file its name.
     ///
-    /// # Errors
-    /// If the system refuses; then nothing is left of it.
+    /// # Errors If a system call fails; then nothing is left of the file.
     pub fn deliver(mut self) -> Result<(), TargetError> {
         if self.readers == Readers::Owner {
             self.place.give_to_caller(&self.file);
@@ -311,9 +301,9 @@ impl Drop for Part {
     }
 }
 
-/// Under sudo a result belongs to the user who called. By descriptor, and only what this process has just made.
+/// Under sudo gives a result to the invoking user: by descriptor, and only what this process has just created.
 ///
-/// Where a user chose the directory, [`Place::give_to_caller`] is the one to use.
+/// If a user chose the directory, use [`Place::give_to_caller`].
 fn give_to_caller(file: impl AsFd) {
     if let Some((user, group)) = caller()
         && fstat(&file).is_ok_and(|stat| FileType::from_raw_mode(stat.st_mode) == FileType::RegularFile)
@@ -322,28 +312,29 @@ fn give_to_caller(file: impl AsFd) {
     }
 }
 
-/// Who ran sudo.
+/// The user who ran sudo.
 fn caller() -> Option<(Uid, Gid)> {
     if !rustix::process::geteuid().is_root() {
         return None;
     }
-    // −1 would mean: as it is.
+    // −1 would mean "unchanged".
     let id = |variable| std::env::var(variable).ok()?.parse::<u32>().ok().filter(|id| *id != u32::MAX);
     Some((Uid::from_raw(id("SUDO_UID")?), Gid::from_raw(id("SUDO_GID")?)))
 }
 
-/// How all names of unfinished files and directories begin.
-pub const PREFIX: &str = ".unstarve-part-";
+/// The prefix of all names of unfinished files and directories.
+pub const UNFINISHED_PREFIX: &str = ".unstarve-part-";
 
-/// A name that nobody can guess, and so nobody can have made before.
+/// A name that nobody can guess, and so nobody can have created before.
 pub fn random_name() -> OsString {
     let mut bytes = [0_u8; 8];
-    // Without waiting for the machine's first randomness, which an early guest has not: O_EXCL is what keeps us safe.
+    // Does not wait for the kernel's random generator, which may not be ready early at boot: O_EXCL is what makes this
+    // safe.
     let _ = getrandom(&mut bytes, GetRandomFlags::INSECURE).or_else(|_| getrandom(&mut bytes, GetRandomFlags::empty()));
-    format!("{PREFIX}{:016x}", u64::from_ne_bytes(bytes)).into()
+    format!("{UNFINISHED_PREFIX}{:016x}", u64::from_ne_bytes(bytes)).into()
 }
 
-/// Opens a directory by its path from where this process is.
+/// Opens a directory by its path.
 pub(crate) fn plain_directory(path: &Path) -> Result<OwnedFd, Errno> {
     openat(CWD, path, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())
 }

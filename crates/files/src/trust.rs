@@ -1,16 +1,16 @@
-//! Opening what is to be believed: policies, journals, locks.
+//! Opens files whose content must be trusted: policies, journals, locks.
 //!
-//! The rule is that of sudo and cron, for each component: it belongs to root or to the user that this process is, and neither its
-//! group nor others can write it. A directory that others can write is passed only if it is sticky (`/tmp`), and then only
-//! into something that is ours or root's, because nobody else can rename or remove that.
+//! As in sudo and cron, the rule applies to each component of the path: it belongs to root or to this process's user,
+//! and is not writable by group or others. A directory writable by others is accepted only if it is sticky (`/tmp`) and
+//! the next component is ours or root's, because then nobody else can rename or remove that.
 //!
-//! Symbolic links are followed one component at a time, and only where the link itself is ours or root's and nobody else can have
-//! put it there: the owner of a directory can rename root's links in it, and a hard link to one can be made in `/tmp`. Magic links
-//! (`/proc/PID/root`) are not followed: their text leads elsewhere than they do.
+//! Symbolic links are followed one component at a time, and only if the link is ours or root's and nobody else can have
+//! put it there: the owner of a directory can rename root's links in it, and hard links to them can be made in `/tmp`.
+//! Magic links (`/proc/PID/root`) are not followed, as their text is not where they lead.
 //!
-//! What a file system says of owners is believed, because root mounted it. FUSE is the exception, if it is mounted in a
-//! directory that others can write: there a user can have mounted it. ACLs that let others write show in the mode of the group, which is their
-//! mask; NFSv4's do not.
+//! Owners are trusted as the file system reports them, because root mounted it. The exception is FUSE mounted in a
+//! directory writable by others, which a user may have mounted. ACLs that let others write are visible in the group's
+//! mode, which is their mask; NFSv4 ACLs are not.
 
 mod ownership_check;
 mod walk;
@@ -30,23 +30,23 @@ use ownership_check::{distrust, is_magic, us};
 use walk::{Purpose, Walk};
 
 pub use ownership_check::{Distrust, TrustError, for_a_shell};
-pub(crate) use ownership_check::{MOST_LINKS, distrust_link, is_on_fuse};
+pub(crate) use ownership_check::{MAX_SYMLINKS, distrust_link, is_on_fuse};
 
-/// A directory that only root and we can change, open. Everything goes by its descriptor.
+/// An open directory that only root and this process's user can change. Everything goes by its descriptor.
 #[derive(Debug)]
 pub struct Directory {
     descriptor: OwnedFd,
     path: PathBuf,
 }
 
-/// How a file of a [`Directory`] is opened. Never through a symbolic link; what is there and not ours is refused.
+/// How to open a file in a [`Directory`]. Symbolic links are never followed, and files of other users are refused.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum How {
     /// For reading.
     Read,
-    /// For reading and writing, made with mode 0600 if it is not there.
+    /// For reading and writing; created with mode 0600 if it does not exist.
     Update,
-    /// For adding at its end, made with mode 0600 if it is not there.
+    /// For appending; created with mode 0600 if it does not exist.
     Append,
 }
 
@@ -61,38 +61,35 @@ impl How {
 }
 
 impl Directory {
-    /// Opens a directory that has to be there, and that nobody but root and we can have changed.
+    /// Opens an existing directory that only root and this process's user can have changed.
     ///
-    /// # Errors
-    /// If it cannot be opened or trusted; says which component is at fault.
+    /// # Errors If it cannot be opened or trusted; names the component at fault.
     pub fn open(path: &Path) -> Result<Directory, TrustError> {
         Walk::to(path, None, Purpose::Belief)?.finish()
     }
 
-    /// The same, and makes what is missing of it, for us alone: who can look into it could give a file of it another name.
+    /// The same, and creates missing components, accessible only to us: anyone with access could hard-link a file from
+    /// it.
     ///
-    /// # Errors
-    /// As [`Directory::open`].
+    /// # Errors As [`Directory::open`].
     pub fn make(path: &Path) -> Result<Directory, TrustError> {
         Walk::to(path, Some(Mode::from_raw_mode(0o700)), Purpose::Belief)?.finish()
     }
 
-    /// Whether what we make in a directory stays what it is: nobody else can rename or remove it, nor any directory above. Others
-    /// may make things beside it, as in `/tmp`.
+    /// Whether what we create in a directory stays: nobody else can rename or remove it or any directory above. Others
+    /// may create files next to it, as in `/tmp`.
     ///
-    /// # Errors
-    /// As [`Directory::open`].
+    /// # Errors As [`Directory::open`].
     pub fn check_way(path: &Path) -> Result<(), TrustError> {
         Walk::to(path, None, Purpose::Work)?.finish().map(drop)
     }
 
     /// Opens a regular file in it.
     ///
-    /// # Errors
-    /// If it cannot be opened or trusted.
+    /// # Errors If it cannot be opened or trusted.
     pub fn file(&self, name: &OsStr, how: How) -> Result<File, TrustError> {
         let path = self.path.join(name);
-        // A FIFO that somebody put there must not stop us; a regular file does not know the flag.
+        // Non-blocking because of FIFOs; it has no effect on regular files.
         let flags = how.flags() | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
         let opened = match openat(&self.descriptor, name, flags, Mode::from_raw_mode(0o600)) {
             Err(Errno::LOOP | Errno::NXIO | Errno::ISDIR) => {
@@ -104,10 +101,9 @@ impl Directory {
         Ok(File::from(opened))
     }
 
-    /// The whole of a file in it; `None` if there is none.
+    /// The content of a file in it; `None` if it does not exist.
     ///
-    /// # Errors
-    /// If it cannot be read or trusted, or is larger than `limit`.
+    /// # Errors If it cannot be read or trusted, or is larger than `limit`.
     pub fn read(&self, name: &OsStr, limit: u64) -> Result<Option<Vec<u8>>, TrustError> {
         match self.file(name, How::Read) {
             Ok(file) => read_at_most(file, &self.path.join(name), limit).map(Some),
@@ -116,19 +112,17 @@ impl Directory {
         }
     }
 
-    /// Writes a file of it anew, so that a reader sees either the old or the new one.
+    /// Replaces a file atomically: a reader sees either the old or the new content.
     ///
-    /// # Errors
-    /// If it cannot be written; then the old one is still there.
+    /// # Errors If it cannot be written; then the old file is still there.
     pub fn replace(&self, name: &OsStr, bytes: &[u8], mode: u32) -> io::Result<()> {
         self.replace_once(name, mode, |mut file| file.write_all(bytes))
     }
 
-    /// The same, and a machine that stops in the middle of it leaves one of the two as well: the bytes are on the disk before they have their
-    /// name. That the name is the new one's is certain after [`Directory::sync`].
+    /// The same, and after a crash of the machine one of the two contents is there: the data is on disk before it gets
+    /// its name. The new name itself is durable after [`Directory::sync`].
     ///
-    /// # Errors
-    /// If it cannot be written; then the old one is still there.
+    /// # Errors If it cannot be written; then the old file is still there.
     pub fn replace_durably(&self, name: &OsStr, bytes: &[u8], mode: u32) -> io::Result<()> {
         self.replace_once(name, mode, |mut file| file.write_all(bytes).and_then(|()| file.sync_all()))
     }
@@ -145,26 +139,23 @@ impl Directory {
         done
     }
 
-    /// Waits until the names in it are on the disk.
+    /// Syncs the directory, so that names in it are on disk.
     ///
-    /// # Errors
-    /// If the system refuses.
+    /// # Errors If a system call fails.
     pub fn sync(&self) -> io::Result<()> {
         sync(&self.descriptor)
     }
 
-    /// Gives a file of it another name in it.
+    /// Renames a file within it.
     ///
-    /// # Errors
-    /// If the system refuses.
+    /// # Errors If a system call fails.
     pub fn rename(&self, from: &OsStr, to: &OsStr) -> io::Result<()> {
         Ok(renameat(&self.descriptor, from, &self.descriptor, to)?)
     }
 
-    /// Removes a file of it; one that is not there is no error.
+    /// Removes a file; it is not an error if it does not exist.
     ///
-    /// # Errors
-    /// If the system refuses.
+    /// # Errors If a system call fails.
     pub fn remove(&self, name: &OsStr) -> io::Result<()> {
         match unlinkat(&self.descriptor, name, AtFlags::empty()) {
             Ok(()) | Err(Errno::NOENT) => Ok(()),
@@ -172,8 +163,8 @@ impl Directory {
         }
     }
 
-    /// A program in it: a regular file that nobody but root and we can have written, and that somebody may execute. It need not be
-    /// readable. The descriptor names the file (`O_PATH`).
+    /// A program in it: a regular file that only root and this process's user can have written, and that is executable
+    /// by someone. It need not be readable: the descriptor is `O_PATH`.
     pub(crate) fn program(&self, name: &OsStr) -> Result<OwnedFd, TrustError> {
         let path = self.path.join(name);
         let flags = OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC;
@@ -191,7 +182,7 @@ impl Directory {
         &self.path
     }
 
-    /// Whether it still has a name: one that was removed has not.
+    /// Whether it still exists in the file system.
     pub fn is_there(&self) -> bool {
         fstat(&self.descriptor).is_ok_and(|stat| stat.st_nlink > 0)
     }
@@ -209,7 +200,7 @@ impl From<Directory> for OwnedFd {
     }
 }
 
-/// Waits until the names in a directory are on the disk. The descriptors that lead to it only name it (`O_PATH`): fsync(2) refuses those.
+/// Syncs a directory, so that names in it are on disk. The descriptors are `O_PATH`, which fsync(2) refuses.
 pub(crate) fn sync(directory: &OwnedFd) -> io::Result<()> {
     let flags = OFlags::RDONLY | OFlags::DIRECTORY | OFlags::CLOEXEC;
     Ok(fsync(&openat(directory, ".", flags, Mode::empty())?)?)
@@ -221,7 +212,7 @@ fn check_file(file: &OwnedFd, path: &Path, how: How) -> Result<(), TrustError> {
     let why = if FileType::from_raw_mode(stat.st_mode) != FileType::RegularFile {
         Some(Distrust::NoFile)
     } else if how != How::Read && stat.st_nlink > 1 {
-        // Linked here when others could still write the directory: what we write would go to the other name, too.
+        // The other link was made when others could write the directory, and what we write would appear there, too.
         Some(Distrust::Names(stat.st_nlink.into()))
     } else {
         distrust(&stat)
@@ -233,7 +224,7 @@ fn check_file(file: &OwnedFd, path: &Path, how: How) -> Result<(), TrustError> {
 }
 
 fn read_at_most(file: File, path: &Path, limit: u64) -> Result<Vec<u8>, TrustError> {
-    // Counted while reading: a file can grow, and one of /proc says that it has no bytes.
+    // Limited while reading: a file can grow, and files in /proc report no size.
     let mut bytes = Vec::new();
     file.take(limit.saturating_add(1))
         .read_to_end(&mut bytes)
@@ -244,11 +235,10 @@ fn read_at_most(file: File, path: &Path, limit: u64) -> Result<Vec<u8>, TrustErr
     Ok(bytes)
 }
 
-/// The whole of a regular file that nobody but root and we can have written, and the path that it has without symbolic
+/// The content of a regular file that only root and this process's user can have written, and its path without symbolic
 /// links.
 ///
-/// # Errors
-/// If it cannot be read or trusted, or is larger than `limit`.
+/// # Errors If it cannot be read or trusted, or is larger than `limit`.
 pub fn read_trusted(path: &Path, limit: u64) -> Result<(PathBuf, Vec<u8>), TrustError> {
     let (directory, name) = parent(path)?;
     let file = directory.file(&name, How::Read)?;
@@ -257,19 +247,18 @@ pub fn read_trusted(path: &Path, limit: u64) -> Result<(PathBuf, Vec<u8>), Trust
     Ok((found, bytes))
 }
 
-/// The directory that a file is in, and its name there, after all symbolic links: also those of the last component.
+/// The directory of a file and its name there, after resolving all symbolic links, including that of the last
+/// component.
 ///
-/// # Errors
-/// If the directory cannot be opened or trusted.
+/// # Errors If the directory cannot be opened or trusted.
 pub fn parent(path: &Path) -> Result<(Directory, OsString), TrustError> {
     parent_for(path, Purpose::Belief)
 }
 
-/// Whether nobody but root and we can have written what is in an open file, nor have chosen that this path leads to it. Unlike what is
-/// believed, it may be in a directory where others can make files of their own (`/tmp`).
+/// Checks that only root and this process's user can have written an open file, and have chosen that this path leads to
+/// it. Unlike a trusted file, it may be in a directory where others can create files (`/tmp`).
 ///
-/// # Errors
-/// Who else can have: says which component is at fault.
+/// # Errors Who else could have; names the component at fault.
 pub fn check_author(opened: &File, path: &Path) -> Result<(), TrustError> {
     let (directory, name) = parent_for(path, Purpose::Work)?;
     let found = directory.path.join(&name);
@@ -277,10 +266,11 @@ pub fn check_author(opened: &File, path: &Path) -> Result<(), TrustError> {
     let io = |file: &File| fstat(file).map_err(TrustError::io(&found));
     let (checked, opened, above) = (io(&file)?, io(opened)?, fstat(&directory).map_err(TrustError::io(&found))?);
     let why = if (checked.st_dev, checked.st_ino) != (opened.st_dev, opened.st_ino) {
-        // Something else had the name a moment ago.
+        // The name has been given to another file since it was opened.
         Some(Distrust::Swapped)
     } else if above.st_mode & 0o022 != 0 && checked.st_nlink > 1 {
-        // Sticky: without fs.protected_hardlinks anybody can link an older file of root's there.
+        // In a sticky directory without fs.protected_hardlinks anybody can create a hard link to an older file of
+        // root's.
         #[allow(clippy::useless_conversion, reason = "it has 32 bits on arm64")]
         let names = checked.st_nlink.into();
         Some(Distrust::Names(names))
@@ -292,7 +282,7 @@ pub fn check_author(opened: &File, path: &Path) -> Result<(), TrustError> {
 
 fn parent_for(path: &Path, purpose: Purpose) -> Result<(Directory, OsString), TrustError> {
     let mut path = path.to_owned();
-    for _ in 0..=MOST_LINKS {
+    for _ in 0..=MAX_SYMLINKS {
         let name = path.file_name().ok_or_else(|| TrustError::io(&path)(Errno::ISDIR))?.to_owned();
         let above = path.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
         let directory = Walk::to(above, None, purpose)?.finish()?;
@@ -319,11 +309,10 @@ fn parent_for(path: &Path, purpose: Purpose) -> Result<(Directory, OsString), Tr
     Err(TrustError::Untrusted { path, why: Distrust::Links })
 }
 
-/// Whether nobody but root and we can have written what is below a directory, in all depth: files, what links among them lead to, and
-/// directories. A link to a directory is looked at and not followed; what a link leads to need not be there.
+/// Checks that only root and this process's user can have written anything below a directory: files, targets of links
+/// to files, and directories. Links to directories are checked but not followed, and their targets need not exist.
 ///
-/// # Errors
-/// Names the first that others can have written, or that cannot be read.
+/// # Errors Names the first one that others can have written, or that cannot be read.
 pub fn check_tree(directory: &Path) -> Result<(), TrustError> {
     let io = |source| TrustError::Io { path: directory.to_owned(), source };
     let directory = Directory::open(directory)?;
@@ -352,7 +341,7 @@ fn check_any(directory: &Directory, name: &OsStr) -> Result<(), TrustError> {
     }
 }
 
-/// The directory that a result goes to. Root follows only symbolic links of root's.
+/// The directory for a result. Root follows only symbolic links of root's.
 pub(crate) fn directory_for_results(path: &Path) -> Result<OwnedFd, TargetError> {
     if us() != 0 {
         return target::plain_directory(path)
@@ -361,10 +350,9 @@ pub(crate) fn directory_for_results(path: &Path) -> Result<OwnedFd, TargetError>
     walk_for_results(path, None)
 }
 
-/// Makes what is missing of a directory for results.
+/// Creates the missing components of a directory for results.
 ///
-/// # Errors
-/// If it cannot be made, or if somebody else decides where the path leads.
+/// # Errors If it cannot be created, or if another user could redirect the path.
 pub fn make_for_results(path: &Path) -> Result<(), TargetError> {
     if us() != 0 {
         return std::fs::create_dir_all(path).map_err(|source| TargetError::Io { path: path.to_owned(), source });

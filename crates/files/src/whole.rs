@@ -1,6 +1,6 @@
-//! Reading a file that a user named, whole, and never more of it than can be meant.
+//! Reads files given by a user completely, up to a limit.
 //!
-//! What is read may be a FIFO or a device: the bytes are counted, not believed.
+//! The file may be a FIFO or a device, so the bytes read are counted instead of trusting the size.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -8,41 +8,41 @@ use std::path::{Path, PathBuf};
 
 use rustix::fs::{Mode, OFlags};
 
-/// What is expected of a file.
+/// The limit for a file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Limit {
-    /// The largest that is read.
+    /// The maximum size.
     pub bytes: u64,
-    /// What it should be, and what to do if it is that and too large; for people.
+    /// What the file should be, and what to do if it is too large; for people.
     pub expected: &'static str,
 }
 
-/// A file cannot be read whole.
+/// Why a file cannot be read completely.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReadError {
-    /// The system refused.
+    /// A system call failed.
     #[error("cannot read {}: {source}", path.display())]
     Io {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The system's error.
         source: io::Error,
     },
-    /// Larger than anything that can be meant.
+    /// Larger than the limit.
     #[error("{}: more than {}; expected {}", path.display(), size(limit.bytes), limit.expected)]
     TooLarge {
         /// The file.
         path: PathBuf,
-        /// What was expected.
+        /// The limit.
         limit: Limit,
     },
-    /// No text.
-    #[error("{}: no text at byte {offset}; expected {expected}", path.display())]
+    /// Not text.
+    #[error("{}: not text (invalid byte at offset {offset}); expected {expected}", path.display())]
     NotText {
         /// The file.
         path: PathBuf,
-        /// Where.
+        /// The offset.
         offset: usize,
         /// What was expected.
         expected: &'static str,
@@ -60,15 +60,14 @@ impl ReadError {
     }
 }
 
-/// Opens a file that somebody else may have put there: a regular one, not through a symbolic link in its last component. A FIFO is not
-/// waited for, nor is a device touched more than its being opened does.
+/// Opens a file that another user may have created: only a regular file, without following a symbolic link in the last
+/// component. Does not block on a FIFO.
 ///
-/// # Errors
-/// If it cannot be opened, or is something else.
+/// # Errors If it cannot be opened, or is something else.
 pub fn open_regular(path: &Path) -> io::Result<File> {
     let flags = OFlags::RDONLY | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK | OFlags::NOCTTY;
     let no_file = || io::Error::new(io::ErrorKind::InvalidInput, "expected a regular file");
-    // Looked at first: opening some devices does something.
+    // Checked first: opening some devices has an effect.
     if !path.symlink_metadata()?.is_file() {
         return Err(no_file());
     }
@@ -76,10 +75,9 @@ pub fn open_regular(path: &Path) -> io::Result<File> {
     if file.metadata()?.is_file() { Ok(file) } else { Err(no_file()) }
 }
 
-/// The bytes of a regular file that somebody else may have put there.
+/// The bytes of a regular file that another user may have created.
 ///
-/// # Errors
-/// If it cannot be opened as [`open_regular`] does or read, or is too large.
+/// # Errors If it cannot be opened as in [`open_regular`] or read, or is too large.
 pub fn read_regular(path: &Path, limit: Limit) -> Result<Vec<u8>, ReadError> {
     let file = open_regular(path).map_err(|source| ReadError::Io { path: path.to_owned(), source })?;
     bytes_until(file, path, limit, Nul::Means0)
@@ -87,17 +85,15 @@ pub fn read_regular(path: &Path, limit: Limit) -> Result<Vec<u8>, ReadError> {
 
 /// The text of a file.
 ///
-/// # Errors
-/// If it cannot be read, is too large, or no UTF-8.
+/// # Errors If it cannot be read, is too large, or not UTF-8.
 pub fn read_text(path: &Path, limit: Limit) -> Result<String, ReadError> {
     let file = File::open(path).map_err(|source| ReadError::Io { path: path.to_owned(), source })?;
     text_of(file, path, limit)
 }
 
-/// The text that comes from a stream, which messages call `name`.
+/// The text of a stream, which is called `name` in messages.
 ///
-/// # Errors
-/// As [`read_text`].
+/// # Errors As [`read_text`].
 pub fn text_of(from: impl Read, name: &Path, limit: Limit) -> Result<String, ReadError> {
     let not_text = |offset| ReadError::NotText { path: name.to_owned(), offset, expected: limit.expected };
     let bytes = bytes_until(from, name, limit, Nul::Ends)?;
@@ -116,12 +112,12 @@ pub fn read_bytes(path: &Path, limit: Limit) -> Result<Vec<u8>, ReadError> {
     bytes_until(file, path, limit, Nul::Means0)
 }
 
-/// What a zero byte is.
+/// How a zero byte is treated.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Nul {
-    /// The end of what can be text: `/dev/zero` is not read to the limit.
+    /// It ends the reading, as text has none: `/dev/zero` is not read up to the limit.
     Ends,
-    /// A byte.
+    /// As any other byte.
     Means0,
 }
 
@@ -153,7 +149,10 @@ mod tests {
     #[test]
     fn what_has_no_end_is_not_read_to_it() {
         let error = read_text(Path::new("/dev/zero"), Limit { bytes: u64::MAX, ..SMALL }).expect_err("no text");
-        assert_eq!(error.to_string(), "/dev/zero: no text at byte 0; expected a small thing; make it smaller");
+        assert_eq!(
+            error.to_string(),
+            "/dev/zero: not text (invalid byte at offset 0); expected a small thing; make it smaller"
+        );
         let error = read_bytes(Path::new("/dev/zero"), SMALL).expect_err("too large").to_string();
         assert_eq!(error, "/dev/zero: more than 1 MiB; expected a small thing; make it smaller");
         let endless = io::repeat(b'x');

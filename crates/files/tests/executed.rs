@@ -1,10 +1,10 @@
-//! Programs are started by `files::program` alone, which knows which file may be run and what it gets of the environment.
+//! Only `files::program` starts programs: it checks which file may be run, and with which environment.
 
 use std::collections::BTreeMap;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-/// Where else something is executed, and why it may be.
+/// Other places that execute something, and why they may.
 const EXCEPTIONS: [(&str, &str); 9] = [
     ("crates/files/src/program.rs", "the module itself"),
     ("crates/record/src/command.rs", "`record -- COMMAND` runs the user's own command, in the user's environment"),
@@ -17,7 +17,7 @@ const EXCEPTIONS: [(&str, &str); 9] = [
     ("crates/testing/src/model/running.rs", "for tests alone"),
 ];
 
-/// How a program, or a library, can be started.
+/// Ways to start a program or load a library.
 const STARTS: [&str; 9] = [
     "Command::new(",
     "Command::from(",
@@ -57,7 +57,7 @@ fn nothing_else_starts_programs() {
     assert!(gone.is_empty(), "these start nothing any more, and are no exceptions: {gone:?}");
 }
 
-/// All but what is for tests, which are at the end of a file.
+/// The file without its tests, which are at its end.
 fn without_tests(text: &str) -> &str {
     text.split("#[cfg(test)]\nmod tests").next().unwrap_or(text)
 }
@@ -65,7 +65,7 @@ fn without_tests(text: &str) -> &str {
 fn sources_of(root: &Path) -> Vec<PathBuf> {
     let crates = fs::read_dir(root.join("crates")).expect("the crates").filter_map(Result::ok);
     let crates = crates.map(|entry| entry.path().join("src"));
-    crates.chain(["sql/src", "cluster/src"].map(|below| root.join(below))).filter(|path| path.is_dir()).collect()
+    crates.chain([root.join("sql/src")]).filter(|path| path.is_dir()).collect()
 }
 
 fn rust_files(directory: &Path) -> Vec<PathBuf> {

@@ -7,7 +7,7 @@ use std::path::Path;
 use std::process::Command;
 use std::time::{Duration, Instant, SystemTime};
 
-use unstarve_fleet::{Apart, Options, Store, compact, serve};
+use unstarve_fleet::{Options, SandboxedDecode, Store, compact, serve};
 use unstarve_model::WallTime;
 
 fn main() -> Result<(), Box<dyn Error>> {
@@ -22,7 +22,7 @@ fn main() -> Result<(), Box<dyn Error>> {
 #[allow(clippy::print_stdout)]
 fn merge(directory: &Path) -> Result<(), Box<dyn Error>> {
     let program = std::env::current_exe()?;
-    let apart = Apart::new(move || {
+    let apart = SandboxedDecode::new(move || {
         let mut command = Command::new(&program);
         command.arg("examine-files");
         command

@@ -1,7 +1,7 @@
 use std::io;
 use std::path::PathBuf;
 
-use crate::BadCommit;
+use crate::commit::BadCommit;
 
 /// Why something cannot be done.
 #[derive(Debug, thiserror::Error)]
@@ -90,4 +90,10 @@ impl FleetError {
             | FleetError::Busy { .. } => false,
         }
     }
+}
+
+/// What is wrong, and why, in one line.
+pub(crate) fn chain(error: &dyn std::error::Error) -> String {
+    let cause = std::iter::successors(error.source(), |cause| cause.source());
+    cause.fold(error.to_string(), |text, cause| format!("{text}: {cause}"))
 }

@@ -23,6 +23,9 @@ const MAX_LISTED_OF_A_KIND: usize = 10;
 /// And so many of all.
 const MAX_LISTED: usize = 1000;
 
+/// What belongs where it is.
+const EXPECTED_PLACE: &str = "left alone: its rows are in no hour; expected table=…/date=YYYY-MM-DD/hour=HH/*.parquet";
+
 /// What is alike.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Kind {
@@ -56,6 +59,27 @@ impl Problem {
         Problem { path: path.as_ref().to_owned(), why: why.to_owned(), more: 0, kind }
     }
 
+    /// Of names in a directory of a table that are not those of dates or hours. However many there are, they are one problem.
+    pub(crate) fn stray(below: &Path, mut names: Vec<String>) -> Option<Problem> {
+        // Of other programs by their custom, or still being copied.
+        names.retain(|name| !name.starts_with(['.', '_']));
+        Problem::one_of_many(Kind::Place, below, &names, EXPECTED_PLACE)
+    }
+
+    /// Of names in a directory that nothing of a table has, as they are shown.
+    pub(crate) fn strange_name(below: &Path, names: Vec<String>) -> Option<Problem> {
+        Problem::one_of_many(Kind::Name, below, &names, "left alone: its name has control characters or is no UTF-8")
+    }
+
+    fn one_of_many(kind: Kind, below: &Path, names: &[String], why: &str) -> Option<Problem> {
+        let first = names.iter().min()?;
+        let others = match names.len() - 1 {
+            0 => String::new(),
+            others => format!(", as {others} more beside it"),
+        };
+        Some(Problem::of(kind, below.join(first), &format!("{why}{others}")))
+    }
+
     /// Lists it, or counts it where there are enough of its kind.
     pub(crate) fn add(self, problems: &mut Vec<Problem>) {
         let is_alike = |other: &Problem| other.kind == self.kind && other.path.parent() == self.path.parent();
@@ -82,7 +106,7 @@ impl Problem {
 }
 
 /// Adds those of one hour to those of others.
-pub(crate) fn absorb(problems: &mut Vec<Problem>, more: Vec<Problem>) {
+pub(crate) fn add_all(problems: &mut Vec<Problem>, more: Vec<Problem>) {
     more.into_iter().for_each(|problem| problem.add(problems));
 }
 

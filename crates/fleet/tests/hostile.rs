@@ -15,8 +15,8 @@ use arrow_array::{
 use parquet::arrow::ArrowWriter;
 use parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder;
 use unstarve_fleet::{
-    COMMIT_BYTES, Commit, Done, Effect, Input, Most, Name, Needed, Options, Problem, Store, compact, decode, live,
-    status, verify,
+    COMMIT_BYTES, Commit, DecodeLimits, Done, Effect, Input, Name, Needed, Options, Problem, Store, compact, decode,
+    live, status, verify,
 };
 use unstarve_model::WallTime;
 use unstarve_tables::{Cell, HOSTS, Partition, Shelf, parquet_file};
@@ -67,7 +67,7 @@ impl Place {
             }
             for name in files.outputs.into_iter().map(|output| output.name).chain(files.loose) {
                 let bytes = std::fs::read(self.path().join(partition.path()).join(&name)).expect("it counts");
-                for batch in decode(bytes, &HOSTS, Most::INPUT).expect("rows").batches {
+                for batch in decode(bytes, &HOSTS, DecodeLimits::INPUT).expect("rows").batches {
                     let names = batch.column_by_name("host").expect("a column").as_string::<i32>().clone();
                     hosts.extend(names.iter().flatten().map(str::to_owned));
                 }
@@ -338,7 +338,7 @@ fn files_that_announce_too_much_are_refused() {
     let different: Vec<String> = (0..64).map(|at| format!("{at}{}", "x".repeat(1 << 16))).collect();
     for texts in [different, vec!["x".repeat(1 << 16); 64]] {
         let large: ArrayRef = Arc::new(StringArray::from(texts));
-        let most = Most { memory: 1 << 20, needed: Needed::Nothing, ..Most::INPUT };
+        let most = DecodeLimits { memory: 1 << 20, needed: Needed::Nothing, ..DecodeLimits::INPUT };
         let why = decode(parquet(vec![("host".to_owned(), large)]), &HOSTS, most).expect_err("refused");
         assert!(why.contains("1048576 bytes of memory"), "{why}");
     }
@@ -420,8 +420,8 @@ fn rows_that_cannot_be_placed_are_left_alone() {
 fn merged_rows_may_lack_columns() {
     let place = Place::new();
     let bytes = parquet(needed("a").into_iter().take(1).collect());
-    assert!(decode(bytes.clone(), &HOSTS, Most::INPUT).is_err());
-    assert_eq!(decode(bytes, &HOSTS, Most::OUTPUT).expect("rows").rows, 1);
+    assert!(decode(bytes.clone(), &HOSTS, DecodeLimits::INPUT).is_err());
+    assert_eq!(decode(bytes, &HOSTS, DecodeLimits::OUTPUT).expect("rows").rows, 1);
     place.write(0, "b");
     assert_eq!((place.compact().problems, place.hosts(0)), (Vec::new(), vec!["b".to_owned()]));
 }
@@ -473,7 +473,7 @@ fn files_in_no_hour_are_named() {
 fn more_columns(place: &Place, hour: u64) -> Vec<Vec<String>> {
     let columns = |name: &String| {
         let bytes = std::fs::read(place.hour(hour).join(name)).expect("it is there");
-        let schema = decode(bytes, &HOSTS, Most::OUTPUT).expect("rows").batches[0].schema();
+        let schema = decode(bytes, &HOSTS, DecodeLimits::OUTPUT).expect("rows").batches[0].schema();
         let names = schema.fields().iter().map(|field| field.name().clone());
         names.filter(|name| HOSTS.columns.iter().all(|column| column.name != name)).collect::<Vec<_>>()
     };
@@ -826,7 +826,7 @@ fn integers_stay_what_they_are() {
     place.shelf.put(&partition(0), "a", &odd("a", &[("small", small)])).expect("it can be written");
     assert_eq!(place.compact().problems, []);
     let merged = std::fs::read(place.hour(0).join(&place.merged(0)[0])).expect("it is there");
-    let decoded = decode(merged, &HOSTS, Most::OUTPUT).expect("rows");
+    let decoded = decode(merged, &HOSTS, DecodeLimits::OUTPUT).expect("rows");
     let small = decoded.batches[0].column_by_name("small").expect("kept").clone();
     assert_eq!(small.as_primitive::<arrow_array::types::Int32Type>().value(0), -5);
 }

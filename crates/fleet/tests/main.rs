@@ -2,6 +2,7 @@
 
 #[cfg(feature = "columnar")]
 mod hostile;
+mod layers;
 #[cfg(feature = "columnar")]
 mod refused;
 #[cfg(feature = "columnar")]

@@ -7,7 +7,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use bytes::Bytes;
-use unstarve_fleet::{Done, Examine, Examined, Here, Most, Options, Store, Take, compact};
+use unstarve_fleet::{DecodeLimits, Done, Examine, Examined, InProcessDecode, Options, Store, Take, compact};
 use unstarve_model::WallTime;
 use unstarve_tables::{Cell, HOSTS, Partition, Schema, Shelf, parquet_file};
 
@@ -19,13 +19,20 @@ const BAD: usize = 300;
 struct Counting(Arc<AtomicUsize>);
 
 impl Examine for Counting {
-    fn examine(&self, table: &'static Schema, bytes: &Bytes, most: Most) -> Result<Examined, String> {
-        Here.examine(table, bytes, most)
+    fn examine(&self, table: &'static Schema, bytes: &Bytes, most: DecodeLimits) -> Result<Examined, String> {
+        InProcessDecode.examine(table, bytes, most)
     }
 
-    fn rows(&self, table: &'static Schema, files: &[Bytes], most: Most, turn: &dyn Fn() -> bool, take: Take<'_>) {
+    fn rows(
+        &self,
+        table: &'static Schema,
+        files: &[Bytes],
+        most: DecodeLimits,
+        turn: &dyn Fn() -> bool,
+        take: Take<'_>,
+    ) {
         self.0.fetch_add(files.len(), Ordering::Relaxed);
-        Here.rows(table, files, most, turn, take);
+        InProcessDecode.rows(table, files, most, turn, take);
     }
 }
 

@@ -3,5 +3,5 @@
 mod bad_policies;
 mod decisions;
 mod exact_names;
-mod keeper;
 mod machine;
+mod reconciler;

@@ -1,4 +1,4 @@
-//! What a host, and the rights of this process on it, allow: for `unstarve doctor`.
+//! What a host, and the rights of this process on it, allow; for `unstarve doctor`.
 
 use std::io::{self, Read};
 
@@ -7,7 +7,7 @@ use unstarve_facts::{Allowed, Version, effective_rights, hides_addresses};
 use crate::Root;
 use crate::root::Opened;
 
-/// What can be seen in files. Whether tracing and eBPF work is found out by trying, which is not done here.
+/// Everything that can be read from files. Whether tracing and eBPF work has to be tried, which is not done here.
 pub fn allows(root: &Root) -> Vec<Allowed> {
     [kernel(root), change(root), lockdown(root), types(root), symbols(root), cgroups(root), features(root), waits(root)]
         .into_iter()
@@ -37,11 +37,12 @@ fn kernel(root: &Root) -> Allowed {
 /// A bit of `CapEff` (include/uapi/linux/capability.h).
 const CAP_SYS_NICE: u32 = 23;
 
-/// Settings of the kernel are files of root's, for which no capability is asked; a container's runtime mounts them read-only.
-const SETTINGS: [(&str, &str); 2] =
+/// Files of kernel settings belong to root and need no capability. Container runtimes mount them read-only.
+const KERNEL_SETTINGS: [(&str, &str); 2] =
     [("/proc/sys", "/proc/sys/kernel/sched_rt_runtime_us"), ("/proc/irq", "/proc/irq/default_smp_affinity")];
 
-/// Rights within a user namespace are about what belongs to it; threads and settings belong to the host's.
+/// Whether this process is in the host's user namespace. Rights in another user namespace do not extend to the host's
+/// threads and settings.
 fn is_of_the_host(root: &Root) -> Option<bool> {
     let map = root.text("/proc/self/uid_map").ok()?;
     let fields: Vec<&str> = map.split_ascii_whitespace().collect();
@@ -67,7 +68,7 @@ fn change(root: &Root) -> Allowed {
         return Allowed::no(ID, "CAP_SYS_NICE missing", WITHOUT, Some(get));
     }
     let fixed: Vec<&str> =
-        SETTINGS.iter().filter(|(_, file)| !may_write(root, file)).map(|(directory, _)| *directory).collect();
+        KERNEL_SETTINGS.iter().filter(|(_, file)| !may_write(root, file)).map(|(directory, _)| *directory).collect();
     if fixed.is_empty() {
         return Allowed::yes(ID, "priorities, CPUs and settings may be changed");
     }
@@ -79,7 +80,7 @@ fn change(root: &Root) -> Allowed {
     )
 }
 
-/// What is not there is nothing to be changed.
+/// A path that does not exist counts as writable: there is nothing to change.
 fn may_write(root: &Root, path: &str) -> bool {
     use rustix::fs::{Access, AtFlags, CWD, accessat};
     let asked = accessat(CWD, root.path(path), Access::WRITE_OK, AtFlags::EACCESS);
@@ -176,7 +177,7 @@ fn features(root: &Root) -> Allowed {
             match error.raw_os_error() {
                 Some(libc::ENOENT) => Some("sudo mount -t debugfs none /sys/kernel/debug".to_owned()),
                 Some(libc::EACCES) => Some("run it with sudo".to_owned()),
-                // The kernel locked down, a security module: it does not say which.
+                // Lockdown or a security module: the error does not say which.
                 _ => None,
             },
         ),
@@ -195,12 +196,12 @@ fn waits(root: &Root) -> Allowed {
     }
 }
 
-/// Nothing is said where there is no container, or where processes of others are hidden.
+/// `None` outside of containers, and if other users' processes are hidden.
 fn container(root: &Root) -> Option<Allowed> {
     let status = root.text("/proc/self/status").unwrap_or_default();
     let namespaces =
         status.lines().find_map(|line| line.strip_prefix("NSpid:")).map(|ids| ids.split_ascii_whitespace().count());
-    // Of the namespace that /proc was mounted for, the innermost id is the only one that is shown there.
+    // The innermost id is the only one visible in the PID namespace that /proc was mounted for.
     let is_inner = namespaces.is_some_and(|count| count > 1) || has_no_kernel_threads(root);
     is_inner.then(|| {
         Allowed::part(
@@ -212,8 +213,8 @@ fn container(root: &Root) -> Option<Allowed> {
     })
 }
 
-/// kthreadd is process 2 of every host, and of no container. Where `/proc` is mounted with `hidepid`, an ordinary user is not shown
-/// that it is there.
+/// kthreadd is process 2 of every host, and of no container. If `/proc` is mounted with `hidepid`, an unprivileged user
+/// does not see it.
 fn has_no_kernel_threads(root: &Root) -> bool {
     match root.text("/proc/2/comm") {
         Ok(comm) => comm != "kthreadd",
@@ -231,7 +232,7 @@ fn first_lines(root: &Root, path: &str) -> io::Result<String> {
     first_bytes(root.open(path)?)
 }
 
-/// Enough of a long file to judge it by.
+/// Enough of a long file to judge it.
 fn first_bytes(file: Opened) -> io::Result<String> {
     let mut bytes = Vec::new();
     file.take(4096).read_to_end(&mut bytes)?;
@@ -239,7 +240,7 @@ fn first_bytes(file: Opened) -> io::Result<String> {
     Ok(String::from_utf8_lossy(&bytes[..end]).into_owned())
 }
 
-/// Without the number that the library adds.
+/// The error text without the number that the library adds.
 fn words(error: &io::Error) -> String {
     let text = error.to_string();
     text.split(" (os error").next().unwrap_or(&text).to_lowercase()

@@ -1,8 +1,9 @@
-//! Paths of cgroups as the host has them, even in a cgroup namespace.
+//! Finds the full paths of cgroups, even from inside a cgroup namespace.
 //!
-//! `/proc/PID/cgroup` shows paths from the reader's namespace (cgroup_namespaces(7)). With cgroup v2 container runtimes give each container one that is not
-//! privileged (containerd/cri#1371, KEP-2254): another pod's group is then `/../../kubepods-besteffort.slice/…`. Where the host's hierarchy is
-//! mounted all the same, this process finds itself in it, and so what the paths begin at.
+//! `/proc/PID/cgroup` shows paths relative to the reader's namespace (cgroup_namespaces(7)). With cgroup v2, container
+//! runtimes give each unprivileged container its own (containerd/cri#1371, KEP-2254), so another pod's group appears as
+//! `/../../kubepods-besteffort.slice/…`. If the host's hierarchy is mounted too, this process can find itself in it,
+//! and so learn the path of its namespace's root.
 
 use std::borrow::Cow;
 use std::fs;
@@ -14,19 +15,19 @@ use unstarve_facts::CgroupVersion;
 use crate::Root;
 use crate::group_walk::GroupWalk;
 
-/// Inode of the namespace that a kernel makes when it starts: `PROC_CGROUP_INIT_INO` in include/linux/proc_ns.h (7.2:
+/// Inode of the initial cgroup namespace: `PROC_CGROUP_INIT_INO` in include/linux/proc_ns.h (7.2:
 /// include/uapi/linux/nsfs.h).
-const FIRST: &str = "cgroup:[4026531835]";
+const INITIAL_NAMESPACE: &str = "cgroup:[4026531835]";
 
-/// A hierarchy, and the path of the group at which this process's namespace begins in it.
+/// A hierarchy, and the path in it of the root of this process's cgroup namespace.
 #[derive(Clone, PartialEq, Eq, Debug)]
 struct Beginning {
-    /// As in `/proc/PID/cgroup`: `cpu,cpuacct`, `name=systemd`, or nothing for v2.
+    /// As in `/proc/PID/cgroup`: `cpu,cpuacct`, `name=systemd`, or empty for v2.
     controllers: String,
     path: String,
 }
 
-/// The text of a `/proc/PID/cgroup` of this host, with paths from the root of each hierarchy where that can be known.
+/// The text of a `/proc/PID/cgroup` of this host, with full paths where they are known.
 pub fn whole_cgroups(text: String) -> String {
     match beginnings() {
         [] => text,
@@ -36,12 +37,12 @@ pub fn whole_cgroups(text: String) -> String {
     }
 }
 
-/// What the link of a namespace says of whether it is the host's own.
+/// Whether the link of a namespace shows that it is the host's own.
 pub(crate) fn is_first(link: &Path) -> bool {
-    link.to_str() == Some(FIRST)
+    link.to_str() == Some(INITIAL_NAMESPACE)
 }
 
-/// Whether paths in the hierarchy with the CPU controller are whole although this process is in a namespace.
+/// Whether the paths in the hierarchy with the CPU controller are full paths although this process is in a namespace.
 pub(crate) fn are_whole(version: CgroupVersion) -> bool {
     beginnings().iter().any(|beginning| match version {
         CgroupVersion::V1 => beginning.controllers.split(',').any(|controller| controller == "cpu"),
@@ -49,7 +50,7 @@ pub(crate) fn are_whole(version: CgroupVersion) -> bool {
     })
 }
 
-/// Of this process, which stays in its groups as long as it runs. None in the host's own namespace.
+/// Computed once: this process stays in its groups. Empty in the host's own namespace.
 fn beginnings() -> &'static [Beginning] {
     static ALL: OnceLock<Vec<Beginning>> = OnceLock::new();
     ALL.get_or_init(|| {
@@ -66,7 +67,7 @@ fn find(root: &Root, pid: u32) -> Vec<Beginning> {
         let (controllers, shown) = fields(line)?;
         let mount = mounts_of(&mounts, controllers).find(|mount| is_root(root, mount))?;
         let path = group_with(root, mount, pid)?;
-        // This process may be in a group below the one at which the namespace begins.
+        // This process may be in a group below the root of the namespace.
         let path = path.strip_suffix(shown.trim_end_matches('/'))?;
         Some(Beginning { controllers: controllers.to_owned(), path: path.to_owned() })
     };
@@ -97,7 +98,7 @@ fn joined(beginning: &str, shown: &str) -> Option<String> {
     Some(format!("/{}", path.join("/")))
 }
 
-/// Where a hierarchy is mounted.
+/// The mount points of a hierarchy.
 fn mounts_of<'a>(mounts: &'a str, controllers: &'a str) -> impl Iterator<Item = &'a str> {
     mounts.lines().filter_map(move |line| {
         let mut fields = line.split(' ').skip(1);
@@ -110,7 +111,8 @@ fn mounts_of<'a>(mounts: &'a str, controllers: &'a str) -> impl Iterator<Item = 
     })
 }
 
-/// Whether the mount's directory is the root of its hierarchy. v2: only groups below it have a type; v1: only it has this file.
+/// Whether the mount point is the root of its hierarchy. In v2 only groups below the root have `cgroup.type`; in v1
+/// only the root has `release_agent`.
 fn is_root(root: &Root, mount: &str) -> bool {
     let has = |name: &str| root.exists(&format!("{mount}/{name}"));
     match has("cgroup.controllers") {
@@ -119,7 +121,7 @@ fn is_root(root: &Root, mount: &str) -> bool {
     }
 }
 
-/// The path of the group that holds a process; that of the root is empty.
+/// The path of the group that contains a process; empty for the root.
 fn group_with(root: &Root, mount: &str, pid: u32) -> Option<String> {
     let pid = pid.to_string();
     let holds = |path: &String| {
@@ -179,22 +181,22 @@ mod tests {
         write(&groups.join(&POD[1..]), "cgroup.procs", "41\n42\n");
         let found = vec![Beginning { controllers: String::new(), path: POD.to_owned() }];
         assert_eq!(find(&root, 42), found);
-        // It may have gone further down since the namespace was made.
+        // It may have moved further down since the namespace was created.
         write(&groups.join(&POD[1..]).join("down"), "cgroup.procs", "43\n");
         write(&directory.path().join("proc/self"), "cgroup", "0::/down\n");
         assert_eq!(find(&root, 43), found);
         assert_eq!(find(&root, 44), []);
-        // The container's own mount, which begins where the namespace does, says nothing.
+        // The container's own mount begins at the root of the namespace, so it shows nothing.
         write(&groups, "cgroup.type", "domain\n");
         assert_eq!(find(&root, 43), []);
     }
 
     #[test]
-    fn nobody_hides_this_process_behind_groups_of_their_own() {
+    fn other_users_groups_do_not_hide_this_process() {
         let place = Some(Path::new("/dev/shm")).filter(|place| place.is_dir());
         let directory = tempfile::tempdir_in(place.unwrap_or(&std::env::temp_dir())).expect("a directory");
         let groups = directory.path().join("groups");
-        // Before and after it, however the directories are listed.
+        // Groups before and after it, whatever the order of directory entries.
         write(&groups.join("a.slice/pod/container"), "cgroup.procs", "41\n");
         (0..25).for_each(|group| {
             let theirs = groups.join(format!("user.slice/{group}"));

@@ -1,25 +1,26 @@
-//! The groups of a hierarchy, in such an order and number that nobody to whom some of them belong hides others'.
+//! Lists the cgroups of a hierarchy in a bounded and fair order: users who create many groups cannot hide the groups of
+//! others.
 
 use std::collections::VecDeque;
 
 use crate::Root;
 
-/// A host has hundreds; a machine that leaks cgroups must not stall a recording.
+/// A host has hundreds of groups. A machine that leaks cgroups must not delay a recording.
 pub(crate) const MAX_GROUPS_WALKED: usize = 20_000;
-/// A user to whom a group belongs may make any number below it, and nest them. So many of one group's are given, and so many levels, as
-/// `unstarve watch` looks at.
-pub(crate) const MOST_BELOW: usize = 1024;
-const DEEPEST: usize = 16;
+/// A user who owns a group may create and nest any number below it. At most this many children of a group, and this
+/// many levels, are listed, as in `unstarve watch`.
+pub(crate) const MAX_CHILDREN: usize = 1024;
+const MAX_DEPTH: usize = 16;
 
-/// Gives the paths of all groups but the root, parents before what is below them. The groups below a group take turns, each with all that is
-/// below it: of the places that there are, who fills a part of the hierarchy takes those that the others leave.
+/// Yields the paths of all groups but the root, parents before children. The children of a group take turns, each with
+/// its whole subtree, so a subtree with many groups only gets the places that others leave.
 pub(crate) struct GroupWalk<'a> {
     look: Look<'a>,
     all: Group,
     room: usize,
 }
 
-/// Where is looked, and what was seen of it.
+/// The state of a walk.
 struct Look<'a> {
     root: &'a Root,
     mount: &'a str,
@@ -31,41 +32,41 @@ struct Group {
     state: State,
 }
 
-/// What has become of a group.
+/// How far a group's children have been listed.
 enum State {
     Waits,
-    /// Nobody has looked below it.
+    /// The group has been listed, its children have not been read.
     Given,
-    /// Those below it, whose turn is next first; not those that are through.
+    /// Its children in the order of their turns, without those that are finished.
     Open(VecDeque<Group>),
 }
 
-/// A group below which not all were given.
+/// A group of whose descendants some were not listed.
 #[derive(PartialEq, Eq, Debug)]
 pub(crate) struct Cut {
-    /// Its path; that of the root is empty.
+    /// Its path; empty for the root.
     pub path: String,
     pub why: Why,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Why {
-    /// It has more than [`MOST_BELOW`].
+    /// It has more than [`MAX_CHILDREN`] children.
     TooMany,
-    /// It is as deep as a walk goes.
+    /// It is at the maximum depth.
     TooDeep,
-    /// The walk has given [`MAX_GROUPS_WALKED`] by then.
+    /// The walk had already yielded [`MAX_GROUPS_WALKED`] groups.
     NoRoom,
 }
 
 impl<'a> GroupWalk<'a> {
-    /// Of the hierarchy that is mounted there.
+    /// A walk of the hierarchy mounted at `mount`.
     pub fn new(root: &'a Root, mount: &'a str) -> GroupWalk<'a> {
         let all = Group { name: "".into(), state: State::Given };
         GroupWalk { look: Look { root, mount, cut: Vec::new() }, all, room: MAX_GROUPS_WALKED }
     }
 
-    /// Below which groups not all were given, those nearest to the root first.
+    /// The groups with unlisted descendants, those nearest to the root first.
     pub fn into_cut(self) -> Vec<Cut> {
         let mut cut = self.look.cut;
         let before = cut.len();
@@ -99,7 +100,7 @@ impl Iterator for GroupWalk<'_> {
 }
 
 impl Group {
-    /// The path of the next one of it and what is below it; its own is `path`.
+    /// The next path in the subtree of a group whose own path is `path`.
     fn next(&mut self, path: &str, depth: usize, look: &mut Look<'_>) -> Option<String> {
         match self.state {
             State::Waits => {
@@ -123,8 +124,8 @@ impl Group {
 
 impl Look<'_> {
     fn below(&mut self, path: &str, depth: usize) -> VecDeque<Group> {
-        let (most, why) = if depth < DEEPEST { (MOST_BELOW, Why::TooMany) } else { (0, Why::TooDeep) };
-        // One more than is given shows that there are more. A group that is gone has none.
+        let (most, why) = if depth < MAX_DEPTH { (MAX_CHILDREN, Why::TooMany) } else { (0, Why::TooDeep) };
+        // One more than are listed shows that there are more. A group that has vanished has none.
         let directory = format!("{}{path}", self.mount);
         let mut names = self.root.directories(&directory, most + 1).unwrap_or_default();
         if names.len() > most {

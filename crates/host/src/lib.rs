@@ -1,8 +1,8 @@
-//! What a host says of itself in `/proc`, `/sys` and its files: [`take`] reads a whole
-//! [`Snapshot`](unstarve_facts::Snapshot), [`Live`] reads one setting and says what a new value would change.
+//! Reads a host's `/proc`, `/sys` and configuration files: [`take`] reads a whole
+//! [`Snapshot`](unstarve_facts::Snapshot), [`Live`] reads a single setting and plans a change of it.
 //!
-//! A host is a [`Root`]: the machine we run on, another's files below a directory, or a test's. No file of it is trusted to
-//! be what it should be: it may be missing, cut off, huge, a FIFO, or a link that leads elsewhere.
+//! A host is a [`Root`]: this machine, a directory with another's files, or a test's. No file is trusted to be what it
+//! should be: it may be missing, truncated, huge, a FIFO, or a link to somewhere else.
 
 #![cfg_attr(not(test), warn(clippy::print_stdout, clippy::print_stderr))]
 

@@ -1,13 +1,13 @@
-//! Why the kernel refuses a setting, which the error number alone does not say.
+//! Explains why the kernel refuses access to a setting, which the error number alone does not.
 
 use std::io;
 
 use crate::Root;
 
-/// The error of a setting's file, and what a person has to know of it.
+/// The error of accessing a setting's file, with an explanation.
 ///
-/// Below `/sys/kernel/debug` a kernel that is locked down refuses everything, even to root, with EPERM (`debugfs_locked_down()` in
-/// fs/debugfs/file.c); anybody but root is refused by the mode of that directory.
+/// Under lockdown the kernel refuses everything below `/sys/kernel/debug` with EPERM, even to root
+/// (`debugfs_locked_down()` in fs/debugfs/file.c). Other users are refused by the mode of that directory.
 pub fn refusal(path: &str, error: &io::Error) -> String {
     let level = Root::host().text("/sys/kernel/security/lockdown").unwrap_or_default();
     let is_root = rustix::process::geteuid().is_root();

@@ -1,3 +1,5 @@
+//! Safe access to the files of a host.
+
 use std::ffi::{CStr, OsString};
 use std::fs::{self, File};
 use std::io::{self, Read};
@@ -9,22 +11,23 @@ use std::sync::Arc;
 use rustix::fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags, ResolveFlags, Stat};
 use rustix::io::Errno;
 
-/// Where `/proc`, `/sys` and `/boot` are found: the real ones, a host's below `/host` in a container, or a test's.
+/// Where `/proc`, `/sys` and `/boot` are: this machine's own, a host's below `/host` in a container, or a test's.
 ///
-/// What is read below a directory stays below it: its symbolic links, absolute ones too, lead to places below it, as they did where it is
-/// the root. Who could write there chose neither what root reads elsewhere nor that it waits: only regular files are opened.
+/// Reading below a directory stays below it: symbolic links, even absolute ones, are resolved as if it were the root.
+/// So a user who can write there can neither make root read something elsewhere nor make it block: only regular files are
+/// opened.
 #[derive(Clone, Debug)]
 pub struct Root {
     prefix: PathBuf,
     base: Base,
 }
 
-/// Where paths begin.
+/// Where paths start.
 #[derive(Clone, Debug)]
 enum Base {
-    /// At the machine's own root.
+    /// The root of this machine.
     Host,
-    /// At a directory, if it could be opened.
+    /// A directory, if it could be opened.
     Tree(Result<Arc<OwnedFd>, Errno>),
 }
 
@@ -34,7 +37,8 @@ impl Root {
         Root::at("/")
     }
 
-    /// The tree below `prefix`, which holds `proc` and `sys` (and perhaps `boot`). Where it cannot be opened, nothing below it can.
+    /// The tree below `prefix`, which contains `proc` and `sys` (and perhaps `boot`). If it cannot be opened, neither
+    /// can anything below it.
     pub fn at(prefix: impl Into<PathBuf>) -> Root {
         let prefix = prefix.into();
         let base = if prefix == Path::new("/") {
@@ -46,34 +50,33 @@ impl Root {
         Root { prefix, base }
     }
 
-    /// Whether system calls speak of the same machine as this tree.
+    /// Whether system calls act on the same machine as this tree.
     pub(crate) fn is_host(&self) -> bool {
         matches!(self.base, Base::Host)
     }
 
-    /// What a journal calls it: its directory without symbolic links; `None` for the machine's own.
+    /// Its name in a journal: its directory without symbolic links; `None` for this machine.
     pub fn name(&self) -> Option<String> {
         let real = fs::canonicalize(&self.prefix).unwrap_or_else(|_| self.prefix.clone());
         (real != Path::new("/")).then(|| real.to_string_lossy().into_owned())
     }
 
-    /// The place of an absolute path in this tree, as messages name it: its links may lead elsewhere for who opens it so.
+    /// The path of an absolute path in this tree, for messages. To open it directly may follow links out of the tree.
     pub fn path(&self, absolute: &str) -> PathBuf {
         self.prefix.join(absolute.trim_start_matches('/'))
     }
 
-    /// Whether there is a host below it at all.
+    /// Checks that there is a host.
     ///
-    /// # Errors
-    /// If there is no `/proc`, or the kernel cannot keep a look-up below a directory (before Linux 5.6).
+    /// # Errors If there is no `/proc`, or the kernel cannot confine a lookup to a directory (before Linux 5.6).
     pub fn check(&self) -> io::Result<()> {
         self.open_as("/proc", OFlags::PATH | OFlags::DIRECTORY).map(drop)
     }
 
-    /// Opens a regular file for reading. Nothing else is: a FIFO would be waited for, and to open a device may do something. `/dev/null`
-    /// is an empty file: a link to it masks a unit.
+    /// Opens a regular file for reading. Other types are refused: a FIFO would block, and opening a device may have an
+    /// effect. `/dev/null` counts as an empty file: a link to it masks a unit.
     pub(crate) fn open(&self, absolute: &str) -> io::Result<Opened> {
-        // Looked at first where somebody else may have made it.
+        // Check the type first, as somebody else may have created it.
         if !self.is_host() {
             match Found::of(&self.stat(absolute)?) {
                 Found::File => {}
@@ -89,7 +92,7 @@ impl Root {
         }
     }
 
-    /// A small text file without its last newline. Bytes that are not UTF-8 become U+FFFD: task names may hold them.
+    /// A small text file without its last newline. Invalid UTF-8, which task names may contain, becomes U+FFFD.
     pub(crate) fn text(&self, absolute: &str) -> io::Result<String> {
         let mut bytes = Vec::new();
         self.open(absolute)?.take(MAX_FILE).read_to_end(&mut bytes)?;
@@ -101,7 +104,7 @@ impl Root {
         Ok(text)
     }
 
-    /// The names in a directory, sorted so that a snapshot of an unchanged host is unchanged.
+    /// The names in a directory, sorted so that snapshots of an unchanged host are equal.
     pub(crate) fn names(&self, absolute: &str) -> io::Result<Vec<String>> {
         let mut names = Vec::new();
         for entry in self.directory(absolute)? {
@@ -111,7 +114,7 @@ impl Root {
         Ok(names)
     }
 
-    /// The names of up to so many directories in a directory, in no order; links to directories are none.
+    /// Names of up to `most` subdirectories, unsorted; links to directories do not count.
     pub(crate) fn directories(&self, absolute: &str, most: usize) -> io::Result<Vec<String>> {
         let mut names = Vec::new();
         let mut directory = self.directory(absolute)?;
@@ -119,7 +122,7 @@ impl Root {
             let entry = entry?;
             let Some(name) = text_of(entry.file_name()) else { continue };
             let kind = match entry.file_type() {
-                // Some file systems do not say.
+                // Some file systems do not report the type.
                 FileType::Unknown => rustix::fs::statat(directory.fd()?, entry.file_name(), AtFlags::SYMLINK_NOFOLLOW)
                     .map(|stat| FileType::from_raw_mode(stat.st_mode)),
                 kind => Ok(kind),
@@ -131,7 +134,7 @@ impl Root {
         Ok(names)
     }
 
-    /// Whether there is something.
+    /// Whether the path exists.
     pub(crate) fn exists(&self, absolute: &str) -> bool {
         self.stat(absolute).is_ok()
     }
@@ -146,12 +149,12 @@ impl Root {
         self.kind(absolute) == Some(FileType::RegularFile)
     }
 
-    /// Device and inode, by which two paths are found to be one file.
+    /// Device and inode, which are equal if two paths are the same file.
     pub(crate) fn identity(&self, absolute: &str) -> Option<(u64, u64)> {
         self.stat(absolute).ok().map(|stat| (stat.st_dev, stat.st_ino))
     }
 
-    /// What a symbolic link says.
+    /// The target of a symbolic link.
     pub(crate) fn link(&self, absolute: &str) -> io::Result<PathBuf> {
         let link = self.open_as(absolute, OFlags::PATH | OFlags::NOFOLLOW)?;
         let text = rustix::fs::readlinkat(link, "", Vec::new())?;
@@ -185,14 +188,15 @@ impl Root {
     }
 }
 
-/// A look-up with `..` in it, as sysfs has in its links, begins anew if something is renamed or mounted anywhere meanwhile (openat2(2)).
-const TRIES: usize = 64;
+/// Number of retries. A lookup with `..`, as in sysfs links, fails with EAGAIN if anything is renamed or mounted at the
+/// same time (openat2(2)).
+const LOOKUP_TRIES: usize = 64;
 
 fn open_below(base: &OwnedFd, path: &str, flags: OFlags) -> io::Result<OwnedFd> {
     let path = if path.is_empty() { "." } else { path };
     let resolve = ResolveFlags::IN_ROOT | ResolveFlags::NO_MAGICLINKS;
     let mut result = Err(Errno::AGAIN);
-    for _ in 0..TRIES {
+    for _ in 0..LOOKUP_TRIES {
         result = rustix::fs::openat2(base, path, flags, Mode::empty(), resolve);
         if !matches!(result, Err(Errno::AGAIN)) {
             break;
@@ -207,7 +211,7 @@ fn open_below(base: &OwnedFd, path: &str, flags: OFlags) -> io::Result<OwnedFd> 
     })
 }
 
-/// What can be read.
+/// An opened file.
 #[derive(Debug)]
 pub(crate) enum Opened {
     /// A regular file.
@@ -248,7 +252,7 @@ impl Found {
 
 fn no_file(kind: FileType) -> io::Error {
     let what = match kind {
-        // As the system says it of a directory that is read.
+        // The error that reading a directory gives.
         FileType::Directory => return Errno::ISDIR.into(),
         FileType::Fifo => "a FIFO",
         FileType::Socket => "a socket",
@@ -263,5 +267,5 @@ fn text_of(name: &CStr) -> Option<String> {
     (!matches!(name, "." | "..")).then(|| name.to_owned())
 }
 
-/// Files of procfs and sysfs are small; one that is not (a config of many megabytes) is not what it claims to be.
+/// Files of procfs and sysfs are small. A larger one is not what it should be.
 const MAX_FILE: u64 = 16 << 20;

@@ -20,7 +20,7 @@ const WHOLE: [(&str, &str); 10] = [
     ("sys/kernel/debug/sched/features", "WAKEUP_PREEMPTION\n"),
 ];
 
-/// The whole host with some files of other content; without content they are not there.
+/// That host with some files replaced, or removed if they have no content.
 fn host(others: &[(&str, Option<&str>)]) -> TempDir {
     let tree = tempfile::tempdir().expect("a directory");
     let put = |path: &str, text: &str| {
@@ -47,7 +47,7 @@ fn missing(others: &[(&str, Option<&str>)]) -> Vec<Allowed> {
     all.into_iter().filter(|allowed| allowed.state != Availability::Full).collect()
 }
 
-/// The one thing that is missing there: its id, how much of it there is, what was found, and how to get it.
+/// The only thing missing there: its id, how much of it is available, what was found, and how to get it.
 fn only(others: &[(&str, Option<&str>)]) -> (&'static str, Availability, String, Option<String>) {
     let missing = missing(others);
     let [one] = &missing[..] else { panic!("{missing:?}") };
@@ -74,7 +74,7 @@ fn each_thing_that_is_missing_is_named_with_the_way_to_get_it() {
     assert_eq!((id, state, found.as_str()), ("lockdown", Availability::Part, "integrity"));
     let (id, state, ..) = only(&[("sys/kernel/security/lockdown", Some("none integrity [confidentiality]\n"))]);
     assert_eq!((id, state), ("lockdown", Availability::None));
-    // Where securityfs is not mounted nobody knows.
+    // Unknown if securityfs is not mounted.
     let (id, state, ..) = only(&[("sys/kernel/security/lockdown", None)]);
     assert_eq!((id, state), ("lockdown", Availability::Part));
 
@@ -91,17 +91,17 @@ fn each_thing_that_is_missing_is_named_with_the_way_to_get_it() {
 
 #[test]
 fn rights_are_those_of_the_process() {
-    // CAP_BPF, CAP_PERFMON, CAP_SYSLOG; then those of the guard's unit and pod, with which it sets what it is for.
+    // CAP_BPF, CAP_PERFMON, CAP_SYSLOG; then those of the guard's unit and pod, which suffice for its work.
     let (id, _, found, get) = only(&[("proc/self/status", Some("CapEff:\t000000c400000000\n"))]);
     assert_eq!((id, found.as_str()), ("change", "CAP_SYS_NICE missing"));
     assert!(get.expect("a way").contains("sudo"));
     assert_eq!(missing(&[("proc/self/status", Some("CapEff:\t000000c400804002\n"))]), []);
-    // All rights, of a user namespace that anybody can make.
+    // All rights, but in a user namespace that anybody can create.
     let (id, _, found, get) = only(&[("proc/self/uid_map", Some("         0      65534          1\n"))]);
     assert!(id == "change" && found.contains("user namespace") && get.is_some(), "{found}");
 }
 
-/// As in a container, whose runtime mounts /proc/sys read-only. Not even root may write what this link leads to.
+/// As in a container, whose runtime mounts /proc/sys read-only. Not even root may write to this link's target.
 #[test]
 fn settings_that_cannot_be_written_are_a_part() {
     let tree = host(&[]);
@@ -132,7 +132,7 @@ fn a_pid_namespace_of_its_own_is_seen() {
     assert!(id == "container" && get.expect("a way").contains("hostPID"));
     let (id, ..) = only(&[("proc/2/comm", Some("sh\n"))]);
     assert_eq!(id, "container");
-    // Hidden from an ordinary user, and there all the same.
+    // Hidden from an unprivileged user, but present.
     let hidden = "proc /proc proc rw,nosuid,hidepid=invisible 0 0\ncgroup2 /sys/fs/cgroup cgroup2 rw,nosuid 0 0\n";
     assert_eq!(missing(&[("proc/2/comm", None), ("proc/mounts", Some(hidden))]), []);
 }

@@ -1,4 +1,4 @@
-//! Where settings are on a made-up host, and what setting them would write.
+//! Paths of settings on a made-up host, and what changing them would write.
 
 use std::fs;
 use std::path::PathBuf;
@@ -52,7 +52,7 @@ fn where_it_is_is_asked_of_the_system() {
     let gone = get("sched_latency_ns").expect_err("not here");
     assert!(gone.contains("/proc/sys/kernel/sched_latency_ns nor at /sys/kernel/debug/sched/latency_ns"), "{gone}");
     let absent = get("NI_RANDOM").expect_err("a feature of other kernels");
-    assert!(absent.contains("does not have it at /sys/kernel/debug/sched/features"), "{absent}");
+    assert!(absent.contains("not found on this system at /sys/kernel/debug/sched/features"), "{absent}");
     for outside in ["/etc/passwd", "/proc/sys/kernel/panic", "/sys/kernel/debug/sched/../../panic", "nonsense\u{1b}"] {
         let error = get(outside).expect_err("not a setting");
         assert!(error.contains("neither a known setting") && !error.contains('\u{1b}'), "{error}");
@@ -110,7 +110,7 @@ fn values_that_would_stop_the_machine_are_refused() {
         refused("/sys/kernel/debug/sched/./base_slice_ns", value);
     }
     plan("sched_rt_runtime_us", "-1").expect("no limit may be");
-    // By the period of this host, not the default one.
+    // Relative to the period of this host, not the default one.
     host.write("/proc/sys/kernel/sched_rt_period_us", "100000\n");
     plan("sched_rt_runtime_us", "100").expect("a thousandth");
 }

@@ -1,4 +1,4 @@
-//! A tree that somebody else may have filled: what is read below it stays below it, and nothing is waited for.
+//! A tree that another user may have filled: reading below it stays below it, and does not block.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -15,7 +15,7 @@ use unstarve_model::Tid;
 
 const SECRET: &str = "root:$6$secret";
 
-/// A directory with the tree in `host`, and beside it what the tree's owner may not read.
+/// A directory with the tree in `host`, and next to it a file that the tree's owner may not read.
 fn place() -> TempDir {
     let place = tempfile::tempdir().expect("a temporary directory");
     fs::create_dir(place.path().join("outside")).expect("a directory");
@@ -48,7 +48,7 @@ fn root(place: &TempDir) -> Root {
     Root::at(place.path().join("host"))
 }
 
-/// The result, unless it waits for what never comes.
+/// The result, unless it blocks.
 fn in_time<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> T {
     let (done, result) = mpsc::channel();
     thread::spawn(move || done.send(work()));
@@ -72,7 +72,7 @@ fn links_lead_nowhere_outside() {
     for path in ["proc/sys/kernel/osrelease", "proc/7/task/7/cgroup", "proc/cmdline", "etc/sysctl.conf"] {
         link(&place, path, outside.join("shadow"));
     }
-    // As many steps up as anybody could need; and a directory instead of a file.
+    // More steps up than needed; and a directory instead of a file.
     link(&place, "proc/sys/kernel/version", format!("{}{}", "../".repeat(40), outside.join("shadow").display()));
     link(&place, "proc/sys/kernel/hostname", "../../../../outside/shadow");
     link(&place, "sys/kernel/debug/sched", &outside);
@@ -80,7 +80,7 @@ fn links_lead_nowhere_outside() {
     link(&place, "sys/class/net/eth0", &outside);
     link(&place, "sys/fs/cgroup/top", &outside);
     link(&place, "sys/fs/cgroup/below/cpu.weight", outside.join("cpu.weight"));
-    // The file system that lists mounts is the tree's, too.
+    // The file system in the list of mounts is in the tree, too.
     write(&place, "proc/mounts", "cgroup2 /../../outside cgroup2 rw 0 0\n");
     let before = taken(&place);
     write(&place, "proc/mounts", "cgroup2 /sys/fs/cgroup cgroup2 rw 0 0\n");
@@ -101,14 +101,14 @@ fn links_lead_to_where_they_did_on_the_host() {
     write(&place, "usr/lib/release", "6.1.0\n");
     link(&place, "proc/sys/kernel/osrelease", "/usr/lib/release");
     link(&place, "proc/sys/kernel/version", "../../../../../../../usr/lib/release");
-    // The device's own directory says nothing of interrupts, the one above it does.
+    // The device's own directory has no interrupts, its parent has.
     write(&place, "sys/devices/pci/nic/irq", "31\n");
     write(&place, "sys/devices/pci/nic/virtio1/x", "");
     link(&place, "sys/class/net/eth0", "/sys/devices/virtual/eth0");
     link(&place, "sys/devices/virtual/eth0/device", "../../pci/nic/virtio1");
     write(&place, "proc/irq/31/smp_affinity_list", "0\n");
     write(&place, "proc/interrupts", "   CPU0\n 31:  1  MSI  x\n");
-    // It masks a unit, whether there is such a device or not.
+    // It masks a unit, whether or not there is such a device.
     write(&place, "usr/lib/systemd/system/a.service", "[Service]\nNice=-5\n");
     link(&place, "etc/systemd/system/a.service", "/dev/null");
     let snapshot = taken(&place);
@@ -160,7 +160,7 @@ fn what_is_no_tree_is_said() {
     fifo(&place, "fifo/proc");
     let no_directory = Root::at(place.path().join("host/fifo")).check().expect_err("a FIFO");
     assert_eq!(no_directory.kind(), std::io::ErrorKind::NotADirectory);
-    // A link out of the tree is no /proc.
+    // A link out of the tree does not count as /proc.
     link(&place, "linked/proc", "/proc");
     assert!(Root::at(place.path().join("host/linked")).check().is_err());
 }

@@ -1,4 +1,4 @@
-//! Snapshots of made-up hosts: a cgroup v2 machine, an old v1 one, a locked-down one, a crowded one.
+//! Snapshots of made-up hosts: a cgroup v2 machine, an old v1 one, one under lockdown, one with many threads.
 
 use std::fs;
 use std::path::Path;
@@ -11,7 +11,7 @@ use unstarve_model::{Nanos, Policy, SchedPolicy, Tid};
 
 /// A tree of files; a path that ends in `/` is an empty directory.
 fn host(files: &[(&str, &str)]) -> TempDir {
-    // In memory where there is such a place: a busy disk takes a minute for ten thousand links.
+    // In memory if possible: ten thousand links take a minute on a busy disk.
     let place = Some(Path::new("/dev/shm")).filter(|place| place.is_dir());
     let tree = tempfile::tempdir_in(place.unwrap_or(&std::env::temp_dir())).expect("a temporary directory");
     add(tree.path(), files);
@@ -112,7 +112,7 @@ fn kubernetes_node() -> TempDir {
     add_task(t, 900, 901, &stat(901, "reactor-1", 0x400000, -5, 0, 0, 4001), "1", "0::/kubepods.slice/pod1/ctr\n");
     add_task(t, 950, 950, &stat(950, "monitor", 0x400000, 0, 10, 2, 4100), "0-7", "0::/system.slice/monitor.service\n");
     add_task(t, 960, 960, &stat(960, "scrub", 0x400000, 0, 0, 5, 4200), "0-7", "0::/idle.slice\n");
-    // A process that ends while it is read: its directory is there, its files are gone.
+    // A process that exits while being read: its directory exists, but its files are gone.
     add(t, &[("proc/970/task/970/", ""), ("proc/980/", "")]);
     tree
 }
@@ -175,7 +175,7 @@ fn a_recording_keeps_who_came_and_went_and_counts_the_throttling() {
     let root = Root::at(tree.path());
     let begin = unstarve_host::take(&root);
     fs::remove_dir_all(tree.path().join("proc/950")).expect("the monitor ends");
-    // Meanwhile the monitor's id is used again, and pod1 is throttled seven more times.
+    // In between, the monitor's id is reused, and pod1 is throttled seven more times.
     add_task(tree.path(), 950, 950, &stat(950, "sh", 0x400000, 0, 0, 0, 9000), "0-7", "0::/system.slice\n");
     add(
         tree.path(),
@@ -337,7 +337,7 @@ fn the_host_s_name_is_for_nobody_else() {
     assert_eq!(redacted.clock_pairs.len(), 1, "clocks name nobody");
 }
 
-/// What no user's groups can hide: weights of a pod and its container, however the directories are listed.
+/// Cgroups whose weights no other user's groups may hide, whatever the order of directory entries.
 fn pod(tree: &Path, top: &str) -> [String; 4] {
     let mut path = top.to_owned();
     ["", "burstable.slice", "pod1.slice", "container.scope"].map(|name| {
@@ -353,7 +353,7 @@ fn pod(tree: &Path, top: &str) -> [String; 4] {
 fn a_user_hides_nobody_elses_groups() {
     const DELEGATED: &str = "/user.slice/user-1000.slice/user@1000.service";
     let tree = host(&[("proc/mounts", "cgroup2 /sys/fs/cgroup cgroup2 rw 0 0\n")]);
-    // Directories are listed in the order in which they were made, or in the other.
+    // Directory entries come in order of creation, or in reverse.
     let mut others = pod(tree.path(), "/a.slice").to_vec();
     let make = |path: &str| fs::create_dir_all(tree.path().join(format!("sys/fs/cgroup{path}"))).expect("a group");
     for group in 0..25 {

@@ -1,4 +1,4 @@
-//! Snapshots for an audit, of made-up hosts: what files say, who serves what, what a container sees, what is redacted.
+//! Snapshots for an audit of made-up hosts: configured settings, devices, the view from a container, redaction.
 
 use std::fs;
 use std::os::unix::fs::symlink;
@@ -25,7 +25,7 @@ fn link(tree: &TempDir, from: &str, to: &str) {
     symlink(to, from).expect("a link");
 }
 
-/// `policy` is the priority and the number of the policy, as in `stat`.
+/// `policy` is the priority and the policy number, as in `stat`.
 fn task(tree: &Path, tid: u32, comm: &str, flags: u64, policy: (u32, u32), cgroup: &str, command: &str) {
     let (rt, policy) = policy;
     let directory = tree.join(format!("proc/{tid}/task/{tid}"));
@@ -260,7 +260,7 @@ fn a_container_is_told_what_it_cannot_see() {
     let seen = missing(&tree);
     assert!(seen.iter().any(|what| what == "tasks of the host"), "{seen:?}");
     assert!(seen.iter().any(|what| what == "cgroups of the host"), "{seen:?}");
-    // An ordinary user under hidepid does not see process 1.
+    // An unprivileged user does not see process 1 under hidepid.
     let hidden = server();
     fs::remove_dir_all(hidden.path().join("proc/1")).expect("process 1");
     assert!(missing(&hidden).iter().any(|what| what == "tasks of other users"));

@@ -1,3 +1,5 @@
+//! Encodes the page's data: JSON and columns of numbers in one piece.
+
 use std::marker::PhantomData;
 
 use serde::{Serialize, Serializer, ser::SerializeMap};
@@ -12,7 +14,7 @@ pub(crate) struct Columns {
     bytes: Vec<u8>,
 }
 
-/// Where a column of `T` is.
+/// The position of a column of `T`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Column<T> {
     kind: &'static str,
@@ -61,7 +63,7 @@ impl Columns {
         self.add("u8", values.into_iter().map(|value| [value]))
     }
 
-    /// The whole blob.
+    /// Finishes the blob.
     pub fn finish(self, json: &impl Serialize) -> serde_json::Result<Vec<u8>> {
         let json = serde_json::to_vec(json)?;
         let mut blob = (json.len() as u32).to_le_bytes().to_vec();

@@ -1,7 +1,7 @@
-//! The page of many hosts: what the answers to some questions of `unstarve sql` become, in the look of the report.
+//! The page of many hosts, from the answers to some questions of `unstarve sql`, in the look of the report.
 //!
-//! Hosts name themselves, their roles and their episodes, so every text in it is hostile: what is written outside of the data is escaped, the page's
-//! program makes text of the rest, and the policy is that of the report.
+//! Hosts choose the names of themselves, their roles and their episodes, so every text is hostile: text outside the
+//! data is escaped, the page's program inserts the rest as text, and the content security policy is the report's.
 
 use std::fmt::Write as _;
 
@@ -170,12 +170,12 @@ pub(crate) struct FleetPage<'a> {
     fleet: &'a Fleet,
 }
 
-/// What makes a host worth a word in the headline: a hundredth of the time.
-const MUCH: f64 = 0.01;
-/// Hosts that are named where no program runs.
-const NAMED: usize = 20;
+/// Kernel threads of a host that wait for this fraction of the time are mentioned in the headline.
+const NOTABLE_KERNEL_SHARE: f64 = 0.01;
+/// Maximum hosts named where no program runs.
+const MAX_NAMED_HOSTS: usize = 20;
 
-/// The page. `generator` says what made it (`unstarve 0.1.0`).
+/// Makes the page. `generator` names the program (`unstarve 0.1.0`).
 ///
 /// # Errors
 /// As [`crate::html`].
@@ -194,7 +194,7 @@ impl Fleet {
     }
 
     fn headline(&self) -> String {
-        let much = self.hosts.iter().filter(|host| host.kernel_share(&self.roles) >= MUCH).count();
+        let much = self.hosts.iter().filter(|host| host.kernel_share(&self.roles) >= NOTABLE_KERNEL_SHARE).count();
         match (self.count(), much) {
             (0, _) => "There are no rows of any host".to_owned(),
             (all, 0) => format!("Kernel threads wait for less than 1\u{a0}% of the time ({})", counted(all, "host")),
@@ -215,11 +215,11 @@ impl Fleet {
         format!("Worst: {}, {}, above all {role}.", host.name, percent(share))
     }
 
-    /// What is read where no program runs.
+    /// The page without its program.
     fn plain(&self, headline: &str, lead: &str) -> String {
         let mut text =
             format!("<section class=\"plain\">\n<h1>{}</h1>\n<p>{}</p>\n<ul>\n", escaped(headline), escaped(lead));
-        for host in self.hosts.iter().take(NAMED) {
+        for host in self.hosts.iter().take(MAX_NAMED_HOSTS) {
             let share = percent(host.kernel_share(&self.roles));
             let _ = writeln!(text, "<li>{}: {share}</li>", escaped(&host.name));
         }
@@ -228,7 +228,7 @@ impl Fleet {
 }
 
 impl FleetHost {
-    /// For which part of the time kernel threads waited.
+    /// The fraction of the time for which kernel threads waited.
     fn kernel_share(&self, roles: &[FleetRole]) -> f64 {
         let kernel = roles.iter().zip(&self.ns).filter(|(role, _)| role.is_kernel);
         let ns: u64 = kernel.map(|(_, ns)| *ns).fold(0, u64::saturating_add);

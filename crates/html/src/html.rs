@@ -1,3 +1,5 @@
+//! Writes the HTML file.
+
 use std::io::Write;
 
 use base64::Engine;
@@ -62,10 +64,10 @@ struct ComparisonData<'a> {
     report: &'a Comparison,
 }
 
-/// The page of these traces. `generator` says what made it (`unstarve 0.1.0`).
+/// Makes the page of these traces. `generator` names the program (`unstarve 0.1.0`).
 ///
 /// # Errors
-/// None that is known to happen; see [`PageError`].
+/// None known; see [`PageError`].
 pub fn html(traces: Vec<Trace>, generator: &str) -> Result<String, PageError> {
     let title = match traces.as_slice() {
         [only] => format!("{} · unstarve", only.name()),
@@ -75,7 +77,7 @@ pub fn html(traces: Vec<Trace>, generator: &str) -> Result<String, PageError> {
     page(traces, None, &title, &plain, generator)
 }
 
-/// The page of two traces set against each other: what changed, then each of them.
+/// Makes the page of two traces: what changed, then each of them.
 ///
 /// # Errors
 /// As [`html`].
@@ -103,17 +105,17 @@ fn page(
     document(&Document { title, plain, blob: &blob, program: PROGRAM })
 }
 
-/// What differs between pages.
+/// The parts in which pages differ.
 pub(crate) struct Document<'a> {
     pub title: &'a str,
-    /// Markup, shown where no program runs.
+    /// HTML shown where no program runs.
     pub plain: &'a str,
-    /// What the program reads.
+    /// The data for the program.
     pub blob: &'a [u8],
     pub program: &'a str,
 }
 
-/// The file.
+/// Assembles the file.
 pub(crate) fn document(page: &Document<'_>) -> Result<String, PageError> {
     let Document { plain, program, .. } = page;
     let data = STANDARD.encode(compressed(page.blob).map_err(PageError::Compress)?);
@@ -132,7 +134,7 @@ pub(crate) fn document(page: &Document<'_>) -> Result<String, PageError> {
     ))
 }
 
-/// Nothing may be loaded, nothing may run but the page's own program, no text may become markup.
+/// The content security policy: no loading, no program but the page's own, no text as HTML.
 fn policy(program: &str) -> String {
     format!(
         "default-src 'none'; script-src '{}'; style-src '{}'; img-src data:; base-uri 'none'; form-action 'none'; \
@@ -152,7 +154,7 @@ fn compressed(blob: &[u8]) -> std::io::Result<Vec<u8>> {
     encoder.finish()
 }
 
-/// What is read where no program runs, as in a mail's preview: the verdict and the findings' sentences.
+/// The page without its program, as in a mail's preview: the verdict and the findings' sentences.
 fn plain(trace: &Trace) -> String {
     let Verdict { severity, text: verdict } = trace.verdict();
     let mut text =
@@ -176,7 +178,7 @@ fn plain(trace: &Trace) -> String {
     text + "</section>\n"
 }
 
-/// The text as HTML shows it, with nothing in it that could be markup.
+/// The text escaped for HTML.
 pub(crate) fn escaped(text: &str) -> String {
     let mut out = String::with_capacity(text.len() + 16);
     for c in unstarve_model::clean(text).chars() {

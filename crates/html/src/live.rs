@@ -1,36 +1,36 @@
-//! A page that a running `unstarve watch` serves, in the look of the report. It is text and style alone: no program runs in it,
-//! and it loads itself again.
+//! The page that a running `unstarve watch` serves, in the look of the report: text and style without a program. It
+//! reloads itself.
 
 use std::fmt::Write as _;
 
 use crate::html::{STYLE, escaped, hash};
 
-/// How often a browser loads it again, in seconds.
+/// The reload interval in seconds.
 const RELOAD_SECONDS: u32 = 5;
 
-/// A part of the page: a table, bars, or both.
+/// A section of the page: a table, bars, or both.
 #[derive(Clone, Debug, Default)]
 pub struct Panel {
     /// Its heading.
     pub title: String,
-    /// What is below the heading.
+    /// The text below the heading.
     pub note: String,
-    /// The table's heads; none without a table.
+    /// The table's head; empty without a table.
     pub columns: Vec<String>,
     /// Its rows.
     pub rows: Vec<Row>,
     /// Rows of bars.
     pub bars: Vec<Bar>,
-    /// What is below the bars, from left to right: the first and the last are at the ends, the others evenly between.
+    /// Labels below the bars from left to right: the first and last at the ends, the others evenly between.
     pub axis: Vec<String>,
 }
 
 /// A row of a table.
 #[derive(Clone, Debug, Default)]
 pub struct Row {
-    /// As many as there are columns, less one if there is a link.
+    /// One for each column, one less if there is a link.
     pub cells: Vec<String>,
-    /// Shown beside the pointer.
+    /// A tooltip.
     pub hint: Option<String>,
     /// In the last column.
     pub link: Option<Link>,
@@ -45,14 +45,14 @@ pub struct Link {
     pub text: String,
 }
 
-/// A course over time.
+/// Values over time.
 #[derive(Clone, Debug, Default)]
 pub struct Bar {
-    /// Of what.
+    /// Their name.
     pub name: String,
-    /// The sum.
+    /// Their sum.
     pub sum: String,
-    /// Parts of the highest bar, 0 to 1, with what each says.
+    /// Fractions of the highest bar, 0 to 1, with the tooltip of each.
     pub parts: Vec<(f64, String)>,
 }
 
@@ -68,7 +68,7 @@ main{padding-top:1.6rem}.live td,.live th{padding:.3rem .7rem;text-align:left;ve
 .live .axis{display:flex;justify-content:space-between;color:var(--muted);font-size:.8rem;margin-bottom:1.2rem}\
 .live .axis span{width:0;display:flex;justify-content:center;white-space:nowrap}";
 
-/// The page.
+/// Makes the page.
 pub fn page(headline: &str, notes: &[String], panels: &[Panel]) -> String {
     let mut out = format!(
         "<!doctype html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
@@ -88,7 +88,7 @@ pub fn page(headline: &str, notes: &[String], panels: &[Panel]) -> String {
     out + "</main>\n</body>\n</html>\n"
 }
 
-/// What the page may do: nothing but look like this.
+/// The content security policy: style only.
 pub fn policy() -> String {
     format!(
         "default-src 'none'; style-src '{}' '{}'; base-uri 'none'; form-action 'none'; frame-ancestors 'none'",
@@ -135,7 +135,7 @@ impl Row {
 }
 
 impl Bar {
-    /// With a line at each of the axis's labels.
+    /// Draws a line at each of the axis's labels.
     fn write(&self, out: &mut String, labels: usize) {
         const HEIGHT: f64 = 34.0;
         let width = self.parts.len().max(1);

@@ -1,4 +1,4 @@
-//! The page's types in TypeScript, made from the types that are written into it.
+//! Writes the page's types in TypeScript, from the Rust types.
 
 use std::any::TypeId;
 use std::collections::{BTreeMap, HashSet};
@@ -12,7 +12,7 @@ use crate::collect::detail::Kind;
 use crate::fleet::FleetPage;
 use crate::html::PageData;
 
-/// The typed array that the page makes of a column.
+/// The typed array for a column.
 macro_rules! columns {
     ($($number:ty => $array:literal),*) => {$(
         impl TS for Column<$number> {
@@ -32,11 +32,11 @@ macro_rules! columns {
 
 columns!(u8 => "Uint8Array", u16 => "Uint16Array", u32 => "Uint32Array", f32 => "Float32Array", f64 => "Float64Array");
 
-/// Declares every type that it meets, each once.
+/// Declares every type once.
 struct Declarations {
     config: Config,
     seen: HashSet<TypeId>,
-    /// By name: the order in which a type's dependencies are visited is not the same in each build.
+    /// By name, because the order in which dependencies are visited differs between builds.
     texts: BTreeMap<String, String>,
 }
 
@@ -45,11 +45,11 @@ impl TypeVisitor for Declarations {
         if !self.seen.insert(TypeId::of::<T>()) {
             return;
         }
-        // What TypeScript has already is not declared.
+        // Types that TypeScript has need no declaration.
         if T::output_path().is_some() {
             let name = T::ident(&self.config);
             let declaration = T::decl(&self.config);
-            // Numbers of such an enumeration are put in place when the page's program is built.
+            // Numbers of such an enumeration are inlined when the page's program is built.
             let kind = if declaration.starts_with("enum") { "const " } else { "" };
             let docs = T::docs().unwrap_or_default();
             let text = format!("\n{docs}export {kind}{}\n", declaration.trim_end());

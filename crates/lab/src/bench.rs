@@ -1,4 +1,4 @@
-//! Runs for an experiment: each request once, with progress told.
+//! Runs the requests of an experiment, each once, and reports progress.
 
 use std::collections::HashMap;
 
@@ -25,7 +25,7 @@ pub enum BenchError<E: std::error::Error> {
         what: String,
         /// The metric.
         metric: String,
-        /// The names of what there is.
+        /// The names of the metrics that were measured.
         measured: String,
     },
     /// The scenario has no such remedy.
@@ -33,42 +33,42 @@ pub enum BenchError<E: std::error::Error> {
     NoRemedy {
         /// The scenario.
         scenario: String,
-        /// What was asked.
+        /// The remedy asked for.
         remedy: String,
-        /// What there is.
+        /// The remedies that it has.
         known: String,
     },
-    /// Nothing to look for.
+    /// The experiment has nothing to compare.
     #[error("{0}")]
     Nothing(String),
 }
 
-/// A run that is about to begin.
+/// A run that is about to start.
 #[derive(Clone, Copy, Debug)]
-pub struct Upcoming<'a> {
+pub struct NextRun<'a> {
     /// Its number, from 1.
     pub number: usize,
-    /// How many there will be, where that is known.
+    /// The total number of runs, where known.
     pub of: Option<usize>,
-    /// What is asked for.
+    /// The request.
     pub request: &'a Request,
 }
 
-/// A runner that remembers: a guest is repeatable to the byte, so no request is run twice.
+/// Runs requests and remembers outcomes: a guest is repeatable to the byte, so no request is run twice.
 pub struct Bench<'a, R> {
     runner: &'a mut R,
-    tell: &'a mut dyn FnMut(Upcoming<'_>),
+    tell: &'a mut dyn FnMut(NextRun<'_>),
     known: HashMap<String, Outcome>,
     expected: Option<usize>,
 }
 
 impl<'a, R: Runner> Bench<'a, R> {
-    /// A bench that tells `tell` of each run before it begins.
-    pub fn new(runner: &'a mut R, tell: &'a mut dyn FnMut(Upcoming<'_>)) -> Bench<'a, R> {
+    /// Calls `tell` before each run.
+    pub fn new(runner: &'a mut R, tell: &'a mut dyn FnMut(NextRun<'_>)) -> Bench<'a, R> {
         Bench { runner, tell, known: HashMap::new(), expected: None }
     }
 
-    /// For progress: so many runs are to come in all.
+    /// Sets the number of runs in all, for progress.
     pub(crate) fn expect(&mut self, runs: usize) {
         self.expected = Some(runs);
     }
@@ -80,14 +80,14 @@ impl<'a, R: Runner> Bench<'a, R> {
 
     /// The request's outcome, from memory if it was run before.
     pub fn run(&mut self, request: &Request) -> Result<Outcome, BenchError<R::Error>> {
-        // The order of knobs makes no difference to a guest.
+        // A guest does not depend on the order of its knobs.
         let mut request = request.clone();
         request.knobs.sort();
         let key = format!("{request:?}");
         if let Some(outcome) = self.known.get(&key) {
             return Ok(outcome.clone());
         }
-        (self.tell)(Upcoming { number: self.known.len() + 1, of: self.expected, request: &request });
+        (self.tell)(NextRun { number: self.known.len() + 1, of: self.expected, request: &request });
         let outcome =
             self.runner.run(&request).map_err(|source| BenchError::Run { what: describe(&request), source })?;
         self.known.insert(key, outcome.clone());
@@ -96,7 +96,7 @@ impl<'a, R: Runner> Bench<'a, R> {
 }
 
 impl<R: Runner> Bench<'_, R> {
-    /// Whether somebody has asked to stop.
+    /// Whether the user asked to stop.
     pub fn is_interrupted(&self) -> bool {
         self.runner.is_interrupted()
     }
@@ -126,7 +126,7 @@ pub(crate) fn metric<'o, E: std::error::Error>(outcome: &'o Outcome, name: &str)
     })
 }
 
-/// Refuses a remedy that the scenario does not have.
+/// Returns an error if the scenario lacks the remedy.
 pub(crate) fn check_remedy<E: std::error::Error>(scenario: &Scenario, id: &str) -> Result<(), BenchError<E>> {
     scenario.check_remedy(id).map_err(|known| BenchError::NoRemedy {
         scenario: scenario.name.clone(),

@@ -1,8 +1,8 @@
 //! The smallest set of settings that makes the difference between two sides (delta debugging).
 //!
 //! Zeller and Hildebrandt, "Simplifying and Isolating Failure-Inducing Input", 2002: split the differences, keep the
-//! part that still shows the effect. What a search comes to is only named if `compare` would claim it, on seeds that the
-//! search has not seen (docs/decisions/0101).
+//! part that still shows the effect. A result is reported only if `compare` claims it on seeds that the search did not
+//! use (docs/decisions/0101).
 
 mod difference;
 mod effects;
@@ -22,14 +22,15 @@ use crate::scenario::Scenario;
 use crate::side::Side;
 use crate::stats::{Contrast, FEWEST_PAIRS, median};
 
-/// How to look.
+/// The search's parameters.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Search {
-    /// The sides are compared over seeds 1 to this, at least [`FEWEST_PAIRS`], and what was found over as many further ones.
+    /// Compare the sides over seeds 1 to this, at least [`FEWEST_PAIRS`], and confirm the result over as many further
+    /// seeds.
     pub seeds: u64,
-    /// A smaller relative difference between the sides is not worth a search.
+    /// Do not search for a smaller relative difference between the sides.
     pub matters: f64,
-    /// The metric to explain; the scenario's main one if none is named.
+    /// The metric to explain; by default the scenario's main one.
     pub metric: Option<String>,
 }
 
@@ -39,14 +40,14 @@ impl Default for Search {
     }
 }
 
-/// What was found.
+/// The result of a search.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Bisection {
     /// The scenario's name.
     pub scenario: String,
     /// Side A in words.
     pub a: String,
-    /// Side B in words.
+    /// The explained metric.
     pub b: String,
     /// The metric that was explained.
     pub metric: String,
@@ -56,45 +57,45 @@ pub struct Bisection {
     pub value_a: f64,
     /// Its median on B.
     pub value_b: f64,
-    /// B against A.
+    /// B compared with A.
     #[serde(default)]
     pub difference: Option<Contrast>,
     /// How many differences were candidates.
     pub candidates: usize,
     /// The smallest set that makes the difference; empty if none does.
     pub cause: Vec<Change>,
-    /// The metric's median on A with the cause applied.
+    /// The metric's median on A with the cause.
     pub value_with_cause: Option<f64>,
-    /// A with the cause against A, on seeds that the search has not seen.
+    /// A with the cause compared with A, on seeds that the search did not use.
     #[serde(default)]
     pub confirmed: Option<Contrast>,
-    /// The part of the difference that the cause makes: 1 is all of it.
+    /// The fraction of the difference that the cause makes: 1 is all of it.
     pub explained: f64,
-    /// Whether the difference goes away when all but the cause is applied; `false`: something else makes it too.
+    /// Whether the difference disappears when every change except the cause is applied; `false`: another cause exists.
     pub necessary: Option<bool>,
-    /// Further smallest sets, each of which makes the difference without the cause and without the others.
+    /// Further smallest sets, each of which makes the difference without the cause and the other sets.
     #[serde(default)]
     pub others: Vec<Vec<Change>>,
     /// What is left unexplained, in words.
     pub unexplained: Vec<String>,
-    /// Configurations that were tried, the two sides among them.
+    /// The number of configurations that were run, including both sides.
     pub steps: usize,
-    /// Guests that were asked for.
+    /// The number of guests requested.
     #[serde(default)]
     pub guests: usize,
 }
 
-/// Below this part of the difference the cause is told not to explain all of it.
-const ALL: f64 = 0.9;
+/// Below this fraction of the difference the result says that the cause does not explain all of it.
+const MIN_FULL_EXPLANATION: f64 = 0.9;
 
-/// How many causes are looked for after the first.
-const OTHERS: usize = 3;
+/// Maximum causes to find after the first.
+const MAX_FURTHER_CAUSES: usize = 3;
 
-/// The smallest part of the difference that the settings together must make before it is worth taking them apart.
-const SOME: f64 = 0.2;
+/// The smallest fraction of the difference that all settings together must make before they are split.
+const MIN_JOINT_EFFECT: f64 = 0.2;
 
-/// Finds what makes the difference. `settings` reads what a guest's kernel had set from its outcome, or says why it cannot;
-/// it is asked only if the sides' kernels differ.
+/// Finds the settings that make the difference. `settings` reads from an outcome which settings its kernel had, or says
+/// why it cannot; it is called only if the sides' kernels differ.
 pub fn bisect<R: Runner>(
     bench: &mut Bench<'_, R>,
     scenario: &Scenario,
@@ -151,7 +152,7 @@ pub fn bisect<R: Runner>(
     Ok(found)
 }
 
-/// What differs and can be set on A's kernel, and what differs and cannot.
+/// The differences that can be set on A's kernel, and those that cannot.
 fn changes<R: Runner>(
     lab: &mut Effects<'_, '_, R>,
     (from, to): (&Request, &Request),
@@ -172,7 +173,7 @@ fn changes<R: Runner>(
     }
 }
 
-/// The search, once the sides are known to differ.
+/// The search, after the sides were found to differ.
 struct Explain<'e, 'b, 'a, R> {
     lab: &'e mut Effects<'b, 'a, R>,
     found: &'e mut Bisection,
@@ -188,11 +189,11 @@ impl<R: Runner> Explain<'_, '_, '_, R> {
 
     fn run(mut self, whole: &Contrast) -> Result<(), BenchError<R::Error>> {
         let all: Vec<usize> = (0..self.changes.len()).collect();
-        // On one kernel, A with every difference is B.
+        // On one kernel, A with all differences is B.
         let everything = if self.from.kernel == self.to.kernel { self.to.clone() } else { self.with(&all) };
         let of_all = self.lab.contrast(self.from, &everything, self.lab.first())?;
         let share = share_of(&of_all, whole);
-        if self.changes.is_empty() || share < SOME || !of_all.verdict.is_claim() {
+        if self.changes.is_empty() || share < MIN_JOINT_EFFECT || !of_all.verdict.is_claim() {
             let sure = if of_all.verdict.is_claim() { "" } else { ", which is within what seeds alone do" };
             self.found.unexplained.push(format!(
                 "all {} settings that differ and that A's kernel has make {:.0} % of the difference{sure}: the rest is in the \
@@ -208,9 +209,9 @@ impl<R: Runner> Explain<'_, '_, '_, R> {
         if !rest.is_empty() {
             self.found.necessary = Some(!self.shows(&rest, reached)?);
         }
-        self.tell(&cause, whole)?;
+        self.record_cause(&cause, whole)?;
         let mut more = self.found.necessary == Some(false);
-        while more && self.found.others.len() < OTHERS {
+        while more && self.found.others.len() < MAX_FURTHER_CAUSES {
             let Some(other) = self.next_cause(&mut rest, reached)? else { return Ok(()) };
             self.found.others.push(self.named(&other));
             more = !rest.is_empty() && self.shows(&rest, reached)?;
@@ -226,14 +227,14 @@ impl<R: Runner> Explain<'_, '_, '_, R> {
         set.iter().map(|&index| self.changes[index].clone()).collect()
     }
 
-    /// Whether a set makes more than half of what all of them make.
+    /// Whether a set makes more than half of the effect of all differences.
     fn shows(&mut self, set: &[usize], reached: f64) -> Result<bool, BenchError<R::Error>> {
         let request = self.with(set);
         self.lab.shows(self.from, &request, reached)
     }
 
-    /// The smallest part of `rest` that shows the difference, which is taken out of it; none if seeds that the search has
-    /// not seen do not confirm it.
+    /// Removes from `rest` the smallest set that shows the difference and returns it; `None` if seeds that the search
+    /// did not use do not confirm it.
     fn next_cause(&mut self, rest: &mut Vec<usize>, reached: f64) -> Result<Option<Vec<usize>>, BenchError<R::Error>> {
         let mut shows = |set: &[usize]| self.shows(set, reached);
         let mut cause = minimise::minimise(rest.clone(), &mut shows)?;
@@ -250,7 +251,7 @@ impl<R: Runner> Explain<'_, '_, '_, R> {
         Ok(Some(cause))
     }
 
-    /// Takes out of a cause what its effect can do without: a search in noise takes bystanders along.
+    /// Removes from a cause what its effect does not need: a noisy search includes unrelated settings.
     fn drop_riders(
         &mut self,
         cause: &mut Vec<usize>,
@@ -269,8 +270,8 @@ impl<R: Runner> Explain<'_, '_, '_, R> {
         Ok(())
     }
 
-    /// What A with `set` is against A with `base`, on seeds that the search has not seen, if it is a claim in the direction of
-    /// what all of them make.
+    /// Compares A with `set` and A with `base` on seeds that the search did not use; the result if it is a claim in the
+    /// direction of the whole effect.
     fn confirm(
         &mut self,
         base: &[usize],
@@ -283,14 +284,14 @@ impl<R: Runner> Explain<'_, '_, '_, R> {
             .then_some(contrast))
     }
 
-    fn tell(&mut self, cause: &[usize], whole: &Contrast) -> Result<(), BenchError<R::Error>> {
+    fn record_cause(&mut self, cause: &[usize], whole: &Contrast) -> Result<(), BenchError<R::Error>> {
         let request = self.with(cause);
         let confirmed = self.lab.contrast(self.from, &request, self.lab.further())?;
         self.found.cause = self.named(cause);
         self.found.value_with_cause = Some(median(self.lab.values(&request, self.lab.further())?));
         self.found.explained = share_of(&confirmed, whole);
         self.found.confirmed = Some(confirmed);
-        if self.found.explained < ALL {
+        if self.found.explained < MIN_FULL_EXPLANATION {
             let left = 100.0 * (1.0 - self.found.explained);
             self.found.unexplained.push(format!("{left:.0} % of the difference is not explained by these settings"));
         }
@@ -298,7 +299,7 @@ impl<R: Runner> Explain<'_, '_, '_, R> {
     }
 }
 
-/// What part of a difference another one is; nothing of one that cannot be told.
+/// The fraction of one difference that another makes; 0 if it cannot be computed.
 fn share_of(part: &Contrast, whole: &Contrast) -> f64 {
     match (part.relative, whole.relative) {
         (Some(part), Some(whole)) if whole != 0.0 => part / whole,

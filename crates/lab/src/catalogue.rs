@@ -26,7 +26,7 @@ pub fn text(name: &str) -> Option<&'static str> {
     SHIPPED.iter().find(|(shipped, _)| *shipped == name).map(|(_, text)| *text)
 }
 
-/// A shipped scenario by its name, or a user's own by the path of its file (anything with a `/` or ending in `.toml`).
+/// Finds a shipped scenario by name, or reads a user's own by path (anything with a `/` or ending in `.toml`).
 pub fn find(name: &str) -> Result<Scenario, ScenarioError> {
     if name.contains('/') || name.ends_with(".toml") {
         return Scenario::read(Path::new(name));

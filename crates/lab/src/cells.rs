@@ -1,5 +1,5 @@
-//! What the guests brought for a row of the table of proofs, kept as JSON: an interrupted proof goes on with the next row, and
-//! the table can be made again from the files without guests.
+//! Stores the guests' results for each row of the table of proofs as JSON: an interrupted proof continues with the next
+//! row, and the table can be rebuilt from the files without guests.
 
 use std::fs;
 use std::io;
@@ -15,8 +15,8 @@ use crate::prove::{self, answer};
 use crate::run::Outcome;
 use crate::stats::Verdict;
 
-/// What a cell may have: a few outcomes.
-const LIMIT: Limit =
+/// The size limit of a cell: a few outcomes.
+const CELL_LIMIT: Limit =
     Limit { bytes: 16 << 20, expected: "a cell of proofs, as `unstarve lab prove --all --cells` writes it" };
 
 /// One remedy in one scenario on one kernel: what the guests measured without it and with it.
@@ -24,28 +24,28 @@ const LIMIT: Limit =
 pub struct Cell {
     /// The remedy's id.
     pub remedy: RemedyId,
-    /// For what it was offered, with the very same changes.
-    pub about: Vec<About>,
-    /// Seed by seed, without any remedy.
+    /// The findings and victims that the same changes were offered for.
+    pub about: Vec<CellSubject>,
+    /// Outcomes without any remedy, one for each seed.
     pub without: Vec<Outcome>,
-    /// With it; `None` where the report on that seed does not offer it.
+    /// Outcomes with it; `None` if the report of that seed does not offer it.
     pub with: Vec<Option<Outcome>>,
-    /// With what it was made.
-    pub made: Made,
+    /// The versions that it was made with.
+    pub made: CellOrigin,
 }
 
-/// What a remedy was offered for.
+/// The finding and victim that a remedy was offered for.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
-pub struct About {
+pub struct CellSubject {
     /// The finding's id.
     pub finding: FindingId,
     /// The kind of its victim, as `victim.kind` of the report.
     pub victim: VictimKind,
 }
 
-/// With what a cell was made.
+/// The versions that a cell was made with.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Made {
+pub struct CellOrigin {
     /// The kernel's package and its version.
     pub package: String,
     /// The version and commit of unstarve.
@@ -55,7 +55,7 @@ pub struct Made {
 }
 
 impl Cell {
-    /// Its rows of the table: one for each kind of finding and victim.
+    /// Its rows in the table: one for each kind of finding and victim.
     pub fn proofs(&self, matters: f64) -> Vec<Proof> {
         let Some(first) = self.without.first() else { return Vec::new() };
         let scenario = &first.request.scenario;
@@ -68,7 +68,7 @@ impl Cell {
         let costs = effect.rows.iter().filter(|row| row.contrast.verdict == Verdict::Worse);
         let costs: Vec<String> = costs.map(|row| row.metric.clone()).collect();
         let release = &first.kernel_release;
-        let proof = |about: &About| Proof {
+        let proof = |about: &CellSubject| Proof {
             remedy: self.remedy.clone(),
             finding: about.finding.clone(),
             victim: about.victim,
@@ -90,7 +90,7 @@ impl Cell {
         self.about.iter().map(proof).collect()
     }
 
-    /// Runs without a remedy set against each other: what changes when nothing is changed.
+    /// Compares runs without a remedy among each other: what differs although nothing changed.
     fn drift(&self, matters: f64) -> Comparison {
         let neighbours = self.without.iter().zip(self.without.iter().cycle().skip(1));
         let pairs: Vec<(Outcome, Outcome)> = neighbours.map(|(one, next)| (one.clone(), next.clone())).collect();
@@ -98,7 +98,7 @@ impl Cell {
         of_outcomes(&self.without[0].request.scenario, names, &pairs, matters)
     }
 
-    /// What is to be known of how the changes were made.
+    /// Notes on how the changes were made.
     fn note(&self, pairs: &[(Outcome, Outcome)]) -> String {
         let tried = || pairs.iter().filter_map(|(_, with)| with.tried.as_ref());
         let by_name: usize = tried().map(|tried| tried.by_name()).sum();
@@ -120,7 +120,7 @@ fn answer_of(pairs: &[(Outcome, Outcome)], effect: &Comparison, drift: &Comparis
     if !pairs.iter().any(changed) {
         return Answer::NotMade;
     }
-    // A remedy that was made in part and did nothing may do something as a whole.
+    // A remedy that was applied in part and did nothing might help as a whole.
     let is_whole = pairs.iter().all(|(_, with)| with.tried.as_ref().is_some_and(|tried| tried.shortfall().is_none()));
     match answer(effect, drift) {
         prove::Answer::Helped => Answer::Helped,
@@ -137,23 +137,23 @@ pub struct Cells {
 }
 
 impl Cells {
-    /// The cells in this directory, which is made with the first of them.
+    /// The cells in this directory, which is created with the first cell.
     pub fn in_directory(directory: &Path) -> Cells {
         Cells { directory: directory.to_owned() }
     }
 
-    fn path(&self, scenario: &str, kernel: &str, remedy: &RemedyId, about: &About) -> PathBuf {
+    fn path(&self, scenario: &str, kernel: &str, remedy: &RemedyId, about: &CellSubject) -> PathBuf {
         let name = format!("{scenario}.{kernel}.{remedy}.{}.{}.json", about.finding, about.victim);
         self.directory.join(name.replace('/', "_"))
     }
 
-    /// The cell of an earlier call; `None` if there is none that can be read.
-    pub fn find(&self, scenario: &str, kernel: &str, remedy: &RemedyId, about: &About) -> Option<Cell> {
-        let text = read_text(&self.path(scenario, kernel, remedy, about), LIMIT).ok()?;
+    /// The cell of an earlier call; `None` if it is missing or unreadable.
+    pub fn find(&self, scenario: &str, kernel: &str, remedy: &RemedyId, about: &CellSubject) -> Option<Cell> {
+        let text = read_text(&self.path(scenario, kernel, remedy, about), CELL_LIMIT).ok()?;
         serde_json::from_str(&text).ok()
     }
 
-    /// Writes a cell, whole or not at all.
+    /// Writes a cell atomically.
     ///
     /// # Errors
     /// If it cannot be written.
@@ -178,7 +178,7 @@ impl Cells {
         paths.retain(|path| path.extension().is_some_and(|extension| extension == "json"));
         paths.sort();
         let read = |path: &PathBuf| {
-            let text = read_text(path, LIMIT).map_err(io::Error::other)?;
+            let text = read_text(path, CELL_LIMIT).map_err(io::Error::other)?;
             let failed = |error| io::Error::other(format!("{}: {error}", path.display()));
             serde_json::from_str(&text).map_err(failed)
         };

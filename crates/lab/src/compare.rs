@@ -1,4 +1,4 @@
-//! Two sides of a scenario over paired seeds.
+//! Compares two sides of a scenario over pairs of runs with the same seed.
 
 mod show;
 
@@ -16,7 +16,7 @@ use crate::stats::{Contrast, Pair, contrast, correct_for_number};
 pub use show::{PerSeed, quantity};
 pub(crate) use show::{interval, percent};
 
-/// How to compare.
+/// The comparison's parameters.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Plan {
     /// Seeds 1 to this.
@@ -31,7 +31,7 @@ impl Default for Plan {
     }
 }
 
-/// What came of it.
+/// The result of a comparison.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Comparison {
     /// The scenario's name.
@@ -40,7 +40,7 @@ pub struct Comparison {
     pub a: String,
     /// Side B in words.
     pub b: String,
-    /// Pairs that were run.
+    /// The number of pairs that were run.
     pub pairs_run: usize,
     /// Pairs left after identical ones were counted once.
     pub pairs: usize,
@@ -49,7 +49,7 @@ pub struct Comparison {
     pub seeds: Vec<(u64, u64)>,
     /// The metrics that matter first, in the scenario's order; then the others by name.
     pub rows: Vec<Row>,
-    /// Metrics that some runs lack: not compared.
+    /// Metrics that some runs lack; they are not compared.
     pub missing: Vec<String>,
 }
 
@@ -60,7 +60,7 @@ pub struct Row {
     pub metric: String,
     /// Its unit.
     pub unit: String,
-    /// Which way is good.
+    /// Which direction is better.
     pub better: Better,
     /// Whether the scenario lists it among those that matter.
     pub matters: bool,
@@ -72,8 +72,8 @@ pub struct Row {
     pub contrast: Contrast,
 }
 
-/// Runs both sides with the same seeds, one after the other, and sets them against each other. A side B without a kernel
-/// gets side A's. If both sides are the same, B gets seeds of its own: with A's it would be the same run, to the byte.
+/// Runs both sides with the same seeds, one after the other, and compares them. A side B without a kernel gets A's. If
+/// both sides are equal, B gets other seeds: with A's it would be the same run, to the byte.
 pub fn compare<R: Runner>(
     bench: &mut Bench<'_, R>,
     scenario: &Scenario,
@@ -94,7 +94,7 @@ pub fn compare<R: Runner>(
     Ok(of_outcomes(scenario, (a.to_string(), b.to_string()), &pairs, plan.matters))
 }
 
-/// Whether two requests ask for the same guest, in whatever order their knobs stand.
+/// Whether two requests describe the same guest; the order of knobs does not matter.
 pub(crate) fn same(one: &Request, other: &Request) -> bool {
     let sorted = |request: &Request| {
         let mut request = request.clone();
@@ -104,7 +104,7 @@ pub(crate) fn same(one: &Request, other: &Request) -> bool {
     sorted(one) == sorted(other)
 }
 
-/// The kernel for a side B that names none. Side A has to name its own: B's must not change it.
+/// The kernel for a side B that names none. A must name its own, because B's must not change it.
 pub(crate) fn kernel_of<E: std::error::Error>(a: &Side, b: &Side) -> Result<String, BenchError<E>> {
     a.kernel.clone().ok_or_else(|| {
         BenchError::Nothing(match &b.kernel {
@@ -116,7 +116,7 @@ pub(crate) fn kernel_of<E: std::error::Error>(a: &Side, b: &Side) -> Result<Stri
     })
 }
 
-/// Compares outcomes that are there already: pairs of the same seed.
+/// Compares existing outcomes: pairs of the same seed.
 pub fn of_outcomes(
     scenario: &Scenario,
     (a, b): (String, String),
@@ -142,7 +142,7 @@ pub fn of_outcomes(
             None => missing.push(metric.name),
         }
     }
-    // The main metric was named before anything was measured. The others are looked at because they are there.
+    // The main metric was named before measuring; the others are compared because they exist.
     let main = rows.first().filter(|row| row.matters).map_or(0, |_| 1);
     correct_for_number(rows[main..].iter_mut().map(|row| &mut row.contrast));
     let measured = |name: &String| rows.iter().any(|row| row.metric == *name) || missing.contains(name);
@@ -159,19 +159,19 @@ impl Comparison {
         self.rows.first().filter(|row| row.matters)
     }
 
-    /// Whether any metric is said to differ.
+    /// Whether any metric is claimed to differ.
     pub fn claims_a_difference(&self) -> bool {
         self.rows.iter().any(|row| row.contrast.verdict.is_claim())
     }
 }
 
-/// Each pair of traces once: a guest that ran the same bytes again is no further evidence.
+/// Each pair of traces once: a byte-identical repetition is no further evidence.
 fn different(outcomes: &[(Outcome, Outcome)]) -> Vec<&(Outcome, Outcome)> {
     let mut seen = HashSet::new();
     outcomes.iter().filter(|(a, b)| seen.insert((&a.trace_digest, &b.trace_digest))).collect()
 }
 
-/// Every metric that any run has, the scenario's own first.
+/// All metrics of all runs, the scenario's own first.
 fn all_metrics(scenario: &Scenario, outcomes: &[(Outcome, Outcome)]) -> Vec<Metric> {
     let mut found: Vec<Metric> = Vec::new();
     for metric in outcomes.iter().flat_map(|(a, b)| a.metrics.iter().chain(&b.metrics)) {

@@ -1,21 +1,21 @@
-//! What the guest says on its serial console, between whatever its kernel says there.
+//! Messages of the guest's init on the serial console, among the kernel's own lines.
 
 use std::collections::VecDeque;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// How far a guest is.
+/// The stage that a guest has reached.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Stage {
-    /// The kernel boots; nothing of ours has spoken yet.
+    /// The kernel boots; init has sent no message.
     Boot,
     /// Kernel modules are loaded.
     Modules,
-    /// The scenario's steps and knobs.
+    /// The scenario's steps and knobs are applied.
     Setup,
-    /// The recording is set up.
+    /// The recorder starts.
     Record,
     /// The loads run.
     Load,
@@ -39,12 +39,12 @@ impl fmt::Display for Stage {
     }
 }
 
-/// One line of ours: `@unstarve {"stage":"setup"}`.
+/// One message: `@unstarve {"stage":"setup"}`.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Message {
-    /// The stage that begins, or in which it failed.
+    /// The stage that begins, or that failed.
     pub stage: Stage,
-    /// Why it failed; absent: it did not.
+    /// The reason for the failure.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failed: Option<String>,
     /// The guest kernel's release, with the first message.
@@ -52,7 +52,7 @@ pub struct Message {
     pub release: Option<String>,
 }
 
-const MARK: &str = "@unstarve ";
+const STATUS_LINE_PREFIX: &str = "@unstarve ";
 
 impl Message {
     /// A stage begins.
@@ -60,27 +60,27 @@ impl Message {
         Message { stage, failed: None, release: None }
     }
 
-    /// The line. The line feed before it parts it from a kernel message that is being printed.
+    /// Formats the line. The leading line feed separates it from a kernel message in progress.
     pub fn to_line(&self) -> String {
         let json = serde_json::to_string(self).unwrap_or_default();
-        format!("\n{MARK}{json}\n")
+        format!("\n{STATUS_LINE_PREFIX}{json}\n")
     }
 
-    /// Reads a line, if it is one of ours.
+    /// Parses a line; `None` if it is not one of ours.
     pub fn parse(line: &str) -> Option<Message> {
-        let (_, json) = line.split_once(MARK)?;
+        let (_, json) = line.split_once(STATUS_LINE_PREFIX)?;
         serde_json::from_str(json.trim()).ok()
     }
 }
 
-/// What has gone wrong in a guest.
+/// A failure in a guest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Trouble {
-    /// The guest's init gave up, and says why.
+    /// The guest's init failed, with the reason.
     Failed(String),
-    /// The kernel panicked, with these words.
+    /// The kernel panicked, with its message.
     Panic(String),
-    /// The kernel killed something for want of memory.
+    /// The kernel's OOM killer ended a process.
     OutOfMemory(String),
 }
 
@@ -94,14 +94,14 @@ impl fmt::Display for Trouble {
     }
 }
 
-/// Follows a console line by line.
+/// Follows the console line by line.
 #[derive(Clone, Debug)]
-pub struct Watch {
-    /// The stage that was reached.
+pub struct ConsoleFollower {
+    /// The latest stage.
     pub stage: Stage,
     /// The guest kernel's release, once it is known.
     pub release: Option<String>,
-    /// What went wrong first; an out-of-memory kill explains a failure that follows it.
+    /// The first failure; an out-of-memory kill explains a failure after it.
     pub trouble: Option<Trouble>,
     last: VecDeque<String>,
 }
@@ -109,14 +109,14 @@ pub struct Watch {
 /// How many lines of the console a failure quotes.
 const QUOTED_LINES: usize = 12;
 
-impl Default for Watch {
-    fn default() -> Watch {
-        Watch { stage: Stage::Boot, release: None, trouble: None, last: VecDeque::new() }
+impl Default for ConsoleFollower {
+    fn default() -> ConsoleFollower {
+        ConsoleFollower { stage: Stage::Boot, release: None, trouble: None, last: VecDeque::new() }
     }
 }
 
-impl Watch {
-    /// Takes in the next line.
+impl ConsoleFollower {
+    /// Processes the next line.
     pub fn feed(&mut self, line: &str) {
         let line = line.trim_end();
         if let Some(message) = Message::parse(line) {
@@ -135,7 +135,7 @@ impl Watch {
         }
         self.last.push_back(line.chars().take(300).collect());
         if let Some((_, words)) = line.split_once("Kernel panic - not syncing: ") {
-            // A panic that follows init's own failure (its end) or a kill is not the cause.
+            // A panic after init's own failure (init's exit) or after a kill is not the cause.
             self.trouble.get_or_insert(Trouble::Panic(words.to_owned()));
         } else if line.contains("Out of memory: Killed process") || line.contains("Out of memory and no killable") {
             let words = line.split_once("Killed process ").map_or(line, |(_, killed)| killed);
@@ -143,12 +143,12 @@ impl Watch {
         }
     }
 
-    /// Whether there is nothing more to wait for.
+    /// Whether the guest is done or has failed.
     pub fn is_over(&self) -> bool {
         self.stage == Stage::Done || matches!(self.trouble, Some(Trouble::Failed(_) | Trouble::Panic(_)))
     }
 
-    /// The last lines of the console that are not our own, for a message.
+    /// The last console lines that are not messages of init, for an error message.
     pub fn last_lines(&self) -> String {
         self.last.iter().map(|line| format!("\n    | {line}")).collect()
     }
@@ -158,8 +158,8 @@ impl Watch {
 mod tests {
     use super::*;
 
-    fn after(lines: &[&str]) -> Watch {
-        let mut watch = Watch::default();
+    fn after(lines: &[&str]) -> ConsoleFollower {
+        let mut watch = ConsoleFollower::default();
         lines.iter().for_each(|line| watch.feed(line));
         watch
     }

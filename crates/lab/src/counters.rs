@@ -1,4 +1,4 @@
-//! What the guest's kernel counts, as the guest writes it down before and after the main load.
+//! Kernel counters of the guest, before and after the main load.
 
 use serde::{Deserialize, Serialize};
 
@@ -7,7 +7,7 @@ use crate::metric::{Better, KernelCounters, Metric};
 /// The file among the results.
 pub const FILE: &str = "counters.json";
 
-/// Two moments.
+/// Counters at two times.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counters {
     /// Before the first load.
@@ -16,7 +16,7 @@ pub struct Counters {
     pub after: Moment,
 }
 
-/// What the kernel has counted at one moment.
+/// The kernel's counters at one time.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Moment {
     /// CLOCK_MONOTONIC.
@@ -28,7 +28,7 @@ pub struct Moment {
 }
 
 impl Counters {
-    /// Rates per second of virtual time; what a kernel does not count is absent.
+    /// Rates per second of virtual time; without counters that the kernel lacks.
     pub fn metrics(&self) -> Vec<Metric> {
         let seconds = self.after.at_ns.saturating_sub(self.before.at_ns) as f64 / 1e9;
         if seconds <= 0.0 {

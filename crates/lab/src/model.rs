@@ -9,7 +9,7 @@ use unstarve_load::seed::mix;
 use crate::metric::{Better, Metric};
 use crate::run::{Outcome, Request, Runner};
 use crate::scenario::Scenario;
-use crate::trial::{How, Tried, TriedChange};
+use crate::trial::{ChangeMethod, Tried, TriedChange};
 
 /// Why a model run fails.
 #[derive(Debug, thiserror::Error)]
@@ -55,11 +55,11 @@ impl<F: FnMut(&Request) -> Option<f64>> Runner for Model<F> {
     }
 }
 
-/// All is made but what is about `/absent`.
+/// All changes succeed except those to `/absent`.
 fn tried(changes: &[Change]) -> Tried {
     let how = |change: &Change| match &change.target {
-        Target::File { path } if path == "/absent" => How::Refused("/absent is not here".to_owned()),
-        _ => How::AsNamed,
+        Target::File { path } if path == "/absent" => ChangeMethod::Refused("/absent is not here".to_owned()),
+        _ => ChangeMethod::AsNamed,
     };
     let tried = |change: &Change| TriedChange { change: change.clone(), how: how(change), after_ms: Some(0) };
     Tried { changes: changes.iter().map(tried).collect(), not_taken_back: Vec::new() }

@@ -1,4 +1,4 @@
-//! Every remedy that `explain` offers for a scenario, proved one by one.
+//! Proves every remedy that `explain` offers for a scenario, one by one.
 
 use std::error::Error;
 use std::fmt;
@@ -9,33 +9,33 @@ use unstarve_diagnose::proofs::{Answer, Proof};
 use unstarve_diagnose::report::{FindingId, RemedyId, Report, VictimKind};
 
 use crate::bench::{Bench, BenchError};
-use crate::cells::{About, Cell, Cells, Made};
+use crate::cells::{Cell, CellOrigin, CellSubject, Cells};
 use crate::compare::{Plan, interval, percent};
 use crate::run::{Outcome, Request, Runner};
 use crate::scenario::Scenario;
 use crate::trial::{Offer, offers};
 
-/// What explains an outcome's trace.
+/// Explains an outcome's trace.
 pub type Explain<'a> = dyn FnMut(&Outcome) -> Result<Report, Box<dyn Error + Send + Sync>> + 'a;
 
-/// What is done with the rows of a cell as soon as it is done.
-pub type Enter<'a> = dyn FnMut(&[Proof]) -> io::Result<()> + 'a;
+/// Saves the rows of a cell as soon as it is complete.
+pub type SaveRows<'a> = dyn FnMut(&[Proof]) -> io::Result<()> + 'a;
 
-/// How to prove.
+/// The parameters of a proof.
 pub struct Proving<'a> {
-    /// How many seeds, and what matters.
+    /// The number of seeds, and the smallest difference that matters.
     pub plan: Plan,
-    /// What explains a trace.
+    /// Explains a trace.
     pub explain: &'a mut Explain<'a>,
-    /// Where what the guests brought is kept, and from where it is taken.
+    /// Where guests' results are stored and found.
     pub cells: Option<&'a Cells>,
-    /// With what it is made.
-    pub made: Made,
-    /// What becomes of a cell's rows.
-    pub enter: &'a mut Enter<'a>,
+    /// The versions in use.
+    pub made: CellOrigin,
+    /// Saves a cell's rows.
+    pub enter: &'a mut SaveRows<'a>,
 }
 
-/// What came of a scenario's remedies on a kernel.
+/// The results of a scenario's remedies on a kernel.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Proofs {
     /// The scenario.
@@ -44,11 +44,11 @@ pub struct Proofs {
     pub kernel: String,
     /// Remedy by remedy, in the order of the report.
     pub proofs: Vec<Proof>,
-    /// Remedies that no guest can show, and why.
+    /// Remedies that no guest can test, with the reason.
     pub not_tried: Vec<NotTried>,
 }
 
-/// A remedy that no guest can show.
+/// A remedy that no guest can test.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct NotTried {
     /// The finding's id.
@@ -61,21 +61,21 @@ pub struct NotTried {
     pub why: String,
 }
 
-/// A seed without any remedy: what it measured, and what the report offers.
+/// One seed without any remedy: the outcome, and the remedies that its report offers.
 struct Faulty {
     outcome: Outcome,
     offers: Vec<Offer>,
 }
 
-/// A remedy with its changes for each seed; `None` where that seed's report does not offer it. Findings that offer the very same
-/// are proved by the same guests.
+/// A remedy with its changes for each seed; `None` where that seed's report does not offer it. Findings that offer the
+/// same changes share guests.
 struct Candidate {
-    about: Vec<About>,
+    about: Vec<CellSubject>,
     remedy: RemedyId,
     offers: Vec<Option<Offer>>,
 }
 
-/// Runs a faulty scenario with each seed, takes the remedies from the report on it, and tries each in a second guest.
+/// Runs a faulty scenario with each seed, takes the remedies from its report, and tests each in a second guest.
 ///
 /// # Errors
 /// If a guest fails, a trace cannot be explained or a cell cannot be written.
@@ -97,7 +97,7 @@ pub fn prove_all<R: Runner>(
     bench.expect(faulty.len() * (1 + candidates.len()));
     let mut proofs = Vec::new();
     for candidate in &candidates {
-        let cell = match proving.cells.and_then(|cells| known(cells, &faulty, candidate, kernel)) {
+        let cell = match proving.cells.and_then(|cells| stored_cell(cells, &faulty, candidate, kernel)) {
             Some(cell) => cell,
             None => {
                 let cell = prove(bench, &faulty, candidate, &proving.made)?;
@@ -117,7 +117,7 @@ pub fn prove_all<R: Runner>(
 fn candidates(faulty: &[Faulty]) -> (Vec<Candidate>, Vec<NotTried>) {
     let (mut candidates, mut not_tried): (Vec<Candidate>, Vec<NotTried>) = (Vec::new(), Vec::new());
     for offer in faulty.iter().flat_map(|faulty| &faulty.offers) {
-        let about = About { finding: offer.finding.clone(), victim: offer.victim };
+        let about = CellSubject { finding: offer.finding.clone(), victim: offer.victim };
         let is_known =
             candidates.iter().any(|candidate| candidate.remedy == offer.remedy && candidate.about.contains(&about))
                 || not_tried.iter().any(|not| {
@@ -126,7 +126,7 @@ fn candidates(faulty: &[Faulty]) -> (Vec<Candidate>, Vec<NotTried>) {
         if is_known {
             continue;
         }
-        let About { finding, victim } = about.clone();
+        let CellSubject { finding, victim } = about.clone();
         let remedy = offer.remedy.clone();
         if let Some(why) = offer.obstacle() {
             not_tried.push(NotTried { finding, victim, remedy, why: why.to_owned() });
@@ -150,8 +150,8 @@ fn candidates(faulty: &[Faulty]) -> (Vec<Candidate>, Vec<NotTried>) {
     (candidates, not_tried)
 }
 
-/// The cell of an earlier call, if the guests without a remedy brought the same then, to the byte, and the changes are the same.
-fn known(cells: &Cells, faulty: &[Faulty], candidate: &Candidate, kernel: &str) -> Option<Cell> {
+/// A stored cell, if the guests without a remedy gave the same bytes then and the changes are the same.
+fn stored_cell(cells: &Cells, faulty: &[Faulty], candidate: &Candidate, kernel: &str) -> Option<Cell> {
     let scenario = &faulty.first()?.outcome.request.scenario.name;
     let cell = cells.find(scenario, kernel, &candidate.remedy, candidate.about.first()?)?;
     let same_faulty =
@@ -169,7 +169,7 @@ fn prove<R: Runner>(
     bench: &mut Bench<'_, R>,
     faulty: &[Faulty],
     candidate: &Candidate,
-    made: &Made,
+    made: &CellOrigin,
 ) -> Result<Cell, BenchError<R::Error>> {
     let mut with = Vec::new();
     for (without, offer) in faulty.iter().zip(&candidate.offers) {

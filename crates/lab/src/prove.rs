@@ -1,4 +1,4 @@
-//! Without the remedy, with it, without it again.
+//! Whether a remedy helps: the scenario without it, with it, and without it again.
 
 use std::fmt;
 
@@ -11,22 +11,22 @@ use crate::run::{Outcome, Request, Runner};
 use crate::scenario::Scenario;
 use crate::stats::Verdict;
 
-/// What a remedy did.
+/// The effect of a remedy.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Proof {
     /// The remedy's id.
     pub remedy: String,
     /// The kernel.
     pub kernel: String,
-    /// What it comes to.
+    /// The verdict.
     pub answer: Answer,
     /// Metrics that the remedy made worse.
     pub costs: Vec<String>,
-    /// Without (A) against with (B).
+    /// Without the remedy (A) compared with it (B).
     pub effect: Comparison,
-    /// Without (A) against without again (B), with seeds of its own: what changes when nothing is changed.
+    /// Without the remedy (A) compared with without it on other seeds (B): what differs although nothing changed.
     pub drift: Comparison,
-    /// The healthy twin (A) against with (B): what is left of the trouble.
+    /// The healthy twin (A) compared with the remedy (B): what remains of the fault.
     pub left: Comparison,
 }
 
@@ -34,7 +34,7 @@ pub struct Proof {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Answer {
-    /// The main metric got better by what matters, and came back down without it.
+    /// The main metric improved by at least what matters, and got worse again without the remedy.
     Helped,
     /// The main metric got worse.
     Harmed,
@@ -56,12 +56,12 @@ pub fn prove<R: Runner>(
     bench.expect(4 * plan.seeds as usize);
     let (mut effect, mut drift, mut left) = (Vec::new(), Vec::new(), Vec::new());
     for seed in 1..=plan.seeds {
-        // The same as the guest in which a remedy of explain's is tried, up to its first change.
+        // The same guest as the one that tests a remedy of `explain`, up to its first change.
         let trial = RemedyKind::of_id(remedy).map(|_| Vec::new());
         let faulty = Request { trial, ..Request::faulty(scenario.clone(), kernel, seed) };
         let without = bench.run(&faulty)?;
         let with = bench.run(&Request { remedy: Some(remedy.to_owned()), trial: None, ..faulty.clone() })?;
-        // A seed of its own: the same one would give the same bytes, and prove nothing.
+        // Another seed: the same one would repeat the bytes and prove nothing.
         let again = bench.run(&Request { seed: plan.seeds + seed, ..faulty.clone() })?;
         let healthy = bench.run(&Request { fault: false, ..faulty })?;
         drift.push((without.clone(), again));
@@ -85,10 +85,10 @@ pub fn prove<R: Runner>(
     })
 }
 
-/// What the effect comes to, if it is beyond what changes when nothing is changed.
+/// The verdict, if the effect exceeds the drift.
 pub(crate) fn answer(effect: &Comparison, drift: &Comparison) -> Answer {
     let (Some(effect), Some(drift)) = (effect.main(), drift.main()) else { return Answer::NotShown };
-    // In logarithms: twice as much and half as much are as far from nothing.
+    // In logarithms, so that doubling and halving count alike.
     let size = |relative: Option<f64>| relative.map(|relative| relative.ln_1p().abs());
     let drift = size(drift.contrast.relative);
     let beyond_drift = size(effect.contrast.relative).is_some_and(|size| drift.is_none_or(|drift| size > 2.0 * drift));
@@ -128,7 +128,7 @@ mod tests {
             };
             Some(base + spread * model::noise(request))
         });
-        let mut tell = |_: crate::bench::Upcoming<'_>| {};
+        let mut tell = |_: crate::bench::NextRun<'_>| {};
         let mut bench = Bench::new(&mut model, &mut tell);
         prove(&mut bench, &model::scenario(), "6.1", "cure", plan).expect("a proof")
     }
@@ -157,7 +157,7 @@ mod tests {
     #[test]
     fn an_unknown_remedy_lists_the_known_ones() {
         let mut model = Model::new(|_: &Request| Some(1.0));
-        let mut tell = |_: crate::bench::Upcoming<'_>| {};
+        let mut tell = |_: crate::bench::NextRun<'_>| {};
         let mut bench = Bench::new(&mut model, &mut tell);
         let error = prove(&mut bench, &model::scenario(), "6.1", "hope", Plan::default()).expect_err("no such remedy");
         let error = error.to_string();

@@ -1,13 +1,13 @@
-//! The very same request again and again: do the traces agree to the byte?
+//! Runs the same request several times and compares the traces byte by byte.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-use crate::bench::{BenchError, Upcoming, describe};
+use crate::bench::{BenchError, NextRun, describe};
 use crate::run::{Request, Runner};
 
-/// What came of it.
+/// The result.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Repeats {
     /// Scenario, kernel, seed and so on, in words.
@@ -16,9 +16,9 @@ pub struct Repeats {
     pub cpus: u32,
     /// The SHA-256 of each run's trace, in the order of the runs.
     pub digests: Vec<String>,
-    /// Host seconds that each took.
+    /// The host seconds of each run.
     pub wall_seconds: Vec<f64>,
-    /// The least and the most of each metric that is not the same in all runs.
+    /// The range of each metric that differs between runs.
     pub spread: Vec<Spread>,
 }
 
@@ -34,7 +34,7 @@ pub struct Spread {
 }
 
 impl Repeats {
-    /// Each digest once, with how many runs had it, most first.
+    /// Each digest once, with the number of its runs, most frequent first.
     pub fn different(&self) -> Vec<(&str, usize)> {
         let mut counts: Vec<(&str, usize)> = Vec::new();
         for digest in &self.digests {
@@ -47,22 +47,22 @@ impl Repeats {
         counts
     }
 
-    /// Whether there were several runs, and all brought the same bytes.
+    /// Whether there were several runs, all with the same bytes.
     pub fn identical(&self) -> bool {
         self.digests.len() > 1 && self.different().len() == 1
     }
 }
 
-/// Boots the request `times` times. The runner must not take an earlier result for a new one.
+/// Boots the request `times` times. The runner must not return earlier results.
 pub fn repeat<R: Runner>(
     runner: &mut R,
-    tell: &mut dyn FnMut(Upcoming<'_>),
+    tell: &mut dyn FnMut(NextRun<'_>),
     request: &Request,
     times: usize,
 ) -> Result<Repeats, BenchError<R::Error>> {
     let mut outcomes = Vec::new();
     for number in 1..=times {
-        tell(Upcoming { number, of: Some(times), request });
+        tell(NextRun { number, of: Some(times), request });
         let failed = |source| BenchError::Run { what: format!("{}, run {number}", describe(request)), source };
         outcomes.push(runner.run(request).map_err(failed)?);
     }

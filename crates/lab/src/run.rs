@@ -1,4 +1,4 @@
-//! One run: what is asked for, what comes back.
+//! One run: its request and its outcome.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -24,9 +24,9 @@ pub struct Request {
     pub fault: bool,
     /// The scenario's remedy to apply, by id.
     pub remedy: Option<String>,
-    /// What is changed while it runs, by the executor, as soon as each target is there; `explain`'s remedies are such changes.
-    /// An empty list changes nothing, and is the same guest up to the moment at which another list would. Absent: nobody waits
-    /// for such a moment.
+    /// Changes made by the executor during the run, each as soon as its target exists; `explain`'s remedies are such
+    /// changes. An empty list changes nothing, but gives the same guest up to the moment of a change. Absent: the guest
+    /// does not wait for that moment.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trial: Option<Vec<Change>>,
     /// Knobs to set before the loads start: `sched_feature.WAKEUP_PREEMPTION=off`, `sysctl.kernel.sched_rr_timeslice_ms=10`,
@@ -43,8 +43,8 @@ impl Request {
         Request { scenario, kernel: kernel.into(), fault: true, remedy: None, trial: None, knobs: Vec::new(), seed }
     }
 
-    /// Whether something with this `when` applies. A `when` that cannot be read applies never; [`Scenario::parse`]
-    /// lets none through.
+    /// Whether something with this `when` applies. A `when` that cannot be parsed never applies; [`Scenario::parse`]
+    /// rejects those.
     pub fn applies(&self, when: Option<&str>) -> bool {
         match When::read(when) {
             Ok(When::Always) => true,
@@ -64,29 +64,29 @@ impl Request {
         self.scenario.setup.iter().filter(applies).map(|step| &step.action)
     }
 
-    /// The loads that apply, in the file's order, each copy by itself.
+    /// The loads that apply, in the file's order, each copy separately.
     pub fn loads(&self) -> impl Iterator<Item = Load> {
         self.scenario.load.iter().filter(|load| self.applies(load.when.as_deref())).flat_map(Load::copies)
     }
 
-    /// The remedy asked for, if it is one of `explain`'s.
+    /// The remedy, if it is one of `explain`'s.
     pub fn explained_remedy(&self) -> Option<&str> {
         self.remedy.as_deref().filter(|id| RemedyKind::of_id(id).is_some())
     }
 
-    /// The remedy asked for, if it is the scenario's own.
+    /// The remedy, if it is the scenario's own.
     pub fn own_remedy(&self) -> Option<String> {
         self.remedy.clone().filter(|id| RemedyKind::of_id(id).is_none())
     }
 
-    /// The steps of the remedy asked for; empty without one.
+    /// The steps of the remedy; empty without one.
     pub fn remedy_steps(&self) -> &[Action] {
         let remedy = self.scenario.remedy.iter().find(|remedy| Some(&remedy.id) == self.remedy.as_ref());
         remedy.map_or(&[], |remedy| &remedy.steps)
     }
 
-    /// All knobs to set on a kernel of this release (or name in the store): the scenario's own that apply there, then
-    /// the request's, which overrule them.
+    /// All knobs for a kernel of this release (or store name): the scenario's that apply, then the request's, which
+    /// override them.
     pub fn effective_knobs(&self, kernel: &str) -> Vec<(String, String)> {
         let own =
             self.scenario.knob.iter().filter(|knob| {
@@ -96,7 +96,7 @@ impl Request {
         own.map(|knob| (knob.name.clone(), knob.value.clone())).chain(self.knobs.iter().cloned()).collect()
     }
 
-    /// The load's program and arguments with `{seconds}` (`2`, `1.5`), `{milliseconds}` and `{seed}` filled in.
+    /// The load's program and arguments with `{seconds}` (`2`, `1.5`), `{milliseconds}` and `{seed}` substituted.
     pub fn argv(&self, load: &Load) -> Vec<String> {
         let seconds = self.scenario.seconds;
         let fill = |argument: &String| {
@@ -108,7 +108,7 @@ impl Request {
         load.argv.iter().map(fill).collect()
     }
 
-    /// When the load starts: its `start_ms`, and by its name and the seed up to `jitter_ms` more, in steps of a microsecond.
+    /// The load's start: `start_ms` plus up to `jitter_ms` by its name and the seed, in steps of a microsecond.
     pub fn start_of(&self, load: &Load) -> Start {
         let mut state = self.seed;
         for byte in load.name.bytes() {
@@ -126,24 +126,24 @@ impl Request {
 /// When a load starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Start {
-    /// At least so long before the recording begins.
+    /// At least this long before the recording.
     Before(Duration),
-    /// So long after it began.
+    /// This long after the recording began.
     After(Duration),
 }
 
-/// What a guest brought back.
+/// The results of a guest.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Outcome {
     /// The request.
     pub request: Request,
     /// The guest kernel's own release string.
     pub kernel_release: String,
-    /// Numbers.
+    /// Its metrics.
     pub metrics: Vec<Metric>,
     /// The directory with `trace.dat`, `metrics.json`, `console.log`, the loads' own output and this as `outcome.json`.
     pub directory: PathBuf,
-    /// What became of the changes of [`Request::trial`].
+    /// The results of the changes in [`Request::trial`].
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tried: Option<Tried>,
     /// SHA-256 of `trace.dat` in hex: equal for equal requests.
@@ -152,15 +152,15 @@ pub struct Outcome {
     pub wall_seconds: f64,
 }
 
-/// Runs requests; the real one boots QEMU, tests use a model.
+/// Runs requests; the real runner boots QEMU, tests use a model.
 pub trait Runner {
     /// Why a run failed.
     type Error: std::error::Error + Send + Sync + 'static;
 
-    /// Boots, waits and collects.
+    /// Boots a guest, waits for it and collects its results.
     fn run(&mut self, request: &Request) -> Result<Outcome, Self::Error>;
 
-    /// Whether somebody has asked to stop, so that no other run is to begin.
+    /// Whether the user asked to stop: start no further run.
     fn is_interrupted(&self) -> bool {
         false
     }

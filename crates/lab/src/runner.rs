@@ -1,4 +1,4 @@
-//! Runs requests in QEMU, and keeps what they bring back.
+//! Runs requests in QEMU and stores their results.
 
 mod error;
 
@@ -13,61 +13,61 @@ use unstarve_change::Change;
 use unstarve_diagnose::report::RemedyId;
 use unstarve_files::{Limit, ThisProgram, read_text};
 
-use crate::console::{Stage, Watch};
+use crate::console::{ConsoleFollower, Stage};
 use crate::counters::{self, Counters};
 use crate::image;
 use crate::metric::{self, Metric};
 use crate::qemu::{self, Clock, Ended, Limits, Machine, Qemu};
 use crate::run::{Outcome, Request, Runner};
-use crate::store::{Cache, Kernel, Part, digest, digest_of_file, runs};
+use crate::store::{Cache, Kernel, PartialEntry, digest, digest_of_file, runs};
 use crate::trial::{self, Tried, explain_trace, offers};
 
 pub use error::RunError;
 
 /// Boots guests one after the other.
 pub struct QemuRunner {
-    /// Where kernels are, and results go if [`QemuRunner::out`] is not given.
+    /// The store of kernels, and of results unless [`QemuRunner::out`] is given.
     pub cache: Cache,
-    /// The `unstarve` that becomes the guest's init.
+    /// The `unstarve` that runs as the guest's init.
     pub program: PathBuf,
     /// This program, which supervises QEMU ([`qemu::SUPERVISE_ROLE`]).
     pub supervisor: ThisProgram,
-    /// The directory for the result; what is in it is replaced.
+    /// The directory for the result; its content is replaced.
     pub out: Option<PathBuf>,
-    /// What drives the guests' time.
+    /// The clock of guests.
     pub clock: Clock,
-    /// How long each may take.
+    /// The limits of each guest.
     pub limits: Limits,
-    /// Whether an earlier result of the very same request will do.
+    /// Whether an earlier result of the same request may be used.
     pub reuse: Reuse,
-    /// Set by a signal handler: the user wants no more.
+    /// Set by a signal handler when the user asks to stop.
     pub interrupted: Arc<AtomicBool>,
-    /// Told of every stage.
+    /// Called for every stage.
     pub progress: Box<dyn FnMut(Stage)>,
 }
 
-/// Whether an earlier result will do.
+/// Whether an earlier result may be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Reuse {
-    /// A guest is booted.
+    /// Always boot a guest.
     Never,
-    /// A result in the cache of the same request with the same kernel, image and QEMU is taken: in virtual time the
-    /// guest would bring the same again.
+    /// Use a cached result of the same request with the same kernel, image and QEMU: in virtual time the guest would
+    /// give the same again.
     Same,
 }
 
-/// Names of files in a result's directory.
-const TRACE: &str = "trace.dat";
-const OUTCOME: &str = "outcome.json";
+/// Files of a result's directory.
+const TRACE_FILE: &str = "trace.dat";
+const OUTCOME_FILE: &str = "outcome.json";
 
-/// How long a guest may be silent by the host's clock, beside the scenario's own length.
+/// How long a guest with the host's clock may be silent, in addition to the scenario's length.
 const KVM_SILENCE: Duration = Duration::from_secs(30);
 
-/// The largest result that the guest can write. The file is sparse: it takes what is written.
+/// The size of the result disk. The file is sparse: it takes only what is written.
 const DISK_BYTES: u64 = 2 << 30;
 
-/// What a load's output, counters and outcomes can have.
-const OUTPUT: Limit = Limit { bytes: 64 << 20, expected: "what `unstarve lab run` keeps; run it with --fresh" };
+/// The size limit of loads' output, counters and outcomes.
+const OUTPUT_LIMIT: Limit = Limit { bytes: 64 << 20, expected: "what `unstarve lab run` keeps; run it with --fresh" };
 
 impl Runner for QemuRunner {
     type Error = RunError;
@@ -95,12 +95,12 @@ impl Runner for QemuRunner {
             runs::touch(&target);
             return Ok(outcome);
         }
-        let part = Part::directory(&target).map_err(RunError::file(&target))?;
+        let part = PartialEntry::directory(&target).map_err(RunError::file(&target))?;
         let watch = self.boot(request, &kernel, &qemu, &base, part.path()).map_err(|error| self.blame_kvm(error))?;
         let release = watch.release.ok_or(RunError::Incomplete("kernel release"))?;
-        let trace = part.path().join(TRACE);
+        let trace = part.path().join(TRACE_FILE);
         if !trace.exists() {
-            return Err(RunError::Incomplete(TRACE));
+            return Err(RunError::Incomplete(TRACE_FILE));
         }
         let metrics = read_metrics(request, part.path())?;
         let outcome = Outcome {
@@ -113,21 +113,21 @@ impl Runner for QemuRunner {
             wall_seconds: began.elapsed().as_secs_f64(),
         };
         write_json(&part.path().join("metrics.json"), &outcome.metrics)?;
-        write_json(&part.path().join(OUTCOME), &outcome)?;
+        write_json(&part.path().join(OUTCOME_FILE), &outcome)?;
         part.keep().map_err(RunError::file(&target))?;
-        // What cannot be removed stays; this result is there.
+        // Ignores results that cannot be removed; this one is stored.
         let _ = runs::limit_runs(&self.cache);
         Ok(outcome)
     }
 }
 
 impl QemuRunner {
-    /// What `explain` offers under this id where nothing is done: the changes of its worst finding that has it.
+    /// The changes of the worst finding that offers this remedy, in a run without changes.
     fn offered(&mut self, request: &Request, id: &str) -> Result<Vec<Change>, RunError> {
         let out = self.out.take();
         let without = self.run(&Request { remedy: None, trial: Some(Vec::new()), ..request.clone() });
         self.out = out;
-        let trace = without?.directory.join(TRACE);
+        let trace = without?.directory.join(TRACE_FILE);
         let report = explain_trace(&trace).map_err(|source| RunError::Unexplained { path: trace, source })?;
         let (all, wanted) = (offers(&report), RemedyId::from(id));
         let offer = all.iter().find(|offer| offer.remedy == wanted);
@@ -143,7 +143,7 @@ impl QemuRunner {
         }
     }
 
-    /// Where the result goes: what makes the bytes what they are is in the name.
+    /// The result's directory; its name contains a digest of everything that determines the bytes.
     fn target(&self, request: &Request, kernel: &Kernel, qemu: &Qemu, base: &Path) -> PathBuf {
         if let Some(out) = &self.out {
             return out.clone();
@@ -172,7 +172,7 @@ impl QemuRunner {
         }
     }
 
-    /// A guest that fails before it has said a word, by the host's clock, most likely fails by that.
+    /// Blames KVM if a guest with the host's clock fails before its first message.
     fn blame_kvm(&self, error: RunError) -> RunError {
         let silent = matches!(
             error,
@@ -183,7 +183,7 @@ impl QemuRunner {
         if silent && self.clock == Clock::Host { RunError::NotWithKvm(Box::new(error)) } else { error }
     }
 
-    /// By the host's clock nothing is silent for longer than it computes; a guest that does not come up says nothing.
+    /// With the host's clock no load is silent for longer than it runs, and a guest that does not boot prints nothing.
     fn limits(&self, request: &Request) -> Limits {
         let stall = match self.clock {
             Clock::Virtual => self.limits.stall,
@@ -199,7 +199,7 @@ impl QemuRunner {
         qemu: &Qemu,
         base: &Path,
         directory: &Path,
-    ) -> Result<Watch, RunError> {
+    ) -> Result<ConsoleFollower, RunError> {
         let (initrd, disk) = (directory.join("initrd.cpio"), directory.join("results.img"));
         let (text, trial) = texts(request).map_err(|source| RunError::Json { path: initrd.clone(), source })?;
         image::for_run(base, &text, trial.as_deref(), &initrd)?;
@@ -218,7 +218,7 @@ impl QemuRunner {
     }
 }
 
-/// What can be told before anything is made.
+/// Checks the request before anything is created.
 fn check(request: &Request) -> Result<(), RunError> {
     let Some(wanted) = &request.remedy else { return Ok(()) };
     request.scenario.check_remedy(wanted).map_err(|have| RunError::NoRemedy {
@@ -239,8 +239,8 @@ fn check_kernel(request: &Request, kernel: &Kernel) -> Result<(), RunError> {
     Ok(())
 }
 
-/// The request as the guest reads it, and the changes of its trial in a text of their own: apart from those, guests with other
-/// changes are the same.
+/// The request as the guest reads it, and the trial's changes as a separate text: apart from those, guests with
+/// different changes are the same.
 fn texts(request: &Request) -> serde_json::Result<(String, Option<String>)> {
     let trial = request.trial.as_ref().map(serde_json::to_string).transpose()?;
     let plain =
@@ -248,8 +248,8 @@ fn texts(request: &Request) -> serde_json::Result<(String, Option<String>)> {
     Ok((serde_json::to_string(&plain)?, trial))
 }
 
-/// Whether the guest came to its end as it should.
-fn judge(ended: Ended, watch: Watch, limits: Limits) -> Result<Watch, RunError> {
+/// Whether the guest ended properly.
+fn judge(ended: Ended, watch: ConsoleFollower, limits: Limits) -> Result<ConsoleFollower, RunError> {
     let (stage, console) = (watch.stage, watch.last_lines());
     match (ended, watch.trouble.clone()) {
         (Ended::Interrupted, _) => Err(RunError::Interrupted),
@@ -261,7 +261,7 @@ fn judge(ended: Ended, watch: Watch, limits: Limits) -> Result<Watch, RunError> 
     }
 }
 
-/// Takes the files out of the disk. The guest is not trusted: only plain files with plain names are taken.
+/// Extracts the files from the disk. The guest is not trusted: only regular files with plain names are accepted.
 fn unpack(disk: &Path, into: &Path) -> Result<(), RunError> {
     let failed = |source| RunError::File { path: disk.to_owned(), source };
     let mut archive = tar::Archive::new(File::open(disk).map_err(failed)?);
@@ -271,7 +271,7 @@ fn unpack(disk: &Path, into: &Path) -> Result<(), RunError> {
         let Some(name) = path.file_name().filter(|_| entry.header().entry_type().is_file()) else { continue };
         let target = into.join(name);
         let mut file = File::create(&target).map_err(RunError::file(&target))?;
-        // A sparse entry may claim to be larger than the disk.
+        // A sparse entry may claim to exceed the disk.
         io::copy(&mut entry.by_ref().take(DISK_BYTES), &mut file).map_err(RunError::file(target))?;
     }
     Ok(())
@@ -282,12 +282,12 @@ fn read_metrics(request: &Request, directory: &Path) -> Result<Vec<Metric>, RunE
     for load in request.loads() {
         let Some(kind) = &load.metrics else { continue };
         let path = directory.join(format!("{}.out", load.name));
-        // The guest wrote it, and is not trusted.
-        let output = read_text(&path, OUTPUT)?;
+        // Written by the guest, which is not trusted.
+        let output = read_text(&path, OUTPUT_LIMIT)?;
         metrics.extend(metric::parse(kind, &output, &load.name)?);
     }
     let path = directory.join(counters::FILE);
-    let text = read_text(&path, OUTPUT)?;
+    let text = read_text(&path, OUTPUT_LIMIT)?;
     let counters: Counters = serde_json::from_str(&text).map_err(|source| RunError::Json { path, source })?;
     metrics.extend(counters.metrics());
     let main = request.loads().find(|load| load.main).map(|load| load.name).unwrap_or_default();
@@ -300,13 +300,13 @@ fn read_tried(request: &Request, directory: &Path) -> Result<Option<Tried>, RunE
         return Ok(None);
     }
     let path = directory.join(trial::FILE);
-    let text = read_text(&path, OUTPUT)?;
+    let text = read_text(&path, OUTPUT_LIMIT)?;
     serde_json::from_str(&text).map(Some).map_err(|source| RunError::Json { path, source })
 }
 
 fn read_outcome(directory: &Path) -> Result<Outcome, RunError> {
-    let path = directory.join(OUTCOME);
-    let text = read_text(&path, OUTPUT)?;
+    let path = directory.join(OUTCOME_FILE);
+    let text = read_text(&path, OUTPUT_LIMIT)?;
     serde_json::from_str(&text).map_err(|source| RunError::Json { path, source })
 }
 

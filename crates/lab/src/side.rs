@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use crate::run::Request;
 use crate::scenario::{Scenario, check_knob_name};
 
-/// What one side runs.
+/// The configuration of one side.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Side {
     /// The kernel's name in the store.
@@ -21,7 +21,7 @@ pub struct Side {
     pub knobs: Vec<(String, String)>,
 }
 
-/// A side that cannot be read.
+/// An invalid side.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("`{part}`: {what}; a side is kernel=NAME, fault=on|off, remedy=ID, set:KNOB=VALUE, with commas between")]
 pub struct SideError {
@@ -73,7 +73,7 @@ impl Side {
         Ok(())
     }
 
-    /// The request of this side; `kernel` is used where the side names none.
+    /// The request of this side; `kernel` is used if the side names none.
     pub fn request(&self, scenario: &Scenario, kernel: &str, seed: u64) -> Request {
         Request {
             scenario: scenario.clone(),

@@ -1,20 +1,20 @@
-//! Whether two sides differ, from pairs of runs with the same seed. docs/decisions/0041 says why so.
+//! Statistics: whether two sides differ, from pairs of runs with the same seed (docs/decisions/0041).
 
 use serde::{Deserialize, Serialize};
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
 use crate::metric::Better;
 
-/// The confidence of intervals.
+/// The confidence level of intervals.
 pub const CONFIDENCE: f64 = 0.95;
 
-/// Below so many pairs nothing is claimed.
+/// With fewer pairs nothing is claimed.
 pub const FEWEST_PAIRS: usize = 3;
 
-/// From so many pairs on the signed-rank test can reach 5 % at all (2/2⁶), and has a say.
+/// From this number of pairs on the signed-rank test can reach 5 % (2/2⁶), and is used.
 const RANKED_PAIRS: usize = 6;
 
-/// The same seed on both sides.
+/// Two runs with the same seed.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Pair {
     /// The metric on side A.
@@ -23,7 +23,7 @@ pub struct Pair {
     pub b: f64,
 }
 
-/// What the pairs say.
+/// The conclusion from the pairs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
@@ -42,7 +42,7 @@ pub enum Verdict {
 }
 
 impl Verdict {
-    /// Whether it says that the sides differ.
+    /// Whether it claims that the sides differ.
     pub fn is_claim(self) -> bool {
         matches!(self, Verdict::Better | Verdict::Worse | Verdict::Differs)
     }
@@ -60,18 +60,18 @@ impl Verdict {
     }
 }
 
-/// What the pairs' effects are.
+/// The scale of the pairs' effects.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Scale {
-    /// Logarithms of B / A: for metrics that are above zero in every run. No bound of a share lies below −100 %.
+    /// ln(B / A), for metrics above zero in every run. No bound of a percentage is below −100 %.
     Ratio,
     /// B − A, relative to A's mean.
     #[default]
     Difference,
 }
 
-/// Two sides of one metric, set against each other.
+/// The comparison of two sides for one metric.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Contrast {
     /// Pairs used.
@@ -82,34 +82,34 @@ pub struct Contrast {
     pub mean_b: f64,
     /// Median of the pairs' differences (B − A).
     pub median_difference: f64,
-    /// What B is above A, as a part of A: of the geometric mean of the pairs' ratios, or of the mean difference relative to
-    /// A's mean magnitude (to B's where A is all zero); none if both are zero.
+    /// The relative difference of B from A: from the geometric mean of the pairs' ratios, or the mean difference
+    /// relative to A's mean magnitude (B's if A is all zero); `None` if both are zero.
     pub relative: Option<f64>,
     /// The 95 % interval of `relative`; none below [`FEWEST_PAIRS`].
     pub interval: Option<(f64, f64)>,
-    /// Two-sided p of Student's test that belongs to the interval, for this metric alone; none below [`FEWEST_PAIRS`].
+    /// Two-sided p of Student's t-test for this metric alone, matching the interval; `None` below [`FEWEST_PAIRS`].
     #[serde(default)]
     pub p: Option<f64>,
     /// Two-sided p of Wilcoxon's signed-rank test, exact; none below six pairs.
     pub signed_rank_p: Option<f64>,
-    /// What it comes to.
+    /// The conclusion.
     pub verdict: Verdict,
-    /// What the pairs' effects are.
+    /// The scale of the pairs' effects.
     #[serde(default)]
     pub scale: Scale,
-    /// The claim that this metric alone would make, taken back because so many were looked at.
+    /// The claim for this metric alone, withdrawn by the correction for many metrics.
     #[serde(default)]
     pub taken_back: Option<Verdict>,
-    /// About so many pairs would tell what is unclear, if they are as these are; none where nothing is unclear, or more than
-    /// [`MOST_PAIRS`] would be needed.
+    /// The estimated number of pairs that would decide an unclear result; `None` if the result is clear, or more than
+    /// [`MOST_PAIRS`] are needed.
     #[serde(default)]
     pub pairs_to_tell: Option<usize>,
-    /// The pairs' effects in their scale.
+    /// The pairs' effects on their scale.
     #[serde(skip)]
     pub(crate) effects: Option<Effects>,
 }
 
-/// The pairs' effects: their mean and standard deviation, and the smallest that matters.
+/// The pairs' effects: their mean, standard deviation, and the smallest that matters.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub(crate) struct Effects {
     pub(crate) mean: f64,
@@ -117,7 +117,7 @@ pub(crate) struct Effects {
     matters: f64,
 }
 
-/// Sets the sides against each other; `matters` is the smallest relative difference worth telling (0.03: 3 %).
+/// Compares the sides; `matters` is the smallest relevant relative difference (0.03: 3 %).
 pub fn contrast(pairs: &[Pair], better: Better, matters: f64) -> Contrast {
     let mean = |of: fn(&Pair) -> f64| pairs.iter().map(of).sum::<f64>() / pairs.len().max(1) as f64;
     let differences: Vec<f64> = pairs.iter().map(|pair| pair.b - pair.a).collect();
@@ -127,7 +127,7 @@ pub fn contrast(pairs: &[Pair], better: Better, matters: f64) -> Contrast {
         Scale::Ratio => Some(pairs.iter().map(|pair| (pair.b / pair.a).ln()).collect()),
         Scale::Difference => magnitude.map(|size| differences.iter().map(|difference| difference / size).collect()),
     };
-    // Of what is never negative no more than all can go.
+    // A metric that is never negative cannot fall by more than 100 %.
     let floor = if pairs.iter().all(|pair| pair.a >= 0.0 && pair.b >= 0.0) { -1.0 } else { f64::NEG_INFINITY };
     let shown = |effect: f64| match scale {
         Scale::Ratio => effect.exp_m1(),
@@ -176,41 +176,41 @@ fn scale_of(pairs: &[Pair]) -> Scale {
     if positive { Scale::Ratio } else { Scale::Difference }
 }
 
-/// More pairs than this nobody runs.
+/// Maximum pairs considered.
 pub const MOST_PAIRS: usize = 1_000;
 
-/// How sure it is to be that the pairs named by [`Contrast::pairs_to_tell`] do tell.
-const POWER: f64 = 0.8;
+/// The required probability that [`Contrast::pairs_to_tell`] pairs decide.
+const REQUIRED_POWER: f64 = 0.8;
 
 impl Contrast {
-    /// Reckons how many pairs would tell at this two-sided error, if the verdict is unclear.
+    /// Estimates how many pairs would decide at this two-sided error, if the result is unclear.
     fn look_ahead(&mut self, error: f64) {
         let unclear = (self.verdict == Verdict::Unclear).then_some(());
         self.pairs_to_tell = unclear.and(self.effects).and_then(|effects| effects.pairs_to_tell(error));
-        // As many as there are did not: their ranks disagree.
+        // The existing pairs did not decide, because their ranks disagree: require one more.
         self.pairs_to_tell = self.pairs_to_tell.map(|pairs| pairs.max(self.pairs + 1));
     }
 }
 
 impl Effects {
-    /// So many pairs leave zero out of the interval, or keep the interval below what matters.
+    /// The number of pairs whose interval excludes zero, or stays below what matters.
     fn pairs_to_tell(self, error: f64) -> Option<usize> {
         let size = self.mean.abs();
         let room = if size >= self.matters { size } else { self.matters - size };
         let tells = |&pairs: &usize| {
             let count = pairs as f64;
             let quantiles = StudentsT::new(0.0, 1.0, count - 1.0)
-                .map_or(f64::INFINITY, |t| t.inverse_cdf(1.0 - error / 2.0) + t.inverse_cdf(POWER));
+                .map_or(f64::INFINITY, |t| t.inverse_cdf(1.0 - error / 2.0) + t.inverse_cdf(REQUIRED_POWER));
             quantiles * self.deviation / count.sqrt() <= room
         };
-        // Which only grows with the pairs: the first of which it is true is looked for by halves.
+        // This is monotonic in the number of pairs: binary search.
         let all: Vec<usize> = (FEWEST_PAIRS..=MOST_PAIRS).collect();
         all.get(all.partition_point(|pairs| !tells(pairs))).copied()
     }
 }
 
-/// Takes back claims that so many metrics would make by chance: those that stay hold together with 95 % (Holm 1979, which
-/// asks nothing about how the metrics hang together). What is taken back is unclear.
+/// Withdraws claims that so many metrics would produce by chance: the remaining ones hold together with 95 % (Holm
+/// 1979, which assumes nothing about the metrics' dependence). Withdrawn claims become unclear.
 pub(crate) fn correct_for_number<'a>(contrasts: impl Iterator<Item = &'a mut Contrast>) {
     let mut tested: Vec<(f64, &mut Contrast)> =
         contrasts.filter_map(|contrast| Some((contrast.p?, contrast))).collect();
@@ -258,7 +258,7 @@ fn mean_p(values: &[f64]) -> f64 {
     if mean == 0.0 {
         return 1.0;
     }
-    // No spread at all: as sure as can be.
+    // No spread: certain.
     if error == 0.0 {
         return 0.0;
     }
@@ -271,7 +271,7 @@ fn mean_interval(values: &[f64]) -> (f64, f64) {
     let (mean, error) = mean_and_error(values);
     let quantile =
         StudentsT::new(0.0, 1.0, count - 1.0).map_or(f64::INFINITY, |t| t.inverse_cdf((1.0 + CONFIDENCE) / 2.0));
-    // No spread at all gives an interval of no width, whatever the quantile.
+    // Without spread the interval has width zero, whatever the quantile.
     let half = if error > 0.0 { quantile * error } else { 0.0 };
     (mean - half, mean + half)
 }
@@ -292,7 +292,7 @@ fn signed_rank(differences: &[f64]) -> f64 {
     }
     let total: usize = ranks.iter().sum();
     let positive: usize = ranks.iter().zip(&sorted).filter(|(_, value)| **value > 0.0).map(|(rank, _)| rank).sum();
-    // How probable each sum of positive ranks is when every sign is a fair coin.
+    // The probability of each sum of positive ranks if every sign is a fair coin.
     let mut probability = vec![0.0; total + 1];
     probability[0] = 1.0;
     for &rank in &ranks {

@@ -1,4 +1,4 @@
-//! A remedy of `explain` tried in a second guest: what the report offers, and what became of it.
+//! Tests a remedy of `explain` in a second guest: what the report offers, and the result of each change.
 
 use std::path::Path;
 
@@ -9,26 +9,26 @@ use unstarve_diagnose::{Options, Proofs, explain};
 
 use crate::run::Outcome;
 
-/// The guest's file with what became of the changes.
+/// The result file of a trial's changes.
 pub const FILE: &str = "trial.json";
 
-/// What became of a trial's changes.
+/// The results of a trial's changes.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Tried {
-    /// Change by change, in the order of [`crate::run::Request::trial`].
+    /// One for each change, in the order of [`crate::run::Request::trial`].
     pub changes: Vec<TriedChange>,
-    /// What was not as before when the changes had been taken back, after everything was measured; empty if all was.
+    /// Values that were not restored after the measurement; empty if all were.
     pub not_taken_back: Vec<String>,
 }
 
-/// What became of one change.
+/// The result of one change.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct TriedChange {
     /// The change.
     pub change: Change,
-    /// What became of it.
-    pub how: How,
-    /// When, in ms after the executor of the trial was started.
+    /// How it was made.
+    pub how: ChangeMethod,
+    /// The time in ms after the trial's executor started.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub after_ms: Option<u64>,
 }
@@ -36,38 +36,38 @@ pub struct TriedChange {
 /// How a change was made.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
-pub enum How {
-    /// On the very thing that the report names.
+pub enum ChangeMethod {
+    /// To the target that the report names.
     AsNamed,
-    /// On a thread of the same name: the one that the report names was not in this guest.
+    /// To a thread of the same name, because the thread that the report names was not in this guest.
     ByName {
         /// Its id here.
         tid: u32,
     },
-    /// It was so already.
+    /// The value was set already.
     Already,
-    /// It cannot be made here; why.
+    /// Impossible here, with the reason.
     Refused(String),
-    /// The thread that it is about did not appear.
+    /// Its thread did not appear.
     NeverThere,
 }
 
 impl Tried {
     /// Whether anything was changed.
     pub fn changed_anything(&self) -> bool {
-        self.changes.iter().any(|tried| matches!(tried.how, How::AsNamed | How::ByName { .. }))
+        self.changes.iter().any(|tried| matches!(tried.how, ChangeMethod::AsNamed | ChangeMethod::ByName { .. }))
     }
 
-    /// How many changes were made on another thread than the one that was named.
+    /// The number of changes made to another thread than the named one.
     pub fn by_name(&self) -> usize {
-        self.changes.iter().filter(|tried| matches!(tried.how, How::ByName { .. })).count()
+        self.changes.iter().filter(|tried| matches!(tried.how, ChangeMethod::ByName { .. })).count()
     }
 
-    /// Why not all was done, in words; `None` if it was.
+    /// Why some changes were not made; `None` if all were.
     pub fn shortfall(&self) -> Option<String> {
-        let absent = self.changes.iter().filter(|tried| tried.how == How::NeverThere).count();
+        let absent = self.changes.iter().filter(|tried| tried.how == ChangeMethod::NeverThere).count();
         let refused = self.changes.iter().find_map(|tried| match &tried.how {
-            How::Refused(why) => Some(why.clone()),
+            ChangeMethod::Refused(why) => Some(why.clone()),
             _ => None,
         });
         let all = self.changes.len();
@@ -80,7 +80,7 @@ impl Tried {
     }
 }
 
-/// What `explain` says of an outcome's trace, with every remedy that it has: also those that were proved useless.
+/// The report of `explain` on an outcome's trace with every remedy, including those proved useless.
 ///
 /// # Errors
 /// If the trace cannot be read or explained.
@@ -112,7 +112,7 @@ impl Offer {
         self.remedy == other.remedy && self.finding == other.finding && self.victim == other.victim
     }
 
-    /// Why no guest can show what it does; `None` if one can.
+    /// Why no guest can test it; `None` if one can.
     pub fn obstacle(&self) -> Option<&'static str> {
         let has = |of: fn(&Target) -> bool| self.changes.iter().any(|change| of(&change.target));
         if self.changes.is_empty() || has(|target| matches!(target, Target::Advice)) {
@@ -125,8 +125,8 @@ impl Offer {
     }
 }
 
-/// The remedies of a report's findings from warnings up, each once for each kind of finding and victim: of several
-/// of one kind the worst one's.
+/// The remedies of a report's warnings and critical findings, once for each kind of finding and victim: the worst
+/// finding's.
 pub fn offers(report: &Report) -> Vec<Offer> {
     let mut offers: Vec<Offer> = Vec::new();
     for finding in report.findings.iter().filter(|finding| finding.severity >= Severity::Warning) {

@@ -1,4 +1,4 @@
-//! Whether `explain` finds the cause that a scenario injects, and stays quiet without it.
+//! Whether `explain` finds the cause that a scenario injects, and reports nothing without it.
 
 use std::error::Error;
 use std::fmt;
@@ -10,7 +10,7 @@ use crate::bench::{Bench, describe};
 use crate::run::{Outcome, Request, Runner};
 use crate::scenario::{Expect, Expected, Names, Scenario, Victim, fits};
 
-/// What explains an outcome's trace.
+/// Explains an outcome's trace.
 pub type Explain<'a> = dyn FnMut(&Outcome) -> Result<Report, Box<dyn Error + Send + Sync>> + 'a;
 
 /// One scenario on one kernel, with or without its fault.
@@ -22,41 +22,41 @@ pub struct Row {
     pub kernel: String,
     /// Whether the fault was there.
     pub fault: bool,
-    /// What `explain` was to say: findings, any one; empty: nothing.
+    /// The ids of which `explain` must report one; empty: none.
     pub expected: Vec<FindingId>,
-    /// What it said first, of what is wrong (`info` does not count).
+    /// Its first finding above `info`.
     pub found: Option<String>,
-    /// How that is judged.
+    /// The judgement.
     pub judgement: Judgement,
 }
 
-/// How a row is judged.
+/// The judgement of a row.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Judgement {
-    /// The injected cause is the top finding, with its victim and culprit.
+    /// The injected cause is the top finding, with the right victim and culprit.
     Hit,
-    /// Nothing was wrong, nothing was found.
+    /// No fault, no finding.
     Quiet,
-    /// The injected cause is not the top finding; why.
+    /// The injected cause is not the top finding, with the reason.
     Miss(String),
-    /// Something was found although nothing was wrong.
+    /// A finding without a fault.
     FalseAlarm(String),
-    /// The scenario does not say what is to be found.
+    /// The scenario states no expectation.
     NotJudged,
-    /// The scenario makes no sense on this kernel.
+    /// The scenario does not apply to this kernel.
     NotHere,
     /// The guest or the explanation failed; why.
     Failed(String),
 }
 
 impl Judgement {
-    /// Whether the truth was told.
+    /// Whether the judgement is right.
     pub fn is_right(&self) -> bool {
         matches!(self, Judgement::Hit | Judgement::Quiet)
     }
 
-    /// Whether it counts: scenarios that make no sense on a kernel, or expect nothing, do not.
+    /// Whether it counts: rows without expectation, or of scenarios that do not apply, do not.
     pub fn counts(&self) -> bool {
         !matches!(self, Judgement::NotHere | Judgement::NotJudged)
     }
@@ -65,12 +65,12 @@ impl Judgement {
 /// The whole table.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Truth {
-    /// Scenario by scenario, kernel by kernel, faulty before healthy.
+    /// By scenario and kernel, faulty before healthy.
     pub rows: Vec<Row>,
 }
 
-/// Runs every scenario on every kernel, faulty and healthy, and judges what `explain` says. A run that fails is a row,
-/// not the end; what was not begun when somebody asked to stop has none.
+/// Runs every scenario on every kernel, with and without the fault, and judges `explain`. A failed run is a row; runs
+/// not started when the user asked to stop are missing.
 pub fn truth<R: Runner>(
     bench: &mut Bench<'_, R>,
     scenarios: &[Scenario],
@@ -127,11 +127,11 @@ fn expected(expect: &Expect) -> Vec<FindingId> {
     top.chain(expect.all.iter().map(|one| &one.finding)).cloned().collect()
 }
 
-/// Sets a report against what the request injected.
+/// Judges a report by what the request injected.
 pub fn judge(request: &Request, report: &Report) -> Row {
     let loud: Vec<&Finding> = report.findings.iter().filter(|finding| finding.severity >= Severity::Warning).collect();
     let mut row = empty_row(request, Judgement::Quiet);
-    row.found = loud.first().map(|finding| in_short(finding));
+    row.found = loud.first().map(|finding| one_line(finding));
     let expect = &request.scenario.expect;
     let judged = expect.top().is_some() || !expect.all.is_empty() || expect.max_findings.is_some();
     row.judgement = match loud.first() {
@@ -153,7 +153,7 @@ fn too_many(expect: &Expect, report: &Report) -> Option<String> {
     Some(format!("{count} findings, at most {most} are expected"))
 }
 
-/// What the findings, the worst first, get wrong.
+/// What is wrong with the findings, worst first.
 fn mistake(expect: &Expect, loud: &[&Finding]) -> Option<String> {
     let top = expect.top().zip(loud.first()).and_then(|(ids, finding)| {
         if !ids.contains(&finding.id) {
@@ -170,7 +170,7 @@ fn mistake(expect: &Expect, loud: &[&Finding]) -> Option<String> {
     top.or_else(|| expect.all.iter().find(|one| !is_found(one)).map(|one| format!("there is no {one}")))
 }
 
-/// What one finding gets wrong of whom it is about.
+/// What is wrong with one finding's victim, culprits and payers.
 fn wrong_in(finding: &Finding, victim: &Victim, culprit: &Names, payer: &Names) -> Option<String> {
     for (key, wanted) in &victim.0 {
         let found = match key.as_str() {
@@ -192,12 +192,12 @@ fn wrong_in(finding: &Finding, victim: &Victim, culprit: &Names, payer: &Names) 
 }
 
 /// `rt-starvation of kworker/0:2 by hog`.
-fn in_short(finding: &Finding) -> String {
+fn one_line(finding: &Finding) -> String {
     let by = finding.culprits.first().map(|culprit| format!(" by {}", culprit.comm)).unwrap_or_default();
     format!("{} of {}{by}", finding.id, finding.victim.comm)
 }
 
-/// A table with every miss spelt out below it.
+/// A table, with every miss in full below it.
 impl fmt::Display for Truth {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(f, "{:<20} {:<7} {:<8} {:<12} top finding", "scenario", "kernel", "twin", "judgement")?;
@@ -250,7 +250,7 @@ mod tests {
         serde_json::from_value(json).expect("a report")
     }
 
-    /// Is asked to stop while it makes its first run.
+    /// A runner that is asked to stop during its first run.
     struct Stopped(usize);
 
     impl Runner for Stopped {
@@ -269,7 +269,7 @@ mod tests {
     #[test]
     fn nothing_is_announced_after_somebody_asked_to_stop() {
         let (mut runner, mut announced) = (Stopped(0), 0);
-        let mut tell = |_: crate::bench::Upcoming<'_>| announced += 1;
+        let mut tell = |_: crate::bench::NextRun<'_>| announced += 1;
         let mut bench = Bench::new(&mut runner, &mut tell);
         let kernels = ["5.10", "6.1", "6.12"].map(String::from);
         let mut explain = |_: &Outcome| Ok(report("x", "info", "task", "x", "y"));
@@ -280,7 +280,7 @@ mod tests {
     #[test]
     fn the_table_tells_hits_misses_and_false_alarms() {
         let mut model = Model::new(|request: &Request| (request.kernel != "7").then_some(1.0));
-        let mut tell = |_: crate::bench::Upcoming<'_>| {};
+        let mut tell = |_: crate::bench::NextRun<'_>| {};
         let mut bench = Bench::new(&mut model, &mut tell);
         let kernels = ["5.4", "5.10", "6.1", "6.12", "6.13", "6.14", "6.15", "7"].map(String::from);
         let mut explain = |outcome: &Outcome| {
@@ -327,7 +327,7 @@ mod tests {
         ");
     }
 
-    /// What is said of findings of these ids, victims, culprits and payers, by a scenario with this `[expect]`.
+    /// The judgement of findings with these ids, victims, culprits and payers under this `[expect]`.
     fn judged(expect: &str, findings: &[(&str, &str, &str, &str, &str)]) -> Judgement {
         let text = format!("[[load]]\nargv = [\"load\"]\n{expect}");
         let request = Request::faulty(Scenario::parse("x.toml", &text).expect("a scenario"), "6.1", 1);

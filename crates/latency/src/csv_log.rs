@@ -1,16 +1,18 @@
+//! Reads latency logs in CSV.
+
 use unstarve_model::Nanos;
 
 use crate::log::{Collector, Log, LogError, Point};
 
-const EXPECTED: &str = "names of two columns with their units, like `time_s,latency_us` (s, ms, us or ns)";
+const EXPECTED_HEADER: &str = "names of two columns with their units, like `time_s,latency_us` (s, ms, us or ns)";
 
-/// CSV with a line of names: a column of times (when an operation ended), and one of latencies, each with its unit.
+/// CSV with a header line: a column of times (when operations ended) and one of latencies, each with its unit.
 pub fn log(text: &str) -> Result<Log, LogError> {
     let mut reader = csv::ReaderBuilder::new().trim(csv::Trim::All).flexible(true).from_reader(text.as_bytes());
     let head = reader.headers().map_err(|_| LogError::Unknown)?.clone();
     let [time, value] = columns(&head).ok_or_else(|| match head.len() {
         0 | 1 => LogError::Unknown,
-        _ => LogError::line(1, &head.iter().collect::<Vec<_>>().join(","), EXPECTED),
+        _ => LogError::line(1, &head.iter().collect::<Vec<_>>().join(","), EXPECTED_HEADER),
     })?;
     let mut collector = Collector::new();
     for record in reader.records() {
@@ -23,7 +25,7 @@ pub fn log(text: &str) -> Result<Log, LogError> {
             let text = record.get(index).unwrap_or("");
             let number: f64 = text.parse().map_err(|_| LogError::line(line, text, "a number"))?;
             let ns = number * unit;
-            // Nanoseconds of a clock of today are exact in text, and almost in a float.
+            // Nanoseconds of today's clocks are exact as integers, but not quite as floats.
             match text.parse::<u64>() {
                 Ok(whole) if unit == 1.0 => Ok(whole),
                 _ if (0.0..1.8e19).contains(&ns) => Ok(ns.round() as u64),
@@ -36,7 +38,7 @@ pub fn log(text: &str) -> Result<Log, LogError> {
     collector.log("CSV")
 }
 
-/// Where time and latency are, and what a unit of each is in nanoseconds.
+/// The columns of time and latency, and the unit of each in nanoseconds.
 fn columns(head: &csv::StringRecord) -> Option<[(usize, f64); 2]> {
     let unit = |name: &str| {
         let (_, unit) = name.rsplit_once(['_', ' ', '('])?;

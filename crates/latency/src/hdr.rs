@@ -1,3 +1,5 @@
+//! Reads HdrHistogram logs.
+
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use hdrhistogram::serialization::Deserializer;
@@ -6,9 +8,9 @@ use unstarve_model::Nanos;
 
 use crate::log::{Collector, Log, LogError, Point};
 
-const FORMAT: &str = "HdrHistogram log";
+const HDR_FORMAT: &str = "HdrHistogram log";
 
-/// A log of HdrHistogram: an interval a line, with the histogram of all its values, which are taken for nanoseconds.
+/// An HdrHistogram log: each line is an interval with the histogram of its values, which are taken as nanoseconds.
 ///
 /// Source: `HistogramLogWriter` of HdrHistogram (Java), and the crate `hdrhistogram`.
 pub fn log(text: &str) -> Result<Log, LogError> {
@@ -32,10 +34,10 @@ pub fn log(text: &str) -> Result<Log, LogError> {
         let latency = Nanos(histogram.max());
         collector.add_all(&histogram, Point { latency, start, end });
     }
-    collector.log(FORMAT)
+    collector.log(HDR_FORMAT)
 }
 
-/// Times are relative to the log's beginning, or, from some writers, seconds since the epoch as that is.
+/// Start times are relative to the log's start, or with some writers seconds since the epoch, like the log's start.
 fn relative(start: f64, zero: f64) -> f64 {
     if zero > 0.0 && start < zero / 2.0 { zero + start } else { start }
 }

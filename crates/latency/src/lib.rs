@@ -1,7 +1,7 @@
-//! An application's own latency next to a trace.
+//! Compares an application's own latency log with a trace.
 //!
-//! [`Log::read`] tells fio's JSON and latency logs, HdrHistogram logs and CSV apart by content; [`Watch`] is a
-//! [`Sink`](unstarve_timeline::Sink) that says which spikes coincide with which waits, and which do not. No I/O.
+//! [`Log::read`] reads fio's JSON and latency logs, HdrHistogram logs and CSV, and detects the format by content.
+//! [`Watch`] is a [`Sink`](unstarve_timeline::Sink) that finds which latency spikes coincide with which waits. No I/O.
 
 #![cfg_attr(not(test), warn(clippy::print_stdout, clippy::print_stderr))]
 

@@ -1,3 +1,5 @@
+//! Latency logs: distribution and worst latencies.
+
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
@@ -8,33 +10,33 @@ use unstarve_model::Nanos;
 
 use crate::{csv_log, fio, hdr};
 
-/// The worst points that are kept; of the others only their distribution is.
-const WORST: usize = 1 << 10;
+/// How many of the worst latencies are kept individually; of the others only the distribution.
+const MAX_WORST: usize = 1 << 10;
 
 /// Why a latency file cannot be used.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum LogError {
-    /// Nothing here reads it.
+    /// Unknown format.
     #[error(
-        "no latency log: expected fio's JSON (--output-format=json) or latency log (--write_lat_log), an HdrHistogram \
-         log, or CSV with a line of names like `time_s,latency_us`"
+        "not a latency log: expected fio's JSON (--output-format=json) or latency log (--write_lat_log), an HdrHistogram \
+         log, or CSV with a header line like `time_s,latency_us`"
     )]
     Unknown,
-    /// A line cannot be read.
+    /// A line cannot be parsed.
     #[error("line {line}: {found:?}; expected {expected}")]
     Line {
-        /// Counted from 1.
+        /// Line number, from 1.
         line: u64,
-        /// What is there.
+        /// The text found.
         found: String,
-        /// What would be right.
+        /// What was expected.
         expected: &'static str,
     },
-    /// There are no latencies in it.
+    /// It has no latencies.
     #[error("no latencies in this {format}")]
     Empty {
-        /// What it is.
+        /// The format.
         format: &'static str,
     },
 }
@@ -45,25 +47,25 @@ impl LogError {
     }
 }
 
-/// One latency: an operation that ended, or the worst one of an interval.
+/// One latency: of a single operation, or the worst of an interval.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Point {
-    /// How long it took.
+    /// The latency.
     pub latency: Nanos,
-    /// When it began at the earliest, on the log's clock.
+    /// The earliest time at which it can have begun, on the log's clock.
     pub start: u64,
-    /// When it was over at the latest.
+    /// The latest time at which it can have ended.
     pub end: u64,
 }
 
-/// A distribution.
+/// A distribution of latencies.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, schemars::JsonSchema)]
 pub struct Stats {
-    /// How many latencies.
+    /// The number of latencies.
     pub count: u64,
-    /// Half of them were no longer.
+    /// Median.
     pub p50_ns: Option<u64>,
-    /// 99 of 100 were no longer.
+    /// 99th percentile.
     pub p99_ns: Option<u64>,
     /// The longest.
     pub max_ns: u64,
@@ -72,23 +74,22 @@ pub struct Stats {
 /// A latency log.
 #[derive(Clone, Debug)]
 pub struct Log {
-    /// `fio latency log`, ….
+    /// The format: `fio latency log`, ….
     pub format: &'static str,
-    /// All of it.
+    /// The distribution of all latencies.
     pub stats: Stats,
-    /// The worst, longest first; none if the log has no times.
+    /// The worst latencies, longest first; empty if the log has no times.
     pub worst: Vec<Point>,
-    /// When the first latency of the log began, on its own clock, and when the last ended; none if it has no times.
+    /// When the first latency began and the last one ended, on the log's clock; `None` if the log has no times.
     pub span: Option<(u64, u64)>,
-    /// When the log itself begins, which may be long before its first latency: fio counts from the job's beginning.
+    /// When the log itself begins, which may be long before its first latency: fio counts from the start of the job.
     pub zero: Option<u64>,
 }
 
 impl Log {
-    /// Reads a log of any kind that is known, by its content.
+    /// Reads a log in any known format.
     ///
-    /// # Errors
-    /// [`LogError`] with the line and what was expected there.
+    /// # Errors [`LogError`] with the line and what was expected there.
     pub fn read(text: &str) -> Result<Log, LogError> {
         let first = text.lines().find(|line| !line.trim().is_empty()).unwrap_or("");
         if first.trim_start().starts_with('{') {
@@ -114,7 +115,8 @@ pub(crate) struct Collector {
 
 impl Collector {
     pub fn new() -> Collector {
-        // Three figures of an hour in nanoseconds; what is longer counts as an hour, and the maximum is kept apart.
+        // Three significant digits up to an hour, in nanoseconds. Longer ones count as an hour; the maximum is kept
+        // separately.
         let histogram = Histogram::new_with_bounds(1, 3_600_000_000_000, 3);
         Collector {
             histogram: histogram.unwrap_or_else(|_| unreachable!("the bounds are in order")),
@@ -124,7 +126,7 @@ impl Collector {
         }
     }
 
-    /// The log has begun at this time of its clock, even if nothing has ended yet.
+    /// Notes that the log begins at this time of its clock, even if nothing has ended yet.
     pub fn begins(&mut self, at: u64) {
         self.span = Some(self.span.map_or((at, at), |(first, last)| (first.min(at), last.max(at))));
     }
@@ -134,7 +136,7 @@ impl Collector {
         self.place(point);
     }
 
-    /// A point that stands for many.
+    /// Adds a point that represents many latencies.
     pub fn add_all(&mut self, many: &Histogram<u64>, point: Point) {
         for value in many.iter_recorded() {
             self.histogram.saturating_record_n(value.value_iterated_to().max(1), value.count_at_value());
@@ -146,7 +148,7 @@ impl Collector {
         self.begins(point.start);
         self.begins(point.end);
         self.max = self.max.max(point.latency.0);
-        if self.worst.len() < WORST {
+        if self.worst.len() < MAX_WORST {
             self.worst.push(Reverse(point));
         } else if self.worst.peek().is_some_and(|least| least.0.latency < point.latency) {
             self.worst.pop();
@@ -160,7 +162,7 @@ impl Collector {
         }
         let at = |quantile| Some(self.histogram.value_at_quantile(quantile).min(self.max));
         let stats = Stats { count: self.histogram.len(), p50_ns: at(0.5), p99_ns: at(0.99), max_ns: self.max };
-        // The heap's order is turned round: the longest are first.
+        // The heap's order is reversed, so the longest come first.
         let worst = self.worst.into_sorted_vec().into_iter().map(|Reverse(point)| point).collect();
         let zero = self.span.map(|(first, _)| first);
         Ok(Log { format, stats, worst, span: self.span, zero })

@@ -1,4 +1,4 @@
-//! Which spikes coincide with which waits.
+//! Finds which latency spikes coincide with which waits.
 
 use rustc_hash::FxHashMap;
 use serde::Serialize;
@@ -8,29 +8,29 @@ use unstarve_timeline::{Run, Sink, Wait, World};
 
 use crate::log::{Log, Stats};
 
-/// Spikes that are looked at: the worst of those within the recording.
-const SPIKES: usize = 64;
-/// Tasks told apart for each spike.
-const TASKS: usize = 256;
-/// A wait explains a spike if it takes this much of it, …
-const PART: f64 = 0.5;
-/// … and if the task waits so many times as much in the spike as it always does, or this much of it.
-const UNUSUAL: f64 = 2.0;
+/// How many spikes are examined: the worst ones within the recording.
+const MAX_SPIKES: usize = 64;
+/// How many tasks are tracked for each spike.
+const MAX_TASKS_PER_SPIKE: usize = 256;
+/// A wait explains a spike if it takes at least this part of it, …
+const MIN_PART_OF_SPIKE: f64 = 0.5;
+/// … and if the task waits this many times its usual share during the spike, or this part of the spike.
+const MIN_TIMES_USUAL: f64 = 2.0;
 const MOSTLY_WAITS: f64 = 0.8;
 
-/// How times of a log become times of the trace.
+/// How the log's times are converted to trace times.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Align {
-    /// They are on the same clock.
+    /// The clocks are the same.
     Absolute,
-    /// The log's beginning is the trace's first event, so much later (or earlier).
+    /// The log begins at the trace's first event, plus this offset in nanoseconds.
     First(i64),
 }
 
-/// Why spikes cannot be set against waits.
+/// Why spikes cannot be compared with waits.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error(
-    "its times ({log}) are not those of the trace ({trace}); if both began together say --align first, or log on the trace's \
+    "its times ({log}) do not overlap those of the trace ({trace}); if both began together, use --align first, or log on the trace's \
      clock (fio: log_alternate_epoch=1, log_alternate_epoch_clock_id=1)"
 )]
 pub struct AlignError {
@@ -41,58 +41,58 @@ pub struct AlignError {
 /// A wait that takes most of a spike.
 #[derive(Clone, PartialEq, Debug, Serialize, schemars::JsonSchema)]
 pub struct Coincidence {
-    /// Who waited.
+    /// The task that waited.
     pub victim: String,
     /// Its thread id.
     pub tid: u32,
-    /// For how long of the spike.
+    /// How much of the spike it waited.
     pub ns: u64,
-    /// Who had the CPU longest in the longest of these waits.
+    /// What had the CPU longest during the longest of these waits.
     pub culprit: String,
-    /// By which rule.
+    /// The rule.
     pub rule: String,
-    /// The part of the whole trace that this task waited.
+    /// The part of the whole trace for which this task waited.
     pub usual_share: f64,
 }
 
 /// A latency that stands out.
 #[derive(Clone, PartialEq, Debug, Serialize, schemars::JsonSchema)]
 pub struct Spike {
-    /// When it began, on the trace's clock.
+    /// Its beginning, on the trace clock.
     pub start_ns: u64,
-    /// When it was over.
+    /// Its end.
     pub end_ns: u64,
-    /// How long it took; less than the time between, where the log tells times less exactly than latencies.
+    /// Its length. Less than the time between beginning and end if the log's times are coarser than its latencies.
     pub latency_ns: u64,
-    /// What explains it; none if no wait does.
+    /// The wait that explains it; `None` if no wait does.
     pub wait: Option<Coincidence>,
 }
 
-/// An application's latency next to a trace.
+/// An application's latencies compared with a trace.
 #[derive(Clone, PartialEq, Debug, Serialize, schemars::JsonSchema)]
 pub struct Latency {
     /// The file.
     pub file: String,
-    /// What it is.
+    /// Its format.
     pub format: String,
-    /// How its times were set against the trace's, in words; none if it has no times.
+    /// How its times were aligned with the trace, in words; `None` if it has no times.
     pub aligned: Option<String>,
-    /// All of its latencies.
+    /// The distribution of all its latencies.
     pub stats: Stats,
-    /// Latencies from here on are spikes; none if the log says too little to tell.
+    /// Latencies from here on are spikes; `None` if the log does not say enough.
     pub threshold_ns: Option<u64>,
-    /// How many are, within the recording.
+    /// The number of spikes within the recording.
     pub spikes_found: usize,
-    /// How many more lie outside the recording, by half or more: no wait of it could explain them.
+    /// How many more are at least half outside the recording, so that no wait could explain them.
     pub spikes_outside: usize,
-    /// The worst of them in the trace's time, by time.
+    /// The worst spikes within the recording, by time.
     pub spikes: Vec<Spike>,
 }
 
 /// Begin, end and length of a spike.
 type Times = (u64, u64, Nanos);
 
-/// What each task that waited has of a spike.
+/// How long each task waited during a spike.
 type Shares = FxHashMap<(Tid, Comm), Share>;
 
 #[derive(Clone, Debug, Default)]
@@ -103,13 +103,13 @@ struct Share {
     rule: &'static str,
 }
 
-/// Watches waits for the spikes of one log.
+/// Collects the waits during the spikes of one log.
 pub struct Watch {
     file: String,
     log: Log,
     align: Align,
     threshold: Option<Nanos>,
-    /// Begin, end and length, on the trace's clock once that is known; by their beginning.
+    /// Beginning, end and length, on the trace clock once it is known; sorted by beginning.
     spikes: Vec<Times>,
     longest: u64,
     shares: Vec<Shares>,
@@ -119,13 +119,13 @@ pub struct Watch {
 }
 
 impl Watch {
-    /// Watches for latencies of `threshold` and more; without one, for those of at least the 99th percentile and three
-    /// times the median.
+    /// Looks for latencies of at least `threshold`; without one, of at least the 99th percentile and three times the
+    /// median.
     pub fn new(file: String, log: Log, align: Align, threshold: Option<Nanos>) -> Watch {
         let usual = log.stats.p99_ns.max(log.stats.p50_ns.map(|median| median.saturating_mul(3)));
         let threshold = threshold.or_else(|| usual.map(|usual| Nanos(usual.min(log.stats.max_ns))));
         let is_spike = |latency| threshold.is_some_and(|threshold| latency >= threshold);
-        // Which of them lie within the recording is known at its end only: all are watched.
+        // Which spikes are within the recording is known only at its end, so all are examined.
         let over = log.worst.iter().filter(|point| is_spike(point.latency));
         let mut spikes: Vec<Times> = over.map(|point| (point.start, point.end, point.latency)).collect();
         spikes.sort_unstable();
@@ -149,7 +149,7 @@ impl Watch {
         &self.file
     }
 
-    /// The recording lasts at least until now.
+    /// Notes that the recording lasts at least until now.
     fn see(&mut self, world: &World) {
         if !self.began {
             self.begin(world.start);
@@ -157,7 +157,7 @@ impl Watch {
         self.span = (world.start, world.now);
     }
 
-    /// Moves spikes to the trace's clock.
+    /// Converts the spikes to the trace clock.
     fn begin(&mut self, start: Time) {
         self.began = true;
         if let Align::First(shift) = self.align
@@ -169,15 +169,14 @@ impl Watch {
         self.longest = self.spikes.iter().map(|spike| spike.1 - spike.0).max().unwrap_or(0);
     }
 
-    /// What came of it.
+    /// The result.
     ///
-    /// # Errors
-    /// [`AlignError`] if no time of the log is one of the trace.
+    /// # Errors [`AlignError`] if no time of the log is within the trace.
     pub fn finish(self) -> Result<Latency, AlignError> {
         self.check()?;
         let span = self.span.1.since(self.span.0);
         let (all, found) = self.within();
-        // Of several that fit, it is rather the one that fits other spikes, too: the application's own task.
+        // If several tasks fit, prefer one that fits other spikes too: the application's own task.
         let mut fits: FxHashMap<(Tid, Comm), usize> = FxHashMap::default();
         for ((who, share), spike) in
             all.iter().flat_map(|(spike, shares)| shares.iter().map(move |share| (share, spike)))
@@ -211,21 +210,21 @@ impl Watch {
         })
     }
 
-    /// The worst spikes within the recording, by time, and how many are within it.
+    /// The worst spikes within the recording, by time, and how many spikes are within it.
     fn within(&self) -> (Vec<(&Times, &Shares)>, usize) {
         let mut all: Vec<_> =
             self.spikes.iter().zip(&self.shares).filter(|(spike, _)| self.mostly_recorded(spike)).collect();
         let found = all.len();
         all.sort_by_key(|(spike, _)| std::cmp::Reverse(spike.2));
-        all.truncate(SPIKES);
+        all.truncate(MAX_SPIKES);
         all.sort_by_key(|(spike, _)| **spike);
         (all, found)
     }
 
-    /// Whether a wait of the recording can take as much of a spike as would explain it.
+    /// Whether enough of a spike is recorded for a wait to explain it.
     fn mostly_recorded(&self, &(start, end, _): &Times) -> bool {
         let recorded = end.min(self.span.1.0).saturating_sub(start.max(self.span.0.0));
-        recorded as f64 > PART * (end - start) as f64
+        recorded as f64 > MIN_PART_OF_SPIKE * (end - start) as f64
     }
 
     fn check(&self) -> Result<(), AlignError> {
@@ -245,8 +244,10 @@ impl Watch {
         let usual = self.usual(who, span);
         let waited = share.waited.0 as f64;
         let (of_latency, of_spike) = (waited / spike.2.0.max(1) as f64, waited / (spike.1 - spike.0).max(1) as f64);
-        // Who always waits also waits now: that is no explanation.
-        of_latency >= PART && of_spike >= (usual * UNUSUAL).min(MOSTLY_WAITS) && usual < MOSTLY_WAITS
+        // A task that waits all the time explains nothing by waiting now.
+        of_latency >= MIN_PART_OF_SPIKE
+            && of_spike >= (usual * MIN_TIMES_USUAL).min(MOSTLY_WAITS)
+            && usual < MOSTLY_WAITS
     }
 
     fn coincidence(&self, who: (Tid, Comm), share: &Share, span: Nanos) -> Coincidence {
@@ -278,7 +279,7 @@ impl Sink for Watch {
                 break;
             }
             let overlap = Nanos(end.min(spike.1).saturating_sub(start.max(spike.0)));
-            if overlap == Nanos::ZERO || shares.len() >= TASKS && !shares.contains_key(&who) {
+            if overlap == Nanos::ZERO || shares.len() >= MAX_TASKS_PER_SPIKE && !shares.contains_key(&who) {
                 continue;
             }
             let share = shares.entry(who).or_default();

@@ -1,4 +1,4 @@
-//! Each kind of log is read, and spikes are set against the waits of a real recording.
+//! Each kind of log is read, and spikes are compared with the waits of a real recording.
 
 use std::path::PathBuf;
 use std::time::{Duration, SystemTime};
@@ -11,7 +11,7 @@ use unstarve_diagnose::{Options, explain, explain_beside};
 use unstarve_latency::{Align, Latency, Log, Watch};
 use unstarve_model::Nanos;
 
-/// In it `ksoftirqd/1` waits 90 ms for a real-time task, once a second.
+/// A recording in which `ksoftirqd/1` waits 90 ms for a real-time task once a second.
 fn trace() -> PathBuf {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../testdata/traces/linux-5.10-net-rt.dat")
 }
@@ -29,7 +29,8 @@ fn watched(log: &str, align: Align, threshold: Option<Nanos>) -> Result<Latency,
     watch.finish().map_err(|error| error.to_string())
 }
 
-/// Pings that take 50 µs every 10 ms, but for one that ends with the worst wait, and one where nothing waits.
+/// Pings that take 50 µs every 10 ms, except for one that ends with the longest wait, and one during which nothing
+/// waits.
 fn pings(zero: u64) -> (String, u64, u64) {
     let report = report();
     let (start, worst) = (report.trace.start_ns, &report.worst_waits[0]);
@@ -52,22 +53,22 @@ fn tells_felt_from_own(latency: &Latency, felt: u64, own: u64) {
 }
 
 #[test]
-fn a_spike_that_is_a_wait_is_told_from_one_that_is_not() {
+fn a_spike_that_is_a_wait_is_distinguished_from_one_that_is_not() {
     let threshold = Some(Nanos::from_millis(1));
     let (log, felt, own) = pings(report().trace.start_ns);
     tells_felt_from_own(&watched(&log, Align::Absolute, threshold).expect("on the same clock"), felt, own);
-    // The same log on a clock of its own, which begins 10 ms before its first line ends.
+    // The same log on another clock, which begins 10 ms before its first line.
     let (log, felt, own) = pings(1_000_000_000_000);
     let refused = watched(&log, Align::Absolute, threshold).expect_err("other times");
     assert!(
-        refused.contains("its times (1000.010 to 1001.990 s) are not those of the trace (6.495 to 8.51"),
+        refused.contains("its times (1000.010 to 1001.990 s) do not overlap those of the trace (6.495 to 8.51"),
         "{refused}"
     );
     let shift = Align::First(9_950_000);
     tells_felt_from_own(&watched(&log, shift, threshold).expect("aligned"), felt, own);
 }
 
-/// fio's log counts from the job's beginning, or is on a clock: its first latency is what says when it was.
+/// fio's log counts from the start of the job, or is on a clock; its first latency shows which.
 #[test]
 fn a_fio_log_of_another_time_is_refused() {
     let ms = report().trace.start_ns / 1_000_000;
@@ -75,14 +76,15 @@ fn a_fio_log_of_another_time_is_refused() {
     assert!(watched(&log(ms), Align::Absolute, None).is_ok(), "on the trace's clock");
     for zero in [0, ms + 3_000, ms + 900_000] {
         let refused = watched(&log(zero), Align::Absolute, None).expect_err("none of its times fits");
-        assert!(refused.contains("are not those of the trace (6.495 to 8.51"), "{refused}");
+        assert!(refused.contains("do not overlap those of the trace (6.495 to 8.51"), "{refused}");
     }
 }
 
 #[test]
 fn spikes_outside_the_recording_are_only_counted() {
     let start = report().trace.start_ns;
-    // A hundred spikes of 20 ms after the recording's 2 s, two of 10 ms within it, and one of which it has a fourth.
+    // A hundred spikes of 20 ms after the recording's 2 s, two of 10 ms within it, and one of which a quarter is within
+    // it.
     let after = (0..100).map(|i| (start + 3_000_000_000 + i * 100_000_000, 20_000_000));
     let within =
         [(start + 300_000_000, 10_000_000), (start + 700_000_000, 10_000_000), (start + 5_000_000, 20_000_000)];
@@ -95,7 +97,7 @@ fn spikes_outside_the_recording_are_only_counted() {
 
 #[test]
 fn a_task_that_always_waits_explains_nothing() {
-    // `wl` on CPU 0 waits now and then, for a millisecond or two; a spike of 2 s has all of it inside.
+    // `wl` on CPU 0 waits from time to time for a millisecond or two; a spike of 2 s contains all of that.
     let start = report().trace.start_ns;
     let log = format!("time_ns,latency_ns\n{},2000000000\n{},10\n", start + 2_010_000_000, start + 2_010_000_000);
     let latency = watched(&log, Align::Absolute, None).expect("on the same clock");
@@ -124,7 +126,7 @@ fn fio_json_has_distributions_and_no_times() {
     let latency = watched(json, Align::Absolute, None).expect("nothing to align");
     assert_eq!((latency.aligned, latency.spikes.len()), (None, 0));
     assert_eq!(latency.threshold_ns, Some(230_000), "no less than the 99th percentile");
-    // fio can be told to leave percentiles out: then nothing says what a spike is.
+    // fio can be configured to omit percentiles: then there is no threshold for spikes.
     let bare = json.replace(r#","percentile":{"50.000000":52000,"99.000000":230000}"#, "");
     assert_eq!(watched(&bare, Align::Absolute, None).expect("nothing to align").threshold_ns, None);
     assert!(Log::read("{\"jobs\": 1}").is_err() && Log::read("{").is_err());
@@ -165,7 +167,7 @@ fn csv_says_its_units() {
     }
 }
 
-/// No content makes it panic.
+/// No content causes a panic.
 #[test]
 fn damage_is_an_error() {
     let (log, ..) = pings(0);

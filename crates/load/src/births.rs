@@ -1,3 +1,5 @@
+//! A load that creates many short-lived threads.
+
 use std::sync::{Arc, Mutex, PoisonError};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -5,7 +7,7 @@ use std::time::{Duration, Instant};
 use rustix::process::getpriority_process;
 use rustix::thread::set_name;
 
-/// What each thread of a storm should have.
+/// The mark that each thread should get from outside.
 #[derive(Clone, Copy)]
 pub(crate) enum Mark {
     Nice(i32),
@@ -13,17 +15,17 @@ pub(crate) enum Mark {
 }
 
 impl Mark {
-    /// Children inherit the policy of the thread that makes them, and that one may have been marked itself.
+    /// Removes the mark. Children inherit the policy of the creating thread, which may have been marked itself.
     fn put_off(self) {
         if matches!(self, Mark::Batch) && self.is_here() {
-            // SAFETY: the kernel reads a `sched_param`, which is there.
+            // SAFETY: the kernel reads a `sched_param` that exists.
             unsafe { libc::sched_setscheduler(0, libc::SCHED_OTHER, &libc::sched_param { sched_priority: 0 }) };
         }
     }
 
     fn is_here(self) -> bool {
         match self {
-            // 0 and `None` are the calling thread itself.
+            // 0 and `None` mean the calling thread.
             Mark::Nice(nice) => getpriority_process(None) == Ok(nice),
             Mark::Batch => {
                 // SAFETY: takes no pointer.
@@ -34,41 +36,41 @@ impl Mark {
     }
 }
 
-/// How a storm blows.
+/// The parameters of a storm of threads.
 #[derive(Clone, Copy)]
 pub(crate) struct Storm {
     pub lasts: Duration,
     pub rate: u32,
     pub lives: Duration,
     pub mark: Mark,
-    /// Whether threads look all their lives, and not at their end only.
+    /// Whether threads look for the mark all the time, and not only at their end.
     pub watch: bool,
 }
 
-/// What became of a storm of births.
+/// The result of a storm.
 #[derive(Default)]
 pub(crate) struct Made {
-    /// Threads made.
+    /// Threads created.
     pub made: u64,
-    /// Of these, without the mark at their end.
+    /// Threads without the mark at their end.
     pub wrong: u64,
-    /// Threads that could not be made in time for the rate.
+    /// Threads that were created late for the rate.
     pub late: u64,
-    /// Of a watched storm: the times from the moment before a birth to when the thread saw its mark, in ns, ascending.
+    /// In a watched storm: the time from just before a thread's creation until it saw its mark, in ns, ascending.
     pub seen_ns: Vec<u64>,
 }
 
 impl Made {
-    /// The time within which so many thousandths of the marked threads had it.
+    /// The time within which this many thousandths of the marked threads had it.
     pub fn quantile_ns(&self, thousandths: usize) -> Option<u64> {
         let last = self.seen_ns.len().checked_sub(1)?;
         self.seen_ns.get(last * thousandths / 1000).copied()
     }
 }
 
-/// Makes `rate` threads a second. Each inherits this thread's name, `storm`, sleeps, and looks for its mark.
+/// Creates `rate` threads a second. Each inherits this thread's name, `storm`, sleeps, and looks for its mark.
 pub(crate) fn blow(storm: Storm) -> Made {
-    // A name that cannot be set shows as wrong threads.
+    // If the name cannot be set, the threads count as wrong.
     let _ = set_name(c"storm");
     let seen = Arc::new(Mutex::new((0_u64, Vec::new())));
     let (began, gap) = (Instant::now(), Duration::from_secs(1) / storm.rate);
@@ -113,7 +115,7 @@ fn live(storm: &Storm, born: Instant) -> Option<Duration> {
             thread::sleep(storm.lives.saturating_sub(age));
             return Some(age);
         }
-        // Ever longer, so that the looking of hundreds is no load of its own.
+        // Longer each time, so that the checks of hundreds of threads are not a load themselves.
         thread::sleep(pause);
         pause = (pause * 5 / 4).min(Duration::from_millis(10));
     }

@@ -1,10 +1,10 @@
-//! Small bounded loads: those here starve others, for the demo and the live tests; [`measured`] are those of the lab's
-//! guests, which print what they measured.
+//! Small bounded loads. Those here starve other tasks, for the demo and the live tests; those in [`measured`] run in
+//! the lab's guests and print measurements.
 //!
-//! Each ends by itself, whatever happens to its parent: none lasts longer than [`LONGEST`]. They set no policy, no
-//! affinity and no weight; `chrt`, `taskset` and a cgroup do that from outside. A [`Load::Hog`] leaves at least 15 % of
-//! each period free, because from 6.12 on no throttle stops a real-time task that never sleeps from keeping everything
-//! else off its CPU.
+//! Each ends by itself, whatever happens to its parent: none lasts longer than [`MAX_DURATION`]. They do not set policy,
+//! affinity or weight; `chrt`, `taskset` and a cgroup do that from outside. A [`Load::Hog`] leaves at least 15 % of
+//! each period free, because since 6.12 no throttling stops a real-time task that never sleeps from monopolising its
+//! CPU.
 
 #![cfg_attr(not(test), warn(clippy::print_stdout, clippy::print_stderr))]
 
@@ -23,10 +23,10 @@ use clap::{Parser, Subcommand};
 use crate::births::{Mark, Storm};
 
 /// No load lasts longer.
-pub const LONGEST: Duration = Duration::from_secs(30);
+pub const MAX_DURATION: Duration = Duration::from_secs(30);
 
-/// The greatest part of a period, in per cent, that a hog may run.
-pub const MOST_BUSY: u32 = 85;
+/// The largest part of a period, in per cent, that a hog may run.
+pub const MAX_BUSY_PERCENT: u32 = 85;
 
 /// A small load that starves others, for the demo and the live tests.
 #[derive(Parser)]
@@ -102,18 +102,18 @@ pub enum Load {
     },
 }
 
-/// Does it.
+/// Runs the load.
 pub fn run(args: Args) {
-    let lasting = |ms| Duration::from_millis(ms).min(LONGEST);
+    let lasting = |ms| Duration::from_millis(ms).min(MAX_DURATION);
     match args.load {
         Load::Hog { lasts, period, busy } => {
-            let period = Duration::from_millis(period.max(1)).min(LONGEST);
-            spin::hog(lasting(lasts), period, period * busy.min(MOST_BUSY) / 100);
+            let period = Duration::from_millis(period.max(1)).min(MAX_DURATION);
+            spin::hog(lasting(lasts), period, period * busy.min(MAX_BUSY_PERCENT) / 100);
         }
         Load::Births { lasts, rate, lives, nice, batch, watch } => {
             let made = births::blow(Storm {
-                // They sleep, so they may last longer than what burns.
-                lasts: Duration::from_millis(lasts).min(3 * LONGEST),
+                // These threads sleep most of the time, so they may last longer than busy loads.
+                lasts: Duration::from_millis(lasts).min(3 * MAX_DURATION),
                 rate: rate.clamp(1, 10_000),
                 lives: Duration::from_millis(lives).min(Duration::from_secs(1)),
                 mark: if batch { Mark::Batch } else { Mark::Nice(nice) },
@@ -122,7 +122,7 @@ pub fn run(args: Args) {
             let seen =
                 [500, 990, 1000].map(|part| made.quantile_ns(part).map_or("null".to_owned(), |ns| ns.to_string()));
             let [p50, p99, max] = seen;
-            // That nobody reads it is no reason to panic.
+            // A closed output is not a reason to panic.
             let _ = writeln!(
                 std::io::stdout(),
                 "{{\"made\":{},\"wrong\":{},\"late\":{},\"p50_ns\":{p50},\"p99_ns\":{p99},\"max_ns\":{max}}}",
@@ -136,8 +136,8 @@ pub fn run(args: Args) {
             let calls = pool::Calls {
                 threads: threads.clamp(1, 1024),
                 burst: burst.clamp(1, 1024),
-                every: Duration::from_micros(every_us.max(100)).min(LONGEST),
-                work: Duration::from_micros(work_us).min(LONGEST),
+                every: Duration::from_micros(every_us.max(100)).min(MAX_DURATION),
+                work: Duration::from_micros(work_us).min(MAX_DURATION),
             };
             pool::pool(lasting(lasts), &calls);
         }

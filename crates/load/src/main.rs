@@ -1,4 +1,4 @@
-//! See the library.
+//! The program `unstarve-load`; see the library.
 
 use clap::Parser;
 

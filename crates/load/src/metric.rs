@@ -1,18 +1,18 @@
-//! What a load measured, as a line: `metric NAME NUMBER UNIT higher|lower|neither`. Other lines are for people.
+//! A measurement of a load, as a line: `metric NAME NUMBER UNIT higher|lower|neither`. Other lines are for people.
 
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// Which way is good.
+/// Which direction is better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Better {
-    /// Throughput.
+    /// Higher, as for throughput.
     Higher,
-    /// Latency.
+    /// Lower, as for latency.
     Lower,
-    /// Neither: it describes.
+    /// Neither: it only describes.
     Neither,
 }
 

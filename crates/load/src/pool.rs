@@ -1,10 +1,12 @@
+//! A load of a dispatcher that wakes the threads of a pool.
+
 use std::sync::mpsc::{self, Receiver, SyncSender};
 use std::thread;
 use std::time::{Duration, Instant};
 
 use crate::spin::until;
 
-/// What is asked of the pool.
+/// The parameters of a pool.
 pub(crate) struct Calls {
     pub threads: usize,
     pub burst: usize,
@@ -12,8 +14,8 @@ pub(crate) struct Calls {
     pub work: Duration,
 }
 
-/// Each call wakes the next thread of the pool, as knfsd did before it counted those that were woken already. A thread
-/// that has not yet run when its next call comes is not woken again: the call is dropped, as on a busy server.
+/// Each call wakes the next thread of the pool, as knfsd did before it counted threads already woken. A thread that has
+/// not run before its next call is not woken again: the call is dropped, as on a busy server.
 pub(crate) fn pool(lasts: Duration, calls: &Calls) {
     let end = Instant::now() + lasts;
     thread::scope(|scope| {
@@ -21,7 +23,7 @@ pub(crate) fn pool(lasts: Duration, calls: &Calls) {
         for _ in 0..calls.threads {
             let (inbox, calls_in) = mpsc::sync_channel(1);
             let thread = thread::Builder::new().name("pool".to_owned()).stack_size(64 << 10);
-            // Fewer threads than asked for are still a pool.
+            // A pool with fewer threads than requested still serves.
             if thread.spawn_scoped(scope, move || serve(&calls_in, calls.work)).is_ok() {
                 inboxes.push(inbox);
             }
@@ -33,7 +35,7 @@ pub(crate) fn pool(lasts: Duration, calls: &Calls) {
             }
             thread::sleep(calls.every);
         }
-        // The inboxes close, and the threads end.
+        // Closes the channels, so the threads end.
     });
 }
 

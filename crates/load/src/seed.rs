@@ -1,4 +1,4 @@
-//! Numbers that follow from a seed.
+//! Pseudo-random numbers derived from a seed.
 
 /// One step of SplitMix64 (Steele, Lea, Flood 2014): neighbouring seeds give unrelated numbers.
 #[must_use]

@@ -1,15 +1,17 @@
+//! Loads that keep a CPU busy.
+
 use std::hint::spin_loop;
 use std::thread;
 use std::time::{Duration, Instant};
 
-/// Keeps a CPU busy until then.
+/// Keeps a CPU busy until `end`.
 pub(crate) fn until(end: Instant) {
     while Instant::now() < end {
         spin_loop();
     }
 }
 
-/// Runs for `busy` of each `period`, sleeps for the rest.
+/// Runs for `busy` of each `period` and sleeps for the rest.
 pub(crate) fn hog(lasts: Duration, period: Duration, busy: Duration) {
     let began = Instant::now();
     let end = began + lasts;
@@ -17,13 +19,13 @@ pub(crate) fn hog(lasts: Duration, period: Duration, busy: Duration) {
     while Instant::now() < end {
         until((Instant::now() + busy).min(end));
         next += period;
-        // Held up itself, it must not make up for it: the rest of each period belongs to the others.
+        // If it was delayed itself, it must not catch up: the rest of each period belongs to others.
         let rest = period - busy;
         thread::sleep(next.saturating_duration_since(Instant::now()).max(rest));
     }
 }
 
-/// Runs all the time in some threads.
+/// Runs all the time in `threads` threads.
 pub(crate) fn spin(lasts: Duration, threads: usize) {
     let end = Instant::now() + lasts;
     thread::scope(|scope| {

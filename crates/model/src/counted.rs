@@ -1,4 +1,6 @@
-/// `1,234,567`.
+//! Formats numbers and counts for people.
+
+/// With thousands separators: `1,234,567`.
 pub fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let mut out = String::with_capacity(digits.len() + digits.len() / 3);
@@ -11,7 +13,7 @@ pub fn grouped(number: u64) -> String {
     out
 }
 
-/// `1 wait`, `1,234 waits`.
+/// With a noun in singular or plural: `1 wait`, `1,234 waits`.
 pub fn counted(number: u64, noun: &str) -> String {
     let plural = if number == 1 { "" } else { "s" };
     format!("{} {noun}{plural}", grouped(number))

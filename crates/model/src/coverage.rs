@@ -1,42 +1,44 @@
+//! How far a recording is proved to cover each CPU.
+
 use crate::{CpuId, Nanos, Tid, Time};
 
 /// How far a recording is proved to show what each CPU did.
 ///
-/// A CPU without events is not a CPU whose recording ended: one task may hold it, or it may be idle. Only what a format says
-/// besides its events proves that there were none.
+/// A CPU without events may still have been recorded: one task may have held it, or it may have been idle. That there
+/// were no events can be proved only by what a format contains besides its events.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Coverage {
-    /// Of all CPUs.
+    /// A proof for all CPUs.
     all: Option<Proof>,
-    /// By number; CPUs beyond the end are as the default.
+    /// By CPU number; CPUs beyond the end have the default.
     cpus: Vec<CpuCoverage>,
-    /// By number, for CPUs that issued events of types that are not read.
+    /// By CPU number, for CPUs with events that unstarve does not decode.
     bursts: Vec<Option<Burst>>,
-    /// Nothing is proved of any CPU, whatever else is known: parts of the recording are missing.
+    /// Nothing is proved for any CPU, because parts of the recording are missing.
     is_void: bool,
 }
 
-/// The same of one CPU.
+/// The coverage of one CPU.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct CpuCoverage {
-    /// Up to when no event of it is missing behind its last one.
+    /// The time up to which no event is missing after its last one.
     pub proof: Option<Proof>,
-    /// Events of it were dropped, nobody knows when, and those at the end may be among them: its buffer was full.
+    /// Its buffer was full and events were dropped at unknown times, perhaps at the end.
     pub dropped: bool,
-    /// Its last event of a type that is not read.
+    /// Its last event that unstarve does not decode.
     pub presence: Option<Presence>,
 }
 
-/// Up to when it is proved that a CPU would have been recorded.
+/// A proof that a CPU was being recorded up to some time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Proof {
     /// Up to when.
     pub until: Until,
-    /// By what.
+    /// How it is proved.
     pub by: ProvedBy,
 }
 
-/// Up to when something is known.
+/// The end of a proof.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Until {
     /// Up to this time.
@@ -45,70 +47,70 @@ pub enum Until {
     End,
 }
 
-/// What proves that a CPU would have been recorded (`docs/formats.md` has the table).
+/// How a CPU is proved to have been recorded (table in `docs/formats.md`).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum ProvedBy {
-    /// Its own last event, which is as late as others'.
+    /// Its own last event, which is as late as those of other CPUs.
     OwnEvent,
-    /// A later event of that CPU of a type that is not read, with the same task.
+    /// A later event of that CPU that unstarve does not decode, with the same current task.
     LaterEvent,
-    /// Its buffer was emptied later, and there was nothing in it: a round of perf, a turn of Perfetto.
+    /// Its buffer was read later and was empty: a round of perf, a turn of Perfetto.
     EmptiedBuffer,
-    /// The text says how many events its buffers held, and has them all.
+    /// The text says how many events the buffers held, and contains them all.
     EntryCount,
-    /// The counters of its buffer, read when the recording was over: nothing was dropped.
+    /// The counters of its buffer, read after the recording: nothing was dropped.
     BufferCounters,
 }
 
-/// An event of a type that is not read: its CPU was recorded then, and this task was current.
+/// An event that unstarve does not decode: it shows that its CPU was being recorded, and which task was current.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Presence {
     /// When.
     pub time: Time,
-    /// Who was current, where the format says so.
+    /// The current task, if the format says so.
     pub current: Option<Tid>,
 }
 
-/// Events that came one upon the other: a CPU that begins to run again has several to handle.
+/// Events in quick succession: a CPU that leaves idle has several to handle at once.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Burst {
-    /// The last event before the first of them.
+    /// The last event before the burst.
     before: Option<Time>,
     first: Time,
     last: Time,
 }
 
-/// Events that are less apart than this, and all of them within it, are one burst.
-const BURST: Nanos = Nanos::from_millis(1);
+/// Events closer together than this, and within this time altogether, form one burst.
+const MAX_BURST: Nanos = Nanos::from_millis(1);
 
 impl Burst {
-    /// The last event that came earlier than a burst that goes on until now.
+    /// The last event before a burst that lasts until now.
     fn heard(&self, now: Time) -> Option<Time> {
-        if now.since(self.first) > BURST { Some(self.last) } else { self.before }
+        if now.since(self.first) > MAX_BURST { Some(self.last) } else { self.before }
     }
 }
 
 impl Coverage {
-    /// Notes a proof for one CPU; of several the one that goes furthest stays.
+    /// Adds a proof for one CPU. The one that goes furthest is kept.
     pub fn prove(&mut self, cpu: CpuId, until: Until, by: ProvedBy) {
         if let Some(known) = self.place(cpu) {
             known.proof = further(known.proof, Some(Proof { until, by }));
         }
     }
 
-    /// Notes a proof for all CPUs.
+    /// Adds a proof for all CPUs.
     pub fn prove_all(&mut self, until: Until, by: ProvedBy) {
         self.all = further(self.all, Some(Proof { until, by }));
     }
 
-    /// Notes that events of a CPU were dropped, nobody knows when.
+    /// Notes that events of a CPU were dropped at unknown times.
     pub fn note_dropped(&mut self, cpu: CpuId) {
         if let Some(known) = self.place(cpu) {
             known.dropped = true;
         }
     }
 
-    /// Notes an event of a type that is not read.
+    /// Notes an event that unstarve does not decode.
     #[inline]
     pub fn note_presence(&mut self, cpu: CpuId, time: Time, current: Option<Tid>) {
         let presence = Some(Presence { time, current });
@@ -120,32 +122,31 @@ impl Coverage {
         }
     }
 
-    /// Notes an event that shows a tick, which is one of a type that is not read, too; the last of those that came more than a burst
-    /// before it.
+    /// Notes an event that shows a tick. Returns the CPU's last event before the burst that contains the tick.
     pub fn note_tick(&mut self, cpu: CpuId, time: Time, current: Option<Tid>) -> Option<Time> {
         let heard = self.bursts.get(cpu.index()).copied().flatten().and_then(|burst| burst.heard(time));
         self.note_presence(cpu, time, current);
         heard
     }
 
-    /// Forgets who was current at events that are not read: their ids are not those of the other events.
+    /// Forgets the current tasks of undecoded events: their ids do not match those of other events.
     pub fn forget_tasks(&mut self) {
         self.cpus.iter_mut().filter_map(|known| known.presence.as_mut()).for_each(|presence| presence.current = None);
     }
 
-    /// Parts of the recording are missing: what was proved is not.
+    /// Withdraws all proofs, because parts of the recording are missing.
     pub fn void(&mut self) {
         self.is_void = true;
     }
 
-    /// What is known of a CPU.
+    /// The coverage of a CPU.
     pub fn of(&self, cpu: CpuId) -> CpuCoverage {
         let known = self.cpus.get(cpu.index()).copied().unwrap_or_default();
         let proof = further(self.all, known.proof).filter(|_| !self.is_void && !known.dropped);
         CpuCoverage { proof, ..known }
     }
 
-    /// The last event of any CPU that is not read.
+    /// The last undecoded event of any CPU.
     pub fn last_presence(&self) -> Option<Time> {
         self.cpus.iter().filter_map(|known| known.presence).map(|presence| presence.time).max()
     }
@@ -155,7 +156,7 @@ impl Coverage {
         let Some(burst) = self.bursts.get_mut(cpu.index()) else { return self.first_burst(cpu, time) };
         *burst = Some(match *burst {
             None => Burst { before: None, first: time, last: time },
-            Some(known) if time.since(known.first) <= BURST => Burst { last: time.max(known.last), ..known },
+            Some(known) if time.since(known.first) <= MAX_BURST => Burst { last: time.max(known.last), ..known },
             Some(known) => Burst { before: Some(known.last), first: time, last: time.max(known.last) },
         });
     }
@@ -200,7 +201,7 @@ mod tests {
         assert_eq!(until(1), Some((Until::At(Time(50)), ProvedBy::EmptiedBuffer)));
         assert_eq!(until(2), Some((Until::End, ProvedBy::EntryCount)));
         assert_eq!(until(8191), until(0));
-        // No CPU has that number.
+        // No CPU has this number.
         coverage.prove(CpuId(u32::MAX), Until::End, ProvedBy::EntryCount);
         coverage.note_presence(CpuId(u32::MAX), Time(5), None);
         assert_eq!((coverage.cpus.len(), coverage.last_presence()), (3, None));
@@ -212,11 +213,11 @@ mod tests {
         let mut coverage = Coverage::default();
         let mut tick = |micros: u64| coverage.note_tick(CpuId(1), Time(micros * 1000), None).map(|time| time.0 / 1000);
         assert_eq!([tick(1), tick(4_001), tick(8_001)], [None, Some(1), Some(4_001)]);
-        // What comes at once after a pause is of one burst.
+        // Events at once after a pause form one burst.
         coverage.note_presence(CpuId(1), Time(308 * MS), None);
         let mut tick = |micros: u64| coverage.note_tick(CpuId(1), Time(micros * 1000), None).map(|time| time.0 / 1000);
         assert_eq!([tick(308_100), tick(308_900)], [Some(8_001), Some(8_001)]);
-        // Events that follow one another for longer are no burst, however close together they are.
+        // Events that go on for longer than a burst are none, however close together they are.
         for step in 0..200 {
             coverage.note_presence(CpuId(1), Time(400 * MS + step * MS / 2), None);
         }

@@ -1,3 +1,5 @@
+//! Sets of CPUs.
+
 use std::fmt;
 use std::str::FromStr;
 
@@ -5,28 +7,28 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 
 use crate::CpuId;
 
-/// A set of CPUs, written as the kernel writes lists: `0-3,8`. Empty is the empty text.
+/// A set of CPUs, printed as the kernel prints lists: `0-3,8`. The empty set is the empty text.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
 pub struct CpuSet {
-    /// A bit for each CPU; the last word is not 0, so that equal sets are equal here.
+    /// One bit per CPU. The last word is never 0, so equal sets have equal representations.
     words: Vec<u64>,
 }
 
-/// Text that is no list of CPUs.
+/// Text that is not a list of CPUs.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("`{text}` is not a list of CPUs such as 0-3,8")]
 pub struct CpuSetError {
     text: String,
 }
 
-const BITS: usize = u64::BITS as usize;
+const WORD_BITS: usize = u64::BITS as usize;
 
 impl CpuSet {
-    /// Puts a CPU in; those at or above [`CpuId::LIMIT`] are ignored.
+    /// Adds a CPU. Those at or above [`CpuId::LIMIT`] are ignored.
     #[inline]
     pub fn insert(&mut self, cpu: CpuId) {
-        match self.words.get_mut(cpu.index() / BITS) {
-            Some(word) => *word |= 1 << (cpu.index() % BITS),
+        match self.words.get_mut(cpu.index() / WORD_BITS) {
+            Some(word) => *word |= 1 << (cpu.index() % WORD_BITS),
             None => self.extend_to(cpu),
         }
     }
@@ -34,38 +36,38 @@ impl CpuSet {
     #[cold]
     fn extend_to(&mut self, cpu: CpuId) {
         if cpu.0 < CpuId::LIMIT {
-            self.words.resize(cpu.index() / BITS + 1, 0);
-            self.words[cpu.index() / BITS] = 1 << (cpu.index() % BITS);
+            self.words.resize(cpu.index() / WORD_BITS + 1, 0);
+            self.words[cpu.index() / WORD_BITS] = 1 << (cpu.index() % WORD_BITS);
         }
     }
 
-    /// Takes a CPU out.
+    /// Removes a CPU.
     pub fn remove(&mut self, cpu: CpuId) {
-        if let Some(word) = self.words.get_mut(cpu.index() / BITS) {
-            *word &= !(1 << (cpu.index() % BITS));
+        if let Some(word) = self.words.get_mut(cpu.index() / WORD_BITS) {
+            *word &= !(1 << (cpu.index() % WORD_BITS));
             while self.words.last() == Some(&0) {
                 self.words.pop();
             }
         }
     }
 
-    /// Whether `cpu` is in it.
+    /// Whether the set contains `cpu`.
     #[inline]
     pub fn contains(&self, cpu: CpuId) -> bool {
-        self.words.get(cpu.index() / BITS).is_some_and(|word| word & 1 << (cpu.index() % BITS) != 0)
+        self.words.get(cpu.index() / WORD_BITS).is_some_and(|word| word & 1 << (cpu.index() % WORD_BITS) != 0)
     }
 
-    /// Whether it holds no CPU.
+    /// Whether the set is empty.
     pub fn is_empty(&self) -> bool {
         self.words.is_empty()
     }
 
-    /// How many CPUs it holds.
+    /// The number of CPUs.
     pub fn len(&self) -> usize {
         self.words.iter().map(|word| word.count_ones() as usize).sum()
     }
 
-    /// Its CPUs in ascending order.
+    /// The CPUs in ascending order.
     pub fn iter(&self) -> impl Iterator<Item = CpuId> + '_ {
         self.words.iter().zip(0..).flat_map(|(&word, index)| {
             let mut left = word;
@@ -88,7 +90,7 @@ impl CpuSet {
         self.words.iter().zip(0..).last().map(|(&word, index)| last_of(word, index))
     }
 
-    /// Runs of neighbours, first and last.
+    /// Ranges of consecutive CPUs, first and last.
     fn ranges(&self) -> Vec<(CpuId, CpuId)> {
         let mut ranges: Vec<(CpuId, CpuId)> = Vec::new();
         for cpu in self.iter() {
@@ -117,7 +119,7 @@ impl FromIterator<CpuId> for CpuSet {
 impl FromStr for CpuSet {
     type Err = CpuSetError;
 
-    /// Parses the kernel's list form. `(null)` is what sysfs prints for an empty `nohz_full`.
+    /// Parses the kernel's list format. sysfs prints `(null)` for an empty `nohz_full`.
     fn from_str(text: &str) -> Result<CpuSet, CpuSetError> {
         let text = text.trim();
         let mut set = CpuSet::default();

@@ -1,39 +1,41 @@
+//! Scheduler events.
+
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
 use crate::{Comm, CpuId, NameId, Prio, Tid, Time};
 
-/// One scheduler event. One line of the cache, where lines have 64 bytes: events go from the core that reads to the one that
-/// analyses.
+/// One scheduler event. It fills one cache line of 64 bytes, because events move from the core that reads to the core
+/// that analyses.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 #[repr(align(64))]
 pub struct Event {
-    /// When, on the trace's clock.
+    /// Its time, on the trace clock.
     pub time: Time,
-    /// The CPU that issued it.
+    /// The CPU that recorded it.
     pub cpu: CpuId,
-    /// Who was current there, and in what context.
+    /// The current task and the context.
     pub issuer: Issuer,
     /// What happened.
     pub kind: EventKind,
 }
 
 const _: () = assert!(size_of::<Event>() == 64);
-// The last of them.
+// `Unknown` has the largest value.
 const _: () = assert!((Context::Unknown as u32) < 1 << Issuer::CONTEXT);
 
-/// The task that was current where an event was issued, and what the CPU was doing for whom: a word.
+/// The task that was current when an event was recorded, and the context, packed into a word.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub struct Issuer(u32);
 
 impl Issuer {
-    /// Bits of the context.
+    /// Number of bits for the context.
     const CONTEXT: u32 = 3;
-    /// No task has this id or a larger one: `PID_MAX_LIMIT` of a 64-bit kernel.
+    /// Task ids are below this: `PID_MAX_LIMIT` of a 64-bit kernel.
     const TID_LIMIT: u32 = 1 << 22;
 
-    /// `current` is what the format says (`common_pid`). An id that no task can have counts as not said.
+    /// `current` is the id in the record (`common_pid`). An id that no task can have is treated as unknown.
     #[inline(always)]
     pub const fn new(current: Option<Tid>, context: Context) -> Issuer {
         let tid = match current {
@@ -43,13 +45,14 @@ impl Issuer {
         Issuer(tid << Issuer::CONTEXT | context as u32)
     }
 
-    /// The task that was current on the CPU, where the format says so. In interrupt context it is *not* the one who acts.
+    /// The task that was current on the CPU, if the format says so. In interrupt context it is *not* the task that
+    /// acts.
     #[inline(always)]
     pub fn current(self) -> Option<Tid> {
         (self.0 >> Issuer::CONTEXT).checked_sub(1).map(Tid)
     }
 
-    /// What the CPU was doing for whom.
+    /// The context.
     #[inline(always)]
     pub fn context(self) -> Context {
         const ALL: [Context; 1 << Issuer::CONTEXT] = {
@@ -70,22 +73,22 @@ impl fmt::Debug for Issuer {
     }
 }
 
-/// The context in which an event was issued.
+/// The context in which an event was recorded.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Context {
-    /// On behalf of the current task.
+    /// Task context: the current task acts.
     Task,
-    /// Serving a softirq on top of (or as) the current task.
+    /// A softirq, on top of the current task or in ksoftirqd.
     Softirq,
     /// In a hard interrupt handler.
     Hardirq,
     /// In a non-maskable interrupt.
     Nmi,
-    /// The format does not say (text without the flags column).
+    /// Unknown (text without the flags column).
     Unknown,
 }
 
-/// A task as a switch event names it, without padding: a switch has two.
+/// A task as a switch event names it. Packed, because a switch has two.
 #[derive(Clone, Copy, PartialEq, Eq)]
 #[repr(C, packed(2))]
 pub struct TaskRef {
@@ -95,11 +98,11 @@ pub struct TaskRef {
 }
 
 impl TaskRef {
-    /// Stands for a priority that the format leaves out.
+    /// Stands for a missing priority.
     const NO_PRIO: i16 = i16::MIN;
 
-    /// A task with this id, with what name and priority it had then: a name may be unknown, and a priority left out. (No
-    /// kernel's priority is beyond 140; what a damaged file says beyond 16 bits is taken for the nearest that they can say.)
+    /// A task with its name and priority at that moment; a name may be unknown and a priority missing. (The kernel's
+    /// priorities end at 140; a value in a damaged file that exceeds 16 bits becomes the nearest that fits.)
     #[inline(always)]
     pub const fn new(tid: Tid, comm: Comm, prio: Option<Prio>) -> TaskRef {
         let prio = match prio {
@@ -117,13 +120,13 @@ impl TaskRef {
         self.tid
     }
 
-    /// Its name then; may be unknown.
+    /// Its name at that moment; may be unknown.
     #[inline(always)]
     pub const fn comm(&self) -> &Comm {
         &self.comm
     }
 
-    /// Its priority then; `None` where the format leaves it out.
+    /// Its priority at that moment; `None` if the format does not contain it.
     #[inline(always)]
     pub fn prio(&self) -> Option<Prio> {
         (self.prio != TaskRef::NO_PRIO).then_some(Prio(i32::from(self.prio)))
@@ -137,7 +140,7 @@ impl fmt::Debug for TaskRef {
     }
 }
 
-/// The state in which the previous task left the CPU, decoded by the file's own table of bits.
+/// The state of a task that left the CPU, decoded by the file's own table of bits.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum PrevState {
     /// `R`: still runnable. Text output drops the `+`, so this may be a preemption or a yield.
@@ -156,68 +159,68 @@ pub enum PrevState {
     Parked,
     /// `X`, `Z`: dead.
     Dead,
-    /// Something else, or not recorded.
+    /// Another state, or not recorded.
     Unknown,
 }
 
 impl PrevState {
-    /// Whether the task stayed runnable: an involuntary switch.
+    /// Whether the task stayed runnable: an involuntary switch, or a yield.
     pub fn is_runnable(self) -> bool {
         matches!(self, PrevState::Runnable | PrevState::Preempted)
     }
 }
 
-/// A request to a block device, as its events name it: by where it begins.
+/// A request to a block device, identified by its device and first sector.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct BlockRequest {
-    /// The device, as the recorder writes its number: comparable within one recording.
+    /// The device number as recorded; comparable within one recording.
     pub device: u64,
-    /// Its first sector, of 512 bytes. 0 for what has none: flushes, and commands that are passed through.
+    /// Its first 512-byte sector; 0 for requests without one (flushes, passthrough commands).
     pub sector: u64,
-    /// How many sectors; 0 for the same.
+    /// The number of sectors; 0 for requests without any.
     pub sectors: u32,
 }
 
-/// What an event says. Field names follow the kernel's trace events.
+/// The content of an event. Field names follow the kernel's trace events.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum EventKind {
     /// `sched_switch`.
     Switch {
-        /// Who leaves the CPU.
+        /// The task that leaves the CPU.
         prev: TaskRef,
-        /// How.
+        /// The state in which it leaves.
         prev_state: PrevState,
-        /// Who gets it.
+        /// The task that gets the CPU.
         next: TaskRef,
     },
-    /// `sched_waking`: issued by the waker. `target_cpu` is the wakee's *previous* CPU.
+    /// `sched_waking`: recorded by the waker. `target_cpu` is the wakee's *previous* CPU.
     Waking {
         /// The wakee.
         task: TaskRef,
         /// Its previous CPU.
         target_cpu: CpuId,
     },
-    /// `sched_wakeup`: the wakee is on the runqueue of `target_cpu`; may be issued by that CPU in an interrupt.
+    /// `sched_wakeup`: the wakee is on the run queue of `target_cpu`. May be recorded by that CPU in an interrupt.
     Wakeup {
         /// The wakee.
         task: TaskRef,
-        /// Where it is queued.
+        /// The CPU of its run queue.
         target_cpu: CpuId,
     },
-    /// `sched_wakeup_new`: a new task is on the runqueue of `target_cpu`.
+    /// `sched_wakeup_new`: a new task is on the run queue of `target_cpu`.
     WakeupNew {
         /// The new task.
         task: TaskRef,
-        /// Where it is queued.
+        /// The CPU of its run queue.
         target_cpu: CpuId,
     },
     /// `sched_migrate_task`.
     Migrate {
-        /// Who moves.
+        /// The task that moves.
         task: TaskRef,
-        /// From.
+        /// Its old CPU.
         orig_cpu: CpuId,
-        /// To.
+        /// Its new CPU.
         dest_cpu: CpuId,
     },
     /// `sched_process_fork`.
@@ -229,30 +232,30 @@ pub enum EventKind {
         /// The new thread's name (its parent's).
         child_comm: Comm,
     },
-    /// `sched_process_exec`: `tid` has a new program.
+    /// `sched_process_exec`: `tid` runs a new program.
     Exec {
         /// The thread after the exec.
         tid: Tid,
-        /// Its new name: the last part of the program's path. Unknown if that is none that the kernel gives.
+        /// Its new name: the last component of the program's path. Unknown if the kernel names it in another way.
         comm: Comm,
     },
-    /// `task_rename`: from now on a task has another name.
+    /// `task_rename`: a task changes its name.
     Rename {
-        /// Whose; that of the current task if the format does not say it (6.16 and later).
+        /// The task; the current one if the format does not say (6.16 and later).
         tid: Option<Tid>,
         /// The new name.
         comm: Comm,
     },
-    /// `sched_pi_setprio`: a task is lifted for the sake of one that waits for its lock, or let down again.
+    /// `sched_pi_setprio`: priority inheritance raises a lock owner's priority for a waiter, or restores it.
     SetPrio {
-        /// Whose priority it is.
+        /// The lock owner.
         tid: Tid,
-        /// The new one.
+        /// Its new priority.
         prio: Prio,
     },
     /// `sched_process_exit`.
     Exit {
-        /// Who ends.
+        /// The task that exits.
         tid: Tid,
         /// Its name.
         comm: Comm,
@@ -261,7 +264,7 @@ pub enum EventKind {
     IrqEntry {
         /// The interrupt's number.
         irq: u32,
-        /// The handler's name (`virtio0-input.0`), where known.
+        /// The handler's name (`virtio0-input.0`), if known.
         name: Option<NameId>,
     },
     /// `irq_handler_exit`.
@@ -288,9 +291,9 @@ pub enum EventKind {
     WorkQueued {
         /// The work item's address.
         work: u64,
-        /// Its function, where the format or the file's symbols name it.
+        /// Its function, if the format or the file's symbols name it.
         function: Option<NameId>,
-        /// Its workqueue (5.12 and later name it).
+        /// Its workqueue (named by 5.12 and later).
         workqueue: Option<NameId>,
     },
     /// `workqueue_execute_start`, issued by the worker.
@@ -307,13 +310,13 @@ pub enum EventKind {
         /// Its function (5.8 and later).
         function: Option<NameId>,
     },
-    /// `block_rq_insert`: a request was put into its device's queue.
+    /// `block_rq_insert`: a request is put into its device's queue.
     BlockInsert(BlockRequest),
-    /// `block_rq_issue`: a request was given to the device's driver.
+    /// `block_rq_issue`: a request is passed to the device driver.
     BlockIssue(BlockRequest),
-    /// `block_rq_complete`: a request is done, or the part of it that begins with this sector.
+    /// `block_rq_complete`: a request is done, or its part that begins with this sector.
     BlockComplete(BlockRequest),
-    /// A call stack shows a worker inside `process_one_work`: the function it called. For recordings without
+    /// A call stack that shows a worker inside `process_one_work`: the function it called. For recordings without
     /// workqueue events.
     WorkOnStack {
         /// The worker.
@@ -321,23 +324,24 @@ pub enum EventKind {
         /// The work function.
         function: NameId,
     },
-    /// The tick's timer expired (`hrtimer_expire_entry` of a function of the tick, `local_timer_entry`, the interrupt of ARM's timer).
+    /// The tick's timer expired (`hrtimer_expire_entry` of a tick function, `local_timer_entry`, or the interrupt of
+    /// ARM's timer).
     Tick {
-        /// The last event of this CPU that is of a type that is not read, but for those of the millisecond before the tick.
+        /// The CPU's last undecoded event, other than those in the millisecond before the tick.
         heard: Option<Time>,
     },
-    /// The CPU stopped its tick (`tick_stop` with success): from now on none is expected.
+    /// The CPU stopped its tick (`tick_stop` with success), so no tick is expected.
     TickStop,
-    /// Before this moment events of this CPU are missing; nothing known about the CPU's current task holds any longer.
+    /// Events of this CPU before this moment are missing. Nothing known about its current task remains valid.
     Lost {
-        /// How many, where the recorder counted them.
+        /// How many, if the recorder counted them.
         count: Option<u64>,
     },
 }
 
 impl EventKind {
-    /// Which type of event this is; `None` for [`EventKind::Lost`] and [`EventKind::WorkOnStack`], which no kernel
-    /// issues, and for what is known of ticks.
+    /// The event type; `None` for [`EventKind::Lost`] and [`EventKind::WorkOnStack`], which no kernel records, and for
+    /// ticks.
     pub fn event_type(&self) -> Option<EventType> {
         Some(match self {
             EventKind::Switch { .. } => EventType::Switch,
@@ -361,7 +365,7 @@ impl EventKind {
             EventKind::BlockInsert(_) => EventType::BlockInsert,
             EventKind::BlockIssue(_) => EventType::BlockIssue,
             EventKind::BlockComplete(_) => EventType::BlockComplete,
-            // What shows a tick is of several types.
+            // Several event types show a tick.
             EventKind::Tick { .. } | EventKind::TickStop => return None,
             EventKind::WorkOnStack { .. } | EventKind::Lost { .. } => return None,
         })
@@ -377,10 +381,10 @@ macro_rules! event_types {
         pub enum EventType { $($variant),* }
 
         impl EventType {
-            /// All of them.
+            /// All types.
             pub const ALL: &'static [EventType] = &[$(EventType::$variant),*];
 
-            /// The event's directory below tracefs `events/` (`sched`, `irq`, …).
+            /// Its directory in tracefs `events/` (`sched`, `irq`, …).
             pub fn system(self) -> &'static str {
                 match self { $(EventType::$variant => $system),* }
             }
@@ -390,7 +394,7 @@ macro_rules! event_types {
                 match self { $(EventType::$variant => $name),* }
             }
 
-            /// The type of the event called `name`; names are unique over the systems listed here.
+            /// The type of the event `name`; names are unique across systems.
             pub fn from_name(name: &str) -> Option<EventType> {
                 match name { $($name => Some(EventType::$variant),)* _ => None }
             }
@@ -423,8 +427,8 @@ event_types! {
 }
 
 impl EventType {
-    /// Whether it only says at once what the next switch says, or is recorded on request alone: where it was not recorded, little
-    /// is missing.
+    /// Whether a recording without this event is nearly complete: it only announces what the next switch shows, or is
+    /// recorded on request only.
     pub fn only_refines(self) -> bool {
         matches!(self, EventType::Rename | EventType::SetPrio) || self.is_of_block_layer()
     }
@@ -446,18 +450,18 @@ impl fmt::Display for EventType {
 pub struct EventSet(u32);
 
 impl EventSet {
-    /// The set with `event` in it.
+    /// The set with `event` added.
     #[must_use]
     pub fn with(self, event: EventType) -> EventSet {
         EventSet(self.0 | 1 << event as u32)
     }
 
-    /// Puts `event` in.
+    /// Adds `event`.
     pub fn insert(&mut self, event: EventType) {
         *self = self.with(event);
     }
 
-    /// Whether `event` is in it.
+    /// Whether the set contains `event`.
     pub fn contains(self, event: EventType) -> bool {
         self.0 & 1 << event as u32 != 0
     }

@@ -1,10 +1,12 @@
+//! Patterns for names of tasks, units and cgroups.
+
 use std::fmt;
 
-/// A pattern for a whole name: `*` is any run of characters (also of `/`), `?` any one, `\` takes the next one as it
-/// is. Always anchored at both ends, so `sh` never matches `ssh`.
+/// A pattern for a whole name: `*` is any run of characters (also of `/`), `?` any one, `\` makes the next one literal.
+/// Always anchored at both ends, so `sh` never matches `ssh`.
 ///
-/// Own code and not a library's: those for paths treat `/`, `[` and `{` as special, and none says whether two patterns can
-/// match the same name ([`Glob::overlaps`]), on which the guard's refusals rest.
+/// Not a library: those for paths treat `/`, `[` and `{` as special, and none decides whether two patterns can match
+/// the same name ([`Glob::overlaps`]), on which the guard's refusals rely.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct Glob {
     text: String,
@@ -19,7 +21,7 @@ enum Piece {
 }
 
 impl Glob {
-    /// Never fails: a `\` at the end stands for itself.
+    /// Never fails: a `\` at the end is literal.
     pub fn new(text: &str) -> Glob {
         let mut chars = text.chars();
         let piece = || {
@@ -33,8 +35,8 @@ impl Glob {
         Glob::of(text, std::iter::from_fn(piece))
     }
 
-    /// A pattern in which `*` alone is special, for names that people type as they are shown: those of Windows programs
-    /// under Wine hold `\`.
+    /// A pattern in which only `*` is special, for names typed as they are displayed: names of Windows programs under
+    /// Wine contain `\`.
     pub fn with_stars(text: &str) -> Glob {
         Glob::of(text, text.chars().map(|c| if c == '*' { Piece::Any } else { Piece::Char(c) }))
     }
@@ -42,7 +44,7 @@ impl Glob {
     fn of(text: &str, all: impl Iterator<Item = Piece>) -> Glob {
         let mut pieces = Vec::new();
         for piece in all {
-            // Two `*` in a row say nothing more than one.
+            // Two `*` in a row mean the same as one.
             if piece != Piece::Any || pieces.last() != Some(&Piece::Any) {
                 pieces.push(piece);
             }
@@ -50,17 +52,17 @@ impl Glob {
         Glob { text: text.to_owned(), pieces }
     }
 
-    /// Whether the whole of `name` matches. The time is at most the product of both lengths.
+    /// Whether the whole of `name` matches. Time is at most the product of both lengths.
     pub fn matches(&self, name: &str) -> bool {
         self.search(name, || {})
     }
 
-    /// The same; `step` is called for each character or piece that is looked at.
+    /// The same; `step` is called for each character or piece compared, for tests.
     fn search(&self, name: &str, mut step: impl FnMut()) -> bool {
         let pieces = &self.pieces;
         let mut rest = name.chars();
         let mut at = 0;
-        // Where to go on if what follows the last `*` does not match: it swallows one character more.
+        // Where to resume if the part after the last `*` does not match: the `*` then takes one character more.
         let mut retry: Option<(usize, std::str::Chars)> = None;
         loop {
             step();
@@ -88,7 +90,7 @@ impl Glob {
         }
     }
 
-    /// The one name that it matches, if it holds no wildcard.
+    /// The only name it matches, if it has no wildcard.
     pub fn literal(&self) -> Option<String> {
         self.pieces
             .iter()
@@ -99,7 +101,7 @@ impl Glob {
             .collect()
     }
 
-    /// What every name that it matches begins with.
+    /// The text before the first wildcard.
     pub fn beginning(&self) -> String {
         let chars = self.pieces.iter().map_while(|piece| match piece {
             Piece::Char(c) => Some(*c),
@@ -108,13 +110,14 @@ impl Glob {
         chars.collect()
     }
 
-    /// Whether it holds wildcards alone, a `*` among them, and so matches every name of `length` characters or more.
+    /// Whether it consists of wildcards with at least one `*`, and so matches every name of `length` characters or
+    /// more.
     pub fn matches_all_from(&self, length: usize) -> bool {
         let least = self.pieces.iter().filter(|piece| **piece == Piece::One).count();
         self.pieces.contains(&Piece::Any) && least <= length && !self.pieces.iter().any(|p| matches!(p, Piece::Char(_)))
     }
 
-    /// Whether some name matches both. Patterns that are longer than any name of a task or group match nothing.
+    /// Whether some name matches both. Patterns longer than any name of a task or group match nothing.
     pub fn overlaps(&self, other: &Glob) -> bool {
         /// PATH_MAX: no name of a task, unit or group is longer.
         const LONGEST: usize = 4096;
@@ -123,7 +126,8 @@ impl Glob {
         if required(ours) > LONGEST || required(theirs) > LONGEST {
             return false;
         }
-        // Which pairs of places in both patterns some common beginning of a name reaches; a row for each place in ours.
+        // Which pairs of positions in the two patterns some common prefix of a name can reach; one row per position in
+        // `self`.
         let mut row = vec![false; theirs.len() + 1];
         row[0] = true;
         for at in 0..=ours.len() {
@@ -133,14 +137,14 @@ impl Glob {
                     continue;
                 }
                 let (mine, its) = (ours.get(at).copied(), theirs.get(other_at).copied());
-                // A `*` that matches nothing more.
+                // The `*` matches nothing more.
                 if mine == Some(Piece::Any) {
                     next[other_at] = true;
                 }
                 if its == Some(Piece::Any) {
                     row[other_at + 1] = true;
                 }
-                // One character for both. A `*` stays where it is.
+                // One character matches both patterns. A `*` stays where it is.
                 match (mine, its) {
                     (None, _) | (_, None) | (Some(Piece::Any), Some(Piece::Any)) => {}
                     (Some(Piece::Any), Some(_)) => row[other_at + 1] = true,

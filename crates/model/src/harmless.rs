@@ -1,9 +1,11 @@
+//! Escapes text from outside before it is printed.
+
 use std::borrow::Cow;
 
-/// A text from outside, harmless: control characters and those that reorder or hide text are escaped.
+/// Escapes control characters and characters that reorder or hide text.
 ///
-/// Names of tasks, cgroups, interrupts and work functions are chosen by whoever made them; unescaped, they could drive the
-/// reader's terminal or make one name look like another.
+/// Names of tasks, cgroups, interrupts and work functions are chosen by other programs. Unescaped, they could control
+/// the reader's terminal or make one name look like another.
 pub fn clean(text: &str) -> Cow<'_, str> {
     if !text.chars().any(is_harmful) {
         return Cow::Borrowed(text);
@@ -19,7 +21,7 @@ pub fn clean(text: &str) -> Cow<'_, str> {
     Cow::Owned(cleaned)
 }
 
-/// The same of a name that may be no UTF-8, whose other bytes are escaped too (`\xff`).
+/// The same for a name that may not be UTF-8; its invalid bytes are escaped too (`\xff`).
 pub fn clean_bytes(name: &[u8]) -> String {
     let mut cleaned = String::with_capacity(name.len());
     for chunk in name.utf8_chunks() {
@@ -31,7 +33,7 @@ pub fn clean_bytes(name: &[u8]) -> String {
     cleaned
 }
 
-/// Whether a character controls a terminal, or hides or reorders what is beside it.
+/// Whether a character controls a terminal, or hides or reorders its neighbours.
 pub fn is_harmful(c: char) -> bool {
     c.is_control()
         || matches!(c, '\u{61c}' | '\u{200b}'..='\u{200f}' | '\u{2028}'..='\u{202e}' | '\u{2060}'..='\u{206f}' | '\u{feff}' | '\u{e0000}'..='\u{e007f}')

@@ -1,16 +1,18 @@
+//! Ids of tasks and CPUs, and task names.
+
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
 use crate::clean_bytes;
 
-/// A kernel-schedulable thread's id, as the tracing files give it (`common_pid`, `pid`): the kernel's, not a container's.
+/// A thread id as the tracing files contain it (`common_pid`, `pid`): in the kernel's PID namespace, not a container's.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Tid(pub u32);
 
 impl Tid {
-    /// The idle task; there is one on every CPU and all have this id.
+    /// The idle task's id; there is one idle task per CPU and all have this id.
     pub const IDLE: Tid = Tid(0);
 
     /// Whether this is the idle task.
@@ -31,11 +33,11 @@ impl fmt::Display for Tid {
 pub struct CpuId(pub u32);
 
 impl CpuId {
-    /// Linux on the largest machine today stays below this (`NR_CPUS` of x86 is at most 8192). A file that names a
-    /// higher CPU is damaged, and sizing tables by it would exhaust memory.
+    /// Linux on the largest machines stays below this (`NR_CPUS` on x86 is at most 8192). A file with a higher CPU
+    /// number is damaged, and tables of that size would exhaust the memory.
     pub const LIMIT: u32 = 8192;
 
-    /// The number as an index of a per-CPU table.
+    /// As an index of a per-CPU table.
     pub fn index(self) -> usize {
         self.0 as usize
     }
@@ -47,26 +49,26 @@ impl fmt::Display for CpuId {
     }
 }
 
-/// A task's name: at most 15 bytes and NUL padding, as the kernel keeps it (`TASK_COMM_LEN` is 16).
+/// A task's name: at most 15 bytes, padded with NULs, as the kernel stores it (`TASK_COMM_LEN` is 16).
 ///
-/// A task chooses its name freely, so it may hold control characters, such that reorder text, or bytes that are not
-/// UTF-8. `Display` escapes them: no terminal sequence gets through.
+/// Any program can choose its tasks' names, so they may contain control characters, characters that reorder text, or
+/// invalid UTF-8. `Display` escapes them: no terminal sequence gets through.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default)]
 pub struct Comm([u8; 16]);
 
 impl Comm {
-    /// The name from a NUL-terminated or full field; bytes beyond the sixteenth are dropped.
+    /// The name in a field, NUL-terminated or full. Bytes beyond the sixteenth are dropped.
     #[inline(always)]
     pub fn new(bytes: &[u8]) -> Comm {
         match bytes.first_chunk::<16>() {
-            // A kernel's field has all sixteen bytes, and mostly pads with NULs; readers make two names per switch.
+            // A kernel field has all sixteen bytes, and is usually padded with NULs. Readers decode two names per
+            // switch.
             Some(field) if is_padded(*field) => Comm(*field),
             _ => Comm::cut(bytes),
         }
     }
 
-    /// Apart, so that a name that need not be cut is copied in one piece: one that is put together from two is slow to copy
-    /// again.
+    /// Not inlined, so that a name that fits is copied in one piece: a copy made of two parts is slow to read again.
     #[cold]
     fn cut(bytes: &[u8]) -> Comm {
         let bytes = &bytes[..bytes.len().min(16)];
@@ -82,17 +84,17 @@ impl Comm {
         &self.0[..length]
     }
 
-    /// Whether the name is missing: empty, or ftrace's `<...>` for a task whose name it no longer knew.
+    /// Whether the name is missing: empty, or `<...>`, which ftrace prints if it no longer knows a task's name.
     pub fn is_unknown(&self) -> bool {
         matches!(self.as_bytes(), b"" | b"<...>")
     }
 }
 
-/// Whether nothing but NULs follows the first NUL.
+/// Whether only NULs follow the first NUL.
 #[inline(always)]
 fn is_padded(field: [u8; 16]) -> bool {
     let text = !nuls(field) & 0xffff;
-    // One more carries through all that begin the field without a gap, and leaves none of them.
+    // Adding one carries through the leading bits without a gap, so that none of them remains.
     text & (text + 1) == 0
 }
 
@@ -102,7 +104,7 @@ fn is_padded(field: [u8; 16]) -> bool {
 fn nuls(field: [u8; 16]) -> u32 {
     use std::arch::x86_64::{_mm_cmpeq_epi8, _mm_movemask_epi8, _mm_set_epi64x, _mm_setzero_si128};
     let text = u128::from_le_bytes(field);
-    // SAFETY: these need SSE2, which every x86-64 has, and touch no memory.
+    // SAFETY: these need SSE2, which every x86-64 has, and access no memory.
     unsafe {
         let text = _mm_set_epi64x((text >> 64) as i64, text as i64);
         _mm_movemask_epi8(_mm_cmpeq_epi8(text, _mm_setzero_si128())) as u32

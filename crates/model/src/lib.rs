@@ -1,7 +1,7 @@
-//! Words that every part of unstarve shares: ids, clocks, scheduler events, what a trace could not say.
+//! The data model of unstarve: ids, clocks, scheduler events, and losses.
 //!
-//! No I/O here, and nothing that knows where an event came from: a trace file, a live kernel and a simulator all give
-//! the same [`Event`]s, so the analysis cannot tell them apart.
+//! No I/O, and nothing about where an event came from: trace files, live kernels and simulators all yield the same
+//! [`Event`]s, so the analysis treats them alike.
 
 #![cfg_attr(not(test), warn(clippy::print_stdout, clippy::print_stderr))]
 

@@ -1,10 +1,12 @@
+//! Losses: what a trace cannot show.
+
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
 use crate::{CpuId, EventType};
 
-/// One thing that a trace cannot say. A finding that it could overturn repeats it.
+/// Something that a trace cannot show. Findings that it could overturn repeat it.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
@@ -12,9 +14,9 @@ pub struct Loss {
     /// What is missing.
     #[serde(flatten)]
     pub kind: LossKind,
-    /// How often; 1 for what is either there or not.
+    /// How often; 1 for something that is either there or not.
     pub count: u64,
-    /// Where and what to do about it, for people; may be empty.
+    /// Where, and what to do about it, for people; may be empty.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     #[cfg_attr(feature = "typescript", ts(as = "Option<String>", optional))]
     pub detail: String,
@@ -27,81 +29,82 @@ pub struct Loss {
 #[serde(rename_all = "kebab-case", tag = "kind", content = "event")]
 #[non_exhaustive]
 pub enum LossKind {
-    /// The kernel or the recorder dropped events (ring buffer full); `count` is events where known.
+    /// The kernel or the recorder dropped events (ring buffer full); `count` is the number of events, if known.
     LostEvents,
-    /// Events were dropped and nobody counted them; `count` is the number of gaps.
+    /// Events were dropped but not counted; `count` is the number of gaps.
     UncountedGap,
-    /// The file ends early; what came before was used.
+    /// The file ends early; everything before was used.
     Truncated,
-    /// Parts of the file could not be decoded and were passed over.
+    /// Parts of the file could not be decoded and were skipped.
     Undecodable,
-    /// A kind of event was not recorded at all.
+    /// An event type was not recorded at all.
     NotRecorded(
         #[serde(with = "event_name")]
         #[cfg_attr(feature = "schema", schemars(with = "String"))]
         #[cfg_attr(feature = "typescript", ts(as = "String"))]
         EventType,
     ),
-    /// Events of this type are in the file, but not as this type of event is: none of them was used.
+    /// All events of this type in the file are malformed; none was used.
     Malformed(
         #[serde(with = "event_name")]
         #[cfg_attr(feature = "schema", schemars(with = "String"))]
         #[cfg_attr(feature = "typescript", ts(as = "String"))]
         EventType,
     ),
-    /// The kernel recorded the states of tasks that leave a CPU one bit too high (4.14 to 4.19); they were put right.
+    /// The kernel recorded the states of tasks that leave a CPU one bit too high (4.14 to 4.19); they were corrected.
     ShiftedStates,
     /// The file is an archive with more recordings than the one that was read.
     OtherRecordings,
-    /// CPUs ran tasks and were not recorded.
+    /// Some CPUs ran tasks but were not recorded.
     UnrecordedCpus,
-    /// Events of CPUs end earlier than the trace although they did something.
+    /// The events of some CPUs end before the trace, although those CPUs were busy.
     EndsEarly,
     /// Switches were recorded without the priorities of the tasks.
     NoPriorities,
-    /// A task ran or switched in a way that earlier events exclude: a switch is missing.
+    /// A task ran or switched although earlier events exclude that: a switch is missing.
     MissingSwitch,
-    /// Events came out of order by more than the reader can sort, and were moved to the last known time.
+    /// Events were more out of order than the reader can sort, and got the last known time.
     OutOfOrder,
-    /// Names were too many to keep.
+    /// There were too many names to keep.
     TooManyNames,
-    /// To find all that had a CPU during each wait would take time by the square of the trace's length.
+    /// To find everything that ran during each wait would take time quadratic in the length of the trace.
     TooMuchWork,
-    /// No CPU issued an event for long though a tick was due on one: the whole machine stood still, or nothing was recorded.
+    /// No CPU recorded an event for long although a tick was due: the whole machine stood still, or nothing was
+    /// recorded.
     AllCpusSilent,
-    /// Tasks that no event names may have waited all the time.
+    /// Tasks without any event may have been waiting all the time.
     SilentTasks,
     /// The trace has no host snapshot: policies other than RT, weights, affinities and settings are inferred.
     NoSnapshot,
-    /// The clock is not in nanoseconds and the file does not say how to convert it.
+    /// The clock is not in nanoseconds, and the file does not say how to convert it.
     ClockUnit,
-    /// A victim is taken for a kernel thread by its name alone, which is the detail.
+    /// A victim is assumed to be a kernel thread because of its name alone (in the detail).
     NameOnly,
-    /// The ids in front of the events of a text are not those of the events, and were ignored.
+    /// The ids in front of a text's events are not those of the events, and were ignored.
     ForeignIds,
 }
 
-/// What would bring what is missing.
+/// How to record what is missing.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 #[serde(rename_all = "kebab-case", tag = "what", content = "name")]
 #[non_exhaustive]
 pub enum BroughtBy {
-    /// This event, recorded.
+    /// Record this event.
     Event(
         #[serde(with = "event_name")]
         #[cfg_attr(feature = "schema", schemars(with = "String"))]
         #[cfg_attr(feature = "typescript", ts(as = "String"))]
         EventType,
     ),
-    /// This option of the recorder, `unstarve record`.
+    /// Use this option of `unstarve record`.
     Option(String),
-    /// The recorder itself: other recorders do not write it.
+    /// Use `unstarve record`: other recorders do not write it.
     Recorder,
 }
 
-/// Events by the kernel's name (`sched_waking`).
+/// Serialises event types by the kernel's name (`sched_waking`).
 mod event_name {
     use serde::de::Error;
     use serde::{Deserialize, Deserializer, Serializer};
@@ -119,7 +122,7 @@ mod event_name {
 }
 
 impl LossKind {
-    /// What it may hide or make wrong, for people.
+    /// What the loss may hide or make wrong, for people.
     pub fn hides(self) -> &'static str {
         match self {
             LossKind::LostEvents | LossKind::UncountedGap => "waits that began or ended there, and who ran meanwhile",
@@ -146,7 +149,7 @@ impl LossKind {
         }
     }
 
-    /// What would bring it in another recording; `None` where nothing that can be asked for would.
+    /// How to record it next time; `None` if no option helps.
     pub fn brought_by(self) -> Option<BroughtBy> {
         match self {
             LossKind::LostEvents | LossKind::UncountedGap => Some(BroughtBy::Option("--buffer-size".to_owned())),
@@ -171,7 +174,7 @@ impl LossKind {
     }
 }
 
-/// What is not known without an event.
+/// What is unknown without this event.
 fn shown_by(event: EventType) -> &'static str {
     match event {
         EventType::Switch => "who ran",
@@ -196,13 +199,13 @@ impl Loss {
         Loss { kind, count, detail: String::new() }
     }
 
-    /// The same with where and what to do.
+    /// Adds where it happened and what to do.
     pub fn with_detail(mut self, detail: impl Into<String>) -> Loss {
         self.detail = detail.into();
         self
     }
 
-    /// Events dropped on one CPU.
+    /// A loss of events on one CPU.
     pub fn lost_events(cpu: CpuId, count: u64) -> Loss {
         Loss::new(LossKind::LostEvents, count).with_detail(format!("CPU {cpu}"))
     }

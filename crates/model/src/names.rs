@@ -1,30 +1,32 @@
+//! Long names of a trace, stored once.
+
 use std::fmt;
 
-/// Index of a long name (a work function, a workqueue, an interrupt's name) in a trace's [`Names`].
+/// Index of a long name (a work function, workqueue or interrupt) in a trace's [`Names`].
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct NameId(u32);
 
 impl NameId {
-    /// Stands for every name after the first [`Names::LIMIT`].
+    /// Stands for every name beyond the first [`Names::LIMIT`].
     pub const OVERFLOW: NameId = NameId(u32::MAX);
 }
 
 /// The long names of a trace, each once.
 ///
-/// A reader interns names as it meets them and hands the new ones over with the batch whose events use them
-/// ([`crate::Batch::names`]); the analysis appends them to its own table, so an id means the same on both sides without
-/// a lock between them.
+/// A reader interns names as it finds them and hands new ones over with the batch whose events use them
+/// ([`crate::Batch::names`]). The analysis appends them to its own table, so an id means the same on both sides without
+/// a lock.
 #[derive(Clone, Debug, Default)]
 pub struct Names {
     texts: Vec<Box<str>>,
 }
 
 impl Names {
-    /// No real kernel has this many work functions, workqueues and interrupts. Beyond it a file is damaged or hostile,
-    /// and its names are not kept.
+    /// No real kernel has this many work functions, workqueues and interrupts. A file with more is damaged or hostile,
+    /// and the rest of its names is not kept.
     pub const LIMIT: usize = 1 << 16;
 
-    /// Adds a name that is not yet there. The caller (an interner) knows that.
+    /// Adds a name. The caller (an interner) must know that it is new.
     pub fn push(&mut self, text: &str) -> NameId {
         if self.texts.len() >= Names::LIMIT {
             return NameId::OVERFLOW;
@@ -33,22 +35,22 @@ impl Names {
         NameId((self.texts.len() - 1) as u32)
     }
 
-    /// The id of a name, if it is known. Linear: for tests and small tables.
+    /// The id of a name, if it is known. Linear search: for tests and small tables.
     pub fn find(&self, text: &str) -> Option<NameId> {
         self.texts.iter().position(|known| &**known == text).map(|index| NameId(index as u32))
     }
 
-    /// Appends names that a reader has newly met, in its order.
+    /// Appends a reader's new names, in its order.
     pub fn extend(&mut self, new: impl IntoIterator<Item = Box<str>>) {
         self.texts.extend(new);
     }
 
-    /// How many names there are.
+    /// The number of names.
     pub fn len(&self) -> usize {
         self.texts.len()
     }
 
-    /// Whether there is none.
+    /// Whether there are no names.
     pub fn is_empty(&self) -> bool {
         self.texts.is_empty()
     }
@@ -58,7 +60,7 @@ impl Names {
         &self.texts[start.min(self.texts.len())..]
     }
 
-    /// The text of a name; control characters have been left as the trace has them.
+    /// The text of a name, unescaped.
     pub fn get(&self, id: NameId) -> &str {
         match self.texts.get(id.0 as usize) {
             Some(text) => text,

@@ -1,8 +1,8 @@
-//! Buffers that go round between who fills them and who empties them.
+//! A fixed set of buffers that circulate between a thread that fills them and one that empties them.
 
 use std::sync::mpsc::{self, Receiver, Sender};
 
-/// Where buffers to be filled come from: some new ones, then those that come back.
+/// Provides empty buffers: new ones first, then those that were returned.
 #[derive(Debug)]
 pub struct Empties<T> {
     new: usize,
@@ -10,8 +10,8 @@ pub struct Empties<T> {
     returned: Receiver<Vec<T>>,
 }
 
-/// Where used buffers go, some at once: to wake a thread whose CPU has gone to sleep takes microseconds, and so who waits
-/// for a buffer is woken for several.
+/// Returns used buffers, several at a time. To wake a thread on an idle CPU takes microseconds, so a thread that waits
+/// for buffers is woken once for several.
 #[derive(Debug)]
 pub struct Returns<T> {
     at_once: usize,
@@ -19,8 +19,8 @@ pub struct Returns<T> {
     to: Sender<Vec<T>>,
 }
 
-/// The two ends of a round of so many buffers, which come back `at_once`. That and what who empties them keeps must be fewer
-/// than there are, or both sides wait for ever.
+/// The two ends of a circulation of `buffers` buffers, returned `at_once` at a time. `at_once` plus the number that the
+/// emptying thread holds must be less than `buffers`, or both threads wait forever.
 pub fn rounds<T>(buffers: usize, at_once: usize) -> (Empties<T>, Returns<T>) {
     assert!(at_once < buffers, "{at_once} of {buffers} buffers come back at once");
     let (to, returned) = mpsc::channel();
@@ -28,7 +28,7 @@ pub fn rounds<T>(buffers: usize, at_once: usize) -> (Empties<T>, Returns<T>) {
 }
 
 impl<T> Empties<T> {
-    /// The next one, as soon as there is one; `None` if nobody empties them any longer.
+    /// The next buffer, waiting if necessary; `None` if the emptying thread has ended.
     pub fn next(&mut self, make: impl FnOnce() -> T) -> Option<T> {
         if self.spare.is_empty() {
             match self.returned.try_recv() {
@@ -45,11 +45,11 @@ impl<T> Empties<T> {
 }
 
 impl<T> Returns<T> {
-    /// The buffer has been used.
+    /// Returns a used buffer.
     pub fn give(&mut self, buffer: T) {
         self.done.push(buffer);
         if self.done.len() >= self.at_once {
-            // Who fills them may have ended; then nobody needs them again.
+            // If the filling thread has ended, nobody needs the buffers.
             let _ = self.to.send(std::mem::take(&mut self.done));
         }
     }
@@ -87,7 +87,7 @@ mod tests {
     }
 
     #[test]
-    fn who_fills_them_hears_that_nobody_empties_them() {
+    fn the_filling_side_learns_that_the_emptying_side_has_ended() {
         let (mut empties, returns) = rounds::<u8>(2, 1);
         assert_eq!((empties.next(|| 1), empties.next(|| 2)), (Some(1), Some(2)));
         drop(returns);

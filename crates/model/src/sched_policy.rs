@@ -1,3 +1,5 @@
+//! Scheduling policies.
+
 use serde::{Deserialize, Serialize};
 
 use crate::Policy;
@@ -12,7 +14,7 @@ pub enum SchedPolicy {
     Fifo,
     /// SCHED_RR.
     Rr,
-    /// SCHED_BATCH: fair, taken to be CPU-bound.
+    /// SCHED_BATCH: fair, assumed to be CPU-bound.
     Batch,
     /// SCHED_IDLE: fair, with the weight 3.
     Idle,
@@ -20,13 +22,13 @@ pub enum SchedPolicy {
     Deadline,
     /// SCHED_EXT: scheduled by a BPF program if one is loaded, else fair.
     Ext,
-    /// A policy that this program does not know.
+    /// An unknown policy.
     #[serde(other)]
     Unknown,
 }
 
 impl SchedPolicy {
-    /// The policy of a number of the kernel's (`SCHED_*` in `include/uapi/linux/sched.h`).
+    /// The policy of a kernel number (`SCHED_*` in `include/uapi/linux/sched.h`).
     pub fn from_number(number: u32) -> SchedPolicy {
         match number {
             0 => SchedPolicy::Other,
@@ -40,7 +42,7 @@ impl SchedPolicy {
         }
     }
 
-    /// Its number in the kernel; `None` for a policy that this program does not know.
+    /// Its number in the kernel; `None` for an unknown policy.
     pub fn number(self) -> Option<u32> {
         Some(match self {
             SchedPolicy::Other => 0,
@@ -54,7 +56,7 @@ impl SchedPolicy {
         })
     }
 
-    /// Its name in JSON, in rules, and behind the `--` of chrt(1): `other`, `fifo`.
+    /// Its name in JSON, in rules, and as an option of chrt(1): `other`, `fifo`.
     pub fn name(self) -> &'static str {
         match self {
             SchedPolicy::Other => "other",
@@ -68,7 +70,7 @@ impl SchedPolicy {
         }
     }
 
-    /// What people call it: `RR`, `FIFO`, `deadline`.
+    /// Its name in text for people: `RR`, `FIFO`, `deadline`.
     pub fn word(self) -> &'static str {
         match self {
             SchedPolicy::Other => "normal",
@@ -82,7 +84,7 @@ impl SchedPolicy {
         }
     }
 
-    /// The scheduling class; `None` for a policy that this program does not know. SCHED_EXT counts as fair.
+    /// The scheduling class; `None` for an unknown policy. SCHED_EXT counts as fair.
     pub fn class(self) -> Option<Policy> {
         Some(match self {
             SchedPolicy::Other | SchedPolicy::Batch | SchedPolicy::Idle | SchedPolicy::Ext => Policy::Fair,

@@ -1,16 +1,18 @@
+//! Severity of findings.
+
 use serde::{Deserialize, Serialize};
 
-/// How bad.
+/// How bad a finding is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 #[serde(rename_all = "lowercase")]
 pub enum Severity {
-    /// Worth knowing.
+    /// Good to know.
     Info,
-    /// Somebody pays, or will under load.
+    /// Some task loses time, or will under load.
     Warning,
-    /// Somebody is starved, or about to be.
+    /// A task is starved, or about to be.
     Critical,
 }
 

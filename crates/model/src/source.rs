@@ -1,38 +1,40 @@
+//! Sources of events.
+
 use std::error::Error;
 
 use crate::{ClockPair, Comm, Coverage, Event, EventSet, Loss, Names, Tid};
 
-/// What a source knows before its first event, and what it read on the way.
+/// Facts about a trace, known before its first event or learned while reading.
 #[derive(Clone, Debug, Default)]
 pub struct TraceInfo {
     /// The format in words: `trace.dat v7`, `perf.data`, `perf script text`.
     pub format: String,
-    /// The clock's name (`local`, `mono`), where the file names it.
+    /// The clock's name (`local`, `mono`), if the file contains it.
     pub clock: Option<String>,
-    /// CPUs of the recorded machine, where the file says so.
+    /// Number of CPUs of the recorded machine, if the file contains it.
     pub cpus: Option<u32>,
-    /// How many of them were recorded, where the file says so.
+    /// Number of recorded CPUs, if the file contains it.
     pub cpus_recorded: Option<u32>,
-    /// The event types that were enabled (whether or not one fired), where the file says so.
+    /// The event types that were enabled (whether or not any occurred), if the file contains them.
     pub recorded: Option<EventSet>,
-    /// Names of tasks that the file keeps besides its events.
+    /// Task names that the file contains besides its events.
     pub tasks: Vec<SavedTask>,
     /// The host snapshot that `unstarve record` put into the file: JSON, see `unstarve_facts::Snapshot`.
     pub snapshot: Option<String>,
-    /// The recorded kernel's release (`6.1.0-32-cloud-amd64`), where the file says so.
+    /// The recorded kernel's release (`6.1.0-32-cloud-amd64`), if the file contains it.
     pub kernel_release: Option<String>,
-    /// The name of the recorded machine, where the file says so.
+    /// The name of the recorded machine, if the file contains it.
     pub host: Option<String>,
-    /// Moments on the trace's clock and on the wall's, where the file has them: the first and the last, in this order.
+    /// Moments on both the trace clock and the wall clock, if the file contains them: the first and the last.
     pub clocks: Vec<ClockPair>,
-    /// Whether the file says that no event from the recording's beginning was overwritten.
+    /// Whether the file says that no event since the beginning of the recording was overwritten.
     pub nothing_overwritten: bool,
-    /// How far the recording is proved to go on, by CPU; complete once everything was read.
+    /// The coverage of each CPU; complete after the last event.
     pub coverage: Coverage,
 }
 
 impl TraceInfo {
-    /// Notes a moment on both clocks; of all, the first and the last stay.
+    /// Adds a moment on both clocks; the first and the last are kept.
     pub fn note_clocks(&mut self, pair: ClockPair) {
         self.clocks.truncate(1);
         if self.clocks.first() != Some(&pair) {
@@ -50,46 +52,47 @@ pub struct SavedTask {
     pub comm: Comm,
 }
 
-/// Events in time order, and the names that they newly use.
+/// Events in time order, and the names that are new in them.
 #[derive(Clone, Debug, Default)]
 pub struct Batch {
-    /// The events; times never decrease, within a batch and from one to the next.
+    /// The events. Times never decrease, within a batch and from one to the next.
     pub events: Vec<Event>,
-    /// Names that no earlier batch brought, in the order of their ids.
+    /// Names that no earlier batch contained, in the order of their ids.
     pub names: Vec<Box<str>>,
 }
 
 impl Batch {
-    /// Readers aim at this many events a batch: enough to spread the cost of handing it over, small enough to stay in
-    /// the cache.
+    /// The number of events per batch that readers aim at: large enough to spread the cost of handing it over, small
+    /// enough for the cache.
     pub const TARGET: usize = 4096;
 
-    /// An empty one that need not grow while it is filled.
+    /// An empty batch that does not grow while it is filled.
     pub fn with_room() -> Batch {
         Batch { events: Vec::with_capacity(Batch::TARGET + 1), names: Vec::new() }
     }
 
-    /// Empties it, keeping its memory.
+    /// Empties the batch but keeps its memory.
     pub fn clear(&mut self) {
         self.events.clear();
         self.names.clear();
     }
 }
 
-/// What went wrong while reading; the reader's own error type inside.
+/// An error while reading; contains the reader's own error.
 pub type SourceError = Box<dyn Error + Send + Sync>;
 
 /// A stream of events: a trace file, a live recording, a simulator.
 pub trait EventSource: Send {
-    /// What is known so far. Formats that keep their tables at the end complete it while they are read.
+    /// Facts known so far. Formats with tables at the end complete them while reading.
     fn info(&self) -> &TraceInfo;
 
-    /// Fills `batch` (cleared first) with the next events; `false` when there are none left.
+    /// Clears `batch` and fills it with the next events; returns `false` if there are none left.
     ///
-    /// Damage that leaves earlier events usable is not an error: it ends the stream and is told by [`Self::losses`].
+    /// Damage that leaves earlier events usable is not an error: it ends the stream and is reported by
+    /// [`Self::losses`].
     fn read(&mut self, batch: &mut Batch) -> Result<bool, SourceError>;
 
-    /// What the source could not give; complete once [`Self::read`] has returned `false`.
+    /// What the source could not provide; complete after [`Self::read`] has returned `false`.
     fn losses(&self) -> Vec<Loss>;
 }
 
@@ -103,7 +106,7 @@ pub struct MemorySource {
 }
 
 impl MemorySource {
-    /// A source of `events`, which must be in time order, and the names that they use.
+    /// A source of `events`, which must be in time order, with the names they use.
     pub fn new(info: TraceInfo, events: Vec<Event>, names: Names) -> MemorySource {
         MemorySource { info, events, names, given: false }
     }

@@ -1,3 +1,5 @@
+//! Task priorities and scheduling classes.
+
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
@@ -8,7 +10,7 @@ use serde::{Deserialize, Serialize};
 #[serde(transparent)]
 pub struct Prio(pub i32);
 
-/// The scheduling class as far as a priority tells it.
+/// The scheduling class, as far as a priority shows it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
@@ -19,7 +21,7 @@ pub enum Policy {
     Fair,
     /// SCHED_FIFO and SCHED_RR.
     Rt,
-    /// SCHED_DEADLINE, and the stop class, whose tasks the kernel shows with priority 0 of the RT range.
+    /// SCHED_DEADLINE, and the stop class, whose tasks the kernel shows with RT priority 0.
     Deadline,
 }
 
@@ -42,13 +44,13 @@ impl fmt::Display for Policy {
 }
 
 impl Prio {
-    /// How the kernel shows the threads of the stop class, and SCHED_FIFO 99.
+    /// Threads of the stop class, and SCHED_FIFO 99.
     pub const STOP: Prio = Prio(0);
 
-    /// The default: fair, nice 0.
+    /// The default priority: fair, nice 0.
     pub const NORMAL: Prio = Prio(120);
 
-    /// The class this priority belongs to.
+    /// The class of this priority.
     #[inline]
     pub fn policy(self) -> Policy {
         match self.0 {

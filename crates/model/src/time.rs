@@ -1,21 +1,23 @@
+//! Times on the trace clock.
+
 use std::fmt;
 use std::iter::Sum;
 use std::ops::{Add, AddAssign, Sub, SubAssign};
 
 use serde::{Deserialize, Serialize};
 
-/// A moment on the trace's own clock, in nanoseconds since that clock's zero (for `local` and `mono`, near boot).
+/// A moment on the trace clock, in nanoseconds since that clock's zero (for `local` and `mono`, near boot).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Time(pub u64);
 
-/// A span of time in nanoseconds.
+/// A duration in nanoseconds.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Nanos(pub u64);
 
 impl Time {
-    /// The span from `earlier` to `self`; zero if `earlier` is in fact later (clocks of two CPUs may disagree).
+    /// The time from `earlier` to `self`; zero if `earlier` is later (clocks of two CPUs may disagree).
     pub fn since(self, earlier: Time) -> Nanos {
         Nanos(self.0.saturating_sub(earlier.0))
     }
@@ -36,7 +38,7 @@ impl Sub<Nanos> for Time {
 }
 
 impl Nanos {
-    /// No time at all.
+    /// No time.
     pub const ZERO: Nanos = Nanos(0);
 
     /// From whole microseconds.
@@ -54,12 +56,12 @@ impl Nanos {
         self.0 as f64 / 1e9
     }
 
-    /// The difference, or zero.
+    /// The difference, or zero if `other` is longer.
     pub fn saturating_sub(self, other: Nanos) -> Nanos {
         Nanos(self.0.saturating_sub(other.0))
     }
 
-    /// This span's part of `whole`, 0 for an empty whole.
+    /// This duration as a fraction of `whole`; 0 if `whole` is empty.
     pub fn share_of(self, whole: Nanos) -> f64 {
         if whole.0 == 0 { 0.0 } else { self.0 as f64 / whole.0 as f64 }
     }
@@ -80,7 +82,7 @@ impl AddAssign for Nanos {
 
 impl Sub for Nanos {
     type Output = Nanos;
-    /// Panics in debug builds when `other` is longer; use `saturating_sub` where that can happen.
+    /// Panics in debug builds if `other` is longer. Use `saturating_sub` where that is possible.
     fn sub(self, other: Nanos) -> Nanos {
         Nanos(self.0 - other.0)
     }
@@ -98,7 +100,7 @@ impl Sum for Nanos {
     }
 }
 
-/// Three significant figures and a unit, for people: `950 ns`, `12.3 µs`, `94.8 ms`, `1.20 s`.
+/// Three significant digits and a unit: `950 ns`, `12.3 µs`, `94.8 ms`, `1.20 s`.
 impl fmt::Display for Nanos {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let ns = self.0 as f64;

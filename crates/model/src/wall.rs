@@ -1,35 +1,37 @@
+//! Wall-clock times, and their relation to the trace clock.
+
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
 use crate::Time;
 
-/// A moment as clocks on walls and in logs tell it: nanoseconds since 1970-01-01 UTC (`CLOCK_REALTIME`).
+/// A moment on the wall clock: nanoseconds since 1970-01-01 UTC (`CLOCK_REALTIME`).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(transparent)]
 pub struct WallTime(pub u64);
 
-/// One moment on the trace's clock and on the wall's.
+/// One moment on both the trace clock and the wall clock.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 pub struct ClockPair {
-    /// On the trace's clock.
+    /// On the trace clock.
     #[serde(rename = "trace_ns")]
     #[cfg_attr(feature = "typescript", ts(type = "number"))]
     #[cfg_attr(feature = "schema", schemars(with = "u64"))]
     pub trace: Time,
-    /// On the wall's.
+    /// On the wall clock.
     #[serde(rename = "realtime_ns")]
     #[cfg_attr(feature = "typescript", ts(type = "number"))]
     pub wall: WallTime,
 }
 
-/// Where the wall's clock stood at each moment of a trace.
+/// Converts trace times to wall-clock times.
 ///
-/// Between two pairs time is shared out evenly, which takes care of clocks that drift; outside of them the nearer pair's
-/// distance holds. A wall clock that somebody set meanwhile is wrong by a part of that step.
+/// Between two pairs time is interpolated, which compensates for clock drift. Outside them the offset of the nearer
+/// pair applies. If the wall clock was set in between, times are off by a part of that step.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct WallClock {
     first: ClockPair,
@@ -37,17 +39,17 @@ pub struct WallClock {
 }
 
 impl WallClock {
-    /// The clock that these pairs, in order, tell; none if there is no pair.
+    /// Built from these pairs, in order; `None` if there are none.
     pub fn of(pairs: &[ClockPair]) -> Option<WallClock> {
         Some(WallClock { first: *pairs.first()?, last: *pairs.last()? })
     }
 
-    /// The pairs that it rests on: the first, and the last if that is another.
+    /// The pairs it uses: the first, and the last if that is another.
     pub fn pairs(&self) -> Vec<ClockPair> {
         if self.first == self.last { vec![self.first] } else { vec![self.first, self.last] }
     }
 
-    /// What the wall's clock showed then.
+    /// The wall-clock time at a trace time.
     pub fn at(&self, time: Time) -> WallTime {
         let (first, last) = (self.first, self.last);
         let distance = |pair: ClockPair| i128::from(pair.wall.0) - i128::from(pair.trace.0);
@@ -91,10 +93,11 @@ impl fmt::Display for WallTime {
     }
 }
 
-/// Year, month and day of a day since 1970-01-01, in the Gregorian calendar.
+/// Year, month and day of a day number since 1970-01-01, in the Gregorian calendar.
 ///
-/// Years begin in March here, so that the leap day is a year's last: then the months' lengths are 153 days for each five
-/// (March to July, August to December). Howard Hinnant, "chrono-Compatible Low-Level Date Algorithms", `civil_from_days`.
+/// Years begin in March here, so the leap day is the last of its year, and month lengths repeat every five months with
+/// 153 days (March to July, August to December). Howard Hinnant, "chrono-Compatible Low-Level Date Algorithms",
+/// `civil_from_days`.
 fn civil(day: u64) -> (u64, u64, u64) {
     const ERA: u64 = 146_097; // days of 400 years
     const MARCH_OF_YEAR_0: u64 = 719_468; // days from 0000-03-01 to 1970-01-01

@@ -1,4 +1,6 @@
-/// Byte order of a file. Every multi-byte value of trace.dat and perf.data is in the order of the recorded machine.
+//! Byte order of recorded values.
+
+/// Byte order of a file. Every multi-byte value in trace.dat and perf.data has the recorded machine's byte order.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Endian {
     /// Least significant byte first.
@@ -8,7 +10,7 @@ pub enum Endian {
 }
 
 impl Endian {
-    /// The order of the machine that runs this code.
+    /// The byte order of the machine that runs this code.
     pub const HOST: Endian = if cfg!(target_endian = "big") { Endian::Big } else { Endian::Little };
 
     /// The 16-bit value in `bytes`.
@@ -38,19 +40,19 @@ impl Endian {
         }
     }
 
-    /// The 16-bit value at `offset` of `data`, if it is all there.
+    /// The 16-bit value at `offset` of `data`; `None` if it does not fit.
     #[inline]
     pub fn u16_at(self, data: &[u8], offset: usize) -> Option<u16> {
         Some(self.u16(*data.get(offset..)?.first_chunk()?))
     }
 
-    /// The 32-bit value at `offset` of `data`, if it is all there.
+    /// The 32-bit value at `offset` of `data`; `None` if it does not fit.
     #[inline]
     pub fn u32_at(self, data: &[u8], offset: usize) -> Option<u32> {
         Some(self.u32(*data.get(offset..)?.first_chunk()?))
     }
 
-    /// The 64-bit value at `offset` of `data`, if it is all there.
+    /// The 64-bit value at `offset` of `data`; `None` if it does not fit.
     #[inline]
     pub fn u64_at(self, data: &[u8], offset: usize) -> Option<u64> {
         Some(self.u64(*data.get(offset..)?.first_chunk()?))

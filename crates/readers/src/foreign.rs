@@ -1,10 +1,11 @@
-//! Content that nothing here reads: what it is, and what to do with it. Most often the wrong file was named.
+//! Recognises files that unstarve cannot read, and says what they are and what to do. Most often the user named the
+//! wrong file.
 
 use std::path::Path;
 
 use crate::perf_script;
 
-/// A word about content of no known format.
+/// A short description of content in no known format.
 pub fn looks_like(prefix: &[u8]) -> &'static str {
     match prefix {
         [0xff, 0xd8, 0xff, ..] => "it looks like a JPEG image",
@@ -12,18 +13,18 @@ pub fn looks_like(prefix: &[u8]) -> &'static str {
         [0x7f, b'E', b'L', b'F', ..] => "it looks like an ELF program",
         [b'7', b'z', 0xbc, 0xaf, 0x27, 0x1c, ..] => "it looks like a 7z archive: unpack it first",
         [0x04, 0x22, 0x4d, 0x18, ..] => "it looks like an lz4 file: unpack it with `lz4 -d` first",
-        _ if is_ctf(prefix) => CTF,
+        _ if is_ctf(prefix) => CTF_ADVICE,
         _ if prefix.iter().all(|&b| b == 0) => "its beginning is all zeros",
-        // The prefix may end within a character.
+        // The prefix may end in the middle of a character.
         _ if std::str::from_utf8(prefix).map_or_else(|error| error.error_len().is_none(), |_| true) => text(prefix),
         _ => "its content is of no known format",
     }
 }
 
-/// A word about a directory that is a trace of another program.
+/// A description of a directory that is another program's trace.
 pub fn directory(path: &Path) -> Option<&'static str> {
     if ["metadata", "kernel/metadata"].iter().any(|file| path.join(file).is_file()) {
-        return Some(CTF);
+        return Some(CTF_ADVICE);
     }
     match (path.join("data").is_file(), path.join("data.0").is_file()) {
         (true, true) => Some(PERF_THREADS),
@@ -32,13 +33,13 @@ pub fn directory(path: &Path) -> Option<&'static str> {
     }
 }
 
-/// One file for each thread that recorded (`perf record --threads`).
+/// `perf record --threads` writes one file per recording thread.
 const PERF_THREADS: &str = "it looks like a recording of `perf record --threads`, which is in several files: print it with `perf script -i \
                             DIRECTORY -F +cpu` and give that text";
 
-const CTF: &str = "it looks like an LTTng trace (CTF): print it with `babeltrace2 DIRECTORY` and give that text";
+const CTF_ADVICE: &str = "it looks like an LTTng trace (CTF): print it with `babeltrace2 DIRECTORY` and give that text";
 
-/// The magic numbers of a stream and of packed metadata in both byte orders, and the first words of metadata.
+/// The magic numbers of a CTF stream and of packed metadata in both byte orders, and the first words of text metadata.
 fn is_ctf(prefix: &[u8]) -> bool {
     let magic = prefix.first_chunk::<4>().map(|bytes| u32::from_le_bytes(*bytes));
     let known = [0xc1fc_1fc1_u32, 0x75d1_1d57];

@@ -1,11 +1,12 @@
-//! The kernel's own description of an event: the text of tracefs `events/<system>/<event>/format`.
+//! Parser of event formats: the text of tracefs `events/<system>/<event>/format`.
 //!
-//! Recordings carry it, so that a reader need not know which kernel wrote them: ids, offsets and sizes differ between
-//! kernels, and fields come and go (`success` left `sched_waking` in 5.11; `comm` fields became `__data_loc` in 6.16).
+//! Recordings carry these texts, so a reader need not know which kernel wrote them: ids, offsets and sizes differ
+//! between kernels, and fields come and go (`success` left `sched_waking` in 5.11; `comm` fields became `__data_loc` in
+//! 6.16).
 
 use thiserror::Error;
 
-/// What is wrong with a format text.
+/// Why a format text cannot be used.
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 #[non_exhaustive]
 pub enum FormatError {
@@ -18,13 +19,13 @@ pub enum FormatError {
         /// The event.
         event: String,
     },
-    /// A field's line lacks a name, an offset or a size, or has impossible ones.
+    /// A field's line lacks a name, an offset or a size, or has impossible values.
     #[error("field line {line:?} is not `field:TYPE NAME; offset:N; size:N; signed:N;`")]
     Field {
         /// The line.
         line: String,
     },
-    /// A field that the event's decoding needs is not there.
+    /// A field that decoding needs is missing.
     #[error("format of event {event} has no usable field `{field}`")]
     MissingField {
         /// The event.
@@ -32,8 +33,8 @@ pub enum FormatError {
         /// The field.
         field: &'static str,
     },
-    /// Two formats of one file disagree about where an event's id is.
-    #[error("format of event {event} has its `common_type` elsewhere than the formats before it")]
+    /// Two formats of one file have `common_type` at different offsets.
+    #[error("format of event {event} has `common_type` at another offset than the formats before it")]
     CommonType {
         /// The event.
         event: String,
@@ -47,7 +48,7 @@ pub struct EventFormat {
     pub name: String,
     /// The id that the kernel gave it at boot; `common_type` of its records.
     pub id: u16,
-    /// All fields, the common ones first.
+    /// All fields; the common ones come first.
     pub fields: Vec<Field>,
     /// What follows `print fmt:`; empty if there is none.
     pub print: String,
@@ -58,17 +59,17 @@ pub struct EventFormat {
 pub struct Field {
     /// Its name without array brackets.
     pub name: String,
-    /// How its bytes are to be read.
+    /// How to read its bytes.
     pub kind: FieldKind,
     /// Where it begins in the record, in bytes.
     pub offset: usize,
-    /// Its size in bytes; for dynamic kinds that of the locator.
+    /// Its size in bytes; for dynamic kinds the size of the locator.
     pub size: usize,
     /// Whether an integer is signed.
     pub signed: bool,
 }
 
-/// How the bytes of a field are to be read.
+/// How to read the bytes of a field.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FieldKind {
     /// A number or a pointer of `size` bytes.
@@ -77,17 +78,17 @@ pub enum FieldKind {
     Text,
     /// `__data_loc`: a 32-bit locator, `length << 16 | offset from the record's start`.
     DataLoc,
-    /// `__rel_data_loc` (5.18 and later): the same with the offset counted from the locator's end.
+    /// `__rel_data_loc` (5.18 and later): the same, but the offset counts from the end of the locator.
     RelDataLoc,
-    /// Another array.
+    /// Any other array.
     Array,
 }
 
-/// A record is at most a sub-buffer long (64 KiB pages; sub-buffers can be set larger since 6.8), and fields lie at
-/// its beginning.
+/// Upper limit for field offsets. A record fits into one sub-buffer (up to 64 KiB pages; since 6.8 sub-buffers can be
+/// larger), and fields are at its beginning.
 const MAX_RECORD: usize = 1 << 20;
 
-/// The name in a format text's first line, without parsing the rest.
+/// The event name in the first line of a format text, without parsing the rest.
 pub fn event_name(text: &str) -> Option<&str> {
     text.lines().find_map(|line| line.strip_prefix("name:")).map(str::trim)
 }
@@ -111,7 +112,7 @@ impl EventFormat {
     }
 }
 
-/// The `field:` lines of a text, in their order. tracefs `events/header_page` is made of such lines alone.
+/// Parses the `field:` lines of a text, in order. tracefs `events/header_page` consists of such lines only.
 pub fn parse_fields(text: &str) -> Result<Vec<Field>, FormatError> {
     text.lines()
         .map(str::trim)

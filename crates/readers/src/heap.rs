@@ -1,9 +1,9 @@
-//! Binary heaps of what comes next of each CPU, the earliest first.
+//! Binary heap operations for merging by time: each entry is the next event of one CPU, the earliest first.
 
-/// Moves the first entry of a heap down to where it belongs.
+/// Moves the first entry of a heap down to its place.
 ///
-/// With many CPUs it sinks through most levels for each event, and which of two children is earlier nobody can predict: it is
-/// chosen without a branch.
+/// With many CPUs the entry sinks through most levels for each event, and which of two children is earlier cannot be
+/// predicted, so it is chosen without a branch.
 #[inline(always)]
 pub fn sink_first<T: Copy>(heap: &mut [T], key: impl Fn(&T) -> u128) {
     match heap {
@@ -45,7 +45,7 @@ mod tests {
             let mut taken = Vec::new();
             while let Some(&first) = heap.first() {
                 taken.push(first);
-                // Each comes twice, the second time much later.
+                // Each entry comes twice, the second time much later.
                 if first < length {
                     heap[0] = (first * 7919) % 97 + length;
                 } else {

@@ -1,4 +1,4 @@
-//! What a reader reads from: a file, a pipe, or what comes out of a compressed one.
+//! The bytes that a reader reads: a file, a pipe, or the output of a decompressor.
 
 use std::fs::File;
 use std::io::{self, Read, Seek, Write};
@@ -9,10 +9,10 @@ use std::sync::Arc;
 use rustix::fs::{MemfdFlags, memfd_create};
 use rustix::io::Errno;
 
-/// Bytes kept for telling the format: a mail's header lines and greeting may stand before the first line of a trace.
-const PREFIX: usize = 32 << 10;
+/// Bytes kept to detect the format. A mail's headers and greeting may precede the first line of a trace.
+const PREFIX_BYTES: usize = 32 << 10;
 
-/// A source of bytes whose beginning has been looked at.
+/// A source of bytes with its beginning already read.
 pub struct Input {
     name: String,
     prefix: Vec<u8>,
@@ -20,9 +20,9 @@ pub struct Input {
 }
 
 enum Body {
-    /// A regular file; any part can be read at any time.
+    /// A regular file, readable at any position.
     File(File),
-    /// What follows the prefix, once.
+    /// The bytes after the prefix, readable once.
     Stream(Box<dyn Read + Send>),
 }
 
@@ -32,20 +32,20 @@ impl Input {
         Input::from_file(File::open(path)?, path.display().to_string())
     }
 
-    /// Standard input: positioned if it is a regular file from its beginning, a stream otherwise.
+    /// Standard input. It is read by position if it is a regular file at offset 0, and as a stream otherwise.
     pub fn stdin() -> io::Result<Input> {
         let stdin = rustix::io::fcntl_dupfd_cloexec(rustix::stdio::stdin(), 0)?;
         Input::from_file(File::from(stdin), "standard input".to_owned())
     }
 
-    /// An open file. A regular file that somebody has read from already continues as a stream.
+    /// An open file. A regular file that is not at offset 0 is read as a stream.
     pub fn from_file(mut file: File, name: String) -> io::Result<Input> {
         if file.metadata()?.is_dir() {
             return Err(Errno::ISDIR.into());
         }
-        // tracefs `trace_pipe` says that it is a regular file, but has no positions.
+        // tracefs `trace_pipe` claims to be a regular file, but cannot seek.
         if file.metadata()?.is_file() && file.stream_position().is_ok_and(|position| position == 0) {
-            let mut prefix = vec![0; PREFIX];
+            let mut prefix = vec![0; PREFIX_BYTES];
             let length = read_fully_at(&file, 0, &mut prefix)?;
             prefix.truncate(length);
             return Ok(Input { name, prefix, body: Body::File(file) });
@@ -55,25 +55,25 @@ impl Input {
 
     /// A stream.
     pub fn from_stream(mut stream: Box<dyn Read + Send>, name: String) -> io::Result<Input> {
-        let mut prefix = Vec::with_capacity(PREFIX);
-        // A torn stream is no reason to refuse what came before; the next read will say what is wrong.
-        match stream.by_ref().take(PREFIX as u64).read_to_end(&mut prefix) {
+        let mut prefix = Vec::with_capacity(PREFIX_BYTES);
+        // Keep what came before the error; the next read reports it.
+        match stream.by_ref().take(PREFIX_BYTES as u64).read_to_end(&mut prefix) {
             Err(error) if prefix.is_empty() => Err(error),
             _ => Ok(Input { name, prefix, body: Body::Stream(stream) }),
         }
     }
 
-    /// What to call it in messages.
+    /// The name to use in messages.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Its first bytes: 32 KiB, or all there are.
+    /// The first 32 KiB, or everything if there is less.
     pub fn prefix(&self) -> &[u8] {
         &self.prefix
     }
 
-    /// All of it, from the first byte on.
+    /// All bytes as a stream, from the first one on.
     pub fn into_stream(self) -> Box<dyn Read + Send> {
         match self.body {
             Body::File(file) => Box::new(file),
@@ -81,9 +81,9 @@ impl Input {
         }
     }
 
-    /// All of it with access at any position. A stream is first copied to a temporary file (in `TMPDIR`) that has no
-    /// name, so that nothing is left behind however the process ends; into memory where no file can be made there, as in a
-    /// container of one file.
+    /// All bytes with access by position. A stream is first copied to an unnamed temporary file (in `TMPDIR`), so
+    /// nothing is left behind however the process ends. If no file can be made there, as in a container with a
+    /// read-only file system, it is copied to memory.
     pub fn into_positioned(self) -> io::Result<Positioned> {
         let name = self.name.clone();
         if let Body::File(file) = self.body {
@@ -107,7 +107,8 @@ fn spool(directory: &Path) -> io::Result<File> {
     })
 }
 
-/// Copies until the end; an error of the source ends the copy and is returned as text, as what came before it counts.
+/// Copies until the end. An error of the source ends the copy and is returned as text, because the bytes before it are
+/// still useful.
 fn copy(from: &mut dyn Read, to: &mut File) -> io::Result<Option<String>> {
     let mut buffer = vec![0; 1 << 16];
     loop {
@@ -120,7 +121,7 @@ fn copy(from: &mut dyn Read, to: &mut File) -> io::Result<Option<String>> {
     }
 }
 
-/// A file that can be read at any position; clones share it.
+/// A file that can be read at any position; clones share one descriptor.
 #[derive(Clone, Debug)]
 pub struct Positioned {
     file: Arc<File>,
@@ -135,36 +136,36 @@ impl Positioned {
         self.length
     }
 
-    /// What to call it in messages.
+    /// The name to use in messages.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// Why it ends before its end, if the stream that it was copied from broke (a torn gzip file).
+    /// Why the copied stream ended early (a truncated gzip file), if it did.
     pub fn cut(&self) -> Option<&str> {
         self.cut.as_deref()
     }
 
-    /// How many share it.
+    /// How many clones share the file.
     #[cfg(test)]
     pub fn clones(&self) -> usize {
         Arc::strong_count(&self.file)
     }
 
-    /// Fills `buffer` from `offset` on; the number of bytes is smaller only at the end of the file.
+    /// Fills `buffer` from `offset` on. Returns fewer bytes only at the end of the file.
     pub fn read_at(&self, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
         read_fully_at(&self.file, offset, buffer)
     }
 }
 
-/// Bytes of a page of x86-64's memory.
-pub const PAGE: usize = 4096;
+/// The page size of x86-64.
+pub const PAGE_SIZE: usize = 4096;
 
-/// How far into `room` to read what is at `offset` of a file: to where a page has it, too. AMD's Zen 3 copies three times as
-/// slowly (`rep movsb`) to an address that is up to 31 bytes further within its page, and 16 are what malloc leaves in front
-/// of large blocks.
+/// Where in `room` to read the bytes at `offset` of a file, so that they have the same offset within a page as in the
+/// page cache. AMD's Zen 3 copies three times as slowly (`rep movsb`) to an address up to 31 bytes further within its
+/// page, and malloc puts a header of 16 bytes in front of large blocks.
 pub fn landing(room: &[u8], offset: u64) -> usize {
-    (offset as usize).wrapping_sub(room.as_ptr().addr()) % PAGE
+    (offset as usize).wrapping_sub(room.as_ptr().addr()) % PAGE_SIZE
 }
 
 fn read_fully_at(file: &File, offset: u64, buffer: &mut [u8]) -> io::Result<usize> {
@@ -185,9 +186,9 @@ fn read_fully_at(file: &File, offset: u64, buffer: &mut [u8]) -> io::Result<usiz
 mod tests {
     use super::*;
 
-    struct Torn(&'static [u8]);
+    struct Truncated(&'static [u8]);
 
-    impl Read for Torn {
+    impl Read for Truncated {
         fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
             if self.0.is_empty() {
                 return Err(io::Error::other("torn"));
@@ -234,12 +235,12 @@ mod tests {
 
     #[test]
     fn a_torn_stream_keeps_what_came() {
-        let input = Input::from_stream(Box::new(Torn(b"abc")), "t".into()).unwrap();
+        let input = Input::from_stream(Box::new(Truncated(b"abc")), "t".into()).unwrap();
         assert_eq!(input.prefix(), b"abc");
         let positioned = input.into_positioned().unwrap();
         assert_eq!(positioned.cut(), Some("torn"));
         assert_eq!(all(positioned), b"abc");
-        assert!(Input::from_stream(Box::new(Torn(b"")), "t".into()).is_err());
+        assert!(Input::from_stream(Box::new(Truncated(b"")), "t".into()).is_err());
     }
 
     #[test]
@@ -252,10 +253,10 @@ mod tests {
 
     #[test]
     fn what_is_read_lands_where_its_page_has_it() {
-        let room = vec![0; 3 * PAGE];
+        let room = vec![0; 3 * PAGE_SIZE];
         for (from, offset) in [(0, 0), (1, 1224), (77, 8192), (4095, u64::MAX)] {
             let place = &room[from + landing(&room[from..], offset)..];
-            assert_eq!(place.as_ptr().addr() as u64 % PAGE as u64, offset % PAGE as u64);
+            assert_eq!(place.as_ptr().addr() as u64 % PAGE_SIZE as u64, offset % PAGE_SIZE as u64);
         }
     }
 

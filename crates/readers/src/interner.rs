@@ -1,3 +1,5 @@
+//! Ids of long names, so that events can stay small.
+
 use std::borrow::Cow;
 
 use rustc_hash::FxHashMap;
@@ -5,9 +7,9 @@ use unstarve_model::{NameId, Names};
 
 use crate::symbols::Symbols;
 
-/// Gives each long name of a trace its id, and each function address its name.
+/// Maps the long names of a trace to ids, and function addresses to names.
 ///
-/// New names wait here until [`Interner::take_new`] hands them over with the batch whose events use them.
+/// New names are collected until [`Interner::take_new`] hands them over with the batch whose events use them.
 #[derive(Debug, Default)]
 pub struct Interner {
     names: Names,
@@ -20,22 +22,22 @@ pub struct Interner {
 /// The kernel's own limit of a symbol's name (`KSYM_NAME_LEN`); longer ones are cut.
 const MAX_NAME: usize = 512;
 
-/// No kernel queues this many different work functions; beyond it addresses are looked up each time.
+/// No kernel queues this many different work functions. Beyond this, addresses are looked up each time.
 const MAX_FUNCTIONS: usize = 1 << 16;
 
 impl Interner {
-    /// An empty one, without symbols.
+    /// An empty interner, without symbols.
     pub fn new() -> Interner {
         Interner::default()
     }
 
-    /// Function addresses are to be named by `symbols` from now on.
+    /// Names function addresses by `symbols` from now on.
     pub fn set_symbols(&mut self, symbols: Symbols) {
         self.symbols = symbols;
         self.functions.clear();
     }
 
-    /// The id of `name`; bytes that are not UTF-8 are replaced.
+    /// The id of `name`. Invalid UTF-8 is replaced.
     pub fn intern(&mut self, name: &[u8]) -> NameId {
         let name = &name[..name.len().min(MAX_NAME)];
         if let Some(&id) = self.ids.get(name) {
@@ -58,7 +60,7 @@ impl Interner {
         }
     }
 
-    /// The name of the symbol at or around `address`, without giving it an id. Looked up each time.
+    /// The name of the symbol at or around `address`, without an id. Not cached.
     pub fn symbol(&mut self, address: u64) -> Option<&[u8]> {
         self.symbols.resolve(address)
     }
@@ -74,7 +76,7 @@ impl Interner {
         id
     }
 
-    /// Moves the names that are new since the last call to the end of `new` ([`unstarve_model::Batch::names`]).
+    /// Moves the names added since the last call to the end of `new` ([`unstarve_model::Batch::names`]).
     pub fn take_new(&mut self, new: &mut Vec<Box<str>>) {
         new.extend_from_slice(self.names.since(self.handed_over));
         self.handed_over = self.names.len();

@@ -26,12 +26,13 @@ use thiserror::Error;
 use crate::endian::Endian;
 use crate::format::{FormatError, parse_fields};
 
-/// Where things are in a page; from tracefs `events/header_page`.
+/// The layout of a page; from tracefs `events/header_page`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PageFormat {
     endian: Endian,
     commit_at: usize,
-    /// The kernel's `long`: 4 or 8. A 32-bit tracing program may run on a 64-bit kernel, so this is not the file's.
+    /// Size of the kernel's `long`: 4 or 8. A 32-bit tracing program may run on a 64-bit kernel, so the file's `long`
+    /// is not this one.
     commit_size: usize,
     data_at: usize,
 }
@@ -40,15 +41,15 @@ pub struct PageFormat {
 #[derive(Clone, PartialEq, Eq, Debug, Error)]
 #[non_exhaustive]
 pub enum PageFormatError {
-    /// A line is not understood.
+    /// A line does not parse.
     #[error(transparent)]
     Line(#[from] FormatError),
-    /// A field is missing or of another size than any kernel has given it.
+    /// A field is missing, or has a size that no kernel uses.
     #[error("header_page has no usable `{0}` field")]
     Field(&'static str),
 }
 
-/// Damage within a page.
+/// Damage in a page.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 #[error("{what} at byte {at} of the page")]
 pub struct BadPage {
@@ -63,11 +64,11 @@ pub struct BadPage {
 pub enum Missed {
     /// That many.
     Count(u64),
-    /// The kernel had no room to say how many.
+    /// The kernel had no room to store the number.
     Uncounted,
 }
 
-/// A place in a page.
+/// A position in a page.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct PageCursor {
     time: u64,
@@ -76,22 +77,22 @@ pub struct PageCursor {
     missed: Option<Missed>,
 }
 
-/// A time's bits above those that a record of absolute time holds.
+/// The upper bits of a time, which an absolute timestamp record does not hold.
 const TIME_MSB: u64 = 0xf8 << 56;
 
 const DATA_MAX: u32 = 28;
-const PADDING: u32 = 29;
+const PADDING_ENTRY: u32 = 29;
 const TIME_EXTEND: u32 = 30;
 const TIME_STAMP: u32 = 31;
 
 impl PageFormat {
-    /// What every kernel since 2.6.31 uses, for a kernel whose `long` has `long` bytes (4 or 8).
+    /// The layout that every kernel since 2.6.31 uses, if the kernel's `long` has `long` bytes (4 or 8).
     pub fn usual(endian: Endian, long: usize) -> PageFormat {
         let commit_size = if long == 4 { 4 } else { 8 };
         PageFormat { endian, commit_at: 8, commit_size, data_at: 8 + commit_size }
     }
 
-    /// Reads the text of `events/header_page`.
+    /// Parses the text of `events/header_page`.
     pub fn parse(endian: Endian, text: &str) -> Result<PageFormat, PageFormatError> {
         let fields = parse_fields(text)?;
         let field =
@@ -130,8 +131,8 @@ impl PageFormat {
         Ok(cursor)
     }
 
-    /// Starts reading what is left of a page whose end is missing: the last one of a file that was cut. Its first
-    /// event that is not all there is reported as damage.
+    /// Starts reading a truncated page, the last one of a file that was cut. Its first incomplete event is reported as
+    /// damage.
     pub fn begin_part(&self, page: &[u8]) -> Result<PageCursor, BadPage> {
         let short = BadPage { at: page.len(), what: "the header is cut off" };
         if page.len() < self.data_at {
@@ -147,7 +148,7 @@ impl PageFormat {
         Ok(PageCursor { time, at: self.data_at, end, missed })
     }
 
-    /// The next record: its time, and where in the page its data is. `None` at the end of the page.
+    /// The next record: its time, and the range of its data in the page. `None` at the end of the page.
     #[inline]
     pub fn next(&self, page: &[u8], cursor: &mut PageCursor) -> Option<Result<(u64, Range<usize>), BadPage>> {
         loop {
@@ -165,11 +166,11 @@ impl PageFormat {
         }
     }
 
-    /// Makes a page say that nothing is missing before it: of the first one that is kept, because what came before it was not to
-    /// be kept.
+    /// Clears the missing-events flag of a page that becomes the first one kept: earlier events were left out on
+    /// purpose.
     pub fn make_first(&self, page: &mut [u8]) {
         let flags = self.commit_at..self.commit_at + 4;
-        // The flags are in the lower half of a long, wherever that is.
+        // The flags are in the lower half of the `long`, whose position depends on the byte order.
         let flags = match (self.endian, self.commit_size) {
             (Endian::Big, 8) => flags.start + 4..flags.end + 4,
             _ => flags,
@@ -181,7 +182,7 @@ impl PageFormat {
         }
     }
 
-    /// Overwrites what no reader of a whole page looks at and what may still be there of earlier events: discarded ones,
+    /// Overwrites the parts of a page that may still contain old events and that no reader looks at: discarded events
     /// and the unused end.
     pub fn clear_unused(&self, page: &mut [u8]) -> Result<(), BadPage> {
         let mut cursor = self.begin(page)?;
@@ -189,7 +190,7 @@ impl PageFormat {
         let stored = self.long_at(page, self.commit_at).is_some_and(|commit| commit & 3 << 30 == 3 << 30);
         while cursor.at < end {
             let at = cursor.at;
-            if self.step(page, &mut cursor)?.is_none() && self.type_len(page, at) == Some(PADDING) {
+            if self.step(page, &mut cursor)?.is_none() && self.type_len(page, at) == Some(PADDING_ENTRY) {
                 page[cursor.at.min(at + 8)..cursor.at].fill(0);
             }
         }
@@ -208,13 +209,13 @@ impl PageFormat {
         })
     }
 
-    /// Reads one entry, moving the cursor behind it; `None` for those that hold no data.
+    /// Reads one entry and moves the cursor past it. `None` if the entry holds no data.
     #[inline]
     fn step(&self, page: &[u8], cursor: &mut PageCursor) -> Result<Option<Range<usize>>, BadPage> {
         let at = cursor.at;
         let bad = |what| BadPage { at, what };
         let header = self.endian.u32_at(page, at).ok_or(bad("an event's header is cut off"))?;
-        // The kernel declares bit fields, so their order follows the machine's.
+        // The kernel declares bit fields, so their order follows the byte order.
         let (type_len, delta) = match self.endian {
             Endian::Little => (header & 31, u64::from(header >> 5)),
             Endian::Big => (header >> 27, u64::from(header & ((1 << 27) - 1))),
@@ -228,7 +229,7 @@ impl PageFormat {
             cursor.at = data.end;
             return Ok(Some(data));
         }
-        if type_len == PADDING && delta == 0 {
+        if type_len == PADDING_ENTRY && delta == 0 {
             cursor.at = cursor.end;
             return Ok(None);
         }
@@ -244,17 +245,18 @@ impl PageFormat {
                 cursor.at = at + 8;
                 return Ok(None);
             }
-            PADDING => at + 4..at + 4 + word as usize,
+            PADDING_ENTRY => at + 4..at + 4 + word as usize,
             _ if word < 4 => return Err(bad("an event's length is less than its own size")),
-            // The length counts the word itself; data is padded to 4 bytes.
+            // The length includes the length word itself; data is padded to 4 bytes.
             _ => at + 8..at + 8 + (word as usize - 4).next_multiple_of(4),
         };
         if data.end > cursor.end.min(page.len()) || data.end <= at {
             return Err(bad("an event's data goes beyond the page's events"));
         }
         cursor.at = data.end;
-        if type_len == PADDING {
-            // A discarded event. What came after it counts from it, unless the 1 only marks that it is no page end.
+        if type_len == PADDING_ENTRY {
+            // A discarded event. Later deltas count from it, unless its delta is 1, which only marks that the page does
+            // not end here.
             cursor.time = cursor.time.wrapping_add(if delta == 1 { 0 } else { delta });
             return Ok(None);
         }
@@ -263,8 +265,8 @@ impl PageFormat {
     }
 }
 
-/// The time that a record of absolute time stands for, when the time before it was `before`. A machine's clock passes
-/// 2^59 ns after 18 years, but x86-tsc counts faster, and boot loaders do not reset it.
+/// The time of an absolute timestamp record, after a record at time `before`. A clock passes 2^59 ns after 18 years of
+/// uptime, but x86-tsc counts faster and boot loaders do not reset it.
 fn absolute(low: u64, before: u64) -> u64 {
     let time = low | before & TIME_MSB;
     let wrapped = before & TIME_MSB != 0 && time < before && before - time > 1 << 58;
@@ -272,7 +274,7 @@ fn absolute(low: u64, before: u64) -> u64 {
 }
 
 impl PageCursor {
-    /// The page's own time: that of its first event, or a little before.
+    /// The page's timestamp: that of its first event, or slightly earlier.
     pub fn time(&self) -> u64 {
         self.time
     }

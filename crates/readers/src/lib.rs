@@ -1,24 +1,24 @@
 //! Readers of recorded scheduler events, and the writer of `trace.dat`.
 //!
-//! Every reader is a [`unstarve_model::EventSource`]: it gives batches of events in time order, in bounded memory, and
-//! says at the end what the file could not. [`open`] tells formats apart by content.
+//! Every reader is a [`unstarve_model::EventSource`]: it yields batches of events in time order, in bounded memory, and
+//! reports at the end what could not be read. [`open`] detects the format by content.
 //!
 //! | module | what it is |
 //! |---|---|
-//! | [`open`](mod@open), [`input`] | tells formats apart, unpacks; bytes from files and pipes |
+//! | [`open`](mod@open), [`input`] | format detection and unpacking; bytes from files and pipes |
 //! | [`trace_dat`] | reader of `trace.dat` v6 and v7 |
 //! | [`trace_dat_write`] | writer of `trace.dat` v6, for recorders |
-//! | [`kbuffer`] | pages of the kernel's ring buffer |
-//! | [`format`](mod@format) | the kernel's text that describes an event's fields |
-//! | [`decode`] | raw records to events, compiled from those texts; for every format with raw records |
-//! | [`ftrace_text`] | `trace`, `trace_pipe`, what `trace-cmd report` prints, and dumps in the kernel's log |
-//! | [`systrace_page`] | ftrace's text in HTML pages of Android's systrace |
-//! | [`lttng_text`] | what `babeltrace2` prints of LTTng's kernel traces |
-//! | [`foreign`] | what files are that nothing here reads, and what to do with them |
+//! | [`kbuffer`] | pages (sub-buffers) of the kernel's ring buffer |
+//! | [`format`](mod@format) | parser of the kernel's event formats |
+//! | [`decode`] | raw records to events, for every format that contains raw records |
+//! | [`ftrace_text`] | `trace`, `trace_pipe`, output of `trace-cmd report`, and dumps in the kernel log |
+//! | [`systrace_page`] | ftrace text in HTML pages of Android's systrace |
+//! | [`lttng_text`] | output of `babeltrace2` for LTTng kernel traces |
+//! | [`foreign`] | recognises files that cannot be read, and says what to do with them |
 //! | [`perf_data`] | files and pipes of `perf record` and `perf sched record` |
-//! | [`perf_script`] | what `perf script` prints, pasted into mails too |
+//! | [`perf_script`] | output of `perf script`, also pasted into mails |
 //! | [`perfetto`] | Perfetto's protobuf traces |
-//! | [`interner`](Interner), [`symbols`] | ids of long names; names of function addresses out of kallsyms |
+//! | [`interner`](Interner), [`symbols`] | ids of long names; function names from kallsyms |
 
 #![cfg_attr(not(test), warn(clippy::print_stdout, clippy::print_stderr))]
 

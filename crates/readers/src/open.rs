@@ -1,4 +1,4 @@
-//! Tells formats apart by their content, and unpacks what is packed.
+//! Opens a recording: detects its format by content, and unpacks compressed files and archives.
 
 use std::io;
 use std::path::Path;
@@ -13,21 +13,21 @@ use crate::lttng_text::{self, LttngText};
 use crate::perf_data::{self, PerfData};
 use crate::perf_script::{self, PerfScript};
 use crate::perfetto::{self, Perfetto};
-use crate::shifted_states::PutRight;
+use crate::shifted_states::CorrectedStates;
 use crate::unpack::{MAX_LAYERS, Tests, Unpacked, unpack};
 use crate::{systrace_page, trace_dat};
 
 /// A format that can be read.
 pub struct Format {
-    /// What it is called, with where such files come from.
+    /// Its name, and where such files come from.
     pub name: &'static str,
-    /// Whether a file that begins so is of this format. Gets 32 KiB, or all there are.
+    /// Whether a file with this beginning is of this format. Gets the first 32 KiB, or everything if there is less.
     pub sniff: fn(&[u8]) -> bool,
-    /// Starts reading.
+    /// Opens a reader.
     pub open: fn(Input) -> Result<Box<dyn EventSource>, SourceError>,
 }
 
-/// All of them. The first whose `sniff` agrees is it, so those with a magic number come before those of text.
+/// All formats. The first one whose `sniff` matches is used, so those with magic numbers come before text formats.
 pub const FORMATS: &[Format] = &[
     Format { name: "trace.dat (trace-cmd, unstarve record)", sniff: trace_dat::sniff, open: trace_dat::open },
     Format { name: "perf.data", sniff: perf_data::recognises, open: |input| Ok(Box::new(PerfData::open(input)?)) },
@@ -51,7 +51,7 @@ pub const FORMATS: &[Format] = &[
         sniff: lttng_text::recognises,
         open: |input| Ok(Box::new(LttngText::new(input.into_stream()))),
     },
-    // Protobuf has no magic number: last.
+    // Protobuf has no magic number, so it comes last.
     Format {
         name: "Perfetto",
         sniff: perfetto::recognises,
@@ -63,37 +63,37 @@ pub const FORMATS: &[Format] = &[
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum OpenError {
-    /// The file cannot be opened or its beginning cannot be read.
+    /// The file cannot be opened, or its beginning cannot be read.
     #[error("cannot read {name}: {source}")]
     Io {
         /// The file.
         name: String,
-        /// The system's reason.
+        /// The system's error.
         source: io::Error,
     },
-    /// There is nothing in it.
+    /// It has no content.
     #[error("{name} is empty: the recording was not finished, or wrote elsewhere")]
     Empty {
         /// The file.
         name: String,
     },
-    /// The content is of no known format.
-    #[error("{name} is not a recording that can be read ({looks}); readable are {}", readable())]
+    /// The content has no known format.
+    #[error("{name} is not a readable recording ({looks}); readable formats: {}", readable())]
     Unknown {
         /// The file.
         name: String,
         /// What it looks like.
         looks: &'static str,
     },
-    /// Compression within compression without end.
-    #[error("{name} is packed more than {MAX_LAYERS} times over")]
+    /// Too many nested layers of compression.
+    #[error("{name} has more than {MAX_LAYERS} layers of compression")]
     TooManyLayers {
         /// The file.
         name: String,
     },
-    /// An archive holds nothing that can be read.
+    /// An archive without any readable file.
     #[error(
-        "{name} is an archive without a recording that can be read (in it are {}); readable are {}",
+        "{name} is an archive without a readable recording (it contains {}); readable formats: {}",
         listed(members),
         readable()
     )]
@@ -103,13 +103,13 @@ pub enum OpenError {
         /// Its first few members.
         members: Vec<String>,
     },
-    /// An archive in an archive: unpacking one is enough to be asked for.
+    /// An archive inside an archive.
     #[error("{name} is itself an archive: unpack the outer one first")]
     ArchiveInArchive {
         /// The inner archive.
         name: String,
     },
-    /// The format is known, but its reader cannot make anything of the file.
+    /// The format is known, but the reader cannot read the file.
     #[error("cannot read {name} as {format}: {source}")]
     Format {
         /// The file.
@@ -134,7 +134,8 @@ fn format_of(prefix: &[u8]) -> Option<&'static Format> {
     FORMATS.iter().find(|format| (format.sniff)(prefix))
 }
 
-/// Whether any event is in it: a kernel's log, or a page, looks like a recording by its beginning and mostly is none.
+/// Whether there is any event. A kernel log or an HTML page looks like a recording by its beginning, but mostly is not
+/// one.
 fn has_events(input: Input) -> bool {
     let Some(Ok(mut source)) = format_of(input.prefix()).map(|format| (format.open)(input)) else { return false };
     let mut batch = Batch::default();
@@ -146,18 +147,18 @@ fn has_events(input: Input) -> bool {
     !batch.events.is_empty()
 }
 
-/// Opens a recording of any known format.
+/// Opens a recording in any known format.
 pub fn open(path: &Path) -> Result<Box<dyn EventSource>, OpenError> {
     let name = path.display().to_string();
     open_input(Input::open(path).map_err(|source| OpenError::Io { name, source })?)
 }
 
-/// Reads a recording of any known format from standard input.
+/// Opens a recording in any known format from standard input.
 pub fn open_stdin() -> Result<Box<dyn EventSource>, OpenError> {
     open_input(Input::stdin().map_err(|source| OpenError::Io { name: "standard input".to_owned(), source })?)
 }
 
-/// Reads a recording of any known format from an input.
+/// Opens a recording in any known format from an input.
 pub fn open_input(input: Input) -> Result<Box<dyn EventSource>, OpenError> {
     let tests = Tests { is_recording: |prefix| format_of(prefix).is_some(), has_events };
     let Unpacked { input, member } = unpack(input, tests)?;
@@ -169,7 +170,7 @@ pub fn open_input(input: Input) -> Result<Box<dyn EventSource>, OpenError> {
         return Err(OpenError::Unknown { name, looks: foreign::looks_like(input.prefix()) });
     };
     let source = (format.open)(input).map_err(|source| OpenError::Format { name, format: format.name, source })?;
-    let source = PutRight::new(source);
+    let source = CorrectedStates::new(source);
     Ok(match member {
         Some(member) => member.name(Box::new(source)),
         None => Box::new(source),
@@ -194,10 +195,10 @@ mod tests {
     }
 
     #[test]
-    fn what_cannot_be_read_is_told_with_what_can() {
+    fn unreadable_files_are_reported_with_the_readable_formats() {
         assert_eq!(error(b""), "x is empty: the recording was not finished, or wrote elsewhere");
         let jpeg = error(b"\xff\xd8\xff\xe0\0\x10JFIF");
-        assert!(jpeg.starts_with("x is not a recording that can be read (it looks like a JPEG image); readable are"));
+        assert!(jpeg.starts_with("x is not a readable recording (it looks like a JPEG image); readable formats:"));
         assert!(jpeg.ends_with("each also inside gzip, zstd, xz, bzip2, zlib, tar or zip"));
         assert!(error(&[0; 100]).contains("all zeros"));
         assert!(error(&gzip(b"\x89PNG")).contains("PNG"));
@@ -219,7 +220,7 @@ mod tests {
         open_input(input).unwrap_or_else(|error| panic!("{error}"))
     }
 
-    /// How many events come out, of which format, and which recordings beside it are told.
+    /// How many events are read, in which format, and which other recordings are reported.
     fn read(bytes: &[u8]) -> (usize, String, Vec<String>) {
         let mut source = opened(bytes);
         let (mut batch, mut count) = (unstarve_model::Batch::default(), 0);
@@ -312,14 +313,14 @@ mod tests {
         let expected = (1, "ftrace text from sos/perf.txt".to_owned(), Vec::new());
         assert_eq!(read(&tar(&members)), expected);
         assert_eq!(read(&zip(&members)), expected);
-        // None has any: the first one says why.
+        // No member has any event: the first one's error is reported.
         let mut source = opened(&tar(&members[..2]));
         let failed = source.read(&mut unstarve_model::Batch::default());
         assert!(failed.is_err(), "{}", source.info().format);
     }
 
     #[test]
-    fn several_recordings_in_an_archive_are_told() {
+    fn several_recordings_in_an_archive_are_reported() {
         let members = [("../../etc/one", TEXT.as_bytes()), ("two\x1b[2J", TEXT.as_bytes()), ("three", TEXT.as_bytes())];
         let (events, format, others) = read(&tar(&members));
         assert_eq!((events, format.as_str()), (1, "ftrace text from ../../etc/one"));
@@ -335,14 +336,12 @@ mod tests {
         let members = [("a.txt", &b"hello\n"[..]), ("b.txt", b"world\n")];
         for bytes in [tar(&members), zip(&members)] {
             let message = error(&bytes);
-            assert!(
-                message.starts_with("x is an archive without a recording that can be read (in it are a.txt, b.txt)")
-            );
+            assert!(message.starts_with("x is an archive without a readable recording (it contains a.txt, b.txt)"));
         }
         let inner = zip(&[("trace.txt", TEXT.as_bytes())]);
         assert!(error(&tar(&[("inner.zip", &inner)])).contains("in it are inner.zip"));
-        let torn = &inner[..inner.len() - 30];
-        assert!(error(torn).contains("has no directory at its end"), "{}", error(torn));
+        let truncated = &inner[..inner.len() - 30];
+        assert!(error(truncated).contains("has no directory at its end"), "{}", error(truncated));
     }
 
     #[test]
@@ -374,6 +373,6 @@ mod tests {
         for _ in 0..10 {
             bytes = gzip(&bytes);
         }
-        assert_eq!(error(&bytes), "x is packed more than 4 times over");
+        assert_eq!(error(&bytes), "x has more than 4 layers of compression");
     }
 }

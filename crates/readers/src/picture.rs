@@ -1,11 +1,11 @@
-//! Events as short lines, for tests that read as pictures.
+//! Formats events as short lines, for tests that read as pictures.
 
 use std::fmt::Write;
 
 use unstarve_model::{BlockRequest, Context, Event, EventKind, NameId, Names, PrevState, TaskRef};
 
 /// `1.234567890 [001] 47 s switch fio:12 R+ -> kworker/0:2:47`: time, CPU, current task, context (as in ftrace's flags
-/// column; `?` unknown), event.
+/// column; `?` is unknown), event.
 pub fn event(event: &Event, names: &Names) -> String {
     let context = match event.issuer.context() {
         Context::Task => '.',
@@ -19,12 +19,12 @@ pub fn event(event: &Event, names: &Names) -> String {
     format!("{seconds}.{nanos:09} [{:03}] {current} {context} {}", event.cpu.0, kind(&event.kind, names))
 }
 
-/// All of `events`, a line each.
+/// All `events`, one line each.
 pub fn events(events: &[Event], names: &Names) -> String {
     events.iter().map(|e| event(e, names)).collect::<Vec<_>>().join("\n")
 }
 
-/// What happened, in a few words.
+/// The event's content in a few words.
 pub fn kind(kind: &EventKind, names: &Names) -> String {
     let mut text = String::new();
     write_kind(&mut text, kind, names).expect("writing to a String does not fail");

@@ -1,9 +1,9 @@
-//! What the bits of `sched_switch`'s `prev_state` mean, out of the event's own `print fmt`.
+//! Decodes the bits of `sched_switch`'s `prev_state`, using the event's own `print fmt`.
 //!
-//! The bits moved several times (4.14 put the parked and idle states below the `+` bit; 5.x and 6.x differ in what
-//! they report), so no table in this program could be right for all kernels. The text has both things needed:
-//! `__print_flags(…, "|", { 0x01, "S" }, …)` names the bits, and `REC->prev_state & EXPR ? "+" : ""` is the bit that
-//! the kernel sets for a task that was preempted while runnable (`TASK_REPORT_MAX`).
+//! The bits moved several times (4.14 put the parked and idle states below the `+` bit; 5.x and 6.x differ in what they
+//! report), so no fixed table is right for all kernels. The text has both things needed: `__print_flags(…, "|", { 0x01,
+//! "S" }, …)` names the bits, and `REC->prev_state & EXPR ? "+" : ""` is the bit that the kernel sets for a task
+//! preempted while runnable (`TASK_REPORT_MAX`).
 
 use unstarve_model::{Comm, PrevState};
 
@@ -12,24 +12,24 @@ use unstarve_model::{Comm, PrevState};
 pub struct StateBits {
     named: Vec<(u64, PrevState)>,
     preempted: u64,
-    /// What each value that fits in here stands for.
+    /// The state of each value small enough to be an index here.
     small: Vec<PrevState>,
 }
 
-/// Since 4.14 the kernel shows one bit of these, or none.
-const SMALL: u64 = 1 << 9;
+/// Since 4.14 the kernel reports one bit below this limit, or none.
+const STATE_TABLE_SIZE: u64 = 1 << 9;
 
 impl StateBits {
-    /// Reads the table out of `sched_switch`'s `print fmt`. What the text does not say decodes to
+    /// Reads the table from `sched_switch`'s `print fmt`. Bits that the text does not name decode to
     /// [`PrevState::Unknown`].
     pub fn parse(print: &str) -> StateBits {
         let preempted = preempted_bit(print).unwrap_or(0);
         let mut bits = StateBits { named: named_bits(print), preempted, small: Vec::new() };
-        bits.small = (0..SMALL).map(|value| bits.look_up(value)).collect();
+        bits.small = (0..STATE_TABLE_SIZE).map(|value| bits.look_up(value)).collect();
         bits
     }
 
-    /// The state that a value of `prev_state` stands for.
+    /// The state of a `prev_state` value.
     #[inline]
     pub fn decode(&self, value: u64) -> PrevState {
         let small = usize::try_from(value).ok().and_then(|value| self.small.get(value));
@@ -42,12 +42,12 @@ impl StateBits {
             return PrevState::Runnable;
         }
         if value & self.preempted != 0 {
-            // Kernels before 4.14 or-ed the bit to whatever the task had put into its state: still preempted.
+            // Kernels before 4.14 or-ed the bit into the task's state: it was preempted all the same.
             return PrevState::Preempted;
         }
         let mut state = PrevState::Unknown;
         for &(bit, meaning) in &self.named {
-            // Several bits: kernels before 4.14 showed raw states, such as `D|N` for an idle kernel thread.
+            // Several bits: kernels before 4.14 reported raw states, such as `D|N` for an idle kernel thread.
             if value & bit == bit && (state == PrevState::Unknown || meaning == PrevState::Idle) {
                 state = meaning;
             }
@@ -56,13 +56,13 @@ impl StateBits {
     }
 }
 
-/// The state that a bare number stands for in a text that does not say what its bits mean (`trace-cmd report -R`).
+/// The state of a bare number in a text that does not name its bits (`trace-cmd report -R`).
 ///
-/// The bits below 64 are the same in all kernels as far as a wait needs it. 256 is "preempted" since 4.14 and never
-/// stands alone before. Older kernels used the bit above their highest state for it, and nothing else: 512 to 3.8, 1024
-/// from 3.9, 2048 from 4.2, 4096 from 4.8. 512 became "parked" in 3.9, which only the kernel's threads of one CPU can
-/// be; 64 is "parked" since 4.14 and "dead" before. Source: `TASK_STATE_TO_CHAR_STR` and `TASK_REPORT` in
-/// `include/linux/sched.h` of each version.
+/// The bits below 64 mean the same in all kernels, as far as waits are concerned. 256 means "preempted" since 4.14 and
+/// never occurs alone before. Older kernels used the bit above their highest state for it: 512 up to 3.8, 1024 from
+/// 3.9, 2048 from 4.2, 4096 from 4.8. 512 became "parked" in 3.9, a state of per-CPU kernel threads only; 64 is
+/// "parked" since 4.14 and "dead" before. Source: `TASK_STATE_TO_CHAR_STR` and `TASK_REPORT` in `include/linux/sched.h`
+/// of each version.
 pub fn of_bare_number(value: u64, comm: Comm) -> PrevState {
     const NO_LOAD: u64 = 1024;
     let of_one_cpu = || {
@@ -96,7 +96,7 @@ fn meaning(letter: &str) -> PrevState {
     }
 }
 
-/// More bits than this a word does not have.
+/// A word has no more bits than this.
 const MAX_NAMED: usize = 64;
 
 fn named_bits(print: &str) -> Vec<(u64, PrevState)> {
@@ -113,7 +113,7 @@ fn named_bits(print: &str) -> Vec<(u64, PrevState)> {
             named.push((bit, meaning(letter.trim().trim_matches('"'))));
         }
         rest = after;
-        // The list ends with the call's parenthesis; another one may follow for another field.
+        // The list ends with the call's parenthesis. Another list may follow for another field.
         if rest.trim_start().starts_with(')') {
             break;
         }
@@ -140,7 +140,7 @@ impl ParseNumber for str {
     }
 }
 
-/// The value of a constant C expression of `|`, `<<`, `+`, `-`, parentheses and numbers.
+/// Evaluates a constant C expression of `|`, `<<`, `+`, `-`, parentheses and numbers.
 fn evaluate(text: &str) -> Option<u64> {
     let mut parser = Expression { rest: text.trim(), depth: 0 };
     let value = parser.or()?;
@@ -153,7 +153,7 @@ struct Expression<'a> {
 }
 
 impl Expression<'_> {
-    /// Parentheses nest three deep in real formats; a hostile file could otherwise use up the stack.
+    /// Parentheses nest three deep in real formats. The limit protects the stack from hostile files.
     const MAX_DEPTH: u32 = 32;
 
     fn eat(&mut self, token: &str) -> bool {
@@ -213,7 +213,7 @@ impl Expression<'_> {
 mod tests {
     use super::*;
 
-    /// 5.10, 6.1 and later (shortened in the middle of nothing that matters).
+    /// 5.10, 6.1 and later (shortened where it does not matter).
     const SINCE_4_14: &str = r#""prev_state=%s%s", (REC->prev_state & ((((0x00000000 | 0x00000001 | 0x00000002 | 0x00000004 | 0x00000008 | 0x00000010 | 0x00000020 | 0x00000040) + 1) << 1) - 1)) ? __print_flags(REC->prev_state & ((((0x00000000 | 0x00000001 | 0x00000002 | 0x00000004 | 0x00000008 | 0x00000010 | 0x00000020 | 0x00000040) + 1) << 1) - 1), "|", { 0x00000001, "S" }, { 0x00000002, "D" }, { 0x00000004, "T" }, { 0x00000008, "t" }, { 0x00000010, "X" }, { 0x00000020, "Z" }, { 0x00000040, "P" }, { 0x00000080, "I" }) : "R", REC->prev_state & (((0x00000000 | 0x00000001 | 0x00000002 | 0x00000004 | 0x00000008 | 0x00000010 | 0x00000020 | 0x00000040) + 1) << 1) ? "+" : "", REC->next_comm"#;
 
     /// 4.9.

@@ -1,3 +1,5 @@
+//! Sorts events that arrive roughly in order, in bounded memory.
+
 mod queue;
 
 use std::cmp::Ordering;
@@ -8,45 +10,46 @@ use unstarve_model::{Batch, CpuId, Event, EventKind, Issuer, Loss, LossKind, Nan
 use crate::heap::sink_first;
 use queue::{Blocks, Queue};
 
-/// Puts events that arrive roughly in order into order, in bounded memory.
+/// Sorts events that arrive roughly in order, in bounded memory.
 ///
 /// Recorders drain one CPU's ring buffer after the other, so a file holds runs that are sorted within themselves and
-/// overlap. Events wait here, each CPU's in a queue of its own, until the format says that nothing earlier can come
-/// ([`Reorder::release`]) or until too many wait; then the queues are merged. Equal times keep the order of arrival. An
-/// event that comes after later ones have been given out is moved to the last time given and counted.
+/// overlap. Events wait here in one queue per CPU until the format says that nothing earlier can come
+/// ([`Reorder::release`]), or until too many wait; then the queues are merged. Events with equal times keep their order
+/// of arrival. An event that arrives after later ones have been given out gets the time of the last one given out, and
+/// is counted.
 ///
-/// An event that is earlier than the last of its CPU is put into the queue if its place is in the last two blocks and not the
-/// first of all, and otherwise waits in a heap beside the queues: whatever the order, an event takes steps by the logarithm
-/// of how many wait.
+/// An event earlier than the last one of its CPU is inserted into the queue if its place is in the last two blocks and
+/// not at the front. Otherwise it waits in a heap beside the queues. Whatever the order, an event costs steps in the
+/// logarithm of the number waiting.
 #[derive(Debug)]
 pub struct Reorder {
     queues: Vec<Queue>,
     blocks: Blocks,
-    /// The queue of each CPU; [`NO_QUEUE`] for those that have had no event.
+    /// The queue index of each CPU; [`NO_QUEUE`] for CPUs without events so far.
     of_cpu: Vec<u32>,
-    /// A binary heap of the first event in each queue that has one, the earliest first.
+    /// A binary heap of the first event of each queue that is not empty, the earliest first.
     heads: Vec<Head>,
-    /// Events that came after many later ones of their CPU, the earliest first. They are in no queue.
+    /// Events too late to be inserted into their CPU's queue, the earliest first.
     strays: BinaryHeap<Stray>,
     waiting: usize,
     arrived: u64,
-    /// What lies no later may be given out.
+    /// Events up to this time may be given out.
     until: Time,
-    /// As many more may be given out whatever their time.
+    /// How many events may be given out whatever their time, because too many wait.
     surplus: usize,
     limit: usize,
     last: Time,
     late: u64,
-    /// The latest runs of events of one CPU were short.
+    /// The latest runs of events of one CPU were short: CPUs alternate.
     alternates: bool,
-    /// A CPU's events came in another order than that of time.
+    /// Some CPU's events did not arrive in time order.
     mixed: bool,
-    /// How many events were moved within their queue.
+    /// How many events were moved within their queue, for tests.
     #[cfg(test)]
     moved: usize,
 }
 
-/// How many events have arrived.
+/// A number of events that have arrived.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Debug)]
 pub struct Arrivals(u64);
 
@@ -57,7 +60,8 @@ struct Head {
     queue: u32,
 }
 
-/// An event that waits beside the queues, in parts: a whole one would be aligned, and so take two lines with its number.
+/// An event that waits beside the queues. Stored field by field: an `Event` is aligned to a cache line, so together
+/// with its arrival number it would take two.
 #[derive(Debug)]
 struct Stray {
     time: Time,
@@ -78,13 +82,13 @@ impl Stray {
         Event { time: self.time, cpu: self.cpu, issuer: self.issuer, kind: self.kind }
     }
 
-    /// Where it stands among the first events of the queues.
+    /// Its sort key, as if it were at the front of a queue.
     fn head(&self) -> Head {
         Head { time: self.time, arrival: self.arrival, queue: NO_QUEUE }
     }
 }
 
-/// The greatest of a [`BinaryHeap`] comes out first: the earliest.
+/// Reversed: a [`BinaryHeap`] yields the greatest element first, and the earliest is wanted.
 impl Ord for Stray {
     fn cmp(&self, other: &Stray) -> Ordering {
         other.head().cmp(&self.head())
@@ -107,21 +111,21 @@ impl Eq for Stray {}
 
 const NO_QUEUE: u32 = u32::MAX;
 
-/// Runs of so few events are copied one by one, which is less than a call.
-const SHORT: usize = 3;
+/// Runs shorter than this are copied event by event, which costs less than a call.
+const SHORT_RUN: usize = 3;
 
-/// So many are merged one by one before it is asked again whether runs are short.
-const MERGED: usize = 64;
+/// Events merged one by one before it is checked again whether runs are still short.
+const MAX_MERGED_AT_ONCE: usize = 64;
 
-/// So many events are copied by one call. glibc copies 2 KiB and more by `rep movsb`, of which callgrind counts each byte; pieces take
-/// no longer by the clock.
-const PIECE: usize = 16;
+/// Events copied by one call. glibc copies 2 KiB and more with `rep movsb`, of which callgrind counts each byte; pieces
+/// of this size take no longer on the clock.
+const COPY_PIECE: usize = 16;
 
-/// Events of one CPU may overtake each other by as much: one that an interrupt issues while another is being written.
-const NESTING: Nanos = Nanos::from_micros(100);
+/// How far events of one CPU may be out of order: an interrupt may record one while another is being written.
+const MAX_NESTING: Nanos = Nanos::from_micros(100);
 
 impl Reorder {
-    /// At most `limit` events wait; beyond it the older half is given out.
+    /// A queue in which at most `limit` events wait. Beyond that, the older half is given out.
     pub fn new(limit: usize) -> Reorder {
         assert!(limit > 1);
         Reorder {
@@ -144,12 +148,12 @@ impl Reorder {
         }
     }
 
-    /// At most `limit` events wait from now on.
+    /// Changes the limit of waiting events.
     pub fn set_limit(&mut self, limit: usize) {
         self.limit = limit.max(2);
     }
 
-    /// Takes an event in. The caller gives out what is released before it adds more than a record's worth.
+    /// Adds an event. The caller must give out released events before it adds more than one record's worth.
     #[inline]
     pub fn push(&mut self, event: Event) {
         self.push_with(event.cpu, |place| {
@@ -158,12 +162,12 @@ impl Reorder {
         });
     }
 
-    /// Takes in the event of that CPU which `write` puts where it is to stay, if it does; whether it did. What has just been
-    /// written in small pieces is slow to copy.
+    /// Adds an event of this CPU, which `write` writes in place. Returns what `write` returned: whether there is an
+    /// event. In place, because copying what was just written in smaller pieces is slow.
     #[inline(always)]
     pub fn push_with(&mut self, cpu: CpuId, write: impl FnOnce(&mut Event) -> bool) -> bool {
         let mut index = self.of_cpu.get(cpu.index()).copied().unwrap_or(NO_QUEUE);
-        // No queue has that number.
+        // No queue has this index.
         if index as usize >= self.queues.len() {
             index = self.add_queue(cpu);
         }
@@ -203,11 +207,11 @@ impl Reorder {
         index
     }
 
-    /// The event behind the last is earlier than one which its CPU has already issued.
+    /// Handles an event that is earlier than one its CPU has already recorded.
     #[cold]
     fn push_late(&mut self, index: u32, time: Time) {
         let queue = &mut self.queues[index as usize];
-        self.mixed |= time + NESTING < queue.latest;
+        self.mixed |= time + MAX_NESTING < queue.latest;
         match queue.keep_in_order(&mut self.blocks) {
             Some(_moved) => {
                 #[cfg(test)]
@@ -215,7 +219,7 @@ impl Reorder {
                     self.moved += _moved;
                 }
             }
-            // What is first in a queue stands among the heads, where it could not be exchanged in a few steps.
+            // The first event of a queue is in the heap of heads, where it cannot be replaced cheaply.
             None => {
                 let (event, arrival) = queue.room(&mut self.blocks);
                 self.strays.push(Stray::new(*event, *arrival));
@@ -223,12 +227,12 @@ impl Reorder {
         }
     }
 
-    /// How many events have arrived so far.
+    /// The number of events so far.
     pub fn arrivals(&self) -> Arrivals {
         Arrivals(self.arrived)
     }
 
-    /// Drops those that arrived after so many and still wait.
+    /// Drops the waiting events that arrived after the first `first` events.
     pub fn take_back(&mut self, Arrivals(first): Arrivals) {
         self.heads.clear();
         self.strays.retain(|stray| stray.arrival < first);
@@ -238,38 +242,37 @@ impl Reorder {
             let head = queue.earliest(&self.blocks);
             self.heads.extend(head.map(|(time, arrival)| Head { time, arrival, queue: index }));
         }
-        // Sorted is a heap.
+        // A sorted list is a valid heap.
         self.heads.sort_unstable();
     }
 
-    /// Nothing earlier than or at `time` can come any more.
+    /// Releases events up to `time`: no earlier one can come any more.
     pub fn release(&mut self, time: Time) {
         self.until = self.until.max(time);
     }
 
-    /// Nothing can come any more at all.
+    /// Releases everything: no more events come.
     pub fn release_all(&mut self) {
         self.release(Time(u64::MAX));
     }
 
-    /// For a source that has one buffer for each of `cpus` CPUs, and gives the content of each in order: what all CPUs
-    /// have gone beyond is released.
+    /// Releases what all CPUs have passed. For a source with one buffer for each of `cpus` CPUs, each read in order.
     pub fn release_passed(&mut self, cpus: u32) {
         if self.mixed || self.queues.len() != cpus as usize {
             return;
         }
         if let Some(passed) = self.queues.iter().map(|queue| queue.latest).min() {
-            self.release(Time(passed.0.saturating_sub(NESTING.0)));
+            self.release(Time(passed.0.saturating_sub(MAX_NESTING.0)));
         }
     }
 
-    /// Whether that event may be given out.
+    /// Whether this event may be given out.
     #[inline(always)]
     fn may_go(&self, head: &Head) -> bool {
         self.surplus > 0 || head.time <= self.until
     }
 
-    /// Moves released events to the end of `events` until it holds [`Batch::TARGET`]; whether it does.
+    /// Moves released events to `events` until it holds [`Batch::TARGET`]. Returns whether it does.
     pub fn fill(&mut self, events: &mut Vec<Event>) -> bool {
         if !self.strays.is_empty() {
             self.fill_with_strays(events);
@@ -285,7 +288,7 @@ impl Reorder {
         events.len() >= Batch::TARGET
     }
 
-    /// The same while events wait beside the queues: until none does, and otherwise until there is nothing to give out.
+    /// The same while events wait beside the queues. Stops when none does, or when nothing more can be given out.
     #[cold]
     fn fill_with_strays(&mut self, events: &mut Vec<Event>) {
         while events.len() < Batch::TARGET
@@ -308,15 +311,15 @@ impl Reorder {
         }
     }
 
-    /// Gives out some of what is released of two queues, until a block of one of them ends. While two CPUs wake each other's tasks a run is an
-    /// event or two, and to look for its end takes longer than to compare each event.
+    /// Merges two queues event by event until a block of one of them ends. While two CPUs wake each other's tasks, a
+    /// run is only an event or two long, and finding its end would cost more than comparing each event.
     #[inline(never)]
     fn merge(&mut self, one: Head, other: Head, events: &mut Vec<Event>) {
         let waiting = |head: Head| self.queues[head.queue as usize].waiting(&self.blocks);
         let ((mut lefts, left_numbers), (mut rights, right_numbers)) = (waiting(one), waiting(other));
         let (all_lefts, all_rights) = (lefts.len(), rights.len());
         let until = self.until;
-        for _ in 0..MERGED.min(Batch::TARGET - events.len()) {
+        for _ in 0..MAX_MERGED_AT_ONCE.min(Batch::TARGET - events.len()) {
             let ([event, more_lefts @ ..], [rival, more_rights @ ..]) = (lefts, rights) else { break };
             let is_left = event.time < rival.time
                 || event.time == rival.time
@@ -334,18 +337,18 @@ impl Reorder {
             self.last = last.time;
         }
         self.waiting -= given;
-        self.alternates = from_left.min(from_right) * SHORT >= from_left.max(from_right);
+        self.alternates = from_left.min(from_right) * SHORT_RUN >= from_left.max(from_right);
         self.heads.clear();
         for (index, count) in [(one.queue, from_left), (other.queue, from_right)] {
             let queue = &mut self.queues[index as usize];
             queue.pass(count, &mut self.blocks);
             self.heads.extend(queue.earliest(&self.blocks).map(|(time, arrival)| Head { time, arrival, queue: index }));
         }
-        // Sorted is a heap.
+        // A sorted list is a valid heap.
         self.heads.sort_unstable();
     }
 
-    /// Gives out the first event, and those that follow it in its block before any other CPU's and the stray.
+    /// Gives out the first event, and those after it in its block that come before all other queues and the stray.
     #[inline(always)]
     fn give_run(&mut self, stray: Option<Head>, events: &mut Vec<Event>) {
         let Some(&head) = self.heads.first() else { return };
@@ -365,7 +368,7 @@ impl Reorder {
         }
     }
 
-    /// Gives out what is released of a queue's first block and earlier than the rival.
+    /// Gives out the released events of a queue's first block that are earlier than the rival.
     #[inline(always)]
     fn give_surely(&mut self, head: Head, rival: Option<Head>, events: &mut Vec<Event>) {
         let queue = &mut self.queues[head.queue as usize];
@@ -379,19 +382,19 @@ impl Reorder {
         if let Some(last) = waiting[..count].last() {
             self.last = last.time;
         }
-        let is_short = count <= SHORT;
-        // What ends with its block may go on in the next.
+        let is_short = count <= SHORT_RUN;
+        // A run that ends with its block may continue in the next one.
         self.alternates = is_short && count < block.len();
         if is_short {
             waiting[..count].iter().for_each(|event| events.push(*event));
         } else {
-            waiting[..count].chunks(PIECE).for_each(|piece| events.extend_from_slice(piece));
+            waiting[..count].chunks(COPY_PIECE).for_each(|piece| events.extend_from_slice(piece));
         }
         queue.pass(count, &mut self.blocks);
         queue.fetch_next(&self.blocks);
         self.waiting -= count;
         match queue.earliest(&self.blocks) {
-            // At the rival's time the number decides.
+            // At equal times the arrival number decides.
             Some((time, _)) if rival.is_some_and(|rival| rival.time == time) => {
                 self.give_one_by_one(head.queue, rival, events);
             }
@@ -400,8 +403,8 @@ impl Reorder {
         }
     }
 
-    /// The same where times alone do not decide: events that come too late, that are given out for want of room, or at the same
-    /// time as the rival.
+    /// The same if times alone do not decide: events that are late, given out for lack of room, or at the same time as
+    /// the rival.
     #[cold]
     fn give_one_by_one(&mut self, index: u32, rival: Option<Head>, events: &mut Vec<Event>) {
         while let Some((time, arrival)) = self.queues[index as usize].earliest(&self.blocks) {
@@ -418,7 +421,7 @@ impl Reorder {
         self.replace_first(None);
     }
 
-    /// Gives out an event that is in no queue any longer.
+    /// Gives out an event that has been taken from its queue.
     #[inline]
     fn give(&mut self, event: Event, events: &mut Vec<Event>) {
         if event.time > self.until {
@@ -430,7 +433,7 @@ impl Reorder {
         self.waiting -= 1;
     }
 
-    /// The queue that was first now begins with another event, or is empty.
+    /// Replaces the first head: its queue now begins with another event, or is empty.
     #[inline(always)]
     fn replace_first(&mut self, head: Option<Head>) {
         match (head, self.heads.first_mut()) {
@@ -442,12 +445,12 @@ impl Reorder {
         sink_first(&mut self.heads, Head::key);
     }
 
-    /// The loss to report for events that came too late, if there were any.
+    /// The loss to report for late events, if there were any.
     pub fn loss(&self) -> Option<Loss> {
         (self.late > 0).then(|| Loss::new(LossKind::OutOfOrder, self.late))
     }
 
-    /// Moves a head up to where it belongs.
+    /// Moves a head up the heap to its place.
     fn rise(&mut self, mut at: usize) {
         while at > 0 {
             let above = (at - 1) / 2;
@@ -461,7 +464,7 @@ impl Reorder {
 }
 
 impl Head {
-    /// In the order of heads; no two have one number.
+    /// Sort key: time, then arrival number, which is unique.
     #[inline(always)]
     fn key(&self) -> u128 {
         u128::from(self.time.0) << 64 | u128::from(self.arrival)

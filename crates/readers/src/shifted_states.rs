@@ -1,10 +1,10 @@
-//! Puts right the states that Linux 4.14 to 4.19 recorded one bit too high.
+//! Corrects the task states that Linux 4.14 to 4.19 recorded one bit too high.
 //!
-//! `sched_switch` then held `1 << index` where the index of "running" is 0, so that a task that stays runnable reads as
-//! `S`, a sleeper as `D`, and one in `D` as `T`; every sleep of a disk's reader looks stopped, and every yield like a sleep.
-//! The idle task gives it away: it is always runnable, and read as sleeping. ("sched/tracing: Fix
+//! `sched_switch` then stored `1 << index`, where index 0 is "running". So a task that stays runnable reads as `S`, a
+//! sleeping one as `D`, and one in `D` as `T`: every sleep of a disk reader looks stopped, and every yield looks like a
+//! sleep. The idle task reveals it: it is always runnable but reads as sleeping. ("sched/tracing: Fix
 //! trace_sched_switch task-state printing" of 4.14; "sched, trace: Fix prev_state output in sched_switch tracepoint" of
-//! 5.0, which went into later 4.14.y and 4.19.y.)
+//! 5.0, which was backported to later 4.14.y and 4.19.y.)
 
 use std::collections::VecDeque;
 
@@ -12,13 +12,13 @@ use unstarve_model::{
     Batch, Event, EventKind, EventSource, Loss, LossKind, PrevState, SourceError, TaskRef, TraceInfo,
 };
 
-/// A source whose states mean what they say.
-pub struct PutRight {
+/// A source with corrected task states.
+pub struct CorrectedStates {
     source: Box<dyn EventSource>,
     states: States,
-    /// Batches that were read before an idle task left its CPU.
+    /// Batches that were read before the idle task left a CPU for the first time.
     held: VecDeque<Batch>,
-    /// How the source ended while they were read.
+    /// How the source ended while these were read.
     end: Option<Result<(), SourceError>>,
     corrected: u64,
 }
@@ -30,16 +30,16 @@ enum States {
     Shifted,
 }
 
-/// Where no idle task runs in so many batches, nothing waits for one.
-const MOST_HELD: usize = 8;
+/// If no idle task runs in this many batches, stop waiting for one.
+const MAX_HELD_BATCHES: usize = 8;
 
-impl PutRight {
+impl CorrectedStates {
     /// The events of `source`.
-    pub fn new(source: Box<dyn EventSource>) -> PutRight {
-        PutRight { source, states: States::Undecided, held: VecDeque::new(), end: None, corrected: 0 }
+    pub fn new(source: Box<dyn EventSource>) -> CorrectedStates {
+        CorrectedStates { source, states: States::Undecided, held: VecDeque::new(), end: None, corrected: 0 }
     }
 
-    /// Reads on until an idle task has told how states are recorded.
+    /// Reads on until an idle task shows how states were recorded.
     fn decide(&mut self) {
         while self.states == States::Undecided && self.end.is_none() {
             let mut batch = Batch::with_room();
@@ -51,7 +51,7 @@ impl PutRight {
                 Ok(false) => self.end = Some(Ok(())),
                 Err(error) => self.end = Some(Err(error)),
             }
-            if self.held.len() == MOST_HELD && self.states == States::Undecided {
+            if self.held.len() == MAX_HELD_BATCHES && self.states == States::Undecided {
                 self.states = States::AsTheyAre;
             }
         }
@@ -86,22 +86,22 @@ fn shifted_back(state: PrevState, task: &TaskRef) -> PrevState {
     match state {
         PrevState::Sleeping => PrevState::Runnable,
         PrevState::Uninterruptible => PrevState::Sleeping,
-        // `T` was `D`; `t` was `T`, which is rare, and a wait for neither.
+        // `T` was `D`. `t` was `T`, which is rare and not a wait either way.
         PrevState::Stopped => PrevState::Uninterruptible,
         PrevState::Parked => PrevState::Dead,
         PrevState::Idle => PrevState::Parked,
-        // The idle state of kernel threads came to lie on the bit of preemption.
+        // The idle state of kernel threads got the bit of preemption.
         PrevState::Preempted if sleeps_idly(task.comm().as_bytes()) => PrevState::Unknown,
         other => other,
     }
 }
 
-/// Kernel threads that wait in the idle state in these versions.
+/// Kernel threads that sleep in the idle state in these versions.
 fn sleeps_idly(comm: &[u8]) -> bool {
     comm.starts_with(b"kworker/") || comm.starts_with(b"rcu_")
 }
 
-impl EventSource for PutRight {
+impl EventSource for CorrectedStates {
     fn info(&self) -> &TraceInfo {
         self.source.info()
     }
@@ -150,15 +150,15 @@ mod tests {
 
     fn read(text: &str) -> String {
         let text = FtraceText::new(Box::new(std::io::Cursor::new(text.to_owned())));
-        let mut source = PutRight::new(Box::new(text));
+        let mut source = CorrectedStates::new(Box::new(text));
         let (mut batch, mut names, mut lines) = (Batch::default(), Names::default(), Vec::new());
         while source.read(&mut batch).unwrap() {
             names.extend(batch.names.drain(..));
             lines.extend(batch.events.iter().map(|event| picture::kind(&event.kind, &names)));
         }
         assert!(!source.read(&mut batch).unwrap() && batch.events.is_empty());
-        let told = |loss: &Loss| loss.kind == LossKind::ShiftedStates;
-        lines.extend(source.losses().iter().filter(|loss| told(loss)).map(|loss| loss.count.to_string()));
+        let is_shifted_states = |loss: &Loss| loss.kind == LossKind::ShiftedStates;
+        lines.extend(source.losses().iter().filter(|loss| is_shifted_states(loss)).map(|loss| loss.count.to_string()));
         lines.join("\n")
     }
 

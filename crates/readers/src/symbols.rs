@@ -1,9 +1,9 @@
-//! The recorded kernel's symbols (`/proc/kallsyms`), read no sooner than an address asks for them.
+//! The recorded kernel's symbols (`/proc/kallsyms`), loaded only when an address has to be resolved.
 //!
-//! The text has 100,000 to 300,000 lines; making a table of them takes longer than decoding a small trace. Work
-//! functions are few, and exact: so the text is searched in place. The kernel's own symbols come sorted by address, so
-//! halving finds them; symbols of modules follow in the order of loading and are found by a plain search. Only an
-//! address inside a function makes a table.
+//! The text has 100,000 to 300,000 lines, and building a table takes longer than decoding a small trace. Work functions
+//! are few, and their addresses are exact, so the text is searched in place. The kernel's own symbols are sorted by
+//! address and found by binary search; module symbols follow in load order and are found by a linear search. Only an
+//! address inside a function requires the table.
 
 use std::fmt;
 
@@ -11,24 +11,24 @@ use memchr::memmem;
 
 use crate::input::Positioned;
 
-/// Gives the text of kallsyms; `None` if the file has none or it cannot be read.
+/// Loads the text of kallsyms; `None` if the file has none or it cannot be read.
 pub type LoadSymbols = Box<dyn FnOnce() -> Option<Vec<u8>> + Send>;
 
 /// Symbols by address.
 #[derive(Default)]
 pub struct Symbols {
-    /// Where the text lies plainly in a file, it is first searched there: the few functions of a trace are found in some
-    /// twenty small reads each, where loading five megabytes takes as long as decoding 50,000 events.
+    /// Set if the text is uncompressed in a file. It is then searched there first: each of the few functions of a trace
+    /// takes about twenty small reads, while loading five megabytes takes as long as decoding 50,000 events.
     in_file: Option<InFile>,
     state: State,
 }
 
-/// A text in a file.
+/// An uncompressed kallsyms text in a file.
 struct InFile {
     file: Positioned,
     start: u64,
     length: u64,
-    /// What was found last.
+    /// The name found last.
     name: Vec<u8>,
 }
 
@@ -50,20 +50,19 @@ impl State {
     }
 }
 
-/// A plain search costs a tenth of making the table: after some of them the table is cheaper.
+/// A linear search costs a tenth of building the table. After this many, the table is cheaper.
 const MAX_SEARCHES: u32 = 16;
 
-/// A function is not longer than this; what lies further from a symbol is somewhere else (a freed module, a BPF
-/// program).
+/// No function is longer. An address further from a symbol is somewhere else (a freed module, a BPF program).
 const MAX_FUNCTION: u64 = 1 << 20;
 
 impl Symbols {
-    /// Symbols that `load` will give when the first address asks.
+    /// Symbols that `load` provides when the first address has to be resolved.
     pub fn lazily(load: LoadSymbols) -> Symbols {
         Symbols { in_file: None, state: State::NotLoaded(load) }
     }
 
-    /// Symbols of the text that the file has at `start`.
+    /// Symbols whose text is in the file at `start`.
     pub fn in_file(file: Positioned, start: u64, length: u64) -> Symbols {
         let whole = file.clone();
         let load = move || {
@@ -76,7 +75,7 @@ impl Symbols {
         Symbols { in_file: Some(in_file), state: State::NotLoaded(Box::new(load)) }
     }
 
-    /// Symbols out of a kallsyms text.
+    /// Symbols from a kallsyms text.
     pub fn from_text(text: Vec<u8>) -> Symbols {
         Symbols { in_file: None, state: State::of(text) }
     }
@@ -111,12 +110,12 @@ impl Symbols {
 }
 
 impl InFile {
-    /// A line is at most this long: `KSYM_NAME_LEN` is 512 since 6.1, `MODULE_NAME_LEN` 56.
+    /// Maximum length of a line: `KSYM_NAME_LEN` is 512 since 6.1, `MODULE_NAME_LEN` 56.
     const LINE: u64 = 1 << 10;
-    /// No more halving within this much.
+    /// The binary search stops at a range of this size.
     const WINDOW: u64 = 16 << 10;
 
-    /// Finds the symbol of exactly `address` and puts its name into `name`; `None` if halving does not lead there.
+    /// Finds the symbol at exactly `address` by binary search and stores its name in `name`; `None` if it is not found.
     fn find(&mut self, address: u64) -> Option<()> {
         let (mut low, mut high) = (0, self.length);
         while high - low > InFile::WINDOW {
@@ -124,7 +123,8 @@ impl InFile {
             let block = self.read(middle, InFile::LINE)?;
             let begin = memchr::memchr(b'\n', &block)? + 1;
             let line = Line::parse(&block[begin..])?;
-            // The first of several symbols of one address is wanted: it is not before a line with a smaller one.
+            // Several symbols may share an address, and the first is wanted. It is after any line with a smaller
+            // address.
             if line.address < address {
                 low = middle + begin as u64;
             } else {
@@ -132,7 +132,7 @@ impl InFile {
             }
         }
         let window = self.read(low, high - low + InFile::LINE)?;
-        // Its last line may be cut.
+        // The last line may be incomplete.
         let whole = &window[..memchr::memrchr(b'\n', &window)? + 1];
         let line = Line::parse(&whole[halving(whole, address)?..])?;
         self.name.clear();
@@ -166,7 +166,7 @@ struct Line<'a> {
 }
 
 impl Line<'_> {
-    /// The line that `text` begins with.
+    /// The first line of `text`.
     fn parse(text: &[u8]) -> Option<Line<'_>> {
         let line = &text[..memchr::memchr(b'\n', text).unwrap_or(text.len())];
         let digits = memchr::memchr(b' ', line)?;
@@ -183,12 +183,12 @@ impl Line<'_> {
     }
 }
 
-/// Where the line around byte `at` begins.
+/// The start of the line that contains byte `at`.
 fn line_start(text: &[u8], at: usize) -> usize {
     memchr::memrchr(b'\n', &text[..at]).map_or(0, |newline| newline + 1)
 }
 
-/// Finds the line of exactly `address` in text that is sorted, at least where the search comes by.
+/// Binary search for the line of exactly `address`, for text that is sorted.
 fn halving(text: &[u8], address: u64) -> Option<usize> {
     let (mut low, mut high) = (0, text.len());
     while low < high {
@@ -206,7 +206,7 @@ fn halving(text: &[u8], address: u64) -> Option<usize> {
     None
 }
 
-/// Several names may share an address; the first is the kernel's own choice (`%ps`).
+/// The first of several symbols with the same address: the one that the kernel prints (`%ps`).
 fn first_alias(text: &[u8], mut start: usize, address: u64) -> usize {
     while start > 0 {
         let before = line_start(text, start - 1);
@@ -218,7 +218,7 @@ fn first_alias(text: &[u8], mut start: usize, address: u64) -> usize {
     start
 }
 
-/// Finds the line of exactly `address` wherever it is.
+/// Linear search for the line of exactly `address`.
 fn searching(text: &[u8], address: u64) -> Option<usize> {
     let needle = format!("{address:x} ");
     memmem::find_iter(text, needle.as_bytes())
@@ -226,7 +226,7 @@ fn searching(text: &[u8], address: u64) -> Option<usize> {
         .find(|&start| Line::parse(&text[start..]).is_some_and(|line| line.address == address))
 }
 
-/// All functions as (address, where its line begins), sorted.
+/// All functions as (address, start of line), sorted.
 fn functions(text: &[u8]) -> Vec<(u64, usize)> {
     let mut start = 0;
     let mut table = Vec::new();
@@ -243,7 +243,7 @@ fn functions(text: &[u8]) -> Vec<(u64, usize)> {
     table
 }
 
-/// The last function that begins before `address`.
+/// The last function that starts before `address`.
 fn around(table: &[(u64, usize)], address: u64) -> Option<usize> {
     let after = table.partition_point(|&(begin, _)| begin <= address);
     let (begin, _) = *table.get(after.checked_sub(1)?)?;
@@ -258,7 +258,7 @@ fn around(table: &[(u64, usize)], address: u64) -> Option<usize> {
 mod tests {
     use super::*;
 
-    /// Sorted kernel symbols, then modules in the order of loading.
+    /// Kernel symbols sorted, then module symbols in load order.
     const KALLSYMS: &str = "\
 0000000000000000 A fixed_percpu_data
 0000000000001000 A cpu_debug_store
@@ -348,7 +348,7 @@ ffffffffc0300100 T nullb_end\t[null_blk]
 
     #[test]
     fn hidden_addresses_name_nothing() {
-        // Without privilege the kernel shows zeros (kptr_restrict).
+        // Without privileges the kernel shows zeros (kptr_restrict).
         let mut symbols = Symbols::from_text("0000000000000000 T a\n0000000000000000 T b\n".into());
         assert_eq!(symbols.resolve(0xffffffff81000000), None);
     }

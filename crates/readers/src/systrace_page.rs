@@ -1,14 +1,14 @@
-//! systrace's HTML pages: a viewer of a megabyte of JavaScript, and in it the text of ftrace.
+//! Extracts ftrace text from the HTML pages of Android's systrace, which also contain a megabyte of JavaScript.
 //!
-//! Old pages keep it in a JavaScript string (`var linuxPerfData = "\`, each line ending in `\n\`), newer ones in an
-//! element `<script class="trace-data">` of its own, beside others with Chrome's events and lists of processes.
+//! Old pages have the text in a JavaScript string (`var linuxPerfData = "\`, each line ending in `\n\`). Newer ones
+//! have it in its own element `<script class="trace-data">`, among others with Chrome's events and process lists.
 
 use std::io::{self, Read};
 
 use crate::ftrace_text::{self, FtraceText};
 use crate::text::lines::Lines;
 
-/// Whether a file that begins with `prefix` is a page of HTML.
+/// Whether a file that begins with `prefix` is an HTML page.
 pub fn recognises(prefix: &[u8]) -> bool {
     let start = prefix.trim_ascii_start();
     [&b"<!doctype html"[..], b"<html"]
@@ -16,42 +16,42 @@ pub fn recognises(prefix: &[u8]) -> bool {
         .any(|tag| start.get(..tag.len()).is_some_and(|s| s.eq_ignore_ascii_case(tag)))
 }
 
-/// A reader of the trace in a page.
+/// A reader of the trace in the page.
 pub fn open(page: Box<dyn Read + Send>) -> FtraceText {
     FtraceText::of_format(Box::new(PageText::new(page)), "systrace HTML")
 }
 
-/// The lines of ftrace's text in a page. Empty lines stand for the others, so that line numbers are the page's.
+/// The lines of ftrace text in a page. All other lines become empty, so that line numbers are those of the page.
 struct PageText<R> {
     lines: Lines<R>,
     place: Place,
     found: bool,
     text: Vec<u8>,
     given: usize,
-    /// Lines given so far.
+    /// Lines returned so far.
     number: u64,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Place {
-    /// In the page's head, its viewer, its end.
+    /// In the page's head, viewer or end.
     Page,
     /// In the JavaScript string.
     Quoted,
-    /// At the beginning of an element with data of some kind.
+    /// At the beginning of an element with data.
     Element,
-    /// In one with ftrace's text.
+    /// In an element with ftrace text.
     Trace,
-    /// In one with something else.
+    /// In an element with other data.
     Other,
 }
 
-const STRING: &[u8] = b"linuxPerfData = \"";
-const ELEMENT: &[u8] = b"<script class=\"trace-data\"";
-const END: &[u8] = b"</script>";
+const TRACE_STRING: &[u8] = b"linuxPerfData = \"";
+const TRACE_ELEMENT: &[u8] = b"<script class=\"trace-data\"";
+const ELEMENT_END: &[u8] = b"</script>";
 
-/// So much text is prepared at a time.
-const BLOCK: usize = 1 << 16;
+/// How much text is prepared at a time.
+const BLOCK_BYTES: usize = 1 << 16;
 
 impl<R: Read> PageText<R> {
     fn new(page: R) -> PageText<R> {
@@ -59,16 +59,16 @@ impl<R: Read> PageText<R> {
         PageText { lines, place: Place::Page, found: false, text: Vec::new(), given: 0, number: 0 }
     }
 
-    /// Prepares the next lines; `false` at the end.
+    /// Prepares the next lines. Returns `false` at the end.
     fn fill(&mut self) -> io::Result<bool> {
         self.text.clear();
         self.given = 0;
-        while self.text.len() < BLOCK {
+        while self.text.len() < BLOCK_BYTES {
             let Some(line) = self.lines.next_line()? else { return self.finish() };
             let (place, kept) = self.place.line(line);
             self.place = place;
             let kept = kept.map(<[u8]>::to_vec);
-            // Lines that were passed over for their length count, too.
+            // Lines skipped for their length count too.
             let number = self.lines.number();
             self.text.extend(std::iter::repeat_n(b'\n', (number - self.number).saturating_sub(1) as usize));
             if let Some(kept) = kept {
@@ -95,24 +95,26 @@ impl<R: Read> PageText<R> {
 }
 
 impl Place {
-    /// Where the line after `line` is, and what of `line` is ftrace's text.
+    /// The state after `line`, and the part of `line` that is ftrace text.
     fn line(self, line: &[u8]) -> (Place, Option<&[u8]>) {
         match self {
-            Place::Page => match (memchr::memmem::find(line, STRING), memchr::memmem::find(line, ELEMENT)) {
-                (Some(_), _) if line.ends_with(b"\"\\") => (Place::Quoted, None),
-                (_, Some(at)) => match memchr::memchr(b'>', &line[at..]) {
-                    Some(end) => Place::Element.line(&line[at + end + 1..]),
-                    None => (Place::Element, None),
-                },
-                _ => (Place::Page, None),
-            },
+            Place::Page => {
+                match (memchr::memmem::find(line, TRACE_STRING), memchr::memmem::find(line, TRACE_ELEMENT)) {
+                    (Some(_), _) if line.ends_with(b"\"\\") => (Place::Quoted, None),
+                    (_, Some(at)) => match memchr::memchr(b'>', &line[at..]) {
+                        Some(end) => Place::Element.line(&line[at + end + 1..]),
+                        None => (Place::Element, None),
+                    },
+                    _ => (Place::Page, None),
+                }
+            }
             Place::Quoted => match line.strip_suffix(b"\";") {
                 Some(last) => (Place::Page, last.strip_suffix(b"\\n").filter(|last| !last.contains(&b'\\'))),
                 None => (Place::Quoted, Some(line.strip_suffix(b"\\n\\").unwrap_or(line))),
             },
             Place::Element if line.trim_ascii().is_empty() => (Place::Element, None),
             Place::Element if ftrace_text::is_line(line) => (Place::Trace, Some(line)),
-            Place::Element | Place::Other | Place::Trace if memchr::memmem::find(line, END).is_some() => {
+            Place::Element | Place::Other | Place::Trace if memchr::memmem::find(line, ELEMENT_END).is_some() => {
                 (Place::Page, None)
             }
             Place::Element | Place::Other => (Place::Other, None),
@@ -121,7 +123,7 @@ impl Place {
     }
 }
 
-/// A JavaScript string's `\"` and `\\` as what they stand for.
+/// Resolves `\"` and `\\` in a JavaScript string.
 fn unescape(quoted: &[u8], text: &mut Vec<u8>) {
     let mut bytes = quoted.iter();
     while let Some(&byte) = bytes.next() {

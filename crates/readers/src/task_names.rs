@@ -1,15 +1,17 @@
+//! Task names that a file contains besides those in scheduler events.
+
 use rustc_hash::FxHashMap;
 use unstarve_model::{Comm, SavedTask, Tid};
 
-/// The names that a file gives tasks besides those in scheduler events; the last one of each stands.
+/// Task names by task id; the last name of each task wins.
 #[derive(Debug, Default)]
 pub struct TaskNames(FxHashMap<Tid, Comm>);
 
-/// Twice as many tasks as `pid_max` allows by default; a file that names more keeps the first ones.
+/// Twice the default `pid_max`. From a file with more tasks the first ones are kept.
 const MAX_TASKS: usize = 1 << 16;
 
 impl TaskNames {
-    /// Remembers a task's name.
+    /// Stores a task's name.
     pub fn note(&mut self, tid: Tid, comm: Comm) {
         if tid.is_idle() || comm.is_unknown() {
             return;
@@ -19,7 +21,7 @@ impl TaskNames {
         }
     }
 
-    /// A new task has its parent's name.
+    /// Gives a new task its parent's name.
     pub fn inherit(&mut self, child: Tid, parent: Tid) {
         if let Some(&comm) = self.0.get(&parent) {
             self.note(child, comm);
@@ -31,7 +33,7 @@ impl TaskNames {
         self.0.get(&tid).copied()
     }
 
-    /// All of them, by id.
+    /// All names, by task id.
     pub fn saved(&self) -> Vec<SavedTask> {
         let mut tasks: Vec<SavedTask> = self.0.iter().map(|(&tid, &comm)| SavedTask { tid, comm }).collect();
         tasks.sort_by_key(|task| task.tid);
@@ -39,8 +41,9 @@ impl TaskNames {
     }
 }
 
-/// The name that a program gives its task when it is executed: the last part of its path, as far as the kernel keeps it
-/// (`begin_new_exec` in `fs/exec.c`). Unknown for a program that is executed by its descriptor: kernels differ in that.
+/// The name that a task gets when it executes a program: the last component of the path, truncated as the kernel does
+/// (`begin_new_exec` in `fs/exec.c`). Unknown if the program is executed by its file descriptor, as kernels differ
+/// there.
 pub fn name_of_program(path: &[u8]) -> Comm {
     const KEPT: usize = 15;
     let path = path.split(|byte| *byte == 0).next().unwrap_or_default();

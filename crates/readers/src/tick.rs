@@ -1,26 +1,27 @@
-//! Events of types that are not read, and that show a tick.
+//! Detects timer ticks in events that unstarve does not decode.
 //!
-//! `sched_stat_runtime` comes with each tick of a fair task, and with each wakeup and switch beside it: its rhythm is not the tick's.
+//! `sched_stat_runtime` does not serve: it comes with each tick of a fair task, but also with each wakeup and switch.
 
 use unstarve_model::{Coverage, CpuId, EventKind, Tid, Time};
 
-/// What the timer of the tick calls: `tick_sched_timer` up to 6.7 in high resolution, `tick_nohz_handler` since
-/// (`kernel/time/tick-sched.c`), `tick_nohz_highres_handler` for some versions in between.
+/// Functions that the tick's timer calls: `tick_sched_timer` up to 6.7 in high resolution mode, `tick_nohz_handler`
+/// since (`kernel/time/tick-sched.c`), `tick_nohz_highres_handler` in some versions in between.
 const TICK_FUNCTIONS: [&[u8]; 3] = [b"tick_sched_timer", b"tick_nohz_handler", b"tick_nohz_highres_handler"];
-/// The handler of ARM's timer (`drivers/clocksource/arm_arch_timer.c`), whose interrupt has a number, so that `irq_handler_entry` shows it.
+/// The handler of ARM's timer (`drivers/clocksource/arm_arch_timer.c`). Its interrupt has a number, so
+/// `irq_handler_entry` shows it.
 const ARM_TIMER: &[u8] = b"arch_timer";
 
-/// What the line of an event, of any type, says of ticks, if anything.
+/// What an event shows about the tick.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum TickSign {
-    /// One came.
+    /// A tick happened.
     Came,
-    /// No more come.
+    /// The tick has been stopped.
     Stops,
 }
 
 impl TickSign {
-    /// By the event's name and the rest of its line.
+    /// From an event's name and the rest of its line.
     pub fn of_line(name: &[u8], body: &[u8]) -> Option<TickSign> {
         match name {
             b"hrtimer_expire_entry" => TickSign::of_function(value(body, b"function=")?),
@@ -31,12 +32,12 @@ impl TickSign {
         }
     }
 
-    /// By the function that a timer calls.
+    /// From the function that a timer calls.
     pub fn of_function(function: &[u8]) -> Option<TickSign> {
         TICK_FUNCTIONS.contains(&function).then_some(TickSign::Came)
     }
 
-    /// The event of the timeline, noted as one of a type that is not read.
+    /// The event to report, also noted as a sign that the CPU was being recorded.
     pub fn event(self, coverage: &mut Coverage, cpu: CpuId, time: Time, current: Option<Tid>) -> EventKind {
         let heard = coverage.note_tick(cpu, time, current);
         match self {
@@ -46,7 +47,7 @@ impl TickSign {
     }
 }
 
-/// The word behind a key: the name of a symbol without where in it.
+/// The value of a key: a symbol's name, without its offset.
 fn value<'a>(body: &'a [u8], key: &[u8]) -> Option<&'a [u8]> {
     let at = memchr::memmem::find(body, key)? + key.len();
     let word = body[at..].split(|byte| byte.is_ascii_whitespace()).next()?;
@@ -64,7 +65,7 @@ mod tests {
         assert_eq!(of("hrtimer_expire_entry", " hrtimer=0000000012345678 function=tick_nohz_handler now=1234"), came);
         assert_eq!(of("hrtimer_expire_entry", " hrtimer=0xffff9c function=tick_sched_timer+0x0 now=1234"), came);
         assert_eq!(of("hrtimer_expire_entry", " hrtimer=0xffff9c function=hrtimer_wakeup now=1234"), None);
-        // A tick's name as a part of another.
+        // A longer name that begins with a tick function's.
         assert_eq!(of("hrtimer_expire_entry", " hrtimer=0xffff9c function=tick_sched_timer_dying now=1"), None);
         assert_eq!(of("local_timer_entry", " vector=236"), came);
         assert_eq!(of("local_timer_exit", " vector=236"), None);

@@ -1,9 +1,9 @@
-//! Writes `trace.dat`, version 6: the one that every trace-cmd since 2010 and every KernelShark reads.
+//! Writer of `trace.dat`, version 6, which every trace-cmd since 2010 and every KernelShark can read.
 //!
-//! A recorder collects raw pages (tracefs `per_cpu/cpuN/trace_pipe_raw`) into one file per CPU, because the format
-//! wants each CPU's pages in one piece. [`write`] puts the tables before them and lets the kernel copy the pages
-//! (`copy_file_range`: on XFS and Btrfs no byte is moved). The file is written beside its place and renamed, so what
-//! is at the path is always whole.
+//! A recorder collects raw pages (tracefs `per_cpu/cpuN/trace_pipe_raw`) in one file per CPU, because the format needs
+//! each CPU's pages in one piece. [`write`] puts the tables before them and lets the kernel copy the pages
+//! (`copy_file_range`; XFS and Btrfs share the blocks instead of copying). The file is written under another name and
+//! renamed, so the file at the path is always complete.
 //!
 //! Format: trace-cmd's `Documentation/trace-cmd/trace-cmd.dat.v6.5.txt`.
 
@@ -18,28 +18,28 @@ use thiserror::Error;
 use unstarve_model::CpuId;
 
 use crate::endian::Endian;
-use crate::trace_dat::{MAGIC, options};
+use crate::trace_dat::{TRACE_DAT_MAGIC, options};
 
 use place::{Place, Places, copy};
 
-/// All that a recording holds.
+/// The content of a recording.
 ///
-/// Texts are the bytes of the tracefs file of that name; an empty one is left out where that is allowed.
+/// Each text is the content of the tracefs file of that name. Empty texts are omitted where the format allows it.
 #[derive(Debug)]
 pub struct Recording {
     /// The recorded machine's byte order and size of a `long`.
     pub machine: Machine,
-    /// Bytes of a page of the ring buffer (`sub-buffer`), and of the alignment of each CPU's pages.
+    /// Size of a page of the ring buffer (sub-buffer), and alignment of each CPU's pages.
     pub page_size: u32,
     /// `events/header_page`.
     pub header_page: Vec<u8>,
     /// `events/header_event`.
     pub header_event: Vec<u8>,
-    /// `events/ftrace/*/format`: only for people who want to see `trace_printk` and the like in trace-cmd.
+    /// `events/ftrace/*/format`: only needed to see `trace_printk` and the like in trace-cmd.
     pub ftrace_formats: Vec<Vec<u8>>,
-    /// `events/<system>/<event>/format` of exactly the events that were enabled: readers take it for that.
+    /// `events/<system>/<event>/format` of exactly the enabled events: readers conclude from this what was recorded.
     pub event_formats: Vec<SystemFormats>,
-    /// `/proc/kallsyms`, or the lines of it that events can ask for.
+    /// `/proc/kallsyms`, or the lines of it that events may refer to.
     pub kallsyms: Vec<u8>,
     /// `printk_formats`.
     pub printk_formats: Vec<u8>,
@@ -49,17 +49,17 @@ pub struct Recording {
     pub trace_clock: String,
     /// `sysname nodename release machine`.
     pub uname: String,
-    /// `per_cpu/cpuN/stats` behind a line `CPU: N`, for each CPU.
+    /// For each CPU `per_cpu/cpuN/stats`, preceded by a line `CPU: N`.
     pub cpu_statistics: Vec<String>,
     /// The host snapshot, JSON.
     pub snapshot: Option<String>,
-    /// CPUs of the machine, with or without pages.
+    /// Number of CPUs of the machine, with or without pages.
     pub cpu_count: u32,
-    /// The pages, by CPU; CPUs without any may be left out.
+    /// The pages, by CPU. CPUs without pages may be omitted.
     pub pages: Vec<CpuPages>,
 }
 
-/// What decides how numbers are laid out.
+/// The machine properties that determine the encoding of numbers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Machine {
     /// Byte order.
@@ -82,36 +82,36 @@ pub struct SystemFormats {
     pub formats: Vec<Vec<u8>>,
 }
 
-/// The pages of one CPU, one after the other in a file of their own, from its beginning.
+/// The pages of one CPU, contiguous from the start of their own file.
 #[derive(Debug)]
 pub struct CpuPages {
     /// The CPU.
     pub cpu: CpuId,
-    /// Holds the pages.
+    /// The file with the pages.
     pub file: File,
-    /// Bytes of pages in it.
+    /// Bytes of pages in the file.
     pub length: u64,
 }
 
-/// Why a file was not written. Nothing is at the path then that was not there before.
+/// Why a file could not be written. The path is unchanged then.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum WriteError {
-    /// The system refuses.
+    /// A system call failed.
     #[error("cannot write {}: {source}", path.display())]
     Io {
-        /// The file to be.
+        /// The file to write.
         path: PathBuf,
-        /// The system's reason.
+        /// The system's error.
         source: io::Error,
     },
-    /// Something other than a file is there, and renaming would replace it.
+    /// The path is not a regular file, which renaming would replace.
     #[error("{} is not a regular file, so it is not replaced", path.display())]
     NotAFile {
         /// The path.
         path: PathBuf,
     },
-    /// A table is longer than its length field can say.
+    /// A table is too long for its length field.
     #[error("{table} of {length} bytes is too long for a trace.dat")]
     TooLong {
         /// The table.
@@ -119,35 +119,35 @@ pub enum WriteError {
         /// Its length in bytes.
         length: usize,
     },
-    /// A file of pages ends before its length.
+    /// A file of pages is shorter than its stated length.
     #[error("the pages of CPU {cpu} end {missing} bytes early")]
     PagesMissing {
         /// The CPU.
         cpu: CpuId,
-        /// How many bytes.
+        /// How many bytes are missing.
         missing: u64,
     },
-    /// Pages of a CPU that the file has no place for.
-    #[error("there are pages of CPU {cpu}, and the machine had {cpus} CPUs")]
+    /// Pages of a CPU beyond the number of CPUs.
+    #[error("there are pages of CPU {cpu}, but the machine had {cpus} CPUs")]
     NoSuchCpu {
         /// The CPU.
         cpu: CpuId,
-        /// CPUs that the file has a place for.
+        /// The number of CPUs.
         cpus: u32,
     },
-    /// Two files of pages for one CPU.
-    #[error("CPU {cpu} has pages twice")]
+    /// Two page files for one CPU.
+    #[error("there are two page files for CPU {cpu}")]
     Twice {
         /// The CPU.
         cpu: CpuId,
     },
 }
 
-/// Writes `recording` to `path`, replacing a file that is there. `progress` gets how many bytes of pages are
-/// written so far, and how many there are.
+/// Writes `recording` to `path`, replacing an existing file. `progress` gets the bytes of pages written so far, and the
+/// total.
 ///
-/// Needs as much free space beside `path` as the pages take, unless the file system can share blocks. The data is not
-/// forced to the disk: what survives a power cut is the system's choice.
+/// Needs as much free space at `path` as the pages take, unless the file system can share blocks. The data is not
+/// synced to disk.
 pub fn write(recording: Recording, path: &Path, progress: &mut dyn FnMut(u64, u64)) -> Result<(), WriteError> {
     let io = |source| WriteError::Io { path: path.to_owned(), source };
     if path.metadata().is_ok_and(|metadata| !metadata.is_file()) {
@@ -161,7 +161,7 @@ pub fn write(recording: Recording, path: &Path, progress: &mut dyn FnMut(u64, u6
     let mut target = tempfile::Builder::new()
         .prefix(".unstarve-")
         .suffix(".partial")
-        // Less the umask, like any file that a program creates.
+        // Minus the umask, as for any new file.
         .permissions(Permissions::from_mode(0o666))
         .tempfile_in(directory)
         .map_err(io)?;
@@ -170,34 +170,33 @@ pub fn write(recording: Recording, path: &Path, progress: &mut dyn FnMut(u64, u6
     Ok(())
 }
 
-/// Everything before the pages, ready to be written: what a recorder can keep beside its pages, so that a file can be
-/// made of them by somebody else.
+/// Everything before the pages, encoded. A recorder can store it next to its pages, so that another process can
+/// complete the file.
 #[derive(Clone, Debug)]
 pub struct Head {
     before: Vec<u8>,
-    /// The largest table, apart so that it is never there twice; none of its own in a head that was kept.
+    /// kallsyms, the largest table, kept separate so that it is never copied. Empty in a stored head.
     symbols: Vec<u8>,
     after: Vec<u8>,
-    /// Where the table of CPUs is in what comes after the symbols, still empty.
+    /// Offset of the still empty CPU table in the part after the symbols.
     cpu_table: usize,
     cpus: u32,
     endian: Endian,
     page_size: u32,
 }
 
-/// Ends a kept [`Head`].
+/// Marks the end of a stored [`Head`].
 const HEAD_END: &[u8; 16] = b"unstarve head 1\n";
 
 impl Head {
-    /// The head of a recording, and its pages, of which the head has the CPUs alone.
+    /// The head of a recording, and its pages.
     ///
-    /// # Errors
-    /// If a table is too long.
+    /// # Errors If a table is too long.
     pub fn of(recording: Recording) -> Result<(Head, Vec<CpuPages>), WriteError> {
         let cpus = cpu_count(&recording)?;
         let endian = recording.machine.endian;
         let mut out = Out { endian, bytes: Vec::with_capacity(1 << 18) };
-        out.bytes.extend_from_slice(MAGIC);
+        out.bytes.extend_from_slice(TRACE_DAT_MAGIC);
         out.bytes.extend_from_slice(b"6\0");
         out.bytes.push(u8::from(endian == Endian::Big));
         out.bytes.push(recording.machine.long);
@@ -217,7 +216,7 @@ impl Head {
         }
         out.count("kallsyms", recording.kallsyms.len())?;
         let before = std::mem::take(&mut out.bytes);
-        // Of the large parts at once: a vector that grows is there twice while it does.
+        // Allocate for the large parts at once: a growing vector is temporarily in memory twice.
         let large = recording.saved_cmdlines.len() + recording.snapshot.as_ref().map_or(0, String::len);
         out.bytes.reserve(large + (1 << 16));
         out.blob32("printk_formats", &recording.printk_formats)?;
@@ -227,17 +226,16 @@ impl Head {
         out.bytes.extend_from_slice(b"flyrecord\0");
         let cpu_table = out.bytes.len();
         out.bytes.resize(cpu_table + cpus as usize * 16, 0);
-        // Only the clock in use, in its brackets.
+        // Only the selected clock, in its brackets.
         let clock = recording.trace_clock.split_once('[').and_then(|(_, after)| after.split_once(']'));
         out.blob64(clock.map_or(String::from("[local]"), |(name, _)| format!("[{name}]")).as_bytes());
         let Recording { kallsyms: symbols, page_size, pages, .. } = recording;
         Ok((Head { before, symbols, after: out.bytes, cpu_table, cpus, endian, page_size }, pages))
     }
 
-    /// Writes it down, to be kept.
+    /// Stores the head.
     ///
-    /// # Errors
-    /// If that cannot be written.
+    /// # Errors If it cannot be written.
     pub fn keep(&self, to: &mut impl Write) -> io::Result<()> {
         for part in [&self.before, &self.symbols, &self.after] {
             to.write_all(part)?;
@@ -249,16 +247,16 @@ impl Head {
         to.write_all(HEAD_END)
     }
 
-    /// One that was kept; `None` if these are not all of its bytes.
+    /// Reads a stored head; `None` if the bytes are incomplete.
     pub fn from_bytes(mut bytes: Vec<u8>) -> Option<Head> {
         let at = bytes.len().checked_sub(HEAD_END.len() + 16)?;
         let (places, end) = bytes[at..].split_at(16);
-        if end != HEAD_END || !bytes.starts_with(MAGIC) {
+        if end != HEAD_END || !bytes.starts_with(TRACE_DAT_MAGIC) {
             return None;
         }
         let cpu_table = usize::try_from(Endian::Little.u64_at(places, 0)?).ok()?;
         let (cpus, page_size) = (Endian::Little.u32_at(places, 8)?, Endian::Little.u32_at(places, 12)?);
-        let endian = if bytes.get(MAGIC.len() + 2) == Some(&1) { Endian::Big } else { Endian::Little };
+        let endian = if bytes.get(TRACE_DAT_MAGIC.len() + 2) == Some(&1) { Endian::Big } else { Endian::Little };
         let table_end = (cpus as usize).checked_mul(16)?.checked_add(cpu_table)?;
         bytes.truncate(at);
         if table_end > at || page_size == 0 {
@@ -268,20 +266,20 @@ impl Head {
         Some(Head { before: bytes, symbols: Vec::new(), after, cpu_table: 0, cpus, endian, page_size })
     }
 
-    /// CPUs of the machine.
+    /// The number of CPUs of the machine.
     pub fn cpus(&self) -> u32 {
         self.cpus
     }
 
-    /// Bytes of a page.
+    /// The page size in bytes.
     pub fn page_size(&self) -> u32 {
         self.page_size
     }
 
-    /// Writes head and pages to an empty file, which errors call `path`; returns its length.
+    /// Writes head and pages to an empty file, called `path` in errors. Returns its length.
     ///
-    /// # Errors
-    /// If the system refuses, or if pages are missing or of CPUs that the head has no room for.
+    /// # Errors If a system call fails, if pages are missing, or if there are pages of a CPU beyond the head's number
+    /// of CPUs.
     pub fn write_into(
         &self,
         pages: &[CpuPages],
@@ -341,7 +339,7 @@ fn cpu_count(recording: &Recording) -> Result<u32, WriteError> {
     }
 }
 
-/// Bytes in the recorded machine's order.
+/// Encodes values in the recorded machine's byte order.
 struct Out {
     endian: Endian,
     bytes: Vec<u8>,
@@ -368,7 +366,7 @@ impl Out {
         Ok(())
     }
 
-    /// Texts end with a NUL, which trace-cmd relies on.
+    /// Text options end with a NUL, which trace-cmd relies on.
     fn text_option(&mut self, id: u16, table: &'static str, text: &str) -> Result<(), WriteError> {
         self.bytes.extend(self.endian.bytes16(id));
         self.count(table, text.len() + 1)?;

@@ -1,12 +1,12 @@
-//! How a worker's call stack shows the work that it is on: the function that its loop called.
+//! Recognises the work item of a kernel worker in its call stack: the function that the worker's loop called.
 
-/// The functions that call a work item's function. Compilers inline the first into the second (6.5 and later).
+/// Functions that call a work item's function. Since 6.5 compilers inline the first into the second.
 pub fn is_worker_loop(symbol: &[u8]) -> bool {
     [&b"process_one_work"[..], b"process_scheduled_works"].contains(&symbol)
 }
 
-/// Whether a function that the worker's loop called is a work item's: the loop also calls the scheduler, is interrupted
-/// and traced.
+/// Whether a function called by the worker's loop is a work item's. The loop also calls the scheduler, and can be
+/// interrupted and traced.
 pub fn is_work_function(symbol: &[u8]) -> bool {
     const OWN_CALLEES: &[&[u8]] = &[
         b"process_one_work",

@@ -1,4 +1,4 @@
-//! The same recording in two formats gives the same events.
+//! Two formats of the same recording yield the same events.
 
 use std::fs::File;
 use std::io::Read;
@@ -7,11 +7,11 @@ use std::process::{Command, Stdio};
 
 use unstarve_model::{Batch, Context, Event, EventKind, EventSet, EventType, Issuer, Names, PrevState};
 
-/// No converter needs more; none may hang a test.
+/// Seconds that a converter may take; a hanging one must not hang the tests.
 const LIMIT: &str = "120";
 
-/// Runs a program for at most two minutes (`timeout` kills it then) with its output in a file; `None` where it is not
-/// installed. That it fails is no reason to leave a test out.
+/// Runs a program for at most two minutes (`timeout` then kills it), with its output in a file; `None` if it is not
+/// installed. A failing program is not a reason to skip a test.
 fn run(words: &[&str]) -> Option<File> {
     unstarve_testing::tool(words[0])?;
     let (output, errors) = (tempfile::tempfile().unwrap(), tempfile::NamedTempFile::new().unwrap());
@@ -28,7 +28,7 @@ fn run(words: &[&str]) -> Option<File> {
     Some(output)
 }
 
-/// The output of a program as events, read from its beginning.
+/// The events in a program's output.
 fn events_printed(mut output: File) -> Vec<String> {
     let mut text = Vec::new();
     std::io::Seek::rewind(&mut output).unwrap();
@@ -41,15 +41,14 @@ fn events_of_file(path: &Path) -> Vec<String> {
     events(unstarve_readers::open(path).unwrap())
 }
 
-/// The events of a source, each as text in which names stand for themselves and the context, which text lacks, is left
-/// out.
+/// The events of a source as text, with names instead of ids, and without the context, which text formats lack.
 fn events(mut source: Box<dyn unstarve_model::EventSource>) -> Vec<String> {
     let (mut batch, mut events, mut names) = (Batch::default(), Vec::<Event>::new(), Names::default());
     while source.read(&mut batch).unwrap() {
         events.append(&mut batch.events);
         names.extend(batch.names.drain(..));
     }
-    // `perf script` is silent about events that were lost, which a busy machine loses.
+    // `perf script` does not print lost events, and a busy machine loses some.
     events.retain(|event| !matches!(event.kind, EventKind::Lost { .. }));
     let shown = |event: &Event| {
         let event = Event { issuer: Issuer::new(event.issuer.current(), Context::Unknown), ..*event };
@@ -102,7 +101,7 @@ fn the_text_of_trace_cmd_has_the_events_of_its_trace_dat() {
         // With times in nanoseconds.
         let Some(report) = run(&["trace-cmd", "report", "-t", "-i", path.to_str().unwrap()]) else { return };
         let theirs = events_printed(report);
-        // trace-cmd prints a preempted task as one that yielded: the text has lost the difference.
+        // trace-cmd prints a preempted task like one that yielded, so text has lost the difference.
         let preempted = format!("{:?}", PrevState::Preempted);
         let yielded = format!("{:?}", PrevState::Runnable);
         let ours: Vec<String> = events_of_file(&path).iter().map(|event| event.replace(&preempted, &yielded)).collect();
@@ -111,7 +110,7 @@ fn the_text_of_trace_cmd_has_the_events_of_its_trace_dat() {
     }
 }
 
-/// Records a load of many switches for a moment; `None` where there is no perf, or nobody lets it see the kernel's events.
+/// Records a load with many switches briefly; `None` without perf, or without permission to record kernel events.
 fn record(directory: &Path, options: &[&str]) -> Option<PathBuf> {
     if let Err(why) = std::fs::read_to_string("/sys/kernel/tracing/events/sched/sched_switch/id") {
         unstarve_testing::not_possible_here(format!("tracefs: {why}"));
@@ -133,15 +132,16 @@ fn assert_script_agrees(options: &[&str], expected: &[EventType]) {
     assert_eq!(recorded, expected.iter().copied().collect::<EventSet>());
     assert!(source.info().kernel_release.is_some() && source.info().cpus.is_some());
     let ours = events_of_file(&path);
-    // How often senders and receivers switch is the scheduler's choice: on an idle machine 700 times with half the load.
+    // The number of switches depends on the scheduler: an idle machine does 700 with half the load.
     assert!(ours.len() > 200, "{} events", ours.len());
     let name = options.join(" ");
-    // perf prints a task that has exited as -1: the two differ in who was current, and in the order of several CPUs' equal times only.
+    // perf prints a task that has exited as -1, so the two differ in the current task, and in the order of equal times
+    // on several CPUs.
     assert_same(&name, &without_current(&events_printed(script)), &without_current(&ours));
 }
 
-/// Without the current task and gaps (perf prints those only when asked to), and with events of equal times in the order of their CPUs. Those of one CPU stay in theirs: what a
-/// worker is on, by its stack, comes before its switch.
+/// Removes the current task and gaps (perf prints those only on request), and sorts events of equal times by CPU.
+/// Events of one CPU keep their order: a worker's work item, from its stack, comes before its switch.
 fn without_current(events: &[String]) -> Vec<String> {
     let mut kept: Vec<String> = events
         .iter()
@@ -151,7 +151,7 @@ fn without_current(events: &[String]) -> Vec<String> {
             format!("{before}{}", after.split_once("kind: ").unwrap().1)
         })
         .collect();
-    // The sort is stable and only ever moves events of equal times.
+    // The sort is stable, and moves only events of equal times.
     kept.sort_by_key(|event| (number(event, "Time("), number(event, "CpuId(")));
     kept
 }

@@ -1,4 +1,4 @@
-//! What fuzzing found, and the seeds that it starts from, in every ordinary test run.
+//! Runs the readers on the fuzzing corpus and on what fuzzing found.
 
 use std::path::Path;
 

@@ -1,4 +1,4 @@
-//! Inputs that are nearly what a reader expects: each is read rightly, or refused with what to do.
+//! Inputs that differ slightly from what a reader expects: each is read correctly, or refused with advice.
 
 use std::fs;
 use std::io::Cursor;
@@ -6,7 +6,7 @@ use std::io::Cursor;
 use unstarve_model::{Batch, LossKind};
 use unstarve_readers::{Input, foreign, open_input};
 
-/// The events' times in microseconds and the losses beside what was not recorded; or why it is refused.
+/// The events' times in microseconds, and the losses other than event types not recorded; or the error.
 fn read(bytes: &[u8]) -> String {
     let input = Input::from_stream(Box::new(Cursor::new(bytes.to_vec())), "x".into()).expect("a stream");
     let mut source = match open_input(input) {
@@ -28,12 +28,12 @@ fn read(bytes: &[u8]) -> String {
 
 const WAKING: &str = "comm=cc1 pid=7 prio=120 target_cpu=000";
 
-/// Events of tracefs at these times.
+/// An ftrace text with events at these times.
 fn ftrace(cpu: u32, times: &[&str]) -> String {
     format!("# tracer: nop\n#\n{}", events(cpu, times))
 }
 
-/// The same without a head.
+/// The same without a header.
 fn events(cpu: u32, times: &[&str]) -> String {
     let line = |time: &&str| format!("    make-12    [{cpu:03}] d..2. {time}: sched_waking: {WAKING}\n");
     times.iter().map(line).collect()
@@ -73,9 +73,9 @@ fn each_is_read_rightly_or_refused_with_what_to_do() {
         (
             "tracefs in reverse order",
             reversed(|at| format!("    make-12    [000] d..2. 1.{at:06}: sched_waking: {WAKING}\n")),
-            "turn it round with `tac`",
+            "reverse it with `tac`",
         ),
-        ("perf in reverse order", reversed(|at| perf("", &format!("1.{at:06}"))), "turn it round with `tac`"),
+        ("perf in reverse order", reversed(|at| perf("", &format!("1.{at:06}"))), "reverse it with `tac`"),
         (
             "two recordings of perf",
             format!("# captured on    : x\n#\n{}# captured on    : y\n#\n{}", perf("", "900.5"), perf("", "1.5")),

@@ -1,5 +1,5 @@
-//! Our events against what `trace-cmd report` prints of the same file: every event, with its time to the nanosecond,
-//! its CPU and its fields.
+//! Compares our events with `trace-cmd report` of the same file: every event, with its time to the nanosecond, its CPU
+//! and its fields.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -42,7 +42,7 @@ fn report(path: &Path, options: &[&str]) -> Option<Vec<String>> {
     trace_cmd("report", path, options)
 }
 
-/// What `trace-cmd` prints; `None` (and a word why) where there is no trace-cmd.
+/// The output of `trace-cmd`; `None`, with a note, if it is not installed.
 fn trace_cmd(what: &str, path: &Path, options: &[&str]) -> Option<Vec<String>> {
     let output = tempfile::NamedTempFile::new().unwrap();
     let mut command = Command::new(unstarve_testing::tool("trace-cmd")?);
@@ -65,7 +65,7 @@ fn trace_cmd(what: &str, path: &Path, options: &[&str]) -> Option<Vec<String>> {
     Some(BufReader::new(File::open(output.path()).unwrap()).lines().map(Result::unwrap).collect())
 }
 
-/// One line of a report, taken apart.
+/// One line of a report, parsed.
 struct Line<'a> {
     cpu: u32,
     nanos: u64,
@@ -73,7 +73,7 @@ struct Line<'a> {
     fields: &'a str,
 }
 
-/// `   fio-126   [000]    10.166060305: sched_switch:   prev_comm=…`; other lines tell the CPUs and lost events.
+/// `   fio-126   [000]    10.166060305: sched_switch:   prev_comm=…`; other lines are about CPUs and lost events.
 fn parse(line: &str) -> Option<Line<'_>> {
     let (_, rest) = line.split_once(" [")?;
     let (cpu, rest) = rest.split_once(']')?;
@@ -88,7 +88,7 @@ fn task(prefix: &str, task: &TaskRef) -> String {
     format!("{prefix}comm={} {prefix}pid={} {prefix}prio={}", task.comm(), task.tid(), task.prio().unwrap().0)
 }
 
-/// The fields that an event must have in `trace-cmd report -R`, in order.
+/// The fields that `trace-cmd report -R` must print for an event, in order.
 fn raw_fields(kind: &EventKind, names: &Names) -> Vec<String> {
     match kind {
         EventKind::Switch { prev, prev_state, next } => {
@@ -100,7 +100,7 @@ fn raw_fields(kind: &EventKind, names: &Names) -> Vec<String> {
                 PrevState::Preempted => "256",
                 PrevState::Parked => "64",
                 PrevState::Stopped => "4",
-                // 16 or 32: X and Z are one to us.
+                // 16 or 32: X and Z are the same state for us.
                 PrevState::Dead => "",
                 PrevState::Unknown => panic!("all states have names"),
             };
@@ -188,7 +188,7 @@ fn work_functions_have_the_names_that_trace_cmd_gives_them() {
     }
 }
 
-/// trace-cmd must read what our writer writes, and pass over the host snapshot inside without a word in the report.
+/// trace-cmd must be able to read what our writer writes, and skip the host snapshot in it silently.
 #[test]
 fn trace_cmd_reads_what_we_write() {
     let directory = tempfile::tempdir().unwrap();
@@ -214,7 +214,7 @@ fn trace_cmd_reads_what_we_write() {
     assert_eq!(lines.len(), events.len(), "{:#?}", &report[..report.len().min(10)]);
     for (event, line) in events.iter().zip(&lines) {
         assert_eq!((event.time.0, event.cpu.0), (line.nanos, line.cpu));
-        // How many digits a CPU has is the real kernel's choice.
+        // The real kernel determines how many digits a CPU has.
         let fields = raw_fields(&event.kind, &Names::default());
         for field in fields.iter().filter(|field| !field.starts_with("target_cpu")) {
             assert!(line.fields.contains(field), "{field} in {}", line.fields);

@@ -1,3 +1,5 @@
+//! Tests whether this host allows recording, for `unstarve doctor`.
+
 use std::sync::Arc;
 
 use unstarve_model::EventType;
@@ -6,11 +8,11 @@ use crate::RecordError;
 use crate::instance::{self, Instance, name_of};
 use crate::tracefs::TraceFs;
 
-/// Tries what a recording begins with: a tracing instance of our own, and in it the event without which nothing can be
-/// explained. The instance is removed at once, and so are those of recorders that were killed; returns how many.
+/// Tries the first steps of a recording: creates a tracing instance and enables `sched_switch`, without which nothing
+/// can be explained. Removes the instance at once, and those that killed recorders left behind; returns how many of the
+/// latter.
 ///
-/// # Errors
-/// If this host, or this process's rights on it, allow no recording.
+/// # Errors If this host, or the rights of this process, allow no recording.
 pub fn attempt() -> Result<usize, RecordError> {
     let tracefs = Arc::new(TraceFs::open()?);
     let left = instance::remove_leftovers(&tracefs);

@@ -1,24 +1,26 @@
+//! Sizes the ring buffers, and decides how often they are read.
+
 use std::time::Duration;
 
 use crate::instance::Instance;
 use crate::set_up::Step;
 use crate::{BufferSize, RecordError};
 
-/// Holds what a CPU that switches a million times a second writes in the time between two fetches.
+/// Holds what a CPU with a million switches per second writes between two reads.
 const DEFAULT_KIB: u32 = 16 << 10;
-const LEAST_KIB: u32 = 1 << 10;
+const MIN_KIB: u32 = 1 << 10;
 
-/// What the buffers of all CPUs may take of the memory that is available, unless a size is asked for.
+/// Unless a size is requested, the buffers of all CPUs take at most this part (one in 32) of the available memory.
 const MEMORY_PART: u64 = 32;
 
-/// The most that a CPU is expected to write: about a million switches a second, each with its wakeups. (A pipe between
-/// two pinned tasks, the fastest switching there is, writes a fifth of it.)
+/// The most that a CPU is expected to write: about a million switches a second, each with its wakeups. (The fastest
+/// switching known, a pipe between two pinned tasks, writes a fifth of it.)
 const WORST_KIB_PER_SECOND: u64 = 160 << 10;
 
-/// Sizes the ring buffers; gives the size of the smallest CPU's in KiB.
+/// Resizes the ring buffers; returns the size of the smallest one in KiB.
 ///
-/// The kernel enlarges a CPU's buffer by a worker on that CPU and waits for it, holding the lock of all of tracefs. So the
-/// buffers of `silent` CPUs, on which it would not come to run, stay as they were made (1.4 MiB).
+/// The kernel enlarges a CPU's buffer from a worker on that CPU and waits for it, holding the lock of all of tracefs.
+/// On the `silent` CPUs that worker would not run, so their buffers keep the initial size (1.4 MiB).
 pub(crate) fn size(
     instance: &Instance,
     wanted: BufferSize,
@@ -39,8 +41,8 @@ pub(crate) fn size(
         let file = format!("per_cpu/cpu{cpu}/buffer_size_kb");
         let size = if silent.contains(cpu) {
             let now = made(&instance.text(&file)?);
-            // Up to 6.6 the first event that is enabled enlarges the buffers that belong to nobody, and waits for a worker on
-            // each CPU, unless a size was ever set. The size that it has already takes no work.
+            // Up to 6.6 the first event enabled enlarges the top-level buffers and waits for a worker on each CPU,
+            // unless a size was ever set. To set the current size takes no worker.
             instance.set(&file, &now.to_string())?;
             now
         } else {
@@ -55,21 +57,21 @@ pub(crate) fn size(
 fn set(instance: &Instance, file: &str, mut kib: u32, wanted: BufferSize) -> Result<u32, RecordError> {
     loop {
         match instance.set(file, &kib.to_string()) {
-            Err(_) if kib > LEAST_KIB && wanted == BufferSize::Auto => kib = (kib / 2).max(LEAST_KIB),
+            Err(_) if kib > MIN_KIB && wanted == BufferSize::Auto => kib = (kib / 2).max(MIN_KIB),
             result => return result.map(|()| kib),
         }
     }
 }
 
-/// `1408`, or `7 (expanded: 1408)`.
+/// Parses `1408`, or `7 (expanded: 1408)`.
 fn made(text: &str) -> u32 {
-    text.split_ascii_whitespace().next().and_then(|kib| kib.parse().ok()).unwrap_or(LEAST_KIB)
+    text.split_ascii_whitespace().next().and_then(|kib| kib.parse().ok()).unwrap_or(MIN_KIB)
 }
 
 fn automatic(available_kib: Option<u64>, cpus: usize) -> u32 {
-    let Some(available) = available_kib else { return LEAST_KIB };
+    let Some(available) = available_kib else { return MIN_KIB };
     let share = available / MEMORY_PART / cpus.max(1) as u64;
-    u32::try_from(share).unwrap_or(u32::MAX).clamp(LEAST_KIB, DEFAULT_KIB)
+    u32::try_from(share).unwrap_or(u32::MAX).clamp(MIN_KIB, DEFAULT_KIB)
 }
 
 fn available_memory_kib() -> Option<u64> {
@@ -77,8 +79,8 @@ fn available_memory_kib() -> Option<u64> {
     text.lines().find_map(|line| line.strip_prefix("MemAvailable:")?.trim().strip_suffix("kB")?.trim().parse().ok())
 }
 
-/// How long to leave a buffer alone: it must not fill even at the worst rate, and waking more often than ten times a
-/// second would buy nothing.
+/// How long to wait between two reads: a buffer must not fill even at the worst rate, and to wake more than ten times a
+/// second would gain nothing.
 pub(crate) fn fetch_interval(buffer_kib: u32) -> Duration {
     let fill = Duration::from_millis(u64::from(buffer_kib) * 1000 / WORST_KIB_PER_SECOND);
     fill.clamp(Duration::from_millis(5), Duration::from_millis(100))
@@ -93,8 +95,8 @@ mod tests {
         let gib = 1 << 20;
         assert_eq!(automatic(Some(24 * gib), 2), DEFAULT_KIB);
         assert_eq!(automatic(Some(64 * gib), 256), 8 << 10);
-        assert_eq!(automatic(Some(gib / 8), 4), LEAST_KIB);
-        assert_eq!(automatic(None, 4), LEAST_KIB);
+        assert_eq!(automatic(Some(gib / 8), 4), MIN_KIB);
+        assert_eq!(automatic(None, 4), MIN_KIB);
     }
 
     #[test]

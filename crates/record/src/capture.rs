@@ -1,4 +1,4 @@
-//! Everything that goes into the file besides the pages: what a reader needs to decode them.
+//! Collects everything in the file except the pages: what a reader needs to decode them.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -16,7 +16,7 @@ use crate::set_up::SetUp;
 use crate::stats::CpuStats;
 use crate::tracefs::TraceFs;
 
-/// Gathers all but the pages, ready to be written.
+/// Collects the tables of the file, ready to be written.
 pub(crate) fn gather(
     tracefs: &TraceFs,
     instance: &Instance,
@@ -27,7 +27,7 @@ pub(crate) fn gather(
     redactor: Option<&Redactor>,
 ) -> Result<Recording, RecordError> {
     let optional = |relative: &str| fs::read_to_string(tracefs.path(relative)).unwrap_or_default();
-    // The kernel's table knows names that nobody has given pseudonyms.
+    // The kernel's table contains names that have no pseudonyms.
     let noted = match set_up.names {
         KernelNames::Noted if redactor.is_none() => optional("saved_cmdlines"),
         _ => String::new(),
@@ -65,14 +65,14 @@ fn event_formats(instance: &Instance, events: &[EventName]) -> Result<Vec<System
 
 fn uname(redactor: Option<&Redactor>) -> String {
     let uname = rustix::system::uname();
-    // What the kernel calls a machine that nobody has named.
+    // The kernel's name for a machine that has none.
     let host = if redactor.is_some() { c"(none)" } else { uname.nodename() };
     let parts = [uname.sysname(), host, uname.release(), uname.machine()];
     parts.map(|part| part.to_string_lossy()).join(" ")
 }
 
-/// Reads one of the two files that give their text only to the first read (`show_header()` in trace_events.c), whatever
-/// its size.
+/// Reads one of the two files that return their text only on the first read (`show_header()` in trace_events.c),
+/// whatever its size.
 pub(crate) fn header(tracefs: &TraceFs, relative: &str) -> Result<Vec<u8>, RecordError> {
     let mut text = vec![0; 16 << 10];
     let length = File::open(tracefs.path(relative)).and_then(|mut file| file.read(&mut text));
@@ -89,7 +89,7 @@ fn ftrace_formats(tracefs: &TraceFs) -> Vec<Vec<u8>> {
     formats
 }
 
-/// Only functions are ever looked up (work functions, above all); data symbols are two thirds of the table.
+/// Only functions are ever looked up (mostly work functions); data symbols are two thirds of the table.
 fn function_symbols(kallsyms: impl BufRead) -> Vec<u8> {
     let mut functions = Vec::new();
     for line in kallsyms.split(b'\n').map_while(Result::ok) {
@@ -102,14 +102,14 @@ fn function_symbols(kallsyms: impl BufRead) -> Vec<u8> {
     functions
 }
 
-/// Line by line: the whole has some MiB, and who records for others' sake is to be small.
+/// Filters line by line: the whole table has several MiB, and a recorder should use little memory.
 fn kallsyms() -> Vec<u8> {
     let file = File::open("/proc/kallsyms");
     file.map(|file| function_symbols(BufReader::with_capacity(1 << 16, file))).unwrap_or_default()
 }
 
-/// Names of tasks, `tid comm` on each line: what the kernel noted while events were recorded, and of the tasks that it
-/// does not know, what the snapshot says.
+/// Task names, one `tid comm` per line: those that the kernel saved while recording, and for other tasks those of the
+/// snapshot.
 fn names(saved_cmdlines: &str, snapshot: &Snapshot) -> String {
     let mut names: BTreeMap<Tid, &str> = BTreeMap::new();
     for task in &snapshot.tasks {
@@ -125,14 +125,14 @@ fn names(saved_cmdlines: &str, snapshot: &Snapshot) -> String {
     }
     let mut text = String::new();
     for (tid, comm) in names {
-        // A name with a newline would be two lines.
+        // A name with a newline would become two lines.
         let _ = writeln!(text, "{tid} {}", comm.replace('\n', "?"));
     }
     text
 }
 
-/// The name that events show: `/proc` appends to a worker's what it does (`kworker/0:1-events`), and prints longer
-/// names of kernel threads than `task->comm` holds.
+/// The name as it appears in events. `/proc` appends a worker's current workqueue (`kworker/0:1-events`), and prints
+/// longer names of kernel threads than `task->comm` holds.
 pub(crate) fn traced_name(comm: &str) -> &str {
     let comm = match comm.strip_prefix("kworker/").and_then(|tail| tail.split_once(':')) {
         Some((_, id)) => {

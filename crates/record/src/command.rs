@@ -1,3 +1,5 @@
+//! Runs the command that is being recorded.
+
 use std::ffi::OsString;
 use std::io;
 use std::os::fd::OwnedFd;
@@ -10,18 +12,19 @@ use rustix::process::{Pid, PidfdFlags, Signal, kill_process, pidfd_open};
 
 use crate::{CommandEnd, RecordError};
 
-/// How long a command that was told to end may take. After that the recording is finished without it.
+/// How long a command may take to end after a signal. After that the recording is finished without it.
 const END_TIMEOUT: Duration = Duration::from_secs(5);
 
-/// A terminal's Ctrl-C reaches the command without us; sent twice, it makes many programs give up at once.
+/// Ctrl-C in a terminal reaches the command directly. Wait this long before sending another signal: many programs abort
+/// at the second one.
 const HEAD_START: Duration = Duration::from_millis(200);
 
-/// The command whose run is recorded.
+/// The recorded command.
 pub(crate) struct Running {
     child: Child,
-    /// Readable when the command has ended.
+    /// Becomes readable when the command has ended.
     pub(crate) descriptor: OwnedFd,
-    /// It did not end when it was told to, and is left alone.
+    /// It did not end after the signal, and is left running.
     given_up: bool,
 }
 
@@ -43,12 +46,12 @@ impl Running {
         }
     }
 
-    /// How it ended, if it has.
+    /// How the command ended, if it has.
     pub(crate) fn ended(&mut self) -> Option<CommandEnd> {
         self.child.try_wait().ok().flatten().map(how)
     }
 
-    /// Hands on the signal that ended the recording, and waits for the command, but not for ever.
+    /// Forwards the signal that ended the recording, and waits a limited time for the command.
     pub(crate) fn end_after(&mut self, signal: i32) -> CommandEnd {
         if !self.ends_within(HEAD_START) {
             self.send(signal);
@@ -73,7 +76,7 @@ impl Running {
 }
 
 impl Drop for Running {
-    /// Nobody else knows of it when a recording fails halfway.
+    /// Kills the command if the recording fails, because nobody else knows about it.
     fn drop(&mut self) {
         if !self.given_up && self.ended().is_none() {
             self.send(signal_hook::consts::SIGTERM);

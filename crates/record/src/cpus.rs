@@ -1,8 +1,8 @@
-//! The CPUs, and which of them run ordinary tasks at the moment.
+//! Detects CPUs that do not run ordinary tasks at the moment.
 //!
-//! On a CPU that a real-time task keeps for itself nothing ordinary runs: not the kernel's worker that enlarges that CPU's
-//! event buffer (`ring_buffer_resize()` in kernel/trace/ring_buffer.c waits for work that it schedules on each CPU), and not
-//! a thread of ours that happens to be there.
+//! On a CPU that a real-time task monopolises, nothing ordinary runs: neither the kernel worker that enlarges that
+//! CPU's event buffer (`ring_buffer_resize()` in kernel/trace/ring_buffer.c waits for work on each CPU), nor a thread
+//! of ours that happens to be there.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, AtomicI32, AtomicU64, Ordering};
@@ -12,49 +12,49 @@ use std::time::{Duration, Instant};
 use rustix::process::{Pid, getpriority_process, setpriority_process};
 use rustix::thread::{CpuSet, MembarrierCommand, gettid, membarrier, sched_getaffinity, sched_setaffinity};
 
-/// How long is waited for each CPU to show it once.
-const FIRST: Duration = Duration::from_millis(8);
+/// How long to wait for the first sign of each CPU.
+const FIRST_SIGN_TIMEOUT: Duration = Duration::from_millis(8);
 
-/// How often a CPU shows that it runs ordinary tasks.
-const BEAT: Duration = Duration::from_millis(2);
+/// How often a CPU's thread shows that it runs.
+const SIGN_INTERVAL: Duration = Duration::from_millis(2);
 
-/// How long somebody waits for buffers of full size.
+/// How much time may be spent on buffers of full size.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Patience {
-    /// The events of now are wanted.
-    Hurried,
-    /// Recording goes on for days: a CPU that only has much to do gets the size that was asked for.
-    Patient,
+pub(crate) enum SetUpSpeed {
+    /// Start at once: the events happening now are wanted.
+    Fast,
+    /// Recording goes on for days: a CPU that is merely busy gets the requested buffer size.
+    Thorough,
 }
 
-impl Patience {
-    /// How long CPUs are watched at least: a real-time task that sleeps between two bursts must not look like none.
+impl SetUpSpeed {
+    /// For how long CPUs are watched at least, so that a real-time task that sleeps between two bursts is noticed.
     const fn watch(self) -> Duration {
         Duration::from_millis(match self {
-            Patience::Hurried => 40,
-            Patience::Patient => 400,
+            SetUpSpeed::Fast => 40,
+            SetUpSpeed::Thorough => 400,
         })
     }
 
-    /// How long a grace period may take. Idle machines need 10 to 30 ms.
+    /// How long an RCU grace period may take. Idle machines need 10 to 30 ms.
     const fn grace(self) -> Duration {
         Duration::from_millis(match self {
-            Patience::Hurried => 40,
-            Patience::Patient => 400,
+            SetUpSpeed::Fast => 40,
+            SetUpSpeed::Thorough => 400,
         })
     }
 
-    /// A CPU that shows nothing for so long keeps tasks waiting. Where half a dozen ordinary ones compete, each comes to run in
-    /// the first of these times; where a hundred do, in the second.
+    /// A CPU whose thread has not run for this long counts as starving. With half a dozen ordinary tasks competing,
+    /// each gets to run within the first of these times; with a hundred, within the second.
     pub(crate) const fn late(self) -> Duration {
         Duration::from_millis(match self {
-            Patience::Hurried => 25,
-            Patience::Patient => 250,
+            SetUpSpeed::Fast => 25,
+            SetUpSpeed::Thorough => 250,
         })
     }
 }
 
-/// The CPUs that are on line. A recording keeps to those of its beginning: the switches of one that comes later would have none.
+/// The CPUs that are online. A recording covers those that are online when it begins.
 pub(crate) fn online() -> Vec<u32> {
     let text = std::fs::read_to_string("/sys/devices/system/cpu/online").unwrap_or_default();
     match text.trim().parse::<unstarve_model::CpuSet>() {
@@ -63,37 +63,37 @@ pub(crate) fn online() -> Vec<u32> {
     }
 }
 
-/// All of both, in order.
+/// The union of two lists, sorted.
 pub(crate) fn united(cpus: &[u32], more: &[u32]) -> Vec<u32> {
     cpus.iter().chain(more).copied().collect::<std::collections::BTreeSet<_>>().into_iter().collect()
 }
 
-/// Threads of ours, one on each CPU, each of which shows again and again that it comes to run.
-pub(crate) struct RollCall {
-    beats: Vec<Arc<Beat>>,
+/// Threads of ours, one on each CPU, that keep showing whether they get to run.
+pub(crate) struct CpuProbes {
+    probes: Vec<Arc<ProbeState>>,
     began: Instant,
-    patience: Patience,
+    speed: SetUpSpeed,
 }
 
-/// What one of them shows. Times are microseconds since all began.
+/// What one thread shows. Times are microseconds since the start.
 #[derive(Debug)]
-struct Beat {
+struct ProbeState {
     cpu: u32,
     last: AtomicU64,
     longest_gap: AtomicU64,
-    /// It came to run there.
+    /// Whether it has ever run there.
     seen: AtomicBool,
     tid: AtomicI32,
-    /// It need not go on; or it may not go to its CPU, and nothing can be said.
+    /// Whether it has stopped: it is no longer needed, or may not move to its CPU, so that it shows nothing.
     over: AtomicBool,
 }
 
-impl RollCall {
-    /// Sends a thread to each of `cpus`.
-    pub(crate) fn of(cpus: &[u32], patience: Patience) -> RollCall {
+impl CpuProbes {
+    /// Starts a thread on each of `cpus`.
+    pub(crate) fn start(cpus: &[u32], speed: SetUpSpeed) -> CpuProbes {
         let began = Instant::now();
-        let beats = cpus.iter().filter_map(|&cpu| {
-            let beat = Arc::new(Beat {
+        let probes = cpus.iter().filter_map(|&cpu| {
+            let probe = Arc::new(ProbeState {
                 cpu,
                 last: AtomicU64::new(micros(began.elapsed())),
                 longest_gap: AtomicU64::new(0),
@@ -101,42 +101,43 @@ impl RollCall {
                 tid: AtomicI32::new(0),
                 over: AtomicBool::new(false),
             });
-            let shown = Arc::clone(&beat);
+            let shown = Arc::clone(&probe);
             let thread = std::thread::Builder::new().name("unstarve-record".into()).stack_size(64 << 10);
-            thread.spawn(move || shown.show(began)).ok().map(|_| beat)
+            thread.spawn(move || shown.show(began)).ok().map(|_| probe)
         });
-        RollCall { beats: beats.collect(), began, patience }
+        CpuProbes { probes: probes.collect(), began, speed }
     }
 
-    /// The CPUs on which no thread has come to run yet.
+    /// The CPUs on which no thread has run yet.
     pub(crate) fn absent(&self) -> Vec<u32> {
         let absent = || {
-            let not_seen = |beat: &&Arc<Beat>| !beat.seen.load(Ordering::Relaxed) && !beat.over.load(Ordering::Relaxed);
-            self.beats.iter().filter(not_seen).map(|beat| beat.cpu).collect::<Vec<u32>>()
+            let not_seen =
+                |probe: &&Arc<ProbeState>| !probe.seen.load(Ordering::Relaxed) && !probe.over.load(Ordering::Relaxed);
+            self.probes.iter().filter(not_seen).map(|probe| probe.cpu).collect::<Vec<u32>>()
         };
-        while !absent().is_empty() && self.began.elapsed() < FIRST {
+        while !absent().is_empty() && self.began.elapsed() < FIRST_SIGN_TIMEOUT {
             std::thread::sleep(Duration::from_micros(200));
         }
         absent()
     }
 
-    /// The CPUs that kept a thread waiting. Threads that are still there are called back: one that never runs could not end
-    /// either, and this process not without it.
+    /// The CPUs that kept a thread waiting. Threads still on them are moved away: one that never runs could not exit
+    /// either, and would keep this process from exiting.
     pub(crate) fn silent(self) -> Vec<u32> {
-        std::thread::sleep(self.patience.watch().saturating_sub(self.began.elapsed()));
+        std::thread::sleep(self.speed.watch().saturating_sub(self.began.elapsed()));
         let now = micros(self.began.elapsed());
-        let late = |beat: &&Arc<Beat>| {
+        let late = |probe: &&Arc<ProbeState>| {
             let gap =
-                now.saturating_sub(beat.last.load(Ordering::Relaxed)).max(beat.longest_gap.load(Ordering::Relaxed));
-            !beat.over.load(Ordering::Relaxed) && gap > micros(self.patience.late())
+                now.saturating_sub(probe.last.load(Ordering::Relaxed)).max(probe.longest_gap.load(Ordering::Relaxed));
+            !probe.over.load(Ordering::Relaxed) && gap > micros(self.speed.late())
         };
-        let late: Vec<&Arc<Beat>> = self.beats.iter().filter(late).collect();
-        let silent: Vec<u32> = late.iter().map(|beat| beat.cpu).collect();
-        self.beats.iter().for_each(|beat| beat.over.store(true, Ordering::Relaxed));
+        let late: Vec<&Arc<ProbeState>> = self.probes.iter().filter(late).collect();
+        let silent: Vec<u32> = late.iter().map(|probe| probe.cpu).collect();
+        self.probes.iter().for_each(|probe| probe.over.store(true, Ordering::Relaxed));
         if let Some(others) = without(&silent) {
-            for beat in late {
-                // 0 would be this thread, which has another way.
-                if let Some(tid) = Pid::from_raw(beat.tid.load(Ordering::Relaxed)) {
+            for probe in late {
+                // 0 would mean the calling thread.
+                if let Some(tid) = Pid::from_raw(probe.tid.load(Ordering::Relaxed)) {
                     let _ = sched_setaffinity(Some(tid), &others);
                 }
             }
@@ -145,10 +146,10 @@ impl RollCall {
     }
 }
 
-impl Beat {
+impl ProbeState {
     fn show(&self, began: Instant) {
         self.tid.store(gettid().as_raw_nonzero().get(), Ordering::Relaxed);
-        // As the kernel's workers.
+        // The priority of the kernel's workers.
         let _ = setpriority_process(None, 0);
         let mut only = CpuSet::new();
         if self.cpu as usize >= CpuSet::MAX_CPU {
@@ -163,7 +164,7 @@ impl Beat {
             let gap = now.saturating_sub(self.last.swap(now, Ordering::Relaxed));
             self.longest_gap.fetch_max(gap, Ordering::Relaxed);
             self.seen.store(true, Ordering::Relaxed);
-            std::thread::sleep(BEAT);
+            std::thread::sleep(SIGN_INTERVAL);
         }
     }
 }
@@ -172,7 +173,7 @@ fn micros(time: Duration) -> u64 {
     u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
 }
 
-/// The CPUs that this thread may use, less some; `None` if that leaves none.
+/// The CPUs that this thread may use, minus `cpus`; `None` if that leaves none.
 fn without(cpus: &[u32]) -> Option<CpuSet> {
     let mut allowed = sched_getaffinity(None).ok()?;
     for &cpu in cpus.iter().filter(|cpu| (**cpu as usize) < CpuSet::MAX_CPU) {
@@ -181,8 +182,8 @@ fn without(cpus: &[u32]) -> Option<CpuSet> {
     (allowed.count() > 0).then_some(allowed)
 }
 
-/// Asks whether RCU's grace periods end at the moment. Where a CPU's softirqs are left to a ksoftirqd that does not come to
-/// run, they do not (seen on 6.1), and much of tracefs waits for them, without an end and without a signal.
+/// Tests whether RCU grace periods end at the moment. They do not if a CPU leaves its softirqs to a ksoftirqd that does
+/// not get to run (seen on 6.1). Much of tracefs then waits for them, without a limit and without reacting to signals.
 ///
 /// `MEMBARRIER_CMD_GLOBAL` is `synchronize_rcu()` (kernel/sched/membarrier.c).
 pub(crate) struct GracePeriod {
@@ -191,16 +192,16 @@ pub(crate) struct GracePeriod {
 }
 
 impl GracePeriod {
-    pub(crate) fn begin(patience: Patience) -> GracePeriod {
+    pub(crate) fn begin(speed: SetUpSpeed) -> GracePeriod {
         let (sender, ended) = channel();
         let wait = move || {
             let _ = sender.send(membarrier(MembarrierCommand::Global).is_ok());
         };
         let _ = std::thread::Builder::new().name("unstarve-record".into()).stack_size(64 << 10).spawn(wait);
-        GracePeriod { ended, until: Instant::now() + patience.grace() }
+        GracePeriod { ended, until: Instant::now() + speed.grace() }
     }
 
-    /// Whether it ended in time; `None` if this kernel does not say (with `nohz_full`).
+    /// Whether it ended in time; `None` if this kernel does not support the test (with `nohz_full`).
     pub(crate) fn has_ended(self) -> Option<bool> {
         match self.ended.recv_timeout(self.until.saturating_duration_since(Instant::now())) {
             Ok(true) => Some(true),
@@ -210,37 +211,37 @@ impl GracePeriod {
     }
 }
 
-/// Lets the calling thread, and those that it starts, go before other ordinary tasks.
-pub(crate) struct Hurry {
+/// Raises the nice priority of the calling thread, and of the threads it starts, above ordinary tasks.
+pub(crate) struct PriorityBoost {
     before: i32,
 }
 
-impl Hurry {
-    pub(crate) fn up() -> Option<Hurry> {
+impl PriorityBoost {
+    pub(crate) fn raise() -> Option<PriorityBoost> {
         let before = getpriority_process(None).ok()?;
-        setpriority_process(None, -20).ok().map(|()| Hurry { before })
+        setpriority_process(None, -20).ok().map(|()| PriorityBoost { before })
     }
 }
 
-impl Drop for Hurry {
+impl Drop for PriorityBoost {
     fn drop(&mut self) {
         let _ = setpriority_process(None, self.before);
     }
 }
 
-/// Keeps the calling thread, and those that it starts, from CPUs on which it would not come to run.
-pub(crate) struct Away {
+/// Moves the calling thread, and the threads it starts, off CPUs on which it would not run.
+pub(crate) struct CpuAvoidance {
     before: CpuSet,
     now: CpuSet,
 }
 
-impl Away {
-    /// `None` if there is nothing to keep away from, or nowhere else to go.
-    pub(crate) fn from(cpus: &[u32]) -> Option<Away> {
+impl CpuAvoidance {
+    /// `None` if there are no such CPUs, or no others to run on.
+    pub(crate) fn from(cpus: &[u32]) -> Option<CpuAvoidance> {
         if cpus.is_empty() {
             return None;
         }
-        let away = Away { before: sched_getaffinity(None).ok()?, now: without(cpus)? };
+        let away = CpuAvoidance { before: sched_getaffinity(None).ok()?, now: without(cpus)? };
         away.go();
         Some(away)
     }
@@ -249,7 +250,7 @@ impl Away {
         let _ = sched_setaffinity(None, &self.now);
     }
 
-    /// Does something that must not inherit it.
+    /// Runs `work` with the original affinity, which it may inherit.
     pub(crate) fn pause<T>(&self, work: impl FnOnce() -> T) -> T {
         let _ = sched_setaffinity(None, &self.before);
         let result = work();
@@ -258,7 +259,7 @@ impl Away {
     }
 }
 
-impl Drop for Away {
+impl Drop for CpuAvoidance {
     fn drop(&mut self) {
         let _ = sched_setaffinity(None, &self.before);
     }
@@ -276,23 +277,23 @@ mod tests {
 
     #[test]
     fn cpus_that_run_ordinary_tasks_answer() {
-        // Another test may have a CPU for itself for a moment, but hardly thirty times.
+        // Another test may monopolise a CPU for a moment, but hardly thirty times.
         let cpus = online();
         assert!(!cpus.is_empty());
-        assert!((0..30).any(|_| RollCall::of(&cpus, Patience::Hurried).silent().is_empty()));
+        assert!((0..30).any(|_| CpuProbes::start(&cpus, SetUpSpeed::Fast).silent().is_empty()));
     }
 
     #[test]
     fn a_cpu_that_does_not_exist_says_nothing_about_itself() {
-        assert_eq!(RollCall::of(&[100_000], Patience::Hurried).silent(), [0_u32; 0]);
+        assert_eq!(CpuProbes::start(&[100_000], SetUpSpeed::Fast).silent(), [0_u32; 0]);
     }
 
     #[test]
-    fn a_hurry_ends() {
+    fn a_priority_boost_ends() {
         let before = getpriority_process(None).expect("a priority");
-        if let Some(hurry) = Hurry::up() {
+        if let Some(boost) = PriorityBoost::raise() {
             assert_eq!(getpriority_process(None).expect("a priority"), -20);
-            drop(hurry);
+            drop(boost);
         }
         assert_eq!(getpriority_process(None).expect("a priority"), before);
     }
@@ -301,15 +302,15 @@ mod tests {
     fn a_thread_goes_away_and_comes_back() {
         let before = sched_getaffinity(None).expect("a set");
         if before.count() < 2 {
-            return; // There is nowhere to go.
+            return; // There is no other CPU.
         }
         let first = (0..CpuSet::MAX_CPU).find(|cpu| before.is_set(*cpu)).expect("one");
-        let away = Away::from(&[first as u32]).expect("somewhere else");
+        let away = CpuAvoidance::from(&[first as u32]).expect("somewhere else");
         assert!(!sched_getaffinity(None).expect("a set").is_set(first));
         away.pause(|| assert_eq!(sched_getaffinity(None).expect("a set"), before));
         assert!(!sched_getaffinity(None).expect("a set").is_set(first));
         drop(away);
         assert_eq!(sched_getaffinity(None).expect("a set"), before);
-        assert!(Away::from(&[]).is_none());
+        assert!(CpuAvoidance::from(&[]).is_none());
     }
 }

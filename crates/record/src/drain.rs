@@ -1,4 +1,4 @@
-//! Moves ring-buffer pages to temporary files, beside the work that is recorded.
+//! Moves ring buffer pages to temporary files while the recording runs.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, Write};
@@ -18,55 +18,55 @@ use rustix::pipe::{PipeFlags, SpliceFlags, fcntl_setpipe_size, pipe_with, splice
 use unstarve_model::CpuId;
 use unstarve_readers::trace_dat_write::CpuPages;
 
+use crate::disk_limit::DiskLimit;
 use crate::instance::Instance;
-use crate::output::{Workshop, pages_of};
+use crate::output::{OutputDirectory, pages_of};
 use crate::redact::Redactor;
-use crate::room::Room;
 use crate::signals::{Signals, Waker};
 use crate::{Full, RecordError};
 
-/// How many CPUs one thread looks after. Few threads disturb little, and one can move gigabytes a second.
+/// CPUs per thread. Few threads disturb the load little, and one can move gigabytes a second.
 const CPUS_PER_THREAD: usize = 16;
 
-/// One pipe's worth of pages is moved with two system calls; this is the most that a plain user may ask for.
+/// A full pipe of pages is moved with two system calls. This is the largest pipe an unprivileged user may have.
 const PIPE_SIZE: usize = 1 << 20;
 
-/// The threads that move pages while a recording runs.
+/// The threads that move pages.
 pub(crate) struct Drain {
     threads: Vec<JoinHandle<Result<Vec<CpuPages>, RecordError>>>,
     stop: Vec<Sender<()>>,
     state: Arc<State>,
 }
 
-/// What the threads and whoever waits for them both see.
+/// State shared by these threads and the main thread.
 struct State {
     moved: AtomicU64,
     failed: AtomicBool,
-    room: Room,
+    limit: DiskLimit,
     full: Mutex<Option<Full>>,
 }
 
 impl Drain {
-    /// Starts moving the pages of `cpus` to files in the workshop, every `interval`.
+    /// Starts moving the pages of `cpus` to files in the output directory, every `interval`.
     pub(crate) fn start(
         instance: &Instance,
         cpus: &[u32],
-        workshop: &Workshop,
-        room: Room,
+        output_dir: &OutputDirectory,
+        limit: DiskLimit,
         interval: Duration,
         redactor: Option<&Redactor>,
         signals: &Signals,
     ) -> Result<Drain, RecordError> {
         let system = RecordError::system;
-        let state = State { moved: AtomicU64::new(0), failed: AtomicBool::new(false), room, full: Mutex::new(None) };
+        let state = State { moved: AtomicU64::new(0), failed: AtomicBool::new(false), limit, full: Mutex::new(None) };
         let mut drain = Drain { threads: Vec::new(), stop: Vec::new(), state: Arc::new(state) };
         for group in cpus.chunks(CPUS_PER_THREAD) {
-            let sources = group.iter().map(|&cpu| Source::open(instance, cpu, workshop)).collect::<Result<_, _>>()?;
+            let sources = group.iter().map(|&cpu| Source::open(instance, cpu, output_dir)).collect::<Result<_, _>>()?;
             let mover = Mover {
                 sources,
                 pipe: Pipe::new().map_err(system("cannot make a pipe"))?,
                 redactor: redactor.map(Redactor::again),
-                output: workshop.place().path().to_owned(),
+                output: output_dir.place().path().to_owned(),
                 state: Arc::clone(&drain.state),
                 waker: signals.waker().map_err(system("cannot make a socket"))?,
             };
@@ -81,22 +81,22 @@ impl Drain {
         Ok(drain)
     }
 
-    /// How many bytes have been moved so far.
+    /// Bytes moved so far.
     pub(crate) fn moved(&self) -> u64 {
         self.state.moved.load(Ordering::Relaxed)
     }
 
-    /// Whether as much was moved as there is room for.
+    /// Whether the limit of bytes has been reached.
     pub(crate) fn full(&self) -> Option<Full> {
         *self.state.full.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether a thread gave up; [`Drain::finish`] tells why.
+    /// Whether a thread has failed; [`Drain::finish`] returns the error.
     pub(crate) fn has_failed(&self) -> bool {
         self.state.failed.load(Ordering::Relaxed)
     }
 
-    /// Moves what is left, half-filled pages too, and gives the files. Call it once tracing is off.
+    /// Moves what is left, including partly filled pages, and returns the files. Call it after tracing is off.
     pub(crate) fn finish(mut self) -> Result<Vec<CpuPages>, RecordError> {
         self.stop.clear();
         let mut pages = Vec::new();
@@ -114,7 +114,7 @@ impl Drain {
 
 impl Drop for Drain {
     fn drop(&mut self) {
-        // Their open files would keep the instance busy.
+        // Open files would keep the instance busy.
         self.stop.clear();
         for thread in self.threads.drain(..) {
             let _ = thread.join();
@@ -126,17 +126,17 @@ struct Mover {
     sources: Vec<Source>,
     pipe: Pipe,
     redactor: Option<Redactor>,
-    /// What errors name.
+    /// Path used in errors.
     output: PathBuf,
     state: Arc<State>,
-    /// Tells the main thread that there is no sense in going on.
+    /// Wakes the main thread when this thread fails.
     waker: Waker,
 }
 
 impl Mover {
     fn run(mut self, stopped: &Receiver<()>, interval: Duration) -> Result<Vec<CpuPages>, RecordError> {
-        // The load that is recorded must not starve its recorder. Nice suffices and, other than a real-time priority,
-        // can hardly hurt; without the right to it, go on without.
+        // The recorded load must not starve the recorder. Nice −20 is enough, and unlike a real-time priority can
+        // hardly do harm. Without the right to set it, continue without.
         let _ = rustix::process::setpriority_process(None, -20);
         let result = self.move_until(stopped, interval);
         if result.is_err() {
@@ -153,7 +153,7 @@ impl Mover {
                 let bytes = source.move_full_pages(&self.pipe, &mut self.redactor)?;
                 self.state.moved.fetch_add(bytes, Ordering::Relaxed);
             }
-            self.look_at_the_room();
+            self.check_disk_limit();
         }
         for source in &mut self.sources {
             source.move_everything(&self.pipe, &mut self.redactor)?;
@@ -161,8 +161,8 @@ impl Mover {
         Ok(())
     }
 
-    fn look_at_the_room(&self) {
-        let Some(full) = self.state.room.is_full(self.state.moved.load(Ordering::Relaxed)) else { return };
+    fn check_disk_limit(&self) {
+        let Some(full) = self.state.limit.is_full(self.state.moved.load(Ordering::Relaxed)) else { return };
         let mut noted = self.state.full.lock().unwrap_or_else(PoisonError::into_inner);
         if noted.replace(full).is_none() {
             self.waker.wake();
@@ -170,7 +170,7 @@ impl Mover {
     }
 }
 
-/// One CPU's buffer and where its pages go.
+/// One CPU's buffer and the file for its pages.
 struct Source {
     raw: File,
     pages: CpuPages,
@@ -178,20 +178,21 @@ struct Source {
 }
 
 impl Source {
-    fn open(instance: &Instance, cpu: u32, workshop: &Workshop) -> Result<Source, RecordError> {
+    fn open(instance: &Instance, cpu: u32, output_dir: &OutputDirectory) -> Result<Source, RecordError> {
         let name = format!("per_cpu/cpu{cpu}/trace_pipe_raw");
         let raw = OpenOptions::new()
             .read(true)
             .custom_flags(OFlags::NONBLOCK.bits() as i32)
             .open(instance.path(&name))
             .map_err(|source| instance.error(&name, source))?;
-        // It has a name, so that what was recorded is still there if this process is killed.
-        let file = workshop.hidden().create(&pages_of(cpu)).map_err(RecordError::output(workshop.place().path()))?;
+        // The file has a name, so that the recording survives if this process is killed.
+        let file =
+            output_dir.hidden().create(&pages_of(cpu)).map_err(RecordError::output(output_dir.place().path()))?;
         Ok(Source { raw, pages: CpuPages { cpu: CpuId(cpu), file, length: 0 }, page_size: rustix::param::page_size() })
     }
 
-    /// Moves the pages that the kernel has filled; gives their bytes. Bounded by what a buffer can hold, so that one
-    /// very busy CPU does not keep the others waiting.
+    /// Moves the pages that are full; returns their size. Limited to one buffer's worth, so that one very busy CPU does
+    /// not hold up the others.
     fn move_full_pages(&mut self, pipe: &Pipe, redactor: &mut Option<Redactor>) -> io::Result<u64> {
         let before = self.pages.length;
         for _ in 0..64 {
@@ -223,7 +224,7 @@ impl Source {
         Ok(())
     }
 
-    /// The same for pages that must not be written as they are.
+    /// The same for pages that must be redacted first.
     fn empty_redacted(&mut self, pipe: &Pipe, bytes: usize, redactor: &mut Redactor) -> io::Result<()> {
         let mut pages = vec![0; bytes];
         let mut read = 0;
@@ -247,7 +248,7 @@ impl Source {
         Ok(())
     }
 
-    /// Moves full pages, then reads the rest: splice(2) only ever gives full pages.
+    /// Moves full pages, then reads the rest: splice(2) only moves full pages.
     fn move_everything(&mut self, pipe: &Pipe, redactor: &mut Option<Redactor>) -> io::Result<()> {
         while self.move_full_pages(pipe, redactor)? > 0 {}
         let mut page = vec![0; self.page_size];
@@ -255,7 +256,7 @@ impl Source {
             match rustix::io::read(&self.raw, page.as_mut_slice()) {
                 Ok(0) | Err(Errno::AGAIN) => return Ok(()),
                 Ok(length) => {
-                    // The reader of the file expects whole pages; the header says how much of one is used.
+                    // Readers expect whole pages; the page header says how much of it is used.
                     page[length..].fill(0);
                     if let Some(redactor) = redactor {
                         redactor.redact(&mut page);

@@ -1,10 +1,12 @@
+//! Errors of recording.
+
 use std::io;
 use std::path::{Path, PathBuf};
 
 use unstarve_files::TargetError;
 use unstarve_readers::trace_dat_write::WriteError;
 
-/// Why nothing was recorded, or why what was recorded could not be kept. The system's own words are in the `source`.
+/// Why nothing was recorded, or why the recording could not be stored. The system's error is the `source`.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RecordError {
@@ -14,26 +16,26 @@ pub enum RecordError {
     /// Kernel lockdown forbids tracing.
     #[error("the kernel is locked down for confidentiality, which forbids tracing even to root")]
     LockedDown,
-    /// The kernel cannot trace.
+    /// The kernel has no tracing.
     #[error("this kernel has no tracefs: it was built without CONFIG_TRACING")]
     NoTracefs,
-    /// The kernel lacks the one event without which nothing can be explained.
+    /// The kernel lacks `sched_switch`, without which nothing can be explained.
     #[error("this kernel has no sched_switch event: it was built without CONFIG_EVENT_TRACING")]
     NoSwitchEvent,
-    /// A tracefs file could not be used.
+    /// A tracefs file could not be read or written.
     #[error("cannot use tracefs {path}")]
     Tracefs {
         /// The file, relative to the mount.
         path: String,
-        /// What the kernel said.
+        /// The system's error.
         source: io::Error,
     },
-    /// The output could not be written; what had been written is removed.
+    /// The output could not be written; the incomplete output has been removed.
     #[error("cannot write {}{}", path.display(), full_disk(source))]
     Output {
         /// The file or directory.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
     /// The output exists and is a directory, a device, or an open file of a process.
@@ -41,16 +43,16 @@ pub enum RecordError {
     NotAFile {
         /// The output.
         path: PathBuf,
-        /// What it is.
+        /// What it is instead of a file.
         what: &'static str,
     },
-    /// The output has no place.
+    /// The output's directory cannot be used.
     #[error(transparent)]
     Target(TargetError),
     /// The disk is too full to begin.
     #[error(
-        "no room for {}: {} MB are free there, and a recording begins with {} MB or more, so that others can still \
-         write (use -o onto another filesystem)",
+        "no room for {}: {} MB are free there, and a recording needs at least {} MB to leave space for others \
+         (use -o to write to another file system)",
         path.display(), free / 1_000_000, needed / 1_000_000
     )]
     NoRoom {
@@ -58,43 +60,43 @@ pub enum RecordError {
         path: PathBuf,
         /// Bytes that are free.
         free: u64,
-        /// Bytes that should be.
+        /// Bytes needed.
         needed: u64,
     },
-    /// What a killed recorder left cannot be used.
-    #[error("cannot read what a killed recorder left in {}", path.display())]
+    /// The leftovers of a killed recorder cannot be read.
+    #[error("cannot read the leftovers of a killed recorder in {}", path.display())]
     Leftover {
         /// The directory.
         path: PathBuf,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
-    /// There is no such directory.
+    /// The directory does not exist.
     #[error("the directory {} does not exist", .0.display())]
     NoDirectory(PathBuf),
-    /// There is nothing to make a file of.
-    #[error("{}: no killed recorder left anything there that can be made into a recording", .0.display())]
+    /// There is nothing that a recording can be made from.
+    #[error("{}: there are no leftovers of a killed recorder to salvage", .0.display())]
     NothingLeft(PathBuf),
-    /// There is more than one.
-    #[error("{}: several killed recorders left something there: name one of them, or no output file", .0.display())]
+    /// There is more than one leftover.
+    #[error("{}: there are leftovers of several killed recorders: name one of them, or leave out the output file", .0.display())]
     SeveralLeft(PathBuf),
     /// The command could not be started.
     #[error("cannot run {program}")]
     Command {
-        /// What was to be run.
+        /// The program.
         program: String,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
-    /// The file could not be put together for another reason than the system's.
+    /// The file could not be assembled for a reason other than a system error.
     #[error(transparent)]
     Write(WriteError),
-    /// Something that should never fail did.
+    /// A system call failed that should not fail.
     #[error("{action}")]
     System {
-        /// What was tried.
+        /// What was attempted.
         action: &'static str,
-        /// What the system said.
+        /// The system's error.
         source: io::Error,
     },
 }
@@ -112,7 +114,7 @@ impl RecordError {
         move |source| RecordError::Output { path, source }
     }
 
-    /// The writer knows only the place where the file is put together; people know where it was to be.
+    /// Replaces the temporary path, where the file is assembled, by the path that the user asked for.
     pub(crate) fn written(output: &Path) -> impl FnOnce(WriteError) -> RecordError {
         move |error| match error {
             WriteError::Io { source, .. } => RecordError::Output { path: output.to_owned(), source },

@@ -1,7 +1,9 @@
-//! The last seconds, always there: events go round in ring buffers that nobody fetches, until somebody asks for them.
+//! Flight recorder: keeps the last seconds of events in ring buffers that nobody reads until a file of them is
+//! requested.
 //!
-//! There are two instances. One records; when it is frozen, the other goes on, and the first is written to a file in peace.
-//! The events of the one that waits are off, so that it costs nothing. Only one can be written at a time.
+//! There are two instances. One records. When it is frozen the other takes over, and the first can be written to a file
+//! without haste. The events of the waiting instance are disabled, so it costs nothing. Only one can be written at a
+//! time.
 
 use std::fs::{File, OpenOptions};
 use std::io::{self, BufWriter, Read, Seek, SeekFrom, Write};
@@ -18,23 +20,23 @@ use unstarve_readers::Endian;
 use unstarve_readers::kbuffer::PageFormat;
 use unstarve_readers::trace_dat_write::{CpuPages, Head};
 
-use crate::cpus::{Hurry, Patience};
+use crate::cpus::{PriorityBoost, SetUpSpeed};
 use crate::instance::{self, Instance, name_of};
-use crate::looks::{self, Look};
-use crate::output::{Delivery, Workshop, pages_of};
+use crate::limit_counters::{self, Look};
+use crate::output::{Delivery, OutputDirectory, pages_of};
 use crate::recording::raise_file_limit;
 use crate::set_up::{self, Ready, SetUp};
 use crate::stats::CpuStats;
 use crate::tracefs::TraceFs;
 use crate::{BlockEvents, BufferSize, Lost, Notice, RecordError, capture, clocks, cpus};
 
-/// The two buffers, of which one records at any time.
+/// The two instances, of which one records at any time.
 pub struct Flight {
     tracefs: Arc<TraceFs>,
     cpus: Vec<u32>,
     length: Duration,
     current: Roll,
-    /// The other one, unless it is being written.
+    /// The other instance, unless it is being written.
     spare: Option<Roll>,
     state: Running,
     small: Option<Notice>,
@@ -46,46 +48,45 @@ pub struct Roll {
     set_up: SetUp,
 }
 
-/// Whether events go into the buffer.
+/// Whether the instance records.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Running {
     On,
     Off,
 }
 
-/// What was there when somebody asked, still in the kernel.
+/// A stopped instance with the events of the past, still in the kernel.
 pub struct Frozen {
     roll: Roll,
     tracefs: Arc<TraceFs>,
     cpus: Vec<u32>,
     length: Duration,
     clocks: Option<ClockPair>,
-    looks: Vec<Look>,
+    readings: Vec<Look>,
 }
 
-/// A file of the last seconds.
+/// A written file.
 #[derive(Clone, Debug)]
 pub struct Saved {
     /// Its size in bytes.
     pub size: u64,
-    /// Pages that were left out because they were older than the seconds that are kept.
+    /// Pages left out because they are older than the requested time.
     pub older_pages: u64,
-    /// Where events were lost within what is kept.
+    /// Where events were lost within the file's time.
     pub lost: Vec<Lost>,
 }
 
 impl Flight {
-    /// Makes both instances; nothing is recorded yet. `length` is how much of the past a file has at most, `buffer` what each CPU
-    /// gets in each of the two.
+    /// Creates both instances without recording yet. `length` is how much of the past a file covers at most, `buffer`
+    /// the size of each CPU's buffer in each instance.
     ///
-    /// # Errors
-    /// As a recording's, see [`RecordError`].
+    /// # Errors See [`RecordError`].
     pub fn prepare(
         length: Duration,
         buffer: BufferSize,
         notices: &mut dyn FnMut(Notice),
     ) -> Result<Flight, RecordError> {
-        let hurry = Hurry::up();
+        let boost = PriorityBoost::raise();
         let tracefs = Arc::new(TraceFs::open()?);
         instance::remove_leftovers(&tracefs);
         let cpus = cpus::online();
@@ -99,19 +100,18 @@ impl Flight {
         };
         let current = Roll::prepare(&tracefs, buffer, &cpus, &mut notices)?;
         let spare = Roll::prepare(&tracefs, buffer, &cpus, &mut notices)?;
-        drop(hurry);
+        drop(boost);
         Ok(Flight { tracefs, cpus, length, current, spare: Some(spare), state: Running::Off, small })
     }
 
-    /// Why some of its buffers are smaller than was asked for, so that a file may have less of the past; `None` if none is.
+    /// Why some buffers are smaller than requested, so that a file may cover less of the past; `None` if none is.
     pub fn small(&self) -> Option<&Notice> {
         self.small.as_ref()
     }
 
-    /// Records from now on.
+    /// Starts recording.
     ///
-    /// # Errors
-    /// If the kernel refuses.
+    /// # Errors If a tracefs file cannot be written.
     pub fn run(&mut self) -> Result<(), RecordError> {
         if self.state == Running::Off {
             self.current.run()?;
@@ -120,10 +120,9 @@ impl Flight {
         Ok(())
     }
 
-    /// Records no more; what was recorded stays until it is overwritten.
+    /// Stops recording. The recorded events stay until they are overwritten.
     ///
-    /// # Errors
-    /// If the kernel refuses.
+    /// # Errors If a tracefs file cannot be written.
     pub fn rest(&mut self) -> Result<(), RecordError> {
         if self.state == Running::On {
             self.current.rest()?;
@@ -132,16 +131,15 @@ impl Flight {
         Ok(())
     }
 
-    /// Whether events are recorded.
+    /// Whether it is recording.
     pub fn is_running(&self) -> bool {
         self.state == Running::On
     }
 
-    /// What the buffers hold, while the other instance goes on; `None` while the other one is still being written
-    /// ([`Flight::take_back`]).
+    /// Stops the recording instance, returns it, and continues with the other one. Returns `None` while the other one
+    /// is still being written ([`Flight::take_back`]).
     ///
-    /// # Errors
-    /// If the kernel refuses; then what recorded records on.
+    /// # Errors If a tracefs file cannot be written; the instance then continues to record.
     pub fn freeze(&mut self) -> Result<Option<Frozen>, RecordError> {
         let Some(mut next) = self.spare.take() else { return Ok(None) };
         if self.state == Running::On
@@ -157,13 +155,14 @@ impl Flight {
             self.spare = Some(next);
             return Err(error);
         }
-        // The kernel gives a CPU that comes on line its buffer; one that has gone keeps what it recorded.
+        // A CPU that comes online gets a buffer from the kernel; one that goes offline keeps its events.
         self.cpus = cpus::united(&self.cpus, &cpus::online());
         let (tracefs, cpus) = (Arc::clone(&self.tracefs), self.cpus.clone());
-        Ok(Some(Frozen { roll: next, tracefs, cpus, length: self.length, clocks, looks: Vec::new() }))
+        Ok(Some(Frozen { roll: next, tracefs, cpus, length: self.length, clocks, readings: Vec::new() }))
     }
 
-    /// Gives back the instance of what was frozen; one of another recorder, which may have other buffers, is not taken.
+    /// Takes back the instance of a frozen recording. Returns an instance of another recorder, which may have other
+    /// buffers.
     #[must_use = "what is not taken is removed when it is dropped, which takes its time"]
     pub fn take_back(&mut self, roll: Roll) -> Option<Roll> {
         match roll.instance.is_of(&self.tracefs) {
@@ -181,14 +180,14 @@ impl Roll {
         notices: &mut dyn FnMut(Notice),
     ) -> Result<Roll, RecordError> {
         let Ready { instance, set_up, away } =
-            set_up::prepare(tracefs, BlockEvents::Off, buffer, cpus, Patience::Patient, notices)?;
+            set_up::prepare(tracefs, BlockEvents::Off, buffer, cpus, SetUpSpeed::Thorough, notices)?;
         drop(away);
         let roll = Roll { instance, set_up };
         roll.disable()?;
         Ok(roll)
     }
 
-    /// Events first: what is switched on last switches on all of them at once.
+    /// Enables the events first: `tracing_on`, set last, then starts all of them at once.
     fn run(&mut self) -> Result<(), RecordError> {
         for &event in &self.set_up.events {
             self.instance.enable(name_of(event))?;
@@ -207,28 +206,29 @@ impl Roll {
 }
 
 impl Frozen {
-    /// The trace's clock and the wall's at the moment of freezing, where the trace's clock can be asked.
+    /// The trace clock and the wall clock at the moment of freezing, if the trace clock can be read.
     pub fn clocks(&self) -> Option<ClockPair> {
         self.clocks
     }
 
-    /// What the kernel had counted of limits since before it began, oldest first: the snapshot has what they have grown by since.
-    pub fn note_limits(&mut self, looks: Vec<Look>) {
-        self.looks = looks;
+    /// Adds counter readings from before and during the recording, oldest first. The snapshot will contain how much the
+    /// counters grew.
+    pub fn note_limits(&mut self, readings: Vec<Look>) {
+        self.readings = readings;
     }
 
-    /// Writes it to a `trace.dat` with a snapshot of the host, and gives the instance back, empty, for
-    /// [`Flight::take_back`]. What could not be written is gone all the same. It has its name, and need not be on the disk: the instance does
-    /// not wait for that, who calls does.
+    /// Writes a `trace.dat` with a host snapshot, and returns the empty instance for [`Flight::take_back`]. On failure
+    /// the events are lost. The file is not synced to disk: the instance must not wait for that, so the caller syncs
+    /// it.
     pub fn save(self, output: &Path) -> (Result<Saved, RecordError>, Roll) {
         let saved = self.write(output);
-        // Off only now: each of these waits for other CPUs, and the file does not need it.
+        // Disabled only now: each of these waits for other CPUs, and the file does not need it.
         let _ = self.roll.disable();
         let emptied = self.drop_everything();
         (saved.and_then(|saved| emptied.map(|()| saved)), self.roll)
     }
 
-    /// Empties the instance without writing anything, and gives it back.
+    /// Discards the events and returns the empty instance.
     pub fn discard(self) -> Roll {
         let _ = self.roll.disable();
         let _ = self.drop_everything();
@@ -237,37 +237,42 @@ impl Frozen {
 
     fn write(&self, output: &Path) -> Result<Saved, RecordError> {
         let Roll { instance, set_up } = &self.roll;
-        let workshop = Workshop::beside(output)?;
+        let output_dir = OutputDirectory::beside(output)?;
         let mut snapshot = unstarve_host::take(&Root::host());
         snapshot.clock_pairs.extend(self.clocks);
         snapshot.recorder = Some(Tid(std::process::id()));
-        let (pages, older_pages, begin) = self.pages(&workshop, output)?;
-        looks::note(&mut snapshot, &self.looks, self.clocks.zip(begin));
+        let (pages, older_pages, begin) = self.pages(&output_dir, output)?;
+        limit_counters::note(&mut snapshot, &self.readings, self.clocks.zip(begin));
         let statistics: Vec<CpuStats> = self.cpus.iter().filter_map(|&cpu| CpuStats::read(instance, cpu)).collect();
         let recording = capture::gather(&self.tracefs, instance, &self.cpus, set_up, &statistics, &snapshot, None)?;
         let (head, _) = Head::of(recording).map_err(RecordError::Write)?;
         drop(snapshot);
-        let size = workshop.deliver(&head, &pages, Delivery::Named, &mut |_, _| {})?;
+        let size = output_dir.deliver(&head, &pages, Delivery::Named, &mut |_, _| {})?;
         let lost = statistics.iter().filter(|cpu| cpu.dropped > 0);
         let lost = lost.map(|cpu| Lost { cpu: CpuId(cpu.cpu), count: cpu.dropped }).collect();
         Ok(Saved { size, older_pages, lost })
     }
 
-    /// The pages of all CPUs that are young enough, in files; how many were left out, and when the first one begins.
-    fn pages(&self, workshop: &Workshop, output: &Path) -> Result<(Vec<CpuPages>, u64, Option<u64>), RecordError> {
+    /// Writes the recent pages of all CPUs to files. Also returns how many pages were left out, and the start of the
+    /// first one.
+    fn pages(
+        &self,
+        output_dir: &OutputDirectory,
+        output: &Path,
+    ) -> Result<(Vec<CpuPages>, u64, Option<u64>), RecordError> {
         let header = capture::header(&self.tracefs, "events/header_page")?;
         let format = PageFormat::parse(Endian::HOST, &String::from_utf8_lossy(&header))
             .map_err(|error| RecordError::system("cannot read ring buffers")(io::Error::other(error)))?;
-        let ring = |&cpu: &u32| self.ring(cpu, &format, workshop, output);
+        let ring = |&cpu: &u32| self.ring(cpu, &format, output_dir, output);
         let rings: Vec<Ring> = self.cpus.iter().map(ring).collect::<Result<_, _>>()?;
         let oldest = self.oldest(&rings);
         let (mut pages, mut older, mut begin) = (Vec::with_capacity(rings.len()), 0, None);
         for ring in rings {
             let (cpu, left_out) = (ring.cpu, ring.older_than(oldest));
-            // A page that begins before is kept for its later part.
+            // A page that begins earlier is kept for the later part of its events.
             let first = ring.times.get(left_out).map(|first| (*first).max(oldest));
             begin = begin.into_iter().chain(first).min();
-            let file = workshop.hidden().create(&pages_of(cpu)).map_err(RecordError::output(output))?;
+            let file = output_dir.hidden().create(&pages_of(cpu)).map_err(RecordError::output(output))?;
             let (file, length) = ring.rest(left_out, file, &format).map_err(RecordError::output(output))?;
             older += left_out as u64;
             pages.push(CpuPages { cpu: CpuId(cpu), file, length });
@@ -275,17 +280,25 @@ impl Frozen {
         Ok((pages, older, begin))
     }
 
-    /// From when on every CPU has its events: what a busy one has overwritten, nothing is known of on the others either.
+    /// The time from which on all CPUs have their events. Where a busy CPU has overwritten events, the other CPUs'
+    /// events do not help either.
     fn oldest(&self, rings: &[Ring]) -> u64 {
         let asked = self.clocks.map(|now| now.trace.0.saturating_sub(self.length.as_nanos() as u64));
         let overwritten = rings.iter().filter_map(|ring| ring.times.get(ring.hole?).copied());
         asked.into_iter().chain(overwritten).max().unwrap_or(0)
     }
 
-    /// All that one CPU's buffer holds. To a file at once: on a large machine it would be much memory.
-    fn ring(&self, cpu: u32, format: &PageFormat, workshop: &Workshop, output: &Path) -> Result<Ring, RecordError> {
-        // Files of whole buffers have numbers that no CPU has.
-        let file = workshop.hidden().create(&pages_of(cpu + WHOLE)).map_err(RecordError::output(output))?;
+    /// Copies one CPU's buffer to a file, as it may be too much for memory on a large machine.
+    fn ring(
+        &self,
+        cpu: u32,
+        format: &PageFormat,
+        output_dir: &OutputDirectory,
+        output: &Path,
+    ) -> Result<Ring, RecordError> {
+        // Files of whole buffers use numbers above those of CPUs.
+        let file =
+            output_dir.hidden().create(&pages_of(cpu + WHOLE_BUFFER_NUMBER)).map_err(RecordError::output(output))?;
         let mut out = BufWriter::with_capacity(256 << 10, file);
         let (mut times, mut hole, mut written) = (Vec::new(), None, Ok(()));
         self.each_page(cpu, |page| {
@@ -302,7 +315,7 @@ impl Frozen {
         Ok(Ring { cpu, file: file.map_err(RecordError::output(output))?, times, hole })
     }
 
-    /// Reads whole pages, the last one padded, until nothing is left.
+    /// Reads whole pages until the buffer is empty; the last one is padded.
     fn each_page(&self, cpu: u32, mut take: impl FnMut(&[u8])) -> Result<(), RecordError> {
         let mut raw = open(&self.roll.instance, cpu)?;
         let mut page = vec![0; rustix::param::page_size()];
@@ -319,36 +332,37 @@ impl Frozen {
         }
     }
 
-    /// What is left in the buffers, if writing ended early, would be in the next file.
+    /// Empties the buffers. If writing stopped early, the rest would end up in the next file.
     fn drop_everything(&self) -> Result<(), RecordError> {
         self.cpus.iter().try_for_each(|&cpu| self.each_page(cpu, |_| {}))
     }
 }
 
-/// Added to a CPU's number.
-const WHOLE: u32 = 1 << 24;
+/// Added to a CPU's number to name the file of its whole buffer.
+const WHOLE_BUFFER_NUMBER: u32 = 1 << 24;
 
-/// What one CPU's buffer held.
+/// The content of one CPU's buffer.
 struct Ring {
     cpu: u32,
-    /// Whole pages, one after the other.
+    /// Whole pages, in order.
     file: File,
-    /// When each of them begins.
+    /// The start time of each page.
     times: Vec<u64>,
-    /// The last page before which events were overwritten. Often it is the second: the one that the reader was at when the buffer
-    /// had been read to its end is filled first when recording goes on, and never overwritten. So it is as old as that, and
-    /// what comes before a hole says nothing of what comes after.
+    /// The last page with missing events before it. Often it is the second page: the page the reader had reached when
+    /// the buffer was last read to its end is filled first when recording resumes, and is never overwritten. So it is
+    /// that old, and events before a hole do not belong to those after it.
     hole: Option<usize>,
 }
 
 impl Ring {
-    /// How many pages end before `oldest`, or are before a hole: a page ends where the next one begins; the last one may be of now.
+    /// How many pages end before `oldest` or are before the hole. A page ends where the next one begins; the last page
+    /// may reach up to now.
     fn older_than(&self, oldest: u64) -> usize {
         let ended = self.times.iter().skip(1).take_while(|begin| **begin <= oldest).count();
         ended.max(self.hole.unwrap_or(0))
     }
 
-    /// Copies what comes after the first pages to an empty file; gives it and its length.
+    /// Copies the pages after the first `left_out` to an empty file; returns it and its length.
     fn rest(mut self, left_out: usize, mut to: File, format: &PageFormat) -> io::Result<(File, u64)> {
         let page = rustix::param::page_size();
         let length = (self.times.len() - left_out) * page;
@@ -361,7 +375,7 @@ impl Ring {
         format.make_first(&mut first);
         to.write_all(&first)?;
         io::copy(&mut self.file, &mut to)?;
-        // It is not needed any more: half the room on the disk.
+        // Not needed any more: frees half the disk space.
         self.file.set_len(0)?;
         Ok((to, length as u64))
     }

@@ -1,3 +1,5 @@
+//! A tracefs instance of our own.
+
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::path::{Path, PathBuf};
@@ -12,31 +14,35 @@ use crate::cpus;
 use crate::remover::Remover;
 use crate::tracefs::{TraceFs, control};
 
-const PREFIX: &str = "unstarve-";
+const INSTANCE_PREFIX: &str = "unstarve-";
 
 /// A ring buffer of our own with its own set of enabled events, removed on drop.
 ///
-/// Its directory is locked (flock) for as long as its recorder lives, so a leftover is told from a recording at work
-/// without trusting process ids, which are used again and differ between containers.
+/// Its directory is locked (flock) while its recorder lives. So a leftover can be distinguished from a recording in
+/// progress without process ids, which are reused and differ between containers.
 pub(crate) struct Instance {
     tracefs: Arc<TraceFs>,
     name: String,
     lock: Option<File>,
-    /// As long as this is open the buffers live. When it is closed, be it by SIGKILL, the kernel stops tracing into
-    /// them and frees their memory (Documentation/trace/ftrace.rst, `free_buffer`).
+    /// Keeps the buffers alive. When it is closed, even by SIGKILL, the kernel stops tracing into them and frees their
+    /// memory (Documentation/trace/ftrace.rst, `free_buffer`).
     buffers: Option<File>,
     /// Removes the instance if this process is killed.
     remover: Option<Remover>,
 }
 
 impl Instance {
-    /// Makes an instance named after this process.
+    /// Creates an instance named after this process.
     pub(crate) fn create(tracefs: Arc<TraceFs>) -> Result<Instance, RecordError> {
         let pid = std::process::id();
-        // A second recording of this process needs a second name; and between making and locking it, another recorder
-        // may take an instance for a leftover.
+        // A second recording in this process needs another name. And between creating and locking it, another recorder
+        // may mistake the instance for a leftover.
         for attempt in 0..100 {
-            let name = if attempt == 0 { format!("{PREFIX}{pid}") } else { format!("{PREFIX}{pid}-{attempt}") };
+            let name = if attempt == 0 {
+                format!("{INSTANCE_PREFIX}{pid}")
+            } else {
+                format!("{INSTANCE_PREFIX}{pid}-{attempt}")
+            };
             let path = tracefs.path(&format!("instances/{name}"));
             match fs::create_dir(&path) {
                 Ok(()) => {}
@@ -48,7 +54,7 @@ impl Instance {
             instance.lock = File::open(&path).ok().filter(|file| flock(file, FlockOperation::LockExclusive).is_ok());
             if instance.lock.is_some() && instance.path("tracing_on").exists() {
                 instance.buffers = instance.tie_buffers_to_this_process();
-                // Where there can be no process more, the next recorder removes what this one leaves.
+                // If no process can be started, the next recorder removes what this one leaves behind.
                 instance.remover = Remover::start(&tracefs.path("instances"), &instance.name).ok();
                 return Ok(instance);
             }
@@ -56,16 +62,16 @@ impl Instance {
         Err(RecordError::Tracefs { path: "instances".into(), source: io::ErrorKind::AlreadyExists.into() })
     }
 
-    /// `None` from a kernel that cannot: then what a killed recorder started goes on until the next one ends it.
+    /// `None` if the kernel lacks `free_buffer`: then a killed recorder's tracing continues until the next recorder
+    /// ends it.
     fn tie_buffers_to_this_process(&self) -> Option<File> {
         self.set("options/disable_on_free", "1").ok()?;
         OpenOptions::new().write(true).open(self.path("free_buffer")).ok()
     }
 
-    /// Closing `free_buffer` makes the kernel shrink the buffers first, by a worker on each CPU that it waits for: for as
-    /// long as somebody keeps a CPU for itself. A buffer that is being read through `trace` cannot be resized
-    /// (`resize_disabled` in kernel/trace/ring_buffer.c), so that is left out. Removing the instance frees the buffers
-    /// without any worker.
+    /// Prevents that closing `free_buffer` shrinks the buffers, which needs a worker on each CPU and waits for as long
+    /// as a task monopolises one. A buffer that is being read through `trace` cannot be resized (`resize_disabled` in
+    /// kernel/trace/ring_buffer.c), so the kernel skips it. Removing the instance frees the buffers without a worker.
     fn let_buffers_go(&mut self) {
         let Some(buffers) = self.buffers.take() else { return };
         let cpu = cpus::online().first().copied().unwrap_or(0);
@@ -74,7 +80,7 @@ impl Instance {
         drop(reader);
     }
 
-    /// Whether it was made by this access to tracefs, of which each recorder has one.
+    /// Whether it was created through this `TraceFs`; each recorder has its own.
     pub(crate) fn is_of(&self, tracefs: &Arc<TraceFs>) -> bool {
         Arc::ptr_eq(&self.tracefs, tracefs)
     }
@@ -83,7 +89,7 @@ impl Instance {
         self.tracefs.path(&format!("instances/{}/{relative}", self.name))
     }
 
-    /// Reads one of its files, or of the events below it.
+    /// Reads a file of the instance.
     pub(crate) fn text(&self, relative: &str) -> Result<String, RecordError> {
         fs::read_to_string(self.path(relative)).map_err(|source| self.error(relative, source))
     }
@@ -96,7 +102,7 @@ impl Instance {
         RecordError::Tracefs { path: format!("instances/{}/{relative}", self.name), source }
     }
 
-    /// Chooses the clock: `mono` is the one that other tools' logs can be compared with, `local` is always there.
+    /// Selects the clock: `mono` can be compared with the logs of other tools; `local` always exists.
     pub(crate) fn choose_clock(&self) -> Result<String, RecordError> {
         for clock in ["mono", "local"] {
             if self.set("trace_clock", clock).is_ok() {
@@ -106,24 +112,24 @@ impl Instance {
         self.set("trace_clock", "global").map(|()| "global".to_owned())
     }
 
-    /// The clock that it has: `[local] global mono …`. Choosing one waits for RCU, even if it is the same.
+    /// The current clock: `[local] global mono …`. Selecting a clock waits for RCU, even if it is the current one.
     pub(crate) fn clock(&self) -> Result<String, RecordError> {
         let text = self.text("trace_clock")?;
         let chosen = text.split_once('[').and_then(|(_, rest)| rest.split_once(']'));
         Ok(chosen.map_or("local", |(clock, _)| clock).to_owned())
     }
 
-    /// Sets what a new instance inherits from the system's options and we cannot use: only in overwrite mode does the
-    /// kernel mark in the pages where events are missing, and stack traces would cost ten times the events.
+    /// Resets what a new instance inherits from the system's options. Only in overwrite mode does the kernel mark
+    /// missing events in the pages, and stack traces would take ten times the space of the events.
     pub(crate) fn reset_options(&self) -> Result<(), RecordError> {
         for (option, value) in [("overwrite", "1"), ("stacktrace", "0"), ("userstacktrace", "0")] {
             let file = format!("options/{option}");
-            // Setting what is set already takes its time, too.
+            // Writing the current value takes time, too.
             if self.text(&file).is_ok_and(|now| now.trim() != value) {
                 self.set(&file, value)?;
             }
         }
-        // Since 6.8 a part of the buffer may be larger than a page.
+        // Since 6.8 a sub-buffer may be larger than a page.
         let page = (rustix::param::page_size() >> 10).to_string();
         if self.text("buffer_subbuf_size_kb").is_ok_and(|size| size.trim() != page) {
             self.set("buffer_subbuf_size_kb", &page)?;
@@ -131,9 +137,9 @@ impl Instance {
         Ok(())
     }
 
-    /// Spares the traced kernel from noting the name of every task that it switches or wakes, which costs almost as much
-    /// as recording the events. The option is written here but works on everybody's events, so it is left alone when
-    /// somebody else traces. Those who begin after us are not affected. See decision 0022.
+    /// Stops the kernel from saving the name of every task that is switched or woken, which costs almost as much as
+    /// recording the events. The option is written here but applies to all tracing, so it is left alone if somebody
+    /// else traces. Tracing that starts later is not affected. See decision 0022.
     pub(crate) fn stop_noting_names(&self) -> KernelNames {
         if !self.tracefs.anybody_traces() && self.set("trace_options", "norecord-cmd").is_ok() {
             KernelNames::Stale
@@ -152,14 +158,14 @@ impl Instance {
     }
 }
 
-/// Whether the kernel's table of names (`saved_cmdlines`) is kept up to date while we record.
+/// Whether the kernel's table of names (`saved_cmdlines`) is updated while recording.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum KernelNames {
     Noted,
     Stale,
 }
 
-/// An event's system and name, as the directories of tracefs have them.
+/// An event's system and name, as in tracefs paths.
 pub(crate) type EventName = (&'static str, &'static str);
 
 pub(crate) fn name_of(event: EventType) -> EventName {
@@ -172,12 +178,12 @@ fn enable_file((system, name): EventName) -> String {
 
 impl Drop for Instance {
     fn drop(&mut self) {
-        // Nothing to tell anybody from a drop; an instance that stays is removed by the next recording.
+        // A drop cannot report errors. An instance that stays is removed by the next recording.
         let _ = self.set("tracing_on", "0");
         self.let_buffers_go();
         self.lock = None;
         let path = self.tracefs.path(&format!("instances/{}", self.name));
-        // Someone may be reading one of its files at this moment (`cat …/trace`), which makes it busy.
+        // The instance is busy while another process reads one of its files (`cat …/trace`).
         for _ in 0..20 {
             match fs::remove_dir(&path) {
                 Err(error) if error.kind() == io::ErrorKind::ResourceBusy => {
@@ -188,7 +194,7 @@ impl Drop for Instance {
         }
         if let Some(remover) = self.remover.take() {
             match path.exists() {
-                // It tries on for a while.
+                // The remover keeps trying for a while.
                 true => drop(remover),
                 false => remover.dismiss(),
             }
@@ -196,10 +202,11 @@ impl Drop for Instance {
     }
 }
 
-/// Removes the instances of recorders that were killed together with what removes them then; returns how many.
+/// Removes the instances of recorders that were killed together with their removers; returns how many.
 pub(crate) fn remove_leftovers(tracefs: &TraceFs) -> usize {
     let Ok(entries) = fs::read_dir(tracefs.path("instances")) else { return 0 };
-    let is_ours = |entry: &fs::DirEntry| entry.file_name().to_str().is_some_and(|name| name.starts_with(PREFIX));
+    let is_ours =
+        |entry: &fs::DirEntry| entry.file_name().to_str().is_some_and(|name| name.starts_with(INSTANCE_PREFIX));
     entries.flatten().filter(is_ours).filter(|entry| remove_if_orphaned(&entry.path())).count()
 }
 
@@ -208,7 +215,8 @@ fn remove_if_orphaned(path: &Path) -> bool {
     if flock(&directory, FlockOperation::NonBlockingLockExclusive).is_err() {
         return false;
     }
-    // Somebody may be reading one of its files, which keeps it from being removed; its events cost something with each switch.
+    // Another process may be reading one of its files, which prevents removal; its enabled events still cost time at
+    // each switch.
     let _ = control(&path.join("events/enable"), "0");
     let _ = control(&path.join("tracing_on"), "0");
     fs::remove_dir(path).is_ok()

@@ -1,8 +1,8 @@
-//! Records scheduler events into a `trace.dat` file that `trace-cmd report` and KernelShark open.
+//! Records scheduler events into a `trace.dat` file that `trace-cmd report` and KernelShark can open.
 //!
-//! The kernel's ring-buffer pages go to disk as they are, moved with splice(2); nothing is decoded on the way. All
-//! effects on the system are in one tracefs instance of our own, which is removed whatever happens: on every return by
-//! [`Drop`], after SIGKILL by a process that waits for that, or by the next recording. See `docs/recording.md`.
+//! The kernel's ring buffer pages go to disk unchanged, moved with splice(2); nothing is decoded on the way. All
+//! changes to the system are in one tracefs instance of our own. It is always removed: on every return by [`Drop`],
+//! after SIGKILL by a process that waits for it, or else by the next recording. See `docs/recording.md`.
 
 #![cfg_attr(not(test), warn(clippy::print_stdout, clippy::print_stderr))]
 
@@ -12,19 +12,19 @@ mod capture;
 mod clocks;
 mod command;
 mod cpus;
+mod disk_limit;
 mod drain;
 mod error;
 mod flight;
 mod instance;
+mod limit_counters;
 mod live;
-mod looks;
 mod notice;
 mod options;
 mod output;
 mod recording;
 mod redact;
 mod remover;
-mod room;
 mod salvage;
 mod set_up;
 mod signals;
@@ -32,12 +32,12 @@ mod stats;
 mod tracefs;
 
 pub use attempt::attempt;
+pub use disk_limit::Full;
 pub use error::RecordError;
 pub use flight::{Flight, Frozen, Roll, Saved};
+pub use limit_counters::Look;
 pub use live::Live;
-pub use looks::Look;
 pub use notice::Notice;
 pub use options::{BlockEvents, BufferSize, Names, Options, Until};
 pub use recording::{CommandEnd, Lost, Progress, Recording, record};
-pub use room::Full;
 pub use salvage::{Salvage, Salvaged, salvage};

@@ -1,4 +1,4 @@
-//! What the scheduler does now, event by event, with no file: pages are read from the ring buffers and decoded at once.
+//! Live scheduler events without a file: ring buffer pages are read and decoded at once.
 
 use std::fs::{File, OpenOptions};
 use std::io;
@@ -15,7 +15,7 @@ use unstarve_readers::kbuffer::{Missed, PageFormat};
 use unstarve_readers::symbols::Symbols;
 use unstarve_readers::{Decoder, Endian, Interner};
 
-use crate::cpus::{self, Away, Hurry, Patience};
+use crate::cpus::{self, CpuAvoidance, PriorityBoost, SetUpSpeed};
 use crate::instance::{self, Instance};
 use crate::recording::raise_file_limit;
 use crate::set_up::{Ready, SetUp, prepare};
@@ -23,13 +23,14 @@ use crate::stats::CpuStats;
 use crate::tracefs::TraceFs;
 use crate::{BlockEvents, BufferSize, Notice, RecordError};
 
-/// Pages of one CPU that one [`Live::poll`] reads at most, so that a very busy CPU does not hold the others up for ever.
-const PAGES: usize = 4096;
+/// How many pages of one CPU a single [`Live::poll`] reads at most, so that a very busy CPU does not hold up the
+/// others.
+const MAX_PAGES_PER_POLL: usize = 4096;
 
-/// The kernel takes an event's time a little before the event can be read.
+/// How old an event must be to be readable: the kernel takes its timestamp slightly before it is in the buffer.
 const SETTLED_NS: u64 = 1_000_000;
 
-/// A recording of this machine that is read while it goes on. Its tracefs instance is removed on drop.
+/// A live recording of this machine. Its tracefs instance is removed on drop.
 pub struct Live {
     cpus: Vec<(CpuId, File)>,
     page: Vec<u8>,
@@ -37,37 +38,36 @@ pub struct Live {
     decoder: Decoder,
     names: Interner,
     clock: String,
-    /// Read, but not yet given: another CPU may still have something earlier.
+    /// Events that were read but not returned yet: another CPU may still have earlier ones.
     held: Vec<Event>,
-    /// The latest event of the poll before.
+    /// The latest event of the previous poll.
     before: Time,
     info: TraceInfo,
-    /// Dropped after the files of its buffers, which would keep it from being removed.
+    /// Dropped after the buffer files, which would prevent its removal.
     instance: Instance,
-    /// Of the thread that began to record.
-    _away: Option<Away>,
+    /// Affinity of the thread that started the recording.
+    _avoidance: Option<CpuAvoidance>,
 }
 
 impl Live {
-    /// Begins to record.
+    /// Starts recording.
     ///
-    /// # Errors
-    /// As a recording's, see [`RecordError`].
+    /// # Errors See [`RecordError`].
     pub fn start(buffer: BufferSize, notices: &mut dyn FnMut(Notice)) -> Result<Live, RecordError> {
-        let hurry = Hurry::up();
+        let boost = PriorityBoost::raise();
         let tracefs = Arc::new(TraceFs::open()?);
         instance::remove_leftovers(&tracefs);
         let cpus = cpus::online();
         raise_file_limit(cpus.len());
         let Ready { instance, set_up, away } =
-            prepare(&tracefs, BlockEvents::Off, buffer, &cpus, Patience::Hurried, notices)?;
+            prepare(&tracefs, BlockEvents::Off, buffer, &cpus, SetUpSpeed::Fast, notices)?;
         let header = crate::capture::header(&tracefs, "events/header_page")?;
         let format = PageFormat::parse(Endian::HOST, &String::from_utf8_lossy(&header))
             .map_err(|error| RecordError::system("cannot read ring buffers")(io::Error::other(error)))?;
         let open = |&cpu: &u32| open(&instance, cpu).map(|file| (CpuId(cpu), file));
         let opened = cpus.iter().map(open).collect::<Result<_, _>>()?;
         instance.set("tracing_on", "1")?;
-        drop(hurry);
+        drop(boost);
         let snapshot = unstarve_host::take(&Root::host());
         let mut names = Interner::new();
         names.set_symbols(Symbols::lazily(Box::new(|| std::fs::read("/proc/kallsyms").ok())));
@@ -82,20 +82,19 @@ impl Live {
             before: Time(0),
             info: info(&snapshot, &set_up),
             instance,
-            _away: away,
+            _avoidance: away,
         })
     }
 
-    /// What is known of the machine, with its snapshot.
+    /// Facts about the machine, with its snapshot.
     pub fn info(&self) -> &TraceInfo {
         &self.info
     }
 
-    /// Fills `batch` (cleared first) with what happened since the last call, in order. What came so late that another CPU
-    /// may still have something earlier comes with the next call.
+    /// Clears `batch` and fills it with the events since the last call, in time order. Events so recent that another
+    /// CPU may still have an earlier one come with the next call.
     ///
-    /// # Errors
-    /// If the buffers cannot be read.
+    /// # Errors If the buffers cannot be read.
     pub fn poll(&mut self, batch: &mut Batch) -> Result<(), RecordError> {
         batch.clear();
         let safe = self.safe_until();
@@ -103,7 +102,7 @@ impl Live {
             self.read_cpu(index).map_err(RecordError::system("cannot read ring buffers"))?;
         }
         self.before = self.held.iter().map(|event| event.time).max().unwrap_or(self.before);
-        // Stable: what one CPU did stays in its order.
+        // A stable sort keeps the order of each CPU's events.
         self.held.sort_by_key(|event| event.time);
         let safe = self.held.partition_point(|event| event.time <= safe);
         batch.events.extend(self.held.drain(..safe));
@@ -111,8 +110,8 @@ impl Live {
         Ok(())
     }
 
-    /// Everything up to here is in the buffers once they are read: by the clock of the events where it can be asked, else
-    /// by what the poll before saw.
+    /// The time up to which all events are in the buffers once they have been read: from the events' clock if it can be
+    /// read, otherwise from the previous poll.
     fn safe_until(&self) -> Time {
         match self.clock.as_str() {
             "mono" => {
@@ -125,7 +124,7 @@ impl Live {
     }
 
     fn read_cpu(&mut self, index: usize) -> io::Result<()> {
-        for _ in 0..PAGES {
+        for _ in 0..MAX_PAGES_PER_POLL {
             match rustix::io::read(&self.cpus[index].1, self.page.as_mut_slice()) {
                 Ok(0) | Err(Errno::AGAIN) => return Ok(()),
                 Ok(length) => self.decode(self.cpus[index].0, length),
@@ -138,7 +137,7 @@ impl Live {
 
     fn decode(&mut self, cpu: CpuId, length: usize) {
         let Live { page, format, decoder, names, held, .. } = self;
-        // Behind what is used of the page is what was there before.
+        // The unused part of the page may hold old data.
         page[length..].fill(0);
         let Ok(mut cursor) = format.begin(page) else { return };
         let mut missed = cursor.missed();
@@ -152,12 +151,12 @@ impl Live {
                 let kind = EventKind::Lost { count };
                 held.push(Event { time, cpu, issuer: Issuer::new(None, Context::Unknown), kind });
             }
-            // A record that cannot be decoded is of a type that was not asked for.
+            // A record that cannot be decoded is of a type that was not requested.
             let _ = decoder.decode(time, cpu, &page[data], names, |event| held.push(event));
         }
     }
 
-    /// Events that the kernel has lost so far because nobody fetched them in time.
+    /// Events lost so far because the buffers were not read in time.
     pub fn lost(&self) -> u64 {
         let stats = self.cpus.iter().filter_map(|(cpu, _)| CpuStats::read(&self.instance, cpu.0));
         stats.map(|stats| stats.lost).sum()

@@ -1,57 +1,59 @@
+//! Options of a recording.
+
 use std::ffi::OsString;
 use std::path::PathBuf;
 use std::time::Duration;
 
-/// What to record, how long, and where to.
+/// What to record, for how long, and where to.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The file to write. An older one is replaced, but only by a complete new one.
+    /// The file to write. An existing file is replaced only by a complete one.
     pub output: PathBuf,
     /// What ends the recording. SIGINT, SIGTERM and SIGHUP always do.
     pub until: Until,
     /// Whether block I/O is recorded too.
     pub block: BlockEvents,
-    /// How much of the kernel's memory holds events until they are fetched.
+    /// Size of the kernel's ring buffers.
     pub buffer: BufferSize,
-    /// The size of the file, in bytes, at which the recording ends. It always ends before the disk is full.
+    /// File size in bytes at which the recording ends. It always ends before the disk is full.
     pub max_size: Option<u64>,
-    /// Whose names are in the file.
+    /// Whether names are stored in the file.
     pub names: Names,
 }
 
-/// Whether names of processes, cgroups and the host are in the file.
+/// Whether names of processes, cgroups and the host are stored in the file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Names {
-    /// As they are.
+    /// Real names.
     Real,
-    /// Pseudonyms, except those of kernel threads. No other name is ever written to the disk.
+    /// Pseudonyms, except for kernel threads. No real name is ever written to the disk.
     Redacted,
 }
 
 /// What ends a recording.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Until {
-    /// A signal alone.
+    /// Only a signal.
     Signal,
-    /// This much time.
+    /// A duration.
     Elapsed(Duration),
-    /// The end of this command (program and arguments), which is started once events are recorded.
+    /// The end of this command (program and arguments), which is started after recording has begun.
     CommandEnds(Vec<OsString>),
 }
 
 /// Whether `block_rq_insert`, `block_rq_issue` and `block_rq_complete` are recorded.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum BlockEvents {
-    /// They are not.
+    /// Not recorded.
     Off,
-    /// They are.
+    /// Recorded.
     On,
 }
 
 /// The size of the ring buffer of each CPU.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum BufferSize {
-    /// 16 MiB, or less where that would be much of the memory.
+    /// 16 MiB, or less if that would be much of the memory.
     Auto,
     /// This many KiB.
     KiB(u32),

@@ -1,3 +1,5 @@
+//! Assembles the output file in a hidden directory next to it.
+
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io;
@@ -12,53 +14,53 @@ use unstarve_readers::trace_dat_write::{CpuPages, Head};
 
 use crate::RecordError;
 
-const HEAD: &str = "head";
-const HEAD_PART: &str = "head.part";
-const FILE: &str = "trace.dat";
+const HEAD_FILE: &str = "head";
+const HEAD_PART_FILE: &str = "head.part";
+const OUTPUT_FILE: &str = "trace.dat";
 
-/// When a file is delivered.
+/// When a file counts as delivered.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Delivery {
-    /// It has its name. Who is waited for syncs it later.
+    /// When it has its name. The caller syncs it later.
     Named,
-    /// It is on the disk, and its name is, too.
+    /// When the file and its name are synced to disk.
     OnDisk,
 }
 
-/// Where the output is put together: a hidden directory beside it, removed on drop with all that is in it. The output
+/// A hidden directory next to the output, in which it is assembled; removed on drop with all its content. The output
 /// gets its name only when it is complete.
 ///
-/// The directory around it may belong to somebody else, so everything goes by descriptor (see [`Hidden`]).
-pub(crate) struct Workshop {
+/// The parent directory may belong to another user, so everything goes by file descriptor (see [`Hidden`]).
+pub(crate) struct OutputDirectory {
     hidden: Hidden,
     place: Place,
 }
 
-impl Workshop {
-    /// Makes the directory early, so that an output that cannot be written is known before anything is recorded.
-    pub(crate) fn beside(output: &Path) -> Result<Workshop, RecordError> {
+impl OutputDirectory {
+    /// Creates the directory early, so that an unwritable output fails before anything is recorded.
+    pub(crate) fn beside(output: &Path) -> Result<OutputDirectory, RecordError> {
         let place = place(output)?;
         let hidden = Hidden::make(&place).map_err(RecordError::output(output))?;
-        Ok(Workshop { hidden, place })
+        Ok(OutputDirectory { hidden, place })
     }
 
-    /// The place of the output.
+    /// The output's directory and name.
     pub(crate) fn place(&self) -> &Place {
         &self.place
     }
 
-    /// The directory, on the filesystem that the user chose.
+    /// The hidden directory, on the output's file system.
     pub(crate) fn hidden(&self) -> &Hidden {
         &self.hidden
     }
 
-    /// Keeps what is needed to make a file of the pages, for the case that this process is killed.
+    /// Stores what is needed to make a file of the pages, in case this process is killed.
     pub(crate) fn keep(&self, head: &Head) -> io::Result<()> {
-        head.keep(&mut self.hidden.create(HEAD_PART)?)?;
-        self.hidden.rename(HEAD_PART, HEAD)
+        head.keep(&mut self.hidden.create(HEAD_PART_FILE)?)?;
+        self.hidden.rename(HEAD_PART_FILE, HEAD_FILE)
     }
 
-    /// Puts the file together and gives it its name; returns its size in bytes.
+    /// Assembles the file and gives it its name; returns its size in bytes.
     pub(crate) fn deliver(
         self,
         head: &Head,
@@ -66,36 +68,37 @@ impl Workshop {
         delivery: Delivery,
         progress: &mut dyn FnMut(u64, u64),
     ) -> Result<u64, RecordError> {
-        let Workshop { hidden, place } = &self;
+        let OutputDirectory { hidden, place } = &self;
         let failed = || RecordError::output(place.path());
-        let mut file = hidden.create(FILE).map_err(failed())?;
+        let mut file = hidden.create(OUTPUT_FILE).map_err(failed())?;
         let written = head.write_into(pages, &mut file, place.path(), progress);
         let size = written.map_err(RecordError::written(place.path()))?;
-        // Symbols and process names are nobody else's business, as with perf.data. Under sudo the file belongs to the
-        // user, who would otherwise need root again to read it.
+        // Symbols and process names are private, as with perf.data. Under sudo the file belongs to the invoking user,
+        // who otherwise would need root to read it.
         fchmod(&file, Mode::RUSR | Mode::WUSR).map_err(|errno| failed()(errno.into()))?;
         place.give_to_caller(&file);
-        // Before the name: behind it a machine that stops would leave a part, and some file systems say only here that they are full.
+        // Synced before it gets its name: otherwise a crash could leave an incomplete file. Some file systems report
+        // only here that they are full.
         if delivery == Delivery::OnDisk {
             file.sync_all().map_err(failed())?;
         }
-        hidden.deliver(FILE, place).map_err(failed())?;
+        hidden.deliver(OUTPUT_FILE, place).map_err(failed())?;
         if delivery == Delivery::OnDisk {
-            // The file is there and whole; a directory that may not be read cannot be synced.
+            // The file is complete; a directory that may not be read cannot be synced.
             let _ = place.sync();
         }
         Ok(size)
     }
 }
 
-impl Drop for Workshop {
+impl Drop for OutputDirectory {
     fn drop(&mut self) {
         // What cannot be removed now is removed by the next recording.
         self.hidden.remove(is_ours);
     }
 }
 
-/// Where a recording can go: its tables say where the data is, so it cannot be written to anything but a regular file.
+/// Checks the output path. The tables say where the data is, so only a regular file can be written.
 fn place(output: &Path) -> Result<Place, RecordError> {
     Place::find(output).map_err(|error| match error {
         TargetError::NoFile { what, .. } => RecordError::NotAFile { path: output.to_owned(), what },
@@ -104,7 +107,7 @@ fn place(output: &Path) -> Result<Place, RecordError> {
     })
 }
 
-/// The name of the file that holds a CPU's pages.
+/// The name of the file with a CPU's pages.
 pub(crate) fn pages_of(cpu: u32) -> String {
     format!("cpu{cpu}.pages")
 }
@@ -114,15 +117,15 @@ fn cpu_of(name: &OsStr) -> Option<CpuId> {
     number.parse().ok().filter(|cpu| name == pages_of(*cpu).as_str()).map(CpuId)
 }
 
-/// Whether a recorder gives a file this name.
+/// Whether a recorder uses this file name.
 pub(crate) fn is_ours(name: &OsStr) -> bool {
-    [HEAD, HEAD_PART, FILE].iter().any(|ours| name == *ours) || cpu_of(name).is_some()
+    [HEAD_FILE, HEAD_PART_FILE, OUTPUT_FILE].iter().any(|ours| name == *ours) || cpu_of(name).is_some()
 }
 
-/// What a recorder left that was killed.
+/// The leftovers of a killed recorder.
 pub(crate) struct Leftover {
     pub(crate) hidden: Hidden,
-    /// Bytes of pages.
+    /// Size of its pages in bytes.
     pub(crate) bytes: u64,
     has_head: bool,
 }
@@ -132,15 +135,15 @@ impl Leftover {
         let names = hidden.names();
         let length = |name: &OsStr| Some(hidden.read(name.to_str()?).ok()?.metadata().ok()?.len());
         let bytes = names.iter().filter(|name| cpu_of(name).is_some()).filter_map(|name| length(name)).sum();
-        Leftover { bytes, has_head: names.iter().any(|name| name == HEAD), hidden }
+        Leftover { bytes, has_head: names.iter().any(|name| name == HEAD_FILE), hidden }
     }
 
-    /// All of them in a directory.
+    /// All leftovers in a directory.
     pub(crate) fn all(place: &Place) -> Vec<Leftover> {
         Hidden::leftovers(place).into_iter().map(Leftover::of).collect()
     }
 
-    /// Whether a file can be made of it.
+    /// Whether a recording can be made from it.
     pub(crate) fn is_of_use(&self) -> bool {
         self.has_head && self.bytes > 0
     }
@@ -153,16 +156,16 @@ impl Leftover {
         self.hidden.remove(is_ours);
     }
 
-    /// What it holds; `None` if that is not whole.
+    /// Its content; `None` if it is incomplete.
     pub(crate) fn contents(&self) -> io::Result<Option<(Head, Vec<CpuPages>)>> {
         let mut bytes = Vec::new();
-        io::Read::read_to_end(&mut self.hidden.read(HEAD)?, &mut bytes)?;
+        io::Read::read_to_end(&mut self.hidden.read(HEAD_FILE)?, &mut bytes)?;
         let Some(head) = Head::from_bytes(bytes) else { return Ok(None) };
         let page = u64::from(head.page_size());
         let mut pages = Vec::new();
         for cpu in self.hidden.names().iter().filter_map(|name| cpu_of(name)) {
             let file: File = self.hidden.read(&pages_of(cpu.0))?;
-            // A page that was being written when the recorder was killed is no page.
+            // Ignore a page that was being written when the recorder was killed.
             let length = file.metadata()?.len() / page * page;
             pages.push(CpuPages { cpu, file, length });
         }
@@ -170,21 +173,22 @@ impl Leftover {
         Ok(Some((head, pages)))
     }
 
-    /// A file that was being put together when the recorder was killed is in the way of a new one.
+    /// Removes a file that was being assembled when the recorder was killed; it would prevent a new one.
     pub(crate) fn remove_unfinished(&self) {
-        let _ = rustix::fs::unlinkat(&self.hidden, FILE, rustix::fs::AtFlags::empty());
+        let _ = rustix::fs::unlinkat(&self.hidden, OUTPUT_FILE, rustix::fs::AtFlags::empty());
     }
 }
 
-/// The leftover that `path` names, or all in the directory that it names.
+/// The leftover at `path`, or all leftovers in the directory `path`.
 pub(crate) fn leftovers_at(path: &Path) -> Result<Vec<Leftover>, RecordError> {
     let io = |path: &Path| {
         let path = path.to_owned();
         move |source| RecordError::Leftover { path, source }
     };
-    let is_one = path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(target::PREFIX.as_bytes()));
+    let is_one =
+        path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(target::UNFINISHED_PREFIX.as_bytes()));
     if !is_one {
-        // Whoever may not look into it must not hear that nothing is there.
+        // Report missing permissions instead of an empty directory.
         match std::fs::read_dir(path) {
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => {
                 return Err(RecordError::NoDirectory(path.to_owned()));
@@ -213,10 +217,10 @@ mod tests {
             ("/proc/self/fd/1", "descriptor of a process"),
             ("/tmp", "directory"),
         ] {
-            let error = Workshop::beside(Path::new(output)).err().expect("no place for a recording");
+            let error = OutputDirectory::beside(Path::new(output)).err().expect("no place for a recording");
             assert!(matches!(error, RecordError::NotAFile { what, .. } if what == found), "{output}: {error}");
         }
-        let nowhere = Workshop::beside(Path::new("/nonexistent/t.dat"));
+        let nowhere = OutputDirectory::beside(Path::new("/nonexistent/t.dat"));
         assert!(matches!(nowhere, Err(RecordError::Target(TargetError::NoDirectory { .. }))));
     }
 
@@ -225,10 +229,10 @@ mod tests {
         let around = tempfile::tempdir().expect("a temporary directory");
         let output = around.path().join("t.dat");
         fs::write(&output, "old").expect("an older recording");
-        let workshop = Workshop::beside(&output).expect("a workshop");
-        workshop.hidden().create(&pages_of(3)).expect("a file of pages");
-        assert_eq!(Leftover::all(workshop.place()).len(), 0, "it is at work");
-        drop(workshop);
+        let output_dir = OutputDirectory::beside(&output).expect("a output_dir");
+        output_dir.hidden().create(&pages_of(3)).expect("a file of pages");
+        assert_eq!(Leftover::all(output_dir.place()).len(), 0, "it is at work");
+        drop(output_dir);
         assert_eq!(fs::read_dir(around.path()).expect("listed").count(), 1);
         assert_eq!(fs::read_to_string(&output).expect("still there"), "old");
     }

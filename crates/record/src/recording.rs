@@ -1,3 +1,5 @@
+//! Records to a file: prepares, waits, and writes.
+
 use std::io;
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -13,12 +15,12 @@ use unstarve_model::{ClockPair, CpuId, Tid, WallTime};
 use unstarve_readers::trace_dat_write::Head;
 
 use crate::command::Running;
-use crate::cpus::{Away, Hurry, Patience};
+use crate::cpus::{CpuAvoidance, PriorityBoost, SetUpSpeed};
+use crate::disk_limit::DiskLimit;
 use crate::drain::Drain;
 use crate::instance::{self, Instance};
-use crate::output::{Delivery, Workshop};
+use crate::output::{Delivery, OutputDirectory};
 use crate::redact::Redactor;
-use crate::room::Room;
 use crate::salvage::look_at_leftovers;
 use crate::set_up::{Ready, Step};
 use crate::signals::Signals;
@@ -26,32 +28,32 @@ use crate::stats::CpuStats;
 use crate::tracefs::TraceFs;
 use crate::{Full, Names, Notice, Options, RecordError, Until, capture, clocks, cpus, set_up};
 
-/// What was recorded.
+/// The outcome of a recording.
 #[derive(Clone, Debug)]
 pub struct Recording {
     /// The file.
     pub path: PathBuf,
     /// Its size in bytes.
     pub size: u64,
-    /// How many events are in it.
+    /// Number of events in the file.
     pub events: u64,
-    /// Where events were lost, because a buffer was full; empty if none was.
+    /// CPUs whose buffers were full and lost events; empty if there are none.
     pub lost: Vec<Lost>,
-    /// How long was recorded.
+    /// How long events were recorded.
     pub duration: Duration,
-    /// How many CPUs were recorded.
+    /// Number of recorded CPUs.
     pub cpus: usize,
-    /// The clock of the events: `mono`, or `local` where the kernel has no other.
+    /// The events' clock: `mono`, or `local` if the kernel has no other.
     pub clock: String,
-    /// Events that were asked for and that this kernel does not have.
+    /// Requested events that this kernel does not have.
     pub absent: Vec<&'static str>,
-    /// Why it ended before its time, if it did.
+    /// Why it ended early, if it did.
     pub stopped: Option<Full>,
     /// How the command ended, if one was recorded.
     pub command: Option<CommandEnd>,
 }
 
-/// Events that one CPU lost.
+/// Events lost on one CPU.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Lost {
     /// The CPU.
@@ -67,25 +69,25 @@ pub enum CommandEnd {
     Exited(i32),
     /// By this signal.
     Killed(i32),
-    /// It did not: the recording was ended by a signal, and the command, told to end too, took longer than 5 seconds.
+    /// It did not end: a signal ended the recording, and the command took more than 5 seconds to react to it.
     StillRunning,
 }
 
-/// How far a recording is.
+/// The progress of a recording.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Progress {
-    /// Events are recorded.
+    /// Recording events.
     Recording {
-        /// Since when.
+        /// Since this long.
         elapsed: Duration,
-        /// Bytes fetched from the kernel.
+        /// Bytes read from the kernel so far.
         bytes: u64,
     },
-    /// The file is put together.
+    /// Assembling the file.
     Writing {
-        /// Bytes written.
+        /// Bytes written so far.
         done: u64,
-        /// Bytes to write.
+        /// Bytes to write in all.
         total: u64,
     },
 }
@@ -93,53 +95,52 @@ pub enum Progress {
 /// How often [`record`] calls its listener.
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(250);
 
-/// A recorded command's tasks are not there before it and may be gone after it, so the host is looked at while it runs
-/// too: after this time, when a wrapper has mostly put them where they belong…
+/// A recorded command's tasks do not exist before it and may be gone after it, so the host is also read while it runs:
+/// after this time, when a wrapper has usually moved them to their cgroups…
 const FIRST_LOOK: Duration = Duration::from_millis(100);
 /// …and again each time it has run this many times as long.
 const LOOKS_SPREAD: u32 = 10;
 
-/// When what a file needs besides pages is kept beside them, so that what was recorded is not lost with this process. Short
-/// recordings are spared the work.
+/// After this time the data needed to complete a file is stored next to the pages, so that the recording can be
+/// salvaged if this process is killed. Short recordings are not worth it.
 const KEEP_AFTER: Duration = Duration::from_secs(2);
 
-/// Records until what [`Options::until`] says, or SIGINT, SIGTERM or SIGHUP, and writes the file.
+/// Records until [`Options::until`], SIGINT, SIGTERM or SIGHUP, and writes the file.
 ///
-/// While it runs, those signals are handled for the whole process. Without a `progress` listener nothing wakes this
-/// thread in between.
+/// While it runs, those signals are handled for the whole process. Without a `progress` listener this thread sleeps
+/// until the end.
 ///
-/// Events are recorded before the host is looked at, and `notices` hears at once what keeps them waiting.
+/// Events are recorded before the host is read, and `notices` gets what delays them at once.
 ///
-/// # Errors
-/// If nothing could be recorded, or what was recorded could not be written.
+/// # Errors If nothing could be recorded, or the file could not be written.
 pub fn record(
     options: &Options,
     notices: &mut dyn FnMut(Notice),
     mut progress: Option<&mut dyn FnMut(Progress)>,
 ) -> Result<Recording, RecordError> {
     let signals = Signals::install().map_err(RecordError::system("cannot handle signals"))?;
-    let hurry = Hurry::up();
-    // Who is not root hears that first, whatever else is wrong.
+    let boost = PriorityBoost::raise();
+    // Opened first: missing root rights are reported before anything else.
     let tracefs = Arc::new(TraceFs::open()?);
-    let workshop = Workshop::beside(&options.output)?;
-    let room = room(options, &workshop)?;
+    let output_dir = OutputDirectory::beside(&options.output)?;
+    let room = room(options, &output_dir)?;
     instance::remove_leftovers(&tracefs);
     let cpus = cpus::online();
     raise_file_limit(cpus.len());
-    let ready = set_up::prepare(&tracefs, options.block, options.buffer, &cpus, Patience::Hurried, notices)?;
+    let ready = set_up::prepare(&tracefs, options.block, options.buffer, &cpus, SetUpSpeed::Fast, notices)?;
     let Ready { instance, set_up, away } = &ready;
     let redactor = match options.names {
         Names::Real => None,
         Names::Redacted => Some(Redactor::new(&tracefs, instance, &set_up.recorded)?),
     };
 
-    let drain = Drain::start(instance, &cpus, &workshop, room, set_up.interval, redactor.as_ref(), &signals)?;
+    let drain = Drain::start(instance, &cpus, &output_dir, room, set_up.interval, redactor.as_ref(), &signals)?;
     let started = Instant::now();
     instance.set("tracing_on", "1")?;
-    drop(hurry);
+    drop(boost);
     let begin = Begin::look(clocks::now(instance, &set_up.clock, &cpus));
     announce(options, notices);
-    look_at_leftovers(workshop.place(), notices);
+    look_at_leftovers(output_dir.place(), notices);
     let mut session = Session {
         options,
         signals: &signals,
@@ -155,7 +156,7 @@ pub fn record(
         let kept = kept(begin, redactor.as_ref());
         let capture = capture::gather(&tracefs, instance, &cpus, set_up, &[], &kept, redactor.as_ref())?;
         let (head, _) = Head::of(capture).map_err(RecordError::Write)?;
-        workshop.keep(&head).map_err(RecordError::output(&options.output))
+        output_dir.keep(&head).map_err(RecordError::output(&options.output))
     };
     let command = session.run(&keep, &mut progress)?;
     let stopped = drain.full();
@@ -175,7 +176,7 @@ pub fn record(
     let statistics: Vec<CpuStats> = cpus.iter().filter_map(|&cpu| CpuStats::read(instance, cpu)).collect();
     let capture = capture::gather(&tracefs, instance, &cpus, set_up, &statistics, &snapshot, redactor.as_ref())?;
     let Ready { instance, set_up: chosen, away } = ready;
-    // The kernel gets its memory back while the file is put together, which takes a while; and so may the kernel.
+    // Removed while the file is assembled: it frees memory, and may take long.
     let removal = std::thread::Builder::new().name("unstarve-record".into());
     let removal = removal.spawn(move || drop(instance)).map_err(RecordError::system("cannot start a thread"))?;
     drop(away);
@@ -185,7 +186,7 @@ pub fn record(
         }
     };
     let (head, _) = Head::of(capture).map_err(RecordError::Write)?;
-    let size = workshop.deliver(&head, &pages, Delivery::OnDisk, &mut listener);
+    let size = output_dir.deliver(&head, &pages, Delivery::OnDisk, &mut listener);
     let step = Step::default();
     step.is(format!("{} is written, and the tracing instance is being removed", options.output.display()));
     set_up::watched(&step, notices, move || {
@@ -208,7 +209,7 @@ pub fn record(
     })
 }
 
-/// Says what nobody else says: when it ends by itself never, and which file goes.
+/// Announces that the recording does not end by itself, and which file it replaces.
 fn announce(options: &Options, notices: &mut dyn FnMut(Notice)) {
     let path = options.output.clone();
     let replaced = std::fs::metadata(&path).ok().and_then(|found| {
@@ -222,8 +223,8 @@ fn announce(options: &Options, notices: &mut dyn FnMut(Notice)) {
     }
 }
 
-fn room(options: &Options, workshop: &Workshop) -> Result<Room, RecordError> {
-    let room = Room::new(workshop.hidden(), options.max_size).map_err(RecordError::output(&options.output))?;
+fn room(options: &Options, output_dir: &OutputDirectory) -> Result<DiskLimit, RecordError> {
+    let room = DiskLimit::new(output_dir.hidden(), options.max_size).map_err(RecordError::output(&options.output))?;
     match room.lacks() {
         Some((free, needed)) => Err(RecordError::NoRoom { path: options.output.clone(), free, needed }),
         None => Ok(room),
@@ -237,7 +238,7 @@ fn redacted(snapshot: Snapshot, redactor: Option<&Redactor>) -> Snapshot {
     }
 }
 
-/// The snapshot for the case that this process is killed: it says so.
+/// The snapshot stored in case this process is killed. It says so.
 fn kept(begin: &Snapshot, redactor: Option<&Redactor>) -> Snapshot {
     let mut snapshot = redacted(begin.clone(), redactor);
     snapshot.missing.push(Missing {
@@ -247,7 +248,7 @@ fn kept(begin: &Snapshot, redactor: Option<&Redactor>) -> Snapshot {
     snapshot
 }
 
-/// Two files for each CPU: the usual limit of 1024 is too low for 512 of them.
+/// Two files per CPU: the usual limit of 1024 is too low for 512 CPUs.
 pub(crate) fn raise_file_limit(cpus: usize) {
     let needed = 2 * cpus as u64 + 128;
     let limit = getrlimit(Resource::Nofile);
@@ -257,7 +258,7 @@ pub(crate) fn raise_file_limit(cpus: usize) {
     }
 }
 
-/// The host as it was when the recording began.
+/// The host at the beginning of the recording.
 struct Begin {
     coming: Option<JoinHandle<Snapshot>>,
     known: Option<Snapshot>,
@@ -284,15 +285,15 @@ impl Begin {
     }
 }
 
-/// A recording at work.
+/// A recording in progress.
 struct Session<'a> {
     options: &'a Options,
     signals: &'a Signals,
     drain: &'a Drain,
     instance: &'a Instance,
-    away: Option<&'a Away>,
+    away: Option<&'a CpuAvoidance>,
     started: Instant,
-    /// How long was recorded, if that ended before its time.
+    /// How long it recorded, if it ended early.
     ended: Option<Duration>,
     begin: Begin,
     between: Vec<Snapshot>,
@@ -327,7 +328,7 @@ impl Session<'_> {
                 self.instance.set("tracing_on", "0")?;
                 self.ended = Some(self.started.elapsed());
                 (next_look, keep_at) = (None, None);
-                // A command is not ended for it: whoever started it this way still wants it.
+                // A full disk does not end the command: the user still wants it.
                 if command.is_none() {
                     return Ok(None);
                 }
@@ -340,7 +341,7 @@ impl Session<'_> {
                 continue;
             }
             if until_keep == Some(Duration::ZERO) {
-                // Without it nothing could be salvaged, which is no reason to end what goes well.
+                // Without it the recording cannot be salvaged, which is no reason to stop.
                 let _ = keep(self.begin.snapshot());
                 keep_at = None;
                 continue;
@@ -354,7 +355,7 @@ impl Session<'_> {
         }
     }
 
-    /// The command starts when the host was looked at: what is new then is the command's.
+    /// Starts the command after the host has been read: tasks that are new afterwards belong to it.
     fn start_command(&mut self) -> Result<Option<Running>, RecordError> {
         let Until::CommandEnds(words) = &self.options.until else { return Ok(None) };
         self.begin.snapshot();
@@ -363,7 +364,7 @@ impl Session<'_> {
     }
 }
 
-/// Sleeps until a signal, the end of the command, a failure of the drain, or the limit.
+/// Sleeps until a signal, the end of the command, a failure of the drain, or the time limit.
 fn wait(signals: &Signals, command: Option<&Running>, limit: Option<Duration>) -> Result<(), RecordError> {
     let mut sources = vec![PollFd::new(signals.descriptor(), PollFlags::IN)];
     sources.extend(command.map(|command| PollFd::new(&command.descriptor, PollFlags::IN)));

@@ -1,8 +1,8 @@
-//! Takes names out of events before they are written.
+//! Removes names from events before they are written.
 //!
-//! A name of a task stays only if a kernel thread has it: the thread's id and its name together, as `/proc` says
-//! (PF_KTHREAD), and never the name alone, which anybody can take. Everything else fails closed: events that are not known lose
-//! all that is in them, and so does a page that cannot be read.
+//! A task name stays only if it belongs to a kernel thread: the thread's id and name together, checked in `/proc`
+//! (PF_KTHREAD), never the name alone, which any program can take. Everything else fails closed: unknown events lose
+//! their whole content, and so do pages that cannot be parsed.
 
 use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -19,11 +19,11 @@ use crate::capture::{header, traced_name};
 use crate::instance::{EventName, Instance};
 use crate::tracefs::TraceFs;
 
-/// A task's name in events, with its NUL.
-const COMM: usize = 16;
+/// Size of a task name in events, with its NUL.
+const COMM_BYTES: usize = 16;
 
-/// Texts of events that are the kernel's own, or names of devices and workqueues.
-const KEPT: [(&str, &str); 6] = [
+/// Text fields that contain names of the kernel itself, of devices or of workqueues.
+const KEPT_FIELDS: [(&str, &str); 6] = [
     ("irq_handler_entry", "name"),
     ("workqueue_queue_work", "workqueue"),
     ("block_rq_insert", "rwbs"),
@@ -32,21 +32,21 @@ const KEPT: [(&str, &str); 6] = [
     ("block_rq_complete", "error"),
 ];
 
-/// Names that kernel threads have for a moment: at birth, and at the end of a worker. The idle tasks are known by their id.
-const KERNEL_S: [&[u8]; 2] = [b"kthreadd", b"kworker/dying"];
+/// Names that kernel threads have briefly, at birth and when a worker exits. Idle tasks are recognised by their id.
+const TRANSIENT_KERNEL_NAMES: [&[u8]; 2] = [b"kthreadd", b"kworker/dying"];
 
-/// What is remembered of names at most.
+/// Maximum number of cached names.
 const MAX_CACHED_NAMES: usize = 1 << 16;
 
-/// Takes names out of pages and snapshots, with the same pseudonyms for both.
+/// Removes names from pages and snapshots, with the same pseudonyms for both.
 pub(crate) struct Redactor {
     page: PageFormat,
-    /// Bytes of the fields that all events begin with.
+    /// Size of the fields common to all events.
     common: usize,
     events: Arc<HashMap<u16, Vec<Text>>>,
     known: Arc<Mutex<Known>>,
-    /// What was decided, so that an event costs a look into a table.
-    decided: HashMap<(u32, [u8; COMM]), [u8; COMM]>,
+    /// Cache of decisions, so that an event costs one look-up.
+    decided: HashMap<(u32, [u8; COMM_BYTES]), [u8; COMM_BYTES]>,
 }
 
 #[derive(Default)]
@@ -55,10 +55,10 @@ struct Known {
     kernel_threads: HashSet<(u32, Vec<u8>)>,
 }
 
-/// A field with a text that must not stay.
+/// A text field that must be redacted.
 struct Text {
     place: Place,
-    /// Where the id of the task is that it names; nothing can be said of any other text.
+    /// Offset of the id of the task it names; `None` for any other text.
     tid: Option<usize>,
 }
 
@@ -104,7 +104,7 @@ impl Redactor {
         }
     }
 
-    /// Another one with the same pseudonyms, for another thread.
+    /// A copy with the same pseudonyms, for another thread.
     pub(crate) fn again(&self) -> Redactor {
         Redactor {
             page: self.page,
@@ -115,7 +115,7 @@ impl Redactor {
         }
     }
 
-    /// The snapshot without names, but those of kernel threads.
+    /// The snapshot without names other than those of kernel threads.
     pub(crate) fn snapshot(&self, snapshot: Snapshot) -> Snapshot {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         for task in snapshot.tasks.iter().filter(|task| task.kernel_thread) {
@@ -124,7 +124,7 @@ impl Redactor {
         snapshot.redacted_by(&mut known.pseudonyms)
     }
 
-    /// Takes the names out of a page.
+    /// Removes the names from a page.
     pub(crate) fn redact(&mut self, page: &mut [u8]) {
         if self.page.clear_unused(page).is_err() || self.redact_events(page).is_none() {
             page.fill(0);
@@ -161,18 +161,18 @@ impl Redactor {
         let field = record.get_mut(at..at + size)?;
         let replaced = match tid {
             Some(tid) => self.name(tid?, field),
-            None => [0; COMM],
+            None => [0; COMM_BYTES],
         };
         field.fill(0);
-        // Always with a NUL behind it.
-        let length = COMM.min(size.saturating_sub(1));
+        // Always followed by a NUL.
+        let length = COMM_BYTES.min(size.saturating_sub(1));
         field[..length].copy_from_slice(&replaced[..length]);
         Some(())
     }
 
-    fn name(&mut self, tid: u32, field: &[u8]) -> [u8; COMM] {
+    fn name(&mut self, tid: u32, field: &[u8]) -> [u8; COMM_BYTES] {
         let comm = field.split(|byte| *byte == 0).next().unwrap_or_default();
-        let comm = &comm[..comm.len().min(COMM - 1)];
+        let comm = &comm[..comm.len().min(COMM_BYTES - 1)];
         let key = (tid, padded(comm));
         if let Some(decided) = self.decided.get(&key) {
             return *decided;
@@ -193,16 +193,17 @@ impl Known {
         }
     }
 
-    fn decide(&mut self, tid: u32, comm: &[u8]) -> [u8; COMM] {
-        let known = tid == 0 || KERNEL_S.contains(&comm) || self.kernel_threads.contains(&(tid, comm.to_vec()));
+    fn decide(&mut self, tid: u32, comm: &[u8]) -> [u8; COMM_BYTES] {
+        let known =
+            tid == 0 || TRANSIENT_KERNEL_NAMES.contains(&comm) || self.kernel_threads.contains(&(tid, comm.to_vec()));
         if known || self.is_kernel_thread_now(tid, comm) {
-            // Names are bytes, and one that is no text is no address.
+            // Names are bytes; one that is not UTF-8 is not a kernel thread's.
             return padded(std::str::from_utf8(comm).map_or(comm, |comm| kernel_thread(comm).as_bytes()));
         }
         padded(self.pseudonyms.program(&String::from_utf8_lossy(comm)).as_bytes())
     }
 
-    /// One that was born since the host was looked at.
+    /// Whether this is a kernel thread that was created after the host was read.
     fn is_kernel_thread_now(&mut self, tid: u32, comm: &[u8]) -> bool {
         let Some(task) = unstarve_host::task(&Root::host(), Tid(tid)).filter(|task| task.kernel_thread) else {
             return false;
@@ -212,16 +213,16 @@ impl Known {
     }
 }
 
-fn padded(name: &[u8]) -> [u8; COMM] {
-    let mut padded = [0; COMM];
-    let length = name.len().min(COMM - 1);
+fn padded(name: &[u8]) -> [u8; COMM_BYTES] {
+    let mut padded = [0; COMM_BYTES];
+    let length = name.len().min(COMM_BYTES - 1);
     padded[..length].copy_from_slice(&name[..length]);
     padded
 }
 
-/// All texts of an event that must not stay as they are.
+/// All text fields of an event that must be redacted.
 fn texts(format: &EventFormat) -> Vec<Text> {
-    let kept = |field: &Field| KEPT.contains(&(format.name.as_str(), field.name.as_str()));
+    let kept = |field: &Field| KEPT_FIELDS.contains(&(format.name.as_str(), field.name.as_str()));
     let mut texts = Vec::new();
     for field in format.fields.iter().filter(|field| !kept(field)) {
         let place = match field.kind {
@@ -235,11 +236,11 @@ fn texts(format: &EventFormat) -> Vec<Text> {
     texts
 }
 
-/// Where the id is of the task that `name` names: `next_comm` goes with `next_pid`. `block_rq_issue` has none but the
-/// common one, that of the task that issues.
+/// Offset of the id of the task that field `name` names: `next_comm` goes with `next_pid`. `block_rq_issue` has only
+/// the common one, of the task that issues the request.
 fn tid_of(format: &EventFormat, name: &str) -> Option<usize> {
     let stem = name.strip_suffix("comm")?;
-    // In sched_process_fork the parent is called `comm` and `parent_comm`, its id `pid` and `parent_pid`.
+    // sched_process_fork calls the parent `comm` or `parent_comm`, and its id `pid` or `parent_pid`.
     let candidates = [format!("{stem}pid"), format!("parent_{stem}pid")];
     let field = candidates.iter().find_map(|name| format.field(name));
     let common = || format.field("common_pid").filter(|_| stem.is_empty());
@@ -301,13 +302,13 @@ mod tests {
     #[test]
     fn names_of_processes_go_and_those_of_kernel_threads_stay() {
         if cfg!(target_endian = "big") {
-            return; // The page below is drawn for the other order.
+            return; // The page below has the other byte order.
         }
         let mut redactor = redactor();
         redactor.known.lock().expect("a lock").kernel_threads.insert((4_000_001, b"nfsd".to_vec()));
         let mut page = page(&[
             switch((b"secret\0\0stale-na", 4_000_000), (b"nfsd\0\0\0\0\0\0\0\0\0\0\0\0", 4_000_001)),
-            // An impostor, and one of the same name as before.
+            // A program with a kernel thread's name, and another program with the name of the one before.
             switch((b"nfsd\0\0\0\0\0\0\0\0\0\0\0\0", 4_000_002), (b"secret\0\0\0\0\0\0\0\0\0\0", 4_000_003)),
             switch((b"swapper/0\0\0\0\0\0\0\0", 0), (b"swapper/0\0\0\0\0\0\0\0", 4_000_002)),
         ]);

@@ -1,18 +1,20 @@
+//! Salvages the recordings of killed recorders.
+
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use unstarve_files::target::Place;
 
-use crate::output::{Delivery, Leftover, Workshop, leftovers_at};
+use crate::output::{Delivery, Leftover, OutputDirectory, leftovers_at};
 use crate::{Notice, RecordError};
 
-/// How long what a killed recorder left is kept for whoever wants it.
-const KEPT: Duration = Duration::from_secs(7 * 24 * 3600);
+/// How long the leftovers of a killed recorder are kept.
+const KEEP_LEFTOVERS: Duration = Duration::from_secs(7 * 24 * 3600);
 
-/// A recording made of what a killed recorder left.
+/// A recording made from a killed recorder's leftovers.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Salvaged {
-    /// The directory that it was in; it is gone.
+    /// The directory of the leftovers; it has been removed.
     pub from: PathBuf,
     /// The file.
     pub path: PathBuf,
@@ -20,20 +22,20 @@ pub struct Salvaged {
     pub size: u64,
 }
 
-/// What came of what killed recorders left.
+/// The outcome of salvaging.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Salvage {
     /// The recordings.
     pub files: Vec<Salvaged>,
-    /// Directories that held nothing of which a recording can be made; they are gone.
+    /// Directories without anything usable; they have been removed.
     pub unusable: Vec<PathBuf>,
 }
 
-/// Makes recordings of what killed recorders left in the directory `from`, or of the one leftover that `from` names. Without
-/// `output` they are called `unstarve-salvaged-….dat` and are beside their leftovers. What no recording can be made of is removed.
+/// Makes recordings from what killed recorders left in the directory `from`, or from the single leftover `from`.
+/// Without `output` they are written next to the leftovers and called `unstarve-salvaged-….dat`. Unusable leftovers are
+/// removed.
 ///
-/// # Errors
-/// If there is nothing, or if a file cannot be written; then what was left is still there.
+/// # Errors If there is nothing, or if a file cannot be written; then the leftovers are kept.
 pub fn salvage(from: &Path, output: Option<&Path>) -> Result<Salvage, RecordError> {
     let (left, unusable): (Vec<Leftover>, Vec<Leftover>) =
         leftovers_at(from)?.into_iter().partition(Leftover::is_of_use);
@@ -59,8 +61,8 @@ fn salvage_one(leftover: Leftover, output: Option<&Path>) -> Result<Salvaged, Re
     let contents = leftover.contents().map_err(|source| RecordError::Leftover { path: from.clone(), source })?;
     let (head, pages) = contents.ok_or_else(|| RecordError::NothingLeft(from.clone()))?;
     leftover.remove_unfinished();
-    // Put together where the file is to be, which may be on another filesystem.
-    let size = Workshop::beside(&output)?.deliver(&head, &pages, Delivery::OnDisk, &mut |_, _| {})?;
+    // Assembled next to the output, which may be on another file system.
+    let size = OutputDirectory::beside(&output)?.deliver(&head, &pages, Delivery::OnDisk, &mut |_, _| {})?;
     leftover.remove();
     Ok(Salvaged { from, path: output, size })
 }
@@ -71,13 +73,13 @@ fn named_after(from: &Path) -> PathBuf {
     from.with_file_name(format!("unstarve-salvaged-{id}.dat"))
 }
 
-/// Says what killed recorders left beside the output; removes what nobody can use, and what nobody has wanted for a week.
+/// Reports leftovers of killed recorders next to the output. Removes unusable ones, and those older than a week.
 pub(crate) fn look_at_leftovers(place: &Place, notices: &mut dyn FnMut(Notice)) {
     for leftover in Leftover::all(place) {
         let (path, bytes) = (leftover.path(), leftover.bytes);
         if !leftover.is_of_use() {
             leftover.remove();
-        } else if leftover.hidden.age().is_some_and(|age| age > KEPT) {
+        } else if leftover.hidden.age().is_some_and(|age| age > KEEP_LEFTOVERS) {
             leftover.remove();
             notices(Notice::Removed { path, bytes });
         } else {

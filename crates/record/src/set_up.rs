@@ -1,5 +1,5 @@
-//! Preparing an instance, so that events are recorded as soon as possible: what is recorded is often the reason why things
-//! take long.
+//! Prepares an instance so that recording starts as soon as possible: the load to be recorded is often the reason why
+//! the preparation takes long.
 
 use std::sync::mpsc::{RecvTimeoutError, channel};
 use std::sync::{Arc, Mutex, PoisonError};
@@ -8,20 +8,20 @@ use std::time::Duration;
 
 use unstarve_model::{CpuId, EventType};
 
-use crate::cpus::{Away, GracePeriod, Patience, RollCall};
+use crate::cpus::{CpuAvoidance, CpuProbes, GracePeriod, SetUpSpeed};
 use crate::instance::{EventName, Instance, KernelNames, name_of};
 use crate::tracefs::TraceFs;
 use crate::{BlockEvents, BufferSize, Notice, RecordError, buffer};
 
-/// When people are told what is being waited for.
-const SILENCE: Duration = Duration::from_millis(500);
+/// After this time the user is shown what the preparation waits for.
+const MAX_SILENCE: Duration = Duration::from_millis(500);
 
 /// An instance that is ready to record.
 pub(crate) struct Ready {
     pub(crate) instance: Instance,
     pub(crate) set_up: SetUp,
-    /// Keeps this thread from CPUs where it would not run.
-    pub(crate) away: Option<Away>,
+    /// Keeps this thread off CPUs where it would not run.
+    pub(crate) away: Option<CpuAvoidance>,
 }
 
 /// What was chosen for this kernel.
@@ -30,12 +30,12 @@ pub(crate) struct SetUp {
     pub(crate) names: KernelNames,
     pub(crate) events: Vec<EventType>,
     pub(crate) absent: Vec<&'static str>,
-    /// All that is recorded, for other programs, too.
+    /// All recorded events, including those for other programs.
     pub(crate) recorded: Vec<EventName>,
     pub(crate) interval: Duration,
 }
 
-/// What is being done, for people who wait.
+/// The current step, to be shown to a user who waits.
 #[derive(Default)]
 pub(crate) struct Step(Mutex<String>);
 
@@ -49,36 +49,36 @@ impl Step {
     }
 }
 
-/// Whether what waits for an RCU grace period has a chance.
+/// Whether RCU grace periods end at the moment.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Kernel {
-    /// It has.
+    /// They do.
     Answers,
-    /// It would wait for as long as somebody keeps a CPU for himself.
+    /// They do not, as long as a task monopolises a CPU.
     Waits,
 }
 
-/// Makes an instance with everything but `tracing_on`.
+/// Creates an instance that is ready except for `tracing_on`.
 pub(crate) fn prepare(
     tracefs: &Arc<TraceFs>,
     block: BlockEvents,
     buffer: BufferSize,
     cpus: &[u32],
-    patience: Patience,
+    speed: SetUpSpeed,
     notices: &mut dyn FnMut(Notice),
 ) -> Result<Ready, RecordError> {
-    let calls = RollCall::of(cpus, patience);
-    // A CPU that a real-time task keeps has no ordinary load, and looks like a good place for what wakes up: threads of ours,
-    // too, would be put there and not run.
+    let calls = CpuProbes::start(cpus, speed);
+    // A CPU that a real-time task monopolises has no ordinary load, so the scheduler prefers it for tasks that wake up,
+    // including our threads, which would not run there.
     let absent = calls.absent();
-    let away = Away::from(&absent);
-    let grace_period = GracePeriod::begin(patience);
+    let away = CpuAvoidance::from(&absent);
+    let grace_period = GracePeriod::begin(speed);
     let step = Step::default();
-    // The kernel can keep us waiting in any of this: somebody has to be left who says so.
+    // The kernel can block any of this, so another thread reports what is being waited for.
     let (instance, clock, names, kernel) = watched(&step, notices, || {
         step.is("a tracing instance");
         let instance = Instance::create(Arc::clone(tracefs))?;
-        // Where the kernel does not say, those who wait can still read what for.
+        // If the kernel cannot tell, a user who waits is still shown the current step.
         let kernel = if grace_period.has_ended().unwrap_or(true) { Kernel::Answers } else { Kernel::Waits };
         step.is("the clock of a tracing instance, which waits for RCU");
         let clock = match kernel {
@@ -90,14 +90,14 @@ pub(crate) fn prepare(
         let names = instance.stop_noting_names();
         Ok((instance, clock, names, kernel))
     })?;
-    // The longer the CPUs were watched, the better this is known; and it is used at once.
+    // Asked late, because longer watching makes it more reliable, and used at once.
     let silent = calls.silent();
     drop(away);
-    let away = Away::from(&silent);
+    let away = CpuAvoidance::from(&silent);
     if !silent.is_empty() || kernel == Kernel::Waits {
         let kernel_waits = kernel == Kernel::Waits;
         let cpus = silent.iter().copied().map(CpuId).collect();
-        notices(Notice::Starved { cpus, waited: patience.late(), kernel_waits });
+        notices(Notice::Starved { cpus, waited: speed.late(), kernel_waits });
     }
     let set_up = watched(&step, notices, || {
         let small = if kernel == Kernel::Waits { cpus } else { &silent };
@@ -110,13 +110,13 @@ pub(crate) fn prepare(
     Ok(Ready { instance, set_up, away })
 }
 
-/// Events that the analysis uses, the names of those that this kernel lacks, and all that are enabled.
+/// The events that the analysis uses, the names of those that this kernel lacks, and all events that are enabled.
 type Enabled = (Vec<EventType>, Vec<&'static str>, Vec<EventName>);
 
-/// The events that the analysis uses and that are now enabled, and the names of those that this kernel lacks.
+/// Enables the events that the analysis uses, as far as this kernel has them.
 fn enable_events(instance: &Instance, block: BlockEvents) -> Result<Enabled, RecordError> {
-    // There is a raise for nearly each `softirq_entry`, and who raised a softirq changes nothing in what it took.
-    // Those of the block layer come with every request, and there are hosts with more requests than switches.
+    // `softirq_raise` comes with nearly each `softirq_entry`, and the raiser does not change how long a softirq took.
+    // Block events come with every request, and some hosts have more requests than switches.
     let used = EventType::ALL.iter().copied().filter(|&event| match event {
         EventType::SoftirqRaise => false,
         event if event.is_of_block_layer() => block == BlockEvents::On,
@@ -133,7 +133,7 @@ fn enable_events(instance: &Instance, block: BlockEvents) -> Result<Enabled, Rec
     Ok((events, absent.into_iter().map(EventType::name).collect(), recorded))
 }
 
-/// Does `work` in a thread of its own, and says what it waits for if that takes long.
+/// Runs `work` in a thread of its own, and reports the current step if it takes long.
 pub(crate) fn watched<T: Send>(
     step: &Step,
     notices: &mut dyn FnMut(Notice),
@@ -149,7 +149,7 @@ pub(crate) fn watched<T: Send>(
         });
         let worker = worker.map_err(RecordError::system("cannot start a thread"))?;
         let mut said = String::new();
-        while waits.recv_timeout(SILENCE) == Err(RecvTimeoutError::Timeout) {
+        while waits.recv_timeout(MAX_SILENCE) == Err(RecvTimeoutError::Timeout) {
             let what = step.text();
             if what != said {
                 notices(Notice::Waiting { what: what.clone() });
@@ -168,15 +168,15 @@ mod tests {
     use super::*;
 
     #[test]
-    fn people_are_told_what_takes_long() {
-        let mut told = Vec::new();
+    fn a_step_that_takes_long_is_reported() {
+        let mut received = Vec::new();
         let step = Step::default();
-        let result = watched(&step, &mut |notice| told.push(notice), || {
+        let result = watched(&step, &mut |notice| received.push(notice), || {
             step.is("a slow kernel");
-            thread::sleep(SILENCE + Duration::from_millis(300));
+            thread::sleep(MAX_SILENCE + Duration::from_millis(300));
             Ok(7)
         });
         assert!(matches!(result, Ok(7)));
-        assert_eq!(told, [Notice::Waiting { what: "a slow kernel".into() }]);
+        assert_eq!(received, [Notice::Waiting { what: "a slow kernel".into() }]);
     }
 }

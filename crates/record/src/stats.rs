@@ -1,19 +1,21 @@
+//! The kernel's event counters of one CPU's ring buffer.
+
 use unstarve_model::CpuId;
 
 use crate::Lost;
 use crate::instance::Instance;
 
-/// What the kernel counted for one CPU (`per_cpu/cpuN/stats`).
+/// The counters of one CPU (`per_cpu/cpuN/stats`).
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct CpuStats {
     pub(crate) cpu: u32,
-    /// The file.
+    /// The text of the file.
     pub(crate) text: String,
-    /// Events that were fetched.
+    /// Events read.
     pub(crate) read: u64,
-    /// Events that were lost: overwritten before they were fetched, dropped, or too long in the making.
+    /// Events lost: overwritten before they were read, dropped, or longer than a page.
     pub(crate) lost: u64,
-    /// Of these, all but the overwritten ones.
+    /// Lost events other than the overwritten ones.
     pub(crate) dropped: u64,
 }
 

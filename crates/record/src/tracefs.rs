@@ -1,3 +1,5 @@
+//! Access to tracefs.
+
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, Write};
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -8,16 +10,16 @@ use rustix::mount::{FsMountFlags, FsOpenFlags, MountAttrFlags, fsconfig_create, 
 
 use crate::RecordError;
 
-/// A way into tracefs.
+/// An accessible tracefs.
 pub(crate) struct TraceFs {
     directory: PathBuf,
-    /// Keeps our own mount, if there is one, until nobody needs it.
+    /// Our own mount, if there is one; unmounted when this is dropped.
     _mount: Option<OwnedFd>,
 }
 
 impl TraceFs {
-    /// Uses tracefs where it is mounted. Where it is not, mounts it for this process alone: a mount that is attached
-    /// to no directory is seen by nobody else and ends with its file descriptor, even after SIGKILL.
+    /// Uses tracefs where it is mounted. Otherwise mounts it for this process alone: a mount that is not attached to
+    /// any directory is invisible to other processes and ends with its file descriptor, even after SIGKILL.
     pub(crate) fn open() -> Result<TraceFs, RecordError> {
         if let Some(directory) = mounted() {
             return TraceFs { directory, _mount: None }.checked();
@@ -38,7 +40,7 @@ impl TraceFs {
         }
     }
 
-    /// Whether an event is enabled anywhere, in the top buffer or in an instance.
+    /// Whether any event is enabled, in the top-level buffer or in an instance.
     pub(crate) fn anybody_traces(&self) -> bool {
         let instances = fs::read_dir(self.path("instances")).into_iter().flatten().flatten();
         let events = instances.map(|instance| instance.path().join("events/enable"));
@@ -52,7 +54,7 @@ impl TraceFs {
     }
 }
 
-/// Where tracefs is mounted, by itself or, as before 4.1 and by habit, below debugfs.
+/// Where tracefs is mounted: its own mount point, or below debugfs (as before 4.1, and still usual).
 fn mounted() -> Option<PathBuf> {
     let mounts = fs::read_to_string("/proc/self/mounts").ok()?;
     mounts.lines().find_map(|line| {
@@ -69,13 +71,13 @@ fn detached_mount() -> rustix::io::Result<OwnedFd> {
     fsmount(&context, FsMountFlags::FSMOUNT_CLOEXEC, attributes)
 }
 
-/// Which of the two reasons for "permission denied" it is.
+/// Which of the two reasons "permission denied" has.
 fn denied() -> RecordError {
     let lockdown = fs::read_to_string("/sys/kernel/security/lockdown").unwrap_or_default();
     if lockdown.contains("[confidentiality]") { RecordError::LockedDown } else { RecordError::NotRoot }
 }
 
-/// Writes to a control file. Never truncates: that alone is a command to some of them.
+/// Writes to a control file. Never truncates, which some control files treat as a command.
 pub(crate) fn control(path: &Path, value: &str) -> io::Result<()> {
     OpenOptions::new().write(true).open(path)?.write_all(value.as_bytes())
 }

@@ -1,10 +1,22 @@
 //! The Linux scheduler as facts and pure functions: classes, weights, rules, settings, and a reference run queue. No I/O.
+//!
+//! What decides between two tasks is written here once: `timeline` blames by it, the watch's eBPF programs are compiled with a header made
+//! of it ([`counted::c_header`]) and tested against [`queue::RunQueue`], and remedies compute weights by it.
 
+mod class;
+mod contender;
+pub mod counted;
+pub mod fairness;
+mod groups;
 mod nature;
+pub mod queue;
 mod rule;
 pub mod setting;
 mod weight;
 
+pub use class::{DEADLINE_RANK, FIRST_FAIR_PRIO, precedes, rank};
+pub use contender::{Ahead, Contender};
+pub use groups::{GroupId, Groups};
 pub use nature::KernelThread;
 pub use rule::Rule;
 pub use weight::{

@@ -1,4 +1,6 @@
-/// What a column holds.
+//! Columns of tables.
+
+/// The type of a column.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
     /// Unsigned, 64 bits.
@@ -11,17 +13,18 @@ pub enum Kind {
     F64,
     /// UTF-8.
     Text,
-    /// A moment: ns since 1970, UTC. CSV has the number.
+    /// A moment: ns since 1970, UTC. A number in CSV.
     Moment,
-    /// Unsigned numbers of 64 bits, as many as there are. CSV has them apart by blanks.
+    /// A list of unsigned 64-bit numbers. Separated by spaces in CSV.
     Counts,
 }
 
-/// All kinds.
-pub const KINDS: [Kind; 7] = [Kind::U64, Kind::U32, Kind::I32, Kind::F64, Kind::Text, Kind::Moment, Kind::Counts];
+/// All types.
+pub const COLUMN_KINDS: [Kind; 7] =
+    [Kind::U64, Kind::U32, Kind::I32, Kind::F64, Kind::Text, Kind::Moment, Kind::Counts];
 
 impl Kind {
-    /// As the documentation has it.
+    /// As in the documentation.
     pub fn word(self) -> &'static str {
         match self {
             Kind::U64 => "u64",
@@ -40,7 +43,7 @@ impl Kind {
 pub enum Presence {
     /// Never.
     Always,
-    /// Where it is not known, or does not apply.
+    /// If it is unknown or does not apply.
     Optional,
 }
 
@@ -49,13 +52,13 @@ pub enum Presence {
 pub struct Column {
     /// Its name.
     pub name: &'static str,
-    /// What it holds.
+    /// Its type.
     pub kind: Kind,
     /// Whether a cell may be empty.
     pub presence: Presence,
-    /// `ns`, or nothing.
+    /// `ns`, or empty.
     pub unit: &'static str,
-    /// For people.
+    /// Its meaning, for people.
     pub meaning: &'static str,
 }
 

@@ -1,3 +1,5 @@
+//! Writes tables as Arrow IPC and Parquet.
+
 use std::collections::HashMap;
 use std::sync::Arc;
 
@@ -13,28 +15,28 @@ use parquet::file::properties::{EnabledStatistics, WriterProperties, WriterPrope
 
 use crate::{Cell, Kind, Out, Presence, Rows, Schema, TableError};
 
-/// Rows of one batch: some hundred kilobytes.
-const BATCH: usize = 1 << 13;
+/// Rows per batch: some hundred kilobytes.
+const BATCH_ROWS: usize = 1 << 13;
 
-/// Rows of one group in a Parquet file. The writer holds a group in memory, encoded: some ten megabytes.
-const GROUP: usize = 1 << 18;
+/// Rows per row group of a Parquet file. The writer keeps an encoded group in memory: about ten megabytes.
+const GROUP_ROWS: usize = 1 << 18;
 
 /// The time zone of moments.
-const UTC: &str = "UTC";
+const MOMENT_ZONE: &str = "UTC";
 
-/// The schema of a table: its name and meaning, and those of its columns with their units, are in the metadata.
+/// The Arrow schema of a table. Metadata contains the table's name and meaning, and the columns' meanings and units.
 pub fn arrow_schema(table: &Schema) -> SchemaRef {
     let field = |column: &crate::Column| {
-        let told = texts([("unit", column.unit), ("meaning", column.meaning)]);
-        Field::new(column.name, arrow_type(column.kind), column.presence == Presence::Optional).with_metadata(told)
+        let metadata = texts([("unit", column.unit), ("meaning", column.meaning)]);
+        Field::new(column.name, arrow_type(column.kind), column.presence == Presence::Optional).with_metadata(metadata)
     };
-    let told = texts([("unstarve.table", table.name), ("unstarve.meaning", table.meaning)]);
-    Arc::new(ArrowSchema::new_with_metadata(table.columns.iter().map(field).collect::<Vec<_>>(), told))
+    let metadata = texts([("unstarve.table", table.name), ("unstarve.meaning", table.meaning)]);
+    Arc::new(ArrowSchema::new_with_metadata(table.columns.iter().map(field).collect::<Vec<_>>(), metadata))
 }
 
 fn texts(texts: [(&str, &str); 2]) -> HashMap<String, String> {
-    let told = texts.into_iter().filter(|(_, text)| !text.is_empty());
-    told.map(|(key, text)| (key.to_owned(), text.to_owned())).collect()
+    let metadata = texts.into_iter().filter(|(_, text)| !text.is_empty());
+    metadata.map(|(key, text)| (key.to_owned(), text.to_owned())).collect()
 }
 
 /// The type of a column of this kind.
@@ -45,12 +47,12 @@ pub fn arrow_type(kind: Kind) -> DataType {
         Kind::I32 => DataType::Int32,
         Kind::F64 => DataType::Float64,
         Kind::Text => DataType::Utf8,
-        Kind::Moment => DataType::Timestamp(TimeUnit::Nanosecond, Some(UTC.into())),
+        Kind::Moment => DataType::Timestamp(TimeUnit::Nanosecond, Some(MOMENT_ZONE.into())),
         Kind::Counts => DataType::List(Arc::new(element())),
     }
 }
 
-/// A number of a list.
+/// An element of a list.
 fn element() -> Field {
     Field::new("item", DataType::UInt64, false)
 }
@@ -73,7 +75,7 @@ impl Builder {
             Kind::I32 => Builder::I32(Int32Builder::new()),
             Kind::F64 => Builder::F64(Float64Builder::new()),
             Kind::Text => Builder::Text(StringBuilder::new()),
-            Kind::Moment => Builder::Moment(TimestampNanosecondBuilder::new().with_timezone(UTC)),
+            Kind::Moment => Builder::Moment(TimestampNanosecondBuilder::new().with_timezone(MOMENT_ZONE)),
             Kind::Counts => Builder::Counts(ListBuilder::new(UInt64Builder::new()).with_field(element())),
         }
     }
@@ -119,7 +121,7 @@ impl Builder {
     }
 }
 
-/// Rows that become batches.
+/// Collects rows into batches.
 struct Batches {
     schema: SchemaRef,
     builders: Vec<Builder>,
@@ -132,14 +134,14 @@ impl Batches {
         Batches { schema: arrow_schema(table), builders, rows: 0 }
     }
 
-    /// A batch, each time one is full.
+    /// Adds a row. Returns a batch when one is full.
     fn row(&mut self, cells: &[Cell<'_>]) -> Result<Option<RecordBatch>, String> {
         self.builders.iter_mut().zip(cells).for_each(|(builder, cell)| builder.push(*cell));
         self.rows += 1;
-        if self.rows < BATCH { Ok(None) } else { self.rest() }
+        if self.rows < BATCH_ROWS { Ok(None) } else { self.rest() }
     }
 
-    /// What is left.
+    /// The last, incomplete batch.
     fn rest(&mut self) -> Result<Option<RecordBatch>, String> {
         if self.rows == 0 {
             return Ok(None);
@@ -150,7 +152,7 @@ impl Batches {
     }
 }
 
-/// Rows as an Arrow IPC file (Feather version 2).
+/// Writes an Arrow IPC file (Feather version 2).
 pub struct ArrowRows<W: Out> {
     batches: Batches,
     out: FileWriter<W>,
@@ -189,7 +191,7 @@ impl<W: Out> Rows for ArrowRows<W> {
     }
 }
 
-/// Rows as a Parquet file.
+/// Writes a Parquet file.
 pub struct ParquetRows<W: Out> {
     batches: Batches,
     out: ArrowWriter<W>,
@@ -200,10 +202,9 @@ fn parquet(error: impl ToString) -> TableError {
 }
 
 impl<W: Out> ParquetRows<W> {
-    /// Writes the beginning.
+    /// Begins the file.
     ///
-    /// # Errors
-    /// If it cannot be written.
+    /// # Errors If it cannot be written.
     pub fn new(out: W, table: &Schema) -> Result<ParquetRows<W>, TableError> {
         let batches = Batches::new(table);
         let out = ArrowWriter::try_new(out, Arc::clone(&batches.schema), Some(packed().build())).map_err(parquet)?;
@@ -228,11 +229,11 @@ impl<W: Out> Rows for ParquetRows<W> {
     }
 }
 
-/// Rows of a file in memory that is written without compression. For each column of each file a decoder makes what it needs to unpack it, which takes longer than
-/// reading so few rows (docs/decisions/0430).
-const PLAIN: usize = 2048;
+/// Files in memory with at most this many rows are not compressed: to set up a decompressor for each column takes
+/// longer than to read so few rows (docs/decisions/0430).
+const MAX_PLAIN_ROWS: usize = 2048;
 
-/// Rows until it is known how many there are.
+/// Holds rows until their number is known.
 struct Held {
     batches: Batches,
     full: Vec<RecordBatch>,
@@ -261,7 +262,7 @@ pub fn parquet_file(
     fill(&mut held)?;
     held.full.extend(held.batches.rest().map_err(parquet)?);
     let rows = held.full.iter().map(RecordBatch::num_rows).sum::<usize>();
-    let properties = if rows > PLAIN { packed() } else { plain() };
+    let properties = if rows > MAX_PLAIN_ROWS { packed() } else { plain() };
     let mut bytes = Vec::new();
     let out = ArrowWriter::try_new(&mut bytes, Arc::clone(&held.batches.schema), Some(properties.build()));
     let mut out = out.map_err(parquet)?;
@@ -270,15 +271,15 @@ pub fn parquet_file(
     Ok(bytes)
 }
 
-/// How files are written that have more than some rows.
+/// Properties of larger files.
 fn packed() -> WriterPropertiesBuilder {
     WriterProperties::builder()
         .set_compression(Compression::ZSTD(ZstdLevel::default()))
-        .set_max_row_group_row_count(Some(GROUP))
+        .set_max_row_group_row_count(Some(GROUP_ROWS))
         .set_created_by(concat!("unstarve ", env!("CARGO_PKG_VERSION")).to_owned())
 }
 
-/// How the others are. A column is one page: what is said of the column need not be said of its page once more.
+/// Properties of small files. A column is a single page, so page statistics would repeat those of the column.
 fn plain() -> WriterPropertiesBuilder {
     let properties = packed().set_compression(Compression::UNCOMPRESSED);
     properties.set_statistics_enabled(EnabledStatistics::Chunk).set_offset_index_disabled(true)

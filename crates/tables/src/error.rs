@@ -1,3 +1,5 @@
+//! Errors of writing tables.
+
 use std::io;
 
 use thiserror::Error;
@@ -6,15 +8,15 @@ use thiserror::Error;
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum TableError {
-    /// The operating system said no.
+    /// A system call failed.
     #[error(transparent)]
     Io(#[from] io::Error),
-    /// The library that writes the format did.
+    /// The format's library failed.
     #[error("cannot write {format}: {why}")]
     Format {
         /// CSV, Arrow IPC or Parquet.
         format: &'static str,
-        /// In its words.
+        /// Its error message.
         why: String,
     },
 }

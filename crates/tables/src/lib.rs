@@ -1,12 +1,12 @@
-//! The tables of unstarve: what each column is, declared once, and how rows become files.
+//! The tables of unstarve: declares every column once, and writes rows to files.
 //!
 //! | module | what it is |
 //! |---|---|
-//! | `column` | a column: name, kind, unit, meaning |
-//! | `schema` | every table ([`ALL`]); `docs/tables.md` is made from it |
+//! | `column` | a column: name, type, unit, meaning |
+//! | `schema` | every table ([`ALL`]); `docs/tables.md` is generated from it |
 //! | `rows` | a row's cells, and [`Rows`], which writes them |
-//! | `text_table`, `columnar` | rows to CSV; to Arrow IPC and Parquet (feature `columnar`) |
-//! | `shelf` | the directory below which files of many hosts and hours lie, by table, day and hour |
+//! | `text_table`, `columnar` | writers for CSV; for Arrow IPC and Parquet (feature `columnar`) |
+//! | `shelf` | the directory with files of many hosts and hours, by table, day and hour |
 
 #![cfg_attr(not(test), warn(clippy::print_stdout, clippy::print_stderr))]
 
@@ -19,7 +19,7 @@ mod schema;
 mod shelf;
 mod text_table;
 
-pub use column::{Column, KINDS, Kind, Presence};
+pub use column::{COLUMN_KINDS, Column, Kind, Presence};
 #[cfg(feature = "columnar")]
 pub use columnar::{ArrowRows, ParquetRows, arrow_schema, arrow_type, parquet_file};
 pub use error::TableError;

@@ -1,3 +1,5 @@
+//! Rows and their writers.
+
 use std::io::Write;
 
 use crate::TableError;
@@ -5,15 +7,15 @@ use crate::TableError;
 /// One value of a row.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub enum Cell<'a> {
-    /// A whole number, of whatever width its column has; of a moment ns since 1970.
+    /// An integer of any width; for a moment ns since 1970.
     Number(i128),
-    /// Any number.
+    /// A floating-point number.
     Real(f64),
     /// A text.
     Text(&'a str),
     /// Several numbers.
     Counts(&'a [u64]),
-    /// Not known, or does not apply.
+    /// Unknown, or does not apply.
     Empty,
 }
 
@@ -24,17 +26,17 @@ impl<T: Into<i128>> From<T> for Cell<'_> {
 }
 
 impl<'a> Cell<'a> {
-    /// A number, where there is one.
+    /// A number, if there is one.
     pub fn number(number: Option<impl Into<i128>>) -> Cell<'a> {
         number.map_or(Cell::Empty, |number| Cell::Number(number.into()))
     }
 
-    /// A number with a fraction, where there is one.
+    /// A floating-point number, if there is one.
     pub fn real(number: Option<f64>) -> Cell<'a> {
         number.map_or(Cell::Empty, Cell::Real)
     }
 
-    /// A text, where there is one.
+    /// A text, if there is one.
     pub fn text(text: Option<&'a str>) -> Cell<'a> {
         text.map_or(Cell::Empty, Cell::Text)
     }
@@ -42,20 +44,18 @@ impl<'a> Cell<'a> {
 
 /// A writer of rows.
 pub trait Rows {
-    /// The next row, a cell for each column.
+    /// Writes a row, with a cell for each column.
     ///
-    /// # Errors
-    /// If it cannot be written.
+    /// # Errors If it cannot be written.
     fn row(&mut self, cells: &[Cell<'_>]) -> Result<(), TableError>;
 
-    /// There are no more.
+    /// Writes the rest.
     ///
-    /// # Errors
-    /// If what is left cannot be written.
+    /// # Errors If it cannot be written.
     fn finish(self: Box<Self>) -> Result<(), TableError>;
 }
 
-/// Where rows go: they may be written from another thread.
+/// An output that may be written to from another thread.
 pub trait Out: Write + Send {}
 
 impl<W: Write + Send> Out for W {}

@@ -1,8 +1,8 @@
 //! A directory of small files of many hosts and hours: `table=blame_rollup/date=2026-11-23/hour=07/PART.parquet`.
 //!
-//! The layout is that of Hive, which all engines read. A file is written beside its place and renamed, so that a reader sees a
-//! whole one or none; a process that is killed leaves at most a file whose name begins with a dot, which nobody reads and the next
-//! [`Shelf::trim`] removes. A part has the same name whenever the same rows are written again.
+//! The layout is Hive partitioning, which query engines understand. A file is written under another name and renamed,
+//! so a reader sees a complete file or none. A killed process leaves at most a file whose name begins with a dot, which
+//! readers ignore and the next [`Shelf::trim`] removes. If the same rows are written again, the part has the same name.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -18,17 +18,17 @@ use unstarve_model::WallTime;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ShelfError {
-    /// Others could change it.
+    /// Other users could change it.
     #[error("the directory for tables cannot be used")]
     Untrusted(#[from] TrustError),
-    /// The system refuses.
+    /// A system call failed.
     #[error("cannot {action} {}", path.display())]
     Io {
         /// Write, read or remove.
         action: &'static str,
-        /// What.
+        /// The path.
         path: PathBuf,
-        /// Why.
+        /// The system's error.
         source: io::Error,
     },
 }
@@ -43,9 +43,9 @@ impl ShelfError {
 /// How much is kept.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Limits {
-    /// Bytes of all files.
+    /// Total size of all files in bytes.
     pub bytes: u64,
-    /// How old an hour may become.
+    /// Maximum age of an hour.
     pub age: Duration,
 }
 
@@ -61,17 +61,17 @@ pub struct Partition {
 }
 
 impl Partition {
-    /// Where rows of this moment belong.
+    /// The partition of rows at this moment.
     pub fn of(table: &str, at: WallTime) -> Partition {
         Partition { date: at.date(), hour: at.clock()[..2].to_owned(), table: table.to_owned() }
     }
 
-    /// Its path below the shelf's.
+    /// Its path below the shelf.
     pub fn path(&self) -> PathBuf {
         PathBuf::from(format!("table={}/date={}/hour={}", self.table, self.date, self.hour))
     }
 
-    /// When its hour begins, if its names are those of an hour.
+    /// The beginning of its hour; `None` if the names are not those of an hour.
     pub fn begin(&self) -> Option<WallTime> {
         let mut date = self.date.splitn(3, '-').map(|number| number.parse::<u64>().ok());
         let (year, month, day) = (date.next()??, date.next()??, date.next()??);
@@ -79,22 +79,23 @@ impl Partition {
         if !(1970..=2554).contains(&year) || !(1..=12).contains(&month) || !(1..=31).contains(&day) || hour > 23 {
             return None;
         }
-        // Years that begin in March: a leap day is the last of them, and months have 153 days for each five.
+        // Years begin in March here, so the leap day is the last of its year, and month lengths repeat every five
+        // months with 153 days.
         let (years, months) = if month > 2 { (year, month - 3) } else { (year - 1, month + 9) };
         let days = years * 365 + years / 4 - years / 100 + years / 400 + (153 * months + 2) / 5 + day - 1;
         Some(WallTime((days.checked_sub(719_468)? * 24 + hour) * 3_600_000_000_000))
     }
 
-    /// Whether it is before another moment's.
+    /// Whether it is before the partition of another moment.
     pub fn is_before(&self, at: WallTime) -> bool {
         let other = Partition::of(&self.table, at);
         (&self.date, &self.hour) < (&other.date, &other.hour)
     }
 }
 
-const ENDING: &str = ".parquet";
-/// A file that is being written is younger.
-const UNFINISHED: Duration = Duration::from_secs(3600);
+const PART_ENDING: &str = ".parquet";
+/// An unfinished file older than this was left by a killed process.
+const MAX_WRITE_TIME: Duration = Duration::from_secs(3600);
 
 /// The directory.
 #[derive(Debug)]
@@ -102,7 +103,7 @@ pub struct Shelf {
     path: PathBuf,
 }
 
-/// A file that is kept.
+/// A stored file.
 struct Part {
     partition: Partition,
     path: PathBuf,
@@ -110,34 +111,33 @@ struct Part {
 }
 
 impl Shelf {
-    /// Opens the directory, and makes it if it is not there.
+    /// Opens the directory, creating it if necessary.
     ///
-    /// # Errors
-    /// If it cannot be made, or if others than root and we can change it.
+    /// # Errors If it cannot be created, or if users other than root and ours can change it.
     pub fn open(path: &Path) -> Result<Shelf, ShelfError> {
         Ok(Shelf { path: Directory::make(path)?.path().to_owned() })
     }
 
-    /// Where it is.
+    /// Its path.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Whether a part is there.
+    /// Whether a part exists.
     pub fn has(&self, partition: &Partition, name: &str) -> bool {
         self.file(partition, name).exists()
     }
 
-    /// Puts a part there, in the place of one of the same name.
+    /// Writes a part, replacing one of the same name.
     ///
-    /// # Errors
-    /// If it cannot be written; then nothing of it is there.
+    /// # Errors If it cannot be written; then nothing of it exists.
     pub fn put(&self, partition: &Partition, name: &str, bytes: &[u8]) -> Result<(), ShelfError> {
         let directory = Directory::make(&self.path.join(partition.path()))?;
-        let name = format!("{name}{ENDING}");
+        let name = format!("{name}{PART_ENDING}");
         let beside = format!(".new-{name}");
         let mut file = directory.file(OsStr::new(&beside), How::Update)?;
-        // A killed process may have left some of it. On the disk before it has its name: a machine that fails leaves no torn part.
+        // A killed process may have left some of it. Synced before it gets its name, so that a crash leaves no
+        // incomplete part.
         let written = file.set_len(0).and_then(|()| file.write_all(bytes)).and_then(|()| file.sync_all());
         let named = written.and_then(|()| directory.rename(OsStr::new(&beside), OsStr::new(&name)));
         if named.is_err() {
@@ -147,18 +147,19 @@ impl Shelf {
     }
 
     fn file(&self, partition: &Partition, name: &str) -> PathBuf {
-        self.path.join(partition.path()).join(format!("{name}{ENDING}"))
+        self.path.join(partition.path()).join(format!("{name}{PART_ENDING}"))
     }
 
-    /// Removes hours that are too old, both now and beside the newest that is there, and then the oldest parts until the rest is within the limit. Gives how many parts went.
+    /// Removes hours older than the limit, then the oldest parts until the rest is within the size limit. Returns the
+    /// number of parts removed.
     ///
-    /// # Errors
-    /// If the directory cannot be read or a part cannot be removed.
+    /// # Errors If the directory cannot be read or a part cannot be removed.
     pub fn trim(&self, limits: Limits, now: WallTime) -> Result<usize, ShelfError> {
         let mut parts = self.parts()?;
         parts.sort_by(|one, other| (&one.partition, &one.path).cmp(&(&other.partition, &other.path)));
         let age = u64::try_from(limits.age.as_nanos()).unwrap_or(u64::MAX);
-        // Beside the newest, too: a wall clock that jumps ahead makes nothing old by itself.
+        // An hour must also be too old compared with the newest one: a wall clock that jumps ahead does not make
+        // everything old.
         let newest = parts.iter().filter_map(|part| part.partition.begin()).max();
         let oldest = WallTime(newest.map_or(now, |newest| newest.min(now)).0.saturating_sub(age));
         let mut total: u64 = parts.iter().map(|part| part.bytes).sum();
@@ -170,7 +171,7 @@ impl Shelf {
             remove(&part.path)?;
             total -= part.bytes;
             removed += 1;
-            // Of what has become empty; another part may be there by now.
+            // Removes directories that have become empty; there may be another part by now.
             for above in part.path.ancestors().skip(1).take(2) {
                 if fs::remove_dir(above).is_err() {
                     break;
@@ -201,7 +202,7 @@ fn remove(path: &Path) -> Result<(), ShelfError> {
     }
 }
 
-/// The directories `KEY=VALUE` in one, with their values.
+/// The subdirectories `KEY=VALUE` of a directory, with their values.
 fn keyed(path: &Path, key: &str) -> Result<Vec<(String, PathBuf)>, ShelfError> {
     let entries = entries(path)?;
     let value = |path: PathBuf| {
@@ -223,10 +224,10 @@ fn parts_in(path: &Path, partition: &Partition) -> Result<Vec<Part>, ShelfError>
         if name.starts_with('.') {
             let written =
                 SystemTime::UNIX_EPOCH + Duration::from_secs(u64::try_from(metadata.mtime()).unwrap_or(u64::MAX >> 1));
-            if written.elapsed().is_ok_and(|age| age > UNFINISHED) {
+            if written.elapsed().is_ok_and(|age| age > MAX_WRITE_TIME) {
                 remove(&path)?;
             }
-        } else if name.ends_with(ENDING) {
+        } else if name.ends_with(PART_ENDING) {
             parts.push(Part { partition: partition.clone(), path, bytes: metadata.len() });
         }
     }
@@ -241,16 +242,16 @@ fn entries(path: &Path) -> Result<Vec<PathBuf>, ShelfError> {
     }
 }
 
-/// The longest name of a part.
-const LONGEST: usize = 200;
+/// Maximum length of a part's name.
+const MAX_PART_NAME: usize = 200;
 
-/// A part's name of several words, such as a host and a moment; nothing in it leads to another place.
+/// A part's name made of several words, such as a host and a moment, and safe as a file name.
 pub fn part_name(words: &[&str]) -> String {
     let is_plain = |c: char| c.is_ascii_alphanumeric() || "._".contains(c);
     let plain = |word: &&str| word.chars().map(|c| if is_plain(c) { c } else { '_' }).collect::<String>();
     let name = words.iter().map(plain).collect::<Vec<_>>().join("-");
     let name = name.trim_start_matches('.');
-    name[..name.len().min(LONGEST)].to_owned()
+    name[..name.len().min(MAX_PART_NAME)].to_owned()
 }
 
 #[cfg(test)]

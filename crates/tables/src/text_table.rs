@@ -1,17 +1,18 @@
+//! Writes tables as CSV.
+
 use std::borrow::Cow;
 
 use crate::{Cell, Out, Rows, Schema, TableError};
 
-/// Rows as CSV (RFC 4180) with a line of names.
+/// Writes CSV (RFC 4180) with a header line.
 pub struct CsvRows<W: Out> {
     out: csv::Writer<W>,
 }
 
 impl<W: Out> CsvRows<W> {
-    /// Writes the names of the columns.
+    /// Writes the header line.
     ///
-    /// # Errors
-    /// If they cannot be written.
+    /// # Errors If it cannot be written.
     pub fn new(out: W, schema: &Schema) -> Result<CsvRows<W>, TableError> {
         let mut out = csv::Writer::from_writer(out);
         out.write_record(schema.columns.iter().map(|column| column.name))?;
@@ -44,8 +45,8 @@ fn joined(counts: &[u64]) -> String {
     counts.iter().map(u64::to_string).collect::<Vec<_>>().join(" ")
 }
 
-/// A name that a spreadsheet would take for a formula gets its first character escaped, as other harmful characters are;
-/// `-bash` stays what it is.
+/// Escapes the first character of a name that a spreadsheet would treat as a formula, like other harmful characters;
+/// `-bash` is left as it is.
 fn no_formula(text: &str) -> Cow<'_, str> {
     let is_formula = match text.as_bytes() {
         [b'=' | b'@', ..] => true,

@@ -13,8 +13,8 @@ fn read(bytes: Vec<u8>) -> RecordBatch {
     batches.next().expect("there are rows")
 }
 
-/// The schema with the metadata of the file, which batches do not have.
-fn told_of(bytes: &[u8]) -> SchemaRef {
+/// The schema with the file's metadata, which batches lack.
+fn schema_of(bytes: &[u8]) -> SchemaRef {
     let builder =
         ParquetRecordBatchReaderBuilder::try_new(bytes::Bytes::copy_from_slice(bytes)).expect("a Parquet file");
     builder.schema().clone()
@@ -47,7 +47,7 @@ fn every_table_is_read_back() {
             parquet_file(schema, |out| rows.iter().try_for_each(|row| out.row(row))).expect("memory can be written");
         let batch = read(bytes.clone());
         assert_eq!(batch.num_rows(), 2, "{}", schema.name);
-        let told = told_of(&bytes);
+        let told = schema_of(&bytes);
         assert_eq!(told.metadata().get("unstarve.table").map(String::as_str), Some(schema.name));
         for ((column, field), values) in schema.columns.iter().zip(told.fields()).zip(batch.columns()) {
             assert_eq!(field.name(), column.name);
@@ -73,7 +73,7 @@ fn moments_lists_and_fractions_keep_their_values() {
     assert_eq!(batch.column_by_name("effect").expect("a column").as_primitive::<Float64Type>().value(0), -0.25);
 }
 
-/// Small files are not compressed, larger ones are; and each column says so, for who reads both.
+/// Small files are not compressed, larger ones are, and each column chunk says so for readers.
 #[test]
 fn only_files_with_many_rows_are_compressed() {
     use parquet::basic::Compression;

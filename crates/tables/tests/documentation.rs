@@ -1,4 +1,4 @@
-//! docs/tables.md is made from the schemas.
+//! docs/tables.md is generated from the schemas.
 
 use std::collections::BTreeSet;
 

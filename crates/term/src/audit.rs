@@ -1,10 +1,12 @@
+//! The terminal page of `unstarve check`.
+
 use unstarve_check::{Audit, Fix, Hit, Rule, Severity, When};
 
 use crate::Look;
 use crate::ink::{FAINT, Ink, PLAIN, STRONG, of_severity};
 use crate::text::counted;
 
-/// The terminal page of an audit: verdict, hits worst first, what could not be seen.
+/// Formats an audit: verdict, hits worst first, missing parts of the snapshot.
 pub fn audit_page(audit: &Audit, look: Look) -> String {
     let mut ink = Ink::new(look);
     verdict(&mut ink, audit);
@@ -123,7 +125,7 @@ fn missing(ink: &mut Ink, audit: &Audit) {
     }
 }
 
-/// All rules with what they find, why, and where that is known from.
+/// Formats all rules: what they find, why, and their sources.
 pub fn rules_page(rules: &[Rule], look: Look) -> String {
     let mut ink = Ink::new(look);
     for rule in rules {
@@ -132,7 +134,7 @@ pub fn rules_page(rules: &[Rule], look: Look) -> String {
     format!("{}\n", ink.finish().trim_end())
 }
 
-/// One rule, as `check --rules` and `help` show it.
+/// Formats one rule, for `check --rules` and `help`.
 pub(crate) fn rule_entry(ink: &mut Ink, rule: &Rule) {
     ink.line(&[(STRONG, rule.id)]);
     ink.paragraph("  ", PLAIN, &format!("{}.", rule.title));

@@ -1,26 +1,28 @@
+//! Bar charts: which occupants had the CPU during a victim's waits.
+
 use unstarve_diagnose::report::Culprit;
 use unstarve_model::Nanos;
 
 use crate::ink::{CULPRIT, FAINT, Ink, PLAIN};
 use crate::text::{columns, counted, fit, fold, occupant, whereabouts};
 
-/// Rows of a chart; what is beyond is added up in one more.
-const ROWS: usize = 8;
-/// Of culprits at least so many are shown, if there are.
-const CULPRITS: usize = 3;
-const INDENT: &str = "    ";
-const BELOW: &str = "      ";
+/// Maximum rows of a chart; the rest is summed up in one more row.
+const MAX_CHART_ROWS: usize = 8;
+/// Minimum culprits shown, if there are as many.
+const MIN_SHOWN_CULPRITS: usize = 3;
+const CHART_INDENT: &str = "    ";
+const ROW_INDENT: &str = "      ";
 
 struct Row {
     who: String,
     rule: String,
     ns: u64,
     culprit: bool,
-    /// Of a culprit: where it is found.
+    /// For a culprit: its process and cgroup.
     whereabouts: Option<String>,
 }
 
-/// Who had the CPU while the victim waited: one row per occupant and rule with time, share and bar.
+/// Draws the occupants during the victim's waits: one row for each occupant and rule with time, share and bar.
 pub(crate) fn chart(ink: &mut Ink, blame: &[Culprit], culprits: &[Culprit]) {
     let rows = rows(blame, culprits, ink);
     let total: u128 = blame.iter().map(|piece| u128::from(piece.ns)).sum();
@@ -28,7 +30,7 @@ pub(crate) fn chart(ink: &mut Ink, blame: &[Culprit], culprits: &[Culprit]) {
     let who = longest(|row| &row.who).min(ink.look.width() / 3);
     let rule = longest(|row| &row.rule).min(17);
     // Indent, two gaps, `999 ms`, ` 100.0 %`, two gaps before the bar.
-    let taken = INDENT.len() + who + 2 + rule + 2 + 7 + 9 + 2;
+    let taken = CHART_INDENT.len() + who + 2 + rule + 2 + 7 + 9 + 2;
     let bar = ink.look.width().saturating_sub(taken).min(40);
     for row in &rows {
         let share = if total == 0 { 0.0 } else { row.ns as f64 / total as f64 };
@@ -37,7 +39,7 @@ pub(crate) fn chart(ink: &mut Ink, blame: &[Culprit], culprits: &[Culprit]) {
         let drawn = if bar < 4 { String::new() } else { ink.bar(share, bar) };
         let style = if row.culprit { CULPRIT } else { FAINT };
         ink.line(&[
-            (PLAIN, INDENT),
+            (PLAIN, CHART_INDENT),
             (if row.culprit { CULPRIT } else { PLAIN }, &fit(&row.who, who, charset)),
             (PLAIN, "  "),
             (PLAIN, &fit(&row.rule, rule, charset)),
@@ -47,7 +49,7 @@ pub(crate) fn chart(ink: &mut Ink, blame: &[Culprit], culprits: &[Culprit]) {
             (style, &drawn),
         ]);
         if let Some(whereabouts) = &row.whereabouts {
-            ink.paragraph(BELOW, FAINT, whereabouts);
+            ink.paragraph(ROW_INDENT, FAINT, whereabouts);
         }
     }
 }
@@ -55,11 +57,11 @@ pub(crate) fn chart(ink: &mut Ink, blame: &[Culprit], culprits: &[Culprit]) {
 fn rows(blame: &[Culprit], culprits: &[Culprit], ink: &Ink) -> Vec<Row> {
     let charset = ink.look.charset();
     let is_culprit = |piece: &Culprit| culprits.iter().any(|c| c.comm == piece.comm && c.rule == piece.rule);
-    let shown = if blame.len() <= ROWS + 1 { blame.len() } else { ROWS };
+    let shown = if blame.len() <= MAX_CHART_ROWS + 1 { blame.len() } else { MAX_CHART_ROWS };
     let (first, beyond) = blame.split_at(shown);
-    // Whom the finding names is shown, however little of the victim's waits it had.
+    // The finding's culprits are always shown, even if their share of the waits is small.
     let (named, rest): (Vec<_>, Vec<_>) = {
-        let mut left = CULPRITS.saturating_sub(first.iter().filter(|piece| is_culprit(piece)).count());
+        let mut left = MIN_SHOWN_CULPRITS.saturating_sub(first.iter().filter(|piece| is_culprit(piece)).count());
         beyond.iter().partition(|piece| {
             let named = left > 0 && is_culprit(piece);
             left -= usize::from(named);

@@ -1,3 +1,5 @@
+//! The terminal page of `unstarve compare`.
+
 use unstarve_diagnose::compare::{
     Change, Comparison, FindingChange, Outcome, UnjudgedFinding, Verdict, WaitChange, Waits,
 };
@@ -9,19 +11,19 @@ use crate::ink::{FAINT, Ink, PLAIN, STRONG, of_severity};
 use crate::page::about;
 use crate::text::{columns, counted, fit, fold, grouped};
 
-/// Changes shown unless all are asked for.
-const SHOWN: usize = 12;
+/// Maximum changes shown without `--all`.
+const MAX_SHOWN_CHANGES: usize = 12;
 
-/// How much of a comparison is shown.
+/// How much of a comparison to show.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Extent {
-    /// What differs for sure, and most.
+    /// The largest certain changes.
     Main,
-    /// Unclear changes, too, and each wait.
+    /// Also unclear changes and every wait.
     All,
 }
 
-/// The terminal page of a comparison: verdict, findings that came or went, rates that differ.
+/// Formats a comparison: verdict, new and gone findings, changed rates.
 pub fn comparison_page(comparison: &Comparison, extent: Extent, look: Look) -> String {
     let mut ink = Ink::new(look);
     let verdict = comparison.verdict();
@@ -69,7 +71,7 @@ fn findings(ink: &mut Ink, findings: &[FindingChange]) {
     ink.blank();
 }
 
-/// Findings that one side has, and of which nobody knows what became.
+/// Findings of one side that the other side could not judge.
 fn unjudged(ink: &mut Ink, findings: &[UnjudgedFinding]) {
     let Some(first) = findings.first() else { return };
     ink.line(&[(STRONG, "Findings of one side, not judged new or gone")]);
@@ -91,14 +93,14 @@ fn unjudged(ink: &mut Ink, findings: &[UnjudgedFinding]) {
 fn changes(ink: &mut Ink, comparison: &Comparison, extent: Extent) {
     let shown: Vec<&Change> = match extent {
         Extent::All => comparison.changes.iter().collect(),
-        Extent::Main => comparison.sure().take(SHOWN).collect(),
+        Extent::Main => comparison.sure().take(MAX_SHOWN_CHANGES).collect(),
     };
     let rows: Vec<Vec<String>> = shown.iter().map(|change| row(change)).collect();
     if !rows.is_empty() {
         ink.line(&[(STRONG, "Who and what, per second")]);
         table(ink, &RATE_HEADS, &rows);
     }
-    let hidden = comparison.sure().count().saturating_sub(SHOWN);
+    let hidden = comparison.sure().count().saturating_sub(MAX_SHOWN_CHANGES);
     let unclear = comparison.unclear();
     let mut notes = vec![format!(
         "{} set against each other; all intervals together hold with 95 %",
@@ -145,12 +147,12 @@ fn signed(change: &Change, amount: f64) -> String {
     format!("{sign}{}", change.in_words(amount.abs()))
 }
 
-/// Roles whose waits are listed unless all are asked for.
+/// Maximum roles listed with their waits without `--all`.
 const WAITS_SHOWN: usize = 6;
-/// A longest wait that differs by less is not listed.
+/// A smaller difference between longest waits is not listed.
 const WAIT_MATTERS: u64 = 100_000;
 
-/// The waits in numbers. The longest of two samples always differ; no claim is made about them.
+/// The waits in numbers. The longest of two samples always differ, so nothing is claimed about them.
 fn waits(ink: &mut Ink, comparison: &Comparison, extent: Extent) {
     let longest = |side: &Option<Waits>| side.map_or(0, |waits| waits.max_ns);
     let matters = |change: &&WaitChange| longest(&change.a).abs_diff(longest(&change.b)) >= WAIT_MATTERS;
@@ -180,17 +182,17 @@ fn waits(ink: &mut Ink, comparison: &Comparison, extent: Extent) {
 }
 
 const RATE_HEADS: [&str; 6] = ["who", "what", "A", "B", "change", "B − A, from and to"];
-/// No column is wider.
-const WIDEST: usize = 28;
+/// Maximum width of a column.
+const MAX_COLUMN_WIDTH: usize = 28;
 
-/// Text stands left, numbers right. On a narrow terminal the last columns go.
+/// A table with text aligned left and numbers right. A narrow terminal loses the last columns.
 fn table(ink: &mut Ink, heads: &[&str], rows: &[Vec<String>]) {
     let charset = ink.look.charset();
     let heads: Vec<String> = heads.iter().map(|head| fold(head, charset).into_owned()).collect();
     let widths: Vec<usize> = (0..heads.len())
         .map(|column| {
             let cells = rows.iter().map(|row| columns(&fold(&row[column], charset)));
-            cells.chain([columns(&heads[column])]).max().unwrap_or(0).min(WIDEST)
+            cells.chain([columns(&heads[column])]).max().unwrap_or(0).min(MAX_COLUMN_WIDTH)
         })
         .collect();
     let mut shown = heads.len();
@@ -216,7 +218,7 @@ fn table(ink: &mut Ink, heads: &[&str], rows: &[Vec<String>]) {
     }
 }
 
-/// Whether a column holds words.
+/// Whether a column holds text.
 fn is_text(head: &str) -> bool {
     matches!(head, "who" | "what") || head.ends_with("from and to")
 }

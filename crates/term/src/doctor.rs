@@ -1,4 +1,4 @@
-//! What a host allows.
+//! The page of `unstarve doctor`.
 
 use anstyle::{AnsiColor, Style};
 use unstarve_facts::{Allowed, Availability};
@@ -7,7 +7,7 @@ use crate::Look;
 use crate::ink::{FAINT, Ink, STRONG};
 use crate::text::columns;
 
-/// A line for each thing; below what is missing, what does not work without it and how to get it.
+/// One line for each capability; for a missing one also its effect and how to get it.
 pub fn doctor_page(allowed: &[Allowed], look: Look) -> String {
     let mut ink = Ink::new(look);
     let width = allowed.iter().map(|allowed| columns(allowed.id)).max().unwrap_or(0);

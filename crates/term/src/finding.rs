@@ -1,3 +1,5 @@
+//! Findings and remedies on the page of `unstarve explain`.
+
 use unstarve_diagnose::proofs::has_helped;
 use unstarve_diagnose::report::{Finding, Instance, PricePaid, Remedy, RemedyId, Report, TraceSummary};
 use unstarve_model::Nanos;
@@ -6,36 +8,36 @@ use crate::bars::chart;
 use crate::ink::{FAINT, Ink, PLAIN, STRONG, of_severity};
 use crate::text::{columns, counted, grouped, seconds, tasks, time_of_day, victim};
 
-/// How many who paid, and how many of the worst instances, are shown.
-const PAYERS: usize = 5;
-const INSTANCES: usize = 3;
+/// Maximum payers and worst instances shown.
+const MAX_SHOWN_PAYERS: usize = 5;
+const MAX_SHOWN_INSTANCES: usize = 3;
 
-/// How `unstarve fix` finds the remedies that are shown.
+/// Where `unstarve fix` finds the shown remedies.
 #[derive(Clone, Copy)]
-pub(crate) struct Named<'a> {
-    /// The recording, as a shell takes it; `None` if `fix` would not find the same in it.
+pub(crate) struct FixReference<'a> {
+    /// The recording, quoted for a shell; `None` if `fix` would find other remedies in it.
     pub(crate) file: Option<&'a str>,
     pub(crate) report: &'a Report,
 }
 
-impl Named<'_> {
+impl FixReference<'_> {
     /// `unstarve fix trace.dat --finding 2 --remedy raise-worker`.
     fn fix(self, finding: usize, remedy: &RemedyId) -> Option<String> {
         let before = self.report.findings[..finding].iter().flat_map(|finding| &finding.remedies);
-        // Without a number the first finding counts that has the remedy.
+        // Without --finding, `fix` takes the first finding with the remedy.
         let is_first = !before.into_iter().any(|other| other.id == *remedy);
         let which = if is_first { String::new() } else { format!(" --finding {}", finding + 1) };
         Some(format!("unstarve fix {}{which} --remedy {remedy}", self.file?))
     }
 
-    /// What somebody has to assert of a recording that names neither its host nor its boot.
+    /// The option for a recording that names neither its host nor its boot.
     fn assertion(self) -> &'static str {
         if self.report.trace.snapshot { "" } else { " --this-boot" }
     }
 }
 
-/// One finding: what, who ran meanwhile, what it cost, what speaks for it, what to do.
-pub(crate) fn finding(ink: &mut Ink, finding: &Finding, index: usize, named: Named<'_>) {
+/// Formats a finding: sentence, occupants, cost, evidence, remedies.
+pub(crate) fn finding(ink: &mut Ink, finding: &Finding, index: usize, named: FixReference<'_>) {
     heading(ink, finding);
     ink.paragraph("  ", PLAIN, &finding.sentence);
     ink.blank();
@@ -102,17 +104,18 @@ fn price(ink: &mut Ink, finding: &Finding) {
         return;
     }
     ink.line(&[(PLAIN, "  "), (STRONG, "Who paid for it")]);
-    for payer in finding.price.iter().take(PAYERS) {
+    for payer in finding.price.iter().take(MAX_SHOWN_PAYERS) {
         let who = tasks(&payer.comm, &payer.tids, payer.tasks.max(payer.tids.len() as u32));
         ink.paragraph("    ", PLAIN, &format!("{who} {}", lost(payer)));
     }
-    let more = finding.price.len().saturating_sub(PAYERS) as u64;
+    let more = finding.price.len().saturating_sub(MAX_SHOWN_PAYERS) as u64;
     if more > 0 {
         ink.line(&[(FAINT, &format!("    and {} more", grouped(more)))]);
     }
 }
 
-/// Asleep until the victim woke it, or in the same queue; and how much of it came through a device.
+/// The time a payer lost: asleep until the victim woke it, or in the same queue; and the part that came through a
+/// device.
 fn lost(payer: &PricePaid) -> String {
     let lost = lost_how(payer);
     match payer.through_device_ns {
@@ -134,7 +137,7 @@ fn lost_how(payer: &PricePaid) -> String {
     }
 }
 
-/// A finding in a line.
+/// Formats a finding in one line.
 pub(crate) fn headline(ink: &mut Ink, finding: &Finding) {
     let word = finding.severity.word().to_uppercase();
     ink.paragraph("", of_severity(finding.severity), &format!("{word}  {}: {}", finding.id, finding.sentence));
@@ -144,7 +147,7 @@ fn instances(ink: &mut Ink, finding: &Finding, trace: &TraceSummary) {
     let worst: Vec<String> = finding
         .worst
         .iter()
-        .take(INSTANCES)
+        .take(MAX_SHOWN_INSTANCES)
         .map(|at| {
             let length = Nanos(at.end_ns.saturating_sub(at.start_ns));
             format!("{} s{} on CPU {} for {length}", seconds(at.start_ns), moment(at, trace), at.cpu)
@@ -155,7 +158,7 @@ fn instances(ink: &mut Ink, finding: &Finding, trace: &TraceSummary) {
     }
 }
 
-/// ` (+1.205 s, 14:03:07.205 UTC)`, where the time of day is known.
+/// ` (+1.205 s, 14:03:07.205 UTC)`, if the time of day is known.
 fn moment(at: &Instance, trace: &TraceSummary) -> String {
     let Some(time) = at.start_utc.as_deref().and_then(time_of_day) else { return String::new() };
     let since = at.start_ns.saturating_sub(trace.start_ns);
@@ -172,7 +175,7 @@ fn bullets(ink: &mut Ink, title: &str, lines: &[String]) {
     }
 }
 
-fn remedies(ink: &mut Ink, remedies: &[Remedy], finding: usize, named: Named<'_>) {
+fn remedies(ink: &mut Ink, remedies: &[Remedy], finding: usize, named: FixReference<'_>) {
     if remedies.is_empty() {
         return;
     }

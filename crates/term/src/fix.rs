@@ -1,4 +1,4 @@
-//! What `unstarve fix` shows: the plan, and what came of it.
+//! The page of `unstarve fix`: the plan and its outcome.
 
 use std::fmt::Write;
 
@@ -15,68 +15,68 @@ use unstarve_model::Nanos;
 use crate::guard::single_waits;
 use crate::{Charset, Look, clean};
 
-/// A plan, and what came of it.
+/// A plan and its outcome.
 pub struct Page<'a> {
     /// The recording.
     pub file: String,
     /// Its report.
     pub report: &'a Report,
-    /// The finding's place in it.
+    /// The finding's index in the report.
     pub finding: usize,
-    /// The remedy's place in the finding.
+    /// The remedy's index in the finding.
     pub remedy: usize,
     /// What would be changed here.
     pub plan: &'a [Planned<'a>],
-    /// Remedies that would have come first, and why each was not taken.
+    /// Remedies before it that were skipped, with the reason.
     pub skipped: &'a [Skipped],
-    /// Why the recording's thread ids mean nothing here.
+    /// Why the recording's thread ids are invalid on this host.
     pub strange: Option<String>,
-    /// How it shows that others than root and the user of this process could have written the recording, and who.
+    /// If others than root and this process's user could have written the recording: the evidence, and who.
     pub written: Option<(String, Author)>,
-    /// Forms in which it could last.
+    /// The forms of `--as` that can make it permanent.
     pub lasting: Vec<&'static str>,
-    /// What came of it; `None` of a plan alone.
+    /// The outcome; `None` for a plan alone.
     pub came: Option<Came>,
-    /// The commands that apply it if it helps, and that take it back.
+    /// The commands that apply and undo it.
     pub commands: Commands,
 }
 
-/// Commands of `unstarve fix` itself.
+/// Commands of `unstarve fix`.
 pub struct Commands {
-    /// Tries it out, and keeps it if it helps.
+    /// Tries it, and keeps it if it helps.
     pub apply: String,
-    /// Takes it back.
+    /// Undoes it.
     pub undo: String,
 }
 
-/// A remedy that was not taken although nobody asked for another.
+/// A skipped remedy.
 #[derive(Debug, PartialEq, Eq)]
 pub struct Skipped {
-    /// The finding's place in the report.
+    /// The finding's index in the report.
     pub finding: usize,
-    /// Its place in the finding.
+    /// Its index in the finding.
     pub remedy: usize,
-    /// Why not.
+    /// The reason.
     pub why: String,
 }
 
-/// What came of a plan.
+/// The outcome of a plan.
 pub enum Came {
-    /// Nothing was changed, for what stands in the way.
+    /// Nothing was changed because of the obstacles.
     NothingDone,
-    /// It is in force.
+    /// The changes are in force.
     Applied,
-    /// It was tried out.
+    /// The changes were tried.
     Tried {
-        /// Whether it is in force.
+        /// Whether they are in force.
         helped: bool,
-        /// Whether the measurement says so; if not, too little was seen to say anything.
+        /// Whether the measurement decided; if not, there were too few waits.
         is_known: bool,
-        /// Why.
+        /// The reason.
         reason: String,
-        /// How the victim fared without it, with it, and without it again.
+        /// The victim's waits without the change, with it, and without it again.
         measured: Box<[Fared; 3]>,
-        /// The figures that decided against it, where it is they.
+        /// The figures that decided against it.
         figures: Option<Figures>,
     },
 }
@@ -91,7 +91,7 @@ impl Page<'_> {
     }
 }
 
-/// For people.
+/// Formats the page as text.
 pub fn text(page: &Page<'_>, look: Look) -> String {
     let (finding, remedy) = (page.finding(), page.remedy());
     let wrap = |text: &str, indent: &str| {
@@ -150,18 +150,18 @@ fn not_taken(skipped: &Skipped, page: &Page<'_>) -> String {
     format!("Remedy {}{of} was skipped ({}): {}.", skipped.remedy + 1, finding.remedies[skipped.remedy].id, skipped.why)
 }
 
-/// More than these of one change are counted.
-const SHOWN: usize = 16;
+/// Maximum changes of one kind listed; more are counted.
+const MAX_SHOWN_CHANGES: usize = 16;
 
 fn plan_lines(text: &mut String, planned: &Planned<'_>, look: Look) {
     let arrow = if look.charset() == Charset::Utf8 { "→" } else { "->" };
-    for step in planned.steps.iter().take(SHOWN) {
+    for step in planned.steps.iter().take(MAX_SHOWN_CHANGES) {
         let (old, new) = (step.old.to_string(), step.new.to_string());
         let user = user_of(planned, step).map_or(String::new(), |user| format!(", uid {user}"));
         let _ = writeln!(text, "    {}{user}: {} {arrow} {}", named(step), clean(&old), clean(&new));
     }
-    if planned.steps.len() > SHOWN {
-        let _ = writeln!(text, "    and {} more threads likewise", planned.steps.len() - SHOWN);
+    if planned.steps.len() > MAX_SHOWN_CHANGES {
+        let _ = writeln!(text, "    and {} more threads likewise", planned.steps.len() - MAX_SHOWN_CHANGES);
     }
     if let Some(tid) = planned.gone {
         let _ = writeln!(text, "    thread {tid} has ended: nothing to do");
@@ -171,7 +171,7 @@ fn plan_lines(text: &mut String, planned: &Planned<'_>, look: Look) {
     }
 }
 
-/// For whom the program of a step runs.
+/// The user that the program of a step runs as.
 fn user_of(planned: &Planned<'_>, step: &Step) -> Option<u32> {
     match &step.target {
         Place::Task(key) => planned.users.get(&key.tid).copied(),
@@ -190,7 +190,7 @@ fn outcome(text: &mut String, page: &Page<'_>) {
         Some(Came::Tried { helped, is_known, reason, measured, .. }) => {
             for (name, fared) in ["without it", "with it", "without it again"].iter().zip(measured.iter()) {
                 let (ran, waited) = (&fared.ran_ns, &fared.waited_ns);
-                // What is judged: a victim that gets the CPU again also does more.
+                // The rate is judged, because a victim that gets the CPU also does more.
                 let rate = match ran {
                     0 => String::new(),
                     ran => format!(", {} for each second of running", Nanos(per_second(*waited, *ran))),
@@ -258,10 +258,10 @@ fn others(text: &mut String, page: &Page<'_>) {
     }
 }
 
-/// For programs.
+/// Formats the page as JSON.
 ///
 /// # Errors
-/// Never; serde_json's way of saying so.
+/// None in practice; serde_json's signature requires one.
 pub fn json(page: &Page<'_>) -> serde_json::Result<String> {
     let plan: Vec<_> = (page.plan.iter())
         .map(|planned| {
@@ -276,7 +276,7 @@ pub fn json(page: &Page<'_>) -> serde_json::Result<String> {
             })
         })
         .collect();
-    // Since before `commands` it is without `sudo`.
+    // This older field of the JSON has no `sudo`.
     let undo = page.commands.undo.strip_prefix("sudo ").unwrap_or(&page.commands.undo);
     let came = page.came.as_ref().map(|came| match came {
         Came::NothingDone => json!({ "applied": false }),
@@ -315,7 +315,7 @@ pub fn json(page: &Page<'_>) -> serde_json::Result<String> {
     Ok(serde_json::to_string_pretty(&page)? + "\n")
 }
 
-/// What was measured on a side.
+/// The measurement of one side.
 fn fared_json(fared: &Fared) -> serde_json::Value {
     json!({
         "ran_ns": fared.ran_ns,

@@ -1,11 +1,11 @@
-//! What `check` finds on only one of two hosts.
+//! The page of `unstarve compare` for two hosts: findings of `check` on only one of them.
 
 use std::fmt::Write;
 
 use unstarve_check::Hit;
 use unstarve_model::{clean, counted};
 
-/// Findings that B has and A has not, those that A has and B has not, and how many both have.
+/// Formats the findings that only B has, those that only A has, and the number that both have.
 pub fn hosts_page(appeared: &[Hit], vanished: &[Hit], stays: usize) -> String {
     let mut text = String::new();
     for (title, hits) in [("New in B", appeared), ("Gone in B", vanished)] {

@@ -1,10 +1,12 @@
+//! Writes a page: wraps text, replaces characters outside the charset, adds colours.
+
 use anstyle::{AnsiColor, Style};
 use unstarve_diagnose::report::Severity;
 
 use crate::text::{columns, fold};
 use crate::{Charset, Colours, Look};
 
-/// A page being written: wraps, folds to the charset, paints.
+/// A page under construction.
 pub(crate) struct Ink {
     pub(crate) look: Look,
     out: String,
@@ -24,8 +26,8 @@ pub(crate) fn of_severity(severity: Severity) -> Style {
     }
 }
 
-/// A space at which no line may be broken.
-const BOUND: char = '\u{a0}';
+/// A space at which lines are not broken.
+const NO_BREAK_SPACE: char = '\u{a0}';
 
 /// Keeps a number and its unit on one line.
 fn bind_units(text: &str) -> String {
@@ -36,7 +38,7 @@ fn bind_units(text: &str) -> String {
             "ns" | "µs" | "us" | "ms" | "s" | "%"
         );
         if index > 0 {
-            out.push(if unit && out.ends_with(|c: char| c.is_ascii_digit()) { BOUND } else { ' ' });
+            out.push(if unit && out.ends_with(|c: char| c.is_ascii_digit()) { NO_BREAK_SPACE } else { ' ' });
         }
         out.push_str(word);
     }
@@ -56,7 +58,7 @@ impl Ink {
         self.out.push('\n');
     }
 
-    /// One line of parts that already fit, each in its style.
+    /// Writes a line of parts that fit, each in its style.
     pub(crate) fn line(&mut self, parts: &[(Style, &str)]) {
         let mut line = String::new();
         let last = parts.len().saturating_sub(1);
@@ -74,7 +76,7 @@ impl Ink {
         self.out.push('\n');
     }
 
-    /// A paragraph: the first line begins with `first`, the others are indented to the same column.
+    /// Writes a paragraph: its first line begins with `first`, the others are indented to the same column.
     pub(crate) fn paragraph(&mut self, first: &str, style: Style, text: &str) {
         let text = bind_units(&fold(text, self.look.charset()));
         let indent = columns(first);
@@ -82,11 +84,11 @@ impl Ink {
         let options = textwrap::Options::new(width).word_splitter(textwrap::WordSplitter::NoHyphenation);
         for (index, line) in textwrap::wrap(&text, options).iter().enumerate() {
             let margin = if index == 0 { first.to_owned() } else { " ".repeat(indent) };
-            self.line(&[(PLAIN, &margin), (style, &line.replace(BOUND, " "))]);
+            self.line(&[(PLAIN, &margin), (style, &line.replace(NO_BREAK_SPACE, " "))]);
         }
     }
 
-    /// A line that must stay whole, however long, because people copy it.
+    /// Writes a line without wrapping, because people copy it.
     pub(crate) fn command(&mut self, first: &str, text: &str) {
         for (index, line) in text.lines().enumerate() {
             let margin = if index == 0 { first.to_owned() } else { " ".repeat(columns(first)) };
@@ -94,7 +96,7 @@ impl Ink {
         }
     }
 
-    /// A bar of at most `width` columns for `share` (0 to 1), to an eighth of a column where the charset has it.
+    /// A bar of at most `width` columns for `share` (0 to 1), in eighths of a column if the charset has them.
     pub(crate) fn bar(&self, share: f64, width: usize) -> String {
         let share = share.clamp(0.0, 1.0);
         match self.look.charset() {

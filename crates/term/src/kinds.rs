@@ -1,10 +1,12 @@
+//! The lists of findings and remedies in `explain --list` and `help`.
+
 use unstarve_diagnose::{FindingKind, RemedyKind};
 use unstarve_model::EventType;
 
 use crate::Look;
 use crate::ink::{FAINT, Ink, PLAIN, STRONG};
 
-/// All kinds of findings with how they come about and what they need, and all kinds of remedies.
+/// Formats all kinds of findings with their causes and required events, and all kinds of remedies.
 pub fn kinds_page(findings: &[FindingKind], remedies: &[RemedyKind], look: Look) -> String {
     let mut ink = Ink::new(look);
     ink.line(&[(STRONG, "Findings")]);
@@ -21,7 +23,7 @@ pub fn kinds_page(findings: &[FindingKind], remedies: &[RemedyKind], look: Look)
     format!("{}\n", ink.finish().trim_end())
 }
 
-/// What a kind of finding is, and what it is found by.
+/// Formats a kind of finding: its cause and required events.
 pub(crate) fn finding_kind(ink: &mut Ink, kind: &FindingKind) {
     ink.line(&[(STRONG, kind.id)]);
     ink.paragraph("  ", PLAIN, &format!("{}.", kind.title));

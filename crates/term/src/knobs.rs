@@ -1,25 +1,27 @@
+//! The pages of `unstarve knobs`.
+
 use unstarve_facts::{Change, ChangeKind, Explanation};
 
 use crate::ink::{FAINT, Ink, PLAIN, STRONG};
 use crate::text::columns;
 use crate::{Look, clean};
 
-/// A setting of a host for [`knobs_page`].
+/// A setting of a host, for [`knobs_page`].
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct KnobLine {
-    /// What it is called.
+    /// Its name.
     pub name: String,
-    /// What it is.
+    /// Its value.
     pub value: String,
-    /// What it would be by default, if that differs.
+    /// Its default, if the value differs.
     pub default: Option<String>,
-    /// Where it is.
+    /// Its path.
     pub path: String,
-    /// Where it is written down.
+    /// The configuration lines that set it.
     pub places: Vec<String>,
 }
 
-/// The settings of a host, one in a line; those that differ from their default stand out.
+/// Formats a host's settings, one a line; those that differ from their default are marked.
 pub fn knobs_page(lines: &[KnobLine], look: Look) -> String {
     let mut ink = Ink::new(look);
     let width = |of: fn(&KnobLine) -> &str| lines.iter().map(|line| columns(of(line))).max().unwrap_or(0).min(44);
@@ -38,20 +40,21 @@ pub fn knobs_page(lines: &[KnobLine], look: Look) -> String {
     ink.finish()
 }
 
-/// A line of a host's configuration that does not do on another kernel what it does here.
+/// A configuration line whose effect differs on another kernel.
 #[derive(Clone, Copy, Debug)]
 pub struct DriftLine<'a> {
     /// The file and the line.
     pub place: &'a str,
     /// What it sets.
     pub setting: &'a str,
-    /// To what.
+    /// The value it sets.
     pub value: &'a str,
-    /// Why it does not.
+    /// Why the effect differs.
     pub why: &'a str,
 }
 
-/// What differs between two kernels or hosts: settings by kind, lines that do nothing there, what cannot be compared.
+/// Formats the differences between two kernels or hosts: settings by kind, lines without effect, and what cannot be
+/// compared.
 pub fn difference_page(
     (from, to): (&str, &str),
     changes: &[Change],
@@ -75,7 +78,7 @@ pub fn difference_page(
     text
 }
 
-/// What differs, by kind.
+/// The differences by kind.
 fn changes_page(from: &str, to: &str, changes: &[Change], look: Look) -> String {
     let mut ink = Ink::new(look);
     ink.paragraph("", STRONG, &format!("{from} → {to}"));
@@ -121,7 +124,7 @@ fn what(change: &Change) -> String {
     }
 }
 
-/// What is known about something.
+/// Formats what is known about a setting, feature, thread or regression.
 pub fn explanation_page(explanation: &Explanation, look: Look) -> String {
     let mut ink = Ink::new(look);
     ink.paragraph("", STRONG, &explanation.title);

@@ -1,4 +1,4 @@
-//! The lab's tables.
+//! The tables of `unstarve lab`.
 
 use std::fmt::Display;
 use std::path::Path;
@@ -9,18 +9,18 @@ pub fn labs_page(metrics: &impl Display, seed: u64, recordings: &str) -> String 
     format!("{metrics}\nRecordings of seed {seed}\n{recordings}")
 }
 
-/// A scenario that comes with unstarve.
+/// A shipped scenario.
 #[derive(Clone, Copy, Debug)]
 pub struct ScenarioLine<'a> {
-    /// What it is called.
+    /// Its name.
     pub name: &'a str,
     /// What it shows.
     pub title: &'a str,
-    /// The kernels that it is for; none if it is for all.
+    /// The kernels it applies to; empty: all.
     pub kernels: &'a [String],
 }
 
-/// All scenarios, one a line.
+/// Formats all scenarios, one a line.
 pub fn scenarios_page(scenarios: &[ScenarioLine<'_>]) -> String {
     let width = scenarios.iter().map(|line| line.name.len()).max().unwrap_or_default();
     let line = |line: &ScenarioLine<'_>| {
@@ -31,22 +31,22 @@ pub fn scenarios_page(scenarios: &[ScenarioLine<'_>]) -> String {
     scenarios.iter().map(line).collect()
 }
 
-/// A result that is kept.
+/// A stored result.
 #[derive(Clone, Copy, Debug)]
 pub struct RunLine<'a> {
     /// The scenario's name.
     pub scenario: &'a str,
-    /// The kernel's.
+    /// The kernel's name.
     pub kernel: &'a str,
     /// Its files.
     pub directory: &'a Path,
-    /// What they take.
+    /// Their size.
     pub bytes: u64,
-    /// Since it was made or asked for last.
+    /// The time since its last use.
     pub age: Duration,
 }
 
-/// Results that are kept, and how much of `limit` bytes they take.
+/// Formats the stored results, and how much of `limit` bytes they take.
 pub fn runs_page(runs: &[RunLine<'_>], limit: u64) -> String {
     let mut text = String::new();
     for RunLine { scenario, kernel, directory, bytes, age } in runs {
@@ -62,7 +62,7 @@ pub fn mebibytes(bytes: u64) -> String {
     format!("{:.1} MiB", bytes as f64 / f64::from(1 << 20))
 }
 
-/// `5 min` ago.
+/// `5 min`, for "ago".
 fn since(seconds: u64) -> String {
     match seconds {
         0..3_600 => format!("{} min", seconds / 60),

@@ -1,24 +1,26 @@
+//! The latency part of `unstarve compare`.
+
 use std::fmt::Write as _;
 
 use unstarve_latency::{Latency, Spike};
 use unstarve_model::Nanos;
 
-/// Which spikes of each log are shown.
+/// Which spikes of each log to show.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Spikes {
-    /// The worst few.
+    /// The worst ones.
     Worst,
     /// Every one.
     All,
 }
 
-/// How many are the worst few.
-const SHOWN: usize = 8;
+/// Maximum spikes shown without `--all`.
+const MAX_SHOWN_SPIKES: usize = 8;
 
-/// What is said of latency, below the comparison.
+/// Formats the latency of both sides, below the comparison.
 pub fn latency_page(a: &[Latency], b: &[Latency], shown: Spikes) -> String {
     let shown = match shown {
-        Spikes::Worst => SHOWN,
+        Spikes::Worst => MAX_SHOWN_SPIKES,
         Spikes::All => usize::MAX,
     };
     let mut text = String::new();

@@ -1,4 +1,6 @@
-/// How the page may look; the caller knows the terminal.
+//! How a page looks: width, colours, charset of the terminal.
+
+/// The look of a page; the caller knows the terminal.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Look {
     width: usize,
@@ -15,37 +17,37 @@ pub enum Colours {
     Ansi,
 }
 
-/// What the terminal can show.
+/// The characters that the terminal can show.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Charset {
     /// Everything.
     Utf8,
-    /// Bars of `#`, `us` for `µs`; whatever else is not ASCII is escaped.
+    /// Bars of `#`, `us` for `µs`; other characters outside ASCII are escaped.
     Ascii,
 }
 
 impl Look {
-    /// Below this many columns a table cannot be read, above [`Look::WIDEST`] a sentence cannot.
-    pub const NARROWEST: usize = 60;
-    /// See [`Look::NARROWEST`].
-    pub const WIDEST: usize = 160;
+    /// Narrower tables are unreadable; sentences are unreadable above [`Look::MAX_WIDTH`].
+    pub const MIN_WIDTH: usize = 60;
+    /// See [`Look::MIN_WIDTH`].
+    pub const MAX_WIDTH: usize = 160;
 
-    /// A look for a terminal of `columns`; what is outside 60–160 is taken as the nearer end.
+    /// A look for a terminal of `columns`, clamped to 60–160.
     pub fn new(columns: usize, charset: Charset, colours: Colours) -> Look {
-        Look { width: columns.clamp(Look::NARROWEST, Look::WIDEST), charset, colours }
+        Look { width: columns.clamp(Look::MIN_WIDTH, Look::MAX_WIDTH), charset, colours }
     }
 
-    /// Columns in use.
+    /// The width in columns.
     pub fn width(self) -> usize {
         self.width
     }
 
-    /// What may be shown.
+    /// The charset.
     pub fn charset(self) -> Charset {
         self.charset
     }
 
-    /// Whether colours are wanted.
+    /// The colours.
     pub fn colours(self) -> Colours {
         self.colours
     }

@@ -1,27 +1,30 @@
+//! The terminal page of `unstarve explain`.
+
 use unstarve_diagnose::report::{LEGEND, Report, Scope, TraceSummary, in_words, verdict};
 use unstarve_model::Nanos;
 use unstarve_sched::Rule;
 
 use crate::Look;
-use crate::finding::{Named, finding, headline};
+use crate::finding::{FixReference, finding, headline};
 use crate::ink::{FAINT, Ink, PLAIN, STRONG, of_severity};
 use crate::text::{counted, grouped, time_of_day};
 use crate::worst::worst_waits;
 
-/// The terminal page of an explanation: verdict, findings worst first, the longest waits, what the trace cannot say.
+/// Formats an explanation: verdict, findings worst first, the longest waits, what the trace cannot say.
 pub fn page(report: &Report, scope: Scope, look: Look) -> String {
     page_of(report, scope, None, look)
 }
 
-/// The same of a file, whose name is as a shell takes it: remedies with long commands are shown as `unstarve fix FILE …`.
+/// The page for a file, whose name is quoted for a shell: remedies with long commands are shown as `unstarve fix FILE
+/// …`.
 pub fn page_of(report: &Report, scope: Scope, file: Option<&str>, look: Look) -> String {
     let mut ink = Ink::new(look);
     let verdict = verdict(report, scope);
     ink.paragraph("", verdict.severity.map_or(STRONG, of_severity), &verdict.text);
     ink.paragraph("", FAINT, &about(&report.trace));
     ink.blank();
-    // `fix` looks at the whole recording: of a part the numbers are others.
-    let named = Named { file: file.filter(|_| scope == Scope::Whole), report };
+    // `fix` analyses the whole recording: numbers of findings in a part would differ.
+    let named = FixReference { file: file.filter(|_| scope == Scope::Whole), report };
     findings(&mut ink, report, named);
     worst_waits(&mut ink, &report.worst_waits);
     legend(&mut ink, report);
@@ -30,11 +33,11 @@ pub fn page_of(report: &Report, scope: Scope, file: Option<&str>, look: Look) ->
     format!("{}\n", text.trim_end())
 }
 
-/// Findings told in full; of those beyond, worst first, a line each; the rest is counted.
+/// Maximum findings shown in full; the following ones get a line each, worst first, and the rest is counted.
 const IN_FULL: usize = 8;
 const IN_A_LINE: usize = 12;
 
-fn findings(ink: &mut Ink, report: &Report, named: Named<'_>) {
+fn findings(ink: &mut Ink, report: &Report, named: FixReference<'_>) {
     let (full, rest) = report.findings.split_at(report.findings.len().min(IN_FULL));
     full.iter().enumerate().for_each(|(index, each)| finding(ink, each, index, named));
     let (lines, untold) = rest.split_at(rest.len().min(IN_A_LINE));
@@ -64,7 +67,7 @@ pub(crate) fn about(trace: &TraceSummary) -> String {
     if trace.lost > 0 {
         parts.push(format!("{} events lost", grouped(trace.lost)));
     }
-    // Below a percent of a CPU nobody asks what the recording cost.
+    // A recorder's use of less than a percent of a CPU is not shown.
     if let Some(took) = trace.recorder_ns.map(Nanos).filter(|took| took.share_of(length) >= 0.01) {
         parts.push(format!("the recorder itself ran for {took}"));
     }
@@ -79,7 +82,7 @@ fn span_in_utc(trace: &TraceSummary) -> Option<String> {
     Some(format!("{date} {} to {until}{} UTC", time_of_day(start)?, time_of_day(end)?))
 }
 
-/// What the rules on this page mean.
+/// The meanings of the rules on this page.
 fn legend(ink: &mut Ink, report: &Report) {
     let on_page = |rule: Rule| {
         let in_findings = report.findings.iter().flat_map(|finding| &finding.blame);

@@ -1,3 +1,5 @@
+//! The table of `unstarve timeline --summary`.
+
 use std::io::{self, Write};
 
 use rustc_hash::FxHashMap;
@@ -13,7 +15,7 @@ pub struct Summary {
     others: Row,
 }
 
-/// One task in numbers.
+/// One task's numbers.
 #[derive(Clone, Copy, Default, Debug)]
 struct Row {
     runs: u64,
@@ -26,24 +28,24 @@ struct Row {
     migrations: u64,
 }
 
-/// Tasks told apart; the rest is one row. Only fork bombs and hostile files have more.
-const ROWS: usize = 1 << 17;
+/// Maximum rows; further tasks share one. Only fork bombs and hostile files have more.
+const MAX_SUMMARY_ROWS: usize = 1 << 17;
 
 impl Summary {
-    /// A summary of what `selection` chooses.
+    /// A summary of the tasks that `selection` selects.
     pub fn new(selection: Selection) -> Summary {
         Summary { selection, rows: FxHashMap::default(), others: Row::default() }
     }
 
     fn row(&mut self, task: &Task) -> &mut Row {
         let key = (task.tid, task.comm);
-        if self.rows.len() >= ROWS && !self.rows.contains_key(&key) {
+        if self.rows.len() >= MAX_SUMMARY_ROWS && !self.rows.contains_key(&key) {
             return &mut self.others;
         }
         self.rows.entry(key).or_default()
     }
 
-    /// Writes the table: who waited longest comes first.
+    /// Writes the table, longest total wait first.
     ///
     /// # Errors
     /// Those of the writer.

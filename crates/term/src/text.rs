@@ -1,3 +1,5 @@
+//! Text for terminals: escaping, widths, names of tasks.
+
 use std::borrow::Cow;
 
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
@@ -7,7 +9,7 @@ pub(crate) use unstarve_model::{counted, grouped};
 
 use crate::Charset;
 
-/// One character as it is or as `\u{…}`.
+/// A character as it is, or escaped as `\u{…}`.
 enum Escaped {
     Kept(Option<char>),
     Code(std::char::EscapeDefault),
@@ -29,7 +31,7 @@ impl Iterator for Escaped {
     }
 }
 
-/// The text in the charset, and harmless.
+/// The text in the charset, escaped.
 pub(crate) fn fold(text: &str, charset: Charset) -> Cow<'_, str> {
     if charset == Charset::Utf8 || text.is_ascii() {
         return clean(text);
@@ -52,12 +54,12 @@ pub(crate) fn fold(text: &str, charset: Charset) -> Cow<'_, str> {
     Cow::Owned(folded)
 }
 
-/// Terminal columns of a text.
+/// The width of a text in terminal columns.
 pub(crate) fn columns(text: &str) -> usize {
     text.width()
 }
 
-/// The text in exactly `width` columns: cut with `…` (`~` in ASCII) or filled up with spaces.
+/// The text in exactly `width` columns: cut with `…` (`~` in ASCII) or padded with spaces.
 pub(crate) fn fit(text: &str, width: usize, charset: Charset) -> String {
     let mut out = if columns(text) <= width {
         text.to_owned()
@@ -80,7 +82,7 @@ pub(crate) fn fit(text: &str, width: usize, charset: Charset) -> String {
     out
 }
 
-/// The victim in a few words: `kworker/0:2[47] (iomap_dio_complete_work on dio/nullb0)`, `nfsd ×128`.
+/// A victim in short: `kworker/0:2[47] (iomap_dio_complete_work on dio/nullb0)`, `nfsd ×128`.
 pub(crate) fn victim(victim: &Victim) -> String {
     let mut text = tasks(&victim.comm, &victim.tids, victim.tasks);
     if let Some(work) = &victim.work {
@@ -92,11 +94,11 @@ pub(crate) fn victim(victim: &Victim) -> String {
     text
 }
 
-/// An occupant in a few words: `wl[231] RT 10`, `idle`, `softirq NET_RX`.
+/// An occupant in short: `wl[231] RT 10`, `idle`, `softirq NET_RX`.
 pub(crate) fn occupant(culprit: &Culprit) -> String {
     let mut text = tasks(&culprit.comm, &culprit.tids, culprit.tasks.max(culprit.tids.len() as u32));
     match (culprit.policy, culprit.prio) {
-        // The kernel counts real-time priorities downwards from 99; chrt and everybody else upwards.
+        // The kernel counts real-time priorities down from 99; chrt and others count up.
         (Some(Policy::Rt), Some(prio)) => text.push_str(&format!(" RT {}", 99 - prio.clamp(-1, 99))),
         (Some(Policy::Rt), None) => text.push_str(" RT"),
         (Some(Policy::Deadline), _) => text.push_str(" deadline"),
@@ -108,7 +110,7 @@ pub(crate) fn occupant(culprit: &Culprit) -> String {
     text
 }
 
-/// `fio[128]` for one thread, `fio ×3` for several, the bare name for what is no task.
+/// `fio[128]` for one thread, `fio ×3` for several, the bare name for other actors.
 pub(crate) fn tasks(comm: &str, tids: &[u32], count: u32) -> String {
     match (tids, count) {
         ([tid], 0..=1) => format!("{comm}[{tid}]"),
@@ -127,13 +129,13 @@ pub(crate) fn time_of_day(utc: &str) -> Option<&str> {
     utc.get(11..23)
 }
 
-/// Where a culprit is found on the machine: `tgid 117 · /system.slice/wl.service`; with several threads, which.
+/// A culprit's process and cgroup: `tgid 117 · /system.slice/wl.service`; with several threads, their ids.
 pub(crate) fn whereabouts(culprit: &Culprit) -> Option<String> {
-    /// Ids that are listed; the report in JSON has more.
-    const IDS: usize = 6;
+    /// Maximum ids listed; the JSON report has more.
+    const MAX_LISTED_IDS: usize = 6;
     let ids = |word: &str, ids: &[u32]| {
-        let shown: Vec<String> = ids.iter().take(IDS).map(u32::to_string).collect();
-        let more = ids.len().saturating_sub(IDS);
+        let shown: Vec<String> = ids.iter().take(MAX_LISTED_IDS).map(u32::to_string).collect();
+        let more = ids.len().saturating_sub(MAX_LISTED_IDS);
         let more = if more > 0 { format!(" and {more} more") } else { String::new() };
         format!("{word} {}{more}", shown.join(" "))
     };

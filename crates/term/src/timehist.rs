@@ -1,3 +1,5 @@
+//! The lines of `unstarve timeline`.
+
 use std::io::{self, Write};
 
 use rustc_hash::FxHashMap;
@@ -7,10 +9,11 @@ use unstarve_timeline::{Run, Selection, Sink, Task, TaskKey, Wait, WaitEnd, Wait
 use crate::text::seconds;
 use unstarve_model::clean;
 
-/// A line for each run of a task and the wait before it, in the columns of `perf sched timehist`, and after them what
-/// that tool does not know: who had the CPU during the wait, by which rule, for how many nanoseconds.
+/// A line for each run of a task with the wait before it, in the columns of `perf sched timehist`, followed by the
+/// occupants during the wait with rule and nanoseconds.
 ///
-/// A line comes when the run ends, as in perf; its time is the end of the run. Memory is that of the living tasks.
+/// A line is written when the run ends, as in perf; its time is the end of the run. Memory grows with the number of
+/// living tasks only.
 pub struct Timehist<W> {
     out: W,
     selection: Selection,
@@ -25,19 +28,19 @@ struct Waited {
     occupants: String,
 }
 
-const HEAD: &str = "\
+const TABLE_HEAD: &str = "\
 \x20          time cpu     task name                       wait             wait   run time  who had the CPU during the wait,\n\
 \x20                       [tid]                           kind           (msec)     (msec)  rule and nanoseconds\n\
 --------------- ------  ------------------------------  ----------  ---------  ---------  --------------------------------\n";
 
 impl<W: Write> Timehist<W> {
-    /// Writes the head of the table.
+    /// Writes the table's head.
     pub fn new(mut out: W, selection: Selection) -> Timehist<W> {
-        let failed = out.write_all(HEAD.as_bytes()).err();
+        let failed = out.write_all(TABLE_HEAD.as_bytes()).err();
         Timehist { out, selection, waits: FxHashMap::default(), failed }
     }
 
-    /// Whether everything could be written.
+    /// Returns the first write error.
     ///
     /// # Errors
     /// The first error of the writer; nothing was written after it.
@@ -67,7 +70,7 @@ impl<W: Write> Timehist<W> {
 impl<W: Write> Sink for Timehist<W> {
     fn wait(&mut self, world: &World, wait: &Wait<'_>) {
         let waited = Waited { kind: wait.kind, length: wait.length(), occupants: occupants(world, wait) };
-        // One that was held back until a stay was known comes after its run began, or even ended.
+        // A wait that was held back until a run ended comes after its own run began or even ended.
         let is_late = wait.end < world.now;
         if wait.ended == WaitEnd::TraceEnd || is_late {
             let task = world.tasks.get(wait.task);
@@ -88,7 +91,7 @@ impl<W: Write> Sink for Timehist<W> {
     }
 }
 
-/// Whether a wait or run of the task on the CPU is asked for.
+/// Whether a wait or run of the task on the CPU is selected.
 pub(crate) fn chosen(selection: &Selection, world: &World, task: &Task, cpu: CpuId, span: (Time, Time)) -> bool {
     selection.has_task(&task.comm, task.tid)
         && selection.has_cpu(cpu)
@@ -104,7 +107,7 @@ fn occupants(world: &World, wait: &Wait<'_>) -> String {
         let name = world.name(piece.occupant);
         let rule = piece.rule.word();
         text.push_str(&clean(&name));
-        // `idle idle` and `softirq NET_RX softirq` would say it twice.
+        // `idle idle` and `softirq NET_RX softirq` would repeat the word.
         if !name.starts_with(rule) {
             text.push(' ');
             text.push_str(rule);

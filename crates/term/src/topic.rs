@@ -1,3 +1,5 @@
+//! The topics of `unstarve help`: findings, rules, remedies, settings, words.
+
 use unstarve_check as check;
 use unstarve_diagnose::proofs::{Proved, shipped};
 use unstarve_diagnose::report::LEGEND;
@@ -9,23 +11,23 @@ use crate::ink::{FAINT, Ink, PLAIN, STRONG};
 use crate::kinds::finding_kind;
 use crate::word::{WORDS, Word};
 
-/// A word of the reports.
+/// A topic.
 #[derive(Clone, Copy)]
 pub enum Topic {
-    /// What `explain` finds.
+    /// A finding of `explain`.
     Finding(FindingKind),
-    /// Why an occupant had the CPU.
+    /// A rule: why an occupant had the CPU.
     Rule(Rule),
-    /// What `explain` advises.
+    /// A remedy of `explain`.
     Remedy(RemedyKind),
-    /// What `check` finds.
+    /// A finding of `check`.
     Setting(check::Rule),
     /// Another word.
     Word(Word),
 }
 
 impl Topic {
-    /// All of them, in the order of the documentation.
+    /// All topics, in the order of the documentation.
     pub fn all() -> impl Iterator<Item = Topic> {
         let findings = FINDINGS.into_iter().map(Topic::Finding);
         let remedies = REMEDIES.iter().copied().map(Topic::Remedy);
@@ -36,12 +38,12 @@ impl Topic {
             .chain(WORDS.iter().copied().map(Topic::Word))
     }
 
-    /// Those with this name: `throttled` is a finding and a rule.
+    /// The topics with this name: `throttled` is a finding and a rule.
     pub fn named(name: &str) -> Vec<Topic> {
         Topic::all().filter(|topic| topic.id() == name).collect()
     }
 
-    /// Those of a list with this name; `topics` is all of them.
+    /// The topics of the list with this name; `topics` is all of them.
     pub fn listed(list: &str) -> Vec<Topic> {
         let is_in = |topic: &Topic| match topic {
             Topic::Finding(_) => list == "findings",
@@ -53,7 +55,7 @@ impl Topic {
         Topic::all().filter(|topic| list == "topics" || is_in(topic)).collect()
     }
 
-    /// As reports and options have it.
+    /// The name in reports and options.
     pub fn id(self) -> &'static str {
         match self {
             Topic::Finding(kind) => kind.id,
@@ -85,7 +87,7 @@ impl Topic {
     }
 }
 
-/// What is to be said of these topics, which have one name.
+/// Formats topics that share a name.
 pub fn topic_page(topics: &[Topic], look: Look) -> String {
     let mut ink = Ink::new(look);
     for topic in topics {
@@ -137,7 +139,7 @@ fn remedy(ink: &mut Ink, kind: &RemedyKind) {
     ink.blank();
 }
 
-/// Names, a line each.
+/// Formats names, one a line.
 pub fn topics_page(topics: &[Topic], look: Look) -> String {
     let mut ink = Ink::new(look);
     let width = topics.iter().map(|topic| topic.id().len()).max().unwrap_or_default();

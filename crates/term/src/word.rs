@@ -1,18 +1,18 @@
-//! Words of the reports that are no finding, rule or remedy.
+//! Words in reports that are not findings, rules or remedies.
 
-/// Such a word.
+/// A word.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Word {
-    /// The word.
+    /// Its id.
     pub id: &'static str,
-    /// In a line.
+    /// Its meaning in one line.
     pub title: &'static str,
-    /// All of it.
+    /// The full explanation.
     pub text: &'static [&'static str],
 }
 
-/// How a line about the lab is read; below the lines themselves, too.
-pub(crate) const LAB: &[&str] = &[
+/// How to read a line about the lab; also printed below such lines.
+pub(crate) const LAB_LINE_HELP: &[&str] = &[
     "`on 6.1 for a kworker: ping.max −86 % (−91 % to −81 %), in spike` says: in guests with Linux 6.1, where a kworker was the victim, \
      the number ping.max of the lab's scenario `spike` fell by 86 % with the remedy; its 95 % interval is in brackets. \
      `unstarve lab list` has the scenarios.",
@@ -24,7 +24,7 @@ pub(crate) const LAB: &[&str] = &[
      was too much spread to say.",
 ];
 
-/// All of them.
+/// All words.
 pub const WORDS: &[Word] = &[
     Word {
         id: "role",
@@ -61,5 +61,9 @@ pub const WORDS: &[Word] = &[
              bad a finding is says its severity; one of less than 30 % is never called critical.",
         ],
     },
-    Word { id: "lab-line", title: "how the lines about the lab (`lab: …`) below a remedy are read", text: LAB },
+    Word {
+        id: "lab-line",
+        title: "how the lines about the lab (`lab: …`) below a remedy are read",
+        text: LAB_LINE_HELP,
+    },
 ];

@@ -1,16 +1,18 @@
+//! The table of the longest waits.
+
 use unstarve_diagnose::report::{Culprit, WorstWait};
 use unstarve_model::Nanos;
 
 use crate::ink::{FAINT, Ink, PLAIN, STRONG};
 use crate::text::{columns, fit, fold, occupant, seconds, time_of_day};
 
-/// Fewer columns than this tell nothing about the occupants: they go below.
-const BESIDE: usize = 30;
-/// Columns of `14:03:07.205`.
-const UTC: usize = 12;
-const BELOW: &str = "      ";
+/// Minimum columns for the occupants; with fewer they go to a line below.
+const MIN_OCCUPANT_COLUMNS: usize = 30;
+/// The width of `14:03:07.205`.
+const UTC_COLUMNS: usize = 12;
+const OCCUPANT_INDENT: &str = "      ";
 
-/// The longest waits of the trace, a line each.
+/// The longest waits of the trace, one a line.
 pub(crate) fn worst_waits(ink: &mut Ink, waits: &[WorstWait]) {
     if waits.is_empty() {
         return;
@@ -28,12 +30,12 @@ pub(crate) fn worst_waits(ink: &mut Ink, waits: &[WorstWait]) {
     };
     ink.line(&[(STRONG, &title)]);
     let utcs: Vec<Option<&str>> = waits.iter().map(|wait| wait.start_utc.as_deref().and_then(time_of_day)).collect();
-    let day = if utcs.iter().any(Option::is_some) { UTC + 2 } else { 0 };
+    let day = if utcs.iter().any(Option::is_some) { UTC_COLUMNS + 2 } else { 0 };
     let left = ink.look.width().saturating_sub(2 + time + 2 + day + cpu + 2 + task + 2 + 7 + 2);
-    let beside = left >= BESIDE;
+    let beside = left >= MIN_OCCUPANT_COLUMNS;
     let meanwhile = if beside { "who had the CPU meanwhile" } else { "" };
     let with_utc = beside && day > 0;
-    let utc = if with_utc { format!("{:<UTC$}  ", "UTC") } else { String::new() };
+    let utc = if with_utc { format!("{:<UTC_COLUMNS$}  ", "UTC") } else { String::new() };
     let head = format!(
         "  {:>time$}  {utc}{:>cpu$}  {}  {:>7}  {meanwhile}",
         "from (s)",
@@ -43,7 +45,7 @@ pub(crate) fn worst_waits(ink: &mut Ink, waits: &[WorstWait]) {
     );
     ink.line(&[(FAINT, &head)]);
     for (((wait, name), from), utc) in waits.iter().zip(&tasks).zip(&times).zip(utcs) {
-        let utc_column = if with_utc { format!("{:<UTC$}  ", utc.unwrap_or("")) } else { String::new() };
+        let utc_column = if with_utc { format!("{:<UTC_COLUMNS$}  ", utc.unwrap_or("")) } else { String::new() };
         let length = Nanos(wait.end_ns.saturating_sub(wait.start_ns)).to_string();
         let numbers =
             format!("  {from:>time$}  {utc_column}{:>cpu$}  {}  {length:>7}  ", wait.cpu, fit(name, task, charset));
@@ -52,9 +54,9 @@ pub(crate) fn worst_waits(ink: &mut Ink, waits: &[WorstWait]) {
             ink.line(&[(PLAIN, &numbers), (PLAIN, &fit(&occupants, left, charset))]);
         } else {
             ink.line(&[(PLAIN, &numbers)]);
-            let below = ink.look.width() - BELOW.len();
+            let below = ink.look.width() - OCCUPANT_INDENT.len();
             let utc = utc.map_or_else(String::new, |utc| format!("{utc} UTC  "));
-            ink.line(&[(PLAIN, BELOW), (FAINT, &fit(&format!("{utc}{occupants}"), below, charset))]);
+            ink.line(&[(PLAIN, OCCUPANT_INDENT), (FAINT, &fit(&format!("{utc}{occupants}"), below, charset))]);
         }
     }
     ink.blank();
@@ -67,7 +69,7 @@ fn occupants(blame: &[Culprit]) -> String {
         .map(|piece| {
             let who = occupant(piece);
             let length = Nanos(piece.ns);
-            // `idle idle`, `unknown unknown` and `irq 33 virtio0 irq` would say it twice.
+            // `idle idle`, `unknown unknown` and `irq 33 virtio0 irq` would repeat the word.
             if who.starts_with(piece.rule.word()) {
                 format!("{who} {length}")
             } else {

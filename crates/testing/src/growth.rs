@@ -1,11 +1,11 @@
-//! How work grows with its input, on a machine that may be slow and busy.
+//! Tests that work grows linearly with its input, on slow and busy machines.
 
 use std::time::Duration;
 
 use rustix::time::{ClockId, clock_gettime};
 
-/// The least CPU time of three runs in this thread: what other programs do costs it nothing, and how fast the machine is
-/// cancels out when two of these are compared.
+/// The least CPU time of three runs in this thread: other programs do not count, and the machine's speed cancels out
+/// when two results are compared.
 pub fn cpu_time(mut work: impl FnMut()) -> Duration {
     let now = || {
         let time = clock_gettime(ClockId::ThreadCPUTime);
@@ -19,8 +19,8 @@ pub fn cpu_time(mut work: impl FnMut()) -> Duration {
     runs.min().unwrap_or_default()
 }
 
-/// Fails if `times` as much input takes more than three times `times` as long: comparing all pairs takes `times` times
-/// `times` as long.
+/// Fails if `times` as much input takes more than three times `times` as long; comparing all pairs would take `times`
+/// squared.
 ///
 /// # Panics
 /// If it grows faster.

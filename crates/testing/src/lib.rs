@@ -1,8 +1,7 @@
-//! For tests alone: a dependency of nothing that is installed.
+//! For tests only: no installed program depends on it.
 //!
-//! [`model`] is a host on which the commands that the program prints are run, [`memory`] one on which plans are made and applied;
-//! [`need`] says when a test may be left out;
-//! [`verdict_scene`] draws recordings of each kind of wait.
+//! [`model`] is a host on which printed commands are run, [`memory`] a host on which plans are made and applied;
+//! [`need`] decides when a test may be skipped; [`verdict_scene`] makes recordings of each kind of wait.
 
 mod everybody;
 mod growth;

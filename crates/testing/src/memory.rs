@@ -1,4 +1,4 @@
-//! A host in memory: threads and files with their values, on which plans are made, applied and taken back.
+//! A host in memory: threads and files with values, on which plans are made, applied and undone.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -9,9 +9,9 @@ use unstarve_executor::plan::Look;
 use unstarve_facts::flag;
 use unstarve_model::{SchedPolicy, Tid};
 
-/// A thread, as `/proc` shows it, and what can be set.
+/// A thread as in `/proc`, with its settings.
 #[derive(Clone, PartialEq, Debug)]
-struct Known {
+struct FakeThread {
     start: u64,
     comm: String,
     flags: u64,
@@ -23,24 +23,24 @@ struct Known {
 /// The host.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Memory {
-    threads: BTreeMap<Tid, Known>,
+    threads: BTreeMap<Tid, FakeThread>,
     files: BTreeMap<String, String>,
     interrupts: BTreeMap<u32, Vec<String>>,
-    /// Of directories that are not root's.
+    /// The owners of directories that are not root's.
     owners: BTreeMap<String, u32>,
-    /// By number, with the nice value; and who is in which.
+    /// Sessions by number with their nice value, and the threads in each.
     sessions: BTreeMap<u64, i32>,
     in_session: BTreeMap<Tid, u64>,
 }
 
 impl Memory {
-    /// An ordinary thread of a program that is a process, created at this tick.
+    /// Adds an ordinary process with one thread, created at this tick.
     #[must_use]
     pub fn program(self, tid: u32, start: u64, comm: &str) -> Memory {
         self.thread(tid, start, comm, 0)
     }
 
-    /// An ordinary kernel thread.
+    /// Adds an ordinary kernel thread.
     #[must_use]
     pub fn kernel_thread(self, tid: u32, start: u64, comm: &str) -> Memory {
         self.thread(tid, start, comm, flag::KTHREAD)
@@ -50,11 +50,11 @@ impl Memory {
         let class = Value::Class { policy: SchedPolicy::Other, rt_priority: 0, slice: None };
         let values = [class, Value::Nice(0)].map(|value| (value.aspect(), value)).into();
         self.threads
-            .insert(Tid(tid), Known { start, comm: comm.to_owned(), flags, user: 0, process: Tid(tid), values });
+            .insert(Tid(tid), FakeThread { start, comm: comm.to_owned(), flags, user: 0, process: Tid(tid), values });
         self
     }
 
-    /// The thread runs for this user.
+    /// Makes the thread run as this user.
     #[must_use]
     pub fn of_user(mut self, tid: u32, user: u32) -> Memory {
         if let Some(known) = self.threads.get_mut(&Tid(tid)) {
@@ -63,7 +63,7 @@ impl Memory {
         self
     }
 
-    /// The thread is in this session (autogroup), whose nice value as a whole is this.
+    /// Puts the thread into this session (autogroup) with this nice value.
     #[must_use]
     pub fn in_session(mut self, tid: u32, id: u64, nice: i32) -> Memory {
         self.in_session.insert(Tid(tid), id);
@@ -71,28 +71,28 @@ impl Memory {
         self
     }
 
-    /// A file of the kernel's.
+    /// Adds a kernel file.
     #[must_use]
     pub fn file(mut self, path: &str, text: &str) -> Memory {
         self.files.insert(path.to_owned(), text.to_owned());
         self
     }
 
-    /// A directory belongs to this user.
+    /// Makes a directory belong to this user.
     #[must_use]
     pub fn owned_by(mut self, directory: &str, user: u32) -> Memory {
         self.owners.insert(directory.to_owned(), user);
         self
     }
 
-    /// An interrupt with a handler.
+    /// Adds an interrupt with a handler.
     #[must_use]
     pub fn interrupt(mut self, irq: u32, handler: &str, cpus: &str) -> Memory {
         self.interrupts.insert(irq, vec![handler.to_owned()]);
         self.file(&format!("/proc/irq/{irq}/smp_affinity_list"), cpus)
     }
 
-    fn known(&self, key: TaskKey) -> Option<&Known> {
+    fn known(&self, key: TaskKey) -> Option<&FakeThread> {
         self.threads.get(&key.tid).filter(|known| known.start == key.start)
     }
 }
@@ -172,7 +172,7 @@ impl Look for Memory {
     }
 
     fn kernel_threads(&self, prefix: &str) -> Vec<Tid> {
-        let is_one = |known: &Known| known.flags & flag::KTHREAD != 0 && known.comm.starts_with(prefix);
+        let is_one = |known: &FakeThread| known.flags & flag::KTHREAD != 0 && known.comm.starts_with(prefix);
         self.threads.iter().filter(|(_, known)| is_one(known)).map(|(tid, _)| *tid).collect()
     }
 

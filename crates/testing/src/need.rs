@@ -1,15 +1,15 @@
-//! When a test may be left out: one rule for all tests.
+//! When a test may be skipped: one rule for all tests.
 //!
-//! A program that is not installed leaves a test out on somebody's laptop, and fails it where `CI` is `true`: there
-//! `tools/setup.sh` has to install it. What this kind of machine cannot have (no right to make a namespace, no tracefs)
-//! leaves a test out everywhere. A program that is there and fails is a failure, always.
+//! A missing program skips a test on a developer's machine and fails it where `CI` is `true`: there `tools/setup.sh`
+//! must install it. What this kind of machine cannot have (no right to make a namespace, no tracefs) skips a test
+//! everywhere. A program that exists and fails is always a failure.
 
 use std::env;
 use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::Command;
 
-/// Where a program is that a test needs; `None` leaves the test out.
+/// The path of a program that a test needs; `None` skips the test.
 ///
 /// # Panics
 /// In CI, if it is not installed.
@@ -22,10 +22,10 @@ pub fn tool(name: &str) -> Option<PathBuf> {
     found
 }
 
-/// Whether Python has a module that a test needs; if not, the test is left out.
+/// Whether Python has a module that a test needs; if not, skip the test.
 ///
 /// # Panics
-/// In CI, if it has not.
+/// In CI, if it is missing.
 pub fn python_module(name: &str) -> bool {
     let Some(python) = tool("python3") else { return false };
     let output = Command::new(python).args(["-c", &format!("import {name}")]).output();
@@ -38,15 +38,16 @@ pub fn python_module(name: &str) -> bool {
     has
 }
 
-/// Says why a test is left out that this kind of machine cannot run, CI or not.
+/// Reports that this kind of machine cannot run a test, in CI too.
 pub fn not_possible_here(why: impl std::fmt::Display) {
     skipped(format_args!("{why}"));
 }
 
-/// One line on the test program's own output, which the runner of tests would keep to itself if the test passed: `make test` counts it.
+/// Writes a line to the test program's own output, which the test runner would hide for a passing test: `make test`
+/// counts these lines.
 fn skipped(why: std::fmt::Arguments) {
     let name = std::thread::current().name().unwrap_or("a test").to_owned();
-    // A reader that went away does not fail a test.
+    // A closed reader does not fail a test.
     let _gone = writeln!(std::io::stdout(), "\nskipped: {name}: {why}");
 }
 
@@ -55,7 +56,7 @@ fn in_ci() -> bool {
 }
 
 fn find(name: &str, path: &std::ffi::OsStr) -> Option<PathBuf> {
-    // A daemon's PATH has no sbin.
+    // A daemon's PATH lacks sbin.
     let directories = env::split_paths(path).chain(["/usr/sbin", "/sbin"].map(PathBuf::from));
     directories.map(|directory| directory.join(name)).find(|file| file.is_file())
 }

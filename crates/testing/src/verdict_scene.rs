@@ -1,25 +1,25 @@
-//! The whole product of who waits, because of what, for how long, whether the wait ends in the recording, and whether anybody is seen to
-//! pay. Each cell is a recording as text of ftrace, of half a minute, whose truth is by construction. All commands have to judge it alike.
+//! Recordings for every combination of victim, cause, length, open or finished wait, and payer. Each is half a minute
+//! of ftrace text whose truth is known by construction. All commands must judge it alike.
 
 use std::fmt::Write as _;
 
-/// Half a minute: shares of it stay small until a wait takes seconds.
+/// Half a minute: fractions of it stay small unless a wait takes seconds.
 pub const SPAN_MS: u64 = 30_000;
-/// When the trouble begins, if it ends in the recording.
+/// When the wait begins, if it ends in the recording.
 const BEGIN_MS: u64 = 2_000;
 /// Lengths of waits.
 pub const LENGTHS_MS: [u64; 7] = [3, 20, 60, 150, 300, 3_000, 20_000];
 
-/// A task of the text.
+/// A task in the text.
 #[derive(Clone, Copy, Debug)]
 pub struct Task {
     /// Its name.
     pub comm: &'static str,
-    /// Its thread; 0 is an idle CPU.
+    /// Its thread id; 0 is the idle task.
     pub tid: u32,
-    /// As the kernel has it: 120 is nice 0, less than 100 is real-time.
+    /// The kernel's priority: 120 is nice 0, below 100 is real-time.
     pub prio: i32,
-    /// What it works at while it runs, if it is a worker of which that is recorded.
+    /// The work function of a worker, if recorded.
     pub work: Option<&'static str>,
 }
 
@@ -31,10 +31,10 @@ const fn worker(comm: &'static str, tid: u32, work: &'static str) -> Task {
     Task { comm, tid, prio: 120, work: Some(work) }
 }
 
-/// Nobody.
+/// The idle task.
 pub const IDLE: Task = task("swapper/3", 0, 120);
 
-/// Those that serve others.
+/// Kernel threads that serve others.
 pub const SERVING: [Task; 6] = [
     worker("kworker/3:1", 52, "iomap_dio_complete_work"),
     task("ksoftirqd/3", 40, 120),
@@ -43,17 +43,17 @@ pub const SERVING: [Task; 6] = [
     task("nfsd", 700, 120),
     task("kswapd0", 90, 120),
 ];
-/// Those that tidy up, and workers of unknown work.
+/// Housekeeping threads, and workers with unknown work.
 pub const HOUSEKEEPING: [Task; 3] =
     [task("kworker/3:1", 52, 120), worker("kworker/3:2", 53, "vmstat_update"), task("kcompactd0", 91, 120)];
 /// Real-time tasks.
 pub const REAL_TIME: [Task; 2] = [task("motor-ctl", 77, 59), task("irq/27-eth0", 78, 59)];
 /// Programs.
 pub const PROGRAMS: [Task; 1] = [task("postgres", 800, 120)];
-/// Those that asked to be last.
+/// Tasks that asked to be last (nice 19).
 pub const LAST: [Task; 2] = [task("updatedb", 900, 139), task("khugepaged", 92, 139)];
 
-/// Text of ftrace.
+/// ftrace text under construction.
 struct Scene(String);
 
 impl Scene {
@@ -83,14 +83,14 @@ impl Scene {
     }
 }
 
-/// How the victim is kept off.
+/// How the victim is kept from the CPU.
 #[derive(Clone, Copy, Debug)]
 pub struct Scenario {
-    /// Who waits.
+    /// The victim.
     pub victim: Task,
-    /// Who has the CPU meanwhile; idle is nobody.
+    /// The occupant; the idle task means that no task runs.
     pub occupant: Task,
-    /// For how long.
+    /// The wait's length.
     pub ms: u64,
     /// Whether the wait still lasts when the recording ends.
     pub is_open: bool,
@@ -99,7 +99,7 @@ pub struct Scenario {
 }
 
 impl Scenario {
-    /// The recording, as text of ftrace.
+    /// The recording as ftrace text.
     pub fn text(&self) -> String {
         let Scenario { victim, occupant, ms, is_open, has_payer } = *self;
         let client = task("client", 950, 120);
@@ -114,7 +114,7 @@ impl Scenario {
         };
         let before = if occupant.tid == 0 { task("cat", 951, 120) } else { IDLE };
         at(0, &|scene| scene.switch(0, 3, before, if before.tid == 0 { "R" } else { "S" }, occupant));
-        // The CPU is heard until the end, and so is another one.
+        // Both CPUs have events until the end.
         let goes_on = !is_open && victim.prio < occupant.prio && occupant.tid != 0;
         for tick in (0..=SPAN_MS).step_by(100) {
             let us = tick * 1000 + 50;
@@ -142,7 +142,7 @@ impl Scenario {
         at(begin, &|scene| scene.wake(begin, occupant, "dNh4.", 3, victim, 3));
         if !is_open {
             at(end, &|scene| {
-                // One that is not preempted for long is preempted in the end; others leave.
+                // A task that was not preempted for long is preempted at the end; others leave.
                 scene.switch(end, 3, occupant, if goes_on || occupant.tid == 0 { "R" } else { "S" }, victim);
                 if let Some(work) = victim.work {
                     let event = format!("workqueue_execute_start: work struct 00000000cafe0001: function {work}");
@@ -160,7 +160,7 @@ impl Scenario {
                 }
             });
         } else if let Some(work) = victim.work {
-            // What it works at is known from an earlier turn.
+            // Its work is known from an earlier run.
             let us = 1_000_000 + 100;
             at(us, &|scene| {
                 scene.wake(us, occupant, "dNh4.", 3, victim, 3);
@@ -184,29 +184,29 @@ impl Scenario {
     }
 }
 
-/// A real-time task that keeps a CPU.
+/// A real-time task that keeps the CPU.
 pub const HOG: Task = task("poller", 1000, 49);
-/// One of a higher priority than all others.
+/// A task with a higher priority than all others.
 pub const HIGHER: Task = task("audio", 1001, 9);
 /// A program of nice 0.
 pub const EQUAL: Task = task("reactor_0", 1002, 120);
-/// One of nice -20.
+/// A program with nice -20.
 pub const HEAVY: Task = task("cruncher", 1003, 100);
-/// One of the real-time tasks' own priority.
+/// A task with the priority of [`REAL_TIME`].
 pub const PEER: Task = task("pump-ctl", 1004, 59);
 /// A deadline task.
 pub const DEADLINE: Task = task("radio", 1005, -1);
-/// A program that asked to be last, too.
+/// Another program that asked to be last.
 pub const LAST_TOO: Task = task("mlocate", 1006, 139);
-/// Threads that are woken together.
+/// The number of threads woken together.
 const CROWD: usize = 12;
 
-/// What happens on CPU 3 beside a program that works for 0.3 ms each second on CPU 0.
-struct Beside(Vec<(u64, Scene)>);
+/// CPU 3 beside a program that works for 0.3 ms each second on CPU 0.
+struct CpuScenes(Vec<(u64, Scene)>);
 
-impl Beside {
-    fn new() -> Beside {
-        let (mut beside, sshd) = (Beside(Vec::new()), task("sshd", 60, 120));
+impl CpuScenes {
+    fn new() -> CpuScenes {
+        let (mut beside, sshd) = (CpuScenes(Vec::new()), task("sshd", 60, 120));
         let idle = Task { comm: "swapper/0", ..IDLE };
         for second in 0..SPAN_MS / 1000 {
             let us = second * 1_000_000 + 500;
@@ -231,10 +231,10 @@ impl Beside {
     }
 }
 
-/// The victim runs, and one that was just woken pushes it off and stays: wakeup preemption.
+/// Wakeup preemption: a task that was just woken preempts the victim and stays.
 pub fn pushed_off(victim: Task, by: Task, ms: u64) -> String {
     let (begin, end) = (BEGIN_MS * 1000, (BEGIN_MS + ms) * 1000);
-    let mut beside = Beside::new();
+    let mut beside = CpuScenes::new();
     beside.at(begin - 400, |scene| scene.switch(begin - 400, 3, IDLE, "R", victim));
     beside.at(begin, |scene| {
         scene.wake(begin, victim, "dNh4.", 3, by, 3);
@@ -247,11 +247,11 @@ pub fn pushed_off(victim: Task, by: Task, ms: u64) -> String {
     beside.text()
 }
 
-/// Threads of one program are woken together, more than the machine has CPUs for, and the victim behind them: count.
+/// Count: more threads of one program are woken together than there are CPUs, with the victim behind them.
 pub fn behind_a_crowd(victim: Task, ms: u64) -> String {
     let (begin, end) = (BEGIN_MS * 1000, (BEGIN_MS + ms) * 1000);
     let thread = |place: usize| Task { tid: 1100 + place as u32, ..task("httpd", 0, 120) };
-    let mut beside = Beside::new();
+    let mut beside = CpuScenes::new();
     beside.at(begin, |scene| {
         scene.wake(begin, IDLE, "dNh4.", 3, victim, 3);
         for place in 0..CROWD {
@@ -268,9 +268,9 @@ pub fn behind_a_crowd(victim: Task, ms: u64) -> String {
     beside.text()
 }
 
-/// Again and again the CPU goes idle while the victim is runnable there: a limit.
+/// Throttling: the CPU repeatedly goes idle although the victim is runnable there.
 pub fn limited(victim: Task, ms: u64) -> String {
-    let mut beside = Beside::new();
+    let mut beside = CpuScenes::new();
     beside.at(100, |scene| {
         let sshd = task("sshd", 60, 120);
         scene.line(100, IDLE, 0, "d..2.", "sched_migrate_task: comm=sshd pid=60 prio=120 orig_cpu=1 dest_cpu=0");
@@ -291,10 +291,10 @@ pub fn limited(victim: Task, ms: u64) -> String {
     beside.text()
 }
 
-/// The victim waits while another has the CPU, whose ticks stay away for as long: the CPU itself does not run.
+/// The victim waits behind a task whose ticks stay away for as long: the CPU itself does not run.
 pub fn on_a_stopped_cpu(victim: Task, by: Task, ms: u64) -> String {
     let (begin, end) = (BEGIN_MS * 1000, (BEGIN_MS + ms) * 1000);
-    let mut beside = Beside::new();
+    let mut beside = CpuScenes::new();
     beside.at(begin - 120_000, |scene| scene.switch(begin - 120_000, 3, IDLE, "R", by));
     for us in (begin - 100_000..=begin).step_by(4_000).chain([end]) {
         beside.at(us, |scene| scene.line(us, by, 3, "d.h2.", "local_timer_entry: vector=236"));
@@ -311,11 +311,11 @@ pub fn on_a_stopped_cpu(victim: Task, by: Task, ms: u64) -> String {
     beside.text()
 }
 
-/// NET_RX takes two fifths of the victim's time, for packets that a device brings, or for those that it sends over loopback itself: the
-/// only device's interrupt is another CPU's.
+/// NET_RX takes two fifths of the victim's time, for a device's packets, or for packets that it sends over loopback:
+/// the only device's interrupt is on another CPU.
 pub fn interrupted_by_packets(victim: Task, ms: u64, by_device: bool) -> String {
     let (begin, end) = (BEGIN_MS * 1000, (BEGIN_MS + ms) * 1000);
-    let mut beside = Beside::new();
+    let mut beside = CpuScenes::new();
     beside.at(begin, |scene| {
         let idle0 = Task { comm: "swapper/0", ..IDLE };
         scene.line(begin, idle0, 0, "d.h1.", "irq_handler_entry: irq=24 name=nvme0q1");
@@ -337,9 +337,9 @@ pub fn interrupted_by_packets(victim: Task, ms: u64, by_device: bool) -> String 
     beside.text()
 }
 
-/// Again and again the victim waits behind another while a CPU on which it runs in the end is idle.
+/// The victim repeatedly waits although a CPU on which it finally runs is idle.
 pub fn beside_another_idle_cpu(victim: Task, by: Task, ms: u64) -> String {
-    let mut beside = Beside::new();
+    let mut beside = CpuScenes::new();
     let idle1 = Task { comm: "swapper/1", ..IDLE };
     beside.at(100, |scene| scene.switch(100, 1, task("cat", 952, 120), "S", idle1));
     beside.at(200, |scene| scene.switch(200, 3, IDLE, "R", by));
@@ -358,9 +358,9 @@ pub fn beside_another_idle_cpu(victim: Task, by: Task, ms: u64) -> String {
     beside.text()
 }
 
-/// From the first second on a real-time task takes so much of each of these times from the victim, which computes.
+/// From the first second on a real-time task takes `piece_us` of every `every_us` from the victim, which computes.
 pub fn in_pieces(victim: Task, by: Task, piece_us: u64, every_us: u64) -> String {
-    let mut beside = Beside::new();
+    let mut beside = CpuScenes::new();
     let begin = 1_000_000;
     beside.at(begin, |scene| scene.switch(begin, 3, IDLE, "R", victim));
     let mut us = begin + every_us - piece_us;

@@ -1,10 +1,11 @@
 use rustc_hash::{FxHashMap, FxHashSet};
 use unstarve_model::{Comm, NameId, Policy, Prio, Tid, Time};
+use unstarve_sched::{GroupId, Groups};
 use unstarve_sched::{KernelThread, load_weight_of_prio};
 
-use crate::attribution::Contender;
 use crate::task::Life;
-use crate::{Birth, Claim, GroupId, Groups, Nature, Task};
+use crate::{Birth, Claim, Nature, Task};
+use unstarve_sched::Contender;
 
 /// Index of an [`Actor`].
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]

@@ -1,11 +1,11 @@
 //! By which rule each occupant went before the task that waited.
 
-use unstarve_model::{Nanos, Policy, Prio, Time};
-use unstarve_sched::Rule;
+use unstarve_model::{Nanos, Time};
+use unstarve_sched::{Ahead, Groups, Rule};
 
 use crate::parts::keep_longest_pieces;
 use crate::waits::{Pending, Preemptor};
-use crate::{Actor, ActorId, ActorKind, Actors, GroupId, Groups, Piece};
+use crate::{Actor, ActorId, ActorKind, Actors, Piece};
 
 /// Where pieces of waits are put together; kept to save allocations.
 #[derive(Debug)]
@@ -174,95 +174,17 @@ fn sort(pieces: &mut [Piece]) {
     }
 }
 
-/// How a task goes before another.
-enum Ahead {
-    /// As long as it likes, by this rule.
-    Always(Rule),
-    /// For its turn; by weight, or as an equal.
-    InTurn(Option<Rule>),
-}
-
 #[inline(always)]
 fn ahead(occupant: &Actor, victim: &Actor, groups: &Groups) -> Ahead {
     if !(occupant.ranked && victim.ranked) {
         return Ahead::Always(Rule::Unranked);
     }
-    let (one, other) = (&occupant.contender, &victim.contender);
-    if one.is_plain && other.is_plain {
-        return Ahead::InTurn((one.weight > other.weight).then_some(Rule::Weight));
-    }
-    if one.is_beside(other) {
-        return Ahead::Always(Rule::Order);
-    }
-    if one.is_above(other) {
-        return Ahead::Always(if one.policy == other.policy { Rule::Priority } else { Rule::Class });
-    }
-    if other.is_above(one) {
-        return Ahead::Always(Rule::NotPreempted);
-    }
-    Ahead::InTurn(one.outweighs(other, groups).then_some(Rule::Weight))
-}
-
-/// What decides between two tasks. Kept with each actor, since each wait asks for it.
-#[derive(Clone, Copy, Debug)]
-pub(crate) struct Contender {
-    prio: Prio,
-    policy: Policy,
-    weight: u32,
-    group: Option<GroupId>,
-    /// Of the fair class, and in no group: between two such tasks only their weights decide.
-    is_plain: bool,
-}
-
-impl Contender {
-    /// Of tasks of this priority, weight by themselves, and group.
-    pub fn new(prio: Option<Prio>, own_weight: Option<u32>, group: Option<GroupId>) -> Contender {
-        let prio = prio.unwrap_or(Prio::NORMAL);
-        let policy = prio.policy();
-        let is_plain = policy == Policy::Fair && group.is_none();
-        Contender { prio, policy, weight: own_weight.unwrap_or(1024), group, is_plain }
-    }
-
-    /// As `goes_before` of `stays` says of priorities.
-    fn is_above(&self, other: &Contender) -> bool {
-        let is_first = self.policy == Policy::Rt && other.policy == Policy::Rt && self.prio < other.prio;
-        self.policy.is_above(other.policy) || is_first
-    }
-
-    /// Whether the two are of one class in which nobody's turn ends for the other's sake.
-    fn is_beside(&self, other: &Contender) -> bool {
-        match (self.policy, other.policy) {
-            (Policy::Deadline, Policy::Deadline) => true,
-            (Policy::Rt, Policy::Rt) => self.prio == other.prio,
-            _ => false,
-        }
-    }
-
-    pub fn times_heavier(&self, other: &Contender, groups: &Groups) -> f64 {
-        let (mine, its) = self.against(other, groups);
-        f64::from(mine) / f64::from(its.max(1))
-    }
-
-    /// Tasks of the root cgroup compete by their own weight with the whole of each top-level cgroup
-    /// (`kernel-facts`, "Policy, nice, affinity, cgroup of kernel threads"); deeper groups compete where their paths part.
-    #[inline]
-    fn outweighs(&self, other: &Contender, groups: &Groups) -> bool {
-        let (mine, its) = self.against(other, groups);
-        mine > its
-    }
-
-    #[inline]
-    fn against(&self, other: &Contender, groups: &Groups) -> (u32, u32) {
-        match (self.group, other.group) {
-            (None, None) => (self.weight, other.weight),
-            groups_of => groups.rivals((groups_of.0, self.weight), (groups_of.1, other.weight)),
-        }
-    }
+    occupant.contender.ahead_of(&victim.contender, groups)
 }
 
 #[cfg(test)]
 mod tests {
-    use unstarve_model::{Comm, CpuId};
+    use unstarve_model::{Comm, CpuId, Prio};
 
     use super::*;
     use crate::{Claim, TaskKey, WaitKind};

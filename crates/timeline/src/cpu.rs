@@ -2,13 +2,13 @@ use unstarve_model::{CpuId, Nanos, Policy, Tid, Time};
 
 use crate::deferred_waits::OpenPart;
 use crate::effort::Effort;
-use crate::fairness::Fairness;
 use crate::occupancy::Occupancy;
 use crate::parts::{Part, Span, add_span, keep_longest};
 use crate::ticks::{Rhythm, Silence};
 use crate::wake_chain::Basis;
 use crate::waker_inference::Shares;
 use crate::{ActorId, Actors, TaskKey};
+use unstarve_sched::fairness::Fairness;
 
 /// Who is current on a CPU.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]

@@ -14,9 +14,7 @@ mod cpu;
 mod deferred_waits;
 mod device;
 mod effort;
-mod fairness;
 mod grace;
-mod groups;
 mod idle;
 mod initial_runnable;
 mod interrupts;
@@ -48,7 +46,6 @@ mod wakes;
 mod work;
 
 pub use actor::{Actor, ActorId, ActorKind, Actors};
-pub use groups::{GroupId, Groups};
 pub use moment::{Moment, NotAMoment};
 pub use now::OnCpu;
 pub use origin::{Ancestor, Birth, Claim, Nature};

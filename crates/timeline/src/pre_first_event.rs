@@ -5,10 +5,11 @@
 
 use unstarve_model::{CpuId, CpuSet, Nanos, Policy, Prio};
 
+use unstarve_sched::precedes;
+
 use crate::ActorId;
 use crate::cpu::Cpu;
 use crate::effort::{UNCOUNTED_STEPS, count_steps};
-use crate::run_interval::goes_before;
 use crate::timeline::Timeline;
 
 /// An idle CPU takes a task that is put on its runqueue within the time that it needs to leave idle, a vCPU included.
@@ -80,7 +81,7 @@ impl Timeline {
             let task = self.world.tasks.get(*key);
             let Some((since, _)) = task.waiting_since() else { return false };
             let waited = self.world.now.since(since);
-            goes_before(task.prio, prio) && waited > LEAVES_IDLE_WITHIN
+            precedes(task.prio, prio) && waited > LEAVES_IDLE_WITHIN
                 || limits_tell && task.prio.policy() == Policy::Fair && waited > REAL_TIME_YIELDS_WITHIN
         })
     }

@@ -3,19 +3,14 @@
 //! The switch to it names it as it was then. A stay may change that: `chrt`, `nice` and `exec` do, and so does a lock with
 //! priority inheritance. The switch away from it names what became of it.
 
-use unstarve_model::{Comm, Policy, Prio, Tid};
+use unstarve_model::{Comm, Prio, Tid};
+use unstarve_sched::precedes;
 
 use crate::deferred_waits::Correction;
 use crate::opt_time::OptTime;
 use crate::task::RunState;
 use crate::timeline::Timeline;
 use crate::{ActorId, Nature, RunEnd, Sink, State, TaskKey};
-
-/// Whether `a` always runs before `b`: a higher class, or a higher real-time priority.
-pub(crate) fn goes_before(a: Prio, b: Prio) -> bool {
-    let (one, other) = (a.policy(), b.policy());
-    one.is_above(other) || one == other && one == Policy::Rt && a < b
-}
 
 impl Timeline {
     /// The stay of the task on this CPU ends, and the task is what its state says now: puts the stay right, and with it
@@ -55,7 +50,7 @@ impl Timeline {
     fn correction(&self, key: TaskKey, was: ActorId) -> Option<Correction> {
         let task = self.world.tasks.get(key);
         let before = self.world.actors.get(was).prio();
-        if task.run.exec.is_none() && before.is_some_and(|before| goes_before(before, task.prio)) {
+        if task.run.exec.is_none() && before.is_some_and(|before| precedes(before, task.prio)) {
             return None;
         }
         let from = task.run.exec.get().map_or(task.run.start, |exec| exec.max(task.run.start));

@@ -1,6 +1,5 @@
 use unstarve_model::{CpuId, CpuSet, Nanos, Tid, WallClock};
-
-use crate::{GroupId, Groups};
+use unstarve_sched::{GroupId, Groups};
 
 /// What a host snapshot can tell about tasks that their events cannot. `None` everywhere means: not known.
 pub trait Settings: Send {

@@ -5,10 +5,10 @@ use unstarve_model::{CpuId, Nanos, Policy};
 use crate::attribution::{PieceRoom, split};
 use crate::cpu::{Cpu, Current};
 use crate::effort::Effort;
-use crate::fairness::whole;
 use crate::timeline::Timeline;
 use crate::waits::wait_of;
 use crate::{OnCpu, Run, RunEnd, Sink, Task, TaskKey, WaitEnd};
+use unstarve_sched::fairness::whole;
 
 /// Steps that one look at all that waits may take, see [`Effort`].
 const OF_A_LOOK: i64 = 1 << 22;

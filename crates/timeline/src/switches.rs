@@ -2,18 +2,15 @@
 
 use unstarve_model::{Comm, CpuId, Nanos, PrevState, TaskRef, Tid, Time};
 use unstarve_sched::KernelThread;
+use unstarve_sched::counted::WAKEUP_PREEMPTION_WITHIN;
 
 use crate::cpu::{Cpu, Current};
-use crate::fairness::whole;
 use crate::opt_time::OptTime;
 use crate::task::RunState;
 use crate::timeline::Timeline;
 use crate::waits::Preemptor;
 use crate::{ActorId, Run, RunEnd, Sink, State, TaskKey, WaitKind};
-
-/// A wakeup preemption takes effect at the next preemption point: at once, or where the kernel is not preemptible within
-/// the running system call. A switch to a task that was woken longer ago than this is the end of a slice.
-const WAKEUP_PREEMPTION_WITHIN: Nanos = Nanos::from_millis(1);
+use unstarve_sched::fairness::whole;
 
 impl Timeline {
     /// The event names another task as current than the one that is believed to be running.

@@ -5,13 +5,12 @@
 //! after another, and buffers that do not overwrite fill up: events of other CPUs may show that it did something else.
 
 use unstarve_model::{Coverage, CpuId, Loss, LossKind, Nanos, Policy, ProvedBy, Time, Until, counted};
-use unstarve_sched::Rule;
+use unstarve_sched::{Rule, precedes};
 
 use crate::attribution::split;
 use crate::cpu::Current;
 use crate::effort::count_steps;
 use crate::pre_first_event::REAL_TIME_YIELDS_WITHIN;
-use crate::run_interval::goes_before;
 use crate::timeline::Timeline;
 use crate::{CpuEnd, OpenWait, RunEnd, SilentCpu, Sink, Task, TaskKey, Unproved};
 
@@ -267,8 +266,8 @@ impl Timeline {
             Current::Task(holder) => waits(&|key| {
                 let (mine, its) = (self.world.tasks.get(key).prio, self.world.tasks.get(holder).prio);
                 match (mine.policy(), its.policy()) {
-                    (Policy::Rt, Policy::Rt) if goes_before(mine, its) => Some(ANSWERS_WITHIN),
-                    _ if goes_before(mine, its) => Some(LONGEST_PERIOD),
+                    (Policy::Rt, Policy::Rt) if precedes(mine, its) => Some(ANSWERS_WITHIN),
+                    _ if precedes(mine, its) => Some(LONGEST_PERIOD),
                     (Policy::Fair, Policy::Rt) if !self.world.settings.0.marks_overwritten() => {
                         Some(REAL_TIME_YIELDS_WITHIN)
                     }

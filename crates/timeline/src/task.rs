@@ -1,13 +1,13 @@
 use unstarve_model::{Comm, CpuId, NameId, Nanos, PrevState, Prio, Tid, Time};
 use unstarve_sched::{KernelThread, load_weight_of_prio};
 
-use crate::fairness::Account;
 use crate::idle::IdleGroup;
 use crate::opt_time::OptTime;
 use crate::tid_map::TidMap;
 use crate::waits::Pending;
 use crate::wake_chain::Debts;
 use crate::{ActorId, Birth, Nature};
+use unstarve_sched::fairness::Account;
 
 /// A living task's slot. Slots of ended tasks are used again, so a reused pid is a new task.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]

@@ -4,7 +4,6 @@ use crate::attribution::split;
 use crate::cpu::Cpu;
 use crate::deferred_waits::{Ended, HoldId};
 use crate::effort::{Effort, UNCOUNTED_STEPS, count_steps};
-use crate::fairness::whole;
 use crate::grace::drives_grace_periods;
 use crate::idle::{IdleGroup, IdleWatch};
 use crate::occupancy::Mark;
@@ -13,6 +12,7 @@ use crate::parts::{Part, Span, add, add_span, keep_longest};
 use crate::throttle_detection::Stopped;
 use crate::timeline::Timeline;
 use crate::{ActorId, Actors, OpenWait, Piece, Sink, State, TaskKey, Throughout, Wait, WaitEnd, WaitKind};
+use unstarve_sched::fairness::whole;
 
 /// A wait in progress.
 #[derive(Clone, Debug)]

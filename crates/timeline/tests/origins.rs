@@ -86,13 +86,13 @@ fn a_program_with_a_kernel_threads_name_is_told_from_the_kernel_thread() {
 /// A snapshot that knows of all tasks what they are.
 struct Told;
 impl Settings for Told {
-    fn groups(&self) -> unstarve_timeline::Groups {
+    fn groups(&self) -> unstarve_sched::Groups {
         NoSettings.groups()
     }
     fn own_weight(&self, _: Tid) -> Option<u32> {
         None
     }
-    fn group(&self, _: Tid) -> Option<unstarve_timeline::GroupId> {
+    fn group(&self, _: Tid) -> Option<unstarve_sched::GroupId> {
         None
     }
     fn allowed_cpus(&self, _: Tid) -> Option<unstarve_model::CpuSet> {
@@ -120,7 +120,7 @@ struct AtTheEnd;
 const HEAVY: Tid = Tid(50);
 const MOVED: Tid = Tid(53);
 impl Settings for AtTheEnd {
-    fn groups(&self) -> unstarve_timeline::Groups {
+    fn groups(&self) -> unstarve_sched::Groups {
         let mut groups = NoSettings.groups();
         groups.add(None, 200_000);
         groups
@@ -131,8 +131,8 @@ impl Settings for AtTheEnd {
     fn own_weight(&self, _: Tid) -> Option<u32> {
         None
     }
-    fn group(&self, tid: Tid) -> Option<unstarve_timeline::GroupId> {
-        (tid == HEAVY).then(|| unstarve_timeline::Groups::default().add(None, 200_000))
+    fn group(&self, tid: Tid) -> Option<unstarve_sched::GroupId> {
+        (tid == HEAVY).then(|| unstarve_sched::Groups::default().add(None, 200_000))
     }
     fn allowed_cpus(&self, _: Tid) -> Option<unstarve_model::CpuSet> {
         None

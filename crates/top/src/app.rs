@@ -1,19 +1,19 @@
-//! What keys do.
+//! The state of `top`'s user interface, and its keys.
 
 use unstarve_model::{Comm, Tid};
 
-use crate::{By, Order, Row, View};
+use crate::{Order, Row, RowsBy, View};
 
-/// A key, as far as it means something here.
+/// A key with a function here.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Key {
     /// A character.
     Char(char),
     /// Ctrl-C.
     Interrupt,
-    /// One up.
+    /// One row up.
     Up,
-    /// One down.
+    /// One row down.
     Down,
     /// A page up.
     PageUp,
@@ -25,22 +25,22 @@ pub enum Key {
     Escape,
     /// Backspace.
     Backspace,
-    /// Right: in a replay, a step.
+    /// Right: one step in a replay.
     Right,
 }
 
-/// What the caller has to do about a key.
+/// What the caller must do after a key.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Action {
     /// Draw.
     Draw,
-    /// A step of a replay that is paused.
+    /// Advance a paused replay by a step.
     Step,
     /// End.
     Quit,
 }
 
-/// What is being typed, or shown over the table.
+/// The input mode, or what covers the table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Mode {
     Table,
@@ -49,7 +49,7 @@ enum Mode {
     Remedy,
 }
 
-/// What the user has chosen.
+/// The user's choices.
 #[derive(Clone, Debug)]
 pub struct App {
     order: Order,
@@ -59,18 +59,18 @@ pub struct App {
     grouped: bool,
     selected: usize,
     detail: Option<(Tid, Comm)>,
-    /// Whose remedies are shown: its name and thread id, since rows are sorted again while they are.
+    /// The task whose remedies are shown: name and thread id, because rows are sorted again meanwhile.
     remedy: Option<(String, Option<u32>)>,
-    by: By,
-    /// What was shown before a task was looked at.
-    before: By,
+    by: RowsBy,
+    /// The kind of rows before a task was opened.
+    before: RowsBy,
     /// Whether roles can be shown.
     has_roles: bool,
-    /// What is said in the last line until the next key, such as why something that was asked for is not shown.
+    /// A message in the last line until the next key, for example why something cannot be shown.
     problem: Option<String>,
 }
 
-const PAGE: usize = 10;
+const ROWS_PER_PAGE_KEY: usize = 10;
 
 impl Default for App {
     fn default() -> App {
@@ -79,7 +79,7 @@ impl Default for App {
 }
 
 impl App {
-    /// Sorted and filtered so.
+    /// Starts with this order and filter.
     pub fn new(order: Order, filter: String) -> App {
         App {
             order,
@@ -90,29 +90,29 @@ impl App {
             selected: 0,
             detail: None,
             remedy: None,
-            by: By::Task,
-            before: By::Task,
+            by: RowsBy::Task,
+            before: RowsBy::Task,
             has_roles: true,
             problem: None,
         }
     }
 
-    /// For paper: no row has the cursor.
+    /// For printed output: no row has the cursor.
     pub fn without_cursor() -> App {
         App { selected: usize::MAX, ..App::default() }
     }
 
-    /// By what rows are sorted.
+    /// The sort order.
     pub fn order(&self) -> Order {
         self.order
     }
 
-    /// Only rows with this in one of their texts.
+    /// Only rows with this text in a column are shown.
     pub fn filter(&self) -> &str {
         &self.filter
     }
 
-    /// Whether the filter is being typed.
+    /// Whether the user types the filter.
     pub fn is_typing(&self) -> bool {
         self.mode == Mode::Filter
     }
@@ -122,60 +122,60 @@ impl App {
         self.mode == Mode::Help
     }
 
-    /// Whether what to do about the chosen task is shown.
+    /// Whether the remedies of a task are shown.
     pub fn shows_remedy(&self) -> bool {
         self.remedied().is_some()
     }
 
-    /// The task about which it is shown what to do.
+    /// The task whose remedies are shown.
     pub(crate) fn remedied(&self) -> Option<&(String, Option<u32>)> {
         self.remedy.as_ref().filter(|_| self.mode == Mode::Remedy)
     }
 
-    /// Whether tasks of alike names are one row.
+    /// Whether tasks with similar names share a row.
     pub fn groups(&self) -> bool {
         self.grouped
     }
 
-    /// Begins with tasks of alike names as one row.
+    /// Starts with tasks of similar names in one row.
     pub fn with_groups(self) -> App {
         App { grouped: true, ..self }
     }
 
-    /// Begins with rows of these.
-    pub fn showing(self, by: By) -> App {
+    /// Starts with this kind of rows.
+    pub fn showing(self, by: RowsBy) -> App {
         App { by, before: by, ..self }
     }
 
-    /// Of a recording: there are single tasks alone.
+    /// For a recording: only rows of tasks exist.
     pub fn recorded(self) -> App {
         App { has_roles: false, ..self }
     }
 
-    /// What was asked for cannot be shown, and why: it goes on with rows of these. Said until the next key.
-    pub fn stay(&mut self, by: By, why: String) {
+    /// Keeps rows of this kind because the requested ones are unavailable; shows why until the next key.
+    pub fn stay(&mut self, by: RowsBy, why: String) {
         self.detail = None;
         self.before = by;
         self.show(by);
         self.say(why);
     }
 
-    /// Says something in the last line, until the next key.
+    /// Shows a message in the last line until the next key.
     pub fn say(&mut self, what: String) {
         self.problem = Some(what);
     }
 
-    /// What is said in the last line.
+    /// The message in the last line.
     pub fn problem(&self) -> Option<&str> {
         self.problem.as_deref()
     }
 
-    /// What rows are of.
-    pub fn by(&self) -> By {
+    /// The kind of rows.
+    pub fn by(&self) -> RowsBy {
         self.by
     }
 
-    /// Whether time stands still on the screen.
+    /// Whether the screen is paused.
     pub fn is_paused(&self) -> bool {
         self.paused
     }
@@ -185,12 +185,12 @@ impl App {
         self.selected
     }
 
-    /// The task that is looked at.
+    /// The opened task.
     pub fn detail(&self) -> Option<(Tid, Comm)> {
         self.detail
     }
 
-    /// Whether the filter lets a row through.
+    /// Whether a row matches the filter.
     pub fn takes(&self, row: &Row) -> bool {
         let wanted = self.filter.to_lowercase();
         let has = |text: &str| text.to_lowercase().contains(&wanted);
@@ -202,7 +202,7 @@ impl App {
             || row.tid.is_some_and(|tid| tid.to_string() == wanted)
     }
 
-    /// Acts on a key; `view` is what was on the screen, `find` gives the task of a row.
+    /// Handles a key; `view` is what was on the screen, `find` returns the task of a row.
     pub fn key(&mut self, key: Key, view: &View, find: impl Fn(&Row) -> Option<(Tid, Comm)>) -> Action {
         self.problem = None;
         if key == Key::Interrupt {
@@ -239,15 +239,15 @@ impl App {
                 self.show(self.before);
             }
             Key::Char('t') if self.has_roles => {
-                let other = if self.by == By::Task { By::Role } else { By::Task };
+                let other = if self.by == RowsBy::Task { RowsBy::Role } else { RowsBy::Task };
                 self.before = other;
                 self.show(other);
             }
-            // What is known of single tasks comes from their events.
-            Key::Char('r') if self.by == By::Role => self.show(By::Task),
-            Key::Enter if self.by == By::Role => {
+            // Details of single tasks come from their events.
+            Key::Char('r') if self.by == RowsBy::Role => self.show(RowsBy::Task),
+            Key::Enter if self.by == RowsBy::Role => {
                 self.detail = view.rows.get(self.selected).and_then(find);
-                self.show(By::Task);
+                self.show(RowsBy::Task);
             }
             Key::Char('s') => self.order = self.order.next(),
             Key::Char('/') => self.mode = Mode::Filter,
@@ -261,7 +261,7 @@ impl App {
                     self.mode = Mode::Remedy;
                 }
             }
-            // The table is not on the screen: its keys choose nothing there.
+            // The table is covered: its keys have no effect.
             Key::Up | Key::Down | Key::PageUp | Key::PageDown | Key::Enter | Key::Char('j' | 'k')
                 if self.detail.is_some() => {}
             Key::Char('h' | '?') => self.mode = Mode::Help,
@@ -269,8 +269,8 @@ impl App {
             Key::Char('n') | Key::Right => return Action::Step,
             Key::Up | Key::Char('k') => self.selected = self.selected.saturating_sub(1),
             Key::Down | Key::Char('j') => self.selected = (self.selected + 1).min(last),
-            Key::PageUp => self.selected = self.selected.saturating_sub(PAGE),
-            Key::PageDown => self.selected = (self.selected + PAGE).min(last),
+            Key::PageUp => self.selected = self.selected.saturating_sub(ROWS_PER_PAGE_KEY),
+            Key::PageDown => self.selected = (self.selected + ROWS_PER_PAGE_KEY).min(last),
             Key::Enter => self.detail = view.rows.get(self.selected).and_then(find),
             _ => {}
         }
@@ -278,7 +278,7 @@ impl App {
         Action::Draw
     }
 
-    /// The task that is looked at, else that of the row with the cursor.
+    /// The opened task, else the one with the cursor.
     fn chosen(&self, view: &View) -> Option<(String, Option<u32>)> {
         match self.detail {
             Some((tid, comm)) => Some((comm.to_string(), Some(tid.0))),
@@ -286,7 +286,7 @@ impl App {
         }
     }
 
-    fn show(&mut self, by: By) {
+    fn show(&mut self, by: RowsBy) {
         if self.by != by {
             self.by = by;
             self.selected = 0;

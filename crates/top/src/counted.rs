@@ -1,7 +1,7 @@
-//! What the kernel's own sums show: roles, and the tasks of which a long wait was seen.
+//! `top` by sums of the watch's engine: rows of roles, and of tasks with a long wait.
 //!
-//! Sums are by role: nothing is sent for each wait, so there are none by task. Of a task there is what was seen of it: its waits
-//! that lasted when somebody looked, and the kernel's accounting (`/proc/TID/schedstat`) since then.
+//! Sums are by role, because nothing is sent for single waits. For a task there are only the waits that lasted at a
+//! reading, and the kernel's accounting (`/proc/TID/schedstat`) since then.
 
 use std::collections::{BTreeMap, VecDeque};
 
@@ -13,36 +13,36 @@ use unstarve_watch::{OldestWait, Reading, Role, RoleId, RoleKind, TaskId};
 
 use crate::App;
 use crate::cpus::CpuView;
-use crate::view::{By, Piece, Row, View};
+use crate::view::{Piece, Row, RowsBy, View};
 
-/// Readings of a window that are kept: it moves in so many steps.
-const STEPS: u64 = 40;
-/// Tasks of which waits were seen; more are not told apart.
-const SEEN: usize = 256;
+/// Readings kept for a window, which moves in as many steps.
+const LOOKS_PER_WINDOW: u64 = 40;
+/// Maximum tasks remembered.
+const MAX_REMEMBERED_WAITS: usize = 256;
 
-/// How long a task has waited in all, by the kernel's own accounting: waits that are over. `None` where it does not say.
+/// A task's total time in finished waits by the kernel's accounting; `None` if unavailable.
 pub type Accounted<'a> = &'a dyn Fn(Tid) -> Option<Nanos>;
 
-/// What one look brings.
+/// One reading.
 #[derive(Clone, Debug)]
-pub struct Look {
-    /// The sums, and what waits now. Only waits with which the kernel's own word agrees are to be in it.
+pub struct CountedLook {
+    /// The sums and the ongoing waits. Must contain only waits that the kernel's accounting confirms.
     pub reading: Reading,
-    /// For each CPU: how long it was busy, and how long it was there, in any unit.
+    /// For each CPU its busy and its total time, in any unit.
     pub cpus: Vec<(u32, u64, u64)>,
 }
 
-/// The looks of the last seconds.
+/// The readings of the last seconds.
 #[derive(Debug)]
 pub struct Counted {
     length: Nanos,
-    /// Oldest first; the first one is where the window begins.
-    looks: VecDeque<Look>,
+    /// Oldest first; the window begins at the first.
+    looks: VecDeque<CountedLook>,
     began: Option<Nanos>,
     seen: BTreeMap<(u32, Comm), Seen>,
 }
 
-/// A task that was seen waiting.
+/// A task seen waiting.
 #[derive(Debug)]
 struct Seen {
     last: OldestWait,
@@ -52,13 +52,18 @@ struct Seen {
 }
 
 impl Counted {
-    /// Nothing yet, in a window of this length.
+    /// An empty window of this length.
     pub fn new(length: Nanos) -> Counted {
-        Counted { length: Nanos(length.0.max(STEPS)), looks: VecDeque::new(), began: None, seen: BTreeMap::new() }
+        Counted {
+            length: Nanos(length.0.max(LOOKS_PER_WINDOW)),
+            looks: VecDeque::new(),
+            began: None,
+            seen: BTreeMap::new(),
+        }
     }
 
-    /// The next look.
-    pub fn add(&mut self, look: Look, accounted: Accounted<'_>) {
+    /// Adds a reading.
+    pub fn add(&mut self, look: CountedLook, accounted: Accounted<'_>) {
         let now = look.reading.at.trace.0;
         if self.looks.back().is_some_and(|last| last.reading.since != look.reading.since) {
             self.looks.clear();
@@ -66,7 +71,7 @@ impl Counted {
         self.began.get_or_insert(Nanos(now));
         for wait in &look.reading.oldest {
             let key = (wait.task.tid.0, wait.task.comm);
-            if self.seen.len() >= SEEN && !self.seen.contains_key(&key) {
+            if self.seen.len() >= MAX_REMEMBERED_WAITS && !self.seen.contains_key(&key) {
                 continue;
             }
             let seen = self.seen.entry(key).or_insert_with(|| Seen {
@@ -79,9 +84,9 @@ impl Counted {
         }
         let from = now.saturating_sub(self.length.0);
         self.seen.retain(|_, seen| seen.at.0 >= from);
-        // Between two that are kept is a step at least; the newest is always there.
-        let step = self.length.0 / STEPS;
-        let of = |look: &Look| look.reading.at.trace.0;
+        // Stored readings are at least a step apart; the newest is always stored.
+        let step = self.length.0 / LOOKS_PER_WINDOW;
+        let of = |look: &CountedLook| look.reading.at.trace.0;
         if self.looks.len() >= 2 && now.saturating_sub(of(&self.looks[self.looks.len() - 2])) < step {
             self.looks.pop_back();
         }
@@ -91,12 +96,12 @@ impl Counted {
         }
     }
 
-    /// The name of a task that was seen.
+    /// The name of a task seen waiting.
     pub fn name(&self, tid: Tid) -> Option<Comm> {
         self.seen.keys().find(|(known, _)| *known == tid.0).map(|(_, comm)| *comm)
     }
 
-    fn ends(&self) -> Option<(&Look, &Look)> {
+    fn ends(&self) -> Option<(&CountedLook, &CountedLook)> {
         Some((self.looks.front()?, self.looks.back()?))
     }
 
@@ -116,7 +121,7 @@ impl Counted {
 }
 
 impl View {
-    /// What was counted shows now.
+    /// The view of the present sums.
     pub fn counted(counted: &Counted, app: &App, engine: &'static str, accounted: Accounted<'_>) -> View {
         let ends = counted.ends();
         let now = ends.map_or(Nanos::ZERO, |(_, last)| Nanos(last.reading.at.trace.0));
@@ -133,7 +138,7 @@ impl View {
             window_ns: counted.length.0,
             lost: ends.map_or(0, |(_, last)| last.reading.lost.events),
             engine: Some(engine),
-            by: By::Role,
+            by: RowsBy::Role,
             cpus: counted.cpus(),
             all: roles.into_iter().chain(tasks).collect(),
             ..View::empty()
@@ -158,14 +163,15 @@ fn roles(first: &Reading, last: &Reading, elapsed: Nanos) -> Vec<Row> {
         }
         let blame = blame(first, last, id);
         let worst = blame.first();
-        // The task that has the CPU of the longest wait, if it is of those that had it most.
+        // The task that had the CPU during the longest wait, if it belongs to the role with most of the blame.
         let by = oldest.and_then(|wait| Some((wait.occupant?, last.role(wait.occupant_role)?.name())));
-        // Of the same role, and had the CPU by no other rule than the row's: else it is not the one of whom the rule is said.
+        // Only if it is of the same role and had the CPU under the row's rule: otherwise the rule is not about this
+        // task.
         let alone =
             |worst: &Piece| !blame.iter().any(|other| other.occupant == worst.occupant && other.rule != worst.rule);
         let by = by.filter(|(_, role)| worst.is_some_and(|worst| worst.occupant == *role && alone(worst)));
         let by = by.map(|(task, _)| task);
-        // Of a step of the histogram only its lower bound is certain.
+        // Only the lower bound of a histogram step is certain.
         let longest = new.buckets().last().map_or(0, |bucket| (bucket.from * 1e9) as u64);
         let severity = severity_of_role(role.kind, &blame, longest.max(oldest.map_or(0, |wait| wait.ns.0)), oldest);
         Some(Row {
@@ -187,14 +193,14 @@ fn roles(first: &Reading, last: &Reading, elapsed: Nanos) -> Vec<Row> {
     .collect()
 }
 
-/// A row of a task that was seen.
+/// A row for a task seen waiting.
 fn task(seen: &Seen, ends: Option<(&Reading, &Reading)>, elapsed: Nanos, accounted: Accounted<'_>) -> Row {
     let wait = &seen.last;
     let last = ends.map(|(_, last)| last);
     let now = last.filter(|reading| reading.oldest.iter().any(|now| (now.task, now.cpu) == (wait.task, wait.cpu)));
     let waited = seen.accounted.and_then(|then| accounted(wait.task.tid)?.0.checked_sub(then.0));
     let role = last.and_then(|reading| reading.role(wait.occupant_role)).map(Role::name);
-    // Of what the kernel does not account for there is the longest that was seen.
+    // For time that the kernel does not account, the longest wait seen counts.
     let waited = Nanos(waited.unwrap_or(seen.longest.0));
     let rule = ends.and_then(|(first, last)| only_rule(first, last, wait));
     Row {
@@ -212,8 +218,8 @@ fn task(seen: &Seen, ends: Option<(&Reading, &Reading)>, elapsed: Nanos, account
     }
 }
 
-/// How bad the waits of a role are, by the table that `explain` asks: the longest, if one rule has most of all that the role waited. Sums
-/// are of many tasks, and no part of the window is one's.
+/// The severity of a role's waits by the table that `explain` uses: the longest wait, if one rule has most of the
+/// role's waiting time. Sums cover many tasks, so no fraction of the window belongs to one.
 fn severity_of_role(kind: RoleKind, blame: &[Piece], longest: u64, oldest: Option<&OldestWait>) -> Option<Severity> {
     let all = blame.iter().map(|piece| piece.ns).fold(0, u64::saturating_add);
     let worst = blame.first().filter(|worst| worst.ns.saturating_mul(2) >= all)?;
@@ -221,7 +227,7 @@ fn severity_of_role(kind: RoleKind, blame: &[Piece], longest: u64, oldest: Optio
     severity(kind, None, worst.rule, Nanos(longest), occupied)
 }
 
-/// The same of a task that was seen.
+/// The severity of the waits of a task seen waiting.
 fn severity_of_task(reading: &Reading, seen: &Seen, rule: Option<Rule>) -> Option<Severity> {
     let wait = &seen.last;
     let kind = reading.role(wait.role)?.kind;
@@ -229,13 +235,13 @@ fn severity_of_task(reading: &Reading, seen: &Seen, rule: Option<Rule>) -> Optio
 }
 
 fn severity(kind: RoleKind, task: Option<Comm>, rule: Rule, longest: Nanos, occupied: Nanos) -> Option<Severity> {
-    // A wait beside an idle CPU may be of a switch that was not reported: explain and the watch look at it longer.
+    // A wait beside an idle CPU may come from an unreported switch: explain and the watch check it for longer.
     let rule = Some(rule).filter(|rule| *rule != Rule::Idle);
     Suffering { kind, task, rule, longest, lost: longest, span: None, occupied }.severity()
 }
 
-/// By which rule its role waited for the occupant's in the window, where that was one alone: sums by rule are of roles, and of several nobody
-/// knows which one a single wait is of.
+/// The rule under which its role waited for the occupant's role in the window, if there was only one: sums by rule are
+/// of roles, and with several rules the rule of a single wait is unknown.
 fn only_rule(first: &Reading, last: &Reading, wait: &OldestWait) -> Option<Rule> {
     let occupant = last.role(wait.occupant_role)?.name();
     let mut rules = blame(first, last, wait.role).into_iter().filter(|piece| piece.occupant == occupant);
@@ -246,7 +252,7 @@ fn name(task: &TaskId) -> String {
     task.comm.to_string()
 }
 
-/// The id that a role had in another reading.
+/// The role's id in another reading.
 fn same(of: &Reading, other: &Reading, id: RoleId) -> Option<RoleId> {
     let role = of.role(id)?;
     other.find(role.kind, role.cgroup.as_deref())

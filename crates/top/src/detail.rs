@@ -1,13 +1,13 @@
-//! More of one task.
+//! Details of one task: wakers, work items, last waits.
 
 use unstarve_model::{NameId, Nanos, clean};
 use unstarve_timeline::{ActorId, World};
 
 use crate::Window;
 use crate::view::{Piece, Row, label, pieces};
-use crate::window::{LastWait, Sums, Who};
+use crate::window::{LastWait, Sums, TaskIdent};
 
-/// Who woke a task.
+/// A waker of a task.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Waker {
     /// Its name.
@@ -27,37 +27,37 @@ pub struct WorkLine {
     pub latency: Option<Nanos>,
 }
 
-/// One wait of the task that is looked at.
+/// One wait of the opened task.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct WaitLine {
-    /// When it began, seconds before now.
+    /// When it began, before now.
     pub ago: Nanos,
     /// How long it was.
     pub length: Nanos,
-    /// Where.
+    /// The CPU.
     pub cpu: u32,
-    /// Who had the CPU.
+    /// The occupants.
     pub blame: Vec<Piece>,
 }
 
-/// More of one task.
+/// Details of one task.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Detail {
     /// The task as in the table.
     pub row: Option<Row>,
-    /// Its name and number.
+    /// Its name and thread id.
     pub name: String,
     /// How long it ran in the window.
     pub ran: Nanos,
-    /// Most often first.
+    /// Most frequent first.
     pub wakers: Vec<Waker>,
     /// Most items first.
     pub work: Vec<WorkLine>,
-    /// The last ones since it is looked at, newest first.
+    /// The last waits since it was opened, newest first.
     pub last: Vec<WaitLine>,
 }
 
-pub(crate) fn detail(window: &Window, world: &World, who: Who, sums: Option<&Sums>, rows: &[Row]) -> Detail {
+pub(crate) fn detail(window: &Window, world: &World, who: TaskIdent, sums: Option<&Sums>, rows: &[Row]) -> Detail {
     let name = |id: NameId| clean(world.names.get(id)).into_owned();
     let mut wakers: Vec<Waker> = sums.map_or_else(Vec::new, |sums| {
         let waker = |(actor, count): (&Option<ActorId>, &u64)| Waker {

@@ -1,10 +1,10 @@
-//! Tasks of alike names as one row.
+//! Groups tasks with similar names into one row.
 
 use std::collections::BTreeMap;
 
 use crate::view::{Piece, Row};
 
-/// One row for all tasks whose names differ in numbers only.
+/// One row for all tasks whose names differ only in numbers.
 pub(crate) fn grouped(rows: Vec<Row>) -> Vec<Row> {
     let mut groups: BTreeMap<String, Vec<Row>> = BTreeMap::new();
     for row in rows {
@@ -13,7 +13,7 @@ pub(crate) fn grouped(rows: Vec<Row>) -> Vec<Row> {
     groups.into_iter().filter_map(|(name, members)| together(name, members)).collect()
 }
 
-/// A name with a star for each number in it: `kworker/*:*`.
+/// A name with each number replaced by a star: `kworker/*:*`.
 fn stem(name: &str) -> String {
     let mut stem = String::with_capacity(name.len());
     for c in name.chars() {

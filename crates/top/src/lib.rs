@@ -1,9 +1,9 @@
-//! Who is starving whom now.
+//! `unstarve top`: which threads starve now.
 //!
-//! [`Window`] is a [`Sink`](unstarve_timeline::Sink) that keeps sums by task over the last seconds, [`Counted`] keeps what the
-//! kernel has summed up by role; [`View`] is what of it is
-//! shown, as plain data; [`draw`] puts a view on a terminal; 80 by 24 shows all columns, 40 who waits for whom. No I/O: the program brings events, keys and
-//! the terminal.
+//! [`Window`] is a [`Sink`](unstarve_timeline::Sink) that keeps sums by task over the last seconds, [`Counted`] keeps
+//! what the kernel has summed up by role. [`View`] is what is shown of them, as plain data. [`draw`] draws a view on a
+//! terminal; 80 by 24 shows all columns, 40 shows who waits for whom. No I/O: the program supplies events, keys and the
+//! terminal.
 
 #![cfg_attr(not(test), warn(clippy::print_stdout, clippy::print_stderr))]
 
@@ -18,9 +18,9 @@ mod view;
 mod window;
 
 pub use app::{Action, App, Key};
-pub use counted::{Accounted, Counted, Look};
+pub use counted::{Accounted, Counted, CountedLook};
 pub use cpus::CpuView;
 pub use detail::{Detail, WaitLine, Waker, WorkLine};
 pub use screen::{LEGEND, draw};
-pub use view::{Beside, By, Order, Piece, Row, View};
+pub use view::{Order, Piece, Row, RowsBy, View, ViewContext};
 pub use window::Window;

@@ -1,4 +1,4 @@
-//! What is shown in place of the table, or over it.
+//! Panes in place of the table or over it: details, help, remedies.
 
 use ratatui::Frame;
 use ratatui::layout::Rect;
@@ -14,7 +14,7 @@ use crate::view::{Piece, Row, View};
 
 fn blame(list: &[Piece]) -> String {
     let piece = |piece: &Piece| {
-        // `idle idle` would say it twice.
+        // `idle idle` would repeat the word.
         let rule = if piece.occupant.starts_with(piece.rule.word()) { "" } else { piece.rule.word() };
         format!("{} {rule}{}{}", piece.occupant, if rule.is_empty() { "" } else { " " }, Nanos(piece.ns))
     };
@@ -78,16 +78,16 @@ pub(crate) fn detail_lines(detail: &Detail, area: Rect) -> Vec<Line<'static>> {
     lines
 }
 
-/// What columns mean, for the help.
+/// The meanings of columns, for the help.
 const NOTES: [&str; 3] = [
     "WAIT and LONGEST are of waits that ended in the window; > is how long a first one has lasted. SHARE is WAIT as a part of the window.",
     "RULE says why the culprit had the CPU: docs/blame.md.",
     "A star: waits now, for 10 ms or more (NOW). Red: critical; yellow: a warning, as `unstarve explain` judges the last one to two windows.",
 ];
-/// From this width on keys have a column of their own.
+/// From this width on keys have a separate column.
 const KEYS_APART: usize = 60;
 
-/// The help in lines of this width. The notes are left out where they have no room.
+/// The help in lines of this width. The notes are left out if there is no room.
 fn help_lines(width: usize, height: usize) -> Vec<String> {
     let key = |&(key, does): &(&str, &str)| {
         let (first, rest) = match width >= KEYS_APART {
@@ -104,7 +104,7 @@ fn help_lines(width: usize, height: usize) -> Vec<String> {
         lines.push(String::new());
         lines.extend(notes);
     }
-    // How to get out of it is always there.
+    // The line that says how to close it is always shown.
     lines.truncate(height.saturating_sub(1));
     lines.push("Any key closes this.".to_owned());
     lines
@@ -112,7 +112,7 @@ fn help_lines(width: usize, height: usize) -> Vec<String> {
 
 pub(crate) fn help(frame: &mut Frame<'_>) {
     let area = frame.area();
-    // A border and a column beside it.
+    // Includes a border and a column of space.
     let width = 76.min(area.width);
     let lines = help_lines(usize::from(width.saturating_sub(4)), usize::from(area.height.saturating_sub(2)));
     let height = (u16::try_from(lines.len()).unwrap_or(u16::MAX).saturating_add(2)).min(area.height);
@@ -122,7 +122,7 @@ pub(crate) fn help(frame: &mut Frame<'_>) {
     frame.render_widget(Paragraph::new(lines).block(Block::bordered().title(" unstarve top ")), place);
 }
 
-/// What to do about the chosen task, over the table.
+/// The remedies for the chosen task, over the table.
 pub(crate) fn remedy(frame: &mut Frame<'_>, view: &View, row: &Row) {
     let bold = |text: String| Line::from(Span::styled(text, Style::new().add_modifier(Modifier::BOLD)));
     let mut lines = Vec::new();
@@ -152,7 +152,7 @@ fn remedies(finding: &Finding) -> Vec<Line<'static>> {
     let of = |remedy: &Remedy| {
         let field =
             |word: &str, text: &str| (!text.is_empty()).then(|| Line::from(format!("    {word:<6} {}", clean(text))));
-        // What is shown here has no recording, and so no old values.
+        // Live events have no recording, and so no old values.
         let by_fix =
             format!("sudo unstarve record --for 10s && sudo unstarve fix unstarve.dat --remedy {} --apply", remedy.id);
         let (apply, undo) = match remedy.is_short() {

@@ -1,4 +1,4 @@
-//! A view on a terminal.
+//! Draws a view on a terminal.
 
 use std::cmp::Ordering::Equal;
 
@@ -13,9 +13,9 @@ use unstarve_sched::Rule;
 use crate::App;
 use crate::cpus::CpuView;
 use crate::panes::{detail_lines, help, remedy};
-use crate::view::{By, Row, View};
+use crate::view::{Row, RowsBy, View};
 
-/// What keys do, for the help.
+/// The keys and their functions, for the help.
 pub const LEGEND: &[(&str, &str)] = &[
     ("Up, Down, j, k", "choose a task"),
     ("Enter", "look at it: blame, wakers, work items, single waits"),
@@ -57,10 +57,10 @@ pub fn draw(frame: &mut Frame<'_>, view: &View, app: &App) {
     }
 }
 
-/// A part of a line, and how much it matters there.
+/// A part of a line with its importance.
 type Part = (u8, String);
 
-/// As many parts as fit into a line, those that matter least left out first; in their order.
+/// The parts that fit into a line, in their order; the least important are left out first.
 fn fitting(mut parts: Vec<Part>, width: u16) -> String {
     let length = |parts: &[Part]| parts.iter().map(|(_, text)| text.chars().count() + 2).sum::<usize>();
     while parts.len() > 1 && length(&parts) > usize::from(width) + 1 {
@@ -89,15 +89,15 @@ fn title(view: &View, app: &App, width: u16) -> String {
     fitting(parts, width)
 }
 
-/// How full a CPU is, in eighths.
-const LEVELS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
+/// A CPU's load in eighths.
+const BAR_LEVELS: [char; 9] = [' ', '▁', '▂', '▃', '▄', '▅', '▆', '▇', '█'];
 
-/// CPUs that are spelt out; more are a bar each.
-const SPELT: usize = 4;
+/// Maximum CPUs written out; with more each is a bar.
+const MAX_SPELT_CPUS: usize = 4;
 
-/// How busy each CPU is; where somebody waits, it is marked.
+/// The load of each CPU; CPUs with waiting tasks are marked.
 fn strip(cpus: &[CpuView], width: u16) -> Line<'static> {
-    let is_spelt = cpus.len() <= SPELT;
+    let is_spelt = cpus.len() <= MAX_SPELT_CPUS;
     let spelt = || {
         let one = |cpu: &CpuView| {
             let waiting = if cpu.waiting > 0 { format!(", {} waiting", cpu.waiting) } else { String::new() };
@@ -111,11 +111,11 @@ fn strip(cpus: &[CpuView], width: u16) -> Line<'static> {
     }
     let title = format!(" CPUs 0 to {} ", cpus.len() - 1);
     let room = usize::from(width).saturating_sub(title.len() + 1).max(1);
-    // Of several CPUs in one place the fullest shows, or one where somebody waits.
+    // If several CPUs share a column, it shows the busiest, or one with a waiting task.
     let bars = cpus.chunks(cpus.len().div_ceil(room)).filter_map(|chunk| {
         let most =
             chunk.iter().max_by(|a, b| (a.waiting, a.busy).partial_cmp(&(b.waiting, b.busy)).unwrap_or(Equal))?;
-        let level = LEVELS[((most.busy * 8.0).round() as usize).min(8)];
+        let level = BAR_LEVELS[((most.busy * 8.0).round() as usize).min(8)];
         Some(Span::styled(level.to_string(), Style::new().fg(full(most))))
     });
     Line::from(std::iter::once(Span::raw(title)).chain(bars).collect::<Vec<_>>())
@@ -140,8 +140,8 @@ fn keys(view: &View, app: &App, width: u16) -> String {
         );
     }
     let first: &[(u8, &str)] = match view.by {
-        By::Role => &[(7, "q quit"), (6, "t tasks"), (5, "Enter look")],
-        By::Task => &[(7, "q quit"), (5, "Enter look"), (6, "r remedy"), (1, "g group")],
+        RowsBy::Role => &[(7, "q quit"), (6, "t tasks"), (5, "Enter look")],
+        RowsBy::Task => &[(7, "q quit"), (5, "Enter look"), (6, "r remedy"), (1, "g group")],
     };
     let rest: &[(u8, &str)] = &[(3, "s sort"), (2, "/ filter"), (4, "Space pause"), (8, "h help")];
     let mut parts: Vec<Part> = first.iter().chain(rest).map(|(matters, text)| (*matters, (*text).to_owned())).collect();
@@ -158,7 +158,7 @@ fn nobody(view: &View, app: &App) -> String {
     }
 }
 
-/// The colour of a rule: what others do to a task is warm, what is nobody's doing is cold.
+/// The colour of a rule: warm if another task caused the wait, cold if none did.
 pub(crate) fn colour(rule: Option<Rule>) -> Color {
     match rule {
         Some(Rule::Class | Rule::Priority | Rule::NotPreempted | Rule::Weight | Rule::Throttled) => Color::Red,
@@ -169,7 +169,7 @@ pub(crate) fn colour(rule: Option<Rule>) -> Color {
     }
 }
 
-/// The colour of a row: how bad it is, as `explain` would judge it.
+/// The colour of a row, by its severity as `explain` would judge it.
 fn badness(severity: Option<Severity>) -> Color {
     match severity {
         Some(Severity::Critical) => Color::Red,
@@ -219,7 +219,7 @@ impl Column {
         }
     }
 
-    /// The least width of a terminal on which it is shown. Who waits for whom comes before everything else.
+    /// The minimum terminal width for the column. Victim and culprit come before everything else.
     fn least(self) -> u16 {
         match self {
             Column::Victim | Column::Wait | Column::Culprit => 0,
@@ -230,7 +230,7 @@ impl Column {
         }
     }
 
-    /// How wide it is, but for the names, which share what is left.
+    /// The column's width, except for names, which share the remaining space.
     fn width(self, screen: u16) -> usize {
         match self {
             Column::Victim | Column::Culprit => 0,
@@ -244,7 +244,7 @@ impl Column {
     }
 }
 
-/// The columns that have room, and how wide they are.
+/// The columns that fit, with their widths.
 fn columns(screen: u16) -> Vec<(Column, usize)> {
     let shown = || Column::ALL.into_iter().filter(|column| column.least() <= screen);
     let fixed: usize = shown().map(|column| column.width(screen)).sum::<usize>() + shown().count() - 1;
@@ -275,7 +275,7 @@ fn table(frame: &mut Frame<'_>, view: &View, app: &App, area: Rect) {
     frame.render_stateful_widget(table, area, &mut state);
 }
 
-/// A name and what belongs to it, in so many columns: the name is cut if they are too few.
+/// A name and its suffix in `columns`: the name is cut if there is no room.
 fn fit(name: &str, rest: &str, columns: usize) -> String {
     let room = columns.saturating_sub(rest.chars().count());
     if name.chars().count() <= room {
@@ -285,7 +285,7 @@ fn fit(name: &str, rest: &str, columns: usize) -> String {
     format!("{cut}~{rest}")
 }
 
-/// A name with its thread id, if it is one task's.
+/// A name with its thread id, if the row is one task.
 pub(crate) fn with_tid(name: &str, tid: Option<u32>) -> String {
     tid.map_or_else(|| name.to_owned(), |tid| format!("{name}[{tid}]"))
 }
@@ -294,7 +294,7 @@ fn cell(row: &Row, column: Column, width: usize) -> Cell<'static> {
     let right = |text: String| format!("{text:>width$}");
     Cell::new(match column {
         Column::Victim => {
-            // Who waits at this moment has a star.
+            // A star marks a task that waits now.
             let star = if row.waiting_ns.is_some() { "*" } else { "" };
             let one = || row.tid.map_or_else(String::new, |tid| format!("[{tid}]"));
             let which = if row.tasks > 1 { format!(" x{}", row.tasks) } else { one() };
@@ -314,7 +314,7 @@ fn cell(row: &Row, column: Column, width: usize) -> Cell<'static> {
     })
 }
 
-/// Of waits that are over; of one that has none of them for how long the first has lasted.
+/// The length of finished waits; without any, how long the present wait has lasted.
 fn length(over: u64, now: Option<u64>) -> String {
     match now.filter(|_| over == 0) {
         Some(now) => format!(">{}", Nanos(now)),
@@ -322,7 +322,7 @@ fn length(over: u64, now: Option<u64>) -> String {
     }
 }
 
-/// Who, with the thread id if there is room.
+/// The culprit, with its thread id if there is room.
 fn culprit(row: &Row, width: usize) -> String {
     let name = row.culprit.clone().unwrap_or_default();
     let full = with_tid(&name, row.culprit_tid);

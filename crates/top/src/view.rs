@@ -1,4 +1,4 @@
-//! What is shown, as plain data.
+//! A view of `top` as plain data.
 
 use rustc_hash::FxHashMap;
 use serde::Serialize;
@@ -11,13 +11,13 @@ use unstarve_timeline::{self as timeline, ActorId, OnCpu, Sink, Task, Timeline, 
 use crate::cpus::CpuView;
 use crate::detail::{Detail, detail};
 use crate::group::grouped;
-use crate::window::{Sums, Who};
+use crate::window::{Sums, TaskIdent};
 use crate::{App, Window};
 
-/// A task that waits at least this long at this moment is shown even if no wait of it has ended yet.
+/// A task that has waited this long is shown even if none of its waits has ended.
 const STILL: Nanos = Nanos::from_millis(10);
 
-/// By what rows are sorted; the worst first.
+/// The sort order, worst first.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Order {
     /// Time waited in the window.
@@ -31,7 +31,7 @@ pub enum Order {
 }
 
 impl Order {
-    /// Its word.
+    /// The order's name.
     pub fn word(self) -> &'static str {
         match self {
             Order::Wait => "wait",
@@ -41,7 +41,7 @@ impl Order {
         }
     }
 
-    /// The one after it.
+    /// The next order.
     pub fn next(self) -> Order {
         match self {
             Order::Wait => Order::Longest,
@@ -52,92 +52,92 @@ impl Order {
     }
 }
 
-/// What rows are of.
+/// The kind of rows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "lowercase")]
-pub enum By {
-    /// A task each, from every event of the scheduler.
+pub enum RowsBy {
+    /// One row for each task, from every scheduler event.
     Task,
-    /// A role each, from the kernel's sums, and the tasks whose long waits were seen.
+    /// One row for each role, from the kernel's sums, and for tasks whose long waits were seen.
     Role,
 }
 
-/// An occupant under a rule, and for how long.
+/// An occupant under a rule, with its time.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, schemars::JsonSchema)]
 pub struct Piece {
-    /// Its name, with the priority of real-time tasks.
+    /// Its name, with the priority for real-time tasks.
     pub occupant: String,
     /// Its thread id, if it is one task.
     pub tid: Option<u32>,
-    /// By which rule.
+    /// The rule.
     pub rule: Rule,
-    /// How long.
+    /// The time.
     pub ns: u64,
 }
 
-/// A task that waited in the window.
+/// A task or role that waited in the window.
 #[derive(Clone, PartialEq, Debug, Serialize, schemars::JsonSchema)]
 pub struct Row {
     /// Its name.
     pub victim: String,
-    /// Its thread id; of tasks in a group, that of the one that waited longest. None of a role.
+    /// Its thread id; for a group, that of the task that waited longest. `None` for a role.
     pub tid: Option<u32>,
-    /// How many tasks the row stands for: more than one where tasks are grouped by name.
+    /// The number of tasks in the row: more than one if tasks are grouped by name.
     pub tasks: u32,
-    /// `kworker`, `ksoftirqd`, …, or `task`; `role` where all tasks of one are summed up.
+    /// `kworker`, `ksoftirqd`, …, or `task`; `role` for the sum of a role.
     pub kind: &'static str,
-    /// Where it last waited.
+    /// The CPU where it last waited.
     pub cpu: Option<u32>,
-    /// The rule under which it waited longest, a wait that lasts included.
+    /// The rule under which it waited longest, including an ongoing wait.
     pub rule: Option<Rule>,
-    /// Who had the CPU longest under that rule.
+    /// The occupant that had the CPU longest under that rule.
     pub culprit: Option<String>,
     /// The culprit's thread id, if it is one task.
     pub culprit_tid: Option<u32>,
-    /// How long it waited in waits that ended in the window.
+    /// The time in waits that ended in the window.
     pub wait_ns: u64,
     /// The longest of them.
     pub longest_ns: u64,
-    /// How many there were.
+    /// The number of such waits.
     pub waits: u64,
-    /// The time waited as a part of the window, or of the time since the beginning while that is shorter; more than 1 if a
-    /// wait began before it.
+    /// The waiting time as a fraction of the window, or of the time since the start while that is shorter; more than 1
+    /// if a wait began before the window.
     pub share: f64,
-    /// How long it has been waiting at this moment.
+    /// How long it has been waiting now.
     pub waiting_ns: Option<u64>,
-    /// All of the blame, longest first; of a wait that lasts, so far.
+    /// All blame, longest first; for an ongoing wait so far.
     pub blame: Vec<Piece>,
-    /// How bad the worst finding about it is, of the last one to two windows.
+    /// The severity of its worst finding in the last one to two windows.
     pub severity: Option<Severity>,
     /// That finding's id.
     pub finding: Option<FindingId>,
 }
 
-/// What is known beside the events.
-pub struct Beside<'a> {
-    /// Whether a task is runnable at this moment, where the machine can be asked.
+/// Knowledge from other sources than the events.
+pub struct ViewContext<'a> {
+    /// Whether a task is runnable now, if the machine can be asked.
     pub is_runnable: &'a dyn Fn(Tid) -> Option<bool>,
-    /// What is wrong, worst first.
+    /// The findings, worst first.
     pub findings: Vec<Finding>,
 }
 
-impl Beside<'_> {
-    /// Nothing: of a recording, the machine that made it cannot be asked.
-    pub fn nothing() -> Beside<'static> {
-        Beside { is_runnable: &|_| None, findings: Vec::new() }
+impl ViewContext<'_> {
+    /// For a recording: the machine that made it cannot be asked.
+    pub fn nothing() -> ViewContext<'static> {
+        ViewContext { is_runnable: &|_| None, findings: Vec::new() }
     }
 }
 
-/// All that is shown.
+/// Everything shown.
 #[derive(Clone, PartialEq, Debug, Serialize, schemars::JsonSchema)]
 pub struct View {
     /// `unstarve.top/1`.
     pub schema: &'static str,
-    /// What is looked at: `live`, or a file's name.
+    /// The source: `live`, or a file's name.
     pub source: String,
-    /// Now, on the clock of the events.
+    /// The present time on the events' clock.
     pub at_ns: u64,
-    /// Since the beginning.
+    /// The time since the start.
     pub since_start_ns: u64,
     /// The window's length.
     pub window_ns: u64,
@@ -145,23 +145,23 @@ pub struct View {
     pub events: u64,
     /// Events lost so far.
     pub lost: u64,
-    /// CPU time of this program as a part of one CPU, for a live recording; that of its programs in the kernel is not in it.
+    /// The CPU use of this program as a fraction of one CPU, without its eBPF programs; for live events.
     pub own_cpu: Option<f64>,
-    /// By what waits of this machine are counted: `eBPF`, or `tracefs` where each event is decoded. None of a recording.
+    /// How this machine's waits are counted: `eBPF`, or `tracefs`, where each event is decoded. `None` for a recording.
     pub engine: Option<&'static str>,
-    /// What the rows are of.
-    pub by: By,
+    /// The kind of rows.
+    pub by: RowsBy,
     /// How busy each CPU is.
     pub cpus: Vec<CpuView>,
     /// Worst first.
     pub rows: Vec<Row>,
-    /// What is wrong, worst first: what the remedies are of.
+    /// The findings, worst first; remedies belong to them.
     #[serde(skip)]
     pub findings: Vec<Finding>,
-    /// Also those that the filter leaves out, in no order.
+    /// All rows, including filtered ones, in no order.
     #[serde(skip)]
     pub all: Vec<Row>,
-    /// More of one task, if one is looked at.
+    /// Details of the opened task.
     #[serde(skip)]
     pub detail: Option<Detail>,
 }
@@ -170,8 +170,8 @@ pub struct View {
 const SCHEMA: &str = "unstarve.top/1";
 
 impl View {
-    /// What the window shows now.
-    pub fn of(window: &mut Window, timeline: &Timeline, app: &App, source: &str, beside: Beside<'_>) -> View {
+    /// The view of a window now.
+    pub fn of(window: &mut Window, timeline: &Timeline, app: &App, source: &str, beside: ViewContext<'_>) -> View {
         let world = timeline.world();
         window.advance(world.now);
         window.watch(app.detail());
@@ -199,7 +199,7 @@ impl View {
         view
     }
 
-    /// Of nothing.
+    /// An empty view.
     pub fn empty() -> View {
         View {
             schema: SCHEMA,
@@ -211,7 +211,7 @@ impl View {
             lost: 0,
             own_cpu: None,
             engine: None,
-            by: By::Task,
+            by: RowsBy::Task,
             cpus: Vec::new(),
             rows: Vec::new(),
             findings: Vec::new(),
@@ -220,26 +220,26 @@ impl View {
         }
     }
 
-    /// Filters and sorts as chosen, with no news.
+    /// Filters and sorts as chosen, without new data.
     pub fn arrange(&mut self, app: &App) {
         self.rows = self.all.iter().filter(|row| app.takes(row)).cloned().collect();
-        if app.groups() && self.by == By::Task {
+        if app.groups() && self.by == RowsBy::Task {
             self.rows = grouped(std::mem::take(&mut self.rows));
         }
         sort(&mut self.rows, app.order());
-        if self.by == By::Role && app.order() == Order::Wait {
-            // Waits among equals are the longest on a healthy machine, and say nothing.
+        if self.by == RowsBy::Role && app.order() == Order::Wait {
+            // Waits among equals are the longest on a healthy machine, and mean nothing.
             self.rows.sort_by_key(|row| !row.is_by_precedence());
         }
     }
 
-    /// What is wrong with the task of a row, worst first.
+    /// The findings about a row's task, worst first.
     pub fn about<'a>(&'a self, row: &'a Row) -> impl Iterator<Item = &'a Finding> {
         self.findings.iter().filter(|finding| is_about(finding, row))
     }
 }
 
-/// Findings keep the first 128 threads of a victim; of more, the name has to do.
+/// Findings keep the first 128 threads of a victim; beyond those the name decides.
 fn is_about(finding: &Finding, row: &Row) -> bool {
     let victim = &finding.victim;
     row.tid.is_some_and(|tid| victim.tids.contains(&tid))
@@ -252,7 +252,7 @@ fn judge(row: &mut Row, findings: &[Finding]) {
     row.finding = worst.map(|finding| finding.id.clone());
 }
 
-/// An actor's name, and the priority where that is what makes it win.
+/// An actor's name, with its priority if that is why it wins.
 pub(crate) fn label(world: &World, id: ActorId) -> String {
     let name = clean(&world.name(id)).into_owned();
     match world.actors.get(id).prio() {
@@ -277,7 +277,7 @@ pub(crate) fn pieces<'a>(world: &World, list: impl Iterator<Item = (ActorId, Rul
     all
 }
 
-fn row(window: &Window, world: &World, who: Who, sums: &Sums) -> Row {
+fn row(window: &Window, world: &World, who: TaskIdent, sums: &Sums) -> Row {
     let blame = pieces(world, sums.pieces.iter().map(|(&(actor, rule), &length)| (actor, rule, length)));
     Row {
         victim: who.1.to_string(),
@@ -299,15 +299,21 @@ fn row(window: &Window, world: &World, who: Who, sums: &Sums) -> Row {
     }
 }
 
-/// Adds those who wait now, and for long: a wait is known only when it ends, but they are starving at this moment.
-fn add_waiting(rows: &mut Vec<Row>, cpus: &mut [CpuView], timeline: &Timeline, beside: &Beside<'_>, window: Nanos) {
+/// Adds tasks that have been waiting for long: a wait is known only at its end, but they starve now.
+fn add_waiting(
+    rows: &mut Vec<Row>,
+    cpus: &mut [CpuView],
+    timeline: &Timeline,
+    beside: &ViewContext<'_>,
+    window: Nanos,
+) {
     let world = timeline.world();
     let on: Vec<OnCpu> = timeline.on_cpus().map(|(_, on)| on).collect();
-    // Some kernels leave out switches, and a task that ran and slept unseen then seems to wait. The machine knows; where it cannot be
-    // asked, the events have to do.
+    // Some kernels leave out switches, so a task that ran and slept unseen seems to wait. Ask the machine if possible,
+    // else trust the events.
     let is_believed =
         |task: &Task, on: OnCpu| (beside.is_runnable)(task.tid).unwrap_or_else(|| seems_to_wait(timeline, task, on));
-    let mut lasting = Lasting::default();
+    let mut lasting = OngoingWaits::default();
     timeline.so_far(STILL, is_believed, &mut lasting);
     std::mem::take(&mut lasting.held).into_iter().for_each(|held| held.add_to(rows, window));
     for (_, task) in world.tasks.iter() {
@@ -341,17 +347,17 @@ fn add_waiting(rows: &mut Vec<Row>, cpus: &mut [CpuView], timeline: &Timeline, b
     }
 }
 
-/// What the window does not have yet.
+/// Waits that the window does not contain yet.
 #[derive(Default)]
-struct Lasting {
-    /// Waits that last, as far as they have come: who had the CPU, by task.
+struct OngoingWaits {
+    /// Ongoing waits so far: the occupants by task.
     so_far: FxHashMap<Tid, Vec<timeline::Piece>>,
-    /// Waits that are over: who had the CPU has it still, and nobody knows yet as what.
-    held: Vec<Held>,
+    /// Finished waits whose blame depends on a run still in progress.
+    held: Vec<FinishedWait>,
 }
 
-/// A wait that is over and not in the window.
-struct Held {
+/// A finished wait that is not in the window.
+struct FinishedWait {
     tid: Tid,
     comm: Comm,
     cpu: u32,
@@ -359,8 +365,8 @@ struct Held {
     pieces: Vec<Piece>,
 }
 
-impl Held {
-    /// Adds it to the rows of a window of this length.
+impl FinishedWait {
+    /// Adds the waits to the rows of a window of this length.
     fn add_to(self, rows: &mut Vec<Row>, window: Nanos) {
         let name = self.comm.to_string();
         let is_known = |row: &Row| row.tid == Some(self.tid.0) && row.victim == name;
@@ -378,20 +384,26 @@ impl Held {
     }
 }
 
-impl Sink for Lasting {
+impl Sink for OngoingWaits {
     fn wait(&mut self, world: &World, wait: &Wait<'_>) {
         let task = world.tasks.get(wait.task);
         if wait.ended != WaitEnd::Ran {
             self.so_far.insert(task.tid, wait.pieces.to_vec());
         } else {
             let pieces = pieces(world, wait.pieces.iter().map(|piece| (piece.occupant, piece.rule, piece.length)));
-            self.held.push(Held { tid: task.tid, comm: task.comm, cpu: wait.cpu.0, length: wait.length(), pieces });
+            self.held.push(FinishedWait {
+                tid: task.tid,
+                comm: task.comm,
+                cpu: wait.cpu.0,
+                length: wait.length(),
+                pieces,
+            });
         }
     }
 }
 
 impl Row {
-    /// Adds what a wait that lasts is to be blamed on so far.
+    /// Adds the blame of an ongoing wait so far.
     fn add_blame(&mut self, so_far: Vec<Piece>) {
         for piece in so_far {
             let is_same = |known: &&mut Piece| {
@@ -409,12 +421,12 @@ impl Row {
         self.culprit_tid = worst.and_then(|piece| piece.tid);
     }
 
-    /// Whether it waited longest because a rule prefers another one, as the page of the watch and its alarms judge.
+    /// Whether it waited longest because a rule prefers another task, as the watch's page and alerts judge.
     fn is_by_precedence(&self) -> bool {
         self.rule.is_some_and(unstarve_watch::is_precedence)
     }
 
-    /// A task of which no wait has ended in the window.
+    /// A task whose waits have not ended in the window.
     pub(crate) fn of_nothing(victim: String, tid: Option<Tid>) -> Row {
         Row {
             victim,
@@ -437,7 +449,7 @@ impl Row {
     }
 }
 
-/// Who waits now counts with what has been waited already.
+/// Ongoing waits count with their length so far.
 fn sort(rows: &mut [Row], order: Order) {
     let now = |row: &Row| row.waiting_ns.unwrap_or(0);
     rows.sort_by(|a, b| {

@@ -7,34 +7,35 @@ use unstarve_model::{Comm, CpuId, NameId, Nanos, Tid, Time};
 use unstarve_sched::Rule;
 use unstarve_timeline::{ActorId, Run, Sink, Timeline, Wait, Wake, Waker, WorkItem, World};
 
-use crate::cpus::{Busy, CpuView};
+use crate::cpus::{CpuBusyTime, CpuView};
 
-/// The window moves in so many steps.
-pub(crate) const SLICES: u64 = 20;
-/// Tasks told apart in one slice; more come only from hostile traces.
-const TASKS: usize = 1 << 14;
-/// Waits of a task that are kept to be looked at.
-const LAST: usize = 32;
-/// Wakers and work functions told apart for each task.
-const KINDS: usize = 32;
+/// The number of steps in which the window moves.
+pub(crate) const WINDOW_SLICES: u64 = 20;
+/// Maximum tasks in one slice; only hostile traces have more.
+const MAX_TASKS: usize = 1 << 14;
+/// Maximum waits kept for the opened task.
+const MAX_LAST_WAITS: usize = 32;
+/// Maximum wakers and work functions kept for each task.
+const MAX_KINDS: usize = 32;
 
-/// A task, by name, too: a number may be used again.
-pub(crate) type Who = (Tid, Comm);
+/// A task by id and name: an id may be reused.
+pub(crate) type TaskIdent = (Tid, Comm);
 
-/// What a task did in a slice, or in all.
+/// A task's sums in a slice or in the window.
 #[derive(Clone, Default, Debug)]
 pub(crate) struct Sums {
     pub waits: u64,
     pub waited: Nanos,
     pub longest: Nanos,
     pub ran: Nanos,
-    /// Where it last waited.
+    /// The CPU where it last waited.
     pub cpu: Option<CpuId>,
     pub actor: Option<ActorId>,
     pub pieces: FxHashMap<(ActorId, Rule), Nanos>,
-    /// Who woke it, how often; none is an interrupt that is not known, or nobody knows.
+    /// Wakers with counts; `None` is an unknown interrupt or an unknown waker.
     pub wakers: FxHashMap<Option<ActorId>, u64>,
-    /// Work items that it did: how many, and the time from queueing to end of those whose queueing was seen.
+    /// Its work items: their number, and the number and total time from queueing to end of those whose queueing was
+    /// seen.
     pub items: FxHashMap<Option<NameId>, (u64, u64, Nanos)>,
 }
 
@@ -59,7 +60,7 @@ impl Sums {
     }
 }
 
-/// One wait of a task that is looked at.
+/// One wait of the opened task.
 #[derive(Clone, Debug)]
 pub(crate) struct LastWait {
     pub start: Time,
@@ -71,52 +72,52 @@ pub(crate) struct LastWait {
 #[derive(Default, Debug)]
 struct Slice {
     index: u64,
-    tasks: FxHashMap<Who, Sums>,
+    tasks: FxHashMap<TaskIdent, Sums>,
 }
 
-/// What happened in the last seconds.
+/// The events of the last seconds.
 #[derive(Debug)]
 pub struct Window {
     length: Nanos,
     slices: VecDeque<Slice>,
-    busy: Busy,
-    watched: Option<Who>,
+    busy: CpuBusyTime,
+    watched: Option<TaskIdent>,
     last: VecDeque<LastWait>,
 }
 
 impl Window {
-    /// A window of this length.
+    /// An empty window of this length.
     pub fn new(length: Nanos) -> Window {
         Window {
-            length: Nanos(length.0.max(SLICES)),
+            length: Nanos(length.0.max(WINDOW_SLICES)),
             slices: VecDeque::new(),
-            busy: Busy::default(),
+            busy: CpuBusyTime::default(),
             watched: None,
             last: VecDeque::new(),
         }
     }
 
-    /// How long it is.
+    /// Its length.
     pub fn length(&self) -> Nanos {
         self.length
     }
 
-    /// How much of it has passed since the trace began.
+    /// The part of it that has passed since the trace began.
     pub(crate) fn elapsed(&self, world: &World) -> Nanos {
         self.length.min(world.now.since(world.start))
     }
 
-    /// What each CPU does.
+    /// The activity of each CPU.
     pub(crate) fn cpus(&self, timeline: &Timeline) -> Vec<CpuView> {
         self.busy.view(timeline, self.slice(), self.elapsed(timeline.world()))
     }
 
     fn slice(&self) -> Nanos {
-        Nanos(self.length.0 / SLICES)
+        Nanos(self.length.0 / WINDOW_SLICES)
     }
 
-    /// Keeps the single waits of this task from now on.
-    pub(crate) fn watch(&mut self, who: Option<Who>) {
+    /// Keeps single waits of this task from now on.
+    pub(crate) fn watch(&mut self, who: Option<TaskIdent>) {
         if self.watched != who {
             self.watched = who;
             self.last.clear();
@@ -127,17 +128,17 @@ impl Window {
         self.last.iter().rev()
     }
 
-    /// Lets go of what is over by now. Done with each event; between events, time goes on, too.
+    /// Drops slices that have left the window. Called with each event, and between events as time passes.
     pub fn advance(&mut self, now: Time) {
         let index = self.index(now);
-        while self.slices.front().is_some_and(|slice| slice.index + SLICES <= index) {
+        while self.slices.front().is_some_and(|slice| slice.index + WINDOW_SLICES <= index) {
             self.slices.pop_front();
         }
     }
 
-    /// Sums by task over the whole window.
-    pub(crate) fn sums(&self) -> FxHashMap<Who, Sums> {
-        let mut all: FxHashMap<Who, Sums> = FxHashMap::default();
+    /// Sums by task over the window.
+    pub(crate) fn sums(&self) -> FxHashMap<TaskIdent, Sums> {
+        let mut all: FxHashMap<TaskIdent, Sums> = FxHashMap::default();
         for (who, sums) in self.slices.iter().flat_map(|slice| &slice.tasks) {
             all.entry(*who).or_default().add(sums);
         }
@@ -148,7 +149,7 @@ impl Window {
         at.0 / self.slice().0
     }
 
-    fn of(&mut self, who: Who, at: Time) -> &mut Sums {
+    fn of(&mut self, who: TaskIdent, at: Time) -> &mut Sums {
         let index = self.index(at);
         if self.slices.back().is_none_or(|slice| slice.index < index) {
             self.advance(at);
@@ -156,7 +157,8 @@ impl Window {
         }
         let newest = self.slices.len() - 1;
         let tasks = &mut self.slices[newest].tasks;
-        let who = if tasks.len() < TASKS || tasks.contains_key(&who) { who } else { (Tid(0), Comm::from("others")) };
+        let who =
+            if tasks.len() < MAX_TASKS || tasks.contains_key(&who) { who } else { (Tid(0), Comm::from("others")) };
         tasks.entry(who).or_default()
     }
 }
@@ -165,7 +167,7 @@ impl Sink for Window {
     fn wait(&mut self, world: &World, wait: &Wait<'_>) {
         let task = world.tasks.get(wait.task);
         let who = (task.tid, task.comm);
-        // What of a long wait was before the window counts, too: it is known only now.
+        // The part of a long wait before the window counts too: it is known only now.
         let sums = self.of(who, wait.end);
         sums.waits += 1;
         sums.waited += wait.length();
@@ -176,7 +178,7 @@ impl Sink for Window {
             *sums.pieces.entry((piece.occupant, piece.rule)).or_default() += piece.length;
         }
         if self.watched == Some(who) {
-            if self.last.len() >= LAST {
+            if self.last.len() >= MAX_LAST_WAITS {
                 self.last.pop_front();
             }
             let pieces = wait.pieces.to_vec();
@@ -199,7 +201,7 @@ impl Sink for Window {
             Waker::Unknown => None,
         };
         let wakers = &mut self.of((task.tid, task.comm), wake.time).wakers;
-        if wakers.len() < KINDS || wakers.contains_key(&waker) {
+        if wakers.len() < MAX_KINDS || wakers.contains_key(&waker) {
             *wakers.entry(waker).or_default() += 1;
         }
     }
@@ -207,7 +209,7 @@ impl Sink for Window {
     fn work_item(&mut self, world: &World, item: &WorkItem) {
         let task = world.tasks.get(item.worker);
         let items = &mut self.of((task.tid, task.comm), item.end).items;
-        if items.len() < KINDS || items.contains_key(&item.function) {
+        if items.len() < MAX_KINDS || items.contains_key(&item.function) {
             let sum = items.entry(item.function).or_default();
             sum.0 += 1;
             if let Some(queued) = item.queued {

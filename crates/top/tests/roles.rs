@@ -4,7 +4,7 @@ use ratatui::Terminal;
 use ratatui::backend::TestBackend;
 use unstarve_model::{ClockPair, Comm, CpuId, Nanos, Tid, Time, WallTime};
 use unstarve_sched::Rule;
-use unstarve_top::{Action, App, By, Counted, Key, Look, Order, View, draw};
+use unstarve_top::{Action, App, Counted, CountedLook, Key, Order, RowsBy, View, draw};
 use unstarve_watch::{Blame, Cost, Histogram, Lost, OldestWait, Reading, Role, RoleId, RoleKind, TaskId, Waits};
 
 const MS: u64 = 1_000_000;
@@ -65,7 +65,7 @@ fn counted(until: u64) -> Counted {
     for ms in (0..=until).step_by(250) {
         let lasting: &[_] = if ms % 1000 == 0 { &[(18, "ksoftirqd/1", 60 * MS)] } else { &[] };
         let cpus = vec![(0, ms / 20, ms / 10), (1, ms / 10, ms / 10)];
-        counted.add(Look { reading: reading(ms, lasting), cpus }, &nothing);
+        counted.add(CountedLook { reading: reading(ms, lasting), cpus }, &nothing);
     }
     counted
 }
@@ -80,7 +80,7 @@ fn screen(view: &View, app: &App) -> String {
 
 #[test]
 fn roles_have_exact_sums_of_the_window_and_tasks_what_was_seen() {
-    let app = App::default().showing(By::Role);
+    let app = App::default().showing(RowsBy::Role);
     let counted = counted(20_000);
     let view = View::counted(&counted, &app, "eBPF", &nothing);
     let role = view.rows.iter().find(|row| row.kind == "role").expect("ksoftirqd");
@@ -110,10 +110,10 @@ fn who_waits_by_precedence_comes_before_turns_among_equals() {
         let (victim, occupant) = (id(RoleKind::DirectIo), id(RoleKind::DirectIo));
         reading.blame.push(Blame { victim, occupant, rule: Rule::Fair, ns: waited });
         reading.waits[victim.index()].waited = waited;
-        counted.add(Look { reading, cpus: Vec::new() }, &nothing);
+        counted.add(CountedLook { reading, cpus: Vec::new() }, &nothing);
     }
     let shown = |app: App| {
-        let view = View::counted(&counted, &app.showing(By::Role), "eBPF", &nothing);
+        let view = View::counted(&counted, &app.showing(RowsBy::Role), "eBPF", &nothing);
         view.rows.iter().map(|row| (row.rule, row.kind)).collect::<Vec<_>>()
     };
     let rows = [(Some(Rule::Class), "role"), (Some(Rule::Class), "ksoftirqd"), (Some(Rule::Fair), "role")];
@@ -134,9 +134,9 @@ fn a_task_has_the_rule_of_its_role_where_there_is_one_alone() {
                 let row = Blame { rule: Rule::WakeupPreemption, ns: Nanos(ms * MS / 100), ..reading.blame[0] };
                 reading.blame.push(row);
             }
-            counted.add(Look { reading, cpus: Vec::new() }, &nothing);
+            counted.add(CountedLook { reading, cpus: Vec::new() }, &nothing);
         }
-        let view = View::counted(&counted, &App::default().showing(By::Role), "eBPF", &nothing);
+        let view = View::counted(&counted, &App::default().showing(RowsBy::Role), "eBPF", &nothing);
         view.rows.iter().find(|row| row.tid == Some(18)).and_then(|row| row.rule)
     };
     assert_eq!((rule(false), rule(true)), (Some(Rule::Class), None));
@@ -150,9 +150,9 @@ fn who_has_the_cpu_now_is_not_named_beside_a_rule_of_another_wait() {
         // Most by class, and some by a wakeup: of whom of them the hog is nobody knows.
         let row = Blame { rule: Rule::WakeupPreemption, ns: Nanos(ms * MS / 100), ..reading.blame[0] };
         reading.blame.push(row);
-        counted.add(Look { reading, cpus: Vec::new() }, &|_| Some(Nanos(7)));
+        counted.add(CountedLook { reading, cpus: Vec::new() }, &|_| Some(Nanos(7)));
     }
-    let app = App::default().showing(By::Role);
+    let app = App::default().showing(RowsBy::Role);
     let view = View::counted(&counted, &app, "eBPF", &|_| Some(Nanos(7)));
     let role = view.rows.iter().find(|row| row.kind == "role").expect("ksoftirqd");
     assert_eq!(
@@ -167,12 +167,12 @@ fn who_has_the_cpu_now_is_not_named_beside_a_rule_of_another_wait() {
 #[test]
 fn who_waits_no_more_has_no_star() {
     let mut counted = counted(20_000);
-    counted.add(Look { reading: reading(20_250, &[]), cpus: Vec::new() }, &nothing);
+    counted.add(CountedLook { reading: reading(20_250, &[]), cpus: Vec::new() }, &nothing);
     let view = View::counted(&counted, &App::default(), "eBPF", &nothing);
     assert!(view.rows.iter().all(|row| row.waiting_ns.is_none()), "{:?}", view.rows);
     assert!(view.rows.iter().any(|row| row.tid == Some(18)), "it was seen in this window");
     for ms in (20_500..=31_000).step_by(250) {
-        counted.add(Look { reading: reading(ms, &[]), cpus: Vec::new() }, &nothing);
+        counted.add(CountedLook { reading: reading(ms, &[]), cpus: Vec::new() }, &nothing);
     }
     let view = View::counted(&counted, &App::default(), "eBPF", &nothing);
     assert!(view.rows.iter().all(|row| row.tid.is_none()), "{:?}", view.rows);
@@ -181,7 +181,7 @@ fn who_waits_no_more_has_no_star() {
 #[test]
 fn a_tasks_sum_is_the_kernels_own_since_it_was_first_seen() {
     let mut counted = Counted::new(Nanos(10_000 * MS));
-    let look = |ms, lasting: &[(u32, &str, u64)]| Look { reading: reading(ms, lasting), cpus: Vec::new() };
+    let look = |ms, lasting: &[(u32, &str, u64)]| CountedLook { reading: reading(ms, lasting), cpus: Vec::new() };
     counted.add(look(0, &[(18, "ksoftirqd/1", 60 * MS)]), &|_| Some(Nanos(5_000 * MS)));
     counted.add(look(250, &[]), &nothing);
     let view = View::counted(&counted, &App::default(), "eBPF", &|_| Some(Nanos(5_300 * MS)));
@@ -194,7 +194,7 @@ fn a_storm_of_waiting_tasks_grows_nothing() {
     let mut counted = Counted::new(Nanos(10_000 * MS));
     for ms in (0..4_000).step_by(10) {
         let tid = 100 + ms as u32;
-        counted.add(Look { reading: reading(ms, &[(tid, "t", 20 * MS)]), cpus: Vec::new() }, &nothing);
+        counted.add(CountedLook { reading: reading(ms, &[(tid, "t", 20 * MS)]), cpus: Vec::new() }, &nothing);
     }
     let view = View::counted(&counted, &App::default(), "eBPF", &nothing);
     assert!(view.rows.len() <= 257, "{}", view.rows.len());
@@ -203,26 +203,26 @@ fn a_storm_of_waiting_tasks_grows_nothing() {
 #[test]
 fn keys_go_from_roles_to_tasks_and_back() {
     let counted = counted(2_000);
-    let mut app = App::default().showing(By::Role);
+    let mut app = App::default().showing(RowsBy::Role);
     let view = View::counted(&counted, &app, "eBPF", &nothing);
     let find = |row: &unstarve_top::Row| row.tid.map(|tid| (Tid(tid), Comm::from(row.victim.as_str())));
     app.key(Key::Char('t'), &view, find);
-    assert_eq!(app.by(), By::Task);
+    assert_eq!(app.by(), RowsBy::Task);
     app.key(Key::Char('t'), &view, find);
-    assert_eq!(app.by(), By::Role);
+    assert_eq!(app.by(), RowsBy::Role);
     let at = view.rows.iter().position(|row| row.tid == Some(18)).expect("the task");
     for _ in 0..at {
         app.key(Key::Down, &view, find);
     }
     assert_eq!(app.key(Key::Enter, &view, find), Action::Draw);
-    assert_eq!((app.by(), app.detail().map(|(tid, _)| tid)), (By::Task, Some(Tid(18))), "its events are wanted");
+    assert_eq!((app.by(), app.detail().map(|(tid, _)| tid)), (RowsBy::Task, Some(Tid(18))), "its events are wanted");
     app.key(Key::Escape, &view, find);
-    assert_eq!((app.by(), app.detail()), (By::Role, None), "and no more");
+    assert_eq!((app.by(), app.detail()), (RowsBy::Role, None), "and no more");
     // What to do about it comes from its events, too.
     app.key(Key::Char('r'), &view, find);
-    assert_eq!((app.by(), app.shows_remedy()), (By::Task, false));
+    assert_eq!((app.by(), app.shows_remedy()), (RowsBy::Task, false));
     // A recording has tasks alone.
     let mut app = App::default().recorded();
     app.key(Key::Char('t'), &view, find);
-    assert_eq!(app.by(), By::Task);
+    assert_eq!(app.by(), RowsBy::Task);
 }

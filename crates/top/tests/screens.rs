@@ -8,7 +8,7 @@ use unstarve_model::{
     Tid, Time, TraceInfo,
 };
 use unstarve_timeline::{Both, Timeline};
-use unstarve_top::{Action, App, Beside, Key, Order, View, Window, draw};
+use unstarve_top::{Action, App, Key, Order, View, ViewContext, Window, draw};
 
 struct Show {
     timeline: Timeline,
@@ -50,7 +50,7 @@ impl Show {
 
     /// On a machine that knows who is runnable.
     fn view_where(&mut self, is_runnable: &dyn Fn(Tid) -> Option<bool>) -> View {
-        let beside = Beside { is_runnable, findings: self.recent.findings(&self.timeline, is_runnable) };
+        let beside = ViewContext { is_runnable, findings: self.recent.findings(&self.timeline, is_runnable) };
         View::of(&mut self.window, &self.timeline, &self.app, self.name, beside)
     }
 
@@ -128,7 +128,7 @@ fn a_narrow_title_keeps_what_matters_most() {
     assert!(first(show.screen(120, 12)).contains("unstarve top"));
     let last = show.screen(40, 12).lines().last().unwrap_or_default().to_owned();
     assert!(last.contains("q quit") && last.ends_with("h help"), "{last}");
-    show.app.stay(unstarve_top::By::Task, "tracefs cannot be used\nhere".to_owned());
+    show.app.stay(unstarve_top::RowsBy::Task, "tracefs cannot be used\nhere".to_owned());
     let last = show.screen(80, 12).lines().last().unwrap_or_default().to_owned();
     assert_eq!(last, " tracefs cannot be used\\nhere");
     show.press(Key::Char('s'));
@@ -177,7 +177,7 @@ fn sums_are_those_of_the_waits() {
     let trace = format!("{}/../../testdata/traces/linux-6.1-preempt.dat", env!("CARGO_MANIFEST_DIR"));
     let source = unstarve_readers::open(trace.as_ref()).expect("testdata");
     let driven = unstarve_diagnose::drive(source, &mut show.window, |_| {}).expect("there are events");
-    let view = View::of(&mut show.window, &driven.timeline, &App::default(), "x", Beside::nothing());
+    let view = View::of(&mut show.window, &driven.timeline, &App::default(), "x", ViewContext::nothing());
     let source = unstarve_readers::open(trace.as_ref()).expect("testdata");
     let report = unstarve_diagnose::explain(source, &Default::default(), |_| {}).expect("there are events");
     assert_eq!(view.rows.iter().map(|row| row.wait_ns).sum::<u64>(), report.trace.waits_total_ns);

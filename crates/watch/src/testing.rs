@@ -4,8 +4,10 @@ use unstarve_facts::{Bandwidth, Throttled};
 use unstarve_model::{ClockPair, Comm, CpuId, Nanos, Tid, Time, WallTime};
 use unstarve_sched::Rule;
 
-use crate::episode::is_precedence;
-use crate::{Blame, Cost, CpuWaits, LimitedGroup, Lost, OldestWait, Reading, Role, RoleId, RoleKind, TaskId, Waits};
+use crate::engine::reading::{
+    Blame, Cost, CpuWaits, LimitedGroup, Lost, OldestWait, Reading, Role, RoleId, RoleKind, TaskId, Waits,
+    is_precedence,
+};
 
 /// This many milliseconds after the start.
 pub fn at(millis: u64) -> ClockPair {

@@ -4,4 +4,5 @@ mod algorithm;
 mod bad_days;
 mod host;
 mod replay;
+mod rooms;
 mod verdict_scenes;

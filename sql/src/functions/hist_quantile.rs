@@ -40,7 +40,7 @@ fn quantiles(histograms: &ListArray, parts: &Float64Array) -> Float64Array {
     (0..histograms.len()).map(of_row).collect()
 }
 
-/// The bounds of a step in ns: below 2⁻²⁰ s, then four for each power of two of a second (crates/watch/src/histogram.rs).
+/// The bounds of a step in ns: below 2⁻²⁰ s, then four for each power of two of a second (crates/watch/src/engine/reading/histogram.rs).
 fn bounds(step: usize) -> (f64, f64) {
     let bound = |step: usize| (-20.0 + step as f64 / 4.0).exp2() * 1e9;
     match step {
@@ -97,7 +97,7 @@ mod tests {
         let (from, to) = bounds(81);
         let last = quantile(&counts, 0.999).expect("there are waits");
         assert!(from <= last && last <= to, "{from} {last} {to}");
-        // 1 s begins step 81: crates/watch/src/histogram.rs has a test of it.
+        // 1 s begins step 81: crates/watch/src/engine/reading/histogram.rs has a test of it.
         assert!((from - 1e9).abs() < 1.0, "{from}");
     }
 

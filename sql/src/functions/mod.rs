@@ -6,7 +6,6 @@ mod role;
 mod share;
 mod wide_sum;
 
-use datafusion::logical_expr::{AggregateUDF, ScalarUDF};
 use datafusion::prelude::SessionContext;
 
 /// A function for the prompt's help.
@@ -28,18 +27,12 @@ pub const FUNCTIONS: [Help; 4] = [
     Help { call: "share(ns, dt)", meaning: "ns as a part of dt; empty where dt is 0" },
 ];
 
-/// Those of a row.
-pub fn scalar() -> [ScalarUDF; 3] {
-    [hist_quantile::function(), role::function(), share::function()]
-}
-
-/// Those of many rows.
-pub fn aggregate() -> [AggregateUDF; 2] {
-    [hist_sum::function(), wide_sum::function()]
-}
-
 /// Makes them known.
 pub fn register(session: &SessionContext) {
-    scalar().into_iter().for_each(|function| session.register_udf(function));
-    aggregate().into_iter().for_each(|function| session.register_udaf(function));
+    for function in [hist_quantile::function(), role::function(), share::function()] {
+        session.register_udf(function);
+    }
+    for function in [hist_sum::function(), wide_sum::function()] {
+        session.register_udaf(function);
+    }
 }

@@ -1,12 +1,11 @@
 //! A real server of the S3 API (moto, from PyPI) with a bucket, for a test.
-#![allow(dead_code)]
 
 use std::io::{BufRead, BufReader};
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
 /// What is put into it by most tests.
-pub const STORE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../sql/tests/store");
+pub const STORE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/tests/store");
 
 pub struct Server {
     child: Child,
@@ -29,7 +28,7 @@ impl Server {
         if !unstarve_testing::python_module("moto") {
             return None;
         }
-        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("../sql/tests/s3.py");
+        let script = Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/s3.py");
         let mut command = Command::new("python3");
         command.arg(script).arg(directory).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
         let mut child = command.spawn().expect("python3 is there");

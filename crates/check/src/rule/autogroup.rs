@@ -1,9 +1,11 @@
+//! Rule `autogroup`: autogroup makes nice values ineffective between sessions.
+
 use unstarve_facts::TaskFacts;
 
 use super::Rule;
-use crate::case::{Case, counted};
+use crate::case::{AuditInput, counted};
 use crate::fix;
-use crate::hit::{About, Draft, Fix, Hit, Severity};
+use crate::hit::{Draft, Fix, FixNotes, Hit, Severity};
 
 pub(super) const RULE: Rule = Rule {
     id: "autogroup",
@@ -15,15 +17,15 @@ pub(super) const RULE: Rule = Rule {
     upgrade: Some(flip),
 };
 
-/// Tasks of the root group whose nice somebody chose.
-fn niced<'a>(case: &Case<'a>) -> Vec<&'a TaskFacts> {
+/// Tasks of the root group with a nice value other than 0.
+fn niced<'a>(case: &AuditInput<'a>) -> Vec<&'a TaskFacts> {
     let chosen = |task: &&TaskFacts| {
         !task.kernel_thread && task.tgid.is_none() && task.nice != 0 && task.cgroup.as_deref() == Some("/")
     };
     case.snapshot.tasks.iter().filter(chosen).collect()
 }
 
-fn check(case: &Case<'_>) -> Vec<Hit> {
+fn check(case: &AuditInput<'_>) -> Vec<Hit> {
     let niced = niced(case);
     let Some(first) = niced.first().filter(|_| case.facts.autogroup() == Some(true)) else { return Vec::new() };
     vec![
@@ -42,9 +44,9 @@ fn check(case: &Case<'_>) -> Vec<Hit> {
 
 const SETTING: &str = "/proc/sys/kernel/sched_autogroup_enabled";
 
-fn off(case: &Case<'_>) -> Option<Fix> {
+fn off(case: &AuditInput<'_>) -> Option<Fix> {
     Fix::of(
-        About {
+        FixNotes {
             text: "Turn autogroup off, or set the session's own nice in /proc/PID/autogroup.",
             risk: "A session of a hundred busy threads then weighs a hundred times as much as one.",
             valid_on: "2.6.38 and later with CONFIG_SCHED_AUTOGROUP",
@@ -53,7 +55,7 @@ fn off(case: &Case<'_>) -> Option<Fix> {
     )
 }
 
-fn flip(before: &Case<'_>, after: &Case<'_>) -> Vec<Hit> {
+fn flip(before: &AuditInput<'_>, after: &AuditInput<'_>) -> Vec<Hit> {
     let (Some(was), Some(will)) = (before.facts.autogroup(), after.facts.autogroup()) else { return Vec::new() };
     if was == will {
         return Vec::new();
@@ -73,7 +75,7 @@ fn flip(before: &Case<'_>, after: &Case<'_>) -> Vec<Hit> {
                 "Threads of sessions compete one by one: sessions of many threads gain against others and against kernel threads."
             })
             .fix(Fix::kept(
-                About {
+                FixNotes {
                     text: "Keep what is now.",
                     risk: "none known",
                     valid_on: "kernels with CONFIG_SCHED_AUTOGROUP",

@@ -1,11 +1,13 @@
+//! Rule `crowded-pool`: a thread pool has far more threads than CPUs.
+
 use std::collections::BTreeMap;
 
 use unstarve_change::{Change, Value};
 use unstarve_facts::{Holds, TaskFacts};
 
 use super::Rule;
-use crate::case::{Case, counted};
-use crate::hit::{About, Draft, Fix, Hit, Severity};
+use crate::case::{AuditInput, counted};
+use crate::hit::{Draft, Fix, FixNotes, Hit, Severity};
 
 pub(super) const RULE: Rule = Rule {
     id: "crowded-pool",
@@ -18,14 +20,14 @@ pub(super) const RULE: Rule = Rule {
     upgrade: None,
 };
 
-/// Threads for each CPU from which a pool is too large. knfsd's default is 8 in all.
+/// Threads for each CPU above which nfsd's pool is too large. Its default is 8 in all.
 const NFSD_PER_CPU: usize = 8;
-/// Other pools are only told of: most of their threads sleep for other reasons.
+/// Other pools are only mentioned: most of their threads sleep for other reasons.
 const OTHERS_PER_CPU: usize = 32;
-/// Fewer threads are no crowd, however few the CPUs.
+/// Fewer threads are never a crowd.
 const LEAST: usize = 32;
 
-fn check(case: &Case<'_>) -> Vec<Hit> {
+fn check(case: &AuditInput<'_>) -> Vec<Hit> {
     let cpus = case.online.len();
     if cpus == 0 {
         return Vec::new();
@@ -33,7 +35,7 @@ fn check(case: &Case<'_>) -> Vec<Hit> {
     nfsd(case, cpus).into_iter().chain(others(case, cpus)).collect()
 }
 
-fn nfsd(case: &Case<'_>, cpus: usize) -> Option<Hit> {
+fn nfsd(case: &AuditInput<'_>, cpus: usize) -> Option<Hit> {
     let services = case.snapshot.services.as_ref();
     let configured = services.and_then(|services| services.nfsd.as_ref());
     let seen = case.kernel_threads().filter(|task| task.comm == "nfsd").count();
@@ -66,7 +68,7 @@ fn nfsd(case: &Case<'_>, cpus: usize) -> Option<Hit> {
                  and mountd did not run for tens of seconds and mounts timed out (SGI, 2009).",
             )
             .fix(Fix::of(
-                About {
+                FixNotes {
                     text: &format!("Four threads for each CPU are enough unless requests wait for slow disks: {fewer}."),
                     risk: "Requests that wait for a slow disk hold a thread each; make it last with threads= in /etc/nfs.conf.",
                     valid_on: "all kernels",
@@ -80,8 +82,8 @@ fn nfsd(case: &Case<'_>, cpus: usize) -> Option<Hit> {
     )
 }
 
-/// Processes with many threads of one name (but for a number at its end), the largest first.
-fn others(case: &Case<'_>, cpus: usize) -> Vec<Hit> {
+/// Processes with many threads of one name (without a number at its end), largest first.
+fn others(case: &AuditInput<'_>, cpus: usize) -> Vec<Hit> {
     let mut pools: BTreeMap<(u32, &str), usize> = BTreeMap::new();
     for task in case.snapshot.tasks.iter().filter(|task| !task.kernel_thread) {
         let process = task.tgid.unwrap_or(task.tid).0;

@@ -1,12 +1,14 @@
+//! Rule `heavy-cgroup`: a top-level cgroup outweighs kernel threads.
+
 use unstarve_change::{Change, Selector, Target, Value};
 use unstarve_facts::{CgroupFacts, CgroupVersion, Configured, Holds};
 use unstarve_sched::{least_nice_that_equals, share_against};
 
 use super::Rule;
 use super::rt_beside_worker::{completing_mounts, described, seen_at_work};
-use crate::case::Case;
+use crate::case::AuditInput;
 use crate::fix;
-use crate::hit::{About, Draft, Fix, Hit, Severity};
+use crate::hit::{Draft, Fix, FixNotes, Hit, Severity};
 
 pub(super) const RULE: Rule = Rule {
     id: "heavy-cgroup",
@@ -19,23 +21,23 @@ pub(super) const RULE: Rule = Rule {
     upgrade: None,
 };
 
-/// Of nice 0, the weight of every normal kernel thread.
+/// The load weight of nice 0, which every normal kernel thread has.
 const NORMAL: u32 = 1024;
-/// Below a third of the CPU a worker is worth a word; below a tenth it is starved.
+/// A worker with less than a third of the CPU is mentioned; with less than a tenth it starves.
 const WORTH_A_WORD: u32 = 2 * NORMAL;
 const STARVED: f64 = 0.10;
 
-fn check(case: &Case<'_>) -> Vec<Hit> {
+fn check(case: &AuditInput<'_>) -> Vec<Hit> {
     heavy(case).filter_map(|(group, weight)| hit(case, group, weight)).collect()
 }
 
 /// The top-level groups that outweigh a worker, with their load weights.
-fn heavy<'a>(case: &Case<'a>) -> impl Iterator<Item = (&'a CgroupFacts, u32)> {
+fn heavy<'a>(case: &AuditInput<'a>) -> impl Iterator<Item = (&'a CgroupFacts, u32)> {
     let top = case.snapshot.cgroups.iter().filter(|group| group.path.rmatches('/').count() == 1);
     top.filter_map(|group| Some((group, group.load_weight().filter(|&weight| weight > WORTH_A_WORD)?)))
 }
 
-fn hit(case: &Case<'_>, group: &CgroupFacts, weight: u32) -> Option<Hit> {
+fn hit(case: &AuditInput<'_>, group: &CgroupFacts, weight: u32) -> Option<Hit> {
     let threads = members(case, group);
     let cpus = group.cpus.as_ref().map_or(case.online.len(), unstarve_model::CpuSet::len).max(1);
     let alone = share_against(NORMAL, weight);
@@ -72,8 +74,8 @@ fn hit(case: &Case<'_>, group: &CgroupFacts, weight: u32) -> Option<Hit> {
     )
 }
 
-/// Threads in the group or below it.
-fn members(case: &Case<'_>, group: &CgroupFacts) -> usize {
+/// The number of threads in the group and below it.
+fn members(case: &AuditInput<'_>, group: &CgroupFacts) -> usize {
     let inside = |path: &str| {
         path.strip_prefix(group.path.as_str()).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
     };
@@ -88,7 +90,7 @@ fn own_value(group: &CgroupFacts) -> Option<u32> {
     group.shares.or(group.weight)
 }
 
-/// What a worker that always has work gets beside the group, on one CPU and when the group's load is spread.
+/// The share of a permanently busy worker beside the group, on one CPU and if the group's load is spread.
 fn arithmetic(weight: u32, cpus: usize) -> String {
     let alone = share_against(NORMAL, weight) * 100.0;
     if cpus <= 1 {
@@ -111,7 +113,7 @@ fn nice(weight: u32) -> String {
     }
 }
 
-fn consequence(case: &Case<'_>, alone: f64) -> String {
+fn consequence(case: &AuditInput<'_>, alone: f64) -> String {
     let eevdf = match case.facts.eevdf() {
         Holds::Yes => {
             " EEVDF does not end that: in a guest with 6.12, weight 1000 and one CPU there were 1.09 context switches for each I/O, \
@@ -126,7 +128,7 @@ fn consequence(case: &Case<'_>, alone: f64) -> String {
     )
 }
 
-fn lower(case: &Case<'_>, group: &CgroupFacts) -> Option<Fix> {
+fn lower(case: &AuditInput<'_>, group: &CgroupFacts) -> Option<Fix> {
     let (path, version) = fix::group_file(case.snapshot, group, "cpu.shares", "cpu.weight")?;
     let normal = match version {
         CgroupVersion::V1 => 1024,
@@ -134,7 +136,7 @@ fn lower(case: &Case<'_>, group: &CgroupFacts) -> Option<Fix> {
     };
     let was = Value::Text(own_value(group)?.to_string());
     Fix::of(
-        About {
+        FixNotes {
             text: &format!("Let the group weigh what a kernel thread weighs ({normal})."),
             risk: "The group loses its advantage over other groups, too. Kubernetes and systemd write the value again when they \
                    next reconcile it: change it there (systemctl set-property SLICE CPUWeight=…).",
@@ -144,13 +146,14 @@ fn lower(case: &Case<'_>, group: &CgroupFacts) -> Option<Fix> {
     )
 }
 
-/// One nice for all workers, whatever group asks for it: the one that equals the heaviest group that can be equalled.
-fn raise(case: &Case<'_>, weight: u32) -> Option<Fix> {
+/// One nice value for all workers, whichever group requires it: the one that equals the heaviest group that can be
+/// equalled.
+fn raise(case: &AuditInput<'_>, weight: u32) -> Option<Fix> {
     least_nice_that_equals(weight)?;
     let nice = heavy(case).filter_map(|(_, weight)| least_nice_that_equals(weight)).min()?;
     let workers = Target::Threads(Selector::Workers { cpus: Vec::new() });
     Fix::of(
-        About {
+        FixNotes {
             text: &format!("Or give the workers nice {nice}, which weighs at least as much."),
             risk: "Workers come and go within minutes and are born with nice 0, so this holds only for those that are there \
                    now; whatever they do next has the nice, too.",
@@ -161,7 +164,7 @@ fn raise(case: &Case<'_>, weight: u32) -> Option<Fix> {
 }
 
 /// The unit's own setting, if a unit file has it.
-fn set_by<'a>(case: &Case<'a>, group: &CgroupFacts) -> Vec<&'a Configured> {
+fn set_by<'a>(case: &AuditInput<'a>, group: &CgroupFacts) -> Vec<&'a Configured> {
     let unit = group.path.trim_start_matches('/');
     let sets = |setting: &&Configured| {
         setting.owner.as_deref() == Some(unit) && matches!(setting.key.as_str(), "CPUWeight" | "CPUShares")

@@ -1,3 +1,5 @@
+//! Rule `interrupt-on-pinned-cpu`: interrupts on CPUs that tasks are pinned to.
+
 use std::collections::BTreeMap;
 
 use unstarve_change::{Change, Value};
@@ -5,8 +7,8 @@ use unstarve_facts::IrqFacts;
 use unstarve_model::CpuSet;
 
 use super::Rule;
-use crate::case::{Case, common, cpus, use_of_cpu, without};
-use crate::hit::{About, Draft, Fix, Hit, Severity};
+use crate::case::{AuditInput, common, cpus, use_of_cpu, without};
+use crate::hit::{Draft, Fix, FixNotes, Hit, Severity};
 
 pub(super) const RULE: Rule = Rule {
     id: "interrupt-on-pinned-cpu",
@@ -18,12 +20,12 @@ pub(super) const RULE: Rule = Rule {
     upgrade: None,
 };
 
-/// Interrupts a second from which a pinned task notices.
+/// Interrupts a second that disturb a pinned task.
 const NOTICED: f64 = 100.0;
-/// A fair task that uses less of a CPU was pinned for other reasons.
+/// A fair task that uses less of a CPU was pinned for another purpose.
 const BUSY: f64 = 0.25;
 
-fn check(case: &Case<'_>) -> Vec<Hit> {
+fn check(case: &AuditInput<'_>) -> Vec<Hit> {
     let pinned = pinned(case);
     if pinned.is_empty() {
         return Vec::new();
@@ -31,8 +33,9 @@ fn check(case: &Case<'_>) -> Vec<Hit> {
     reached(case, &pinned).into_iter().chain(balanced(case, &pinned)).collect()
 }
 
-/// CPUs to which busy or real-time tasks are pinned → an example of each. Pinned is who may use at most half of the CPUs.
-fn pinned(case: &Case<'_>) -> BTreeMap<u32, String> {
+/// CPUs with pinned busy or real-time tasks → an example. A task counts as pinned if it may use at most half of the
+/// CPUs.
+fn pinned(case: &AuditInput<'_>) -> BTreeMap<u32, String> {
     let narrow = |allowed: &CpuSet| allowed.len() * 2 <= case.online.len();
     let mut found = BTreeMap::new();
     for group in case.real_time.iter().filter(|group| group.severity() > Severity::Info) {
@@ -60,7 +63,7 @@ fn set(pinned: &BTreeMap<u32, String>) -> CpuSet {
     pinned.keys().map(|&cpu| unstarve_model::CpuId(cpu)).collect()
 }
 
-fn reached(case: &Case<'_>, pinned: &BTreeMap<u32, String>) -> Option<Hit> {
+fn reached(case: &AuditInput<'_>, pinned: &BTreeMap<u32, String>) -> Option<Hit> {
     let seconds = case.snapshot.uptime_ticks.filter(|&ticks| ticks >= 100)? as f64 / 100.0;
     let rates = case.snapshot.irqs.iter().flat_map(|irq| {
         let counts = irq.per_cpu.iter().flatten();
@@ -70,7 +73,7 @@ fn reached(case: &Case<'_>, pinned: &BTreeMap<u32, String>) -> Option<Hit> {
         irq.affinity.as_ref().is_none_or(|affinity| affinity.contains(unstarve_model::CpuId(cpu)))
     };
     let mut worst: Vec<(&IrqFacts, u32, f64)> = rates
-        // A disk's queue belongs to the CPU that submits: that is as it should be.
+        // A disk's queue belongs to the submitting CPU: this is intended.
         .filter(|(irq, ..)| !irq.devices.iter().any(|device| device.starts_with("block/")))
         .filter(|(irq, cpu, rate)| *rate >= NOTICED && pinned.contains_key(cpu) && still_there(irq, *cpu))
         .collect();
@@ -98,11 +101,11 @@ fn reached(case: &Case<'_>, pinned: &BTreeMap<u32, String>) -> Option<Hit> {
     )
 }
 
-fn move_interrupt(case: &Case<'_>, irq: &IrqFacts, pinned: &CpuSet) -> Option<Fix> {
+fn move_interrupt(case: &AuditInput<'_>, irq: &IrqFacts, pinned: &CpuSet) -> Option<Fix> {
     let others = without(&case.online, pinned);
     let old = irq.affinity.as_ref().filter(|_| !others.is_empty())?;
     Fix::of(
-        About {
+        FixNotes {
             text: &format!("Serve it on {}.", cpus(&others)),
             risk: "Some devices manage the affinity themselves and refuse (NVMe queues); irqbalance may move it back.",
             valid_on: "all kernels",
@@ -111,8 +114,8 @@ fn move_interrupt(case: &Case<'_>, irq: &IrqFacts, pinned: &CpuSet) -> Option<Fi
     )
 }
 
-/// irqbalance leaves isolated and nohz_full CPUs alone by itself, and those it is told.
-fn balanced(case: &Case<'_>, pinned: &BTreeMap<u32, String>) -> Option<Hit> {
+/// irqbalance avoids isolated and nohz_full CPUs by itself, and CPUs in its configuration.
+fn balanced(case: &AuditInput<'_>, pinned: &BTreeMap<u32, String>) -> Option<Hit> {
     if case.runs("irqbalance") != Some(true) {
         return None;
     }
@@ -129,7 +132,7 @@ fn balanced(case: &Case<'_>, pinned: &BTreeMap<u32, String>) -> Option<Hit> {
             .because(format!("{} is pinned to CPU {first}", pinned[&first.0]))
             .because("irqbalance spares isolated CPUs by itself; these are not")
             .would("An interrupt that served its CPU well today may land beside a pinned or real-time task tomorrow.")
-            .fix(Fix::advice(About {
+            .fix(Fix::advice(FixNotes {
                 text: &format!(
                     "Let irqbalance spare them: write IRQBALANCE_BANNED_CPULIST={open} into /etc/default/irqbalance and restart it."
                 ),

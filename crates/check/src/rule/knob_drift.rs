@@ -1,11 +1,13 @@
+//! Rule `knob-drift`: configured settings without effect, now or after an upgrade.
+
 use std::collections::BTreeMap;
 
 use unstarve_facts::{Configured, ConfiguredBy, Drift, DriftKind, Facts, Knob, Presence, Snapshot, Version, drifts};
 
 use super::Rule;
-use crate::case::Case;
+use crate::case::AuditInput;
 use crate::fix;
-use crate::hit::{About, Draft, Fix, Hit, Severity};
+use crate::hit::{Draft, Fix, FixNotes, Hit, Severity};
 
 pub(super) const RULE: Rule = Rule {
     id: "knob-drift",
@@ -21,12 +23,12 @@ pub(super) const RULE: Rule = Rule {
 const PRICE: &str = "Linux 5.13 moved the granularities to debugfs, TuneD could not write its 10 ms and 15 ms any more, and 3 ms and 4 ms \
                      were back: a kernel compile took up to three times as long, small network packets lost 40 % (VMware, 2021).";
 
-fn check(case: &Case<'_>) -> Vec<Hit> {
+fn check(case: &AuditInput<'_>) -> Vec<Hit> {
     let found = by_meaning(drifts(case.snapshot, None));
     found.into_iter().map(|drifts| hit(case, &drifts, None)).collect()
 }
 
-/// Lines about the same setting that fail in the same way are one hit.
+/// Lines about the same setting that fail in the same way form one hit.
 fn by_meaning(drifts: Vec<Drift<'_>>) -> Vec<Vec<Drift<'_>>> {
     let mut groups: BTreeMap<(String, String), Vec<Drift<'_>>> = BTreeMap::new();
     for drift in drifts {
@@ -36,7 +38,7 @@ fn by_meaning(drifts: Vec<Drift<'_>>) -> Vec<Vec<Drift<'_>>> {
     groups.into_values().collect()
 }
 
-fn hit(case: &Case<'_>, drifts: &[Drift<'_>], then: Option<&Case<'_>>) -> Hit {
+fn hit(case: &AuditInput<'_>, drifts: &[Drift<'_>], then: Option<&AuditInput<'_>>) -> Hit {
     let drift = &drifts[0];
     let name = Knob::named(&drift.name).map_or(drift.name.as_str(), |knob| knob.name());
     let kernel = then.unwrap_or(case).facts.name();
@@ -56,8 +58,8 @@ fn hit(case: &Case<'_>, drifts: &[Drift<'_>], then: Option<&Case<'_>>) -> Hit {
         .done()
 }
 
-/// A line that asks for the default loses nothing.
-fn matters(case: &Case<'_>, drift: &Drift<'_>) -> bool {
+/// A line that asks for the default has no effect to lose.
+fn matters(case: &AuditInput<'_>, drift: &Drift<'_>) -> bool {
     let wanted = drift.setting.value.trim();
     let default = default_of(&case.facts, &drift.name, case.online.len());
     default.is_none_or(|default| default != wanted)
@@ -85,7 +87,7 @@ fn sentence(name: &str, drift: &Drift<'_>, kernel: &str) -> String {
     }
 }
 
-fn evidence(case: &Case<'_>, drift: &Drift<'_>) -> Option<String> {
+fn evidence(case: &AuditInput<'_>, drift: &Drift<'_>) -> Option<String> {
     match &drift.kind {
         DriftKind::Gone(Some(next)) => Some(format!("the nearest thing is {}", next.name())),
         DriftKind::Gone(None) => Some("it has no successor".into()),
@@ -118,24 +120,24 @@ fn consequence(drift: &Drift<'_>) -> String {
     }
 }
 
-fn cure(case: &Case<'_>, drift: &Drift<'_>) -> Option<Fix> {
+fn cure(case: &AuditInput<'_>, drift: &Drift<'_>) -> Option<Fix> {
     let value = drift.setting.value.trim();
     let is_number = value.chars().all(|c| c.is_ascii_digit() || c == '-') && !value.is_empty();
     match &drift.kind {
         DriftKind::Moved(path) if is_number && path.starts_with("/sys/kernel/debug") => Fix::of(
-            About {
+            FixNotes {
                 text: "Write it where it is now, at each boot: from a unit, or with TuneD 2.16 or later ([scheduler]).",
                 risk: "debugfs needs root, and a kernel that is not locked down (Secure Boot).",
                 valid_on: "kernels that have it there",
             },
             vec![fix::setting(case.snapshot, path, value)],
         ),
-        DriftKind::Unknown | DriftKind::Gone(_) | DriftKind::Moved(_) => Some(Fix::advice(About {
+        DriftKind::Unknown | DriftKind::Gone(_) | DriftKind::Moved(_) => Some(Fix::advice(FixNotes {
             text: "Take the line out, so that nobody believes in it; measure whether its effect is missed.",
             risk: "It is still needed where the same file serves older kernels.",
             valid_on: "all kernels",
         })),
-        DriftKind::Translated(to) => Some(Fix::advice(About {
+        DriftKind::Translated(to) => Some(Fix::advice(FixNotes {
             text: &format!("Set {to} itself in the profile, to its default or to what was measured."),
             risk: "",
             valid_on: "TuneD 2.25 and later on 6.6 and later",
@@ -144,17 +146,17 @@ fn cure(case: &Case<'_>, drift: &Drift<'_>) -> Option<Fix> {
     }
 }
 
-fn upgrade(before: &Case<'_>, after: &Case<'_>) -> Vec<Hit> {
+fn upgrade(before: &AuditInput<'_>, after: &AuditInput<'_>) -> Vec<Hit> {
     let Some(version) = after.facts.version() else { return Vec::new() };
-    // What is gone or moved is found on the host as it would be, like anywhere.
+    // Settings that are gone or moved are found on the previewed host as on any other.
     let mut written = drifts(before.snapshot, Some(version));
     written.retain(|drift| matches!(drift.kind, DriftKind::Redefined(_)));
     let written = by_meaning(written).into_iter().map(|drifts| hit(before, &drifts, Some(after)));
     written.chain(unwritten(before.snapshot, after, version)).collect()
 }
 
-/// Settings that nobody wrote down: those that get another default, and those that somebody changed by hand.
-fn unwritten(now: &Snapshot, after: &Case<'_>, version: Version) -> Vec<Hit> {
+/// Settings that no file sets: those whose default changes, and those changed by hand.
+fn unwritten(now: &Snapshot, after: &AuditInput<'_>, version: Version) -> Vec<Hit> {
     let facts = Facts::of_host(now);
     let Some(current) = facts.version() else { return Vec::new() };
     let cpus = after.online.len();
@@ -165,11 +167,11 @@ fn unwritten(now: &Snapshot, after: &Case<'_>, version: Version) -> Vec<Hit> {
         let Some(live) = now.settings.get(old.path()).map(|text| text.trim()) else { continue };
         let (Some(was), Some(will)) = (old.default_with(cpus), new.default_with(cpus)) else { continue };
         let is_written = now.configured.iter().any(|setting| setting.key.ends_with(knob.name()));
-        // Autogroup has a rule of its own, which says more.
+        // The rule `autogroup` says more about it.
         if is_written || knob.name() == "sched_autogroup_enabled" {
             continue;
         }
-        // A default may be scaled in another way than by the logarithm: then nothing can be said.
+        // If a default scales other than logarithmically, nothing can be concluded.
         if live == was && was != will {
             found.push(redefaulted(knob, &was, &will, new.unit(), after));
         } else if live != was && !old.is_scaled() {
@@ -179,7 +181,7 @@ fn unwritten(now: &Snapshot, after: &Case<'_>, version: Version) -> Vec<Hit> {
     found
 }
 
-fn redefaulted(knob: Knob, was: &str, will: &str, unit: &str, after: &Case<'_>) -> Hit {
+fn redefaulted(knob: Knob, was: &str, will: &str, unit: &str, after: &AuditInput<'_>) -> Hit {
     let unit = if ["ns", "us", "ms", "MB", "MB/s"].contains(&unit) { format!(" {unit}") } else { String::new() };
     Draft::new(RULE.id, Severity::Info, format!("default of {}", knob.name()))
         .says(format!("The default of {} goes from {was} to {will}{unit} with {}.", knob.name(), after.facts.name()))
@@ -191,7 +193,7 @@ fn redefaulted(knob: Knob, was: &str, will: &str, unit: &str, after: &Case<'_>) 
 fn by_hand(knob: Knob, live: &str, was: &str, path: &str) -> Hit {
     let key = knob.name();
     let about =
-        About { text: "Write it down if it is wanted.", risk: "", valid_on: "kernels that have it as a sysctl" };
+        FixNotes { text: "Write it down if it is wanted.", risk: "", valid_on: "kernels that have it as a sysctl" };
     let persistent = path.starts_with("/proc/sys/kernel/").then(|| Fix::kept(about, path, live)).flatten();
     Draft::new(RULE.id, Severity::Info, format!("{key} by hand"))
         .says(format!(

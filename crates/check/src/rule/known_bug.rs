@@ -1,9 +1,11 @@
+//! Rule `known-bug`: the kernel has a known starvation bug.
+
 use unstarve_change::{Change, FeatureState, Value};
 use unstarve_facts::{BUGS, Bug, Holds};
 
 use super::Rule;
-use crate::case::Case;
-use crate::hit::{About, Draft, Fix, Hit, Severity};
+use crate::case::AuditInput;
+use crate::hit::{Draft, Fix, FixNotes, Hit, Severity};
 
 pub(super) const RULE: Rule = Rule {
     id: "known-bug",
@@ -14,11 +16,11 @@ pub(super) const RULE: Rule = Rule {
     upgrade: None,
 };
 
-fn check(case: &Case<'_>) -> Vec<Hit> {
+fn check(case: &AuditInput<'_>) -> Vec<Hit> {
     BUGS.rows().filter_map(Bug::of).filter_map(|bug| hit(case, bug)).collect()
 }
 
-fn hit(case: &Case<'_>, bug: Bug) -> Option<Hit> {
+fn hit(case: &AuditInput<'_>, bug: Bug) -> Option<Hit> {
     let affected = bug.affects(&case.facts);
     if affected == Holds::No || case.facts.version().is_none() || !applies(case, bug) {
         return None;
@@ -43,8 +45,8 @@ fn hit(case: &Case<'_>, bug: Bug) -> Option<Hit> {
     )
 }
 
-fn cure(case: &Case<'_>, bug: Bug) -> Fix {
-    let about = || About { text: bug.fix(), risk: "", valid_on: bug.source() };
+fn cure(case: &AuditInput<'_>, bug: Bug) -> Fix {
+    let about = || FixNotes { text: bug.fix(), risk: "", valid_on: bug.source() };
     let off = bug.turn_off().and_then(|name| {
         let state = case.snapshot.features.as_ref().and_then(|features| features.get(name));
         let was = state.map(|&on| Value::Text(if on { FeatureState::On } else { FeatureState::Off }.word(name)));
@@ -53,8 +55,8 @@ fn cure(case: &Case<'_>, bug: Bug) -> Fix {
     off.unwrap_or_else(|| Fix::advice(about()))
 }
 
-/// Whether this host does what the bug needs.
-fn applies(case: &Case<'_>, bug: Bug) -> bool {
+/// Whether this host meets the bug's conditions.
+fn applies(case: &AuditInput<'_>, bug: Bug) -> bool {
     use unstarve_model::SchedPolicy::Idle;
     match bug.needs() {
         "" => true,
@@ -66,7 +68,7 @@ fn applies(case: &Case<'_>, bug: Bug) -> bool {
             .iter()
             .any(|group| group.path.matches('/').count() >= 2 && group.load_weight().is_some()),
         "limited-cgroups" => case.snapshot.cgroups.iter().any(|group| group.limit.is_some()),
-        // A row that names something else would be a mistake in the table: better told than hidden.
+        // Any other value is a mistake in the table: report it rather than hide the bug.
         _ => true,
     }
 }

@@ -1,8 +1,10 @@
+//! Rule `known-change`: an upgrade includes a scheduler change that was reported as a regression.
+
 use unstarve_facts::{Holds, REGRESSIONS, Row, Version};
 
 use super::Rule;
-use crate::case::Case;
-use crate::hit::{About, Draft, Fix, Hit, Severity};
+use crate::case::AuditInput;
+use crate::hit::{Draft, Fix, FixNotes, Hit, Severity};
 
 pub(super) const RULE: Rule = Rule {
     id: "known-change",
@@ -13,15 +15,15 @@ pub(super) const RULE: Rule = Rule {
     upgrade: Some(crossed),
 };
 
-fn crossed(before: &Case<'_>, after: &Case<'_>) -> Vec<Hit> {
+fn crossed(before: &AuditInput<'_>, after: &AuditInput<'_>) -> Vec<Hit> {
     let (Some(from), Some(to)) = (before.facts.version(), after.facts.version()) else { return Vec::new() };
     REGRESSIONS.rows().filter(|row| row.is_stated()).filter_map(|row| hit(row, from, to)).collect()
 }
 
-/// Only reports that say on which kernels they hold: not on this one, and on the one of the upgrade.
+/// Only reports that state their kernels: not the present one, but the upgrade's.
 fn hit(row: Row, from: Version, to: Version) -> Option<Hit> {
     let (before, after) = (row.holds_on(from)?, row.holds_on(to)?);
-    // `6.1` for a host with 6.1.176 names no other kernel.
+    // `6.1` for a host with 6.1.176 is the same kernel.
     let is_same = (from.major, from.minor) == (to.major, to.minor) && to.patch.is_none();
     let sure = match (before, after) {
         (Holds::No, Holds::Yes) => None,
@@ -29,15 +31,15 @@ fn hit(row: Row, from: Version, to: Version) -> Option<Hit> {
         (Holds::Depends(what), Holds::Yes) => Some(format!("whether this kernel has it already depends on {what}")),
         _ => return None,
     };
-    Some(told(row, sure))
+    Some(reported_hit(row, sure))
 }
 
-/// What is said of a report. Which kernels have it is said by what decides it: the cells about good and bad ones are the reporters' own
-/// words. Of an empty cell (`-`) nothing is said.
-fn told(row: Row, sure: Option<String>) -> Hit {
+/// The hit for a report. The affected kernels come from the deciding column: the columns of good and bad kernels are
+/// the reporters' words. An empty column (`-`) is left out.
+fn reported_hit(row: Row, sure: Option<String>) -> Hit {
     let text = |column: &str| row.get(column).filter(|text| *text != "-");
     let about = |what: &str, column: &str| text(column).map(|text| format!("{what}: {text}"));
-    let help = |text| Fix::advice(About { text, risk: "", valid_on: "" });
+    let help = |text| Fix::advice(FixNotes { text, risk: "", valid_on: "" });
     let name = row.name();
     Draft::new(RULE.id, Severity::Info, name)
         .says(format!("{name}: {}.", text("symptom").unwrap_or("a load became slower")))

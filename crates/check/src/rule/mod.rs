@@ -1,4 +1,4 @@
-//! One module for each rule: a pure function from a host and the facts about its kernel to what it found.
+//! The rules of `check`, one module each: a pure function from a host and the facts about its kernel to hits.
 
 mod autogroup;
 mod crowded_pool;
@@ -14,23 +14,23 @@ mod rt_limit_off;
 mod rt_on_interrupt_cpu;
 mod throttled_cgroup;
 
-use crate::case::Case;
+use crate::case::AuditInput;
 use crate::hit::{Draft, Hit, Severity};
 
 /// A rule.
 #[derive(Clone, Copy, Debug)]
 pub struct Rule {
-    /// Its id, in kebab-case; never given to another.
+    /// Its id in kebab-case, never reused.
     pub id: &'static str,
     /// What it finds, in one line.
     pub title: &'static str,
-    /// Why that is trouble.
+    /// Why it is a problem.
     pub about: &'static str,
-    /// Where that is known from.
+    /// The source of that.
     pub source: &'static str,
-    pub(crate) check: fn(&Case<'_>) -> Vec<Hit>,
-    /// What an upgrade changes: the host as it is, and under the other kernel.
-    pub(crate) upgrade: Option<fn(&Case<'_>, &Case<'_>) -> Vec<Hit>>,
+    pub(crate) check: fn(&AuditInput<'_>) -> Vec<Hit>,
+    /// The hits of an upgrade, from the host as it is and under the other kernel.
+    pub(crate) upgrade: Option<fn(&AuditInput<'_>, &AuditInput<'_>) -> Vec<Hit>>,
 }
 
 /// All rules, in the order of the documentation.
@@ -50,7 +50,7 @@ pub const RULES: [Rule; 13] = [
     preempt_mode::RULE,
 ];
 
-/// Hits about real-time programs that hardly ever run are one remark together: every host has some.
+/// Combines hits about real-time programs that hardly ever run into one remark: every host has some.
 fn quiet_together(rule: &Rule, doing: &str, hits: impl Iterator<Item = Hit>) -> Vec<Hit> {
     let (quiet, mut loud): (Vec<Hit>, Vec<Hit>) = hits.partition(|hit| hit.severity == Severity::Info);
     if quiet.len() <= 1 {

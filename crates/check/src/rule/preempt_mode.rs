@@ -1,9 +1,11 @@
+//! Rule `preempt-mode`: the preemption mode is ignored, unsuitable or changes with an upgrade.
+
 use unstarve_change::{Change, Value};
 use unstarve_facts::{ConfiguredBy, Holds, PreemptMode};
 
 use super::Rule;
-use crate::case::{Case, counted};
-use crate::hit::{About, Draft, Fix, Hit, Severity};
+use crate::case::{AuditInput, counted};
+use crate::hit::{Draft, Fix, FixNotes, Hit, Severity};
 
 pub(super) const RULE: Rule = Rule {
     id: "preempt-mode",
@@ -18,11 +20,11 @@ pub(super) const RULE: Rule = Rule {
 const PRICE: &str = "Two guests over one vhost queue: 50 Gbit/s became 13, and a worker's wake latency 0.721 ms instead of 0.002 (s390, \
                      7.0, 2026). PostgreSQL with 1024 clients on 96 CPUs: 98,566 transactions a second became 50,752.";
 
-fn check(case: &Case<'_>) -> Vec<Hit> {
+fn check(case: &AuditInput<'_>) -> Vec<Hit> {
     ignored(case).into_iter().chain(lazy(case)).collect()
 }
 
-fn ignored(case: &Case<'_>) -> Option<Hit> {
+fn ignored(case: &AuditInput<'_>) -> Option<Hit> {
     let word = case.facts.boot_parameter("preempt")?;
     let heeded = PreemptMode::of_word(word).map(|mode| case.facts.preempt_parameter_is_heeded(mode));
     if !matches!(heeded, None | Some(Holds::No)) {
@@ -42,7 +44,7 @@ fn ignored(case: &Case<'_>) -> Option<Hit> {
                 "Who set it believes in a mode that is not in force."
             })
             .priced(PRICE)
-            .fix(Fix::advice(About {
+            .fix(Fix::advice(FixNotes {
                 text: "Take the parameter out, or choose one that this kernel knows.",
                 risk: "The boot line takes effect at the next boot.",
                 valid_on: "7.0 and later: full, lazy; 5.12 to 6.19: none, voluntary, full",
@@ -52,12 +54,12 @@ fn ignored(case: &Case<'_>) -> Option<Hit> {
     )
 }
 
-/// Tasks that stay in the kernel and queue work for a worker of their own CPU.
-fn vhosts(case: &Case<'_>) -> usize {
+/// The number of vhost threads: they stay in the kernel and queue work for a worker of their own CPU.
+fn vhosts(case: &AuditInput<'_>) -> usize {
     case.snapshot.tasks.iter().filter(|task| task.comm.starts_with("vhost-")).count()
 }
 
-fn lazy(case: &Case<'_>) -> Option<Hit> {
+fn lazy(case: &AuditInput<'_>) -> Option<Hit> {
     let vhosts = vhosts(case);
     if case.facts.preempt_mode() != Some(PreemptMode::Lazy) || vhosts == 0 {
         return None;
@@ -70,19 +72,19 @@ fn lazy(case: &Case<'_>) -> Option<Hit> {
             .would("A worker that a vhost thread wakes on its own CPU runs only when that thread sleeps, or at the next tick.")
             .priced(PRICE)
             .fix(Fix::of(
-                About {
+                FixNotes {
                     text: "Full preemption.",
                     risk: "Some throughput. For good: preempt=full on the boot line.",
                     valid_on: "PREEMPT_DYNAMIC",
                 },
-                // The file lists all modes; the one in force is known.
+                // The file lists all modes; the active one is known.
                 vec![Change::file("/sys/kernel/debug/sched/preempt", "full").from(Value::Text("lazy".to_owned()))],
             ))
             .done(),
     )
 }
 
-fn flip(before: &Case<'_>, after: &Case<'_>) -> Vec<Hit> {
+fn flip(before: &AuditInput<'_>, after: &AuditInput<'_>) -> Vec<Hit> {
     let (Some(was), Some(will)) = (before.facts.preempt_mode(), after.facts.preempt_mode()) else { return Vec::new() };
     if was == will {
         return Vec::new();
@@ -98,7 +100,7 @@ fn flip(before: &Case<'_>, after: &Case<'_>) -> Vec<Hit> {
             )
             .priced(PRICE)
             .fix(Fix::boot(
-                About {
+                FixNotes {
                     text: "Boot with preempt=full where workers wait for whom they serve; measure both.",
                     risk: "Some throughput.",
                     valid_on: "5.12 and later with PREEMPT_DYNAMIC",

@@ -1,3 +1,5 @@
+//! Rule `rt-beside-completion-worker`: real-time tasks on CPUs whose workers complete direct I/O.
+
 use std::collections::BTreeMap;
 
 use unstarve_change::{Change, Selector, Target};
@@ -6,9 +8,9 @@ use unstarve_model::{CpuId, CpuSet};
 
 use super::Rule;
 use super::rt_on_interrupt_cpu::limit;
-use crate::case::{Case, common, cpus};
+use crate::case::{AuditInput, common, cpus};
 use crate::fix;
-use crate::hit::{About, Draft, Fix, Hit, Severity};
+use crate::hit::{Draft, Fix, FixNotes, Hit, Severity};
 use crate::interrupts::Device;
 use crate::real_time::RtGroup;
 
@@ -23,7 +25,7 @@ pub(super) const RULE: Rule = Rule {
     upgrade: None,
 };
 
-fn check(case: &Case<'_>) -> Vec<Hit> {
+fn check(case: &AuditInput<'_>) -> Vec<Hit> {
     let mounts = completing_mounts(case);
     if mounts.is_empty() {
         return Vec::new();
@@ -37,7 +39,7 @@ fn check(case: &Case<'_>) -> Vec<Hit> {
 }
 
 /// Mounted file systems whose direct writes complete in bound workers of normal priority.
-pub(super) fn completing_mounts<'a>(case: &Case<'a>) -> Vec<&'a Mount> {
+pub(super) fn completing_mounts<'a>(case: &AuditInput<'a>) -> Vec<&'a Mount> {
     let of = |fs: &str| {
         let rows = unstarve_facts::WORKQUEUES.rows().filter(|row| row.name() == "dio");
         rows.filter_map(|row| row.get("file_systems")).any(|list| list.split(' ').any(|name| name == fs))
@@ -53,18 +55,18 @@ pub(super) fn completing_mounts<'a>(case: &Case<'a>) -> Vec<&'a Mount> {
     mounts
 }
 
-/// Where completions come in: the CPUs of block interrupts, or all where those are not known.
-fn completion_cpus(case: &Case<'_>) -> CpuSet {
+/// The CPUs that receive completions: those of block interrupts, or all if these are unknown.
+fn completion_cpus(case: &AuditInput<'_>) -> CpuSet {
     let serving = case.interrupts.cpus(Device::Block);
     if serving.is_empty() { case.online.clone() } else { serving }
 }
 
-/// Where it is not known on which CPUs completions come in, no CPU is known to be better.
-fn known_places(case: &Case<'_>) -> bool {
+/// Whether the completing CPUs are known; otherwise no CPU is known to be better.
+fn known_places(case: &AuditInput<'_>) -> bool {
     !case.interrupts.cpus(Device::Block).is_empty()
 }
 
-fn hit(case: &Case<'_>, group: &RtGroup<'_>, mounts: &[&Mount], places: &CpuSet) -> Option<Hit> {
+fn hit(case: &AuditInput<'_>, group: &RtGroup<'_>, mounts: &[&Mount], places: &CpuSet) -> Option<Hit> {
     let allowed = common(group.allowed?, places);
     let starves = |cpu: CpuId| {
         let seen = case.workers(cpu);
@@ -110,8 +112,8 @@ pub(super) fn described(mounts: &[&Mount]) -> String {
     if more > 0 { format!("{} and {more} more", shown.join(", ")) } else { shown.join(", ") }
 }
 
-/// Workers whose name in /proc tells that they did this work.
-pub(super) fn seen_at_work(case: &Case<'_>) -> Option<String> {
+/// Workers whose name in /proc shows that they did this work.
+pub(super) fn seen_at_work(case: &AuditInput<'_>) -> Option<String> {
     let at_work: Vec<&str> = case
         .kernel_threads()
         .filter(|task| task.comm.contains("-dio/") || task.comm.contains("+dio/"))
@@ -124,7 +126,7 @@ pub(super) fn seen_at_work(case: &Case<'_>) -> Option<String> {
     })
 }
 
-fn consequence(case: &Case<'_>, group: &RtGroup<'_>, inline: Holds) -> String {
+fn consequence(case: &AuditInput<'_>, group: &RtGroup<'_>, inline: Holds) -> String {
     let which = match inline {
         Holds::Yes => "Extending and unwritten writes, and O_DSYNC without FUA,",
         Holds::No => "Every asynchronous direct write",
@@ -138,7 +140,7 @@ fn consequence(case: &Case<'_>, group: &RtGroup<'_>, inline: Holds) -> String {
     )
 }
 
-fn raise_workers(case: &Case<'_>, group: &RtGroup<'_>, cpus: &CpuSet) -> Option<Fix> {
+fn raise_workers(case: &AuditInput<'_>, group: &RtGroup<'_>, cpus: &CpuSet) -> Option<Fix> {
     let mut raised: BTreeMap<u32, Vec<u32>> = BTreeMap::new();
     for cpu in cpus.iter() {
         raised.entry(case.priority_above(group, &[cpu].into_iter().collect())?).or_default().push(cpu.0);
@@ -147,7 +149,7 @@ fn raise_workers(case: &Case<'_>, group: &RtGroup<'_>, cpus: &CpuSet) -> Option<
         .into_iter()
         .map(|(priority, cpus)| Change::of(Target::Threads(Selector::Workers { cpus }), fix::fifo(priority)));
     Fix::of(
-        About {
+        FixNotes {
             text: "Let the workers of these CPUs run ahead of it, and of every other busy real-time program there.",
             risk: "Workers come and go within minutes and are born normal, so this holds only for those that are there now; and \
                    whatever such a worker does next is real-time, too.",
@@ -159,7 +161,7 @@ fn raise_workers(case: &Case<'_>, group: &RtGroup<'_>, cpus: &CpuSet) -> Option<
 
 fn inline_completion(inline: Holds) -> Option<Fix> {
     (inline != Holds::Yes).then(|| {
-        Fix::advice(About {
+        Fix::advice(FixNotes {
             text: "Linux 6.19 and later complete plain overwrites in the interrupt, without a worker.",
             risk: "Extending and unwritten writes still need the worker.",
             valid_on: "6.19 and later",

@@ -1,3 +1,5 @@
+//! Rule `rt-inherited`: real-time processes whose children inherit the policy.
+
 use std::collections::BTreeMap;
 
 use unstarve_change::{Change, Value};
@@ -5,9 +7,9 @@ use unstarve_facts::{Holds, TaskFacts};
 use unstarve_model::{Tid, clean};
 
 use super::Rule;
-use crate::case::{Case, common, counted};
+use crate::case::{AuditInput, common, counted};
 use crate::fix;
-use crate::hit::{About, Draft, Fix, Hit, Severity};
+use crate::hit::{Draft, Fix, FixNotes, Hit, Severity};
 use crate::interrupts::Device;
 use crate::real_time::RtGroup;
 
@@ -21,7 +23,7 @@ pub(super) const RULE: Rule = Rule {
     upgrade: None,
 };
 
-fn check(case: &Case<'_>) -> Vec<Hit> {
+fn check(case: &AuditInput<'_>) -> Vec<Hit> {
     let real_time = case.real_time.iter().flat_map(|group| group.tasks.iter().map(move |task| (group, *task)));
     let mut heirs: BTreeMap<Tid, Vec<&TaskFacts>> = BTreeMap::new();
     for (_, task) in real_time.clone().filter(|(_, task)| task.tgid.is_none()) {
@@ -34,11 +36,12 @@ fn check(case: &Case<'_>) -> Vec<Hit> {
     leaders.filter_map(|(group, parent)| hit(case, group, parent, heirs.get(&parent.tid).unwrap_or(&none))).collect()
 }
 
-/// A real-time shell pipeline is no daemon: with fewer faults than one `fork` and `exec` cost there was no child.
+/// With fewer page faults than one `fork` and `exec` cost, the process had no child: a real-time shell pipeline is no
+/// daemon.
 const FAULTS_OF_A_CHILD: u64 = 50;
 
-fn hit(case: &Case<'_>, everywhere: &RtGroup<'_>, parent: &TaskFacts, children: &[&TaskFacts]) -> Option<Hit> {
-    // A deadline task cannot fork at all without the flag.
+fn hit(case: &AuditInput<'_>, everywhere: &RtGroup<'_>, parent: &TaskFacts, children: &[&TaskFacts]) -> Option<Hit> {
+    // A deadline task without the flag cannot fork.
     if parent.reset_on_fork == Some(true) || parent.policy.word() == "deadline" {
         return None;
     }
@@ -79,7 +82,7 @@ fn hit(case: &Case<'_>, everywhere: &RtGroup<'_>, parent: &TaskFacts, children: 
     )
 }
 
-fn consequence(case: &Case<'_>, parent: &TaskFacts, serves: bool) -> String {
+fn consequence(case: &AuditInput<'_>, parent: &TaskFacts, serves: bool) -> String {
     let where_to =
         if serves { " on CPUs that serve the network, ahead of ksoftirqd" } else { " ahead of everything normal" };
     let defers = case.facts.softirqs_wait_for_ksoftirqd() == Holds::Yes;
@@ -97,7 +100,7 @@ fn consequence(case: &Case<'_>, parent: &TaskFacts, serves: bool) -> String {
 fn reset(parent: &TaskFacts) -> Option<Fix> {
     let was = parent.reset_on_fork.map(Value::ResetOnFork);
     Fix::of(
-        About {
+        FixNotes {
             text: "Set reset-on-fork: children begin as SCHED_OTHER.",
             risk: "Threads that it starts later are normal, too: pools that count on inheriting lose real-time priority. In a \
                    unit: CPUSchedulingResetOnFork=yes. Taking the flag back needs CAP_SYS_NICE.",

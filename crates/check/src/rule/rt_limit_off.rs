@@ -1,9 +1,11 @@
+//! Rule `rt-throttling-off`: nothing limits real-time tasks.
+
 use unstarve_facts::Holds;
 
 use super::Rule;
-use crate::case::Case;
+use crate::case::AuditInput;
 use crate::fix;
-use crate::hit::{About, Draft, Fix, Hit, Severity};
+use crate::hit::{Draft, Fix, FixNotes, Hit, Severity};
 
 pub(super) const RULE: Rule = Rule {
     id: "rt-throttling-off",
@@ -15,12 +17,12 @@ pub(super) const RULE: Rule = Rule {
     upgrade: None,
 };
 
-fn check(case: &Case<'_>) -> Vec<Hit> {
+fn check(case: &AuditInput<'_>) -> Vec<Hit> {
     throttling(case).into_iter().chain(fair_server(case)).collect()
 }
 
-/// Worse the more there is to stop.
-fn severity(case: &Case<'_>) -> Severity {
+/// More severe the more real-time CPU use there is.
+fn severity(case: &AuditInput<'_>) -> Severity {
     case.real_time
         .iter()
         .map(|group| group.severity())
@@ -28,14 +30,14 @@ fn severity(case: &Case<'_>) -> Severity {
         .map_or(Severity::Info, |worst| worst.max(Severity::Warning))
 }
 
-fn real_time_tasks(case: &Case<'_>) -> String {
+fn real_time_tasks(case: &AuditInput<'_>) -> String {
     match case.real_time.iter().max_by(|a, b| a.cpu_use.unwrap_or(0.0).total_cmp(&b.cpu_use.unwrap_or(0.0))) {
         Some(group) => format!("there are real-time tasks, for example {}", group.named()),
         None => "there is no real-time task now".to_owned(),
     }
 }
 
-fn throttling(case: &Case<'_>) -> Option<Hit> {
+fn throttling(case: &AuditInput<'_>) -> Option<Hit> {
     let (path, value) = case.snapshot.setting("sched_rt_runtime_us")?;
     let runtime: i64 = value.trim().parse().ok()?;
     let period: i64 = case
@@ -44,7 +46,7 @@ fn throttling(case: &Case<'_>) -> Option<Hit> {
         .and_then(|(_, value)| value.trim().parse().ok())
         .unwrap_or(1_000_000);
     let off = runtime < 0 || runtime >= period;
-    // Without RT_GROUP_SCHED the setting limits nothing since 6.12: there the fair server counts.
+    // Without RT_GROUP_SCHED the setting has no effect since 6.12: there the fair server counts.
     let would_throttle = case.facts.would_throttle_rt();
     if !off || would_throttle == Holds::No {
         return None;
@@ -61,7 +63,7 @@ fn throttling(case: &Case<'_>) -> Option<Hit> {
                 "ksoftirqd, kernel workers and every normal task of that CPU stop; RCU stalls, and the machine hangs with it.",
             )
             .fix(Fix::of(
-                About {
+                FixNotes {
                     text: "Turn it on: 95 % for real-time tasks, as the kernel's default up to 7.1.",
                     risk: "A real-time task that needs more than 95 % of a CPU is stopped for 50 ms of each second.",
                     valid_on: "up to 6.11; later only with CONFIG_RT_GROUP_SCHED",
@@ -73,7 +75,7 @@ fn throttling(case: &Case<'_>) -> Option<Hit> {
     )
 }
 
-fn fair_server(case: &Case<'_>) -> Option<Hit> {
+fn fair_server(case: &AuditInput<'_>) -> Option<Hit> {
     if case.facts.would_throttle_rt() == Holds::Yes {
         return None;
     }
@@ -93,7 +95,7 @@ fn fair_server(case: &Case<'_>) -> Option<Hit> {
             .because(real_time_tasks(case))
             .would("RT throttling does not exist on this kernel, so nothing takes the CPU from a real-time task that does not sleep.")
             .fix(Fix::of(
-                About {
+                FixNotes {
                     text: "Turn it on: 50 ms of each second for starved normal tasks, as the kernel's default.",
                     risk: "A real-time task that never sleeps loses 5 % of its CPU.",
                     valid_on: "6.12 and later, with debugfs",

@@ -1,8 +1,10 @@
+//! Rule `rt-on-interrupt-cpu`: real-time tasks on CPUs that serve interrupts.
+
 use unstarve_facts::{Holds, TaskFacts};
 use unstarve_model::{CpuId, CpuSet};
 
 use super::Rule;
-use crate::case::{Case, common, counted, cpus, is_above_fair};
+use crate::case::{AuditInput, common, counted, cpus, is_above_fair};
 use crate::fix;
 use crate::hit::{Draft, Hit, Severity};
 use crate::interrupts::Device;
@@ -19,7 +21,7 @@ pub(super) const RULE: Rule = Rule {
     upgrade: None,
 };
 
-fn check(case: &Case<'_>) -> Vec<Hit> {
+fn check(case: &AuditInput<'_>) -> Vec<Hit> {
     super::quiet_together(
         &RULE,
         "may run on CPUs that serve interrupts, ahead of ksoftirqd",
@@ -27,14 +29,14 @@ fn check(case: &Case<'_>) -> Vec<Hit> {
     )
 }
 
-/// The CPUs of `device` on which the group would run ahead of ksoftirqd.
-fn exposed(case: &Case<'_>, group: &RtGroup<'_>, device: Device) -> CpuSet {
+/// The CPUs of `device` on which the group would precede ksoftirqd.
+fn exposed(case: &AuditInput<'_>, group: &RtGroup<'_>, device: Device) -> CpuSet {
     let serving = case.interrupts.cpus(device);
     let allowed = group.allowed.map_or_else(CpuSet::default, |allowed| common(&serving, allowed));
     allowed.iter().filter(|&cpu| case.ksoftirqd(cpu).is_none_or(|thread| group.is_above(thread))).collect()
 }
 
-fn hit(case: &Case<'_>, group: &RtGroup<'_>) -> Option<Hit> {
+fn hit(case: &AuditInput<'_>, group: &RtGroup<'_>) -> Option<Hit> {
     let net = exposed(case, group, Device::Net);
     let block = exposed(case, group, Device::Block);
     let all: CpuSet = net.iter().chain(block.iter()).collect();
@@ -74,8 +76,8 @@ fn hit(case: &Case<'_>, group: &RtGroup<'_>) -> Option<Hit> {
     )
 }
 
-/// By what the group used so far; a busy one that hardly any interrupt meets is only a warning.
-fn severity(case: &Case<'_>, group: &RtGroup<'_>, cpus: &CpuSet) -> Severity {
+/// By the group's CPU use so far; only a warning for a busy group that hardly any interrupt meets.
+fn severity(case: &AuditInput<'_>, group: &RtGroup<'_>, cpus: &CpuSet) -> Severity {
     let rate = |cpu: CpuId| {
         let of = |device| case.interrupts.rate(device, cpu);
         match (of(Device::Net), of(Device::Block)) {
@@ -91,7 +93,7 @@ fn severity(case: &Case<'_>, group: &RtGroup<'_>, cpus: &CpuSet) -> Severity {
     }
 }
 
-fn ksoftirqd_is(case: &Case<'_>, set: &CpuSet) -> String {
+fn ksoftirqd_is(case: &AuditInput<'_>, set: &CpuSet) -> String {
     let threads: Vec<&TaskFacts> = set.iter().filter_map(|cpu| case.ksoftirqd(cpu)).collect();
     let Some(first) = threads.first() else {
         return "ksoftirqd cannot be seen from here; it is normal unless somebody changed it".to_owned();
@@ -105,7 +107,7 @@ fn ksoftirqd_is(case: &Case<'_>, set: &CpuSet) -> String {
     }
 }
 
-fn consequence(case: &Case<'_>, group: &RtGroup<'_>) -> String {
+fn consequence(case: &AuditInput<'_>, group: &RtGroup<'_>) -> String {
     let facts = &case.facts;
     let defers = match facts.softirqs_wait_for_ksoftirqd() {
         Holds::Yes => format!(
@@ -128,7 +130,7 @@ fn consequence(case: &Case<'_>, group: &RtGroup<'_>) -> String {
 }
 
 /// What ends the wait.
-pub(super) fn limit(case: &Case<'_>) -> &'static str {
+pub(super) fn limit(case: &AuditInput<'_>) -> &'static str {
     match (case.facts.rt_throttling(), case.facts.fair_server()) {
         (Holds::Yes, _) => "RT throttling ends it after at most 950 ms of each second.",
         (_, Holds::Yes) => {

@@ -1,10 +1,12 @@
+//! Rule `throttled-cgroup`: a cgroup reaches its CPU limit.
+
 use unstarve_change::{Change, Value};
 use unstarve_facts::{CgroupFacts, CgroupVersion, Holds};
 
 use super::Rule;
-use crate::case::{Case, grouped};
+use crate::case::{AuditInput, grouped};
 use crate::fix;
-use crate::hit::{About, Draft, Fix, Hit, Severity};
+use crate::hit::{Draft, Fix, FixNotes, Hit, Severity};
 
 pub(super) const RULE: Rule = Rule {
     id: "throttled-cgroup",
@@ -17,20 +19,20 @@ pub(super) const RULE: Rule = Rule {
     upgrade: None,
 };
 
-/// Parts of the periods in which a group ran.
+/// Throttled periods as a fraction of the periods in which the group ran.
 const OFTEN: f64 = 0.10;
 const SOMETIMES: f64 = 0.01;
-/// A few are a program's start.
+/// A few throttled periods are normal at a program's start.
 const LEAST: u64 = 10;
 const SHOWN: usize = 10;
 
-fn check(case: &Case<'_>) -> Vec<Hit> {
+fn check(case: &AuditInput<'_>) -> Vec<Hit> {
     let mut found: Vec<(f64, Hit)> = case.snapshot.cgroups.iter().filter_map(|group| hit(case, group)).collect();
     found.sort_by(|a, b| b.0.total_cmp(&a.0));
     found.into_iter().take(SHOWN).map(|(_, hit)| hit).collect()
 }
 
-fn hit(case: &Case<'_>, group: &CgroupFacts) -> Option<(f64, Hit)> {
+fn hit(case: &AuditInput<'_>, group: &CgroupFacts) -> Option<(f64, Hit)> {
     let limit = group.limit?;
     let throttled = group.throttled.filter(|counters| counters.count >= LEAST && counters.periods > 0)?;
     let part = throttled.count as f64 / throttled.periods as f64;
@@ -66,13 +68,13 @@ fn hit(case: &Case<'_>, group: &CgroupFacts) -> Option<(f64, Hit)> {
         ))
         .fix(raise(case, group))
         .fix(expires.then(|| {
-            Fix::advice(About { text: "Update the kernel: 5.4, or 5.3.9.", risk: "", valid_on: "4.18 to 5.3.8" })
+            Fix::advice(FixNotes { text: "Update the kernel: 5.4, or 5.3.9.", risk: "", valid_on: "4.18 to 5.3.8" })
         }))
         .done();
     Some((part, hit))
 }
 
-fn raise(case: &Case<'_>, group: &CgroupFacts) -> Option<Fix> {
+fn raise(case: &AuditInput<'_>, group: &CgroupFacts) -> Option<Fix> {
     let limit = group.limit?;
     let (path, version) = fix::group_file(case.snapshot, group, "cpu.cfs_quota_us", "cpu.max")?;
     let text = |quota: u64| match version {
@@ -80,7 +82,7 @@ fn raise(case: &Case<'_>, group: &CgroupFacts) -> Option<Fix> {
         CgroupVersion::V2 => format!("{quota} {}", limit.period_us),
     };
     Fix::of(
-        About {
+        FixNotes {
             text: "Give it more, or limit it by weight alone.",
             risk: "It may take that from others. Kubernetes and systemd write the limit again: change it there (limits.cpu, \
                    CPUQuota=).",

@@ -1,4 +1,4 @@
-//! Two snapshots: what `check` finds on one and not on the other, and settings that differ.
+//! Compares two snapshots: findings of `check` on only one host, and settings that differ.
 
 use std::path::Path;
 use std::process::ExitCode;

@@ -1,4 +1,4 @@
-//! Two lab results: metrics of all seeds, then the first pair's recordings.
+//! Compares two lab results: the metrics of all seeds, then the recordings of the first pair.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -13,21 +13,21 @@ use unstarve_lab::run::Outcome;
 use unstarve_term::comparison_page;
 use unstarve_term::lab::labs_page;
 
-use super::latency::Watches;
+use super::latency::LatencyLogs;
 use super::{Form, read};
 use crate::input::Recording;
 use crate::output::Out;
 
-/// `runs/SCENARIO/KERNEL/DIGEST` from any of its levels.
-const DEPTH: usize = 3;
-/// More runs on a side nobody makes.
-const RUNS: usize = 1000;
+/// Levels from a directory above `runs/SCENARIO/KERNEL/DIGEST` down to a run.
+const RUN_DEPTH: usize = 3;
+/// Maximum runs read for one side.
+const MAX_RUNS_PER_SIDE: usize = 1000;
 
 #[derive(Serialize)]
 struct Labs {
     schema: &'static str,
     metrics: unstarve_lab::compare::Comparison,
-    /// Of the first pair.
+    /// The findings of the first pair's recordings.
     recordings: Comparison,
 }
 
@@ -37,10 +37,10 @@ pub fn run(a: &Path, b: &Path, form: &Form) -> Result<ExitCode> {
         bail!("{} and {} have no run in common", a.display(), b.display())
     };
     let scenario = &first.request.scenario;
-    let names = (told(a, first), told(b, second));
+    let names = (path_with_kernel(a, first), path_with_kernel(b, second));
     let metrics = of_outcomes(scenario, names, &pairs, Plan::default().matters);
     let trace = |outcome: &Outcome| Recording::new(outcome.directory.join("trace.dat"));
-    let mut nothing = Watches::default();
+    let mut nothing = LatencyLogs::default();
     let recordings = compare(&read(&trace(first)?, &mut nothing)?, &read(&trace(second)?, &mut nothing)?);
     let same = recordings.is_same() && !metrics.claims_a_difference();
     let text = match form {
@@ -56,14 +56,14 @@ pub fn run(a: &Path, b: &Path, form: &Form) -> Result<ExitCode> {
     Ok(if same { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
 
-fn told(path: &Path, outcome: &Outcome) -> String {
+fn path_with_kernel(path: &Path, outcome: &Outcome) -> String {
     format!("{} ({})", path.display(), outcome.kernel_release)
 }
 
 /// All runs in a directory, by seed.
 fn outcomes(directory: &Path) -> Result<Vec<Outcome>> {
     let mut files = Vec::new();
-    find(directory, DEPTH, &mut files);
+    find(directory, RUN_DEPTH, &mut files);
     if files.is_empty() {
         bail!("{}: there is no outcome.json in it; expected what `unstarve lab run` keeps", directory.display());
     }
@@ -84,7 +84,7 @@ fn find(directory: &Path, depth: usize, files: &mut Vec<PathBuf>) {
     let file = directory.join("outcome.json");
     if file.is_file() {
         files.push(file);
-    } else if depth > 0 && files.len() < RUNS {
+    } else if depth > 0 && files.len() < MAX_RUNS_PER_SIDE {
         let mut below: Vec<PathBuf> =
             fs::read_dir(directory).into_iter().flatten().flatten().map(|e| e.path()).collect();
         below.sort();
@@ -96,12 +96,12 @@ fn outcome(file: &Path) -> Result<Outcome> {
     let expected = "what `unstarve lab run` keeps";
     let text = read_text(file, Limit { bytes: 16 << 20, expected })?;
     let mut outcome: Outcome = serde_json::from_str(&text).with_context(|| file.display().to_string())?;
-    // Where it is now, not where it was made.
+    // The directory may have moved since the run.
     outcome.directory = file.parent().unwrap_or(Path::new(".")).to_owned();
     Ok(outcome)
 }
 
-/// Runs of the same seed; single runs in any case.
+/// Pairs runs of the same seed; two single runs are always a pair.
 fn pairs(a: Vec<Outcome>, b: Vec<Outcome>, (of_a, of_b): (&Path, &Path)) -> Result<Vec<(Outcome, Outcome)>> {
     let scenario = |side: &[Outcome]| side.first().map(|outcome| outcome.request.scenario.name.clone());
     if scenario(&a) != scenario(&b) {

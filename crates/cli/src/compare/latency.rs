@@ -1,4 +1,4 @@
-//! An application's own latency next to the recordings.
+//! Compares an application's own latency log with the recordings.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -39,19 +39,19 @@ enum LowAlign {
     First,
 }
 
-/// The latency next to both sides.
-pub struct Beside {
-    pub a_watches: Watches,
-    pub b_watches: Watches,
+/// The latency of both sides.
+pub struct SideLatencies {
+    pub a_watches: LatencyLogs,
+    pub b_watches: LatencyLogs,
 }
 
-/// The logs of one side.
+/// The latency logs of one side.
 #[derive(Default)]
-pub struct Watches(Vec<Watch>);
+pub struct LatencyLogs(Vec<Watch>);
 
 impl LowLatency {
     /// Reads the logs.
-    pub fn raise(self) -> Result<Beside> {
+    pub fn raise(self) -> Result<SideLatencies> {
         let ns = |time: Duration| u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
         let align = match (self.align, self.shift) {
             (LowAlign::Absolute, None) => Align::Absolute,
@@ -62,29 +62,32 @@ impl LowLatency {
         };
         let spike = self.spike.map(|spike| Nanos(ns(spike)));
         let all = |files: &[PathBuf]| files.iter().map(|file| watch(file, align, spike)).collect::<Result<_>>();
-        Ok(Beside { a_watches: Watches(all(&self.latency_a)?), b_watches: Watches(all(&self.latency_b)?) })
+        Ok(SideLatencies {
+            a_watches: LatencyLogs(all(&self.latency_a)?),
+            b_watches: LatencyLogs(all(&self.latency_b)?),
+        })
     }
 }
 
-const LARGEST: Limit = Limit {
+const LATENCY_LOG_LIMIT: Limit = Limit {
     bytes: 512 << 20,
     expected: "a latency log. Cut it to the time of the recording, or log less (fio: --log_avg_msec)",
 };
 
 fn watch(file: &Path, align: Align, spike: Option<Nanos>) -> Result<Watch> {
     let named = || file.display().to_string();
-    let text = read_text(file, LARGEST)?;
+    let text = read_text(file, LATENCY_LOG_LIMIT)?;
     let log = Log::read(&text).with_context(named)?;
     Ok(Watch::new(named(), log, align, spike))
 }
 
-impl Beside {
+impl SideLatencies {
     pub fn is_empty(&self) -> bool {
         self.a_watches.0.is_empty() && self.b_watches.0.is_empty()
     }
 }
 
-impl Watches {
+impl LatencyLogs {
     pub fn finish(self) -> Result<Vec<Latency>> {
         let finish = |watch: Watch| {
             let file = watch.file().to_owned();
@@ -94,7 +97,7 @@ impl Watches {
     }
 }
 
-impl Sink for Watches {
+impl Sink for LatencyLogs {
     fn wait(&mut self, world: &World, wait: &Wait<'_>) {
         self.0.iter_mut().for_each(|watch| watch.wait(world, wait));
     }

@@ -1,3 +1,5 @@
+//! `unstarve compare`: what changed between two recordings, lab results or snapshots.
+
 mod hosts;
 mod labs;
 mod latency;
@@ -15,7 +17,7 @@ use unstarve_diagnose::compare::{Comparison, Side, compare, side_beside};
 use unstarve_latency::Latency;
 use unstarve_term::{Extent, Look, Spikes, comparison_page, latency_page};
 
-use self::latency::{Beside, LowLatency};
+use self::latency::{LowLatency, SideLatencies};
 use self::sniff::Kind;
 
 use crate::input::{Recording, is_same_file};
@@ -57,9 +59,9 @@ pub struct LowArgs {
     latency: LowLatency,
 }
 
-/// What is asked for.
+/// The checked arguments.
 pub enum HiArgs {
-    Recordings { a: Recording, b: Recording, latency: Beside, form: Form },
+    Recordings { a: Recording, b: Recording, latency: SideLatencies, form: Form },
     Html { a: Recording, b: Recording, file: PathBuf },
     Labs { a: PathBuf, b: PathBuf, form: Form },
     Hosts { a: PathBuf, b: PathBuf, form: Form },
@@ -71,7 +73,7 @@ pub enum Form {
 }
 
 impl LowArgs {
-    /// Checks what can be checked before any work.
+    /// Checks the arguments before any work starts.
     pub fn raise(self, color: Color) -> Result<HiArgs> {
         let form = if self.json {
             Form::Json
@@ -100,7 +102,7 @@ impl LowArgs {
             (Kind::Lab, Kind::Lab) => HiArgs::Labs { a, b, form },
             (Kind::Snapshot, Kind::Snapshot) => HiArgs::Hosts { a, b, form },
             (first, second) => bail!(
-                "{} is a {first} and {} a {second}: only what is of one sort can be compared",
+                "{} is a {first} and {} a {second}: compare two inputs of the same kind",
                 a.display(),
                 b.display()
             ),
@@ -117,7 +119,7 @@ pub fn run(args: HiArgs) -> Result<ExitCode> {
     }
 }
 
-/// The comparison, and the latency next to each side.
+/// The comparison, and the latency of each side.
 #[derive(Serialize, JsonSchema)]
 #[schemars(title = "Comparison")]
 pub struct WithLatency<'a> {
@@ -129,8 +131,8 @@ pub struct WithLatency<'a> {
     latency_b: Vec<Latency>,
 }
 
-fn recordings(a: &Recording, b: &Recording, latency: Beside, form: &Form) -> Result<ExitCode> {
-    let Beside { mut a_watches, mut b_watches } = latency;
+fn recordings(a: &Recording, b: &Recording, latency: SideLatencies, form: &Form) -> Result<ExitCode> {
+    let SideLatencies { mut a_watches, mut b_watches } = latency;
     let (a, b) = (read(a, &mut a_watches)?, read(b, &mut b_watches)?);
     let comparison = compare(&a, &b);
     let (latency_a, latency_b) = (a_watches.finish()?, b_watches.finish()?);
@@ -154,7 +156,7 @@ fn exit_code(comparison: &Comparison) -> ExitCode {
     if comparison.is_same() { ExitCode::SUCCESS } else { ExitCode::from(1) }
 }
 
-fn read(recording: &Recording, watches: &mut latency::Watches) -> Result<Side> {
+fn read(recording: &Recording, watches: &mut latency::LatencyLogs) -> Result<Side> {
     let mut progress = Progress::new();
     let tell = |events| progress.events(events);
     side_beside(recording.open()?, &Options::default(), watches, tell).with_context(|| recording.name())

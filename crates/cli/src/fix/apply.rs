@@ -1,4 +1,4 @@
-//! Making the changes, after a trial if one was asked for.
+//! `unstarve fix --apply`: makes the changes, after a trial if `--verify` asks for one.
 
 use std::process::ExitCode;
 
@@ -30,7 +30,7 @@ pub fn run(
     if answer != Answer::CanBeDone {
         let mut page = page_of(args, recording, explained, chosen, &plan, origin);
         page.came = Some(Came::NothingDone);
-        // What is wanted is so: a second call is no failure.
+        // Every value is set already: repeating the command is not a failure.
         let code = if answer == Answer::IsSoAlready { 0 } else { NOT_DONE };
         output::will_end_with(code);
         write(args, &page, color)?;

@@ -1,4 +1,4 @@
-//! Which remedy of which finding.
+//! Chooses the remedy to carry out: by `--finding` and `--remedy`, else the first that can be applied here.
 
 use anyhow::{Result, anyhow, bail};
 use unstarve_diagnose::RemedyKind;
@@ -11,16 +11,16 @@ use unstarve_term::fix::Skipped;
 use super::LowArgs;
 use super::origin::Origin;
 
-/// A remedy of a finding, by their places in the report.
+/// A remedy of a finding, as indices into the report.
 pub struct Choice {
     pub finding: usize,
     pub remedy: usize,
-    /// Those before it that were not taken, and why.
+    /// Remedies before it that cannot be applied, and why.
     pub skipped: Vec<Skipped>,
 }
 
-/// Remedies that nobody asked for by name are looked at in their order; more than these are not listed.
-const SKIPPED: usize = 16;
+/// Maximum skipped remedies listed.
+const MAX_LISTED_SKIPPED: usize = 16;
 
 impl Choice {
     pub fn finding<'a>(&self, report: &'a Report) -> &'a Finding {
@@ -31,24 +31,25 @@ impl Choice {
         &self.finding(report).remedies[self.remedy]
     }
 
-    /// What the journal says it was for.
+    /// The purpose written to the journal.
     pub fn rule(&self, report: &Report) -> String {
         format!("{RULE}{} for {}", self.remedy(report).id, self.finding(report).id)
     }
 }
 
-/// What the journal's entries of fixes begin with.
+/// Prefix of the purpose in journal entries made by `fix`.
 pub const RULE: &str = "fix: ";
 
-/// What was asked for, else the first remedy of the worst finding that can be carried out here, else the first of all. A number alone
-/// is of the worst finding with a remedy that can be carried out here: that whose remedies `fix` shows without it.
+/// The remedy asked for, else the first applicable remedy of the worst finding, else the first of all. A number alone
+/// refers to the worst finding with an applicable remedy: the one that `fix` shows without a number.
 ///
-/// Nothing is chosen for anybody out of a recording that others could have written: they could have made the others impossible.
+/// Chooses none by itself from a recording that others could have written: they could have made the other remedies
+/// inapplicable.
 pub fn choose<L: Look>(report: &Report, look: &L, origin: &Origin, args: &LowArgs) -> Result<Choice> {
     if let (Some(why), None, true) = (&origin.written.why, &args.remedy, args.apply || args.form.is_some()) {
         bail!(
-            "{}, so that {} could have written anything in it, also what is made the first remedy here: look at the plan, and name the remedy \
-             (--remedy N)",
+            "{}, so {} could have written anything in it and chosen which remedy comes first: read the plan, and name the \
+             remedy (--remedy N)",
             clean(why),
             origin.written.author
         );
@@ -62,7 +63,7 @@ pub fn choose<L: Look>(report: &Report, look: &L, origin: &Origin, args: &LowArg
     };
     let Some(asked) = &args.remedy else { return best(report, look, origin, args, &findings) };
     if args.finding.is_none() && asked.parse::<usize>().is_err() {
-        // An id may be of a later finding than the worst.
+        // The id may belong to a finding after the worst.
         let asked = RemedyId::from(asked.as_str());
         let has_it = |finding: usize| {
             let remedy = report.findings[finding].remedies.iter().position(|remedy| remedy.id == asked)?;
@@ -81,22 +82,22 @@ pub fn choose<L: Look>(report: &Report, look: &L, origin: &Origin, args: &LowArg
     Ok(Choice { finding, remedy, skipped: Vec::new() })
 }
 
-/// The first remedy of the first of these findings that can be carried out here, else the first of all.
+/// The first applicable remedy of the first of these findings, else the first of all.
 fn best<L: Look>(report: &Report, look: &L, origin: &Origin, args: &LowArgs, findings: &[usize]) -> Result<Choice> {
     let remedies = |&finding: &usize| (0..report.findings[finding].remedies.len()).map(move |remedy| (finding, remedy));
     let candidates: Vec<(usize, usize)> = findings.iter().flat_map(remedies).collect();
-    // On another host or boot, or for a file that lasts, nobody is surprised by another remedy than the first.
+    // On another host or boot, and with --as, nothing changes here: obstacles do not matter.
     let as_asked = origin.ids == Ids::AreStrange || args.form.is_some();
     let mut skipped = Vec::new();
     for &(finding, remedy) in &candidates {
         let it = &report.findings[finding].remedies[remedy];
         match on_request(it).or_else(|| if as_asked { None } else { obstacle(look, it, origin) }) {
             None => return Ok(Choice { finding, remedy, skipped }),
-            Some(why) if skipped.len() < SKIPPED => skipped.push(Skipped { finding, remedy, why }),
+            Some(why) if skipped.len() < MAX_LISTED_SKIPPED => skipped.push(Skipped { finding, remedy, why }),
             Some(_) => {}
         }
     }
-    // None can be carried out: the page of the first says what stands in its way, and these follow it.
+    // No remedy is applicable: the first is shown with its obstacles, and these follow it.
     let is_tame =
         |&&(finding, remedy): &&(usize, usize)| on_request(&report.findings[finding].remedies[remedy]).is_none();
     let Some(&(finding, remedy)) = candidates.iter().find(is_tame).or(candidates.first()) else {
@@ -106,15 +107,15 @@ fn best<L: Look>(report: &Report, look: &L, origin: &Origin, args: &LowArgs, fin
     Ok(Choice { finding, remedy, skipped })
 }
 
-/// Why it is done only if somebody asks for it.
+/// Why the remedy needs an explicit request.
 fn on_request(remedy: &Remedy) -> Option<String> {
     let why = RemedyKind::of_id(remedy.id.as_str())?.on_request?;
     Some(format!("{why}, so it is applied only if it is named (--remedy)"))
 }
 
-/// Why it cannot be carried out here, or is not worth it.
+/// Why the remedy cannot be applied here, or should not be.
 fn obstacle<L: Look>(look: &L, remedy: &Remedy, origin: &Origin) -> Option<String> {
-    // A plan that is only shown says itself what would have to be named.
+    // A plan that is only shown lists the targets that must be named.
     let named = if origin.is_trusted() { Named::Nothing } else { Named::Everything };
     let plan = plan(look, &remedy.changes, "", &origin.authority(named));
     match answer(&plan) {
@@ -130,7 +131,7 @@ fn obstacle<L: Look>(look: &L, remedy: &Remedy, origin: &Origin) -> Option<Strin
     }
 }
 
-/// The place of what was asked for by its number or id among those that `whose` has.
+/// The index of the remedy with this number or id in the finding `whose`.
 fn find(asked: &str, ids: &[&str], what: &str, whose: &str) -> Result<usize> {
     let count = ids.len();
     let asked_for = match asked.parse::<usize>() {
@@ -159,7 +160,7 @@ mod tests {
     use unstarve_testing::memory::Memory;
 
     use super::*;
-    use crate::input::Written;
+    use crate::input::Authorship;
 
     #[derive(Parser)]
     struct Fix {
@@ -199,7 +200,8 @@ mod tests {
         serde_json::from_value(report).expect("a report")
     }
 
-    const HERE: Origin = Origin { ids: Ids::Hold, why: None, written: Written { author: Author::Trusted, why: None } };
+    const THIS_HOST: Origin =
+        Origin { ids: Ids::Hold, why: None, written: Authorship { author: Author::Trusted, why: None } };
 
     #[test]
     fn a_remedy_that_is_passed_over_says_why() {
@@ -213,7 +215,7 @@ mod tests {
         let second =
             finding("weight-starvation", &[("d", &[so_already]), ("e", &[nice(6), nice(8)]), ("f", &[nice(7)])]);
         let report = report(&[first, second]);
-        let chosen = choose(&report, &host, &HERE, &args(&[])).expect("a choice");
+        let chosen = choose(&report, &host, &THIS_HOST, &args(&[])).expect("a choice");
         assert_eq!((chosen.finding, chosen.remedy), (1, 2));
         let why: Vec<String> = (chosen.skipped.iter())
             .map(|skipped| format!("{}.{} {}", skipped.finding, skipped.remedy, skipped.why))
@@ -228,16 +230,16 @@ mod tests {
                 "1.1 thread 6 has ended, and 1 obstacle more",
             ]
         );
-        // Who names one gets that one, and nothing was passed over.
-        let named = choose(&report, &host, &HERE, &args(&["--finding", "1", "--remedy", "2"])).expect("a choice");
+        // A named remedy is chosen, and none counts as skipped.
+        let named = choose(&report, &host, &THIS_HOST, &args(&["--finding", "1", "--remedy", "2"])).expect("a choice");
         assert_eq!((named.finding, named.remedy, named.skipped.len()), (0, 1, 0));
-        // A number alone is of the finding that would be chosen without it; an id of the first that has it.
-        let numbered = choose(&report, &host, &HERE, &args(&["--remedy", "2"])).expect("a choice");
+        // A number alone refers to the finding that is chosen without it; an id to the first finding with it.
+        let numbered = choose(&report, &host, &THIS_HOST, &args(&["--remedy", "2"])).expect("a choice");
         assert_eq!((numbered.finding, numbered.remedy, numbered.skipped.len()), (1, 1, 0));
-        let by_id = choose(&report, &host, &HERE, &args(&["--remedy", "b"])).expect("a choice");
+        let by_id = choose(&report, &host, &THIS_HOST, &args(&["--remedy", "b"])).expect("a choice");
         assert_eq!((by_id.finding, by_id.remedy), (0, 1));
-        // Where none can be carried out, the first is shown with what stands in its way.
-        let none = choose(&report, &Memory::default(), &HERE, &args(&["--finding", "1"])).expect("a choice");
+        // If none is applicable, the first is chosen; its obstacles are shown.
+        let none = choose(&report, &Memory::default(), &THIS_HOST, &args(&["--finding", "1"])).expect("a choice");
         assert_eq!((none.finding, none.remedy, none.skipped.len()), (0, 0, 2));
     }
 
@@ -246,11 +248,11 @@ mod tests {
         let host = Memory::default().program(7, 1, "db");
         let few = [("a", &[Change::advice()][..]), ("f", &[nice(7)])];
         let report = report(&[finding("count-starvation", &[]), finding("weight-starvation", &few)]);
-        let refusal = |words: &[&str]| match choose(&report, &host, &HERE, &args(words)) {
+        let refusal = |words: &[&str]| match choose(&report, &host, &THIS_HOST, &args(words)) {
             Ok(choice) => panic!("{words:?}: {} {}", choice.finding, choice.remedy),
             Err(error) => error.to_string(),
         };
-        assert_eq!(choose(&report, &host, &HERE, &args(&["--remedy", "1"])).expect("a choice").finding, 1);
+        assert_eq!(choose(&report, &host, &THIS_HOST, &args(&["--remedy", "1"])).expect("a choice").finding, 1);
         assert_eq!(
             refusal(&["--remedy", "3"]),
             "there is no remedy 3; expected a number from 1 to 2, or one that finding 2 (weight-starvation) has: a, f"
@@ -270,7 +272,7 @@ mod tests {
         let off = Change::file("/proc/sys/kernel/sched_rt_runtime_us", "-1");
         let host = Memory::default().file("/proc/sys/kernel/sched_rt_runtime_us", "950000");
         let both = [("no-wakeup-preemption", &[off.clone()][..]), ("no-rt-throttling", &[off][..])];
-        let chosen = choose(&report(&[finding("x", &both)]), &host, &HERE, &args(&[])).expect("a choice");
+        let chosen = choose(&report(&[finding("x", &both)]), &host, &THIS_HOST, &args(&[])).expect("a choice");
         let why: Vec<&str> = chosen.skipped.iter().map(|skipped| skipped.why.as_str()).collect();
         assert_eq!(chosen.remedy, 0);
         assert_eq!(

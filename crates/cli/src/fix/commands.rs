@@ -1,4 +1,4 @@
-//! Commands of `unstarve fix` itself, as a shell takes them: with the journal and the promises of this call.
+//! The `unstarve fix` commands that messages print: quoted for a shell, with this call's journal and options.
 
 use unstarve_executor::state::DEFAULT_DIRECTORY;
 use unstarve_files::trust::for_a_shell;
@@ -14,9 +14,9 @@ pub fn of(args: &LowArgs, chosen: &Choice) -> Commands {
     }
 }
 
-/// The command that applies this remedy; as it was asked for, it may measure.
+/// The command that applies this remedy; keeps `--verify` if this call has it.
 pub fn apply(args: &LowArgs, chosen: &Choice) -> String {
-    // Standard input cannot be read again.
+    // Standard input cannot be read a second time.
     let file = args.file.as_deref().filter(|file| file.as_os_str() != "-").map_or("FILE".to_owned(), for_a_shell);
     let this_boot = if args.this_boot { " --this-boot" } else { "" };
     let verify = args.verify.map(|time| format!(" --verify {}s", time.as_secs())).unwrap_or_default();
@@ -29,7 +29,7 @@ pub fn apply(args: &LowArgs, chosen: &Choice) -> String {
     )
 }
 
-/// The journal's place, where it is not the usual one.
+/// The `--journal` option, unless the journal is in its default directory.
 fn state(args: &LowArgs) -> String {
     match args.state.as_os_str() == DEFAULT_DIRECTORY {
         true => String::new(),

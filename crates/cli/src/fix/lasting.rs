@@ -1,4 +1,4 @@
-//! The same change in a form that lasts.
+//! `unstarve fix --as systemd|sysctl|…`: the change as configuration files that outlast a reboot.
 
 use std::process::ExitCode;
 
@@ -10,7 +10,7 @@ use super::choose::Choice;
 use super::{LowArgs, NOT_DONE};
 use crate::output::{self, Out};
 
-/// Prints the files. Writes none: they belong to the host's configuration.
+/// Prints the files; writing them is left to the host's configuration management.
 pub fn run(args: &LowArgs, explained: &Explained, chosen: &Choice, form: Form) -> Result<ExitCode> {
     let remedy = chosen.remedy(&explained.report);
     let whose = |thread: &Thread| whose(explained, chosen, thread);
@@ -58,7 +58,7 @@ pub fn run(args: &LowArgs, explained: &Explained, chosen: &Choice, form: Form) -
     Ok(ExitCode::SUCCESS)
 }
 
-/// By the group in which the recording saw it, and by the work of the finding's victim.
+/// The thread's systemd unit, by its cgroup in the recording, and its workqueue, by the finding's victim.
 pub fn whose(explained: &Explained, chosen: &Choice, thread: &Thread) -> Whose {
     let victim = &explained.report.findings[chosen.finding].victim;
     let work = victim.work.as_ref().filter(|_| victim.tids.contains(&thread.tid.0));

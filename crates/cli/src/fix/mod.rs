@@ -1,4 +1,4 @@
-//! `unstarve fix`: does what `explain` proposes, measures whether it helped, and takes it back.
+//! `unstarve fix`: carries out a remedy of `explain`, measures whether it helped, and undoes it.
 
 mod apply;
 mod choose;
@@ -97,7 +97,7 @@ pub struct LowArgs {
 }
 
 impl LowArgs {
-    /// What was named beside the recording.
+    /// Targets named on the command line beside the recording.
     fn named(&self) -> Named {
         match self.remedy {
             None => Named::Nothing,
@@ -106,12 +106,12 @@ impl LowArgs {
     }
 }
 
-/// What `--as` prints.
+/// The forms of `--as`.
 #[derive(Clone, Copy)]
 enum Printed {
-    /// Commands for a shell, which last until the next boot.
+    /// Shell commands; their effect ends at the next boot.
     Shell,
-    /// Files that last.
+    /// Configuration files that outlast a reboot.
     Lasting(Form),
 }
 
@@ -134,7 +134,7 @@ fn parse_time(text: &str) -> Result<Duration, String> {
     }
 }
 
-/// Nothing was wrong with the request, but it cannot be carried out, or did not help.
+/// The exit code if the request was valid but could not be carried out, or did not help.
 const NOT_DONE: u8 = 1;
 
 pub fn run(args: &LowArgs, color: Color) -> Result<ExitCode> {
@@ -170,7 +170,7 @@ pub fn run(args: &LowArgs, color: Color) -> Result<ExitCode> {
     }
 }
 
-/// Whether commands and files may be printed that make these changes here later, or on another host; says why not.
+/// Whether commands or files for these changes may be printed, here or for another host; the error says why not.
 fn is_printable(args: &LowArgs, explained: &Explained, chosen: &Choice, origin: &origin::Origin) -> bool {
     let changes = &chosen.remedy(&explained.report).changes;
     let refusals = plan::refusals_to_print(&ThisHost, changes, &origin.authority(args.named()));
@@ -182,16 +182,16 @@ fn is_printable(args: &LowArgs, explained: &Explained, chosen: &Choice, origin: 
 
 fn explain(recording: &Recording, source: Box<dyn EventSource>) -> Result<Explained> {
     let mut progress = Progress::new();
-    explain_beside(source, &Options::default(), &mut Nothing, |events| progress.events(events))
+    explain_beside(source, &Options::default(), &mut NoSink, |events| progress.events(events))
         .with_context(|| recording.name())
 }
 
-/// Beside the diagnosis nobody listens.
-struct Nothing;
+/// Ignores events: only the diagnosis is needed.
+struct NoSink;
 
-impl unstarve_timeline::Sink for Nothing {}
+impl unstarve_timeline::Sink for NoSink {}
 
-/// The plan alone.
+/// Prints the plan alone.
 fn show(
     args: &LowArgs,
     recording: &Recording,

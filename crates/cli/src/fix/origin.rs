@@ -1,4 +1,5 @@
-//! Whether a recording is of this host and boot: only then do its thread ids name threads of this host. And who could have written it.
+//! Whether a recording is of this host and boot, so that its thread ids name threads of this host, and who could have
+//! written it.
 
 use std::fs;
 
@@ -6,29 +7,29 @@ use unstarve_executor::authority::{Author, Authority, Named};
 use unstarve_executor::plan::Ids;
 use unstarve_facts::Snapshot;
 
-use crate::input::Written;
+use crate::input::Authorship;
 
-/// Where a recording is from.
+/// The host and boot of a recording.
 pub struct Origin {
     pub ids: Ids,
-    /// Why its thread ids mean nothing here.
+    /// Why its thread ids are invalid here.
     pub why: Option<String>,
-    pub written: Written,
+    pub written: Authorship,
 }
 
 impl Origin {
-    /// Whether nobody but root and the user of this process could have written it.
+    /// Whether only root and this process's user could have written it.
     pub fn is_trusted(&self) -> bool {
         self.written.author == Author::Trusted
     }
 
-    /// Its word, and what was named beside it.
+    /// The origin by the recording itself, and by `--this-boot`.
     pub fn authority(&self, named: Named) -> Authority {
         Authority { ids: self.ids, author: self.written.author, named }
     }
 }
 
-pub fn of(snapshot: Option<&Snapshot>, asserted: bool, written: Written) -> Origin {
+pub fn of(snapshot: Option<&Snapshot>, asserted: bool, written: Authorship) -> Origin {
     let here = fs::read_to_string("/proc/sys/kernel/random/boot_id").map(|text| text.trim().to_owned()).ok();
     let (ids, why) = judge(snapshot.and_then(|snapshot| snapshot.boot.as_deref()), here.as_deref(), asserted);
     Origin { ids, why, written }
@@ -38,7 +39,7 @@ fn judge(recorded: Option<&str>, here: Option<&str>, asserted: bool) -> (Ids, Op
     let strange = |why: &str| (Ids::AreStrange, Some(why.to_owned()));
     match (recorded, here) {
         (Some(recorded), Some(here)) if recorded == here => (Ids::Hold, None),
-        // What it says counts for more than what somebody believes.
+        // The recording's boot id overrules `--this-boot`.
         (Some(_), Some(_)) => strange("it was recorded on another host, or before this one was booted"),
         _ if asserted => (Ids::Hold, None),
         _ => strange("it does not say on which host and boot it was recorded (--this-boot, if it was this one)"),

@@ -1,4 +1,4 @@
-//! The same change as commands for a shell.
+//! `unstarve fix --as shell`: the change as shell commands.
 
 use std::process::ExitCode;
 
@@ -8,7 +8,7 @@ use unstarve_diagnose::report::Remedy;
 use super::{LowArgs, NOT_DONE};
 use crate::output::{self, Out};
 
-/// Prints the commands, to be run by root on the host that was recorded.
+/// Prints the commands; root runs them on the recorded host.
 pub fn run(args: &LowArgs, remedy: &Remedy) -> Result<ExitCode> {
     if remedy.apply.is_empty() {
         output::remark(&format!("{} has no commands: {}", remedy.id, remedy.text));

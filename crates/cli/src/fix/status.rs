@@ -1,4 +1,4 @@
-//! Which fixes are in force.
+//! `unstarve fix --status`: which fixes are in force.
 
 use std::process::ExitCode;
 
@@ -13,12 +13,12 @@ use super::undo::{change_of, heading};
 use super::{LowArgs, NOT_DONE};
 use crate::output::{self, Out};
 
-/// What a change has come to.
+/// The state of a change.
 enum State {
     InForce,
     /// The thread has ended, or the file is gone.
     Ended,
-    /// Somebody else has set it since.
+    /// Another program has set the value since.
     Is(String),
     Unreadable(String),
 }
@@ -56,7 +56,7 @@ impl State {
     }
 }
 
-/// Lists them. With `--check` the exit code says whether all of each is in force.
+/// Lists the fixes. With `--check` the exit code says whether every change is still in force.
 pub fn run(args: &LowArgs) -> Result<ExitCode> {
     let batches = manual_changes::look_into(&args.state)?;
     let fixes: Vec<(&Batch, Vec<State>)> = batches

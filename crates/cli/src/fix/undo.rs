@@ -1,4 +1,4 @@
-//! Taking fixes back.
+//! `unstarve fix --undo`: restores the old values.
 
 use std::path::Path;
 use std::process::ExitCode;
@@ -22,7 +22,7 @@ use crate::output::{self, Out};
 
 pub fn run(args: &LowArgs) -> Result<ExitCode> {
     if is_absent(&args.state) {
-        // Where nothing was ever kept, an undo leaves no directory behind.
+        // Without a journal there is nothing to undo: create no directory.
         let text = match args.json {
             true => json(&[], &Undone::default(), &[], &[])?,
             false => format!("nothing to undo: there is no {}\n", clean(&args.state.display().to_string())),
@@ -58,7 +58,7 @@ pub fn run(args: &LowArgs) -> Result<ExitCode> {
     Ok(ExitCode::from(code))
 }
 
-/// Whether there is no such directory. The usual one is not looked for: the journal of an earlier version is elsewhere.
+/// Whether this directory is missing. The default one is not checked: an earlier version's journal is elsewhere.
 fn is_absent(state: &Path) -> bool {
     let is_missing = || fs::symlink_metadata(state).is_err_and(|error| error.kind() == io::ErrorKind::NotFound);
     state != Path::new(DEFAULT_DIRECTORY) && is_missing()
@@ -100,13 +100,13 @@ fn json(
     Ok(serde_json::to_string_pretty(&page)? + "\n")
 }
 
-/// A fix, and its steps.
+/// A fix and its steps.
 pub(super) fn lines(batch: &Batch) -> String {
     let step = |step: &Step| format!("  {}\n", change_of(step));
     heading(batch) + &batch.steps.iter().map(step).collect::<String>()
 }
 
-/// What it was for.
+/// Its purpose.
 pub(super) fn heading(batch: &Batch) -> String {
     format!("{}\n", clean(batch.rule.strip_prefix(RULE).unwrap_or(&batch.rule)))
 }

@@ -1,4 +1,4 @@
-//! Did it help? The victim's waits without the change, with it, and without it again.
+//! `unstarve fix --verify`: measures the victim's waits without the change, with it, and without it again.
 
 use std::io;
 use std::os::unix::net::UnixStream;
@@ -22,12 +22,12 @@ use unstarve_model::Tid;
 use super::LowArgs;
 use crate::output;
 
-/// How often new threads of the victim are looked for.
-const LOOK: Duration = Duration::from_millis(500);
-/// For how long ordinary tasks may starve before everything is taken back.
+/// How often new threads of the victim are detected.
+const VICTIM_SCAN_INTERVAL: Duration = Duration::from_millis(500);
+/// How long ordinary tasks may starve before the trial reverts everything.
 const STARVATION_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// What came of a trial.
+/// The result of a trial.
 pub struct Tried {
     judged: Judged,
     measured: [(By, Fared); 3],
@@ -38,7 +38,7 @@ impl Tried {
         self.judged.verdict == Verdict::Helped
     }
 
-    /// Whether the measurement says that it does not help; too little to say anything is not that.
+    /// Whether the measurement shows that the change does not help; too few waits do not count as that.
     pub fn is_known(&self) -> bool {
         matches!(self.judged.verdict, Verdict::Helped | Verdict::DidNotHelp)
     }
@@ -51,12 +51,12 @@ impl Tried {
         format!("{}{longer}", self.judged.reason)
     }
 
-    /// What the victim did without it, with it, and without it again.
+    /// The victim's waits without the change, with it, and without it again.
     pub fn measured(&self) -> [Fared; 3] {
         [0, 1, 2].map(|side: usize| self.measured[side].1.clone())
     }
 
-    /// The figures that decided against it, where it is they.
+    /// The figures that decided against the change.
     pub fn figures(&self) -> Option<Figures> {
         self.judged.reason.figures()
     }
@@ -94,14 +94,14 @@ pub fn run(args: &LowArgs, finding: &Finding, steps: &mut [Step], time: Duration
         time.as_secs()
     ));
     let measure = move |stop: Arc<AtomicBool>| -> io::Result<(By, Fared)> {
-        watch_tasks(&look, Span { time, step: LOOK, stop: &stop })
+        watch_tasks(&look, Span { time, step: VICTIM_SCAN_INTERVAL, stop: &stop })
     };
     let measured = trial::run(&options, &mut Audit::none(), steps, measure)?;
     let judged = judge(&measured[0].1, &measured[1].1, &measured[2].1);
     Ok(Tried { judged, measured })
 }
 
-/// A thread waits for the signals, so that the trial can take everything back.
+/// Signals are handled by a thread, so that the trial can revert everything.
 fn stop_on_signals(stop: Arc<AtomicBool>) -> Result<()> {
     let end: UnixStream = unstarve_guard::run::on_signals(&[SIGTERM, SIGINT, SIGHUP]).context("signals")?;
     std::thread::Builder::new().name("unstarve-signals".to_owned()).spawn(move || {
@@ -118,13 +118,14 @@ fn task_of(place: &Place) -> Option<TaskKey> {
     }
 }
 
-/// Whose waits are measured: the finding's threads, and what their processes have started since; of the kernel's workers the pool, since
-/// they come and go. Never a thread that the fix changes, and no other program that has the victim's name.
+/// The threads that are measured: the finding's, and those that their processes have started since. For kernel workers
+/// the whole pool, because workers come and go. Excludes threads that the fix changes, and other programs with the
+/// victim's name.
 #[derive(Clone)]
 struct Victim {
     tids: Vec<Tid>,
     processes: Vec<Tid>,
-    /// What kernel threads are called.
+    /// Names of the victim's kernel threads.
     kernel: Option<String>,
     comm: String,
     changed: Vec<TaskKey>,
@@ -174,8 +175,8 @@ impl Victim {
     }
 }
 
-/// The victim's processes: those of the snapshot, or, where the recording has none, those that its threads are of now, if they
-/// are called as they were.
+/// The victim's processes: from the snapshot, else the processes that its threads belong to now, if their names still
+/// match.
 fn processes(finding: &Finding) -> Vec<Tid> {
     let victim = &finding.victim;
     if !victim.tgids.is_empty() {

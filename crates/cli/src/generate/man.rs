@@ -1,11 +1,11 @@
-//! Man pages of the commands, by clap_mangen, with the examples and exit codes as they stand in the help.
+//! Man pages of the commands, made by clap_mangen, with examples and exit codes from the help texts.
 
 use anyhow::{Context, Result, anyhow};
 use clap::Command;
 use clap_mangen::Man;
 use clap_mangen::roff::{Roff, roman};
 
-/// The command that some words name, below the program.
+/// The subcommand with this name (`watch episodes`).
 pub fn find<'a>(program: &'a Command, words: &[String]) -> Result<&'a Command> {
     words.iter().try_fold(program, |command, word| {
         command
@@ -15,7 +15,7 @@ pub fn find<'a>(program: &'a Command, words: &[String]) -> Result<&'a Command> {
     })
 }
 
-/// A line for each page: its file, a tab, the words of the command.
+/// Lists the pages: file, tab, command.
 pub fn names(program: &Command) -> String {
     let mut lines = String::new();
     collect(program, &mut Vec::new(), &mut lines);
@@ -35,7 +35,7 @@ fn name(command: &Command) -> &str {
     command.get_display_name().unwrap_or_else(|| command.get_name())
 }
 
-/// A page in roff. What the help says after its options has columns, which the sections of clap_mangen would fill.
+/// One page in roff. Text after the options has columns, which clap_mangen's sections would reflow.
 pub fn page(command: &Command) -> Result<String> {
     let after = command.get_after_long_help().or_else(|| command.get_after_help()).map(ToString::to_string);
     let page = Man::new(command.clone()).manual("unstarve").source(concat!("unstarve ", env!("CARGO_PKG_VERSION")));
@@ -56,7 +56,7 @@ pub fn page(command: &Command) -> Result<String> {
     String::from_utf8(bytes).context("the man page is not text")
 }
 
-/// `Title:` alone on a line begins a section, as does `Title: text`, of which the text is the first line.
+/// A line `Title:` begins a section, and so does `Title: text`, where the text is its first line.
 fn sections(after: &str) -> Roff {
     let mut roff = Roff::new();
     let mut titled = false;

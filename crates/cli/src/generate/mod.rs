@@ -1,4 +1,4 @@
-//! `unstarve generate`: what packages have beside the program, from the program's own definition of its commands.
+//! `unstarve generate`: completions and man pages for packages, made from the command definitions.
 
 mod man;
 

@@ -1,3 +1,5 @@
+//! `unstarve guard apply --once`: changes the tasks that exist now.
+
 use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
@@ -43,17 +45,17 @@ pub fn run(args: &ApplyArgs) -> Result<ExitCode> {
     survey.crowd.check()?;
     let mut changes = survey.changes(&policy);
     let is_whole = survey.refusals() == 0 && survey.absent.is_empty();
-    // Shown at the end: a reader that is slow or gone must not come between what was read and what is changed.
+    // Printed at the end: a slow or closed reader must not delay the changes after the tasks were read.
     let page = plan_page(&policy, &survey, &Users::of_this_machine());
     if changes.is_empty() {
         Out::new().text(&page)?;
         return Ok(ExitCode::from(u8::from(!is_whole)));
     }
     let mut journal = state.journal()?;
-    // What children have from earlier changes must be known before they are changed themselves.
+    // Find values inherited from earlier changes before changing their tasks.
     let mut heirs = Watched { registry: Registry::pinned(), at_work: false }.heirs(&journal.open_changes());
     act::adopt(&mut journal, &mut audit, &mut heirs)?;
-    // Before the first change: a child may be born the moment after.
+    // Record births before the first change: a child may be created right after it.
     if let Err(reason) = run::note_births(&policy, &changes) {
         output::remark(&format!(
             "new tasks are not recorded ({reason}): `guard undo` will not find children whose parents have exited by then"

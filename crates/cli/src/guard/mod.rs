@@ -1,4 +1,4 @@
-//! `unstarve guard`: keeps tasks where a policy says.
+//! `unstarve guard`: keeps tasks at the values of a policy.
 
 mod apply;
 mod plan;
@@ -56,7 +56,7 @@ enum GuardCommand {
     Schema,
 }
 
-/// Which policy.
+/// The policy argument.
 #[derive(Args)]
 struct PolicyArgs {
     /// The policy, a TOML file
@@ -75,14 +75,14 @@ impl PolicyArgs {
         policy.map_err(|error| output::with_hint(&error, &hint.unwrap_or_default()))
     }
 
-    /// How to have it where it is believed.
+    /// How to make the policy trusted.
     fn copy_command(&self) -> Option<String> {
         let name = self.policy.file_name()?;
         let (from, to) = (for_a_shell(&self.policy), for_a_shell(&Path::new("/etc/unstarve").join(name)));
         Some(format!(". For example: sudo install -D -m 644 {from} {to}"))
     }
 
-    /// Only to say what it would do.
+    /// The policy is only shown, not applied.
     fn look_at(&self) -> Result<Policy> {
         let policy = Policy::look_at(&self.policy).context("this policy cannot be used")?;
         if let Err(error) = Policy::load(&self.policy) {
@@ -92,12 +92,12 @@ impl PolicyArgs {
     }
 }
 
-/// Whether a copy elsewhere is what helps.
+/// Whether copying the policy elsewhere helps.
 fn is_place(why: Distrust) -> bool {
     matches!(why, Distrust::Owner { us: 0, .. } | Distrust::Shared)
 }
 
-/// Where the journal is.
+/// The state directory argument.
 #[derive(Args)]
 struct StateArgs {
     /// Where the journal is kept
@@ -114,14 +114,14 @@ impl StateArgs {
         if path.as_os_str() == "-" {
             return Audit::to_stderr().context("standard error");
         }
-        // Only beside files that nobody else can change: a log that is added to could be another name of some other file.
+        // The directory must be writable for root alone: an appended log could be a hard link to another file.
         let (directory, name) = unstarve_files::trust::parent(path).context("the audit cannot be written")?;
         let file = directory.file(&name, unstarve_files::trust::How::Append).context("the audit cannot be written")?;
         Ok(Audit::to(file))
     }
 }
 
-/// What came of what was changed, on one line.
+/// The result of the changes, on one line.
 pub(crate) fn summary(undone: &Undone) -> String {
     let mut parts = vec![format!("{} restored", undone.restored)];
     match undone.inherited {
@@ -144,12 +144,12 @@ pub(crate) fn summary(undone: &Undone) -> String {
     parts.join(", ")
 }
 
-/// Whether there was nothing to take back.
+/// Whether there was nothing to undo.
 fn is_nothing(undone: &Undone) -> bool {
     undone.is_complete() && undone.restored + undone.inherited + undone.unchanged + undone.others + undone.gone == 0
 }
 
-/// Somebody forks faster than we look.
+/// A program forks faster than the scan.
 fn warn_of_race(undone: &Undone) {
     if undone.racing {
         output::remark(
@@ -159,15 +159,15 @@ fn warn_of_race(undone: &Undone) {
     }
 }
 
-/// Says of the rules in a policy's text what their author should know before anybody uses it.
+/// Warns about rules in a policy's text before the policy is used.
 pub(crate) fn warn_of_rules(name: &str, text: &str) {
-    // One that is none is for who runs it to find out.
+    // An invalid policy is reported by the command that loads it.
     if let Ok(policy) = Policy::parse(Path::new(name), text) {
         plan::warn(&policy);
     }
 }
 
-/// Does it.
+/// Runs the subcommand.
 pub fn run(args: GuardArgs) -> Result<ExitCode> {
     match args.command {
         GuardCommand::Plan(args) => plan::run(&args),

@@ -1,3 +1,5 @@
+//! `unstarve guard plan`: what a policy would change.
+
 use std::collections::BTreeMap;
 use std::process::ExitCode;
 
@@ -24,7 +26,7 @@ pub struct PlanArgs {
     json: bool,
 }
 
-/// Says of rules what their authors should know, on standard error.
+/// Prints warnings about the policy's rules to standard error.
 pub(super) fn warn(policy: &Policy) {
     for rule in &policy.rules {
         for remark in rule.remarks().iter().filter(|remark| remark.is_warning()) {
@@ -33,8 +35,8 @@ pub(super) fn warn(policy: &Policy) {
     }
 }
 
-/// Says on standard error what will not be as the policy says: each refusal of a rule once, with how many tasks it is about, and
-/// settings that are not here.
+/// Prints to standard error what the policy asks for and will not get: each refusal of a rule once, with the number of
+/// tasks, and settings that this host lacks.
 pub(super) fn warn_of_refusals(policy: &Policy, survey: &Survey) {
     let mut refused: BTreeMap<(usize, String), (usize, &Task)> = BTreeMap::new();
     for (task, plan) in &survey.tasks {
@@ -82,7 +84,7 @@ struct Report<'a> {
     rules: Vec<RuleReport<'a>>,
     programs: usize,
     programs_realtime: usize,
-    /// Raised programs that have children of other users.
+    /// Programs that the policy raises and that have children of other users.
     starters: Vec<StarterReport<'a>>,
 }
 

@@ -1,4 +1,4 @@
-//! What a process without all rights lacks.
+//! Which rights this process lacks for a policy.
 
 use std::fs;
 
@@ -9,13 +9,13 @@ use unstarve_guard::Policy;
 const DAC_OVERRIDE: (u32, &str) = (1, "CAP_DAC_OVERRIDE");
 const SYS_NICE: (u32, &str) = (23, "CAP_SYS_NICE");
 
-/// The effective capabilities of this process; `None` if /proc does not tell.
+/// The effective capabilities of this process; `None` if /proc does not show them.
 fn effective() -> Option<u64> {
     let status = fs::read_to_string("/proc/self/status").ok()?;
     u64::from_str_radix(status.lines().find_map(|line| line.strip_prefix("CapEff:"))?.trim(), 16).ok()
 }
 
-/// Names every right that setting what the policy says would need and that this process does not have.
+/// Names the missing rights that the policy's values need.
 pub fn require(policy: &Policy) -> Result<()> {
     let Some(effective) = effective() else { return Ok(()) };
     let mut needed = Vec::new();

@@ -1,3 +1,5 @@
+//! `unstarve guard run`: applies a policy until stopped, then restores everything.
+
 use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 use std::time::Duration;
@@ -93,7 +95,7 @@ pub fn run(args: &RunArgs) -> Result<ExitCode> {
     Ok(if undone.is_complete() { ExitCode::SUCCESS } else { ExitCode::from(FAILED) })
 }
 
-/// What starts the dead-man of a guard with this state, given its priority.
+/// The command that starts the dead-man for this state directory with this priority.
 pub fn dead_man_command(state: &StateArgs, limit: u32) -> Result<Box<dyn Fn(u32) -> Command>> {
     let program = ThisProgram::find().context("this program's own file")?;
     let state = state.state.clone();

@@ -1,3 +1,5 @@
+//! `unstarve guard status`: whether a guard runs, and what it has done.
+
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -29,18 +31,18 @@ pub struct StatusArgs {
     json: bool,
 }
 
-/// How it is with whoever has the lock.
+/// The state of the process that holds the lock.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "lowercase")]
 enum Condition {
     Running,
-    /// It has written no status yet, or never will: `apply`, `undo` and `verify`.
+    /// It has written no status: it has just started, or is `apply`, `undo` or `verify`.
     Starting,
-    /// Its dead-man still has the lock.
+    /// The guard has ended; its dead-man holds the lock.
     Killed,
 }
 
-/// A guard's status with additions: of one that has written none only these.
+/// The guard's status with additional fields; only these if it has written none.
 #[derive(Serialize)]
 struct Report<'a> {
     schema: &'static str,
@@ -61,11 +63,11 @@ fn look(args: &StatusArgs) -> Result<ExitCode> {
     let Some(holder) = state::holder()? else {
         match args.json {
             true => out.text("null\n")?,
-            false => out.text(&format!("No guard is running. {}\n", left(args)?))?,
+            false => out.text(&format!("No guard is running. {}\n", changes_in_place(args)?))?,
         }
         return Ok(ExitCode::from(1));
     };
-    // A guard that was killed leaves its status file; and another one may have its state elsewhere.
+    // A killed guard leaves its status file, and another guard may use another state directory.
     let status = run::status(&holder.state)?.filter(|status| status.pid == holder.pid);
     let condition = match &status {
         _ if holder.pid != 0 && !is_alive(holder.pid) => Condition::Killed,
@@ -100,14 +102,14 @@ fn json(holder: &Holder, condition: Condition, status: Option<&Status>) -> Resul
     Ok(serde_json::to_string_pretty(&report)? + "\n")
 }
 
-/// One that has ended but was not waited for is in /proc, too.
+/// Whether the process still runs; a zombie has an entry in /proc, too.
 fn is_alive(pid: u32) -> bool {
     let stat = std::fs::read(format!("/proc/{pid}/stat"));
-    // What cannot be understood is there.
+    // An entry that cannot be parsed counts as running.
     stat.is_ok_and(|stat| Stat::parse(&String::from_utf8_lossy(&stat)).is_none_or(|stat| !stat.has_ended()))
 }
 
-fn left(args: &StatusArgs) -> Result<String> {
+fn changes_in_place(args: &StatusArgs) -> Result<String> {
     let contents = state::look_into(&args.state, unstarve_executor::state::Role::Guard)?;
     Ok(match contents.open.len() {
         0 => "No changes are in place.".to_owned(),

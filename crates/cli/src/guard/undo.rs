@@ -1,3 +1,5 @@
+//! `unstarve guard undo`: restores what a guard left changed.
+
 use std::fs;
 use std::io::ErrorKind;
 use std::process::ExitCode;
@@ -27,8 +29,8 @@ pub fn run(args: &UndoArgs) -> Result<ExitCode> {
 
 fn undo(args: &UndoArgs) -> Result<ExitCode> {
     let state = &args.state.state;
-    // A directory that was mistyped must not be made. Without the usual one no guard has run since the boot. One that was removed
-    // under a guard, whose dead-man may be at work, is waited for.
+    // Do not create a mistyped directory. Without the default directory no guard has run since the boot. If a guard's
+    // directory was removed, wait for its dead-man, which may be reverting.
     if state.as_os_str() != state::DEFAULT_DIRECTORY
         && state::holder()?.is_none()
         && fs::metadata(state).is_err_and(|error| error.kind() == ErrorKind::NotFound)
@@ -48,7 +50,7 @@ fn undo(args: &UndoArgs) -> Result<ExitCode> {
         note!("{}", super::summary(&undone));
     }
     if contents.stale > 0 {
-        note!("{} of an earlier boot did not outlive it", output::counted(contents.stale as u64, "change"));
+        note!("{} of an earlier boot ended with that boot", output::counted(contents.stale as u64, "change"));
     }
     if contents.damaged > 0 {
         let lines = output::counted(contents.damaged as u64, "damaged line");

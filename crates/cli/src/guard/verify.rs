@@ -1,3 +1,5 @@
+//! `unstarve guard verify`: measures whether a policy's rules help.
+
 use std::process::ExitCode;
 use std::time::Duration;
 
@@ -45,7 +47,7 @@ fn parse_time(text: &str) -> Result<Duration, String> {
     }
 }
 
-const STEP: Duration = Duration::from_millis(500);
+const PROGRESS_INTERVAL: Duration = Duration::from_millis(500);
 
 pub fn run(args: &VerifyArgs) -> Result<ExitCode> {
     let policy = args.policy.load()?;
@@ -64,7 +66,7 @@ pub fn run(args: &VerifyArgs) -> Result<ExitCode> {
         say: Box::new(output::remark),
     };
     let keep = if args.keep { Keep::WhatHelped } else { Keep::Nothing };
-    let trial = Trial { time: args.time, step: STEP, keep };
+    let trial = Trial { time: args.time, step: PROGRESS_INTERVAL, keep };
     let outcome = verify::run(policy.clone(), options, audit, trial)?;
     super::warn_of_race(&outcome.undone);
     let page = if args.json { json(&policy, &outcome)? } else { verify_page(&policy, &outcome, keep) };
@@ -72,7 +74,7 @@ pub fn run(args: &VerifyArgs) -> Result<ExitCode> {
     Ok(ExitCode::from(u8::from(outcome.judged.iter().any(|judged| judged.verdict != Verdict::Helped))))
 }
 
-/// The same for machines.
+/// The outcome as JSON.
 fn json(policy: &Policy, outcome: &Outcome) -> Result<String> {
     let Outcome { before, with, again, judged, .. } = outcome;
     let rules: Vec<_> = (policy.rules.iter().zip(judged).enumerate())

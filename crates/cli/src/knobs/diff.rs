@@ -1,3 +1,5 @@
+//! `unstarve knobs diff`: settings that differ between two kernels or hosts.
+
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -32,15 +34,15 @@ pub struct DiffArgs {
     json: bool,
 }
 
-/// What differs between two kernels or hosts.
+/// Settings that differ between two kernels or hosts.
 #[derive(Serialize)]
 pub struct Difference {
     from: String,
     to: String,
     changes: Vec<Change>,
-    /// `knob-drift`: lines of the first host that do nothing on the second kernel.
+    /// `knob-drift`: the first host's configuration lines that have no effect on the second kernel.
     drift: Vec<Line>,
-    /// Feature bits of which it is not known whether one of the two kernels has them on.
+    /// Feature bits whose default is unknown for one of the two kernels.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     not_compared: Vec<String>,
 }
@@ -92,7 +94,7 @@ fn between_kernels(args: &DiffArgs) -> Result<Difference> {
     Ok(Difference { from: format!("Linux {a}"), to: format!("Linux {b}"), changes, drift: Vec::new(), not_compared })
 }
 
-/// What differs between two hosts.
+/// Settings that differ between two hosts.
 pub fn between_hosts(a: &Snapshot, b: &Snapshot) -> Difference {
     let name = |snapshot: &Snapshot| clean(snapshot.kernel_release().unwrap_or("an unknown kernel")).into_owned();
     let target = Facts::of_host(b).version();

@@ -1,3 +1,5 @@
+//! `unstarve knobs list`: the settings of a host with their defaults.
+
 use std::path::PathBuf;
 use std::process::ExitCode;
 
@@ -86,7 +88,7 @@ fn line(snapshot: &Snapshot, path: &str, value: &str) -> KnobLine {
     }
 }
 
-/// What it would be, where it is something else.
+/// The default, if the value differs from it.
 fn default(snapshot: &Snapshot, knob: Option<Knob>, value: &str) -> Option<String> {
     let facts = Facts::of_host(snapshot);
     let form = knob?.at(facts.version()?, facts.distribution()).and_then(Presence::form)?;

@@ -1,4 +1,4 @@
-//! `unstarve knobs …`: a file for each subcommand that does more than print.
+//! `unstarve knobs`: explains, lists, compares and changes scheduler settings.
 
 pub mod diff;
 mod list;
@@ -57,7 +57,7 @@ enum Command {
     Diff(diff::DiffArgs),
 }
 
-/// Where the settings are.
+/// The root directory argument.
 #[derive(Args)]
 struct PlaceArgs {
     /// Where the host's /proc and /sys are
@@ -72,7 +72,7 @@ impl PlaceArgs {
             Err(error) if error.kind() == std::io::ErrorKind::Unsupported => {
                 Err(error).with_context(|| self.root.display().to_string())
             }
-            // What is not there is missed by its own name.
+            // A missing path is reported by its own name.
             _ => Ok(root),
         }
     }
@@ -94,7 +94,7 @@ fn explain_name(name: &str, color: Color) -> Result<ExitCode> {
         bail!("{name}: nothing is known about it{}", suggestion(name));
     };
     let mut text = explanation_page(&explanation, output::look(color));
-    // What it is here, if this host has it.
+    // Its value on this host, if the host has it.
     if let Ok(values) = Live::new(&Root::host()).get(name) {
         text += "\nOn this host\n";
         for (path, value) in values.iter().take(8) {

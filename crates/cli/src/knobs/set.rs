@@ -1,3 +1,5 @@
+//! `unstarve knobs set` and `undo`: changes a setting and restores it.
+
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
@@ -85,7 +87,7 @@ fn change(args: &SetArgs) -> Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// The command that undoes it, with the same journal and root.
+/// The undo command with the same journal and root.
 fn undo_command(args: &SetArgs) -> String {
     let mut command = "unstarve knobs undo".to_owned();
     if let Some(journal) = &args.journal.journal {
@@ -155,7 +157,7 @@ fn change_back(args: &UndoArgs) -> Result<ExitCode> {
     Ok(if all { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
 
-/// As the executor makes them.
+/// The request as changes for the executor.
 fn steps(steps: &[Step], root: &Root) -> Result<Vec<Change>> {
     let root = root.name();
     let each = steps.iter().filter(|step| step.old != step.new).map(|step| {
@@ -176,7 +178,7 @@ fn root_of(place: &Place) -> Option<&str> {
     }
 }
 
-/// A text without the marks that a value has in a sentence.
+/// A text without the quotation marks of a value in a sentence.
 fn bare(value: &Value) -> String {
     match value {
         Value::Text(text) => clean(text).into_owned(),

@@ -1,4 +1,4 @@
-//! `unstarve lab bisect`.
+//! `unstarve lab bisect`: finds the settings that make the difference between two sides.
 
 use std::process::ExitCode;
 
@@ -11,7 +11,7 @@ use unstarve_lab::catalogue;
 use unstarve_lab::run::Outcome;
 use unstarve_lab::side::Side;
 
-use super::experiment::{Guests, tell};
+use super::experiment::{Guests, print_progress};
 
 /// Find the smallest set of settings that makes the difference between two sides
 #[derive(Args, Debug)]
@@ -47,7 +47,7 @@ pub(crate) struct BisectArgs {
 pub(crate) fn run(args: BisectArgs) -> anyhow::Result<ExitCode> {
     let scenario = catalogue::find(&args.scenario)?;
     let mut runner = args.guests.runner()?;
-    let mut tell = tell;
+    let mut tell = print_progress;
     let mut bench = Bench::new(&mut runner, &mut tell);
     let search = Search { seeds: args.seeds, metric: args.metric, ..Search::default() };
     let found = bisect::bisect(&mut bench, &scenario, (&args.a, &args.b), &settings, &search)?;
@@ -55,7 +55,7 @@ pub(crate) fn run(args: BisectArgs) -> anyhow::Result<ExitCode> {
     Ok(if found.cause.is_empty() { ExitCode::from(1) } else { ExitCode::SUCCESS })
 }
 
-/// What the guest's own snapshot tells.
+/// The settings in the guest's own snapshot.
 fn settings(outcome: &Outcome) -> Result<Settings, String> {
     let limit = Limit { bytes: 64 << 20, expected: "the guest's snapshot" };
     let text = read_text(&outcome.directory.join("snapshot.json"), limit).map_err(|error| error.to_string())?;

@@ -1,4 +1,4 @@
-//! `unstarve lab compare`.
+//! `unstarve lab compare`: runs two sides of a scenario with the same seeds.
 
 use std::process::ExitCode;
 
@@ -8,7 +8,7 @@ use unstarve_lab::compare::PerSeed;
 use unstarve_lab::side::Side;
 use unstarve_lab::{catalogue, compare};
 
-use super::experiment::{Experiment, tell};
+use super::experiment::{Experiment, print_progress};
 
 /// Run two sides of a scenario with the same seeds, and show what differs and by how much
 #[derive(Args, Debug)]
@@ -40,7 +40,7 @@ pub(crate) struct CompareArgs {
 pub(crate) fn run(args: CompareArgs) -> anyhow::Result<ExitCode> {
     let scenario = catalogue::find(&args.scenario)?;
     let mut runner = args.experiment.guests.runner()?;
-    let mut tell = tell;
+    let mut tell = print_progress;
     let mut bench = Bench::new(&mut runner, &mut tell);
     let result = compare::compare(&mut bench, &scenario, (&args.a, &args.b), args.experiment.plan())?;
     args.experiment.guests.show(&result)?;

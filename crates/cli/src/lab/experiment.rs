@@ -1,4 +1,4 @@
-//! What the commands that run many guests have in common: their options, the runner, progress and output.
+//! Options, runner, progress and output shared by the commands that run many guests.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -9,7 +9,7 @@ use clap::Args;
 use serde::Serialize;
 use unstarve_diagnose::report::Report;
 use unstarve_files::ThisProgram;
-use unstarve_lab::bench::{Upcoming, describe};
+use unstarve_lab::bench::{NextRun, describe};
 use unstarve_lab::compare::Plan;
 use unstarve_lab::qemu::{Clock, Limits};
 use unstarve_lab::run::Outcome;
@@ -45,7 +45,7 @@ pub(super) struct Guests {
     json: bool,
 }
 
-/// What becomes the guest's init.
+/// The program that becomes the guest's init.
 #[derive(Args, Debug)]
 pub(super) struct Init {
     /// The unstarve that is the guest's init and recorder, if not this one: with the one that made them, earlier results
@@ -82,19 +82,19 @@ impl Guests {
             out: None,
             clock: Clock::Virtual,
             limits: Limits { wall: Duration::from_secs(self.limit), ..Limits::default() },
-            // In virtual time the guest would bring the same again.
+            // In virtual time the guest would give the same result again.
             reuse: if self.fresh { Reuse::Never } else { Reuse::Same },
             interrupted: super::stop::flag_on_signals()?,
             progress: Box::new(|_| {}),
         })
     }
 
-    /// One that boots each guest, whatever there is already.
+    /// A runner that boots every guest and uses no earlier result.
     pub(super) fn fresh_runner(&self) -> anyhow::Result<QemuRunner> {
         Ok(QemuRunner { reuse: Reuse::Never, ..self.runner()? })
     }
 
-    /// Prints the result, as text or JSON.
+    /// Prints the result as text or JSON.
     pub(super) fn show<T: Serialize + std::fmt::Display>(&self, result: &T) -> anyhow::Result<ExitCode> {
         if self.json {
             say!("{}", serde_json::to_string_pretty(result)?);
@@ -106,12 +106,12 @@ impl Guests {
 }
 
 /// A line on standard error for each guest.
-pub(super) fn tell(upcoming: Upcoming<'_>) {
+pub(super) fn print_progress(upcoming: NextRun<'_>) {
     let of = upcoming.of.map(|of| format!(" of {of}")).unwrap_or_default();
     note!("unstarve: run {}{of}: {}", upcoming.number, describe(upcoming.request));
 }
 
-/// What `unstarve explain` says of an outcome's trace.
+/// The report of `unstarve explain` on an outcome's trace.
 pub(super) fn explain(outcome: &Outcome) -> anyhow::Result<Report> {
     let path = outcome.directory.join("trace.dat");
     let source = unstarve_readers::open(&path).with_context(|| path.display().to_string())?;
@@ -123,7 +123,7 @@ fn percent(text: &str) -> Result<f64, String> {
     text.parse().ok().filter(fits).ok_or_else(|| "expected 0 to 100".to_owned())
 }
 
-/// A length in place of a scenario's own.
+/// Replaces the scenario's length.
 pub(super) fn seconds(text: &str) -> Result<f64, String> {
     let fits = |seconds: &f64| *seconds > 0.0 && *seconds <= 60.0;
     text.parse().ok().filter(fits).ok_or_else(|| "expected more than 0, at most 60".to_owned())

@@ -1,4 +1,4 @@
-//! `unstarve lab kernel` and `unstarve lab qemu`: what guests are made of.
+//! `unstarve lab kernel` and `unstarve lab qemu`: manages the kernels and the QEMU of guests.
 
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
@@ -70,7 +70,8 @@ pub(crate) fn run(args: KernelArgs) -> anyhow::Result<ExitCode> {
                 anyhow::bail!("{unknown}: {}", what_can_be_added());
             }
             for kernel in kernels {
-                let info = store::add(&cache, &Wanted::named(&kernel, name.clone(), modules.clone()), &mut tell)?;
+                let info =
+                    store::add(&cache, &Wanted::named(&kernel, name.clone(), modules.clone()), &mut print_progress)?;
                 say!("{}", row(&info));
             }
         }
@@ -87,7 +88,7 @@ pub(crate) fn run(args: KernelArgs) -> anyhow::Result<ExitCode> {
     Ok(ExitCode::SUCCESS)
 }
 
-/// Whether it is one of Debian's, or a file that is there.
+/// Whether it names one of Debian's kernels, or an existing file.
 fn can_be_added(kernel: &str) -> bool {
     Wanted::suites().iter().any(|(name, _)| *name == kernel) || Path::new(kernel).exists()
 }
@@ -103,12 +104,12 @@ fn what_can_be_added() -> String {
 
 pub(crate) fn run_qemu(args: QemuArgs) -> anyhow::Result<ExitCode> {
     let QemuCommand::Add = args.command;
-    let version = store::add_qemu(&Cache::of_user()?, &mut tell)?;
+    let version = store::add_qemu(&Cache::of_user()?, &mut print_progress)?;
     say!("QEMU {version}");
     Ok(ExitCode::SUCCESS)
 }
 
-fn tell(what: &str) {
+fn print_progress(what: &str) {
     note!("unstarve: {what}");
 }
 

@@ -1,4 +1,4 @@
-//! `unstarve lab list`.
+//! `unstarve lab list`: lists the scenarios or prints one.
 
 use std::process::ExitCode;
 
@@ -37,7 +37,7 @@ struct Entry {
 pub(crate) fn run(args: ListArgs) -> anyhow::Result<ExitCode> {
     let text = match args.scenario {
         Some(name) => {
-            // Whatever is wrong with the name is told as everywhere.
+            // A wrong name gives the same error as in other commands.
             catalogue::find(&name)?;
             match catalogue::text(&name) {
                 Some(text) => text.to_owned(),

@@ -1,4 +1,4 @@
-//! `unstarve lab-load`: the lab's own loads, natively.
+//! `unstarve lab-load`: runs one of the lab's own loads on this host.
 
 use std::io;
 use std::process::ExitCode;

@@ -44,7 +44,7 @@ enum Command {
     Repeat(repeat::RepeatArgs),
 }
 
-/// If this process is to be QEMU's supervisor: it has been, with this exit code.
+/// Runs as QEMU's supervisor if this process was started as one, and returns its exit code.
 pub(crate) fn supervised() -> Option<ExitCode> {
     let mut arguments = std::env::args_os().skip(1);
     if arguments.next()? != SUPERVISE_ROLE {

@@ -1,4 +1,4 @@
-//! `unstarve lab prove`.
+//! `unstarve lab prove`: whether a remedy helps, and what it costs.
 
 use std::io;
 use std::path::PathBuf;
@@ -9,7 +9,7 @@ use anyhow::Context;
 use clap::Args;
 use unstarve_diagnose::proofs::{Answer as Proved, Proof};
 use unstarve_lab::bench::Bench;
-use unstarve_lab::cells::{Cells, Made};
+use unstarve_lab::cells::{CellOrigin, Cells};
 use unstarve_lab::proofs::{Proving, prove_all};
 use unstarve_lab::prove::Answer;
 use unstarve_lab::store::{Cache, Kernel};
@@ -17,8 +17,8 @@ use unstarve_lab::trial::explain_outcome;
 use unstarve_lab::{catalogue, prove};
 use unstarve_model::WallTime;
 
-use super::experiment::{Experiment, tell};
-use super::table::{self, Stale};
+use super::experiment::{Experiment, print_progress};
+use super::table::{self, OtherRows};
 
 /// Run a scenario without a remedy, with it, and without it again: did it help, and what did it cost
 #[derive(Args, Debug)]
@@ -68,7 +68,7 @@ pub(crate) fn run(args: ProveArgs) -> anyhow::Result<ExitCode> {
 fn one(args: &ProveArgs, scenario: &str, kernel: &str) -> anyhow::Result<ExitCode> {
     let scenario = catalogue::find(scenario)?;
     let mut runner = args.experiment.guests.runner()?;
-    let mut tell = tell;
+    let mut tell = print_progress;
     let mut bench = Bench::new(&mut runner, &mut tell);
     let proof = prove::prove(&mut bench, &scenario, kernel, &args.what, args.experiment.plan())?;
     args.experiment.guests.show(&proof)?;
@@ -78,15 +78,15 @@ fn one(args: &ProveArgs, scenario: &str, kernel: &str) -> anyhow::Result<ExitCod
 fn all(args: &ProveArgs) -> anyhow::Result<ExitCode> {
     let scenario = catalogue::find(&args.what)?;
     let mut runner = args.experiment.guests.runner()?;
-    let mut tell = tell;
+    let mut tell = print_progress;
     let mut bench = Bench::new(&mut runner, &mut tell);
     let cells = args.cells.as_deref().map(Cells::in_directory);
     let mut has_helped = false;
     for kernel in &args.kernel {
         let mut explain = explain_outcome;
-        // Row by row: an interruption loses only the one that was under way.
+        // Saved row by row: an interruption loses only the current one.
         let mut enter = |rows: &[Proof]| match &args.table {
-            Some(table) => table::enter(table, rows, Stale::Keep).map_err(io::Error::other),
+            Some(table) => table::enter(table, rows, OtherRows::Keep).map_err(io::Error::other),
             None => Ok(()),
         };
         let proofs = prove_all(
@@ -103,14 +103,14 @@ fn all(args: &ProveArgs) -> anyhow::Result<ExitCode> {
         )?;
         has_helped |= proofs.proofs.iter().any(|proof| proof.answer == Proved::Helped);
         if let Some(table) = &args.table {
-            table::enter(table, &proofs.proofs, Stale::Remove)?;
+            table::enter(table, &proofs.proofs, OtherRows::Remove)?;
         }
         args.experiment.guests.show(&proofs)?;
     }
     Ok(if has_helped { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
 
-fn made(kernel: &str, commit: Option<&str>) -> anyhow::Result<Made> {
+fn made(kernel: &str, commit: Option<&str>) -> anyhow::Result<CellOrigin> {
     let info = Kernel::open(&Cache::of_user()?, kernel)?.info;
     let package = match &info.version {
         Some(version) => format!("{} {version}", info.source),
@@ -119,5 +119,5 @@ fn made(kernel: &str, commit: Option<&str>) -> anyhow::Result<Made> {
     let now = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH).context("the clock is before 1970")?;
     let date = WallTime(u64::try_from(now.as_nanos()).context("the clock is after 2500")?).date();
     let unstarve = [Some(env!("CARGO_PKG_VERSION")), commit].into_iter().flatten().collect::<Vec<_>>().join(" ");
-    Ok(Made { package, unstarve, date })
+    Ok(CellOrigin { package, unstarve, date })
 }

@@ -1,4 +1,4 @@
-//! `unstarve lab repeat`.
+//! `unstarve lab repeat`: runs the same guest several times and compares the traces.
 
 use std::process::ExitCode;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -7,7 +7,7 @@ use clap::Args;
 use unstarve_lab::run::Request;
 use unstarve_lab::{catalogue, repeat};
 
-use super::experiment::{Guests, seconds, tell};
+use super::experiment::{Guests, print_progress, seconds};
 
 /// Run an identical guest repeatedly and compare the traces byte by byte
 #[derive(Args, Debug)]
@@ -58,7 +58,7 @@ pub(crate) fn run(args: RepeatArgs) -> anyhow::Result<ExitCode> {
                 }
             });
         }
-        let repeats = repeat::repeat(&mut runner, &mut tell, &request, args.times as usize);
+        let repeats = repeat::repeat(&mut runner, &mut print_progress, &request, args.times as usize);
         over.store(true, Ordering::Relaxed);
         repeats
     })?;

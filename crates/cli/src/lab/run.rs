@@ -1,4 +1,4 @@
-//! `unstarve lab run`: one guest, its metrics, and what its own trace says.
+//! `unstarve lab run`: boots one guest, prints its metrics and explains its trace.
 
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -71,10 +71,10 @@ pub(crate) struct RunArgs {
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, ValueEnum)]
 enum Fault {
-    /// The scenario as published
+    /// The scenario with its fault.
     #[default]
     Default,
-    /// Its healthy twin
+    /// The scenario without its fault.
     None,
 }
 
@@ -121,15 +121,15 @@ fn runner(args: &RunArgs) -> anyhow::Result<QemuRunner> {
         limits: Limits { wall: Duration::from_secs(args.limit), stall: Duration::from_secs(args.stall) },
         reuse: Reuse::Never,
         interrupted: super::stop::flag_on_signals()?,
-        progress: Box::new(tell),
+        progress: Box::new(print_progress),
     })
 }
 
-fn tell(stage: Stage) {
+fn print_progress(stage: Stage) {
     note!("unstarve: {stage}");
 }
 
-/// What was run, and its metrics, those that matter first.
+/// The request and its metrics, the scenario's own first.
 fn table(outcome: &Outcome) -> String {
     let request = &outcome.request;
     let scenario = &request.scenario;

@@ -1,4 +1,4 @@
-//! `unstarve lab runs`: the results that are kept.
+//! `unstarve lab runs`: lists and removes stored results.
 
 use std::process::ExitCode;
 use std::time::SystemTime;
@@ -63,7 +63,7 @@ fn lines(runs: &[KeptRun]) -> Vec<RunLine<'_>> {
     let now = SystemTime::now();
     let lines = runs.iter().map(|run| {
         let KeptRun { scenario, kernel, directory, bytes, used } = run;
-        // One that was used after `now` was used just now.
+        // A result used after `now` was read counts as used now.
         let age = now.duration_since(*used).unwrap_or_default();
         RunLine { scenario, kernel, directory, bytes: *bytes, age }
     });

@@ -1,3 +1,5 @@
+//! Stops long-running `lab` commands on signals.
+
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
 

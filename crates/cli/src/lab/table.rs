@@ -1,4 +1,4 @@
-//! The table of proofs, and `unstarve lab proofs`, which makes it from what the guests brought.
+//! The table of proofs, and `unstarve lab proofs`, which rebuilds it from stored guest results.
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
@@ -61,24 +61,24 @@ fn of_cells(directory: &Path, args: &ProofsArgs) -> anyhow::Result<()> {
     }
     if let Some(table) = &args.table {
         for proofs in by_guests.values() {
-            enter(table, proofs, Stale::Remove)?;
+            enter(table, proofs, OtherRows::Remove)?;
         }
         note!("unstarve: {} of {} cells", shown(table), cells.len());
     }
     write_parquet(args, &by_guests.values().flatten().collect::<Vec<_>>())
 }
 
-/// What becomes of a table's other lines of the same scenario and kernel.
+/// What happens to the table's other rows of the same scenario and kernel.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub(super) enum Stale {
-    /// They stay: more rows are to come.
+pub(super) enum OtherRows {
+    /// Keeps them: more rows follow.
     Keep,
-    /// They go: these rows are all.
+    /// Removes them: these rows are complete.
     Remove,
 }
 
-/// Puts rows in place of those of the same remedy, finding, victim, scenario and kernel.
-pub(super) fn enter(path: &Path, rows: &[Proof], stale: Stale) -> anyhow::Result<()> {
+/// Replaces rows of the same remedy, finding, victim, scenario and kernel.
+pub(super) fn enter(path: &Path, rows: &[Proof], stale: OtherRows) -> anyhow::Result<()> {
     let limit = Limit { bytes: 16 << 20, expected: "a table of proofs" };
     let mut table = if path.exists() {
         read(&read_text(path, limit)?).with_context(|| path.display().to_string())?
@@ -89,7 +89,7 @@ pub(super) fn enter(path: &Path, rows: &[Proof], stale: Stale) -> anyhow::Result
         rows.iter().any(|new| {
             let same_guests = new.scenario == old.scenario && new.kernel == old.kernel;
             let same_row = new.remedy == old.remedy && new.finding == old.finding && new.victim == old.victim;
-            same_guests && (stale == Stale::Remove || same_row)
+            same_guests && (stale == OtherRows::Remove || same_row)
         })
     };
     table.retain(|old| !replaced(old));

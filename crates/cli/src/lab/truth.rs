@@ -1,4 +1,4 @@
-//! `unstarve lab truth`.
+//! `unstarve lab truth`: judges `explain` on all scenarios and kernels.
 
 use std::process::ExitCode;
 
@@ -7,7 +7,7 @@ use unstarve_lab::bench::Bench;
 use unstarve_lab::truth::{self, Judgement};
 use unstarve_lab::{catalogue, scenario::Scenario};
 
-use super::experiment::{Guests, explain, tell};
+use super::experiment::{Guests, explain, print_progress};
 
 /// Run all scenarios on all kernels, with and without their fault, and judge the verdicts of `explain`
 #[derive(Args, Debug)]
@@ -36,7 +36,7 @@ pub(crate) fn run(args: TruthArgs) -> anyhow::Result<ExitCode> {
     let names = if named.is_empty() { catalogue::names().collect() } else { named };
     let scenarios = names.into_iter().map(catalogue::find).collect::<Result<Vec<Scenario>, _>>()?;
     let mut runner = args.guests.runner()?;
-    let mut tell = tell;
+    let mut tell = print_progress;
     let mut bench = Bench::new(&mut runner, &mut tell);
     let mut explain = |outcome: &_| explain(outcome).map_err(Into::into);
     let truth = truth::truth(&mut bench, &scenarios, &args.kernel, args.seed, &mut explain);

@@ -1,20 +1,22 @@
+//! `top` with rows of roles, counted by the watch's engine in the kernel.
+
 use std::fs;
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use unstarve_model::{Comm, Nanos, Tid};
-use unstarve_top::{App, Counted, Look, View};
+use unstarve_top::{App, Counted, CountedLook, View};
 use unstarve_watch::{Engine, EngineError, Word, waited};
 
-use super::feed::{Feed, Own};
+use super::feed::{Feed, OwnCpuUsage};
 
-/// How often the engine is read: what waits at the moment is seen only then.
-const EVERY: Duration = Duration::from_millis(250);
+/// The engine is read this often; ongoing waits are visible only in a reading.
+const READING_INTERVAL: Duration = Duration::from_millis(250);
 
-/// For so long the last reading is shown if the next cannot be had: a busy machine may not give a moment to copy sums.
+/// How long the last reading is shown if the next one fails: a busy machine may not have time to copy sums.
 const KEEP_LAST_READING: Duration = Duration::from_secs(5);
 
-/// This machine, by the sums of the watch's engine.
+/// This machine, counted by the watch's engine.
 pub struct CountedFeed {
     engine: Box<dyn Engine>,
     counted: Counted,
@@ -22,7 +24,7 @@ pub struct CountedFeed {
     looked: Option<Instant>,
     failing: Option<Instant>,
     began: Instant,
-    own: Own,
+    own: OwnCpuUsage,
 }
 
 impl CountedFeed {
@@ -35,7 +37,7 @@ impl CountedFeed {
             looked: None,
             failing: None,
             began: Instant::now(),
-            own: Own::new(),
+            own: OwnCpuUsage::new(),
         }
     }
 
@@ -55,18 +57,18 @@ impl CountedFeed {
         let claim = |wait: &unstarve_watch::OldestWait| (wait.task.tid, at - wait.ns);
         self.word.hear(reading.oldest.iter().map(claim));
         reading.oldest.retain(|wait| self.word.agrees(claim(wait)) != Some(false));
-        self.counted.add(Look { reading, cpus: cpus() }, &waited);
+        self.counted.add(CountedLook { reading, cpus: cpus() }, &waited);
         Ok(())
     }
 }
 
-/// For each CPU its busy and its whole time, in ticks; nothing where `/proc/stat` does not say.
+/// Busy and total time of each CPU, in ticks; empty if `/proc/stat` lacks them.
 fn cpus() -> Vec<(u32, u64, u64)> {
     let text = fs::read_to_string("/proc/stat").unwrap_or_default();
     text.lines().filter_map(cpu).collect()
 }
 
-/// `cpu3 user nice system idle iowait irq softirq steal …` (proc_stat(5)); guests' time is in user's.
+/// `cpu3 user nice system idle iowait irq softirq steal …` (proc_stat(5)); user includes guests' time.
 fn cpu(line: &str) -> Option<(u32, u64, u64)> {
     let (number, times) = line.strip_prefix("cpu")?.split_once(' ')?;
     let times: Vec<u64> = times.split_ascii_whitespace().take(8).map_while(|time| time.parse().ok()).collect();
@@ -77,7 +79,7 @@ fn cpu(line: &str) -> Option<(u32, u64, u64)> {
 
 impl Feed for CountedFeed {
     fn advance(&mut self, _: Duration) -> Result<bool> {
-        if self.looked.is_none_or(|looked| looked.elapsed() >= EVERY) {
+        if self.looked.is_none_or(|looked| looked.elapsed() >= READING_INTERVAL) {
             self.looked = Some(Instant::now());
             self.look()?;
         }

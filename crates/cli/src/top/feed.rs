@@ -1,58 +1,60 @@
+//! The sources of `top`: this machine or a recording.
+
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
 use unstarve_model::{Comm, Tid};
 use unstarve_top::{App, View};
 
-/// Where events come from: this machine, or a recording.
+/// A source of events.
 pub trait Feed {
-    /// Takes what happened until `to`, counted from the beginning on the feed's own clock.
+    /// Takes what happened until `to`, on the feed's own clock, which starts at zero.
     ///
     /// Returns whether more may come.
     fn advance(&mut self, to: Duration) -> Result<bool>;
 
-    /// Whether its clock is the machine's, so that it has to be waited for.
+    /// Whether it runs in real time, so that the caller has to wait.
     fn is_live(&self) -> bool;
 
-    /// Whether all up to `to` has been taken; for what is not live.
+    /// Whether everything up to `to` has been taken; for recordings.
     fn has_reached(&self, to: Duration) -> bool;
 
-    /// When the next event is, where that is known before it is taken.
+    /// The time of the next event, where it is known in advance.
     fn next_event(&self) -> Option<Duration> {
         None
     }
 
-    /// What is shown now.
+    /// The current view.
     fn view(&mut self, app: &App) -> View;
 
     /// The name of a living task.
     fn name(&self, tid: Tid) -> Option<Comm>;
 
-    /// Makes ready for what is to be shown from now on.
+    /// Prepares for rows of another kind.
     fn prepare(&mut self, _: &mut App) -> Result<()> {
         Ok(())
     }
 }
 
-/// What this process costs.
-pub struct Own {
+/// The CPU time that this process uses.
+pub struct OwnCpuUsage {
     began: Instant,
     before: Duration,
 }
 
-impl Own {
-    /// From now on.
-    pub fn new() -> Own {
-        Own { began: Instant::now(), before: cpu_time() }
+impl OwnCpuUsage {
+    /// Starts measuring.
+    pub fn new() -> OwnCpuUsage {
+        OwnCpuUsage { began: Instant::now(), before: cpu_time() }
     }
 
-    /// As a part of one CPU.
+    /// As a fraction of one CPU.
     pub fn part(&self) -> f64 {
         (cpu_time() - self.before).as_secs_f64() / self.began.elapsed().as_secs_f64().max(1e-3)
     }
 }
 
-/// What this process has used so far.
+/// The CPU time used so far.
 fn cpu_time() -> Duration {
     let time = rustix::time::clock_gettime(rustix::time::ClockId::ProcessCPUTime);
     Duration::new(time.tv_sec.max(0) as u64, time.tv_nsec.clamp(0, 999_999_999) as u32)

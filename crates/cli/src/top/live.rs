@@ -1,3 +1,5 @@
+//! `top` with rows of tasks, from this machine's events.
+
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
@@ -5,9 +7,9 @@ use unstarve_diagnose::{Recent, timeline};
 use unstarve_model::{Batch, Comm, Nanos, Tid};
 use unstarve_record::Live;
 use unstarve_timeline::{Both, Timeline};
-use unstarve_top::{App, Beside, View, Window};
+use unstarve_top::{App, View, ViewContext, Window};
 
-use super::feed::{Feed, Own};
+use super::feed::{Feed, OwnCpuUsage};
 use unstarve_watch::Word;
 
 /// This machine, event by event.
@@ -20,7 +22,7 @@ pub struct LiveFeed {
     batch: Batch,
     events: u64,
     began: Instant,
-    own: Own,
+    own: OwnCpuUsage,
 }
 
 impl LiveFeed {
@@ -28,7 +30,17 @@ impl LiveFeed {
         let timeline = timeline(live.info());
         let recent = Recent::new(live.info(), window.length());
         let (word, batch) = (Word::default(), Batch::default());
-        LiveFeed { live, timeline, window, recent, word, batch, events: 0, began: Instant::now(), own: Own::new() }
+        LiveFeed {
+            live,
+            timeline,
+            window,
+            recent,
+            word,
+            batch,
+            events: 0,
+            began: Instant::now(),
+            own: OwnCpuUsage::new(),
+        }
     }
 }
 
@@ -62,7 +74,8 @@ impl Feed for LiveFeed {
 
     fn view(&mut self, app: &App) -> View {
         let is_runnable = |tid| self.word.agrees_on(tid);
-        let beside = Beside { is_runnable: &is_runnable, findings: self.recent.findings(&self.timeline, &is_runnable) };
+        let beside =
+            ViewContext { is_runnable: &is_runnable, findings: self.recent.findings(&self.timeline, &is_runnable) };
         let view = View::of(&mut self.window, &self.timeline, app, "live", beside);
         View {
             events: self.events,

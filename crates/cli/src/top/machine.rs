@@ -1,10 +1,12 @@
+//! `top` on this machine: counted in the kernel, or by events while single tasks are shown.
+
 use std::fmt;
 use std::time::Duration;
 
 use anyhow::Result;
 use unstarve_model::{Comm, Nanos, Tid};
 use unstarve_record::{BufferSize, Live, Notice};
-use unstarve_top::{App, By, View, Window};
+use unstarve_top::{App, RowsBy, View, Window};
 use unstarve_watch::{Engine, EngineName, Options};
 
 use super::counted::CountedFeed;
@@ -12,24 +14,24 @@ use super::feed::Feed;
 use super::live::LiveFeed;
 use crate::output::hint_at_root;
 
-/// This machine: counted in the kernel, or event by event while single tasks are looked at.
+/// This machine: counted in the kernel, or by events while single tasks are shown.
 pub struct Machine {
     length: Nanos,
     counted: Option<CountedFeed>,
     live: Option<LiveFeed>,
-    shown: By,
+    shown: RowsBy,
 }
 
-/// What is said while events or counts begin.
+/// A message from a source that starts.
 enum Remark {
-    /// By the recorder.
+    /// Of the recorder.
     Recorder(Notice),
     /// Of the engine.
     Engine(String),
 }
 
 impl Remark {
-    /// Whether it still holds once they have begun.
+    /// Whether it still applies once the source runs.
     fn lasts(&self) -> bool {
         !matches!(self, Remark::Recorder(Notice::Waiting { .. }))
     }
@@ -44,39 +46,39 @@ impl fmt::Display for Remark {
     }
 }
 
-/// Before there is a screen.
+/// Used before the screen is drawn.
 fn to_stderr(remark: Remark) {
     note!("unstarve: {remark}");
 }
 
-/// What to begin with.
+/// The kind of rows at the start.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Begin {
-    /// With roles where the kernel can count, else with tasks.
+pub enum StartMode {
+    /// Roles if the kernel can count, else tasks.
     Best,
-    /// With tasks where events are to be had, else with roles where the kernel can count.
+    /// Tasks if events are available, else roles if the kernel can count.
     Tasks,
-    /// With these.
-    With(By),
+    /// These rows.
+    With(RowsBy),
 }
 
 impl Machine {
-    /// Begins, and says with what.
-    pub fn start(length: Nanos, begin: Begin) -> Result<(Machine, By)> {
-        if begin == Begin::Tasks {
-            return Machine::start(length, Begin::With(By::Task)).or_else(|error| {
+    /// Starts a source; returns the kind of rows it has.
+    pub fn start(length: Nanos, begin: StartMode) -> Result<(Machine, RowsBy)> {
+        if begin == StartMode::Tasks {
+            return Machine::start(length, StartMode::With(RowsBy::Task)).or_else(|error| {
                 let options = Options { engine: Some(EngineName::Ebpf), ..Options::default() };
-                // Where neither engine works, the reason why tracefs does not is the one to mend.
+                // If neither engine works, report why tracefs does not: that is easier to repair.
                 let Ok(engine) = count(options, &mut to_stderr) else { return Err(error) };
                 note!("unstarve: {error:#}; rows are of roles, counted in the kernel");
                 let counted = Some(CountedFeed::new(engine, length));
-                Ok((Machine { length, counted, live: None, shown: By::Role }, By::Role))
+                Ok((Machine { length, counted, live: None, shown: RowsBy::Role }, RowsBy::Role))
             });
         }
         let counted = match begin {
-            Begin::With(By::Task) | Begin::Tasks => None,
-            Begin::With(By::Role) => Some(count(Options::default(), &mut to_stderr)?),
-            Begin::Best => {
+            StartMode::With(RowsBy::Task) | StartMode::Tasks => None,
+            StartMode::With(RowsBy::Role) => Some(count(Options::default(), &mut to_stderr)?),
+            StartMode::Best => {
                 let options = Options { engine: Some(EngineName::Ebpf), ..Options::default() };
                 let why = |why: &anyhow::Error| {
                     note!("unstarve: {why}; every event is decoded, which costs some percent of a CPU");
@@ -85,46 +87,46 @@ impl Machine {
             }
         };
         let counted = counted.map(|engine| CountedFeed::new(engine, length));
-        let shown = if counted.is_some() { By::Role } else { By::Task };
+        let shown = if counted.is_some() { RowsBy::Role } else { RowsBy::Task };
         let mut machine = Machine { length, counted, live: None, shown };
         machine.show(shown, &mut to_stderr)?;
         Ok((machine, shown))
     }
 
-    /// What the recorder and the engine have to say goes to `say`: there may be a screen where standard error is shown.
-    fn show(&mut self, by: By, say: &mut dyn FnMut(Remark)) -> Result<()> {
+    /// Messages of the recorder and the engine go to `say`: a screen may cover standard error.
+    fn show(&mut self, by: RowsBy, say: &mut dyn FnMut(Remark)) -> Result<()> {
         self.shown = by;
         match by {
-            By::Task if self.live.is_none() => {
+            RowsBy::Task if self.live.is_none() => {
                 let live = Live::start(BufferSize::Auto, &mut |notice| say(Remark::Recorder(notice)))?;
                 self.live = Some(LiveFeed::new(live, Window::new(self.length)));
             }
-            By::Task => {}
-            By::Role if self.counted.is_none() => {
+            RowsBy::Task => {}
+            RowsBy::Role if self.counted.is_none() => {
                 self.counted = Some(CountedFeed::new(count(Options::default(), say)?, self.length));
             }
-            // Events are decoded only while somebody looks at them.
-            By::Role => self.live = None,
+            // Events are decoded only while tasks are shown.
+            RowsBy::Role => self.live = None,
         }
         Ok(())
     }
 
-    fn can_show(&self, by: By) -> bool {
+    fn can_show(&self, by: RowsBy) -> bool {
         match by {
-            By::Task => self.live.is_some(),
-            By::Role => self.counted.is_some(),
+            RowsBy::Task => self.live.is_some(),
+            RowsBy::Role => self.counted.is_some(),
         }
     }
 
     fn feed(&mut self) -> Option<&mut dyn Feed> {
         match self.shown {
-            By::Task => self.live.as_mut().map(|feed| feed as &mut dyn Feed),
-            By::Role => self.counted.as_mut().map(|feed| feed as &mut dyn Feed),
+            RowsBy::Task => self.live.as_mut().map(|feed| feed as &mut dyn Feed),
+            RowsBy::Role => self.counted.as_mut().map(|feed| feed as &mut dyn Feed),
         }
     }
 }
 
-/// Begins to count; says so where that costs more than it should.
+/// Starts counting; warns where that is expensive.
 fn count(options: Options, say: &mut dyn FnMut(Remark)) -> Result<Box<dyn Engine>> {
     let opened = unstarve_watch::open(options).map_err(|error| hint_at_root(error.into()))?;
     if opened.instead.is_some() {
@@ -176,13 +178,13 @@ impl Feed for Machine {
         let mut said = Vec::new();
         match self.show(app.by(), &mut |remark| said.push(remark)) {
             Err(error) if self.can_show(before) => {
-                // One way is there: it goes on with that, and says why the other is not.
+                // One source works: continue with it and say why the other does not.
                 self.shown = before;
                 app.stay(before, format!("{error:#}"));
                 Ok(())
             }
             shown => {
-                // The screen is up: beside it nothing is written.
+                // The screen is drawn: nothing is written next to it.
                 let lasting: Vec<String> = said.iter().filter(|remark| remark.lasts()).map(Remark::to_string).collect();
                 if !lasting.is_empty() {
                     app.say(lasting.join("; "));

@@ -1,3 +1,5 @@
+//! `unstarve top`: which threads starve now, or in a replayed recording.
+
 mod counted;
 mod feed;
 mod live;
@@ -14,10 +16,10 @@ use std::time::Duration;
 use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
 use unstarve_model::Nanos;
-use unstarve_top::{App, By, Order, Window};
+use unstarve_top::{App, Order, RowsBy, Window};
 
 use self::feed::Feed;
-use self::machine::{Begin, Machine};
+use self::machine::{Machine, StartMode};
 use self::replay::Replay;
 use crate::input::Recording;
 use crate::record::parse_time;
@@ -94,15 +96,15 @@ enum LowBy {
     Task,
 }
 
-/// What is asked for.
+/// The checked arguments.
 pub struct HiArgs {
     source: Source,
     window: Nanos,
-    begin: Begin,
+    begin: StartMode,
     app: App,
     pace: Pace,
     form: Form,
-    /// Rows that are printed.
+    /// Maximum rows printed.
     limit: Option<usize>,
 }
 
@@ -111,7 +113,7 @@ enum Source {
     Recording(Recording),
 }
 
-/// When to show something, and when to end.
+/// When to show a view, and when to end.
 #[derive(Clone, Copy)]
 struct Pace {
     interval: Duration,
@@ -127,7 +129,7 @@ enum Form {
 }
 
 impl LowArgs {
-    /// Checks what can be checked before any work.
+    /// Checks the arguments before any work starts.
     pub fn raise(self) -> Result<HiArgs> {
         if !(self.speed > 0.0 && self.speed.is_finite()) {
             bail!("--speed {}: expected a number above 0", self.speed);
@@ -156,10 +158,10 @@ impl LowArgs {
             },
             window: Nanos(u64::try_from(self.window.as_nanos()).unwrap_or(u64::MAX)),
             begin: match (self.by, prints) {
-                (Some(LowBy::Task), _) => Begin::With(By::Task),
-                (None, true) => Begin::Tasks,
-                (Some(LowBy::Role), _) => Begin::With(By::Role),
-                (None, false) => Begin::Best,
+                (Some(LowBy::Task), _) => StartMode::With(RowsBy::Task),
+                (None, true) => StartMode::Tasks,
+                (Some(LowBy::Role), _) => StartMode::With(RowsBy::Role),
+                (None, false) => StartMode::Best,
             },
             app: if self.group { App::new(order, self.filter).with_groups() } else { App::new(order, self.filter) },
             pace: Pace { interval: if self.once { Duration::MAX } else { self.interval }, speed: self.speed, end },

@@ -1,4 +1,4 @@
-//! Without a terminal: a text or a line of JSON for each interval.
+//! `top` without a terminal: a text or a line of JSON for each interval.
 
 use std::io::Write;
 use std::sync::Arc;
@@ -16,10 +16,10 @@ use super::feed::Feed;
 use super::{Form, Pace};
 use crate::output::Out;
 
-/// How often a live recording is read.
-const POLL: Duration = Duration::from_millis(100);
+/// How often live events are read.
+const LIVE_POLL_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Set by a signal that ends the program, so that the recording is taken down.
+/// Set by a signal that ends the program, so that the tracing instance is removed.
 pub fn ended() -> Result<Arc<AtomicBool>> {
     let flag = Arc::new(AtomicBool::new(false));
     for signal in [SIGINT, SIGTERM, SIGHUP] {
@@ -28,11 +28,11 @@ pub fn ended() -> Result<Arc<AtomicBool>> {
     Ok(flag)
 }
 
-/// How a view is printed.
+/// The output format.
 #[derive(Clone, Copy)]
 pub struct Printed {
     pub form: Form,
-    /// So many rows at most.
+    /// With at most this many rows.
     pub limit: Option<usize>,
 }
 
@@ -40,7 +40,7 @@ pub fn run(mut feed: Box<dyn Feed>, app: &App, pace: Pace, printed: Printed) -> 
     let ended = ended()?;
     let mut out = Out::new();
     let began = Instant::now();
-    // A recording's own time needs no waiting for.
+    // A replay does not wait for real time.
     let mut at = Duration::ZERO;
     let limit = if feed.is_live() || pace.interval != Duration::MAX { pace.end } else { None };
     loop {
@@ -54,10 +54,11 @@ pub fn run(mut feed: Box<dyn Feed>, app: &App, pace: Pace, printed: Printed) -> 
     }
 }
 
-/// So many intervals without an event are printed; the rest of a gap is passed over, which may be years in a few lines of text.
+/// Maximum intervals without an event that are printed; the rest of a gap is skipped, because a few lines of text may
+/// span years.
 const SILENT_INTERVALS: u32 = 60;
 
-/// Where to go on: before the next event, if it is far away.
+/// The next interval to show: before the next event if that is far away.
 fn after_silence(at: Duration, interval: Duration, next_event: Option<Duration>) -> Duration {
     let gap = next_event.map_or(Duration::ZERO, |event| event.saturating_sub(at));
     if interval.is_zero() || gap <= interval.saturating_mul(SILENT_INTERVALS) {
@@ -68,7 +69,7 @@ fn after_silence(at: Duration, interval: Duration, next_event: Option<Duration>)
     at.saturating_add(Duration::from_nanos(passed))
 }
 
-/// Whether more may come.
+/// Whether more may follow.
 fn until(feed: &mut dyn Feed, to: Duration, began: Instant, ended: &AtomicBool) -> Result<bool> {
     loop {
         let more = feed.advance(to)?;
@@ -77,7 +78,7 @@ fn until(feed: &mut dyn Feed, to: Duration, began: Instant, ended: &AtomicBool) 
             return Ok(more);
         }
         thread::sleep(if feed.is_live() {
-            POLL.min(to.saturating_sub(began.elapsed()))
+            LIVE_POLL_INTERVAL.min(to.saturating_sub(began.elapsed()))
         } else {
             Duration::from_millis(1)
         });
@@ -95,11 +96,11 @@ fn print(mut view: View, printed: Printed, out: &mut Out) -> Result<()> {
     writeln!(out, "{text}").and_then(|()| out.flush()).context("standard output")
 }
 
-/// The table as on a wide terminal, as long as it takes.
+/// The table as on a wide terminal, with as many lines as it needs.
 fn text(view: &View) -> String {
-    const WIDTH: u16 = 120;
+    const TEXT_WIDTH: u16 = 120;
     let height = u16::try_from(view.rows.len() + 4).unwrap_or(u16::MAX).clamp(6, 500);
-    let mut terminal = match Terminal::new(TestBackend::new(WIDTH, height)) {
+    let mut terminal = match Terminal::new(TestBackend::new(TEXT_WIDTH, height)) {
         Ok(terminal) => terminal,
         Err(never) => match never {},
     };
@@ -109,8 +110,8 @@ fn text(view: &View) -> String {
         Err(never) => match never {},
     }
     let buffer = terminal.backend().buffer();
-    let line = |y: u16| (0..WIDTH).map(|x| buffer[(x, y)].symbol()).collect::<String>().trim_end().to_owned();
-    // The last line is about keys.
+    let line = |y: u16| (0..TEXT_WIDTH).map(|x| buffer[(x, y)].symbol()).collect::<String>().trim_end().to_owned();
+    // The last line shows keys.
     (0..height - 1).map(line).collect::<Vec<_>>().join("\n").trim_end().to_owned()
 }
 

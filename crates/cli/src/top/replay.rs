@@ -1,3 +1,5 @@
+//! `top --replay`: a recording at its own speed.
+
 use std::sync::mpsc::{Receiver, TryRecvError, sync_channel};
 use std::thread;
 use std::time::Duration;
@@ -6,21 +8,21 @@ use anyhow::{Context, Result};
 use unstarve_diagnose::{Recent, timeline};
 use unstarve_model::{Batch, Comm, EventKind, EventSource, Nanos, SourceError, Tid, TraceInfo};
 use unstarve_timeline::{Both, Timeline};
-use unstarve_top::{App, Beside, View, Window};
+use unstarve_top::{App, View, ViewContext, Window};
 
 use super::feed::Feed;
 
-/// Batches that are read ahead.
-const AHEAD: usize = 4;
+/// Maximum batches read in advance.
+const MAX_BATCHES_AHEAD: usize = 4;
 
-/// What the reading thread says. It reads by itself, so that a pipe without news does not keep the screen from keys.
+/// A message of the reading thread. Reading is separate so that a silent pipe does not block keys.
 enum Message {
     Begin(Box<TraceInfo>),
     Batch(Batch),
     Failed(SourceError),
 }
 
-/// A recording, or a pipe into which one is written.
+/// A recording, or a pipe that a recorder writes to.
 pub struct Replay {
     name: String,
     messages: Receiver<Message>,
@@ -28,17 +30,17 @@ pub struct Replay {
     window: Window,
     recent: Recent,
     batch: Batch,
-    /// The next event of the batch.
+    /// The index of the next event in the batch.
     next: usize,
     events: u64,
     lost: u64,
 }
 
 impl Replay {
-    /// Reads until the first events are there.
+    /// Reads until the first events arrive.
     pub fn new(mut source: Box<dyn EventSource>, name: String, window: Window) -> Result<Replay> {
-        let (sender, messages) = sync_channel(AHEAD);
-        // Ends with the source, or when nobody listens any more; at the latest with the process.
+        let (sender, messages) = sync_channel(MAX_BATCHES_AHEAD);
+        // Ends with the source, when the receiver is gone, or with the process.
         thread::Builder::new().name("unstarve-read".into()).spawn(move || {
             let mut begun = false;
             loop {
@@ -68,7 +70,7 @@ impl Replay {
         Ok(Replay { name, messages, timeline, window, recent, batch, next: 0, events: 0, lost: 0 })
     }
 
-    /// Whether there is another event now; none for ever is an end.
+    /// Whether another event is available now; `false` for good at the end.
     fn fill(&mut self) -> Result<Option<bool>> {
         while self.next >= self.batch.events.len() {
             match self.messages.try_recv() {
@@ -125,8 +127,8 @@ impl Feed for Replay {
     }
 
     fn view(&mut self, app: &App) -> View {
-        let nothing = Beside::nothing();
-        let beside = Beside { findings: self.recent.findings(&self.timeline, nothing.is_runnable), ..nothing };
+        let nothing = ViewContext::nothing();
+        let beside = ViewContext { findings: self.recent.findings(&self.timeline, nothing.is_runnable), ..nothing };
         let view = View::of(&mut self.window, &self.timeline, app, &self.name, beside);
         View { events: self.events, lost: self.lost, ..view }
     }

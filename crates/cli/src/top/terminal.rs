@@ -1,4 +1,4 @@
-//! On a terminal, with keys.
+//! `top` on a terminal, with keys.
 
 use std::fs::File;
 use std::os::fd::AsFd as _;
@@ -16,11 +16,11 @@ use super::Pace;
 use super::feed::Feed;
 use super::once::ended;
 
-/// How often events are fetched, and keys are looked for.
-const POLL: Duration = Duration::from_millis(100);
+/// How often events and keys are read.
+const INPUT_POLL_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Shows and takes keys until told to end. The terminal is put back on every way out: on return and on errors here, in a
-/// panic by ratatui's hook, and signals only set a flag.
+/// Shows the view and handles keys until the user quits. The terminal is restored on every exit: on return and on
+/// errors here, in a panic by ratatui's hook; signals only set a flag.
 pub fn run(feed: Box<dyn Feed>, app: App, pace: Pace) -> Result<()> {
     let ended = ended()?;
     let mut terminal = ratatui::try_init().context("cannot use the terminal")?;
@@ -35,7 +35,7 @@ struct Session {
     pace: Pace,
     view: View,
     began: Instant,
-    /// How far a replay is, on its own clock.
+    /// The replay's position on its own clock.
     at: Duration,
     more: bool,
 }
@@ -65,9 +65,9 @@ impl Session {
             if ended() || self.pace.end.is_some_and(|end| self.began.elapsed() >= end) {
                 return Ok(());
             }
-            match wait_for_keys(POLL)? {
+            match wait_for_keys(INPUT_POLL_INTERVAL)? {
                 Keys::Gone => return Ok(()),
-                // The terminal may have got another size.
+                // The terminal may have been resized.
                 Keys::None | Keys::Some if !event::poll(Duration::ZERO).context("cannot use the terminal")? => continue,
                 Keys::None | Keys::Some => {}
             }
@@ -82,7 +82,7 @@ impl Session {
         }
     }
 
-    /// Takes what has happened. A live recording goes on while the screen stands still, or its buffers would overflow.
+    /// Takes new events. Live events are read even while the view is paused, or their buffers would overflow.
     fn fetch(&mut self, passed: Duration) -> Result<()> {
         if !self.feed.is_live() {
             if self.app.is_paused() {
@@ -96,7 +96,7 @@ impl Session {
         Ok(())
     }
 
-    /// Whether to go on.
+    /// Whether to continue.
     fn act(&mut self, key: Key) -> Result<bool> {
         let feed = &self.feed;
         let find = |row: &Row| row.tid.and_then(|tid| Some((Tid(tid), feed.name(Tid(tid))?)));
@@ -111,7 +111,7 @@ impl Session {
             Action::Step | Action::Draw => {}
         }
         if self.app.is_paused() && self.feed.is_live() && self.view.by == self.app.by() {
-            // Time stands still on the screen alone; of single tasks there is only what is known now.
+            // Only the screen is paused: details of a task show the present.
             self.view.detail = self.feed.view(&self.app).detail;
             self.view.arrange(&self.app);
         } else {
@@ -124,14 +124,14 @@ impl Session {
 enum Keys {
     Some,
     None,
-    /// The terminal has ended.
+    /// The terminal was closed.
     Gone,
 }
 
-/// Waits for input. Looks for the terminal's end itself: crossterm reads on for ever once nothing is left to be read.
+/// Waits for input. Checks for the terminal's end, because crossterm would read on for ever.
 fn wait_for_keys(most: Duration) -> Result<Keys> {
     let stdin = rustix::stdio::stdin();
-    // crossterm opens this where standard input is something else.
+    // crossterm opens this if standard input is not a terminal.
     let opened;
     let terminal = match rustix::termios::isatty(stdin) {
         true => stdin,

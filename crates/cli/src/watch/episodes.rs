@@ -1,3 +1,5 @@
+//! `unstarve watch episodes`: lists stored episodes.
+
 use std::io::ErrorKind;
 use std::path::Path;
 use std::process::ExitCode;
@@ -33,9 +35,9 @@ pub fn run(args: &EpisodesArgs) -> Result<ExitCode> {
     let log = read_log(&directory).map_err(|error| output::hint_at_root(error.into()))?;
     let wanted = log.episodes.iter().filter(|episode| since.as_ref().is_none_or(|since| since.has(episode)));
     let mut wanted: Vec<&Episode> = wanted.collect();
-    // The log has them in the order in which they were explained.
+    // The log is in the order of explanation.
     wanted.sort_by_key(|episode| episode.at_ns);
-    // Asked after the log was read: what has no last word in it was not finished before.
+    // Checked after reading the log: an episode without its final entry was unfinished then.
     let is_orphaned = is_held(&directory) == Some(false);
     let mut text = String::new();
     for episode in wanted {
@@ -65,7 +67,7 @@ pub fn run(args: &EpisodesArgs) -> Result<ExitCode> {
     print(&text)
 }
 
-/// Of one that can no longer be shown, that its trace had to make room.
+/// The note for an episode whose trace was removed to make room.
 fn removed(store: &Path, episode: &Episode) -> &'static str {
     let of = match &episode.trace_of {
         None => episode.trace_bytes.map(|_| &episode.id),
@@ -83,17 +85,17 @@ pub(super) fn when(episode: &Episode) -> String {
     to_the_second(&episode.at)
 }
 
-/// A moment in UTC as RFC 3339 writes it, without parts of a second.
+/// A UTC time in RFC 3339, cut to seconds.
 pub(super) fn to_the_second(moment: &str) -> String {
     let second: String = moment.chars().take(19).collect();
     format!("{}Z", clean(&second))
 }
 
-/// From when on.
+/// The start of `--since`.
 enum Since {
-    /// In ns since 1970.
+    /// Nanoseconds since 1970.
     Moment(u64),
-    /// The beginning of a moment as RFC 3339 writes it: such texts are in the order of time.
+    /// The beginning of an RFC 3339 time: such texts sort in time order.
     Text(String),
 }
 

@@ -1,4 +1,4 @@
-//! Explains the trace of an episode, in a process of its own: what it takes is given back when it ends.
+//! Explains an episode's trace in a separate process, so that its memory is returned when it ends.
 
 use std::ffi::OsStr;
 use std::path::PathBuf;
@@ -22,7 +22,7 @@ pub struct ExplainArgs {
 }
 
 pub fn run(args: &ExplainArgs) -> Result<ExitCode> {
-    // Behind what the machine is there for; but the answer is wanted today.
+    // At a low priority behind the host's work, but not idle: the answer must come.
     let _ = rustix::process::setpriority_process(None, 10);
     let directory = Directory::open(&args.directory)?;
     let trace = trace_in(directory.path());

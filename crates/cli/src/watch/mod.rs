@@ -1,4 +1,4 @@
-//! `unstarve watch`: there when it happens.
+//! `unstarve watch`: permanent monitoring, and commands on its episodes.
 
 mod episodes;
 mod explain;
@@ -52,7 +52,7 @@ enum WatchCommand {
     ExplainEpisode(explain::ExplainArgs),
 }
 
-/// Which configuration.
+/// The configuration argument.
 #[derive(Args)]
 struct ConfigArgs {
     /// The configuration, a TOML file [default: /etc/unstarve/watch.toml if it is there]
@@ -66,7 +66,7 @@ impl ConfigArgs {
     }
 }
 
-/// Where episodes are, for commands that read them.
+/// The store argument of commands that read episodes.
 #[derive(Args)]
 struct StoreArgs {
     /// The store [default: the configuration's]
@@ -80,7 +80,7 @@ struct StoreArgs {
 }
 
 impl StoreArgs {
-    /// A directory that is there: of none nobody can say that it has no episodes.
+    /// An existing directory: a missing one must not look like one without episodes.
     fn readable(&self) -> Result<PathBuf> {
         let directory = self.directory()?;
         match fs::metadata(&directory) {
@@ -108,7 +108,7 @@ impl StoreArgs {
             (None, Some(state)) => store_of(state),
             (None, None) => match Config::find(self.config.config.as_deref()) {
                 Ok(config) => Ok(config.store.directory),
-                // The one that runs may go on by what the file said before.
+                // A running watch may still use the file's earlier contents.
                 Err(error) => match Config::store_named_in(self.config.config.as_deref()) {
                     Some(store) => {
                         remark(&format!("the configuration has an error, and only its store is taken: {error}"));
@@ -121,7 +121,7 @@ impl StoreArgs {
     }
 }
 
-/// The store of the watch that runs with this state directory.
+/// The store of the watch with this state directory.
 fn store_of(state: &Path) -> Result<PathBuf> {
     let answer = match ask(state, Request::Status) {
         Ok(answer) => answer,
@@ -135,7 +135,7 @@ fn store_of(state: &Path) -> Result<PathBuf> {
     status["store"].as_str().map(PathBuf::from).context("the watch's answer: it names no store")
 }
 
-/// Which running watch.
+/// The state directory argument.
 #[derive(Args)]
 struct StateArgs {
     /// Where its socket and its lock are [default: /run/unstarve]

@@ -1,3 +1,5 @@
+//! `unstarve watch replay`: the episodes that a configuration would have begun in a recording.
+
 use std::fmt::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
@@ -62,7 +64,8 @@ pub fn run(args: &ReplayArgs) -> Result<ExitCode> {
     Ok(if episodes == 0 { ExitCode::SUCCESS } else { ExitCode::FAILURE })
 }
 
-/// What `explain` says of each episode, as the running watch has it said of a trace; nothing of standard input, which cannot be read again.
+/// The verdict of `explain` on each episode, as the running watch gets it for a trace; none for standard input, which
+/// cannot be read a second time.
 fn explained(file: &input::Recording, begun: &[Begun]) -> Result<Option<String>> {
     if begun.is_empty() || file.file().is_none() {
         return Ok(None);
@@ -86,7 +89,7 @@ fn explained(file: &input::Recording, begun: &[Begun]) -> Result<Option<String>>
 }
 
 fn line(begun: &Begun) -> String {
-    // Of a group that a limit stops its own path is known.
+    // The path of a throttled group is known.
     let victim = begun.group.as_deref().map_or_else(|| begun.victim.name(), str::to_owned);
     let mut text = format!("{} waited", named(&victim, begun.victim_task));
     if let Some(culprit) = &begun.culprit {
@@ -98,7 +101,7 @@ fn line(begun: &Begun) -> String {
     text + ": " + &begun.trigger.words()
 }
 
-/// `kworker/1:3[71] (kworker)`; the role alone where no task waits at that moment.
+/// `kworker/1:3[71] (kworker)`; only the role if no task waits at that moment.
 fn named(role: &str, task: Option<TaskId>) -> String {
     match task {
         Some(task) => format!("{}[{}] ({})", clean(&task.comm.to_string()), task.tid, clean(role)),

@@ -1,3 +1,5 @@
+//! `unstarve watch run`: the daemon.
+
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 use std::time::Duration;
@@ -33,7 +35,7 @@ pub struct RunArgs {
 }
 
 impl RunArgs {
-    /// An option that was given: before a subcommand it would be without effect.
+    /// The first option given, which would have no effect before a subcommand.
     pub(super) fn given(&self) -> Option<&'static str> {
         let options = [
             ("--config", self.config.config.is_some()),

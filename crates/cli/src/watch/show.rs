@@ -1,3 +1,5 @@
+//! `unstarve watch show`: one episode, and the report on its trace.
+
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -34,19 +36,19 @@ pub struct ShowArgs {
     store: StoreArgs,
 }
 
-/// Anybody's store may be looked at: no FIFO is waited for, and no device read.
+/// Opens only regular files: another user's store may contain FIFOs and devices.
 fn open_regular(path: &Path) -> Result<Box<dyn EventSource>, OpenError> {
     let name = path.display().to_string();
     let opened = unstarve_files::open_regular(path).and_then(|file| Input::from_file(file, name.clone()));
     open_input(opened.map_err(|source| OpenError::Io { name, source })?)
 }
 
-/// The last word on an episode in the log. A store that was copied in part may lack it.
-fn known(store: &Path, id: &str) -> Option<Episode> {
+/// The last entry of an episode in the log. A partly copied store may lack it.
+fn last_log_entry(store: &Path, id: &str) -> Option<Episode> {
     read_log(store).ok()?.episodes.into_iter().rev().find(|episode| episode.id == id)
 }
 
-/// How it began, and what was said of it: the trace may show nothing that is as bad as what the counters saw.
+/// How the episode began, and its headline: the trace may show nothing as bad as the counters did.
 fn about(episode: &Episode) -> String {
     let mut text = format!("{}  {}\n", when(episode), line(episode));
     text += &began(episode).map_or_else(String::new, |began| format!("{began}\n"));
@@ -60,9 +62,9 @@ pub fn run(args: &ShowArgs, color: Color) -> Result<ExitCode> {
     let store = args.store.readable()?;
     let directory = trace_directory(&store, &args.id).map_err(|error| output::hint_at_root(error.into()))?;
     let Some(directory) = directory else {
-        match known(&store, &args.id) {
+        match last_log_entry(&store, &args.id) {
             Some(episode) if episode.trace_bytes.is_some() || episode.trace_of.is_some() => {
-                bail!("the trace was removed to make room; of it is left: {}", line(&episode))
+                bail!("the trace was removed to make room; what is still known: {}", line(&episode))
             }
             Some(episode) => bail!("no trace was kept; what is known: {}", line(&episode)),
             None => bail!(
@@ -83,7 +85,7 @@ pub fn run(args: &ShowArgs, color: Color) -> Result<ExitCode> {
         false => {
             let file = unstarve_change::quoted_file(&trace.display().to_string());
             let page = page_of(&report, Scope::Whole, file.as_deref(), output::look(color));
-            known(&store, &args.id).map_or_else(String::new, |episode| about(&episode)) + &page
+            last_log_entry(&store, &args.id).map_or_else(String::new, |episode| about(&episode)) + &page
         }
     })
 }

@@ -1,3 +1,5 @@
+//! `unstarve watch status` and `dump`: the state of the running watch.
+
 use std::path::Path;
 use std::process::ExitCode;
 
@@ -58,7 +60,7 @@ pub fn run(args: &StatusArgs) -> Result<ExitCode> {
     print(&text(&status))
 }
 
-/// That no watch has this state directory, and where the one that came first on this machine can be asked, if it runs.
+/// The error if no watch uses this state directory, with the directory of the one that runs on this machine.
 fn nobody(state: &Path) -> String {
     let Some((process, other)) = elsewhere(state) else {
         return "No watch is running. Start one: sudo unstarve watch, or systemctl start unstarve-watch\n".to_owned();
@@ -69,7 +71,7 @@ fn nobody(state: &Path) -> String {
     )
 }
 
-/// The watch that runs with another state directory: its process, and that directory as a word for a shell.
+/// The watch with another state directory: its process, and the directory quoted for a shell.
 pub(super) fn elsewhere(state: &Path) -> Option<(u32, String)> {
     let (process, other) = first_watch(Path::new(STATE_DIRECTORY)).filter(|(_, other)| other != state)?;
     let shown = || clean(&other.display().to_string()).into_owned();
@@ -112,7 +114,7 @@ fn text(status: &Value) -> String {
     text
 }
 
-/// Whether it is to listen somewhere and does not. An earlier version's word is absent.
+/// Whether it should listen and does not. Earlier versions do not report it.
 fn is_deaf(status: &Value) -> bool {
     status["listening"] == false && status["listen"] != "off"
 }

@@ -1,8 +1,9 @@
-//! Firefox Profiler's processed profile: a thread for each task that waited, a marker for each wait, and samples by whose
-//! weight call tree and flame graph show blame.
+//! Exports the Firefox Profiler's processed profile format: a thread for each task that waited, a marker for each wait,
+//! and samples whose weights make the call tree and flame graph show blame.
 //!
-//! The format is columns by thread, so a wait can only be written when all are known. The longest [`KEPT`] are kept; of what is
-//! shorter only the sums are, as one sample for each thread, occupant and rule. Memory is bounded, and sums stay exact.
+//! The format has columns per thread, so nothing can be written before all waits are known. The longest [`MAX_MARKERS`] waits
+//! are kept. Of shorter ones only sums are kept, as one sample per thread, occupant and rule. So memory is bounded, and
+//! sums are exact.
 
 mod profile;
 mod schema;
@@ -20,14 +21,14 @@ use crate::cast::Cast;
 use crate::table::is_chosen;
 use crate::{Export, ExportError, Out};
 
-/// Waits told one by one: as many as the profiler's page shows without trouble.
-const KEPT: usize = 1 << 19;
+/// How many waits get markers: as many as the profiler's page handles without trouble.
+const MAX_MARKERS: usize = 1 << 19;
 
 /// Index of a thread in the profile.
 type Thread = u32;
 
-/// One wait that is told.
-struct Told {
+/// A wait with a marker.
+struct Marked {
     thread: Thread,
     start: Time,
     end: Time,
@@ -36,13 +37,13 @@ struct Told {
     pieces: Box<[(ActorId, Rule, Nanos)]>,
 }
 
-impl Told {
+impl Marked {
     fn length(&self) -> Nanos {
         self.end.since(self.start)
     }
 }
 
-/// Writes a profile at the end.
+/// Writes the profile at the end.
 pub struct Firefox<W> {
     out: W,
     selection: Selection,
@@ -50,14 +51,14 @@ pub struct Firefox<W> {
     notes: Notes,
 }
 
-/// What is known of the waits.
+/// The waits collected so far.
 #[derive(Default)]
 struct Notes {
     cast: Cast,
     threads: Vec<(Tid, Comm)>,
     by_task: FxHashMap<(Tid, Comm), Thread>,
-    waits: Vec<Told>,
-    /// Of the waits that are not told.
+    waits: Vec<Marked>,
+    /// Sums of waits without a marker.
     rest: FxHashMap<(Thread, ActorId, Rule), Nanos>,
     untold: u64,
     start: Time,
@@ -65,12 +66,12 @@ struct Notes {
 }
 
 impl<W: Out> Firefox<W> {
-    /// A profile of the waits in `selection`, to `out`.
+    /// Writes a profile of the waits in `selection` to `out`.
     pub fn new(out: W, selection: Selection) -> Firefox<W> {
-        Firefox::keeping(KEPT, out, selection)
+        Firefox::keeping(MAX_MARKERS, out, selection)
     }
 
-    /// As [`Firefox::new`], but telling so many waits.
+    /// Like [`Firefox::new`], with another limit of markers.
     #[doc(hidden)]
     pub fn keeping(kept: usize, out: W, selection: Selection) -> Firefox<W> {
         Firefox { out, selection, kept, notes: Notes::default() }
@@ -87,7 +88,7 @@ impl Notes {
         for piece in wait.pieces {
             self.cast.who(world, piece.occupant);
         }
-        self.waits.push(Told {
+        self.waits.push(Marked {
             thread,
             start: wait.start,
             end: wait.end,
@@ -97,7 +98,7 @@ impl Notes {
         });
     }
 
-    /// Leaves only the longest waits, and the sums of the others.
+    /// Keeps the longest waits, and the sums of the others.
     fn keep(&mut self, kept: usize) {
         self.waits.sort_by_key(|wait| Reverse(wait.length()));
         for wait in self.waits.drain(kept.min(self.waits.len())..) {

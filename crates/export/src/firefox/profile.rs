@@ -1,4 +1,4 @@
-//! The profile as it is written: threads one at a time, shared tables after them.
+//! Writes the profile: one thread at a time, then the shared tables.
 
 use std::cell::RefCell;
 
@@ -12,14 +12,14 @@ use unstarve_sched::Rule;
 use unstarve_timeline::ActorId;
 
 use super::schema::{category, meta};
-use super::{Notes, Thread, Told};
+use super::{Marked, Notes, Thread};
 use crate::table::begun;
 
-/// Threads that are shown before anybody chooses.
-const SHOWN: usize = 12;
+/// How many threads are visible initially.
+const INITIALLY_VISIBLE: usize = 12;
 
-/// `INTERVAL` of the marker phases.
-const INTERVAL: u8 = 1;
+/// The marker phase `INTERVAL`.
+const INTERVAL_PHASE: u8 = 1;
 
 pub struct Profile<'a> {
     notes: &'a Notes,
@@ -27,12 +27,12 @@ pub struct Profile<'a> {
     shared: RefCell<Shared>,
 }
 
-/// What threads refer to.
+/// Tables that threads refer to.
 #[derive(Default)]
 struct Shared {
     strings: Vec<String>,
     by_string: FxHashMap<String, usize>,
-    /// Of each stack: its frame's text, the stack that it is in, and the rule.
+    /// For each stack: its frame's text, the parent stack, and the rule.
     stacks: Vec<(usize, Option<usize>, Rule)>,
     by_stack: FxHashMap<(Rule, Option<String>), usize>,
 }
@@ -47,7 +47,7 @@ impl Shared {
         self.strings.len() - 1
     }
 
-    /// The stack of a rule, or of an occupant in it.
+    /// The stack of a rule, or of an occupant below it.
     fn stack(&mut self, rule: Rule, occupant: Option<&str>) -> usize {
         let key = (rule, occupant.map(str::to_owned));
         if let Some(&index) = self.by_stack.get(&key) {
@@ -60,7 +60,7 @@ impl Shared {
         self.stacks.len() - 1
     }
 
-    /// The tables, all of the same length: each stack has a frame and a function of its own.
+    /// The tables, all of equal length: each stack has its own frame and function.
     fn tables(&self) -> Value {
         let length = self.stacks.len();
         let all = |value: Value| vec![value; length];
@@ -89,7 +89,7 @@ impl Shared {
     }
 }
 
-/// Nanoseconds as the format's milliseconds: the nearest number of its kind, which rounds back to the same nanosecond.
+/// Nanoseconds in the format's milliseconds: the nearest float, which rounds back to the same nanosecond.
 fn ms(ns: u64) -> f64 {
     ns as f64 / 1e6
 }
@@ -121,16 +121,16 @@ impl<'a> Profile<'a> {
         self.notes.cast.known(actor).map_or_else(|| "unknown".to_owned(), |who| who.label())
     }
 
-    /// Index of the threads that waited longest, the findings' first.
+    /// Indices of the threads that waited longest, those of findings first.
     fn shown(&self) -> Vec<u32> {
         let mut sums = vec![0; self.notes.threads.len()];
         self.notes.waits.iter().for_each(|wait| sums[wait.thread as usize] += wait.length().0);
         let mut threads: Vec<u32> = (0..sums.len() as u32).collect();
         threads.sort_by_key(|&thread| std::cmp::Reverse(sums[thread as usize]));
-        std::iter::once(0).chain(threads.into_iter().take(SHOWN).map(|thread| thread + 1)).collect()
+        std::iter::once(0).chain(threads.into_iter().take(INITIALLY_VISIBLE).map(|thread| thread + 1)).collect()
     }
 
-    fn thread(&self, thread: Thread, waits: &[Told], rest: &[(ActorId, Rule, Nanos)]) -> Value {
+    fn thread(&self, thread: Thread, waits: &[Marked], rest: &[(ActorId, Rule, Nanos)]) -> Value {
         let (tid, comm) = self.notes.threads[thread as usize];
         let (mut samples, mut markers) = (Samples::default(), Markers::default());
         let mut shared = self.shared.borrow_mut();
@@ -153,7 +153,7 @@ impl<'a> Profile<'a> {
         samples.weight.push(ms(length.0));
     }
 
-    fn add_marker(&self, wait: &Told, markers: &mut Markers, shared: &mut Shared) {
+    fn add_marker(&self, wait: &Marked, markers: &mut Markers, shared: &mut Shared) {
         let rule = wait.pieces.first().map(|piece| piece.1);
         let word = rule.map_or("none", Rule::word);
         let piece =
@@ -188,9 +188,9 @@ impl<'a> Profile<'a> {
     }
 }
 
-/// A thread.
+/// A thread object.
 fn object(name: &str, tid: &str, samples: Samples, markers: Markers) -> Value {
-    let phases = vec![INTERVAL; markers.name.len()];
+    let phases = vec![INTERVAL_PHASE; markers.name.len()];
     json!({
         "processType": "default", "processName": "waits", "processStartupTime": 0, "processShutdownTime": null,
         "registerTime": 0, "unregisterTime": null, "pausedRanges": [], "showMarkersInTimeline": true,
@@ -213,7 +213,7 @@ impl Serialize for Profile<'_> {
         map.serialize_entry("meta", &meta(&self.shown(), length, &self.report.trace, self.notes.untold))?;
         map.serialize_entry("libs", &[(); 0])?;
         map.serialize_entry("threads", &Threads(self))?;
-        // Only now is everything known that threads refer to.
+        // Written last, when everything that threads refer to is known.
         map.serialize_entry("shared", &self.shared.borrow().tables())?;
         map.end()
     }

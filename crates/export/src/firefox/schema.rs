@@ -5,15 +5,15 @@ use unstarve_diagnose::report::TraceSummary;
 use unstarve_model::{Time, WallClock};
 use unstarve_sched::Rule;
 
-/// The format's version: the first in which threads share their tables. Newer programs bring it up to date.
-pub const VERSION: u32 = 60;
+/// The format's version: the first in which threads share their tables. The profiler upgrades older versions.
+pub const FORMAT_VERSION: u32 = 60;
 
 /// The first category; rules follow in their order.
-const OTHER: usize = 0;
+const OTHER_CATEGORY: usize = 0;
 
-/// The category of a rule, or of what has none.
+/// The category of a rule, or the first one for none.
 pub fn category(rule: Option<Rule>) -> usize {
-    rule.map_or(OTHER, |rule| rule as usize + 1)
+    rule.map_or(OTHER_CATEGORY, |rule| rule as usize + 1)
 }
 
 fn colour(rule: Rule) -> &'static str {
@@ -40,7 +40,7 @@ fn categories() -> Value {
     std::iter::once(named("Other", "grey")).chain(rules).collect()
 }
 
-/// `meta`, with the threads to show first.
+/// `meta`, with the initially visible threads.
 pub fn meta(shown: &[u32], length_ms: f64, trace: &TraceSummary, untold: u64) -> Value {
     let note = match untold {
         0 => "every wait has a marker".to_owned(),
@@ -51,11 +51,11 @@ pub fn meta(shown: &[u32], length_ms: f64, trace: &TraceSummary, untold: u64) ->
     let host = trace.host.as_deref().unwrap_or("not known");
     let wall = WallClock::of(&trace.clock_pairs).map(|wall| wall.at(Time(trace.start_ns)));
     let start = wall.map_or_else(|| "not known".to_owned(), |wall| wall.to_string());
-    // Milliseconds since 1970, or a profile that begins at no known time.
+    // Milliseconds since 1970; 0 if unknown.
     let start_ms = wall.map_or(0.0, |wall| wall.0 as f64 / 1e6);
     json!({
         "interval": 1, "startTime": start_ms, "endTime": start_ms + length_ms, "processType": 0, "product": "unstarve", "stackwalk": 1,
-        "version": 31, "preprocessedProfileVersion": VERSION, "categories": categories(),
+        "version": 31, "preprocessedProfileVersion": FORMAT_VERSION, "categories": categories(),
         "markerSchema": [wait_schema(), finding_schema()],
         "importedFrom": "unstarve", "symbolicated": true, "symbolicationNotSupported": true,
         "usesOnlyOneStackType": true, "sourceCodeIsNotOnSearchfox": true, "logicalCPUs": trace.cpus,

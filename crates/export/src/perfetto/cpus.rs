@@ -1,4 +1,4 @@
-//! Who ran on each CPU, as the kernel's own events: what Perfetto shows best, and what unstarve can read again.
+//! Exports what ran on each CPU as kernel events, which Perfetto displays best and unstarve can read again.
 
 use rustc_hash::FxHashMap;
 use unstarve_model::{Comm, CpuId, Prio, Tid, Time};
@@ -11,19 +11,20 @@ use super::proto::{
 use super::stream::Stream;
 use unstarve_tables::Out;
 
-/// Events held back over all CPUs, so that packets are of some size and yet in some order.
-const HELD: usize = 2048;
+/// How many events are held back over all CPUs, so that packets are reasonably large and reasonably sorted.
+const MAX_HELD_EVENTS: usize = 2048;
 
-/// `prev_state` since 4.14 (`include/trace/events/sched.h`): sleeping, dead, and preempted, which Perfetto shows as `R+`.
-const SLEEPING: i64 = 1;
-const DEAD: i64 = 0x10;
-const PREEMPTED: i64 = 0x100;
+/// `prev_state` since 4.14 (`include/trace/events/sched.h`): sleeping, dead, and preempted, which Perfetto shows as
+/// `R+`.
+const STATE_SLEEPING: i64 = 1;
+const STATE_DEAD: i64 = 0x10;
+const STATE_PREEMPTED: i64 = 0x100;
 
 /// `common_flags` of an event in a hard interrupt, and in a softirq.
-const HARDIRQ: u32 = 8;
-const SOFTIRQ: u32 = 16;
+const FLAG_HARDIRQ: u32 = 8;
+const FLAG_SOFTIRQ: u32 = 16;
 
-/// A task as switches name it.
+/// A task as switch events name it.
 #[derive(Clone, Copy)]
 struct Named {
     tid: Tid,
@@ -31,17 +32,17 @@ struct Named {
     prio: Prio,
 }
 
-/// The idle task, which has the number 0 on every CPU.
+/// Priority of the idle task.
 const IDLE_PRIO: Prio = Prio(120);
 
 #[derive(Default)]
 struct Cpu {
     events: Vec<FtraceEvent>,
-    /// Who left last, when, and how; the switch is told when it is known to whom.
+    /// The last task that left: when, which, and its state. The switch is written when the next task is known.
     left: Option<(Time, Named, i64)>,
 }
 
-/// Turns runs and wakeups back into events.
+/// Converts runs and wakeups back to events.
 #[derive(Default)]
 pub struct Cpus {
     cpus: FxHashMap<CpuId, Cpu>,
@@ -49,7 +50,7 @@ pub struct Cpus {
 }
 
 impl Cpus {
-    /// A run and the switch before it.
+    /// Adds a run and the switch before it.
     pub fn run(&mut self, world: &World, run: &Run) {
         let actor = world.actors.get(run.actor);
         let task = world.tasks.get(run.task);
@@ -66,23 +67,23 @@ impl Cpus {
             }
         }
         cpu.left = match run.ended {
-            RunEnd::Slept => Some((run.end, named, SLEEPING)),
-            RunEnd::Died => Some((run.end, named, DEAD)),
-            RunEnd::Preempted { .. } => Some((run.end, named, PREEMPTED)),
+            RunEnd::Slept => Some((run.end, named, STATE_SLEEPING)),
+            RunEnd::Died => Some((run.end, named, STATE_DEAD)),
+            RunEnd::Preempted { .. } => Some((run.end, named, STATE_PREEMPTED)),
             RunEnd::Cut => None,
         };
         self.held += cpu.events.len() - before;
     }
 
-    /// A wakeup, with its context where that is known.
+    /// Adds a wakeup, with its context if known.
     pub fn wake(&mut self, world: &World, wake: &Wake<'_>) {
         let task = world.tasks.get(wake.wakee);
         let (pid, flags) = match wake.waker {
             Waker::Task(waker) => (Some(world.tasks.get(waker).tid.0), Some(0)),
             Waker::Interrupt(Some(actor)) if matches!(world.actors.get(actor).kind, ActorKind::Softirq { .. }) => {
-                (None, Some(SOFTIRQ))
+                (None, Some(FLAG_SOFTIRQ))
             }
-            Waker::Interrupt(_) => (None, Some(HARDIRQ)),
+            Waker::Interrupt(_) => (None, Some(FLAG_HARDIRQ)),
             Waker::Unknown => (None, None),
         };
         let waking = SchedWakeup {
@@ -97,7 +98,7 @@ impl Cpus {
         self.push(wake.cpu, [event]);
     }
 
-    /// An interrupt: its beginning and its end.
+    /// Adds an interrupt: its entry and exit.
     pub fn interrupt(&mut self, world: &World, interrupt: &Interrupt) {
         let (entry, exit) = match world.actors.get(interrupt.actor).kind {
             ActorKind::Irq { irq, name } => {
@@ -124,14 +125,14 @@ impl Cpus {
         self.held += list.len() - before;
     }
 
-    /// Writes what is held back, if it is enough.
+    /// Writes the events held back, if they are enough.
     pub fn write_some<W: Out>(&mut self, stream: &mut Stream<W>) {
-        if self.held >= HELD {
+        if self.held >= MAX_HELD_EVENTS {
             self.write(stream);
         }
     }
 
-    /// Writes what is held back, and who left last.
+    /// Writes all events held back, and the last switches.
     pub fn finish<W: Out>(&mut self, stream: &mut Stream<W>) {
         for (id, cpu) in &mut self.cpus {
             let idle = Named { tid: Tid::IDLE, comm: Comm::from(&*format!("swapper/{id}")), prio: IDLE_PRIO };
@@ -146,7 +147,7 @@ impl Cpus {
             self.cpus.iter_mut().map(|(id, cpu)| (*id, std::mem::take(&mut cpu.events))).collect();
         full.sort_unstable_by_key(|(id, _)| *id);
         for (id, mut events) in full.into_iter().filter(|(_, events)| !events.is_empty()) {
-            // Stable: what happened in one nanosecond stays as it was told.
+            // A stable sort keeps the order of events at the same nanosecond.
             events.sort_by_key(|event| event.timestamp);
             let bundle = FtraceEventBundle { cpu: Some(id.0), event: events };
             stream.packet(TracePacket { ftrace_events: Some(bundle), ..TracePacket::default() });

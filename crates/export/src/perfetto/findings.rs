@@ -1,17 +1,19 @@
+//! Exports findings as tracks.
+
 use unstarve_diagnose::report::{Finding, Instance, Report};
 
 use super::proto::TrackEvent;
 use super::stream::{Stream, TextKind, TrackId, TrackKind};
 use unstarve_tables::Out;
 
-/// The number of the arrow between a finding's worst instance and the wait that it is.
+/// The id of the arrow from a finding's worst instance to its wait.
 pub fn flow_id(cpu: u32, start: u64, end: u64) -> u64 {
-    // FNV-1a over the three: equal for the same wait, and hardly ever for another.
+    // FNV-1a over the three: equal for the same wait, and hardly ever for two waits.
     let bytes = [u64::from(cpu), start, end].into_iter().flat_map(u64::to_le_bytes);
     bytes.fold(0xcbf2_9ce4_8422_2325, |hash, byte| (hash ^ u64::from(byte)).wrapping_mul(0x0100_0000_01b3))
 }
 
-/// A track for each finding: over the whole trace what it says, below it the worst instances with arrows to their waits.
+/// A track per finding: its text over the whole trace, and below it the worst instances with arrows to their waits.
 pub fn write<W: Out>(stream: &mut Stream<W>, group: TrackId, report: &Report) {
     for finding in &report.findings {
         let victim = &finding.victim.comm;
@@ -78,7 +80,7 @@ fn said<W: Out>(stream: &mut Stream<W>, finding: &Finding, host: Option<&str>) -
     }
 }
 
-/// Instances that overlap cannot be on one track: slices of a track have to nest.
+/// Distributes overlapping instances over several tracks: slices of one track must nest.
 fn lanes(worst: &[Instance]) -> Vec<Vec<&Instance>> {
     let mut sorted: Vec<&Instance> = worst.iter().collect();
     sorted.sort_by_key(|instance| (instance.start_ns, instance.end_ns));

@@ -1,4 +1,4 @@
-//! Perfetto traces: kernel events of who ran, and tracks of who waited, why, for whom.
+//! Exports Perfetto traces: kernel events of what ran, and tracks of waits with their rules and culprits.
 
 mod cpus;
 mod findings;
@@ -21,9 +21,9 @@ use crate::cast::Cast;
 use crate::table::{begun, is_chosen, utc};
 use crate::{Export, ExportError, Out};
 
-/// Counters kept apart; what comes later goes to `others`.
-const COUNTERS: usize = 1 << 12;
-/// Waits of an actor that a finding may point to: as many as the report keeps.
+/// Limit of counters. Later ones are added to `others`.
+const MAX_COUNTERS: usize = 1 << 12;
+/// How many waits of an actor a finding may point to: as many as the report keeps.
 const POINTED_TO: usize = 16;
 
 /// Writes a Perfetto trace.
@@ -35,21 +35,21 @@ pub struct Perfetto<W> {
     groups: Groups,
     waits: FxHashMap<(Tid, Comm), Rows>,
     items: FxHashMap<(Tid, Comm), TrackId>,
-    /// The track, what it counted so far, and until when.
+    /// The track, its sum so far, and the time up to which it has been written.
     blame: FxHashMap<(ActorId, ActorId, Rule), (TrackId, Nanos, Time)>,
-    /// By actor and by the waits' main rule, as the report keeps them.
+    /// The longest waits by actor and main rule, as in the report.
     longest: FxHashMap<(ActorId, Rule), BinaryHeap<Reverse<Nanos>>>,
 }
 
-/// The tracks of one task's waits, each with the end of its last slice: one, and more only for waits that come late.
+/// The tracks of one task's waits, each with the end of its last slice; more than one only if waits come late.
 ///
-/// A wait that is held back until a stay is over comes after waits that began later. Within a track, time must not run
-/// backwards; tracks of one name are one row of the viewer.
+/// A wait that is held back until a run has ended comes after waits that began later. Within a track, time must not go
+/// backwards. Tracks with the same name are shown as one row.
 #[derive(Default)]
 struct Rows(Vec<(TrackId, Time)>);
 
 impl Rows {
-    /// The track that takes a slice of this span, or a new one.
+    /// The track for a slice of this interval; a new one if necessary.
     fn place(&mut self, start: Time, end: Time, new: impl FnOnce() -> TrackId) -> TrackId {
         if let Some((track, last)) = self.0.iter_mut().find(|(_, last)| *last <= start) {
             *last = end;
@@ -61,7 +61,7 @@ impl Rows {
     }
 }
 
-/// The tracks that the others are below.
+/// The parent tracks.
 struct Groups {
     findings: TrackId,
     waits: TrackId,
@@ -70,7 +70,7 @@ struct Groups {
 }
 
 impl<W: Out> Perfetto<W> {
-    /// A trace of all that ran and of the waits in `selection`, to `out`.
+    /// Writes everything that ran and the waits in `selection` to `out`.
     pub fn new(out: W, selection: Selection) -> Perfetto<W> {
         let mut stream = Stream::new(out);
         let mut group = |name| stream.track(None, name, TrackKind::Slices);
@@ -142,7 +142,7 @@ impl<W: Out> Perfetto<W> {
         list
     }
 
-    /// What a finding's arrow to this wait is called, if one may come: only to the longest waits of an actor under each rule.
+    /// The arrow id of this wait, if a finding may point to it: only the longest waits of an actor under each rule.
     fn flow(&mut self, wait: &Wait<'_>) -> Option<u64> {
         let heap = self.longest.entry((wait.actor, wait.main_rule())).or_default();
         if heap.len() >= POINTED_TO {
@@ -158,7 +158,7 @@ impl<W: Out> Perfetto<W> {
     fn count_blame(&mut self, world: &World, wait: &Wait<'_>) {
         for piece in wait.pieces {
             let mut key = (wait.actor, piece.occupant, piece.rule);
-            if self.blame.len() >= COUNTERS && !self.blame.contains_key(&key) {
+            if self.blame.len() >= MAX_COUNTERS && !self.blame.contains_key(&key) {
                 key = (ActorId::OTHERS, ActorId::OTHERS, piece.rule);
             }
             if !self.blame.contains_key(&key) {
@@ -171,7 +171,7 @@ impl<W: Out> Perfetto<W> {
             }
             if let Some((track, sum, last)) = self.blame.get_mut(&key) {
                 *sum += piece.length;
-                // A wait during a stay that had to be put right comes late; a counter's time must not run backwards.
+                // A wait during a run that had to be corrected comes late, but a counter's time must not go backwards.
                 *last = wait.end.max(*last);
                 self.stream.counter(*track, last.0, sum.0);
             }

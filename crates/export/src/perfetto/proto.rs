@@ -1,6 +1,6 @@
-//! The parts of Perfetto's protos that are written. Source of the field numbers: `protos/perfetto/trace/` of the Perfetto
-//! repository (`trace_packet.proto`, `track_event/*.proto`, `interned_data/interned_data.proto`,
-//! `ftrace/ftrace_event_bundle.proto`), which never reuse one; the kernel's events are those that the reader reads.
+//! The parts of Perfetto's protos that are written. Source of the field numbers: `protos/perfetto/trace/` of the
+//! Perfetto repository (`trace_packet.proto`, `track_event/*.proto`, `interned_data/interned_data.proto`,
+//! `ftrace/ftrace_event_bundle.proto`), which never reuses one. Kernel events are shared with the reader.
 
 #![allow(missing_docs, reason = "they are Perfetto's, which documents them; public for tests alone")]
 
@@ -8,7 +8,7 @@ use prost::Message;
 use unstarve_model::ClockPair;
 pub use unstarve_readers::perfetto::ftrace_proto::*;
 
-/// Everything in a trace is one of these.
+/// A trace consists of these.
 #[derive(Clone, PartialEq, Message)]
 pub struct TracePacket {
     #[prost(message, optional, tag = "1")]
@@ -31,7 +31,7 @@ pub struct TracePacket {
     pub track_descriptor: Option<TrackDescriptor>,
 }
 
-/// What several clocks showed at the same moment.
+/// The times of several clocks at the same moment.
 #[derive(Clone, PartialEq, Message)]
 pub struct ClockSnapshot {
     #[prost(message, repeated, tag = "1")]
@@ -47,7 +47,7 @@ pub struct Clock {
 }
 
 impl ClockSnapshot {
-    /// The trace's clock, which timestamps without a clock's number are on, and the wall's: `BOOTTIME` and `REALTIME` of
+    /// The trace clock, on which timestamps without a clock id are, and the wall clock: `BOOTTIME` and `REALTIME` of
     /// `common/builtin_clock.proto`.
     pub fn of(pair: &ClockPair) -> ClockSnapshot {
         let clock = |id, timestamp| Clock { clock_id: Some(id), timestamp: Some(timestamp) };
@@ -65,7 +65,7 @@ pub struct TrackDescriptor {
     pub parent_uuid: Option<u64>,
     #[prost(message, optional, tag = "8")]
     pub counter: Option<CounterDescriptor>,
-    /// How to order children: 2 is by rank.
+    /// Order of child tracks: 2 is by rank.
     #[prost(int32, optional, tag = "11")]
     pub child_ordering: Option<i32>,
     #[prost(int32, optional, tag = "12")]
@@ -74,7 +74,7 @@ pub struct TrackDescriptor {
 
 #[derive(Clone, PartialEq, Message)]
 pub struct CounterDescriptor {
-    /// 1 is time in nanoseconds.
+    /// Unit: 1 is nanoseconds.
     #[prost(int32, optional, tag = "3")]
     pub unit: Option<i32>,
 }

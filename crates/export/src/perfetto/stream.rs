@@ -1,4 +1,4 @@
-//! Packets one after another, and what has to be said once before it can be meant by a number.
+//! Writes packets, and interns texts: a text is written once and then referred to by a number.
 
 use std::io;
 
@@ -12,15 +12,15 @@ use super::proto::{
 };
 use unstarve_tables::Out;
 
-/// All packets come from one writer.
-const SEQUENCE: u32 = 1;
+/// The sequence id; all packets come from one writer.
+const SEQUENCE_ID: u32 = 1;
 /// `SEQ_INCREMENTAL_STATE_CLEARED` and `SEQ_NEEDS_INCREMENTAL_STATE`.
-const CLEARED: u32 = 1;
-const NEEDS: u32 = 2;
-/// Texts remembered before everything is forgotten and said anew: some megabytes.
-const TEXTS: usize = 1 << 16;
+const FLAG_STATE_CLEARED: u32 = 1;
+const FLAG_NEEDS_STATE: u32 = 2;
+/// How many texts are interned before the state is cleared: some megabytes.
+const MAX_TEXTS: usize = 1 << 16;
 
-/// What a text stands for; each kind has numbers of its own.
+/// What a text is used for; each kind has its own ids.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum TextKind {
     Category,
@@ -29,16 +29,16 @@ pub enum TextKind {
     Value,
 }
 
-/// A track, by its number in the trace.
+/// A track, by its id in the trace.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct TrackId(pub u64);
 
-/// What a track is for.
+/// What a track contains.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum TrackKind {
-    /// Slices, or other tracks.
+    /// Slices or child tracks.
     Slices,
-    /// Nanoseconds over time.
+    /// A counter of nanoseconds.
     Nanos,
 }
 
@@ -46,9 +46,9 @@ pub enum TrackKind {
 pub struct Stream<W> {
     out: W,
     texts: FxHashMap<(TextKind, String), u64>,
-    /// Texts that the next packet has to say.
+    /// New texts, to be written with the next packet.
     fresh: InternedData,
-    /// Whether the next packet begins anew.
+    /// Whether the next packet clears the interned state.
     cleared: bool,
     tracks: u64,
     buffer: Vec<u8>,
@@ -68,7 +68,7 @@ impl<W: Out> Stream<W> {
         }
     }
 
-    /// The number of a text, which the packet being made will say if it is new.
+    /// The id of a text; a new one is written with the next packet.
     pub fn text(&mut self, kind: TextKind, text: &str) -> u64 {
         if let Some(&iid) = self.texts.get(&(kind, text.to_owned())) {
             return iid;
@@ -85,20 +85,20 @@ impl<W: Out> Stream<W> {
         iid
     }
 
-    /// An annotation that is a number.
+    /// A numeric annotation.
     pub fn number(&mut self, name: &str, value: u64) -> DebugAnnotation {
         let name_iid = Some(self.text(TextKind::AnnotationName, name));
         DebugAnnotation { name_iid, uint_value: Some(value), ..DebugAnnotation::default() }
     }
 
-    /// An annotation that is a text, one of few.
+    /// An annotation with a text from a small set, interned.
     pub fn word(&mut self, name: &str, value: &str) -> DebugAnnotation {
         let name_iid = Some(self.text(TextKind::AnnotationName, name));
         let string_value_iid = Some(self.text(TextKind::Value, value));
         DebugAnnotation { name_iid, string_value_iid, ..DebugAnnotation::default() }
     }
 
-    /// An annotation that is a text said once.
+    /// An annotation with a text that occurs once, not interned.
     pub fn sentence(&mut self, name: &str, value: &str) -> DebugAnnotation {
         let name_iid = Some(self.text(TextKind::AnnotationName, name));
         DebugAnnotation { name_iid, string_value: Some(value.to_owned()), ..DebugAnnotation::default() }
@@ -112,7 +112,7 @@ impl<W: Out> Stream<W> {
         DebugAnnotation { name_iid, array_values, ..DebugAnnotation::default() }
     }
 
-    /// A new track, below another.
+    /// A new track below `parent`.
     pub fn track(&mut self, parent: Option<TrackId>, name: &str, kind: TrackKind) -> TrackId {
         self.tracks += 1;
         let id = TrackId(self.tracks);
@@ -128,7 +128,7 @@ impl<W: Out> Stream<W> {
         id
     }
 
-    /// A slice of a track, both ends at once.
+    /// A slice of a track with both ends.
     pub fn slice(&mut self, track: TrackId, span: (u64, u64), event: TrackEvent) {
         let begin = TrackEvent { kind: Some(event_kind::SLICE_BEGIN), track_uuid: Some(track.0), ..event };
         let end = TrackEvent { kind: Some(event_kind::SLICE_END), track_uuid: Some(track.0), ..TrackEvent::default() };
@@ -147,14 +147,18 @@ impl<W: Out> Stream<W> {
         self.packet(TracePacket { timestamp: Some(at), track_event: Some(event), ..TracePacket::default() });
     }
 
-    /// Writes a packet, and what it needs to be understood.
+    /// Writes a packet, with the new texts it refers to.
     pub fn packet(&mut self, mut packet: TracePacket) {
-        packet.trusted_packet_sequence_id = Some(SEQUENCE);
-        packet.sequence_flags = Some(if std::mem::take(&mut self.cleared) { CLEARED | NEEDS } else { NEEDS });
+        packet.trusted_packet_sequence_id = Some(SEQUENCE_ID);
+        packet.sequence_flags = Some(if std::mem::take(&mut self.cleared) {
+            FLAG_STATE_CLEARED | FLAG_NEEDS_STATE
+        } else {
+            FLAG_NEEDS_STATE
+        });
         let fresh = std::mem::take(&mut self.fresh);
         packet.interned_data = (fresh != InternedData::default()).then_some(fresh);
         self.write(&packet);
-        if self.texts.len() >= TEXTS {
+        if self.texts.len() >= MAX_TEXTS {
             self.texts.clear();
             self.cleared = true;
         }
@@ -172,7 +176,7 @@ impl<W: Out> Stream<W> {
         }
     }
 
-    /// Whether everything could be written.
+    /// Fails if anything could not be written.
     pub fn finish(mut self) -> io::Result<()> {
         match self.failed {
             Some(error) => Err(error),

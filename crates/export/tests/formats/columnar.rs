@@ -1,3 +1,5 @@
+//! Arrow and Parquet files contain the same as CSV.
+
 use std::io::Cursor;
 use std::path::PathBuf;
 use std::process::Command;
@@ -62,7 +64,7 @@ fn rows(batches: &[RecordBatch]) -> Vec<Row> {
 #[test]
 fn arrow_and_parquet_hold_what_csv_holds() {
     let formats: [(MakeRows, ReadRows); 2] = [(arrow_rows, read_arrow), (parquet_rows, read_parquet)];
-    // Of less than a megabyte, for every cell is looked at.
+    // Smaller than a megabyte, because every cell is compared.
     let small = |trace: &PathBuf| trace.metadata().is_ok_and(|metadata| metadata.len() < 1 << 20);
     for trace in traces().into_iter().filter(small) {
         let (expected, _) = tables(open(&trace));
@@ -80,7 +82,7 @@ fn arrow_and_parquet_hold_what_csv_holds() {
     }
 }
 
-/// The reader that most people use, where it is installed.
+/// The most common reader, if it is installed.
 #[test]
 fn pyarrow_reads_them() {
     if !unstarve_testing::python_module("pyarrow.parquet") {

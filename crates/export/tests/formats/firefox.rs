@@ -1,4 +1,4 @@
-//! Reads a profile back as the profiler does: columns of equal length, indexes that lead somewhere, times in order.
+//! Reads a profile back as the profiler does: columns of equal length, valid indices, times in order.
 
 use proptest::prelude::*;
 use serde_json::Value;
@@ -25,13 +25,13 @@ fn index(value: &Value) -> usize {
     usize::try_from(value.as_u64().expect("an index")).expect("an index")
 }
 
-/// Whether all columns of a table are as long as it says.
+/// Whether all columns of a table have the stated length.
 fn is_rectangle(table: &Value) -> bool {
     let length = index(&table["length"]);
     table.as_object().expect("a table").values().filter_map(Value::as_array).all(|column| column.len() == length)
 }
 
-/// Milliseconds as the nanoseconds that they were.
+/// Milliseconds back to the original nanoseconds.
 fn ns(value: &Value) -> u64 {
     (value.as_f64().expect("a number") * 1e6).round() as u64
 }

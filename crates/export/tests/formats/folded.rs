@@ -1,3 +1,5 @@
+//! Folded stacks add up to the report, and make a flame graph.
+
 use inferno::flamegraph;
 use unstarve_export::Folded;
 use unstarve_timeline::Selection;
@@ -38,7 +40,7 @@ fn graph(text: &str) -> String {
     String::from_utf8(svg).expect("UTF-8")
 }
 
-/// As inferno writes numbers.
+/// Numbers as inferno prints them.
 fn grouped(number: u64) -> String {
     let digits = number.to_string();
     let groups: Vec<&str> =

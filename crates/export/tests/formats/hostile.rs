@@ -1,3 +1,5 @@
+//! Exports of arbitrary events with hostile names.
+
 use proptest::prelude::*;
 use unstarve_export::Folded;
 use unstarve_model::{
@@ -50,7 +52,7 @@ fn kind() -> impl Strategy<Value = EventKind> {
     ]
 }
 
-/// Any events with names that mean something to the formats, in order of time.
+/// Arbitrary events in time order, with names that contain the formats' special characters.
 pub fn events() -> impl Strategy<Value = Vec<Event>> {
     let step = prop_oneof![Just(0), 1..100_u64, 1..1_000_000_u64, 1..200_000_000_u64];
     prop::collection::vec((step, 0..3_u32, kind()), 1..200).prop_map(|steps| {

@@ -1,5 +1,5 @@
-//! Every format is read back, most often by a reader of its own kind, and says what the report says: on each recording of
-//! `testdata/traces`, with hostile names, and whatever the events are.
+//! Every format is read back, mostly by an independent reader, and matches the report: for each recording in
+//! `testdata/traces`, with hostile names, and for arbitrary events.
 
 #[cfg(feature = "columnar")]
 mod columnar;

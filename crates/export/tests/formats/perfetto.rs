@@ -1,5 +1,5 @@
-//! Decodes a written trace again and checks what `trace_processor` counts as an error: numbers that nothing defines, slices
-//! that do not nest, counters and clocks that run backwards.
+//! Decodes a written trace and checks what `trace_processor` counts as an error: undefined ids, slices that do not
+//! nest, counters and clocks that go backwards.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::Cursor;
@@ -29,7 +29,7 @@ struct Slice {
     start: u64,
     end: u64,
     flows: Vec<u64>,
-    /// Of the annotation `blame`.
+    /// The sum of the annotation `blame`.
     blamed: u64,
 }
 
@@ -43,13 +43,13 @@ struct Track {
     last: u64,
 }
 
-/// What a trace holds.
+/// The content of a trace.
 #[derive(Default)]
 struct Contents {
     tracks: BTreeMap<u64, Track>,
     defined: [BTreeSet<u64>; 4],
     texts: BTreeMap<u64, String>,
-    /// Of each CPU: the switches' times and tasks, from and to.
+    /// For each CPU the times and tasks of switches.
     switches: BTreeMap<u32, Vec<(u64, i32, i32)>>,
 }
 
@@ -157,7 +157,7 @@ impl Contents {
         groups.filter(|entry| named(entry, "ns")).filter_map(|entry| entry.uint_value).sum()
     }
 
-    /// The tracks below the one of this name.
+    /// The tracks below the track with this name.
     fn below<'a>(&'a self, root: &'a str) -> impl Iterator<Item = &'a Track> {
         let of_root = move |uuid: &u64| {
             self.tracks.get(uuid).is_some_and(|track| track.parent == 0 && track.name.starts_with(root))
@@ -197,7 +197,7 @@ fn holds_the_report(contents: &Contents, report: &Report) {
     assert_eq!(pointed, report.findings.iter().map(|finding| finding.worst.len()).sum::<usize>());
 }
 
-/// Whether who ran is known all the time.
+/// Whether it is known at all times which task ran.
 fn is_whole(report: &Report) -> bool {
     use unstarve_model::LossKind::{LostEvents, MissingSwitch, UncountedGap};
     !report.missing.iter().any(|missing| matches!(missing.loss.kind, MissingSwitch | LostEvents | UncountedGap))
@@ -222,7 +222,7 @@ fn a_trace_holds_the_report_and_makes_sense() {
     }
 }
 
-/// Time on a CPU by thread, without runs whose ends were not seen.
+/// Time on CPU by thread, without runs whose ends are unknown.
 #[derive(Default, PartialEq, Debug)]
 struct Ran(BTreeMap<Tid, Nanos>);
 
@@ -255,7 +255,7 @@ fn our_own_reader_finds_the_same_runs_in_it() {
     assert!(compared >= 6, "only {compared} recordings are whole");
 }
 
-/// Perfetto's own schema, where its Python package is installed: nothing that it does not know, and the same sums.
+/// Perfetto's own schema, if its Python package is installed: it knows every field, and finds the same sums.
 #[test]
 fn perfettos_own_schema_knows_every_field() {
     let program = "import sys, perfetto.protos.perfetto.trace.perfetto_trace_pb2 as pb\n\

@@ -1,3 +1,5 @@
+//! Helpers: exports recordings to memory, and reads tables.
+
 use std::collections::BTreeMap;
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
@@ -10,7 +12,7 @@ use unstarve_model::EventSource;
 use unstarve_tables::CsvRows;
 use unstarve_timeline::Selection;
 
-/// Bytes that can be looked at after their writer is gone.
+/// Output that can be read after its writer has been dropped.
 #[derive(Clone, Default)]
 pub struct Sheet(Arc<Mutex<Vec<u8>>>);
 
@@ -50,7 +52,7 @@ pub fn open(trace: &Path) -> Box<dyn EventSource> {
     unstarve_readers::open(trace).unwrap_or_else(|error| panic!("{}: {error}", trace.display()))
 }
 
-/// Sends a source through an export, and gives the report.
+/// Runs a source through an export, and returns the report.
 pub fn export(source: Box<dyn EventSource>, mut export: impl Export) -> Report {
     let explained = explain_beside(source, &Options::default(), &mut export, |_| {});
     let report = explained.expect("there are events").report;
@@ -58,21 +60,21 @@ pub fn export(source: Box<dyn EventSource>, mut export: impl Export) -> Report {
     report
 }
 
-/// A row of a table, by the names of its columns.
+/// A row of a table by column names.
 pub type Row = BTreeMap<String, String>;
 
-/// A table as CSV.
+/// Reads a CSV table.
 pub fn read_csv(text: &str) -> Vec<Row> {
     let mut reader = csv::Reader::from_reader(text.as_bytes());
     reader.deserialize().map(|row| row.expect("a whole row")).collect()
 }
 
-/// A sheet for each table.
+/// An output for each table.
 pub fn sheets() -> [Sheet; 4] {
     Default::default()
 }
 
-/// All tables by way of CSV, and the report.
+/// All tables as CSV, and the report.
 pub fn tables(source: Box<dyn EventSource>) -> ([Vec<Row>; 4], Report) {
     let sheets = sheets();
     let mut tables = Tables::new(Selection::default());

@@ -1,3 +1,5 @@
+//! Tables add up to the report.
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use unstarve_diagnose::report::{Finding, Report};
@@ -50,7 +52,7 @@ fn pieces_fill_waits(waits: &[Row], pieces: &[Row]) {
     }
 }
 
-/// What the report blames for each finding is what the pieces of its victim's waits say.
+/// The blame of each finding in the report equals the sum of the pieces of its victim's waits.
 #[test]
 fn findings_can_be_recomputed_from_the_pieces() {
     let mut findings = 0;
@@ -74,8 +76,8 @@ fn findings_can_be_recomputed_from_the_pieces() {
     assert!(findings >= 5, "only {findings} could be recomputed");
 }
 
-/// The numbers of the waits that the finding is about, where its threads tell them: it names the first 128, which may have
-/// had other names and priorities, too.
+/// The ids of the finding's waits, if its threads identify them: it lists the first 128 threads, which may have had
+/// other names and priorities, too.
 fn victims_waits<'a>(waits: &'a [Row], finding: &Finding) -> Option<BTreeSet<&'a str>> {
     let victim = &finding.victim;
     let tids: BTreeSet<String> = victim.tids.iter().map(u32::to_string).collect();
@@ -88,7 +90,7 @@ fn victims_waits<'a>(waits: &'a [Row], finding: &Finding) -> Option<BTreeSet<&'a
     [all, some].into_iter().find(|waits| waits.len() as u64 == finding.waits.count)
 }
 
-/// Rows can be laid beside other hosts' logs: the time of day, the host, and who was where.
+/// Rows can be compared with other hosts' logs: they have the time of day, the host, and the cgroups.
 #[test]
 fn rows_carry_the_time_of_day_the_host_and_cgroups() {
     let task = |tid, comm: &str| TaskRef::new(Tid(tid), Comm::from(comm), Some(Prio(120)));
@@ -122,7 +124,7 @@ fn rows_carry_the_time_of_day_the_host_and_cgroups() {
     assert!(id.len() == 16 && blame[0]["trace_id"] == *id && pieces[0]["trace_id"] == *id, "{id}");
 }
 
-/// An export of some of the waits is of the same recording.
+/// An export of some waits has the same recording id.
 #[test]
 fn the_id_of_a_recording_does_not_depend_on_what_is_chosen() {
     let trace = traces().into_iter().find(|trace| trace.ends_with("linux-6.1-dio-weight.dat")).expect("testdata");

@@ -1,3 +1,5 @@
+//! Compares scheduler settings and features of two kernels or hosts.
+
 use std::collections::BTreeSet;
 
 use serde::{Deserialize, Serialize};
@@ -6,18 +8,18 @@ use super::feature::{self, FeatureState, feature_at};
 use super::{Form, Knob, Presence};
 use crate::{Distribution, Facts, Snapshot, Version};
 
-/// What differs between two kernels or hosts.
+/// A difference between two kernels or hosts.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Change {
-    /// The setting or the feature.
+    /// The setting or feature.
     pub name: String,
     /// How it differs.
     pub kind: ChangeKind,
-    /// On the first: a value or a path; empty if it is not there.
+    /// On the first: a value or a path; empty if it does not exist there.
     pub from: String,
     /// On the second.
     pub to: String,
-    /// What that means, or what there is instead.
+    /// The consequence, or the replacement.
     pub note: String,
 }
 
@@ -31,18 +33,18 @@ pub enum ChangeKind {
     Gone,
     /// At another path.
     Moved,
-    /// Another default.
+    /// The default differs.
     Redefaulted,
-    /// The same number does something else.
+    /// The same number has another meaning.
     Redefined,
-    /// Two hosts have set it to different values.
+    /// Two hosts have different values.
     Value,
-    /// Only one of two snapshots has it, and the other's kernel is not known to lack it: that file does not say.
+    /// Only one of two snapshots contains it, but the other's kernel may have it.
     Unseen,
 }
 
-/// Settings, then features, that differ between two kernels on a host with so many CPUs. What is not known for certain of
-/// one of the two is left out.
+/// The settings, then the features, that differ between two kernels on a host with so many CPUs. Omits what is
+/// uncertain for one of the two.
 pub fn changes_between_kernels(
     from: Version,
     to: Version,
@@ -70,7 +72,7 @@ fn knob_changes(knob: Knob, a: Presence, b: Presence, cpus: usize) -> Vec<Change
         (Presence::NotYet(_), Presence::There(new)) => {
             vec![change(ChangeKind::New, String::new(), new.path().into(), new.meaning().into())]
         }
-        // Backwards in time.
+        // `from` is the newer kernel.
         (Presence::Gone(_), Presence::There(new)) => {
             vec![change(ChangeKind::New, String::new(), new.path().into(), new.meaning().into())]
         }
@@ -127,20 +129,20 @@ fn feature_change(row: crate::Row, from: Version, to: Version) -> Option<Change>
     })
 }
 
-/// Feature bits that [`changes_between_kernels`] leaves out, because of one of the two kernels it is not known whether it
-/// has them on: mostly since a stable level decides that the version does not name.
+/// Feature bits that [`changes_between_kernels`] omits because their default is unknown for one of the two kernels,
+/// mostly because it depends on a stable level that the version does not name.
 pub fn undecided_between_kernels(from: Version, to: Version) -> Vec<&'static str> {
     let unknown = |row, version| matches!(feature_at(row, version), FeatureState::Unknown(_));
     feature::rows().filter(|row| unknown(*row, from) || unknown(*row, to)).map(feature::name).collect()
 }
 
-/// What differs between two hosts: settings, wherever each has them, features, and options of the build.
+/// The differences between two hosts: settings (wherever each kernel has them), features, and build options.
 pub fn changes_between_snapshots(a: &Snapshot, b: &Snapshot) -> Vec<Change> {
     let mut changes = Vec::new();
     let mut seen: BTreeSet<&str> = BTreeSet::new();
     for path in a.settings.keys().chain(b.settings.keys()) {
         let knob = Knob::named(path);
-        // Settings of a CPU are told one by one; others once, wherever they are.
+        // Per-CPU settings are reported one by one; others once, whatever their path.
         let name = knob.filter(|knob| !knob.forms(None).iter().any(|form| form.path().contains("{N}")));
         if !seen.insert(name.map_or(path.as_str(), |knob| knob.name())) {
             continue;
@@ -182,7 +184,7 @@ fn found(snapshot: &Snapshot, knob: Option<Knob>, path: &str) -> Option<(String,
     }
 }
 
-/// Whether a host's kernel is known not to have a setting.
+/// Whether a host's kernel certainly lacks a setting.
 fn lacks(snapshot: &Snapshot, knob: Knob) -> bool {
     let facts = Facts::of_host(snapshot);
     let presence = facts.version().and_then(|version| knob.at(version, facts.distribution()));
@@ -195,13 +197,13 @@ fn lacks_feature(snapshot: &Snapshot, name: &str) -> bool {
     row.zip(version).is_some_and(|(row, version)| feature_at(row, version) == FeatureState::Absent)
 }
 
-/// What one of two hosts says of something.
+/// What one of two hosts has.
 enum Side {
     /// A path and a value.
     Has(String, String),
-    /// Its kernel does not have it.
+    /// Its kernel does not have the setting.
     Lacks,
-    /// Its snapshot does not have it, by which nothing is known of the host.
+    /// Its snapshot does not contain the setting, so nothing is known.
     Silent,
 }
 
@@ -250,17 +252,17 @@ mod tests {
     #[test]
     fn features_that_are_not_known_of_a_kernel_are_not_compared_and_named() {
         let version = |text: &str| text.parse::<Version>().expect("a version");
-        let told = |a: &str, b: &str| -> Vec<String> {
+        let undecided = |a: &str, b: &str| -> Vec<String> {
             let changes = changes_between_kernels(version(a), version(b), None, 8);
             changes.into_iter().map(|change| change.name).filter(|name| name == "RT_PUSH_IPI").collect()
         };
         let left_out = |a: &str, b: &str| undecided_between_kernels(version(a), version(b)).contains(&"RT_PUSH_IPI");
-        // It is on in both, or it is not known: never "gone".
+        // It is on in both, or unknown; in no case "gone".
         for (a, b) in [("5.4", "6.5"), ("5.4", "5.10"), ("6.12", "6.18"), ("5.10.30", "5.15")] {
-            assert_eq!(told(a, b), [""; 0], "{a} {b}");
+            assert_eq!(undecided(a, b), [""; 0], "{a} {b}");
         }
         assert_eq!((left_out("5.4", "6.5"), left_out("6.12", "6.18")), (false, true));
-        assert_eq!(told("6.1.176", "6.1.178"), ["RT_PUSH_IPI"]);
-        assert_eq!(told("6.17", "7.2"), ["RT_PUSH_IPI"]);
+        assert_eq!(undecided("6.1.176", "6.1.178"), ["RT_PUSH_IPI"]);
+        assert_eq!(undecided("6.17", "7.2"), ["RT_PUSH_IPI"]);
     }
 }

@@ -1,36 +1,38 @@
+//! Finds configured settings that do not take effect.
+
 use super::{Form, Knob, Presence};
 use crate::{Configured, ConfiguredBy, Facts, Snapshot, Version};
 
-/// A setting that is written down somewhere and does not do what whoever wrote it wanted.
+/// A configured setting that does not have the intended effect.
 #[derive(Clone, Debug)]
 pub struct Drift<'a> {
-    /// Where it is written down; several if they are of the same kind.
+    /// Where it is configured; several if the kind is the same.
     pub setting: &'a Configured,
-    /// What it is called.
+    /// The setting's name.
     pub name: String,
     /// How it fails.
     pub kind: DriftKind,
 }
 
-/// How a written setting fails.
+/// How a configured setting fails.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum DriftKind {
-    /// The kernel has no such setting, nor does the table know one under this name.
+    /// Neither the kernel nor the table knows a setting of this name.
     Unknown,
-    /// The kernel has it no more; the nearest thing there is.
+    /// The kernel no longer has it; the nearest replacement.
     Gone(Option<Knob>),
-    /// It is elsewhere, where this line does not reach.
+    /// It has moved to another path, which this line does not set.
     Moved(&'static str),
-    /// It is there, but the same number does something else: what.
+    /// The same number has another meaning now; which one.
     Redefined(&'static str),
-    /// It is there with another value: the value.
+    /// The setting has another value now; which one.
     NotInForce(String),
-    /// TuneD gives the number to a setting that means something else: which.
+    /// TuneD writes the number to another setting with another meaning; which one.
     Translated(&'static str),
 }
 
-/// What is written down and does not take effect on the running kernel (asked, not looked up), or with `upgrade`, would not
-/// on that one.
+/// Configured settings that do not take effect on the running kernel (from the snapshot's values), or with `upgrade`,
+/// would not on that kernel.
 pub fn drifts(snapshot: &Snapshot, upgrade: Option<Version>) -> Vec<Drift<'_>> {
     let settings = snapshot
         .configured
@@ -48,7 +50,7 @@ pub fn drifts(snapshot: &Snapshot, upgrade: Option<Version>) -> Vec<Drift<'_>> {
         .collect()
 }
 
-/// The scheduler settings that a written line sets.
+/// The scheduler settings that a configured line sets.
 fn names(setting: &Configured) -> Vec<String> {
     let is_path = |key: &str| key.starts_with("/sys/kernel/debug/sched") || key.starts_with("/sys/module/workqueue");
     match setting.by {
@@ -60,7 +62,7 @@ fn names(setting: &Configured) -> Vec<String> {
     }
 }
 
-/// Paths of debugfs and keys of sysctl in a command.
+/// The debugfs paths and sysctl keys in a command.
 fn in_command(command: &str) -> Vec<String> {
     let words = command.split(|c: char| c.is_whitespace() || matches!(c, '"' | '\'' | '=' | '>' | ';' | '&' | '|'));
     let known = |word: &&str| {
@@ -71,7 +73,7 @@ fn in_command(command: &str) -> Vec<String> {
     words.filter(known).map(|word| word.trim_end_matches([',', ')']).to_owned()).collect()
 }
 
-/// The file that the line writes; `None` where a program looks for it itself.
+/// The file that the line writes; `None` if a program looks for the path itself.
 fn path_of(setting: &Configured, name: &str) -> Option<String> {
     if name.starts_with('/') {
         return Some(name.to_owned());
@@ -86,7 +88,7 @@ fn path_of(setting: &Configured, name: &str) -> Option<String> {
 fn on_running(snapshot: &Snapshot, index: usize, setting: &Configured, name: &str) -> Option<DriftKind> {
     let Some(path) = path_of(setting, name) else { return tuned_option(snapshot, name) };
     if path.starts_with("/sys/kernel/debug") && snapshot.features.is_none() {
-        // debugfs cannot be read, so nothing can be said.
+        // debugfs cannot be read, so nothing is known.
         return None;
     }
     if path.starts_with("/proc/sys") && !snapshot.settings.keys().any(|path| path.starts_with("/proc/sys")) {
@@ -99,14 +101,14 @@ fn on_running(snapshot: &Snapshot, index: usize, setting: &Configured, name: &st
     }
 }
 
-/// Why the running kernel does not have it: by the table, where it knows it.
+/// Why the running kernel lacks it, from the table if it knows.
 fn missing(snapshot: &Snapshot, name: &str, path: &str) -> DriftKind {
     let Some(knob) = Knob::named(name) else { return DriftKind::Unknown };
     let elsewhere = knob.rows().find(|form| snapshot.settings.contains_key(form.path()));
     let facts = Facts::of_host(snapshot);
     let by_version = || facts.version().and_then(|version| knob.at(version, facts.distribution())?.form());
     match elsewhere.or_else(by_version) {
-        // It should be there: the kernel was built without it.
+        // This version should have it: the kernel was built without it.
         Some(form) if form.path() == path => DriftKind::Unknown,
         Some(form) => DriftKind::Moved(form.path()),
         None => DriftKind::Gone(successor(knob)),
@@ -117,7 +119,8 @@ fn successor(knob: Knob) -> Option<Knob> {
     knob.rows().find_map(Form::successor)
 }
 
-/// TuneD (2.16 and later) looks for the path of its own options; one that exists nowhere is skipped with a debug message.
+/// TuneD (2.16 and later) looks up the path of its own options. It skips options without a path, with only a debug
+/// message.
 fn tuned_option(snapshot: &Snapshot, name: &str) -> Option<DriftKind> {
     let knob = Knob::named(name)?;
     let facts = Facts::of_host(snapshot);
@@ -133,7 +136,7 @@ fn tuned_at(knob: Knob, version: Version, facts: &Facts<'_>) -> Option<DriftKind
     }
 }
 
-/// Whether the last line about a sysctl is not what the kernel has.
+/// Whether the last line for a sysctl differs from the current value.
 fn not_in_force(snapshot: &Snapshot, index: usize, setting: &Configured, live: &str) -> Option<DriftKind> {
     if setting.by != ConfiguredBy::Sysctl {
         return None;

@@ -1,13 +1,15 @@
+//! Explains a setting, feature, kernel thread, workqueue or bug from the tables.
+
 use super::feature::{self, FeatureState, feature_at};
 use super::names::{called, queue_of_worker};
 use super::{Form, Knob};
 use crate::{BUGS, FEATURES, KTHREADS, REGRESSIONS, Row, TUNABLES, Version, WORKQUEUES};
 use unstarve_sched::KernelThread;
 
-/// What is known about something: a title, a sentence, and lines under headings.
+/// An explanation: a title, a sentence, and sections of lines.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Explanation {
-    /// What it is about: `sched_rt_runtime_us, a setting`.
+    /// The subject: `sched_rt_runtime_us, a setting`.
     pub title: String,
     /// What it is or does.
     pub meaning: String,
@@ -15,8 +17,8 @@ pub struct Explanation {
     pub sections: Vec<(&'static str, Vec<String>)>,
 }
 
-/// Everything that the tables say about a setting, a feature, a kind of kernel thread, a workqueue, a bug or a reported
-/// regression; rows that are known from memory alone are left out.
+/// Everything the tables say about a setting, a feature, a kind of kernel thread, a workqueue, a bug or a reported
+/// regression. Rows known only from memory are omitted.
 pub fn explain(name: &str) -> Option<Explanation> {
     let name = name.trim();
     let knob = || Knob::named(name).map(about_knob);
@@ -34,7 +36,7 @@ fn stated(row: Option<Row>) -> Option<Row> {
     row.filter(|row| row.is_stated())
 }
 
-/// A kernel thread as tables or /proc call it; of a worker with the workqueue for which it works or worked.
+/// A kernel thread named as in the tables or in /proc; for a worker with its current or last workqueue.
 fn about_a_thread(name: &str) -> Option<Explanation> {
     let row = stated(thread_class(name).and_then(|class| KTHREADS.row(class))).or_else(|| called(KTHREADS, name))?;
     let mut explanation = about_thread(row);
@@ -72,7 +74,7 @@ fn thread_class(comm: &str) -> Option<&'static str> {
     })
 }
 
-/// A section with one line for each column that is filled. A dash stands where nothing is known.
+/// A section with a line for each column that is not empty; a dash in a table means unknown.
 fn columns(row: Row, wanted: &[(&'static str, &str)]) -> Vec<(&'static str, Vec<String>)> {
     let text = |column: &str| row.get(column).filter(|text| *text != "-");
     wanted.iter().filter_map(|(heading, column)| Some((*heading, vec![text(column)?.to_owned()]))).collect()
@@ -237,7 +239,7 @@ fn about_regression(row: Row) -> Explanation {
     }
 }
 
-/// Names that [`explain`] knows, for a suggestion.
+/// The names that [`explain`] knows, for suggestions.
 pub fn explainable() -> Vec<&'static str> {
     let knobs = Knob::all().into_iter().map(Knob::name);
     let rows = [FEATURES, KTHREADS, WORKQUEUES, BUGS, REGRESSIONS].into_iter().flat_map(|table| table.rows());
@@ -249,7 +251,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn everything_that_may_be_told_is_found_by_its_name_and_has_a_source() {
+    fn every_stated_row_is_found_by_its_name_and_has_a_source() {
         for name in explainable() {
             let first = name.split([' ', '(']).next().unwrap_or(name);
             let explanation = explain(first).unwrap_or_else(|| panic!("{name}"));

@@ -1,17 +1,19 @@
+//! Scheduler feature bits by kernel version.
+
 use crate::{FEATURES, Row, Version};
 
-/// Whether a kernel has a feature bit of the scheduler, and how it is by default.
+/// Whether a kernel has a scheduler feature bit, and its default.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FeatureState {
-    /// There and on.
+    /// Exists, on by default.
     On,
-    /// There and off.
+    /// Exists, off by default.
     Off,
-    /// Not there.
+    /// Does not exist.
     Absent,
-    /// It depends on the build: the text says on what.
+    /// Depends on the build; the text says on what.
     Depends(&'static str),
-    /// It is not known of this kernel: the text says what would settle it.
+    /// Unknown for this kernel; the text says what would decide it.
     Unknown(&'static str),
 }
 
@@ -28,8 +30,8 @@ impl FeatureState {
     }
 }
 
-/// One of the states in a row: `6.6:1` from that series on, `6.12.96:0` from that level of its series on, `5.12..5.15:0`
-/// from 5.15 on at the latest and not before 5.12.
+/// One state in a row: `6.6:1` from that series on, `6.12.96:0` from that level of its series on, `5.12..5.15:0` from
+/// some series after 5.12, and certainly from 5.15 on.
 struct Entry {
     not_before: Option<Version>,
     from: Version,
@@ -70,12 +72,12 @@ fn entries(row: Row) -> impl Iterator<Item = Entry> {
     row.get("states").unwrap_or_default().split(' ').filter_map(Entry::read)
 }
 
-/// What a row says about each kernel, a line for each change.
+/// A row's history, a line for each change.
 pub(super) fn history(row: Row) -> Vec<String> {
     entries(row).map(|entry| entry.line()).collect()
 }
 
-/// The state of a feature in a kernel: that of its series when it was released, and what its stable levels made of it.
+/// The feature's state in a kernel: that of its series at release, then changed by stable levels.
 pub fn feature_at(row: Row, version: Version) -> FeatureState {
     const BETWEEN: &str = "the source of this kernel: it changed between two kernels that were read";
     const LEVEL: &str = "the stable level of this kernel: it changed within the series";
@@ -100,17 +102,17 @@ pub fn feature_at(row: Row, version: Version) -> FeatureState {
     state
 }
 
-/// The names in a row: one, or a pair that was renamed.
+/// The feature names in a row: one, or a pair if it was renamed.
 pub(super) fn name(row: Row) -> &'static str {
     row.name().split([' ', '(']).next().unwrap_or_default()
 }
 
-/// Rows that may be told to people.
+/// Rows whose source is good enough to be reported.
 pub(super) fn rows() -> impl Iterator<Item = Row> {
     FEATURES.rows().filter(|row| row.is_stated())
 }
 
-/// Whether some kernel has a feature bit of this name (without `NO_`).
+/// Whether any kernel has a feature bit of this name (without `NO_`).
 pub fn is_feature(bare: &str) -> bool {
     rows().any(|row| name(row) == bare)
 }

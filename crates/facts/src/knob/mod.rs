@@ -1,5 +1,5 @@
-//! Settings of the scheduler: what each kernel calls them, where they are, what they are by default; what differs between
-//! two kernels or hosts; what is written down somewhere and no longer does anything.
+//! Scheduler settings: their names, paths and defaults by kernel, differences between kernels and hosts, and configured
+//! settings that have no effect.
 
 mod change;
 mod drift;
@@ -17,10 +17,10 @@ pub use explain::{Explanation, explain, explainable};
 pub use feature::{FeatureState, feature_at, is_feature};
 pub use rails::{Harm, check_harm};
 
-/// Every form that a setting had: since when, until when, where, its default.
+/// Every form that a setting had: kernel versions, path, default.
 pub const KNOBS: Table = Table::new(include_str!("../../data/knobs.tsv"), "knob", "confidence");
 
-/// A setting under its name of today, whatever its forms.
+/// A setting by its current name, in all its forms.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub struct Knob {
     name: &'static str,
@@ -33,25 +33,25 @@ pub struct Form(Row);
 /// Whether a kernel has a setting.
 #[derive(Clone, Copy, Debug)]
 pub enum Presence {
-    /// It does, so.
+    /// It has it, in this form.
     There(Form),
-    /// It had it, last so.
+    /// It had it; the last form.
     Gone(Form),
-    /// It does not yet; first so.
+    /// It does not have it yet; the first form.
     NotYet(Form),
-    /// It is known of kernels before and after only.
+    /// Only earlier and later kernels are known.
     Unsure(Form),
 }
 
 impl Knob {
-    /// All of them, by name.
+    /// All settings, by name.
     pub fn all() -> Vec<Knob> {
         let mut knobs: Vec<Knob> = KNOBS.rows().map(|row| Knob { name: row.name() }).collect();
         knobs.dedup();
         knobs
     }
 
-    /// The setting that people call so: `sched_rt_runtime_us`, `kernel.sched_rt_runtime_us`, `base_slice_ns`,
+    /// The setting with this name: `sched_rt_runtime_us`, `kernel.sched_rt_runtime_us`, `base_slice_ns`,
     /// `fair_server/cpu3/runtime`, or any of its paths.
     pub fn named(text: &str) -> Option<Knob> {
         let text = text.trim();
@@ -70,7 +70,7 @@ impl Knob {
         self.name
     }
 
-    /// Whether a setting is exactly there, on some kernel, for some CPU.
+    /// Whether some kernel has a setting at exactly this path, for any CPU.
     pub fn has_path(path: &str) -> bool {
         KNOBS.rows().map(Form).any(|form| match form.path().split_once("{N}") {
             None => form.path() == path,
@@ -82,12 +82,12 @@ impl Knob {
         })
     }
 
-    /// Its forms with all distributors, oldest first.
+    /// Its forms in all distributions, oldest first.
     pub fn rows(self) -> impl Iterator<Item = Form> {
         KNOBS.rows().filter(move |row| row.name() == self.name).map(Form)
     }
 
-    /// Its forms with that distributor, oldest first.
+    /// Its forms in that distribution, oldest first.
     pub fn forms(self, distribution: Option<Distribution>) -> Vec<Form> {
         let vendor = match distribution {
             Some(Distribution::Debian) => "debian",
@@ -101,7 +101,7 @@ impl Knob {
     pub fn at(self, version: Version, distribution: Option<Distribution>) -> Option<Presence> {
         let forms = self.forms(distribution);
         let (first, last) = (*forms.first()?, *forms.last()?);
-        // A stable series may have taken a later form over.
+        // A stable series may have a later form as a backport.
         if let Some(taken) = forms.iter().find(|form| form.was_taken_over_by(version)) {
             return Some(Presence::There(*taken));
         }
@@ -145,7 +145,8 @@ impl Form {
         }
     }
 
-    /// Whether it is at this path, which may lack the directories before (`sched/base_slice_ns`, `kernel.sched_features`).
+    /// Whether `text` is its path, perhaps without leading directories (`sched/base_slice_ns`,
+    /// `kernel.sched_features`).
     fn is_at(self, text: &str) -> bool {
         let asked = if text.starts_with('/') { text.to_owned() } else { format!("/{}", text.replace('.', "/")) };
         let Some((head, tail)) = self.path().split_once("{N}") else { return self.path().ends_with(&asked) };
@@ -160,12 +161,12 @@ impl Form {
         self.text("kind")
     }
 
-    /// The default before it is scaled by the number of CPUs; `None` if there is no single one.
+    /// The default before it is scaled by the number of CPUs; `None` if there are several.
     pub fn base_default(self) -> Option<&'static str> {
         self.0.get("default")
     }
 
-    /// The default on a host with so many CPUs, with the logarithmic scaling that all kernels begin with.
+    /// The default on a host with so many CPUs, with the kernel's default logarithmic scaling.
     ///
     /// Source: `get_update_sysctl_factor()` in kernel/sched/fair.c of 5.10, 6.1, 6.12 and 7.2: 1 + log2(min(CPUs, 8)).
     pub fn default_with(self, cpus: usize) -> Option<String> {
@@ -182,7 +183,7 @@ impl Form {
         self.text("scaled") == "yes"
     }
 
-    /// The unit of the number; empty if it is no number.
+    /// The unit of the number; empty if the value is not a number.
     pub fn unit(self) -> &'static str {
         self.text("unit")
     }
@@ -192,7 +193,7 @@ impl Form {
         self.text("meaning")
     }
 
-    /// What does the nearest thing on kernels that lack it.
+    /// The nearest replacement on kernels that lack it.
     pub fn successor(self) -> Option<Knob> {
         Knob::named(self.0.get("successor")?)
     }
@@ -202,7 +203,7 @@ impl Form {
         self.0.get("config")
     }
 
-    /// Where this is known from.
+    /// The source of this knowledge.
     pub fn source(self) -> &'static str {
         self.text("source")
     }
@@ -215,7 +216,7 @@ impl Form {
         self.text("since").parse().ok()
     }
 
-    /// The last series that surely has it, and the last that may.
+    /// The last series that certainly has it, and the last that may.
     fn until(self) -> Option<(Version, Version)> {
         let text = self.0.get("until")?;
         let (sure, perhaps) = text.split_once("..").unwrap_or((text, text));

@@ -1,11 +1,11 @@
-//! Names as tables write them (`jbd2/DEVICE-N`) and as /proc shows them (`jbd2/sda1-8`).
+//! Matches names in tables (`jbd2/DEVICE-N`) with names in /proc (`jbd2/sda1-8`).
 
 use crate::{Row, Table};
 
-/// What /proc shows of a longer name where it is cut.
-const CUT: usize = 15;
+/// Length to which /proc cuts longer names.
+const PROC_NAME_BYTES: usize = 15;
 
-/// The row that is about a name: its own, or one that its column `names` writes so.
+/// The row about a name: its own, or one whose column `names` lists it.
 pub(super) fn called(table: Table, name: &str) -> Option<Row> {
     let stated = || table.rows().filter(|row| row.is_stated());
     stated().find(|row| row.name() == name).or_else(|| {
@@ -13,17 +13,17 @@ pub(super) fn called(table: Table, name: &str) -> Option<Row> {
     })
 }
 
-/// Whether a name is one of those that a pattern stands for. `C`, `N` and `P` are numbers; longer words of capitals are any
-/// text, such as a device.
+/// Whether a name matches a pattern. `C`, `N` and `P` stand for numbers; longer words in capitals stand for any text,
+/// such as a device.
 fn fits(pattern: &str, name: &str) -> bool {
     let Some(start) = pattern.find(|c: char| c.is_ascii_uppercase()) else {
-        return pattern == name || name.len() == CUT && pattern.starts_with(name);
+        return pattern == name || name.len() == PROC_NAME_BYTES && pattern.starts_with(name);
     };
     let Some(rest) = name.strip_prefix(&pattern[..start]) else { return false };
     let word = pattern[start..].chars().take_while(char::is_ascii_uppercase).count();
     let tail = &pattern[start + word..];
     let is_fitting = |c: char| if word == 1 { c.is_ascii_digit() } else { !c.is_control() };
-    // Of all ways to part it, any will do.
+    // Any way to split the name will do.
     rest.char_indices()
         .take_while(|(_, c)| is_fitting(*c))
         .any(|(at, c)| fits_or_ends(tail, &rest[at + c.len_utf8()..]))
@@ -33,7 +33,8 @@ fn fits_or_ends(pattern: &str, name: &str) -> bool {
     if pattern.is_empty() { name.is_empty() } else { fits(pattern, name) }
 }
 
-/// The workqueue in a worker's name: `dio/sda1` of `kworker/0:1-dio/sda1`, `kworker/0:1+dio/sda1` and `kworker/R-dio/sda1`.
+/// The workqueue in a worker's name: `dio/sda1` of `kworker/0:1-dio/sda1`, `kworker/0:1+dio/sda1` and
+/// `kworker/R-dio/sda1`.
 pub(super) fn queue_of_worker(name: &str) -> Option<&str> {
     let tail = name.strip_prefix("kworker/")?;
     let (_, queue) = tail.split_once(['-', '+'])?;

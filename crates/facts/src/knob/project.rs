@@ -1,3 +1,5 @@
+//! Previews a host under another kernel.
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::feature::{self, FeatureState, feature_at};
@@ -5,10 +7,10 @@ use super::{Knob, Presence};
 use crate::{ConfiguredBy, Distribution, Facts, Snapshot, Version};
 
 impl Snapshot {
-    /// The host as it would be under another kernel of the same distributor: settings that the kernel has, with the value
-    /// that files set or else its default; features by default; the same tasks, interrupts and groups.
+    /// The host as it would be under another kernel of the same distribution: that kernel's settings with configured or
+    /// else default values, default features, and the same tasks, interrupts and cgroups.
     ///
-    /// What somebody wrote by hand is lost with the reboot, so it is not carried over.
+    /// Values written at run time are lost on reboot, so they are not carried over.
     #[must_use]
     pub fn under(&self, version: Version) -> Snapshot {
         let facts = Facts::of_host(self);
@@ -42,7 +44,7 @@ fn name_kernel(snapshot: &mut Snapshot, version: Version, distribution: Option<D
     snapshot.kernel.signature = None;
 }
 
-/// Those that the kernel has, on or off by default, and those of which that is not known.
+/// The kernel's features with their defaults, and the features whose default is unknown.
 fn features(version: Version) -> (Option<BTreeMap<String, bool>>, BTreeSet<String>) {
     let (mut known, mut undecided) = (BTreeMap::new(), BTreeSet::new());
     for row in feature::rows() {
@@ -74,7 +76,7 @@ fn settings(now: &Snapshot, version: Version, distribution: Option<Distribution>
         });
         let value = written.map(|setting| setting.value.clone()).or_else(|| form.default_with(cpus.len().max(1)));
         let Some(value) = value else {
-            // No single default: what is there now is the best guess, if it is at the same place.
+            // Without a single default the current value is the best guess, if the path is the same.
             settings.extend(
                 now.settings
                     .get(form.path())
@@ -88,7 +90,7 @@ fn settings(now: &Snapshot, version: Version, distribution: Option<Distribution>
     settings
 }
 
-/// Kernels of 7.0 and later have no other modes than lazy and full on these machines (commit 7dadeaa6e851).
+/// Kernels from 7.0 on have only the lazy and full modes on these architectures (commit 7dadeaa6e851).
 fn without_old_modes(mut config: BTreeMap<String, String>) -> BTreeMap<String, String> {
     let old = ["PREEMPT_NONE", "PREEMPT_VOLUNTARY"].map(|option| config.remove(option));
     if old.into_iter().flatten().any(|value| value == "y") {

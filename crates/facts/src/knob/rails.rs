@@ -1,7 +1,7 @@
-//! Values that are certain to harm a machine, told before they are written: by `unstarve knobs set` and by policies alike.
+//! Refuses values that would certainly harm the machine, for `unstarve knobs set` and for guard policies.
 //!
-//! The kernel takes most numbers without a question. What counts is the number that it makes of a text, so texts are read
-//! here as it reads them: `0x0`, `00`, `-0` and ` 0` are 0.
+//! The kernel accepts most numbers. What matters is the number that the kernel parses, so texts are parsed here as the
+//! kernel does: `0x0`, `00`, `-0` and ` 0` are all 0.
 
 /// A value that would harm the machine, and why.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
@@ -10,23 +10,26 @@ pub struct Harm {
     reason: String,
 }
 
-/// The kernel's default (`kernel/sched/rt.c`), for who cannot ask.
+/// The kernel's defaults (`kernel/sched/rt.c`), used if the current values cannot be read.
 const DEFAULT_PERIOD_US: i64 = 1_000_000;
 const DEFAULT_RUNTIME_US: i64 = 950_000;
-/// Real-time tasks keep a thousandth of the time: with less a watchdog, a guard or a shell that is to end it cannot run.
+/// Real-time tasks keep at least a thousandth of the time. With less, a watchdog, the guard or the shell that should
+/// repair the setting could not run.
 const LEAST_SHARE: i64 = 1000;
-/// The period's timer interrupts as often and asks every CPU (`do_sched_rt_period_timer()`); nothing bounds it from below.
+/// The period's timer interrupts at this rate and visits every CPU (`do_sched_rt_period_timer()`); the kernel has no
+/// lower limit.
 const LEAST_PERIOD_US: i64 = 1000;
-/// What the kernel itself enforced while these were sysctls, up to 5.12 (`min_sched_granularity_ns` and so on in kernel/sysctl.c).
-/// In debugfs they have no bounds: 0 divides by zero (`sched_nr_latency`), seconds let each task run for as long.
+/// The limits that the kernel enforced while these were sysctls, up to 5.12 (`min_sched_granularity_ns` and so on in
+/// kernel/sysctl.c). In debugfs they have no limits: 0 divides by zero (`sched_nr_latency`), and with seconds each task
+/// runs for seconds.
 const GRANULARITY_NS: std::ops::RangeInclusive<i64> = 100_000..=1_000_000_000;
 
-/// Checks a value for a setting, named as people or paths name it. `other` tells what another setting is, or will be.
+/// Checks a value for a setting, given by name or path. `other` returns the value that another setting has, or will
+/// have.
 ///
-/// # Errors
-/// If it is certain to harm the machine. A value that the kernel refuses itself is left to it.
+/// # Errors If the value would certainly harm the machine. Values that the kernel itself refuses are not checked.
 pub fn check_harm(name: &str, value: &str, other: impl Fn(&str) -> Option<String>) -> Result<(), Harm> {
-    // A path can be written in many ways; its last part cannot.
+    // There are many ways to write a path, but only one for its last part.
     let last = name.split(['/', '.']).rfind(|part| !part.is_empty()).unwrap_or(name);
     let number_of = |name: &str| other(name).and_then(|text| sysctl_number(&text));
     let harm = match last {
@@ -54,7 +57,7 @@ fn runtime_harm(runtime: i64, period: Option<i64>) -> Option<String> {
     let known = period.filter(|&period| period > 0);
     let period = known.unwrap_or(DEFAULT_PERIOD_US);
     if runtime < 0 {
-        // No limit.
+        // −1 means no limit.
         return None;
     }
     if runtime.saturating_mul(LEAST_SHARE) < period {
@@ -97,8 +100,8 @@ fn granularity_harm(value: &str, range: std::ops::RangeInclusive<i64>) -> Option
     })
 }
 
-/// What a file in /proc/sys makes of a text (`proc_dointvec()`): blanks, a sign, digits in base 8, 10 or 16; `None` if it
-/// refuses it.
+/// Parses a text as a file in /proc/sys does (`proc_dointvec()`): blanks, a sign, digits in base 8, 10 or 16; `None` if
+/// the kernel refuses it.
 fn sysctl_number(text: &str) -> Option<i64> {
     let text = text.trim_start();
     let (negative, digits) = text.strip_prefix('-').map_or((false, text), |digits| (true, digits));
@@ -107,7 +110,8 @@ fn sysctl_number(text: &str) -> Option<i64> {
     i32::try_from(number).ok().map(i64::from)
 }
 
-/// What a file in debugfs makes of a text (`debugfs_create_u32()`): a number of 64 bits, of which it keeps 32.
+/// Parses a text as a file in debugfs does (`debugfs_create_u32()`): a 64-bit number, of which the lower 32 bits are
+/// kept.
 fn debugfs_number(text: &str) -> Option<i64> {
     let text = text.trim();
     let number = leading_number(text.strip_prefix('+').unwrap_or(text))?;
@@ -142,7 +146,7 @@ mod tests {
             {
                 assert!(check_harm(name, value, nothing).is_err(), "{name} {value:?}");
             }
-            // -1 is no limit; the kernel itself refuses the rest.
+            // -1 is no limit, and the kernel refuses the rest.
             for value in ["-1", "1000", "950000", "01750", "0x3e8", "1000000", "", "x", "+0", "9999999999", "-"] {
                 assert_eq!(check_harm(name, value, nothing), Ok(()), "{name} {value:?}");
             }
@@ -155,7 +159,7 @@ mod tests {
             let check = |name: &str, value: &str| check_harm(name, value, |_| Some(other.to_owned())).is_err();
             (check("sched_rt_runtime_us", value), check("sched_rt_period_us", value))
         };
-        // Value, the other setting; harm as a runtime, as a period.
+        // A value, the other setting, and whether it does harm as a runtime and as a period.
         for (value, other, harm) in [
             ("1000", "1000000\n", (false, false)),
             ("1000", "2000000", (true, false)),

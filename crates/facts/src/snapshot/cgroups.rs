@@ -1,12 +1,14 @@
+//! Cgroups in a snapshot.
+
 use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 use unstarve_model::{CpuSet, Nanos};
 
-/// The cgroup hierarchy that the CPU controller is attached to.
+/// The cgroup hierarchy with the CPU controller.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Hierarchy {
-    /// Which interface it has.
+    /// The version of its interface.
     pub version: CgroupVersion,
     /// Where it is mounted.
     pub mount: String,
@@ -22,11 +24,11 @@ pub enum CgroupVersion {
     V2,
 }
 
-/// What a cgroup says about CPU time. A file that the group does not have (in v2: the CPU controller is not enabled for
-/// it, and its tasks compete in the nearest ancestor that has it) leaves its field absent.
+/// The CPU settings of a cgroup. The field of a file that the group lacks is absent. (In v2 a group lacks the files if
+/// the CPU controller is not enabled for it; its tasks then compete in the nearest ancestor that has it.)
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct CgroupFacts {
-    /// The path below the hierarchy's mount, beginning with `/`.
+    /// The path below the mount point, beginning with `/`.
     pub path: String,
     /// v2 `cpu.weight`, 1 to 10000, 100 by default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -37,18 +39,18 @@ pub struct CgroupFacts {
     /// `cpu.idle` is 1 (5.15 and later): the group as a whole is SCHED_IDLE.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub idle: bool,
-    /// The limit; `None` is no limit.
+    /// The CPU limit; `None` if there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub limit: Option<Bandwidth>,
-    /// How often the limit was hit since the group was made.
+    /// How often the limit was hit since the group was created.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub throttled: Option<Throttled>,
-    /// `cpuset.cpus.effective`, in v2 and where it differs from the parent's by choice.
+    /// `cpuset.cpus.effective`; v2 only, and only if the group has a cpuset of its own.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpus: Option<CpuSet>,
 }
 
-/// A limit on CPU time: `quota_us` in every `period_us`, on all CPUs together.
+/// A CPU limit: `quota_us` in every `period_us`, summed over all CPUs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Bandwidth {
     /// Microseconds of CPU time.
@@ -58,31 +60,32 @@ pub struct Bandwidth {
 }
 
 impl Bandwidth {
-    /// By `cpu.cfs_quota_us` and `cpu.cfs_period_us` of v1; a quota of −1 is no limit.
+    /// From v1 `cpu.cfs_quota_us` and `cpu.cfs_period_us`; `None` for a quota of −1, no limit.
     pub fn of_v1(quota: &str, period: &str) -> Option<Bandwidth> {
         Some(Bandwidth { quota_us: quota.trim().parse().ok()?, period_us: period.trim().parse().ok()? })
     }
 
-    /// By `cpu.max` of v2; `max 100000` is no limit.
+    /// From v2 `cpu.max`; `None` for `max 100000`, no limit.
     pub fn of_v2(text: &str) -> Option<Bandwidth> {
         let (quota, period) = text.trim().split_once(' ')?;
         Bandwidth::of_v1(quota, period)
     }
 }
 
-/// Counters of a limit (`cpu.stat`).
+/// Throttling counters (`cpu.stat`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Throttled {
-    /// Periods in which the group had something to run (`nr_periods`).
+    /// Periods in which the group had runnable tasks (`nr_periods`).
     pub periods: u64,
-    /// Periods in which it was stopped (`nr_throttled`).
+    /// Periods in which it was throttled (`nr_throttled`).
     pub count: u64,
-    /// For how long, summed over CPUs.
+    /// Throttled time, summed over CPUs.
     pub ns: Nanos,
 }
 
 impl Throttled {
-    /// By `cpu.stat`: v1 counts `throttled_time` in nanoseconds, v2 `throttled_usec` in microseconds. `None` where there are no counters.
+    /// Parses `cpu.stat`: v1 has `throttled_time` in nanoseconds, v2 `throttled_usec` in microseconds. `None` if there
+    /// are no counters.
     pub fn parse(text: &str) -> Option<Throttled> {
         let value = |name: &str| {
             text.lines().find_map(|line| line.strip_prefix(name)?.strip_prefix(' ')?.trim().parse::<u64>().ok())
@@ -96,9 +99,9 @@ impl Throttled {
 }
 
 impl CgroupFacts {
-    /// The weight with which the group as a whole competes, in load-weight units (nice 0 = 1024): `cpu.shares` as they
-    /// are, `cpu.weight` by [`unstarve_sched::load_weight_of_cpu_weight`]. On one CPU the group has at most this much, and less
-    /// when its load is spread over several (`calc_group_shares()` in kernel/sched/fair.c).
+    /// The load weight (nice 0 = 1024) with which the group as a whole competes: `cpu.shares` itself, or `cpu.weight`
+    /// converted by [`unstarve_sched::load_weight_of_cpu_weight`]. On a single CPU it is at most this, and less if the
+    /// group's load is spread over several (`calc_group_shares()` in kernel/sched/fair.c).
     pub fn load_weight(&self) -> Option<u32> {
         if self.idle {
             return Some(unstarve_sched::IDLE_WEIGHT);
@@ -107,8 +110,8 @@ impl CgroupFacts {
     }
 }
 
-/// What the counters grew by, of groups where they did. A group that is new counts from zero; one removed and made anew
-/// (its counters went back) likewise.
+/// How much the counters grew, for groups where they did. New groups count from zero, and so do groups that were
+/// removed and created again (their counters went back).
 pub(super) fn throttled_between(begin: &[CgroupFacts], end: &[CgroupFacts]) -> BTreeMap<String, Throttled> {
     let before: BTreeMap<&str, Throttled> =
         begin.iter().filter_map(|group| Some((group.path.as_str(), group.throttled?))).collect();

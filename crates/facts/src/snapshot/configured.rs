@@ -1,25 +1,27 @@
+//! Configured settings: what files and the boot line set.
+
 use serde::{Deserialize, Serialize};
 
-/// One setting at one place.
+/// One setting in one place.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Configured {
-    /// What reads it.
+    /// The program that reads it.
     pub by: ConfiguredBy,
     /// The file; `/proc/cmdline` for a boot parameter of the running kernel.
     pub file: String,
-    /// The line, from 1.
+    /// The line number, from 1.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub line: Option<u32>,
     /// The TuneD profile or the unit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub owner: Option<String>,
-    /// What is set: `kernel.sched_rt_runtime_us`, `sched_min_granularity_ns` (TuneD), `CPUWeight` (a unit), `preempt`.
+    /// The setting: `kernel.sched_rt_runtime_us`, `sched_min_granularity_ns` (TuneD), `CPUWeight` (a unit), `preempt`.
     pub key: String,
-    /// To what; empty for a boot parameter without a value.
+    /// The value; empty for a boot parameter without one.
     pub value: String,
 }
 
-/// What reads a setting.
+/// The program that reads a setting.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum ConfiguredBy {
@@ -31,13 +33,13 @@ pub enum ConfiguredBy {
     Unit,
     /// The kernel, from its command line.
     Boot,
-    /// Something that this program does not know.
+    /// Unknown to this version of unstarve.
     #[serde(other)]
     Unknown,
 }
 
 impl Configured {
-    /// `file:line`, or the file alone.
+    /// `file:line`, or the file only.
     pub fn place(&self) -> String {
         match self.line {
             Some(line) => format!("{}:{line}", self.file),

@@ -1,6 +1,7 @@
-//! What a snapshot keeps of texts that may hold anything, addresses and passwords among it.
+//! Filters texts that may contain anything, even addresses and passwords: a snapshot stores only what is about
+//! scheduling.
 
-/// Options of the kernel's build that decide how it schedules; anything else of the configuration is left out.
+/// Build options that affect scheduling. Others are not stored.
 const CONFIG_PREFIXES: [&str; 12] = [
     "HZ",
     "PREEMPT",
@@ -16,7 +17,7 @@ const CONFIG_PREFIXES: [&str; 12] = [
     "WQ_",
 ];
 
-/// Whether a snapshot keeps the option of this name, if it is set.
+/// Whether a snapshot stores this build option.
 pub fn is_scheduling_option(name: &str) -> bool {
     CONFIG_PREFIXES.iter().any(|prefix| name.starts_with(prefix))
 }
@@ -27,10 +28,10 @@ pub fn is_scheduling_key(key: &str) -> bool {
     BEGINNINGS.iter().any(|beginning| key.starts_with(beginning))
 }
 
-/// Boot parameters that decide who runs where.
+/// Boot parameters that affect which tasks run where.
 ///
 /// Source: Documentation/admin-guide/kernel-parameters.txt.
-const BOOT: [&str; 22] = [
+const BOOT_PARAMETERS: [&str; 22] = [
     "preempt",
     "isolcpus",
     "nohz_full",
@@ -57,10 +58,10 @@ const BOOT: [&str; 22] = [
 
 fn is_scheduling_parameter(name: &str) -> bool {
     let name = name.replace('-', "_");
-    BOOT.contains(&name.as_str()) || name.starts_with("workqueue.") || name.starts_with("sched_")
+    BOOT_PARAMETERS.contains(&name.as_str()) || name.starts_with("workqueue.") || name.starts_with("sched_")
 }
 
-/// Of a kernel command line, the parameters about scheduling.
+/// The scheduling parameters of a kernel command line, as text.
 pub fn boot_line(cmdline: &str) -> String {
     let words = parameters(cmdline).map(
         |(name, value)| {
@@ -70,17 +71,17 @@ pub fn boot_line(cmdline: &str) -> String {
     words.collect::<Vec<_>>().join(" ")
 }
 
-/// The scheduling parameters of a kernel command line; what follows `--` is for init.
+/// The scheduling parameters of a kernel command line. What follows `--` is for init.
 pub fn parameters(cmdline: &str) -> impl Iterator<Item = (&str, &str)> {
     let words = cmdline.split_ascii_whitespace().take_while(|word| *word != "--");
     words.map(|word| word.split_once('=').unwrap_or((word, ""))).filter(|(name, _)| is_scheduling_parameter(name))
 }
-/// Whether a command names a setting of the scheduler.
+/// Whether a command names a scheduler setting.
 pub fn names_setting(text: &str) -> bool {
     ["/debug/sched", "kernel.sched_", "kernel/sched_"].iter().any(|part| text.contains(part))
 }
 
-/// Of a command, the words with paths and keys of scheduler settings: the rest may be anything, passwords among it.
+/// The words of a command that are paths or keys of scheduler settings. The rest may contain anything, even passwords.
 pub fn kept_settings(command: &str) -> String {
     let words = command.split_ascii_whitespace().filter(|word| names_setting(word));
     words.map(|word| word.trim_matches(['"', '\''])).collect::<Vec<_>>().join(" ")

@@ -1,6 +1,8 @@
+//! The running kernel in a snapshot.
+
 use serde::{Deserialize, Serialize};
 
-/// Which kernel runs, and how it was started.
+/// The running kernel and how it was booted.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct KernelInfo {
     /// `uname -r`: `6.1.0-32-cloud-amd64`.
@@ -12,13 +14,13 @@ pub struct KernelInfo {
     /// `uname -m`: `x86_64`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub machine: Option<String>,
-    /// `/proc/version_signature`, which only Ubuntu has: the last word is the upstream version.
+    /// `/proc/version_signature`, which only Ubuntu has; its last word is the upstream version.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub signature: Option<String>,
-    /// Of the kernel command line, the parameters about scheduling: the rest may hold addresses and keys.
+    /// The scheduling parameters of the kernel command line. The rest may contain addresses and keys.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cmdline: Option<String>,
-    /// `none`, `integrity` or `confidentiality`. `None` when securityfs does not say.
+    /// Lockdown: `none`, `integrity` or `confidentiality`. `None` if securityfs does not say.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub lockdown: Option<String>,
 }

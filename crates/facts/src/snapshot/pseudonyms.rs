@@ -1,11 +1,13 @@
+//! Pseudonyms for names.
+
 use std::collections::BTreeMap;
 
 use super::services;
 
-/// Replaces names by pseudonyms: the same name by the same pseudonym for as long as this lives.
+/// Replaces names by pseudonyms; within its lifetime the same name always gets the same one.
 ///
-/// They are numbers in the order in which names come, and so say nothing about a name: there is no key that could be guessed
-/// and nothing that could be compared with names from a list or from another file.
+/// Pseudonyms are numbered in order of appearance, so they contain no information about the name: there is no key to
+/// guess, and nothing can be compared with a list of names or with another file.
 #[derive(Default, Debug)]
 pub struct Pseudonyms {
     given: BTreeMap<(&'static str, String), String>,
@@ -13,27 +15,27 @@ pub struct Pseudonyms {
     services: Services,
 }
 
-/// Whether programs that bear on scheduling keep their names.
+/// Whether programs that affect scheduling keep their names.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 enum Services {
-    /// They are programs like any other.
+    /// No: they are treated like other programs.
     #[default]
     Named,
-    /// They do, on every host the same.
+    /// Yes: they are the same on every host.
     Kept,
 }
 
-/// A task's name in events, without its NUL.
-const LONGEST_PROGRAM: usize = 15;
+/// Length of a task name in events, without its NUL.
+const MAX_PROGRAM_BYTES: usize = 15;
 
-/// This program's own threads, which no finding is about.
-const OWN: [&str; 2] = ["unstarve-record", "unstarve-canary"];
+/// unstarve's own threads, which no finding is about.
+const OWN_THREADS: [&str; 2] = ["unstarve-record", "unstarve-canary"];
 
-/// More digits than a pool has threads may be a name by themselves.
-const MOST_DIGITS: usize = 4;
+/// More digits than this do not number a pool's thread, and may themselves be a name.
+const MAX_POOL_DIGITS: usize = 4;
 
 impl Pseudonyms {
-    /// Those of a snapshot that is audited: programs that move interrupts or change policies, and systemd, keep their names.
+    /// For a snapshot to be audited: programs that move interrupts or change policies, and systemd, keep their names.
     pub(super) fn with_services() -> Pseudonyms {
         Pseudonyms { services: Services::Kept, ..Pseudonyms::default() }
     }
@@ -49,31 +51,31 @@ impl Pseudonyms {
         pseudonym
     }
 
-    /// The pseudonym of a task's name. A pool's threads keep their number, so that they can still be told to be a pool. It is
-    /// never longer than the kernel's own names, 15 bytes.
+    /// The pseudonym of a task name. Threads of a pool keep their numbers, so that they can still be recognised as a
+    /// pool. At most 15 bytes long, like names in the kernel.
     pub fn program(&mut self, comm: &str) -> String {
-        if self.services == Services::Kept && (services::WATCHED.contains(&comm) || comm == "systemd") {
+        if self.services == Services::Kept && (services::WATCHED_PROGRAMS.contains(&comm) || comm == "systemd") {
             return comm.to_owned();
         }
-        if OWN.contains(&comm) {
+        if OWN_THREADS.contains(&comm) {
             return comm.to_owned();
         }
         let stem = comm.trim_end_matches(|c: char| c.is_ascii_digit());
         let digits = &comm[stem.len()..];
-        if !stem.is_empty() && digits.len() <= MOST_DIGITS {
+        if !stem.is_empty() && digits.len() <= MAX_POOL_DIGITS {
             let pseudonym = format!("{}{}", self.of("program", stem), pool_number(digits));
-            if pseudonym.len() <= LONGEST_PROGRAM {
+            if pseudonym.len() <= MAX_PROGRAM_BYTES {
                 return pseudonym;
             }
         }
-        // Of the whole name, which no stem can be: a stem has no digits at its end.
+        // Derived from the whole name: it cannot collide with a stem, which has no digits at its end.
         let mut pseudonym = self.of("program", comm);
-        pseudonym.truncate(LONGEST_PROGRAM);
+        pseudonym.truncate(MAX_PROGRAM_BYTES);
         pseudonym
     }
 }
 
-/// The name of a kernel thread, which stays, unless it is an address: the NFS client's manager of a server is called
+/// A kernel thread's name, kept unless it contains an address: the NFS client's manager of a server is called
 /// `10.0.0.7-manager` (`nfs4_schedule_state_manager()` in fs/nfs/nfs4state.c).
 pub fn kernel_thread(comm: &str) -> &str {
     let address: Vec<char> = comm.chars().take_while(|c| c.is_ascii_hexdigit() || matches!(c, '.' | ':')).collect();
@@ -81,7 +83,7 @@ pub fn kernel_thread(comm: &str) -> &str {
     if many('.') || many(':') { "nfs-manager" } else { comm }
 }
 
-/// `worker12` becomes `program-3.12`; the dot keeps `program-31` and number 2 apart from `program-3` and number 12.
+/// `worker12` becomes `program-3.12`. The dot distinguishes number 2 of `program-31` from number 12 of `program-3`.
 fn pool_number(digits: &str) -> String {
     if digits.is_empty() { String::new() } else { format!(".{digits}") }
 }
@@ -129,7 +131,7 @@ mod tests {
         let mut names = Pseudonyms::default();
         for index in 0..20_000 {
             let name = names.program(&format!("p{index}x1234"));
-            assert!(name.len() <= LONGEST_PROGRAM, "{name}");
+            assert!(name.len() <= MAX_PROGRAM_BYTES, "{name}");
         }
     }
 }

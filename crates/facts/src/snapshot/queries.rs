@@ -1,51 +1,52 @@
+//! Queries on a snapshot.
+
 use unstarve_model::{CpuSet, SchedPolicy, Tid};
 
 use super::kept::is_scheduling_option;
 use super::{CgroupFacts, IrqFacts, Snapshot, TaskFacts, Throttled};
 
-/// Questions about one task, interrupt or setting. `None` always means "this snapshot does not say", except where a
-/// method says otherwise.
+/// Queries about one task, interrupt or setting. `None` means "not in this snapshot" unless a method says otherwise.
 impl Snapshot {
-    /// The task with this id; if the id was used again in the course of a recording, the younger.
+    /// The task with this id; if the id was reused during a recording, the younger task.
     pub fn task(&self, tid: Tid) -> Option<&TaskFacts> {
         let end = self.tasks.partition_point(|task| task.tid <= tid);
         self.tasks[..end].last().filter(|task| task.tid == tid)
     }
 
-    /// Its policy. [`SchedPolicy::class`] gives the scheduling class.
+    /// The task's policy. [`SchedPolicy::class`] gives the scheduling class.
     pub fn policy_of(&self, tid: Tid) -> Option<SchedPolicy> {
         Some(self.task(tid)?.policy)
     }
 
-    /// The CPUs on which it may run.
+    /// The CPUs on which the task may run.
     pub fn allowed_cpus(&self, tid: Tid) -> Option<&CpuSet> {
         self.task(tid)?.allowed.as_ref()
     }
 
-    /// The path of its group in the hierarchy that has the CPU controller; `/` is the root group.
+    /// The path of the task's cgroup in the hierarchy with the CPU controller; `/` is the root group.
     pub fn cgroup_of(&self, tid: Tid) -> Option<&str> {
         self.task(tid)?.cgroup.as_deref()
     }
 
-    /// The process that a thread belongs to.
+    /// The process of a thread.
     pub fn process_of(&self, tid: Tid) -> Option<Tid> {
         let task = self.task(tid)?;
         Some(task.tgid.unwrap_or(task.tid))
     }
 
-    /// Whether it is a kernel thread.
+    /// Whether the task is a kernel thread.
     pub fn is_kernel_thread(&self, tid: Tid) -> Option<bool> {
         Some(self.task(tid)?.kernel_thread)
     }
 
-    /// The group with this path; `None` also for the root group.
+    /// The cgroup with this path; `None` also for the root group.
     pub fn cgroup(&self, path: &str) -> Option<&CgroupFacts> {
         let index = self.cgroups.binary_search_by(|group| group.path.as_str().cmp(path)).ok()?;
         self.cgroups.get(index)
     }
 
-    /// The top-level group in which the task sits: on a CPU it is this group, as one entity, that competes with the
-    /// kernel's threads, which are all in the root group. `None` for a task of the root group too.
+    /// The top-level cgroup that contains the task. On a CPU this group competes as one entity with kernel threads,
+    /// which are all in the root group. `None` also for a task in the root group.
     pub fn top_cgroup_of(&self, tid: Tid) -> Option<&CgroupFacts> {
         let path = self.cgroup_of(tid)?.strip_prefix('/')?;
         let top = path.split('/').next().filter(|name| !name.is_empty() && *name != "..")?;
@@ -53,12 +54,12 @@ impl Snapshot {
     }
 
     /// The load weight (nice 0 = 1024) of that group as a whole; see [`CgroupFacts::load_weight`]. `None` in the root
-    /// group, and in a v2 group for which the CPU controller is not enabled: its tasks compete on their own.
+    /// group, and in a v2 group for which the CPU controller is not enabled: there tasks compete individually.
     pub fn weight_of_top_cgroup(&self, tid: Tid) -> Option<u32> {
         self.top_cgroup_of(tid)?.load_weight()
     }
 
-    /// The group nearest to the task, going upwards, that has a limit on CPU time.
+    /// The nearest cgroup with a CPU limit: the task's own or an ancestor.
     pub fn limited_cgroup_of(&self, tid: Tid) -> Option<&CgroupFacts> {
         let mut path = self.cgroup_of(tid)?;
         loop {
@@ -69,7 +70,7 @@ impl Snapshot {
         }
     }
 
-    /// The group of the task, or the first above it, that is SCHED_IDLE as a whole (`cpu.idle`).
+    /// The nearest cgroup that is SCHED_IDLE as a whole (`cpu.idle`): the task's own or an ancestor.
     pub fn idle_cgroup_of(&self, tid: Tid) -> Option<&CgroupFacts> {
         let mut path = self.cgroup_of(tid)?;
         loop {
@@ -80,8 +81,8 @@ impl Snapshot {
         }
     }
 
-    /// How much the group with this path was throttled while the recording ran; `None` if it was not, or if this is no
-    /// snapshot of a recording.
+    /// How much the cgroup was throttled during the recording; `None` if it was not, or if this is not a recording's
+    /// snapshot.
     pub fn throttled_meanwhile(&self, path: &str) -> Option<Throttled> {
         self.throttled_meanwhile.as_ref()?.get(path).copied()
     }
@@ -111,13 +112,13 @@ impl Snapshot {
             .map(|(path, value)| (path.as_str(), value.as_str()))
     }
 
-    /// Whether a feature bit of the scheduler is on; `None` if the kernel does not have it or it could not be read.
+    /// Whether a scheduler feature bit is on; `None` if the kernel does not have it or it could not be read.
     pub fn feature(&self, name: &str) -> Option<bool> {
         self.features.as_ref()?.get(name).copied()
     }
 
-    /// The value of an option of the kernel's build (`HZ`), `Some("n")` if it is off; `None` if the configuration could
-    /// not be read, and for options that have nothing to do with scheduling, which a snapshot does not keep.
+    /// The value of a build option (`HZ`), `Some("n")` if it is off. `None` if the configuration could not be read, and
+    /// for options that do not affect scheduling, which a snapshot does not store.
     pub fn config(&self, name: &str) -> Option<&str> {
         let config = self.config.as_ref().filter(|_| is_scheduling_option(name))?;
         Some(config.get(name).map_or("n", String::as_str))

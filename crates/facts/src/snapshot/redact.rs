@@ -1,16 +1,18 @@
+//! Removes private names from a snapshot.
+
 use super::pseudonyms::{Pseudonyms, kernel_thread};
 use super::{Missing, Snapshot};
 
 impl Snapshot {
-    /// The snapshot for somebody else: command lines, the host's name and its boot are gone; names of programs, cgroups and
-    /// units, and places of mounts are pseudonyms, the same for the same name. Names of kernel threads, of devices, of
-    /// interrupts and of settings stay, without which nothing could be said.
+    /// The snapshot without private data, to be given to others. Command lines, the host name and the boot id are
+    /// removed. Names of programs, cgroups and units, and mount points, are replaced by pseudonyms, the same for the
+    /// same name. Names of kernel threads, devices, interrupts and settings are kept, as the analysis needs them.
     #[must_use]
     pub fn redacted(self) -> Snapshot {
         self.redacted_by(&mut Pseudonyms::with_services())
     }
 
-    /// The same with pseudonyms that are also given elsewhere.
+    /// The same, with pseudonyms shared with other data.
     #[must_use]
     pub fn redacted_by(mut self, names: &mut Pseudonyms) -> Snapshot {
         for task in self.tasks.iter_mut() {
@@ -30,7 +32,7 @@ impl Snapshot {
                 Some(throttled.into_iter().map(|(path, counters)| (group(names, &path), counters)).collect());
         }
         for mount in &mut self.mounts {
-            // Every host has this one; its device and options may be names as those of any other.
+            // Every host has `/`. The device and options of other mounts may contain names.
             if mount.target != "/" {
                 mount.target = names.of("mount", &mount.target);
             }
@@ -38,7 +40,7 @@ impl Snapshot {
             mount.device = device(names, &mount.device);
         }
         self.host = None;
-        // The journals of a host name its boots, too.
+        // The host's journal contains the boot id too.
         self.boot = None;
         self.redact_boot_line();
         self.redact_places(names);
@@ -46,10 +48,10 @@ impl Snapshot {
         self
     }
 
-    /// Only what this program understands stays: a command line may hold addresses and keys.
+    /// Keeps only known parameters: a command line may contain addresses and keys.
     fn redact_boot_line(&mut self) {
         self.kernel.cmdline = self.kernel.cmdline.as_deref().map(super::kept::boot_line);
-        // The builder's name and host may stand in it; the rest is the version.
+        // May contain the builder's name and host; the rest is the version.
         self.kernel.version = self.kernel.version.take().map(|text| without_builder(&text));
     }
 
@@ -69,7 +71,7 @@ impl Snapshot {
                 setting.value = super::kept::kept_settings(&setting.value);
             }
         }
-        // Reasons may quote paths of users.
+        // Reasons may quote users' paths.
         for missing in &mut self.missing {
             if missing.what.starts_with("/home/") {
                 missing.what = names.of("file", &missing.what);
@@ -80,8 +82,8 @@ impl Snapshot {
     }
 }
 
-/// Every part of a path for itself, so that parents stay parents. systemd's and Kubernetes' own slices are the same on
-/// every host.
+/// Replaces each component of a path separately, so that parents stay parents. The slices of systemd and Kubernetes are
+/// the same on every host.
 fn group(names: &mut Pseudonyms, path: &str) -> String {
     const KNOWN: [&str; 9] =
         ["", "..", "system.slice", "user.slice", "init.scope", "machine.slice", "kubepods", "kubepods.slice", "docker"];
@@ -101,7 +103,7 @@ fn unit(names: &mut Pseudonyms, unit: &str) -> String {
     }
 }
 
-/// Names of disks stay: workers are named after them. Names of volumes and pools are chosen by people.
+/// Keeps names of disks: workers are named after them. Names of volumes and pools are chosen by people.
 fn device(names: &mut Pseudonyms, device: &str) -> String {
     match device.strip_prefix("/dev/") {
         Some(name) if !name.contains('/') => device.to_owned(),
@@ -114,13 +116,13 @@ fn device(names: &mut Pseudonyms, device: &str) -> String {
     }
 }
 
-/// Options without a value say how a file system works; values may be names.
+/// Keeps options without a value, which describe how a file system works; values may contain names.
 fn kept_options(options: &str) -> String {
     options.split(',').filter(|option| !option.contains('=')).collect::<Vec<_>>().join(",")
 }
 
-/// `#1 SMP PREEMPT_DYNAMIC Debian 6.1.129-1 (2025-03-06)` has no builder; `/proc/version` would. What could be an address
-/// is cut out.
+/// `#1 SMP PREEMPT_DYNAMIC Debian 6.1.129-1 (2025-03-06)` contains no builder, but `/proc/version` does. Removes
+/// anything that could be an address.
 fn without_builder(text: &str) -> String {
     text.split(' ').filter(|word| !word.contains('@') || *word == "@0").collect::<Vec<_>>().join(" ")
 }

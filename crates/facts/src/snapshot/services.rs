@@ -1,15 +1,17 @@
+//! Services that affect scheduling.
+
 use serde::{Deserialize, Serialize};
 
-/// Programs that change how others are scheduled, and knfsd's pool.
+/// Programs that change how other tasks are scheduled, and knfsd's threads.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Services {
-    /// Those of [`WATCHED`] that run; kept by name also in a redacted snapshot.
+    /// Running programs of [`WATCHED_PROGRAMS`]; named also in a redacted snapshot.
     #[serde(default)]
     pub running: Vec<String>,
     /// The active TuneD profile, or several, outermost first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tuned_profiles: Vec<String>,
-    /// knfsd, if it is there.
+    /// knfsd, if it runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub nfsd: Option<NfsdFacts>,
 }
@@ -17,15 +19,15 @@ pub struct Services {
 /// knfsd's threads.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct NfsdFacts {
-    /// How many there should be.
+    /// The configured number of threads.
     pub threads: u32,
     /// `global`, `auto`, `percpu` or `pernode` (sunrpc's `pool_mode`).
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pool_mode: Option<String>,
 }
 
-/// Programs that move interrupts or change policies, by their task's name.
-pub const WATCHED: [&str; 10] = [
+/// Programs that move interrupts or change policies, by task name.
+pub const WATCHED_PROGRAMS: [&str; 10] = [
     "irqbalance",
     "tuned",
     "stalld",
@@ -39,7 +41,7 @@ pub const WATCHED: [&str; 10] = [
 ];
 
 impl Services {
-    /// Whether a program of [`WATCHED`] runs.
+    /// Whether a program of [`WATCHED_PROGRAMS`] runs.
     pub fn runs(&self, name: &str) -> bool {
         self.running.iter().any(|running| running == name)
     }

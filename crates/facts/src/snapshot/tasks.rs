@@ -1,3 +1,5 @@
+//! Threads in a snapshot.
+
 use serde::{Deserialize, Serialize};
 use unstarve_model::{CpuSet, Policy, Prio, SchedPolicy, Tid};
 
@@ -8,70 +10,70 @@ use super::Seen;
 pub struct TaskFacts {
     /// The thread.
     pub tid: Tid,
-    /// Its process; the same as `tid` when absent.
+    /// Its process; absent if it is the same as `tid`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub tgid: Option<Tid>,
-    /// Its name. Of a worker with what it does (`kworker/0:1-dio/nvme0n1`), which no trace knows.
+    /// Its name. For a worker with its workqueue (`kworker/0:1-dio/nvme0n1`), which is not in traces.
     pub comm: String,
     /// Its policy.
     pub policy: SchedPolicy,
     /// 1 (lowest) to 99 for FIFO and RR, otherwise 0.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub rt_priority: u32,
-    /// −20 (heaviest) to 19. It matters only to the fair policies.
+    /// −20 (highest weight) to 19. Applies only to fair policies.
     #[serde(default, skip_serializing_if = "is_zero_nice")]
     pub nice: i32,
     /// The CPUs on which it may run.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub allowed: Option<CpuSet>,
-    /// Its group in the hierarchy that has the CPU controller; `/` is the root group.
+    /// Its cgroup in the hierarchy with the CPU controller; `/` is the root group.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cgroup: Option<String>,
     /// Whether it is a kernel thread (PF_KTHREAD).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub kernel_thread: bool,
-    /// The real user of a program's thread; absent of kernel threads, and in snapshots of older versions.
+    /// The real user of a program's thread. Absent for kernel threads, and in snapshots of older versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user: Option<u32>,
-    /// Whether user space may not change its affinity (PF_NO_SETAFFINITY), as of every bound kernel thread.
+    /// Whether user space may not change its affinity (PF_NO_SETAFFINITY), as for every per-CPU kernel thread.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub affinity_fixed: bool,
-    /// The process that made it (its parent), of a process's first thread.
+    /// The parent process; only for the first thread of a process.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub parent: Option<Tid>,
-    /// CPU time that it used since it was created, user and system, in clock ticks.
+    /// CPU time used since its creation, user and system, in clock ticks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu_ticks: Option<u64>,
-    /// CPU time of the children of its process that ended and were waited for, in clock ticks.
+    /// CPU time of its process's exited and reaped children, in clock ticks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub child_ticks: Option<u64>,
-    /// Page faults of children that it waited for: above zero, its process has had children.
+    /// Page faults of its process's reaped children. Above zero if the process has had children.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub child_faults: Option<u64>,
-    /// Whether its children begin as SCHED_OTHER (SCHED_RESET_ON_FORK). `/proc` does not show it, so it is asked of tasks of
-    /// the running host: of programs, and of kernel threads that are real-time. Older versions asked real-time and deadline
-    /// tasks alone.
+    /// Whether its children start as SCHED_OTHER (SCHED_RESET_ON_FORK). Not in `/proc`, so it is queried for tasks of
+    /// the running host: for programs, and for real-time kernel threads. Older versions queried only real-time and
+    /// deadline tasks.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reset_on_fork: Option<bool>,
-    /// What a SCHED_DEADLINE task asked for. `/proc` does not show it, so it is asked of tasks of the running host.
+    /// The parameters of a SCHED_DEADLINE task. Not in `/proc`, so they are queried for tasks of the running host.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deadline: Option<DeadlineFacts>,
-    /// The autogroup of its session, where autogroup is on and the task is not in the kernel's default one.
+    /// The autogroup of its session, if autogroup is on and the task is not in the default one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub autogroup: Option<Autogroup>,
-    /// The command line of a process's first thread, its words joined by blanks. In snapshots of older versions alone: it
-    /// may hold passwords.
+    /// The command line of a process's first thread, its words joined by spaces. Only in snapshots of older versions,
+    /// because it may contain passwords.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cmdline: Option<String>,
-    /// What it was doing when it was looked at; of a recording, when that began. Absent for a task that came later, and in
+    /// Its state when the snapshot was taken; in a recording, at its beginning. Absent for tasks created later, and in
     /// snapshots of older versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seen: Option<Seen>,
-    /// The same when a recording ended; absent for a task that was gone by then.
+    /// Its state at the end of a recording; absent if it had exited.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seen_last: Option<Seen>,
-    /// When it was created, in clock ticks (1/100 s on all architectures but Alpha and ia64) since boot. With `tid` it
-    /// names one thread for good, however often ids are used again.
+    /// When it was created, in clock ticks since boot (1/100 s on all architectures but Alpha and ia64). Together with
+    /// `tid` it identifies a thread even if ids are reused.
     pub start_ticks: u64,
 }
 
@@ -80,9 +82,9 @@ pub struct TaskFacts {
 pub struct DeadlineFacts {
     /// CPU time that it may use in each period, in ns.
     pub runtime_ns: u64,
-    /// When it has to have it, from the beginning of the period, in ns.
+    /// The deadline for this time, from the beginning of the period, in ns.
     pub deadline_ns: u64,
-    /// In ns.
+    /// The length of the period, in ns.
     pub period_ns: u64,
 }
 
@@ -91,13 +93,13 @@ pub struct DeadlineFacts {
 pub struct Autogroup {
     /// Its number.
     pub id: u64,
-    /// The nice value of the whole, −20 to 19.
+    /// The nice value of the autogroup, −20 to 19.
     #[serde(default, skip_serializing_if = "is_zero_nice")]
     pub nice: i32,
 }
 
 impl Autogroup {
-    /// What `/proc/PID/autogroup` says; `None` of a task in the default group, where it is empty.
+    /// Parses `/proc/PID/autogroup`; `None` for a task in the default group, where it is empty.
     pub fn parse(text: &str) -> Option<Autogroup> {
         let (id, nice) = text.trim().strip_prefix("/autogroup-")?.split_once(" nice ")?;
         Some(Autogroup { id: id.parse().ok()?, nice: nice.parse().ok()? })
@@ -115,15 +117,15 @@ impl TaskFacts {
         })
     }
 
-    /// Whether it was runnable when a recording began and when it ended, and did not get a CPU in between; `None` if that
-    /// is not known. (That it did not sleep either, the recording's events tell.)
+    /// Whether it was runnable at the beginning and at the end of a recording and never got a CPU in between; `None` if
+    /// unknown. (Whether it slept in between is shown by the events.)
     pub fn has_only_waited(&self) -> Option<bool> {
         let (begin, end) = (self.seen?, self.seen_last?);
         if !begin.is_runnable() || !end.is_runnable() {
             return Some(false);
         }
         let (before, after) = (begin.sums?, end.sums?);
-        // One that ran all the time had no new turn either.
+        // A task that ran all the time had no new turn either, but its run time grew.
         Some(before.turns == after.turns && before.ran_ns == after.ran_ns)
     }
 }
@@ -136,8 +138,8 @@ fn is_zero_nice(nice: &i32) -> bool {
     *nice == 0
 }
 
-/// The tasks of a recording's beginning and end: the facts of the beginning where both know one, and what it was doing at
-/// both.
+/// Combines the tasks at the beginning and at the end of a recording. For tasks in both, keeps the facts of the
+/// beginning and the states at both moments.
 pub(super) fn finish(begin: Vec<TaskFacts>, mut end: Vec<TaskFacts>) -> Vec<TaskFacts> {
     end.iter_mut().for_each(|task| task.seen_last = task.seen.take());
     let mut tasks = begin;
@@ -154,12 +156,12 @@ pub(super) fn finish(begin: Vec<TaskFacts>, mut end: Vec<TaskFacts>) -> Vec<Task
     tasks
 }
 
-/// A recording's tasks, and those that were seen only in between.
+/// A recording's tasks, with those seen only in between added.
 pub(super) fn union(known: Vec<TaskFacts>, mut between: Vec<TaskFacts>) -> Vec<TaskFacts> {
     between.iter_mut().for_each(|task| task.seen = None);
     let mut tasks = known;
     tasks.append(&mut between);
-    // The sort is stable, so the beginning's facts come first and are the ones that dedup keeps.
+    // The sort is stable, so the facts of the beginning come first, and dedup keeps the first.
     tasks.sort_by_key(|task| (task.tid, task.start_ticks));
     tasks.dedup_by(|later, earlier| {
         let same = (later.tid, later.start_ticks) == (earlier.tid, earlier.start_ticks);

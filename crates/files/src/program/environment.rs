@@ -1,29 +1,30 @@
-//! The environment of what we run.
+//! The environment of programs that unstarve runs.
 
 use std::ffi::OsStr;
 use std::os::unix::ffi::OsStrExt;
 use std::process::Command;
 
-/// The `PATH` of programs that we run: what they start by name is the system's.
+/// `PATH` for these programs: whatever they start by name is the system's.
 pub const SYSTEM_PATH: &str = "/usr/sbin:/usr/bin:/sbin:/bin";
 
-/// What a child may know: how to talk to people. The values are looked at ([`is_plain`]).
-const KEPT: [&str; 8] = ["LANG", "LANGUAGE", "LC_ALL", "LC_CTYPE", "LC_MESSAGES", "TERM", "NO_COLOR", "RUST_BACKTRACE"];
+/// Variables passed on, about language and terminal. Their values are checked ([`is_plain`]).
+const KEPT_VARIABLES: [&str; 8] =
+    ["LANG", "LANGUAGE", "LC_ALL", "LC_CTYPE", "LC_MESSAGES", "TERM", "NO_COLOR", "RUST_BACKTRACE"];
 
-/// How a program that fetches something gets out of this network. What apt fetches is signed.
-pub const PROXIES: [&str; 4] = ["http_proxy", "https_proxy", "ftp_proxy", "no_proxy"];
+/// Proxy settings for programs that download. apt verifies signatures.
+pub const PROXY_VARIABLES: [&str; 4] = ["http_proxy", "https_proxy", "ftp_proxy", "no_proxy"];
 
-/// Gives a child an environment of its own: the system's `PATH` and, of ours, the language and the terminal.
+/// Gives a child a new environment: the system's `PATH`, and from ours the language and the terminal.
 pub fn clean_environment(command: &mut Command) {
     command.env_clear().env("PATH", SYSTEM_PATH);
-    for name in KEPT {
+    for name in KEPT_VARIABLES {
         if let Some(value) = std::env::var_os(name).filter(|value| is_plain(value)) {
             command.env(name, value);
         }
     }
 }
 
-/// Gives a child further variables of ours, as they are.
+/// Passes further variables to a child, unchecked.
 pub fn keep(command: &mut Command, names: &[&str]) {
     for name in names {
         if let Some(value) = std::env::var_os(name) {
@@ -32,13 +33,14 @@ pub fn keep(command: &mut Command, names: &[&str]) {
     }
 }
 
-/// The name of a locale or a terminal, and no path: the C library and curses read files whose names these are (sudo's `env_check`).
+/// Whether it is a name of a locale or terminal and not a path: the C library and curses read files with these names
+/// (sudo's `env_check`).
 fn is_plain(value: &OsStr) -> bool {
     value.as_bytes().iter().all(|byte| byte.is_ascii_alphanumeric() || b"_.@:-+".contains(byte))
 }
 
-/// Where a command of ours becomes another program of ours, which the same user asked for: its environment stays, but for what makes a
-/// loader, the C library or an interpreter load code.
+/// Keeps the environment for another program of unstarve's that the same user requested, except for variables that make
+/// a loader, the C library or an interpreter load code.
 pub fn without_loaders(command: &mut Command) {
     for (name, _) in std::env::vars_os() {
         if is_loaders(name.as_bytes()) {
@@ -81,7 +83,7 @@ mod tests {
         clean_environment(&mut command);
         let have = of(&command);
         assert!(have.contains(&("PATH".to_owned(), Some(SYSTEM_PATH.to_owned()))), "{have:?}");
-        let listed = |name: &str| name == "PATH" || KEPT.contains(&name);
+        let listed = |name: &str| name == "PATH" || KEPT_VARIABLES.contains(&name);
         assert!(have.iter().all(|(name, _)| listed(name)), "{have:?}");
         assert!(SYSTEM_PATH.split(':').all(|element| element.starts_with('/')));
     }

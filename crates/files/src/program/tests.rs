@@ -1,9 +1,11 @@
+//! Tests of which programs are run.
+
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, chown, lchown, symlink};
 
 use super::*;
 
-/// A directory of ours, and in it a program that writes `ran` beside itself.
+/// A directory of ours, for programs that write a file `ran` next to themselves.
 struct Place(tempfile::TempDir);
 
 impl Place {
@@ -44,8 +46,8 @@ fn is_root() -> bool {
 }
 
 #[test]
-fn a_program_is_run_only_if_nobody_else_can_have_written_it() {
-    // What is changed, what is asked for, and what the refusal says; none: it may be run.
+fn only_a_program_that_other_users_cannot_have_written_is_run() {
+    // What is changed, which program is requested, and what the refusal says; empty if it may be run.
     type Change = fn(&Place);
     let ours: [(&str, Change, &str, Option<&str>); 16] = [
         ("as it is", |_| {}, "bin/tool", None),
@@ -53,12 +55,12 @@ fn a_program_is_run_only_if_nobody_else_can_have_written_it() {
         ("setuid", |p| p.mode("bin/tool", 0o4755), "bin/tool", None),
         ("written by its group", |p| p.mode("bin/tool", 0o775), "bin/tool", Some("lets its group write it")),
         ("written by others", |p| p.mode("bin/tool", 0o757), "bin/tool", Some("lets others write it")),
-        ("executed by nobody", |p| p.mode("bin/tool", 0o644), "bin/tool", Some("lets nobody execute it")),
+        ("executed by nobody", |p| p.mode("bin/tool", 0o644), "bin/tool", Some("does not let anyone execute it")),
         ("directory of a group", |p| p.mode("bin", 0o775), "bin/tool", Some("bin: not trusted: mode 0775")),
         ("directory of all", |p| p.mode("bin", 0o777), "bin/tool", Some("bin: not trusted: mode 0777")),
-        ("directory like /tmp", |p| p.mode("bin", 0o1777), "bin/tool", Some("others can make files in it")),
+        ("directory like /tmp", |p| p.mode("bin", 0o1777), "bin/tool", Some("other users can create files in it")),
         ("above it one of a group", |p| p.mode(".", 0o770), "bin/tool", Some("mode 0770")),
-        ("a directory", |p| fs::create_dir(p.path("bin/d")).expect("made"), "bin/d", Some("no regular file")),
+        ("a directory", |p| fs::create_dir(p.path("bin/d")).expect("made"), "bin/d", Some("not a regular file")),
         ("absent", |_| {}, "bin/none", Some("No such file")),
         ("our link", |p| symlink("tool", p.path("bin/link")).expect("linked"), "bin/link", None),
         (
@@ -175,7 +177,7 @@ fn the_first_that_can_be_trusted_is_found() {
     place.program("late/tool");
     let found = |places: &[&str]| first_of("tool", places.iter().map(|below| place.path(below)).collect());
     assert_eq!(found(&["none", "open", "bin", "late"]).expect("found").path(), place.path("bin/tool"));
-    // What a shell passes over as well.
+    // A shell skips these as well.
     place.mode("bin/tool", 0o644);
     fs::create_dir_all(place.path("directory/tool")).expect("made");
     assert_eq!(found(&["bin/tool", "directory", "bin", "late"]).expect("found").path(), place.path("late/tool"));
@@ -207,11 +209,11 @@ fn a_program_is_run_by_its_descriptor_also_if_it_has_another_name_meanwhile() {
 
 const CHILD_MARK: &str = "UNSTARVE_TEST_AGAIN_CHILD";
 
-/// The child of the next test.
+/// The child process of the next test.
 #[test]
 fn again() {
     if std::env::var_os(CHILD_MARK).is_some() {
-        // The first thread is called so; tests run in others, which have names.
+        // Set on the main thread, because tests run in threads with names of their own.
         rustix::thread::set_name(c"exe").expect("a name");
         ThisProgram::take_name();
         let name = rustix::thread::name().expect("a name");
@@ -233,7 +235,7 @@ fn this_program_is_started_again_without_the_environment() {
 }
 
 #[test]
-fn a_tree_is_believed_if_nobody_else_can_have_written_any_of_it() {
+fn a_tree_is_trusted_if_other_users_cannot_have_written_any_of_it() {
     let place = Place::new();
     place.program("lib/sub/one.so");
     place.mode("lib", 0o755);
@@ -245,6 +247,6 @@ fn a_tree_is_believed_if_nobody_else_can_have_written_any_of_it() {
     assert!(why.contains("one.so: not trusted: mode 0666"), "{why}");
     place.mode("lib/sub/one.so", 0o755);
     place.mode("lib/sub", 0o777);
-    let why = trust::check_tree(&place.path("lib")).expect_err("others can make files in it").to_string();
+    let why = trust::check_tree(&place.path("lib")).expect_err("other users can create files in it").to_string();
     assert!(why.contains("sub: not trusted: mode 0777"), "{why}");
 }

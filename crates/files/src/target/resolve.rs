@@ -1,4 +1,4 @@
-//! Where a path leads, with nothing opened on the way but directories, and nobody but root leading root.
+//! Resolves the path of a result. Opens only directories on the way, and does not let other users redirect root.
 
 use std::ffi::{OsStr, OsString};
 use std::fs::File;
@@ -13,13 +13,13 @@ use rustix::io::Errno;
 use super::{Place, TargetError};
 use crate::trust;
 
-/// What a path leads to, with nothing opened yet but the directory.
+/// What a path leads to; only the directory has been opened.
 pub(super) enum Spot {
     Place(Place),
     Node(Node),
 }
 
-/// What can be written to and has to stay as it is.
+/// Something that is written to and not replaced.
 pub(super) struct Node {
     directory: OwnedFd,
     name: OsString,
@@ -28,17 +28,17 @@ pub(super) struct Node {
     stat: Stat,
 }
 
-const FIFO: &str = "FIFO";
-const DESCRIPTOR: &str = "descriptor of a process";
+const FIFO_KIND: &str = "FIFO";
+const DESCRIPTOR_KIND: &str = "descriptor of a process";
 
 impl Node {
     pub(super) fn open(&self, flags: OFlags) -> Result<File, TargetError> {
-        if self.what == DESCRIPTOR {
+        if self.what == DESCRIPTOR_KIND {
             let own = own_descriptor(&self.directory, &self.name, flags).map_err(TargetError::io(&self.path))?;
             return own.ok_or_else(|| TargetError::NoFile { path: self.path.clone(), what: self.what });
         }
-        if self.what == FIFO {
-            lure(&self.path, self.stat.st_uid, FIFO)?;
+        if self.what == FIFO_KIND {
+            lure(&self.path, self.stat.st_uid, FIFO_KIND)?;
         }
         write_to(&self.directory, &self.name, flags, &self.stat, &self.path)
     }
@@ -49,7 +49,7 @@ pub(super) fn follow(path: &Path) -> Result<Spot, TargetError> {
         return Err(TargetError::io(path)(Errno::NOENT));
     }
     let mut at = path.to_owned();
-    for _ in 0..=trust::MOST_LINKS {
+    for _ in 0..=trust::MAX_SYMLINKS {
         let name =
             file_name(&at).ok_or_else(|| TargetError::NoFile { path: at.clone(), what: "directory" })?.to_owned();
         let above = at.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new(".")).to_owned();
@@ -60,7 +60,7 @@ pub(super) fn follow(path: &Path) -> Result<Spot, TargetError> {
             other => other,
         })?;
         let place = |directory| Spot::Place(Place { directory, name: name.clone(), path: path.to_owned() });
-        // Looked at by descriptor: the owner of the directory can put something else there at any time.
+        // Opened with O_PATH: the owner of the directory can replace it at any time.
         let there = match openat(&directory, &name, OFlags::PATH | OFlags::NOFOLLOW | OFlags::CLOEXEC, Mode::empty()) {
             Err(Errno::NOENT) => return Ok(place(directory)),
             there => there.map_err(TargetError::io(&at))?,
@@ -71,9 +71,9 @@ pub(super) fn follow(path: &Path) -> Result<Spot, TargetError> {
             FileType::RegularFile => return Ok(place(directory)),
             FileType::Directory => return Err(refused("directory")),
             FileType::Socket => return Err(refused("socket")),
-            // A report over a disk is no report.
+            // Nobody wants a report written over a disk.
             FileType::BlockDevice => return Err(refused("block device")),
-            FileType::Symlink if fstatfs(&directory).is_ok_and(|fs| fs.f_type == PROC_SUPER_MAGIC) => DESCRIPTOR,
+            FileType::Symlink if fstatfs(&directory).is_ok_and(|fs| fs.f_type == PROC_SUPER_MAGIC) => DESCRIPTOR_KIND,
             FileType::Symlink | FileType::Fifo
                 if rustix::process::geteuid().is_root() && trust::is_on_fuse(&directory) =>
             {
@@ -85,7 +85,7 @@ pub(super) fn follow(path: &Path) -> Result<Spot, TargetError> {
                 at = above.join(OsStr::from_bytes(to.as_bytes()));
                 continue;
             }
-            FileType::Fifo => FIFO,
+            FileType::Fifo => FIFO_KIND,
             _ => "character device",
         };
         return Ok(Spot::Node(Node { directory, name, path: at, what, stat }));
@@ -93,14 +93,14 @@ pub(super) fn follow(path: &Path) -> Result<Spot, TargetError> {
     Err(TargetError::io(path)(Errno::LOOP))
 }
 
-/// The last component, unless the path says that it is a directory (`a/`, `a/.`), which [`Path::file_name`] leaves out.
+/// The last component, unless the path marks it as a directory (`a/`, `a/.`), which [`Path::file_name`] ignores.
 fn file_name(path: &Path) -> Option<&OsStr> {
     let name = path.file_name()?;
     path.as_os_str().as_bytes().ends_with(name.as_bytes()).then_some(name)
 }
 
-/// A descriptor that this process has, if that is what the entry of procfs is: `/dev/stdout`, `/dev/fd/3`. It has no path,
-/// and may be a socket, or a file that only the user who started us may open.
+/// A descriptor of this process, if the entry of procfs is one: `/dev/stdout`, `/dev/fd/3`. It has no path, and may be
+/// a socket or a file that only the user who started this process can open.
 fn own_descriptor(directory: &OwnedFd, name: &OsStr, flags: OFlags) -> Result<Option<File>, Errno> {
     let here = fstat(directory)?;
     let same = |path: &str| stat(path).is_ok_and(|own| (own.st_dev, own.st_ino) == (here.st_dev, here.st_ino));
@@ -111,13 +111,13 @@ fn own_descriptor(directory: &OwnedFd, name: &OsStr, flags: OFlags) -> Result<Op
     let file = match number {
         1 => rustix::io::fcntl_dupfd_cloexec(io::stdout(), 3)?,
         2 => rustix::io::fcntl_dupfd_cloexec(io::stderr(), 3)?,
-        // Somebody who gave us more than the usual three, as a shell does for `>(…)`: a pipe, which can be opened anew.
+        // A fourth or later descriptor is a pipe from a shell's `>(…)`, and can be opened again.
         _ => openat(directory, name, flags, Mode::empty())?,
     };
     Ok(Some(File::from(file)))
 }
 
-/// Root must not be led by others. For everybody else the kernel's own rules are enough.
+/// Refuses components of other users if this process is root. For other users the kernel's own rules are enough.
 fn lure(path: &Path, owner: u32, what: &'static str) -> Result<(), TargetError> {
     if rustix::process::geteuid().is_root() && owner != 0 {
         return Err(TargetError::Lure { path: path.to_owned(), what, owner });
@@ -125,7 +125,7 @@ fn lure(path: &Path, owner: u32, what: &'static str) -> Result<(), TargetError> 
     Ok(())
 }
 
-/// Root must not be led by links that others can have put there.
+/// Refuses links that other users can have created if this process is root.
 fn may_lead(path: &Path, directory: &Stat, link: &Stat) -> Result<(), TargetError> {
     if !rustix::process::geteuid().is_root() {
         return Ok(());
@@ -139,9 +139,10 @@ fn may_lead(path: &Path, directory: &Stat, link: &Stat) -> Result<(), TargetErro
     }
 }
 
-pub(super) const WRITE: OFlags = OFlags::WRONLY.union(OFlags::APPEND).union(OFlags::NOCTTY).union(OFlags::CLOEXEC);
+pub(super) const WRITE_FLAGS: OFlags =
+    OFlags::WRONLY.union(OFlags::APPEND).union(OFlags::NOCTTY).union(OFlags::CLOEXEC);
 
-/// Opens what was looked at, and nothing that has come there since.
+/// Opens what was checked, and nothing that has replaced it since.
 pub(super) fn write_to(
     directory: &OwnedFd,
     name: &OsStr,

@@ -1,3 +1,5 @@
+//! Tests of where results are written.
+
 use std::fs;
 use std::io::{Read, Write};
 use std::os::unix::fs::{FileTypeExt, PermissionsExt, symlink};
@@ -50,7 +52,7 @@ fn devices_are_written_to_and_never_replaced() {
 }
 
 #[test]
-fn a_place_for_a_regular_file_is_no_device_and_waits_for_nobody() {
+fn a_place_for_a_regular_file_is_no_device_and_does_not_block() {
     let place = tempfile::tempdir().expect("a temporary directory");
     let fifo = place.path().join("fifo");
     rustix::fs::mknodat(CWD, &fifo, FileType::Fifo, Mode::from_raw_mode(0o600), 0).expect("a FIFO");
@@ -85,14 +87,14 @@ fn a_directory_that_is_swapped_meanwhile_leads_nowhere() {
 #[test]
 fn root_follows_no_link_of_others() {
     if !rustix::process::geteuid().is_root() {
-        return; // For others the kernel's own rules are enough.
+        return; // For other users the kernel's own rules are enough.
     }
     let place = tempfile::tempdir().expect("a temporary directory");
     let link = place.path().join("link");
     let victim = place.path().join("victim");
     fs::write(&victim, "precious").expect("written");
     symlink(&victim, &link).expect("a link");
-    // Root's own leads on, to beside what it names.
+    // Root's own link is followed; the result is written next to its target.
     write(&link, "by our own link").expect("written");
     assert!(fs::symlink_metadata(&link).expect("there").is_symlink());
     assert_eq!(fs::read_to_string(&victim).expect("read"), "by our own link");
@@ -142,7 +144,7 @@ fn only_our_own_descriptors_are_written_to_through_procfs() {
 #[test]
 fn root_follows_no_link_of_roots_that_others_can_move() {
     if !rustix::process::geteuid().is_root() {
-        return; // For others the kernel's own rules are enough.
+        return; // For other users the kernel's own rules are enough.
     }
     let place = tempfile::tempdir().expect("a temporary directory");
     let theirs = place.path().join("theirs");
@@ -169,7 +171,7 @@ fn what_comes_there_after_the_look_is_not_opened() {
     symlink("/dev/null", place.path().join("link")).expect("a link");
     fs::write(place.path().join("file"), "").expect("written");
     for name in ["link", "file"] {
-        let error = write_to(&directory, OsStr::new(name), WRITE, &null, Path::new(name));
+        let error = write_to(&directory, OsStr::new(name), WRITE_FLAGS, &null, Path::new(name));
         assert!(matches!(error, Err(TargetError::Io { .. })), "{name}: {error:?}");
     }
 }

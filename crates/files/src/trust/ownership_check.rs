@@ -1,4 +1,4 @@
-//! Why a path is not believed: who owns and can write what is on the way, and what to do about it.
+//! Why a path is not trusted: checks owner and mode of its components, and says what to do.
 
 use std::io;
 use std::os::fd::{AsFd, OwnedFd};
@@ -8,85 +8,85 @@ use std::path::{Path, PathBuf};
 use rustix::fs::{FileType, PROC_SUPER_MAGIC, Stat, fstatfs};
 use rustix::io::Errno;
 
-/// As the kernel (`MAXSYMLINKS`).
-pub(crate) const MOST_LINKS: usize = 40;
+/// As in the kernel (`MAXSYMLINKS`).
+pub(crate) const MAX_SYMLINKS: usize = 40;
 
-/// A path that cannot be used, or not believed.
+/// A path that cannot be used, or not be trusted.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TrustError {
-    /// The system refused.
+    /// A system call failed.
     #[error("{}", path.display())]
     Io {
         /// The component.
         path: PathBuf,
-        /// Why.
+        /// The system's error.
         source: io::Error,
     },
-    /// Somebody else could have written it.
+    /// Another user could have written it.
     #[error("{}: not trusted: {why}{}", path.display(), why.advice(path))]
     Untrusted {
-        /// The component that is at fault.
+        /// The component at fault.
         path: PathBuf,
         /// Why.
         why: Distrust,
     },
-    /// Larger than anything that is expected there.
+    /// Larger than any file expected there.
     #[error("{}: more than {limit} bytes; expected a smaller file", path.display())]
     TooLarge {
         /// The file.
         path: PathBuf,
-        /// What is read at most.
+        /// The limit.
         limit: u64,
     },
 }
 
-/// Why somebody else could have written a file.
+/// Why another user could have written a file.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 pub enum Distrust {
-    /// It belongs to somebody else.
+    /// It belongs to another user.
     #[error("it belongs to user {owner}; expected root{}",
         if *us == 0 { String::new() } else { format!(" or user {us}") })]
     Owner {
         /// Its owner.
         owner: u32,
-        /// The user that this process is.
+        /// The user of this process.
         us: u32,
     },
-    /// Others may write it.
+    /// Group or others may write it.
     #[error("mode {mode:04o} lets {} write it", writers(*mode))]
     Writable {
         /// Its permissions.
         mode: u32,
     },
-    /// A directory like `/tmp`, where others may make files.
-    #[error("others can make files in it. Use a directory that only root or you can write")]
+    /// A directory like `/tmp`, where others can create files.
+    #[error("other users can create files in it. Use a directory that only root or you can write")]
     Shared,
     /// Neither a file nor a directory.
-    #[error("it is no regular file")]
+    #[error("it is not a regular file")]
     NoFile,
-    /// Nobody may execute it.
-    #[error("mode {mode:04o} lets nobody execute it")]
+    /// It is not executable.
+    #[error("mode {mode:04o} does not let anyone execute it")]
     NoProgram {
         /// Its permissions.
         mode: u32,
     },
-    /// Links lead to links.
-    #[error("more than {MOST_LINKS} symbolic links")]
+    /// Too many symbolic links in a row.
+    #[error("more than {MAX_SYMLINKS} symbolic links")]
     Links,
-    /// A link of ours or root's, but the owner of the directory decides that it is there.
-    #[error("the symbolic link is in a directory where others can have put it; name what it leads to")]
+    /// A link of ours or root's, in a directory whose owner can have put it there.
+    #[error("the symbolic link is in a directory that other users can write; name its target")]
     PlantedLink,
-    /// A link to what a process has open, which is not where its text leads.
-    #[error("it is a link of procfs to what a process has; name the file itself")]
+    /// A magic link of procfs, which does not lead where its text says.
+    #[error("it is a procfs link to an open file of a process; name the file itself")]
     MagicLink,
-    /// The file has another name somewhere, where it may be something else.
-    #[error("it has {0} names (hard links); expected one. Copy it")]
+    /// The file has several hard links.
+    #[error("it has {0} hard links; expected 1. Copy it")]
     Names(u64),
-    /// The name was another file's a moment ago.
-    #[error("its name is another file's by now")]
+    /// The name now belongs to another file.
+    #[error("it has been replaced by another file")]
     Swapped,
-    /// A user can have mounted it.
+    /// A user may have mounted it.
     #[error(
         "it is a FUSE mount in a directory that others can write: the user who mounted it decides what it contains"
     )]
@@ -94,7 +94,7 @@ pub enum Distrust {
 }
 
 impl Distrust {
-    /// What to do about it. Never to take a directory away from its owner.
+    /// What to do about it. Never suggests to take a directory away from its owner.
     fn advice(self, path: &Path) -> String {
         match self {
             Distrust::Owner { us: 0, .. } => {
@@ -122,7 +122,7 @@ fn writers(mode: u32) -> &'static str {
     }
 }
 
-/// A path as one word for a shell, never taken for an option.
+/// A path quoted as one word for a shell, and never taken for an option.
 #[must_use]
 pub fn for_a_shell(path: &Path) -> String {
     let text = path.display().to_string();
@@ -146,7 +146,7 @@ pub(super) fn us() -> u32 {
     rustix::process::geteuid().as_raw()
 }
 
-/// Why a symbolic link must not be followed: it is somebody else's, or somebody else can have put it where it is.
+/// Why a symbolic link must not be followed: it belongs to another user, or another user can have put it there.
 pub(crate) fn distrust_link(directory: &Stat, link: &Stat) -> Option<Distrust> {
     let us = us();
     if link.st_uid != 0 && link.st_uid != us {
@@ -154,34 +154,35 @@ pub(crate) fn distrust_link(directory: &Stat, link: &Stat) -> Option<Distrust> {
     }
     match distrust(directory) {
         Some(_) => Some(Distrust::PlantedLink),
-        // Sticky: nobody else can move it, but without fs.protected_hardlinks anybody can link to it.
+        // In a sticky directory nobody else can move it, but without fs.protected_hardlinks anybody can make a hard
+        // link to it.
         None if directory.st_mode & 0o022 != 0 && link.st_nlink > 1 => Some(Distrust::PlantedLink),
         None => None,
     }
 }
 
-/// What statfs(2) calls FUSE (include/uapi/linux/magic.h has it as FUSE_SUPER_MAGIC).
+/// The type of FUSE in statfs(2) (FUSE_SUPER_MAGIC in include/uapi/linux/magic.h).
 const FUSE_MAGIC: u64 = 0x6573_5546;
 
-/// Whether a user can have mounted `below`, which then says of its owners what it likes.
+/// Whether `below` is a mount that a user may have made, so that its owners cannot be trusted.
 pub(super) fn is_user_mount(directory: &Stat, below: &Stat, opened: &OwnedFd) -> bool {
     directory.st_mode & 0o022 != 0 && directory.st_dev != below.st_dev && is_on_fuse(opened)
 }
 
-/// Whether a directory is on a file system whose server may be any user, and says of owners what it likes. Root follows no
-/// links there, whosever they seem to be.
+/// Whether a directory is on FUSE, whose server may belong to any user and report any owners. Root follows no links
+/// there.
 pub(crate) fn is_on_fuse(directory: impl AsFd) -> bool {
     fstatfs(directory).is_ok_and(|fs| fs.f_type as u64 & 0xffff_ffff == FUSE_MAGIC)
 }
 
-/// Whether a link with this text, in this directory, leads to what a process has open, whatever the text says.
+/// Whether a link with this text, in this directory, is a magic link to what a process has open.
 pub(super) fn is_magic(directory: &impl AsFd, to: &Path) -> bool {
-    // procfs's ordinary ones (self, thread-self, mounts, net) are relative.
+    // Ordinary links of procfs (self, thread-self, mounts, net) are relative.
     let plain = to.is_relative() && !to.as_os_str().as_bytes().contains(&b':');
     !plain && fstatfs(directory).is_ok_and(|fs| fs.f_type == PROC_SUPER_MAGIC)
 }
 
-/// Whether nobody but root and us can have written it; for a directory, whether nobody else can change what is in it.
+/// Why others can have written it; for a directory, why others can change its content. `None` if they cannot.
 pub(super) fn distrust(stat: &Stat) -> Option<Distrust> {
     let us = us();
     if stat.st_uid != 0 && stat.st_uid != us {

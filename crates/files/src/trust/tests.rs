@@ -1,3 +1,5 @@
+//! Tests of which files are trusted.
+
 use std::fs;
 use std::os::unix::fs::{PermissionsExt, chown, symlink};
 
@@ -52,7 +54,7 @@ fn what_others_can_write_is_not_believed() {
 #[test]
 fn what_belongs_to_others_is_not_believed() {
     if us() != 0 {
-        return; // Only root can give files away; the whole program's live tests run as root.
+        return; // Only root can give files away; the program's live tests run as root.
     }
     let place = place();
     let policy = place.path().join("policy");
@@ -65,7 +67,7 @@ fn what_belongs_to_others_is_not_believed() {
     fs::write(below.join("policy"), "no").expect("written");
     chown(&below, Some(65534), None).expect("given away");
     assert!(why(read_trusted(&below.join("policy"), 10)).contains("belongs to user 65534"));
-    // Back to ours through a directory of theirs: they could lead us elsewhere the next time.
+    // Through another user's directory and back: that user could redirect us the next time.
     assert!(why(read_trusted(&below.join("../policy"), 10)).contains("belongs to user 65534"));
     chown(&policy, Some(65534), None).expect("given away");
     let text = why(read_trusted(&policy, 10));
@@ -111,7 +113,7 @@ fn nothing_is_believed_that_is_in_a_shared_directory_itself() {
     let place = place();
     fs::set_permissions(place.path(), fs::Permissions::from_mode(0o1777)).expect("a mode");
     let text = why(read_trusted(&place.path().join("policy"), 10));
-    assert!(text.contains("others can make files in it") && !text.contains("chmod"), "{text}");
+    assert!(text.contains("other users can create files in it") && !text.contains("chmod"), "{text}");
     Directory::check_way(place.path()).expect("what we make there stays ours");
     fs::set_permissions(place.path(), fs::Permissions::from_mode(0o777)).expect("a mode");
     assert!(Directory::check_way(place.path()).is_err(), "here others can swap it");
@@ -122,7 +124,7 @@ fn a_link_that_others_can_have_put_there_is_not_followed() {
     if us() != 0 {
         return; // Only root can give files away.
     }
-    // A place like /tmp.
+    // A directory like /tmp.
     let place = place();
     let shared = place.path().join("shared");
     fs::create_dir(&shared).expect("a directory");
@@ -131,7 +133,7 @@ fn a_link_that_others_can_have_put_there_is_not_followed() {
     read_trusted(&shared.join("link/policy"), 10).expect("nobody else can move it");
     fs::hard_link(shared.join("link"), shared.join("planted")).expect("a second name");
     let text = why(read_trusted(&shared.join("planted/policy"), 10));
-    assert!(text.contains("others can have put it;"), "{text}");
+    assert!(text.contains("that other users can write; name its target"), "{text}");
 }
 
 #[test]
@@ -155,9 +157,9 @@ fn magic_links_of_procfs_are_not_followed() {
     assert!(read_trusted(Path::new("/proc/self/status"), 1 << 20).is_ok(), "an ordinary link of procfs");
 }
 
-/// A recording: who wrote it, and who chose that the path leads to it.
+/// A recording: who can have written it, and chosen that the path leads to it.
 #[test]
-fn the_author_of_an_open_file_is_whoever_can_write_it_or_its_way() {
+fn the_author_of_an_open_file_is_every_user_who_can_write_it_or_its_path() {
     let author =
         |path: &Path| check_author(&File::open(path).expect("opened"), path).map_err(|error| error.to_string());
     let place = place();
@@ -166,7 +168,7 @@ fn the_author_of_an_open_file_is_whoever_can_write_it_or_its_way() {
     fs::set_permissions(&file, fs::Permissions::from_mode(0o666)).expect("a mode");
     assert!(author(&file).is_err_and(|why| why.contains("mode 0666 lets its group and others write it")));
     fs::set_permissions(&file, fs::Permissions::from_mode(0o600)).expect("a mode");
-    // As in /tmp: others make files beside it and cannot touch this one.
+    // As in /tmp: others can create files next to it but not change it.
     fs::set_permissions(place.path(), fs::Permissions::from_mode(0o1777)).expect("a mode");
     assert_eq!(author(&file), Ok(()));
     fs::hard_link(&file, place.path().join("other")).expect("a link");
@@ -178,7 +180,7 @@ fn the_author_of_an_open_file_is_whoever_can_write_it_or_its_way() {
     let opened = File::open(&file).expect("opened");
     fs::rename(&file, place.path().join("moved")).expect("moved");
     fs::write(&file, "another").expect("written");
-    assert!(check_author(&opened, &file).is_err_and(|error| error.to_string().contains("another file's by now")));
+    assert!(check_author(&opened, &file).is_err_and(|error| error.to_string().contains("replaced by another file")));
     if us() != 0 {
         return; // Only root can give files away.
     }

@@ -1,4 +1,4 @@
-//! The way along a path, one component at a time, each checked before it is passed.
+//! Walks a path one component at a time, checking each before it is passed.
 
 use std::collections::VecDeque;
 use std::ffi::OsString;
@@ -10,10 +10,10 @@ use rustix::io::Errno;
 
 use super::Directory;
 use super::ownership_check::{
-    Distrust, MOST_LINKS, TrustError, distrust, distrust_link, is_magic, is_on_fuse, is_user_mount, us,
+    Distrust, MAX_SYMLINKS, TrustError, distrust, distrust_link, is_magic, is_on_fuse, is_user_mount, us,
 };
 
-/// Where a walk has come to: the directories on the way, so that `..` goes back to one that was checked.
+/// The state of a walk: the directories so far, so that `..` returns to one that was checked.
 pub(super) struct Walk {
     stack: Vec<Directory>,
     pending: VecDeque<OsString>,
@@ -22,14 +22,14 @@ pub(super) struct Walk {
     purpose: Purpose,
 }
 
-/// What the directory at the end is for.
+/// What the final directory is for.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(super) enum Purpose {
-    /// What is in it will be believed.
+    /// Its content will be trusted.
     Belief,
-    /// Something of ours will be made in it and used by its path: others must not be able to swap it.
+    /// We create something in it and use it by path: others must not be able to replace it.
     Work,
-    /// A result goes there: others may own it, but not lead us elsewhere.
+    /// A result is written there: others may own it, but must not redirect us.
     Result,
 }
 
@@ -54,11 +54,11 @@ impl Walk {
     }
 
     fn here(&self) -> &Directory {
-        // The root stays: `..` there is there.
+        // `..` of the root is the root.
         &self.stack[self.stack.len() - 1]
     }
 
-    /// Goes through everything that is pending as directories.
+    /// Walks all pending components as directories.
     pub(super) fn finish(mut self) -> Result<Directory, TrustError> {
         while let Some(name) = self.pending.pop_front() {
             self.step(name)?;
@@ -69,7 +69,7 @@ impl Walk {
             return Ok(directory);
         }
         let stat = fstat(&directory.descriptor).map_err(TrustError::io(&directory.path))?;
-        // The last one must be ours alone: in a sticky one others could make what we look for.
+        // In a sticky directory others could create the file we look for.
         if stat.st_mode & 0o022 != 0 {
             return Err(TrustError::Untrusted { path: directory.path, why: Distrust::Shared });
         }
@@ -107,7 +107,7 @@ impl Walk {
                     return Err(TrustError::Untrusted { path, why: Distrust::UserMount });
                 }
                 self.links += 1;
-                if self.links > MOST_LINKS {
+                if self.links > MAX_SYMLINKS {
                     return Err(TrustError::Untrusted { path, why: Distrust::Links });
                 }
                 let to = readlinkat(&opened, "", Vec::new()).map_err(TrustError::io(&path))?;

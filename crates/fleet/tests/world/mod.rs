@@ -11,7 +11,7 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::UInt64Type;
 use arrow_array::{ArrayRef, RecordBatch, StringArray, UInt64Array};
 use parquet::arrow::ArrowWriter;
-use unstarve_fleet::{Most, Options, Output, Status, Store, compact, decode, live, status, verify};
+use unstarve_fleet::{DecodeLimits, Options, Output, Status, Store, compact, decode, live, status, verify};
 use unstarve_model::WallTime;
 use unstarve_tables::{BLAME_ROLLUP, Cell as Value, Partition, Shelf, parquet_file};
 
@@ -224,7 +224,7 @@ impl World {
         read.entry(name.to_owned())
             .or_insert_with(|| {
                 let bytes = std::fs::read(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()));
-                let decoded = decode(bytes, &BLAME_ROLLUP, Most::INPUT).ok()?;
+                let decoded = decode(bytes, &BLAME_ROLLUP, DecodeLimits::INPUT).ok()?;
                 let ids = |batch: &RecordBatch| {
                     batch.column_by_name("ns").expect("a column").as_primitive::<UInt64Type>().values().to_vec()
                 };
@@ -304,7 +304,7 @@ fn file(hour: u64, ids: &[u64], form: Form) -> Vec<u8> {
     if form == Form::Today {
         return today;
     }
-    let decoded = decode(today, &BLAME_ROLLUP, Most::INPUT).expect("what was just encoded");
+    let decoded = decode(today, &BLAME_ROLLUP, DecodeLimits::INPUT).expect("what was just encoded");
     let Some(batch) = decoded.batches.first() else {
         return parquet_file(&BLAME_ROLLUP, |_| Ok(())).expect("it can be encoded");
     };

@@ -1,49 +1,51 @@
+//! Reads settings of the running system, and plans changes.
+
 use unstarve_facts::{Harm, Knob, check_harm, chosen, is_feature};
 use unstarve_model::CpuSet;
 
 use crate::Root;
 
-/// Settings of the running system: where they are is asked of it, not of its version.
+/// Settings of the running system. Their paths are looked up on the system, not derived from its version.
 pub struct Live<'a> {
     root: &'a Root,
 }
 
-/// Why a setting could not be read or written.
+/// Why a setting cannot be read or written.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum KnobError {
-    /// No kernel that the table knows has it, nor is there such a file or feature.
+    /// The table has no such setting, and there is no such file or feature.
     #[error("{0}: neither a known setting nor a feature of this kernel; unstarve knobs list shows what there is")]
     Unknown(String),
     /// This kernel does not have it, or it is not visible.
-    #[error("{name}: this system does not have it at {tried}{hint}")]
+    #[error("{name}: not found on this system at {tried}{hint}")]
     NotHere {
-        /// As asked.
+        /// The requested name.
         name: String,
-        /// Paths that were looked at.
+        /// The paths tried.
         tried: String,
-        /// What could help.
+        /// What may help.
         hint: &'static str,
     },
     /// The file cannot be read.
     #[error("cannot read {path}: {}", crate::refusal(path, error))]
     Read {
-        /// Which.
+        /// The file.
         path: String,
-        /// Why.
+        /// The error.
         error: std::io::Error,
     },
-    /// The value is none.
-    #[error("`{0}` is no value for a setting: expected a line of at most 200 characters without control characters")]
+    /// The value is invalid.
+    #[error("`{0}` is not a valid value: expected a line of at most 200 characters without control characters")]
     Value(String),
-    /// It would harm the machine.
+    /// The value would harm the machine.
     #[error("{path} = {value}: {harm}. Nothing was written")]
     Harm {
-        /// Which.
+        /// The file.
         path: String,
-        /// What.
+        /// The value.
         value: String,
-        /// Why.
+        /// The harm.
         harm: Harm,
     },
 }
@@ -51,7 +53,7 @@ pub enum KnobError {
 /// What would be written.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Plan {
-    /// Each file with what it holds and what it would hold.
+    /// Each file with its current and its new content.
     pub steps: Vec<Step>,
 }
 
@@ -60,11 +62,11 @@ pub struct Plan {
 pub struct Step {
     /// The absolute path.
     pub path: String,
-    /// The feature, of the features file.
+    /// The feature, in the features file.
     pub feature: Option<String>,
-    /// What it holds now; of a feature, `NAME` or `NO_NAME`.
+    /// The current value; for a feature `NAME` or `NO_NAME`.
     pub old: String,
-    /// What it would hold.
+    /// The new value.
     pub new: String,
 }
 
@@ -74,47 +76,47 @@ struct Place {
 }
 
 impl Place {
-    /// Whether the file may be named by its path.
+    /// Whether the file may be given by its path.
     fn may_be_named(&self) -> bool {
-        PLACES.iter().any(|place| self.path.starts_with(place)) && is_plain(&self.path) && !self.is_features_file()
+        EXTRA_FILES.iter().any(|place| self.path.starts_with(place)) && is_plain(&self.path) && !self.is_features_file()
     }
 
     fn is_features_file(&self) -> bool {
-        FEATURES.contains(&self.path.as_str())
+        FEATURE_FILES.contains(&self.path.as_str())
     }
 }
 
-/// An absolute path as the kernel would write it.
+/// An absolute path in canonical form.
 fn is_plain(path: &str) -> bool {
     let mut components = path.split('/');
     components.next() == Some("") && components.all(|name| !["", ".", ".."].contains(&name) && !name.contains('\0'))
 }
 
-/// Files that may be named by path although the table does not know them.
-const PLACES: [&str; 4] = [
+/// Files that may be given by path although the table does not have them.
+const EXTRA_FILES: [&str; 4] = [
     "/proc/sys/kernel/sched_",
     "/proc/sys/kernel/numa_balancing",
     "/sys/kernel/debug/sched/",
     "/sys/module/workqueue/parameters/",
 ];
 
-const FEATURES: [&str; 2] = ["/sys/kernel/debug/sched/features", "/sys/kernel/debug/sched_features"];
+const FEATURE_FILES: [&str; 2] = ["/sys/kernel/debug/sched/features", "/sys/kernel/debug/sched_features"];
 
 const NO_DEBUGFS: &str =
     "; /sys/kernel/debug cannot be read: mount debugfs, as root, on a kernel that is not locked down";
 
 impl<'a> Live<'a> {
-    /// Settings of the system at `root`.
+    /// The settings of the system at `root`.
     pub fn new(root: &'a Root) -> Live<'a> {
         Live { root }
     }
 
-    /// Paths and values of a setting; several if every CPU has its own.
+    /// Paths and values of a setting; several if it is per CPU.
     pub fn get(&self, name: &str) -> Result<Vec<(String, String)>, KnobError> {
         self.places(name)?.iter().map(|place| Ok((place.path.clone(), self.read(place)?))).collect()
     }
 
-    /// What setting it would do. Changes nothing.
+    /// What writing a value would change. Changes nothing.
     pub fn plan(&self, name: &str, value: &str) -> Result<Plan, KnobError> {
         let value = value.trim();
         let is_line = !value.is_empty() && value.len() <= 200 && !value.chars().any(char::is_control);
@@ -150,11 +152,11 @@ impl<'a> Live<'a> {
         }
         let bare = name.strip_prefix("NO_").unwrap_or(name);
         if is_feature(bare) {
-            if let Some(refused) = self.refused(FEATURES.into_iter()) {
+            if let Some(refused) = self.refused(FEATURE_FILES.into_iter()) {
                 return Err(refused);
             }
-            let tried = FEATURES.join(" nor at ");
-            let hint = if FEATURES.iter().any(|path| self.root.text(path).is_ok()) { "" } else { NO_DEBUGFS };
+            let tried = FEATURE_FILES.join(" nor at ");
+            let hint = if FEATURE_FILES.iter().any(|path| self.root.text(path).is_ok()) { "" } else { NO_DEBUGFS };
             return Err(KnobError::NotHere { name: bare.to_owned(), tried, hint });
         }
         let path = match name.strip_prefix("kernel.") {
@@ -179,7 +181,7 @@ impl<'a> Live<'a> {
         let mut refused = None;
         for form in knob.rows() {
             let mut paths = form.paths(cpus.iter());
-            // One CPU's by its own name.
+            // A single CPU's setting, by its own name.
             if form.path().contains("{N}") && name.contains("cpu") {
                 paths.retain(|path| path.ends_with(&format!("/{}", name.trim_start_matches('/'))));
             }
@@ -200,7 +202,7 @@ impl<'a> Live<'a> {
         Err(KnobError::NotHere { name: knob.name().to_owned(), tried: tried.join(" nor at "), hint })
     }
 
-    /// The first of these files of which we may not even see whether it is there.
+    /// The first of these files whose existence is hidden from us.
     fn refused<'p>(&self, mut paths: impl Iterator<Item = &'p str>) -> Option<KnobError> {
         paths.find_map(|path| match std::fs::metadata(self.root.path(path)) {
             Err(error) if error.kind() == std::io::ErrorKind::PermissionDenied => {
@@ -213,7 +215,7 @@ impl<'a> Live<'a> {
     /// A feature bit of the running kernel.
     fn feature(&self, name: &str) -> Option<Place> {
         let name = name.strip_prefix("NO_").unwrap_or(name);
-        FEATURES.iter().find_map(|path| {
+        FEATURE_FILES.iter().find_map(|path| {
             let text = self.root.text(path).ok()?;
             let has = text.split_ascii_whitespace().any(|word| word.strip_prefix("NO_").unwrap_or(word) == name);
             has.then(|| Place { path: (*path).to_owned(), feature: Some(name.to_owned()) })

@@ -1,9 +1,11 @@
+//! Reads cgroups.
+
 use unstarve_facts::{Bandwidth, CgroupFacts, CgroupVersion, Hierarchy, Missing, Throttled};
 
 use super::Gaps;
 use super::devices::unescape;
 use crate::Root;
-use crate::group_walk::{Cut, GroupWalk, MAX_GROUPS_WALKED, MOST_BELOW, Why};
+use crate::group_walk::{Cut, GroupWalk, MAX_CHILDREN, MAX_GROUPS_WALKED, Why};
 
 pub(super) fn find_hierarchy(root: &Root, missing: &mut Gaps) -> Option<Hierarchy> {
     let mounts = missing.text(root, "/proc/mounts")?;
@@ -11,7 +13,7 @@ pub(super) fn find_hierarchy(root: &Root, missing: &mut Gaps) -> Option<Hierarch
     for line in mounts.lines() {
         let mut words = line.split(' ').skip(1);
         let (Some(target), Some(fs), Some(options)) = (words.next(), words.next(), words.next()) else { continue };
-        // In a hybrid set-up the CPU controller is on the v1 hierarchy, if that is mounted at all.
+        // On a hybrid system the CPU controller is on the v1 hierarchy, if that is mounted.
         if fs == "cgroup" && options.split(',').any(|option| option == "cpu") {
             return Some(Hierarchy { version: CgroupVersion::V1, mount: unescape(target) });
         }
@@ -25,7 +27,7 @@ pub(super) fn find_hierarchy(root: &Root, missing: &mut Gaps) -> Option<Hierarch
     unified.map(|mount| Hierarchy { version: CgroupVersion::V2, mount })
 }
 
-/// All groups below the root, sorted by path. One that vanishes while it is read is left out.
+/// All groups below the root, sorted by path. Groups that vanish while being read are left out.
 pub(super) fn read_all(root: &Root, hierarchy: &Hierarchy, missing: &mut Gaps) -> Vec<CgroupFacts> {
     let mut walk = GroupWalk::new(root, &hierarchy.mount);
     let mut groups: Vec<CgroupFacts> = walk.by_ref().map(|path| read_one(root, &path, hierarchy)).collect();
@@ -34,14 +36,14 @@ pub(super) fn read_all(root: &Root, hierarchy: &Hierarchy, missing: &mut Gaps) -
     groups
 }
 
-/// Groups below which some are missing that are named; a user may make thousands of them.
-const MOST_NAMED: usize = 16;
+/// How many groups with unlisted descendants are named; a user may create thousands.
+const MAX_GROUPS_NAMED: usize = 16;
 
 fn note_cut(cut: Vec<Cut>, missing: &mut Gaps) {
-    let more = cut.len().saturating_sub(MOST_NAMED);
-    for Cut { path, why } in cut.into_iter().take(MOST_NAMED) {
+    let more = cut.len().saturating_sub(MAX_GROUPS_NAMED);
+    for Cut { path, why } in cut.into_iter().take(MAX_GROUPS_NAMED) {
         let why = match why {
-            Why::TooMany => format!("there are more than {MOST_BELOW}"),
+            Why::TooMany => format!("there are more than {MAX_CHILDREN}"),
             Why::TooDeep => "they are nested too deep".to_owned(),
             Why::NoRoom => format!("no more than {MAX_GROUPS_WALKED} are read in all"),
         };
@@ -68,7 +70,7 @@ fn read_one(root: &Root, path: &str, hierarchy: &Hierarchy) -> CgroupFacts {
         CgroupVersion::V2 => {
             facts.weight = number("cpu.weight");
             facts.limit = file("cpu.max").and_then(|text| Bandwidth::of_v2(&text));
-            // Empty means the parent's, which is no choice of this group.
+            // Empty means the parent's CPUs.
             let chosen = file("cpuset.cpus").is_some_and(|text| !text.trim().is_empty());
             facts.cpus = if chosen { file("cpuset.cpus.effective").and_then(|text| text.parse().ok()) } else { None };
         }

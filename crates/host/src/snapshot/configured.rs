@@ -1,4 +1,4 @@
-//! Where settings that bear on scheduling are written down: sysctl files, TuneD, systemd units, the boot line.
+//! Reads configured scheduling settings: sysctl files, TuneD, systemd units, the boot line.
 
 use std::collections::BTreeMap;
 
@@ -16,7 +16,7 @@ pub(super) fn read_all(root: &Root, cmdline: Option<&str>, missing: &mut Gaps) -
     found
 }
 
-/// In the order of precedence: a file hides those of the same name in later directories (sysctl.d(5)).
+/// In order of precedence: a file hides files of the same name in later directories (sysctl.d(5)).
 const SYSCTL_DIRECTORIES: [&str; 5] =
     ["/etc/sysctl.d", "/run/sysctl.d", "/usr/local/lib/sysctl.d", "/usr/lib/sysctl.d", "/lib/sysctl.d"];
 
@@ -27,7 +27,7 @@ fn read_sysctl(root: &Root, missing: &mut Gaps) -> Vec<Configured> {
             files.entry(name).or_insert_with_key(|name| format!("{directory}/{name}"));
         }
     }
-    // procps applies this file last; systemd reads it only through a link in sysctl.d, where it was found already.
+    // procps applies this file last. systemd reads it only through a link in sysctl.d, where it has been found already.
     const LAST: &str = "/etc/sysctl.conf";
     let is_known = |last| files.values().any(|path| root.identity(path) == Some(last));
     if root.identity(LAST).is_some_and(|last| !is_known(last)) {
@@ -47,7 +47,7 @@ fn sysctl_lines(file: &str, text: &str) -> Vec<Configured> {
     numbered(text)
         .filter_map(|(line, text)| {
             let (key, value) = text.split_once('=')?;
-            // A minus before the key: no complaint if it fails.
+            // A leading minus means that failure is not reported.
             let key = key.trim().trim_start_matches('-').replace('/', ".");
             is_scheduling_key(&key).then(|| Configured {
                 by: ConfiguredBy::Sysctl,
@@ -61,13 +61,13 @@ fn sysctl_lines(file: &str, text: &str) -> Vec<Configured> {
         .collect()
 }
 
-/// Lines that say something, with their number from 1.
+/// Lines that are not empty or comments, numbered from 1.
 pub(super) fn numbered(text: &str) -> impl Iterator<Item = (u32, &str)> {
     let lines = text.lines().map(str::trim).zip(1..).map(|(text, line)| (line, text));
     lines.filter(|(_, text)| !text.is_empty() && !text.starts_with(['#', ';']))
 }
 
-/// The parameters in effect, then where GRUB keeps them.
+/// Boot parameters in effect, then those in GRUB's configuration.
 fn read_boot(root: &Root, cmdline: &str) -> Vec<Configured> {
     let mut found: Vec<Configured> =
         parameters(cmdline).map(|(key, value)| parameter("/proc/cmdline", None, key, value)).collect();

@@ -1,3 +1,5 @@
+//! Reads CPUs, interrupts, workqueues and mounts.
+
 use std::collections::BTreeMap;
 
 use unstarve_facts::{Cpus, IrqFacts, Mount, WorkqueueFacts};
@@ -11,12 +13,12 @@ pub(super) fn read_cpus(root: &Root, missing: &mut Gaps) -> Cpus {
         online: missing.cpus(root, &format!("{DIRECTORY}/online")),
         possible: missing.cpus(root, &format!("{DIRECTORY}/possible")),
         isolated: missing.cpus(root, &format!("{DIRECTORY}/isolated")),
-        // Absent without CONFIG_NO_HZ_FULL: then there is nothing to miss.
+        // Does not exist without CONFIG_NO_HZ_FULL; then nothing is missing.
         nohz_full: root.text(&format!("{DIRECTORY}/nohz_full")).ok().and_then(|text| text.parse().ok()),
     }
 }
 
-/// Interrupts from `/proc/irq/*`; the directories in each are named after the handlers.
+/// Interrupts from `/proc/irq/*`. The subdirectories are named after the handlers.
 pub(super) fn read_irqs(root: &Root, missing: &mut Gaps) -> Vec<IrqFacts> {
     let names = root.names("/proc/irq").unwrap_or_else(|error| {
         missing.note("/proc/irq", error);
@@ -46,7 +48,7 @@ pub(super) fn read_irqs(root: &Root, missing: &mut Gaps) -> Vec<IrqFacts> {
     irqs
 }
 
-/// The sums over the CPUs of `/proc/interrupts`, whose header names one column for each online CPU.
+/// Counts per interrupt from `/proc/interrupts`, whose header has one column for each online CPU.
 fn counts_by_irq(text: &str) -> BTreeMap<u32, u64> {
     let mut lines = text.lines();
     let columns = lines.next().map_or(0, |header| header.split_ascii_whitespace().count());
@@ -59,7 +61,7 @@ fn counts_by_irq(text: &str) -> BTreeMap<u32, u64> {
         .collect()
 }
 
-/// Counts by CPU, and the devices behind the interrupts as far as sysfs or the handlers' names tell.
+/// Adds per-CPU counts, and the devices of interrupts as far as sysfs or the handlers' names show them.
 pub(super) fn add_counts_and_devices(root: &Root, irqs: &mut [IrqFacts], missing: &mut Gaps) {
     let table = missing.text(root, "/proc/interrupts").unwrap_or_default();
     let mut counts = counts_by_cpu(&table);
@@ -90,7 +92,7 @@ fn counts_by_cpu(text: &str) -> BTreeMap<u32, BTreeMap<u32, u64>> {
         .collect()
 }
 
-/// From each network interface and disk upwards to the first device that has interrupts.
+/// For each network interface and disk, the interrupts of the nearest ancestor device that has any.
 fn devices_by_irq(root: &Root) -> BTreeMap<u32, Vec<String>> {
     let mut found: BTreeMap<u32, Vec<String>> = BTreeMap::new();
     for (class, directory) in [("net", "/sys/class/net"), ("block", "/sys/block")] {
@@ -107,7 +109,8 @@ fn interrupts_at_or_above(root: &Root, mut place: String) -> Vec<u32> {
     if !root.exists(&place) {
         return Vec::new();
     }
-    // A SCSI disk is five levels below its controller. The device is a link: what is above it is above where that leads.
+    // A SCSI disk is five levels below its controller. The device is a link, so its parents are those of the link's
+    // target.
     for _ in 0..7 {
         let numbers = |names: Vec<String>| names.iter().filter_map(|name| name.parse().ok()).collect::<Vec<u32>>();
         if let Ok(irqs) = root.names(&format!("{place}/msi_irqs")).map(numbers)
@@ -124,7 +127,7 @@ fn interrupts_at_or_above(root: &Root, mut place: String) -> Vec<u32> {
     Vec::new()
 }
 
-/// What the names of common drivers' handlers say where sysfs does not.
+/// The device in a handler's name, for common drivers, if sysfs does not show it.
 fn device_by_name(handler: &str) -> Option<String> {
     const NET: [&str; 12] =
         ["eth", "ens", "eno", "enp", "mlx", "i40e", "ice-", "ixgbe", "bnxt", "ena-", "vmxnet3", "hv_netvsc"];
@@ -141,7 +144,7 @@ fn device_by_name(handler: &str) -> Option<String> {
     }
 }
 
-/// Kernels without any WQ_SYSFS workqueue have no such directory: nothing is missing then.
+/// Kernels without any WQ_SYSFS workqueue lack this directory; then nothing is missing.
 pub(super) fn read_workqueues(root: &Root) -> Vec<WorkqueueFacts> {
     const DIRECTORY: &str = "/sys/devices/virtual/workqueue";
     const FILES: [&str; 6] = ["per_cpu", "max_active", "nice", "cpumask", "affinity_scope", "affinity_strict"];
@@ -168,7 +171,7 @@ fn mount(line: &str) -> Option<Mount> {
     Some(Mount { device: words.next()?, target: words.next()?, fs: words.next()?, options: words.next()? })
 }
 
-/// Blank, tab, newline and backslash are written as `\040` and so on (`mangle()` in fs/proc_namespace.c).
+/// Space, tab, newline and backslash are encoded as `\040` and so on (`mangle()` in fs/proc_namespace.c).
 pub(super) fn unescape(word: &str) -> String {
     let mut text = String::with_capacity(word.len());
     let mut rest = word;

@@ -1,3 +1,5 @@
+//! Reads the kernel's version, boot line and build configuration.
+
 use std::collections::BTreeMap;
 use std::io::Read;
 
@@ -12,7 +14,7 @@ pub(super) fn read(root: &Root, missing: &mut Gaps) -> KernelInfo {
     KernelInfo {
         release: missing.text(root, "/proc/sys/kernel/osrelease"),
         version: missing.text(root, "/proc/sys/kernel/version"),
-        // The file exists since 6.1; before, the syscall knows it, which says nothing about another root.
+        // The file exists since 6.1. Before, only the system call knows, and only about this machine.
         machine: root.text("/proc/sys/kernel/arch").ok().or_else(|| machine_of_this_host(root)),
         signature: root.text("/proc/version_signature").ok(),
         cmdline: missing.text(root, "/proc/cmdline").map(|line| boot_line(&line)),
@@ -20,7 +22,7 @@ pub(super) fn read(root: &Root, missing: &mut Gaps) -> KernelInfo {
     }
 }
 
-/// The host's name; none where nobody has given it one.
+/// The host's name; `None` if it has none.
 pub(super) fn host_name(root: &Root) -> Option<String> {
     root.text("/proc/sys/kernel/hostname").ok().filter(|name| !name.is_empty() && name != "(none)")
 }
@@ -29,13 +31,13 @@ fn machine_of_this_host(root: &Root) -> Option<String> {
     root.is_host().then(|| rustix::system::uname().machine().to_string_lossy().into_owned())
 }
 
-/// The choice in brackets: `none [integrity] confidentiality`.
+/// The word in brackets: `none [integrity] confidentiality`.
 fn chosen(text: &str) -> Option<String> {
     let (_, tail) = text.split_once('[')?;
     Some(tail.split_once(']')?.0.to_owned())
 }
 
-/// The configuration from `/proc/config.gz` (CONFIG_IKCONFIG_PROC) or from the file that distributions install.
+/// The build configuration, from `/proc/config.gz` (CONFIG_IKCONFIG_PROC) or from the file that distributions install.
 pub(super) fn read_config(root: &Root, missing: &mut Gaps) -> Option<BTreeMap<String, String>> {
     if let Ok(file) = root.open("/proc/config.gz") {
         let mut text = String::new();

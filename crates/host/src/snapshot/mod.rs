@@ -1,4 +1,4 @@
-//! Reads the state of a host: every file that a [`Snapshot`] is made of.
+//! Reads the state of a host into a [`Snapshot`].
 
 mod cgroups;
 mod configured;
@@ -22,21 +22,21 @@ use crate::Root;
 
 pub use tasks::task;
 
-/// Reads the state of the host at `root`, as a recording needs it. Never fails: what cannot be read is in
+/// Reads what a recording needs of the host at `root`. Never fails: what cannot be read is listed in
 /// [`Snapshot::missing`].
 pub fn take(root: &Root) -> Snapshot {
     take_with(root, Detail::Recording)
 }
 
-/// The same with everything that an audit of the host needs: which programs change others' scheduling, who serves which
-/// device, and where settings are written down. Command lines are looked at and not kept.
+/// Reads everything that an audit needs, including programs that change other tasks' scheduling, devices and their
+/// interrupts, and configured settings. Command lines are read but not kept.
 pub fn take_whole(root: &Root) -> Snapshot {
     let mut snapshot = take_with(root, Detail::Whole);
     let mut missing = Gaps { list: std::mem::take(&mut snapshot.missing) };
     devices::add_counts_and_devices(root, &mut snapshot.irqs, &mut missing);
     snapshot.networks = network::read_all(root, &mut missing);
     snapshot.services = Some(services::read(root, &snapshot.tasks));
-    // They have passwords in them, and nothing else needs them.
+    // Command lines contain passwords, and nothing else needs them.
     snapshot.tasks.iter_mut().for_each(|task| task.cmdline = None);
     snapshot.configured = configured::read_all(root, snapshot.kernel.cmdline.as_deref(), &mut missing);
     snapshot.view = Some(view::read(root, &snapshot, &mut missing));
@@ -80,9 +80,9 @@ fn take_with(root: &Root, detail: Detail) -> Snapshot {
 /// How much of a host is read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Detail {
-    /// What a recording needs: it goes into every trace, so nothing that is private or takes long.
+    /// For a recording. It is part of every trace, so it contains nothing private and nothing slow to read.
     Recording,
-    /// What an audit needs.
+    /// For an audit.
     Whole,
 }
 
@@ -93,17 +93,17 @@ pub(crate) struct Gaps {
 }
 
 impl Gaps {
-    /// Notes that `what` is absent because of `why`.
+    /// Notes that `what` is missing because of `why`.
     fn note(&mut self, what: impl Into<String>, why: impl ToString) {
         self.list.push(Missing { what: what.into(), why: why.to_string() });
     }
 
-    /// The file's text, or a note of why there is none.
+    /// The file's text. If it cannot be read, notes why.
     fn text(&mut self, root: &Root, path: &str) -> Option<String> {
         root.text(path).map_err(|error| self.note(path, error)).ok()
     }
 
-    /// A list of CPUs from a file.
+    /// A file with a list of CPUs.
     fn cpus(&mut self, root: &Root, path: &str) -> Option<CpuSet> {
         self.text(root, path)?.parse().map_err(|error| self.note(path, error)).ok()
     }

@@ -1,18 +1,20 @@
+//! Reads scheduler settings and feature bits.
+
 use std::collections::BTreeMap;
 use std::io;
 
 use super::Gaps;
 use crate::Root;
 
-/// Where the debugfs files of the scheduler are since 5.13 (commit 8a99b6833c88), and their features before.
-const DEBUG: &str = "/sys/kernel/debug";
+/// The scheduler's debugfs directory since 5.13 (commit 8a99b6833c88). Before, the features are in the directory above.
+const DEBUGFS_DIRECTORY: &str = "/sys/kernel/debug";
 const SCHED_DEBUG: &str = "/sys/kernel/debug/sched";
 
 /// Scheduler feature bits, from `sched/features` (5.13 and later) or `sched_features`.
 pub(super) fn read_features(root: &Root, missing: &mut Gaps) -> Option<BTreeMap<String, bool>> {
     let text = root
         .text(&format!("{SCHED_DEBUG}/features"))
-        .or_else(|error| root.text(&format!("{DEBUG}/sched_features")).map_err(|_| error));
+        .or_else(|error| root.text(&format!("{DEBUGFS_DIRECTORY}/sched_features")).map_err(|_| error));
     match text {
         Ok(text) => Some(text.split_ascii_whitespace().map(feature).collect()),
         Err(error) => {
@@ -22,7 +24,7 @@ pub(super) fn read_features(root: &Root, missing: &mut Gaps) -> Option<BTreeMap<
     }
 }
 
-/// `NO_` before a name means that it is off. (A feature could not itself begin with `NO_`.)
+/// A leading `NO_` means off. (No feature's own name begins with `NO_`.)
 fn feature(word: &str) -> (String, bool) {
     match word.strip_prefix("NO_") {
         Some(name) => (name.to_owned(), false),
@@ -30,19 +32,19 @@ fn feature(word: &str) -> (String, bool) {
     }
 }
 
-/// Says what a person can do, which the error number alone does not.
+/// Adds what the user can do, which the error number does not say.
 fn why_no_debugfs(root: &Root, error: &io::Error) -> String {
     if error.kind() == io::ErrorKind::PermissionDenied {
-        return crate::refusal(DEBUG, error);
+        return crate::refusal(DEBUGFS_DIRECTORY, error);
     }
-    match root.names(DEBUG) {
-        Ok(names) if names.is_empty() => format!("debugfs is not mounted on {DEBUG}; mount it as root"),
+    match root.names(DEBUGFS_DIRECTORY) {
+        Ok(names) if names.is_empty() => format!("debugfs is not mounted on {DEBUGFS_DIRECTORY}; mount it as root"),
         Ok(_) => format!("{error}: the kernel was built without CONFIG_SCHED_DEBUG"),
-        Err(error) => format!("{DEBUG}: {error}"),
+        Err(error) => format!("{DEBUGFS_DIRECTORY}: {error}"),
     }
 }
 
-/// Everything below these directories that is one short text file is a setting.
+/// Every short text file below these directories is a setting.
 pub(super) fn read_all(root: &Root, missing: &mut Gaps) -> BTreeMap<String, String> {
     let mut settings = BTreeMap::new();
     read_directory(root, "/proc/sys/kernel", is_scheduler_sysctl, &mut settings);
@@ -51,12 +53,12 @@ pub(super) fn read_all(root: &Root, missing: &mut Gaps) -> BTreeMap<String, Stri
     }
     read_directory(root, "/sys/module/workqueue/parameters", |_| true, &mut settings);
     let before = settings.len();
-    // `debug` and `features` are no settings: a dump of megabytes, and what read_features reads.
+    // `debug` is a dump of megabytes, and `features` is read by read_features.
     read_directory(root, SCHED_DEBUG, |name| !matches!(name, "debug" | "features"), &mut settings);
     if settings.len() == before {
         missing.note(format!("{SCHED_DEBUG}/*"), "see scheduler features");
     }
-    // The servers have the same values on every CPU unless somebody changed one; they are read for each.
+    // The servers have the same values on every CPU unless somebody changed one, so all are read.
     for server in ["fair_server", "ext_server"] {
         let directory = format!("{SCHED_DEBUG}/{server}");
         for cpu in root.names(&directory).unwrap_or_default() {
@@ -80,7 +82,7 @@ fn read_directory(root: &Root, directory: &str, wanted: fn(&str) -> bool, settin
 }
 
 fn insert(root: &Root, path: &str, settings: &mut BTreeMap<String, String>) {
-    // A directory or a write-only file is no setting: nothing is missing.
+    // Directories and write-only files are not settings; nothing is missing.
     if let Ok(text) = root.text(path) {
         settings.insert(path.to_owned(), text);
     }

@@ -1,8 +1,10 @@
+//! Reads softirq counters.
+
 use std::collections::BTreeMap;
 
 use crate::Root;
 
-/// The counters of `/proc/softirqs`, whose header names one column for each possible CPU.
+/// The counters of `/proc/softirqs`, whose header has one column for each possible CPU.
 pub(super) fn read(root: &Root) -> Option<BTreeMap<String, BTreeMap<u32, u64>>> {
     let text = root.text("/proc/softirqs").ok()?;
     let mut lines = text.lines();

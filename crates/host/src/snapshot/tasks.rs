@@ -1,3 +1,5 @@
+//! Reads threads from `/proc`.
+
 use std::io::Read;
 
 use unstarve_facts::{Autogroup, CgroupVersion, DeadlineFacts, Hierarchy, RunSums, Seen, Stat, TaskFacts, flag};
@@ -6,7 +8,7 @@ use unstarve_model::{Policy, SchedPolicy, Tid};
 use super::{Detail, Gaps};
 use crate::{Root, SchedAttr, whole_cgroups};
 
-/// All threads, sorted. One that ends while it is read is left out: nothing is wrong then.
+/// All threads, sorted. A thread that exits while being read is left out without a note.
 pub(super) fn read_all(
     root: &Root,
     hierarchy: Option<&Hierarchy>,
@@ -18,7 +20,7 @@ pub(super) fn read_all(
         Vec::new()
     });
     let version = hierarchy.map(|hierarchy| hierarchy.version);
-    // Where it is off, sessions are still numbered, but nobody competes by them.
+    // With autogroup off, sessions are still numbered, but have no effect on scheduling.
     let setting = root.text("/proc/sys/kernel/sched_autogroup_enabled");
     let sessions = if setting.is_ok_and(|text| text.trim() == "1") { Sessions::Compete } else { Sessions::Alike };
     let mut reader = Reader { root, detail, sessions, buffer: Vec::with_capacity(4096) };
@@ -39,7 +41,7 @@ pub(super) fn read_all(
     tasks
 }
 
-/// What `/proc/TID/stat` says of a thread of the host at `root`, no more; `None` if there is none.
+/// What `/proc/TID/stat` shows about a thread of the host at `root`; `None` if it does not exist.
 pub fn task(root: &Root, tid: Tid) -> Option<TaskFacts> {
     facts(tid, &root.text(&format!("/proc/{tid}/stat")).ok()?)
 }
@@ -51,7 +53,7 @@ struct Reader<'a> {
     buffer: Vec<u8>,
 }
 
-/// Whether the tasks of a session compete with others as one (`sched_autogroup_enabled`).
+/// Whether autogroup is on (`sched_autogroup_enabled`): the tasks of a session compete with others as one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Sessions {
     Compete,
@@ -75,7 +77,7 @@ impl Reader<'_> {
             let text = if self.root.is_host() { whole_cgroups(text) } else { text };
             task.cgroup = cgroup(&text, version);
         }
-        // A thread of the kernel gets it from nobody, unless somebody gave it with a policy.
+        // A kernel thread has reset-on-fork only if a program set it together with a policy.
         let keeps_class = matches!(task.policy.class(), Some(Policy::Rt | Policy::Deadline));
         if (keeps_class || !task.kernel_thread) && self.root.is_host() {
             task.reset_on_fork = reset_on_fork(task.tid);
@@ -107,16 +109,16 @@ impl Reader<'_> {
     fn file(&mut self, directory: &str, name: &str) -> Option<String> {
         self.buffer.clear();
         let file = self.root.open(&format!("{directory}/{name}")).ok()?;
-        // A process says itself how long its command line is (PR_SET_MM_MAP), up to all of its memory.
-        file.take(LONGEST).read_to_end(&mut self.buffer).ok()?;
+        // A process determines the length of its own command line (PR_SET_MM_MAP), up to all of its memory.
+        file.take(MAX_PROC_FILE).read_to_end(&mut self.buffer).ok()?;
         Some(String::from_utf8_lossy(&self.buffer).into_owned())
     }
 }
 
-/// Of a file of a process.
-const LONGEST: u64 = 64 << 10;
+/// Limit for a file of a process.
+const MAX_PROC_FILE: u64 = 64 << 10;
 
-/// What `/proc/PID/stat` says; `None` if it lacks what every kernel shows.
+/// Parses `/proc/PID/stat`; `None` if it lacks fields that every kernel has.
 fn facts(tid: Tid, text: &str) -> Option<TaskFacts> {
     let stat = Stat::parse(text)?;
     Some(TaskFacts {
@@ -145,21 +147,21 @@ fn facts(tid: Tid, text: &str) -> Option<TaskFacts> {
     })
 }
 
-/// The real user, the first of the four that `/proc/PID/status` has.
+/// The real user id, the first of four in `/proc/PID/status`.
 fn user(status: &str) -> Option<u32> {
     let line = status.lines().find_map(|line| line.strip_prefix("Uid:"))?;
     line.split_ascii_whitespace().next()?.parse().ok()
 }
 
-/// `/proc/PID/task/TID/schedstat`: three numbers (`Documentation/scheduler/sched-stats.rst`). All 0 where the kernel does
-/// not count (CONFIG_SCHED_INFO).
+/// Parses `/proc/PID/task/TID/schedstat`: three numbers (`Documentation/scheduler/sched-stats.rst`). All are 0 if the
+/// kernel does not count (CONFIG_SCHED_INFO).
 fn sums(text: &str) -> Option<RunSums> {
     let mut numbers = text.split_ascii_whitespace().map(|text| text.parse::<u64>().ok());
     let (ran_ns, run_delay_ns, turns) = (numbers.next()??, numbers.next()??, numbers.next()??);
     (ran_ns > 0 || turns > 0).then_some(RunSums { ran_ns, run_delay_ns, turns })
 }
 
-/// Words end with NUL. A kernel thread and a zombie have none.
+/// Words end with a NUL. A kernel thread and a zombie have none.
 fn command_line(text: &str) -> Option<String> {
     let words = text.trim_end_matches('\0').replace('\0', " ");
     (!words.is_empty()).then(|| words.chars().take(MAX_COMMAND_LINE).collect())
@@ -168,12 +170,12 @@ fn command_line(text: &str) -> Option<String> {
 /// A Java program's class path may have megabytes.
 const MAX_COMMAND_LINE: usize = 1000;
 
-/// Asks the kernel; `None` if the thread has ended.
+/// Queries the kernel; `None` if the thread has exited.
 fn reset_on_fork(tid: Tid) -> Option<bool> {
     SchedAttr::of(tid).ok().map(|attr| attr.flags & SchedAttr::RESET_ON_FORK != 0)
 }
 
-/// Asks the kernel; `None` if the thread has ended, or is of another policy by now.
+/// Queries the kernel; `None` if the thread has exited, or has another policy by now.
 fn deadline(tid: Tid) -> Option<DeadlineFacts> {
     let attr = SchedAttr::of(tid).ok()?;
     (SchedPolicy::from_number(attr.policy) == SchedPolicy::Deadline).then_some(DeadlineFacts {

@@ -1,4 +1,4 @@
-//! The active TuneD profiles, as far as they set what this program knows.
+//! Reads the active TuneD profiles, as far as they contain known settings.
 
 use unstarve_facts::kept::{is_scheduling_key, parameters};
 use unstarve_facts::{Configured, ConfiguredBy};
@@ -7,11 +7,12 @@ use super::Gaps;
 use super::configured::numbered;
 use crate::Root;
 
-/// Where profiles live, those of the administrator first (tuned 2.23 and later have `profiles` below).
-const DIRECTORIES: [&str; 4] = ["/etc/tuned/profiles", "/etc/tuned", "/usr/lib/tuned/profiles", "/usr/lib/tuned"];
+/// Directories with profiles, the administrator's first (since TuneD 2.23 `profiles` in each).
+const PROFILE_DIRECTORIES: [&str; 4] =
+    ["/etc/tuned/profiles", "/etc/tuned", "/usr/lib/tuned/profiles", "/usr/lib/tuned"];
 
-/// Profiles include others; a circle must end.
-const DEEPEST: usize = 16;
+/// Profiles include others; this ends cycles.
+const MAX_INCLUDE_DEPTH: usize = 16;
 
 pub(super) fn read(root: &Root, missing: &mut Gaps) -> Vec<Configured> {
     let Ok(active) = root.text("/etc/tuned/active_profile") else { return Vec::new() };
@@ -30,14 +31,14 @@ struct Reader<'a> {
 }
 
 impl Reader<'_> {
-    /// A profile after those that it includes: what is set later holds.
+    /// Reads a profile after the profiles it includes: the last value of a setting wins.
     fn profile(&mut self, name: &str, depth: usize) {
         let harmless = !name.is_empty() && !name.contains('/') && !name.starts_with('.');
-        if !harmless || depth > DEEPEST || self.seen.iter().any(|seen| seen == name) {
+        if !harmless || depth > MAX_INCLUDE_DEPTH || self.seen.iter().any(|seen| seen == name) {
             return;
         }
         self.seen.push(name.to_owned());
-        let files = DIRECTORIES.map(|directory| format!("{directory}/{name}/tuned.conf"));
+        let files = PROFILE_DIRECTORIES.map(|directory| format!("{directory}/{name}/tuned.conf"));
         let Some((file, text)) = files.into_iter().find_map(|file| self.root.text(&file).ok().map(|text| (file, text)))
         else {
             self.missing.note(format!("TuneD profile {name}"), "it is active, but its tuned.conf is nowhere");

@@ -1,4 +1,4 @@
-//! What systemd's units say about scheduling.
+//! Reads scheduling directives of systemd units.
 
 use std::collections::BTreeMap;
 
@@ -9,9 +9,9 @@ use super::Gaps;
 use super::configured::numbered;
 use crate::Root;
 
-/// In the order of precedence (systemd.unit(5)); a unit's main file in an earlier directory hides later ones, drop-ins of
-/// the same name likewise.
-const DIRECTORIES: [&str; 8] = [
+/// In order of precedence (systemd.unit(5)): a unit's main file hides those in later directories, and so does a drop-in
+/// for drop-ins of the same name.
+const UNIT_DIRECTORIES: [&str; 8] = [
     "/etc/systemd/system.control",
     "/run/systemd/system.control",
     "/run/systemd/transient",
@@ -22,8 +22,8 @@ const DIRECTORIES: [&str; 8] = [
     "/lib/systemd/system",
 ];
 
-/// Directives of systemd.exec(5), systemd.resource-control(5) and systemd-system.conf(5) that decide who runs.
-const DIRECTIVES: [&str; 14] = [
+/// Directives of systemd.exec(5), systemd.resource-control(5) and systemd-system.conf(5) that affect scheduling.
+const SCHEDULING_DIRECTIVES: [&str; 14] = [
     "CPUSchedulingPolicy",
     "CPUSchedulingPriority",
     "CPUSchedulingResetOnFork",
@@ -50,7 +50,7 @@ pub(super) fn read(root: &Root, missing: &mut Gaps) -> Vec<Configured> {
         missing.note("systemd units", format!("there are more than {MAX_FILES} files"));
     }
     for ((unit, _), file) in files {
-        // A masked unit is a link to /dev/null, an enabled one is a link into /usr/lib: both read as they should.
+        // A masked unit is a link to /dev/null, an enabled one a link into /usr/lib. Both can be read.
         if let Ok(text) = root.text(&file) {
             found.extend(lines(&unit, &file, &text));
         }
@@ -58,7 +58,7 @@ pub(super) fn read(root: &Root, missing: &mut Gaps) -> Vec<Configured> {
     found
 }
 
-/// (unit, name of the drop-in or empty) → file. Drop-ins of a unit come after its main file.
+/// (unit, name of the drop-in or empty) → file. A unit's drop-ins come after its main file.
 fn files(root: &Root) -> BTreeMap<(String, String), String> {
     let mut files = BTreeMap::new();
     for name in ["/etc/systemd/system.conf", "/usr/lib/systemd/system.conf"] {
@@ -66,7 +66,7 @@ fn files(root: &Root) -> BTreeMap<(String, String), String> {
             files.entry(("system.conf".to_owned(), String::new())).or_insert_with(|| name.to_owned());
         }
     }
-    for directory in DIRECTORIES {
+    for directory in UNIT_DIRECTORIES {
         for name in root.names(directory).unwrap_or_default() {
             if files.len() >= MAX_FILES {
                 return files;
@@ -99,7 +99,7 @@ fn lines(unit: &str, file: &str, text: &str) -> Vec<Configured> {
             // A service may write a setting itself.
             let writes = key.starts_with("Exec") && names_setting(value);
             let value = if writes { kept_settings(value) } else { value.to_owned() };
-            (writes || DIRECTIVES.contains(&key)).then(|| Configured {
+            (writes || SCHEDULING_DIRECTIVES.contains(&key)).then(|| Configured {
                 by: ConfiguredBy::Unit,
                 file: file.to_owned(),
                 line: Some(line),

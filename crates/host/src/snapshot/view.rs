@@ -1,10 +1,12 @@
+//! Determines the viewpoint of a snapshot.
+
 use unstarve_facts::{CgroupVersion, Snapshot, View};
 
 use super::Gaps;
 use crate::Root;
 use crate::cgroup_paths::{are_whole, is_first};
 
-/// Inode of the namespace that a kernel makes when it starts.
+/// Inode of the initial PID namespace.
 ///
 /// Source: `PROC_PID_INIT_INO` in include/linux/proc_ns.h (7.2: include/uapi/linux/nsfs.h).
 const FIRST_PID_NAMESPACE: &str = "pid:[4026531836]";
@@ -29,19 +31,20 @@ pub(super) fn read(root: &Root, snapshot: &Snapshot, missing: &mut Gaps) -> View
     view
 }
 
-/// In a namespace of its own this process may see the host's groups all the same.
+/// A process in a cgroup namespace may still see the host's full paths.
 fn has_whole_paths(root: &Root, snapshot: &Snapshot) -> bool {
     root.is_host() && snapshot.hierarchy.as_ref().is_some_and(|hierarchy| are_whole(hierarchy.version))
 }
 
-/// A v2 group that is not the root has the file `cgroup.type`; if the mount's own directory does, it is a part.
+/// Whether only a part of the v2 hierarchy is mounted: every group but the root has the file `cgroup.type`, so the
+/// mount point must not have it.
 fn mounts_a_part(root: &Root, snapshot: &Snapshot) -> bool {
     snapshot.hierarchy.as_ref().is_some_and(|hierarchy| {
         hierarchy.version == CgroupVersion::V2 && root.exists(&format!("{}/cgroup.type", hierarchy.mount))
     })
 }
 
-/// Seconds with two decimals become ticks.
+/// Converts seconds with two decimals to ticks.
 pub(super) fn read_uptime(root: &Root) -> Option<u64> {
     let text = root.text("/proc/uptime").ok()?;
     let (seconds, rest) = text.split_once('.')?;

@@ -1,5 +1,5 @@
-//! Snapshots of the machine that the tests run on, compared with what was done to it. Needs root and a cgroup hierarchy
-//! with the CPU controller; without them each test says what it misses.
+//! Compares snapshots of the machine that runs the tests with changes made to it. Needs root and a cgroup hierarchy
+//! with the CPU controller; without them each test says what is missing.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -21,7 +21,7 @@ fn main() -> ExitCode {
     libtest_mimic::run(&arguments, trials).exit_code()
 }
 
-/// A group of our own, removed on drop with the one process that is in it.
+/// A cgroup of our own, removed on drop together with its only process.
 struct Group {
     directory: PathBuf,
     name: String,
@@ -40,7 +40,7 @@ impl Group {
         fs::write(self.directory.join(file), value)
     }
 
-    /// A process that computes for two seconds at most, in this group.
+    /// A process in this group that computes for two seconds at most.
     fn add_hog(&mut self) -> Tid {
         let hog = Command::new("timeout")
             .args(["2", "sh", "-c", "echo 0 > \"$1\"/cgroup.procs; exec nice -n 5 sh -c 'while :; do :; done'", "sh"])
@@ -66,7 +66,7 @@ impl Group {
 impl Drop for Group {
     fn drop(&mut self) {
         if let Some(member) = &mut self.member {
-            // It ends the shell within its two seconds; waiting for that keeps the group removable.
+            // It ends the shell within two seconds; the group can be removed only after that.
             let _ = member.wait();
         }
         for _ in 0..100 {
@@ -110,7 +110,7 @@ fn a_limit_and_its_throttling_are_seen() -> Result<Completion, Failed> {
     Ok(Completion::Completed)
 }
 
-/// A limit of 1 ms in a second keeps a task runnable, and off the CPU.
+/// A limit of 1 ms per second keeps a task runnable but off the CPU.
 fn a_task_that_only_waits_is_seen() -> Result<Completion, Failed> {
     let root = Root::host();
     let Some(hierarchy) = unstarve_host::take(&root).hierarchy else {
@@ -131,7 +131,7 @@ fn a_task_that_only_waits_is_seen() -> Result<Completion, Failed> {
     }
     let hog = group.add_hog();
     std::thread::sleep(Duration::from_millis(200));
-    // Its millisecond may come between two looks, not between the two of each pair.
+    // Its millisecond may come between two snapshots, but not between those of each pair.
     let looks = (0..3).map(|_| {
         let begin = unstarve_host::take(&root);
         std::thread::sleep(Duration::from_millis(150));

@@ -1,8 +1,10 @@
+//! What the machine did in each interval.
+
 use unstarve_model::{Nanos, Time};
 
 use super::scale::{Scale, Stretch};
 
-/// What happened in each interval, counted.
+/// Counts of events in each interval.
 #[derive(Clone, Copy, Default, Debug)]
 pub(crate) struct Counts {
     pub voluntary: u32,
@@ -20,14 +22,14 @@ impl Counts {
     }
 }
 
-/// How long something lasted in each interval, in all.
+/// The total time that something took in each interval.
 ///
-/// A stay that covers thousands of intervals costs no more than one that lies in one: the intervals between its ends are
-/// noted as a difference and summed up when they are asked for.
+/// A run over thousands of intervals costs no more than one in a single interval: the intervals between its ends are
+/// stored as a difference and summed up on request.
 #[derive(Clone, Default, Debug)]
 pub(crate) struct Load {
     parts: Vec<u64>,
-    /// From this interval on, so many more (or fewer) cover it wholly.
+    /// Changes at this interval in the number of runs that cover it completely.
     whole: Vec<i64>,
 }
 
@@ -55,7 +57,7 @@ impl Load {
         each.collect()
     }
 
-    /// Two intervals become one; `width` is that of the old ones.
+    /// Merges pairs of intervals; `width` is that of the old ones.
     pub fn halve(&mut self, width: Nanos) {
         self.parts = self.sums(width).chunks(2).map(|pair| pair.iter().sum()).collect();
         self.whole = vec![0; self.parts.len() + 1];

@@ -1,9 +1,11 @@
+//! The waits of one actor over time.
+
 use unstarve_model::Nanos;
 
-/// The waits of one actor over time: a small histogram for each interval in which one ended.
+/// One actor's waits over time: a small histogram for each interval in which one ended.
 #[derive(Clone, Default, Debug)]
 pub(crate) struct Course {
-    /// In the order of time; intervals without a wait are absent.
+    /// In time order; intervals without a wait are absent.
     pub cells: Vec<(u16, Cell)>,
     pub waits: u64,
     pub total: Nanos,
@@ -15,11 +17,11 @@ pub(crate) struct Course {
 pub(crate) struct Cell {
     pub count: u32,
     pub longest: u64,
-    /// (step of length, how many), by step.
+    /// (step of length, count), by step.
     bins: Vec<(u16, u32)>,
 }
 
-/// Lengths in one step differ by less than a sixteenth; the plot's scale is logarithmic, so no eye sees it.
+/// Lengths in one step differ by less than a sixteenth, which is invisible on the plot's logarithmic scale.
 const STEPS_PER_OCTAVE: u32 = 16;
 
 fn step(ns: u64) -> u16 {
@@ -61,7 +63,7 @@ impl Cell {
         other.bins.iter().for_each(|&(step, count)| self.note(step, count));
     }
 
-    /// The length that the fraction `quantile` of the waits does not exceed.
+    /// The length that a fraction `quantile` of the waits does not exceed.
     pub fn at(&self, quantile: f64) -> u64 {
         let rank = (quantile * f64::from(self.count)).ceil() as u32;
         let mut seen = 0;
@@ -85,7 +87,7 @@ impl Course {
         self.total += wait;
         self.longest = self.longest.max(wait);
         let index = index as u16;
-        // Most waits come in the order of their ends; one that was held back until a stay was over comes late.
+        // Most waits come in the order of their ends; one that was held back until a run ended comes late.
         let place = match self.cells.last() {
             Some((last, _)) if *last == index => Ok(self.cells.len() - 1),
             Some((last, _)) if *last > index => self.cells.binary_search_by_key(&index, |(index, _)| *index),
@@ -98,7 +100,7 @@ impl Course {
         self.cells[at].1.record(wait.0, 1);
     }
 
-    /// Two intervals become one.
+    /// Merges pairs of intervals.
     pub fn halve(&mut self) {
         let mut halved: Vec<(u16, Cell)> = Vec::with_capacity(self.cells.len() / 2 + 1);
         for (index, cell) in self.cells.drain(..) {

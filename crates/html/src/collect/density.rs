@@ -1,15 +1,17 @@
+//! Merges short runs into blocks for the timeline of a moment.
+
 use rustc_hash::FxHashMap;
 use unstarve_model::{CpuId, Nanos, Tid, Time};
 use unstarve_timeline::ActorId;
 
 use super::detail::{Kind, Record};
 
-/// Runs too short to be drawn one by one, merged into blocks: how busy a CPU was in each part of a window, with how many
-/// runs, and who had it most. What is merged is never empty on the page.
+/// Runs too short to be drawn singly, merged into blocks: how busy a CPU was in each part of a window, with how many
+/// runs, and which actor had it most. A merged run always stays visible on the page.
 #[derive(Debug)]
 pub(crate) struct Density {
     from: Time,
-    /// The length of a part, on the CPUs that matter and on the others.
+    /// The length of a part, on the waits' CPUs and on the others.
     near: Nanos,
     far: Nanos,
     blocks: FxHashMap<(CpuId, u64), Block>,
@@ -25,35 +27,35 @@ struct Block {
     ahead: u64,
 }
 
-/// Parts of a window on the CPUs that matter, all of them together, and on all others.
-const NEAR: u64 = 1200;
-const FAR: u64 = 2400;
+/// Parts of a window on all of the waits' CPUs together, and on all other CPUs.
+const NEAR_BLOCKS: u64 = 1200;
+const FAR_BLOCKS: u64 = 2400;
 
-/// Which CPUs a window is about.
+/// Whether a CPU is one of a window's waits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(crate) enum Place {
-    /// One for whose wait it is looked at.
+pub(crate) enum CpuScope {
+    /// A CPU of a wait that the window shows.
     Near,
-    /// Another one.
+    /// Another CPU.
     Far,
 }
 
 impl Density {
-    /// For a window on a machine of this many CPUs, of which so many matter.
+    /// For a window on a machine with this many CPUs, `near` of them with waits.
     pub fn new((from, to): (Time, Time), cpus: usize, near: usize) -> Density {
         let span = to.since(from).0.max(1);
         let part = |parts: u64, cpus: usize| Nanos(span.div_ceil((parts / cpus.max(1) as u64).clamp(8, 512)));
-        Density { from, near: part(NEAR, near), far: part(FAR, cpus), blocks: FxHashMap::default() }
+        Density { from, near: part(NEAR_BLOCKS, near), far: part(FAR_BLOCKS, cpus), blocks: FxHashMap::default() }
     }
 
-    /// Takes in a run, or a block made before; says whether it is one of those.
-    pub fn add(&mut self, record: &Record, place: Place) -> bool {
+    /// Adds a run or an earlier block; returns whether it was one of these.
+    pub fn add(&mut self, record: &Record, place: CpuScope) -> bool {
         let (busy, runs) = match record.kind {
             Kind::Run => (record.length().0, 1),
             Kind::Block => (busy_of(record), record.tid.0),
             _ => return false,
         };
-        let part = if place == Place::Near { self.near } else { self.far };
+        let part = if place == CpuScope::Near { self.near } else { self.far };
         let key = (record.cpu, record.start.since(self.from).0 / part.0.max(1));
         let new = Block { start: record.start, end: record.end, busy: 0, runs: 0, leader: record.actor, ahead: 0 };
         let block = self.blocks.entry(key).or_insert(new);
@@ -71,7 +73,7 @@ impl Density {
         true
     }
 
-    /// The blocks, in the order of their ends.
+    /// The blocks in the order of their ends.
     pub fn into_records(self) -> Vec<Record> {
         let mut records: Vec<Record> = self
             .blocks
@@ -91,7 +93,7 @@ impl Density {
     }
 }
 
-/// A part of a span, in 2^-32.
+/// A fraction of a span, in units of 2^-32.
 pub(crate) fn share(part: u64, whole: Nanos) -> u32 {
     (Nanos(part).share_of(whole).min(1.0) * f64::from(u32::MAX)) as u32
 }
@@ -115,10 +117,10 @@ mod tests {
         for index in 0..10_000 {
             let start = index * 800;
             let actor = if index % 3 == 0 { ActorId::UNKNOWN } else { ActorId::OTHERS };
-            assert!(density.add(&run((index % 2) as u32, start, start + 500, actor), Place::Far));
+            assert!(density.add(&run((index % 2) as u32, start, start + 500, actor), CpuScope::Far));
             busy += 500;
         }
-        assert!(!density.add(&Record { kind: Kind::Wake, ..run(0, 5, 5, ActorId::IDLE) }, Place::Near));
+        assert!(!density.add(&Record { kind: Kind::Wake, ..run(0, 5, 5, ActorId::IDLE) }, CpuScope::Near));
         let blocks = density.into_records();
         assert!(blocks.len() <= 2 * 64, "{}", blocks.len());
         assert_eq!(blocks.iter().map(|block| u64::from(block.tid.0)).sum::<u64>(), 10_000);
@@ -126,9 +128,9 @@ mod tests {
         assert!(kept.abs_diff(busy) < busy / 1000, "{kept} of {busy}");
         assert!(blocks.iter().all(|block| block.actor == ActorId::OTHERS && block.kind == Kind::Block));
 
-        // Blocks merge again as runs do.
+        // Blocks merge like runs.
         let mut coarse = Density::new((Time(0), Time(8_000_000)), 1024, 1);
-        blocks.iter().for_each(|block| assert!(coarse.add(block, Place::Far)));
+        blocks.iter().for_each(|block| assert!(coarse.add(block, CpuScope::Far)));
         let merged = coarse.into_records();
         assert!(merged.len() < blocks.len());
         assert_eq!(merged.iter().map(|block| u64::from(block.tid.0)).sum::<u64>(), 10_000);

@@ -1,3 +1,5 @@
+//! Keeps the records around the longest waits.
+
 use std::collections::VecDeque;
 
 use rustc_hash::{FxHashMap, FxHashSet};
@@ -5,9 +7,9 @@ use unstarve_model::{CpuId, Nanos, Tid, Time};
 use unstarve_sched::Rule;
 use unstarve_timeline::ActorId;
 
-use super::density::{Density, Place};
+use super::density::{CpuScope, Density};
 
-/// Something that the timeline of a moment draws.
+/// A record that the timeline of a moment draws.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Record {
     pub start: Time,
@@ -16,7 +18,7 @@ pub(crate) struct Record {
     pub cpu: CpuId,
     pub tid: Tid,
     pub actor: ActorId,
-    /// What the kind says it is.
+    /// Its meaning depends on the kind.
     pub detail: u32,
 }
 
@@ -50,7 +52,7 @@ pub(crate) enum Kind {
     Block,
 }
 
-/// A wait that is worth a look.
+/// A wait to show in detail.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Spot {
     pub actor: ActorId,
@@ -58,9 +60,9 @@ pub(crate) struct Spot {
     pub cpu: CpuId,
     pub start: Time,
     pub end: Time,
-    /// How much is shown before and after it.
+    /// How much to show before and after it.
     pub margin: Nanos,
-    /// The rule under which most of it was.
+    /// The rule with most of the wait.
     pub rule: Rule,
 }
 
@@ -69,20 +71,20 @@ impl Spot {
         self.end.since(self.start)
     }
 
-    /// What is shown of it and around it.
+    /// The shown window.
     pub fn window(&self) -> (Time, Time) {
         (self.start - self.margin, self.end + self.margin)
     }
 }
 
-/// Keeps what happened around the longest waits, without knowing beforehand which they are.
+/// Keeps the surroundings of the longest waits without knowing them in advance.
 ///
-/// Every record passes through a queue that is long enough for a wait to be over and known as one of the longest before
-/// its surroundings leave the queue. What leaves it is kept if it lies in the window of a spot, else forgotten.
+/// Every record passes through a queue that is long enough for a wait to end, and to be known as one of the longest,
+/// before its surroundings leave the queue. A record that leaves is kept if it is in the window of a spot.
 #[derive(Debug, Default)]
 pub(crate) struct Detail {
     queue: VecDeque<Record>,
-    /// The longest waits of each actor, apart by rule: the longest of all may be of another kind than those that matter.
+    /// The longest waits of each actor by rule: the longest of all may be of an unimportant kind.
     spots: FxHashMap<(ActorId, Rule), Vec<Spot>>,
     /// The longest wait that ended in each coarse slice of the trace.
     slices: Vec<Option<Spot>>,
@@ -99,7 +101,7 @@ pub(crate) struct Detail {
     thinned: Vec<Thinned>,
 }
 
-/// What was forgotten of a window that held too much.
+/// A record of what was dropped from a window that held too much.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Thinned {
     pub from: Time,
@@ -108,7 +110,7 @@ pub(crate) struct Thinned {
     pub longest: Nanos,
 }
 
-/// What [`Detail`] kept.
+/// The result of [`Detail`].
 #[derive(Debug, Default)]
 pub(crate) struct Kept {
     /// In the order of their ends.
@@ -119,30 +121,30 @@ pub(crate) struct Kept {
 }
 
 impl Detail {
-    /// Records in the queue: 10 MB, a third of a second of a very busy machine, minutes of a calm one.
-    const QUEUE: usize = 1 << 18;
-    /// How many leave it at once.
-    const BATCH: usize = 1 << 12;
-    /// Longest waits of each kind.
+    /// Maximum records in the queue: 10 MB, a third of a second of a very busy machine, minutes of a calm one.
+    const MAX_QUEUED_RECORDS: usize = 1 << 18;
+    /// The number of records that leave at once.
+    const RELEASE_BATCH: usize = 1 << 12;
+    /// Longest waits kept for each kind.
     const PER_KIND: usize = 16;
-    /// Kinds of waits, by actor and rule, whose longest are looked at.
-    const KINDS: usize = 512;
-    /// Records kept beyond the queue.
-    const KEPT: usize = 1 << 18;
-    /// Records in one window, more or less.
-    const DENSE: usize = 6000;
-    /// Notes of what was thinned out.
-    const THINNED: usize = 4096;
-    /// Records before and after a wait, about.
-    const AROUND: u64 = 3000;
+    /// Maximum kinds of waits, by actor and rule.
+    const MAX_SPOT_KINDS: usize = 512;
+    /// Maximum records kept beyond the queue.
+    const MAX_KEPT_RECORDS: usize = 1 << 18;
+    /// Maximum records in one window, approximately.
+    const MAX_RECORDS_PER_SPOT: usize = 6000;
+    /// Maximum notes about dropped records.
+    const MAX_THINNED_SPANS: usize = 4096;
+    /// Records before and after a wait, approximately.
+    const RECORDS_AROUND_SPOT: u64 = 3000;
 
     pub fn new() -> Detail {
         Detail { per_kind: Detail::PER_KIND, ..Detail::default() }
     }
 
     pub fn push(&mut self, record: Record) {
-        if self.queue.len() >= Detail::QUEUE {
-            self.let_go(Detail::BATCH);
+        if self.queue.len() >= Detail::MAX_QUEUED_RECORDS {
+            self.let_go(Detail::RELEASE_BATCH);
         }
         self.pushed += 1;
         self.cpus = self.cpus.max(record.cpu.index() + 1);
@@ -150,18 +152,18 @@ impl Detail {
         self.queue.push_back(record);
     }
 
-    /// How much to show before and after a wait: enough to see how it came about, not so much that it is lost in it, nor
-    /// more than can be drawn.
+    /// How much to show before and after a wait: enough to see its cause, but the wait must stay visible, and the
+    /// records drawable.
     fn margin(&self, spot: &Spot) -> Nanos {
         const MIN_MARGIN_NS: u64 = 400_000;
         const MAX_MARGIN_NS: u64 = 25_000_000;
         let natural = spot.length().0.clamp(MIN_MARGIN_NS, MAX_MARGIN_NS);
         let elapsed = self.first.map_or(Nanos::ZERO, |first| spot.end.since(first));
-        let roomy = elapsed.0 / (self.pushed / Detail::AROUND * 2 + 1);
+        let roomy = elapsed.0 / (self.pushed / Detail::RECORDS_AROUND_SPOT * 2 + 1);
         Nanos(natural.min(roomy.max(MIN_MARGIN_NS / 8)))
     }
 
-    /// A wait that is over, in this coarse slice of the trace. Its margin is found here.
+    /// Offers a finished wait in this coarse slice of the trace. Computes its margin.
     pub fn offer(&mut self, spot: Spot, slice: usize) {
         let spot = Spot { margin: self.margin(&spot), ..spot };
         if self.slices.len() <= slice {
@@ -173,9 +175,9 @@ impl Detail {
             self.stale = true;
         }
         let key = (spot.actor, spot.rule);
-        if self.spots.len() >= Detail::KINDS && !self.spots.contains_key(&key) {
+        if self.spots.len() >= Detail::MAX_SPOT_KINDS && !self.spots.contains_key(&key) {
             self.make_room(spot.length());
-            if self.spots.len() >= Detail::KINDS {
+            if self.spots.len() >= Detail::MAX_SPOT_KINDS {
                 return;
             }
         }
@@ -191,7 +193,7 @@ impl Detail {
         }
     }
 
-    /// Drops the kind whose longest wait is the shortest, if it is shorter than this.
+    /// Drops the kind with the shortest longest wait, if that is shorter than `length`.
     fn make_room(&mut self, length: Nanos) {
         let longest = |spots: &Vec<Spot>| spots.iter().map(Spot::length).max();
         let least = self.spots.iter().min_by_key(|(kind, spots)| (longest(spots), **kind));
@@ -203,7 +205,7 @@ impl Detail {
         }
     }
 
-    /// Coarse slices are merged in pairs.
+    /// Merges pairs of coarse slices.
     pub fn halve(&mut self) {
         let longest = |pair: &[Option<Spot>]| pair.iter().flatten().max_by_key(|spot| spot.length()).copied();
         self.slices = self.slices.chunks(2).map(longest).collect();
@@ -213,12 +215,12 @@ impl Detail {
     fn let_go(&mut self, count: usize) {
         self.refresh();
         for record in self.queue.drain(..count.min(self.queue.len())) {
-            // A piece follows its wait and has its ends.
+            // A piece follows its wait and has the same ends.
             if overlaps(&self.windows, record.start, record.end) {
                 self.kept.push(record);
             }
         }
-        if self.kept.len() > (self.pruned_to * 2).clamp(Detail::KEPT / 4, Detail::KEPT) {
+        if self.kept.len() > (self.pruned_to * 2).clamp(Detail::MAX_KEPT_RECORDS / 4, Detail::MAX_KEPT_RECORDS) {
             self.prune();
         }
     }
@@ -243,22 +245,22 @@ impl Detail {
         self.spots.values().flatten().chain(self.slices.iter().flatten())
     }
 
-    /// Forgets what no window needs any more, and the shortest of windows that hold too much; if that is not enough,
-    /// looks at fewer waits.
+    /// Drops records that no window needs, and the shortest ones of windows that hold too much; if that is not enough,
+    /// keeps fewer waits.
     fn prune(&mut self) {
         loop {
             self.refresh();
             self.kept.retain(|record| overlaps(&self.windows, record.start, record.end));
             self.thin_out();
             self.pruned_to = self.kept.len();
-            if self.kept.len() <= Detail::KEPT * 3 / 4 || !self.look_at_fewer() {
+            if self.kept.len() <= Detail::MAX_KEPT_RECORDS * 3 / 4 || !self.look_at_fewer() {
                 return;
             }
         }
     }
 
-    /// A long wait on a busy machine has more around it than anybody can see: of a window that holds more than
-    /// [`Detail::DENSE`], the longer half of that stays as it is. Shorter runs become blocks; what else is short goes.
+    /// Thins out windows with more than [`Detail::MAX_RECORDS_PER_SPOT`] records: the longer half of that number stays
+    /// as it is. Shorter runs become blocks; other short records are dropped.
     fn thin_out(&mut self) {
         let mut lengths: Vec<Vec<Nanos>> = vec![Vec::new(); self.windows.len()];
         for record in &self.kept {
@@ -267,7 +269,7 @@ impl Detail {
         let floors: Vec<Option<Nanos>> = lengths
             .iter_mut()
             .map(|lengths| {
-                let at = lengths.len().checked_sub(Detail::DENSE)? + Detail::DENSE / 2;
+                let at = lengths.len().checked_sub(Detail::MAX_RECORDS_PER_SPOT)? + Detail::MAX_RECORDS_PER_SPOT / 2;
                 Some(*lengths.select_nth_unstable(at).1)
             })
             .collect();
@@ -278,25 +280,25 @@ impl Detail {
         self.kept.retain(|record| {
             let window = window_of(&self.windows, record.start);
             let stays = floors[window].is_none_or(|floor| record.length() > floor);
-            let place = if near[window].contains(&record.cpu) { Place::Near } else { Place::Far };
+            let place = if near[window].contains(&record.cpu) { CpuScope::Near } else { CpuScope::Far };
             let goes = !stays && !densities[window].add(record, place);
             dropped[window] += usize::from(goes);
             stays
         });
         self.kept.extend(densities.into_iter().flat_map(Density::into_records));
-        // Stable: a wait's pieces stay behind it.
+        // Stable sort: a wait's pieces stay behind it.
         self.kept.sort_by_key(|record| record.end);
         for ((window, count), floor) in self.windows.iter().zip(dropped).zip(floors) {
             if let (Some(longest), true) = (floor, count > 0) {
                 self.thinned.push(Thinned { from: window.0, to: window.1, count, longest });
             }
         }
-        if self.thinned.len() > Detail::THINNED {
-            self.thinned.drain(..Detail::THINNED / 2);
+        if self.thinned.len() > Detail::MAX_THINNED_SPANS {
+            self.thinned.drain(..Detail::MAX_THINNED_SPANS / 2);
         }
     }
 
-    /// Of each window, the CPUs of the waits for which it is kept.
+    /// The CPUs of each window's waits.
     fn cpus_that_matter(&self) -> Vec<FxHashSet<CpuId>> {
         let mut near = vec![FxHashSet::default(); self.windows.len()];
         for spot in self.all_spots() {
@@ -317,7 +319,7 @@ impl Detail {
             }
             return true;
         }
-        // Half of the kinds, those with the shortest waits.
+        // Drops half of the kinds, those with the shortest waits.
         let mut all: Vec<(Nanos, (ActorId, Rule))> =
             self.spots.iter().filter_map(|(kind, spots)| Some((spots.first()?.length(), *kind))).collect();
         all.sort_unstable();
@@ -327,10 +329,10 @@ impl Detail {
         all.len() > 1
     }
 
-    /// Everything that was kept.
+    /// Returns everything that was kept.
     pub fn finish(mut self) -> Kept {
         while !self.queue.is_empty() {
-            self.let_go(Detail::BATCH);
+            self.let_go(Detail::RELEASE_BATCH);
         }
         self.refresh();
         self.kept.retain(|record| overlaps(&self.windows, record.start, record.end));
@@ -341,12 +343,12 @@ impl Detail {
     }
 }
 
-/// The first window that ends at or after this, or the last one.
+/// The first window that ends at or after `start`, or the last one.
 fn window_of(windows: &[(Time, Time)], start: Time) -> usize {
     windows.partition_point(|window| window.1 < start).min(windows.len().saturating_sub(1))
 }
 
-/// Whether `start..=end` touches one of the windows, which are in order and apart.
+/// Whether `start..=end` touches one of the windows, which are sorted and disjoint.
 fn overlaps(windows: &[(Time, Time)], start: Time, end: Time) -> bool {
     let first = windows.partition_point(|window| window.1 < start);
     windows.get(first).is_some_and(|window| window.0 <= end)

@@ -1,11 +1,13 @@
+//! The activity of each CPU over the trace.
+
 use unstarve_model::{CpuId, Nanos};
 use unstarve_timeline::ActorId;
 
 use super::activity::Load;
 use super::scale::Stretch;
 
-/// What each CPU did over the whole trace: how long it was busy, how many waited for it, and who had it most, in each
-/// interval.
+/// Each CPU over the trace: in each interval how busy it was, how many tasks waited for it, and which actor had it
+/// most.
 #[derive(Default, Debug)]
 pub(crate) struct Lanes {
     cpus: Vec<Lane>,
@@ -15,14 +17,14 @@ pub(crate) struct Lanes {
 #[derive(Clone, Default, Debug)]
 pub(crate) struct Lane {
     pub busy: Load,
-    /// Adds up over those who wait.
+    /// The sum over waiting tasks.
     pub waiting: Load,
     /// Of each interval.
     leaders: Vec<Leader>,
 }
 
-/// Who had a CPU for most of an interval, found without counting everybody (Boyer and Moore's majority vote): certain where
-/// one had more than half of the busy time, else one of those who had much.
+/// The actor with most of an interval, found without counting all actors (Boyer and Moore's majority vote): certain if
+/// one had more than half of the busy time, else one of those with a large part.
 #[derive(Clone, Copy, Debug)]
 struct Leader {
     actor: ActorId,
@@ -44,12 +46,12 @@ impl Leader {
 }
 
 impl Lanes {
-    /// CPUs that are watched; a machine with more has its first ones shown.
-    const CPUS: usize = 1024;
+    /// Maximum CPUs shown; of a larger machine the first ones.
+    const MAX_CPUS: usize = 1024;
 
     fn at(&mut self, cpu: CpuId) -> Option<&mut Lane> {
         let index = cpu.index();
-        if index >= Lanes::CPUS {
+        if index >= Lanes::MAX_CPUS {
             return None;
         }
         if self.cpus.len() <= index {
@@ -58,7 +60,7 @@ impl Lanes {
         Some(&mut self.cpus[index])
     }
 
-    /// Somebody had the CPU.
+    /// Adds a run of an actor.
     pub fn ran(&mut self, cpu: CpuId, actor: ActorId, stretch: Stretch, width: Nanos) {
         let Some(lane) = self.at(cpu) else { return };
         lane.busy.add(stretch);
@@ -72,14 +74,14 @@ impl Lanes {
         }
     }
 
-    /// Somebody waited for the CPU.
+    /// Adds a wait for the CPU.
     pub fn waited(&mut self, cpu: CpuId, stretch: Stretch) {
         if let Some(lane) = self.at(cpu) {
             lane.waiting.add(stretch);
         }
     }
 
-    /// Two intervals become one; `width` is that of the old ones.
+    /// Merges pairs of intervals; `width` is that of the old ones.
     pub fn halve(&mut self, width: Nanos) {
         for lane in &mut self.cpus {
             lane.busy.halve(width);
@@ -93,14 +95,14 @@ impl Lanes {
         }
     }
 
-    /// The CPUs with anything on them.
+    /// The CPUs with any activity.
     pub fn iter(&self) -> impl Iterator<Item = (CpuId, &Lane)> {
         self.cpus.iter().enumerate().map(|(index, lane)| (CpuId(index as u32), lane))
     }
 }
 
 impl Lane {
-    /// Who had the CPU for most of an interval.
+    /// The actor that had the CPU for most of an interval.
     pub fn leader(&self, index: usize) -> Option<ActorId> {
         self.leaders.get(index).filter(|leader| leader.ahead > 0).map(|leader| leader.actor)
     }

@@ -1,5 +1,5 @@
-//! What the page shows beyond the report, collected on the way: sums by interval, by pair and by place, and details
-//! around the longest waits. All of it is bounded; nothing grows with the length of the trace.
+//! Collects the page's data beyond the report during the analysis: sums by interval, by pair and by place, and details
+//! around the longest waits. Everything is bounded; nothing grows with the length of the trace.
 
 pub(crate) mod activity;
 pub(crate) mod course;
@@ -20,7 +20,7 @@ use course::Course;
 use detail::{Detail, Kind, Record, Spot};
 use lanes::Lanes;
 use scale::Scale;
-use tables::{BlameTable, ByPlace, Place, Stays};
+use tables::{BlameTable, ByPlace, CpuUse, InterruptTime};
 
 /// Collects what the page needs; a [`Sink`].
 #[derive(Debug)]
@@ -31,11 +31,11 @@ pub struct Collector {
     pub(crate) activity: Activity,
     pub(crate) lanes: Lanes,
     pub(crate) blame: BlameTable,
-    pub(crate) places: ByPlace<Place>,
-    pub(crate) interrupts: ByPlace<Stays>,
+    pub(crate) places: ByPlace<CpuUse>,
+    pub(crate) interrupts: ByPlace<InterruptTime>,
     pub(crate) detail: Detail,
     pub(crate) counts: Totals,
-    /// Work functions, by the number that records give them.
+    /// Work functions by the number in records.
     pub(crate) functions: Vec<NameId>,
     function_numbers: FxHashMap<NameId, u32>,
 }
@@ -53,10 +53,10 @@ pub(crate) struct Totals {
     pub work_items: u64,
 }
 
-/// Actors with a course of their own; what else waits shows among all tasks.
-const COURSES: usize = 2048;
-/// Intervals for each of which the longest wait is looked at in detail.
-const SLICE: usize = 16;
+/// Maximum actors with a separate course; others count only among all tasks.
+const MAX_COURSES: usize = 2048;
+/// Intervals for which one longest wait is kept in detail.
+const INTERVALS_PER_SPOT: usize = 16;
 
 impl Default for Collector {
     fn default() -> Collector {
@@ -78,7 +78,7 @@ impl Default for Collector {
 }
 
 impl Collector {
-    /// The interval of a moment; makes the intervals longer until it has one.
+    /// The interval of a time; lengthens the intervals until it exists.
     fn interval(&mut self, world: &World, at: Time) -> usize {
         let since = at.since(world.start);
         loop {
@@ -97,7 +97,7 @@ impl Collector {
 
     fn course(&mut self, actor: ActorId) -> Option<&mut Course> {
         let index = actor.index();
-        if index >= COURSES {
+        if index >= MAX_COURSES {
             return None;
         }
         if self.courses.len() <= index {
@@ -160,7 +160,7 @@ impl Sink for Collector {
             let (start, end) = (wait.start, wait.end);
             let rule = wait.main_rule();
             let spot = Spot { actor: wait.actor, tid, cpu: wait.cpu, start, end, margin: Nanos::ZERO, rule };
-            self.detail.offer(spot, index / SLICE);
+            self.detail.offer(spot, index / INTERVALS_PER_SPOT);
             self.wait_in_detail(wait, spot);
         }
     }

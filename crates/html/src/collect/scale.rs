@@ -1,13 +1,15 @@
+//! Intervals of a trace whose length is not known in advance.
+
 use unstarve_model::{Nanos, Time};
 
-/// Intervals of equal length that cover a trace of unknown length: when it outgrows them, pairs become one.
+/// Intervals of equal length over a trace of unknown length: pairs are merged when the trace outgrows them.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Scale {
     /// One interval's length.
     pub width: Nanos,
 }
 
-/// Where a stretch of time lies on a [`Scale`]: in parts of its first and last interval and in all of those between.
+/// The position of a time span on a [`Scale`]: parts of its first and last interval and all intervals between.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Stretch {
     pub first: usize,
@@ -17,18 +19,18 @@ pub(crate) struct Stretch {
 }
 
 impl Scale {
-    /// As many intervals or fewer; at least half as many once the trace is longer than a fifteenth of a second. More than
-    /// this make a hedge on a wide screen.
+    /// Maximum intervals; at least half as many once the trace is longer than a fifteenth of a second. More would be
+    /// too dense on a wide screen.
     pub const MAX_INTERVALS: usize = 512;
 
-    /// The first intervals' length.
-    const SHORTEST: Nanos = Nanos(1 << 17);
+    /// The initial length of an interval.
+    const MIN_INTERVAL: Nanos = Nanos(1 << 17);
 
     pub fn new() -> Scale {
-        Scale { width: Scale::SHORTEST }
+        Scale { width: Scale::MIN_INTERVAL }
     }
 
-    /// The interval of a moment `since` the trace's start; `None` if the scale must grow first.
+    /// The interval of a time `since` the trace's start; `None` if the scale must grow first.
     pub fn index(self, since: Nanos) -> Option<usize> {
         let index = since.0 / self.width.0;
         (index < Scale::MAX_INTERVALS as u64).then_some(index as usize)
@@ -39,7 +41,7 @@ impl Scale {
         self.width = Nanos(self.width.0.saturating_mul(2));
     }
 
-    /// Where `start..end` lies, both of which the scale must reach.
+    /// The position of `start..end`; the scale must reach both.
     pub fn stretch(self, zero: Time, start: Time, end: Time) -> Stretch {
         let (from, to) = (start.since(zero).0, end.since(zero).0);
         let at = |since: u64| ((since / self.width.0) as usize).min(Scale::MAX_INTERVALS - 1);

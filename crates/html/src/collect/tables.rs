@@ -1,12 +1,14 @@
+//! Tables of who waited for whom, and of what ran where.
+
 use rustc_hash::FxHashMap;
 use unstarve_model::{CpuId, Nanos};
 use unstarve_sched::Rule;
 use unstarve_timeline::ActorId;
 
-/// Who kept whom waiting, where, by which rule, in nanoseconds.
+/// Waiting time by victim, occupant, CPU and rule, in nanoseconds.
 #[derive(Debug, Default)]
 pub(crate) struct BlameTable {
-    /// By victim: few occupants for most of them, so a list is searched from where the last one was found.
+    /// By victim: most have few occupants, so the search starts at the last entry found.
     rows: Vec<Row>,
     entries: usize,
 }
@@ -15,7 +17,7 @@ pub(crate) struct BlameTable {
 struct Row {
     list: Vec<BlameEntry>,
     last: usize,
-    /// Where each is, once there are many.
+    /// The position of each entry, once there are many.
     index: FxHashMap<(ActorId, Rule, CpuId), usize>,
 }
 
@@ -29,10 +31,10 @@ pub(crate) struct BlameEntry {
 }
 
 impl BlameTable {
-    /// A bound for hostile traces; what comes later is put to [`ActorId::OTHERS`].
+    /// A limit for hostile traces; later occupants count as [`ActorId::OTHERS`].
     const MAX_BLAME_ROWS: usize = 1 << 18;
-    /// Longer lists are not searched through.
-    const LIST: usize = 24;
+    /// Longer lists are not searched linearly.
+    const MAX_LISTED_CULPRITS: usize = 24;
 
     pub fn add(&mut self, victim: ActorId, occupant: ActorId, rule: Rule, cpu: CpuId, length: Nanos) {
         if self.rows.len() <= victim.index() {
@@ -48,7 +50,7 @@ impl BlameTable {
             entry.length += length;
             return;
         }
-        let found = if row.list.len() > BlameTable::LIST {
+        let found = if row.list.len() > BlameTable::MAX_LISTED_CULPRITS {
             row.index.get(&wanted).copied()
         } else {
             row.list.iter().position(|entry| key(entry) == wanted)
@@ -65,7 +67,7 @@ impl BlameTable {
         self.entries += 1;
         row.last = row.list.len();
         row.list.push(BlameEntry { occupant, rule, cpu, length });
-        if row.list.len() > BlameTable::LIST {
+        if row.list.len() > BlameTable::MAX_LISTED_CULPRITS {
             if row.index.is_empty() {
                 row.index.extend(row.list.iter().enumerate().map(|(at, entry)| (key(entry), at)));
             } else {
@@ -74,15 +76,15 @@ impl BlameTable {
         }
     }
 
-    /// Everything, victim by victim.
+    /// All entries, victim by victim.
     pub fn iter(&self) -> impl Iterator<Item = (usize, &BlameEntry)> {
         self.rows.iter().enumerate().flat_map(|(victim, row)| row.list.iter().map(move |entry| (victim, entry)))
     }
 }
 
-/// What an actor did on a CPU.
+/// An actor's time on a CPU.
 #[derive(Clone, Copy, Default, Debug)]
-pub(crate) struct Place {
+pub(crate) struct CpuUse {
     pub ran: Nanos,
     pub runs: u64,
     pub waited: Nanos,
@@ -91,9 +93,9 @@ pub(crate) struct Place {
     pub longest: Nanos,
 }
 
-/// How often and how long an interrupt had a CPU.
+/// The number and total time of an interrupt on a CPU.
 #[derive(Clone, Copy, Default, Debug)]
-pub(crate) struct Stays {
+pub(crate) struct InterruptTime {
     pub count: u64,
     pub total: Nanos,
     pub longest: Nanos,
@@ -114,14 +116,14 @@ impl<T> Default for ByPlace<T> {
 }
 
 impl<T: Clone + Default> ByPlace<T> {
-    /// CPUs with a column of their own; beyond, a machine has few actors on most CPUs.
-    const NEAR: usize = 16;
-    /// A bound for hostile traces; what comes later counts for [`ActorId::OTHERS`].
-    const FAR: usize = 1 << 18;
+    /// CPUs in the dense table; with more CPUs few actors run on most of them.
+    const DENSE_CPUS: usize = 16;
+    /// A limit for hostile traces; later actors count as [`ActorId::OTHERS`].
+    const MAX_SPARSE_ENTRIES: usize = 1 << 18;
 
     pub fn at(&mut self, actor: ActorId, cpu: CpuId) -> &mut T {
-        if cpu.index() >= Self::NEAR {
-            let full = self.far.len() >= Self::FAR && !self.far.contains_key(&(actor, cpu));
+        if cpu.index() >= Self::DENSE_CPUS {
+            let full = self.far.len() >= Self::MAX_SPARSE_ENTRIES && !self.far.contains_key(&(actor, cpu));
             let actor = if full { ActorId::OTHERS } else { actor };
             return self.far.entry((actor, cpu)).or_default();
         }
@@ -135,7 +137,7 @@ impl<T: Clone + Default> ByPlace<T> {
         &mut row[cpu.index()]
     }
 
-    /// All that were asked for and some that were not: (actor's index, CPU, value).
+    /// All values that were requested and some that were not: (actor's index, CPU, value).
     pub fn iter(&self) -> impl Iterator<Item = (usize, CpuId, &T)> {
         let near =
             self.near.iter().enumerate().flat_map(|(actor, row)| {

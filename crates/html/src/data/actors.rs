@@ -1,3 +1,5 @@
+//! The actors named on the page.
+
 use rustc_hash::FxHashMap;
 use serde::Serialize;
 use unstarve_diagnose::report::VictimKind;
@@ -8,7 +10,7 @@ use unstarve_timeline::{ActorId, ActorKind, World};
 
 use crate::blob::{Column, Columns};
 
-/// The actors that the page names, numbered in the order in which they are asked for.
+/// The actors on the page, numbered in the order of their first use.
 pub(crate) struct ActorTable<'a> {
     world: &'a World,
     snapshot: Option<&'a Snapshot>,
@@ -38,15 +40,15 @@ pub(crate) struct ActorsData {
     affinity: Vec<Option<String>>,
 }
 
-/// Threads named with an actor.
-const TIDS: usize = 16;
+/// Maximum thread ids listed for an actor.
+const MAX_LISTED_TIDS: usize = 16;
 
 impl<'a> ActorTable<'a> {
     pub fn new(world: &'a World, snapshot: Option<&'a Snapshot>) -> ActorTable<'a> {
         ActorTable { world, snapshot, ids: Vec::new(), numbers: FxHashMap::default() }
     }
 
-    /// The actor's number on the page; there are at most [`unstarve_timeline::Actors::LIMIT`], so that they fit.
+    /// The actor's number on the page; there are at most [`unstarve_timeline::Actors::LIMIT`], so that it fits.
     pub fn index(&mut self, id: ActorId) -> u16 {
         *self.numbers.entry(id).or_insert_with(|| {
             self.ids.push(id);
@@ -70,7 +72,11 @@ impl<'a> ActorTable<'a> {
             policy: self.ids.iter().map(|id| self.policy(*id)).collect(),
             prio: self.ids.iter().map(|id| actor(id).prio().map(|prio| prio.0)).collect(),
             kernel_thread: self.ids.iter().map(|id| actor(id).kernel_thread.map(kind_word)).collect(),
-            tids: self.ids.iter().map(|id| actor(id).tids.iter().take(TIDS).map(|tid| tid.0).collect()).collect(),
+            tids: self
+                .ids
+                .iter()
+                .map(|id| actor(id).tids.iter().take(MAX_LISTED_TIDS).map(|tid| tid.0).collect())
+                .collect(),
             tgids: self.ids.iter().map(|id| self.tgids(*id)).collect(),
             members: columns.u32(self.ids.iter().map(|id| actor(id).members)),
             cgroup: self.ids.iter().map(|id| self.cgroup(*id)).collect(),
@@ -82,7 +88,7 @@ impl<'a> ActorTable<'a> {
         let actor = self.world.actors.get(id);
         let class = actor.policy().filter(|policy| *policy != Policy::Idle)?;
         let told = actor.tids.first().and_then(|tid| self.snapshot?.policy_of(*tid));
-        // A task may have changed its policy since; the trace knows better.
+        // A task may have changed its policy after the snapshot: the trace overrules it.
         let told = told.filter(|policy| policy.class() == Some(class) && class != Policy::Fair);
         Some(told.map_or_else(|| class.to_string(), |policy| policy.word().to_owned()))
     }
@@ -93,7 +99,7 @@ impl<'a> ActorTable<'a> {
     }
 
     fn tgids(&self, id: ActorId) -> Vec<u32> {
-        let tids = self.world.actors.get(id).tids.iter().take(TIDS);
+        let tids = self.world.actors.get(id).tids.iter().take(MAX_LISTED_TIDS);
         let mut tgids: Vec<u32> = tids.filter_map(|tid| Some(self.snapshot?.process_of(*tid)?.0)).collect();
         tgids.sort_unstable();
         tgids.dedup();

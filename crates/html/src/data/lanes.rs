@@ -1,3 +1,5 @@
+//! The page's chart of each CPU.
+
 use serde::Serialize;
 use unstarve_diagnose::report::Report;
 use unstarve_model::{CpuId, Nanos};
@@ -21,27 +23,27 @@ pub(crate) struct LanesData {
     hidden: usize,
 }
 
-/// Rows on a page.
-const ROWS: usize = 128;
-/// Rows times intervals.
-const CELLS: usize = 32 * 1024;
+/// Maximum rows on a page.
+const MAX_LANES: usize = 128;
+/// Maximum rows times intervals.
+const MAX_LANE_CELLS: usize = 32 * 1024;
 
 pub(crate) fn lanes(lanes: &Lanes, scale: Scale, report: &Report, columns: &mut Columns) -> LanesData {
     let mut shown: Vec<(CpuId, &Lane, Vec<u64>)> =
         lanes.iter().map(|(cpu, lane)| (cpu, lane, lane.waiting.sums(scale.width))).collect();
     let total = shown.len();
-    if total > ROWS {
-        // Those of findings, then those for which most waited.
+    if total > MAX_LANES {
+        // CPUs of findings first, then those with most waiting.
         let told = |cpu: CpuId| report.findings.iter().any(|finding| finding.cpus.contains(&cpu.0));
         shown.sort_by_key(|(cpu, _, waiting)| {
             (!told(*cpu), std::cmp::Reverse(waiting.iter().copied().fold(0, u64::saturating_add)), *cpu)
         });
-        shown.truncate(ROWS);
+        shown.truncate(MAX_LANES);
         shown.sort_by_key(|(cpu, ..)| *cpu);
     }
     let longest = |(_, lane, waiting): &(CpuId, &Lane, Vec<u64>)| waiting.len().max(lane.busy.sums(scale.width).len());
     let intervals = shown.iter().map(longest).max().unwrap_or(0);
-    let every = (shown.len() * intervals).div_ceil(CELLS).max(1);
+    let every = (shown.len() * intervals).div_ceil(MAX_LANE_CELLS).max(1);
     let count = intervals.div_ceil(every);
     let width = Nanos(scale.width.0.saturating_mul(every as u64));
     let (mut busy, mut waits) = (Vec::new(), Vec::new());
@@ -52,7 +54,7 @@ pub(crate) fn lanes(lanes: &Lanes, scale: Scale, report: &Report, columns: &mut 
         };
         for index in 0..count {
             let part = Nanos(of(&sums, index)).share_of(width).min(1.0);
-            // What was busy at all is never shown as idle.
+            // A CPU that was busy at all must not look idle.
             busy.push(if part > 0.0 { (part * 255.0).round().max(1.0) as u8 } else { 0 });
             waits.push((Nanos(of(waiting, index)).share_of(width) * 16.0).round().min(f64::from(u16::MAX)) as u16);
         }

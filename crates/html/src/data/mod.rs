@@ -1,4 +1,4 @@
-//! From what was collected to what the page shows.
+//! Converts the collected data to the page's data.
 
 mod actors;
 mod lanes;
@@ -17,10 +17,10 @@ use crate::collect::course::Course;
 use crate::collect::{Collector, Totals};
 use actors::{ActorTable, ActorsData};
 use lanes::LanesData;
-use moments::{MomentsData, Wanted};
+use moments::{MomentsData, ReportedWaits};
 use tables::{BlameData, InterruptsData, PlacesData};
 
-/// A trace, analysed and ready to be shown.
+/// An analysed trace, ready for a page.
 pub struct Trace {
     name: String,
     report: Report,
@@ -100,21 +100,21 @@ struct CourseData {
     max: Column<f64>,
 }
 
-/// Courses told beside those of findings.
-const COURSES: usize = 40;
+/// Maximum courses beside those of findings.
+const MAX_SHOWN_COURSES: usize = 40;
 
 impl Trace {
-    /// Puts together what `explain_beside` said and what the collector saw. `name` is what people call the recording.
+    /// Combines the report with the collector's data. `name` is the recording's name for people.
     pub fn new(name: String, explained: Explained, collector: Collector) -> Trace {
         Trace { name: cleaned(&name), report: explained.report, driven: explained.driven, collector }
     }
 
-    /// What people call the recording.
+    /// The recording's name.
     pub fn name(&self) -> &str {
         &self.name
     }
 
-    /// What was found.
+    /// The report.
     pub fn report(&self) -> &Report {
         &self.report
     }
@@ -141,7 +141,7 @@ impl Trace {
             }),
             totals: collector.counts,
         };
-        let wanted = Wanted::of(&report);
+        let wanted = ReportedWaits::of(&report);
         let lanes = lanes::lanes(&collector.lanes, collector.scale, &report, columns);
         let surroundings = (&collector.lanes, collector.scale);
         let moments = moments::moments(collector.detail, surroundings, &wanted, zero, &mut actors, columns);
@@ -156,7 +156,7 @@ impl Trace {
             wall_drift_ns: wall.map_or(0, |(start, end)| end as i64 - start as i64 - span.0 as i64),
             verdict: report.verdict.clone(),
             losses: in_words(&report.missing),
-            // A report is made of text and numbers; nothing in it can fail.
+            // A report consists of text and numbers, so this cannot fail.
             report: serde_json::to_value(&report).unwrap_or_default(),
             recording,
             intervals,
@@ -173,12 +173,12 @@ impl Trace {
     }
 }
 
-/// A name from the trace, harmless.
+/// A name from the trace, escaped.
 fn cleaned(text: &str) -> String {
     unstarve_model::clean(text).into_owned()
 }
 
-/// Times from the trace's start instead of its clock's.
+/// Converts times to times since the trace's start.
 fn rebase(report: &mut Report, zero: u64) {
     let trace = [&mut report.trace.start_ns, &mut report.trace.end_ns];
     let findings = report.findings.iter_mut().flat_map(|finding| &mut finding.worst);
@@ -189,7 +189,7 @@ fn rebase(report: &mut Report, zero: u64) {
     }
 }
 
-/// The courses: all tasks, the findings' victims, then who waited most; and for each finding, which one is its.
+/// The courses: all tasks, the findings' victims, then the tasks with most waiting; and the course of each finding.
 fn courses(
     report: &Report,
     collector: &Collector,
@@ -215,7 +215,7 @@ fn courses(
         .filter(|(id, course)| course.waits > 0 && !told.contains(&vec![*id]))
         .collect();
     others.sort_by_key(|(id, course)| (std::cmp::Reverse(course.total), *id));
-    told.extend(others.into_iter().take(COURSES).map(|(id, _)| vec![id]));
+    told.extend(others.into_iter().take(MAX_SHOWN_COURSES).map(|(id, _)| vec![id]));
     let data = told.iter().map(|ids| {
         let merged = match ids.as_slice() {
             [] => collector.everyone.clone(),
@@ -254,7 +254,7 @@ fn intervals(collector: &Collector, columns: &mut Columns) -> IntervalsData {
     let each = [activity.counts.len(), fair.len(), rt.len(), deadline.len(), waiting.len(), irq.len(), softirq.len()];
     let count = each.into_iter().max().unwrap_or(0);
     let at = |sums: &[u64], index: usize| sums.get(index).copied().unwrap_or(0);
-    // How many there were at a time, on average.
+    // The average number at a time.
     let average = |sums: &[u64], index: usize| at(sums, index) as f64 / width.0 as f64;
     let counts = |of: fn(&crate::collect::activity::Counts) -> u32| {
         (0..count).map(move |index| activity.counts.get(index).map_or(0, of))

@@ -1,3 +1,5 @@
+//! Moments around the longest waits, in detail.
+
 use rustc_hash::{FxHashMap, FxHashSet};
 use serde::Serialize;
 use unstarve_diagnose::report::Report;
@@ -5,7 +7,7 @@ use unstarve_model::{CpuId, Nanos, Tid, Time};
 
 use super::actors::ActorTable;
 use crate::blob::{Column, Columns};
-use crate::collect::density::{Density, Place, share};
+use crate::collect::density::{CpuScope, Density, share};
 use crate::collect::detail::{Detail, Kept, Kind, Record, Spot};
 use crate::collect::lanes::Lanes;
 use crate::collect::scale::Scale;
@@ -51,32 +53,32 @@ struct MomentData {
     detail: Column<u32>,
 }
 
-/// The waits that the report speaks of, in its order: their start and end.
-pub(crate) struct Wanted(Vec<(u64, u64)>);
+/// Start and end of the waits in the report, in its order.
+pub(crate) struct ReportedWaits(Vec<(u64, u64)>);
 
-impl Wanted {
-    pub fn of(report: &Report) -> Wanted {
+impl ReportedWaits {
+    pub fn of(report: &Report) -> ReportedWaits {
         let mut list = Vec::new();
         for rank in 0..3 {
             let of_rank = report.findings.iter().filter_map(|finding| finding.worst.get(rank));
             list.extend(of_rank.map(|worst| (worst.start_ns, worst.end_ns)));
         }
         list.extend(report.worst_waits.iter().map(|wait| (wait.start_ns, wait.end_ns)));
-        Wanted(list)
+        ReportedWaits(list)
     }
 }
 
-/// Moments on a page.
-const MOMENTS: usize = 48;
-/// Records in one of them.
-const RECORDS: usize = 6000;
-/// Records in all.
+/// Maximum moments on a page.
+const MAX_MOMENTS: usize = 48;
+/// Maximum records in a moment.
+const MAX_MOMENT_RECORDS: usize = 6000;
+/// Maximum records in all moments.
 const ALL_RECORDS: usize = 120_000;
 
 pub(crate) fn moments(
     detail: Detail,
     (lanes, scale): (&Lanes, Scale),
-    wanted: &Wanted,
+    wanted: &ReportedWaits,
     zero: Time,
     actors: &mut ActorTable<'_>,
     columns: &mut Columns,
@@ -87,7 +89,7 @@ pub(crate) fn moments(
     for &(start, end) in &wanted.0 {
         ordered.extend(spots.iter().filter(|spot| (spot.start.0, spot.end.0) == (start, end)));
     }
-    // Then the longest of each actor and rule, so that every chart and every cause has something to click on.
+    // Then the longest wait of each actor and rule, so that every chart and cause has a moment to open.
     let mut seen = rustc_hash::FxHashSet::default();
     ordered.extend(spots.iter().filter(|spot| seen.insert((spot.actor, spot.rule))));
     ordered.extend(spots);
@@ -102,7 +104,7 @@ pub(crate) fn moments(
         let known = scenes.iter().position(|scene| scene.from <= spot.start && spot.end <= scene.to);
         let index = match known {
             Some(index) => index,
-            None if scenes.len() < MOMENTS && used < ALL_RECORDS => {
+            None if scenes.len() < MAX_MOMENTS && used < ALL_RECORDS => {
                 let mut scene = Scene::around(&spot, &kept);
                 scene.fill_up(lanes, scale, zero);
                 used += scene.records.len();
@@ -128,7 +130,7 @@ pub(crate) fn moments(
     MomentsData { list, spots }
 }
 
-/// A moment in the making.
+/// A moment under construction.
 struct Scene {
     from: Time,
     to: Time,
@@ -138,7 +140,7 @@ struct Scene {
 }
 
 impl Scene {
-    /// What happened around a wait; of too much, what is shortest is left out first, but nothing of the wait itself.
+    /// The records around a wait; if there are too many, the shortest are dropped first, but none of the wait itself.
     fn around(spot: &Spot, kept: &Kept) -> Scene {
         let (from, to) = spot.window();
         let records = &kept.records;
@@ -151,24 +153,24 @@ impl Scene {
             left_out: thinned().map(|thinned| thinned.count).sum(),
             longest_left_out: thinned().map(|thinned| thinned.longest).max().unwrap_or(Nanos::ZERO),
         };
-        if scene.records.len() > RECORDS {
+        if scene.records.len() > MAX_MOMENT_RECORDS {
             scene.thin_out(spot);
         }
         scene
     }
 
-    /// Of too much, what is shortest goes first: runs into blocks, so that no CPU looks idle that was not, the rest for good.
+    /// Drops the shortest records: runs become blocks, so that no busy CPU looks idle; others are removed.
     fn thin_out(&mut self, spot: &Spot) {
         let rank = |record: &Record| {
             let is_interrupt = matches!(record.kind, Kind::Irq | Kind::Softirq);
             let matters = record.tid == spot.tid && !is_interrupt && record.kind != Kind::Piece;
             let here = record.cpu == spot.cpu && record.kind != Kind::Wake;
-            // A piece has the ends of its wait, and so its rank; it follows it at once.
+            // A piece has its wait's ends, and so the same rank; it follows it directly.
             (matters, record.end.since(record.start).0.saturating_mul(if here { 8 } else { 1 }))
         };
         let mut ranks: Vec<(bool, u64)> = self.records.iter().map(rank).collect();
         ranks.sort_unstable_by(|a, b| b.cmp(a));
-        let limit = ranks[RECORDS];
+        let limit = ranks[MAX_MOMENT_RECORDS];
         let before = self.records.len();
         let mut longest = self.longest_left_out;
         let mut keeps_wait = true;
@@ -183,7 +185,7 @@ impl Scene {
             if keep {
                 return true;
             }
-            let place = if record.cpu == spot.cpu { Place::Near } else { Place::Far };
+            let place = if record.cpu == spot.cpu { CpuScope::Near } else { CpuScope::Far };
             if density.add(record, place) {
                 merged += 1;
             } else {
@@ -197,8 +199,8 @@ impl Scene {
         self.records.sort_by_key(|record| record.end);
     }
 
-    /// A wait may reach back further than records were kept before anybody knew that it would be long. How busy a CPU was then,
-    /// and with whom, is known by the interval: what the records do not account for becomes a block.
+    /// A wait may have begun before records were kept for it. CPU use by interval is known for that time: what the
+    /// records do not cover becomes a block.
     fn fill_up(&mut self, lanes: &Lanes, scale: Scale, zero: Time) {
         let width = scale.width.0;
         let (from, to) = (self.from.max(zero).since(zero).0, self.to.since(zero).0);
@@ -215,13 +217,13 @@ impl Scene {
                 let expected = (busy as f64 * part.share_of(scale.width)) as u64;
                 let known = kept.get(&(cpu, index)).copied().unwrap_or_default();
                 let missing = expected.saturating_sub(known);
-                // Intervals at the window's ends are shared out evenly, which is never quite right.
+                // Intervals at the window's ends are divided in proportion, which is only approximate.
                 if missing.saturating_mul(20) < part.0 || missing.saturating_mul(10) < expected {
                     continue;
                 }
                 let Some(actor) = lane.leader(index as usize) else { continue };
                 let (start, end) = (zero + Nanos(start), zero + Nanos(end));
-                // How many runs there were is not known here.
+                // The number of runs is unknown here.
                 let detail = share(missing, part);
                 blocks.push(Record { start, end, kind: Kind::Block, cpu, tid: Tid(0), actor, detail });
             }
@@ -230,7 +232,7 @@ impl Scene {
         self.records.sort_by_key(|record| record.end);
     }
 
-    /// How long each CPU was busy in each interval, as far as the records tell.
+    /// How long each CPU was busy in each interval according to the records.
     fn busy_by_interval(&self, scale: Scale, zero: Time) -> FxHashMap<(CpuId, u64), u64> {
         let (width, from, to) = (scale.width.0, self.from.max(zero), self.to);
         let mut kept: FxHashMap<(CpuId, u64), u64> = FxHashMap::default();
@@ -251,7 +253,7 @@ impl Scene {
 
     fn data(&self, zero: Time, actors: &mut ActorTable<'_>, columns: &mut Columns) -> MomentData {
         let (from, to, records) = (self.from.max(zero), self.to, &self.records);
-        // So that a start fits in 32 bits: a unit of one nanosecond up to four seconds.
+        // Starts must fit in 32 bits: a unit of one nanosecond up to four seconds.
         let unit = ((to.since(from).0 >> 32) + 1).next_power_of_two();
         let units = |time: Time| (time.max(from).min(to).since(from).0 / unit) as u32;
         MomentData {

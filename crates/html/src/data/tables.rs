@@ -1,3 +1,5 @@
+//! The page's tables of blame and of places.
+
 use rustc_hash::{FxHashMap, FxHashSet};
 use serde::Serialize;
 use unstarve_diagnose::report::Report;
@@ -44,11 +46,11 @@ pub(crate) struct InterruptsData {
     longest: Column<f64>,
 }
 
-/// Cells told apart; smaller ones are summed up under "others", so that all of them add up to all waits.
-const CELLS: usize = 6000;
-/// Actors in the layout.
-const PLACED: usize = 120;
-/// Places told, of those actors.
+/// Maximum cells; smaller ones are summed up under "others", so that the sum over all cells equals all waits.
+const MAX_BLAME_CELLS: usize = 6000;
+/// Maximum actors in the layout.
+const MAX_PLACED_ACTORS: usize = 120;
+/// Maximum places of those actors.
 const PLACES: usize = 12_000;
 
 pub(crate) fn blame(
@@ -67,12 +69,12 @@ pub(crate) fn blame(
         .collect();
     let told: FxHashSet<ActorId> = report.findings.iter().flat_map(|finding| finding.actors.iter().copied()).collect();
     cells.sort_unstable_by_key(|(victim, entry)| {
-        // What findings are about comes first, however short it is.
+        // Victims of findings come first, even with short waits.
         let is_told = told.contains(victim);
         (!is_told, std::cmp::Reverse(entry.length), *victim, entry.occupant, entry.rule, entry.cpu)
     });
     let mut rest: FxHashMap<(Rule, CpuId), Nanos> = FxHashMap::default();
-    for (_, entry) in cells.split_off(cells.len().min(CELLS)) {
+    for (_, entry) in cells.split_off(cells.len().min(MAX_BLAME_CELLS)) {
         *rest.entry((entry.rule, entry.cpu)).or_default() += entry.length;
     }
     let mut rest: Vec<((Rule, CpuId), Nanos)> = rest.into_iter().collect();
@@ -104,7 +106,7 @@ pub(crate) fn places(
     let mut order: Vec<(Nanos, ActorId)> =
         world.actors.iter().filter_map(|(id, _)| Some((*weight.get(&id.index())?, id))).collect();
     order.sort_unstable_by_key(|(weight, id)| (std::cmp::Reverse(*weight), *id));
-    order.truncate(PLACED);
+    order.truncate(MAX_PLACED_ACTORS);
     let rank: FxHashMap<usize, ActorId> = order.into_iter().map(|(_, id)| (id.index(), id)).collect();
     let mut list: Vec<_> = collector
         .places

@@ -1,4 +1,4 @@
-//! What differs between two sides, one change at a time.
+//! Lists the differences between two sides as single changes.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -9,19 +9,19 @@ use unstarve_facts::Snapshot;
 
 use crate::run::Request;
 
-/// What a kernel had set: a knob's name as after `--set`, and its value.
+/// The settings of a kernel: a knob's name as in `--set`, and its value.
 pub type Settings = BTreeMap<String, String>;
 
 /// One step from side A towards side B.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Change {
-    /// The fault is there, or not.
+    /// The fault is present or absent.
     Fault {
         /// On side B.
         present: bool,
     },
-    /// Another remedy, or none.
+    /// Another remedy or none.
     Remedy {
         /// On side B.
         id: Option<String>,
@@ -35,7 +35,7 @@ pub enum Change {
         /// On B.
         to: String,
     },
-    /// A knob that A sets is left alone.
+    /// A knob that A sets keeps its default.
     Unset {
         /// Its name.
         name: String,
@@ -60,9 +60,9 @@ impl fmt::Display for Change {
 
 /// What differs between two sides.
 pub(super) struct Differences {
-    /// What can be set on A's kernel.
+    /// The differences that can be set on A's kernel.
     pub(super) changes: Vec<Change>,
-    /// What cannot, in words.
+    /// The differences that cannot, in words.
     pub(super) out_of_reach: Vec<String>,
 }
 
@@ -70,7 +70,7 @@ fn value<'a>(knobs: &'a [(String, String)], name: &str) -> Option<&'a String> {
     knobs.iter().find(|(known, _)| known == name).map(|(_, value)| value)
 }
 
-/// What the requests ask differently.
+/// The differences between two requests.
 pub(super) fn of_requests(from: &Request, to: &Request) -> Vec<Change> {
     let mut changes = Vec::new();
     if from.fault != to.fault {
@@ -90,7 +90,7 @@ pub(super) fn of_requests(from: &Request, to: &Request) -> Vec<Change> {
     changes
 }
 
-/// Adds what the two kernels had set differently; what only one of them has is out of reach.
+/// Adds the differences between two kernels' settings; a setting that only one kernel has is out of reach.
 pub(super) fn of_kernels(mut changes: Vec<Change>, on_a: &Settings, on_b: &Settings) -> Differences {
     let asked: Vec<String> = changes
         .iter()
@@ -116,7 +116,7 @@ pub(super) fn of_kernels(mut changes: Vec<Change>, on_a: &Settings, on_b: &Setti
     Differences { changes, out_of_reach }
 }
 
-/// The request with the changes made.
+/// The request with the changes applied.
 pub(super) fn apply<'c>(request: &Request, changes: impl Iterator<Item = &'c Change>) -> Request {
     let mut request = request.clone();
     for change in changes {
@@ -133,7 +133,7 @@ pub(super) fn apply<'c>(request: &Request, changes: impl Iterator<Item = &'c Cha
     request
 }
 
-/// The knobs that a host snapshot tells the values of: scheduler features, `sched_*` sysctls, debugfs `sched/`.
+/// The knobs whose values a host snapshot contains: scheduler features, `sched_*` sysctls, debugfs `sched/`.
 pub fn settings_of(snapshot: &Snapshot) -> Settings {
     let features = snapshot
         .features
@@ -152,7 +152,7 @@ fn knob_of(path: &str) -> Option<String> {
     path.strip_prefix("/sys/kernel/debug/").map(|rest| format!("debugfs.{rest}"))
 }
 
-/// `none (voluntary) full` → `voluntary`: what a file that lists its choices has chosen.
+/// `none (voluntary) full` → `voluntary`: the selected choice of a file that lists its choices.
 fn chosen(text: &str) -> &str {
     let chosen = text.split_once('(').and_then(|(_, rest)| rest.split_once(')')).map(|(chosen, _)| chosen);
     chosen.unwrap_or_else(|| text.trim())

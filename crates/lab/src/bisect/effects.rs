@@ -1,4 +1,4 @@
-//! What one metric does in different configurations, over seeds.
+//! Measures one metric in different configurations over seeds.
 
 use std::collections::BTreeSet;
 use std::ops::RangeInclusive;
@@ -8,21 +8,21 @@ use crate::metric::Better;
 use crate::run::{Outcome, Request, Runner};
 use crate::stats::{Contrast, Pair, contrast, deviation};
 
-/// The bench and what is measured on it.
+/// The bench, and the metric measured on it.
 pub(super) struct Effects<'b, 'a, R> {
     pub(super) bench: &'b mut Bench<'a, R>,
     pub(super) metric: String,
     seeds: u64,
     matters: f64,
-    /// The standard deviation of a pair's effect from what seeds do, as far as it is known.
+    /// The standard deviation that seeds cause in a pair's effect, as far as measured.
     noise: f64,
     tried: BTreeSet<String>,
 }
 
-/// So many times its own uncertainty must an effect be from the middle before no more seeds are asked.
-const SURE: f64 = 3.0;
+/// No more seeds are run once an effect is this many times its uncertainty away from the middle.
+const SURE_UNCERTAINTIES: f64 = 3.0;
 
-/// A step of the search asks for at most so many times the seeds of the two sides.
+/// Maximum seeds of a search step, as a multiple of the seeds of the two sides.
 const MAX_SEED_FACTOR: u64 = 2;
 
 impl<'b, 'a, R: Runner> Effects<'b, 'a, R> {
@@ -30,18 +30,18 @@ impl<'b, 'a, R: Runner> Effects<'b, 'a, R> {
         Effects { bench, metric, seeds, matters, noise: 0.0, tried: BTreeSet::new() }
     }
 
-    /// The seeds with which the sides are compared.
+    /// The seeds for comparing the sides.
     pub(super) fn first(&self) -> RangeInclusive<u64> {
         1..=self.seeds
     }
 
-    /// Seeds that the search does not see, to confirm what it comes to.
+    /// Seeds that the search does not use, to confirm its result.
     pub(super) fn further(&self) -> RangeInclusive<u64> {
         let seen = self.seeds * MAX_SEED_FACTOR;
         seen + 1..=seen + self.seeds
     }
 
-    /// How many configurations were tried.
+    /// The number of configurations that were run.
     pub(super) fn configurations(&self) -> usize {
         self.tried.len()
     }
@@ -53,7 +53,7 @@ impl<'b, 'a, R: Runner> Effects<'b, 'a, R> {
         self.bench.run(&Request { seed, ..request.clone() })
     }
 
-    /// The metric with each seed.
+    /// The metric for each seed.
     pub(super) fn values(
         &mut self,
         request: &Request,
@@ -67,7 +67,7 @@ impl<'b, 'a, R: Runner> Effects<'b, 'a, R> {
         Ok(values)
     }
 
-    /// Both sides with these seeds, as `compare` sets them against each other: runs that are identical to the byte count once.
+    /// Compares both sides with these seeds as `compare` does: byte-identical runs count once.
     pub(super) fn contrast(
         &mut self,
         a: &Request,
@@ -85,7 +85,7 @@ impl<'b, 'a, R: Runner> Effects<'b, 'a, R> {
         Ok(contrast(&pairs, Better::Neither, self.matters))
     }
 
-    /// The mean over the seeds of the logarithm of `b` against `a`.
+    /// The mean over the seeds of ln(b / a).
     pub(super) fn effect(
         &mut self,
         a: &Request,
@@ -97,7 +97,7 @@ impl<'b, 'a, R: Runner> Effects<'b, 'a, R> {
         Ok(sum / first.len().max(1) as f64)
     }
 
-    /// How much seeds alone change the metric: on either side by itself, or in the pairs' effects, whatever is most.
+    /// Measures how much seeds alone change the metric: on either side, or in the pairs' effects, whichever is largest.
     pub(super) fn learn_noise(&mut self, a: &Request, b: &Request) -> Result<(), BenchError<R::Error>> {
         let (first, second) = (self.values(a, self.first())?, self.values(b, self.first())?);
         let paired: Vec<f64> = first.iter().zip(&second).map(|(a, b)| effect(*a, *b)).collect();
@@ -107,7 +107,7 @@ impl<'b, 'a, R: Runner> Effects<'b, 'a, R> {
         Ok(())
     }
 
-    /// Whether `request` makes more than half of the effect `reached`, on A. Asks for as many seeds as noise demands.
+    /// Whether `request` makes more than half of the effect `reached` on A. Runs as many seeds as the noise requires.
     pub(super) fn shows(&mut self, a: &Request, request: &Request, reached: f64) -> Result<bool, BenchError<R::Error>> {
         let (mut sum, most) = (0.0, self.seeds * MAX_SEED_FACTOR);
         for seed in 1..=most {
@@ -115,7 +115,7 @@ impl<'b, 'a, R: Runner> Effects<'b, 'a, R> {
             sum += base.iter().zip(&value).map(|(a, b)| effect(*a, *b)).sum::<f64>();
             let mean = sum / seed as f64;
             let beyond_middle = mean * reached.signum() - reached.abs() / 2.0;
-            if seed == most || beyond_middle.abs() > SURE * self.noise / (seed as f64).sqrt() {
+            if seed == most || beyond_middle.abs() > SURE_UNCERTAINTIES * self.noise / (seed as f64).sqrt() {
                 return Ok(beyond_middle > 0.0);
             }
         }
@@ -123,13 +123,13 @@ impl<'b, 'a, R: Runner> Effects<'b, 'a, R> {
     }
 }
 
-/// The logarithm of a ratio. Nothing is a thousandth of what it is set against: as far away as matters here.
+/// ln(b / a). A zero counts as a thousandth of the other value, which is far enough here.
 fn effect(a: f64, b: f64) -> f64 {
-    const NOTHING: f64 = 1e-3;
+    const ZERO_RATIO: f64 = 1e-3;
     match (a > 0.0, b > 0.0) {
         (true, true) => (b / a).ln(),
-        (true, false) => NOTHING.ln(),
-        (false, true) => -NOTHING.ln(),
+        (true, false) => ZERO_RATIO.ln(),
+        (false, true) => -ZERO_RATIO.ln(),
         (false, false) => 0.0,
     }
 }

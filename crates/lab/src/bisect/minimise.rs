@@ -1,5 +1,7 @@
-/// A smallest part of `set` that still passes `test`: without any one of it, it fails (1-minimal). `set` as a whole is
-/// taken to pass. The larger half goes first, so that one planted element of n costs at most 2·log2(n) tests.
+//! Delta debugging: the smallest subset that still passes a test.
+
+/// The smallest part of `set` that still passes `test`: without any one element it fails (1-minimal). Assumes that the
+/// whole `set` passes. Tests the larger half first, so that one planted element of n costs at most 2·log2(n) tests.
 pub(super) fn minimise<E>(
     mut set: Vec<usize>,
     test: &mut dyn FnMut(&[usize]) -> Result<bool, E>,
@@ -12,7 +14,7 @@ pub(super) fn minimise<E>(
             parts = 2;
             continue;
         }
-        // With two parts each is the other's complement, and both have failed.
+        // With two parts each is the other's complement, and both failed.
         if parts > 2 {
             let complements: Vec<Vec<usize>> = chunks.iter().map(|chunk| without(&set, chunk)).collect();
             if let Some(rest) = first_passing(&complements, test)? {
@@ -41,7 +43,7 @@ fn first_passing<E>(
     Ok(None)
 }
 
-/// `parts` pieces, as even as can be, larger ones first.
+/// Splits into `parts` pieces of nearly equal size, larger ones first.
 fn split(set: &[usize], parts: usize) -> Vec<Vec<usize>> {
     let (size, larger) = (set.len() / parts, set.len() % parts);
     let mut rest = set;

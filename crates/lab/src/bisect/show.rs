@@ -1,3 +1,5 @@
+//! Prints the result of a bisection.
+
 use std::fmt;
 
 use super::Bisection;

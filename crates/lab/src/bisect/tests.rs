@@ -1,7 +1,9 @@
+//! Bisection on a model whose cause is known.
+
 use super::*;
 use crate::model::{self, Model, sets};
 
-const KNOBS: usize = 13;
+const KNOB_COUNT: usize = 13;
 
 fn knob(number: usize) -> String {
     format!("sched_feature.F{number:02}")
@@ -9,7 +11,7 @@ fn knob(number: usize) -> String {
 
 /// A side with all knobs at `value`.
 fn side(value: &str) -> Side {
-    let knobs: Vec<String> = (0..KNOBS).map(|number| format!("set:{}={value}", knob(number))).collect();
+    let knobs: Vec<String> = (0..KNOB_COUNT).map(|number| format!("set:{}={value}", knob(number))).collect();
     format!("kernel=6.1,{}", knobs.join(",")).parse().expect("a side")
 }
 
@@ -17,7 +19,7 @@ fn side(value: &str) -> Side {
 /// different, as real ones are.
 fn found(mut answer: impl FnMut(&Request) -> Option<f64>, seeds: u64) -> (Bisection, usize) {
     let mut model = Model::new(|request: &Request| Some(answer(request)? * (1.0 + 0.002 * model::noise(request))));
-    let mut tell = |_: crate::bench::Upcoming<'_>| {};
+    let mut tell = |_: crate::bench::NextRun<'_>| {};
     let mut bench = Bench::new(&mut model, &mut tell);
     let search = Search { seeds, ..Search::default() };
     let sides = (&side("off"), &side("on"));
@@ -31,10 +33,10 @@ fn names(found: &Bisection) -> Vec<String> {
 
 #[test]
 fn one_planted_knob_among_thirteen_is_found_within_the_budget() {
-    let budget = (2.0 * (KNOBS as f64).log2() + 4.0) as usize;
+    let budget = (2.0 * (KNOB_COUNT as f64).log2() + 4.0) as usize;
     // Three seeds of each side, three further ones of A and of the cause; a step of the search takes one.
     let most = budget - 2 + 3 + 3 + 3 + 3;
-    for planted in 0..KNOBS {
+    for planted in 0..KNOB_COUNT {
         let (found, runs) =
             found(|request| Some(if sets(request, &knob(planted), "on") { 30_400.0 } else { 38_400.0 }), 3);
         assert_eq!(names(&found), [format!("{}: off -> on", knob(planted))]);
@@ -46,7 +48,7 @@ fn one_planted_knob_among_thirteen_is_found_within_the_budget() {
 
 #[test]
 fn one_planted_knob_is_found_through_noise_of_a_quarter_of_its_effect() {
-    for planted in 0..KNOBS {
+    for planted in 0..KNOB_COUNT {
         let answer = |request: &Request| {
             let effect = if sets(request, &knob(planted), "on") { 30_000.0 } else { 38_000.0 };
             Some(effect + 2_000.0 * model::noise(request))
@@ -83,7 +85,7 @@ fn every_cause_that_suffices_alone_is_found() {
 #[test]
 fn no_difference_ends_after_the_two_sides_and_the_settings_are_counted() {
     let (found, runs) = found(|request| Some(38_000.0 + 100.0 * model::noise(request)), 3);
-    assert_eq!((runs, found.cause.len(), found.candidates), (6, 0, KNOBS));
+    assert_eq!((runs, found.cause.len(), found.candidates), (6, 0, KNOB_COUNT));
     assert!(found.unexplained[0].contains("nothing to explain"), "{:?}", found.unexplained);
 }
 
@@ -125,7 +127,7 @@ fn a_planted_setting_is_found_alone_in_wild_noise_if_it_does_much() {
     let worlds = 60;
     let (mut right, mut wrong) = (0, 0);
     for world in 0..worlds {
-        let planted = knob(world as usize % KNOBS);
+        let planted = knob(world as usize % KNOB_COUNT);
         let (found, _) = found(
             |request| Some(if sets(request, &planted, "on") { 100.0 } else { 3_000.0 } * wild(request, world)),
             6,
@@ -142,7 +144,7 @@ fn a_planted_setting_is_found_alone_in_wild_noise_if_it_does_much() {
 #[test]
 fn a_side_against_itself_is_refused_and_b_does_not_change_a() {
     let mut model = Model::new(|_: &Request| Some(1.0));
-    let mut tell = |_: crate::bench::Upcoming<'_>| {};
+    let mut tell = |_: crate::bench::NextRun<'_>| {};
     let mut bench = Bench::new(&mut model, &mut tell);
     let mut said = |a: &str, b: &str| {
         let (a, b) = (a.parse().expect("a side"), b.parse().expect("a side"));
@@ -158,7 +160,7 @@ fn settings_that_cannot_be_read_are_told() {
     let mut model = Model::new(|request: &Request| {
         Some(if request.kernel == "6.12" { 20_000.0 } else { 40_000.0 } * (1.0 + 0.002 * model::noise(request)))
     });
-    let mut tell = |_: crate::bench::Upcoming<'_>| {};
+    let mut tell = |_: crate::bench::NextRun<'_>| {};
     let mut bench = Bench::new(&mut model, &mut tell);
     let (a, b) = ("kernel=6.1".parse().expect("a side"), "kernel=6.12".parse().expect("a side"));
     let unread = |_: &Outcome| Err("snapshot.json: torn".to_owned());
@@ -181,7 +183,7 @@ fn across(mut answer: impl FnMut(&Request) -> Option<f64>) -> Bisection {
         Ok(settings)
     };
     let mut model = Model::new(|request: &Request| Some(answer(request)? * (1.0 + 0.002 * model::noise(request))));
-    let mut tell = |_: crate::bench::Upcoming<'_>| {};
+    let mut tell = |_: crate::bench::NextRun<'_>| {};
     let mut bench = Bench::new(&mut model, &mut tell);
     let (a, b) = ("kernel=6.1".parse().expect("a side"), "kernel=6.12".parse().expect("a side"));
     bisect(&mut bench, &model::scenario(), (&a, &b), &settings, &Search::default()).expect("a result")
@@ -233,7 +235,7 @@ fn fault_and_remedy_are_candidates_too() {
         let value = if request.fault && request.remedy.is_none() { 7_000.0 } else { 38_000.0 };
         Some(value * (1.0 + 0.002 * model::noise(request)))
     });
-    let mut tell = |_: crate::bench::Upcoming<'_>| {};
+    let mut tell = |_: crate::bench::NextRun<'_>| {};
     let mut bench = Bench::new(&mut model, &mut tell);
     let (a, b) = ("kernel=6.1".parse().expect("a side"), "remedy=cure,set:sched_feature.X=on".parse().expect("a side"));
     let found = bisect(&mut bench, &model::scenario(), (&a, &b), &|_| Ok(Settings::new()), &Search::default());
@@ -243,7 +245,7 @@ fn fault_and_remedy_are_candidates_too() {
 #[test]
 fn a_guest_that_fails_ends_the_search_with_its_name() {
     let mut model = Model::new(|request: &Request| (request.kernel == "6.1").then_some(1.0));
-    let mut tell = |_: crate::bench::Upcoming<'_>| {};
+    let mut tell = |_: crate::bench::NextRun<'_>| {};
     let mut bench = Bench::new(&mut model, &mut tell);
     let (a, b) = ("kernel=6.1".parse().expect("a side"), "kernel=6.12".parse().expect("a side"));
     let error = bisect(&mut bench, &model::scenario(), (&a, &b), &|_| Ok(Settings::new()), &Search::default());

@@ -1,15 +1,15 @@
-//! How a comparison reads.
+//! Prints a comparison.
 
 use std::fmt;
 
 use super::{Comparison, Row};
 use crate::stats::{Contrast, FEWEST_PAIRS, MOST_PAIRS, Verdict};
 
-/// How many metrics of a kind the conclusion names.
-const NAMED: usize = 6;
+/// Maximum metrics of a kind named in the conclusion.
+const MAX_NAMED_METRICS: usize = 6;
 
 impl Comparison {
-    /// All of it in one line, what got worse first.
+    /// The conclusion in one line, worse metrics first.
     pub fn conclusion(&self) -> String {
         let Some(main) = self.main() else { return self.without_main() };
         let of = |verdict: Verdict| self.named(|row| row.contrast.verdict == verdict, effect);
@@ -43,10 +43,10 @@ impl Comparison {
         format!("{main}{different}")
     }
 
-    /// Names of rows with something behind each, if there are any.
+    /// The names of the selected rows, each with a detail.
     fn named(&self, which: impl Fn(&Row) -> bool, with: impl Fn(&Row) -> String) -> Option<String> {
         let names: Vec<String> = self.rows.iter().filter(|row| which(row)).map(with).collect();
-        let (shown, rest) = names.split_at(names.len().min(NAMED));
+        let (shown, rest) = names.split_at(names.len().min(MAX_NAMED_METRICS));
         let more = if rest.is_empty() { String::new() } else { format!(" and {} more", rest.len()) };
         (!names.is_empty()).then(|| format!("{}{more}", shown.join(", ")))
     }
@@ -68,7 +68,7 @@ fn effect(row: &Row) -> String {
     format!("{}{}", row.metric, relative.unwrap_or_default())
 }
 
-/// The verdict, with how many pairs would tell where it is unclear.
+/// The verdict, with the number of pairs needed where it is unclear.
 fn words(contrast: &Contrast) -> String {
     match (contrast.verdict, contrast.pairs_to_tell) {
         (Verdict::Unclear, Some(pairs)) => format!("unclear, about {pairs} seeds may be enough"),
@@ -122,7 +122,7 @@ impl Comparison {
     }
 }
 
-/// Every value of a comparison, a row a pair of runs.
+/// All values of a comparison, one row for each pair of runs.
 pub struct PerSeed<'a>(pub &'a Comparison);
 
 impl fmt::Display for PerSeed<'_> {
@@ -139,7 +139,7 @@ impl fmt::Display for PerSeed<'_> {
     }
 }
 
-/// `-20.8 %`; from ten times on `×314`.
+/// `-20.8 %`; `×314` from a factor of ten.
 pub(crate) fn percent(part: f64) -> String {
     if part >= 9.0 { format!("×{:.0}", part + 1.0) } else { format!("{:+.1} %", part * 100.0) }
 }

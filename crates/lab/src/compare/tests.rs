@@ -1,3 +1,5 @@
+//! Comparisons of model runs with known differences.
+
 use super::*;
 use crate::model::{self, Model};
 use crate::run::Request;
@@ -5,7 +7,7 @@ use crate::stats::Verdict;
 
 fn compared(answer: impl FnMut(&Request) -> Option<f64>, seeds: u64) -> Comparison {
     let mut model = Model::new(answer);
-    let mut tell = |_: crate::bench::Upcoming<'_>| {};
+    let mut tell = |_: crate::bench::NextRun<'_>| {};
     let mut bench = Bench::new(&mut model, &mut tell);
     let (a, b) = ("kernel=5.10".parse().expect("a side"), "kernel=6.12".parse().expect("a side"));
     compare(&mut bench, &model::scenario(), (&a, &b), Plan { seeds, matters: 0.03 }).expect("a comparison")
@@ -93,7 +95,7 @@ fn of_values(metrics: &[Measured<'_>]) -> Comparison {
     of_outcomes(&scenario, ("a".into(), "b".into()), &pairs, 0.03)
 }
 
-/// What was seen: a remedy that makes the slowest ping faster and all others slower.
+/// Seen in practice: a remedy makes the slowest ping faster and all others slower.
 #[test]
 fn harm_is_told_first() {
     let comparison = of_values(&[
@@ -137,7 +139,7 @@ fn every_pair_is_shown_on_request() {
 #[test]
 fn a_side_against_itself_gets_seeds_of_its_own() {
     let mut model = Model::new(|request: &Request| Some(38_000.0 + 400.0 * model::noise(request)));
-    let mut tell = |_: crate::bench::Upcoming<'_>| {};
+    let mut tell = |_: crate::bench::NextRun<'_>| {};
     let mut bench = Bench::new(&mut model, &mut tell);
     let (a, b) =
         ("kernel=6.1,set:sched_feature.A=on,set:sched_feature.B=on", "set:sched_feature.B=on,set:sched_feature.A=on");
@@ -152,7 +154,7 @@ fn a_side_against_itself_gets_seeds_of_its_own() {
 #[test]
 fn a_kernel_of_b_does_not_change_a() {
     let mut model = Model::new(|_: &Request| Some(1.0));
-    let mut tell = |_: crate::bench::Upcoming<'_>| {};
+    let mut tell = |_: crate::bench::NextRun<'_>| {};
     let mut bench = Bench::new(&mut model, &mut tell);
     let b = "kernel=6.12".parse().expect("a side");
     let error =
@@ -163,7 +165,7 @@ fn a_kernel_of_b_does_not_change_a() {
 #[test]
 fn sides_without_a_kernel_are_refused() {
     let mut model = Model::new(|_: &Request| Some(1.0));
-    let mut tell = |_: crate::bench::Upcoming<'_>| {};
+    let mut tell = |_: crate::bench::NextRun<'_>| {};
     let mut bench = Bench::new(&mut model, &mut tell);
     let error = compare(&mut bench, &model::scenario(), (&Side::default(), &Side::default()), Plan::default());
     assert!(error.expect_err("no kernel").to_string().contains("kernel="));

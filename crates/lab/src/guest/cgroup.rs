@@ -1,14 +1,16 @@
+//! Creates cgroups in the guest.
+
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::Path;
 
 use super::{GuestError, write};
 
-/// Where cgroups are.
+/// The mount point of the cgroup hierarchy.
 pub(super) const ROOT: &str = "/sys/fs/cgroup";
 
-/// Makes a group and those above it, and writes its files. What a file is about, `cpu` of `cpu.weight`, is handed down all the
-/// way; `cpu` in any case, or the weights of groups further down would not count.
+/// Creates a group with its ancestors and writes its files. Delegates the controller of each file (`cpu` of
+/// `cpu.weight`) from the root down; always `cpu`, or weights further down would have no effect.
 pub(super) fn make<'a>(path: &str, files: impl Iterator<Item = (&'a str, &'a str)>) -> Result<(), GuestError> {
     let files: Vec<(&str, &str)> = files.collect();
     let wanted = controllers(files.iter().map(|(file, _)| *file));

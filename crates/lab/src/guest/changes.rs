@@ -1,4 +1,4 @@
-//! Changes in a guest, by the executor: each is in a journal before it is made.
+//! Applies changes in a guest through the executor, which journals each before it is made.
 
 use std::fs::File;
 use std::io;
@@ -14,10 +14,10 @@ use unstarve_executor::plan::{Ids, Look, Obstacle, plan};
 
 use super::GuestError;
 
-/// Makes changes on the guest.
+/// Applies changes in the guest.
 pub(super) struct Changes {
     journal: Journal,
-    /// What the journal says that they are for.
+    /// The purpose written to the journal.
     purpose: &'static str,
 }
 
@@ -30,16 +30,16 @@ pub(super) enum NotMade {
     Failed(String),
 }
 
-/// Whether anything had to be done.
+/// Whether a change was necessary.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Made {
+pub(super) enum ApplyResult {
     Now,
-    /// It was so already, or what it is of has ended meanwhile.
+    /// The value was set already, or its target has ended.
     Nothing,
 }
 
 impl Changes {
-    /// With an empty journal of its own.
+    /// Starts with an empty journal.
     pub(super) fn with_journal(purpose: &'static str) -> Result<Changes, GuestError> {
         let path = format!("/run/unstarve-{purpose}.journal");
         let path = Path::new(&path);
@@ -51,8 +51,8 @@ impl Changes {
         Ok(Changes { journal, purpose })
     }
 
-    /// Makes a change, if nothing stands in its way.
-    pub(super) fn make(&mut self, change: &Change) -> Result<Made, NotMade> {
+    /// Applies a change unless something is in the way.
+    pub(super) fn make(&mut self, change: &Change) -> Result<ApplyResult, NotMade> {
         let plans = plan(&ThisHost, std::slice::from_ref(change), self.purpose, &Authority::own(Ids::Hold));
         let mut steps = Vec::new();
         for planned in plans {
@@ -64,14 +64,14 @@ impl Changes {
         self.carry_out(&mut steps).map_err(NotMade::Failed)
     }
 
-    /// Writes a file of the kernel's settings. Whether it does harm is not asked: that is what a scenario's fault is for.
+    /// Writes a file of the kernel's settings. Harmful values are allowed: a scenario's fault may be one.
     pub(super) fn write(&mut self, path: &str, text: &str) -> Result<(), GuestError> {
         let failed = |error: String| GuestError(format!("cannot write `{text}` to {path}: {error}"));
         let place = ThisHost.file(path).ok_or_else(|| failed("it is not there".to_owned()))?;
         self.set(place, text).map_err(failed)
     }
 
-    /// Sets a feature of the scheduler to this word.
+    /// Sets a scheduler feature to this word.
     pub(super) fn set_feature(&mut self, path: &str, name: &str, word: &str) -> Result<(), GuestError> {
         let place = unstarve_change::Place::Feature { path: path.to_owned(), name: name.to_owned(), root: None };
         self.set(place, word).map_err(|error| GuestError(format!("cannot write `{word}` to {path}: {error}")))
@@ -87,15 +87,15 @@ impl Changes {
         self.carry_out(&mut [Step::new(place, "", self.purpose, old, new)]).map(drop)
     }
 
-    fn carry_out(&mut self, steps: &mut [Step]) -> Result<Made, String> {
+    fn carry_out(&mut self, steps: &mut [Step]) -> Result<ApplyResult, String> {
         if steps.is_empty() {
-            return Ok(Made::Nothing);
+            return Ok(ApplyResult::Nothing);
         }
         let outcomes = act::apply(&mut ThisHost, &mut self.journal, &mut Audit::none(), steps);
-        let mut made = Made::Nothing;
+        let mut made = ApplyResult::Nothing;
         for outcome in outcomes.map_err(|error| error.to_string())? {
             match outcome {
-                Outcome::Done => made = Made::Now,
+                Outcome::Done => made = ApplyResult::Now,
                 Outcome::Gone => {}
                 Outcome::Failed(error) => return Err(error.to_string()),
             }
@@ -103,7 +103,7 @@ impl Changes {
         Ok(made)
     }
 
-    /// Takes everything back that nobody else has changed since.
+    /// Restores every value that nobody else has changed since.
     pub(super) fn take_back(&mut self) -> Undone {
         let open = self.journal.open_changes();
         act::undo(&mut ThisHost, &mut self.journal, &mut Audit::none(), &open)

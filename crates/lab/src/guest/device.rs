@@ -1,3 +1,5 @@
+//! Null block devices for the guest's file systems.
+
 use std::fs;
 use std::path::Path;
 
@@ -7,8 +9,8 @@ const NULL_BLOCK: &str = "/sys/kernel/config/nullb";
 
 /// Makes `/dev/nullb0` and so on; see the kernel's Documentation/block/null_blk.rst.
 ///
-/// They keep what is written (without that no file system mounts), and each request has a timer of its own, so
-/// completions come one by one. On all kernels this goes through configfs: 5.10 has `memory_backed` nowhere else.
+/// They store data (no file system mounts otherwise), and each request has its own timer, so completions come one by
+/// one. All kernels use configfs: on 5.10 only it has `memory_backed`.
 pub(super) fn make_null_blocks(devices: u32, size_mib: u32, completion_ns: u64) -> Result<(), GuestError> {
     mounts::mount_configfs()?;
     if !Path::new(NULL_BLOCK).exists() {

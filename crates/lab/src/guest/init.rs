@@ -1,3 +1,5 @@
+//! Process 1 of the guest: from the first mount to the reboot.
+
 use std::ffi::OsString;
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -9,20 +11,21 @@ use unstarve_record::{BlockEvents, BufferSize, CommandEnd, Names, Notice, Option
 
 use super::early::Early;
 use super::guard::Guard;
-use super::keeper::Keeper;
+use super::keeper::ThreadStepKeeper;
 use super::trial::Trial;
 use super::{
-    GuestError, LOADS_FAILURE, LOADS_ROLE, RECORD_ROLE, RESULTS, collect, knobs, mark, modules, mounts, read_request,
+    GuestError, LOADS_FAILURE, LOADS_ROLE, RECORD_ROLE, RESULTS_DIR, collect, knobs, mark, modules, mounts,
+    read_request,
 };
 use super::{say, setup};
 use crate::console::{Message, Stage};
 use crate::image::{MODULES_EARLY, MODULES_LATE};
 
-/// Runs the guest from its first process to its end; does not return but by a reboot, which ends QEMU.
+/// Runs the guest to its end; does not return except by a reboot, which ends QEMU.
 pub(super) fn run() -> u8 {
-    mark::as_ours(mark::OURS);
+    mark::set_thread_name(mark::OURS);
     let mut stage = Stage::Boot;
-    // Whatever panics in here would only show as the kernel's words on the death of init.
+    // Without this a panic would show only as the kernel's message on the death of init.
     std::panic::set_hook(Box::new(|panic| {
         let failed = Some(format!("the guest's init failed: {panic}"));
         say(&Message { failed, ..Message::stage(Stage::Boot) });
@@ -33,7 +36,7 @@ pub(super) fn run() -> u8 {
     }
     rustix::fs::sync();
     let _ = reboot(RebootCommand::Restart);
-    // Only where the kernel refuses to reboot; the death of init then ends the guest as well.
+    // Reached only if the kernel refuses to reboot; the death of init then ends the guest as well.
     1
 }
 
@@ -52,7 +55,7 @@ fn in_stages(stage: &mut Stage) -> Result<(), GuestError> {
 
     begin(Stage::Setup);
     mounts::loopback_up()?;
-    fs::create_dir_all(RESULTS).map_err(GuestError::doing(RESULTS))?;
+    fs::create_dir_all(RESULTS_DIR).map_err(GuestError::doing(RESULTS_DIR))?;
     for action in request.setup(&release) {
         setup::perform(action)?;
     }
@@ -62,7 +65,7 @@ fn in_stages(stage: &mut Stage) -> Result<(), GuestError> {
     for action in request.remedy_steps() {
         setup::perform(action)?;
     }
-    let keeper = Keeper::start(request.setup(&release).chain(request.remedy_steps()))?;
+    let keeper = ThreadStepKeeper::start(request.setup(&release).chain(request.remedy_steps()))?;
     write_snapshot()?;
 
     let guard = Guard::start(request.setup(&release).chain(request.remedy_steps()))?;
@@ -80,15 +83,15 @@ fn in_stages(stage: &mut Stage) -> Result<(), GuestError> {
 
     begin(Stage::Collect);
     modules::load_all(MODULES_LATE)?;
-    collect::write_out(Path::new(RESULTS))
+    collect::write_out(Path::new(RESULTS_DIR))
 }
 
 fn write_snapshot() -> Result<(), GuestError> {
-    let path = Path::new(RESULTS).join("snapshot.json");
+    let path = Path::new(RESULTS_DIR).join("snapshot.json");
     fs::write(&path, unstarve_host::take(&Root::host()).to_json()).map_err(GuestError::doing(path.display()))
 }
 
-/// Records in a process of its own: the recorder handles signals and starts threads, which init should not.
+/// Records in a separate process: the recorder handles signals and starts threads, which init should not.
 fn measure() -> Result<(), GuestError> {
     let status = Command::new("/init")
         .arg(RECORD_ROLE)
@@ -103,15 +106,15 @@ fn measure() -> Result<(), GuestError> {
     Err(GuestError(fs::read_to_string(LOADS_FAILURE).unwrap_or_else(|_| format!("the recorder ended with {status}"))))
 }
 
-/// What the recorder does.
+/// The recorder's process.
 pub(super) fn record() -> Result<(), GuestError> {
-    mark::as_ours(mark::RECORDER);
+    mark::set_thread_name(mark::RECORDER);
     let request = read_request()?;
     let scenario = &request.scenario;
-    // An eighth of the memory for what a few seconds leave, so that nothing is lost while the recorder itself starves.
+    // An eighth of the memory holds some seconds of events, so that none are lost while the recorder itself starves.
     let kib = (u64::from(scenario.memory_mib) * 1024 / 8 / u64::from(scenario.cpus.max(1))).min(65_536) as u32;
     let options = Options {
-        output: PathBuf::from(RESULTS).join("trace.dat"),
+        output: PathBuf::from(RESULTS_DIR).join("trace.dat"),
         until: Until::CommandEnds(["/init", LOADS_ROLE].map(OsString::from).to_vec()),
         block: BlockEvents::Off,
         buffer: BufferSize::KiB(kib),

@@ -1,3 +1,5 @@
+//! Keeps `threads` steps applied to threads that are created later.
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::sync::Arc;
@@ -13,14 +15,14 @@ use super::changes::Changes;
 use super::{GuestError, mark};
 use crate::scenario::{Action, Placement, fits};
 
-/// How often it is looked for new threads.
-const INTERVAL: Duration = Duration::from_millis(50);
+/// How often new threads are detected.
+const SCAN_INTERVAL: Duration = Duration::from_millis(50);
 
-/// Above all loads' priorities that are usual: what is to be raised may starve because of them.
-const PRIORITY: u32 = 60;
+/// Above the usual priorities of loads: the threads to be raised may starve because of those.
+const KEEPER_PRIORITY: u32 = 60;
 
-/// Keeps threads at what `threads` steps say, those included that are born later.
-pub(super) struct Keeper {
+/// Keeps threads at the values of `threads` steps, including threads created later.
+pub(super) struct ThreadStepKeeper {
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
@@ -39,7 +41,7 @@ impl Rule {
     }
 }
 
-/// Applies a `threads` step to the threads that there are.
+/// Applies a `threads` step to the existing threads.
 pub(super) fn apply_once(action: &Action) -> Result<(), GuestError> {
     if let Some(rule) = Rule::of(action)? {
         Seen::default().scan(&[rule], &mut Changes::with_journal("threads")?);
@@ -47,9 +49,9 @@ pub(super) fn apply_once(action: &Action) -> Result<(), GuestError> {
     Ok(())
 }
 
-impl Keeper {
-    /// Starts a thread that applies the `threads` steps among `actions` again and again; none without such steps.
-    pub(super) fn start<'a>(actions: impl Iterator<Item = &'a Action>) -> Result<Option<Keeper>, GuestError> {
+impl ThreadStepKeeper {
+    /// Starts a thread that applies the `threads` steps among `actions` repeatedly; `None` without such steps.
+    pub(super) fn start<'a>(actions: impl Iterator<Item = &'a Action>) -> Result<Option<ThreadStepKeeper>, GuestError> {
         let mut rules = Vec::new();
         for action in actions {
             rules.extend(Rule::of(action)?);
@@ -61,20 +63,20 @@ impl Keeper {
         let stop = Arc::new(AtomicBool::new(false));
         let stopped = Arc::clone(&stop);
         let keep = move || {
-            let _ = sched::become_realtime(PRIORITY);
+            let _ = sched::become_realtime(KEEPER_PRIORITY);
             let mut seen = Seen::default();
             while !stopped.load(Ordering::Relaxed) {
                 seen.scan(&rules, &mut changes);
-                std::thread::sleep(INTERVAL);
+                std::thread::sleep(SCAN_INTERVAL);
             }
         };
         let thread = std::thread::Builder::new().name(mark::OURS.to_string_lossy().into_owned()).spawn(keep);
         let thread = thread.map_err(GuestError::doing("cannot start a thread"))?;
-        Ok(Some(Keeper { stop, thread: Some(thread) }))
+        Ok(Some(ThreadStepKeeper { stop, thread: Some(thread) }))
     }
 }
 
-impl Drop for Keeper {
+impl Drop for ThreadStepKeeper {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
         if let Some(thread) = self.thread.take() {
@@ -83,15 +85,15 @@ impl Drop for Keeper {
     }
 }
 
-/// How often a thread is looked at: a new one gets its name only a moment after its birth.
-const LOOKS: u8 = 2;
+/// How often a thread is checked: a new one gets its name shortly after its creation.
+const SCANS_PER_THREAD: u8 = 2;
 
-/// The threads that were looked at. Looking at all of them each time would cost some per cent of a CPU, and what keeps
-/// others from starving must not itself starve them.
+/// The threads that were checked. Checking all of them every time would cost some percent of a CPU, and this thread
+/// must not starve others.
 #[derive(Default)]
 struct Seen {
     looks: BTreeMap<i32, u8>,
-    /// Threads of the kernel, which are alone in their process for ever.
+    /// Kernel threads: each stays the only thread of its process.
     kernel_threads: BTreeSet<i32>,
 }
 
@@ -101,21 +103,21 @@ impl Seen {
         let mut kernel_threads = BTreeSet::new();
         for pid in numbers_in("/proc") {
             let looks = self.looks.get(&pid).copied().unwrap_or(0);
-            // Asked on the last look, when a program that was just started has its executable.
+            // Checked at the last scan, when a program that was just started has its executable.
             let known = self.kernel_threads.contains(&pid);
-            if known || (looks + 1 == LOOKS && fs::read_link(format!("/proc/{pid}/exe")).is_err()) {
+            if known || (looks + 1 == SCANS_PER_THREAD && fs::read_link(format!("/proc/{pid}/exe")).is_err()) {
                 kernel_threads.insert(pid);
             }
             let threads = if known { vec![pid] } else { numbers_in(&format!("/proc/{pid}/task")) };
             for tid in threads {
                 let looks = self.looks.get(&tid).copied().unwrap_or(0);
-                if looks < LOOKS {
+                if looks < SCANS_PER_THREAD {
                     apply(rules, tid, changes);
                 }
-                alive.insert(tid, (looks + 1).min(LOOKS));
+                alive.insert(tid, (looks + 1).min(SCANS_PER_THREAD));
             }
         }
-        // A number that is given out again is a new thread.
+        // An id that is used again is a new thread.
         (self.looks, self.kernel_threads) = (alive, kernel_threads);
     }
 }
@@ -133,7 +135,7 @@ fn apply(rules: &[Rule], tid: i32, changes: &mut Changes) {
     let Some(number) = u32::try_from(tid).ok().map(Tid) else { return };
     for value in rules.iter().filter(|rule| fits(&rule.comm, comm)).flat_map(|rule| &rule.values) {
         let thread = Target::Thread(Thread::known_by(number, comm));
-        // A thread may end meanwhile, and some of the kernel's refuse an affinity.
+        // The thread may end meanwhile, and some kernel threads refuse an affinity.
         let _ = changes.make(&Change::of(thread, value.clone()));
     }
 }

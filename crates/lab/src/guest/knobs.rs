@@ -1,3 +1,5 @@
+//! Sets the knobs of a request in the guest.
+
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -6,8 +8,8 @@ use unstarve_change::may_be_set;
 use super::changes::Changes;
 use super::{GuestError, write};
 
-/// Where the scheduler's features are: before 5.13, and since.
-const FEATURES: [&str; 2] = ["/sys/kernel/debug/sched_features", "/sys/kernel/debug/sched/features"];
+/// The scheduler's features: before 5.13, and since.
+const SCHED_FEATURES_FILES: [&str; 2] = ["/sys/kernel/debug/sched_features", "/sys/kernel/debug/sched/features"];
 
 /// Sets a knob; see [`crate::run::Request::knobs`] for the names.
 pub(super) fn set(name: &str, value: &str) -> Result<(), GuestError> {
@@ -16,7 +18,7 @@ pub(super) fn set(name: &str, value: &str) -> Result<(), GuestError> {
         "sched_feature" => set_feature(rest, value),
         "sysctl" => set_file(name, &PathBuf::from("/proc/sys").join(rest.replace('.', "/")), value),
         "debugfs" => set_file(name, &PathBuf::from("/sys/kernel/debug").join(rest), value),
-        // The kernel has read its command line long ago.
+        // Takes effect through the kernel command line at boot.
         "cmdline" => Ok(()),
         _ => Err(GuestError(format!("`{name}` is no knob"))),
     }
@@ -28,13 +30,13 @@ fn set_file(name: &str, path: &Path, value: &str) -> Result<(), GuestError> {
     }
     match path.to_str().filter(|path| may_be_set(path)) {
         Some(path) => Changes::with_journal("knobs")?.write(path, value),
-        // No setting of the scheduler's: a part of how the scenario's machine is set up.
+        // Not a scheduler setting but part of the scenario's machine.
         None => write(path, value),
     }
 }
 
 fn set_feature(feature: &str, value: &str) -> Result<(), GuestError> {
-    let Some(path) = FEATURES.into_iter().find(|path| Path::new(path).exists()) else {
+    let Some(path) = SCHED_FEATURES_FILES.into_iter().find(|path| Path::new(path).exists()) else {
         return Err(GuestError("this kernel shows no scheduler features in debugfs".into()));
     };
     let known = fs::read_to_string(path).map_err(GuestError::doing(path))?;
@@ -42,7 +44,7 @@ fn set_feature(feature: &str, value: &str) -> Result<(), GuestError> {
     Changes::with_journal("knobs")?.set_feature(path, feature, &text)
 }
 
-/// What to write so that the feature is on or off.
+/// The text that turns the feature on or off.
 fn feature_word(feature: &str, value: &str, known: &str) -> Result<String, String> {
     if !known.split_whitespace().any(|word| word.strip_prefix("NO_").unwrap_or(word) == feature) {
         return Err(format!("this kernel has no scheduler feature {feature}"));

@@ -1,18 +1,18 @@
-//! What threads of the lab itself are called in a guest's trace: a reader of traces leaves them out by these names.
+//! Names of the lab's own threads in a guest's trace: readers of traces exclude threads with these names.
 //!
-//! All of them are this program as `/init`, and would be called `init`, which on a host is somebody else.
+//! They all run this program as `/init` and would be named `init`, which on a host is another process.
 
 use std::ffi::CStr;
 
-/// Process 1, the starter of the loads, and what keeps `threads` steps applied.
+/// Process 1, the starter of the loads, and the thread that keeps `threads` steps applied.
 pub(super) const OURS: &CStr = c"unstarve-lab";
 
-/// The recorder's first thread; its others are called so on every host.
+/// The recorder's first thread; its other threads have this name on every host.
 pub(super) const RECORDER: &CStr = c"unstarve-record";
 
-/// Gives this thread one of the names. What it forks has it, too, up to its exec.
-pub(super) fn as_ours(name: &CStr) {
-    // The name is all that is lost if the kernel refuses.
+/// Gives the calling thread one of the names. A forked child keeps it until its exec.
+pub(super) fn set_thread_name(name: &CStr) {
+    // If the kernel refuses, only the name is lost.
     let _ = rustix::thread::set_name(name);
 }
 
@@ -24,7 +24,7 @@ mod tests {
     fn a_thread_bears_the_name_in_full() {
         for name in [OURS, RECORDER] {
             let of = move || {
-                as_ours(name);
+                set_thread_name(name);
                 std::fs::read_to_string("/proc/thread-self/comm").expect("a name")
             };
             let comm = std::thread::spawn(of).join().expect("a thread");

@@ -1,7 +1,7 @@
-//! Inside the guest: this program as init (process 1), as the starter of the loads, and as the loads of our own.
+//! Inside the guest: this program as init (process 1), as the starter of the loads, and as the lab's own loads.
 //!
-//! Everything here is driven by the request and by virtual time alone: no host time, and no device that answers in host
-//! time until nothing is measured any more.
+//! Only the request and virtual time control what happens here: host time, and devices that answer in host time, must
+//! not affect measurements.
 
 mod cgroup;
 mod changes;
@@ -29,19 +29,19 @@ use crate::console::Message;
 use crate::image::REQUEST;
 use crate::run::Request;
 
-/// Where results are gathered before they are written out.
-const RESULTS: &str = "/run/results";
+/// The directory of results before they are written to the disk.
+const RESULTS_DIR: &str = "/run/results";
 
-/// Why the starter of the loads failed, for init to tell.
+/// The file with the reason why the starter of the loads failed; init reports it.
 const LOADS_FAILURE: &str = "/run/loads-failed";
 
-/// The argument that makes this program the starter of the loads.
+/// The argument that makes this program start the loads.
 const LOADS_ROLE: &str = "@lab-loads";
 
-/// The argument that makes it the recorder.
+/// The argument that makes this program the recorder.
 const RECORD_ROLE: &str = "@lab-record";
 
-/// What this process is in a guest.
+/// The role of this process in a guest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Role {
     /// Process 1.
@@ -50,12 +50,12 @@ pub enum Role {
     Recorder,
     /// Starts the loads and waits for the main one.
     Loads,
-    /// A load of our own.
+    /// One of the lab's own loads.
     Load,
 }
 
 impl Role {
-    /// What this process is, if it is in a guest at all: there the request lies in the root directory.
+    /// The role of this process; `None` outside a guest, where the root directory has no request.
     pub fn of_this_process() -> Option<Role> {
         if !Path::new(REQUEST).exists() {
             return None;
@@ -73,12 +73,12 @@ impl Role {
         }
     }
 
-    /// Does what the role asks for; the result is the exit code. As init it does not return.
+    /// Runs the role; returns the exit code. As init it does not return.
     pub fn play(self) -> u8 {
         match self {
             Role::Init => init::run(),
-            Role::Recorder => told(init::record()),
-            Role::Loads => told(loads::run()),
+            Role::Recorder => exit_code(init::record()),
+            Role::Loads => exit_code(loads::run()),
             Role::Load => {
                 let arguments: Vec<String> = std::env::args().skip(1).collect();
                 match unstarve_load::measured::run(&arguments, &mut std::io::stdout()) {
@@ -93,7 +93,7 @@ impl Role {
     }
 }
 
-/// What went wrong, in words for the console.
+/// An error, as shown on the console.
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 struct GuestError(String);
@@ -106,12 +106,12 @@ impl GuestError {
     }
 }
 
-/// Leaves the reason for init to tell.
-fn told(result: Result<(), GuestError>) -> u8 {
+/// Stores the reason for init to report.
+fn exit_code(result: Result<(), GuestError>) -> u8 {
     match result {
         Ok(()) => 0,
         Err(error) => {
-            // The recorder fails because the loads did: theirs is the reason.
+            // The recorder fails because the loads failed: their reason counts.
             if !Path::new(LOADS_FAILURE).exists() {
                 let _ = fs::write(LOADS_FAILURE, error.to_string());
             }
@@ -120,7 +120,7 @@ fn told(result: Result<(), GuestError>) -> u8 {
     }
 }
 
-/// Says something on the console. A console that does not take it leaves nobody to tell.
+/// Writes a message to the console; ignores errors, which nobody could be told about.
 fn say(message: &Message) {
     if let Ok(mut console) = fs::File::options().write(true).open("/dev/console") {
         let _ = console.write_all(message.to_line().as_bytes());
@@ -137,7 +137,7 @@ fn write(path: impl AsRef<Path>, text: &str) -> Result<(), GuestError> {
     fs::write(path, text).map_err(GuestError::doing(format_args!("cannot write `{text}` to {}", path.display())))
 }
 
-/// A line on the guest's console. Without one the guest goes on.
+/// Writes a line to the guest's console; the guest continues without a console.
 fn remark(text: std::fmt::Arguments<'_>) {
     use std::io::Write;
     let _ = writeln!(std::io::stderr(), "{text}");

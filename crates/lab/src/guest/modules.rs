@@ -1,3 +1,5 @@
+//! Loads kernel modules in the guest.
+
 use std::ffi::CString;
 use std::fs;
 use std::path::Path;
@@ -23,8 +25,8 @@ pub(super) fn load_all(list: &str) -> Result<(), GuestError> {
     Ok(())
 }
 
-/// There is no file of the module, and no list says that it is built in. Goes on in any case: not everything built in shows,
-/// and the step that cannot do without fails with this line on the console before it.
+/// Checks for a module that has no file and that no list names as built in. Continues in any case: not every built-in
+/// module is visible, and a step that needs it fails with this line on the console before it.
 fn look_for(name: &str, filesystems: &str) {
     let is_file_system = filesystems.lines().filter_map(|line| line.split_whitespace().last()).any(|kind| kind == name);
     if !is_file_system && !Path::new("/sys/module").join(name).exists() {
@@ -40,18 +42,19 @@ fn load(file: &str, parameters: &str) -> Result<(), GuestError> {
     let text = CString::new(parameters).map_err(|_| GuestError(format!("{file}: parameters with a zero byte")))?;
     match finit_module(&image, &text, 0) {
         Ok(()) | Err(Errno::EXIST) => Ok(()),
-        // A module for a processor that is not there; another does its work.
+        // A module for another processor; a different one does its work.
         Err(Errno::NODEV) => Ok(()),
         Err(errno) => Err(GuestError(format!("cannot load the module {file}: {errno}"))),
     }
 }
 
-/// The kernel gives `module.name=value` of its command line only to what is built in; the loader does it for modules.
+/// The kernel applies `module.name=value` of its command line only to built-in modules; for others the loader passes
+/// it.
 fn parameters(module: &str, command_line: &str) -> String {
     let own = command_line.split_whitespace().filter_map(|word| word.strip_prefix(module)?.strip_prefix('.'));
     let mut all: Vec<&str> = own.collect();
     if module == "null_blk" {
-        // Devices are made one by one through configfs.
+        // Devices are created one by one through configfs.
         all.push("nr_devices=0");
     }
     all.join(" ")

@@ -1,3 +1,5 @@
+//! The guest's mounts, and its loopback device.
+
 use std::ffi::CStr;
 use std::fs;
 use std::io;
@@ -8,13 +10,13 @@ use rustix::net::{AddressFamily, SocketFlags, SocketType, socket_with};
 
 use super::{GuestError, write};
 
-/// Source is the type; what may be missing: a kernel without it can still run most scenarios.
-const MOUNTS: [(&str, &str, &CStr, bool); 10] = [
+/// The source is the type; the last field says whether it is required: most scenarios run without some of them.
+const GUEST_MOUNTS: [(&str, &str, &CStr, bool); 10] = [
     ("proc", "/proc", c"", true),
     ("sysfs", "/sys", c"", true),
     ("devtmpfs", "/dev", c"", true),
     ("tmpfs", "/dev/shm", c"", true),
-    // As on a host: the guard keeps no journal where others can make files.
+    // Mode 755 as on a host: the guard keeps no journal where others can create files.
     ("tmpfs", "/run", c"size=75%,mode=755", true),
     ("tmpfs", "/tmp", c"", true),
     ("cgroup2", "/sys/fs/cgroup", c"", true),
@@ -24,14 +26,14 @@ const MOUNTS: [(&str, &str, &CStr, bool); 10] = [
 ];
 
 pub(super) fn mount_all() -> Result<(), GuestError> {
-    for (kind, at, options, needed) in MOUNTS {
+    for (kind, at, options, needed) in GUEST_MOUNTS {
         if let Err(error) = mount_one(kind, at, options)
             && needed
         {
             return Err(GuestError(format!("cannot mount {kind} on {at}: {error}")));
         }
     }
-    // Weights of groups count only where their parent hands the controller down.
+    // Group weights have an effect only if the parent delegates the controller.
     write("/sys/fs/cgroup/cgroup.subtree_control", "+cpu")
 }
 
@@ -54,7 +56,7 @@ pub(super) fn mount_configfs() -> Result<(), GuestError> {
     }
 }
 
-/// Brings the loopback device up.
+/// Sets the loopback device up.
 pub(super) fn loopback_up() -> Result<(), GuestError> {
     set_up(b"lo\0").map_err(GuestError::doing("cannot bring the loopback device up"))
 }

@@ -1,4 +1,4 @@
-//! What a load's process gives itself before its program begins.
+//! Applies a load's policy, nice and affinity to its process before the program starts.
 
 use std::io;
 
@@ -10,20 +10,20 @@ use unstarve_model::{SchedPolicy, Tid};
 use crate::scenario::Placement;
 
 /// The calling thread, as the system calls name it.
-const CALLER: Tid = Tid(0);
+const CALLING_THREAD: Tid = Tid(0);
 
-/// Gives the calling thread what it has; nothing is allocated.
+/// Applies a placement to the calling thread without allocating.
 pub(super) fn take(placement: &Placement) -> io::Result<()> {
     placement.0.iter().try_for_each(|value| match value {
-        Value::Affinity(cpus) => sched::set_affinity(CALLER, cpus),
-        &Value::Nice(nice) => sched::set_nice(CALLER, nice),
-        value => attributes(value).map_or(Ok(()), |attributes| sched::set(CALLER, attributes)),
+        Value::Affinity(cpus) => sched::set_affinity(CALLING_THREAD, cpus),
+        &Value::Nice(nice) => sched::set_nice(CALLING_THREAD, nice),
+        value => attributes(value).map_or(Ok(()), |attributes| sched::set(CALLING_THREAD, attributes)),
     })
 }
 
-/// As everybody else.
-pub(super) fn be_ordinary() -> io::Result<()> {
-    sched::set(CALLER, SchedAttr::default())
+/// Returns to SCHED_OTHER.
+pub(super) fn become_ordinary() -> io::Result<()> {
+    sched::set(CALLING_THREAD, SchedAttr::default())
 }
 
 fn attributes(value: &Value) -> Option<SchedAttr> {
@@ -33,7 +33,7 @@ fn attributes(value: &Value) -> Option<SchedAttr> {
         }
         Value::Deadline { runtime, deadline, period } => Some(SchedAttr {
             policy: SchedPolicy::Deadline.number()?,
-            // Else the kernel lets it start nothing.
+            // A deadline task can fork only with this flag.
             flags: SchedAttr::RESET_ON_FORK,
             runtime,
             deadline,

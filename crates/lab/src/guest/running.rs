@@ -1,4 +1,4 @@
-//! A load of a scenario: about to start, and running.
+//! A load of a scenario, ready to start or running.
 
 use std::fs::{self, File};
 use std::io;
@@ -13,8 +13,8 @@ use rustix::process::{Pid, Signal, WaitId, WaitIdOptions, kill_process_group};
 
 use super::cgroup::ROOT;
 use super::place;
-use super::setup::in_short;
-use super::{GuestError, RESULTS};
+use super::setup::output_excerpt;
+use super::{GuestError, RESULTS_DIR};
 use crate::run::{Request, Start};
 use crate::scenario::{Load, Placement};
 
@@ -58,7 +58,7 @@ impl Planned {
 }
 
 fn output(load: &Load, extension: &str) -> Result<File, GuestError> {
-    let path = Path::new(RESULTS).join(format!("{}.{extension}", load.name));
+    let path = Path::new(RESULTS_DIR).join(format!("{}.{extension}", load.name));
     let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::APPEND | OFlags::CLOEXEC;
     let file = rustix::fs::open(&path, flags, Mode::from_raw_mode(0o644)).map_err(io::Error::from);
     file.map(File::from).map_err(GuestError::doing(path.display()))
@@ -76,7 +76,7 @@ impl Running {
         Pid::from_raw(self.child.id() as i32).ok_or_else(|| GuestError("a load without a number".into()))
     }
 
-    /// Only a load that is measured has to end by itself, and well.
+    /// Waits for a measured load, which must end by itself and successfully.
     pub(super) fn wait_until(&self, until: Instant) -> Result<(), GuestError> {
         while self.load.metrics.is_some()
             && !wait_unreaped(self.pid()?, WaitIdOptions::NOHANG)?
@@ -87,7 +87,7 @@ impl Running {
         Ok(())
     }
 
-    /// Ends it, if it has not ended by itself, and all that it started.
+    /// Ends the load and its children, if it has not ended by itself.
     pub(super) fn kill(&mut self) {
         if self.killed || self.reaped {
             return;
@@ -98,7 +98,7 @@ impl Running {
         }
     }
 
-    /// Ends what is left of it, without a word.
+    /// Kills its remaining processes and ignores errors.
     pub(super) fn clear(&mut self) {
         self.kill();
         if !self.reaped {
@@ -106,21 +106,22 @@ impl Running {
         }
     }
 
-    /// Waits for its end. What ended by itself must have ended well.
+    /// Reaps it. A load that ended by itself must have succeeded.
     pub(super) fn reap(&mut self) -> Result<(), GuestError> {
         let status = self.child.wait().map_err(GuestError::doing("cannot wait for a load"))?;
         self.reaped = true;
-        // Early ones are ended by the starter of the others.
+        // Early loads are ended by the starter of the others.
         let ended_for_it = self.killed || self.load.is_early() && status.signal() == Some(Signal::KILL.as_raw());
         if ended_for_it || status.success() || !(self.load.main || self.load.metrics.is_some()) {
             return Ok(());
         }
-        let said = fs::read_to_string(Path::new(RESULTS).join(format!("{}.err", self.load.name))).unwrap_or_default();
-        Err(GuestError(format!("load `{}` ended with {status}: {}", self.load.name, in_short(&said))))
+        let said =
+            fs::read_to_string(Path::new(RESULTS_DIR).join(format!("{}.err", self.load.name))).unwrap_or_default();
+        Err(GuestError(format!("load `{}` ended with {status}: {}", self.load.name, output_excerpt(&said))))
     }
 }
 
-/// Waits for the end of a child, or looks for it, and leaves it to be reaped.
+/// Waits for a child's end or checks for it, and leaves the child to be reaped.
 pub(super) fn wait_unreaped(pid: Pid, how: WaitIdOptions) -> Result<bool, GuestError> {
     let options = WaitIdOptions::EXITED | WaitIdOptions::NOWAIT | how;
     loop {

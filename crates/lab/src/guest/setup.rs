@@ -1,3 +1,5 @@
+//! Performs the setup steps of a scenario.
+
 use std::ffi::CString;
 use std::fs;
 use std::process::{Command, Stdio};
@@ -25,7 +27,7 @@ pub(super) fn perform(action: &Action) -> Result<(), GuestError> {
         Action::Write { path, text } => write(path, text),
         Action::Run { argv } => run_to_end(argv),
         Action::Threads { .. } => keeper::apply_once(action),
-        // Started when everything else is ready: see `guard`.
+        // Started once everything else is ready: see `guard`.
         Action::Guard { .. } => Ok(()),
     }
 }
@@ -33,7 +35,7 @@ pub(super) fn perform(action: &Action) -> Result<(), GuestError> {
 fn make_filesystem(device: &str, kind: &str, at: &str) -> Result<(), GuestError> {
     let options: &[&str] = match kind {
         "xfs" => &["-q", "-f", "-K"],
-        // What is done later would be done by a thread of the kernel, during the measurement.
+        // Otherwise a kernel thread would do this work later, during the measurement.
         "ext4" => &["-q", "-F", "-E", "nodiscard,lazy_itable_init=0,lazy_journal_init=0"],
         _ => return Err(GuestError(format!("filesystem: `{kind}` is not known"))),
     };
@@ -65,16 +67,16 @@ fn run_to_end(argv: &[String]) -> Result<(), GuestError> {
         return Ok(());
     }
     let said = String::from_utf8_lossy(&output.stderr);
-    Err(GuestError(format!("`{}`: {}: {}", argv.join(" "), output.status, in_short(&said))))
+    Err(GuestError(format!("`{}`: {}: {}", argv.join(" "), output.status, output_excerpt(&said))))
 }
 
-/// The beginning and the end of what a program said, on one line.
-pub(super) fn in_short(said: &str) -> String {
-    const BOTH: usize = 3;
+/// The first and last lines of a program's output, on one line.
+pub(super) fn output_excerpt(said: &str) -> String {
+    const LINES_AT_EACH_END: usize = 3;
     let lines: Vec<&str> = said.lines().map(str::trim).filter(|line| !line.is_empty()).collect();
     match lines.len() {
         0 => "it said nothing".to_owned(),
-        all if all <= 2 * BOTH => lines.join("; "),
-        all => format!("{}; …; {}", lines[..BOTH].join("; "), lines[all - BOTH..].join("; ")),
+        all if all <= 2 * LINES_AT_EACH_END => lines.join("; "),
+        all => format!("{}; …; {}", lines[..LINES_AT_EACH_END].join("; "), lines[all - LINES_AT_EACH_END..].join("; ")),
     }
 }

@@ -1,4 +1,4 @@
-//! The changes of a trial, made by the executor as soon as each target is there.
+//! Applies the changes of a trial through the executor as soon as each target exists.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -14,34 +14,34 @@ use unstarve_executor::plan::{Look, Obstacle};
 use unstarve_executor::{proc, sched};
 use unstarve_model::Tid;
 
-use super::changes::{Changes, Made, NotMade};
-use super::{GuestError, RESULTS, mark};
+use super::changes::{ApplyResult, Changes, NotMade};
+use super::{GuestError, RESULTS_DIR, mark};
 use crate::image::TRIAL;
-use crate::trial::{FILE, How, Tried, TriedChange};
+use crate::trial::{ChangeMethod, FILE, Tried, TriedChange};
 
-/// How often it is looked for threads by their numbers.
-const INTERVAL: Duration = Duration::from_millis(2);
+/// How often threads are looked up by id.
+const SCAN_INTERVAL: Duration = Duration::from_millis(2);
 
-/// So many of them each time: looking must not cost what is measured.
+/// Maximum lookups each time: they must not cost what is measured.
 const AT_ONCE: usize = 8;
 
-/// Every so many intervals all threads are looked at by name.
+/// All threads are looked up by name every so many intervals.
 const BY_NAME: u64 = 50;
 
-/// Reading changes is over by then. Guests with other changes, or with none, go on at the same moment.
-const READING: Duration = Duration::from_millis(20);
+/// Enough time to parse changes. Guests with other changes, or none, continue at the same moment.
+const READING_TIME: Duration = Duration::from_millis(20);
 
-/// Above the loads, as what keeps `threads` steps applied.
-const PRIORITY: u32 = 60;
+/// Above the loads, as for the thread that keeps `threads` steps applied.
+const TRIAL_PRIORITY: u32 = 60;
 
-/// Who makes them.
+/// The process that applies them.
 pub(super) struct Trial {
     stop: Arc<AtomicBool>,
     thread: JoinHandle<Trying>,
 }
 
 impl Trial {
-    /// Starts making the changes that came with the request.
+    /// Starts applying the changes of the request.
     pub(super) fn start() -> Result<Trial, GuestError> {
         let failed = GuestError::doing(TRIAL);
         wait_for_slot();
@@ -57,35 +57,35 @@ impl Trial {
         Ok(Trial { stop, thread: thread.map_err(GuestError::doing("cannot start a thread"))? })
     }
 
-    /// Takes everything back, and leaves what became of it among the results.
+    /// Restores everything and writes what happened to the results.
     pub(super) fn end(self) -> Result<(), GuestError> {
         self.stop.store(true, Ordering::Relaxed);
         let trying = self.thread.join().map_err(|_| GuestError("the thread of the trial failed".into()))?;
         let text = serde_json::to_string(&trying.taken_back()).map_err(|error| GuestError(error.to_string()))?;
-        super::write(Path::new(RESULTS).join(FILE), &text)
+        super::write(Path::new(RESULTS_DIR).join(FILE), &text)
     }
 }
 
-/// Sleeps to the next of the moments at which all guests go on.
+/// Sleeps to the next time at which all guests continue.
 fn wait_for_slot() {
-    let slot = READING.as_nanos() as u64;
+    let slot = READING_TIME.as_nanos() as u64;
     std::thread::sleep(Duration::from_nanos(slot - sched::monotonic_ns() % slot));
 }
 
-/// A change that is not made yet.
+/// A change that has not been applied.
 struct Pending {
     index: usize,
     change: Change,
 }
 
-/// The changes, and what has become of them.
+/// The changes and their results.
 struct Trying {
     began: Instant,
     changes: Changes,
     all: Vec<Change>,
     pending: Vec<Pending>,
     done: Vec<Option<TriedChange>>,
-    /// Threads that stand for others of their name.
+    /// Threads that replace others of the same name.
     taken: BTreeSet<Tid>,
 }
 
@@ -98,9 +98,9 @@ impl Trying {
     }
 
     fn until(mut self, stopped: &AtomicBool) -> Trying {
-        let _ = sched::become_realtime(PRIORITY);
+        let _ = sched::become_realtime(TRIAL_PRIORITY);
         for change in &mut self.pending {
-            // A tick of birth may be another one in this guest: the number and the name have to do.
+            // A thread's start time may differ in this guest: id and name must suffice.
             if let Some(thread) = thread_of(&mut change.change.target) {
                 thread.start = None;
             }
@@ -114,12 +114,12 @@ impl Trying {
                     self.by_name();
                 }
             }
-            std::thread::sleep(INTERVAL);
+            std::thread::sleep(SCAN_INTERVAL);
         }
         self
     }
 
-    /// Tries the first few that are left, and puts those whose thread is not there yet behind the others.
+    /// Tries the first few pending changes, and moves those whose thread does not exist to the end.
     fn by_number(&mut self) {
         for _ in 0..self.pending.len().min(AT_ONCE) {
             let Pending { index, change } = self.pending.remove(0);
@@ -130,7 +130,7 @@ impl Trying {
         }
     }
 
-    /// Where the numbers are others in this guest, the nearest thread of the same name has to do.
+    /// If ids differ in this guest, uses the thread of the same name with the nearest id.
     fn by_name(&mut self) {
         let named: BTreeSet<Tid> = self.all.iter().filter_map(|change| Some(thread_in(&change.target)?.tid)).collect();
         let mut known: Option<Vec<(Tid, String)>> = None;
@@ -143,9 +143,9 @@ impl Trying {
                 Some((std::mem::replace(&mut thread.tid, tid), tid))
             });
             match found.map(|(was, tid)| (was, tid, self.make(&change))) {
-                Some((_, tid, Some(How::AsNamed))) => {
+                Some((_, tid, Some(ChangeMethod::AsNamed))) => {
                     self.taken.insert(tid);
-                    self.settle(index, How::ByName { tid: tid.0 });
+                    self.settle(index, ChangeMethod::ByName { tid: tid.0 });
                 }
                 Some((_, _, Some(how))) => self.settle(index, how),
                 Some((was, _, None)) => {
@@ -160,19 +160,19 @@ impl Trying {
         self.pending = left;
     }
 
-    /// Plans and makes a change; `None` if the thread that it names is not there, or not yet what it is called.
-    fn make(&mut self, change: &Change) -> Option<How> {
+    /// Plans and applies a change; `None` if its thread does not exist or does not have its name yet.
+    fn make(&mut self, change: &Change) -> Option<ChangeMethod> {
         match self.changes.make(change) {
-            Ok(Made::Now) => Some(How::AsNamed),
-            Ok(Made::Nothing) => Some(How::Already),
+            Ok(ApplyResult::Now) => Some(ChangeMethod::AsNamed),
+            Ok(ApplyResult::Nothing) => Some(ChangeMethod::Already),
             Err(NotMade::Obstacle(Obstacle::Ended(_) | Obstacle::Another(_))) => None,
-            // Such threads may be made by an earlier change.
+            // An earlier change may create such threads.
             Err(NotMade::Obstacle(Obstacle::NotHere { .. })) if matches!(change.target, Target::Threads(_)) => None,
-            Err(why) => Some(How::Refused(why.to_string())),
+            Err(why) => Some(ChangeMethod::Refused(why.to_string())),
         }
     }
 
-    fn settle(&mut self, index: usize, how: How) {
+    fn settle(&mut self, index: usize, how: ChangeMethod) {
         let after_ms = u64::try_from(self.began.elapsed().as_millis()).ok();
         self.done[index] = Some(TriedChange { change: self.all[index].clone(), how, after_ms });
     }
@@ -184,8 +184,11 @@ impl Trying {
         if undone.others > 0 {
             not_taken_back.push(format!("{} changed by others since", undone.others));
         }
-        let never =
-            |index: usize| TriedChange { change: self.all[index].clone(), how: How::NeverThere, after_ms: None };
+        let never = |index: usize| TriedChange {
+            change: self.all[index].clone(),
+            how: ChangeMethod::NeverThere,
+            after_ms: None,
+        };
         let changes = self.done.iter().enumerate().map(|(index, done)| done.clone().unwrap_or_else(|| never(index)));
         Tried { changes: changes.collect(), not_taken_back }
     }
@@ -197,8 +200,8 @@ fn stand_in(thread: &Thread, known: &[(Tid, String)], is_free: impl Fn(Tid) -> b
     alike.map(|(tid, _)| *tid).min_by_key(|tid| (tid.0.abs_diff(thread.tid.0), *tid))
 }
 
-/// All threads with their names, but for the guest's first process, which is the lab, and this one: a load is called as they are until
-/// it runs its own program.
+/// All threads with their names, except the guest's first process, which is the lab, and this one: a load has the lab's
+/// name until its exec.
 fn threads() -> Vec<(Tid, String)> {
     let of_process = |process: Tid| proc::numbers_in(&format!("/proc/{process}/task"));
     let is_ours = |process: &Tid| process.0 == 1 || process.0 == std::process::id();

@@ -1,40 +1,42 @@
+//! Writes cpio archives for initial file systems.
+
 use std::io::{self, Write};
 
 /// Writes the archive format of initial file systems: `newc`, from the kernel's
 /// Documentation/driver-api/early-userspace/buffer-format.rst.
 ///
-/// Everything belongs to root, has no date, and inode numbers count up: the same content gives the same bytes.
+/// All entries belong to root and have no date, and inode numbers count up: equal content gives equal bytes.
 pub(crate) struct Archive<W: Write> {
     output: W,
     written: u64,
     inode: u32,
 }
 
-const DIRECTORY: u32 = 0o040_755;
-const FILE: u32 = 0o100_000;
-const LINK: u32 = 0o120_777;
+const DIRECTORY_MODE: u32 = 0o040_755;
+const FILE_MODE: u32 = 0o100_000;
+const LINK_MODE: u32 = 0o120_777;
 
 impl<W: Write> Archive<W> {
     pub(crate) fn new(output: W) -> Archive<W> {
         Archive { output, written: 0, inode: 0 }
     }
 
-    /// A directory; those above it must have come before.
+    /// Adds a directory; its parents must have been added.
     pub(crate) fn directory(&mut self, path: &str) -> io::Result<()> {
-        self.entry(path, DIRECTORY, &[])
+        self.entry(path, DIRECTORY_MODE, &[])
     }
 
-    /// A file with `permissions` such as 0o755.
+    /// Adds a file with `permissions` such as 0o755.
     pub(crate) fn file(&mut self, path: &str, permissions: u32, content: &[u8]) -> io::Result<()> {
-        self.entry(path, FILE | permissions, content)
+        self.entry(path, FILE_MODE | permissions, content)
     }
 
-    /// A symbolic link.
+    /// Adds a symbolic link.
     pub(crate) fn link(&mut self, path: &str, target: &str) -> io::Result<()> {
-        self.entry(path, LINK, target.as_bytes())
+        self.entry(path, LINK_MODE, target.as_bytes())
     }
 
-    /// Ends the archive at a multiple of 512 bytes, so that another may follow it.
+    /// Ends the archive at a multiple of 512 bytes, so that another archive may follow.
     pub(crate) fn finish(mut self) -> io::Result<W> {
         self.entry("TRAILER!!!", 0, &[])?;
         self.pad(512)?;
@@ -49,7 +51,7 @@ impl<W: Write> Archive<W> {
         let size = u32::try_from(content.len()).map_err(too_large)?;
         self.inode += 1;
         let name_size = path.len() as u32 + 1;
-        let links = if mode == DIRECTORY { 2 } else { 1 };
+        let links = if mode == DIRECTORY_MODE { 2 } else { 1 };
         // inode, mode, uid, gid, links, mtime, size, device (2), special device (2), size of the name, checksum.
         let fields = [self.inode, mode, 0, 0, links, 0, size, 0, 0, 0, 0, name_size, 0];
         let mut header = String::from("070701");

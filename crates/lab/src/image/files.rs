@@ -1,4 +1,4 @@
-//! Files of a scenario's own.
+//! The scenario's own files in the guest.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -8,10 +8,10 @@ use std::path::Path;
 use super::{Content, ImageError, program, shared};
 use crate::scenario::Scenario;
 
-/// All of a scenario's files together: the guest has them in its memory.
+/// Maximum size of all files of a scenario: the guest keeps them in memory.
 pub(super) const MAX_SCENARIO_BYTES: u64 = 512 << 20;
 
-/// Adds the files of a scenario with what they need; they come before all but the lab's own.
+/// Adds the files of a scenario with their libraries; they override everything except the lab's own entries.
 pub(super) fn add(scenario: &Scenario, entries: &mut BTreeMap<String, Content>) -> Result<(), ImageError> {
     let mut left = MAX_SCENARIO_BYTES;
     for file in &scenario.file {
@@ -26,8 +26,8 @@ pub(super) fn add(scenario: &Scenario, entries: &mut BTreeMap<String, Content>) 
     Ok(())
 }
 
-/// A file, or a directory with all in it. Links to files are followed; links to directories within one are not, which might
-/// go round in circles.
+/// Adds a file, or a directory recursively. Follows links to files, but not links to directories inside a directory,
+/// which might form a loop.
 fn copy(
     from: &Path,
     to: &str,

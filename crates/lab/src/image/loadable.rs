@@ -1,14 +1,16 @@
+//! Removes debugging information from programs before they go into a guest.
+
 use object::elf::FileHeader64;
 use object::read::elf::{FileHeader, ProgramHeader};
 use object::{Endianness, elf};
 
-/// What of a program or library the loader needs: all up to the end of its last segment. Debugging information and
-/// symbols lie behind that, and are half of what the guest would have to unpack at an instruction a nanosecond. Other
-/// files (modules among them, which have no segments) stay as they are.
+/// The part of a program or library that the loader needs: up to the end of its last segment. Debugging information and
+/// symbols follow it, and make up half of what the guest would unpack at one instruction a nanosecond. Other files,
+/// including modules, which have no segments, stay unchanged.
 pub(super) fn loadable(mut bytes: Vec<u8>) -> Vec<u8> {
     let Some(end) = end_of_segments(&bytes) else { return bytes };
     bytes.truncate(end);
-    // The table of sections was behind them, too: none.
+    // The section table was behind the segments: declare none.
     let header = std::mem::offset_of!(FileHeader64<Endianness>, e_shoff);
     bytes[header..header + 8].fill(0);
     for field in [
@@ -20,7 +22,7 @@ pub(super) fn loadable(mut bytes: Vec<u8>) -> Vec<u8> {
     bytes
 }
 
-/// Where the last segment ends, if something follows it.
+/// The end of the last segment, if more follows.
 fn end_of_segments(bytes: &[u8]) -> Option<usize> {
     let header = FileHeader64::<Endianness>::parse(bytes).ok()?;
     let endian = header.endian().ok()?;

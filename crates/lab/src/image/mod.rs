@@ -1,8 +1,8 @@
-//! The guest's file system: this very program as init, the tools and modules of a scenario, and the request.
+//! The guest's file system: this program as init, the scenario's tools and modules, and the request.
 //!
-//! It is an initial file system in two archives, one after the other: the base, kept by the digest of all that is in
-//! it, and a small one for each run. Neither is compressed: unpacking would be done by the guest's CPU, an instruction
-//! at a time, and costs more than reading 40 MB.
+//! It is an initial file system in two archives: the base, cached by the digest of its content, and a small one for
+//! each run. Neither is compressed: the guest's CPU would decompress it at one instruction a nanosecond, which costs
+//! more than reading 40 MB.
 
 mod cpio;
 mod files;
@@ -19,51 +19,51 @@ use std::time::SystemTime;
 use unstarve_files::{Program, ProgramError};
 
 use crate::scenario::Scenario;
-use crate::store::{Cache, Kernel, Part, StoreError, digest, digest_of_file};
+use crate::store::{Cache, Kernel, PartialEntry, StoreError, digest, digest_of_file};
 use cpio::Archive;
 use loadable::loadable;
 
-/// Where the guest finds the request; also how a process knows that it is in a guest.
+/// The request's path in the guest; its presence also shows a process that it is in a guest.
 pub const REQUEST: &str = "/unstarve-lab-request.json";
 
-/// Where it finds the changes of a trial.
+/// The path of a trial's changes.
 pub(crate) const TRIAL: &str = "/unstarve-lab-trial.json";
 
-/// Blanks make it a multiple of this long: guests that differ in their changes alone start alike.
+/// Padded with blanks to a multiple of this: guests that differ only in their changes start alike.
 const TRIAL_LENGTH: usize = 256 << 10;
 
-/// Where the guest finds its modules: the files, and their names in the order of loading.
+/// The guest's modules: their files, and a list of their names in loading order.
 pub(crate) const MODULES: &str = "/modules";
 pub(crate) const MODULES_EARLY: &str = "/modules/early";
 pub(crate) const MODULES_LATE: &str = "/modules/late";
 
-/// Ends the name of a module of which only the kernel knows whether it is built in.
+/// Suffix of a module's name if only the kernel knows whether it is built in.
 pub(crate) const ASK: char = '?';
 
-/// The disk for results is only found once nothing is measured any more: its interrupts come in the host's time.
-const LATE: [&str; 2] = ["virtio_mmio", "virtio_blk"];
+/// The drivers of the result disk are loaded after the measurement: its interrupts come in host time.
+const LATE_MODULES: [&str; 2] = ["virtio_mmio", "virtio_blk"];
 
-/// Why there is no image.
+/// Why no image could be made.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ImageError {
-    /// A tool is not installed.
+    /// A tool is missing on the host.
     #[error("the scenario needs `{0}`, which is not installed on this host")]
     NoTool(String),
-    /// Others can have written a tool.
-    #[error("the scenario's tool `{tool}` is not taken into the guest: {source}")]
+    /// Users other than root and this one could have written a tool.
+    #[error("the scenario's tool `{tool}` is not copied into the guest: {source}")]
     NotTrusted {
         /// Its name.
         tool: String,
         /// Why.
         source: ProgramError,
     },
-    /// A program has no loader's list of what it needs, or a damaged one.
+    /// A program's list of libraries is missing or damaged.
     #[error("{program}: {what}")]
     Damaged {
         /// The program, or a library.
         program: PathBuf,
-        /// What is wrong with it.
+        /// The defect.
         what: String,
     },
     /// A tool is a script, and its interpreter is not among the tools.
@@ -73,16 +73,16 @@ pub enum ImageError {
     Script {
         /// The script.
         script: PathBuf,
-        /// What its first line names.
+        /// The interpreter in its first line.
         interpreter: String,
     },
     /// A tool is neither a binary nor a script.
     #[error("{0} is no program: neither ELF nor a script that begins with `#!`")]
     NoProgram(PathBuf),
-    /// The scenario's own files are too many for a guest's memory.
+    /// The scenario's files exceed the guest's memory.
     #[error("{path}: the scenario's files have more than {} MiB together, which a guest keeps in its memory", files::MAX_SCENARIO_BYTES >> 20)]
     TooLarge {
-        /// Where it was too much.
+        /// The file that exceeded it.
         path: PathBuf,
     },
     /// A library of a tool is not installed.
@@ -93,7 +93,7 @@ pub enum ImageError {
         /// The library.
         library: String,
     },
-    /// A file could not be read or written.
+    /// Reading or writing a file failed.
     #[error("{path}: {source}")]
     File {
         /// Which.
@@ -113,15 +113,15 @@ impl ImageError {
     }
 }
 
-/// What is at a path of the guest.
+/// The content of a path in the guest.
 enum Content {
-    /// The bytes of a file of the host.
+    /// A copy of a file of the host, with its permissions.
     Copy(PathBuf, u32),
     Text(String, u32),
     Link(&'static str),
 }
 
-/// The base image of a scenario on a kernel, made if it is not in the cache. `program` becomes init.
+/// The base image of a scenario on a kernel, from the cache or new. `program` becomes init.
 pub(crate) fn base(cache: &Cache, kernel: &Kernel, scenario: &Scenario, program: &Path) -> Result<PathBuf, ImageError> {
     let entries = gather(kernel, scenario, program)?;
     let file = cache.images().join(format!("{}.cpio", digest_of(&entries)?));
@@ -129,13 +129,13 @@ pub(crate) fn base(cache: &Cache, kernel: &Kernel, scenario: &Scenario, program:
         let _ = fs::File::open(&file).and_then(|file| file.set_modified(SystemTime::now()));
         return Ok(file);
     }
-    let part = Part::file(&file).map_err(ImageError::file(&file))?;
+    let part = PartialEntry::file(&file).map_err(ImageError::file(&file))?;
     write(&entries, part.path())?;
     prune(&cache.images());
     part.keep().map_err(ImageError::file(&file))
 }
 
-/// The base image followed by what is new in this run.
+/// Writes the base image followed by the files of this run.
 pub(crate) fn for_run(base: &Path, request: &str, trial: Option<&str>, into: &Path) -> Result<(), ImageError> {
     fs::copy(base, into).map_err(ImageError::file(into))?;
     let failed = ImageError::file(into);
@@ -169,7 +169,7 @@ fn gather(kernel: &Kernel, scenario: &Scenario, program: &Path) -> Result<BTreeM
     entries.extend(shared(libraries));
     entries.insert("/usr/bin/load".to_owned(), Content::Link("/init"));
     entries.insert("/usr/bin/unstarve".to_owned(), Content::Link("/init"));
-    // Scripts name their interpreters so.
+    // Scripts name interpreters by this path.
     entries.insert("/bin".to_owned(), Content::Link("/usr/bin"));
     entries.insert("/etc/passwd".to_owned(), Content::Text("root:x:0:0:root:/:/init\n".to_owned(), 0o644));
     files::add(scenario, &mut entries)?;
@@ -177,17 +177,17 @@ fn gather(kernel: &Kernel, scenario: &Scenario, program: &Path) -> Result<BTreeM
     Ok(entries)
 }
 
-/// Libraries as entries.
+/// Converts libraries to entries.
 fn shared(libraries: BTreeMap<String, PathBuf>) -> impl Iterator<Item = (String, Content)> {
     libraries.into_iter().map(|(path, file)| (path, Content::Copy(file, 0o755)))
 }
 
-/// What a tool is called without its directory.
+/// A tool's name without its directory.
 fn base_name(tool: &str) -> &str {
     tool.rsplit('/').next().unwrap_or(tool)
 }
 
-/// Whether the lab itself needs something at this path of the guest.
+/// Whether the lab uses this path in the guest.
 pub(crate) fn is_reserved(path: &str) -> bool {
     let below =
         |directory: &str| path.strip_prefix(directory).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'));
@@ -201,7 +201,7 @@ fn add_modules(
     entries: &mut BTreeMap<String, Content>,
 ) -> Result<(), ImageError> {
     let modules = kernel.modules()?;
-    let late: Vec<String> = LATE.map(str::to_owned).to_vec();
+    let late: Vec<String> = LATE_MODULES.map(str::to_owned).to_vec();
     for (list, names) in [(MODULES_EARLY, &scenario.modules), (MODULES_LATE, &late)] {
         let order = modules.in_order(&kernel.info.release, names).map_err(StoreError::from)?;
         let files: Vec<&str> = order.load.iter().map(|module| module.file.as_str()).collect();
@@ -251,7 +251,7 @@ fn write(entries: &BTreeMap<String, Content>, into: &Path) -> Result<(), ImageEr
     output.flush().map_err(failed)
 }
 
-/// All directories above the entries and those that the guest mounts on, the upper ones first.
+/// All parent directories of the entries and of the guest's mount points, parents first.
 fn directories(entries: &BTreeMap<String, Content>) -> BTreeSet<String> {
     let mut all: BTreeSet<String> =
         ["/proc", "/sys", "/dev", "/tmp", "/run", "/mnt"].into_iter().map(str::to_owned).collect();
@@ -262,10 +262,10 @@ fn directories(entries: &BTreeMap<String, Content>) -> BTreeSet<String> {
     all
 }
 
-/// How many base images are kept.
-const KEPT: usize = 12;
+/// Maximum base images in the cache.
+const MAX_BASE_IMAGES: usize = 12;
 
-/// Removes the images that were not used for longest. One that cannot be removed stays.
+/// Removes the least recently used images, and ignores failures.
 fn prune(images: &Path) {
     let entries = fs::read_dir(images).into_iter().flatten().filter_map(Result::ok);
     let is_image = |path: &Path| path.extension().is_some_and(|extension| extension == "cpio");
@@ -275,7 +275,7 @@ fn prune(images: &Path) {
         .collect();
     used.sort();
     used.reverse();
-    for (_, path) in used.into_iter().skip(KEPT - 1) {
+    for (_, path) in used.into_iter().skip(MAX_BASE_IMAGES - 1) {
         let _ = fs::remove_file(path);
     }
 }

@@ -1,5 +1,5 @@
-//! Which libraries a program needs, read from its file and from theirs. It finds what the C library's loader finds (ld.so(8)), and runs
-//! nothing.
+//! Finds the libraries that a program needs by reading ELF files, as the C library's loader would (ld.so(8)), without
+//! running anything.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::fs;
@@ -11,14 +11,14 @@ use object::{Endianness, FileKind};
 
 use super::ImageError;
 
-/// Where libraries are looked for that no file says the place of.
+/// Where libraries are searched for.
 pub(super) struct Places {
-    /// What ldconfig has found: name → paths, in its order.
+    /// ldconfig's cache: name → paths, in its order.
     cache: BTreeMap<String, Vec<String>>,
 }
 
-/// After the cache: the C library's own directories, as Debian, Fedora and musl have them.
-const DEFAULT: [&str; 6] =
+/// Searched after the cache: the C library's default directories on Debian, Fedora and musl.
+const DEFAULT_LIBRARY_DIRS: [&str; 6] =
     ["/lib/x86_64-linux-gnu", "/usr/lib/x86_64-linux-gnu", "/lib64", "/usr/lib64", "/lib", "/usr/lib"];
 
 impl Places {
@@ -27,15 +27,17 @@ impl Places {
     }
 }
 
-/// The magic of the cache (glibc, sysdeps/generic/dl-cache.h: CACHEMAGIC_NEW and CACHE_VERSION). An older format may come before it.
-const MAGIC: &[u8] = b"glibc-ld.so.cache1.1";
+/// The cache's magic (glibc, sysdeps/generic/dl-cache.h: CACHEMAGIC_NEW and CACHE_VERSION). An older format may precede
+/// it.
+const LD_CACHE_MAGIC: &[u8] = b"glibc-ld.so.cache1.1";
 
-/// The entries of ld.so.cache that do not ask for a certain processor: the guest's may lack what this one has. A damaged cache is an empty one.
+/// The entries of ld.so.cache that need no particular processor, because the guest's may differ. A damaged cache counts
+/// as empty.
 fn cached(bytes: &[u8]) -> BTreeMap<String, Vec<String>> {
-    const HEADER: usize = 48;
-    const ENTRY: usize = 24;
+    const HEADER_BYTES: usize = 48;
+    const ENTRY_BYTES: usize = 24;
     let mut found: BTreeMap<String, Vec<String>> = BTreeMap::new();
-    let Some(at) = bytes.windows(MAGIC.len()).position(|part| part == MAGIC) else { return found };
+    let Some(at) = bytes.windows(LD_CACHE_MAGIC.len()).position(|part| part == LD_CACHE_MAGIC) else { return found };
     let bytes = &bytes[at..];
     let number = |at: usize| bytes.get(at..at + 4).map(|four| u32::from_le_bytes([four[0], four[1], four[2], four[3]]));
     let text = |at: u32| {
@@ -43,8 +45,11 @@ fn cached(bytes: &[u8]) -> BTreeMap<String, Vec<String>> {
         let end = rest.iter().position(|&byte| byte == 0)?;
         std::str::from_utf8(&rest[..end]).ok().map(str::to_owned)
     };
-    let count = number(MAGIC.len()).unwrap_or(0) as usize;
-    for entry in (0..count).map(|index| HEADER + index * ENTRY).take_while(|entry| entry + ENTRY <= bytes.len()) {
+    let count = number(LD_CACHE_MAGIC.len()).unwrap_or(0) as usize;
+    for entry in (0..count)
+        .map(|index| HEADER_BYTES + index * ENTRY_BYTES)
+        .take_while(|entry| entry + ENTRY_BYTES <= bytes.len())
+    {
         let is_for_all = number(entry + 16) == Some(0) && number(entry + 20) == Some(0);
         let name = number(entry + 4).and_then(text);
         let path = number(entry + 8).and_then(text);
@@ -55,22 +60,22 @@ fn cached(bytes: &[u8]) -> BTreeMap<String, Vec<String>> {
     found
 }
 
-/// What a file says of itself.
+/// The dynamic section of a file.
 #[derive(Debug, Default, PartialEq, Eq)]
 struct Linked {
     /// Its loader.
     interpreter: Option<String>,
     /// Names of libraries.
     needed: Vec<String>,
-    /// Where these, and those of these, are looked for first (DT_RPATH).
+    /// DT_RPATH: searched first for its libraries and theirs.
     rpath: Vec<String>,
-    /// Where these are looked for first; then DT_RPATH says nothing (DT_RUNPATH).
+    /// DT_RUNPATH: searched first for its libraries; disables DT_RPATH.
     runpath: Option<Vec<String>>,
-    /// Its kind of machine: libraries have to be of the same.
+    /// ELF class and machine; libraries must have the same.
     machine: (u8, u16),
 }
 
-/// The paths of the loader and of all libraries that a program needs, as the loader would open them. None, if it needs none.
+/// The paths of the loader and all libraries of a program, as the loader would open them; empty for a static program.
 pub(super) fn libraries(program: &Path, places: &Places) -> Result<BTreeSet<String>, ImageError> {
     let first = linked(program)?;
     let machine = first.machine;
@@ -79,7 +84,7 @@ pub(super) fn libraries(program: &Path, places: &Places) -> Result<BTreeSet<Stri
         names.insert(super::base_name(interpreter).to_owned());
         paths.insert(interpreter.clone());
     }
-    // Each with the DT_RPATH of those that have asked for it.
+    // Each with the DT_RPATH of the files that led to it.
     let mut pending = VecDeque::from([(program.to_owned(), first, Vec::new())]);
     while let Some((file, linked, above)) = pending.pop_front() {
         let origin = file.parent().unwrap_or(Path::new("/"));
@@ -102,14 +107,14 @@ pub(super) fn libraries(program: &Path, places: &Places) -> Result<BTreeSet<Stri
     Ok(paths)
 }
 
-/// Where a library is: the first file of the right kind.
+/// The first file with this name and machine.
 fn find(name: &str, before: &[PathBuf], places: &Places, machine: (u8, u16)) -> Option<(String, Linked)> {
     let candidates: Vec<String> = if name.contains('/') {
         vec![name.to_owned()]
     } else {
         let below = |directory: &Path| directory.join(name).to_string_lossy().into_owned();
         let cached = places.cache.get(name).cloned().unwrap_or_default();
-        let default = DEFAULT.iter().map(|directory| below(Path::new(directory)));
+        let default = DEFAULT_LIBRARY_DIRS.iter().map(|directory| below(Path::new(directory)));
         before.iter().map(|directory| below(directory)).chain(cached).chain(default).collect()
     };
     candidates.into_iter().filter(|path| path.starts_with('/') && Path::new(path).is_file()).find_map(|path| {
@@ -118,7 +123,7 @@ fn find(name: &str, before: &[PathBuf], places: &Places, machine: (u8, u16)) -> 
     })
 }
 
-/// Directories with `$ORIGIN` in them, those with other words (`$LIB`, `$PLATFORM`) and relative ones left out.
+/// Expands `$ORIGIN`; leaves out directories with other variables (`$LIB`, `$PLATFORM`) and relative ones.
 fn expanded(directories: &[String], origin: &Path) -> Vec<PathBuf> {
     let origin = origin.to_string_lossy();
     let expanded = directories.iter().map(|text| text.replace("${ORIGIN}", &origin).replace("$ORIGIN", &origin));
@@ -184,7 +189,7 @@ mod tests {
 
     use super::*;
 
-    /// The oracle is ldd, on programs that this host's packages brought.
+    /// ldd is the oracle, on programs of this host's packages.
     #[test]
     fn what_is_found_is_what_the_loader_finds() {
         let Some(ldd) = unstarve_testing::tool("ldd") else { return };
@@ -228,7 +233,7 @@ mod tests {
             let said = libraries(&file, &Places::of_host());
             assert!(said.is_err(), "{length} bytes: {said:?}");
         }
-        // Without its segments it has no list.
+        // Without segments it has no list.
         let mut none = own[..64].to_vec();
         none[56..58].copy_from_slice(&[0, 0]);
         fs::write(&file, &none).expect("written");
@@ -251,8 +256,8 @@ mod tests {
 
     #[test]
     fn a_damaged_cache_is_an_empty_one() {
-        assert!(cached(b"").is_empty() && cached(MAGIC).is_empty());
-        let mut many = MAGIC.to_vec();
+        assert!(cached(b"").is_empty() && cached(LD_CACHE_MAGIC).is_empty());
+        let mut many = LD_CACHE_MAGIC.to_vec();
         many.extend([0xff; 100]);
         assert!(cached(&many).is_empty());
     }

@@ -1,3 +1,5 @@
+//! The libraries and interpreters of a scenario's tools.
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::Read;
@@ -6,7 +8,7 @@ use std::path::{Path, PathBuf};
 use super::ImageError;
 use super::needed::{self, Places};
 
-/// Adds what a tool needs: of a program its libraries; of a script nothing, if its interpreter is among the tools.
+/// Adds what a tool needs: for a program its libraries; for a script nothing, if its interpreter is one of the tools.
 pub(super) fn needs(
     tool: &Path,
     tools: &[String],
@@ -25,7 +27,7 @@ pub(super) fn needs(
     Err(ImageError::Script { script: tool.to_owned(), interpreter })
 }
 
-/// What the first line names: of `#!/usr/bin/env python3` the last word.
+/// The interpreter in a script's first line: for `#!/usr/bin/env python3` the last word.
 fn interpreter(first: &[u8]) -> Option<String> {
     let line = first.strip_prefix(b"#!")?.split(|byte| *byte == b'\n').next()?;
     let line = String::from_utf8_lossy(line);
@@ -34,8 +36,8 @@ fn interpreter(first: &[u8]) -> Option<String> {
     Some(if program.ends_with("/env") { words.next()? } else { program }.to_owned())
 }
 
-/// Adds the libraries of a program: path in the guest → file on the host. Nothing of it is run: `ldd` runs the program that it is asked
-/// about.
+/// Adds the libraries of a program: path in the guest → file on the host. Runs nothing, unlike `ldd`, which runs the
+/// program.
 pub(super) fn libraries(program: &Path, into: &mut BTreeMap<String, PathBuf>) -> Result<(), ImageError> {
     if !is_elf(program)? {
         return Err(ImageError::NoProgram(program.to_owned()));

@@ -1,6 +1,6 @@
-//! fio's `--output-format=json`.
+//! Metrics from fio's `--output-format=json`.
 //!
-//! Shape: fio's documentation, "JSON output" and `stat.c` of fio 3.33; latencies in ns since fio 3.0.
+//! Source: fio's documentation, "JSON output", and `stat.c` of fio 3.33; latencies in ns since fio 3.0.
 
 use std::collections::BTreeMap;
 
@@ -44,8 +44,8 @@ struct Latency {
     percentile: BTreeMap<String, f64>,
 }
 
-/// The percentiles worth a metric: fio's key and our name.
-const PERCENTILES: [(&str, &str); 3] = [("50.000000", "p50"), ("99.000000", "p99"), ("99.900000", "p99.9")];
+/// The percentiles that become metrics: fio's key and our name.
+const FIO_PERCENTILES: [(&str, &str); 3] = [("50.000000", "p50"), ("99.000000", "p99"), ("99.900000", "p99.9")];
 
 pub(super) fn parse(output: &str, load: &str) -> Result<Vec<Metric>, MetricError> {
     // fio prints warnings before the JSON, and messages after it.
@@ -84,12 +84,13 @@ fn rates(jobs: &[Job], load: &str, ios: f64) -> Vec<Metric> {
     metrics
 }
 
-/// The largest latency of all parts; percentiles only of a single part, since those of several cannot be joined.
+/// The largest latency of all parts; percentiles only if there is one part, because those of several cannot be
+/// combined.
 fn latencies(parts: &[&Latency], load: &str) -> Vec<Metric> {
     let max = parts.iter().map(|latency| latency.max).fold(0.0, f64::max);
     let mut metrics = vec![Metric::of(load, "clat_max", max, "ns", Better::Lower)];
     if let [only] = parts {
-        let known = PERCENTILES.iter().filter_map(|(key, name)| Some((name, *only.percentile.get(*key)?)));
+        let known = FIO_PERCENTILES.iter().filter_map(|(key, name)| Some((name, *only.percentile.get(*key)?)));
         metrics
             .extend(known.map(|(name, value)| Metric::of(load, &format!("clat_{name}"), value, "ns", Better::Lower)));
     }

@@ -1,4 +1,4 @@
-//! What the guest's kernel counts over the measured time.
+//! Rates of the guest kernel's counters over the measured time.
 
 use super::{Better, Metric};
 
@@ -41,8 +41,8 @@ impl KernelCounters {
     }
 }
 
-/// `switches.per_io` and the like: the kernel's switches per operation of the main load, whose rate is the metric
-/// named `rate`. `None` if either is missing or nothing was done.
+/// `switches.per_io` and the like: the kernel's switches per operation of the main load, whose rate is the metric named
+/// `rate`. `None` if either is missing or the rate is zero.
 pub fn per_operation(metrics: &[Metric], rate: &str) -> Option<Metric> {
     let value = |name: &str| metrics.iter().find(|metric| metric.name == name).map(|metric| metric.value);
     let (switches, operations) = (value("kernel.switches")?, value(rate)?);

@@ -1,4 +1,4 @@
-//! Our own loads' output: lines `metric NAME NUMBER UNIT higher|lower|neither`; other lines are for people.
+//! Metrics from the lab's own loads: lines `metric NAME NUMBER UNIT higher|lower|neither`; other lines are ignored.
 
 use super::{Better, Metric, MetricError};
 

@@ -1,4 +1,4 @@
-//! What a run measures, and how it is read from what the loads print.
+//! The metrics of a run, parsed from the loads' output.
 
 mod fio;
 mod kernel;
@@ -12,7 +12,7 @@ pub use unstarve_load::metric::Better;
 /// The kinds of output that [`parse`] reads, as a load's `metrics` names them.
 pub const KINDS: [&str; 2] = ["fio", "load"];
 
-/// Output that says nothing that can be measured.
+/// Output without a usable metric.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum MetricError {
@@ -44,7 +44,7 @@ pub enum MetricError {
         /// The errno.
         code: i64,
     },
-    /// One of our own loads' lines is damaged.
+    /// A metric line of one of the lab's own loads is malformed.
     #[error("load `{load}`, line {line}: expected `metric NAME NUMBER UNIT higher|lower|neither`, found `{shown}`")]
     Line {
         /// The load.
@@ -54,7 +54,7 @@ pub enum MetricError {
         /// The line.
         shown: String,
     },
-    /// The load measured nothing; that is not the same as measuring zero.
+    /// The load printed no metric, which differs from measuring zero.
     #[error("load `{load}` measured nothing; it printed: {shown}")]
     Nothing {
         /// The load.
@@ -79,10 +79,11 @@ pub fn parse(kind: &str, output: &str, load: &str) -> Result<Vec<Metric>, Metric
     Ok(found)
 }
 
-/// Enough of an output to recognise it in a message.
+/// The beginning of an output, for a message.
 fn beginning(output: &str) -> String {
-    const SHOWN: usize = 200;
-    let text: String = output.trim().chars().take(SHOWN).map(|c| if c.is_control() { ' ' } else { c }).collect();
+    const EXCERPT_BYTES: usize = 200;
+    let text: String =
+        output.trim().chars().take(EXCERPT_BYTES).map(|c| if c.is_control() { ' ' } else { c }).collect();
     if text.is_empty() { "nothing".to_owned() } else { text }
 }
 
@@ -95,7 +96,7 @@ pub struct Metric {
     pub value: f64,
     /// `1/s`, `ns`, `switches/io`, ….
     pub unit: String,
-    /// Which way is good.
+    /// Which direction is better.
     pub better: Better,
 }
 

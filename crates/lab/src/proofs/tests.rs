@@ -1,3 +1,5 @@
+//! Proofs on a model with remedies of known effect.
+
 use unstarve_diagnose::proofs::write;
 
 use super::*;
@@ -6,7 +8,7 @@ use crate::model::{self, Model};
 /// A finding's id and its victim's kind, and its remedies: the id of each, and the files that it changes (`/a+/b`).
 type Offered<'a> = ((&'a str, &'a str), &'a [(&'a str, Option<&'a str>)]);
 
-/// A report with these findings: id, and its remedies with what each changes, if a program can.
+/// A report with these findings: id, and remedies with the files that each changes.
 fn report(findings: &[Offered<'_>]) -> Report {
     let remedy = |(id, path): &(&str, Option<&str>)| {
         let changes = match path {
@@ -39,12 +41,12 @@ fn report(findings: &[Offered<'_>]) -> Report {
     serde_json::from_value(json).expect("a report")
 }
 
-/// 30,000 of the metric without, and `with` under the remedy that writes there.
+/// The metric is 30,000 without a remedy, and `with` under the remedy that writes there.
 fn proved(with: &[(&str, f64)], findings: &[Offered<'_>]) -> (Proofs, usize) {
     proved_into(None, with, findings).0
 }
 
-/// The proofs with the number of guests; and the rows in the calls by which they were entered.
+/// The proofs with the number of guests, and the rows of each call that saved them.
 fn proved_into(
     cells: Option<&Cells>,
     with: &[(&str, f64)],
@@ -55,7 +57,7 @@ fn proved_into(
         let base = with.iter().find(|(path, _)| text.contains(path)).map_or(30_000.0, |(_, base)| *base);
         Some(base + 300.0 * model::noise(request))
     });
-    let mut tell = |_: crate::bench::Upcoming<'_>| {};
+    let mut tell = |_: crate::bench::NextRun<'_>| {};
     let mut bench = Bench::new(&mut model, &mut tell);
     let mut explain = |_: &Outcome| Ok(report(findings));
     let mut entered = Vec::new();
@@ -64,7 +66,7 @@ fn proved_into(
         Ok(())
     };
     let mut proving =
-        Proving { plan: Plan::default(), explain: &mut explain, cells, made: Made::default(), enter: &mut enter };
+        Proving { plan: Plan::default(), explain: &mut explain, cells, made: CellOrigin::default(), enter: &mut enter };
     let proofs = prove_all(&mut bench, &model::scenario(), "6.1", &mut proving).expect("proofs");
     ((proofs, bench.runs()), entered)
 }
@@ -95,7 +97,7 @@ fn each_remedy_of_the_report_is_tried_by_itself() {
     weight-starvation no-wakeup-preemption no-difference
     weight-starvation update-kernel not tried: advice: only a person can do it
     ");
-    // Three seeds, without and with each of three.
+    // Three seeds without a remedy, and with each of three.
     assert_eq!(runs, 12);
     let first = &proofs.proofs[0];
     assert_eq!((first.kernel.as_str(), first.metric.as_str(), first.seeds), ("6.1", "main.iops", 3));
@@ -160,10 +162,10 @@ fn a_proof_goes_on_with_the_rows_that_are_not_kept() {
     let ((_, first), _) = proved_into(Some(&cells), &with, &offered(&remedies[..1]));
     let ((proofs, second), entered) = proved_into(Some(&cells), &with, &offered(remedies));
     assert_eq!((first, second), (6, 6));
-    // Row by row.
+    // Saved row by row.
     assert_eq!(entered.iter().map(Vec::len).collect::<Vec<_>>(), [1, 1]);
     assert_eq!(entered.concat(), proofs.proofs);
-    // From the files alone.
+    // Rebuilt from the files alone.
     let again: Vec<Proof> = cells.all().expect("cells").iter().flat_map(|cell| cell.proofs(0.03)).collect();
     assert_eq!(write(&again), write(&proofs.proofs));
 }
@@ -179,6 +181,6 @@ fn a_cell_of_other_guests_or_changes_is_not_taken() {
     assert_eq!(runs(&[], "/weight"), 6);
     assert_eq!(runs(&[], "/weight"), 3);
     assert_eq!(runs(&[], "/slice"), 6);
-    // The guests without a remedy bring something else.
+    // The guests without a remedy give another result.
     assert_eq!(runs(&[("[]", 20_000.0)], "/slice"), 6);
 }

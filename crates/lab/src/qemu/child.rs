@@ -1,3 +1,5 @@
+//! Runs a guest in QEMU: starts it, follows its console, ends it.
+
 use std::ffi::OsStr;
 use std::fs::File;
 use std::io::{self, Read, Write};
@@ -16,43 +18,43 @@ use unstarve_files::ThisProgram;
 use super::hand_over::{add_machine, check_executable};
 use super::supervise::{LET_GO, SUPERVISE_ROLE};
 use super::{Machine, Qemu, QemuError};
-use crate::console::{Stage, Watch};
+use crate::console::{ConsoleFollower, Stage};
 
-/// How long a guest may take.
+/// The limits of a guest's run time.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// In all.
+    /// Total.
     pub wall: Duration,
-    /// Without a line on the console. The loads are silent, so it must be longer than they take.
+    /// Without a console line. Loads print nothing, so this must exceed their time.
     pub stall: Duration,
 }
 
 /// How a guest ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Ended {
-    /// It said that all results are out, or why there are none ([`Watch::trouble`]).
+    /// It reported that all results are written, or why there are none ([`ConsoleFollower::trouble`]).
     Told,
-    /// QEMU ended before the guest said so; with what QEMU said.
+    /// QEMU ended before the guest reported its end; with QEMU's output.
     Exited(String),
     /// [`Limits::wall`].
     TooLong,
     /// [`Limits::stall`].
     Stalled,
-    /// The user wants no more.
+    /// The user asked to stop.
     Interrupted,
 }
 
-/// How often it is looked whether the user wants no more.
-const TICK: Duration = Duration::from_millis(100);
+/// How often the user's request to stop is checked.
+const STOP_POLL_INTERVAL: Duration = Duration::from_millis(100);
 
-/// After its last word the guest reboots, which ends QEMU. All results are out by then.
-const GRACE: Duration = Duration::from_millis(500);
+/// After its last message the guest reboots, which ends QEMU. All results are written by then.
+const REBOOT_GRACE: Duration = Duration::from_millis(500);
 
-/// Boots a guest and follows its console, which is kept in `log`, until it ends. `stages` is told what begins. QEMU is
-/// gone when this returns, whatever happens. `supervisor` is this program, which calls [`supervise`](super::supervise()) when
-/// its first argument is [`SUPERVISE_ROLE`].
+/// Boots a guest and follows its console, which is stored in `log`, until it ends. Calls `stages` for each stage. QEMU
+/// has ended when this returns, also on errors. `supervisor` is this program, which calls
+/// [`supervise`](super::supervise()) if its first argument is [`SUPERVISE_ROLE`].
 ///
-/// Root's QEMU, and the supervisor, are an unprivileged user, with nothing open but what the guest is made of.
+/// As root, QEMU and the supervisor run as an unprivileged user with only the guest's files open.
 pub fn boot(
     qemu: &Qemu,
     machine: &Machine,
@@ -61,7 +63,7 @@ pub fn boot(
     interrupted: &AtomicBool,
     log: &Path,
     stages: &mut dyn FnMut(Stage),
-) -> Result<(Ended, Watch), QemuError> {
+) -> Result<(Ended, ConsoleFollower), QemuError> {
     let mut command = qemu.command();
     let given = add_machine(&mut command, machine, qemu.user())?;
     let supervised = machine.needs_turns();
@@ -77,7 +79,7 @@ pub fn boot(
     }
     let mut guest =
         Guest::start(command).map_err(|source| QemuError::Start { program: qemu.program().to_owned(), source })?;
-    let mut watch = Watch::default();
+    let mut watch = ConsoleFollower::default();
     let logged = |source| QemuError::Log { path: log.to_owned(), source };
     let mut console = Console { log: File::create(log).map_err(logged)?, line: Vec::new() };
     let began = Instant::now();
@@ -93,10 +95,10 @@ pub fn boot(
         if heard.elapsed() > limits.stall {
             break Ended::Stalled;
         }
-        match guest.read(TICK).map_err(logged)? {
-            Heard::Nothing => continue,
-            Heard::End => break Ended::Exited(String::new()),
-            Heard::Bytes(bytes) => {
+        match guest.read(STOP_POLL_INTERVAL).map_err(logged)? {
+            ConsoleEvent::Nothing => continue,
+            ConsoleEvent::End => break Ended::Exited(String::new()),
+            ConsoleEvent::Bytes(bytes) => {
                 heard = Instant::now();
                 let before = watch.stage;
                 console.take(&bytes, &mut watch).map_err(logged)?;
@@ -112,7 +114,7 @@ pub fn boot(
             break Ended::Told;
         }
     };
-    let status = guest.end(matches!(ended, Ended::Told | Ended::Exited(_)).then_some(GRACE));
+    let status = guest.end(matches!(ended, Ended::Told | Ended::Exited(_)).then_some(REBOOT_GRACE));
     let ended = match ended {
         Ended::Exited(_) => Ended::Exited(guest.last_words(status)),
         other => other,
@@ -120,7 +122,7 @@ pub fn boot(
     Ok((ended, watch))
 }
 
-/// The same command, started by the supervisor.
+/// The command under the supervisor.
 fn under(supervisor: &ThisProgram, called: &OsStr, command: &Command) -> Command {
     let mut outer = supervisor.command();
     outer.arg(SUPERVISE_ROLE).arg(called).arg(command.get_program()).args(command.get_args()).current_dir("/");
@@ -138,11 +140,11 @@ struct Console {
     line: Vec<u8>,
 }
 
-/// A line longer than this is cut: a guest can print without end.
+/// Longer console lines are cut: a guest may print without end.
 const LONGEST_LINE: usize = 4096;
 
 impl Console {
-    fn take(&mut self, bytes: &[u8], watch: &mut Watch) -> io::Result<()> {
+    fn take(&mut self, bytes: &[u8], watch: &mut ConsoleFollower) -> io::Result<()> {
         self.log.write_all(bytes)?;
         for &byte in bytes {
             if byte == b'\n' || self.line.len() == LONGEST_LINE {
@@ -157,13 +159,13 @@ impl Console {
     }
 }
 
-enum Heard {
+enum ConsoleEvent {
     Nothing,
     Bytes(Vec<u8>),
     End,
 }
 
-/// A running QEMU, killed with all its threads when dropped.
+/// A running QEMU; dropping it kills all its threads.
 struct Guest {
     child: Child,
     errors: Option<std::process::ChildStderr>,
@@ -172,16 +174,16 @@ struct Guest {
 impl Guest {
     fn start(mut command: Command) -> io::Result<Guest> {
         command.stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
-        // A group of its own: Ctrl-C reaches us alone, and we end it in order.
+        // In a separate process group, so that Ctrl-C reaches only this process, which ends QEMU in order.
         command.process_group(0);
         let parent = rustix::process::getpid();
         // SAFETY: between fork and exec only system calls are made that are async-signal-safe.
         unsafe {
             command.pre_exec(move || {
                 set_no_new_privs(true)?;
-                // After the change of users, which would clear it (prctl(2)).
+                // After the change of user, which would clear it (prctl(2)).
                 set_parent_process_death_signal(Some(Signal::KILL))?;
-                // The parent may have died before the line above.
+                // The parent may have died before the call above.
                 if rustix::process::getppid() != Some(parent) {
                     return Err(io::Error::from(Errno::SRCH));
                 }
@@ -193,34 +195,34 @@ impl Guest {
         Ok(Guest { child, errors })
     }
 
-    fn read(&mut self, limit: Duration) -> io::Result<Heard> {
-        let Some(output) = self.child.stdout.as_mut() else { return Ok(Heard::End) };
+    fn read(&mut self, limit: Duration) -> io::Result<ConsoleEvent> {
+        let Some(output) = self.child.stdout.as_mut() else { return Ok(ConsoleEvent::End) };
         let timeout = Timespec { tv_sec: limit.as_secs() as i64, tv_nsec: limit.subsec_nanos().into() };
         let mut sources = [PollFd::new(&*output, PollFlags::IN)];
         match poll(&mut sources, Some(&timeout)) {
-            Ok(0) | Err(Errno::INTR) => return Ok(Heard::Nothing),
+            Ok(0) | Err(Errno::INTR) => return Ok(ConsoleEvent::Nothing),
             Ok(_) => {}
             Err(errno) => return Err(errno.into()),
         }
         let mut bytes = vec![0; 16 << 10];
         let length = output.read(&mut bytes)?;
         bytes.truncate(length);
-        Ok(if length == 0 { Heard::End } else { Heard::Bytes(bytes) })
+        Ok(if length == 0 { ConsoleEvent::End } else { ConsoleEvent::Bytes(bytes) })
     }
 
     fn let_go(&self) {
-        // It is our child and not waited for yet. One that has ended needs no signal.
+        // The child has not been reaped, so its id is valid. If it has ended it needs no signal.
         let _ = kill_process(Pid::from_child(&self.child), LET_GO);
     }
 
-    /// Ends it: after `grace`, or at once.
+    /// Ends it, after `grace` if given.
     fn end(&mut self, grace: Option<Duration>) -> Option<ExitStatus> {
         let until = Instant::now() + grace.unwrap_or_default();
         while Instant::now() < until {
             if let Ok(Some(status)) = self.child.try_wait() {
                 return Some(status);
             }
-            std::thread::sleep(TICK / 5);
+            std::thread::sleep(STOP_POLL_INTERVAL / 5);
         }
         self.kill();
         self.child.wait().ok()
@@ -234,11 +236,11 @@ impl Guest {
         }
     }
 
-    /// What it said before it ended.
+    /// Its output at the end.
     fn last_words(&mut self, status: Option<ExitStatus>) -> String {
         let mut said = String::new();
         if let Some(errors) = self.errors.as_mut() {
-            // It has ended, so the pipe has an end.
+            // It has ended, so the pipe ends.
             let _ = errors.take(16 << 10).read_to_string(&mut said);
         }
         let lines: Vec<&str> = said.lines().rev().take(5).collect();

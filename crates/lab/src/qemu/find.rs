@@ -1,3 +1,5 @@
+//! Finds a QEMU that can run a guest and that only root or this user could have written.
+
 use std::ffi::OsStr;
 use std::fs::File;
 use std::path::{Path, PathBuf};
@@ -11,16 +13,16 @@ use super::unprivileged::Unprivileged;
 use super::{Clock, QemuError};
 use crate::store::{Cache, OwnQemu};
 
-/// The first major version whose several CPUs work in virtual time; 7.2 hangs at the start of the second CPU. It is also the first that
-/// takes `/dev/kvm` by a descriptor (`-accel kvm,device=`; QEMU 9.1, qemu-options.hx).
+/// The first major version that runs several CPUs in virtual time; 7.2 hangs when the second CPU starts. It is also the
+/// first that accepts `/dev/kvm` by descriptor (`-accel kvm,device=`; QEMU 9.1, qemu-options.hx).
 pub const NEEDED_FOR_SMP: u32 = 10;
 
-/// A QEMU that can be started: nobody but root and this user can have written it, its libraries or its modules.
+/// A QEMU that can be started: only root and this user could have written it, its libraries or its modules.
 #[derive(Clone, Debug)]
 pub struct Qemu {
     program: Program,
     firmware: Vec<PathBuf>,
-    /// What it finds its own by, all of it given to it by descriptor: root's cache is closed to the user that it runs as.
+    /// Its files by descriptor: root's cache is closed to the user that QEMU runs as.
     given: Given,
     user: Option<Unprivileged>,
     version: String,
@@ -34,17 +36,17 @@ struct Given {
     modules: Option<Handed>,
 }
 
-const PROGRAM: &str = "qemu-system-x86_64";
+const QEMU_PROGRAM: &str = "qemu-system-x86_64";
 
 impl Qemu {
-    /// The host's, or else the store's: the first that can run this many CPUs by this clock. One that others can have written is not
-    /// run, not even to ask for its version.
+    /// The host's QEMU, else the store's: the first that can run this many CPUs with this clock. One that others could
+    /// have written is not executed, not even for its version.
     pub fn find(cache: &Cache, cpus: u32, clock: Clock) -> Result<Qemu, QemuError> {
         if clock == Clock::Host {
             File::options().read(true).write(true).open("/dev/kvm").map_err(QemuError::NoKvm)?;
         }
         let user = Unprivileged::for_a_guest().map_err(QemuError::NoUser)?;
-        let host = match Program::find(PROGRAM) {
+        let host = match Program::find(QEMU_PROGRAM) {
             Err(error) if error.is_absent() => None,
             found => Some(found.map_err(QemuError::from)),
         };
@@ -60,22 +62,22 @@ impl Qemu {
         Err(refused.unwrap_or(QemuError::Absent))
     }
 
-    /// What it calls its version.
+    /// Its version.
     pub fn version(&self) -> &str {
         &self.version
     }
 
-    /// Its file.
+    /// Its executable.
     pub fn program(&self) -> &Path {
         self.program.path()
     }
 
-    /// Whom it runs as, if not as this process.
+    /// The user that it runs as, if not this process's.
     pub(super) fn user(&self) -> Option<Unprivileged> {
         self.user
     }
 
-    /// It, if it can run this many CPUs by this clock.
+    /// Returns it if it can run this many CPUs with this clock.
     pub fn fit_for(self, cpus: u32, clock: Clock) -> Result<Qemu, QemuError> {
         let (program, found) = (self.program().to_owned(), &self.version);
         if clock == Clock::Virtual && cpus > 1 && self.major < NEEDED_FOR_SMP {
@@ -87,7 +89,7 @@ impl Qemu {
         Ok(self)
     }
 
-    /// The store's, if all of it is root's or this user's.
+    /// The store's QEMU, if every file of it belongs to root or this user.
     fn own(own: &OwnQemu, user: Option<Unprivileged>) -> Result<Qemu, QemuError> {
         let program = Program::at(&own.program())?;
         let own_error = |error: TrustError| QemuError::from(unstarve_files::ProgramError::from(error));
@@ -130,20 +132,20 @@ impl Qemu {
         Ok(qemu)
     }
 
-    /// A firmware that starts the kernel and does nothing else, if this QEMU has it. The default one looks for disks to
-    /// boot from, and asks the one for results in the host's time.
+    /// A firmware that only starts the kernel, if this QEMU has it. The default one searches for boot disks and asks
+    /// the result disk in host time.
     pub(crate) fn small_firmware(&self) -> Option<&'static str> {
-        const SMALL: &str = "qboot.rom";
+        const QBOOT_FIRMWARE: &str = "qboot.rom";
         let installed = ["/usr/share/qemu", "/usr/local/share/qemu"].map(PathBuf::from);
         let places: &[PathBuf] = if self.firmware.is_empty() { &installed } else { &self.firmware };
-        places.iter().any(|place| place.join(SMALL).is_file()).then_some(SMALL)
+        places.iter().any(|place| place.join(QBOOT_FIRMWARE).is_file()).then_some(QBOOT_FIRMWARE)
     }
 
-    /// The program with its libraries and firmware, in an environment that has nothing of ours but the language.
+    /// The program with its libraries and firmware; of this process's environment only the language.
     pub(super) fn command(&self) -> Command {
         let mut command = self.program.command_by_descriptor();
         let Given { firmware, libraries, modules } = &self.given;
-        // No empty element: it would be the current directory.
+        // No empty element, which would mean the current directory.
         let path: Vec<String> = libraries.iter().map(|library| library.path().display().to_string()).collect();
         if !path.is_empty() {
             command.env("LD_LIBRARY_PATH", path.join(":"));
@@ -159,13 +161,13 @@ impl Qemu {
         command
     }
 
-    /// What its command names by descriptor, itself included.
+    /// The files that its command names by descriptor, including itself.
     pub(super) fn given(&self) -> Vec<Handed> {
         let Given { firmware, libraries, modules } = &self.given;
         [self.program.file()].into_iter().chain(firmware).chain(libraries).chain(modules).cloned().collect()
     }
 
-    /// What messages of its own begin with.
+    /// The name at the beginning of its messages.
     pub(super) fn called(&self) -> &OsStr {
         self.program.called()
     }

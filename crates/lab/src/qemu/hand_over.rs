@@ -1,7 +1,7 @@
-//! What a guest is made of, opened before QEMU starts and given to it by descriptor.
+//! Opens the guest's files before QEMU starts, and passes them by descriptor.
 //!
-//! Where root runs the lab, QEMU may open nothing by itself: the store, and a result's directory, may be closed to the user that it runs as.
-//! It is the same for everybody, so that there is one way.
+//! Under root, QEMU can open nothing by itself: the store and a result's directory may be closed to the user that it
+//! runs as. All users take the same path through this code.
 
 use std::fs::{File, Permissions};
 use std::io;
@@ -14,12 +14,12 @@ use unstarve_files::program::Handed;
 use super::unprivileged::Unprivileged;
 use super::{Clock, Machine, QemuError};
 
-/// The number that QEMU knows the disk by (`-add-fd`).
+/// The fd set of the disk (`-add-fd`).
 const DISK_SET: u32 = 1;
-/// The one of `/dev/kvm`.
+/// The fd set of `/dev/kvm`.
 const KVM_SET: u32 = 2;
 
-/// Adds a machine to a QEMU that runs as `user`, or as this process; what has to be given to it.
+/// Adds a machine to a QEMU that runs as `user`, or as this process; returns the files to pass.
 pub(super) fn add_machine(
     command: &mut Command,
     machine: &Machine,
@@ -32,7 +32,7 @@ pub(super) fn add_machine(
     };
     let kernel = to_read(&machine.kernel, for_all_to_read)?;
     let initrd = to_read(&machine.initrd, for_one_to_read)?;
-    // QEMU looks at a disk before it writes to it, and takes from a set what is open for just what it wants.
+    // QEMU reads a disk before it writes, and takes from a set only a descriptor with exactly the access mode it wants.
     let disk = [false, true].map(|write| {
         let file = File::options().read(true).write(write).open(&machine.disk).map_err(opened(&machine.disk));
         file.map(Handed::from)
@@ -40,7 +40,7 @@ pub(super) fn add_machine(
     let disk = disk.into_iter().collect::<Result<Vec<_>, _>>()?;
     let open_kvm = || File::options().read(true).write(true).open("/dev/kvm").map(Handed::from);
     let kvm = (user.is_some() && machine.clock == Clock::Host).then(open_kvm).transpose().map_err(QemuError::NoKvm)?;
-    // A set is the descriptor itself, so the disk stays root's: QEMU does not open it again.
+    // QEMU does not reopen descriptors of a set, so the disk stays root's.
     for disk in &disk {
         command.arg("-add-fd").arg(format!("fd={},set={DISK_SET}", disk.number()));
     }
@@ -58,7 +58,7 @@ pub(super) fn add_machine(
     Ok([kernel, initrd].into_iter().chain(disk).chain(kvm).collect())
 }
 
-/// Whether the user that root starts QEMU as may execute a program, which it gets by descriptor or runs already.
+/// Whether the user that QEMU runs as may execute a program that it gets by descriptor, or already runs.
 pub(super) fn check_executable(program: &Path, link: &Path) -> Result<(), QemuError> {
     let mode = link.metadata().map_err(opened(program))?.permissions().mode() & 0o7777;
     let is_for_all = mode & 0o001 != 0;
@@ -70,13 +70,14 @@ fn opened(path: &Path) -> impl FnOnce(io::Error) -> QemuError {
     move |source| QemuError::Open { path, source }
 }
 
-/// A kernel is no secret, and whoever may pass the directories above it could read it all along.
+/// Makes a kernel image readable: it is not secret, and everyone who could reach it could read it before.
 fn for_all_to_read(file: &File, _: Unprivileged) -> io::Result<()> {
     let mode = file.metadata()?.permissions().mode();
     if mode & 0o004 != 0 { Ok(()) } else { file.set_permissions(Permissions::from_mode(mode | 0o004)) }
 }
 
-/// A run's own file system, which has a scenario's files in it and goes when the guest does.
+/// Makes a run's file system readable for QEMU's user alone: it contains the scenario's files, and is removed with the
+/// guest.
 fn for_one_to_read(file: &File, user: Unprivileged) -> io::Result<()> {
     file.set_permissions(Permissions::from_mode(0o400))?;
     fchown(file, Some(user.id()), Some(user.id()))

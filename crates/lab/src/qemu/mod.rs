@@ -1,4 +1,4 @@
-//! QEMU: which one, how it is started, and how it ends.
+//! QEMU: finding it, its command line, its supervision.
 
 mod child;
 mod find;
@@ -16,13 +16,13 @@ pub use child::{Ended, Limits, boot};
 pub use find::{NEEDED_FOR_SMP, Qemu};
 pub use supervise::{SUPERVISE_ROLE, supervise};
 
-/// What drives the guest's time.
+/// The clock of a guest.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Clock {
-    /// The count of instructions (TCG): every run of the same request is the same to the bit.
+    /// The instruction count (TCG): equal requests give equal bits.
     #[default]
     Virtual,
-    /// The host's (KVM): fast, and no two runs are the same.
+    /// The host's clock (KVM): fast, but no two runs are equal.
     Host,
 }
 
@@ -33,7 +33,7 @@ pub struct Machine {
     pub kernel: PathBuf,
     /// The initial file system.
     pub initrd: PathBuf,
-    /// The raw disk that results are written to.
+    /// The raw disk for results.
     pub disk: PathBuf,
     /// Further kernel parameters.
     pub parameters: Vec<String>,
@@ -73,7 +73,7 @@ pub enum QemuError {
         needed: u32,
     },
     /// It does not say which version it is.
-    #[error("`{program} --version` does not say a version: {said}")]
+    #[error("`{program} --version` prints no version: {said}")]
     NoVersion {
         /// Which.
         program: PathBuf,
@@ -83,13 +83,13 @@ pub enum QemuError {
     /// Others can have written it, or what it loads.
     #[error(transparent)]
     Program(#[from] unstarve_files::ProgramError),
-    /// Root starts it as nobody else.
-    #[error("no user to run QEMU as, which is never run as root: {0}")]
+    /// Root found no unprivileged user to run it as.
+    #[error("QEMU is never run as root, and there is no other user to run it as: {0}")]
     NoUser(io::Error),
-    /// The user that root starts it as may not execute it, or this program, which supervises it.
+    /// The user that QEMU runs as may not execute it, or this program, which supervises it.
     #[error(
-        "{program}: mode {mode:04o} lets not everybody execute it; root runs QEMU, and what supervises it, as an unprivileged user. \
-         Run: chmod a+rx {}",
+        "{program}: mode {mode:04o} does not let every user execute it; root runs QEMU and its supervisor as an unprivileged \
+         user. Run: chmod a+rx {}",
         unstarve_files::trust::for_a_shell(program)
     )]
     NotForAll {
@@ -98,7 +98,7 @@ pub enum QemuError {
         /// Its permissions.
         mode: u32,
     },
-    /// It opens `/dev/kvm` itself, which the user that root runs it as may not.
+    /// It opens `/dev/kvm` by path, which its user may not.
     #[error(
         "--kvm: {program} is version {found}; root runs QEMU as an unprivileged user, and only QEMU {needed} or later takes \
          /dev/kvm from root: run `unstarve lab qemu add`, or the lab as a user of the group kvm"
@@ -111,7 +111,7 @@ pub enum QemuError {
         /// What is needed.
         needed: u32,
     },
-    /// What it is to read cannot be opened.
+    /// A file for it cannot be opened.
     #[error("{path}: {source}")]
     Open {
         /// Which.
@@ -148,12 +148,12 @@ impl Default for Limits {
 }
 
 impl Machine {
-    /// Whether the host could get in by the order in which QEMU's threads run.
+    /// Whether the order in which the host runs QEMU's threads could affect the guest.
     fn needs_turns(&self) -> bool {
         self.clock == Clock::Virtual && self.cpus > 1
     }
 
-    /// The arguments after the firmware's, where QEMU opens everything by its path.
+    /// The arguments after the firmware's, with all files by path.
     ///
     /// * `-icount shift=0`: an instruction is a nanosecond; `sleep=off`: idle time is jumped over.
     /// * `thread=single`: the CPUs take turns in a fixed order.
@@ -184,15 +184,15 @@ impl Machine {
             format!("{}M", memory(self.memory_mib)).into(),
         ]);
         all.extend(["-kernel".into(), self.kernel.clone().into(), "-initrd".into(), self.initrd.clone().into()]);
-        // A full disk is reported to the guest, which says so; the default would be to stop it silently.
-        all.extend(["-drive".into(), option(DISK, &self.disk)]);
+        // The guest reports a full disk; by default QEMU would silently pause.
+        all.extend(["-drive".into(), option(RESULT_DISK_OPTION, &self.disk)]);
         all.extend(["-device".into(), "virtio-blk-device,drive=out".into()]);
         all.extend(["-append".into(), self.command_line().into()]);
         if let Some(firmware) = self.firmware {
             all.extend(["-bios".into(), firmware.into()]);
         }
         if self.needs_turns() {
-            // The supervisor knows the threads by their names.
+            // The supervisor identifies threads by name.
             all.extend(["-name".into(), "guest,debug-threads=on".into()]);
         }
         all
@@ -221,7 +221,7 @@ fn memory(mib: u32) -> u32 {
 }
 
 /// The option of the disk, before its path.
-const DISK: &str = "if=none,id=out,format=raw,werror=report,file=";
+const RESULT_DISK_OPTION: &str = "if=none,id=out,format=raw,werror=report,file=";
 
 /// QEMU takes a doubled comma for one inside a value.
 fn option(before: &str, path: &Path) -> OsString {

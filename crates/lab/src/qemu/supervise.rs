@@ -1,9 +1,8 @@
-//! Runs QEMU as its tracer and lets its threads run one at a time ([`super::turns`]).
+//! Traces QEMU with ptrace and runs its threads one at a time ([`super::turns`]).
 //!
-//! With several virtual CPUs it matters to the guest *which* thread runs a timer that is due: the main loop's makes the
-//! virtual CPUs leave their round early, and which of the two is quicker depends on the host. Here the main loop runs
-//! while all virtual CPUs are idle and at no other time, and so does the thread that frees memory, which kicks virtual
-//! CPUs as well.
+//! With several virtual CPUs the guest depends on *which* thread runs a due timer: the main loop's timers make the
+//! virtual CPUs leave their round early, and which of the two is first depends on the host. Here the main loop runs
+//! only while all virtual CPUs are idle, and so does the thread that frees memory, which kicks virtual CPUs as well.
 
 use std::collections::HashMap;
 use std::ffi::OsString;
@@ -21,15 +20,14 @@ use super::turns::{Side, Turns, Verdict};
 /// The first argument of a process of this program that is to be QEMU's tracer.
 pub const SUPERVISE_ROLE: &str = "@lab-supervise";
 
-/// Sent to the tracer when nothing is measured any more: from now on all threads run as they like, so that results are
-/// written out quickly.
+/// Sent to the tracer after the measurement: from then on all threads run freely, so that results are written quickly.
 pub(super) const LET_GO: Signal = Signal::USR1;
 
-/// How often it is looked whether something has happened.
+/// How often the tracer checks for a standstill.
 const LOOK_US: libc::suseconds_t = 300_000;
 
-/// After so many looks without any event everybody may be waiting for somebody who does not come. Not before: a host that is
-/// overloaded may well leave a thread that was woken without a CPU for a second, and its turn must not depend on that.
+/// After this many checks without an event all threads may be waiting for one that does not come. Not earlier: an
+/// overloaded host may delay a woken thread for a second, and turns must not depend on that.
 const LOOKS_WITHOUT_EVENT: u32 = 10;
 
 static GO: AtomicBool = AtomicBool::new(false);
@@ -40,9 +38,10 @@ extern "C" fn on_signal(signal: c_int) {
     }
 }
 
-/// Runs a command to its end: what it is called, the program, and its arguments. Its exit code, or 128 and the signal that ended it.
+/// Runs a command to its end; returns its exit code, or 128 plus the signal that ended it. `argv` is its name, the
+/// program and its arguments.
 ///
-/// The lab has checked the program, and names it by a descriptor that this process has.
+/// The lab has checked the program and passes it as a descriptor of this process.
 pub fn supervise(argv: &[OsString]) -> io::Result<u8> {
     let [called, program, arguments @ ..] = argv else {
         return Err(io::Error::new(io::ErrorKind::InvalidInput, "no program"));
@@ -61,7 +60,7 @@ pub fn supervise(argv: &[OsString]) -> io::Result<u8> {
     Tracer::new(child.id() as pid_t).run()
 }
 
-/// Signals end a wait, and there is one every now and then.
+/// A timer's signal interrupts waits regularly.
 fn interrupt_waits() -> io::Result<()> {
     for signal in [LET_GO.as_raw(), libc::SIGALRM] {
         // SAFETY: all zeros is a valid sigaction (no flags, so waits are not restarted), and the handler only stores.
@@ -82,19 +81,19 @@ fn checked(result: c_long) -> io::Result<()> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(()) }
 }
 
-/// What a thread of QEMU is to us.
+/// The role of a QEMU thread.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Role {
-    /// It has not got its name yet.
+    /// It has no name yet.
     Unknown,
     Side(Side),
-    /// It has nothing to do with virtual time.
+    /// It does not affect virtual time.
     Free,
 }
 
 struct Thread {
     role: Role,
-    /// In a system call that waits; of a futex, its address.
+    /// The address of the futex that it waits on; 0 for other waiting system calls.
     waits: Option<u64>,
 }
 
@@ -103,13 +102,13 @@ struct Tracer {
     threads: HashMap<pid_t, Thread>,
     turns: Turns,
     began: bool,
-    /// Whether the first thread besides the leader has been seen.
+    /// Whether the first thread after the leader was seen.
     second: bool,
-    /// How many looks in a row nothing had happened.
+    /// The number of checks in a row without an event.
     quiet: u32,
 }
 
-/// What a stopped thread does next.
+/// The next step of a stopped thread.
 enum Next {
     Resume,
     Stay,
@@ -205,7 +204,7 @@ impl Tracer {
                 if let Some(thread) = self.threads.get_mut(&tid) {
                     thread.waits = Some(on);
                 }
-                // It goes to sleep before the next one runs.
+                // It blocks before the next thread runs.
                 self.resume(tid, 0);
                 if let Some(next) = self.turns.blocks(side) {
                     self.resume_side(next);
@@ -230,7 +229,7 @@ impl Tracer {
         }
     }
 
-    /// QEMU starts the thread that frees memory before it reads its options, even the one that gives threads names.
+    /// QEMU starts the thread that frees memory before it parses its options, including the one that names threads.
     fn role_of_new(&mut self, tid: pid_t) -> Role {
         if tid == self.leader {
             Role::Side(Side::Main)
@@ -241,7 +240,7 @@ impl Tracer {
         }
     }
 
-    /// A thread gets its name only when it runs.
+    /// A thread has a name only after it has run.
     fn role(&mut self, tid: pid_t) -> Role {
         let Some(thread) = self.threads.get_mut(&tid) else { return Role::Free };
         if thread.role != Role::Unknown {
@@ -268,7 +267,7 @@ impl Tracer {
         }
     }
 
-    /// A thread that has died meanwhile is told of by the next wait.
+    /// If the thread has died meanwhile, the next wait reports it.
     fn resume(&self, tid: pid_t, signal: c_int) {
         let free = self.threads.get(&tid).is_some_and(|thread| thread.role == Role::Free);
         let request = if free { libc::PTRACE_CONT } else { libc::PTRACE_SYSCALL };
@@ -284,7 +283,7 @@ enum Call {
 
 #[derive(Debug, PartialEq, Eq)]
 enum Doing {
-    /// For what is at this address; 0 if it is no futex.
+    /// On the futex at this address; 0 for other calls.
     Waits(u64),
     Wakes(u64),
     Else,

@@ -1,35 +1,34 @@
-//! Which of QEMU's threads may run: one at a time, in an order that does not depend on the host.
+//! Decides which QEMU thread runs: one at a time, in an order independent of the host.
 
-/// The threads of QEMU that have to do with virtual time, those first that go first.
+/// QEMU's threads that affect virtual time, by precedence.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Side {
-    /// All virtual CPUs, which take turns in it.
+    /// All virtual CPUs, which take turns in one thread.
     Cpus,
-    /// Frees memory that the virtual CPUs no longer look at, and kicks one if it looks for long.
+    /// Frees memory that virtual CPUs no longer use, and kicks one that delays this.
     Rcu,
-    /// The main loop. When all virtual CPUs are idle it advances the clock and runs the timers that are due.
+    /// The main loop. While all virtual CPUs are idle it advances the clock and runs due timers.
     Main,
 }
 
-const SIDES: [Side; 3] = [Side::Cpus, Side::Rcu, Side::Main];
+const TURN_ORDER: [Side; 3] = [Side::Cpus, Side::Rcu, Side::Main];
 
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 enum State {
-    /// Not there (yet, or no more).
+    /// Absent.
     #[default]
     Absent,
     Running,
-    /// In a system call that waits.
+    /// In a waiting system call.
     Blocked,
-    /// In one that will return: somebody woke it.
+    /// In a waiting system call that will return: it was woken.
     Coming,
-    /// Back from it, stopped until its turn.
+    /// Returned, stopped until its turn.
     Held,
 }
 
-/// Who has the turn. A side keeps it until it waits for something; then it goes to the first side that can run. A side
-/// that was woken counts as one that can run, even if the host has not let it run so far: that is what makes the order
-/// independent of the host.
+/// Which side has the turn. A side keeps it until it blocks; then it goes to the first side that can run. A woken side
+/// counts as able to run even if the host has not run it: that makes the order independent of the host.
 #[derive(Debug, Default)]
 pub(super) struct Turns {
     states: [State; 3],
@@ -37,7 +36,7 @@ pub(super) struct Turns {
     free: bool,
 }
 
-/// What happens to a side that comes back from waiting.
+/// What a side does when it returns from waiting.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Verdict {
     Run,
@@ -49,32 +48,32 @@ impl Turns {
         &mut self.states[side as usize]
     }
 
-    /// A side is there and runs.
+    /// A side has started and runs.
     pub(super) fn appears(&mut self, side: Side) {
         *self.state(side) = State::Running;
         self.holder.get_or_insert(side);
     }
 
-    /// A side begins to wait. The result is the held side that runs now instead.
+    /// A side blocks. Returns the stopped side that runs now.
     pub(super) fn blocks(&mut self, side: Side) -> Option<Side> {
         *self.state(side) = State::Blocked;
         if self.holder == Some(side) { self.pass_on() } else { None }
     }
 
-    /// A side is gone.
+    /// A side has ended. Returns the stopped side that runs now.
     pub(super) fn ends(&mut self, side: Side) -> Option<Side> {
         *self.state(side) = State::Absent;
         if self.holder == Some(side) { self.pass_on() } else { None }
     }
 
-    /// Somebody wakes a side that waits.
+    /// A side that waits is woken.
     pub(super) fn wakes(&mut self, side: Side) {
         if *self.state(side) == State::Blocked {
             *self.state(side) = State::Coming;
         }
     }
 
-    /// A side is back from waiting.
+    /// A side returns from waiting.
     pub(super) fn returns(&mut self, side: Side) -> Verdict {
         let verdict =
             if self.free || self.holder.is_none_or(|holder| holder == side) { Verdict::Run } else { Verdict::Hold };
@@ -85,8 +84,8 @@ impl Turns {
         verdict
     }
 
-    /// Nothing has happened for long. If that is because the turn is with a side that does not come, it goes to the first
-    /// that is held.
+    /// Called after a long standstill. If the side with the turn does not come, passes the turn to the first stopped
+    /// side.
     pub(super) fn unstick(&mut self) -> Option<Side> {
         let comes = self.holder.is_some_and(|holder| *self.state(holder) == State::Coming);
         if !comes {
@@ -95,7 +94,7 @@ impl Turns {
         self.first(State::Held).inspect(|&side| self.run(side))
     }
 
-    /// No side is held any more; those that are come one by one.
+    /// Stops holding sides; returns those that are stopped one by one.
     pub(super) fn let_go(&mut self) -> Option<Side> {
         self.free = true;
         self.first(State::Held).inspect(|&side| self.run(side))
@@ -122,7 +121,7 @@ impl Turns {
     }
 
     fn first(&self, state: State) -> Option<Side> {
-        SIDES.into_iter().find(|&side| self.states[side as usize] == state)
+        TURN_ORDER.into_iter().find(|&side| self.states[side as usize] == state)
     }
 }
 

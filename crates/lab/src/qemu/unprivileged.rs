@@ -1,7 +1,7 @@
-//! Whom QEMU runs as where root starts it: a user that nothing else on the machine is.
+//! The user that QEMU runs as under root: an id that nothing else on the machine uses.
 //!
-//! QEMU reads what guests say, and a guest's kernel may be anybody's. Root's rights are of no use to it: it gets its files by
-//! descriptor, and is started as a user that owns no file and no other process.
+//! QEMU processes input from guests, whose kernels may be untrusted. It needs no rights of root: it gets its files by
+//! descriptor, and runs as a user that owns no file and no other process.
 
 use std::collections::BTreeSet;
 use std::fs;
@@ -13,19 +13,19 @@ use std::process::Command;
 
 use rustix::io::Errno;
 
-/// Ids that no distribution gives to anybody: unused between those of homed and those of systemd's dynamic users (systemd,
+/// Ids that no distribution assigns: between those of homed and those of systemd's dynamic users (systemd,
 /// docs/UIDS-GIDS.md).
-const IDS: RangeInclusive<u32> = 60_706..=61_183;
+const UNUSED_UIDS: RangeInclusive<u32> = 60_706..=61_183;
 
-/// A user and a group of that number.
+/// A user and a group with this number.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Unprivileged {
     id: u32,
 }
 
 impl Unprivileged {
-    /// For a process of root's. `None` for any other, and for root of a user namespace that has no other user: to the host that is no
-    /// root.
+    /// A free id, if this process is root. `None` for other users, and for root of a user namespace with a single user,
+    /// which is unprivileged on the host.
     pub(super) fn for_a_guest() -> io::Result<Option<Unprivileged>> {
         if !rustix::process::geteuid().is_root() {
             return Ok(None);
@@ -33,7 +33,7 @@ impl Unprivileged {
         let read = |path: &str| fs::read_to_string(path).unwrap_or_default();
         let (users, groups) = (read("/proc/self/uid_map"), read("/proc/self/gid_map"));
         let mapped = |id: u32| is_mapped(&users, id) && is_mapped(&groups, id);
-        if !IDS.clone().any(mapped) {
+        if !UNUSED_UIDS.clone().any(mapped) {
             return Ok(None);
         }
         let mut taken = ids_in(&read("/etc/passwd"));
@@ -47,8 +47,8 @@ impl Unprivileged {
         self.id
     }
 
-    /// Makes a child this user before it executes anything, with no further groups. What is set before exec by `pre_exec` after this runs as
-    /// this user.
+    /// Makes a child this user without further groups before it executes anything. `pre_exec` functions added later run
+    /// as this user.
     pub(super) fn drop_to(self, command: &mut Command) {
         command.gid(self.id).uid(self.id);
         let id = self.id;
@@ -59,8 +59,8 @@ impl Unprivileged {
     }
 }
 
-/// Whether this process is that user and that group, cannot become another, and has no further groups: the standard library goes on
-/// where it may not drop those.
+/// Whether this process has only this user and group, cannot change them, and has no further groups: the standard
+/// library continues if dropping those fails.
 fn is_only(id: u32) -> bool {
     let (mut users, mut groups) = ([0; 3], [0; 3]);
     // SAFETY: all pointers are to numbers that live across the calls; getgroups(0) writes nothing.
@@ -73,9 +73,9 @@ fn is_only(id: u32) -> bool {
     asked == 0 && further == 0 && users == [id; 3] && groups == [id; 3]
 }
 
-/// Others start somewhere else, so that two labs that start together rarely take the same.
+/// The search starts at different ids, so that two labs that start together rarely take the same one.
 fn first_free(start: u32, is_free: impl Fn(u32) -> bool) -> Option<u32> {
-    let (first, count) = (*IDS.start(), IDS.end() - IDS.start() + 1);
+    let (first, count) = (*UNUSED_UIDS.start(), UNUSED_UIDS.end() - UNUSED_UIDS.start() + 1);
     (0..count).map(|step| first + (start % count + step) % count).find(|id| is_free(*id))
 }
 

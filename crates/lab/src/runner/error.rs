@@ -1,3 +1,5 @@
+//! Errors of a guest's run.
+
 use std::io;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -10,7 +12,7 @@ use crate::metric::MetricError;
 use crate::qemu::QemuError;
 use crate::store::StoreError;
 
-/// Why there is no outcome.
+/// Why a run has no outcome.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RunError {
@@ -59,7 +61,7 @@ pub enum RunError {
         /// Why not.
         why: String,
     },
-    /// The guest told what went wrong, or its kernel did.
+    /// The guest or its kernel reported a failure.
     #[error("the guest failed in stage `{stage}`: {trouble}{console}")]
     Guest {
         /// The stage.
@@ -99,16 +101,16 @@ pub enum RunError {
         /// The last console lines.
         console: String,
     },
-    /// With the host's clock no kernel came up at all.
+    /// With the host's clock no kernel booted.
     #[error(
         "{0}\nwith --kvm the guest's kernel did not even come up: KVM on this host does not run ordinary kernels (it may \
          itself be a guest, or restrict its guests). Without --kvm no KVM is needed, and runs are repeatable."
     )]
     NotWithKvm(Box<RunError>),
-    /// The user wants no more.
+    /// The user asked to stop.
     #[error("interrupted; nothing was kept")]
     Interrupted,
-    /// A file is not what can be read here.
+    /// A file is of another kind than expected.
     #[error(transparent)]
     Read(#[from] ReadError),
     /// A file could not be read or written.
@@ -119,8 +121,8 @@ pub enum RunError {
         /// Why.
         source: io::Error,
     },
-    /// The guest's results are not what they should be.
-    #[error("the guest brought no {0} back")]
+    /// A result is missing.
+    #[error("the guest returned no {0}")]
     Incomplete(&'static str),
     /// A load's output is not what the scenario says.
     #[error(transparent)]

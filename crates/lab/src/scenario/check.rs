@@ -1,4 +1,4 @@
-//! Reading a scenario's text, and what a scenario must fulfil beyond its shape.
+//! Parses and validates scenarios.
 
 use std::path::Path;
 
@@ -10,7 +10,7 @@ use super::expect::{Names, VICTIM_KEYS, Victim};
 use super::when::Bound;
 use super::{Action, Expect, GuestFile, Placement, Remedy, Scenario, When};
 
-/// Why a text is no scenario; shows `file:line: what`.
+/// Why a scenario is invalid; shown as `file:line: what`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{file}{}: {message}", line.map(|line| format!(":{line}")).unwrap_or_default())]
 pub struct ScenarioError {
@@ -22,11 +22,11 @@ pub struct ScenarioError {
     pub message: String,
 }
 
-/// What breaks a rule: the message, and a text of the file near which it is.
+/// A violated rule: the message, and a text near which the error is in the file.
 type Broken = (String, String);
 
 impl Scenario {
-    /// Reads and checks a scenario; `file` is for messages only.
+    /// Parses and validates a scenario; `file` is used only in messages.
     pub fn parse(file: &str, text: &str) -> Result<Scenario, ScenarioError> {
         let failed = |line, message| ScenarioError { file: file.to_owned(), line, message };
         let mut scenario: Scenario = toml::from_str(text).map_err(|error: toml::de::Error| {
@@ -39,7 +39,7 @@ impl Scenario {
         Ok(scenario)
     }
 
-    /// Reads and checks a scenario's file.
+    /// Reads, parses and validates a scenario's file.
     pub fn read(file: &Path) -> Result<Scenario, ScenarioError> {
         let name = file.display().to_string();
         let limit = Limit { bytes: 1 << 20, expected: "a scenario (docs/lab-scenarios.md)" };
@@ -56,12 +56,12 @@ impl Scenario {
         Ok(scenario)
     }
 
-    /// Whether it makes sense on this kernel; `None` if the kernel's name begins with no version.
+    /// Whether it applies to this kernel; `None` if the kernel's name does not begin with a version.
     pub fn suits(&self, kernel: &str) -> Option<bool> {
         super::kernel_suits(&self.kernels, kernel)
     }
 
-    /// Checks a scenario of which fields were changed since it was read.
+    /// Validates a scenario whose fields were changed after parsing.
     pub fn check_again(&self) -> Result<(), ScenarioError> {
         self.check().map_err(|(message, _)| ScenarioError { file: self.name.clone(), line: None, message })
     }
@@ -87,7 +87,7 @@ impl Scenario {
         Ok(())
     }
 
-    /// Whether there is such a remedy: one of the scenario's, or one of `explain`'s. If not, those that there are.
+    /// Whether the remedy exists, as the scenario's own or `explain`'s. The error lists those that exist.
     pub(crate) fn check_remedy(&self, id: &str) -> Result<(), String> {
         if self.remedy.iter().any(|remedy| remedy.id == id) || RemedyKind::of_id(id).is_some() {
             return Ok(());
@@ -109,7 +109,7 @@ impl Scenario {
             return Err((format!("seconds = {}: expected more than 0, at most 60", self.seconds), "seconds".into()));
         }
         check_bounds(&self.kernels)?;
-        // A load that only runs with or without the fault may be the main one of its half.
+        // A load that runs only with or only without the fault may be the main one of that twin.
         let mains: Vec<When> = self
             .load
             .iter()

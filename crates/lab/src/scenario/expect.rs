@@ -1,4 +1,4 @@
-//! What `explain` must say of a scenario.
+//! The findings that `explain` must report for a scenario.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -6,30 +6,30 @@ use std::fmt;
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use unstarve_diagnose::report::FindingId;
 
-/// What `explain` must say, with the fault; of the healthy twin it must say nothing at all.
+/// What `explain` must report with the fault; for the healthy twin it must report nothing.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Expect {
-    /// With the fault the top finding is one of these; empty: nothing is starved, only slower, and `explain` stays quiet.
-    /// Absent, and no `all` either: not judged.
+    /// With the fault, the top finding is one of these; empty: nothing starves, `explain` must stay quiet. Absent, and
+    /// no `all` either: not judged.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub finding: Option<Vec<FindingId>>,
-    /// With the fault, too, there is neither a warning nor a critical finding: the same as an empty `finding`.
+    /// Even with the fault there must be no warning or critical finding, as with an empty `finding`.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub quiet: bool,
     /// The top finding's victim.
     #[serde(default)]
     pub victim: Victim,
-    /// Each is among the top finding's culprits.
+    /// Each must be among the top finding's culprits.
     #[serde(default)]
     pub culprit: Names,
-    /// Each is among those who paid.
+    /// Each must be among the payers.
     #[serde(default, skip_serializing_if = "Names::is_empty")]
     pub payer: Names,
-    /// Each is among the findings that are at least warnings, in whatever order.
+    /// Each must be among the warnings and critical findings, in any order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub all: Vec<Expected>,
-    /// No more findings than this, whatever their severity.
+    /// Maximum findings of any severity.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub max_findings: Option<usize>,
     /// The metrics that matter, the first one most: shown first, compared first.
@@ -37,7 +37,7 @@ pub struct Expect {
     pub metrics: Vec<String>,
 }
 
-/// One of several findings.
+/// One of several expected findings.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Expected {
@@ -46,35 +46,35 @@ pub struct Expected {
     /// Its victim.
     #[serde(default)]
     pub victim: Victim,
-    /// Each is among its culprits.
+    /// Each must be among its culprits.
     #[serde(default, skip_serializing_if = "Names::is_empty")]
     pub culprit: Names,
-    /// Each is among those who paid.
+    /// Each must be among its payers.
     #[serde(default, skip_serializing_if = "Names::is_empty")]
     pub payer: Names,
 }
 
-/// A victim: patterns for its `kind`, `comm` and `work`; in a file a text alone is its `comm`.
+/// Patterns for a victim's `kind`, `comm` and `work`; a string alone is its `comm`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize)]
 #[serde(transparent)]
 pub struct Victim(pub BTreeMap<String, String>);
 
-/// What can be said of a victim.
+/// The keys of a victim.
 pub(super) const VICTIM_KEYS: [&str; 3] = ["kind", "comm", "work"];
 
-/// Names, each a pattern; in a file one alone needs no brackets.
+/// Patterns for names; a single one needs no brackets in the file.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Names(pub Vec<String>);
 
 impl Names {
-    /// Whether nobody is named.
+    /// Whether it has no names.
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 }
 
 impl Expect {
-    /// What the top finding may be: none if that is not judged, empty if there is to be none.
+    /// The ids that the top finding may have: `None` if not judged, empty if there must be none.
     pub fn top(&self) -> Option<&[FindingId]> {
         if self.quiet { Some(&[]) } else { self.finding.as_deref() }
     }
@@ -99,7 +99,7 @@ impl<'de> Deserialize<'de> for Names {
     }
 }
 
-/// As it always was where there is one or none.
+/// A list, or a string for a single name, as files have it.
 impl Serialize for Names {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match &self.0[..] {

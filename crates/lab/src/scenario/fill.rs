@@ -1,11 +1,11 @@
-//! What a scenario's file leaves out: only the main load and its `argv` have to be there.
+//! Defaults for a scenario's file: only the main load and its `argv` are required.
 
 use std::path::{Path, PathBuf};
 
 use super::{Load, Scenario};
 
 impl Scenario {
-    /// Gives names to what has none, and makes a single load the main one. `file` is the scenario's own.
+    /// Names loads without a name, and makes a single load the main one. `file` is the scenario's own path.
     pub(super) fn fill(&mut self, file: &str) {
         if self.name.is_empty() {
             let stem = Path::new(file).file_stem().map(|stem| stem.to_string_lossy().to_ascii_lowercase());
@@ -25,7 +25,7 @@ impl Scenario {
         }
     }
 
-    /// The program's name, or the kind of our own load; with a number where that is taken.
+    /// The program's name, or the kind of a built-in load; numbered if it is taken.
     fn new_name(&self, load: &Load) -> String {
         let word = match &load.argv[..] {
             [own, kind, ..] if own == "load" => kind,
@@ -38,7 +38,7 @@ impl Scenario {
         std::iter::once(word.to_owned()).chain(numbered).find(|name| !taken(name)).unwrap_or_default()
     }
 
-    /// Tools and files of the scenario's own are found from its directory, wherever the lab is started.
+    /// Resolves the scenario's tools and files relative to its directory.
     pub(super) fn resolve(&mut self, file: &Path) {
         let directory = file.parent().unwrap_or(Path::new("."));
         let whole = |path: &Path| std::path::absolute(directory.join(path)).unwrap_or_else(|_| directory.join(path));

@@ -1,8 +1,10 @@
+//! Name patterns in scenarios.
+
 use unstarve_model::Glob;
 
-/// Whether a name fits an anchored pattern: plain characters, `*`, `?`, and alternatives with `|` between.
+/// Whether a name matches an anchored pattern: plain characters, `*`, `?`, and alternatives separated by `|`.
 pub fn fits(pattern: &str, name: &str) -> bool {
-    // No escapes here: a `\` is one of the name's.
+    // Patterns have no escapes: a `\` is literal.
     pattern.split('|').any(|one| Glob::new(&one.replace('\\', r"\\")).matches(name))
 }
 

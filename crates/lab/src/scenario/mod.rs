@@ -42,33 +42,34 @@ pub struct Scenario {
     /// Guest memory in MiB.
     #[serde(default = "default_memory")]
     pub memory_mib: u32,
-    /// Virtual seconds that are measured and recorded.
+    /// Virtual seconds measured and recorded.
     #[serde(default = "default_seconds")]
     pub seconds: f64,
-    /// Kernel modules, loaded in the order of their dependencies before the first step.
+    /// Kernel modules, loaded in dependency order before the first step.
     #[serde(default)]
     pub modules: Vec<String>,
-    /// Programs copied from the host with their libraries: `fio`, `mkfs.xfs`, `./mine`. They are in the guest's `/usr/bin`.
+    /// Programs copied from the host with their libraries: `fio`, `mkfs.xfs`, `./mine`. Their place is the guest's
+    /// `/usr/bin`.
     #[serde(default)]
     pub tools: Vec<String>,
-    /// Files of one's own in the guest.
+    /// The user's own files in the guest.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub file: Vec<GuestFile>,
-    /// Kernels on which it makes sense, e.g. `[">=6.1"]`; empty: all.
+    /// Kernels that it applies to, e.g. `[">=6.1"]`; empty: all.
     #[serde(default)]
     pub kernels: Vec<String>,
-    /// Done in order before the loads start.
+    /// Steps before the loads start, in order.
     #[serde(default)]
     pub setup: Vec<Step>,
-    /// What runs. Exactly one is `main`: recording and measuring last as long as it does.
+    /// The loads. Exactly one is `main`: the recording lasts as long as it does.
     pub load: Vec<Load>,
     /// Knobs that the scenario itself sets, like `--set`.
     #[serde(default)]
     pub knob: Vec<Knob>,
-    /// Remedies that `lab prove` knows.
+    /// Remedies for `lab prove`.
     #[serde(default)]
     pub remedy: Vec<Remedy>,
-    /// What `explain` must say of it.
+    /// What `explain` must report.
     #[serde(default)]
     pub expect: Expect,
 }
@@ -85,19 +86,19 @@ fn default_seconds() -> f64 {
     1.0
 }
 
-/// A file or directory that the guest has before anything runs.
+/// A file or directory present in the guest from the start.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct GuestFile {
     /// Where it is in the guest, from the root.
     pub path: String,
-    /// What is in it; instead of `from`.
+    /// Its content; excludes `from`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub text: Option<String>,
-    /// The host's file or directory that it is a copy of, from the scenario's directory; a program brings its libraries.
+    /// The host's file or directory to copy, relative to the scenario's directory; a program brings its libraries.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<PathBuf>,
-    /// Whether a `text` is a script to be run.
+    /// Whether `text` is an executable script.
     #[serde(default, skip_serializing_if = "is_false")]
     pub executable: bool,
 }
@@ -106,25 +107,25 @@ fn is_false(value: &bool) -> bool {
     !value
 }
 
-/// One thing to prepare.
+/// A setup step.
 #[derive(Clone, Debug, PartialEq, Serialize)]
 pub struct Step {
     /// When it applies.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub when: Option<String>,
-    /// Kernels on which it is done, e.g. `["<6.2"]`; empty: all.
+    /// Kernels that it applies to, e.g. `["<6.2"]`; empty: all.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub kernels: Vec<String>,
-    /// What to do.
+    /// The action.
     #[serde(flatten)]
     pub action: Action,
 }
 
-/// What a step does.
+/// The action of a step.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case", deny_unknown_fields)]
 pub enum Action {
-    /// Makes null block devices `/dev/nullb0…` (through configfs on every kernel).
+    /// Creates null block devices `/dev/nullb0…` (through configfs on every kernel).
     NullBlk {
         /// How many.
         devices: u32,
@@ -133,7 +134,7 @@ pub enum Action {
         /// Time of each request in ns; 0 completes at once.
         completion_ns: u64,
     },
-    /// Makes and mounts a filesystem.
+    /// Creates and mounts a file system.
     Filesystem {
         /// `/dev/nullb0`.
         device: String,
@@ -142,19 +143,19 @@ pub enum Action {
         /// Where.
         at: String,
     },
-    /// Mounts something that needs no making, such as `nfsd`, `tmpfs` or an NFS export.
+    /// Mounts a file system that needs no mkfs, such as `nfsd`, `tmpfs` or an NFS export.
     Mount {
-        /// What, as in `mount SOURCE`; for file systems without a device their kind.
+        /// The source, as in `mount SOURCE`; the type for file systems without a device.
         source: String,
         /// `tmpfs`, `nfsd`, `nfs4`.
         kind: String,
-        /// Where; made if it is not there.
+        /// The mount point; created if missing.
         at: String,
-        /// The kernel's own options; what `mount.nfs` would work out has to be spelt out.
+        /// The kernel's options; options that `mount.nfs` would derive must be given.
         #[serde(default)]
         options: String,
     },
-    /// Makes a cgroup (v2), and the groups above it that there are not yet.
+    /// Creates a cgroup (v2) with its missing ancestors.
     Cgroup {
         /// Its path below the root: `batch`, `prod/heavy`.
         path: String,
@@ -165,7 +166,7 @@ pub enum Action {
         /// `cpuset.cpus`.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         cpus: Option<String>,
-        /// Further files of the group and what is written to them: `memory.max`, `cpu.idle`.
+        /// Further files of the group with their values: `memory.max`, `cpu.idle`.
         #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
         set: BTreeMap<String, String>,
     },
@@ -181,41 +182,41 @@ pub enum Action {
         /// Program and arguments.
         argv: Vec<String>,
     },
-    /// Sets policy, nice or affinity of all threads whose name fits.
+    /// Sets policy, nice or affinity of all threads whose name matches.
     Threads {
         /// `kworker/0:*`, `ksoftirqd/1`: an anchored glob.
         comm: String,
-        /// As of a load.
+        /// As for a load.
         policy: Option<String>,
         /// −20…19.
         nice: Option<i32>,
         /// `0`, `2-7`.
         cpus: Option<String>,
     },
-    /// Runs `unstarve guard run` while it is measured.
+    /// Runs `unstarve guard run` during the measurement.
     Guard {
         /// The policy's text.
         policy: String,
-        /// `ebpf`, `netlink` or `scan`; none: the best that works in the guest.
+        /// `ebpf`, `netlink` or `scan`; by default the best that works in the guest.
         #[serde(default)]
         source: Option<String>,
     },
 }
 
-/// Something that runs.
+/// A program that runs during the measurement.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Load {
-    /// Its name in metrics and in the results' file names; its program's if none is given.
+    /// Its name in metrics and file names; by default the program's.
     #[serde(default)]
     pub name: String,
     /// When it applies.
     #[serde(default)]
     pub when: Option<String>,
-    /// Program and arguments; `{seconds}`, `{milliseconds}`, `{seed}` and `{copy}` are filled in. The program `load` is our
-    /// own: `load burn …`.
+    /// Program and arguments; `{seconds}`, `{milliseconds}`, `{seed}` and `{copy}` are substituted. The program `load`
+    /// is built in: `load burn …`.
     pub argv: Vec<String>,
-    /// So many of it, called `NAME-1`, `NAME-2`, …; of the main load the first is the main one.
+    /// The number of copies, named `NAME-1`, `NAME-2`, …; the first copy of the main load is the main one.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     pub count: u32,
     /// `0`, `2-7`; none: all.
@@ -227,19 +228,20 @@ pub struct Load {
     /// −20…19.
     #[serde(default)]
     pub nice: Option<i32>,
-    /// The cgroup it is started in.
+    /// The cgroup that it starts in.
     #[serde(default)]
     pub cgroup: Option<String>,
-    /// Starts this long after the recording began; seeds shift it by up to `jitter_ms`. Negative: at least so long before.
+    /// Starts this long after the recording began, plus up to `jitter_ms` by the seed. Negative: at least this long
+    /// before it.
     #[serde(default)]
     pub start_ms: i64,
     /// See `start_ms`.
     #[serde(default)]
     pub jitter_ms: u64,
-    /// The one that is measured; a single load is.
+    /// The load that is measured; a single load is the main one.
     #[serde(default)]
     pub main: bool,
-    /// How to read its output: `fio` (JSON), `load` (our own's lines); none: kept as a file only.
+    /// The format of its output: `fio` (JSON), `load` (built-in loads); without it the output is only stored.
     #[serde(default)]
     pub metrics: Option<String>,
 }
@@ -253,12 +255,12 @@ fn is_one(count: &u32) -> bool {
 }
 
 impl Load {
-    /// Whether it is started before the recording begins.
+    /// Whether it starts before the recording.
     pub fn is_early(&self) -> bool {
         self.start_ms < 0
     }
 
-    /// Its copies, each with a name of its own and `{copy}` filled in.
+    /// Its copies, each with its name and `{copy}` substituted.
     pub fn copies(&self) -> impl Iterator<Item = Load> {
         (1..=self.count).map(|number| Load {
             name: if self.count == 1 { self.name.clone() } else { format!("{}-{number}", self.name) },
@@ -277,10 +279,10 @@ pub struct Knob {
     /// When it applies.
     #[serde(default)]
     pub when: Option<String>,
-    /// Kernels on which it is set, e.g. `["<5.13"]`; empty: all. The same setting lives elsewhere on another kernel.
+    /// Kernels that it applies to, e.g. `["<5.13"]`; empty: all. Another kernel may have the setting elsewhere.
     #[serde(default)]
     pub kernels: Vec<String>,
-    /// As after `--set`.
+    /// As in `--set`.
     pub name: String,
     /// Its value.
     pub value: String,
@@ -290,16 +292,17 @@ pub struct Knob {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Remedy {
-    /// The id that `explain` gives it, or with `own` any other.
+    /// The id by which `explain` knows it; with `own` any other.
     pub id: String,
-    /// One line for people; `explain`'s remedies have theirs.
+    /// One line for people; `explain`'s remedies have their own.
     #[serde(default)]
     pub title: String,
-    /// The scenario's own kind of thing (a guard's policy, a machine without the device), not a remedy that `explain` offers. What
-    /// one of `explain`'s does is what the report on the faulty guest says.
+    /// Specific to the scenario (a guard's policy, a machine without the device), not offered by `explain`. For
+    /// `explain`'s remedies the report on the faulty guest decides what they do.
     #[serde(default, skip_serializing_if = "is_false")]
     pub own: bool,
-    /// Of an own one: done after the setup, and again whenever a new thread fits (workers are born at any time).
+    /// For an own remedy: steps after the setup, repeated when a new matching thread appears (workers are created at
+    /// any time).
     #[serde(default)]
     pub steps: Vec<Action>,
 }

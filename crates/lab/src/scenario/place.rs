@@ -1,15 +1,14 @@
-//! Under which policy, nice and affinity something runs: `policy`, `nice` and `cpus` as the file has them.
+//! Parses `policy`, `nice` and `cpus` of a load or a step.
 
 use unstarve_change::Value;
 use unstarve_model::{CpuSet, SchedPolicy};
 
-/// `policy`, `nice` and `cpus` of a load or a `threads` step, read: what to set, in the order in which it has to be, for the kernel
-/// refuses an affinity of a deadline task.
+/// The parsed values in the order in which they must be set: the kernel refuses to change a deadline task's affinity.
 #[derive(Clone, Debug, PartialEq, Eq, Default)]
 pub struct Placement(pub Vec<Value>);
 
 impl Placement {
-    /// Reads the three fields as the file has them; the error says which is wrong and what is expected.
+    /// Parses the three fields; the error names the wrong one and what is expected.
     pub fn read(policy: Option<&str>, nice: Option<i32>, cpus: Option<&str>) -> Result<Placement, String> {
         let policy = policy.map(read_policy).transpose()?;
         if let Some(nice) = nice.filter(|nice| !(-20..=19).contains(nice)) {
@@ -74,7 +73,7 @@ fn deadline(times: &str) -> Option<Value> {
 
 fn read_cpus(text: &str) -> Result<CpuSet, String> {
     let cpus: Option<CpuSet> = text.parse().ok();
-    // The kernel's list may name none; a file that does so is wrong.
+    // The kernel's list format permits an empty list; a scenario's does not.
     cpus.filter(|cpus| !cpus.is_empty())
         .ok_or_else(|| format!("cpus = \"{text}\": expected a list such as `0` or `2-7,9`"))
 }

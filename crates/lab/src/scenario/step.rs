@@ -1,6 +1,6 @@
-//! How a [`Step`] is read: its `when` and `kernels` beside exactly one action.
+//! Deserializes a [`Step`]: `when` and `kernels` beside exactly one action.
 //!
-//! `#[serde(flatten)]` cannot refuse unknown fields and loses the place of an error in the file, so it is done by hand.
+//! By hand, because `#[serde(flatten)]` cannot refuse unknown fields and loses the line of an error.
 
 use std::fmt;
 
@@ -42,7 +42,7 @@ impl<'de> Visitor<'de> for StepVisitor {
     }
 }
 
-/// Reads the value of a key as the [`Action`] of that name.
+/// Deserializes a value as the [`Action`] with this name.
 struct ActionNamed<'a>(&'a str);
 
 impl<'de> DeserializeSeed<'de> for ActionNamed<'_> {
@@ -53,7 +53,7 @@ impl<'de> DeserializeSeed<'de> for ActionNamed<'_> {
     }
 }
 
-/// An enum's variant whose name and content were found apart.
+/// A variant of an enum whose name and content were read separately.
 struct Variant<'a, D> {
     name: &'a str,
     content: D,

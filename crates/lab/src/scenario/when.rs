@@ -1,12 +1,14 @@
+//! Conditions of scenarios: `when`, and bounds on kernel versions.
+
 use std::fmt;
 use std::str::FromStr;
 
 use unstarve_facts::Version;
 
-/// Under which request a step, load or knob applies.
+/// The requests to which a step, load or knob applies.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum When {
-    /// Whatever is asked.
+    /// Any request.
     Always,
     /// Only with the fault.
     Fault,
@@ -18,7 +20,7 @@ pub enum When {
     UnlessRemedy(String),
 }
 
-/// A `when` that is none.
+/// An invalid `when`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("when = \"{0}\": expected `fault`, `healthy`, `remedy:ID` or `unless-remedy:ID`")]
 pub struct WhenError(pub(super) String);
@@ -39,7 +41,7 @@ impl FromStr for When {
 }
 
 impl When {
-    /// Reads the field, absent being [`When::Always`].
+    /// Parses the field; absent means [`When::Always`].
     pub fn read(field: Option<&str>) -> Result<When, WhenError> {
         field.map_or(Ok(When::Always), str::parse)
     }
@@ -105,9 +107,9 @@ fn series(text: &str) -> Option<(u32, u32)> {
     text.parse().ok().map(|major| (major, 0))
 }
 
-/// Whether a kernel, by its release (`6.12.107-…`) or its name in the store (`6.12`, `7`), meets all `bounds`.
+/// Whether a kernel's release (`6.12.107-…`) or store name (`6.12`, `7`) satisfies all `bounds`.
 ///
-/// No bounds suit every kernel. `None` where the text does not begin with a version, or a bound is unreadable.
+/// No bounds match every kernel. `None` if the text does not begin with a version, or a bound is invalid.
 pub fn kernel_suits(bounds: &[String], kernel: &str) -> Option<bool> {
     if bounds.is_empty() {
         return Some(true);

@@ -1,3 +1,5 @@
+//! Statistics against published tables and simulated experiments.
+
 use proptest::prelude::*;
 
 use super::*;
@@ -65,7 +67,7 @@ fn three_values_get_the_wide_interval_they_deserve() {
     assert!((high - 4.303 / 3f64.sqrt()).abs() < 1e-2 && (low + high).abs() < 1e-9, "{low}..{high}");
 }
 
-/// 122 % less than all there is: what Student's interval of differences said of a count.
+/// Regression: Student's interval of differences reported −122 % for a count.
 #[test]
 fn no_bound_lies_below_nothing() {
     let counts = [(90.0, 8.0), (40.0, 39.0), (310.0, 5.0)];
@@ -80,12 +82,12 @@ fn no_bound_lies_below_nothing() {
     assert_eq!((to_zero.scale, to_zero.interval.map(|(low, _)| low)), (Scale::Difference, Some(-1.0)));
 }
 
-/// Of an interval that is as wide as it should be, 95 % hold the truth: here half as much, in noise that multiplies.
+/// 95 % of the intervals contain the truth: here a factor of one half with multiplicative noise.
 #[test]
 fn intervals_of_ratios_hold_the_truth_as_often_as_they_say() {
     let mut state = 7u64;
     let mut noise = || {
-        // Sums of twelve are near enough to normal.
+        // A sum of twelve uniform numbers is nearly normal.
         let mut sum = -6.0;
         for _ in 0..12 {
             state = unstarve_load::seed::mix(state);
@@ -103,7 +105,7 @@ fn intervals_of_ratios_hold_the_truth_as_often_as_they_say() {
     assert!((1860..=1940).contains(&holds), "{holds} of 2000 intervals hold the truth");
 }
 
-/// So many seeds as are said to be needed do tell four times of five.
+/// The estimated number of seeds decides in four of five cases.
 #[test]
 fn the_seeds_that_are_asked_for_are_about_enough() {
     let effects = Effects { mean: 0.2, deviation: 0.4, matters: 0.03 };
@@ -140,8 +142,8 @@ fn the_test_agrees_with_the_interval() {
 
 #[test]
 fn of_many_metrics_without_an_effect_one_is_rarely_called_different() {
-    // What was seen with kubepods: three pairs and fifteen metrics; without a correction half of all comparisons of a
-    // side with itself called something worse or better.
+    // Seen with kubepods: three pairs and fifteen metrics; without a correction half of all comparisons of a side with
+    // itself called a metric worse or better.
     let mut state = 1u64;
     let mut noise = || {
         state = unstarve_load::seed::mix(state);

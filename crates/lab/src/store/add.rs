@@ -1,3 +1,5 @@
+//! Adds a kernel to the store: from Debian's archive or from a file.
+
 use std::fs;
 use std::io::Read;
 use std::path::{Path, PathBuf};
@@ -5,51 +7,52 @@ use std::path::{Path, PathBuf};
 use super::apt::{Apt, Archive, Installed, Package, unpack};
 use super::kernel::{IMAGE, KernelInfo, MODULES, checked_name, describe};
 use super::modules::Modules;
-use super::{Cache, Part, StoreError, digest_of_file};
+use super::{Cache, PartialEntry, StoreError, digest_of_file};
 
 /// A kernel to bring into the store.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Wanted {
-    /// The newest of a Debian suite.
+    /// The newest kernel of a Debian suite.
     Suite {
         /// Its name in the store: `6.1`.
         name: &'static str,
         /// `bookworm`.
         suite: &'static str,
     },
-    /// A user's own.
+    /// The user's own kernel.
     File {
-        /// Its name in the store; none: the release in the file.
+        /// Its name in the store; by default the release in the file.
         name: Option<String>,
         /// A bzImage.
         image: PathBuf,
-        /// A directory as `/lib/modules/VERSION`; none: no modules.
+        /// A directory like `/lib/modules/VERSION`; `None`: no modules.
         modules: Option<PathBuf>,
     },
 }
 
 /// The kernels of Debian 11, 12, 13 and unstable.
-const SUITES: [(&str, &str); 4] = [("5.10", "bullseye"), ("6.1", "bookworm"), ("6.12", "trixie"), ("7", "sid")];
+const DEBIAN_SUITES: [(&str, &str); 4] = [("5.10", "bullseye"), ("6.1", "bookworm"), ("6.12", "trixie"), ("7", "sid")];
 
 impl Wanted {
-    /// Debian's kernels that can be brought, as users call them, with the suite of each: `6.1` of `bookworm`.
+    /// Debian's kernels that can be added, by their short names, with their suites: `6.1` of `bookworm`.
     pub const fn suites() -> &'static [(&'static str, &'static str)] {
-        &SUITES
+        &DEBIAN_SUITES
     }
 
-    /// What a user calls a kernel: the short name of one of Debian's, or else a file.
+    /// Interprets a user's name for a kernel: the short name of a Debian kernel, else a file.
     pub fn named(text: &str, name: Option<String>, modules: Option<PathBuf>) -> Wanted {
-        match SUITES.iter().find(|(short, _)| *short == text) {
+        match DEBIAN_SUITES.iter().find(|(short, _)| *short == text) {
             Some(&(name, suite)) => Wanted::Suite { name, suite },
             None => Wanted::File { name, image: PathBuf::from(text), modules },
         }
     }
 }
 
-/// The cloud flavour has all that is needed and few modules. From 7.0 on the package is split in binary and modules.
-const PATTERN: &str = "^linux-(image|binary|modules)-[0-9].*cloud-amd64$";
+/// The cloud flavour has all required drivers and few modules. From 7.0 on its package is split into binary and
+/// modules.
+const KERNEL_PACKAGE_PATTERN: &str = "^linux-(image|binary|modules)-[0-9].*cloud-amd64$";
 
-/// Brings a kernel into the store. `progress` is told what happens.
+/// Adds a kernel to the store. Calls `progress` with each step.
 pub fn add(cache: &Cache, wanted: &Wanted, progress: &mut dyn FnMut(&str)) -> Result<KernelInfo, StoreError> {
     match wanted {
         Wanted::Suite { name, suite } => add_from_archive(cache, name, suite, progress),
@@ -66,11 +69,11 @@ fn add_from_archive(
     let archive = Archive::of_machine()?;
     progress(&format!("fetching the package list of {suite}"));
     let apt = Apt::open(cache, &archive, suite, &[suite], Installed::Nothing)?;
-    let packages = newest(apt.packages(PATTERN)?);
+    let packages = newest(apt.packages(KERNEL_PACKAGE_PATTERN)?);
     let Some(first) = packages.first().cloned() else {
-        return Err(StoreError::NoPackage { pattern: PATTERN.into(), suite: suite.into() });
+        return Err(StoreError::NoPackage { pattern: KERNEL_PACKAGE_PATTERN.into(), suite: suite.into() });
     };
-    let part = Part::directory(&cache.kernels().join(name)).map_err(StoreError::file(cache.kernels()))?;
+    let part = PartialEntry::directory(&cache.kernels().join(name)).map_err(StoreError::file(cache.kernels()))?;
     let scratch = part.path().join("unpacked");
     fs::create_dir(&scratch).map_err(StoreError::file(&scratch))?;
     let names: Vec<&str> = packages.iter().map(|package| package.name.as_str()).collect();
@@ -104,7 +107,7 @@ fn add_file(
     let release = release_of(image)?;
     let name = checked_name(name.unwrap_or(&release))?.to_owned();
     progress(&format!("copying {release}"));
-    let part = Part::directory(&cache.kernels().join(&name)).map_err(StoreError::file(cache.kernels()))?;
+    let part = PartialEntry::directory(&cache.kernels().join(&name)).map_err(StoreError::file(cache.kernels()))?;
     let source = image.display().to_string();
     let info = fill(part.path(), image, modules, About { name, version: None, source, packages: Vec::new() })?;
     part.keep().map_err(StoreError::file(cache.kernels()))?;
@@ -135,7 +138,7 @@ fn fill(into: &Path, image: &Path, modules: Option<&Path>, about: About) -> Resu
     Ok(info)
 }
 
-/// The packages of the newest version; where image and binary are split, those with the content.
+/// The packages of the newest version; if image and binary are split, the binary.
 fn newest(mut packages: Vec<Package>) -> Vec<Package> {
     let Some(last) = packages.last().map(|package| package.version.clone()) else { return packages };
     packages.retain(|package| package.version == last);
@@ -153,7 +156,7 @@ fn modules_directory(unpacked: &Path) -> Result<PathBuf, StoreError> {
         .ok_or_else(|| StoreError::Malformed { path: unpacked.to_owned(), what: "the package holds no modules".into() })
 }
 
-/// The first file below one of `places` (one level deeper at most) whose name begins so.
+/// The first file in one of `places`, or one level deeper, whose name has this prefix.
 fn find(unpacked: &Path, places: &[&str], prefix: &str) -> Result<PathBuf, StoreError> {
     let mut directories: Vec<PathBuf> = places.iter().map(|place| unpacked.join(place)).collect();
     let mut next = 0;
@@ -172,10 +175,10 @@ fn find(unpacked: &Path, places: &[&str], prefix: &str) -> Result<PathBuf, Store
     Err(StoreError::Malformed { path: unpacked.to_owned(), what: format!("the package holds no {prefix}") })
 }
 
-/// The release string in a bzImage's header (Documentation/arch/x86/boot.rst: magic `HdrS` at 0x202, and at 0x20e the
-/// place of the string, less 0x200).
+/// The release string in a bzImage's header (Documentation/arch/x86/boot.rst: magic `HdrS` at 0x202; 0x20e has the
+/// string's offset minus 0x200).
 fn release_of(image: &Path) -> Result<String, StoreError> {
-    // Up to where the header can say that the string is; a file that a user named may have no end.
+    // Read only as far as the offset can reach; a file that a user named may be endless.
     let mut bytes = Vec::new();
     let file = fs::File::open(image).map_err(StoreError::file(image))?;
     file.take(0x2_0000).read_to_end(&mut bytes).map_err(StoreError::file(image))?;

@@ -1,3 +1,5 @@
+//! Fetches Debian packages through apt with separate state.
+
 use std::ffi::OsString;
 use std::fs;
 use std::io;
@@ -5,24 +7,24 @@ use std::os::unix::process::CommandExt;
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output, Stdio};
 
-use unstarve_files::program::{PROXIES, Program, keep};
+use unstarve_files::program::{PROXY_VARIABLES, Program, keep};
 
 use super::version::dpkg_order;
 use super::{Cache, StoreError};
 
 /// Signs all suites of Debian's archive.
-const KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
+const DEBIAN_KEYRING: &str = "/usr/share/keyrings/debian-archive-keyring.gpg";
 
-/// The Debian archive from which this machine gets its own packages.
+/// The Debian archive that this machine's packages come from.
 #[derive(Clone, Debug)]
 pub(crate) struct Archive {
     uri: String,
 }
 
 impl Archive {
-    /// The one in the machine's apt configuration.
+    /// The archive in the machine's apt configuration.
     pub(crate) fn of_machine() -> Result<Archive, StoreError> {
-        let keyring = Path::new(KEYRING);
+        let keyring = Path::new(DEBIAN_KEYRING);
         if !keyring.exists() {
             return Err(StoreError::NoKeyring(keyring.to_owned()));
         }
@@ -32,8 +34,8 @@ impl Archive {
     }
 }
 
-/// The first that calls itself Debian; the label is only known once apt has fetched the archive's index, so where
-/// none has one, the names of the suites decide.
+/// The first archive labelled Debian; the label is known only after apt has fetched the index, so without any label the
+/// suites' names decide.
 fn find_archive(targets: &str) -> Option<String> {
     let rows: Vec<Vec<&str>> = targets.lines().map(|line| line.split('\t').collect()).collect();
     let main = |row: &&Vec<&str>| row.len() == 4 && row[3] == "main";
@@ -43,7 +45,7 @@ fn find_archive(targets: &str) -> Option<String> {
     labelled.or_else(named).map(|row| row[0].to_owned())
 }
 
-/// Against which set of installed packages apt reckons.
+/// The installed packages that apt resolves dependencies against.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Installed {
     /// None.
@@ -52,14 +54,14 @@ pub(crate) enum Installed {
     Host,
 }
 
-/// apt with state of its own for some suites.
+/// apt with separate state for some suites.
 #[derive(Debug)]
 pub(crate) struct Apt {
     directory: PathBuf,
 }
 
 impl Apt {
-    /// Sets it up and fetches the lists.
+    /// Creates the state and fetches the package lists.
     pub(crate) fn open(
         cache: &Cache,
         archive: &Archive,
@@ -81,7 +83,7 @@ impl Apt {
             fs::create_dir_all(self.directory.join(below))?;
         }
         let source = format!(
-            "Types: deb\nURIs: {}\nSuites: {}\nComponents: main\nSigned-By: {KEYRING}\n",
+            "Types: deb\nURIs: {}\nSuites: {}\nComponents: main\nSigned-By: {DEBIAN_KEYRING}\n",
             archive.uri,
             suites.join(" ")
         );
@@ -93,7 +95,7 @@ impl Apt {
         }
     }
 
-    /// The packages whose names fit the extended regular expression, oldest first.
+    /// The packages whose names match the extended regular expression, oldest first.
     pub(crate) fn packages(&self, pattern: &str) -> Result<Vec<Package>, StoreError> {
         let names = run(self.command("apt-cache")?.args(["search", "--names-only", pattern]))?;
         let names: Vec<&str> = names.lines().filter_map(|line| line.split(' ').next()).collect();
@@ -112,7 +114,7 @@ impl Apt {
         packages_in(into)
     }
 
-    /// Fetches a package of `suite` and whatever it needs that is not installed.
+    /// Fetches a package of `suite` with its dependencies that are not installed.
     pub(crate) fn download_with_dependencies(&self, name: &str, suite: &str) -> Result<Vec<PathBuf>, StoreError> {
         let archives = self.directory.join("cache/archives");
         for old in packages_in(&archives)? {
@@ -123,7 +125,8 @@ impl Apt {
         packages_in(&archives)
     }
 
-    /// Nothing of the host's package state is written: state, cache and sources are our own, and its lock is not taken.
+    /// Writes nothing of the host's package state: state, cache and sources are separate, and the host's lock is not
+    /// taken.
     fn command(&self, program: &str) -> Result<Command, StoreError> {
         let mut command = fetcher(program)?;
         let at = |name: &str, below: &str| {
@@ -155,7 +158,7 @@ impl Apt {
     }
 }
 
-/// Whether there is any package list, of this fetch or an earlier one.
+/// Whether any package list exists, of this fetch or an earlier one.
 fn has_lists(directory: &Path) -> bool {
     let names = fs::read_dir(directory).into_iter().flatten().filter_map(Result::ok);
     names.into_iter().any(|entry| entry.file_name().to_string_lossy().contains("_Packages"))
@@ -171,15 +174,15 @@ fn packages_in(directory: &Path) -> Result<Vec<PathBuf>, StoreError> {
     Ok(found)
 }
 
-/// A program of apt's, the system's own, with nothing of our environment but the way to the archive.
+/// One of the system's apt programs; of our environment it gets only the proxy settings.
 fn fetcher(program: &str) -> Result<Command, StoreError> {
     let mut command = Program::of_system(program)?.command();
-    keep(&mut command, &PROXIES);
+    keep(&mut command, &PROXY_VARIABLES);
     Ok(command)
 }
 
-/// Unpacks a package without installing it: as files of ours that nobody else can write and that raise nobody, whatever the package says
-/// of owners and modes. Nothing outside of `into` is written, whatever it says of links.
+/// Unpacks a package without installing it. Files belong to this user, nobody else can write them, and none is setuid,
+/// whatever the package says. Writes nothing outside `into`, whatever its links say.
 pub(crate) fn unpack(package: &Path, into: &Path) -> Result<(), StoreError> {
     let mut command = Program::of_system("dpkg-deb")?.command();
     command.arg("--fsys-tarfile").arg(package).stdin(Stdio::null()).stdout(Stdio::piped()).stderr(Stdio::piped());
@@ -193,7 +196,7 @@ pub(crate) fn unpack(package: &Path, into: &Path) -> Result<(), StoreError> {
         })?);
     archive.set_mask(0o022);
     let unpacked = archive.unpack(into);
-    // To its end: what follows the last file is no reason for it to fail.
+    // Read to its end, so that data after the last file does not make dpkg fail.
     let _ = io::copy(&mut archive.into_inner(), &mut io::sink());
     let output = child.wait_with_output().map_err(|source| StoreError::Program { program: name.clone(), source })?;
     if !output.status.success() {
@@ -225,7 +228,7 @@ impl Package {
     }
 }
 
-/// Runs a command to its end and gives what it printed.
+/// Runs a command to its end and returns its output.
 pub(crate) fn run(command: &mut Command) -> Result<String, StoreError> {
     let program = command.get_program().to_string_lossy().into_owned();
     end_with_us(command);
@@ -237,7 +240,7 @@ pub(crate) fn run(command: &mut Command) -> Result<String, StoreError> {
     Err(failed(command, &output))
 }
 
-/// It ends with us, not long after.
+/// The child is killed when this process dies.
 fn end_with_us(command: &mut Command) {
     // SAFETY: between fork and exec only this system call is made.
     unsafe {

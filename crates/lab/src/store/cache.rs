@@ -1,3 +1,5 @@
+//! The lab's cache directory, and atomic creation of entries in it.
+
 use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
@@ -14,10 +16,10 @@ pub struct Cache {
 }
 
 impl Cache {
-    /// The user's: `$XDG_CACHE_HOME/unstarve/lab`, or `~/.cache/unstarve/lab`.
+    /// The user's cache: `$XDG_CACHE_HOME/unstarve/lab`, or `~/.cache/unstarve/lab`.
     ///
-    /// Root's is believed, and what is in it run: it is used only if nobody else can write it. A home that is somebody else's (sudo and
-    /// su may keep `HOME`) is not root's.
+    /// Root trusts and executes what is in its cache: it is used only if nobody else can write it. A home that belongs
+    /// to another user (sudo and su may keep `HOME`) is not root's.
     pub fn of_user() -> Result<Cache, StoreError> {
         let set = |name: &str| std::env::var_os(name).map(PathBuf::from).filter(|path| path.is_absolute());
         let given = set("XDG_CACHE_HOME");
@@ -32,38 +34,38 @@ impl Cache {
         Ok(cache)
     }
 
-    /// One at a given place.
+    /// A cache at a given path.
     pub fn at(root: PathBuf) -> Cache {
         Cache { root }
     }
 
-    /// Where kernels are kept, a directory each.
+    /// The kernels, one directory each.
     pub fn kernels(&self) -> PathBuf {
         self.root.join("kernels")
     }
 
-    /// Where a QEMU of our own is kept.
+    /// The lab's own QEMU.
     pub fn qemu(&self) -> PathBuf {
         self.root.join("qemu")
     }
 
-    /// Where the base images of guests are kept.
+    /// The base images of guests.
     pub fn images(&self) -> PathBuf {
         self.root.join("images")
     }
 
-    /// Where results are kept, by scenario and kernel.
+    /// Results by scenario and kernel.
     pub fn runs(&self) -> PathBuf {
         self.root.join("runs")
     }
 
-    /// Where apt keeps its lists of one suite.
+    /// apt's lists of one suite.
     pub(crate) fn apt(&self, suite: &str) -> PathBuf {
         self.root.join("apt").join(suite)
     }
 }
 
-/// The home that passwd(5) has for root.
+/// Root's home in passwd(5).
 fn homes_of_root() -> PathBuf {
     home_in(&fs::read_to_string("/etc/passwd").unwrap_or_default()).unwrap_or_else(|| "/root".into())
 }
@@ -74,7 +76,7 @@ fn home_in(passwd: &str) -> Option<PathBuf> {
     root.get(5).map(PathBuf::from).filter(|home| home.is_absolute())
 }
 
-/// Whether nobody but root can have made what is at a path, or can make it if it is not there yet.
+/// Whether only root can have created a path, or can create it.
 fn check_root(path: &Path) -> Result<(), TrustError> {
     match Directory::open(path) {
         Err(TrustError::Io { path, source }) if source.kind() == io::ErrorKind::NotFound => {
@@ -84,31 +86,32 @@ fn check_root(path: &Path) -> Result<(), TrustError> {
     }
 }
 
-/// A directory or file that is being made beside its final name. Dropped before [`Part::keep`], it is removed.
+/// A directory or file under construction beside its final name. Removed on drop unless [`PartialEntry::keep`] was
+/// called.
 #[derive(Debug)]
-pub(crate) struct Part {
+pub(crate) struct PartialEntry {
     path: PathBuf,
     target: PathBuf,
     kept: bool,
 }
 
-/// `.part-PID-name`: the process says whether anybody still works on it.
+/// `.part-PID-name`: the process id shows whether it is still in use.
 const PART_PREFIX: &str = ".part-";
 
-impl Part {
-    /// A new directory beside `target`; parts of processes that no longer live are removed.
-    pub(crate) fn directory(target: &Path) -> io::Result<Part> {
-        let part = Part::name(target)?;
+impl PartialEntry {
+    /// Creates a directory beside `target`, and removes parts of processes that have ended.
+    pub(crate) fn directory(target: &Path) -> io::Result<PartialEntry> {
+        let part = PartialEntry::name(target)?;
         fs::create_dir(&part.path)?;
         Ok(part)
     }
 
     /// The name for a new file beside `target`.
-    pub(crate) fn file(target: &Path) -> io::Result<Part> {
-        Part::name(target)
+    pub(crate) fn file(target: &Path) -> io::Result<PartialEntry> {
+        PartialEntry::name(target)
     }
 
-    fn name(target: &Path) -> io::Result<Part> {
+    fn name(target: &Path) -> io::Result<PartialEntry> {
         let parent = target.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
         fs::create_dir_all(parent)?;
         check_way(parent)?;
@@ -116,14 +119,14 @@ impl Part {
         let name = target.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
         let path = parent.join(format!("{PART_PREFIX}{}-{name}", std::process::id()));
         remove(&path)?;
-        Ok(Part { path, target: target.to_owned(), kept: false })
+        Ok(PartialEntry { path, target: target.to_owned(), kept: false })
     }
 
     pub(crate) fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Gives it its final name; what had the name before is removed.
+    /// Renames it to its final name, replacing what was there.
     pub(crate) fn keep(mut self) -> io::Result<PathBuf> {
         if self.target.is_dir() {
             let old = self.path.with_extension("old");
@@ -138,7 +141,7 @@ impl Part {
     }
 }
 
-impl Drop for Part {
+impl Drop for PartialEntry {
     fn drop(&mut self) {
         if !self.kept {
             let _ = remove(&self.path);
@@ -146,7 +149,7 @@ impl Drop for Part {
     }
 }
 
-/// Root makes and removes whole trees here: nobody else may swap them for links meanwhile.
+/// Root creates and removes directory trees here: nobody else may replace them by links meanwhile.
 pub(super) fn check_way(parent: &Path) -> io::Result<()> {
     if rustix::process::geteuid().is_root() {
         Directory::check_way(parent).map_err(io::Error::other)?;
@@ -167,7 +170,7 @@ fn remove_abandoned(directory: &Path) -> io::Result<()> {
     Ok(())
 }
 
-/// Removes a file or a directory with all in it; absent is fine.
+/// Removes a file or a directory tree; succeeds if it is absent.
 pub(crate) fn remove(path: &Path) -> io::Result<()> {
     let result = match fs::symlink_metadata(path) {
         Ok(metadata) if metadata.is_dir() => fs::remove_dir_all(path),
@@ -208,7 +211,7 @@ mod tests {
         assert_eq!(home_in(""), None);
     }
 
-    /// A cache that is not there yet must not be made by somebody else between the check and its use.
+    /// Nobody else may create a missing cache between the check and its use.
     #[test]
     fn a_cache_in_a_directory_of_all_is_not_roots() {
         let scratch = tempfile::tempdir().expect("a directory");
@@ -219,7 +222,7 @@ mod tests {
         let below = scratch.path().join("unstarve/lab");
         check_root(&below).expect("nobody else can make it");
         check_root(scratch.path()).expect("ours");
-        for (all, why) in [(0o777, "mode 0777"), (0o1777, "others can make files in it")] {
+        for (all, why) in [(0o777, "mode 0777"), (0o1777, "other users can create files in it")] {
             mode(all);
             for path in [&below, &scratch.path().to_owned()] {
                 let error = check_root(path).expect_err("others can make it").to_string();
@@ -232,12 +235,12 @@ mod tests {
     fn a_dropped_part_leaves_nothing_and_a_kept_one_replaces() {
         let scratch = tempfile::tempdir().expect("a directory");
         let target = scratch.path().join("result");
-        let part = Part::directory(&target).expect("a part");
+        let part = PartialEntry::directory(&target).expect("a part");
         fs::write(part.path().join("a"), "1").expect("written");
         drop(part);
         assert_eq!(fs::read_dir(scratch.path()).expect("listed").count(), 0);
         for text in ["1", "2"] {
-            let part = Part::directory(&target).expect("a part");
+            let part = PartialEntry::directory(&target).expect("a part");
             fs::write(part.path().join("a"), text).expect("written");
             part.keep().expect("kept");
         }
@@ -250,7 +253,7 @@ mod tests {
         let scratch = tempfile::tempdir().expect("a directory");
         // Above the largest pid that Linux gives (4194304).
         fs::create_dir(scratch.path().join(".part-4999999-x")).expect("made");
-        let part = Part::directory(&scratch.path().join("y")).expect("a part");
+        let part = PartialEntry::directory(&scratch.path().join("y")).expect("a part");
         assert_eq!(fs::read_dir(scratch.path()).expect("listed").count(), 1);
         drop(part);
     }

@@ -1,3 +1,5 @@
+//! Kernels in the store.
+
 use std::fs;
 use std::path::{Path, PathBuf};
 
@@ -6,19 +8,19 @@ use serde::{Deserialize, Serialize};
 use super::modules::Modules;
 use super::{Cache, StoreError, cache};
 
-/// What is known of a kernel in the store (`kernel.toml`).
+/// The description of a kernel (`kernel.toml`).
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct KernelInfo {
     /// Its name in the store: `6.1`, or a user's own.
     pub name: String,
     /// Its own release string: `6.1.0-50-cloud-amd64`.
     pub release: String,
-    /// The version of the package; of a user's own, none.
+    /// The package's version; `None` for a user's own kernel.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub version: Option<String>,
-    /// The source package, or the file that it was copied from.
+    /// The source package, or the file it was copied from.
     pub source: String,
-    /// The packages, and the digests that the archive gives for them.
+    /// The packages with the archive's digests.
     #[serde(default)]
     pub packages: Vec<String>,
     /// SHA-256 of the kernel image, in hex.
@@ -28,13 +30,13 @@ pub struct KernelInfo {
 /// A kernel in the store.
 #[derive(Clone, Debug)]
 pub struct Kernel {
-    /// What is known of it.
+    /// Its description.
     pub info: KernelInfo,
     directory: PathBuf,
 }
 
 impl Kernel {
-    /// The one with this name.
+    /// The kernel with this name.
     pub fn open(cache: &Cache, name: &str) -> Result<Kernel, StoreError> {
         let directory = cache.kernels().join(checked_name(name)?);
         if !directory.is_dir() {
@@ -55,29 +57,29 @@ impl Kernel {
     }
 
     pub(crate) fn modules(&self) -> Result<Modules, StoreError> {
-        let path = self.directory.join(INDEX);
+        let path = self.directory.join(MODULE_INDEX_FILE);
         let text = fs::read_to_string(&path).map_err(StoreError::file(&path))?;
         serde_json::from_str(&text).map_err(|error| StoreError::Malformed { path, what: error.to_string() })
     }
 }
 
-/// The files of a kernel's directory.
+/// Files of a kernel's directory.
 pub(super) const IMAGE: &str = "vmlinuz";
 pub(super) const MODULES: &str = "modules";
-const INDEX: &str = "modules.json";
-const INFO: &str = "kernel.toml";
+const MODULE_INDEX_FILE: &str = "modules.json";
+const KERNEL_INFO_FILE: &str = "kernel.toml";
 
-/// Writes what describes a kernel into its directory.
+/// Writes a kernel's description and module index into its directory.
 pub(super) fn describe(directory: &Path, info: &KernelInfo, modules: &Modules) -> Result<(), StoreError> {
     let malformed = |what: String| StoreError::Malformed { path: directory.to_owned(), what };
     let text = toml::to_string(info).map_err(|error| malformed(error.to_string()))?;
-    fs::write(directory.join(INFO), text).map_err(StoreError::file(directory.join(INFO)))?;
+    fs::write(directory.join(KERNEL_INFO_FILE), text).map_err(StoreError::file(directory.join(KERNEL_INFO_FILE)))?;
     let index = serde_json::to_string(modules).map_err(|error| malformed(error.to_string()))?;
-    fs::write(directory.join(INDEX), index).map_err(StoreError::file(directory.join(INDEX)))
+    fs::write(directory.join(MODULE_INDEX_FILE), index).map_err(StoreError::file(directory.join(MODULE_INDEX_FILE)))
 }
 
 fn read_info(directory: &Path) -> Result<KernelInfo, StoreError> {
-    let path = directory.join(INFO);
+    let path = directory.join(KERNEL_INFO_FILE);
     let text = fs::read_to_string(&path).map_err(StoreError::file(&path))?;
     toml::from_str(&text).map_err(|error| StoreError::Malformed { path, what: error.message().to_owned() })
 }
@@ -93,7 +95,9 @@ pub fn list(cache: &Cache) -> Result<Vec<KernelInfo>, StoreError> {
     let mut infos = Vec::new();
     for entry in entries {
         let path = entry.map_err(StoreError::file(&directory))?.path();
-        if path.join(INFO).exists() && !path.file_name().is_some_and(|name| name.to_string_lossy().starts_with('.')) {
+        if path.join(KERNEL_INFO_FILE).exists()
+            && !path.file_name().is_some_and(|name| name.to_string_lossy().starts_with('.'))
+        {
             infos.push(read_info(&path)?);
         }
     }
@@ -107,7 +111,7 @@ pub fn remove(cache: &Cache, name: &str) -> Result<(), StoreError> {
     cache::remove(&kernel.directory).map_err(StoreError::file(kernel.directory))
 }
 
-/// Names become directories.
+/// Checks a name, because names become directories.
 pub(super) fn checked_name(name: &str) -> Result<&str, StoreError> {
     let good = |c: char| c.is_ascii_alphanumeric() || "._+-".contains(c);
     let ok = !name.is_empty() && name.len() <= 100 && name.chars().all(good) && !name.starts_with(['.', '-']);

@@ -1,7 +1,7 @@
-//! What the lab keeps: kernels, and a QEMU where the host has none that will do.
+//! The lab's store: kernels, and a QEMU if the host has no suitable one.
 //!
-//! Everything comes from the package archive that the machine itself uses, through apt with state of our own: apt
-//! verifies signatures and digests as ever, and the host's package state is only read.
+//! Packages come from the archive that the machine itself uses, through apt with separate state: apt verifies
+//! signatures and digests, and the host's package state is only read.
 
 mod add;
 mod apt;
@@ -23,9 +23,9 @@ pub use modules::ModuleError;
 pub use qemu::{OwnQemu, add_qemu};
 pub use runs::{KeptRun, RUNS_LIMIT, Removed, clean_runs, kept_runs};
 
-pub(crate) use cache::{Part, digest, digest_of_file};
+pub(crate) use cache::{PartialEntry, digest, digest_of_file};
 
-/// Why the store could not do what it was asked for.
+/// Errors of the store.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {
@@ -40,17 +40,17 @@ pub enum StoreError {
         /// Why.
         source: io::Error,
     },
-    /// A program that is needed is not there, or others can have written it.
+    /// A required program is missing, or others could have written it.
     #[error(transparent)]
     NotRun(#[from] unstarve_files::ProgramError),
-    /// Root's store would be somebody else's.
+    /// Root's store would be in another user's directory.
     #[error(
         "the lab's cache is not used: {}. Root's lab runs what is in it; unset XDG_CACHE_HOME, or set it to a directory that only \
          root can write",
         in_full(.0)
     )]
     NotRoots(unstarve_files::TrustError),
-    /// A program that is needed could not be started.
+    /// A required program could not be started.
     #[error("cannot run `{program}`: {source}")]
     Program {
         /// Which.
@@ -63,7 +63,7 @@ pub enum StoreError {
     Failed {
         /// The command, shortened.
         command: String,
-        /// What it said, or its exit status.
+        /// Its error output, or its exit status.
         message: String,
     },
     /// apt has no Debian archive configured.
@@ -75,7 +75,7 @@ pub enum StoreError {
     /// The keyring that signs Debian's archive is missing.
     #[error("{0} is missing: install the package debian-archive-keyring")]
     NoKeyring(PathBuf),
-    /// apt came back without a package list, which is no error to it.
+    /// apt fetched no package list, which it does not report as an error.
     #[error("no package list of {suites} came from {archive}: is the network there? Try `apt-get update` by hand")]
     NoLists {
         /// The suites.
@@ -91,7 +91,7 @@ pub enum StoreError {
         /// The suite.
         suite: String,
     },
-    /// The package or file is not what it should be.
+    /// A package or file has unexpected content.
     #[error("{path}: {what}")]
     Malformed {
         /// Which.
@@ -104,7 +104,7 @@ pub enum StoreError {
     NoKernel {
         /// Its name.
         name: String,
-        /// Those that there are, for people.
+        /// The existing kernels.
         have: String,
     },
     /// A name that cannot be a directory of the store.

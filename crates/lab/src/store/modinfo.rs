@@ -1,18 +1,20 @@
+//! Reads the `.modinfo` section of kernel modules.
+
 use object::{Object, ObjectSection};
 
-/// What a kernel module's `.modinfo` section says.
+/// The `.modinfo` section of a kernel module.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct ModInfo {
-    /// Modules without which it does not load.
+    /// Modules that it requires.
     pub(crate) depends: Vec<String>,
-    /// Modules or aliases to load before it if there are any (`softdep=pre: …`).
+    /// Modules or aliases to load before it, if they exist (`softdep=pre: …`).
     pub(crate) soft: Vec<String>,
-    /// Plain other names; those that match hardware (with `:` or `*`) are left out.
+    /// Aliases without hardware patterns (`:` or `*`).
     pub(crate) aliases: Vec<String>,
 }
 
 impl ModInfo {
-    /// Reads it from a module's ELF image; `None` when it is not one.
+    /// Reads it from a module's ELF image; `None` for other files.
     pub(crate) fn parse(elf: &[u8]) -> Option<ModInfo> {
         let file = object::File::parse(elf).ok()?;
         let section = file.section_by_name(".modinfo")?.data().ok()?;
@@ -36,7 +38,7 @@ fn before(softdep: &str) -> Vec<String> {
     words.take_while(|word| *word != "post:").map(canonical).collect()
 }
 
-/// The kernel takes `-` and `_` in names as the same.
+/// The kernel treats `-` and `_` in names alike.
 pub(crate) fn canonical(name: &str) -> String {
     name.replace('-', "_")
 }

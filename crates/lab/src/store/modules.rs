@@ -1,3 +1,5 @@
+//! Kernel modules in the store, and their loading order.
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::{self, Read};
@@ -7,7 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::modinfo::{ModInfo, canonical};
 
-/// Why modules cannot be had.
+/// Why modules are unavailable.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ModuleError {
@@ -37,12 +39,12 @@ pub enum ModuleError {
     Malformed(PathBuf),
 }
 
-/// The modules of one kernel, and what each needs.
+/// The modules of one kernel with their dependencies.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub(crate) struct Modules {
     /// Name → module.
     pub(crate) files: BTreeMap<String, Module>,
-    /// Names of those that are part of the kernel itself.
+    /// Names of built-in modules.
     pub(crate) builtin: BTreeSet<String>,
 }
 
@@ -56,12 +58,12 @@ pub(crate) struct Module {
     pub(crate) aliases: Vec<String>,
 }
 
-/// No module of a distribution is as large; a compressed file that claims to be is damaged.
-const LARGEST: u64 = 256 << 20;
+/// Larger than any distribution's module; a compressed file that claims more is damaged.
+const MAX_MODULE_BYTES: u64 = 256 << 20;
 
 impl Modules {
-    /// Copies all modules below `from` (a `/lib/modules/VERSION`) into `into`, uncompressed: not every kernel can
-    /// load compressed ones.
+    /// Copies all modules below `from` (a `/lib/modules/VERSION`) into `into`, uncompressed, because not every kernel
+    /// can load compressed ones.
     pub(crate) fn import(from: &Path, into: &Path) -> Result<Modules, ModuleError> {
         let mut modules = Modules { builtin: read_builtin(from), ..Modules::default() };
         let mut pending = vec![from.to_owned()];
@@ -90,7 +92,7 @@ impl Modules {
         Ok(())
     }
 
-    /// What to load for `wanted`, each after all that it needs. Modules that are built in need no loading.
+    /// The modules to load for `wanted`, each after its dependencies. Built-in ones need no loading.
     pub(crate) fn in_order<'a>(&'a self, kernel: &'a str, wanted: &[String]) -> Result<Needed<'a>, ModuleError> {
         let mut order = Order { modules: self, kernel, seen: BTreeSet::new(), list: Vec::new(), ask: BTreeSet::new() };
         for name in wanted {
@@ -99,8 +101,8 @@ impl Modules {
         Ok(Needed { load: order.list, ask: order.ask })
     }
 
-    /// The name of the module that is called so, or has the alias. Of several with an alias the generic one is taken:
-    /// the others want special processors.
+    /// The module with this name or alias. If several have the alias, the generic one: the others require particular
+    /// processors.
     fn resolve(&self, name: &str) -> Option<&str> {
         if let Some((name, _)) = self.files.get_key_value(name) {
             return Some(name);
@@ -111,11 +113,11 @@ impl Modules {
     }
 }
 
-/// What a guest needs of its kernel's modules.
+/// The modules that a guest needs.
 pub(crate) struct Needed<'a> {
-    /// To be loaded, in this order.
+    /// The modules to load, in this order.
     pub(crate) load: Vec<&'a Module>,
-    /// There is no file of these, and no list of what the kernel has built in: the kernel itself has to say.
+    /// Modules without a file and without a list of built-in modules: the guest's kernel decides.
     pub(crate) ask: BTreeSet<String>,
 }
 
@@ -134,7 +136,7 @@ impl Order<'_> {
                 return Ok(());
             }
             if self.modules.builtin.is_empty() {
-                // Nobody knows what this kernel has built in but itself.
+                // Only the kernel knows its built-in modules.
                 self.ask.insert(name.to_owned());
                 return Ok(());
             }
@@ -146,7 +148,7 @@ impl Order<'_> {
         }
         let module = &self.modules.files[resolved];
         for soft in &module.soft {
-            // Soft ones may be absent: what they give may be built in under another name.
+            // Soft dependencies may be absent: a built-in module may replace them.
             if self.modules.resolve(soft).is_some() {
                 self.visit(soft, Some(resolved))?;
             }
@@ -159,7 +161,7 @@ impl Order<'_> {
     }
 }
 
-/// `xfs` for `…/xfs.ko`, `…/xfs.ko.xz`, `…/xfs.ko.zst`; `None` for what is no module.
+/// `xfs` for `…/xfs.ko`, `…/xfs.ko.xz`, `…/xfs.ko.zst`; `None` for other files.
 fn module_name(path: &Path) -> Option<String> {
     let file = path.file_name()?.to_str()?;
     let stem = [".ko", ".ko.xz", ".ko.zst"].iter().find_map(|end| file.strip_suffix(end))?;
@@ -170,14 +172,14 @@ fn read_image(path: &Path) -> io::Result<Vec<u8>> {
     let file = fs::File::open(path)?;
     let mut image = Vec::new();
     match path.extension().and_then(|extension| extension.to_str()) {
-        Some("xz") => liblzma::read::XzDecoder::new(file).take(LARGEST).read_to_end(&mut image)?,
-        Some("zst") => zstd::stream::read::Decoder::new(file)?.take(LARGEST).read_to_end(&mut image)?,
-        _ => file.take(LARGEST).read_to_end(&mut image)?,
+        Some("xz") => liblzma::read::XzDecoder::new(file).take(MAX_MODULE_BYTES).read_to_end(&mut image)?,
+        Some("zst") => zstd::stream::read::Decoder::new(file)?.take(MAX_MODULE_BYTES).read_to_end(&mut image)?,
+        _ => file.take(MAX_MODULE_BYTES).read_to_end(&mut image)?,
     };
     Ok(image)
 }
 
-/// `modules.builtin`: a path to a line. A kernel without one is taken to have none built in.
+/// `modules.builtin`: one path a line. Without it no module counts as built in.
 fn read_builtin(directory: &Path) -> BTreeSet<String> {
     let text = fs::read_to_string(directory.join("modules.builtin")).unwrap_or_default();
     text.lines().filter_map(|line| module_name(Path::new(line))).collect()

@@ -1,23 +1,25 @@
+//! The lab's own QEMU in the store.
+
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use super::apt::{Apt, Archive, Installed, unpack};
-use super::{Cache, Part, StoreError};
+use super::{Cache, PartialEntry, StoreError};
 use crate::qemu::NEEDED_FOR_SMP;
 
-/// A QEMU in the store, which the host does not know of.
+/// A QEMU in the store, separate from the host's packages.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct OwnQemu {
     root: PathBuf,
 }
 
-/// Where Debian's packages put the libraries of this architecture.
-const LIBRARIES: [&str; 3] =
+/// The library directories of Debian's packages for this architecture.
+const LIBRARY_DIRS: [&str; 3] =
     ["usr/lib/x86_64-linux-gnu", "lib/x86_64-linux-gnu", "usr/lib/x86_64-linux-gnu/pulseaudio"];
 
 impl OwnQemu {
-    /// The one in the store, if there is one.
+    /// The store's QEMU, if there is one.
     pub fn open(cache: &Cache) -> Option<OwnQemu> {
         let own = OwnQemu { root: cache.qemu() };
         own.program().is_file().then_some(own)
@@ -28,24 +30,24 @@ impl OwnQemu {
         self.root.join("usr/bin/qemu-system-x86_64")
     }
 
-    /// Where it finds its firmware (`-L`).
+    /// Its firmware directories (`-L`).
     pub fn firmware(&self) -> Vec<PathBuf> {
         ["usr/share/qemu", "usr/share/seabios"].map(|below| self.root.join(below)).to_vec()
     }
 
-    /// Where it finds its modules (`QEMU_MODULE_DIR`).
+    /// Its module directory (`QEMU_MODULE_DIR`).
     pub fn modules(&self) -> PathBuf {
         self.root.join("usr/lib/x86_64-linux-gnu/qemu")
     }
 
-    /// Where it finds the libraries that the host lacks.
+    /// The directories of libraries that the host lacks.
     pub fn libraries(&self) -> Vec<PathBuf> {
-        LIBRARIES.map(|below| self.root.join(below)).to_vec()
+        LIBRARY_DIRS.map(|below| self.root.join(below)).to_vec()
     }
 }
 
-/// Brings a QEMU that can run several CPUs in virtual time into the store: from the backports of the host's own
-/// Debian release, which are built for its C library.
+/// Adds a QEMU that runs several CPUs in virtual time: from the backports of the host's Debian release, which are built
+/// for its C library.
 pub fn add_qemu(cache: &Cache, progress: &mut dyn FnMut(&str)) -> Result<String, StoreError> {
     let archive = Archive::of_machine()?;
     let codename = codename(Path::new("/etc/os-release"))?;
@@ -54,7 +56,7 @@ pub fn add_qemu(cache: &Cache, progress: &mut dyn FnMut(&str)) -> Result<String,
         let last = suites.last().cloned().unwrap_or_default();
         progress(&format!("fetching the package list of {}", suites.join(" and ")));
         let names: Vec<&str> = suites.iter().map(String::as_str).collect();
-        // A release that is itself the newest has no backports.
+        // The newest release has no backports.
         let Ok(apt) = Apt::open(cache, &archive, &format!("qemu-{last}"), &names, Installed::Host) else { continue };
         progress("fetching QEMU");
         let files = apt.download_with_dependencies("qemu-system-x86", &last)?;
@@ -72,12 +74,12 @@ pub fn add_qemu(cache: &Cache, progress: &mut dyn FnMut(&str)) -> Result<String,
 }
 
 fn keep(cache: &Cache, files: &[PathBuf], version: String) -> Result<String, StoreError> {
-    let part = Part::directory(&cache.qemu()).map_err(StoreError::file(cache.qemu()))?;
+    let part = PartialEntry::directory(&cache.qemu()).map_err(StoreError::file(cache.qemu()))?;
     for file in files {
         unpack(file, part.path())?;
         fs::remove_file(file).map_err(StoreError::file(file))?;
     }
-    // A firmware file may be a link out of the package tree, made for /usr/share.
+    // A firmware file may link out of the package tree to /usr/share.
     let firmware: BTreeSet<PathBuf> = ["usr/share/qemu", "usr/share/seabios"].map(|b| part.path().join(b)).into();
     if !firmware.iter().any(|directory| directory.join("bios-microvm.bin").is_file()) {
         let what = "the packages hold no bios-microvm.bin".to_owned();

@@ -1,4 +1,4 @@
-//! Results that are kept, and which of them go.
+//! Stored results of guests, and their removal.
 
 use std::fs;
 use std::io;
@@ -8,40 +8,40 @@ use std::time::{Duration, SystemTime};
 use super::Cache;
 use super::cache::{check_way, remove};
 
-/// What results may take on the disk. The least recently used go first.
+/// Disk space for results; the least recently used are removed first.
 pub const RUNS_LIMIT: u64 = 256 << 20;
 
-/// What was used so recently stays whatever it takes: an experiment may still read it.
-const SPARED: Duration = Duration::from_secs(3_600);
+/// Results used within this time are never removed: an experiment may still read them.
+const MIN_IDLE_BEFORE_REMOVAL: Duration = Duration::from_secs(3_600);
 
-/// Names of a result's file by which it is known, and when it was used last.
-const OUTCOME: &str = "outcome.json";
+/// The file that identifies a result; its modification time is the last use.
+const OUTCOME_FILE: &str = "outcome.json";
 
 /// One result in the cache.
 #[derive(Clone, Debug, PartialEq, Eq, serde::Serialize)]
 pub struct KeptRun {
     /// The scenario's name.
     pub scenario: String,
-    /// The kernel's.
+    /// The kernel's name.
     pub kernel: String,
     /// Its files.
     pub directory: PathBuf,
-    /// What they take.
+    /// Their size.
     pub bytes: u64,
-    /// When it was made or asked for last.
+    /// The time of its last use.
     pub used: SystemTime,
 }
 
-/// What was removed.
+/// The removed results.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Removed {
-    /// Results.
+    /// How many.
     pub runs: usize,
-    /// What they took.
+    /// Their size.
     pub bytes: u64,
 }
 
-/// All results, the most recently used first.
+/// All results, most recently used first.
 pub fn kept_runs(cache: &Cache) -> io::Result<Vec<KeptRun>> {
     let mut all = Vec::new();
     for scenario in directories(&cache.runs())? {
@@ -55,22 +55,22 @@ pub fn kept_runs(cache: &Cache) -> io::Result<Vec<KeptRun>> {
     Ok(all)
 }
 
-/// Removes the least recently used results until the others take no more than `keep` bytes.
+/// Removes the least recently used results until the rest takes at most `keep` bytes.
 pub fn clean_runs(cache: &Cache, keep: u64) -> io::Result<Removed> {
     remove_beyond(cache, keep, None)
 }
 
-/// As [`clean_runs`] to [`RUNS_LIMIT`], but what was used within the hour stays.
+/// Like [`clean_runs`] with [`RUNS_LIMIT`], but keeps results used within the hour.
 pub(crate) fn limit_runs(cache: &Cache) -> io::Result<Removed> {
-    remove_beyond(cache, RUNS_LIMIT, SystemTime::now().checked_sub(SPARED))
+    remove_beyond(cache, RUNS_LIMIT, SystemTime::now().checked_sub(MIN_IDLE_BEFORE_REMOVAL))
 }
 
-/// Notes that a result was asked for again.
+/// Records that a result was used.
 pub(crate) fn touch(directory: &Path) {
-    // Else it goes earlier than others; no more.
+    // On failure the result is only removed earlier.
     let _ = fs::File::options()
         .append(true)
-        .open(directory.join(OUTCOME))
+        .open(directory.join(OUTCOME_FILE))
         .and_then(|file| file.set_modified(SystemTime::now()));
 }
 
@@ -91,7 +91,7 @@ fn remove_beyond(cache: &Cache, keep: u64, spared_since: Option<SystemTime>) -> 
     Ok(removed)
 }
 
-/// Those in a directory that are not links and not being made. No directory: none.
+/// Directories that are neither links nor under construction; empty if `of` is missing.
 fn directories(of: &Path) -> io::Result<Vec<PathBuf>> {
     let entries = match fs::read_dir(of) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
@@ -109,7 +109,7 @@ fn directories(of: &Path) -> io::Result<Vec<PathBuf>> {
 
 fn kept(scenario: &Path, kernel: &Path, directory: PathBuf) -> Option<KeptRun> {
     let name = |path: &Path| path.file_name().map(|name| name.to_string_lossy().into_owned());
-    let used = fs::metadata(directory.join(OUTCOME)).and_then(|metadata| metadata.modified()).ok()?;
+    let used = fs::metadata(directory.join(OUTCOME_FILE)).and_then(|metadata| metadata.modified()).ok()?;
     let sizes = fs::read_dir(&directory).ok()?.filter_map(|entry| Some(entry.ok()?.metadata().ok()?.len()));
     Some(KeptRun { scenario: name(scenario)?, kernel: name(kernel)?, bytes: sizes.sum(), directory, used })
 }
@@ -118,7 +118,7 @@ fn kept(scenario: &Path, kernel: &Path, directory: PathBuf) -> Option<KeptRun> {
 mod tests {
     use super::*;
 
-    /// Results of 100 bytes, the first used longest ago, an hour apart.
+    /// Results of 100 bytes each, used an hour apart, the first longest ago.
     fn cache(runs: u64) -> (tempfile::TempDir, Cache) {
         let scratch = tempfile::tempdir().expect("a directory");
         let cache = Cache::at(scratch.path().to_owned());
@@ -126,11 +126,11 @@ mod tests {
             let directory = cache.runs().join("spike/6.1").join(format!("{number:016x}"));
             fs::create_dir_all(&directory).expect("made");
             fs::write(directory.join("trace.dat"), [0; 60]).expect("written");
-            fs::write(directory.join(OUTCOME), [0; 40]).expect("written");
+            fs::write(directory.join(OUTCOME_FILE), [0; 40]).expect("written");
             let used = SystemTime::now() - Duration::from_secs(3_600 * (runs - number) - 60);
             fs::File::options()
                 .append(true)
-                .open(directory.join(OUTCOME))
+                .open(directory.join(OUTCOME_FILE))
                 .expect("open")
                 .set_modified(used)
                 .expect("set");
@@ -158,7 +158,7 @@ mod tests {
     #[test]
     fn what_an_experiment_may_still_read_stays() {
         let (_scratch, cache) = cache(3);
-        let since = SystemTime::now().checked_sub(SPARED);
+        let since = SystemTime::now().checked_sub(MIN_IDLE_BEFORE_REMOVAL);
         assert_eq!(remove_beyond(&cache, 0, since).expect("cleaned").runs, 2);
         assert_eq!(names(&cache), [2]);
     }

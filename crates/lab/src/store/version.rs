@@ -1,9 +1,11 @@
+//! Compares Debian package versions.
+
 use std::cmp::Ordering;
 
-/// The order of two package versions by dpkg's comparison: epoch, then upstream version, then revision, in each runs of other
-/// characters and numbers in turn. `~` sorts before everything, even the end; letters sort before other characters.
+/// Orders two package versions as dpkg does: epoch, upstream version, revision, each as alternating runs of other
+/// characters and numbers. `~` sorts before everything, even the end; letters sort before other characters.
 ///
-/// Source: deb-version(7), "Sorting algorithm". Own code, as it is shorter than what a library would bring with it, and tested
+/// Source: deb-version(7), "Sorting algorithm". Implemented here because a library would bring more code; tested
 /// against dpkg.
 pub(crate) fn dpkg_order(a: &str, b: &str) -> Ordering {
     let (a, b) = (Parts::of(a), Parts::of(b));
@@ -19,7 +21,7 @@ struct Parts<'a> {
 }
 
 impl Parts<'_> {
-    /// No epoch is 0; no revision is the empty one, which is the same as 0.
+    /// A missing epoch is 0; a missing revision is empty, which equals 0.
     fn of(version: &str) -> Parts<'_> {
         let (epoch, rest) = version.trim().split_once(':').unwrap_or(("", version.trim()));
         let (upstream, revision) = rest.rsplit_once('-').unwrap_or((rest, ""));
@@ -27,7 +29,7 @@ impl Parts<'_> {
     }
 }
 
-/// `verrevcmp()`: first what is no digit, then a number, and again.
+/// `verrevcmp()`: non-digits, then a number, repeatedly.
 fn part_order(a: &str, b: &str) -> Ordering {
     let (mut a, mut b) = (a.as_bytes(), b.as_bytes());
     while !a.is_empty() || !b.is_empty() {
@@ -49,7 +51,7 @@ fn split_at_first(text: &[u8], ends: impl Fn(u8) -> bool) -> (&[u8], &[u8]) {
 }
 
 fn text_order(a: &[u8], b: &[u8]) -> Ordering {
-    /// Where a character, or the end, sorts.
+    /// The sort position of a character, or of the end.
     fn rank(byte: Option<&u8>) -> u16 {
         match byte {
             Some(b'~') => 0,
@@ -63,7 +65,7 @@ fn text_order(a: &[u8], b: &[u8]) -> Ordering {
     differs.into_iter().find(|order| order.is_ne()).unwrap_or(Ordering::Equal)
 }
 
-/// Of any length: the longer one without its zeros is the larger.
+/// Of any length: without leading zeros the longer number is larger.
 fn number_order(a: &[u8], b: &[u8]) -> Ordering {
     let (_, a) = split_at_first(a, |byte| byte != b'0');
     let (_, b) = split_at_first(b, |byte| byte != b'0');
@@ -74,7 +76,7 @@ fn number_order(a: &[u8], b: &[u8]) -> Ordering {
 mod tests {
     use super::*;
 
-    /// From the smallest to the largest; of a line, all are the same.
+    /// Ascending; versions in one list are equal.
     const ASCENDING: &[&[&str]] = &[
         &["0~~", "0~~-0"],
         &["0~~a"],
@@ -122,7 +124,7 @@ mod tests {
         }
     }
 
-    /// The list above is right only if dpkg agrees.
+    /// dpkg confirms the list above.
     #[test]
     fn dpkg_orders_neighbours_alike() {
         let Some(dpkg) = unstarve_testing::tool("dpkg") else { return };

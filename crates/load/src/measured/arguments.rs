@@ -1,3 +1,5 @@
+//! Arguments of measured loads.
+
 use std::collections::BTreeMap;
 use std::ops::RangeInclusive;
 use std::time::Duration;
@@ -9,30 +11,30 @@ pub enum ArgumentError {
     /// No such kind of load.
     #[error("no load `{kind}`; there are {known}")]
     Kind {
-        /// What was asked.
+        /// The requested kind.
         kind: String,
-        /// What there is.
+        /// The known kinds.
         known: String,
     },
     /// Not of the form `key=value`.
     #[error("`{0}`: expected key=value")]
     Form(String),
-    /// A key that this load does not have.
+    /// An unknown key.
     #[error("unknown argument `{0}`")]
     Unknown(String),
-    /// A value out of its range.
+    /// A value out of range.
     #[error("{key}={value}: expected {expected}")]
     Value {
         /// The key.
         key: String,
-        /// What was given.
+        /// The given value.
         value: String,
-        /// What would do.
+        /// What was expected.
         expected: String,
     },
 }
 
-/// `key=value` arguments; each is taken once, and [`Arguments::done`] refuses what nobody took.
+/// `key=value` arguments. Each is taken once; [`Arguments::done`] refuses those that were not taken.
 pub(super) struct Arguments(BTreeMap<String, String>);
 
 impl Arguments {
@@ -75,7 +77,7 @@ impl Arguments {
         self.0.remove(key).unwrap_or_else(|| default.to_owned())
     }
 
-    /// `seconds` and `seed`, which every load has; refuses what is left over.
+    /// Takes `seconds` and `seed`, which every load has, and refuses any others left.
     pub(super) fn done(&mut self) -> Result<(Duration, u64), ArgumentError> {
         let seed = self.number("seed", 1, 0..=u64::MAX)?;
         let value = self.text("seconds", "1");

@@ -1,4 +1,4 @@
-//! What a kernel build does to a scheduler: compilers that want the CPU all the time, and short wakeups between them.
+//! A load like a kernel build: compilers that always want the CPU, and short wakeups between them.
 
 use std::io::Write;
 use std::thread;
@@ -10,7 +10,7 @@ use super::{Doing, LoadError, switches};
 use crate::metric::{self, Better};
 use crate::spin::until as compute_until;
 
-/// What one compiler did.
+/// The work done by one compiler.
 struct Compiled {
     units: u64,
     involuntary: Option<u64>,
@@ -53,7 +53,7 @@ fn tick(end: Instant, phase: Duration, sleep: Duration, work: Duration) {
     }
 }
 
-/// Counts units of a fixed amount of work, so that what is lost to switching shows.
+/// Counts units of a fixed amount of work, so that time lost to context switches is visible.
 fn compile_until(end: Instant) -> Compiled {
     let mut units = 0;
     let mut x = 1u64;

@@ -1,20 +1,22 @@
+//! Records latencies.
+
 use std::io::{self, Write};
 use std::time::Duration;
 
 use crate::metric::{self, Better};
 
-/// Latencies, kept in memory that is allocated before the loop.
+/// Latencies, in memory that is allocated before the loop.
 pub(super) struct Latencies {
     ns: Vec<u64>,
     dropped: u64,
 }
 
 impl Latencies {
-    /// Room for `count`; more are counted as dropped and only move the maximum.
+    /// Room for `count`. Further ones count as dropped and only affect the maximum.
     pub(super) fn with_room(count: usize) -> Latencies {
         const MAX_SAMPLES: usize = 2_000_000;
         let mut ns = vec![0; count.clamp(1, MAX_SAMPLES)];
-        // Written once, so that no page is faulted in while the load runs.
+        // Written once, so that the loop has no page faults.
         ns.fill(1);
         ns.clear();
         Latencies { ns, dropped: 0 }
@@ -32,7 +34,7 @@ impl Latencies {
         }
     }
 
-    /// Writes `n`, and of one or more `mean`, `p50`, `p99` and `max`; exact, nearest rank.
+    /// Writes `n` and, if there are any latencies, `mean`, `p50`, `p99` and `max`; exact, nearest rank.
     pub(super) fn write(mut self, out: &mut dyn Write) -> io::Result<()> {
         self.ns.sort_unstable();
         writeln!(out, "{}", metric::line("n", self.ns.len() as u64 + self.dropped, "1", Better::Neither))?;

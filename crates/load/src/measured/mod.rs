@@ -1,7 +1,7 @@
-//! Loads that no standard tool gives: `unstarve lab-load KIND key=value…`, in a guest plain `load KIND …`.
+//! Loads that no standard tool provides: `unstarve lab-load KIND key=value…`, or `load KIND …` in a guest.
 //!
-//! All are bounded in time, allocate nothing in their loops, take phases and random numbers from `seed`, and print what
-//! they measured as lines ([`crate::metric`]).
+//! All are bounded in time, allocate nothing in their loops, derive phases and random numbers from `seed`, and print
+//! their measurements as lines ([`crate::metric`]).
 
 mod arguments;
 mod compile;
@@ -24,17 +24,17 @@ pub enum LoadError {
     /// The arguments are wrong.
     #[error(transparent)]
     Arguments(#[from] ArgumentError),
-    /// The kernel refused something.
+    /// A system call failed.
     #[error("{doing}: {source}")]
     Io {
-        /// What was tried.
+        /// What was attempted.
         doing: &'static str,
-        /// What the kernel said.
+        /// The system's error.
         source: io::Error,
     },
 }
 
-/// Gives an I/O error its context.
+/// Adds context to an I/O error.
 trait Doing<T> {
     fn doing(self, what: &'static str) -> Result<T, LoadError>;
 }
@@ -45,11 +45,11 @@ impl<T> Doing<T> for io::Result<T> {
     }
 }
 
-/// A load: what reads its arguments and runs it.
+/// The function that parses a load's arguments and runs it.
 type Start = fn(&mut Arguments, &mut dyn Write) -> Result<(), LoadError>;
 
 /// The kinds, with their arguments and defaults.
-const KINDS: &[(&str, Start, &str)] = &[
+const LOAD_KINDS: &[(&str, Start, &str)] = &[
     ("burn", pacing::burn, "busy_ms=90 period_ms=1000 name=burn helper= : computes, then sleeps; in a helper thread"),
     ("daemon", pacing::daemon, "period_us=5000 work_us=0 name=portmap : wakes, computes, measures how late"),
     ("ping", net::ping, "port=7000 gap_us=500 : UDP round trips to an echo"),
@@ -60,12 +60,12 @@ const KINDS: &[(&str, Start, &str)] = &[
     ("stream", stream::stream, "port=7100 bytes=64 : small packets from netperf to netserver over one connection"),
 ];
 
-/// Runs the load that `arguments` (kind, then `key=value`) describe to its end, and writes its lines to `out`.
+/// Runs the load given by `arguments` (kind, then `key=value`) to its end, and writes its lines to `out`.
 pub fn run(arguments: &[String], out: &mut dyn Write) -> Result<(), LoadError> {
     let kind = arguments.first().map_or("", String::as_str);
-    let (_, start, _) = KINDS.iter().find(|(name, ..)| *name == kind).ok_or_else(|| ArgumentError::Kind {
+    let (_, start, _) = LOAD_KINDS.iter().find(|(name, ..)| *name == kind).ok_or_else(|| ArgumentError::Kind {
         kind: kind.to_owned(),
-        known: KINDS.iter().map(|(name, ..)| *name).collect::<Vec<_>>().join(", "),
+        known: LOAD_KINDS.iter().map(|(name, ..)| *name).collect::<Vec<_>>().join(", "),
     })?;
     let mut arguments = Arguments::read(&arguments[1..])?;
     start(&mut arguments, out)
@@ -73,6 +73,6 @@ pub fn run(arguments: &[String], out: &mut dyn Write) -> Result<(), LoadError> {
 
 /// One line per kind for `--help`.
 pub fn help() -> String {
-    let lines: Vec<String> = KINDS.iter().map(|(name, _, arguments)| format!("{name:8} {arguments}")).collect();
+    let lines: Vec<String> = LOAD_KINDS.iter().map(|(name, _, arguments)| format!("{name:8} {arguments}")).collect();
     format!("{}\nAll take seconds=1 (at most 60) and seed=1.", lines.join("\n"))
 }

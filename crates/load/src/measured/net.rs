@@ -1,4 +1,4 @@
-//! UDP over the loopback device: what a network interrupt and its softirq do, without a network.
+//! UDP over the loopback device: causes the softirq work of a network interrupt without a network.
 
 use std::io::{ErrorKind, Write};
 use std::net::{Ipv4Addr, UdpSocket};
@@ -10,7 +10,7 @@ use super::pacing::sleep_until;
 use super::{Doing, LoadError};
 use crate::metric::{self, Better};
 
-/// The longest that a lost packet may hold a load up.
+/// How long a lost packet may delay a load.
 const RECEIVE_TIMEOUT: Duration = Duration::from_millis(500);
 
 fn connected(port: u16) -> Result<UdpSocket, LoadError> {
@@ -19,7 +19,7 @@ fn connected(port: u16) -> Result<UdpSocket, LoadError> {
     Ok(socket)
 }
 
-/// Whether an error of a UDP call only says that nothing came, or that the other side is not there (yet).
+/// Whether an error of a UDP call only means that nothing came, or that the other side is not there (yet).
 fn is_silence(kind: ErrorKind) -> bool {
     matches!(kind, ErrorKind::WouldBlock | ErrorKind::TimedOut | ErrorKind::ConnectionRefused | ErrorKind::Interrupted)
 }
@@ -54,7 +54,7 @@ pub(super) fn ping(arguments: &mut Arguments, out: &mut dyn Write) -> Result<(),
     writeln!(out, "{}", metric::line("lost", lost, "1", Better::Lower)).doing("write")
 }
 
-/// Sends the packet and waits for the one with its number: an answer that came too late is not taken for the next.
+/// Sends a packet and waits for the reply with its number, so that a late reply is not taken for the next.
 fn round_trip(socket: &UdpSocket, packet: &mut [u8; 64], number: u64) -> std::io::Result<()> {
     socket.send(packet)?;
     loop {
@@ -78,7 +78,7 @@ pub(super) fn echo(arguments: &mut Arguments, out: &mut dyn Write) -> Result<(),
         match socket.recv_from(&mut packet) {
             Ok((length, from)) => {
                 packets += 1;
-                // The sender may be gone, or its buffer full: packets are allowed to be lost.
+                // The sender may be gone, or its buffer full: packets may be lost.
                 let _ = socket.send_to(&packet[..length], from);
             }
             Err(error) if is_silence(error.kind()) => {}
@@ -88,7 +88,7 @@ pub(super) fn echo(arguments: &mut Arguments, out: &mut dyn Write) -> Result<(),
     writeln!(out, "{}", metric::line("packets", packets, "1", Better::Neither)).doing("write")
 }
 
-/// Bursts of packets that nobody waits for.
+/// Sends bursts of packets that nobody waits for.
 pub(super) fn flood(arguments: &mut Arguments, out: &mut dyn Write) -> Result<(), LoadError> {
     let (port, burst) = (arguments.port(7001)?, arguments.number("burst", 64, 1..=100_000)?);
     let (gap, bytes) = (arguments.micros("gap_us", 200)?, arguments.number("bytes", 512, 1..=1_400)?);

@@ -1,4 +1,4 @@
-//! Loads that keep a pace: a burner and a daemon.
+//! Loads with a fixed pace: a burner and a daemon.
 
 use std::fs::File;
 use std::io::Write;
@@ -14,7 +14,7 @@ use super::{Doing, LoadError};
 use crate::metric::{self, Better};
 use crate::spin::until as compute_until;
 
-/// Computes for `work` of this thread's own CPU time, however long it takes to get it.
+/// Computes for `work` of this thread's own CPU time, however long that takes.
 fn compute_for(work: Duration) {
     let used = || {
         let time = clock_gettime(ClockId::ThreadCPUTime);
@@ -26,7 +26,7 @@ fn compute_for(work: Duration) {
     }
 }
 
-/// Sleeps until `until`, not at all if it has passed.
+/// Sleeps until `until`; not at all if it has passed.
 pub(super) fn sleep_until(until: Instant) {
     thread::sleep(until.saturating_duration_since(Instant::now()));
 }
@@ -42,7 +42,7 @@ pub(super) fn in_thread<T: Send>(name: &str, work: impl FnOnce() -> T + Send) ->
 }
 
 /// Computes for `busy_ms` in every `period_ms`. With `helper`, every round is a new short-lived thread of that name,
-/// which inherits policy and affinity as the helper of a monitor does.
+/// which inherits policy and affinity like a helper process of a monitor.
 pub(super) fn burn(arguments: &mut Arguments, out: &mut dyn Write) -> Result<(), LoadError> {
     let (busy, period) = (arguments.millis("busy_ms", 90)?, arguments.millis("period_ms", 1000)?);
     let (name, helper) = (arguments.text("name", "burn"), arguments.text("helper", ""));
@@ -66,9 +66,9 @@ pub(super) fn burn(arguments: &mut Arguments, out: &mut dyn Write) -> Result<(),
     writeln!(out, "{}", metric::line("rounds", rounds, "1", Better::Neither)).doing("write")
 }
 
-/// Wakes every `period_us`, computes for `work_us`, and measures how late it is done; counts the runnable tasks of the
-/// system at each wake. A wake alone says little: a fair scheduler lets a sleeper in at once, and makes it wait when it
-/// wants to do something.
+/// Wakes every `period_us`, computes for `work_us`, and measures how late it is done; also counts the system's runnable
+/// tasks at each wakeup. The delay of the wakeup alone says little: a fair scheduler runs a sleeper at once, and makes
+/// it wait when it wants to work.
 pub(super) fn daemon(arguments: &mut Arguments, out: &mut dyn Write) -> Result<(), LoadError> {
     let (period, name) = (arguments.micros("period_us", 5_000)?, arguments.text("name", "portmap"));
     let work = arguments.micros("work_us", 0)?;

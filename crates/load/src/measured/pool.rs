@@ -1,4 +1,5 @@
-//! A pool of server threads as knfsd had it: every call wakes one more idle thread, until a gate says stop.
+//! A pool of server threads like knfsd's old one: every call wakes one more idle thread, up to a limit of woken ones
+//! (the gate).
 
 use std::io::Write;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
@@ -12,8 +13,8 @@ use super::{Doing, LoadError};
 use crate::metric::{self, Better};
 use crate::spin::until as compute_until;
 
-/// Calls come in groups, as packets do.
-const GROUP: u64 = 64;
+/// Calls come in groups, like packets.
+const GROUP_SIZE: u64 = 64;
 
 #[derive(Clone, Copy, PartialEq)]
 enum State {
@@ -35,7 +36,7 @@ struct Pool {
     stop: AtomicBool,
 }
 
-/// What the dispatcher saw.
+/// Counts of the dispatcher.
 #[derive(Default)]
 struct Dispatched {
     calls: u64,
@@ -49,8 +50,8 @@ impl Server {
     }
 }
 
-/// `threads` servers of `work_us` a call, `rate` calls a second in groups; with `gate`, no more threads are woken while
-/// so many are woken and not yet running.
+/// `threads` servers with `work_us` per call and `rate` calls a second in groups. With `gate`, no thread is woken while
+/// that many are woken but not running.
 pub(super) fn pool(arguments: &mut Arguments, out: &mut dyn Write) -> Result<(), LoadError> {
     let threads = arguments.number("threads", 128, 1..=4096)?;
     let work = arguments.micros("work_us", 150)?;
@@ -72,7 +73,7 @@ pub(super) fn pool(arguments: &mut Arguments, out: &mut dyn Write) -> Result<(),
         let dispatched = started.map(|()| dispatch(&pool, rate, gate, Instant::now() + length));
         pool.stop.store(true, Ordering::SeqCst);
         for server in &pool.servers {
-            // Under its lock, so that no server misses it between looking and waiting.
+            // Under its lock, so that a server between checking and waiting does not miss it.
             let _state = server.lock();
             server.call.notify_one();
         }
@@ -105,10 +106,10 @@ fn serve(pool: &Pool, server: &Server, work: Duration) {
 fn dispatch(pool: &Pool, rate: u64, gate: u64, end: Instant) -> Dispatched {
     let mut seen = Dispatched::default();
     let mut last = 0;
-    let pause = Duration::from_nanos(GROUP * 1_000_000_000 / rate);
+    let pause = Duration::from_nanos(GROUP_SIZE * 1_000_000_000 / rate);
     let mut due = Instant::now();
     while Instant::now() < end {
-        for _ in 0..GROUP {
+        for _ in 0..GROUP_SIZE {
             let waking = pool.waking.load(Ordering::SeqCst);
             seen.waking_max = seen.waking_max.max(waking);
             if gate > 0 && waking >= gate {
@@ -119,7 +120,7 @@ fn dispatch(pool: &Pool, rate: u64, gate: u64, end: Instant) -> Dispatched {
         }
         due += pause;
         let now = Instant::now();
-        // A group that is late does not make the next ones come at once.
+        // After a late group, the next ones do not all come at once.
         due = due.max(now);
         sleep_until(due.min(end));
     }

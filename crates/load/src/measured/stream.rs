@@ -10,13 +10,13 @@ use super::pacing::sleep_until;
 use super::{Doing, LoadError, switches};
 use crate::metric::{self, Better};
 
-/// What one side did.
+/// The counts of one side.
 struct Side {
     operations: u64,
     involuntary: Option<u64>,
 }
 
-/// `netperf` writes packets of `bytes` to `netserver`, which reads whatever has come.
+/// `netperf` writes packets of `bytes` to `netserver`, which reads whatever has arrived.
 pub(super) fn stream(arguments: &mut Arguments, out: &mut dyn Write) -> Result<(), LoadError> {
     let (port, bytes) = (arguments.port(7100)?, arguments.number("bytes", 64, 1..=65_536)?);
     let (length, seed) = arguments.done()?;

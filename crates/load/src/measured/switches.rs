@@ -1,4 +1,6 @@
-/// The calling thread's involuntary switches so far; `None` where /proc does not say.
+//! Counts context switches of a thread.
+
+/// The calling thread's involuntary context switches so far; `None` if /proc does not say.
 ///
 /// Source: `nonvoluntary_ctxt_switches` in Documentation/filesystems/proc.rst.
 pub(super) fn involuntary() -> Option<u64> {

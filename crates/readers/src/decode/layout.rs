@@ -1,8 +1,8 @@
-//! Where the fields of an event are, compiled from its format.
+//! Field offsets and sizes of an event, compiled from the event format in the file.
 
 use unstarve_model::EventType;
 
-use super::usual::Usual;
+use super::fast_path::FastDecoder;
 use crate::endian::Endian;
 use crate::format::{EventFormat, Field, FieldKind, FormatError};
 use crate::prev_state::StateBits;
@@ -20,7 +20,7 @@ impl Int {
         self.offset as usize + usize::from(self.size)
     }
 
-    /// Reads it; the caller has checked the record's length.
+    /// Reads the field. The caller has checked the record's length.
     #[inline(always)]
     pub(super) fn read(self, record: &[u8], endian: Endian) -> i64 {
         let at = self.offset as usize;
@@ -45,9 +45,9 @@ fn take<const N: usize>(field: &[u8]) -> [u8; N] {
 /// A text field.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Text {
-    /// In place.
+    /// In the record itself, at a fixed offset.
     Fixed { offset: usize, size: usize },
-    /// Where a locator says; its offsets count from `base`.
+    /// Where the locator (`__data_loc`, `__rel_data_loc`) points; its offset counts from `base`.
     Located { locator: Int, base: usize },
 }
 
@@ -82,10 +82,10 @@ pub(super) struct Request {
 #[derive(Clone, Debug)]
 pub(super) struct Layout {
     pub(super) event: EventType,
-    /// The length that all fields at fixed places need.
+    /// The record length that all fixed fields need.
     pub(super) needed: usize,
-    /// Where the bulk of most traces has its fields: it is read by code made for that.
-    pub(super) usual: Option<Usual>,
+    /// Set if the fields are where most traces have them: such records take a faster path with constant offsets.
+    pub(super) usual: Option<FastDecoder>,
     pub(super) common: Common,
     pub(super) body: Body,
 }
@@ -166,14 +166,15 @@ impl Compiler<'_> {
         let body = self.body(event)?;
         let common = Common { flags: self.optional_int("common_flags"), pid: self.optional_int("common_pid") };
         let needed = [common.flags, common.pid].into_iter().flatten().map(Int::end).fold(body.needed(), usize::max);
-        let usual = (self.endian == Endian::Little).then(|| Usual::of(common, &body)).flatten();
+        let usual = (self.endian == Endian::Little).then(|| FastDecoder::of(common, &body)).flatten();
         Ok(Layout { event, needed, usual, common, body })
     }
 
     pub(super) fn body(&self, event: EventType) -> Result<Body, FormatError> {
         let int = |name| self.int(name).map(|(int, _)| int);
         let task = || self.task(["comm", "pid", "prio"]);
-        // The kernel's functions are named by pointers; a format that has another kind of field there names none.
+        // The kernel prints functions as pointers. If this format has another kind of field, the function stays
+        // unnamed.
         let function = || self.optional_int("function").map(|pointer| Int { signed: false, ..pointer });
         let work = || int("work").map(|pointer| Int { signed: false, ..pointer });
         Ok(match event {
@@ -208,7 +209,7 @@ impl Compiler<'_> {
             EventType::WorkQueued => Body::WorkQueued {
                 work: work()?,
                 function: function(),
-                // Before 5.12 this is the workqueue's address, which nothing in a file names.
+                // Before 5.12 this is the workqueue's address, which nothing in the file maps to a name.
                 workqueue: self.optional_text("workqueue"),
             },
             EventType::WorkStart => Body::WorkStart { work: work()?, function: function() },
@@ -221,7 +222,7 @@ impl Compiler<'_> {
 }
 
 impl Body {
-    /// The length of record that its fields at fixed places need.
+    /// The record length that the fixed fields need.
     fn needed(&self) -> usize {
         let text = |text: Text| match text {
             Text::Fixed { offset, size } => offset + size,

@@ -1,66 +1,66 @@
-//! Raw records to [`Event`]s, by layouts compiled from the file's own event formats.
+//! Decodes raw records into [`Event`]s, with field layouts compiled from the file's own event formats.
 //!
-//! A raw record is what the kernel's ring buffer and perf's `PERF_SAMPLE_RAW` hold: the common fields, then the
-//! event's own. Compiling resolves names to offsets once, so that decoding an event is a handful of loads; the
-//! record's length is checked once against the furthest field.
+//! A raw record is what the kernel's ring buffer and perf's `PERF_SAMPLE_RAW` hold: the common fields, then the event's
+//! own. Field names are resolved to offsets once, so that decoding an event is a handful of loads. The record's length
+//! is checked once, against the end of the last field.
 
+mod fast_path;
 mod layout;
 mod reader;
 #[cfg(test)]
 mod tests;
-mod usual;
 
 use unstarve_model::{Context, CpuId, Event, EventSet, EventType, Issuer, Tid, Time};
 
+pub use self::fast_path::FastDecoder;
 use self::layout::{Compiler, Int, Layout};
 use self::reader::{Fields, Reader};
-pub use self::usual::Usual;
 use crate::endian::Endian;
 use crate::format::{EventFormat, FormatError, event_name};
 use crate::interner::Interner;
 use crate::tick::TickSign;
 
-/// A record that does not hold what its format promises.
+/// A record that does not match its event format.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("a record of {length} bytes is too short for its event's format, or its values are impossible")]
 pub struct BadRecord {
     /// The record's length in bytes.
     pub length: usize,
-    /// The type of event that it should be; `None` if it is too short even to say.
+    /// The event type; `None` if the record is too short to hold its id.
     pub event: Option<EventType>,
 }
 
-/// Decodes the records of one recorded machine (byte order and event ids are the same throughout).
+/// Decodes the records of one recorded machine: byte order and event ids are the same throughout.
 #[derive(Clone, Debug)]
 pub struct Decoder {
     endian: Endian,
-    /// Where every record's event id is; from the first format.
+    /// Where `common_type` is in every record; taken from the first format.
     id_at: Option<Int>,
-    /// Whether that is where it usually is.
+    /// Whether `common_type` is at its usual offset.
     usual_id: bool,
     /// Index into `layouts` by event id; [`NO_LAYOUT`] for events that unstarve does not read.
     by_id: Vec<u8>,
     layouts: Vec<Layout>,
     known: EventSet,
-    /// Events that show ticks, by id.
+    /// Events that unstarve does not decode but that show a timer tick, by event id.
     ticks: Vec<(u16, TickRecord)>,
 }
 
-/// How a record of an event that is not read shows a tick.
+/// How such a record shows a tick.
 #[derive(Clone, Copy, Debug)]
 enum TickRecord {
-    /// Each of them does.
+    /// Every record of this event is a tick.
     Each,
-    /// By the function that is called.
+    /// If the called function is a tick handler.
     Function(Int),
-    /// None comes any more, if this is not zero.
+    /// If this field is not zero, the tick stops on this CPU (`tick_stop`).
     Stops(Int),
 }
 
 const NO_LAYOUT: u8 = u8::MAX;
 
 impl Decoder {
-    /// A decoder that knows no event yet.
+    /// A decoder without any event format.
     pub fn new(endian: Endian) -> Decoder {
         Decoder {
             endian,
@@ -73,12 +73,12 @@ impl Decoder {
         }
     }
 
-    /// Compiles the text of `events/<system>/<event>/format`. `None` if unstarve does not read this event: its text
-    /// is then not even parsed.
+    /// Compiles the text of `events/<system>/<event>/format`. Returns `None`, without parsing the text, if unstarve
+    /// does not read this event.
     pub fn add_format(&mut self, system: &str, text: &str) -> Result<Option<EventType>, FormatError> {
         let Some(event) = event_name(text).and_then(EventType::from_name).filter(|event| event.system() == system)
         else {
-            // Who cannot read that can read the rest.
+            // A tick format that does not parse is skipped: the recording can be read without ticks.
             self.ticks.extend(self.tick_format(system, text));
             return Ok(None);
         };
@@ -90,7 +90,7 @@ impl Decoder {
         }
         let layout = compiler.layout(event)?;
         self.id_at = Some(id_at);
-        self.usual_id = id_at == usual::ID;
+        self.usual_id = id_at == fast_path::ID_FIELD;
         let id = usize::from(format.id);
         if self.by_id.len() <= id {
             self.by_id.resize(id + 1, NO_LAYOUT);
@@ -100,7 +100,7 @@ impl Decoder {
                 self.by_id[id] = self.layouts.len() as u8;
                 self.layouts.push(layout);
             }
-            // A file may give a format twice (one per buffer); the last one stands.
+            // A file may contain a format twice, once per buffer. The last one wins.
             NO_LAYOUT => {}
             known => self.layouts[usize::from(known)] = layout,
         }
@@ -128,7 +128,7 @@ impl Decoder {
         self.ticks.iter().all(|(known, _)| *known != id).then_some((id, record))
     }
 
-    /// What a record of an event that is not read says of ticks.
+    /// The tick that a record of an undecoded event shows, if any.
     pub(crate) fn tick(&self, record: &[u8], names: &mut Interner) -> Option<TickSign> {
         let id = self.id(record).filter(|_| !self.ticks.is_empty())?;
         let (_, how) = self.ticks.iter().find(|(known, _)| *known == id)?;
@@ -152,13 +152,13 @@ impl Decoder {
         (record.len() >= id_at.end()).then(|| id_at.read(record, self.endian) as u16)
     }
 
-    /// Who was current when a record of any type was written: the common fields are the same in all.
+    /// The task that was current when a record of any type was written. `common_pid` is in every record.
     pub fn current(&self, record: &[u8]) -> Option<Tid> {
         let pid = self.layouts.first()?.common.pid.filter(|pid| record.len() >= pid.end())?;
         Some(Tid(pid.read(record, self.endian) as u32))
     }
 
-    /// Which type of event has this id; `None` if unstarve does not read it.
+    /// The event type of this id; `None` if unstarve does not read it.
     pub fn event_type(&self, id: u16) -> Option<EventType> {
         Some(self.layout(id)?.event)
     }
@@ -169,11 +169,11 @@ impl Decoder {
         self.layouts.get(usize::from(index))
     }
 
-    /// Gives the event in `record`, which begins with the common fields, to `emit`; `false` if unstarve does not read
-    /// its type.
+    /// Decodes `record`, which begins with the common fields, and passes the event to `emit`. Returns `false` if
+    /// unstarve does not read its type.
     ///
-    /// An event goes by way of a function and not of the result so that its fields, once read, are written where they
-    /// are to stay: a copy of what was written in smaller pieces just before is slow.
+    /// The event goes to a callback instead of being returned, so that its fields are written where they stay. Copying
+    /// an event just after it was written in smaller pieces stalls on store forwarding.
     #[inline]
     pub fn decode(
         &self,
@@ -202,22 +202,23 @@ impl Decoder {
         Ok(true)
     }
 
-    /// How the records of this id are read, if they are of one of the commonest events with its fields where most files have them.
-    /// Their id is where it usually is: [`Usual::id`] reads it.
-    pub fn usual(&self, id: u16) -> Option<Usual> {
+    /// How to read records of this id on the fast path: one of the commonest events, with its fields at the usual
+    /// offsets. Such records have their id at the usual offset, which [`FastDecoder::id`] reads.
+    pub fn usual(&self, id: u16) -> Option<FastDecoder> {
         self.layout(id).filter(|_| self.usual_id)?.usual.clone()
     }
 }
 
-/// What the CPU was doing, from `common_flags`. The innermost wins: an NMI may interrupt a hard interrupt, which may
-/// interrupt a softirq. Source: `enum trace_flag_type` in `include/linux/trace_events.h`, the same from 4.4 to 7.x.
+/// The context an event was recorded in, from `common_flags`. The innermost wins: an NMI may interrupt a hard
+/// interrupt, which may interrupt a softirq. Source: `enum trace_flag_type` in `include/linux/trace_events.h`, the same
+/// from 4.4 to 7.x.
 #[inline(always)]
 pub(crate) fn context(flags: i64) -> Context {
-    // The flags of interest are in the lowest byte.
-    CONTEXTS[usize::from(flags as u8)]
+    // The hardirq, softirq and NMI flags are in the lowest byte.
+    CONTEXT_BY_FLAGS[usize::from(flags as u8)]
 }
 
-const CONTEXTS: [Context; 256] = {
+const CONTEXT_BY_FLAGS: [Context; 256] = {
     const HARDIRQ: usize = 0x08;
     const SOFTIRQ: usize = 0x10;
     const NMI: usize = 0x40;

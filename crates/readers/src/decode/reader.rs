@@ -1,4 +1,4 @@
-//! A record's fields, read by a layout.
+//! Reads the fields of one record according to its layout.
 
 use std::ops::Deref;
 
@@ -12,7 +12,7 @@ use crate::prev_state::StateBits;
 use crate::task_names::name_of_program;
 
 impl Body {
-    /// The event's own part; `None` if a value is impossible.
+    /// The event-specific part; `None` if a value is impossible.
     pub(super) fn read(&self, reader: &mut Reader<'_, '_>) -> Option<EventKind> {
         Some(match *self {
             Body::Switch { switch, ref bits } => reader.switch(switch, bits)?,
@@ -78,7 +78,7 @@ pub(super) struct Fields<'r> {
     pub(super) endian: Endian,
 }
 
-/// One record being read, and the names that it may bring.
+/// One record being read, and the interner for the names in it.
 pub(super) struct Reader<'r, 'n> {
     pub(super) fields: Fields<'r>,
     pub(super) names: &'n mut Interner,
@@ -125,7 +125,7 @@ impl<'r> Fields<'r> {
         u8::try_from(self.int(slot)).ok()
     }
 
-    /// The task that was current, and the context.
+    /// The current task and the context of the record.
     #[inline(always)]
     pub(super) fn common(&self, common: Common) -> (Option<Tid>, Context) {
         let flags = common.flags.map_or(Context::Unknown, |slot| context(self.int(slot)));
@@ -151,7 +151,7 @@ impl<'r> Fields<'r> {
         self.text(text).map(Comm::new)
     }
 
-    /// The bytes of a text field, NULs included; `None` if its locator leads outside the record.
+    /// The bytes of a text field, including NULs; `None` if its locator points outside the record.
     #[inline(always)]
     pub(super) fn text(&self, text: Text) -> Option<&'r [u8]> {
         match text {
@@ -166,7 +166,7 @@ impl<'r> Fields<'r> {
 }
 
 impl Reader<'_, '_> {
-    /// The id of a text's name; the outer `None` says that the text lies outside the record.
+    /// Interns the text of a field. The outer `None` means that the text lies outside the record.
     #[inline]
     pub(super) fn name(&mut self, text: Option<Text>) -> Option<Option<NameId>> {
         let Some(text) = text else { return Some(None) };

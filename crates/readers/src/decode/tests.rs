@@ -1,18 +1,20 @@
+//! Tests of the decoder, on records built by hand.
+
 use proptest::prelude::*;
 use unstarve_model::{BlockRequest, Comm, EventKind, Names, PrevState, Prio, TaskRef, Tid};
 
 use super::*;
 use crate::symbols::Symbols;
 
-const COMMON: &str = "format:
+const COMMON_FIELDS: &str = "format:
 \tfield:unsigned short common_type;\toffset:0;\tsize:2;\tsigned:0;
 \tfield:unsigned char common_flags;\toffset:2;\tsize:1;\tsigned:0;
 \tfield:unsigned char common_preempt_count;\toffset:3;\tsize:1;\tsigned:0;
 \tfield:int common_pid;\toffset:4;\tsize:4;\tsigned:1;
 ";
 
-/// `sched_switch` as kernels from 5.10 to 7.2 describe it.
-const SWITCH: [(&str, usize, usize); 7] = [
+/// `sched_switch` as kernels 5.10 to 7.2 describe it.
+const SWITCH_FIELDS: [(&str, usize, usize); 7] = [
     ("char prev_comm[16]", 8, 16),
     ("pid_t prev_pid", 24, 4),
     ("int prev_prio", 28, 4),
@@ -24,16 +26,16 @@ const SWITCH: [(&str, usize, usize); 7] = [
 const SWITCH_PRINT: &str =
     r#"__print_flags(REC->prev_state & 0xff, "|", { 0x1, "S" }) : "R", REC->prev_state & 256 ? "+" : """#;
 
-/// A format text of `fields`, each `TYPE NAME offset size`.
+/// A format text with `fields`, each given as `TYPE NAME offset size`.
 fn format(name: &str, id: u16, fields: &[(&str, usize, usize)], print: &str) -> String {
-    let mut text = format!("name: {name}\nID: {id}\n{COMMON}\n");
+    let mut text = format!("name: {name}\nID: {id}\n{COMMON_FIELDS}\n");
     for (declaration, offset, size) in fields {
         text += &format!("\tfield:{declaration};\toffset:{offset};\tsize:{size};\tsigned:1;\n");
     }
     text + "\nprint fmt: " + print + "\n"
 }
 
-/// A record of the common fields and `body`.
+/// A record made of the common fields and `body`.
 fn record(endian: Endian, id: u16, flags: u8, pid: u32, body: &[&[u8]]) -> Vec<u8> {
     let mut record = endian.bytes16(id).to_vec();
     record.extend([flags, 0]);
@@ -55,7 +57,7 @@ fn decoded(decoder: &Decoder, names: &mut Interner, record: &[u8]) -> Option<Eve
 
 #[test]
 fn switch_in_both_byte_orders() {
-    let text = format("sched_switch", 314, &SWITCH, SWITCH_PRINT);
+    let text = format("sched_switch", 314, &SWITCH_FIELDS, SWITCH_PRINT);
     for endian in [Endian::Little, Endian::Big] {
         let mut decoder = Decoder::new(endian);
         assert_eq!(decoder.add_format("sched", &text), Ok(Some(EventType::Switch)));
@@ -209,17 +211,17 @@ fn other_events_are_passed_over_and_impossible_values_refused() {
 }
 
 #[test]
-fn a_format_without_a_needed_field_is_told_by_name() {
+fn a_missing_field_of_a_format_is_named() {
     let mut decoder = Decoder::new(Endian::Little);
     let error = decoder.add_format("irq", &format("softirq_entry", 8, &[], "")).unwrap_err();
     assert_eq!(error.to_string(), "format of event softirq_entry has no usable field `vec`");
 }
 
-/// `sched_switch`, `sched_waking` and `sched_wakeup` as kernels from 6.1 to 7.2 describe them, ids 1 to 3.
+/// `sched_switch`, `sched_waking` and `sched_wakeup` as kernels 6.1 to 7.2 describe them, ids 1 to 3.
 fn usual_formats() -> [String; 3] {
     let wakee = [("char comm[16]", 8, 16), ("pid_t pid", 24, 4), ("int prio", 28, 4), ("int target_cpu", 32, 4)];
     [
-        format("sched_switch", 1, &SWITCH, SWITCH_PRINT),
+        format("sched_switch", 1, &SWITCH_FIELDS, SWITCH_PRINT),
         format("sched_waking", 2, &wakee, ""),
         format("sched_wakeup", 3, &wakee, ""),
     ]
@@ -236,7 +238,7 @@ fn usual_decoder() -> Decoder {
 #[test]
 fn only_the_usual_layouts_go_the_short_way() {
     assert!(usual_decoder().layouts.iter().all(|layout| layout.usual.is_some()));
-    // The formats of another kernel, in the other order of bytes or with a field more in front, go the general way.
+    // Other formats (big-endian, or with one more field in front) take the general path.
     let mut big = Decoder::new(Endian::Big);
     big.add_format("sched", &usual_formats()[0]).unwrap();
     assert!(big.layouts[0].usual.is_none());

@@ -1,16 +1,18 @@
-//! How many events the buffers held, as a text's head says, and how many of them the text has.
+//! Compares the number of entries that the header of an ftrace text claims with the number it contains, to prove that
+//! the text is complete.
 
 use unstarve_model::{Coverage, CpuId, ProvedBy, Until};
 
 use crate::text::number::leading;
 
-/// Entries that the smallest buffer in use holds: 64 KiB, at 68 bytes for the commonest of long events, `sched_switch`.
+/// Entries that fit even into the smallest ring buffer in use: 64 KiB, at 68 bytes for `sched_switch`, the longest of
+/// the common events.
 const FIT_ANYWHERE: u64 = 900;
 
 /// Counts the events of a text.
 #[derive(Debug, Default)]
 pub struct Entries {
-    /// Heads with numbers, and those of the last.
+    /// How many headers with entry counts there were, and the counts of the last one.
     heads: u32,
     in_buffer: u64,
     written: u64,
@@ -19,7 +21,7 @@ pub struct Entries {
 }
 
 impl Entries {
-    /// Takes the numbers of a head: `# entries-in-buffer/entries-written: 205/1205   #P:2`.
+    /// Reads the counts of a header line: `# entries-in-buffer/entries-written: 205/1205   #P:2`.
     pub fn read_head(&mut self, comment: &[u8]) {
         const HEAD: &[u8] = b"entries-in-buffer/entries-written:";
         let Some(at) = memchr::memmem::find(comment, HEAD) else { return };
@@ -30,7 +32,7 @@ impl Entries {
         (self.in_buffer, self.written) = (in_buffer, written);
     }
 
-    /// Counts an event, of whatever type.
+    /// Counts an event of any type.
     pub fn count(&mut self, cpu: CpuId) {
         self.all += 1;
         if self.by_cpu.len() <= cpu.index() {
@@ -44,16 +46,20 @@ impl Entries {
         self.all
     }
 
-    /// Whether the buffers still had all that was ever written to them.
+    /// Whether the buffers still held everything that was ever written to them.
     pub fn has_everything(&self) -> bool {
         self.heads == 1 && self.in_buffer == self.written
     }
 
-    /// What the numbers prove: a text that has all entries of the buffers has the last of each CPU. Only a buffer that drops what
-    /// comes when it is full (`overwrite` off) has lost its newest events, and its head does not show it: one that has overwritten
-    /// some does not drop any, and one that was not full has not yet. Buffers are equally large: one is not full that holds half of
-    /// what another does. Texts of single CPUs (`per_cpu/cpu0/trace`) were read one after the other, perhaps while tracing went on:
-    /// each has a head, and they prove nothing.
+    /// Proves coverage of each CPU up to the end, where the counts allow it.
+    ///
+    /// A text with all entries of the buffers has the last entry of each CPU. The exception is a buffer with
+    /// `overwrite` off: when it is full, it drops its newest events, and the header does not show that. Such a buffer
+    /// has never overwritten anything, and it has been full. All buffers have the same size, so one that holds half of
+    /// what another holds has not been full.
+    ///
+    /// Texts of single CPUs (`per_cpu/cpu0/trace`) prove nothing: each has its own header and they were read one after
+    /// the other, perhaps while tracing continued.
     pub fn prove(&self, coverage: &mut Coverage) {
         if self.heads != 1 || self.all < self.in_buffer {
             return;
@@ -72,7 +78,7 @@ impl Entries {
 mod tests {
     use super::*;
 
-    /// Which of two CPUs with so many events are proved to the end.
+    /// Whether each of two CPUs with these event counts is proved to the end.
     fn proved(heads: &[&str], counts: [u64; 2]) -> [bool; 2] {
         let mut entries = Entries::default();
         heads.iter().for_each(|head| entries.read_head(head.as_bytes()));
@@ -89,18 +95,18 @@ mod tests {
         let head = |numbers: &str| format!(" entries-in-buffer/entries-written: {numbers}   #P:2");
         let one = |numbers: &str, counts| proved(&[&head(numbers)], counts);
         assert_eq!(one("45/45", [40, 5]), [true, true]);
-        // Cut, or filtered.
+        // The text was cut, or filtered.
         assert_eq!(one("46/46", [40, 5]), [false, false]);
-        // Nothing says how many there were.
+        // No header with counts.
         assert_eq!(proved(&["tracer: nop"], [40, 5]), [false, false]);
         assert_eq!(one("forty/45", [40, 5]), [false, false]);
-        // A buffer that holds as much as any may have been full, and not to be overwritten…
+        // The fullest buffer may have been full with `overwrite` off…
         assert_eq!(one("1300/1300", [1000, 300]), [false, true]);
         assert_eq!(one("3500/3500", [2500, 1000]), [false, true]);
         assert_eq!(one("3900/3900", [2500, 1400]), [false, false]);
-        // …but these were overwritten.
+        // …but here entries were overwritten, so `overwrite` was on.
         assert_eq!(one("3900/9000", [2500, 1400]), [true, true]);
-        // One CPU after the other.
+        // Texts of single CPUs, one after the other.
         assert_eq!(proved(&[&head("40/40"), &head("5/5")], [40, 5]), [false, false]);
     }
 }

@@ -1,33 +1,34 @@
-//! The kernel's log: `dmesg`, `journalctl -k`, a serial console. A kernel with `ftrace_dump_on_oops` prints its trace
-//! there when it dies.
+//! Traces in the kernel log (`dmesg`, `journalctl -k`, a serial console). A kernel with `ftrace_dump_on_oops` prints
+//! its trace there when it crashes.
 
 use crate::perf_script::unquoted;
 
-/// What follows a log's own columns, if the line has such: `<4>`, `Nov 22 18:39:41 host kernel:`, `[   12.345678]`,
-/// `[  T123]`. In mails, `> > ` may stand before.
+/// Strips the log's own columns from a line: `<4>`, `Nov 22 18:39:41 host kernel:`, `[   12.345678]`, `[  T123]`, and
+/// the `> > ` of a quoted mail. `None` if the line has none.
 pub fn message(line: &[u8]) -> Option<&[u8]> {
     let line = level(unquoted(line));
-    let by_syslog = memchr::memmem::find(&line[..line.len().min(SYSLOG)], b" kernel: ").map(|at| &line[at + 9..]);
+    let by_syslog =
+        memchr::memmem::find(&line[..line.len().min(MAX_SYSLOG_PREFIX)], b" kernel: ").map(|at| &line[at + 9..]);
     let rest = by_syslog.unwrap_or(line);
     let Some(rest) = stamp(rest) else { return by_syslog };
     Some(caller(rest).strip_prefix(b" ").unwrap_or(rest))
 }
 
-/// Whether a file begins as the kernel's log does: its trace may come a megabyte later.
+/// Whether a file begins like a kernel log. Its trace may start a megabyte later.
 pub fn begins_so(prefix: &[u8]) -> bool {
     let mut lines = prefix.split(|&byte| byte == b'\n').filter(|line| !line.trim_ascii().is_empty());
-    let first: Vec<&[u8]> = lines.by_ref().take(LINES).collect();
+    let first: Vec<&[u8]> = lines.by_ref().take(LINES_TO_JUDGE).collect();
     let stamped = |line: &&&[u8]| message(line).is_some();
-    first.len() >= LINES && first.iter().filter(stamped).count() * 4 >= first.len() * 3
+    first.len() >= LINES_TO_JUDGE && first.iter().filter(stamped).count() * 4 >= first.len() * 3
 }
 
-/// So many lines of the beginning decide.
-const LINES: usize = 8;
+/// How many lines at the beginning decide.
+const LINES_TO_JUDGE: usize = 8;
 
-/// Date and host name of syslog are not longer.
-const SYSLOG: usize = 120;
+/// Syslog's date and host name are shorter than this.
+const MAX_SYSLOG_PREFIX: usize = 120;
 
-/// `<4>`, as the console of some machines and `dmesg -r` have it.
+/// `<4>`, printed by some serial consoles and by `dmesg -r`.
 fn level(line: &[u8]) -> &[u8] {
     let Some(rest) = line.strip_prefix(b"<") else { return line };
     let digits = rest.iter().take_while(|byte| byte.is_ascii_digit()).count();
@@ -44,7 +45,7 @@ fn stamp(line: &[u8]) -> Option<&[u8]> {
     (seconds || date).then(|| &inner[end + 1..])
 }
 
-/// `[  T123]` or `[   C0]`: who printed it (`CONFIG_PRINTK_CALLER`).
+/// `[  T123]` or `[   C0]`: the printing task or CPU (`CONFIG_PRINTK_CALLER`).
 fn caller(line: &[u8]) -> &[u8] {
     let Some(inner) = line.strip_prefix(b"[") else { return line };
     let Some(end) = memchr::memchr(b']', &inner[..inner.len().min(16)]) else { return line };

@@ -1,12 +1,12 @@
-//! The latency format: `trace-cmd report -l`, tracefs with `latency-format`, and what a kernel that dies prints
-//! (`ftrace_dump_on_oops`).
+//! Lines in the latency format: `trace-cmd report -l`, tracefs with the option `latency-format`, and the dump of a
+//! crashing kernel (`ftrace_dump_on_oops`).
 
 use unstarve_model::{Comm, Context, CpuId, Tid, Time};
 
 use super::line;
 use crate::text::number::{Stamp, leading, stamp, tid};
 
-/// What stands before an event's name: `COMM-PID CPUFLAGS TIME:`, where COMM has at most 8 characters.
+/// The part before an event's name: `COMM-PID CPUFLAGS TIME:`. COMM has at most 8 characters.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Head<'a> {
     pub comm: Comm,
@@ -14,16 +14,16 @@ pub struct Head<'a> {
     pub cpu: CpuId,
     pub context: Context,
     pub stamp: Stamp,
-    /// What follows the time's colon.
+    /// The text after the colon of the time.
     pub rest: &'a [u8],
 }
 
-/// The format cuts names here, so a name of this length may not be whole.
-const NAME: usize = 8;
+/// The format cuts names to this length, so a name this long may be incomplete.
+const MAX_NAME_BYTES: usize = 8;
 
 impl<'a> Head<'a> {
-    /// Takes a line apart. The comm may hold anything: the first dash that makes a whole of the line is the one before
-    /// the task's id.
+    /// Parses a line. The comm may contain any character: the first dash after which the rest parses is the one before
+    /// the task id.
     pub fn parse(line: &'a [u8]) -> Option<Head<'a>> {
         memchr::memchr_iter(b'-', line).find_map(|at| Head::with_dash_at(line, at))
     }
@@ -45,9 +45,9 @@ impl<'a> Head<'a> {
     }
 }
 
-/// A name that may have been cut is none: an event of the task, or a switch to it, has it whole.
+/// Discards a name that may have been cut. An event of the task, or a switch to it, has the full name.
 fn name(comm: &[u8]) -> Comm {
-    Comm::new(if comm.len() < NAME { comm } else { b"" })
+    Comm::new(if comm.len() < MAX_NAME_BYTES { comm } else { b"" })
 }
 
 /// `d..2.`, `dNh4.`; with `-R` a number after a dash: `-0x1`.
@@ -60,8 +60,8 @@ fn flags(text: &[u8]) -> Option<Context> {
     plausible.then(|| line::context(text))
 }
 
-/// `6.098464:`, or as the kernel prints it `1234us+:` and `1234us : `, counted from the buffer's first moment. The sign
-/// says how long it took until the next event.
+/// `6.098464:`, or as the kernel prints it, `1234us+:` and `1234us : `, counted from the first entry of the buffer. The
+/// sign shows how long it took until the next event.
 fn time(text: &[u8]) -> Option<(Stamp, &[u8])> {
     let (micros, after) = leading(text)?;
     if let Some(rest) = after.strip_prefix(b"us") {

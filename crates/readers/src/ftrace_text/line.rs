@@ -1,4 +1,4 @@
-//! One line of ftrace text, taken apart up to the event's body.
+//! Parses one line of ftrace text up to the event's body.
 
 use memchr::memchr_iter;
 use unstarve_model::{Comm, Context, CpuId, Tid};
@@ -6,9 +6,8 @@ use unstarve_model::{Comm, Context, CpuId, Tid};
 use super::{kernel_log, latency};
 use crate::text::number::{Stamp, cpu, leading, stamp, tid};
 
-/// What stands before an event's body:
-/// `COMM-PID (TGID) [CPU] FLAGS TIME: EVENT: BODY`, where TGID and FLAGS may be missing, or the latency format's
-/// `COMM-PID CPUFLAGS TIME: EVENT: BODY`.
+/// The part before an event's body: `COMM-PID (TGID) [CPU] FLAGS TIME: EVENT: BODY`, where TGID and FLAGS are optional,
+/// or in the latency format `COMM-PID CPUFLAGS TIME: EVENT: BODY`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct EventLine<'a> {
     pub comm: Comm,
@@ -21,7 +20,7 @@ pub struct EventLine<'a> {
     pub body: &'a [u8],
 }
 
-/// A line that tells of lost events, or where a CPU's buffer begins.
+/// A line that reports lost events, or the beginning of a CPU's buffer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct LostLine {
     pub cpu: CpuId,
@@ -29,7 +28,7 @@ pub struct LostLine {
 }
 
 impl<'a> EventLine<'a> {
-    /// Takes a line apart. The comm may hold anything, `[000]` too: the first bracket that makes a whole of the line
+    /// Parses a line. The comm may contain any character, even `[000]`: the first bracket after which the rest parses
     /// is the CPU's.
     pub fn parse(line: &'a [u8]) -> Option<EventLine<'a>> {
         let by_bracket = |line| memchr_iter(b'[', line).find_map(|at| EventLine::with_cpu_at(line, at));
@@ -39,7 +38,8 @@ impl<'a> EventLine<'a> {
         })
     }
 
-    /// Whether `line` is an event's that ends before its name: `kworker/5:1-77 [005] d....`, `bash-9 [000] 1.000000:`.
+    /// Whether `line` is an event line that ends before the event's name: `kworker/5:1-77 [005] d....`, `bash-9 [000]
+    /// 1.000000:`.
     pub fn is_cut(line: &[u8]) -> bool {
         let whole = EventLine::parse(line).map(|event| event.event.is_empty() && event.body.trim_ascii().is_empty());
         whole.unwrap_or_else(|| memchr_iter(b'[', line).any(|at| EventLine::is_cut_at(line, at)))
@@ -69,13 +69,13 @@ impl<'a> EventLine<'a> {
     }
 }
 
-/// `trace-cmd report --ts-diff` puts the time since the last event, `(+123)`, behind the time itself.
+/// Skips the time since the last event, `(+123)`, which `trace-cmd report --ts-diff` prints after the time.
 fn without_difference(rest: &[u8]) -> &[u8] {
     let after = rest.strip_prefix(b"(+").and_then(leading).and_then(|(_, rest)| rest.strip_prefix(b")"));
     after.map_or(rest, <[u8]>::trim_ascii_start)
 }
 
-/// `sched_switch: …`: the event's name, empty if there is none, and what follows.
+/// Splits `sched_switch: …` into the event's name, empty if there is none, and the rest.
 fn name_and_body(rest: &[u8]) -> (&[u8], &[u8]) {
     let length = rest.iter().take_while(|byte| byte.is_ascii_alphanumeric() || **byte == b'_').count();
     match rest[length..].strip_prefix(b":") {
@@ -84,16 +84,17 @@ fn name_and_body(rest: &[u8]) -> (&[u8], &[u8]) {
     }
 }
 
-/// systrace puts the name that the program gave the thread in place of the kernel's 15 bytes: an Android package's.
-const LONGEST_NAME: usize = 128;
+/// systrace replaces the kernel's name of 15 bytes by the name that the program gave the thread, such as an Android
+/// package.
+const MAX_NAME_BYTES: usize = 128;
 
-/// `   comm-123   (   99)  `: the part before the CPU.
+/// Parses the part before the CPU: `   comm-123   (   99)  `.
 fn task(text: &[u8]) -> Option<(Comm, Tid)> {
     let mut text = text.trim_ascii();
     if let Some(inner) = text.strip_suffix(b")") {
         let open = inner.iter().rposition(|&byte| byte == b'(')?;
         let tgid = inner[open + 1..].trim_ascii();
-        // A task whose thread group was not recorded has dashes there.
+        // The thread group is dashes if it was not recorded.
         if tgid.is_empty() || !tgid.iter().all(|&byte| byte.is_ascii_digit() || byte == b'-') {
             return None;
         }
@@ -105,20 +106,20 @@ fn task(text: &[u8]) -> Option<(Comm, Tid)> {
         return None;
     }
     let mut comm = &text[..dash];
-    // A report over several buffers puts `NAME:` before the task; no comm is longer than 15 bytes.
+    // A report over several buffers prints `NAME:` before the task. A comm has at most 15 bytes.
     if comm.len() > 15
         && let Some(colon) = memchr::memmem::find(comm, b": ")
     {
         comm = comm[colon + 1..].trim_ascii_start();
     }
     if comm.len() > 16 {
-        // The kernel's own name of the task stands in its events.
-        return (comm.len() <= LONGEST_NAME).then_some((Comm::default(), tid(pid)?));
+        // The task's events contain the name as the kernel has it.
+        return (comm.len() <= MAX_NAME_BYTES).then_some((Comm::default(), tid(pid)?));
     }
     Some((Comm::new(comm), tid(pid)?))
 }
 
-/// Linux 4.13 to 4.17 printed the thread group behind the CPU: `[000] (  1091) d..2`.
+/// Skips the thread group that Linux 4.13 to 4.17 print after the CPU: `[000] (  1091) d..2`.
 fn after_tgid(text: &[u8]) -> &[u8] {
     let Some(inner) = text.strip_prefix(b"(") else { return text };
     let known = |byte: &u8| byte.is_ascii_digit() || matches!(byte, b'-' | b' ');
@@ -126,8 +127,8 @@ fn after_tgid(text: &[u8]) -> &[u8] {
     inner[length..].strip_prefix(b")").map_or(text, <[u8]>::trim_ascii_start)
 }
 
-/// What the flags say of the context: the third character, or on real-time kernels the fourth, behind that for a lazy
-/// need of rescheduling: `d..2.`, `dNh4.`, `..s1`, `d..h2..`.
+/// The context from the flags column. It is the third character, or the fourth on real-time kernels, which have one
+/// more for a lazy reschedule: `d..2.`, `dNh4.`, `..s1`, `d..h2..`.
 pub(super) fn context(flags: &[u8]) -> Context {
     let of = |at: usize| match flags.get(at) {
         Some(b'h' | b'H') => Some(Context::Hardirq),
@@ -139,7 +140,7 @@ pub(super) fn context(flags: &[u8]) -> Context {
     of(2).or_else(|| of(3)).unwrap_or(plain)
 }
 
-/// The flags column if there is one.
+/// Parses the flags column, if there is one.
 fn flags(text: &[u8]) -> (Context, &[u8]) {
     if text.first().is_some_and(u8::is_ascii_digit) {
         return (Context::Unknown, text);
@@ -150,8 +151,8 @@ fn flags(text: &[u8]) -> (Context, &[u8]) {
 }
 
 impl LostLine {
-    /// `CPU:3 [LOST 123 EVENTS]` (tracefs), `CPU:3 [123 EVENTS DROPPED]`, `CPU:3 [EVENTS DROPPED]` (trace-cmd),
-    /// `##### CPU 2 buffer started ####` (tracefs, when the buffer had wrapped).
+    /// `CPU:3 [LOST 123 EVENTS]` (tracefs), `CPU:3 [123 EVENTS DROPPED]`, `CPU:3 [EVENTS DROPPED]` (trace-cmd), `#####
+    /// CPU 2 buffer started ####` (tracefs, if the buffer has wrapped).
     pub fn parse(line: &[u8]) -> Option<LostLine> {
         let line = line.trim_ascii();
         if let Some(rest) = line.strip_prefix(b"##### CPU ") {

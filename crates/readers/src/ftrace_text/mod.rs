@@ -1,5 +1,5 @@
-//! ftrace's text: tracefs `trace` and `trace_pipe`, the output of `trace-cmd report` (with `-l` and `-R` too), and what
-//! a dying kernel prints into its log (`ftrace_dump_on_oops`).
+//! Reader of ftrace text: tracefs `trace` and `trace_pipe`, the output of `trace-cmd report` (also with `-l` and `-R`),
+//! and the dump that a crashing kernel prints into its log (`ftrace_dump_on_oops`).
 
 mod entries;
 mod kernel_log;
@@ -27,18 +27,18 @@ use crate::reorder::{Arrivals, Reorder};
 use crate::task_names::TaskNames;
 use crate::text::lines::Lines;
 use crate::text::number::{Stamp, leading};
-use crate::text::times::Times;
+use crate::text::times::TimeOrderCheck;
 use crate::text::{BadLines, TextError, body, is_text, never_seen, quoted, unescaped};
 use crate::tick::TickSign;
 
-const EXAMPLE: &str = "fio-126 [000] 10.166060: sched_switch: …";
+const EXAMPLE_LINE: &str = "fio-126 [000] 10.166060: sched_switch: …";
 
-/// `trace_pipe` prints what several CPUs' buffers hold as it comes; a reader between them is behind by no more than
-/// this.
-const WINDOW: usize = 4 * Batch::TARGET;
+/// Events held back to restore time order. `trace_pipe` prints the CPUs' buffers in turn; a reader that switches
+/// between them lags behind by no more than this.
+const REORDER_WINDOW: usize = 4 * Batch::TARGET;
 
-/// The same where the CPUs come one after the other: no event may go before the last of them has begun. Buffers of the default
-/// size, 1.4 MB, hold as much of a hundred CPUs together. Takes up to 300 MB.
+/// The same if the CPUs may follow one another: no event may be given out before the last CPU has begun. Enough for
+/// about a hundred CPUs with buffers of the default size, 1.4 MB. Takes up to 300 MB.
 const WINDOW_BY_CPU: usize = 1 << 22;
 
 /// Reads ftrace's text.
@@ -50,33 +50,33 @@ pub struct FtraceText {
     tasks: TaskNames,
     seen: EventSet,
     any_line: bool,
-    times: Times,
+    times: TimeOrderCheck,
     sections: Sections,
     entries: Entries,
-    /// The line that is being read: kept to save allocations.
+    /// The current line; kept to save allocations.
     line: Vec<u8>,
-    /// An event that a mail program broke.
+    /// An event line that a mail program has wrapped.
     wrapped: Wrapped,
-    /// Whether the text is quoted in a mail: prose between its lines is no damage.
+    /// Whether the text is quoted in a mail: then prose between its lines is not damage.
     is_mail: bool,
-    /// Whether the CPUs may come one after the other.
+    /// Whether the CPUs may follow one another.
     by_cpu: bool,
-    /// What came before the last head: events, and the number of CPUs.
+    /// State before the last header: events received, and the number of CPUs.
     before_head: (Arrivals, Option<u32>),
     malformed: Malformed,
     bad: BadLines,
-    /// Why the text ends early.
+    /// Why the text ends early, if it does.
     cut: Option<String>,
-    /// Losses that the next event of their CPU has to announce.
+    /// Lost events, to be reported before the next event of their CPU.
     pending: BTreeMap<CpuId, Option<u64>>,
     lost: BTreeMap<CpuId, u64>,
     gaps: u64,
-    /// The line from which on another recording was not read.
+    /// The line where a second recording begins, which was not read.
     other_recording: Option<u64>,
     at_end: bool,
 }
 
-/// Whether a file that begins with `prefix` is such a text.
+/// Whether a file that begins with `prefix` is ftrace text.
 pub fn recognises(prefix: &[u8]) -> bool {
     prefix.starts_with(b"# tracer:")
         || prefix.strip_prefix(b"cpus=").is_some_and(|rest| leading(rest).is_some())
@@ -84,7 +84,7 @@ pub fn recognises(prefix: &[u8]) -> bool {
         || is_text(prefix) && prefix.split(|&byte| byte == b'\n').any(|line| EventLine::parse(line).is_some())
 }
 
-/// Whether a line is the first of such a text, or is about an event.
+/// Whether a line is the first of an ftrace text, or an event line.
 pub fn is_line(line: &[u8]) -> bool {
     line.starts_with(b"# tracer:") || EventLine::parse(line).is_some()
 }
@@ -95,17 +95,17 @@ impl FtraceText {
         FtraceText::of_format(input, "ftrace text")
     }
 
-    /// A reader of such text that came out of another format.
+    /// A reader of ftrace text that was embedded in another format.
     pub fn of_format(input: Box<dyn Read + Send>, format: &str) -> FtraceText {
         FtraceText {
             lines: Lines::new(input),
             info: TraceInfo { format: format.to_owned(), ..TraceInfo::default() },
             names: Interner::new(),
-            reorder: Reorder::new(WINDOW),
+            reorder: Reorder::new(REORDER_WINDOW),
             tasks: TaskNames::default(),
             seen: EventSet::default(),
             any_line: false,
-            times: Times::default(),
+            times: TimeOrderCheck::default(),
             sections: Sections::default(),
             entries: Entries::default(),
             line: Vec::new(),
@@ -133,14 +133,14 @@ impl FtraceText {
         let text = match self.lines.next_line() {
             Ok(Some(text)) => text,
             Ok(None) => return self.finish(),
-            // A torn compressed file: what came before it counts.
+            // A truncated compressed file: keep what came before.
             Err(source) if self.any_line => {
                 self.cut = Some(format!("after line {}: {source}", number - 1));
                 return self.finish();
             }
             Err(source) => return Err(TextError::Read { line: number, source }),
         };
-        // A line may have to be put together of several, so none is read where the reader of lines keeps it.
+        // A line may have to be joined from several, so it is copied out of the line reader's buffer.
         let mut line = std::mem::take(&mut self.line);
         line.clear();
         line.extend_from_slice(text);
@@ -162,7 +162,7 @@ impl FtraceText {
         Ok(())
     }
 
-    /// A line that is not about an event as it stands: it may be escaped for HTML, or broken by a mail program.
+    /// Handles a line that is not an event as it stands. It may be escaped for HTML, or wrapped by a mail program.
     #[cold]
     fn mend_line(&mut self, number: u64, text: &[u8], found: Found) -> Result<(), TextError> {
         if let Some(plain) = unescaped(text)
@@ -187,7 +187,7 @@ impl FtraceText {
         Ok(())
     }
 
-    /// The lines that seemed to be an event's are none.
+    /// The pending lines turned out not to be an event: count each as bad.
     fn give_up_wrapped(&mut self) {
         for (index, (number, text)) in self.wrapped.take().into_iter().enumerate() {
             let broken = EventLine::parse(&text).and_then(|event| event_type(event.event));
@@ -198,14 +198,14 @@ impl FtraceText {
         }
     }
 
-    /// Who quotes a text writes between its lines.
+    /// Notes that the text is quoted in a mail, with prose between its lines.
     fn note_mail(&mut self) {
         if !self.is_mail {
             (self.is_mail, self.bad) = (true, BadLines::default());
         }
     }
 
-    /// Takes in a line that is about an event.
+    /// Reads an event line.
     fn event(&mut self, number: u64, text: &[u8]) -> Result<Found, TextError> {
         let Some(parsed) = EventLine::parse(text) else { return Ok(Found::Nothing) };
         if parsed.event.is_empty() && parsed.body.trim_ascii().is_empty() {
@@ -226,7 +226,7 @@ impl FtraceText {
         let by_cpu = self.sections.are_of_one_cpu() && self.info.cpus.is_some_and(|cpus| cpus > 1);
         if by_cpu != self.by_cpu {
             self.by_cpu = by_cpu;
-            self.reorder.set_limit(if by_cpu { WINDOW_BY_CPU } else { WINDOW });
+            self.reorder.set_limit(if by_cpu { WINDOW_BY_CPU } else { REORDER_WINDOW });
         }
         let tick = self.note_tick(&parsed, time);
         let Some(event_type) = event_type(parsed.event) else {
@@ -261,7 +261,8 @@ impl FtraceText {
         Ok(Found::Event)
     }
 
-    /// Whether the line shows a tick, which then is an event of its own, before what else the line says.
+    /// If the line shows a timer tick, adds that as an event of its own before the line's event. Returns whether it
+    /// does.
     fn note_tick(&mut self, line: &EventLine<'_>, time: unstarve_model::Time) -> bool {
         let Some(sign) = TickSign::of_line(line.event, line.body) else { return false };
         let kind = sign.event(&mut self.info.coverage, line.cpu, time, Some(line.tid));
@@ -270,7 +271,7 @@ impl FtraceText {
         true
     }
 
-    /// A line that is not about an event.
+    /// Reads a line that is not an event.
     fn other_line(&mut self, number: u64, line: &[u8]) {
         let logged = kernel_log::message(line);
         let text = logged.unwrap_or(line);
@@ -294,7 +295,7 @@ impl FtraceText {
         }
     }
 
-    /// What came since the last head is of another recording, as this line shows.
+    /// This line shows that everything since the last header belongs to another recording: drop it and stop.
     fn meet_other_recording(&mut self, line: u64) -> Result<(), TextError> {
         self.other_recording = Some(line);
         let (arrivals, cpus) = self.before_head;
@@ -324,7 +325,7 @@ impl FtraceText {
         }
     }
 
-    /// Whether this line, one of the last that were read, has an end.
+    /// Whether this line, one of the last read, ended with a newline.
     fn is_complete(&self, number: u64) -> bool {
         number < self.lines.number() || self.lines.is_complete()
     }
@@ -359,18 +360,18 @@ impl FtraceText {
         if self.any_line {
             return Ok(());
         }
-        Err(TextError::NoEvents { lines: self.lines.number(), example: EXAMPLE })
+        Err(TextError::NoEvents { lines: self.lines.number(), example: EXAMPLE_LINE })
     }
 }
 
-/// What a line turns out to be.
+/// What a line is.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Found {
-    /// It was about an event, and is done with.
+    /// An event, which has been handled.
     Event,
-    /// It is about an event of a type that is read, and not as such an event is.
+    /// A malformed event of a type that unstarve reads.
     Broken,
-    /// It is not about an event.
+    /// Not an event.
     Nothing,
 }
 
@@ -378,12 +379,13 @@ fn event_type(name: &[u8]) -> Option<EventType> {
     std::str::from_utf8(name).ok().and_then(EventType::from_name)
 }
 
-/// Whether a line may be the rest of the one before it.
+/// Whether a line may continue the one before it.
 fn is_continuation(text: &[u8]) -> bool {
     !text.starts_with(b"#") && LostLine::parse(text).is_none() && !is_decoration(text) && !EventLine::is_cut(text)
 }
 
-/// atrace and its kin write the wall's time, in milliseconds, into the buffer: `trace_event_clock_sync: realtime_ts=…`.
+/// The wall-clock time, in milliseconds, that atrace and similar tools write into the buffer: `trace_event_clock_sync:
+/// realtime_ts=…`.
 fn wall_of_marker(body: &[u8]) -> Option<WallTime> {
     const MARKER: &[u8] = b"trace_event_clock_sync: realtime_ts=";
     let at = memchr::memmem::find(body, MARKER)?;
@@ -391,7 +393,7 @@ fn wall_of_marker(body: &[u8]) -> Option<WallTime> {
     rest.trim_ascii().is_empty().then(|| millis.checked_mul(1_000_000).map(WallTime))?
 }
 
-/// Blank lines, stack traces (`=> function`), and what `trace-cmd report` prints about the file.
+/// Blank lines, stack traces (`=> function`), and file information of `trace-cmd report`.
 fn is_decoration(text: &[u8]) -> bool {
     let text = text.trim_ascii();
     let begins = |words: &[u8]| text.starts_with(words);

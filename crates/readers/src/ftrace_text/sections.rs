@@ -1,21 +1,22 @@
-//! Several texts in one: the CPUs of one recording one after the other (`cat per_cpu/cpu*/trace`), or another recording.
+//! Several texts in one file: either the CPUs of one recording one after the other (`cat per_cpu/cpu*/trace`), or two
+//! recordings.
 
 use unstarve_model::{CpuId, CpuSet};
 
-/// Which CPUs were seen before the last head of a text.
+/// The CPUs seen before and after the last header.
 #[derive(Debug, Default)]
 pub struct Sections {
     before: CpuSet,
     here: CpuSet,
-    /// Whether there was a head: a text without has no second part.
+    /// Whether there was a header. A text without headers is a single section.
     headed: bool,
-    /// The CPU of all events since the last head, if it is one.
+    /// The CPU of all events since the last header, if there is only one.
     only: Option<CpuId>,
     several: bool,
 }
 
 impl Sections {
-    /// A head: what follows is a text of its own.
+    /// A header: a new section begins.
     pub fn begin(&mut self) {
         for cpu in self.here.iter() {
             self.before.insert(cpu);
@@ -24,8 +25,9 @@ impl Sections {
         (self.headed, self.only, self.several) = (true, None, false);
     }
 
-    /// Takes the CPU of the next event. Whether it is of the same recording: a CPU of which events came before has no second text
-    /// in it. If it is not, neither is anything since the last head: another recording may begin on a CPU that the first has not.
+    /// Notes the CPU of the next event. Returns `false` if the section belongs to another recording: within one
+    /// recording a CPU has only one section. The caller then drops the whole section, as another recording may begin
+    /// with a CPU that the first one lacks.
     pub fn take(&mut self, cpu: CpuId) -> bool {
         if self.only != Some(cpu) && !self.several {
             self.several = self.only.is_some();
@@ -35,7 +37,8 @@ impl Sections {
         !self.before.contains(cpu)
     }
 
-    /// Whether all events since the last head are of one CPU: they, and those of CPUs before, may have to wait for another's.
+    /// Whether all events since the last header are of one CPU. They and the sections before may have to wait for those
+    /// of other CPUs.
     pub fn are_of_one_cpu(&self) -> bool {
         self.headed && self.only.is_some()
     }

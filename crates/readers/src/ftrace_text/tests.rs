@@ -1,3 +1,5 @@
+//! Tests of the ftrace text reader.
+
 use std::io::Cursor;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
@@ -7,7 +9,7 @@ use unstarve_model::{Names, Time};
 use super::*;
 use crate::picture;
 
-/// Everything that a text gives: events, then losses.
+/// Everything a text yields: events, then losses.
 fn read(text: &str) -> String {
     let mut source = FtraceText::new(Box::new(Cursor::new(text.to_owned().into_bytes())));
     let (mut batch, mut names, mut events) = (Batch::default(), Names::default(), Vec::new());
@@ -16,7 +18,7 @@ fn read(text: &str) -> String {
         events.append(&mut batch.events);
     }
     let mut lines = vec![format!("cpus {:?}", source.info().cpus), picture::events(&events, &names)];
-    // What never appears in these short texts is tested once, below.
+    // Events never seen in these short texts are tested once, below.
     lines.extend(
         source
             .losses()
@@ -27,7 +29,7 @@ fn read(text: &str) -> String {
     lines.join("\n")
 }
 
-const TRACEFS: &str = "\
+const TRACEFS_TEXT: &str = "\
 # tracer: nop
 #
 # entries-in-buffer/entries-written: 205/1205   #P:2
@@ -48,7 +50,7 @@ CPU:0 [LOST 123 EVENTS]
 #[test]
 fn a_trace_file_of_tracefs() {
     insta::assert_snapshot!(read(
-        TRACEFS
+        TRACEFS_TEXT
     ), @r"
         cpus Some(2)
         10.000001000 [000] 128 . switch fio:128(120) R+ -> kworker/0:2:47(120)
@@ -177,14 +179,14 @@ fn malformed_switches_are_malformed_and_not_unrecorded() {
 
 #[test]
 fn a_torn_stream_keeps_what_came() {
-    struct Torn(&'static [u8]);
-    impl Read for Torn {
+    struct Truncated(&'static [u8]);
+    impl Read for Truncated {
         fn read(&mut self, buffer: &mut [u8]) -> std::io::Result<usize> {
             if self.0.is_empty() { Err(std::io::Error::other("torn")) } else { self.0.read(buffer) }
         }
     }
     let line = b"   x-1  [000]  1.000000: softirq_entry: vec=1 [action=TIMER]\n   x-1 ";
-    let mut source = FtraceText::new(Box::new(Torn(line)));
+    let mut source = FtraceText::new(Box::new(Truncated(line)));
     let mut batch = Batch::default();
     assert!(source.read(&mut batch).unwrap() && batch.events.len() == 1);
     assert!(!source.read(&mut batch).unwrap());
@@ -192,7 +194,7 @@ fn a_torn_stream_keeps_what_came() {
 }
 
 #[test]
-fn text_is_told_from_other_files() {
+fn text_is_distinguished_from_other_files() {
     assert!(recognises(b"# tracer: nop\n#\n"));
     assert!(recognises(b"cpus=4\n"));
     assert!(recognises(
@@ -205,7 +207,7 @@ fn text_is_told_from_other_files() {
 
 #[test]
 fn no_truncation_and_no_flipped_bit_does_harm() {
-    let text = TRACEFS.as_bytes();
+    let text = TRACEFS_TEXT.as_bytes();
     let survives = |text: &[u8]| {
         let mut source = FtraceText::new(Box::new(Cursor::new(text.to_vec())));
         let mut batch = Batch::default();
@@ -222,7 +224,7 @@ fn no_truncation_and_no_flipped_bit_does_harm() {
     }
     let mut state = 1u64;
     for _ in 0..1000 {
-        // A linear congruential generator: the same flips in each run.
+        // A linear congruential generator: the same bit flips in each run.
         state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
         let bit = (state >> 33) as usize % (text.len() * 8);
         let mut flipped = text.to_vec();
@@ -267,8 +269,8 @@ cpus=2
 
 #[test]
 fn long_texts_of_cpus_one_after_the_other_come_in_the_order_of_time() {
-    const EACH: u64 = 3 * WINDOW as u64;
-    // All CPUs of the host, and some.
+    const EACH: u64 = 3 * REORDER_WINDOW as u64;
+    // All CPUs of the host, and only some.
     for (cpus, all) in [(3, 3), (3, 4), (1, 4)] {
         let mut text = String::new();
         for cpu in 0..cpus {
@@ -290,10 +292,10 @@ fn long_texts_of_cpus_one_after_the_other_come_in_the_order_of_time() {
     }
 }
 
-/// How many events, of so many CPUs, have come before the first is given out.
+/// How many events, over all CPUs, are read before the first one is given out.
 fn waits_for(head: &str, cpus: u64) -> u64 {
     let head = head.to_owned();
-    let lines = (0..4 * WINDOW as u64).map(|step| {
+    let lines = (0..4 * REORDER_WINDOW as u64).map(|step| {
         format!(
             "  a-1 [00{}] d..1 {}.{:06}: softirq_raise: vec=1 [action=TIMER]\n",
             step % cpus,
@@ -311,7 +313,7 @@ fn waits_for(head: &str, cpus: u64) -> u64 {
         }
     }
     let text: String = std::iter::once(head).chain(lines).collect();
-    let each = text.len() as u64 / (4 * WINDOW as u64);
+    let each = text.len() as u64 / (4 * REORDER_WINDOW as u64);
     let mut source = FtraceText::new(Box::new(Counting(Cursor::new(text.into_bytes()), read.clone())));
     assert!(source.read(&mut Batch::default()).unwrap());
     read.load(Ordering::Relaxed) as u64 / each
@@ -320,9 +322,9 @@ fn waits_for(head: &str, cpus: u64) -> u64 {
 #[test]
 fn only_where_cpus_may_follow_does_everything_wait() {
     let (tracefs, report) = ("# tracer: nop\n#\n# entries-in-buffer/entries-written: 9/9   #P:2\n#\n", "cpus=2\n");
-    assert!(waits_for(tracefs, 2) < 2 * WINDOW as u64, "both CPUs are there");
-    assert!(waits_for(tracefs, 1) > 3 * WINDOW as u64, "the other may follow");
-    assert!(waits_for(report, 1) < 2 * WINDOW as u64, "trace-cmd report has all CPUs in one order");
+    assert!(waits_for(tracefs, 2) < 2 * REORDER_WINDOW as u64, "both CPUs are there");
+    assert!(waits_for(tracefs, 1) > 3 * REORDER_WINDOW as u64, "the other may follow");
+    assert!(waits_for(report, 1) < 2 * REORDER_WINDOW as u64, "trace-cmd report has all CPUs in one order");
 }
 
 #[test]
@@ -333,10 +335,10 @@ fn text_in_a_mail_is_read_as_it_was_written() {
    kworker/5:1-77 [005] d....   200.240010: softirq_entry: vec=7 [action=SCHED]
 ";
     let plain = read(written);
-    // Quoted twice, with prose before, between and behind.
+    // Quoted twice, with prose before, between and after.
     let quoted: String = written.lines().map(|line| format!("> > {line}\n--> see above [1]\n")).collect();
     assert_eq!(read(&format!("Hi, this is what I see:\n\n{quoted}\nRegards\n")), plain);
-    // Broken at 72 columns, at 40, and where only the head fits.
+    // Wrapped at 72 columns, at 50 and at 40, where only the part before the event fits.
     for width in [72, 50, 40] {
         let wrap = |line: &str| {
             let mut lines = vec![String::new()];
@@ -352,12 +354,12 @@ fn text_in_a_mail_is_read_as_it_was_written() {
         };
         assert_eq!(read(&written.lines().map(wrap).collect::<String>()), plain, "{width} columns");
     }
-    // Out of a page.
+    // Copied from an HTML page.
     assert_eq!(read(&written.replace('>', "&gt;").replace("net-31", "&lt;net&gt;")), plain.replace("net-31", "<net>"));
 }
 
 #[test]
-fn what_is_no_event_in_the_end_is_told_line_by_line() {
+fn lines_that_are_no_event_are_reported_one_by_one() {
     insta::assert_snapshot!(read(
         "\
     fio-1 [000] ..... 1.000000: sched_waking: comm=a pid=1
@@ -374,7 +376,7 @@ fn what_is_no_event_in_the_end_is_told_line_by_line() {
     ");
 }
 
-/// What a text proves of the first four CPUs.
+/// The coverage that a text proves for the first four CPUs.
 fn coverage(text: &str) -> Vec<String> {
     let mut source = FtraceText::new(Box::new(Cursor::new(text.to_owned().into_bytes())));
     while source.read(&mut Batch::default()).unwrap() {}
@@ -402,6 +404,6 @@ fn a_text_proves_how_far_its_cpus_were_recorded() {
     let proved = "End by EntryCount";
     assert_eq!(coverage(&head("4/4")), [proved, "", "", &format!("{proved}; {seen}")]);
     assert_eq!(coverage(&head("5/5")), ["", "", "", seen]);
-    // CPU 0 recorded twice: the second is another recording, of which nothing is proved.
+    // CPU 0 twice: the second section is another recording, of which nothing is proved.
     assert_eq!(coverage(&format!("{}{}", head("4/4"), head("4/4"))), ["", "", "", seen]);
 }

@@ -1,6 +1,8 @@
+//! Tests of ring buffer pages, on pages built entry by entry.
+
 use super::*;
 
-/// A page drawn entry by entry.
+/// A page built entry by entry.
 struct Draw {
     endian: Endian,
     long: usize,
@@ -65,23 +67,24 @@ fn read(endian: Endian, long: usize, page: &[u8]) -> Vec<String> {
     shown
 }
 
-const MACHINES: [(Endian, usize); 4] = [(Endian::Little, 8), (Endian::Little, 4), (Endian::Big, 8), (Endian::Big, 4)];
+const MACHINE_LAYOUTS: [(Endian, usize); 4] =
+    [(Endian::Little, 8), (Endian::Little, 4), (Endian::Big, 8), (Endian::Big, 4)];
 
 #[test]
 fn every_kind_of_entry_on_every_kind_of_machine() {
-    for (endian, long) in MACHINES {
+    for (endian, long) in MACHINE_LAYOUTS {
         let length: [u8; 4] = endian.bytes32(4 + 6);
         let page = Draw::new(endian, long, 1000)
             .entry(1, 5, b"abcd")
             .entry(2, 0, b"efghijkl")
             .words(TIME_EXTEND, 7, &[1])
             .entry(0, 3, &[&length[..], b"sixsix\0\0"].concat())
-            .words(PADDING, 10, &[8, 0])
-            .words(PADDING, 1, &[4])
+            .words(PADDING_ENTRY, 10, &[8, 0])
+            .words(PADDING_ENTRY, 1, &[4])
             .entry(1, 2, b"last")
             .words(TIME_STAMP, 1, &[1])
             .entry(1, 0, b"abs.")
-            .words(PADDING, 0, &[])
+            .words(PADDING_ENTRY, 0, &[])
             .entry(1, 9, b"none")
             .page();
         assert_eq!(
@@ -90,7 +93,7 @@ fn every_kind_of_entry_on_every_kind_of_machine() {
                 "1005: abcd",
                 "1005: efghijkl",
                 "134218743: sixsix\0\0", // 1005 + 2^27 + 7 + 3
-                "134218755: last",       // + 10 of the discarded event + 2; the marking 1 does not count
+                "134218755: last",       // + 10 of the discarded event + 2; its delta of 1 is only a marker
                 "134217729: abs.",
             ],
             "{endian:?} {long}"
@@ -100,13 +103,13 @@ fn every_kind_of_entry_on_every_kind_of_machine() {
 
 #[test]
 fn what_no_reader_looks_at_is_cleared_and_nothing_else_is_changed() {
-    for (endian, long) in MACHINES {
+    for (endian, long) in MACHINE_LAYOUTS {
         let mut draw = Draw::new(endian, long, 1000)
             .entry(1, 5, b"abcd")
-            .entry(PADDING, 10, &[&endian.bytes32(12)[..], b"secret-1"].concat())
+            .entry(PADDING_ENTRY, 10, &[&endian.bytes32(12)[..], b"secret-1"].concat())
             .words(TIME_EXTEND, 7, &[1])
             .entry(2, 3, b"efghijkl")
-            .entry(PADDING, 0, &[&endian.bytes32(12)[..], b"secret-2"].concat());
+            .entry(PADDING_ENTRY, 0, &[&endian.bytes32(12)[..], b"secret-2"].concat());
         draw.flags = 3 << 30;
         draw.stored = Some(42);
         let mut page = draw.page();
@@ -121,8 +124,8 @@ fn what_no_reader_looks_at_is_cleared_and_nothing_else_is_changed() {
 }
 
 #[test]
-fn missed_events_are_told_with_their_number_if_stored() {
-    for (endian, long) in MACHINES {
+fn missed_events_are_reported_with_their_number_if_stored() {
+    for (endian, long) in MACHINE_LAYOUTS {
         let mut draw = Draw::new(endian, long, 7).entry(1, 0, b"abcd");
         assert_eq!(read(endian, long, &draw.page()), ["7: abcd"]);
         draw.flags = 1 << 31;
@@ -135,7 +138,7 @@ fn missed_events_are_told_with_their_number_if_stored() {
 
 #[test]
 fn absolute_times_keep_the_upper_bits_and_pass_their_end() {
-    let near_end = 0x0fff_ffff_ffff_fff0; // bits 59 up: 1; the lower 59 bits nearly full
+    let near_end = 0x0fff_ffff_ffff_fff0; // the five upper bits set, the lower 59 nearly at their maximum
     let page = Draw::new(Endian::Little, 8, near_end)
         .entry(1, 0, b"abcd")
         .words(TIME_STAMP, 5, &[0])
@@ -162,7 +165,7 @@ fn damage_is_located_and_ends_the_page() {
         assert_eq!(read(&draw().words(0, 1, &[word]).page()).len(), 1, "{word}");
     }
     for word in [100, u32::MAX] {
-        assert_eq!(read(&draw().words(PADDING, 1, &[word]).page()).len(), 1, "{word}");
+        assert_eq!(read(&draw().words(PADDING_ENTRY, 1, &[word]).page()).len(), 1, "{word}");
     }
 }
 
@@ -177,7 +180,7 @@ fn header_page_says_where_things_are() {
             8 + long
         )
     };
-    for (endian, long) in MACHINES {
+    for (endian, long) in MACHINE_LAYOUTS {
         assert_eq!(PageFormat::parse(endian, &text(long)), Ok(PageFormat::usual(endian, long)));
     }
     assert_eq!(PageFormat::parse(Endian::Little, &text(2)), Err(PageFormatError::Field("commit")));

@@ -1,21 +1,23 @@
+//! Parses the fields of an event in babeltrace's text.
+
 /// A field's value as babeltrace prints it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Value<'a> {
-    /// Decimal or hexadecimal; of an enumeration, the number behind its name.
+    /// Decimal or hexadecimal; for an enumeration, the number after its name.
     Number(i64),
-    /// Without its quotes; may hold escapes.
+    /// Without its quotes; may contain escapes.
     Text(&'a [u8]),
 }
 
-/// The fields of an event, of its contexts first: `{ cpu_id = 0 }, { comm = "fio", tid = 12 }`.
+/// The fields of an event, those of its contexts first: `{ cpu_id = 0 }, { comm = "fio", tid = 12 }`.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Fields<'a>(Vec<(&'a [u8], Value<'a>)>);
 
-/// No event of the kernel has as many.
+/// No kernel event has as many.
 const MAX_FIELDS: usize = 64;
 
 impl<'a> Fields<'a> {
-    /// Reads all; what is neither number, text nor enumeration is passed over.
+    /// Parses all fields. Values that are neither numbers, texts nor enumerations are skipped.
     pub fn parse(mut text: &'a [u8]) -> Fields<'a> {
         let mut fields = Fields::default();
         while let Some(at) = memchr::memmem::find(text, b" = ") {
@@ -31,7 +33,7 @@ impl<'a> Fields<'a> {
         fields
     }
 
-    /// The last field of this name: the event's own stand behind those of its contexts.
+    /// The last number with this name: the event's own fields follow those of its contexts.
     pub fn number(&self, key: &str) -> Option<i64> {
         match self.get(key)? {
             Value::Number(number) => Some(*number),
@@ -39,7 +41,7 @@ impl<'a> Fields<'a> {
         }
     }
 
-    /// The last text of this name.
+    /// The last text with this name.
     pub fn text(&self, key: &str) -> Option<&'a [u8]> {
         match self.get(key)? {
             Value::Text(text) => Some(text),
@@ -52,7 +54,7 @@ impl<'a> Fields<'a> {
     }
 }
 
-/// The value that `text` begins with, and what follows it.
+/// Parses the value at the start of `text`; also returns the rest.
 fn value(text: &[u8]) -> (Option<Value<'_>>, &[u8]) {
     if let Some(quoted) = text.strip_prefix(b"\"") {
         let (inner, rest) = until_quote(quoted);
@@ -69,7 +71,7 @@ fn value(text: &[u8]) -> (Option<Value<'_>>, &[u8]) {
     integer(text).map_or((None, text), |(number, rest)| (Some(Value::Number(number)), rest))
 }
 
-/// What stands before the next quote that is not escaped, and what follows it.
+/// Splits at the next unescaped quote.
 fn until_quote(text: &[u8]) -> (&[u8], &[u8]) {
     let mut at = 0;
     while at < text.len() {
@@ -91,7 +93,7 @@ fn integer(text: &[u8]) -> Option<(i64, &[u8])> {
         }
         None => {
             let (value, rest) = crate::text::number::leading(digits)?;
-            // Unsigned fields of 64 bits: a flush ends at sector 18446744073709551615.
+            // Unsigned 64-bit fields: a flush ends at sector 18446744073709551615.
             (if negative { i64::try_from(value).ok()? } else { value as i64 }, rest)
         }
     };

@@ -1,3 +1,5 @@
+//! Parses one line of babeltrace's text into an event.
+
 use unstarve_model::{BlockRequest, Comm, CpuId, EventKind, EventType, NameId, Prio, TaskRef, Tid};
 
 use super::fields::Fields;
@@ -6,20 +8,20 @@ use crate::prev_state;
 use crate::task_names::name_of_program;
 use crate::text::number::leading;
 
-/// An event's line, taken apart up to its fields:
-/// `[14:03:07.205000000] (+0.000001234) host sched_waking: { cpu_id = 0 }, { comm = "fio", … }`.
+/// An event's line, parsed up to its fields: `[14:03:07.205000000] (+0.000001234) host sched_waking: { cpu_id = 0 }, {
+/// comm = "fio", … }`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Line<'a> {
-    /// In nanoseconds: since 1970, since the clock began, or since midnight.
+    /// Nanoseconds since 1970, since the clock began, or since midnight.
     pub nanos: u64,
-    /// Whether it counts from midnight.
+    /// Whether the time counts from midnight.
     pub of_day: bool,
     /// `sched_waking`.
     pub name: &'a [u8],
     pub fields: &'a [u8],
 }
 
-const SECOND: u64 = 1_000_000_000;
+const SECOND_NS: u64 = 1_000_000_000;
 
 impl<'a> Line<'a> {
     pub fn parse(line: &'a [u8]) -> Option<Line<'a>> {
@@ -32,7 +34,7 @@ impl<'a> Line<'a> {
         Some(Line { nanos, of_day, name, fields: &rest[brace + 2..] })
     }
 
-    /// Which event it is about; the softirqs' have names of LTTng's own.
+    /// The event type; LTTng uses its own names for softirq events.
     pub fn event(&self) -> Option<EventType> {
         let name = std::str::from_utf8(self.name).ok()?;
         EventType::from_name(name.strip_prefix("irq_").filter(|name| name.starts_with("softirq_")).unwrap_or(name))
@@ -49,7 +51,7 @@ fn time(text: &[u8]) -> Option<(u64, bool)> {
     };
     let whole = |text| leading(text).filter(|(value, rest)| rest.is_empty() && *value < 60).map(|(value, _)| value);
     let minutes = whole(first)? * 60 + whole(minutes)?;
-    Some((minutes * 60 * SECOND + seconds_of(seconds)?, true))
+    Some((minutes * 60 * SECOND_NS + seconds_of(seconds)?, true))
 }
 
 fn seconds_of(text: &[u8]) -> Option<u64> {
@@ -57,15 +59,15 @@ fn seconds_of(text: &[u8]) -> Option<u64> {
     let fraction = rest.strip_prefix(b".").filter(|fraction| fraction.len() == 9)?;
     let (nanos, rest) = leading(fraction)?;
     rest.is_empty().then_some(())?;
-    seconds.checked_mul(SECOND)?.checked_add(nanos)
+    seconds.checked_mul(SECOND_NS)?.checked_add(nanos)
 }
 
-/// The CPU that issued it.
+/// The CPU that recorded the event.
 pub fn cpu(fields: &Fields<'_>) -> Option<CpuId> {
     cpu_of(fields, "cpu_id")
 }
 
-/// What happened; `None` if a field is missing or makes no sense.
+/// The event's content; `None` if a field is missing or impossible.
 pub fn kind(event: EventType, fields: &Fields<'_>, names: &mut Interner) -> Option<EventKind> {
     let number = |key| fields.number(key);
     let vector = || number("vec").and_then(|vec| u8::try_from(vec).ok());
@@ -130,7 +132,7 @@ fn named(fields: &Fields<'_>) -> Option<TaskRef> {
     task(fields, "comm", "tid", "prio")
 }
 
-/// LTTng counts priorities from that of nice −20: the kernel's less 100.
+/// LTTng's priorities are the kernel's minus 100.
 fn task(fields: &Fields<'_>, comm: &str, id: &str, prio: &str) -> Option<TaskRef> {
     let prio = fields.number(prio).and_then(|prio| i32::try_from(prio.checked_add(100)?).ok()).map(Prio);
     Some(TaskRef::new(tid(fields, id)?, Comm::new(fields.text(comm)?), prio))

@@ -1,4 +1,4 @@
-//! The text that `babeltrace2` prints of a trace of LTTng's kernel tracer (CTF).
+//! Reader of the text that `babeltrace2` prints for an LTTng kernel trace (CTF).
 
 mod fields;
 mod line;
@@ -18,14 +18,14 @@ use crate::reorder::Reorder;
 use crate::text::lines::Lines;
 use crate::text::{TextError, is_text, never_seen, quoted};
 
-const EXAMPLE: &str = "[14:03:07.205000000] (+0.000001234) host sched_waking: { cpu_id = 0 }, { comm = \"fio\", …";
+const EXAMPLE_LINE: &str = "[14:03:07.205000000] (+0.000001234) host sched_waking: { cpu_id = 0 }, { comm = \"fio\", …";
 
-/// babeltrace sorts; only texts that were put together by hand are out of order.
-const WINDOW: usize = 2 * Batch::TARGET;
+/// babeltrace sorts. Only texts that were joined by hand are out of order.
+const REORDER_WINDOW: usize = 2 * Batch::TARGET;
 
-const DAY: u64 = 24 * 3600 * 1_000_000_000;
+const DAY_NS: u64 = 24 * 3600 * 1_000_000_000;
 
-/// Reads the text of babeltrace.
+/// Reads babeltrace's text.
 pub struct LttngText {
     lines: Lines<Box<dyn Read + Send>>,
     info: TraceInfo,
@@ -34,15 +34,15 @@ pub struct LttngText {
     seen: EventSet,
     malformed: Malformed,
     any_line: bool,
-    /// Why the text ends early.
+    /// Why the text ends early, if it does.
     cut: Option<String>,
-    /// The time of day of the last line, and midnights since the first.
+    /// Time of day of the last line, and midnights passed since the first.
     last: u64,
     midnights: u64,
     at_end: bool,
 }
 
-/// Whether a file that begins with `prefix` is such a text.
+/// Whether a file that begins with `prefix` is babeltrace's text.
 pub fn recognises(prefix: &[u8]) -> bool {
     let is_event = |line| Line::parse(line).is_some_and(|line| Fields::parse(line.fields).number("cpu_id").is_some());
     is_text(prefix) && prefix.split(|&byte| byte == b'\n').take(64).any(is_event)
@@ -55,7 +55,7 @@ impl LttngText {
             lines: Lines::new(input),
             info: TraceInfo { format: "LTTng text (babeltrace)".into(), ..TraceInfo::default() },
             names: Interner::new(),
-            reorder: Reorder::new(WINDOW),
+            reorder: Reorder::new(REORDER_WINDOW),
             seen: EventSet::default(),
             malformed: Malformed::default(),
             any_line: false,
@@ -71,7 +71,7 @@ impl LttngText {
         let text = match self.lines.next_line() {
             Ok(Some(text)) => text,
             Ok(None) => return self.finish(),
-            // A torn compressed file: what came before it counts.
+            // A truncated compressed file: keep what came before.
             Err(source) if self.any_line => {
                 self.cut = Some(format!("after line {}: {source}", number - 1));
                 return self.finish();
@@ -99,13 +99,13 @@ impl LttngText {
         Ok(())
     }
 
-    /// Times of day begin again at midnight.
+    /// Time since the first midnight. Times of day restart at each midnight.
     fn since_midnight(&mut self, nanos: u64) -> Time {
-        if nanos.saturating_add(DAY / 2) < self.last {
+        if nanos.saturating_add(DAY_NS / 2) < self.last {
             self.midnights += 1;
         }
         self.last = nanos;
-        Time(self.midnights.saturating_mul(DAY).saturating_add(nanos))
+        Time(self.midnights.saturating_mul(DAY_NS).saturating_add(nanos))
     }
 
     fn bad_line(&mut self, event: EventType, text: &[u8]) {
@@ -122,7 +122,7 @@ impl LttngText {
         if self.any_line {
             return Ok(());
         }
-        Err(TextError::NoEvents { lines: self.lines.number(), example: EXAMPLE })
+        Err(TextError::NoEvents { lines: self.lines.number(), example: EXAMPLE_LINE })
     }
 }
 

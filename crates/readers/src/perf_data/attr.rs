@@ -1,30 +1,30 @@
-//! `perf_event_attr`: what was recorded with each sample. Source: `include/uapi/linux/perf_event.h`; all kernels only
-//! ever append to it.
+//! Parses `perf_event_attr`: which fields each sample has. Source: `include/uapi/linux/perf_event.h`; new kernels only
+//! append to it.
 
 use crate::endian::Endian;
 
-/// The parts of a `perf_event_attr` that tell where a sample's fields are.
+/// The parts of a `perf_event_attr` that determine the layout of samples.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Attr {
     /// The tracepoint's id (`ID:` of its format), if it is a tracepoint.
     pub tracepoint: Option<u16>,
     pub sample_type: u64,
     pub read_format: u64,
-    /// Whether records other than samples end with the same ids and times.
+    /// Whether records other than samples end with the same ids and times (`sample_id_all`).
     pub sample_id_all: bool,
-    /// The clock that was asked for; none is perf's own, the scheduler's clock.
+    /// The clock that was requested; `None` is perf's own, the scheduler's clock.
     pub clock: Option<i32>,
-    /// Whether context switches come as records (`--switch-events`).
+    /// Whether context switches are recorded (`--switch-events`).
     pub context_switch: bool,
 }
 
 const TYPE_TRACEPOINT: u32 = 2;
 
-/// The size of the first version (2.6.31); nothing here is useful without it.
+/// Size of the first version (2.6.31). Everything needed is in it.
 pub const MIN_ATTR: usize = 64;
 
 impl Attr {
-    /// Reads the attribute at the beginning of `data`, which is as long as the file says attributes are.
+    /// Parses the attribute at the start of `data`, which has the length that the file gives for attributes.
     pub fn parse(data: &[u8], endian: Endian) -> Option<Attr> {
         if data.len() < MIN_ATTR {
             return None;
@@ -43,8 +43,8 @@ impl Attr {
     }
 }
 
-/// Compilers fill bit fields from the least significant bit on little-endian machines, from the most significant one on
-/// others.
+/// Compilers allocate bit fields from the least significant bit on little-endian machines and from the most significant
+/// bit on big-endian ones.
 struct Flags {
     word: u64,
     endian: Endian,
@@ -57,7 +57,7 @@ impl Flags {
     }
 }
 
-/// The name of a clock id (`clock_gettime`), as ftrace names its clocks.
+/// ftrace's name for a clock id (`clock_gettime`).
 pub fn clock_name(id: Option<i32>) -> &'static str {
     match id {
         None => "local",

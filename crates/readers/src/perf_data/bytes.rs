@@ -1,6 +1,8 @@
+//! A bounds-checked reader of bytes in memory.
+
 use crate::endian::Endian;
 
-/// Reads a piece of memory from its beginning; everything is checked against its end.
+/// Reads values from the start of a byte slice, checking each against its end.
 #[derive(Clone, Copy, Debug)]
 pub struct Bytes<'a> {
     data: &'a [u8],
@@ -13,7 +15,7 @@ impl<'a> Bytes<'a> {
         Bytes { data, at: 0, endian }
     }
 
-    /// How many bytes were read.
+    /// How many bytes have been read.
     pub fn position(&self) -> usize {
         self.at
     }
@@ -37,7 +39,7 @@ impl<'a> Bytes<'a> {
         Some(value)
     }
 
-    /// Text up to a NUL, which is passed over.
+    /// The bytes up to the next NUL; the NUL is skipped.
     pub fn until_nul(&mut self) -> Option<&'a [u8]> {
         let length = memchr::memchr(0, &self.data[self.at..])?;
         let text = &self.data[self.at..self.at + length];

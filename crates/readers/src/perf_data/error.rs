@@ -1,30 +1,32 @@
+//! Errors of the perf.data reader.
+
 use std::io;
 
 use thiserror::Error;
 
 use crate::format::FormatError;
 
-/// Why a perf.data file cannot be read at all. Damage further on ends the stream and is told as a loss.
+/// Why a perf.data file cannot be read at all. Damage further on ends the stream and is reported as a loss.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum PerfDataError {
-    /// The operating system said no.
-    #[error("byte {offset}: cannot read on")]
+    /// A system call failed.
+    #[error("byte {offset}: cannot read further")]
     Read {
         /// Where.
         offset: u64,
-        /// What it said.
+        /// The system's error.
         source: io::Error,
     },
-    /// The header, or a table that it points to, is not what it should be.
+    /// The header, or a table it points to, is invalid.
     #[error("byte {offset}: expected {expected}; the file is damaged or was cut: copy or record it again")]
     Header {
         /// Where.
         offset: u64,
-        /// What should have been there.
+        /// What was expected there.
         expected: &'static str,
     },
-    /// The file has events but not the texts that describe them.
+    /// The file has events, but not their event formats.
     #[error(
         "no event formats in it (HEADER_TRACING_DATA): perf was killed before it finished the file, or recorded no \
          tracepoints; record with `perf sched record`"
@@ -38,21 +40,21 @@ pub enum PerfDataError {
         /// What is wrong with it.
         source: FormatError,
     },
-    /// The event formats end early, or are none.
+    /// The event formats are truncated or invalid.
     #[error("byte {offset} of the event formats: expected {expected}")]
     TracingData {
         /// Where in the tracing data.
         offset: usize,
-        /// What should have been there.
+        /// What was expected there.
         expected: &'static str,
     },
-    /// No event that unstarve reads is in it.
+    /// It has no event that unstarve reads.
     #[error("it records no scheduler events; record with `perf sched record`")]
     NoSchedulerEvents,
-    /// Samples do not say when and where they were taken.
+    /// Samples lack a field that is needed.
     #[error("its samples lack {missing}; record with `perf sched record`, or with `perf record -a -R -T --sample-cpu`")]
     SampleType {
-        /// The part that is missing.
+        /// The missing field.
         missing: &'static str,
     },
 }

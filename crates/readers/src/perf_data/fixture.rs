@@ -1,37 +1,37 @@
-//! Small perf.data files made in memory, for tests.
+//! Builds small perf.data files in memory, for tests.
 
 use crate::endian::Endian;
 
 /// IP, TID, TIME, CPU, PERIOD, RAW, IDENTIFIER: what `perf sched record` asks for.
 pub const SAMPLE_TYPE: u64 = 1 | 1 << 1 | 1 << 2 | 1 << 7 | 1 << 8 | 1 << 10 | 1 << 16;
 
-const COMMON: &str = "format:
+const COMMON_FIELDS: &str = "format:
 \tfield:unsigned short common_type;\toffset:0;\tsize:2;\tsigned:0;
 \tfield:unsigned char common_flags;\toffset:2;\tsize:1;\tsigned:0;
 \tfield:unsigned char common_preempt_count;\toffset:3;\tsize:1;\tsigned:0;
 \tfield:int common_pid;\toffset:4;\tsize:4;\tsigned:1;
 ";
 
-/// `sched_waking`, `softirq_entry`, and one that nobody reads: system, name, id, fields.
-const FORMATS: [(&str, &str, u16, &str); 3] = [
+/// `sched_waking`, `softirq_entry`, and one that unstarve does not read: system, name, id, fields.
+const EVENT_FORMATS: [(&str, &str, u16, &str); 3] = [
     (
         "sched",
         "sched_waking",
-        WAKING,
+        WAKING_ID,
         "\tfield:char comm[16];\toffset:8;\tsize:16;\tsigned:0;
 \tfield:pid_t pid;\toffset:24;\tsize:4;\tsigned:1;
 \tfield:int prio;\toffset:28;\tsize:4;\tsigned:1;
 \tfield:int target_cpu;\toffset:32;\tsize:4;\tsigned:1;
 ",
     ),
-    ("irq", "softirq_entry", SOFTIRQ, "\tfield:unsigned int vec;\toffset:8;\tsize:4;\tsigned:0;\n"),
-    ("sched", "sched_stat_runtime", RUNTIME, "\tfield:u64 runtime;\toffset:8;\tsize:8;\tsigned:0;\n"),
+    ("irq", "softirq_entry", SOFTIRQ_ID, "\tfield:unsigned int vec;\toffset:8;\tsize:4;\tsigned:0;\n"),
+    ("sched", "sched_stat_runtime", RUNTIME_ID, "\tfield:u64 runtime;\toffset:8;\tsize:8;\tsigned:0;\n"),
 ];
-pub const WAKING: u16 = 310;
-pub const SOFTIRQ: u16 = 120;
-pub const RUNTIME: u16 = 311;
+pub const WAKING_ID: u16 = 310;
+pub const SOFTIRQ_ID: u16 = 120;
+pub const RUNTIME_ID: u16 = 311;
 
-/// Makes the parts of files in one byte order.
+/// Builds parts of files in one byte order.
 #[derive(Clone, Copy)]
 pub struct Maker {
     pub endian: Endian,
@@ -64,7 +64,7 @@ impl Maker {
         record
     }
 
-    /// A sample of the event `id` with the fields of its raw record.
+    /// A sample of the event `id` whose raw record has these fields.
     pub fn sample(&self, id: u16, time: u64, cpu: u32, fields: &[u8]) -> Vec<u8> {
         // identifier, ip, pid and tid, time, cpu, period.
         let mut payload = self.longs(&[u64::from(id), 0, 0, time]);
@@ -87,40 +87,40 @@ impl Maker {
         fields[16..20].copy_from_slice(&self.word(42));
         fields[20..24].copy_from_slice(&self.word(120));
         fields[24..28].copy_from_slice(&self.word(cpu));
-        self.sample(WAKING, time, cpu, &fields)
+        self.sample(WAKING_ID, time, cpu, &fields)
     }
 
     pub fn softirq(&self, time: u64, cpu: u32, vec: u32) -> Vec<u8> {
-        self.sample(SOFTIRQ, time, cpu, &self.word(vec))
+        self.sample(SOFTIRQ_ID, time, cpu, &self.word(vec))
     }
 
     pub fn round(&self) -> Vec<u8> {
         self.record(68, &[])
     }
 
-    /// A record that is not a sample, with the times and ids of `sample_id_all` behind `payload`.
+    /// A record other than a sample: `payload`, then the ids and times of `sample_id_all`.
     pub fn record_at(&self, kind: u32, payload: &[u8], time: u64, cpu: u32) -> Vec<u8> {
         let mut payload = payload.to_vec();
         payload.extend(self.longs(&[0, time]));
         payload.extend(self.word(cpu));
         payload.extend([0; 4]);
-        payload.extend(self.long(u64::from(WAKING)));
+        payload.extend(self.long(u64::from(WAKING_ID)));
         self.record(kind, &payload)
     }
 
-    /// A task leaves a CPU (`--switch-events`): who, whether it stays runnable, and who is next.
+    /// A `--switch-events` record of a task that leaves a CPU: the task, whether it stays runnable, and the next task.
     pub fn leaves(&self, (time, cpu): (u64, u32), prev: u32, runnable: bool, next: u32) -> Vec<u8> {
         let mut payload = [self.word(next), self.word(next), self.word(prev), self.word(prev)].concat();
         payload.extend(self.long(time));
         payload.extend(self.word(cpu));
         payload.extend([0; 4]);
-        payload.extend(self.long(u64::from(WAKING)));
+        payload.extend(self.long(u64::from(WAKING_ID)));
         let mut record = self.record(15, &payload);
         record[4..6].copy_from_slice(&self.endian.bytes16(1 << 13 | u16::from(runnable) << 14));
         record
     }
 
-    /// The same files, but perf was asked for switches too.
+    /// The same files, recorded with switch events.
     pub fn with_switches(self) -> Maker {
         Maker { flags: self.flags | 1 << 26, ..self }
     }
@@ -144,9 +144,9 @@ impl Maker {
         data.extend(b"abcheader_event\0");
         data.extend(self.long(0));
         data.extend(self.word(0));
-        data.extend(self.word(FORMATS.len() as u32));
-        for (system, name, id, fields) in FORMATS {
-            let text = format!("name: {name}\nID: {id}\n{COMMON}\n{fields}\nprint fmt: \"\"\n");
+        data.extend(self.word(EVENT_FORMATS.len() as u32));
+        for (system, name, id, fields) in EVENT_FORMATS {
+            let text = format!("name: {name}\nID: {id}\n{COMMON_FIELDS}\n{fields}\nprint fmt: \"\"\n");
             data.extend(system.as_bytes());
             data.push(0);
             data.extend(self.word(1));
@@ -162,7 +162,7 @@ impl Maker {
         if self.endian == Endian::Little { b"PERFILE2" } else { b"2ELIFREP" }
     }
 
-    /// A string as features have it.
+    /// A string in the format of feature sections.
     fn string(&self, text: &str) -> Vec<u8> {
         let mut content = self.word(64).to_vec();
         content.extend(text.as_bytes());
@@ -174,9 +174,9 @@ impl Maker {
         [self.word(8), self.word(4)].concat()
     }
 
-    /// A file whose data section is `data`.
+    /// A file with this data section.
     pub fn file(&self, data: &[u8]) -> Vec<u8> {
-        let ids = [WAKING, SOFTIRQ, RUNTIME];
+        let ids = [WAKING_ID, SOFTIRQ_ID, RUNTIME_ID];
         let ids_at = 104 + 144 * ids.len() as u64;
         let data_at = ids_at + 8 * ids.len() as u64;
         let mut file = self.magic().to_vec();
@@ -198,11 +198,11 @@ impl Maker {
         file
     }
 
-    /// The same as a pipe would bring it.
+    /// The same recording as a pipe delivers it.
     pub fn pipe(&self, data: &[u8]) -> Vec<u8> {
         let mut pipe = self.magic().to_vec();
         pipe.extend(self.long(16));
-        for id in [WAKING, SOFTIRQ, RUNTIME] {
+        for id in [WAKING_ID, SOFTIRQ_ID, RUNTIME_ID] {
             pipe.extend(self.record(64, &[self.attr(id), self.long(u64::from(id)).to_vec()].concat()));
         }
         pipe.extend(self.record(80, &[self.long(4).to_vec(), self.string("6.1.0-test")].concat()));

@@ -1,4 +1,4 @@
-//! The header of a perf.data file, what it points to, and the feature sections after the data. Source:
+//! Parses the header of a perf.data file, the tables it points to, and the feature sections after the data. Source:
 //! `tools/perf/Documentation/perf.data-file-format.txt`.
 
 use unstarve_model::{ClockPair, CpuId, Time, WallTime};
@@ -9,25 +9,25 @@ use super::error::PerfDataError;
 use crate::endian::Endian;
 use crate::input::Positioned;
 
-/// The magic of a file that a little-endian machine wrote; others write its bytes in reverse.
-pub const MAGIC: &[u8; 8] = b"PERFILE2";
+/// The magic number as a little-endian machine writes it. Big-endian machines write the bytes in reverse.
+pub const PERF_DATA_MAGIC: &[u8; 8] = b"PERFILE2";
 const SWAPPED_MAGIC: &[u8; 8] = b"2ELIFREP";
 
-/// The header of a pipe is the magic and its own size.
+/// A pipe's header is the magic number and the header's size.
 pub const PIPE_HEADER: u64 = 16;
 
 const FILE_HEADER: u64 = 104;
 
-/// The formats of all events of a large kernel are 4 MB of text.
+/// Limit for the event formats. Those of all events of a large kernel are 4 MB of text.
 pub const MAX_TRACING_DATA: u64 = 64 << 20;
 
-/// A kernel has some 2500 tracepoints.
+/// Limit for attributes. A kernel has about 2500 tracepoints.
 pub const MAX_ATTRS: u64 = 4096;
 
-/// Each event has an id per CPU; there are never more.
+/// Limit for the ids of one event, which has one per CPU.
 const MAX_IDS: u64 = CpuId::LIMIT as u64 * 4;
 
-/// The feature sections that are read; others are passed over.
+/// The feature sections that are read. Others are skipped.
 pub mod feature {
     pub const TRACING_DATA: u64 = 1;
     pub const HOSTNAME: u64 = 3;
@@ -36,10 +36,11 @@ pub mod feature {
     pub const CLOCK_DATA: u64 = 29;
 }
 
-const READ: [u64; 5] =
+const FEATURES_READ: [u64; 5] =
     [feature::TRACING_DATA, feature::HOSTNAME, feature::OS_RELEASE, feature::NR_CPUS, feature::CLOCK_DATA];
 
-/// What the wall's clock and another one showed at the same moment; perf notes it where `-k` names a clock (5.9 and later).
+/// The times of the wall clock and of another clock at the same moment. perf records it if `-k` names a clock (5.9 and
+/// later).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct ClockData {
     pub clock: i32,
@@ -56,7 +57,7 @@ impl ClockData {
     }
 }
 
-/// Which kind of perf.data begins with these bytes.
+/// The byte order of a perf.data, and whether it is a file or a pipe.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Kind {
     pub endian: Endian,
@@ -66,7 +67,7 @@ pub struct Kind {
 impl Kind {
     pub fn of(prefix: &[u8]) -> Option<Kind> {
         let endian = match prefix.first_chunk()? {
-            MAGIC => Endian::Little,
+            PERF_DATA_MAGIC => Endian::Little,
             SWAPPED_MAGIC => Endian::Big,
             _ => return None,
         };
@@ -74,7 +75,7 @@ impl Kind {
     }
 }
 
-/// What stands before and after the data of a file.
+/// The parts of a file before and after its data.
 pub struct FileHeader {
     pub attrs: Vec<(Attr, Vec<u64>)>,
     pub data: std::ops::Range<u64>,
@@ -107,12 +108,12 @@ impl FileHeader {
         })();
         let damaged = |offset, expected| PerfDataError::Header { offset, expected };
         let (size, attr_size, attrs, data, features) = parsed.ok_or(damaged(0, "a header of 104 bytes"))?;
-        // As perf itself: it has written this size since 2.6.33.
+        // perf has written this size since 2.6.33, and perf itself accepts no other.
         if size != FILE_HEADER {
             return Err(damaged(8, "a header of 104 bytes"));
         }
         let attrs = reader.attrs(attr_size, attrs)?;
-        // perf writes the size when it ends; a file that it could not finish has 0 there.
+        // perf writes the size when it exits. It is 0 in a recording that was not finished.
         let finished = data.size > 0;
         let data_end = if finished { data.offset.checked_add(data.size) } else { Some(file.length()) };
         let data_end = data_end.ok_or(damaged(48, "a data section that fits into a file"))?;
@@ -131,7 +132,7 @@ impl FileHeader {
         Ok(this)
     }
 
-    /// A table of sections stands after the data, one for each bit that is set.
+    /// Reads the feature sections. Their table follows the data and has one entry per bit set in the header.
     fn read_features(
         &mut self,
         reader: &SectionReader<'_>,
@@ -140,7 +141,7 @@ impl FileHeader {
     ) -> Result<(), PerfDataError> {
         let present = (0..256u64).filter(|&bit| features[(bit / 64) as usize] >> (bit % 64) & 1 != 0);
         for (index, feature) in present.enumerate() {
-            if !READ.contains(&feature) {
+            if !FEATURES_READ.contains(&feature) {
                 continue;
             }
             let entry = Section { offset: table.saturating_add(16 * index as u64), size: 16 };
@@ -211,7 +212,7 @@ pub fn words(data: &[u8], endian: Endian) -> Vec<u64> {
     data.chunks_exact(8).filter_map(|chunk| endian.u64_at(chunk, 0)).collect()
 }
 
-/// A string feature: its length, and the text with NULs behind it.
+/// A string feature: a length, then the text padded with NULs.
 pub fn string(content: &[u8], endian: Endian) -> Option<String> {
     let mut bytes = Bytes::new(content, endian);
     let length = bytes.u32()?;
@@ -220,7 +221,7 @@ pub fn string(content: &[u8], endian: Endian) -> Option<String> {
     (!text.is_empty()).then(|| String::from_utf8_lossy(text).into_owned())
 }
 
-/// The number of CPUs that were online; the number that could be comes before it.
+/// The number of CPUs online. The number of CPUs possible precedes it.
 pub fn online_cpus(content: &[u8], endian: Endian) -> Option<u32> {
     endian.u32_at(content, 4).filter(|cpus| (1..=CpuId::LIMIT).contains(cpus))
 }

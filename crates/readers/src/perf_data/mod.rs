@@ -1,11 +1,12 @@
-//! perf.data: what `perf record`, `perf sched record` and `perf trace record` write, to files and to pipes.
+//! Reader of perf.data, which `perf record`, `perf sched record` and `perf trace record` write to files and to pipes.
 //!
-//! A file's tables stand before and after its data, so it is read at positions; a pipe's come as records among the
-//! others, so it is read once from beginning to end. Records of one round of all CPUs' buffers are in the order of the
-//! CPUs: events wait until the round after theirs has ended, as in perf's own tools. The ends of rounds let go of them;
-//! in a file without rounds (`perf inject` writes such, sorted) a window of a fixed number of events does.
+//! A file has tables before and after its data, so it is read by position. A pipe has them as records among the others,
+//! so it is read once from start to end.
+//!
+//! In each round perf empties the buffers of all CPUs one after the other, so events wait until the round after theirs
+//! has ended, as in perf's own tools. A file without rounds (sorted, written by `perf inject`) uses a window of a fixed
+//! number of events instead.
 
-mod ahead;
 mod attr;
 mod bytes;
 mod error;
@@ -13,6 +14,7 @@ mod event_ids;
 #[cfg(test)]
 mod fixture;
 mod header;
+mod read_ahead;
 mod records;
 mod running_kernel;
 mod sample;
@@ -31,7 +33,7 @@ use unstarve_model::{Batch, EventSource, Loss, SourceError, TraceInfo};
 pub use self::error::PerfDataError;
 use self::header::{FileHeader, Kind, MAX_TRACING_DATA, PIPE_HEADER};
 use self::records::{Next, Record, Records};
-use self::session::{Ripe, Session, kind};
+use self::session::{Readiness, Session, kind};
 use self::unpack::Unpacker;
 use crate::endian::Endian;
 use crate::input::Input;
@@ -43,7 +45,7 @@ pub struct PerfData {
     unpacker: Option<Unpacker>,
     endian: Endian,
     cut: Option<String>,
-    /// A pipe's tables are complete when the first sample comes.
+    /// Whether the tables are complete. Those of a pipe are when the first sample comes.
     tables: Tables,
     at_end: bool,
 }
@@ -52,7 +54,7 @@ pub struct PerfData {
 enum Tables {
     /// More may come.
     Open,
-    /// They have been found sufficient.
+    /// They have been checked.
     Checked,
 }
 
@@ -62,7 +64,7 @@ pub fn recognises(prefix: &[u8]) -> bool {
 }
 
 impl PerfData {
-    /// Reads the tables of a file, or begins with a pipe.
+    /// Opens a recording: reads the tables of a file, or the header of a pipe.
     pub fn open(input: Input) -> Result<PerfData, PerfDataError> {
         let expected = "perf's magic, PERFILE2";
         let kind = Kind::of(input.prefix()).ok_or(PerfDataError::Header { offset: 0, expected })?;
@@ -103,18 +105,18 @@ impl PerfData {
         PerfData { records, session, unpacker: None, endian, cut, tables, at_end: false }
     }
 
-    /// Reads on by some samples and a record that is none, or by one piece of a compressed one.
+    /// Reads the next samples and one other record, or one piece of a compressed record.
     fn step(&mut self) -> Result<(), PerfDataError> {
         if self.unpacker.as_ref().is_some_and(Unpacker::is_pending) {
             return self.unpack();
         }
         if self.tables == Tables::Checked {
-            let mut ripe = Ripe::Not;
+            let mut ripe = Readiness::Not;
             self.records.samples(|record, offset| {
                 ripe = self.session.sample(record, offset);
-                if ripe == Ripe::Perhaps { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
+                if ripe == Readiness::Perhaps { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
             });
-            if ripe == Ripe::Perhaps {
+            if ripe == Readiness::Perhaps {
                 return Ok(());
             }
         }
@@ -122,12 +124,12 @@ impl PerfData {
         let record = match self.records.next()? {
             Next::Record(record) => record,
             Next::End => return self.finish(),
-            Next::Torn { offset, cut: true } => {
-                self.session.torn(format!("within a record at byte {offset}"));
+            Next::Truncated { offset, cut: true } => {
+                self.session.truncated(format!("within a record at byte {offset}"));
                 return self.finish();
             }
-            Next::Torn { offset, cut: false } => {
-                self.session.torn(format!("what follows byte {offset} is not a record"));
+            Next::Truncated { offset, cut: false } => {
+                self.session.truncated(format!("what follows byte {offset} is not a record"));
                 return self.finish();
             }
         };
@@ -139,7 +141,7 @@ impl PerfData {
             }
             kind::COMPRESSED => feed(&mut self.unpacker, record.payload(), offset)?,
             kind::COMPRESSED2 => {
-                // The size of what is packed, then that, then padding.
+                // The compressed size, the compressed data, then padding.
                 let size = record.u64_at(8).and_then(|size| usize::try_from(size).ok());
                 let packed = record.payload().get(8..).unwrap_or_default();
                 feed(&mut self.unpacker, &packed[..size.unwrap_or(0).min(packed.len())], offset)?;
@@ -149,10 +151,10 @@ impl PerfData {
                 self.tracing_data(size, offset)?;
             }
             kind::AUXTRACE => {
-                // As many bytes as it says follow the record.
+                // The record is followed by as many bytes as it says.
                 let size = record.u64_at(8).unwrap_or(0);
                 if !self.records.skip(size)? {
-                    self.session.torn(format!("within the data of a record at byte {offset}"));
+                    self.session.truncated(format!("within the data of a record at byte {offset}"));
                 }
             }
             _ => self.session.record(record, offset),
@@ -187,7 +189,7 @@ impl PerfData {
         };
         match damaged {
             Some(what) => {
-                self.session.torn(format!("{what}, before byte {offset}"));
+                self.session.truncated(format!("{what}, before byte {offset}"));
                 self.unpacker = None;
                 self.finish()
             }
@@ -207,7 +209,7 @@ impl PerfData {
     fn finish(&mut self) -> Result<(), PerfDataError> {
         self.at_end = true;
         if let Some(cut) = self.cut.take() {
-            self.session.torn(cut);
+            self.session.truncated(cut);
         }
         self.session.finish();
         match self.tables {

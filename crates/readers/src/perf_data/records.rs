@@ -1,42 +1,42 @@
-//! The records of the data section or of a pipe, one after the other, out of large blocks.
+//! Splits the data section or a pipe into records, reading large blocks.
 
 use std::io::{self, Read};
 use std::num::NonZero;
 use std::ops::ControlFlow;
 use std::thread;
 
-use super::ahead::{Ahead, BLOCK, BUFFER, ROOM};
 use super::error::PerfDataError;
-use super::sample::HEADER;
+use super::read_ahead::{BLOCK_BYTES, BUFFER_BYTES, REST_ROOM, ReadAhead};
+use super::sample::RECORD_HEADER_BYTES;
 use super::session::kind;
 use crate::endian::Endian;
 use crate::input::{Positioned, landing};
 
-/// Gives records.
+/// Yields records.
 pub struct Records {
     bytes: Source,
     endian: Endian,
     buffer: Vec<u8>,
     start: usize,
     end: usize,
-    /// Where in the file `start` is.
+    /// The file offset of `start`.
     offset: u64,
 }
 
 enum Source {
     Section { file: Positioned, next: u64, end: u64 },
-    Ahead(Ahead),
+    ReadAhead(ReadAhead),
     Stream(Box<dyn Read + Send>),
 }
 
-/// Whether a section of that length is read ahead, by a thread of its own: the kernel's copying takes as long as decoding. One
-/// thread decodes and one analyses, and the latter has the most to do: where there are two CPUs for them, a third would only
-/// take time from it.
+/// Whether a section is long enough to be read ahead by a thread of its own: copying from the page cache takes as long
+/// as decoding. There are already two threads, one that decodes and one that analyses, and the latter is the slowest.
+/// With only two CPUs, a third thread would slow it down.
 fn is_worth_a_thread(length: u64, cpus: impl FnOnce() -> Option<usize>) -> bool {
     length >= 8 << 20 && cpus().is_some_and(|cpus| cpus > 2)
 }
 
-/// One record, header included.
+/// One record, including its header.
 #[derive(Clone, Copy, Debug)]
 pub struct Record<'a> {
     pub kind: u32,
@@ -48,30 +48,29 @@ pub struct Record<'a> {
 pub enum Next<'a> {
     Record(Record<'a>),
     End,
-    /// The rest cannot be told into records.
-    Torn {
+    /// The rest cannot be split into records.
+    Truncated {
         offset: u64,
         cut: bool,
     },
 }
 
-/// The kind and size of a record.
+/// The type and size of a record.
 #[inline(always)]
-fn parse_header(header: &[u8; HEADER], endian: Endian) -> (u32, usize) {
+fn parse_header(header: &[u8; RECORD_HEADER_BYTES], endian: Endian) -> (u32, usize) {
     let [k0, k1, k2, k3, _, _, s0, s1] = *header;
     (endian.u32([k0, k1, k2, k3]), usize::from(endian.u16([s0, s1])))
 }
 
 impl<'a> Record<'a> {
-    /// The record at the beginning of `data`: `None` if it is not all there.
+    /// The record at the start of `data`; `None` if it is incomplete.
     ///
-    /// # Errors
-    /// If it says that it is shorter than its own header.
+    /// # Errors If its size is smaller than its own header.
     #[inline(always)]
     pub fn first(data: &'a [u8], endian: Endian) -> Result<Option<Record<'a>>, ()> {
         let Some(header) = data.first_chunk() else { return Ok(None) };
         let (kind, size) = parse_header(header, endian);
-        if size < HEADER {
+        if size < RECORD_HEADER_BYTES {
             return Err(());
         }
         Ok(data.get(..size).map(|bytes| Record { kind, bytes, endian }))
@@ -87,7 +86,7 @@ impl<'a> Record<'a> {
 
     /// What follows the header.
     pub fn payload(&self) -> &'a [u8] {
-        &self.bytes[HEADER..]
+        &self.bytes[RECORD_HEADER_BYTES..]
     }
 }
 
@@ -103,21 +102,21 @@ impl Records {
     }
 
     fn ahead(file: Positioned, start: u64, end: u64, endian: Endian) -> Records {
-        Records::new(Source::Ahead(Ahead::new(file, start, end)), start, endian)
+        Records::new(Source::ReadAhead(ReadAhead::new(file, start, end)), start, endian)
     }
 
     fn in_turn(file: Positioned, start: u64, end: u64, endian: Endian) -> Records {
         Records::new(Source::Section { file, next: start, end }, start, endian)
     }
 
-    /// The records of a pipe, which has been read up to `offset`.
+    /// The records of a pipe of which `offset` bytes have been read.
     pub fn stream(stream: Box<dyn Read + Send>, offset: u64, endian: Endian) -> Records {
         Records::new(Source::Stream(stream), offset, endian)
     }
 
     fn new(bytes: Source, offset: u64, endian: Endian) -> Records {
-        // What is read ahead comes with its buffer.
-        let room = if matches!(bytes, Source::Ahead(_)) { 0 } else { BUFFER };
+        // The read-ahead thread provides its own buffers.
+        let room = if matches!(bytes, Source::ReadAhead(_)) { 0 } else { BUFFER_BYTES };
         Records { bytes, endian, buffer: vec![0; room], start: 0, end: 0, offset }
     }
 
@@ -130,24 +129,24 @@ impl Records {
             Ok(None) => match self.refill()? {
                 Refilled::Record(size) => size,
                 Refilled::Nothing => return Ok(Next::End),
-                Refilled::Torn { cut } => return Ok(Next::Torn { offset: self.offset, cut }),
+                Refilled::Truncated { cut } => return Ok(Next::Truncated { offset: self.offset, cut }),
             },
-            Err(()) => return Ok(Next::Torn { offset: self.offset, cut: false }),
+            Err(()) => return Ok(Next::Truncated { offset: self.offset, cut: false }),
         };
         let at = self.start;
         self.start += size;
         self.offset += size as u64;
         match Record::first(&self.buffer[at..at + size], self.endian) {
             Ok(Some(record)) => Ok(Next::Record(record)),
-            _ => Ok(Next::Torn { offset: self.offset, cut: false }),
+            _ => Ok(Next::Truncated { offset: self.offset, cut: false }),
         }
     }
 
-    /// Gives the samples that follow in the buffer, each with where it is, until `see` has had enough or another record comes:
-    /// what a recording consists of, without the detour of [`Records::next`].
+    /// Passes the samples that follow in the buffer, with their offsets, to `see`, until `see` stops or another record
+    /// comes. Most records are samples, and this avoids the cost of [`Records::next`].
     #[inline(always)]
     pub fn samples(&mut self, see: impl FnMut(Record<'_>, u64) -> ControlFlow<()>) {
-        // Two loops, in each of which the order is a constant.
+        // Two loops, each compiled for one byte order.
         match self.endian {
             Endian::Little => self.samples_in(Endian::Little, see),
             Endian::Big => self.samples_in(Endian::Big, see),
@@ -160,7 +159,7 @@ impl Records {
         let mut rest = block;
         while let Some(header) = rest.first_chunk() {
             let (kind, size) = parse_header(header, endian);
-            if kind != kind::SAMPLE || size < HEADER {
+            if kind != kind::SAMPLE || size < RECORD_HEADER_BYTES {
                 break;
             }
             let Some((bytes, after)) = rest.split_at_checked(size) else { break };
@@ -175,20 +174,19 @@ impl Records {
         self.offset += seen as u64;
     }
 
-    /// Where the next record begins.
+    /// The offset of the next record.
     pub fn offset(&self) -> u64 {
         self.offset
     }
 
-    /// The `length` bytes that follow a record, of which the header section of the format speaks; fewer if the file
-    /// ends.
+    /// The `length` bytes that follow a record (some record types have data after them); fewer if the file ends.
     pub fn following(&mut self, length: usize) -> Result<Vec<u8>, PerfDataError> {
         let mut taken = Vec::new();
         self.pass(length as u64, |bytes| taken.extend_from_slice(bytes))?;
         Ok(taken)
     }
 
-    /// Passes over `length` bytes; whether they were there.
+    /// Skips `length` bytes. Returns whether they were there.
     pub fn skip(&mut self, length: u64) -> Result<bool, PerfDataError> {
         self.pass(length, |_| {})
     }
@@ -213,34 +211,34 @@ impl Records {
             let more = self.fill()?;
             match Record::first(&self.buffer[self.start..self.end], self.endian) {
                 Ok(Some(record)) => return Ok(Refilled::Record(record.bytes.len())),
-                Err(()) => return Ok(Refilled::Torn { cut: false }),
+                Err(()) => return Ok(Refilled::Truncated { cut: false }),
                 Ok(None) if more => {}
                 Ok(None) if self.start == self.end => return Ok(Refilled::Nothing),
-                Ok(None) => return Ok(Refilled::Torn { cut: true }),
+                Ok(None) => return Ok(Refilled::Truncated { cut: true }),
             }
         }
     }
 
-    /// Reads a block behind what is left of the last one; whether there was anything.
+    /// Reads another block after the rest of the last one. Returns whether there was anything to read.
     fn fill(&mut self) -> Result<bool, PerfDataError> {
         let rest = self.start..self.end;
         let read = match &mut self.bytes {
-            Source::Ahead(ahead) => ahead.replace(&mut self.buffer, rest),
+            Source::ReadAhead(ahead) => ahead.replace(&mut self.buffer, rest),
             Source::Section { file, next, end } => {
-                let begin = ROOM + landing(&self.buffer[ROOM..], *next);
+                let begin = REST_ROOM + landing(&self.buffer[REST_ROOM..], *next);
                 let start = begin - rest.len();
                 self.buffer.copy_within(rest, start);
                 (self.start, self.end) = (start, begin);
-                let wanted = BLOCK.min(usize::try_from(end.saturating_sub(*next)).unwrap_or(BLOCK));
+                let wanted = BLOCK_BYTES.min(usize::try_from(end.saturating_sub(*next)).unwrap_or(BLOCK_BYTES));
                 let read = file.read_at(*next, &mut self.buffer[begin..begin + wanted]);
                 *next += *read.as_ref().unwrap_or(&0) as u64;
                 read.map(|length| (start, length))
             }
             Source::Stream(stream) => {
-                let start = ROOM - rest.len();
+                let start = REST_ROOM - rest.len();
                 self.buffer.copy_within(rest, start);
-                (self.start, self.end) = (start, ROOM);
-                read_some(stream, &mut self.buffer[ROOM..ROOM + BLOCK]).map(|length| (start, length))
+                (self.start, self.end) = (start, REST_ROOM);
+                read_some(stream, &mut self.buffer[REST_ROOM..REST_ROOM + BLOCK_BYTES]).map(|length| (start, length))
             }
         };
         let rest = self.end - self.start;
@@ -254,7 +252,7 @@ impl Records {
 enum Refilled {
     Record(usize),
     Nothing,
-    Torn { cut: bool },
+    Truncated { cut: bool },
 }
 
 fn read_some(stream: &mut dyn Read, space: &mut [u8]) -> io::Result<usize> {
@@ -273,10 +271,11 @@ mod tests {
     use super::*;
     use crate::input::Input;
 
-    /// What comes before the section: records begin at any place of a page.
+    /// Bytes before the section, so that records begin anywhere in a page.
     const BEFORE: usize = 1224;
 
-    /// Records of many lengths up to the longest, also such as perf does not write, more than fill three blocks, and a half one.
+    /// Records of many lengths up to the longest, even ones that perf does not write: more than three blocks, and an
+    /// incomplete one at the end.
     fn content() -> Vec<u8> {
         let mut content = vec![0xee; BEFORE];
         let sizes = [8, 16, 112, 120, 4096, 65_528, 9, u16::MAX, 24].into_iter().cycle();
@@ -298,20 +297,20 @@ mod tests {
         Input::from_file(file, "test".into()).unwrap().into_positioned().unwrap()
     }
 
-    /// Each record with its offset, and where the torn one is.
+    /// Each record with its offset, and the offset of the truncated one.
     fn all(mut records: Records) -> (Vec<(u64, Vec<u8>)>, Option<u64>) {
         let mut seen = Vec::new();
         loop {
             records.samples(|record, offset| {
                 seen.push((offset, record.bytes.to_vec()));
-                // Not all at once, as it is when events are ready to be given out.
+                // Stop now and then, as happens when events are ready to be given out.
                 if seen.len() % 4 == 0 { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
             });
             let offset = records.offset();
             match records.next().unwrap() {
                 Next::Record(record) => seen.push((offset, record.bytes.to_vec())),
                 Next::End => return (seen, None),
-                Next::Torn { offset, cut } => {
+                Next::Truncated { offset, cut } => {
                     assert!(cut);
                     return (seen, Some(offset));
                 }
@@ -334,7 +333,7 @@ mod tests {
         }
     }
 
-    /// Gives some bytes at a time, and fails once in between.
+    /// Yields a few bytes at a time, and fails once.
     struct Failing {
         content: Vec<u8>,
         given: usize,
@@ -358,7 +357,7 @@ mod tests {
     fn an_error_says_where_and_loses_nothing() {
         let content = content()[BEFORE..].to_vec();
         let expected = all(Records::stream(Box::new(io::Cursor::new(content.clone())), 0, Endian::Little));
-        // Within a long record, of which parts have been read.
+        // Fails in the middle of a long record that has been read in part.
         let failing = Failing { content, given: 0, fails_at: 50_000 };
         let mut records = Records::stream(Box::new(failing), 0, Endian::Little);
         let mut seen = Vec::new();
@@ -371,18 +370,18 @@ mod tests {
             }
         };
         assert!(matches!(error, PerfDataError::Read { offset: 50_000, .. }), "{error}");
-        let (rest, torn) = all(records);
+        let (rest, truncated) = all(records);
         seen.extend(rest);
-        assert!((seen, torn) == expected);
+        assert!((seen, truncated) == expected);
     }
 
     #[test]
-    fn records_are_the_same_whoever_reads_them() {
+    fn records_are_the_same_for_every_source() {
         let content = content();
         let (start, end) = (BEFORE as u64, content.len() as u64);
-        let torn = end - 11;
+        let truncated = end - 11;
         let in_turn = all(Records::in_turn(file(&content), start, end, Endian::Little));
-        assert_eq!((in_turn.0.len(), in_turn.1), (60, Some(torn)));
+        assert_eq!((in_turn.0.len(), in_turn.1), (60, Some(truncated)));
         let mut at = BEFORE;
         for (offset, bytes) in &in_turn.0 {
             assert_eq!(*offset, at as u64);
@@ -393,7 +392,7 @@ mod tests {
         assert!(ahead == in_turn, "read ahead");
         let piped = Records::stream(Box::new(io::Cursor::new(content[BEFORE..].to_vec())), start, Endian::Little);
         assert!(all(piped) == in_turn, "from a pipe");
-        let whole = all(Records::in_turn(file(&content), start, torn, Endian::Little));
+        let whole = all(Records::in_turn(file(&content), start, truncated, Endian::Little));
         assert_eq!((whole.0.len(), whole.1), (60, None));
     }
 }

@@ -1,13 +1,13 @@
-//! Names of kernel functions for a recording of the kernel that is running now.
+//! Function names for a recording made on the kernel that is running now.
 //!
-//! perf.data has the addresses of work functions and no symbols: perf itself looks them up in `/proc/kallsyms` when it
-//! prints. That is right only for the very boot that was recorded, which the address of the kernel's text tells (it is
-//! random at each boot) together with the release.
+//! perf.data has the addresses of work functions but no symbols; perf itself looks them up in `/proc/kallsyms` when it
+//! prints. That is correct only for the same boot: the address of the kernel's text, which is random at each boot, and
+//! the release must match.
 
 use std::fs;
 
-/// The text of `/proc/kallsyms`, if this is the kernel that was recorded: the same release, its text at `text`.
-/// Without `CAP_SYSLOG` all addresses read as zero, and nothing is given.
+/// The text of `/proc/kallsyms`, if the recorded kernel is running: the same release, with its text at `text`. Without
+/// `CAP_SYSLOG` all addresses read as zero, so the result is `None`.
 pub fn symbols(text: u64, release: &str) -> Option<Vec<u8>> {
     let running = fs::read_to_string("/proc/sys/kernel/osrelease").ok()?;
     if running.trim_end() != release {
@@ -17,7 +17,7 @@ pub fn symbols(text: u64, release: &str) -> Option<Vec<u8>> {
     is_at(&symbols, text).then_some(symbols)
 }
 
-/// Whether these are the symbols of a kernel whose text begins at `text`.
+/// Whether these symbols belong to a kernel whose text begins at `text`.
 fn is_at(symbols: &[u8], text: u64) -> bool {
     symbols.split(|&byte| byte == b'\n').any(|line| {
         let mut words = line.split(|&byte| byte == b' ');

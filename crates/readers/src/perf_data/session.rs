@@ -1,4 +1,4 @@
-//! What the records of a recording mean, whichever way they came.
+//! Interprets the records of a recording; the same for files and pipes.
 
 mod damage;
 mod samples;
@@ -17,7 +17,7 @@ use super::sample::{SampleLayout, Written};
 use super::stacks::Stacks;
 use super::switches::Switches;
 use super::tracing_data::{self, TracingData};
-use crate::decode::{Decoder, Usual};
+use crate::decode::{Decoder, FastDecoder};
 use crate::endian::Endian;
 use crate::interner::Interner;
 use crate::reorder::Reorder;
@@ -27,8 +27,8 @@ use crate::task_names::TaskNames;
 use damage::Damage;
 use samples::event_of;
 
-/// The kinds of records that mean something here. Source: `enum perf_event_type` in `include/uapi/linux/perf_event.h`
-/// and `enum perf_user_event_type` in `tools/lib/perf/include/perf/event.h`.
+/// The record types that are used. Source: `enum perf_event_type` in `include/uapi/linux/perf_event.h` and `enum
+/// perf_user_event_type` in `tools/lib/perf/include/perf/event.h`.
 pub mod kind {
     pub const MMAP: u32 = 1;
     pub const LOST: u32 = 2;
@@ -48,20 +48,21 @@ pub mod kind {
     pub const COMPRESSED2: u32 = 83;
 }
 
-/// Rounds hold what all CPUs' buffers held; 16 Ki events fit into a default buffer of 512 KiB and more.
+/// Reordering window. A round holds the content of all CPUs' buffers, and a buffer of 512 KiB, the default, holds fewer
+/// than 16 Ki events.
 const WINDOW_PER_CPU: usize = 1 << 14;
 const MIN_WINDOW: usize = 1 << 18;
 const MAX_WINDOW: usize = 1 << 22;
 
-/// No place in a sample.
-const NOWHERE: usize = usize::MAX;
+/// Stands for an offset that a sample does not have.
+const NO_OFFSET: usize = usize::MAX;
 
-/// A quarter of a batch.
+/// How many decoded samples between two checks for events that can be given out: a quarter of a batch.
 const ASK_EVERY: u32 = 1024;
 
-/// Whether events may have become due for giving out.
+/// Whether events may be ready to be given out.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Ripe {
+pub enum Readiness {
     Not,
     Perhaps,
 }
@@ -74,23 +75,23 @@ pub struct Session {
     decoder: Decoder,
     events: Vec<Recorded>,
     ids: EventIds,
-    /// Where samples bear the id of their event; [`NOWHERE`] if there is but one, which need not bear any.
+    /// Offset of the event id in samples; [`NO_OFFSET`] if there is only one event, whose samples need not have an id.
     id_at: usize,
     endian: Endian,
     stacks: Stacks,
     pub(super) tasks: TaskNames,
-    /// The latest time seen, and what it was when the last round ended.
+    /// The latest time seen, and its value when the last round ended.
     pub(super) latest: Time,
     round_end: Time,
     rounds: Rounds,
-    /// Samples of all events are little-endian and laid out as most.
+    /// Whether the samples of all events are little-endian and have the usual layout.
     all_usual: bool,
-    /// Samples of use since it was last asked what all CPUs have gone beyond.
+    /// Decoded samples since the last check for events that can be given out.
     unasked: u32,
-    /// How often each event was opened; `None` if they differ.
+    /// How often each event was opened; `None` if the events differ in that.
     openings: Option<usize>,
     kernel_text: Option<u64>,
-    /// The clock of the tracepoints, if one was asked for, and what it showed when the wall's clock was read.
+    /// The clock of the tracepoints, if one was requested, and its time when the wall clock was read.
     clock: Option<i32>,
     clock_data: Option<ClockData>,
     pub(super) switches: Switches,
@@ -101,16 +102,16 @@ pub struct Session {
 struct Recorded {
     layout: SampleLayout,
     tracepoint: Option<u16>,
-    /// unstarve reads it.
+    /// Whether unstarve reads it.
     wanted: bool,
-    /// Its samples are little-endian and laid out as most.
+    /// Whether its samples are little-endian and have the usual layout.
     usual_samples: bool,
-    /// The id of its records, and how they are read, where both they and its samples are laid out as most.
-    usual: Option<(u16, Usual)>,
+    /// The id of its records and the fast decoder, if both records and samples have the usual layout.
+    usual: Option<(u16, FastDecoder)>,
 }
 
 impl Session {
-    /// A session whose records come in this byte order.
+    /// A session for records in this byte order.
     pub fn new(format: &str, endian: Endian) -> Session {
         Session {
             info: TraceInfo { format: format.to_owned(), ..TraceInfo::default() },
@@ -119,7 +120,7 @@ impl Session {
             decoder: Decoder::new(endian),
             events: Vec::new(),
             ids: EventIds::default(),
-            id_at: NOWHERE,
+            id_at: NO_OFFSET,
             endian,
             stacks: Stacks::default(),
             tasks: TaskNames::default(),
@@ -137,7 +138,7 @@ impl Session {
         }
     }
 
-    /// Learns of an event that was recorded, and the ids that its samples bear.
+    /// Adds a recorded event, with the ids that its samples have.
     pub fn add_attr(&mut self, attr: &Attr, ids: &[u64]) {
         if self.events.len() as u64 >= MAX_ATTRS {
             return;
@@ -161,7 +162,7 @@ impl Session {
         self.choose_events();
     }
 
-    /// Learns the formats of events.
+    /// Adds event formats.
     pub fn add_formats(&mut self, data: &[u8]) -> Result<(), PerfDataError> {
         let TracingData { decoder, symbols } = tracing_data::parse(data)?;
         self.decoder = decoder;
@@ -177,9 +178,9 @@ impl Session {
         self.settle_clocks();
     }
 
-    /// Attributes and features come in any order.
+    /// Resolves the clocks. Attributes and features come in any order.
     fn settle_clocks(&mut self) {
-        /// The wall's clock itself.
+        /// The wall clock itself.
         const REALTIME: i32 = 0;
         let noted = self.clock_data.filter(|data| Some(data.clock) == self.clock).map(|data| data.pair);
         let same = (self.clock == Some(REALTIME)).then_some(ClockPair { trace: Time(0), wall: WallTime(0) });
@@ -192,7 +193,7 @@ impl Session {
         self.reorder.set_limit(window.clamp(MIN_WINDOW, MAX_WINDOW));
     }
 
-    /// Whether events can be decoded, once all tables have been read.
+    /// Checks that events can be decoded, once all tables have been read.
     pub fn check(&self) -> Result<(), PerfDataError> {
         let mut wanted = self.events.iter().filter(|event| event.wanted).peekable();
         if wanted.peek().is_none() && !self.switches.may_come() {
@@ -219,11 +220,11 @@ impl Session {
             self.ids.choose(|event| events.get(usize::from(event)).is_some_and(|event| event.wanted));
         }
         let several = events.len() > 1 && !self.ids.is_empty();
-        self.id_at = events.first().filter(|_| several).and_then(|first| first.layout.id).unwrap_or(NOWHERE);
+        self.id_at = events.first().filter(|_| several).and_then(|first| first.layout.id).unwrap_or(NO_OFFSET);
         self.info.recorded = Some(recorded);
     }
 
-    /// Takes in a record; `offset` is where it is, for messages.
+    /// Handles a record; `offset` is its position, for messages.
     #[inline]
     pub fn record(&mut self, record: Record<'_>, offset: u64) {
         match record.kind {
@@ -254,7 +255,7 @@ impl Session {
                 }
             }
             kind::FORK => {
-                // pid, parent's pid, tid, parent's tid: a new thread has its parent's name.
+                // pid, parent pid, tid, parent tid: a new thread inherits its parent's name.
                 if let (Some(tid), Some(parent)) = (record.u32_at(16), record.u32_at(20)) {
                     self.tasks.inherit(Tid(tid), Tid(parent));
                 }
@@ -282,9 +283,10 @@ impl Session {
         }
     }
 
-    /// Puts a gap among the events, where the record says when and on which CPU; the CPU.
+    /// Inserts a gap, if the record says when and on which CPU. Returns the CPU.
     fn gap(&mut self, record: Record<'_>, count: Option<u64>) -> Option<CpuId> {
-        // Records that are not samples need not bear an id where samples do: their trailer is then taken for the first event's.
+        // Records other than samples need not have an id even if samples do. Then their trailer is parsed with the
+        // first event's layout.
         let known =
             event_of(&self.events, &self.ids, self.id_at, record).and_then(|event| self.events.get(usize::from(event)));
         let event = known.or(self.events.first())?;
@@ -297,7 +299,7 @@ impl Session {
         cpu
     }
 
-    /// perf notes where the kernel's text was: `pid, tid, start, length, offset = address of _text, name`.
+    /// Address of the kernel's text, as perf records it: `pid, tid, start, length, offset = address of _text, name`.
     fn mapping(&mut self, record: Record<'_>) {
         let name = record.bytes.get(40..).unwrap_or_default();
         if self.kernel_text.is_none() && name.starts_with(b"[kernel.kallsyms]_text\0") {
@@ -309,7 +311,7 @@ impl Session {
         }
     }
 
-    /// In a pipe attributes come as records: the attribute, which begins with its own size, then ids.
+    /// In a pipe attributes are records: the attribute, which begins with its own size, then ids.
     fn pipe_attr(&mut self, record: Record<'_>) {
         let payload = record.payload();
         let size = record.u32_at(12).map_or(0, |size| size as usize);
@@ -319,7 +321,7 @@ impl Session {
         }
     }
 
-    /// In a pipe features come as records: the feature's number, then what its section would hold.
+    /// In a pipe features are records: the feature's number, then the content of its section.
     fn pipe_feature(&mut self, record: Record<'_>) {
         let Some(content) = record.payload().get(8..) else { return };
         match record.u64_at(8) {
@@ -331,20 +333,20 @@ impl Session {
         }
     }
 
-    /// The rest of the file cannot be read.
-    pub fn torn(&mut self, what: String) {
-        self.damage.torn.get_or_insert(what);
+    /// Notes that the rest of the file cannot be read.
+    pub fn truncated(&mut self, what: String) {
+        self.damage.truncated.get_or_insert(what);
     }
 
-    /// No more records come.
+    /// Notes that no more records come.
     pub fn finish(&mut self) {
         self.reorder.release_all();
         self.info.tasks = self.tasks.saved();
         let damage = &self.damage;
-        if let Some(time) = self.rounds.proved(self.latest, damage.torn.is_some()) {
+        if let Some(time) = self.rounds.proved(self.latest, damage.truncated.is_some()) {
             self.info.coverage.prove_all(Until::At(time), ProvedBy::EmptiedBuffer);
         }
-        // A buffer that was full may have dropped its last events.
+        // A full buffer may have dropped its last events.
         let lost = damage.lost.values().any(|count| *count > 0) || damage.lost_samples > 0 || damage.throttled > 0;
         if lost || damage.undecodable > 0 {
             self.info.coverage.void();
@@ -352,10 +354,10 @@ impl Session {
     }
 }
 
-/// The latest events of the last rounds that had any.
+/// The times of the latest events of the last two rounds that had any.
 ///
-/// In each round perf empties the buffers of all CPUs. What a CPU issued by the time of the latest event of a round is in this round
-/// or in the next, for its buffer was read after that event, or will be.
+/// In each round perf empties the buffers of all CPUs. Whatever a CPU recorded before the latest event of a round is in
+/// that round or the next, because its buffer is read after that event.
 #[derive(Default)]
 struct Rounds {
     last: Time,
@@ -363,16 +365,16 @@ struct Rounds {
 }
 
 impl Rounds {
-    /// A round is over.
+    /// Ends a round.
     fn end(&mut self, latest: Time) {
         if latest > self.last {
             (self.before, self.last) = (self.last, latest);
         }
     }
 
-    /// Up to when all events of all CPUs are in the file.
+    /// The time up to which the events of all CPUs are in the file.
     fn proved(&self, latest: Time, is_torn: bool) -> Option<Time> {
-        // What came after the last end of a round is a round, too, unless the file is cut within it.
+        // The records after the last end of a round are a round too, unless the file is cut within it.
         let time = if latest > self.last && !is_torn { self.last } else { self.before };
         (time > Time(0)).then_some(time)
     }

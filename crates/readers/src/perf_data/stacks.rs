@@ -1,4 +1,4 @@
-//! Call stacks of samples, as far as they show the work that a worker is on.
+//! Finds the work item of a kernel worker in the call stacks of samples.
 
 use rustc_hash::FxHashMap;
 use unstarve_model::NameId;
@@ -7,15 +7,15 @@ use crate::endian::Endian;
 use crate::interner::Interner;
 use crate::work_stack::{is_work_function, is_worker_loop};
 
-/// Values from here on are marks: what follows is of the kernel (−128), of the user (−512) and so on. Source:
-/// `enum perf_callchain_context` in `include/uapi/linux/perf_event.h`.
+/// Values from here on are marks in the call chain: what follows is of the kernel (−128), of user space (−512) and so
+/// on. Source: `enum perf_callchain_context` in `include/uapi/linux/perf_event.h`.
 const FIRST_MARK: u64 = u64::MAX - 4094;
 const KERNEL_MARK: u64 = -128i64 as u64;
 
-/// Few addresses call and are called; beyond it they are looked up each time.
+/// Limit of the cache. Few different addresses occur in call chains; more are looked up each time.
 const MAX_KNOWN: usize = 1 << 16;
 
-/// What addresses mean, once they have been looked up.
+/// Caches what addresses mean.
 #[derive(Debug, Default)]
 pub struct Stacks {
     loops: FxHashMap<u64, bool>,
@@ -23,7 +23,7 @@ pub struct Stacks {
 }
 
 impl Stacks {
-    /// The work function on a stack whose addresses come innermost first: the one that a worker's loop called.
+    /// The work function in a call chain, given innermost first: the function that the worker's loop called.
     pub fn work(&mut self, callchain: &[u8], endian: Endian, names: &mut Interner) -> Option<NameId> {
         let (mut in_kernel, mut inner, mut is_return) = (false, None, false);
         for frame in callchain.chunks_exact(8) {
@@ -32,7 +32,7 @@ impl Stacks {
                 (in_kernel, inner, is_return) = (address == KERNEL_MARK, None, false);
                 continue;
             }
-            // A return address may be the first byte of the next function, where the call does not return.
+            // If the call does not return, the return address may be the first byte of the next function.
             let address = if is_return { address.wrapping_sub(1) } else { address };
             is_return = true;
             if in_kernel && self.is_loop(address, names) {
@@ -90,7 +90,7 @@ mod tests {
         let found = work(&[KERNEL_MARK, waking, end_io, one_work, thread]);
         assert!(found.is_some());
         assert_eq!(work(&[KERNEL_MARK, end_io, one_work]), found);
-        // A waker right below the loop is the loop's own business.
+        // A wakeup directly below the loop is done by the loop itself, not by a work item.
         assert_eq!(work(&[KERNEL_MARK, waking, one_work, thread]), None);
         assert_eq!(work(&[KERNEL_MARK, one_work, thread]), None);
         assert_eq!(work(&[-512i64 as u64, end_io, one_work]), None, "these are addresses of a program");

@@ -1,4 +1,4 @@
-//! The switches of `perf record --switch-events`.
+//! Reads the context switches of `perf record --switch-events`.
 
 use unstarve_model::{Context, CpuId, Event, EventKind, EventType, Issuer, PrevState, Tid, Time};
 
@@ -7,14 +7,15 @@ use super::sample::{NO_ID, SampleLayout, Written};
 use super::session::Session;
 use crate::switch_records::{SwitchRecords, task};
 
-/// `PERF_RECORD_MISC_SWITCH_OUT` and `PERF_RECORD_MISC_SWITCH_OUT_PREEMPT`, which means: still runnable.
-const OUT: u16 = 1 << 13;
+/// `PERF_RECORD_MISC_SWITCH_OUT` and `PERF_RECORD_MISC_SWITCH_OUT_PREEMPT`; the latter means that the task is still
+/// runnable.
+const SWITCH_OUT: u16 = 1 << 13;
 const STILL_RUNNABLE: u16 = 1 << 14;
 
-/// What is known of such records.
+/// What is needed to read switch records.
 #[derive(Default)]
 pub struct Switches {
-    /// The ids and times at their ends, if they were asked for.
+    /// The layout of the ids and times at their end, if requested.
     pub layout: Option<SampleLayout>,
     pub records: SwitchRecords,
 }
@@ -26,11 +27,11 @@ impl Switches {
 }
 
 impl Session {
-    /// A task leaves a CPU: `process and thread of the next task`. Beside `sched_switch`, which says more, it is of no use.
+    /// A task leaves a CPU: `process and thread of the next task`. Ignored if there is `sched_switch`, which says more.
     pub(super) fn context_switch(&mut self, record: Record<'_>) {
         let misc = record.endian.u16([record.bytes[4], record.bytes[5]]);
         let recorded = self.info.recorded.is_some_and(|recorded| recorded.contains(EventType::Switch));
-        if recorded && !self.switches.records.any() || misc & OUT == 0 {
+        if recorded && !self.switches.records.any() || misc & SWITCH_OUT == 0 {
             return;
         }
         let Some((Written { tid, .. }, time, cpu)) = self.written(record) else { return };
@@ -49,7 +50,8 @@ impl Session {
         }
     }
 
-    /// `process, its parent, thread, its parent, time`: says of what the switches without states do not that it died.
+    /// `process, its parent, thread, its parent, time`. Shows which of the switches without a task state was the task's
+    /// exit.
     pub(super) fn task_exit(&mut self, record: Record<'_>) {
         if !self.switches.records.any() {
             return;
@@ -72,7 +74,7 @@ impl Session {
         self.latest = self.latest.max(event.time);
     }
 
-    /// Whether the kernel marks tasks that leave while they are runnable: since 4.17.
+    /// Whether the kernel marks tasks that leave the CPU while runnable (4.17 and later).
     fn tells_preemptions(&self) -> bool {
         let release = self.info.kernel_release.as_deref();
         let version = release.and_then(|release| {

@@ -1,9 +1,11 @@
+//! Tests of the perf.data reader, on files built by `fixture`.
+
 use std::io::Cursor;
 
 use unstarve_model::{ClockPair, CpuId, LossKind, Names, Time, Until, WallTime};
 use zstd::stream::raw::{Encoder, Operation};
 
-use super::fixture::{Maker, RUNTIME, WAKING};
+use super::fixture::{Maker, RUNTIME_ID, WAKING_ID};
 use super::*;
 use crate::picture;
 
@@ -11,7 +13,7 @@ fn open(bytes: &[u8]) -> Result<PerfData, PerfDataError> {
     PerfData::open(Input::from_stream(Box::new(Cursor::new(bytes.to_vec())), "x".into()).unwrap())
 }
 
-/// Everything that a file gives: events, then losses, tasks and what is known of the machine.
+/// Everything a file yields: events, then losses, tasks and facts about the machine.
 fn read(bytes: &[u8]) -> String {
     let mut source = open(bytes).unwrap();
     let (mut batch, mut names, mut events) = (Batch::default(), Names::default(), Vec::new());
@@ -20,7 +22,7 @@ fn read(bytes: &[u8]) -> String {
         events.append(&mut batch.events);
     }
     let mut lines = vec![picture::events(&events, &names)];
-    // Every fixture records two events of all.
+    // Every fixture records only two event types, so the others are always reported as not recorded.
     let losses = source.losses();
     lines.extend(losses.iter().filter(|loss| !is_not_recorded(loss)).map(|loss| format!("loss: {loss}")));
     let info = source.info();
@@ -33,8 +35,8 @@ fn is_not_recorded(loss: &Loss) -> bool {
     matches!(loss.kind, LossKind::NotRecorded(_))
 }
 
-/// Reads as far as it goes; whether it was fine from beginning to end. Bounded: a reader that does not come to an end
-/// fails the test.
+/// Reads as far as possible; returns whether there was no damage. Bounded, so that a reader that never ends fails the
+/// test.
 fn survives(bytes: &[u8]) -> bool {
     let Ok(mut source) = open(bytes) else { return false };
     let (mut batch, mut last) = (Batch::default(), 0);
@@ -53,22 +55,22 @@ fn survives(bytes: &[u8]) -> bool {
     panic!("no end");
 }
 
-/// Two rounds of two CPUs, whose events overlap, with all that can come between.
+/// Two rounds of two CPUs with overlapping events and all other record types between them.
 fn two_rounds(make: Maker) -> Vec<u8> {
     let comm = |tid: u32, name: &[u8; 8]| [&make.word(tid), &make.word(tid), &name[..]].concat();
     let fork = [42u32, 42, 43, 42].map(|tid| make.word(tid)).concat();
     [
         make.record_at(3, &comm(42, b"fio\0\0\0\0\0"), 0, 0),
         make.waking(10, 0, "a"),
-        make.sample(RUNTIME, 11, 0, &[0; 8]),
+        make.sample(RUNTIME_ID, 11, 0, &[0; 8]),
         make.waking(30, 0, "b"),
         make.waking(20, 1, "c"),
         make.round(),
         make.record_at(7, &[fork, make.long(33).to_vec()].concat(), 33, 0),
         make.waking(35, 0, "d"),
-        // An event of the round before, which this CPU wrote while the others were being read.
+        // An event of the round before, written by this CPU while the others were being read.
         make.softirq(25, 1, 3),
-        make.record_at(2, &make.longs(&[u64::from(WAKING), 5]), 40, 1),
+        make.record_at(2, &make.longs(&[u64::from(WAKING_ID), 5]), 40, 1),
         make.waking(41, 1, "e"),
         make.round(),
         make.record_at(5, &make.longs(&[50, 1, 1]), 50, 0),
@@ -97,7 +99,7 @@ fn a_file_and_a_pipe_of_either_byte_order() {
         loss: 1 softirq_entry events are malformed (the first is the sample at byte 1448)
         tasks ["fio:42", "fio:43"]; cpus Some(4), kernel Some("6.1.0-test")
         "#);
-    // Only the place of the damage differs.
+    // Only the position of the damage differs.
     let everywhere = |text: String| text.split(" at byte").next().unwrap().to_owned();
     for other in [little.pipe(&two_rounds(little)), big.file(&two_rounds(big)), big.pipe(&two_rounds(big))] {
         assert_eq!(everywhere(read(&other)), everywhere(picture.clone()));
@@ -115,7 +117,7 @@ fn switch_records_are_the_switches_where_no_other_was_recorded() {
             make.leaves((20, 0), 7, true, 42),
             make.leaves((30, 0), 42, false, 0),
             make.leaves((40, 0), 0, true, 42),
-            // It has been reaped: nobody has its id any longer.
+            // The task has been reaped and has no id any more.
             make.leaves((50, 0), u32::MAX, false, 7),
             make.record_at(4, &[7u32, 1, 7, 1].map(|id| make.word(id)).concat(), 60, 0),
         ]
@@ -134,7 +136,7 @@ fn switch_records_are_the_switches_where_no_other_was_recorded() {
         tasks ["fio:42"]; cpus Some(4), kernel Some("6.1.0-test")
         "#);
     assert_eq!(read(&make(Endian::Big)), picture);
-    // Not asked for: the end of the record would be taken for what it is not.
+    // Without `sample_id_all` the end of the record must not be read as a trailer.
     let plain = Maker::new(Endian::Little);
     let file = plain.file(&[plain.waking(10, 0, "a"), plain.leaves((20, 0), 7, true, 42)].concat());
     assert!(!read(&file).contains("switch"));
@@ -207,8 +209,8 @@ fn a_file_that_ends_early_gives_what_came_before() {
         loss: the file ends early (within a record at byte 2005)
         tasks []; cpus Some(4), kernel Some("6.1.0-test")
         "#);
-    let torn = make.file(&[make.waking(10, 0, "a"), vec![0; 16], make.waking(20, 0, "b")].concat());
-    insta::assert_snapshot!(read(&torn), @r#"
+    let truncated = make.file(&[make.waking(10, 0, "a"), vec![0; 16], make.waking(20, 0, "b")].concat());
+    insta::assert_snapshot!(read(&truncated), @r#"
         0.000000010 [000] 7 . waking a:42(120) cpu 0
         loss: the file ends early (what follows byte 656 is not a record)
         tasks []; cpus Some(4), kernel Some("6.1.0-test")
@@ -216,7 +218,7 @@ fn a_file_that_ends_early_gives_what_came_before() {
 }
 
 #[test]
-fn what_cannot_be_read_is_told_with_what_to_do() {
+fn unreadable_files_are_reported_with_what_to_do() {
     let make = Maker::new(Endian::Little);
     let error = |bytes: &[u8]| match open(bytes) {
         Err(error) => error.to_string(),
@@ -232,7 +234,7 @@ fn what_cannot_be_read_is_told_with_what_to_do() {
     let uninteresting = {
         let mut pipe = make.pipe(&[]);
         pipe.truncate(16);
-        pipe.extend(make.record(64, &[make.attr(RUNTIME), make.long(1).to_vec()].concat()));
+        pipe.extend(make.record(64, &[make.attr(RUNTIME_ID), make.long(1).to_vec()].concat()));
         pipe
     };
     let huge = [&make.pipe(&[])[..16], &make.record(66, &make.word(u32::MAX))].concat();
@@ -260,7 +262,7 @@ fn what_cannot_be_read_is_told_with_what_to_do() {
 fn no_truncation_and_no_flipped_bit_does_harm() {
     for endian in [Endian::Little, Endian::Big] {
         let make = Maker::new(endian);
-        // All fine, so that a difference is the damage's.
+        // Undamaged, so that any difference is due to the damage.
         let data = [make.waking(10, 0, "a"), make.round(), make.waking(20, 1, "b"), make.round()].concat();
         for bytes in [make.file(&data), make.pipe(&data)] {
             assert!(survives(&bytes));
@@ -269,7 +271,7 @@ fn no_truncation_and_no_flipped_bit_does_harm() {
             }
             let mut state = 1u64;
             for _ in 0..4000 {
-                // A linear congruential generator: the same flips in each run.
+                // A linear congruential generator: the same bit flips in each run.
                 state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
                 let bit = (state >> 33) as usize % (bytes.len() * 8);
                 let mut flipped = bytes.clone();
@@ -280,7 +282,7 @@ fn no_truncation_and_no_flipped_bit_does_harm() {
     }
 }
 
-const HOSTILE: [u64; 5] = [u64::MAX, u64::MAX - 7, 1 << 63, 1 << 32, u32::MAX as u64];
+const HOSTILE_VALUES: [u64; 5] = [u64::MAX, u64::MAX - 7, 1 << 63, 1 << 32, u32::MAX as u64];
 
 /// The file with another value at `at`.
 fn with_value(whole: &[u8], at: usize, value: u64) -> Vec<u8> {
@@ -298,7 +300,7 @@ fn hostile_lengths_are_refused() {
     let (attrs, table) = ("the table of event attributes", "the table of feature sections, which follows the data");
     let (attr, many) = ("at least one event attribute", "an event attribute with a plausible number of ids");
     let no_data = "a data section that fits into a file";
-    // Every offset and every length in the tables: where it stands, and what may be said of it.
+    // Every offset and length in the tables: where it is, and which error it may cause.
     let mut fields = vec![
         ("the header's size", 8, vec!["a header of 104 bytes"]),
         ("an attribute's size", 16, vec![attr]),
@@ -318,7 +320,7 @@ fn hostile_lengths_are_refused() {
         fields.push(("a feature's size", at + 8, vec![features]));
     }
     for (name, at, expected) in fields {
-        for value in HOSTILE {
+        for value in HOSTILE_VALUES {
             let hostile = with_value(&whole, at, value);
             let Err(error) = open(&hostile) else {
                 panic!("{name} at byte {at}: {value:#x} was taken");
@@ -341,7 +343,7 @@ fn hostile_values_anywhere_do_no_harm() {
     let make = Maker::new(Endian::Little);
     let whole = make.file(&make.waking(10, 0, "a"));
     for at in (8..104).step_by(8).chain((104..whole.len() - 8).step_by(4)) {
-        for value in HOSTILE {
+        for value in HOSTILE_VALUES {
             survives(&with_value(&whole, at, value));
         }
     }
@@ -350,7 +352,7 @@ fn hostile_values_anywhere_do_no_harm() {
 #[test]
 fn a_compressed_record_that_unpacks_to_very_much_is_read_in_pieces() {
     let make = Maker::new(Endian::Little);
-    // 24 MB of equal samples in a few kilobytes.
+    // 24 MB of identical samples in a few kilobytes.
     let inside = make.softirq(10, 0, 3).repeat(300_000);
     let packed = zstd::encode_all(&inside[..], 1).unwrap();
     assert!(packed.len() < 60_000);
@@ -366,7 +368,7 @@ fn a_compressed_record_that_unpacks_to_very_much_is_read_in_pieces() {
 #[test]
 fn the_host_and_the_time_of_day_come_with_features() {
     let maker = Maker::new(Endian::Little);
-    let mut attr = maker.attr(WAKING);
+    let mut attr = maker.attr(WAKING_ID);
     let flags = u64::from_le_bytes(attr[40..48].try_into().unwrap()) | 1 << 25;
     attr[40..48].copy_from_slice(&flags.to_le_bytes());
     attr[92..96].copy_from_slice(&1u32.to_le_bytes());
@@ -377,7 +379,7 @@ fn the_host_and_the_time_of_day_come_with_features() {
         maker.record(80, &[maker.long(29).to_vec(), data].concat())
     };
     let pipe = |clock: Vec<u8>| {
-        let attr = maker.record(64, &[attr.clone(), maker.long(u64::from(WAKING)).to_vec()].concat());
+        let attr = maker.record(64, &[attr.clone(), maker.long(u64::from(WAKING_ID)).to_vec()].concat());
         let formats = maker.tracing_data();
         let mut pipe = [b"PERFILE2".to_vec(), maker.long(16).to_vec(), attr, maker.record(80, &host), clock].concat();
         pipe.extend(maker.record(66, &maker.word(formats.len() as u32)));
@@ -394,7 +396,7 @@ fn the_host_and_the_time_of_day_come_with_features() {
     assert_eq!(pipe(clock(7)).clocks, [], "the pair is of another clock than the events");
 }
 
-/// Up to when all CPUs are proved to be recorded, and the last sign of life of CPU 3.
+/// The time up to which all CPUs are proved to be recorded, and the last time at which CPU 3 was seen.
 fn coverage(data: &[Vec<u8>]) -> (Option<u64>, Option<u64>) {
     let mut source = open(&Maker::new(Endian::Little).file(&data.concat())).unwrap();
     while source.read(&mut Batch::default()).unwrap() {}
@@ -415,13 +417,13 @@ fn a_cpu_without_events_in_later_rounds_was_silent_until_the_last_but_one() {
     };
     assert_eq!(coverage(&rounds(&[10])).0, None);
     assert_eq!(coverage(&rounds(&[10, 20])).0, Some(10));
-    // Rounds in which there was nothing tell nothing.
+    // Rounds without events prove nothing.
     assert_eq!(coverage(&[rounds(&[10, 20]), vec![make.round(), make.round()]].concat()).0, Some(10));
-    // What comes last is a round, too, unless the file is cut in it.
+    // The records after the last end of a round are a round too, unless the file is cut in it.
     let unfinished = [rounds(&[10, 20]), vec![make.waking(25, 0, "a")]].concat();
     assert_eq!(coverage(&unfinished).0, Some(20));
     assert_eq!(coverage(&[unfinished, vec![make.waking(30, 0, "a")[..20].to_vec()]].concat()).0, Some(10));
-    // Full buffers.
+    // Lost records: a buffer was full.
     let lost = make.record_at(2, &make.longs(&[0, 7]), 15, 1);
     assert_eq!(coverage(&[rounds(&[10, 20, 30]), vec![lost]].concat()).0, None);
 }
@@ -429,6 +431,6 @@ fn a_cpu_without_events_in_later_rounds_was_silent_until_the_last_but_one() {
 #[test]
 fn a_sample_that_is_not_read_shows_that_its_cpu_was_recorded() {
     let make = Maker::new(Endian::Little);
-    let runtime = make.sample(RUNTIME, 15, 3, &make.long(1));
+    let runtime = make.sample(RUNTIME_ID, 15, 3, &make.long(1));
     assert_eq!(coverage(&[make.waking(10, 0, "a"), runtime]).1, Some(15));
 }

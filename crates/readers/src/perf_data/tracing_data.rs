@@ -1,35 +1,35 @@
-//! `HEADER_TRACING_DATA`: the event formats, in the layout of the header of trace.dat files of versions 0.5 and 0.6.
-//! Source: `tools/perf/util/trace-event-info.c` and `trace-event-read.c`.
+//! Parses `HEADER_TRACING_DATA`: the event formats, in the header layout of trace.dat versions 0.5 and 0.6. Source:
+//! `tools/perf/util/trace-event-info.c` and `trace-event-read.c`.
 
 use super::bytes::Bytes;
 use super::error::PerfDataError;
 use crate::decode::Decoder;
 use crate::endian::Endian;
 
-const MAGIC: &[u8] = b"\x17\x08\x44tracing";
+const TRACING_DATA_MAGIC: &[u8] = b"\x17\x08\x44tracing";
 
-/// What the tracing data gives.
+/// The content of the tracing data.
 pub struct TracingData {
-    /// Knows the formats of all events that unstarve reads.
+    /// Has the formats of all events that unstarve reads.
     pub decoder: Decoder,
-    /// The text of kallsyms; perf has left it empty since 2016.
+    /// The text of kallsyms. perf has left it empty since 2016.
     pub symbols: Vec<u8>,
 }
 
-/// Reads the tracing data.
+/// Parses the tracing data.
 pub fn parse(data: &[u8]) -> Result<TracingData, PerfDataError> {
-    let endian = match data.get(MAGIC.len()..).and_then(|rest| {
-        // A version text and its NUL; then the byte order.
+    let endian = match data.get(TRACING_DATA_MAGIC.len()..).and_then(|rest| {
+        // A version text and its NUL, then the byte order.
         let version = memchr::memchr(0, rest.get(..8)?)?;
         rest.get(version + 1)
     }) {
-        Some(0) if data.starts_with(MAGIC) => Endian::Little,
-        Some(1) if data.starts_with(MAGIC) => Endian::Big,
+        Some(0) if data.starts_with(TRACING_DATA_MAGIC) => Endian::Little,
+        Some(1) if data.starts_with(TRACING_DATA_MAGIC) => Endian::Big,
         _ => return Err(PerfDataError::TracingData { offset: 0, expected: "a tracing header with its byte order" }),
     };
     let mut reader = Reader { bytes: Bytes::new(data, endian) };
     reader.need("a tracing header", |bytes| {
-        bytes.take(MAGIC.len() as u64)?;
+        bytes.take(TRACING_DATA_MAGIC.len() as u64)?;
         bytes.until_nul()?;
         // Byte order, size of a long, page size.
         bytes.take(1 + 1 + 4)
@@ -49,7 +49,7 @@ pub fn parse(data: &[u8]) -> Result<TracingData, PerfDataError> {
             reader.format(&system, &mut decoder)?;
         }
     }
-    // What follows is of use where it is there.
+    // The rest is optional.
     let symbols = reader.bytes.u32().and_then(|size| reader.bytes.take(u64::from(size))).unwrap_or_default();
     Ok(TracingData { decoder, symbols: symbols.to_vec() })
 }
@@ -68,7 +68,7 @@ impl<'a> Reader<'a> {
         read(&mut self.bytes).ok_or(PerfDataError::TracingData { offset, expected })
     }
 
-    /// A named text that is not needed here: perf's samples carry their own times.
+    /// Skips a named section. perf's samples have their own times, so `header_page` is not needed.
     fn section(&mut self, name: &'static [u8]) -> Result<(), PerfDataError> {
         self.need("the texts header_page and header_event", |bytes| {
             (bytes.until_nul()? == name).then_some(())?;

@@ -1,13 +1,13 @@
-//! What `perf script --header` prints before the events, each line behind `# `.
+//! Parses the header that `perf script --header` prints before the events; each line begins with `# `.
 
 use unstarve_model::{ClockPair, Time, TraceInfo, WallTime};
 
 use crate::text::number::{Stamp, stamp};
 
-/// What the first line with a word in it begins with.
-pub const FIRST: &[u8] = b"# captured on";
+/// The start of the first header line that has text.
+pub const FIRST_HEADER_LINE: &[u8] = b"# captured on";
 
-/// Keeps the host's name, the kernel's release, and what the wall's clock showed at a moment of the trace's.
+/// Extracts the host name, the kernel release, and the wall-clock time at one moment of the trace.
 pub fn note(comment: &[u8], info: &mut TraceInfo) {
     let Ok(comment) = std::str::from_utf8(comment) else { return };
     let Some((key, value)) = comment.split_once(':') else { return };
@@ -20,8 +20,8 @@ pub fn note(comment: &[u8], info: &mut TraceInfo) {
     }
 }
 
-/// `2026-11-22 14:03:07.205000 = 1795356187.205000 (TOD) = 812.098000123 (CLOCK_MONOTONIC)`; the first is in local time.
-/// perf prints it where `-k` named the clock of the events.
+/// `2026-11-22 14:03:07.205000 = 1795356187.205000 (TOD) = 812.098000123 (CLOCK_MONOTONIC)`; the first is local time.
+/// perf prints it if `-k` named the clock of the events.
 fn reference(text: &str) -> Option<ClockPair> {
     let mut parts = text.split(" = ").skip(1);
     let wall = seconds(parts.next()?.strip_suffix(" (TOD)")?)?;

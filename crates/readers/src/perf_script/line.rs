@@ -1,28 +1,29 @@
-//! The lines of `perf script`: an event's head, a stack's frame, and what mail programs make of them.
+//! Parses lines of `perf script`: the part before an event, stack frames, and both as mail programs change them.
 
 use memchr::memchr_iter;
 use unstarve_model::{Comm, CpuId, Tid};
 
 use crate::text::number::{Stamp, cpu, leading, stamp, tid};
 
-/// What stands before an event: `COMM TID [CPU] TIME:`, then perhaps a period.
+/// The part before an event: `COMM TID [CPU] TIME:`, then an optional period.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Head<'a> {
     pub comm: Comm,
-    /// `None` for a task that had already exited: perf prints `-1`.
+    /// `None` for a task that had already exited, for which perf prints `-1`.
     pub tid: Option<Tid>,
     pub cpu: CpuId,
     pub stamp: Stamp,
-    /// `sched:sched_switch: prev_comm=…`; may be cut by a line's end.
+    /// `sched:sched_switch: prev_comm=…`; may be cut where the line was wrapped.
     pub rest: &'a [u8],
 }
 
 impl<'a> Head<'a> {
-    /// Takes an event's line apart. The comm may hold anything: the first bracket that makes sense is the CPU's.
+    /// Parses an event's line. The comm may contain any character: the first bracket after which the rest parses is the
+    /// CPU's.
     pub fn parse(line: &'a [u8]) -> Option<Head<'a>> {
         memchr_iter(b'[', line).find_map(|at| {
             let task = task_on_cpu(line, at);
-            let (comm, tid, cpu, rest) = task.or_else(|| nobody_on_cpu(line, at))?;
+            let (comm, tid, cpu, rest) = task.or_else(|| no_task_on_cpu(line, at))?;
             let (stamp, rest) = stamp(without_mode(rest))?;
             let rest = rest.strip_prefix(b":").filter(|rest| rest.first().is_none_or(u8::is_ascii_whitespace))?;
             let head = Head { comm, tid, cpu, stamp, rest: without_period(rest.trim_ascii()) };
@@ -30,22 +31,22 @@ impl<'a> Head<'a> {
         })
     }
 
-    /// Whether it is an event as only perf writes it: `sched:sched_waking:`.
+    /// Whether the event is written as only perf does: `sched:sched_waking:`.
     fn names_its_system(&self) -> bool {
         [&b"sched:"[..], b"irq:", b"workqueue:", b"block:", b"task:"].iter().any(|system| self.rest.starts_with(system))
     }
 
-    /// Whether `line` is a head that was cut before its time: `fio 28143 [011]`.
+    /// Whether `line` ends before the time: `fio 28143 [011]`.
     pub fn is_cut(line: &[u8]) -> bool {
         memchr_iter(b'[', line).any(|at| task_on_cpu(line, at).is_some_and(|(.., rest)| rest.is_empty()))
     }
 
-    /// What follows `PERF_RECORD_` where the line is one of perf's own records and not an event: `LOST lost 208`.
+    /// The text after `PERF_RECORD_` if the line is one of perf's own records and not an event: `LOST lost 208`.
     pub fn record(&self) -> Option<&'a [u8]> {
         self.rest.strip_prefix(b"PERF_RECORD_")
     }
 
-    /// The event's name without its system, and what follows it; `None` as long as the name is not whole.
+    /// The event's name without its system, and the rest; `None` while the name is incomplete.
     pub fn event(&self) -> Option<(&'a [u8], &'a [u8])> {
         let length = self.rest.iter().position(u8::is_ascii_whitespace).unwrap_or(self.rest.len());
         let name = self.rest[..length].strip_suffix(b":")?;
@@ -56,7 +57,7 @@ impl<'a> Head<'a> {
     }
 }
 
-/// Whether `line` is an event's as perf prints it without the CPU: `fio 28143 2038.648954: sched:sched_waking: …`.
+/// Whether `line` is an event printed without the CPU: `fio 28143 2038.648954: sched:sched_waking: …`.
 pub fn lacks_cpu(line: &[u8]) -> bool {
     let words: Vec<&[u8]> = line.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty()).take(16).collect();
     words.windows(3).any(|three| {
@@ -67,7 +68,7 @@ pub fn lacks_cpu(line: &[u8]) -> bool {
     })
 }
 
-/// Whether `line` is an event's as `perf script -L` prints it: the CPU without brackets, and names cut to 8 characters.
+/// Whether `line` is an event printed by `perf script -L`: the CPU without brackets, names cut to 8 characters.
 pub fn is_latency(line: &[u8]) -> bool {
     let words: Vec<&[u8]> = line.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty()).take(16).collect();
     let is_number = |word: &[u8]| word.iter().all(u8::is_ascii_digit);
@@ -78,25 +79,25 @@ pub fn is_latency(line: &[u8]) -> bool {
     })
 }
 
-/// Whether `line` is an event's as perf prints it without the time: `fio 28143 [011] sched:sched_waking: …`.
+/// Whether `line` is an event printed without the time: `fio 28143 [011] sched:sched_waking: …`.
 pub fn lacks_time(line: &[u8]) -> bool {
     memchr_iter(b'[', line)
-        .any(|at| task_on_cpu(line, at).or_else(|| nobody_on_cpu(line, at)).is_some_and(|(.., rest)| is_named(rest)))
+        .any(|at| task_on_cpu(line, at).or_else(|| no_task_on_cpu(line, at)).is_some_and(|(.., rest)| is_named(rest)))
 }
 
-/// The same without the CPU, too: `fio 28143 sched:sched_waking: …`.
+/// Whether `line` is an event printed without CPU and time: `fio 28143 sched:sched_waking: …`.
 pub fn lacks_cpu_and_time(line: &[u8]) -> bool {
     let Some(at) = memchr::memmem::find(line, b" sched:sched_") else { return false };
     let before = line[..at].trim_ascii_end();
     let id = before.rsplit(u8::is_ascii_whitespace).next().unwrap_or(before);
     let is_id = !id.is_empty() && id.iter().all(|byte| byte.is_ascii_digit() || *byte == b'/');
-    is_id && before.len() <= LONGEST_TASK && is_named(&line[at + 1..])
+    is_id && before.len() <= MAX_TASK_BYTES && is_named(&line[at + 1..])
 }
 
-/// A name of 16 characters and two ids of 10, with blanks.
-const LONGEST_TASK: usize = 48;
+/// A name of 16 characters and two ids of 10, with spaces.
+const MAX_TASK_BYTES: usize = 48;
 
-/// Whether an event of the scheduler begins here: `sched:sched_waking: comm=…`.
+/// Whether `rest` begins with a scheduler event: `sched:sched_waking: comm=…`.
 fn is_named(rest: &[u8]) -> bool {
     let word = rest.split(u8::is_ascii_whitespace).next().unwrap_or(rest);
     word.starts_with(b"sched:sched_") && word.ends_with(b":")
@@ -108,7 +109,7 @@ fn task_on_cpu(line: &[u8], at: usize) -> Option<(Comm, Option<Tid>, CpuId, &[u8
     let rest = after.strip_prefix(b"]").filter(|rest| rest.first().is_none_or(u8::is_ascii_whitespace))?;
     let before = line[..at].trim_ascii();
     let space = before.iter().rposition(u8::is_ascii_whitespace)?;
-    // With `-F pid,tid` it is `PID/TID`.
+    // With `-F pid,tid` perf prints `PID/TID`.
     let ids = &before[space + 1..];
     let id = ids.split(|&byte| byte == b'/').next_back()?;
     if id.is_empty() || !ids.iter().all(|&byte| byte.is_ascii_digit() || matches!(byte, b'/' | b'-')) {
@@ -119,15 +120,15 @@ fn task_on_cpu(line: &[u8], at: usize) -> Option<(Comm, Option<Tid>, CpuId, &[u8
     (comm.len() <= 16).then_some((Comm::new(comm), tid, cpu, rest.trim_ascii()))
 }
 
-/// Printed without the column of names or that of ids (`-F cpu,time,event,trace`), a line does not say who was current.
-fn nobody_on_cpu(line: &[u8], at: usize) -> Option<(Comm, Option<Tid>, CpuId, &[u8])> {
+/// Parses a line printed without names or ids (`-F cpu,time,event,trace`), which does not say which task was current.
+fn no_task_on_cpu(line: &[u8], at: usize) -> Option<(Comm, Option<Tid>, CpuId, &[u8])> {
     let cpu = cpu(&line[at + 1..])?;
     let (_, after) = leading(&line[at + 1..])?;
     let rest = after.strip_prefix(b"]").filter(|rest| rest.first().is_some_and(u8::is_ascii_whitespace))?;
     (line[..at].trim_ascii().len() <= 16).then_some((Comm::default(), None, cpu, rest.trim_ascii()))
 }
 
-/// `-F +misc` puts letters between the CPU and the time: `K` for the kernel, `U`, `GK`, `KX`.
+/// Skips the letters that `-F +misc` puts between the CPU and the time: `K` for kernel mode, `U`, `GK`, `KX`.
 fn without_mode(rest: &[u8]) -> &[u8] {
     let letters = rest.iter().take_while(|byte| byte.is_ascii_alphabetic()).count();
     let (mode, after) = rest.split_at(letters);
@@ -142,7 +143,7 @@ fn without_period(rest: &[u8]) -> &[u8] {
     }
 }
 
-/// A frame of a stack.
+/// A stack frame.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Frame<'a> {
     /// The function, without offset and module.
@@ -151,8 +152,7 @@ pub struct Frame<'a> {
 }
 
 impl<'a> Frame<'a> {
-    /// `ffffffff9f0d7ba3 try_to_wake_up+0x2b3 ([kernel.kallsyms])`, where the address (`-F sym`) or the module may be
-    /// missing.
+    /// `ffffffff9f0d7ba3 try_to_wake_up+0x2b3 ([kernel.kallsyms])`; the address (`-F sym`) and the module are optional.
     pub fn parse(line: &'a [u8]) -> Option<Frame<'a>> {
         let mut words = line.split(u8::is_ascii_whitespace).filter(|word| !word.is_empty());
         let first = words.next()?;
@@ -170,7 +170,7 @@ impl<'a> Frame<'a> {
     }
 }
 
-/// Whether a line stands for frames that somebody left out: `...`, `[...]`, `[snip]`, `…`.
+/// Whether a line replaces frames that a person removed: `...`, `[...]`, `[snip]`, `…`.
 pub fn is_elision(line: &[u8]) -> bool {
     let line = line.trim_ascii();
     let inner = line.strip_prefix(b"[").and_then(|rest| rest.strip_suffix(b"]")).unwrap_or(line);
@@ -180,7 +180,7 @@ pub fn is_elision(line: &[u8]) -> bool {
         || inner.len() >= 2 && inner.iter().all(|&b| b == b'.')
 }
 
-/// A line without the `> > ` of quoted mail.
+/// The line without the `> > ` of quoted mail.
 pub fn unquoted(mut line: &[u8]) -> &[u8] {
     while let Some(rest) = line.strip_prefix(b">") {
         line = rest.strip_prefix(b" ").unwrap_or(rest);

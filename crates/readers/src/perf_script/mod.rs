@@ -1,5 +1,5 @@
-//! The text of `perf script`, with and without stacks, also as people paste it into mails: quoted, with lines wrapped,
-//! frames left out and prose between.
+//! Reader of `perf script` text, with and without stacks. Handles text pasted into mails: quoted, with wrapped lines,
+//! removed frames and prose between.
 
 mod header;
 mod header_ids;
@@ -27,19 +27,19 @@ use crate::switch_records::{SwitchRecords, task};
 use crate::task_names::TaskNames;
 use crate::text::lines::Lines;
 use crate::text::number::Stamp;
-use crate::text::times::Times;
+use crate::text::times::TimeOrderCheck;
 use crate::text::{BadLines, TextError, body, is_text, never_seen, quoted, unescaped};
 use crate::tick::TickSign;
 
-const EXAMPLE: &str = "fio 28143 [011] 2038.648954: sched:sched_waking: …";
+const EXAMPLE_LINE: &str = "fio 28143 [011] 2038.648954: sched:sched_waking: …";
 
-/// `perf script` sorts by itself; only text that was put together by hand is out of order.
-const WINDOW: usize = 2 * Batch::TARGET;
+/// `perf script` sorts. Only texts that were joined by hand are out of order.
+const REORDER_WINDOW: usize = 2 * Batch::TARGET;
 
-/// A mail program breaks the longest event, 200 bytes, into no more lines than this.
+/// A mail program wraps the longest event, 200 bytes, into no more lines than this.
 const MAX_PARTS: u32 = 8;
 
-/// Reads the text of `perf script`.
+/// Reads `perf script` text.
 pub struct PerfScript {
     lines: Lines<Box<dyn Read + Send>>,
     info: TraceInfo,
@@ -50,37 +50,37 @@ pub struct PerfScript {
     any_head: bool,
     malformed: Malformed,
     bad: BadLines,
-    /// Why the text ends early.
+    /// Why the text ends early, if it does.
     cut: Option<String>,
-    times: Times,
+    times: TimeOrderCheck,
     lost: BTreeMap<CpuId, u64>,
     switches: SwitchRecords,
     ids: HeaderIds,
-    /// Whether a record's switch is as good as it gets.
+    /// Whether `sched_switch` was recorded, which says more than perf's own switch records.
     sched_switch: bool,
     /// The event whose lines are being read.
     entry: Entry,
-    /// Its first line's number and its text so far, unwrapped.
+    /// The number of its first line, and its text so far with wrapped lines joined.
     first_line: u64,
     text: Vec<u8>,
     parts: u32,
     stack: Stack,
-    /// The line at which another recording begins.
+    /// The line where another recording begins.
     other_recording: Option<u64>,
     at_end: bool,
 }
 
 #[derive(Clone, Copy, Debug)]
 enum Entry {
-    /// None, or one of no interest.
+    /// None, or one that is not needed.
     None,
-    /// More of its text has to come: a mail program wrapped it.
+    /// Incomplete: a mail program has wrapped it.
     Partial,
-    /// Its text is whole; stack frames may follow.
+    /// Complete; stack frames may follow.
     Whole(Event),
 }
 
-/// Whether a file that begins with `prefix` is such a text.
+/// Whether a file that begins with `prefix` is `perf script` text.
 pub fn recognises(prefix: &[u8]) -> bool {
     let is_head = |line| match Head::parse(line) {
         Some(head) => head.event().is_some() || head.record().is_some() || head.rest.is_empty(),
@@ -96,14 +96,14 @@ impl PerfScript {
             lines: Lines::new(input),
             info: TraceInfo { format: "perf script text".into(), ..TraceInfo::default() },
             names: Interner::new(),
-            reorder: Reorder::new(WINDOW),
+            reorder: Reorder::new(REORDER_WINDOW),
             tasks: TaskNames::default(),
             seen: EventSet::default(),
             any_head: false,
             malformed: Malformed::default(),
             bad: BadLines::default(),
             cut: None,
-            times: Times::default(),
+            times: TimeOrderCheck::default(),
             lost: BTreeMap::new(),
             switches: SwitchRecords::default(),
             ids: HeaderIds::default(),
@@ -126,7 +126,7 @@ impl PerfScript {
         let line = match self.lines.next_line() {
             Ok(Some(line)) => line,
             Ok(None) => return self.finish(),
-            // A torn compressed file: what came before it counts.
+            // A truncated compressed file: keep what came before.
             Err(source) if self.any_head => {
                 self.cut = Some(format!("after line {}: {source}", number - 1));
                 return self.finish();
@@ -136,7 +136,7 @@ impl PerfScript {
         let line = unquoted(line);
         if let Some(head) = Head::parse(line) {
             let (comm, tid) = (head.comm, head.tid);
-            // The buffer that `line` lies in is the line reader's, and the entry before has to be closed first.
+            // `line` borrows the line reader's buffer, and the entry before has to be closed first.
             let line = line.to_vec();
             self.any_head = true;
             self.close_entry();
@@ -159,7 +159,7 @@ impl PerfScript {
             self.text.extend_from_slice(line.trim_ascii());
             self.parts += 1;
             self.try_entry();
-        } else if self.any_head && line.starts_with(header::FIRST) {
+        } else if self.any_head && line.starts_with(header::FIRST_HEADER_LINE) {
             self.other_recording = Some(number);
             return self.finish();
         } else if let Some(comment) = line.strip_prefix(b"#") {
@@ -178,11 +178,11 @@ impl PerfScript {
         self.try_entry();
     }
 
-    /// Sees whether the text so far is an event.
+    /// Tries to parse the text so far as an event.
     fn try_entry(&mut self) {
         self.entry = if self.parts > MAX_PARTS { Entry::None } else { Entry::Partial };
         let Some(head) = Head::parse(&self.text) else { return };
-        // Ticks do not occur: perf's clock is in nanoseconds, printed as seconds.
+        // Not ticks: perf's clock is in nanoseconds and printed as seconds.
         let Stamp::Seconds(time) = head.stamp else { return };
         if let Some(record) = head.record() {
             let kind = match record::parse(record) {
@@ -216,7 +216,7 @@ impl PerfScript {
         }
     }
 
-    /// The entry was not what it began as.
+    /// The entry turned out not to be an event.
     fn bad_entry(&mut self) {
         let event = Head::parse(&self.text).and_then(|head| head.event());
         match event.and_then(|(name, _)| std::str::from_utf8(name).ok()).and_then(EventType::from_name) {
@@ -225,7 +225,7 @@ impl PerfScript {
         }
     }
 
-    /// The entry's lines have ended: gives its event out.
+    /// Emits the event of the entry, whose lines have ended.
     fn close_entry(&mut self) {
         let stack = std::mem::take(&mut self.stack);
         match std::mem::replace(&mut self.entry, Entry::None) {
@@ -233,7 +233,7 @@ impl PerfScript {
             Entry::Partial => self.bad_entry(),
             Entry::Whole(mut event) => {
                 self.times.note(event.time);
-                // A switch on the way out of an interrupt belongs to the task all the same.
+                // A switch on return from an interrupt still belongs to the task.
                 let is_switch = matches!(event.kind, EventKind::Switch { .. });
                 let context = match stack.context() {
                     Context::Hardirq | Context::Softirq if is_switch => Context::Task,
@@ -283,11 +283,11 @@ impl PerfScript {
         if self.any_head {
             return Ok(());
         }
-        Err(TextError::NoEvents { lines: self.lines.number(), example: EXAMPLE })
+        Err(TextError::NoEvents { lines: self.lines.number(), example: EXAMPLE_LINE })
     }
 }
 
-/// perf prints `:TID` where it does not know the name.
+/// perf prints `:TID` if it does not know the name.
 fn is_stand_in(comm: Comm, tid: Tid) -> bool {
     comm.as_bytes().strip_prefix(b":") == Some(tid.to_string().as_bytes())
 }
@@ -310,7 +310,7 @@ impl EventSource for PerfScript {
         while !self.reorder.fill(&mut batch.events) && !self.at_end {
             self.step()?;
         }
-        // So many events wait for their turn that enough switches have been read by now.
+        // Events wait long enough in the window that enough switches have been seen by now.
         self.ids.correct(&mut batch.events);
         self.names.take_new(&mut batch.names);
         Ok(!batch.events.is_empty())

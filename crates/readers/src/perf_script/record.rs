@@ -1,10 +1,11 @@
-//! perf's own records among the events (`--show-lost-events`, `--show-switch-events`, `--show-task-events` and others).
+//! Parses perf's own records among the events (`--show-lost-events`, `--show-switch-events`, `--show-task-events` and
+//! others).
 
 use unstarve_model::{PrevState, Tid};
 
 use crate::text::number::{leading, tid};
 
-/// What one says that is of use here.
+/// The records that are used.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Record {
     /// `LOST lost 208`.
@@ -13,7 +14,7 @@ pub enum Record {
     Leaves { prev_state: PrevState, next: Tid },
 }
 
-/// Takes apart what follows `PERF_RECORD_`.
+/// Parses the text after `PERF_RECORD_`.
 pub fn parse(text: &[u8]) -> Option<Record> {
     if let Some(rest) = text.strip_prefix(b"LOST ") {
         return Some(Record::Lost(leading(rest.trim_ascii().strip_prefix(b"lost ")?)?.0));

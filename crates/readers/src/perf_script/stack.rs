@@ -1,34 +1,34 @@
-//! What a call stack tells about an event: in which context it happened, and on which work a worker is.
+//! What a call stack shows about an event: the context in which it happened, and the work item of a kernel worker.
 
 use unstarve_model::Context;
 
 use super::line::Frame;
 use crate::work_stack::{is_work_function, is_worker_loop};
 
-/// Collects the frames of one event's stack, the innermost first.
+/// Collects the frames of one event's stack, innermost first.
 #[derive(Debug, Default)]
 pub struct Stack {
     any_kernel_frame: bool,
     elided: bool,
     context: Option<Context>,
-    /// The frame given last, if nothing is missing after it.
+    /// The last frame, if no frame is missing after it.
     inner: Option<Vec<u8>>,
     work: Work,
 }
 
 #[derive(Debug, Default, PartialEq, Eq)]
 enum Work {
-    /// No worker's loop was met so far.
+    /// The worker's loop has not been seen.
     #[default]
     NotMet,
-    /// It was, below this function.
+    /// The worker's loop called this function.
     Function(Vec<u8>),
-    /// It was, but what it called is missing or not a work function.
+    /// The worker's loop was seen, but what it called is missing or not a work function.
     Unknown,
 }
 
 impl Stack {
-    /// The next frame outwards.
+    /// Adds the next frame outwards.
     pub fn frame(&mut self, frame: Frame<'_>) {
         if !frame.in_kernel {
             self.inner = None;
@@ -47,13 +47,13 @@ impl Stack {
         self.inner = Some(frame.symbol.to_vec());
     }
 
-    /// Somebody left frames out here.
+    /// Notes that frames were removed here.
     pub fn elision(&mut self) {
         self.elided = true;
         self.inner = None;
     }
 
-    /// The function that the worker's loop had called, if the stack shows it.
+    /// The function that the worker's loop called, if the stack shows it.
     pub fn work_function(&self) -> Option<&[u8]> {
         match &self.work {
             Work::Function(function) => Some(function),
@@ -61,7 +61,7 @@ impl Stack {
         }
     }
 
-    /// The context of the event: the innermost interrupt on the stack, or the task if there is none.
+    /// The event's context: the innermost interrupt on the stack, or task context.
     pub fn context(&self) -> Context {
         match self.context {
             Some(context) => context,
@@ -116,7 +116,7 @@ mod tests {
             work("aio_complete_rw")
         );
         assert_eq!(of(&["schedule", "xfs_end_io", "process_scheduled_works", "worker_thread"]), work("xfs_end_io"));
-        // The loop itself gives way to others between items.
+        // The loop itself reschedules between items.
         assert_eq!(of(&["__schedule", "__cond_resched", "process_one_work"]), (Context::Task, None));
         assert_eq!(of(&["schedule", "worker_thread", "kthread"]), (Context::Task, None));
         assert_eq!(of(&["try_to_wake_up", "...", "process_one_work"]), (Context::Unknown, None));

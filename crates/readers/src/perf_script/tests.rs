@@ -1,9 +1,11 @@
+//! Tests of the `perf script` reader.
+
 use unstarve_model::Names;
 
 use super::*;
 use crate::picture;
 
-/// Everything that a text gives: events, then losses.
+/// Everything a text yields: events, then losses.
 fn read(text: &str) -> String {
     let mut source = PerfScript::new(Box::new(std::io::Cursor::new(text.to_owned().into_bytes())));
     let (mut batch, mut names, mut events) = (Batch::default(), Names::default(), Vec::new());
@@ -12,17 +14,17 @@ fn read(text: &str) -> String {
         events.append(&mut batch.events);
     }
     let losses = source.losses();
-    let told = losses.iter().filter(|loss| !matches!(loss.kind, LossKind::NotRecorded(_)));
+    let reported = losses.iter().filter(|loss| !matches!(loss.kind, LossKind::NotRecorded(_)));
     let mut lines = vec![picture::events(&events, &names)];
-    lines.extend(told.map(|loss| format!("loss: {loss}")));
+    lines.extend(reported.map(|loss| format!("loss: {loss}")));
     lines.join("\n")
 }
 
-const FSDEVEL: &str = include_str!("../../../../testdata/traces/fsdevel-perf-script.txt");
+const FSDEVEL_MAIL: &str = include_str!("../../../../testdata/traces/fsdevel-perf-script.txt");
 
 #[test]
 fn the_mail_on_linux_fsdevel() {
-    insta::assert_snapshot!(read(FSDEVEL), @r"
+    insta::assert_snapshot!(read(FSDEVEL_MAIL), @r"
         2038.648954000 [011] 28143 h waking kworker/11:68:27489(120) cpu 11
         2038.648974000 [011] 28143 . switch fio:28143(120) R -> kworker/11:68:27489(120)
         2038.648984000 [011] 27489 . switch kworker/11:68:27489(120) I -> fio:28143(120)
@@ -33,7 +35,7 @@ fn the_mail_on_linux_fsdevel() {
         ");
 }
 
-/// What a mail program does: quote every line and wrap at 72 columns.
+/// Quotes and wraps text as a mail program does, at 72 columns.
 fn mailed(text: &str) -> String {
     let mut out = String::from("On Tuesday somebody wrote:\n> It [the worker] is preempted, see below.\n>\n");
     for line in text.lines() {
@@ -55,8 +57,8 @@ fn mailed(text: &str) -> String {
 
 #[test]
 fn a_quoted_and_wrapped_mail_gives_the_same_events() {
-    assert_eq!(read(&mailed(FSDEVEL)), read(FSDEVEL));
-    assert_eq!(read(&mailed(&mailed(FSDEVEL))), read(FSDEVEL));
+    assert_eq!(read(&mailed(FSDEVEL_MAIL)), read(FSDEVEL_MAIL));
+    assert_eq!(read(&mailed(&mailed(FSDEVEL_MAIL))), read(FSDEVEL_MAIL));
 }
 
 #[test]
@@ -97,7 +99,7 @@ fn perf_s_own_records_are_no_damage_and_their_switches_are_read() {
         24070.919899000 [001] 24187 ? switch opt cgu.0:24187(?) X -> <...>:0(?)
         loss: 3 switches were recorded without priorities (PERF_RECORD_SWITCH: who is real-time is known only of tasks that a wakeup names; record with `perf sched record`, or add -e sched:sched_switch)
         "#);
-    // sched_switch says more than the record that follows it.
+    // `sched_switch` says more than the record after it.
     insta::assert_snapshot!(read(
         "\
      a     1 [001] 1.000000: sched:sched_switch: prev_comm=a prev_pid=1 prev_prio=120 prev_state=S ==> next_comm=b next_pid=2 next_prio=120
@@ -137,9 +139,9 @@ fn text_that_holds_no_event_is_an_error_with_an_example() {
 }
 
 #[test]
-fn text_is_told_from_other_files() {
-    assert!(recognises(FSDEVEL.as_bytes()));
-    assert!(recognises(mailed(FSDEVEL).as_bytes()));
+fn text_is_distinguished_from_other_files() {
+    assert!(recognises(FSDEVEL_MAIL.as_bytes()));
+    assert!(recognises(mailed(FSDEVEL_MAIL).as_bytes()));
     assert!(!recognises(b"             fio-126   [000]    10.166060: sched_switch: sh:126 [120] D ==> x:1 [120]\n"));
     assert!(!recognises(b"see 1 [2].\n"));
     assert!(!recognises(b"\xff\xd8\xff\xe0\0\x10JFIF"));
@@ -147,7 +149,7 @@ fn text_is_told_from_other_files() {
 
 #[test]
 fn no_truncation_and_no_flipped_bit_does_harm() {
-    let text = FSDEVEL.as_bytes();
+    let text = FSDEVEL_MAIL.as_bytes();
     let survives = |text: &[u8]| {
         let mut source = PerfScript::new(Box::new(std::io::Cursor::new(text.to_vec())));
         let mut batch = Batch::default();
@@ -164,7 +166,7 @@ fn no_truncation_and_no_flipped_bit_does_harm() {
     }
     let mut state = 1u64;
     for _ in 0..1000 {
-        // A linear congruential generator: the same flips in each run.
+        // A linear congruential generator: the same bit flips in each run.
         state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
         let bit = (state >> 33) as usize % (text.len() * 8);
         let mut flipped = text.to_vec();
@@ -190,13 +192,13 @@ fn differences_instead_of_times_are_refused() {
     };
     let deltas: String = (0..400).map(|at| line(at * 17 % 31)).collect();
     assert!(read(deltas).contains("without --deltatime"));
-    // Two texts in one file, and events at the same time.
+    // Two texts in one file, and events at equal times.
     let times: String = (0..200).chain(0..200).map(|at| line(at / 2)).collect();
     assert_eq!(read(times), "read");
 }
 
-/// A program that records in a PID namespace of its own sees the ids of that namespace in front, and 0 for all tasks outside.
-const NAMESPACE: &str = "\
+/// Recorded in a PID namespace: the ids in front are those of the namespace, and 0 for all tasks outside it.
+const PID_NAMESPACE_TEXT: &str = "\
    prog     5 [000]     1.000000: sched:sched_waking: comm=w pid=40 prio=120 target_cpu=000
    prog     5 [000]     1.000100: sched:sched_switch: prev_comm=prog prev_pid=905 prev_prio=120 prev_state=S ==> next_comm=w next_pid=40 next_prio=120
       w     0 [000]     1.000200: sched:sched_switch: prev_comm=w prev_pid=40 prev_prio=120 prev_state=S ==> next_comm=prog next_pid=905 next_prio=120
@@ -206,11 +208,11 @@ swapper     0 [000]     1.000400: sched:sched_switch: prev_comm=swapper/0 prev_p
 
 #[test]
 fn ids_of_a_pid_namespace_are_ignored() {
-    let outside = NAMESPACE.replace("prog     5", "prog   905").replace("w     0", "w    40");
-    let (inside, outside) = (read(NAMESPACE), read(&outside));
+    let outside = PID_NAMESPACE_TEXT.replace("prog     5", "prog   905").replace("w     0", "w    40");
+    let (inside, outside) = (read(PID_NAMESPACE_TEXT), read(&outside));
     assert!(outside.starts_with("1.000000000 [000] 905 ? waking w:40(120) cpu 0\n"), "{outside}");
     assert!(!outside.contains("loss"), "{outside}");
-    // Switches have the ids of both tasks; who was current at the wakeup is not known.
+    // A switch contains both tasks' ids; the current task at the wakeup is unknown.
     assert!(inside.starts_with("1.000000000 [000] - ? waking w:40(120) cpu 0\n"), "{inside}");
     assert_eq!(inside.lines().skip(1).take(4).collect::<Vec<_>>(), outside.lines().skip(1).collect::<Vec<_>>());
     let loss = inside.lines().last().unwrap();

@@ -1,4 +1,4 @@
-//! `FtraceEventBundle`: events of one CPU.
+//! Decodes `FtraceEventBundle`: the events of one CPU.
 
 use std::collections::BTreeMap;
 
@@ -16,35 +16,35 @@ use crate::interner::Interner;
 use crate::prev_state::StateBits;
 use crate::task_names::{TaskNames, name_of_program};
 
-/// What stays known from one bundle to the next.
+/// State kept from one bundle to the next.
 pub struct Bundles {
     pub names: Interner,
     pub tasks: TaskNames,
     pub clocks: Clocks,
-    /// The name of the clock that events are on.
+    /// The name of the events' clock.
     pub clock: Option<&'static str>,
     states: StateBits,
     cpus: BTreeMap<CpuId, Cpu>,
-    /// Gaps whose length nobody counted.
+    /// Gaps of unknown length.
     pub gaps: u64,
     /// Events and bundles that could not be decoded.
     pub undecodable: u64,
-    /// The last event of the bundle that is not read: when, by its own clock, and who was current.
+    /// The last undecoded event of the bundle: its time, on its own clock, and the current task.
     presence: Option<(u64, Option<Tid>)>,
 }
 
 #[derive(Default)]
 struct Cpu {
-    /// What the last compact switch put there: the next one does not say whom it takes off.
+    /// The task that the last compact switch put on the CPU. The next compact switch does not name it.
     running: Option<TaskRef>,
     /// Events before the next bundle are missing.
     gap: bool,
 }
 
-/// Names of kernel functions by the numbers that stand for them in a sequence of packets.
+/// Names of kernel functions by their interned ids in a sequence of packets.
 pub type KernelSymbols = FxHashMap<u64, NameId>;
 
-/// The fields of a bundle besides its events.
+/// The fields of a bundle other than its events.
 #[derive(Default)]
 struct Header {
     cpu: u64,
@@ -53,9 +53,9 @@ struct Header {
     pair: Pair,
 }
 
-/// The bits of `prev_state` since 4.14 and before; Perfetto writes the kernel's value and not what its bits mean.
-/// Source: `TRACE_EVENT(sched_switch)` in `include/trace/events/sched.h`, 4.9 and 4.14 to 7.x.
-const STATES: &str = r#"__print_flags(REC->prev_state & 0xff, "|", { 0x01, "S" }, { 0x02, "D" }, { 0x04, "T" },
+/// The bits of `prev_state` since 4.14, and before. Perfetto writes the kernel's value without saying what its bits
+/// mean. Source: `TRACE_EVENT(sched_switch)` in `include/trace/events/sched.h`, 4.9 and 4.14 to 7.x.
+const STATES_SINCE_4_14: &str = r#"__print_flags(REC->prev_state & 0xff, "|", { 0x01, "S" }, { 0x02, "D" }, { 0x04, "T" },
     { 0x08, "t" }, { 0x10, "X" }, { 0x20, "Z" }, { 0x40, "P" }, { 0x80, "I" }) : "R", REC->prev_state & 0x100 ? "+" : """#;
 const STATES_BEFORE_4_14: &str = r#"__print_flags(REC->prev_state & 2047, "|", { 1, "S" }, { 2, "D" }, { 4, "T" },
     { 8, "t" }, { 16, "Z" }, { 32, "X" }, { 64, "x" }, { 128, "K" }, { 256, "W" }, { 512, "P" }, { 1024, "N" }) : "R",
@@ -68,7 +68,7 @@ impl Bundles {
             tasks: TaskNames::default(),
             clocks: Clocks::default(),
             clock: None,
-            states: StateBits::parse(STATES),
+            states: StateBits::parse(STATES_SINCE_4_14),
             cpus: BTreeMap::new(),
             gaps: 0,
             undecodable: 0,
@@ -76,15 +76,15 @@ impl Bundles {
         }
     }
 
-    /// Reads `prev_state` as this kernel means it.
+    /// Decodes `prev_state` as this kernel release encodes it.
     pub fn set_release(&mut self, release: &str) {
         let mut numbers = release.split(['.', '-']).map(|part| part.parse::<u32>().ok());
         let version = numbers.next().flatten().zip(numbers.next().flatten());
         let old = version.is_some_and(|version| version < (4, 14));
-        self.states = StateBits::parse(if old { STATES_BEFORE_4_14 } else { STATES });
+        self.states = StateBits::parse(if old { STATES_BEFORE_4_14 } else { STATES_SINCE_4_14 });
     }
 
-    /// Events of all CPUs may be missing before the next bundles.
+    /// Notes that events of all CPUs may be missing before their next bundles.
     pub fn packets_dropped(&mut self) {
         self.gaps += 1;
         for cpu in self.cpus.values_mut() {
@@ -92,7 +92,8 @@ impl Bundles {
         }
     }
 
-    /// Appends a bundle's events, which need not be in order; its CPU, unless it is damaged, and its last event that is not read.
+    /// Appends a bundle's events, in any order. Returns its CPU and its last undecoded event; `None` if the bundle is
+    /// damaged.
     pub fn decode(
         &mut self,
         data: &[u8],
@@ -143,7 +144,7 @@ impl Bundles {
         ))
     }
 
-    /// One event; `Ok(None)` if unstarve does not read its type.
+    /// Decodes one event; `Ok(None)` if unstarve does not read its type.
     fn event(&mut self, data: &[u8], cpu: CpuId, symbols: &KernelSymbols) -> Result<Option<Event>, BadEvent> {
         let event = FtraceEvent::decode(data).map_err(|_| BadEvent)?;
         let Some(kind) = event.event else {
@@ -224,8 +225,8 @@ impl Bundles {
         }))
     }
 
-    /// Switches and wakings as columns. A switch says only whom it puts on the CPU; who leaves is who was put there
-    /// before, so the first one after a gap gives no event.
+    /// Decodes switches and wakings stored as columns. A switch names only the next task; the previous one is the task
+    /// that the last switch put there, so the first switch after a gap yields no event.
     fn compact(&mut self, columns: &CompactSched, cpu: CpuId, events: &mut Vec<Event>) {
         let mut switches = switches(columns, &self.states).peekable();
         let mut wakings = wakings(columns).peekable();
@@ -239,7 +240,7 @@ impl Bundles {
             };
             if switch_is_next {
                 let Some(Ok((time, next, prev_state))) = switches.next() else {
-                    // Who runs there now is not known.
+                    // Which task runs there now is unknown.
                     *state = Cpu { running: None, gap: true };
                     break self.undecodable += 1;
                 };
@@ -288,7 +289,7 @@ fn wakings(columns: &CompactSched) -> impl Iterator<Item = Result<CompactWaking,
         let prio = *columns.waking_prio.get(row).ok_or(BadEvent)?;
         let task = interned_task(columns, pid, prio, columns.waking_comm_index.get(row))?;
         let target = cpu(columns.waking_target_cpu.get(row).copied())?;
-        // Perfetto before v33 has no flags.
+        // Perfetto before v33 writes no flags.
         let flags = columns.waking_common_flags.get(row);
         Ok((time, task, target, flags.map_or(Context::Unknown, |&flags| context(i64::from(flags)))))
     })
@@ -299,7 +300,7 @@ fn interned_task(columns: &CompactSched, pid: i32, prio: i32, comm: Option<&u32>
     Ok(TaskRef::new(tid(Some(pid))?, Comm::new(comm), Some(Prio(prio))))
 }
 
-/// The fields of a bundle besides its events, and its CPU; `None` if it is damaged.
+/// The fields of a bundle other than its events, and its CPU; `None` if it is damaged.
 fn header(mut data: &[u8]) -> Option<(Header, CpuId)> {
     let mut header = Header::default();
     while !data.is_empty() {
@@ -317,11 +318,11 @@ fn header(mut data: &[u8]) -> Option<(Header, CpuId)> {
     Some((header, CpuId(cpu)))
 }
 
-/// An event without a field that it needs, or with an impossible one.
+/// An event that lacks a needed field, or has an impossible value.
 #[derive(Clone, Copy, Debug)]
 struct BadEvent;
 
-/// Writers of proto3 leave zeros out, and the idle task's id is one; Perfetto's own tools read a missing id the same way.
+/// proto3 omits zeros, and the idle task's id is 0; Perfetto's own tools treat a missing id the same way.
 fn tid(pid: Option<i32>) -> Result<Tid, BadEvent> {
     u32::try_from(pid.unwrap_or(0)).map(Tid).map_err(|_| BadEvent)
 }
@@ -338,7 +339,7 @@ fn task(pid: Option<i32>, name: Option<Vec<u8>>, prio: Option<i32>) -> Result<Ta
     Ok(TaskRef::new(tid(pid)?, comm(name), prio.map(Prio)))
 }
 
-/// A first sector of 0, and none at all, are left out by writers of proto3.
+/// proto3 omits zeros: a missing first sector is sector 0.
 fn block_request(event: &proto::BlockRq) -> Result<BlockRequest, BadEvent> {
     let (sector, sectors) = (event.sector.unwrap_or(0), event.nr_sector.unwrap_or(0));
     Ok(BlockRequest { device: event.dev.ok_or(BadEvent)?, sector, sectors })

@@ -1,9 +1,8 @@
-//! Kernel events and the machine in Perfetto's protos, for those who read them and those who write them. Source of the
-//! field numbers: `protos/perfetto/trace/ftrace/*.proto` and `protos/perfetto/trace/system_info.proto` of the Perfetto
-//! repository, which never reuse one.
+//! Perfetto's protos for kernel events and the machine, shared by reader and exporter. Source of the field numbers:
+//! `protos/perfetto/trace/ftrace/*.proto` and `protos/perfetto/trace/system_info.proto` of the Perfetto repository,
+//! which never reuses one.
 //!
-//! Names of tasks are `string`s there; here they are bytes, which is the same on the wire, as the kernel does not
-//! promise that they are UTF-8.
+//! Task names are `string` there and bytes here. The encoding is the same, and the kernel does not promise UTF-8.
 
 #![allow(missing_docs, reason = "they are Perfetto's, which documents them")]
 
@@ -157,7 +156,7 @@ pub struct WorkqueueQueueWork {
     pub workqueue: Option<Vec<u8>>,
 }
 
-/// What `block_rq_insert`, `block_rq_issue` and `block_rq_complete` have in common.
+/// The common part of `block_rq_insert`, `block_rq_issue` and `block_rq_complete`.
 #[derive(Clone, PartialEq, Message)]
 pub struct BlockRq {
     #[prost(uint64, optional, tag = "1")]

@@ -1,8 +1,7 @@
-//! Perfetto traces: ftrace events in protobuf.
+//! Reader of Perfetto traces: ftrace events in protobuf.
 //!
-//! Packets are read one at a time. A packet of events holds those of one CPU; packets of several CPUs overlap in time by
-//! as much as Perfetto lets pass between two reads of the kernel's buffers, so events wait in a window of a fixed
-//! number of them.
+//! Packets are read one at a time. A packet of events holds those of one CPU. Packets of several CPUs overlap in time
+//! by up to the interval at which Perfetto reads the kernel's buffers, so events wait in a window of fixed size.
 
 mod bundle;
 mod clocks;
@@ -32,41 +31,42 @@ use crate::reorder::Reorder;
 
 pub use self::packets::recognises;
 
-/// Perfetto reads buffers every quarter of a second unless told otherwise: two million events a second stay in order.
-const WINDOW: usize = 1 << 19;
+/// Reordering window. Perfetto reads the kernel's buffers every quarter of a second by default, so this suffices for
+/// two million events a second.
+const REORDER_WINDOW: usize = 1 << 19;
 
-/// Bounds for hostile files: packets in packets are unpacked up to as much, and beyond that to so many bytes for each packed
-/// one. Scheduler events pack some ten times. (`crate::unpack` bounds one stream; here there may be thousands.)
+/// Limits for hostile files: this many bytes may be unpacked from compressed packets, plus so many for each compressed
+/// byte. Scheduler events compress about tenfold. (`crate::unpack` limits one stream; here there may be thousands.)
 const UNPACKED_FREE: u64 = 64 << 20;
 const UNPACKED_RATIO: u64 = 100;
 
-/// Fields of a packet that hold compressed packets, as in [`TracePacket`].
-const ZLIB: u32 = 50;
-const ZSTD: u32 = 133;
+/// The fields of [`TracePacket`] that hold compressed packets.
+const ZLIB_FIELD: u32 = 50;
+const ZSTD_FIELD: u32 = 133;
 
-/// Bounds what a hostile file can make grow: sequences of packets are one per writing thread, symbols one per function.
+/// Limits against hostile files: there is one sequence per writing thread, and one symbol per function.
 const MAX_SEQUENCES: usize = 1 << 12;
 const MAX_SYMBOLS: usize = 1 << 16;
 
-/// Why a trace cannot be read at all. Damage further on ends the stream and is told as a loss.
+/// Why a trace cannot be read at all. Damage further on ends the stream and is reported as a loss.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum PerfettoError {
-    /// The operating system said no.
-    #[error("byte {offset}: cannot read on")]
+    /// A system call failed.
+    #[error("byte {offset}: cannot read further")]
     Read {
         /// Where.
         offset: u64,
-        /// What it said.
+        /// The system's error.
         source: io::Error,
     },
-    /// There are packets, but none has events of the kernel.
+    /// There are packets, but none has kernel events.
     #[error(
         "no ftrace events in {packets} packets; record with the data source linux.ftrace and \
          ftrace_events: \"sched/sched_switch\", \"sched/sched_waking\""
     )]
     NoEvents {
-        /// How many packets there were.
+        /// The number of packets.
         packets: u64,
     },
 }
@@ -74,9 +74,9 @@ pub enum PerfettoError {
 /// Reads Perfetto traces.
 pub struct Perfetto {
     packets: Packets<Box<dyn Read + Send>>,
-    /// Packets inside a compressed one.
+    /// Packets inside a compressed packet.
     inner: Option<Inner>,
-    /// Bytes of such packets so far, and bytes that came out of them.
+    /// Bytes of compressed packets so far, and bytes unpacked from them.
     packed: u64,
     unpacked: u64,
     info: TraceInfo,
@@ -87,23 +87,23 @@ pub struct Perfetto {
     symbols: usize,
     configured: EventSet,
     seen: EventSet,
-    /// Events overwritten per CPU, at the beginning and at the end of the trace.
+    /// Events overwritten per CPU, as counted at the start and at the end of the trace.
     overruns: BTreeMap<CpuId, (u64, u64)>,
-    /// Events dropped per CPU because its buffer was full, at the beginning and at the end.
+    /// Events dropped per CPU because its buffer was full, as counted at the start and at the end.
     dropped: BTreeMap<CpuId, (u64, u64)>,
     turns: Turns,
-    /// Packets were dropped on their way into the file.
+    /// Packets were dropped before they reached the file.
     packets_dropped: bool,
     count: u64,
     bundle_count: u64,
     passed: u64,
-    torn: Option<String>,
-    /// Some events could not be moved to boot time, which is the clock that snapshots set beside the wall's.
+    truncated: Option<String>,
+    /// Some events could not be converted to boot time, so clock snapshots do not apply to them.
     on_another_clock: bool,
     at_end: bool,
 }
 
-/// Packets inside a compressed one, of which no more than `room` bytes are unpacked.
+/// Packets inside a compressed packet, of which at most `room` bytes are unpacked.
 struct Inner {
     packets: Packets<Box<dyn Read + Send>>,
     room: u64,
@@ -119,7 +119,7 @@ impl Perfetto {
             unpacked: 0,
             info: TraceInfo { format: "Perfetto".into(), ..TraceInfo::default() },
             bundles: Bundles::new(),
-            reorder: Reorder::new(WINDOW),
+            reorder: Reorder::new(REORDER_WINDOW),
             scratch: Vec::new(),
             sequences: FxHashMap::default(),
             symbols: 0,
@@ -132,7 +132,7 @@ impl Perfetto {
             count: 0,
             bundle_count: 0,
             passed: 0,
-            torn: None,
+            truncated: None,
             on_another_clock: false,
             at_end: false,
         }
@@ -144,12 +144,12 @@ impl Perfetto {
                 Ok(Next::Packet(packet)) => self.packet(packet),
                 Ok(Next::Passed) => self.passed += 1,
                 Ok(Next::End) => self.end_inner(true),
-                // What comes after a damaged compressed packet is whole again.
-                Ok(Next::Torn { .. } | Next::Begun { .. }) | Err(_) => self.end_inner(false),
+                // The packets after a damaged compressed packet are intact.
+                Ok(Next::Truncated { .. } | Next::Begun { .. }) | Err(_) => self.end_inner(false),
             }
             return Ok(());
         }
-        if self.torn.is_some() {
+        if self.truncated.is_some() {
             return self.finish();
         }
         let offset = self.packets.offset();
@@ -157,23 +157,23 @@ impl Perfetto {
             Ok(Next::Packet(packet)) => self.packet(packet),
             Ok(Next::Passed) => self.passed += 1,
             Ok(Next::End) => return self.finish(),
-            Ok(Next::Torn { offset, cut }) => {
+            Ok(Next::Truncated { offset, cut }) => {
                 let what = if cut { "within the packet at" } else { "there is no packet at" };
-                self.torn = Some(format!("{what} byte {offset}"));
+                self.truncated = Some(format!("{what} byte {offset}"));
             }
-            // Nothing at all could be read.
+            // Nothing could be read at all.
             Ok(Next::Begun { bytes, why: Some(source), .. }) if bytes.is_empty() && self.is_at_first() => {
                 return Err(PerfettoError::Read { offset, source });
             }
             Ok(Next::Begun { offset, bytes, why }) => {
                 let why = why.map(|error| format!(": {error}")).unwrap_or_default();
-                self.torn = Some(format!("within the packet at byte {offset}{why}"));
-                if let Some((number, packed)) = begun_field(&bytes, &[ZLIB, ZSTD]) {
+                self.truncated = Some(format!("within the packet at byte {offset}{why}"));
+                if let Some((number, packed)) = begun_field(&bytes, &[ZLIB_FIELD, ZSTD_FIELD]) {
                     self.unpack(number, bytes.slice_ref(packed));
                 }
             }
-            // Torn where it was compressed: what came before it counts.
-            Err(source) if !self.is_at_first() => self.torn = Some(format!("at byte {offset}: {source}")),
+            // The compressed file is truncated: keep what came before.
+            Err(source) if !self.is_at_first() => self.truncated = Some(format!("at byte {offset}: {source}")),
             Err(source) => return Err(PerfettoError::Read { offset, source }),
         }
         Ok(())
@@ -183,13 +183,13 @@ impl Perfetto {
         self.count == 0 && self.passed == 0
     }
 
-    /// The next packets are those in here.
+    /// Continues with the packets inside this compressed packet.
     fn unpack(&mut self, number: u32, packed: Bytes) {
         self.packed += packed.len() as u64;
         let room = (UNPACKED_FREE + UNPACKED_RATIO * self.packed).saturating_sub(self.unpacked);
         let packed = io::Cursor::new(packed);
         let unpacked: io::Result<Box<dyn Read + Send>> = match number {
-            ZLIB => Ok(Box::new(flate2::read::ZlibDecoder::new(packed))),
+            ZLIB_FIELD => Ok(Box::new(flate2::read::ZlibDecoder::new(packed))),
             _ => zstd(packed).map(|unpacked| Box::new(unpacked) as _),
         };
         match unpacked {
@@ -200,14 +200,14 @@ impl Perfetto {
         }
     }
 
-    /// The packets inside a compressed one are over: at its end, or where it goes on no further.
+    /// Leaves a compressed packet, at its end or where it is damaged.
     fn end_inner(&mut self, at_end: bool) {
         let Some(inner) = self.inner.take() else { return };
         let used = inner.packets.offset();
         self.unpacked += used;
         let is_whole = at_end && used < inner.room;
-        // One that was cut off is told as such.
-        self.bundles.undecodable += u64::from(!is_whole && self.torn.is_none());
+        // Damage at the end of the file is reported as truncation instead.
+        self.bundles.undecodable += u64::from(!is_whole && self.truncated.is_none());
     }
 
     fn packet(&mut self, data: Bytes) {
@@ -215,13 +215,13 @@ impl Perfetto {
         let Ok(packet) = TracePacket::decode(data) else { return self.bundles.undecodable += 1 };
         let compressed = packet.compressed_packets.as_ref().or(packet.zstd_compressed_packets.as_ref());
         if compressed.is_some() && self.inner.is_some() {
-            // Perfetto does not compress twice.
+            // Perfetto never nests compressed packets.
             return self.bundles.undecodable += 1;
         }
         if let Some(compressed) = packet.compressed_packets {
-            self.unpack(ZLIB, compressed);
+            self.unpack(ZLIB_FIELD, compressed);
         } else if let Some(compressed) = packet.zstd_compressed_packets {
-            self.unpack(ZSTD, compressed);
+            self.unpack(ZSTD_FIELD, compressed);
         } else if packet.machine_id.unwrap_or(0) == 0 {
             self.tables(&packet);
             if let Some(bundle) = packet.ftrace_events {
@@ -230,7 +230,7 @@ impl Perfetto {
         }
     }
 
-    /// Everything in a packet but events.
+    /// Reads everything in a packet except events.
     fn tables(&mut self, packet: &TracePacket) {
         let sequence = packet.trusted_packet_sequence_id.unwrap_or(0);
         let cleared = packet.sequence_flags.unwrap_or(0) & 1 != 0 || packet.incremental_state_cleared == Some(true);
@@ -268,7 +268,7 @@ impl Perfetto {
 
     fn process_tree(&mut self, tree: &ProcessTree) {
         for process in &tree.processes {
-            // A main thread's name is most often its program's, a kernel thread's is the only word there.
+            // The main thread usually has its program's name. A kernel thread's name is its only word.
             let program = process.cmdline.first().and_then(|word| word.rsplit(|&byte| byte == b'/').next());
             if let (Some(pid), Some(program)) = (process.pid.and_then(|pid| u32::try_from(pid).ok()), program) {
                 self.bundles.tasks.note(Tid(pid), Comm::new(&program[..program.len().min(15)]));
@@ -281,7 +281,7 @@ impl Perfetto {
         }
     }
 
-    /// The events that were asked for: `sched/sched_switch`, `sched_switch`, `sched/*`.
+    /// The events that the configuration enabled: `sched/sched_switch`, `sched_switch`, `sched/*`.
     fn config(&mut self, config: &TraceConfig) {
         let sources = config.data_sources.iter().filter_map(|source| source.config.as_ref()?.ftrace_config.as_ref());
         for name in sources.flat_map(|ftrace| &ftrace.ftrace_events) {
@@ -315,7 +315,7 @@ impl Perfetto {
     }
 
     fn bundle(&mut self, data: &[u8], sequence: u32, dropped: Option<u32>) {
-        // The first packet of a sequence says so too.
+        // The first packet of a sequence has this flag too.
         if dropped.unwrap_or(0) != 0 && self.bundle_count > 0 {
             self.bundles.packets_dropped();
             self.packets_dropped = true;
@@ -338,8 +338,8 @@ impl Perfetto {
         self.on_another_clock |= self.bundles.clock.is_some_and(|clock| clock != "boot");
     }
 
-    /// The types of events that were enabled. Categories of Android's atrace enable some that the configuration does
-    /// not name, but those show.
+    /// The enabled event types. Android's atrace categories enable some that the configuration does not name; those are
+    /// known when they occur.
     fn recorded(&self) -> Option<EventSet> {
         (self.configured != EventSet::default()).then(|| {
             let enabled = |&event: &EventType| self.configured.contains(event) || self.seen.contains(event);
@@ -347,7 +347,7 @@ impl Perfetto {
         })
     }
 
-    /// How far the CPUs are proved to be recorded.
+    /// Proves how far each CPU was recorded.
     fn prove(&mut self) {
         let coverage = &mut self.info.coverage;
         if let Some(time) = self.turns.proved() {
@@ -369,7 +369,7 @@ impl Perfetto {
         if self.on_another_clock {
             self.info.clocks.clear();
         }
-        let damage = self.bundles.undecodable + self.passed + u64::from(self.torn.is_some());
+        let damage = self.bundles.undecodable + self.passed + u64::from(self.truncated.is_some());
         if self.bundle_count == 0 && damage == 0 {
             return Err(PerfettoError::NoEvents { packets: self.count });
         }
@@ -378,7 +378,7 @@ impl Perfetto {
 }
 
 fn zstd(packed: io::Cursor<Bytes>) -> io::Result<impl Read + Send> {
-    /// 8 MiB, as for zstd's levels up to 19: memory that a hostile file can ask for.
+    /// 8 MiB, enough for zstd's levels up to 19: the memory that a hostile file can make us allocate.
     const WINDOW_LOG: u32 = 23;
     let mut unpacked = zstd::stream::read::Decoder::new(packed)?;
     unpacked.window_log_max(WINDOW_LOG)?;
@@ -407,7 +407,7 @@ impl EventSource for Perfetto {
         if self.bundles.gaps > 0 {
             losses.push(Loss::new(LossKind::UncountedGap, self.bundles.gaps));
         }
-        if let Some(what) = &self.torn {
+        if let Some(what) = &self.truncated {
             losses.push(Loss::new(LossKind::Truncated, 1).with_detail(what.clone()));
         }
         if self.bundles.undecodable > 0 {

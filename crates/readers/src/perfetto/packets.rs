@@ -1,18 +1,18 @@
-//! The packets of a trace, one at a time.
+//! Splits a trace into packets, one at a time.
 
 use std::io::{self, BufRead, BufReader, Read};
 
 use prost::bytes::Bytes;
 use prost::encoding::{WireType, decode_key, decode_varint};
 
-/// Perfetto reads 128 KiB of the kernel's buffer at a time: a packet of scheduler events is a few hundred kilobytes.
-/// Larger packets (heap dumps, video) are passed over.
+/// Perfetto reads 128 KiB of the kernel's buffer at a time, so a packet of scheduler events has a few hundred
+/// kilobytes. Larger packets (heap dumps, video) are skipped.
 pub const MAX_PACKET: u64 = 2 << 20;
 
 /// `Trace.packet`: field 1, length-delimited.
 const PACKET_KEY: u64 = 1 << 3 | 2;
 
-/// Reads packets out of a stream.
+/// Reads packets from a stream.
 pub struct Packets<R> {
     input: BufReader<R>,
     offset: u64,
@@ -21,15 +21,16 @@ pub struct Packets<R> {
 /// What comes next.
 pub enum Next {
     Packet(Bytes),
-    /// A packet that is too long to be of interest.
+    /// A packet too long to be of interest, which was skipped.
     Passed,
     End,
-    /// What follows this byte is not a packet, or not all of one.
-    Torn {
+    /// The bytes after this offset are not a complete packet.
+    Truncated {
         offset: u64,
         cut: bool,
     },
-    /// The end comes within the packet at this byte, after these bytes of it; why, where it is not that of the file.
+    /// The input ended inside the packet at this offset, after these bytes of it. `why` is the error, if it was not the
+    /// end of the file.
     Begun {
         offset: u64,
         bytes: Bytes,
@@ -37,53 +38,53 @@ pub enum Next {
     },
 }
 
-/// Bytes that are read at a time.
-const PIECE: usize = 1 << 18;
+/// Bytes read at a time.
+const READ_BYTES: usize = 1 << 18;
 
-/// The same of what has to be unpacked: where that is damaged, as much before it may be lost, too.
+/// The same for compressed data. Smaller, because damage can cost as many bytes before it.
 const UNPACKED_PIECE: usize = 1 << 12;
 
 impl<R: Read> Packets<R> {
     pub fn new(input: R) -> Packets<R> {
-        Packets { input: BufReader::with_capacity(PIECE, input), offset: 0 }
+        Packets { input: BufReader::with_capacity(READ_BYTES, input), offset: 0 }
     }
 
-    /// The packets of what is unpacked on the way.
+    /// The packets of a decompressed stream.
     pub fn unpacked(input: R) -> Packets<R> {
         Packets { input: BufReader::with_capacity(UNPACKED_PIECE, input), offset: 0 }
     }
 
     pub fn next(&mut self) -> io::Result<Next> {
         let offset = self.offset;
-        let torn = |cut| Ok(Next::Torn { offset, cut });
+        let truncated = |cut| Ok(Next::Truncated { offset, cut });
         let key = match self.varint()? {
             Varint::Value(key) => key,
             Varint::End => return Ok(Next::End),
-            Varint::Cut => return torn(true),
-            Varint::TooLong => return torn(false),
+            Varint::Cut => return truncated(true),
+            Varint::TooLong => return truncated(false),
         };
         if key != PACKET_KEY {
-            return torn(false);
+            return truncated(false);
         }
         let length = match self.varint()? {
             Varint::Value(length) => length,
-            Varint::TooLong => return torn(false),
-            Varint::End | Varint::Cut => return torn(true),
+            Varint::TooLong => return truncated(false),
+            Varint::End | Varint::Cut => return truncated(true),
         };
         if length > MAX_PACKET {
             let passed = io::copy(&mut self.input.by_ref().take(length), &mut io::sink())?;
             self.offset += passed;
-            return if passed < length { torn(true) } else { Ok(Next::Passed) };
+            return if passed < length { truncated(true) } else { Ok(Next::Passed) };
         }
         let mut packet = Vec::new();
-        // Grows as bytes come: a length that the file does not have allocates nothing.
+        // Allocates as bytes arrive, so a false length allocates nothing.
         let why = self.input.by_ref().take(length).read_to_end(&mut packet).err();
         self.offset += packet.len() as u64;
         let (whole, bytes) = (packet.len() as u64 == length, Bytes::from(packet));
         Ok(if whole { Next::Packet(bytes) } else { Next::Begun { offset, bytes, why } })
     }
 
-    /// Where the next packet begins.
+    /// The offset of the next packet.
     pub fn offset(&self) -> u64 {
         self.offset
     }
@@ -123,7 +124,7 @@ pub enum Field<'a> {
     Other,
 }
 
-/// Takes the first field off an encoded message: its number and value. `None` if it is damaged.
+/// Splits the first field off an encoded message: its number and value. `None` if it is damaged.
 pub fn take_field<'a>(message: &mut &'a [u8]) -> Option<(u32, Field<'a>)> {
     let (number, wire_type) = decode_key(message).ok()?;
     let skip = |message: &mut &'a [u8], length| {
@@ -144,7 +145,7 @@ pub fn take_field<'a>(message: &mut &'a [u8]) -> Option<(u32, Field<'a>)> {
     Some((number, value))
 }
 
-/// What is there of the first field of one of these numbers in a message that is cut off, and its number.
+/// In a truncated message, finds the first field with one of these numbers and returns what is there of it.
 pub fn begun_field<'a>(mut message: &'a [u8], numbers: &[u32]) -> Option<(u32, &'a [u8])> {
     loop {
         let mut field = message;
@@ -157,7 +158,7 @@ pub fn begun_field<'a>(mut message: &'a [u8], numbers: &[u32]) -> Option<(u32, &
     }
 }
 
-/// Whether `prefix` is the beginning of a trace: packets whose fields make sense as far as they are there.
+/// Whether `prefix` is the start of a trace: packets whose fields are plausible, as far as they go.
 pub fn recognises(prefix: &[u8]) -> bool {
     let mut rest = prefix;
     let mut packets = 0;
@@ -166,7 +167,7 @@ pub fn recognises(prefix: &[u8]) -> bool {
         let Ok(length) = decode_varint(&mut rest) else { break };
         let Some((mut packet, after)) = usize::try_from(length).ok().and_then(|length| rest.split_at_checked(length))
         else {
-            // The prefix ends within this packet: its first field must make sense.
+            // The prefix ends in this packet: check its first field only.
             let plausible = length <= MAX_PACKET
                 && decode_key(&mut { rest }).is_ok_and(|(number, wire_type)| is_plausible(number, wire_type));
             return plausible && (packets > 0 || rest.len() >= 64);
@@ -183,7 +184,7 @@ pub fn recognises(prefix: &[u8]) -> bool {
     packets > 0 && rest.is_empty()
 }
 
-/// Packets have no fields above 2000, and no groups.
+/// Packets have no field numbers above 2000, and no groups.
 fn is_plausible(number: u32, wire_type: WireType) -> bool {
     number <= 2000 && !matches!(wire_type, WireType::StartGroup | WireType::EndGroup)
 }
@@ -193,7 +194,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn traces_are_told_from_other_files() {
+    fn traces_are_distinguished_from_other_files() {
         // One packet: timestamp (8) 5, sequence (10) 1.
         let packet = [0x0a, 4, 8 << 3, 5, 10 << 3, 1];
         assert!(recognises(&packet));
@@ -211,11 +212,11 @@ mod tests {
         let mut packets = Packets::new(&bytes[..]);
         assert!(matches!(packets.next().unwrap(), Next::Packet(packet) if packet[..] == [64, 5]));
         assert!(matches!(packets.next().unwrap(), Next::Begun { offset: 4, bytes, why: None } if bytes[..] == [1, 2]));
-        assert!(matches!(Packets::new(&b"x"[..]).next().unwrap(), Next::Torn { offset: 0, cut: false }));
+        assert!(matches!(Packets::new(&b"x"[..]).next().unwrap(), Next::Truncated { offset: 0, cut: false }));
         assert!(matches!(packets.next().unwrap(), Next::End));
-        // A length of 4 GB that is not there.
+        // A length of 4 GB, with 3 bytes present.
         let huge = [0x0a, 0xff, 0xff, 0xff, 0xff, 0x0f, 1, 2, 3];
-        assert!(matches!(Packets::new(&huge[..]).next().unwrap(), Next::Torn { offset: 0, cut: true }));
+        assert!(matches!(Packets::new(&huge[..]).next().unwrap(), Next::Truncated { offset: 0, cut: true }));
         assert!(matches!(Packets::new(&[0x0a; 0][..]).next().unwrap(), Next::End));
     }
 }

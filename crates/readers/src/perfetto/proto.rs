@@ -1,16 +1,15 @@
 //! The parts of Perfetto's protos that are read. Source of the field numbers: `protos/perfetto/` of the Perfetto
 //! repository (`trace/trace_packet.proto`, `trace/ftrace/*.proto`, `trace/ps/process_tree.proto`,
-//! `trace/clock_snapshot.proto`, `trace/system_info.proto`, `config/trace_config.proto`), which never reuse one.
+//! `trace/clock_snapshot.proto`, `trace/system_info.proto`, `config/trace_config.proto`), which never reuses one.
 //!
-//! Names of tasks are `string`s there; here they are bytes, which is the same on the wire, as the kernel does not
-//! promise that they are UTF-8.
+//! Task names are `string` there and bytes here. The encoding is the same, and the kernel does not promise UTF-8.
 
 use prost::Message;
 use prost::bytes::Bytes;
 
 pub use super::ftrace_proto::*;
 
-/// Everything in a trace is one of these.
+/// A trace consists of these.
 #[derive(Clone, PartialEq, Message)]
 pub struct TracePacket {
     /// An `FtraceEventBundle`, left encoded: its events are decoded one by one.
@@ -139,7 +138,7 @@ pub struct FtraceCpuStats {
     pub dropped_events: Option<u64>,
 }
 
-/// The numbers of the fields of `FtraceEventBundle`.
+/// Field numbers of `FtraceEventBundle`.
 pub mod bundle_field {
     pub const CPU: u32 = 1;
     pub const EVENT: u32 = 2;
@@ -150,7 +149,7 @@ pub mod bundle_field {
     pub const BOOT_TIMESTAMP: u32 = 7;
 }
 
-/// `FtraceEventBundle.CompactSched`: switches and wakings of one CPU as columns; times are differences.
+/// `FtraceEventBundle.CompactSched`: switches and wakings of one CPU as columns; times are deltas.
 #[derive(Clone, PartialEq, Message)]
 pub struct CompactSched {
     #[prost(uint64, repeated, tag = "1")]

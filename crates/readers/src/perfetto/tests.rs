@@ -1,3 +1,5 @@
+//! Tests of the Perfetto reader, on traces built field by field.
+
 use std::io::{Cursor, Write};
 
 use prost::encoding::{WireType, encode_key, encode_varint};
@@ -7,7 +9,7 @@ use super::proto::*;
 use super::*;
 use crate::picture;
 
-/// Everything that a trace gives: events, then losses, tasks and what is known of the machine.
+/// Everything a trace yields: events, then losses, tasks and facts about the machine.
 fn read(bytes: &[u8]) -> String {
     let mut source = Perfetto::new(Box::new(Cursor::new(bytes.to_vec())));
     let (mut batch, mut names, mut events) = (Batch::default(), Names::default(), Vec::new());
@@ -17,8 +19,8 @@ fn read(bytes: &[u8]) -> String {
     }
     let mut lines = vec![picture::events(&events, &names)];
     let losses = source.losses();
-    let told = losses.iter().filter(|loss| !matches!(loss.kind, LossKind::NotRecorded(_)));
-    lines.extend(told.map(|loss| format!("loss: {loss}")));
+    let reported = losses.iter().filter(|loss| !matches!(loss.kind, LossKind::NotRecorded(_)));
+    lines.extend(reported.map(|loss| format!("loss: {loss}")));
     let info = source.info();
     let tasks: Vec<String> = info.tasks.iter().map(|task| format!("{}:{}", task.comm, task.tid)).collect();
     lines.push(format!(
@@ -28,7 +30,7 @@ fn read(bytes: &[u8]) -> String {
     lines.join("\n")
 }
 
-/// A field with bytes.
+/// A length-delimited field.
 fn field(number: u32, content: &[u8]) -> Vec<u8> {
     let mut out = Vec::new();
     encode_key(number, WireType::LengthDelimited, &mut out);
@@ -37,7 +39,7 @@ fn field(number: u32, content: &[u8]) -> Vec<u8> {
     out
 }
 
-/// A field with a number.
+/// A varint field.
 fn number(number: u32, value: u64) -> Vec<u8> {
     let mut out = Vec::new();
     encode_key(number, WireType::Varint, &mut out);
@@ -86,7 +88,7 @@ fn name(text: &str) -> Option<Vec<u8>> {
     Some(text.into())
 }
 
-/// A trace of everything that is read.
+/// A trace with everything that is read.
 fn everything() -> Vec<TracePacket> {
     let info = SystemInfo { utsname: Some(Utsname { release: Some("6.1.99".into()) }), num_cpus: Some(2) };
     let tree = ProcessTree {
@@ -189,7 +191,7 @@ fn packets_inside_compressed_ones_are_the_same() {
     assert_eq!(read(&trace(&[zstd])), read(&plain));
 }
 
-/// Packets as they come, compressed each way: a dozen blocks of zstd.
+/// The same packets plain and compressed with each method; zstd uses a dozen blocks.
 fn compressed() -> (Vec<u8>, [Vec<u8>; 2]) {
     let wakeup = |step: u64| {
         let task = format!("task {}", step.wrapping_mul(0x9e37_79b9_7f4a_7c15) >> 40);
@@ -202,10 +204,10 @@ fn compressed() -> (Vec<u8>, [Vec<u8>; 2]) {
     encoder.write_all(&plain).unwrap();
     let zlib = encoder.finish().unwrap();
     let zstd = zstd::encode_all(&plain[..], 1).unwrap();
-    (plain, [field(ZLIB, &zlib), field(ZSTD, &zstd)].map(|packet| field(1, &packet)))
+    (plain, [field(ZLIB_FIELD, &zlib), field(ZSTD_FIELD, &zstd)].map(|packet| field(1, &packet)))
 }
 
-/// How many events come, and what was lost but for events that were not recorded.
+/// The number of events, and the losses other than events that were not recorded.
 fn count(bytes: Box<dyn Read + Send>) -> (usize, Vec<String>) {
     let (mut source, mut batch, mut events) = (Perfetto::new(bytes), Batch::default(), 0);
     while source.read(&mut batch).unwrap() {
@@ -228,7 +230,7 @@ fn of_compressed_packets_what_lies_before_the_damage_is_read() {
         damaged.extend(whole);
         let (events, losses) = count(Box::new(Cursor::new(damaged)));
         assert!((50_000..80_000).contains(&events), "{events} with those of a whole one after it");
-        // What the damage unpacks to is no packet, either.
+        // The bytes unpacked after the damage are no packet either.
         assert!(losses[0].ends_with("parts of the file could not be decoded (events and packets)"), "{losses:?}");
     }
 }
@@ -241,12 +243,12 @@ fn a_compressed_file_that_is_torn_keeps_what_came() {
         encoder.write_all(content).unwrap();
         encoder.finish().unwrap()
     };
-    // A packet with nothing but a time, before one that is compressed.
+    // A packet with only a timestamp, before a compressed one.
     let later = [&[0x0a, 2, 8 << 3, 5][..], &zlib].concat();
     for content in [plain, zlib, zstd, later] {
         let packed = gzipped(&content);
-        let torn = flate2::read::GzDecoder::new(Cursor::new(packed[..packed.len() / 2].to_vec()));
-        let (events, losses) = count(Box::new(torn));
+        let truncated = flate2::read::GzDecoder::new(Cursor::new(packed[..packed.len() / 2].to_vec()));
+        let (events, losses) = count(Box::new(truncated));
         assert!((10_000..30_000).contains(&events), "{events}");
         assert_eq!(losses.len(), 1, "{losses:?}");
         assert!(losses[0].ends_with("unexpected end of file)") || losses[0].contains("incomplete"), "{losses:?}");
@@ -256,17 +258,17 @@ fn a_compressed_file_that_is_torn_keeps_what_came() {
 #[test]
 fn damage_costs_little_of_what_lies_before_it() {
     let [zlib, _] = compressed().1;
-    // The first 256 KiB that it unpacks to are some 6,000 events.
+    // The first 256 KiB unpacked from it are about 6,000 events.
     let at = zlib.len() / 10;
     let mut damaged = zlib;
-    // The end of the block, and a block of a kind that does not exist.
+    // End the block, and append a block of an invalid type.
     damaged.truncate(at);
     damaged.extend([0xff; 64]);
     let (events, _) = count(Box::new(Cursor::new(damaged)));
     assert!((3000..5000).contains(&events), "{events}");
 }
 
-/// A compressed packet with one that is so long, and so is passed over, then one with an event and a task's name.
+/// A compressed packet with a packet too long to be read, then one with an event and a task's name.
 fn long_packet(length: u64) -> Vec<u8> {
     let mut encoder = zstd::stream::write::Encoder::new(Vec::new(), 1).unwrap();
     let mut head = vec![0x0a];
@@ -274,7 +276,7 @@ fn long_packet(length: u64) -> Vec<u8> {
     encoder.write_all(&head).unwrap();
     io::copy(&mut io::repeat(0).take(length), &mut encoder).unwrap();
     encoder.write_all(&trace(&[events_packet(0, &[(1, 7, Kind::SchedWaking(woken("a", 8, 0)))], &[])])).unwrap();
-    field(1, &field(ZSTD, &encoder.finish().unwrap()))
+    field(1, &field(ZSTD_FIELD, &encoder.finish().unwrap()))
 }
 
 #[test]
@@ -283,7 +285,7 @@ fn what_would_unpack_to_gigabytes_is_read_up_to_a_bound_for_the_whole_file() {
     let half = long_packet(UNPACKED_FREE / 2);
     let one_too_long = long_packet(UNPACKED_FREE + 10 * UNPACKED_RATIO * half.len() as u64);
     for (packets, events, undecodable) in [
-        // The one that is passed over is told, too.
+        // The skipped packet is counted too.
         ([&half[..], &whole].concat(), 40_001, "1 parts"),
         ([&one_too_long[..], &whole].concat(), 40_000, "1 parts"),
         ([half.repeat(4), whole.clone()].concat(), 40_002, "2 parts"),
@@ -295,13 +297,13 @@ fn what_would_unpack_to_gigabytes_is_read_up_to_a_bound_for_the_whole_file() {
 }
 
 #[test]
-fn what_lies_behind_the_bound_is_told_even_if_a_packet_ends_there() {
-    // Packets of nothing, of two bytes each.
+fn data_beyond_the_limit_is_reported_even_if_a_packet_ends_there() {
+    // Empty packets of two bytes each.
     let mut encoder = zstd::stream::write::Encoder::new(Vec::new(), 1).unwrap();
     (0..72 << 10).for_each(|_| encoder.write_all(&[0x0a, 0].repeat(512)).unwrap());
     let packed = encoder.finish().unwrap();
     assert!((72 << 20) - UNPACKED_FREE > UNPACKED_RATIO * packed.len() as u64);
-    let (events, losses) = count(Box::new(Cursor::new(field(1, &field(ZSTD, &packed)))));
+    let (events, losses) = count(Box::new(Cursor::new(field(1, &field(ZSTD_FIELD, &packed)))));
     assert_eq!((events, losses), (0, vec!["1 parts of the file could not be decoded (events and packets)".to_owned()]));
 }
 
@@ -314,13 +316,13 @@ fn a_trace_that_is_cut_before_any_event_is_not_said_to_have_none() {
     encode_varint(packets::MAX_PACKET + 1, &mut passed);
     passed.resize(passed.len() + packets::MAX_PACKET as usize + 1, 0);
     let (events, losses) = count(Box::new(Cursor::new(passed)));
-    let told =
+    let reported =
         "1 parts of the file could not be decoded (packets of more than 2 MiB, most often of other data sources)";
-    assert_eq!((events, losses), (0, vec![told.to_owned()]));
+    assert_eq!((events, losses), (0, vec![reported.to_owned()]));
 }
 
 #[test]
-fn compact_switches_know_whom_they_take_off_from_the_one_before() {
+fn compact_switches_get_the_previous_task_from_the_one_before() {
     let compact = CompactSched {
         intern_table: vec![b"fio".to_vec(), b"swapper/0".to_vec()],
         switch_timestamp: vec![100, 10, 10],
@@ -430,7 +432,7 @@ fn the_bits_of_old_kernels_mean_other_states() {
         packets[0].system_info = Some(SystemInfo { utsname, num_cpus: None });
         assert!(read(&trace(&packets)).contains(expected), "{}", read(&trace(&packets)));
     }
-    // Bit 0x400 is "no load" of an idle kernel thread in the one and nothing in the other.
+    // Bit 0x400 is "no load" of an idle kernel thread in one version and undefined in the other.
     packets[1] = events_packet(0, &[(1, 8, switch(("a", 8), 0x402, ("b", 9)))], &[]);
     assert!(read(&trace(&packets)).contains("a:8(120) D ->"));
     packets[0].system_info =
@@ -464,7 +466,7 @@ fn no_truncation_and_no_flipped_bit_does_harm() {
     }
     let mut state = 1u64;
     for _ in 0..2000 {
-        // A linear congruential generator: the same flips in each run.
+        // A linear congruential generator: the same bit flips in each run.
         state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
         let bit = (state >> 33) as usize % (bytes.len() * 8);
         let mut flipped = bytes.clone();
@@ -491,7 +493,7 @@ fn clock_snapshots_set_the_trace_beside_the_wall_s_clock() {
     };
     let packets = [snapshot(900, 5_000_900), snapshot(1500, 5_001_501), events(&[]), snapshot(2000, 5_002_002)];
     assert_eq!(clocks(&packets), [(900, 5_000_900), (2000, 5_002_002)], "the first and the last");
-    // Clock 2 is ftrace's `global`, of which nothing says how far it is from boot time.
+    // Clock 2 is ftrace's `global`, whose distance from boot time is unknown.
     let other = [snapshot(900, 5_000_900), events(&[number(bundle_field::FTRACE_CLOCK, 2)])];
     assert_eq!(clocks(&other), [], "events on another clock");
 }
@@ -510,7 +512,7 @@ fn a_cpu_without_events_in_later_turns_was_silent_until_the_last_but_one() {
     let until = |packets: Vec<TracePacket>| known(packets, 1).proof.map(|proof| proof.until);
     assert_eq!(until([first()].into_iter().chain(turns(2)).collect()), None);
     assert_eq!(until([first()].into_iter().chain(turns(4)).collect()), Some(Until::At(Time(22))));
-    // A buffer that was full, and packets that are missing.
+    // A buffer that was full, and missing packets.
     let stats = |phase, dropped| FtraceStats {
         phase: Some(phase),
         cpu_stats: vec![FtraceCpuStats { cpu: Some(1), overrun: Some(0), dropped_events: Some(dropped) }],
@@ -520,9 +522,9 @@ fn a_cpu_without_events_in_later_turns_was_silent_until_the_last_but_one() {
     assert_eq!(until(with_stats(3)), Some(Until::At(Time(22))));
     assert_eq!(until(with_stats(4)), None);
     assert!(known(with_stats(4), 1).dropped && known(with_stats(4), 3).proof.is_some());
-    let torn = TracePacket { previous_packet_dropped: Some(1), ..first() };
-    assert_eq!(until(turns(4).chain([torn]).collect()), None);
-    // An event that is not read.
+    let truncated = TracePacket { previous_packet_dropped: Some(1), ..first() };
+    assert_eq!(until(turns(4).chain([truncated]).collect()), None);
+    // An event type that unstarve does not read.
     let other = FtraceEvent { timestamp: Some(44), pid: Some(9), common_flags: None, event: None }.encode_to_vec();
     let presence = known(vec![first(), events_packet(2, &[], &[field(bundle_field::EVENT, &other)])], 2).presence;
     assert_eq!(presence.map(|seen| (seen.time, seen.current)), Some((Time(44), Some(Tid(9)))));

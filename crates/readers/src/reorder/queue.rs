@@ -1,25 +1,26 @@
-//! Events that wait, a queue for each CPU, in blocks that all queues share.
+//! Queues of waiting events, one per CPU, in blocks from a shared pool.
 //!
-//! A round of a recorder's buffers is one CPU's events after the other's, and so one queue grows while others shrink. What a queue
-//! has given out is room for the next: little more memory is touched than waits at once (a queue's first and last blocks are not
-//! full, and eight are made at a time), and none is copied when a queue grows.
+//! In each round a recorder writes one CPU's events after the other's, so one queue grows while others shrink. Blocks
+//! that one queue has emptied are reused by the next. The memory touched is little more than what waits at once (the
+//! first and last block of a queue are not full, and blocks are allocated eight at a time), and nothing is copied when
+//! a queue grows.
 
 use std::ops::Range;
 
 use unstarve_model::{Context, CpuId, Event, EventKind, Issuer, Time, prefetch};
 
-/// Some events of one CPU in the order of time, and what number each was.
+/// Events of one CPU in time order, and their arrival numbers.
 #[derive(Debug)]
 pub struct Block {
     events: [Event; Block::LENGTH],
-    /// Apart from the events, so that a run of them is given out as one piece of memory.
+    /// Separate from the events, so that a run of events can be given out as one piece of memory.
     arrivals: [u64; Block::LENGTH],
-    /// The block that comes after it in its queue, or among those that are free.
+    /// The next block of the queue, or of the free list.
     next: BlockId,
 }
 
 impl Block {
-    /// A page of events: there may be a block for each of thousands of CPUs.
+    /// About a page of events: there may be a block for each of thousands of CPUs.
     pub const LENGTH: usize = 64;
 
     fn blank() -> Block {
@@ -28,7 +29,8 @@ impl Block {
         Block { events: [event; Block::LENGTH], arrivals: [0; Block::LENGTH], next: BlockId::NONE }
     }
 
-    /// Moves these places on by one, and puts the event at the first of them: what stood behind them.
+    /// Inserts an event at the start of `places` and shifts the others by one. Returns the event after the end, which
+    /// had to make room.
     fn insert(&mut self, places: Range<usize>, (event, arrival): (Event, u64)) -> (Event, u64) {
         let (first, behind) = (places.start, places.end);
         let was = (self.events[behind], self.arrivals[behind]);
@@ -46,16 +48,16 @@ impl BlockId {
     const NONE: BlockId = BlockId(u32::MAX);
 }
 
-/// All blocks, in use or free.
+/// The pool of blocks, in use or free.
 #[derive(Debug)]
 pub struct Blocks {
     slabs: Vec<Box<[Block; Blocks::SLAB]>>,
-    /// The one that was given back last, which a cache still has.
+    /// The block freed last, which is most likely still in the cache.
     free: BlockId,
 }
 
 impl Blocks {
-    /// Blocks that are made at once.
+    /// Blocks allocated at a time.
     const SLAB: usize = 8;
 
     pub fn new() -> Blocks {
@@ -86,7 +88,7 @@ impl Blocks {
     #[cold]
     fn make(&mut self) {
         let first = (self.slabs.len() * Blocks::SLAB) as u32;
-        // On the heap from the beginning: it is larger than a stack should have to hold.
+        // Allocated on the heap directly: it is too large for the stack.
         let slab: Box<[Block]> = (0..Blocks::SLAB).map(|_| Block::blank()).collect();
         let Ok(slab) = slab.try_into() else { unreachable!("as long as it was made") };
         self.slabs.push(slab);
@@ -98,25 +100,26 @@ impl Blocks {
         self.free = id;
     }
 
-    /// How many there are.
+    /// The number of blocks allocated.
     #[cfg(test)]
     pub fn made(&self) -> usize {
         self.slabs.len() * Blocks::SLAB
     }
 }
 
-/// The events of one CPU in the order of time.
+/// The events of one CPU in time order.
 #[derive(Debug)]
 pub struct Queue {
-    /// The block with the first event that waits, and the one with room for the next; all in between are full of such that wait.
+    /// The block with the first waiting event, and the block with room for the next one. All blocks between them are
+    /// full.
     head: BlockId,
     tail: BlockId,
-    /// The block before the tail; means nothing while the tail is the head.
+    /// The block before the tail. Meaningless while tail and head are the same.
     before_tail: BlockId,
-    /// Where the first stands in its block, and where the next goes in its own.
+    /// Index of the first event in the head block, and of the next free place in the tail block.
     first: usize,
     end: usize,
-    /// The latest time of its events so far.
+    /// The latest time of any event so far.
     pub latest: Time,
 }
 
@@ -127,13 +130,13 @@ impl Queue {
         Queue { head: none, tail: none, before_tail: none, first: nowhere, end: nowhere, latest: Time(0) }
     }
 
-    /// The places of the first block at which events wait: if none does there, none waits.
+    /// The indices of waiting events in the first block. Empty only if the whole queue is empty.
     #[inline(always)]
     fn places(&self) -> Range<usize> {
         self.first..if self.head == self.tail { self.end } else { Block::LENGTH }
     }
 
-    /// The events that wait, as far as they lie together: not more than a block, none if none waits.
+    /// The first waiting events that are contiguous: at most a block.
     #[inline(always)]
     pub fn waiting<'a>(&self, blocks: &'a Blocks) -> (&'a [Event], &'a [u64]) {
         let places = self.places();
@@ -144,7 +147,7 @@ impl Queue {
         (&block.events[places.clone()], &block.arrivals[places])
     }
 
-    /// The first event that waits: when it was, and what number.
+    /// Time and arrival number of the first waiting event.
     #[inline(always)]
     pub fn earliest(&self, blocks: &Blocks) -> Option<(Time, u64)> {
         if self.places().is_empty() {
@@ -154,13 +157,13 @@ impl Queue {
         Some((block.events[self.first].time, block.arrivals[self.first]))
     }
 
-    /// Whether just one event waits.
+    /// Whether exactly one event waits.
     #[inline(always)]
     pub fn has_one(&self) -> bool {
         self.head == self.tail && self.end == self.first + 1
     }
 
-    /// Where the next event goes and its number, which [`Queue::keep`] keeps there.
+    /// Where to write the next event and its number; [`Queue::keep`] then adds them.
     #[inline(always)]
     pub fn room<'a>(&mut self, blocks: &'a mut Blocks) -> (&'a mut Event, &'a mut u64) {
         if self.end >= Block::LENGTH {
@@ -181,14 +184,14 @@ impl Queue {
         (self.before_tail, self.tail, self.end) = (self.tail, id, 0);
     }
 
-    /// What has been written to [`Queue::room`] waits from now on, behind all others.
+    /// Adds the event written to [`Queue::room`] at the end.
     #[inline(always)]
     pub fn keep(&mut self) {
         self.end += 1;
     }
 
-    /// The same, where it belongs before others: how many are moved. `None`, and nothing happens, if its place is before the last
-    /// two blocks, or it would be the first.
+    /// Adds the event written to [`Queue::room`] at its place in time order. Returns how many events were moved. Does
+    /// nothing and returns `None` if its place is before the last two blocks, or if it would be the first.
     pub fn keep_in_order(&mut self, blocks: &mut Blocks) -> Option<usize> {
         let tail = blocks.get(self.tail);
         let late = (tail.events[self.end], tail.arrivals[self.end]);
@@ -209,7 +212,7 @@ impl Queue {
         if place == begin_before {
             return None;
         }
-        // The last of the block before, or the late one itself.
+        // The event pushed out of the block before: its last one, or the late event itself.
         let carried = match place {
             Block::LENGTH => late,
             _ => blocks.get_mut(self.before_tail).insert(place..Block::LENGTH - 1, late),
@@ -219,7 +222,7 @@ impl Queue {
         Some(Block::LENGTH - place + self.end - 1)
     }
 
-    /// Passes over the first events, no more than [`Queue::waiting`] gives.
+    /// Removes the first `count` events, at most as many as [`Queue::waiting`] returned.
     #[inline(always)]
     pub fn pass(&mut self, count: usize, blocks: &mut Blocks) {
         self.first += count;
@@ -234,7 +237,7 @@ impl Queue {
         }
     }
 
-    /// Keeps those that arrived before `limit`; how many they are.
+    /// Drops the events that arrived at or after `limit`. Returns how many are left.
     pub fn retain_before(&mut self, limit: u64, blocks: &mut Blocks) -> usize {
         let all = std::mem::replace(self, Queue { latest: self.latest, ..Queue::new() });
         let (mut id, mut kept) = (all.head, 0);
@@ -258,8 +261,8 @@ impl Queue {
         kept
     }
 
-    /// Asks for what is looked at when it is this queue's turn again. The queues of many CPUs are too many for the processor to
-    /// see where each goes on.
+    /// Prefetches what this queue's next turn will read. With many CPUs there are too many queues for the hardware
+    /// prefetcher.
     #[inline(always)]
     pub fn fetch_next(&self, blocks: &Blocks) {
         if self.places().is_empty() {

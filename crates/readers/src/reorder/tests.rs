@@ -1,3 +1,5 @@
+//! Tests of sorting, against a plain sorted list.
+
 use super::queue::Block;
 use super::*;
 use proptest::prelude::*;
@@ -8,7 +10,7 @@ fn at(time: u64, cpu: u32) -> Event {
     Event { time: Time(time), cpu: CpuId(cpu), issuer: Issuer::new(None, Context::Task), kind }
 }
 
-/// One whose number is its current task.
+/// An event with its number as the current task.
 fn at_number(time: u64, cpu: u32, number: u32) -> Event {
     Event { issuer: Issuer::new(Some(Tid(number)), Context::Task), ..at(time, cpu) }
 }
@@ -45,7 +47,7 @@ fn runs_of_several_cpus_are_merged_and_equal_times_keep_their_order() {
     reorder.push(at(3, 2));
     reorder.push(at(9, 2));
     reorder.release_all();
-    // CPU 2's first event comes too late: it is moved, and counted.
+    // CPU 2's first event is too late: it gets a later time, and is counted.
     assert_eq!(drain(&mut reorder), [(4, 2), (8, 1), (9, 0), (9, 2)]);
     assert_eq!(reorder.loss(), Some(Loss::new(LossKind::OutOfOrder, 1)));
 }
@@ -62,7 +64,7 @@ fn what_all_cpus_have_gone_beyond_can_go() {
     reorder.push(at(300 * us, 1));
     reorder.release_passed(2);
     assert_eq!(drain(&mut reorder), [(10 * us, 0), (20 * us, 1)]);
-    // Where a CPU's events are not in order, its buffer is not one.
+    // A CPU whose events are out of order has more than one buffer.
     reorder.push(at(400 * us, 1));
     reorder.push(at(250 * us, 0));
     reorder.release_passed(2);
@@ -89,7 +91,8 @@ fn what_came_last_can_be_taken_back() {
     assert_eq!(reorder.loss(), None);
 }
 
-/// Events of two CPUs with these times, each with its number as the current task, in the order in which they come out.
+/// Pushes events of two CPUs with these times, each with its number as the current task. Returns them in the order in
+/// which they are given out.
 fn put_in_order(times: &[u64], reorder: &mut Reorder) -> Vec<(u64, u32)> {
     let mut events = Vec::new();
     for (number, &time) in (0..).zip(times) {
@@ -114,7 +117,7 @@ fn sorted(times: &[u64]) -> Vec<(u64, u32)> {
 fn events_in_the_worst_order_are_not_moved_one_by_one() {
     let count = 20_000;
     let backwards: Vec<u64> = (0..count).rev().collect();
-    // The second half of each piece belongs before all of the first.
+    // The second half of each piece belongs before the whole first half.
     let swapped: Vec<u64> = (0..count).map(|at| at ^ 1024).collect();
     let equal: Vec<u64> = (0..count).map(|at| (count - at) / 1000).collect();
     for times in [backwards, swapped, equal] {
@@ -131,14 +134,14 @@ fn an_event_is_moved_past_those_of_two_blocks_and_waits_beside_more() {
         (1, 0, 0),
         (1, 1, 1),
         (1, Block::LENGTH - 2, Block::LENGTH - 2),
-        // Its place is in the block before, or at the beginning of its own.
+        // Its place is in the block before, or at the start of its own.
         (1, Block::LENGTH, Block::LENGTH),
         (Block::LENGTH - 1, 1, 1),
         (Block::LENGTH, 1, 1),
         (Block::LENGTH + 1, 1, 1),
-        // It is two blocks further up.
+        // Its place is two blocks earlier.
         (1, 2 * Block::LENGTH, 0),
-        // It would be the first of all.
+        // It would be the first of the queue.
         (0, 1, 0),
         (0, Block::LENGTH, 0),
     ] {
@@ -189,7 +192,7 @@ fn an_event_that_is_not_written_is_none() {
 
 #[test]
 fn a_queue_takes_what_others_have_given_out() {
-    // Rounds of 64 CPUs: each CPU's events one after the other, as a recorder writes its buffers, all of one length of time.
+    // Rounds of 64 CPUs of equal duration: each CPU's events one after the other, as a recorder writes its buffers.
     const CPUS: u32 = 64;
     const EACH: u64 = 1000;
     let mut reorder = Reorder::new(1 << 22);
@@ -206,7 +209,7 @@ fn a_queue_takes_what_others_have_given_out() {
     let waited = (2 * EACH * u64::from(CPUS)) as usize;
     assert_eq!(given.len(), 5 * waited);
     assert!(given.is_sorted());
-    // Of each queue one block is not full and one in part given out; and rounds do not end where blocks do.
+    // Each queue has one block that is not full and one partly given out; and rounds do not end at block boundaries.
     let most = waited.div_ceil(Block::LENGTH) + 3 * CPUS as usize;
     assert!(reorder.blocks.made() <= most, "{} blocks for {waited} events", reorder.blocks.made());
 }
@@ -224,10 +227,10 @@ fn one_cpu_may_have_any_number_of_events() {
     assert!(drain(&mut reorder).iter().map(|(time, _)| *time).eq(0..=count));
 }
 
-/// What is done to a reorderer, one after the other.
+/// An operation on the queue.
 #[derive(Clone, Debug)]
 enum Step {
-    /// So many events of a CPU, each a little later than the one before and some of them earlier.
+    /// Pushes events of one CPU, each slightly later than the one before, except some that are earlier.
     Push {
         cpu: u32,
         count: usize,
@@ -236,7 +239,7 @@ enum Step {
     NotWritten {
         cpu: u32,
     },
-    /// What is so much earlier than the latest is released and given out.
+    /// Releases and gives out what is this much earlier than the latest event.
     Give {
         behind: u64,
     },
@@ -255,7 +258,7 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 proptest! {
-    /// Beside a list that is sorted each time.
+    /// Compares with a list that is sorted in every step.
     #[test]
     fn blocks_and_strays_give_what_a_sorted_list_gives(steps in proptest::collection::vec(step(), 0..40)) {
         let mut reorder = Reorder::new(1 << 20);
@@ -266,7 +269,7 @@ proptest! {
             match step {
                 Step::Push { cpu, count, late } => for at in 0..count as u64 {
                     time += at % 3;
-                    // Not before what was given out: such are moved, which other tests are about.
+                    // Not before what was given out: such events get another time, which other tests cover.
                     let time = time.saturating_sub(if at % 7 == 3 { late } else { 0 }).max(last);
                     reorder.push(at_number(time, cpu, number as u32));
                     waiting.push((time, number, cpu));
@@ -300,7 +303,7 @@ proptest! {
 
     #[test]
     fn whatever_the_order_was_it_is_that_of_time_and_arrival(
-        // How far time goes on, and how far behind it the event lies.
+        // How far time advances, and how far behind it the event is.
         steps in proptest::collection::vec((0u64..3, prop_oneof![Just(0), 0u64..10, 0u64..3000]), 0..1500)
     ) {
         let mut time = 5000;

@@ -1,7 +1,7 @@
-//! What follows `event:` in a line: the kernel's own `print fmt` and the shorter forms of libtraceevent's plugins, which
-//! `trace-cmd report` uses.
+//! Parses the part of a line after `event:`, as printed by the kernel's `print fmt` and by libtraceevent's plugins,
+//! whose shorter form `trace-cmd report` uses.
 //!
-//! A comm may hold anything, the very keys that follow it too, so lines are taken apart from their ends.
+//! A comm may contain any text, even the keys that follow it, so lines are parsed from their ends.
 
 use memchr::memmem;
 use unstarve_model::{BlockRequest, Comm, EventKind, EventType, NameId, PrevState, TaskRef};
@@ -11,7 +11,7 @@ use super::{fields, raw};
 use crate::interner::Interner;
 use crate::task_names::name_of_program;
 
-/// Decodes the body of an event's line. `None` if a part of it is missing or makes no sense.
+/// Parses the body of an event's line. `None` if a part is missing or impossible.
 pub fn decode(event: EventType, body: &[u8], names: &mut Interner) -> Option<EventKind> {
     let body = body.trim_ascii();
     decode_one(event, body, names).or_else(|| decode_one(event, &fields::in_decimal(body)?, names))
@@ -40,7 +40,7 @@ fn decode_one(event: EventType, body: &[u8], names: &mut Interner) -> Option<Eve
         EventType::Fork => {
             let (rest, child) = split_last(body, b" child_pid=")?;
             let (rest, child_comm) = split_last(rest, b" child_comm=")?;
-            // `trace-cmd report -R` has the field's own name.
+            // `trace-cmd report -R` prints the field's own name.
             let (_, parent) = split_last(rest, b" pid=").or_else(|| split_last(rest, b" parent_pid="))?;
             EventKind::Fork { parent: tid(parent)?, child: tid(child)?, child_comm: Comm::new(child_comm) }
         }
@@ -140,7 +140,7 @@ fn short_task(text: &[u8]) -> Option<TaskRef> {
     Some(TaskRef::new(tid(pid)?, Comm::new(comm), Some(prio(priority)?)))
 }
 
-/// The state as the kernel's `print fmt` shows it; `+` is for a task that lost the CPU while runnable.
+/// The state as the kernel's `print fmt` prints it; `+` marks a task that lost the CPU while runnable.
 fn state_of_kernel(text: &[u8]) -> PrevState {
     let text = text.trim_ascii();
     if text.contains(&b'+') {
@@ -156,8 +156,8 @@ fn state_of_kernel(text: &[u8]) -> PrevState {
     }
 }
 
-/// The state as libtraceevent's sched_switch plugin shows it: letters of an old kernel's bits. The bit that has meant
-/// "idle" since 4.14 comes out as `W`, "parked" as `x`, and "preempted" is lost, as `R`.
+/// The state as libtraceevent's sched_switch plugin prints it, with the letters of an old kernel's bits: the bit that
+/// means "idle" since 4.14 prints as `W`, "parked" as `x`, and "preempted" is lost and prints as `R`.
 fn state_of_plugin(text: &[u8]) -> PrevState {
     match text.trim_ascii() {
         b"R" => PrevState::Runnable,
@@ -207,9 +207,9 @@ fn work_executed(body: &[u8], names: &mut Interner) -> Option<(u64, Option<NameI
     }
 }
 
-/// `254,0 WS 4096 () 25526415 + 8 [fio]`, since 6.11 with the request's priority before the bracket; with the option `fields`
-/// `dev=0x700000 (7340032) sector=0x68 (104) nr_sector=0x8 (8) …`, and as `trace-cmd report -R` has it
-/// `dev=7340032 sector=104 nr_sector=8 …`. What stands between the device and the sector may hold a command, in its own parentheses.
+/// `254,0 WS 4096 () 25526415 + 8 [fio]`, since 6.11 with the request's priority before the bracket. With the option
+/// `fields`: `dev=0x700000 (7340032) sector=0x68 (104) nr_sector=0x8 (8) …`. With `trace-cmd report -R`: `dev=7340032
+/// sector=104 nr_sector=8 …`. Between the device and the sector there may be a command in parentheses.
 fn block_request(body: &[u8]) -> Option<BlockRequest> {
     if let Some(raw) = body.strip_prefix(b"dev=") {
         let (device, rest) = split_first(raw, b" sector=")?;
@@ -228,7 +228,7 @@ fn block_request(body: &[u8]) -> Option<BlockRequest> {
     })
 }
 
-/// As the kernel keeps it (`MKDEV` in `include/linux/kdev_t.h`).
+/// A device number as the kernel encodes it (`MKDEV` in `include/linux/kdev_t.h`).
 fn device(major: u64, minor: u64) -> Option<u64> {
     const MINOR_BITS: u32 = 20;
     (major < 1 << 12 && minor < 1 << MINOR_BITS).then_some(major << MINOR_BITS | minor)
@@ -237,7 +237,7 @@ fn device(major: u64, minor: u64) -> Option<u64> {
 /// A function's name without its module; `None` for a bare address.
 fn symbol(text: &[u8], names: &mut Interner) -> Option<NameId> {
     let name = text.split(|&byte| byte == b' ').next()?;
-    // The option `fields` prints the place in it, too: `vmstat_update+0x0/0x80`.
+    // The option `fields` also prints the offset in the function: `vmstat_update+0x0/0x80`.
     let name = split_first(name, b"+0x").map_or(name, |(name, _)| name);
     if name.is_empty() {
         return None;
@@ -246,7 +246,7 @@ fn symbol(text: &[u8], names: &mut Interner) -> Option<NameId> {
     (!is_address).then(|| names.intern(name))
 }
 
-/// Before 5.12 this is the workqueue's address.
+/// The workqueue's name. `None` before 5.12, where the field is an address.
 fn workqueue_name(text: &[u8], names: &mut Interner) -> Option<NameId> {
     let is_address = text.starts_with(b"0x") || text.len() == 16 && text.iter().all(u8::is_ascii_hexdigit);
     (!is_address && !text.is_empty() && !text.starts_with(b"(")).then(|| names.intern(text))

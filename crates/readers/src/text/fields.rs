@@ -1,9 +1,10 @@
-//! What the option `fields` of tracefs makes of an event (6.4 and later): each field's name with its number in both bases.
+//! Parses events printed with the tracefs option `fields` (6.4 and later): each field's name with its number in two
+//! bases.
 
 use super::number::leading;
 
-/// `comm=cargo pid=0x1b21 (6945) prio=0x78 (120) target_cpu=0x1 (1)` as the kernel prints it without the option: the decimal
-/// numbers alone. Pointers, of which the decimal is negative, stay as they are. `None` if there is no such number.
+/// Converts `comm=cargo pid=0x1b21 (6945) prio=0x78 (120) target_cpu=0x1 (1)` to the kernel's usual form, with decimal
+/// numbers only. Pointers, which are negative in decimal, stay as they are. `None` if there is no such number.
 pub fn in_decimal(body: &[u8]) -> Option<Vec<u8>> {
     let mut plain = Vec::with_capacity(body.len());
     let mut rest = body;
@@ -29,13 +30,13 @@ pub fn in_decimal(body: &[u8]) -> Option<Vec<u8>> {
     any.then_some(plain)
 }
 
-/// `6945) rest`: the number and what follows the bracket.
+/// Parses `6945) rest`: the number and the text after the bracket.
 fn decimal(text: &[u8]) -> Option<(&[u8], &[u8])> {
     let (_, after) = leading(text.strip_prefix(b"-").unwrap_or(text)).or_else(|| too_large(text))?;
     Some((&text[..text.len() - after.len()], after.strip_prefix(b")")?))
 }
 
-/// A negative number of 64 bits may be below what [`leading`] takes.
+/// A negative 64-bit number may be too large for [`leading`].
 fn too_large(text: &[u8]) -> Option<(u64, &[u8])> {
     let digits = text.strip_prefix(b"-")?;
     let count = digits.iter().take_while(|byte| byte.is_ascii_digit()).count();

@@ -1,14 +1,16 @@
+//! Splits text into lines, in bounded memory.
+
 use std::io::{self, Read};
 
 use memchr::memchr;
 
-/// No line of a trace is longer: a `sched_process_exec` with the longest path (4096 bytes) is the longest. A file with
-/// longer ones is not text, and must not be able to fill the memory.
+/// No line of a trace is longer: the longest is a `sched_process_exec` with the longest path (4096 bytes). A file with
+/// longer lines is not text, and must not fill the memory.
 const MAX_LINE: usize = 16 << 10;
 
-const BLOCK: usize = 256 << 10;
+const BLOCK_BYTES: usize = 256 << 10;
 
-/// The lines of a text, without their ends, in bounded memory.
+/// Yields the lines of a text without their line ends, in bounded memory.
 pub struct Lines<R> {
     input: R,
     buffer: Vec<u8>,
@@ -23,17 +25,27 @@ pub struct Lines<R> {
 impl<R: Read> Lines<R> {
     /// The lines of `input`.
     pub fn new(input: R) -> Lines<R> {
-        Lines { input, buffer: vec![0; BLOCK], start: 0, end: 0, number: 0, at_end: false, complete: true, too_long: 0 }
+        Lines {
+            input,
+            buffer: vec![0; BLOCK_BYTES],
+            start: 0,
+            end: 0,
+            number: 0,
+            at_end: false,
+            complete: true,
+            too_long: 0,
+        }
     }
 
-    /// The next line, without `\n` or `\r\n`; `None` at the end. Lines over 16 KiB are passed over and counted.
+    /// The next line, without `\n` or `\r\n`; `None` at the end. Lines over 16 KiB are skipped and counted.
     pub fn next_line(&mut self) -> io::Result<Option<&[u8]>> {
         let Some((start, end)) = self.advance()? else { return Ok(None) };
         let line = &self.buffer[start..end];
         Ok(Some(line.strip_suffix(b"\r").unwrap_or(line)))
     }
 
-    /// Passes over blank lines that have been read already: a file of nothing else costs hardly more than its reading.
+    /// Skips blank lines that have already been read, so that a file of nothing else costs little more than its
+    /// reading.
     pub fn skip_blank(&mut self) {
         loop {
             let length = match &self.buffer[self.start..self.end] {
@@ -46,17 +58,17 @@ impl<R: Read> Lines<R> {
         }
     }
 
-    /// The number of the line given last; the first is 1.
+    /// The number of the last line returned; the first is 1.
     pub fn number(&self) -> u64 {
         self.number
     }
 
-    /// Whether the line given last had its end: if not, the text stops in its middle.
+    /// Whether the last line returned ended with a newline. If not, the text stops in the middle of it.
     pub fn is_complete(&self) -> bool {
         self.complete
     }
 
-    /// How many lines were passed over for their length.
+    /// How many lines were skipped because they were too long.
     pub fn too_long(&self) -> u64 {
         self.too_long
     }

@@ -1,4 +1,4 @@
-//! What the two readers of text share: lines, numbers, the bodies of events, and what can be wrong.
+//! Shared by the text readers: lines, numbers, event bodies, and errors.
 
 pub mod body;
 mod fields;
@@ -12,83 +12,83 @@ use std::io;
 use thiserror::Error;
 use unstarve_model::{EventSet, EventType, Loss, LossKind};
 
-/// Why a text could not be read.
+/// Why a text cannot be read.
 #[derive(Debug, Error)]
 #[non_exhaustive]
 pub enum TextError {
-    /// The operating system said no.
-    #[error("line {line}: cannot read on")]
+    /// A system call failed.
+    #[error("line {line}: cannot read further")]
     Read {
-        /// The line after the last good one.
+        /// The line after the last one read.
         line: u64,
-        /// What it said.
+        /// The system's error.
         source: io::Error,
     },
-    /// The times are differences.
+    /// The times are differences instead of timestamps.
     #[error(
         "the times of {back} of the first {events} events, up to line {line}, are earlier than the one before: they are \
          differences between events; print the recording without --deltatime"
     )]
     Deltas {
-        /// Where that is clear.
+        /// The line at which this was certain.
         line: u64,
-        /// How many go back.
+        /// How many times are smaller than the one before.
         back: u32,
-        /// Of how many.
+        /// How many times were compared.
         events: u32,
     },
     /// The text is in reverse order.
     #[error(
         "the times of {back} of the first {events} events, up to line {line}, are earlier than the one before: the text is in \
-         reverse order; turn it round with `tac`"
+         reverse order; reverse it with `tac`"
     )]
     Reversed {
-        /// Where that is clear.
+        /// The line at which this was certain.
         line: u64,
-        /// How many go back.
+        /// How many times are smaller than the one before.
         back: u32,
-        /// Of how many.
+        /// How many times were compared.
         events: u32,
     },
-    /// The clock counts something else than time.
+    /// The trace clock does not count time.
     #[error(
         "line {line}: the time `{ticks}` has no fraction: the trace clock counts ticks (x86-tsc, counter, uptime), and the text \
          does not say how long one is; record with another clock (`trace-cmd record -C mono`, `echo mono > trace_clock`), or \
          print the file with `trace-cmd report --ts2secs HZ`"
     )]
     Ticks {
-        /// Where.
+        /// The line.
         line: u64,
-        /// What stands there.
+        /// The value found there.
         ticks: u64,
     },
-    /// Nothing in the text was an event.
+    /// No line was an event.
     #[error("no event in {lines} lines: expected lines such as `{example}`")]
     NoEvents {
-        /// How many lines there were.
+        /// The number of lines.
         lines: u64,
-        /// What a line should look like.
+        /// An example of an event line.
         example: &'static str,
     },
 }
 
-/// Whether the beginning of a file can be text at all: no kernel prints NULs.
+/// Whether the beginning of a file can be text: no kernel prints NULs.
 pub fn is_text(prefix: &[u8]) -> bool {
     memchr::memchr(0, prefix).is_none()
 }
 
-/// Lines that should have been about an event and were not: how many, and where the first one is.
+/// Lines that should have been events but could not be parsed: their number, and where the first one is.
 #[derive(Debug, Default)]
 pub struct BadLines {
     count: u64,
     first: Option<String>,
 }
 
-/// A long bad line is quoted up to here.
-const QUOTED: usize = 100;
+/// Bad lines are quoted up to this length.
+const MAX_QUOTED_BYTES: usize = 100;
 
 impl BadLines {
-    /// Counts one.
+    /// Counts one bad line.
     pub fn note(&mut self, number: u64, line: &[u8]) {
         self.count += 1;
         if self.first.is_none() {
@@ -103,7 +103,7 @@ impl BadLines {
     }
 }
 
-/// A line without what stands for `<`, `>` and `&` in HTML, if it has any of it.
+/// Replaces the HTML escapes for `<`, `>` and `&`; `None` if there are none.
 pub fn unescaped(line: &[u8]) -> Option<Vec<u8>> {
     const ESCAPES: [(&[u8], u8); 3] = [(b"&lt;", b'<'), (b"&gt;", b'>'), (b"&amp;", b'&')];
     memchr::memchr(b'&', line)?;
@@ -120,13 +120,13 @@ pub fn unescaped(line: &[u8]) -> Option<Vec<u8>> {
     (plain.len() < line.len()).then_some(plain)
 }
 
-/// A line and its number, for a message.
+/// A line and its number, for messages.
 pub fn quoted(number: u64, line: &[u8]) -> String {
     let line = line.trim_ascii();
-    format!("line {number}: `{}`", line[..line.len().min(QUOTED)].escape_ascii())
+    format!("line {number}: `{}`", line[..line.len().min(MAX_QUOTED_BYTES)].escape_ascii())
 }
 
-/// A text does not say which events were enabled. One of these that never appears was in all likelihood not: every
+/// Reports event types that never occur as not recorded. A text does not say which events were enabled, but every
 /// machine switches, wakes and serves softirqs all the time.
 pub fn never_seen(seen: EventSet) -> Vec<Loss> {
     use EventType::*;

@@ -1,8 +1,8 @@
-//! Numbers at the beginning of a piece of text.
+//! Parses numbers at the beginning of a text.
 
 use unstarve_model::{CpuId, Prio, Tid, Time};
 
-/// The decimal number that `text` begins with, and what follows it. `None` if there is no digit or it is too large.
+/// The decimal number that `text` begins with, and the rest. `None` if there is no digit or it is too large.
 pub fn leading(text: &[u8]) -> Option<(u64, &[u8])> {
     let digits = text.iter().take_while(|byte| byte.is_ascii_digit()).count();
     if digits == 0 {
@@ -15,14 +15,14 @@ pub fn leading(text: &[u8]) -> Option<(u64, &[u8])> {
     Some((value, &text[digits..]))
 }
 
-/// The number that `text` begins with; it must end there or at a byte that cannot belong to a word.
+/// The number that `text` begins with. It must be followed by the end or by a byte that cannot be part of a word.
 pub fn number(text: &[u8]) -> Option<u64> {
     let (value, rest) = leading(text)?;
     let ends = rest.first().is_none_or(|byte| !byte.is_ascii_alphanumeric() && *byte != b'_');
     ends.then_some(value)
 }
 
-/// A task's id.
+/// A task id.
 pub fn tid(text: &[u8]) -> Option<Tid> {
     number(text)?.try_into().ok().map(Tid)
 }
@@ -35,12 +35,12 @@ pub fn prio(text: &[u8]) -> Option<Prio> {
     }
 }
 
-/// A CPU's number below [`CpuId::LIMIT`].
+/// A CPU number below [`CpuId::LIMIT`].
 pub fn cpu(text: &[u8]) -> Option<CpuId> {
     number(text)?.try_into().ok().filter(|&cpu| cpu < CpuId::LIMIT).map(CpuId)
 }
 
-/// A number in hexadecimal, with or without `0x`, up to the first byte that is not a digit.
+/// A hexadecimal number, with or without `0x`, up to the first other byte.
 pub fn hexadecimal(text: &[u8]) -> Option<u64> {
     let text = text.strip_prefix(b"0x").unwrap_or(text);
     let digits = text.iter().take_while(|byte| byte.is_ascii_hexdigit()).count();
@@ -50,7 +50,7 @@ pub fn hexadecimal(text: &[u8]) -> Option<u64> {
     u64::from_str_radix(std::str::from_utf8(&text[..digits]).ok()?, 16).ok()
 }
 
-/// A number in decimal, or in hexadecimal after `0x`; it must end as [`number`] has to.
+/// A decimal number, or a hexadecimal one after `0x`; it must end as in [`number`].
 pub fn any_base(text: &[u8]) -> Option<u64> {
     let Some(digits) = text.strip_prefix(b"0x") else { return number(text) };
     let end = digits.iter().position(|byte| !byte.is_ascii_hexdigit()).unwrap_or(digits.len());
@@ -62,11 +62,11 @@ pub fn any_base(text: &[u8]) -> Option<u64> {
 pub enum Stamp {
     /// `seconds.fraction`, in nanoseconds.
     Seconds(Time),
-    /// A bare number: a clock such as `counter` or `x86-tsc`, whose unit the text does not tell.
+    /// A bare number, from a clock such as `counter` or `x86-tsc`. The text does not tell its unit.
     Ticks(u64),
 }
 
-/// The timestamp that `text` begins with (`1234.567890` or, for some clocks, a bare number), and what follows it.
+/// The timestamp that `text` begins with (`1234.567890`, or a bare number for some clocks), and the rest.
 pub fn stamp(text: &[u8]) -> Option<(Stamp, &[u8])> {
     let (whole, rest) = leading(text)?;
     let Some(fraction) = rest.strip_prefix(b".") else { return Some((Stamp::Ticks(whole), rest)) };

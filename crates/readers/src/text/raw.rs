@@ -1,4 +1,4 @@
-//! The bodies that `trace-cmd report -R` prints: each field's name and its bare number.
+//! Parses event bodies printed by `trace-cmd report -R`: each field's name and its bare number.
 
 use unstarve_model::EventKind;
 
@@ -6,7 +6,8 @@ use super::body::{split_last, task};
 use super::number::any_base;
 use crate::prev_state;
 
-/// `prev_comm=` was taken off: `sh prev_pid=1642 prev_prio=120 prev_state=4096 next_comm=x next_pid=46 next_prio=120`.
+/// Parses the text after `prev_comm=`: `sh prev_pid=1642 prev_prio=120 prev_state=4096 next_comm=x next_pid=46
+/// next_prio=120`.
 pub fn switch(body: &[u8]) -> Option<EventKind> {
     let (prev, next) = split_last(body, b" next_comm=")?;
     let (prev, state) = split_last(prev, b" prev_state=")?;

@@ -1,11 +1,13 @@
+//! Converts ring buffer times to nanoseconds.
+
 use unstarve_model::Time;
 
-/// From a ring buffer's time to nanoseconds.
+/// Conversion from a ring buffer's time to nanoseconds.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub(super) struct Clock {
     /// Multiplier and shift of a cycle counter (`x86-tsc`), if the file has them.
     pub(super) cycles: Option<(u32, u32)>,
-    /// Added after that: the options `DATE` and `OFFSET`.
+    /// Added after the conversion: the options `DATE` and `OFFSET`.
     pub(super) offset: i64,
 }
 
@@ -14,7 +16,7 @@ impl Clock {
     pub(super) fn time(&self, raw: u64) -> Time {
         let nanos = match self.cycles {
             None => raw,
-            // 128 bits: a counter of 2^45 (three hours) times a multiplier of 2^31 no longer fits into 64.
+            // 128 bits: a counter of 2^45 (three hours) times a multiplier of 2^31 does not fit into 64.
             Some((multiplier, shift)) => {
                 let product = u128::from(raw) * u128::from(multiplier);
                 product.checked_shr(shift).map_or(0, |nanos| u64::try_from(nanos).unwrap_or(u64::MAX))
@@ -24,20 +26,20 @@ impl Clock {
     }
 }
 
-/// The clock in use out of the text of tracefs `trace_clock`: `local` of `[local] global counter`.
+/// The selected clock in the text of tracefs `trace_clock`: `local` of `[local] global counter`.
 pub(super) fn chosen(text: &str) -> Option<&str> {
     let (_, after) = text.split_once('[')?;
     let (name, _) = after.split_once(']')?;
     Some(name.trim()).filter(|name| !name.is_empty())
 }
 
-/// Whether a clock counts nanoseconds by itself. `counter` counts events, `uptime` jiffies, `x86-tsc` and `ppc-tb`
-/// cycles. Source: `trace_clocks` in `kernel/trace/trace.c` and `ARCH_TRACE_CLOCKS`.
+/// Whether a clock counts nanoseconds. `counter` counts events, `uptime` jiffies, `x86-tsc` and `ppc-tb` cycles.
+/// Source: `trace_clocks` in `kernel/trace/trace.c` and `ARCH_TRACE_CLOCKS`.
 pub(super) fn counts_nanoseconds(name: &str) -> bool {
     matches!(name, "local" | "global" | "perf" | "mono" | "mono_raw" | "boot" | "tai" | "tsc2nsec")
 }
 
-/// The number that an option gives as text: decimal or `0x…`, with a sign.
+/// Parses an option's number: decimal or `0x…`, with an optional sign.
 pub(super) fn number(text: &str) -> Option<i64> {
     let text = text.trim_matches(|c: char| c == '\0' || c.is_whitespace());
     let (negative, digits) = match text.strip_prefix('-') {

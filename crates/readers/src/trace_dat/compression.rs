@@ -1,8 +1,10 @@
+//! Decompression of the sections of a version 7 file.
+
 use std::io::{self, Read};
 
 use super::TraceDatError;
 
-/// How the sections of a version 7 file are packed.
+/// How the sections of a version 7 file are compressed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Compression {
     None,
@@ -20,14 +22,14 @@ impl Compression {
         }
     }
 
-    /// Unpacks a section of a file.
+    /// Decompresses one section of a file.
     pub(super) fn unpack(self, packed: &[u8], length: usize, unpacked: &mut Vec<u8>) -> Result<(), String> {
         Unpacker::new(self).unpack(packed, length, unpacked)
     }
 }
 
-/// Unpacks one piece after the other: making zstd's tables anew for each chunk of 40 KiB would cost a quarter of the
-/// time of reading.
+/// Decompresses one piece after the other with one context. To set up zstd's tables again for each chunk of 40 KiB
+/// would take a quarter of the reading time.
 pub(super) struct Unpacker {
     compression: Compression,
     zstd: Option<zstd::bulk::Decompressor<'static>>,
@@ -38,8 +40,8 @@ impl Unpacker {
         Unpacker { compression, zstd: None }
     }
 
-    /// Unpacks `packed` into `unpacked`, which should become `length` bytes; the caller has checked that so many may
-    /// be asked for. On damage, `unpacked` holds what came out before it.
+    /// Decompresses `packed` into `unpacked`, which should get `length` bytes; the caller has checked that this length
+    /// may be allocated. On damage, `unpacked` holds the bytes before it.
     pub(super) fn unpack(&mut self, packed: &[u8], length: usize, unpacked: &mut Vec<u8>) -> Result<(), String> {
         unpacked.clear();
         let outcome = match self.compression {

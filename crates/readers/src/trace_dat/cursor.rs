@@ -1,9 +1,11 @@
+//! Reads the tables of a trace.dat value by value.
+
 use crate::endian::Endian;
 use crate::input::Positioned;
 
 use super::TraceDatError;
 
-/// Reads a file's tables value by value, from the file itself or from an unpacked section in memory.
+/// Reads a file's tables value by value, from the file or from an unpacked section in memory.
 pub(super) struct Cursor {
     endian: Endian,
     source: Source,
@@ -17,7 +19,7 @@ enum Source {
         window: Vec<u8>,
         window_at: u64,
     },
-    /// An unpacked section; `base` is where its packed form is in the file, for messages.
+    /// An unpacked section; `base` is the offset of its packed form in the file, for messages.
     Memory {
         bytes: Vec<u8>,
         base: u64,
@@ -25,19 +27,19 @@ enum Source {
 }
 
 /// Bytes read from the file at a time.
-const WINDOW: usize = 1 << 16;
+const WINDOW_BYTES: usize = 1 << 16;
 
-/// The longest blob that is read into memory: kallsyms of the largest kernels take 20 MB.
+/// The longest blob read into memory. kallsyms of the largest kernels takes 20 MB.
 pub(super) const MAX_BLOB: u64 = 64 << 20;
 
 impl Cursor {
-    /// Reads `file` from `at` on.
+    /// A cursor at offset `at` of `file`.
     pub(super) fn file(file: &Positioned, endian: Endian, at: u64) -> Cursor {
         let source = Source::File { file: file.clone(), window: Vec::new(), window_at: 0 };
         Cursor { endian, source, at, end: file.length() }
     }
 
-    /// Reads `bytes` that were packed at `base` of the file.
+    /// A cursor over `bytes`, which were unpacked from offset `base` of the file.
     pub(super) fn memory(bytes: Vec<u8>, endian: Endian, base: u64) -> Cursor {
         let end = bytes.len() as u64;
         Cursor { endian, source: Source::Memory { bytes, base }, at: 0, end }
@@ -47,12 +49,12 @@ impl Cursor {
         self.endian = endian;
     }
 
-    /// Lets nothing be read beyond `length` bytes from here.
+    /// Forbids reading beyond `length` bytes from here.
     pub(super) fn limit(&mut self, length: u64) {
         self.end = self.end.min(self.at.saturating_add(length));
     }
 
-    /// Where in the file it is.
+    /// The current offset in the file.
     pub(super) fn offset(&self) -> u64 {
         match self.source {
             Source::File { .. } => self.at,
@@ -81,7 +83,7 @@ impl Cursor {
         Ok(bytes)
     }
 
-    /// Passes over `length` bytes.
+    /// Skips `length` bytes.
     pub(super) fn skip(&mut self, length: u64, expected: &'static str) -> Result<(), TraceDatError> {
         if length > self.end.saturating_sub(self.at) {
             return Err(self.truncated(expected));
@@ -108,10 +110,10 @@ impl Cursor {
                 if let Some(bytes) = range.and_then(|range| window.get(range)) {
                     buffer.copy_from_slice(bytes);
                     true
-                } else if buffer.len() >= WINDOW {
+                } else if buffer.len() >= WINDOW_BYTES {
                     file.read_at(at, buffer).map_err(io)? == buffer.len()
                 } else {
-                    window.resize(WINDOW, 0);
+                    window.resize(WINDOW_BYTES, 0);
                     let length = file.read_at(at, window).map_err(io)?;
                     window.truncate(length);
                     *window_at = at;
@@ -120,7 +122,7 @@ impl Cursor {
             }
         };
         if !filled {
-            // The file shrank since it was opened.
+            // The file has shrunk since it was opened.
             return Err(self.truncated(expected));
         }
         self.at += buffer.len() as u64;
@@ -149,7 +151,7 @@ impl Cursor {
         Ok(self.endian.u64(self.array(expected)?))
     }
 
-    /// The bytes up to the next NUL, which is passed over.
+    /// The bytes up to the next NUL; the NUL is skipped.
     pub(super) fn string(&mut self, expected: &'static str) -> Result<String, TraceDatError> {
         /// Names of systems, instances, clocks and compressions are far shorter.
         const MAX: usize = 4096;
@@ -164,13 +166,13 @@ impl Cursor {
         }
     }
 
-    /// A blob behind its 64-bit length.
+    /// A blob preceded by its 64-bit length.
     pub(super) fn blob64(&mut self, expected: &'static str) -> Result<Vec<u8>, TraceDatError> {
         let length = self.u64(expected)?;
         self.bytes(length, expected)
     }
 
-    /// The same of something that is a few pages long in any real file.
+    /// The same for a blob that is a few pages long in any real file.
     pub(super) fn short_blob64(&mut self, expected: &'static str) -> Result<Vec<u8>, TraceDatError> {
         const MAX: u64 = 1 << 20;
         let at = self.offset();
@@ -181,13 +183,13 @@ impl Cursor {
         self.bytes(length, expected)
     }
 
-    /// A blob behind its 32-bit length.
+    /// A blob preceded by its 32-bit length.
     pub(super) fn blob32(&mut self, expected: &'static str) -> Result<Vec<u8>, TraceDatError> {
         let length = self.u32(expected)?;
         self.bytes(u64::from(length), expected)
     }
 
-    /// Passes over a fixed text; anything else is an error.
+    /// Skips a fixed text; anything else is an error.
     pub(super) fn expect(&mut self, text: &[u8], expected: &'static str) -> Result<(), TraceDatError> {
         let offset = self.offset();
         let found = self.bytes(text.len() as u64, expected)?;

@@ -1,10 +1,12 @@
+//! Merges the streams of a trace.dat by time.
+
 use super::stream::{Damage, Stream};
 use crate::heap::sink_first;
 
-/// Merges streams by time with a binary heap of their next records' times.
+/// Merges streams by time, with a binary heap of the times of their next records.
 ///
-/// Ties go to the stream that was given first. While a stream leads, only the two others that could come next are
-/// looked at, so a CPU that is busy alone costs nothing for the rest.
+/// At equal times the stream added first wins. While one stream leads, only the two others that could come next are
+/// compared, so a CPU that is busy alone costs nothing for the others.
 pub(super) struct Merge {
     streams: Vec<Stream>,
     /// (Time of the next record, index of the stream); the smallest first.
@@ -20,7 +22,7 @@ impl Merge {
                 heap.push((time, index as u32));
             }
         }
-        // Sorted is a heap.
+        // A sorted list is a valid heap.
         heap.sort_unstable();
         Merge { streams, heap }
     }
@@ -29,14 +31,14 @@ impl Merge {
         !self.heap.is_empty()
     }
 
-    /// The stream whose record comes next.
+    /// The stream with the next record.
     #[inline]
     pub(super) fn leader(&mut self) -> Option<&mut Stream> {
         let &(_, index) = self.heap.first()?;
         self.streams.get_mut(index as usize)
     }
 
-    /// Passes over the leader's record.
+    /// Moves past the leader's record.
     #[inline]
     pub(super) fn advance(&mut self) {
         let Some(&(_, index)) = self.heap.first() else { return };

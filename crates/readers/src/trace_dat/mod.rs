@@ -1,27 +1,27 @@
-//! Reads `trace.dat`, versions 6 and 7, as `trace-cmd record` and `unstarve record` write it.
+//! Reader of `trace.dat`, versions 6 and 7, as written by `trace-cmd record` and `unstarve record`.
 //!
 //! Each CPU of each ring buffer is a stream of pages; streams are merged by time. **Order**: by time; at equal times by
-//! CPU number, then by buffer (the top one first, instances in the order of the file); events of one stream stay in
-//! their order. A time that goes back within a stream is raised to the last one given, and counted as a loss.
+//! CPU number, then by buffer (the top-level one first, instances in the order of the file). Events of one stream keep
+//! their order. A time that goes back within a stream is raised to the last one, and counted as a loss.
 //!
-//! An event that two buffers both recorded is given once.
+//! An event that two buffers both recorded is reported once.
 //!
-//! Memory: each stream holds one window of pages (plain data) or one unpacked chunk (version 7, packed), whose sizes
-//! shrink with the number of streams; nothing grows with the length of the file.
+//! Memory: each stream holds one window of pages (plain data) or one unpacked chunk (version 7, compressed). Their
+//! sizes shrink with the number of streams; nothing grows with the length of the file.
 //!
 //! Format: trace-cmd's `Documentation/trace-cmd/trace-cmd.dat.v6.5.txt` and `….v7.5.txt`.
 
 mod clock;
 mod compression;
 mod cursor;
-mod cut;
+mod duplicates;
 mod error;
 mod merge;
 pub(crate) mod options;
 mod parts;
 mod stream;
 mod tables;
-mod twins;
+mod truncated;
 mod v6;
 mod v7;
 
@@ -41,22 +41,22 @@ use crate::symbols::Symbols;
 use clock::Clock;
 use compression::Compression;
 use cursor::Cursor;
+use duplicates::DuplicateEvents;
 pub use error::TraceDatError;
 use merge::Merge;
 pub use options::SNAPSHOT as SNAPSHOT_OPTION;
 use parts::streams;
 use tables::Tables;
-use twins::Twins;
 
-/// How every trace.dat file begins.
-pub const MAGIC: &[u8; 10] = b"\x17\x08\x44tracing";
+/// The magic number of every trace.dat file.
+pub const TRACE_DAT_MAGIC: &[u8; 10] = b"\x17\x08\x44tracing";
 
 /// Whether a file that begins with `prefix` is a trace.dat.
 pub fn sniff(prefix: &[u8]) -> bool {
-    prefix.starts_with(MAGIC)
+    prefix.starts_with(TRACE_DAT_MAGIC)
 }
 
-/// Starts reading `input`; for the table of formats.
+/// Opens `input`; for the table of formats.
 pub fn open(input: Input) -> Result<Box<dyn EventSource>, SourceError> {
     Ok(Box::new(TraceDat::open(input)?))
 }
@@ -68,14 +68,14 @@ pub struct TraceDat {
     clock: Clock,
     names: Interner,
     merge: Merge,
-    /// Where there is more than one ring buffer.
-    twins: Option<Twins>,
+    /// Set if there is more than one ring buffer.
+    duplicates: Option<DuplicateEvents>,
     last: Time,
     losses: Vec<Loss>,
     counts: Counts,
 }
 
-/// Losses that are counted while reading.
+/// Losses counted while reading.
 #[derive(Debug, Default)]
 struct Counts {
     /// Dropped events by CPU.
@@ -87,7 +87,7 @@ struct Counts {
 }
 
 impl TraceDat {
-    /// Reads the tables of a file and goes to its first event.
+    /// Reads the tables of a file and moves to its first event.
     pub fn open(input: Input) -> Result<TraceDat, TraceDatError> {
         let file = input.into_positioned().map_err(|source| TraceDatError::Io { offset: 0, source })?;
         let mut tables = read_tables(&file)?;
@@ -102,7 +102,7 @@ impl TraceDat {
         if let Some(kallsyms) = tables.kallsyms {
             let (file, packing, version, endian) = (file.clone(), tables.packing(), tables.version, tables.endian);
             names.set_symbols(match version {
-                // Its length comes first.
+                // The length comes first.
                 6 => match Cursor::file(&file, endian, kallsyms.at).u32("the size of kallsyms") {
                     Ok(length) => Symbols::in_file(file, kallsyms.at + 4, u64::from(length)),
                     Err(_) => Symbols::default(),
@@ -117,7 +117,7 @@ impl TraceDat {
             decoder: tables.decoder,
             clock: tables.clock,
             names,
-            twins: streams.iter().any(|stream| stream.buffer != streams[0].buffer).then(Twins::default),
+            duplicates: streams.iter().any(|stream| stream.buffer != streams[0].buffer).then(DuplicateEvents::default),
             merge: Merge::new(streams),
             last: Time(0),
             losses: tables.losses,
@@ -125,7 +125,7 @@ impl TraceDat {
         })
     }
 
-    /// Gives the next record of the merge's leading stream.
+    /// Reads the next record of the leading stream.
     #[inline]
     fn take(&mut self, batch: &mut Batch) {
         let Some(stream) = self.merge.leader() else { return };
@@ -142,9 +142,9 @@ impl TraceDat {
             let kind = EventKind::Lost { count };
             batch.events.push(Event { time, cpu, issuer: Issuer::new(None, Context::Unknown), kind });
         }
-        let (buffer, twins) = (stream.buffer, &mut self.twins);
+        let (buffer, duplicates) = (stream.buffer, &mut self.duplicates);
         let decoded = self.decoder.decode(time, cpu, stream.record(), &mut self.names, |event| {
-            if !twins.as_mut().is_some_and(|twins| twins.has(buffer, &event)) {
+            if !duplicates.as_mut().is_some_and(|duplicates| duplicates.has(buffer, &event)) {
                 batch.events.push(event);
             }
         });
@@ -166,7 +166,7 @@ impl TraceDat {
 }
 
 impl TraceDat {
-    /// What a buffer held at its end may be in the part that cannot be read.
+    /// Withdraws coverage where the file is damaged: the last events of a buffer may be in the damaged part.
     fn judge_coverage(&mut self) {
         let is_damaged = |damage: &stream::Damage| damage.ended.is_some() || damage.bad_parts > 0;
         let is_cut = self.losses.iter().any(|loss| loss.kind == LossKind::Truncated);
@@ -246,10 +246,10 @@ impl EventSource for TraceDat {
     }
 }
 
-/// Reads everything that is not trace data.
+/// Reads everything except trace data.
 fn read_tables(file: &Positioned) -> Result<Tables, TraceDatError> {
     let mut cursor = Cursor::file(file, Endian::Little, 0);
-    cursor.expect(MAGIC, "the magic of trace.dat")?;
+    cursor.expect(TRACE_DAT_MAGIC, "the magic of trace.dat")?;
     let version = cursor.string("the version")?;
     let version = match version.as_str() {
         "6" => 6,
@@ -298,7 +298,7 @@ fn info(tables: &mut Tables) -> TraceInfo {
         snapshot: tables.snapshot.take(),
         kernel_release: tables.kernel_release.take(),
         host: tables.host.take(),
-        // The two clocks are one then, from the first moment on.
+        // The trace's clock is the wall clock then.
         clocks: (tables.is_dated && !tables.is_moved)
             .then_some(ClockPair { trace: Time(0), wall: WallTime(0) })
             .into_iter()
@@ -308,7 +308,7 @@ fn info(tables: &mut Tables) -> TraceInfo {
     }
 }
 
-/// A recorder saves the formats of what it enabled.
+/// The recorded event types: a recorder saves the formats of the events that it enabled.
 fn recorded(decoder: &Decoder) -> EventSet {
     EventType::ALL.iter().copied().filter(|&event| decoder.known().contains(event)).collect()
 }

@@ -1,4 +1,4 @@
-//! Option ids of trace.dat. Versions 6 and 7 share them; 15 and up are of version 7 alone.
+//! Option ids of trace.dat. Versions 6 and 7 share them; 15 and up exist in version 7 only.
 //!
 //! Source: trace-cmd's `Documentation/trace-cmd/trace-cmd.dat.v7.5.txt`.
 
@@ -18,6 +18,6 @@ pub(crate) const KALLSYMS: u16 = 19;
 pub(crate) const CMDLINES: u16 = 21;
 pub(crate) const BUFFER_TEXT: u16 = 22;
 
-/// unstarve's own: the host snapshot, JSON in UTF-8. trace-cmd and KernelShark pass over options that they do not
-/// know; theirs are numbered upwards from 1 (25 in 2026), so that this one (`US` in ASCII) stays free.
+/// unstarve's own: the host snapshot, JSON in UTF-8. trace-cmd and KernelShark skip options that they do not know. They
+/// number theirs upwards from 1 (25 in 2026), so this one (`US` in ASCII) stays free.
 pub const SNAPSHOT: u16 = 0x5553;

@@ -1,4 +1,4 @@
-//! The parts of a file with events, a stream for each CPU and buffer: which can be used, and how much memory each may take.
+//! Selects the parts of a file that contain events, one stream per CPU and buffer, and assigns memory to each.
 
 use std::sync::{Arc, Mutex};
 
@@ -9,7 +9,7 @@ use super::stream::{Pages, Stream};
 use super::tables::{Buffer, CpuData, Tables};
 use crate::input::Positioned;
 
-/// The streams of all CPUs and buffers, in the order that decides at equal times.
+/// The streams of all CPUs and buffers, in the order that applies at equal times.
 pub(super) fn streams(tables: &mut Tables, file: &Positioned) -> Vec<Stream> {
     drop_other_clocks(tables);
     let mut parts: Vec<(usize, CpuData)> = Vec::new();
@@ -46,7 +46,7 @@ pub(super) fn streams(tables: &mut Tables, file: &Positioned) -> Vec<Stream> {
     streams.into_iter().map(|(_, stream)| stream).collect()
 }
 
-/// Instances may use a clock of their own; times of two clocks cannot be merged.
+/// Drops buffers with another clock: instances may have their own, and times of two clocks cannot be merged.
 fn drop_other_clocks(tables: &mut Tables) {
     let Some(clock) = tables.buffers.iter().find(|b| b.cpus.iter().any(|c| c.size > 0)).and_then(|b| b.clock.clone())
     else {
@@ -60,13 +60,13 @@ fn drop_other_clocks(tables: &mut Tables) {
     }
 }
 
-/// Each CPU has one in each buffer; only a hostile file has more.
+/// Each CPU has one stream per buffer; only a hostile file has more.
 const MAX_STREAMS: usize = 1 << 15;
 
-/// Leaves out what no reader could use (each with a loss), and cuts what goes beyond the end of the file.
+/// Drops parts that cannot be read, each with a loss, and truncates those that extend beyond the end of the file.
 fn usable(tables: &mut Tables, file: &Positioned, parts: Vec<(usize, CpuData)>) -> Vec<(usize, CpuData)> {
     let mut parts = parts;
-    // Data of two CPUs cannot share bytes. Refusing overlaps also bounds the work that a hostile file can ask for.
+    // The data of two CPUs cannot overlap. Refusing overlaps also limits the work that a hostile file can cause.
     parts.sort_by_key(|(index, data)| (data.offset, *index));
     let mut kept: Vec<(usize, CpuData)> = Vec::new();
     let (mut end, mut cut) = (0, 0);
@@ -97,8 +97,8 @@ fn usable(tables: &mut Tables, file: &Positioned, parts: Vec<(usize, CpuData)>) 
     kept
 }
 
-/// trace-cmd 3.1 leaves the headers of chunks out of the length of packed data, and reads by the number of chunks: so
-/// packed data may go on to where the next CPU's begins.
+/// Extends compressed data up to the data of the next CPU. trace-cmd 3.1 does not count chunk headers in the length of
+/// compressed data, and itself reads by the number of chunks.
 fn extend_packed(tables: &Tables, file: &Positioned, parts: &mut [(usize, CpuData)]) {
     let mut next = file.length();
     for (index, data) in parts.iter_mut().rev() {
@@ -129,7 +129,7 @@ impl Budget {
         pages.max(1) * page_size
     }
 
-    /// The largest chunk to unpack. trace-cmd packs ten pages at a time, and pages have 4 to 64 KiB.
+    /// The largest chunk to unpack. trace-cmd compresses ten pages at a time, and pages have 4 to 64 KiB.
     fn chunk(self) -> usize {
         const ALL: usize = 1 << 30;
         (ALL / self.streams).clamp(256 << 10, 4 << 20)

@@ -1,26 +1,28 @@
+//! The records of one CPU's ring buffer in a trace.dat.
+
 use std::ops::Range;
 use std::sync::{Arc, Mutex, PoisonError};
 
 use unstarve_model::CpuId;
 
 use crate::endian::Endian;
-use crate::input::{PAGE, Positioned, landing};
+use crate::input::{PAGE_SIZE, Positioned, landing};
 use crate::kbuffer::{Missed, PageCursor, PageFormat};
 
 use super::compression::Unpacker;
 
-/// The records of one CPU in one ring buffer, in the order of the file. Holds a window of pages at a time.
+/// The records of one CPU in one ring buffer, in the order of the file. Holds one window of pages at a time.
 pub(super) struct Stream {
     pub(super) cpu: CpuId,
-    /// Which ring buffer of the file it is of.
+    /// The index of its ring buffer in the file.
     pub(super) buffer: usize,
     pages: Pages,
     format: PageFormat,
     page_size: usize,
     window: Vec<u8>,
-    /// Where in the file the window (or its packed form) begins; a window may have some bytes before its content.
+    /// File offset of the window (or of its compressed form). The window may have some bytes before its content.
     window_at: u64,
-    /// Where in the window the current page begins.
+    /// Offset of the current page in the window.
     page: usize,
     cursor: Option<PageCursor>,
     missed: Option<Missed>,
@@ -28,38 +30,38 @@ pub(super) struct Stream {
     pub(super) damage: Damage,
 }
 
-/// The record that comes next.
+/// The next record.
 #[derive(Clone, Debug)]
 struct Head {
     time: u64,
     data: Range<usize>,
 }
 
-/// What of a stream could not be read.
+/// The parts of a stream that could not be read.
 #[derive(Debug, Default)]
 pub(super) struct Damage {
-    /// Pages that were passed over from some entry on and chunks that were passed over, and the first of them.
+    /// Pages skipped from some entry on, and chunks skipped; and the first of them.
     pub(super) bad_parts: u64,
     pub(super) first_bad: Option<String>,
-    /// Where the file ended, or was too damaged to go on.
+    /// Where the file ended, or was too damaged to continue.
     pub(super) ended: Option<String>,
 }
 
-/// Where pages come from.
+/// The source of pages.
 pub(super) enum Pages {
-    /// As they are; `window` bytes at a time.
+    /// Plain pages, `window` bytes at a time.
     Plain { file: Positioned, at: u64, end: u64, window: usize },
-    /// In packed chunks, one at a time.
+    /// Compressed chunks, one at a time.
     Packed {
         file: Positioned,
         endian: Endian,
-        /// Shared by all streams: it is in use only while a chunk is unpacked.
+        /// Shared by all streams: it is used only while a chunk is being unpacked.
         unpacker: Arc<Mutex<Unpacker>>,
         at: u64,
         end: u64,
-        /// Chunks still to come; `None` before the first.
+        /// Chunks left; `None` before the first.
         chunks: Option<u32>,
-        /// No larger chunk is unpacked.
+        /// Larger chunks are refused.
         limit: usize,
         packed: Vec<u8>,
     },
@@ -95,13 +97,13 @@ impl Stream {
         self.head.as_ref().map_or(&[], |head| &self.window[head.data.clone()])
     }
 
-    /// Whether events were dropped before the next record; told once.
+    /// Whether events were dropped before the next record. Reported once.
     #[inline]
     pub(super) fn take_missed(&mut self) -> Option<Missed> {
         self.missed.take()
     }
 
-    /// Goes to the next record.
+    /// Moves to the next record.
     #[inline]
     pub(super) fn advance(&mut self) {
         loop {
@@ -137,20 +139,20 @@ impl Stream {
         self.bad_part(format!("{at} of CPU {}: {}", self.cpu, bad.to_string()));
     }
 
-    /// Notes that events are missing from here to the next record.
+    /// Notes that events are missing between here and the next record.
     fn bad_part(&mut self, what: String) {
         self.damage.bad_parts += 1;
         self.damage.first_bad.get_or_insert(what);
         self.missed.get_or_insert(Missed::Uncounted);
     }
 
-    /// The page at `self.page`; short if it is the last one of a file that was cut.
+    /// The page at `self.page`; shorter if it is the last one of a file that was cut.
     fn current_page(&self) -> &[u8] {
         let end = (self.page + self.page_size).min(self.window.len());
         &self.window[self.page..end]
     }
 
-    /// Where in the file the current page, or the chunk that it came out of, begins.
+    /// File offset of the current page, or of the chunk that contained it.
     #[inline]
     pub(super) fn place(&self) -> u64 {
         match self.pages {
@@ -159,7 +161,7 @@ impl Stream {
         }
     }
 
-    /// Starts the page at `self.page`, filling the window if that is behind its end; `false` at the end.
+    /// Starts the page at `self.page`, refilling the window if needed. Returns `false` at the end.
     fn next_page(&mut self) -> bool {
         if self.page >= self.window.len() && !self.fill() {
             return false;
@@ -171,7 +173,7 @@ impl Stream {
         };
         match cursor {
             Ok(cursor) => {
-                // A page without events may follow a gap: the gap is before the next event then.
+                // A page without events may follow a gap. Then the gap is before the next event.
                 self.missed = cursor.missed().or(self.missed);
                 self.cursor = Some(cursor);
             }
@@ -183,7 +185,7 @@ impl Stream {
         true
     }
 
-    /// Gets the next pages into the window; `false` when there are none.
+    /// Reads the next pages into the window. Returns `false` if there are none.
     fn fill(&mut self) -> bool {
         loop {
             match self.pages.read(&mut self.window) {
@@ -192,8 +194,8 @@ impl Stream {
                     self.window_at = at.wrapping_sub(skip as u64);
                     return self.window.len() > skip;
                 }
-                Err(Trouble::Chunk(reason)) => self.bad_part(format!("CPU {}: {reason}", self.cpu)),
-                Err(Trouble::End(reason)) => {
+                Err(PageError::Chunk(reason)) => self.bad_part(format!("CPU {}: {reason}", self.cpu)),
+                Err(PageError::End(reason)) => {
                     self.window.clear();
                     self.page = 0;
                     self.damage.ended = Some(format!("CPU {}: {reason}", self.cpu));
@@ -204,17 +206,17 @@ impl Stream {
     }
 }
 
-/// Why there are no pages.
-enum Trouble {
-    /// This chunk is damaged; the next one may be good.
+/// Why no pages could be read.
+enum PageError {
+    /// This chunk is damaged; the next one may be intact.
     Chunk(String),
-    /// What follows cannot be found.
+    /// The following data cannot be located.
     End(String),
 }
 
 impl Pages {
-    /// Replaces `window` by the next pages, none at the end, and says where they begin, in the file and in the window.
-    fn read(&mut self, window: &mut Vec<u8>) -> Result<(u64, usize), Trouble> {
+    /// Replaces `window` by the next pages, none at the end. Returns their offset in the file and in the window.
+    fn read(&mut self, window: &mut Vec<u8>) -> Result<(u64, usize), PageError> {
         match self {
             Pages::Plain { file, at, end, window: size } => {
                 let start = *at;
@@ -223,7 +225,7 @@ impl Pages {
                     window.clear();
                     return Ok((start, 0));
                 }
-                window.reserve_exact((wanted + PAGE).saturating_sub(window.len()));
+                window.reserve_exact((wanted + PAGE_SIZE).saturating_sub(window.len()));
                 let skip = landing(window, start);
                 window.resize(skip + wanted, 0);
                 let length = file.read_at(start, &mut window[skip..]).map_err(|error| at_byte(start, error))?;
@@ -238,7 +240,7 @@ impl Pages {
         }
     }
 
-    fn read_chunk(&mut self, window: &mut Vec<u8>) -> Result<u64, Trouble> {
+    fn read_chunk(&mut self, window: &mut Vec<u8>) -> Result<u64, PageError> {
         window.clear();
         let Pages::Packed { file, endian, unpacker, at, end, chunks, limit, packed } = self else {
             return Ok(0);
@@ -275,13 +277,13 @@ impl Pages {
         *chunks = Some(left - 1);
         let mut unpacker = unpacker.lock().unwrap_or_else(PoisonError::into_inner);
         match unpacker.unpack(packed, size, window) {
-            Ok(()) if window.is_empty() => Err(Trouble::Chunk(format!("the chunk at byte {start} holds nothing"))),
+            Ok(()) if window.is_empty() => Err(PageError::Chunk(format!("the chunk at byte {start} holds nothing"))),
             Ok(()) => Ok(start),
-            Err(reason) => Err(Trouble::Chunk(format!("the chunk at byte {start}: {reason}"))),
+            Err(reason) => Err(PageError::Chunk(format!("the chunk at byte {start}: {reason}"))),
         }
     }
 }
 
-fn at_byte(at: u64, what: impl std::fmt::Display) -> Trouble {
-    Trouble::End(format!("at byte {at}: {what}"))
+fn at_byte(at: u64, what: impl std::fmt::Display) -> PageError {
+    PageError::End(format!("at byte {at}: {what}"))
 }

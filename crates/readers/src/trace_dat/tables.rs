@@ -1,3 +1,5 @@
+//! The content of a trace.dat other than its events.
+
 use unstarve_model::{Comm, Coverage, CpuId, Loss, LossKind, ProvedBy, SavedTask, Tid, Until};
 
 use crate::decode::Decoder;
@@ -10,7 +12,7 @@ use super::cursor::Cursor;
 use super::v7::Packing;
 use super::{TraceDatError, options};
 
-/// What a file says besides its events.
+/// The content of a file other than its events.
 #[derive(Debug)]
 pub(super) struct Tables {
     pub(super) version: u8,
@@ -19,43 +21,43 @@ pub(super) struct Tables {
     pub(super) compression: Compression,
     pub(super) pages: PageFormat,
     pub(super) decoder: Decoder,
-    /// Systems whose formats are in the file.
+    /// Number of systems whose formats are in the file.
     pub(super) systems: u32,
     pub(super) kallsyms: Option<Kallsyms>,
     pub(super) tasks: Vec<SavedTask>,
     pub(super) clock_name: Option<String>,
     pub(super) clock: Clock,
     pub(super) cpus: Option<u32>,
-    /// CPUs that recorded nothing, as their statistics say.
+    /// CPUs that recorded nothing, according to their statistics.
     pub(super) empty_cpus: Vec<u32>,
     pub(super) kernel_release: Option<String>,
     pub(super) host: Option<String>,
-    /// Whether its times are those of the wall's clock (`trace-cmd record --date`).
+    /// Whether times are wall-clock times (`trace-cmd record --date`).
     pub(super) is_dated: bool,
-    /// Whether somebody moved its times by hand (`--ts-offset`).
+    /// Whether times were shifted by hand (`--ts-offset`).
     pub(super) is_moved: bool,
     pub(super) snapshot: Option<String>,
     pub(super) buffers: Vec<Buffer>,
     pub(super) is_latency: bool,
     pub(super) losses: Vec<Loss>,
-    /// What the counters of the CPUs' buffers prove.
+    /// The coverage that the statistics of the CPUs' buffers prove.
     pub(super) coverage: Coverage,
 }
 
 /// Where the symbols are.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Kallsyms {
-    /// Of the 32-bit length of the text in version 6, of the section in version 7.
+    /// Offset of the text's 32-bit length in version 6, of the section in version 7.
     pub(super) at: u64,
 }
 
-/// One ring buffer: the top one or that of an instance.
+/// One ring buffer: the top-level one or that of an instance.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(super) struct Buffer {
     pub(super) name: String,
-    /// In version 6 all buffers use the file's clock.
+    /// `None` in version 6, where all buffers use the file's clock.
     pub(super) clock: Option<String>,
-    /// Of the section (version 7) or of the tables (version 6).
+    /// Offset of its section (version 7) or tables (version 6).
     pub(super) at: u64,
     pub(super) page_size: u32,
     pub(super) is_packed: bool,
@@ -70,7 +72,7 @@ pub(super) struct CpuData {
     pub(super) size: u64,
 }
 
-/// More tasks than a machine can have (`PID_MAX_LIMIT` is 2^22) are not kept.
+/// Limit of tasks kept. A machine cannot have more (`PID_MAX_LIMIT` is 2^22).
 const MAX_TASKS: usize = 1 << 22;
 
 impl Tables {
@@ -105,7 +107,7 @@ impl Tables {
         Packing { endian: self.endian, compression: self.compression }
     }
 
-    /// Notes damage that leaves something to read.
+    /// Notes damage that leaves something readable.
     pub(super) fn damaged(&mut self, error: &TraceDatError) {
         let kind = match error {
             TraceDatError::Truncated { .. } => LossKind::Truncated,
@@ -119,7 +121,7 @@ impl Tables {
     }
 
     pub(super) fn lose(&mut self, loss: Loss) {
-        /// A file of rubbish would otherwise fill memory with complaints about it.
+        /// A file of garbage must not fill the memory with losses.
         const MAX: usize = 10_000;
         if self.losses.len() < MAX {
             self.losses.push(loss);
@@ -142,7 +144,7 @@ impl Tables {
         Ok(())
     }
 
-    /// Formats of ftrace's own events, which are not needed.
+    /// Skips the formats of ftrace's own events.
     pub(super) fn skip_ftrace_formats(&mut self, cursor: &mut Cursor) -> Result<(), TraceDatError> {
         for _ in 0..cursor.u32("the number of ftrace formats")? {
             let length = cursor.u64("the length of an ftrace format")?;
@@ -151,7 +153,7 @@ impl Tables {
         Ok(())
     }
 
-    /// Formats of events by system.
+    /// Reads the event formats of each system.
     pub(super) fn read_event_formats(&mut self, cursor: &mut Cursor) -> Result<(), TraceDatError> {
         self.systems = cursor.u32("the number of event systems")?;
         for _ in 0..self.systems {
@@ -180,7 +182,8 @@ impl Tables {
         Ok(())
     }
 
-    /// One option that means the same in both versions; `BUFFER` and those that point to sections are the caller's.
+    /// Reads an option that means the same in both versions. `BUFFER` and options that point to sections are handled by
+    /// the caller.
     pub(super) fn read_option(&mut self, id: u16, data: &[u8]) {
         let text = || String::from_utf8_lossy(data).trim_end_matches('\0').to_owned();
         let add = |offset: Option<i64>, clock: &mut Clock| {
@@ -202,10 +205,10 @@ impl Tables {
                 self.clock_name = clock::chosen(&text()).map(str::to_owned).or(self.clock_name.take())
             }
             options::UNAME => {
-                // `Linux node release machine`; a node's name has no spaces.
+                // `Linux node release machine`; a node name has no spaces.
                 let text = text();
                 let mut words = text.split_whitespace().skip(1).map(str::to_owned);
-                // `(none)` is what a machine is called that nobody has named.
+                // `(none)` is the name of a machine without a name.
                 self.host = words.next().filter(|name| name != "(none)");
                 self.kernel_release = words.next();
             }
@@ -221,8 +224,8 @@ impl Tables {
         }
     }
 
-    /// tracefs `per_cpu/cpuN/stats`. Overwritten events (`overrun`) are flagged in the pages; those dropped because a
-    /// buffer in no-overwrite mode was full are told here alone.
+    /// tracefs `per_cpu/cpuN/stats`. Overwritten events (`overrun`) are also flagged in the pages. Events dropped
+    /// because a buffer in no-overwrite mode was full are counted only here.
     fn read_cpu_statistics(&mut self, text: &str) {
         let value = |key: &str| text.lines().find_map(|line| line.strip_prefix(key)?.trim().parse::<u64>().ok());
         let nothing = |key| value(key) == Some(0);
@@ -242,8 +245,9 @@ impl Tables {
         }
     }
 
-    /// Tracing stops on all CPUs at once, and then the counters are read. A buffer that may be overwritten keeps its newest
-    /// events; one that may not drops them when it is full, and counts them. Kernels that do not count them prove nothing.
+    /// Notes what the counters prove. Tracing stops on all CPUs at once, then the counters are read. A buffer in
+    /// overwrite mode keeps its newest events. One in no-overwrite mode drops them when it is full, and counts them;
+    /// without that counter nothing is proved.
     fn note_coverage(&mut self, cpu: Option<u64>, dropped: Option<u64>) {
         let Some(cpu) = cpu.and_then(|cpu| u32::try_from(cpu).ok()).map(CpuId) else { return };
         match dropped {
@@ -253,16 +257,16 @@ impl Tables {
         }
     }
 
-    /// Checks a claimed page size.
+    /// Checks a page size from the file.
     pub(super) fn checked_page_size(offset: u64, size: u32) -> Result<u32, TraceDatError> {
-        // Sub-buffers are a page at least, and since 6.8 up to 2^10 pages.
+        // Sub-buffers have at least one page, and since 6.8 up to 2^10 pages.
         if (64..=64 << 20).contains(&size) {
             return Ok(size);
         }
         Err(TraceDatError::unexpected(offset, "a page size between 64 bytes and 64 MiB", size))
     }
 
-    /// Checks a claimed number of CPUs.
+    /// Checks a number of CPUs from the file.
     pub(super) fn checked_cpus(offset: u64, cpus: u32) -> Result<u32, TraceDatError> {
         if cpus <= CpuId::LIMIT {
             return Ok(cpus);

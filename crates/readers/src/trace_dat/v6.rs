@@ -4,7 +4,7 @@ use super::cursor::Cursor;
 use super::tables::{Buffer, CpuData, Kallsyms, Tables};
 use super::{TraceDatError, clock, options};
 
-/// An instance is a directory of tracefs; nobody makes more.
+/// An instance is a tracefs directory; nobody makes more.
 const MAX_BUFFERS: usize = 1024;
 
 pub(super) fn read(tables: &mut Tables, cursor: &mut Cursor) -> Result<(), TraceDatError> {
@@ -25,7 +25,7 @@ pub(super) fn read(tables: &mut Tables, cursor: &mut Cursor) -> Result<(), Trace
     let cpus = Tables::checked_cpus(cpus_at, tables.cpus.unwrap_or(0))?;
     top.cpus = read_cpu_table(cursor, cpus)?;
     read_clock(tables, cursor);
-    // Instances were collected while the options were read; each has tables of its own elsewhere.
+    // The options listed the instances; each has its own tables elsewhere.
     for index in 0..tables.buffers.len() {
         let at = tables.buffers[index].at;
         cursor.seek(at);
@@ -42,7 +42,7 @@ pub(super) fn read(tables: &mut Tables, cursor: &mut Cursor) -> Result<(), Trace
     Ok(())
 }
 
-/// What comes before a table of CPUs: `options`, if there are any, and `flyrecord`.
+/// Reads what precedes a CPU table: `options`, if there are any, and `flyrecord`.
 fn read_buffer(tables: &mut Tables, cursor: &mut Cursor) -> Result<Buffer, TraceDatError> {
     const EXPECTED: &str = "`options`, `flyrecord` or `latency`";
     let at = cursor.offset();
@@ -73,7 +73,7 @@ fn read_options(tables: &mut Tables, cursor: &mut Cursor) -> Result<(), TraceDat
         }
         let (Some(at), Some(name)) = (tables.endian.u64_at(&data, 0), data.get(8..)) else { continue };
         let name = String::from_utf8_lossy(name).trim_end_matches('\0').to_owned();
-        // The top buffer is named too when it is there, with its place already known.
+        // The option lists the top-level buffer too, which has been found already.
         if !name.is_empty() && tables.buffers.len() < MAX_BUFFERS {
             tables.buffers.push(Buffer { name, at, page_size: tables.page_size, ..Buffer::default() });
         }
@@ -89,9 +89,9 @@ fn read_cpu_table(cursor: &mut Cursor, cpus: u32) -> Result<Vec<CpuData>, TraceD
         .collect()
 }
 
-/// The clock's name follows the table of CPUs, if the options said that there is one; some writers left it out.
+/// Reads the clock's name, which follows the CPU table if the options say so. Some writers omit it.
 fn read_clock(tables: &mut Tables, cursor: &mut Cursor) {
-    /// The names of all clocks are a hundred bytes.
+    /// The names of all clocks together have about a hundred bytes.
     const MAX: u64 = 4096;
     if let Ok(length) = cursor.u64("the clock's name")
         && length <= MAX

@@ -1,4 +1,4 @@
-//! Version 7: sections anywhere in the file, found through chained sections of options.
+//! Version 7: sections anywhere in the file, found through chained option sections.
 
 use crate::endian::Endian;
 use crate::input::Positioned;
@@ -6,17 +6,17 @@ use crate::input::Positioned;
 use super::compression::Compression;
 use super::cursor::{Cursor, MAX_BLOB};
 use super::tables::{Buffer, CpuData, Kallsyms, Tables};
-use super::{TraceDatError, cut, options};
+use super::{TraceDatError, options, truncated};
 
-/// A section's flag: it is packed.
-pub(super) const PACKED: u16 = 1;
+/// Section flag: compressed.
+pub(super) const SECTION_PACKED: u16 = 1;
 
-/// trace-cmd writes two or three sections of options, one more for each instance.
+/// trace-cmd writes two or three option sections, and one more for each instance.
 const MAX_OPTION_SECTIONS: usize = 4096;
 
 const MAX_BUFFERS: usize = 4096;
 
-/// Sections that options point to.
+/// Sections that the options point to.
 #[derive(Default)]
 struct Found {
     headers: Option<u64>,
@@ -47,12 +47,12 @@ pub(super) fn read(tables: &mut Tables, file: &Positioned, first: u64) -> Result
                 next = after;
                 first_end = first_end.or(Some(end));
             }
-            // What earlier sections said stands, if any of them said where events are.
+            // What earlier sections said remains valid, if they said where the events are.
             Err(error) if !tables.buffers.is_empty() => {
                 tables.damaged(&error);
                 break;
             }
-            Err(error) if !first_end.is_some_and(|end| cut::find(tables, file, end)) => return Err(error),
+            Err(error) if !first_end.is_some_and(|end| truncated::find(tables, file, end)) => return Err(error),
             Err(_) => break,
         }
     }
@@ -83,7 +83,7 @@ pub(super) fn read(tables: &mut Tables, file: &Positioned, first: u64) -> Result
     Ok(())
 }
 
-/// Reads one section of options; returns where the next one is, 0 for nowhere, and where this one ends.
+/// Reads one option section. Returns the offset of the next one, 0 if there is none, and the end of this one.
 fn read_options(
     tables: &mut Tables,
     file: &Positioned,
@@ -110,7 +110,7 @@ fn read_options(
     }
 }
 
-/// Reads the option that describes a ring buffer. Damage leaves the buffers and CPUs before it.
+/// Reads the option that describes a ring buffer. On damage, keeps the buffers and CPUs before it.
 fn read_buffer(tables: &mut Tables, file: &Positioned, data: Vec<u8>, at: u64) {
     let mut cursor = Cursor::memory(data, tables.endian, at);
     let mut buffer = Buffer::default();
@@ -136,7 +136,7 @@ fn read_buffer_option(
     buffer.page_size = Tables::checked_page_size(cursor.offset(), size)?;
     let mut header = Cursor::file(file, tables.endian, buffer.at);
     let (flags, _) = section_header(&mut header, options::BUFFER)?;
-    buffer.is_packed = flags & PACKED != 0 && tables.compression != Compression::None;
+    buffer.is_packed = flags & SECTION_PACKED != 0 && tables.compression != Compression::None;
     let cpus = cursor.u32("a buffer's number of CPUs")?;
     for _ in 0..Tables::checked_cpus(cursor.offset(), cpus)? {
         let cpu = cursor.u32("a CPU's number")?;
@@ -146,7 +146,7 @@ fn read_buffer_option(
     Ok(())
 }
 
-/// A section's flags and length.
+/// Reads a section's flags and length.
 pub(super) fn section_header(cursor: &mut Cursor, id: u16) -> Result<(u16, u64), TraceDatError> {
     let at = cursor.offset();
     let found = cursor.u16("a section's header")?;
@@ -170,18 +170,18 @@ fn section_name(id: u16) -> &'static str {
     }
 }
 
-/// What a section's content takes to be understood.
+/// What is needed to decode a section's content.
 #[derive(Clone, Copy)]
 pub(super) struct Packing {
     pub(super) endian: Endian,
     pub(super) compression: Compression,
 }
 
-/// The content of the section `id` at `at`, unpacked.
+/// The unpacked content of section `id` at offset `at`.
 fn section(packing: Packing, file: &Positioned, at: u64, id: u16) -> Result<Cursor, TraceDatError> {
     let mut cursor = Cursor::file(file, packing.endian, at);
     let (flags, size) = section_header(&mut cursor, id)?;
-    if flags & PACKED == 0 {
+    if flags & SECTION_PACKED == 0 {
         cursor.limit(size);
         return Ok(cursor);
     }

@@ -1,4 +1,4 @@
-//! Where pages go in the file, and their way there.
+//! Assigns file offsets to pages, and copies them there.
 
 use std::fs::File;
 use std::io::{self, Seek, SeekFrom, Write};
@@ -6,7 +6,7 @@ use std::os::unix::fs::FileExt;
 
 use rustix::io::Errno;
 
-/// Where each CPU's pages go, and where the file ends.
+/// The offset of each CPU's pages, and the end of the file.
 pub(super) struct Places {
     pub(super) cpus: Vec<Place>,
     pub(super) end: u64,
@@ -18,9 +18,9 @@ pub(super) struct Place {
     pub(super) length: u64,
 }
 
-/// Copies `place.length` bytes from the beginning of `from` to `place.offset` of `to`; fewer if `from` ends.
+/// Copies `place.length` bytes from the start of `from` to `place.offset` of `to`; fewer if `from` is shorter.
 pub(super) fn copy(from: &File, to: &mut File, place: Place, progress: &mut dyn FnMut(u64)) -> io::Result<u64> {
-    /// Large enough to be fast, small enough to show progress.
+    /// Large enough for speed, small enough to show progress.
     const STEP: usize = 64 << 20;
     let (mut source, mut target) = (0, place.offset);
     while source < place.length {
@@ -29,7 +29,7 @@ pub(super) fn copy(from: &File, to: &mut File, place: Place, progress: &mut dyn 
             Ok(0) => return Ok(source),
             Ok(length) => progress(length as u64),
             Err(Errno::INTR) => {}
-            // Another file system on an old kernel, or one that cannot.
+            // Another file system on an old kernel, or one without support.
             Err(Errno::XDEV | Errno::INVAL | Errno::NOSYS | Errno::OPNOTSUPP) => {
                 return copy_by_hand(from, to, source, place, progress);
             }

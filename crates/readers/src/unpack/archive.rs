@@ -1,3 +1,5 @@
+//! Finds the recording in a tar or zip archive.
+
 use std::io::{self, Read, Seek, SeekFrom};
 
 use super::bounded::Budget;
@@ -14,49 +16,49 @@ pub enum ArchiveKind {
     Zip,
 }
 
-/// A file in an archive. Its name is shown and compared, never used as a path.
+/// A file in an archive. Its name is shown and compared, but never used as a path.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Member {
-    /// Harmless to print, and not long.
+    /// Safe to print, and limited in length.
     pub name: String,
     pub packing: Packing,
-    /// Where its bytes are in the archive.
+    /// Offset of its bytes in the archive.
     pub begin: u64,
     pub end: u64,
 }
 
-/// How a member's bytes are packed.
+/// How a member's bytes are compressed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Packing {
     None,
     Deflate,
-    /// Encrypted, sparse, or by a method that nothing here reads.
+    /// Encrypted, sparse, or compressed with an unsupported method.
     Unreadable,
 }
 
-/// What an archive has to offer.
+/// The outcome of looking for a recording in an archive.
 pub enum Choice {
-    /// The first recording in it.
+    /// The first recording.
     Member(Input, InArchive),
-    /// None: the names of the first few members.
+    /// There is none; the names of the first few members.
     None(Vec<String>),
 }
 
-/// Bundles of support data have hundreds of files; each is looked at.
+/// Limit of members to look at. Bundles of support data have hundreds of files.
 const MAX_MEMBERS: usize = 4096;
 
-/// So many that look like recordings are read up to their first event.
-const ASKED: usize = 64;
+/// How many members that look like recordings are read up to their first event.
+const MAX_MEMBERS_READ: usize = 64;
 
-/// More names make no better message.
-pub const NAMED: usize = 8;
+/// How many member names a message lists.
+pub const MAX_MEMBERS_NAMED: usize = 8;
 
-const LONGEST_NAME: usize = 200;
+const MAX_NAME_BYTES: usize = 200;
 
 impl Member {
-    /// One with a name from outside.
+    /// A member with a name from an untrusted archive.
     pub fn new(name: &[u8], packing: Packing, begin: u64, end: u64) -> Member {
-        let name = String::from_utf8_lossy(&name[..name.len().min(LONGEST_NAME)]);
+        let name = String::from_utf8_lossy(&name[..name.len().min(MAX_NAME_BYTES)]);
         Member { name: unstarve_model::clean(&name).into_owned(), packing, begin, end }
     }
 
@@ -75,7 +77,7 @@ impl Member {
         }
     }
 
-    /// Whether what is left of it without compression passes a test.
+    /// Whether the member, decompressed, passes a test.
     fn passes(&self, file: &Positioned, test: impl FnOnce(Input) -> bool) -> bool {
         let mut budget = Budget::default();
         let Ok(mut input) = self.open(file, &mut budget) else { return false };
@@ -94,7 +96,7 @@ impl Member {
 }
 
 impl ArchiveKind {
-    /// Which kind something that begins so is.
+    /// The kind of archive that begins with `prefix`.
     pub fn of(prefix: &[u8]) -> Option<ArchiveKind> {
         match prefix {
             [b'P', b'K', 3, 4, ..] => Some(ArchiveKind::Zip),
@@ -103,7 +105,8 @@ impl ArchiveKind {
         }
     }
 
-    /// Finds the first recording in an archive: the first with events of those that look like one, for logs look like some.
+    /// Finds the first recording in an archive. If several members look like one, as logs do, the first with any events
+    /// is chosen.
     pub fn choose(self, input: Input, budget: &mut Budget, tests: Tests) -> Result<Choice, OpenError> {
         let name = input.name().to_owned();
         let failed = |source| OpenError::Io { name: name.clone(), source };
@@ -115,13 +118,16 @@ impl ArchiveKind {
         .map_err(failed)?;
         let looks = |member: &&Member| member.passes(&file, |input| (tests.is_recording)(input.prefix()));
         let alike: Vec<&Member> = members.iter().filter(looks).collect();
-        let has_events = |(index, member): &(usize, &Member)| *index >= ASKED || member.passes(&file, tests.has_events);
+        let has_events =
+            |(index, member): &(usize, &Member)| *index >= MAX_MEMBERS_READ || member.passes(&file, tests.has_events);
         let chosen = match alike[..] {
             [] => {
-                return Ok(Choice::None(members.into_iter().take(NAMED).map(|member| member.name).collect()));
+                return Ok(Choice::None(
+                    members.into_iter().take(MAX_MEMBERS_NAMED).map(|member| member.name).collect(),
+                ));
             }
             [only] => vec![only],
-            // Where none has any, the first one says why.
+            // If no member has events, the first one's error is reported.
             [first, ..] => {
                 let some: Vec<_> =
                     alike.iter().copied().enumerate().filter(has_events).map(|(_, member)| member).collect();
@@ -134,7 +140,7 @@ impl ArchiveKind {
         Ok(Choice::Member(input, member))
     }
 
-    /// The command that writes a member to standard output.
+    /// A command that writes a member to standard output.
     pub fn extract(self) -> &'static str {
         match self {
             ArchiveKind::Tar => "tar -xOf",
@@ -152,7 +158,7 @@ pub struct Part {
 }
 
 impl Part {
-    /// All of it.
+    /// The whole file.
     pub fn whole(file: &Positioned) -> Part {
         Part { file: file.clone(), at: 0, begin: 0, end: file.length() }
     }

@@ -1,25 +1,25 @@
-//! Decompression that ends. A bomb of a few kilobytes would otherwise fill the disk that recordings are unpacked to.
+//! Limits how much decompression may produce. Otherwise a bomb of a few kilobytes would fill the disk.
 
 use std::io::{self, Read};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 
-/// What may come out in any case: a recording of an idle machine, mostly empty pages, packs well.
-const FREE: u64 = 1 << 30;
+/// How much is always allowed. A recording of an idle machine is mostly empty pages and compresses well.
+const FREE_BYTES: u64 = 1 << 30;
 
-/// And beyond that, what each packed byte may become. Text of a real trace packs 10 to 30 times, zstd's best and zeros
-/// of a trace.dat 200 times; a bomb of DEFLATE reaches 1032, of xz 7000.
-const RATIO: u64 = 500;
+/// How much more is allowed for each compressed byte. Text of a real trace compresses 10 to 30 times, a trace.dat of
+/// zeros with zstd's highest level 200 times; a DEFLATE bomb reaches 1032, an xz bomb 7000.
+const MAX_RATIO: u64 = 500;
 
-/// How much may come out of one file, however many layers it has.
+/// Limits the total output of one file, however many layers it has.
 #[derive(Clone, Debug, Default)]
 pub struct Budget {
-    /// Bytes read from the file itself; none as long as nothing is packed.
+    /// Bytes read from the file itself; `None` while nothing is compressed.
     source: Option<Arc<AtomicU64>>,
 }
 
 impl Budget {
-    /// Counts the outermost packed bytes; those of inner layers came out of them.
+    /// Counts the bytes of the outermost layer only: inner layers are its output.
     pub fn source(&mut self, stream: Box<dyn Read + Send>) -> Box<dyn Read + Send> {
         if self.source.is_some() {
             return stream;
@@ -29,7 +29,7 @@ impl Budget {
         Box::new(Counted { stream, read })
     }
 
-    /// Ends `stream` with an error where more has come out than may.
+    /// Makes `stream` fail when more than allowed comes out of it.
     pub fn bounded<R: Read>(&self, stream: R) -> Bounded<R> {
         Bounded { stream, source: self.source.clone(), given: 0 }
     }
@@ -48,7 +48,7 @@ impl Read for Counted {
     }
 }
 
-/// A stream that ends where it becomes too much.
+/// A stream that fails when its output is too large.
 #[derive(Debug)]
 pub struct Bounded<R> {
     stream: R,
@@ -60,7 +60,7 @@ impl<R: Read> Read for Bounded<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let source = self.source.as_ref().map(|read| read.load(Ordering::Relaxed));
         if let Some(source) = source
-            && self.given > FREE.max(source.saturating_mul(RATIO))
+            && self.given > FREE_BYTES.max(source.saturating_mul(MAX_RATIO))
         {
             let reason = format!(
                 "{source} packed bytes became more than {}: refused as a decompression bomb; unpack it yourself if you \
@@ -93,9 +93,9 @@ mod tests {
                 Err(error) => break error,
             }
         };
-        assert!((FREE..FREE + (2 << 20)).contains(&given));
+        assert!((FREE_BYTES..FREE_BYTES + (2 << 20)).contains(&given));
         assert!(error.to_string().starts_with("1000 packed bytes became more than"), "{error}");
-        // As more goes in, more may come out.
+        // More input allows more output.
         io::copy(&mut packed, &mut io::sink()).unwrap();
         assert!(out.read(&mut sink).is_ok());
     }

@@ -1,3 +1,5 @@
+//! Detects and removes one layer of compression, archive or text encoding.
+
 use std::io;
 
 use liblzma::stream::{CONCATENATED, Stream};
@@ -8,12 +10,12 @@ use super::through;
 use super::utf16::{self, Utf16};
 use crate::input::Input;
 
-/// Something that a recording is wrapped in.
+/// A layer around a recording.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Layer {
-    /// What comes out is read from beginning to end.
+    /// The content is a stream.
     Stream(StreamLayer),
-    /// What comes out is one of several files.
+    /// The content is one of several files.
     Archive(ArchiveKind),
 }
 
@@ -25,25 +27,25 @@ pub enum StreamLayer {
     Xz,
     Bzip2,
     Zlib,
-    /// `atrace -z`, as `adb` delivers it: a line `TRACE:`, then zlib.
+    /// The output of `atrace -z` as `adb` delivers it: a line `TRACE:`, then zlib data.
     Atrace {
-        /// Where the packed bytes begin.
+        /// Where the zlib data begins.
         begin: usize,
     },
-    /// Text, as PowerShell redirects it.
+    /// UTF-16 text, as PowerShell writes it when redirecting output.
     Utf16(utf16::Order),
-    /// A byte order mark before text in UTF-8.
+    /// A byte order mark before UTF-8 text.
     Utf8Mark,
 }
 
-/// xz promises no more memory for its highest preset.
+/// xz needs no more than this to decompress its highest preset.
 const XZ_MEMORY: u64 = 128 << 20;
 
-/// `atrace` prints this and a newline before what it packed.
-const ATRACE: &[u8] = b"TRACE:";
+/// `atrace` prints this and a newline before the compressed data.
+const ATRACE_START: &[u8] = b"TRACE:";
 
 impl Layer {
-    /// Which layer something that begins so has.
+    /// The outermost layer of a file that begins with `prefix`.
     pub fn of(prefix: &[u8]) -> Option<Layer> {
         use StreamLayer::*;
         let stream = match prefix {
@@ -63,22 +65,23 @@ impl Layer {
     }
 }
 
-/// A zlib header: DEFLATE, a window that exists, no dictionary, the check, and one of the levels that are written.
+/// Whether this is a zlib header: DEFLATE, a valid window size, no dictionary, a valid check, and a level that is in
+/// use.
 fn is_zlib(prefix: &[u8]) -> bool {
     matches!(prefix, [0x78, 0x01 | 0x5e | 0x9c | 0xda, ..])
 }
 
-/// Where the packed bytes of an atrace dump begin. adb's shell may have made `\r\n` of the newline; messages of atrace
-/// may come before.
+/// Where the zlib data of an atrace dump begins. adb's shell may have changed the newline to `\r\n`, and messages of
+/// atrace may come first.
 fn after_atrace(prefix: &[u8]) -> Option<usize> {
     let head = &prefix[..prefix.len().min(1024)];
-    let at = memchr::memmem::find(head, ATRACE)? + ATRACE.len();
+    let at = memchr::memmem::find(head, ATRACE_START)? + ATRACE_START.len();
     let newlines = prefix[at..].iter().take_while(|&&byte| matches!(byte, b'\r' | b'\n')).count();
     is_zlib(&prefix[at + newlines..]).then_some(at + newlines)
 }
 
 impl StreamLayer {
-    /// Takes the layer off.
+    /// Removes the layer.
     pub fn open(self, input: Input, budget: &mut Budget) -> io::Result<Input> {
         through(input, budget, |packed| {
             Ok(match self {
@@ -110,7 +113,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn layers_are_told_by_their_content() {
+    fn layers_are_detected_by_their_content() {
         let of = |bytes: &[u8]| match Layer::of(bytes) {
             Some(Layer::Stream(stream)) => format!("{stream:?}"),
             Some(Layer::Archive(kind)) => format!("{kind:?}"),

@@ -1,19 +1,21 @@
+//! Reports which member of an archive was read, and which other recordings are in it.
+
 use unstarve_model::{Batch, EventSource, Loss, LossKind, SourceError, TraceInfo};
 
-use super::archive::{ArchiveKind, NAMED};
+use super::archive::{ArchiveKind, MAX_MEMBERS_NAMED};
 
-/// Which member of an archive is read.
+/// The member of an archive that is read.
 #[derive(Clone, Debug)]
 pub struct InArchive {
     pub(super) name: String,
-    /// The other recordings in it.
+    /// The other recordings in the archive.
     pub(super) others: Vec<String>,
     pub(super) archive: String,
     pub(super) kind: ArchiveKind,
 }
 
 impl InArchive {
-    /// `source`, which names the member and the recordings beside it.
+    /// Wraps `source` so that it names the member and reports the other recordings.
     pub fn name(self, source: Box<dyn EventSource>) -> Box<dyn EventSource> {
         let mut named = Named { info: TraceInfo::default(), member: self, source, begun: false };
         named.update();
@@ -25,8 +27,8 @@ impl InArchive {
         if count == 0 {
             return None;
         }
-        let shown = self.others.iter().take(NAMED).map(String::as_str).collect::<Vec<_>>().join(", ");
-        let more = if count > NAMED { ", …" } else { "" };
+        let shown = self.others.iter().take(MAX_MEMBERS_NAMED).map(String::as_str).collect::<Vec<_>>().join(", ");
+        let more = if count > MAX_MEMBERS_NAMED { ", …" } else { "" };
         let (extract, archive) = (self.kind.extract(), &self.archive);
         let detail = format!(
             "{shown}{more}; read another one with `{extract} {archive} MEMBER | unstarve explain -`; several members to \
@@ -57,7 +59,7 @@ impl EventSource for Named {
 
     fn read(&mut self, batch: &mut Batch) -> Result<bool, SourceError> {
         let more = self.source.read(batch)?;
-        // Formats complete what they know with their first events and at their end.
+        // Readers complete their info with the first events and at the end.
         if !more || !self.begun {
             self.begun = true;
             self.update();

@@ -1,5 +1,5 @@
-//! What a recording is wrapped in: compression, archives, other encodings of text. Layers are removed from the outside,
-//! each told by its content, until a recording or something unknown is left.
+//! Unpacks recordings: removes compression, archives and text encodings layer by layer, each detected by content, until
+//! a recording or something unknown is left.
 
 mod archive;
 mod bounded;
@@ -18,23 +18,23 @@ pub use self::member::InArchive;
 use crate::input::Input;
 use crate::open::OpenError;
 
-/// `trace.dat.gz.zst` is odd, a hundred layers are an attack. An archive is one.
+/// `trace.dat.gz.zst` is unusual, a hundred layers are an attack. An archive counts as one.
 pub const MAX_LAYERS: usize = 4;
 
-/// What is left when all layers are off.
+/// The content after all layers have been removed.
 pub struct Unpacked {
-    /// The recording, or what is none.
+    /// The recording, or something else.
     pub input: Input,
-    /// The member of an archive that it is.
+    /// The archive member that was chosen, if there was an archive.
     pub member: Option<InArchive>,
 }
 
-/// What chooses among an archive's members.
+/// How to choose among the members of an archive.
 #[derive(Clone, Copy)]
 pub struct Tests {
-    /// Whether something that begins so can be read.
+    /// Whether a file with this beginning is a recording.
     pub is_recording: fn(&[u8]) -> bool,
-    /// Whether a recording has any event; asked where several files look like one.
+    /// Whether a recording has any event; used if several members look like one.
     pub has_events: fn(Input) -> bool,
 }
 
@@ -61,7 +61,7 @@ pub fn unpack(input: Input, tests: Tests) -> Result<Unpacked, OpenError> {
     Err(OpenError::TooManyLayers { name: unpacked.input.name().to_owned() })
 }
 
-/// An input that goes through `decoder`, which reads from all of `input` and is charged to `budget`.
+/// Wraps the input in `decoder`, which reads all of `input`; the output is limited by `budget`.
 fn through<D: io::Read + Send + 'static>(
     input: Input,
     budget: &mut Budget,

@@ -1,3 +1,5 @@
+//! Lists the members of a tar archive.
+
 use std::cell::Cell;
 use std::io::{self, Read, Seek, SeekFrom};
 use std::rc::Rc;
@@ -5,14 +7,14 @@ use std::rc::Rc;
 use super::archive::{Member, Packing, Part};
 use crate::input::Positioned;
 
-/// What stands before one member: its header, long names, pax attributes, the map of a sparse file. They are read into
-/// memory, and an archive may claim any length for them.
-const LONGEST_HEAD: u64 = 64 << 10;
+/// Limit for what precedes a member: its header, long names, pax attributes, the map of a sparse file. This is read
+/// into memory, and an archive can claim any length for it.
+const MAX_HEAD_BYTES: u64 = 64 << 10;
 
-/// The regular files in a tar archive, up to `limit`. A torn archive gives those before the tear; one with more than
-/// 64 KiB before a member is refused.
+/// The regular files in a tar archive, up to `limit`. A truncated archive yields those before the end; one with more
+/// than 64 KiB before a member is refused.
 pub fn members(file: &Positioned, limit: usize) -> io::Result<Vec<Member>> {
-    let left = Rc::new(Cell::new(LONGEST_HEAD));
+    let left = Rc::new(Cell::new(MAX_HEAD_BYTES));
     let mut archive = tar::Archive::new(Heads { part: Part::whole(file), left: left.clone(), begin: 0 });
     let mut members = Vec::new();
     for entry in archive.entries_with_seek()? {
@@ -21,7 +23,7 @@ pub fn members(file: &Positioned, limit: usize) -> io::Result<Vec<Member>> {
             Err(error) if error.kind() == io::ErrorKind::FileTooLarge => return Err(error),
             Err(_) => break,
         };
-        left.set(LONGEST_HEAD);
+        left.set(MAX_HEAD_BYTES);
         let kind = entry.header().entry_type();
         let packing = match kind {
             _ if kind.is_file() || kind.is_contiguous() => Packing::None,
@@ -37,10 +39,10 @@ pub fn members(file: &Positioned, limit: usize) -> io::Result<Vec<Member>> {
     Ok(members)
 }
 
-/// The archive as the library reads it: heads only, each of bounded length.
+/// The archive as the tar library sees it: only headers, each of limited length.
 struct Heads {
     part: Part,
-    /// How many more bytes the head may have.
+    /// How many more bytes may be read for this header.
     left: Rc<Cell<u64>>,
     begin: u64,
 }
@@ -48,7 +50,7 @@ struct Heads {
 impl Read for Heads {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let left = self.left.get();
-        if left == LONGEST_HEAD {
+        if left == MAX_HEAD_BYTES {
             self.begin = self.part.at;
         }
         if left == 0 && !buffer.is_empty() {
@@ -56,7 +58,7 @@ impl Read for Heads {
                 "the member at byte {} of the tar archive has more than {} KiB of header (long names, pax attributes); \
                  expected at most that; unpack it with tar and give the recording itself",
                 self.begin,
-                LONGEST_HEAD >> 10
+                MAX_HEAD_BYTES >> 10
             );
             return Err(io::Error::new(io::ErrorKind::FileTooLarge, what));
         }
@@ -78,7 +80,8 @@ mod tests {
     use super::*;
     use crate::input::Input;
 
-    /// A file, and before a second one a header of type `kind` with a body of `length` zeros that take no disk.
+    /// An archive with a file, and before a second one a header of type `kind` with a body of `length` zeros (sparse on
+    /// disk).
     fn archive(kind: u8, length: u64) -> io::Result<Vec<Member>> {
         let mut file = tempfile::tempfile()?;
         for (kind, name, size) in [(b'0', "one", 3), (kind, "long", length), (b'0', "two", 3)] {
@@ -103,7 +106,7 @@ mod tests {
             assert!(error.starts_with("the member at byte 1024 of the tar archive has more than 64 KiB"), "{error}");
             assert_eq!(archive(kind, 4096).unwrap().len(), 2);
         }
-        // Nobody reads what applies to all members.
+        // Nobody reads the global header.
         assert_eq!(archive(b'g', 6 << 30).unwrap().len(), 2);
     }
 }

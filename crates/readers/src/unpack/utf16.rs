@@ -1,15 +1,16 @@
-//! Text in UTF-16: what PowerShell makes of `trace-cmd report > file`.
+//! Converts UTF-16 to UTF-8. PowerShell writes UTF-16 for `trace-cmd report > file`.
 
 use std::io::{self, Read};
 
-/// Which byte of a unit comes first.
+/// The byte order of UTF-16 text.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Order {
     Little,
     Big,
 }
 
-/// The order of a text in UTF-16 that begins so: by its mark, or because every other byte is a NUL, as in no other text.
+/// The byte order of text that begins with `prefix`, if it is UTF-16: by its byte order mark, or because every other
+/// byte is a NUL, which no other text has.
 pub fn order(prefix: &[u8]) -> Option<Order> {
     match prefix {
         [0xff, 0xfe, 0, 0, ..] => None,
@@ -20,7 +21,7 @@ pub fn order(prefix: &[u8]) -> Option<Order> {
 }
 
 fn unmarked(prefix: &[u8]) -> Option<Order> {
-    let (units, _) = prefix[..prefix.len().min(SAMPLE)].as_chunks::<2>();
+    let (units, _) = prefix[..prefix.len().min(SAMPLE_BYTES)].as_chunks::<2>();
     let plain = |byte: u8| byte.is_ascii_graphic() || byte.is_ascii_whitespace();
     let all = |little: bool| {
         units
@@ -28,24 +29,24 @@ fn unmarked(prefix: &[u8]) -> Option<Order> {
             .all(|&[first, second]| if little { plain(first) && second == 0 } else { first == 0 && plain(second) })
     };
     match units.len() {
-        0..LEAST => None,
+        0..MIN_UNITS => None,
         _ if all(true) => Some(Order::Little),
         _ if all(false) => Some(Order::Big),
         _ => None,
     }
 }
 
-/// Fewer units may be like that by chance.
-const LEAST: usize = 16;
-const SAMPLE: usize = 256;
+/// With fewer units this may be a coincidence.
+const MIN_UNITS: usize = 16;
+const SAMPLE_BYTES: usize = 256;
 
-const BLOCK: usize = 1 << 16;
+const BLOCK_BYTES: usize = 1 << 16;
 
-/// The same text in UTF-8, without the mark. What is no text becomes replacement characters.
+/// Decodes UTF-16 to UTF-8 and drops the byte order mark. Invalid units become replacement characters.
 pub struct Utf16<R> {
     input: R,
     order: Order,
-    /// Read and not yet decoded: half a unit, or a unit whose other half has to come.
+    /// Bytes not yet decoded: half a unit, or the first half of a surrogate pair.
     packed: Vec<u8>,
     text: Vec<u8>,
     given: usize,
@@ -61,14 +62,14 @@ impl<R: Read> Utf16<R> {
 
     fn fill(&mut self) -> io::Result<()> {
         let start = self.packed.len();
-        self.packed.resize(start + BLOCK, 0);
+        self.packed.resize(start + BLOCK_BYTES, 0);
         let length = self.input.read(&mut self.packed[start..]);
         self.packed.truncate(start + *length.as_ref().unwrap_or(&0));
         self.at_end = length? == 0;
         let (units, _) = self.packed.as_chunks::<2>();
         let mut units: Vec<u16> = units.iter().map(|&unit| self.unit(unit)).collect();
         let mut used = units.len() * 2;
-        // The second half of a pair may come with the next block.
+        // The second half of a surrogate pair may be in the next block.
         if !self.at_end && units.last().is_some_and(|unit| (0xd800..0xdc00).contains(unit)) {
             units.pop();
             used -= 2;
@@ -109,7 +110,7 @@ impl<R: Read> Read for Utf16<R> {
 mod tests {
     use super::*;
 
-    /// Gives one byte at a time, so that every unit and every pair is torn.
+    /// Yields one byte at a time, so that every unit and pair is split.
     struct Slow<'a>(&'a [u8]);
 
     impl Read for Slow<'_> {

@@ -1,3 +1,5 @@
+//! Lists the members of a zip archive.
+
 use std::io;
 
 use rawzip::{CompressionMethod, RECOMMENDED_BUFFER_SIZE, ReaderAt, ZipArchive};
@@ -11,7 +13,7 @@ impl ReaderAt for Positioned {
     }
 }
 
-/// The directory of an archive is found by its end; a comment of this length may follow it.
+/// The directory is found from the end of the archive; a comment of up to this length may follow it.
 const MAX_COMMENT: u64 = 1 << 17;
 
 /// The files in a zip archive, up to `limit`.

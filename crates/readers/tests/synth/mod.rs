@@ -1,5 +1,5 @@
-//! A kernel of our own making: its event formats, its ring buffer's pages, and files around them, for every byte order,
-//! size of `long`, compression and number of buffers. Only what the readers' tests need.
+//! A synthetic kernel: event formats, ring buffer pages, and files of them, for every byte order, size of `long`,
+//! compression and number of buffers. Only what the readers' tests need.
 #![allow(dead_code, reason = "each test program uses its part")]
 
 use std::io::Write as _;
@@ -73,7 +73,7 @@ fn format(machine: Machine, (_, name, id, fields): Description) -> String {
             at = usize::next_multiple_of(at, field);
         }
         let signed = u8::from(!declaration.contains("unsigned") && !declaration.contains('*'));
-        // trace-cmd takes what comes before the empty line for the common fields.
+        // trace-cmd takes the fields before the empty line as the common ones.
         let gap = if index == common.len() { "\n" } else { "" };
         text += &format!("{gap}\tfield:{declaration};\toffset:{at};\tsize:{field};\tsigned:{signed};\n");
         at += field;
@@ -107,7 +107,7 @@ pub const HEADER_EVENT: &str = "# compressed entry header\n\ttype_len    :    5 
                                 array       :   32 bits\n\n\tpadding     : type == 29\n\ttime_extend : type == 30\n\t\
                                 time_stamp : type == 31\n\tdata max type_len  == 28\n";
 
-/// A record being laid out like the fields of its format.
+/// A record being built according to its format.
 struct Record {
     machine: Machine,
     bytes: Vec<u8>,
@@ -135,7 +135,7 @@ impl Record {
         self.number(4, task.prio().unwrap().0 as u64);
     }
 
-    /// A locator and, behind it, its text.
+    /// A locator, and its text at the end of the record.
     fn located(&mut self, text: &str) {
         self.bytes.resize(self.bytes.len().next_multiple_of(4), 0);
         let at = self.bytes.len() + 4;
@@ -145,7 +145,7 @@ impl Record {
     }
 }
 
-/// The raw record of an event; only kinds that [`EVENTS`] has.
+/// The raw record of an event; only of kinds in [`EVENTS`].
 pub fn record(machine: Machine, event: &Event, names: &Names) -> Vec<u8> {
     let name = event.kind.event_type().unwrap().name();
     let id = EVENTS.iter().find(|d| d.1 == name).unwrap().2;
@@ -194,11 +194,11 @@ pub fn record(machine: Machine, event: &Event, names: &Names) -> Vec<u8> {
     record.bytes
 }
 
-/// Pages of a ring buffer as they fill.
+/// Builds pages of a ring buffer.
 pub struct Ring {
     machine: Machine,
     pages: Vec<u8>,
-    /// Events of the page being filled, and its time.
+    /// Events of the current page, and its time.
     data: Vec<u8>,
     page_time: u64,
     time: u64,
@@ -219,7 +219,7 @@ impl Ring {
         })
     }
 
-    /// Adds a record. Times that do not fit are extended; of a page's first event the page has the time.
+    /// Adds a record. Deltas that do not fit are extended; a page's first event uses the page's time.
     pub fn push(&mut self, time: u64, record: &[u8]) {
         let room = PAGE - 8 - usize::from(self.machine.long) - 8; // the last eight for a count of missed events
         if self.data.len() + record.len() + 24 > room {
@@ -250,7 +250,7 @@ impl Ring {
         self.time = time;
     }
 
-    /// Events are lost here.
+    /// Events are lost at this point.
     pub fn lose(&mut self, count: u64) {
         self.flush();
         self.missed = Some(count);
@@ -281,7 +281,7 @@ impl Ring {
     }
 }
 
-/// The pages of each CPU out of events of all; `lost` events make gaps.
+/// The pages of each CPU with these events; `lost` events make gaps.
 pub fn pages(machine: Machine, events: &[Event], names: &Names) -> Vec<(CpuId, Vec<u8>)> {
     let mut cpus: Vec<CpuId> = events.iter().map(|event| event.cpu).collect();
     cpus.sort_unstable();
@@ -300,7 +300,7 @@ pub fn pages(machine: Machine, events: &[Event], names: &Names) -> Vec<(CpuId, V
         .collect()
 }
 
-/// What a recorder would give to the writer.
+/// A recording as a recorder passes it to the writer.
 pub fn recording(machine: Machine, pages: &[(CpuId, Vec<u8>)]) -> Recording {
     let pages = pages
         .iter()
@@ -337,7 +337,7 @@ pub struct V7<'a> {
     pub machine: Machine,
     pub compression: &'a str,
     pub buffers: &'a [Buffer<'a>],
-    /// Options besides those that every file has.
+    /// Options other than those that every file has.
     pub options: &'a [(u16, Vec<u8>)],
 }
 
@@ -443,7 +443,7 @@ impl V7Writer<'_> {
         at
     }
 
-    /// Writes options; returns where they are, and where the place of the next ones is to be written.
+    /// Writes options. Returns their offset, and where the offset of the next options goes.
     fn options(&mut self, options: &[(u16, Vec<u8>)]) -> (u64, usize) {
         let endian = self.endian();
         let mut content = Vec::new();
@@ -469,7 +469,7 @@ impl V7Writer<'_> {
             self.out.resize(self.out.len().next_multiple_of(PAGE), 0);
             let offset = self.out.len();
             let size = if self.is_packed() {
-                // Three pages a chunk; as trace-cmd, the length leaves the chunks' headers out.
+                // Three pages per chunk. As in trace-cmd, the length does not include chunk headers.
                 let chunks: Vec<Vec<u8>> = pages.chunks(3 * PAGE).map(|chunk| self.pack(chunk)).collect();
                 self.out.extend(endian.bytes32(chunks.len() as u32));
                 self.out.extend(chunks.concat());

@@ -1,4 +1,4 @@
-//! Gaps, cuts, damage and hostile tables.
+//! Gaps, truncation, damage and hostile tables.
 
 use super::*;
 
@@ -66,7 +66,7 @@ fn a_cut_file_gives_what_came_before_or_says_where_it_ends() {
 fn a_packed_file_that_was_cut_before_its_index_keeps_its_cpus() {
     let (names, ids) = names();
     let machine = MACHINES[0];
-    // Enough for several chunks a CPU; CPUs 0 and 2 recorded, CPU 1 did not.
+    // Enough for several chunks per CPU; CPUs 0 and 2 recorded, CPU 1 did not.
     let once = story(ids);
     let again = |event: &Event, round: u64| Event { time: Time(event.time.0 + round * 10_000_000_000), ..*event };
     let events: Vec<Event> = (0..20).flat_map(|round| once.iter().map(move |event| again(event, round))).collect();
@@ -164,7 +164,7 @@ fn hostile_tables_end_in_a_located_error_or_a_loss() {
     };
     let find = |bytes: &[u8], text: &[u8]| bytes.windows(text.len()).position(|window| window == text).unwrap();
 
-    // A section of options whose successor is itself.
+    // A section of options that points to itself.
     let first = u64::from_le_bytes(good[27..35].try_into().unwrap());
     let circle = edited(&|bytes| {
         let next =
@@ -242,7 +242,7 @@ fn a_real_file_cut_anywhere_gives_its_beginning_or_a_located_error() {
     for length in boundaries.into_iter().chain(steps).chain([whole.len() - 1, whole.len() - 200]) {
         match read(&whole[..length]) {
             Ok(read) => {
-                // The last section names the others, for people: nothing is lost with it.
+                // The last section only names the others for people: nothing is lost with it.
                 let is_told = loss_kinds(&read.losses).contains(&LossKind::Truncated);
                 assert!(is_told || read.events == events, "{length}: {:?}", read.losses);
                 assert!(read.events.len() <= events.len());
@@ -257,7 +257,7 @@ fn a_real_file_cut_anywhere_gives_its_beginning_or_a_located_error() {
 #[test]
 fn a_real_file_with_flipped_bits_never_panics() {
     let whole = real("linux-6.1-idle.dat");
-    // Most of the file is kallsyms: aim at the tables before it and the data behind.
+    // Most of the file is kallsyms, so damage the tables before it and the data after it.
     let aims = (0..4000).chain(whole.len() - 8000..whole.len());
     for (round, at) in aims.step_by(61).enumerate() {
         let mut bytes = whole.clone();
@@ -276,7 +276,7 @@ fn the_counters_of_a_buffer_prove_that_a_silent_cpu_was_recorded() {
     let options = [
         (2, counters(0, "dropped events: 0\n")),
         (2, counters(1, "dropped events: 4\n")),
-        // Old kernels do not count them.
+        // Old kernels do not have these counters.
         (2, counters(2, "")),
     ];
     let buffers = [("", "local", pages(machine, &events, &names))];
@@ -287,7 +287,7 @@ fn the_counters_of_a_buffer_prove_that_a_silent_cpu_was_recorded() {
         known.map(|known| (known.proof.is_some(), known.dropped)).collect()
     };
     assert_eq!(proved(&whole), [(true, false), (false, true), (false, false)]);
-    // The end of a buffer may be in the part that is missing.
+    // The end of a buffer may be in the missing part.
     let whole = v6(machine, &events, &names);
     assert_eq!(proved(&whole)[0], (true, false));
     assert_eq!(proved(&whole[..whole.len() - 100])[0], (false, false));

@@ -1,4 +1,4 @@
-//! Every machine and packing, several buffers, clocks.
+//! Every machine and compression, several buffers, several clocks.
 
 use super::*;
 
@@ -25,7 +25,7 @@ fn instances_are_merged_unless_their_clock_differs() {
     );
 }
 
-/// Version 6 puts an instance's tables behind the top buffer's pages, and names them in an option.
+/// Version 6 has an instance's tables after the pages of the top-level buffer, and names them in an option.
 #[test]
 fn instances_of_version_6_are_merged() {
     let (names, ids) = names();
@@ -35,7 +35,7 @@ fn instances_of_version_6_are_merged() {
     for machine in MACHINES {
         let endian = machine.endian;
         let mut file = v6(machine, &rest, &names);
-        // The option, for which the padding before the first page gives way.
+        // The option takes the place of the padding before the first page.
         let mut option = endian.bytes16(3).to_vec();
         option.extend(endian.bytes32(13));
         option.extend(endian.bytes64(file.len() as u64));
@@ -45,7 +45,7 @@ fn instances_of_version_6_are_merged() {
         file.drain(padding - option.len()..padding);
         let at = file.windows(10).position(|window| window == b"options  \0").unwrap() + 10;
         file.splice(at..at, option);
-        // Its table of four CPUs, then the pages of the only one that recorded.
+        // Its table of four CPUs, then the pages of the only CPU that recorded.
         let irq_pages = pages(machine, &irqs, &names).remove(0).1;
         let offset = (file.len() + 10 + 4 * 16).next_multiple_of(4096);
         file.extend(b"flyrecord\0");
@@ -131,7 +131,7 @@ fn a_dated_file_is_on_the_wall_s_clock() {
     assert_eq!((dated.host.as_deref(), dated.kernel_release.as_deref()), (Some("web1"), Some("6.1.0")));
     assert_eq!(dated.clocks, [ClockPair { trace: Time(0), wall: WallTime(0) }]);
     assert_eq!(info(std::slice::from_ref(&uname)).clocks, []);
-    // Somebody moved the times by hand.
+    // The times were shifted by hand.
     assert_eq!(info(&[uname, date, (7, b"5\0".to_vec())]).clocks, []);
     assert_eq!(info(&[(5, b"Linux (none) 6.1.0 x86_64\0".to_vec())]).host, None);
 }

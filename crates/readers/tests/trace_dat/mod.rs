@@ -1,4 +1,4 @@
-//! Files of our own making, in all variants of trace.dat, and all the ways in which they break.
+//! Synthetic files in all variants of trace.dat, and damaged ones.
 
 mod damage;
 mod merging;
@@ -15,7 +15,7 @@ use unstarve_model::{
 };
 use unstarve_readers::{Input, open_input, trace_dat_write};
 
-/// What a source gives, with the names in place of their ids.
+/// Everything a source yields, with names instead of ids.
 struct Read {
     info: TraceInfo,
     events: Vec<Event>,

@@ -1,4 +1,4 @@
-//! What the writer leaves on a disk, and that any events come back.
+//! The files that the writer leaves, and that any events can be read back.
 
 use super::*;
 

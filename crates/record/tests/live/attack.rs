@@ -1,4 +1,4 @@
-//! A user owns the directory that root records to, and does what he can with it all the time.
+//! An attacker owns the directory that root records to, and constantly swaps files in it.
 
 use std::ffi::OsStr;
 use std::fs::{self, Permissions};
@@ -17,14 +17,14 @@ use crate::Outcome;
 use crate::child::{Recorder, Task};
 use crate::ends::place;
 
-/// Nobody, on every Linux.
+/// The user `nobody`, on every Linux.
 const USER: u32 = 65534;
 
-/// Where the attacker is told what to attack, and what he is after.
+/// Tells the attacker which directory to attack, and where the secret is.
 const DIRECTORY: &str = "UNSTARVE_TEST_DIRECTORY";
 const SECRET: &str = "UNSTARVE_TEST_SECRET";
 
-/// Swaps everything in a directory for links to a secret, and back, until it is killed or a while has passed.
+/// Replaces everything in a directory by links to a secret, and back, until killed or for a limited time.
 pub fn attack() -> ExitCode {
     let (Some(directory), Some(secret)) = (std::env::var_os(DIRECTORY), std::env::var_os(SECRET)) else {
         return ExitCode::FAILURE;
@@ -56,7 +56,7 @@ pub fn attack() -> ExitCode {
     ExitCode::SUCCESS
 }
 
-/// What he hopes will be given to him, as the files of a recorder.
+/// Files with a recorder's names, which the attacker wants to be given.
 fn plant(lure: &Path, secret: &Path) {
     for name in ["trace.dat", "head", "head.part", "cpu0.pages", "cpu1.pages"] {
         let _ = fs::remove_file(lure.join(name));
@@ -64,7 +64,7 @@ fn plant(lure: &Path, secret: &Path) {
     }
 }
 
-/// A directory of root's and one of his own change places, many times, at moments that he cannot choose well.
+/// Exchanges root's directory and one of the attacker's, many times.
 fn exchange(directory: &Path, name: &OsStr, secret: &Path) {
     let lure = directory.join("lure");
     let _ = fs::create_dir(&lure);
@@ -80,12 +80,12 @@ fn exchange(directory: &Path, name: &OsStr, secret: &Path) {
     }
 }
 
-/// Something of his own in its place for a moment.
+/// Puts something of the attacker's there for a moment.
 fn replace(directory: &Path, name: &OsStr, secret: &Path, turn: u64) {
     let (path, aside) = (directory.join(name), directory.join(format!("aside-{}", turn % 64)));
     let _ = fs::rename(&path, &aside);
     match turn % 4 {
-        // A link to the secret, or to where it is, in its place.
+        // A link to the secret, or to its directory.
         0 => drop(symlink(secret, &path)),
         1 => drop(secret.parent().map(|above| symlink(above, &path))),
         2 => {
@@ -99,7 +99,7 @@ fn replace(directory: &Path, name: &OsStr, secret: &Path, turn: u64) {
     let _ = fs::rename(&aside, &path);
 }
 
-/// `program` is this one, in a place that the user can reach.
+/// `program` is this one, at a path that the user can access.
 fn attacker(program: &Path, directory: &Path, secret: &Path) -> Recorder {
     let mut invocation = Command::new("setpriv");
     let user = USER.to_string();
@@ -109,7 +109,7 @@ fn attacker(program: &Path, directory: &Path, secret: &Path) -> Recorder {
     Recorder::start(invocation)
 }
 
-/// What must stay as it is.
+/// What the attack must not change.
 #[derive(PartialEq, Debug)]
 struct State {
     owner: (u32, u32),
@@ -126,7 +126,7 @@ fn state(secret: &Path) -> State {
 }
 
 pub fn whoever_owns_the_directory_gains_nothing() -> Outcome {
-    // He can look into both, so that his links lead somewhere.
+    // The attacker can access both, so the links work.
     let [around, vault] = [(); 2].map(|()| place_for_all().expect("a directory"));
     let secret = vault.path().join("secret");
     fs::write(&secret, "root's own").expect("written");
@@ -154,7 +154,7 @@ pub fn whoever_owns_the_directory_gains_nothing() -> Outcome {
     drop(attacker);
     assert!(recorded + refused > 5, "{recorded} recordings, {refused} refusals");
     println!("{recorded} recordings, {refused} refusals");
-    // Undisturbed, the file is the user's.
+    // Without an attack the file belongs to the user.
     let output = mine.join("calm.dat");
     let mut task = Task { milliseconds: Some(20), ..Task::to(&output) }.invocation();
     task.env("SUDO_UID", USER.to_string()).env("SUDO_GID", USER.to_string());
@@ -184,7 +184,7 @@ pub fn nodes_and_links_are_never_replaced() -> Outcome {
     assert!(fs::metadata(&fifo).expect("there").file_type().is_fifo());
     assert!(fs::metadata(&node).expect("there").file_type().is_char_device());
     assert!(fs::symlink_metadata("/dev/stdout").expect("there").is_symlink());
-    // A descriptor of a process stays one if a regular file is behind it: its link would be replaced.
+    // A descriptor of a process stays one even if it is a regular file: otherwise its link would be replaced.
     let stdout = place.path().join("stdout");
     symlink("/proc/self/fd/1", &stdout).expect("a link");
     let task = Task { milliseconds: Some(20), ..Task::to(&stdout) }.invocation();
@@ -194,7 +194,7 @@ pub fn nodes_and_links_are_never_replaced() -> Outcome {
     shell.envs(task.get_envs().filter_map(|(name, value)| Some((name, value?))));
     assert_eq!(Recorder::start(shell).finish().status.code(), Some(2));
     assert!(fs::symlink_metadata(&stdout).expect("there").is_symlink());
-    // Our own link leads on and stays.
+    // Our own link is followed, and is kept.
     let (link, file) = (place.path().join("link"), place.path().join("file"));
     fs::File::create(&file).expect("a file").write_all(b"old").expect("written");
     symlink("file", &link).expect("a link");

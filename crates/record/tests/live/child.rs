@@ -1,4 +1,4 @@
-//! This program as a recorder or as a load, and the handle on it.
+//! This program as a recorder or a load, and a handle to it.
 
 use std::error::Error;
 use std::ffi::OsString;
@@ -12,17 +12,17 @@ use unstarve_record::{BlockEvents, BufferSize, CommandEnd, Full, Names, Notice, 
 
 use crate::loads;
 
-/// Tells this program what to be, instead of a run of the tests.
+/// Makes this program play a role instead of running the tests.
 const ROLE: &str = "UNSTARVE_TEST_ROLE";
 
-/// What a recorder is told beside its arguments.
+/// Options of a recorder other than its arguments.
 pub const MAX_SIZE: &str = "UNSTARVE_TEST_MAX_SIZE";
 pub const REDACT: &str = "UNSTARVE_TEST_REDACT";
 
-/// No child may run longer.
+/// Maximum run time of a child.
 const LIMIT: Duration = Duration::from_secs(20);
 
-/// Plays the role that the environment asks for, if it does.
+/// Plays the role in the environment, if there is one.
 pub fn act() -> Option<ExitCode> {
     let role = std::env::var(ROLE).ok()?;
     let arguments: Vec<OsString> = std::env::args_os().skip(1).collect();
@@ -33,7 +33,7 @@ pub fn act() -> Option<ExitCode> {
     })
 }
 
-/// Records as `OUTPUT BUFFER_KIB BLOCK MILLISECONDS|- [CMD…]` say, and prints what came of it.
+/// Records according to `OUTPUT BUFFER_KIB BLOCK MILLISECONDS|- [CMD…]`, and prints the result.
 fn recorder(arguments: &[OsString]) -> ExitCode {
     let word = |index: usize| arguments[index].to_str().unwrap_or_default();
     let until = match word(3).parse() {
@@ -62,7 +62,7 @@ fn recorder(arguments: &[OsString]) -> ExitCode {
     }
 }
 
-/// What a recorder says of its recording.
+/// A recorder's report of its recording.
 #[derive(Debug, Default)]
 pub struct Report {
     pub events: u64,
@@ -112,15 +112,15 @@ impl Report {
     }
 }
 
-/// What a recorder is told.
+/// A recorder's options.
 #[derive(Clone, Debug)]
 pub struct Task<'a> {
     pub output: &'a Path,
     pub buffer_kib: Option<u32>,
     pub block: bool,
-    /// How long; `None` is until the command ends or a signal comes.
+    /// Duration; `None` records until the command ends or a signal comes.
     pub milliseconds: Option<u64>,
-    /// A load of [`loads`] to run as the command, or a program.
+    /// The command: a load of [`loads`], or a program.
     pub command: Option<&'a str>,
 }
 
@@ -129,7 +129,7 @@ impl<'a> Task<'a> {
         Task { output, buffer_kib: None, block: false, milliseconds: None, command: None }
     }
 
-    /// The command line of a recorder with this task.
+    /// The command line of a recorder with these options.
     pub fn invocation(&self) -> Command {
         let mut invocation = Command::new(std::env::current_exe().expect("this program"));
         invocation.env(ROLE, "recorder").arg(self.output);
@@ -153,20 +153,20 @@ impl<'a> Task<'a> {
         Recorder::start(self.invocation())
     }
 
-    /// A load by itself, with nobody who records it.
+    /// A load without a recorder.
     pub fn load(name: &str) -> Recorder {
         let mut load = Command::new(std::env::current_exe().expect("this program"));
         load.env(ROLE, name);
         Recorder::start(load)
     }
 
-    /// Records from beginning to end.
+    /// Runs a whole recording.
     pub fn run(&self) -> Ended {
         self.start().finish()
     }
 }
 
-/// A recorder at work; killed if a test gives up on it.
+/// A running recorder; killed if its test fails.
 pub struct Recorder {
     child: Child,
     started: Instant,
@@ -186,7 +186,7 @@ impl Recorder {
         Recorder { child: invocation.spawn().expect("a child"), started: Instant::now() }
     }
 
-    /// How long ago it was started.
+    /// Time since its start.
     pub fn age(&self) -> Duration {
         self.started.elapsed()
     }
@@ -200,7 +200,7 @@ impl Recorder {
         rustix::process::kill_process(pid, signal).expect("a signal");
     }
 
-    /// Waits for its end.
+    /// Waits until it has ended.
     pub fn finish(mut self) -> Ended {
         let status = loop {
             if let Some(status) = self.child.try_wait().expect("a status") {
@@ -211,7 +211,7 @@ impl Recorder {
         };
         let mut output = String::new();
         if let Some(mut stdout) = self.child.stdout.take() {
-            // A few lines at the most: a pipe holds them.
+            // A few lines at most, which fit into the pipe.
             stdout.read_to_string(&mut output).expect("its output");
         }
         Ended { pid: self.child.id(), status, output }
@@ -226,13 +226,13 @@ impl Drop for Recorder {
 }
 
 impl Ended {
-    /// What it recorded; a test fails here if it did not.
+    /// Its report; panics if it did not record.
     pub fn report(&self) -> Report {
         assert!(self.status.success(), "{self:?}");
         Report::parse(&self.output).unwrap_or_else(|| panic!("no report: {self:?}"))
     }
 
-    /// Why it recorded nothing; a test fails here if it did.
+    /// Its error; panics if it did record.
     pub fn error(&self) -> &str {
         assert_eq!((self.status.code(), self.status.signal()), (Some(2), None), "{self:?}");
         let line = self.output.lines().find_map(|line| line.strip_prefix("error "));

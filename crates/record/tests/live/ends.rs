@@ -1,4 +1,4 @@
-//! Every way in which a recording can end: the file is whole or not there, and nothing stays behind.
+//! Every way in which a recording can end: the file is complete or does not exist, and nothing is left behind.
 
 use std::fs;
 use std::path::Path;
@@ -17,7 +17,7 @@ pub fn place() -> TempDir {
     tempfile::tempdir().expect("a temporary directory")
 }
 
-/// Waits until it records.
+/// Waits until recording has begun.
 pub fn recording(recorder: &Recorder) {
     let limit = Instant::now() + Duration::from_secs(10);
     while !is_recording(recorder.pid()) {
@@ -26,7 +26,7 @@ pub fn recording(recorder: &Recorder) {
     }
 }
 
-/// Nothing of this recorder is left but what is named.
+/// Checks that this recorder has left only these files.
 pub fn left_only(files: &[&str], ended: &Ended, directory: &Path) {
     assert_eq!(names_in(directory), files);
     assert_eq!(instances_of(ended.pid), [""; 0]);
@@ -48,7 +48,7 @@ pub fn sigint_ends_it_cleanly_even_if_ignored_at_start() -> Outcome {
     let output = place.path().join("t.dat");
     std::fs::write(&output, vec![0; 12_000]).expect("an older recording");
     let task = Task::to(&output).invocation();
-    // A shell starts background commands with SIGINT ignored, and so does this one.
+    // Shells start background commands with SIGINT ignored, and so does this one.
     let mut shell = std::process::Command::new("sh");
     shell.args(["-c", "trap '' INT; exec \"$0\" \"$@\""]).arg(task.get_program()).args(task.get_args());
     shell.envs(task.get_envs().filter_map(|(name, value)| Some((name, value?))));
@@ -58,9 +58,9 @@ pub fn sigint_ends_it_cleanly_even_if_ignored_at_start() -> Outcome {
     let ended = recorder.finish();
     ended.report();
     left_only(&["t.dat"], &ended, place.path());
-    // Who started it is told what ends it, and what it replaces.
+    // The user is shown what ends it, and what it replaces.
     let path = output.display();
-    for notice in [format!("{path} is there already (12 kB, of "), format!("recording into {path} until Ctrl-C\n")] {
+    for notice in [format!("{path} exists (12 kB, of "), format!("recording into {path} until Ctrl-C\n")] {
         assert!(ended.output.contains(&format!("notice {notice}")), "{notice}: {ended:?}");
     }
     Ok(Completion::Completed)
@@ -86,7 +86,7 @@ pub fn the_command_s_exit_code_comes_back() -> Outcome {
     fs::write(&output, "an older recording").expect("a file");
     let ended = Task { command: Some("short"), ..Task::to(&output) }.run();
     assert_eq!(ended.report().command, Some(7));
-    assert!(fs::read(&output).expect("the new file").starts_with(unstarve_readers::trace_dat::MAGIC));
+    assert!(fs::read(&output).expect("the new file").starts_with(unstarve_readers::trace_dat::TRACE_DAT_MAGIC));
     left_only(&["t.dat"], &ended, place.path());
     Ok(Completion::Completed)
 }
@@ -140,7 +140,7 @@ pub fn a_size_that_was_asked_for_is_kept() -> Outcome {
     assert_eq!((report.stopped.as_str(), report.command), ("size", Some(7)), "the command ran to its end");
     assert!(report.seconds < 10.0, "{report:?}");
     let size = fs::metadata(&output).expect("a file").len();
-    // What the buffers held when it was reached comes on top.
+    // The content of the buffers at that time is added.
     assert!((10 << 20..28 << 20).contains(&size), "{size} bytes");
     assert_eq!(Contents::of(&output).events(), report.events);
     left_only(&["t.dat"], &ended, place.path());
@@ -163,13 +163,13 @@ pub fn two_recorders_at_once() -> Outcome {
     Ok(Completion::Completed)
 }
 
-/// Whoever it is that is killed, and however far it had come: nothing of it goes on.
+/// Whichever process is killed, and at whatever stage: nothing of it continues.
 pub fn no_instance_is_left_of_fifty_killed_recorders() -> Outcome {
     let place = place();
     for round in 0..50_u64 {
         let output = place.path().join("t.dat");
         let killed = Task::to(&output).start();
-        // Up to a fifth of a second, which is before, while and after everything is set up.
+        // Up to a fifth of a second: before, during and after the preparation.
         std::thread::sleep(Duration::from_millis(round * 37 % 200));
         killed.signal(Signal::KILL);
         let killed = killed.finish();
@@ -177,7 +177,7 @@ pub fn no_instance_is_left_of_fifty_killed_recorders() -> Outcome {
         while !instances_of(killed.pid).is_empty() && Instant::now() < limit {
             std::thread::sleep(Duration::from_millis(5));
         }
-        // Between its making and its remover's it has no events, and the next recorder takes it away.
+        // Until its remover exists, an instance has no events enabled, and the next recorder removes it.
         let enabled = enabled_of(killed.pid);
         assert!(enabled.iter().all(|state| state == "0"), "round {round}: {enabled:?}");
     }
@@ -192,7 +192,7 @@ pub fn what_a_killed_recorder_left_goes_with_the_next() -> Outcome {
     let output = place.path().join("t.dat");
     let killed = Task::to(&output).start();
     recording(&killed);
-    // What would remove it at once is killed first.
+    // First kill the process that would remove it immediately.
     let removers = children_of(killed.pid(), "unstarve-remove");
     assert_eq!(removers.len(), 1, "{removers:?}");
     removers.into_iter().for_each(|remover| rustix::process::kill_process(remover, Signal::KILL).expect("a signal"));
@@ -213,7 +213,7 @@ pub fn without_privileges_it_says_what_to_do() -> Outcome {
     let place = place();
     let output = place.path().join("t.dat");
     let task = Task { milliseconds: Some(50), ..Task::to(&output) }.invocation();
-    // Root without its capabilities is what a container's root is.
+    // Root without capabilities, as in a container.
     let mut bare = std::process::Command::new("setpriv");
     bare.args(["--bounding-set=-all", "--inh-caps=-all"]).arg(task.get_program()).args(task.get_args());
     bare.envs(task.get_envs().filter_map(|(name, value)| Some((name, value?))));

@@ -1,4 +1,4 @@
-//! The last seconds, taken again and again from the same two instances.
+//! The flight recorder saves the last seconds again and again from the same two instances.
 
 use std::time::Duration;
 
@@ -9,11 +9,11 @@ use crate::Outcome;
 use crate::child::Task;
 use crate::whole::Contents;
 
-/// The page at which the reader was is filled first when recording goes on, and is never overwritten: from the second use of an
-/// instance on, it is as old as that, and a hole follows.
+/// The page where the reader was is filled first when recording resumes, and is never overwritten: from the second use
+/// of an instance on, it is that old, and a hole follows.
 pub fn nothing_is_left_of_the_time_before() -> Outcome {
     let place = tempfile::tempdir().expect("a temporary directory");
-    // Small, so that a second's switches go round in it many times.
+    // Small enough for a second of switches to wrap around many times.
     let mut flight = Flight::prepare(Duration::from_secs(60), BufferSize::KiB(256), &mut |_| {})?;
     flight.run()?;
     for number in 0..4 {

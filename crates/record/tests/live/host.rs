@@ -1,4 +1,4 @@
-//! The machine: what the tests need of it, and what a recorder might have left on it.
+//! The machine: what the tests need from it, and what a recorder might have left on it.
 
 use std::fs;
 use std::os::fd::{AsRawFd, OwnedFd};
@@ -13,7 +13,7 @@ use rustix::thread::UnshareFlags;
 
 static TRACEFS: OnceLock<OwnedFd> = OnceLock::new();
 
-/// Puts this process into mounts of its own, without any tracefs in them; says what is missing if that fails.
+/// Moves this process to its own mount namespace without any tracefs; returns what is missing if that fails.
 pub fn prepare() -> Result<(), String> {
     if !rustix::process::geteuid().is_root() {
         return Err("not root".to_owned());
@@ -21,7 +21,7 @@ pub fn prepare() -> Result<(), String> {
     let tracefs = tracefs().map_err(|errno| format!("no tracefs: {errno}"))?;
     TRACEFS.set(tracefs).map_err(|_| "prepared twice".to_owned())?;
     fs::read_dir(instances()).map_err(|error| format!("no tracefs instances: {error}"))?;
-    // SAFETY: there is one thread yet, and unsharing mounts closes no file descriptor.
+    // SAFETY: there is only one thread so far, and unsharing mounts closes no file descriptor.
     unsafe { rustix::thread::unshare_unsafe(UnshareFlags::NEWNS) }
         .map_err(|errno| format!("no mount namespace: {errno}"))?;
     mount_change("/", MountPropagationFlags::PRIVATE | MountPropagationFlags::REC)
@@ -52,13 +52,13 @@ pub fn instances_of(pid: u32) -> Vec<String> {
     names.filter(|name| *name == prefix || name.starts_with(&format!("{prefix}-"))).collect()
 }
 
-/// Of the instances of the recorder with this pid, whether events are enabled: `0` is none.
+/// For each instance of the recorder with this pid, whether events are enabled: `0` is none.
 pub fn enabled_of(pid: u32) -> Vec<String> {
     let state = |name: &String| fs::read_to_string(instances().join(name).join("events/enable")).ok();
     instances_of(pid).iter().filter_map(state).map(|state| state.trim_end().to_owned()).collect()
 }
 
-/// Children of a process that have this name.
+/// Children of a process with this name.
 pub fn children_of(pid: u32, name: &str) -> Vec<rustix::process::Pid> {
     let threads = fs::read_dir(format!("/proc/{pid}/task")).into_iter().flatten().flatten();
     let of_thread = |thread: fs::DirEntry| fs::read_to_string(thread.path().join("children")).ok();
@@ -69,7 +69,7 @@ pub fn children_of(pid: u32, name: &str) -> Vec<rustix::process::Pid> {
     pids.filter_map(rustix::process::Pid::from_raw).collect()
 }
 
-/// Whether that recorder records by now. A new instance is on, but has no events.
+/// Whether that recorder is recording. A new instance is on, but has no events enabled.
 pub fn is_recording(pid: u32) -> bool {
     let is_on = |path: PathBuf| fs::read_to_string(path).is_ok_and(|state| state.trim_end() == "1");
     let records = |name: &String| {
@@ -79,7 +79,7 @@ pub fn is_recording(pid: u32) -> bool {
     instances_of(pid).iter().any(records)
 }
 
-/// All names in a directory, hidden ones too.
+/// All names in a directory, including hidden ones.
 pub fn names_in(directory: &Path) -> Vec<String> {
     let entries = fs::read_dir(directory).expect("a directory");
     let mut names: Vec<_> = entries.flatten().filter_map(|entry| entry.file_name().into_string().ok()).collect();
@@ -87,7 +87,7 @@ pub fn names_in(directory: &Path) -> Vec<String> {
     names
 }
 
-/// A small filesystem, unmounted on drop and gone with this process in any case.
+/// A small file system, unmounted on drop, and in any case when this process ends.
 pub struct TinyDisk(pub PathBuf);
 
 impl TinyDisk {
@@ -103,7 +103,7 @@ impl Drop for TinyDisk {
     }
 }
 
-/// tracefs mounted on a directory, likewise.
+/// tracefs mounted on a directory, unmounted in the same way.
 pub struct MountedTracefs(PathBuf);
 
 impl MountedTracefs {

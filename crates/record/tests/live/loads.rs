@@ -1,4 +1,4 @@
-//! Work to be recorded. Each ends by itself.
+//! Loads to record. Each ends by itself.
 
 use std::fs::File;
 use std::io::{Read, Write};
@@ -20,7 +20,7 @@ pub fn is_load(name: &str) -> bool {
 
 pub fn run(load: &str) -> ExitCode {
     match load {
-        // On every CPU two threads that wake each other: each half of a round trip is a switch.
+        // Two threads on every CPU that wake each other: each half of a round trip is a switch.
         "ping-pong" => {
             let cpus = std::thread::available_parallelism().map_or(1, |count| count.get());
             let pairs: Vec<_> = (0..cpus).map(|cpu| std::thread::spawn(move || ping_pong_on(cpu, PING_PONG))).collect();
@@ -51,19 +51,19 @@ fn ping_pong_on(cpu: usize, time: Duration) {
     partner.join().expect("the partner");
 }
 
-/// Waits for the other and calls it; `false` when the other is gone.
+/// Waits for the other thread and wakes it; `false` if it has ended.
 fn turn(from: &OwnedFd, to: &OwnedFd) -> bool {
     rustix::io::read(from, &mut [0_u8; 1]).is_ok_and(|count| count == 1) && rustix::io::write(to, &[0]).is_ok()
 }
 
-/// How long the hog keeps its CPU, unless it is ended before: far longer than a recording takes on a busy machine, and too
-/// short for the kernel to complain.
+/// How long the hog monopolises its CPU, unless it is killed before: far longer than a recording takes on a busy
+/// machine, and too short for kernel warnings.
 pub const HOG: Duration = Duration::from_secs(15);
 
-/// The CPU that it keeps.
+/// The CPU that it monopolises.
 pub const HOGGED: usize = 1;
 
-/// Keeps a CPU for itself, as a real-time task, for a while.
+/// Monopolises a CPU as a real-time task for a limited time.
 fn hog() {
     stay_on(HOGGED);
     let status = std::process::Command::new("chrt").args(["-f", "-p", "98", &std::process::id().to_string()]).status();
@@ -75,11 +75,11 @@ fn hog() {
 fn stay_on(cpu: usize) {
     let mut set = CpuSet::new();
     set.set(cpu);
-    // Where it is not allowed, the pair runs wherever it may.
+    // If that is not allowed, the pair runs on any CPU.
     let _ = sched_setaffinity(None, &set);
 }
 
-/// Writes to a file and to the disk below it.
+/// Writes to a file and syncs it.
 fn write_through() {
     let mut file: File = tempfile::tempfile_in("/var/tmp").expect("a file");
     for _ in 0..8 {

@@ -1,7 +1,7 @@
-//! Records on the machine that the tests run on. Needs root and tracefs; without them each test says what it misses.
+//! Records on the machine that runs the tests. Needs root and tracefs; without them each test says what is missing.
 //!
-//! The recorder under test is this program again (see [`child`]), so that it can be killed. Everything that is mounted
-//! here is in a mount namespace of our own and ends with it.
+//! The recorder under test is this program again (see [`child`]), so that it can be killed. Everything mounted here is
+//! in a mount namespace of our own and ends with it.
 
 mod attack;
 mod child;
@@ -18,10 +18,10 @@ use std::process::ExitCode;
 
 use libtest_mimic::{Arguments, Completion, Failed, Trial};
 
-/// What a test gives back: it measured, or it says why it could not.
+/// The outcome of a test: it measured, or says why it could not.
 type Outcome = Result<Completion, Failed>;
 
-/// A test: its name and what it does.
+/// A test: its name and function.
 type Test = (&'static str, fn() -> Outcome);
 
 const TESTS: [Test; 27] = [
@@ -59,7 +59,7 @@ fn main() -> ExitCode {
         return code;
     }
     let mut arguments = Arguments::from_args();
-    // One recording at a time: they would see each other's work.
+    // One recording at a time: they would see each other's load.
     arguments.test_threads = Some(1);
     let obstacle = host::prepare().err();
     let trials = TESTS

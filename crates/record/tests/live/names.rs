@@ -1,4 +1,4 @@
-//! What a file says of processes when it is to say nothing.
+//! A redacted file contains no names of processes.
 
 use std::path::Path;
 use std::process::Command;
@@ -14,10 +14,10 @@ use crate::child::{REDACT, Recorder, Task};
 use crate::ends::place;
 use crate::whole::Contents;
 
-/// No name that occurs by chance.
+/// A name that does not occur by chance.
 const PROGRAM: &str = "qzvxprogram";
 
-/// A program with a name of its own, and its child with another, both of which run again and again.
+/// A program with this name, and its child with another, which both keep running.
 fn named_load(place: &TempDir) -> Recorder {
     let programs = [PROGRAM, "qzvxchild"].map(|name| place.path().join(name));
     for program in &programs {
@@ -28,8 +28,7 @@ fn named_load(place: &TempDir) -> Recorder {
     Recorder::start(load)
 }
 
-/// The names that must not be in a file: those of all processes that are long enough not to occur by chance, of their
-/// cgroups, and of the host.
+/// Names that must not be in a file: of all processes (if too long to occur by chance), their cgroups, and the host.
 fn names() -> Vec<String> {
     let snapshot = unstarve_host::take(&unstarve_host::Root::host());
     let kernel: Vec<&str> =
@@ -45,7 +44,7 @@ fn names() -> Vec<String> {
     names
 }
 
-/// Parts of paths that are the same on every host, our own threads, and what is in every file of ours: `unstarve.snapshot/1`.
+/// Parts of paths that are the same on every host, our own threads, and what is in every file: `unstarve.snapshot/1`.
 const KNOWN: [&str; 7] =
     ["unstarve", "unstarve-record", "system.slice", "user.slice", "init.scope", "machine.slice", "kubepods.slice"];
 
@@ -53,7 +52,7 @@ fn has(bytes: &[u8], name: &str) -> bool {
     bytes.windows(name.len()).any(|part| part == name.as_bytes())
 }
 
-/// What kallsyms and the formats of events have anyway is no name of a process.
+/// Names found in a file, except those that kallsyms and the event formats contain anyway.
 fn leaks(path: &Path, plain: &Path) -> Vec<String> {
     let (bytes, plain) = (std::fs::read(path).expect("a file"), std::fs::read(plain).expect("a file"));
     let symbols = std::fs::read("/proc/kallsyms").unwrap_or_default();
@@ -61,7 +60,7 @@ fn leaks(path: &Path, plain: &Path) -> Vec<String> {
     suspects.filter(|name| has(&bytes, name) && !has(&symbols, name)).collect()
 }
 
-/// Names of tasks that switched, and how many of them were kernel threads'.
+/// Names of tasks that switched, and how many of them belong to kernel threads.
 fn kernel_names(path: &Path) -> (usize, usize) {
     let mut source = unstarve_readers::open(path).expect("a trace");
     let (mut batch, mut switches, mut kernel) = (Batch::default(), 0, 0);
@@ -83,7 +82,7 @@ pub fn no_name_of_a_process_is_in_a_redacted_file() -> Outcome {
     let place = place();
     let (plain, redacted) = (place.path().join("plain.dat"), place.path().join("redacted.dat"));
     let load = named_load(&place);
-    // At the same time, so that both see the same.
+    // At the same time, so that both record the same.
     let first = Task { milliseconds: Some(1500), block: true, ..Task::to(&plain) }.start();
     let mut task = Task { milliseconds: Some(1500), block: true, ..Task::to(&redacted) }.invocation();
     task.env(REDACT, "1");

@@ -1,4 +1,4 @@
-//! What was recorded is not lost with its recorder.
+//! The recording of a killed recorder can be salvaged.
 
 use std::os::unix::fs::DirBuilderExt;
 use std::time::Duration;
@@ -15,7 +15,7 @@ use crate::ends::{left_only, place, recording};
 use crate::host::names_in;
 use crate::whole::Contents;
 
-/// A recorder that is killed in the middle, after what is needed besides pages was kept.
+/// A recorder that is killed after it has stored what is needed besides pages.
 pub fn killed(task: std::process::Command) {
     let load = Task::load("long-ping-pong");
     let killed = crate::child::Recorder::start(task);
@@ -34,7 +34,7 @@ pub fn what_a_killed_recorder_recorded_is_salvaged() -> Outcome {
     let left = names_in(place.path());
     assert_eq!(left.len(), 1, "{left:?}");
 
-    // The next recording says it, and leaves it alone.
+    // The next recording reports it and does not touch it.
     let next = Task { milliseconds: Some(100), ..Task::to(&output) }.run();
     next.report();
     assert!(next.output.contains("unstarve record --salvage"), "{}", next.output);
@@ -52,7 +52,7 @@ pub fn what_a_killed_recorder_recorded_is_salvaged() -> Outcome {
     Ok(Completion::Completed)
 }
 
-/// A recorder that is killed before what is needed besides pages was kept leaves pages that nobody can read.
+/// A recorder that is killed before it has stored what is needed besides pages leaves unusable pages.
 pub fn what_cannot_be_salvaged_is_removed() -> Outcome {
     let place = place();
     let output = place.path().join("t.dat");
@@ -60,7 +60,7 @@ pub fn what_cannot_be_salvaged_is_removed() -> Outcome {
     recording(&killed);
     killed.signal(rustix::process::Signal::KILL);
     killed.finish();
-    // And those of ones that were killed before they had signed their directory, or while they removed it.
+    // And leftovers of recorders that were killed before signing their directory, or while removing it.
     for (name, content) in [("0123456789abcdef", None), ("fedcba9876543210", Some(""))] {
         let directory = place.path().join(format!(".unstarve-part-{name}"));
         std::fs::DirBuilder::new().mode(0o700).create(&directory).expect("a directory");

@@ -1,4 +1,4 @@
-//! Recording begins at once, whoever keeps a CPU for himself.
+//! Recording begins at once even if a real-time task monopolises a CPU.
 
 use std::fs;
 use std::path::Path;
@@ -14,7 +14,7 @@ use crate::loads::{HOG, HOGGED};
 
 const LIMIT: &str = "/proc/sys/kernel/sched_rt_runtime_us";
 
-/// RT throttling off; on again on drop.
+/// Turns RT throttling off, and on again on drop.
 struct NoThrottling(String);
 
 impl NoThrottling {
@@ -43,7 +43,7 @@ fn switches(path: &Path) -> (Time, Time) {
     times.expect("switches")
 }
 
-/// Waits until the hog has its CPU for itself; `false` if it gave up.
+/// Waits until the hog monopolises its CPU; `false` if it gave up.
 fn is_alone(hog: &Recorder) -> bool {
     let policy = || {
         let stat = fs::read_to_string(format!("/proc/{}/stat", hog.pid())).ok()?;
@@ -51,7 +51,7 @@ fn is_alone(hog: &Recorder) -> bool {
     };
     while hog.age() < HOG {
         if policy() == Some(SchedPolicy::Fifo) {
-            // Long enough for the scheduler to have served what waited there.
+            // Long enough for the scheduler to have run what waited there.
             std::thread::sleep(Duration::from_millis(300));
             return true;
         }
@@ -74,13 +74,13 @@ pub fn events_come_at_once_behind_a_hog() -> Outcome {
         return Ok(Completion::ignored_with("no real-time task could be started"));
     }
     let ended = Task { milliseconds: Some(100), ..Task::to(&output) }.run();
-    // A recorder that needs the hog's CPU, to begin or to end, is done after the hog.
+    // A recorder that needs the hog's CPU, to begin or to end, finishes after the hog.
     let runs = hog.age() < HOG;
     drop(hog);
     ended.report();
     left_only(&["t.dat"], &ended, place.path());
     assert!(runs, "the recorder waited for the hog");
-    // By the recording's own clock: events come soon after its beginning, not towards its end.
+    // On the recording's own clock: events come soon after its beginning, not near its end.
     let (first, last) = switches(&output);
     let span = Duration::from_nanos(last.0 - first.0);
     assert!(span >= Duration::from_millis(50), "switches of {span:?} out of 100 ms");

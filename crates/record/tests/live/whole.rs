@@ -1,4 +1,4 @@
-//! What is in the file: every event, the names, the host; and of what is missing, how much.
+//! The content of a file: every event, the names, the host; and how much is missing.
 
 use std::path::Path;
 use std::process::{Command, Stdio};
@@ -12,13 +12,13 @@ use crate::Outcome;
 use crate::child::Task;
 use crate::host::{MountedTracefs, instances_of};
 
-/// A recording as our reader gives it.
+/// The content of a recording, as our reader yields it.
 pub struct Contents {
     pub info: TraceInfo,
     counts: [u64; EventType::ALL.len()],
-    /// Events that are missing, where the page had room to say how many.
+    /// Missing events, if the page had room for their number.
     pub lost: u64,
-    /// Gaps of which it did not.
+    /// Gaps without a number.
     pub gaps: u64,
 }
 
@@ -86,7 +86,7 @@ pub fn trace_cmd_and_our_reader_see_every_event() -> Outcome {
     Ok(Completion::Completed)
 }
 
-/// `trace-cmd report`; `None` where it is not installed.
+/// The output of `trace-cmd report`; `None` if it is not installed.
 fn shown_by_trace_cmd(file: &Path) -> Option<String> {
     let shown = Command::new("trace-cmd").args(["report", "-i"]).arg(file).stdin(Stdio::null()).output().ok()?;
     assert!(shown.status.success(), "{}", String::from_utf8_lossy(&shown.stderr));
@@ -125,7 +125,7 @@ pub fn new_names_and_lent_priorities_are_recorded() -> Outcome {
     Ok(Completion::Completed)
 }
 
-/// `  fio-128   [000]   812.000001: sched_switch: …`, unlike the lines that begin the report.
+/// `  fio-128   [000]   812.000001: sched_switch: …`, in contrast to the lines at the beginning of the report.
 fn is_event(line: &str) -> bool {
     line.split_once(" [").and_then(|(_, tail)| tail.split_once(']')).is_some_and(|(cpu, _)| cpu.parse::<u32>().is_ok())
 }

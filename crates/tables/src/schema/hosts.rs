@@ -1,16 +1,16 @@
-//! Tables of hosts, and of what was proved.
+//! Tables of hosts, settings and proofs of remedies.
 
 use crate::column::Kind::{F64, Moment, Text, U32, U64};
 use crate::column::{Column, column, optional};
 
-const HOST: &str = "the name of the machine";
-const BOOT: &str = "the boot of the machine";
-const TS: &str = "when it was looked at";
+const HOST_MEANING: &str = "the name of the machine";
+const BOOT_MEANING: &str = "the boot of the machine";
+const TS_MEANING: &str = "when it was looked at";
 
-pub(crate) const HOSTS: &[Column] = &[
-    optional("host", Text, "", HOST),
-    optional("boot_id", Text, "", BOOT),
-    column("ts", Moment, "", TS),
+pub(crate) const HOST_COLUMNS: &[Column] = &[
+    optional("host", Text, "", HOST_MEANING),
+    optional("boot_id", Text, "", BOOT_MEANING),
+    column("ts", Moment, "", TS_MEANING),
     optional("kernel", Text, "", "`uname -r`"),
     optional("kernel_version", Text, "", "`uname -v`"),
     optional("machine", Text, "", "`uname -m`"),
@@ -20,10 +20,10 @@ pub(crate) const HOSTS: &[Column] = &[
     column("unstarve", Text, "", "the version that looked"),
 ];
 
-pub(crate) const SETTINGS: &[Column] = &[
-    optional("host", Text, "", HOST),
-    optional("boot_id", Text, "", BOOT),
-    column("ts", Moment, "", TS),
+pub(crate) const SETTING_COLUMNS: &[Column] = &[
+    optional("host", Text, "", HOST_MEANING),
+    optional("boot_id", Text, "", BOOT_MEANING),
+    column("ts", Moment, "", TS_MEANING),
     column("path", Text, "", "the file in /proc or /sys; `features/NAME` for a scheduler feature"),
     optional("name", Text, "", "the name for `unstarve knobs`, where it has one"),
     column("value", Text, "", "what it is"),
@@ -31,7 +31,7 @@ pub(crate) const SETTINGS: &[Column] = &[
     optional("kernel", Text, "", "`uname -r`"),
 ];
 
-pub(crate) const PROOFS: &[Column] = &[
+pub(crate) const PROOF_COLUMNS: &[Column] = &[
     column("remedy", Text, "", "the remedy's id (docs/remedies.md)"),
     column("finding", Text, "", "the finding that offered it"),
     column("victim", Text, "", "the kind of the finding's victim"),
@@ -51,7 +51,7 @@ pub(crate) const PROOFS: &[Column] = &[
     column("note", Text, "", "what else is to be known"),
 ];
 
-pub(crate) const MANIFEST: &[Column] = &[
+pub(crate) const MANIFEST_COLUMNS: &[Column] = &[
     column("file", Text, "", "its path below the store"),
     column("table_name", Text, "", "of which table its rows are"),
     optional("min_ts", Moment, "", "the first `ts` in it"),

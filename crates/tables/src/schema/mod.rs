@@ -1,3 +1,5 @@
+//! Every table, with its meaning and columns.
+
 mod hosts;
 mod rollups;
 mod traces;
@@ -7,81 +9,82 @@ use crate::Column;
 /// A table.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Schema {
-    /// Its name, as in paths and file names.
+    /// Its name, also used in paths and file names.
     pub name: &'static str,
-    /// What a row is, for people.
+    /// The meaning of a row, for people.
     pub meaning: &'static str,
-    /// Who writes it, for people.
+    /// What writes it, for people.
     pub writer: &'static str,
-    /// Its columns, in the order of the file. New ones come last; none is ever removed.
+    /// Its columns, in the order of the file. New columns are appended; none is ever removed.
     pub columns: &'static [Column],
-    /// How its rows become one for each hour, if they do.
+    /// How its rows are merged by hour, if they are.
     pub hourly: Option<Hourly>,
 }
 
-/// Rows of an hour that differ only in time and numbers, as one row. It has the same columns: those that are not named here are the same in all of these rows.
+/// How to merge the rows of an hour that differ only in time and numbers. The result has the same columns; those not
+/// listed here are equal in all merged rows.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Hourly {
-    /// The table of such rows, for questions that need no finer time.
+    /// The table of merged rows, for queries that do not need finer times.
     pub name: &'static str,
-    /// What becomes of the columns in which rows may differ.
+    /// How columns that may differ are merged.
     pub folds: &'static [(&'static str, Fold)],
 }
 
-/// What several cells become, empty ones left out.
+/// How several cells are merged; empty ones are ignored.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Fold {
     /// The first moment.
     First,
-    /// Whole numbers, added up.
+    /// The sum of integers.
     Added,
-    /// The greatest number.
+    /// The largest number.
     Greatest,
-    /// Histograms, added up step by step.
+    /// Histograms, added bucket by bucket.
     Histogram,
 }
 
-const EXPORT: &str = "`unstarve export`";
-const WATCH: &str = "`unstarve watch` with `[tables]`";
+const WRITTEN_BY_EXPORT: &str = "`unstarve export`";
+const WRITTEN_BY_WATCH: &str = "`unstarve watch` with `[tables]`";
 
 /// A row for each wait.
 pub const WAITS: Schema = Schema {
     name: "waits",
     meaning: "a row for each wait of a recording",
-    writer: EXPORT,
-    columns: traces::WAITS,
+    writer: WRITTEN_BY_EXPORT,
+    columns: traces::WAIT_COLUMNS,
     hourly: None,
 };
 /// A row for each wait, occupant and rule.
 pub const PIECES: Schema = Schema {
     name: "pieces",
     meaning: "a row for each wait, occupant and rule of a recording; the pieces of a wait add up to it",
-    writer: EXPORT,
-    columns: traces::PIECES,
+    writer: WRITTEN_BY_EXPORT,
+    columns: traces::PIECE_COLUMNS,
     hourly: None,
 };
 /// A row for each victim, occupant and rule: sums.
 pub const BLAME: Schema = Schema {
     name: "blame",
     meaning: "sums of a recording: a row for each victim, occupant and rule",
-    writer: EXPORT,
-    columns: traces::BLAME,
+    writer: WRITTEN_BY_EXPORT,
+    columns: traces::BLAME_COLUMNS,
     hourly: None,
 };
 /// A row for each finding.
 pub const FINDINGS: Schema = Schema {
     name: "findings",
     meaning: "a row for each finding of `unstarve explain` in a recording",
-    writer: EXPORT,
-    columns: traces::FINDINGS,
+    writer: WRITTEN_BY_EXPORT,
+    columns: traces::FINDING_COLUMNS,
     hourly: None,
 };
-/// A row for each host and time that it was looked at.
+/// A row for each host and time at which it was read.
 pub const HOSTS: Schema = Schema {
     name: "hosts",
     meaning: "a row each time that a host was looked at",
     writer: "`unstarve watch` with `[tables]`, each hour; `unstarve snapshot --tables`",
-    columns: hosts::HOSTS,
+    columns: hosts::HOST_COLUMNS,
     hourly: None,
 };
 /// A row for each setting of a host.
@@ -89,14 +92,14 @@ pub const SETTINGS: Schema = Schema {
     name: "settings",
     meaning: "a row for each setting of a host that bears on scheduling",
     writer: "`unstarve snapshot --tables`",
-    columns: hosts::SETTINGS,
+    columns: hosts::SETTING_COLUMNS,
     hourly: None,
 };
 /// A row for each role and interval.
 pub const WAIT_ROLLUP: Schema = Schema {
     name: "wait_rollup",
     meaning: "sums of a host: a row for each role whose tasks waited in an interval",
-    writer: WATCH,
+    writer: WRITTEN_BY_WATCH,
     columns: rollups::WAIT_ROLLUP,
     hourly: Some(Hourly { name: "wait_hourly", folds: rollups::WAIT_FOLDS }),
 };
@@ -105,7 +108,7 @@ pub const BLAME_ROLLUP: Schema = Schema {
     name: "blame_rollup",
     meaning: "sums of a host: a row for each victim, occupant and rule in an interval; over a victim they are `sum_ns` of \
               `wait_rollup`",
-    writer: WATCH,
+    writer: WRITTEN_BY_WATCH,
     columns: rollups::BLAME_ROLLUP,
     hourly: Some(Hourly { name: "blame_hourly", folds: rollups::BLAME_FOLDS }),
 };
@@ -113,8 +116,8 @@ pub const BLAME_ROLLUP: Schema = Schema {
 pub const EPISODES: Schema = Schema {
     name: "episodes",
     meaning: "a row for each episode of `unstarve watch`",
-    writer: WATCH,
-    columns: rollups::EPISODES,
+    writer: WRITTEN_BY_WATCH,
+    columns: rollups::EPISODE_COLUMNS,
     hourly: None,
 };
 /// A row for each proof of a remedy.
@@ -122,7 +125,7 @@ pub const PROOFS: Schema = Schema {
     name: "proofs",
     meaning: "what a remedy was proved to do on a real kernel",
     writer: "`unstarve lab proofs --parquet`, also what ships with the program",
-    columns: hosts::PROOFS,
+    columns: hosts::PROOF_COLUMNS,
     hourly: None,
 };
 
@@ -131,11 +134,11 @@ pub const MANIFEST: Schema = Schema {
     name: "manifest",
     meaning: "the files of merged rows of a store",
     writer: "`unstarve fleet compact`, as `manifest.parquet` in the store itself",
-    columns: hosts::MANIFEST,
+    columns: hosts::MANIFEST_COLUMNS,
     hourly: None,
 };
 
-/// All of them.
+/// All tables.
 pub const ALL: [&Schema; 11] =
     [&HOSTS, &WAIT_ROLLUP, &BLAME_ROLLUP, &EPISODES, &FINDINGS, &SETTINGS, &PROOFS, &WAITS, &PIECES, &BLAME, &MANIFEST];
 

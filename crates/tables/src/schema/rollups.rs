@@ -1,21 +1,22 @@
-//! Tables of hosts over time, which `unstarve watch` writes.
+//! Tables of hosts over time, written by `unstarve watch`.
 
 use crate::column::Kind::{Counts, Moment, Text, U32, U64};
 use crate::column::{Column, column, optional};
 use crate::schema::Fold;
 
-const HOST: &str = "the name of the machine";
-const BOOT: &str = "the boot of the machine";
-const TS: &str = "when the interval began";
-const SPAN: &str = "the length of the interval";
-const KERNEL: &str = "the running kernel (`uname -r`)";
-const LABELS: &str = "`[tables.labels]` of the configuration: `key=value`, apart by commas, in the order of the keys";
+const HOST_MEANING: &str = "the name of the machine";
+const BOOT_MEANING: &str = "the boot of the machine";
+const TS_MEANING: &str = "when the interval began";
+const SPAN_MEANING: &str = "the length of the interval";
+const KERNEL_MEANING: &str = "the running kernel (`uname -r`)";
+const LABELS_MEANING: &str =
+    "`[tables.labels]` of the configuration: `key=value`, apart by commas, in the order of the keys";
 
 pub(crate) const WAIT_ROLLUP: &[Column] = &[
-    column("host", Text, "", HOST),
-    optional("boot_id", Text, "", BOOT),
-    column("ts", Moment, "", TS),
-    column("span_ns", U64, "ns", SPAN),
+    column("host", Text, "", HOST_MEANING),
+    optional("boot_id", Text, "", BOOT_MEANING),
+    column("ts", Moment, "", TS_MEANING),
+    column("span_ns", U64, "ns", SPAN_MEANING),
     column(
         "victim_role",
         Text,
@@ -40,8 +41,8 @@ pub(crate) const WAIT_ROLLUP: &[Column] = &[
         "waits that ended, by length: below 2⁻²⁰ s, then four steps for each power of two of a second up to 64 s, then longer; steps \
          after the last that is not 0 are left out",
     ),
-    optional("kernel", Text, "", KERNEL),
-    optional("labels", Text, "", LABELS),
+    optional("kernel", Text, "", KERNEL_MEANING),
+    optional("labels", Text, "", LABELS_MEANING),
 ];
 
 pub(crate) const WAIT_FOLDS: &[(&str, Fold)] = &[
@@ -56,22 +57,22 @@ pub(crate) const WAIT_FOLDS: &[(&str, Fold)] = &[
 pub(crate) const BLAME_FOLDS: &[(&str, Fold)] = &[("ts", Fold::First), ("span_ns", Fold::Added), ("ns", Fold::Added)];
 
 pub(crate) const BLAME_ROLLUP: &[Column] = &[
-    column("host", Text, "", HOST),
-    optional("boot_id", Text, "", BOOT),
-    column("ts", Moment, "", TS),
-    column("span_ns", U64, "ns", SPAN),
+    column("host", Text, "", HOST_MEANING),
+    optional("boot_id", Text, "", BOOT_MEANING),
+    column("ts", Moment, "", TS_MEANING),
+    column("span_ns", U64, "ns", SPAN_MEANING),
     column("victim_role", Text, "", "who waited, as in `wait_rollup`"),
     column("victim_kind", Text, "", "the kind of the role: its name, `group` for a cgroup"),
     column("occupant", Text, "", "who had the CPU meanwhile: a role, `idle` or `unknown`"),
     column("rule", Text, "", "why (docs/blame.md)"),
     column("ns", U64, "ns", "for how long, summed up over the waiting tasks"),
-    optional("kernel", Text, "", KERNEL),
-    optional("labels", Text, "", LABELS),
+    optional("kernel", Text, "", KERNEL_MEANING),
+    optional("labels", Text, "", LABELS_MEANING),
 ];
 
-pub(crate) const EPISODES: &[Column] = &[
+pub(crate) const EPISODE_COLUMNS: &[Column] = &[
     column("id", Text, "", "the name of its directory on the host; unique together with `host`"),
-    optional("host", Text, "", HOST),
+    optional("host", Text, "", HOST_MEANING),
     column("ts", Moment, "", "when it was seen"),
     optional("finding", Text, "", "the finding of `explain` about its victim"),
     optional("severity", Text, "", "`critical`, `warning` or `info`"),
@@ -89,6 +90,6 @@ pub(crate) const EPISODES: &[Column] = &[
     optional("trace_uri", Text, "", "where its trace is on the host"),
     optional("trace_bytes", U64, "B", "the size of its trace"),
     optional("problem", Text, "", "why something is absent"),
-    optional("kernel", Text, "", KERNEL),
-    optional("labels", Text, "", LABELS),
+    optional("kernel", Text, "", KERNEL_MEANING),
+    optional("labels", Text, "", LABELS_MEANING),
 ];

@@ -1,15 +1,15 @@
-//! Tables of single recordings, which `unstarve export` writes.
+//! Tables of single recordings, written by `unstarve export`.
 
 use crate::column::Kind::{F64, I32, Moment, Text, U32, U64};
 use crate::column::{Column, column, optional};
 
-const START_UTC: &str = "when the wait began, in UTC (RFC 3339), where the recording has the time of day";
-const HOST: &str = "the name of the recorded machine, where known";
-const TS: &str = "when the wait began, on the wall's clock, where the recording has it";
-const TRACE_ID: &str = "which recording: the same for all tables of it, and for each export of it";
-const BOOT: &str = "the boot of the machine, where known: thread ids mean the same threads only within one";
+const START_UTC_MEANING: &str = "when the wait began, in UTC (RFC 3339), where the recording has the time of day";
+const HOST_MEANING: &str = "the name of the recorded machine, where known";
+const TS_MEANING: &str = "when the wait began, on the wall's clock, where the recording has it";
+const TRACE_ID_MEANING: &str = "which recording: the same for all tables of it, and for each export of it";
+const BOOT_MEANING: &str = "the boot of the machine, where known: thread ids mean the same threads only within one";
 
-pub(crate) const WAITS: &[Column] = &[
+pub(crate) const WAIT_COLUMNS: &[Column] = &[
     column("wait", U64, "", "number of the wait in this export, from 0; `pieces` refers to it"),
     column("start_ns", U64, "ns", "when the task became runnable, on the trace's clock"),
     column("end_ns", U64, "ns", "when it got the CPU, or the trace ended"),
@@ -38,19 +38,19 @@ pub(crate) const WAITS: &[Column] = &[
     optional("preempted_by", Text, "", "who took the CPU from it, for preemption waits"),
     optional("work_function", Text, "", "the work item of a worker, where known"),
     optional("workqueue", Text, "", "its workqueue, where known"),
-    optional("start_utc", Text, "", START_UTC),
+    optional("start_utc", Text, "", START_UTC_MEANING),
     optional("tgid", U32, "", "the task's process, where the host snapshot knows it"),
     optional("cgroup", Text, "", "the path of its cgroup, where the snapshot knows it"),
     optional("culprit_tids", Text, "", "the culprit's threads: the first of this name and priority, apart by blanks"),
     optional("culprit_tgids", Text, "", "their processes, where known"),
     optional("culprit_cgroups", Text, "", "the paths of their cgroups, where known, apart by commas"),
-    optional("host", Text, "", HOST),
-    optional("ts", Moment, "", TS),
-    optional("boot_id", Text, "", BOOT),
-    column("trace_id", Text, "", TRACE_ID),
+    optional("host", Text, "", HOST_MEANING),
+    optional("ts", Moment, "", TS_MEANING),
+    optional("boot_id", Text, "", BOOT_MEANING),
+    column("trace_id", Text, "", TRACE_ID_MEANING),
 ];
 
-pub(crate) const PIECES: &[Column] = &[
+pub(crate) const PIECE_COLUMNS: &[Column] = &[
     column("wait", U64, "", "number of the wait, as in `waits`"),
     column("start_ns", U64, "ns", "when that wait began, on the trace's clock"),
     column("comm", Text, "", "who waited"),
@@ -68,17 +68,17 @@ pub(crate) const PIECES: &[Column] = &[
     optional("occupant_group_weight", U32, "", "load weight of its top-level cgroup, where known and not the root's"),
     column("rule", Text, "", "why the occupant had it: `class`, `weight`, `wakeup-preemption`, … (docs/blame.md)"),
     column("piece_ns", U64, "ns", "how long, in this wait"),
-    optional("start_utc", Text, "", START_UTC),
+    optional("start_utc", Text, "", START_UTC_MEANING),
     optional("occupant_tids", Text, "", "the occupant's threads: the first of this name and priority, apart by blanks"),
     optional("occupant_tgids", Text, "", "their processes, where known"),
     optional("occupant_cgroups", Text, "", "the paths of their cgroups, where known, apart by commas"),
-    optional("host", Text, "", HOST),
-    optional("ts", Moment, "", TS),
-    optional("boot_id", Text, "", BOOT),
-    column("trace_id", Text, "", TRACE_ID),
+    optional("host", Text, "", HOST_MEANING),
+    optional("ts", Moment, "", TS_MEANING),
+    optional("boot_id", Text, "", BOOT_MEANING),
+    column("trace_id", Text, "", TRACE_ID_MEANING),
 ];
 
-pub(crate) const BLAME: &[Column] = &[
+pub(crate) const BLAME_COLUMNS: &[Column] = &[
     column("victim", Text, "", "who waited"),
     column("victim_kind", Text, "", "`kworker`, `ksoftirqd`, `rcu`, … by its name, else `task`"),
     optional("victim_policy", Text, "", "`fair`, `rt`, `deadline`"),
@@ -99,13 +99,13 @@ pub(crate) const BLAME: &[Column] = &[
     optional("occupant_tids", Text, "", "the occupant's threads, the first few"),
     optional("occupant_tgids", Text, "", "their processes, where known"),
     optional("occupant_cgroups", Text, "", "the paths of their cgroups, where known"),
-    optional("host", Text, "", HOST),
+    optional("host", Text, "", HOST_MEANING),
     optional("ts", Moment, "", "when the recording began, on the wall's clock, where it has it"),
-    optional("boot_id", Text, "", BOOT),
-    column("trace_id", Text, "", TRACE_ID),
+    optional("boot_id", Text, "", BOOT_MEANING),
+    column("trace_id", Text, "", TRACE_ID_MEANING),
 ];
 
-pub(crate) const FINDINGS: &[Column] = &[
+pub(crate) const FINDING_COLUMNS: &[Column] = &[
     column("finding", Text, "", "its kind: `rt-starvation`, `weight-starvation`, … (docs/findings.md)"),
     column("severity", Text, "", "`critical`, `warning` or `info`"),
     column("confidence", F64, "", "0 to 1"),
@@ -127,9 +127,9 @@ pub(crate) const FINDINGS: &[Column] = &[
     column("price_ns", U64, "ns", "how long others slept until the victim would wake them"),
     optional("period_ns", U64, "ns", "the interval at which it recurs, where that is steady"),
     optional("remedy", Text, "", "what to do first (docs/remedies.md)"),
-    optional("host", Text, "", HOST),
+    optional("host", Text, "", HOST_MEANING),
     optional("ts", Moment, "", "when the recording began, on the wall's clock, where it has it"),
-    optional("boot_id", Text, "", BOOT),
-    column("trace_id", Text, "", TRACE_ID),
+    optional("boot_id", Text, "", BOOT_MEANING),
+    column("trace_id", Text, "", TRACE_ID_MEANING),
     optional("kernel", Text, "", "the recorded kernel, where known"),
 ];

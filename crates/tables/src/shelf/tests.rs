@@ -1,11 +1,13 @@
+//! Tests of the shelf.
+
 use std::collections::BTreeSet;
 
 use proptest::prelude::*;
 
 use super::*;
 
-const HOUR: u64 = 3_600_000_000_000;
-const START: WallTime = WallTime(1_764_000_187_000_000_000);
+const HOUR_NS: u64 = 3_600_000_000_000;
+const START_TIME: WallTime = WallTime(1_764_000_187_000_000_000);
 
 fn shelf() -> (tempfile::TempDir, Shelf) {
     let place = tempfile::tempdir().expect("a place for files");
@@ -14,7 +16,7 @@ fn shelf() -> (tempfile::TempDir, Shelf) {
 }
 
 fn at(hour: u64) -> WallTime {
-    WallTime(START.0 + hour * HOUR)
+    WallTime(START_TIME.0 + hour * HOUR_NS)
 }
 
 fn all(shelf: &Shelf) -> BTreeSet<String> {
@@ -26,7 +28,7 @@ fn all(shelf: &Shelf) -> BTreeSet<String> {
 #[test]
 fn a_part_is_below_its_table_day_and_hour() {
     let (_place, shelf) = shelf();
-    let partition = Partition::of("wait_rollup", START);
+    let partition = Partition::of("wait_rollup", START_TIME);
     shelf.put(&partition, "web1-1", b"old and longer").expect("it can be written");
     shelf.put(&partition, "web1-1", b"new").expect("it can be written again");
     let only = "table=wait_rollup/date=2025-11-24/hour=16/web1-1.parquet";
@@ -35,11 +37,11 @@ fn a_part_is_below_its_table_day_and_hour() {
     assert!(shelf.has(&partition, "web1-1") && !shelf.has(&partition, "web1-2"));
 }
 
-/// A process that was killed while it wrote leaves a file that nobody counts, and that the same write later replaces.
+/// A process killed while writing leaves a file that is not counted, and that the next write of the same part replaces.
 #[test]
 fn what_was_not_finished_is_no_part() {
     let (_place, shelf) = shelf();
-    let partition = Partition::of("hosts", START);
+    let partition = Partition::of("hosts", START_TIME);
     shelf.put(&partition, "a", b"whole").expect("it can be written");
     let directory = shelf.path().join(partition.path());
     fs::write(directory.join(".new-b.parquet"), b"to").expect("it can be written");
@@ -79,12 +81,12 @@ fn a_shelf_that_others_can_write_is_refused() {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Whatever a host is called, its part is one file in its directory, and plain names stay as they are.
+    /// Whatever the host's name, its part is a single file in its directory, and plain names are unchanged.
     #[test]
     fn names_lead_nowhere(words in proptest::collection::vec(".{0,80}", 1..4)) {
         let words: Vec<&str> = words.iter().map(String::as_str).collect();
         let name = part_name(&words);
-        prop_assert!(name.len() <= LONGEST && !name.starts_with('.') && !name.contains(['/', '\0', '=']));
+        prop_assert!(name.len() <= MAX_PART_NAME && !name.starts_with('.') && !name.contains(['/', '\0', '=']));
         prop_assert_eq!(part_name(&["web-1.example", "x"]), "web_1.example-x");
     }
 }
@@ -112,6 +114,6 @@ proptest! {
     #[test]
     fn an_hour_begins_where_its_names_do(ns in any::<u64>()) {
         let begin = Partition::of("hosts", WallTime(ns)).begin();
-        prop_assert_eq!(begin, Some(WallTime(ns - ns % HOUR)));
+        prop_assert_eq!(begin, Some(WallTime(ns - ns % HOUR_NS)));
     }
 }

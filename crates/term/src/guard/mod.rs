@@ -1,4 +1,4 @@
-//! What `unstarve guard` would change, and what came of it.
+//! The pages of `unstarve guard`: planned changes, and their outcome.
 
 mod plan;
 mod verify;

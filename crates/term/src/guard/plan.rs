@@ -1,3 +1,5 @@
+//! The page of `unstarve guard plan`.
+
 use std::fmt::Write;
 
 use unstarve_change::Value;
@@ -6,7 +8,7 @@ use unstarve_guard::survey::{Starter, Survey};
 use unstarve_guard::{Owner, Policy, Task, Users};
 use unstarve_model::{clean, counted};
 
-/// What a policy would change, rule by rule. Names of tasks and rules are escaped.
+/// Formats what a policy would change, rule by rule. Names of tasks and rules are escaped.
 pub fn plan_page(policy: &Policy, survey: &Survey, users: &Users) -> String {
     let mut page = String::new();
     for (index, rule) in policy.rules.iter().enumerate() {
@@ -62,7 +64,7 @@ fn lines_of(policy: &Policy, users: &Users, rule: usize, task: &Task, plan: &Pla
     lines
 }
 
-/// `db`, or of a set-user-ID program `alice as root`.
+/// `db`, or for a set-user-ID program `alice as root`.
 pub fn owner_text(users: &Users, owner: Owner) -> String {
     match owner.sole() {
         Some(uid) => users.name(uid),
@@ -70,7 +72,7 @@ pub fn owner_text(users: &Users, owner: Owner) -> String {
     }
 }
 
-/// A program that is raised and has started one of another user.
+/// A raised program that has started a program of another user.
 pub fn starter_text(users: &Users, starter: &Starter) -> String {
     let ((pid, program), (child, name)) = (&starter.program, &starter.child);
     format!(
@@ -93,7 +95,7 @@ fn change(old: &Value, new: &Value) -> String {
     format!("{} -> {}", clean(&old), clean(rest))
 }
 
-/// What a rule says of a task beside its changes: refused and why, or decided by another rule.
+/// A rule's note on a task: refused and why, or decided by another rule.
 pub fn note_text(policy: &Policy, note: &Note) -> String {
     match &note.kind {
         NoteKind::Refused(refusal) => format!("refused: {refusal}"),

@@ -1,10 +1,12 @@
+//! The page of `unstarve guard verify`.
+
 use std::fmt::Write;
 
 use unstarve_guard::Policy;
 use unstarve_guard::verify::{By, Fared, Keep, Outcome, Verdict};
 use unstarve_model::{Nanos, clean, counted};
 
-/// What came of each rule; `keep` is what was left in place.
+/// Formats the outcome of each rule; `keep` says what was kept.
 pub fn verify_page(policy: &Policy, outcome: &Outcome, keep: Keep) -> String {
     let Outcome { before, with, again, judged, .. } = outcome;
     let mut page = String::new();
@@ -44,7 +46,8 @@ fn side(fared: &Fared) -> String {
     side
 }
 
-/// `1,204 waits: average 1.20 ms, median 1.00 ms, …`; of sums alone, how often the tasks got a CPU. `None` if there was no wait.
+/// `1,204 waits: average 1.20 ms, median 1.00 ms, …`; from sums alone, how often the tasks got a CPU. `None` without
+/// waits.
 pub(crate) fn single_waits(fared: &Fared) -> Option<String> {
     let average = Nanos(fared.average_ns()?);
     let Some(waits) = fared.waits else {

@@ -1,6 +1,6 @@
-//! What a file of the kernel shows after something was written to it.
+//! What a kernel file shows after a write.
 
-/// What the file shows, or why the kernel refuses what was written.
+/// The file's content after the write, or why the kernel refuses it.
 pub(super) fn shown(path: &str, before: &str, written: &str) -> Result<String, String> {
     let refuse = |why: &str| Err(format!("{path}: `{}` {why}; it held `{}`", written.trim(), before.trim()));
     let word = written.trim();
@@ -42,7 +42,7 @@ fn features(before: &str, word: &str) -> Option<String> {
     known.then(|| format!("{}{end}", words.join(" ")))
 }
 
-/// `none (voluntary) full`, `[none] mq-deadline`; `None` if it is no such list.
+/// `none (voluntary) full`, `[none] mq-deadline`; `None` for other files.
 fn choice(before: &str, word: &str) -> Option<Option<String>> {
     let (open, close) = [('(', ')'), ('[', ']')].into_iter().find(|(open, close)| {
         before.split_ascii_whitespace().any(|word| word.starts_with(*open) && word.ends_with(*close))
@@ -56,7 +56,7 @@ fn choice(before: &str, word: &str) -> Option<Option<String>> {
     Some(Some(format!("{}\n", shown.collect::<Vec<_>>().join(" "))))
 }
 
-/// A quota alone leaves the period.
+/// A quota alone keeps the period.
 fn cpu_max(before: &str, written: &str) -> Option<String> {
     let mut words = written.split_ascii_whitespace();
     let quota = words.next().filter(|quota| *quota == "max" || quota.parse::<u64>().is_ok_and(|us| us >= 1000))?;

@@ -1,3 +1,5 @@
+//! The threads and files of a model host before it starts.
+
 use std::collections::BTreeMap;
 
 use unstarve_facts::{CgroupVersion, Snapshot, TaskFacts};
@@ -12,20 +14,20 @@ pub struct Model {
     /// Directories without files: an interrupt's handlers.
     pub(super) directories: Vec<String>,
     pub(super) threads: BTreeMap<u32, ModelThread>,
-    /// Services that run.
+    /// Running services.
     pub(super) units: Vec<String>,
-    /// Whether threads' groups are those of the older hierarchy.
+    /// Whether threads are in cgroup v1 hierarchies.
     pub(super) is_v1: bool,
-    /// Where the hierarchy is mounted, if not at its usual place.
+    /// The mount point of the hierarchy, if unusual.
     pub(super) mount: Option<String>,
 }
 
-/// A thread of it.
+/// A thread of the host.
 #[derive(Clone, Debug)]
 pub struct ModelThread {
     /// Its process.
     pub tgid: u32,
-    /// Who made it; 2 makes a kernel thread.
+    /// The id of its creator; 2 makes it a kernel thread.
     pub parent: u32,
     /// Its name.
     pub comm: String,
@@ -35,20 +37,20 @@ pub struct ModelThread {
     pub rt_priority: u32,
     /// Nice.
     pub nice: i32,
-    /// Its CPUs, as a list.
+    /// Its CPUs as a list.
     pub allowed: String,
-    /// Whether its affinity cannot be changed.
+    /// Whether its affinity is fixed.
     pub affinity_fixed: bool,
-    /// Whether children begin as ordinary tasks.
+    /// Whether its children start as ordinary tasks.
     pub reset_on_fork: bool,
-    /// Its group below the hierarchy's mount.
+    /// Its group, relative to the hierarchy's mount.
     pub cgroup: String,
-    /// When it was created, in ticks.
+    /// Its creation time in ticks.
     pub start: u64,
 }
 
 impl ModelThread {
-    /// An ordinary thread that is a process.
+    /// An ordinary process with one thread.
     pub fn new(tid: u32, comm: &str) -> ModelThread {
         ModelThread {
             tgid: tid,
@@ -84,14 +86,14 @@ impl ModelThread {
 }
 
 impl Model {
-    /// A host with kthreadd alone.
+    /// A host with kthreadd only.
     pub fn new() -> Model {
         let mut model = Model::default();
         model.thread(2, ModelThread { parent: 0, ..ModelThread::new(2, "kthreadd") });
         model
     }
 
-    /// A host with the threads and the files that the snapshot shows.
+    /// A host with the threads and files of the snapshot.
     pub fn of(snapshot: &Snapshot) -> Model {
         let mut model = Model::new();
         for task in &snapshot.tasks {
@@ -137,7 +139,7 @@ impl Model {
     fn add_features(&mut self, snapshot: &Snapshot) {
         let Some(features) = &snapshot.features else { return };
         let words = features.iter().map(|(name, on)| if *on { format!("{name} ") } else { format!("NO_{name} ") });
-        // A preview of another kernel knows of some only that they are there.
+        // A preview of another kernel knows of some features only that they exist.
         let undecided = snapshot.undecided_features.iter().map(|name| format!("{name} "));
         let text: String = words.chain(undecided).collect();
         let release = snapshot.kernel.release.as_deref().unwrap_or_default();
@@ -176,8 +178,7 @@ impl Model {
         }
     }
 
-    /// Adds a file or gives it another text. Paths outside of the directories that are the model's own are left out: no
-    /// test writes there.
+    /// Adds or replaces a file. Ignores paths outside the model's own directories: no test writes there.
     pub fn file(&mut self, path: &str, text: &str) -> &mut Model {
         let own = ["/proc/", "/sys/", "/run/", "/etc/"].iter().any(|directory| path.starts_with(directory));
         if own && !path.split('/').any(|part| part == "..") {
@@ -194,13 +195,13 @@ impl Model {
         self
     }
 
-    /// Adds a service that runs.
+    /// Adds a running service.
     pub fn unit(&mut self, name: &str) -> &mut Model {
         self.units.push(name.trim_end_matches(".service").to_owned());
         self
     }
 
-    /// Adds a thread, unless there is one of that id: a recording may have seen two, one after the other.
+    /// Adds a thread, unless its id is taken: a recording may have seen two threads with one id in succession.
     pub fn thread(&mut self, tid: u32, thread: ModelThread) -> &mut Model {
         self.threads.entry(tid).or_insert(thread);
         self
@@ -209,7 +210,7 @@ impl Model {
     /// Starts it.
     ///
     /// # Errors
-    /// Where this machine gives no mount namespace.
+    /// If this machine permits no mount namespace.
     pub fn start(self) -> Result<Running, NotHere> {
         Running::start(self)
     }

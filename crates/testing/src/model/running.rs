@@ -1,3 +1,5 @@
+//! Runs commands on a model host in a mount namespace.
+
 use std::collections::BTreeMap;
 use std::fs;
 use std::io::{self, BufRead, BufReader, Write};
@@ -10,7 +12,7 @@ use unstarve_model::SchedPolicy;
 use super::files;
 use super::host::{Model, ModelThread};
 
-/// Why there is no namespace to run commands in.
+/// Why no namespace is available.
 #[derive(Debug)]
 pub struct NotHere(String);
 
@@ -26,7 +28,7 @@ impl From<io::Error> for NotHere {
     }
 }
 
-/// All that commands can have changed: path → text.
+/// Everything that commands can change: path → text.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct State(BTreeMap<String, String>);
 
@@ -42,7 +44,7 @@ impl State {
     }
 }
 
-/// A model in which commands run.
+/// A model host in which commands run.
 pub struct Running {
     directory: tempfile::TempDir,
     server: Child,
@@ -53,7 +55,7 @@ pub struct Running {
 /// Directories whose files are compared.
 const SEEN: [&str; 6] = ["root/proc", "root/sys", "root/run", "root/etc", "threads", "units"];
 
-/// Name → text of the programs that stand in, and of what starts them.
+/// Names and texts of the stand-in programs, and of their starter.
 const PROGRAMS: [(&str, &str); 9] = [
     ("lib.sh", include_str!("bin/lib.sh")),
     ("server.sh", include_str!("bin/server.sh")),
@@ -71,7 +73,7 @@ impl Running {
         let directory = tempfile::Builder::new().prefix("unstarve-model.").tempdir()?;
         lay_out(directory.path(), &model)?;
         let mut unshare = Command::new("unshare");
-        // Not root, a user namespace gives the right to mount.
+        // Without root, a user namespace gives the right to mount.
         if fs::metadata("/proc/self").is_ok_and(|own| std::os::unix::fs::MetadataExt::uid(&own) != 0) {
             unshare.args(["--user", "--map-root-user"]);
         }
@@ -99,7 +101,7 @@ impl Running {
         fs::read_to_string(self.directory.path().join(name)).unwrap_or_default()
     }
 
-    /// Everything that commands can change, as it is now.
+    /// Everything that commands can change, now.
     pub fn state(&self) -> State {
         let mut all = BTreeMap::new();
         for name in SEEN {
@@ -111,7 +113,7 @@ impl Running {
     /// Runs a script as `sh -eu` does.
     ///
     /// # Errors
-    /// If it does not succeed, or writes to a file what the kernel would refuse. With what it printed.
+    /// If it fails, or writes to a file what the kernel would refuse; with its output.
     pub fn sh(&mut self, script: &str) -> Result<(), String> {
         let before = self.state();
         let file = self.directory.path().join("script");
@@ -127,7 +129,7 @@ impl Running {
         }
     }
 
-    /// Puts files into the form in which the kernel shows them.
+    /// Converts files to the form in which the kernel shows them.
     fn settle(&self, before: &State) -> Vec<String> {
         let now = self.state();
         let changed = now.0.iter().filter_map(|(path, text)| {
@@ -145,8 +147,8 @@ impl Running {
             .collect()
     }
 
-    /// Runs `apply` and `undo`: both succeed, the first changes something, and the second leaves everything as it was, bit
-    /// for bit. If not, the model is put back by itself, so that others can be tried on it.
+    /// Runs `apply` and `undo`: both must succeed, the first must change something, and the second must restore
+    /// everything bit for bit. On failure the model is restored, so that other commands can be tried.
     ///
     /// # Errors
     /// What went wrong, with the commands.
@@ -197,7 +199,7 @@ fn is_kernel_file(path: &str) -> bool {
 fn collect(base: &Path, directory: &Path, all: &mut BTreeMap<String, String>) {
     for entry in fs::read_dir(directory).into_iter().flatten().flatten() {
         let path = entry.path();
-        // Links of /etc/alternatives are the machine's.
+        // Links of /etc/alternatives belong to the machine.
         match entry.file_type() {
             Ok(kind) if kind.is_dir() => collect(base, &path, all),
             Ok(kind) if kind.is_file() && entry.file_name() != "ld.so.cache" => {
@@ -236,7 +238,7 @@ fn lay_out(directory: &Path, model: &Model) -> io::Result<()> {
     model.threads.iter().try_for_each(|(tid, thread)| lay_out_thread(directory, model, *tid, thread))
 }
 
-/// proc_pid_mounts(5): the hierarchy that has the CPU controller, and on the older one that of systemd, which has none.
+/// proc_pid_mounts(5): the hierarchy with the CPU controller, and for v1 systemd's, which has no controller.
 fn mounts(model: &Model) -> String {
     let at = |usual: &str| model.mount.clone().unwrap_or_else(|| usual.to_owned());
     match model.is_v1 {
@@ -273,7 +275,7 @@ fn lay_out_thread(directory: &Path, model: &Model, tid: u32, thread: &ModelThrea
     fs::write(directory.join(format!("threads/{tid}")), state)
 }
 
-/// proc_pid_stat(5), as `show_thread` of the stand-ins writes it, too.
+/// proc_pid_stat(5), as the stand-ins' `show_thread` writes it.
 fn stat(tid: u32, thread: &ModelThread) -> String {
     let (number, priority) = match thread.policy {
         SchedPolicy::Fifo => (1, -1 - i64::from(thread.rt_priority)),

@@ -4,9 +4,10 @@ use proptest::prelude::*;
 use unstarve_model::{
     BlockRequest, Comm, Context, CpuId, CpuSet, Event, EventKind, Issuer, Nanos, PrevState, Prio, TaskRef, Tid, Time,
 };
+use unstarve_sched::{GroupId, Groups};
 
 use super::*;
-use crate::{GroupId, Groups, Settings, Sink, Timeline, Wait, World};
+use crate::{Settings, Sink, Timeline, Wait, World};
 
 /// A host whose tasks are in cgroups of 50 kinds, have a limit, and may use half of the CPUs each.
 struct Limited {

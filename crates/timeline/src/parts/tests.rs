@@ -1,10 +1,11 @@
 use proptest::prelude::*;
 use unstarve_model::{Comm, Context, CpuId, Event, EventKind, Issuer, PrevState, Prio, TaskRef, Tid};
+use unstarve_sched::Groups;
 use unstarve_sched::Rule;
 
 use super::*;
 use crate::effort::STEPS;
-use crate::{Claim, Groups, NoSettings, Sink, Timeline, Wait, World};
+use crate::{Claim, NoSettings, Sink, Timeline, Wait, World};
 
 /// Kinds that are always there come before.
 const FIRST_TASK: u32 = 4;

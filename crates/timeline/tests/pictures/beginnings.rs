@@ -2,7 +2,8 @@
 
 use insta::assert_snapshot;
 use unstarve_model::{CpuId, CpuSet, Tid};
-use unstarve_timeline::{GroupId, Groups, Settings, Sink, Wait, World};
+use unstarve_sched::{GroupId, Groups};
+use unstarve_timeline::{Settings, Sink, Wait, World};
 
 use crate::pictures::drawn;
 use crate::scene::{self, waits};

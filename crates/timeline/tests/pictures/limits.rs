@@ -2,7 +2,8 @@
 
 use insta::assert_snapshot;
 use unstarve_model::{CpuId, CpuSet, Tid};
-use unstarve_timeline::{GroupId, Groups, Settings};
+use unstarve_sched::{GroupId, Groups};
+use unstarve_timeline::Settings;
 
 use crate::pictures::drawn;
 use crate::scene::waits;

@@ -2,7 +2,8 @@
 
 use insta::assert_snapshot;
 use unstarve_model::{CpuId, CpuSet, Tid};
-use unstarve_timeline::{GroupId, Groups, Settings, Sink, Throughout, Timeline, Wait, World};
+use unstarve_sched::{GroupId, Groups};
+use unstarve_timeline::{Settings, Sink, Throughout, Timeline, Wait, World};
 
 use crate::scene;
 

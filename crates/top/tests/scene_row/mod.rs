@@ -4,7 +4,7 @@ use unstarve_diagnose::{Recent, timeline};
 use unstarve_model::{Batch, EventSource, Nanos};
 use unstarve_readers::{Input, open_input};
 use unstarve_timeline::Both;
-use unstarve_top::{App, Beside, Row, View, Window};
+use unstarve_top::{App, Row, View, ViewContext, Window};
 
 pub fn source(text: &str) -> Box<dyn EventSource> {
     let text = Box::new(std::io::Cursor::new(text.to_owned().into_bytes()));
@@ -25,8 +25,8 @@ pub fn row(text: &str, tid: u32) -> Option<Row> {
         }
     }
     let (timeline, mut window, mut recent) = parts.expect("events");
-    let nothing = Beside::nothing();
-    let beside = Beside { findings: recent.findings(&timeline, nothing.is_runnable), ..nothing };
+    let nothing = ViewContext::nothing();
+    let beside = ViewContext { findings: recent.findings(&timeline, nothing.is_runnable), ..nothing };
     let view = View::of(&mut window, &timeline, &App::default(), "scene", beside);
     view.all.into_iter().find(|row| row.tid == Some(tid))
 }

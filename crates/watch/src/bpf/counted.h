@@ -17,8 +17,9 @@
 #ifndef UNSTARVE_COUNTED_H
 #define UNSTARVE_COUNTED_H
 
+#include "rules.h"
+
 #define ROLES 32
-#define RULES 8
 #define BANDS 4
 #define QUEUES (ROLES * BANDS)
 /* `Histogram::STEPS` of histogram.rs. */
@@ -40,9 +41,6 @@ enum role {
 	OTHER,
 	GONE,
 };
-
-/* `RULES_COUNTED` of totals.rs, in its order. */
-enum rule { BY_UNKNOWN, BY_THROTTLED, BY_IDLE, BY_CLASS, BY_WAKEUP, BY_WEIGHT, BY_FAIR };
 
 /* Real-time and deadline tasks; others by their nice value: below 0, 0, above 0. */
 enum band { FIRST, HEAVY, PLAIN, LIGHT };

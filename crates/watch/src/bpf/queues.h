@@ -67,8 +67,14 @@ static __always_inline u32 rule_of(struct cpu *c, struct queue *q, u32 id, u64 l
 	u64 n = tasks_in(load), sum = (load - n) >> WEIGHT_FROM;
 	bool was_there = (s32)(q->grown - c->run_turn) <= 0;
 	/* Deadline tasks that have used up their reservation wait for the next, which is how sched_yield() ends their turn. */
-	u32 by_limit = id % BANDS == FIRST && sum == n * DEADLINE ? BY_FAIR : BY_THROTTLED;
+	u32 by_limit = id % BANDS == FIRST && sum == n * DEADLINE_RANK ? BY_FAIR : BY_THROTTLED;
 
+	/* It came and left since the last count, for another CPU: no more is known of its weight than the band. */
+	if (!n) {
+		n = 1;
+		sum = id % BANDS == FIRST ? 1 : NICE_0_WEIGHT;
+		was_there = 0;
+	}
 	if (c->role == IDLE)
 		return role >= REAL_TIME && was_there ? by_limit : BY_IDLE;
 	if (c->role == UNKNOWN)
@@ -76,12 +82,13 @@ static __always_inline u32 rule_of(struct cpu *c, struct queue *q, u32 id, u64 l
 	if (id % BANDS == FIRST) {
 		if (its * n > sum)
 			return BY_CLASS;
-		/* They were there when it was chosen: something forbids their class to run. */
-		if (!its && was_there)
-			return by_limit;
-		sum = n * NICE_0;
+		/*
+		 * They were there when it was chosen: something forbids their class to run. Else it is about to be preempted, or of the same
+		 * class and priority: no weight counts.
+		 */
+		return !its && was_there ? by_limit : BY_FAIR;
 	} else if (its) {
-		return id % BANDS == LIGHT && sum <= n * NICE_19 ? BY_FAIR : BY_CLASS;
+		return id % BANDS == LIGHT && sum <= n * NICE_19_WEIGHT ? BY_FAIR : BY_CLASS;
 	}
 	if (asks_to_be_last(c, id))
 		return BY_FAIR;
@@ -105,7 +112,7 @@ static __always_inline void blame(struct row *row, u32 occupant, u32 rule, u64 n
 
 static __always_inline bool is_precedence(u32 rule)
 {
-	return rule == BY_THROTTLED || rule == BY_CLASS || rule == BY_WAKEUP || rule == BY_WEIGHT;
+	return rule == BY_THROTTLED || rule == BY_CLASS || rule == BY_WAKEUP_PREEMPTION || rule == BY_WEIGHT;
 }
 
 /* Counts what has been waited in a queue, the k-th of those to count, since it was last counted. */
@@ -150,7 +157,7 @@ static __always_inline void charge(struct cpu *c, u32 k, u64 now, enum manner ma
 		pushed = passed;
 		if (pushed > waited)
 			pushed = waited;
-		blame(row, c->role, BY_WAKEUP, pushed);
+		blame(row, c->role, BY_WAKEUP_PREEMPTION, pushed);
 		waited -= pushed;
 		/* Threads of a pool that push each other off are all of the role: what one of them waits another one has. */
 		if (c->role != id / BANDS)
@@ -321,7 +328,7 @@ static __always_inline void describe(struct task_struct *task, struct task *it, 
 	weight = of_prio;
 	if (!of_prio) {
 		weight = task->se.load.weight >> 10;
-		band = weight == NICE_0 ? PLAIN : weight > NICE_0 ? HEAVY : LIGHT;
+		band = weight == NICE_0_WEIGHT ? PLAIN : weight > NICE_0_WEIGHT ? HEAVY : LIGHT;
 	}
 	it->start = now;
 	it->since = now;

@@ -81,7 +81,7 @@ static __noinline u32 classify(struct task_struct *task)
 		bpf_probe_read_kernel(name, sizeof(name), &task->comm);
 		return kernel_role(name[0]);
 	}
-	if (BPF_CORE_READ(task, prio) < FIRST_FAIR)
+	if (BPF_CORE_READ(task, prio) < FIRST_FAIR_PRIO)
 		return REAL_TIME;
 	group = group_of(task);
 	if (!group)

@@ -52,12 +52,6 @@ struct {
 	__type(value, u64);
 } owners SEC(".maps");
 
-/* MAX_RT_PRIO */
-#define FIRST_FAIR 100
-#define NICE_0 1024
-/* Its load weight; that of SCHED_IDLE is 3. */
-#define NICE_19 15
-
 static __always_inline bool may_have_slot(struct task_struct *task)
 {
 	return bpf_core_field_exists(task->stack_canary);
@@ -166,17 +160,15 @@ static __always_inline bool is_runnable(struct task_struct *task)
 /* Own weight beside nice 0 = 1024; real-time tasks count as such. */
 static __always_inline u32 weight_of(struct task_struct *task)
 {
-	return task->prio < FIRST_FAIR ? NICE_0 : task->se.load.weight >> 10;
+	return task->prio < FIRST_FAIR_PRIO ? NICE_0_WEIGHT : task->se.load.weight >> 10;
 }
 
-#define DEADLINE 200
-
-/* The larger goes first: deadline over real-time by its priority over all others, which are alike. */
+/* The larger goes first: deadline, real-time by priority, all others alike. unstarve_sched::rank is the same. */
 static __always_inline u32 rank(s32 prio)
 {
 	if (prio < 0)
-		return DEADLINE;
-	return prio < FIRST_FAIR ? 199 - prio : 0;
+		return DEADLINE_RANK;
+	return prio < FIRST_FAIR_PRIO ? 2 * FIRST_FAIR_PRIO - 1 - prio : 0;
 }
 
 #endif

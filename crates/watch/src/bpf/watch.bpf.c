@@ -20,8 +20,6 @@ char LICENSE[] SEC("license") = "Dual MIT/GPL";
 #ifndef barrier
 #define barrier() asm volatile("" ::: "memory")
 #endif
-/* A wakeup preemption takes effect within this time, as in `explain`. */
-#define PREEMPTS_WITHIN 1000000ULL
 
 /*
  * The task that left was believed to wait: its switch to the CPU was not reported, or the task was not found then. When it came is known in the
@@ -72,7 +70,7 @@ static __always_inline void take_cpu(struct cpu *c, u32 cpu, struct task_struct 
 		at = bounded(step(end - it->start), 127);
 		if (at < STEPS)
 			sums->steps[at]++;
-		keeps = pushed_off && it->came == WOKEN && it->start >= c->run_start && end - it->start <= PREEMPTS_WITHIN;
+		keeps = pushed_off && it->came == WOKEN && it->start >= c->run_start && end - it->start <= PREEMPTS_WITHIN_NS;
 	}
 	if (!keeps)
 		c->victim = 0;
@@ -263,7 +261,7 @@ int BPF_PROG(works, struct work_struct *work)
 static __always_inline void rate(struct cpu *c, struct task_struct *task)
 {
 	c->rank = rank(BPF_CORE_READ(task, prio));
-	c->weight = c->rank ? NICE_0 : BPF_CORE_READ(task, se.load.weight) >> 10;
+	c->weight = c->rank ? NICE_0_WEIGHT : BPF_CORE_READ(task, se.load.weight) >> 10;
 }
 
 /*

@@ -8,10 +8,10 @@ use unstarve_model::{Nanos, Severity};
 use unstarve_sched::Rule;
 
 use super::cpu_monopoly::lost;
-use super::detect::Trigger;
-use super::threshold::{Counts, Met, Pair};
+use super::pair::{Counts, Met, Pair, Reason};
+use super::trigger::Trigger;
 use super::verdict::{never_asks_to_be_last, waiter};
-use crate::{Histogram, Reading, RoleId, RoleKind};
+use crate::engine::reading::{Histogram, Reading, RoleId, RoleKind};
 
 /// Over so long parts of the time are taken: as much as the recorder keeps by default, so that `explain` judges the same time.
 const WINDOW: u64 = 10_000_000_000;
@@ -25,17 +25,6 @@ const HARDLY: f64 = 0.875;
 const CROWD: u64 = 4;
 /// How far above its threshold a warning and a critical wait are: what gets critical after that is another episode (`WORSE`).
 const RANKS: [f64; 2] = [1.0, 5.0];
-
-/// For what reason tasks wait, as far as sums by role tell.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub(super) enum Reason {
-    /// Real-time tasks, or those of a higher priority, had the CPU.
-    Class,
-    /// Heavier ones had it.
-    Weight,
-    /// Equals had it, of whom a crowd waits.
-    Crowd,
-}
 
 impl Reason {
     /// Those that counters know enough of. Whether the weight of programs was meant they do not know.
@@ -183,7 +172,8 @@ impl<'a> Pair<'a> {
             .oldest_waits()
             .filter(|wait| Some(wait.occupant_role) == real_time && self.role.kind != RoleKind::RealTime);
         // Who asked to be last waits there, too, and is not preceded.
-        let is_by_class = |wait: &&crate::OldestWait| self.rule_behind(wait).is_some_and(Rule::is_precedence);
+        let is_by_class =
+            |wait: &&crate::engine::reading::OldestWait| self.rule_behind(wait).is_some_and(Rule::is_precedence);
         behind.filter(is_by_class).map(|wait| wait.ns.0.min(wait.occupied.0)).max().unwrap_or(0)
     }
 

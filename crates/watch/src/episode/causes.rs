@@ -5,11 +5,11 @@
 use unstarve_model::Nanos;
 use unstarve_sched::Rule;
 
-use super::detect::Trigger;
-use super::threshold::{Counts, Met, Pair};
+use super::pair::{Counts, Met, Pair};
+use super::settings::Length;
+use super::trigger::Trigger;
 use super::verdict::waiter;
-use crate::config::Length;
-use crate::{OldestWait, RoleKind};
+use crate::engine::reading::{OldestWait, RoleKind};
 use unstarve_diagnose::verdict::Waiter;
 
 /// Two looks at a wait find the same beginning, but for the clocks' reading.

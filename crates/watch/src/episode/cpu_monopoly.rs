@@ -4,8 +4,8 @@
 
 use unstarve_model::CpuId;
 
-use super::threshold::{Pair, READINGS};
-use crate::{CpuWaits, Reading};
+use super::pair::{Pair, READINGS};
+use crate::engine::reading::{CpuWaits, Reading};
 
 impl<'a> Pair<'a> {
     /// What the role waited for each CPU between two readings, where a higher class kept it from one.
@@ -111,7 +111,7 @@ mod tests {
     use std::sync::Arc;
 
     use super::*;
-    use crate::RoleKind;
+    use crate::engine::reading::RoleKind;
     use crate::testing::{Scene, at};
 
     const MS: u64 = 1_000_000;

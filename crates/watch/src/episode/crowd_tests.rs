@@ -6,9 +6,9 @@ use unstarve_model::{Comm, CpuId, Nanos, Tid};
 use unstarve_sched::Rule;
 
 use super::{Begun, Detector, Trigger};
-use crate::config::Thresholds;
+use crate::engine::reading::{OldestWait, RoleKind, TaskId};
+use crate::episode::settings::Thresholds;
 use crate::testing::{Scene, at};
-use crate::{OldestWait, RoleKind, TaskId};
 
 const MS: u64 = 1_000_000;
 
@@ -243,7 +243,7 @@ fn a_crowd_behind_a_daemon_gives_it_no_part_in_what_a_heavier_group_does() {
     });
     assert_eq!(begun.len(), 1);
     assert_eq!(
-        (begun[0].rule, begun[0].culprit.as_ref().map(crate::Role::name).as_deref()),
+        (begun[0].rule, begun[0].culprit.as_ref().map(crate::engine::reading::Role::name).as_deref()),
         (Some(Rule::Weight), Some("/heavy"))
     );
 }
@@ -263,11 +263,11 @@ fn what_is_waited_nobody_knows_where_is_no_more_than_real_time_tasks_had_of_all_
 }
 
 /// A wait of this role for a CPU that another task has had for so long.
-fn waits(scene: Scene, role: &str, occupant: &str, ns: u64, occupied: u64) -> crate::Reading {
+fn waits(scene: Scene, role: &str, occupant: &str, ns: u64, occupied: u64) -> crate::engine::reading::Reading {
     let id = |name: &str| {
         let reading = scene.reading(at(0));
-        let is = |role: &Option<crate::Role>| role.as_ref().is_some_and(|role| role.name() == name);
-        crate::RoleId(reading.roles.iter().position(is).expect("a role") as u8)
+        let is = |role: &Option<crate::engine::reading::Role>| role.as_ref().is_some_and(|role| role.name() == name);
+        crate::engine::reading::RoleId(reading.roles.iter().position(is).expect("a role") as u8)
     };
     let task = |tid: u32| TaskId { tid: Tid(tid), tgid: Tid(tid), comm: Comm::from("loop") };
     let wait = OldestWait {
@@ -279,7 +279,7 @@ fn waits(scene: Scene, role: &str, occupant: &str, ns: u64, occupied: u64) -> cr
         occupant_role: id(occupant),
         occupied: Nanos(occupied),
     };
-    crate::Reading { oldest: vec![wait], ..scene.reading(at(250)) }
+    crate::engine::reading::Reading { oldest: vec![wait], ..scene.reading(at(250)) }
 }
 
 #[test]
@@ -293,7 +293,11 @@ fn whoever_runs_at_the_moment_is_not_the_culprit() {
         let reading = waits(starved.clone(), "/a", "/a", 2_500 * MS, occupied);
         let begun = detector.see(Arc::new(reading)).begun;
         assert_eq!(begun.len(), 1);
-        assert_eq!(begun[0].culprit.as_ref().map(crate::Role::name).as_deref(), Some("/a"), "the group is known");
+        assert_eq!(
+            begun[0].culprit.as_ref().map(crate::engine::reading::Role::name).as_deref(),
+            Some("/a"),
+            "the group is known"
+        );
         begun[0].culprit_task.map(|task| task.tid.0)
     };
     assert_eq!(named(3 * MS), None, "it has just come to the CPU");

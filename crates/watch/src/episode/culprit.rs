@@ -5,12 +5,11 @@
 
 use std::collections::BTreeMap;
 
-use unstarve_diagnose::THROTTLED;
 use unstarve_diagnose::report::{Culprit, Finding, Instance};
 use unstarve_sched::Rule;
 
-use super::Episode;
-use super::headline::{Explanation, is_seen_culprit};
+use super::headline::{Explanation, is_by_limit, is_seen_culprit};
+use super::record::Episode;
 
 impl Explanation {
     /// Whom a finding blames for what was waited in the episode's time; nobody where nobody knows, and for what a limit stopped.
@@ -43,11 +42,6 @@ impl Explanation {
         let first = waiters.next()??;
         (has_all && waiters.all(|tid| tid == Some(first))).then_some(first)
     }
-}
-
-/// Whether a finding is about what a limit stops: nobody is to blame for it.
-pub(super) fn is_by_limit(finding: &Finding) -> bool {
-    finding.id == THROTTLED
 }
 
 /// Whom the counters blame: the task, or the only one of its role and rule.

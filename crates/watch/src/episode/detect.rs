@@ -8,15 +8,13 @@ use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde::{Deserialize, Serialize};
-use unstarve_model::{ClockPair, Nanos, Severity};
-use unstarve_record::Look;
 use unstarve_sched::Rule;
 
-use super::threshold::{Pair, Ranked};
+use super::begun::Begun;
+use super::pair::{Pair, Ranked};
+use super::settings::Thresholds;
 use super::throttled_group::stopped;
-use crate::config::Thresholds;
-use crate::{Quiet, Reading, Role, RoleId, TaskId, VictimClass};
+use crate::engine::reading::{Quiet, Reading, Role, RoleId, VictimClass};
 
 /// How much of the past is compared with: a wait that ends now may have begun long before.
 const PAST: u64 = 30_000_000_000;
@@ -24,106 +22,6 @@ const PAST: u64 = 30_000_000_000;
 const MAX_READINGS: usize = 48;
 /// After a gap this long the machine was stopped, unless it is known that it was not: what happened meanwhile is nobody's doing.
 const STOPPED: u64 = 60_000_000_000;
-
-/// What was above its threshold.
-#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize, schemars::JsonSchema)]
-#[serde(rename_all = "kebab-case", tag = "kind")]
-pub enum Trigger {
-    /// A wait that ended.
-    Wait {
-        /// It took at least this long.
-        ns: u64,
-        /// More than this.
-        threshold_ns: u64,
-    },
-    /// Many waits.
-    Share {
-        /// This part of the last second.
-        share: f64,
-        /// More than this.
-        threshold: f64,
-    },
-    /// A wait that lasts.
-    Oldest {
-        /// So far.
-        ns: u64,
-        /// More than this.
-        threshold_ns: u64,
-    },
-    /// Long waits behind real-time tasks.
-    Stalled {
-        /// This part of the last second, a whole one at most.
-        share: f64,
-        /// More than this.
-        threshold: f64,
-    },
-    /// A group that its CPU limit stops.
-    Stopped {
-        /// This part of the time for which it would have run, had it been let.
-        share: f64,
-        /// More than this.
-        threshold: f64,
-    },
-    /// A wait that lasts behind an equal that does not leave the CPU.
-    Stuck {
-        /// So far.
-        ns: u64,
-        /// More than this.
-        threshold_ns: u64,
-    },
-    /// A real-time task's wait behind a task of a lower class.
-    NotPreempted {
-        /// It took at least this long, or has lasted so long.
-        ns: u64,
-        /// More than this.
-        threshold_ns: u64,
-    },
-    /// Waits for one reason that the verdict's table calls an alarm.
-    Verdict {
-        /// The longest took at least so long, or has lasted so long.
-        ns: u64,
-        /// All of them took so much of the time: of those that waited for one CPU at once each moment once.
-        lost_ns: u64,
-        /// The time that was looked at; 0 where the longest alone is an alarm.
-        span_ns: u64,
-        /// How bad the table calls that.
-        severity: Severity,
-    },
-    /// A wait that lasts while the CPU is idle.
-    Idle {
-        /// So far.
-        ns: u64,
-        /// More than this.
-        threshold_ns: u64,
-    },
-}
-
-/// An episode, as the counters show it.
-#[derive(Clone, PartialEq, Debug)]
-pub struct Begun {
-    /// When, on both clocks.
-    pub at: ClockPair,
-    /// Why.
-    pub trigger: Trigger,
-    /// Since when its waits may have been, on the clock of readings.
-    pub since: unstarve_model::Time,
-    /// Who waits.
-    pub victim: Role,
-    /// The group of that role that a limit of its own stops, where that is what began it.
-    pub group: Option<Arc<str>>,
-    /// Whose wait it is, or lasts now for such a reason.
-    pub victim_task: Option<TaskId>,
-    /// Who was preferred most.
-    pub culprit: Option<Role>,
-    /// Who has had the CPU for most of that wait.
-    pub culprit_task: Option<TaskId>,
-    /// By which rule.
-    pub rule: Option<Rule>,
-    /// For how long, lately.
-    pub ns: Nanos,
-    /// The longest wait of its role lately, where many are what began it.
-    pub longest: Nanos,
-}
 
 /// What a reading brings.
 #[derive(Clone, PartialEq, Debug, Default)]
@@ -259,16 +157,9 @@ impl Detector {
         !self.open.is_empty()
     }
 
-    /// What the kernel had counted of limits at each reading that is remembered, oldest first: of each reading the counters that were
-    /// read then.
-    pub fn looks(&self) -> Vec<Look> {
-        let counted = |reading: &Reading| {
-            let now = reading.limits.iter().map(|group| group.read).max();
-            let is_new = |group: &&crate::LimitedGroup| Some(group.read) == now;
-            let fresh = reading.limits.iter().filter(is_new);
-            fresh.map(|group| (group.path.to_string(), group.counted)).collect::<BTreeMap<_, _>>()
-        };
-        self.past.iter().map(|reading| Look { at: reading.at, counted: counted(reading) }).collect()
+    /// The readings that are remembered, oldest first.
+    pub fn remembered(&self) -> impl Iterator<Item = &Reading> {
+        self.past.iter().map(|reading| &**reading)
     }
 
     /// The next reading.

@@ -3,9 +3,9 @@ use unstarve_model::{Nanos, Severity};
 use unstarve_sched::Rule;
 
 use super::*;
-use crate::RoleKind;
-use crate::config::RoleThresholds;
-use crate::episode::is_precedence;
+use crate::engine::reading::{RoleKind, is_precedence};
+use crate::episode::settings::RoleThresholds;
+use crate::episode::trigger::Trigger;
 use crate::testing::{Scene, at};
 
 const MS: u64 = 1_000_000;

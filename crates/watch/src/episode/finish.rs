@@ -4,17 +4,24 @@ use unstarve_diagnose::report::{Culprit, Finding, Victim, WorstWait};
 use unstarve_model::Nanos;
 use unstarve_sched::Rule;
 
-use super::culprit::is_by_limit;
-use super::headline::{Choice, Explanation, Fit, is_about, is_below, may_be_of};
+use super::begun::Begun;
+use super::headline::{Choice, Explanation, Fit, is_about, is_by_limit, may_be_of};
+use super::ignore_filter::is_below;
+use super::place::Place;
+use super::record::{Episode, FirstRemedy, OtherFinding, Party, Seen, Suffered};
 use super::remark::is_remark;
 use super::truncate_path::cut;
-use super::{Begun, Episode, FirstRemedy, OtherFinding, Party, Place, Seen, Suffered};
-use crate::{Role, RoleKind, TaskId};
+use crate::engine::reading::{Role, RoleKind, TaskId};
 
 /// Victims that an episode lists; of more their number.
 const MOST_VICTIMS: usize = 16;
 
 impl Episode {
+    /// Notes how many threads the finding about the victim is of.
+    pub fn note_tasks(&mut self, explanation: &Explanation) {
+        self.victim_tasks = explanation.tasks_of_victim(self);
+    }
+
     /// Notes what the counters show.
     pub fn note_counters(&mut self, begun: &Begun) {
         let victim = Party::of(&begun.victim, begun.victim_task.as_ref());

@@ -1,12 +1,12 @@
 //! Which of a trace's findings an episode is about.
 
+use unstarve_diagnose::THROTTLED;
 use unstarve_diagnose::report::{Culprit, Finding, Report, Severity, Victim, VictimKind, WorstWait};
 use unstarve_model::{Nanos, Policy};
 
-use super::culprit::is_by_limit;
-use super::ignore_filter::{is_ignored, role_of};
+use super::ignore_filter::{is_below, is_ignored, role_of};
+use super::record::{Episode, Party};
 use super::truncate_path::cut;
-use super::{Episode, Party};
 
 /// What an episode's trace says.
 #[derive(Debug)]
@@ -271,9 +271,9 @@ fn is_of(victim: &Victim, role: &str) -> bool {
     }
 }
 
-/// Whether a cgroup is this group or below it.
-pub(super) fn is_below(cgroup: &str, group: &str) -> bool {
-    cgroup.strip_prefix(group).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+/// Whether a finding is about what a limit stops: nobody is to blame for it.
+pub(super) fn is_by_limit(finding: &Finding) -> bool {
+    finding.id == THROTTLED
 }
 
 /// Whether kernel threads of a role are called so. Of roles that have no names of their own nothing is said.

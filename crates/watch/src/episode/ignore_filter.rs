@@ -3,8 +3,7 @@
 use unstarve_diagnose::report::{Victim, VictimKind, Work};
 use unstarve_model::Policy;
 
-use super::headline::is_below;
-use crate::RoleKind;
+use crate::engine::reading::RoleKind;
 
 /// Whether all tasks of a victim are of roles that are ignored.
 pub(super) fn is_ignored(victim: &Victim, ignored: &[String]) -> bool {
@@ -42,6 +41,11 @@ pub(super) fn role_of(victim: &Victim) -> Option<RoleKind> {
             Some(RoleKind::Kernel)
         }
     }
+}
+
+/// Whether a cgroup is this group or below it.
+pub(super) fn is_below(cgroup: &str, group: &str) -> bool {
+    cgroup.strip_prefix(group).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
 }
 
 fn role_of_work(work: &Work) -> RoleKind {

@@ -4,7 +4,7 @@ use unstarve_diagnose::report::FindingId;
 use unstarve_model::{Nanos, clean};
 use unstarve_sched::Rule;
 
-use super::{Episode, Party, Stage};
+use super::record::{Episode, Party, Stage};
 
 /// The line of an episode that has begun, and of which nobody will say more before another watch has its store.
 pub fn unfinished_line(episode: &Episode) -> String {
@@ -127,7 +127,7 @@ fn of_many(party: &Party, tasks: u32) -> String {
 }
 
 /// `hog[4711] of nginx.service`; the role where no task is known.
-pub(super) fn named(party: &Party) -> String {
+fn named(party: &Party) -> String {
     let mut text = match (&party.role, party.comm.as_str()) {
         // A group within the role is known.
         (Some(role), "") if party.cgroup.as_ref().is_some_and(|cgroup| cgroup.starts_with(&format!("{role}/"))) => {
@@ -145,10 +145,28 @@ pub(super) fn named(party: &Party) -> String {
     text
 }
 
+/// How an episode began, as the counters saw it; `None` of a dump on demand.
+pub fn began(episode: &Episode) -> Option<String> {
+    let seen = episode.trigger.as_ref()?;
+    let mut text = String::from("began when ");
+    text += &seen.victim.as_ref().map_or_else(|| "somebody".to_owned(), named);
+    text += " waited";
+    if let Some(ns) = seen.blamed_ns.filter(|ns| *ns > 0) {
+        let _ = write!(text, " {}", Nanos(ns));
+    }
+    if let Some(culprit) = &seen.culprit {
+        let _ = write!(text, " while {} had the CPU", named(culprit));
+    }
+    if let Some(rule) = seen.rule {
+        let _ = write!(text, " ({rule})");
+    }
+    Some(format!("{text}: {}", seen.trigger.words()))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::episode::{FirstRemedy, GuardWord, Place};
+    use crate::episode::{FirstRemedy, GuardWord, Place, Seen, Trigger};
 
     #[test]
     fn a_line_is_one_line_and_drives_no_terminal() {
@@ -185,5 +203,27 @@ mod tests {
         assert!(line(&episode).contains(": bash[25405] of user@0.service waited"));
         episode.victim = None;
         assert!(line(&episode).starts_with("episode 20261123-012345-678: recorded on demand; first"));
+    }
+
+    #[test]
+    fn the_beginning_has_who_why_and_the_threshold() {
+        let party = |comm: &str, tid| Party { comm: comm.to_owned(), tid: Some(tid), ..Party::default() };
+        let seen = Seen {
+            trigger: Trigger::Wait { ns: 50_000_000, threshold_ns: 20_000_000 },
+            since_mono_ns: None,
+            victim: Some(party("ksoftirqd/1", 18)),
+            culprit: Some(party("hog\n", 4711)),
+            rule: Some(Rule::Weight),
+            blamed_ns: Some(54_400_000),
+        };
+        let episode = Episode { trigger: Some(seen), verdict: Some("Nobody is starved.".into()), ..Episode::default() };
+        assert_eq!(
+            began(&episode).as_deref(),
+            Some(
+                "began when ksoftirqd/1[18] waited 54.4 ms while hog\\n[4711] had the CPU (weight): one wait took 50.0 ms or \
+                 more; the threshold is wait = 20.0 ms"
+            )
+        );
+        assert_eq!(began(&Episode::default()), None);
     }
 }

@@ -7,7 +7,9 @@ use unstarve_diagnose::report::{Culprit, Finding, Severity};
 
 use super::headline::{Explanation, Fit, is_about_seen_task, is_known_after, is_of_seen_role, is_seen_culprit};
 use super::ignore_filter::is_ignored;
-use super::{Episode, Trigger, is_precedence};
+use super::record::Episode;
+use super::trigger::Trigger;
+use crate::engine::reading::is_precedence;
 
 impl Explanation {
     /// The remark about the very waits that the counters saw; nothing if it may be about others.

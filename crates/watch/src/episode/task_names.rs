@@ -4,11 +4,11 @@
 use unstarve_model::{Nanos, Time};
 use unstarve_sched::Rule;
 
-use super::Begun;
-use super::by_table::Reason;
-use super::detect::Trigger;
-use super::threshold::{Counts, LONG, Met, Pair, Unfair};
-use crate::{Blame, OldestWait, RoleId};
+use super::begun::Begun;
+use super::pair::{Counts, LONG, Met, Pair, Reason};
+use super::threshold::Unfair;
+use super::trigger::Trigger;
+use crate::engine::reading::{Blame, OldestWait, RoleId};
 
 impl<'a> Pair<'a> {
     pub(super) fn begun(&self, met: Met<'a>) -> Begun {

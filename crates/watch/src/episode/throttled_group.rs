@@ -9,10 +9,11 @@ use std::sync::Arc;
 use unstarve_model::Nanos;
 use unstarve_sched::Rule;
 
-use super::threshold::{Ranked, WINDOW};
-use super::{Begun, Trigger};
-use crate::config::Thresholds;
-use crate::{LimitedGroup, Reading};
+use super::begun::Begun;
+use super::pair::{Ranked, WINDOW};
+use super::settings::Thresholds;
+use super::trigger::Trigger;
+use crate::engine::reading::{LimitedGroup, Reading};
 
 /// A stop is counted when it ends: over fewer periods than this chance decides.
 const PERIODS: u64 = 5;

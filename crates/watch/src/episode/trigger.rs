@@ -1,9 +1,78 @@
-use std::fmt::Write as _;
-
+use serde::{Deserialize, Serialize};
 use unstarve_model::{Nanos, Severity};
 
-use super::line::named;
-use super::{Episode, Trigger};
+/// What was above its threshold.
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "kebab-case", tag = "kind")]
+pub enum Trigger {
+    /// A wait that ended.
+    Wait {
+        /// It took at least this long.
+        ns: u64,
+        /// More than this.
+        threshold_ns: u64,
+    },
+    /// Many waits.
+    Share {
+        /// This part of the last second.
+        share: f64,
+        /// More than this.
+        threshold: f64,
+    },
+    /// A wait that lasts.
+    Oldest {
+        /// So far.
+        ns: u64,
+        /// More than this.
+        threshold_ns: u64,
+    },
+    /// Long waits behind real-time tasks.
+    Stalled {
+        /// This part of the last second, a whole one at most.
+        share: f64,
+        /// More than this.
+        threshold: f64,
+    },
+    /// A group that its CPU limit stops.
+    Stopped {
+        /// This part of the time for which it would have run, had it been let.
+        share: f64,
+        /// More than this.
+        threshold: f64,
+    },
+    /// A wait that lasts behind an equal that does not leave the CPU.
+    Stuck {
+        /// So far.
+        ns: u64,
+        /// More than this.
+        threshold_ns: u64,
+    },
+    /// A real-time task's wait behind a task of a lower class.
+    NotPreempted {
+        /// It took at least this long, or has lasted so long.
+        ns: u64,
+        /// More than this.
+        threshold_ns: u64,
+    },
+    /// Waits for one reason that the verdict's table calls an alarm.
+    Verdict {
+        /// The longest took at least so long, or has lasted so long.
+        ns: u64,
+        /// All of them took so much of the time: of those that waited for one CPU at once each moment once.
+        lost_ns: u64,
+        /// The time that was looked at; 0 where the longest alone is an alarm.
+        span_ns: u64,
+        /// How bad the table calls that.
+        severity: Severity,
+    },
+    /// A wait that lasts while the CPU is idle.
+    Idle {
+        /// So far.
+        ns: u64,
+        /// More than this.
+        threshold_ns: u64,
+    },
+}
 
 impl Trigger {
     /// What was above which threshold: `one wait took 250 ms or more; the threshold is wait = 50.0 ms`.
@@ -57,51 +126,5 @@ impl Trigger {
                 percent(share)
             ),
         }
-    }
-}
-
-/// How an episode began, as the counters saw it; `None` of a dump on demand.
-pub fn began(episode: &Episode) -> Option<String> {
-    let seen = episode.trigger.as_ref()?;
-    let mut text = String::from("began when ");
-    text += &seen.victim.as_ref().map_or_else(|| "somebody".to_owned(), named);
-    text += " waited";
-    if let Some(ns) = seen.blamed_ns.filter(|ns| *ns > 0) {
-        let _ = write!(text, " {}", Nanos(ns));
-    }
-    if let Some(culprit) = &seen.culprit {
-        let _ = write!(text, " while {} had the CPU", named(culprit));
-    }
-    if let Some(rule) = seen.rule {
-        let _ = write!(text, " ({rule})");
-    }
-    Some(format!("{text}: {}", seen.trigger.words()))
-}
-
-#[cfg(test)]
-mod tests {
-    use super::*;
-    use crate::episode::{Party, Seen};
-
-    #[test]
-    fn the_beginning_has_who_why_and_the_threshold() {
-        let party = |comm: &str, tid| Party { comm: comm.to_owned(), tid: Some(tid), ..Party::default() };
-        let seen = Seen {
-            trigger: Trigger::Wait { ns: 50_000_000, threshold_ns: 20_000_000 },
-            since_mono_ns: None,
-            victim: Some(party("ksoftirqd/1", 18)),
-            culprit: Some(party("hog\n", 4711)),
-            rule: Some(unstarve_sched::Rule::Weight),
-            blamed_ns: Some(54_400_000),
-        };
-        let episode = Episode { trigger: Some(seen), verdict: Some("Nobody is starved.".into()), ..Episode::default() };
-        assert_eq!(
-            began(&episode).as_deref(),
-            Some(
-                "began when ksoftirqd/1[18] waited 54.4 ms while hog\\n[4711] had the CPU (weight): one wait took 50.0 ms or \
-                 more; the threshold is wait = 20.0 ms"
-            )
-        );
-        assert_eq!(began(&Episode::default()), None);
     }
 }

@@ -7,8 +7,9 @@ use unstarve_diagnose::verdict::{Cause, Cost, NEVER_HEALTHY, Plight, Waiter, sev
 use unstarve_model::{Comm, Nanos, Severity};
 use unstarve_sched::{KernelThread, Rule};
 
-use super::{Begun, Trigger};
-use crate::RoleKind;
+use super::begun::Begun;
+use super::trigger::Trigger;
+use crate::engine::reading::RoleKind;
 
 /// A wait of this length behind one that has not left the CPU meanwhile is no turn.
 pub const STUCK: Nanos = Nanos::from_millis(200);

@@ -18,6 +18,8 @@
 
 static struct cpu the_cpus[2];
 static struct slot the_slots[SLOTS];
+/* The id of a group is the number of its role. */
+static u32 roles_of_groups[ROLES];
 static u32 here;
 static u64 mono = 1000 * MS;
 /* What the clock takes to be read. */
@@ -35,6 +37,8 @@ void *bpf_map_lookup_elem(const void *map, const void *key)
 
 	if (map == &cpus)
 		return at < 2 ? &the_cpus[at] : 0;
+	if (map == &groups)
+		return *(const u64 *)key < ROLES ? &roles_of_groups[*(const u64 *)key] : 0;
 	return map == &slots ? &the_slots[at] : 0;
 }
 
@@ -114,7 +118,7 @@ static struct task_struct named(int pid, int prio)
 {
 	struct task_struct task = { .pid = pid, .tgid = pid, .prio = prio, .on_rq = 1, .comm = "x" };
 
-	task.se.load.weight = NICE_0 << 10;
+	task.se.load.weight = NICE_0_WEIGHT << 10;
 	task.se.cfs_rq = &fair;
 	task.cgroups = &in_root;
 	return task;
@@ -395,6 +399,135 @@ static void a_queue_that_does_not_grow_for_days_was_there(void)
 	CHECK(stopped == 40 * 3 * MS, "%llu of %llu", stopped, waited(0, REAL_TIME));
 }
 
+/* It was woken here, and taken to another CPU before anything was counted. */
+static void a_task_that_is_moved_at_once_is_judged_by_its_band(void)
+{
+	struct task_struct hog = named(1, 50), other = named(2, 125), real_time = named(3, 50), program = named(4, 120);
+
+	seeded = 1;
+	stolen = 0;
+	runqueue.clock_update_flags = IS_OLD;
+	make(&hog);
+	make(&other);
+	make(&real_time);
+	make(&program);
+	other.se.load.weight = 335 << 10;
+	go(&idle, &hog, 0);
+	mono += MS;
+	woken(&other);
+	mono += 10 * MS;
+	migrated(&other, 1);
+	mono += MS;
+	go(&hog, &program, 1);
+	CHECK(blamed(0, OTHER, BY_CLASS) == 10 * MS, "%llu of %llu", blamed(0, OTHER, BY_CLASS), waited(0, OTHER));
+	mono += MS;
+	woken(&real_time);
+	mono += MS;
+	migrated(&real_time, 1);
+	mono += MS;
+	go(&program, &idle, 1);
+	CHECK(blamed(0, REAL_TIME, BY_FAIR) == MS, "%llu throttled of %llu", blamed(0, REAL_TIME, BY_THROTTLED), waited(0, REAL_TIME));
+}
+
+#define TASKS 16
+static struct task_struct tasks[TASKS];
+static struct cgroup groups_by_role[ROLES];
+static struct kernfs_node nodes[ROLES];
+static struct css_set in_group[ROLES];
+
+static struct task_struct *by_number(u32 number)
+{
+	return number ? &tasks[number & (TASKS - 1)] : &idle;
+}
+
+static void in_role(struct task_struct *task, u32 role)
+{
+	if (role == KWORKER) {
+		task->flags = PF_KTHREAD;
+		strcpy(task->comm, "kworker/0:1");
+	} else if (role > GONE) {
+		nodes[role].id = role;
+		roles_of_groups[role] = role;
+		groups_by_role[role] = (struct cgroup){ .level = 1, .kn = &nodes[role] };
+		groups_by_role[role].ancestors[1] = &groups_by_role[role];
+		in_group[role].dfl_cgrp = &groups_by_role[role];
+		task->cgroups = &in_group[role];
+	}
+}
+
+/* Reads a stream of events (streams.rs writes it) and prints the sums: who waited, who had the CPU, by which rule, for how long. */
+static void follow_stream(void)
+{
+	u32 cpu, number, next, role, occupant, rule, sleeps;
+	static struct task_struct *current[2] = { &idle, &idle };
+	struct task_struct *task;
+	char kind;
+	u64 ns;
+
+	seeded = 1;
+	generation = 1;
+	stolen = 0;
+	runqueue.clock_update_flags = IS_OLD;
+	/* Both CPUs are known to be idle. */
+	for (cpu = 0; cpu < 2; cpu++) {
+		here = cpu;
+		running = &idle;
+		poke(0);
+	}
+	while (scanf(" %c", &kind) == 1) {
+		if (kind == 'T') {
+			int prio;
+			unsigned long weight;
+
+			CHECK(scanf("%u %d %lu %u", &number, &prio, &weight, &role) == 4, "a task");
+			tasks[number] = named(number, prio);
+			tasks[number].on_rq = 0;
+			tasks[number].se.load.weight = weight << 10;
+			in_role(&tasks[number], role);
+			make(&tasks[number]);
+			continue;
+		}
+		if (kind == 'G') {
+			CHECK(scanf("%u %u", &role, &number) == 2, "a group");
+			group_weights[role] = number;
+			continue;
+		}
+		CHECK(scanf("%llu", &mono) == 1, "a time");
+		if (kind == 'W') {
+			CHECK(scanf("%u %u", &cpu, &number) == 2, "a wakeup");
+			task = by_number(number);
+			task->thread_info.cpu = cpu;
+			task->__state = 0;
+			task->on_rq = 1;
+			here = number & 1;
+			woken(task);
+		} else if (kind == 'S') {
+			CHECK(scanf("%u %u %u %u", &cpu, &number, &next, &sleeps) == 4, "a switch");
+			here = cpu;
+			by_number(next)->thread_info.cpu = cpu;
+			go(by_number(number), by_number(next), sleeps);
+			current[cpu] = by_number(next);
+		} else if (kind == 'M') {
+			CHECK(scanf("%u %u", &number, &cpu) == 2, "a migration");
+			migrated(by_number(number), cpu);
+			by_number(number)->thread_info.cpu = cpu;
+		} else {
+			CHECK(scanf("%u", &cpu) == 1, "a poll");
+			here = cpu;
+			running = current[cpu];
+			poke(0);
+		}
+	}
+	for (cpu = 0; cpu < 2; cpu++)
+		for (role = 0; role < ROLES; role++)
+			for (occupant = 0; occupant < ROLES; occupant++)
+				for (rule = 0; rule < RULES; rule++) {
+					ns = the_cpus[cpu].rows[role].sums.blame[occupant * RULES + rule];
+					if (ns)
+						printf("%u %u %u %llu\n", role, occupant, rule, ns);
+				}
+}
+
 static const struct {
 	const char *name;
 	void (*run)(void);
@@ -406,6 +539,8 @@ static const struct {
 	TEST(who_was_not_found_waits_no_longer),
 	TEST(who_runs_while_all_are_looked_at_is_in_one_queue_at_most),
 	TEST(a_queue_that_does_not_grow_for_days_was_there),
+	TEST(a_task_that_is_moved_at_once_is_judged_by_its_band),
+	TEST(follow_stream),
 };
 
 int main(int count, char **arguments)

@@ -1,23 +1,31 @@
 //! The kernel's programs compiled for the host, by the C compiler that links this test as well: what takes two CPUs at the same moment, days, or a
 //! clock that is being set happens there at will. `counts.c` has the tests.
 
-use std::path::Path;
+mod streams;
+
+use std::path::{Path, PathBuf};
 use std::process::Command;
 
-fn run(test: &str) {
-    let place = tempfile::tempdir().expect("a directory");
-    let program = place.path().join("counts");
+/// Compiles the programs into a directory.
+fn compile(place: &Path) -> PathBuf {
+    let program = place.join("counts");
     let package = Path::new(env!("CARGO_MANIFEST_DIR"));
     let here = package.join("tests/host");
+    std::fs::write(place.join("rules.h"), unstarve_sched::counted::c_header()).expect("written");
     // Attributes for the kernel's loader mean nothing to this compiler.
     let mut compiler = Command::new("cc");
     compiler.args(["-O1", "-w", "-o"]).arg(&program).arg(here.join("counts.c"));
-    for headers in [here, package.join("src/bpf"), package.join("../bpf/include")] {
+    for headers in [place.to_owned(), here, package.join("src/bpf"), package.join("../bpf/include")] {
         compiler.arg("-I").arg(headers);
     }
     let output = compiler.output().expect("a C compiler");
     assert!(output.status.success(), "{}", String::from_utf8_lossy(&output.stderr));
-    let output = Command::new(program).arg(test).output().expect("it runs");
+    program
+}
+
+fn run(test: &str) {
+    let place = tempfile::tempdir().expect("a directory");
+    let output = Command::new(compile(place.path())).arg(test).output().expect("it runs");
     assert!(output.status.success(), "{}: {}", output.status, String::from_utf8_lossy(&output.stdout));
 }
 
@@ -51,4 +59,9 @@ fn who_runs_while_all_are_looked_at_is_in_one_queue_at_most() {
 #[test]
 fn a_queue_that_does_not_grow_for_days_was_there() {
     run("a_queue_that_does_not_grow_for_days_was_there");
+}
+
+#[test]
+fn a_task_that_is_moved_at_once_is_judged_by_its_band() {
+    run("a_task_that_is_moved_at_once_is_judged_by_its_band");
 }

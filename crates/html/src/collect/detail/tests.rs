@@ -1,3 +1,5 @@
+//! Limits of the records around the longest waits.
+
 use super::*;
 
 const ACTOR: ActorId = ActorId::OTHERS;
@@ -22,12 +24,12 @@ fn spot(start: u64, end: u64) -> Spot {
 #[test]
 fn what_is_around_the_longest_waits_stays_and_the_rest_goes() {
     let mut detail = Detail::new();
-    let runs = 3 * Detail::QUEUE as u64;
+    let runs = 3 * Detail::MAX_QUEUED_RECORDS as u64;
     for index in 0..runs {
         let now = index * 1000;
         detail.push(run(now));
         if index % 1000 == 999 {
-            // Ever longer waits, so that each is the longest when it ends.
+            // Ever longer waits, so that each is the longest at its end.
             detail.offer(spot(now - index / 10, now), 0);
         }
     }
@@ -45,14 +47,14 @@ fn what_is_around_the_longest_waits_stays_and_the_rest_goes() {
 #[test]
 fn waits_that_last_as_long_as_the_trace_do_not_keep_all_of_it() {
     let mut detail = Detail::new();
-    let runs = 8 * Detail::KEPT as u64;
+    let runs = 8 * Detail::MAX_KEPT_RECORDS as u64;
     for index in 0..runs {
         let now = index * 1000;
         detail.push(run(now));
         if index % 50_000 == 49_999 {
             detail.offer(spot(now / 2, now), (index / 100_000) as usize);
         }
-        assert!(detail.kept.len() <= Detail::KEPT + Detail::BATCH);
+        assert!(detail.kept.len() <= Detail::MAX_KEPT_RECORDS + Detail::RELEASE_BATCH);
     }
     let last = spot(runs * 500, runs * 1000);
     detail.push(Record { start: last.start, end: last.end, kind: Kind::Wait, ..run(0) });
@@ -60,8 +62,8 @@ fn waits_that_last_as_long_as_the_trace_do_not_keep_all_of_it() {
     let kept = detail.finish();
     assert_eq!(kept.spots.first().map(Spot::length), Some(last.length()));
     assert!(kept.records.iter().any(|record| record.kind == Kind::Wait), "the wait itself stays");
-    assert!(kept.records.len() <= Detail::KEPT + Detail::QUEUE);
+    assert!(kept.records.len() <= Detail::MAX_KEPT_RECORDS + Detail::MAX_QUEUED_RECORDS);
     let blocks = kept.records.iter().filter(|record| record.kind == Kind::Block);
     let merged: u64 = blocks.map(|block| u64::from(block.tid.0)).sum();
-    assert!(merged > Detail::KEPT as u64, "and what was too much is in blocks: {merged}");
+    assert!(merged > Detail::MAX_KEPT_RECORDS as u64, "and what was too much is in blocks: {merged}");
 }

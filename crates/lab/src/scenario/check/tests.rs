@@ -1,3 +1,5 @@
+//! Errors in scenarios, with the line that each is reported at.
+
 use super::*;
 
 const GOOD: &str = r#"name = "good"

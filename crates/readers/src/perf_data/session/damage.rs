@@ -1,4 +1,4 @@
-//! What a session could not use, as losses.
+//! Reports what a session could not use as losses.
 
 use std::collections::BTreeMap;
 
@@ -7,7 +7,7 @@ use unstarve_model::{CpuId, EventType, Loss, LossKind};
 use super::Session;
 use crate::malformed::Malformed;
 
-/// What is missing or wrong, counted.
+/// Counts of what is missing or damaged.
 #[derive(Default)]
 pub(super) struct Damage {
     pub(super) lost: BTreeMap<Option<CpuId>, u64>,
@@ -16,11 +16,11 @@ pub(super) struct Damage {
     pub(super) malformed: Malformed,
     pub(super) undecodable: u64,
     pub(super) first_undecodable: Option<u64>,
-    pub(super) torn: Option<String>,
+    pub(super) truncated: Option<String>,
 }
 
 impl Session {
-    /// What is missing or wrong.
+    /// The losses to report.
     pub fn losses(&self) -> Vec<Loss> {
         let damage = &self.damage;
         let mut losses = Vec::new();
@@ -30,7 +30,7 @@ impl Session {
                 None => Loss::new(LossKind::LostEvents, count),
             });
         }
-        // Since 6.1 perf counts the same losses again per event when it ends.
+        // Since 6.1 perf counts the same losses again per event when it exits.
         let counted: u64 = damage.lost.values().fold(0, |sum, &count| sum.saturating_add(count));
         if damage.lost_samples > counted {
             let more = Loss::new(LossKind::LostEvents, damage.lost_samples - counted);
@@ -40,7 +40,7 @@ impl Session {
             let detail = "the kernel throttled perf; record tracepoints with a period of 1 only";
             losses.push(Loss::new(LossKind::UncountedGap, damage.throttled).with_detail(detail));
         }
-        if let Some(what) = &damage.torn {
+        if let Some(what) = &damage.truncated {
             losses.push(Loss::new(LossKind::Truncated, 1).with_detail(what.clone()));
         }
         losses.extend(damage.malformed.losses());

@@ -1,0 +1,353 @@
+//! A Parquet file becomes rows, if its columns are those of the table.
+
+use std::sync::{Arc, LazyLock};
+
+use arrow_array::cast::AsArray;
+use arrow_array::types::{Float64Type, Int32Type, TimestampNanosecondType, UInt32Type, UInt64Type};
+use arrow_array::{Array, ArrayRef, ListArray, RecordBatch};
+use arrow_schema::{DataType, Field, Schema as ArrowSchema, SchemaRef};
+use bytes::Bytes;
+use parquet::arrow::arrow_reader::{ArrowReaderOptions, ParquetRecordBatchReaderBuilder};
+use parquet::file::metadata::ParquetMetaData;
+use serde::{Deserialize, Serialize};
+use twox_hash::XxHash64;
+use unstarve_tables::{Column, Presence, Schema, arrow_schema, arrow_type};
+
+use crate::commit::Sum;
+
+/// Rows of a batch.
+const BATCH_ROWS: usize = 1 << 13;
+/// Columns that a file may have more than the table: a newer version wrote them. No merged file has more either.
+pub(crate) const MAX_EXTRA_COLUMNS: usize = 16;
+/// The longest name of such a column.
+const MAX_COLUMN_NAME_BYTES: usize = 64;
+
+/// What the rows of a file may take.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub struct DecodeLimits {
+    /// Bytes of memory.
+    pub memory: usize,
+    /// How many there may be: who sorts them needs memory for each, also if nothing is in it.
+    pub rows: u64,
+    /// What has to be there.
+    pub needed: Needed,
+}
+
+/// Which columns of a table a file has to have.
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
+#[serde(rename_all = "kebab-case")]
+pub enum Needed {
+    /// Those of which no cell is ever empty, in each row, and `host`: without them nobody knows whose a row is, or of when.
+    Placed,
+    /// None: these rows are merged already, and early versions merged what they were given.
+    Nothing,
+}
+
+impl DecodeLimits {
+    /// For what a host wrote in an hour.
+    pub const INPUT: DecodeLimits = DecodeLimits { memory: 256 << 20, rows: 1 << 21, needed: Needed::Placed };
+    /// For the same after it was merged.
+    pub const MERGED: DecodeLimits = DecodeLimits { needed: Needed::Nothing, ..DecodeLimits::INPUT };
+    /// For merged rows.
+    pub const OUTPUT: DecodeLimits = DecodeLimits { memory: 1 << 30, rows: 1 << 24, needed: Needed::Nothing };
+}
+
+/// The rows of a file.
+#[derive(Debug)]
+pub struct Decoded {
+    /// Its rows.
+    pub batches: Vec<RecordBatch>,
+    /// How many.
+    pub rows: u64,
+    /// Their sum.
+    pub sum: Sum,
+    /// How many bytes they take in memory.
+    pub memory: usize,
+}
+
+/// What is in a file.
+#[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
+pub struct Examined {
+    /// Its rows.
+    pub rows: u64,
+    /// Their sum.
+    pub sum: Sum,
+    /// How many bytes they take in memory.
+    pub memory: usize,
+}
+
+/// Reads a file of a table. A column that the table does not have is kept, if it is of a type that tables have: a newer version may have
+/// written it. One that the file does not have is no error if its cells may be empty: an older version wrote it.
+///
+/// What the file announces is bounded before it is read. The decoder of Parquet itself can still be made to take more for a moment, or to panic:
+/// [`crate::SandboxedDecode`] is for files that are not trusted.
+///
+/// # Errors
+/// Why it is refused: it is no Parquet file, a column has another type, one that is needed is absent or empty, or its rows take more than they may.
+pub fn decode(bytes: Vec<u8>, table: &Schema, most: DecodeLimits) -> Result<Decoded, String> {
+    let mut batches = Vec::new();
+    let Examined { rows, sum, memory } = examine(Bytes::from(bytes), table, most, |batch| {
+        batches.push(batch);
+        Ok(())
+    })?;
+    Ok(Decoded { batches, rows, sum, memory })
+}
+
+/// What is in a file, batch by batch: only who takes its rows holds them in memory together.
+pub(crate) fn examine(
+    bytes: Bytes,
+    table: &Schema,
+    most: DecodeLimits,
+    mut take: impl FnMut(RecordBatch) -> Result<(), String>,
+) -> Result<Examined, String> {
+    let mut found = Examined { rows: 0, sum: Sum::default(), memory: 0 };
+    for_each_batch(bytes, table, most, |batch| {
+        found.sum = found.sum.plus(sum_of(&batch)?);
+        found.add(&batch, most)?;
+        take(batch)
+    })?;
+    Ok(found)
+}
+
+/// The columns of a table. They are made once: there are many small files.
+pub(crate) fn table_schema(table: &Schema) -> SchemaRef {
+    static KNOWN: LazyLock<Vec<(&str, SchemaRef)>> =
+        LazyLock::new(|| unstarve_tables::ALL.iter().map(|table| (table.name, arrow_schema(table))).collect());
+    let known = KNOWN.iter().find(|(name, _)| *name == table.name);
+    known.map_or_else(|| arrow_schema(table), |(_, schema)| Arc::clone(schema))
+}
+
+impl Examined {
+    fn add(&mut self, batch: &RecordBatch, most: DecodeLimits) -> Result<(), String> {
+        self.rows += batch.num_rows() as u64;
+        self.memory += batch.get_array_memory_size();
+        // Its groups may have more than the file says.
+        if self.rows > most.rows {
+            return Err(format!("it has more than {} rows", most.rows));
+        }
+        if self.memory > most.memory { Err(too_much(most)) } else { Ok(()) }
+    }
+}
+
+fn too_much(most: DecodeLimits) -> String {
+    format!("its rows take more than {} bytes of memory; write several smaller files", most.memory)
+}
+
+fn for_each_batch(
+    bytes: Bytes,
+    table: &Schema,
+    most: DecodeLimits,
+    mut take: impl FnMut(RecordBatch) -> Result<(), String>,
+) -> Result<(), String> {
+    // Types are those of Parquet itself: a second schema, which Arrow puts beside it, is one more thing to be believed.
+    let options = ArrowReaderOptions::new().with_skip_arrow_metadata(true);
+    let builder = ParquetRecordBatchReaderBuilder::try_new_with_options(bytes, options);
+    let builder = builder.map_err(reader_error)?;
+    check_size(builder.metadata(), table, most)?;
+    check_types(builder.schema(), table)?;
+    let full = match most.needed {
+        Needed::Placed => check_needed(builder.schema(), table)?,
+        Needed::Nothing => Vec::new(),
+    };
+    let reader = builder.with_batch_size(BATCH_ROWS).build().map_err(reader_error)?;
+    for batch in reader {
+        let batch = batch.map_err(reader_error)?;
+        if let Some(at) = full.iter().find(|at| batch.column(**at).null_count() > 0) {
+            let name = batch.schema_ref().field(*at).name().clone();
+            return Err(format!("column `{name}` has empty cells; expected a value in every row"));
+        }
+        take(with_our_lists(&batch)?)?;
+    }
+    Ok(())
+}
+
+/// Where the columns are of which no cell may be empty. A column that a table gets later has to be [`Presence::Optional`]: files of older versions do not have it.
+fn check_needed(found: &ArrowSchema, table: &Schema) -> Result<Vec<usize>, String> {
+    let is_full = |column: &&Column| column.presence == Presence::Always;
+    let mut absent = table.columns.iter().filter(|column| is_full(column) || column.name == "host");
+    if let Some(column) = absent.find(|column| found.field_with_name(column.name).is_err()) {
+        let why = "without it its rows are nobody's, or of no time";
+        let why = if matches!(column.name, "host" | "ts") { why } else { "it is never empty" };
+        return Err(format!("it has no column `{}`, which each file of {} has: {why}", column.name, table.name));
+    }
+    Ok(table.columns.iter().filter(is_full).filter_map(|column| found.index_of(column.name).ok()).collect())
+}
+
+/// Why a decoder gave up. Other programs compress as no host does.
+fn reader_error(error: impl ToString) -> String {
+    let text = error.to_string();
+    match text.rsplit_once("Disabled feature at compile time: ") {
+        Some((_, codec)) => format!("its columns are compressed by {codec}; expected zstd, or no compression"),
+        None => text,
+    }
+}
+
+/// What the end of a file announces, before anything is made of it.
+fn check_size(file: &ParquetMetaData, table: &Schema, most: DecodeLimits) -> Result<(), String> {
+    let (rows, columns) = (file.file_metadata().num_rows(), file.file_metadata().schema_descr().num_columns());
+    if !u64::try_from(rows).is_ok_and(|rows| rows <= most.rows) {
+        return Err(format!("it has {rows} rows; expected at most {}", most.rows));
+    }
+    if columns > table.columns.len() + MAX_EXTRA_COLUMNS {
+        return Err(format!(
+            "it has {columns} columns; expected at most {} more than the {} of {}",
+            MAX_EXTRA_COLUMNS,
+            table.columns.len(),
+            table.name
+        ));
+    }
+    let mut bytes = 0_u64;
+    for group in file.row_groups() {
+        if group.num_rows() < 0 {
+            return Err("a group of rows has less than none".to_owned());
+        }
+        for column in group.columns() {
+            let announced = u64::try_from(column.uncompressed_size());
+            bytes = bytes.saturating_add(announced.map_err(|_| "a column has less than no bytes".to_owned())?);
+        }
+    }
+    if bytes > most.memory as u64 { Err(too_much(most)) } else { Ok(()) }
+}
+
+fn check_types(found: &ArrowSchema, table: &Schema) -> Result<(), String> {
+    let known = table_schema(table);
+    // Rows without a column take no memory, so no limit of memory meets them.
+    if found.fields().is_empty() {
+        return Err("it has no column".to_owned());
+    }
+    let more = found.fields().iter().filter(|field| known.field_with_name(field.name()).is_err()).count();
+    if more > MAX_EXTRA_COLUMNS {
+        return Err(format!(
+            "it has {more} columns that {} does not have; expected at most {MAX_EXTRA_COLUMNS}",
+            table.name
+        ));
+    }
+    for (at, field) in found.fields().iter().enumerate() {
+        if found.fields()[..at].iter().any(|other| other.name() == field.name()) {
+            return Err(format!("column `{}` is there twice", field.name()));
+        }
+        if field.name().len() > MAX_COLUMN_NAME_BYTES {
+            return Err(format!(
+                "a column has a name of {} bytes; expected at most {MAX_COLUMN_NAME_BYTES}",
+                field.name().len()
+            ));
+        }
+        match known.field_with_name(field.name()) {
+            Ok(expected) if !is_same_type(field.data_type(), expected.data_type()) => {
+                return Err(format!(
+                    "column `{}` is {}; expected {}",
+                    field.name(),
+                    field.data_type(),
+                    expected.data_type()
+                ));
+            }
+            Err(_)
+                if !unstarve_tables::COLUMN_KINDS
+                    .into_iter()
+                    .any(|kind| is_same_type(field.data_type(), &arrow_type(kind))) =>
+            {
+                return Err(format!(
+                    "column `{}` is {}, which no table has; use a newer unstarve",
+                    field.name(),
+                    field.data_type()
+                ));
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+/// Lists are the same whatever their elements are called.
+fn is_same_type(one: &DataType, other: &DataType) -> bool {
+    match (one, other) {
+        (DataType::List(one), DataType::List(other)) => one.data_type() == other.data_type(),
+        _ => one == other,
+    }
+}
+
+/// The same rows with the element of lists as our tables have it, and columns that may be empty.
+fn with_our_lists(batch: &RecordBatch) -> Result<RecordBatch, String> {
+    let (mut fields, mut columns) = (Vec::new(), Vec::new());
+    for (field, column) in batch.schema_ref().fields().iter().zip(batch.columns()) {
+        let (kind, column) = match column.as_list_opt::<i32>() {
+            None => (field.data_type().clone(), Arc::clone(column)),
+            Some(list) => {
+                let DataType::List(element) = arrow_type(unstarve_tables::Kind::Counts) else { continue };
+                let (_, offsets, values, nulls) = list.clone().into_parts();
+                let list = ListArray::try_new(Arc::clone(&element), offsets, values, nulls);
+                let list = list.map_err(|error| format!("column `{}`: {error}", field.name()))?;
+                (DataType::List(element), Arc::new(list) as ArrayRef)
+            }
+        };
+        fields.push(Field::new(field.name(), kind, true));
+        columns.push(column);
+    }
+    let options = arrow_array::RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+    RecordBatch::try_new_with_options(Arc::new(ArrowSchema::new(fields)), columns, &options)
+        .map_err(|error| error.to_string())
+}
+
+/// The sum over rows: what is in a cell is hashed with the column's name, the cells of a row are added up and hashed again, and the rows are
+/// added up.
+fn sum_of(batch: &RecordBatch) -> Result<Sum, String> {
+    let mut rows = vec![0_u64; batch.num_rows()];
+    for (field, column) in batch.schema_ref().fields().iter().zip(batch.columns()) {
+        add_cells(column, seed_of(field.name()), &mut rows)
+            .ok_or_else(|| format!("column `{}`: no sum of {}", field.name(), field.data_type()))?;
+    }
+    Ok(sum_of_rows(&rows))
+}
+
+/// What cells of a column are hashed with.
+pub(crate) fn seed_of(column: &str) -> u64 {
+    XxHash64::oneshot(0, column.as_bytes())
+}
+
+/// Of rows whose cells were added up.
+pub(crate) fn sum_of_rows(rows: &[u64]) -> Sum {
+    rows.iter().map(|row| Sum(XxHash64::oneshot(0, &row.to_le_bytes()))).sum()
+}
+
+/// Adds the hashes of a column's cells to their rows.
+pub(crate) fn add_cells(column: &ArrayRef, seed: u64, rows: &mut [u64]) -> Option<()> {
+    let add = |row: &mut u64, bytes: &[u8]| *row = row.wrapping_add(XxHash64::oneshot(seed, bytes));
+    macro_rules! numbers {
+        ($kind:ty) => {{
+            let numbers = column.as_primitive_opt::<$kind>()?;
+            for (row, number) in rows.iter_mut().zip(numbers) {
+                if let Some(number) = number {
+                    add(row, &number.to_le_bytes());
+                }
+            }
+        }};
+    }
+    match column.data_type() {
+        DataType::UInt64 => numbers!(UInt64Type),
+        DataType::UInt32 => numbers!(UInt32Type),
+        DataType::Int32 => numbers!(Int32Type),
+        DataType::Float64 => numbers!(Float64Type),
+        DataType::Timestamp(..) => numbers!(TimestampNanosecondType),
+        DataType::Utf8 => {
+            for (row, text) in rows.iter_mut().zip(column.as_string_opt::<i32>()?) {
+                if let Some(text) = text {
+                    add(row, text.as_bytes());
+                }
+            }
+        }
+        DataType::List(_) => {
+            let mut bytes = Vec::new();
+            for (row, list) in rows.iter_mut().zip(column.as_list_opt::<i32>()?.iter()) {
+                if let Some(list) = list {
+                    bytes.clear();
+                    bytes.extend(
+                        list.as_primitive_opt::<UInt64Type>()?.values().iter().flat_map(|number| number.to_le_bytes()),
+                    );
+                    add(row, &bytes);
+                }
+            }
+        }
+        _ => return None,
+    }
+    Some(())
+}

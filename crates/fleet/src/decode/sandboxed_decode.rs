@@ -1,0 +1,311 @@
+//! Files that are not trusted are read by children: what a decoder takes of memory, and whether it panics, is not ours to say. Children hand back rows, so
+//! that this process decodes no file of a host.
+
+use std::io::{self, BufReader, Read, Write};
+use std::process::{Child, ChildStdin, ChildStdout, Command, Stdio};
+use std::sync::{Mutex, PoisonError};
+
+use arrow_array::RecordBatch;
+use bytes::Bytes;
+use unstarve_tables::Schema;
+
+use super::parquet::{DecodeLimits, Examined, examine};
+use super::serve::CPU_SECONDS;
+use super::wire::{self, Answer, Question, Wants};
+
+/// Some files that follow each other, and their rows together: as many as the files have.
+#[derive(Debug)]
+pub struct Run {
+    /// What is in each file.
+    pub files: Vec<Examined>,
+    /// The rows of all of them. They have the same columns.
+    pub batches: Vec<RecordBatch>,
+    /// How many bytes of memory these take.
+    pub memory: usize,
+}
+
+/// Takes what comes of files, in their order: a run of them, or why one is refused.
+pub type Take<'a> = &'a mut dyn FnMut(Result<Run, String>);
+
+/// Reads a whole file before anything is done with its rows.
+pub trait Examine: Send + Sync {
+    /// What is in a file of a table.
+    ///
+    /// # Errors
+    /// Why it is refused.
+    fn examine(&self, table: &'static Schema, bytes: &Bytes, most: DecodeLimits) -> Result<Examined, String>;
+
+    /// The rows of files of a table; `most` is what those of one may take. Before a file is read that takes more than most do, `turn` waits until no other one is: after
+    /// `false` nobody hears any more.
+    fn rows(
+        &self,
+        table: &'static Schema,
+        files: &[Bytes],
+        most: DecodeLimits,
+        turn: &dyn Fn() -> bool,
+        take: Take<'_>,
+    );
+}
+
+/// In this process: for files that are trusted.
+#[derive(Clone, Copy, Debug)]
+pub struct InProcessDecode;
+
+impl Examine for InProcessDecode {
+    fn examine(&self, table: &'static Schema, bytes: &Bytes, most: DecodeLimits) -> Result<Examined, String> {
+        examine(bytes.clone(), table, most, |_| Ok(()))
+    }
+
+    fn rows(&self, table: &'static Schema, files: &[Bytes], most: DecodeLimits, _: &dyn Fn() -> bool, take: Take<'_>) {
+        for file in files {
+            let mut batches = Vec::new();
+            let examined = examine(file.clone(), table, most, |batch| {
+                batches.push(batch);
+                Ok(())
+            });
+            take(examined.map(|examined| Run { files: vec![examined], batches, memory: examined.memory }));
+        }
+    }
+}
+
+/// In children, which have limits of memory and time. What a child gives back of memory, its allocator may keep, and its limit of addresses is that of each question: so a
+/// file that a used child refuses, or that ends it, is asked of a new one, and that one's answer counts.
+pub struct SandboxedDecode {
+    /// What starts one.
+    command: Box<dyn Fn() -> Command + Send + Sync>,
+    /// Those that have nothing to do.
+    idle: Mutex<Vec<DecodeChild>>,
+}
+
+#[derive(Debug)]
+struct DecodeChild {
+    child: Child,
+    to: ChildStdin,
+    from: BufReader<ChildStdout>,
+}
+
+/// What is asked at once.
+struct Asked<'a> {
+    table: &'static Schema,
+    files: &'a [Bytes],
+    most: DecodeLimits,
+    wants: Wants,
+}
+
+/// How an answer ended.
+enum AnswerEnd {
+    /// All files are whole.
+    Whole,
+    /// The file after those that are whole is refused.
+    Refused(String),
+}
+
+/// Bytes of memory that the rows of a file rarely take more of. Children that read such files side by side have only so much.
+const USUAL_MEMORY: usize = 16 << 20;
+
+/// How a reason begins that has nothing to do with the file.
+pub(crate) const NOT_EXAMINED: &str = "cannot be examined";
+
+/// Bytes that a pipe should hold, so that neither side waits for the other too often.
+const PIPE_BYTES: usize = 1 << 20;
+
+impl SandboxedDecode {
+    /// By a command that calls [`crate::serve`].
+    pub fn new(command: impl Fn() -> Command + Send + Sync + 'static) -> SandboxedDecode {
+        SandboxedDecode { command: Box::new(command), idle: Mutex::default() }
+    }
+
+    fn start(&self) -> Result<DecodeChild, String> {
+        let mut command = (self.command)();
+        // What a decoder says of its end is not for the terminal.
+        command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::null());
+        let spawned = command.spawn();
+        let cannot = |why: &str| format!("{NOT_EXAMINED}: {}: {why}", command.get_program().display());
+        let mut child = spawned.map_err(|error| cannot(&error.to_string()))?;
+        let (Some(to), Some(from)) = (child.stdin.take(), child.stdout.take()) else {
+            return Err(cannot("it has no pipes"));
+        };
+        // A smaller one is only slower.
+        let _ = rustix::pipe::fcntl_setpipe_size(&to, PIPE_BYTES);
+        let _ = rustix::pipe::fcntl_setpipe_size(&from, PIPE_BYTES);
+        Ok(DecodeChild { child, to, from: BufReader::new(from) })
+    }
+
+    fn used(&self) -> Option<DecodeChild> {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner).pop()
+    }
+
+    fn keep(&self, used: DecodeChild) {
+        self.idle.lock().unwrap_or_else(PoisonError::into_inner).push(used);
+    }
+
+    /// A file by itself, of a child whose word is not the last.
+    fn ask_used(&self, child: Option<DecodeChild>, asked: &Asked<'_>) -> Option<Run> {
+        let (mut child, mut run) = (child?, None);
+        let ended = child.ask(asked, &mut |found| run = Some(found));
+        let (Ok(AnswerEnd::Whole), Some(run)) = (ended, run) else { return None };
+        self.keep(child);
+        Some(run)
+    }
+
+    /// A file by itself, of a new child, whose word is the last. If the file took more than most do, the child reads no other one: what it keeps of memory goes with it.
+    fn ask_new(&self, asked: &Asked<'_>) -> Result<Run, String> {
+        let mut new = self.start()?;
+        let mut run = None;
+        match (new.ask(asked, &mut |found| run = Some(found)), run) {
+            (Ok(AnswerEnd::Whole), Some(run)) => {
+                if run.files.iter().all(|file| file.memory <= USUAL_MEMORY) {
+                    self.keep(new);
+                }
+                Ok(run)
+            }
+            (Ok(AnswerEnd::Refused(why)), _) => Err(why),
+            _ => Err(new.end()),
+        }
+    }
+
+    /// Files together: how many are whole, and how it ended. Which file it was that ended a child, only asking one at a time shows.
+    fn ask_together(&self, asked: &Asked<'_>, take: Take<'_>) -> (usize, Option<AnswerEnd>) {
+        let mut whole = 0;
+        let Some(mut child) = self.used().or_else(|| self.start().ok()) else { return (whole, None) };
+        let ended = child.ask(asked, &mut |run| {
+            whole += run.files.len();
+            take(Ok(run));
+        });
+        if let Ok(AnswerEnd::Whole) = ended {
+            self.keep(child);
+        }
+        (whole, ended.ok())
+    }
+}
+
+impl Examine for SandboxedDecode {
+    fn examine(&self, table: &'static Schema, bytes: &Bytes, most: DecodeLimits) -> Result<Examined, String> {
+        let asked = Asked { table, files: std::slice::from_ref(bytes), most, wants: Wants::Sums };
+        let run = self.ask_used(self.used(), &asked).map_or_else(|| self.ask_new(&asked), Ok)?;
+        run.files.first().copied().ok_or_else(|| "nothing was said of it".to_owned())
+    }
+
+    fn rows(
+        &self,
+        table: &'static Schema,
+        files: &[Bytes],
+        most: DecodeLimits,
+        turn: &dyn Fn() -> bool,
+        take: Take<'_>,
+    ) {
+        let usual = DecodeLimits { memory: most.memory.min(USUAL_MEMORY), ..most };
+        let mut rest = files;
+        while !rest.is_empty() {
+            let is_usual = |files: &[Bytes]| files.iter().map(Bytes::len).sum::<usize>() <= USUAL_MEMORY;
+            // Files that are large already are not tried together.
+            let (whole, ended) = match is_usual(rest) {
+                true => self.ask_together(&Asked { table, files: rest, most: usual, wants: Wants::Rows }, take),
+                false => (0, Some(AnswerEnd::Refused(String::new()))),
+            };
+            rest = rest.get(whole..).unwrap_or_default();
+            // The next one is refused, or any of them ended the child.
+            let singly = if let Some(AnswerEnd::Refused(_)) = ended { 1.min(rest.len()) } else { rest.len() };
+            let (now, later) = rest.split_at(singly);
+            for file in now.chunks(1) {
+                let asked = |most| Asked { table, files: file, most, wants: Wants::Rows };
+                let child = if singly > 1 { self.used().or_else(|| self.start().ok()) } else { None };
+                let found = match self.ask_used(child, &asked(usual)) {
+                    Some(run) => Ok(run),
+                    None if turn() => self.ask_new(&asked(most)),
+                    None => return,
+                };
+                take(found);
+            }
+            rest = later;
+        }
+    }
+}
+
+impl DecodeChild {
+    fn ask(&mut self, asked: &Asked<'_>, take: &mut dyn FnMut(Run)) -> io::Result<AnswerEnd> {
+        let question = Question {
+            table: asked.table.name.to_owned(),
+            files: asked.files.iter().map(Bytes::len).collect(),
+            memory: asked.most.memory,
+            rows: asked.most.rows,
+            needed: asked.most.needed,
+            answer: asked.wants,
+        };
+        wire::write_line(&mut self.to, &question)?;
+        asked.files.iter().try_for_each(|file| self.to.write_all(file))?;
+        self.to.flush()?;
+        self.hear(asked, take)
+    }
+
+    fn hear(&mut self, asked: &Asked<'_>, take: &mut dyn FnMut(Run)) -> io::Result<AnswerEnd> {
+        let wrong = |why: &str| io::Error::other(why.to_owned());
+        let (mut rest, mut batches, mut bytes, mut rows) = (asked.files.len(), Vec::new(), 0_usize, 0_u64);
+        while rest > 0 {
+            match wire::read_line(&mut self.from)?.ok_or_else(|| wrong("it ended"))? {
+                Answer::Rows(more) => {
+                    bytes = bytes.saturating_add(more);
+                    if bytes > asked.most_answered() {
+                        return Err(wrong("larger rows than it may have"));
+                    }
+                    let mut encoded = vec![0; more];
+                    self.from.read_exact(&mut encoded)?;
+                    let decoded = wire::decode(encoded)?;
+                    rows = decoded.iter().fold(rows, |rows, batch| rows.saturating_add(batch.num_rows() as u64));
+                    // A few bytes can be many rows.
+                    if rows > asked.most.rows {
+                        return Err(wrong("more rows than it may have"));
+                    }
+                    batches.extend(decoded);
+                }
+                Answer::Found(files) if files.is_empty() => return Err(wrong("of no file")),
+                Answer::Found(files) => {
+                    rest = rest.checked_sub(files.len()).ok_or_else(|| wrong("of more files than were asked"))?;
+                    let run = Run { files, batches: std::mem::take(&mut batches), memory: bytes };
+                    if asked.wants == Wants::Rows && !run.is_whole() {
+                        return Err(wrong("other rows than it counted"));
+                    }
+                    (bytes, rows) = (0, 0);
+                    take(run);
+                }
+                Answer::Refused(why) => return Ok(AnswerEnd::Refused(why)),
+            }
+        }
+        Ok(AnswerEnd::Whole)
+    }
+
+    /// Why it gave no answer.
+    fn end(mut self) -> String {
+        let status = self.child.kill().and_then(|()| self.child.wait());
+        let how = status.map_or_else(|error| error.to_string(), |status| status.to_string());
+        format!(
+            "reading it ended the process that did ({how}): it is damaged, its rows take too much memory, or more than {CPU_SECONDS} s of processor time"
+        )
+    }
+}
+
+impl Asked<'_> {
+    /// Bytes of rows before the child says of which files they are: those of one file, or less, and what a list or a text takes beside its own.
+    fn most_answered(&self) -> usize {
+        self.most.memory.saturating_mul(2).saturating_add(64 << 20)
+    }
+}
+
+impl Run {
+    fn is_whole(&self) -> bool {
+        let counted = self.files.iter().fold(0_u64, |rows, file| rows.saturating_add(file.rows));
+        counted == self.batches.iter().map(|batch| batch.num_rows() as u64).sum::<u64>()
+    }
+}
+
+impl Drop for DecodeChild {
+    fn drop(&mut self) {
+        // It has nothing to write: whatever it does is for nobody any more.
+        let _ = self.child.kill();
+        let _ = self.child.wait();
+    }
+}
+
+#[cfg(test)]
+#[path = "sandboxed_decode_tests.rs"]
+mod tests;

@@ -1,0 +1,222 @@
+//! Rows of many files become one sorted file.
+
+use std::collections::BTreeMap;
+use std::fs::File;
+use std::io;
+use std::sync::Arc;
+
+use arrow_array::{ArrayRef, RecordBatch, RecordBatchOptions, new_null_array};
+use arrow_schema::{DataType, Field, Schema as ArrowSchema, SchemaRef};
+use unstarve_tables::{COLUMN_KINDS, Kind, Schema, arrow_type};
+
+use super::hourly;
+use super::row_order::sorted_rows;
+use super::sorted::{self, RowAt};
+use crate::commit::Sum;
+use crate::decode::{MAX_EXTRA_COLUMNS, Run, table_schema};
+use crate::store::{Readers, digest_of};
+
+/// How many rows are merged into one file, and how many bytes they take in memory: what bounds the memory of a compaction.
+const FULL_ROWS: u64 = 1 << 20;
+pub(crate) const FULL_MEMORY: usize = 256 << 20;
+
+/// Rows on their way into one file.
+pub(crate) struct Chunk<'a> {
+    table: &'a Schema,
+    /// Columns that the table does not have.
+    more: BTreeMap<String, DataType>,
+    batches: Vec<RecordBatch>,
+    /// How many bytes the rows take as they came.
+    came: usize,
+    /// How many bytes of columns that are there: for each row the [widths](width) of those that its file has.
+    there: usize,
+    /// How many rows.
+    pub rows: u64,
+    /// The sum of what was put in.
+    pub sum: Sum,
+    /// Who may read the files that are in it.
+    pub readers: Readers,
+}
+
+/// What was written.
+pub(crate) struct Written {
+    pub sum: Sum,
+    pub min_ts: Option<i64>,
+    pub max_ts: Option<i64>,
+    pub hosts: u64,
+}
+
+impl<'a> Chunk<'a> {
+    pub fn of(table: &'a Schema) -> Chunk<'a> {
+        let (more, batches) = (BTreeMap::new(), Vec::new());
+        Chunk { table, more, batches, came: 0, there: 0, rows: 0, sum: Sum::default(), readers: Readers::default() }
+    }
+
+    pub fn is_full(&self) -> bool {
+        self.rows >= FULL_ROWS || self.memory() >= FULL_MEMORY
+    }
+
+    /// Whether it has so much that it is not to be merged again.
+    pub fn is_half_full(&self) -> bool {
+        self.rows >= FULL_ROWS / 2 || self.memory() >= FULL_MEMORY / 2
+    }
+
+    /// Whether with the rows of these files there would be more, or more of them in memory, than one file has.
+    pub fn is_over(&self, run: &Run) -> bool {
+        self.rows.saturating_add(rows_of(run)) > FULL_ROWS || self.memory_with(run) > FULL_MEMORY
+    }
+
+    /// How many bytes its rows take when they are written: each then has all columns, and what its file did not have takes memory, too.
+    pub fn memory(&self) -> usize {
+        self.memory_of(self.came, self.there, self.rows, 0)
+    }
+
+    /// The same together with the rows of these files.
+    pub fn memory_with(&self, run: &Run) -> usize {
+        let new = self.more_of(run).into_iter().filter(|(name, _)| !self.more.contains_key(name));
+        let added = new.map(|(_, kind)| width(&kind)).sum();
+        let there = self.there.saturating_add(there_of(run));
+        self.memory_of(self.came.saturating_add(run.memory), there, self.rows.saturating_add(rows_of(run)), added)
+    }
+
+    fn memory_of(&self, came: usize, there: usize, rows: u64, added: usize) -> usize {
+        let known = table_schema(self.table);
+        let kinds = known.fields().iter().map(|field| field.data_type()).chain(self.more.values());
+        let all = (kinds.map(width).sum::<usize>() + added).saturating_mul(rows as usize);
+        came.saturating_add(all.saturating_sub(there))
+    }
+
+    /// Whether these files have columns that the table does not have.
+    pub fn has_extra_columns(&self, run: &Run) -> bool {
+        !self.more_of(run).is_empty()
+    }
+
+    /// Whether these files' columns can be beside those of the files before: each has one type, and there are not too many.
+    pub fn fits_columns(&self, run: &Run) -> bool {
+        let new = self.more_of(run);
+        let is_alike = new.iter().all(|(name, kind)| self.more.get(name).is_none_or(|other| other == kind));
+        let unknown = new.iter().filter(|(name, _)| !self.more.contains_key(name)).count();
+        is_alike && self.more.len() + unknown <= MAX_EXTRA_COLUMNS
+    }
+
+    /// The columns of files that the table does not have.
+    fn more_of(&self, run: &Run) -> Vec<(String, DataType)> {
+        let known = table_schema(self.table);
+        let fields = run.batches.first().map(RecordBatch::schema);
+        let fields = fields.iter().flat_map(|schema| schema.fields());
+        let new = fields.filter(|field| known.field_with_name(field.name()).is_err());
+        new.map(|field| (field.name().clone(), field.data_type().clone())).collect()
+    }
+
+    /// The same for files whose columns beyond the table's are the same, and only for those; empty if there are none. Hosts choose these names, so their lengths
+    /// are hashed before them; the words are ours, since commits stay when a library is upgraded.
+    pub fn columns(&self) -> String {
+        if self.more.is_empty() {
+            return String::new();
+        }
+        let line = |(name, kind): (&String, &DataType)| format!("{}:{name}:{};", name.len(), kind_word(kind));
+        digest_of(self.more.iter().map(line).collect::<String>().as_bytes())
+    }
+
+    /// Puts the rows of files in that have the same readers as those before, and whose columns [fit](Chunk::fits_columns).
+    ///
+    /// # Errors
+    /// If the files have several sets of columns.
+    pub fn push(&mut self, run: Run, readers: Readers) -> Result<(), String> {
+        let schema = run.batches.first().map(RecordBatch::schema);
+        if run.batches.iter().any(|batch| Some(batch.schema()) != schema) {
+            return Err("its rows have several sets of columns".to_owned());
+        }
+        self.more.extend(self.more_of(&run));
+        self.rows = self.rows.saturating_add(rows_of(&run));
+        self.sum = run.files.iter().fold(self.sum, |sum, file| sum.plus(file.sum));
+        self.came = self.came.saturating_add(run.memory);
+        self.there = self.there.saturating_add(there_of(&run));
+        self.readers = readers;
+        self.batches.extend(run.batches);
+        Ok(())
+    }
+
+    /// Its rows by the hour, if the table has such and they are far fewer. Columns that the table does not have are not in them.
+    pub fn hourly(&self) -> io::Result<Option<RecordBatch>> {
+        let Some(how) = &self.table.hourly else { return Ok(None) };
+        let schema = Chunk::of(self.table).schema();
+        let batches: Vec<RecordBatch> =
+            self.batches.iter().map(|batch| with_all_columns(batch, &schema)).collect::<io::Result<_>>()?;
+        hourly::fold(&batches, &schema, how)
+    }
+
+    /// Writes all rows, sorted.
+    pub fn write(self, file: &mut File) -> io::Result<Written> {
+        let schema = self.schema();
+        let batches: Vec<RecordBatch> =
+            self.batches.iter().map(|batch| with_all_columns(batch, &schema)).collect::<io::Result<_>>()?;
+        drop(self.batches);
+        let (sorted_rows, hosts) = sorted_rows(&batches);
+        let (min_ts, max_ts) = (
+            sorted_rows.iter().filter_map(|place| place.1).min(),
+            sorted_rows.iter().filter_map(|place| place.1).max(),
+        );
+        let order: Vec<RowAt> =
+            sorted_rows.into_iter().map(|(.., (batch, row))| (batch as usize, row as usize)).collect();
+        let sum = sorted::write(file, &schema, &batches, &order)?;
+        Ok(Written { sum, min_ts, max_ts, hosts })
+    }
+
+    /// The columns of the table, and then those that only a newer version knows. Any of them may be empty: an older one did not write it.
+    fn schema(&self) -> SchemaRef {
+        let known = table_schema(self.table);
+        let mut fields: Vec<Field> =
+            known.fields().iter().map(|field| field.as_ref().clone().with_nullable(true)).collect();
+        fields.extend(self.more.iter().map(|(name, kind)| Field::new(name, kind.clone(), true)));
+        Arc::new(ArrowSchema::new_with_metadata(fields, known.metadata().clone()))
+    }
+}
+
+fn rows_of(run: &Run) -> u64 {
+    run.files.iter().fold(0, |rows, file| rows.saturating_add(file.rows))
+}
+
+/// Bytes of the columns that files have, as far as [`width`] says.
+fn there_of(run: &Run) -> usize {
+    let of = |batch: &RecordBatch| {
+        let fields = batch.schema_ref().fields().iter().map(|field| width(field.data_type()));
+        fields.sum::<usize>().saturating_mul(batch.num_rows())
+    };
+    run.batches.iter().map(of).fold(0, usize::saturating_add)
+}
+
+/// Bytes that an empty cell takes: a number, or where a text or a list begins, and whether it is empty.
+fn width(kind: &DataType) -> usize {
+    kind.primitive_width().unwrap_or(size_of::<i32>()) + 1
+}
+
+/// What a commit calls what is in a column.
+fn kind_word(kind: &DataType) -> &'static str {
+    match COLUMN_KINDS.into_iter().find(|known| arrow_type(*known) == *kind) {
+        Some(Kind::U64) => "u64",
+        Some(Kind::U32) => "u32",
+        Some(Kind::I32) => "i32",
+        Some(Kind::F64) => "f64",
+        Some(Kind::Text) => "text",
+        Some(Kind::Moment) => "moment",
+        Some(Kind::Counts) => "counts",
+        // No file with such a column is read.
+        None => "other",
+    }
+}
+
+/// The rows with all columns, those that the file did not have empty.
+fn with_all_columns(batch: &RecordBatch, schema: &SchemaRef) -> io::Result<RecordBatch> {
+    let column = |field: &Arc<Field>| match batch.column_by_name(field.name()) {
+        Some(column) => Arc::clone(column),
+        None => new_null_array(field.data_type(), batch.num_rows()),
+    };
+    let columns: Vec<ArrayRef> = schema.fields().iter().map(column).collect();
+    let options = RecordBatchOptions::new().with_row_count(Some(batch.num_rows()));
+    RecordBatch::try_new_with_options(Arc::clone(schema), columns, &options).map_err(io::Error::other)
+}
+
+#[cfg(test)]
+#[path = "chunk_tests.rs"]
+mod tests;

@@ -1,0 +1,17 @@
+//! The files of an hour become those of its next commit.
+
+mod chunk;
+mod compaction;
+mod hour;
+mod hourly;
+mod next_commit;
+mod outputs;
+mod refusals;
+mod row_order;
+mod sorted;
+mod unmerged_files;
+
+pub use compaction::{Done, Options};
+pub(crate) use hour::merge;
+pub(crate) use next_commit::NextCommit;
+pub(crate) use refusals::{REFUSED_NAME, Refusals};

@@ -1,0 +1,205 @@
+//! Files of hosts on their way into the next commit.
+
+use std::collections::VecDeque;
+
+use bytes::Bytes;
+use unstarve_model::WallTime;
+
+use super::outputs::{OutputFiles, Refused};
+use super::refusals::Refusals;
+use crate::commit::{COMMIT_BYTES, Input};
+use crate::decode::parallel_read::Work;
+use crate::decode::{Examined, NOT_EXAMINED, Run};
+use crate::error::{FleetError, chain};
+use crate::problem::{Kind, Problem};
+use crate::store::{Content, MAX_INPUT_BYTES, Readers, State, digest_of};
+
+/// So many files are asked for at once, or such that have so many bytes: few enough that an hour of a hundred hosts keeps several threads busy.
+const MAX_GROUP_FILES: usize = 32;
+const MAX_GROUP_BYTES: usize = 2 << 20;
+
+/// Files of hosts, read in groups of those with the same readers.
+pub(super) struct UnmergedFiles<'a, 'h> {
+    outputs: &'a mut OutputFiles<'h>,
+    names: std::vec::IntoIter<&'a str>,
+    /// What is left in the commit for their lines.
+    room: u64,
+    now: WallTime,
+    /// Those that were read and not answered yet.
+    asked: VecDeque<Loaded>,
+    /// One that was read and is not of the group before it.
+    next: Option<(Loaded, Bytes)>,
+    pub inputs: Vec<Input>,
+    problems: &'a mut Vec<Problem>,
+    state: &'a State,
+    refusals: &'a mut Refusals,
+    /// Files that were refused before and are the same, and why the first of them was.
+    refused_before: Option<(u64, String, String)>,
+}
+
+/// A file that was read.
+struct Loaded {
+    name: String,
+    bytes: u64,
+    digest: String,
+    readers: Readers,
+}
+
+impl Work for UnmergedFiles<'_, '_> {
+    type Error = FleetError;
+
+    fn next(&mut self) -> Option<Vec<Bytes>> {
+        let (first, bytes) = self.load()?;
+        let (mut size, readers) = (bytes.len(), first.readers);
+        let mut group = vec![bytes];
+        self.asked.push_back(first);
+        while group.len() < MAX_GROUP_FILES && size < MAX_GROUP_BYTES {
+            let Some((file, bytes)) = self.load() else { break };
+            if file.readers != readers || size + bytes.len() > MAX_GROUP_BYTES {
+                self.next = Some((file, bytes));
+                break;
+            }
+            size += bytes.len();
+            group.push(bytes);
+            self.asked.push_back(file);
+        }
+        Some(group)
+    }
+
+    fn take(&mut self, answer: Result<Run, String>) -> Result<(), FleetError> {
+        let run = match answer {
+            Ok(run) => run,
+            Err(why) => {
+                let file = self.asked.pop_front().ok_or_else(|| self.lost())?;
+                if let Some(entry) = self.state.entry(&file.name)
+                    && !why.starts_with(NOT_EXAMINED)
+                {
+                    self.refusals.note(self.outputs.hour, entry, &why);
+                }
+                return self.refuse(&file.name, Refused::File(why));
+            }
+        };
+        let files = run.files.clone();
+        if files.len() > self.asked.len() {
+            return Err(self.lost());
+        }
+        let asked: Vec<Loaded> = self.asked.drain(..files.len()).collect();
+        let Some(readers) = asked.first().map(|file| file.readers) else { return Ok(()) };
+        match self.outputs.push(run, readers) {
+            Ok(()) => {
+                self.outputs.readers = self.outputs.readers.or(readers);
+                self.inputs.extend(asked.into_iter().zip(files).map(|(file, found)| input(file, found, self.now)));
+                Ok(())
+            }
+            Err(Refused::File(why)) => {
+                asked.iter().try_for_each(|file| self.refuse(&file.name, Refused::File(why.clone())))
+            }
+            Err(error) => self.refuse("", error),
+        }
+    }
+
+    fn lost(&self) -> FleetError {
+        self.outputs.rows_error("files were read by nobody")
+    }
+}
+
+fn input(file: Loaded, found: Examined, now: WallTime) -> Input {
+    let Loaded { name, bytes, digest, .. } = file;
+    Input { name, bytes, rows: found.rows, sum: found.sum, digest, at_ns: now.0 }
+}
+
+impl<'a, 'h> UnmergedFiles<'a, 'h> {
+    /// Those of an hour, for these outputs.
+    pub fn of(
+        outputs: &'a mut OutputFiles<'h>,
+        state: &'a State,
+        now: WallTime,
+        refusals: &'a mut Refusals,
+        problems: &'a mut Vec<Problem>,
+    ) -> UnmergedFiles<'a, 'h> {
+        let known = state.commit.iter().flat_map(|commit| &commit.inputs).map(Input::line_bytes).sum::<u64>();
+        let names: Vec<&str> = state.loose_by_readers().into_iter().map(String::as_str).collect();
+        UnmergedFiles {
+            outputs,
+            names: names.into_iter(),
+            room: COMMIT_BYTES.saturating_sub(known),
+            now,
+            asked: VecDeque::new(),
+            next: None,
+            inputs: Vec::new(),
+            problems,
+            state,
+            refusals,
+            refused_before: None,
+        }
+    }
+
+    pub fn is_any(&self) -> bool {
+        self.names.len() > 0
+    }
+
+    fn refuse(&mut self, name: &str, why: Refused) -> Result<(), FleetError> {
+        why.problem(self.outputs.hour.shown(name))?.add(self.problems);
+        Ok(())
+    }
+
+    /// The next file that is there and can be read, as long as the commit has room for it.
+    fn load(&mut self) -> Option<(Loaded, Bytes)> {
+        if let Some(next) = self.next.take() {
+            return Some(next);
+        }
+        while let Some(name) = self.names.next() {
+            if self.is_refused(name) {
+                continue;
+            }
+            let line = Input::most_line_bytes(name);
+            if line > self.room {
+                self.stop();
+                return None;
+            }
+            match self.outputs.hour.read(name, MAX_INPUT_BYTES) {
+                Ok(Some(Content { bytes, readers })) => {
+                    self.room -= line;
+                    let digest = digest_of(&bytes);
+                    return Some((Loaded { name: name.to_owned(), bytes: bytes.len() as u64, digest, readers }, bytes));
+                }
+                // It has gone.
+                Ok(None) => {}
+                Err(error) => Problem::new(self.outputs.hour.shown(name), &chain(&error)).add(self.problems),
+            }
+        }
+        None
+    }
+
+    /// Whether the file was refused in an earlier run and is the same.
+    fn is_refused(&mut self, name: &str) -> bool {
+        let refusals = &mut *self.refusals;
+        let noted = self.state.entry(name).and_then(|entry| refusals.holds(self.outputs.hour, entry));
+        let Some(why) = noted else { return false };
+        self.refused_before.get_or_insert_with(|| (0, name.to_owned(), why)).0 += 1;
+        true
+    }
+
+    /// Says how many files were not read, since they were refused before.
+    pub fn say_refused(&mut self) -> u64 {
+        let Some((count, name, why)) = self.refused_before.take() else { return 0 };
+        let others = match count {
+            1 => String::new(),
+            _ => format!("; so were {} more files of this hour, each for a reason of its own", count - 1),
+        };
+        let why = format!("refused in an earlier run and not changed since, so it was not read again: {why}{others}");
+        Problem::new(self.outputs.hour.shown(&name), &why).add(self.problems);
+        count
+    }
+
+    /// The commit is full.
+    fn stop(&mut self) {
+        let rest = self.names.len() + 1;
+        self.names = Vec::new().into_iter();
+        let most = COMMIT_BYTES;
+        let why = format!(
+            "{rest} files are not merged: the commit would be larger than {most} bytes; let hosts write fewer and larger files"
+        );
+        Problem::of(Kind::Place, self.outputs.hour.shown(""), &why).add(self.problems);
+    }
+}

@@ -1,0 +1,213 @@
+use std::collections::{BTreeMap, BTreeSet};
+use std::convert::Infallible;
+
+use unstarve_model::WallTime;
+use unstarve_tables::Partition;
+
+use super::commit_auth::CommitFile;
+use super::directory::{Entry, Hour, Readers, Store};
+use crate::commit::{Commit, Files, Name, Output, counting};
+use crate::error::{FleetError, chain};
+use crate::problem::{Kind, Problem};
+
+/// So many small outputs with the same readers and columns become one.
+pub(crate) const MIN_OUTPUTS_TO_MERGE: usize = 4;
+
+/// An hour as it is found.
+pub(crate) struct State {
+    /// What is in it.
+    pub entries: Vec<Entry>,
+    /// The commit that holds.
+    pub commit: Option<Commit>,
+    /// Whether the inputs of that commit were read: not where no file of a host is there and nobody asked for them.
+    pub is_whole: bool,
+    /// Which files count.
+    pub files: Files,
+}
+
+/// How much of a commit is read. Behind its first line there may be a hundred thousand.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Depth {
+    /// Its inputs where there are files of hosts.
+    Needed,
+    /// All of it.
+    Whole,
+}
+
+impl State {
+    /// Looks at an hour. A name of a file that counts, and that is no file, is a problem.
+    pub fn of(hour: &Hour<'_>, depth: Depth, problems: &mut Vec<Problem>) -> Result<State, FleetError> {
+        let Newest { entries, strange, commit, is_whole } = newest(hour, depth, problems)?;
+        let mut names = Vec::new();
+        for entry in &entries {
+            if entry.is_regular {
+                names.push(entry.name.clone());
+            } else if matches!(entry.kind, Name::Part | Name::Merged(_) | Name::Hourly(_)) {
+                Problem::of(Kind::Link, hour.shown(&entry.name), "not a regular file; links are not followed")
+                    .add(problems);
+            }
+        }
+        let is_below = |entry: &&Entry| entry.is_directory && entry.kind == Name::Other;
+        let below = entries.iter().filter(is_below).map(|entry| entry.name.clone()).collect();
+        let left = [Problem::stray(&hour.shown(""), below), Problem::strange_name(&hour.shown(""), strange)];
+        left.into_iter().flatten().for_each(|problem| problem.add(problems));
+        let inputs = || Ok::<_, Infallible>(commit.clone().unwrap_or_else(|| Commit::new(0, "", 0)));
+        let Ok(files) = counting(&names, commit.as_ref().map(|commit| &commit.head), inputs);
+        Ok(State { entries, commit, is_whole, files })
+    }
+
+    /// The number of the commit that holds, 0 without any.
+    pub fn number(&self) -> u64 {
+        self.commit.as_ref().map_or(0, |commit| commit.head.number)
+    }
+
+    /// The number of the commit after that: none that is taken, by whomever.
+    pub fn next(&self) -> u64 {
+        let taken: BTreeSet<u64> = self.entries.iter().filter_map(Entry::number).collect();
+        let mut next = self.number().saturating_add(1);
+        while taken.contains(&next) {
+            next = next.saturating_add(1);
+        }
+        next
+    }
+
+    /// Whether a commit is due though there is nothing to merge: an early version made that which holds, and it does not say its hour; or a
+    /// compactor that was killed a day ago left files that only count as garbage when their number is taken. Hosts can put files of such names there, too, with
+    /// whatever time: for them there is a commit a day, not one in each run.
+    pub fn wants_renewal(&self, now: WallTime) -> bool {
+        const RENEWAL_SECONDS: u64 = 24 * 3600;
+        let is_over = |since: u64| since.saturating_add(RENEWAL_SECONDS) <= now.0 / 1_000_000_000;
+        let head = self.commit.as_ref().map(|commit| &commit.head);
+        if head.is_some_and(|head| head.hour.is_none()) {
+            return true;
+        }
+        if self.lacks_commit() {
+            return false;
+        }
+        let next = self.next();
+        let is_left = |entry: &Entry| entry.kind.made_for() == Some(next) && entry.is_regular && is_over(entry.written);
+        head.is_none_or(|head| is_over(head.at_ns / 1_000_000_000)) && self.entries.iter().any(is_left)
+    }
+
+    /// Whether there are merged rows and nothing else: they were copied without the commit that lists them. Hosts' files go only after a commit,
+    /// so a compactor that was killed leaves some.
+    pub fn lacks_commit(&self) -> bool {
+        let is_merged = |entry: &Entry| matches!(entry.kind, Name::Merged(_)) && entry.is_regular;
+        self.commit.is_none() && self.files.loose.is_empty() && self.entries.iter().any(is_merged)
+    }
+
+    /// The outputs that count and are due to be merged: groups of many with the same readers and the same columns, none of which is full.
+    pub fn many_small(&self) -> Vec<Vec<&Output>> {
+        let mut alike: BTreeMap<(Readers, &str), Vec<&Output>> = BTreeMap::new();
+        for output in self.files.outputs.iter().filter(|output| !output.full) {
+            alike.entry((self.readers(&output.name), &output.columns)).or_default().push(output);
+        }
+        alike.into_values().filter(|outputs| outputs.len() >= MIN_OUTPUTS_TO_MERGE).collect()
+    }
+
+    /// Files of hosts that are not merged yet, those with the same readers together.
+    pub fn loose_by_readers(&self) -> Vec<&String> {
+        let mut loose: Vec<&String> = self.files.loose.iter().collect();
+        loose.sort_by_key(|name| self.readers(name));
+        loose
+    }
+
+    /// Who may read any of the outputs that count.
+    pub fn readers_of_outputs(&self) -> Readers {
+        let all = self.files.outputs.iter().map(|output| self.readers(&output.name));
+        all.fold(Readers::default(), Readers::or)
+    }
+
+    fn readers(&self, name: &str) -> Readers {
+        self.entry(name).map_or(Readers::default(), |entry| entry.readers)
+    }
+
+    /// What has this name.
+    pub fn entry(&self, name: &str) -> Option<&Entry> {
+        let at = self.entries.binary_search_by(|entry| entry.name.as_str().cmp(name)).ok()?;
+        self.entries.get(at)
+    }
+
+    /// Whether the hour is no longer kept.
+    pub fn is_dropped(&self) -> bool {
+        self.commit.as_ref().is_some_and(|commit| commit.head.dropped)
+    }
+
+    /// Merged rows that no commit lists and that none can list any more: their number is taken.
+    pub fn garbage(&self) -> Vec<&Entry> {
+        let (number, known) = (self.number(), self.listed());
+        let is_garbage = |entry: &&Entry| {
+            let is_taken = entry.kind.made_for().is_some_and(|made_for| made_for <= number);
+            entry.is_regular && is_taken && !known.contains(entry.name.as_str())
+        };
+        self.entries.iter().filter(is_garbage).collect()
+    }
+
+    /// The outputs that the commit lists, those that are retired included.
+    fn listed(&self) -> BTreeSet<&str> {
+        let head = self.commit.iter().map(|commit| &commit.head);
+        let names = head.flat_map(|head| {
+            let retired = head.retired.iter().chain(&head.retired_hourly).map(|old| old.name.as_str());
+            head.outputs.iter().flat_map(Output::names).chain(retired)
+        });
+        names.collect()
+    }
+}
+
+/// What is in an hour, and its newest commit.
+struct Newest {
+    entries: Vec<Entry>,
+    strange: Vec<String>,
+    commit: Option<Commit>,
+    is_whole: bool,
+}
+
+/// Looks for the newest commit. One that goes while it is being read was not the newest: another look. What is only called like one is passed over.
+fn newest(hour: &Hour<'_>, depth: Depth, problems: &mut Vec<Problem>) -> Result<Newest, FleetError> {
+    const MAX_LOOKS: u32 = 8;
+    'looks: for _ in 0..MAX_LOOKS {
+        let (entries, strange) = hour.list()?;
+        let is_whole = depth == Depth::Whole || entries.iter().any(|entry| entry.kind == Name::Part);
+        let numbered = entries.iter().enumerate().filter_map(|(at, entry)| Some((entry.number()?, at)));
+        let mut commits: Vec<(u64, usize)> = numbered.collect();
+        commits.sort_unstable();
+        let trusted = hour.store().trusted();
+        for (number, at) in commits.into_iter().rev() {
+            let found = if let Some(why) = hour.why_ignored(&trusted, &entries[at]) {
+                CommitFile::Ignored(why)
+            } else if is_whole {
+                hour.read_commit(number)?
+            } else {
+                match hour.read_head(number)? {
+                    CommitFile::Trusted(head) => CommitFile::Trusted(Commit { head, inputs: Vec::new() }),
+                    CommitFile::Gone => CommitFile::Gone,
+                    CommitFile::Ignored(why) => CommitFile::Ignored(why),
+                }
+            };
+            match found {
+                CommitFile::Trusted(commit) => return Ok(Newest { commit: Some(commit), entries, strange, is_whole }),
+                CommitFile::Gone => continue 'looks,
+                CommitFile::Ignored(why) => {
+                    let why = format!("passed over: {}", chain(&why));
+                    Problem::of(Kind::Commit, hour.shown(&Name::commit(number)), &why).add(problems);
+                }
+            }
+        }
+        return Ok(Newest { commit: None, entries, strange, is_whole: true });
+    }
+    Err(FleetError::Busy { path: hour.path().to_owned(), tries: MAX_LOOKS })
+}
+
+/// Which files of a store count, hour by hour: what a reader takes.
+///
+/// # Errors
+/// If something cannot be read, or a commit is not believed.
+pub fn live(store: &Store) -> Result<Vec<(Partition, Files)>, FleetError> {
+    let mut problems = Vec::new();
+    let mut live = Vec::new();
+    for partition in store.hours(&mut problems)? {
+        let state = State::of(&store.hour(&partition)?, Depth::Needed, &mut problems)?;
+        live.push((partition, state.files));
+    }
+    Ok(live)
+}

@@ -1,0 +1,89 @@
+//! Says at once that an episode has begun, with what the counters know. In a thread of its own: the scribe may be explaining the one
+//! before, and that takes as long as the machine is busy.
+
+use std::sync::Arc;
+use std::sync::mpsc::Receiver;
+
+use crate::agent::board::Board;
+use crate::agent::outputs::{Message, Outputs};
+use crate::agent::priority_boost::PriorityBoost;
+use crate::agent::store::Logbook;
+use crate::engine::error_chain;
+use crate::episode::Episode;
+
+/// What is to be said, or how.
+pub(crate) enum Alert {
+    /// An episode has begun.
+    Opened(Arc<Episode>),
+    /// What a new configuration says.
+    Configure(Outputs),
+}
+
+pub(crate) struct AlertSender {
+    pub(crate) outputs: Outputs,
+    pub(crate) logbook: Logbook,
+    pub(crate) board: Arc<Board>,
+}
+
+impl AlertSender {
+    pub(crate) fn run(mut self, words: &Receiver<Alert>) {
+        // It does little, and what it says is waited for: busy programs must not delay it.
+        let _hurry = PriorityBoost::raise();
+        for word in words {
+            match word {
+                Alert::Opened(episode) => self.tell(&episode),
+                Alert::Configure(outputs) => self.outputs = outputs,
+            }
+        }
+    }
+
+    /// Those who are to act come first; the disk may be slow.
+    fn tell(&self, episode: &Arc<Episode>) {
+        self.outputs.send(&Message::Episode(Arc::clone(episode)));
+        if let Err(error) = self.logbook.add(episode) {
+            self.board.store_problem(&error_chain(&error));
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::os::unix::fs::PermissionsExt;
+    use std::sync::mpsc::channel;
+
+    use super::*;
+    use crate::agent::config::{Config, Syslog};
+    use crate::agent::outputs::Deliveries;
+    use crate::agent::store::{Limits, Store, read_log};
+    use crate::episode::{Stage, id_of};
+
+    #[test]
+    fn the_first_word_is_in_the_log_until_the_last_one_is() {
+        let mode = std::fs::Permissions::from_mode(0o700);
+        let place = tempfile::Builder::new().permissions(mode).tempdir().expect("a directory");
+        let path = place.path().join("store");
+        let store = Store::open(&path, Limits { bytes: u64::MAX, episodes: 9 }).expect("a store");
+        let board = Arc::new(Board::default());
+        let mut config = Config::default();
+        config.sinks.log = Syslog::Off;
+        let outputs = Outputs::open(&config, &board, &Deliveries::default()).expect("outputs");
+        let (words, inbox) = channel();
+        let at = crate::testing::at(500).wall;
+        let episode = Episode::begun(id_of(at), at);
+        words.send(Alert::Opened(Arc::new(episode.announced()))).expect("sent");
+        drop(words);
+        AlertSender { outputs, logbook: store.logbook(), board: Arc::clone(&board) }.run(&inbox);
+        let stages = || -> Vec<Stage> {
+            read_log(&path).expect("a log").episodes.into_iter().map(|episode| episode.stage).collect()
+        };
+        assert_eq!(stages(), [Stage::Begun]);
+        // Killed now, it would be said that nothing more is known.
+        let left = store.unexplained().expect("read");
+        assert_eq!((left.len(), left[0].episode.stage), (1, Stage::Complete));
+        assert!(left[0].episode.problem.as_deref().is_some_and(|why| why.contains("ended")), "{left:?}");
+        store.logbook().add(&episode).expect("added");
+        assert_eq!(stages(), [Stage::Complete]);
+        assert!(store.unexplained().expect("read").is_empty());
+        assert!(board.read().problems.is_empty());
+    }
+}

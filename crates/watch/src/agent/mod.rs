@@ -1,0 +1,22 @@
+//! What runs always: reads an engine, has episodes recorded and explained, and publishes them.
+
+pub mod alert_sender;
+pub mod board;
+pub mod config;
+pub mod control;
+pub mod episode_publisher;
+pub mod explainer;
+pub mod guarded;
+pub mod history;
+pub mod instance_lock;
+pub mod machine;
+pub mod machine_pause;
+pub mod memory;
+pub mod outputs;
+pub mod priority_boost;
+pub mod rights;
+pub mod rollup;
+pub mod run;
+pub mod series;
+pub mod store;
+pub mod trace_writer;

@@ -1,0 +1,153 @@
+//! What the watch says of itself: each metric declared once, for OpenMetrics text and for OTLP.
+
+use std::collections::BTreeMap;
+
+use unstarve_model::Nanos;
+use unstarve_sched::Rule;
+
+use crate::agent::board::{Counts, Published};
+use crate::engine::reading::{Reading, RoleKind, is_precedence};
+
+/// A metric and its values.
+pub struct Family {
+    /// Without a prefix, a unit and `total`: `store_errors`.
+    pub name: &'static str,
+    /// For people.
+    pub help: &'static str,
+    /// What it is counted in.
+    pub unit: Option<Unit>,
+    /// Whether it only grows.
+    pub kind: Kind,
+    /// One value for each combination of labels.
+    pub rows: Rows,
+}
+
+/// What values are counted in.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Unit {
+    /// Seconds.
+    Seconds,
+    /// Bytes.
+    Bytes,
+}
+
+/// What a value is.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Kind {
+    /// A sum since the start.
+    Counter,
+    /// How it is now.
+    Gauge,
+}
+
+/// Names and values of labels.
+pub type Labels = Vec<(&'static str, String)>;
+/// Values by their labels.
+pub type Rows = Vec<(Labels, f64)>;
+
+/// Those of a reading, where there is one, and what was counted beside it.
+pub fn families(published: &Published) -> Vec<Family> {
+    let mut families = published.reading.as_deref().map(of_reading).unwrap_or_default();
+    families.extend(of_episodes(&published.counts));
+    families.extend(of_watch(published));
+    families
+}
+
+fn counter(name: &'static str, help: &'static str, rows: Rows) -> Family {
+    Family { name, help, unit: None, kind: Kind::Counter, rows }
+}
+
+fn gauge(name: &'static str, help: &'static str, value: f64) -> Family {
+    Family { name, help, unit: None, kind: Kind::Gauge, rows: one(value) }
+}
+
+fn one(value: f64) -> Rows {
+    vec![(Vec::new(), value)]
+}
+
+fn seconds(ns: Nanos) -> f64 {
+    ns.0 as f64 / 1e9
+}
+
+fn of_reading(reading: &Reading) -> Vec<Family> {
+    let unit = Some(Unit::Seconds);
+    let own = one(seconds(reading.cost.process));
+    let mut families = vec![Family { unit, ..counter("watch_cpu", "CPU time of unstarve watch itself", own) }];
+    if let Some(programs) = reading.cost.programs {
+        let help = "Time in the BPF programs of unstarve watch; only while kernel.bpf_stats_enabled is 1";
+        families.push(Family { unit, ..counter("watch_bpf", help, one(seconds(programs))) });
+    }
+    let lost = &reading.lost;
+    let rows = [
+        ("untracked_tasks", lost.untracked_tasks),
+        ("events", lost.events),
+        ("missing_switches", lost.missing_switches),
+        ("disbelieved", lost.disbelieved),
+    ];
+    let rows = rows.into_iter().map(|(what, count)| (vec![("what", what.to_owned())], count as f64));
+    families.push(counter("lost", "What could not be counted", rows.collect()));
+    let help = "Groups that have no role of their own now";
+    families.push(gauge("groups_in_other", help, lost.groups_in_other as f64));
+    let total: u64 = reading.waits.iter().map(|waits| waits.waited.0).sum();
+    let other = RoleKind::Other.fixed_id().and_then(|id| reading.waits.get(id.index()));
+    if let Some(other) = other.filter(|_| total > 0) {
+        let help = "Part of all waits that are counted as other, since the start";
+        families.push(gauge("other_wait_ratio", help, other.waited.0 as f64 / total as f64));
+    }
+    families
+}
+
+fn of_episodes(counts: &Counts) -> Vec<Family> {
+    let rows = counts.episodes.iter().map(|(finding, count)| (vec![("finding", finding.clone())], *count as f64));
+    let mut families = vec![counter("episodes", "Episodes that were kept, by what explain found", rows.collect())];
+    let help = "Episodes that have begun, by the rule that the counters saw; before anything explains them";
+    families.push(counter("episodes_begun", help, begun(counts)));
+    let help = "Episodes that were seen and not kept: too soon after another";
+    families.push(counter("episodes_not_kept", help, one(counts.not_kept as f64)));
+    let rows = counts.suppressed.iter().map(|(role, count)| (vec![("victim", role.clone())], *count as f64));
+    let help = "Victims without an episode of their own: one of their class was open, or was kept just before";
+    families.push(counter("episodes_suppressed", help, rows.collect()));
+    let help = "Traces that begin after the wait they were kept for: events came too fast, or recording had just begun";
+    families.push(counter("short_traces", help, one(counts.short_traces as f64)));
+    if let Some(ns) = counts.to_disk_ns {
+        let help = "From the first sight of the latest episode to its trace being on the disk";
+        let unit = Some(Unit::Seconds);
+        families.push(Family { unit, ..gauge("episode_to_disk", help, seconds(Nanos(ns))) });
+    }
+    families
+}
+
+/// Each rule that an episode may begin by is there from the start: an alert sees a counter grow, not one that comes with 1.
+fn begun(counts: &Counts) -> Rows {
+    let known = Rule::ALL.into_iter().filter(|rule| is_precedence(*rule) || *rule == Rule::Unknown);
+    let mut all: BTreeMap<&str, u64> = known.map(|rule| (rule.word(), 0)).collect();
+    all.extend(counts.begun.iter().map(|(rule, count)| (*rule, *count)));
+    all.into_iter().map(|(rule, count)| (vec![("rule", rule.to_owned())], count as f64)).collect()
+}
+
+fn of_watch(published: &Published) -> Vec<Family> {
+    let counts = &published.counts;
+    let labels = vec![
+        ("version", env!("CARGO_PKG_VERSION").to_owned()),
+        ("engine", published.engine.to_owned()),
+        ("recorder", published.recorder.word().to_owned()),
+    ];
+    let info = Family { rows: vec![(labels, 1.0)], ..gauge("watch_info", "This program; always 1", 1.0) };
+    let help = "0 if the configuration that the latest SIGHUP was to bring has an error, and the one before holds";
+    let is_in_force = counts.reload_refused != Some(true);
+    let reloaded = gauge("config_last_reload_successful", help, f64::from(u8::from(is_in_force)));
+    let rows = counts.undelivered.iter().map(|(to, count)| (vec![("output", (*to).to_owned())], *count as f64));
+    let mut families = vec![
+        info,
+        reloaded,
+        counter("store_errors", "Times that the store could not be written", one(counts.store_errors as f64)),
+        counter("engine_errors", "Times that the engine could not be read", one(counts.engine_errors as f64)),
+        counter("undelivered", "Episodes and pushes that an output did not get", rows.collect()),
+    ];
+    if let Some(kept) = counts.kept {
+        families.push(gauge("store_episodes", "Episodes in the store", kept.episodes as f64));
+        let unit = Some(Unit::Bytes);
+        families.push(Family { unit, ..gauge("store", "Size of the store", kept.bytes as f64) });
+    }
+    families
+}

@@ -1,0 +1,262 @@
+//! The metrics, as OpenMetrics text.
+//!
+//! The text format has no native histograms; by OTLP the same waits go out as exponential ones ([`crate::agent::outputs::otlp`]).
+
+use std::fmt;
+use std::sync::Arc;
+
+use prometheus_client::collector::Collector;
+use prometheus_client::encoding::text::encode;
+use prometheus_client::encoding::{DescriptorEncoder, EncodeMetric, MetricEncoder, NoLabelSet};
+use prometheus_client::metrics::MetricType;
+use prometheus_client::metrics::counter::ConstCounter;
+use prometheus_client::metrics::gauge::ConstGauge;
+use prometheus_client::registry::{Registry, Unit};
+use unstarve_model::Nanos;
+
+use crate::agent::board::Published;
+use crate::agent::outputs::families::{self, Family, Kind, Labels, Rows, families};
+use crate::agent::series::{Named, blame_by_name, by_name};
+use crate::engine::reading::{Histogram, Reading};
+
+/// What the content is called.
+pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
+
+/// Powers of two of a second that end the classic buckets: 3.8 µs, 15 µs, 61 µs, 0.24 ms, … 4 s, 16 s.
+const BOUNDS: [i32; 12] = [-18, -16, -14, -12, -10, -8, -6, -4, -2, 0, 2, 4];
+
+/// Everything that is on the board.
+///
+/// # Errors
+/// None that is known to happen.
+pub fn text(published: Arc<Published>) -> Result<String, fmt::Error> {
+    let mut registry = Registry::with_prefix("unstarve");
+    registry.register_collector(Box::new(Snapshot(published)));
+    let mut text = String::with_capacity(16 << 10);
+    encode(&mut text, &registry)?;
+    Ok(text)
+}
+
+#[derive(Debug)]
+struct Snapshot(Arc<Published>);
+
+impl Collector for Snapshot {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> fmt::Result {
+        let out = &mut Out(&mut encoder);
+        let published = &*self.0;
+        if let Some(reading) = &published.reading {
+            waits(out, reading)?;
+            blame(out, reading, published)?;
+        }
+        families(published).iter().try_for_each(|family| out.family(family))
+    }
+}
+
+struct Out<'a, 'b>(&'a mut DescriptorEncoder<'b>);
+
+impl Out<'_, '_> {
+    fn counters(&mut self, name: &str, help: &str, unit: Option<&Unit>, rows: &Rows) -> fmt::Result {
+        let mut family = self.0.encode_descriptor(name, help, unit, MetricType::Counter)?;
+        if let [(labels, value)] = rows.as_slice()
+            && labels.is_empty()
+        {
+            return ConstCounter::new(*value).encode(family);
+        }
+        rows.iter().try_for_each(|(labels, value)| one(&mut family, labels, &ConstCounter::new(*value)))
+    }
+
+    fn gauges(&mut self, name: &str, help: &str, unit: Option<&Unit>, rows: &Rows) -> fmt::Result {
+        let mut family = self.0.encode_descriptor(name, help, unit, MetricType::Gauge)?;
+        if let [(labels, value)] = rows.as_slice()
+            && labels.is_empty()
+        {
+            return ConstGauge::new(*value).encode(family);
+        }
+        rows.iter().try_for_each(|(labels, value)| one(&mut family, labels, &ConstGauge::new(*value)))
+    }
+
+    fn family(&mut self, family: &Family) -> fmt::Result {
+        let unit = family.unit.map(|unit| match unit {
+            families::Unit::Seconds => Unit::Seconds,
+            families::Unit::Bytes => Unit::Bytes,
+        });
+        match family.kind {
+            Kind::Counter => self.counters(family.name, family.help, unit.as_ref(), &family.rows),
+            Kind::Gauge => self.gauges(family.name, family.help, unit.as_ref(), &family.rows),
+        }
+    }
+}
+
+fn one(family: &mut MetricEncoder<'_>, labels: &Labels, metric: &impl EncodeMetric) -> fmt::Result {
+    metric.encode(family.encode_family(labels)?)
+}
+
+fn seconds(ns: Nanos) -> f64 {
+    ns.0 as f64 / 1e9
+}
+
+fn waits(out: &mut Out<'_, '_>, reading: &Reading) -> fmt::Result {
+    let names = by_name(reading);
+    let help = "Waits for a CPU by what waited; the sum counts waits that have not ended, too";
+    let mut family = out.0.encode_descriptor("wait", help, Some(&Unit::Seconds), MetricType::Histogram)?;
+    for (name, waits) in &names {
+        let labels = vec![("victim", name.clone())];
+        let buckets = classic(&waits.histogram);
+        let mut metric = family.encode_family(&labels)?;
+        let sum = seconds(waits.waited);
+        metric.encode_histogram::<NoLabelSet>(sum, waits.histogram.count(), &buckets, None)?;
+    }
+    let rows = |of: &dyn Fn(&Named) -> f64| -> Rows {
+        names.iter().map(|(name, waits)| (vec![("victim", name.clone())], of(waits))).collect()
+    };
+    let waiting = rows(&|waits| f64::from(waits.waiting));
+    out.gauges("waiting_tasks", "Tasks that wait for a CPU now", None, &waiting)?;
+    let help = "The longest wait that has not ended; 0 where none lasts long enough to be looked at";
+    out.gauges("oldest_wait", help, Some(&Unit::Seconds), &rows(&|waits| seconds(waits.oldest)))
+}
+
+/// Counts by upper bound; the encoder sums them up.
+fn classic(histogram: &Histogram) -> Vec<(f64, u64)> {
+    let mut buckets: Vec<(f64, u64)> = BOUNDS.iter().map(|power| (f64::from(*power).exp2(), 0)).collect();
+    buckets.push((f64::INFINITY, 0));
+    for step in histogram.buckets() {
+        let fits = |bound: f64| step.to <= bound * (1.0 + 1e-9);
+        if let Some((_, count)) = buckets.iter_mut().find(|(bound, _)| fits(*bound)) {
+            *count += step.count;
+        }
+    }
+    buckets
+}
+
+fn blame(out: &mut Out<'_, '_>, reading: &Reading, published: &Published) -> fmt::Result {
+    let rows = blame_by_name(reading, &published.admitted).into_iter().map(|((victim, occupant, rule), ns)| {
+        (vec![("victim", victim), ("occupant", occupant), ("rule", rule.word().to_owned())], seconds(ns))
+    });
+    let help =
+        "Waits for a CPU by what waited, what had the CPU meanwhile and why; for each victim the sum of its waits";
+    out.counters("blame", help, Some(&Unit::Seconds), &rows.collect())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::agent::board::Board;
+    use crate::engine::reading::RoleKind;
+    use crate::testing::{Scene, at};
+
+    fn published(reading: Reading) -> Arc<Published> {
+        let board = Board::default();
+        board.write(|published| {
+            published.admitted = Arc::new(published.admitted.next(&reading).unwrap_or_default());
+            published.reading = Some(Arc::new(reading));
+        });
+        board.read()
+    }
+
+    #[test]
+    fn names_are_escaped_and_each_series_is_there_once() {
+        let scene =
+            Scene::new().group("/a\"b\\c\n{x=\"y\"} 1").blame("/a\"b\\c\n{x=\"y\"} 1", RoleKind::RealTime, 7_000);
+        let text = text(published(scene.reading(at(1)))).expect("a text");
+        assert!(text.contains(r#"unstarve_blame_seconds_total{victim="/a\"b\\c\\n{x=\"y\"} 1",occupant="real-time",rule="class"} 7e-6"#) ||
+            text.contains(r#"unstarve_blame_seconds_total{victim="/a\"b\\c\\n{x=\"y\"} 1",occupant="real-time",rule="class"} 0.000007"#), "{text}");
+        let mut lines: Vec<&str> = text.lines().filter(|line| !line.starts_with('#')).collect();
+        let count = lines.len();
+        lines.sort_unstable_by_key(|line| line.rsplit_once(' ').map(|(series, _)| series.to_owned()));
+        lines.dedup_by_key(|line| line.rsplit_once(' ').map(|(series, _)| series.to_owned()));
+        assert_eq!(lines.len(), count, "{text}");
+        assert!(text.ends_with("# EOF\n"));
+    }
+
+    #[test]
+    fn groups_whose_cleaned_names_are_equal_are_one_series() {
+        let (raw, literal) = ("/a\u{1b}", "/a\\u{1b}");
+        let mut scene = Scene::new().group(raw).group(literal);
+        for group in [raw, literal] {
+            scene = scene.blame(group, RoleKind::RealTime, 2_000_000_000).wait(group, 2_000_000_000);
+        }
+        let text = text(published(scene.reading(at(1)))).expect("a text");
+        let series = |name: &str| -> Vec<f64> {
+            let lines = text.lines().filter(|line| line.starts_with(name) && line.contains("victim=\"/a"));
+            lines.filter_map(|line| line.rsplit_once(' ')?.1.parse().ok()).collect()
+        };
+        assert_eq!(series("unstarve_wait_seconds_count{"), [2.0], "{text}");
+        assert_eq!(series("unstarve_wait_seconds_sum{"), [4.0], "{text}");
+        assert_eq!(series("unstarve_blame_seconds_total{"), [4.0], "{text}");
+        assert_eq!((series("unstarve_oldest_wait_seconds{").len(), series("unstarve_waiting_tasks{").len()), (1, 1));
+    }
+
+    /// A counter that comes with its first episode has not grown, and an alert does not see it.
+    #[test]
+    fn every_rule_that_may_begin_an_episode_is_counted_from_the_start() {
+        let board = Board::default();
+        let begun = || -> Vec<String> {
+            let text = text(board.read()).expect("a text");
+            let lines = text.lines().filter_map(|line| line.strip_prefix("unstarve_episodes_begun_total{rule="));
+            lines.map(str::to_owned).collect()
+        };
+        let before = begun();
+        let is_there = |rule: &str| before.contains(&format!("\"{rule}\"}} 0.0"));
+        assert!(["class", "weight", "throttled", "unknown"].into_iter().all(is_there), "{before:?}");
+        assert!(!is_there("fair") && !is_there("idle"), "no episode begins by these: {before:?}");
+        board.write(|published| published.counts.begun.extend([("class", 2)]));
+        let after = begun();
+        assert!(after.contains(&"\"class\"} 2.0".to_owned()) && after.len() == before.len(), "{after:?}");
+    }
+
+    #[test]
+    fn victims_without_an_episode_are_counted_by_role_and_bounded() {
+        let board = Board::default();
+        board.write(|published| {
+            (0..100).for_each(|number| published.counts.suppress(&format!("/g{number}")));
+            published.counts.suppress("/g0");
+        });
+        let text = text(board.read()).expect("a text");
+        let lines = text.lines().filter(|line| line.starts_with("unstarve_episodes_suppressed_total{"));
+        assert_eq!(lines.count(), 65);
+        assert!(text.contains("unstarve_episodes_suppressed_total{victim=\"/g0\"} 2"), "{text}");
+        assert!(text.contains("unstarve_episodes_suppressed_total{victim=\"rest\"} 36"), "{text}");
+    }
+
+    #[test]
+    fn series_are_bounded_and_sums_stay() {
+        let mut scene = Scene::new();
+        let groups: Vec<String> = (0..20).map(|number| format!("/g{number}")).collect();
+        for group in &groups {
+            scene = scene.group(group);
+        }
+        let mut total = 0;
+        for victim in &groups {
+            for occupant in &groups {
+                for rule in unstarve_sched::Rule::ALL {
+                    scene = scene.blame_group(victim, occupant, rule, 1_000_000_000);
+                    total += 1;
+                }
+            }
+        }
+        let text = text(published(scene.reading(at(1)))).expect("a text");
+        let lines = text.lines().filter(|line| !line.starts_with('#')).count();
+        assert!(lines <= 2000, "{lines}");
+        let blame = text.lines().filter(|line| line.starts_with("unstarve_blame_seconds_total{"));
+        let sum: f64 = blame.filter_map(|line| line.rsplit_once(' ')?.1.parse::<f64>().ok()).sum();
+        assert!((sum - f64::from(total)).abs() < 1e-6, "{sum} of {total}: what has no series is in `rest`");
+    }
+
+    #[test]
+    fn classic_buckets_end_at_powers_of_two_and_hold_all_waits() {
+        let mut histogram = Histogram::new();
+        for ns in [100, 3_000, 50_000_000, 62_400_000, 62_600_000, 90_000_000_000] {
+            histogram.add(Nanos(ns), 1);
+        }
+        let buckets = classic(&histogram);
+        assert_eq!(buckets.iter().map(|(_, count)| count).sum::<u64>(), 6);
+        let up_to = |power: i32| {
+            buckets
+                .iter()
+                .take_while(|(bound, _)| *bound <= f64::from(power).exp2())
+                .map(|(_, count)| count)
+                .sum::<u64>()
+        };
+        assert_eq!((up_to(-18), up_to(-4), up_to(-2), up_to(4)), (2, 4, 5, 5));
+    }
+}

@@ -1,0 +1,380 @@
+//! What is at each address. Pages are whole as the server makes them: no program runs in them, they load themselves again.
+
+use std::collections::BTreeMap;
+use std::ffi::OsStr;
+use std::fmt::Write as _;
+use std::fs::File;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use unstarve_diagnose::report::FindingId;
+use unstarve_files::trust::{Directory, How};
+use unstarve_html::live::{self, Link, Panel, Row};
+use unstarve_model::{Nanos, WallTime};
+use unstarve_sched::Rule;
+
+use super::hour::hour;
+use super::{Site, metrics};
+use crate::agent::board::Published;
+use crate::agent::store::PAGE;
+use crate::engine::reading::{Reading, Role, RoleKind, is_precedence};
+use crate::episode::{Episode, Party, Stage, is_id};
+
+/// What is answered.
+#[derive(Debug)]
+pub struct Answer {
+    /// The status.
+    pub status: u16,
+    /// The type of the content.
+    pub kind: &'static str,
+    /// The content's security policy.
+    pub policy: Option<String>,
+    /// The content.
+    pub content: Content,
+}
+
+/// What an answer has.
+#[derive(Debug)]
+pub enum Content {
+    /// Made here.
+    Made(Vec<u8>),
+    /// A file, which is read while it is sent: as many bytes as it had when it was opened.
+    File(File, u64),
+}
+
+impl Content {
+    /// Bytes.
+    pub fn length(&self) -> u64 {
+        match self {
+            Content::Made(bytes) => bytes.len() as u64,
+            Content::File(_, length) => *length,
+        }
+    }
+}
+
+/// A report page of a long trace has some MiB.
+const LARGEST_PAGE: u64 = 64 << 20;
+
+impl Answer {
+    /// A short text.
+    pub fn plain(status: u16, text: &str) -> Answer {
+        Answer {
+            status,
+            kind: "text/plain; charset=utf-8",
+            policy: None,
+            content: Content::Made(text.as_bytes().to_vec()),
+        }
+    }
+
+    fn of(kind: &'static str, content: impl Into<Vec<u8>>) -> Answer {
+        Answer { status: 200, kind, policy: None, content: Content::Made(content.into()) }
+    }
+
+    /// What the status means.
+    pub fn reason(&self) -> &'static str {
+        match self.status {
+            200 => "OK",
+            404 => "Not Found",
+            405 => "Method Not Allowed",
+            421 => "Misdirected Request",
+            431 => "Request Header Fields Too Large",
+            500 => "Internal Server Error",
+            503 => "Service Unavailable",
+            _ => "Bad Request",
+        }
+    }
+}
+
+/// The latest answers that are made of the board, and of which version of it: who asks in a loop gets the same one until something is new.
+#[derive(Debug, Default)]
+pub struct Answered(Mutex<BTreeMap<&'static str, (u64, Arc<Answer>)>>);
+
+impl Answered {
+    /// The answer of this version; made once, while others who ask for the same wait.
+    fn of(&self, path: &'static str, version: u64, make: impl FnOnce() -> Answer) -> Arc<Answer> {
+        let mut answers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
+        match answers.get(path) {
+            Some((of, answer)) if *of == version => Arc::clone(answer),
+            _ => {
+                let answer = Arc::new(make());
+                answers.insert(path, (version, Arc::clone(&answer)));
+                answer
+            }
+        }
+    }
+}
+
+/// What is made of the board alone.
+const OF_THE_BOARD: [&str; 3] = ["/", "/metrics", "/episodes.json"];
+
+/// The answer to a GET.
+pub fn answer(path: &str, site: &Site) -> Arc<Answer> {
+    let published = site.board.read();
+    match OF_THE_BOARD.into_iter().find(|known| *known == path) {
+        Some(known) => site.answered.of(known, published.version, || of_the_board(known, published)),
+        None if path == "/healthz" => Arc::new(health(&published)),
+        None => Arc::new(episode_page(path, site).unwrap_or_else(|| Answer::plain(404, "nothing is here\n"))),
+    }
+}
+
+fn of_the_board(path: &str, published: Arc<Published>) -> Answer {
+    match path {
+        "/metrics" => match metrics::text(published) {
+            Ok(text) => Answer::of(metrics::CONTENT_TYPE, text),
+            Err(_) => Answer::plain(500, "the metrics cannot be written\n"),
+        },
+        "/episodes.json" => {
+            match serde_json::to_vec_pretty(&published.episodes.iter().map(AsRef::as_ref).collect::<Vec<&Episode>>()) {
+                Ok(json) => Answer::of("application/json", json),
+                Err(_) => Answer::plain(500, "the episodes cannot be written\n"),
+            }
+        }
+        _ => live_page(&published),
+    }
+}
+
+/// Well while readings come.
+fn health(published: &Published) -> Answer {
+    match (&published.reading, published.problems.get("engine")) {
+        (Some(_), None) => Answer::plain(200, "ok\n"),
+        (_, problem) => {
+            let why = problem.map_or("no reading yet", String::as_str);
+            Answer::plain(503, &format!("{}\n", unstarve_model::clean(why)))
+        }
+    }
+}
+
+/// `/episodes/ID/report.html`, and nothing else of the store.
+fn episode_page(path: &str, site: &Site) -> Option<Answer> {
+    let (id, file) = path.strip_prefix("/episodes/")?.split_once('/')?;
+    if !is_id(id) || file != PAGE {
+        return None;
+    }
+    let directory = Directory::open(&site.store.join(id)).ok()?;
+    let page = directory.file(OsStr::new(PAGE), How::Read).ok()?;
+    let length = page.metadata().ok()?.len();
+    // It has its own policy in itself.
+    let answer = |content| Answer { status: 200, kind: "text/html; charset=utf-8", policy: None, content };
+    (length <= LARGEST_PAGE).then(|| answer(Content::File(page, length)))
+}
+
+fn live_page(published: &Published) -> Answer {
+    let mut panels = vec![now(published)];
+    panels.extend(hour(&published.history));
+    panels.push(episodes(published));
+    panels.extend(published.reading.as_deref().map(roles));
+    let page = live::page(&headline(published), &notes(published), &panels);
+    let policy = Some(live::policy());
+    Answer { status: 200, kind: "text/html; charset=utf-8", policy, content: Content::Made(page.into_bytes()) }
+}
+
+fn headline(published: &Published) -> String {
+    let Some(reading) = &published.reading else { return "No reading yet".to_owned() };
+    match reading.oldest.first() {
+        Some(wait) => {
+            let by = wait.occupant.map(|task| format!(" while {}[{}] has CPU {}", task.comm, task.tid.0, wait.cpu.0));
+            let who = format!("{}[{}] has waited {}", wait.task.comm, wait.task.tid.0, wait.ns);
+            who + &by.unwrap_or_default()
+        }
+        None => "Nobody waits for long now".to_owned(),
+    }
+}
+
+fn notes(published: &Published) -> Vec<String> {
+    let mut notes = Vec::new();
+    if let Some(reading) = &published.reading {
+        notes.push(format!("{} · {} since {}", short(reading.at.wall), published.engine, short(reading.since.wall)));
+    }
+    notes.push(format!("flight recorder: {}", published.recorder.word()));
+    notes.extend(published.problems.values().cloned());
+    notes
+}
+
+/// `2026-11-23 01:23:45 UTC`.
+pub(super) fn short(at: WallTime) -> String {
+    let clock = at.clock();
+    format!("{} {} UTC", at.date(), clock.split('.').next().unwrap_or(&clock))
+}
+
+/// Who kept whom waiting in the last seconds.
+fn now(published: &Published) -> Panel {
+    let title = "Who keeps whom waiting now".to_owned();
+    let (Some(reading), Some(before)) = (&published.reading, published.earlier.front()) else {
+        return Panel { title, note: "no two readings yet".to_owned(), ..Panel::default() };
+    };
+    let span = reading.at.trace.since(before.at.trace);
+    let rows = lately(reading, before).into_iter().take(12);
+    let rows = rows.map(|(victim, occupant, rule, ns)| Row {
+        cells: vec![
+            victim,
+            occupant,
+            rule.word().to_owned(),
+            ns.to_string(),
+            format!("{:.1} %", 100.0 * ns.share_of(span)),
+        ],
+        hint: Some(rule.meaning().to_owned()),
+        link: None,
+    });
+    Panel {
+        title,
+        note: format!(
+            "in the last {span}; all waiting tasks of a role together, so more than 100 % is possible. Those over whom others were \
+             preferred come first, then fair turns and idle CPUs"
+        ),
+        columns: ["who waits", "who has the CPU", "rule", "time", "of the time"].map(str::to_owned).to_vec(),
+        rows: rows.collect(),
+        ..Panel::default()
+    }
+}
+
+/// What was waited between two readings: first what others' precedence is to blame for, each part with the longest first.
+fn lately(reading: &Reading, before: &Reading) -> Vec<(String, String, Rule, Nanos)> {
+    let name = |reading: &Reading, id| reading.role(id).map(Role::name);
+    let old: std::collections::BTreeMap<(Option<String>, Option<String>, Rule), Nanos> = before
+        .blame
+        .iter()
+        .map(|row| ((name(before, row.victim), name(before, row.occupant), row.rule), row.ns))
+        .collect();
+    let mut rows: Vec<(String, String, Rule, Nanos)> = reading
+        .blame
+        .iter()
+        .filter_map(|row| {
+            let key = (name(reading, row.victim), name(reading, row.occupant), row.rule);
+            let ns = row.ns.saturating_sub(old.get(&key).copied().unwrap_or(Nanos(0)));
+            Some((key.0?, key.1?, row.rule, ns)).filter(|_| ns.0 > 0)
+        })
+        .collect();
+    rows.sort_by_key(|(.., rule, ns)| std::cmp::Reverse((is_precedence(*rule), *ns)));
+    rows
+}
+
+/// What the names mean. Those of cgroups say it themselves.
+fn roles(reading: &Reading) -> Panel {
+    let mut kinds: Vec<RoleKind> = RoleKind::FIXED.into_iter().chain([RoleKind::Group]).collect();
+    kinds.sort_by_key(|kind| !kind.can_wait());
+    let name = |kind: RoleKind| match kind {
+        RoleKind::Group => {
+            let first = reading.roles.iter().flatten().find(|role| role.kind == kind).map(Role::name);
+            first.map_or_else(|| "/NAME".to_owned(), |name| format!("{name}, …"))
+        }
+        kind => kind.word().to_owned(),
+    };
+    let rows =
+        kinds.into_iter().map(|kind| Row { cells: vec![name(kind), kind.meaning().to_owned()], ..Row::default() });
+    Panel {
+        title: "Roles".to_owned(),
+        note: "tasks are summed up by these".to_owned(),
+        columns: ["role", "tasks"].map(str::to_owned).to_vec(),
+        rows: rows.collect(),
+        ..Panel::default()
+    }
+}
+
+fn episodes(published: &Published) -> Panel {
+    let rows = published.episodes.iter().take(50).map(|episode| Row {
+        cells: vec![
+            short(WallTime(episode.at_ns)),
+            party(episode.victim.as_ref(), episode.many_tasks()),
+            party(episode.culprit.as_ref(), None),
+            episode.rule.map(|rule| rule.to_string()).unwrap_or_default(),
+            episode.ns.map(|ns| Nanos(ns).to_string()).unwrap_or_default(),
+            match episode.stage {
+                Stage::Begun => "being recorded".to_owned(),
+                Stage::Complete => episode.counts_as().map_or("not explained", FindingId::as_str).to_owned(),
+            },
+        ],
+        hint: episode.verdict.clone(),
+        link: (episode.trace_of.as_ref().or(episode.trace_bytes.map(|_| &episode.id)))
+            .filter(|id| is_id(id))
+            .map(|id| Link { to: format!("/episodes/{id}/{PAGE}"), text: "report".to_owned() }),
+    });
+    let rows: Vec<Row> = rows.collect();
+    let mut note = match rows.len() {
+        0 => "none since the oldest that is kept".to_owned(),
+        _ => "newest first".to_owned(),
+    };
+    if published.counts.not_kept > 0 {
+        let _ = write!(note, "; {} not kept, too soon after another", published.counts.not_kept);
+    }
+    Panel {
+        title: "Episodes".to_owned(),
+        note,
+        columns: ["when", "who waited", "who had the CPU", "rule", "time", "finding", ""].map(str::to_owned).to_vec(),
+        rows,
+        ..Panel::default()
+    }
+}
+
+fn party(party: Option<&Party>, tasks: Option<u32>) -> String {
+    let Some(party) = party else { return String::new() };
+    let mut text = match party.comm.as_str() {
+        // Of one that its own limit stops the group is known, and not only the role.
+        "" => party.cgroup.clone().or(party.role.clone()).unwrap_or_default(),
+        comm => comm.to_owned(),
+    };
+    match (tasks, party.tid) {
+        (Some(tasks), _) => text += &format!(" ({tasks} threads)"),
+        (None, Some(tid)) => text += &format!("[{tid}]"),
+        (None, None) => {}
+    }
+    if let Some(word) = party.place.word() {
+        let _ = write!(text, " · {word}");
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::engine::reading::RoleKind;
+    use crate::testing::{Scene, at};
+
+    #[test]
+    fn a_fair_turn_of_a_group_with_itself_does_not_come_first() {
+        let scene = Scene::new().group("/a");
+        let before = scene.reading(at(0));
+        let scene = scene.blame_group("/a", "/a", Rule::Fair, 9_000).blame_group("/a", "idle", Rule::Idle, 8_000);
+        let scene = scene.blame("kworker", RoleKind::RealTime, 5).blame_group("/a", "real-time", Rule::Class, 7);
+        let rows = lately(&scene.reading(at(250)), &before);
+        let order: Vec<(&str, &str)> = rows.iter().map(|row| (row.0.as_str(), row.2.word())).collect();
+        assert_eq!(order, [("/a", "class"), ("kworker", "class"), ("/a", "fair"), ("/a", "idle")]);
+    }
+
+    #[test]
+    fn an_answer_is_made_once_for_each_reading() {
+        let (board, answered) = (crate::agent::board::Board::default(), Answered::default());
+        let mut made = 0;
+        let mut ask = |path| {
+            answered.of(path, board.read().version, || {
+                made += 1;
+                Answer::plain(200, &made.to_string())
+            })
+        };
+        let first = ask("/metrics");
+        assert!(Arc::ptr_eq(&first, &ask("/metrics")) && !Arc::ptr_eq(&first, &ask("/")));
+        board.write(|published| published.reading = Some(Arc::new(Scene::new().reading(at(0)))));
+        assert!(matches!(&ask("/metrics").content, Content::Made(text) if text == b"3"));
+        assert_eq!(made, 3);
+    }
+
+    #[test]
+    fn every_role_has_a_legend_and_an_episode_without_a_finding_says_so() {
+        let scene = Scene::new().group("/system.slice");
+        let rows = roles(&scene.reading(at(0))).rows;
+        assert_eq!(rows.len(), RoleKind::FIXED.len() + 1);
+        assert!(rows.iter().any(|row| row.cells[0] == "/system.slice, …"), "{rows:?}");
+        let mut published = Published::default();
+        published.list(Arc::new(Episode::default()));
+        assert_eq!(episodes(&published).rows[0].cells[5], "not explained");
+    }
+
+    #[test]
+    fn episodes_are_newest_first_however_long_they_took_to_be_explained() {
+        let mut published = Published::default();
+        for second in [15, 51, 50, 52] {
+            let at = WallTime(second * 1_000_000_000);
+            published.list(Arc::new(Episode::begun(crate::episode::id_of(at), at)));
+        }
+        let times: Vec<String> = episodes(&published).rows.iter().map(|row| row.cells[0].clone()).collect();
+        assert_eq!(times, [52, 51, 50, 15].map(|second| format!("1970-01-01 00:00:{second} UTC")));
+    }
+}

@@ -1,0 +1,300 @@
+//! Rows and files of what the loop handed over.
+
+use std::collections::BTreeSet;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::sync::mpsc::{Receiver, Sender, channel};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
+
+use unstarve_diagnose::report::FindingId;
+use unstarve_model::{CpuSet, Severity, WallTime, clean};
+use unstarve_sched::Rule;
+use unstarve_tables::{
+    BLAME_ROLLUP, Cell, EPISODES, HOSTS, Limits, Partition, Rows, Schema, Shelf, TableError, WAIT_ROLLUP, parquet_file,
+    part_name,
+};
+
+use super::Work;
+use super::interval::{BlameRow, Interval, Sums, WaitRow};
+use crate::agent::board::Board;
+use crate::agent::config::Tables;
+use crate::agent::machine;
+use crate::agent::store::TRACE;
+use crate::engine::error_chain;
+use crate::engine::reading::RoleKind;
+use crate::episode::{Episode, Party};
+
+/// What is too old or too much is looked for so often: all directories are read for it.
+const TRIM_EVERY: Duration = Duration::from_secs(600);
+
+/// This machine.
+#[derive(Clone, Debug)]
+struct Host {
+    name: String,
+    boot: Option<String>,
+    kernel: String,
+    version: String,
+    machine: String,
+    labels: Option<String>,
+}
+
+struct Writer {
+    shelf: Shelf,
+    limits: Limits,
+    host: Host,
+    /// Where episodes are.
+    store: PathBuf,
+    /// The hour in which the host had its last row.
+    hour: Option<Partition>,
+    /// Up to where sums are written.
+    last: Option<Sums>,
+    /// Episodes that are written, of those that are listed.
+    written: BTreeSet<String>,
+    trimmed: Option<Instant>,
+}
+
+/// Opens the directory and starts the thread that writes into it.
+pub(super) fn start(
+    config: &Tables,
+    store: &Path,
+    board: Arc<Board>,
+) -> Result<(Sender<Work>, JoinHandle<()>), String> {
+    let shelf = Shelf::open(&config.directory).map_err(|error| error_chain(&error))?;
+    let limits = Limits { bytes: config.mib.saturating_mul(1 << 20), age: config.age.0 };
+    let writer = Writer::new(shelf, limits, Host::here(config), store);
+    let (work, jobs) = channel();
+    let thread = std::thread::Builder::new().name("unstarve-tables".into());
+    let thread =
+        thread.spawn(move || writer.run(&jobs, &board)).map_err(|error| format!("cannot start a thread: {error}"))?;
+    Ok((work, thread))
+}
+
+impl Host {
+    fn here(config: &Tables) -> Host {
+        let uname = rustix::system::uname();
+        let labels: Vec<String> = config.labels.iter().map(|(key, value)| format!("{key}={value}")).collect();
+        Host {
+            name: machine::text(uname.nodename()),
+            boot: machine::boot_id(),
+            kernel: machine::kernel(),
+            version: machine::text(uname.version()),
+            machine: machine::text(uname.machine()),
+            labels: (!labels.is_empty()).then(|| labels.join(",")),
+        }
+    }
+
+    /// The name of what is written of it at a moment.
+    fn part(&self, at: WallTime) -> String {
+        let boot = self.boot.as_deref().unwrap_or("unknown");
+        part_name(&[&self.name, boot.split('-').next().unwrap_or(boot), &at.0.to_string()])
+    }
+}
+
+impl Writer {
+    fn new(shelf: Shelf, limits: Limits, host: Host, store: &Path) -> Writer {
+        let (written, store) = (BTreeSet::new(), store.to_owned());
+        Writer { shelf, limits, host, store, hour: None, last: None, written, trimmed: None }
+    }
+
+    fn run(mut self, jobs: &Receiver<Work>, board: &Board) {
+        for work in jobs {
+            match self.write(&work) {
+                Ok(()) => board.write(|published| drop(published.problems.remove("tables"))),
+                Err(why) => board.write(|published| {
+                    published.counts.store_errors += 1;
+                    published.problems.insert("tables", format!("tables: {why}"));
+                }),
+            }
+        }
+    }
+
+    /// What of it cannot be written is part of what comes next; the rest is written all the same. Gives the first error.
+    fn write(&mut self, work: &Work) -> Result<(), String> {
+        // First: the disk may be full.
+        let trimmed = self.trim(work.now.wall());
+        let last = self.last.as_ref().unwrap_or(&work.begun);
+        let interval = last.until(&work.now);
+        let sums = self.sums(&interval);
+        if sums.is_ok() {
+            self.last = Some(work.now.clone());
+        }
+        let episodes = self.episodes(work);
+        if sums.is_err() || episodes.is_err() {
+            self.trimmed = None;
+        }
+        trimmed.and(sums).and(episodes)
+    }
+
+    fn trim(&mut self, now: WallTime) -> Result<(), String> {
+        if self.trimmed.is_some_and(|trimmed| trimmed.elapsed() < TRIM_EVERY) {
+            return Ok(());
+        }
+        self.shelf.trim(self.limits, now).map_err(|error| error_chain(&error))?;
+        self.trimmed = Some(Instant::now());
+        Ok(())
+    }
+
+    /// The rows of an interval. Written again with a later end they take the place of those that were written.
+    fn sums(&mut self, interval: &Interval) -> Result<(), String> {
+        let Interval { at, waits, blame, .. } = interval;
+        let part = self.host.part(*at);
+        let hour = Partition::of(HOSTS.name, *at);
+        if self.hour.as_ref() != Some(&hour) {
+            self.put(&HOSTS, *at, &part, |out| out.row(&self.host_row(*at)))?;
+            self.hour = Some(hour);
+        }
+        // A row at least: without one nobody could tell an hour in which nobody waited from one in which nobody looked.
+        let calm = [WaitRow::of(RoleKind::Unknown.word(), RoleKind::Unknown)];
+        let rows = if waits.is_empty() { &calm[..] } else { waits };
+        self.put(&WAIT_ROLLUP, *at, &part, |out| rows.iter().try_for_each(|row| self.wait(out, interval, row)))?;
+        if !blame.is_empty() {
+            let row = |out: &mut dyn Rows, row| out.row(&self.blame(interval, row));
+            self.put(&BLAME_ROLLUP, *at, &part, |out| blame.iter().try_for_each(|blame| row(out, blame)))?;
+        }
+        Ok(())
+    }
+
+    /// Episodes that are not written yet, each for itself.
+    fn episodes(&mut self, work: &Work) -> Result<(), String> {
+        let listed: BTreeSet<&str> = work.episodes.iter().map(|episode| episode.id.as_str()).collect();
+        self.written.retain(|id| listed.contains(id.as_str()));
+        let mut all = Ok(());
+        for episode in &work.episodes {
+            if self.written.contains(&episode.id) {
+                continue;
+            }
+            match self.episode(episode, work.now.wall()) {
+                Ok(()) => drop(self.written.insert(episode.id.clone())),
+                Err(why) => all = all.and(Err(why)),
+            }
+        }
+        all
+    }
+
+    fn put(
+        &self,
+        schema: &Schema,
+        at: WallTime,
+        part: &str,
+        fill: impl FnOnce(&mut dyn Rows) -> Result<(), TableError>,
+    ) -> Result<(), String> {
+        let bytes = parquet_file(schema, fill).map_err(|error| error_chain(&error))?;
+        self.shelf.put(&Partition::of(schema.name, at), part, &bytes).map_err(|error| error_chain(&error))
+    }
+
+    fn host_row(&self, at: WallTime) -> [Cell<'_>; 10] {
+        let online = std::fs::read_to_string("/sys/devices/system/cpu/online").ok();
+        let cpus = online.and_then(|list| list.trim().parse::<CpuSet>().ok()).map(|cpus| cpus.len() as u64);
+        [
+            Cell::Text(&self.host.name),
+            Cell::text(self.host.boot.as_deref()),
+            at.0.into(),
+            Cell::Text(&self.host.kernel),
+            Cell::Text(&self.host.version),
+            Cell::Text(&self.host.machine),
+            Cell::number(cpus),
+            Cell::text(self.host.labels.as_deref()),
+            Cell::Empty,
+            Cell::Text(env!("CARGO_PKG_VERSION")),
+        ]
+    }
+
+    /// The columns that rows of an interval begin with.
+    fn begin(&self, interval: &Interval) -> [Cell<'_>; 4] {
+        let boot = Cell::text(self.host.boot.as_deref());
+        [Cell::Text(&self.host.name), boot, interval.at.0.into(), interval.span.0.into()]
+    }
+
+    /// The columns that they end with.
+    fn end(&self) -> [Cell<'_>; 2] {
+        [Cell::Text(&self.host.kernel), Cell::text(self.host.labels.as_deref())]
+    }
+
+    fn wait(&self, out: &mut dyn Rows, interval: &Interval, row: &WaitRow) -> Result<(), TableError> {
+        let steps = row.histogram.steps();
+        let filled = steps.iter().rposition(|count| *count > 0).map_or(0, |last| last + 1);
+        let longest = row.histogram.buckets().last().map(|bucket| bucket.to).filter(|bound| bound.is_finite());
+        let cells = [
+            Cell::Text(&row.role),
+            Cell::Text(row.kind.word()),
+            Cell::text(row.role.starts_with('/').then_some(row.role.as_str())),
+            row.count.into(),
+            row.ns.into(),
+            Cell::number(longest.map(|seconds| (seconds * 1e9).ceil() as u64)),
+            Cell::Counts(&steps[..filled]),
+        ];
+        out.row(&[&self.begin(interval)[..], &cells, &self.end()].concat())
+    }
+
+    fn blame<'a>(&'a self, interval: &Interval, row: &'a BlameRow) -> Vec<Cell<'a>> {
+        let cells = [
+            Cell::Text(&row.victim),
+            Cell::Text(row.kind.word()),
+            Cell::Text(&row.occupant),
+            Cell::Text(row.rule),
+            row.ns.into(),
+        ];
+        [&self.begin(interval)[..], &cells, &self.end()].concat()
+    }
+
+    /// An episode has a file of its own, so that it is there once however often a watch starts.
+    fn episode(&self, episode: &Episode, now: WallTime) -> Result<(), String> {
+        let at = WallTime(episode.at_ns);
+        let part = part_name(&[&self.host.name, &episode.id]);
+        let age = u64::try_from(self.limits.age.as_nanos()).unwrap_or(u64::MAX);
+        if at.0.saturating_add(age) < now.0 || self.shelf.has(&Partition::of(EPISODES.name, at), &part) {
+            return Ok(());
+        }
+        self.put(&EPISODES, at, &part, |out| self.episode_row(out, episode))
+    }
+
+    fn episode_row(&self, out: &mut dyn Rows, episode: &Episode) -> Result<(), TableError> {
+        let trace = self.trace_of(episode);
+        let party = |party: &'_ Option<Party>| party.clone().unwrap_or_default();
+        let (victim, culprit) = (party(&episode.victim), party(&episode.culprit));
+        let named = |party: &Option<Party>| {
+            party.as_ref().filter(|party| !party.comm.is_empty()).map(|party| clean(&party.comm).into_owned())
+        };
+        let (victim_name, culprit_name) = (named(&episode.victim), named(&episode.culprit));
+        let cells = [
+            Cell::Text(&episode.id),
+            Cell::Text(&self.host.name),
+            episode.at_ns.into(),
+            Cell::text(episode.finding.as_ref().map(FindingId::as_str)),
+            Cell::text(episode.severity.map(Severity::word)),
+            Cell::text(victim_name.as_deref()),
+            Cell::text(victim.role.as_deref()),
+            Cell::text(victim.cgroup.as_deref()),
+            Cell::text(culprit_name.as_deref()),
+            Cell::text(culprit.role.as_deref()),
+            Cell::text(culprit.cgroup.as_deref()),
+            Cell::text(episode.rule.map(Rule::word)),
+            Cell::number(episode.ns),
+            (episode.victims.len() as u64 + episode.more_victims).into(),
+            Cell::text(episode.remedy.as_ref().map(|remedy| remedy.id.as_str())),
+            Cell::text(episode.verdict.as_deref()),
+            Cell::text(trace.as_deref()),
+            Cell::number(episode.trace_bytes),
+            Cell::text(episode.problem.as_deref()),
+            // Not what runs now: it may be of another boot.
+            Cell::text(episode.kernel.as_deref()),
+            Cell::text(self.host.labels.as_deref()),
+        ];
+        out.row(&cells)
+    }
+
+    /// Where the trace of an episode is.
+    fn trace_of(&self, episode: &Episode) -> Option<String> {
+        let id = match (&episode.trace_of, episode.trace_bytes) {
+            (Some(other), _) => other,
+            (None, Some(_)) => &episode.id,
+            (None, None) => return None,
+        };
+        Some(format!("file://{}{}", self.host.name, self.store.join(id).join(TRACE).display()))
+    }
+}
+
+#[cfg(test)]
+#[path = "write_tests.rs"]
+mod tests;

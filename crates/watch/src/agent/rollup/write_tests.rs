@@ -1,0 +1,212 @@
+use std::collections::BTreeMap;
+use std::time::Duration;
+
+use super::*;
+use crate::agent::config::{Config, Length};
+use crate::agent::rollup::Rollups;
+use crate::engine::reading::RoleKind;
+use crate::episode::{Detector, Seen, Trigger};
+use crate::testing::{Scene, at};
+
+fn config(directory: &Path) -> Config {
+    let tables = Tables {
+        directory: directory.join("tables"),
+        labels: BTreeMap::from([("site".to_owned(), "fra1".to_owned())]),
+        ..Tables::default()
+    };
+    Config { tables: Some(tables), ..Config::default() }
+}
+
+fn files(directory: &Path) -> Vec<String> {
+    let mut found = Vec::new();
+    let mut left = vec![directory.to_owned()];
+    while let Some(next) = left.pop() {
+        for entry in std::fs::read_dir(&next).expect("it is there").map(|entry| entry.expect("an entry").path()) {
+            match entry.is_dir() {
+                true => left.push(entry),
+                false => found.push(entry.strip_prefix(directory).expect("below it").display().to_string()),
+            }
+        }
+    }
+    found.sort();
+    found
+}
+
+fn of_table(files: &[String], table: &str) -> usize {
+    files.iter().filter(|file| file.starts_with(&format!("table={table}/"))).count()
+}
+
+#[test]
+fn intervals_and_episodes_become_files_once() {
+    let place = tempfile::tempdir().expect("a place for files");
+    let config = config(place.path());
+    let board = Arc::new(Board::default());
+    for _ in 0..2 {
+        // The second one is a watch that starts again and finds the episode in its log.
+        let mut rollups = Rollups::start(&config, &board).expect("they can be written").expect("they are asked for");
+        let mut detector = Detector::new(config.thresholds.clone());
+        let mut scene = Scene::new();
+        for minute in 0..12 {
+            scene = scene.blame("kworker", RoleKind::RealTime, 900_000_000).wait("kworker", 900_000_000);
+            let reading = Arc::new(scene.reading(at(minute * 60_000)));
+            for begun in detector.see(Arc::clone(&reading)).begun {
+                let mut episode = Episode::begun(crate::episode::id_of(begun.at.wall), begun.at.wall);
+                episode.note_counters(&begun);
+                board.write(|published| published.list(Arc::new(episode)));
+            }
+            board.write(|published| published.next(Arc::clone(&reading)));
+            rollups.see(&reading, &board.read());
+        }
+        rollups.finish(&board.read(), Duration::from_secs(60));
+    }
+    let published = board.read();
+    assert!(published.problems.is_empty(), "{:?}", published.problems);
+    let episodes = published.episodes.iter().filter(|episode| episode.trigger.is_some()).count();
+    assert!(episodes > 0);
+    let files = files(&place.path().join("tables"));
+    // From 16:03:07 on: to 16:05, 16:10, 16:15 and the end; the same names when it begins at the same moment again.
+    assert_eq!(of_table(&files, "wait_rollup"), 3, "{files:#?}");
+    assert_eq!((of_table(&files, "blame_rollup"), of_table(&files, "hosts")), (3, 1), "{files:#?}");
+    assert_eq!(of_table(&files, "episodes"), episodes, "{files:#?}");
+    assert!(
+        files.iter().all(|file| file.contains("/date=2025-11-24/hour=16/") && file.ends_with(".parquet")),
+        "{files:#?}"
+    );
+}
+
+#[test]
+fn why_a_directory_cannot_be_had_is_known() {
+    let place = tempfile::tempdir().expect("a place for files");
+    let mut config = config(place.path());
+    std::fs::write(place.path().join("file"), b"").expect("it can be written");
+    if let Some(tables) = &mut config.tables {
+        tables.directory = place.path().join("file/tables");
+        tables.every = Length(Duration::from_secs(60));
+    }
+    let board = Arc::new(Board::default());
+    let problem = Rollups::start(&config, &board).err().expect("it cannot be had");
+    assert!(problem.contains("/file: Not a directory"), "{problem}");
+}
+
+fn writer(place: &Path) -> Writer {
+    let config = config(place).tables.expect("it is set");
+    let shelf = Shelf::open(&config.directory).expect("a directory of our own");
+    let limits = Limits { bytes: 1 << 20, age: Duration::from_secs(3600) };
+    let host = Host { name: "web1".into(), ..Host::here(&config) };
+    Writer::new(shelf, limits, host, Path::new("/store"))
+}
+
+fn episode(number: u64) -> Episode {
+    let trigger = Some(Seen {
+        trigger: Trigger::Oldest { ns: 2, threshold_ns: 1 },
+        since_mono_ns: None,
+        victim: None,
+        culprit: None,
+        rule: None,
+        blamed_ns: None,
+    });
+    let at = at(number * 3_600_000).wall;
+    Episode { trigger, ..Episode::begun(crate::episode::id_of(at), at) }
+}
+
+fn work(scene: &Scene, minute: u64, episodes: &[Episode]) -> Work {
+    let reading = scene.reading(at(minute * 60_000));
+    let episodes = episodes.iter().cloned().map(Arc::new).collect();
+    Work { begun: Sums::at_the_start(&reading), now: Sums::of(&reading), episodes }
+}
+
+#[test]
+fn an_interval_in_which_nobody_waited_says_so() {
+    let place = tempfile::tempdir().expect("a place for files");
+    let mut writer = writer(place.path());
+    let calm = Scene::new();
+    assert_eq!(writer.write(&work(&calm, 5, &[])), Ok(()));
+    assert_eq!(writer.write(&work(&calm, 10, &[])), Ok(()));
+    let files = files(&place.path().join("tables"));
+    assert_eq!((of_table(&files, "wait_rollup"), of_table(&files, "blame_rollup")), (2, 0), "{files:#?}");
+}
+
+#[test]
+fn what_could_not_be_written_is_part_of_the_next_interval() {
+    let place = tempfile::tempdir().expect("a place for files");
+    let mut writer = writer(place.path());
+    let in_the_way = place.path().join("tables/table=blame_rollup");
+    std::fs::write(&in_the_way, b"").expect("it can be written");
+    let scene = Scene::new().blame("kworker", RoleKind::RealTime, 5).wait("kworker", 5);
+    let first = work(&scene, 5, &[]);
+    let why = writer.write(&first).expect_err("something is in the way");
+    assert!(why.contains("table=blame_rollup"), "{why}");
+    assert_eq!(writer.last, None, "not as if it were written");
+    std::fs::remove_file(&in_the_way).expect("it is there");
+    let second = work(&scene.blame("kworker", RoleKind::RealTime, 7).wait("kworker", 7), 10, &[]);
+    let whole = second.begun.until(&second.now);
+    assert_eq!((whole.at, whole.waits[0].ns, whole.blame[0].ns), (at(0).wall, 12, 12));
+    assert_eq!(writer.write(&second), Ok(()));
+    assert_eq!(writer.last, Some(second.now));
+    let files = files(&place.path().join("tables"));
+    // Those that were written of the first are not there twice.
+    assert_eq!((of_table(&files, "wait_rollup"), of_table(&files, "blame_rollup")), (1, 1), "{files:#?}");
+}
+
+#[test]
+fn an_episode_that_cannot_be_written_keeps_no_other_from_it() {
+    let place = tempfile::tempdir().expect("a place for files");
+    let mut writer = writer(place.path());
+    writer.limits.age = Duration::from_secs(10 * 3600);
+    let episodes = [episode(0), episode(1), episode(2)];
+    let in_the_way = place.path().join("tables").join(Partition::of(EPISODES.name, at(3_600_000).wall).path());
+    std::fs::create_dir_all(in_the_way.parent().expect("above it")).expect("made");
+    std::fs::write(&in_the_way, b"").expect("it can be written");
+    assert!(writer.write(&work(&Scene::new(), 180, &episodes)).is_err());
+    let tables = place.path().join("tables");
+    let of_episodes = || of_table(&files(&tables), "episodes") - usize::from(in_the_way.is_file());
+    assert_eq!(of_episodes(), 2);
+    std::fs::remove_file(&in_the_way).expect("it is there");
+    assert_eq!(writer.write(&work(&Scene::new(), 185, &episodes)), Ok(()));
+    assert_eq!(of_episodes(), 3);
+}
+
+/// Rows as text.
+#[derive(Default)]
+struct Shown(Vec<Vec<String>>);
+
+impl Rows for Shown {
+    fn row(&mut self, cells: &[Cell<'_>]) -> Result<(), TableError> {
+        self.0.push(cells.iter().map(|cell| format!("{cell:?}")).collect());
+        Ok(())
+    }
+
+    fn finish(self: Box<Self>) -> Result<(), TableError> {
+        Ok(())
+    }
+}
+
+#[test]
+fn an_episode_has_the_kernel_of_its_own_time() {
+    let place = tempfile::tempdir().expect("a place for files");
+    let writer = writer(place.path());
+    let mut shown = Shown::default();
+    // As one reads that another kernel's watch has logged, and one of before there was this field.
+    let of_another_boot = Episode { kernel: Some("5.10.0-before".into()), boot_id: Some("b".into()), ..episode(0) };
+    let text = serde_json::to_string(&of_another_boot).expect("JSON");
+    let read: Episode = serde_json::from_str(&text).expect("an episode");
+    for episode in [read, episode(1), crate::agent::machine::on_this_machine(episode(2))] {
+        writer.episode_row(&mut shown, &episode).expect("a row");
+    }
+    let column = EPISODES.columns.iter().position(|column| column.name == "kernel").expect("a column");
+    assert_eq!(shown.0[0].len(), EPISODES.columns.len());
+    let kernels: Vec<&str> = shown.0.iter().map(|row| row[column].as_str()).collect();
+    assert_eq!(kernels, [r#"Text("5.10.0-before")"#, "Empty", &*format!("Text({:?})", writer.host.kernel)]);
+}
+
+#[test]
+fn the_trace_of_an_episode_is_that_of_the_one_it_shares() {
+    let place = tempfile::tempdir().expect("a place for files");
+    let writer = writer(place.path());
+    let episode = Episode { id: "20261123-012345-678".into(), ..episode(0) };
+    assert_eq!(writer.trace_of(&episode), None);
+    let own = Episode { trace_bytes: Some(5), ..episode.clone() };
+    assert_eq!(writer.trace_of(&own).as_deref(), Some("file://web1/store/20261123-012345-678/trace.dat"));
+    let shared = Episode { trace_of: Some("20261123-012345-600".into()), ..episode };
+    assert_eq!(writer.trace_of(&shared).as_deref(), Some("file://web1/store/20261123-012345-600/trace.dat"));
+}

@@ -1,0 +1,96 @@
+//! What a configuration switches on, at the start and on SIGHUP.
+
+use std::time::Instant;
+
+use super::{Watch, no_thread};
+use crate::agent::alert_sender::Alert;
+use crate::agent::config::{Config, ConfigError, DEFAULT_PATH};
+use crate::agent::explainer::PipelineSettings;
+use crate::agent::outputs::{OutputKind, Outputs};
+use crate::agent::trace_writer::Job;
+use crate::engine::error_chain;
+
+/// Its name among the problems.
+const PROBLEM: &str = "configuration";
+
+/// What a new configuration says and what is not so before the next start, likewise.
+const RESTART: &str = "restart";
+
+/// When metrics are pushed first.
+pub(super) fn first_push(config: &Config) -> Option<Instant> {
+    config.otlp.as_ref().map(|otlp| Instant::now() + otlp.interval.0)
+}
+
+impl Watch {
+    pub(super) fn reload(&mut self) {
+        let refused = self.reloaded().err().map(|error| error_chain(error.as_ref()));
+        let text = match &refused {
+            None if Config::has_none(self.path.as_deref()) => format!("no {DEFAULT_PATH}: the defaults hold"),
+            None => "configuration reloaded".to_owned(),
+            Some(why) => format!("the configuration stays as it was: {why}"),
+        };
+        (self.say)(&text);
+        self.board.write(|published| {
+            published.counts.reload_refused = Some(refused.is_some());
+            match refused {
+                None => drop(published.problems.remove(PROBLEM)),
+                Some(_) => drop(published.problems.insert(PROBLEM, text.clone())),
+            }
+        });
+        if self.board.read().problems.contains_key(PROBLEM) {
+            let _ = self.jobs.send(Job::Warn(text));
+        }
+    }
+
+    /// All of the new configuration holds, or nothing of it: what can fail comes first.
+    fn reloaded(&mut self) -> Result<(), Box<dyn std::error::Error>> {
+        let mut config = Config::find(self.path.as_deref()).map_err(Box::<ConfigError>::new)?;
+        config.write_tables_in(self.tables.as_deref());
+        let outputs = Outputs::open(&config, &self.board, &self.deliveries).map_err(no_thread)?;
+
+        let mut old = std::mem::replace(&mut self.config, config);
+        // By the thresholds of before.
+        self.calm_since = None;
+        self.say_what_awaits_a_restart();
+        // Until then it is the open one that is meant.
+        self.config.store.directory = std::mem::take(&mut old.store.directory);
+        self.next_push = first_push(&self.config);
+        self.outputs = outputs.clone();
+        self.forget_former_outputs();
+        self.detector.judge_by(self.config.thresholds.clone());
+        let _ = self.words.send(Alert::Configure(outputs.clone()));
+        let _ = self.jobs.send(Job::Configure(PipelineSettings::of(&self.config, outputs)));
+        // What hindered it may be over.
+        (self.tried, self.last_try) = (None, None);
+        self.see_to_recorder();
+        Ok(())
+    }
+
+    /// Removes the problems of outputs that are off now: they will not be solved.
+    fn forget_former_outputs(&mut self) {
+        self.deliveries.replace_all_but(self.outputs.queue_count());
+        for output in OutputKind::queued().map(|kind| kind.name).filter(|name| self.outputs.queue_of(name).is_none()) {
+            self.troubles.forget(output);
+            self.board.write(|published| drop(published.problems.remove(output)));
+        }
+    }
+
+    /// In `status` until it is so, or is asked for no more.
+    fn say_what_awaits_a_restart(&self) {
+        let (began, is) = (&self.began_with, &self.config);
+        let differs = [
+            (began.listen != is.listen, format!("[listen] address = \"{}\"", is.listen.address)),
+            (began.store.directory != is.store.directory, "[store] directory".to_owned()),
+            (began.tables != is.tables, "[tables]".to_owned()),
+        ];
+        let waiting: Vec<String> = differs.into_iter().filter(|(differs, _)| *differs).map(|(_, what)| what).collect();
+        let text = format!("another {} takes effect at the next start", waiting.join(", "));
+        if !waiting.is_empty() {
+            (self.say)(&text);
+        }
+        self.board.write(|published| match waiting.is_empty() {
+            true => drop(published.problems.remove(RESTART)),
+            false => drop(published.problems.insert(RESTART, text)),
+        });
+    }
+}

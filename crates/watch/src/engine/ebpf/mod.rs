@@ -1,0 +1,158 @@
+//! Counts in the kernel, by the programs of `src/bpf/watch.bpf.c`.
+
+mod counted;
+mod oldest;
+mod programs;
+
+use unstarve_model::{ClockPair, Nanos};
+
+use crate::engine::groups::{Hierarchy, Lookout};
+use crate::engine::limit_files::LimitLookout;
+use crate::engine::reading::{Cost, Lost, Quiet, Reading};
+use crate::engine::role_table::{Change, RoleTable};
+use crate::engine::{Engine, EngineError, Options, clocks};
+use counted::Counted;
+use oldest::Oldest;
+use programs::{ByRole, Programs};
+
+/// CPUs that have counted within this time make a reading; else it is tried again, so often at most.
+const AT_ONCE: Nanos = Nanos::from_millis(1);
+const TRIES: usize = 3;
+
+/// The engine in the kernel. Its programs go when it is dropped.
+pub struct Ebpf {
+    programs: Programs,
+    oldest: Oldest,
+    groups: Option<Lookout>,
+    limits: Option<LimitLookout>,
+    roles: RoleTable,
+    since: ClockPair,
+    disproved: u64,
+    /// What each role had waited by its notes when the last reading began, if nobody waited then.
+    noted: Option<ByRole>,
+}
+
+impl Ebpf {
+    /// Loads the programs and begins to count.
+    ///
+    /// # Errors
+    /// [`EngineError::Unavailable`] if the kernel does not take them: it is older than 5.10 or without BTF, or this process may
+    /// not (CAP_BPF and CAP_PERFMON are needed).
+    pub fn open(options: Options) -> Result<Ebpf, EngineError> {
+        let hierarchy = Hierarchy::find();
+        let limits = hierarchy.as_ref().map(LimitLookout::new);
+        let groups = hierarchy.map(Lookout::new);
+        let unified = groups.as_ref().is_none_or(Lookout::is_unified);
+        let mut programs = Programs::load(unified, options.tasks)?;
+        programs.set_least_age(options.oldest_from);
+        programs.name_functions();
+        programs.renew_roles();
+        let since = clocks::now();
+        let mut engine = Ebpf {
+            oldest: Oldest::new(options.oldest_from),
+            programs,
+            groups,
+            limits,
+            roles: RoleTable::new(),
+            since,
+            disproved: 0,
+            noted: None,
+        };
+        // Groups before tasks, so that these are counted as what they are from the beginning.
+        let nothing = Counted::default();
+        engine.look_at_groups(&nothing)?;
+        engine.programs.start()?;
+        Ok(engine)
+    }
+
+    /// Tasks that have a place of their own in the array ([`crate::engine::TaskMemory::Kernel`]).
+    pub fn slots_taken(&self) -> usize {
+        self.programs.slots_taken()
+    }
+
+    /// Counts of all CPUs of one moment, as nearly as can be had: this process may be kept waiting between two CPUs itself.
+    fn counted(&self) -> Result<Counted, EngineError> {
+        let mut counted = self.programs.counted()?;
+        for _ in 1..TRIES {
+            if counted.between.is_none_or(|(first, last)| last.since(first) <= AT_ONCE) {
+                break;
+            }
+            counted = self.programs.counted()?;
+        }
+        Ok(counted)
+    }
+
+    fn look_at_groups(&mut self, counted: &Counted) -> Result<(), EngineError> {
+        let Some(lookout) = &mut self.groups else { return Ok(()) };
+        let groups = lookout.look_if_due();
+        let Some(groups) = groups.map_err(|source| EngineError::Read { what: "the top-level cgroups", source })? else {
+            return Ok(());
+        };
+        let running: Vec<_> = counted.current.iter().map(|current| current.role).collect();
+        let changes = self.roles.update(&groups, &counted.totals, &running);
+        for change in &changes {
+            match *change {
+                Change::Added { group, role, weight } => self.programs.add_group(group, role, weight)?,
+                Change::Removed { group, role } => self.programs.remove_group(group, role),
+                Change::Weighs { role, weight } => self.programs.weigh(role, weight),
+            }
+        }
+        if !changes.is_empty() {
+            self.programs.renew_roles();
+        }
+        Ok(())
+    }
+}
+
+impl Engine for Ebpf {
+    fn name(&self) -> &'static str {
+        "eBPF"
+    }
+
+    fn is_bounded(&self) -> bool {
+        true
+    }
+
+    fn quiet(&self, below: Nanos) -> Option<Quiet> {
+        let at = clocks::now();
+        // Until all that was stopped has found its wait, readings have to come in time.
+        if self.limits.as_ref().is_some_and(|limits| !limits.is_settled()) || self.programs.has_crowd() {
+            return None;
+        }
+        let (before, now) = (self.noted?, self.programs.noted()?);
+        let is_little = now.iter().zip(before).all(|(now, before)| now.wrapping_sub(before) < below.0);
+        let real_time = is_little.then(|| self.programs.real_time())??;
+        Some(Quiet { at, real_time })
+    }
+
+    fn read(&mut self) -> Result<Reading, EngineError> {
+        // The baseline for `quiet` comes before the count: a wait that ends between the two must show up as growth. If anybody waits now there is
+        // none, and the next look is a reading.
+        self.noted = self.programs.noted().filter(|_| !self.programs.has_crowd());
+        let mut counted = self.counted()?;
+        let (limits, totals) = (self.limits.as_mut(), &mut counted.totals);
+        let limits = limits.map(|limits| limits.settle(totals, &self.roles)).unwrap_or_default();
+        let at = counted.between.map_or_else(clocks::now, |(_, last)| clocks::now_was(last));
+        self.look_at_groups(&counted)?;
+        let found = self.oldest.look(&self.programs, &counted, at)?;
+        self.disproved += found.disproved;
+        let (roles, blame, waits) = self.roles.report(&counted.totals);
+        let (cpus, real_time) = (counted.totals.cpus(), counted.totals.real_time());
+        let spent = self.programs.spent();
+        let lost = Lost {
+            untracked_tasks: self.programs.untracked(),
+            events: spent.missed,
+            missing_switches: counted.missing,
+            disbelieved: counted.disbelieved + self.programs.rewoken() + self.disproved,
+            groups_in_other: self.roles.without_id,
+        };
+        let measured = spent.runs > 0;
+        let cost = Cost {
+            programs: measured.then_some(Nanos(spent.ns)),
+            runs: measured.then_some(spent.runs),
+            process: clocks::process(),
+        };
+        let (since, oldest) = (self.since, found.waits);
+        Ok(Reading { at, since, roles, blame, waits, cpus, real_time, oldest, limits, lost, cost })
+    }
+}

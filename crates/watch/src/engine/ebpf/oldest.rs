@@ -1,0 +1,212 @@
+//! Waits that last.
+
+use std::collections::BTreeMap;
+use std::io;
+use std::time::{Duration, Instant};
+
+use unstarve_model::{ClockPair, Comm, CpuId, Nanos, Tid, Time};
+
+use super::counted::Counted;
+use super::programs::{Programs, RawOldest};
+use crate::engine::reading::{OldestWait, RoleId, TaskId};
+use crate::engine::schedstat_check::Word;
+use crate::engine::{EngineError, clocks, proc};
+
+/// Looking at all tasks may take this part of the time at most: of 60,000 tasks it takes some 15 ms.
+const SHARE: u32 = 100;
+/// Where somebody seems to wait for an idle CPU and nobody else does, every two seconds; a reading may be a little early. On kernels that
+/// leave out switches that is so most of the time, and nobody is to blame but a limit, of which the group's own counters say more.
+const FOR_IDLE: Duration = Duration::from_millis(1_900);
+/// Waits reported at once.
+const MAX_REPORTED_WAITS: usize = 64;
+
+/// Looks for them.
+pub(super) struct Oldest {
+    from: Nanos,
+    next: Option<Instant>,
+    next_for_idle: Option<Instant>,
+    /// What the last look found, and when: it may be too early for another.
+    last: Vec<OldestWait>,
+    looked: Time,
+    /// What `/proc` said of them when they were first seen.
+    word: Word,
+    /// What each role had waited when that was counted, and when.
+    before: Option<(Time, Vec<u64>)>,
+}
+
+/// Why all tasks are looked at.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+enum Why {
+    /// Somebody may have waited long enough.
+    Waits,
+    /// For an idle CPU alone.
+    ForIdle,
+}
+
+/// What a look has found.
+#[derive(Default)]
+pub(super) struct Found {
+    /// Longest first.
+    pub waits: Vec<OldestWait>,
+    /// Waits that `/proc` disproved.
+    pub disproved: u64,
+}
+
+impl Oldest {
+    pub fn new(from: Nanos) -> Oldest {
+        Oldest {
+            from,
+            next: None,
+            next_for_idle: None,
+            last: Vec::new(),
+            looked: Time(0),
+            word: Word::default(),
+            before: None,
+        }
+    }
+
+    pub fn look(&mut self, programs: &Programs, counted: &Counted, at: ClockPair) -> Result<Found, EngineError> {
+        let Some(why) = self.may_have_any(counted, at.trace) else {
+            self.last.clear();
+            return Ok(Found::default());
+        };
+        let next = if why == Why::ForIdle { self.next.max(self.next_for_idle) } else { self.next };
+        if next.is_some_and(|next| Instant::now() < next) {
+            return Ok(self.once_more(at));
+        }
+        let before = clocks::thread();
+        let read = |source: io::Error| EngineError::Read { what: "the waiting tasks", source };
+        let bytes = programs.list().map_err(read)?;
+        let mut waits: Vec<OldestWait> = bytes
+            .chunks_exact(size_of::<RawOldest>())
+            .filter_map(|bytes| {
+                // SAFETY: plain integers, any bits are valid; the chunk is as long as one.
+                let raw = unsafe { bytes.as_ptr().cast::<RawOldest>().read_unaligned() };
+                self.wait(&raw, counted, at)
+            })
+            .collect();
+        waits.sort_by_key(|wait| std::cmp::Reverse(wait.ns));
+        let mut waits = first_of_each(waits);
+        name_occupants(&mut waits, counted);
+        let found = self.confirmed(waits, at.trace);
+        // Its own time: on a busy machine more passes by the clock.
+        let took = Duration::from_nanos(clocks::thread().saturating_sub(before).0);
+        self.next = (took > Duration::from_millis(1)).then(|| Instant::now() + took * SHARE);
+        self.next_for_idle = Some(Instant::now() + FOR_IDLE);
+        self.last.clone_from(&found.waits);
+        self.looked = at.trace;
+        Ok(found)
+    }
+
+    /// Whether a wait may have lasted long enough. All tasks are looked at for those that have, which is dear; but one that waits for as long
+    /// as this is a part of what its role has waited since.
+    fn may_have_any(&mut self, counted: &Counted, now: Time) -> Option<Why> {
+        let roles = &counted.totals.roles;
+        let waited = roles.iter().map(|role| role.waited).collect();
+        let before = self.before.replace((now, waited));
+        let grew = |index: usize| match &before {
+            Some((then, waited)) if now.since(*then) >= self.from => {
+                roles[index].waited.wrapping_sub(waited[index]) >= self.from.0
+            }
+            _ => true,
+        };
+        if (0..roles.len()).any(|index| roles[index].waiting > 0 && grew(index)) {
+            return Some(Why::Waits);
+        }
+        // A limit may keep tasks off a CPU that is idle.
+        counted.waits_for_idle.then_some(Why::ForIdle)
+    }
+
+    fn wait(&self, raw: &RawOldest, counted: &Counted, at: ClockPair) -> Option<OldestWait> {
+        let ns = at.trace.since(Time(raw.start));
+        if ns < self.from {
+            return None;
+        }
+        let current = counted.current.get(raw.cpu as usize)?;
+        let task = TaskId { tid: Tid(raw.tid), tgid: Tid(raw.tgid), comm: Comm::new(&raw.comm.map(|c| c as u8)) };
+        let (role, occupant_role) = (RoleId(raw.role as u8), current.role);
+        // The list is made after the sums: who has come to the CPU since then is not who is named.
+        let occupied = current.since.map_or(Nanos::ZERO, |since| at.trace.since(since));
+        Some(OldestWait { cpu: CpuId(raw.cpu), task, role, ns, occupant: None, occupant_role, occupied })
+    }
+
+    /// Those of the last look that still wait, so much older.
+    fn once_more(&mut self, at: ClockPair) -> Found {
+        let passed = at.trace.since(self.looked);
+        self.looked = at.trace;
+        // Who has the CPU now is not looked at again.
+        let older = |wait: OldestWait| OldestWait { ns: wait.ns + passed, occupied: Nanos::ZERO, ..wait };
+        let waits = std::mem::take(&mut self.last).into_iter().map(older).collect();
+        let found = self.confirmed(waits, at.trace);
+        self.last.clone_from(&found.waits);
+        found
+    }
+
+    /// What events say is not enough to say of a task that it starves: a kernel may leave out a switch, and a look may be older than
+    /// the task's turn.
+    fn confirmed(&mut self, mut waits: Vec<OldestWait>, at: Time) -> Found {
+        let before = waits.len();
+        let claim = |wait: &OldestWait| (wait.task.tid, at - wait.ns);
+        self.word.hear(waits.iter().map(claim));
+        waits.retain(|wait| self.word.agrees(claim(wait)) == Some(true));
+        Found { disproved: (before - waits.len()) as u64, waits }
+    }
+}
+
+/// Who has the CPUs: each name is read once, however many wait for it.
+fn name_occupants(waits: &mut [OldestWait], counted: &Counted) {
+    let mut named: BTreeMap<CpuId, Option<TaskId>> = BTreeMap::new();
+    for wait in waits {
+        let name = || {
+            let current = counted.current.get(wait.cpu.0 as usize).filter(|current| !current.tid.is_idle())?;
+            Some(TaskId { tid: current.tid, tgid: current.tgid, comm: proc::comm(current.tid)? })
+        };
+        wait.occupant = *named.entry(wait.cpu).or_insert_with(name);
+    }
+}
+
+/// Of each CPU the longest of each role, and not more than are worth reading.
+fn first_of_each(waits: Vec<OldestWait>) -> Vec<OldestWait> {
+    let mut firsts: Vec<OldestWait> = Vec::new();
+    for wait in waits {
+        if firsts.len() < MAX_REPORTED_WAITS
+            && !firsts.iter().any(|known| (known.cpu, known.role) == (wait.cpu, wait.role))
+        {
+            firsts.push(wait);
+        }
+    }
+    firsts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn counted(waiting: u32, waited: u64) -> Counted {
+        let mut counted = Counted::default();
+        counted.totals.roles[3].waiting = waiting;
+        counted.totals.roles[3].waited = waited;
+        counted
+    }
+
+    #[test]
+    fn tasks_are_looked_at_if_one_of_them_may_have_waited_for_long() {
+        const MS: u64 = 1_000_000;
+        let mut oldest = Oldest::new(Nanos(10 * MS));
+        let mut may =
+            |ms: u64, waiting, waited: u64| oldest.may_have_any(&counted(waiting, waited * MS), Time(ms * MS));
+        assert_eq!(may(0, 1, 0), Some(Why::Waits), "nothing is known yet");
+        assert_eq!(may(250, 1, 9), None, "who waits now has waited for less");
+        assert_eq!(may(500, 1, 19), Some(Why::Waits), "or for just so long");
+        assert_eq!(may(750, 0, 200), None, "nobody waits now");
+        // Looked at again at once: too little time for any sum to show it.
+        assert_eq!(may(751, 1, 201), Some(Why::Waits));
+        assert_eq!(may(1_000, 1, 202), None);
+        let mut idle = |ms: u64, waited: u64| {
+            let idle = Counted { waits_for_idle: true, ..counted(1, waited * MS) };
+            oldest.may_have_any(&idle, Time(ms * MS))
+        };
+        assert_eq!(idle(1_250, 202), Some(Why::ForIdle), "what waits for an idle CPU is in no sum yet");
+        assert_eq!(idle(1_500, 302), Some(Why::Waits), "others wait for a busy one");
+    }
+}

@@ -1,0 +1,346 @@
+//! Waits of a timeline, summed up by role.
+
+use std::time::{Duration, Instant};
+
+use rustc_hash::FxHashMap;
+use unstarve_model::{Comm, NameId, Nanos, Policy, Prio, Tid, Time};
+use unstarve_sched::counted::{Yields, as_counted, place};
+use unstarve_sched::{KernelThread, Rule};
+use unstarve_timeline::{
+    Actor, ActorId, ActorKind, Migration, OnCpu, Run, Sink, TaskKey, Timeline, Wait, WaitEnd, WorkItem, World,
+};
+
+use super::at_once::AtOnce;
+use crate::engine::places::Places;
+use crate::engine::reading::{OldestWait, RoleId, RoleKind, TaskId, is_precedence};
+use crate::engine::role_table::RoleTable;
+use crate::engine::totals::Totals;
+
+/// Tasks whose group is remembered.
+const TASKS: usize = 1 << 16;
+/// Waits that last, at most.
+const OLDEST: usize = 64;
+/// For so long a task is taken to be where it was.
+const TRUSTED: Duration = Duration::from_secs(5);
+/// Who is woken is moved within this time to the CPU where it waits.
+const PLACED_WITHIN: Nanos = Nanos::from_millis(1);
+
+/// Waits that are over.
+pub(crate) struct Sums {
+    pub totals: Totals,
+    at_once: AtOnce,
+    roles: Roles,
+}
+
+/// Which role is whose.
+struct Roles {
+    places: Box<dyn Places>,
+    /// Ids of groups by their paths.
+    groups: FxHashMap<String, RoleId>,
+    tasks: FxHashMap<Tid, RoleId>,
+    /// Whether those that are called like kernel threads are some.
+    natures: FxHashMap<Tid, bool>,
+    /// Whether they only watch.
+    watching: FxHashMap<(ActorId, Tid), bool>,
+    asked: Instant,
+    /// Workers by what they last worked on.
+    workers: FxHashMap<ActorId, RoleKind>,
+    /// When tasks were last moved while they waited.
+    moved: FxHashMap<TaskKey, Time>,
+}
+
+impl Sums {
+    /// Nothing yet, of tasks that belong where `places` says.
+    pub fn new(places: Box<dyn Places>) -> Sums {
+        let roles = Roles {
+            places,
+            groups: FxHashMap::default(),
+            tasks: FxHashMap::default(),
+            natures: FxHashMap::default(),
+            watching: FxHashMap::default(),
+            asked: Instant::now(),
+            workers: FxHashMap::default(),
+            moved: FxHashMap::default(),
+        };
+        Sums { totals: Totals::default(), at_once: AtOnce::default(), roles }
+    }
+
+    /// Groups have come or gone: tasks are looked at anew.
+    pub fn renew(&mut self, table: &RoleTable) {
+        self.roles.groups = table.paths();
+        self.roles.ask_anew();
+    }
+
+    /// Tasks move to other groups, end, and leave their numbers to others; no event that is recorded says so.
+    pub fn ask_anew_if_due(&mut self) {
+        if self.roles.asked.elapsed() >= TRUSTED {
+            self.roles.ask_anew();
+        }
+    }
+}
+
+impl Roles {
+    fn ask_anew(&mut self) {
+        self.tasks.clear();
+        self.natures.clear();
+        self.asked = Instant::now();
+    }
+
+    /// What a task of this actor is.
+    fn of(&mut self, world: &World, tid: Option<Tid>, actor: ActorId) -> RoleId {
+        let known = world.actors.get(actor);
+        let (comm, prio) = match known.kind {
+            ActorKind::Unknown | ActorKind::Stopped => return fixed(RoleKind::Unknown),
+            ActorKind::Idle => return fixed(RoleKind::Idle),
+            ActorKind::Irq { .. } | ActorKind::Softirq { .. } => return fixed(RoleKind::Kernel),
+            ActorKind::Others => return fixed(RoleKind::Other),
+            ActorKind::Tasks { comm, prio, .. } => (comm, prio),
+        };
+        if self.is_kernel(known, tid) {
+            return fixed(self.workers.get(&actor).copied().unwrap_or_else(|| of_kernel(&comm)));
+        }
+        if is_real_time(prio) {
+            return fixed(RoleKind::RealTime);
+        }
+        match tid.or_else(|| known.tids.first().copied()) {
+            Some(tid) => self.of_program(tid),
+            None => fixed(RoleKind::Other),
+        }
+    }
+
+    /// Whether it is a kernel thread, or its first task is: a name alone shows nothing.
+    fn is_kernel(&mut self, actor: &Actor, tid: Option<Tid>) -> bool {
+        if !actor.comm().is_some_and(|comm| KernelThread::is_name_of_one(&comm)) {
+            return actor.confirmed_kernel;
+        }
+        let Some(tid) = tid.or_else(|| actor.tids.first().copied()).filter(|_| actor.is_kernel().is_none()) else {
+            return actor.confirmed_kernel;
+        };
+        if self.natures.len() >= TASKS {
+            self.natures.clear();
+        }
+        *self.natures.entry(tid).or_insert_with(|| self.places.is_kernel_thread(tid))
+    }
+
+    /// Whether the task waited for one CPU alone, from its wakeup on: of one that was moved later nobody knows which part was where.
+    fn was_all_there(&self, wait: &Wait<'_>) -> bool {
+        let moved = self.moved.get(&wait.task).filter(|_| wait.migrations > 0);
+        moved.is_none_or(|at| at.since(wait.start) <= PLACED_WITHIN)
+    }
+
+    fn identity(&self, tid: Tid, comm: Comm) -> Option<TaskId> {
+        Some(TaskId { tid, tgid: self.places.process_of(tid)?, comm })
+    }
+
+    fn of_program(&mut self, tid: Tid) -> RoleId {
+        if let Some(role) = self.tasks.get(&tid) {
+            return *role;
+        }
+        let top = self.places.top_group(tid);
+        let role = top.and_then(|top| self.groups.get(&top).copied()).unwrap_or(fixed(RoleKind::Other));
+        if self.tasks.len() >= TASKS {
+            self.tasks.clear();
+        }
+        self.tasks.insert(tid, role);
+        role
+    }
+
+    /// As what the waiting task is counted.
+    fn of_waiting(&mut self, world: &World, wait: &Wait<'_>) -> RoleId {
+        let tid = world.tasks.get(wait.task).tid;
+        let comm = world.actors.get(wait.actor).comm();
+        if self.watching.len() >= TASKS {
+            self.watching.clear();
+        }
+        let places = &self.places;
+        let only_watches = self
+            .watching
+            .entry((wait.actor, tid))
+            .or_insert_with(|| comm.is_some_and(|comm| places.only_watches(tid, comm)));
+        if *only_watches { fixed(RoleKind::Unknown) } else { self.of(world, Some(tid), wait.actor) }
+    }
+
+    /// Adds a wait; says whose it is, and for how much of it others were preferred.
+    fn count(&mut self, totals: &mut Totals, world: &World, wait: &Wait<'_>) -> (RoleId, u64) {
+        let victim = self.of_waiting(world, wait);
+        let prio = world.actors.get(wait.actor).prio();
+        let yields = prio.map_or(Yields::ToNobody, Yields::of);
+        let has_reservation = prio.is_some_and(|prio| prio.policy() == Policy::Deadline);
+        let (mut by_class, mut preferred) = (0_u64, 0_u64);
+        for piece in wait.pieces {
+            let occupant = self.of(world, None, piece.occupant);
+            let is_alone = !is_group(victim) || occupant == victim;
+            let rule = as_counted(piece.rule, yields, is_alone, has_reservation);
+            totals.add((victim.index(), occupant.index(), place(rule)), piece.length.0);
+            by_class += if rule.is_precedence() { piece.length.0 } else { 0 };
+            // Threads of a pool that push each other off are all of the role.
+            let is_sibling = rule == Rule::WakeupPreemption && occupant == victim;
+            preferred += if is_precedence(rule) && !is_sibling { piece.length.0 } else { 0 };
+        }
+        if self.was_all_there(wait) {
+            totals.add_on_cpu(victim.index(), wait.cpu.0, wait.length().0, by_class);
+        }
+        let role = &mut totals.roles[victim.index()];
+        role.waited += wait.length().0;
+        if wait.ended == WaitEnd::Ran {
+            role.ended += 1;
+            role.histogram.add(wait.length(), 1);
+        } else {
+            role.waiting += 1;
+        }
+        (victim, preferred)
+    }
+}
+
+/// Counts who had a CPU, if that was a real-time task.
+fn count_run(totals: &mut Totals, world: &World, run: &Run) {
+    if world.actors.get(run.actor).prio().is_some_and(is_real_time) {
+        totals.add_real_time(run.cpu.index(), run.length().0);
+    }
+}
+
+impl Sink for Sums {
+    fn run(&mut self, world: &World, run: &Run) {
+        count_run(&mut self.totals, world, run);
+    }
+
+    fn wait(&mut self, world: &World, wait: &Wait<'_>) {
+        let (role, preferred) = self.roles.count(&mut self.totals, world, wait);
+        let new = self.at_once.add(role.index(), wait.cpu.0, (wait.start, wait.end), preferred);
+        self.totals.roles[role.index()].preferred += new;
+    }
+
+    fn migration(&mut self, world: &World, migration: &Migration) {
+        if world.tasks.get(migration.task).waiting_since().is_some() {
+            // Waits may be told after the next one has begun, so that nothing is forgotten at their end.
+            if self.roles.moved.len() >= TASKS {
+                self.roles.moved.clear();
+            }
+            self.roles.moved.insert(migration.task, migration.time);
+        }
+    }
+
+    fn work_item(&mut self, world: &World, item: &WorkItem) {
+        let actor = world.tasks.get(item.worker).actor;
+        match item.function.and_then(|function| of_function(world, function)) {
+            Some(kind) => self.roles.workers.insert(actor, kind),
+            None => self.roles.workers.remove(&actor),
+        };
+    }
+}
+
+/// Waits that last, beside those that are over.
+pub(crate) struct Lasting<'a> {
+    totals: Totals,
+    /// What is known of waits that are over, and the same with those that last: of a role and CPU once there is one.
+    over: &'a AtOnce,
+    at_once: AtOnce,
+    roles: &'a mut Roles,
+    from: Nanos,
+    oldest: Vec<OldestWait>,
+}
+
+impl<'a> Lasting<'a> {
+    pub fn of(sums: &'a mut Sums, from: Nanos) -> Lasting<'a> {
+        let (totals, at_once) = (sums.totals.clone(), AtOnce::default());
+        Lasting { totals, over: &sums.at_once, at_once, roles: &mut sums.roles, from, oldest: Vec::new() }
+    }
+
+    /// All sums, and the longest waits.
+    pub fn finish(mut self, timeline: &Timeline) -> (Totals, Vec<OldestWait>) {
+        self.oldest.sort_by_key(|wait| std::cmp::Reverse(wait.ns));
+        self.oldest.truncate(OLDEST);
+        let world = timeline.world();
+        let waits_there =
+            |tid: Tid| world.tasks.find(tid).is_some_and(|task| timeline.waits_beside_idle(world.tasks.get(task)));
+        for wait in &mut self.oldest {
+            match timeline.on_cpus().find(|(cpu, _)| *cpu == wait.cpu) {
+                Some((_, OnCpu::Task { task, since })) => {
+                    wait.occupied = world.now.since(since);
+                    let task = world.tasks.get(task);
+                    wait.occupant_role = self.roles.of(world, Some(task.tid), task.actor);
+                    wait.occupant = self.roles.identity(task.tid, task.comm);
+                }
+                // Else the idle CPU may have run the task.
+                Some((_, OnCpu::Idle)) if waits_there(wait.task.tid) => wait.occupant_role = fixed(RoleKind::Idle),
+                _ => {}
+            }
+        }
+        (self.totals, self.oldest)
+    }
+}
+
+impl Sink for Lasting<'_> {
+    fn run(&mut self, world: &World, run: &Run) {
+        count_run(&mut self.totals, world, run);
+    }
+
+    fn wait(&mut self, world: &World, wait: &Wait<'_>) {
+        let (role, preferred) = self.roles.count(&mut self.totals, world, wait);
+        self.at_once.begin_with(self.over, role.index(), wait.cpu.0);
+        let new = self.at_once.add(role.index(), wait.cpu.0, (wait.start, wait.end), preferred);
+        self.totals.roles[role.index()].preferred += new;
+        let task = world.tasks.get(wait.task);
+        if wait.ended != WaitEnd::Ran
+            && wait.length() >= self.from
+            && let Some(task) = self.roles.identity(task.tid, task.comm)
+        {
+            let occupant_role = fixed(RoleKind::Unknown);
+            let (cpu, ns) = (wait.cpu, wait.length());
+            let occupied = Nanos::ZERO;
+            self.oldest.push(OldestWait { cpu, task, role, ns, occupant: None, occupant_role, occupied });
+        }
+    }
+}
+
+fn is_group(role: RoleId) -> bool {
+    role.index() >= RoleKind::FIXED.len()
+}
+
+fn fixed(kind: RoleKind) -> RoleId {
+    kind.fixed_id().unwrap_or(RoleId(0))
+}
+
+fn is_real_time(prio: Prio) -> bool {
+    prio.policy() > Policy::Fair
+}
+
+/// What a kernel thread is by its name. `kernel_role` of bpf/roles.h says the same.
+fn of_kernel(comm: &Comm) -> RoleKind {
+    let name = comm.as_bytes();
+    let begins = |text: &str| name.starts_with(text.as_bytes());
+    match () {
+        () if begins("kworker/") => RoleKind::Kworker,
+        () if begins("ksoftirq") => RoleKind::Ksoftirqd,
+        () if begins("rcu") => RoleKind::Rcu,
+        () if ["jbd2/", "xfsaild/", "kswapd"].iter().any(|text| begins(text)) => RoleKind::Storage,
+        () if name == b"nfsd" => RoleKind::Nfsd,
+        () => RoleKind::Kernel,
+    }
+}
+
+fn of_function(world: &World, function: NameId) -> Option<RoleKind> {
+    RoleKind::of_work(world.names.get(function))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn groups_are_beyond_the_fixed_roles() {
+        assert!(!is_group(fixed(RoleKind::Kernel)) && !is_group(fixed(RoleKind::Other)) && is_group(RoleId(20)));
+    }
+
+    #[test]
+    fn kernel_threads_have_the_roles_that_the_programs_give_them() {
+        let role = |name: &str| of_kernel(&Comm::from(name));
+        assert_eq!(role("kworker/0:1H"), RoleKind::Kworker);
+        assert_eq!(role("ksoftirqd/3"), RoleKind::Ksoftirqd);
+        assert_eq!(role("rcuog/2"), RoleKind::Rcu);
+        assert_eq!(role("jbd2/sda1-8"), RoleKind::Storage);
+        assert_eq!(role("nfsd"), RoleKind::Nfsd);
+        assert_eq!(role("nfsd4_callbacks"), RoleKind::Kernel);
+        assert_eq!(role("migration/0"), RoleKind::Kernel);
+    }
+}

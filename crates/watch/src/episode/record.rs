@@ -1,0 +1,310 @@
+//! An episode, as it is written.
+
+use serde::{Deserialize, Serialize};
+use unstarve_diagnose::report::{FindingId, RemedyId, Severity};
+use unstarve_model::WallTime;
+use unstarve_sched::Rule;
+
+use super::place::Place;
+use super::trigger::Trigger;
+
+/// The schema's id. Fields are only ever added.
+pub const SCHEMA: &str = "unstarve.watch-episode/1";
+
+/// One episode, as a line of the log and as `episode.json` beside its trace.
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(default)]
+pub struct Episode {
+    /// [`SCHEMA`].
+    pub schema: String,
+    /// The name of its directory in the store: `20261123-012345-678`.
+    pub id: String,
+    /// Which word on it this is: one comes at once, another one when all is known.
+    pub stage: Stage,
+    /// The id of the first word, where the store had one of this name already.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub announced_as: Option<String>,
+    /// When it was seen, UTC, as RFC 3339.
+    pub at: String,
+    /// The same in ns since 1970.
+    pub at_ns: u64,
+    /// Its place among the episodes of its store: each has a greater one than all before it, whatever the wall's clock was set to.
+    /// Absent where it has no directory of its own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub sequence: Option<u64>,
+    /// The recorded machine.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub host: Option<String>,
+    /// The kernel that ran when it began (`uname -r`). A store outlasts its kernels.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub kernel: Option<String>,
+    /// The boot in which it began.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub boot_id: Option<String>,
+    /// What was above its threshold, as the counters saw it; absent of a dump on demand.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub trigger: Option<Seen>,
+    /// Whose waits: of the worst finding of its time, else of the counters. Absent where nobody is starved.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub victim: Option<Party>,
+    /// How many threads waited as the victim, where `explain` counted them: the victim names one of them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub victim_tasks: Option<u32>,
+    /// Who had the CPU meanwhile.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub culprit: Option<Party>,
+    /// By which rule.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rule: Option<Rule>,
+    /// For how long, in ns: of the victim's waits the part that this culprit and rule are to blame for.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ns: Option<u64>,
+    /// The finding of `explain`: `rt-starvation`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub finding: Option<FindingId>,
+    /// The worst that `explain` found in the trace where it found nothing of the episode's time, or nothing that is not another
+    /// episode's of the same trace.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub other_finding: Option<Box<OtherFinding>>,
+    /// How bad it is, in the word that `explain` has for it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub severity: Option<Severity>,
+    /// How bad it is by what the counters saw when it began: the same table, with what they know.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub counted_severity: Option<Severity>,
+    /// Everybody who was starved at its time, worst first, the first 16.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub victims: Vec<Suffered>,
+    /// Those beyond them.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub more_victims: u64,
+    /// Those of `more_victims` whom the counters alone saw: an explanation counts only its own anew.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub more_counted: u64,
+    /// What `explain` says of the whole trace.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub verdict: Option<String>,
+    /// What to do first.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub remedy: Option<FirstRemedy>,
+    /// The guard that was running.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub guard: Option<GuardWord>,
+    /// The size of its trace in bytes; absent if there is none.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub trace_bytes: Option<u64>,
+    /// The episode whose trace shows this one, too: it began before that was written.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub trace_of: Option<String>,
+    /// Episodes since the one before that were seen and not kept, because they came too soon after it.
+    #[serde(skip_serializing_if = "is_zero")]
+    pub not_kept: u64,
+    /// Why something is absent here.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub problem: Option<String>,
+}
+
+/// Words on an episode. All have its id.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(rename_all = "kebab-case")]
+pub enum Stage {
+    /// It has begun: what the counters show. Its trace is not written yet.
+    Begun,
+    /// All that there will be.
+    #[default]
+    Complete,
+}
+
+impl Stage {
+    /// The word for fields of the journal.
+    pub fn word(self) -> &'static str {
+        match self {
+            Stage::Begun => "begun",
+            Stage::Complete => "complete",
+        }
+    }
+}
+
+/// What the counters saw when an episode began.
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct Seen {
+    /// What was above its threshold.
+    #[serde(flatten)]
+    pub trigger: Trigger,
+    /// Since when its waits may have been, on CLOCK_MONOTONIC, which is the traces' clock.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub since_mono_ns: Option<u64>,
+    /// Whose waits.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub victim: Option<Party>,
+    /// Who was preferred most.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub culprit: Option<Party>,
+    /// By which rule.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rule: Option<Rule>,
+    /// For how long: the part of the waits that this culprit and rule are to blame for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub blamed_ns: Option<u64>,
+}
+
+/// Somebody who was starved at an episode's time.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(default)]
+pub struct Suffered {
+    /// Who waited; a role alone where only the counters saw it.
+    pub victim: Party,
+    /// The finding of `explain`.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub finding: Option<FindingId>,
+    /// How bad it is.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub severity: Option<Severity>,
+    /// Who had the CPU meanwhile.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub culprit: Option<Party>,
+    /// By which rule.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rule: Option<Rule>,
+    /// For how long, in ns.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ns: Option<u64>,
+}
+
+/// A victim or a culprit.
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize, schemars::JsonSchema)]
+#[serde(default)]
+pub struct Party {
+    /// Its role in the metrics, where known.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub role: Option<String>,
+    /// The name of its task; `idle`, `irq 33 virtio0` and the like where it is none. Absent where only the role or the group is known.
+    #[serde(skip_serializing_if = "String::is_empty")]
+    pub comm: String,
+    /// Its thread; absent where there are several and the counters saw none of them.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tid: Option<u32>,
+    /// Its process; of several absent, too.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub tgid: Option<u32>,
+    /// Its cgroup, of a path of more than 512 bytes the head and the tail, with `…` between them; of several absent, too.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub cgroup: Option<String>,
+    /// What the cgroup's path says it is.
+    #[serde(flatten)]
+    pub place: Place,
+}
+
+/// A finding about others than an episode's victim.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct OtherFinding {
+    /// `rt-starvation`.
+    pub finding: FindingId,
+    /// How bad it is.
+    pub severity: Severity,
+    /// Who waited.
+    #[serde(default)]
+    pub victim: Party,
+    /// Who had the CPU meanwhile.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub culprit: Option<Party>,
+    /// By which rule.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub rule: Option<Rule>,
+    /// For how long, in ns.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub ns: Option<u64>,
+}
+
+/// What to do.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct FirstRemedy {
+    /// A stable id.
+    pub id: RemedyId,
+    /// What and why.
+    #[serde(default)]
+    pub text: String,
+    /// The command; empty if there is none.
+    #[serde(default)]
+    pub apply: String,
+}
+
+/// What a guard that runs says of itself.
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct GuardWord {
+    /// Its process.
+    pub pid: u32,
+    /// Its policy's file.
+    pub policy: String,
+    /// Whether nothing kept its policy from holding.
+    pub held: bool,
+    /// What did: in words.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub but: Vec<String>,
+}
+
+fn is_zero(count: &u64) -> bool {
+    *count == 0
+}
+
+impl Episode {
+    /// One that has just been seen.
+    pub fn begun(id: String, at: WallTime) -> Episode {
+        Episode { schema: SCHEMA.to_owned(), id, at: at.to_string(), at_ns: at.0, ..Episode::default() }
+    }
+
+    /// The first word on it, while it is being recorded.
+    #[must_use]
+    pub fn announced(&self) -> Episode {
+        Episode { stage: Stage::Begun, ..self.clone() }
+    }
+
+    /// The last word on one of which there is the first alone: the watch ended before its trace was written.
+    #[must_use]
+    pub(crate) fn interrupted(self) -> Episode {
+        let problem = Some("no trace: the watch ended while it was being recorded".to_owned());
+        Episode { stage: Stage::Complete, problem, ..self }
+    }
+
+    /// How many threads are the victim, if they are several: what is said of them is not said of one.
+    pub(crate) fn many_tasks(&self) -> Option<u32> {
+        self.victim_tasks.filter(|tasks| *tasks > 1)
+    }
+
+    /// What it is counted as: the finding about its victim, else the worst about others.
+    pub fn counts_as(&self) -> Option<&FindingId> {
+        self.finding.as_ref().or_else(|| self.other_finding.as_ref().map(|other| &other.finding))
+    }
+}
+
+/// The name of an episode of this moment.
+pub fn id_of(at: WallTime) -> String {
+    let digits: String = format!("{}-{}", at.date(), at.clock()).chars().filter(char::is_ascii_digit).collect();
+    let (day, rest) = digits.split_at(8.min(digits.len()));
+    let (second, milli) = rest.split_at(6.min(rest.len()));
+    format!("{day}-{second}-{milli}")
+}
+
+/// Whether a text has the form of an id, so that it can be a name in the store and nothing else.
+pub fn is_id(text: &str) -> bool {
+    let lengths: Vec<usize> = text.split('-').map(str::len).collect();
+    let digits = text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-');
+    digits
+        && (lengths == [8, 6, 3] || (lengths.len() == 4 && lengths[..3] == [8, 6, 3] && (1..=6).contains(&lengths[3])))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn ids_are_moments_and_nothing_else() {
+        let id = id_of(WallTime(1_764_000_187_205_000_123));
+        assert_eq!(id, "20251124-160307-205");
+        assert!(is_id(&id) && is_id("20251124-160307-205-2"));
+        for bad in ["", "..", "20251124", "20251124-160307-205/..", "20251124-160307-205-", "20251124-160307-20x", "--"]
+        {
+            assert!(!is_id(bad), "{bad}");
+        }
+    }
+}
