@@ -10,7 +10,7 @@ use crate::hit::{Hit, Severity, When};
 use crate::rule::{RULES, Rule};
 
 /// The result of an audit: JSON with the schema id [`Audit::SCHEMA`]. Later versions only add fields.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Audit {
     /// The schema id.
     pub schema: String,
@@ -31,7 +31,7 @@ pub struct Audit {
 }
 
 /// The host in short.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Host {
     /// `uname -r`.
     pub kernel: Option<String>,

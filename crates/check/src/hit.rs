@@ -7,7 +7,7 @@ pub use unstarve_model::Severity;
 use unstarve_model::clean;
 
 /// A problem that a rule found on a host. All texts are escaped.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Hit {
     /// The rule's id.
     pub rule: String,
@@ -35,7 +35,7 @@ pub struct Hit {
 }
 
 /// Which of two kernels something applies to.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum When {
     /// Only after the upgrade.
@@ -47,7 +47,7 @@ pub enum When {
 }
 
 /// A fix.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Fix {
     /// What it does and why, one or two sentences.
     pub text: String,
@@ -61,6 +61,7 @@ pub struct Fix {
     pub valid_on: String,
     /// The changes that both commands are made from.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(with = "Vec<serde_json::Map<String, serde_json::Value>>")]
     pub changes: Vec<Change>,
 }
 
@@ -111,7 +112,7 @@ impl Fix {
 }
 
 /// A position in a file.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct FilePosition {
     /// The file.
     pub file: String,

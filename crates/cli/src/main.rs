@@ -36,6 +36,7 @@ mod output;
 mod progress;
 mod record;
 mod report;
+mod schema;
 mod selection;
 mod snapshot;
 mod sql;
@@ -101,6 +102,7 @@ enum Command {
     Sql(sql::SqlArgs),
     Fleet(fleet::FleetArgs),
     Doctor(doctor::DoctorArgs),
+    Schema(schema::SchemaArgs),
     Lab(lab::LabArgs),
     Help(help::HelpArgs),
     #[command(hide = true)]
@@ -138,6 +140,7 @@ fn main() -> ExitCode {
         Command::Sql(args) => sql::run(&args),
         Command::Fleet(args) => fleet::run(&args),
         Command::Doctor(args) => doctor::run(&args, low.color),
+        Command::Schema(args) => schema::run(&args),
         Command::Lab(args) => lab::run(args, low.color),
         Command::Generate(args) => generate::run::<LowArgs>(args),
         Command::Help(args) => help::run(&args, LowArgs::command(), low.color),

@@ -118,9 +118,9 @@ pub fn write_proofs(file: &Path, proofs: &[&Proof]) -> Result<()> {
         proofs.iter().try_for_each(|proof| {
             let costs = proof.costs.join(" ");
             out.row(&[
-                Cell::Text(&proof.remedy),
-                Cell::Text(&proof.finding),
-                Cell::Text(&proof.victim),
+                Cell::Text(proof.remedy.as_str()),
+                Cell::Text(proof.finding.as_str()),
+                Cell::Text(proof.victim.word()),
                 Cell::Text(&proof.scenario),
                 Cell::Text(&proof.kernel),
                 Cell::Text(proof.answer.word()),

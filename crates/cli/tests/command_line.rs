@@ -168,7 +168,7 @@ fn json_is_the_report_of_the_page() {
     let output = unstarve(&["explain", "--json", &trace("linux-5.10-net-rt.dat")]);
     let report: unstarve_diagnose::report::Report = serde_json::from_slice(&output.stdout).expect("a report");
     assert_eq!(report.schema, "unstarve.explain/1");
-    assert_eq!(report.findings[0].id, "rt-starvation");
+    assert_eq!(report.findings[0].id.as_str(), "rt-starvation");
     let page = unstarve(&["explain", &trace("linux-5.10-net-rt.dat")]);
     assert!(text(&page.stdout).contains(&report.findings[0].sentence[..40]));
 }

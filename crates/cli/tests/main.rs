@@ -15,6 +15,7 @@ mod hostile_programs;
 mod lab_failures;
 mod release;
 mod results;
+mod schema;
 mod sql;
 #[cfg(feature = "columnar")]
 mod tables;

@@ -26,7 +26,7 @@ fn episode() -> Episode {
         since_mono_ns: None,
         victim: Some(party("ksoftirqd/1", 18)),
         culprit: Some(party("cc1", 4711)),
-        rule: Some("weight".to_owned()),
+        rule: Some(serde_json::from_value("weight".into()).expect("a rule")),
         blamed_ns: Some(54_400_000),
     };
     Episode {

@@ -10,6 +10,7 @@ use unstarve_timeline::{ActorId, CpuEnd};
 
 use crate::case::Case;
 use crate::drive::Driven;
+use crate::finding::CROWDED_CPU;
 use crate::ledger::{FAIR_PERIOD, OpenSpot, TICK, Unequal};
 use crate::report::{Finding, Severity};
 
@@ -53,7 +54,7 @@ impl Doubt {
 pub(crate) fn too_little(case: &Case<'_>, driven: &Driven, findings: &[Finding]) -> Option<Doubt> {
     // What a finding says need not be said as a doubt.
     let is_found = |wait: &&Unequal| {
-        let is_it = |finding: &Finding| finding.id == "crowded-cpu" || finding.victim.tids.contains(&wait.tid.0);
+        let is_it = |finding: &Finding| finding.id == CROWDED_CPU || finding.victim.tids.contains(&wait.tid.0);
         let is_loud = |finding: &Finding| finding.severity > Severity::Info && is_it(finding);
         findings.iter().any(is_loud)
     };

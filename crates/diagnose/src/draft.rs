@@ -64,7 +64,7 @@ impl Draft {
         let culprits = rows(case, guilty);
         let worst = worst(case, &self.victims, &culprits, &culprit);
         Finding {
-            id: self.kind.id.into(),
+            id: self.kind.into(),
             severity: throughout.temper(self.severity).min(worst_at(confidence)),
             confidence,
             sentence: throughout.sentence(self.sentence + &not_proved(case, &self.victims)),
@@ -174,7 +174,7 @@ fn by_name_alone(case: &Case<'_>, victims: &[ActorId]) -> Option<Loss> {
 fn victim(case: &Case<'_>, victims: &[ActorId], culprits: &[ActorId]) -> Victim {
     let named = case.named(victims);
     let Some(first) = named.first().copied() else {
-        return Victim { kind: "task".into(), ..Victim::default() };
+        return Victim::default();
     };
     let actor = case.actor(first);
     // A thread that waited before it became what others wait for is listed there, unless there is no other victim.
@@ -188,7 +188,7 @@ fn victim(case: &Case<'_>, victims: &[ActorId], culprits: &[ActorId]) -> Victim 
     let tids = if others.is_empty() { all.clone() } else { others };
     let left_out = (all.len() - tids.len()) as u32;
     Victim {
-        kind: case.kernel_thread(first).map_or("task", |thread| thread.word()).into(),
+        kind: case.kernel_thread(first).into(),
         comm: case.name(first),
         tgids: processes(case, &tids),
         cgroups: cgroups(case, &tids),
@@ -196,7 +196,7 @@ fn victim(case: &Case<'_>, victims: &[ActorId], culprits: &[ActorId]) -> Victim 
         all_known: case.knows_all(&tids),
         tasks: members(case, named.iter().copied()).saturating_sub(left_out),
         tids,
-        policy: actor.policy().map(|policy| policy.to_string()),
+        policy: actor.policy(),
         prio: actor.prio().map(|prio| prio.0),
         work: case.work(first).map(|(function, workqueue)| Work { function, workqueue }),
     }
@@ -250,7 +250,7 @@ pub(crate) fn rows(case: &Case<'_>, blame: Vec<Blame>) -> Vec<Culprit> {
         let key = (case.name(blame.occupant), actor.prio(), blame.rule);
         let index = *known.entry(key.clone()).or_insert_with(|| {
             let mut new = row(key.0, blame.rule);
-            new.policy = actor.policy().map(|policy| policy.to_string());
+            new.policy = actor.policy();
             new.prio = actor.prio().map(|prio| prio.0);
             rows.push((new, Vec::new()));
             rows.len() - 1
@@ -258,7 +258,7 @@ pub(crate) fn rows(case: &Case<'_>, blame: Vec<Blame>) -> Vec<Culprit> {
         rows[index].0.ns = rows[index].0.ns.saturating_add(blame.length.0);
         rows[index].1.push(blame.occupant);
     }
-    rows.sort_by(|(a, _), (b, _)| (b.ns, &a.comm, &a.rule, a.prio).cmp(&(a.ns, &b.comm, &b.rule, b.prio)));
+    rows.sort_by(|(a, _), (b, _)| (b.ns, &a.comm, a.rule.word(), a.prio).cmp(&(a.ns, &b.comm, b.rule.word(), b.prio)));
     let rest = rows.split_off(rows.len().min(ROWS));
     let mut shown: Vec<Culprit> = rows
         .into_iter()
@@ -276,7 +276,7 @@ pub(crate) fn rows(case: &Case<'_>, blame: Vec<Blame>) -> Vec<Culprit> {
         })
         .collect();
     for rule in Rule::ALL {
-        let ns: u64 = rest.iter().filter(|(row, _)| row.rule == rule.word()).map(|(row, _)| row.ns).sum();
+        let ns: u64 = rest.iter().filter(|(row, _)| row.rule == rule).map(|(row, _)| row.ns).sum();
         if ns > 0 {
             shown.push(Culprit { ns, ..row("others".into(), rule) });
         }
@@ -285,7 +285,7 @@ pub(crate) fn rows(case: &Case<'_>, blame: Vec<Blame>) -> Vec<Culprit> {
 }
 
 fn row(comm: String, rule: Rule) -> Culprit {
-    Culprit { comm, rule: rule.word().into(), ..Culprit::default() }
+    Culprit { comm, rule, ..Culprit::default() }
 }
 
 /// Who slept while these waited and was woken by them.
@@ -369,7 +369,7 @@ fn worst(
     let main = |length: Nanos, spot: &crate::ledger::Spot| {
         let (occupant, rule) = spot.main(|occupant, rule| culprit(&Blame { occupant, rule, length }))?;
         let (name, prio) = (case.name(occupant), case.actor(occupant).prio().map(|prio| prio.0));
-        let is_it = |row: &Culprit| row.comm == name && row.prio == prio && row.rule == rule.word();
+        let is_it = |row: &Culprit| row.comm == name && row.prio == prio && row.rule == rule;
         culprits.iter().position(is_it).and_then(|place| u32::try_from(place).ok())
     };
     let instance = |(length, spot): (Nanos, &crate::ledger::Spot)| Instance {
@@ -385,7 +385,7 @@ fn worst(
 
 /// Whether all waits of these are kept that were mainly by the culprits' rules.
 fn has_all(case: &Case<'_>, victims: &[ActorId], culprits: &[Culprit]) -> bool {
-    let rules = || Rule::ALL.into_iter().filter(|rule| culprits.iter().any(|row| row.rule == rule.word()));
+    let rules = || Rule::ALL.into_iter().filter(|rule| culprits.iter().any(|row| row.rule == *rule));
     let accounts = victims.iter().filter_map(|victim| case.ledger.account(*victim));
     !culprits.is_empty() && accounts.into_iter().all(|account| rules().all(|rule| account.worst.has_all(rule)))
 }

@@ -1,12 +1,13 @@
 use unstarve_facts::Facts;
 use unstarve_model::{Comm, EventSource, LossKind, Tid};
+use unstarve_sched::Rule;
 use unstarve_timeline::{Both, Selection, Sink};
 
 use crate::case::{Blame, Case};
 use crate::data_quality::{self, Doubt};
 use crate::draft::rows;
 use crate::drive::{Driven, ExplainError, drive};
-use crate::finding;
+use crate::finding::{self, WEIGHT_STARVATION};
 use crate::ledger::{Ledger, LongWait};
 use crate::proofs::{self, Proofs};
 use crate::report::{
@@ -117,7 +118,7 @@ const MAX_FINDINGS: usize = 64;
 /// Whether the finding takes a task that got more than its share for a heavier one, because nothing else is known of it. Where
 /// priorities were not recorded, it may as well be a real-time task.
 fn infers_weights(finding: &Finding) -> bool {
-    finding.id == "weight-starvation" && finding.culprits.iter().any(|culprit| culprit.rule == "fair")
+    finding.id == WEIGHT_STARVATION && finding.culprits.iter().any(|culprit| culprit.rule == Rule::Fair)
 }
 
 fn is_wanted(finding: &Finding, options: &Options) -> bool {
@@ -178,7 +179,7 @@ fn worst_wait(case: &Case<'_>, wait: &LongWait) -> WorstWait {
             possible_ns: open.possible.0,
             end: open.end.word().to_owned(),
             holder: case.name(open.holder),
-            rule: open.rule.to_string(),
+            rule: open.rule,
         }),
     }
 }

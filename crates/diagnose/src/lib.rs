@@ -42,7 +42,7 @@ mod waiter;
 
 pub use drive::{Driven, ExplainError, drive, timeline};
 pub use explain::{Explained, Options, explain, explain_beside};
-pub use finding::{FINDINGS, FindingKind};
+pub use finding::{FINDINGS, FindingKind, THROTTLED};
 pub use observers::only_watches;
 pub use proofs::Proofs;
 pub use recent::{Recent, seems_to_wait};

@@ -6,7 +6,7 @@ use std::sync::OnceLock;
 use serde::{Deserialize, Serialize};
 use unstarve_facts::Version;
 
-use crate::report::{Finding, Remedy};
+use crate::report::{Finding, FindingId, Remedy, RemedyId, VictimKind};
 
 /// The table that comes with this version.
 const SHIPPED: &str = include_str!("../data/proofs.tsv");
@@ -28,7 +28,7 @@ pub enum Proofs {
 }
 
 /// What a remedy did.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 #[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 pub enum Answer {
@@ -63,11 +63,11 @@ impl Answer {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Proof {
     /// The remedy's id.
-    pub remedy: String,
+    pub remedy: RemedyId,
     /// The finding's, that offered it.
-    pub finding: String,
+    pub finding: FindingId,
     /// The kind of its victim, as `victim.kind` of the report: `kworker`, `ksoftirqd`, `task`, ….
-    pub victim: String,
+    pub victim: VictimKind,
     /// The lab's scenario.
     pub scenario: String,
     /// The kernel's series: `6.1`.
@@ -99,7 +99,7 @@ pub struct Proof {
 }
 
 /// What was proved of a remedy, beside it in a report.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 pub struct Proved {
     /// The kernel's series: `6.1`.
@@ -108,7 +108,8 @@ pub struct Proved {
     pub this_series: bool,
     /// The kind of the victim, which is this finding's.
     #[serde(default)]
-    pub victim: String,
+    #[cfg_attr(feature = "typescript", ts(as = "String"))]
+    pub victim: Option<VictimKind>,
     /// The lab's scenario.
     pub scenario: String,
     /// What it came to.
@@ -200,9 +201,9 @@ fn read_line(line: &str) -> Result<Proof, String> {
         high: number(high)?,
         seeds: seeds.parse().map_err(|_| format!("`{seeds}` is no number of seeds"))?,
         costs: costs.split(' ').filter(|cost| !cost.is_empty()).map(text).collect(),
-        remedy: text(remedy),
-        finding: text(finding),
-        victim: text(victim),
+        remedy: remedy.into(),
+        finding: finding.into(),
+        victim: victim.parse().map_err(|()| format!("`{victim}` is no kind of victim"))?,
         scenario: text(scenario),
         kernel: text(kernel),
         metric: text(metric),
@@ -217,8 +218,9 @@ fn read_line(line: &str) -> Result<Proof, String> {
 /// Writes a table, in an order that does not depend on when what was proved.
 pub fn write(proofs: &[Proof]) -> String {
     let mut sorted: Vec<&Proof> = proofs.iter().collect();
-    sorted
-        .sort_by_key(|proof| (&proof.scenario, order_of(&proof.kernel), &proof.finding, &proof.victim, &proof.remedy));
+    sorted.sort_by_key(|proof| {
+        (&proof.scenario, order_of(&proof.kernel), &proof.finding, proof.victim.word(), &proof.remedy)
+    });
     let mut text =
         "# What `unstarve lab prove SCENARIO --all` found: docs/proofs.md. Made by bench/proofs.sh, not by hand.\n"
             .to_owned();
@@ -228,9 +230,9 @@ pub fn write(proofs: &[Proof]) -> String {
         let number = |value: Option<f64>| value.map(|value| format!("{value:.4}")).unwrap_or_default();
         let plain = |text: &str| text.replace(['\t', '\n'], " ");
         let fields = [
-            plain(&proof.remedy),
-            plain(&proof.finding),
-            plain(&proof.victim),
+            plain(proof.remedy.as_str()),
+            plain(proof.finding.as_str()),
+            proof.victim.to_string(),
             plain(&proof.scenario),
             plain(&proof.kernel),
             proof.answer.word().to_owned(),
@@ -267,7 +269,7 @@ pub(crate) fn weigh(findings: &mut [Finding], release: Option<&str>, proofs: &[P
     let here = release.and_then(series);
     for finding in findings {
         for remedy in &mut finding.remedies {
-            remedy.proved = proved((&finding.id, &finding.victim.kind), remedy, here.as_deref(), proofs);
+            remedy.proved = proved((&finding.id, finding.victim.kind), remedy, here.as_deref(), proofs);
         }
         finding.remedies.retain(|remedy| verdict(remedy) != Some(Verdict::Useless));
         finding.remedies.sort_by_key(|remedy| verdict(remedy) != Some(Verdict::Helps));
@@ -277,8 +279,13 @@ pub(crate) fn weigh(findings: &mut [Finding], release: Option<&str>, proofs: &[P
 /// What is known of it for this kind of finding and victim on this kernel's series; where nothing is, on others. What it did for
 /// another kind of victim says nothing: priority above the intruder helps a ksoftirqd that packets wait for, and does
 /// nothing for a kworker that waits for its turn at a pool.
-fn proved((finding, victim): (&str, &str), remedy: &Remedy, here: Option<&str>, proofs: &[Proof]) -> Vec<Proved> {
-    let is_about = |proof: &&Proof| proof.remedy == remedy.id && proof.finding == finding && proof.victim == victim;
+fn proved(
+    (finding, victim): (&FindingId, VictimKind),
+    remedy: &Remedy,
+    here: Option<&str>,
+    proofs: &[Proof],
+) -> Vec<Proved> {
+    let is_about = |proof: &&Proof| proof.remedy == remedy.id && proof.finding == *finding && proof.victim == victim;
     let told: Vec<&Proof> = proofs.iter().filter(is_about).filter(|proof| proof.answer != Answer::NotMade).collect();
     let on_this = told.iter().copied().filter(|proof| Some(proof.kernel.as_str()) == here);
     let on_this: Vec<&Proof> = on_this.collect();
@@ -291,7 +298,7 @@ impl Proved {
     pub fn of(proof: &Proof, here: Option<&str>) -> Proved {
         Proved {
             kernel: proof.kernel.clone(),
-            victim: proof.victim.clone(),
+            victim: Some(proof.victim),
             this_series: Some(proof.kernel.as_str()) == here,
             scenario: proof.scenario.clone(),
             answer: proof.answer,
@@ -334,9 +341,9 @@ fn verdict(remedy: &Remedy) -> Option<Verdict> {
 impl fmt::Display for Proved {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "on {}", self.kernel)?;
-        if !self.victim.is_empty() {
-            let article = if self.victim.starts_with(['a', 'e', 'i', 'o', 'u']) { "an" } else { "a" };
-            write!(f, " for {article} {}", self.victim)?;
+        if let Some(victim) = self.victim {
+            let article = if victim.word().starts_with(['a', 'e', 'i', 'o', 'u']) { "an" } else { "a" };
+            write!(f, " for {article} {victim}")?;
         }
         f.write_str(": ")?;
         match self.answer {

@@ -75,7 +75,8 @@ fn mistake_in(label: &Label, finding: &Finding) -> Option<String> {
     let victim = victim_of(finding);
     let culprit = label.culprit.is_empty() || finding.culprits.iter().any(|one| one.comm.contains(&label.culprit));
     let payer = label.payer.is_empty() || finding.price.iter().any(|one| fits(&label.payer, &one.comm));
-    let right = label.top.contains(&finding.id) && fits(&label.victim, &victim) && culprit && payer;
+    let right =
+        label.top.iter().any(|id| id == finding.id.as_str()) && fits(&label.victim, &victim) && culprit && payer;
     (!right).then(|| format!("{} of {victim}: {}", finding.id, finding.sentence))
 }
 

@@ -139,7 +139,8 @@ fn a_task_that_may_use_no_other_cpu_waits_beside_its_own() {
         let woken = format!("sched_waking: comm={worker} pid=52 prio=120 target_cpu=003");
         lines.insert(1, format!("          <idle>-0       [003] d.h3.   100.000500: {woken}"));
         let report = explained(&text(&lines, all.then_some(lines.len())));
-        let found = report.findings.first().map(|finding| (finding.id.clone(), finding.severity, finding.waits.max_ns));
+        let found =
+            report.findings.first().map(|finding| (finding.id.to_string(), finding.severity, finding.waits.max_ns));
         (found, report.trace.too_little.is_some())
     };
     let whole = ("idle-while-runnable".to_owned(), Severity::Critical, ALL);

@@ -131,7 +131,7 @@ fn a_cpu_whose_ticks_stay_away_did_not_run() {
         for prio in [EQUAL_PRIO, HEAVY_PRIO] {
             let report = Scene { tick: Some(tick), prio, ..PLAIN }.explained();
             let [finding] = &report.findings[..] else { panic!("{tick}, {prio}: {:#?}", report.findings) };
-            assert_eq!(finding.id, "cpu-stopped", "{tick}, {prio}");
+            assert_eq!(finding.id.as_str(), "cpu-stopped", "{tick}, {prio}");
             assert_eq!(finding.severity, Severity::Warning, "no wait of a second is healthy");
             assert!(
                 finding.sentence.starts_with("kworker/3:1 waited up to 3.00 s for a CPU that did not run"),
@@ -147,13 +147,13 @@ fn a_cpu_whose_ticks_stay_away_did_not_run() {
 fn a_real_time_task_may_have_no_tick_and_keeps_the_blame() {
     let report = Scene { prio: FIFO_PRIO, ..PLAIN }.explained();
     let [finding] = &report.findings[..] else { panic!("{:#?}", report.findings) };
-    assert_eq!((&*finding.id, finding.severity), ("rt-starvation", Severity::Critical), "{}", finding.sentence);
+    assert_eq!((finding.id.as_str(), finding.severity), ("rt-starvation", Severity::Critical), "{}", finding.sentence);
 }
 
 #[test]
 fn a_short_stop_is_a_remark() {
     let report = Scene { gap_ms: 80, ..PLAIN }.explained();
-    let stop = report.findings.iter().find(|finding| finding.id == "cpu-stopped").expect("a remark");
+    let stop = report.findings.iter().find(|finding| finding.id.as_str() == "cpu-stopped").expect("a remark");
     assert_eq!(stop.severity, Severity::Info);
     assert!(report.findings.iter().all(|finding| finding.severity == Severity::Info), "{:#?}", report.findings);
 }
@@ -228,7 +228,7 @@ fn what_another_cpu_lost_makes_no_wait_healthy() {
     let input = Input::from_stream(Box::new(Cursor::new(text.into_bytes())), "x".into()).unwrap();
     let report = explain(open_input(input).unwrap(), &Options::default(), |_| {}).unwrap();
     let [finding] = &report.findings[..] else { panic!("{:#?}", report.findings) };
-    assert_eq!((&*finding.id, finding.severity), ("cpu-stopped", Severity::Warning));
+    assert_eq!((finding.id.as_str(), finding.severity), ("cpu-stopped", Severity::Warning));
     assert!(
         finding.confidence < PLAIN.explained().findings[0].confidence,
         "a tick may be missing: {}",

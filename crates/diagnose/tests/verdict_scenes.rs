@@ -154,7 +154,7 @@ fn by_rule(victim: Task, text: impl Fn(Task, u64) -> String) -> String {
     let cells = lengths.map(|ms| {
         let report = explain(source_of(text(victim, ms)), &Options::default(), |_| {}).expect("events");
         let wait = report.worst_waits.iter().find(|wait| wait.tid == victim.tid).expect("it waits");
-        let rule = wait.blame.iter().max_by_key(|row| row.ns).map(|row| row.rule.as_str());
+        let rule = wait.blame.iter().max_by_key(|row| row.ns).map(|row| row.rule.word());
         let found = report.findings.iter().find(|finding| finding.victim.tids.contains(&victim.tid));
         let said = found.map_or("-".to_owned(), |finding| {
             format!("{} {}", format!("{:?}", finding.severity).to_lowercase(), finding.id)
@@ -246,8 +246,9 @@ fn compare_says_what_explain_says() {
                 let comparison = compare(&of(), &of());
                 let report = explained(&scenario);
                 let mut expected: Vec<_> =
-                    report.findings.iter().map(|finding| (&*finding.id, Some(finding.severity))).collect();
-                let mut found: Vec<_> = comparison.findings.iter().map(|change| (&*change.id, change.b)).collect();
+                    report.findings.iter().map(|finding| (finding.id.clone(), Some(finding.severity))).collect();
+                let mut found: Vec<_> =
+                    comparison.findings.iter().map(|change| (change.id.clone(), change.b)).collect();
                 found.sort();
                 expected.sort();
                 assert_eq!(found, expected, "{}", scenario.name());

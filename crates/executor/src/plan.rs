@@ -1,5 +1,6 @@
 //! What changes mean on this host: what is there, what it holds now, and what stands in the way.
 
+mod answer;
 mod permit;
 mod this_host;
 
@@ -12,6 +13,8 @@ use unstarve_facts::flag;
 use unstarve_model::Tid;
 use unstarve_sched::setting::cgroup::{self, CgroupVersion};
 use unstarve_sched::setting::{self, Content, File, Harm, check_harm, feature};
+
+pub use answer::{Answer, answer, obstacles};
 
 use crate::authority::{Author, Authority};
 use crate::claim::{self, Contradiction, Direction, Live, Verdict};

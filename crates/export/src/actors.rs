@@ -1,5 +1,6 @@
 //! Names and properties of actors, looked up once.
 
+use unstarve_diagnose::report::VictimKind;
 use unstarve_model::{Tid, clean};
 use unstarve_timeline::{Actor, ActorId, ActorKind, World};
 
@@ -85,7 +86,7 @@ fn kind(actor: &Actor) -> &'static str {
         ActorKind::Others => "others",
         ActorKind::Irq { .. } => "irq",
         ActorKind::Softirq { .. } => "softirq",
-        ActorKind::Tasks { .. } => actor.kernel_thread.map_or("task", |thread| thread.word()),
+        ActorKind::Tasks { .. } => VictimKind::from(actor.kernel_thread).word(),
     }
 }
 

@@ -21,21 +21,22 @@ pub(crate) fn write_finding(
     let cgroups = victim.cgroups.join(",");
     let culprit = finding.culprits.first();
     let price: u64 = finding.price.iter().map(|price| price.ns).sum();
+    let policy = victim.policy.map(|policy| policy.to_string());
     let cells = [
-        Cell::Text(&finding.id),
+        Cell::Text(finding.id.as_str()),
         Cell::Text(finding.severity.word()),
         Cell::Real(finding.confidence),
         Cell::Text(&finding.sentence),
         Cell::Text(&victim.comm),
-        Cell::Text(&victim.kind),
-        Cell::text(victim.policy.as_deref()),
+        Cell::Text(victim.kind.word()),
+        Cell::text(policy.as_deref()),
         Cell::number(victim.prio),
         victim.tasks.into(),
         Cell::Text(&tids),
         Cell::Text(&cgroups),
         Cell::text(victim.work.as_ref().map(|work| work.function.as_str())),
         Cell::text(culprit.map(|culprit| culprit.comm.as_str())),
-        Cell::text(culprit.map(|culprit| culprit.rule.as_str())),
+        Cell::text(culprit.map(|culprit| culprit.rule.word())),
         Cell::number(culprit.map(|culprit| culprit.ns)),
         finding.waits.count.into(),
         finding.waits.total_ns.into(),

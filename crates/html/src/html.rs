@@ -164,7 +164,12 @@ fn plain(trace: &Trace) -> String {
         .findings
         .iter()
         .map(|finding| {
-            format!("<li>{} {}: {}</li>\n", finding.severity.word(), escaped(&finding.id), escaped(&finding.sentence))
+            format!(
+                "<li>{} {}: {}</li>\n",
+                finding.severity.word(),
+                escaped(finding.id.as_str()),
+                escaped(&finding.sentence)
+            )
         })
         .collect();
     if *severity > Some(Severity::Info) || !findings.is_empty() {

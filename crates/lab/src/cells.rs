@@ -7,6 +7,7 @@ use std::path::{Path, PathBuf};
 
 use serde::{Deserialize, Serialize};
 use unstarve_diagnose::proofs::{Answer, Proof, series};
+use unstarve_diagnose::report::{FindingId, RemedyId, VictimKind};
 use unstarve_files::{Limit, read_text};
 
 use crate::compare::{Comparison, of_outcomes};
@@ -22,7 +23,7 @@ const CELL_LIMIT: Limit =
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Cell {
     /// The remedy's id.
-    pub remedy: String,
+    pub remedy: RemedyId,
     /// The findings and victims that the same changes were offered for.
     pub about: Vec<CellSubject>,
     /// Outcomes without any remedy, one for each seed.
@@ -37,9 +38,9 @@ pub struct Cell {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct CellSubject {
     /// The finding's id.
-    pub finding: String,
+    pub finding: FindingId,
     /// The kind of its victim, as `victim.kind` of the report.
-    pub victim: String,
+    pub victim: VictimKind,
 }
 
 /// The versions that a cell was made with.
@@ -70,7 +71,7 @@ impl Cell {
         let proof = |about: &CellSubject| Proof {
             remedy: self.remedy.clone(),
             finding: about.finding.clone(),
-            victim: about.victim.clone(),
+            victim: about.victim,
             scenario: scenario.name.clone(),
             kernel: series(release).unwrap_or_else(|| release.clone()),
             answer,
@@ -141,13 +142,13 @@ impl Cells {
         Cells { directory: directory.to_owned() }
     }
 
-    fn path(&self, scenario: &str, kernel: &str, remedy: &str, about: &CellSubject) -> PathBuf {
+    fn path(&self, scenario: &str, kernel: &str, remedy: &RemedyId, about: &CellSubject) -> PathBuf {
         let name = format!("{scenario}.{kernel}.{remedy}.{}.{}.json", about.finding, about.victim);
         self.directory.join(name.replace('/', "_"))
     }
 
     /// The cell of an earlier call; `None` if it is missing or unreadable.
-    pub fn find(&self, scenario: &str, kernel: &str, remedy: &str, about: &CellSubject) -> Option<Cell> {
+    pub fn find(&self, scenario: &str, kernel: &str, remedy: &RemedyId, about: &CellSubject) -> Option<Cell> {
         let text = read_text(&self.path(scenario, kernel, remedy, about), CELL_LIMIT).ok()?;
         serde_json::from_str(&text).ok()
     }

@@ -6,7 +6,7 @@ use std::io;
 
 use serde::{Deserialize, Serialize};
 use unstarve_diagnose::proofs::{Answer, Proof};
-use unstarve_diagnose::report::Report;
+use unstarve_diagnose::report::{FindingId, RemedyId, Report, VictimKind};
 
 use crate::bench::{Bench, BenchError};
 use crate::cells::{Cell, CellOrigin, CellSubject, Cells};
@@ -52,11 +52,11 @@ pub struct Proofs {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct NotTried {
     /// The finding's id.
-    pub finding: String,
+    pub finding: FindingId,
     /// The victim's kind.
-    pub victim: String,
+    pub victim: VictimKind,
     /// The remedy's.
-    pub remedy: String,
+    pub remedy: RemedyId,
     /// Why.
     pub why: String,
 }
@@ -71,7 +71,7 @@ struct Faulty {
 /// same changes share guests.
 struct Candidate {
     about: Vec<CellSubject>,
-    remedy: String,
+    remedy: RemedyId,
     offers: Vec<Option<Offer>>,
 }
 
@@ -117,7 +117,7 @@ pub fn prove_all<R: Runner>(
 fn candidates(faulty: &[Faulty]) -> (Vec<Candidate>, Vec<NotTried>) {
     let (mut candidates, mut not_tried): (Vec<Candidate>, Vec<NotTried>) = (Vec::new(), Vec::new());
     for offer in faulty.iter().flat_map(|faulty| &faulty.offers) {
-        let about = CellSubject { finding: offer.finding.clone(), victim: offer.victim.clone() };
+        let about = CellSubject { finding: offer.finding.clone(), victim: offer.victim };
         let is_known =
             candidates.iter().any(|candidate| candidate.remedy == offer.remedy && candidate.about.contains(&about))
                 || not_tried.iter().any(|not| {
@@ -176,7 +176,7 @@ fn prove<R: Runner>(
         let request = &without.outcome.request;
         let outcome = match offer {
             Some(offer) => Some(bench.run(&Request {
-                remedy: Some(candidate.remedy.clone()),
+                remedy: Some(candidate.remedy.to_string()),
                 trial: Some(offer.changes.clone()),
                 ..request.clone()
             })?),

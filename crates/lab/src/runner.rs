@@ -10,6 +10,7 @@ use std::sync::atomic::AtomicBool;
 use std::time::{Duration, Instant};
 
 use unstarve_change::Change;
+use unstarve_diagnose::report::RemedyId;
 use unstarve_files::{Limit, ThisProgram, read_text};
 
 use crate::console::{ConsoleFollower, Stage};
@@ -128,8 +129,8 @@ impl QemuRunner {
         self.out = out;
         let trace = without?.directory.join(TRACE_FILE);
         let report = explain_trace(&trace).map_err(|source| RunError::Unexplained { path: trace, source })?;
-        let all = offers(&report);
-        let offer = all.iter().find(|offer| offer.remedy == id);
+        let (all, wanted) = (offers(&report), RemedyId::from(id));
+        let offer = all.iter().find(|offer| offer.remedy == wanted);
         let not_offered = |why: String| RunError::NotOffered { remedy: id.to_owned(), why };
         match offer.map(|offer| (offer, offer.obstacle())) {
             Some((offer, None)) => Ok(offer.changes.clone()),

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 use unstarve_change::{Change, Target};
-use unstarve_diagnose::report::{Report, Severity};
+use unstarve_diagnose::report::{FindingId, RemedyId, Report, Severity, VictimKind};
 use unstarve_diagnose::{Options, Proofs, explain};
 
 use crate::run::Outcome;
@@ -97,11 +97,11 @@ pub(crate) fn explain_trace(path: &Path) -> Result<Report, Box<dyn std::error::E
 #[derive(Clone, Debug, PartialEq)]
 pub struct Offer {
     /// The finding's id.
-    pub finding: String,
+    pub finding: FindingId,
     /// The kind of its victim.
-    pub victim: String,
+    pub victim: VictimKind,
     /// The remedy's.
-    pub remedy: String,
+    pub remedy: RemedyId,
     /// What it changes.
     pub changes: Vec<Change>,
 }
@@ -133,7 +133,7 @@ pub fn offers(report: &Report) -> Vec<Offer> {
         for remedy in &finding.remedies {
             let offer = Offer {
                 finding: finding.id.clone(),
-                victim: finding.victim.kind.clone(),
+                victim: finding.victim.kind,
                 remedy: remedy.id.clone(),
                 changes: remedy.changes.clone(),
             };
@@ -152,9 +152,9 @@ mod tests {
     #[test]
     fn what_no_guest_can_show_is_not_tried() {
         let offer = |changes| Offer {
-            finding: "rt-starvation".to_owned(),
-            victim: "ksoftirqd".to_owned(),
-            remedy: "r".to_owned(),
+            finding: "rt-starvation".into(),
+            victim: VictimKind::Ksoftirqd,
+            remedy: "r".into(),
             changes,
         };
         let boot = || Change::at_boot("preempt=full");

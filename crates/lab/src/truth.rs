@@ -4,7 +4,7 @@ use std::error::Error;
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
-use unstarve_diagnose::report::{Finding, Report, Severity};
+use unstarve_diagnose::report::{Finding, FindingId, Report, Severity};
 
 use crate::bench::{Bench, describe};
 use crate::run::{Outcome, Request, Runner};
@@ -23,7 +23,7 @@ pub struct Row {
     /// Whether the fault was there.
     pub fault: bool,
     /// The ids of which `explain` must report one; empty: none.
-    pub expected: Vec<String>,
+    pub expected: Vec<FindingId>,
     /// Its first finding above `info`.
     pub found: Option<String>,
     /// The judgement.
@@ -122,7 +122,7 @@ fn row<R: Runner>(bench: &mut Bench<'_, R>, request: &Request, explain: &mut Exp
 }
 
 /// The findings that a scenario expects.
-fn expected(expect: &Expect) -> Vec<String> {
+fn expected(expect: &Expect) -> Vec<FindingId> {
     let top = expect.top().unwrap_or_default().iter();
     top.chain(expect.all.iter().map(|one| &one.finding)).cloned().collect()
 }
@@ -174,13 +174,13 @@ fn mistake(expect: &Expect, loud: &[&Finding]) -> Option<String> {
 fn wrong_in(finding: &Finding, victim: &Victim, culprit: &Names, payer: &Names) -> Option<String> {
     for (key, wanted) in &victim.0 {
         let found = match key.as_str() {
-            "kind" => Some(&finding.victim.kind),
-            "comm" => Some(&finding.victim.comm),
-            "work" => finding.victim.work.as_ref().map(|work| &work.function),
+            "kind" => Some(finding.victim.kind.word()),
+            "comm" => Some(finding.victim.comm.as_str()),
+            "work" => finding.victim.work.as_ref().map(|work| work.function.as_str()),
             _ => None,
         };
         if !found.is_some_and(|found| fits(wanted, found)) {
-            return Some(format!("victim's {key} is {}, not {wanted}", found.map_or("unknown", String::as_str)));
+            return Some(format!("victim's {key} is {}, not {wanted}", found.unwrap_or("unknown")));
         }
     }
     let absent =

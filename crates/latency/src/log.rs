@@ -59,7 +59,7 @@ pub struct Point {
 }
 
 /// A distribution of latencies.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, schemars::JsonSchema)]
 pub struct Stats {
     /// The number of latencies.
     pub count: u64,

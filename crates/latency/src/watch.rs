@@ -39,7 +39,7 @@ pub struct AlignError {
 }
 
 /// A wait that takes most of a spike.
-#[derive(Clone, PartialEq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, schemars::JsonSchema)]
 pub struct Coincidence {
     /// The task that waited.
     pub victim: String,
@@ -56,7 +56,7 @@ pub struct Coincidence {
 }
 
 /// A latency that stands out.
-#[derive(Clone, PartialEq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, schemars::JsonSchema)]
 pub struct Spike {
     /// Its beginning, on the trace clock.
     pub start_ns: u64,
@@ -69,7 +69,7 @@ pub struct Spike {
 }
 
 /// An application's latencies compared with a trace.
-#[derive(Clone, PartialEq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, schemars::JsonSchema)]
 pub struct Latency {
     /// The file.
     pub file: String,

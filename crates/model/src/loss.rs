@@ -8,6 +8,7 @@ use crate::{CpuId, EventType};
 
 /// Something that a trace cannot show. Findings that it could overturn repeat it.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 pub struct Loss {
     /// What is missing.
@@ -23,6 +24,7 @@ pub struct Loss {
 
 /// The ways in which a trace can be incomplete.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 #[serde(rename_all = "kebab-case", tag = "kind", content = "event")]
 #[non_exhaustive]
@@ -38,12 +40,14 @@ pub enum LossKind {
     /// An event type was not recorded at all.
     NotRecorded(
         #[serde(with = "event_name")]
+        #[cfg_attr(feature = "schema", schemars(with = "String"))]
         #[cfg_attr(feature = "typescript", ts(as = "String"))]
         EventType,
     ),
     /// All events of this type in the file are malformed; none was used.
     Malformed(
         #[serde(with = "event_name")]
+        #[cfg_attr(feature = "schema", schemars(with = "String"))]
         #[cfg_attr(feature = "typescript", ts(as = "String"))]
         EventType,
     ),
@@ -82,6 +86,7 @@ pub enum LossKind {
 
 /// How to record what is missing.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 #[serde(rename_all = "kebab-case", tag = "what", content = "name")]
 #[non_exhaustive]
@@ -89,6 +94,7 @@ pub enum BroughtBy {
     /// Record this event.
     Event(
         #[serde(with = "event_name")]
+        #[cfg_attr(feature = "schema", schemars(with = "String"))]
         #[cfg_attr(feature = "typescript", ts(as = "String"))]
         EventType,
     ),

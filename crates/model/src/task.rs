@@ -6,11 +6,13 @@ use serde::{Deserialize, Serialize};
 
 /// The kernel's priority of a task: 0–99 real-time (lower runs first), 100–139 fair (120 + nice), −1 deadline.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(transparent)]
 pub struct Prio(pub i32);
 
 /// The scheduling class, as far as a priority shows it.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum Policy {
     /// The idle task of a CPU. (SCHED_IDLE tasks have a fair priority and look fair in a trace.)

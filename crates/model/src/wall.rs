@@ -8,16 +8,19 @@ use crate::Time;
 
 /// A moment on the wall clock: nanoseconds since 1970-01-01 UTC (`CLOCK_REALTIME`).
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(transparent)]
 pub struct WallTime(pub u64);
 
 /// One moment on both the trace clock and the wall clock.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 pub struct ClockPair {
     /// On the trace clock.
     #[serde(rename = "trace_ns")]
     #[cfg_attr(feature = "typescript", ts(type = "number"))]
+    #[cfg_attr(feature = "schema", schemars(with = "u64"))]
     pub trace: Time,
     /// On the wall clock.
     #[serde(rename = "realtime_ns")]

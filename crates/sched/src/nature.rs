@@ -88,20 +88,6 @@ impl KernelThread {
             _ => None,
         }
     }
-
-    /// The word for the JSON field `kind`.
-    pub fn word(self) -> &'static str {
-        match self {
-            KernelThread::BoundWorker { .. } | KernelThread::UnboundWorker | KernelThread::Rescuer => "kworker",
-            KernelThread::Ksoftirqd { .. } => "ksoftirqd",
-            KernelThread::Migration => "migration",
-            KernelThread::Rcu => "rcu",
-            KernelThread::Nfsd => "nfsd",
-            KernelThread::IrqThread => "irq-thread",
-            KernelThread::Ktimers => "ktimers",
-            KernelThread::Storage => "storage",
-        }
-    }
 }
 
 /// How the names of kernel threads begin that have no variant.

@@ -5,10 +5,12 @@ use serde::{Deserialize, Serialize};
 /// Why an occupant, and not the waiting task, had the CPU.
 ///
 /// Every piece of a wait has exactly one. They are tried in the order of this list, the first that fits is taken.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Rule {
     /// Nobody knows who had the CPU: events were lost, the trace had not begun, or the CPU itself did not run.
+    #[default]
     Unknown,
     /// A hard interrupt handler ran.
     Irq,

@@ -75,7 +75,7 @@ fn rows(blame: &[Culprit], culprits: &[Culprit], ink: &Ink) -> Vec<Row> {
             let culprit = is_culprit(piece);
             Row {
                 who: fold(&occupant(piece), charset).into_owned(),
-                rule: fold(&piece.rule, charset).into_owned(),
+                rule: piece.rule.to_string(),
                 ns: piece.ns,
                 culprit,
                 whereabouts: if culprit { whereabouts(piece) } else { None },

@@ -1,7 +1,7 @@
 //! Findings and remedies on the page of `unstarve explain`.
 
 use unstarve_diagnose::proofs::has_helped;
-use unstarve_diagnose::report::{Finding, Instance, PricePaid, Remedy, Report, TraceSummary};
+use unstarve_diagnose::report::{Finding, Instance, PricePaid, Remedy, RemedyId, Report, TraceSummary};
 use unstarve_model::Nanos;
 
 use crate::bars::chart;
@@ -22,10 +22,10 @@ pub(crate) struct FixReference<'a> {
 
 impl FixReference<'_> {
     /// `unstarve fix trace.dat --finding 2 --remedy raise-worker`.
-    fn fix(self, finding: usize, remedy: &str) -> Option<String> {
+    fn fix(self, finding: usize, remedy: &RemedyId) -> Option<String> {
         let before = self.report.findings[..finding].iter().flat_map(|finding| &finding.remedies);
         // Without --finding, `fix` takes the first finding with the remedy.
-        let is_first = !before.into_iter().any(|other| other.id == remedy);
+        let is_first = !before.into_iter().any(|other| other.id == *remedy);
         let which = if is_first { String::new() } else { format!(" --finding {}", finding + 1) };
         Some(format!("unstarve fix {}{which} --remedy {remedy}", self.file?))
     }
@@ -58,9 +58,9 @@ fn heading(ink: &mut Ink, finding: &Finding) {
     let facts = format!("confidence {:.0} %{}", finding.confidence.clamp(0.0, 1.0) * 100.0, place(finding));
     let word = finding.severity.word().to_uppercase();
     let style = of_severity(finding.severity);
-    let fits = columns(&word) + columns(&finding.id) + columns(&facts) + 4 <= ink.look.width();
+    let fits = columns(&word) + columns(finding.id.as_str()) + columns(&facts) + 4 <= ink.look.width();
     let beside = if fits { format!("  {facts}") } else { String::new() };
-    ink.line(&[(style, &word), (PLAIN, "  "), (STRONG, &finding.id), (FAINT, &beside)]);
+    ink.line(&[(style, &word), (PLAIN, "  "), (STRONG, finding.id.as_str()), (FAINT, &beside)]);
     if !fits {
         ink.paragraph("  ", FAINT, &facts);
     }

@@ -8,9 +8,9 @@ use unstarve_diagnose::report::{Finding, Remedy, Report};
 use unstarve_executor::authority::Author;
 use unstarve_executor::journal::Step;
 use unstarve_executor::manual_changes::named;
-use unstarve_executor::plan::{Obstacle, Planned};
+use unstarve_executor::plan::{self, Answer, Planned};
 use unstarve_guard::verify::{Fared, Figures};
-use unstarve_model::{Nanos, Tid};
+use unstarve_model::Nanos;
 
 use crate::guard::single_waits;
 use crate::{Charset, Look, clean};
@@ -110,7 +110,7 @@ pub fn text(page: &Page<'_>, look: Look) -> String {
     for planned in page.plan {
         plan_lines(&mut text, planned, look);
     }
-    for line in obstacles(page.plan) {
+    for line in plan::obstacles(page.plan) {
         let _ = writeln!(text, "{}", wrap(&format!("cannot be done here: {line}"), "    "));
     }
     let _ = writeln!(text, "{}", wrap(&format!("Risk: {}", remedy.risk), "  "));
@@ -180,34 +180,8 @@ fn user_of(planned: &Planned<'_>, step: &Step) -> Option<u32> {
     }
 }
 
-/// The obstacles; the same obstacle of several threads in one line.
-pub fn obstacles(plan: &[Planned<'_>]) -> Vec<String> {
-    let mut groups: Vec<(&Obstacle, Vec<Tid>)> = Vec::new();
-    for obstacle in plan.iter().filter_map(|planned| planned.obstacle.as_ref()) {
-        let several = |other: &Obstacle| other.of_threads().zip(obstacle.of_threads()).is_some_and(|(a, b)| a.1 == b.1);
-        let tid = obstacle.of_threads().map(|(tid, _)| tid);
-        match groups.iter_mut().find(|(first, _)| several(first)) {
-            Some((_, tids)) => tids.extend(tid.filter(|tid| !tids.contains(tid))),
-            None => groups.push((obstacle, tid.into_iter().collect())),
-        }
-    }
-    groups.into_iter().map(|(first, tids)| in_one_line(first, &tids)).collect()
-}
-
-fn in_one_line(obstacle: &Obstacle, tids: &[Tid]) -> String {
-    match (obstacle.of_threads(), tids) {
-        (Some((_, text)), [_, _, ..]) => {
-            let shown = tids.iter().take(MAX_SHOWN_CHANGES).map(Tid::to_string).collect::<Vec<_>>().join(", ");
-            let more = tids.len().saturating_sub(MAX_SHOWN_CHANGES);
-            let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-            format!("threads {shown}{more} {text}")
-        }
-        _ => obstacle.to_string(),
-    }
-}
-
 fn outcome(text: &mut String, page: &Page<'_>) {
-    let can = page.plan.iter().all(|planned| planned.obstacle.is_none());
+    let answer = plan::answer(page.plan);
     match &page.came {
         Some(Came::NothingDone) => text.push_str("Nothing was changed.\n"),
         Some(Came::Applied) => {
@@ -245,11 +219,9 @@ fn outcome(text: &mut String, page: &Page<'_>) {
                 }
             }
         }
-        None if page.plan.is_empty() => text.push_str("It names nothing that a program could change.\n"),
-        None if page.plan.iter().all(|planned| planned.steps.is_empty()) && can => {
-            text.push_str("There is nothing to change: it is so already.\n");
-        }
-        None if can => {
+        None if answer == Answer::NamesNothing => text.push_str("It names nothing that a program could change.\n"),
+        None if answer == Answer::IsSoAlready => text.push_str("There is nothing to change: it is so already.\n"),
+        None if answer == Answer::CanBeDone => {
             let Commands { apply, undo } = &page.commands;
             let _ = writeln!(
                 text,
@@ -261,7 +233,7 @@ fn outcome(text: &mut String, page: &Page<'_>) {
         None => text.push_str("It cannot be carried out here.\n"),
     }
     let in_force = !matches!(&page.came, Some(Came::NothingDone | Came::Tried { helped: false, .. }));
-    if !page.lasting.is_empty() && can && in_force {
+    if !page.lasting.is_empty() && answer != Answer::Obstructed && in_force {
         let _ = writeln!(
             text,
             "It lasts until a reboot at most. To make it last longer: --as {}",
@@ -352,31 +324,4 @@ fn fared_json(fared: &Fared) -> serde_json::Value {
         "average_ns": fared.average_ns(),
         "waits": fared.waits,
     })
-}
-
-#[cfg(test)]
-mod tests {
-    use std::collections::BTreeMap;
-
-    use super::*;
-
-    #[test]
-    fn the_same_obstacle_of_several_threads_is_one_line() {
-        let change = Change::advice();
-        let planned = |obstacle| Planned {
-            change: &change,
-            steps: Vec::new(),
-            already: 0,
-            obstacle: Some(obstacle),
-            gone: None,
-            users: BTreeMap::new(),
-        };
-        let of = |tid| planned(Obstacle::Ended(Tid(tid)));
-        assert_eq!(obstacles(&[of(7)]), ["thread 7 has ended"]);
-        let plan = [of(7), planned(Obstacle::Another(Tid(9))), of(8), of(8), planned(Obstacle::ForAPerson)];
-        let expected = ["threads 7, 8 have ended", "thread 9 is another one by now", "only a person can do this"];
-        assert_eq!(obstacles(&plan), expected);
-        let many: Vec<Planned<'_>> = (1..=40).map(of).collect();
-        assert!(obstacles(&many)[0].ends_with("15, 16 and 24 more have ended"), "{:?}", obstacles(&many));
-    }
 }

@@ -2,6 +2,7 @@
 
 use unstarve_diagnose::report::{LEGEND, Report, Scope, TraceSummary, in_words, verdict};
 use unstarve_model::Nanos;
+use unstarve_sched::Rule;
 
 use crate::Look;
 use crate::finding::{FixReference, finding, headline};
@@ -83,12 +84,12 @@ fn span_in_utc(trace: &TraceSummary) -> Option<String> {
 
 /// The meanings of the rules on this page.
 fn legend(ink: &mut Ink, report: &Report) {
-    let on_page = |word: &str| {
+    let on_page = |rule: Rule| {
         let in_findings = report.findings.iter().flat_map(|finding| &finding.blame);
         let in_waits = report.worst_waits.iter().flat_map(|wait| &wait.blame);
-        in_findings.chain(in_waits).any(|piece| piece.rule == word)
+        in_findings.chain(in_waits).any(|piece| piece.rule == rule)
     };
-    let rules: Vec<_> = LEGEND.iter().filter(|rule| on_page(rule.word())).collect();
+    let rules: Vec<_> = LEGEND.iter().filter(|rule| on_page(**rule)).collect();
     if rules.is_empty() {
         return;
     }

@@ -4,7 +4,7 @@ use std::borrow::Cow;
 
 use unicode_width::{UnicodeWidthChar, UnicodeWidthStr};
 use unstarve_diagnose::report::{Culprit, Victim};
-use unstarve_model::{clean, is_harmful};
+use unstarve_model::{Policy, clean, is_harmful};
 pub(crate) use unstarve_model::{counted, grouped};
 
 use crate::Charset;
@@ -97,12 +97,14 @@ pub(crate) fn victim(victim: &Victim) -> String {
 /// An occupant in short: `wl[231] RT 10`, `idle`, `softirq NET_RX`.
 pub(crate) fn occupant(culprit: &Culprit) -> String {
     let mut text = tasks(&culprit.comm, &culprit.tids, culprit.tasks.max(culprit.tids.len() as u32));
-    match (culprit.policy.as_deref(), culprit.prio) {
+    match (culprit.policy, culprit.prio) {
         // The kernel counts real-time priorities down from 99; chrt and others count up.
-        (Some("rt"), Some(prio)) => text.push_str(&format!(" RT {}", 99 - prio.clamp(-1, 99))),
-        (Some("rt"), None) => text.push_str(" RT"),
-        (Some("deadline"), _) => text.push_str(" deadline"),
-        (Some("fair"), Some(prio)) if prio != 120 => text.push_str(&format!(" nice {}", prio.clamp(100, 139) - 120)),
+        (Some(Policy::Rt), Some(prio)) => text.push_str(&format!(" RT {}", 99 - prio.clamp(-1, 99))),
+        (Some(Policy::Rt), None) => text.push_str(" RT"),
+        (Some(Policy::Deadline), _) => text.push_str(" deadline"),
+        (Some(Policy::Fair), Some(prio)) if prio != 120 => {
+            text.push_str(&format!(" nice {}", prio.clamp(100, 139) - 120))
+        }
         _ => {}
     }
     text

@@ -126,7 +126,7 @@ fn remedy(ink: &mut Ink, kind: &RemedyKind) {
         ink.paragraph("  ", PLAIN, &format!("Only on request (`unstarve fix --remedy {}`): {why}.", kind.id));
     }
     let rows: Vec<Proved> =
-        shipped().iter().filter(|row| row.remedy == kind.id).map(|row| Proved::of(row, None)).collect();
+        shipped().iter().filter(|row| row.remedy == *kind).map(|row| Proved::of(row, None)).collect();
     for row in &rows {
         ink.paragraph("  lab: ", FAINT, &row.to_string());
     }

@@ -70,7 +70,7 @@ fn occupants(blame: &[Culprit]) -> String {
             let who = occupant(piece);
             let length = Nanos(piece.ns);
             // `idle idle`, `unknown unknown` and `irq 33 virtio0 irq` would repeat the word.
-            if who.starts_with(&piece.rule) {
+            if who.starts_with(piece.rule.word()) {
                 format!("{who} {length}")
             } else {
                 format!("{who} {} {length}", piece.rule)

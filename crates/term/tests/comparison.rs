@@ -3,7 +3,7 @@
 use insta::assert_snapshot;
 use unicode_width::UnicodeWidthStr;
 use unstarve_diagnose::compare::{
-    Change, Comparison, FindingChange, Metric, Outcome, Role, SCHEMA, UnjudgedFinding, Verdict, WaitChange, Waits,
+    Change, Comparison, FindingChange, Metric, Outcome, Role, SCHEMA, Unit, UnjudgedFinding, Verdict, WaitChange, Waits,
 };
 use unstarve_diagnose::report::{Severity, TraceSummary};
 use unstarve_sched::Rule;
@@ -30,9 +30,9 @@ fn role(kind: &str, name: &str) -> Role {
 }
 
 fn change(role: Role, metric: Metric, rule: Option<Rule>, [a, b]: [f64; 2], verdict: Verdict) -> Change {
-    let unit = if metric == Metric::InvoluntarySwitches { "/s" } else { "ns/s" };
+    let unit = if metric == Metric::InvoluntarySwitches { Unit::PerSecond } else { Unit::NanosPerSecond };
     let interval = Some(((b - a) * 0.8, (b - a) * 1.2));
-    Change { role, metric, rule, unit: unit.to_owned(), a, b, interval, verdict }
+    Change { role, metric, rule, unit, a, b, interval, verdict }
 }
 
 fn comparison() -> Comparison {
@@ -44,7 +44,7 @@ fn comparison() -> Comparison {
         b: trace(213_513),
         findings: vec![
             FindingChange {
-                id: "completion-ping-pong".to_owned(),
+                id: "completion-ping-pong".into(),
                 victim: worker(),
                 outcome: Outcome::Appeared,
                 a: None,
@@ -52,7 +52,7 @@ fn comparison() -> Comparison {
                 sentence: "kworker/0:2 loses the CPU to fio after nearly every item.".to_owned(),
             },
             FindingChange {
-                id: "throttled".to_owned(),
+                id: "throttled".into(),
                 victim: role("task", "evil\u{1b}[31m"),
                 outcome: Outcome::Vanished,
                 a: Some(Severity::Warning),
@@ -115,7 +115,7 @@ fn findings_that_are_not_judged_are_shown_with_the_reason() {
     comparison.findings.clear();
     let because = "A: it covers 39.0 ms, and what is called a stall lasts 48.0 ms or more";
     let finding = |a, b| UnjudgedFinding {
-        id: "rt-starvation".to_owned(),
+        id: "rt-starvation".into(),
         victim: role("ksoftirqd", "ksoftirqd/*"),
         a,
         b,

@@ -7,20 +7,21 @@ use unicode_width::UnicodeWidthStr;
 use unstarve_diagnose::proofs::{Answer, Proved};
 use unstarve_diagnose::report::{
     Culprit, Finding, Instance, PricePaid, Remedy, Report, SCHEMA, Scope, Severity, TraceSummary, Verdict, Victim,
-    Waits, Work, WorstWait,
+    VictimKind, Waits, Work, WorstWait,
 };
 use unstarve_diagnose::{FindingKind, Options, RemedyKind, explain};
-use unstarve_model::{Loss, LossKind};
+use unstarve_model::{Loss, LossKind, Policy};
+use unstarve_sched::Rule;
 use unstarve_term::{Charset, Colours, Look, page, page_of};
 
-fn piece(comm: &str, tids: &[u32], policy: Option<(&str, i32)>, rule: &str, ns: u64) -> Culprit {
+fn piece(comm: &str, tids: &[u32], policy: Option<(Policy, i32)>, rule: Rule, ns: u64) -> Culprit {
     Culprit {
         comm: comm.to_owned(),
         tids: tids.to_vec(),
         tasks: tids.len() as u32,
-        policy: policy.map(|(policy, _)| policy.to_owned()),
+        policy: policy.map(|(policy, _)| policy),
         prio: policy.map(|(_, prio)| prio),
-        rule: rule.to_owned(),
+        rule,
         ns,
         ..Culprit::default()
     }
@@ -54,7 +55,7 @@ fn healthy() -> Report {
             cpu: 1,
             start_ns: 811_204_000_000,
             end_ns: 811_204_980_000,
-            blame: vec![piece("ksoftirqd/1", &[19], Some(("fair", 120)), "fair", 980_000)],
+            blame: vec![piece("ksoftirqd/1", &[19], Some((Policy::Fair, 120)), Rule::Fair, 980_000)],
             ..WorstWait::default()
         }],
         losses: vec![],
@@ -64,18 +65,18 @@ fn healthy() -> Report {
 }
 
 fn rt_starvation() -> Finding {
-    let wl = piece("wl", &[231], Some(("rt", 89)), "class", 312_000_000);
+    let wl = piece("wl", &[231], Some((Policy::Rt, 89)), Rule::Class, 312_000_000);
     Finding {
-        id: "rt-starvation".to_owned(),
+        id: "rt-starvation".into(),
         severity: Severity::Critical,
         confidence: 0.95,
         sentence: "The real-time task wl holds CPU 1 for up to 94.8 ms at a time; ksoftirqd/1, which is not real-time, cannot run there meanwhile, and received packets wait.".to_owned(),
         victim: Victim {
-            kind: "ksoftirqd".to_owned(),
+            kind: VictimKind::Ksoftirqd,
             comm: "ksoftirqd/1".to_owned(),
             tids: vec![19],
             tasks: 1,
-            policy: Some("fair".to_owned()),
+            policy: Some(Policy::Fair),
             prio: Some(120),
             work: None,
             ..Victim::default()
@@ -83,9 +84,9 @@ fn rt_starvation() -> Finding {
         culprits: vec![wl.clone()],
         blame: vec![
             wl,
-            piece("softirq NET_RX", &[], None, "softirq", 17_000_000),
-            piece("irq 33 virtio0-input.0", &[], None, "irq", 900_000),
-            piece("idle", &[], Some(("idle", 120)), "idle", 100_000),
+            piece("softirq NET_RX", &[], None, Rule::Softirq, 17_000_000),
+            piece("irq 33 virtio0-input.0", &[], None, Rule::Irq, 900_000),
+            piece("idle", &[], Some((Policy::Idle, 120)), Rule::Idle, 100_000),
         ],
         waits: Waits { count: 4, total_ns: 330_000_000, max_ns: 94_800_000, p99_ns: 94_800_000, owed_ns: 161_000_000 },
         cpus: vec![1],
@@ -104,7 +105,7 @@ fn rt_starvation() -> Finding {
         missing: vec![],
         remedies: vec![Remedy {
             changes: Vec::new(),
-            id: "victim-above-intruder".to_owned(),
+            id: "victim-above-intruder".into(),
             text: "Give ksoftirqd/1 a real-time priority above that of wl, so that it goes first.".to_owned(),
             apply: "chrt --fifo -p 11 19".to_owned(),
             undo: "chrt --other -p 0 19".to_owned(),
@@ -113,7 +114,7 @@ fn rt_starvation() -> Finding {
             proved: vec![Proved {
                 kernel: "5.10".to_owned(),
                 this_series: true,
-                victim: "kworker".to_owned(),
+                victim: Some(VictimKind::Kworker),
                 scenario: "spike".to_owned(),
                 answer: Answer::Helped,
                 metric: "ping.max".to_owned(),
@@ -129,20 +130,20 @@ fn rt_starvation() -> Finding {
 }
 
 fn ping_pong() -> Finding {
-    let fio = piece("fio", &[128], Some(("fair", 120)), "wakeup-preemption", 312_000_000);
+    let fio = piece("fio", &[128], Some((Policy::Fair, 120)), Rule::WakeupPreemption, 312_000_000);
     Finding {
-        id: "completion-ping-pong".to_owned(),
+        id: "completion-ping-pong".into(),
         severity: Severity::Warning,
         confidence: 0.9,
         sentence:
             "kworker/0:2 completes one direct I/O, wakes fio, is pushed off by it, and has to wait before the next."
                 .to_owned(),
         victim: Victim {
-            kind: "kworker".to_owned(),
+            kind: VictimKind::Kworker,
             comm: "kworker/0:2".to_owned(),
             tids: vec![47, 48, 49],
             tasks: 3,
-            policy: Some("fair".to_owned()),
+            policy: Some(Policy::Fair),
             prio: Some(120),
             work: Some(Work {
                 function: "iomap_dio_complete_work".to_owned(),
@@ -152,7 +153,10 @@ fn ping_pong() -> Finding {
         },
         culprits: vec![fio.clone()],
         blame: std::iter::once(fio)
-            .chain((0..11).map(|n| piece(&format!("other{n}"), &[300 + n], Some(("fair", 125)), "fair", 1_000_000)))
+            .chain(
+                (0..11)
+                    .map(|n| piece(&format!("other{n}"), &[300 + n], Some((Policy::Fair, 125)), Rule::Fair, 1_000_000)),
+            )
             .collect(),
         waits: Waits { count: 30_100, total_ns: 323_000_000, max_ns: 98_000, p99_ns: 21_000, owed_ns: 141_000_000 },
         cpus: vec![0],
@@ -178,13 +182,13 @@ fn ping_pong() -> Finding {
 
 fn sick() -> Report {
     let short = vec![
-        piece("wl", &[231], Some(("rt", 89)), "class", 2_400_000),
-        piece("softirq NET_RX", &[], None, "softirq", 600_000),
+        piece("wl", &[231], Some((Policy::Rt, 89)), Rule::Class, 2_400_000),
+        piece("softirq NET_RX", &[], None, Rule::Softirq, 600_000),
     ];
     let blame = vec![
-        piece("wl", &[231], Some(("rt", 89)), "class", 94_000_000),
-        piece("softirq NET_RX", &[], None, "softirq", 700_000),
-        piece("unknown", &[], None, "unknown", 100_000),
+        piece("wl", &[231], Some((Policy::Rt, 89)), Rule::Class, 94_000_000),
+        piece("softirq NET_RX", &[], None, Rule::Softirq, 700_000),
+        piece("unknown", &[], None, Rule::Unknown, 100_000),
     ];
     Report {
         findings: vec![rt_starvation(), ping_pong()],
@@ -240,14 +244,18 @@ fn invented_reports_are_possible() {
             );
         }
         for finding in &report.findings {
-            assert!(FindingKind::of_id(&finding.id).is_some(), "{}", finding.id);
+            assert!(FindingKind::of_id(finding.id.as_str()).is_some(), "{}", finding.id);
             assert_eq!(
                 finding.blame.iter().map(|piece| piece.ns).sum::<u64>(),
                 finding.waits.total_ns,
                 "{}",
                 finding.id
             );
-            assert!(finding.remedies.iter().all(|remedy| RemedyKind::of_id(&remedy.id).is_some()), "{}", finding.id);
+            assert!(
+                finding.remedies.iter().all(|remedy| RemedyKind::of_id(remedy.id.as_str()).is_some()),
+                "{}",
+                finding.id
+            );
         }
     }
 }
@@ -337,13 +345,12 @@ fn hostile_names_reach_no_terminal() {
     let evil = "\u{1b}]0;pwned\u{7}\r\n\u{202e}";
     let mut report = sick();
     let finding = &mut report.findings[0];
-    finding.id.push_str(evil);
+    finding.id = format!("{}{evil}", finding.id).as_str().into();
     finding.sentence.push_str(evil);
     finding.victim.comm = evil.to_owned();
     finding.evidence.push(evil.to_owned());
     finding.price[0].comm = evil.to_owned();
     finding.blame[0].comm = evil.to_owned();
-    finding.blame[0].rule = evil.to_owned();
     finding.losses.push(evil.to_owned());
     finding.remedies[0].apply.push_str(evil);
     finding.remedies[0].text.push_str(evil);
@@ -364,8 +371,8 @@ fn a_report_of_nonsense_is_still_a_page() {
     let finding = &mut report.findings[0];
     finding.confidence = f64::NAN;
     finding.blame = vec![
-        piece("", &[], Some(("rt", i32::MIN)), "", u64::MAX),
-        piece("x", &[], Some(("fair", i32::MAX)), "fair", u64::MAX),
+        piece("", &[], Some((Policy::Rt, i32::MIN)), Rule::Unknown, u64::MAX),
+        piece("x", &[], Some((Policy::Fair, i32::MAX)), Rule::Fair, u64::MAX),
     ];
     finding.waits = Waits { count: u64::MAX, total_ns: 0, max_ns: u64::MAX, p99_ns: 0, owed_ns: 0 };
     finding.worst = vec![Instance { cpu: u32::MAX, start_ns: u64::MAX, end_ns: 0, ..Instance::default() }];
@@ -416,7 +423,8 @@ fn a_hundred_findings_are_summed_up() {
 fn a_cap_of_the_list_is_not_shown_as_a_count() {
     let mut report = sick();
     let many: Vec<u32> = (1000..1128).collect();
-    report.findings[0].blame[0] = Culprit { tasks: 700, ..piece("job", &many, Some(("rt", 79)), "class", 5_000_000) };
+    report.findings[0].blame[0] =
+        Culprit { tasks: 700, ..piece("job", &many, Some((Policy::Rt, 79)), Rule::Class, 5_000_000) };
     report.findings[0].price[0] = PricePaid {
         comm: "fio".to_owned(),
         tids: vec![128],

@@ -197,7 +197,7 @@ impl App {
         wanted.is_empty()
             || has(&row.victim)
             || has(row.kind)
-            || row.rule.is_some_and(has)
+            || row.rule.is_some_and(|rule| has(rule.word()))
             || row.culprit.as_deref().is_some_and(has)
             || row.tid.is_some_and(|tid| tid.to_string() == wanted)
     }

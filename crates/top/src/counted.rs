@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, VecDeque};
 
+use unstarve_diagnose::report::VictimKind;
 use unstarve_model::{Comm, Nanos, Severity, Tid};
 use unstarve_sched::{KernelThread, Rule};
 use unstarve_watch::episode::Suffering;
@@ -204,7 +205,7 @@ fn task(seen: &Seen, ends: Option<(&Reading, &Reading)>, elapsed: Nanos, account
     let rule = ends.and_then(|(first, last)| only_rule(first, last, wait));
     Row {
         severity: last.and_then(|reading| severity_of_task(reading, seen, rule)),
-        kind: KernelThread::of(&wait.task.comm).map_or("task", |thread| thread.word()),
+        kind: VictimKind::from(KernelThread::of(&wait.task.comm)).word(),
         cpu: Some(wait.cpu.0),
         rule,
         culprit: wait.occupant.map(|task| name(&task)).or(role),
@@ -223,14 +224,14 @@ fn severity_of_role(kind: RoleKind, blame: &[Piece], longest: u64, oldest: Optio
     let all = blame.iter().map(|piece| piece.ns).fold(0, u64::saturating_add);
     let worst = blame.first().filter(|worst| worst.ns.saturating_mul(2) >= all)?;
     let occupied = oldest.map_or(Nanos::ZERO, |wait| wait.occupied.min(wait.ns));
-    severity(kind, None, rule_of(worst.rule)?, Nanos(longest), occupied)
+    severity(kind, None, worst.rule, Nanos(longest), occupied)
 }
 
 /// The severity of the waits of a task seen waiting.
-fn severity_of_task(reading: &Reading, seen: &Seen, rule: Option<&'static str>) -> Option<Severity> {
+fn severity_of_task(reading: &Reading, seen: &Seen, rule: Option<Rule>) -> Option<Severity> {
     let wait = &seen.last;
     let kind = reading.role(wait.role)?.kind;
-    severity(kind, Some(wait.task.comm), rule_of(rule?)?, seen.longest, wait.occupied.min(wait.ns))
+    severity(kind, Some(wait.task.comm), rule?, seen.longest, wait.occupied.min(wait.ns))
 }
 
 fn severity(kind: RoleKind, task: Option<Comm>, rule: Rule, longest: Nanos, occupied: Nanos) -> Option<Severity> {
@@ -239,13 +240,9 @@ fn severity(kind: RoleKind, task: Option<Comm>, rule: Rule, longest: Nanos, occu
     Suffering { kind, task, rule, longest, lost: longest, span: None, occupied }.severity()
 }
 
-fn rule_of(word: &str) -> Option<Rule> {
-    Rule::ALL.into_iter().find(|rule| rule.word() == word)
-}
-
 /// The rule under which its role waited for the occupant's role in the window, if there was only one: sums by rule are
 /// of roles, and with several rules the rule of a single wait is unknown.
-fn only_rule(first: &Reading, last: &Reading, wait: &OldestWait) -> Option<&'static str> {
+fn only_rule(first: &Reading, last: &Reading, wait: &OldestWait) -> Option<Rule> {
     let occupant = last.role(wait.occupant_role)?.name();
     let mut rules = blame(first, last, wait.role).into_iter().filter(|piece| piece.occupant == occupant);
     rules.next().filter(|_| rules.next().is_none()).map(|piece| piece.rule)
@@ -272,9 +269,9 @@ fn blame(first: &Reading, last: &Reading, victim: RoleId) -> Vec<Piece> {
         .filter_map(|row| {
             let ns = then(row.occupant, row.rule).map_or(row.ns, |then| row.ns.saturating_sub(then));
             let occupant = last.role(row.occupant)?.name();
-            (ns > Nanos::ZERO).then(|| Piece { occupant, tid: None, rule: row.rule.word(), ns: ns.0 })
+            (ns > Nanos::ZERO).then_some(Piece { occupant, tid: None, rule: row.rule, ns: ns.0 })
         })
         .collect();
-    pieces.sort_by(|a, b| (b.ns, &a.occupant, a.rule).cmp(&(a.ns, &b.occupant, b.rule)));
+    pieces.sort_by(|a, b| (b.ns, &a.occupant, a.rule.word()).cmp(&(a.ns, &b.occupant, b.rule.word())));
     pieces
 }

@@ -17,7 +17,7 @@ pub(crate) struct CpuBusyTime {
 }
 
 /// One CPU's activity.
-#[derive(Clone, PartialEq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, schemars::JsonSchema)]
 pub struct CpuView {
     /// Its number.
     pub cpu: u32,

@@ -44,7 +44,7 @@ fn together(name: String, mut members: Vec<Row>) -> Option<Row> {
         }
         row.blame.into_iter().for_each(|piece| add(&mut all.blame, piece));
     }
-    all.blame.sort_by(|a, b| (b.ns, &a.occupant, a.rule).cmp(&(a.ns, &b.occupant, b.rule)));
+    all.blame.sort_by(|a, b| (b.ns, &a.occupant, a.rule.word()).cmp(&(a.ns, &b.occupant, b.rule.word())));
     let worst = all.blame.first();
     all.rule = worst.map(|piece| piece.rule);
     all.culprit = worst.map(|piece| piece.occupant.clone());

@@ -15,7 +15,7 @@ use crate::view::{Piece, Row, View};
 fn blame(list: &[Piece]) -> String {
     let piece = |piece: &Piece| {
         // `idle idle` would repeat the word.
-        let rule = if piece.occupant.starts_with(piece.rule) { "" } else { piece.rule };
+        let rule = if piece.occupant.starts_with(piece.rule.word()) { "" } else { piece.rule.word() };
         format!("{} {rule}{}{}", piece.occupant, if rule.is_empty() { "" } else { " " }, Nanos(piece.ns))
     };
     list.iter().map(piece).collect::<Vec<_>>().join(", ")

@@ -8,6 +8,7 @@ use ratatui::style::{Color, Modifier, Style};
 use ratatui::text::{Line, Span};
 use ratatui::widgets::{Cell, Paragraph, Row as TableRow, Table, TableState};
 use unstarve_model::{Nanos, Severity, Tid, clean};
+use unstarve_sched::Rule;
 
 use crate::App;
 use crate::cpus::CpuView;
@@ -158,12 +159,12 @@ fn nobody(view: &View, app: &App) -> String {
 }
 
 /// The colour of a rule: warm if another task caused the wait, cold if none did.
-pub(crate) fn colour(rule: Option<&str>) -> Color {
+pub(crate) fn colour(rule: Option<Rule>) -> Color {
     match rule {
-        Some("class" | "priority" | "not-preempted" | "weight" | "throttled") => Color::Red,
-        Some("wakeup-preemption" | "count") => Color::Magenta,
-        Some("irq" | "softirq") => Color::Yellow,
-        Some("idle") => Color::Blue,
+        Some(Rule::Class | Rule::Priority | Rule::NotPreempted | Rule::Weight | Rule::Throttled) => Color::Red,
+        Some(Rule::WakeupPreemption | Rule::Count) => Color::Magenta,
+        Some(Rule::Irq | Rule::Softirq) => Color::Yellow,
+        Some(Rule::Idle) => Color::Blue,
         _ => Color::Reset,
     }
 }
@@ -306,7 +307,7 @@ fn cell(row: &Row, column: Column, width: usize) -> Cell<'static> {
         Column::Share => right(percent(row.share)),
         Column::Now => right(row.waiting_ns.map_or_else(String::new, |ns| Nanos(ns).to_string())),
         Column::Rule => {
-            let text = row.rule.map_or_else(String::new, |rule| fit(rule, "", width));
+            let text = row.rule.map_or_else(String::new, |rule| fit(rule.word(), "", width));
             return Cell::new(Span::styled(text, Style::new().fg(colour(row.rule))));
         }
         Column::Culprit => culprit(row, width),

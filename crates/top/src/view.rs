@@ -2,7 +2,7 @@
 
 use rustc_hash::FxHashMap;
 use serde::Serialize;
-use unstarve_diagnose::report::{Finding, Severity};
+use unstarve_diagnose::report::{Finding, FindingId, Severity, VictimKind};
 use unstarve_diagnose::seems_to_wait;
 use unstarve_model::{Comm, Nanos, Tid, clean};
 use unstarve_sched::{KernelThread, Rule};
@@ -53,7 +53,7 @@ impl Order {
 }
 
 /// The kind of rows.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum RowsBy {
     /// One row for each task, from every scheduler event.
@@ -63,20 +63,20 @@ pub enum RowsBy {
 }
 
 /// An occupant under a rule, with its time.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, schemars::JsonSchema)]
 pub struct Piece {
     /// Its name, with the priority for real-time tasks.
     pub occupant: String,
     /// Its thread id, if it is one task.
     pub tid: Option<u32>,
     /// The rule.
-    pub rule: &'static str,
+    pub rule: Rule,
     /// The time.
     pub ns: u64,
 }
 
 /// A task or role that waited in the window.
-#[derive(Clone, PartialEq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, schemars::JsonSchema)]
 pub struct Row {
     /// Its name.
     pub victim: String,
@@ -89,7 +89,7 @@ pub struct Row {
     /// The CPU where it last waited.
     pub cpu: Option<u32>,
     /// The rule under which it waited longest, including an ongoing wait.
-    pub rule: Option<&'static str>,
+    pub rule: Option<Rule>,
     /// The occupant that had the CPU longest under that rule.
     pub culprit: Option<String>,
     /// The culprit's thread id, if it is one task.
@@ -110,7 +110,7 @@ pub struct Row {
     /// The severity of its worst finding in the last one to two windows.
     pub severity: Option<Severity>,
     /// That finding's id.
-    pub finding: Option<String>,
+    pub finding: Option<FindingId>,
 }
 
 /// Knowledge from other sources than the events.
@@ -129,7 +129,7 @@ impl ViewContext<'_> {
 }
 
 /// Everything shown.
-#[derive(Clone, PartialEq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, schemars::JsonSchema)]
 pub struct View {
     /// `unstarve.top/1`.
     pub schema: &'static str,
@@ -269,11 +269,11 @@ pub(crate) fn pieces<'a>(world: &World, list: impl Iterator<Item = (ActorId, Rul
             [only] => Some(only.0),
             _ => None,
         },
-        rule: rule.word(),
+        rule,
         ns: length.0,
     };
     let mut all: Vec<Piece> = list.map(piece).collect();
-    all.sort_by(|a, b| (b.ns, &a.occupant, a.rule).cmp(&(a.ns, &b.occupant, b.rule)));
+    all.sort_by(|a, b| (b.ns, &a.occupant, a.rule.word()).cmp(&(a.ns, &b.occupant, b.rule.word())));
     all
 }
 
@@ -283,7 +283,7 @@ fn row(window: &Window, world: &World, who: TaskIdent, sums: &Sums) -> Row {
         victim: who.1.to_string(),
         tid: Some(who.0.0),
         tasks: 1,
-        kind: KernelThread::of(&who.1).map_or("task", |thread| thread.word()),
+        kind: VictimKind::from(KernelThread::of(&who.1)).word(),
         cpu: sums.cpu.map(|cpu| cpu.0),
         rule: blame.first().map(|piece| piece.rule),
         culprit: blame.first().map(|piece| piece.occupant.clone()),
@@ -335,7 +335,7 @@ fn add_waiting(
             }
             None => {
                 let mut row = Row {
-                    kind: task.kernel_thread.map_or("task", |thread| thread.word()),
+                    kind: VictimKind::from(task.kernel_thread).word(),
                     waiting_ns: Some(waiting.0),
                     cpu: Some(cpu.0),
                     ..Row::of_nothing(task.comm.to_string(), Some(task.tid))
@@ -371,7 +371,7 @@ impl FinishedWait {
         let name = self.comm.to_string();
         let is_known = |row: &Row| row.tid == Some(self.tid.0) && row.victim == name;
         let place = rows.iter().position(is_known).unwrap_or_else(|| {
-            let kind = KernelThread::of(&self.comm).map_or("task", |thread| thread.word());
+            let kind = VictimKind::from(KernelThread::of(&self.comm)).word();
             rows.push(Row { kind, cpu: Some(self.cpu), ..Row::of_nothing(name.clone(), Some(self.tid)) });
             rows.len() - 1
         });
@@ -414,7 +414,7 @@ impl Row {
                 None => self.blame.push(piece),
             }
         }
-        self.blame.sort_by(|a, b| (b.ns, &a.occupant, a.rule).cmp(&(a.ns, &b.occupant, b.rule)));
+        self.blame.sort_by(|a, b| (b.ns, &a.occupant, a.rule.word()).cmp(&(a.ns, &b.occupant, b.rule.word())));
         let worst = self.blame.first();
         self.rule = worst.map(|piece| piece.rule);
         self.culprit = worst.map(|piece| piece.occupant.clone());
@@ -423,8 +423,7 @@ impl Row {
 
     /// Whether it waited longest because a rule prefers another task, as the watch's page and alerts judge.
     fn is_by_precedence(&self) -> bool {
-        let rule = Rule::ALL.into_iter().find(|rule| self.rule == Some(rule.word()));
-        rule.is_some_and(unstarve_watch::is_precedence)
+        self.rule.is_some_and(unstarve_watch::is_precedence)
     }
 
     /// A task whose waits have not ended in the window.

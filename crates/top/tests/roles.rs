@@ -87,7 +87,10 @@ fn roles_have_exact_sums_of_the_window_and_tasks_what_was_seen() {
     // Ten seconds of the twenty.
     assert_eq!((role.victim.as_str(), role.tid, role.wait_ns, role.waits), ("ksoftirqd", None, 8_000 * MS, 100));
     assert_eq!(role.blame.iter().map(|piece| piece.ns).sum::<u64>(), role.wait_ns, "the pieces are the sum");
-    assert_eq!((role.rule, role.culprit.as_deref(), role.culprit_tid), (Some("class"), Some("hog"), Some(4711)));
+    assert_eq!(
+        (role.rule, role.culprit.as_deref(), role.culprit_tid),
+        (Some(unstarve_sched::Rule::Class), Some("hog"), Some(4711))
+    );
     assert!((67 * MS..=80 * MS).contains(&role.longest_ns), "the step's lower bound: {}", role.longest_ns);
     let task = view.rows.iter().find(|row| row.tid == Some(18)).expect("the task");
     assert_eq!((task.victim.as_str(), task.kind, task.waiting_ns), ("ksoftirqd/1", "ksoftirqd", Some(60 * MS)));
@@ -113,7 +116,7 @@ fn who_waits_by_precedence_comes_before_turns_among_equals() {
         let view = View::counted(&counted, &app.showing(RowsBy::Role), "eBPF", &nothing);
         view.rows.iter().map(|row| (row.rule, row.kind)).collect::<Vec<_>>()
     };
-    let rows = [(Some("class"), "role"), (Some("class"), "ksoftirqd"), (Some("fair"), "role")];
+    let rows = [(Some(Rule::Class), "role"), (Some(Rule::Class), "ksoftirqd"), (Some(Rule::Fair), "role")];
     assert_eq!(shown(App::default()), rows);
     assert_eq!(shown(App::new(Order::Longest, String::new())).len(), 3);
     let by_name = shown(App::new(Order::Name, String::new()));
@@ -136,7 +139,7 @@ fn a_task_has_the_rule_of_its_role_where_there_is_one_alone() {
         let view = View::counted(&counted, &App::default().showing(RowsBy::Role), "eBPF", &nothing);
         view.rows.iter().find(|row| row.tid == Some(18)).and_then(|row| row.rule)
     };
-    assert_eq!((rule(false), rule(true)), (Some("class"), None));
+    assert_eq!((rule(false), rule(true)), (Some(Rule::Class), None));
 }
 
 #[test]
@@ -152,7 +155,10 @@ fn who_has_the_cpu_now_is_not_named_beside_a_rule_of_another_wait() {
     let app = App::default().showing(RowsBy::Role);
     let view = View::counted(&counted, &app, "eBPF", &|_| Some(Nanos(7)));
     let role = view.rows.iter().find(|row| row.kind == "role").expect("ksoftirqd");
-    assert_eq!((role.rule, role.culprit.as_deref(), role.culprit_tid), (Some("class"), Some("real-time"), None));
+    assert_eq!(
+        (role.rule, role.culprit.as_deref(), role.culprit_tid),
+        (Some(unstarve_sched::Rule::Class), Some("real-time"), None)
+    );
     // Its first wait lasts: there is no sum yet, but what has passed of it.
     let screen = screen(&view, &app);
     assert!(screen.contains(">60.0 ms") && !screen.contains("0 ns"), "{screen}");

@@ -154,7 +154,7 @@ fn keys_sort_filter_choose_and_end() {
     }
     assert_eq!(show.app.filter(), "class");
     assert_eq!(first(&mut show), "ksoftirqd/1");
-    assert!(show.view().rows.iter().all(|row| row.rule == Some("class")));
+    assert!(show.view().rows.iter().all(|row| row.rule == Some(unstarve_sched::Rule::Class)));
     for key in [Key::Char('/'), Key::Escape] {
         show.press(key);
     }
@@ -234,8 +234,8 @@ fn a_key_shows_what_to_do() {
     let view = show.view();
     let row = &view.rows[0];
     assert_eq!(
-        (row.finding.as_deref(), row.severity),
-        (Some("rt-starvation"), Some(unstarve_model::Severity::Critical))
+        (row.finding.clone(), row.severity),
+        (Some("rt-starvation".into()), Some(unstarve_model::Severity::Critical))
     );
     show.press(Key::Char('r'));
     let screen = show.screen(100, 30);

@@ -25,10 +25,10 @@ fn agree(victims: &[Task], occupant: Task) {
                 continue;
             }
             let row = row.unwrap_or_else(|| panic!("{name}: no row"));
-            assert_eq!((row.severity, row.finding.as_deref()), (Some(finding.severity), Some(&*finding.id)), "{name}");
+            assert_eq!((row.severity, row.finding), (Some(finding.severity), Some(finding.id.clone())), "{name}");
             if finding.severity >= Severity::Warning {
                 let culprit = finding.culprits.first().expect("a culprit");
-                assert_eq!(row.rule, Some(&*culprit.rule), "{name}");
+                assert_eq!(row.rule, Some(culprit.rule), "{name}");
                 let accused = row.culprit.expect("a culprit");
                 assert_eq!(accused.split(" RT ").next(), Some(&*culprit.comm), "{name}");
             }
@@ -63,5 +63,5 @@ fn beside_its_own_idle_cpu() {
     agree(&PROGRAMS, IDLE);
     let scenario = Scenario { victim: SERVING[0], occupant: IDLE, ms: 3_000, is_open: true, has_payer: false };
     let row = row(&scenario.text(), SERVING[0].tid).expect("a wait that never ended is shown");
-    assert_eq!((row.rule, row.waiting_ns.map(|ns| ns / 1_000_000_000)), (Some("idle"), Some(3)));
+    assert_eq!((row.rule, row.waiting_ns.map(|ns| ns / 1_000_000_000)), (Some(unstarve_sched::Rule::Idle), Some(3)));
 }

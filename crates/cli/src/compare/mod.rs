@@ -10,6 +10,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
+use schemars::JsonSchema;
 use serde::Serialize;
 use unstarve_diagnose::Options;
 use unstarve_diagnose::compare::{Comparison, Side, compare, side_beside};
@@ -119,8 +120,9 @@ pub fn run(args: HiArgs) -> Result<ExitCode> {
 }
 
 /// The comparison, and the latency of each side.
-#[derive(Serialize)]
-struct WithLatency<'a> {
+#[derive(Serialize, JsonSchema)]
+#[schemars(title = "Comparison")]
+pub struct WithLatency<'a> {
     #[serde(flatten)]
     comparison: &'a Comparison,
     #[serde(skip_serializing_if = "Vec::is_empty")]

@@ -8,11 +8,12 @@ use unstarve_executor::audit::Audit;
 use unstarve_executor::host::ThisHost;
 use unstarve_executor::journal::Step;
 use unstarve_executor::manual_changes::ByHand;
+use unstarve_executor::plan::{Answer, answer};
 use unstarve_term::fix::Came;
 
 use super::choose::Choice;
 use super::origin::Origin;
-use super::{LowArgs, NOT_DONE, can_be_done, commands, is_so_already, page_of, planned, verify, write};
+use super::{LowArgs, NOT_DONE, commands, page_of, planned, verify, write};
 use crate::input::Recording;
 use crate::output::{self, Color};
 
@@ -25,11 +26,12 @@ pub fn run(
     color: Color,
 ) -> Result<ExitCode> {
     let plan = planned(args, explained, chosen, origin);
-    if !can_be_done(&plan) {
+    let answer = answer(&plan);
+    if answer != Answer::CanBeDone {
         let mut page = page_of(args, recording, explained, chosen, &plan, origin);
         page.came = Some(Came::NothingDone);
         // Every value is set already: repeating the command is not a failure.
-        let code = if is_so_already(&plan) { 0 } else { NOT_DONE };
+        let code = if answer == Answer::IsSoAlready { 0 } else { NOT_DONE };
         output::will_end_with(code);
         write(args, &page, color)?;
         return Ok(ExitCode::from(code));

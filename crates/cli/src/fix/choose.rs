@@ -2,9 +2,9 @@
 
 use anyhow::{Result, anyhow, bail};
 use unstarve_diagnose::RemedyKind;
-use unstarve_diagnose::report::{Finding, Remedy, Report};
+use unstarve_diagnose::report::{Finding, Remedy, RemedyId, Report};
 use unstarve_executor::authority::Named;
-use unstarve_executor::plan::{Ids, Look, plan};
+use unstarve_executor::plan::{Answer, Ids, Look, answer, obstacles, plan};
 use unstarve_term::clean;
 use unstarve_term::fix::Skipped;
 
@@ -64,8 +64,9 @@ pub fn choose<L: Look>(report: &Report, look: &L, origin: &Origin, args: &LowArg
     let Some(asked) = &args.remedy else { return best(report, look, origin, args, &findings) };
     if args.finding.is_none() && asked.parse::<usize>().is_err() {
         // The id may belong to a finding after the worst.
+        let asked = RemedyId::from(asked.as_str());
         let has_it = |finding: usize| {
-            let remedy = report.findings[finding].remedies.iter().position(|remedy| remedy.id == *asked)?;
+            let remedy = report.findings[finding].remedies.iter().position(|remedy| remedy.id == asked)?;
             Some(Choice { finding, remedy, skipped: Vec::new() })
         };
         let none = || anyhow!("no finding of this recording has that remedy; `unstarve explain` lists them");
@@ -76,7 +77,7 @@ pub fn choose<L: Look>(report: &Report, look: &L, origin: &Origin, args: &LowArg
         _ => best(report, look, origin, args, &findings)?.finding,
     };
     let ids: Vec<&str> = report.findings[finding].remedies.iter().map(|remedy| remedy.id.as_str()).collect();
-    let whose = format!("finding {} ({})", finding + 1, clean(&report.findings[finding].id));
+    let whose = format!("finding {} ({})", finding + 1, clean(report.findings[finding].id.as_str()));
     let remedy = find(asked, &ids, "remedy", &whose)?;
     Ok(Choice { finding, remedy, skipped: Vec::new() })
 }
@@ -108,7 +109,7 @@ fn best<L: Look>(report: &Report, look: &L, origin: &Origin, args: &LowArgs, fin
 
 /// Why the remedy needs an explicit request.
 fn on_request(remedy: &Remedy) -> Option<String> {
-    let why = RemedyKind::of_id(&remedy.id)?.on_request?;
+    let why = RemedyKind::of_id(remedy.id.as_str())?.on_request?;
     Some(format!("{why}, so it is applied only if it is named (--remedy)"))
 }
 
@@ -117,16 +118,17 @@ fn obstacle<L: Look>(look: &L, remedy: &Remedy, origin: &Origin) -> Option<Strin
     // A plan that is only shown lists the targets that must be named.
     let named = if origin.is_trusted() { Named::Nothing } else { Named::Everything };
     let plan = plan(look, &remedy.changes, "", &origin.authority(named));
-    if super::can_be_done(&plan) {
-        return None;
+    match answer(&plan) {
+        Answer::CanBeDone => None,
+        Answer::IsSoAlready => Some("it is so already".to_owned()),
+        Answer::NamesNothing => Some("it names nothing that a program could change".to_owned()),
+        Answer::Obstructed => {
+            let obstacles = obstacles(&plan);
+            let (first, rest) = obstacles.split_first()?;
+            let more = (!rest.is_empty()).then(|| unstarve_model::counted(rest.len() as u64, "obstacle"));
+            Some(more.map_or_else(|| first.clone(), |more| format!("{first}, and {more} more")))
+        }
     }
-    let obstacles = unstarve_term::fix::obstacles(&plan);
-    Some(match obstacles.split_first() {
-        Some((first, [])) => first.clone(),
-        Some((first, rest)) => format!("{first}, and {} more", unstarve_model::counted(rest.len() as u64, "obstacle")),
-        None if plan.is_empty() => "it names nothing that a program could change".to_owned(),
-        None => "it is so already".to_owned(),
-    })
 }
 
 /// The index of the remedy with this number or id in the finding `whose`.

@@ -20,7 +20,7 @@ use unstarve_change::Form;
 use unstarve_diagnose::{Explained, Options, explain_beside};
 use unstarve_executor::authority::{Named, Thing};
 use unstarve_executor::host::ThisHost;
-use unstarve_executor::plan::{self, Planned};
+use unstarve_executor::plan::{self, Answer, Planned};
 use unstarve_executor::state;
 use unstarve_model::EventSource;
 use unstarve_term::fix::{self as page, Page};
@@ -201,7 +201,7 @@ fn show(
     color: Color,
 ) -> Result<ExitCode> {
     let plan = planned(args, explained, chosen, origin);
-    let can = can_be_done(&plan);
+    let can = plan::answer(&plan) == Answer::CanBeDone;
     output::will_end_with(if can { 0 } else { NOT_DONE });
     write(args, &page_of(args, recording, explained, chosen, &plan, origin), color)?;
     Ok(if can { ExitCode::SUCCESS } else { ExitCode::from(NOT_DONE) })
@@ -210,17 +210,6 @@ fn show(
 fn planned<'a>(args: &LowArgs, explained: &'a Explained, chosen: &Choice, origin: &origin::Origin) -> Vec<Planned<'a>> {
     let (changes, rule) = (&chosen.remedy(&explained.report).changes, chosen.rule(&explained.report));
     plan::plan(&ThisHost, changes, &rule, &origin.authority(args.named()))
-}
-
-/// Whether every value is set already and nothing is in the way.
-fn is_so_already(plan: &[Planned<'_>]) -> bool {
-    plan.iter().all(|planned| planned.obstacle.is_none() && planned.steps.is_empty())
-        && plan.iter().any(|planned| planned.already > 0)
-}
-
-/// Whether something would change and nothing is in the way.
-fn can_be_done(plan: &[Planned<'_>]) -> bool {
-    plan.iter().all(|planned| planned.obstacle.is_none()) && plan.iter().any(|planned| !planned.steps.is_empty())
 }
 
 fn page_of<'a>(

@@ -137,7 +137,7 @@ impl Victim {
         let pool = victim.comm.strip_prefix("kworker/").and_then(|rest| rest.split_once(':'));
         let kernel = match pool {
             Some((pool, _)) => Some(format!("kworker/{pool}:")),
-            None => (victim.kind != "task" && victim.kind != "cgroup").then(|| victim.comm.clone()),
+            None => victim.kind.is_named_as_kernel_thread().then(|| victim.comm.clone()),
         };
         Victim {
             tids: victim.tids.iter().copied().map(Tid).collect(),

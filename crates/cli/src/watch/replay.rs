@@ -79,8 +79,8 @@ fn explained(file: &input::Recording, begun: &[Begun]) -> Result<Option<String>>
         let mut episode = Episode::begun(id_of(begun.at.wall), begun.at.wall);
         episode.note_counters(begun);
         episode.note_trace(&explanation);
-        let Some(severity) = episode.severity.as_deref() else { continue };
-        let said = format!("explain: {severity}: {}\n", unstarve_watch::episode::line(&episode));
+        let Some(severity) = episode.severity else { continue };
+        let said = format!("explain: {}: {}\n", severity.word(), unstarve_watch::episode::line(&episode));
         if !lines.contains(&said) {
             lines.push(said);
         }

@@ -56,7 +56,7 @@ fn polled(stage: &Stage, before: &[&str]) -> Result<Report, Stop> {
 
 fn is_by_poller(finding: &Finding, rule: impl Fn(&str) -> bool) -> bool {
     finding.severity >= Severity::Warning
-        && finding.culprits.first().is_some_and(|culprit| culprit.comm == POLLER && rule(&culprit.rule))
+        && finding.culprits.first().is_some_and(|culprit| culprit.comm == POLLER && rule(culprit.rule.word()))
 }
 
 /// Where other programs run beside them, one of these may be named first, and the worker among those that waited, too.

@@ -16,8 +16,14 @@ fn without_names(report: &Report) -> Vec<(String, Severity, String, Vec<u32>, St
     let findings = report.findings.iter().filter(|finding| finding.severity >= Severity::Warning);
     let mut told: Vec<_> = findings
         .map(|finding| {
-            let rule = finding.culprits.first().map(|culprit| culprit.rule.clone()).unwrap_or_default();
-            (finding.id.clone(), finding.severity, finding.victim.kind.clone(), finding.victim.tids.clone(), rule)
+            let rule = finding.culprits.first().map(|culprit| culprit.rule.to_string()).unwrap_or_default();
+            (
+                finding.id.to_string(),
+                finding.severity,
+                finding.victim.kind.to_string(),
+                finding.victim.tids.clone(),
+                rule,
+            )
         })
         .collect();
     told.sort();
@@ -77,7 +83,8 @@ pub fn salvaged_is_explained(stage: &Stage) -> Ended {
     Running::start(&mut command)?.succeed(TEST_TIMEOUT)?;
     let report = stage.explain(&file)?;
     let found = report.findings.iter().any(|finding| {
-        finding.id == "rt-starvation" && finding.culprits.first().is_some_and(|culprit| culprit.comm == "qzvxhog")
+        finding.id.as_str() == "rt-starvation"
+            && finding.culprits.first().is_some_and(|culprit| culprit.comm == "qzvxhog")
     });
     let left = std::fs::read_dir(&directory).map_err(|error| error.to_string())?.count();
     if !found || left != 0 {

@@ -2,7 +2,7 @@ use std::path::PathBuf;
 use std::process::Command;
 use std::time::Duration;
 
-use unstarve_diagnose::report::{Finding, Report, Severity};
+use unstarve_diagnose::report::{Finding, Report, Severity, VictimKind};
 
 use crate::cgroup::Cgroup;
 use crate::process::Running;
@@ -73,10 +73,11 @@ pub fn real_time_hog(stage: &Stage) -> Ended {
         &report,
         "hog as the first culprit, by class",
         starved.iter().all(|finding| {
-            finding.culprits.first().is_some_and(|culprit| culprit.comm == "hog" && culprit.rule == "class")
+            finding.culprits.first().is_some_and(|culprit| culprit.comm == "hog" && culprit.rule.word() == "class")
         }),
     )?;
-    let worker = |finding: &Finding| finding.victim.kind == "kworker" || finding.victim.comm.starts_with("kworker/");
+    let worker =
+        |finding: &Finding| finding.victim.kind == VictimKind::Kworker || finding.victim.comm.starts_with("kworker/");
     expect(
         &report,
         "fio or a kernel worker among the victims",
@@ -113,7 +114,7 @@ pub fn heavy_cgroup(stage: &Stage) -> Ended {
         "weight-starvation of light by heavy",
         starved.iter().any(|finding| {
             finding.victim.comm == "light"
-                && finding.culprits.iter().any(|culprit| culprit.comm == "heavy" && culprit.rule == "weight")
+                && finding.culprits.iter().any(|culprit| culprit.comm == "heavy" && culprit.rule.word() == "weight")
         }),
     )
 }
@@ -183,7 +184,7 @@ pub fn same_moment_in_every_format(stage: &Stage) -> Ended {
         let by_hog = report.findings.iter().filter(|finding| finding.culprits.iter().any(|c| c.comm == "hog"));
         let mut found: Vec<(String, String)> = by_hog
             .filter(|finding| finding.severity >= Severity::Warning)
-            .map(|finding| (finding.id.clone(), finding.victim.comm.clone()))
+            .map(|finding| (finding.id.to_string(), finding.victim.comm.clone()))
             .collect();
         found.sort();
         told.push((report.trace.format, found));
@@ -203,7 +204,7 @@ fn recorded(stage: &Stage) -> Result<Report, Stop> {
 }
 
 fn findings<'a>(report: &'a Report, id: &str, least: Severity) -> Vec<&'a Finding> {
-    report.findings.iter().filter(|finding| finding.id == id && finding.severity >= least).collect()
+    report.findings.iter().filter(|finding| finding.id.as_str() == id && finding.severity >= least).collect()
 }
 
 /// A healthy machine: nothing is critical.

@@ -11,7 +11,7 @@ use statrs::distribution::{ContinuousCDF, StudentsT};
 const FEWEST: usize = 4;
 
 /// What the two rates come to.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize, schemars::JsonSchema)]
 #[cfg_attr(feature = "typescript", derive(ts_rs::TS), ts(rename = "RateVerdict"))]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {

@@ -7,7 +7,7 @@ use unstarve_sched::Rule;
 use super::profile::Sums;
 
 /// What is compared.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize, schemars::JsonSchema)]
 #[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 #[serde(rename_all = "kebab-case")]
 pub enum Metric {
@@ -49,22 +49,36 @@ pub(super) const METRICS: [Metric; 10] = [
     Metric::Items,
 ];
 
+/// The unit of a metric.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+pub enum Unit {
+    /// Nanoseconds in a second.
+    #[serde(rename = "ns/s")]
+    NanosPerSecond,
+    /// So many in a second.
+    #[serde(rename = "/s")]
+    PerSecond,
+    /// Nanoseconds.
+    #[serde(rename = "ns")]
+    Nanos,
+}
+
 impl Metric {
-    /// `ns/s`, `/s` or `ns`.
-    pub(super) fn unit(self) -> &'static str {
+    /// Of its value.
+    pub(super) fn unit(self) -> Unit {
         match self {
-            Metric::WaitedUnder | Metric::Waited | Metric::Ran | Metric::Softirq | Metric::Irq => "ns/s",
-            Metric::ItemLatency => "ns",
-            _ => "/s",
+            Metric::WaitedUnder | Metric::Waited | Metric::Ran | Metric::Softirq | Metric::Irq => Unit::NanosPerSecond,
+            Metric::ItemLatency => Unit::Nanos,
+            _ => Unit::PerSecond,
         }
     }
 
     /// Less of it, and smaller differences, do not matter: a thousandth of a CPU, ten switches a second, ten microseconds.
     pub(super) fn least(self) -> f64 {
         match self.unit() {
-            "ns/s" => 1e6,
-            "ns" => 1e4,
-            _ => 10.0,
+            Unit::NanosPerSecond => 1e6,
+            Unit::Nanos => 1e4,
+            Unit::PerSecond => 10.0,
         }
     }
 

@@ -16,12 +16,12 @@ use unstarve_timeline::{Both, Sink};
 pub use self::contrast::Verdict;
 use self::contrast::contrast;
 use self::metric::METRICS;
-pub use self::metric::Metric;
+pub use self::metric::{Metric, Unit};
 use self::profile::{Course, Sums};
 pub use self::profile::{Profile, Waits};
 pub use self::role::Role;
 use crate::explain::explain_beside;
-use crate::report::{Finding, Report, Severity, TraceSummary};
+use crate::report::{Finding, FindingId, Report, Severity, TraceSummary};
 use crate::{ExplainError, Options};
 
 /// The schema's id.
@@ -37,7 +37,7 @@ pub struct Side {
 }
 
 /// Everything that `unstarve compare` has to say. Fields are only ever added.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, schemars::JsonSchema)]
 #[cfg_attr(feature = "typescript", derive(ts_rs::TS), ts(rename = "ComparisonReport"))]
 pub struct Comparison {
     /// [`SCHEMA`].
@@ -63,11 +63,11 @@ pub struct Comparison {
 }
 
 /// A finding on both sides.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, schemars::JsonSchema)]
 #[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 pub struct FindingChange {
     /// `rt-starvation`, ….
-    pub id: String,
+    pub id: FindingId,
     /// Whose waits.
     pub victim: Role,
     /// What became of it.
@@ -81,11 +81,11 @@ pub struct FindingChange {
 }
 
 /// A finding of one side, where the other could not have shown it, or its own is in doubt.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, schemars::JsonSchema)]
 #[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 pub struct UnjudgedFinding {
     /// `rt-starvation`, ….
-    pub id: String,
+    pub id: FindingId,
     /// Whose waits.
     pub victim: Role,
     /// How bad it is in A; none if it is in B alone.
@@ -99,7 +99,7 @@ pub struct UnjudgedFinding {
 }
 
 /// The waits of a role on both sides.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, schemars::JsonSchema)]
 #[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 pub struct WaitChange {
     /// Whose.
@@ -111,7 +111,7 @@ pub struct WaitChange {
 }
 
 /// What became of a finding.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug, Serialize, Deserialize, schemars::JsonSchema)]
 #[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 #[serde(rename_all = "kebab-case")]
 pub enum Outcome {
@@ -128,7 +128,7 @@ pub enum Outcome {
 }
 
 /// A rate on both sides.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, schemars::JsonSchema)]
 #[cfg_attr(feature = "typescript", derive(ts_rs::TS), ts(rename = "RateChange"))]
 pub struct Change {
     /// Whose.
@@ -140,7 +140,8 @@ pub struct Change {
     #[cfg_attr(feature = "typescript", ts(as = "Option<String>", optional))]
     pub rule: Option<Rule>,
     /// `ns/s`, `/s` or `ns`.
-    pub unit: String,
+    #[cfg_attr(feature = "typescript", ts(as = "String"))]
+    pub unit: Unit,
     /// In A.
     pub a: f64,
     /// In B.
@@ -256,7 +257,7 @@ impl Comparison {
 }
 
 fn findings(a: &[Finding], b: &[Finding]) -> Vec<FindingChange> {
-    let mut sides: BTreeMap<(String, Role), [Option<&Finding>; 2]> = BTreeMap::new();
+    let mut sides: BTreeMap<(FindingId, Role), [Option<&Finding>; 2]> = BTreeMap::new();
     for (index, list) in [a, b].into_iter().enumerate() {
         for finding in list {
             let slot = &mut sides.entry((finding.id.clone(), victim(finding))).or_default()[index];
@@ -355,7 +356,7 @@ impl Rate {
             role: self.role,
             metric: self.metric,
             rule: self.rule,
-            unit: self.metric.unit().to_owned(),
+            unit: self.metric.unit(),
             a: found.a,
             b: found.b,
             interval: found.interval,
@@ -369,11 +370,11 @@ impl Change {
     /// it costs.
     fn weight(&self) -> f64 {
         const SWITCH_NS: f64 = 3_000.0;
-        let each = if self.unit == "/s" { SWITCH_NS } else { 1.0 };
+        let each = if self.unit == Unit::PerSecond { SWITCH_NS } else { 1.0 };
         // Who waited by which rule says more than any sum.
-        let telling = match (self.metric, self.role.kind.as_str()) {
-            (Metric::WaitedUnder, kind) if kind != "all" => 1.0,
-            (Metric::ItemLatency, _) => 0.1,
+        let telling = match self.metric {
+            Metric::WaitedUnder if self.role != Role::everyone() => 1.0,
+            Metric::ItemLatency => 0.1,
             _ => 0.5,
         };
         (self.b - self.a).abs() * each * telling

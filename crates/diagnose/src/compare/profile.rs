@@ -60,7 +60,7 @@ impl Sums {
 }
 
 /// The waits of a role in numbers.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, schemars::JsonSchema)]
 #[cfg_attr(feature = "typescript", derive(ts_rs::TS), ts(rename = "RoleWaits"))]
 pub struct Waits {
     /// How many.

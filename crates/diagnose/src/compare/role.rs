@@ -5,8 +5,10 @@ use unstarve_model::Comm;
 use unstarve_sched::KernelThread;
 use unstarve_timeline::{Actor, ActorKind};
 
+use crate::report::VictimKind;
+
 /// What two recordings have in common where ids differ: a kind of thread and its name without numbers that only count.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize, schemars::JsonSchema)]
 #[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 pub struct Role {
     /// `kworker`, `ksoftirqd`, …; `task` for everything that is no kernel thread by its name.
@@ -24,8 +26,8 @@ impl Role {
 
     /// The role of tasks of this name.
     pub(super) fn named(comm: &Comm) -> Role {
-        let kind = KernelThread::of(comm).map_or("task", KernelThread::word);
-        Role { kind: kind.to_owned(), name: without_counters(comm) }
+        let kind = VictimKind::from(KernelThread::of(comm));
+        Role { kind: kind.to_string(), name: without_counters(comm) }
     }
 
     /// The one that stands for all tasks together.

@@ -2,7 +2,7 @@
 
 use unstarve_model::{Nanos, counted, grouped};
 
-use super::{Change, Comparison, FindingChange, Metric, Outcome, UnjudgedFinding, contrast};
+use super::{Change, Comparison, FindingChange, Metric, Outcome, Unit, UnjudgedFinding, contrast};
 use crate::report::Verdict;
 
 impl Comparison {
@@ -34,9 +34,9 @@ impl UnjudgedFinding {
 impl Change {
     /// An amount of what it counts, for people: `1,204` or `84.1 ms`.
     pub fn in_words(&self, value: f64) -> String {
-        match self.unit.as_str() {
-            "/s" if value < 10.0 => format!("{value:.1}"),
-            "/s" => grouped(value.round() as u64),
+        match self.unit {
+            Unit::PerSecond if value < 10.0 => format!("{value:.1}"),
+            Unit::PerSecond => grouped(value.round() as u64),
             _ => Nanos(value.max(0.0) as u64).to_string(),
         }
     }

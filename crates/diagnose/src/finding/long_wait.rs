@@ -43,7 +43,7 @@ fn find(case: &Case<'_>, before: &[Finding]) -> Vec<Finding> {
         let of_tid = |finding: &Finding| case.actor(victim).tids.iter().any(|tid| finding.victim.tids.contains(&tid.0));
         before.iter().filter(is_loud).any(|finding| finding.actors.contains(&victim) || of_tid(finding))
     };
-    let crowded = before.iter().any(|finding| finding.id == CROWDED.id);
+    let crowded = before.iter().any(|finding| finding.id == CROWDED);
     let is_turn = |rule: Rule| matches!(rule, Rule::Fair | Rule::Count | Rule::WakeupPreemption);
     let long = case.victims().filter_map(|(victim, account)| unexplained(case, victim, account));
     let long = long.filter(|wait| !(crowded && is_turn(wait.rule)));

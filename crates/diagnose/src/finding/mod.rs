@@ -36,6 +36,10 @@ use crate::ledger::FAIR_PERIOD;
 use crate::remedy;
 use crate::report::Finding;
 
+pub(crate) use stuck_equal::CROWDED as CROWDED_CPU;
+pub use throttled::KIND as THROTTLED;
+pub(crate) use weight_starvation::KIND as WEIGHT_STARVATION;
+
 /// A kind of finding.
 #[derive(Clone, Copy, Debug)]
 pub struct FindingKind {

@@ -21,7 +21,7 @@ use crate::case::{Blame, Case};
 use crate::draft::{self, Draft, payer_row};
 use crate::ledger::{Episodes, Period, TICK};
 use crate::remedy;
-use crate::report::{Finding, Remedy, Severity};
+use crate::report::{Finding, Remedy, Severity, VictimKind};
 use crate::verdict::{self, Cause, Cost, Plight, Waiter};
 
 /// Many stays together are felt as one of half the fair class's period would be…
@@ -390,8 +390,10 @@ fn same_kind(case: &Case<'_>, a: ActorId, b: ActorId) -> bool {
         return true;
     }
     match (case.kernel_thread(a), case.kernel_thread(b)) {
-        (Some(one), Some(other)) => {
-            one.word() == other.word() && case.actor(a).prio() == case.actor(b).prio() && case.work(a) == case.work(b)
+        (one @ Some(_), other @ Some(_)) => {
+            VictimKind::from(one) == VictimKind::from(other)
+                && case.actor(a).prio() == case.actor(b).prio()
+                && case.work(a) == case.work(b)
         }
         (None, None) => case.name(case.mainly(a)) == case.name(case.mainly(b)),
         _ => false,

@@ -34,7 +34,7 @@ pub(super) const KIND: FindingKind = FindingKind {
 };
 
 /// The same, of a crowd.
-pub(super) const CROWDED: FindingKind = FindingKind {
+pub(crate) const CROWDED: FindingKind = FindingKind {
     id: "crowded-cpu",
     title: "so many equals share a CPU that a turn takes a second to come",
     about: "Nobody takes more than his share, and there are too many shares: each of some hundred runnable tasks waits for \

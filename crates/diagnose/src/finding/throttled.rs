@@ -15,7 +15,7 @@ use super::{FAIR_PERIOD, FindingKind, names, percent, title};
 use crate::case::{Blame, Case};
 use crate::draft::Draft;
 use crate::remedy;
-use crate::report::{Finding, Severity, Victim};
+use crate::report::{Finding, Severity, Victim, VictimKind};
 use crate::verdict::{self, Cause, Plight, Waiter};
 
 /// From events alone the rule can be inferred only from a CPU that idles beside a runnable task. One such stretch shorter
@@ -33,7 +33,7 @@ const AS_LONG: f64 = 0.75;
 const SEEN: f64 = 0.5;
 
 /// What this module finds.
-pub(super) const KIND: FindingKind = FindingKind {
+pub const KIND: FindingKind = FindingKind {
     id: "throttled",
     title: "a limit, not contention, keeps tasks off the CPU",
     about: "A cgroup has used up its quota (cpu.max), or real-time and deadline tasks what the kernel lets them \
@@ -248,7 +248,7 @@ fn users(case: &Case<'_>, members: &[ActorId]) -> Option<String> {
 
 /// A finding about a group of which no task is known.
 fn about_group(finding: Finding, path: &str) -> Finding {
-    let victim = Victim { kind: "cgroup".into(), comm: path.escape_debug().to_string(), ..finding.victim };
+    let victim = Victim { kind: VictimKind::Cgroup, comm: path.escape_debug().to_string(), ..finding.victim };
     Finding { victim, ..finding }
 }
 

@@ -4,7 +4,7 @@ fn proof(remedy: &str, kernel: &str, answer: Answer, effect: f64) -> Proof {
     Proof {
         remedy: remedy.into(),
         finding: "rt-starvation".into(),
-        victim: "kworker".into(),
+        victim: VictimKind::Kworker,
         scenario: "spike".into(),
         kernel: kernel.into(),
         answer,
@@ -51,7 +51,7 @@ fn what_is_shipped_can_be_read_and_is_written_alike() {
     let table = read(SHIPPED).expect("a table");
     assert_eq!(write(&table), SHIPPED);
     for proof in &table {
-        assert!(crate::RemedyKind::of_id(&proof.remedy).is_some(), "{} is no remedy", proof.remedy);
+        assert!(crate::RemedyKind::of_id(proof.remedy.as_str()).is_some(), "{} is no remedy", proof.remedy);
     }
 }
 
@@ -96,7 +96,7 @@ fn what_is_unclear_or_helped_in_another_case_stays() {
 #[test]
 fn what_was_useless_for_another_kind_of_victim_is_offered() {
     let useless = proof("move-intruder", "6.1", Answer::NoDifference, 0.0);
-    let for_another = Proof { victim: "ksoftirqd".into(), ..useless.clone() };
+    let for_another = Proof { victim: VictimKind::Ksoftirqd, ..useless.clone() };
     let is_offered = |proofs: &[Proof]| offered(Some("6.1.9"), proofs).contains("move-intruder");
     assert!(!is_offered(&[useless]));
     assert!(is_offered(std::slice::from_ref(&for_another)));

@@ -26,7 +26,7 @@ use unstarve_timeline::{ActorId, Ancestor};
 
 use crate::case::Case;
 use crate::finding::stem;
-use crate::report::Remedy;
+use crate::report::{Remedy, RemedyId};
 
 pub(crate) use class_limit::ClassLimit;
 pub(crate) use group::read_weight_command;
@@ -253,7 +253,7 @@ impl Draft {
     fn done(self) -> Remedy {
         let Draft { id, text, changes, risk, valid_on } = self;
         let Commands { apply, undo } = unstarve_change::commands(&changes).unwrap_or_default();
-        let (id, risk) = (id.id.into(), risk.into());
+        let (id, risk) = (RemedyId::from(id), risk.into());
         Remedy { id, text, apply, undo, risk, valid_on, changes, proved: Vec::new() }
     }
 }

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use unstarve_model::{BroughtBy, Loss, LossKind};
 
 /// Something that the trace cannot say: what is missing, what that may hide, and what would bring it.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, schemars::JsonSchema)]
 #[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 pub struct Missing {
     /// What, how often, and where.

@@ -1,23 +1,28 @@
 //! The report's shape: `unstarve.explain/1`. Fields are only ever added.
 
+mod ids;
 mod losses;
 mod verdict;
+mod victim_kind;
 
 use serde::{Deserialize, Serialize};
 use unstarve_change::Change;
+use unstarve_model::Policy;
 pub use unstarve_model::{ClockPair, Severity};
 use unstarve_sched::Rule;
 use unstarve_timeline::ActorId;
 
+pub use ids::{FindingId, RemedyId};
 pub use losses::{Missing, in_words};
 pub(crate) use verdict::worst_at;
 pub use verdict::{Scope, Verdict, verdict};
+pub use victim_kind::VictimKind;
 
 /// The schema's id.
 pub const SCHEMA: &str = "unstarve.explain/1";
 
 /// Everything `unstarve explain` has to say about a trace.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 pub struct Report {
     /// [`SCHEMA`].
@@ -60,7 +65,7 @@ pub const LEGEND: [Rule; 14] = [
 ];
 
 /// The trace in numbers.
-#[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize, schemars::JsonSchema)]
 #[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 pub struct TraceSummary {
     /// `trace.dat v7`.
@@ -126,11 +131,11 @@ pub struct TraceSummary {
 }
 
 /// A cause with evidence, price, confidence and remedies.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 pub struct Finding {
-    /// One of the ids of the design: `rt-starvation`, ….
-    pub id: String,
+    /// Of which kind it is.
+    pub id: FindingId,
     /// How bad.
     pub severity: Severity,
     /// 0 to 1.
@@ -177,11 +182,12 @@ fn is_false(value: &bool) -> bool {
 }
 
 /// Whose wait.
-#[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize, schemars::JsonSchema)]
 #[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 pub struct Victim {
-    /// `kworker`, `ksoftirqd`, `nfsd`, `rcu`, … or `task`; `cgroup` where none of its tasks is known.
-    pub kind: String,
+    /// What it is for.
+    #[cfg_attr(feature = "typescript", ts(as = "String"))]
+    pub kind: VictimKind,
     /// Its name.
     pub comm: String,
     /// Its threads, the first 128.
@@ -189,7 +195,8 @@ pub struct Victim {
     /// How many threads there are.
     pub tasks: u32,
     /// `fair`, `rt`, `deadline`.
-    pub policy: Option<String>,
+    #[cfg_attr(feature = "typescript", ts(as = "Option<String>"))]
+    pub policy: Option<Policy>,
     /// The kernel's priority.
     pub prio: Option<i32>,
     /// What the worker works on.
@@ -213,7 +220,7 @@ pub struct Victim {
 }
 
 /// A worker's identity.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 #[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 pub struct Work {
     /// The work function.
@@ -223,7 +230,7 @@ pub struct Work {
 }
 
 /// An occupant and a rule.
-#[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize, schemars::JsonSchema)]
 #[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 pub struct Culprit {
     /// The task's name; for others `idle`, `irq 33 virtio0`, `softirq NET_RX`, `unknown`.
@@ -234,11 +241,13 @@ pub struct Culprit {
     #[serde(default)]
     pub tasks: u32,
     /// `fair`, `rt`, `deadline`, `idle`; none for interrupts and unknown.
-    pub policy: Option<String>,
+    #[cfg_attr(feature = "typescript", ts(as = "Option<String>"))]
+    pub policy: Option<Policy>,
     /// The kernel's priority.
     pub prio: Option<i32>,
-    /// The rule's word.
-    pub rule: String,
+    /// Why it had the CPU.
+    #[cfg_attr(feature = "typescript", ts(as = "String"))]
+    pub rule: Rule,
     /// How long.
     pub ns: u64,
     /// The processes of these threads, where the host snapshot knows them.
@@ -260,7 +269,7 @@ pub struct Culprit {
 }
 
 /// Waits in numbers.
-#[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize, schemars::JsonSchema)]
 #[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 pub struct Waits {
     /// How many.
@@ -276,7 +285,7 @@ pub struct Waits {
 }
 
 /// Who paid.
-#[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize, schemars::JsonSchema)]
 #[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 pub struct PricePaid {
     /// The task's name.
@@ -308,7 +317,7 @@ fn is_none_of_it(ns: &u64) -> bool {
 }
 
 /// One occurrence.
-#[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize, schemars::JsonSchema)]
 #[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 pub struct Instance {
     /// Where.
@@ -332,7 +341,7 @@ pub struct Instance {
 }
 
 /// One of the longest waits of the trace.
-#[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize, schemars::JsonSchema)]
 #[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 pub struct WorstWait {
     /// Who waited.
@@ -368,7 +377,7 @@ pub struct WorstWait {
 }
 
 /// How long a wait lasted that had no end when the recording ended.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Open {
     /// As far as the recording is proved to show its CPU.
     pub proved_ns: u64,
@@ -378,8 +387,8 @@ pub struct Open {
     pub end: String,
     /// Who or what had the CPU at the last that is known of it.
     pub holder: String,
-    /// The word of the rule by which the holder had it.
-    pub rule: String,
+    /// The rule by which the holder had it.
+    pub rule: Rule,
 }
 
 impl Remedy {
@@ -391,11 +400,11 @@ impl Remedy {
 }
 
 /// What to do.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 pub struct Remedy {
-    /// A stable id: `raise-worker`.
-    pub id: String,
+    /// Of which kind it is.
+    pub id: RemedyId,
     /// What and why, one or two sentences.
     pub text: String,
     /// The exact command, empty if there is none.
@@ -411,6 +420,7 @@ pub struct Remedy {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     // For programs that apply them; the page shows the commands.
     #[cfg_attr(feature = "typescript", ts(skip))]
+    #[schemars(with = "Vec<serde_json::Map<String, serde_json::Value>>")]
     pub changes: Vec<Change>,
     /// What it was proved to do on real kernels of this series, or where nothing was, of others.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

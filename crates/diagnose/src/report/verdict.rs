@@ -28,7 +28,7 @@ pub(crate) fn worst_at(confidence: f64) -> Severity {
 }
 
 /// What a reader in a hurry came for.
-#[derive(Clone, Debug, PartialEq, Eq, Default, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Eq, Default, Serialize, Deserialize, schemars::JsonSchema)]
 #[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 pub struct Verdict {
     /// How bad the worst is; nothing if nothing is wrong.

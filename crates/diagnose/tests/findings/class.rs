@@ -170,7 +170,8 @@ fn the_fair_server_is_that_of_the_cpu_where_somebody_starved() {
         .wakes('v', "! ")
         .wakes('h', "    !");
     let report = scene.explain();
-    let remedies: Vec<_> = report.findings[0].remedies.iter().filter(|remedy| remedy.id == "fair-server").collect();
+    let remedies: Vec<_> =
+        report.findings[0].remedies.iter().filter(|remedy| remedy.id.as_str() == "fair-server").collect();
     assert!(remedies.is_empty() || remedies[0].apply.contains("fair_server/cpu1/"), "{remedies:?}");
 }
 
@@ -191,8 +192,8 @@ fn the_fair_server_is_that_of_the_hogs_only_cpu_wherever_the_wait_ended() {
         .cpu(&format!("vv{}", times(998, "h")))
         .wakes('h', " !");
     let report = scene.explain();
-    let finding = report.findings.iter().find(|finding| finding.id == "rt-starvation").expect("898 ms");
-    let remedy = finding.remedies.iter().find(|remedy| remedy.id == "fair-server").expect("6.12 has one");
+    let finding = report.findings.iter().find(|finding| finding.id.as_str() == "rt-starvation").expect("898 ms");
+    let remedy = finding.remedies.iter().find(|remedy| remedy.id.as_str() == "fair-server").expect("6.12 has one");
     assert!(remedy.apply.contains("fair_server/cpu1/") && !remedy.apply.contains("cpu0"), "{}", remedy.apply);
 }
 
@@ -294,7 +295,8 @@ fn partly_behind_real_time(by_hog: usize) -> Scene {
 fn the_worst_moments_are_those_that_were_mostly_the_culprits() {
     let moments = |by_hog: usize| {
         let findings = partly_behind_real_time(by_hog).explain().findings;
-        let finding = findings.iter().find(|finding| finding.id == "rt-starvation").expect("it is long enough");
+        let finding =
+            findings.iter().find(|finding| finding.id.as_str() == "rt-starvation").expect("it is long enough");
         assert_eq!(finding.victim.comm, "server");
         finding.worst.len()
     };

@@ -37,7 +37,11 @@ fn a_piece_of_work_that_takes_more_than_the_runtime_is_an_overrun() {
     assert_eq!(scene.findings(), "warning deadline-overrun: vision by idle (throttled)\n");
     let finding = &scene.explain().findings[0];
     assert!(finding.sentence.contains("used up its runtime of 8.00 ms 24 times"), "{}", finding.sentence);
-    assert!(finding.remedies.iter().any(|remedy| remedy.id == "more-deadline-runtime"), "{:?}", finding.remedies);
+    assert!(
+        finding.remedies.iter().any(|remedy| remedy.id.as_str() == "more-deadline-runtime"),
+        "{:?}",
+        finding.remedies
+    );
 }
 
 #[test]

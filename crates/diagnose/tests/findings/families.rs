@@ -72,7 +72,7 @@ fn numbered(prios: [i32; 2], groups: [&str; 2]) -> Scene {
 #[test]
 fn numbered_names_of_two_programs_are_two_intruders() {
     let intruders =
-        |scene: Scene| scene.explain().findings.iter().filter(|finding| finding.id == "rt-starvation").count();
+        |scene: Scene| scene.explain().findings.iter().filter(|finding| finding.id.as_str() == "rt-starvation").count();
     assert_eq!(intruders(numbered([79, 79], ["/audio", "/audio"])), 1);
     assert_eq!(intruders(numbered([79, 79], ["/audio", "/fieldbus"])), 2);
     assert_eq!(intruders(numbered([79, 49], ["/audio", "/audio"])), 2, "not of one process, as far as is known");
@@ -90,7 +90,7 @@ fn short_stays_within_one_long_wait_are_no_stall() {
         .cpu(&times(10, &format!("{compiler}{}", times(20, "b"))))
         .wakes('a', &times(10, &format!("{}{}", times(66, &format!("!{}", times(19, " "))), times(20, " "))));
     let report = scene.explain();
-    let by_audio = report.findings.iter().find(|finding| finding.id == "rt-starvation");
+    let by_audio = report.findings.iter().find(|finding| finding.id.as_str() == "rt-starvation");
     assert!(by_audio.is_none(), "{:?}", by_audio.map(|finding| &finding.sentence));
 }
 

@@ -16,7 +16,7 @@ fn flood(softirq: &str) -> Scene {
 fn packets_that_take_the_receivers_cpu_are_told_with_what_they_take() {
     let scene = flood("ss s s s    ");
     let report = scene.explain();
-    assert_eq!(report.findings[0].id, "irq-interference");
+    assert_eq!(report.findings[0].id.as_str(), "irq-interference");
     assert!(report.findings[0].sentence.contains("softirq NET_RX"), "{}", report.findings[0].sentence);
     assert!(!scene.alarms().is_empty());
 }

@@ -63,7 +63,7 @@ fn many_waits() -> Scene {
 #[test]
 fn a_name_alone_marks_nobody_as_a_kernel_thread() {
     for finding in worker(&two_monitors()) {
-        assert_eq!((finding.victim.kind.as_str(), finding.victim.kernel_thread), ("kworker", None));
+        assert_eq!((finding.victim.kind.word(), finding.victim.kernel_thread), ("kworker", None));
         assert_eq!((finding.victim.all_known, finding.culprits[0].all_known), (false, false));
     }
     let with = |kernel: bool| {
@@ -101,7 +101,7 @@ fn two_workers(known: &[u32]) -> Scene {
 
 fn of_both(known: &[u32]) -> Finding {
     let mut findings = two_workers(known).explain().findings;
-    findings.retain(|finding| finding.id == "rt-starvation");
+    findings.retain(|finding| finding.id.as_str() == "rt-starvation");
     assert_eq!(findings.len(), 1);
     findings.remove(0)
 }
@@ -110,7 +110,7 @@ fn of_both(known: &[u32]) -> Finding {
 fn what_may_be_a_program_is_not_named_as_a_kernel_thread() {
     let finding = of_both(&[100, 102]);
     let victim = &finding.victim;
-    assert_eq!((victim.kernel_thread, victim.kind.as_str()), (Some(true), "kworker"));
+    assert_eq!((victim.kernel_thread, victim.kind.word()), (Some(true), "kworker"));
     assert_eq!((victim.comm.as_str(), &victim.tids[..], victim.tasks), ("kworker/0:1", &[102][..], 1));
     assert!(
         finding.sentence.contains("kworker/0:1") && !finding.sentence.contains("kworker/0:9"),

@@ -61,7 +61,7 @@ fn one_stall() -> Scene {
 }
 
 fn ids(options: Options) -> Vec<String> {
-    one_stall().explain_with(&options).findings.into_iter().map(|finding| finding.id).collect()
+    one_stall().explain_with(&options).findings.into_iter().map(|finding| finding.id.to_string()).collect()
 }
 
 #[test]

@@ -149,16 +149,16 @@ fn a_limit_shows_in_the_kernels_counters_where_the_cpu_never_idles() {
     // Its tasks may have ended before anybody asked the host. Who they were is not guessed.
     let scene = limited_beside_a_hog(json!([member(101, "hog", "/")]), counted.clone());
     let findings = scene.explain().findings;
-    let finding = findings.iter().find(|finding| finding.id == "throttled").expect("the kernel counted");
-    assert_eq!((finding.victim.kind.as_str(), finding.victim.comm.as_str()), ("cgroup", "/box"));
+    let finding = findings.iter().find(|finding| finding.id.as_str() == "throttled").expect("the kernel counted");
+    assert_eq!((finding.victim.kind.word(), finding.victim.comm.as_str()), ("cgroup", "/box"));
     assert!(finding.price.is_empty() && finding.blame.is_empty(), "{:?}", finding.price);
     assert!(finding.sentence.contains("for at least 1.20 s"), "{}", finding.sentence);
     assert!(finding.confidence < 0.8 && finding.remedies[0].apply.contains("/box/cpu.max"));
     // Nobody left but the group itself.
     let tasks = json!([member(100, "tenant", "/"), member(101, "hog", "/")]);
     let findings = limited_beside_a_hog(tasks, counted).explain().findings;
-    let finding = findings.iter().find(|finding| finding.id == "throttled").expect("the kernel counted");
-    assert_eq!((finding.victim.kind.as_str(), finding.victim.comm.as_str()), ("cgroup", "/box"));
+    let finding = findings.iter().find(|finding| finding.id.as_str() == "throttled").expect("the kernel counted");
+    assert_eq!((finding.victim.kind.word(), finding.victim.comm.as_str()), ("cgroup", "/box"));
 }
 
 #[test]
@@ -207,8 +207,10 @@ fn a_limit_that_did_not_hold_a_task_excuses_no_heavier_group() {
     // A limit of 30 ms that stopped it now and then: it is due those, not half the CPU.
     let counted = json!({"/box": {"periods": 15, "count": 2, "ns": 20_000_000}});
     let findings = limited_beside_a_heavy_group(30_000, counted).explain().findings;
-    let finding =
-        findings.iter().find(|finding| finding.id == "weight-starvation").expect("it got a third of its limit");
+    let finding = findings
+        .iter()
+        .find(|finding| finding.id.as_str() == "weight-starvation")
+        .expect("it got a third of its limit");
     let told = finding.evidence.join("\n");
     assert!(told.contains("would have been 450 ms") && told.contains("30000 µs of each 100000 µs"), "{told}");
     assert!(told.contains("20.0 ms of its waits were that limit's"), "{told}");
@@ -232,7 +234,7 @@ fn isolated_cpus_are_nobodys_to_balance() {
     let scene = Scene::new(1000).task('a', "one", 120).task('b', "two", 120).task('z', "other", 120);
     let scene = scene.cpu(&row).cpu(&format!("z{}", times(999, "."))).snapshot(snapshot);
     let findings = scene.explain().findings;
-    let finding = findings.iter().find(|finding| finding.id == "idle-while-runnable").expect("CPU 1 is idle");
+    let finding = findings.iter().find(|finding| finding.id.as_str() == "idle-while-runnable").expect("CPU 1 is idle");
     let ids: Vec<&str> = finding.remedies.iter().map(|remedy| remedy.id.as_str()).collect();
     assert_eq!(ids, ["pin"]);
 }

@@ -49,7 +49,7 @@ fn a_crowd_that_keeps_itself_waiting_accuses_nobody_of_it() {
         let named = finding.culprits.iter().any(|culprit| culprit.comm == "backupd");
         let touched =
             finding.remedies.iter().any(|remedy| remedy.apply.contains(" 100") || remedy.text.contains("backupd"));
-        finding.id == "weight-starvation" || named && finding.severity > Severity::Info || touched
+        finding.id.as_str() == "weight-starvation" || named && finding.severity > Severity::Info || touched
     };
     assert_eq!(findings.iter().find(accuses), None);
 }
@@ -111,7 +111,7 @@ fn the_worst_moments_are_those_of_the_findings_culprit() {
         .cpu(&format!("{}v", times(3, &round)))
         .wakes('h', &times(3, &format!(" ^{}", times(round.len() - 2, " "))));
     let findings = scene.explain().findings;
-    let finding = findings.iter().find(|finding| finding.id == "rt-starvation").expect("the hog is found");
+    let finding = findings.iter().find(|finding| finding.id.as_str() == "rt-starvation").expect("the hog is found");
     let of_victim =
         |finding: &Finding| finding.worst.iter().map(|at| (at.end_ns - at.start_ns) / 1_000_000).collect::<Vec<_>>();
     assert_eq!(finding.victim.comm, "victim");

@@ -32,12 +32,12 @@ fn worker_beside_group(weight: u32, release: &str) -> Vec<Remedy> {
 }
 
 fn apply<'a>(remedies: &'a [Remedy], id: &str) -> Option<&'a str> {
-    remedies.iter().find(|remedy| remedy.id == id).map(|remedy| remedy.apply.as_str())
+    remedies.iter().find(|remedy| remedy.id.as_str() == id).map(|remedy| remedy.apply.as_str())
 }
 
 /// The changes of a remedy: of what, what it was where that is known, to what.
 fn changes(remedies: &[Remedy], id: &str) -> Vec<String> {
-    let found = remedies.iter().find(|remedy| remedy.id == id);
+    let found = remedies.iter().find(|remedy| remedy.id.as_str() == id);
     let lines = found.iter().flat_map(|remedy| &remedy.changes).map(|change| {
         let target = match &change.target {
             Target::Thread(thread) => thread.tid.to_string(),
@@ -70,7 +70,7 @@ fn nice_is_offered_only_where_it_wins() {
 fn what_a_kernel_does_not_have_or_was_proved_useless_there_is_not_offered() {
     let ids = |release| {
         let remedies = worker_beside_group(1000, release);
-        remedies.into_iter().map(|remedy| remedy.id).collect::<Vec<_>>().join(" ")
+        remedies.into_iter().map(|remedy| remedy.id.to_string()).collect::<Vec<_>>().join(" ")
     };
     insta::assert_snapshot!(ids("5.10.0-32-amd64"), @"lower-group-weight batch-wakee raise-worker worker-to-rt no-wakeup-preemption wakeup-granularity inline-completion");
     insta::assert_snapshot!(ids("6.12.9-amd64"), @"lower-group-weight batch-wakee raise-worker worker-to-rt no-wakeup-preemption inline-completion");
@@ -106,7 +106,7 @@ fn the_fair_server_is_offered_only_where_it_would_act() {
             .wakes('k', &times(4 * turns, &wakes))
             .kernel("6.14.9-amd64");
         let findings = scene.explain().findings;
-        let offered = findings[0].remedies.iter().any(|remedy| remedy.id == "fair-server");
+        let offered = findings[0].remedies.iter().any(|remedy| remedy.id.as_str() == "fair-server");
         assert_eq!(offered, is_offered, "{hog} columns of {}: {}", 200 / turns, findings[0].sentence);
     }
 }
@@ -144,7 +144,7 @@ fn helper_with(tasks: serde_json::Value) -> Vec<Remedy> {
 }
 
 fn commands(remedies: &[Remedy], id: &str) -> Option<(String, String)> {
-    let found = remedies.iter().find(|remedy| remedy.id == id)?;
+    let found = remedies.iter().find(|remedy| remedy.id.as_str() == id)?;
     Some((found.apply.clone(), found.undo.clone()))
 }
 
@@ -279,8 +279,9 @@ fn a_program_that_a_wrapper_became_is_called_by_its_own_name() {
     }
     let source = MemorySource::new(TraceInfo::default(), events, Names::default());
     let report = explain(Box::new(source), &Options::default(), |_| {}).expect("it can be explained");
-    let finding = report.findings.iter().find(|finding| finding.id == "rt-starvation").expect("600 ms");
-    let fair = finding.remedies.iter().find(|remedy| remedy.id == "intruder-to-fair").expect("it is real-time");
+    let finding = report.findings.iter().find(|finding| finding.id.as_str() == "rt-starvation").expect("600 ms");
+    let fair =
+        finding.remedies.iter().find(|remedy| remedy.id.as_str() == "intruder-to-fair").expect("it is real-time");
     let called = |change: &Change| match &change.target {
         Target::Thread(thread) => thread.comm.clone(),
         other => panic!("{other:?}"),
@@ -302,8 +303,11 @@ fn another_program_of_the_same_name_is_left_alone() {
     let scene = Scene::new(1000).task('v', "victim", 120).cpu(&row);
     let scene = letters.iter().fold(scene, |scene, letter| scene.task(*letter, "job", 89));
     let report = scene.snapshot(json!({"kernel": {"release": "6.1.0"}, "tasks": tasks})).explain();
-    let fair =
-        report.findings[0].remedies.iter().find(|remedy| remedy.id == "intruder-to-fair").expect("it is offered");
+    let fair = report.findings[0]
+        .remedies
+        .iter()
+        .find(|remedy| remedy.id.as_str() == "intruder-to-fair")
+        .expect("it is offered");
     let named = |change: &Change| match &change.target {
         Target::Thread(thread) => Some(thread.tid.0),
         _ => None,
@@ -344,7 +348,7 @@ fn hog_ended_and_its_id_was_given_to(tid: u32, name: &str) -> Vec<Remedy> {
     push(600, new, switch(new, PrevState::Sleeping, idle));
     let source = MemorySource::new(TraceInfo::default(), events, Names::default());
     let report = explain(Box::new(source), &Options::default(), |_| {}).expect("it can be explained");
-    let finding = report.findings.into_iter().find(|finding| finding.id == "rt-starvation").expect("300 ms");
+    let finding = report.findings.into_iter().find(|finding| finding.id.as_str() == "rt-starvation").expect("300 ms");
     assert_eq!(finding.culprits[0].comm, "hog");
     finding.remedies
 }

@@ -30,7 +30,7 @@ fn hog(setting: &str, autogroups: Autogroups) -> Scene {
 }
 
 fn blames_weight(scene: &Scene) -> bool {
-    scene.explain().findings.iter().any(|finding| finding.id == "weight-starvation")
+    scene.explain().findings.iter().any(|finding| finding.id.as_str() == "weight-starvation")
 }
 
 #[test]
@@ -42,7 +42,7 @@ fn nice_counts_inside_a_session() {
 fn nice_does_not_count_between_two_sessions() {
     let scene = hog("1", [Some((7, 0)), Some((8, 0))]);
     assert!(!blames_weight(&scene), "{}", scene.findings());
-    let rules: Vec<String> = scene.explain().worst_waits[0].blame.iter().map(|row| row.rule.clone()).collect();
+    let rules: Vec<String> = scene.explain().worst_waits[0].blame.iter().map(|row| row.rule.to_string()).collect();
     assert_eq!(rules, ["fair"]);
 }
 
@@ -51,7 +51,7 @@ fn the_nice_value_of_a_session_counts_between_sessions() {
     let scene = hog("1", [Some((7, -15)), Some((8, 0))]);
     assert!(blames_weight(&scene));
     let report = scene.explain();
-    let finding = report.findings.iter().find(|finding| finding.id == "weight-starvation").expect("a finding");
+    let finding = report.findings.iter().find(|finding| finding.id.as_str() == "weight-starvation").expect("a finding");
     let whose = "hog competes with the load weight 29154 of its session (autogroup, nice −15 in /proc/PID/autogroup), service with";
     assert!(finding.evidence.iter().any(|line| line.starts_with(whose)), "{:?}", finding.evidence);
 }
@@ -59,7 +59,7 @@ fn the_nice_value_of_a_session_counts_between_sessions() {
 /// The remedies of the one finding about weights.
 fn remedies(scene: &Scene) -> Vec<unstarve_diagnose::report::Remedy> {
     let findings = scene.explain().findings;
-    findings.into_iter().find(|finding| finding.id == "weight-starvation").expect("a finding").remedies
+    findings.into_iter().find(|finding| finding.id.as_str() == "weight-starvation").expect("a finding").remedies
 }
 
 #[test]
@@ -77,8 +77,8 @@ fn where_sessions_compete_the_nice_of_the_session_is_changed_and_no_task_s() {
     let check = "[ \"$(sed -n 's/.* nice //p' /proc/$t/autogroup)\" = -15 ] || { echo \"thread $t is not as it was recorded\" >&2; continue; }; ";
     assert_eq!((&between[0].apply, &between[0].undo), (&line(check, 0), &line("", -15)));
     let inside = remedies(&hog("1", [Some((7, 0)), Some((7, 0))]));
-    assert!(inside.iter().any(|remedy| remedy.id == "occupant-to-nice-0"), "{inside:?}");
-    assert!(inside.iter().all(|remedy| remedy.id != "session-to-nice-0"), "{inside:?}");
+    assert!(inside.iter().any(|remedy| remedy.id.as_str() == "occupant-to-nice-0"), "{inside:?}");
+    assert!(inside.iter().all(|remedy| remedy.id.as_str() != "session-to-nice-0"), "{inside:?}");
 }
 
 #[test]
@@ -169,7 +169,7 @@ fn of_a_task_that_ended_before_the_settings_were_read_nice_is_less_sure() {
     let (service, shell) = ((101, "service", 0), (99, "sh", 0));
     for (known, says) in [(&[service, shell][..], "of which session hog was"), (&[shell], "who is of which session")] {
         let finding = finding(known);
-        assert_eq!(finding.id, "weight-starvation");
+        assert_eq!(finding.id.as_str(), "weight-starvation");
         assert!(finding.confidence <= 0.6, "{says}: {}", finding.confidence);
         assert!(finding.evidence.iter().any(|line| line.contains(says)), "{:?}", finding.evidence);
     }

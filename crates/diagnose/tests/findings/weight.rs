@@ -58,7 +58,7 @@ fn one_request_in_flight_has_no_backlog_to_lose() {
 #[test]
 fn where_the_snapshot_shows_the_weight_it_is_named_and_can_be_undone() {
     let finding = &ping_pong().snapshot(pods(1000)).explain().findings[0];
-    assert_eq!(finding.id, "completion-ping-pong");
+    assert_eq!(finding.id.as_str(), "completion-ping-pong");
     assert!(finding.evidence.iter().any(|line| line.contains("load weight 10240")), "{:?}", finding.evidence);
     let first = &finding.remedies[0];
     assert_eq!(first.apply, "echo 100 > /sys/fs/cgroup/kubepods/cpu.weight");
@@ -69,7 +69,7 @@ fn where_the_snapshot_shows_the_weight_it_is_named_and_can_be_undone() {
 fn without_work_events_the_switches_still_tell_less_surely() {
     let scene = ping_pong().without(EventType::WorkStart).without(EventType::WorkEnd);
     let (with, without) = (ping_pong().explain(), scene.explain());
-    assert_eq!(without.findings[0].id, "completion-ping-pong");
+    assert_eq!(without.findings[0].id.as_str(), "completion-ping-pong");
     assert!(without.findings[0].confidence < with.findings[0].confidence);
     assert!(without.findings[0].losses.iter().any(|loss| loss.contains("workqueue_execute_start")));
 }
@@ -105,7 +105,7 @@ fn a_weight_that_was_not_recorded_is_read_and_set_as_the_hosts_cgroup_version_do
     let host = |version: &str, mount: &str| json!({"kernel": {"release": "6.1.0"}, "tasks": [], "hierarchy": {"version": version, "mount": mount}});
     let remedy = |snapshot| {
         let findings = two_hogs().snapshot(snapshot).explain().findings;
-        let remedy = findings[0].remedies.iter().find(|remedy| remedy.id == "lower-group-weight").cloned();
+        let remedy = findings[0].remedies.iter().find(|remedy| remedy.id.as_str() == "lower-group-weight").cloned();
         (remedy.expect("its weight may be to blame"), findings[0].evidence.join("\n"))
     };
     let (v1, evidence) = remedy(host("v1", "/sys/fs/cgroup/cpu,cpuacct"));
@@ -243,10 +243,11 @@ fn served_at_nice_19() -> Scene {
 #[test]
 fn a_task_that_is_last_by_choice_is_an_alarm_only_for_those_whom_it_serves() {
     let findings = served_at_nice_19().explain().findings;
-    let finding = findings.iter().find(|finding| finding.id == "weight-starvation").expect("somebody pays");
+    let finding = findings.iter().find(|finding| finding.id.as_str() == "weight-starvation").expect("somebody pays");
     assert!(finding.severity >= unstarve_diagnose::report::Severity::Warning);
     assert_eq!((finding.victim.comm.as_str(), finding.price[0].comm.as_str()), ("server", "client"));
-    let raise = finding.remedies.iter().find(|remedy| remedy.id == "raise-victim").expect("a program is raised");
+    let raise =
+        finding.remedies.iter().find(|remedy| remedy.id.as_str() == "raise-victim").expect("a program is raised");
     assert!(!raise.risk.contains("orker"), "{}", raise.risk);
 }
 

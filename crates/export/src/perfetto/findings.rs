@@ -25,7 +25,7 @@ pub fn write<W: Out>(stream: &mut Stream<W>, group: TrackId, report: &Report) {
             for instance in lane {
                 let event = TrackEvent {
                     name_iid: Some(stream.text(TextKind::EventName, &format!("{victim} waits"))),
-                    category_iids: vec![stream.text(TextKind::Category, &finding.id)],
+                    category_iids: vec![stream.text(TextKind::Category, finding.id.as_str())],
                     debug_annotations: vec![stream.number("cpu", u64::from(instance.cpu))],
                     flow_ids: vec![flow_id(instance.cpu, instance.start_ns, instance.end_ns)],
                     ..TrackEvent::default()
@@ -50,7 +50,7 @@ fn said<W: Out>(stream: &mut Stream<W>, finding: &Finding, host: Option<&str>) -
     for culprit in &finding.blame {
         groups.push(vec![
             stream.word("occupant", &culprit.comm),
-            stream.word("rule", &culprit.rule),
+            stream.word("rule", culprit.rule.word()),
             stream.number("ns", culprit.ns),
         ]);
         let ids = |ids: &[u32]| ids.iter().map(u32::to_string).collect::<Vec<_>>().join(" ");
@@ -74,7 +74,7 @@ fn said<W: Out>(stream: &mut Stream<W>, finding: &Finding, host: Option<&str>) -
     list.push(stream.list("remedies", groups));
     TrackEvent {
         name: Some(finding.sentence.clone()),
-        category_iids: vec![stream.text(TextKind::Category, &finding.id)],
+        category_iids: vec![stream.text(TextKind::Category, finding.id.as_str())],
         debug_annotations: list,
         ..TrackEvent::default()
     }

@@ -36,7 +36,7 @@ fn findings_are_the_reports(rows: &[Row], report: &Report) {
     let expected = report.findings.iter().map(|finding| {
         let culprit = finding.culprits.first().map_or(String::new(), |culprit| culprit.comm.clone());
         let wait_ns = finding.waits.total_ns.to_string();
-        [finding.id.clone(), finding.severity.word().to_owned(), finding.victim.comm.clone(), wait_ns, culprit]
+        [finding.id.to_string(), finding.severity.word().to_owned(), finding.victim.comm.clone(), wait_ns, culprit]
     });
     assert_eq!(rows.iter().map(shown).collect::<Vec<_>>(), expected.collect::<Vec<_>>());
 }
@@ -67,7 +67,7 @@ fn findings_can_be_recomputed_from_the_pieces() {
             }
             for culprit in &finding.blame {
                 let prio = culprit.prio.map_or(String::new(), |prio| prio.to_string());
-                let key = (culprit.comm.as_str(), culprit.rule.as_str(), prio.as_str());
+                let key = (culprit.comm.as_str(), culprit.rule.word(), prio.as_str());
                 assert_eq!(sums.get(&key), Some(&culprit.ns), "{} {} {key:?}", trace.display(), finding.id);
             }
             findings += 1;

@@ -120,6 +120,7 @@ pub struct Snapshot {
 
 /// Something missing from a snapshot.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Missing {
     /// What is missing: a path or a thing (`scheduler features`).
     pub what: String,

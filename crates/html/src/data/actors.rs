@@ -2,6 +2,7 @@
 
 use rustc_hash::FxHashMap;
 use serde::Serialize;
+use unstarve_diagnose::report::VictimKind;
 use unstarve_facts::Snapshot;
 use unstarve_model::Policy;
 use unstarve_sched::KernelThread;
@@ -70,7 +71,7 @@ impl<'a> ActorTable<'a> {
             kind: columns.u8(self.ids.iter().map(kind)),
             policy: self.ids.iter().map(|id| self.policy(*id)).collect(),
             prio: self.ids.iter().map(|id| actor(id).prio().map(|prio| prio.0)).collect(),
-            kernel_thread: self.ids.iter().map(|id| actor(id).kernel_thread.map(KernelThread::word)).collect(),
+            kernel_thread: self.ids.iter().map(|id| actor(id).kernel_thread.map(kind_word)).collect(),
             tids: self
                 .ids
                 .iter()
@@ -115,4 +116,8 @@ impl<'a> ActorTable<'a> {
         let first = known.next()?;
         Some(if known.all(|other| other == first) { first.to_string() } else { "differs".to_owned() })
     }
+}
+
+fn kind_word(thread: KernelThread) -> &'static str {
+    VictimKind::from(Some(thread)).word()
 }

@@ -2,6 +2,7 @@
 
 use std::path::Path;
 
+use unstarve_diagnose::report::FindingId;
 use unstarve_diagnose::{FINDINGS, FindingKind, REMEDIES, RemedyKind};
 use unstarve_files::{Limit, ReadError, read_text};
 
@@ -277,13 +278,13 @@ fn check_expect(expect: &Expect) -> Result<(), Broken> {
     }
     let top = |names: &Names| !names.is_empty();
     let about_top = top(&expect.culprit) || top(&expect.payer) || !expect.victim.0.is_empty();
-    if about_top && expect.top().is_none_or(<[String]>::is_empty) {
+    if about_top && expect.top().is_none_or(<[FindingId]>::is_empty) {
         return Err(broken(
             "`victim`, `culprit` and `payer` are the top finding's, of which `finding` has to say what it is",
         ));
     }
     let ids = expect.finding.iter().flatten().chain(expect.all.iter().map(|one| &one.finding));
-    ids.map(String::as_str).try_for_each(check_finding)?;
+    ids.map(FindingId::as_str).try_for_each(check_finding)?;
     std::iter::once(&expect.victim).chain(expect.all.iter().map(|one| &one.victim)).try_for_each(check_victim)
 }
 

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use unstarve_diagnose::report::FindingId;
 
 /// What `explain` must report with the fault; for the healthy twin it must report nothing.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -12,7 +13,7 @@ pub struct Expect {
     /// With the fault, the top finding is one of these; empty: nothing starves, `explain` must stay quiet. Absent, and
     /// no `all` either: not judged.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub finding: Option<Vec<String>>,
+    pub finding: Option<Vec<FindingId>>,
     /// Even with the fault there must be no warning or critical finding, as with an empty `finding`.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub quiet: bool,
@@ -41,7 +42,7 @@ pub struct Expect {
 #[serde(deny_unknown_fields)]
 pub struct Expected {
     /// Its id.
-    pub finding: String,
+    pub finding: FindingId,
     /// Its victim.
     #[serde(default)]
     pub victim: Victim,
@@ -74,7 +75,7 @@ impl Names {
 
 impl Expect {
     /// The ids that the top finding may have: `None` if not judged, empty if there must be none.
-    pub fn top(&self) -> Option<&[String]> {
+    pub fn top(&self) -> Option<&[FindingId]> {
         if self.quiet { Some(&[]) } else { self.finding.as_deref() }
     }
 }
@@ -129,7 +130,7 @@ impl<'de> Deserialize<'de> for Victim {
 /// `rt-starvation of apisrv by rtmon`.
 impl fmt::Display for Expected {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(&self.finding)?;
+        f.write_str(self.finding.as_str())?;
         let victim: Vec<&str> = self.victim.0.values().map(String::as_str).collect();
         for (word, names) in [(" of ", victim.join(" ")), (" by ", self.culprit.0.join(", "))] {
             if !names.is_empty() {

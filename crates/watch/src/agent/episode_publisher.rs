@@ -3,6 +3,8 @@
 use std::sync::Arc;
 use std::sync::mpsc::Sender;
 
+use unstarve_diagnose::report::FindingId;
+
 use crate::agent::board::Board;
 use crate::agent::outputs::{Message, Outputs};
 use crate::agent::store::{Rank, Store};
@@ -65,7 +67,7 @@ impl EpisodePublisher {
                 published.problems.remove("store");
             }
             if !is_dump {
-                let finding = episode.counts_as().unwrap_or("none").to_owned();
+                let finding = episode.counts_as().map_or("none", FindingId::as_str).to_owned();
                 *published.counts.episodes.entry(finding).or_insert(0) += 1;
             }
             published.list(Arc::clone(&episode));

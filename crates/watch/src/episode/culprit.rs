@@ -14,8 +14,7 @@ use super::record::Episode;
 impl Explanation {
     /// Whom a finding blames for what was waited in the episode's time; nobody where nobody knows, and for what a limit stopped.
     pub(super) fn blamed<'f>(&self, finding: &'f Finding, episode: &Episode) -> Option<&'f Culprit> {
-        self.main_culprit(finding, episode)
-            .filter(|culprit| !is_by_limit(finding) && culprit.rule != Rule::Throttled.word())
+        self.main_culprit(finding, episode).filter(|culprit| !is_by_limit(finding) && culprit.rule != Rule::Throttled)
     }
 
     /// The same, where a limit has an entry, too: of the rule and for how long.

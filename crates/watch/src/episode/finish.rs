@@ -30,18 +30,18 @@ impl Episode {
             None => victim,
         });
         self.culprit = begun.culprit.as_ref().map(|culprit| Party::of(culprit, begun.culprit_task.as_ref()));
-        self.rule = begun.rule.map(Rule::word).map(str::to_owned);
+        self.rule = begun.rule;
         self.ns = Some(begun.ns.0).filter(|ns| *ns > 0);
         let severity = begun.severity();
         self.counted_severity = Some(severity);
         // Until its trace is explained, and where it never is.
-        self.severity = Some(severity.word().to_owned());
+        self.severity = Some(severity);
         self.trigger = Some(Seen {
             trigger: begun.trigger,
             since_mono_ns: Some(begun.since.0),
             victim: self.victim.clone(),
             culprit: self.culprit.clone(),
-            rule: self.rule.clone(),
+            rule: self.rule,
             blamed_ns: self.ns,
         });
         if let Some(victim) = &self.victim {
@@ -112,7 +112,7 @@ impl Episode {
         ));
         if headline.is_none() {
             self.verdict = None;
-            self.severity = self.trigger.as_ref().map(|_| self.by_the_counters().word().to_owned());
+            self.severity = self.trigger.as_ref().map(|_| self.by_the_counters());
         }
     }
 
@@ -143,11 +143,11 @@ impl Episode {
                 .is_none_or(|cgroup| wait.cgroup.as_deref().is_some_and(|of| is_below(of, cgroup)))
         })?;
         let main = wait.blame.first();
-        let culprit = main.filter(|culprit| culprit.rule != Rule::Throttled.word());
+        let culprit = main.filter(|culprit| culprit.rule != Rule::Throttled);
         Some(Suffered {
             victim: Party::of_wait(Some(role.to_owned()), wait),
             culprit: culprit.map(|culprit| Party::of_culprit(culprit, None)),
-            rule: main.map(|culprit| culprit.rule.clone()),
+            rule: main.map(|culprit| culprit.rule),
             ns: main.map(|culprit| culprit.ns),
             ..seen.clone()
         })
@@ -160,9 +160,9 @@ impl Episode {
         Suffered {
             victim: Party::of_victim(&finding.victim, self.victim.as_ref()),
             finding: Some(finding.id.clone()),
-            severity: Some(self.severity_of(finding).word().to_owned()),
+            severity: Some(self.severity_of(finding)),
             culprit: culprit.map(|culprit| Party::of_culprit(culprit, self.culprit.as_ref())),
-            rule: main.map(|culprit| culprit.rule.clone()),
+            rule: main.map(|culprit| culprit.rule),
             ns: main.map(|culprit| culprit.ns),
         }
     }
@@ -189,7 +189,7 @@ impl Episode {
 
     fn note_finding(&mut self, finding: &Finding, explanation: &Explanation) {
         self.finding = Some(finding.id.clone());
-        self.severity = Some(self.severity_of(finding).word().to_owned());
+        self.severity = Some(self.severity_of(finding));
         let main = explanation.main_culprit(finding, self);
         if explanation.fit(finding, self) == Fit::None && !self.blames(main) {
             // Whom the counters blame has to do with somebody else's wait.
@@ -216,19 +216,18 @@ impl Episode {
 
     /// Notes that a limit stopped the victim, and nobody else.
     fn note_limit(&mut self, stopped: Option<&Culprit>) {
-        let rule = Rule::Throttled.word();
         // What the counters saw by another rule says nothing of it.
-        let counted = self.ns.filter(|_| self.rule.as_deref() == Some(rule));
+        let counted = self.ns.filter(|_| self.rule == Some(Rule::Throttled));
         self.ns = stopped.map(|stopped| stopped.ns).or(counted);
         self.culprit = None;
-        self.rule = Some(rule.to_owned());
+        self.rule = Some(Rule::Throttled);
     }
 
     /// The names of the longest wait of such tasks, where what it is blamed on is what the counters blame.
     fn note_worst_wait(&mut self, explanation: &Explanation) {
         let role = self.victim.as_ref().filter(|victim| victim.tid.is_none()).and_then(|victim| victim.role.clone());
         let Some(wait) = role.as_deref().and_then(|role| explanation.worst_wait(role, self)) else { return };
-        let Some(culprit) = wait.blame.first().filter(|culprit| self.rule.as_deref() == Some(&culprit.rule)) else {
+        let Some(culprit) = wait.blame.first().filter(|culprit| self.rule == Some(culprit.rule)) else {
             return;
         };
         self.victim = Some(Party::of_wait(role, wait));
@@ -242,16 +241,16 @@ impl Episode {
     }
 
     fn note_culprit(&mut self, culprit: &Culprit) {
-        if culprit.rule == Rule::Throttled.word() {
+        if culprit.rule == Rule::Throttled {
             return self.note_limit(Some(culprit));
         }
         // Of another rule it is somebody else than the counters have seen.
-        let same = self.rule.as_deref() == Some(&culprit.rule);
+        let same = self.rule == Some(culprit.rule);
         let counted = self.culprit.take();
         let named = Party::of_culprit(culprit, counted.as_ref());
         let role = counted.filter(|_| same).and_then(|culprit| culprit.role);
         self.culprit = Some(Party { role: role.filter(|role| may_be_of(&culprit.comm, role)), ..named });
-        self.rule = Some(culprit.rule.clone());
+        self.rule = Some(culprit.rule);
         self.ns = Some(culprit.ns);
     }
 }
@@ -259,13 +258,13 @@ impl Episode {
 impl OtherFinding {
     fn of(finding: &Finding) -> OtherFinding {
         let main = finding.culprits.first();
-        let culprit = main.filter(|culprit| !is_by_limit(finding) && culprit.rule != Rule::Throttled.word());
+        let culprit = main.filter(|culprit| !is_by_limit(finding) && culprit.rule != Rule::Throttled);
         OtherFinding {
             finding: finding.id.clone(),
-            severity: finding.severity.word().to_owned(),
+            severity: finding.severity,
             victim: Party::of_victim(&finding.victim, None),
             culprit: culprit.map(|culprit| Party::of_culprit(culprit, None)),
-            rule: main.map(|culprit| culprit.rule.clone()),
+            rule: main.map(|culprit| culprit.rule),
             ns: main.map(|culprit| culprit.ns),
         }
     }

@@ -32,7 +32,12 @@ pub(super) fn explained(findings: &[Value], worst_waits: &[Value]) -> Explanatio
 
 fn seen(role: &str) -> Episode {
     let party = |role: &str| Some(Party { role: Some(role.to_owned()), ..Party::default() });
-    Episode { victim: party(role), culprit: party("real-time"), rule: Some("class".into()), ..Episode::default() }
+    Episode {
+        victim: party(role),
+        culprit: party("real-time"),
+        rule: Some(unstarve_sched::Rule::Class),
+        ..Episode::default()
+    }
 }
 
 #[test]
@@ -43,7 +48,10 @@ fn a_finding_about_this_victim_gives_the_names() {
     assert_eq!((victim.comm.as_str(), victim.tid, victim.role.as_deref()), ("kworker/0:1", Some(71), Some("kworker")));
     let culprit = episode.culprit.expect("a culprit");
     assert_eq!((culprit.comm.as_str(), culprit.place.unit.as_deref()), ("hog", Some("a.service")));
-    assert_eq!((episode.ns, episode.finding.as_deref()), (Some(85), Some("rt-starvation")));
+    assert_eq!(
+        (episode.ns, episode.finding.as_ref().map(unstarve_diagnose::report::FindingId::as_str)),
+        (Some(85), Some("rt-starvation"))
+    );
 }
 
 /// A finding whose single wait was then, on the trace's clock, with this severity.
@@ -66,7 +74,7 @@ fn counted(role: &str) -> Episode {
         since_mono_ns: Some(1_000),
         victim: seen.victim.clone(),
         culprit: seen.culprit.clone(),
-        rule: seen.rule.clone(),
+        rule: seen.rule,
         blamed_ns: Some(6),
     };
     let victims = vec![Suffered { victim: seen.victim.clone().unwrap_or_default(), ..Suffered::default() }];
@@ -89,7 +97,13 @@ fn the_worst_of_its_time_is_the_headline_and_all_victims_are_listed() {
     episode.note_role("rcu");
     episode.note_trace(&explained(&findings, &[]));
     assert_eq!(episode.victim.as_ref().map(|victim| victim.comm.as_str()), Some("kworker/0:1"));
-    assert_eq!((episode.finding.as_deref(), episode.severity.as_deref()), (Some("rt-starvation"), Some("critical")));
+    assert_eq!(
+        (
+            episode.finding.as_ref().map(unstarve_diagnose::report::FindingId::as_str),
+            episode.severity.map(unstarve_model::Severity::word)
+        ),
+        (Some("rt-starvation"), Some("critical"))
+    );
     assert!(episode.other_finding.is_none());
     let victims: Vec<(&str, Option<&str>)> =
         (episode.victims.iter()).map(|other| (other.victim.comm.as_str(), other.victim.role.as_deref())).collect();
@@ -117,7 +131,7 @@ fn of_two_findings_about_the_victim_that_with_the_culprit_is_the_headline() {
     let by_class = at(finding("kworker", "kworker/0:1"), "critical", 1_100, 1_900);
     let mut episode = counted("kworker");
     episode.note_trace(&explained(&[by_weight, by_class], &[]));
-    assert_eq!(episode.finding.as_deref(), Some("rt-starvation"));
+    assert_eq!(episode.finding.as_ref().map(unstarve_diagnose::report::FindingId::as_str), Some("rt-starvation"));
     assert_eq!(episode.culprit.map(|culprit| culprit.comm).as_deref(), Some("hog"));
 }
 
@@ -152,14 +166,18 @@ fn who_kept_others_waiting_before_is_not_the_headlines_victim_for_its_limit() {
     let mut episode = counted("kworker");
     episode.note_trace(&explained(&[early.clone(), limited(7)], &[]));
     assert_eq!(episode.victim, counted("kworker").victim, "what began it stays");
-    assert_eq!((episode.finding, episode.rule.as_deref()), (None, Some("class")));
+    assert_eq!((episode.finding, episode.rule.map(unstarve_sched::Rule::word)), (None, Some("class")));
     let mut by_tid = counted("kworker");
     by_tid.culprit = Some(Party { tid: Some(9), ..by_tid.culprit.unwrap_or_default() });
     by_tid.note_trace(&explained(&[limited(9)], &[]));
     assert_eq!(by_tid.finding, None, "whom the counters saw");
     let mut other = counted("kworker");
     other.note_trace(&explained(&[early, limited(8)], &[]));
-    assert_eq!(other.finding.as_deref(), Some("throttled"), "one that kept nobody waiting");
+    assert_eq!(
+        other.finding.as_ref().map(unstarve_diagnose::report::FindingId::as_str),
+        Some("throttled"),
+        "one that kept nobody waiting"
+    );
 }
 
 #[test]
@@ -249,7 +267,7 @@ fn of_a_group_that_only_the_counters_saw_the_longest_wait_is_named() {
     assert_eq!(found.victim.place.pod.as_deref(), Some("8a1c2f4e-0d53-4f0e-9d5c-3b0a1f2c4d5e"));
     assert_eq!(found.finding, None, "no finding is about it");
     let by_limit = named(&[wait("postgres", Some(pod), 1_900, "throttled")]);
-    assert_eq!((by_limit.culprit, by_limit.rule.as_deref()), (None, Some("throttled")));
+    assert_eq!((by_limit.culprit, by_limit.rule.map(unstarve_sched::Rule::word)), (None, Some("throttled")));
     assert_eq!(named(&[elsewhere]).victim.comm, "", "nobody is named by chance");
 }
 
@@ -265,7 +283,7 @@ fn victims_are_capped_and_the_others_counted() {
 #[test]
 fn a_finding_of_another_time_gives_no_names() {
     let mut episode = counted("rcu");
-    episode.rule = Some("weight".into());
+    episode.rule = Some(unstarve_sched::Rule::Weight);
     let before = episode.clone();
     episode.note_trace(&explained(&[at(finding("task", "whatever"), "critical", 10, 900)], &[]));
     assert_eq!((episode.finding.as_ref(), episode.remedy.as_ref()), (None, None));
@@ -276,10 +294,10 @@ fn a_finding_of_another_time_gives_no_names() {
     );
     // It is not lost either: it has its own victim, and the episode counts as it.
     let other = episode.other_finding.as_ref().expect("the worst of the trace");
-    assert_eq!((other.finding.as_str(), other.severity.as_str(), other.ns), ("rt-starvation", "critical", Some(85)));
+    assert_eq!((other.finding.as_str(), other.severity.word(), other.ns), ("rt-starvation", "critical", Some(85)));
     let names = (other.victim.comm.as_str(), other.culprit.as_ref().map(|culprit| culprit.comm.as_str()));
     assert_eq!(names, ("whatever", Some("hog")));
-    assert_eq!(episode.counts_as(), Some("rt-starvation"));
+    assert_eq!(episode.counts_as(), Some(&"rt-starvation".into()));
     assert!(super::super::line(&episode).contains("; explain found rt-starvation of whatever[71] instead"));
     // The longest wait of such a task has names, if it is blamed on the same.
     let wait = |rule: &str| json!({ "comm": "rcu_preempt", "tid": 15, "cpu": 0, "start_ns": 0, "end_ns": 9, "blame": [culprit("hog", rule)], "kernel_thread": true });
@@ -311,14 +329,21 @@ fn a_finding_about_others_that_blames_nobody_is_not_what_began_it() {
     let mut episode = Episode { ns: Some(6), ..counted("ksoftirqd") };
     episode.note_trace(&explained(&[finding.clone()], &[]));
     assert_eq!(episode.victim, counted("ksoftirqd").victim);
-    assert_eq!((episode.rule.as_deref(), episode.ns, episode.finding), (Some("class"), Some(6), None));
-    assert_eq!(episode.other_finding.map(|other| other.finding).as_deref(), Some("rt-starvation"), "it is told");
+    assert_eq!(
+        (episode.rule.map(unstarve_sched::Rule::word), episode.ns, episode.finding),
+        (Some("class"), Some(6), None)
+    );
+    assert_eq!(episode.other_finding.as_ref().map(|other| other.finding.as_str()), Some("rt-starvation"), "it is told");
     let mut dump = Episode::default();
     dump.note_trace(&explained(&[finding.clone()], &[]));
     assert_eq!(dump.victim.map(|victim| victim.comm).as_deref(), Some("kworker/0:1"), "nothing began that");
     let mut own = Episode { ns: Some(6), ..counted("kworker") };
     own.note_trace(&explained(&[finding], &[]));
-    assert_eq!((own.rule.as_deref(), own.ns), (Some("class"), Some(6)), "of the victim itself they say something");
+    assert_eq!(
+        (own.rule.map(unstarve_sched::Rule::word), own.ns),
+        (Some("class"), Some(6)),
+        "of the victim itself they say something"
+    );
 }
 
 #[test]
@@ -353,7 +378,11 @@ fn the_one_that_has_the_trace_takes_a_finding_once() {
     (0..20).for_each(|number| episode.note_role(&format!("/g{number}")));
     let more = episode.more_victims;
     episode.note_trace_of_many(&explained(&[others], &[]));
-    assert_eq!(episode.finding.as_deref(), Some("rt-starvation"), "nobody else has it");
+    assert_eq!(
+        episode.finding.as_ref().map(unstarve_diagnose::report::FindingId::as_str),
+        Some("rt-starvation"),
+        "nobody else has it"
+    );
     assert_eq!(episode.other_finding, None);
     let named = episode.victims.iter().filter(|victim| victim.finding.is_some()).count();
     assert_eq!((named, episode.victims.len() as u64 + episode.more_victims), (1, 16 + more + 1));
@@ -552,7 +581,10 @@ fn a_trace_that_begins_after_the_wait_says_of_nobody_that_he_is_well() {
     episode.counted_severity = Some(unstarve_model::Severity::Critical);
     episode.note_trace(&beginning_at(explained(&[], &[]), 5_000_000));
     assert_eq!((&episode.victim, &episode.culprit), (&victim, &culprit), "the counters' words stay");
-    assert_eq!((episode.verdict.as_ref(), episode.severity.as_deref()), (None, Some("critical")));
+    assert_eq!(
+        (episode.verdict.as_ref(), episode.severity.map(unstarve_model::Severity::word)),
+        (None, Some("critical"))
+    );
     let problem = episode.problem.clone().expect("it is short");
     assert!(problem.starts_with("the trace begins 5.00 ms after the wait may have begun"), "{problem}");
     assert!(super::super::line(&episode).contains(&problem));
@@ -567,7 +599,7 @@ fn a_trace_that_begins_after_the_wait_says_of_nobody_that_he_is_well() {
     assert!(episode.other_finding.is_some() && episode.problem.is_some());
     let mut episode = counted("kworker");
     episode.note_trace(&beginning_at(explained(&[others], &[]), 5_000_000));
-    assert_eq!(episode.finding.as_deref(), Some("rt-starvation"));
+    assert_eq!(episode.finding.as_ref().map(unstarve_diagnose::report::FindingId::as_str), Some("rt-starvation"));
     assert!(episode.problem.is_some());
     // A trace that has all of it has no such problem, nor has one of another clock.
     let mut episode = counted("kworker");

@@ -1,14 +1,12 @@
 //! Which of a trace's findings an episode is about.
 
-use unstarve_diagnose::report::{Culprit, Finding, Report, Severity, Victim, WorstWait};
-use unstarve_model::Nanos;
+use unstarve_diagnose::THROTTLED;
+use unstarve_diagnose::report::{Culprit, Finding, Report, Severity, Victim, VictimKind, WorstWait};
+use unstarve_model::{Nanos, Policy};
 
 use super::ignore_filter::{is_below, is_ignored, role_of};
 use super::record::{Episode, Party};
 use super::truncate_path::cut;
-
-/// The finding about what a limit stops.
-const THROTTLED: &str = "throttled";
 
 /// What an episode's trace says.
 #[derive(Debug)]
@@ -170,7 +168,7 @@ impl Explanation {
             Some(tid) => found.tids.contains(&tid),
             None => found.comm == victim.comm,
         };
-        let is_it = |finding: &&Finding| episode.finding.as_deref() == Some(&finding.id) && is_victim(&finding.victim);
+        let is_it = |finding: &&Finding| episode.finding.as_ref() == Some(&finding.id) && is_victim(&finding.victim);
         // The worst come first; it may be headed by a remark.
         self.report.findings.iter().find(is_it).map(|finding| finding.victim.tasks)
     }
@@ -227,7 +225,7 @@ pub(super) fn is_about(finding: &Finding, victim: &Party) -> bool {
         Some(cgroup) if role.starts_with('/') && is_below(cgroup, role) => {
             is_of(&finding.victim, cgroup)
                 || finding.victim.cgroups.iter().any(|of| cut(of) == cgroup)
-                || finding.victim.kind == "cgroup"
+                || finding.victim.kind == VictimKind::Cgroup
                     && cut(&finding.victim.comm) == cut(&cgroup.escape_debug().to_string())
         }
         _ => is_of(&finding.victim, role),
@@ -247,7 +245,7 @@ pub(super) fn is_about_seen_task(finding: &Finding, episode: &Episode) -> bool {
 
 /// Whether the counters blame the same rule and, as far as roles say, the same tasks.
 pub(super) fn is_seen_culprit(culprit: &Culprit, episode: &Episode) -> bool {
-    is_of_seen_role(culprit, episode) && episode.rule.as_deref() == Some(&culprit.rule)
+    is_of_seen_role(culprit, episode) && episode.rule == Some(culprit.rule)
 }
 
 /// Whether the counters blame the same tasks, as far as roles say.
@@ -255,7 +253,7 @@ pub(super) fn is_of_seen_role(culprit: &Culprit, episode: &Episode) -> bool {
     let Some(role) = episode.culprit.as_ref().and_then(|culprit| culprit.role.as_deref()) else { return false };
     let is_kernel = culprit.kernel_thread == Some(true);
     match role {
-        "real-time" => !is_kernel && matches!(culprit.policy.as_deref(), Some("rt" | "deadline")),
+        "real-time" => !is_kernel && matches!(culprit.policy, Some(Policy::Rt | Policy::Deadline)),
         group if group.starts_with('/') => culprit.cgroups.iter().any(|cgroup| is_below(cgroup, group)),
         role => is_kernel && has_name_of(&culprit.comm, role),
     }
@@ -266,7 +264,7 @@ fn is_of(victim: &Victim, role: &str) -> bool {
     match role {
         group if group.starts_with('/') => victim.cgroups.iter().any(|cgroup| is_below(cgroup, group)),
         // Of a worker that works on nobody knows what each may be true.
-        "direct-io" | "kworker" if victim.kind == "kworker" && victim.work.is_none() => {
+        "direct-io" | "kworker" if victim.kind == VictimKind::Kworker && victim.work.is_none() => {
             victim.kernel_thread == Some(true)
         }
         role => role_of(victim).is_some_and(|kind| kind.word() == role),
@@ -308,34 +306,34 @@ mod tests {
 
     #[test]
     fn a_finding_is_about_the_role_of_its_victim() {
-        let victim = |kind: &str, comm: &str, policy: &str| Victim {
-            kind: kind.into(),
+        let victim = |kind: &str, comm: &str, policy: Policy| Victim {
+            kind: kind.parse().expect("a kind"),
             comm: comm.into(),
-            policy: Some(policy.into()),
+            policy: Some(policy),
             kernel_thread: Some(kind != "task"),
             ..Victim::default()
         };
         let work = |function: &str, queue: &str| {
             let work = unstarve_diagnose::report::Work { function: function.into(), workqueue: Some(queue.into()) };
-            Victim { work: Some(work), ..victim("kworker", "kworker/0:1", "fair") }
+            Victim { work: Some(work), ..victim("kworker", "kworker/0:1", Policy::Fair) }
         };
         let roles =
             ["ksoftirqd", "direct-io", "kworker", "rcu", "storage", "nfsd", "kernel", "real-time", "/user.slice"];
         let of = |victim: &Victim| roles.into_iter().filter(|role| is_of(victim, role)).collect::<Vec<_>>();
         assert_eq!(of(&work("iomap_dio_complete_work", "dio/sda")), ["direct-io"]);
         assert_eq!(of(&work("vmstat_update", "mm_percpu_wq")), ["kworker"], "direct I/O is not its");
-        assert_eq!(of(&victim("kworker", "kworker/0:1", "fair")), ["direct-io", "kworker"], "nobody knows");
-        assert_eq!(of(&victim("nfsd", "nfsd", "fair")), ["nfsd"]);
-        assert_eq!(of(&victim("task", "nfsdcld", "fair")), [""; 0], "a program that is called like it");
+        assert_eq!(of(&victim("kworker", "kworker/0:1", Policy::Fair)), ["direct-io", "kworker"], "nobody knows");
+        assert_eq!(of(&victim("nfsd", "nfsd", Policy::Fair)), ["nfsd"]);
+        assert_eq!(of(&victim("task", "nfsdcld", Policy::Fair)), [""; 0], "a program that is called like it");
         for kind in ["kworker", "nfsd", "ksoftirqd", "task"] {
-            let unknown = Victim { kernel_thread: None, ..victim(kind, "nfsd", "fair") };
+            let unknown = Victim { kernel_thread: None, ..victim(kind, "nfsd", Policy::Fair) };
             assert_eq!(of(&unknown), [""; 0], "any program may be called so: {kind}");
         }
-        assert_eq!(of(&Victim { kernel_thread: Some(true), ..victim("task", "kthrotld", "rt") }), ["kernel"]);
-        for policy in ["rt", "deadline"] {
+        assert_eq!(of(&Victim { kernel_thread: Some(true), ..victim("task", "kthrotld", Policy::Rt) }), ["kernel"]);
+        for policy in [Policy::Rt, Policy::Deadline] {
             assert_eq!(of(&victim("task", "pump", policy)), ["real-time"]);
         }
-        let shell = Victim { cgroups: vec!["/user.slice/a".into()], ..victim("task", "bash", "fair") };
+        let shell = Victim { cgroups: vec!["/user.slice/a".into()], ..victim("task", "bash", Policy::Fair) };
         assert_eq!(of(&shell), ["/user.slice"]);
     }
 

@@ -1,13 +1,14 @@
 //! Which findings are about roles that the configuration ignores: what happens to these is no episode, and not the headline of one.
 
-use unstarve_diagnose::report::{Victim, Work};
+use unstarve_diagnose::report::{Victim, VictimKind, Work};
+use unstarve_model::Policy;
 
 use crate::engine::reading::RoleKind;
 
 /// Whether all tasks of a victim are of roles that are ignored.
 pub(super) fn is_ignored(victim: &Victim, ignored: &[String]) -> bool {
     // Those that are called like kernel threads, and of which nothing shows what they are, may be kernel threads: no role is theirs.
-    let is_unknown = victim.kernel_thread.is_none() && !matches!(victim.kind.as_str(), "task" | "cgroup");
+    let is_unknown = victim.kernel_thread.is_none() && victim.kind.is_named_as_kernel_thread();
     if ignored.is_empty() || is_unknown {
         return false;
     }
@@ -25,16 +26,20 @@ pub(super) fn is_ignored(victim: &Victim, ignored: &[String]) -> bool {
 
 /// The role of a victim, but for groups. Any program can take a kernel thread's name: what it is must be shown by more.
 pub(super) fn role_of(victim: &Victim) -> Option<RoleKind> {
-    let is_real_time = matches!(victim.policy.as_deref(), Some("rt" | "deadline"));
-    match victim.kind.as_str() {
-        "cgroup" => None,
-        kind if victim.kernel_thread != Some(true) => (kind == "task" && is_real_time).then_some(RoleKind::RealTime),
-        "kworker" => Some(victim.work.as_ref().map_or(RoleKind::Kworker, role_of_work)),
-        "ksoftirqd" => Some(RoleKind::Ksoftirqd),
-        "rcu" => Some(RoleKind::Rcu),
-        "storage" => Some(RoleKind::Storage),
-        "nfsd" => Some(RoleKind::Nfsd),
-        _ => Some(RoleKind::Kernel),
+    let is_real_time = matches!(victim.policy, Some(Policy::Rt | Policy::Deadline));
+    match victim.kind {
+        VictimKind::Cgroup => None,
+        kind if victim.kernel_thread != Some(true) => {
+            (kind == VictimKind::Task && is_real_time).then_some(RoleKind::RealTime)
+        }
+        VictimKind::Kworker => Some(victim.work.as_ref().map_or(RoleKind::Kworker, role_of_work)),
+        VictimKind::Ksoftirqd => Some(RoleKind::Ksoftirqd),
+        VictimKind::Rcu => Some(RoleKind::Rcu),
+        VictimKind::Storage => Some(RoleKind::Storage),
+        VictimKind::Nfsd => Some(RoleKind::Nfsd),
+        VictimKind::Task | VictimKind::Migration | VictimKind::IrqThread | VictimKind::Ktimers => {
+            Some(RoleKind::Kernel)
+        }
     }
 }
 
@@ -55,7 +60,13 @@ mod tests {
 
     fn victim(kind: &str, comm: &str) -> Victim {
         let kernel_thread = Some(kind != "task");
-        Victim { kind: kind.into(), comm: comm.into(), policy: Some("fair".into()), kernel_thread, ..Victim::default() }
+        Victim {
+            kind: kind.parse().expect("a kind"),
+            comm: comm.into(),
+            policy: Some(Policy::Fair),
+            kernel_thread,
+            ..Victim::default()
+        }
     }
 
     fn of(victim: &Victim, ignored: &[&str]) -> bool {
@@ -104,7 +115,7 @@ mod tests {
         let both = Victim { cgroups: vec!["/batch.slice/build".into(), "/user.slice".into()], ..build.clone() };
         assert!(!of(&both, &["/batch.slice"]) && of(&both, &["/batch.slice", "/user.slice"]));
         // Whatever group they are in.
-        let real_time = Victim { policy: Some("rt".into()), ..build };
+        let real_time = Victim { policy: Some(Policy::Rt), ..build };
         assert!(of(&real_time, &["real-time"]) && !of(&real_time, &["/batch.slice"]));
         let nowhere = Victim { cgroups: vec!["/".into()], ..victim("task", "cc1") };
         assert!(of(&nowhere, &["other"]) && of(&victim("task", "cc1"), &["other"]));

@@ -1,6 +1,8 @@
 use std::fmt::Write as _;
 
+use unstarve_diagnose::report::FindingId;
 use unstarve_model::{Nanos, clean};
+use unstarve_sched::Rule;
 
 use super::record::{Episode, Party, Stage};
 
@@ -25,10 +27,10 @@ fn about(episode: &Episode) -> String {
     text += &others(episode);
     text += &began_with(episode);
     if let Some(remedy) = episode.remedy.as_ref().filter(|remedy| !remedy.text.is_empty()) {
-        let _ = write!(text, "; first remedy: {} ({})", clean(&remedy.text), clean(&remedy.id));
+        let _ = write!(text, "; first remedy: {} ({})", clean(&remedy.text), clean(remedy.id.as_str()));
     }
     if let Some(other) = &episode.other_finding {
-        let _ = write!(text, "; explain found {} of {} instead", clean(&other.finding), named(&other.victim));
+        let _ = write!(text, "; explain found {} of {} instead", clean(other.finding.as_str()), named(&other.victim));
     }
     if let Some(guard) = &episode.guard {
         let _ = match guard.held {
@@ -61,7 +63,8 @@ fn sentence(episode: &Episode, victim: &Party) -> String {
         let whose = if is_one { "its CPU" } else { "their CPUs" };
         let _ = write!(text, " while {} had {whose}", named(culprit));
     }
-    let why: Vec<&str> = [&episode.rule, &episode.finding].into_iter().flatten().map(String::as_str).collect();
+    let finding = episode.finding.as_ref().map(FindingId::as_str);
+    let why: Vec<&str> = episode.rule.map(Rule::word).into_iter().chain(finding).collect();
     if !why.is_empty() {
         let _ = write!(text, " ({})", clean(&why.join(", ")));
     }
@@ -154,8 +157,8 @@ pub fn began(episode: &Episode) -> Option<String> {
     if let Some(culprit) = &seen.culprit {
         let _ = write!(text, " while {} had the CPU", named(culprit));
     }
-    if let Some(rule) = &seen.rule {
-        let _ = write!(text, " ({})", clean(rule));
+    if let Some(rule) = seen.rule {
+        let _ = write!(text, " ({rule})");
     }
     Some(format!("{text}: {}", seen.trigger.words()))
 }
@@ -177,7 +180,7 @@ mod tests {
             id: "20261123-012345-678".into(),
             victim: Some(party("kworker/0:1", 71, None)),
             culprit: Some(party("hog\n\u{1b}[31m", 4711, Some("batch.service"))),
-            rule: Some("class".into()),
+            rule: Some(unstarve_sched::Rule::Class),
             ns: Some(85_000_000),
             finding: Some("rt-starvation".into()),
             remedy: Some(FirstRemedy { id: "lower-priority".into(), text: "Lower it.".into(), apply: String::new() }),
@@ -210,7 +213,7 @@ mod tests {
             since_mono_ns: None,
             victim: Some(party("ksoftirqd/1", 18)),
             culprit: Some(party("hog\n", 4711)),
-            rule: Some("weight".to_owned()),
+            rule: Some(Rule::Weight),
             blamed_ns: Some(54_400_000),
         };
         let episode = Episode { trigger: Some(seen), verdict: Some("Nobody is starved.".into()), ..Episode::default() };

@@ -1,7 +1,9 @@
 //! An episode, as it is written.
 
 use serde::{Deserialize, Serialize};
+use unstarve_diagnose::report::{FindingId, RemedyId, Severity};
 use unstarve_model::WallTime;
+use unstarve_sched::Rule;
 
 use super::place::Place;
 use super::trigger::Trigger;
@@ -10,7 +12,7 @@ use super::trigger::Trigger;
 pub const SCHEMA: &str = "unstarve.watch-episode/1";
 
 /// One episode, as a line of the log and as `episode.json` beside its trace.
-#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(default)]
 pub struct Episode {
     /// [`SCHEMA`].
@@ -53,23 +55,23 @@ pub struct Episode {
     pub culprit: Option<Party>,
     /// By which rule.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub rule: Option<String>,
+    pub rule: Option<Rule>,
     /// For how long, in ns: of the victim's waits the part that this culprit and rule are to blame for.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ns: Option<u64>,
     /// The finding of `explain`: `rt-starvation`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub finding: Option<String>,
+    pub finding: Option<FindingId>,
     /// The worst that `explain` found in the trace where it found nothing of the episode's time, or nothing that is not another
     /// episode's of the same trace.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub other_finding: Option<Box<OtherFinding>>,
     /// How bad it is, in the word that `explain` has for it.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub severity: Option<String>,
+    pub severity: Option<Severity>,
     /// How bad it is by what the counters saw when it began: the same table, with what they know.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub counted_severity: Option<unstarve_model::Severity>,
+    pub counted_severity: Option<Severity>,
     /// Everybody who was starved at its time, worst first, the first 16.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub victims: Vec<Suffered>,
@@ -103,7 +105,7 @@ pub struct Episode {
 }
 
 /// Words on an episode. All have its id.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Stage {
     /// It has begun: what the counters show. Its trace is not written yet.
@@ -124,7 +126,7 @@ impl Stage {
 }
 
 /// What the counters saw when an episode began.
-#[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Seen {
     /// What was above its threshold.
     #[serde(flatten)]
@@ -140,37 +142,37 @@ pub struct Seen {
     pub culprit: Option<Party>,
     /// By which rule.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub rule: Option<String>,
+    pub rule: Option<Rule>,
     /// For how long: the part of the waits that this culprit and rule are to blame for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub blamed_ns: Option<u64>,
 }
 
 /// Somebody who was starved at an episode's time.
-#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(default)]
 pub struct Suffered {
     /// Who waited; a role alone where only the counters saw it.
     pub victim: Party,
     /// The finding of `explain`.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub finding: Option<String>,
+    pub finding: Option<FindingId>,
     /// How bad it is.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub severity: Option<String>,
+    pub severity: Option<Severity>,
     /// Who had the CPU meanwhile.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub culprit: Option<Party>,
     /// By which rule.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub rule: Option<String>,
+    pub rule: Option<Rule>,
     /// For how long, in ns.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ns: Option<u64>,
 }
 
 /// A victim or a culprit.
-#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(default)]
 pub struct Party {
     /// Its role in the metrics, where known.
@@ -194,40 +196,41 @@ pub struct Party {
 }
 
 /// A finding about others than an episode's victim.
-#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
-#[serde(default)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct OtherFinding {
     /// `rt-starvation`.
-    pub finding: String,
+    pub finding: FindingId,
     /// How bad it is.
-    pub severity: String,
+    pub severity: Severity,
     /// Who waited.
+    #[serde(default)]
     pub victim: Party,
     /// Who had the CPU meanwhile.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub culprit: Option<Party>,
     /// By which rule.
     #[serde(skip_serializing_if = "Option::is_none")]
-    pub rule: Option<String>,
+    pub rule: Option<Rule>,
     /// For how long, in ns.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub ns: Option<u64>,
 }
 
 /// What to do.
-#[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
-#[serde(default)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct FirstRemedy {
     /// A stable id.
-    pub id: String,
+    pub id: RemedyId,
     /// What and why.
+    #[serde(default)]
     pub text: String,
     /// The command; empty if there is none.
+    #[serde(default)]
     pub apply: String,
 }
 
 /// What a guard that runs says of itself.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct GuardWord {
     /// Its process.
     pub pid: u32,
@@ -269,8 +272,8 @@ impl Episode {
     }
 
     /// What it is counted as: the finding about its victim, else the worst about others.
-    pub fn counts_as(&self) -> Option<&str> {
-        self.finding.as_deref().or_else(|| self.other_finding.as_ref().map(|other| other.finding.as_str()))
+    pub fn counts_as(&self) -> Option<&FindingId> {
+        self.finding.as_ref().or_else(|| self.other_finding.as_ref().map(|other| &other.finding))
     }
 }
 

@@ -4,7 +4,6 @@
 //! that second may be a thirtieth of the trace, which nobody has to act on. Then the counters say how bad it is, and the remark says who it was.
 
 use unstarve_diagnose::report::{Culprit, Finding, Severity};
-use unstarve_sched::Rule;
 
 use super::headline::{Explanation, Fit, is_about_seen_task, is_known_after, is_of_seen_role, is_seen_culprit};
 use super::ignore_filter::is_ignored;
@@ -57,9 +56,7 @@ pub(super) fn is_remark(finding: &Finding) -> bool {
 
 /// For how long those whom the counters blame, too, were preferred. A turn among equals is nobody's precedence.
 fn seen_ns(finding: &Finding, episode: &Episode) -> u64 {
-    let is_preferred =
-        |culprit: &Culprit| Rule::ALL.iter().any(|rule| is_precedence(*rule) && rule.word() == culprit.rule);
-    let is_seen = |culprit: &&Culprit| is_of_seen_role(culprit, episode) && is_preferred(culprit);
+    let is_seen = |culprit: &&Culprit| is_of_seen_role(culprit, episode) && is_precedence(culprit.rule);
     finding.culprits.iter().filter(is_seen).map(|culprit| culprit.ns).fold(0, u64::saturating_add)
 }
 

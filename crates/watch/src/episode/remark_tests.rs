@@ -54,11 +54,11 @@ fn counted(victim: Party, culprit: Party, rule: &str) -> Episode {
         since_mono_ns: Some(6_900),
         victim: Some(victim.clone()),
         culprit: Some(culprit.clone()),
-        rule: Some(rule.to_owned()),
+        rule: Some(serde_json::from_value(rule.into()).expect("a rule")),
         blamed_ns: Some(200),
     };
     let victims = vec![Suffered { victim: victim.clone(), ..Suffered::default() }];
-    let (rule, ns) = (Some(rule.to_owned()), Some(200));
+    let (rule, ns) = (seen.rule, Some(200));
     Episode {
         victim: Some(victim),
         culprit: Some(culprit),
@@ -91,12 +91,16 @@ fn a_remark_about_the_very_waits_gives_the_names_and_the_counters_say_how_bad_it
     let victim = episode.victim.clone().expect("a victim");
     assert_eq!((&*victim.comm, victim.tid, victim.role.as_deref()), ("kworker/0:104", Some(271), Some("direct-io")));
     assert_eq!(episode.culprit.as_ref().map(|culprit| &*culprit.comm), Some("fio"));
-    assert_eq!((episode.rule.as_deref(), episode.ns), (Some("weight"), Some(102)));
-    assert_eq!(episode.counts_as(), Some("completion-ping-pong"));
-    assert_eq!(episode.severity.as_deref(), Some("warning"));
-    assert_eq!(episode.remedy.as_ref().map(|remedy| &*remedy.id), Some("lower-group-weight"));
+    assert_eq!((episode.rule.map(unstarve_sched::Rule::word), episode.ns), (Some("weight"), Some(102)));
+    assert_eq!(episode.counts_as(), Some(&"completion-ping-pong".into()));
+    assert_eq!(episode.severity.map(unstarve_model::Severity::word), Some("warning"));
+    assert_eq!(episode.remedy.as_ref().map(|remedy| remedy.id.as_str()), Some("lower-group-weight"));
     assert_eq!(episode.victim_tasks, Some(1));
-    let victims: Vec<_> = episode.victims.iter().map(|one| (&*one.victim.comm, one.severity.as_deref())).collect();
+    let victims: Vec<_> = episode
+        .victims
+        .iter()
+        .map(|one| (&*one.victim.comm, one.severity.map(unstarve_model::Severity::word)))
+        .collect();
     assert_eq!(victims, [("kworker/0:104", Some("warning"))]);
     assert_eq!(episode.verdict, None, "that nobody was starved is true of the calm seconds before");
     assert_eq!(
@@ -171,7 +175,7 @@ fn of_a_group_the_one_that_was_seen_is_named_and_no_other() {
         let victim = Party { tid, comm, ..role("/user.slice") };
         noted(counted(victim, role("/kubepods"), "weight"), &[finding.clone()]).finding
     };
-    assert_eq!(of(Some(271)).as_deref(), Some("completion-ping-pong"));
+    assert_eq!(of(Some(271)), Some("completion-ping-pong".into()));
     // One of the same name may be another user's.
     assert_eq!((of(Some(272)), of(None)), (None, None));
 }
@@ -182,6 +186,6 @@ fn what_somebody_has_to_act_on_goes_first() {
     worse["severity"] = "warning".into();
     worse["id"] = "weight-starvation".into();
     let episode = noted(of_workers(), &[worse, ping_pong()]);
-    assert_eq!(episode.finding.as_deref(), Some("weight-starvation"));
+    assert_eq!(episode.finding.as_ref().map(unstarve_diagnose::report::FindingId::as_str), Some("weight-starvation"));
     assert!(episode.verdict.is_some());
 }

@@ -43,11 +43,11 @@ fn since(ns: u64, victim: Party, culprit: Option<Party>, rule: &str) -> Episode 
         since_mono_ns: Some(ns),
         victim: Some(victim.clone()),
         culprit: culprit.clone(),
-        rule: Some(rule.to_owned()),
+        rule: Some(serde_json::from_value(rule.into()).expect("a rule")),
         blamed_ns: Some(6),
     };
     let victims = vec![Suffered { victim: victim.clone(), ..Suffered::default() }];
-    let rule = Some(rule.to_owned());
+    let rule = seen.rule;
     Episode { victim: Some(victim), culprit, rule, ns: Some(6), trigger: Some(seen), victims, ..Episode::default() }
 }
 
@@ -183,13 +183,19 @@ fn what_a_limit_stopped_is_nobodys_doing_in_the_second_word_too() {
     // By the counters a neighbour seemed to be preferred.
     let mut episode = since(500, role("/limited"), Some(role("/innocent")), "weight");
     episode.note_trace(&explained(&[throttled(neighbour.clone())], &[]));
-    assert_eq!((episode.rule.as_deref(), &episode.culprit, episode.ns), (Some("throttled"), &None, Some(700)));
+    assert_eq!(
+        (episode.rule.map(unstarve_sched::Rule::word), &episode.culprit, episode.ns),
+        (Some("throttled"), &None, Some(700))
+    );
     assert_eq!(episode.victims[0].culprit, None);
     assert!(!line(&episode).contains("web") && !line(&episode).contains("innocent"), "{}", line(&episode));
     // Nobody was seen to have the CPU meanwhile.
     let mut episode = since(500, role("/limited"), None, "throttled");
     episode.note_trace(&explained(&[throttled(json!([]))], &[]));
-    assert_eq!((episode.rule.as_deref(), &episode.culprit, episode.ns), (Some("throttled"), &None, Some(6)));
+    assert_eq!(
+        (episode.rule.map(unstarve_sched::Rule::word), &episode.culprit, episode.ns),
+        (Some("throttled"), &None, Some(6))
+    );
     // Who ran while a limit stopped others is not whom they wait for: he may be the victim himself.
     let mut starved = two_lives();
     starved["victim"] =

@@ -2,7 +2,7 @@ use serde::{Deserialize, Serialize};
 use unstarve_model::{Nanos, Severity};
 
 /// What was above its threshold.
-#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Debug, Serialize, Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case", tag = "kind")]
 pub enum Trigger {
     /// A wait that ended.

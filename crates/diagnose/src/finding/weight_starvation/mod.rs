@@ -30,7 +30,7 @@ use crate::case::{Blame, Case};
 use crate::draft::{Draft, payer_row};
 use crate::ledger::Account;
 use crate::remedy;
-use crate::report::{Finding, Severity};
+use crate::report::{Finding, Severity, VictimKind};
 use crate::verdict::{self, Cause, Cost, Plight, Waiter};
 
 /// Owed time must be much of what the victim was due: a task that got three quarters of its share is not starved.
@@ -66,7 +66,7 @@ struct Pair<'a> {
 }
 
 /// What this module finds.
-pub(super) const KIND: FindingKind = FindingKind {
+pub(crate) const KIND: FindingKind = FindingKind {
     id: "weight-starvation",
     title: "a heavier task or cgroup takes the CPU from lighter ones",
     about: "Kernel threads sit in the root cgroup, where each competes with whole top-level groups: a group of \
@@ -80,7 +80,7 @@ pub(super) const KIND: FindingKind = FindingKind {
 /// `before` has what was found of workers and their consumers: that explains what could otherwise be inferred of weights.
 fn find(case: &Case<'_>, before: &[Finding]) -> Vec<Finding> {
     let explained =
-        |victim: ActorId| before.iter().any(|finding| finding.id == PING_PONG.id && finding.actors.contains(&victim));
+        |victim: ActorId| before.iter().any(|finding| finding.id == PING_PONG && finding.actors.contains(&victim));
     let allowances = Allowances::of(case);
     let pairs = case.victims().filter(|(id, _)| case.is_fair(*id)).filter_map(|(victim, account)| {
         let allowance = allowances.get(victim, account);
@@ -112,7 +112,9 @@ fn heavy_side(case: &Case<'_>, pair: &Pair<'_>) -> String {
 }
 
 fn kind(case: &Case<'_>, victim: ActorId) -> String {
-    case.actor(victim).kernel_thread.map_or_else(|| case.name(case.mainly(victim)), |thread| thread.word().into())
+    case.actor(victim)
+        .kernel_thread
+        .map_or_else(|| case.name(case.mainly(victim)), |thread| VictimKind::from(Some(thread)).to_string())
 }
 
 fn is_weight(blame: &Blame) -> bool {

@@ -9,6 +9,9 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use unstarve_diagnose::report::FindingId;
+use unstarve_sched::Rule;
+
 use super::{Delivery, Message, Output, OutputKind, Tried};
 use crate::agent::config::Syslog;
 use crate::episode::{Episode, Party, line};
@@ -143,11 +146,11 @@ fn journal(episode: &Episode, text: &str) -> Vec<u8> {
     field("MESSAGE_ID", MESSAGE_ID);
     field("UNSTARVE_EPISODE", &episode.id);
     field("UNSTARVE_STAGE", episode.stage.word());
-    let other = episode.other_finding.as_ref().map(|other| &other.finding);
+    let other = episode.other_finding.as_ref().map(|other| other.finding.as_str());
     for (name, value) in [
-        ("UNSTARVE_FINDING", episode.finding.as_ref()),
+        ("UNSTARVE_FINDING", episode.finding.as_ref().map(FindingId::as_str)),
         ("UNSTARVE_OTHER_FINDING", other),
-        ("UNSTARVE_RULE", episode.rule.as_ref()),
+        ("UNSTARVE_RULE", episode.rule.map(Rule::word)),
     ] {
         if let Some(value) = value {
             field(name, value);

@@ -208,7 +208,8 @@ fn a_webhook_gets_the_episode() {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
     let url = format!("http://{}/hook", listener.local_addr().expect("an address"));
     let outputs = webhook(url, &board());
-    let episode = Episode { id: "20261123-012345-678".into(), rule: Some("class".into()), ..Episode::default() };
+    let episode =
+        Episode { id: "20261123-012345-678".into(), rule: Some(unstarve_sched::Rule::Class), ..Episode::default() };
     outputs.send(&Message::Episode(Arc::new(episode.clone())));
     let (head, body) = receive(&listener);
     assert!(head.starts_with("POST /hook "), "{head}");
@@ -258,7 +259,7 @@ fn busy_board() -> Arc<Board> {
             at_ns: at(0).wall.0,
             victim: party("<script>alert(1)</script>"),
             culprit: party("hog"),
-            rule: Some("class".into()),
+            rule: Some(unstarve_sched::Rule::Class),
             ns: Some(85_000_000),
             finding: Some("rt-starvation".into()),
             trace_bytes: Some(5),

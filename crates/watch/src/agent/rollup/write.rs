@@ -7,7 +7,9 @@ use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-use unstarve_model::{CpuSet, WallTime, clean};
+use unstarve_diagnose::report::FindingId;
+use unstarve_model::{CpuSet, Severity, WallTime, clean};
+use unstarve_sched::Rule;
 use unstarve_tables::{
     BLAME_ROLLUP, Cell, EPISODES, HOSTS, Limits, Partition, Rows, Schema, Shelf, TableError, WAIT_ROLLUP, parquet_file,
     part_name,
@@ -259,15 +261,15 @@ impl Writer {
             Cell::Text(&episode.id),
             Cell::Text(&self.host.name),
             episode.at_ns.into(),
-            Cell::text(episode.finding.as_deref()),
-            Cell::text(episode.severity.as_deref()),
+            Cell::text(episode.finding.as_ref().map(FindingId::as_str)),
+            Cell::text(episode.severity.map(Severity::word)),
             Cell::text(victim_name.as_deref()),
             Cell::text(victim.role.as_deref()),
             Cell::text(victim.cgroup.as_deref()),
             Cell::text(culprit_name.as_deref()),
             Cell::text(culprit.role.as_deref()),
             Cell::text(culprit.cgroup.as_deref()),
-            Cell::text(episode.rule.as_deref()),
+            Cell::text(episode.rule.map(Rule::word)),
             Cell::number(episode.ns),
             (episode.victims.len() as u64 + episode.more_victims).into(),
             Cell::text(episode.remedy.as_ref().map(|remedy| remedy.id.as_str())),

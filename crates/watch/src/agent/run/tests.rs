@@ -339,7 +339,7 @@ fn the_first_word_on_an_episode_waits_for_no_trace_and_no_explanation() {
     let Ok(Alert::Opened(word)) = rig.alerts.try_recv() else { panic!("nothing is said") };
     assert!(rig.jobs.try_recv().is_err(), "it is still being recorded");
     assert_eq!(word.stage, crate::episode::Stage::Begun);
-    assert_eq!((word.rule.as_deref(), word.ns), (Some("class"), Some(85_000_000)));
+    assert_eq!((word.rule.map(unstarve_sched::Rule::word), word.ns), (Some("class"), Some(85_000_000)));
     assert_eq!(
         crate::episode::line(&word).split(" has begun: ").nth(1),
         Some("ksoftirqd tasks waited 85.0 ms while real-time tasks had their CPUs (class)")

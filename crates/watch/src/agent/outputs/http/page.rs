@@ -6,6 +6,7 @@ use std::fmt::Write as _;
 use std::fs::File;
 use std::sync::{Arc, Mutex, PoisonError};
 
+use unstarve_diagnose::report::FindingId;
 use unstarve_files::trust::{Directory, How};
 use unstarve_html::live::{self, Link, Panel, Row};
 use unstarve_model::{Nanos, WallTime};
@@ -274,11 +275,11 @@ fn episodes(published: &Published) -> Panel {
             short(WallTime(episode.at_ns)),
             party(episode.victim.as_ref(), episode.many_tasks()),
             party(episode.culprit.as_ref(), None),
-            episode.rule.clone().unwrap_or_default(),
+            episode.rule.map(|rule| rule.to_string()).unwrap_or_default(),
             episode.ns.map(|ns| Nanos(ns).to_string()).unwrap_or_default(),
             match episode.stage {
                 Stage::Begun => "being recorded".to_owned(),
-                Stage::Complete => episode.counts_as().unwrap_or("not explained").to_owned(),
+                Stage::Complete => episode.counts_as().map_or("not explained", FindingId::as_str).to_owned(),
             },
         ],
         hint: episode.verdict.clone(),

@@ -1,0 +1,59 @@
+use std::fmt;
+
+use serde::{Deserialize, Serialize};
+
+use crate::{FindingKind, RemedyKind};
+
+/// An id that a registry gives out. Registries grow: a report may have been written by a version that knows more kinds, so that one
+/// that is read is kept as it is.
+macro_rules! id {
+    ($(#[$docs:meta])* $name:ident of $kind:ident) => {
+        $(#[$docs])*
+        #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize, schemars::JsonSchema)]
+        #[cfg_attr(feature = "typescript", derive(ts_rs::TS), ts(as = "String"))]
+        #[serde(transparent)]
+        pub struct $name(String);
+
+        impl $name {
+            /// The id as reports have it.
+            pub fn as_str(&self) -> &str {
+                &self.0
+            }
+        }
+
+        impl From<$kind> for $name {
+            fn from(kind: $kind) -> $name {
+                $name(kind.id.to_owned())
+            }
+        }
+
+        impl PartialEq<$kind> for $name {
+            fn eq(&self, kind: &$kind) -> bool {
+                self.0 == kind.id
+            }
+        }
+
+        /// One that was read.
+        impl From<&str> for $name {
+            fn from(id: &str) -> $name {
+                $name(id.to_owned())
+            }
+        }
+
+        impl fmt::Display for $name {
+            fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+                f.pad(&self.0)
+            }
+        }
+    };
+}
+
+id! {
+    /// The id of a finding: `rt-starvation`. Compared with a [`FindingKind`].
+    FindingId of FindingKind
+}
+
+id! {
+    /// The id of a remedy: `raise-worker`. Compared with a [`RemedyKind`].
+    RemedyId of RemedyKind
+}
