@@ -100,7 +100,7 @@ impl Schema {
 
     fn object_fits(&self, node: &Value, object: &Map<String, Value>, fields: Fields) -> Result<(), String> {
         let required = node.get("required").and_then(Value::as_array).into_iter().flatten();
-        for name in required.filter_map(Value::as_str).filter(|name| !object.contains_key(*name)) {
+        if let Some(name) = required.filter_map(Value::as_str).find(|name| !object.contains_key(*name)) {
             return Err(format!("{name} is missing"));
         }
         for (name, value) in object {
