@@ -146,7 +146,7 @@ fn every_stored_recording_is_explained_as_the_schema_says() {
     for entry in std::fs::read_dir(testdata("traces")).expect("the recordings") {
         let path = entry.expect("an entry").path();
         if path.extension().is_some_and(|extension| extension == "dat")
-            && path.metadata().is_ok_and(|of| of.len() < 1 << 20)
+            && path.metadata().is_ok_and(|of| of.len() < 16 << 20)
         {
             let report = json(&unstarve(&["explain", "--json", path.to_str().expect("UTF-8")]));
             assert_eq!(schema.takes(&report), Ok(()), "{}", path.display());

@@ -67,6 +67,7 @@ pub struct Comparison {
 #[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 pub struct FindingChange {
     /// `rt-starvation`, ….
+    #[cfg_attr(feature = "typescript", ts(as = "String"))]
     pub id: FindingId,
     /// Whose waits.
     pub victim: Role,
@@ -85,6 +86,7 @@ pub struct FindingChange {
 #[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 pub struct UnjudgedFinding {
     /// `rt-starvation`, ….
+    #[cfg_attr(feature = "typescript", ts(as = "String"))]
     pub id: FindingId,
     /// Whose waits.
     pub victim: Role,

@@ -10,7 +10,6 @@ macro_rules! id {
     ($(#[$docs:meta])* $name:ident of $kind:ident) => {
         $(#[$docs])*
         #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize, schemars::JsonSchema)]
-        #[cfg_attr(feature = "typescript", derive(ts_rs::TS), ts(as = "String"))]
         #[serde(transparent)]
         pub struct $name(String);
 

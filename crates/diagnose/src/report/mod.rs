@@ -134,7 +134,8 @@ pub struct TraceSummary {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 pub struct Finding {
-    /// Of which kind it is.
+    /// One of the ids of the design: `rt-starvation`, ….
+    #[cfg_attr(feature = "typescript", ts(as = "String"))]
     pub id: FindingId,
     /// How bad.
     pub severity: Severity,
@@ -185,7 +186,7 @@ fn is_false(value: &bool) -> bool {
 #[derive(Clone, Debug, PartialEq, Default, Serialize, Deserialize, schemars::JsonSchema)]
 #[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 pub struct Victim {
-    /// What it is for.
+    /// `kworker`, `ksoftirqd`, `nfsd`, `rcu`, … or `task`; `cgroup` where none of its tasks is known.
     #[cfg_attr(feature = "typescript", ts(as = "String"))]
     pub kind: VictimKind,
     /// Its name.
@@ -245,7 +246,7 @@ pub struct Culprit {
     pub policy: Option<Policy>,
     /// The kernel's priority.
     pub prio: Option<i32>,
-    /// Why it had the CPU.
+    /// The rule's word.
     #[cfg_attr(feature = "typescript", ts(as = "String"))]
     pub rule: Rule,
     /// How long.
@@ -403,7 +404,8 @@ impl Remedy {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, schemars::JsonSchema)]
 #[cfg_attr(feature = "typescript", derive(ts_rs::TS))]
 pub struct Remedy {
-    /// Of which kind it is.
+    /// A stable id: `raise-worker`.
+    #[cfg_attr(feature = "typescript", ts(as = "String"))]
     pub id: RemedyId,
     /// What and why, one or two sentences.
     pub text: String,
