@@ -89,3 +89,16 @@ fn a_merged_file_may_come_again() {
     }
     world.settle();
 }
+
+/// An hour of which only a file of a wrong type is left is dropped, and the run is stopped anywhere.
+#[test]
+fn dropping_a_file_of_a_wrong_type_may_stop_anywhere() {
+    for stop in 0..16 {
+        let world = Rc::new(World::new());
+        world.happen(&Event::Write { hour: 2, form: Form::Today, rows: 0 });
+        world.happen(&Event::Write { hour: 0, form: Form::Wrong, rows: 1 });
+        world.happen(&Event::Drop { keep: 0, stop: Some(stop) });
+        world.check();
+        world.settle();
+    }
+}

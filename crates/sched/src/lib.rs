@@ -12,6 +12,7 @@ mod nature;
 pub mod queue;
 mod rule;
 pub mod setting;
+mod victim_kind;
 mod weight;
 
 pub use class::{DEADLINE_RANK, FIRST_FAIR_PRIO, precedes, rank};
@@ -19,6 +20,7 @@ pub use contender::{Ahead, Contender};
 pub use groups::{GroupId, Groups};
 pub use nature::KernelThread;
 pub use rule::Rule;
+pub use victim_kind::VictimKind;
 pub use weight::{
     IDLE_WEIGHT, least_nice_that_equals, load_weight_of_cpu_weight, load_weight_of_nice, load_weight_of_prio,
     share_against,

@@ -6,7 +6,7 @@ use datafusion::arrow::datatypes::DataType;
 use datafusion::common::Result;
 use datafusion::logical_expr::{ColumnarValue, ScalarUDF, Volatility, create_udf};
 use unstarve_model::Comm;
-use unstarve_sched::KernelThread;
+use unstarve_sched::{KernelThread, VictimKind};
 
 /// `role(comm)`, as the columns `kind` of the tables have it.
 pub fn function() -> ScalarUDF {
@@ -20,7 +20,7 @@ pub fn function() -> ScalarUDF {
 }
 
 fn role(name: &str) -> &'static str {
-    KernelThread::of(&Comm::from(name)).map_or("task", KernelThread::word)
+    VictimKind::from(KernelThread::of(&Comm::from(name))).word()
 }
 
 #[cfg(test)]

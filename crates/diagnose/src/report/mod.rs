@@ -3,7 +3,6 @@
 mod ids;
 mod losses;
 mod verdict;
-mod victim_kind;
 
 use serde::{Deserialize, Serialize};
 use unstarve_change::Change;
@@ -14,9 +13,9 @@ use unstarve_timeline::ActorId;
 
 pub use ids::{FindingId, RemedyId};
 pub use losses::{Missing, in_words};
+pub use unstarve_sched::VictimKind;
 pub(crate) use verdict::worst_at;
 pub use verdict::{Scope, Verdict, verdict};
-pub use victim_kind::VictimKind;
 
 /// The schema's id.
 pub const SCHEMA: &str = "unstarve.explain/1";

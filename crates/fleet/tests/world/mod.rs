@@ -3,7 +3,7 @@
 use std::cell::{Cell, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::rc::Rc;
 use std::time::Duration;
 
@@ -84,7 +84,7 @@ impl World {
         }
     }
 
-    fn path(&self) -> std::path::PathBuf {
+    fn path(&self) -> PathBuf {
         self.place.path().join("tables")
     }
 
@@ -175,10 +175,13 @@ impl World {
         }
     }
 
-    /// By the text of its commits.
+    /// By the text of its commits; one that was written and has no name yet does not count.
     fn is_dropped(&self, hour: u64) -> bool {
         let Ok(entries) = std::fs::read_dir(self.path().join(partition(hour).path())) else { return false };
-        let texts = entries.filter_map(|entry| std::fs::read_to_string(entry.ok()?.path()).ok());
+        let paths = entries.filter_map(|entry| Some(entry.ok()?.path()));
+        let is_commit =
+            |path: &PathBuf| path.file_name().is_some_and(|name| name.as_encoded_bytes().starts_with(b"_commit-"));
+        let texts = paths.filter(is_commit).filter_map(|path| std::fs::read_to_string(path).ok());
         texts.filter(|text| text.contains("\"dropped\":true")).count() > 0
     }
 

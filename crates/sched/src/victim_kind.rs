@@ -1,13 +1,14 @@
+//! What a victim is for, by its name, in the words of reports and tables.
+
 use std::fmt;
 use std::str::FromStr;
 
+use crate::KernelThread;
 use serde::{Deserialize, Serialize};
-use unstarve_sched::KernelThread;
 
 /// What a victim is for, as far as its name says.
-#[derive(
-    Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize, schemars::JsonSchema,
-)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum VictimKind {
     /// A task that is not called like a kernel thread of the kinds below.
