@@ -44,7 +44,7 @@ test: setup ## all tests; the live ones need root and tracefs, else they say tha
 	tools/test.sh
 
 test-sql: setup ## of all tests those of unstarve-sql: DuckDB as a second opinion, a server of S3
-	PYTHONPATH="$${XDG_CACHE_HOME:-$$HOME/.cache}/unstarve/python:$$PYTHONPATH" cargo test --manifest-path sql/Cargo.toml --target-dir "$$CARGO_TARGET_DIR/sql"
+	PYTHONPATH="$${XDG_CACHE_HOME:-$$HOME/.cache}/unstarve/python:$$PYTHONPATH" cargo test --manifest-path sql/Cargo.toml --target-dir "$$CARGO_TARGET_DIR/engines"
 
 test-dist: dist ## uses what `make dist` made: in an empty root, a fresh Debian, a guest with systemd, as an rpm, as a pod, and built again; needs root
 	tools/test-dist.sh "$$CARGO_TARGET_DIR/dist-tree/out"

@@ -97,7 +97,7 @@ follow answers 600 tools/same-answers compare
 follow pages 420 tools/test_page.sh
 once live 900 --workspace "${features[@]}" --test live --config "$(limit 480)" -- --ignored --test-threads=1
 # What answers SQL: a workspace of its own, whose libraries take longer to build than ours.
-once sql 2000 --manifest-path sql/Cargo.toml --target-dir "${CARGO_TARGET_DIR:-target}/sql" --config "$(limit 480)"
+once sql 2000 --manifest-path sql/Cargo.toml --target-dir "${CARGO_TARGET_DIR:-target}/engines" --config "$(limit 480)"
 # Real kernels in guests; fetched once, into the user's cache. Minutes, unless one hangs; more of them: make test-guests.
 once guests 1600 --workspace "${features[@]}" --test smoke --config "$(limit 1500)" -- --ignored --test-threads=1
 ((${#unchanged[@]} == 0)) || printf '%s\n' "${unchanged[@]}"

@@ -4,7 +4,7 @@
 use unstarve_change::{Change, Selector, Target, Thread, Value};
 use unstarve_executor::authority::{Author, Authority, Named, Thing};
 use unstarve_executor::claim::{Contradiction, Direction, Live, Verdict, compare};
-use unstarve_executor::plan::{Ids, Obstacle, plan, refusals_to_print};
+use unstarve_executor::plan::{Ids, Look, Obstacle, plan, refusals_to_print};
 use unstarve_model::{SchedPolicy, Tid};
 use unstarve_testing::fake_host::FakeHost;
 
@@ -259,4 +259,19 @@ fn what_the_host_contradicts_is_refused_whatever_is_named() {
             }
         }
     }
+}
+
+/// `apply` asks whose a directory is before it writes there, and a write follows links.
+#[test]
+fn a_link_does_not_make_another_ones_directory_ones_own() {
+    if !rustix::process::geteuid().is_root() {
+        return unstarve_testing::not_possible_here("only root gives a link to somebody else");
+    }
+    let place = tempfile::tempdir().expect("a directory");
+    let (group, link) = (place.path().join("group"), place.path().join("link"));
+    std::fs::create_dir(&group).expect("made");
+    std::os::unix::fs::symlink(&group, &link).expect("a link");
+    std::os::unix::fs::lchown(&link, Some(65534), Some(65534)).expect("given away");
+    let file = link.join("cpu.shares").display().to_string();
+    assert_eq!(unstarve_executor::host::ThisHost.owner_of_directory(&file), Some(0));
 }

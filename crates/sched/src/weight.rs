@@ -1,4 +1,4 @@
-//! Load weights (nice 0 = 1024) of nice values and of cgroups, and what they make of a CPU. The only place with these formulas.
+//! Load weights (nice 0 = 1024) of nice values and of cgroups, and what they make of a CPU.
 
 use unstarve_model::Prio;
 

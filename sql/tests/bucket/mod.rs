@@ -38,11 +38,6 @@ impl Server {
         let text = |key: &str| said[key].as_str().expect("a text").to_owned();
         Some(Server { child, endpoint: text("endpoint"), cut: text("cut"), key: [text("id"), text("secret")] })
     }
-
-    /// What a program needs in its environment to read the bucket.
-    pub fn environment(&self) -> Vec<(String, String)> {
-        environment(&self.key)
-    }
 }
 
 /// The same with another key.

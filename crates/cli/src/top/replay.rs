@@ -1,4 +1,4 @@
-//! `top --replay`: a recording at its own speed.
+//! `top FILE`: a recording at its own speed.
 
 use std::sync::mpsc::{Receiver, TryRecvError, sync_channel};
 use std::thread;

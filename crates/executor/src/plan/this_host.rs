@@ -35,7 +35,8 @@ impl Look for ThisHost {
     }
 
     fn owner_of_directory(&self, path: &str) -> Option<u32> {
-        Some(fs::symlink_metadata(Path::new(path).parent()?).ok()?.uid())
+        // Follows links, as the write will: a link of somebody's own can lead into another one's group.
+        Some(fs::metadata(Path::new(path).parent()?).ok()?.uid())
     }
 
     fn threads_of(&self, process: Tid) -> Vec<Tid> {

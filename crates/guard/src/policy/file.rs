@@ -255,7 +255,7 @@ impl JsonSchema for CgroupTable {
             Some((least, greatest)) => json_schema!({
                 "description": key.about, "type": "integer", "format": "uint32", "minimum": least, "maximum": greatest
             }),
-            None => json_schema!({ "description": key.about, "type": ["integer", "string"] }),
+            None => json_schema!({ "description": key.about, "type": ["number", "string"] }),
         };
         let of_settings = policy_keys().map(|(_, known)| (known.name, key(known)));
         let path = ("path", json_schema!({ "description": PATH, "type": "string" }));
@@ -296,10 +296,12 @@ pub struct TunableTable {
 
 /// The value of a tunable or of a cgroup's setting: a number or a text.
 #[derive(Deserialize, Debug, Clone)]
-#[serde(untagged)]
+#[serde(untagged, expecting = "expected a number, or a text in quotes")]
 pub enum TunableValue {
-    /// A number.
+    /// A whole number.
     Number(i64),
+    /// A number such as 12.5.
+    Decimal(f64),
     /// A text of one line.
     Text(String),
 }

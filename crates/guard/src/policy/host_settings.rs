@@ -25,7 +25,10 @@ pub(super) fn cgroup(source: &Source, table: &Spanned<CgroupTable>) -> Result<Ve
         return Err(source.wrong(path.span().start, message));
     }
     if is_every_group(&Glob::new(&text)) {
-        let message = "this gives every group the same weight, and takes away what others have set; name groups";
+        let given: Vec<&str> = keys.keys().map(String::as_str).filter(|key| *key != "path").collect();
+        let given = given.join(" and ");
+        let message =
+            format!("this gives every group the same {given}, and takes away what others have set; name groups");
         return Err(source.wrong(path.span().start, message));
     }
     let of_key = |(key, value): (&String, &Spanned<TunableValue>)| {
@@ -114,6 +117,7 @@ pub(crate) fn value_in(settings: &[Setting], wanted: &str) -> Option<String> {
 fn text_of(value: &TunableValue) -> String {
     match value {
         TunableValue::Number(number) => number.to_string(),
+        TunableValue::Decimal(number) => number.to_string(),
         TunableValue::Text(text) => text.clone(),
     }
 }

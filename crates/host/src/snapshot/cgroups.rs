@@ -1,5 +1,7 @@
 //! Reads cgroups.
 
+use std::path::Path;
+
 use unstarve_facts::{Bandwidth, CgroupFacts, CgroupVersion, Hierarchy, Missing, Throttled};
 
 use super::Gaps;
@@ -8,7 +10,7 @@ use crate::Root;
 use crate::group_walk::{Cut, GroupWalk, MAX_CHILDREN, MAX_GROUPS_WALKED, Why};
 
 pub(super) fn find_hierarchy(root: &Root, missing: &mut Gaps) -> Option<Hierarchy> {
-    let found = hierarchy_in(&missing.text(root, "/proc/mounts")?);
+    let found = hierarchy_in(&missing.text(root, "/proc/mounts")?, |_| true);
     if found.is_none() {
         missing.note("cgroups", "no hierarchy with the CPU controller is mounted");
     }
@@ -18,10 +20,16 @@ pub(super) fn find_hierarchy(root: &Root, missing: &mut Gaps) -> Option<Hierarch
 /// The cgroup hierarchy of this machine that the CPU controller is attached to.
 pub fn cpu_hierarchy() -> Option<Hierarchy> {
     // Anybody may have a mount whose name is no UTF-8.
-    hierarchy_in(&String::from_utf8_lossy(&std::fs::read("/proc/self/mounts").ok()?))
+    let mounts = std::fs::read("/proc/self/mounts").ok()?;
+    let has_cpu = |mount: &str| {
+        let controllers = std::fs::read_to_string(Path::new(mount).join("cgroup.controllers")).unwrap_or_default();
+        controllers.split_ascii_whitespace().any(|controller| controller == "cpu")
+    };
+    hierarchy_in(&String::from_utf8_lossy(&mounts), has_cpu)
 }
 
-fn hierarchy_in(mounts: &str) -> Option<Hierarchy> {
+/// By the text of `/proc/mounts`; a unified hierarchy counts if `has_cpu` says so of its mount.
+fn hierarchy_in(mounts: &str, has_cpu: impl Fn(&str) -> bool) -> Option<Hierarchy> {
     let mut unified = None;
     for line in mounts.lines() {
         let mut words = line.split(' ').skip(1);
@@ -30,8 +38,8 @@ fn hierarchy_in(mounts: &str) -> Option<Hierarchy> {
         if fs == "cgroup" && options.split(',').any(|option| option == "cpu") {
             return Some(Hierarchy { version: CgroupVersion::V1, mount: unescape(target) });
         }
-        if fs == "cgroup2" {
-            unified.get_or_insert_with(|| unescape(target));
+        if fs == "cgroup2" && unified.is_none() {
+            unified = Some(unescape(target)).filter(|mount| has_cpu(mount));
         }
     }
     unified.map(|mount| Hierarchy { version: CgroupVersion::V2, mount })

@@ -32,10 +32,12 @@ pub(super) const WEIGHT: Setting = Setting {
 pub(super) const SHARES: Setting = Setting {
     paths: &["{GROUP}/cpu.shares"],
     version: Some(CgroupVersion::V1),
-    systemd: |value| Some(format!("CPUWeight={}", (value.parse::<u64>().ok()? * 100 / 1024).clamp(1, 10_000))),
+    systemd: |value| {
+        Some(format!("CPUWeight={}", (u64::from(value.parse::<u32>().ok()?) * 100 / 1024).clamp(1, 10_000)))
+    },
     policy: Some(PolicyKey {
         to_file: |value| policy_weight(value).map(|weight| Content::of(weight_in(CgroupVersion::V1, weight))),
-        of_file: |value| Some(((value.parse::<u32>().ok()? * 100 + 512) / 1024).to_string()),
+        of_file: |value| Some(((u64::from(value.parse::<u32>().ok()?) * 100 + 512) / 1024).to_string()),
         ..POLICY_WEIGHT
     }),
     ..OF_GROUP
@@ -64,7 +66,7 @@ pub(super) const MAX: Setting = Setting {
     systemd: |value| {
         let (quota, period) = value.split_once(' ')?;
         let Ok(quota) = quota.parse::<u64>() else { return Some("CPUQuota=".to_owned()) };
-        let percent = (quota * 100).div_ceil(period.parse::<u64>().ok()?.max(1)).max(1);
+        let percent = (u128::from(quota) * 100).div_ceil(period.parse::<u128>().ok()?.max(1)).max(1);
         Some(format!("CPUQuota={percent}%"))
     },
     ..OF_GROUP

@@ -147,3 +147,14 @@ fn no_setting_hides_another() {
         assert_eq!(found.paths, setting.paths, "{path}");
     }
 }
+
+/// A recording may say anything of a limit.
+#[test]
+fn the_largest_numbers_have_their_forms() {
+    let largest = u64::MAX.to_string();
+    assert!(
+        (super::cgroup::MAX.systemd)(&format!("{largest} 1")).is_some_and(|line| line.starts_with("CPUQuota=1844"))
+    );
+    let of_file = super::cgroup::SHARES.policy.map(|key| key.of_file).expect("a key");
+    assert_eq!(of_file(&u32::MAX.to_string()).as_deref(), Some("419430400"));
+}
