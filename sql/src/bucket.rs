@@ -27,7 +27,7 @@ pub enum Http {
 }
 
 /// A server that does not answer is tried again for so long: somebody waits for the rows.
-const PATIENCE: Duration = Duration::from_secs(20);
+const MAX_RETRY_TIME: Duration = Duration::from_secs(20);
 const TRIES: usize = 4;
 
 /// Opens a bucket, with the credentials, region and endpoint of the environment (`AWS_ACCESS_KEY_ID`, `AWS_REGION`, …) or the machine's role.
@@ -36,7 +36,7 @@ const TRIES: usize = 4;
 /// If something of these is wrong, or http would be spoken without being asked for.
 pub fn open(bucket: &str, reach: &Reach) -> Result<Arc<dyn ObjectStore>> {
     let backoff = BackoffConfig { max_backoff: Duration::from_secs(3), ..BackoffConfig::default() };
-    let retry = RetryConfig { backoff, max_retries: TRIES, retry_timeout: PATIENCE };
+    let retry = RetryConfig { backoff, max_retries: TRIES, retry_timeout: MAX_RETRY_TIME };
     let mut builder = AmazonS3Builder::from_env().with_bucket_name(bucket).with_retry(retry);
     if let Some(endpoint) = &reach.endpoint {
         builder = builder.with_endpoint(endpoint).with_config(AmazonS3ConfigKey::S3Endpoint, endpoint);

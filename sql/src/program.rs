@@ -26,7 +26,7 @@ pub fn run(work: impl Future<Output = anyhow::Result<()>>) -> ExitCode {
 }
 
 /// So long a program that is to end may need until it yields: one whose output nobody takes never does.
-const PATIENCE: Duration = Duration::from_secs(5);
+const MAX_WAIT_FOR_END: Duration = Duration::from_secs(5);
 
 /// Does something unless the program is ended by SIGINT, SIGTERM or SIGHUP: then nothing half is left of what it was writing. Another of these does not wait for
 /// that. Those that the program was started to ignore (`nohup`) are ignored.
@@ -48,7 +48,7 @@ pub async fn unless_ended(work: impl Future<Output = anyhow::Result<()>>) -> any
         let _sender = sender;
         signals.recv().await;
         let _ = told.send(());
-        let _ = tokio::time::timeout(PATIENCE, signals.recv()).await;
+        let _ = tokio::time::timeout(MAX_WAIT_FOR_END, signals.recv()).await;
         std::process::exit(FAILED.into());
     });
     tokio::select! {
@@ -84,7 +84,7 @@ pub(crate) enum About {
 }
 
 /// So much is said of a kind: hosts can make any number of links and names.
-const FEW: u64 = 10;
+const MAX_NOTES: u64 = 10;
 
 /// How much was said of each, and was not.
 static SAID: Mutex<BTreeMap<About, u64>> = Mutex::new(BTreeMap::new());
@@ -94,7 +94,7 @@ pub(crate) fn note(about: About, text: &str) {
     let mut said = SAID.lock().unwrap_or_else(PoisonError::into_inner);
     let count = said.entry(about).or_default();
     *count += 1;
-    if *count <= FEW {
+    if *count <= MAX_NOTES {
         eprintln!("unstarve sql: {}", unstarve_model::clean(text));
     }
 }
@@ -103,7 +103,7 @@ pub(crate) fn note(about: About, text: &str) {
 pub(crate) fn note_the_rest() {
     let said = std::mem::take(&mut *SAID.lock().unwrap_or_else(PoisonError::into_inner));
     for (about, count) in said {
-        if count > FEW {
+        if count > MAX_NOTES {
             let what = match about {
                 About::Closed => "files that this user may not read left out",
                 About::Commit => "files that are only called like commits passed over",
@@ -113,7 +113,7 @@ pub(crate) fn note_the_rest() {
                 About::Table => "tables left out",
                 About::Uncommitted => "places of merged rows without a commit left out",
             };
-            eprintln!("unstarve sql: and {} more {what}", count - FEW);
+            eprintln!("unstarve sql: and {} more {what}", count - MAX_NOTES);
         }
     }
 }

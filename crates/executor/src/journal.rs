@@ -317,11 +317,6 @@ impl<S: Store> Journal<S> {
         self.open.values().filter(move |change| change.target == *target)
     }
 
-    /// How many these are.
-    pub fn open_count(&self) -> usize {
-        self.open.len()
-    }
-
     /// The highest number used.
     pub fn last_seq(&self) -> u64 {
         self.last_seq

@@ -1,7 +1,6 @@
 //! Facts that depend on the kernel version or configuration.
 
 use unstarve_model::Nanos;
-use unstarve_sched::setting::feature::FILES;
 
 use crate::{Bug, Snapshot, Version};
 
@@ -172,14 +171,6 @@ impl<'a> Facts<'a> {
             ("/proc/sys/kernel/sched_wakeup_granularity_ns", GRANULARITY, true)
         };
         Some(PreemptionKnob { path, meaning, is_wakeup_granularity })
-    }
-
-    /// The file with the scheduler's feature bits; `None` if the version is unknown.
-    ///
-    /// Source: kernel/sched/debug.c; commit 8a99b6833c88 (5.13).
-    pub fn features_path(&self) -> Option<&'static str> {
-        let moved = self.version?.is_at_least(5, 13);
-        Some(FILES[usize::from(!moved)])
     }
 
     /// The tick period, from CONFIG_HZ; `None` if the configuration is unknown. Without HRTICK a fair task's slice ends

@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use unstarve_change::{Change, Value};
 use unstarve_facts::{Holds, TaskFacts};
-use unstarve_model::{Tid, clean};
+use unstarve_model::{SchedPolicy, Tid, clean};
 
 use super::Rule;
 use crate::case::{AuditInput, common, counted};
@@ -42,7 +42,7 @@ const FAULTS_OF_A_CHILD: u64 = 50;
 
 fn hit(case: &AuditInput<'_>, everywhere: &RtGroup<'_>, parent: &TaskFacts, children: &[&TaskFacts]) -> Option<Hit> {
     // A deadline task without the flag cannot fork.
-    if parent.reset_on_fork == Some(true) || parent.policy.word() == "deadline" {
+    if parent.reset_on_fork == Some(true) || parent.policy == SchedPolicy::Deadline {
         return None;
     }
     let same = |task: &&&TaskFacts| task.policy == parent.policy && task.rt_priority == parent.rt_priority;
