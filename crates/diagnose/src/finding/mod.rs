@@ -1,10 +1,10 @@
-//! One module for each finding: a pure function from a [`Case`] to findings.
+//! All kinds of findings, one module each: a pure function from a [`Case`] to findings.
 //!
-//! Thresholds stand as constants at the top of each module with the reason for each. They are fractions of the trace's
-//! time, lengths that the kernel itself uses, or counts per item; none is fitted to a file.
+//! Thresholds are constants at the top of each module, each with its reason. They are fractions of the trace's length, lengths
+//! that the kernel itself uses, or counts per item; none is fitted to a file.
 //!
-//! *Waiting* is no finding: ten equals on one CPU all wait. What counts is time that somebody was due and did not get
-//! (owed time), and time that others lost to it (price).
+//! *Waiting* alone is no finding: ten equals on one CPU all wait. What counts is CPU time that a task was owed and did not get
+//! (owed time), and time that others lost because of it (price).
 
 mod boosters;
 mod completion_ping_pong;
