@@ -35,7 +35,7 @@ pub(super) fn raise_bystander(case: &Case<'_>, bystander: ActorId) -> Option<Rem
 /// Reduces the pool to a size that the CPUs can serve.
 pub(super) fn fewer_threads(case: &Case<'_>, crowd: ActorId) -> Option<Remedy> {
     let members = case.actor(crowd).members;
-    // As many as can run, as many again that wait for disks, and twice that as reserve.
+    // As many as can run, as many that wait for disks, and the sum of both as reserve.
     let enough = (case.world.cpus * 4).max(8);
     if members <= enough {
         return None;

@@ -114,12 +114,12 @@ pub(super) fn highest_price(case: &Case<'_>, victim: ActorId) -> Nanos {
     impact::payers(case, victim).next().map_or(Nanos::ZERO, |(_, price)| price)
 }
 
-/// The same of those whom it serves: it wakes them again and again. A task that somebody made to run last keeps its parent
-/// waiting for its end, as was to be expected: each wakes its parent once.
+/// The highest price paid by a task that the victim serves: one that it wakes again and again. A parent that waits for the end of
+/// a low-weight task is expected to wait, and is woken once per task.
 pub(super) fn price_of_service(case: &Case<'_>, victim: ActorId) -> Nanos {
     let tasks = u64::from(case.actor(victim).members.max(1));
     let served = |payer: ActorId| case.wakes(victim, payer) > tasks && !case.asked_for_less_weight(payer);
-    // Who is woken by others most of the time was perhaps woken by an interrupt in one of the victim's turns.
+    // If other tasks do most of a payer's wakeups, an interrupt during a run of the victim may have done this one.
     let surely = |payer: ActorId, price: Nanos| {
         let wakeups = case.ledger.account(payer).map_or(0, |account| account.wakeups);
         case.certain_price(victim, payer).share_of(price) >= PAID_FOR
