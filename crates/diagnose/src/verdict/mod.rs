@@ -215,9 +215,9 @@ impl Threshold {
     }
 }
 
-/// How bad it is; `None` if it is not worth a line.
+/// The severity; `None` if the wait is not worth reporting.
 ///
-/// Cost raises and never lowers: a wait that somebody felt is as bad as the same wait of a program, if that is worse.
+/// Cost to others can only raise it: a wait with an effect is at least as bad as the same wait of a program.
 pub fn severity(plight: &Plight) -> Option<Severity> {
     let own = table::row(plight.waiter, plight.cause).and_then(|row| row.severity(plight));
     let felt = (plight.cost >= Cost::Felt).then(|| table::row(Waiter::Program, plight.cause)).flatten();
@@ -252,7 +252,7 @@ impl VerdictRow {
     }
 }
 
-/// A wait of this length is in no recording of which it may be said that nobody is starved, unless the task asked to be last.
+/// A wait of this length is never healthy, unless the task is configured to run last.
 pub const NEVER_HEALTHY: Nanos = Nanos::from_millis(1000);
 
 #[cfg(test)]
