@@ -1,7 +1,7 @@
 //! Blame, findings and remedies from a timeline.
 //!
-//! [`explain`] is the whole way from an event source to a [`report::Report`]; [`drive`] is the part of it that others
-//! use too: any source through a timeline into any sink.
+//! [`explain`] leads from an event source to a [`report::Report`]; [`drive`] is the part of it that others use too: any source
+//! through a timeline into any sink.
 //!
 //! | module | what it is |
 //! |---|---|
