@@ -69,8 +69,8 @@ impl VerdictRow {
     }
 }
 
-/// Configured, but a kernel thread waits. Twice the longest period of fair scheduling is about 50 ms, which is also the least
-/// that RT throttling leaves of each second.
+/// Configured, but a kernel thread waits. 50 ms is the time that RT throttling leaves to other classes in each second, and twice
+/// the longest period of fair scheduling.
 const SET_FOR_SERVING: [&[Threshold]; 3] = [
     &[at_a_time(4)],
     &[at_a_time(50), in_all(5, 24).one_of(4), HALF_IN_SHORT_PIECES],
