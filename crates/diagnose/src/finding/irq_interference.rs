@@ -20,8 +20,8 @@ const ACTIVE: f64 = 0.1;
 
 /// Softirqs NET_TX and NET_RX, in `include/linux/interrupt.h`.
 const OF_PACKETS: [u8; 2] = [2, 3];
-/// A device sends an interrupt for at most this many packet softirqs: it stays masked only while more packets wait than one
-/// softirq takes. Exceptions: decision 0540.
+/// A device interrupts at least once per this many packet softirqs: it stays masked only while more packets wait than one softirq
+/// takes. Exceptions: decision 0540.
 const SOFTIRQS_FOR_AN_INTERRUPT: u64 = 64;
 
 /// What this module finds.
