@@ -1,3 +1,5 @@
+//! A change: one setting of one thing, and its new value.
+
 use std::borrow::Cow;
 use std::fmt;
 
@@ -9,123 +11,124 @@ use unstarve_sched::setting::feature::FeatureState;
 
 use crate::{Aspect, Value};
 
-/// One setting of one thing, and what it shall be.
+/// One setting of one thing, and its new value.
 ///
-/// It names things as a recording or a snapshot knows them. What is there, and what it holds now, is found out when somebody
-/// applies it.
+/// It names things as a recording or a snapshot does. What exists on the host and its current value is determined when the change
+/// is applied.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Change {
-    /// Of what.
+    /// What is changed.
     pub target: Target,
-    /// To what; absent of advice.
+    /// The new value; absent for advice.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub to: Option<To>,
-    /// What it was, where that was recorded.
+    /// The old value, if it was recorded.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub was: Option<Value>,
-    /// Of an interrupt: the names of its handlers when it was recorded. Its number may be another's on the next boot.
+    /// For an interrupt: the names of its handlers when it was recorded. After a reboot its number may belong to another
+    /// interrupt.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub handlers: Vec<String>,
 }
 
-/// What is changed.
+/// The thing that is changed.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum Target {
     /// One thread.
     Thread(Thread),
-    /// All threads that match when it is applied.
+    /// All threads that match at the time of applying.
     Threads(Selector),
-    /// A file of the kernel's: of a cgroup, an interrupt, a network queue, a sysctl, debugfs, a module's parameter.
+    /// A kernel file: of a cgroup, an interrupt, a network queue, a sysctl, debugfs, a module parameter.
     File {
         /// Its absolute path.
         path: String,
     },
-    /// The nice value of the session by which a thread competes with those of other sessions (its autogroup's).
+    /// The nice value of a thread's session (autogroup), by which it competes with other sessions and cgroups.
     Session(Thread),
-    /// The weight of the top-level cgroup in which a thread sits, where the recording does not say which that is.
+    /// The weight of a thread's top-level cgroup, if the recording does not say which one that is.
     GroupWeightOf(Thread),
-    /// A feature bit of the scheduler, wherever this kernel has the file.
+    /// A scheduler feature bit; the file differs between kernels.
     Feature {
         /// Its name, without `NO_`.
         name: String,
     },
-    /// A parameter on the kernel's command line, from the next boot on.
+    /// A kernel command line parameter, effective from the next boot.
     Boot {
-        /// The word.
+        /// The parameter as written on the command line.
         parameter: String,
     },
     /// Something that only a person can do, in a program or on a machine.
     Advice,
 }
 
-/// A thread as it was seen.
+/// A thread as recorded.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 pub struct Thread {
-    /// Its id.
+    /// Thread id.
     pub tid: Tid,
-    /// When it was created, in ticks since boot: with `tid` one thread for good.
+    /// Creation time in ticks since boot: with `tid` it identifies one thread even if the id is reused.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub start: Option<u64>,
-    /// Its name, harmless: characters that control a terminal, and bytes that are no UTF-8, are escaped. Tasks choose it themselves,
-    /// so it is never part of a command.
+    /// Its name, safe to print: terminal control characters and bytes that are not UTF-8 are escaped. Tasks choose their names
+    /// themselves, so it never becomes part of a command.
     pub comm: String,
-    /// The name as the kernel has it, where `comm` is not that.
+    /// The name as the kernel has it, if `comm` differs from that.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub comm_bytes: Option<Vec<u8>>,
-    /// Whether its children begin as ordinary tasks: chrt(1) clears that flag unless it is named.
+    /// Whether its children start as ordinary tasks (SCHED_RESET_ON_FORK): chrt(1) clears that flag unless it is named.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reset_on_fork: Option<bool>,
-    /// Whether it is a kernel thread, where more than its name says so. As all of this a claim of a recording: it is compared with the
-    /// thread before anything is changed.
+    /// Whether it is a kernel thread, if more than its name shows it. Like all fields only a claim of a recording: it is compared
+    /// with the thread before anything is changed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub kernel_thread: Option<bool>,
-    /// The user for whom a program runs (its real user).
+    /// The real user of a program.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user: Option<u32>,
 }
 
-/// Which threads.
+/// Selects threads.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum Selector {
-    /// All of a process.
+    /// All threads of a process.
     Process(Thread),
-    /// Kernel threads whose names begin so.
+    /// Kernel threads whose names begin with a prefix.
     KernelThreads {
         /// `napi/eth0-`.
         prefix: String,
     },
-    /// Workers of the pools of normal priority that are bound to a CPU: `kworker/0:1`, neither `kworker/0:1H` nor
+    /// Workers of the normal-priority pools that are bound to a CPU: `kworker/0:1`, but neither `kworker/0:1H` nor
     /// `kworker/u8:1`.
     Workers {
-        /// Of these CPUs; of all if there are none.
+        /// Only of these CPUs; of all if empty.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         cpus: Vec<u32>,
     },
 }
 
-/// What it shall be.
+/// The new value.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(untagged)]
 pub enum To {
-    /// Exactly this.
+    /// This value.
     Value(Value),
-    /// Something that depends on what is there.
+    /// A value that depends on the current one.
     Relative(Relative),
 }
 
-/// A value that depends on what is there.
+/// A value that depends on the current one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum Relative {
-    /// A cgroup's weight brought down to this, 100 being normal: `cpu.weight`, or `cpu.shares` on the older hierarchy. A lighter
-    /// group stays as it is.
+    /// Reduces a cgroup's weight to this, 100 being the default: `cpu.weight`, or `cpu.shares` in v1. A lighter group stays as it
+    /// is.
     WeightAtMost(u32),
-    /// A deadline task's runtime, in per cent of what it has.
+    /// A deadline task's runtime as a percentage of its current one.
     RuntimePercent(u32),
 }
 
@@ -136,7 +139,7 @@ fn stem(comm: &str) -> &str {
     }
 }
 
-/// Whether there may be more of a name than a recording has.
+/// Whether the recording may have truncated the name.
 pub(crate) fn is_cut(name: &[u8]) -> bool {
     name.len() >= LONGEST_NAME
 }
@@ -145,7 +148,7 @@ pub(crate) fn is_cut(name: &[u8]) -> bool {
 const LONGEST_NAME: usize = 15;
 
 impl Selector {
-    /// Whether a kernel thread of this name is one of them. A process is not selected by name.
+    /// Whether it selects a kernel thread with this name. Processes are not selected by name.
     pub fn takes(&self, comm: &str) -> bool {
         match self {
             Selector::Process(_) => false,
@@ -177,49 +180,49 @@ impl Change {
         Change { target, to: Some(To::Value(to)), was: None, handlers: Vec::new() }
     }
 
-    /// A change to something that depends on what is there.
+    /// A change to a value that depends on the current one.
     pub fn relative(target: Target, to: Relative) -> Change {
         Change { target, to: Some(To::Relative(to)), was: None, handlers: Vec::new() }
     }
 
-    /// A change of the file of a setting.
+    /// A change of a setting's file.
     pub fn file(path: impl Into<String>, to: impl fmt::Display) -> Change {
         Change::of(Target::File { path: path.into() }, Value::content(to))
     }
 
-    /// A change of a setting of the cgroup with this directory.
+    /// A change of a setting of the cgroup in this directory.
     pub fn of_group(directory: &str, (file, to): GroupFile) -> Change {
         Change::file(format!("{directory}/{file}"), to)
     }
 
-    /// A feature bit, on or off.
+    /// Turns a feature bit on or off.
     pub fn feature(name: &str, state: FeatureState) -> Change {
         Change::of(Target::Feature { name: name.to_owned() }, Value::content(state.word(name)))
     }
 
-    /// What only a person can do.
+    /// Something that only a person can do.
     pub fn advice() -> Change {
         Change { target: Target::Advice, to: None, was: None, handlers: Vec::new() }
     }
 
-    /// A word for the kernel's command line.
+    /// A kernel command line parameter.
     pub fn at_boot(parameter: impl Into<String>) -> Change {
         Change { target: Target::Boot { parameter: parameter.into() }, to: None, was: None, handlers: Vec::new() }
     }
 
-    /// The CPUs that serve an interrupt, whose handlers had these names when it was recorded.
+    /// The CPUs that serve an interrupt; its handlers had these names when it was recorded.
     pub fn of_interrupt(irq: u32, cpus: &CpuSet, handlers: impl IntoIterator<Item = String>) -> Change {
         let path = format!("/proc/irq/{irq}/smp_affinity_list");
         Change { handlers: handlers.into_iter().collect(), ..Change::file(path, cpus) }
     }
 
-    /// The same, knowing what it was.
+    /// The same with the old value.
     pub fn from(mut self, was: impl Into<Option<Value>>) -> Change {
         self.was = was.into();
         self
     }
 
-    /// The value to set, if it depends on nothing.
+    /// The new value, if it does not depend on the current one.
     pub fn value(&self) -> Option<&Value> {
         match &self.to {
             Some(To::Value(value)) => Some(value),
@@ -227,7 +230,7 @@ impl Change {
         }
     }
 
-    /// What it is a value of; `None` of advice and boot parameters.
+    /// The aspect of the new value; `None` for advice and boot parameters.
     pub fn aspect(&self) -> Option<Aspect> {
         match self.to.as_ref()? {
             To::Value(value) => Some(value.aspect()),
@@ -236,14 +239,14 @@ impl Change {
         }
     }
 
-    /// Whether a program can make it.
+    /// Whether a program can apply it.
     pub fn is_for_a_program(&self) -> bool {
         !matches!(self.target, Target::Advice | Target::Boot { .. })
     }
 }
 
 impl Thread {
-    /// A thread of which no more is known than its id and its name as the kernel has it.
+    /// A thread of which only its id and the name in the kernel are known.
     pub fn known_by(tid: Tid, name: impl AsRef<[u8]>) -> Thread {
         let name = name.as_ref();
         let comm = clean_bytes(name);
@@ -251,8 +254,8 @@ impl Thread {
         Thread { tid, start: None, comm, comm_bytes, reset_on_fork: None, kernel_thread: None, user: None }
     }
 
-    /// Its name as the kernel has it, if that is a text and known to the byte: no text stands for bytes that are no UTF-8, and `<...>` for
-    /// a name that the recorder did not know.
+    /// The exact name in the kernel as text, if known: `None` for bytes that are not UTF-8, and for `<...>`, which stands for a
+    /// name that the recorder did not know.
     pub fn exact_name(&self) -> Option<&str> {
         let name = match &self.comm_bytes {
             Some(bytes) => std::str::from_utf8(bytes).ok()?,
@@ -262,7 +265,7 @@ impl Thread {
         is_known.then_some(name)
     }
 
-    /// Its name as the kernel has it, if that is known to the byte.
+    /// The exact name in the kernel, if known.
     pub fn name_bytes(&self) -> Option<&[u8]> {
         match &self.comm_bytes {
             Some(bytes) => Some(bytes),
@@ -270,8 +273,8 @@ impl Thread {
         }
     }
 
-    /// Whether a thread of this name, as a program reads it in `/proc`, may be this one. `/proc` adds to a worker's name what it works
-    /// on, which changes, and has a kernel thread's name whole (5.17 and later) where a recording has its first 15 bytes.
+    /// Whether a thread with this name in `/proc` may be this one. For workers, `/proc` appends what they work on, which changes.
+    /// For kernel threads it has the full name (5.17 and later), while a recording has the first 15 bytes.
     pub fn is_called(&self, comm: &str) -> bool {
         let name = match &self.comm_bytes {
             Some(bytes) => String::from_utf8_lossy(bytes),

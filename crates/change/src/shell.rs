@@ -1,10 +1,10 @@
-//! A change as commands for `sh`: what makes it, and what takes it back.
+//! Shell commands that apply a change and undo it.
 //!
-//! Where the old value was recorded, both are plain commands. Where it was not, the first line writes what it finds into a
-//! file of commands before each change, and the second runs that file. Nothing is guessed, and nothing that a task or a
-//! container can choose (a name, a path with odd characters) becomes part of a command unquoted. A number of a thread is
-//! given to others once it has ended: both lines look when it was created. The first also looks whether it is what the recording claims:
-//! the kernel's, and, where it gives what only root may give, of the user that was recorded.
+//! If the old value was recorded, both are plain commands. Otherwise the apply command first writes the current value into a file
+//! of undo commands, and the undo command runs that file. Nothing is guessed, and nothing that a task or container can choose (a
+//! name, a path with odd characters) gets into a command unquoted. Thread ids are reused, so both commands check the creation
+//! time. The apply command also checks the recording's claims: that a thread is a kernel thread, and, if only root may set the
+//! value, that the thread belongs to the recorded user.
 
 mod known;
 mod saved;
@@ -18,19 +18,20 @@ use crate::Value;
 use crate::change::{Change, Target, Thread};
 use known::{CREATED, KIND, Known, NAME, OWNER, Parts};
 
-/// Commands that run as printed under `sh -eu`, the second also in another shell than the first.
+/// Commands that run as printed under `sh -eu`; the undo may run in another shell.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Commands {
-    /// Makes the change.
+    /// Applies the change.
     pub apply: String,
-    /// Takes it back.
+    /// Undoes the change.
     pub undo: String,
 }
 
-/// The commands of these changes, in their order; `None` if there are none to give.
+/// The commands of these changes, in order; `None` if there are no commands.
 pub fn commands(changes: &[Change]) -> Option<Commands> {
     let changes: Vec<&Change> = changes.iter().filter(|change| change.is_for_a_program()).collect();
-    // A recording says where its settings were, and who made it may have written what he liked: a shell writes anywhere.
+    // The recording contains the paths of its settings, and its author may have put any path there: without this check a shell
+    // would write to it.
     if changes.is_empty()
         || !changes.iter().all(|change| may_be_printed(&change.target))
         || raise_several_users(&changes)
@@ -49,8 +50,8 @@ pub fn commands(changes: &[Change]) -> Option<Commands> {
     }
 }
 
-/// Whether a file is one of the kernel's settings wherever this is read: of a cgroup below the usual place alone, since nothing shows in a
-/// path that a hierarchy is mounted there. The executor sees that once the file is open.
+/// Whether the file is a kernel setting on any host. For cgroups only below the usual mount point, because a path does not show
+/// that a hierarchy is mounted there. The executor checks that after opening the file.
 fn may_be_printed(target: &Target) -> bool {
     match target {
         Target::File { path } => File::at(path)
@@ -59,7 +60,8 @@ fn may_be_printed(target: &Target) -> bool {
     }
 }
 
-/// Whether programs of several users would be raised together. What they have in common is a name, and anybody can take a name.
+/// Whether programs of several users would be raised together. Their common name proves nothing, because any program can take a
+/// name.
 fn raise_several_users(changes: &[&Change]) -> bool {
     let user = |change: &&Change| {
         let is_privileged = change.value().is_some_and(Value::is_privileged);
@@ -75,21 +77,21 @@ struct Line {
     whose: Whose,
 }
 
-/// What stands for it in the command.
+/// What the variable in the command stands for.
 #[derive(Clone, PartialEq, Eq, Debug)]
 enum Whose {
-    /// `$t`, if it is this one.
+    /// `$t`: this thread, after it was recognised.
     Thread(Tid, Known),
-    /// `"$f"`: its path, quoted.
+    /// `$f`: this path, quoted.
     File(String),
-    /// Nothing: it is the kernel's as a whole.
+    /// No variable: a setting of the whole kernel.
     Kernel,
 }
 
-/// What is said of a thread that is another one by now.
+/// The message if the id belongs to another thread by now.
 const ENDED: &str = "echo \"thread $t has ended\" >&2";
 
-/// Neighbours that do the same become one loop.
+/// Adjacent lines with the same command become one loop.
 fn joined(lines: &[Line]) -> Vec<String> {
     let alike = |a: &Line, b: &Line| {
         let kind = |line: &Line| std::mem::discriminant(&line.whose);
@@ -154,7 +156,7 @@ fn plain(change: &Change) -> Option<(Line, Line)> {
         Target::File { path } => {
             let file = File::at(path)?;
             let line = |value| Some(write(&quoted(text(value)?)?, "\"$f\"", file, "$"));
-            // A value that holds what stands for the path would get it, too.
+            // In a value that contains the text of the variable, the shell would replace it with the path.
             if [to, was].iter().any(|value| text(value).is_some_and(|text| text.contains("$f"))) {
                 return None;
             }
@@ -176,15 +178,15 @@ fn plain(change: &Change) -> Option<(Line, Line)> {
     Some((Line { command: to, whose: whose.clone() }, Line { command: was, whose }))
 }
 
-/// Both commands of a thread, each with what it is recognised by.
+/// Both commands of a thread, each with the checks that recognise it.
 fn of_thread(thread: &Thread, value: Option<&Value>, to: String, was: String) -> Option<(Line, Line)> {
     let apply = Line { command: to, whose: Whose::Thread(thread.tid, Known::of(thread, value)?) };
     let undo = Line { command: was, whose: Whose::Thread(thread.tid, Known::before(thread)?) };
     Some((apply, undo))
 }
 
-/// The undo gives back what the recording says. Where only root may give that, the first command makes sure that it is so: a recording
-/// that lies would have the undo raise whom it likes.
+/// The undo sets the value that the recording claims. If only root may set that value, the apply command first checks that the
+/// thread has it; otherwise a forged recording could make the undo raise any task.
 fn unless_another_was(was: &Value) -> String {
     let (fields, values) = match was {
         Value::Class { policy, rt_priority, .. } if was.is_privileged() => match policy.number() {
@@ -207,10 +209,10 @@ fn unless_another_session_was(was: &Value) -> String {
     }
 }
 
-/// What is said of a thread that has another value than the recording says.
+/// The message if a thread has another value than the recording claims.
 const CHANGED: &str = "echo \"thread $t is not as it was recorded\" >&2";
 
-/// Gives the session of `$t` a nice value.
+/// Sets the nice of the session of `$t`.
 fn set_session(nice: &str) -> String {
     format!("echo {nice} > /proc/$t/autogroup")
 }
@@ -219,7 +221,7 @@ fn text(value: &Value) -> Option<&str> {
     Some(value.as_content()?.as_str())
 }
 
-/// A command that gives `$t` a value. chrt(1) sets the flag of [`Thread::reset_on_fork`] or clears it, so it has to be known.
+/// A command that sets a value of `$t`. chrt(1) either sets or clears the flag of [`Thread::reset_on_fork`], so it must be known.
 fn for_thread(value: &Value, thread: &Thread) -> Option<String> {
     Some(match value {
         Value::Class { policy, rt_priority, .. } => {
@@ -232,8 +234,8 @@ fn for_thread(value: &Value, thread: &Thread) -> Option<String> {
                 "chrt --deadline --sched-runtime {runtime} --sched-deadline {deadline} --sched-period {period} --pid 0 $t"
             )
         }
-        // The flag comes with a policy, which is not in this value. CPUs change without anybody's doing, with a cpuset or the
-        // machine's own, so those at the time count.
+        // The flag is set together with a policy, which this value does not contain. CPUs change without a user's action (a
+        // cpuset, CPU hotplug), so the ones at the time of applying count.
         Value::ResetOnFork(_) | Value::Affinity(_) | Value::Slice(_) | Value::Uclamp { .. } | Value::Content(_) => {
             return None;
         }
@@ -244,8 +246,8 @@ fn chrt_word(policy: SchedPolicy) -> Option<String> {
     (policy != SchedPolicy::Unknown).then(|| format!("--{}", policy.name()))
 }
 
-/// Writes a quoted text to a quoted path; where the kernel may be busy, up to five times. `sign` begins a variable: with a backslash
-/// where all of it is between double quotes.
+/// Writes a quoted text to a quoted path; up to five times if the kernel may be busy. `sign` starts a variable: with a backslash
+/// if the whole command is between double quotes.
 fn write(text: &str, to: &str, file: File<'_>, sign: &str) -> String {
     match file.setting.may_be_busy {
         false => format!("echo {text} > {to}"),
@@ -255,17 +257,18 @@ fn write(text: &str, to: &str, file: File<'_>, sign: &str) -> String {
     }
 }
 
-/// Directories in `/proc` of the handlers that an interrupt had, quoted: its number may be another's since. None of other files.
+/// The directories in `/proc` of an interrupt's recorded handlers, quoted: its number may belong to another interrupt by now.
+/// Empty for other files.
 struct Handlers(Vec<String>);
 
-/// `None` if the name of one cannot be quoted.
+/// `None` if one of the names cannot be quoted.
 fn handlers(path: &str, names: &[String]) -> Option<Handlers> {
     let Some(irq) = setting::interrupt_of(path) else { return Some(Handlers(Vec::new())) };
     names.iter().map(|name| quoted(&format!("/proc/irq/{irq}/{name}"))).collect::<Option<_>>().map(Handlers)
 }
 
 impl Handlers {
-    /// The command, if the interrupt has these handlers still.
+    /// The command, run only if the interrupt still has these handlers.
     fn unless_another(&self, command: String) -> String {
         if self.0.is_empty() {
             return command;
@@ -276,7 +279,7 @@ impl Handlers {
     }
 }
 
-/// Where the features are.
+/// Finds the file of the scheduler features.
 fn find_features() -> String {
     let [now, before] = feature::FILES;
     format!("f={now}; [ -e $f ] || f={before}")
@@ -286,12 +289,12 @@ fn set_feature(word: &str) -> Option<String> {
     Some(format!("{}; echo {} > $f", find_features(), quoted(word)?))
 }
 
-/// A file as an argument of a command, quoted if it has to be, and never taken for an option; `None` as of [`quoted`].
+/// A file name as an argument, quoted if necessary, and never parsed as an option; `None` like [`quoted`].
 pub fn quoted_file(name: &str) -> Option<String> {
     if name.starts_with('-') { quoted(&format!("./{name}")) } else { quoted(name) }
 }
 
-/// A word for a command line, quoted if it has to be; `None` if a shell or a terminal could take it otherwise.
+/// A word for a command line, quoted if necessary; `None` if a shell or a terminal could interpret it differently.
 pub fn quoted(word: &str) -> Option<String> {
     let plain = |c: char| c.is_ascii_alphanumeric() || "/._-@:+,=".contains(c);
     if !word.is_empty() && word.chars().all(plain) {

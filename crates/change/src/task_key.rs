@@ -1,11 +1,13 @@
+//! Identity of a thread that survives reuse of its id.
+
 use serde::{Deserialize, Serialize};
 use unstarve_model::Tid;
 
-/// One thread for good, however often its id is used again: `starttime` of proc_pid_stat(5), in clock ticks since boot.
+/// One thread, identified even if its id is reused: `starttime` of proc_pid_stat(5), in clock ticks since boot.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 pub struct TaskKey {
     /// The thread.
     pub tid: Tid,
-    /// When it was created.
+    /// Its creation time.
     pub start: u64,
 }

@@ -1,4 +1,4 @@
-//! What can be changed, of whom, and what it was and shall be.
+//! Which values can be changed: the subject of a value, and the values themselves.
 
 use std::fmt;
 
@@ -8,35 +8,35 @@ use unstarve_sched::setting::Content;
 
 use crate::TaskKey;
 
-/// Whose value.
+/// The subject of a value.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Place {
-    /// A task's.
+    /// A task.
     Task(TaskKey),
-    /// A session's, as one that competes with others: its autogroup. The kernel numbers them, each number once in a boot
-    /// (`autogroup_seq_nr` in kernel/sched/autogroup.c).
+    /// An autogroup session, which competes as a whole with others. The kernel numbers sessions and uses each number once per
+    /// boot (`autogroup_seq_nr` in kernel/sched/autogroup.c).
     Session {
         /// Its number in `/proc/PID/autogroup`.
         id: u64,
     },
-    /// A file's below /proc or /sys. The inode tells a group or device made anew from the one that was meant.
+    /// A file below /proc or /sys. The inode distinguishes a group or device that was created again from the original one.
     File {
-        /// Where it is.
+        /// Its path.
         path: String,
         /// Its inode.
         inode: u64,
-        /// The directory below which that path is, where that is not `/`: a host's as seen from a container.
+        /// The root directory of the path, unless `/`: for a host's files as seen from a container.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         root: Option<String>,
     },
-    /// A scheduler feature's.
+    /// A scheduler feature.
     Feature {
         /// The file with all of them.
         path: String,
-        /// Which.
+        /// Its name.
         name: String,
-        /// As of a file.
+        /// Like `root` of a file.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         root: Option<String>,
     },
@@ -52,40 +52,40 @@ pub enum Value {
         policy: SchedPolicy,
         /// 1 to 99, or 0 for the fair policies.
         rt_priority: u32,
-        /// The slice that the task had with a fair policy: without it, it could not be put back.
+        /// The slice that the task had under a fair policy: needed to restore it.
         #[serde(default, skip_serializing_if = "Option::is_none")]
         slice: Option<u64>,
     },
-    /// The deadline policy with its three times, in ns.
+    /// The deadline policy with its three parameters, in ns.
     Deadline {
-        /// How long it may run in each period.
+        /// CPU time per period.
         runtime: u64,
-        /// By when it has run so long.
+        /// Relative deadline for that CPU time.
         deadline: u64,
-        /// How often.
+        /// Period.
         period: u64,
     },
     /// Nice.
     Nice(i32),
-    /// The length of a turn, in ns.
+    /// The custom slice, in ns.
     Slice(u64),
     /// The CPUs on which the task may run.
     Affinity(CpuSet),
     /// Utilisation clamps.
     Uclamp {
-        /// The least, 0 to 1024.
+        /// Minimum, 0 to 1024.
         min: u32,
-        /// The greatest.
+        /// Maximum.
         max: u32,
     },
     /// Whether children start as ordinary tasks.
     ResetOnFork(bool),
-    /// What the file of a setting holds.
+    /// The content of a setting's file.
     #[serde(rename = "text")]
     Content(Content),
 }
 
-/// A value without its amount.
+/// The kind of a value.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Aspect {
@@ -107,12 +107,12 @@ pub enum Aspect {
 }
 
 impl Value {
-    /// What the file of a setting holds or shall hold: a number, a list of CPUs, a word.
+    /// The content of a setting's file: a number, a list of CPUs, a word.
     pub fn content(value: impl fmt::Display) -> Value {
         Value::Content(Content::of(value))
     }
 
-    /// The same, if this is one.
+    /// The content, if this is one.
     pub fn as_content(&self) -> Option<&Content> {
         match self {
             Value::Content(content) => Some(content),
@@ -120,7 +120,7 @@ impl Value {
         }
     }
 
-    /// What it is a value of.
+    /// The kind of this value.
     pub fn aspect(&self) -> Aspect {
         match self {
             Value::Class { .. } | Value::Deadline { .. } => Aspect::Class,
@@ -133,7 +133,7 @@ impl Value {
         }
     }
 
-    /// Whether both are the same state. The slice that a class carries along is only a memory.
+    /// Whether both are the same state. The slice of a class is ignored: it is only kept for restoring.
     pub fn same(&self, other: &Value) -> bool {
         match (self, other) {
             (
@@ -145,7 +145,7 @@ impl Value {
         }
     }
 
-    /// Whether a task goes before more of the others with this value than with `old`.
+    /// Whether this value gives a task precedence over more tasks than `old` does.
     pub fn raises(&self, old: &Value) -> bool {
         match (old, self) {
             (Value::Nice(old), Value::Nice(new)) => new < old,
@@ -159,20 +159,20 @@ impl Value {
         }
     }
 
-    /// Whether it puts a task before every ordinary one: a real-time or deadline policy.
+    /// Whether it gives a task precedence over all ordinary tasks: a real-time or deadline policy.
     pub fn is_above_all_ordinary(&self) -> bool {
         matches!(self, Value::Deadline { .. }) || self.is_realtime()
     }
 
-    /// Whether a user may give it to nobody (`CAP_SYS_NICE`): a policy above all ordinary ones, or a nice below 0. What it was is not asked,
-    /// since a recording may lie about that.
+    /// Whether only a privileged user may set it (`CAP_SYS_NICE`): a policy above all ordinary ones, or a nice below 0.
+    /// Independent of the old value, which a recording may forge.
     pub fn is_privileged(&self) -> bool {
         self.is_above_all_ordinary() || matches!(self, Value::Nice(nice) if *nice < 0)
     }
 
-    /// Whether a task with this value is stronger than one with `wanted`, where `wanted` is stronger than the default: a
-    /// real-time priority, or a nice below 0. A weaker value than the default (nice 10, SCHED_IDLE) is asked for as it is,
-    /// and slices, affinities and flags have no order.
+    /// Whether a task with this value is stronger than with `wanted`, if `wanted` is stronger than the default: a real-time
+    /// priority, or a nice below 0. A value weaker than the default (nice 10, SCHED_IDLE) is always set as wanted, and slices,
+    /// affinities and flags have no order.
     pub fn is_stronger_than(&self, wanted: &Value) -> bool {
         match (self, wanted) {
             (Value::Nice(has), Value::Nice(wanted)) => *wanted < 0 && has < wanted,
@@ -183,7 +183,7 @@ impl Value {
         }
     }
 
-    /// The value to set so that a clamp that is above the default does not come down. A greatest clamp holds as it is given.
+    /// The value to set without lowering a minimum clamp above the default. The maximum clamp is set as given.
     pub fn without_lowering(self, old: &Value) -> Value {
         match (self, old) {
             (Value::Uclamp { min, max }, Value::Uclamp { min: has, .. }) if min > 0 => {
@@ -193,8 +193,8 @@ impl Value {
         }
     }
 
-    /// Whether it is on the way from `old` to `new`, where `new` is stronger: a task that was raised may go down step by step
-    /// without any right, and keeps what it was given down to there. Such a value is ours as much as `new`.
+    /// Whether it lies between `old` and the stronger `new`: a raised task may lower itself step by step without privileges, and
+    /// still has a part of the raise. Such a value counts as set by us, like `new`.
     pub fn is_step_down(&self, old: &Value, new: &Value) -> bool {
         match (old, new, self) {
             (Value::Nice(old), Value::Nice(new), Value::Nice(now)) => new < old && new <= now && now < old,
@@ -210,7 +210,7 @@ impl Value {
         }
     }
 
-    /// Whether these are some of the other's CPUs.
+    /// Whether these CPUs are a subset of the other's.
     pub fn is_part_of(&self, other: &Value) -> bool {
         match (self, other) {
             (Value::Affinity(some), Value::Affinity(all)) => {
@@ -220,7 +220,7 @@ impl Value {
         }
     }
 
-    /// Whether it gives a task more of a CPU than ordinary ones have: real-time, a deadline, or a nice below 0.
+    /// Whether it gives a task more CPU time than ordinary tasks get: real-time, deadline, or a nice below 0.
     pub fn is_above_ordinary(&self) -> bool {
         match self {
             Value::Deadline { .. } => true,

@@ -1,3 +1,5 @@
+//! Read-only input of all findings: the ledger, the world and the host snapshot, with lookups by actor.
+
 use rustc_hash::{FxHashMap, FxHashSet};
 use unstarve_facts::{Facts, Snapshot};
 use unstarve_model::{Comm, CpuId, Loss, Nanos, Policy, Prio, Tid, Time, WallClock, clean};
@@ -7,7 +9,7 @@ use unstarve_timeline::{Actor, ActorId, World};
 use crate::ledger::{Account, Ledger};
 use crate::observers::Observers;
 
-/// Everything that findings are made of, to be read only.
+/// The read-only input of all findings.
 pub(crate) struct Case<'a> {
     pub ledger: &'a Ledger,
     pub world: &'a World,
@@ -23,7 +25,7 @@ pub(crate) struct Case<'a> {
     payers: FxHashMap<ActorId, Vec<(ActorId, Nanos)>>,
 }
 
-/// An occupant, a rule, and how long it kept one victim waiting in all.
+/// The time for which an occupant, by one rule, kept one victim waiting.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Blame {
     pub occupant: ActorId,
@@ -64,33 +66,33 @@ impl<'a> Case<'a> {
         Case { ledger, world, snapshot, facts, losses, events, wall: None, observers, by_name, by_tid, blame, payers }
     }
 
-    /// The same where this clock tells the time of day.
+    /// Sets the wall clock of the trace.
     pub fn on(self, wall: Option<WallClock>) -> Case<'a> {
         Case { wall, ..self }
     }
 
-    /// The time in UTC, as RFC 3339, where it is known.
+    /// The time in UTC (RFC 3339), if the wall clock is known.
     pub fn utc(&self, time: Time) -> Option<String> {
         Some(self.wall?.at(time).to_string())
     }
 
-    /// The process of a thread, where the snapshot knows it.
+    /// The process of a thread, if the snapshot has it.
     pub fn process_of(&self, tid: Tid) -> Option<Tid> {
         self.snapshot?.process_of(tid)
     }
 
-    /// Who created a thread's process, where the snapshot knows it.
+    /// The parent of a thread's process, if the snapshot has it.
     pub fn parent_of(&self, tid: Tid) -> Option<Tid> {
         let snapshot = self.snapshot?;
         snapshot.task(snapshot.process_of(tid)?)?.parent
     }
 
-    /// The path of a thread's cgroup, where the snapshot knows it; harmless to terminals.
+    /// The path of a thread's cgroup, if the snapshot has it; safe to print on a terminal.
     pub fn cgroup_of(&self, tid: Tid) -> Option<String> {
         Some(clean(self.snapshot?.cgroup_of(tid)?).into_owned())
     }
 
-    /// How long the trace is, or the part of it that is reported.
+    /// The length of the reported part of the trace.
     pub fn span(&self) -> Nanos {
         self.ledger.span(self.world)
     }
@@ -99,13 +101,13 @@ impl<'a> Case<'a> {
         self.world.actors.get(id)
     }
 
-    /// Tasks that waited, with their sums, in the order of their first appearance. Who only watches is none: that it
-    /// came late harms nobody, and it must not make a healthy host look ill. (As occupants they are shown.)
+    /// Actors that waited, with their sums, in the order of their first appearance. Without observers: a delayed recorder harms
+    /// nobody and must not make a healthy host look ill. (As occupants, observers are shown.)
     pub fn victims(&self) -> impl Iterator<Item = (ActorId, &Account)> {
         self.runners().filter(|(_, account)| account.waits > 0)
     }
 
-    /// The same, and tasks that never waited.
+    /// Like [`Case::victims`], with actors that never waited.
     pub fn runners(&self) -> impl Iterator<Item = (ActorId, &Account)> {
         self.world
             .actors
@@ -114,48 +116,48 @@ impl<'a> Case<'a> {
             .filter_map(|(id, _)| Some((id, self.ledger.account(id)?)))
     }
 
-    /// Whether it is the recorder or else only watches.
+    /// Whether the actor is the recorder or another observer.
     pub fn is_observer(&self, id: ActorId) -> bool {
         self.observers.contains(id)
     }
 
-    /// The CPU time of those that only watch.
+    /// The CPU time of all observers.
     pub fn observing(&self) -> Option<Nanos> {
         self.observers.took(self.ledger)
     }
 
-    /// Who kept it waiting, longest first; adds up to its waits.
+    /// The blame for the victim's waits, longest first; adds up to them.
     pub fn blame(&self, victim: ActorId) -> &[Blame] {
         self.blame.get(&victim).map_or(&[], Vec::as_slice)
     }
 
-    /// The part of its waits that fits.
+    /// The time of the victim's waits that matches `fits`.
     pub fn blamed(&self, victim: ActorId, fits: impl Fn(&Blame) -> bool) -> Nanos {
         self.blame(victim).iter().filter(|blame| fits(blame)).map(|blame| blame.length).sum()
     }
 
-    /// Who slept because it waited, most first.
+    /// Actors that slept because the victim waited, longest first.
     pub fn payers(&self, victim: ActorId) -> &[(ActorId, Nanos)] {
         self.payers.get(&victim).map_or(&[], Vec::as_slice)
     }
 
-    /// The part of a price of which the events show, and nothing infers, that the victim led to the payer's wakeup.
+    /// The part of a price for which events show that the victim led to the payer's wakeup; nothing is inferred.
     pub fn certain_price(&self, victim: ActorId, payer: ActorId) -> Nanos {
         self.ledger.prices.get(&(victim, payer)).map_or(Nanos::ZERO, |paid| paid.certain)
     }
 
-    /// The part of a price that came to the payer through a block device.
+    /// The part of a price that came through a block device.
     pub fn price_through_device(&self, victim: ActorId, payer: ActorId) -> Nanos {
         self.ledger.prices.get(&(victim, payer)).map_or(Nanos::ZERO, |paid| paid.through_device)
     }
 
-    /// What its waits cost others.
+    /// What the victim's waits cost others.
     pub fn price(&self, victim: ActorId) -> Nanos {
         self.payers(victim).iter().map(|(_, length)| *length).sum()
     }
 
-    /// The longest that `occupant`, of a higher class, kept one wait of `victim` waiting at a time; stays below a
-    /// millisecond are not kept.
+    /// The longest run of `occupant`, of higher class or priority or an equal in order, within one wait of `victim`. Runs below 1
+    /// ms are not kept.
     pub fn longest_stay(&self, victim: ActorId, occupant: ActorId) -> Nanos {
         self.ledger.longest_stays.get(&(victim, occupant)).copied().unwrap_or(Nanos::ZERO)
     }
@@ -165,33 +167,33 @@ impl<'a> Case<'a> {
         self.ledger.wakes.get(&(waker, wakee)).copied().unwrap_or(0)
     }
 
-    /// The same with those of which nobody knows whether `waker` did them or was only interrupted.
+    /// Like [`Case::wakes`], with wakeups that `waker` or an interrupt during its run may have done.
     pub fn possible_wakes(&self, waker: ActorId, wakee: ActorId) -> u64 {
         self.wakes(waker, wakee) + self.ledger.doubtful_wakes.get(&(waker, wakee)).copied().unwrap_or(0)
     }
 
-    /// How often `by` took the CPU from `victim` right after being woken.
+    /// How often `by` preempted `victim` right after a wakeup.
     pub fn wakeup_preemptions(&self, victim: ActorId, by: ActorId) -> u64 {
         self.ledger.preemptions.get(&(victim, by)).map_or(0, |preemptions| preemptions.by_wakeup)
     }
 
-    /// All actors of this name.
+    /// All actors with this name.
     pub fn actors_named(&self, comm: Comm) -> impl Iterator<Item = ActorId> {
         self.by_name.get(&comm).map_or(&[][..], Vec::as_slice).iter().copied()
     }
 
-    /// Of what a thread was in the trace, what it ran most as, where its id was kept.
+    /// The actor under which this thread ran most, if its id was kept.
     pub fn main_actor_of(&self, tid: Tid) -> Option<ActorId> {
         self.by_tid.get(&tid).copied()
     }
 
-    /// What the thread of this actor ran most as; the actor itself if it has several threads. A thread is a copy of its parent before
-    /// it becomes what its name says.
+    /// The actor under which the thread of this actor ran most; `id` itself if the actor has several threads. A new thread has
+    /// its parent's name until it sets its own.
     pub fn mainly(&self, id: ActorId) -> ActorId {
         if self.actor(id).tids.len() == 1 { self.mainly_each(id)[0] } else { id }
     }
 
-    /// The same of each of its threads whose id was kept.
+    /// [`Case::mainly`] for each of its threads whose id was kept.
     pub fn mainly_each(&self, id: ActorId) -> Vec<ActorId> {
         let actor = self.actor(id);
         let main = |tid: &Tid| self.main_actor_of(*tid).filter(|main| self.actor(*main).shares(actor, *tid));
@@ -202,32 +204,32 @@ impl<'a> Case<'a> {
         each
     }
 
-    /// The threads that the trace shows as real-time or deadline at some time, as far as their ids were kept.
+    /// Threads that were real-time or deadline at any time in the trace, if their ids were kept.
     pub fn realtime_threads(&self) -> FxHashSet<Tid> {
         let is_realtime = |actor: &&Actor| matches!(actor.policy(), Some(Policy::Rt | Policy::Deadline));
         let actors = self.world.actors.iter().map(|(_, actor)| actor).filter(is_realtime);
         actors.flat_map(|actor| actor.tids.iter().copied()).collect()
     }
 
-    /// Whether it is of the fair class.
+    /// Whether it is in the fair class.
     pub fn is_fair(&self, id: ActorId) -> bool {
         self.actor(id).policy() == Some(Policy::Fair)
     }
 
-    /// Its name for people; interrupts, idle and unknown have one too.
+    /// The name to print; interrupts, idle and unknown have one too.
     pub fn name(&self, id: ActorId) -> String {
         clean(&self.world.name(id)).into_owned()
     }
 
-    /// What a worker did most: function and, where known, workqueue.
+    /// What a worker executed most: the function and, if known, the workqueue.
     pub fn work(&self, id: ActorId) -> Option<(String, Option<String>)> {
         let main = self.ledger.account(id)?.work.as_ref()?.main()?;
         let text = |name| clean(self.world.names.get(name)).into_owned();
         Some((text(main.function?), main.workqueue.map(text)))
     }
 
-    /// A kernel thread that others' requests go through: its wait is theirs. (RCU and memory housekeeping wait too, but
-    /// seldom hold up a request.)
+    /// Whether it is a kernel thread that serves requests of others, who therefore wait with it. (RCU and memory housekeeping
+    /// also wait, but rarely hold up a request.)
     pub fn is_kernel_worker(&self, id: ActorId) -> bool {
         matches!(
             self.kernel_thread(id),
@@ -244,20 +246,20 @@ impl<'a> Case<'a> {
         )
     }
 
-    /// The kernel threads that its tasks are by their name, unless something shows that they are programs.
+    /// The kind of kernel thread by its name, unless the snapshot shows that it is a program.
     pub fn kernel_thread(&self, id: ActorId) -> Option<KernelThread> {
         self.actor(id).kernel_thread.filter(|_| self.snapshot_says_kernel_thread(id) != Some(false))
     }
 
-    /// Whether nothing but its name shows that it is a kernel thread: no snapshot, and nobody saw it created.
+    /// Whether only the name shows that it is a kernel thread: neither the snapshot nor its creation does.
     pub fn is_kernel_thread_by_name_alone(&self, id: ActorId) -> bool {
         self.kernel_thread(id).is_some()
             && !self.actor(id).confirmed_kernel
             && self.snapshot_says_kernel_thread(id).is_none()
     }
 
-    /// Whether it is the stop class's thread of a CPU, which works for the kernel alone. That is believed of who has the priority with which
-    /// this class is shown and takes little: any program may bear the name, and a stopper that keeps a CPU is a fault like any other.
+    /// Whether it is a CPU's stopper thread, which works only for the kernel. It must have the priority of the stop class and run
+    /// little: any program can take the name, and a stopper that keeps a CPU is a problem like any other.
     pub fn is_stopper(&self, id: ActorId) -> bool {
         let runs = self.ledger.account(id).map(|account| &account.runs);
         let takes_little = runs.is_none_or(|runs| {
@@ -269,26 +271,26 @@ impl<'a> Case<'a> {
             && takes_little
     }
 
-    /// Any kernel thread, housekeeping included: what the snapshot says, or else its name.
+    /// Whether it is any kernel thread, housekeeping included: by the snapshot, else by its name.
     pub fn is_kernel_thread(&self, id: ActorId) -> bool {
         let actor = self.actor(id);
         let by_name = || !actor.is_impostor() && actor.comm().is_some_and(|comm| KernelThread::is_name_of_one(&comm));
         self.snapshot_says_kernel_thread(id).unwrap_or_else(by_name)
     }
 
-    /// Whether all of these are kernel threads, or all are programs, by more than their names; see [`together`].
+    /// Whether more than their names shows that all are kernel threads, or that all are programs; see [`together`].
     pub fn shown_to_be_kernel(&self, ids: &[ActorId]) -> Option<bool> {
         together(ids.iter().map(|id| self.actor(*id).is_kernel()))
     }
 
-    /// Those of these that a report names: where some are shown to be kernel threads and none to be a program, not those of which nothing
-    /// shows what they are. Any program can be called like a kernel thread and end before the snapshot.
+    /// The actors that a report names. If some are shown to be kernel threads and none to be a program, actors of unknown kind
+    /// are left out: any program can take a kernel thread's name and exit before the snapshot.
     pub fn named(&self, ids: &[ActorId]) -> Vec<ActorId> {
         let is_kernel = self.shown_to_be_kernel(ids) == Some(true);
         ids.iter().copied().filter(|id| !is_kernel || self.actor(*id).is_kernel() == Some(true)).collect()
     }
 
-    /// Whether the snapshot knows each of these threads.
+    /// Whether the snapshot has all of these threads.
     pub fn knows_all(&self, tids: &[u32]) -> bool {
         self.snapshot.is_some_and(|snapshot| tids.iter().all(|tid| snapshot.task(Tid(*tid)).is_some()))
     }
@@ -297,13 +299,12 @@ impl<'a> Case<'a> {
         self.snapshot?.is_kernel_thread(self.first_tid(id)?)
     }
 
-    /// Whether the snapshot tells in which cgroup its tasks are; those that lived only while the recording ran it never
-    /// saw.
+    /// Whether the snapshot has the cgroup of its tasks; it misses tasks that lived only during the recording.
     pub fn knows_group(&self, id: ActorId) -> bool {
         self.snapshot.zip(self.first_tid(id)).is_some_and(|(snapshot, tid)| snapshot.cgroup_of(tid).is_some())
     }
 
-    /// The CPU on which these waited longest, if possible one to which they did not come only while they waited.
+    /// The CPU of the victims' longest wait; prefers waits without a migration.
     pub fn worst_cpu(&self, victims: &[ActorId]) -> Option<CpuId> {
         let accounts = victims.iter().filter_map(|victim| self.ledger.account(*victim));
         let worst =
@@ -311,7 +312,8 @@ impl<'a> Case<'a> {
         worst.map(|(_, spot)| spot.cpu)
     }
 
-    /// The CPU on which the intruders kept the victims waiting: where they may run alone, else of the longest waits that were theirs.
+    /// The CPU on which the intruders kept the victims waiting: the only CPU that the intruders may use, else the CPU of the
+    /// longest wait that is mostly theirs.
     pub fn cpu_of(&self, intruders: &[ActorId], victims: &[ActorId]) -> Option<CpuId> {
         let is_theirs = |actor: ActorId, _| intruders.contains(&actor);
         let spots = || {
@@ -319,7 +321,7 @@ impl<'a> Case<'a> {
         };
         let theirs =
             spots().filter(|(_, spot)| !spot.moved && spot.is_mostly(is_theirs)).max_by_key(|(length, _)| *length);
-        // One that was moved while it waited says where it ended, not where it was kept.
+        // Migrated waits are left out: their CPU is where the wait ended, not where the task was kept waiting.
         let alone = || {
             let tids = intruders.iter().flat_map(|id| &self.actor(*id).tids);
             let cpus = tids.map(|tid| self.snapshot?.allowed_cpus(*tid).filter(|cpus| cpus.len() == 1)?.last());
@@ -329,24 +331,25 @@ impl<'a> Case<'a> {
         alone().or_else(|| theirs.map(|(_, spot)| spot.cpu)).or_else(|| self.worst_cpu(victims))
     }
 
-    /// Whether the snapshot has its tasks, and so says whether they are SCHED_IDLE.
+    /// Whether the snapshot has its tasks, and so whether they are SCHED_IDLE.
     pub fn knows_policy(&self, id: ActorId) -> bool {
         self.snapshot.zip(self.first_tid(id)).is_some_and(|(snapshot, tid)| snapshot.task(tid).is_some())
     }
 
-    /// Whether the snapshot tells which CPUs its tasks may use.
+    /// Whether the snapshot has the CPUs that its tasks may use.
     pub fn knows_affinity(&self, id: ActorId) -> bool {
         self.snapshot.zip(self.first_tid(id)).is_some_and(|(snapshot, tid)| snapshot.allowed_cpus(tid).is_some())
     }
 
-    /// One of its tasks, to ask the snapshot about.
+    /// One of its tasks, to look up in the snapshot.
     pub fn first_tid(&self, id: ActorId) -> Option<Tid> {
         self.actor(id).tids.first().copied()
     }
 }
 
-/// What several are, of each of which it may be shown that it is a kernel thread or a program. A kernel worker that ended before the
-/// snapshot is shown to be neither: beside others that are kernel threads it takes nothing from them. What is called programs all must be.
+/// Combines whether each of several actors is shown to be a kernel thread (`Some(true)`) or a program (`Some(false)`). Kernel:
+/// some are shown to be, and none is a program; a kernel worker that ended before the snapshot is `None`. Program: all are shown
+/// to be.
 fn together(each: impl Iterator<Item = Option<bool>>) -> Option<bool> {
     let (mut kernel, mut program, mut unknown) = (false, false, false);
     for shown in each {
@@ -363,8 +366,8 @@ fn together(each: impl Iterator<Item = Option<bool>>) -> Option<bool> {
     }
 }
 
-/// For each thread the actor under which it ran most; of equals the last. An actor of several threads does not say how long each of
-/// them ran: its part is taken for a quarter of the average, so that one that is this thread alone goes before, unless it was hardly there.
+/// For each thread the actor under which it ran most; the last one on a tie. How long each thread of a multi-threaded actor ran
+/// is unknown: it counts as a quarter of the average, so an actor that is only this thread wins unless it hardly ran.
 fn main_actors(world: &World, ledger: &Ledger) -> FxHashMap<Tid, ActorId> {
     let rank = |id: ActorId| {
         let ran = ledger.account(id).map_or(0, |account| account.runs.total.0);

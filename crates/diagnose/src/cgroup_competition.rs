@@ -1,19 +1,21 @@
+//! Which load weights two tasks compete by: their own, their cgroups', or their autogroup sessions'.
+
 use unstarve_facts::CgroupFacts;
 use unstarve_timeline::ActorId;
 
 use crate::case::Case;
 
-/// The cgroups by whose weights two tasks compete: where the paths of their groups part. `None` is a task that stands
-/// there by itself.
+/// The cgroups by whose weights two tasks compete: the first ones in which their paths differ. `None` is a task that is directly
+/// in the common parent.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Rivals<'a> {
     pub victim: Option<&'a CgroupFacts>,
     pub occupant: Option<&'a CgroupFacts>,
 }
 
-/// Who competes with whom by which weight.
+/// The weights by which two tasks compete.
 impl<'a> Case<'a> {
-    /// `None` if the snapshot does not tell the groups of both, or if they are in one group.
+    /// `None` if the snapshot does not have both groups, or if both tasks are in one group.
     pub fn rivals(&self, victim: ActorId, occupant: ActorId) -> Option<Rivals<'a>> {
         let snapshot = self.snapshot?;
         let names = |id: ActorId| -> Option<Vec<&'a str>> {
@@ -31,15 +33,15 @@ impl<'a> Case<'a> {
         Some(Rivals { victim: group(&its), occupant: group(&mine) })
     }
 
-    /// The load weights with which the victim and the occupant compete, in this order.
+    /// The load weights with which the victim and the occupant compete.
     pub fn rival_weights(&self, victim: ActorId, occupant: ActorId) -> (u32, u32) {
         let own = |id: ActorId| (self.actor(id).group(), self.actor(id).own_weight().unwrap_or(NICE_0));
         self.world.actors.groups().rivals(own(victim), own(occupant))
     }
 
-    /// Whether nobody knows if the nice values of these count against each other: sessions compete as one each where autogroup is
-    /// on, and the snapshot does not say of which session both are. One of an older version says it of nobody, and none says it of
-    /// tasks that had ended before it was taken.
+    /// Whether it is unknown if the nice values of these tasks count against each other. With autogroup, each session competes as
+    /// a whole, and the snapshot may not have the session of both tasks: older versions did not record it, and tasks that ended
+    /// before the snapshot are not in it.
     pub fn may_be_of_two_sessions(&self, victim: ActorId, occupant: ActorId) -> bool {
         let Some(snapshot) = self.snapshot else { return false };
         let on = snapshot.setting("sched_autogroup_enabled").is_some_and(|(_, value)| value.trim() == "1");
@@ -50,7 +52,7 @@ impl<'a> Case<'a> {
         on && !known && of_root(victim) && of_root(occupant) && !of_one_process
     }
 
-    /// Whether it is its session that competes with others: no cgroup of its path has a weight.
+    /// Whether it competes by its session: no cgroup of its path has a weight.
     fn competes_by_session(&self, id: ActorId) -> bool {
         let task = self.snapshot.zip(self.first_tid(id)).and_then(|(snapshot, tid)| snapshot.task(tid));
         let Some(path) = task.filter(|task| task.autogroup.is_some()).and_then(|task| task.cgroup.as_deref()) else {
@@ -65,20 +67,20 @@ impl<'a> Case<'a> {
         path == "/" || !ends.any(weighs)
     }
 
-    /// The nice value of the session by which a task competes with those of other sessions and cgroups: its autogroup's.
+    /// The nice value of its autogroup session, by which it competes with other sessions and cgroups.
     pub fn session_nice(&self, id: ActorId) -> Option<i32> {
         let task = self.snapshot.zip(self.first_tid(id)).and_then(|(snapshot, tid)| snapshot.task(tid))?;
         let nice = task.autogroup?.nice;
         (self.actor(id).group().is_some() && self.competes_by_session(id)).then_some(nice)
     }
 
-    /// Whether a task competes with another by its own nice: neither sits in a group or session of its own, or both in one.
+    /// Whether the two compete by their own nice: neither is in a group or session, or both are in the same one.
     pub fn competes_by_nice(&self, id: ActorId, other: ActorId) -> bool {
         let (group, other) = (self.actor(id).group(), self.actor(other).group());
         group.is_none() || self.world.actors.groups().is_one(group, other)
     }
 
-    /// Whether the snapshot says of which session these tasks are, or that they are of none.
+    /// Whether the snapshot has the sessions of these tasks, or shows that they have none.
     pub fn session_is_known(&self, id: ActorId) -> bool {
         let Some(snapshot) = self.snapshot.filter(|known| known.tasks.iter().any(|task| task.autogroup.is_some()))
         else {
@@ -87,18 +89,18 @@ impl<'a> Case<'a> {
         self.is_kernel_thread(id) || self.first_tid(id).is_some_and(|tid| snapshot.task(tid).is_some())
     }
 
-    /// Whether somebody asked that its tasks run after others: by nice, or by the policy SCHED_IDLE.
+    /// Whether its tasks were configured to have less weight: by nice, or by SCHED_IDLE.
     pub fn asked_for_less_weight(&self, id: ActorId) -> bool {
         self.actor(id).own_weight().is_some_and(|weight| weight < NICE_0)
     }
 
-    /// Whether that is why the occupant outweighs the victim. Inside a group of its own a task's nice says nothing to
-    /// tasks of other groups, but a group may be last by choice as a whole (`cpu.idle`).
+    /// Whether such a configuration is why the occupant outweighs the victim. Nice has no effect on tasks of other groups, but a
+    /// group as a whole may be configured to run last (`cpu.idle`).
     pub fn is_last_by_choice(&self, victim: ActorId, occupant: ActorId) -> bool {
         let idle = self.rivals(victim, occupant).and_then(|rivals| rivals.victim).is_some_and(|group| group.idle);
         idle || self.competes_by_nice(victim, occupant) && self.asked_for_less_weight(victim)
     }
 }
 
-/// What a task weighs of which nobody asked anything.
+/// The default load weight.
 pub(crate) const NICE_0: u32 = 1024;

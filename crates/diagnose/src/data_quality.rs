@@ -1,6 +1,6 @@
-//! What a trace is too small or too damaged to say.
+//! Whether a trace is complete enough for an all-clear.
 //!
-//! An all-clear is a statement about all that happened; it takes more than the absence of findings.
+//! An all-clear is a statement about everything that happened, so it takes more than the absence of findings.
 
 use std::cmp::Reverse;
 
@@ -14,17 +14,17 @@ use crate::finding::CROWDED_CPU;
 use crate::ledger::{FAIR_PERIOD, OpenSpot, TICK, Unequal};
 use crate::report::{Finding, Severity};
 
-/// Fewer switches than this show hardly more than who ran when somebody pressed the button.
+/// With fewer switches, a trace shows hardly more than which tasks ran at one moment.
 const SWITCHES: u64 = 10;
-/// The shortest single stall that is a warning whatever the trace's length (`docs/blame.md`, "How bad"). What is shorter than
-/// that could not have shown one.
+/// The shortest single stall that is a warning whatever the trace's length (`docs/blame.md`, "How bad"). A shorter trace cannot
+/// contain one.
 const SHORTEST: Nanos = Nanos(FAIR_PERIOD.0 * 2);
-/// Where this part of the switches is missing, or of the events unreadable, waits may be as well.
+/// No all-clear if this part of the switches is missing, or this part of the events unreadable: waits may be missing too.
 const MISSING: f64 = 0.1;
-/// Nor is one given when nobody knows for most of the time who ran.
+/// No all-clear if the occupant is unknown for this part of the wait time.
 const UNKNOWN: f64 = 0.5;
 
-/// Time in waits in which nobody knows who had the CPU. That a CPU did not run itself is known.
+/// Wait time without a known occupant. Time that the CPU itself did not run is known.
 pub(crate) fn unknown(case: &Case<'_>) -> Nanos {
     case.victims()
         .map(|(victim, _)| {
@@ -33,16 +33,16 @@ pub(crate) fn unknown(case: &Case<'_>) -> Nanos {
         .sum()
 }
 
-/// Why a trace cannot say that nobody is starved.
+/// Why a trace cannot show that no task is starved.
 pub(crate) enum Doubt {
-    /// Events are missing or lack what a wait is judged by: no rate of it holds.
+    /// Events are missing, or lack what a wait is judged by: its rates are not valid.
     Incomplete(String),
-    /// All of that is there, and the reason of one wait is not.
+    /// All events are there, but the reason of one wait is not.
     Unexplained(String),
 }
 
 impl Doubt {
-    /// In words.
+    /// The reason as text.
     pub(crate) fn into_words(self) -> String {
         match self {
             Doubt::Incomplete(words) | Doubt::Unexplained(words) => words,
@@ -50,9 +50,9 @@ impl Doubt {
     }
 }
 
-/// Why the trace cannot say that nobody is starved.
+/// Why the trace cannot show that no task is starved; `None` if it can.
 pub(crate) fn too_little(case: &Case<'_>, driven: &Driven, findings: &[Finding]) -> Option<Doubt> {
-    // What a finding says need not be said as a doubt.
+    // What a finding reports is not repeated as a doubt.
     let is_found = |wait: &&Unequal| {
         let is_it = |finding: &Finding| finding.id == CROWDED_CPU || finding.victim.tids.contains(&wait.tid.0);
         let is_loud = |finding: &Finding| finding.severity > Severity::Info && is_it(finding);
@@ -125,8 +125,8 @@ fn incomplete(case: &Case<'_>, driven: &Driven) -> Option<String> {
     })
 }
 
-/// The longest wait behind a task whose priority nobody knows, or of such a task, if it is longer than sharing takes: who waited,
-/// how long, and behind whom.
+/// The longest wait of, or behind, a task of unknown priority, if it is longer than sharing takes: the victim, the length, and
+/// the occupant.
 fn behind_unranked(case: &Case<'_>) -> Option<(String, Nanos, String)> {
     let rule = Rule::Unranked as usize;
     let longest = case.victims().max_by_key(|(id, account)| (account.longest_by_rule[rule], Reverse(*id)));
@@ -150,7 +150,7 @@ fn unproved(case: &Case<'_>) -> Option<String> {
     Some(format!("{name}[{tid}] waited {least}{} if CPU {cpu} stayed with {}", open.possible, case.name(open.holder)))
 }
 
-/// Fair sharing does not explain the wait, and nothing else that was recorded does.
+/// A wait that neither fair sharing nor anything else in the recording explains.
 fn not_by_sharing(case: &Case<'_>, wait: &Unequal) -> String {
     let who = format!("{}[{}]", clean(&wait.comm.to_string()), wait.tid);
     let why = match case.snapshot {
@@ -168,7 +168,7 @@ fn not_by_sharing(case: &Case<'_>, wait: &Unequal) -> String {
     )
 }
 
-/// Whether so much is missing that what is left may be the opposite of what happened.
+/// Whether so much is missing that the rest may show the opposite of what happened.
 pub(crate) fn is_mostly_missing(driven: &Driven) -> bool {
     let missing = driven.losses.iter().filter(|loss| loss.kind == LossKind::MissingSwitch);
     missing.map(|loss| loss.count).sum::<u64>() > driven.switches
@@ -178,8 +178,8 @@ fn are(count: u64, one: &str, many: &str) -> String {
     if count == 1 { format!("1 {one} is") } else { format!("{} {many} are", unstarve_model::grouped(count)) }
 }
 
-/// The cgroup whose limit may have stopped tasks on a busy CPU, where others ran meanwhile: only the kernel's counters know, and the
-/// recording does not hold them.
+/// The cgroup whose quota may have throttled tasks on a busy CPU while others ran. Only the kernel's counters show it, and the
+/// recording does not have them.
 pub(crate) fn uncounted_limit(case: &Case<'_>) -> Option<String> {
     let snapshot = case.snapshot?;
     let limited = |id| {
@@ -192,12 +192,13 @@ pub(crate) fn uncounted_limit(case: &Case<'_>) -> Option<String> {
     Some(clean(&group.path).into_owned())
 }
 
-/// What kind of waits the trace cannot show.
+/// The kind of waits that the trace cannot show.
 pub(crate) fn invisible(driven: &Driven) -> Option<String> {
     let wakes = [EventType::Waking, EventType::Wakeup];
     let seen = wakes.iter().any(|event| driven.seen.contains(*event));
     let recorded = driven.info.recorded.is_some_and(|set| wakes.iter().any(|event| set.contains(*event)));
-    // Who sleeps is woken before it has a CPU again: of so many switches some had a wakeup, and it was lost or filtered out.
+    // A sleeping task is woken before it runs again: with this many switches there were wakeups, so they were lost or filtered
+    // out.
     let none_came = driven.switches >= 10 * SWITCHES;
     (driven.switches > 0 && !seen && (!recorded || none_came)).then(|| "waits after a wakeup".to_owned())
 }

@@ -1,3 +1,5 @@
+//! Builds a finding in the report from what its own module found: blame rows, payers, losses, confidence.
+
 use rustc_hash::FxHashSet;
 use unstarve_model::{EventType, Loss, LossKind, Nanos, Tid};
 use unstarve_sched::Rule;
@@ -10,46 +12,46 @@ use crate::report::{Culprit, Finding, Instance, Missing, PricePaid, Remedy, Seve
 use crate::throughout::Throughouts;
 use crate::verdict::NEVER_HEALTHY;
 
-/// Rows of one list in a report; the rest is summed up in one more for each rule.
+/// Maximum rows of one list in a report; the rest is summed in one more row per rule.
 const ROWS: usize = 64;
-/// Threads named in one row.
+/// Maximum thread ids listed in one row.
 const TIDS: usize = 128;
-/// Worst instances told with a finding.
+/// Maximum worst instances listed with a finding.
 const WORST: usize = 8;
-/// Payers told with a finding.
+/// Maximum payers listed with a finding.
 const PAYERS: usize = 12;
 
-/// The part of a confidence that is lost if no part of the waits is proved.
+/// The part of the confidence that is lost if no part of the waits is proved.
 const LOST_IF_NOT_PROVED: f64 = 0.2;
 
-/// A finding in the making: what only its own module can say. The rest follows from the victims and the culprits.
+/// A finding under construction: what only its own module knows. [`Draft::finish`] derives the rest from victims and culprits.
 pub(crate) struct Draft {
     pub kind: FindingKind,
     pub severity: Severity,
-    /// Before losses.
+    /// Before losses lower it.
     pub confidence: f64,
     pub sentence: String,
-    /// Worst first; the first gives the block its name.
+    /// Worst first; the first names the finding.
     pub victims: Vec<ActorId>,
     pub evidence: Vec<String>,
-    /// Payers beside those that slept until a victim woke them.
+    /// Payers in addition to those that slept until a victim woke them.
     pub also_paid: Vec<PricePaid>,
     pub period: Option<Period>,
-    /// Kinds of events whose absence could overturn it.
+    /// Kinds of events that could have contradicted the finding.
     pub needs: &'static [EventType],
-    /// Whether it infers what a host snapshot would tell.
+    /// Whether it infers something that a host snapshot would show.
     pub infers_settings: bool,
     pub remedies: Vec<Remedy>,
 }
 
 impl Draft {
-    /// The finding. `culprit` tells which part of the blame is the cause.
+    /// Builds the finding. `culprit` selects the part of the blame that is the cause.
     pub fn finish(self, case: &Case<'_>, culprit: impl Fn(&Blame) -> bool) -> Finding {
         let all: Vec<Blame> = self.victims.iter().flat_map(|victim| case.blame(*victim)).copied().collect();
         let guilty: Vec<Blame> =
             all.iter().copied().filter(|blame| culprit(blame) && !case.is_observer(blame.occupant)).collect();
         let mut price = paid(case, &self.victims);
-        // A thread that waits for a CPU does not sleep meanwhile: the two add up, and no nanosecond is in both.
+        // A thread that waits for a CPU does not sleep at the same time, so the sum counts no nanosecond twice.
         self.also_paid.into_iter().for_each(|payer| add_payer(&mut price, payer));
         price.sort_by_key(|payer| std::cmp::Reverse(payer.ns));
         price.truncate(PAYERS);
@@ -87,7 +89,7 @@ impl Draft {
 }
 
 impl Finding {
-    /// The same with one culprit, which did it by what it had done before and not by having the CPU meanwhile.
+    /// The same finding with one culprit, which caused the waits by what it did earlier, not by having the CPU during them.
     pub(crate) fn blamed_on(self, case: &Case<'_>, culprit: ActorId, rule: Rule, length: Nanos) -> Finding {
         let culprits = rows(case, vec![Blame { occupant: culprit, rule, length }]);
         let worst = self.worst.into_iter().map(|instance| Instance { culprit: None, ..instance }).collect();
@@ -95,7 +97,7 @@ impl Finding {
     }
 }
 
-/// What of the longest wait that had not ended is only believed, where that is most of it.
+/// Says how much of the longest unfinished wait is proved, if less than half of it is.
 fn not_proved(case: &Case<'_>, victims: &[ActorId]) -> String {
     let open = |id: &ActorId| case.ledger.account(*id)?.open.as_deref();
     let longest = victims.iter().filter_map(open).max_by_key(|spot| spot.open.possible);
@@ -113,7 +115,7 @@ fn not_proved(case: &Case<'_>, victims: &[ActorId]) -> String {
     }
 }
 
-/// The part of the victims' waits that is not proved, as they had not ended.
+/// The share of the victims' waits that is not proved, because they were not over at the end of the recording.
 fn not_proved_share(case: &Case<'_>, victims: &[ActorId]) -> f64 {
     let accounts = || victims.iter().filter_map(|victim| case.ledger.account(*victim));
     let open =
@@ -122,7 +124,7 @@ fn not_proved_share(case: &Case<'_>, victims: &[ActorId]) -> f64 {
     not_proved.share_of(accounts().map(|account| account.waited).sum()).min(1.0)
 }
 
-/// What is known of the longest wait that had not ended.
+/// Evidence about the longest wait that was not over at the end of the recording.
 fn still_waiting(case: &Case<'_>, victims: &[ActorId]) -> Option<String> {
     let open = |id: &ActorId| Some((case.ledger.account(*id)?.open.as_deref()?, *id));
     let (spot, id) = victims.iter().filter_map(open).max_by_key(|(spot, id)| (spot.open.possible, *id))?;
@@ -143,13 +145,13 @@ fn still_waiting(case: &Case<'_>, victims: &[ActorId]) -> Option<String> {
     })
 }
 
-/// The waits of several actors as one.
+/// The waits of several actors, summed.
 pub(crate) fn waits(case: &Case<'_>, victims: &[ActorId]) -> Waits {
     let mut sum = Waits::default();
     let mut quantiles = Quantiles::default();
     for account in victims.iter().filter_map(|victim| case.ledger.account(*victim)) {
         sum.count += account.waits;
-        // A damaged trace has any times.
+        // Times in a damaged trace can have any value: saturate.
         sum.total_ns = sum.total_ns.saturating_add(account.waited.0);
         sum.max_ns = sum.max_ns.max(account.longest.0);
         sum.owed_ns = sum.owed_ns.saturating_add(account.owed().0);
@@ -159,7 +161,7 @@ pub(crate) fn waits(case: &Case<'_>, victims: &[ActorId]) -> Waits {
     sum
 }
 
-/// The steady interval at which the long waits of these recur.
+/// The steady interval at which the long waits of these actors recur.
 pub(crate) fn period(case: &Case<'_>, victims: &[ActorId]) -> Option<Period> {
     let accounts = victims.iter().filter_map(|victim| case.ledger.account(*victim));
     Episodes::merged(accounts.map(|account| &account.episodes)).period(case.world.start, case.world.now)
@@ -177,7 +179,7 @@ fn victim(case: &Case<'_>, victims: &[ActorId], culprits: &[ActorId]) -> Victim 
         return Victim::default();
     };
     let actor = case.actor(first);
-    // A thread that waited before it became what others wait for is listed there, unless there is no other victim.
+    // A thread that waited under one actor and later became a culprit is listed as a culprit, unless there is no other victim.
     let turned: Vec<u32> = culprits
         .iter()
         .filter(|id| !victims.contains(id))
@@ -210,10 +212,10 @@ fn tids(case: &Case<'_>, actors: impl Iterator<Item = ActorId>) -> Vec<u32> {
     tids
 }
 
-/// Cgroups named with one row.
+/// Maximum cgroups listed in one row.
 const CGROUPS: usize = 8;
 
-/// The processes of these threads, as far as the snapshot knows them.
+/// The processes of these threads, if the snapshot has them.
 fn processes(case: &Case<'_>, tids: &[u32]) -> Vec<u32> {
     let mut tgids: Vec<u32> = tids.iter().filter_map(|tid| case.process_of(Tid(*tid))).map(|tgid| tgid.0).collect();
     tgids.sort_unstable();
@@ -221,7 +223,7 @@ fn processes(case: &Case<'_>, tids: &[u32]) -> Vec<u32> {
     tgids
 }
 
-/// The cgroups of these threads, as far as the snapshot knows them; the first few in the order of their paths.
+/// The cgroups of these threads, if the snapshot has them; the first few in path order.
 fn cgroups(case: &Case<'_>, tids: &[u32]) -> Vec<String> {
     let mut paths: Vec<String> = tids.iter().filter_map(|tid| case.cgroup_of(Tid(*tid))).collect();
     paths.sort_unstable();
@@ -230,7 +232,7 @@ fn cgroups(case: &Case<'_>, tids: &[u32]) -> Vec<String> {
     paths
 }
 
-/// How many tasks these have; one that was several of them counts once, as far as tasks are listed.
+/// The number of tasks of these actors. A listed task that belonged to several of them counts once.
 pub(crate) fn members(case: &Case<'_>, actors: impl Iterator<Item = ActorId>) -> u32 {
     let (mut listed, mut unlisted) = (FxHashSet::default(), 0u32);
     for actor in actors.map(|id| case.actor(id)) {
@@ -240,8 +242,8 @@ pub(crate) fn members(case: &Case<'_>, actors: impl Iterator<Item = ActorId>) ->
     unlisted.saturating_add(listed.len() as u32)
 }
 
-/// Blame as rows for people: actors of one name, priority and rule are one row; at most [`ROWS`] and a remainder for
-/// each rule. What goes in comes out: the rows add up to the blame.
+/// Blame as rows of the report: actors with the same name, priority and rule share one row. At most [`ROWS`], plus one remainder
+/// per rule, so that the rows always add up to the blame.
 pub(crate) fn rows(case: &Case<'_>, blame: Vec<Blame>) -> Vec<Culprit> {
     let mut rows: Vec<(Culprit, Vec<ActorId>)> = Vec::new();
     let mut known = rustc_hash::FxHashMap::default();
@@ -288,7 +290,7 @@ fn row(comm: String, rule: Rule) -> Culprit {
     Culprit { comm, rule, ..Culprit::default() }
 }
 
-/// Who slept while these waited and was woken by them.
+/// Payers that slept while these actors waited, and were then woken by them.
 fn paid(case: &Case<'_>, victims: &[ActorId]) -> Vec<PricePaid> {
     let mut payers: Vec<PricePaid> = Vec::new();
     for &victim in victims {
@@ -300,7 +302,7 @@ fn paid(case: &Case<'_>, victims: &[ActorId]) -> Vec<PricePaid> {
     payers
 }
 
-/// One that slept.
+/// A payer that slept.
 fn sleeper(case: &Case<'_>, payer: ActorId, length: Nanos) -> PricePaid {
     let tids = tids(case, [payer].into_iter());
     PricePaid {
@@ -315,12 +317,12 @@ fn sleeper(case: &Case<'_>, payer: ActorId, length: Nanos) -> PricePaid {
     }
 }
 
-/// One that waited for a CPU behind the same culprits.
+/// A payer that waited for a CPU behind the same culprits.
 pub(crate) fn payer_row(case: &Case<'_>, payer: ActorId, length: Nanos) -> PricePaid {
     PricePaid { waited_ns: length.0, ..sleeper(case, payer, length) }
 }
 
-/// Adds a payer to those of the same name.
+/// Adds a payer to the row with the same name, if there is one.
 pub(crate) fn add_payer(payers: &mut Vec<PricePaid>, new: PricePaid) {
     match payers.iter_mut().find(|known| known.comm == new.comm) {
         Some(known) => {
@@ -351,8 +353,8 @@ fn cpus(case: &Case<'_>, victims: &[ActorId]) -> Vec<u32> {
         .collect()
 }
 
-/// The longest waits of which most was the culprits' doing. A finding about what is never most of a wait has none: a moment that shows
-/// somebody else would mislead.
+/// The longest waits of which most is the culprits' blame. Empty for a finding whose cause is never most of a wait: an instance
+/// that shows another occupant would mislead.
 fn worst(
     case: &Case<'_>,
     victims: &[ActorId],
@@ -383,14 +385,14 @@ fn worst(
     spots.into_iter().map(instance).collect()
 }
 
-/// Whether all waits of these are kept that were mainly by the culprits' rules.
+/// Whether the ledger kept all waits whose main reason is one of the culprits' rules.
 fn has_all(case: &Case<'_>, victims: &[ActorId], culprits: &[Culprit]) -> bool {
     let rules = || Rule::ALL.into_iter().filter(|rule| culprits.iter().any(|row| row.rule == *rule));
     let accounts = victims.iter().filter_map(|victim| case.ledger.account(*victim));
     !culprits.is_empty() && accounts.into_iter().all(|account| rules().all(|rule| account.worst.has_all(rule)))
 }
 
-/// Losses that could overturn a finding that needs these events.
+/// Losses that could overturn the finding.
 fn losses_against<'a>(case: &Case<'a>, needs: &[EventType], infers_settings: bool, guesses: bool) -> Vec<&'a Loss> {
     case.losses
         .iter()
@@ -406,8 +408,8 @@ fn losses_against<'a>(case: &Case<'a>, needs: &[EventType], infers_settings: boo
         .collect()
 }
 
-/// Lowers a confidence by what is missing: the share of the victims' waits of which nobody knows who ran, the share of
-/// events lost, and a tenth for each kind of event (or the snapshot) that could have contradicted.
+/// Lowers the confidence: by the share of the victims' waits without a known occupant, by the share of lost events, and by a
+/// tenth for each missing kind of event (or the snapshot) that could have contradicted the finding.
 fn confidence(before: f64, case: &Case<'_>, victims: &[ActorId], losses: &[&Loss]) -> f64 {
     let waited: Nanos =
         victims.iter().filter_map(|victim| case.ledger.account(*victim)).map(|account| account.waited).sum();

@@ -1,3 +1,5 @@
+//! Reads an event source on one thread and feeds a timeline and a sink on another.
+
 use std::sync::Arc;
 use std::sync::mpsc::{self, Sender};
 use std::thread;
@@ -16,7 +18,7 @@ use crate::origin;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ExplainError {
-    /// The source failed; the reader's error says where and what was expected.
+    /// The source failed; the reader's error says where and what it expected.
     #[error(transparent)]
     Read(SourceError),
     /// There is nothing to analyse.
@@ -25,15 +27,15 @@ pub enum ExplainError {
         /// The format that was read.
         format: String,
     },
-    /// Scheduler events are there, and none of them can be read.
+    /// There are scheduler events, but none can be decoded.
     #[error("no scheduler event in this {format} can be read: {}", shown(malformed))]
     Malformed {
         /// The format that was read.
         format: String,
-        /// Which events they are, how many, and where the first of each is.
+        /// Their kinds and counts, and the position of the first of each.
         malformed: Vec<Loss>,
     },
-    /// There are none in what can be read, and there may be some in what cannot.
+    /// There are none in the readable part; there may be some in the rest.
     #[error(
         "no scheduler events in what can be read of this {format}: {}. If the whole has none either, record sched_switch \
          and sched_waking (`unstarve record` does)",
@@ -51,45 +53,45 @@ fn shown(losses: &[Loss]) -> String {
     losses.iter().map(Loss::to_string).collect::<Vec<_>>().join("; ")
 }
 
-/// A trace that has gone through a timeline.
+/// The result of running a trace through a timeline.
 #[derive(Debug)]
 pub struct Driven {
-    /// The timeline at the end of the trace, for its [`Timeline::world`].
+    /// The timeline at the end of the trace, with its [`Timeline::world`].
     pub timeline: Timeline,
-    /// What the source said about itself, complete.
+    /// The source's complete description of itself.
     pub info: TraceInfo,
     /// The host snapshot that came with the trace.
     pub snapshot: Option<Arc<Snapshot>>,
     /// Events read.
     pub events: u64,
-    /// Of which switches.
+    /// The number of switches among them.
     pub switches: u64,
-    /// The kinds among them.
+    /// The kinds of events among them.
     pub seen: EventSet,
-    /// Everything that the trace cannot say.
+    /// Everything that the trace cannot show.
     pub losses: Vec<Loss>,
 }
 
 impl Driven {
-    /// Where the wall's clock stood in the trace, if that is known.
+    /// The wall clock of the trace, if known.
     pub fn wall(&self) -> Option<WallClock> {
         origin::wall(&self.info, self.snapshot.as_deref())
     }
 
-    /// The name of the recorded machine, if that is known; harmless to terminals.
+    /// The name of the recorded host, if known; safe to print on a terminal.
     pub fn host(&self) -> Option<String> {
         origin::host(&self.info, self.snapshot.as_deref())
     }
 }
 
-/// Sends a whole source through a timeline into `sink`.
+/// Reads a whole source through a timeline into `sink`.
 ///
-/// The source is read and decoded on a thread of its own, a few batches ahead, so both cores of a small machine have
-/// work. `progress` is told the number of events so far, once for each batch.
+/// The source is read and decoded on its own thread, a few batches ahead, so both cores of a small machine have work. `progress`
+/// is called with the number of events so far, once per batch.
 ///
 /// # Errors
-/// If the source fails before its first event or in a way that makes its events unusable; damage that leaves earlier
-/// events usable is a loss instead.
+/// If the source fails before its first event or in a way that makes its events unusable. Damage that leaves earlier events
+/// usable is a loss instead.
 pub fn drive<S: Sink>(
     source: Box<dyn EventSource>,
     sink: &mut S,
@@ -135,8 +137,8 @@ pub fn drive<S: Sink>(
     let (switches, seen) = (analysis.timeline.switches(), analysis.timeline.seen());
     analysis.timeline.covered_by(info.coverage.clone());
     analysis.timeline.finish(sink);
-    // Formats that keep their tables at the end may tell the snapshot only now: too late for the rules of waits, in
-    // time for findings.
+    // Formats with their tables at the end may deliver the snapshot only now: too late for the rules of waits, but in time for
+    // findings.
     let (snapshot, damage) = match analysis.snapshot {
         Some(snapshot) => (Some(snapshot), None),
         None => read_snapshot(&info),
@@ -164,17 +166,17 @@ fn nothing(format: String, losses: &[Loss]) -> ExplainError {
     }
 }
 
-/// Another core has written the events: they are fetched while those before them are analysed.
+/// Events to prefetch: another core has written them, so they are fetched while earlier ones are analysed.
 const EVENTS_AHEAD: usize = 8;
 
-/// Enough to ride out a slow batch on either side, little enough to stay in a shared cache.
+/// Maximum batches in flight: enough to absorb a slow batch on either side, few enough for a shared cache.
 const BATCHES: usize = 8;
 
-/// Of the others one is being analysed, and the rest keeps both sides at work.
+/// Batches are returned in groups of this size: one of the rest is being analysed, and the others keep both sides busy.
 const RETURNED_AT_ONCE: usize = 3;
 
 enum Message {
-    /// What the source knows after its first batch; some learn about themselves while they read it.
+    /// The source's description after its first batch; some sources learn it while reading.
     Begin(Box<TraceInfo>),
     Batch(Batch),
 }
@@ -215,7 +217,7 @@ impl Analysis {
     }
 }
 
-/// A timeline at the beginning of a source that says this about itself.
+/// A new timeline for a source with this description.
 pub fn timeline(info: &TraceInfo) -> Timeline {
     begin(info, read_snapshot(info).0.as_ref())
 }
@@ -234,7 +236,7 @@ fn begin(info: &TraceInfo, snapshot: Option<&Arc<Snapshot>>) -> Timeline {
     timeline
 }
 
-/// Tells a timeline what the snapshot knows of tasks that may have been runnable before the first event.
+/// Passes tasks from the snapshot to the timeline that may have been runnable before the first event.
 fn tell_before(timeline: &mut Timeline, snapshot: &Snapshot) {
     let knows = snapshot.tasks.iter().any(|task| task.seen.is_some());
     for task in &snapshot.tasks {
@@ -248,8 +250,8 @@ fn tell_before(timeline: &mut Timeline, snapshot: &Snapshot) {
     }
 }
 
-/// The only CPU of a program that existed when the recording began and had used no more than a fiftieth of its life:
-/// asleep, or starved. Kernel threads are asleep until somebody needs them.
+/// The only CPU of a program that existed before the recording and has used at most 1/50 of its lifetime: asleep or starved. Not
+/// for kernel threads, which sleep until they are needed.
 fn only_cpu_of_idler(snapshot: &Snapshot, task: &TaskFacts) -> Option<CpuId> {
     let age = snapshot.uptime_ticks?.checked_sub(task.start_ticks)?;
     let allowed = task.allowed.as_ref().filter(|allowed| allowed.len() == 1)?;
@@ -265,7 +267,7 @@ pub(crate) fn read_snapshot(info: &TraceInfo) -> (Option<Arc<Snapshot>>, Option<
     }
 }
 
-/// Kinds of events without which something cannot be said.
+/// Kinds of events without which something cannot be concluded.
 const NEEDED: [EventType; 7] = [
     EventType::Switch,
     EventType::Waking,
@@ -276,7 +278,7 @@ const NEEDED: [EventType; 7] = [
     EventType::WorkStart,
 ];
 
-/// A trace of a running machine with this many events shows each kind at least once, if it was recorded.
+/// A trace of a running machine with this many events contains each recorded kind at least once.
 const TELLING: u64 = 10_000;
 
 fn add_unrecorded(losses: &mut Vec<Loss>, recorded: Option<EventSet>, seen: EventSet, events: u64) {
@@ -287,7 +289,7 @@ fn add_unrecorded(losses: &mut Vec<Loss>, recorded: Option<EventSet>, seen: Even
             Some(recorded) => !recorded.contains(needed) && !seen.contains(needed),
             None => !seen.contains(needed) && events >= TELLING,
         };
-        // One CPU has no migrations, one of the two wakeup events is enough.
+        // A single CPU has no migrations, and one of the two wakeup events is enough.
         let unneeded = match needed {
             EventType::Waking => seen.contains(EventType::Wakeup),
             EventType::Wakeup => seen.contains(EventType::Waking),

@@ -1,3 +1,5 @@
+//! The whole analysis: from an event source to a report.
+
 use unstarve_facts::Facts;
 use unstarve_model::{Comm, EventSource, LossKind, Tid};
 use unstarve_sched::Rule;
@@ -14,29 +16,29 @@ use crate::report::{
     Finding, Missing, Open, Report, SCHEMA, Scope, Severity, TraceSummary, Verdict, WorstWait, verdict,
 };
 
-/// What to report of a trace. The whole trace is analysed in any case: who waits in the window may be held up by what
-/// began before it.
+/// What to report of a trace. The whole trace is analysed in any case, because what delays a task in the selected time may have
+/// begun earlier.
 #[derive(Clone, Debug, Default)]
 pub struct Options {
-    /// Only waits of these tasks, on these CPUs, that reach into this time; only findings in which one of these tasks
-    /// waits or pays.
+    /// Only waits of these tasks, on these CPUs, that overlap this time; only findings with one of these tasks as victim or
+    /// payer.
     pub selection: Selection,
-    /// Only findings at least this bad.
+    /// Only findings of at least this severity.
     pub min_severity: Option<Severity>,
-    /// Whether remedies are weighed by what was proved of them.
+    /// Whether lab results of remedies affect their order and selection.
     pub proofs: Proofs,
 }
 
 impl Options {
-    /// What of the recording is reported.
+    /// The part of the recording that is reported.
     pub fn scope(&self) -> Scope {
         if self.selection == Selection::default() { Scope::Whole } else { Scope::Part }
     }
 }
 
-/// Says who was starved in a trace, by whom, by which rule, at what price, and what to do.
+/// Explains which tasks were starved in a trace, by which culprits and rules, at what price, and what to do.
 ///
-/// `progress` is told the number of events analysed so far, now and then.
+/// `progress` is called from time to time with the number of events analysed so far.
 ///
 /// # Errors
 /// [`ExplainError`] if there is nothing to analyse; damage in the middle is a loss in the report instead.
@@ -51,16 +53,16 @@ pub fn explain(
     Ok(report(&ledger, &driven, options))
 }
 
-/// A trace that was explained while another sink listened.
+/// A trace that was explained, with another sink called in the same pass.
 #[derive(Debug)]
 pub struct Explained {
-    /// What [`explain`] gives.
+    /// The result of [`explain`].
     pub report: Report,
-    /// The trace at its end: its actors, names, snapshot and losses.
+    /// The state at the end of the trace: its actors, names, snapshot and losses.
     pub driven: Driven,
 }
 
-/// Explains, and tells another sink everything on the way: one pass for both.
+/// Explains a trace and passes all callbacks to another sink in the same pass.
 ///
 /// # Errors
 /// As [`explain`].
@@ -83,7 +85,7 @@ fn report(ledger: &Ledger, driven: &Driven, options: &Options) -> Report {
     let facts = snapshot.map_or_else(|| Facts::of_release(release), Facts::of_host);
     let case = Case::new(ledger, world, snapshot, facts, &driven.losses, driven.events, &driven.info.format);
     let case = case.on(driven.wall());
-    // Without switches nothing shows that a wait has ended: each is an invention.
+    // Without switches, no event shows the end of a wait: all waits would be invented.
     let has_waits = driven.switches > 0;
     let mut findings = if has_waits { finding::find(&case) } else { Vec::new() };
     let unranked = driven.losses.iter().any(|loss| loss.kind == LossKind::NoPriorities);
@@ -112,11 +114,11 @@ fn report(ledger: &Ledger, driven: &Driven, options: &Options) -> Report {
     report
 }
 
-/// Findings of one report, worst first. Nobody reads more, and a program can narrow the selection.
+/// Maximum findings of one report, worst first. A user can narrow the selection to see others.
 const MAX_FINDINGS: usize = 64;
 
-/// Whether the finding takes a task that got more than its share for a heavier one, because nothing else is known of it. Where
-/// priorities were not recorded, it may as well be a real-time task.
+/// Whether the finding takes an occupant for a heavier task only because it got more than its share. If priorities were not
+/// recorded, it may as well be a real-time task.
 fn infers_weights(finding: &Finding) -> bool {
     finding.id == WEIGHT_STARVATION && finding.culprits.iter().any(|culprit| culprit.rule == Rule::Fair)
 }
@@ -126,7 +128,7 @@ fn is_wanted(finding: &Finding, options: &Options) -> bool {
     let victim = std::iter::once((&finding.victim.comm, &finding.victim.tids));
     let payers = finding.price.iter().map(|payer| (&payer.comm, &payer.tids));
     let concerned = victim.chain(payers).any(|(comm, tids)| {
-        // What has no thread id, the name may still fit.
+        // Rows without a thread id may still match by name.
         tids.iter().chain(&[u32::MAX]).any(|tid| options.selection.has_task(&Comm::from(comm.as_str()), Tid(*tid)))
     });
     bad_enough && concerned

@@ -1,3 +1,5 @@
+//! What is known of the recorded host besides its events: groups and weights, sessions, limits, CPUs.
+
 use std::collections::BTreeMap;
 use std::collections::btree_map::Entry;
 use std::sync::Arc;
@@ -13,7 +15,7 @@ use crate::origin;
 /// `WEIGHT_IDLEPRIO` in `kernel/sched/sched.h`.
 const WEIGHT_OF_IDLE: u32 = 3;
 
-/// What is known of the recorded machine besides its events: what its snapshot says, and what the file itself does.
+/// What is known of the recorded host besides its events: from its snapshot and from the file's header.
 #[derive(Debug)]
 pub(crate) struct HostSettings {
     snapshot: Option<Arc<Snapshot>>,
@@ -26,12 +28,12 @@ pub(crate) struct HostSettings {
     nothing_overwritten: bool,
 }
 
-/// The sessions that compete as one each, where autogroup is on: programs of the root cgroup, and of cgroups without weight.
+/// Autogroup sessions, each of which competes as a whole: for programs in the root cgroup and in cgroups without a weight.
 #[derive(Debug)]
 struct Sessions {
-    /// Those whose nice tasks must be told apart from the others of the session, and those that weigh more or less as a whole.
+    /// Sessions that need a group of their own: those with nice tasks, and those with a nice value as a whole.
     by_autogroup: BTreeMap<u64, GroupId>,
-    /// All others: equals.
+    /// One group that stands for all other sessions, which are equal.
     others: GroupId,
 }
 
@@ -55,15 +57,15 @@ impl Sessions {
         Some(Sessions { by_autogroup, others })
     }
 
-    /// The group of a task of the root cgroup. One of no session (kernel threads, and whatever the first process started) competes
-    /// by itself.
+    /// The group of a task in the root cgroup. A task without a session (kernel threads, and what the first process started)
+    /// competes by itself.
     fn group(&self, task: &TaskFacts) -> Option<GroupId> {
         let autogroup = task.autogroup?;
         Some(self.by_autogroup.get(&autogroup.id).copied().unwrap_or(self.others))
     }
 }
 
-/// The nearest group that competes, of a path and those above it.
+/// The nearest group of this path or above it that has a weight.
 fn group_of_path(by_path: &BTreeMap<String, GroupId>, path: &str) -> Option<GroupId> {
     let mut path = path;
     while !path.is_empty() {
@@ -81,7 +83,8 @@ impl HostSettings {
         let (mut groups, by_path) = known.map(competing).unwrap_or_default();
         let sessions = known.and_then(|snapshot| Sessions::of(snapshot, &by_path, &mut groups));
         let (wall, host) = (origin::wall(info, known), origin::host(info, known));
-        // The ring buffer's pages say how many were lost before them. Texts, perf's and Perfetto's buffers do not.
+        // In trace.dat, ring buffer pages contain the number of events lost before them. Text formats and the buffers of perf and
+        // Perfetto do not show it.
         let marks_overwritten = info.format.starts_with("trace.dat");
         let nothing_overwritten = info.nothing_overwritten;
         let snapshot = snapshot.map(Arc::clone);
@@ -120,7 +123,7 @@ impl Settings for HostSettings {
     fn is_idle_if_silent(&self, cpu: CpuId) -> bool {
         let Some(cpus) = self.snapshot.as_ref().map(|snapshot| &snapshot.cpus) else { return false };
         let has = |set: &CpuSet| set.contains(cpu);
-        // A CPU without ticks may have run one task all the time, and nothing would show it.
+        // On a CPU without ticks, one task may run all the time without any event.
         cpus.online.as_ref().is_some_and(has) && !cpus.nohz_full.as_ref().is_some_and(has)
     }
 
@@ -172,32 +175,32 @@ impl Settings for HostSettings {
     }
 }
 
-/// The path of the group that this one is in; empty for one at the top level.
+/// The path of the parent group; empty for a top-level group.
 fn above(path: &str) -> &str {
     path.rsplit_once('/').map_or("", |(parent, _)| parent)
 }
 
-/// A group with a weight, while it is looked at.
+/// A group with a weight, during the analysis of the hierarchy.
 struct Node {
     parent: Option<usize>,
     weight: u32,
-    /// The weight that all groups directly in it have, if they have one and the same.
+    /// The common weight of all groups directly in it, if they have one.
     inside: Option<u32>,
-    /// Whether at each level below it all groups weigh the same, and all tasks do, too: then nothing in it outweighs
+    /// Whether on each level below, all groups have the same weight, and all tasks too: then nothing in this group outweighs
     /// anything else in it.
     flat: bool,
 }
 
-/// The groups of the snapshot as far as they must be told apart, and which one stands for each path.
+/// The groups of the snapshot that must be distinguished, and the group for each path.
 ///
-/// A group in which all weigh the same stands for everything in it, and one such group for its equals beside it. So a
-/// host that leaves all weights alone has one group, however many containers it runs. A group with a task that is nice (or
-/// the opposite) stands for itself alone: nice counts inside a group, and says nothing to tasks of others.
+/// A group in which all weights are equal stands for everything in it and for its equal siblings. So a host with default weights
+/// has one group, however many containers it runs. A group with a nice task has an id of its own: nice counts within a group
+/// only.
 fn competing(snapshot: &Snapshot) -> (Groups, BTreeMap<String, GroupId>) {
     let mut nodes: Vec<Node> = Vec::new();
     let mut index: BTreeMap<&str, usize> = BTreeMap::new();
-    // Sorted by path, so a group comes after the one that it is in. One without a weight does not compete: in v2 the
-    // controller is off for it, and for all that is in it.
+    // Sorted by path, so parents come before their children. A group without a weight does not compete: in v2 the controller is
+    // off for it and everything below.
     for group in &snapshot.cgroups {
         let Some(weight) = group.load_weight() else { continue };
         let parent = index.get(above(&group.path)).copied();
@@ -207,7 +210,7 @@ fn competing(snapshot: &Snapshot) -> (Groups, BTreeMap<String, GroupId>) {
     for group in snapshot.tasks.iter().filter(|task| weighs_otherwise(task)).filter_map(|task| task.cgroup.as_deref()) {
         let mut path = group;
         while !path.is_empty() {
-            // In the nearest group with a weight; a group above that is not flat because this one is not.
+            // Only the nearest group with a weight: the groups above get it from this one below.
             if let Some(node) = index.get(path) {
                 nodes[*node].flat = false;
                 break;
@@ -252,7 +255,7 @@ fn competing(snapshot: &Snapshot) -> (Groups, BTreeMap<String, GroupId>) {
     (groups, by_path)
 }
 
-/// Whether the task is a fair one that weighs more or less than nice 0.
+/// Whether it is a fair task with a weight other than that of nice 0.
 fn weighs_otherwise(task: &TaskFacts) -> bool {
     match task.policy {
         SchedPolicy::Idle => true,
@@ -302,13 +305,13 @@ mod tests {
         let rivals = |host: &HostSettings, (one, nice): (u32, u32), (other, its): (u32, u32)| {
             host.groups.rivals((host.group(Tid(one)), nice), (host.group(Tid(other)), its))
         };
-        // Task 5 is nice 19, which counts against task 1, beside it, and against nobody else.
+        // Task 5 has nice 19, which counts only against task 1 in the same group.
         let host = nice_settings(&groups, &tasks, &[(5, 19)]);
         assert_eq!(rivals(&host, (5, 15), (1, 1024)), (15, 1024));
         assert_eq!(rivals(&host, (5, 15), (2, 1024)), (1024, 1024));
         assert_eq!(rivals(&host, (5, 15), (3, 1024)), (1024, 1024));
         assert_ne!(host.group(Tid(5)), host.group(Tid(2)));
-        // One that is made nice only later is in a group that stands for all.
+        // A task that becomes nice only later is in a group that stands for all.
         let host = nice_settings(&groups, &tasks, &[]);
         assert_eq!(host.group(Tid(1)), host.group(Tid(3)));
         assert_eq!(rivals(&host, (3, 15), (1, 1024)), (1024, 1024));
@@ -323,7 +326,7 @@ mod tests {
         assert_eq!(rivals(2, 3), (1024, 1024), "p beside q: what they weigh inside is nobody else's business");
     }
 
-    /// Id, nice, and the session's number and nice.
+    /// Tid, nice, and the session's number and nice.
     type Member = (u32, i32, Option<(u64, i32)>);
 
     fn sessions(enabled: &str, tasks: &[Member]) -> HostSettings {

@@ -1,21 +1,22 @@
 //! Blame, findings and remedies from a timeline.
 //!
-//! [`explain`] is the whole way from an event source to a [`report::Report`]; [`drive`] is the part of it that others
-//! use too: any source through a timeline into any sink.
+//! [`explain`] leads from an event source to a [`report::Report`]; [`drive`] is the part of it that others use too: any source
+//! through a timeline into any sink.
 //!
 //! | module | what it is |
 //! |---|---|
 //! | `drive` | decodes on one thread, analyses on another |
-//! | `ledger` | sums over the trace by actor, filled on the hot path |
-//! | `case` | the ledger, the world and the host snapshot, to be read only |
-//! | `finding` | one module for each finding: a pure function from a case |
-//! | `draft` | from a finding's own words to a [`report::Finding`]; its blame adds up to its waits |
-//! | `observers` | who only watches: the recorder and its like |
-//! | `compare` | two recordings set against each other, by role and rule |
-//! | `rivals` | who competes with whom by which weight |
-//! | `proofs` | what remedies were proved to do on real kernels |
+//! | `ledger` | sums over the trace per actor, filled on the hot path |
+//! | `case` | read-only access to the ledger, the world and the host snapshot |
+//! | `finding` | one module per kind of finding: a pure function from a case |
+//! | `draft` | builds a [`report::Finding`]; its blame adds up to its waits |
+//! | `observers` | the recorder and other tasks that only observe |
+//! | `compare` | compares two recordings by role and rule |
+//! | `cgroup_competition` | the load weights by which two tasks compete |
+//! | `data_quality` | whether a trace is complete enough for an all-clear |
+//! | `proofs` | results of remedies on real kernels |
 //! | `verdict` | how bad a wait is: one table |
-//! | `waiter` | which row of that table a task belongs to |
+//! | `waiter` | the kind of waiter that a task is in that table |
 //! | `remedy` | exact commands with their undo, by kernel and snapshot |
 
 #![cfg_attr(not(test), warn(clippy::print_stdout, clippy::print_stderr))]

@@ -1,6 +1,6 @@
-//! Who only watches: the recorder, and what else of this project looks on or runs a guest of the lab.
+//! Observers: the recorder, and other programs of this project that observe or run a guest of the lab.
 //!
-//! That they come late harms nobody, and what they take is the cost of the recording, no cause of anything.
+//! Their waits harm nobody, and their CPU time is the cost of the recording, not a cause of anything.
 
 use rustc_hash::FxHashSet;
 use unstarve_facts::Snapshot;
@@ -9,23 +9,22 @@ use unstarve_timeline::{Actor, ActorId, World};
 
 use crate::ledger::Ledger;
 
-/// How threads of our own are called: `unstarve-record`, the guard's `unstarve-canary`; and who runs the loads of a guest
-/// of the lab.
+/// Names of our own threads: `unstarve-record`, the guard's `unstarve-canary`; and the program that runs the loads in a lab
+/// guest.
 const OWN: &str = "unstarve-";
 const LAB: [&str; 1] = ["lab-keeper"];
-/// The thread of `unstarve record` that reads the buffers, and what the program may be called: in a guest of the lab it is
-/// process 1.
+/// The thread of `unstarve record` that reads the buffers, and possible names of the program: in a lab guest it is process 1.
 const RECORDER: &str = "unstarve-record";
 const PROGRAM: [&str; 2] = ["unstarve", "init"];
 
-/// A name is a claim, which a hog may make, too. It is believed of who takes little: this part of a CPU in the fair class,
-/// and in a class above, where little is enough to starve others.
+/// A hog may also take such a name. The name counts only for tasks that take little: this part of a CPU in the fair class, and
+/// this part in a higher class, where little is enough to starve others.
 const LITTLE: f64 = 0.2;
 pub(crate) const LITTLE_ABOVE: f64 = 0.01;
-/// A stay of a class above that is longer is not little, in however long a recording.
+/// In a higher class, no single run may be longer, however long the recording.
 pub(crate) const SHORT_ABOVE: Nanos = Nanos::from_millis(10);
 
-/// The programs that write each format. Elsewhere the same names may be anybody's.
+/// The programs that write each format. In other formats the same names can belong to any program.
 const RECORDERS: [(&str, &[&str]); 4] = [
     ("trace.dat", &["trace-cmd"]),
     ("perf", &["perf", "perf-exec"]),
@@ -33,8 +32,8 @@ const RECORDERS: [(&str, &[&str]); 4] = [
     ("ftrace text", &["atrace", "trace-cmd", "traced_probes"]),
 ];
 
-/// Whether a task that waits only watches: by its name, or as the process that wrote the recording says itself. To pass for one would harm nobody
-/// but who does.
+/// Whether a waiting task is an observer: by its name, or because it belongs to the process that the recording names as recorder.
+/// A task that takes such a name only hides its own waits.
 pub fn only_watches(snapshot: Option<&Snapshot>, tid: Tid, comm: Comm) -> bool {
     let name = comm.as_bytes();
     let is_ours = name.starts_with(OWN.as_bytes()) || LAB.iter().any(|lab| name == lab.as_bytes());
@@ -45,12 +44,12 @@ pub fn only_watches(snapshot: Option<&Snapshot>, tid: Tid, comm: Comm) -> bool {
     is_ours || snapshot.is_some_and(is_recorder)
 }
 
-/// The actors of a trace that only watch.
+/// The observers among the actors of a trace.
 #[derive(Debug, Default)]
 pub(crate) struct Observers {
     watching: FxHashSet<ActorId>,
-    /// Who has such a name, but takes too much to be believed as a culprit. As a victim it is: to pass for one that only watches
-    /// would harm nobody else.
+    /// Actors with such a name that take too much: they can be culprits, but not victims. A task that takes such a name only
+    /// hides its own waits.
     claiming: FxHashSet<ActorId>,
 }
 
@@ -80,7 +79,7 @@ impl Observers {
         observers
     }
 
-    /// Whether it is no victim and no payer.
+    /// Whether it is excluded as victim and payer.
     pub fn may_contain(&self, id: ActorId) -> bool {
         self.watching.contains(&id) || self.claiming.contains(&id)
     }
@@ -89,20 +88,20 @@ impl Observers {
         self.watching.contains(&id)
     }
 
-    /// The CPU time that they took; `None` if none of them is in the trace.
+    /// The CPU time of all observers; `None` if there are none in the trace.
     pub fn took(&self, ledger: &Ledger) -> Option<Nanos> {
         let accounts: Vec<_> = self.watching.iter().filter_map(|id| ledger.account(*id)).collect();
         (!accounts.is_empty()).then(|| accounts.iter().map(|account| account.runs.total).sum())
     }
 }
 
-/// Whether it is of a class above the fair one.
+/// Whether its class is above the fair class.
 fn is_above(actor: &Actor) -> bool {
     matches!(actor.policy(), Some(Policy::Rt | Policy::Deadline))
 }
 
-/// Whether those of a class together take little: of one CPU for each of their threads, but of no more CPUs than they were on. One thread
-/// may have many names.
+/// Whether the claimants of a class together take little of the CPUs: one CPU for each of their threads, but no more CPUs than
+/// they ran on, because one thread may have many names.
 fn take_little(world: &World, ledger: &Ledger, claimants: &[(ActorId, &Actor)], above: bool) -> bool {
     let accounts: Vec<_> = claimants
         .iter()
@@ -111,14 +110,14 @@ fn take_little(world: &World, ledger: &Ledger, claimants: &[(ActorId, &Actor)], 
         .collect();
     let ran: Nanos = accounts.iter().map(|account| account.runs.total).sum();
     let cpus: FxHashSet<CpuId> = accounts.iter().flat_map(|account| account.cpus.iter()).collect();
-    // In a class above it is enough to be on one CPU of many.
+    // In a higher class, occupying one CPU of many is already too much.
     let threads: u32 = claimants.iter().map(|(_, actor)| actor.members).sum();
     let room = if above { 1.0 } else { cpus.len().min(threads as usize).max(1) as f64 };
     let is_short = !above || accounts.iter().all(|account| account.runs.longest <= SHORT_ABOVE);
     is_short && ran.share_of(ledger.span(world)) <= room * if above { LITTLE_ABOVE } else { LITTLE }
 }
 
-/// Whether all its threads are those of the process that wrote the recording, as that process says itself.
+/// Whether all its threads belong to the process that the recording names as recorder.
 fn is_of_recorder(snapshot: &Snapshot, actor: &Actor) -> bool {
     let Some(recorder) = snapshot.recorder else { return false };
     let belongs = |tid: &Tid| belongs_to(snapshot, recorder, *tid);
@@ -129,8 +128,8 @@ fn belongs_to(snapshot: &Snapshot, process: Tid, tid: Tid) -> bool {
     tid == process || snapshot.task(tid).is_some_and(|task| task.tgid == Some(process))
 }
 
-/// What the program is called in which the recording ran, where it does not say which process that was: `unstarve`; in a guest
-/// of the lab `init`, which is the program that starts the loads, too.
+/// The name of the program that contained the recorder, if the recording does not name the process: `unstarve`; in a lab guest
+/// `init`, which also starts the loads.
 fn own_program(snapshot: &Snapshot) -> Option<Comm> {
     let recorders = snapshot.tasks.iter().filter(|task| task.comm == RECORDER);
     let programs = recorders.filter_map(|recorder| snapshot.task(recorder.tgid?));

@@ -1,4 +1,4 @@
-//! What remedies were proved to do on real kernels, by `unstarve lab prove SCENARIO --all`: `data/proofs.tsv`.
+//! Results of remedies on real kernels, from `unstarve lab prove SCENARIO --all`: `data/proofs.tsv`.
 
 use std::fmt;
 use std::sync::OnceLock;
@@ -8,22 +8,22 @@ use unstarve_facts::Version;
 
 use crate::report::{Finding, FindingId, Remedy, RemedyId, VictimKind};
 
-/// The table that comes with this version.
+/// The table of this version.
 const SHIPPED: &str = include_str!("../data/proofs.tsv");
 
-/// Its columns, as its first line has them.
+/// The columns, as in its first line.
 const COLUMNS: [&str; 17] = [
     "remedy", "finding", "victim", "scenario", "kernel", "answer", "metric", "effect", "low", "high", "seeds", "costs",
     "release", "package", "unstarve", "date", "note",
 ];
 
-/// Whether remedies are weighed by what was proved of them.
+/// Whether lab results affect the order and selection of remedies.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Proofs {
-    /// What was proved comes first, what was proved useless on this kernel is not offered.
+    /// Remedies that helped come first; remedies that were useless on this kernel are left out.
     #[default]
     Shipped,
-    /// All remedies, as if nothing had been proved: to prove them.
+    /// All remedies, independent of results: to prove them.
     PutAside,
 }
 
@@ -47,7 +47,7 @@ pub enum Answer {
 impl Answer {
     const ALL: [Answer; 5] = [Answer::Helped, Answer::Harmed, Answer::NoDifference, Answer::NotShown, Answer::NotMade];
 
-    /// As the table and the JSON have it.
+    /// The word in the table and in the JSON.
     pub fn word(self) -> &'static str {
         match self {
             Answer::Helped => "helped",
@@ -64,7 +64,7 @@ impl Answer {
 pub struct Proof {
     /// The remedy's id.
     pub remedy: RemedyId,
-    /// The finding's, that offered it.
+    /// The finding that offered it.
     pub finding: FindingId,
     /// The kind of its victim, as `victim.kind` of the report: `kworker`, `ksoftirqd`, `task`, ….
     pub victim: VictimKind,
@@ -72,15 +72,15 @@ pub struct Proof {
     pub scenario: String,
     /// The kernel's series: `6.1`.
     pub kernel: String,
-    /// What it came to.
+    /// The result.
     pub answer: Answer,
-    /// The metric of which `effect` is.
+    /// The metric that `effect` is about.
     pub metric: String,
-    /// What the metric was above that without the remedy, as a part of it: −0.86 is 86 % less.
+    /// The relative change of the metric by the remedy: −0.86 is 86 % less.
     pub effect: Option<f64>,
-    /// The 95 % interval's lower bound.
+    /// Lower bound of the 95 % interval.
     pub low: Option<f64>,
-    /// The upper one.
+    /// Upper bound.
     pub high: Option<f64>,
     /// Pairs of runs.
     pub seeds: usize,
@@ -94,7 +94,7 @@ pub struct Proof {
     pub unstarve: String,
     /// The day.
     pub date: String,
-    /// What else is to be known.
+    /// Remarks.
     pub note: String,
 }
 
@@ -129,27 +129,27 @@ pub struct Proved {
     pub note: String,
 }
 
-/// A line of the table that cannot be read.
+/// A line of the table that cannot be parsed.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("line {line}: {what}")]
 pub struct ProofError {
-    /// Which, from 1.
+    /// The line number, from 1.
     pub line: usize,
     /// What is wrong.
     pub what: String,
 }
 
-/// The table that comes with this version.
+/// The parsed table of this version.
 pub fn shipped() -> &'static [Proof] {
     static TABLE: OnceLock<Vec<Proof>> = OnceLock::new();
-    // A test reads it: what is shipped can be read.
+    // A test makes sure that the table can be parsed.
     TABLE.get_or_init(|| read(SHIPPED).unwrap_or_default())
 }
 
-/// Reads a table.
+/// Parses a table.
 ///
 /// # Errors
-/// If a line is none.
+/// If a line cannot be parsed.
 pub fn read(text: &str) -> Result<Vec<Proof>, ProofError> {
     let mut lines = text.lines().enumerate().filter(|(_, line)| !line.starts_with('#') && !line.is_empty());
     match lines.next() {
@@ -215,7 +215,7 @@ fn read_line(line: &str) -> Result<Proof, String> {
     })
 }
 
-/// Writes a table, in an order that does not depend on when what was proved.
+/// Writes a table in an order that does not depend on when the results were obtained.
 pub fn write(proofs: &[Proof]) -> String {
     let mut sorted: Vec<&Proof> = proofs.iter().collect();
     sorted.sort_by_key(|proof| {
@@ -263,8 +263,8 @@ pub fn series(release: &str) -> Option<String> {
     order_of(release).map(|(major, minor)| format!("{major}.{minor}"))
 }
 
-/// Puts beside each remedy what was proved of it, what was proved to help on this kernel's series before what was not, and leaves out
-/// what was proved useless there. Among equals the order stays: least invasive first.
+/// Adds its results to each remedy. Remedies that helped on this kernel's series come first, and remedies that were useless there
+/// are removed. Otherwise the order stays: least invasive first.
 pub(crate) fn weigh(findings: &mut [Finding], release: Option<&str>, proofs: &[Proof]) {
     let here = release.and_then(series);
     for finding in findings {
@@ -276,9 +276,8 @@ pub(crate) fn weigh(findings: &mut [Finding], release: Option<&str>, proofs: &[P
     }
 }
 
-/// What is known of it for this kind of finding and victim on this kernel's series; where nothing is, on others. What it did for
-/// another kind of victim says nothing: priority above the intruder helps a ksoftirqd that packets wait for, and does
-/// nothing for a kworker that waits for its turn at a pool.
+/// Results for this kind of finding and victim on this kernel's series, else on other series. Results for another kind of victim
+/// say nothing: a priority above the intruder helps a ksoftirqd that packets wait for, but not a kworker that waits for a pool.
 fn proved(
     (finding, victim): (&FindingId, VictimKind),
     remedy: &Remedy,
@@ -294,7 +293,7 @@ fn proved(
 }
 
 impl Proved {
-    /// What a row of the table says beside a report of kernel series `here`.
+    /// A row of the table as a report on kernel series `here` shows it.
     pub fn of(proof: &Proof, here: Option<&str>) -> Proved {
         Proved {
             kernel: proof.kernel.clone(),
@@ -314,9 +313,9 @@ impl Proved {
 
 #[derive(PartialEq, Eq)]
 enum Verdict {
-    /// In at least one case.
+    /// Helped in at least one case.
     Helps,
-    /// In none, and in each case it is sure that it does not.
+    /// Helped in no case, and in each case surely did not.
     Useless,
 }
 
@@ -360,7 +359,7 @@ impl fmt::Display for Proved {
             write!(f, " ({} to {})", percent(low), percent(high))?;
         }
         write!(f, ", in {}", self.scenario)?;
-        // Which threads a guest lacked is about the proof; what could not be taken back concerns the reader's own host.
+        // The threads that a lab guest lacked concern only the proof; what could not be reverted concerns the reader's host.
         match self.note.as_str() {
             "" => Ok(()),
             note if note.starts_with("not taken back") => write!(f, "; {note}"),

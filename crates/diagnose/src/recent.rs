@@ -1,3 +1,5 @@
+//! Findings about the last seconds of a live trace.
+
 use std::sync::Arc;
 
 use unstarve_facts::{Facts, Snapshot};
@@ -12,10 +14,9 @@ use crate::finding;
 use crate::ledger::Ledger;
 use crate::report::Finding;
 
-/// What is wrong now, of a trace that goes on: a ledger that begins anew after each length of time.
+/// What is wrong now, in a trace that continues: the ledger is restarted after each interval.
 ///
-/// Findings are those of the length in progress and of the one before it, so that the picture does not fall apart each time
-/// the ledger begins anew.
+/// Findings are those of the current interval and of the previous one, so that they do not disappear at each restart.
 #[derive(Debug)]
 pub struct Recent {
     length: Nanos,
@@ -27,15 +28,15 @@ pub struct Recent {
 }
 
 impl Recent {
-    /// Findings of the last one to two of these lengths, in a trace that says this about itself.
+    /// Findings of the last one to two intervals of this length, in a trace described by `info`.
     pub fn new(info: &TraceInfo, length: Nanos) -> Recent {
         let (snapshot, _) = read_snapshot(info);
         let (format, ledger) = (info.format.clone(), Ledger::new(Selection::default()));
         Recent { length, format, snapshot, began: None, ledger, before: Vec::new() }
     }
 
-    /// What is wrong now, worst first: what was over, and what is going on. A machine that can be asked says who is runnable
-    /// at this moment; some kernels leave out switches, and a task that ran and slept unseen then seems to wait.
+    /// What is wrong now, worst first: waits that are over and waits in progress. `is_runnable` asks the machine whether a task
+    /// is runnable at this moment, because some kernels omit switches, and a task whose run was not recorded seems to wait.
     pub fn findings(&mut self, timeline: &Timeline, is_runnable: &dyn Fn(Tid) -> Option<bool>) -> Vec<Finding> {
         let world = timeline.world();
         let mut ledger = self.ledger.clone();
@@ -48,7 +49,7 @@ impl Recent {
         let losses = timeline.losses();
         let case = Case::new(&ledger, world, snapshot, facts, &losses, ledger.runs, &self.format);
         let fresh = finding::find(&case);
-        // Of the same trouble in both lengths the worse is told: one that has only begun anew looks harmless at first.
+        // If both intervals have the same finding, keep the more severe one: a wait that has just begun looks harmless.
         let is_same = |a: &Finding, b: &Finding| a.id == b.id && a.victim.comm == b.victim.comm;
         let worse_before =
             |new: &Finding| self.before.iter().any(|old| is_same(new, old) && old.severity > new.severity);
@@ -67,13 +68,13 @@ impl Recent {
     }
 }
 
-/// Whether a task that has not run since it was runnable waits, by events alone. Beside an idle CPU it does where it cannot have run unseen, or
-/// where a cgroup's limit may keep it off.
+/// Whether a task that has not run since it became runnable is waiting, by events alone. Beside an idle CPU: only if it cannot
+/// have run unrecorded, or may be throttled.
 pub fn seems_to_wait(timeline: &Timeline, task: &Task, on: OnCpu) -> bool {
     on != OnCpu::Idle || task.may_be_throttled() == Some(true) || timeline.waits_beside_idle(task)
 }
 
-/// Shorter waits that are going on are not worth a look: each costs a question to the machine.
+/// Shorter waits in progress are ignored, because each costs a query to the machine.
 const STILL: Nanos = Nanos::from_millis(4);
 
 impl Sink for Recent {
@@ -106,7 +107,7 @@ mod tests {
     const HOG: u32 = 7;
     const VICTIM: u32 = 8;
 
-    /// A FIFO hog gets CPU 0 at 0 s, a victim is woken at 0.1 s, and nothing else happens but ticks.
+    /// A FIFO hog takes CPU 0 at 0 s, a victim is woken at 0.1 s, and then only ticks follow.
     fn starved(recent: &mut Recent, to: Time) -> Timeline {
         let mut timeline = crate::timeline(&TraceInfo { cpus: Some(1), ..TraceInfo::default() });
         let task = |tid: u32, prio| TaskRef::new(Tid(tid), Comm::from("task"), Some(Prio(prio)));

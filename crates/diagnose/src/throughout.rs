@@ -1,15 +1,15 @@
-//! Victims that were runnable all the time and never ran.
+//! Victims that were runnable during the whole recording and never ran.
 
 use unstarve_timeline::{ActorId, Throughout};
 
 use crate::case::Case;
 use crate::report::Severity;
 
-/// Which victims of a finding waited from before the recording's begin to beyond its end.
+/// The victims of a finding that waited from before the start of the recording to beyond its end.
 pub(crate) struct Throughouts {
     seen: Vec<String>,
     maybe: Vec<String>,
-    /// Whether the finding rests on a guess: nobody else among its victims is known to have waited.
+    /// Whether the finding rests on an inference: its first victim probably waited throughout.
     pub guessed: bool,
 }
 
@@ -27,12 +27,12 @@ impl Throughouts {
         Throughouts { seen, maybe, guessed: first == Some(Throughout::Guessed) }
     }
 
-    /// What is inferred is never worse than a warning.
+    /// An inferred finding is at most a warning.
     pub fn temper(&self, severity: Severity) -> Severity {
         if self.guessed { severity.min(Severity::Warning) } else { severity }
     }
 
-    /// The finding's sentence, after what is worse than all it says.
+    /// The finding's sentence, after the more important statement that a victim never ran.
     pub fn sentence(&self, sentence: String) -> String {
         if !self.seen.is_empty() {
             format!("{} runnable all the time and never ran. {sentence}", was(&self.seen))

@@ -1,4 +1,4 @@
-//! Which row of the verdict's table a task belongs to.
+//! The kind of waiter that a task is in the verdict table.
 
 use unstarve_model::{Nanos, Policy};
 use unstarve_sched::{KernelThread, Rule};
@@ -9,8 +9,8 @@ use crate::finding::impact;
 use crate::ledger::WORST_WINDOW;
 use crate::verdict::{Cause, Cost, Plight, Waiter};
 
-/// What a worker may do late without anybody noticing: statistics, caches that are given back, timers of the kernel's own books
-/// (`mm/vmstat.c`, `kernel/sched/psi.c`, `mm/slab.c`, `net/core/neighbour.c`, `kernel/rcu/tree.c`, `security/keys/gc.c`).
+/// Work of kworkers that may run late without effect: statistics, shrinking of caches, internal timers (`mm/vmstat.c`,
+/// `kernel/sched/psi.c`, `mm/slab.c`, `net/core/neighbour.c`, `kernel/rcu/tree.c`, `security/keys/gc.c`).
 const HOUSEKEEPING_WORK: [&str; 16] = [
     "cache_reap",
     "check_corruption",
@@ -29,13 +29,14 @@ const HOUSEKEEPING_WORK: [&str; 16] = [
     "vmstat_shepherd",
     "vmstat_update",
 ];
-/// The load weight of nice 19; SCHED_IDLE has 3. Who asked for that little asked to be last of all.
+/// The load weight of nice 19 (SCHED_IDLE: 3). A task with at most this weight is configured to run last.
 const WEIGHT_OF_NICE_19: u32 = 15;
-/// The kernel threads that run at nice 19 whether the recording shows that or not (`mm/khugepaged.c`, `mm/ksm.c`).
+/// Kernel threads that run at nice 19, whether the recording shows it or not (`mm/khugepaged.c`, `mm/ksm.c`).
 const LAST_BY_DESIGN: [&str; 3] = ["khugepaged", "ksmd", "kdamond"];
 
 impl Waiter {
-    /// A kernel thread of the fair class: of this name, kind and, of a worker, work. Those who count in the kernel know no more.
+    /// A kernel thread of the fair class by its name, kind and, for a worker, work. Counters in the kernel have no more than
+    /// that.
     pub fn of_kernel_thread(name: &str, kind: Option<KernelThread>, work: Option<&str>) -> Waiter {
         match LAST_BY_DESIGN.iter().any(|last| name.starts_with(last)) {
             true => Waiter::AskedToBeLast,
@@ -49,7 +50,7 @@ impl Waiter {
                 Some(function) if !HOUSEKEEPING_WORK.contains(&function) => Waiter::ServingThread,
                 _ => Waiter::HousekeepingThread,
             },
-            // The stop class works for the kernel alone.
+            // The stop class works only for the kernel.
             Some(KernelThread::Migration) | None => Waiter::HousekeepingThread,
             Some(_) => Waiter::ServingThread,
         }
@@ -57,7 +58,7 @@ impl Waiter {
 }
 
 impl Case<'_> {
-    /// Who waits, as the verdict sees it.
+    /// The kind of waiter for the verdict table.
     pub fn waiter(&self, id: ActorId) -> Waiter {
         let actor = self.actor(id);
         if matches!(actor.policy(), Some(Policy::Rt | Policy::Deadline)) {
@@ -72,37 +73,38 @@ impl Case<'_> {
         }
         let work = self.work(id).map(|(function, _)| function);
         let name = self.name(id);
-        // A name that only looks like a kernel thread's asks for nothing.
+        // A program with the name of a kernel thread gets no special treatment.
         if !self.is_kernel_thread(id) {
             return Waiter::of_kind(self.kernel_thread(id), work.as_deref());
         }
         Waiter::of_kernel_thread(&name, self.kernel_thread(id), work.as_deref())
     }
 
-    /// Whether somebody asked that all of its cgroup be last (`cpu.idle`), however nice it is there.
+    /// Whether its cgroup is configured to run last (`cpu.idle`), whatever the nice of the task.
     fn is_of_idle_group(&self, id: ActorId) -> bool {
         self.snapshot.zip(self.first_tid(id)).is_some_and(|(snapshot, tid)| snapshot.idle_cgroup_of(tid).is_some())
     }
 
-    /// What one cause took from it, of which `longest` was in one wait.
+    /// The loss of a victim by one cause, of which `longest` was in one wait.
     pub fn plight(&self, victim: ActorId, cause: Cause, longest: Nanos, lost: Nanos) -> Plight {
         let waiter = self.waiter(victim);
         let period = (waiter == Waiter::RealTime && !self.is_kernel_thread(victim)).then(|| self.own_period(victim));
         Plight::new(waiter, cause, longest, lost, self.span()).at_cost(self.cost(victim, lost)).every(period.flatten())
     }
 
-    /// The part of the victim's worst ten seconds that it lost to these by this rule: of a long recording it may be a small part.
+    /// The share of the victim's worst ten seconds that it lost to these occupants by this rule; as a share of a long recording
+    /// it may be small.
     pub fn share_of_window(&self, victim: ActorId, occupants: &[ActorId], rule: Rule) -> f64 {
         let most = |occupant: ActorId| {
             self.ledger.worst_windows.get(&(victim, occupant, rule)).map_or(Nanos::ZERO, |window| window.most())
         };
         let by_these: Nanos = occupants.iter().map(|occupant| most(*occupant)).sum();
         let threads = f64::from(self.actor(victim).members.max(1));
-        // The worst ten seconds of each need not be the same.
+        // The worst ten seconds of each occupant may be different ones.
         by_these.min(most(ActorId::OTHERS)).share_of(WORST_WINDOW) / threads
     }
 
-    /// Whether anybody felt what the victim lost. A program feels its own waits.
+    /// Whether the victim's loss had an effect. A program's own waits always have.
     pub fn cost(&self, victim: ActorId, lost: Nanos) -> Cost {
         let felt = match self.waiter(victim) {
             Waiter::Program | Waiter::AskedToBeLast => false,

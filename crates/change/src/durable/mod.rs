@@ -1,4 +1,4 @@
-//! A change in a form that lasts: a file that the host's own manager reads, or a word for the kernel's command line.
+//! Persistent forms of a change: a file that the host's own manager reads, or a kernel command line parameter.
 
 mod policy;
 mod systemd;
@@ -13,16 +13,16 @@ use unstarve_sched::setting::{self, Content, File, feature};
 
 pub use systemd::service_of;
 
-/// Who keeps a setting.
+/// What applies a setting at boot.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Form {
     /// A drop-in for a unit of systemd.
     Systemd,
     /// `sysctl.d`.
     Sysctl,
-    /// `tmpfiles.d`: writes to files of the kernel at boot.
+    /// `tmpfiles.d`: writes to kernel files at boot.
     Tmpfiles,
-    /// The kernel's command line.
+    /// The kernel command line.
     Cmdline,
     /// A policy of `unstarve guard`.
     Guard,
@@ -34,7 +34,7 @@ impl Form {
     /// All of them, in the order in which they are offered.
     pub const ALL: [Form; 6] = [Form::Systemd, Form::Sysctl, Form::Tmpfiles, Form::Cmdline, Form::Guard, Form::Tuned];
 
-    /// Its word on a command line.
+    /// Its word on our command line.
     pub fn word(self) -> &'static str {
         match self {
             Form::Systemd => "systemd",
@@ -58,19 +58,19 @@ impl FromStr for Form {
     }
 }
 
-/// A file that keeps a change.
+/// A file that makes a change persistent.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Durable {
-    /// Where it goes; the kernel's command line has no file of one name everywhere.
+    /// Its path; `None` for the kernel command line, whose file differs between distributions.
     pub file: Option<String>,
-    /// What is in it.
+    /// Its content.
     pub text: String,
-    /// The command that puts it in force without a reboot.
+    /// The command that activates it without a reboot.
     pub activate: String,
 }
 
 impl Durable {
-    /// The same in a file with this at the end of its name, so that several stand side by side.
+    /// The same with this suffix in the file name, so that several files can coexist.
     #[must_use]
     pub fn named(mut self, name: &str) -> Durable {
         let with = |file: String| match file.rsplit_once('.') {
@@ -81,7 +81,7 @@ impl Durable {
         self
     }
 
-    /// Commands that write the file, unless there is one, and that remove it; `None` if it is no file, or if its text or its
+    /// Commands that create the file if it does not exist, and that remove it; `None` if there is no file, or if its content or
     /// name cannot be quoted.
     pub fn commands(&self) -> Option<Commands> {
         let file = quoted(self.file.as_deref()?)?;
@@ -91,31 +91,31 @@ impl Durable {
     }
 }
 
-/// Why a form cannot keep a change, and what can.
+/// Why a form cannot persist a change, and which forms can.
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[error("{why}")]
 pub struct NotDurable {
     /// One sentence.
     pub why: String,
-    /// Forms that can keep all of it.
+    /// Forms that can persist all of it.
     pub instead: Vec<Form>,
 }
 
-/// What is known of a thread on the host.
+/// What the host knows of a thread.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Whose {
     /// The service in which it runs.
     pub unit: Option<String>,
-    /// Whether it is a thread of the kernel, which no service has; `None` where nobody knows.
+    /// Whether it is a kernel thread, which belongs to no service; `None` if unknown.
     pub kernel_thread: Option<bool>,
-    /// The workqueue that it served, if it is one of the kernel's workers and nothing else is known to be meant.
+    /// The workqueue that it served, if it is a kernel worker and nothing else identifies it.
     pub workqueue: Option<String>,
 }
 
-/// All of the changes in one form.
+/// All changes in one form.
 ///
 /// # Errors
-/// If that form cannot keep one of them.
+/// If the form cannot persist one of them.
 pub fn durable(changes: &[Change], form: Form, whose: &dyn Fn(&Thread) -> Whose) -> Result<Vec<Durable>, NotDurable> {
     of_form(changes, form, whose).map_err(|why| {
         let can = |other: &Form| *other != form && of_form(changes, *other, whose).is_ok();
@@ -163,7 +163,7 @@ fn as_sysctl(change: &Change) -> Option<(String, &Content)> {
     Some((file_of(change)?.sysctl()?, content_of(change)?))
 }
 
-/// The file of a setting, if that is what is changed.
+/// The file of a setting, if the change is one of a file.
 fn file_of(change: &Change) -> Option<File<'_>> {
     match &change.target {
         Target::File { path } => File::at(path),
@@ -173,7 +173,7 @@ fn file_of(change: &Change) -> Option<File<'_>> {
 
 fn tmpfiles(changes: &[Change]) -> Result<Vec<Durable>, String> {
     let mut text = String::new();
-    // Of two lines with one path tmpfiles.d takes the first.
+    // If two lines have the same path, tmpfiles.d uses only the first.
     if changes.iter().filter(|change| matches!(change.target, Target::Feature { .. })).count() > 1 {
         return Err("tmpfiles.d writes to the features file only once".to_owned());
     }
@@ -184,14 +184,14 @@ fn tmpfiles(changes: &[Change]) -> Result<Vec<Durable>, String> {
             Target::File { path } if setting::interrupt_of(path).is_some() => return Err(numbered_anew(path)),
             Target::File { path } => path.clone(),
             Target::Feature { .. } => {
-                // Up to 5.12 it had this name; a line for a file that is not there does nothing.
+                // The path up to 5.12; tmpfiles.d ignores a line for a file that does not exist.
                 let [now, before] = feature::FILES;
                 let _ = writeln!(text, "w {before} - - - - {value}");
                 now.to_owned()
             }
             _ => return Err(no_word(change, "tmpfiles.d")),
         };
-        // A specifier of tmpfiles.d begins with a per cent sign, and blanks end a field.
+        // In tmpfiles.d, a per cent sign begins a specifier, and blanks separate fields.
         if path.contains([' ', '%', '"', '\\']) || value.contains(['%', '"', '\\']) {
             return Err(format!("{path} has characters that tmpfiles.d takes otherwise"));
         }
@@ -223,14 +223,14 @@ fn content_of(change: &Change) -> Option<&Content> {
     change.value()?.as_content()
 }
 
-/// A group is made when its service or pod starts.
+/// A group is created only when its service or pod starts.
 fn made_later(path: &str, form: &str) -> String {
     let advice = "set it where the group is made: CPUWeight= or CPUQuota= of its unit (--as systemd), or in the pod's or \
                   container's own configuration";
     format!("{path}: the group does not exist yet when {form} is applied at boot; {advice}")
 }
 
-/// The next boot may give the number to another device.
+/// After a reboot the number may belong to another device.
 fn numbered_anew(path: &str) -> String {
     format!(
         "{path}: the number of the interrupt is of this boot, and a file is for each boot; name it by its handler, in a guard's \

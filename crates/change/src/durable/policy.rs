@@ -1,4 +1,4 @@
-//! A policy of `unstarve guard`.
+//! The policy form: rules for `unstarve guard`.
 
 use std::fmt::Write;
 
@@ -48,7 +48,7 @@ pub(super) fn file(changes: &[Change], whose: &dyn Fn(&Thread) -> Whose) -> Resu
         );
     }
     let file = "/etc/unstarve/policies/60-fix.toml".to_owned();
-    // The unit reads one file, which may have somebody's rules.
+    // The unit reads one file, which may already contain other rules.
     let activate = format!(
         "unstarve guard plan --policy {file}; unstarve guard run --policy {file} (until Ctrl-C). For each boot: \
          cp -n {file} /etc/unstarve/guard.toml, the file of the unit (if it is there, add these rules to it), and \
@@ -57,7 +57,7 @@ pub(super) fn file(changes: &[Change], whose: &dyn Fn(&Thread) -> Whose) -> Resu
     Ok(vec![Durable { file: Some(file), text, activate }])
 }
 
-/// By its handler: numbers are of a boot.
+/// Selects the interrupt by its handler, because numbers change between boots.
 fn interrupt(path: &str, handlers: &[String], cpus: &str) -> Result<String, String> {
     let Some(handler) = handlers.first() else {
         return Err(format!(
@@ -72,7 +72,7 @@ fn interrupt(path: &str, handlers: &[String], cpus: &str) -> Result<String, Stri
     ))
 }
 
-/// The version, and a limit where a rule needs a higher one: above this the guard asks for it.
+/// The header: the version, and a limit if a rule needs a higher one. Above this value the guard requires it.
 fn beginning(changes: &[Change]) -> Result<String, String> {
     const WITHOUT_ASKING: u32 = 49;
     const HIGHEST: u32 = 90;
@@ -91,7 +91,7 @@ fn beginning(changes: &[Change]) -> Result<String, String> {
     }
 }
 
-/// What one rule sets, each key once.
+/// Adds what a rule sets; each key may occur once.
 fn add(rules: &mut Vec<(Selected, Vec<String>)>, whose: Selected, set: Vec<String>) -> Result<(), String> {
     let Some((_, known)) = rules.iter_mut().find(|(other, _)| *other == whose) else {
         rules.push((whose, set));
@@ -113,11 +113,11 @@ fn add(rules: &mut Vec<(Selected, Vec<String>)>, whose: Selected, set: Vec<Strin
     Ok(())
 }
 
-/// Who is meant, in a policy: by what it is rather than by number.
+/// Which tasks a rule selects, by properties other than the id.
 #[derive(PartialEq)]
 struct Selected {
     selector: String,
-    /// How many others that may be, in words.
+    /// How many other tasks that may select, in words.
     reach: String,
 }
 
@@ -130,7 +130,8 @@ fn selected(thread: &Thread, whose: &Whose) -> Result<Selected, String> {
         ));
     };
     let (comm, name) = (toml_text(&escaped(exact)), in_comment(exact));
-    // A worker's number and what `/proc` says that it works on are another's a moment later: only the workqueue stays.
+    // A worker's number, and the work that `/proc` appends to its name, soon belong to another worker: only the workqueue
+    // identifies it.
     if exact.starts_with("kworker/") && whose.kernel_thread != Some(false) {
         let Some(queue) = &whose.workqueue else {
             return Err(format!(
@@ -150,13 +151,13 @@ fn selected(thread: &Thread, whose: &Whose) -> Result<Selected, String> {
             format!("every thread called {name} of {}", in_comment(unit)),
         ),
         (None, Some(false)) => (format!("kind = \"user\", comm = {comm}"), anybody()),
-        // The guard takes a name that only the kernel gives for the kernel's thread.
+        // If only the kernel uses a name, the guard applies it to kernel threads only.
         (None, None) => (format!("comm = {comm}"), anybody()),
     };
     Ok(Selected { selector, reach })
 }
 
-/// A name within a comment: on its line, whatever is in it.
+/// A name in a comment, without characters that could end the line.
 fn in_comment(name: &str) -> String {
     unstarve_model::clean(name).chars().map(|c| if c.is_control() { ' ' } else { c }).collect()
 }
@@ -192,7 +193,7 @@ fn in_rule(value: &Value) -> Option<Vec<String>> {
             set
         }
         Value::Nice(nice) => vec![format!("nice = {nice}")],
-        // What the kernel takes (6.12 and later).
+        // The range that the kernel accepts (6.12 and later).
         Value::Slice(ns) if (100_000..=100_000_000).contains(ns) => vec![format!("slice = \"{ns}ns\"")],
         Value::Affinity(cpus) => vec![format!("affinity = \"{cpus}\"")],
         Value::Uclamp { min, max } => vec![format!("uclamp-min = {min}"), format!("uclamp-max = {max}")],
@@ -201,7 +202,7 @@ fn in_rule(value: &Value) -> Option<Vec<String>> {
     })
 }
 
-/// What a policy sets beside tasks.
+/// The rule for a setting that is not a task's.
 fn beside(file: File<'_>, value: &Content) -> Option<String> {
     if let Some(name) = file.tunable() {
         return Some(format!("\n[[tunable]]\nname = {}\nvalue = {}\n", toml_text(&name), toml_text(value.as_str())));

@@ -1,4 +1,4 @@
-//! Drop-ins for units of systemd.
+//! The systemd form: drop-ins for units.
 
 use std::collections::BTreeMap;
 
@@ -63,15 +63,16 @@ pub(super) fn files(changes: &[Change], whose: &dyn Fn(&Thread) -> Whose) -> Res
 }
 
 fn is_unit(name: &str) -> bool {
-    // The characters that systemd.unit(5) allows, except the backslash: whoever creates a group picks its name.
+    // The characters that systemd.unit(5) allows, except the backslash: a group's creator chooses its name.
     let is_plain = |byte: u8| byte.is_ascii_alphanumeric() || b":-_.@".contains(&byte);
     [".service", ".slice", ".scope"].iter().any(|kind| name.len() > kind.len() && name.ends_with(kind))
         && name.bytes().all(is_plain)
         && !name.starts_with(['-', '.'])
 }
 
-/// Whether the system's manager has the group: a user's manager and whatever runs in a container have units of their own, which
-/// may be called as the host's are. The manager's are below slices and nothing else; on a host, below the mount of the hierarchy.
+/// Whether the group belongs to the system manager: user managers and containers have their own units, which may have the same
+/// names as the host's. Groups of the system manager are only below slices and, on a host, below the mount point of the
+/// hierarchy.
 fn is_systems(group: &str) -> bool {
     let below = group.strip_prefix("/sys/fs/cgroup/").unwrap_or(group);
     let controller = |part: &&str| !part.contains('.') && group.len() != below.len();
@@ -83,7 +84,7 @@ fn is_systems(group: &str) -> bool {
     above.iter().all(|part| part.ends_with(".slice") && *part != "machine.slice" && is_unit(part))
 }
 
-/// The service of the system's manager in whose cgroup something is.
+/// The service of the system manager that contains this cgroup.
 pub fn service_of(group: &str) -> Option<&str> {
     let at = group.split('/').position(|part| part.ends_with(".service"))?;
     let parts: Vec<&str> = group.split('/').take(at + 1).collect();
@@ -91,7 +92,7 @@ pub fn service_of(group: &str) -> Option<&str> {
     (is_unit(name) && is_systems(&parts.join("/")) && !name.starts_with("user@")).then_some(name)
 }
 
-/// systemd.exec(5).
+/// The settings of systemd.exec(5) for a value.
 fn in_service(value: &Value) -> Option<Vec<String>> {
     Some(match value {
         Value::Class { policy, rt_priority, .. } => {
@@ -108,7 +109,7 @@ fn in_service(value: &Value) -> Option<Vec<String>> {
             lines
         }
         Value::Nice(nice) => vec![format!("Nice={nice}")],
-        // An empty one first: values of several files are added up.
+        // An empty assignment first, because systemd combines the values of several files.
         Value::Affinity(cpus) => vec!["CPUAffinity=".to_owned(), format!("CPUAffinity={cpus}")],
         Value::ResetOnFork(on) => {
             vec![format!("CPUSchedulingResetOnFork={}", if *on { "yes" } else { "no" })]

@@ -1,4 +1,4 @@
-//! A TuneD profile.
+//! The TuneD form: a profile.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -42,12 +42,12 @@ pub(super) fn profile(changes: &[Change], whose: &dyn Fn(&Thread) -> Whose) -> R
     }])
 }
 
-/// A program says itself what its command line is.
+/// A program can choose its command line.
 const ANYBODYS: &str = "# TuneD takes a program whose command line is one of these names for the kernel thread, whoever starts it. A policy of\n\
                         # unstarve guard (--as guard) takes kernel threads alone.\n";
 
-/// `rule priority:policy:priority:affinity:regex` of TuneD's scheduler plug-in. It matches the whole command line of a program, so
-/// kernel threads alone can be named; of several rules for a thread the last one counts.
+/// `rule priority:policy:priority:affinity:regex` of TuneD's scheduler plug-in. It matches the whole command line of a program,
+/// so only kernel threads can be named; the last matching rule wins.
 fn in_tuned(thread: &Thread, value: Option<&Value>) -> Option<String> {
     let plain = |c: char| c.is_ascii_alphanumeric() || "/-_".contains(c);
     thread.comm.chars().all(plain).then_some(())?;

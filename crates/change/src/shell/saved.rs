@@ -1,4 +1,4 @@
-//! Commands that write the old value down before they change it.
+//! Commands that save the old value before they change it.
 
 use unstarve_model::Tid;
 use unstarve_sched::setting::File;
@@ -9,11 +9,11 @@ use super::{Commands, ENDED, chrt_word, find_features, handlers, quoted, set_ses
 use crate::Value;
 use crate::change::{Change, Relative, Selector, Target, To};
 
-/// Prints what chrt(1) has to be given so that `$t` has its policy, priority and flag again.
+/// Prints the arguments with which chrt(1) restores the policy, priority and flag of `$t`.
 const CHRT_BEFORE: &str = r#"LC_ALL=C chrt -p $t | awk -F': ' '/policy/ { n = split(tolower(substr($2, 7)), a, "|"); p = (n > 1 ? "--reset-on-fork " : "") "--" a[1] } /priority/ { q = $2 } /period/ { split($2, d, "/"); p = p " --sched-runtime " d[1] " --sched-deadline " d[2] " --sched-period " d[3] } END { print p, "--pid", q }'"#;
-/// The nineteenth field of proc_pid_stat(5); the name before it may hold anything.
+/// Nice: the seventeenth field after the name, which may contain any bytes, in proc_pid_stat(5).
 const NICE_BEFORE: &str = "tr '\\n' ' ' < /proc/$t/stat | LC_ALL=C sed 's/.*) //' | cut -d ' ' -f 17";
-/// `/autogroup-57 nice -8`; nothing of a thread that is in no session.
+/// `/autogroup-57 nice -8`; prints nothing for a thread without a session.
 pub(super) const SESSION_BEFORE: &str = "sed -n 's/.* nice //p' /proc/$t/autogroup";
 const CPUS_BEFORE: &str = "LC_ALL=C sed -n 's/^Cpus_allowed_list:[[:space:]]*//p' /proc/$t/status";
 
@@ -29,7 +29,8 @@ pub(super) fn commands(changes: &[&Change]) -> Option<Commands> {
     let body: Vec<String> = steps.iter().map(Step::text).collect();
     let body = body.join("; ");
     let file = format!("/run/unstarve-undo-{:08x}", fingerprint(&body));
-    // Within the body `$b` is the text of a command, and `$s` what it printed of `$t`; `$h`, `$k` and `$o` those of others.
+    // In the body, `$b` is the text of a command and `$s` its output for `$t`; `$h`, `$k` and `$o` are the texts of other
+    // commands.
     let text = |name: &str, text: &str| match body.contains(&format!("${name}")) {
         true => format!("{name}='{}'; ", text.replace('\'', "\"")),
         false => String::new(),
@@ -37,16 +38,16 @@ pub(super) fn commands(changes: &[&Change]) -> Option<Commands> {
     let created = text("b", CREATED) + &text("h", NAME) + &text("k", KIND) + &text("o", OWNER);
     Some(Commands {
         apply: format!("( set -Ceu; u={file}; : > $u; set +C; {created}{body} )"),
-        // What was done last is undone first.
+        // Undo in reverse order.
         undo: format!("tac {file} | sh -eu && rm {file}"),
     })
 }
 
 /// A body for one or several threads, or for none.
 struct Step {
-    /// By number, and what says that it is the one that was recorded.
+    /// Threads known by id, with the checks that recognise them.
     threads: Vec<(Tid, Known)>,
-    /// Prints the threads, where they are not known by number.
+    /// Prints the threads, if they are not known by id.
     list: Option<String>,
     body: String,
 }
@@ -62,10 +63,10 @@ impl Step {
 
     fn text(&self) -> String {
         let parts = self.threads.iter().fold(Parts::default(), |parts, (_, known)| parts.and(known.parts()));
-        // The creation and the name have always a place here.
+        // The creation time and the name always have a place in the word here.
         let all = Parts { name: true, ..parts };
         let (list, check) = match &self.list {
-            // One that has ended meanwhile needs nothing.
+            // A thread that has ended by now needs no change.
             Some(list) => (list.clone(), "[ \"$s\" ] || continue".to_owned()),
             None if self.threads.is_empty() => return self.body.clone(),
             None => {
@@ -96,7 +97,7 @@ fn step(change: &Change) -> Option<Step> {
             Some(Step { threads: vec![(thread.tid, Known::of(thread, change.value())?)], ..Step::of_kernel(body) })
         }
         Target::Threads(Selector::Process(process)) => {
-            // Without a thread in the list nothing is done.
+            // With an empty list of threads nothing is done.
             let known = Known::of(process, change.value())?;
             let (parts, tid) = (known.parts(), process.tid);
             let (what, patterns) = match (known.start(), known.names()) {
@@ -108,7 +109,7 @@ fn step(change: &Change) -> Option<Step> {
             let patterns = patterns.join("|");
             of_list(format!("$(t={tid}; case {word}$(eval \"{what}\") in ({patterns}) ls /proc/$t/task ;; esac)"))
         }
-        // Children of kthreadd: a program may take any name.
+        // Only children of kthreadd: a program may take any name.
         Target::Threads(Selector::KernelThreads { prefix }) => {
             let plain = |c: char| c.is_ascii_alphanumeric() || "/._-:".contains(c);
             prefix.chars().all(plain).then_some(())?;
@@ -122,7 +123,7 @@ fn step(change: &Change) -> Option<Step> {
         Target::File { path } => {
             let (to, quoted) = (quoted(text(change.value()?)?)?, requotable(path)?);
             let body = replace_text(File::at(path)?, &quoted, &to);
-            // What is undone was done: the line of the undo is there only if the interrupt was the one that was meant.
+            // The undo needs no check: its line is written only if the interrupt had the recorded handlers.
             Some(Step::of_kernel(handlers(path, &change.handlers)?.unless_another(body)))
         }
         Target::Feature { name } => {
@@ -144,7 +145,8 @@ fn step(change: &Change) -> Option<Step> {
     }
 }
 
-/// A quoted path that is the same once more between double quotes; `None` if a shell or `echo` could take a part of it otherwise.
+/// A quoted path that can be quoted again between double quotes; `None` if a shell or `echo` could interpret a part of it
+/// differently.
 fn requotable(path: &str) -> Option<String> {
     let quoted = quoted(path)?;
     (!quoted.contains(['$', '`', '\\', '"', '!'])).then_some(quoted)
@@ -156,7 +158,7 @@ fn replace_text(file: File<'_>, quoted: &str, to: &str) -> String {
     format!("echo \"[ ! -e {quoted} ] || {back}\" >> $u; {}", write(to, quoted, file, "$"))
 }
 
-/// Begins a line of the undo file, which is for the thread that was changed alone.
+/// Starts a line of the undo file, which applies only to the thread that was changed.
 const SAVE: &str = r#"echo "t=$t; [ \"\$($b)\" != $s ] ||"#;
 
 fn save_and_set(to: &To) -> Option<String> {
@@ -187,7 +189,7 @@ fn save_and_set(to: &To) -> Option<String> {
     })
 }
 
-/// The weight of the top-level group of `$t`, on whichever hierarchy has the CPU controller, wherever that is mounted.
+/// Sets the weight of the top-level group of `$t`, in the hierarchy with the CPU controller, wherever it is mounted.
 fn group_weight(weight: u32) -> String {
     let [(shares_file, shares), (weight_file, weight)] = [CgroupVersion::V1, CgroupVersion::V2]
         .map(|version| cgroup::weight(version, cgroup::weight_in(version, weight)));
@@ -201,7 +203,7 @@ fn group_weight(weight: u32) -> String {
     )
 }
 
-/// A number that differs where the commands do: FNV-1a.
+/// FNV-1a: a number that differs if the commands differ.
 fn fingerprint(text: &str) -> u32 {
     text.bytes().fold(0x811c_9dc5, |hash, byte| (hash ^ u32::from(byte)).wrapping_mul(0x0100_0193))
 }

@@ -1,13 +1,13 @@
 //! Whether a rate differs between two traces.
 //!
-//! A trace is cut into blocks of equal length, and each block is one observation of the rate: what happens within
-//! milliseconds of each other is not independent, blocks nearly are. The interval of the difference is Welch's, since
-//! the traces may be of different length and unrest.
+//! A trace is cut into blocks of equal length, and each block is one observation of the rate: events within milliseconds of each
+//! other are not independent, blocks nearly are. The confidence interval is Welch's, because the traces may differ in length and
+//! variance.
 
 use serde::{Deserialize, Serialize};
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
-/// Fewer blocks than this on either side say nothing about their spread.
+/// With fewer blocks on either side, their variance is unknown.
 const FEWEST: usize = 4;
 
 /// What the two rates come to.
@@ -37,18 +37,17 @@ impl Verdict {
     }
 }
 
-/// Two sides of a rate.
+/// The comparison of one rate.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(super) struct Contrast {
     pub a: f64,
     pub b: f64,
-    /// B − A, at the confidence asked for; none where there are too few blocks.
+    /// B − A, at the requested confidence; `None` with too few blocks.
     pub interval: Option<(f64, f64)>,
     pub verdict: Verdict,
 }
 
-/// Sets two sides against each other. A difference matters if it is at least `least` and at least the part `relative` of
-/// the larger side.
+/// Compares two sides. A difference matters if it is at least `least` and at least `relative` times the larger side.
 pub(super) fn contrast(a: &[f64], b: &[f64], confidence: f64, least: f64, relative: f64) -> Contrast {
     let (mean_a, mean_b) = (mean(a), mean(b));
     let interval = (a.len() >= FEWEST && b.len() >= FEWEST).then(|| welch(a, b, confidence));
@@ -58,7 +57,7 @@ pub(super) fn contrast(a: &[f64], b: &[f64], confidence: f64, least: f64, relati
         Some((low, _)) if low > 0.0 && mean_b - mean_a >= matters => Verdict::More,
         Some((_, high)) if high < 0.0 && mean_a - mean_b >= matters => Verdict::Less,
         Some((low, high)) if low > -matters && high < matters => Verdict::NoDifferenceThatMatters,
-        // It is there, but small.
+        // There is a difference, but too small to matter.
         Some((low, high)) if (low > 0.0 || high < 0.0) && (mean_b - mean_a).abs() < matters => {
             Verdict::NoDifferenceThatMatters
         }
@@ -109,7 +108,7 @@ mod tests {
     #[test]
     fn the_interval_is_welchs() {
         // A published example (Wikipedia, "Student's t-test"): t 1.959 at 7.031 degrees of freedom, two-sided p 0.09077. At
-        // just that confidence the interval begins at zero.
+        // exactly that confidence one end of the interval is zero.
         let a = [29.89, 29.93, 29.72, 29.98, 30.02, 29.98];
         let b = [30.02, 29.99, 30.11, 29.97, 30.01, 29.99];
         let (low, high) = welch(&a, &b, 1.0 - 0.09077);

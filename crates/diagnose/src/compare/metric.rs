@@ -1,4 +1,4 @@
-//! Rates that are compared, and how much of each matters.
+//! The rates that are compared, and the smallest difference of each that matters.
 
 use serde::{Deserialize, Serialize};
 use unstarve_model::Nanos;
@@ -35,7 +35,7 @@ pub enum Metric {
     Items,
 }
 
-/// All but the one that has rules.
+/// All metrics except the one with a rule.
 pub(super) const METRICS: [Metric; 10] = [
     Metric::Waited,
     Metric::ItemLatency,
@@ -64,7 +64,7 @@ pub enum Unit {
 }
 
 impl Metric {
-    /// Of its value.
+    /// The unit of its value.
     pub(super) fn unit(self) -> Unit {
         match self {
             Metric::WaitedUnder | Metric::Waited | Metric::Ran | Metric::Softirq | Metric::Irq => Unit::NanosPerSecond,
@@ -73,7 +73,7 @@ impl Metric {
         }
     }
 
-    /// Less of it, and smaller differences, do not matter: a thousandth of a CPU, ten switches a second, ten microseconds.
+    /// The smallest difference that matters: a thousandth of a CPU, ten switches per second, ten microseconds.
     pub(super) fn least(self) -> f64 {
         match self.unit() {
             Unit::NanosPerSecond => 1e6,
@@ -82,7 +82,7 @@ impl Metric {
         }
     }
 
-    /// Its value in one block of `length`; none if the block has nothing to say.
+    /// Its value in one block of `length`; `None` if the block has no value.
     pub(super) fn of(self, sums: &Sums, rule: Option<Rule>, length: Nanos) -> Option<f64> {
         let amount = match self {
             Metric::WaitedUnder => sums.by_rule[rule? as usize],

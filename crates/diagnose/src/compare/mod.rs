@@ -1,4 +1,4 @@
-//! What changed between two recordings: per role and rule, with how sure that is; and which findings came or went.
+//! Compares two recordings: rates per role and rule with confidence intervals, and findings that appeared or vanished.
 
 mod contrast;
 mod metric;
@@ -27,12 +27,12 @@ use crate::{ExplainError, Options};
 /// The schema's id.
 pub const SCHEMA: &str = "unstarve.compare/1";
 
-/// A recording, explained and summed up by role.
+/// A recording with its report and its sums by role.
 #[derive(Debug)]
 pub struct Side {
-    /// Its explanation.
+    /// Its report.
     pub report: Report,
-    /// What each role did.
+    /// The sums of each role.
     pub profile: Profile,
 }
 
@@ -154,7 +154,7 @@ pub struct Change {
     pub verdict: Verdict,
 }
 
-/// A trace is cut into as many blocks, or fewer.
+/// Maximum blocks into which a trace is cut.
 const BLOCKS: usize = 16;
 /// Smaller relative differences do not matter.
 const RELATIVE: f64 = 0.1;
@@ -169,12 +169,12 @@ pub fn side(source: Box<dyn EventSource>, options: &Options, progress: impl FnMu
     side_beside(source, options, &mut Nobody, progress)
 }
 
-/// Hears everything and does nothing.
+/// A sink that ignores everything.
 struct Nobody;
 
 impl Sink for Nobody {}
 
-/// Analyses one recording for a comparison, and tells another sink everything on the way.
+/// Analyses one recording for a comparison, and passes all callbacks to another sink.
 ///
 /// # Errors
 /// As [`crate::explain`].
@@ -189,7 +189,7 @@ pub fn side_beside(
     Ok(Side { report: explained.report, profile })
 }
 
-/// Sets two recordings against each other.
+/// Compares two recordings.
 pub fn compare(a: &Side, b: &Side) -> Comparison {
     let mut losses: Vec<String> = Vec::new();
     for (name, side) in [("A", a), ("B", b)] {
@@ -199,7 +199,7 @@ pub fn compare(a: &Side, b: &Side) -> Comparison {
     }
     let (mut changes, compared) = changes(&a.profile, &b.profile);
     let mut findings = findings(&a.report.findings, &b.report.findings);
-    // Of a side that could not have shown it, nothing is new or gone, and no rate is more or less.
+    // If a side recorded too little, no finding is new or gone, and no rate is more or less.
     let unjudged = match doubts(a, b) {
         Some(because) => take_unjudged(&mut findings, &because),
         None => Vec::new(),
@@ -220,14 +220,14 @@ pub fn compare(a: &Side, b: &Side) -> Comparison {
     }
 }
 
-/// Why nothing can be called new or gone: `A: it covers 39.0 ms, …`.
+/// Why no finding can be called new or gone: `A: it covers 39.0 ms, …`.
 fn doubts(a: &Side, b: &Side) -> Option<String> {
     let of = |name: &str, side: &Side| side.report.trace.too_little.as_ref().map(|doubt| format!("{name}: {doubt}"));
     let doubts: Vec<String> = of("A", a).into_iter().chain(of("B", b)).collect();
     (!doubts.is_empty()).then(|| doubts.join("; "))
 }
 
-/// Takes out what would be called new or gone.
+/// Removes and returns the findings that would be called new or gone.
 fn take_unjudged(findings: &mut Vec<FindingChange>, because: &str) -> Vec<UnjudgedFinding> {
     let is_of_one = |finding: &mut FindingChange| matches!(finding.outcome, Outcome::Appeared | Outcome::Vanished);
     let unjudged = findings.extract_if(.., is_of_one).map(|FindingChange { id, victim, a, b, sentence, .. }| {
@@ -236,23 +236,23 @@ fn take_unjudged(findings: &mut Vec<FindingChange>, because: &str) -> Vec<Unjudg
     unjudged.collect()
 }
 
-/// Why the rates of a recording cannot be set against others.
+/// Why the rates of a recording cannot be compared.
 fn lacks_events(trace: &TraceSummary) -> Option<&str> {
     trace.too_little.as_deref().filter(|_| !trace.rates_hold)
 }
 
 impl Comparison {
-    /// The side of which too little was recorded to compare anything, and why.
+    /// The side that recorded too little to compare anything, and why.
     pub fn obstacle(&self) -> Option<(&'static str, &str)> {
         [("A", &self.a), ("B", &self.b)].into_iter().find_map(|(name, side)| Some((name, lacks_events(side)?)))
     }
 
-    /// Whether nothing that matters is known to differ.
+    /// Whether no significant difference is known.
     pub fn is_same(&self) -> bool {
         self.findings.iter().all(|finding| finding.outcome == Outcome::Stays) && self.sure().next().is_none()
     }
 
-    /// Rates that surely differ.
+    /// Rates that differ significantly.
     pub fn sure(&self) -> impl Iterator<Item = &Change> {
         self.changes.iter().filter(|change| matches!(change.verdict, Verdict::More | Verdict::Less))
     }
@@ -263,7 +263,7 @@ fn findings(a: &[Finding], b: &[Finding]) -> Vec<FindingChange> {
     for (index, list) in [a, b].into_iter().enumerate() {
         for finding in list {
             let slot = &mut sides.entry((finding.id.clone(), victim(finding))).or_default()[index];
-            // Findings come worst first.
+            // Findings are sorted, worst first.
             slot.get_or_insert(finding);
         }
     }
@@ -290,7 +290,7 @@ fn victim(finding: &Finding) -> Role {
     Role::named(&Comm::from(finding.victim.comm.as_str()))
 }
 
-/// One rate that both sides have.
+/// A rate that both sides have.
 struct Rate {
     role: Role,
     metric: Metric,
@@ -299,7 +299,7 @@ struct Rate {
     b: Vec<f64>,
 }
 
-/// Each role with what it did on either side.
+/// All roles with their sums on each side.
 fn roles<'a>(a: &'a Profile, b: &'a Profile) -> BTreeMap<Role, [Option<&'a Course>; 2]> {
     let mut roles: BTreeMap<Role, [Option<&Course>; 2]> = BTreeMap::new();
     for (index, profile) in [a, b].into_iter().enumerate() {
@@ -339,7 +339,7 @@ fn changes(a: &Profile, b: &Profile) -> (Vec<Change>, usize) {
             }
         }
     }
-    // So that all intervals hold at once (Bonferroni).
+    // Bonferroni correction: all intervals hold at once.
     let confidence = 1.0 - (1.0 - CONFIDENCE) / rates.len().max(1) as f64;
     let compared = rates.len();
     let mut changes: Vec<Change> = rates.into_iter().map(|rate| rate.judged(confidence)).collect();
@@ -368,12 +368,11 @@ impl Rate {
 }
 
 impl Change {
-    /// How much it weighs beside others: nanoseconds per second. A switch counts as some microseconds, which is about what
-    /// it costs.
+    /// The rank of a change, in nanoseconds per second. A context switch counts as some microseconds, which is about its cost.
     fn weight(&self) -> f64 {
         const SWITCH_NS: f64 = 3_000.0;
         let each = if self.unit == Unit::PerSecond { SWITCH_NS } else { 1.0 };
-        // Who waited by which rule says more than any sum.
+        // Waits of one role by one rule say more than any sum.
         let telling = match self.metric {
             Metric::WaitedUnder if self.role != Role::everyone() => 1.0,
             Metric::ItemLatency => 0.1,

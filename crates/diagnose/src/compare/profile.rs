@@ -1,4 +1,4 @@
-//! What each role did, over time.
+//! Sums of each role over time.
 
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
@@ -11,14 +11,14 @@ use unstarve_timeline::{
 use super::role::Role;
 use crate::ledger::Quantiles;
 
-/// Roles told apart; what comes later counts for all tasks together only.
+/// Maximum roles; later ones are counted only in the sum of all tasks.
 const ROLES: usize = 1 << 10;
 
-/// Slices of the trace in which sums are kept; when the trace outgrows them, pairs are merged, so their number is always
-/// between half of this and all.
+/// Maximum time slices with separate sums. When the trace outgrows them, pairs are merged, so their number stays between half of
+/// this and this.
 const SLICES: usize = 64;
 
-/// The first slices' length.
+/// The initial length of a slice.
 const SHORTEST: Nanos = Nanos::from_millis(1);
 
 /// Sums over one slice.
@@ -34,7 +34,7 @@ pub(super) struct Sums {
     pub wakeups: u64,
     pub migrations: u64,
     pub items: u64,
-    /// From queueing to the end, of the items whose queueing was seen.
+    /// Work items whose queueing was recorded, and their total time from queueing to end.
     pub timed_items: u64,
     pub turnaround: u64,
     pub softirq: u64,
@@ -89,9 +89,9 @@ impl Course {
         &mut self.slices[index]
     }
 
-    /// All waits; none if there was none.
+    /// All waits; `None` without waits.
     pub fn waits(&self) -> Option<Waits> {
-        // A bucket ends a little above the longest that is in it.
+        // The upper end of a bucket can be above the longest wait in it.
         let at = |quantile| self.quantiles.at(quantile).map(|ns| ns.0.min(self.longest.0));
         let count = self.slices.iter().map(|slice| slice.waits).sum();
         Some(Waits { count, p50_ns: at(0.5)?, p99_ns: at(0.99)?, max_ns: self.longest.0 })
@@ -107,7 +107,7 @@ impl Course {
     }
 }
 
-/// What each role did in a trace; a [`Sink`].
+/// The sums of each role in a trace; a [`Sink`].
 #[derive(Debug)]
 pub struct Profile {
     length: Nanos,
@@ -179,8 +179,8 @@ impl Profile {
         everyone.chain(self.courses.iter().map(|(role, course)| (role.clone(), course)))
     }
 
-    /// A course in at most `blocks` parts of equal length, each with its length; the rest of the last one is left out,
-    /// for a part that is cut short says nothing about rates.
+    /// A course in at most `blocks` parts of equal length, and that length. The incomplete rest is left out: it says nothing
+    /// about rates.
     pub(super) fn blocks(&self, course: &Course, blocks: usize) -> (Nanos, Vec<Sums>) {
         let whole = (self.span.0 / self.length.0) as usize;
         let each = whole.div_ceil(blocks).max(1);

@@ -1,3 +1,5 @@
+//! Roles: what a thread is called in both recordings, independent of ids.
+
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
@@ -18,19 +20,19 @@ pub struct Role {
 }
 
 impl Role {
-    /// The role of an actor; `None` for what is not a task.
+    /// The role of an actor; `None` if it is not a task.
     pub(super) fn of(actor: &Actor) -> Option<Role> {
         let ActorKind::Tasks { comm, .. } = actor.kind else { return None };
         Some(Role::named(&comm))
     }
 
-    /// The role of tasks of this name.
+    /// The role of tasks with this name.
     pub(super) fn named(comm: &Comm) -> Role {
         let kind = VictimKind::from(KernelThread::of(comm));
         Role { kind: kind.to_string(), name: without_counters(comm) }
     }
 
-    /// The one that stands for all tasks together.
+    /// The role that stands for all tasks together.
     pub(super) fn everyone() -> Role {
         Role { kind: "all".to_owned(), name: "all tasks".to_owned() }
     }
@@ -42,8 +44,8 @@ impl fmt::Display for Role {
     }
 }
 
-/// The name with `*` for each number that stands alone: `kworker/0:2H` is `kworker/*:*H`, `rcuop/13` is `rcuop/*`, but
-/// `md0_raid1` and `python3` are names.
+/// Replaces numbers that only count with `*`: `kworker/0:2H` becomes `kworker/*:*H`, `rcuop/13` becomes `rcuop/*`. `md0_raid1`
+/// and `python3` stay.
 fn without_counters(comm: &Comm) -> String {
     let name = comm.to_string();
     let mut out = String::with_capacity(name.len());
@@ -52,7 +54,7 @@ fn without_counters(comm: &Comm) -> String {
         let digits = rest[start..].find(|c: char| !c.is_ascii_digit()).unwrap_or(rest.len() - start);
         let before = rest[..start].chars().next_back();
         out.push_str(&rest[..start]);
-        // An unbound pool's number follows a `u`: `kworker/u8:3`.
+        // The number of an unbound pool follows a `u`: `kworker/u8:3`.
         let counts = before.is_some_and(|c| "/:-_#. ".contains(c)) || out.ends_with("kworker/u");
         out.push_str(if counts { "*" } else { &rest[start..start + digits] });
         rest = &rest[start + digits..];

@@ -1,4 +1,4 @@
-//! What changed between two recordings, in words.
+//! The result of a comparison, in words.
 
 use unstarve_model::{Nanos, counted, grouped};
 
@@ -6,12 +6,12 @@ use super::{Change, Comparison, FindingChange, Metric, Outcome, Unit, UnjudgedFi
 use crate::report::Verdict;
 
 impl Comparison {
-    /// The answer in a sentence or two, and how bad what is new is.
+    /// The result in a sentence or two, with the severity of what is new.
     pub fn verdict(&self) -> Verdict {
         verdict(self)
     }
 
-    /// How many rates the recordings cannot tell apart.
+    /// The number of rates for which the recordings are too short or too noisy to decide.
     pub fn unclear(&self) -> usize {
         self.changes.iter().filter(|change| change.verdict == contrast::Verdict::Unclear).count()
     }
@@ -25,14 +25,14 @@ impl FindingChange {
 }
 
 impl UnjudgedFinding {
-    /// As of [`FindingChange::headline`].
+    /// Like [`FindingChange::headline`].
     pub fn headline(&self) -> String {
         format!("{} of {}", self.id, self.victim)
     }
 }
 
 impl Change {
-    /// An amount of what it counts, for people: `1,204` or `84.1 ms`.
+    /// An amount in this unit, for people: `1,204` or `84.1 ms`.
     pub fn in_words(&self, value: f64) -> String {
         match self.unit {
             Unit::PerSecond if value < 10.0 => format!("{value:.1}"),

@@ -1,4 +1,4 @@
-//! Ordinary tasks that are real-time for a moment, because a real-time task wants a lock that they hold.
+//! Priority inheritance: ordinary tasks that run as real-time because a real-time task wants a lock that they hold.
 
 use rustc_hash::{FxHashMap, FxHashSet};
 use unstarve_model::{Policy, Tid};
@@ -6,11 +6,11 @@ use unstarve_timeline::ActorId;
 
 use crate::case::Case;
 
-/// Who lifted whom by priority inheritance.
+/// Boosted task → the task whose priority it inherited.
 pub(super) struct Boosters(FxHashMap<ActorId, ActorId>);
 
 impl Boosters {
-    /// The boosters of these. One that is among them itself is named before others.
+    /// Finds the boosters of these occupants; prefers boosters that are among them.
     pub fn of(case: &Case<'_>, occupants: &[ActorId]) -> Boosters {
         let mut real_time: FxHashMap<ActorId, Vec<ActorId>> = FxHashMap::default();
         for ((waker, wakee), _) in case.ledger.wakes.iter() {
@@ -28,8 +28,8 @@ impl Boosters {
     }
 }
 
-/// Who lifted this one: an ordinary task that is real-time for a moment, and in the end wakes one of just that priority, which
-/// waited for its lock.
+/// The booster of this task: an ordinary task that is real-time for a moment, and at the end wakes a task of exactly that
+/// priority, which waited for its lock.
 fn booster(
     case: &Case<'_>,
     id: ActorId,

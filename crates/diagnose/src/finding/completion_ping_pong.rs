@@ -1,5 +1,5 @@
-//! A worker finishes one item, wakes its consumer, and loses the CPU to it at once; the consumer finds too little, goes
-//! back to sleep, and the worker goes on with the next item: two switches for each item instead of a few for a batch.
+//! A worker finishes one item, wakes its consumer, and is at once preempted by it. The consumer finds too little and sleeps
+//! again, and the worker continues with the next item: two context switches per item instead of a few per batch.
 
 use std::cmp::Reverse;
 
@@ -15,22 +15,22 @@ use crate::remedy;
 use crate::report::{Finding, Severity};
 use crate::verdict::{self, Cause, Plight, Waiter};
 
-/// A worker that is left alone drains its queue and sleeps. One that loses the CPU while runnable after most of its
-/// stays is interrupted in its work.
+/// An undisturbed worker drains its queue and then sleeps. A worker that is preempted at the end of most of its runs is
+/// interrupted in its work.
 const PREEMPTED_STAYS: f64 = 0.5;
-/// "One at a time": two switches for each item, where a batch would need fewer.
+/// "One at a time": two context switches per item; a batch would need fewer.
 const ITEMS_PER_STAY: f64 = 1.5;
-/// Most of the preemptions must come from somebody whom the worker itself has just woken: its consumer.
+/// Most preemptions must be by a task that the worker itself has just woken: its consumer.
 const BY_CONSUMER: f64 = 0.5;
-/// With one request in flight the consumer takes the CPU after each item, too, and nothing is wrong: there is no next
-/// item. Then the worker goes to sleep and is woken for each. One with a backlog is woken for less than half.
+/// With one request in flight the consumer also runs after each item, and nothing is wrong: there is no next item. Then the
+/// worker sleeps and is woken for each item. A worker with a backlog is woken for less than half of its items.
 const WOKEN_AGAIN: f64 = 0.5;
-/// Rarer than this for each second the switches cost nothing that could be measured (5 µs each: 1 % of a CPU).
+/// At a lower rate per second the context switches cost too little to measure (5 µs each: 1 % of a CPU).
 const ROUNDS_PER_SECOND: f64 = 1000.0;
-/// A short excerpt, or trouble in a part of the trace only, must show at least this many.
+/// A short excerpt, or a problem in a part of the trace only, must have at least this many rounds.
 const ROUNDS: u64 = 200;
 
-/// A worker and who takes the CPU from it after each item.
+/// A worker and the consumer that preempts it after each item.
 struct Pair<'a> {
     worker: ActorId,
     consumer: ActorId,
@@ -76,7 +76,7 @@ fn pair<'a>(case: &Case<'_>, worker: ActorId, account: &'a Account) -> Option<Pa
     let runs = &account.runs;
     let consumer = consumer(case, worker, account)?;
     let rounds = case.wakeup_preemptions(worker, consumer);
-    // Seconds in which the worker was runnable: a burst in a long trace is still a burst.
+    // Seconds in which the worker was runnable: a burst in a long trace still counts as a burst.
     let busy = (account.waited + runs.total).as_secs_f64();
     let often = rounds >= ROUNDS && rounds as f64 >= ROUNDS_PER_SECOND * busy;
     let has_backlog = account.wakeups as f64 <= WOKEN_AGAIN * rounds as f64;
@@ -132,12 +132,12 @@ fn severity(case: &Case<'_>, worst: &Pair<'_>) -> Option<Severity> {
     ))
 }
 
-/// Rules under which one fair task has the CPU before another.
+/// Rules under which one fair task runs before another.
 fn is_fair_rule(rule: Rule) -> bool {
     matches!(rule, Rule::WakeupPreemption | Rule::Weight | Rule::Fair | Rule::Count)
 }
 
-/// Who mostly takes the CPU from the worker after being woken by it.
+/// The task that does most of the preemptions of the worker right after being woken by it.
 fn consumer(case: &Case<'_>, worker: ActorId, account: &Account) -> Option<ActorId> {
     let takers = case.ledger.preemptions.iter().filter(|((victim, _), _)| *victim == worker);
     let ((_, taker), preemptions) =

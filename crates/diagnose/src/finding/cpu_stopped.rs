@@ -1,4 +1,4 @@
-//! The CPU itself did not run while a task waited for it.
+//! The CPU itself did not run while a task waited for it: a hypervisor or firmware had it, or interrupts were off.
 
 use std::cmp::Reverse;
 
@@ -26,7 +26,7 @@ pub(super) const KIND: FindingKind = FindingKind {
     find: |case, _| find(case).into_iter().collect(),
 };
 
-/// Who waited for a CPU that did not run.
+/// A victim that waited for a CPU that did not run.
 struct Halted {
     victim: ActorId,
     longest: Nanos,

@@ -1,4 +1,4 @@
-//! A deadline task needs more CPU time in a period than it asked for: the kernel stops it in the middle of its work.
+//! A deadline task needs more CPU time in a period than its runtime: the kernel throttles it in the middle of its work.
 
 use unstarve_model::{EventType, Nanos, Policy};
 use unstarve_sched::Rule;
@@ -14,8 +14,8 @@ use crate::report::{Finding, Severity};
 
 /// Fewer overruns than this are a start-up, or chance.
 const OVERRUNS: u64 = 3;
-/// A task that ends this part of its turns before its runtime is used up does pieces of work, which an overrun delays. One that
-/// never does computes without end: its runtime is there to limit it.
+/// A task that ends this part of its runs before its runtime is used up executes pieces of work, which an overrun delays.
+/// Otherwise it computes without end, and its runtime is there to limit it.
 const PIECES: f64 = 0.1;
 
 /// What this module finds.
@@ -30,7 +30,7 @@ pub(super) const KIND: FindingKind = FindingKind {
     find: |case, _| find(case).into_iter().collect(),
 };
 
-/// Turns at whose end the task had used up its runtime, if they are many.
+/// The number of runs that used up the runtime, if it is large enough.
 pub(super) fn overruns(account: &Account) -> Option<u64> {
     account.runs.spent.filter(|spent| *spent >= OVERRUNS)
 }

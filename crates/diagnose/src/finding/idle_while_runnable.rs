@@ -14,16 +14,16 @@ use crate::remedy;
 use crate::report::{Finding, Severity};
 use crate::verdict::{self, Cause, Plight, Waiter};
 
-/// The part of the recording from which a wait beside an idle CPU is worth a line.
+/// Report waits beside an idle CPU from this part of the recording up.
 const LEAST_SHARE: f64 = 0.01;
-/// Of all that the task waited this much must have been beside an idle CPU: an idle CPU would not have spared it the rest,
-/// and on a busy host a few of thousands of waits are misplaced by a tick or two.
+/// This part of all the task's wait time must have been beside an idle CPU: an idle CPU would not have avoided the rest, and on a
+/// busy host a few of thousands of waits are misplaced by a tick or two.
 const PART_OF_WAITS: f64 = 0.05;
-/// Beside this part of all stays a missing switch is no exception.
+/// If switches are missing for this part of all runs, the events do not support the finding.
 const MISSING: f64 = 0.1;
-/// One such wait is chance.
+/// One such wait may be chance.
 const WAITS: u64 = 3;
-/// Without a snapshot, a task that moved this often while it was recorded is taken to be free to move.
+/// Without a snapshot, a task that migrated this often during the recording is assumed to be free to migrate.
 const MOVES_INFERRED: u64 = 4;
 
 /// What this module finds.
@@ -41,16 +41,16 @@ pub(crate) fn find(case: &Case<'_>) -> Vec<Finding> {
     let mut findings: Vec<Finding> =
         case.victims().filter_map(|(victim, account)| of_victim(case, victim, account)).collect();
     findings.sort_by_key(|finding| (Reverse(finding.severity), Reverse(finding.waits.total_ns)));
-    // The balancer is one cause: its worst victim tells it.
+    // The load balancer is a single cause: report its worst victim.
     findings.truncate(1);
     findings.extend(beside_its_own(case));
     findings
 }
 
-/// Its own CPU was idle, for longer than a CPU needs to wake up: something kept the task from running there.
+/// The victim's own CPU was idle, for longer than a CPU needs to leave idle: something kept the task from running there.
 fn beside_its_own(case: &Case<'_>) -> Option<Finding> {
     let idle = Rule::Idle as usize;
-    // Where many switches are missing, the task may well have run.
+    // If many switches are missing, the task may have run.
     let lost = case.losses.iter().filter(|loss| matches!(loss.kind, LossKind::MissingSwitch | LossKind::LostEvents));
     if lost.map(|loss| loss.count).sum::<u64>() as f64 >= MISSING * case.ledger.runs as f64 {
         return None;
@@ -100,24 +100,24 @@ fn of_victim(case: &Case<'_>, victim: ActorId, account: &Account) -> Option<Find
         return None;
     }
     let asked = case.knows_affinity(victim);
-    // `taskset` moves a task once, to where it then has to stay.
+    // `taskset` migrates a task once, to where it then must stay.
     let moves = account.migrations;
     if !asked && moves < MOVES_INFERRED * u64::from(case.actor(victim).members) {
         return None;
     }
-    // Threads that wait together wait for the same idle CPU, and it takes one of them.
+    // Threads that wait at the same time wait for the same idle CPU, which can take only one of them.
     let share = idle.long_span.share_of(case.span());
     let curable = idle.long_total.share_of(account.waited) >= PART_OF_WAITS;
     let plight = Plight { share, ..case.plight(victim, Cause::OtherCpuIdle, idle.longest, idle.long_span) };
     let plight = Plight { waiter: Waiter::Program, ..plight };
-    // What an idle CPU would not have spared is a remark, unless one wait is a stall; what is inferred is at most a warning.
+    // Time that an idle CPU would not have avoided is info, unless one wait is a stall. What is inferred is at most a warning.
     let alone = severity_of_one(&plight);
     let severity = if curable { verdict::severity(&plight)? } else { alone? };
     let severity = if asked { severity } else { severity.min(Severity::Warning) };
     let draft = Draft {
         kind: KIND,
         severity,
-        // A task that has moved may still have been pinned since: only a snapshot tells what it may use.
+        // A task that migrated may have been pinned later: only a snapshot shows which CPUs it may use.
         confidence: if asked { 0.9 } else { 0.6 },
         sentence: format!(
             "{} waited beside an idle CPU that it may use: {} in {} waits, up to {} at a time.",
@@ -144,12 +144,12 @@ fn of_victim(case: &Case<'_>, victim: ActorId, account: &Account) -> Option<Find
     Some(draft.finish(case, is_contention))
 }
 
-/// How bad its longest wait makes it, whatever its share.
+/// The severity by its longest wait alone, ignoring its share.
 fn severity_of_one(plight: &Plight) -> Option<Severity> {
     verdict::severity(&Plight { share: plight.share.min(LEAST_SHARE), ..*plight })
 }
 
-/// The occupants of the CPU on which it waited; its own CPU's idle-exit latency is not contention.
+/// Occupants of the CPU on which it waited that are contention; idle-exit latency of that CPU is not.
 fn is_contention(blame: &Blame) -> bool {
     !matches!(blame.rule, Rule::Idle | Rule::Unknown | Rule::Throttled)
 }

@@ -1,7 +1,6 @@
-//! What settings take from tasks, weights and limits, and what of it somebody felt.
+//! How much time settings (weights, quotas) take from tasks, and how much of that had an effect.
 //!
-//! Nobody chose at that moment that this task should wait; a setting did, mostly one that was made for other reasons. How bad
-//! that is says the table of [`crate::verdict`].
+//! A setting made these tasks wait, usually one made for another reason. The table in [`crate::verdict`] decides how bad that is.
 
 use unstarve_model::Nanos;
 use unstarve_timeline::ActorId;
@@ -11,40 +10,40 @@ use crate::ledger::Account;
 use crate::report::Severity;
 use crate::verdict::{self, Cause, Plight, Waiter};
 
-/// What one cause took from one victim, or through it from others.
+/// What one cause took from a victim, or through it from others.
 #[derive(Clone, Copy, Default, Debug)]
 pub(super) struct Felt {
-    /// Time that was due and not given, or lost in stalls, or lost by one who waited for the victim.
+    /// Time that was due and not given, lost in stalls, or lost by a task that waited for the victim.
     pub lost: Nanos,
     /// The longest time in one wait.
     pub stall: Nanos,
 }
 
-/// For a kernel thread's wait to be felt, others (or its own work) must have lost this part of it.
+/// For a kernel thread's wait to have an effect, payers and its own pending work must have lost this part of it.
 const FELT: f64 = 0.1;
 
-/// How bad that is for a program, by the verdict's table.
+/// The severity for a program, from the verdict table.
 pub(super) fn severity(felt: Felt, cause: Cause, span: Nanos) -> Option<Severity> {
     verdict::severity(&Plight::new(Waiter::Program, cause, felt.stall, felt.lost, span))
 }
 
-/// A program's wait is felt by its users. A kernel thread's is if it had much to do itself, or if somebody slept
-/// until it was done; housekeeping that runs later harms nobody.
+/// Whether the wait had an effect. A program's wait affects its users. A kernel thread's wait does if it had much work of its
+/// own, or if a task slept until it was done; housekeeping that runs later harms nobody.
 pub(crate) fn is_felt(case: &Case<'_>, victim: ActorId, account: &Account, lost: Nanos) -> bool {
     !case.is_kernel_thread(victim) || (price(case, victim) + account.starved()).0 as f64 >= FELT * lost.0 as f64
 }
 
-/// Whether others lost enough of that for it to be felt.
+/// Whether payers lost enough of it for an effect.
 pub(crate) fn is_paid_for(case: &Case<'_>, victim: ActorId, lost: Nanos) -> bool {
     lost > Nanos::ZERO && price(case, victim).0 as f64 >= FELT * lost.0 as f64
 }
 
-/// Who slept because the victim waited, most first. The stop class sleeps until it is called, which costs nobody anything.
+/// Tasks that slept because the victim waited, longest first. Without the stop class: it sleeps until it is called, at no cost.
 pub(super) fn payers<'a>(case: &'a Case<'_>, victim: ActorId) -> impl Iterator<Item = (ActorId, Nanos)> + 'a {
     case.payers(victim).iter().copied().filter(move |(payer, _)| !case.is_stopper(*payer))
 }
 
-/// What the victim's waits cost those.
+/// What the victim's waits cost these payers.
 pub(crate) fn price(case: &Case<'_>, victim: ActorId) -> Nanos {
     payers(case, victim).map(|(_, length)| length).sum()
 }

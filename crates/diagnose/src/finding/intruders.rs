@@ -1,8 +1,7 @@
-//! Real-time tasks that belong together: what one of them takes is little, the sum may be a CPU.
+//! Groups real-time tasks that belong together: each may take little, all together a whole CPU.
 //!
-//! A cron job that starts one FIFO process after the other, each with its own name, is one intruder. So are the threads
-//! of a row (`rx-0`, `rx-1`), a task before and after it took another name, and the holder of a lock that a real-time task wants
-//! and is lifted to its priority.
+//! A cron job that starts one FIFO process after the other, each with its own name, is one intruder. So are numbered threads
+//! (`rx-0`, `rx-1`), a task before and after it changed its name, and a lock holder with the real-time task that boosts it.
 
 use rustc_hash::{FxHashMap, FxHashSet};
 use unstarve_model::{Nanos, Prio, Tid};
@@ -12,14 +11,13 @@ use super::boosters::Boosters;
 use super::stem;
 use crate::case::Case;
 
-/// More than a few with a parent, an ancestor or a cgroup in common are its doing. Below that they are programs of one
-/// administrator.
+/// This many with a common parent, ancestor or cgroup are its doing; fewer may be separate programs of one administrator.
 const MANY: usize = 4;
 
-/// Children of one parent, of all those born in the recording.
+/// A creator must have created this part of all tasks that were born in the recording.
 const NEARLY_ALL: f64 = 0.9;
 
-/// Tasks that are one intruder.
+/// Tasks that count as one intruder.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Family {
     pub actors: Vec<ActorId>,
@@ -29,15 +27,15 @@ pub(super) struct Family {
 /// What tasks of different names have in common.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub(super) enum Tie {
-    /// Who created them.
+    /// The task that created them.
     Creator(Tid),
-    /// Who created those that created them.
+    /// The task that created their creators.
     Ancestor(Tid),
-    /// The cgroup in which they are.
+    /// Their cgroup.
     Group(String),
 }
 
-/// The families among these real-time and deadline tasks.
+/// Groups these real-time and deadline tasks into families.
 pub(super) fn families(case: &Case<'_>, occupants: &[ActorId], boosters: &Boosters) -> Vec<Family> {
     let mut families = by_name_and_thread(case, occupants, boosters);
     for ties in [creators as fn(&Case<'_>, &Family) -> Vec<Tie>, ancestors, groups] {
@@ -46,8 +44,8 @@ pub(super) fn families(case: &Case<'_>, occupants: &[ActorId], boosters: &Booste
     families
 }
 
-/// What makes tasks of one stem one program: that they are threads of one process, or of one priority and of one cgroup or,
-/// outside of cgroups, of one parent. Of tasks of which no such thing is known, name and priority must do.
+/// What makes tasks of one name stem one program: the same process; or the same priority with the same cgroup or, outside of
+/// cgroups, the same parent. If none of these is known, name and priority must do.
 #[derive(PartialEq, Eq, Hash)]
 enum Origin {
     Process(Tid),
@@ -55,19 +53,19 @@ enum Origin {
     Parent(Tid, Option<Prio>),
     /// Neither cgroup nor parent is known.
     Unknown(Option<Prio>),
-    /// Of this priority, whatever is known of it.
+    /// Of this priority, whatever else is known.
     Any(Option<Prio>),
 }
 
-/// Who has no other parent left, and all daemons for children.
+/// Adopts all orphans and is the parent of all daemons.
 const INIT: Tid = Tid(1);
 
-/// Where the actor's tasks are from, as far as it is known. Any one of these is enough to belong together.
+/// The known origins of the actor's tasks. One common origin is enough to belong together.
 fn origins(case: &Case<'_>, id: ActorId) -> Vec<Origin> {
     let actor = case.actor(id);
     let (tid, prio, birth) = (case.first_tid(id), actor.prio(), actor.births.first());
     let mut origins: Vec<Origin> = tid.and_then(|tid| case.process_of(tid)).map(Origin::Process).into_iter().collect();
-    // A task that the snapshot did not see inherited the group.
+    // A task that is not in the snapshot inherited its cgroup.
     let group = |tid: Tid| case.snapshot?.cgroup_of(tid).filter(|path| *path != "/");
     let path = tid.and_then(group).or_else(|| group(birth?.root.tid));
     let parent = birth.map(|birth| birth.parent.tid).or_else(|| case.parent_of(tid?));
@@ -80,7 +78,7 @@ fn origins(case: &Case<'_>, id: ActorId) -> Vec<Origin> {
     origins
 }
 
-/// Families found so far, by what their members have.
+/// The families found so far, with indexes to find them.
 #[derive(Default)]
 struct Known {
     by_stem: FxHashMap<String, FxHashMap<Origin, usize>>,
@@ -88,7 +86,7 @@ struct Known {
 }
 
 impl Known {
-    /// The family of one that has this name and is from there, or else of one of its tasks under another name.
+    /// The family with this name and one of these origins, else the family of one of its tasks under another name.
     fn find(&self, case: &Case<'_>, id: ActorId, name: &str, origins: &[Origin]) -> Option<usize> {
         let actor = case.actor(id);
         let is_unknown = origins.iter().any(|origin| matches!(origin, Origin::Unknown(_)));
@@ -112,11 +110,11 @@ impl Known {
     }
 }
 
-/// Tasks of one program with one name or with numbered names; a task with its earlier and later names; a lock's holder with
-/// the task that lifts it.
+/// Groups tasks of one program with one name or numbered names, a task with its earlier and later names, and a lock holder with
+/// its booster.
 fn by_name_and_thread(case: &Case<'_>, occupants: &[ActorId], boosters: &Boosters) -> Vec<Family> {
     let mut order = occupants.to_vec();
-    // The name under which a task ran most is its name: `chrt` and the fork of a shell are others' for a moment.
+    // The name under which a task ran most is its name: a fork of a shell and `chrt` have other names for a moment.
     order.sort_by_key(|id| (std::cmp::Reverse(ran(case, *id)), *id));
     let mut families: Vec<Family> = Vec::new();
     let mut known = Known::default();
@@ -136,7 +134,7 @@ fn by_name_and_thread(case: &Case<'_>, occupants: &[ActorId], boosters: &Booster
     for (boosted, booster) in boosted {
         match family_of.get(&booster) {
             Some(index) => families[*index].actors.push(boosted),
-            // The booster itself kept nobody waiting.
+            // The booster itself kept no task waiting.
             None => {
                 family_of.insert(booster, families.len());
                 families.push(Family { actors: vec![boosted, booster], tie: None });
@@ -150,7 +148,7 @@ pub(super) fn ran(case: &Case<'_>, id: ActorId) -> Nanos {
     case.ledger.account(id).map_or(Nanos::ZERO, |account| account.runs.total)
 }
 
-/// Puts families together of which many have the same tie.
+/// Merges families if many of them share a tie.
 fn tied(case: &Case<'_>, families: Vec<Family>, ties: impl Fn(&Case<'_>, &Family) -> Vec<Tie>) -> Vec<Family> {
     let mut members: FxHashMap<Tie, Vec<usize>> = FxHashMap::default();
     for (index, family) in families.iter().enumerate() {
@@ -174,7 +172,7 @@ fn tied(case: &Case<'_>, families: Vec<Family>, ties: impl Fn(&Case<'_>, &Family
     result
 }
 
-/// Who has everything for a descendant, and who only runs the recording, ties nothing together.
+/// Excludes ancestors that prove nothing: those of everything (init, kthreadd), and those that only run the recording.
 fn ties_together(case: &Case<'_>, ancestor: &Ancestor) -> bool {
     const KTHREADD: Tid = Tid(2);
     ancestor.tid > KTHREADD && !case.actors_named(ancestor.comm).any(|id| case.is_observer(id))
@@ -200,7 +198,7 @@ fn ancestors(case: &Case<'_>, family: &Family) -> Vec<Tie> {
     each_once(roots.map(|root| Tie::Ancestor(root.tid)).collect())
 }
 
-/// The cgroup in the snapshot, of tasks that it did not see that of the ancestor from which they inherited it.
+/// The cgroup from the snapshot; for tasks not in it, that of the ancestor from which they inherited it.
 fn groups(case: &Case<'_>, family: &Family) -> Vec<Tie> {
     let Some(snapshot) = case.snapshot else { return Vec::new() };
     let tids = family.actors.iter().filter_map(|id| case.first_tid(*id));
@@ -210,12 +208,12 @@ fn groups(case: &Case<'_>, family: &Family) -> Vec<Tie> {
 }
 
 impl Family {
-    /// Several as one.
+    /// Merges several families.
     pub fn merged(families: impl IntoIterator<Item = Family>) -> Family {
         Family { actors: families.into_iter().flat_map(|family| family.actors).collect(), tie: None }
     }
 
-    /// The one task that created nearly all of those whose creation was seen; it may be of the family itself.
+    /// The one task that created nearly all of those whose creation was recorded; it may be in the family itself.
     pub fn creator(&self, case: &Case<'_>) -> Option<Ancestor> {
         let mut children: FxHashMap<Tid, (u32, Ancestor)> = FxHashMap::default();
         let mut born = 0u32;
@@ -229,12 +227,12 @@ impl Family {
         (f64::from(count) >= NEARLY_ALL * f64::from(born) && ties_together(case, &creator)).then_some(creator)
     }
 
-    /// How many names its tasks have.
+    /// The number of different names of its tasks.
     pub fn names(&self, case: &Case<'_>) -> usize {
         self.actors.iter().filter_map(|id| case.actor(*id).comm()).collect::<FxHashSet<_>>().len()
     }
 
-    /// What its tasks have in common, for people.
+    /// What its tasks have in common, as evidence.
     pub fn in_common(&self, case: &Case<'_>) -> Option<String> {
         let ancestor = |tid: Tid| births(case, self).flat_map(|b| [b.parent, b.root]).find(|known| known.tid == tid);
         let named = |tid| Some(format!("{} ({tid})", unstarve_model::clean(&ancestor(tid)?.comm.to_string())));

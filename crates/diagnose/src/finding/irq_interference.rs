@@ -15,13 +15,13 @@ use crate::remedy;
 use crate::report::{Finding, Severity};
 use crate::verdict::{self, Cause, Plight};
 
-/// A task that hardly wants the CPU is no witness: this part of the trace it must run or wait.
+/// A task must run or wait for this part of the trace; a task that hardly wants the CPU shows no interference.
 const ACTIVE: f64 = 0.1;
 
 /// Softirqs NET_TX and NET_RX, in `include/linux/interrupt.h`.
 const OF_PACKETS: [u8; 2] = [2, 3];
-/// A device mostly interrupts for each few of these softirqs, and is masked only while more packets wait than one softirq takes; 0540 says
-/// when it is not so.
+/// A device interrupts at least once per this many packet softirqs: it stays masked only while more packets wait than one softirq
+/// takes. Exceptions: decision 0540.
 const SOFTIRQS_FOR_AN_INTERRUPT: u64 = 64;
 
 /// What this module finds.
@@ -36,7 +36,7 @@ pub(super) const KIND: FindingKind = FindingKind {
 };
 
 pub(crate) fn find(case: &Case<'_>) -> Vec<Finding> {
-    // A busy poller need not wait at all.
+    // Runners, not only victims: a busy poller may never wait.
     let mut findings: Vec<Finding> = case
         .runners()
         .filter(|(id, _)| !serves_softirqs(case, *id))
@@ -44,7 +44,7 @@ pub(crate) fn find(case: &Case<'_>) -> Vec<Finding> {
         .filter_map(|(victim, account)| of_victim(case, victim, account))
         .collect();
     findings.extend(stalls(case));
-    // One block for each interrupt that is to blame: with whom it hurts most.
+    // Report each interrupt once, with the victim that it hurts most.
     findings.sort_by_key(|finding| (Reverse(finding.severity), Reverse(guilty(finding))));
     let mut seen: Vec<String> = Vec::new();
     findings.retain(|finding| {
@@ -57,11 +57,11 @@ pub(crate) fn find(case: &Case<'_>) -> Vec<Finding> {
 }
 
 fn guilty(finding: &Finding) -> u64 {
-    // A damaged trace has any times.
+    // Times in a damaged trace can have any value: saturate.
     finding.culprits.iter().fold(0, |sum, culprit| sum.saturating_add(culprit.ns))
 }
 
-/// What ksoftirqd waits for meanwhile is its own work being done by others.
+/// Whether it is ksoftirqd: softirqs during its waits do its own work.
 fn serves_softirqs(case: &Case<'_>, id: ActorId) -> bool {
     matches!(case.actor(id).kernel_thread, Some(KernelThread::Ksoftirqd { .. }))
 }
@@ -74,10 +74,11 @@ fn of_victim(case: &Case<'_>, victim: ActorId, account: &Account) -> Option<Find
     let in_waits = case.blamed(victim, is_interrupt);
     let in_runs = account.runs.irq + account.runs.softirq;
     let active = account.waited + account.runs.total;
-    // Who is woken by an interrupt waits for its end, which takes nothing from it: interrupts that do take its time come in its runs, too.
+    // A task woken by an interrupt waits for the end of the handler, which takes nothing from it. Interrupts that do take CPU
+    // time also hit its runs, so waits count at most as much as runs.
     let lost = in_runs + in_waits.min(in_runs);
     let share = lost.share_of(active);
-    // Single long stretches are `stalls`.
+    // Single long stretches are found by `stalls`.
     let judged = |cause: Cause| verdict::severity(&Plight { share, ..case.plight(victim, cause, Nanos::ZERO, lost) });
     let by_interrupts = judged(Cause::Interrupts)?;
     let of_host = is_host_traffic(case, victim, account);
@@ -89,8 +90,8 @@ fn of_victim(case: &Case<'_>, victim: ActorId, account: &Account) -> Option<Find
     Some(finding(case, victim, account, cause, severity, cost))
 }
 
-/// Whether most of what interrupts the victim are softirqs for packets that no device brought. Then they come over loopback or veth,
-/// and the softirq runs in the task that sends. What devices bring counts on all CPUs: another one may have taken it (RPS).
+/// Whether most of what interrupts the victim is packet softirqs without a device interrupt. Such packets come over loopback or
+/// veth, and the softirq runs in the sending task. Device interrupts count on all CPUs: RPS may have moved the softirq.
 fn is_host_traffic(case: &Case<'_>, victim: ActorId, account: &Account) -> bool {
     let is_packets =
         |id: ActorId| matches!(case.actor(id).kind, ActorKind::Softirq { vec } if OF_PACKETS.contains(&vec));
@@ -148,7 +149,7 @@ fn finding(
     let draft = Draft {
         kind: KIND,
         severity,
-        // A count is no proof: some devices seldom interrupt.
+        // A count is no proof: some devices rarely interrupt.
         confidence: if own_packets { 0.6 } else { 0.9 },
         sentence: format!(
             "{} loses its CPU to {}: {cost}.",
@@ -170,12 +171,12 @@ fn finding(
     draft.finish(case, is_interrupt)
 }
 
-/// Interrupts of the victim's CPUs, by time.
+/// The interrupts on the victim's CPUs, longest total time first.
 fn busiest_interrupts(case: &Case<'_>, victim: ActorId) -> Vec<ActorId> {
     let Some(account) = case.ledger.account(victim) else { return Vec::new() };
     let mut sums: FxHashMap<ActorId, Nanos> = FxHashMap::default();
     for ((actor, cpu), stays) in case.ledger.interrupts.iter() {
-        // Of one that never waited no CPU is kept.
+        // For an actor that never waited no CPUs are known: use all.
         if account.cpus.is_empty() || account.cpus.contains(cpu) {
             *sums.entry(actor).or_default() += stays.total;
         }

@@ -1,7 +1,7 @@
-//! What bandwidth limits leave to tasks, for findings about other causes.
+//! How much CPU time quotas leave to tasks, for findings with other causes.
 //!
-//! Beside a busy CPU a task that its group's limit stops looks like one that waits its turn: others run meanwhile. So that no
-//! time is charged twice, to the limit and to those others, this tells what was the limit's, and what the limit allows at most.
+//! On a busy CPU, a task throttled by its group's quota looks like one that waits for its slice, because others run meanwhile. To
+//! avoid charging time to both, this module tells how much was due to the quota, and how much CPU time the quota allows at most.
 
 use rustc_hash::FxHashMap;
 use unstarve_facts::{Bandwidth, CgroupFacts};
@@ -13,23 +13,24 @@ use super::throttled;
 use crate::case::Case;
 use crate::ledger::Account;
 
-/// What the limits above a task leave to it.
+/// How much CPU time the quotas above a task leave to it.
 #[derive(Clone, Debug)]
 pub(super) struct Allowance {
-    /// What it was due: an equal share, but not more than its part of what the limit allows.
+    /// Its fair share, limited to its part of the quota.
     pub due: Nanos,
-    /// How long it was stopped while others ran, which the events show as their turns.
+    /// Time throttled while others ran; the events show it as ordinary waiting.
     pub hidden: Nanos,
-    /// One wait holds at most one stop, and that ends with the period in which it began; zero if nothing was stopped.
+    /// The longest single stop. A wait contains at most one, which ends with the period in which it began. Zero if nothing was
+    /// throttled.
     pub longest_stop: Nanos,
-    /// The limit, for people.
+    /// The quota, as evidence.
     pub evidence: Option<String>,
 }
 
-/// The allowances of all tasks that have a limit.
+/// The allowances of all tasks under a quota.
 pub(super) struct Allowances(FxHashMap<ActorId, Allowance>);
 
-/// A limited group and the tasks in it or below.
+/// A group with a quota and the tasks in it or below it.
 struct Group<'a> {
     facts: &'a CgroupFacts,
     limit: Bandwidth,
@@ -47,7 +48,7 @@ impl Allowances {
                     known.insert(*id, new);
                     continue;
                 };
-                // Of nested limits the narrowest counts, and while one stops a task the other cannot.
+                // Of nested quotas the tightest counts: while one throttles a task, the other cannot.
                 if new.hidden > old.hidden {
                     (old.hidden, old.longest_stop) = (new.hidden, new.longest_stop);
                 }
@@ -67,18 +68,18 @@ impl Allowances {
 }
 
 impl Allowance {
-    /// What it was due and did not get.
+    /// The CPU time that was due and not received.
     pub fn owed(&self, account: &Account) -> Nanos {
         self.due.saturating_sub(account.got)
     }
 
-    /// The part of what it was due that it did not get, 0 to 1.
+    /// The part of the due CPU time that was not received, 0 to 1.
     pub fn shortfall(&self, account: &Account) -> f64 {
         self.owed(account).share_of(self.due)
     }
 }
 
-/// All groups with a limit that have tasks in the trace.
+/// All groups with a quota that have tasks in the trace.
 fn limited<'a>(case: &'a Case<'_>) -> Vec<Group<'a>> {
     let Some(snapshot) = case.snapshot else { return Vec::new() };
     let limits: Vec<(&CgroupFacts, Bandwidth)> =
@@ -139,9 +140,9 @@ impl Group<'_> {
         }
     }
 
-    /// How long the task was stopped on a busy CPU: what the kernel counted, less what the events show. A recording without
-    /// those counters leaves open which of the long waits were stops, so each may have been one; of waits that had mainly another
-    /// reason nothing is charged to weights.
+    /// How long the task was throttled on a busy CPU: what the kernel counted, minus what the events show. Without the counters,
+    /// any long wait may have been a stop, so all of them count; waits with mainly another reason are then not charged to
+    /// weights.
     fn hidden(&self, case: &Case<'_>, id: ActorId, account: &Account, period: Nanos) -> Nanos {
         let Some(counted) = case.snapshot.and_then(|snapshot| snapshot.throttled_meanwhile.as_ref()) else {
             let stalls = account.stalls_mainly[Rule::Weight as usize];

@@ -1,4 +1,4 @@
-//! A wait that nobody may call healthy, and that no other finding explains.
+//! A wait too long to be healthy that no other finding explains.
 
 use std::cmp::Reverse;
 
@@ -15,7 +15,7 @@ use crate::remedy;
 use crate::report::{Finding, Remedy, Severity};
 use crate::verdict::{self, Cause, NEVER_HEALTHY, Waiter};
 
-/// How sure a wait is of which only the range is known.
+/// Confidence in a wait of which only a range is known.
 const UNPROVED: f64 = 0.5;
 
 /// What this module finds.
@@ -29,7 +29,7 @@ pub(super) const KIND: FindingKind = FindingKind {
     find,
 };
 
-/// Who waited, how long at most, and by which rule mostly.
+/// An unexplained wait: the victim, the length at most, and the main rule.
 struct Unexplained {
     victim: ActorId,
     longest: Nanos,
@@ -52,8 +52,8 @@ fn find(case: &Case<'_>, before: &[Finding]) -> Vec<Finding> {
     of_all(case, &long).into_iter().chain(not_proved(case, before)).collect()
 }
 
-/// A CPU fell silent while a task had it, and nothing proves that it was recorded to the end. Of a wait behind that task only the range is
-/// known. It is an alarm by its upper end, unless events are known to be lost: then silence is what losses look like.
+/// A CPU fell silent while a task had it, and nothing proves that it was recorded to the end. Only a range is known for a wait
+/// behind that task. The upper end decides the severity, unless events are known to be lost: losses also look like silence.
 fn not_proved(case: &Case<'_>, before: &[Finding]) -> Option<Finding> {
     let lost = |kind: LossKind| matches!(kind, LossKind::LostEvents | LossKind::Truncated | LossKind::UnrecordedCpus);
     if case.losses.iter().any(|loss| lost(loss.kind)) || before.iter().any(|finding| finding.severity > Severity::Info)
@@ -71,7 +71,7 @@ fn not_proved(case: &Case<'_>, before: &[Finding]) -> Option<Finding> {
     let (victim, spot) = waits.max_by_key(|(id, spot)| (spot.open.possible, Reverse(*id)))?;
     let OpenWait { proved, possible, holder, rule, .. } = spot.open;
     let cause = match Cause::of(case.waiter(victim), rule) {
-        // Nobody else had a turn.
+        // No other task ran in between.
         None | Some(Cause::Turns) => Cause::StuckEqual,
         Some(cause) => cause,
     };
@@ -103,7 +103,7 @@ fn not_proved(case: &Case<'_>, before: &[Finding]) -> Option<Finding> {
     Some(draft.finish(case, |blame| blame.occupant == holder))
 }
 
-/// What helps against a wait by this cause.
+/// Remedies against a wait with this cause.
 fn remedies(case: &Case<'_>, cause: Cause, victim: ActorId, occupant: ActorId) -> Vec<Remedy> {
     match cause {
         Cause::Class | Cause::Priority | Cause::RealTimeOrder => remedy::against_rt(case, &[victim], &[occupant], None),
@@ -114,7 +114,7 @@ fn remedies(case: &Case<'_>, cause: Cause, victim: ActorId, occupant: ActorId) -
         Cause::StuckEqual | Cause::Weight => remedy::against_stuck_equal(case, victim, occupant),
         Cause::OtherCpuIdle => remedy::against_idle(case, victim),
         Cause::CpuStopped => remedy::against_stopped_cpu(),
-        // `throttled` has what helps.
+        // The `throttled` finding has the remedies.
         Cause::ClassLimit | Cause::OwnClassLimit => Vec::new(),
     }
 }

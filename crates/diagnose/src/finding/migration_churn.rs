@@ -1,4 +1,4 @@
-//! Tasks move between CPUs so often that it costs more than the waits it saves.
+//! Tasks migrate between CPUs so often that it costs more than the waits it saves.
 
 use std::cmp::Reverse;
 
@@ -13,17 +13,17 @@ use crate::ledger::Account;
 use crate::remedy;
 use crate::report::{Finding, Severity};
 
-/// What the kernel itself reckons a cold cache to cost after a move (`sched_migration_cost_ns`, 0.5 ms, from 3.10 to
-/// 7.2). A task that runs for less than that between two moves is cold all the time.
+/// The kernel's own estimate of what a cold cache costs after a migration (`sched_migration_cost_ns`, 0.5 ms, from 3.10 to 7.2).
+/// A task that runs for less than that between two migrations always has a cold cache.
 const MIGRATION_COST: Nanos = Nanos::from_micros(500);
-/// Rarer moves for each second that it runs cost under a percent at 10 µs each.
+/// Migrations per second of running. Below this rate they cost less than 1 % at 10 µs each.
 const PER_SECOND: f64 = 1000.0;
-/// A start-up spreads its tasks once.
+/// Fewer migrations may be a start-up, which spreads its tasks once.
 const LEAST: u64 = 500;
-/// It must use this part of a CPU, or there is no cache to lose.
+/// The task must use this part of a CPU; otherwise it has no warm cache to lose.
 const BUSY: f64 = 0.1;
-/// Moving at most wakeups is how the fair class finds idle CPUs; being moved again while it waits, this often for each
-/// wait, is churn.
+/// Migrating at most wakeups is how the fair class finds idle CPUs. Migrating again while waiting, at this rate per wait, is
+/// churn.
 const MOVES_PER_WAIT: f64 = 0.5;
 
 /// What this module finds.
@@ -55,8 +55,8 @@ fn of_victim(case: &Case<'_>, victim: ActorId, account: &Account) -> Option<Find
     if !often {
         return None;
     }
-    // What a move can save is the wait it avoids. Where the waits are as long as they are with all this moving, and
-    // moves hit tasks that already wait, nothing was saved.
+    // A migration can only save wait time. If the waits are long despite the migrations, and tasks are migrated while they
+    // already wait, nothing was saved.
     let per_wait = account.moves_while_waiting as f64 / account.waits.max(1) as f64;
     let cost = Nanos(MIGRATION_COST.0.saturating_mul(moves));
     let in_vain = per_wait >= MOVES_PER_WAIT && account.waited > runs.total;

@@ -1,10 +1,10 @@
-//! One module for each finding: a pure function from a [`Case`] to findings.
+//! All kinds of findings, one module each: a pure function from a [`Case`] to findings.
 //!
-//! Thresholds stand as constants at the top of each module with the reason for each. They are fractions of the trace's
-//! time, lengths that the kernel itself uses, or counts per item; none is fitted to a file.
+//! Thresholds are constants at the top of each module, each with its reason. They are fractions of the trace's length, lengths
+//! that the kernel itself uses, or counts per item; none is fitted to a file.
 //!
-//! *Waiting* is no finding: ten equals on one CPU all wait. What counts is time that somebody was due and did not get
-//! (owed time), and time that others lost to it (price).
+//! *Waiting* alone is no finding: ten equals on one CPU all wait. What counts is CPU time that a task was owed and did not get
+//! (owed time), and time that others lost because of it (price).
 
 mod boosters;
 mod completion_ping_pong;
@@ -43,17 +43,17 @@ pub(crate) use weight_starvation::KIND as WEIGHT_STARVATION;
 /// A kind of finding.
 #[derive(Clone, Copy, Debug)]
 pub struct FindingKind {
-    /// Its id, in kebab-case; never given to another.
+    /// Its id, in kebab-case; never reused.
     pub id: &'static str,
     /// What it finds, in one line.
     pub title: &'static str,
-    /// How it comes about, and when it counts.
+    /// How the problem arises, and when it is reported.
     pub about: &'static str,
-    /// Kinds of events, beside switches, without which it is less sure or cannot be found.
+    /// Kinds of events, besides switches, without which the finding is less certain or impossible.
     pub needs: &'static [EventType],
-    /// What it takes from the host snapshot.
+    /// What it uses of the host snapshot.
     pub snapshot: Option<&'static str>,
-    /// From a case, and the findings of the kinds before it.
+    /// Finds all of this kind; the second argument are the findings of the kinds before it.
     pub(crate) find: fn(&Case<'_>, &[Finding]) -> Vec<Finding>,
 }
 
@@ -110,7 +110,7 @@ fn title(case: &Case<'_>, victims: &[ActorId]) -> String {
     }
 }
 
-/// What `text` says of these, with their ids if somebody of the other side has a name of theirs.
+/// `text` with the thread ids appended, if an actor on the other side has the same name.
 fn told_apart(case: &Case<'_>, text: String, these: &[ActorId], others: &[ActorId]) -> String {
     let shared = |id: &&ActorId| others.iter().any(|other| case.name(*other) == case.name(**id));
     let these = case.named(these);
@@ -123,7 +123,7 @@ fn told_apart(case: &Case<'_>, text: String, these: &[ActorId], others: &[ActorI
     if listed.is_empty() { text } else { format!("{text}[{}{more}]", listed.join(", ")) }
 }
 
-/// Ids that a sentence has at most on each side.
+/// Maximum ids listed per side of a sentence.
 const MAX_LISTED_TIDS: usize = 4;
 
 /// `37 %`, `0.4 %`.
@@ -146,10 +146,10 @@ pub(crate) fn stem(name: &str) -> &str {
     if bare.len() < 2 { name } else { bare }
 }
 
-/// Of numbered names so many are told; of more their stem.
+/// Maximum numbered names that are listed; of more, only the stem.
 const MAX_NUMBERED_NAMES: usize = 3;
 
-/// Names in a row, each once: `a, b and c`, at most four.
+/// The names, each once: `a, b and c`, at most four.
 pub(crate) fn names(case: &Case<'_>, actors: impl IntoIterator<Item = ActorId>) -> String {
     let mut seen = FxHashSet::default();
     let mut known: FxHashMap<String, usize> = FxHashMap::default();

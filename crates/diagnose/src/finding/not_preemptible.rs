@@ -1,4 +1,4 @@
-//! A real-time task waits behind a lower class or priority that the kernel does not preempt.
+//! A real-time task waits behind a task of lower class or priority that the kernel does not preempt.
 
 use std::cmp::Reverse;
 
@@ -14,7 +14,7 @@ use crate::remedy;
 use crate::report::{Finding, Severity};
 use crate::verdict::{self, Cause, Plight};
 
-/// Findings of this sort; one for each occupant.
+/// Maximum findings of this kind; one per occupant.
 const MAX_FINDINGS: usize = 4;
 
 /// What this module finds.
@@ -28,13 +28,13 @@ pub(super) const KIND: FindingKind = FindingKind {
     find: |case, _| find(case),
 };
 
-/// One that waited, and for how long behind lower ones.
+/// A real-time task that waited behind lower tasks.
 struct Late {
     victim: ActorId,
     occupant: ActorId,
-    /// The longest behind this occupant.
+    /// The longest time in one wait behind this occupant.
     longest: Nanos,
-    /// In all, behind any.
+    /// Total time behind all such occupants.
     lost: Nanos,
     plight: Plight,
     severity: Severity,
@@ -66,7 +66,7 @@ fn late(case: &Case<'_>, victim: ActorId) -> Option<Late> {
     }
     let account = case.ledger.account(victim)?;
     let occupant = case.blame(victim).iter().find(|blame| is_late(blame))?.occupant;
-    // How late it was decides, behind however many; the sentence names one of them.
+    // The longest time behind all such occupants decides the severity; the sentence names one of them.
     let latest = account.longest_by_rule[Rule::NotPreempted as usize];
     let longest = case.ledger.not_preempted.get(&(victim, occupant)).copied().unwrap_or(latest);
     let lost = case.blamed(victim, is_late);
@@ -125,7 +125,7 @@ fn behind(case: &Case<'_>, occupant: ActorId, mut group: Vec<Late>) -> Option<Fi
     Some(draft.finish(case, is_late))
 }
 
-/// What the occupant did, as far as events show it.
+/// What the occupant executed, if events show it.
 fn doing(case: &Case<'_>, occupant: ActorId) -> Option<String> {
     let (function, workqueue) = case.work(occupant)?;
     let on = workqueue.map(|workqueue| format!(" on {workqueue}")).unwrap_or_default();

@@ -1,4 +1,4 @@
-//! Which finding comes first.
+//! The order of findings in a report.
 
 use std::cmp::Ordering;
 
@@ -7,12 +7,13 @@ use unstarve_model::Severity;
 use crate::case::Case;
 use crate::report::Finding;
 
-/// Who lost most comes first. A kernel worker does if it lost at least this part of that, because others wait for it.
+/// A starved kernel worker comes before a victim that lost more, if it lost at least this part of that: others wait for the
+/// worker.
 pub(super) const ABOUT_AS_MUCH: f64 = 0.5;
 
-/// Worse severity first; among equals a starved kernel worker first, then what has more guilty time and price behind it, weighed
-/// by how sure it is. The waits of a crowd add up to more than the recording's length, and say nothing of how badly one of them
-/// was off: for this each thread of it counts by itself.
+/// Worse severity first. At equal severity, a starved kernel worker first, then the larger sum of guilty time and price, weighted
+/// by confidence. The comparison with [`ABOUT_AS_MUCH`] is per thread: the waits of a crowd add up to more than the recording's
+/// length and say little about how badly one thread was delayed.
 pub(super) fn worst_first(case: &Case<'_>, findings: &mut Vec<Finding>) {
     let most = |severity: Severity| {
         let of_programs =
@@ -34,9 +35,9 @@ fn is_of_worker(case: &Case<'_>, finding: &Finding) -> bool {
     finding.actors.first().is_some_and(|victim| case.is_kernel_worker(*victim))
 }
 
-/// Guilty time and price.
+/// Guilty time plus price, weighted by confidence.
 fn weight(finding: &Finding) -> f64 {
-    // As floats: clocks of a damaged recording may add up to more than a u64.
+    // As floats: clocks of a damaged recording can overflow a u64.
     let price: f64 = finding.price.iter().map(|payer| payer.ns as f64).sum();
     (guilty(finding) + price) * finding.confidence
 }
@@ -45,7 +46,7 @@ fn guilty(finding: &Finding) -> f64 {
     finding.culprits.iter().map(|culprit| culprit.ns as f64).sum()
 }
 
-/// The same of one of its threads, and of one of those of each payer.
+/// Like [`weight`], per thread of the victim, and per thread of each payer.
 fn of_one_thread(finding: &Finding) -> f64 {
     let each = |ns: f64, threads: u32| ns / f64::from(threads.max(1));
     let price: f64 = finding.price.iter().map(|payer| each(payer.ns as f64, payer.tasks)).sum();

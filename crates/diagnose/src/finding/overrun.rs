@@ -1,4 +1,4 @@
-//! Real-time and deadline tasks that used up what the kernel allows them, and were stopped.
+//! Real-time and deadline tasks that used up the CPU time that the kernel allows them, and were throttled.
 
 use std::cmp::Reverse;
 
@@ -17,21 +17,22 @@ use crate::remedy::{self, ClassLimit};
 use crate::report::{Finding, Severity};
 use crate::verdict::{self, Cause};
 
-/// Shorter than this, tasks may be on their way between CPUs.
+/// In shorter stretches, tasks may be in migration between CPUs.
 const STRETCH: Nanos = Nanos::from_millis(1);
-/// A task that ends this part of its turns by itself does pieces of work, which a stop delays. One that never does takes what there is.
+/// A task that ends this part of its runs by itself executes pieces of work, which throttling delays. Otherwise it computes
+/// without end and takes all CPU time it gets.
 const PIECES: f64 = 0.1;
-/// Fewer are a start, or an end.
+/// Fewer pieces may be the start or the end of the task.
 const LEAST_PIECES: u64 = 3;
-/// The kernel acts on ticks, and a first period may have begun before the trace: it stops nobody for more than this
-/// many times what the settings say.
+/// The kernel acts on ticks, and a first period may have begun before the trace: longer stops than this many times the setting
+/// are not throttling.
 const TOLERANCE: u64 = 2;
 
 pub(crate) fn find(case: &Case<'_>) -> Vec<Finding> {
     real_time(case).into_iter().chain(deadline(case)).collect()
 }
 
-/// What the kernel keeps of each period for tasks of other classes.
+/// The CPU time per period that the kernel keeps for tasks of other classes.
 #[derive(Clone, Copy)]
 struct Kept {
     rest: Nanos,
@@ -39,7 +40,7 @@ struct Kept {
     by: ClassLimit,
 }
 
-/// Of each second 50 ms, unless the snapshot says otherwise; `None` where the kernel stops nobody. Sources: those of
+/// 50 ms of each second, unless the snapshot shows another value; `None` if the kernel does not throttle. Sources: those of
 /// `Facts::rt_throttling` and `Facts::fair_server`.
 fn kept(case: &Case<'_>, victim: ActorId) -> Option<Kept> {
     let number = |name: &str| case.snapshot?.setting(name)?.1.trim().parse::<u64>().ok();
@@ -61,7 +62,7 @@ fn kept(case: &Case<'_>, victim: ActorId) -> Option<Kept> {
     Some(Kept { rest: period.saturating_sub(runtime), period, by: ClassLimit::Throttling })
 }
 
-/// Tasks of a class that were stopped, who ran most first: it is the one that used up the class's time.
+/// Throttled tasks of a class. The task that ran most is first: it used up the class's time.
 pub(super) fn stopped<'a>(case: &'a Case<'_>, class: Policy) -> Vec<(ActorId, &'a Account)> {
     let mut found: Vec<(ActorId, &Account)> = case
         .victims()
@@ -72,12 +73,12 @@ pub(super) fn stopped<'a>(case: &'a Case<'_>, class: Policy) -> Vec<(ActorId, &'
     found
 }
 
-/// The limit on the real-time class, as these recordings show it.
+/// The limit on the real-time class, as seen in this trace.
 struct ClassStop<'a> {
-    /// Who was stopped, who ran most first: it used up the class's time.
+    /// Throttled tasks. The one that ran most is first: it used up the class's time.
     stopped: Vec<(ActorId, &'a Account)>,
     kept: Kept,
-    /// What real-time tasks ran.
+    /// CPU time of all real-time tasks.
     ran: Nanos,
 }
 
@@ -88,8 +89,8 @@ impl<'a> ClassStop<'a> {
         let kept = kept(case, user)?;
         let lost = case.blamed(user, is_limit);
         let longest = account.longest_by_rule[Rule::Throttled as usize];
-        // The class is stopped only after it had its part: where it ran for less, the events mislead (a state misread, a
-        // switch not recorded).
+        // The class is throttled only after it used its share. If it ran for less, the events mislead (a misread state, an
+        // unrecorded switch).
         let is_class = |actor: &Actor| actor.policy() == Some(Policy::Rt);
         let ran: Nanos = case
             .world
@@ -130,7 +131,7 @@ fn real_time(case: &Case<'_>) -> Vec<Finding> {
     late.into_iter().chain(stopped_itself(case, &stop, (user, account), others_wait)).collect()
 }
 
-/// A real-time task that was stopped because another one used up the time of both.
+/// A real-time task that was throttled because another one used up the class's time.
 fn made_late(case: &Case<'_>, stop: &ClassStop<'_>, user: ActorId, others_wait: bool) -> Option<Finding> {
     let longest = |account: &Account| account.longest_by_rule[Rule::Throttled as usize];
     // The limit is each CPU's own.

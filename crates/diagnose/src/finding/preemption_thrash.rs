@@ -1,4 +1,4 @@
-//! CPU-bound tasks lose the CPU involuntarily, again and again, to tasks that were just woken and run for little.
+//! CPU-bound tasks are preempted again and again by tasks that were just woken and run only briefly.
 
 use std::cmp::Reverse;
 
@@ -13,28 +13,27 @@ use crate::ledger::Account;
 use crate::remedy;
 use crate::report::{Finding, Severity};
 
-/// A task that ends most of its stays by being pushed off wants more CPU than it gets.
+/// A task that ends most of its runs by being preempted wants more CPU time than it gets.
 const INVOLUNTARY: f64 = 0.8;
-/// The shortest slice that the fair class means to give, on one CPU (`min_granularity` 0.75 ms, `base_slice` 0.70 ms).
-/// Who keeps the CPU for less than that on average, though it wants more, has lost the benefit of a slice.
+/// The shortest slice that the fair class aims for, on one CPU (`min_granularity` 0.75 ms, `base_slice` 0.70 ms). If the average
+/// run of a task that wants more is shorter, it has lost the benefit of slices.
 const SHORTEST_SLICE: Nanos = Nanos::from_micros(700);
-/// Strangers must take the CPU from it so often in each second of its running that the switches cost a hundredth of it
-/// (5 µs each, with what the caches lose). Less is what fair sharing rounds off, as in `felt.rs`: on a machine that also
-/// serves requests every compiler is pushed off a thousand times a second, and is well.
+/// Preemptions by unrelated tasks per second of running, from which the context switches cost 1 % of it (5 µs each, with cold
+/// caches). Less is normal rounding of fair sharing: on a machine that also serves requests every compiler is preempted a
+/// thousand times a second without harm.
 const PER_SECOND: f64 = 2000.0;
-/// A burst in a start-up is no thrash.
+/// A burst during start-up is no thrashing.
 const LEAST: u64 = 500;
 /// Most of the preemptions must be by wakeups.
 const BY_WAKEUP: f64 = 0.5;
-/// A preemptor that works for the victim (one wakes the other) is a partner, not an intruder. Chance wakeups between
-/// the two stay below this part of the preemptions.
+/// A preemptor that works for the victim (one wakes the other) is a partner. Chance wakeups between unrelated tasks stay below
+/// this part of the preemptions.
 const PARTNER: f64 = 0.1;
-/// Who wakes others in this part of its turns does what they asked for: it is a server, and right to go before a task
-/// that only computes.
+/// A task that wakes others in this part of its runs is a server: it is right that it runs before a CPU-bound task.
 const SERVES: f64 = 0.5;
-/// Preemptors with a smaller part in it are not named in the sentence.
+/// Preemptors with a smaller share are not named in the sentence.
 const NOTABLE: f64 = 0.05;
-/// The victims together must use this part of a CPU, or nothing of note is disturbed.
+/// The victims together must use this part of a CPU; otherwise nothing significant is disturbed.
 const BUSY: f64 = 0.1;
 
 /// What this module finds.
@@ -51,7 +50,7 @@ pub(super) const KIND: FindingKind = FindingKind {
 pub(crate) fn find(case: &Case<'_>) -> Vec<Finding> {
     let mut findings: Vec<Finding> =
         case.victims().filter_map(|(victim, account)| of_victim(case, victim, account)).collect();
-    // Threads of one name and several priorities: one block, the one that lost most.
+    // Threads of one name but several priorities: report only the one that lost most.
     findings.sort_by_key(|finding| Reverse(finding.culprits.iter().map(|culprit| culprit.ns).sum::<u64>()));
     let mut seen: Vec<String> = Vec::new();
     findings.retain(|finding| {
@@ -114,9 +113,8 @@ fn of_victim(case: &Case<'_>, victim: ActorId, account: &Account) -> Option<Find
     Some(draft.finish(case, by_them))
 }
 
-/// Programs of the fair class that took the CPU from it right after a wakeup and have nothing else to do with it, most
-/// often first. Kernel threads do not count: they do somebody's request, often the victim's own, and holding them up is
-/// what other findings are about.
+/// Fair programs that preempted the victim right after a wakeup and have no other relation to it, most often first. Not kernel
+/// threads: they serve requests, often the victim's own, and delays of theirs are reported by other findings.
 fn preemptors(case: &Case<'_>, victim: ActorId) -> Vec<(ActorId, u64)> {
     let mut found: Vec<(ActorId, u64)> = case
         .ledger

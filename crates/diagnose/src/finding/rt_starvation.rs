@@ -1,7 +1,7 @@
 //! Real-time or deadline tasks hold the CPU while others wait.
 //!
-//! One finding for each family of intruders (see [`intruders`]), with the worst kind of victim; the other victims are in
-//! its price.
+//! One finding for each family of intruders (see [`intruders`]). It names the worst kind of victim; the other victims are payers
+//! in its price.
 
 mod turns;
 
@@ -24,47 +24,47 @@ use crate::remedy;
 use crate::report::{Finding, Remedy, Severity, VictimKind};
 use crate::verdict::{self, Cause, Cost, Plight, Waiter};
 
-/// Many stays together are felt as one of half the fair class's period would be…
+/// Many short runs count as one long run if they add up to half the fair class's period…
 const FELT_TOGETHER: Nanos = Nanos(FAIR_PERIOD.0 / 2);
-/// …if they take this part of the recording from somebody…
+/// …and cost another task this part of the recording…
 const SHARE_PAID: f64 = 0.05;
-/// …and every fifth nanosecond from the victim, however short each of them is.
+/// …and the victim a fifth of the time, however short each run is.
 const SHARE_OF_SHORT: f64 = 0.2;
-/// One that is short of more than this part of an equal share hardly gets on.
+/// A victim that is owed more than this part of its fair share makes hardly any progress.
 const HARDLY: f64 = 0.75;
-/// A slice of SCHED_RR (`RR_TIMESLICE`, 100 ms), with a tick and what comes in between. Equals that take turns do so by then;
-/// a SCHED_FIFO task that holds on for longer starves them.
+/// A slice of SCHED_RR (`RR_TIMESLICE`, 100 ms) plus a tick and what runs in between. Equals that alternate do so by then; a
+/// SCHED_FIFO task that holds on for longer starves its equals.
 const ROUND_ROBIN: Nanos = Nanos::from_millis(120);
-/// Who wakes a task for this part of its wakeups gives it its work: that it goes on first is their order of things.
+/// An occupant that does this part of the victim's wakeups gives it its work, so it is normal that the occupant runs on first.
 const GIVES_WORK: f64 = 0.5;
-/// A share of ten seconds that is so many times that of the recording is worth a line.
+/// The share of the worst ten seconds is reported if it is this many times the share of the recording.
 const WINDOW_STANDS_OUT: f64 = 1.5;
 
-/// Findings of this sort; the least of them are put together.
+/// Maximum findings of this kind; the least severe are merged.
 const MAX_FINDINGS_OF_KIND: usize = 6;
 
-/// A victim and what one intruder took from it.
+/// A victim and the time that one intruder took from it.
 struct Hit {
     victim: ActorId,
     lost: Nanos,
-    /// The longest single stay.
+    /// The longest single run of the intruder.
     stay: Nanos,
-    /// Whether the intruder is its equal, and only made it late by slices that are its own.
+    /// Whether the intruder is an equal that delayed it only by its normal slices.
     is_late: bool,
-    /// The rule under which it lost most to one task, and how much that was.
+    /// The longest time lost to one task under one rule, and that rule.
     main: (Nanos, Rule),
-    /// The part of the victim's worst ten seconds that the intruder took.
+    /// The share of the victim's worst ten seconds that the intruder took.
     in_window: f64,
 }
 
-/// All that real-time and deadline tasks took from others, to be found by who took it.
+/// All time that real-time and deadline tasks took from others, by occupant.
 #[derive(Default)]
 struct Taken {
     /// In the order of their first appearance.
     occupants: Vec<ActorId>,
-    /// Victims, each with its blame of the occupant.
+    /// Occupant → victims with their blame of it.
     from: FxHashMap<ActorId, Vec<(ActorId, Blame)>>,
-    /// What each victim lost to its class in all.
+    /// Victim → the total time it lost to real-time and deadline tasks.
     by_class: FxHashMap<ActorId, Nanos>,
 }
 
@@ -87,19 +87,19 @@ impl Taken {
         taken
     }
 
-    /// What these took, from whom.
+    /// The victims of these actors, with their blame.
     fn by<'a>(&'a self, actors: &'a [ActorId]) -> impl Iterator<Item = (ActorId, &'a Blame)> {
         let all = actors.iter().filter_map(|occupant| self.from.get(occupant)).flatten();
         all.map(|(victim, blame)| (*victim, blame))
     }
 }
 
-/// What one intruder did.
+/// One intruder and its victims.
 struct Intrusion {
     family: Family,
     hits: Vec<Hit>,
     severity: Option<Severity>,
-    /// What it waited behind its victims itself, where they take turns.
+    /// How long it waited behind its victims, if they alternate.
     returned: Option<Nanos>,
 }
 
@@ -131,7 +131,7 @@ pub(crate) fn find(case: &Case<'_>) -> Vec<Finding> {
     found.into_iter().filter_map(|intrusion| of_intruder(case, intrusion, &taken, &boosters)).collect()
 }
 
-/// Those of which none does much harm count as one, if that one does.
+/// Merges intrusions that are all harmless alone, if the merged one is not.
 fn together(case: &Case<'_>, intrusions: Vec<Intrusion>, taken: &Taken) -> Vec<Intrusion> {
     let is_loud = |intrusion: &Intrusion| intrusion.severity > Some(Severity::Info);
     let (mut found, quiet): (Vec<_>, Vec<_>) = intrusions.into_iter().partition(is_loud);
@@ -149,7 +149,7 @@ impl Intrusion {
         let members: FxHashSet<ActorId> = family.actors.iter().copied().collect();
         let mut hits: Vec<Hit> = Vec::new();
         let mut by_victim = FxHashMap::default();
-        // They may keep each other waiting; that is their own affair.
+        // Waits of the family's own members behind each other do not count.
         for (victim, blame) in taken.by(&family.actors).filter(|(victim, _)| !members.contains(victim)) {
             let index = *by_victim.entry(victim).or_insert(hits.len());
             if index == hits.len() {
@@ -181,20 +181,21 @@ impl Intrusion {
     }
 }
 
-/// Whether the occupant went before the victim by its class, or is its equal and kept it waiting for longer than equals may.
+/// Whether the occupant ran first because of its class or priority, or is an equal that kept the victim waiting longer than
+/// equals may.
 fn is_first(case: &Case<'_>, victim: ActorId, blame: &Blame) -> bool {
     let by_order = || holds_on(case, victim, blame) || makes_late(case, victim, blame);
     let another = blame.occupant != victim || case.actor(victim).members > 1;
     blame.rule.is_precedence() || blame.rule == Rule::Order && another && by_order()
 }
 
-/// Whether it held on to the CPU for longer than any slice.
+/// Whether it held the CPU for longer than any slice.
 fn holds_on(case: &Case<'_>, victim: ActorId, blame: &Blame) -> bool {
     case.longest_stay(victim, blame.occupant) > ROUND_ROBIN
 }
 
-/// Whether the victim, which needs the CPU for less than a tick at a time, waited while another program of its priority had it for long.
-/// Two that both compute have what they asked for, and so have the threads of one program.
+/// Whether the victim, which needs less than a tick per wakeup, waited while another program of its priority had the CPU for
+/// long. Not if both are CPU-bound or are threads of one program: then that is what was asked for.
 fn makes_late(case: &Case<'_>, victim: ActorId, blame: &Blame) -> bool {
     let occupant = blame.occupant;
     let is_rt = |id: ActorId| case.actor(id).policy() == Some(Policy::Rt);
@@ -210,7 +211,8 @@ fn makes_late(case: &Case<'_>, victim: ActorId, blame: &Blame) -> bool {
         && case.longest_stay(victim, occupant) >= FAIR_PERIOD
 }
 
-/// Whether two are threads of one process, or called as if they were. Of the kernel's threads each is its own.
+/// Whether both are threads of one process or, if processes are unknown, have the same name stem. Each kernel thread is a program
+/// of its own.
 fn same_program(case: &Case<'_>, a: ActorId, b: ActorId) -> bool {
     let (a, b) = (case.mainly(a), case.mainly(b));
     if case.is_kernel_thread(a) || case.is_kernel_thread(b) {
@@ -223,7 +225,7 @@ fn same_program(case: &Case<'_>, a: ActorId, b: ActorId) -> bool {
     }
 }
 
-/// The stop class moves tasks between CPUs for the kernel itself; it is not an intruder. Nor is the recorder.
+/// Neither the stop class, which migrates tasks for the kernel, nor the recorder is an intruder.
 fn is_intrusion(case: &Case<'_>, victim: ActorId, blame: &Blame) -> bool {
     let is_intruder = |id: ActorId| !case.is_stopper(id) && !case.is_observer(id);
     is_first(case, victim, blame) && is_intruder(blame.occupant) && !case.is_stopper(victim)
@@ -231,7 +233,7 @@ fn is_intrusion(case: &Case<'_>, victim: ActorId, blame: &Blame) -> bool {
 
 fn of_intruder(case: &Case<'_>, intrusion: Intrusion, taken: &Taken, boosters: &Boosters) -> Option<Finding> {
     let Intrusion { mut family, mut hits, severity, returned } = intrusion;
-    // The name under which it ran most comes first.
+    // Put the name under which it ran most first.
     family.actors.sort_by_key(|id| Reverse((ran(case, *id), *id)));
     let actors = &family.actors;
     let had: Nanos = actors.iter().map(|id| ran(case, *id)).sum();
@@ -280,19 +282,19 @@ fn of_intruder(case: &Case<'_>, intrusion: Intrusion, taken: &Taken, boosters: &
 }
 
 fn remedies(case: &Case<'_>, victims: &[ActorId], family: &Family, boosters: &Boosters) -> Vec<Remedy> {
-    // Who is lifted for a moment has nothing that could be taken from it.
+    // A task boosted by priority inheritance has no real-time priority of its own that a remedy could change.
     let own: Vec<ActorId> = family.actors.iter().copied().filter(|id| boosters.of_task(*id).is_none()).collect();
     let intruder = if own.is_empty() { &family.actors } else { &own };
     let creator = family.creator(case).filter(|_| family.names(case) > 3);
     remedy::against_rt(case, victims, intruder, creator)
 }
 
-/// How long one stay was, where it is known: those below a millisecond are not kept one by one.
+/// The longest run, if known: runs below 1 ms are not kept one by one.
 fn at_a_time(longest: Nanos) -> String {
     if longest > Nanos::ZERO { format!(", up to {longest} at a time") } else { ", less than 1 ms at a time".to_owned() }
 }
 
-/// What tells that an ordinary task is among them for its lock's sake.
+/// Evidence that an ordinary task among them was boosted because it held a lock.
 fn lifted(case: &Case<'_>, actors: &[ActorId], boosters: &Boosters) -> Option<String> {
     let (holder, booster) = actors.iter().find_map(|id| Some((*id, boosters.of_task(*id)?)))?;
     Some(format!(
@@ -303,7 +305,7 @@ fn lifted(case: &Case<'_>, actors: &[ActorId], boosters: &Boosters) -> Option<St
 }
 
 fn severity(case: &Case<'_>, hit: &Hit, had: Nanos, stall: Nanos) -> Option<Severity> {
-    // Several threads wait at the same time, and their waits add up; nobody is kept off for longer than the intruder ran.
+    // Several victims wait at once, so their waits can add up to more than the intruder ran: limit by that.
     let share = hit.lost.min(had).share_of(case.span());
     let share = share.max(hit.in_window);
     let plight = Plight { share, ..case.plight(hit.victim, cause(hit), stall, hit.lost) };
@@ -314,7 +316,7 @@ fn severity(case: &Case<'_>, hit: &Hit, had: Nanos, stall: Nanos) -> Option<Seve
 
 fn cause(hit: &Hit) -> Cause {
     match hit.main.1 {
-        // Somebody made them equals.
+        // An administrator gave them equal priorities.
         _ if hit.is_late => Cause::RealTimeOrder,
         Rule::Order => Cause::StuckEqual,
         Rule::Priority => Cause::Priority,
@@ -322,8 +324,8 @@ fn cause(hit: &Hit) -> Cause {
     }
 }
 
-/// Whether many short stays cost more than throughput: somebody slept for as much of the trace as would be an alarm if it had
-/// been waited at a time, or the victim hardly gets on.
+/// Whether many short runs cost more than throughput: a payer slept for a share of the trace that would be an alarm as one wait,
+/// or the victim makes hardly any progress.
 fn is_hurt(case: &Case<'_>, hit: &Hit) -> bool {
     let price = impact::payers(case, hit.victim).next().map_or(Nanos::ZERO, |(_, price)| price.min(hit.lost));
     let paid = price >= FELT_TOGETHER && price.share_of(case.span()) >= SHARE_PAID;
@@ -334,7 +336,7 @@ fn is_hurt(case: &Case<'_>, hit: &Hit) -> bool {
     paid || account.is_some_and(|account| account.owed().share_of(account.ideal) > HARDLY)
 }
 
-/// Whether the victim's wait cost anybody anything, by the measure that holds for weights, too.
+/// Whether the victim's wait had a cost; the same measure as for weights.
 fn is_felt(case: &Case<'_>, hit: &Hit) -> bool {
     match case.ledger.account(hit.victim) {
         Some(account) => impact::is_felt(case, hit.victim, account, hit.lost),
@@ -347,8 +349,8 @@ fn class(case: &Case<'_>, actors: &[ActorId]) -> &'static str {
     if is_deadline { "deadline" } else { "real-time" }
 }
 
-/// The longest that this family certainly kept one wait of the victim waiting at a time. Its members may follow one another
-/// without a gap: of the victim's longest stretch behind real-time tasks all is theirs that others cannot have taken.
+/// The longest time without a gap that this family certainly kept the victim waiting. Its members may run one after another
+/// without a gap: take the victim's longest stretch behind real-time tasks minus all that other families can have had of it.
 fn stall(case: &Case<'_>, hit: &Hit, taken: &Taken) -> Nanos {
     let by_class = taken.by_class.get(&hit.victim).copied().unwrap_or(Nanos::ZERO);
     let by_others = by_class.saturating_sub(hit.lost);
@@ -362,13 +364,13 @@ fn stall(case: &Case<'_>, hit: &Hit, taken: &Taken) -> Nanos {
     hit.stay.max(theirs).min(hit.lost)
 }
 
-/// The victims of the kind to name: who lost most, price included, and a kernel worker before others that lost about as much. Sorts
-/// `hits`, worst first.
+/// The victims of the kind to name: the one with the largest loss including price, but prefer a kernel worker that lost about as
+/// much. Sorts `hits`, worst first.
 fn worst_kind(case: &Case<'_>, hits: &mut [Hit], had: Nanos, taken: &Taken) -> Option<Vec<ActorId>> {
     let most = hits.iter().map(|hit| hit.lost).max()?;
     let enough = Nanos((most.0 as f64 * ABOUT_AS_MUCH) as u64);
     hits.sort_by_cached_key(|hit| {
-        // What is worse gives the finding its name, before housekeeping of which nobody took notice.
+        // The more severe names the finding, not housekeeping that nobody noticed.
         let severity = severity(case, hit, had, stall(case, hit, taken));
         let felt = is_felt(case, hit) || severity > Some(Severity::Info);
         let worker = hit.lost >= enough && case.is_kernel_worker(hit.victim) && felt;
@@ -378,13 +380,13 @@ fn worst_kind(case: &Case<'_>, hits: &mut [Hit], had: Nanos, taken: &Taken) -> O
     Some(hits.iter().map(|hit| hit.victim).filter(|victim| same_kind(case, first, *victim)).collect())
 }
 
-/// What others paid for the part of the victim's waits that this family made: most of its waits may be others' doing.
+/// The part of the price for the victim's waits that is due to this family; other occupants may have caused most of its waits.
 fn price_of(case: &Case<'_>, hit: &Hit) -> Nanos {
     let waited = case.ledger.account(hit.victim).map_or(Nanos::ZERO, |account| account.waited);
     Nanos((case.price(hit.victim).0 as f64 * hit.lost.share_of(waited).min(1.0)) as u64)
 }
 
-/// Workers of one sort that do the same work are one kind; so are threads of one name, and what a thread is in the course of time.
+/// Workers of one sort with the same work are one kind; so are threads of one name, and the actors that one thread was over time.
 fn same_kind(case: &Case<'_>, a: ActorId, b: ActorId) -> bool {
     if a == b {
         return true;

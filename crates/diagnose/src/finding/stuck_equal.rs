@@ -1,4 +1,4 @@
-//! An equal keeps the CPU for longer than any turn lasts; or so many equals share it that a turn takes a second to come.
+//! An equal keeps the CPU for longer than any slice; or so many equals share a CPU that a task waits a second for its slice.
 
 use std::cmp::Reverse;
 
@@ -15,10 +15,10 @@ use crate::remedy;
 use crate::report::{Finding, Severity};
 use crate::verdict::{self, Cause};
 
-/// So long one task is to blame for by itself, whatever else a wait was for.
+/// An equal that had the CPU for this long is a culprit even if most of the wait had another reason.
 const HELD_BY_ITSELF: Nanos = Nanos::from_millis(200);
 
-/// Known bugs by which an equal keeps a CPU.
+/// Known kernel bugs by which an equal keeps a CPU.
 const BUGS_THAT_LOOK_SO: [&str; 3] = ["reweight-lag", "yield-deadline", "idle-slice"];
 
 /// What this module finds.
@@ -33,7 +33,7 @@ pub(super) const KIND: FindingKind = FindingKind {
     find: |case, before| find(case, before),
 };
 
-/// The same, of a crowd.
+/// The same for a crowd of equals.
 pub(crate) const CROWDED: FindingKind = FindingKind {
     id: "crowded-cpu",
     title: "so many equals share a CPU that a turn takes a second to come",
@@ -44,14 +44,14 @@ pub(crate) const CROWDED: FindingKind = FindingKind {
     find: |case, before| find_crowds(case, before),
 };
 
-/// A task that waited behind one that did not leave.
+/// A task that waited behind an equal that kept the CPU.
 struct Stuck<'a> {
     victim: ActorId,
     waits: &'a UnequalWaits,
     severity: Severity,
 }
 
-/// Whether a finding that is more than a remark is about the victim.
+/// Whether a finding above info severity already explains the victim.
 fn is_explained(before: &[Finding], victim: ActorId) -> bool {
     before.iter().any(|finding| finding.severity > Severity::Info && finding.actors.contains(&victim))
 }
@@ -59,7 +59,7 @@ fn is_explained(before: &[Finding], victim: ActorId) -> bool {
 fn stuck<'a>(case: &'a Case<'_>, before: &[Finding]) -> Vec<Stuck<'a>> {
     let judge = |victim: ActorId, waits: &'a UnequalWaits| {
         let wait = waits.worst;
-        // A task that had the smaller part of the wait was one of many.
+        // An occupant that had the smaller part of the wait was one of many.
         let is_main = wait.held_by_one >= Nanos(wait.length.0 / 2) || wait.held_by_one >= HELD_BY_ITSELF;
         if !is_main {
             return None;
@@ -138,7 +138,7 @@ fn is_turn(blame: &Blame) -> bool {
     matches!(blame.rule, Rule::Fair | Rule::Count | Rule::WakeupPreemption)
 }
 
-/// What is known of this kernel that looks so.
+/// Known bugs of this kernel that look like this.
 fn known_bugs(case: &Case<'_>) -> Vec<String> {
     let bugs = BUGS_THAT_LOOK_SO.iter().filter_map(|id| BUGS.row(id).and_then(Bug::of));
     let affects = bugs.filter(|bug| bug.affects(&case.facts) == Holds::Yes);

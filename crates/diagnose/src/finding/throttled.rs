@@ -1,5 +1,4 @@
-//! A limit keeps tasks off the CPU, not contention: a cgroup's bandwidth limit, or the kernel's own limit on what
-//! real-time and deadline tasks may take.
+//! A limit, not contention, keeps tasks off the CPU: a cgroup's quota, or the kernel's own limit on real-time and deadline tasks.
 
 use std::cmp::Reverse;
 
@@ -18,18 +17,18 @@ use crate::remedy;
 use crate::report::{Finding, Severity, Victim, VictimKind};
 use crate::verdict::{self, Cause, Plight, Waiter};
 
-/// From events alone the rule can be inferred only from a CPU that idles beside a runnable task. One such stretch shorter
-/// than this may be idle-exit latency or a race between two CPUs' clocks.
+/// Events alone show throttling only if the CPU idles beside a runnable task. A shorter stretch of that may be idle-exit latency
+/// or a skew between the clocks of two CPUs.
 const STRETCH: Nanos = Nanos::from_millis(1);
-/// Nothing confirms what is inferred without a snapshot but that it happens again.
+/// Without a snapshot only recurrence confirms what was inferred.
 const STALLS_INFERRED: u64 = 3;
-/// A quota that is used up in every other period does not suffice, however short the rest of each period is…
+/// A quota that is used up in every other period is too small, however short the rest of each period is…
 const SPENT: f64 = 0.5;
-/// …if it is more than chance.
+/// …if it happens more often than by chance.
 const SPENT_AT_LEAST: u64 = 5;
-/// Who was stopped for this part of what another was stopped for was stopped about as long.
+/// Tasks count as throttled about equally long if one was throttled for this part of the other's time.
 const AS_LONG: f64 = 0.75;
-/// Idle CPUs are the culprit where they show this part of what was lost.
+/// Idle CPUs are named as the culprit if they show at least this part of the lost time.
 const SEEN: f64 = 0.5;
 
 /// What this module finds.
@@ -55,16 +54,16 @@ pub(super) fn is_limit(blame: &Blame) -> bool {
     blame.rule == Rule::Throttled
 }
 
-/// Fair tasks and no kernel threads: those are in no group that could be limited.
+/// Fair tasks except kernel threads, which are in no group that can be limited.
 fn limitable<'a>(case: &'a Case<'_>) -> impl Iterator<Item = ActorId> + 'a {
     case.victims().map(|(id, _)| id).filter(|id| case.is_fair(*id) && !case.is_kernel_thread(*id))
 }
 
-/// A limited group and those of its tasks that waited, who lost most first.
+/// A limited group and its tasks that waited; the task that lost most is first.
 struct Limited {
     path: String,
     members: Vec<ActorId>,
-    /// What the kernel counted while this was recorded.
+    /// What the kernel counted during the recording.
     counted: Option<Throttled>,
 }
 
@@ -76,7 +75,7 @@ fn waited(case: &Case<'_>, victim: ActorId) -> Nanos {
     case.ledger.account(victim).map_or(Nanos::ZERO, |account| account.waited)
 }
 
-/// Groups of which the snapshot knows the limit and tasks that waited.
+/// Groups with a limit and waiting tasks in the snapshot.
 fn limited_groups(case: &Case<'_>) -> Vec<Limited> {
     let mut groups: Vec<Limited> = Vec::new();
     for victim in limitable(case) {
@@ -94,7 +93,7 @@ fn limited_groups(case: &Case<'_>) -> Vec<Limited> {
             .members
             .sort_by_key(|id| Reverse((stopped(case, *id), waited(case, *id) + case.price(*id), Reverse(*id))));
         name_who_used_least(case, &mut group.members);
-        // Who was never stopped that anybody could see is named only where nobody was.
+        // Name tasks not seen throttled only if none was.
         if group.members.iter().any(|id| stopped(case, *id) >= STRETCH) && group.counted.is_none() {
             group.members.retain(|id| stopped(case, *id) >= STRETCH);
         }
@@ -102,8 +101,8 @@ fn limited_groups(case: &Case<'_>) -> Vec<Limited> {
     groups
 }
 
-/// Of several processes that were seen stopped for about as long the one is starved that used the least: the others used up what it
-/// needed. Puts its thread that was stopped longest first.
+/// Of several processes throttled about equally long, names the one that used the least CPU time: the others used up what it
+/// needed. Its thread that was throttled longest becomes the first member.
 fn name_who_used_least(case: &Case<'_>, members: &mut [ActorId]) {
     let Some(longest) = members.first().map(|first| stopped(case, *first)).filter(|longest| *longest >= STRETCH) else {
         return;
@@ -123,8 +122,8 @@ fn process_of(case: &Case<'_>, id: ActorId) -> Option<Tid> {
     case.first_tid(case.mainly(id)).and_then(|tid| case.process_of(tid))
 }
 
-/// Groups that the kernel counted as stopped and of whose tasks none was there when the host was asked. Which of those that
-/// lived only meanwhile were in it, nothing says.
+/// Groups for which the kernel counted throttling and none of whose tasks is in the snapshot. Nothing shows which short-lived
+/// tasks were in them.
 fn counted_only(case: &Case<'_>, known: &[Limited]) -> Vec<Limited> {
     let Some(counted) = case.snapshot.and_then(|snapshot| snapshot.throttled_meanwhile.as_ref()) else {
         return Vec::new();
@@ -137,7 +136,7 @@ fn group(case: &Case<'_>, victim: ActorId) -> Option<String> {
     Some(case.snapshot?.limited_cgroup_of(case.first_tid(victim)?)?.path.clone())
 }
 
-/// On how many CPUs at once a group with these tasks can have been stopped: the kernel sums over them.
+/// The number of CPUs on which a group with these tasks can have been throttled at once: the kernel's counter sums over CPUs.
 pub(super) fn breadth(case: &Case<'_>, members: &[ActorId]) -> u32 {
     let accounts: Vec<_> = members.iter().filter_map(|id| case.ledger.account(*id)).collect();
     let cpus = (0..case.world.cpus).map(unstarve_model::CpuId);
@@ -146,8 +145,8 @@ pub(super) fn breadth(case: &Case<'_>, members: &[ActorId]) -> u32 {
     if members.is_empty() { case.world.cpus.max(1) } else { used.min(tasks).max(1) }
 }
 
-/// On a busy CPU others run while a group is stopped, and the events look like plain sharing: the kernel's counters
-/// know better. They do not know which stop was the longest.
+/// On a busy CPU others run while a group is throttled, and the events look like plain sharing. The kernel's counters show the
+/// total, but not the longest stop.
 fn felt_by(case: &Case<'_>, group: &Limited) -> Felt {
     let worst = group.members.iter().map(|id| stopped(case, *id)).max().unwrap_or(Nanos::ZERO);
     let longest =
@@ -201,14 +200,14 @@ fn of_group(case: &Case<'_>, group: &Limited) -> Option<Finding> {
         infers_settings: false,
         remedies: remedy::against_limit(case, &group.path),
     };
-    // Which of the occupants ran because of the limit, the events do not tell: where they show little of it, none is named.
+    // Events do not show which occupants ran because of the limit. If they show little of the throttled time, name no culprit.
     let seen: Nanos = group.members.iter().map(|id| stopped(case, *id)).sum();
     let shows = seen.0 as f64 >= SEEN * felt.lost.0 as f64;
     let finding = draft.finish(case, |blame| shows && is_limit(blame));
     Some(if group.members.is_empty() { about_group(finding, &group.path) } else { finding })
 }
 
-/// Members by program: the name of the thread of each process that ran most; by name where processes are not known.
+/// Members by process, each represented by the thread that ran most; by name if processes are unknown.
 fn programs(case: &Case<'_>, members: &[ActorId]) -> Vec<(ActorId, Nanos)> {
     let mut known: Vec<(Option<Tid>, ActorId, Nanos)> = Vec::new();
     for id in members {
@@ -225,7 +224,7 @@ fn programs(case: &Case<'_>, members: &[ActorId]) -> Vec<(ActorId, Nanos)> {
     known.into_iter().map(|(_, program, ran)| (program, ran)).collect()
 }
 
-/// The tasks of one program by their number, several programs by their names; and the verb.
+/// One program as a number of tasks, several programs by name; and the verb.
 fn of_members(case: &Case<'_>, members: &[ActorId]) -> (String, &'static str) {
     let programs = programs(case, members);
     if programs.len() < 2 {
@@ -234,7 +233,7 @@ fn of_members(case: &Case<'_>, members: &[ActorId]) -> (String, &'static str) {
     (names(case, programs.into_iter().map(|(program, _)| program)), "were")
 }
 
-/// Where a group has several programs: who used its quota, most first.
+/// If a group has several programs: those that used its quota, most first.
 fn users(case: &Case<'_>, members: &[ActorId]) -> Option<String> {
     let mut used = programs(case, members);
     used.sort_by_key(|(_, ran)| Reverse(*ran));
@@ -246,7 +245,7 @@ fn users(case: &Case<'_>, members: &[ActorId]) -> Option<String> {
     })
 }
 
-/// A finding about a group of which no task is known.
+/// A finding about a group without known tasks.
 fn about_group(finding: Finding, path: &str) -> Finding {
     let victim = Victim { kind: VictimKind::Cgroup, comm: path.escape_debug().to_string(), ..finding.victim };
     Finding { victim, ..finding }
@@ -263,7 +262,7 @@ fn counters(counted: &Throttled) -> String {
     )
 }
 
-/// Tasks of which nobody knows the group, and whose CPU went idle beside them again and again: one finding for all.
+/// Tasks of unknown group beside whom their CPU repeatedly went idle: one finding for all of them.
 fn inferred(case: &Case<'_>) -> Option<Finding> {
     let rule = Rule::Throttled as usize;
     let again =

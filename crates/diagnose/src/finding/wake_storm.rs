@@ -1,8 +1,7 @@
-//! Far more tasks are woken than CPUs can run; each runs for little and waits for long, and bystanders wait behind the
-//! crowd.
+//! Far more tasks are woken than the CPUs can run: each runs briefly and waits long, and other tasks wait behind the crowd.
 //!
-//! A crowd of equals that delays only itself is plain overload: worth a line, never a warning. It becomes one when a
-//! bystander pays.
+//! A crowd of equals that delays only itself is plain overload and never more than info. It becomes a warning if a bystander
+//! pays.
 
 use std::cmp::Reverse;
 
@@ -18,24 +17,24 @@ use crate::remedy;
 use crate::report::{Finding, Severity};
 use crate::verdict::{self, Cause, Plight, Waiter};
 
-/// On average, as a member of the crowd leaves the queue, this many wait there on its CPU: four more are ready on each
-/// CPU than can run. A gate that wakes one or two more than there are CPUs stays far below.
+/// The average number of tasks waiting on the CPU when a member of the crowd leaves the run queue: four more are runnable per CPU
+/// than can run. A gate that wakes one or two more tasks than there are CPUs stays far below.
 const QUEUE: f64 = 4.0;
-/// A crowd has more members than a queue of that length needs.
+/// A crowd has more members than such a run queue needs.
 const MEMBERS: u32 = 8;
-/// Woken tasks: each turn of a member begins with a wakeup, and it is pushed aside at most once before it sleeps again (by
-/// a bystander, a tick, whoever wakes the next one), so at least every other wait follows a wakeup. Hogs that preempt each
-/// other wait after preemptions.
+/// The crowd is woken: each member sleeps, is woken, and is preempted at most once before it sleeps again (by a bystander, a
+/// tick, or the waker of the next member). So at least every other wait follows a wakeup. CPU hogs that preempt each other wait
+/// after preemptions.
 const WOKEN: f64 = 0.5;
-/// "Run for little": the crowd waits at least this many times as long as it runs.
+/// "Runs briefly": the crowd waits at least this many times as long as it runs.
 const WAIT_TO_RUN: f64 = 2.0;
-/// Most of its waits must be the crowd's own doing.
+/// Most of the crowd's waits must be behind its own members.
 const OWN_DOING: f64 = 0.5;
-/// Fewer waits are a start-up, not a storm.
+/// Fewer waits may be a start-up.
 const WAITS: u64 = 200;
-/// A bystander wants little: at most this part of what the crowd runs.
+/// A bystander wants little CPU time: at most this part of what the crowd runs.
 const BYSTANDER: f64 = 0.1;
-/// Who wakes the crowd, or is woken by it, for this part of its own waits works with it.
+/// A task that wakes the crowd, or is woken by it, for this part of its own waits works with it.
 const PARTNER: f64 = 0.1;
 
 /// What this module finds.
@@ -69,12 +68,12 @@ fn is_storm(case: &Case<'_>, crowd: ActorId, account: &Account) -> bool {
         && case.blamed(crowd, |blame| blame.occupant == crowd).share_of(account.waited) >= OWN_DOING
 }
 
-/// Somebody who waits behind the crowd and is not of it.
+/// A task that waits behind the crowd and is not in it.
 struct Bystander {
     actor: ActorId,
     lost: Nanos,
     longest: Nanos,
-    /// It wakes the crowd or is woken by it: no bystander, though it pays too.
+    /// It wakes the crowd or is woken by it: not a bystander, though it also pays.
     partner: bool,
 }
 
@@ -125,7 +124,7 @@ fn is_crowding(blame: &Blame) -> bool {
     matches!(blame.rule, Rule::Count | Rule::Fair | Rule::WakeupPreemption)
 }
 
-/// Worst first. Waits shorter than a tick on the whole are not worth naming.
+/// Worst first. Only with a total wait of at least a tick.
 fn bystanders(case: &Case<'_>, crowd: ActorId, account: &Account) -> Vec<Bystander> {
     let little = account.runs.total.0 as f64 * BYSTANDER;
     let mut found: Vec<Bystander> = case
@@ -144,7 +143,7 @@ fn bystanders(case: &Case<'_>, crowd: ActorId, account: &Account) -> Vec<Bystand
     found
 }
 
-/// Whether these are mostly threads that took the crowd's name later.
+/// Whether most of these threads later took the crowd's name.
 fn became(case: &Case<'_>, id: ActorId, crowd: ActorId) -> bool {
     let (before, after) = (&case.actor(id).tids, &case.actor(crowd).tids);
     before.iter().filter(|tid| after.contains(tid)).count() > before.len() / 2

@@ -1,3 +1,5 @@
+//! The sums of one actor over the trace: waits, runs, owed time, and idle CPUs during its waits.
+
 use unstarve_model::{CpuId, CpuSet, Nanos, Time};
 use unstarve_sched::Rule;
 use unstarve_timeline::{ActorId, Piece, Run, RunEnd, Throughout, Unproved, Wait, WaitKind, World};
@@ -6,35 +8,36 @@ use super::spans::Spans;
 use super::unequal::UnequalWaits;
 use super::{Episodes, OpenSpot, Quantiles, Spot, WorkLog, Worst};
 
-/// What is known about one actor at the end of the trace.
+/// The sums of one actor over the trace.
 #[derive(Clone, Debug)]
 pub(crate) struct Account {
     pub waits: u64,
-    /// Of which after a wakeup or creation; the others followed a preemption.
+    /// Waits that began with a wakeup or with the task's creation; the others began with a preemption.
     pub wakeup_waits: u64,
     pub waited: Nanos,
     pub longest: Nanos,
     pub quantiles: Quantiles,
-    /// The longest time in one wait under each rule, by [`Rule`]; for [`Rule::Class`] and [`Rule::Priority`] the longest without a gap.
+    /// The longest time in one wait under each [`Rule`]. For [`Rule::Class`] and [`Rule::Priority`]: the longest time without a
+    /// gap.
     pub longest_by_rule: [Nanos; Rule::ALL.len()],
-    /// The same of waits of which the rule had half or more: it is their main reason.
+    /// Like `longest_by_rule`, but only from waits of which the rule had half or more: it is their main reason.
     pub longest_mainly: [Nanos; Rule::ALL.len()],
-    /// The time under each rule in waits of which it was the main reason and took more than a period of fair scheduling.
+    /// The time under each rule in stalls: waits in which it was the main reason and took at least [`FAIR_PERIOD`].
     pub stalled_mainly: [Nanos; Rule::ALL.len()],
-    /// Sum over such waits for which weight was the reason of how many waited on the same CPU at the end, itself included.
+    /// For stalls by weight: the sum of the number of tasks, itself included, that waited on the same CPU at the end.
     pub queued_in_stalls: u64,
-    /// How many such waits there were.
+    /// The number of stalls with this rule as the main reason.
     pub stalls_mainly: [u64; Rule::ALL.len()],
-    /// How many waits there were in which it took as much, main reason or not.
+    /// The number of waits in which this rule took at least [`FAIR_PERIOD`], main reason or not.
     pub stalls_by_rule: [u64; Rule::ALL.len()],
-    /// The most that interrupts took from a wait of which they were a good part. In a long wait behind something else they
-    /// add up to as much, and mean nothing.
+    /// The longest time that interrupts took from one wait, among waits of which they took a third or more. In a long wait behind
+    /// something else, interrupts can add up to as much time without being the reason.
     pub longest_interrupted: Nanos,
-    /// What an ideal processor would have given it while it was runnable.
+    /// CPU time that an ideal processor would have given the actor while it was runnable.
     pub ideal: Nanos,
-    /// What it got: time on a CPU, without interrupts.
+    /// CPU time received, without interrupts.
     pub got: Nanos,
-    /// Sum over its waits of how many waited on the same CPU at the end, itself included.
+    /// The sum over all waits of the number of tasks, itself included, that waited on the same CPU at the end.
     pub queued_together: u64,
     pub cpus: CpuSet,
     pub worst: Worst,
@@ -44,20 +47,20 @@ pub(crate) struct Account {
     pub migrations: u64,
     pub moves_while_waiting: u64,
     pub idle_elsewhere: IdleElsewhere,
-    /// Of its waits, whether one filled the whole trace.
+    /// Set if one of the waits filled the whole trace.
     pub throughout: Option<Throughout>,
-    /// The wait of it that may be the longest of those that still lasted when the recording ended; of one that is not proved
-    /// at all, nothing is in the sums.
+    /// The wait, among those not over at the end of the recording, that may be the longest. A wait that is not proved at all is
+    /// not in the sums.
     pub open: Option<Box<OpenSpot>>,
-    /// Not in `idle_elsewhere` before [`Account::settle`].
+    /// Added to `idle_elsewhere` only by [`Account::settle`].
     beside_unheard: Vec<BesideUnheard>,
     /// Waits that fair sharing does not explain.
     pub unequal: Option<Box<UnequalWaits>>,
-    /// Only for workers.
+    /// Only for kernel workers.
     pub work: Option<Box<WorkLog>>,
 }
 
-/// The stays on a CPU.
+/// The runs of an actor.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Runs {
     pub count: u64,
@@ -68,58 +71,58 @@ pub(crate) struct Runs {
     pub slept: u64,
     pub preempted: u64,
     pub preempted_by_wakeup: u64,
-    /// Of a deadline task, those at whose end it was runnable and had used up its runtime; `None` if nobody knows its runtime.
+    /// For a deadline task: runs that ended while it was runnable and had used up its runtime. `None` if its runtime is unknown.
     pub spent: Option<u64>,
-    /// Long runs over time; kept for real-time and deadline tasks.
+    /// Long runs over time; filled only for real-time and deadline tasks.
     pub episodes: Episodes,
 }
 
-/// Waits during which a CPU that the task may use was idle.
+/// Waits during which another CPU that the task may use was idle.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct IdleElsewhere {
-    /// Waits of which this is known.
+    /// Waits for which this is known.
     pub known: u64,
-    /// Idle time elsewhere, in all of them.
+    /// Idle time elsewhere, summed over all waits.
     pub total: Nanos,
-    /// Those with more than a tick of it.
+    /// Waits with more than a tick of idle time elsewhere.
     pub long: u64,
-    /// Idle time elsewhere in those.
+    /// Idle time elsewhere, summed over those waits.
     pub long_total: Nanos,
-    /// The same, each moment once however many waited then: one idle CPU takes one of them.
+    /// Like `long_total`, but each moment counts once even if several tasks waited: one idle CPU can take only one of them.
     pub long_span: Nanos,
-    /// What `long_span` has counted, as far back as is remembered.
+    /// The time already counted in `long_span`, as far back as is remembered.
     counted: Spans,
-    /// The most in one wait.
+    /// The longest idle time elsewhere in one wait.
     pub longest: Nanos,
 }
 
-/// Waits beside a CPU that had issued no event yet.
+/// Waits during which one CPU had not issued any event yet. Whether it was idle is known only at the end of the trace.
 #[derive(Clone, Debug)]
 pub(crate) struct BesideUnheard {
     cpu: CpuId,
-    /// Idle time elsewhere if that CPU was busy, and if it was idle.
+    /// Idle time elsewhere if that CPU turns out to have been busy, and if idle.
     if_busy: IdleElsewhere,
     if_idle: IdleElsewhere,
 }
 
-/// Such CPUs that are told apart for one actor.
+/// Maximum such CPUs tracked per actor.
 const UNHEARD: usize = 8;
 
-/// A tick at the usual CONFIG_HZ=250. The periodic balancer looks for waiting tasks on a tick, so an idle CPU may well
-/// stay so for this long.
+/// A tick at the usual CONFIG_HZ=250. The periodic load balancer looks for waiting tasks on a tick, so a CPU may legitimately
+/// stay idle for this long.
 pub(crate) const TICK: Nanos = Nanos::from_millis(4);
-/// The longest period in which the fair class itself means to give every runnable task a turn: `sched_latency_ns`, 6 ms,
-/// times 4 on eight CPUs or more (EEVDF has no such promise, but its slices are not longer). A longer wait that is not
-/// plain sharing is a stall.
+/// The longest period in which the fair class aims to run every runnable task: `sched_latency_ns` (6 ms) times 4 on eight or more
+/// CPUs. EEVDF makes no such promise, but its slices are not longer. A longer wait that is not plain sharing is a stall.
 pub(crate) const FAIR_PERIOD: Nanos = Nanos::from_millis(24);
 
-/// What had half of a wait is the reason for it; a crowd that keeps itself waiting must not make what else ran a stall.
+/// An occupant or rule is the main reason of a wait if it had half of it or more. In a wait caused by a crowd of equals, whatever
+/// else ran is then not counted as a stall.
 #[inline(always)]
 fn is_main(part: Nanos, length: Nanos) -> bool {
     length > Nanos::ZERO && part >= length.saturating_sub(part)
 }
 
-/// Interrupts are what a wait was for from this part of it on.
+/// Interrupts count as a reason of a wait if they took this part of it or more.
 const GOOD_PART: f64 = 1.0 / 3.0;
 
 impl Account {
@@ -156,7 +159,7 @@ impl Account {
         }
     }
 
-    /// Adds a wait; `stretch` is the longest that it was behind real-time tasks without a gap, where that is known.
+    /// Adds a wait; `stretch` is the longest time without a gap that it was behind real-time tasks, if known.
     #[inline(always)]
     pub fn add_wait(&mut self, world: &World, wait: &Wait<'_>, stretch: Option<Nanos>) {
         let length = wait.length();
@@ -178,13 +181,13 @@ impl Account {
             self.add_open(OpenSpot { tid, cpu: wait.cpu, open });
         }
         match wait.idle_elsewhere {
-            // Nothing was idle, whatever else is known of it.
+            // No CPU was idle elsewhere: only the count changes.
             Some(Nanos::ZERO) if wait.beside_unheard.is_none() => self.idle_elsewhere.known += 1,
             Some(idle) => self.add_idle(idle, wait),
             None => {}
         }
         let main = match wait.pieces {
-            // Most waits have one reason.
+            // Fast path: most waits have one piece.
             [piece] => {
                 if matches!(piece.rule, Rule::Irq | Rule::Softirq) {
                     self.add_interrupted(piece.length, length);
@@ -198,7 +201,7 @@ impl Account {
         self.worst.offer(main, length, || Spot::of(world, wait));
     }
 
-    /// Adds a wait that may still have lasted when the recording ended, and of which nothing is proved.
+    /// Adds a wait that may not have been over at the end of the recording, and of which nothing is proved.
     pub fn add_unproved(&mut self, world: &World, wait: &Unproved) {
         let tid = world.tasks.get(wait.task).tid;
         self.add_open(OpenSpot { tid, cpu: wait.cpu, open: wait.open });
@@ -212,9 +215,9 @@ impl Account {
         }
     }
 
-    /// Adds what the rules had of a wait, and finds the one that had most.
+    /// Adds the time of each rule within a wait; returns the rule with the longest time.
     fn add_parts(&mut self, pieces: &[Piece], wait: &Wait<'_>, stretch: Option<Nanos>) -> Rule {
-        // Pieces of one rule and several occupants belong together: two real-time tasks in turn are one long wait.
+        // Sum the pieces of one rule: two real-time tasks that alternate are one long wait.
         let mut together = [Nanos::ZERO; Rule::ALL.len()];
         for piece in pieces {
             together[piece.rule as usize] += piece.length;
@@ -222,7 +225,7 @@ impl Account {
         let interrupted = together[Rule::Irq as usize] + together[Rule::Softirq as usize];
         let mut main = (Nanos::ZERO, Rule::Unknown);
         for piece in pieces {
-            // Each rule once, in the order of their longest pieces.
+            // Each rule once, in the order of its longest piece.
             let length = std::mem::take(&mut together[piece.rule as usize]);
             if length > Nanos::ZERO {
                 if length > main.0 {
@@ -242,7 +245,7 @@ impl Account {
         }
     }
 
-    /// Adds what a rule had in all of a wait.
+    /// Adds the total time of one rule within a wait.
     #[inline]
     fn add_part(&mut self, rule: Rule, together: Nanos, wait: &Wait<'_>, stretch: Option<Nanos>) {
         let is_main = || is_main(together, wait.length());
@@ -274,7 +277,7 @@ impl Account {
     }
 
     fn add_idle(&mut self, idle: Nanos, wait: &Wait<'_>) {
-        // A task that a limit stops may use no CPU, idle or not.
+        // A throttled task may not use any CPU, idle or not.
         let stopped = wait.pieces.iter().filter(|piece| piece.rule == Rule::Throttled);
         let stopped = stopped.fold(Nanos::ZERO, |sum, piece| sum + piece.length);
         let free = wait.length().saturating_sub(stopped);
@@ -302,7 +305,7 @@ impl Account {
         beside.if_idle.add(wait.length().saturating_sub(own).min(free), wait.start, wait.end);
     }
 
-    /// The trace is over, and it is known which CPUs were idle until they were heard.
+    /// Called at the end of the trace, when it is known which CPUs were idle before their first event.
     pub fn settle(&mut self, idle: &CpuSet) {
         for beside in self.beside_unheard.drain(..) {
             let known = if idle.contains(beside.cpu) { beside.if_idle } else { beside.if_busy };
@@ -329,20 +332,19 @@ impl Account {
         }
     }
 
-    /// Ideal equal-share service minus service received; zero for who got more than its share.
+    /// Owed time: ideal fair-share service minus service received; zero if the actor received more than its share.
     pub fn owed(&self) -> Nanos {
         self.ideal.saturating_sub(self.got)
     }
 
-    /// Owed time as far as the task would have used it. An ideal processor never owes a task that runs a little and
-    /// goes back to sleep more than that little, however long it waits; one that keeps losing the CPU while it is
-    /// runnable would have used all.
+    /// Owed time, limited to what the task would have used. A task that runs briefly and then sleeps is never owed more than it
+    /// would have run, however long it waits. A task that mostly loses the CPU while runnable would have used all of it.
     pub fn starved(&self) -> Nanos {
         let would_use_all = self.throughout.is_some() || self.runs.preempted > self.runs.slept;
         if would_use_all { self.owed() } else { self.owed().min(self.got) }
     }
 
-    /// The mean run between a wakeup and the next sleep.
+    /// The mean run time between a wakeup and the next sleep.
     pub fn run_per_wakeup(&self) -> Option<Nanos> {
         (self.wakeups > 0).then(|| Nanos(self.runs.total.0 / self.wakeups))
     }

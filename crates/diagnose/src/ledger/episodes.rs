@@ -1,6 +1,8 @@
+//! Long waits (or runs) of an actor over time, and the steady interval at which they recur.
+
 use unstarve_model::{Nanos, Time};
 
-/// A stretch of trouble: one long wait (or run), or several that follow each other closely.
+/// One long wait (or run), or several that follow each other closely.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Episode {
     pub start: Time,
@@ -9,10 +11,10 @@ pub(crate) struct Episode {
     pub longest: Nanos,
 }
 
-/// The long waits of one actor over time, to see whether they recur.
+/// The long waits of one actor over time, to find out whether they recur.
 ///
-/// Bounded: when it is full, waits much shorter than the longest go; if all are alike, the older half goes (whether
-/// trouble recurs at an interval can be told from its latest few hundred occurrences).
+/// Bounded: when it is full, waits much shorter than the longest are dropped. If all are about as long, the older half is
+/// dropped: the latest few hundred are enough to find an interval.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Episodes {
     list: Vec<Episode>,
@@ -22,7 +24,7 @@ pub(crate) struct Episodes {
 
 impl Episodes {
     const KEPT: usize = 512;
-    /// No interval is looked for in trouble shorter than this: it is the length of a short tick.
+    /// Waits shorter than this (the length of a short tick) are not used to find an interval.
     const LEAST: Nanos = Nanos::from_millis(1);
 
     #[inline]
@@ -62,7 +64,7 @@ impl Episodes {
         }
     }
 
-    /// The episodes of several actors in one order of time.
+    /// The episodes of several actors in time order.
     pub fn merged<'a>(all: impl IntoIterator<Item = &'a Episodes>) -> Episodes {
         let mut list: Vec<Episode> = all.into_iter().flat_map(|episodes| episodes.list.iter().copied()).collect();
         list.sort_by_key(|episode| episode.start);
@@ -80,7 +82,7 @@ impl Episodes {
         Episodes { list: merged, threshold: Nanos::ZERO, longest }
     }
 
-    /// The interval at which the worst trouble recurs within `start..end`, if it is steady.
+    /// The interval at which the longest waits recur within `start..end`, if it is steady.
     pub fn period(&self, start: Time, end: Time) -> Option<Period> {
         let comparable = Nanos(self.longest.0 / 2);
         let worst: Vec<&Episode> = self.list.iter().filter(|episode| episode.longest >= comparable).collect();
@@ -91,8 +93,8 @@ impl Episodes {
         if (steady as f64) < gaps.len() as f64 * STEADY_SHARE {
             return None;
         }
-        // Two occurrences make one gap, which could be chance. It is believed if nothing contradicts it: the trouble
-        // lasted equally long, and neither before the first nor after the last was one more due.
+        // Two occurrences make one gap, which could be chance. Accept it only if both lasted about equally long and no third one
+        // was due before the first or after the last.
         if let [first, last] = worst[..] {
             let alike = first.longest.0.abs_diff(last.longest.0) <= self.longest.0 / 4;
             let late = (median as f64 * (1.0 + TOLERANCE)) as u64;
@@ -112,12 +114,12 @@ pub(crate) struct Period {
     pub occurrences: usize,
 }
 
-/// Of the gaps this share must agree with the median gap; the rest may be chance.
+/// This share of the gaps must agree with the median gap; the rest may be chance.
 const STEADY_SHARE: f64 = 0.75;
-/// Gaps agree within this fraction: a timer is exact, what it starts is not.
+/// Gaps agree if they differ by at most this fraction: a timer is exact, but the work it starts is not.
 const TOLERANCE: f64 = 0.1;
 
-/// One or two occurrences may have passed unseen (the victim slept just then), not more.
+/// One or two occurrences in a gap may have been missed because the victim slept; more may not.
 fn is_multiple(gap: u64, interval: u64) -> bool {
     (1..=3).any(|n| gap.abs_diff(interval.saturating_mul(n)) as f64 <= TOLERANCE * interval as f64)
 }

@@ -1,8 +1,8 @@
-//! Sums over a trace, by actor: everything that findings are made of.
+//! Sums over a trace per actor: the input of all findings.
 //!
-//! A ledger is filled from the timeline's callbacks, on the hot path: it adds up and keeps a bounded number of extreme
-//! cases, and allocates only when it meets an actor, a pair or a record for the first time. Its size depends on the
-//! number of kinds of tasks, not on the length of the trace.
+//! The timeline calls the ledger for each wait, run and wakeup, on the hot path. It keeps sums and a bounded number of extreme
+//! cases, and allocates only when it meets an actor, a pair or a record for the first time. Its size depends on the number of
+//! kinds of tasks, not on the length of the trace.
 
 mod account;
 mod episodes;
@@ -32,53 +32,54 @@ pub(crate) use work_log::WorkLog;
 pub(crate) use worst::{LongWait, Longest, OpenSpot, Spot, Worst};
 pub(crate) use worst_window::{WORST_WINDOW, WorstWindow};
 
-/// How often one actor took the CPU from another that was still runnable.
+/// How often one actor preempted another.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Preemptions {
     pub count: u64,
     pub by_wakeup: u64,
 }
 
-/// What one paid for another's waits.
+/// What one actor paid for another's waits.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct Paid {
     pub length: Nanos,
-    /// The part of it in which events show who woke whom, and nothing is inferred.
+    /// The part for which events show which task woke which; nothing is inferred.
     pub certain: Nanos,
-    /// The part of it that came through a block device.
+    /// The part that came through a block device.
     pub through_device: Nanos,
 }
 
-/// Sums over a trace. Pairs beyond what a [`Table`] keeps apart are put to [`ActorId::OTHERS`].
+/// Sums over a trace. Pairs beyond the capacity of a [`Table`] are counted under [`ActorId::OTHERS`].
 #[derive(Clone, Debug)]
 pub(crate) struct Ledger {
     selection: Selection,
-    /// Whether all of the trace is asked for.
+    /// Whether the selection is the whole trace: then no event needs a check against it.
     whole: bool,
     accounts: Vec<Account>,
     /// (victim, occupant, rule) → time.
     pub blame: Table<(ActorId, ActorId, Rule), Nanos>,
-    /// The most that was lost in ten seconds to a higher class or priority, an equal one, or one that was not preempted: by victim,
-    /// occupant and rule; to all together under [`ActorId::OTHERS`].
+    /// (victim, occupant, rule) → the most time lost within [`WORST_WINDOW`] to a higher class or priority, to an equal, or to an
+    /// occupant that was not preempted. The sum over all occupants is under [`ActorId::OTHERS`].
     pub worst_windows: Table<(ActorId, ActorId, Rule), WorstWindow>,
-    /// (victim, occupant) → the longest single stay of the occupant within one wait, by class and of a millisecond or more.
+    /// (victim, occupant) → the longest single run of the occupant within one wait. Only precedence by class or priority, or
+    /// order among equals, of 1 ms or more.
     pub longest_stays: Table<(ActorId, ActorId), Nanos>,
-    /// By victim, the longest that a CPU for which it waited did not run itself.
+    /// Victim → the longest time in one wait that the CPU itself did not run ([`ActorId::STOPPED`]).
     stops: FxHashMap<ActorId, Nanos>,
-    /// (victim, occupant) → the longest in one wait that an occupant of a lower class or priority was not preempted.
+    /// (victim, occupant) → the longest time in one wait that an occupant of lower class or priority was not preempted.
     pub not_preempted: Table<(ActorId, ActorId), Nanos>,
     real_time: RealTimeStays,
-    /// The same of fair tasks.
+    /// The long runs of fair tasks.
     fair: RealTimeStays,
-    /// (who lost the CPU, who took it).
+    /// (preempted, preempting) → preemptions.
     pub preemptions: Table<(ActorId, ActorId), Preemptions>,
     /// (waker, wakee) → wakeups, task to task.
     pub wakes: Table<(ActorId, ActorId), u64>,
-    /// (current, wakee) → wakeups of which nobody knows whether the current task did them.
+    /// (current, wakee) → wakeups that the current task may have done, or an interrupt that interrupted it.
     pub doubtful_wakes: Table<(ActorId, ActorId), u64>,
     /// (victim, payer) → time that the payer slept because the victim waited.
     pub prices: Table<(ActorId, ActorId), Paid>,
-    /// Interrupt handlers and softirqs: (which, where).
+    /// (interrupt handler or softirq, CPU) → runs.
     pub interrupts: Table<(ActorId, CpuId), Stays>,
     pub longest: Longest<LongWait>,
     /// The wait that fair sharing explains least.
@@ -95,14 +96,14 @@ pub(crate) struct Stays {
     pub count: u64,
     pub total: Nanos,
     pub longest: Nanos,
-    /// Those of a softirq that followed a hard interrupt's handler.
+    /// Runs of a softirq that directly followed a hard interrupt's handler.
     pub after_handler: u64,
 }
 
-/// Shorter stays are what real-time tasks are for.
+/// Shorter runs are normal for real-time tasks.
 const STAY_KEPT: Nanos = Nanos::from_millis(1);
 
-/// Waits told in full: the ten that are reported.
+/// Waits kept in full: the ten that are reported.
 const LONGEST: usize = 10;
 
 impl Ledger {
@@ -132,12 +133,13 @@ impl Ledger {
         }
     }
 
-    /// A new one for what follows. It knows the latest stays of real-time tasks: waits in progress were behind them.
+    /// An empty ledger for what follows. Keeps the latest runs of real-time and fair tasks, because waits in progress were behind
+    /// them.
     pub fn followed_by(self, selection: Selection) -> Ledger {
         Ledger { real_time: self.real_time, fair: self.fair, ..Ledger::new(selection) }
     }
 
-    /// How much of the trace is asked for.
+    /// The length of the selected part of the trace.
     pub fn span(&self, world: &World) -> Nanos {
         let (start, end) = (world.start, world.now);
         let from = self.selection.from.map_or(start, |moment| moment.on(start).max(start));
@@ -145,13 +147,13 @@ impl Ledger {
         to.since(from)
     }
 
-    /// Whether what happens there and then is asked for.
+    /// Whether the CPU and time are in the selection.
     #[inline]
     fn takes(&self, world: &World, cpu: CpuId, start: Time, end: Time) -> bool {
         self.whole || self.selection.has_cpu(cpu) && self.selection.has_span(start, end, world.start)
     }
 
-    /// Whether the wait may be among the longest that are listed.
+    /// Whether the task is in the selection, so that its wait may be listed among the longest.
     #[inline]
     fn lists(&self, world: &World, wait: &Wait<'_>) -> bool {
         if self.whole {
@@ -171,9 +173,9 @@ impl Ledger {
         UnequalWaits::add(&mut self.account_mut(wait.actor).unequal, unequal);
     }
 
-    /// Notes how long the stays were that a wait had to sit out, and gives the longest stretch of them.
+    /// Records how long the runs were that a wait had to sit out; returns the longest stretch of them without a gap.
     fn note_stays(&mut self, world: &World, wait: &Wait<'_>) -> Option<Nanos> {
-        // Before anything else is looked at: most waits are shorter.
+        // Checked first: most waits are shorter.
         if wait.length() < STAY_KEPT {
             return None;
         }
@@ -193,14 +195,14 @@ impl Ledger {
         self.real_time.longest_stretch(wait).filter(|_| is_known)
     }
 
-    /// Actors are limited, and so are the victims.
+    /// Needs no limit of its own: the number of actors is limited.
     #[cold]
     fn note_stopped(&mut self, victim: ActorId, length: Nanos) {
         let longest = self.stops.entry(victim).or_default();
         *longest = (*longest).max(length);
     }
 
-    /// The longest that one wait of an actor was for a CPU that did not run itself.
+    /// The longest time in one wait of an actor that the CPU itself did not run.
     pub fn longest_stop(&self, victim: ActorId) -> Option<Nanos> {
         self.stops.get(&victim).copied()
     }
@@ -210,7 +212,7 @@ impl Ledger {
         self.accounts.get(actor.index())
     }
 
-    /// The trace is over: what only its end tells is counted.
+    /// Called at the end of the trace, for sums that need to know the whole trace.
     pub fn settle(&mut self, world: &World) {
         for account in &mut self.accounts {
             account.settle(&world.idle_until_heard);
@@ -232,10 +234,10 @@ impl Ledger {
     }
 }
 
-/// The kernel looks at a runtime on ticks, or a little late: it ends a run that has had this part of it, or more.
+/// The kernel checks a deadline task's runtime on ticks, or a little late. A run this close to the runtime counts as ended by it.
 const SPENT: f64 = 0.95;
 
-/// Whether there is room for the pair although names that anybody can give have filled a table.
+/// Whether the pair gets the room reserved for privileged actors. Task names that any user can choose may have filled the table.
 fn keeps(world: &World, victim: ActorId, occupant: ActorId) -> bool {
     world.actors.is_privileged(victim) || world.actors.is_privileged(occupant)
 }
@@ -244,8 +246,8 @@ fn is_worker(world: &World, actor: ActorId) -> bool {
     world.actors.get(actor).kernel_thread.is_some_and(KernelThread::is_worker)
 }
 
-// Calls, not inlined: with these and all of the timeline in one function, one of two builds optimised by a profile analysed a
-// third slower than the other.
+// Not inlined: with these methods and all of the timeline in one function, one of two profile-guided builds analysed a third
+// slower than the other.
 impl Sink for Ledger {
     #[inline(never)]
     fn wait(&mut self, world: &World, wait: &Wait<'_>) {

@@ -1,8 +1,10 @@
+//! Quantiles of an actor's wait lengths: exact for few waits, a histogram for many.
+
 use unstarve_model::Nanos;
 
-/// The distribution of one actor's waits: exact while there are few, then within 1/128 (0.8 %).
+/// The distribution of one actor's waits: exact up to [`Quantiles::EXACT_SAMPLES`], then within 1/128 (0.8 %).
 ///
-/// Most actors of a trace wait a handful of times, so the histogram (some 14 kB) is made only for those who wait often.
+/// Most actors of a trace wait a handful of times, so the histogram (some 14 kB) is allocated only for actors that wait often.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Quantiles {
     few: Vec<u64>,
@@ -11,7 +13,7 @@ pub(crate) struct Quantiles {
 
 impl Quantiles {
     const EXACT_SAMPLES: usize = 64;
-    /// One hour; longer waits count as this long here (the maximum is kept apart, exactly).
+    /// One hour; longer waits are recorded as this long here (the exact maximum is kept separately).
     const LONGEST: u64 = 3_600_000_000_000;
 
     #[inline]
@@ -32,7 +34,7 @@ impl Quantiles {
         }
     }
 
-    /// From now on it is a histogram, if it was none.
+    /// Switches to a histogram, unless it already is one.
     fn grow(&mut self) -> &mut Buckets {
         let few = &mut self.few;
         self.many.get_or_insert_with(|| {
@@ -42,7 +44,7 @@ impl Quantiles {
         })
     }
 
-    /// Adds another distribution: the same as if all its waits had been recorded here.
+    /// Adds another distribution; same result as recording all its waits here.
     pub fn merge(&mut self, other: &Quantiles) {
         for &ns in &other.few {
             self.record(Nanos(ns));
@@ -52,8 +54,8 @@ impl Quantiles {
         }
     }
 
-    /// The value that the fraction `quantile` of all waits does not exceed; `None` if there was none. Of many it is the largest
-    /// of its bucket: never less than the true one, and at most 1/128 more.
+    /// The length that the fraction `quantile` of all waits does not exceed; `None` without waits. From the histogram, the
+    /// largest value of the bucket: never less than the true one, and at most 1/128 more.
     pub fn at(&self, quantile: f64) -> Option<Nanos> {
         if let Some(buckets) = &self.many {
             return Some(Nanos(buckets.at(quantile)));
@@ -65,17 +67,17 @@ impl Quantiles {
     }
 }
 
-/// Counts by value: values below 256 one by one, and 128 buckets of the same width from each power of two to the next. Two
-/// of them add up bucket by bucket, so merging loses nothing.
+/// Counts by value: values below 256 one by one, then 128 buckets of equal width between powers of two. Two histograms are merged
+/// by adding bucket by bucket, without loss.
 ///
-/// A library does the same (HdrHistogram; the buckets are those of its two significant figures, and a test compares). This
-/// one adds a wait in a tenth of the instructions, because its buckets are known when it is compiled.
+/// HdrHistogram with two significant figures has the same buckets, and a test compares the two. Adding a wait here takes a tenth
+/// of the instructions, because the bucket layout is fixed at compile time.
 #[derive(Clone, Debug, Default)]
 struct Buckets {
     counts: Vec<u32>,
 }
 
-/// Buckets from one power of two to the next, as a power of two.
+/// Log2 of the number of buckets between two powers of two.
 const FINENESS: u32 = 7;
 
 impl Buckets {
@@ -88,7 +90,7 @@ impl Buckets {
         }
     }
 
-    /// Room for this bucket and its like, and the first one in it.
+    /// Grows the vector to include this bucket, and counts the value.
     #[cold]
     fn make_room(&mut self, index: usize) {
         self.counts.resize((index + 1).next_multiple_of(1 << FINENESS), 0);

@@ -1,11 +1,13 @@
+//! The latest long runs on each CPU, to find the longest stretch that a wait spent behind them.
+
 use std::collections::VecDeque;
 
 use unstarve_model::{CpuId, Nanos, Time};
 use unstarve_timeline::{ActorId, Run, TaskKey, Wait};
 
-/// The latest stays of real-time and deadline tasks on each CPU, to tell at the end of a wait how long its longest stretch
-/// behind them was: a wait of 400 ms beside a compiler, in which an audio thread runs for 0.3 ms at a time, was never
-/// longer than 0.3 ms behind the audio thread.
+/// The latest runs of real-time and deadline tasks on each CPU. At the end of a wait they give its longest stretch behind such
+/// tasks. Example: in a wait of 400 ms beside a compiler, an audio thread runs for 0.3 ms at a time; then the wait was never
+/// behind the audio thread for longer than 0.3 ms.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RealTimeStays {
     by_cpu: Vec<VecDeque<Stay>>,
@@ -14,16 +16,16 @@ pub(crate) struct RealTimeStays {
 #[derive(Clone, Copy, Debug)]
 struct Stay {
     actor: ActorId,
-    /// Namesakes that follow one another are not one stay.
+    /// Compared in addition to the actor: two tasks of the same name that run one after the other are two runs.
     task: TaskKey,
     start: Time,
     end: Time,
 }
 
 impl RealTimeStays {
-    /// A wait that spans more of them is made of short ones.
+    /// A wait that spans more runs than this is made of short ones.
     const KEPT: usize = 512;
-    /// The stop class and interrupt threads cut a stay in two for microseconds.
+    /// The stop class and interrupt threads may interrupt a run for some microseconds; the parts still count as one run.
     const GAP: Nanos = Nanos::from_micros(100);
 
     pub fn push(&mut self, run: &Run) {
@@ -41,7 +43,7 @@ impl RealTimeStays {
         };
         let continued = (stays.len().saturating_sub(2)..stays.len()).rev().find(|at| goes_on(&stays[*at]));
         if let Some(stay) = continued.and_then(|at| stays.remove(at)) {
-            // It ends last now; who looks back stops at the first that ended before.
+            // Moved to the back, because searches go backwards and stop at the first run that ended before the wait.
             stays.push_back(Stay { end: run.end, ..stay });
             return;
         }
@@ -51,20 +53,20 @@ impl RealTimeStays {
         stays.push_back(run);
     }
 
-    /// Whether the stays within the wait are most of what real-time tasks had of it. Of a CPU whose first event ends a stay nobody saw
-    /// it begin; where more stays were than are kept, those that are kept stand for the others.
+    /// Whether the known runs within the wait cover most of what real-time tasks had of it. They may not: on a CPU whose first
+    /// event ends a run, its beginning was not recorded. If more runs happened than are kept, the kept ones stand for the others.
     pub fn knows(&self, wait: &Wait<'_>, all: Nanos) -> bool {
         let is_full = |stays: &VecDeque<Stay>| stays.len() == RealTimeStays::KEPT;
         let known: Nanos = self.within(wait).map(|stay| stay.end.since(stay.start)).sum();
         known >= Nanos(all.0 / 2) || self.by_cpu.iter().any(is_full)
     }
 
-    /// The longest stay of this actor within the wait; `None` if it is not known.
+    /// The longest run of this actor within the wait; `None` if it is unknown.
     pub fn longest_of(&self, actor: ActorId, wait: &Wait<'_>) -> Option<Nanos> {
         self.within(wait).filter(|stay| stay.actor == actor).map(|stay| stay.end.since(stay.start)).max()
     }
 
-    /// The longest stretch of the wait in which one real-time task followed the other without a gap.
+    /// The longest stretch of the wait in which real-time tasks followed one another without a gap.
     pub fn longest_stretch(&self, wait: &Wait<'_>) -> Option<Nanos> {
         let mut longest = None;
         // Backwards in time.
@@ -80,7 +82,7 @@ impl RealTimeStays {
         longest
     }
 
-    /// The stays that reach into the wait, cut to it, the latest first; of all CPUs if it was moved.
+    /// The runs that overlap the wait, clipped to it, latest first; on all CPUs if the task was migrated while it waited.
     fn within(&self, wait: &Wait<'_>) -> impl Iterator<Item = Stay> {
         let (start, end) = (wait.start, wait.end);
         let moved = wait.migrations > 0;
@@ -99,7 +101,7 @@ impl RealTimeStays {
 mod tests {
     use super::*;
 
-    /// Two numbers that stand for two tasks: only that they differ counts.
+    /// Two ids that stand for two tasks; they only need to differ.
     const HOG: ActorId = ActorId::OTHERS;
     const STOPPER: ActorId = ActorId::UNKNOWN;
 
@@ -108,7 +110,7 @@ mod tests {
         assert_eq!(order_after_a_blip(), [(STOPPER, 10_020), (HOG, 60_000)]);
     }
 
-    /// The hog from 0 to 60 ms with 20 µs of the stopper at 10 ms: who is kept with which end, in µs.
+    /// The hog runs from 0 to 60 ms, interrupted by the stopper for 20 µs at 10 ms: the kept runs and their ends in µs.
     fn order_after_a_blip() -> Vec<(ActorId, u64)> {
         let mut stays = RealTimeStays::default();
         for (actor, start, end) in [(HOG, 0, 10_000), (STOPPER, 10_000, 10_020), (HOG, 10_020, 60_000)] {

@@ -1,20 +1,22 @@
+//! Adds up spans of time so that overlaps count once.
+
 use unstarve_model::{Nanos, Time};
 
-/// Parts of time, each counted once. Most come in the order of their ends; a few come late, when others that began later have
-/// been counted.
+/// Spans of time, each moment counted once. Most arrive in the order of their ends; a few arrive late, after spans that began
+/// later.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Spans {
-    /// Apart from each other, the earliest first.
+    /// Disjoint spans, earliest first.
     latest: Vec<(Time, Time)>,
-    /// Before this all counts as counted.
+    /// Everything before this counts as already counted.
     forgotten: Time,
 }
 
 impl Spans {
-    /// A wait that is held back is late by one stay of another task; the waits in between are few kinds' few.
+    /// A deferred wait arrives late by one run of another task; few waits of the same actor arrive in between.
     const KEPT: usize = 16;
 
-    /// Adds the time, and gives how much of it is new.
+    /// Adds a span; returns how much of it was not counted before.
     pub fn add(&mut self, start: Time, end: Time) -> Nanos {
         let from = start.max(self.forgotten);
         if end <= from {
@@ -34,7 +36,7 @@ impl Spans {
         end.since(from).saturating_sub(known)
     }
 
-    /// Takes over what another one has counted.
+    /// Adds all spans of another set.
     pub fn merge(&mut self, other: &Spans) {
         for (start, end) in &other.latest {
             self.add(*start, *end);
@@ -52,7 +54,7 @@ mod tests {
         assert_eq!(spans.add(Time(10), Time(20)), Nanos(10));
         assert_eq!(spans.add(Time(15), Time(30)), Nanos(10));
         assert_eq!(spans.add(Time(50), Time(60)), Nanos(10));
-        // Late: it began before and ended before.
+        // Late: it began before the last span, and ended before it.
         assert_eq!(spans.add(Time(25), Time(55)), Nanos(20));
         assert_eq!(spans.add(Time(0), Time(60)), Nanos(10));
         assert_eq!(spans.latest, [(Time(0), Time(60))]);

@@ -1,13 +1,15 @@
+//! A bounded hash map of sums with a small cache of recently used entries.
+
 use std::hash::{BuildHasher, Hash};
 
 use rustc_hash::{FxBuildHasher, FxHashMap};
 
-/// Sums by key. Few keys take most of the additions: where those are is remembered beside the map.
+/// Sums by key. Few keys take most of the additions, so their positions are cached beside the map.
 #[derive(Clone, Debug)]
 pub(crate) struct Table<K, V> {
     entries: Vec<(K, V)>,
     index: FxHashMap<K, u32>,
-    /// The entry that was last found for keys of this hash.
+    /// Position of the entry that was last found for each key hash modulo [`RECENT`].
     recent: [u32; RECENT],
 }
 
@@ -21,10 +23,10 @@ impl<K, V> Default for Table<K, V> {
 const RECENT: usize = 64;
 
 impl<K: Hash + Eq + Copy, V: Default> Table<K, V> {
-    /// Pairs kept apart: far more than a host has kinds of tasks that meet; a bound for hostile traces.
+    /// Maximum pairs: far more than a host has kinds of tasks that meet. Bounds the memory that a hostile trace can take.
     const MAX_PAIRS: usize = 1 << 18;
 
-    /// The same where there is room for some more than for others.
+    /// Maximum including privileged pairs, for which some room is reserved.
     const MAX_PRIVILEGED_PAIRS: usize = 1 << 20;
 
     /// The entry of `key`, or that of `overflow` once the table is full.
@@ -33,7 +35,7 @@ impl<K: Hash + Eq + Copy, V: Default> Table<K, V> {
         self.entry_of(key, overflow, || false)
     }
 
-    /// The same; there is more room if `is_kept`.
+    /// Like [`Table::entry`], with the larger limit if `is_kept`.
     #[inline]
     pub fn entry_of(&mut self, key: K, overflow: K, is_kept: impl FnOnce() -> bool) -> &mut V {
         let place = FxBuildHasher.hash_one(key) as usize % RECENT;
@@ -66,7 +68,7 @@ impl<K: Hash + Eq + Copy, V: Default> Table<K, V> {
         self.index.get(key).map(|&index| &self.entries[index as usize].1)
     }
 
-    /// All entries, in the order in which they came.
+    /// All entries in insertion order.
     pub fn iter(&self) -> impl Iterator<Item = (K, &V)> {
         self.entries.iter().map(|(key, value)| (*key, value))
     }

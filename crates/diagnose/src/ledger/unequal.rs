@@ -7,20 +7,20 @@ use unstarve_timeline::{ActorId, ActorKind, Piece, Wait, World};
 use super::FAIR_PERIOD;
 use crate::cgroup_competition::NICE_0;
 
-/// A fair task had the CPU for this long while its equal waited. Equals take turns of some milliseconds, so they are no equals,
-/// or something else kept the waiting task off; the events do not say what.
+/// A fair task had the CPU for this long while its equal waited. Equals alternate every few milliseconds, so either they are not
+/// equal, or something else kept the waiting task off the CPU; the events do not show what.
 pub(super) const TOO_LONG: Nanos = Nanos(FAIR_PERIOD.0 * 2);
-/// So many equals that their turns add up to this are hardly found on one CPU.
+/// One CPU hardly ever has enough equal tasks for their slices to add up to this.
 const TOO_LONG_IN_ALL: Nanos = Nanos::from_millis(1000);
 
-/// Such a wait.
+/// A wait behind equals that fair sharing does not explain.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) struct Unequal {
-    /// How long one task of the kind that had the CPU most had it at a time: the order is by this.
+    /// The longest time that one task held the CPU at a time, among tasks of the kind that had it most. Determines the order.
     pub held_by_one: Nanos,
-    /// How long that kind had it in all.
+    /// The total time that this kind had the CPU.
     pub held: Nanos,
-    /// How long equals had it in all.
+    /// The total time that all equals had the CPU.
     pub in_all: Nanos,
     pub length: Nanos,
     pub start: Time,
@@ -29,20 +29,20 @@ pub(crate) struct Unequal {
     pub comm: Comm,
 }
 
-/// Of the time that one of another session or group had, heavier ones of the task's own had at least this part meanwhile: where
-/// groups take turns, they had the turns of its group.
+/// While an occupant of another session or group ran, heavier tasks of the victim's own group had at least this part of that
+/// time. Where groups alternate, those tasks used the share of the victim's group.
 const OF_ITS_OWN: f64 = 0.25;
 
 /// All such waits of one actor.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct UnequalWaits {
-    /// The one that sharing explains least.
+    /// The wait that sharing explains least.
     pub worst: Unequal,
-    /// How long equals had the CPU in all of them.
+    /// Total time that equals had the CPU, over all of them.
     pub in_all: Nanos,
-    /// The same of the one task of each that had it longest at a time.
+    /// The sum of [`Unequal::held_by_one`] over all of them.
     pub held_by_one: Nanos,
-    /// The longest in one of them.
+    /// The longest total time of equals in one wait.
     pub longest_in_all: Nanos,
     pub count: u64,
 }
@@ -65,8 +65,8 @@ impl UnequalWaits {
     }
 }
 
-/// Whether somebody asked that the task run after others (by nice or SCHED_IDLE), and that is why it got none of its group's
-/// turns beside the occupant's.
+/// Whether the task was asked to run after others (by nice or SCHED_IDLE), and its group's CPU time therefore went to other tasks
+/// of the group.
 fn is_last(world: &World, wait: &Wait<'_>, piece: &Piece) -> bool {
     let weight = |id: ActorId| world.actors.get(id).own_weight();
     let lighter = weight(wait.actor).zip(weight(piece.occupant)).is_some_and(|(its, mine)| its < mine && its < NICE_0);
@@ -76,10 +76,10 @@ fn is_last(world: &World, wait: &Wait<'_>, piece: &Piece) -> bool {
 }
 
 impl Unequal {
-    /// `longest_stay` is that of one task of an actor within the wait, where it is known.
+    /// `longest_stay` returns the longest run of one task of an actor within the wait, if known.
     pub fn of(world: &World, wait: &Wait<'_>, longest_stay: impl Fn(ActorId) -> Option<Nanos>) -> Option<Unequal> {
         let task = world.tasks.get(wait.task);
-        // A limit that is known explains it.
+        // A known quota explains the wait.
         if wait.length() <= TOO_LONG || task.prio.policy() != Policy::Fair || task.may_be_throttled() == Some(true) {
             return None;
         }
@@ -88,7 +88,7 @@ impl Unequal {
         let most = equals().max_by_key(|piece| piece.length)?;
         let actor = world.actors.get(most.occupant);
         let members = u64::from(actor.members.max(1));
-        // Of several, what one had in one piece; what all had they may have had in turns.
+        // An actor with several tasks: count the longest time that one had at once, because several may have alternated fairly.
         let of_one = || longest_stay(most.occupant).map_or(Nanos::ZERO, |stay| stay.min(most.length));
         let by_one = if members == 1 { most.length } else { of_one().max(Nanos(most.length.0 / members)) };
         let in_all: Nanos = equals().map(|piece| piece.length).sum();

@@ -1,11 +1,13 @@
+//! What a kernel worker executed: work items by function and workqueue.
+
 use unstarve_model::{NameId, Nanos};
 use unstarve_timeline::WorkItem;
 
-/// What a worker did.
+/// What a kernel worker executed.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct WorkLog {
     pub items: u64,
-    /// Items during which the worker lost the CPU while runnable.
+    /// Items during which the worker was preempted.
     pub preempted_items: u64,
     pub kinds: Vec<WorkKind>,
 }
@@ -16,15 +18,15 @@ pub(crate) struct WorkKind {
     pub function: Option<NameId>,
     pub workqueue: Option<NameId>,
     pub items: u64,
-    /// Waits of the worker while it was at one, where a stack or an event told.
+    /// Waits of the worker during such an item, where a stack or an event shows it.
     pub waits: u64,
-    /// Items whose queueing was seen, and the time from it to their end.
+    /// Items whose queueing was recorded, and the total time from queueing to their end.
     pub timed: u64,
     pub turnaround: Nanos,
 }
 
 impl WorkLog {
-    /// A worker of a busy host does some tens of kinds.
+    /// Maximum kinds; a worker of a busy host executes some tens of kinds.
     const KINDS: usize = 64;
 
     pub fn add_item(&mut self, item: &WorkItem) {
@@ -62,7 +64,7 @@ impl WorkLog {
             }
             None => return None,
         };
-        // The commonest comes to be found first.
+        // Move common kinds to the front, where the search finds them first.
         if index > 0 && self.kinds[index].items > self.kinds[index - 1].items {
             self.kinds.swap(index, index - 1);
             return self.kinds.get_mut(index - 1);
@@ -70,7 +72,7 @@ impl WorkLog {
         self.kinds.get_mut(index)
     }
 
-    /// What it did most.
+    /// The kind that it executed most.
     pub fn main(&self) -> Option<&WorkKind> {
         self.kinds.iter().filter(|kind| kind.function.is_some()).max_by_key(|kind| (kind.items, kind.waits))
     }

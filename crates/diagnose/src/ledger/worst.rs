@@ -1,3 +1,5 @@
+//! Bounded lists of the longest waits, per actor and for the whole trace.
+
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 
@@ -5,16 +7,16 @@ use unstarve_model::{Comm, CpuId, Nanos, Tid, Time};
 use unstarve_sched::Rule;
 use unstarve_timeline::{ActorId, OpenWait, Piece, Wait, World};
 
-/// The longest of many, a fixed number of them.
+/// Keeps a fixed number of the longest items.
 #[derive(Clone, Debug)]
 pub(crate) struct Longest<T> {
     heap: BinaryHeap<Reverse<(Nanos, Ranked<T>)>>,
     keep: usize,
-    /// Shorter ones are not kept.
+    /// Items shorter than this are not kept.
     least: Nanos,
 }
 
-/// Takes no part in the order.
+/// Wrapper that compares equal to everything, so that only the length orders the heap.
 #[derive(Clone, Debug)]
 struct Ranked<T>(T);
 
@@ -40,7 +42,7 @@ impl<T> Longest<T> {
         Longest { heap: BinaryHeap::new(), keep, least: Nanos::ZERO }
     }
 
-    /// Offers one; `make` is called only if it is among the longest so far.
+    /// Offers an item; `make` is called only if it is among the longest so far.
     #[inline]
     pub fn offer(&mut self, length: Nanos, make: impl FnOnce() -> T) {
         if length >= self.least {
@@ -68,31 +70,31 @@ impl<T> Longest<T> {
     }
 }
 
-/// Where and when a wait was.
+/// Where and when a task waited.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Spot {
-    /// Who waited.
+    /// The waiting task.
     pub tid: Tid,
     pub cpu: CpuId,
     pub start: Time,
     pub end: Time,
-    /// Whether it came to that CPU only while it waited.
+    /// Whether the task was migrated to that CPU while it waited.
     pub moved: bool,
-    /// Who had most of it, the longest first.
+    /// The occupants that had most of it, longest first.
     parts: [Option<Part>; Spot::PARTS],
 }
 
-/// A wait that still lasted when the recording ended.
+/// A wait that was not over at the end of the recording.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct OpenSpot {
-    /// Who waited.
+    /// The waiting task.
     pub tid: Tid,
     pub cpu: CpuId,
     /// How much of it is proved, and how long it may be: from its beginning to the end of the recording.
     pub open: OpenWait,
 }
 
-/// What one occupant had of a wait by one rule.
+/// The share of one occupant and rule in a wait.
 #[derive(Clone, Copy, Debug)]
 struct Part {
     occupant: ActorId,
@@ -102,12 +104,12 @@ struct Part {
 }
 
 impl Spot {
-    /// Parts that are kept of one wait.
+    /// Maximum parts kept per wait.
     const PARTS: usize = 4;
-    /// What had this part of a wait had most of it.
+    /// From this share up, a part is most of the wait.
     const MAIN_PART: f32 = 0.5;
 
-    /// Where and when the wait was.
+    /// The place and time of a wait, with its longest parts.
     pub fn of(world: &World, wait: &Wait<'_>) -> Spot {
         let share = |piece: &Piece| piece.length.share_of(wait.length()) as f32;
         let mut parts = [None; Spot::PARTS];
@@ -118,14 +120,14 @@ impl Spot {
         Spot { tid, cpu: wait.cpu, start: wait.start, end: wait.end, moved, parts }
     }
 
-    /// Who of those whom this fits had most of it.
+    /// The longest part that matches `fits`, if it was most of the wait.
     pub fn main(&self, fits: impl Fn(ActorId, Rule) -> bool) -> Option<(ActorId, Rule)> {
         let part = self.parts.iter().flatten().find(|part| fits(part.occupant, part.rule))?;
         Some((part.occupant, part.rule))
     }
 
-    /// Whether those whom this fits had half of the wait or more. Of a crowd not all are kept: it is the crowd's if all are of it
-    /// that had most.
+    /// Whether the parts that match `fits` are half of the wait or more. Not all parts of a crowd are kept: if all kept parts
+    /// match, the wait counts as the crowd's.
     pub fn is_mostly(&self, fits: impl Fn(ActorId, Rule) -> bool) -> bool {
         let parts = || self.parts.iter().flatten();
         let fitting = || parts().filter(|part| fits(part.occupant, part.rule));
@@ -134,18 +136,19 @@ impl Spot {
     }
 }
 
-/// The longest waits of one actor, some for each rule: the longest of all may have another reason than what is asked about.
+/// The longest waits of one actor, some for each rule, because the longest of all may have another reason than the one that a
+/// finding asks about.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Worst {
     by_rule: Vec<(Rule, Longest<Spot>)>,
-    /// Shorter ones are not kept.
+    /// Waits shorter than this are not kept, per rule.
     least: [Nanos; Rule::ALL.len()],
 }
 
 impl Worst {
     const KEPT: usize = 16;
 
-    /// Offers a wait that was mainly under this rule.
+    /// Offers a wait whose main reason is `rule`.
     #[inline(always)]
     pub fn offer(&mut self, rule: Rule, length: Nanos, make: impl FnOnce() -> Spot) {
         if length >= self.least[rule as usize] {
@@ -167,12 +170,12 @@ impl Worst {
         self.least[rule as usize] = longest.least;
     }
 
-    /// Whether all waits are kept that were mainly under this rule.
+    /// Whether all waits with this main reason were kept.
     pub fn has_all(&self, rule: Rule) -> bool {
         self.by_rule.iter().all(|(known, longest)| *known != rule || longest.heap.len() < longest.keep)
     }
 
-    /// All that are kept, longest first.
+    /// All kept waits, longest first.
     pub fn sorted(&self) -> Vec<(Nanos, &Spot)> {
         let mut list: Vec<(Nanos, &Spot)> = self.by_rule.iter().flat_map(|(_, longest)| longest.sorted()).collect();
         list.sort_by_key(|(length, spot)| (Reverse(*length), spot.start));
@@ -180,16 +183,16 @@ impl Worst {
     }
 }
 
-/// One of the longest waits of the trace, with all that a report says of it.
+/// One of the longest waits of the trace, with everything that a report shows of it.
 #[derive(Clone, Debug)]
 pub(crate) struct LongWait {
     pub comm: Comm,
     pub tid: Tid,
     pub spot: Spot,
     pub pieces: Vec<Piece>,
-    /// Whether it is a kernel thread, by more than its name.
+    /// Whether it is a kernel thread, if more than its name shows it.
     pub is_kernel: Option<bool>,
-    /// Where it still lasted when the recording ended.
+    /// Set if it was not over at the end of the recording.
     pub open: Option<OpenWait>,
 }
 

@@ -1,9 +1,11 @@
+//! The most time lost within any ten seconds of a recording.
+
 use unstarve_model::Nanos;
 
-/// A share of a long recording says little of a trouble that came and went: it is a share of so much, too.
+/// In a long recording, a problem that lasted for some seconds is a small share. Its share of its worst ten seconds shows it.
 pub(crate) const WORST_WINDOW: Nanos = Nanos::from_millis(10_000);
 
-/// The most that was lost within [`WORST_WINDOW`]: in two halves that follow each other.
+/// The most time lost within [`WORST_WINDOW`], counted in half windows; two adjacent halves make one window.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct WorstWindow {
     half: u64,
@@ -13,8 +15,8 @@ pub(crate) struct WorstWindow {
 }
 
 impl WorstWindow {
-    /// Adds what was lost in a wait that began so long after the recording did. Waits come in the order of their ends: one that began in
-    /// an earlier half counts in the one that is on.
+    /// Adds the time lost in a wait that began at `since_start`. Waits arrive in the order of their ends; a wait that began in an
+    /// earlier half counts in the current half.
     pub fn add(&mut self, since_start: Nanos, lost: Nanos) {
         let half = since_start.0 / (WORST_WINDOW.0 / 2);
         if half > self.half {
@@ -34,7 +36,7 @@ impl WorstWindow {
 mod tests {
     use super::*;
 
-    /// The most that is lost within ten seconds, in seconds, by how much is lost in each second.
+    /// The most lost within ten seconds, in seconds; `lost_ms` is the time lost in each second.
     fn most(lost_ms: &[u64]) -> f64 {
         let mut worst = WorstWindow::default();
         for (second, lost) in (0..).zip(lost_ms) {

@@ -1,3 +1,5 @@
+//! Tests of the table of lab results and of how it affects the remedies in a report.
+
 use super::*;
 
 fn proof(remedy: &str, kernel: &str, answer: Answer, effect: f64) -> Proof {

@@ -1,4 +1,4 @@
-//! What real-time and deadline tasks may use.
+//! Remedies for the limits on real-time and deadline tasks.
 
 use unstarve_change::{Change, Relative, Target};
 use unstarve_model::Policy;
@@ -9,7 +9,7 @@ use super::{Draft, RT_RUNTIME, advice, kind, rewrite};
 use crate::case::Case;
 use crate::report::Remedy;
 
-/// What stops real-time tasks.
+/// What limits real-time tasks.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum ClassLimit {
     /// `sched_rt_runtime_us`.
@@ -18,7 +18,7 @@ pub(crate) enum ClassLimit {
     FairServer,
 }
 
-/// The cure of the cause, for who can change the program.
+/// Fixes the cause, for those who can change the program.
 pub(super) fn leave_room(case: &Case<'_>, victim: ActorId) -> Remedy {
     Draft {
         id: kind::LEAVE_ROOM,
@@ -34,7 +34,7 @@ pub(super) fn leave_room(case: &Case<'_>, victim: ActorId) -> Remedy {
     .done()
 }
 
-/// No limit at all.
+/// Removes the limit.
 pub(super) fn lift(case: &Case<'_>, victim: ActorId, kind: ClassLimit) -> Option<Remedy> {
     const RISK: &str = "A real-time task that never sleeps then stops everything else on its CPU for good, the kernel's own \
                         threads included: the machine may hang.";
@@ -71,7 +71,8 @@ pub(super) fn lift(case: &Case<'_>, victim: ActorId, kind: ClassLimit) -> Option
     }
 }
 
-/// This part of the runtime that each deadline task has. Which that is shows in no trace, so it is read when it is changed.
+/// Sets the runtime of each deadline task to this percentage of the current one. No trace shows the runtime, so it is read when
+/// it is changed.
 fn runtime(case: &Case<'_>, tasks: &[ActorId], percent: u32) -> Option<Vec<Change>> {
     let threads = match members(case, tasks) {
         Members::All(threads) => threads,
@@ -82,7 +83,7 @@ fn runtime(case: &Case<'_>, tasks: &[ActorId], percent: u32) -> Option<Vec<Chang
     Some(each.collect::<Vec<_>>()).filter(|changes| !changes.is_empty())
 }
 
-/// The deadline class has no limit but each task's own runtime: throttling and the fair server do not hold it back.
+/// The deadline class has no limit except each task's own runtime: neither throttling nor the fair server affects it.
 pub(super) fn less_runtime(case: &Case<'_>, intruder: &[ActorId]) -> Option<Remedy> {
     let tasks: Vec<ActorId> =
         intruder.iter().copied().filter(|id| case.actor(*id).policy() == Some(Policy::Deadline)).collect();
@@ -103,13 +104,13 @@ pub(super) fn less_runtime(case: &Case<'_>, intruder: &[ActorId]) -> Option<Reme
     )
 }
 
-/// A deadline task that may need more than it asked for.
+/// More runtime for a deadline task that may need it.
 pub(super) fn more_runtime(case: &Case<'_>, victim: ActorId) -> Option<Remedy> {
     let text = format!("If {} does not give the rest of its runtime back by itself, it needs more.", case.name(victim));
     half_as_much_again(case, victim, text)
 }
 
-/// A deadline task that needs more than it asked for.
+/// More runtime for a deadline task that needs it.
 pub(super) fn enough_runtime(case: &Case<'_>, victim: ActorId) -> Option<Remedy> {
     let text = format!(
         "Let {} ask for what a piece of its work takes: half as much again, and more if it still overruns. The lasting form is in \

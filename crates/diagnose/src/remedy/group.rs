@@ -1,3 +1,5 @@
+//! Remedies that change cgroup weights and quotas.
+
 use unstarve_change::{Change, Relative, Target, Value};
 use unstarve_facts::{CgroupFacts, CgroupVersion};
 use unstarve_model::Tid;
@@ -9,7 +11,7 @@ use super::{Draft, advice, kind};
 use crate::case::Case;
 use crate::report::Remedy;
 
-/// Prints the weight of the top-level group in which a task sits.
+/// A command that prints the weight of the top-level group of a task.
 pub(crate) fn read_weight_command(case: &Case<'_>, actor: ActorId) -> String {
     match case.first_tid(actor) {
         Some(tid) => {
@@ -20,15 +22,15 @@ pub(crate) fn read_weight_command(case: &Case<'_>, actor: ActorId) -> String {
     }
 }
 
-/// The version of the hierarchy with the CPU controller; v2 where nothing tells.
+/// The cgroup version with the CPU controller; v2 if unknown.
 fn version(case: &Case<'_>) -> CgroupVersion {
     case.snapshot.and_then(|snapshot| snapshot.hierarchy.as_ref()).map_or(CgroupVersion::V2, |known| known.version)
 }
 
-/// The directory of the top-level group in which a task sits, for a shell to find.
+/// A shell expression for the directory of a task's top-level group.
 fn find_top_group(case: &Case<'_>, tid: Tid) -> String {
     let known = case.snapshot.and_then(|snapshot| snapshot.hierarchy.as_ref());
-    // Between double quotes, where a shell would still take a part of an odd path as a command.
+    // For use between double quotes, where a shell would still expand a part of an odd path as a command.
     let mount = known.and_then(|known| unstarve_change::quoted(known.mount.trim_end_matches('/')));
     let mount = mount.filter(|mount| !mount.starts_with('\''));
     match version(case) {
@@ -37,7 +39,7 @@ fn find_top_group(case: &Case<'_>, tid: Tid) -> String {
             format!("{mount}/$(sed -n 's|^0::/\\([^/]*\\).*|\\1|p' /proc/{tid}/cgroup)")
         }
         CgroupVersion::V1 => {
-            // One line for each hierarchy: `3:cpu,cpuacct:/path`.
+            // One line per hierarchy: `3:cpu,cpuacct:/path`.
             let mount = mount.unwrap_or_else(|| "/sys/fs/cgroup/cpu".into());
             format!("{mount}/$(sed -nE 's|^[0-9]+:([^:]*,)?cpu(,[^:]*)?:/([^/]*).*|\\3|p' /proc/{tid}/cgroup)")
         }
@@ -57,7 +59,7 @@ fn place<'a>(case: &Case<'a>, group: Option<&'a CgroupFacts>) -> Option<Place<'a
     Some(Place { group, directory, version: hierarchy.version })
 }
 
-/// The occupant's group weighs no more than the victim's, or than a task by itself.
+/// Reduces the weight of the occupant's group to the victim's, or to that of a single task.
 pub(super) fn even_weights(case: &Case<'_>, victim: ActorId, occupant: ActorId) -> Option<Remedy> {
     let known = case.snapshot.zip(case.first_tid(occupant)).filter(|_| case.knows_group(occupant));
     let Some((snapshot, tid)) = known else { return lower_unknown_weight(case, occupant) };
@@ -71,7 +73,8 @@ pub(super) fn even_weights(case: &Case<'_>, victim: ActorId, occupant: ActorId) 
     let (file, normal) = (cgroup::weight_file(heavy.version), cgroup::normal_weight(heavy.version));
     let old = heavy.weight()?;
     let of_light = light.as_ref().and_then(Place::weight);
-    // Down to what is normal, but not below the other; what is below it by choice stays, and the other comes up to it.
+    // Reduce to the default, but not below the lighter group. If the heavier one is not above the default, raise the lighter one
+    // instead.
     let target = if old > normal { of_light.unwrap_or(normal).max(normal) } else { old };
     let mut changes = Vec::new();
     if old > target {
@@ -79,7 +82,8 @@ pub(super) fn even_weights(case: &Case<'_>, victim: ActorId, occupant: ActorId) 
     }
     if let Some((light, weight)) = light.as_ref().zip(of_light).filter(|(_, weight)| *weight < target) {
         changes.push(match light.group.idle {
-            // Its weight cannot be written, and is the normal one as soon as it is not idle (sched_group_set_idle()).
+            // The weight of an idle group cannot be written; it becomes the default when idle is cleared
+            // (sched_group_set_idle()).
             true => light.change(cgroup::idle, true, false),
             false => light.change(|weight| cgroup::weight(light.version, weight), weight, target),
         });
@@ -114,7 +118,7 @@ pub(super) fn even_weights(case: &Case<'_>, victim: ActorId, occupant: ActorId) 
 }
 
 impl Place<'_> {
-    /// From one value of a setting to another.
+    /// Changes a setting of this group from one value to another.
     fn change<T>(&self, setting: impl Fn(T) -> GroupFile, was: T, to: T) -> Change {
         Change::of_group(&self.directory, setting(to)).from(Value::Content(setting(was).1))
     }
@@ -131,7 +135,7 @@ fn lower_unknown_weight(case: &Case<'_>, occupant: ActorId) -> Option<Remedy> {
     if case.is_kernel_worker(occupant) {
         return None;
     }
-    // Tasks of one name need not be in one group; the first stands for them.
+    // Tasks of one name may be in several groups; the first stands for them.
     let Members::All(threads) = members(case, &[occupant]) else { return None };
     let first = case.first_tid(occupant)?;
     let (_, thread) = threads.into_iter().find(|(_, thread)| thread.tid == first)?;
@@ -155,7 +159,7 @@ fn lower_unknown_weight(case: &Case<'_>, occupant: ActorId) -> Option<Remedy> {
     )
 }
 
-/// A limit that was not recorded: nobody can say what it should be.
+/// For a quota that was not recorded: the right value is unknown, so the remedy only reads it.
 pub(super) fn read_limit(case: &Case<'_>, victim: ActorId) -> Option<Remedy> {
     let tid = case.first_tid(victim)?;
     Some(
@@ -173,7 +177,7 @@ pub(super) fn read_limit(case: &Case<'_>, victim: ActorId) -> Option<Remedy> {
     )
 }
 
-/// More CPU time for a limited group.
+/// Raises the quota of a group.
 pub(super) fn raise_limit(case: &Case<'_>, path: &str) -> Option<Remedy> {
     let place = place(case, case.snapshot?.cgroup(path))?;
     let limit = place.group.limit?;

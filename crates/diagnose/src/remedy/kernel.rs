@@ -1,3 +1,5 @@
+//! Remedies that depend on kernel versions: known bugs and regressions.
+
 use unstarve_facts::Holds;
 use unstarve_sched::KernelThread;
 use unstarve_timeline::ActorId;
@@ -8,7 +10,7 @@ use crate::report::Remedy;
 
 const UPGRADE_RISK: &str = "A new kernel changes more than this: compare before and after.";
 
-/// Direct writes that need no worker.
+/// Completes direct writes without a worker.
 pub(super) fn inline_completion(case: &Case<'_>, worker: ActorId) -> Option<Remedy> {
     let (function, _) = case.work(worker)?;
     if function != "iomap_dio_complete_work" || case.facts.direct_overwrites_complete_inline().is_yes() {
@@ -28,7 +30,7 @@ pub(super) fn inline_completion(case: &Case<'_>, worker: ActorId) -> Option<Reme
     )
 }
 
-/// The EEVDF bug that starves workers beside busy nested groups.
+/// Fixes the EEVDF bug that starves workers beside busy nested groups.
 pub(super) fn reweight_bug(case: &Case<'_>) -> Option<Remedy> {
     let holds = case.facts.reweight_starves_workers();
     case.facts.version()?;

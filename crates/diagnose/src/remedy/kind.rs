@@ -1,13 +1,13 @@
-//! All kinds of remedies. Scenarios of the lab, programs that read the JSON, and the documentation name them by id.
+//! All kinds of remedies. Lab scenarios, programs that read the JSON, and the documentation refer to them by id.
 
 /// A kind of remedy: what `explain` may advise.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct RemedyKind {
-    /// Its id, in kebab-case; never given to another.
+    /// Its id, in kebab-case; never reused.
     pub id: &'static str,
     /// What it does, in one line.
     pub title: &'static str,
-    /// Why `fix` makes it only for those who name it; `None` if it may be the first that is tried.
+    /// Why `fix` applies it only on explicit request; `None` if it may be the first one tried.
     pub on_request: Option<&'static str>,
 }
 
@@ -18,7 +18,7 @@ impl RemedyKind {
     }
 }
 
-/// Declares each kind once: its constant, and its place in [`REMEDIES`].
+/// Declares each kind once: its constant and its entry in [`REMEDIES`].
 macro_rules! remedies {
     ($($name:ident = $id:literal: $title:literal $(, on_request: $why:literal)?;)*) => {
         $(

@@ -1,8 +1,8 @@
-//! What to do about a finding: typed changes, least invasive first. Commands are written from them by `unstarve_change` alone.
+//! Remedies for findings: typed changes, least invasive first. Only `unstarve_change` turns them into commands.
 //!
-//! Changes name threads by number and groups by the path from the snapshot; names that a task chose for itself never
-//! get into a command line. What was there before is part of a change only where the trace or its snapshot knows it. What this kernel does not have is not offered; where the kernel is unknown, `valid_on` says
-//! the condition. `taskset` is never offered for a bound kernel worker: the kernel refuses it.
+//! Changes name threads by id and groups by their path in the snapshot. Names that a task chose for itself never get into a
+//! command line. A change contains the old value only if the trace or its snapshot has it. Remedies that this kernel does not
+//! support are left out. `taskset` is never offered for a bound kernel worker: the kernel refuses it.
 
 mod class_limit;
 mod group;
@@ -33,7 +33,8 @@ pub(crate) use group::read_weight_command;
 pub use kind::{REMEDIES, RemedyKind};
 pub(crate) use other_culprits::spare_no_other_culprit;
 
-/// Against real-time tasks that keep others off the CPU. `creator` starts them, one after the other: then commands that
+/// Against real-time tasks that keep others off the CPU. `creator` is the task that starts them one after the other: then
+/// commands that name them would come too late.
 /// name them come too late.
 pub(crate) fn against_rt(
     case: &Case<'_>,
@@ -59,11 +60,11 @@ pub(crate) fn against_rt(
     remedies
 }
 
-/// Programs of so many names are changed together: a title names them all.
+/// Maximum program names changed by one remedy: its title lists them all.
 const NAMED_TOGETHER: usize = 3;
 
-/// The intruders that a remedy changes: no thread of the kernel's own, which is real-time because the kernel needs it so, and of many
-/// programs only the one that is called as the first is. A title that names one must not change another.
+/// The intruders that a remedy changes. No kernel threads, which are real-time because the kernel needs it. If there are too many
+/// programs to list in the title, only the program of the first intruder, because a title must name everything that it changes.
 fn of_one_program(case: &Case<'_>, intruder: &[ActorId]) -> Vec<ActorId> {
     let programs = || intruder.iter().copied().filter(|id| !case.is_kernel_thread(*id));
     let Some(first) = programs().next() else { return Vec::new() };
@@ -79,7 +80,7 @@ fn of_one_program(case: &Case<'_>, intruder: &[ActorId]) -> Vec<ActorId> {
     programs().filter(is_it).collect()
 }
 
-/// Against a lower class or priority that is not preempted.
+/// Against a task of lower class or priority that is not preempted.
 pub(crate) fn against_not_preempted(case: &Case<'_>, victim: ActorId, occupant: ActorId) -> Vec<Remedy> {
     let mut remedies = Vec::new();
     remedies.extend(placement::move_occupant(case, occupant, victim));
@@ -89,7 +90,7 @@ pub(crate) fn against_not_preempted(case: &Case<'_>, victim: ActorId, occupant: 
     remedies
 }
 
-/// Against an equal that does not leave.
+/// Against an equal that keeps the CPU.
 pub(crate) fn against_stuck_equal(case: &Case<'_>, victim: ActorId, occupant: ActorId) -> Vec<Remedy> {
     let mut remedies = Vec::new();
     remedies.extend(placement::move_occupant(case, occupant, victim));
@@ -116,7 +117,7 @@ pub(crate) fn against_crowded_cpu(case: &Case<'_>, victim: ActorId) -> Vec<Remed
     remedies
 }
 
-/// Against a worker and its consumer taking turns for each item.
+/// Against a worker and its consumer that alternate for each item.
 pub(crate) fn against_ping_pong(case: &Case<'_>, worker: ActorId, consumer: ActorId) -> Vec<Remedy> {
     let mut remedies = Vec::new();
     remedies.extend(group::even_weights(case, worker, consumer));
@@ -154,7 +155,7 @@ pub(crate) fn against_storm(case: &Case<'_>, crowd: ActorId, hurt: Option<ActorI
     remedies
 }
 
-/// Against short wakeups that push CPU-bound tasks off.
+/// Against short wakeups that preempt CPU-bound tasks.
 pub(crate) fn against_thrash(case: &Case<'_>, preemptors: &[ActorId]) -> Vec<Remedy> {
     let mut remedies = Vec::new();
     remedies.extend(preemption::batch(case, preemptors));
@@ -172,15 +173,15 @@ pub(crate) fn against_interrupts(case: &Case<'_>, victim: ActorId, sources: &[Ac
     remedies
 }
 
-/// Against packets that no device brings: no interrupt is to be moved, and they follow their sender wherever it runs.
+/// Against packets that no device brings: there is no interrupt to move, and they follow their sender to any CPU.
 pub(crate) fn against_own_packets(case: &Case<'_>, victim: ActorId) -> Vec<Remedy> {
     placement::deliver_elsewhere(case, victim).into_iter().collect()
 }
 
-/// Against a balancer that leaves tasks waiting beside an idle CPU.
+/// Against a load balancer that leaves tasks waiting beside an idle CPU.
 pub(crate) fn against_idle(case: &Case<'_>, victim: ActorId) -> Vec<Remedy> {
     let mut remedies = Vec::new();
-    // Isolated CPUs belong to no domain: neither the balancer nor a wakeup's search ever looks at them.
+    // Isolated CPUs are in no scheduling domain: neither the load balancer nor the search at wakeup considers them.
     if !placement::is_isolated(case, victim) {
         remedies.extend(placement::balance_sooner(case));
         remedies.extend(placement::scan_wider(case));
@@ -190,7 +191,7 @@ pub(crate) fn against_idle(case: &Case<'_>, victim: ActorId) -> Vec<Remedy> {
     remedies
 }
 
-/// Against endless moves.
+/// Against too frequent migrations.
 pub(crate) fn against_churn(case: &Case<'_>, victim: ActorId) -> Vec<Remedy> {
     let mut remedies = Vec::new();
     remedies.extend(placement::balance_later(case));
@@ -198,17 +199,17 @@ pub(crate) fn against_churn(case: &Case<'_>, victim: ActorId) -> Vec<Remedy> {
     remedies
 }
 
-/// Against a cgroup's bandwidth limit.
+/// Against a cgroup's quota.
 pub(crate) fn against_limit(case: &Case<'_>, path: &str) -> Vec<Remedy> {
     group::raise_limit(case, path).into_iter().collect()
 }
 
-/// Against one that nobody recorded.
+/// Against a quota that was not recorded.
 pub(crate) fn against_unknown_limit(case: &Case<'_>, victim: ActorId) -> Vec<Remedy> {
     group::read_limit(case, victim).into_iter().collect()
 }
 
-/// Against what stops a CPU: no setting of the scheduler's helps.
+/// Against a hypervisor or firmware that stops a CPU: no scheduler setting helps.
 pub(crate) fn against_stopped_cpu() -> Vec<Remedy> {
     let draft = Draft {
         id: kind::FIND_STOPPER,
@@ -222,15 +223,15 @@ pub(crate) fn against_stopped_cpu() -> Vec<Remedy> {
     vec![draft.done()]
 }
 
-/// Against the kernel's limit on real-time tasks: throttling, or the fair server. What is left to others is not taken from them while
-/// they wait for it.
+/// Against the kernel's limit on real-time tasks: throttling, or the fair server. If other tasks wait for the time that the limit
+/// leaves them, it is not removed.
 pub(crate) fn against_class_limit(case: &Case<'_>, user: ActorId, kind: ClassLimit, others_wait: bool) -> Vec<Remedy> {
     let mut remedies = vec![class_limit::leave_room(case, user)];
     remedies.extend(class_limit::lift(case, user, kind).filter(|_| !others_wait));
     remedies
 }
 
-/// Against a deadline task's own runtime.
+/// Against the runtime of a deadline task.
 pub(crate) fn against_overrun(case: &Case<'_>, victim: ActorId) -> Vec<Remedy> {
     class_limit::enough_runtime(case, victim).into_iter().collect()
 }
@@ -239,7 +240,7 @@ pub(crate) fn against_deadline_limit(case: &Case<'_>, victim: ActorId) -> Vec<Re
     class_limit::more_runtime(case, victim).into_iter().collect()
 }
 
-/// A remedy in the making.
+/// A remedy under construction.
 struct Draft {
     id: RemedyKind,
     text: String,
@@ -249,7 +250,7 @@ struct Draft {
 }
 
 impl Draft {
-    /// Its commands are written from its changes, so that both say the same.
+    /// Writes the commands from the changes, so that both always agree.
     fn done(self) -> Remedy {
         let Draft { id, text, changes, risk, valid_on } = self;
         let Commands { apply, undo } = unstarve_change::commands(&changes).unwrap_or_default();
@@ -261,23 +262,23 @@ impl Draft {
 /// What real-time tasks may use of each second, in µs.
 const RT_RUNTIME: &str = "/proc/sys/kernel/sched_rt_runtime_us";
 
-/// What only a person can do.
+/// Something that only a person can do.
 fn advice() -> Vec<Change> {
     vec![Change::advice()]
 }
 
-/// Another value for the file of a setting, of which the snapshot may know the old one.
+/// A new value for the file of a setting, with the old one if the snapshot has it.
 fn rewrite(path: impl Into<String>, to: impl Display, was: Option<&str>) -> Vec<Change> {
     vec![Change::file(path, to).from(was.map(Value::content))]
 }
 
-/// A feature bit, off. `known` is what the snapshot says of it.
+/// Turns a feature bit off. `known` is its state in the snapshot.
 fn turn_off(name: &str, known: Option<bool>) -> Change {
     let word = |on: bool| Value::content(FeatureState::from(on).word(name));
     Change::feature(name, FeatureState::Off).from(known.map(word))
 }
 
-/// `this kernel (6.1)` where the version is known, the condition otherwise; `None` if it does not hold.
+/// `this kernel (6.1)` if the version is known, otherwise the condition; `None` if the condition does not hold.
 fn where_valid(case: &Case<'_>, holds: Holds, condition: &str) -> Option<String> {
     match (holds, case.facts.version()) {
         (Holds::Yes, Some(version)) => Some(format!("{condition}; this kernel is {version}")),
@@ -287,7 +288,7 @@ fn where_valid(case: &Case<'_>, holds: Holds, condition: &str) -> Option<String>
     }
 }
 
-/// A worker whose affinity is fixed by the kernel (`PF_NO_SETAFFINITY`).
+/// Whether the kernel fixed the affinity of this worker (`PF_NO_SETAFFINITY`).
 fn is_fixed(case: &Case<'_>, actor: ActorId) -> bool {
     let by_name = matches!(
         case.actor(actor).kernel_thread,

@@ -1,14 +1,16 @@
+//! Removes remedies of one finding that would favour a culprit of another finding.
+
 use rustc_hash::FxHashSet;
 use unstarve_change::{Change, Selector, Target, To, Value};
 use unstarve_model::{Policy, Tid};
 
 use crate::report::{Finding, Remedy};
 
-/// Takes back what one finding advises for a thread that another finding names as culprit: raised for the sake of the one, it
-/// would do more of what the other complains of. What a finding advises against its own culprits stays.
+/// Removes remedies that favour a thread which another finding names as culprit: raised for one finding, it would do more of what
+/// the other reports. Remedies of a finding against its own culprits stay.
 ///
-/// `is_realtime` says of a thread whether the trace shows it as real-time or deadline: a recording without a snapshot does not say
-/// what a change begins with.
+/// `is_realtime` returns whether the trace shows a thread as real-time or deadline: without a snapshot, a change does not contain
+/// the old policy.
 pub(crate) fn spare_no_other_culprit(
     process_of: impl Fn(Tid) -> Option<Tid>,
     is_realtime: impl Fn(Tid) -> bool,
@@ -32,7 +34,7 @@ fn touches_another(
     accused: &FxHashSet<u32>,
     own: &FxHashSet<u32>,
 ) -> bool {
-    // What takes a thread out of the real-time class favours it in nothing. From SCHED_IDLE the same class is a favour.
+    // Removing a thread from the real-time class does not favour it. Moving it from SCHED_IDLE to the same class does.
     let was_higher = |change: &Change, tid: Tid| match &change.was {
         Some(Value::Class { policy, .. }) => matches!(policy.class(), Some(Policy::Rt | Policy::Deadline)),
         _ => is_realtime(tid),
@@ -60,7 +62,7 @@ fn is_to_fair(change: &Change) -> bool {
     }
 }
 
-/// The thread that a target names; of a whole process its first.
+/// The thread that a target names; for a process, its first thread.
 fn thread_of(target: &Target) -> Option<Tid> {
     match target {
         Target::Thread(thread) | Target::Threads(Selector::Process(thread)) => Some(thread.tid),
@@ -100,7 +102,7 @@ mod tests {
         let process = |tid| Target::Threads(Selector::Process(Thread::known_by(Tid(tid), "t")));
         let targets = [thread(10), thread(21), thread(30), process(20), process(30)];
         let mut findings = [finding(10, &targets), finding(21, &[])];
-        // 21 is a thread of 20.
+        // 21 is a thread of process 20.
         spare_no_other_culprit(|tid| Some(Tid(tid.0 / 10 * 10)), |_| false, &mut findings);
         let left: Vec<_> = findings[0].remedies.iter().map(|remedy| remedy.changes[0].target.clone()).collect();
         assert_eq!(left, [thread(10), thread(30), process(30)]);
@@ -108,7 +110,7 @@ mod tests {
 
     #[test]
     fn a_wrapper_that_another_finding_names_too_leaves_the_real_time_class_with_its_program() {
-        // `timeout` was an ordinary task when the other finding met it.
+        // `timeout` was still an ordinary task in the other finding.
         assert_eq!(left_of_a_change_to_fair(None, |tid| tid == Tid(20)), 1, "the trace shows it");
         assert_eq!(left_of_a_change_to_fair(Some((SchedPolicy::Fifo, 10)), |_| false), 1, "the snapshot says it");
     }
@@ -119,7 +121,7 @@ mod tests {
         assert_eq!(left_of_a_change_to_fair(None, |_| false), 0, "nobody knows what it was");
     }
 
-    /// How many of one remedy are left that makes another finding's culprit an ordinary task, with more weight.
+    /// The number of remaining remedies that make another finding's culprit an ordinary task with more weight.
     fn left_of_a_change_to_fair(was: Option<(SchedPolicy, u32)>, is_realtime: impl Fn(Tid) -> bool) -> usize {
         let thread = |tid| Target::Thread(Thread::known_by(Tid(tid), "t"));
         let class = |(policy, rt_priority)| Value::Class { policy, rt_priority, slice: None };

@@ -1,3 +1,5 @@
+//! Remedies that move tasks, interrupts or packets to other CPUs, or change how the load balancer moves tasks.
+
 use rustc_hash::FxHashSet;
 use unstarve_change::{Change, Target, Value};
 use unstarve_model::{CpuId, CpuSet, Tid};
@@ -10,7 +12,7 @@ use crate::case::Case;
 use crate::finding::names;
 use crate::report::Remedy;
 
-/// CPUs that these do not wait on; `None` if there is no other.
+/// CPUs on which these actors do not wait; `None` if there are none.
 fn others(case: &Case<'_>, actors: &[ActorId]) -> Option<CpuSet> {
     let accounts: Vec<_> = actors.iter().filter_map(|id| case.ledger.account(*id)).collect();
     let taken = |cpu: &CpuId| accounts.iter().any(|account| account.cpus.contains(*cpu));
@@ -18,8 +20,8 @@ fn others(case: &Case<'_>, actors: &[ActorId]) -> Option<CpuSet> {
     (!free.is_empty()).then_some(free)
 }
 
-/// The same without CPUs on which the one that comes would only starve others: those to which a program of the recording is bound, and
-/// the only one that is left for everything that is not isolated.
+/// [`others`] without CPUs on which the moved task would only starve other tasks: those to which a program of the recording is
+/// bound, and the last CPU that is not isolated.
 fn room_for(case: &Case<'_>, comer: &[ActorId], victims: &[ActorId]) -> Option<CpuSet> {
     let free = others(case, victims)?;
     let shared = (0..case.world.cpus).map(CpuId).filter(|cpu| !isolated(case, *cpu)).count();
@@ -42,19 +44,19 @@ fn room_for(case: &Case<'_>, comer: &[ActorId], victims: &[ActorId]) -> Option<C
     (!room.is_empty()).then_some(room)
 }
 
-/// Whether the CPU was taken out of balancing when the kernel started. Whoever did that wants nobody there.
+/// Whether the CPU was isolated at boot: then nothing should be moved there.
 fn isolated(case: &Case<'_>, cpu: CpuId) -> bool {
     case.snapshot.and_then(|snapshot| snapshot.cpus.isolated.as_ref()).is_some_and(|cpus| cpus.contains(cpu))
 }
 
-/// Whether the victim waited on such CPUs alone.
+/// Whether the victim waited only on isolated CPUs.
 pub(super) fn is_isolated(case: &Case<'_>, victim: ActorId) -> bool {
     let Some(account) = case.ledger.account(victim) else { return false };
     let mut used = (0..case.world.cpus).map(CpuId).filter(|cpu| account.cpus.contains(*cpu)).peekable();
     used.peek().is_some() && used.all(|cpu| isolated(case, cpu))
 }
 
-/// Whether its tasks cannot leave the CPUs they waited on: bound kernel threads, and programs that somebody pinned.
+/// Whether its tasks cannot leave the CPUs on which they waited: bound kernel threads and pinned programs.
 fn cannot_leave(case: &Case<'_>, victim: ActorId) -> bool {
     if case.actor(victim).kernel_thread.is_some_and(|thread| thread.bound_cpu().is_some()) {
         return true;
@@ -64,13 +66,13 @@ fn cannot_leave(case: &Case<'_>, victim: ActorId) -> bool {
     (0..case.world.cpus).map(CpuId).all(|cpu| !allowed.contains(cpu) || account.cpus.contains(cpu))
 }
 
-/// Each thread of the actors on these CPUs alone.
+/// Binds each thread of the actors to these CPUs.
 fn onto(case: &Case<'_>, actors: &[ActorId], cpus: CpuSet) -> Option<Vec<Change>> {
     for_all(case, actors, &Value::Affinity(cpus), |_, tid| cpus_before(case, tid))
 }
 
-/// Whether all its threads were bound to some of these CPUs when the host was asked, and yet it was elsewhere: it binds itself as it likes,
-/// and would again.
+/// Whether all its threads were bound to some of these CPUs in the snapshot, and it ran elsewhere anyway: it sets its own
+/// affinity, and would do so again.
 fn moves_itself(case: &Case<'_>, intruder: ActorId, free: &CpuSet) -> bool {
     let Some(snapshot) = case.snapshot else { return false };
     let is_on_free = |tid: &Tid| {
@@ -83,9 +85,9 @@ fn moves_itself(case: &Case<'_>, intruder: ActorId, free: &CpuSet) -> bool {
     !tids.is_empty() && tids.iter().all(is_on_free)
 }
 
-/// The intruder goes where the victims are not.
+/// Moves the intruder to CPUs on which the victims do not run.
 pub(super) fn move_off(case: &Case<'_>, intruder: &[ActorId], victims: &[ActorId]) -> Option<Remedy> {
-    // Only a victim that cannot leave its CPU is helped for good; others would meet again elsewhere.
+    // This helps permanently only if the victim cannot leave its CPU; otherwise the two may meet again on another CPU.
     let bound = victims.iter().any(|id| cannot_leave(case, *id));
     let free = room_for(case, intruder, victims).filter(|_| bound)?;
     let is_movable = |id: &ActorId| !is_fixed(case, *id) && !moves_itself(case, *id, &free);
@@ -108,7 +110,7 @@ pub(super) fn move_off(case: &Case<'_>, intruder: &[ActorId], victims: &[ActorId
     )
 }
 
-/// Who does not leave the CPU goes where the one that waits is not.
+/// Moves the occupant that keeps the CPU away from the victim.
 pub(super) fn move_occupant(case: &Case<'_>, occupant: ActorId, victim: ActorId) -> Option<Remedy> {
     if is_fixed(case, occupant) || case.is_kernel_thread(occupant) {
         return None;
@@ -126,7 +128,7 @@ pub(super) fn move_occupant(case: &Case<'_>, occupant: ActorId, victim: ActorId)
     )
 }
 
-/// A real-time program goes where the one that is not preempted is not.
+/// Moves the real-time program away from the task that is not preempted.
 pub(super) fn move_victim_from(case: &Case<'_>, victim: ActorId, occupant: ActorId) -> Option<Remedy> {
     if is_fixed(case, victim) || case.is_kernel_thread(victim) {
         return None;
@@ -144,7 +146,7 @@ pub(super) fn move_victim_from(case: &Case<'_>, victim: ActorId, occupant: Actor
     )
 }
 
-/// The victim goes elsewhere.
+/// Moves the victim.
 pub(super) fn move_victim(case: &Case<'_>, victim: ActorId) -> Option<Remedy> {
     if is_fixed(case, victim) {
         return None;
@@ -162,7 +164,7 @@ pub(super) fn move_victim(case: &Case<'_>, victim: ActorId) -> Option<Remedy> {
     )
 }
 
-/// The interrupt goes elsewhere.
+/// Moves the interrupt.
 pub(super) fn move_interrupts(case: &Case<'_>, victim: ActorId, sources: &[ActorId]) -> Option<Remedy> {
     let (irq, name) = sources.iter().find_map(|id| match case.actor(*id).kind {
         ActorKind::Irq { irq, name } => Some((irq, name)),
@@ -171,7 +173,7 @@ pub(super) fn move_interrupts(case: &Case<'_>, victim: ActorId, sources: &[Actor
     let free = others(case, &[victim])?;
     let known = case.snapshot.and_then(|snapshot| snapshot.irq(irq));
     let old = known.and_then(|known| known.affinity.as_ref()).map(Value::content);
-    // The trace has the name of a handler, `/proc` a directory of each; no name of a directory has a slash.
+    // The trace has the name of one handler, `/proc` a directory for each. A directory's name contains no slash.
     let traced = || name.map(|name| case.world.names.get(name).to_string()).filter(|name| !name.contains('/'));
     let handlers: Vec<String> = match known {
         Some(known) => known.handlers.clone(),
@@ -194,21 +196,21 @@ const NAPI_TEXT: &str = "Move the packet work of a network device into threads (
                          affinity like other tasks and do not hold up other softirqs. /sys/class/net/IF/threaded of the \
                          busy device (eth0) takes 1, and 0 to go back.";
 
-/// Packets without ksoftirqd, if that is the victim.
+/// Processes packets without ksoftirqd, if it is the victim.
 pub(super) fn threaded_napi(case: &Case<'_>, victims: &[ActorId]) -> Option<Remedy> {
     let is_ksoftirqd = |id: &ActorId| matches!(case.actor(*id).kernel_thread, Some(KernelThread::Ksoftirqd { .. }));
     victims.first().filter(|id| is_ksoftirqd(id))?;
     napi(case)
 }
 
-/// Packets out of the softirq, if that is to blame.
+/// Processes packets outside of the softirq, if it is the culprit.
 pub(super) fn threaded_napi_against_softirq(case: &Case<'_>, sources: &[ActorId]) -> Option<Remedy> {
     const NET_RX: u8 = 3;
     sources.iter().find(|id| matches!(case.actor(**id).kind, ActorKind::Softirq { vec: NET_RX }))?;
     napi(case)
 }
 
-/// Packets over loopback and veth go through RPS like others (`netif_rx`).
+/// Packets over loopback and veth also pass RPS (`netif_rx`).
 pub(super) fn deliver_elsewhere(case: &Case<'_>, victim: ActorId) -> Option<Remedy> {
     others(case, &[victim])?;
     Some(
@@ -233,7 +235,7 @@ fn napi(case: &Case<'_>) -> Option<Remedy> {
         Draft {
             id: kind::THREADED_NAPI,
             text: NAPI_TEXT.into(),
-            // Which device is busy shows in no event.
+            // No event shows which device is busy.
             changes: advice(),
             risk: "The threads are fair tasks and have to be raised (chrt) to go before a real-time task; some throughput.",
             valid_on,
@@ -242,7 +244,7 @@ fn napi(case: &Case<'_>) -> Option<Remedy> {
     )
 }
 
-/// A new `/proc/sys/kernel/sched_migration_cost_ns`, or the same in debugfs.
+/// Writes `sched_migration_cost_ns` in /proc/sys/kernel, or its successor in debugfs.
 fn migration_cost(case: &Case<'_>, to: &str) -> Vec<Change> {
     let known = case.snapshot.and_then(|snapshot| {
         snapshot.setting("migration_cost_ns").or_else(|| snapshot.setting("sched_migration_cost_ns"))
@@ -258,7 +260,7 @@ fn migration_cost(case: &Case<'_>, to: &str) -> Vec<Change> {
 
 const MIGRATION_COST_VALID: &str = "5.13 and later in debugfs, before that sysctl kernel.sched_migration_cost_ns";
 
-/// Idle CPUs look for work sooner.
+/// Makes idle CPUs look for work sooner.
 pub(super) fn balance_sooner(case: &Case<'_>) -> Option<Remedy> {
     Some(
         Draft {
@@ -275,7 +277,7 @@ pub(super) fn balance_sooner(case: &Case<'_>) -> Option<Remedy> {
     )
 }
 
-/// Moves are thought of as dearer.
+/// Raises the estimated cost of a migration.
 pub(super) fn balance_later(case: &Case<'_>) -> Option<Remedy> {
     Some(
         Draft {
@@ -289,7 +291,7 @@ pub(super) fn balance_later(case: &Case<'_>) -> Option<Remedy> {
     )
 }
 
-/// The wakeup's search for an idle CPU gives up early on busy caches (SIS_UTIL, 6.0 and later).
+/// At a wakeup, the search for an idle CPU stops early on busy caches (SIS_UTIL, 6.0 and later).
 pub(super) fn scan_wider(case: &Case<'_>) -> Option<Remedy> {
     let known = case.snapshot.and_then(|snapshot| snapshot.feature("SIS_UTIL"));
     let version = case.facts.version();
@@ -310,7 +312,7 @@ pub(super) fn scan_wider(case: &Case<'_>) -> Option<Remedy> {
     )
 }
 
-/// By hand, to see whether placement is the cause: each of its threads gets a CPU of those that it may use.
+/// Pins each thread to one of its CPUs by hand, to find out whether placement is the cause.
 pub(super) fn spread_by_hand(case: &Case<'_>, victim: ActorId) -> Option<Remedy> {
     if is_fixed(case, victim) || case.world.cpus < 2 {
         return None;
@@ -319,13 +321,13 @@ pub(super) fn spread_by_hand(case: &Case<'_>, victim: ActorId) -> Option<Remedy>
     let allowed = case.snapshot.and_then(|snapshot| snapshot.allowed_cpus(first));
     let mut cpus: Vec<CpuId> =
         (0..case.world.cpus).map(CpuId).filter(|cpu| allowed.is_none_or(|allowed| allowed.contains(*cpu))).collect();
-    // Where it has not waited is more room than where it has.
+    // Prefer CPUs on which it has not waited.
     let crowded = |cpu: &CpuId| case.ledger.account(victim).is_some_and(|account| account.cpus.contains(*cpu));
     cpus.sort_by_key(|cpu| (crowded(cpu), std::cmp::Reverse(*cpu)));
     if cpus.len() < 2 {
         return None;
     }
-    // One CPU for each thread; more threads than are kept could only be spread in part.
+    // One CPU per thread. If not all threads were kept, only some could be pinned.
     let Members::All(threads) = members(case, &[victim]) else { return None };
     let pins = threads.into_iter().zip(cpus.iter().cycle()).map(|((_, thread), cpu)| {
         let was = cpus_before(case, thread.tid);

@@ -1,3 +1,5 @@
+//! Remedies for wake storms: fewer threads, a gate, or more weight for a bystander.
+
 use unstarve_change::Value;
 use unstarve_model::counted;
 use unstarve_sched::KernelThread;
@@ -8,7 +10,7 @@ use super::{Draft, advice, kind, rewrite};
 use crate::case::Case;
 use crate::report::Remedy;
 
-/// The one who has no part in the storm gets the CPU sooner.
+/// Raises a bystander so that it gets the CPU sooner.
 pub(super) fn raise_bystander(case: &Case<'_>, bystander: ActorId) -> Option<Remedy> {
     let nice = case.actor(bystander).prio()?.nice()?;
     let raised = -10;
@@ -30,10 +32,10 @@ pub(super) fn raise_bystander(case: &Case<'_>, bystander: ActorId) -> Option<Rem
     )
 }
 
-/// A pool of a size that the CPUs can serve.
+/// Reduces the pool to a size that the CPUs can serve.
 pub(super) fn fewer_threads(case: &Case<'_>, crowd: ActorId) -> Option<Remedy> {
     let members = case.actor(crowd).members;
-    // As many as can run, as many that wait for disks, and as many again.
+    // As many as can run, as many that wait for disks, and the sum of both as reserve.
     let enough = (case.world.cpus * 4).max(8);
     if members <= enough {
         return None;
@@ -46,7 +48,7 @@ pub(super) fn fewer_threads(case: &Case<'_>, crowd: ActorId) -> Option<Remedy> {
          for disks.",
         counted(case.world.cpus.into(), "CPU")
     );
-    // The threads that the trace has seen need not be all, so the old number is read when it is changed.
+    // The trace may not have seen all threads, so the old number is read when it is changed.
     let (changes, valid_on) = if is_nfsd {
         let changes = rewrite("/proc/fs/nfsd/threads", enough, None);
         (changes, "the kernel's NFS server; rpc.nfsd keeps its own number in nfs.conf".to_owned())
@@ -65,7 +67,7 @@ pub(super) fn fewer_threads(case: &Case<'_>, crowd: ActorId) -> Option<Remedy> {
     )
 }
 
-/// The cure of the cause, for who can change the program.
+/// Fixes the cause, for those who can change the program.
 pub(super) fn gate(case: &Case<'_>, crowd: ActorId) -> Option<Remedy> {
     case.actor(crowd).comm()?;
     Some(
@@ -82,7 +84,7 @@ pub(super) fn gate(case: &Case<'_>, crowd: ActorId) -> Option<Remedy> {
     )
 }
 
-/// Fewer runnable tasks, where no one pool is the crowd.
+/// Fewer runnable tasks, if the crowd is not a single pool.
 pub(super) fn fewer_tasks(case: &Case<'_>) -> Remedy {
     Draft {
         id: kind::FEWER_THREADS,

@@ -1,3 +1,5 @@
+//! Remedies that change how easily tasks preempt each other.
+
 use unstarve_change::Change;
 use unstarve_facts::{Holds, PreemptMode};
 use unstarve_model::SchedPolicy;
@@ -8,8 +10,8 @@ use super::{Draft, advice, kind, rewrite, rt_priority, turn_off, where_valid};
 use crate::case::Case;
 use crate::report::Remedy;
 
-/// SCHED_BATCH tasks do not preempt anybody when they wake (`check_preempt_wakeup` returns unless the wakee's policy is
-/// SCHED_NORMAL; the same from 5.10 to 7.2).
+/// SCHED_BATCH tasks do not preempt when they wake (`check_preempt_wakeup` returns unless the wakee's policy is SCHED_NORMAL; the
+/// same from 5.10 to 7.2).
 pub(super) fn batch(case: &Case<'_>, wakees: &[ActorId]) -> Option<Remedy> {
     let tasks: Vec<ActorId> =
         wakees.iter().copied().filter(|id| rt_priority(case, *id).is_none() && !case.is_kernel_thread(*id)).collect();
@@ -51,7 +53,7 @@ pub(super) fn rarer(case: &Case<'_>) -> Vec<Remedy> {
     };
     let name = knob.path.rsplit('/').next().unwrap_or(knob.path);
     let old = case.snapshot.and_then(|snapshot| snapshot.setting(name)).map(|(_, value)| value);
-    // 15 ms is what distributions' throughput profiles used before 5.13 took the sysctl away, and what cured it there.
+    // Distributions' throughput profiles used 15 ms until 5.13 removed the sysctl, and it solved the problem there.
     let (id, value, range) = if knob.is_wakeup_granularity {
         (
             kind::WAKEUP_GRANULARITY,
@@ -79,7 +81,7 @@ pub(super) fn rarer(case: &Case<'_>) -> Vec<Remedy> {
     ]
 }
 
-/// The switch for all of it.
+/// Turns wakeup preemption off.
 pub(super) fn none(case: &Case<'_>) -> Option<Remedy> {
     const FEATURE: &str = "WAKEUP_PREEMPTION";
     let known = case.snapshot.and_then(|snapshot| snapshot.feature(FEATURE));
@@ -99,7 +101,7 @@ pub(super) fn none(case: &Case<'_>) -> Option<Remedy> {
     )
 }
 
-/// A kernel that gives way everywhere but where it must not.
+/// Switches to full preemption: kernel code is preemptible except where it must not be.
 pub(super) fn full(case: &Case<'_>) -> Option<Remedy> {
     if matches!(case.facts.preempt_mode(), Some(PreemptMode::Full | PreemptMode::Realtime)) {
         return None;
@@ -121,7 +123,7 @@ pub(super) fn full(case: &Case<'_>) -> Option<Remedy> {
     )
 }
 
-/// A kernel whose sections can be preempted, too.
+/// Boots a PREEMPT_RT kernel, which also preempts critical sections.
 pub(super) fn real_time_kernel(case: &Case<'_>) -> Option<Remedy> {
     if case.facts.preempt_mode() == Some(PreemptMode::Realtime) {
         return None;

@@ -1,3 +1,5 @@
+//! Remedies that change policies, priorities and nice values, and the limits on real-time classes.
+
 use unstarve_change::{Change, Target, Value};
 use unstarve_facts::{Holds, TaskFacts};
 use unstarve_model::{Nanos, Policy, SchedPolicy, Tid, clean};
@@ -10,8 +12,8 @@ use crate::case::Case;
 use crate::finding::names;
 use crate::report::Remedy;
 
-/// A helper that was started by a real-time task is real-time too, unless its parent says otherwise. Offered where the
-/// snapshot shows that parent: an ordinary one has given nothing away, and the command would make it real-time.
+/// A child of a real-time task inherits the policy unless its parent resets it. Offered only if the snapshot shows a real-time
+/// parent: an ordinary parent did not pass it on, and the command would make it real-time.
 pub(super) fn stop_inheriting(case: &Case<'_>, intruder: &[ActorId]) -> Option<Remedy> {
     let (helper, parents) = intruder.iter().find_map(|id| Some((*id, realtime_parents(case, *id)?)))?;
     let first = *parents.first()?;
@@ -37,9 +39,9 @@ pub(super) fn stop_inheriting(case: &Case<'_>, intruder: &[ActorId]) -> Option<R
     )
 }
 
-/// Threads of the parent's process from which an actor's task can have its policy: real-time, of the same priority, and without
-/// the flag. None of the first process, of which all that is orphaned becomes a child; none of kthreadd, whose children the
-/// kernel makes ordinary itself (kthread() in kernel/kthread.c).
+/// Threads of the parent's process from which an actor's task may have inherited its policy: real-time, of the same priority, and
+/// without the reset flag. Not of the first process, which adopts all orphans; not of kthreadd, whose children the kernel makes
+/// ordinary itself (kthread() in kernel/kthread.c).
 fn realtime_parents<'a>(case: &Case<'a>, actor: ActorId) -> Option<Vec<&'a TaskFacts>> {
     let snapshot = case.snapshot?;
     let priority = u32::try_from(rt_priority(case, actor)?).ok()?;
@@ -59,7 +61,7 @@ fn realtime_parents<'a>(case: &Case<'a>, actor: ActorId) -> Option<Vec<&'a TaskF
     case.actor(actor).tids.iter().find_map(parents)
 }
 
-/// Tasks that come and go have their priority from what starts them.
+/// Short-lived tasks get their priority from the task that starts them: change it there.
 pub(super) fn at_creator(case: &Case<'_>, creator: Ancestor) -> Remedy {
     let known = case.snapshot.and_then(|snapshot| snapshot.task(creator.tid));
     let known = known.filter(|task| task.tid != INIT && task.policy.class() == Some(Policy::Rt));
@@ -82,12 +84,12 @@ pub(super) fn at_creator(case: &Case<'_>, creator: Ancestor) -> Remedy {
     .done()
 }
 
-/// The intruder need not be real-time.
+/// Makes the intruder an ordinary task.
 pub(super) fn make_fair(case: &Case<'_>, intruder: &[ActorId]) -> Option<Remedy> {
     let first = *intruder.first()?;
     rt_priority(case, first)?;
     let mut changes = for_all(case, intruder, &class(SchedPolicy::Other, 0), |id, tid| class_before(case, id, tid))?;
-    // While it is real-time, its nice has no effect.
+    // Nice has no effect while the task is real-time.
     changes.extend(for_all(case, intruder, &Value::Nice(-10), |id, tid| nice_before(case, id, tid))?);
     Some(
         Draft {
@@ -104,13 +106,14 @@ pub(super) fn make_fair(case: &Case<'_>, intruder: &[ActorId]) -> Option<Remedy>
     )
 }
 
-/// The lowest real-time priority among these tasks, all of them real-time.
+/// The lowest real-time priority among these tasks; `None` if one is not real-time.
 fn lowest_real_time(case: &Case<'_>, actors: &[ActorId]) -> Option<i32> {
     let priorities: Option<Vec<i32>> = actors.iter().map(|id| rt_priority(case, *id)).collect();
     priorities?.into_iter().min()
 }
 
-/// The policy of these real-time tasks, which is to stay: SCHED_RR where the snapshot shows no other. Events do not distinguish the two.
+/// The policy that these real-time tasks keep: SCHED_RR unless the snapshot shows another. Events do not distinguish FIFO from
+/// RR.
 fn real_time_policy(case: &Case<'_>, actors: &[ActorId]) -> SchedPolicy {
     let tids = actors.iter().flat_map(|id| &case.actor(*id).tids);
     let mut known = tids.filter_map(|tid| case.snapshot?.policy_of(*tid)).peekable();
@@ -121,7 +124,7 @@ fn real_time_policy(case: &Case<'_>, actors: &[ActorId]) -> SchedPolicy {
     }
 }
 
-/// The intruder stays real-time, below its real-time victims.
+/// Keeps the intruder real-time, below its real-time victims.
 pub(super) fn below_victim(case: &Case<'_>, victims: &[ActorId], intruder: &[ActorId]) -> Option<Remedy> {
     let first = *intruder.first()?;
     let lowest = lowest_real_time(case, victims)?;
@@ -149,7 +152,7 @@ pub(super) fn below_victim(case: &Case<'_>, victims: &[ActorId], intruder: &[Act
     )
 }
 
-/// A real-time program goes before the real-time intruder.
+/// Raises a real-time program above the real-time intruder.
 pub(super) fn raise_real_time(case: &Case<'_>, victims: &[ActorId], intruder: &[ActorId]) -> Option<Remedy> {
     let programs: Vec<ActorId> = victims.iter().copied().filter(|id| !case.is_kernel_thread(*id)).collect();
     let first = *programs.first()?;
@@ -172,7 +175,7 @@ pub(super) fn raise_real_time(case: &Case<'_>, victims: &[ActorId], intruder: &[
     )
 }
 
-/// The victim goes before the intruder.
+/// Raises the victim above the intruder.
 pub(super) fn above(case: &Case<'_>, victims: &[ActorId], intruder: &[ActorId]) -> Option<Remedy> {
     // Grace periods wait for RCU's threads, and callers of synchronize_rcu() wait for those.
     let is_rcu = |id: ActorId| case.actor(id).kernel_thread == Some(KernelThread::Rcu) && case.is_kernel_thread(id);
@@ -180,7 +183,7 @@ pub(super) fn above(case: &Case<'_>, victims: &[ActorId], intruder: &[ActorId]) 
         victims.iter().copied().filter(|id| case.is_kernel_worker(*id) || is_rcu(*id)).collect();
     let highest = intruder.iter().filter_map(|id| rt_priority(case, *id)).max()?;
     let first = *workers.first()?;
-    // 99 is where the kernel's own watchdogs and the stop class's helpers live.
+    // 99 is reserved for the kernel's own watchdogs and the stop class's helpers.
     let priority = (highest + 1).min(98);
     if priority <= highest {
         return None;
@@ -215,25 +218,25 @@ pub(super) fn above(case: &Case<'_>, victims: &[ActorId], intruder: &[ActorId]) 
     )
 }
 
-/// The fair server with a fifth of each second begins when fair tasks starved for the rest of it…
+/// The fair server gets a fifth of each second. It acts if fair tasks starved for the rest of the second…
 const WITHOUT_THE_SERVER: Nanos = Nanos::from_millis(800);
-/// …or had less than its fifth in pieces.
+/// …or received less than that fifth in pieces.
 const LEAVES_LESS: f64 = 0.8;
 
-/// What the kernel does about starvation by a whole class: the fair server, or real-time throttling before it.
+/// The kernel's own protection against starvation by a whole class: the fair server, or real-time throttling before it.
 ///
-/// Neither holds a deadline task back: the server is a deadline entity itself and comes after earlier deadlines, and
-/// throttling stops the real-time class alone.
+/// Neither limits deadline tasks: the server is a deadline entity itself and runs after earlier deadlines, and throttling affects
+/// only the real-time class.
 pub(super) fn limit_class(case: &Case<'_>, victims: &[ActorId], intruder: &[ActorId]) -> Vec<Remedy> {
     if intruder.iter().any(|id| case.actor(*id).policy() == Some(Policy::Deadline)) {
         return Vec::new();
     }
-    // What is kept for fair tasks is taken from real-time ones.
+    // What is reserved for fair tasks is taken from real-time ones.
     if !victims.iter().all(|id| case.is_fair(*id)) {
         return Vec::new();
     }
     let cpu = case.cpu_of(intruder, victims);
-    // Who leaves fair tasks that much by himself changes nothing by being made to.
+    // A limit changes nothing for an intruder that leaves fair tasks that much time anyway.
     let acts = |victim: &ActorId| {
         let longest = case.ledger.account(*victim).map_or(Nanos::ZERO, |it| it.longest_by_rule[Rule::Class as usize]);
         longest >= WITHOUT_THE_SERVER || case.share_of_window(*victim, &[ActorId::OTHERS], Rule::Class) >= LEAVES_LESS
@@ -262,7 +265,7 @@ pub(super) fn limit_class(case: &Case<'_>, victims: &[ActorId], intruder: &[Acto
             .done(),
         );
     }
-    // Before the server: throttling, which is only worth touching where somebody has turned it off.
+    // Before the fair server: throttling, which needs a change only if it was turned off.
     let turned_off = case.snapshot.and_then(|snapshot| snapshot.setting("sched_rt_runtime_us"));
     if server == Holds::No && case.facts.rt_throttling() == Holds::No {
         remedies.push(
@@ -280,10 +283,10 @@ pub(super) fn limit_class(case: &Case<'_>, victims: &[ActorId], intruder: &[Acto
     remedies
 }
 
-/// Nice for a worker (or a task of the root group) beside a heavy group, if any nice can win.
+/// Nice for a worker (or a task of the root group) beside a heavy group, if any nice value is enough.
 pub(super) fn raise_above_group(case: &Case<'_>, victim: ActorId, occupant: ActorId) -> Option<Remedy> {
     let now = case.actor(victim).prio()?.nice()?;
-    // A task in a group competes by its group; its nice does nothing against other groups.
+    // A task in a group competes by its group's weight; its nice has no effect against other groups.
     if !case.competes_by_nice(victim, occupant) {
         return None;
     }
@@ -305,7 +308,7 @@ pub(super) fn raise_above_group(case: &Case<'_>, victim: ActorId, occupant: Acto
             (nice, format!("nice {nice} weighs {}, {} {weight}", load_weight_of_nice(nice), case.name(occupant)))
         }
         (None, _) if case.snapshot.is_some() => {
-            // No weight to beat: a step of weight is enough to change who preempts whom.
+            // Nothing outweighs the victim: a small increase of weight is enough to change which task preempts which.
             (-10, "nothing outweighs it; more weight makes it lose the CPU less easily".into())
         }
         (None, _) => (-20, "nice −20 weighs as much as cpu.weight 8668; beside a smaller group less is enough".into()),
@@ -339,7 +342,7 @@ pub(super) fn raise_above_group(case: &Case<'_>, victim: ActorId, occupant: Acto
     )
 }
 
-/// A task that others wait for has no business in SCHED_IDLE.
+/// A task that others wait for should not be SCHED_IDLE.
 fn leave_idle(case: &Case<'_>, victim: ActorId) -> Option<Remedy> {
     Some(
         Draft {
@@ -353,7 +356,7 @@ fn leave_idle(case: &Case<'_>, victim: ActorId) -> Option<Remedy> {
     )
 }
 
-/// The last resort for a worker that no nice can help.
+/// The last resort for a worker if no nice value helps.
 pub(super) fn real_time_worker(case: &Case<'_>, worker: ActorId) -> Option<Remedy> {
     rt_priority(case, worker).is_none().then_some(())?;
     Some(
@@ -371,7 +374,7 @@ pub(super) fn real_time_worker(case: &Case<'_>, worker: ActorId) -> Option<Remed
     )
 }
 
-/// A hog with a negative nice, if that is what outweighs the victim: in a cgroup or session of its own nice counts only inside.
+/// Resets a hog's negative nice, if that is what outweighs the victim: in a separate cgroup or session nice only counts inside.
 pub(super) fn back_to_normal(case: &Case<'_>, victim: ActorId, occupant: ActorId) -> Option<Remedy> {
     let nice = case.actor(occupant).prio()?.nice()?;
     if nice >= 0 || case.is_kernel_worker(occupant) || !case.competes_by_nice(occupant, victim) {

@@ -1,3 +1,5 @@
+//! Remedies for autogroup sessions: reset a negative session nice.
+
 use std::collections::BTreeMap;
 
 use unstarve_change::{Change, Target, Value};
@@ -9,7 +11,7 @@ use super::{Draft, kind};
 use crate::case::Case;
 use crate::report::Remedy;
 
-/// The nice value by which the sessions of a hog outweigh others. The nice of its tasks counts only inside.
+/// Resets the nice value by which the sessions of a hog outweigh others. The nice of the tasks only counts within a session.
 pub(super) fn back_to_normal(case: &Case<'_>, victim: ActorId, occupant: ActorId) -> Option<Remedy> {
     let nice = case.session_nice(occupant).filter(|nice| *nice < 0)?;
     if case.competes_by_nice(occupant, victim) {
@@ -34,7 +36,7 @@ pub(super) fn back_to_normal(case: &Case<'_>, victim: ActorId, occupant: ActorId
     )
 }
 
-/// Of each session that is raised, the process of the actor that is the oldest; `None` if one has the host's first process in it.
+/// For each raised session, the oldest process of the actor; `None` if one of these sessions contains the host's first process.
 fn members<'a>(case: &Case<'a>, actor: ActorId) -> Option<BTreeMap<u64, &'a TaskFacts>> {
     let snapshot = case.snapshot?;
     let of_init = snapshot.task(INIT).and_then(|task| task.autogroup).map(|session| session.id);

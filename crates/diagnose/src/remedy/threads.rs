@@ -1,4 +1,4 @@
-//! Which threads a remedy changes, and what is known of each.
+//! Which threads a remedy changes, and their current values.
 
 use rustc_hash::FxHashSet;
 use unstarve_change::{Change, Selector, Target, Thread, Value};
@@ -10,18 +10,18 @@ use unstarve_timeline::{ActorId, Task};
 use super::rt_priority;
 use crate::case::Case;
 
-/// The first process, on which everything rests and of which all that is orphaned becomes a child.
+/// The first process: everything depends on it, and orphans become its children.
 pub(super) const INIT: Tid = Tid(1);
 /// The parent of all kernel threads.
 pub(super) const KTHREADD: Tid = Tid(2);
 
-/// So many threads are named one by one, even where they are all of a process.
+/// Up to this many threads are listed one by one, even if they are all threads of one process.
 const HANDFUL: usize = 16;
 
-/// This value for each thread of these actors. `was` gives the value that is known to be there now.
+/// Sets this value on each thread of these actors. `was` returns the current value if known.
 ///
-/// `None` if there is no thread that may be changed. Of threads that the trace has counted and not all kept, nothing is left
-/// but the advice: a command for some of them would look like one for all.
+/// `None` if no thread may be changed, or if not all threads were kept: then only advice remains, because a command for some of
+/// them would look like one for all.
 pub(super) fn for_all(
     case: &Case<'_>,
     actors: &[ActorId],
@@ -42,15 +42,15 @@ pub(super) fn for_all(
     Some(each.collect::<Vec<_>>()).filter(|changes| !changes.is_empty())
 }
 
-/// Threads of actors, each once, by their ids.
+/// The threads of actors, each once, by id.
 pub(super) enum Members {
-    /// These are all that may be changed.
+    /// All threads that may be changed.
     All(Vec<(ActorId, Thread)>),
-    /// The trace has seen more than it has kept.
+    /// The trace counted more threads than it kept.
     Some,
 }
 
-/// The threads of these actors. The first process, kthreadd and the threads of the stop class are nobody's to change.
+/// The threads of these actors. Excludes the first process, kthreadd and the stop class, which must not be changed.
 pub(super) fn members(case: &Case<'_>, actors: &[ActorId]) -> Members {
     let mut threads: Vec<(Tid, ActorId)> = Vec::new();
     for &id in actors {
@@ -76,19 +76,19 @@ pub(super) fn members(case: &Case<'_>, actors: &[ActorId]) -> Members {
     Members::All(threads.into_iter().map(|(tid, actor)| (actor, thread(case, actor, tid))).collect())
 }
 
-/// Whether the id was given to a new task after the actor's own had ended.
+/// Whether the id was reused for a new task after the actor's own task had ended.
 fn is_anothers(case: &Case<'_>, actor: ActorId, tid: Tid) -> bool {
     let tasks = &case.world.tasks;
     tasks.find(tid).is_some_and(|key| case.actor(actor).had(tasks.get(key)) == Some(false))
 }
 
 fn is_kthreadd(case: &Case<'_>, tid: Tid) -> bool {
-    // In a PID namespace of its own, 2 is a program like any other.
+    // In a PID namespace, 2 is a program like any other.
     tid == KTHREADD && case.snapshot.and_then(|snapshot| snapshot.is_kernel_thread(tid)) != Some(false)
 }
 
-/// Threads in the snapshot that are what the actor's own are: of the same name and priority, kernel threads or programs as they
-/// are, and of their cgroups. Another's program may have the same name.
+/// Threads in the snapshot like the actor's own: same name, same priority, same cgroup, and both kernel threads or both programs.
+/// An unrelated program may have the same name.
 fn namesakes(case: &Case<'_>, id: ActorId) -> Vec<Tid> {
     let actor = case.actor(id);
     let (Some(snapshot), Some(comm)) = (case.snapshot, actor.comm()) else { return Vec::new() };
@@ -107,7 +107,7 @@ fn namesakes(case: &Case<'_>, id: ActorId) -> Vec<Tid> {
 /// A thread of an actor as a change names it.
 fn thread(case: &Case<'_>, actor: ActorId, tid: Tid) -> Thread {
     let own = case.actor(actor);
-    // Of a thread that has ended, the name under which it ran most.
+    // For a thread that has ended: the name under which it ran most.
     let main = || case.main_actor_of(tid).map(|main| case.actor(main)).filter(|main| main.shares(own, tid));
     let traced = latest(case, tid).map_or_else(|| main().unwrap_or(own).comm(), |task| Some(task.comm));
     match case.snapshot.and_then(|snapshot| snapshot.task(tid)) {
@@ -123,23 +123,23 @@ fn thread(case: &Case<'_>, actor: ActorId, tid: Tid) -> Thread {
     }
 }
 
-/// A task of the snapshot as a change names it, under the name that it has in the trace: it may have run another program since.
-/// The snapshot's name of a worker says what it works on.
+/// A task of the snapshot as a change names it, with its name from the trace: it may have executed another program since. For a
+/// worker, the snapshot's name says what it works on.
 pub(super) fn of_snapshot(case: &Case<'_>, task: &TaskFacts) -> Thread {
-    // One that was created since may have got the id of the snapshot's.
+    // A task created later may have reused the id.
     let same = latest(case, task.tid).filter(|traced| traced.birth.is_none());
     as_called(task, same.map(|traced| traced.comm))
 }
 
-/// The thread as it is at the end of the trace. `timeout`, `chrt` and `taskset` become the program that they start, and a command finds
-/// it by its own name.
+/// The thread as of the end of the trace. `timeout`, `chrt` and `taskset` exec the program that they start, and a command finds
+/// the thread by its current name.
 fn latest<'a>(case: &'a Case<'_>, tid: Tid) -> Option<&'a Task> {
     let tasks = &case.world.tasks;
     tasks.find(tid).map(|key| tasks.get(key))
 }
 
-/// A task of the snapshot by the name in the trace, or by the snapshot's where that says more. No kernel thread has the flag: kthread()
-/// clears it, and nobody sets it.
+/// A task of the snapshot with its name from the trace, or the snapshot's name if that says more. Kernel threads never have the
+/// flag: kthread() clears it, and nothing sets it.
 fn as_called(task: &TaskFacts, traced: Option<Comm>) -> Thread {
     let other = traced.filter(|comm| !comm.is_unknown() && !task.comm.as_bytes().starts_with(comm.as_bytes()));
     let named = match other {
@@ -155,7 +155,7 @@ fn as_called(task: &TaskFacts, traced: Option<Comm>) -> Thread {
     }
 }
 
-/// The process whose threads these are, all of them and more than one would list.
+/// The process that has exactly these threads, if there are too many to list.
 fn whole_process(case: &Case<'_>, threads: &[(ActorId, Thread)]) -> Option<Thread> {
     if threads.len() <= HANDFUL {
         return None;
@@ -169,8 +169,8 @@ fn whole_process(case: &Case<'_>, threads: &[(ActorId, Thread)]) -> Option<Threa
     (in_process && all).then(|| snapshot.task(process).map(|task| of_snapshot(case, task))).flatten()
 }
 
-/// The policy and priority of a thread, where the snapshot knows it as what the trace shows. A trace alone has priorities only:
-/// FIFO looks like RR, and BATCH like OTHER.
+/// The policy and priority of a thread, if the snapshot agrees with the trace. A trace alone has only priorities: FIFO looks like
+/// RR, and BATCH like OTHER.
 pub(super) fn class_before(case: &Case<'_>, actor: ActorId, tid: Tid) -> Option<Value> {
     let task = case.snapshot?.task(tid)?;
     let same = match rt_priority(case, actor) {
@@ -180,8 +180,8 @@ pub(super) fn class_before(case: &Case<'_>, actor: ActorId, tid: Tid) -> Option<
     same.then(|| class(task.policy, task.rt_priority))
 }
 
-/// The nice of a thread. A fair task's is its priority, unless the snapshot shows another; a real-time task's shows nowhere
-/// but in the snapshot.
+/// The nice of a thread. A fair task's priority shows it, unless the snapshot has another value; a real-time task's nice is only
+/// in the snapshot.
 pub(super) fn nice_before(case: &Case<'_>, actor: ActorId, tid: Tid) -> Option<Value> {
     let recorded = case.snapshot.and_then(|snapshot| snapshot.task(tid)).map(|task| task.nice);
     let traced = case.actor(actor).prio()?.nice();

@@ -1,11 +1,13 @@
+//! Ids of findings and remedies as they appear in reports.
+
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
 use crate::{FindingKind, RemedyKind};
 
-/// An id that a registry gives out. Registries grow: a report may have been written by a version that knows more kinds, so that one
-/// that is read is kept as it is.
+/// An id from a registry. A report may come from a newer version with more kinds, so an id that was read is kept even if it is
+/// unknown.
 macro_rules! id {
     ($(#[$docs:meta])* $name:ident of $kind:ident) => {
         $(#[$docs])*
@@ -14,7 +16,7 @@ macro_rules! id {
         pub struct $name(String);
 
         impl $name {
-            /// The id as reports have it.
+            /// The id as it appears in reports.
             pub fn as_str(&self) -> &str {
                 &self.0
             }
@@ -32,7 +34,7 @@ macro_rules! id {
             }
         }
 
-        /// One that was read.
+        /// An id read from a report.
         impl From<&str> for $name {
             fn from(id: &str) -> $name {
                 $name(id.to_owned())

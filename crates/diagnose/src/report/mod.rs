@@ -45,7 +45,7 @@ pub struct Report {
     pub missing: Vec<Missing>,
 }
 
-/// All rules in the order in which a reader meets them: what others do to a task before what is nobody's doing.
+/// All rules in the order of the legend: what other tasks do first, then what is no task's doing.
 pub const LEGEND: [Rule; 14] = [
     Rule::Class,
     Rule::Priority,

@@ -5,18 +5,18 @@ use unstarve_model::{LossKind, Nanos, Severity, counted};
 
 use super::{Finding, Report};
 
-/// Of all waits, the time of which nobody knows who ran is worth a word from this part on.
+/// Report wait time without a known occupant from this fraction up.
 const UNKNOWN: f64 = 0.1;
-/// From this confidence on, what was found is said without a reserve, whatever else the recording lacks.
+/// From this confidence up, a finding is stated without reservation, whatever else the recording lacks.
 const SURE: f64 = 0.9;
-/// Below it nothing is critical…
+/// Below this confidence nothing is critical…
 const UNSURE: f64 = 0.3;
-/// …and below this nothing is an alarm.
+/// …and below this one nothing is an alarm.
 const BARELY: f64 = 0.1;
-/// Who waits for this part of the recording hardly runs in it.
+/// A task that waits for this part of the recording hardly runs.
 const ALMOST_ALL: f64 = 0.9;
 
-/// How bad a finding of this confidence may be called.
+/// The worst severity that a finding of this confidence may have.
 pub(crate) fn worst_at(confidence: f64) -> Severity {
     if confidence < BARELY {
         Severity::Info
@@ -37,16 +37,16 @@ pub struct Verdict {
     pub text: String,
 }
 
-/// What of a recording a report is about.
+/// The part of a recording that a report covers.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Scope {
     /// All of it.
     Whole,
-    /// Some tasks, CPUs or moments.
+    /// Selected tasks, CPUs or times.
     Part,
 }
 
-/// The verdict of what a report has: of all findings, or of those that were asked for.
+/// The verdict on all findings of a report, or on the selected ones.
 pub fn verdict(report: &Report, scope: Scope) -> Verdict {
     if report.trace.events == 0 {
         return nothing("No verdict: the trace has no scheduler events.".to_owned());
@@ -67,7 +67,7 @@ pub fn verdict(report: &Report, scope: Scope) -> Verdict {
         return nothing(text);
     };
     let others = report.findings.iter().skip(1).filter(|finding| finding.severity > Severity::Info).count() as u64;
-    // The finding's own sentence: all the victim's waits may have been longer, for other reasons.
+    // Use the finding's own sentence: the victim may have had longer waits for other reasons.
     let doubt = report.trace.too_little.clone().or_else(|| (worst.confidence < UNSURE).then(|| reserve(UNSURE)));
     let lead = match (doubt, worst.severity) {
         (Some(why), severity) if severity < Severity::Critical || worst.confidence < SURE => {
@@ -86,10 +86,11 @@ pub fn verdict(report: &Report, scope: Scope) -> Verdict {
     Verdict { severity: Some(worst.severity), text }
 }
 
-/// A wait from this length on is told even where nothing can be concluded from it: the longest turn among equals.
+/// Waits from this length up are mentioned even if nothing can be concluded from them. It is the longest period of fair
+/// scheduling.
 const LISTED_FROM: Nanos = Nanos::from_millis(24);
 
-/// The longest wait of an excerpt, before what the excerpt lacks.
+/// States the longest wait of an excerpt, before what the excerpt lacks.
 fn longest_first(report: &Report) -> String {
     let wait = report.worst_waits.first().map(|wait| (wait, Nanos(wait.end_ns.saturating_sub(wait.start_ns))));
     match wait.filter(|(_, length)| *length >= LISTED_FROM) {
@@ -101,7 +102,7 @@ fn longest_first(report: &Report) -> String {
     }
 }
 
-/// Whether the finding's victims waited for almost all of the recording: whatever it is called, they were starved.
+/// Whether the finding's victims waited for almost all of the recording: then they were starved, whatever the finding.
 fn hardly_ran(report: &Report, finding: &Finding) -> bool {
     let span = Nanos(report.trace.end_ns.saturating_sub(report.trace.start_ns));
     let tasks = u64::from(finding.victim.tasks.max(1));
@@ -116,7 +117,7 @@ fn nothing(text: String) -> Verdict {
     Verdict { severity: None, text }
 }
 
-/// Of a part it must not sound as if it were said of all.
+/// The wording must make clear that only a part of the recording is healthy.
 fn healthy_part(report: &Report) -> String {
     match report.worst_waits.first() {
         Some(worst) => {

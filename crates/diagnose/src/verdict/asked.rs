@@ -1,4 +1,4 @@
-//! Which rows of the table decide anything. A row that no recording can ask is a promise that nobody keeps.
+//! Test support: records which rows of the verdict table are used. A row that no recording reaches is dead.
 
 use std::cell::RefCell;
 use std::collections::BTreeMap;
@@ -17,11 +17,11 @@ use super::{Cause, TABLE, VerdictRow, Waiter};
 use crate::{Options, explain};
 
 thread_local! {
-    /// By row, the worst that it said.
+    /// Per row, the worst severity that it returned.
     static ASKED: RefCell<BTreeMap<(Waiter, Cause), Severity>> = const { RefCell::new(BTreeMap::new()) };
 }
 
-/// Notes that a row was asked, and what it said.
+/// Records that a row was used, and its result.
 pub(super) fn note(row: &VerdictRow, severity: Option<Severity>) {
     let Some(severity) = severity else { return };
     ASKED.with_borrow_mut(|asked| {
@@ -75,7 +75,7 @@ fn ask_of_recordings() {
     }
 }
 
-/// Rows that no scene and no recording here asks, and who does.
+/// Rows that no scene and no recording in the tests uses, and what uses them instead.
 const ASKED_ELSEWHERE: [(Waiter, Cause, &str); 5] = [
     (Waiter::ServingThread, Cause::GroupLimit, "the watch's counters; events show no limit of kernel threads"),
     (Waiter::HousekeepingThread, Cause::GroupLimit, "the watch's counters; events show no limit of kernel threads"),

@@ -1,7 +1,9 @@
+//! Writes the verdict table as Markdown for `docs/verdict.md`.
+
 use super::table::TABLE;
 use super::{Threshold, Waiter};
 
-/// The table for people, one part for each waiter.
+/// The table as Markdown, one section per waiter.
 pub fn markdown() -> String {
     let mut text = String::new();
     for waiter in Waiter::ALL {
@@ -41,7 +43,7 @@ impl Threshold {
     }
 }
 
-/// `4 ms`, `1 s`: thresholds are round.
+/// Thresholds are round: `4 ms`, `1 s`.
 fn plain(length: unstarve_model::Nanos) -> String {
     let ms = length.0 / 1_000_000;
     if ms >= 1000 && ms.is_multiple_of(1000) { format!("{} s", ms / 1000) } else { format!("{ms} ms") }

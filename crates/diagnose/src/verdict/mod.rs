@@ -1,8 +1,8 @@
-//! How bad a wait is: one table, and nothing else.
+//! How bad a wait is: one table.
 //!
-//! Severity is a pure function of who waits, because of what, how long at a time, how much in all, and what it cost others. Findings
-//! give these as evidence; `watch` and `top` ask the same table about what their counters know. `docs/verdict.md` is written from it
-//! and says where the values come from.
+//! Severity is a pure function of who waits, the cause, the longest time at once, the total, and the cost to others. Findings
+//! supply these as evidence; `watch` and `top` use the same table with what their counters show. `docs/verdict.md` is generated
+//! from the table and explains the values.
 
 mod docs;
 mod table;
@@ -13,19 +13,19 @@ use unstarve_sched::Rule;
 pub use docs::markdown;
 pub use table::{TABLE, VerdictRow};
 
-/// Who waits, as far as it decides how bad a wait is.
+/// The waiting task, as far as it affects the severity.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Waiter {
-    /// A kernel thread that others' work goes through: ksoftirqd, rcu, nfsd, jbd2, kswapd, a kworker whose work is known and does not
-    /// tidy up.
+    /// A kernel thread that serves requests of others: ksoftirqd, rcu, nfsd, jbd2, kswapd, a kworker whose work is known and is
+    /// not housekeeping.
     ServingThread,
-    /// A kworker whose work is not known or tidies up, and kernel threads that look after memory and the kernel itself.
+    /// A kworker whose work is unknown or housekeeping, and kernel threads that maintain memory and the kernel itself.
     HousekeepingThread,
-    /// A real-time or deadline task, a kernel thread of these classes included.
+    /// A real-time or deadline task, including kernel threads of these classes.
     RealTime,
     /// Any other program.
     Program,
-    /// One that asked to run after all others: nice 19, SCHED_IDLE, `cpu.idle`, khugepaged.
+    /// A task configured to run after all others: nice 19, SCHED_IDLE, `cpu.idle`, khugepaged.
     AskedToBeLast,
 }
 
@@ -46,47 +46,47 @@ impl Waiter {
     }
 }
 
-/// Why it waits, as far as it decides how bad a wait is.
+/// Why the task waits, as far as it affects the severity.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Cause {
     /// A higher scheduling class had the CPU.
     Class,
     /// A higher real-time priority had it.
     Priority,
-    /// Equals of the real-time class take their turns.
+    /// Equals of the real-time class alternate.
     RealTimeOrder,
     /// A lower class or priority had it and was not preempted.
     NotPreempted,
-    /// The limit on real-time tasks, used up by another one.
+    /// The limit on real-time tasks, used up by another task.
     ClassLimit,
-    /// The same, used up by itself: others need what it does not get.
+    /// The same limit, used up by the task itself.
     OwnClassLimit,
     /// A heavier task or cgroup had it.
     Weight,
-    /// A CPU limit of its cgroup.
+    /// A quota of its cgroup.
     GroupLimit,
-    /// An equal had it for longer than any turn lasts.
+    /// An equal had it for longer than any slice.
     StuckEqual,
-    /// Equals took their turns, very many of them.
+    /// Very many equals ran their slices.
     Turns,
     /// Its own CPU was idle.
     OwnCpuIdle,
     /// Another CPU that it may use was idle.
     OtherCpuIdle,
-    /// Interrupts and softirqs had it. Times are shares of the time in which the task wanted to run.
+    /// Interrupts and softirqs had it. Shares are of the time in which the task wanted to run.
     Interrupts,
-    /// Softirqs had it that deliver packets without a device: this host's own programs sent them. Measured as interrupts are.
+    /// Softirqs had it that deliver packets without a device, sent by this host's own programs. Measured like interrupts.
     HostPackets,
-    /// A crowd of woken threads that it has no part in had it.
+    /// A crowd of woken threads to which it does not belong had it.
     Crowd,
     /// The CPU itself did not run: a hypervisor, firmware or a section with interrupts off had it.
     CpuStopped,
-    /// The consumer of each item that it completes took it.
+    /// The consumer of the items that it completes had it.
     PingPong,
 }
 
 impl Cause {
-    /// The row of the table to which a wait belongs that was mostly by this rule, as far as the rule alone says; `None` if the rule is not known.
+    /// The cause of a wait whose main rule is `rule`, as far as the rule alone decides it; `None` if the rule is unknown.
     pub fn of(waiter: Waiter, rule: Rule) -> Option<Cause> {
         Some(match rule {
             Rule::Class => Cause::Class,
@@ -98,9 +98,9 @@ impl Cause {
             Rule::Throttled => Cause::GroupLimit,
             Rule::Idle => Cause::OwnCpuIdle,
             Rule::Irq | Rule::Softirq => Cause::Interrupts,
-            // One that kept the CPU to itself is `stuck-equal`.
+            // One equal that kept the CPU is `StuckEqual`, decided elsewhere.
             Rule::Fair | Rule::Count | Rule::WakeupPreemption => Cause::Turns,
-            // Of these it is said that too little was recorded.
+            // For these, the report says that too little was recorded.
             Rule::Unknown | Rule::Unranked => return None,
         })
     }
@@ -150,62 +150,62 @@ impl Cause {
     }
 }
 
-/// What a wait cost others.
+/// What a wait cost other tasks.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Default, Debug)]
 pub enum Cost {
-    /// Nothing that the recording shows.
+    /// No cost shows in the recording.
     #[default]
     NotSeen,
-    /// A program slept until the waiting thread was done, or the thread had much work of its own: its wait is a program's.
+    /// A program slept until the waiting thread was done, or the thread had much work of its own: counts like a program's wait.
     Felt,
-    /// Together that is as much as would be an alarm if it had been one wait, or the waiting task hardly gets on.
+    /// The total cost would be an alarm as one wait, or the waiting task makes hardly any progress.
     Heavy,
 }
 
-/// One thread's (or one kind of threads') trouble with one cause.
+/// The waits of one thread (or kind of thread) with one cause.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Plight {
-    /// Who waits.
+    /// The waiting task.
     pub waiter: Waiter,
-    /// Because of what.
+    /// The cause.
     pub cause: Cause,
-    /// The longest at a time, one that still lasts when the recording ends included.
+    /// The longest time at once, including a wait that was not over at the end of the recording.
     pub longest: Nanos,
-    /// In all.
+    /// The total time.
     pub lost: Nanos,
-    /// The same as a part of the recording, or, for interrupts, of the time in which it wanted to run.
+    /// The total as a share of the recording; for interrupts, of the time in which the task wanted to run.
     pub share: f64,
-    /// What it cost others.
+    /// The cost to others.
     pub cost: Cost,
-    /// The period of a real-time program, where it is known: what is late by one has missed its turn.
+    /// The period of a real-time program, if known: a delay of a period is a missed activation.
     pub period: Option<Nanos>,
 }
 
 impl Plight {
-    /// Of a recording, or a part of one, of this length.
+    /// In a recording, or a part of one, of length `span`.
     pub fn new(waiter: Waiter, cause: Cause, longest: Nanos, lost: Nanos, span: Nanos) -> Plight {
         Plight { waiter, cause, longest, lost, share: lost.share_of(span), cost: Cost::NotSeen, period: None }
     }
 
-    /// The same at this cost to others.
+    /// The same with this cost to others.
     pub fn at_cost(self, cost: Cost) -> Plight {
         Plight { cost, ..self }
     }
 
-    /// The same of a task of this period.
+    /// The same with this period.
     pub fn every(self, period: Option<Nanos>) -> Plight {
         Plight { period, ..self }
     }
 }
 
-/// What has to be true for a severity: the thresholds that are not zero.
+/// The conditions for a severity; zero means no condition.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Threshold {
-    /// At least so long at a time…
+    /// At least this long at once…
     pub longest: Nanos,
-    /// …and so large a part of the recording…
+    /// …and this share of the recording…
     pub share: f64,
-    /// …and so much in all.
+    /// …and this much in total.
     pub lost: Nanos,
 }
 
@@ -215,9 +215,9 @@ impl Threshold {
     }
 }
 
-/// How bad it is; `None` if it is not worth a line.
+/// The severity; `None` if the wait is not worth reporting.
 ///
-/// Cost raises and never lowers: a wait that somebody felt is as bad as the same wait of a program, if that is worse.
+/// Cost to others can only raise it: a wait with an effect is at least as bad as the same wait of a program.
 pub fn severity(plight: &Plight) -> Option<Severity> {
     let own = table::row(plight.waiter, plight.cause).and_then(|row| row.severity(plight));
     let felt = (plight.cost >= Cost::Felt).then(|| table::row(Waiter::Program, plight.cause)).flatten();
@@ -252,7 +252,7 @@ impl VerdictRow {
     }
 }
 
-/// A wait of this length is in no recording of which it may be said that nobody is starved, unless the task asked to be last.
+/// A wait of this length is never healthy, unless the task is configured to run last.
 pub const NEVER_HEALTHY: Nanos = Nanos::from_millis(1000);
 
 #[cfg(test)]

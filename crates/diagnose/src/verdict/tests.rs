@@ -1,4 +1,4 @@
-//! Properties of the whole table: every pair of waiter and cause, lengths and shares beyond all thresholds, and every cost.
+//! Properties of the whole table: every pair of waiter and cause, with lengths and shares beyond all thresholds and every cost.
 
 use super::*;
 
@@ -35,13 +35,13 @@ fn longer_is_never_better() {
     }
 }
 
-/// What meets a threshold and no more.
+/// A plight that meets a threshold exactly.
 fn just(row: &VerdictRow, threshold: &Threshold) -> Plight {
     let Threshold { longest, share, lost } = *threshold;
     Plight { share, ..Plight::new(row.waiter, row.cause, longest, lost, Nanos::ZERO) }
 }
 
-/// That longer is never better holds of any table whose levels are in order; so it is the order that a wrong value breaks.
+/// "Longer is never better" holds for any table whose levels are in order; a wrong value breaks the order.
 #[test]
 fn what_just_meets_a_level_meets_none_above_it() {
     for row in TABLE {
@@ -51,14 +51,14 @@ fn what_just_meets_a_level_meets_none_above_it() {
                 assert_eq!(row.severity(&just(row, threshold)), Some(severity), "{row:?}: {threshold:?}");
             }
         }
-        // What is critical is a warning by a lower value, if there are warnings.
+        // What is critical must also meet a warning threshold, if there are any.
         let is_above = |threshold: &Threshold| row.warning.iter().any(|lower| lower.is_met(&just(row, threshold)));
         assert!(row.warning.is_empty() || row.critical.iter().all(is_above), "{row:?}");
         assert!(row.critical_periods.is_none() || row.warning_periods < row.critical_periods, "{row:?}");
     }
 }
 
-/// The same with a little less in one of what it asks for.
+/// The threshold with one of its conditions slightly reduced.
 fn a_little_less(threshold: &Threshold) -> impl Iterator<Item = Threshold> {
     let Threshold { longest, share, lost } = *threshold;
     let shorter =
@@ -117,7 +117,8 @@ fn a_second_behind_others_is_never_healthy() {
     };
     for waiter in Waiter::ALL.into_iter().filter(|waiter| *waiter != Waiter::AskedToBeLast) {
         for cause in Cause::ALL.iter().filter(|cause| by_others(cause)) {
-            // Real-time tasks are in no group's limit, and weigh nothing; kernel threads have no real-time priority above them but by class.
+            // Real-time tasks are under no cgroup quota and have no weight; for kernel threads, real-time tasks are above them
+            // only by class.
             if table::row(waiter, *cause).is_none() {
                 let of_real_time = matches!(cause, Cause::Priority | Cause::NotPreempted | Cause::ClassLimit);
                 assert!(of_real_time || waiter == Waiter::RealTime, "{waiter:?} by {cause:?} has no row");

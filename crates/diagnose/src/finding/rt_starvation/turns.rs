@@ -1,4 +1,4 @@
-//! Real-time tasks of one priority that keep each other off the CPU: two sides of one thing, reported once.
+//! Real-time tasks of one priority that keep each other off the CPU: two sides of one problem, reported once.
 
 use rustc_hash::{FxHashMap, FxHashSet};
 use unstarve_model::Nanos;
@@ -8,12 +8,12 @@ use unstarve_timeline::ActorId;
 use super::{Intrusion, Taken};
 use crate::case::{Blame, Case};
 
-/// One family (the first) kept the other off.
+/// Indexes of two families; the first kept the second off the CPU.
 type Side = (usize, usize);
 
-/// Of two families of equals of which each held on to the CPU before the other, the one that lost more is the victim. What the other
-/// lost so is taken back: it is no finding of its own. What it lost to a higher priority stays, and so does what a kernel worker lost:
-/// its wait is somebody else's, who takes no turns.
+/// If two families of equals each held the CPU against the other, the one that lost more is the victim. The other's loss to it is
+/// removed from `taken` and becomes no finding. Its losses to a higher priority stay, and so do losses of kernel workers: other
+/// tasks wait with them and do not alternate.
 pub(super) fn once_each(case: &Case<'_>, intrusions: Vec<Intrusion>, taken: &mut Taken) -> Vec<Intrusion> {
     let mut owners: FxHashMap<ActorId, usize> = FxHashMap::default();
     for (index, intrusion) in intrusions.iter().enumerate() {
@@ -23,7 +23,7 @@ pub(super) fn once_each(case: &Case<'_>, intrusions: Vec<Intrusion>, taken: &mut
         let pair = (*owners.get(&blame.occupant)?, *owners.get(&victim)?);
         (blame.rule == Rule::Order && pair.0 != pair.1).then_some(pair)
     };
-    // What is in `taken` is more than turns that equals take.
+    // `taken` contains only more than the normal slices of equals.
     let mut took: FxHashMap<Side, Nanos> = FxHashMap::default();
     for (victim, blame) in taken.from.values().flatten() {
         if let Some(side) = side(*victim, blame) {

@@ -1,9 +1,10 @@
-//! A heavier task or cgroup takes the CPU from lighter ones, kernel threads in the root cgroup first.
+//! A heavier task or cgroup takes the CPU from lighter ones, in particular from kernel threads in the root cgroup.
 //!
-//! Where the weights are known (nice from the priority, cgroups from a snapshot) the rule `weight` says it. Without a
-//! snapshot a cgroup's weight shows only in its effect: one of two equals gets far less than half.
+//! If the weights are known (nice from the priority, cgroups from a snapshot), the rule `weight` shows it. Without a snapshot a
+//! cgroup's weight only shows in its effect: one of two equals gets far less than half.
 //!
-//! One finding for each heavy group (or kind of task), with the worst kind of victim; the other victims are in its price.
+//! One finding for each heavy group (or kind of task). It names the worst kind of victim; the other victims are payers in its
+//! price.
 
 mod meant;
 mod words;
@@ -33,33 +34,33 @@ use crate::remedy;
 use crate::report::{Finding, Severity, VictimKind};
 use crate::verdict::{self, Cause, Cost, Plight, Waiter};
 
-/// Owed time must be much of what the victim was due: a task that got three quarters of its share is not starved.
+/// Owed time must be at least this part of what was due: a task that received three quarters of its share is not starved.
 const SHORTFALL: f64 = 0.25;
-/// Without a snapshot: less than half of an equal share is beyond any slice, tick or lag of the fair class.
+/// Without a snapshot: slices, ticks and lag of the fair class never explain less than half of an equal share.
 const SHORTFALL_INFERRED: f64 = 0.5;
-/// The occupants in question must be the main reason for the waits, or for one that is a stall by itself.
+/// The occupants must be the main reason for the waits, or for one wait that is a stall by itself.
 const MAIN_REASON: f64 = 0.5;
-/// Wakeups between the two, for each wait, that make them partners.
+/// With this many wakeups between the two per wait they are partners.
 const PARTNER: f64 = 0.1;
-/// Inferred from one or two waits it would be chance…
+/// Inferred from fewer waits it could be chance…
 const WAITS_INFERRED: u64 = 3;
-/// A program that ends this part of its turns by itself was given what it asked for; it only came late, as after a long
-/// slice or without wakeup preemption. Weight shows in turns that are cut short.
+/// A program that ends this part of its runs by itself got the CPU time that it asked for, only late, as after a long slice or
+/// without wakeup preemption. Weight shows in runs that are cut short.
 const CUT_SHORT: f64 = 0.5;
-/// …and from less than ten periods of fair scheduling, too.
+/// …and also from less wait time than ten periods of fair scheduling.
 const WAITED_INFERRED: Nanos = Nanos(FAIR_PERIOD.0 * 10);
-/// One starved task kind and its main occupant.
+/// One kind of starved task and its main occupant.
 struct Pair<'a> {
     victim: ActorId,
     occupant: ActorId,
     account: &'a Account,
     felt: Felt,
     severity: Severity,
-    /// What it waited behind the occupant and its like, and not for a limit.
+    /// Time that it waited behind the occupant and similar ones, without throttled time.
     behind: Nanos,
-    /// The longest of that in one wait.
+    /// The longest part of that in one wait.
     longest: Nanos,
-    /// What its limits leave to it.
+    /// What its quotas leave to it.
     allowance: Allowance,
     /// Whether the rule is known, not inferred.
     known: bool,
@@ -77,7 +78,7 @@ pub(crate) const KIND: FindingKind = FindingKind {
     find,
 };
 
-/// `before` has what was found of workers and their consumers: that explains what could otherwise be inferred of weights.
+/// `before` contains findings about workers and their consumers: they explain what would otherwise be inferred as weight.
 fn find(case: &Case<'_>, before: &[Finding]) -> Vec<Finding> {
     let explained =
         |victim: ActorId| before.iter().any(|finding| finding.id == PING_PONG && finding.actors.contains(&victim));
@@ -93,7 +94,7 @@ fn find(case: &Case<'_>, before: &[Finding]) -> Vec<Finding> {
             None
         }
     });
-    // One block for each heavy group: all whom it starves are one case.
+    // One finding per heavy group, with all its victims.
     let mut groups: Vec<((String, bool), Vec<Pair<'_>>)> = Vec::new();
     for pair in pairs {
         let culprit = (heavy_side(case, &pair), pair.known);
@@ -105,7 +106,7 @@ fn find(case: &Case<'_>, before: &[Finding]) -> Vec<Finding> {
     groups.into_iter().filter_map(|(_, group)| of_group(case, group)).collect()
 }
 
-/// The cgroup that outweighs the victim, or the kind of task.
+/// The cgroup, or the kind of task, that outweighs the victim.
 fn heavy_side(case: &Case<'_>, pair: &Pair<'_>) -> String {
     let path = || Some(case.rivals(pair.victim, pair.occupant)?.occupant?.path.clone());
     path().unwrap_or_else(|| case.name(pair.occupant))
@@ -125,7 +126,7 @@ fn is_sharing(blame: &Blame) -> bool {
     matches!(blame.rule, Rule::Fair | Rule::WakeupPreemption)
 }
 
-/// The CPU time of those that outweigh the victim.
+/// CPU time of all occupants that outweigh the victim.
 fn had_by_heavier(case: &Case<'_>, victim: ActorId) -> Nanos {
     let heavier = case.blame(victim).iter().filter(|blame| is_weight(blame));
     heavier.map(|blame| ran(case, blame.occupant)).sum()
@@ -140,7 +141,7 @@ fn known_pair<'a>(case: &Case<'_>, victim: ActorId, account: &'a Account, allowa
     let stalled = account.stalled_mainly[Rule::Weight as usize].saturating_sub(allowance.hidden);
     let by_weight = case.blamed(victim, is_weight);
     let is_main = by_weight.share_of(account.waited) >= MAIN_REASON;
-    // Where most of its waits have other reasons, only those waits are the heavier ones' doing of which they had most.
+    // If most of its waits have other reasons, only count waits of which the heavier ones had most.
     let behind = if is_main { by_weight.saturating_sub(allowance.hidden) } else { stalled };
     let longest = account.longest_mainly[Rule::Weight as usize].saturating_sub(allowance.longest_stop);
     if !impact::is_felt(case, victim, account, behind) {
@@ -154,8 +155,8 @@ fn known_pair<'a>(case: &Case<'_>, victim: ActorId, account: &'a Account, allowa
     } else {
         let short = is_main && allowance.shortfall(account) >= SHORTFALL;
         let owed = if short { account.starved().min(allowance.owed(account)) } else { Nanos::ZERO };
-        // Nobody owes a task more than its nice asks for. But nobody chose a worker's nice against this program's, and
-        // the worker's wait is everybody's.
+        // A task is owed no more than its nice asks for. A worker's nice, however, was not chosen with this program in mind, and
+        // many tasks wait with the worker.
         let outweighed = worker && case.actor(occupant).kernel_thread.is_none();
         let busy = behind.share_of(account.waited + account.runs.total) >= MAIN_REASON;
         let of_worker = if outweighed && busy { behind } else { Nanos::ZERO };
@@ -165,9 +166,9 @@ fn known_pair<'a>(case: &Case<'_>, victim: ActorId, account: &'a Account, allowa
         let (stalled, stall) = if in_turn { (Nanos::ZERO, Nanos::ZERO) } else { (stalled, longest) };
         Felt { lost: stalled.max(owed).max(of_worker).max(price), stall }
     };
-    // Threads that wait at the same time add up; together they lost no more than the heavier ones had.
+    // The waits of threads that wait at the same time add up; together they lost no more than the heavier ones had.
     let felt = Felt { lost: felt.lost.min(had_by_heavier(case, victim)), ..felt };
-    // A program that lost next to nothing is not worth a line; a worker may be.
+    // Info is enough to report a worker, but not a program.
     let severity = severity(felt, case.span()).filter(|severity| *severity > Severity::Info || worker)?;
     let stall = severity_of_stall(felt, case.span());
     let severity = if !got_as_asked(case, victim, account, &allowance) {
@@ -188,7 +189,7 @@ fn severity_of_stall(felt: Felt, span: Nanos) -> Option<Severity> {
     severity(Felt { lost: Nanos::ZERO, ..felt }, span)
 }
 
-/// A kernel thread whose wait nobody is seen to pay for: one that never runs wakes nobody. How long it waited decides.
+/// A kernel thread without visible payers: if it never runs, it wakes nothing. The length of its wait decides.
 fn unfelt_pair<'a>(
     case: &Case<'_>,
     (victim, occupant): (ActorId, ActorId),
@@ -216,15 +217,15 @@ fn inferred_pair<'a>(case: &Case<'_>, victim: ActorId, account: &'a Account, all
     if known || !long || allowance.shortfall(account) < SHORTFALL_INFERRED || occupant == victim {
         return None;
     }
-    // A worker's turn ends with its items, so it need not have been cut short.
+    // A worker's run ends with its items, so it need not have been cut short.
     let cut_short = account.runs.preempted as f64 >= CUT_SHORT * account.runs.count as f64;
     if !cut_short && !case.is_kernel_worker(victim) {
         return None;
     }
     let behind = case.blamed(victim, |blame| blame.occupant == occupant && is_sharing(blame));
-    // It must itself have had more than its due: then one of the two is favoured, not both crowded out by a third.
+    // The occupant must have received more than its due: then it is favoured. Otherwise a third party crowds out both.
     let favoured = case.ledger.account(occupant).is_some_and(|account| account.got > account.ideal);
-    // Who wakes the other is not outweighed by it but gives way to a wakee: another story, and no weight in it.
+    // If one wakes the other, it is not outweighed but lets its wakee run: no question of weight.
     let wakes = case.wakes(victim, occupant) + case.wakes(occupant, victim);
     let partners = wakes as f64 >= PARTNER * account.waits as f64;
     if behind.share_of(account.waited) < MAIN_REASON || !favoured || partners {
@@ -233,13 +234,13 @@ fn inferred_pair<'a>(case: &Case<'_>, victim: ActorId, account: &'a Account, all
     let felt = Felt { lost: account.starved().min(allowance.owed(account)), stall: Nanos::ZERO };
     let longest = account.longest;
     severity(felt, case.span()).filter(|severity| *severity >= Severity::Warning)?;
-    // It is inferred: never worse than a warning. And one that only computes may be meant to be last, as SCHED_IDLE, which
-    // events do not tell from nice 0.
+    // Inferred, so at most a warning. A CPU-bound victim may be SCHED_IDLE on purpose, which events do not distinguish from nice
+    // 0.
     let severity = if may_be_meant(case, victim, occupant, account) { Severity::Info } else { Severity::Warning };
     Some(Pair { victim, occupant, account, felt, severity, behind, longest, allowance, known: false })
 }
 
-/// The worst kind of victim first: kernel workers before programs, then who lost most, price included.
+/// The worst kind of victim first: kernel workers before programs, then by time lost including price.
 fn sort(case: &Case<'_>, pairs: &mut [Pair<'_>]) {
     let most = pairs.iter().map(|pair| pair.behind).max().unwrap_or(Nanos::ZERO);
     let enough = Nanos((most.0 as f64 * ABOUT_AS_MUCH) as u64);
@@ -256,7 +257,7 @@ fn of_group(case: &Case<'_>, mut pairs: Vec<Pair<'_>>) -> Option<Finding> {
     let severity = pairs.iter().map(|pair| pair.severity).max()?;
     let (mut named, also): (Vec<Pair<'_>>, Vec<Pair<'_>>) =
         pairs.into_iter().partition(|pair| kind(case, pair.victim) == first);
-    // The name that a thread had for a moment is nobody's to look for.
+    // Put names that a thread had only for a moment last: nobody can look for them.
     named.sort_by_key(|pair| case.mainly(pair.victim) != pair.victim);
     let worst = named.first()?;
     let known = worst.known;

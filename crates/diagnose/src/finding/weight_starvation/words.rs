@@ -1,4 +1,4 @@
-//! What the finding says, and what speaks for it.
+//! The sentence and the evidence of the finding.
 
 use unstarve_facts::CgroupFacts;
 use unstarve_model::Nanos;
@@ -11,7 +11,7 @@ use crate::case::Case;
 use crate::remedy;
 use crate::report::Severity;
 
-/// Heavier tasks that had less than this part of it are not named.
+/// Heavier tasks with a smaller share of the time are not named.
 const WORTH_A_NAME: f64 = 0.05;
 
 pub(super) fn known_sentence(case: &Case<'_>, pairs: &[Pair<'_>]) -> String {
@@ -104,7 +104,7 @@ fn weights(case: &Case<'_>, victim: ActorId, occupant: ActorId) -> String {
     let rivals = case.rivals(victim, occupant);
     let (of_victim, of_occupant) = rivals.map_or((None, None), |rivals| (rivals.victim, rivals.occupant));
     let (its, mine) = case.rival_weights(victim, occupant);
-    // Inside a session nice counts; between two, what each session has in /proc/PID/autogroup.
+    // Nice counts within a session; between two sessions the value in /proc/PID/autogroup counts.
     let of_one = case.world.actors.groups().is_one(case.actor(victim).group(), case.actor(occupant).group());
     let session = |id: ActorId| case.session_nice(id).filter(|_| !of_one);
     let told = |group: Option<&CgroupFacts>, id: ActorId, weight: u32| match group {
@@ -125,7 +125,7 @@ fn weights(case: &Case<'_>, victim: ActorId, occupant: ActorId) -> String {
     )
 }
 
-/// Why nobody can say whether nice counts between these two.
+/// Why it is unknown whether nice counts between these two.
 pub(super) fn unknown_sessions(case: &Case<'_>, pair: &Pair<'_>) -> String {
     let known = [pair.victim, pair.occupant].map(|id| case.session_is_known(id));
     let whose = match known {
