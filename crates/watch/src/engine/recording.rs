@@ -136,8 +136,8 @@ impl Engine for Recording {
     }
 }
 
-/// Limits as a snapshot has them. Of their stops it has only how many there were between its two looks: they are taken to be spread evenly.
-/// Of some recordings nobody knows when the looks were: then over as many periods as were counted, from the first event on.
+/// Quotas from a recording's snapshot. It has only the number of throttled periods between its two looks at the host: they are assumed to be evenly
+/// distributed. If the times of the looks are unknown: over as many periods as were counted, from the first event on.
 struct RecordedLimits {
     groups: Vec<(String, Bandwidth, Throttled)>,
     between: Option<(Time, Time)>,
@@ -154,7 +154,7 @@ impl RecordedLimits {
         let times = snapshot.into_iter().flat_map(|snapshot| &snapshot.clock_pairs).map(|pair| pair.trace);
         let between = times.clone().min().zip(times.max()).filter(|(first, last)| first < last);
         let mut groups: Vec<_> = snapshot.map(limited).unwrap_or_default();
-        // As an engine has them.
+        // In the order that engines use.
         groups.sort_by(|a, b| a.0.cmp(&b.0));
         RecordedLimits { groups, between }
     }

@@ -16,8 +16,8 @@ impl Explanation {
     ///
     /// It must be about the same victim, have waits in the episode's time among its longest, and blame the same role by the same rule for at least
     /// half as long: tasks of one role can belong to different users, and one with a small part must not be blamed for all of it. A task that is
-    /// woken and has
-    /// a higher weight is preferred by two rules, and the counters divide the time between them differently if many tasks wait at once.
+    /// woken and has a higher weight is preferred by two rules, and the counters divide the time between them differently if many tasks wait at
+    /// once.
     pub(super) fn remark<'a>(&'a self, episode: &Episode) -> Option<&'a Finding> {
         let seen = episode.trigger.as_ref().filter(|seen| matches!(seen.trigger, Trigger::Share { .. }))?;
         let least = seen.blamed_ns.filter(|ns| *ns > 0)?.div_ceil(2);
