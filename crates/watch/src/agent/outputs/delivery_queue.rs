@@ -50,7 +50,7 @@ struct Waiting {
     is_over: bool,
     /// The rest has been taken; what is still sent is counted.
     is_taken: bool,
-    /// Of an earlier configuration: its failures are no problem of the watch.
+    /// Belongs to an earlier configuration: its failures are not reported as problems.
     is_former: bool,
 }
 
