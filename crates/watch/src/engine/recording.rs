@@ -136,8 +136,8 @@ impl Engine for Recording {
     }
 }
 
-/// Quotas from a recording's snapshot. It has only the number of throttled periods between its two looks at the host: they are assumed to be evenly
-/// distributed. If the times of the looks are unknown: over as many periods as were counted, from the first event on.
+/// Quotas from a recording's snapshot. It has only the growth of the throttling counters during the recording, which is assumed to be uniform
+/// between its two looks at the host. If their times are unknown: over as many periods as were counted, from the first event on.
 struct RecordedLimits {
     groups: Vec<(String, Bandwidth, Throttled)>,
     between: Option<(Time, Time)>,

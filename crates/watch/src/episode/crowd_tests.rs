@@ -85,7 +85,7 @@ fn a_kernel_threads_wait_is_its_own() {
 
 #[test]
 fn threads_of_a_pool_that_push_each_other_off_are_not_starved_by_others() {
-    //  nfsd ×16  wRwRwR      each wakes the next, which goes before it for a moment
+    //  nfsd ×16  wRwRwR      each wakes the next, which preempts it briefly
     let begun = |occupant: &str| {
         begun(&Scene::new(), |_, scene| scene.blame_group("nfsd", occupant, Rule::WakeupPreemption, 100 * MS))
     };
@@ -235,7 +235,7 @@ fn a_task_that_has_half_of_a_long_wait_is_named_for_it() {
 
 #[test]
 fn a_crowd_behind_a_daemon_gives_it_no_part_in_what_a_heavier_group_does() {
-    //  /user  one task waits for seconds for a heavier group on CPU 0, and a hundred for moments for a real-time daemon on CPU 1
+    //  /user  one task waits seconds behind a heavier group on CPU 0, and a hundred wait briefly behind a real-time daemon on CPU 1
     let begun = begun(&Scene::new().group("/user").group("/heavy"), |_, scene| {
         let scene = scene.blame("/user", RoleKind::RealTime, 1_250 * MS).on_cpu("/user", 1, 1_250 * MS, MS);
         let scene = scene.blame_group("/user", "/heavy", Rule::Weight, 500 * MS).real_time(1, 12 * MS);
@@ -284,7 +284,7 @@ fn waits(scene: Scene, role: &str, occupant: &str, ns: u64, occupied: u64) -> cr
 
 #[test]
 fn whoever_runs_at_the_moment_is_not_the_culprit() {
-    //  /a  wwwwwwww     by a heavier task of the same group; at this moment one of its equals has the CPU
+    //  /a  wwwwwwww     behind a heavier task of the same group; at this moment an equal has the CPU
     let scene = Scene::new().group("/a");
     let starved = scene.clone().blame_group("/a", "/a", Rule::Weight, 2_500 * MS).wait("/a", 2_500 * MS);
     let named = |occupied: u64| {
@@ -306,7 +306,7 @@ fn whoever_runs_at_the_moment_is_not_the_culprit() {
 
 #[test]
 fn who_waits_at_the_moment_is_not_the_one_whose_wait_has_ended() {
-    //  ksoftirqd  wwww|....   behind a real-time task; another one waits for its turn now
+    //  ksoftirqd  wwww|....   behind a real-time task; now another thread waits for its turn
     let scene = Scene::new();
     let ended = scene.clone().blame("ksoftirqd", RoleKind::RealTime, 85 * MS).wait("ksoftirqd", 85 * MS);
     let of = |ns: u64, fair: u64| {

@@ -1,7 +1,7 @@
 //! Decides when an episode begins and ends: a pure function of successive readings.
 //!
-//! Usually only waits with other tasks preferred count. Waits among equals begin an episode only if they cannot be fair turns: behind a task that
-//! does not leave the CPU, or of a second. A wait for an idle CPU counts while it is in progress and was confirmed twice. Unattributed
+//! Usually only waits during which other tasks are preferred count. Waits among equals begin an episode only if they cannot be fair turns: behind
+//! a task that does not leave the CPU, or of a second. A wait for an idle CPU counts while it is in progress and was confirmed twice. Unattributed
 //! time never counts.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
@@ -73,7 +73,7 @@ struct Known {
     again: Option<u64>,
 }
 
-/// The same cause counts as another episode if it exceeds its threshold by so many times as much.
+/// The same cause counts as another episode if it is this many times as far above its threshold.
 const WORSE: f64 = 4.0;
 /// Maximum causes remembered per open episode. A user's groups can have any number of names. If there are more, the cause not seen for longest
 /// is dropped: if it recurs, it counts as another episode, so that nothing is hidden.

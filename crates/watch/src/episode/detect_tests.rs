@@ -142,7 +142,7 @@ fn an_open_episode_of_programs_hides_no_kernel_thread() {
 
 #[test]
 fn a_process_that_is_left_out_is_never_the_culprit() {
-    //  ksoftirqd  wwwwwwww        the watch (process 4711 here) has the CPU while it looks
+    //  ksoftirqd  wwwwwwww        the watch (process 4711 here) has the CPU while it reads
     //  real-time  #######
     let quiet = Scene::new();
     let scene = quiet.clone().blame("ksoftirqd", RoleKind::RealTime, 250 * MS);
@@ -302,7 +302,7 @@ proptest! {
 
 #[test]
 fn the_walls_clock_decides_nothing() {
-    //  wall     an hour is taken back between the second and the third reading
+    //  wall     set back by an hour between the second and the third reading
     //  ksoftirqd  ....www|....
     let quiet = Scene::new();
     let starved = quiet.clone().blame("ksoftirqd", RoleKind::RealTime, 85 * MS).wait("ksoftirqd", 85 * MS);
@@ -346,7 +346,7 @@ fn other_thresholds_hold_from_the_next_reading_on() {
 
 #[test]
 fn nobody_is_named_for_what_the_kernel_counts_as_stopped() {
-    //  /limited   wwwwwwwww#      quota 3 ms of a second; the kernel counts the stop when it ends
+    //  /limited   wwwwwwwww#      quota 3 ms of a second; the kernel counts the throttling when it ends
     //  /innocent  #########.
     let mut scene = Scene::new().group("/limited").group("/innocent").stopped("/limited", 0.003, 0);
     let mut scenes = vec![scene.clone()];
@@ -376,8 +376,8 @@ fn beside_a_mild_one(count: u64, worse: impl Fn(u64, Scene) -> Scene) -> Vec<Sce
 
 #[test]
 fn a_mild_episode_that_lasts_hides_no_worse_one_of_its_class() {
-    //  /a  wwwwwwwwwwww         a little above its threshold by real-time tasks
-    //  /b      W W  W           by another group, then by real-time tasks for more than four times as long, then again
+    //  /a  wwwwwwwwwwww         slightly above its threshold behind real-time tasks
+    //  /b      W W  W           behind another group, then behind real-time tasks for more than four times as long, then again
     let scenes = beside_a_mild_one(12, |step, scene| match step {
         4 => scene.blame_group("/b", "/hog", Rule::Weight, 3_000 * MS).wait("/b", 3_000 * MS),
         6 => scene.blame("/b", RoleKind::RealTime, 9_000 * MS).wait("/b", 9_000 * MS),
@@ -666,7 +666,7 @@ fn the_table_is_asked_unless_somebody_has_set_what_a_wait_may_take() {
 
 #[test]
 fn a_share_that_is_over_keeps_nothing_open() {
-    //  /a  wwww|........    half a second behind a real-time task, then nothing: within ten seconds that is a part of the time
+    //  /a  wwww|........    half a second behind a real-time task, then nothing: that is a share of the last ten seconds
     let scene = Scene::new().group("/a");
     let starved = scene.clone().blame("/a", RoleKind::RealTime, 500 * MS).wait("/a", 500 * MS);
     let steps = steps([scene].into_iter().chain(calm(&starved, 30)));

@@ -1,3 +1,5 @@
+//! Finds the pod, container and systemd unit in the path of a cgroup.
+
 use serde::{Deserialize, Serialize};
 
 /// What the path of a cgroup says: no API server is asked.

@@ -54,7 +54,7 @@ impl Group<'_> {
         }
         let stopped = self.group.counted.ns.0.saturating_sub(then.counted.ns.0);
         let may_have = span as f64 * quota as f64 / period as f64;
-        // The fraction of the time it would have run that it had to wait for.
+        // Without the quota it would have run for both; this is the throttled fraction.
         let share = stopped as f64 / (stopped as f64 + may_have);
         let rank = share / threshold;
         let begun = || Begun {

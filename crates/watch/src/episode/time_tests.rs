@@ -95,7 +95,7 @@ fn of_two_findings_about_one_name_that_of_the_episodes_time_is_its_own() {
         assert_eq!(culprit, Some(200), "{}", line(&episode));
         assert_eq!(episode.victims.iter().filter(|victim| victim.finding.is_some()).count(), 1);
     }
-    // InstanceLock it is of another time, if all of its waits are listed.
+    // Alone it belongs to another time, if all of its waits are listed.
     let mut episode = since(8_500, role("other"), Some(role("real-time")), "class");
     episode.note_trace(&explained(&[of(0, true)], &[]));
     assert_eq!((episode.finding.as_ref(), episode.culprit.and_then(|culprit| culprit.tid)), (None, None));

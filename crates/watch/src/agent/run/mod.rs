@@ -63,7 +63,7 @@ pub struct Options {
     pub config: Config,
     /// The file that it was read from, for SIGHUP; `None` is the default place.
     pub path: Option<PathBuf>,
-    /// Where tables are written, whatever the file says of it.
+    /// The directory for tables; overrides the configuration.
     pub tables: Option<PathBuf>,
     /// Where the socket and the lock are.
     pub state: PathBuf,

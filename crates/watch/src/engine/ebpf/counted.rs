@@ -26,7 +26,7 @@ const BANDS: usize = 4;
 const BIAS: u64 = 1 << 56;
 const WEIGHT_BITS: u32 = 40;
 
-/// One CPU's sums. Mapped only on small hosts permanently: mapped pages count as memory of this process.
+/// One CPU's sums, mapped. Large hosts map one CPU at a time, because mapped pages count as memory of this process.
 pub(super) struct Cpu {
     mapped: *mut libc::c_void,
     length: usize,

@@ -37,9 +37,9 @@ pub struct Reading {
     pub oldest: Vec<OldestWait>,
     /// Groups with a CPU quota, as far as they are known, and the kernel's counters of their throttling.
     pub limits: Vec<LimitedGroup>,
-    /// What could not be counted.
+    /// What could not be observed.
     pub lost: Lost,
-    /// What counting costs.
+    /// The cost of counting.
     pub cost: Cost,
 }
 
@@ -146,7 +146,7 @@ pub struct Cost {
 }
 
 impl Reading {
-    /// What a role waited for each CPU, in their order.
+    /// Waits of a role per CPU, sorted by CPU.
     pub(crate) fn cpus_of(&self, role: RoleId) -> &[CpuWaits] {
         let from = self.cpus.partition_point(|row| row.role < role);
         let (_, rows) = self.cpus.split_at(from);
@@ -159,25 +159,25 @@ impl Reading {
         of(self).saturating_sub(of(then))
     }
 
-    /// The same of all CPUs together.
+    /// The same, summed over all CPUs.
     pub(crate) fn real_time_of_all_since(&self, then: &Reading) -> Nanos {
         (0..self.real_time.len() as u32).map(|cpu| self.real_time_since(then, CpuId(cpu))).sum()
     }
 
-    /// The role of an id.
+    /// The role with this id.
     pub fn role(&self, id: RoleId) -> Option<&Role> {
         self.roles.get(id.index())?.as_ref()
     }
 
-    /// The id of the role called so ([`Role::name`]).
+    /// The id of the role of this kind and cgroup.
     pub fn find(&self, kind: RoleKind, cgroup: Option<&str>) -> Option<RoleId> {
         let is = |role: &Role| role.kind == kind && role.cgroup.as_deref() == cgroup;
         let index = self.roles.iter().position(|role| role.as_ref().is_some_and(is))?;
         u8::try_from(index).ok().map(RoleId)
     }
 
-    /// Without the names of this process where it has a CPU. Who reads the counters runs on some CPU at that moment, so that it
-    /// would be named for what another task did until then.
+    /// Removes threads of this process as occupants. The process that reads the counters has a CPU at that moment, and would be named
+    /// for a wait that another task caused.
     #[must_use]
     pub fn without_occupant(mut self, process: Tid) -> Reading {
         for wait in &mut self.oldest {
@@ -186,28 +186,28 @@ impl Reading {
         self
     }
 
-    /// Whether it has the roles and the combinations of victim, occupant and rule of another one, and no others: mostly it does.
+    /// Whether it has the same roles and combinations of victim, occupant and rule as another reading, which is the usual case.
     pub fn has_combinations_of(&self, other: &Reading) -> bool {
         let key = |row: &Blame| (row.victim, row.occupant, row.rule);
         self.roles == other.roles && self.blame.iter().map(key).eq(other.blame.iter().map(key))
     }
 
-    /// All that a role was kept waiting, by the pieces.
+    /// Total waits of a role, summed over occupants and rules.
     pub fn blamed(&self, victim: RoleId) -> Nanos {
         self.blame.iter().filter(|blame| blame.victim == victim).map(|blame| blame.ns).sum()
     }
 }
 
-/// Nobody has waited for anything to speak of since the last reading.
+/// Almost nothing has waited since the last reading.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Quiet {
-    /// Until then.
+    /// The end of that time.
     pub at: ClockPair,
     /// [`Reading::real_time`] at that time.
     pub real_time: Vec<Nanos>,
 }
 
-/// Whether a rule prefers the occupant to who waits.
+/// Whether a rule prefers the occupant to the waiting task.
 pub fn is_precedence(rule: Rule) -> bool {
     match rule {
         Rule::Irq
