@@ -1,7 +1,7 @@
-//! Who starves whom, by which rule, summed up all the time.
+//! The watch: continuously sums up which tasks wait behind which, and by which rule.
 //!
-//! An [`Engine`] gives a [`Reading`] when it is asked: sums by role of who waited, who had the CPU meanwhile and why, since it
-//! began. Nothing is sent for each wait.
+//! An [`Engine`] returns a [`Reading`] on request: sums by role of the waiting tasks, the occupants and the rules, since the engine started. No
+//! data is sent per wait.
 
 #![cfg_attr(not(test), warn(clippy::print_stdout, clippy::print_stderr))]
 

@@ -1,4 +1,4 @@
-//! Readings drawn for tests.
+//! Synthetic readings for tests.
 
 use unstarve_facts::{Bandwidth, Throttled};
 use unstarve_model::{ClockPair, Comm, CpuId, Nanos, Tid, Time, WallTime};
@@ -10,19 +10,19 @@ use crate::engine::reading::{
     is_precedence,
 };
 
-/// This many milliseconds after the start.
+/// The time this many milliseconds after the start.
 pub fn at(millis: u64) -> ClockPair {
     let ns = millis * 1_000_000;
     ClockPair { trace: Time(1_000_000_000 + ns), wall: WallTime(1_764_000_187_000_000_000 + ns) }
 }
 
-/// A directory that the store trusts: nobody else may write to it.
+/// A directory that the store trusts: writable by this user only.
 pub fn private_directory() -> tempfile::TempDir {
     let mode = std::os::unix::fs::PermissionsExt::from_mode(0o700);
     tempfile::Builder::new().permissions(mode).tempdir().expect("a directory")
 }
 
-/// A new store, and the directory that it is in.
+/// A new store, and the directory that contains it.
 pub fn store(limits: Limits) -> (tempfile::TempDir, Store) {
     let place = private_directory();
     let store = Store::open(&place.path().join("store"), limits).expect("a store");
@@ -41,16 +41,16 @@ fn add(sums: &mut Vec<Nanos>, cpu: u32, ns: u64) {
     sums[cpu] = Nanos(sums[cpu].0 + ns);
 }
 
-/// What has been counted so far.
+/// The sums so far, built step by step.
 #[derive(Clone, Debug)]
 pub struct Scene {
     roles: Vec<Option<Role>>,
     blame: Vec<Blame>,
     waits: Vec<Waits>,
-    /// By role: for how long others were preferred, each moment once, where a scene says so.
+    /// By role: for how long other tasks were preferred, each moment counted once, if the scene sets it.
     at_once: Vec<Option<Nanos>>,
     cpus: Vec<CpuWaits>,
-    /// By CPU: as far as is known from who waited, and what a scene says itself.
+    /// By CPU: as implied by the waits, and as set by the scene.
     implied: Vec<Nanos>,
     real_time: Vec<Nanos>,
     oldest: Vec<OldestWait>,
@@ -58,7 +58,7 @@ pub struct Scene {
 }
 
 impl Scene {
-    /// Nothing yet.
+    /// Empty sums.
     pub fn new() -> Scene {
         let roles: Vec<_> = RoleKind::FIXED.iter().map(|kind| Some(Role::fixed(*kind))).collect();
         let waits = vec![Waits::default(); roles.len()];
@@ -76,7 +76,7 @@ impl Scene {
         }
     }
 
-    /// A group comes.
+    /// Adds a group.
     pub fn group(mut self, path: &str) -> Scene {
         let (kind, cgroup) = (RoleKind::Group, Some(path.to_owned()));
         self.roles.push(Some(Role { kind, cgroup, weight: Some(100), generation: self.roles.len() as u64 }));
@@ -97,7 +97,7 @@ impl Scene {
         self.blame_group(victim, occupant.word(), Rule::Class, ns)
     }
 
-    /// Somebody waits while somebody has the CPU.
+    /// A role waits while another one has the CPU by a rule.
     pub fn blame_group(mut self, victim: &str, occupant: &str, rule: Rule, ns: u64) -> Scene {
         let (victim, occupant) = (self.id(victim), self.id(occupant));
         let same = |row: &&mut Blame| (row.victim, row.occupant, row.rule) == (victim, occupant, rule);
@@ -116,20 +116,20 @@ impl Scene {
         self
     }
 
-    /// Others are preferred to a role for so long. Until a scene says so, one task of a role waits at a time.
+    /// Other tasks are preferred to a role for this long. By default one task of a role waits at a time.
     pub fn preferred(mut self, victim: &str, ns: u64) -> Scene {
         let id = self.id(victim).index();
         self.at_once[id] = Some(Nanos(self.at_once[id].map_or(0, |sum| sum.0) + ns));
         self
     }
 
-    /// Real-time tasks have this CPU for so long. Until a scene says so, they have CPUs for as long as all that they are blamed for.
+    /// Real-time tasks have this CPU for this long. By default they have CPUs for as long as they are blamed for.
     pub fn real_time(mut self, cpu: u32, ns: u64) -> Scene {
         add(&mut self.real_time, cpu, ns);
         self
     }
 
-    /// A group waits for this CPU, while a higher class and while others have it.
+    /// A group waits for this CPU while a higher class, and while other tasks, have it.
     pub fn on_cpu(mut self, victim: &str, cpu: u32, by_class: u64, by_others: u64) -> Scene {
         let (role, cpu) = (self.id(victim), CpuId(cpu));
         if !self.cpus.iter().any(|known| (known.cpu, known.role) == (cpu, role)) {
@@ -144,7 +144,7 @@ impl Scene {
         self
     }
 
-    /// The kernel counts that a limit of `part` of a CPU has stopped the group, for so long.
+    /// The kernel counts throttling of the group by a quota of `part` of a CPU, for this long.
     pub fn stopped(mut self, path: &str, part: f64, ns: u64) -> Scene {
         let role = self.id(top(path));
         if !self.limits.iter().any(|group| &*group.path == path) {
@@ -172,7 +172,7 @@ impl Scene {
         self
     }
 
-    /// A wait lasts; nothing else does.
+    /// Sets the only wait in progress.
     pub fn lasts(mut self, victim: &str, tid: u32, occupant: &str, ns: u64) -> Scene {
         let task = |tid: u32, name: &str| TaskId { tid: Tid(tid), tgid: Tid(tid), comm: Comm::from(name) };
         self.oldest = vec![OldestWait {
@@ -187,18 +187,18 @@ impl Scene {
         self
     }
 
-    /// Who has the CPU of what lasts has had it for so long.
+    /// Sets for how long the occupants of waits in progress have had the CPU.
     pub fn turn(&mut self, ns: u64) {
         self.oldest.iter_mut().for_each(|wait| wait.occupied = Nanos(ns));
     }
 
-    /// Nothing lasts any more.
+    /// Ends all waits in progress.
     pub fn over(mut self) -> Scene {
         self.oldest.clear();
         self
     }
 
-    /// What an engine would give now.
+    /// The reading that an engine would return now.
     pub fn reading(&self, at: ClockPair) -> Reading {
         let at_once = |(waits, at_once): (&Waits, &Option<Nanos>)| Waits {
             preferred: at_once.unwrap_or(waits.preferred),

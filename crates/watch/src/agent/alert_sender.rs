@@ -26,7 +26,7 @@ pub(crate) struct AlertSender {
 
 impl AlertSender {
     pub(crate) fn run(mut self, words: &Receiver<Alert>) {
-        // It does little, and people wait for it: busy programs must not delay it.
+        // It does little, and people wait for the alert: busy programs must not delay it.
         let _boost = PriorityBoost::raise();
         for word in words {
             match word {
@@ -73,7 +73,7 @@ mod tests {
             read_log(&path).expect("a log").episodes.into_iter().map(|episode| episode.stage).collect()
         };
         assert_eq!(stages(), [Stage::Begun]);
-        // Killed now, it would be said that nothing more is known.
+        // If the watch is killed now, the next one must not report that nothing more is known.
         let left = store.unexplained().expect("read");
         assert_eq!((left.len(), left[0].episode.stage), (1, Stage::Complete));
         assert!(left[0].episode.problem.as_deref().is_some_and(|why| why.contains("ended")), "{left:?}");

@@ -1,3 +1,5 @@
+//! The board: the watch's current state, shared with all outputs.
+
 use std::collections::{BTreeMap, VecDeque};
 use std::sync::{Arc, Mutex, PoisonError};
 
@@ -23,23 +25,23 @@ pub struct Published {
     pub started: Option<WallTime>,
     /// The latest reading.
     pub reading: Option<Arc<Reading>>,
-    /// Those of the five seconds before it, oldest first.
+    /// The readings of the five seconds before it, oldest first.
     pub earlier: VecDeque<Arc<Reading>>,
     /// The last hour.
     pub history: Arc<History>,
     /// The latest episodes, newest first.
     pub episodes: VecDeque<Arc<Episode>>,
-    /// What was counted.
+    /// Counts since the start.
     pub counts: Counts,
-    /// Which combinations have series of their own in the metrics.
+    /// Combinations that have series of their own in the metrics.
     pub admitted: Arc<Admitted>,
     /// Where metrics and the page are served, with the real port instead of 0.
     pub listening: Option<Address>,
-    /// How the flight recorder is.
+    /// The state of the flight recorder.
     pub recorder: RecorderState,
-    /// Grows with each change: caches are valid while it stays.
+    /// Incremented with each change: caches are valid while it stays the same.
     pub version: u64,
-    /// What does not work now, by subject.
+    /// Present problems, by subject.
     pub problems: BTreeMap<&'static str, String>,
 }
 
@@ -64,7 +66,7 @@ pub struct Counts {
     pub undelivered: BTreeMap<&'static str, u64>,
     /// Whether the configuration of the latest SIGHUP was refused; `None` without SIGHUP.
     pub reload_refused: Option<bool>,
-    /// What the store holds.
+    /// The contents of the store.
     pub kept: Option<Kept>,
     /// From detection of the latest episode to its trace on disk, in ns.
     pub to_disk_ns: Option<u64>,
@@ -82,22 +84,22 @@ impl Counts {
     }
 }
 
-/// How the flight recorder is.
+/// States of the flight recorder.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub enum RecorderState {
     /// Switched off by the configuration.
     #[default]
     Off,
-    /// It records.
+    /// Recording.
     Recording,
-    /// It records from half of a threshold on.
+    /// Records when a condition is above half of its threshold.
     Armed,
-    /// It cannot.
+    /// Not working, with the reason.
     Broken(String),
 }
 
 impl RecorderState {
-    /// In a word.
+    /// One word for the state.
     pub fn word(&self) -> &'static str {
         match self {
             RecorderState::Off => "off",
@@ -112,21 +114,21 @@ impl RecorderState {
 const LISTED: usize = 100;
 
 impl Board {
-    /// What is there now.
+    /// The current state.
     pub fn read(&self) -> Arc<Published> {
         Arc::clone(&self.0.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Changes it.
+    /// Changes the state.
     pub fn write(&self, change: impl FnOnce(&mut Published)) {
         let mut published = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        // Copies only if somebody still reads the old one.
+        // Copies only if the old state is still in use.
         let published = Arc::make_mut(&mut published);
         change(published);
         published.version += 1;
     }
 
-    /// Notes that the store could not be written.
+    /// Records that the store could not be written.
     pub(crate) fn store_problem(&self, problem: &str) {
         self.write(|published| {
             published.counts.store_errors += 1;
@@ -134,13 +136,13 @@ impl Board {
         });
     }
 
-    /// Notes what the store holds.
+    /// Records the contents of the store.
     pub(crate) fn note_kept(&self, store: &Store) {
         let kept = store.kept().ok();
         self.write(|published| published.counts.kept = kept);
     }
 
-    /// Counts a message that an output did not get.
+    /// Counts a message that was not delivered to an output.
     pub fn undelivered(&self, output: &'static str) {
         self.write(|published| *published.counts.undelivered.entry(output).or_insert(0) += 1);
     }
@@ -150,7 +152,7 @@ impl Board {
 const EARLIER: usize = 20;
 
 impl Published {
-    /// The next reading.
+    /// Sets the next reading.
     pub fn next(&mut self, reading: Arc<Reading>) {
         self.earlier.extend(self.reading.replace(reading));
         while self.earlier.len() > EARLIER {
@@ -158,7 +160,7 @@ impl Published {
         }
     }
 
-    /// The part that is pushed. It may wait in a queue for long, so it has no history.
+    /// The part of the state that is pushed. It can wait in a queue for long, so it has no history.
     pub(crate) fn to_push(&self) -> Published {
         let (reading, admitted) = (self.reading.clone(), Arc::clone(&self.admitted));
         let (counts, recorder) = (self.counts.clone(), self.recorder.clone());
@@ -166,7 +168,7 @@ impl Published {
         Published { engine, started, reading, admitted, counts, recorder, problems, ..Published::default() }
     }
 
-    /// Puts an episode into the list by its time, in place of an earlier state of it.
+    /// Inserts an episode into the list by time, replacing its earlier record.
     pub fn list(&mut self, episode: Arc<Episode>) {
         self.episodes.retain(|old| old.id != episode.id && Some(&old.id) != episode.announced_as.as_ref());
         let place = self.episodes.iter().position(|old| old.at_ns <= episode.at_ns);

@@ -1,6 +1,6 @@
-//! The socket by which a running watch is asked, and the lock that makes it the only one with its state directory.
+//! The control socket of a running watch, and the lock that prevents a second watch with the same state directory.
 //!
-//! One line each way: `status` or `dump`, and JSON. The directory is root's alone, and so is the socket.
+//! One line in each direction: `status` or `dump`, and JSON. The directory and the socket belong to root.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -22,19 +22,19 @@ use crate::agent::run::Event;
 const SOCKET: &str = "watch.sock";
 const LOCK: &str = "watch.lock";
 
-/// For an answer to `status`, and for one to `dump`: its trace has to be explained.
+/// Time limits for the answers to `status` and to `dump`, whose trace has to be explained.
 const ANSWER_TIMEOUT: Duration = Duration::from_secs(10);
 const LONG_PATIENCE: Duration = Duration::from_secs(240);
 
-/// The largest answer.
+/// Maximum size of an answer.
 const LARGEST: usize = 16 << 20;
 
-/// What can be asked.
+/// Requests to a running watch.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Request {
-    /// How things stand.
+    /// The present state.
     Status,
-    /// An episode of what the flight recorder holds.
+    /// An episode with the contents of the flight recorder.
     Dump,
 }
 
@@ -51,38 +51,38 @@ impl Request {
     }
 }
 
-/// Why a watch cannot be asked, or cannot be the one that is.
+/// Why a watch cannot be reached or cannot start.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ControlError {
-    /// Another one runs.
+    /// Another watch is running.
     #[error("another watch is running with the state directory {}; stop it first, or give this one another with --state", .0.display())]
     Busy(PathBuf),
-    /// None runs.
+    /// No watch is running.
     #[error("no watch is running with the state directory {}", .0.display())]
     Nobody(PathBuf),
-    /// Somebody else listens there.
+    /// A process of another user listens there.
     #[error("{}: user {user} listens there, and no watch of root or this user", path.display())]
     Another {
-        /// Where.
+        /// The socket.
         path: PathBuf,
-        /// Who.
+        /// The user.
         user: u32,
     },
-    /// The directory could be changed by others.
+    /// The directory could be changed by other users.
     #[error("the state directory cannot be used")]
     Untrusted(#[from] TrustError),
-    /// The system refuses.
+    /// A system call failed.
     #[error("{}", path.display())]
     Io {
-        /// What.
+        /// The path.
         path: PathBuf,
-        /// Why.
+        /// The error of the system call.
         source: io::Error,
     },
 }
 
-/// The socket of a running watch; nobody else gets it while this is there.
+/// The socket of a running watch; the lock is held while this exists.
 #[derive(Debug)]
 pub struct Control {
     path: PathBuf,
@@ -104,7 +104,7 @@ impl Control {
         let serve = move || {
             for stream in listener.incoming().flatten() {
                 let events = events.clone();
-                // One after another: it is root who asks, and not often.
+                // One after another: only root asks, and rarely.
                 let _ =
                     std::thread::Builder::new().name("unstarve-control".into()).spawn(move || answer(stream, &events));
             }
@@ -136,15 +136,15 @@ fn answer(mut stream: UnixStream, events: &Sender<Event>) -> Option<()> {
     stream.write_all(text.as_bytes()).and_then(|()| stream.write_all(b"\n")).ok()
 }
 
-/// An answer that is none.
+/// An answer with an error.
 pub(crate) fn error(what: &str) -> String {
     serde_json::json!({ "error": what }).to_string()
 }
 
-/// Asks a running watch; its JSON.
+/// Sends a request to a running watch; returns the JSON.
 ///
 /// # Errors
-/// If none runs with this state directory, or if it does not answer.
+/// If no watch is running with this state directory, or if it does not answer.
 pub fn ask(state: &Path, request: Request) -> Result<String, ControlError> {
     let path = state.join(SOCKET);
     let io = |source: io::Error| match source.kind() {
@@ -167,7 +167,7 @@ pub fn ask(state: &Path, request: Request) -> Result<String, ControlError> {
     read_all(&stream, until).map_err(io)
 }
 
-/// A connection. Where nobody takes others in, the kernel would wait for ever.
+/// Connects with a time limit. A blocking connect would wait indefinitely for a listener that does not accept.
 fn connect(path: &Path, until: Instant) -> io::Result<UnixStream> {
     let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
     let socket = socket_with(AddressFamily::UNIX, SocketType::STREAM, flags, None)?;
@@ -183,7 +183,7 @@ fn connect(path: &Path, until: Instant) -> io::Result<UnixStream> {
     Ok(stream)
 }
 
-/// All that is answered until then.
+/// Reads the whole answer, until the time limit.
 fn read_all(mut stream: &UnixStream, until: Instant) -> io::Result<String> {
     let (mut answer, mut part) = (Vec::new(), vec![0; 1 << 16]);
     loop {

@@ -21,7 +21,7 @@ pub(crate) struct Written {
 }
 
 impl Written {
-    /// The queue in which it waits for its explanation.
+    /// The class of the queue in which the episode waits for its explanation.
     pub(crate) fn rank(&self) -> Rank {
         Rank::of_all(&self.episode, &self.along)
     }

@@ -36,7 +36,7 @@ const SAID: u64 = 4 << 10;
 /// Maximum size of a report; usually some hundred KiB.
 const LARGEST_REPORT: u64 = 64 << 20;
 
-/// What a configuration says to trace writer, explainer and publisher.
+/// The settings of trace writer, explainer and publisher.
 #[derive(Clone)]
 pub(crate) struct PipelineSettings {
     pub(crate) outputs: Outputs,
@@ -262,7 +262,7 @@ mod tests {
         Task::Publish(Box::new(Written { episode, along: Vec::new(), reply: None }))
     }
 
-    /// Any user can bring about those of programs, and each may take minutes.
+    /// Any user can cause episodes of programs, and each explanation can take minutes.
     #[test]
     fn those_of_kernel_threads_are_explained_first() {
         let (sender, tasks) = std::sync::mpsc::channel();
@@ -289,7 +289,7 @@ mod tests {
         assert!(waiting.next(&tasks).is_none());
     }
 
-    /// However many wait to be explained: no explanation outlives the watch, which is not waited for any longer.
+    /// With any number of waiting episodes, no explanation outlives the watch, and shutdown does not take longer.
     #[test]
     fn explanations_at_the_end_have_one_time_together() {
         let place = tempfile::tempdir().expect("a directory");

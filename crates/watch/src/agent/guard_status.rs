@@ -1,4 +1,4 @@
-//! Whether a guard runs, and whether its policy held.
+//! Reports whether a guard is running, and whether its policy held.
 
 use unstarve_executor::state;
 use unstarve_facts::Stat;
@@ -26,7 +26,7 @@ impl GuardStatus {
 fn status() -> Option<Status> {
     let holder = state::holder().ok()??;
     let status = unstarve_guard::run::status(&holder.state).ok()?.filter(|status| status.pid == holder.pid)?;
-    // One that was killed leaves its status.
+    // A killed guard leaves its status file.
     let stat = std::fs::read_to_string(format!("/proc/{}/stat", status.pid)).ok()?;
     Stat::parse(&stat).is_none_or(|stat| !stat.has_ended()).then_some(status)
 }

@@ -1,3 +1,5 @@
+//! Waits of the last hour by minute and role, for the page.
+
 use std::collections::{BTreeMap, VecDeque};
 
 use unstarve_model::{Nanos, WallTime};
@@ -7,9 +9,9 @@ use crate::engine::reading::Reading;
 /// The last hour, minute by minute.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct History {
-    /// Oldest first; the last one is not over yet.
+    /// Oldest first; the last one is still in progress.
     pub minutes: VecDeque<Minute>,
-    /// What each role had waited when the last reading was seen.
+    /// The sums of each role at the last reading.
     seen: BTreeMap<String, Nanos>,
 }
 
@@ -18,9 +20,9 @@ pub struct History {
 pub struct Minute {
     /// Its number on the engine's clock.
     number: u64,
-    /// When it began, on the wall's.
+    /// Its start on the wall clock.
     pub at: WallTime,
-    /// What the tasks of each role waited, together.
+    /// Waits of each role.
     pub waited: BTreeMap<String, Nanos>,
 }
 
@@ -28,7 +30,7 @@ const MINUTES: usize = 60;
 const MINUTE: u64 = 60_000_000_000;
 
 impl History {
-    /// Adds what came since the reading before.
+    /// Adds the growth since the previous reading.
     pub fn add(&mut self, reading: &Reading) {
         let number = reading.at.trace.0 / MINUTE;
         if self.minutes.back().is_none_or(|last| last.number != number) {
@@ -41,7 +43,7 @@ impl History {
         for (role, waits) in reading.roles.iter().zip(&reading.waits) {
             let Some(role) = role.as_ref().filter(|role| role.kind.can_wait()) else { continue };
             let name = role.name();
-            // The first reading of all only says where sums began; a role that is new later brings all that it has.
+            // The first reading only provides a baseline; a role that appears later counts with its full sum.
             let before = self.seen.get(&name).copied().or((!self.seen.is_empty()).then_some(Nanos(0)));
             let new = before.map_or(Nanos(0), |before| waits.waited.saturating_sub(before));
             if new.0 > 0
@@ -55,7 +57,7 @@ impl History {
         self.seen = seen;
     }
 
-    /// The last hour, a place for each minute, oldest first; those of which there are no readings are empty.
+    /// The last hour, one entry per minute, oldest first; `None` for minutes without readings.
     pub fn places(&self) -> Vec<Option<&Minute>> {
         let last = self.minutes.back().map_or(0, |last| last.number);
         let ago = |ago: u64| {
@@ -64,7 +66,7 @@ impl History {
         (0..MINUTES as u64).rev().map(ago).collect()
     }
 
-    /// All roles that waited, most first.
+    /// All roles that waited, longest first.
     pub fn roles(&self) -> Vec<(&str, Nanos)> {
         let mut sums: BTreeMap<&str, u64> = BTreeMap::new();
         for (role, ns) in self.minutes.iter().flat_map(|minute| &minute.waited) {

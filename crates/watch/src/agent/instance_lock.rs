@@ -1,4 +1,4 @@
-//! Whether another watch runs on this machine. Two do no harm, but each counts, and each has a flight recorder.
+//! Detects another watch on this machine. Two watches are harmless, but both cost CPU time and memory for a flight recorder.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -9,19 +9,19 @@ use rustix::fs::{FlockOperation, flock};
 use unstarve_files::trust::{Directory, How};
 
 const LOCK: &str = "watch-host.lock";
-/// A process and a path.
+/// Maximum size of the file: a process id and a path.
 const LONGEST: u64 = 5000;
 
-/// Held by the first watch of a machine.
+/// Held by the first watch on a machine.
 #[derive(Debug)]
 pub(crate) struct InstanceLock {
     _lock: Option<File>,
-    /// What is to be said if another one holds it.
+    /// The message to print if another watch holds it.
     pub other: Option<String>,
 }
 
 impl InstanceLock {
-    /// Tries to be the first; `state` is where this one can be asked. Where that cannot be found out nothing is said.
+    /// Tries to take the lock; `state` is the directory of this watch's control socket. Without access to the lock there is no message.
     pub fn take(directory: &Path, state: &Path) -> InstanceLock {
         let file = Directory::make(directory).and_then(|directory| directory.file(OsStr::new(LOCK), How::Update));
         let Ok(mut file) = file else { return InstanceLock { _lock: None, other: None } };
@@ -41,8 +41,8 @@ impl InstanceLock {
     }
 }
 
-/// What the watch that came first on this machine says of itself: its process, and where it can be asked. What one said that has
-/// ended counts no more: its state directory may be anybody's by now.
+/// The process id and state directory of the first watch on this machine. Those of a watch that has ended are ignored: any user may have created
+/// the state directory since.
 pub fn first_watch(directory: &Path) -> Option<(u32, PathBuf)> {
     let file = Directory::open(directory).ok()?.file(OsStr::new(LOCK), How::Read).ok()?;
     if flock(&file, FlockOperation::NonBlockingLockShared) != Err(rustix::io::Errno::WOULDBLOCK) {

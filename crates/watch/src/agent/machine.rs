@@ -1,24 +1,24 @@
-//! What this machine is and runs.
+//! Identifies the kernel and the boot of this machine.
 
 use crate::episode::Episode;
 
-/// The episode, of the kernel and the boot that run now.
+/// The episode with the kernel and the boot that are running now.
 pub(crate) fn on_this_machine(episode: Episode) -> Episode {
     Episode { kernel: Some(kernel()), boot_id: boot_id(), ..episode }
 }
 
-/// The running kernel, as `uname -r` has it.
+/// The running kernel's release, as in `uname -r`.
 pub(crate) fn kernel() -> String {
     text(rustix::system::uname().release())
 }
 
-/// Which boot this is; `None` where the kernel does not say.
+/// The id of this boot; `None` if it cannot be read.
 pub(crate) fn boot_id() -> Option<String> {
     let boot = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
     Some(boot.trim().to_owned()).filter(|boot| !boot.is_empty())
 }
 
-/// A word of uname(2), harmless everywhere.
+/// A string of uname(2), with control characters escaped.
 pub(crate) fn text(word: &std::ffi::CStr) -> String {
     unstarve_model::clean(&word.to_string_lossy()).into_owned()
 }

@@ -1,37 +1,37 @@
-//! Whether the machine stood still: a virtual machine that its host paused, or whose host slept, goes on with a clock that has jumped.
+//! Detects that the machine was paused: the clock of a virtual machine jumps when its host pauses it or is suspended.
 //!
-//! Then all that waited has waited for as long, and nobody is to blame. Who is late because others had the CPU was runnable meanwhile, and
-//! the kernel says for how long; who slept, and whose timer came late, lived through no such time. Who was stopped himself (SIGSTOP, a
-//! debugger, a freezer) was woken for it and went to sleep once more: that the kernel counts, and the machine ran on.
+//! Then all waits have grown by that time, and no task is to blame. Three cases of a late timer are distinguished: a thread that is late because
+//! other tasks had the CPU was runnable meanwhile, and the kernel counts that; a paused machine has no such time. A thread that was stopped
+//! (SIGSTOP, a debugger, a freezer) was woken for that and slept a second time: the kernel counts its sleeps, and the machine ran on.
 
 use std::fs::File;
 use std::mem::MaybeUninit;
 use std::os::unix::fs::FileExt;
 use std::time::Duration;
 
-/// A timer is never so late while the machine runs.
+/// A timer is never this late while the machine runs.
 const LATE: Duration = Duration::from_secs(2);
 
-/// What a late timer says.
+/// The reason of a late timer.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Lateness {
-    /// Nothing: it was not late, or others had the CPU.
+    /// The timer was not late, or other tasks had the CPU.
     Usual,
-    /// Nothing ran for so long.
+    /// Nothing ran for this long.
     MachineStood,
-    /// This process did not, and all others did.
+    /// This process was stopped, others ran.
     ProcessStopped,
 }
 
-/// How long this thread has waited for a CPU, as the kernel counts it, and how often it has slept.
+/// How long this thread has waited for a CPU, according to the kernel, and how often it has slept.
 #[derive(Debug)]
 pub(crate) struct OwnWait {
-    /// Always that of the thread that opened it, whichever thread reads it. It is read in each round, and the kernel writes it anew each time.
+    /// Always that of the thread that opened it, whichever thread reads it. Read in each round; the kernel generates the contents for each read.
     schedstat: Option<File>,
     before: Option<Duration>,
-    /// Where timers of programs are the work of a thread that may be starved itself, a late one says nothing.
+    /// `false` if timers of programs are run by a kernel thread that can starve itself: then a late timer proves nothing.
     is_telling: bool,
-    /// In the latest sleep.
+    /// Number of sleeps in the latest call of `around`.
     slept: Option<u64>,
 }
 
@@ -43,7 +43,7 @@ impl OwnWait {
         OwnWait { schedstat, before, is_telling: !is_real_time, slept: None }
     }
 
-    /// Sleeps, and notes how often.
+    /// Runs `sleep`, and counts how often the thread slept.
     pub fn around<T>(&mut self, sleep: impl FnOnce() -> T) -> T {
         let before = sleeps();
         let slept = sleep();
@@ -51,7 +51,7 @@ impl OwnWait {
         slept
     }
 
-    /// What it says that this thread has slept for so much longer than it wanted.
+    /// Why this thread has slept for so much longer than intended.
     pub fn judge(&mut self, late: Duration) -> Lateness {
         let now = self.schedstat.as_ref().and_then(own_wait);
         let waited = now.zip(std::mem::replace(&mut self.before, now)).map(|(now, before)| now.saturating_sub(before));
@@ -68,24 +68,24 @@ fn judged(late: Duration, waited: Duration, slept: u64, is_telling: bool) -> Lat
     }
 }
 
-/// Three numbers of twenty digits at most.
+/// Enough for three numbers of at most twenty digits.
 fn own_wait(schedstat: &File) -> Option<Duration> {
     let mut text = [0; 64];
     let length = schedstat.read_at(&mut text, 0).ok()?;
     wait_of(std::str::from_utf8(&text[..length]).ok()?)
 }
 
-/// Time on a CPU, time runnable without one, and slices, in ns (Documentation/scheduler/sched-stats.rst).
+/// CPU time, time runnable without a CPU, and number of runs, times in ns (Documentation/scheduler/sched-stats.rst).
 fn wait_of(schedstat: &str) -> Option<Duration> {
     schedstat.split_ascii_whitespace().nth(1)?.parse().ok().map(Duration::from_nanos)
 }
 
-/// How often this thread has left a CPU by itself, but for the times when memory had to be fetched (getrusage(2)).
+/// How often this thread has left a CPU voluntarily, except for major page faults (getrusage(2)).
 fn sleeps() -> Option<u64> {
     let mut usage = MaybeUninit::<libc::rusage>::uninit();
-    // SAFETY: the kernel fills in the structure, or says that it did not.
+    // SAFETY: the kernel fills in the structure, or returns an error.
     let failed = unsafe { libc::getrusage(libc::RUSAGE_THREAD, usage.as_mut_ptr()) };
-    // SAFETY: it did.
+    // SAFETY: it was filled in.
     let usage = (failed == 0).then(|| unsafe { usage.assume_init() })?;
     Some(usage.ru_nvcsw.saturating_sub(usage.ru_majflt).unsigned_abs())
 }
@@ -124,7 +124,7 @@ mod tests {
         let mut own = OwnWait::new();
         let _ = own.around(|| inbox.recv_timeout(Duration::from_millis(5)));
         assert_eq!(own.judge(Duration::ZERO), Lateness::Usual);
-        // One that was late by as much as the clock has jumped slept once.
+        // A timer that was late by as much as the clock has jumped means one sleep.
         for _ in 0..20 {
             let _ = own.around(|| inbox.recv_timeout(Duration::from_millis(5)));
             let expected = if own.is_telling { Lateness::MachineStood } else { Lateness::Usual };
@@ -134,7 +134,7 @@ mod tests {
 
     const CHILD: &str = "UNSTARVE_TEST_SLEEPER";
 
-    /// The child of the next test: sleeps as the watch does, and says what it makes of it.
+    /// The child of the next test: sleeps as the watch does, and prints the result.
     #[test]
     fn sleeper() {
         if std::env::var_os(CHILD).is_none() {
@@ -162,7 +162,7 @@ mod tests {
             assert!(said.read_line(&mut line).expect("a line") > 0, "it ended");
         }
         let pid = Pid::from_child(&child);
-        // It is asleep by then, or is stopped on its way to sleep: either will do.
+        // By then it is asleep, or about to sleep: both are fine.
         std::thread::sleep(Duration::from_millis(300));
         kill_process(pid, Signal::STOP).expect("a stop");
         std::thread::sleep(Duration::from_millis(4500));

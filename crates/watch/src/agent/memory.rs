@@ -1,25 +1,25 @@
-//! Memory that was freed and goes back to the system: an episode takes some dozens of MiB for a second (a snapshot of all tasks, the
-//! kernel's symbols), and a watch runs for months.
+//! Returns freed memory to the system: an episode takes dozens of MiB for a second (a snapshot of all tasks, the kernel's symbols), and a watch
+//! runs for months.
 //!
-//! glibc keeps what was freed, for each arena of its own, and one arena for each thread up to eight times the number of CPUs; and once
-//! a large block was freed, blocks up to its size are no longer mapped each by itself (mallopt(3): `M_MMAP_THRESHOLD` is dynamic unless it
-//! is set). musl, which the static program has, gives large blocks back at once.
+//! glibc keeps freed memory in its arenas, of which there are up to eight per CPU; and once a large block was freed, blocks up to its size no
+//! longer get mappings of their own (mallopt(3): `M_MMAP_THRESHOLD` is dynamic unless it is set). musl, used by the static program, returns large
+//! blocks at once.
 
-/// Has large blocks mapped by themselves whatever was freed, and threads share arenas.
+/// Makes glibc always map large blocks separately, and lets threads share arenas.
 pub(crate) fn hold_little() {
     #[cfg(target_env = "gnu")]
     for (what, value) in
         [(libc::M_ARENA_MAX, 2), (libc::M_MMAP_THRESHOLD, 128 << 10), (libc::M_TRIM_THRESHOLD, 128 << 10)]
     {
-        // SAFETY: It takes two numbers and changes how memory is got from the system from now on.
+        // SAFETY: takes two numbers, and changes only how memory is requested from the system from now on.
         unsafe { libc::mallopt(what, value) };
     }
 }
 
-/// Gives back what is free now.
+/// Returns the memory that is free now.
 pub(crate) fn give_back() {
     #[cfg(target_env = "gnu")]
-    // SAFETY: It takes a number and gives back pages that no allocation is in.
+    // SAFETY: takes a number, and releases only pages without allocations.
     unsafe {
         libc::malloc_trim(0);
     }
@@ -29,7 +29,7 @@ pub(crate) fn give_back() {
 mod tests {
     use super::*;
 
-    /// Bytes of this process that are in no file.
+    /// Anonymous memory of this process in bytes.
     fn resident() -> u64 {
         let text = std::fs::read_to_string("/proc/self/status").expect("a status");
         let line = text.lines().find_map(|line| line.strip_prefix("RssAnon:")).expect("its size");
@@ -42,7 +42,7 @@ mod tests {
         let before = resident();
         let (sender, receiver) = std::sync::mpsc::channel();
         let thread = std::thread::spawn(move || {
-            // Small ones between which some stay, as maps and names leave them.
+            // Small blocks of which some stay, as with maps and names.
             let mut many: Vec<Vec<u8>> = (0..SIZE / 1024).map(|_| vec![1; 1024]).collect();
             let last = many.pop();
             drop(many);
@@ -59,12 +59,12 @@ mod tests {
 
 #[cfg(test)]
 mod packaged {
-    /// What a packaged file says behind this word.
+    /// The value after this word in a packaged file.
     fn says<'a>(text: &'a str, word: &str) -> Option<&'a str> {
         text.lines().find_map(|line| line.trim().strip_prefix(word)).map(str::trim)
     }
 
-    /// However much others can make it hold: it takes no more, and an explanation that does takes nothing with it.
+    /// Memory limits: whatever other users make it hold, the watch takes no more, and an explanation that exceeds the limit is killed alone.
     #[test]
     fn unit_and_pod_have_the_same_limit() {
         let packaging = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging");

@@ -1,4 +1,4 @@
-//! What runs always: reads an engine, has episodes recorded and explained, and publishes them.
+//! The agent: reads an engine continuously, has episodes recorded and explained, and publishes them.
 
 pub mod alert_sender;
 pub mod board;

@@ -1,4 +1,4 @@
-//! Going before ordinary tasks for a while, where this thread may.
+//! Raises the priority of a thread for a short time, if permitted.
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -12,18 +12,18 @@ use unstarve_model::Tid;
 /// The calling thread.
 const SELF: Tid = Tid(0);
 
-/// Before all ordinary tasks.
+/// The highest priority of SCHED_OTHER.
 const BOOSTED_NICE: i32 = -20;
 
-/// How long a boost in turns lasts.
+/// Length of a boost in turns.
 const TURN: Duration = Duration::from_millis(3);
-/// How long it then is one of them. Of a worker that has work all the time less than a `share` is taken (0.3) that would begin an episode.
+/// Pause between boosts. A worker with continuous work loses less than the `share` (0.3) that would begin an episode.
 const OTHERS: Duration = Duration::from_millis(9);
 
-/// Lets this thread go before other ordinary tasks. What it starts meanwhile, threads and programs, begins at nice 0.
+/// Raises this thread's priority above that of other SCHED_OTHER tasks. Threads and programs started meanwhile begin at nice 0.
 ///
-/// For what takes some milliseconds: a task of nice 0 on the same CPU, which may be a worker of the kernel that can go nowhere else, gets
-/// a hundredth of it.
+/// For work of a few milliseconds: a task of nice 0 on the same CPU, for example a per-CPU kernel worker, gets only a hundredth of the CPU
+/// meanwhile.
 pub(crate) struct PriorityBoost {
     before: i32,
     had_reset: bool,
@@ -48,9 +48,9 @@ impl Drop for PriorityBoost {
     }
 }
 
-/// The same for what takes longer: for three quarters of the time this thread has its usual nice value, so that waiting tasks get their turn.
+/// The same for longer work: for three quarters of the time this thread has its usual nice value, so that waiting tasks run.
 pub(crate) struct PriorityBoostInTurns {
-    /// Ended first.
+    /// Stopped first.
     pacer: Option<JoinHandle<()>>,
     over: Arc<AtomicBool>,
     _boost: PriorityBoost,
@@ -77,9 +77,9 @@ impl Drop for PriorityBoostInTurns {
     }
 }
 
-/// Begins when the thread has just been put before others.
+/// Starts when the thread has just been boosted.
 fn take_turns(who: Pid, before: i32, over: &AtomicBool) {
-    // The turn of the others must come.
+    // The thread that alternates must get the CPU itself.
     let _ = setpriority_process(None, BOOSTED_NICE);
     for (after, nice) in [(TURN, before), (OTHERS, BOOSTED_NICE)].into_iter().cycle() {
         std::thread::park_timeout(after);
@@ -132,7 +132,7 @@ mod tests {
         cpu_time() - before
     }
 
-    /// What a task of nice 0 on the same CPU gets beside 200 ms of a boosted one, as a part of what both get.
+    /// The share of the CPU that a task of nice 0 gets next to 200 ms of a boosted one.
     fn left_beside<T>(boost: impl Fn() -> Option<T>) -> Option<f64> {
         let first = sched::affinity(SELF).ok()?.iter().next()?;
         sched::set_affinity(SELF, &[first].into_iter().collect()).ok()?;
@@ -157,7 +157,7 @@ mod tests {
                 true => left_beside(PriorityBoostInTurns::raise),
                 false => left_beside(PriorityBoost::raise),
             };
-            // Its place and nice value end with it.
+            // Its affinity and nice value end with the thread.
             std::thread::spawn(measure).join().expect("it ends")
         };
         let (Some(turns), Some(none)) = (beside(true), beside(false)) else { return };

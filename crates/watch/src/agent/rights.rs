@@ -1,14 +1,14 @@
-//! What this process may not do, and what that costs: what is missing is said, not found out later.
+//! Checks which permissions are missing and what does not work without them, to report it at the start.
 
 use std::fs::File;
 use std::io::{self, BufRead, BufReader};
 
 use unstarve_facts::{effective_rights, hides_addresses};
 
-/// A right that is missing.
+/// A missing permission.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Lacking {
-    /// Its name among the problems.
+    /// The key of this problem.
     pub key: &'static str,
     /// What does not work without it.
     pub what: &'static str,
@@ -29,7 +29,7 @@ const SYS_NICE: Lacking = Lacking {
 /// Bit of `CapEff` (include/uapi/linux/capability.h).
 const CAP_SYS_NICE: u32 = 23;
 
-/// What is missing here, apart from what the engine says itself.
+/// The missing permissions, except those that the engine reports itself.
 pub(crate) fn lacking() -> Vec<Lacking> {
     let hides = beginning_of("/proc/kallsyms").is_ok_and(|text| hides_addresses(&text));
     let effective = std::fs::read_to_string("/proc/self/status").ok().and_then(|text| effective_rights(&text));

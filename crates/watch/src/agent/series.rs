@@ -1,4 +1,4 @@
-//! What series there are: one for each name, and which combinations of victim, occupant and rule have one of their own.
+//! Limits the number of series in the metrics: one per name, and one for selected combinations of victim, occupant and rule.
 
 use std::collections::{BTreeMap, BTreeSet};
 
@@ -7,19 +7,18 @@ use unstarve_sched::Rule;
 
 use crate::engine::reading::{Histogram, Reading, Role};
 
-/// The most of them; with those of 32 roles all series together stay below 2,000.
+/// Maximum number of these; with those of 32 roles, all series together stay below 2,000.
 pub const MAX_SERIES: usize = 1200;
 
-/// The names of a series.
+/// Victim, occupant and rule of a series.
 pub type Key = (String, String, Rule);
 
-/// Combinations that were admitted. Who is in stays in as long as both roles live, so that no counter ever falls because
-/// another one has grown.
+/// Combinations with series of their own. They are kept as long as both roles exist, so that no counter decreases because another one has grown.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Admitted(BTreeSet<Key>);
 
 impl Admitted {
-    /// Forgets combinations of roles that are gone, and admits new ones while there is room. `None`: nothing changes.
+    /// Drops combinations of removed roles, and adds new ones while there is room. `None` if nothing changes.
     pub fn next(&self, reading: &Reading) -> Option<Admitted> {
         let name = |id| reading.role(id).map(Role::name);
         let rows = reading.blame.iter().filter_map(|row| Some((name(row.victim)?, name(row.occupant)?, row.rule)));
@@ -34,22 +33,22 @@ impl Admitted {
         (next != self.0).then_some(Admitted(next))
     }
 
-    /// Whether it has a series of its own.
+    /// Whether a combination has a series of its own.
     pub fn has(&self, key: &Key) -> bool {
         self.0.contains(key)
     }
 }
 
-/// Waits by the name that they have in the series: of two groups whose names become the same when they are cleaned, together.
+/// Waits by name in the series: groups with the same name after escaping are merged.
 #[derive(Default)]
 pub struct Named {
-    /// All of them.
+    /// Total waiting time.
     pub waited: Nanos,
-    /// Those that are over.
+    /// Finished waits.
     pub histogram: Histogram,
-    /// Tasks that wait now.
+    /// Number of tasks that wait now.
     pub waiting: u32,
-    /// The longest wait that lasts.
+    /// The longest wait in progress.
     pub oldest: Nanos,
 }
 
@@ -71,10 +70,10 @@ pub fn by_name(reading: &Reading) -> BTreeMap<String, Named> {
     names
 }
 
-/// The occupant of those that have no series of their own.
+/// The occupant in the series of all other combinations.
 const REST: &str = "rest";
 
-/// All blame by the names of its series: each once.
+/// All blame by the names of the series.
 pub fn blame_by_name(reading: &Reading, admitted: &Admitted) -> BTreeMap<Key, Nanos> {
     let mut sums: BTreeMap<Key, Nanos> = BTreeMap::new();
     let name = |id| reading.role(id).map(Role::name);

@@ -1,4 +1,4 @@
-//! Writes traces to disk at once, in its own thread: the buffers they come from fill up again. The
+//! Writes traces to disk immediately, in its own thread, because the buffers they come from fill up again. The
 //! [`explainer`](crate::agent::explainer) does what takes longer.
 
 use std::io;
@@ -63,9 +63,9 @@ pub(crate) struct Keep {
     pub(crate) episode: Box<Episode>,
     /// Episodes in the same trace.
     pub(crate) along: Vec<Episode>,
-    /// What the counters saw of each: what cannot be kept now may begin again later.
+    /// What the counters saw of each: an episode that cannot be kept now can begin again later.
     pub(crate) begun: Vec<Begun>,
-    /// What the flight recorder held, if it is on.
+    /// The contents of the flight recorder, if it is on.
     pub(crate) frozen: Option<Frozen>,
     /// When the episode was seen.
     pub(crate) seen: Instant,
@@ -85,7 +85,7 @@ pub(crate) struct TraceWriter {
     pub(crate) retry: Retry,
 }
 
-/// What could not be kept, and when the store is tried again.
+/// Episodes that could not be kept, and when the store is tried again.
 pub(crate) struct Retry {
     begun: Vec<Begun>,
     pause: Duration,
@@ -167,7 +167,7 @@ impl TraceWriter {
 
     fn keep(&mut self, keep: Keep) {
         let Keep { mut episode, along, begun, frozen, seen, reply } = keep;
-        // Ordinary load must not delay it: the old buffers fill up. It takes long enough to starve others on this CPU, so in turns.
+        // Other programs must not delay this, because the old buffers fill up. It takes long enough to starve other tasks on this CPU, so in turns.
         let boost = PriorityBoostInTurns::raise();
         let saved = match frozen {
             Some(frozen) => self.save(&mut episode, &along, frozen, seen),
@@ -205,7 +205,7 @@ impl TraceWriter {
         self.store.is_explained(&id);
     }
 
-    /// Remembers causes: those that still last when there is room begin again.
+    /// Remembers causes: those that persist until there is room begin again.
     fn put_off(&mut self, begun: Vec<Begun>) {
         self.retry.begun.extend(begun);
         let more = self.retry.begun.len().saturating_sub(MOST_BEGUN);
@@ -214,7 +214,7 @@ impl TraceWriter {
         self.retry.pause = (self.retry.pause * 2).min(LONGEST_RETRY);
     }
 
-    /// Tries a store that could not be written. On success the problem goes, waiting lines are in the log, and causes that last begin again.
+    /// Tries a store that could not be written. On success the problem is removed, waiting lines are in the log, and persistent causes begin again.
     fn try_again(&mut self) {
         let is_broken = self.board.read().problems.contains_key("store");
         let is_needed = is_broken || !self.retry.begun.is_empty() || self.store.logbook().waiting() > 0;
@@ -234,7 +234,7 @@ impl TraceWriter {
         self.board.note_kept(&self.store);
     }
 
-    /// Notes that episodes of programs have no room.
+    /// Records that there is no room for episodes of programs.
     fn reserved(&mut self, problem: &str) {
         self.retry.next_look = Instant::now() + LONGEST_RETRY;
         self.board.write(|published| {
@@ -291,7 +291,7 @@ impl TraceWriter {
         *self.expected.of_mut(rank) = bytes.max(1 << 20).into();
     }
 
-    /// Expects more of the next trace if the disk was full in spite of room for what was expected. Other errors say nothing about room.
+    /// Expects more of the next trace if the disk was full although the expected size had fit. Other errors do not concern the size.
     fn note_failure(&mut self, rank: Rank, error: &RecordError) {
         if is_full(error) {
             let expected = self.expected.of_mut(rank);
@@ -300,7 +300,7 @@ impl TraceWriter {
     }
 
     fn give_back(&self, roll: Roll) {
-        // Nobody receives it at shutdown.
+        // At shutdown there is no receiver.
         let _ = self.events.send(Event::Roll(roll));
     }
 }

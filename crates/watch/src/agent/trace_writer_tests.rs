@@ -1,3 +1,5 @@
+//! Tests of the trace writer without its thread.
+
 use std::sync::mpsc::channel;
 
 use rustix::io::Errno;
@@ -10,7 +12,7 @@ use crate::engine::reading::{Role, RoleKind};
 use crate::episode::{Detector, id_of};
 use crate::testing::{Scene, at};
 
-/// A writer that nobody runs.
+/// A writer that is not running.
 struct Rig {
     writer: TraceWriter,
     events: Receiver<Event>,
@@ -58,7 +60,7 @@ fn begun_of(rank: Rank) -> Begun {
 fn what_could_not_be_kept_begins_again_once_there_is_room() {
     let mut rig = Rig::new();
     let store = rig.place.path().join("store");
-    // A file is in the way: nothing can be made there.
+    // A file is in the way: no directory can be created there.
     std::fs::rename(&store, rig.place.path().join("away")).expect("moved");
     std::fs::write(&store, "").expect("written");
     let episode = Episode::begun(id_of(at(500).wall), at(500).wall);
@@ -97,7 +99,7 @@ fn a_store_that_fails_again_and_again_is_tried_less_often() {
     assert_eq!(rig.writer.retry.begun.len(), MOST_BEGUN);
 }
 
-/// An explanation may take minutes; the next trace does not wait for it.
+/// An explanation can take minutes; the next trace does not wait for it.
 #[test]
 fn an_episode_is_handed_on_while_nobody_explains() {
     let mut rig = Rig::new();
@@ -136,7 +138,7 @@ fn only_a_full_disk_makes_the_next_trace_need_more_room() {
     assert_eq!(rig.writer.expected.of(Rank::Programs), FIRST_EXPECTED.into(), "of those nothing was seen");
 }
 
-/// Any user can bring about large traces: no episode of kernel threads has to go for that.
+/// Any user can cause large traces: no episode of kernel threads is removed for that.
 #[test]
 fn how_large_a_trace_of_programs_was_says_nothing_of_the_next_one_of_kernel_threads() {
     let mut rig = Rig::new();
@@ -153,14 +155,14 @@ fn how_large_a_trace_of_programs_was_says_nothing_of_the_next_one_of_kernel_thre
     assert!(matches!(begin(Rank::Programs, &rig), Err(StoreError::Reserved(_))), "it would push one out");
     let unfinished = begin(Rank::Kernel, &rig).expect("begun");
     assert_eq!(unfinished.removed(), [""; 0], "there is room for both");
-    // The same where something waits for room on the disk.
+    // The same if only programs wait for room on the disk.
     rig.writer.retry.begun = vec![begun_of(Rank::Programs)];
     assert_eq!(rig.writer.retry.rank(), Rank::Programs);
     rig.writer.retry.begun.push(begun());
     assert_eq!(rig.writer.retry.rank(), Rank::Kernel, "what counts more is not kept waiting for it");
 }
 
-/// Writes an episode of this rank, and hands it on.
+/// Writes an episode of this rank, and passes it on.
 fn keep_of(rank: Rank, second: u64, rig: &Rig) -> String {
     let (store, at) = (&rig.writer.store, at(second * 1000).wall);
     let mut episode = Episode::begun(id_of(at), at);
@@ -173,7 +175,7 @@ fn keep_of(rank: Rank, second: u64, rig: &Rig) -> String {
     episode.id
 }
 
-/// An explanation may take minutes, and the trace keeps its room until then.
+/// An explanation can take minutes, and the trace keeps its room until then.
 #[test]
 fn where_too_many_wait_to_be_explained_the_next_one_is_told_at_once() {
     let rig = Rig::new();
@@ -192,14 +194,14 @@ fn where_too_many_wait_to_be_explained_the_next_one_is_told_at_once() {
     };
     (0..4).for_each(|second| waits(Rank::Programs, second));
     told_at_once(Rank::Programs, 10, "not explained: too many wait (4)");
-    // Any user can bring about those: kernel threads' have eight places all the same.
+    // Any user can cause those: kernel threads still have eight places.
     (20..28).for_each(|second| waits(Rank::Kernel, second));
     told_at_once(Rank::Kernel, 30, "not explained: too many wait (8)");
     told_at_once(Rank::Programs, 40, "not explained: too many wait (4)");
     assert_eq!(store.kept().expect("counted").unexplained, 12, "those that were told do not wait");
 }
 
-/// Who began first has the trace; kernel threads that share it are not told at once for that.
+/// The episode that began first has the trace; this does not cause kernel threads that share it to be published unexplained.
 #[test]
 fn a_trace_that_kernel_threads_share_waits_in_their_places() {
     let rig = Rig::new();

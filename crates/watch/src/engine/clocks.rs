@@ -1,7 +1,9 @@
+//! Reads the kernel's clocks: monotonic, wall clock, CPU time of the process and of the thread.
+
 use rustix::time::{ClockId, clock_gettime};
 use unstarve_model::{ClockPair, Nanos, Time, WallTime};
 
-/// `CLOCK_MONOTONIC` and the wall's clock now.
+/// `CLOCK_MONOTONIC` and the wall clock now.
 pub(crate) fn now() -> ClockPair {
     let before = nanos(ClockId::Monotonic);
     let wall = nanos(ClockId::Realtime);
@@ -9,7 +11,7 @@ pub(crate) fn now() -> ClockPair {
     ClockPair { trace: Time(before + after.saturating_sub(before) / 2), wall: WallTime(wall) }
 }
 
-/// Both clocks at a moment of the first, a little while ago.
+/// Both clocks at a moment shortly before now, given on the monotonic clock.
 #[cfg(feature = "bpf")]
 pub(crate) fn now_was(moment: Time) -> ClockPair {
     let now = now();
@@ -28,7 +30,7 @@ pub(crate) fn thread() -> Nanos {
     Nanos(nanos(ClockId::ThreadCPUTime))
 }
 
-/// These clocks are never before their zero.
+/// Nanoseconds since the zero of the clock; none of these clocks is negative.
 fn nanos(clock: ClockId) -> u64 {
     let now = clock_gettime(clock);
     now.tv_sec.unsigned_abs().saturating_mul(1_000_000_000).saturating_add(now.tv_nsec.unsigned_abs())

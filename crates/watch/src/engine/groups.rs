@@ -1,4 +1,4 @@
-//! The top-level cgroups of the hierarchy that shares out CPU time.
+//! Finds the top-level cgroups of the hierarchy with the cpu controller, and their weights.
 
 use std::cmp::Reverse;
 use std::fs;
@@ -9,52 +9,52 @@ use std::time::{Duration, Instant};
 
 use rustc_hash::FxHashMap;
 
-/// New groups are looked for each second; a reading may be a little early.
+/// New groups are looked for every second; a reading may be slightly early.
 const EVERY: Duration = Duration::from_millis(900);
-/// And for new weights of those that are there at every so manieth look.
+/// Weights of known groups are read again at every fifth look.
 const WEIGHTS_AT: u64 = 5;
-/// Groups that are looked at; a host has a handful at the top, and one that leaks them must not cost more.
+/// Maximum groups considered. A host has a handful at the top; one that leaks cgroups must not cost more.
 const MAX_GROUPS: usize = 8192;
-/// Weights that a look reads at most, but for the first.
+/// Maximum weights read per look, except the first.
 const MOST_WEIGHTS: usize = 512;
 
 /// A top-level cgroup.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) struct TopGroup {
-    /// The kernel's number of it, which is its directory's inode.
+    /// The kernel's id of the group: the inode of its directory.
     pub id: u64,
-    /// Below the mount, with a leading slash.
+    /// Path below the mount, with a leading slash.
     pub path: String,
-    /// Beside nice 0 = 1024.
+    /// Load weight, where nice 0 is 1024.
     pub weight: Option<u32>,
 }
 
-/// What is at the top of the hierarchy.
+/// The top-level cgroups of the hierarchy.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub(crate) struct TopGroups {
-    /// Heaviest first; those of one weight by name.
+    /// Heaviest first; groups of equal weight by name.
     pub groups: Vec<TopGroup>,
-    /// How many more there are than were looked at.
+    /// Number of groups left out.
     pub more: u64,
 }
 
-/// Where they are.
+/// A mounted cgroup hierarchy.
 #[derive(Clone, Debug)]
 pub(crate) struct Hierarchy {
     mount: PathBuf,
-    /// v2; else v1's cpu controller.
+    /// Whether it is cgroup v2; otherwise the cpu controller of v1.
     pub unified: bool,
 }
 
 impl Hierarchy {
-    /// The one with the cpu controller, of this process's mounts.
+    /// The hierarchy with the cpu controller among this process's mounts.
     pub fn find() -> Option<Hierarchy> {
         Hierarchy::of(&fs::read_to_string("/proc/self/mountinfo").ok()?)
     }
 
-    /// proc_pid_mountinfo(5): `36 35 98:0 /root /mount options … - kind source super-options`. Of a part of the tree that is mounted
-    /// elsewhere, too, the groups at the top are others. In a cgroup namespace the host's tree has the root `/../..`, and a
-    /// container's own part is `/`.
+    /// proc_pid_mountinfo(5): `36 35 98:0 /root /mount options … - kind source super-options`. A bind mount of a subtree is ignored: its
+    /// top-level groups are not those of the hierarchy. In a cgroup namespace, the host's tree has the root `/../..`, and a
+    /// container's own part has `/`.
     fn of(mounts: &str) -> Option<Hierarchy> {
         let found = mounts.lines().filter_map(|line| {
             let (place, kind) = line.split_once(" - ")?;
@@ -70,7 +70,7 @@ impl Hierarchy {
             };
             is_whole.then(|| (above, Hierarchy { mount: mount.into(), unified }))
         });
-        // Of equal ones the first.
+        // Among equals, the first.
         found.min_by_key(|(above, hierarchy)| (hierarchy.unified, Reverse(*above))).map(|(_, hierarchy)| hierarchy)
     }
 
@@ -79,13 +79,13 @@ impl Hierarchy {
         &self.mount
     }
 
-    /// One for tests.
+    /// A hierarchy for tests.
     #[cfg(test)]
     pub fn at(mount: &Path, unified: bool) -> Hierarchy {
         Hierarchy { mount: mount.to_owned(), unified }
     }
 
-    /// The names and numbers of the groups at the top now; those that `is_known` first.
+    /// Names and ids of the top-level groups now; those that `is_known` come first.
     fn names(&self, is_known: impl Fn(u64, &str) -> bool) -> io::Result<Names> {
         let (mut known, mut new, mut count) = (Vec::new(), Vec::new(), 0);
         for entry in fs::read_dir(&self.mount)? {
@@ -106,7 +106,7 @@ impl Hierarchy {
         Ok(Names { groups: known, count })
     }
 
-    /// 100 in `cpu.weight` is 1024 of the scheduler's (`sched_weight_from_cgroup` in kernel/sched/core.c).
+    /// 100 in `cpu.weight` is a load weight of 1024 (`sched_weight_from_cgroup` in kernel/sched/core.c).
     fn weight(&self, group: &Path) -> Option<u32> {
         let number = |name: &str| fs::read_to_string(group.join(name)).ok()?.trim().parse::<u32>().ok();
         if number("cpu.idle") == Some(1) {
@@ -116,10 +116,10 @@ impl Hierarchy {
     }
 }
 
-/// What is there, as the directory says.
+/// The result of listing the directory.
 struct Names {
     groups: Vec<Name>,
-    /// Those that are left out, too.
+    /// Includes the groups left out.
     count: u64,
 }
 
@@ -129,11 +129,11 @@ struct Name {
     directory: PathBuf,
 }
 
-/// Looks at the groups from time to time, at a bounded cost: what a look does not read a later one does.
+/// Looks at the groups periodically, at a bounded cost: what one look leaves out is read by a later one.
 #[derive(Debug)]
 pub(crate) struct Lookout {
     hierarchy: Hierarchy,
-    /// By their numbers, with the look that read them.
+    /// By id, with the number of the look that read the weight.
     known: FxHashMap<u64, (TopGroup, u64)>,
     looks: u64,
     looked: Option<Instant>,
@@ -144,12 +144,12 @@ impl Lookout {
         Lookout { hierarchy, known: FxHashMap::default(), looks: 0, looked: None }
     }
 
-    /// Whether it is v2.
+    /// Whether the hierarchy is cgroup v2.
     pub fn is_unified(&self) -> bool {
         self.hierarchy.unified
     }
 
-    /// The groups at the top now, if it is time to look.
+    /// The top-level groups now, if a look is due.
     pub fn look_if_due(&mut self) -> io::Result<Option<TopGroups>> {
         if self.looked.is_some_and(|looked| looked.elapsed() < EVERY) {
             return Ok(None);
@@ -171,7 +171,7 @@ impl Lookout {
             }
             self.known.extend(known.map(|(group, read)| (group.id, (group, read))));
         }
-        // Those that were never read, then those that were read longest ago.
+        // Groups never read first, then those read longest ago.
         due.sort_by_key(|(read, _)| *read);
         let most = if self.looks == 0 { MAX_GROUPS } else { MOST_WEIGHTS };
         for (_, Name { id, path, directory }) in due.into_iter().take(most) {
@@ -260,7 +260,7 @@ mod tests {
         let top = lookout.look().expect("read");
         assert_eq!((top.groups.len(), top.more), (MOST_WEIGHTS + 188, 0));
         assert_eq!(top.groups[0].path, "/0699", "whatever the order of the directory is");
-        // As many come at once: one look reads a part of them, the next the rest. What is not read is counted all the same.
+        // Equally many are created: one look reads a part of them, the next the rest. Groups not read are still counted.
         for number in 0..700 {
             make(place, &format!("new-{number}"), 5000);
         }
@@ -269,7 +269,7 @@ mod tests {
         let top = lookout.look().expect("read");
         assert_eq!((top.groups.len(), top.more), (1400, 0));
         assert_eq!(top.groups[699].weight, Some(51_200));
-        // All are read again in their turn.
+        // All weights are read again eventually.
         fs::write(place.join("0000/cpu.weight"), "9000").expect("written");
         let mut looks = 0;
         while lookout.look().expect("read").groups[0].path != "/0000" {
@@ -285,7 +285,7 @@ mod tests {
         (0..10).for_each(|number| make(place, &format!("old-{number}"), 100));
         let mut lookout = lookout(place);
         lookout.look().expect("read");
-        // No files in them: they weigh nothing.
+        // Directories without files: they have no weight.
         (0..MAX_GROUPS + 5).for_each(|number| fs::create_dir(place.join(format!("{number}"))).expect("made"));
         for _ in 0..MAX_GROUPS / MOST_WEIGHTS + 1 {
             let top = lookout.look().expect("read");

@@ -1,4 +1,4 @@
-//! Which groups have limits, and their counters: looked for bit by bit, since a host may have thousands of groups.
+//! Finds the cgroups that have a CPU quota, and reads their counters, a few per reading: a host may have thousands of groups.
 
 use std::collections::{BTreeMap, VecDeque};
 use std::fs;
@@ -16,37 +16,37 @@ use crate::engine::reading::{LimitedGroup, RoleId};
 use crate::engine::role_table::RoleTable;
 use crate::engine::totals::Totals;
 
-/// Another walk begins two seconds after the one before, once that is through; a reading may be a little early.
+/// Minimum time from the start of one walk to the next: two seconds; a reading may be slightly early.
 const EVERY: Duration = Duration::from_millis(1_900);
-/// Groups that a reading looks at, some 30 µs each; the first one.
+/// Groups examined per reading, about 30 µs each; and by the first reading.
 const STEPS: usize = 8;
 const FIRST_STEPS: usize = 1024;
-/// Groups with limits that are kept in mind.
+/// Maximum groups with a quota that are tracked.
 const MAX_LIMITED_GROUPS: usize = 512;
-/// Counters that a reading reads: with cgroup v2 the kernel sums up over all CPUs for each.
+/// Maximum counters read per reading: with cgroup v2 the kernel sums over all CPUs for each read.
 const MOST_COUNTERS: usize = 32;
-/// A user to whom a group belongs may make any number below it, and nest them. A walk takes so many of one group's, so many levels, and so
-/// many in all: what is nearer to the root comes first, so that nobody keeps others from being looked at.
+/// Bounds of a walk: children per group, levels, groups pending. A user who owns a group can create and nest any number of groups below it.
+/// Groups nearer to the root are examined first, so that no user can keep other groups from being examined.
 const MOST_BELOW: usize = 1024;
 const DEEPEST: usize = 16;
 const MOST_PENDING: usize = 16_384;
 
-/// The groups of a hierarchy that have limits.
+/// The groups of a hierarchy that have a quota.
 #[derive(Debug)]
 pub(crate) struct LimitFiles {
     mount: PathBuf,
     unified: bool,
     known: BTreeMap<Arc<str>, Known>,
-    /// Groups that are still to be looked at by this walk, those nearest to the root first.
+    /// Groups that this walk has yet to examine, those nearest to the root first.
     pending: VecDeque<Pending>,
-    /// Numbers of walks, from 1 on.
+    /// Number of the current walk, from 1.
     walk: u64,
     begun: Option<Instant>,
-    /// Whose counters were read last.
+    /// The group whose counters were read last.
     last: Option<Arc<str>>,
 }
 
-/// A group that the walk goes to: those of one parent share its path.
+/// A group that the walk will examine. Siblings share the parent's path.
 #[derive(Debug)]
 struct Pending {
     above: Arc<str>,
@@ -54,16 +54,16 @@ struct Pending {
     depth: usize,
 }
 
-/// A group that has a limit.
+/// A group that has a quota.
 #[derive(Clone, Copy, Debug)]
 struct Known {
     limit: Bandwidth,
     counted: Throttled,
-    /// When its counters were so.
+    /// When the counters had these values.
     read: Time,
-    /// Somebody of its role has waited since.
+    /// A task of its role has waited since.
     is_due: bool,
-    /// The last walk that met it.
+    /// The last walk that found it.
     met: u64,
 }
 
@@ -80,8 +80,8 @@ impl LimitFiles {
         }
     }
 
-    /// Goes on with the walk, and reads the counters of groups whose role waits, and once more when it does no longer: where nobody waits
-    /// nobody is stopped.
+    /// Continues the walk and reads the counters of groups whose role waits, and once more after it stopped waiting: a group without waiting
+    /// tasks is not throttled.
     pub fn look(&mut self, role_of: impl Fn(&str) -> RoleId, waits: impl Fn(RoleId) -> bool) -> Vec<LimitedGroup> {
         let now = clocks::now().trace;
         self.walk(now);
@@ -91,12 +91,12 @@ impl LimitFiles {
             if waits || known.is_due {
                 due.push((Arc::clone(path), waits));
             } else {
-                // Nothing can have changed.
+                // Its counters cannot have changed.
                 known.read = now;
             }
             known.is_due |= waits;
         }
-        // From where the last reading ended.
+        // Continue after the group where the last reading stopped.
         let first = due.partition_point(|(path, _)| self.last.as_ref().is_some_and(|last| path <= last));
         due.rotate_left(first);
         for (path, waits) in due.into_iter().take(MOST_COUNTERS) {
@@ -137,7 +137,7 @@ impl LimitFiles {
         }
     }
 
-    /// Puts what is below a group behind all that is waiting to be looked at.
+    /// Appends the children of a group to the pending groups.
     fn look_below(&mut self, path: &Arc<str>, depth: usize) {
         let room = MOST_PENDING.saturating_sub(self.pending.len()).min(MOST_BELOW);
         if depth >= DEEPEST || room == 0 {
@@ -164,8 +164,8 @@ impl LimitFiles {
         }
     }
 
-    /// Whether there is room for one more. Of too many, those below the top-level group that has most of them make room for others', so that
-    /// who fills the list fills it with its own alone.
+    /// Whether there is room for one more group. If the list is full, a group below the top-level group with the most entries is dropped in
+    /// favour of others. So a user who fills the list displaces only groups below the same top-level group.
     fn has_room_for(&mut self, path: &str) -> bool {
         if self.known.len() < MAX_LIMITED_GROUPS {
             return true;
@@ -191,10 +191,10 @@ fn top(path: &str) -> &str {
     path.get(1..).and_then(|rest| rest.find('/')).map_or(path, |at| &path[..=at])
 }
 
-/// Whose waits are shorter than this within a reading was hardly stopped: its counters keep until later.
+/// A role that waited less than this within a reading was hardly throttled: its counters are read later.
 const WAITED: u64 = 1_000_000;
 
-/// What an engine knows of limits.
+/// The quotas of a hierarchy, and the throttled time not yet attributed.
 #[derive(Debug)]
 pub(crate) struct LimitLookout {
     files: LimitFiles,
@@ -208,7 +208,7 @@ impl LimitLookout {
         LimitLookout { files: LimitFiles::new(hierarchy), stops: Stops::default(), waited: Vec::new() }
     }
 
-    /// Puts in its place what limits stopped since the last call; gives the groups that have limits.
+    /// Attributes the throttled time since the last call; returns the groups that have a quota.
     pub fn settle(&mut self, totals: &mut Totals, roles: &RoleTable) -> Vec<LimitedGroup> {
         let now: Vec<u64> = totals.roles.iter().map(|role| role.waited).collect();
         let before = std::mem::replace(&mut self.waited, now);
@@ -223,13 +223,13 @@ impl LimitLookout {
         groups
     }
 
-    /// No group has a limit, and none of one that had is left to be put in its place.
+    /// Whether no throttled time is left to be attributed.
     #[cfg(feature = "bpf")]
     pub fn is_settled(&self) -> bool {
         self.stops.is_settled()
     }
 
-    /// Puts in its place what was found by the last call.
+    /// Applies the attributions of the last call to new sums.
     pub fn repeat(&self, totals: &mut Totals) {
         self.stops.repeat(totals);
     }

@@ -1,3 +1,5 @@
+//! Tests of finding groups with a quota and reading their counters.
+
 use unstarve_model::Nanos;
 
 use super::*;
@@ -34,7 +36,7 @@ fn limits_are_found_however_deep_and_their_counters_read_where_somebody_waits() 
     }
     let seen = files.look(role_of, |role| role == RoleId(12));
     assert_eq!(ns(&seen), [("/idle".to_owned(), 70_000), ("/kubepods/pod1".to_owned(), 90_000)]);
-    // Who has gone, or has no limit any more, is forgotten with the next walk.
+    // A group that was removed, or has no quota any more, is dropped by the next walk.
     fs::write(place.join("idle/cpu.max"), "max 100000\n").expect("written");
     files.begun = Instant::now().checked_sub(EVERY);
     assert_eq!(ns(&files.look(role_of, |_| true)), [("/kubepods/pod1".to_owned(), 90_000)]);
@@ -70,7 +72,7 @@ fn a_reading_reads_so_many_and_the_next_one_goes_on() {
     assert_eq!([read(&mut files), read(&mut files), read(&mut files)], [32, 64, 96]);
 }
 
-/// Walks until a walk is through, and says what the last reading has.
+/// Repeats readings until a walk is complete; returns the groups of the last one.
 fn all(files: &mut LimitFiles) -> Vec<String> {
     let first = files.walk;
     for _ in 0..100_000 {
@@ -90,7 +92,7 @@ const LIMIT: [(&str, &str); 2] =
 fn who_makes_groups_without_end_keeps_no_others_from_being_looked_at() {
     let place = tempfile::tempdir().expect("a directory");
     let mine = "user.slice/user-1000.slice/user@1000.service";
-    // Many beside each other, and many inside each other.
+    // Many siblings, and deep nesting.
     (0..MOST_BELOW + 500)
         .for_each(|number| fs::create_dir_all(place.path().join(mine).join(number.to_string())).expect("made"));
     let deep: PathBuf = std::iter::repeat_n("d", 4 * DEEPEST).collect();
@@ -138,7 +140,7 @@ fn a_counter_says_when_it_was_read() {
     };
     assert_eq!(now(&files.look(|_| RoleId(12), |_| false)), 40, "nobody waits, so nothing has changed since");
     assert_eq!(now(&files.look(|_| RoleId(12), |_| true)), MOST_COUNTERS);
-    // Who waits no longer may have been stopped until now: it is read once more, and then no more.
+    // A group that stopped waiting may have been throttled until now: its counters are read once more, then not again.
     assert_eq!(now(&files.look(|_| RoleId(12), |_| false)), MOST_COUNTERS);
     assert_eq!(now(&files.look(|_| RoleId(12), |_| false)), 40);
 }

@@ -1,8 +1,8 @@
-//! What the kernel counts of groups that a limit stops, and what of their waits is that.
+//! Attributes waits of throttled groups to their quota, by the kernel's counters.
 //!
-//! While a limit stops a group others have the CPU, and the events look as if these were preferred to it. Only the kernel knows:
-//! `cpu.stat` says for how long each of the group's queues was stopped, however many tasks waited in it. So much of what the group
-//! waited behind others is taken from them here, at least, and counted as `throttled`. The sum over a victim stays what it was.
+//! While a group is throttled, other tasks have the CPU, and the events look as if these were preferred to it. Only the kernel knows:
+//! `cpu.stat` shows for how long each of the group's run queues was throttled, however many tasks waited in it. At least this much of the
+//! group's wait behind other tasks is moved here to the rule `throttled`. The sum per victim does not change.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -14,43 +14,44 @@ use unstarve_sched::counted::{COUNTED_RULES, place};
 use crate::engine::reading::{LimitedGroup, RoleKind, shares};
 use crate::engine::totals::Totals;
 
-/// Rules by which others seem to be preferred, or to have their turn, while a limit stops who waits.
+/// Rules by which other tasks seem to be preferred, or to get an equal share, while a quota throttles the waiting tasks.
 const TAKEN_FROM: [Rule; 3] = [Rule::Weight, Rule::WakeupPreemption, Rule::Fair];
-/// A stop is counted when it ends, mostly with its period, which is a second at most. Four readings a second, and as long again.
+/// Readings within which throttled time must be matched. The kernel counts it when the throttling ends, usually with its period, which is at
+/// most one second: four readings a second, and as many again.
 const SETTLED_WITHIN: u64 = 8;
-/// A group that has used more than its quota pays that back: then a stop lasts for several periods and is counted once. What it waited
-/// meanwhile is its neighbours' already, so that as much is taken from them within as long a time; no longer than ten seconds.
+/// The same for a group that exceeded its quota: it repays the excess, so that throttling lasts for several periods and is counted once. By
+/// then its wait has been attributed to its neighbours, so that as much is taken from them over an equally long time; at most ten seconds.
 const SETTLED_AT_LAST: u64 = 40;
-/// So long is a reading, mostly.
+/// Usual length of a reading.
 const READING: u64 = 250_000_000;
 
-/// Puts what the kernel counts as stopped in its place.
+/// Moves waits from other rules to `throttled`, up to what the kernel counted.
 #[derive(Debug, Default)]
 pub(crate) struct Stops {
     /// The counters at the last look, by path.
     counted: BTreeMap<Arc<str>, Throttled>,
     /// By role.
     accounts: BTreeMap<usize, Account>,
-    /// What was taken so far, by victim, occupant and the place of the rule.
+    /// What was moved so far, by victim, occupant and place of the rule.
     taken: BTreeMap<(usize, usize, usize), u64>,
 }
 
-/// Stops of one role.
+/// Throttled time of one role.
 #[derive(Debug, Default)]
 struct Account {
-    /// All that was stopped so far.
+    /// All throttled time so far.
     stopped: u64,
-    /// What was stopped and is not yet counted as throttled; less than nothing where it was counted as that before the kernel had.
+    /// Throttled time not yet counted as `throttled`; negative where waits were counted as that before the kernel had counted them.
     left: i128,
-    /// What came lately, and what was seen to be throttled lately: what does not find each other in time never does.
+    /// Throttled time that the kernel counted recently, and waits seen as `throttled` recently: they must match within a bounded time.
     came: Lately,
     seen: Lately,
-    /// Sums at the last look, once all was put in its place.
+    /// Sums at the last look, after the move.
     sums: Vec<u64>,
 }
 
 impl Stops {
-    /// Counts what the groups were stopped since the last call. `totals` are all sums since the beginning, as they were counted.
+    /// Attributes the throttled time since the last call. `totals` are the unmodified sums since the beginning.
     pub fn settle(&mut self, totals: &mut Totals, groups: &[LimitedGroup]) {
         self.repeat(totals);
         let grown = self.grown(groups);
@@ -67,13 +68,13 @@ impl Stops {
         }
     }
 
-    /// Whether all that was stopped has found its wait, or is too long ago to find it. That is counted in readings.
+    /// Whether all throttled time is matched with waits or is too old to be. Age is counted in readings.
     #[cfg(feature = "bpf")]
     pub fn is_settled(&self) -> bool {
         self.accounts.values().all(|account| account.came.entries.is_empty() && account.seen.entries.is_empty())
     }
 
-    /// Takes what was taken before: the sums are those since the beginning.
+    /// Repeats the earlier moves: the sums are those since the beginning.
     pub fn repeat(&self, totals: &mut Totals) {
         for ((victim, occupant, place), ns) in &self.taken {
             totals.take((*victim, *occupant, *place), throttled(), *ns);
@@ -83,13 +84,13 @@ impl Stops {
         }
     }
 
-    /// By role what the counters of its own group have grown by. Of limits further down, and of groups that share a role, nobody knows
-    /// whose wait it was: there others of the role run meanwhile.
+    /// By role, the growth of the counters of its own group. Groups further down, and groups that share a role, are left out: other tasks of the
+    /// role run meanwhile, so that it is unknown which waits were due to the quota.
     fn grown(&mut self, groups: &[LimitedGroup]) -> BTreeMap<usize, Stopped> {
         let mut grown: BTreeMap<usize, Stopped> = BTreeMap::new();
         for group in groups.iter().filter(|group| is_whole_role(group)) {
             let before = self.counted.get(&group.path).filter(|before| before.count <= group.counted.count);
-            // What it was stopped before the first look is nobody's wait that is counted here.
+            // Throttled time before the first look belongs to waits that are not counted here.
             let stopped = before.map_or_else(Stopped::default, |before| Stopped {
                 ns: group.counted.ns.0.saturating_sub(before.ns.0),
                 times: group.counted.count - before.count,
@@ -101,37 +102,37 @@ impl Stops {
     }
 }
 
-/// Whether a role is this group with all that is below it.
+/// Whether a role consists of exactly this group and all groups below it.
 fn is_whole_role(group: &LimitedGroup) -> bool {
     group.role.index() >= RoleKind::FIXED.len() && group.path.matches('/').count() == 1
 }
 
-/// What a counter has grown by.
+/// Growth of a counter.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 struct Stopped {
     ns: u64,
-    /// Each is counted once, for however many periods it lasts.
+    /// Each throttling is counted once, however many periods it lasts.
     times: u64,
 }
 
 impl Stopped {
-    /// For how many readings it counts. On several CPUs the stops are as many times longer here, at most.
+    /// Number of readings for which it counts. On several CPUs the throttled time is the sum of theirs, so that this is an upper bound.
     fn lasts(self) -> u64 {
         let mean = self.ns.checked_div(self.times).unwrap_or(self.ns);
         mean.div_ceil(READING).saturating_add(SETTLED_WITHIN).min(SETTLED_AT_LAST)
     }
 }
 
-/// What came in the last readings, each for its time.
+/// Amounts of the last readings, each with the reading at which it expires.
 #[derive(Debug, Default)]
 struct Lately {
     now: u64,
-    /// Until which reading, and how much.
+    /// The reading at which it expires, and the amount.
     entries: VecDeque<(u64, u64)>,
 }
 
 impl Lately {
-    /// The next reading brings so much, which counts for so many readings.
+    /// Starts the next reading, with an amount that counts for the given number of readings.
     fn note(&mut self, ns: u64, readings: u64) {
         self.now += 1;
         self.entries.retain(|(until, _)| *until > self.now);
@@ -146,7 +147,7 @@ impl Lately {
 }
 
 impl Account {
-    /// Takes as much as was stopped and is not yet counted so; says from what. Several neighbours give as they had the CPU.
+    /// Moves as much as was throttled and is not yet counted so; returns from where. Several neighbours contribute in proportion to their CPU time.
     fn settle(&mut self, totals: &mut Totals, victim: usize, stopped: Stopped) -> Vec<((usize, usize, usize), u64)> {
         self.stopped = self.stopped.saturating_add(stopped.ns);
         let sums = totals.of_victim(victim).to_vec();
@@ -164,7 +165,7 @@ impl Account {
         self.left = left.clamp(-self.seen.sum(), self.came.sum());
         let mut taken = Vec::new();
         for rule in TAKEN_FROM {
-            // Less than nothing is left where it was seen before the kernel had counted it.
+            // Negative where waits were seen as throttled before the kernel had counted them.
             let Ok(left) = u64::try_from(self.left) else { break };
             let place = place(rule);
             let neighbours = (0..self.sums.len() / COUNTED_RULES).filter(|occupant| is_neighbour(victim, *occupant));
@@ -182,7 +183,7 @@ impl Account {
     }
 }
 
-/// While a group is stopped no task of it has the CPU; on an idle one the engine sees by itself why nobody runs.
+/// While a group is throttled, none of its tasks has the CPU. Idle CPUs are left out: the engine itself sees why nothing runs there.
 fn is_neighbour(victim: usize, occupant: usize) -> bool {
     let is = |kind: RoleKind| kind.fixed_id().is_some_and(|id| id.index() == occupant);
     victim != occupant && !is(RoleKind::Unknown) && !is(RoleKind::Idle)

@@ -1,3 +1,5 @@
+//! Tests of attributing waits to quotas.
+
 use proptest::prelude::*;
 use unstarve_facts::Bandwidth;
 use unstarve_model::{Nanos, Time};
@@ -21,7 +23,7 @@ fn group(path: &str, stopped_ms: u64) -> LimitedGroup {
     }
 }
 
-/// All that was counted in so many steps, of which each waits so long by each rule behind the neighbour.
+/// Sums after the given number of steps, each with the given wait behind the neighbour by each rule.
 fn counted(steps: u64, by: &[(Rule, u64)]) -> Totals {
     let mut totals = Totals::new();
     for (rule, ms) in by {
@@ -37,7 +39,7 @@ fn by(totals: &Totals, rule: Rule) -> u64 {
 
 #[test]
 fn what_the_kernel_counts_as_stopped_is_taken_from_those_who_had_the_cpu_meanwhile() {
-    //  pod        wwwwwwwww#wwwwwwwww#      100 of each 250 ms by weight, 140 as a turn; the kernel: stopped for 225
+    //  pod        wwwwwwwww#wwwwwwwww#      per 250 ms: 100 by weight, 140 by fair share; the kernel: throttled for 225
     //  neighbour  #########.#########.
     let mut stops = Stops::default();
     let mut totals = Totals::new();
@@ -49,11 +51,11 @@ fn what_the_kernel_counts_as_stopped_is_taken_from_those_who_had_the_cpu_meanwhi
     }
     assert_eq!([Rule::Throttled, Rule::Weight, Rule::Fair].map(|rule| by(&totals, rule)), [1800, 0, 120]);
     assert_eq!(totals.roles[POD].stopped, 1800 * MS);
-    // No longer stopped: what it waits now is its neighbour's doing, and what was taken stays taken.
+    // No longer throttled: new waits are caused by the neighbour, and what was moved stays moved.
     let mut totals = counted(9, &[(Rule::Weight, 100), (Rule::Fair, 140)]);
     stops.settle(&mut totals, &[group("/pod", 1800)]);
     assert_eq!([Rule::Throttled, Rule::Weight, Rule::Fair].map(|rule| by(&totals, rule)), [1800, 100, 260]);
-    // A group that has gone takes nothing back.
+    // The removal of a group moves nothing back.
     let mut totals = counted(9, &[(Rule::Weight, 100), (Rule::Fair, 140)]);
     stops.settle(&mut totals, &[]);
     assert_eq!(by(&totals, Rule::Throttled), 1800);
@@ -69,14 +71,14 @@ fn a_stop_that_the_kernel_counts_at_its_end_is_put_in_place_by_what_follows() {
         stops.settle(&mut totals, &[group("/pod", 997 * (step / 4))]);
     }
     assert!(by(&totals, Rule::Weight) <= 1000, "the first second: {}", by(&totals, Rule::Weight));
-    // What the engine saw by itself is not counted twice.
+    // What the engine itself saw as throttled is not counted twice.
     let mut stops = Stops::default();
     for step in 0..=40 {
         totals = counted(step, &[(Rule::Weight, 20), (Rule::Throttled, 225)]);
         stops.settle(&mut totals, &[group("/pod", 225 * step)]);
     }
     assert_eq!([Rule::Throttled, Rule::Weight].map(|rule| by(&totals, rule)), [9000, 800]);
-    // What was stopped while nobody waited behind others is not taken from them later.
+    // Throttled time without waits behind other tasks is not taken from them later.
     let mut stops = Stops::default();
     for step in 0..=8 {
         totals = counted(0, &[]);
@@ -98,9 +100,9 @@ fn limits_below_a_role_s_group_take_nothing_from_its_neighbours() {
         stops.grown(groups).into_iter().map(|(victim, stopped)| (victim, stopped.ns)).collect()
     };
     assert_eq!(grown(&groups(&[5, 5])), BTreeMap::from([(POD, 0)]), "before the first look");
-    // While /pod/a is stopped, /pod/b runs: what that waits behind others is theirs.
+    // While /pod/a is throttled, /pod/b runs: its waits behind other tasks are caused by these.
     assert_eq!(grown(&groups(&[15, 400])), BTreeMap::from([(POD, 10 * MS)]));
-    // Made anew: its counters begin from nothing, and what they have is of a time that was not looked at.
+    // The group was created again: its counters start from zero, and their values belong to a time that was not observed.
     assert_eq!(grown(&groups(&[3, 401])), BTreeMap::from([(POD, 0)]));
     let other = LimitedGroup { role: RoleKind::Other.fixed_id().expect("a role"), ..group("/many", 0) };
     let later = LimitedGroup { counted: Throttled { periods: 20, count: 9, ns: Nanos(9 * MS) }, ..other.clone() };
@@ -109,7 +111,7 @@ fn limits_below_a_role_s_group_take_nothing_from_its_neighbours() {
 
 #[test]
 fn neighbours_give_as_they_had_the_cpu() {
-    //  pod    wwwwwwww    stopped for 100 ms of 250, while one neighbour had 150 ms and another 50
+    //  pod    wwwwwwww    throttled for 100 ms of 250, while one neighbour had 150 ms and another 50
     //  n1     ######
     //  n2           ##
     let counted = |steps: u64| {
@@ -132,7 +134,7 @@ fn neighbours_give_as_they_had_the_cpu() {
 
 #[test]
 fn a_stop_over_several_periods_is_put_in_place_though_it_is_counted_late() {
-    // Its debt keeps it stopped for 5 s, and is counted once: so much of what follows is not its neighbour's doing.
+    // The excess keeps it throttled for 5 s, which the kernel counts once: as much of the following waits is not caused by the neighbour.
     let counters = |step: u64| {
         let counted = step / 20;
         LimitedGroup {
@@ -146,9 +148,9 @@ fn a_stop_over_several_periods_is_put_in_place_though_it_is_counted_late() {
         totals = counted(step, &[(Rule::Weight, 245)]);
         stops.settle(&mut totals, &[counters(step)]);
     }
-    // The first one's 20 readings are its neighbour's until the kernel has counted it.
+    // The waits of the first 20 readings stay with the neighbour until the kernel has counted the throttling.
     assert!(by(&totals, Rule::Weight) <= 21 * 245, "{}", by(&totals, Rule::Weight));
-    // But not for ever: where nobody waited behind others meanwhile, it lapses.
+    // But not indefinitely: if nothing waited behind other tasks meanwhile, it expires.
     let mut stops = Stops::default();
     (0..=40).for_each(|step| stops.settle(&mut counted(0, &[]), &[counters(step)]));
     for step in 1..=SETTLED_AT_LAST {
@@ -166,7 +168,7 @@ proptest! {
         prop_assert_eq!(given, whole.min(u128::from(amount)));
         for (share, part) in shares.iter().zip(&parts) {
             prop_assert!(share <= part);
-            // As near to its part as whole numbers are.
+            // As close to its share as integers allow.
             let exact = u128::from(*part) * given / whole.max(1);
             prop_assert!(u128::from(*share).abs_diff(exact) <= 1, "{} {}", share, exact);
         }

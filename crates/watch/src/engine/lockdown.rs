@@ -1,6 +1,6 @@
-//! The kernel's lockdown, which may be why it refuses what root asks for.
+//! Reads the kernel's lockdown level, which may explain a refusal to root.
 
-/// What a message about a refusal adds where the kernel is locked down. Nothing where it is not, or where that cannot be read.
+/// Text to append to a message about a refusal if the kernel is locked down. Empty if it is not, or if the level cannot be read.
 pub(crate) fn words() -> String {
     let text = std::fs::read_to_string("/sys/kernel/security/lockdown").unwrap_or_default();
     words_of(&text)

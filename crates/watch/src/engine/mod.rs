@@ -1,4 +1,4 @@
-//! Counts who waits for whom by which rule, and gives a [`Reading`].
+//! Engines: they count which tasks wait behind which, by which rule, and return a [`Reading`].
 
 pub mod clocks;
 #[cfg(feature = "bpf")]
@@ -33,63 +33,63 @@ pub use self::recording::Recording;
 pub use self::schedstat_check::{SchedstatCheck, waited};
 pub use self::tracefs::Tracefs;
 
-/// Sums up waits all the time, and says how things stand when it is asked.
+/// Sums up waits continuously and reports the sums on request.
 pub trait Engine {
-    /// What it counts by, for people and logs: `eBPF`, `tracefs`.
+    /// The method of counting, for people and logs: `eBPF`, `tracefs`.
     fn name(&self) -> &'static str;
 
-    /// How things stand now. Meant to be called every 250 ms unless it is [quiet](Engine::quiet): what starves at the moment is seen only then.
+    /// The sums now. Call it every 250 ms unless the engine is [quiet](Engine::quiet): waits in progress are seen only by calling it.
     ///
     /// # Errors
-    /// If what the kernel has counted cannot be fetched. The next call may succeed.
+    /// If the kernel's counts cannot be read. The next call may succeed.
     fn read(&mut self) -> Result<Reading, EngineError>;
 
-    /// Whether every role has waited for less than this since the last reading, and nobody waits behind a task now. Then another reading
-    /// would show nothing. `None`, too, where that cannot be seen without one.
+    /// Whether every role has waited for less than `below` since the last reading, and no task waits behind another one now. Then another
+    /// reading would show nothing. `None` otherwise, and if only a reading could show it.
     fn quiet(&self, below: Nanos) -> Option<Quiet> {
         let _ = below;
         None
     }
 
-    /// Whether a reading takes no longer however much happens on the machine. Only then may it go before all ordinary programs: else who
-    /// makes much happen would take the CPU from the others by it.
+    /// Whether the time of a reading is bounded, however much happens on the machine. Only then may the engine run at a priority above ordinary
+    /// programs: otherwise a program that causes many events could use it to take CPU time from others.
     fn is_bounded(&self) -> bool {
         false
     }
 }
 
-/// By what waits are counted.
+/// A method of counting waits.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum EngineName {
     /// BPF programs: [`crate::engine::Ebpf`].
     Ebpf,
-    /// Every event of the scheduler, decoded: [`crate::engine::Tracefs`].
+    /// Decodes every scheduler event: [`crate::engine::Tracefs`].
     Tracefs,
 }
 
 /// How to count.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Options {
-    /// By this one alone. `None`: by eBPF, and by tracefs where that cannot be used.
+    /// Use only this engine. `None`: eBPF, or tracefs where eBPF cannot be used.
     pub engine: Option<EngineName>,
-    /// Waits that last and are younger than this are not in [`Reading::oldest`].
+    /// Waits in progress that are shorter than this are left out of [`Reading::oldest`].
     pub oldest_from: Nanos,
-    /// Where the eBPF engine keeps what it knows of each task.
+    /// Where the eBPF engine keeps its data about each task.
     pub tasks: TaskMemory,
 }
 
-/// Where the eBPF engine keeps what it knows of each task.
+/// Where the eBPF engine keeps its data about each task.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum TaskMemory {
-    /// In an array while there is a free place, which is faster, else with the task itself, from Linux 5.12 on; before, in a table of
+    /// In an array while it has a free slot, which is faster; otherwise in task storage (Linux 5.12 or later). Before 5.12, in a table of
     /// 65,536 entries.
     #[default]
     Kernel,
-    /// With the task itself alone, as where all places of the array are taken.
+    /// In task storage only, as if all slots of the array were taken.
     Storage,
-    /// In a table of so many entries, as before 5.12.
+    /// In a table of this size, as before 5.12.
     Table {
-        /// Tasks for which there is room.
+        /// Maximum tasks.
         entries: u32,
     },
 }
@@ -112,12 +112,12 @@ pub enum EngineError {
         /// What is missing and what to do.
         reason: String,
     },
-    /// What was counted cannot be fetched.
+    /// The counts cannot be read.
     #[error("cannot read {what}")]
     Read {
-        /// What was asked for.
+        /// What was read.
         what: &'static str,
-        /// The system's answer.
+        /// The error of the system call.
         #[source]
         source: io::Error,
     },

@@ -1,17 +1,19 @@
+//! Opens the engine that was asked for, or the best one available.
+
 use crate::engine::{Engine, EngineError, EngineName, Options, Tracefs};
 
 /// An engine, and why it is not the first choice.
 pub struct Opened {
-    /// Which counts.
+    /// The engine that counts.
     pub engine: Box<dyn Engine>,
-    /// Why eBPF does not, where it was not left out on purpose.
+    /// Why eBPF cannot be used, if it was tried.
     pub instead: Option<EngineError>,
 }
 
-/// The engine that was asked for, or the best that is to be had here: eBPF, else tracefs, which decodes every event.
+/// Opens the engine that was asked for, or the best available: eBPF, else tracefs, which decodes every event.
 ///
 /// # Errors
-/// [`EngineError::Unavailable`] if there is none, with the reasons of both.
+/// [`EngineError::Unavailable`] if none can be used, with the reasons of both.
 pub fn open(options: Options) -> Result<Opened, EngineError> {
     let first = |engine| Opened { engine, instead: None };
     match options.engine {
@@ -31,7 +33,7 @@ pub fn open(options: Options) -> Result<Opened, EngineError> {
 }
 
 impl Opened {
-    /// What it counts by, for people: with the reason, and what that costs, where it is not eBPF.
+    /// Name of the method, for people; if it is not eBPF, with the reason and the cost.
     pub fn words(&self) -> String {
         let name = self.engine.name();
         match &self.instead {

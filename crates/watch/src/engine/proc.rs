@@ -1,4 +1,4 @@
-//! What `/proc` says of a task at the moment.
+//! Reads the current state of a task from `/proc`.
 
 use std::{fs, io};
 
@@ -8,25 +8,25 @@ use unstarve_host::whole_cgroups;
 use unstarve_model::Comm;
 use unstarve_model::Tid;
 
-/// Whether the task is there, and runnable or running; nothing if that cannot be read.
+/// Whether the task exists and is runnable or running; `None` if that cannot be read.
 pub(crate) fn is_runnable(tid: Tid) -> Option<bool> {
     says_runnable(fs::read(format!("/proc/{tid}/stat")))
 }
 
 fn says_runnable(stat: io::Result<Vec<u8>>) -> Option<bool> {
     match stat {
-        // A name may be any bytes.
+        // A task's name can contain any bytes.
         Ok(stat) => Stat::parse(&String::from_utf8_lossy(&stat)).map(|stat| stat.state == 'R'),
         Err(error) => is_gone(&error).then_some(false),
     }
 }
 
-/// Whether the task was not there, or ended after its file was opened, which reads as ESRCH.
+/// Whether the task does not exist, or ended after its file was opened: then reading fails with ESRCH.
 fn is_gone(error: &io::Error) -> bool {
     error.kind() == io::ErrorKind::NotFound || error.raw_os_error() == Some(libc::ESRCH)
 }
 
-/// Whether the task has the kernel's mark of its own threads; nothing if it has gone.
+/// Whether the task has the flag of kernel threads; `None` if it has ended.
 pub(crate) fn is_kernel_thread(tid: Tid) -> Option<bool> {
     let stat = fs::read(format!("/proc/{tid}/stat")).ok()?;
     Stat::parse(&String::from_utf8_lossy(&stat)).map(|stat| stat.is_kernel_thread())
@@ -41,20 +41,20 @@ pub(crate) fn comm(tid: Tid) -> Option<Comm> {
 
 /// The process of a thread.
 pub(crate) fn process_of(tid: Tid) -> Option<Tid> {
-    // A name may be any bytes.
+    // A task's name can contain any bytes.
     let status = fs::read(format!("/proc/{tid}/status")).ok()?;
     let status = String::from_utf8_lossy(&status);
     let line = status.lines().find_map(|line| line.strip_prefix("Tgid:"))?;
     line.trim().parse().ok().map(Tid)
 }
 
-/// The path of the top-level cgroup of a task, in the hierarchy that shares out CPU time; `None` in the root.
+/// The path of the task's top-level cgroup in the hierarchy with the cpu controller; `None` in the root.
 pub(crate) fn top_group(tid: Tid, unified: bool) -> Option<String> {
     let text = fs::read(format!("/proc/{tid}/cgroup")).ok()?;
     top_of(&whole_cgroups(String::from_utf8_lossy(&text).into_owned()), unified)
 }
 
-/// From lines `7:cpu,cpuacct:/user.slice/a` (v1) or `0::/user.slice/a` (v2).
+/// Parses lines such as `7:cpu,cpuacct:/user.slice/a` (v1) or `0::/user.slice/a` (v2).
 fn top_of(text: &str, unified: bool) -> Option<String> {
     let path = text.lines().find_map(|line| {
         let mut fields = line.splitn(3, ':');

@@ -1,4 +1,4 @@
-//! Counts what a recording has, as if it were happening now: what the watch would have said.
+//! An engine that reads a recording instead of the running kernel: shows what `watch` would have reported.
 
 use std::sync::Arc;
 
@@ -13,17 +13,17 @@ use crate::engine::task_lookup::RecordedTasks;
 use crate::engine::tracefs::{Lasting, Sums};
 use crate::engine::{Engine, EngineError, Options};
 
-/// Reads a recording by steps of time.
+/// Reads a recording in time steps.
 pub struct Recording {
     source: Box<dyn EventSource>,
     timeline: Timeline,
     sums: Sums,
     roles: RoleTable,
     batch: Batch,
-    /// The place in `batch` of the next event.
+    /// Index of the next event in `batch`.
     next: usize,
     step: Nanos,
-    /// The end of the step that is being read.
+    /// The end of the current step.
     until: Option<Time>,
     wall: Option<WallClock>,
     oldest_from: Nanos,
@@ -34,13 +34,13 @@ pub struct Recording {
 }
 
 impl Recording {
-    /// A reading for each `step` of its time.
+    /// Opens a recording; [`Engine::read`] returns a reading per `step` of its time.
     ///
     /// # Errors
-    /// If its beginning cannot be read.
+    /// If the beginning of the recording cannot be read.
     pub fn new(mut source: Box<dyn EventSource>, step: Nanos, options: Options) -> Result<Recording, EngineError> {
         let mut batch = Batch::with_room();
-        // Some learn about themselves while they read their first events.
+        // Some sources know their properties only after reading the first events.
         let at_end = !source.read(&mut batch).map_err(unreadable)?;
         let info = source.info();
         let timeline = unstarve_diagnose::timeline(info);
@@ -75,12 +75,12 @@ impl Recording {
         })
     }
 
-    /// When its first event was.
+    /// Time of the first event.
     pub fn start(&self) -> Time {
         self.timeline.world().start
     }
 
-    /// The next event, if it is earlier than the end of this step.
+    /// The next event, if it is before the end of this step.
     fn take(&mut self) -> Result<Option<Event>, SourceError> {
         while self.next == self.batch.events.len() && !self.at_end {
             self.at_end = !self.source.read(&mut self.batch)?;
@@ -90,7 +90,7 @@ impl Recording {
             self.timeline.names(self.batch.names.drain(..));
         }
         let Some(event) = self.batch.events.get(self.next) else { return Ok(None) };
-        // The first reading is of the beginning, when nothing has been counted: later ones are compared with it.
+        // The first reading ends after the first event, with empty sums: later readings are compared with it.
         let until = *self.until.get_or_insert(event.time + Nanos(1));
         if event.time >= until {
             return Ok(None);
@@ -100,7 +100,7 @@ impl Recording {
     }
 
     fn moment(&self, time: Time) -> ClockPair {
-        // Without a clock on the wall the recording begins in 1970.
+        // Without a wall clock, the recording starts in 1970.
         ClockPair { trace: time, wall: self.wall.map_or(WallTime(time.0), |wall| wall.at(time)) }
     }
 }
@@ -117,7 +117,7 @@ impl Engine for Recording {
         while let Some(event) = self.take().map_err(unreadable)? {
             self.timeline.push(&event, &mut self.sums);
         }
-        // Where nothing happens for many steps they are one.
+        // Steps without events are merged into one.
         self.until = self.batch.events.get(self.next).map(|event| event.time + self.step);
         let now = self.timeline.world().now;
         let at = self.moment(now);
@@ -136,8 +136,8 @@ impl Engine for Recording {
     }
 }
 
-/// Limits as a snapshot has them. Of their stops it has only how many there were between its two looks: they are taken to be spread evenly.
-/// Of some recordings nobody knows when the looks were: then over as many periods as were counted, from the first event on.
+/// Quotas from a recording's snapshot. It has only the growth of the throttling counters during the recording, which is assumed to be uniform
+/// between its two looks at the host. If their times are unknown: over as many periods as were counted, from the first event on.
 struct RecordedLimits {
     groups: Vec<(String, Bandwidth, Throttled)>,
     between: Option<(Time, Time)>,
@@ -154,7 +154,7 @@ impl RecordedLimits {
         let times = snapshot.into_iter().flat_map(|snapshot| &snapshot.clock_pairs).map(|pair| pair.trace);
         let between = times.clone().min().zip(times.max()).filter(|(first, last)| first < last);
         let mut groups: Vec<_> = snapshot.map(limited).unwrap_or_default();
-        // As an engine has them.
+        // In the order that engines use.
         groups.sort_by(|a, b| a.0.cmp(&b.0));
         RecordedLimits { groups, between }
     }

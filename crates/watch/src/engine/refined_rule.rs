@@ -1,12 +1,12 @@
-//! Rules as they are said of a victim. Programs in the kernel count by seven rules; of some victims the role says more.
+//! Refines the rules counted by the BPF programs: they distinguish seven, and for some victims the role shows more.
 
 use crate::engine::reading::{RoleId, RoleKind};
 use unstarve_sched::Rule;
 
-/// The rule by which an occupant had the CPU, in the words of `explain`.
+/// The rule by which an occupant had the CPU, as `explain` names it.
 ///
-/// Of two real-time tasks the one of higher priority goes first (or a deadline task, which is of the same role). A program or a worker that has
-/// the CPU while a real-time task waits is of a lower class, and is not preempted: neither a turn nor a weight is between them.
+/// Of two real-time tasks, the one of higher priority runs first (or a deadline task, which has the same role). A program or a worker that has the
+/// CPU while a real-time task waits is of a lower class and is not preempted: neither fairness nor weight decides between them.
 pub(crate) fn refined_rule(victim: RoleId, occupant: RoleId, counted: Rule) -> Rule {
     if Some(victim) != RoleKind::RealTime.fixed_id() {
         return counted;
@@ -18,7 +18,7 @@ pub(crate) fn refined_rule(victim: RoleId, occupant: RoleId, counted: Rule) -> R
     }
 }
 
-/// Whether all tasks of a role are of the fair class. Threads of interrupts and some of RCU are not.
+/// Whether all tasks of a role are of the fair class. Interrupt threads and some RCU threads are not.
 fn is_fair(role: RoleId) -> bool {
     match RoleKind::FIXED.get(role.index()) {
         Some(kind) => matches!(
@@ -30,7 +30,7 @@ fn is_fair(role: RoleId) -> bool {
                 | RoleKind::Nfsd
                 | RoleKind::Other
         ),
-        // Groups are of programs, and those of a real-time policy are in another role.
+        // Groups consist of programs, and real-time programs have another role.
         None => true,
     }
 }
@@ -51,7 +51,7 @@ mod tests {
             }
             assert_eq!(of(fair, Rule::Throttled), Rule::Throttled);
         }
-        // They may be real-time tasks of the same priority.
+        // These can be real-time tasks of the same priority.
         for unknown in [RoleKind::RealTime, RoleKind::Kernel, RoleKind::Rcu, RoleKind::Unknown] {
             assert_eq!(of(id(unknown), Rule::Fair), Rule::Fair);
         }

@@ -1,4 +1,4 @@
-//! Which id is which role now, and what becomes of the sums of groups that have gone.
+//! Maps ids to roles, and keeps the sums of removed groups.
 
 use std::borrow::Cow;
 
@@ -11,36 +11,36 @@ use crate::engine::reading::{Blame, Role, RoleId, RoleKind, Waits};
 use crate::engine::refined_rule::refined_rule;
 use crate::engine::totals::Totals;
 
-/// The ids of groups come after the fixed ones.
+/// The ids of groups follow the fixed ones.
 const FIRST_GROUP: usize = RoleKind::FIXED.len();
 
-/// Ids of roles. A group keeps its id as long as it is there; afterwards its sums are `gone`'s, and the id another group's.
+/// The table of roles. A group keeps its id while it exists; afterwards its sums move to the role `gone`, and the id is reused.
 #[derive(Debug)]
 pub(crate) struct RoleTable {
     roles: Vec<Option<Role>>,
-    /// The cgroups' numbers and weights.
+    /// The cgroups' ids and weights.
     groups: Vec<Option<(u64, Option<u32>)>>,
-    /// What had been counted under an id before it came to whom it belongs to now.
+    /// Sums counted under an id before its present owner got it.
     base: Totals,
-    /// That, of all that had it before.
+    /// The same of all earlier owners.
     gone: Totals,
-    /// Groups that have had an id so far.
+    /// Number of groups that have had an id so far.
     generation: u64,
-    /// Whether a group has ever gone: as long as none has, what is counted is what is reported.
+    /// Whether a group was ever removed: until then, the counted sums are reported unchanged.
     has_gone: bool,
-    /// Groups for which there is no id.
+    /// Number of groups without an id.
     pub without_id: u64,
 }
 
-/// A change that who counts has to be made aware of.
+/// A change that the counting code must apply.
 #[cfg_attr(not(feature = "bpf"), allow(dead_code, reason = "the programs look groups up by these"))]
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Change {
-    /// Programs of this cgroup are of this role now; its weight beside nice 0 = 1024.
+    /// Programs of this cgroup now have this role; weight relative to nice 0 = 1024.
     Added { group: u64, role: RoleId, weight: Option<u32> },
-    /// There is no such cgroup any more.
+    /// The cgroup was removed.
     Removed { group: u64, role: RoleId },
-    /// It has another weight.
+    /// The cgroup's weight changed.
     Weighs { role: RoleId, weight: Option<u32> },
 }
 
@@ -53,14 +53,14 @@ impl RoleTable {
         RoleTable { roles, groups, base, gone, generation: 0, has_gone: false, without_id: 0 }
     }
 
-    /// Groups as they are now; `counted` is what has been counted so far under each id, `running` what has a CPU.
+    /// Applies the present groups. `counted` are the sums so far under each id, `running` the roles that have a CPU.
     pub fn update(&mut self, top: &TopGroups, counted: &Totals, running: &[RoleId]) -> Vec<Change> {
         let groups = &top.groups;
         let mut changes = Vec::new();
         for index in FIRST_GROUP..RoleId::LIMIT {
             let Some((id, weight)) = self.groups[index] else { continue };
             let role = RoleId(index as u8);
-            // One that is called otherwise now is another one to all who read its name.
+            // A renamed group counts as another one, because readers identify it by name.
             let is_it =
                 |path: &String| self.roles[index].as_ref().is_some_and(|role| role.cgroup.as_ref() == Some(path));
             match groups.iter().find(|group| group.id == id && is_it(&group.path)) {
@@ -79,16 +79,16 @@ impl RoleTable {
             }
         }
         self.without_id = top.more;
-        // Not one that became free just now: who belonged to it may still be waiting under it.
+        // Ids freed in this update are not reused yet: tasks of the removed group may still be waiting under them.
         let freed: Vec<RoleId> = changes.iter().filter_map(|change| removed(*change)).collect();
         for group in groups {
             if self.groups.iter().flatten().any(|(id, _)| *id == group.id) {
                 continue;
             }
             let is_free = |index: &usize| {
-                // Who was moved to another group while it waited waits on under the id that it had.
+                // A task that was moved to another group while waiting continues to wait under the old id.
                 let waits = counted.roles[*index].waiting > 0;
-                // And who has a CPU has it under that id until the next switch there.
+                // A running task keeps the old id until the next context switch on its CPU.
                 let role = RoleId(*index as u8);
                 self.groups[*index].is_none() && !waits && !running.contains(&role) && !freed.contains(&role)
             };
@@ -104,7 +104,7 @@ impl RoleTable {
         changes
     }
 
-    /// Ids of groups by their paths.
+    /// Ids of groups by path.
     pub fn paths(&self) -> FxHashMap<String, RoleId> {
         let groups = self.roles.iter().enumerate().filter_map(|(index, role)| {
             let path = role.as_ref()?.cgroup.clone()?;
@@ -113,7 +113,7 @@ impl RoleTable {
         groups.collect()
     }
 
-    /// As what programs of a group are counted, however deep it is.
+    /// The role of programs of a group at any depth.
     pub fn of_path(&self, path: &str) -> RoleId {
         let top = path.get(1..).and_then(|rest| rest.find('/')).map_or(path, |at| &path[..=at]);
         let is = |role: &Option<Role>| role.as_ref().is_some_and(|role| role.cgroup.as_deref() == Some(top));
@@ -127,32 +127,32 @@ impl RoleTable {
         self.roles[index] = Some(Role { kind: RoleKind::Group, cgroup: Some(group.path.clone()), weight, generation });
     }
 
-    /// What was counted under an id belongs to those that have gone.
+    /// Moves the sums of an id to the removed groups.
     fn retire(&mut self, index: usize, counted: &Totals) {
         let theirs = counted.since(&self.base).only(index);
         let gone = self.place(index);
-        // Others that have gone may have had to do with it.
+        // Sums of groups removed earlier can refer to this one as occupant or victim.
         self.gone = self.gone.moved(|role| if role == index { gone } else { role });
         self.gone.merge(&theirs.moved(|role| self.place(role)));
         self.base.copy_role(index, counted);
     }
 
-    /// Under which id a role's sums are reported.
+    /// The id under which a role's sums are reported.
     fn place(&self, role: usize) -> usize {
         let is_there = self.roles.get(role).is_some_and(Option::is_some);
         let gone = RoleKind::Gone.fixed_id().map_or(0, RoleId::index);
         if is_there { role } else { gone }
     }
 
-    /// What was counted, with that of groups that have gone in its place.
+    /// The sums, with those of removed groups moved to `gone`.
     fn moved(&self, counted: &Totals) -> Totals {
         let mut totals = counted.since(&self.base).moved(|role| self.place(role));
-        // A role that was there when another one's sums were put away may have gone itself since.
+        // A role that existed when another one's sums were moved may itself have been removed since.
         totals.merge(&self.gone.moved(|role| self.place(role)));
         totals
     }
 
-    /// Roles, blame and waits, as a reading has them.
+    /// Roles, blame and waits in the form of a reading.
     pub fn report(&self, counted: &Totals) -> (Vec<Option<Role>>, Vec<Blame>, Vec<Waits>) {
         let totals = if self.has_gone { Cow::Owned(self.moved(counted)) } else { Cow::Borrowed(counted) };
         let mut blame: Vec<Blame> = Vec::new();
@@ -160,7 +160,7 @@ impl RoleTable {
             let (victim, occupant) = (RoleId(victim as u8), RoleId(occupant as u8));
             let Some(counted) = COUNTED.get(rule) else { continue };
             let rule = refined_rule(victim, occupant, *counted);
-            // Those of one victim and occupant come one after another.
+            // Rows of one victim and occupant are adjacent.
             let same = |row: &&mut Blame| (row.victim, row.occupant) == (victim, occupant);
             let known = blame.iter_mut().rev().take_while(same).find(|row| row.rule == rule);
             match known {

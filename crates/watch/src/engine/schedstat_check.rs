@@ -1,4 +1,4 @@
-//! What the kernel itself says of a task that seems to wait: without its check nobody is called starving.
+//! Checks with `/proc` whether a task that seems to wait is runnable and has not run: without this no task is reported as starving.
 
 use std::collections::BTreeMap;
 use std::fs;
@@ -7,10 +7,10 @@ use unstarve_model::{Nanos, Tid, Time};
 
 use crate::engine::proc::is_runnable;
 
-/// Tasks that are asked about again and again.
+/// Maximum tasks that are checked repeatedly.
 const MAX_CHECKED_TASKS: usize = 256;
 
-/// A wait, as events tell it.
+/// A wait according to events: the task and the start of its wait.
 pub type Claim = (Tid, Time);
 
 /// What was read of tasks while they seemed to wait.
@@ -19,17 +19,17 @@ pub struct SchedstatCheck {
     first: BTreeMap<Claim, Ran>,
 }
 
-/// How a task has run so far: a task that waits does not.
+/// How much a task has run so far: while it waits, this does not change.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Ran {
-    /// Its CPU time, as far as it is accounted: at each tick, and when it leaves the CPU.
+    /// CPU time as far as it is accounted: at each tick, and when the task leaves the CPU.
     time: u64,
-    /// How often it got a CPU.
+    /// Number of times the task got a CPU.
     count: u64,
 }
 
 impl SchedstatCheck {
-    /// Those who seem to wait now. What is read of a wait when it is first seen is kept while it lasts.
+    /// Sets the tasks that seem to wait now. What was read when a wait was first seen is kept while it is in progress.
     pub fn hear(&mut self, claims: impl Iterator<Item = Claim>) {
         let mut before = std::mem::take(&mut self.first);
         for claim in claims.take(MAX_CHECKED_TASKS) {
@@ -39,22 +39,21 @@ impl SchedstatCheck {
         }
     }
 
-    /// Whether the kernel agrees that it waits: it is runnable, and has not run since the wait was first seen. Nothing if it does
-    /// not say.
+    /// Whether `/proc` confirms the wait: the task is runnable and has not run since the wait was first seen. `None` if that cannot be read.
     pub fn agrees(&self, claim: Claim) -> Option<bool> {
         let runnable = is_runnable(claim.0)?;
         let first = self.first.get(&claim);
         Some(runnable && first.is_none_or(|first| ran(claim.0).is_none_or(|now| now == *first)))
     }
 
-    /// Whether it agrees that the task waits, by whatever wait of it was heard of.
+    /// Whether `/proc` confirms any wait of the task that was passed to `hear`.
     pub fn agrees_on(&self, tid: Tid) -> Option<bool> {
         let claim = self.first.range((tid, Time(0))..).next().map(|(claim, _)| *claim);
         self.agrees(claim.filter(|(known, _)| *known == tid).unwrap_or((tid, Time(0))))
     }
 }
 
-/// The three numbers of `schedstat` (Documentation/scheduler/sched-stats.rst): time on a CPU, time waited, times it got one.
+/// The three numbers of `schedstat` (Documentation/scheduler/sched-stats.rst): CPU time, waiting time, number of times it got a CPU.
 fn schedstat(tid: Tid) -> Option<[u64; 3]> {
     let text = fs::read_to_string(format!("/proc/{tid}/schedstat")).ok()?;
     let mut numbers = text.split_ascii_whitespace().map(str::parse);
@@ -66,9 +65,9 @@ fn ran(tid: Tid) -> Option<Ran> {
     schedstat(tid).map(|[time, _, count]| Ran { time, count })
 }
 
-/// How long a thread has waited in all, waits that are over.
+/// Total length of a thread's finished waits.
 pub fn waited(tid: Tid) -> Option<Nanos> {
-    // A kernel without CONFIG_SCHED_INFO prints zeros: it does not account for this.
+    // A kernel without CONFIG_SCHED_INFO prints zeros: it does not account for waits.
     schedstat(tid).filter(|[time, waited, _]| (*time, *waited) != (0, 0)).map(|[_, waited, _]| Nanos(waited))
 }
 
@@ -82,7 +81,7 @@ mod tests {
 
     #[test]
     fn who_runs_or_sleeps_does_not_wait() {
-        // Events say of this thread that it waits; it runs, which the kernel accounts for at a tick.
+        // According to the claim this thread waits; it runs, which the kernel accounts for at a tick.
         let claim = (tid(), Time(5));
         let mut check = SchedstatCheck::default();
         check.hear([claim].into_iter());
@@ -99,7 +98,7 @@ mod tests {
         assert_eq!(check.agrees_on(claim.0), Some(false), "what was read first stays while the claim does");
         check.hear(std::iter::empty());
         assert!(check.first.is_empty(), "nothing is kept of waits that are over");
-        // One that sleeps.
+        // A task that sleeps.
         let (sender, receiver) = std::sync::mpsc::channel();
         let (end, ends) = std::sync::mpsc::channel::<()>();
         let thread = std::thread::spawn(move || {

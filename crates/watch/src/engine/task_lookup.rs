@@ -1,4 +1,4 @@
-//! Where tasks belong: asked of the host, or of a recording.
+//! Finds the cgroup and process of tasks, on the host or in a recording.
 
 use std::sync::Arc;
 
@@ -9,25 +9,25 @@ use unstarve_model::{Comm, Tid};
 use crate::engine::groups::{TopGroup, TopGroups};
 use crate::engine::proc;
 
-/// Knows the groups and processes of tasks.
+/// Looks up properties of tasks.
 pub(crate) trait TaskLookup: Send {
-    /// The path of the task's top-level cgroup; `None` in the root, or if it is not known.
+    /// The path of the task's top-level cgroup; `None` in the root, or if it is unknown.
     fn top_group(&self, tid: Tid) -> Option<String>;
 
-    /// The process of a thread; `None` if the thread has gone.
+    /// The process of a thread; `None` if the thread has ended.
     fn process_of(&self, tid: Tid) -> Option<Tid>;
 
-    /// Whether a task that is called like a kernel thread is one.
+    /// Whether a task with the name of a kernel thread is one.
     fn is_kernel_thread(&self, tid: Tid) -> bool;
 
-    /// Whether the task only watches, so that its waits are nobody's trouble.
+    /// Whether the task belongs to an observer such as this program, so that its waits do not matter.
     fn only_watches(&self, tid: Tid, comm: Comm) -> bool;
 }
 
-/// This host, as it is now.
+/// Looks up tasks on this host, in their present state.
 #[derive(Clone, Copy)]
 pub(crate) struct HostTasks {
-    /// Whether the hierarchy is v2.
+    /// Whether the hierarchy is cgroup v2.
     pub unified: bool,
 }
 
@@ -41,7 +41,7 @@ impl TaskLookup for HostTasks {
     }
 
     fn is_kernel_thread(&self, tid: Tid) -> bool {
-        // Kernel threads seldom end. Of one that has gone it is more likely that it was a program.
+        // Kernel threads rarely end: a task that has ended was more likely a program.
         proc::is_kernel_thread(tid) == Some(true)
     }
 
@@ -50,17 +50,17 @@ impl TaskLookup for HostTasks {
     }
 }
 
-/// A host as a recording's snapshot has it, if it has one.
+/// Looks up tasks in a recording's snapshot, if it has one.
 pub(crate) struct RecordedTasks(pub Option<Arc<Snapshot>>);
 
 impl RecordedTasks {
-    /// The groups at the top, heaviest first; those of one weight by name.
+    /// The top-level groups, heaviest first; groups of equal weight by name.
     pub fn top_groups(&self) -> TopGroups {
         let groups = self.0.iter().flat_map(|snapshot| &snapshot.cgroups).enumerate();
         let is_top = |path: &str| path.strip_prefix('/').is_some_and(|name| !name.is_empty() && !name.contains('/'));
         let mut top: Vec<TopGroup> = groups
             .filter(|(_, group)| is_top(&group.path))
-            // The recording does not keep the kernel's numbers: any will do that differ.
+            // The recording lacks the kernel's ids: any distinct numbers will do.
             .map(|(index, group)| TopGroup { id: index as u64, path: group.path.clone(), weight: group.load_weight() })
             .collect();
         top.sort_by(|a, b| b.weight.cmp(&a.weight).then_with(|| a.path.cmp(&b.path)));
@@ -75,12 +75,12 @@ impl TaskLookup for RecordedTasks {
     }
 
     fn process_of(&self, tid: Tid) -> Option<Tid> {
-        // A thread that came and went between two looks is taken for a process of its own.
+        // A thread that started and ended between two looks is assumed to be a process of its own.
         Some(self.0.as_ref().and_then(|snapshot| snapshot.process_of(tid)).unwrap_or(tid))
     }
 
     fn is_kernel_thread(&self, tid: Tid) -> bool {
-        // Where nobody asked, there is the name alone.
+        // Without a snapshot, only the name is known.
         self.0.as_ref().is_none_or(|snapshot| snapshot.is_kernel_thread(tid) == Some(true))
     }
 

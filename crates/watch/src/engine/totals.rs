@@ -1,4 +1,4 @@
-//! What was counted of each role, as plain tables.
+//! Plain tables of sums per role.
 
 use std::collections::BTreeMap;
 
@@ -9,7 +9,7 @@ use crate::engine::reading::{CpuWaits, Histogram, RoleId};
 
 const ROLES: usize = RoleId::LIMIT;
 
-/// Sums of all CPUs by role.
+/// Sums over all CPUs by role.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Totals {
     /// By victim, occupant and rule.
@@ -17,11 +17,11 @@ pub(crate) struct Totals {
     pub roles: Vec<OfRole>,
     /// By role and CPU.
     cpus: BTreeMap<(u8, u32), OnCpu>,
-    /// For how long real-time and deadline tasks had each CPU, by its number.
+    /// For how long real-time and deadline tasks had each CPU, by CPU number.
     real_time: Vec<u64>,
 }
 
-/// What a role waited for one CPU, and the part of it in which a higher class had it.
+/// Waits of a role for one CPU, and the part of them in which a higher class had the CPU.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 struct OnCpu {
     waited: u64,
@@ -32,11 +32,11 @@ struct OnCpu {
 #[derive(Clone, PartialEq, Debug, Default)]
 pub(crate) struct OfRole {
     pub waited: u64,
-    /// For how long others were preferred, of all that waited for one CPU at once each moment once.
+    /// For how long other tasks were preferred; each moment counts once per CPU, however many tasks wait.
     pub preferred: u64,
     pub ended: u64,
     pub waiting: u32,
-    /// What the kernel says that limits stopped, in task time.
+    /// Throttled task time according to the kernel.
     pub stopped: u64,
     pub histogram: Histogram,
 }
@@ -79,18 +79,18 @@ impl Totals {
         }
     }
 
-    /// What a victim was kept waiting, by occupant and rule.
+    /// Waits of a victim, by occupant and rule.
     #[cfg(feature = "bpf")]
     pub fn victim_mut(&mut self, victim: usize) -> &mut [u64] {
         &mut self.blame[victim * ROLES * COUNTED_RULES..(victim + 1) * ROLES * COUNTED_RULES]
     }
 
-    /// The same, to be read.
+    /// The same, read-only.
     pub fn of_victim(&self, victim: usize) -> &[u64] {
         &self.blame[victim * ROLES * COUNTED_RULES..(victim + 1) * ROLES * COUNTED_RULES]
     }
 
-    /// Counts by another rule what was counted by one, as far as there is so much.
+    /// Moves time from one rule to another, at most as much as there is.
     pub fn take(&mut self, (victim, occupant, rule): (usize, usize, usize), by: usize, ns: u64) {
         let at = (victim * ROLES + occupant) * COUNTED_RULES;
         let ns = ns.min(self.blame[at + rule]);
@@ -103,7 +103,7 @@ impl Totals {
         *sum = sum.saturating_add(ns);
     }
 
-    /// Adds what a role waited for a CPU.
+    /// Adds waits of a role for a CPU.
     pub fn add_on_cpu(&mut self, role: usize, cpu: u32, waited: u64, by_class: u64) {
         let Ok(role) = u8::try_from(role) else { return };
         let sums = self.cpus.entry((role, cpu)).or_default();
@@ -111,7 +111,7 @@ impl Totals {
         sums.by_class = sums.by_class.wrapping_add(by_class);
     }
 
-    /// Adds what real-time and deadline tasks had of a CPU.
+    /// Adds time that real-time and deadline tasks had a CPU.
     pub fn add_real_time(&mut self, cpu: usize, ns: u64) {
         if self.real_time.len() <= cpu {
             self.real_time.resize(cpu + 1, 0);
@@ -120,12 +120,12 @@ impl Totals {
         *sum = sum.wrapping_add(ns);
     }
 
-    /// What they had of each, by its number.
+    /// The time that they had each CPU, by CPU number.
     pub fn real_time(&self) -> Vec<Nanos> {
         self.real_time.iter().copied().map(Nanos).collect()
     }
 
-    /// By role and CPU, where a higher class kept somebody waiting.
+    /// By role and CPU, for CPUs on which a higher class kept tasks waiting.
     pub fn cpus(&self) -> Vec<CpuWaits> {
         let held = self.cpus.iter().filter(|(_, sums)| sums.by_class > 0);
         let row = |((role, cpu), sums): (&(u8, u32), &OnCpu)| CpuWaits {
@@ -137,7 +137,7 @@ impl Totals {
         held.map(row).collect()
     }
 
-    /// Victim, occupant, place of the rule, and the sum, of all that are not zero.
+    /// Victim, occupant, index of the rule, and sum of all entries that are not zero.
     pub fn filled(&self) -> impl Iterator<Item = ((usize, usize, usize), u64)> {
         let filled = self.blame.iter().enumerate().filter(|(_, ns)| **ns > 0);
         filled.map(|(index, ns)| {
@@ -145,7 +145,7 @@ impl Totals {
         })
     }
 
-    /// The same tables with each role's sums at the place that `to` gives it.
+    /// The same tables with each role's sums moved to index `to(role)`.
     pub fn moved(&self, to: impl Fn(usize) -> usize) -> Totals {
         let mut moved = Totals::new();
         for ((victim, occupant, rule), ns) in self.filled() {
@@ -168,7 +168,7 @@ impl Totals {
         self.roles.iter_mut().zip(&other.roles).for_each(|(sum, role)| sum.add(role));
     }
 
-    /// Takes over from `now` all that a role has to do with.
+    /// Copies from `now` all entries that involve a role.
     pub fn copy_role(&mut self, role: usize, now: &Totals) {
         for other in 0..ROLES {
             for place in 0..COUNTED_RULES {
@@ -182,7 +182,7 @@ impl Totals {
         self.roles[role] = now.roles[role].clone();
     }
 
-    /// Keeps nothing but what a role has to do with.
+    /// Only the entries that involve a role.
     pub fn only(&self, role: usize) -> Totals {
         let mut only = Totals::new();
         only.copy_role(role, self);

@@ -1,4 +1,4 @@
-//! Counts what tracefs records, where the kernel takes no BPF programs.
+//! The engine that decodes the scheduler's events from tracefs, for kernels that refuse the BPF programs.
 
 mod at_once;
 mod sums;
@@ -15,13 +15,13 @@ use crate::engine::task_lookup::HostTasks;
 use crate::engine::{Engine, EngineError, Options, clocks, error_chain, proc};
 pub(crate) use sums::{Lasting, Sums};
 
-/// A wait that is younger is believed without asking `/proc`.
+/// Waits shorter than this are accepted without a check in `/proc`.
 const DOUBTED_FROM: Nanos = Nanos::from_millis(10);
 
-/// The engine that decodes every event of the scheduler. Its tracefs instance goes when it is dropped.
+/// The engine that decodes every scheduler event. Dropping it removes its tracefs instance.
 ///
-/// It costs this process CPU time for each event, as `top` does, and needs to be read at least four times a second
-/// so that the kernel's buffers do not overflow. Groups are told apart as far as their tasks still live when they are first seen.
+/// It costs this process CPU time for each event, as `top` does, and must be read at least four times a second, otherwise the kernel's buffers
+/// overflow. A task's group is found only if the task is still alive when it is first seen.
 pub struct Tracefs {
     live: Live,
     timeline: Timeline,
@@ -36,10 +36,10 @@ pub struct Tracefs {
 }
 
 impl Tracefs {
-    /// Begins to record.
+    /// Starts recording.
     ///
     /// # Errors
-    /// [`EngineError::Unavailable`] if tracefs cannot be used: only root may.
+    /// [`EngineError::Unavailable`] if tracefs cannot be used: it requires root.
     pub fn open(options: Options) -> Result<Tracefs, EngineError> {
         let unavailable = |error: unstarve_record::RecordError| EngineError::Unavailable {
             engine: "tracefs",
@@ -111,7 +111,7 @@ impl Engine for Tracefs {
         let now = self.timeline.world().now;
         let believes = |task: &Task, on: OnCpu| {
             let young = task.waiting_since().is_some_and(|(since, _)| now.since(since) < DOUBTED_FROM);
-            // Nobody waits for an idle CPU for long, but who is kept off it by a limit.
+            // A task can wait for an idle CPU for long only if a quota keeps it off.
             let may_wait = on != OnCpu::Idle || task.may_be_throttled() == Some(true);
             let believed = young || may_wait && proc::is_runnable(task.tid) == Some(true);
             disproved.set(disproved.get() + u64::from(!believed));
@@ -135,7 +135,7 @@ impl Engine for Tracefs {
         };
         let cost = Cost { programs: None, runs: None, process: clocks::process() };
         let wall = clocks::now();
-        // Up to the last event, if the recording has this clock.
+        // Up to the last event, if the recording uses the monotonic clock.
         let is_monotonic = self.live.info().clock.as_deref() == Some("mono") && now > Time(0);
         let behind = if is_monotonic { wall.trace.since(now) } else { Nanos::ZERO };
         let at = ClockPair {

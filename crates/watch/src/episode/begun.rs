@@ -1,3 +1,5 @@
+//! An episode that begins, as far as the counters show it.
+
 use std::sync::Arc;
 
 use unstarve_model::{ClockPair, Nanos, Time};
@@ -6,29 +8,29 @@ use unstarve_sched::Rule;
 use super::trigger::Trigger;
 use crate::engine::reading::{Role, TaskId};
 
-/// An episode, as the counters show it.
+/// An episode that begins, as the counters show it.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Begun {
-    /// When, on both clocks.
+    /// When it was noticed, on both clocks.
     pub at: ClockPair,
-    /// Why.
+    /// The condition that was met.
     pub trigger: Trigger,
-    /// Since when its waits may have been, on the clock of readings.
+    /// The earliest time at which its waits can have begun, on the clock of readings.
     pub since: Time,
-    /// Who waits.
+    /// The role that waits.
     pub victim: Role,
-    /// The group of that role that a limit of its own stops, where that is what began it.
+    /// The group of that role that its own quota throttles, if that is the condition.
     pub group: Option<Arc<str>>,
-    /// Whose wait it is, or lasts now for such a reason.
+    /// The waiting task; or a task of the role that waits now for such a reason.
     pub victim_task: Option<TaskId>,
-    /// Who was preferred most.
+    /// The role that was preferred most.
     pub culprit: Option<Role>,
-    /// Who has had the CPU for most of that wait.
+    /// The task that has had the CPU for most of that wait.
     pub culprit_task: Option<TaskId>,
-    /// By which rule.
+    /// The rule by which it had the CPU.
     pub rule: Option<Rule>,
-    /// For how long, lately.
+    /// How long the victim waited for this reason recently.
     pub ns: Nanos,
-    /// The longest wait of its role lately, where many are what began it.
+    /// The longest recent wait of the role, if the condition is about many waits.
     pub longest: Nanos,
 }

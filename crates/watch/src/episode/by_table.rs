@@ -1,7 +1,7 @@
-//! What the verdict's table calls an alarm, and no key does: programs behind real-time tasks, and many short waits.
+//! Alarms by the table of verdicts that no threshold covers: programs behind real-time tasks, and many short waits.
 //!
-//! Sums are of roles, and say nothing of single waits. What they prove counts: of all that tasks waited for one reason, what is more than all
-//! shorter waits together must have been in longer ones. Where a role has too many other waits for that, the keys are left.
+//! The sums are per role and do not show single waits. Only what they prove counts: if tasks waited for one reason for longer than all shorter
+//! waits together, the excess must have been in longer waits. If a role has too many other waits for such a proof, only the thresholds apply.
 
 use unstarve_diagnose::verdict::{Cause, Cost, Plight, Waiter, severity};
 use unstarve_model::{Nanos, Severity};
@@ -13,21 +13,21 @@ use super::trigger::Trigger;
 use super::verdict::{never_asks_to_be_last, waiter};
 use crate::engine::reading::{Histogram, Reading, RoleId, RoleKind};
 
-/// Over so long parts of the time are taken: as much as the recorder keeps by default, so that `explain` judges the same time.
+/// Window for shares of time: as long as the recorder keeps events by default, so that `explain` judges the same time.
 const WINDOW: u64 = 10_000_000_000;
-/// Less is no part of anything yet.
+/// Minimum window for a share of time.
 const LEAST_WINDOW: u64 = 500_000_000;
-/// Less than that in all is in no row of the table.
+/// Below this sum, no row of the table applies.
 const LEAST: u64 = 1_000_000;
-/// Who gets less than a quarter of an equal's half of a CPU hardly gets on.
+/// A task that gets less than a quarter of its fair half of a CPU makes almost no progress.
 const HARDLY: f64 = 0.875;
-/// Tasks of which so many wait at once, on average, are a crowd to others (as in `wake-storm`).
+/// With so many tasks of a role waiting at once, on average, they are a crowd to other tasks (as in `wake-storm`).
 const CROWD: u64 = 4;
-/// How far above its threshold a warning and a critical wait are: what gets critical after that is another episode (`WORSE`).
+/// Ranks of a warning and of a critical wait, in multiples of the threshold: becoming critical later counts as another episode (`WORSE`).
 const RANKS: [f64; 2] = [1.0, 5.0];
 
 impl Reason {
-    /// Those that counters know enough of. Whether the weight of programs was meant they do not know.
+    /// The reasons that counters can judge. For programs they cannot: whether a low weight is intended is unknown.
     fn of(kind: RoleKind) -> &'static [Reason] {
         match kind {
             kind if never_asks_to_be_last(kind) => &[Reason::Class, Reason::Weight, Reason::Crowd],
@@ -35,7 +35,7 @@ impl Reason {
         }
     }
 
-    /// Whether it is by this rule.
+    /// Whether waits by this rule have this reason.
     pub(super) fn is_by(self, rule: Rule) -> bool {
         match self {
             Reason::Class => rule.is_precedence(),
@@ -54,29 +54,29 @@ impl Reason {
     }
 }
 
-/// What a sum is about.
+/// Which property of the waits is judged.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Looked {
     /// The longest wait.
     AtOneWait,
-    /// All waits, as a part of the time, too.
+    /// All waits, also as a share of the time.
     AtAll,
 }
 
-/// What was waited for one reason since a reading.
+/// Waits for one reason since a reading.
 #[derive(Clone, Copy, PartialEq, Debug)]
 struct Sum {
-    /// The longest of it in one wait, at least.
+    /// Lower bound of the longest part in one wait.
     longest: u64,
-    /// In all, of what counts for a part of the time.
+    /// Total that counts for the share of time.
     lost: u64,
-    /// The time that was looked at; less than [`LEAST_WINDOW`] is none.
+    /// The time observed; 0 if shorter than [`LEAST_WINDOW`].
     span: u64,
     since: u64,
 }
 
 impl<'a> Pair<'a> {
-    /// The worst that the table calls at least a remark.
+    /// The worst case that the table calls at least a remark.
     pub(super) fn by_table(&self) -> Option<Met<'a>> {
         let now = self.reading.at.trace.0;
         let window = self.at_or_before(now.saturating_sub(WINDOW));
@@ -86,7 +86,7 @@ impl<'a> Pair<'a> {
         let ended = self.longest_ended().map(|(_, since)| self.at_or_before(since));
         let reasons = Reason::of(self.role.kind).iter();
         let cases = reasons.flat_map(|reason| {
-            // A part of the time is one of the whole window: a wait fills all of the time that it takes.
+            // A single wait is judged without a share of time, of which it fills 100 %; the share is computed over the whole window only.
             let alone = [Some(self.before), ended].into_iter().flatten();
             let alone = alone.filter_map(move |then| self.judged(*reason, then, Looked::AtOneWait));
             alone.chain(self.judged(*reason, window, Looked::AtAll))
@@ -113,8 +113,8 @@ impl<'a> Pair<'a> {
         Some(Met { rank, trigger, since, wait: None, by: Counts::Reason(reason) })
     }
 
-    /// Whether it takes at least half as large a part of the time since the last reading as of all that is looked at: what is over begins
-    /// nothing, and keeps nothing open.
+    /// Whether the share of time since the last reading is at least half of the share in the whole window: a condition that is over neither
+    /// begins an episode nor keeps one open.
     fn goes_on(&self, reason: Reason, sum: &Sum) -> bool {
         let now = self.reading.at.trace;
         if sum.since >= self.before.at.trace.0 || sum.span == 0 {
@@ -134,11 +134,11 @@ impl<'a> Pair<'a> {
         let span = now.saturating_sub(since);
         let lost = match reason {
             Reason::Class => self.lost_on_one_cpu(then, all),
-            // Short pieces of these are turns.
+            // Short pieces by these rules are ordinary turns of fair scheduling.
             Reason::Weight => in_long.together.min(self.preferred_at_once_since(then).0),
             Reason::Crowd => all,
         };
-        // Of all that waited for one CPU at once each moment counts once, and no wait lost more than that.
+        // However many tasks wait for one CPU at once, each moment counts once; no single wait is longer than that.
         let lost = lost.min(span).max(lasting);
         let longest = in_long.longest.min(lost).max(lasting);
         let is_crowd = |(role, _): &(RoleId, u64)| self.is_crowd(*role, then);
@@ -153,7 +153,7 @@ impl<'a> Pair<'a> {
         })
     }
 
-    /// Who had the CPU for this reason, and for how long since then.
+    /// The roles that had the CPU for this reason, and for how long, since then.
     fn by_whom(&self, reason: Reason, since: u64) -> Vec<(RoleId, u64)> {
         match reason {
             Reason::Crowd => self.by_rule_since(since, Rule::Fair).map(|(row, ns)| (row.occupant, ns.0)).collect(),
@@ -165,35 +165,35 @@ impl<'a> Pair<'a> {
         }
     }
 
-    /// How long a task has waited that waits still, behind the real-time task that has its CPU.
+    /// The longest wait in progress behind the real-time task that has the CPU.
     fn behind_real_time(&self) -> u64 {
         let real_time = RoleKind::RealTime.fixed_id();
         let behind = self
             .oldest_waits()
             .filter(|wait| Some(wait.occupant_role) == real_time && self.role.kind != RoleKind::RealTime);
-        // Who asked to be last waits there, too, and is not preceded.
+        // Tasks that chose a low priority (nice, SCHED_IDLE) can wait there too; those waits are not by precedence.
         let is_by_class =
             |wait: &&crate::engine::reading::OldestWait| self.rule_behind(wait).is_some_and(Rule::is_precedence);
         behind.filter(is_by_class).map(|wait| wait.ns.0.min(wait.occupied.0)).max().unwrap_or(0)
     }
 
-    /// How long waits were in which `all` was waited for one reason since then.
+    /// Lower bounds for long waits, if tasks waited `all` for one reason since then.
     fn in_long(&self, then: &Reading, all: u64) -> InLong {
         let Some(ended) = self.ended(then, self.reading) else { return InLong::default() };
         let waiting = self.reading.waits.get(self.id.index()).map_or(0, |waits| waits.waiting);
         InLong::of(&ended, u64::from(waiting), all)
     }
 
-    /// What the role lost to higher classes on the CPU where it lost most: each moment once.
+    /// What the role lost to higher classes on the CPU where it lost most; each moment counts once.
     fn lost_on_one_cpu(&self, then: &Reading, all: u64) -> u64 {
         let on_cpus = self.on_cpus(then, self.reading).map(|here| lost(&here, then, self.reading));
         let known = on_cpus.max().unwrap_or(0);
-        // Of a role whose id is new nobody knows where it waited.
+        // For a role with a new id, it is unknown on which CPUs it waited.
         let elsewhere = if known == 0 { self.lost_by_one_since(then, all) } else { known };
         elsewhere.min(all)
     }
 
-    /// Whether so many tasks of a role wait all the time that who is none of them waits behind a crowd.
+    /// Whether enough tasks of another role wait all the time to be a crowd.
     fn is_crowd(&self, role: RoleId, then: &Reading) -> bool {
         let Some(crowd) = self.reading.role(role).filter(|_| role != self.id) else { return false };
         let pair = Pair { id: role, role: crowd, before: self.before, reading: self.reading, past: self.past };
@@ -202,34 +202,34 @@ impl<'a> Pair<'a> {
     }
 }
 
-/// How bad that is. A kernel thread that hardly runs costs others something, but counters do not know what: that makes it a warning at most.
+/// The severity by the table. A kernel thread that hardly runs delays other tasks, but counters do not show how much: a warning at most.
 fn severity_of(kind: RoleKind, waiter: Waiter, cause: Cause, sum: &Sum) -> Option<Severity> {
     let span = Nanos(sum.span);
     let plight = Plight::new(waiter, cause, Nanos(sum.longest), Nanos(sum.lost), span);
     if cause == Cause::Crowd {
-        // As a bystander of a crowd; less than critical may be turns among equals (decision 0220).
+        // Judged as a bystander of a crowd; anything less than critical can be fair turns among equals (decision 0220).
         return severity(&Plight { waiter: Waiter::Program, ..plight }).filter(|found| *found == Severity::Critical);
     }
     let own = severity(&plight);
-    // Of the role of all other kernel threads nobody knows what they do: some are real-time tasks.
+    // The role of all other kernel threads includes real-time tasks, and their purpose is unknown.
     let is_known = waiter != Waiter::RealTime && kind != RoleKind::Kernel;
     let hardly_runs = is_known && cause == Cause::Class && plight.share >= HARDLY;
     let felt = hardly_runs.then(|| severity(&plight.at_cost(Cost::Heavy))).flatten();
     own.max(felt.map(|felt| felt.min(Severity::Warning)))
 }
 
-/// Long waits, as far as sums prove them.
+/// Long waits, as far as the sums prove them.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 struct InLong {
-    /// The longest, at least.
+    /// Lower bound of the longest.
     longest: u64,
-    /// Those that are as long, together.
+    /// Total of the waits that are as long.
     together: u64,
 }
 
 impl InLong {
-    /// `all` was waited for one reason, in waits that have ended and in so many that last. What is more of it than all shorter waits together
-    /// was in longer ones, and one of these has at least as much as they have on average.
+    /// `all` is the time waited for one reason, in finished waits and in `waiting` waits in progress. Whatever exceeds the total of all shorter
+    /// waits was in longer ones, and at least one of these is as long as their average.
     fn of(ended: &Histogram, waiting: u64, all: u64) -> InLong {
         let buckets: Vec<_> = ended.buckets().collect();
         let mut longer = waiting.saturating_add(buckets.iter().map(|bucket| bucket.count).sum());
@@ -269,9 +269,9 @@ mod tests {
     fn what_shorter_waits_cannot_have_is_in_longer_ones() {
         assert_eq!(in_long(&[(250, 3_500)], 0, 875 * MS), (3_500, 875_000), "all of them for this reason");
         assert_eq!(in_long(&[(250, 3_500)], 0, 100 * MS), (400, 100_000), "some of them, and nobody knows which");
-        // One of 20 ms for other reasons, beside 50 of 300 µs behind a real-time task.
+        // One of 20 ms for other reasons, and 50 of 300 µs behind a real-time task.
         assert_eq!(in_long(&[(50, 300), (1, 20_000)], 0, 15 * MS).0, 294);
-        // One of 20 ms behind a real-time task, beside 50 of 300 µs among equals, which take 353 µs each at most.
+        // One of 20 ms behind a real-time task, and 50 of 300 µs among equals, of at most 353 µs each.
         let (longest, _) = in_long(&[(50, 300), (1, 20_000)], 0, 35 * MS);
         assert!((17_000..=20_000).contains(&longest), "{longest}");
         assert_eq!(in_long(&[], 2, 30 * MS), (15_000, 30_000), "two that last");

@@ -1,6 +1,6 @@
-//! Waits by causes that have thresholds of their own: an equal that does not leave, a lower class that is not preempted, an idle CPU.
+//! Waits by causes with thresholds of their own: an equal that does not leave the CPU, a lower class that is not preempted, an idle CPU.
 //!
-//! Sums are of roles and say nothing of single turns. So of an equal and of an idle CPU only waits count that last, which `/proc` has confirmed.
+//! The sums are per role and do not show single runs. For equals and idle CPUs, only waits in progress count, which `/proc` has confirmed.
 
 use unstarve_model::Nanos;
 use unstarve_sched::Rule;
@@ -12,11 +12,11 @@ use super::verdict::waiter;
 use crate::engine::reading::{OldestWait, RoleKind};
 use unstarve_diagnose::verdict::Waiter;
 
-/// Two looks at a wait find the same beginning, but for the clocks' reading.
+/// Tolerance within which two readings of a wait agree on its start: the clocks are read at slightly different times.
 const SAME: Nanos = Nanos::from_millis(1);
 
 impl<'a> Pair<'a> {
-    /// A wait that lasts behind a task that has the CPU by no more right, and has had it without a break.
+    /// A wait in progress behind an equal that has had the CPU without a break.
     pub(super) fn stuck(&self, limit: Length) -> Option<Met<'a>> {
         let met = |wait: &'a OldestWait| {
             let ns = wait.ns.0.min(wait.occupied.0);
@@ -29,7 +29,7 @@ impl<'a> Pair<'a> {
         self.oldest_waits().filter_map(met).reduce(worse)
     }
 
-    /// A real-time task's wait of which most was behind tasks of a lower class.
+    /// A real-time task's wait, at least half of it behind tasks of a lower class.
     pub(super) fn not_preempted(&self, limit: Length) -> Option<Met<'a>> {
         let met = |ns: u64, since: u64, wait: Option<&'a OldestWait>| {
             if self.part_by(ns, since, Rule::NotPreempted).saturating_mul(2) < ns {
@@ -42,8 +42,8 @@ impl<'a> Pair<'a> {
         lasting.chain(ended).reduce(worse)
     }
 
-    /// A wait that lasts although the CPU is idle, at this reading and at the one before: a switch that a kernel did not report looks so once.
-    /// Where a limit is below its role, that may be what keeps the task off.
+    /// A wait in progress on an idle CPU, in this reading and the one before: a switch event that the kernel omitted looks like this once.
+    /// Not if a group of the role has a quota, which can be what keeps the task off the CPU.
     pub(super) fn idle(&self, limit: Length) -> Option<Met<'a>> {
         let idle = RoleKind::Idle.fixed_id();
         let begun_at = |wait: &OldestWait, now: u64| now.saturating_sub(wait.ns.0);
@@ -64,7 +64,7 @@ impl<'a> Pair<'a> {
         self.oldest_waits().filter_map(met).reduce(worse)
     }
 
-    /// By which rule the role of the task that has the CPU now had it for longest since a wait began.
+    /// The rule by which the occupant's role had the CPU for longest since the wait began.
     pub(super) fn rule_behind(&self, wait: &OldestWait) -> Option<Rule> {
         let of = |rule| {
             let rows = self.by_rule_since(self.began(wait), rule).filter(|(row, _)| row.occupant == wait.occupant_role);
@@ -74,7 +74,7 @@ impl<'a> Pair<'a> {
         (ns > 0).then_some(rule)
     }
 
-    /// When a wait that lasts began.
+    /// Start of a wait in progress.
     fn began(&self, wait: &OldestWait) -> u64 {
         self.reading.at.trace.0.saturating_sub(wait.ns.0)
     }
@@ -85,7 +85,7 @@ fn met<'a>(ns: u64, limit: Length, trigger: Trigger, since: u64, wait: Option<&'
     (rank >= 0.5).then_some(Met { rank, trigger, since, wait, by: Counts::Precedence })
 }
 
-/// The first of equals.
+/// The worse one; of equals the first.
 fn worse<'a>(worst: Met<'a>, met: Met<'a>) -> Met<'a> {
     if met.rank > worst.rank { met } else { worst }
 }

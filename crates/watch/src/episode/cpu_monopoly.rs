@@ -1,6 +1,6 @@
-//! CPUs that real-time tasks keep for themselves: seen even if a crowd of the same role waits for others for its turn.
+//! CPUs that real-time tasks monopolise: found even if a crowd of the same role takes its turns on other CPUs.
 //!
-//! A role has a row for each CPU, so that nothing here may look at all rows for each of them.
+//! A role has a row per CPU: nothing here may loop over all rows for each row.
 
 use unstarve_model::CpuId;
 
@@ -8,7 +8,7 @@ use super::pair::{Pair, READINGS};
 use crate::engine::reading::{CpuWaits, Reading};
 
 impl<'a> Pair<'a> {
-    /// What the role waited for each CPU between two readings, where a higher class kept it from one.
+    /// The role's waits per CPU between two readings, for CPUs from which a higher class kept it.
     pub(super) fn on_cpus<'b>(&self, then: &'b Reading, now: &'b Reading) -> impl Iterator<Item = CpuWaits> + use<'b> {
         let (earlier, rows) = self.rows(then, now);
         rows.iter().map(|row| grown(row, earlier))
@@ -20,16 +20,16 @@ impl<'a> Pair<'a> {
         find(rows, cpu).map(|row| grown(row, earlier))
     }
 
-    /// The role's rows of two readings.
+    /// The role's rows in two readings.
     fn rows<'b>(&self, then: &'b Reading, now: &'b Reading) -> (&'b [CpuWaits], &'b [CpuWaits]) {
         match self.same_role(now) {
-            // What an id's sums were when another one had it says nothing.
+            // Sums of an earlier owner of the id are meaningless.
             Some(id) if self.same_role(then) == Some(id) => (then.cpus_of(id), now.cpus_of(id)),
             _ => (&[], &[]),
         }
     }
 
-    /// For how long the role was kept from the CPU that higher classes had most of since then, if they had most of it all the time.
+    /// How long the role was kept off the CPU that higher classes had most since then, if they had most of it in every interval.
     pub(super) fn held_since(&self, begin: &'a Reading, limit: f64) -> u64 {
         let readings = self.readings_since(begin.at.trace.0);
         let lasts = |cpu: CpuId| {
@@ -40,7 +40,7 @@ impl<'a> Pair<'a> {
         held.map(|(_, lost)| lost).max().unwrap_or(0)
     }
 
-    /// The CPUs that higher classes had for so long since then that it matters for how much of that, and for how long.
+    /// CPUs that higher classes had for most of the waiting time and long enough to matter, with what the role lost there.
     fn much_held(&self, begin: &'a Reading, limit: f64) -> impl Iterator<Item = (CpuWaits, u64)> + use<'a> {
         let (now, least) = (self.reading, least(begin, self.reading, limit));
         let here = self.on_cpus(begin, now).map(move |here| (here, lost(&here, begin, now)));
@@ -54,13 +54,13 @@ impl<'a> Pair<'a> {
         here.is_some_and(|here| is_mostly_by_class(&here) && lost(&here, then, now) as f64 >= least)
     }
 
-    /// The most that tasks of the role, one after another, can have lost to higher classes since then, of what all of them lost: a thousand that wait
-    /// at once for a millisecond lose a millisecond.
+    /// Upper bound of what tasks of the role lost to higher classes since then, each moment counted once per CPU: a thousand tasks that wait at
+    /// once for a millisecond lose one millisecond.
     pub(super) fn lost_since(&self, then: &Reading, by_class: u64) -> u64 {
         self.lost_on_its_cpus(then, by_class, |sum, lost| sum.saturating_add(lost))
     }
 
-    /// The same for one task, which waits for one CPU at a time: that it moved from a CPU that real-time tasks had to another such one is not assumed.
+    /// The same for one task, which waits for one CPU at a time: migration from one monopolised CPU to another is not assumed.
     pub(super) fn lost_by_one_since(&self, then: &Reading, by_class: u64) -> u64 {
         self.lost_on_its_cpus(then, by_class, u64::max)
     }
@@ -72,23 +72,23 @@ impl<'a> Pair<'a> {
             known = known.saturating_add(here.by_class.0);
             on_its_cpus = together(on_its_cpus, lost(&here, then, now));
         }
-        // The rest was waited nobody knows where.
+        // It is unknown for which CPU the rest was waited.
         let rest = by_class.saturating_sub(known);
         on_its_cpus.saturating_add(rest.min(now.real_time_of_all_since(then).0)).min(by_class)
     }
 }
 
-/// What the tasks that waited for a CPU lost to higher classes, of each the same time once: no more than real-time tasks had of it.
+/// What the tasks that waited for a CPU lost to higher classes, each moment counted once: at most the time that real-time tasks ran there.
 pub(super) fn lost(here: &CpuWaits, then: &Reading, now: &Reading) -> u64 {
     here.by_class.min(now.real_time_since(then, here.cpu)).0
 }
 
-/// Half of what the limit is between two readings, and more than nothing: less is no episode, and nothing is armed for it.
+/// Half of the limit between two readings, and at least 1: below that there is no episode, and the detector is not armed.
 fn least(then: &Reading, now: &Reading, limit: f64) -> f64 {
     (limit / 2.0 * now.at.trace.since(then.at.trace).0 as f64).floor().max(1.0)
 }
 
-/// What a row has grown by since the one of the same CPU among these.
+/// Growth of a row since the row of the same CPU in an earlier reading.
 fn grown(row: &CpuWaits, earlier: &[CpuWaits]) -> CpuWaits {
     find(earlier, row.cpu).map_or(*row, |old| CpuWaits {
         waited: row.waited.saturating_sub(old.waited),
@@ -117,7 +117,7 @@ mod tests {
     const MS: u64 = 1_000_000;
     const CPUS: u32 = 256;
 
-    /// Of all CPUs one that real-time tasks keep, one that they had for a moment, and rows of which nothing has grown.
+    /// One CPU that real-time tasks monopolise, one that they had briefly, and rows that have not grown.
     #[test]
     fn only_cpus_that_are_held_are_looked_at_again() {
         let mut scene = (0..CPUS).fold(Scene::new(), |scene, cpu| scene.on_cpu("kworker", cpu, MS, 5 * MS));

@@ -1,4 +1,4 @@
-//! Roles of which many tasks wait at once.
+//! Episodes of roles with many tasks waiting at once.
 
 use std::sync::Arc;
 
@@ -12,7 +12,7 @@ use crate::testing::{Scene, at};
 
 const MS: u64 = 1_000_000;
 
-/// Keys alone: what the verdict's table says of sums has tests of its own.
+/// Thresholds only: the table of verdicts has tests of its own for sums.
 fn by_keys() -> Thresholds {
     Thresholds { verdict: false, ..Thresholds::default() }
 }
@@ -20,12 +20,12 @@ fn by_keys() -> Thresholds {
 /// Between two readings.
 const STEP: u64 = 250;
 
-/// What begins in eight readings, in each of which the same happens.
+/// What begins in eight readings with the same events in each.
 fn begun(scene: &Scene, happens: impl Fn(u64, Scene) -> Scene) -> Vec<Begun> {
     begun_in(8, scene, happens)
 }
 
-/// The same for so many readings.
+/// The same for a given number of readings.
 fn begun_in(readings: u64, scene: &Scene, happens: impl Fn(u64, Scene) -> Scene) -> Vec<Begun> {
     let mut detector = Detector::new(by_keys());
     detector.see(Arc::new(scene.reading(at(0))));
@@ -38,14 +38,14 @@ fn begun_in(readings: u64, scene: &Scene, happens: impl Fn(u64, Scene) -> Scene)
     begun
 }
 
-/// So many tasks of one role wait all the time; in each of their waits a preferred one of another role had so much.
+/// So many tasks of one role wait all the time; in each of their waits a preferred task of another role ran for this long.
 fn crowd(tasks: u64, preferred_percent: u64, rule: Rule) -> Vec<Begun> {
     let scene = Scene::new().group("/crowd").group("/other");
     begun(&scene, |step, scene| {
         let unfair = tasks * STEP * MS * preferred_percent / 100;
         let scene = scene.blame_group("/crowd", "/other", rule, unfair);
         let scene = scene.blame_group("/crowd", "/crowd", Rule::Fair, tasks * STEP * MS - unfair);
-        // A turn takes as long as all others' turns.
+        // A turn takes as long as those of all other tasks together.
         (0..tasks / 10).fold(scene, |scene, _| scene.wait("/crowd", 2_500 * MS)).lasts(
             "/crowd",
             7,
@@ -61,7 +61,7 @@ fn a_short_turn_that_many_equals_wait_for_is_not_one_wait_as_long() {
     for rule in [Rule::Weight, Rule::WakeupPreemption, Rule::Class] {
         assert_eq!(crowd(300, 1, rule), [], "{rule}");
     }
-    // One that has most of a CPU keeps each of them waiting.
+    // A task that has most of a CPU keeps each of them waiting.
     for rule in [Rule::Weight, Rule::Class] {
         let begun = crowd(300, 80, rule);
         assert_eq!(begun.len(), 1, "{rule}");
@@ -79,13 +79,13 @@ fn a_kernel_threads_wait_is_its_own() {
             scene.blame_group("nfsd", "nfsd", Rule::Fair, (25_000 - unfair) * MS).wait("nfsd", 210 * MS)
         })
     };
-    // Together they have 0.25 s of each second to bear, which is less than `share` takes.
+    // Together they lost 0.25 s of each second, which is below the threshold `share`.
     assert_eq!(step(62), []);
 }
 
 #[test]
 fn threads_of_a_pool_that_push_each_other_off_are_not_starved_by_others() {
-    //  nfsd ×16  wRwRwR      each wakes the next, which goes before it for a moment
+    //  nfsd ×16  wRwRwR      each wakes the next, which preempts it briefly
     let begun = |occupant: &str| {
         begun(&Scene::new(), |_, scene| scene.blame_group("nfsd", occupant, Rule::WakeupPreemption, 100 * MS))
     };
@@ -106,7 +106,7 @@ fn what_many_wait_at_once_behind_one_heavier_task_counts_once() {
         })
     };
     assert_eq!(begun(30), []);
-    // Of one that has a third of it they starve, many or few.
+    // If it has a third of the CPU, they starve, many or few.
     let begun = begun(85);
     assert_eq!(begun.len(), 1);
     assert!(matches!(begun[0].trigger, Trigger::Share { share, .. } if share < 0.4), "{:?}", begun[0]);
@@ -126,7 +126,7 @@ fn who_is_preferred_by_two_rules_is_preferred_by_both_together() {
     assert_eq!((begun[0].rule, begun[0].ns), (Some(Rule::WakeupPreemption), Nanos(4 * 37 * MS)));
 }
 
-/// Eighty busy loops of one role on two CPUs, and a FIFO task that has 80 of each 100 ms of one of them.
+/// Eighty busy loops of one role on two CPUs, and a FIFO task that has one of them for 80 of each 100 ms.
 fn beside_a_hog(hog_ms: u64, waiting_there: u64) -> Vec<Begun> {
     let elsewhere = 80 - waiting_there;
     begun(&Scene::new().group("/loops"), |_, scene| {
@@ -152,7 +152,7 @@ fn a_crowd_elsewhere_hides_no_real_time_task_that_takes_most_of_a_cpu() {
             (Some(Rule::Class), Some(RoleKind::RealTime))
         );
     }
-    // One that takes a tenth of it does not starve them, however many wait.
+    // A task with a tenth of the CPU does not starve them, however many wait.
     assert_eq!(beside_a_hog(25, 40), []);
 }
 
@@ -168,10 +168,10 @@ fn one_burst_of_a_real_time_task_before_a_crowd_is_none() {
     assert_eq!(begun, []);
 }
 
-/// A real-time daemon has 5 % of CPU 1, and 100 threads of a user wait for it meanwhile. As many others wait for CPU 0, where each has its turn
-/// among its equals; of their waits one ends in each step.
+/// A real-time daemon has 5 % of CPU 1, for which 100 threads of a user wait meanwhile. As many other threads wait for CPU 0, where they take
+/// turns; one of their waits ends in each step.
 fn beside_a_daemon(elsewhere: u64, turn: u64) -> Vec<Begun> {
-    // Until one of them has ended.
+    // Until one of their waits ends.
     let readings = 8.max(turn / (STEP * MS) + 4);
     begun_in(readings, &Scene::new().group("/user"), |step, scene| {
         let daemon = STEP * MS / 20;
@@ -187,15 +187,15 @@ fn beside_a_daemon(elsewhere: u64, turn: u64) -> Vec<Begun> {
 
 #[test]
 fn short_waits_for_a_daemon_make_no_long_waits_elsewhere_its_doing() {
-    // 50 busy loops: the crowd waits for itself for most of the time, but not for the daemon's CPU.
+    // 50 busy loops: the crowd mostly waits for turns of its own, but not on the daemon's CPU.
     assert_eq!(beside_a_daemon(50, 150 * MS), []);
-    // Two that wait: most of all that is waited is behind the daemon.
+    // Two waiting tasks: most of their waits are behind the daemon.
     assert_eq!(beside_a_daemon(2, 30 * MS), []);
     // Waits as long as a threshold.
     for turn in [1_200, 2_500] {
         assert_eq!(beside_a_daemon(2, turn * MS), [], "{turn} ms");
     }
-    // Waits so long that a twentieth of one is more than a threshold (equals of long slices).
+    // Waits so long that a twentieth of one exceeds a threshold (equals with long slices).
     for turn in [11_000, 21_000] {
         assert_eq!(beside_a_daemon(110, turn * MS), [], "{turn} ms");
         assert_eq!(beside_a_daemon(2, turn * MS), [], "{turn} ms");
@@ -235,7 +235,7 @@ fn a_task_that_has_half_of_a_long_wait_is_named_for_it() {
 
 #[test]
 fn a_crowd_behind_a_daemon_gives_it_no_part_in_what_a_heavier_group_does() {
-    //  /user  one task waits for seconds for a heavier group on CPU 0, and a hundred for moments for a real-time daemon on CPU 1
+    //  /user  one task waits seconds behind a heavier group on CPU 0, and a hundred wait briefly behind a real-time daemon on CPU 1
     let begun = begun(&Scene::new().group("/user").group("/heavy"), |_, scene| {
         let scene = scene.blame("/user", RoleKind::RealTime, 1_250 * MS).on_cpu("/user", 1, 1_250 * MS, MS);
         let scene = scene.blame_group("/user", "/heavy", Rule::Weight, 500 * MS).real_time(1, 12 * MS);
@@ -262,7 +262,7 @@ fn what_is_waited_nobody_knows_where_is_no_more_than_real_time_tasks_had_of_all_
     assert!(matches!(begun[0].trigger, Trigger::Stalled { share, .. } if (0.59..0.61).contains(&share)), "{begun:?}");
 }
 
-/// A wait of this role for a CPU that another task has had for so long.
+/// A wait of this role for a CPU that another task has had for this long.
 fn waits(scene: Scene, role: &str, occupant: &str, ns: u64, occupied: u64) -> crate::engine::reading::Reading {
     let id = |name: &str| {
         let reading = scene.reading(at(0));
@@ -284,7 +284,7 @@ fn waits(scene: Scene, role: &str, occupant: &str, ns: u64, occupied: u64) -> cr
 
 #[test]
 fn whoever_runs_at_the_moment_is_not_the_culprit() {
-    //  /a  wwwwwwww     by a heavier task of the same group; at this moment one of its equals has the CPU
+    //  /a  wwwwwwww     behind a heavier task of the same group; at this moment an equal has the CPU
     let scene = Scene::new().group("/a");
     let starved = scene.clone().blame_group("/a", "/a", Rule::Weight, 2_500 * MS).wait("/a", 2_500 * MS);
     let named = |occupied: u64| {
@@ -306,7 +306,7 @@ fn whoever_runs_at_the_moment_is_not_the_culprit() {
 
 #[test]
 fn who_waits_at_the_moment_is_not_the_one_whose_wait_has_ended() {
-    //  ksoftirqd  wwww|....   behind a real-time task; another one waits for its turn now
+    //  ksoftirqd  wwww|....   behind a real-time task; now another thread waits for its turn
     let scene = Scene::new();
     let ended = scene.clone().blame("ksoftirqd", RoleKind::RealTime, 85 * MS).wait("ksoftirqd", 85 * MS);
     let of = |ns: u64, fair: u64| {

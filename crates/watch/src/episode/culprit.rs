@@ -1,7 +1,7 @@
-//! Whom a finding blames in an episode's own time.
+//! Which culprit of a finding is to blame in the episode's own time.
 //!
-//! `explain` takes tasks of one name for one victim, whenever they lived in the trace. Who kept an earlier one waiting may have been dead before
-//! the one was born that the episode is about: so who is named is who had most of the waits of its time.
+//! `explain` treats all tasks of one name in the trace as one victim. The culprit of an earlier task may have ended before the episode's task was
+//! created. So the culprit is the one with most of the waits in the episode's time.
 
 use std::collections::BTreeMap;
 
@@ -12,16 +12,16 @@ use super::headline::{Explanation, is_by_limit, is_seen_culprit};
 use super::record::Episode;
 
 impl Explanation {
-    /// Whom a finding blames for what was waited in the episode's time; nobody where nobody knows, and for what a limit stopped.
+    /// The culprit of the waits in the episode's time; `None` if it is unknown, and for throttling.
     pub(super) fn blamed<'f>(&self, finding: &'f Finding, episode: &Episode) -> Option<&'f Culprit> {
         self.main_culprit(finding, episode).filter(|culprit| !is_by_limit(finding) && culprit.rule != Rule::Throttled)
     }
 
-    /// The same, where a limit has an entry, too: of the rule and for how long.
+    /// The same, but throttling by a quota counts as a culprit, with its rule and duration.
     pub(super) fn main_culprit<'f>(&self, finding: &'f Finding, episode: &Episode) -> Option<&'f Culprit> {
         let Some(since) = self.since(episode) else { return finding.culprits.first() };
         let of_its_time: Vec<&Instance> = finding.worst.iter().filter(|wait| wait.end_ns >= since).collect();
-        // Where no wait is listed nobody knows when they were; reports of before have no places.
+        // If no wait is listed, their times are unknown; reports of earlier versions have no index of the culprit.
         let is_its = finding.worst.is_empty() || !of_its_time.is_empty();
         if let ([only], true) = (finding.culprits.as_slice(), is_its) {
             return Some(only);
@@ -34,7 +34,7 @@ impl Explanation {
         place.and_then(|place| finding.culprits.get(place)).or_else(seen)
     }
 
-    /// The thread that waited, where all waits of the episode's time are known and are one's.
+    /// The waiting thread, if all waits in the episode's time are listed and are of one thread.
     pub(super) fn only_waiter(&self, finding: &Finding, episode: &Episode) -> Option<u32> {
         let since = self.since(episode)?;
         let has_all = finding.lists_all || finding.waits.count as usize <= finding.worst.len();
@@ -44,7 +44,7 @@ impl Explanation {
     }
 }
 
-/// Whom the counters blame: the task, or the only one of its role and rule.
+/// The culprit that the counters saw: the same task, or the only one of the same role and rule.
 fn seen_among<'f>(culprits: &'f [Culprit], episode: &Episode) -> Option<&'f Culprit> {
     let tid = episode.culprit.as_ref().and_then(|culprit| culprit.tid);
     let by_tid = culprits.iter().find(|culprit| tid.is_some_and(|tid| culprit.tids.contains(&tid)));
@@ -52,13 +52,13 @@ fn seen_among<'f>(culprits: &'f [Culprit], episode: &Episode) -> Option<&'f Culp
     by_tid.or_else(|| of_role.next().filter(|_| of_role.next().is_none()))
 }
 
-/// The place of the culprit that had most of these waits.
+/// The index of the culprit with most of these waits.
 fn most<'a>(waits: impl Iterator<Item = &'a Instance>) -> Option<usize> {
     let mut sums: BTreeMap<usize, u64> = BTreeMap::new();
     for (place, wait) in waits.filter_map(|wait| Some((usize::try_from(wait.culprit?).ok()?, wait))) {
         let sum = sums.entry(place).or_default();
         *sum = sum.saturating_add(wait.end_ns.saturating_sub(wait.start_ns));
     }
-    // Of equals the first: the report has them by how long they had the CPU.
+    // Of equals the first: the report sorts culprits by CPU time.
     sums.into_iter().rev().max_by_key(|(_, ns)| *ns).map(|(place, _)| place)
 }

@@ -1,8 +1,8 @@
-//! When an episode begins, and when it is over: a pure function of successive readings.
+//! Decides when an episode begins and ends: a pure function of successive readings.
 //!
-//! Mostly only waits that others' precedence is to blame for count. A turn among equals begins an episode where it cannot be one: behind
-//! a task that does not leave, or of a second. An idle CPU does while the wait lasts, if it was confirmed twice. Time of which nothing is
-//! known never does.
+//! Usually only waits during which other tasks are preferred count. Waits among equals begin an episode only if they cannot be fair turns: behind
+//! a task that does not leave the CPU, or of a second. A wait for an idle CPU counts while it is in progress and was confirmed twice. Unattributed
+//! time never counts.
 
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::Arc;
@@ -16,71 +16,71 @@ use super::settings::Thresholds;
 use super::throttled_group::stopped;
 use crate::engine::reading::{Quiet, Reading, Role, RoleId, VictimClass};
 
-/// How much of the past is compared with: a wait that ends now may have begun long before.
+/// How long readings are kept: a wait that ends now may have begun long before.
 const PAST: u64 = 30_000_000_000;
-/// Readings of the past that are kept; with the usual four a second those of the last seconds, and then one a second.
+/// Maximum readings kept. At four per second, those of the last seconds, and beyond them one per second.
 const MAX_READINGS: usize = 48;
-/// After a gap this long the machine was stopped, unless it is known that it was not: what happened meanwhile is nobody's doing.
+/// After a gap of this length the machine is assumed to have been suspended, unless it is known to have run: nothing in the gap counts.
 const STOPPED: u64 = 60_000_000_000;
 
-/// What a reading brings.
+/// The result of a reading.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct Step {
-    /// Episodes that have begun, one of each class at most.
+    /// Episodes that begin, at most one per class.
     pub begun: Vec<Begun>,
-    /// Roles that have come above a threshold and have no episode of their own, because one of their class is open: each time that they come.
+    /// Roles that rose above a threshold without an episode of their own, because one of their class is open; listed each time they rise.
     pub hidden: Vec<String>,
-    /// Classes whose open episode is over.
+    /// Classes whose open episode has ended.
     pub ended: Vec<VictimClass>,
-    /// Something is above half of its threshold, or an episode is open.
+    /// A condition is above half of its threshold, or an episode is open.
     pub armed: bool,
 }
 
-/// Watches readings.
+/// Detects episodes in successive readings.
 #[derive(Debug)]
 pub struct Detector {
     thresholds: Thresholds,
-    /// Those that hold if nothing is written.
+    /// The default thresholds.
     usual: Thresholds,
     past: VecDeque<Arc<Reading>>,
     open: BTreeMap<VictimClass, Open>,
-    /// The machine ran until the next reading, however long that takes.
+    /// The machine ran until the next reading, however long the gap is.
     spans_gap: bool,
 }
 
-/// An episode that is not over, and those of its class that have begun since.
+/// An open episode, and those of its class that have begun since.
 #[derive(Debug, Default)]
 struct Open {
-    /// When something of its class was last above its threshold.
+    /// When a condition of its class was last above its threshold.
     last: u64,
-    /// The roles that were at the last reading.
+    /// The roles above their threshold at the last reading.
     above: BTreeSet<String>,
-    /// What episodes have begun for.
+    /// Causes for which episodes have begun.
     causes: BTreeMap<Cause, Known>,
 }
 
-/// Who is to blame, by name, and by which rule; of a limit, the group that has it.
+/// The name and the rule of the culprit; for throttling, the throttled group.
 type Cause = (Option<String>, Option<Rule>);
 
-/// A cause that an episode has begun for.
+/// A cause for which an episode has begun.
 #[derive(Clone, Copy, Debug)]
 struct Known {
-    /// How far above its threshold it was.
+    /// How far above the threshold it was.
     rank: f64,
     /// When it was last the strongest.
     last: u64,
-    /// The episode was not kept; from then on another one may be.
+    /// Set if the episode was not kept: after this time the cause can begin another one.
     again: Option<u64>,
 }
 
-/// So many times as far above its threshold the same cause is another episode.
+/// The same cause counts as another episode if it is this many times as far above its threshold.
 const WORSE: f64 = 4.0;
-/// Causes of an open episode that are remembered. A user's groups can have any number of names: of more, the one that was not seen for longest
-/// is forgotten, so that it is another episode if it comes again. Nothing is hidden by that.
+/// Maximum causes remembered per open episode. A user's groups can have any number of names. If there are more, the cause not seen for longest
+/// is dropped: if it recurs, it counts as another episode, so that nothing is hidden.
 const MOST_CAUSES: usize = 64;
 
 impl Open {
-    /// Whether what is strongest now is another episode than those that have begun.
+    /// Whether the strongest condition is another episode than those that have begun.
     fn is_other(&self, (rank, begun): &Ranked, now: u64) -> bool {
         self.causes
             .get(&cause(begun))
@@ -89,7 +89,7 @@ impl Open {
 }
 
 impl Open {
-    /// Notes the strongest cause; says whether it begins an episode.
+    /// Records the strongest cause; returns whether it begins an episode.
     fn note(&mut self, strongest: &Ranked, now: u64) -> bool {
         let (rank, begun) = strongest;
         let is_other = self.is_other(strongest, now);
@@ -117,7 +117,7 @@ fn cause(begun: &Begun) -> Cause {
 }
 
 impl Detector {
-    /// Has seen nothing yet.
+    /// A detector without past readings.
     pub fn new(thresholds: Thresholds) -> Detector {
         Detector {
             thresholds,
@@ -128,23 +128,23 @@ impl Detector {
         }
     }
 
-    /// Judges by others from now on.
+    /// Sets new thresholds.
     pub fn judge_by(&mut self, thresholds: Thresholds) {
         self.thresholds = thresholds;
     }
 
-    /// The machine stood still: what came until the next reading is nobody's doing.
+    /// The machine was suspended: what happened until the next reading does not count.
     pub fn forget(&mut self) {
         self.past.clear();
     }
 
-    /// The machine ran on, only this process did not: what came until the next reading counts.
+    /// Only this process was stopped, the machine ran: what happened until the next reading counts.
     pub fn span_gap(&mut self) {
         self.spans_gap = true;
     }
 
-    /// Nobody has waited for anything to speak of until then: things stood as at the last reading. So what comes next is not spread over a time in
-    /// which nothing happened.
+    /// Almost nothing has waited until then: all sums are as at the last reading. So later waits are not averaged over a time in which nothing
+    /// happened.
     pub fn note_rest(&mut self, quiet: &Quiet) {
         if let Some(last) = self.past.back().filter(|last| last.at.trace < quiet.at.trace) {
             let Quiet { at, real_time } = quiet.clone();
@@ -157,12 +157,12 @@ impl Detector {
         !self.open.is_empty()
     }
 
-    /// The readings that are remembered, oldest first.
+    /// The readings kept, oldest first.
     pub fn remembered(&self) -> impl Iterator<Item = &Reading> {
         self.past.iter().map(|reading| &**reading)
     }
 
-    /// The next reading.
+    /// Processes the next reading.
     pub fn see(&mut self, reading: Arc<Reading>) -> Step {
         let now = reading.at.trace.0;
         let longest = if std::mem::take(&mut self.spans_gap) { u64::MAX } else { STOPPED };
@@ -185,7 +185,7 @@ impl Detector {
         step
     }
 
-    /// What is above its threshold in a class: it begins an episode, or is of the one that is open.
+    /// Processes the conditions of a class that are above their threshold: they begin an episode or belong to the open one.
     fn judge(&mut self, class: VictimClass, above: &[&Ranked], now: u64, step: &mut Step) {
         let Some(strongest) = above.iter().copied().max_by(|a, b| a.0.total_cmp(&b.0)) else {
             let calm = self.thresholds.calm.nanos();
@@ -210,7 +210,7 @@ impl Detector {
         step.hidden.extend(names.difference(&before).cloned());
     }
 
-    /// An episode that began was not kept. If its cause lasts for so long, it begins again.
+    /// Records that an episode was not kept. If its cause persists for this long, another episode begins.
     pub fn postpone(&mut self, begun: &Begun, wait: Duration) {
         let open = self.open.get_mut(&VictimClass::of(begun.victim.kind));
         if let Some(known) = open.and_then(|open| open.causes.get_mut(&cause(begun))) {
@@ -219,7 +219,7 @@ impl Detector {
         }
     }
 
-    /// What is above half of its threshold, and how far: 1 is the threshold itself.
+    /// Conditions above half of their threshold, with their rank: 1 is the threshold itself.
     fn above_half(&self, reading: &Reading) -> Vec<Ranked> {
         let Some(before) = self.past.back() else { return Vec::new() };
         let ids = (0..reading.roles.len()).filter_map(|index| u8::try_from(index).ok().map(RoleId));
@@ -241,7 +241,7 @@ impl Detector {
         self.past.push_back(reading);
         self.past.retain(|old| now.saturating_sub(old.at.trace.0) <= PAST);
         if self.past.len() > MAX_READINGS {
-            // Every second of the older half: the recent ones stay close together.
+            // Drops every other reading of the older half: the recent ones stay close together.
             let half = self.past.len() / 2;
             let mut index = 0;
             self.past.retain(|_| {

@@ -1,3 +1,5 @@
+//! Tests of when episodes begin and end.
+
 use proptest::prelude::*;
 use unstarve_model::{Nanos, Severity};
 use unstarve_sched::Rule;
@@ -10,7 +12,7 @@ use crate::testing::{Scene, at};
 
 const MS: u64 = 1_000_000;
 
-/// What a script of scenes brings, one each 250 ms.
+/// The steps for a script of scenes, one every 250 ms.
 fn steps(scenes: impl IntoIterator<Item = Scene>) -> Vec<Step> {
     steps_by(Thresholds::default(), scenes)
 }
@@ -25,12 +27,12 @@ fn begun(steps: &[Step]) -> Vec<&Begun> {
     steps.iter().flat_map(|step| &step.begun).collect()
 }
 
-/// `count` readings in which nothing happens.
+/// `count` readings without events.
 fn calm(scene: &Scene, count: usize) -> impl Iterator<Item = Scene> {
     std::iter::repeat_n(scene.clone().over(), count)
 }
 
-/// The same where the watch rests while nothing happens, four readings' time at most.
+/// The same, if the watch skips readings while nothing happens, at most the time of four.
 fn rested(scenes: impl IntoIterator<Item = Scene>) -> Vec<Step> {
     let mut detector = Detector::new(Thresholds::default());
     let (mut last, mut passed_over) = (None, 0);
@@ -52,7 +54,7 @@ fn rested(scenes: impl IntoIterator<Item = Scene>) -> Vec<Step> {
 fn what_comes_after_a_rest_is_not_spread_over_it() {
     let mut scene = Scene::new();
     for before in 3..8 {
-        // Much of a second in half of one, and a long wait at once.
+        // Much of a second within half of it, and a long wait in progress.
         let mut scenes: Vec<Scene> = calm(&scene, before).collect();
         for _ in 0..2 {
             let waits = (0..16).fold(scene.clone(), |scene, _| scene.wait("direct-io", 10 * MS));
@@ -140,7 +142,7 @@ fn an_open_episode_of_programs_hides_no_kernel_thread() {
 
 #[test]
 fn a_process_that_is_left_out_is_never_the_culprit() {
-    //  ksoftirqd  wwwwwwww        the watch (process 4711 here) has the CPU while it looks
+    //  ksoftirqd  wwwwwwww        the watch (process 4711 here) has the CPU while it reads
     //  real-time  #######
     let quiet = Scene::new();
     let scene = quiet.clone().blame("ksoftirqd", RoleKind::RealTime, 250 * MS);
@@ -188,13 +190,13 @@ fn a_role_may_be_ignored_and_an_engine_that_begins_anew_is_no_episode() {
     let mut other = starved.reading(at(250));
     other.since = at(200);
     assert_eq!(detector.see(Arc::new(other)), Step::default(), "its sums do not count from the same moment");
-    // The machine was stopped for two minutes.
+    // The machine was suspended for two minutes.
     let mut detector = Detector::new(Thresholds::default());
     detector.see(Arc::new(Scene::new().reading(at(0))));
     assert_eq!(detector.see(Arc::new(starved.reading(at(120_000)))), Step::default());
 }
 
-/// Something that happens between two readings.
+/// An event between two readings.
 #[derive(Clone, Debug)]
 struct Act {
     victim: &'static str,
@@ -232,19 +234,19 @@ const NOBODY: &[Rule] = &[Rule::Idle, Rule::Unknown];
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(128))]
 
-    /// However long waits for an idle CPU were, which nobody can confirm any more, or for what nobody knows.
+    /// Waits for an idle CPU that cannot be confirmed any more, or behind an unknown occupant, however long.
     #[test]
     fn nobody_is_starved_where_nobody_is_preferred(acts in prop::collection::vec(prop::collection::vec(act(NOBODY), 0..4), 0..30)) {
         prop_assert!(steps(play(&acts)).iter().all(|step| *step == Step::default()));
     }
 
-    /// However long anybody waits for turns, up to a second. A program may have asked to be last.
+    /// Waits for fair turns of any length up to a second. A program may have asked for a low priority.
     #[test]
     fn turns_of_less_than_a_second_are_no_episode(acts in prop::collection::vec(prop::collection::vec(act(FAIR), 0..4), 0..30)) {
         let may_be_turns = |act: &Act| act.ns / act.waits < 1_000 * MS || !act.victim.starts_with(['k', 'd']);
         prop_assume!(acts.iter().flatten().all(may_be_turns));
         prop_assert!(steps_by(by_keys(), play(&acts)).iter().all(|step| *step == Step::default()));
-        // Behind a crowd a kernel thread's turns take too long, if they take this long again and again.
+        // Behind a crowd, a kernel thread's turns take too long if they do so repeatedly.
         let is_crowd = |begun: &&Begun| {
             let is_long = matches!(begun.trigger, Trigger::Verdict { ns, lost_ns, .. } if ns >= 96 * MS && lost_ns >= 125 * MS);
             is_long && begun.rule == Some(Rule::Fair) && begun.victim.kind.is_kernel()
@@ -252,8 +254,8 @@ proptest! {
         prop_assert!(begun(&steps(play(&acts))).iter().all(is_crowd));
     }
 
-    /// The task named as victim was kept waiting by others' precedence, for at least half of what began the episode; episodes
-    /// begin and end in turns.
+    /// The task named as victim was kept waiting by tasks with precedence, for at least half of the time that triggered the episode; episodes begin
+    /// and end alternately.
     #[test]
     fn an_episode_has_its_reason(acts in prop::collection::vec(prop::collection::vec(act(&Rule::ALL), 0..4), 0..40)) {
         let scenes = play(&acts);
@@ -277,14 +279,14 @@ proptest! {
                     Trigger::Share { threshold, .. } | Trigger::Stalled { threshold, .. } => {
                         (threshold * 0.75e9) as u64
                     }
-                    // Of no group here is there a limit, no wait lasts, and nobody is a real-time task.
+                    // Here no group has a quota, no wait is in progress, and no task is a real-time task.
                     Trigger::Stopped { .. }
                     | Trigger::Stuck { .. }
                     | Trigger::NotPreempted { .. }
                     | Trigger::Idle { .. } => u64::MAX,
                 };
                 if begun.rule == Some(Rule::Fair) {
-                    // So long that turns count, too.
+                    // So long that turns count too.
                     let is_crowd = matches!(begun.trigger, Trigger::Verdict { ns, .. } if ns >= 96 * MS);
                     let is_long = matches!(begun.trigger, Trigger::Wait { ns, .. } if ns >= 1_000 * MS);
                     prop_assert!(is_long || is_crowd, "{begun:?}");
@@ -300,7 +302,7 @@ proptest! {
 
 #[test]
 fn the_walls_clock_decides_nothing() {
-    //  wall     an hour is taken back between the second and the third reading
+    //  wall     set back by an hour between the second and the third reading
     //  ksoftirqd  ....www|....
     let quiet = Scene::new();
     let starved = quiet.clone().blame("ksoftirqd", RoleKind::RealTime, 85 * MS).wait("ksoftirqd", 85 * MS);
@@ -344,7 +346,7 @@ fn other_thresholds_hold_from_the_next_reading_on() {
 
 #[test]
 fn nobody_is_named_for_what_the_kernel_counts_as_stopped() {
-    //  /limited   wwwwwwwww#      quota 3 ms of a second; the kernel counts the stop when it ends
+    //  /limited   wwwwwwwww#      quota 3 ms of a second; the kernel counts the throttling when it ends
     //  /innocent  #########.
     let mut scene = Scene::new().group("/limited").group("/innocent").stopped("/limited", 0.003, 0);
     let mut scenes = vec![scene.clone()];
@@ -360,7 +362,7 @@ fn nobody_is_named_for_what_the_kernel_counts_as_stopped() {
     assert_eq!((begun[0].rule, &begun[0].culprit), (Some(Rule::Throttled), &None), "{:?}", begun[0]);
 }
 
-/// `/a` waits a little above its threshold behind real-time tasks, all the time; `worse` happens to the scene at some steps.
+/// `/a` waits slightly above its threshold behind real-time tasks, all the time; `worse` changes the scene at some steps.
 fn beside_a_mild_one(count: u64, worse: impl Fn(u64, Scene) -> Scene) -> Vec<Scene> {
     let mut scene = Scene::new().group("/a").group("/b").group("/hog");
     let mut scenes = vec![scene.clone()];
@@ -374,8 +376,8 @@ fn beside_a_mild_one(count: u64, worse: impl Fn(u64, Scene) -> Scene) -> Vec<Sce
 
 #[test]
 fn a_mild_episode_that_lasts_hides_no_worse_one_of_its_class() {
-    //  /a  wwwwwwwwwwww         a little above its threshold by real-time tasks
-    //  /b      W W  W           by another group, then by real-time tasks for more than four times as long, then again
+    //  /a  wwwwwwwwwwww         slightly above its threshold behind real-time tasks
+    //  /b      W W  W           behind another group, then behind real-time tasks for more than four times as long, then again
     let scenes = beside_a_mild_one(12, |step, scene| match step {
         4 => scene.blame_group("/b", "/hog", Rule::Weight, 3_000 * MS).wait("/b", 3_000 * MS),
         6 => scene.blame("/b", RoleKind::RealTime, 9_000 * MS).wait("/b", 9_000 * MS),
@@ -417,12 +419,12 @@ fn an_episode_that_was_not_kept_begins_again_if_it_lasts() {
     assert_eq!(began, [(1, "/a".to_owned()), (4, "/b".to_owned()), (16, "/b".to_owned())]);
 }
 
-/// Eight readings, in each of which the same happens.
+/// Eight readings with the same events in each.
 fn again(scene: Scene, happens: impl Fn(u64, Scene) -> Scene) -> Vec<Step> {
     again_by(Thresholds::default(), scene, happens)
 }
 
-/// Keys alone: what the verdict's table says of sums has tests of its own.
+/// Thresholds only: the table of verdicts has tests of its own for sums.
 fn by_keys() -> Thresholds {
     Thresholds { verdict: false, ..Thresholds::default() }
 }
@@ -457,7 +459,7 @@ fn a_group_that_its_limit_stops_most_of_the_time_is_an_episode_of_its_own() {
         "{first:?}"
     );
     assert_eq!(first.ns, Nanos(675 * MS), "three quarters of a second");
-    // Half of what it would use, or a whole CPU and more: nobody asked for more.
+    // Half of what it would use, or a whole CPU and more.
     for (limit, ms) in [(0.5, 125), (1.0, 1000), (4.0, 2000)] {
         assert!(self::begun(&of(limit, ms)).is_empty(), "{limit}");
     }
@@ -492,7 +494,7 @@ fn a_group_of_which_real_time_tasks_take_most_of_the_time_is_an_episode() {
         _ => scene,
     });
     assert!(begun(&burst).is_empty(), "{:?}", begun(&burst));
-    // Many short ones, or long ones for most of which others had their turn.
+    // Many short ones, or long ones that are mostly turns of equals.
     let short = again_by(by_keys(), scene.clone(), |_, scene| {
         (0..20).fold(scene.blame("/a", RoleKind::RealTime, 225 * MS), |scene, _| scene.wait("/a", 11 * MS))
     });
@@ -515,7 +517,7 @@ fn causes_are_as_many_as_names_of_groups_and_so_many_are_remembered() {
     let mut open = Open::default();
     for number in 0..1000 {
         assert!(open.note(&by(number), number), "each is another one");
-        // One that goes on is not forgotten.
+        // A cause that persists is not dropped.
         assert!(number == 0 || !open.note(&by(0), number));
         assert!(open.causes.len() <= MOST_CAUSES);
     }
@@ -542,7 +544,7 @@ fn what_waited_while_the_machine_stood_still_is_no_episode() {
     assert_eq!([run(false), run(true)], [1, 0]);
 }
 
-/// A kernel thread behind an equal that keeps the CPU: nobody is preferred.
+/// A kernel thread behind an equal that keeps the CPU: no task is preferred.
 fn behind_an_equal(victim: &str, each: u64, count: u64) -> Vec<Scene> {
     let mut scene = Scene::new();
     let mut scenes = vec![scene.clone()];
@@ -563,7 +565,7 @@ fn an_equal_that_does_not_leave_begins_an_episode_and_turns_do_not() {
         assert_eq!((begun[0].rule, begun[0].severity()), (Some(Rule::Fair), Severity::Warning));
         assert_eq!(begun[0].culprit_task.map(|task| task.tid.0), Some(4711));
     }
-    // A program may be in a group of little weight below its top-level one, which counters do not see.
+    // A program can be in a group of low weight below its top-level group, which the counters do not show.
     assert!(begun(&steps(behind_an_equal("other", 250 * MS, 8))).is_empty());
     let mut turns = behind_an_equal("kworker", 250 * MS, 3);
     turns.iter_mut().for_each(|scene| scene.turn(3 * MS));
@@ -592,7 +594,7 @@ fn a_real_time_task_that_is_not_preempted_for_is_late_after_5_ms() {
         let severity: Vec<Severity> = begun(&steps).iter().map(|begun| begun.severity()).collect();
         assert_eq!(severity, Vec::from_iter(expected), "{ms} ms");
     }
-    // Behind a higher priority that is what priorities are for.
+    // Behind a higher priority, waiting is intended.
     let quiet = Scene::new();
     let waited =
         quiet.clone().blame_group("real-time", "real-time", Rule::Priority, 15 * MS).wait("real-time", 15 * MS);
@@ -612,7 +614,7 @@ fn an_idle_cpu_begins_an_episode_once_the_wait_is_confirmed_twice() {
     assert_eq!(found.iter().map(|step| step.begun.len()).collect::<Vec<_>>(), [0, 0, 1, 0]);
     let begun = begun(&found)[0];
     assert_eq!((begun.rule, begun.severity()), (Some(Rule::Idle), Severity::Warning));
-    // Another wait each time: a switch was not reported.
+    // Another wait each time: a switch event was omitted.
     let mut scene = Scene::new();
     let mut scenes = vec![scene.clone()];
     for _ in 0..4 {
@@ -634,7 +636,7 @@ fn thresholds_begin_an_episode_and_the_table_says_how_bad_it_is() {
         [60, 300, 1_100].map(|ms| severity("ksoftirqd", Rule::Class, ms)),
         [Warning, Warning, Critical].map(Some)
     );
-    // What a kworker worked at nobody knows, and of housekeeping 60 ms are a remark, which begins nothing.
+    // The work item of the kworker is unknown, and 60 ms of housekeeping are a remark, which begins no episode.
     assert_eq!([60, 300, 1_100].map(|ms| severity("kworker", Rule::Class, ms)), [None, Some(Warning), Some(Critical)]);
     assert_eq!([30, 1_100].map(|ms| severity("real-time", Rule::Priority, ms)), [Warning, Critical].map(Some));
     assert_eq!(severity("other", Rule::Class, 1_100), Some(Critical));
@@ -664,7 +666,7 @@ fn the_table_is_asked_unless_somebody_has_set_what_a_wait_may_take() {
 
 #[test]
 fn a_share_that_is_over_keeps_nothing_open() {
-    //  /a  wwww|........    half a second behind a real-time task, then nothing: within ten seconds that is a part of the time
+    //  /a  wwww|........    half a second behind a real-time task, then nothing: that is a share of the last ten seconds
     let scene = Scene::new().group("/a");
     let starved = scene.clone().blame("/a", RoleKind::RealTime, 500 * MS).wait("/a", 500 * MS);
     let steps = steps([scene].into_iter().chain(calm(&starved, 30)));

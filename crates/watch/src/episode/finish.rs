@@ -1,4 +1,4 @@
-//! What `explain` found in an episode's trace, put beside what the counters showed.
+//! Combines what `explain` found in an episode's trace with what the counters showed.
 
 use unstarve_diagnose::report::{Culprit, Finding, Victim, WorstWait};
 use unstarve_model::Nanos;
@@ -13,16 +13,16 @@ use super::remark::is_remark;
 use super::truncate_path::cut;
 use crate::engine::reading::{Role, RoleKind, TaskId};
 
-/// Victims that an episode lists; of more their number.
+/// Maximum victims listed in an episode; the rest are counted.
 const MOST_VICTIMS: usize = 16;
 
 impl Episode {
-    /// Notes how many threads the finding about the victim is of.
+    /// Records how many threads the finding about the victim covers.
     pub fn note_tasks(&mut self, explanation: &Explanation) {
         self.victim_tasks = explanation.tasks_of_victim(self);
     }
 
-    /// Notes what the counters show.
+    /// Records what the counters show.
     pub fn note_counters(&mut self, begun: &Begun) {
         let victim = Party::of(&begun.victim, begun.victim_task.as_ref());
         self.victim = Some(match &begun.group {
@@ -34,7 +34,7 @@ impl Episode {
         self.ns = Some(begun.ns.0).filter(|ns| *ns > 0);
         let severity = begun.severity();
         self.counted_severity = Some(severity);
-        // Until its trace is explained, and where it never is.
+        // Valid until the trace is explained, or for ever if it is not.
         self.severity = Some(severity);
         self.trigger = Some(Seen {
             trigger: begun.trigger,
@@ -49,7 +49,7 @@ impl Episode {
         }
     }
 
-    /// Notes a role that was above its threshold, too, while this one was being recorded.
+    /// Records a role that was also above its threshold while this episode was being recorded.
     pub fn note_role(&mut self, role: &str) {
         let is_known = |known: &Suffered| known.victim.role.as_deref() == Some(role);
         if !self.victims.iter().any(is_known) {
@@ -58,18 +58,18 @@ impl Episode {
         }
     }
 
-    /// Notes what the trace shows, which is finer than the counters: its tasks, its rule and its nanoseconds.
+    /// Records what the trace shows, which is more precise than the counters: tasks, rule and nanoseconds.
     pub fn note_trace(&mut self, explanation: &Explanation) {
         let choice = match explanation.missed(self) {
             None => Choice::Worst,
-            // What it does not show may have been worse.
+            // The part that the trace does not show may have been worse.
             Some(_) => Choice::OwnVictim,
         };
         self.note(explanation, explanation.headline(self, choice).or_else(|| explanation.remark(self)));
     }
 
-    /// The same, where other episodes have the same trace: each is about its own victim. What is about nobody's is of the one that
-    /// has the trace.
+    /// The same for a trace that several episodes share: each takes the findings about its own victim. Findings about no episode's victim go to the
+    /// episode that owns the trace.
     pub fn note_trace_of_many(&mut self, explanation: &Explanation) {
         let mut headline = explanation.headline(self, Choice::VictimAlone);
         if headline.is_none() && self.trace_of.is_none() {
@@ -82,7 +82,7 @@ impl Episode {
 
     fn note(&mut self, explanation: &Explanation, headline: Option<&Finding>) {
         self.verdict = Some(explanation.report.verdict.text.clone());
-        // From now on it is the finding's. Where the trace shows nobody starved nothing is.
+        // From now on the finding's severity counts. If the trace shows no starvation, there is none.
         self.severity = None;
         self.host = explanation.report.trace.host.clone();
         if let Some(missed) = explanation.missed(self) {
@@ -90,13 +90,13 @@ impl Episode {
         }
         let remark = headline.filter(|finding| is_remark(finding));
         if remark.is_some() {
-            // Of most of the trace it is true that nobody was starved.
+            // The verdict would say that nothing starved, which is true for most of the trace only.
             self.verdict = None;
         }
         self.note_victims(explanation, remark);
         match headline {
             Some(finding) => self.note_finding(finding, explanation),
-            // What else was found is of another time, or another episode's.
+            // Other findings belong to another time or another episode.
             None => {
                 self.other_finding = explanation.findings().next().map(|worst| Box::new(OtherFinding::of(worst)));
                 self.note_worst_wait(explanation);
@@ -104,7 +104,7 @@ impl Episode {
         }
     }
 
-    /// Notes that the trace begins later than what the counters saw: where it shows nobody starved, that says nothing.
+    /// Records that the trace begins later than what the counters saw: then its showing no starvation means nothing.
     fn note_missed(&mut self, missed: Nanos, headline: Option<&Finding>) {
         self.problem = Some(format!(
             "the trace begins {missed} after the wait may have begun: the flight recorder had just begun or was stopped late, or events came too \
@@ -116,10 +116,11 @@ impl Episode {
         }
     }
 
-    /// All of its time whom `explain` found starved, worst first, and whom its headline is about; then those whom only the counters saw.
+    /// Lists the victims that `explain` found in the episode's time, worst first, and the victim of the headline; then those that only the counters
+    /// saw.
     fn note_victims(&mut self, explanation: &Explanation, remark: Option<&Finding>) {
         let counted = std::mem::take(&mut self.victims);
-        // An earlier explanation may have counted its own.
+        // An earlier explanation may have counted victims of its own.
         self.more_victims = self.more_counted;
         let found: Vec<&Finding> = explanation.of_its_time(self).chain(remark).collect();
         let suffered: Vec<Suffered> = found.iter().map(|finding| self.suffered(finding, explanation)).collect();
@@ -132,11 +133,11 @@ impl Episode {
         }
     }
 
-    /// A group of which the counters saw no single task, with the names of its longest wait: in which pod that was, and behind whom.
+    /// For a group in which the counters identified no task: the names from its longest wait, that is the pod and the culprit.
     fn named_by_its_longest_wait(&self, seen: &Suffered, explanation: &Explanation) -> Option<Suffered> {
         let role = seen.victim.role.as_deref().filter(|role| role.starts_with('/') && seen.victim.tid.is_none())?;
         let wait = explanation.worst_wait(role, self).filter(|wait| {
-            // A group further down, where the counters saw which.
+            // A group further down, if the counters saw which.
             seen.victim
                 .cgroup
                 .as_deref()
@@ -153,7 +154,7 @@ impl Episode {
         })
     }
 
-    /// Whom a finding is about, as one of those who were starved at the episode's time.
+    /// The victim of a finding, as an entry of the list of victims.
     fn suffered(&self, finding: &Finding, explanation: &Explanation) -> Suffered {
         let culprit = explanation.blamed(finding, self);
         let main = explanation.main_culprit(finding, self);
@@ -177,7 +178,7 @@ impl Episode {
         }
     }
 
-    /// Notes what the trace of another episode shows of this one, which began before that trace was written.
+    /// Records what another episode's trace shows of this one, which began before that trace was written.
     pub fn note_shared(&mut self, other: &Episode, explanation: Option<&Explanation>) {
         self.trace_of = other.trace_bytes.map(|_| other.id.clone());
         self.guard.clone_from(&other.guard);
@@ -192,7 +193,7 @@ impl Episode {
         self.severity = Some(self.severity_of(finding));
         let main = explanation.main_culprit(finding, self);
         if explanation.fit(finding, self) == Fit::None && !self.blames(main) {
-            // Whom the counters blame has to do with somebody else's wait.
+            // The culprit that the counters saw belongs to another task's wait.
             self.culprit = None;
         }
         let waiter = explanation.only_waiter(finding, self);
@@ -204,7 +205,7 @@ impl Episode {
         match main {
             _ if is_by_limit(finding) => self.note_limit(main),
             Some(culprit) => self.note_culprit(culprit),
-            // What the counters say is of the same victim's wait, or there is nothing.
+            // What the counters saw is about the same victim's wait, or was removed above.
             None => {}
         }
         self.remedy = finding.remedies.first().map(|remedy| FirstRemedy {
@@ -214,16 +215,16 @@ impl Episode {
         });
     }
 
-    /// Notes that a limit stopped the victim, and nobody else.
+    /// Records that a quota throttled the victim, and that no task is to blame.
     fn note_limit(&mut self, stopped: Option<&Culprit>) {
-        // What the counters saw by another rule says nothing of it.
+        // What the counters saw by another rule is unrelated.
         let counted = self.ns.filter(|_| self.rule == Some(Rule::Throttled));
         self.ns = stopped.map(|stopped| stopped.ns).or(counted);
         self.culprit = None;
         self.rule = Some(Rule::Throttled);
     }
 
-    /// The names of the longest wait of such tasks, where what it is blamed on is what the counters blame.
+    /// Takes the names from the longest wait of the role, if the counters blame the same rule.
     fn note_worst_wait(&mut self, explanation: &Explanation) {
         let role = self.victim.as_ref().filter(|victim| victim.tid.is_none()).and_then(|victim| victim.role.clone());
         let Some(wait) = role.as_deref().and_then(|role| explanation.worst_wait(role, self)) else { return };
@@ -234,7 +235,7 @@ impl Episode {
         self.note_culprit(culprit);
     }
 
-    /// Whether the task that the counters blame is one of these.
+    /// Whether the culprit includes the task that the counters blame.
     fn blames(&self, culprit: Option<&Culprit>) -> bool {
         let tid = self.culprit.as_ref().and_then(|culprit| culprit.tid);
         tid.is_some_and(|tid| culprit.is_some_and(|culprit| culprit.tids.contains(&tid)))
@@ -244,7 +245,7 @@ impl Episode {
         if culprit.rule == Rule::Throttled {
             return self.note_limit(Some(culprit));
         }
-        // Of another rule it is somebody else than the counters have seen.
+        // With another rule, the counters saw another culprit.
         let same = self.rule == Some(culprit.rule);
         let counted = self.culprit.take();
         let named = Party::of_culprit(culprit, counted.as_ref());
@@ -296,7 +297,7 @@ impl Party {
         }
     }
 
-    /// The same, where it is known which group of the role it is.
+    /// The same, with the group within the role.
     fn in_group(self, path: &str) -> Party {
         Party { place: Place::of(path), cgroup: Some(cut(path)), ..self }
     }
@@ -324,25 +325,25 @@ impl Party {
     }
 }
 
-/// The tasks that `explain` takes for one, because they have one name and one priority. They may be of different users.
+/// Tasks that `explain` treats as one because they share a name and a priority. They can belong to different users.
 struct Members<'a> {
     count: u32,
     tids: &'a [u32],
     tgids: &'a [u32],
     cgroups: &'a [String],
-    /// Whether processes and cgroups are those of all of them: of several some may have been gone when the host was asked.
+    /// Whether processes and cgroups are known of all tasks: some may have ended before the host was read.
     all_known: bool,
 }
 
 impl Members<'_> {
-    /// The one that the counters saw, if it is of these; else only what all of them share: any other would be named by chance.
+    /// The task that the counters saw, if it is one of these; otherwise only what all tasks share, because any choice would be arbitrary.
     fn party(&self, comm: &str, seen: Option<&Party>) -> Party {
-        // Where a group is what waits its path is the name.
+        // If the victim is a group, the path is the name.
         let party = Party { comm: cut(comm), ..Party::default() };
         let seen = seen.filter(|seen| seen.tid.is_some_and(|tid| self.tids.contains(&tid)));
         let (tid, tgid, cgroup) = match seen {
             Some(seen) => match self.cgroup_of(seen) {
-                // Its place is that of the whole path.
+                // The place must come from the full path, which `seen` was made from.
                 None => {
                     let (cgroup, place) = (seen.cgroup.clone(), seen.place.clone());
                     return Party { tid: seen.tid, tgid: seen.tgid, cgroup, place, ..party };
@@ -357,21 +358,21 @@ impl Members<'_> {
         Party { tid, tgid, place: place(cgroup), cgroup: cgroup.map(|path| cut(path)), ..party }
     }
 
-    /// The only one that it can be.
+    /// The only cgroup that the task can be in.
     fn cgroup_of(&self, seen: &Party) -> Option<&String> {
-        // The snapshot is taken later: the only one of which it knows a cgroup may be another.
+        // The snapshot was taken later: the only cgroup that it has can be another task's.
         let is_known = self.tids.len() == 1 || seen.tgid.is_some_and(|tgid| self.tgids.contains(&tgid));
         let is_below_seen = |cgroup: &&String| seen.cgroup.as_ref().is_none_or(|group| is_below(cgroup, group));
         only(self.cgroups).filter(|_| is_known && self.has_all()).filter(is_below_seen)
     }
 
-    /// Whether all are listed: of more nobody knows what the others share.
+    /// Whether all tasks are listed: otherwise it is unknown what the others share.
     fn has_all(&self) -> bool {
         self.count as usize <= self.tids.len()
     }
 }
 
-/// The only one there is.
+/// The element, if there is exactly one.
 fn only<T>(all: &[T]) -> Option<&T> {
     match all {
         [one] => Some(one),

@@ -1,3 +1,5 @@
+//! Tests of combining an explanation with what the counters showed.
+
 use serde_json::{Value, json};
 
 use super::*;
@@ -54,7 +56,7 @@ fn a_finding_about_this_victim_gives_the_names() {
     );
 }
 
-/// A finding whose single wait was then, on the trace's clock, with this severity.
+/// A finding with a single wait at this time on the trace's clock, with this severity.
 fn at(mut finding: Value, severity: &str, start: u64, end: u64) -> Value {
     finding["severity"] = severity.into();
     finding["worst"] = json!([{ "cpu": 0, "start_ns": start, "end_ns": end }]);
@@ -66,7 +68,7 @@ fn of_tid(mut finding: Value, tid: u32) -> Value {
     finding
 }
 
-/// As the counters began it: its waits may have begun at 1,000.
+/// An episode as the counters began it: its waits may have begun at 1,000.
 fn counted(role: &str) -> Episode {
     let seen = seen(role);
     let trigger = Seen {
@@ -111,7 +113,7 @@ fn the_worst_of_its_time_is_the_headline_and_all_victims_are_listed() {
     let seen = episode.trigger.as_ref().and_then(|seen| seen.victim.as_ref()?.role.as_deref());
     assert_eq!(seen, Some("ksoftirqd"), "what the counters saw stays");
     assert!(super::super::line(&episode).contains("; ksoftirqd/0[5] and 1 other starved, too"));
-    // Of equally bad ones that about the counters' victim.
+    // Of equally bad ones, the finding about the counters' victim.
     let mut equal = findings.clone();
     equal[2]["severity"] = "critical".into();
     let mut episode = counted("ksoftirqd");
@@ -137,7 +139,7 @@ fn of_two_findings_about_the_victim_that_with_the_culprit_is_the_headline() {
 
 #[test]
 fn who_keeps_others_waiting_is_not_the_headlines_victim() {
-    // A FIFO task is throttled: it waits, but it is the trouble of the others.
+    // A throttled FIFO task waits, but it is the culprit of the other waits.
     let mut throttled = at(of_tid(finding("task", "hog"), 7), "critical", 1_100, 1_900);
     throttled["id"] = "rt-throttled".into();
     throttled["victim"]["policy"] = "rt".into();
@@ -148,7 +150,7 @@ fn who_keeps_others_waiting_is_not_the_headlines_victim() {
     let names = [&episode.victim, &episode.culprit].map(|party| party.as_ref().map(|party| party.comm.as_str()));
     assert_eq!(names, [Some("spin"), Some("hog")]);
     assert_eq!(episode.victims.len(), 2);
-    // With nobody to suffer from it, it is.
+    // Without victims of its own, it can be the headline.
     let mut episode = counted("real-time");
     episode.note_trace(&explained(&[throttled], &[]));
     assert_eq!(episode.victim.map(|victim| victim.comm).as_deref(), Some("hog"));
@@ -161,7 +163,7 @@ fn who_kept_others_waiting_before_is_not_the_headlines_victim_for_its_limit() {
         (limited["id"], limited["culprits"]) = ("throttled".into(), json!([]));
         limited
     };
-    // Its victims' waits that are listed ended before the episode began.
+    // The listed waits of its victims ended before the episode began.
     let early = at(finding("task", "early"), "critical", 100, 200);
     let mut episode = counted("kworker");
     episode.note_trace(&explained(&[early.clone(), limited(7)], &[]));
@@ -204,7 +206,7 @@ fn an_episode_that_began_with_kernel_threads_is_headed_by_a_program_only_if_that
         episode.note_trace(&explained(findings, &[]));
         episode.victim.map(|victim| victim.comm)
     };
-    // The report has the program first, by the cause that the counters saw; the kworker waited for another one.
+    // The report lists the program first, by the cause that the counters saw; the kworker waited behind another task.
     let program = of_tid(finding("task", "fio"), 72);
     let mut by_another = finding("kworker", "kworker/0:1");
     by_another["culprits"] = json!([{
@@ -218,14 +220,14 @@ fn an_episode_that_began_with_kernel_threads_is_headed_by_a_program_only_if_that
     }]);
     let own = finding("kworker", "kworker/0:1");
     assert_eq!(named(&[behind_kworker.clone(), own.clone()]).as_deref(), Some("kworker/0:1"));
-    // What is worse heads it.
+    // The worse finding is the headline.
     let mild = |mut finding: Value| {
         finding["severity"] = "warning".into();
         finding
     };
     assert_eq!(named(&[program.clone(), mild(by_another)]).as_deref(), Some("fio"));
     assert_eq!(named(&[program, mild(own)]).as_deref(), Some("fio"));
-    // One that began with a program is about it.
+    // An episode triggered by a program is about that program.
     let mut episode = counted("/user.slice");
     let mut shell = of_tid(finding("task", "bash"), 72);
     shell["victim"]["cgroups"] = json!(["/user.slice/a"]);
@@ -243,7 +245,7 @@ fn of_a_group_that_only_the_counters_saw_the_longest_wait_is_named() {
             "kernel_thread": false,
         })
     };
-    // A finding about somebody else heads it; the pod was above its threshold, too.
+    // The headline is a finding about another victim; the pod was above its threshold too.
     let named = |waits: &[Value]| {
         let mut episode = counted("rcu");
         episode.note_role("/kubepods");
@@ -292,14 +294,14 @@ fn a_finding_of_another_time_gives_no_names() {
         before,
         "what the counters show stays"
     );
-    // It is not lost either: it has its own victim, and the episode counts as it.
+    // The finding is not lost: it has a victim of its own, and the episode is counted as it.
     let other = episode.other_finding.as_ref().expect("the worst of the trace");
     assert_eq!((other.finding.as_str(), other.severity.word(), other.ns), ("rt-starvation", "critical", Some(85)));
     let names = (other.victim.comm.as_str(), other.culprit.as_ref().map(|culprit| culprit.comm.as_str()));
     assert_eq!(names, ("whatever", Some("hog")));
     assert_eq!(episode.counts_as(), Some(&"rt-starvation".into()));
     assert!(super::super::line(&episode).contains("; explain found rt-starvation of whatever[71] instead"));
-    // The longest wait of such a task has names, if it is blamed on the same.
+    // The longest wait of such a task provides names, if it is blamed on the same culprit.
     let wait = |rule: &str| json!({ "comm": "rcu_preempt", "tid": 15, "cpu": 0, "start_ns": 0, "end_ns": 9, "blame": [culprit("hog", rule)], "kernel_thread": true });
     let mut episode = seen("rcu");
     episode.note_trace(&explained(&[], &[wait("class")]));
@@ -386,7 +388,7 @@ fn the_one_that_has_the_trace_takes_a_finding_once() {
     assert_eq!(episode.other_finding, None);
     let named = episode.victims.iter().filter(|victim| victim.finding.is_some()).count();
     assert_eq!((named, episode.victims.len() as u64 + episode.more_victims), (1, 16 + more + 1));
-    // One that shares it leaves the finding to that one.
+    // An episode that shares the trace leaves the finding to that one.
     let mut episode = Episode { trace_of: Some("first".into()), culprit: None, ..counted("rcu") };
     episode.note_trace_of_many(&explained(&[at(finding("task", "other"), "critical", 1_100, 1_900)], &[]));
     assert_eq!((episode.finding.as_ref(), episode.other_finding.is_some()), (None, true));
@@ -394,7 +396,7 @@ fn the_one_that_has_the_trace_takes_a_finding_once() {
 
 #[test]
 fn episodes_of_one_trace_keep_their_victims_where_a_crowd_is_worse() {
-    // The same culprit keeps the crowd waiting, and rcu, and a program of the crowd's group.
+    // The same culprit keeps the crowd, rcu, and a program of the crowd's group waiting.
     let mut crowd = at(of_tid(finding("task", "perf"), 9), "critical", 1_100, 1_900);
     crowd["victim"]["cgroups"] = json!(["/user.slice/a"]);
     let program = Party {
@@ -427,7 +429,7 @@ fn episodes_of_one_trace_keep_their_victims_where_a_crowd_is_worse() {
         line.contains(": dd[44] waited") && line.contains("explain found rt-starvation of perf[9] instead"),
         "{line}"
     );
-    // The one that has the trace takes what nobody else has, and still says with whom it began.
+    // The episode with the trace takes findings of no other episode, and still shows what triggered it.
     let mut episode = counted("rcu");
     episode.note_trace_of_many(&explained(std::slice::from_ref(&crowd), &[]));
     let line = super::super::line(&episode);
@@ -435,7 +437,7 @@ fn episodes_of_one_trace_keep_their_victims_where_a_crowd_is_worse() {
         line.contains(": perf[9] waited 85 ns") && line.contains("; it began when rcu tasks waited 6 ns"),
         "{line}"
     );
-    // What is found about the program itself is preferred to what is worse and about others of its group.
+    // Findings about the program itself are preferred to worse ones about other programs of its group.
     let own = at(of_tid(finding("task", "dd"), 44), "warning", 1_100, 1_900);
     let mut episode = of_program();
     episode.note_trace_of_many(&explained(&[crowd.clone(), own], &[]));
@@ -467,7 +469,7 @@ fn a_line_is_read_as_it_was_written() {
         let line = serde_json::to_string(&episode).expect("JSON");
         assert_eq!(serde_json::from_str::<Episode>(&line).expect(&line), episode);
     }
-    // As it was written before the counters' view had names.
+    // A record from before the counters' view had names.
     let old = r#"{"id":"1","trigger":{"kind":"wait","ns":5,"threshold_ns":4}}"#;
     let seen = serde_json::from_str::<Episode>(old).expect("an old line").trigger.expect("a trigger");
     assert_eq!((seen.trigger, seen.victim), (Trigger::Wait { ns: 5, threshold_ns: 4 }, None));
@@ -497,7 +499,7 @@ fn an_explanation_that_is_made_again_counts_nobody_twice() {
     }
 }
 
-/// One row of two programs, of which the second has the later thread id.
+/// One row for two programs, of which the second has the later thread id.
 fn two_programs(mut finding: Value) -> Value {
     let row = json!({
         "comm": "ab", "tids": [2_600, 7_560], "tasks": 2, "tgids": [2_600, 7_560], "policy": "fair", "prio": 120, "rule": "class", "ns": 85,
@@ -527,7 +529,7 @@ fn of_several_programs_of_one_name_no_one_is_named_but_whom_the_counters_saw() {
     assert!(line.contains("while ab[7560] had its CPU") && !line.contains("innocent"), "{line}");
     let text = serde_json::to_string(&episode).expect("JSON");
     assert!(!text.contains("innocent"), "{text}");
-    // Where its group has a role of its own, that is known.
+    // If its group has a role of its own, that is known.
     let group = "/system.slice/storm.service";
     let seen = Party {
         cgroup: Some(group.into()),
@@ -588,7 +590,7 @@ fn a_trace_that_begins_after_the_wait_says_of_nobody_that_he_is_well() {
     let problem = episode.problem.clone().expect("it is short");
     assert!(problem.starts_with("the trace begins 5.00 ms after the wait may have begun"), "{problem}");
     assert!(super::super::line(&episode).contains(&problem));
-    // Others' trouble is not it, but its own culprit's is.
+    // Findings about other victims are not the headline, but the one about its own culprit is.
     let others = at(of_tid(finding("task", "other"), 9), "critical", 6_000_000, 6_100_000);
     let mut innocent = others.clone();
     innocent["culprits"] =
@@ -601,7 +603,7 @@ fn a_trace_that_begins_after_the_wait_says_of_nobody_that_he_is_well() {
     episode.note_trace(&beginning_at(explained(&[others], &[]), 5_000_000));
     assert_eq!(episode.finding.as_ref().map(unstarve_diagnose::report::FindingId::as_str), Some("rt-starvation"));
     assert!(episode.problem.is_some());
-    // A trace that has all of it has no such problem, nor has one of another clock.
+    // A trace that covers all of the episode has no such problem; nor has one with another clock.
     let mut episode = counted("kworker");
     episode.note_trace(&beginning_at(explained(&[], &[]), 1_000));
     assert_eq!((episode.problem.as_ref(), episode.verdict.as_deref()), (None, Some("v")));
@@ -622,7 +624,7 @@ fn an_ignored_role_is_not_the_headline_and_not_beside_it() {
     assert_eq!(episode.victim.as_ref().map(|victim| victim.comm.as_str()), Some("ksoftirqd/0"));
     assert!(!super::super::line(&episode).contains("kworker"), "{}", super::super::line(&episode));
     assert_eq!(episode.victims.len(), 1, "{:?}", episode.victims);
-    // Where there is nothing else the counters' word stays.
+    // Without other information, what the counters showed remains.
     let mut episode = counted("ksoftirqd");
     episode.note_trace(&ignoring(&[worst]));
     assert_eq!(episode.victim.as_ref().and_then(|victim| victim.role.as_deref()), Some("ksoftirqd"));
@@ -653,7 +655,7 @@ fn of_a_group_that_its_limit_stops_the_group_is_named() {
     assert!(line.ends_with(&expected), "{line}");
     let json = serde_json::to_value(&episode).expect("JSON");
     assert_eq!((json["victim"]["pod"].as_str(), &json["victim"]["comm"]), (Some(&pod[23..]), &Value::Null));
-    // A finding about this pod is its own, one about another pod of the role is not.
+    // A finding about this pod belongs to the episode; one about another pod of the role does not.
     let of_group = |path: &str| {
         let mut finding = finding("task", "webapi");
         finding["victim"]["cgroups"] = json!([format!("{path}/container")]);

@@ -1,4 +1,4 @@
-//! Which of a trace's findings an episode is about.
+//! Chooses the finding of a trace that an episode is about (its headline).
 
 use unstarve_diagnose::THROTTLED;
 use unstarve_diagnose::report::{Culprit, Finding, Report, Severity, Victim, VictimKind, WorstWait};
@@ -8,7 +8,7 @@ use super::ignore_filter::{is_below, is_ignored, role_of};
 use super::record::{Episode, Party};
 use super::truncate_path::cut;
 
-/// What an episode's trace says.
+/// The report of `explain` about an episode's trace.
 #[derive(Debug)]
 pub struct Explanation {
     pub(super) report: Report,
@@ -16,67 +16,67 @@ pub struct Explanation {
     pub(super) ignored: Vec<String>,
 }
 
-/// By what a finding is chosen among those of the episode's time.
+/// How a finding is chosen among those of the episode's time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Choice {
-    /// The worst; of equally bad ones that which is nearest to what the counters saw.
+    /// The worst; of equally bad ones the one nearest to what the counters saw.
     Worst,
-    /// One about that victim, or about its culprit and rule.
+    /// One about the victim of the counters, or about their culprit and rule.
     OwnVictim,
-    /// One about that victim alone: another episode of the same trace has those about others, whoever is to blame for them.
+    /// Only one about that victim: findings about other victims belong to other episodes of the same trace, whatever the culprit.
     VictimAlone,
 }
 
-/// How well a finding fits what the counters saw.
+/// How well a finding matches what the counters saw.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(super) enum Fit {
-    /// It is about others.
+    /// No match.
     None,
-    /// The same rule and, as far as roles say, the same tasks are to blame.
+    /// The same rule and, as far as roles show, the same culprit.
     Culprit,
-    /// It is about the same victim.
+    /// The same victim.
     Victim,
-    /// About the same victim, and by the same rule and culprit: a victim can have several.
+    /// The same victim, rule and culprit: a victim can have several findings.
     Both,
 }
 
 impl Explanation {
-    /// Reads `explain --json`.
+    /// Parses the output of `explain --json`.
     ///
     /// # Errors
-    /// If it is none.
+    /// If it is not a report.
     pub fn parse(json: &[u8]) -> Result<Explanation, serde_json::Error> {
         serde_json::from_slice(json).map(|report| Explanation { report, ignored: Vec::new() })
     }
 
-    /// Takes what `explain` found.
+    /// Wraps a report of `explain`.
     pub fn of(report: Report) -> Explanation {
         Explanation { report, ignored: Vec::new() }
     }
 
-    /// The same without what is about victims of these roles alone.
+    /// The same, without findings about victims of these roles only.
     #[must_use]
     pub fn ignoring(self, ignored: &[String]) -> Explanation {
         Explanation { ignored: ignored.to_vec(), ..self }
     }
 
-    /// The finding that an episode is about; nothing of a trace that has none of its time.
+    /// The finding that an episode is about; `None` if the trace has none of its time.
     pub(super) fn headline<'a>(&'a self, episode: &Episode, choice: Choice) -> Option<&'a Finding> {
         let bad: Vec<&'a Finding> = self.of_its_time(episode).collect();
-        // Who keeps others waiting, a limit of its own and all, is not whom the episode is about.
+        // A task that keeps other tasks waiting is not the victim of the episode, even if its own quota throttles it.
         let is_victim_alone = |finding: &Finding| {
             let blames =
                 |other: &Finding| self.blamed(other, episode).is_some_and(|row| has_one_of(&row.tids, &finding.victim));
             !bad.iter().any(|other| other.severity >= finding.severity && blames(other))
         };
-        // Its victim with another cause is as near to what the counters saw as another victim of the same cause.
+        // The same victim with another cause is as near as another victim with the same cause.
         let nearness = |finding: &Finding| match self.fit(finding, episode) {
             Fit::None => 0,
             Fit::Culprit | Fit::Victim => 1,
             Fit::Both => 2,
         };
-        // Kernel threads that began it are whom it is about, also if they keep others waiting. Programs head it only if what
-        // they suffer is worse.
+        // Kernel threads that triggered the episode are its subject even if they keep other tasks waiting. Programs come first only if their
+        // starvation is worse.
         let is_own = |finding: &Finding| self.is_of_kernel_threads_seen(finding, episode);
         let is_of_kernel_threads = bad.iter().any(|finding| is_own(finding));
         let is_program = |finding: &Finding| finding.victim.kernel_thread != Some(true);
@@ -84,7 +84,7 @@ impl Explanation {
             let is_alone = is_own(finding) || is_victim_alone(finding);
             (is_alone, finding.severity, !(is_of_kernel_threads && is_program(finding)), nearness(finding))
         };
-        // The report has the worst first: of equals the first counts.
+        // The report is sorted worst first: of equals take the first.
         let better = |best: Option<&'a Finding>, next: &'a Finding| match best {
             Some(best) if rank(best) >= rank(next) => Some(best),
             _ => Some(next),
@@ -104,36 +104,37 @@ impl Explanation {
         }
     }
 
-    /// Whether a finding is about the kernel threads that the counters saw, and somebody else kept them waiting.
+    /// Whether a finding is about the kernel threads that the counters saw, with another task as the culprit.
     fn is_of_kernel_threads_seen(&self, finding: &Finding, episode: &Episode) -> bool {
         finding.victim.kernel_thread == Some(true)
             && self.fit(finding, episode) >= Fit::Victim
             && self.blamed(finding, episode).is_some_and(|row| !has_one_of(&row.tids, &finding.victim))
     }
 
-    /// Whether a finding may head an episode though it is about another victim than the counters saw.
+    /// Whether a finding can be the headline although its victim is not the one that the counters saw.
     fn may_be_worst(&self, finding: &Finding, episode: &Episode) -> bool {
         if episode.victim.is_none() || self.fit(finding, episode) != Fit::None {
             return true;
         }
         if !is_by_limit(finding) {
-            // If nobody is known to be to blame for it in the episode's time it may be of any other.
+            // Without a known culprit in the episode's time, the finding can belong to any other time.
             return self.main_culprit(finding, episode).is_some();
         }
-        // Who keeps others waiting, at whatever time of the trace, is stopped for that: the wait that began it is another's.
+        // A task that keeps other tasks waiting at any time of the trace is throttled for that: the wait that triggered the episode is another
+        // task's.
         let blames = |other: &Finding| other.culprits.iter().any(|row| has_one_of(&row.tids, &finding.victim));
         let seen = episode.culprit.as_ref().and_then(|culprit| culprit.tid);
         !seen.is_some_and(|tid| finding.victim.tids.contains(&tid)) && !self.findings().any(blames)
     }
 
-    /// What was found, worst first; remarks that are nobody's trouble are none, and neither is what is ignored.
+    /// Findings, worst first, without remarks and without ignored victims.
     pub(super) fn findings(&self) -> impl Iterator<Item = &Finding> {
         let counts =
             |finding: &&Finding| finding.severity > Severity::Info && !is_ignored(&finding.victim, &self.ignored);
         self.report.findings.iter().filter(counts)
     }
 
-    /// How much later the trace begins than the episode's waits may have; `None` if it has all of them, or nobody knows.
+    /// How much later the trace begins than the episode's waits may have begun; `None` if the trace has all of them, or if that is unknown.
     pub(crate) fn missed(&self, episode: &Episode) -> Option<Nanos> {
         let since = self.since(episode)?;
         let missed = self.report.trace.start_ns.checked_sub(since)?;
@@ -142,16 +143,16 @@ impl Explanation {
 
     /// When the episode's waits may have begun, on the trace's clock.
     pub(super) fn since(&self, episode: &Episode) -> Option<u64> {
-        // Its clock is compared with this one's alone: the wall's may have been set meanwhile.
+        // Only the monotonic clock is comparable: the wall clock may have been set meanwhile.
         let is_same_clock = self.report.trace.clock.as_deref() == Some("mono");
         episode.trigger.as_ref().and_then(|seen| seen.since_mono_ns).filter(|_| is_same_clock)
     }
 
-    /// Those whose waits may have been after the episode's first one began.
+    /// Findings with waits that may be later than the episode's first wait began.
     pub(super) fn of_its_time<'a>(&'a self, episode: &Episode) -> impl Iterator<Item = &'a Finding> + use<'a> {
         let since = self.since(episode);
         let is_of_it = move |finding: &Finding| since.is_none_or(|since| !is_over_before(finding, since));
-        // One that may be of its time is not where another one about the same tasks is.
+        // A finding that only may be of its time is dropped if another one about the same tasks is known to be.
         let may_be = move |finding: &Finding| since.is_some_and(|since| !is_known_after(finding, since));
         let is_known = move |finding: &Finding| {
             let same = |other: &Finding| has_one_of(&other.victim.tids, &finding.victim);
@@ -160,20 +161,20 @@ impl Explanation {
         self.findings().filter(move |finding| is_of_it(finding) && !(may_be(finding) && is_known(finding)))
     }
 
-    /// How many threads the episode's finding is about.
+    /// Number of threads that the episode's finding is about.
     pub(super) fn tasks_of_victim(&self, episode: &Episode) -> Option<u32> {
         let victim = episode.victim.as_ref()?;
-        // Of several threads none is named.
+        // If there are several threads, none is named.
         let is_victim = |found: &Victim| match victim.tid {
             Some(tid) => found.tids.contains(&tid),
             None => found.comm == victim.comm,
         };
         let is_it = |finding: &&Finding| episode.finding.as_ref() == Some(&finding.id) && is_victim(&finding.victim);
-        // The worst come first; it may be headed by a remark.
+        // The worst come first. Remarks are included, because the headline can be one.
         self.report.findings.iter().find(is_it).map(|finding| finding.victim.tasks)
     }
 
-    /// The longest wait of a task of this role in the episode's time, if it is one of the longest of all.
+    /// The longest wait of a task of this role in the episode's time, if it is among the longest of the trace.
     pub(super) fn worst_wait(&self, role: &str, episode: &Episode) -> Option<&WorstWait> {
         let since = self.since(episode).unwrap_or(0);
         let mut waits = self.report.worst_waits.iter().filter(|wait| wait.end_ns >= since);
@@ -183,7 +184,7 @@ impl Explanation {
         })
     }
 
-    /// How well a finding fits what the counters saw.
+    /// How well a finding matches what the counters saw.
     pub(super) fn fit(&self, finding: &Finding, episode: &Episode) -> Fit {
         match &episode.victim {
             Some(victim) if is_about(finding, victim) => match self.has_culprit_of(finding, episode) {
@@ -195,33 +196,33 @@ impl Explanation {
         }
     }
 
-    /// Whether a finding blames the same rule and, as far as roles say, the same tasks.
+    /// Whether a finding blames the same rule and, as far as roles show, the same tasks.
     fn has_culprit_of(&self, finding: &Finding, episode: &Episode) -> bool {
         self.blamed(finding, episode).is_some_and(|culprit| is_seen_culprit(culprit, episode))
     }
 }
 
-/// Whether all that is known of its waits ended before then. Of many waits the report has the worst alone: then nobody knows.
+/// Whether all waits ended before then. If the report lists only the worst of many waits, that is unknown, and the answer is no.
 fn is_over_before(finding: &Finding, then: u64) -> bool {
     let has_all = finding.lists_all || finding.waits.count as usize <= finding.worst.len();
     has_all && !finding.worst.is_empty() && finding.worst.iter().all(|wait| wait.end_ns < then)
 }
 
-/// Whether one of its listed waits was after that moment, or lasted then.
+/// Whether one of its listed waits ended at or after that moment.
 pub(super) fn is_known_after(finding: &Finding, then: u64) -> bool {
     finding.worst.iter().any(|wait| wait.end_ns >= then)
 }
 
-/// Whether one of a victim's threads is among these.
+/// Whether one of the victim's threads is among these.
 fn has_one_of(tids: &[u32], victim: &Victim) -> bool {
     tids.iter().any(|tid| victim.tids.contains(tid))
 }
 
-/// Whether a finding is about this victim, as far as roles say.
+/// Whether a finding is about this victim, as far as roles show.
 pub(super) fn is_about(finding: &Finding, victim: &Party) -> bool {
     let same_task = victim.tid.is_some_and(|tid| finding.victim.tids.contains(&tid));
     let is_of_role = |role: &str| match victim.cgroup.as_deref() {
-        // Of one that its own limit stops the group is known, and not only the role.
+        // For a group that its own quota throttles, the group itself is known, and not only the role.
         Some(cgroup) if role.starts_with('/') && is_below(cgroup, role) => {
             is_of(&finding.victim, cgroup)
                 || finding.victim.cgroups.iter().any(|of| cut(of) == cgroup)
@@ -233,7 +234,7 @@ pub(super) fn is_about(finding: &Finding, victim: &Party) -> bool {
     same_task || victim.role.as_deref().is_some_and(is_of_role)
 }
 
-/// Whether a finding is about the program that the counters saw wait, if they saw one: all others of its group have the same role.
+/// Whether a finding is about the program that the counters saw wait, if they saw one: all other programs of its group have the same role.
 pub(super) fn is_about_seen_task(finding: &Finding, episode: &Episode) -> bool {
     episode.victim.as_ref().is_none_or(|victim| match (victim.tid, victim.role.as_deref()) {
         (Some(tid), Some(role)) if role.starts_with('/') => {
@@ -243,12 +244,12 @@ pub(super) fn is_about_seen_task(finding: &Finding, episode: &Episode) -> bool {
     })
 }
 
-/// Whether the counters blame the same rule and, as far as roles say, the same tasks.
+/// Whether the counters blame the same rule and, as far as roles show, the same tasks.
 pub(super) fn is_seen_culprit(culprit: &Culprit, episode: &Episode) -> bool {
     is_of_seen_role(culprit, episode) && episode.rule == Some(culprit.rule)
 }
 
-/// Whether the counters blame the same tasks, as far as roles say.
+/// Whether the counters blame the same tasks, as far as roles show.
 pub(super) fn is_of_seen_role(culprit: &Culprit, episode: &Episode) -> bool {
     let Some(role) = episode.culprit.as_ref().and_then(|culprit| culprit.role.as_deref()) else { return false };
     let is_kernel = culprit.kernel_thread == Some(true);
@@ -263,7 +264,7 @@ pub(super) fn is_of_seen_role(culprit: &Culprit, episode: &Episode) -> bool {
 fn is_of(victim: &Victim, role: &str) -> bool {
     match role {
         group if group.starts_with('/') => victim.cgroups.iter().any(|cgroup| is_below(cgroup, group)),
-        // Of a worker that works on nobody knows what each may be true.
+        // A worker whose work item is unknown can be of either role.
         "direct-io" | "kworker" if victim.kind == VictimKind::Kworker && victim.work.is_none() => {
             victim.kernel_thread == Some(true)
         }
@@ -271,22 +272,22 @@ fn is_of(victim: &Victim, role: &str) -> bool {
     }
 }
 
-/// Whether a finding is about what a limit stops: nobody is to blame for it.
+/// Whether a finding is about throttling by a quota: no task is to blame.
 pub(super) fn is_by_limit(finding: &Finding) -> bool {
     finding.id == THROTTLED
 }
 
-/// Whether kernel threads of a role are called so. Of roles that have no names of their own nothing is said.
+/// Whether names of the role's kernel threads begin like this. `false` for roles without names of their own.
 fn has_name_of(comm: &str, role: &str) -> bool {
     beginnings(role).iter().any(|beginning| comm.starts_with(beginning))
 }
 
-/// Whether a task that is called so may be of a role.
+/// Whether a task with this name can be of the role.
 pub(super) fn may_be_of(comm: &str, role: &str) -> bool {
     beginnings(role).is_empty() || has_name_of(comm, role)
 }
 
-/// What the names of a role's threads begin with, if they have names of their own.
+/// Prefixes of the thread names of a role, if it has any.
 fn beginnings(role: &str) -> &'static [&'static str] {
     match role {
         "ksoftirqd" => &["ksoftirqd/"],
@@ -368,7 +369,7 @@ mod tests {
         episode.finding = Some("weight-starvation".into());
         episode.note_tasks(&explanation);
         assert_eq!((tasks(&episode), episode.many_tasks()), (json!(1), None));
-        // Of one that no finding is about nobody has counted.
+        // Without a finding, the number of threads is unknown.
         episode.finding = None;
         episode.note_tasks(&explanation);
         assert_eq!(tasks(&episode), json!(null));

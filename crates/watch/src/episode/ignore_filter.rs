@@ -1,30 +1,30 @@
-//! Which findings are about roles that the configuration ignores: what happens to these is no episode, and not the headline of one.
+//! Drops findings about roles that the configuration ignores: they are neither an episode nor its headline.
 
 use unstarve_diagnose::report::{Victim, VictimKind, Work};
 use unstarve_model::Policy;
 
 use crate::engine::reading::RoleKind;
 
-/// Whether all tasks of a victim are of roles that are ignored.
+/// Whether all tasks of a victim are of ignored roles.
 pub(super) fn is_ignored(victim: &Victim, ignored: &[String]) -> bool {
-    // Those that are called like kernel threads, and of which nothing shows what they are, may be kernel threads: no role is theirs.
+    // Tasks with the name of a kernel thread, of which the trace does not show whether they are one, have no role.
     let is_unknown = victim.kernel_thread.is_none() && victim.kind.is_named_as_kernel_thread();
     if ignored.is_empty() || is_unknown {
         return false;
     }
     let is = |role: RoleKind| ignored.iter().any(|name| name == role.word());
     let is_group = |cgroup: &String| ignored.iter().any(|name| name.starts_with('/') && is_below(cgroup, name));
-    // Those that are in no group, or in the root.
+    // Tasks that are in the root cgroup, or in none.
     let is_other = |cgroup: &String| cgroup == "/" && is(RoleKind::Other);
     match role_of(victim) {
         Some(role) => is(role),
-        // `explain` takes tasks of one name for one, whatever groups they are in.
+        // `explain` treats tasks of one name as one victim, even if they are in different groups.
         None if victim.cgroups.is_empty() => is(RoleKind::Other),
         None => victim.cgroups.iter().all(|cgroup| is_group(cgroup) || is_other(cgroup)),
     }
 }
 
-/// The role of a victim, but for groups. Any program can take a kernel thread's name: what it is must be shown by more.
+/// The role of a victim, except groups. Any program can take a kernel thread's name, so that the name alone is not enough.
 pub(super) fn role_of(victim: &Victim) -> Option<RoleKind> {
     let is_real_time = matches!(victim.policy, Some(Policy::Rt | Policy::Deadline));
     match victim.kind {
@@ -89,7 +89,7 @@ mod tests {
             [vec!["kernel"], vec![]]
         );
         assert_eq!(which(&Victim { kernel_thread: Some(true), ..victim("task", "khugepaged") }), ["kernel"]);
-        // A program of this name is one of its group.
+        // A program with this name belongs to its group.
         for kernel_thread in [Some(false), None] {
             assert_eq!(which(&Victim { kernel_thread, ..victim("task", "khugepaged") }), ["other"]);
         }
@@ -111,10 +111,10 @@ mod tests {
         let build = Victim { cgroups: vec!["/batch.slice/build".into()], ..victim("task", "cc1") };
         assert!(of(&build, &["/batch.slice"]));
         assert!(!of(&build, &["/batch"]) && !of(&build, &["other"]) && !of(&build, &[]));
-        // Some of them are others'.
+        // Some of its tasks are in other groups.
         let both = Victim { cgroups: vec!["/batch.slice/build".into(), "/user.slice".into()], ..build.clone() };
         assert!(!of(&both, &["/batch.slice"]) && of(&both, &["/batch.slice", "/user.slice"]));
-        // Whatever group they are in.
+        // Real-time tasks have their role in any group.
         let real_time = Victim { policy: Some(Policy::Rt), ..build };
         assert!(of(&real_time, &["real-time"]) && !of(&real_time, &["/batch.slice"]));
         let nowhere = Victim { cgroups: vec!["/".into()], ..victim("task", "cc1") };

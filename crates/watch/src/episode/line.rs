@@ -1,3 +1,5 @@
+//! Formats an episode as one line of text.
+
 use std::fmt::Write as _;
 
 use unstarve_diagnose::report::FindingId;
@@ -6,7 +8,7 @@ use unstarve_sched::Rule;
 
 use super::record::{Episode, Party, Stage};
 
-/// The line of an episode that has begun, and of which nobody will say more before another watch has its store.
+/// The line of an episode that was not finished, as long as no watch uses its store.
 pub fn unfinished_line(episode: &Episode) -> String {
     format!("episode {} was not finished (no watch has its store): {}", clean(&episode.id), about(episode))
 }
@@ -71,12 +73,12 @@ fn sentence(episode: &Episode, victim: &Party) -> String {
     text
 }
 
-/// The others that were starved: `; kworker/1:0[18] and 2 others were starved, too`.
+/// The other victims: `; kworker/1:0[18] and 2 others were starved, too`.
 fn others(episode: &Episode) -> String {
     let is_headline = |party: &Party| {
         episode.victim.as_ref().is_some_and(|victim| {
             let is_same_task = match (party.tid, victim.tid) {
-                // Tasks that are named by what they share.
+                // Parties without a tid are identified by what their tasks share.
                 (None, None) => {
                     !party.comm.is_empty() && (&party.comm, &party.cgroup) == (&victim.comm, &victim.cgroup)
                 }
@@ -96,7 +98,7 @@ fn others(episode: &Episode) -> String {
     }
 }
 
-/// Whose wait it began with, where the headline is about somebody else: `; it began when rcu tasks waited 156 ms`.
+/// The wait that triggered the episode, if the headline is about another victim: `; it began when rcu tasks waited 156 ms`.
 fn began_with(episode: &Episode) -> String {
     let (Some(seen), Some(victim), Some(_)) = (&episode.trigger, &episode.victim, &episode.finding) else {
         return String::new();
@@ -110,7 +112,7 @@ fn began_with(episode: &Episode) -> String {
     }
 }
 
-/// Whether the headline's victim is the one of the counters, as far as they named it.
+/// Whether the headline's victim is the one that the counters saw, as far as they identified it.
 fn is_the_same(seen: &Party, victim: &Party) -> bool {
     let is_program = seen.role.as_deref().is_some_and(|role| role.starts_with('/'));
     match seen.tid {
@@ -126,7 +128,7 @@ fn of_many(party: &Party, tasks: u32) -> String {
     format!("{} ({tasks} threads){place}", clean(&party.comm))
 }
 
-/// `hog[4711] of nginx.service`; the role where no task is known.
+/// `hog[4711] of nginx.service`; the role if no task is known.
 fn named(party: &Party) -> String {
     let mut text = match (&party.role, party.comm.as_str()) {
         // A group within the role is known.
@@ -145,7 +147,7 @@ fn named(party: &Party) -> String {
     text
 }
 
-/// How an episode began, as the counters saw it; `None` of a dump on demand.
+/// How an episode began, as the counters saw it; `None` for a dump on demand.
 pub fn began(episode: &Episode) -> Option<String> {
     let seen = episode.trigger.as_ref()?;
     let mut text = String::from("began when ");
@@ -194,7 +196,7 @@ mod tests {
              its CPU (class, rt-starvation); first remedy: Lower it. (lower-priority); the guard's policy did not hold: 2 \
              values refused; 2 episodes before it not kept"
         );
-        // What many threads waited is not said of one; all but the name of one is as before.
+        // Waits of many threads are not shown as those of one; for a single thread the line is as before.
         episode.victim_tasks = Some(304);
         episode.victim = Some(party("bash", 25405, Some("user@0.service")));
         let text = line(&episode);

@@ -1,4 +1,4 @@
-//! Paths of cgroups that somebody made long.
+//! Long paths of cgroups, as users can create them.
 
 use serde_json::json;
 
@@ -7,7 +7,7 @@ use super::tests::{explained, finding};
 use super::*;
 use crate::testing::at;
 
-/// Of some 3,900 bytes, which are more once they are harmless.
+/// A path of about 3,900 bytes, which grows when it is escaped.
 fn long(last: &str) -> String {
     format!("/system.slice/a.service/{}{last}", "b\u{1}/".repeat(1300))
 }
@@ -31,13 +31,13 @@ fn an_episode_names_no_path_at_length() {
         for party in all {
             let longest = party.cgroup.iter().chain([&party.comm]).map(String::len).max();
             assert!(longest <= Some(512), "{party:?}");
-            // What it is the whole path says.
+            // The place comes from the whole path.
             assert!(party.cgroup.is_none() || party.place.unit.as_deref() == Some("a.service"), "{party:?}");
         }
     }
 }
 
-/// One that its limit stops is known by its path alone.
+/// A group that its own quota throttles is identified by its path only.
 #[test]
 fn a_finding_about_a_group_of_a_long_path_is_its_own() {
     let path = |last: &str| format!("/system.slice/a.service/{}{last}", "b/".repeat(1900));

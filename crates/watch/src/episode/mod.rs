@@ -1,4 +1,4 @@
-//! Episodes: when one begins and ends ([`Detector`]), and what is written about it. Pure: it reads readings and reports, and no file.
+//! Episodes: detects when one begins and ends ([`Detector`]) and describes it. Pure: takes readings and reports, does no I/O.
 
 mod begun;
 mod by_table;

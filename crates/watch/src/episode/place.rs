@@ -1,3 +1,5 @@
+//! Finds the pod, container and systemd unit in the path of a cgroup.
+
 use serde::{Deserialize, Serialize};
 
 /// What the path of a cgroup says: no API server is asked.
@@ -15,7 +17,7 @@ pub struct Place {
 }
 
 impl Place {
-    /// Of a group's path: `/kubepods.slice/…`, `/system.slice/nginx.service`.
+    /// Parses a group's path: `/kubepods.slice/…`, `/system.slice/nginx.service`.
     pub fn of(cgroup: &str) -> Place {
         let parts: Vec<&str> = cgroup.split('/').filter(|part| !part.is_empty()).collect();
         if let Some(place) = in_a_slices_name(&parts) {
@@ -29,17 +31,17 @@ impl Place {
         let below = pods.and_then(|at| parts.get(at + 1..)).unwrap_or_default();
         let at_pod = below.iter().position(|part| pod(part).is_some());
         let pod = at_pod.and_then(|at| pod(below[at]));
-        // Of a pod the group right below it: what a container has below its own is its own choice.
+        // In a pod, the group directly below it: names further down are chosen by the container.
         let container = match at_pod {
             Some(at) => below.get(at + 1).and_then(|part| container(part)),
             None => parts.iter().find_map(|part| container(part)),
         };
-        // Of pods the unit is a slice that says nothing more.
+        // For pods, the unit is a slice that adds no information.
         let unit = if is_kubernetes { None } else { unstarve_guard::scan::unit_of(cgroup) };
         Place { pod, container, unit }
     }
 
-    /// In a word, for people; `None` if the path says nothing.
+    /// One word for people; `None` if the path shows nothing.
     pub fn word(&self) -> Option<String> {
         let pod = self.pod.as_ref().map(|pod| format!("pod {pod}"));
         let container = || self.container.as_ref().map(|container| format!("container {container}"));
@@ -51,8 +53,8 @@ fn is_owned(part: &str) -> bool {
     part == "user.slice" || part.starts_with("user-") && part.ends_with(".slice") || part.ends_with(".service")
 }
 
-/// Where the group of all pods is in the path: `kubepods` of the cgroupfs driver, `kubepods.slice` of systemd's. With
-/// `--cgroup-root=/kubelet`, as kind runs the kubelet, systemd has that in each name below.
+/// Index of the group of all pods: `kubepods` with the cgroupfs driver, `kubepods.slice` with systemd's. With
+/// `--cgroup-root=/kubelet`, as kind runs the kubelet, systemd's names have that as a prefix.
 fn pods_of(parts: &[&str]) -> Option<usize> {
     let is_pods = |part: &&str| matches!(*part, "kubepods" | "kubepods.slice" | "kubelet-kubepods.slice");
     let at = parts.iter().position(is_pods)?;
@@ -64,7 +66,7 @@ fn pods_of(parts: &[&str]) -> Option<usize> {
     is_root(above).then_some(at)
 }
 
-/// Whether a manager's own root ends here: that of the hierarchy, or a container's in which a whole system runs. crun has a group
+/// Whether the path so far is a manager's root: that of the hierarchy, or of a container that runs a whole system. crun adds a group
 /// `container` below that of the container.
 fn is_root(above: &[&str]) -> bool {
     match above {
@@ -73,8 +75,8 @@ fn is_root(above: &[&str]) -> bool {
     }
 }
 
-/// `kubepods-burstable-pod<uid>.slice:cri-containerd:<64 digits>` is one group, at the root or below containerd's: there the kubelet makes
-/// names for systemd, and containerd does not hand them to systemd (`SystemdCgroup = false`).
+/// `kubepods-burstable-pod<uid>.slice:cri-containerd:<64 digits>` as one group, at the root or below containerd's: the kubelet creates
+/// names for systemd, but containerd does not use systemd (`SystemdCgroup = false`).
 fn in_a_slices_name(parts: &[&str]) -> Option<Place> {
     let name = match parts {
         ["system.slice", "containerd.service", name, ..] | [name, ..] => name,
@@ -95,7 +97,7 @@ fn pod(part: &str) -> Option<String> {
 }
 
 /// `cri-containerd-<64 digits>.scope`, `docker-….scope`, `crio-…`, or the digits alone. `crio-conmon-…` is not in the container: it is
-/// who looks after it.
+/// the container's monitor.
 fn container(part: &str) -> Option<String> {
     let name = part.strip_suffix(".scope").unwrap_or(part);
     let (kind, id) = name.rsplit_once(['-', ':']).unwrap_or(("", name));
@@ -123,13 +125,13 @@ mod tests {
         let unit = Place::of("/system.slice/nginx.service");
         assert_eq!((unit.pod, unit.unit.as_deref()), (None, Some("nginx.service")));
         assert_eq!(Place::of(&format!("/docker/{id}")).word().as_deref(), Some("container 4f4f4f4f4f4f"));
-        // A user's group with such a name below a service is that service's.
+        // A user's group with such a name below a service belongs to that service.
         let made_up = Place::of("/user.slice/user-1000.slice/user@1000.service/podcafebabe");
         assert_eq!((made_up.pod, made_up.unit.as_deref()), (None, Some("user@1000.service")));
         assert_eq!(Place::of("/"), Place::default());
     }
 
-    /// The uid that each path is of; the container is always the same.
+    /// All paths have the same uid and the same container.
     #[test]
     fn kubelets_and_runtimes_name_the_groups_of_pods() {
         let id = "4f".repeat(32);
@@ -142,7 +144,7 @@ mod tests {
             for scope in ["cri-containerd", "crio", "docker"].map(|runtime| format!("{runtime}-{id}.scope")) {
                 let pod = format!("kubepods{quality}-pod{in_slices}.slice/{scope}");
                 paths.push(format!("/kubepods.slice{quality_slice}/{pod}"));
-                // crun puts what it runs one group further down.
+                // crun puts the processes one group further down.
                 paths.push(format!("/kubepods.slice{quality_slice}/{pod}/container"));
                 let nested =
                     format!("/kubelet-kubepods.slice{}/kubelet-{pod}", quality_slice.replace("/k", "/kubelet-k"));
@@ -195,7 +197,7 @@ mod tests {
                 assert_eq!((&place.pod, &place.container), (&None, &None), "{owner}/{below}: {place:?}");
             }
         }
-        // Neither is a group that is called alike, or is not at the root.
+        // A group with a similar name, or not at the root, is not a pod either.
         let own = format!("kubepods-{}.slice:cri-containerd:{id}", pod.replace('-', "_"));
         for path in [
             format!("/kubepods-mine/{pod}"),
@@ -207,7 +209,7 @@ mod tests {
         ] {
             assert_eq!(Place::of(&path).pod, None, "{path}");
         }
-        // A cluster in a container has its root there, and a container names only what is below itself.
+        // A cluster in a container has its root there; a container can only name groups below its own.
         let other = "5e".repeat(32);
         let nested = Place::of(&format!("/docker/{other}/kubepods/burstable/{pod}/{id}/{other}"));
         assert_eq!((nested.pod.as_deref(), nested.container.as_deref()), (Some(&pod[3..]), Some("4f4f4f4f4f4f")));

@@ -1,4 +1,4 @@
-//! An episode, as it is written.
+//! The record of an episode: `episode.json` and the lines of the log.
 
 use serde::{Deserialize, Serialize};
 use unstarve_diagnose::report::{FindingId, RemedyId, Severity};
@@ -8,7 +8,7 @@ use unstarve_sched::Rule;
 use super::place::Place;
 use super::trigger::Trigger;
 
-/// The schema's id. Fields are only ever added.
+/// The id of the schema. Fields are only ever added.
 pub const SCHEMA: &str = "unstarve.watch-episode/1";
 
 /// One episode, as a line of the log and as `episode.json` beside its trace.
@@ -248,36 +248,36 @@ fn is_zero(count: &u64) -> bool {
 }
 
 impl Episode {
-    /// One that has just been seen.
+    /// An episode that was just noticed.
     pub fn begun(id: String, at: WallTime) -> Episode {
         Episode { schema: SCHEMA.to_owned(), id, at: at.to_string(), at_ns: at.0, ..Episode::default() }
     }
 
-    /// The first word on it, while it is being recorded.
+    /// The record published while the episode is being recorded.
     #[must_use]
     pub fn announced(&self) -> Episode {
         Episode { stage: Stage::Begun, ..self.clone() }
     }
 
-    /// The last word on one of which there is the first alone: the watch ended before its trace was written.
+    /// The final record of an interrupted episode: the watch ended before its trace was written.
     #[must_use]
     pub(crate) fn interrupted(self) -> Episode {
         let problem = Some("no trace: the watch ended while it was being recorded".to_owned());
         Episode { stage: Stage::Complete, problem, ..self }
     }
 
-    /// How many threads are the victim, if they are several: what is said of them is not said of one.
+    /// Number of victim threads, if there are several: then no single thread is described.
     pub(crate) fn many_tasks(&self) -> Option<u32> {
         self.victim_tasks.filter(|tasks| *tasks > 1)
     }
 
-    /// What it is counted as: the finding about its victim, else the worst about others.
+    /// The finding that the episode is counted as: the one about its victim, else the worst about other victims.
     pub fn counts_as(&self) -> Option<&FindingId> {
         self.finding.as_ref().or_else(|| self.other_finding.as_ref().map(|other| &other.finding))
     }
 }
 
-/// The name of an episode of this moment.
+/// The id of an episode at this time.
 pub fn id_of(at: WallTime) -> String {
     let digits: String = format!("{}-{}", at.date(), at.clock()).chars().filter(char::is_ascii_digit).collect();
     let (day, rest) = digits.split_at(8.min(digits.len()));
@@ -285,7 +285,7 @@ pub fn id_of(at: WallTime) -> String {
     format!("{day}-{second}-{milli}")
 }
 
-/// Whether a text has the form of an id, so that it can be a name in the store and nothing else.
+/// Whether a text has the form of an id, so that it is safe as a file name in the store.
 pub fn is_id(text: &str) -> bool {
     let lengths: Vec<usize> = text.split('-').map(str::len).collect();
     let digits = text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'-');

@@ -1,8 +1,10 @@
+//! Tests of remarks as the headline of an episode.
+
 use serde_json::{Value, json};
 
 use crate::episode::{Episode, Explanation, Party, Seen, Suffered, Trigger, line};
 
-/// Of the very worker: what `explain` finds of a trace of eight seconds, of which fio ran in the last one.
+/// About the same worker: what `explain` finds in a trace of eight seconds, of which fio ran in the last.
 ///
 ///          0       6,000           7,000
 ///   fio    ........................#.#.#.#.      woken by the worker, weighs more
@@ -159,7 +161,7 @@ fn a_remark_says_nothing_of_a_long_wait_and_of_what_is_ignored() {
     let mut ignored = of_workers();
     ignored.note_trace(&explained(&[ping_pong()]).ignoring(&["direct-io".to_owned()]));
     assert_eq!(ignored.finding, None);
-    // A dump on demand is about nobody.
+    // A dump on demand has no victim.
     assert_eq!(noted(Episode::default(), &[ping_pong()]).finding, None);
 }
 
@@ -176,7 +178,7 @@ fn of_a_group_the_one_that_was_seen_is_named_and_no_other() {
         noted(counted(victim, role("/kubepods"), "weight"), &[finding.clone()]).finding
     };
     assert_eq!(of(Some(271)), Some("completion-ping-pong".into()));
-    // One of the same name may be another user's.
+    // A task of the same name can belong to another user.
     assert_eq!((of(Some(272)), of(None)), (None, None));
 }
 

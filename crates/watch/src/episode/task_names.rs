@@ -1,5 +1,5 @@
-//! Whom an episode names before its trace is explained. The counters are sums of roles: a task is named only where what lasts at this
-//! moment shows that it is the one.
+//! Chooses the tasks that an episode names before its trace is explained. The counters are sums per role: a task is named only if a wait in
+//! progress identifies it.
 
 use unstarve_model::{Nanos, Time};
 use unstarve_sched::Rule;
@@ -13,7 +13,7 @@ use crate::engine::reading::{Blame, OldestWait, RoleId};
 impl<'a> Pair<'a> {
     pub(super) fn begun(&self, met: Met<'a>) -> Begun {
         let most = self.to_blame(&met);
-        // A limit is the group's own: who had the CPU while it stopped the group is not to blame.
+        // A quota is the group's own: the occupants during throttling are not to blame.
         let most_by_others = most.filter(|(row, _)| row.rule != Rule::Throttled);
         let culprit = most_by_others.map(|(row, _)| row.occupant);
         let wait = met.wait.or_else(|| self.telling_wait());
@@ -33,7 +33,7 @@ impl<'a> Pair<'a> {
         }
     }
 
-    /// Who had the CPU, by which rule and for how long.
+    /// The role that had the CPU, with rule and duration.
     fn to_blame(&self, met: &Met<'a>) -> Option<(Blame, Nanos)> {
         let of_wait = |rule| {
             met.wait.map(|wait| (Blame { victim: self.id, occupant: wait.occupant_role, rule, ns: wait.ns }, wait.ns))
@@ -49,7 +49,7 @@ impl<'a> Pair<'a> {
         }
     }
 
-    /// The longest wait since then, one that lasts included.
+    /// The longest wait since then, including waits in progress.
     fn longest_since(&self, since: u64) -> Nanos {
         let ended = self.ended(self.at_or_before(since), self.reading);
         let ended = ended.and_then(|ended| ended.buckets().last().map(|bucket| (bucket.from * 1e9) as u64));
@@ -57,8 +57,8 @@ impl<'a> Pair<'a> {
         Nanos(ended.max(lasting).unwrap_or(0))
     }
 
-    /// Who was preferred most, whatever the rules, and the one by which it was for longest; where real-time tasks are what is above a
-    /// threshold, of these.
+    /// The role that was preferred most, summed over rules, with the rule that has the largest part; for a trigger by real-time tasks, only
+    /// among these.
     fn most_preferred(&self, met: &Met<'a>) -> Option<(Blame, Nanos)> {
         let is_stalled = matches!(met.trigger, Trigger::Stalled { .. });
         let is_meant = |rule: Rule| match met.by {
@@ -72,7 +72,7 @@ impl<'a> Pair<'a> {
         };
         let rows = self.preferred_since(met.since).into_iter();
         let rows: Vec<_> = rows.filter(|(row, _)| is_meant(row.rule)).collect();
-        // Who is woken by its victim and weighs more has a part by either rule. A limit is the victim's own.
+        // A task that is woken by its victim and has a higher weight has a part by either rule. Throttling is the victim's own.
         let of_whom = |row: &Blame| (row.occupant, row.rule == Rule::Throttled);
         let all_of = |one: &Blame| -> Nanos {
             let same = rows.iter().filter(|(row, _)| of_whom(row) == of_whom(one));
@@ -81,14 +81,14 @@ impl<'a> Pair<'a> {
         rows.iter().copied().max_by_key(|(row, ns)| (all_of(row), counts(row, *ns)))
     }
 
-    /// What was unfair of the wait that is above a threshold, where it is one.
+    /// The unfair part of the wait that is above a threshold, if the trigger is a single wait.
     fn unfair_of(&self, met: &Met<'a>) -> Option<Unfair> {
         let (Trigger::Wait { ns, .. } | Trigger::Oldest { ns, .. }) = met.trigger else { return None };
         Some(self.unfair(ns, met.since, met.wait.map(|wait| wait.cpu)))
     }
 
-    /// The longest wait that is no turn among equals. What is above a threshold has ended, or is of many waits: another task of the
-    /// role may wait now, for reasons of its own.
+    /// The longest wait in progress that is not a fair turn among equals. The wait above a threshold has ended, or there are many: another
+    /// task of the role can be waiting now for other reasons.
     fn telling_wait(&self) -> Option<&'a OldestWait> {
         let is_unfair = |wait: &&OldestWait| {
             let since = self.reading.at.trace.0.saturating_sub(wait.ns.0);
@@ -98,7 +98,7 @@ impl<'a> Pair<'a> {
     }
 }
 
-/// Whether the task that has the CPU of a wait is of that role, and has had it for most of the wait. Else it is anyone of its role who happens to run now.
+/// Whether the occupant is of that role and has had the CPU for most of the wait. Otherwise it is any task of its role that happens to run now.
 fn had_most_of(wait: &OldestWait, role: Option<RoleId>) -> bool {
     Some(wait.occupant_role) == role && wait.occupied.0.saturating_mul(2) >= wait.ns.0
 }

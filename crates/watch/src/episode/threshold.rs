@@ -1,4 +1,4 @@
-//! What is above its threshold of one role: a pure function of readings.
+//! Determines which thresholds a role exceeds: a pure function of readings.
 
 use unstarve_diagnose::verdict::NEVER_HEALTHY;
 use unstarve_model::{CpuId, Nanos, Severity};
@@ -11,20 +11,20 @@ use super::trigger::Trigger;
 use super::verdict::is_never_healthy;
 use crate::engine::reading::{Blame, CpuWaits, OldestWait, Reading};
 
-/// Of a single wait so large a part, one in four, must be by class to count: less did not make it long, whatever its length.
+/// At least a quarter of a single wait must be by class to count: less did not make the wait long, whatever its length.
 const MUCH: u64 = 4;
 
-/// Almost above its threshold.
+/// Just below the threshold.
 const BELOW: f64 = 0.99;
 
-/// The parts of a wait for which others were preferred, at most.
+/// Upper bounds of the parts of a wait in which other tasks were preferred.
 pub(super) struct Unfair {
-    /// By class: so much of it as of all that the role waited…
+    /// By class, in proportion to all that the role waited…
     summed: u64,
-    /// …and no more than one task can have lost.
+    /// …and at most what one task can have lost.
     by_class: u64,
     by_others: u64,
-    /// By class, of what was waited for one CPU.
+    /// By class, on the CPU that was waited for.
     on_cpu: u64,
 }
 
@@ -33,7 +33,7 @@ impl Unfair {
         self.by_class.saturating_add(self.by_others).max(self.on_cpu)
     }
 
-    /// How much of a sum that many tasks lost to higher classes counts beside what others are to blame for.
+    /// The part of a sum lost to higher classes by many tasks that counts for one wait, for comparison with other culprits.
     pub fn of_class(&self, ns: Nanos) -> Nanos {
         let part = self.by_class.max(self.on_cpu).min(self.summed);
         let share = u128::from(ns.0) * u128::from(part) / u128::from(self.summed.max(1));
@@ -42,7 +42,8 @@ impl Unfair {
 }
 
 impl<'a> Pair<'a> {
-    /// The condition that is met furthest. What is above a threshold that nobody has set, and a remark by the verdict's table, begins nothing.
+    /// The condition that exceeds its threshold most. Exceeding only a default threshold, with no more than a remark by the table, begins no
+    /// episode.
     pub fn worst(&self, thresholds: &RoleThresholds, usual: &RoleThresholds) -> Option<Met<'a>> {
         let conditions = [
             thresholds.wait.and_then(|limit| self.wait(limit)),
@@ -59,7 +60,7 @@ impl<'a> Pair<'a> {
             false => met,
         });
         let by_key = judged.max_by(|a, b| a.rank.total_cmp(&b.rank));
-        // Who has set what a wait may take has said it of the table's waits, too.
+        // A configured threshold for waits also replaces the table for them.
         let is_usual = (thresholds.wait, thresholds.oldest) == (usual.wait, usual.oldest);
         if !thresholds.verdict.unwrap_or(is_usual) {
             return by_key;
@@ -83,7 +84,7 @@ impl<'a> Pair<'a> {
         self.severity(met) > Severity::Info
     }
 
-    /// The longest wait that ended since the reading before, by the step of the histogram that it fell into.
+    /// The longest wait that ended since the previous reading, by its step of the histogram.
     fn wait(&self, limit: Length) -> Option<Met<'a>> {
         let (ns, since) = self.longest_ended()?;
         let (rank, by) = self.rank(ns, limit, since, None)?;
@@ -98,15 +99,15 @@ impl<'a> Pair<'a> {
             let trigger = Trigger::Oldest { ns, threshold_ns: limit.nanos() };
             Some(Met { rank, trigger, since, wait: Some(wait), by })
         };
-        // The longest is the first of equals.
+        // Sorted longest first; of equals take the first.
         let worse = |worst: Met<'a>, met: Met<'a>| if met.rank > worst.rank { met } else { worst };
         self.oldest_waits().filter_map(met).reduce(worse)
     }
 
-    /// How far a wait is above its limit. Half of what it takes to be there must be others' precedence; of one that is too long for any turn,
-    /// others' turns count, too.
+    /// How far a wait is above its limit. At least half of the limit must be precedence of other tasks; for a wait that is too long for any
+    /// turn, turns of equals count too.
     fn rank(&self, ns: u64, limit: Length, since: u64, cpu: Option<CpuId>) -> Option<(f64, Counts)> {
-        // Of one that is too short anyway it need not be known.
+        // Too short in any case: skip the computation.
         if ns < limit.nanos() / 2 {
             return None;
         }
@@ -118,16 +119,16 @@ impl<'a> Pair<'a> {
         }
         let known = |rule| self.part_by(ns, since, rule).saturating_add(preferred);
         if is_never_healthy(self.role.kind, ns) && known(Rule::Fair).saturating_mul(2) >= ns {
-            // It is by this length that it is too long.
+            // Its length exceeds `NEVER_HEALTHY`, so this is the limit.
             let limit = limit.nanos().max(NEVER_HEALTHY.0);
             return Some((ns as f64 / limit as f64, Counts::Length)).filter(|(rank, _)| *rank >= 1.0);
         }
         (rank(unfair) >= 0.5).then(|| (rank(unfair), Counts::Precedence))
     }
 
-    /// For how much of a wait others were preferred, at most. Sums are of all tasks of the role, and what a thousand of them waited for a
-    /// moment is not what one waited: so much of it as of all that they waited. Where real-time tasks keep a CPU that counts by itself:
-    /// of a crowd most may wait elsewhere. By class it is no more than real-time tasks had one CPU meanwhile.
+    /// Upper bound of the part of a wait in which other tasks were preferred. The sums are of all tasks of the role, so the wait gets its
+    /// proportion: what a thousand tasks waited briefly is not one task's wait. A CPU that real-time tasks monopolise is judged by itself, because
+    /// most of a crowd can wait elsewhere. The part by class is at most what real-time tasks had of one CPU meanwhile.
     pub(super) fn unfair(&self, ns: u64, since: u64, cpu: Option<CpuId>) -> Unfair {
         let (then, now) = (self.at_or_before(since), self.reading);
         let waited = self.waited_since(then).map_or(0, |waited| waited.0);
@@ -141,7 +142,7 @@ impl<'a> Pair<'a> {
             Some(cpu) => self.on_cpu(then, now, cpu).map(of_row),
             None => self.on_cpus(then, now).map(of_row).max(),
         };
-        // A daemon that has a twentieth of a CPU has a second of a wait of twenty, and did not make it long.
+        // A daemon with 5 % of a CPU has one second of a wait of twenty, and did not make it long.
         let if_much = |lost: u64| if lost.saturating_mul(MUCH) >= ns { lost } else { 0 };
         let summed = part_of(ns, by_class, waited);
         let by_class = if_much(summed.min(self.lost_by_one_since(then, by_class)));
@@ -153,31 +154,31 @@ impl<'a> Pair<'a> {
         let now = self.reading.at.trace.0;
         let begin = self.at_or_before(now.saturating_sub(WINDOW));
         let span = now.saturating_sub(begin.at.trace.0);
-        // Of less than most of a second nothing can be said yet.
+        // With less than most of a second, a share is not meaningful yet.
         if span < WINDOW * 7 / 8 || limit <= 0.0 {
             return None;
         }
-        // All waits together are a bound, and are known at once.
+        // Cheap upper bound: all waits together.
         let waited = self.waited_since(begin)?;
         if waited.0 as f64 / span as f64 / limit < 0.5 {
             return None;
         }
         let since = begin.at.trace.0;
-        // Threads of a pool that push each other off are all of the role: what one of them waits another one has.
+        // Threads of a pool that preempt each other on wakeup are of the same role: one thread's wait is another one's run.
         let is_siblings = |row: &Blame| row.rule == Rule::WakeupPreemption && row.occupant == self.id;
         let by_others = self.preferred_since(since).into_iter().filter(|(row, _)| !is_siblings(row));
         let of_all: Nanos = by_others.map(|(_, ns)| ns).sum();
-        // Who is preferred has the CPU once, however many wait for it. The kernel, too, counts a queue that a limit stops once.
+        // A preferred task has the CPU once, however many tasks wait for it. Likewise the kernel counts a throttled run queue once.
         let at_once = self.preferred_at_once_since(begin).0.saturating_add(self.stopped_since(begin).0);
         let share = of_all.0.min(at_once) as f64 / span as f64;
-        // Of two that are above it the worse one is that of which more have to wait.
+        // Of two roles above the limit, the one with more waiting tasks is worse.
         let rank = if share >= limit { of_all.0 as f64 / span as f64 } else { share } / limit;
         let trigger = Trigger::Share { share, threshold: limit };
         (rank >= 0.5).then_some(Met { rank, trigger, since, wait: None, by: Counts::Precedence })
     }
 
-    /// Long waits behind real-time tasks, together, as a part of the last second. At least half of all that was waited must be behind
-    /// them, everywhere or for one CPU: the sums do not say for which of the waits they are to blame.
+    /// Long waits behind real-time tasks as a share of the last second. At least half of all waits must be behind them, overall or on
+    /// one CPU: the sums do not show for which waits they are to blame.
     fn stalled(&self, limit: f64) -> Option<Met<'a>> {
         let begin = self.at_or_before(self.reading.at.trace.0.saturating_sub(WINDOW));
         let span = self.reading.at.trace.0.saturating_sub(begin.at.trace.0);
@@ -197,7 +198,7 @@ impl<'a> Pair<'a> {
         if by_class < least {
             return None;
         }
-        // Of what lasts only this second's part; of a wait that has ended some may have been before.
+        // A wait in progress counts with at most the window; a finished one may include time before the window.
         let lasting = self.long_lasting().map(|ns| ns.min(span)).fold(0, u64::saturating_add);
         let long = self.long_ended(begin, self.reading).saturating_add(lasting).min(by_class);
         let share = (long as f64 / span as f64).min(1.0);
@@ -206,13 +207,13 @@ impl<'a> Pair<'a> {
         (rank >= 0.5).then_some(Met { rank, trigger, since, wait: None, by: Counts::Precedence })
     }
 
-    /// What higher classes are to blame for since then.
+    /// The time that higher classes are to blame for since then.
     fn by_class_since(&self, since: u64) -> u64 {
         let by_class = self.preferred_since(since).into_iter().filter(|(row, _)| row.rule.is_precedence());
         by_class.map(|(_, ns)| ns.0).fold(0, u64::saturating_add)
     }
 
-    /// What long waits took that ended between two readings, by the lower bounds of their steps.
+    /// Total of the long waits that ended between two readings, by the lower bounds of their steps.
     fn long_ended(&self, then: &Reading, now: &Reading) -> u64 {
         let Some(ended) = self.ended(then, now) else { return 0 };
         let long =
@@ -225,7 +226,7 @@ impl<'a> Pair<'a> {
         of_role.map(|wait| wait.ns.0).filter(|ns| *ns >= LONG)
     }
 
-    /// At how many readings since then somebody had waited for long, and waits still or did so since the reading before.
+    /// Number of readings since then with a long wait that is in progress or ended since the reading before.
     fn readings_with_long(&self, since: u64) -> usize {
         let readings = self.readings_since(since);
         let pairs = readings.iter().zip(readings.iter().skip(1));
@@ -238,7 +239,7 @@ impl<'a> Pair<'a> {
     }
 }
 
-/// Whether what was above a threshold was above this one.
+/// Whether the trigger's threshold is the one in `thresholds`.
 fn is_of(trigger: &Trigger, thresholds: &RoleThresholds) -> bool {
     let length = |limit: Option<Length>, ns: u64| limit.is_some_and(|limit| limit.nanos() == ns);
     let part = |limit: Option<Fraction>, part: f64| limit.is_some_and(|limit| limit.0 == part);

@@ -1,7 +1,7 @@
-//! Groups that a CPU limit stops most of the time: a pure function of readings.
+//! Finds groups that a CPU quota throttles most of the time: a pure function of readings.
 //!
-//! The kernel counts for how long each group's queues were stopped, however deep the group is. Its role may have others that run
-//! meanwhile, and their waits are added up with its own: so the group's own counters are judged here, and the group is the victim.
+//! The kernel counts for how long each group's run queues were throttled, at any depth. The group's role can have other tasks that run
+//! meanwhile, and their waits are in the same sums. So the group's own counters are judged here, and the group is the victim.
 
 use std::collections::VecDeque;
 use std::sync::Arc;
@@ -15,10 +15,10 @@ use super::settings::Thresholds;
 use super::trigger::Trigger;
 use crate::engine::reading::{LimitedGroup, Reading};
 
-/// A stop is counted when it ends: over fewer periods than this chance decides.
+/// The kernel counts a throttling when it ends: over fewer periods the result would be random.
 const PERIODS: u64 = 5;
 
-/// What limits have stopped for more than half of a threshold, and how far.
+/// Groups that were throttled for more than half of a threshold, with their rank.
 pub(super) fn stopped<'a>(
     reading: &'a Reading,
     past: &'a VecDeque<Arc<Reading>>,
@@ -27,7 +27,7 @@ pub(super) fn stopped<'a>(
     reading.limits.iter().filter_map(|group| Group { group, reading, past }.above_half(thresholds))
 }
 
-/// A group that has a limit.
+/// A group with a quota.
 struct Group<'a> {
     group: &'a LimitedGroup,
     reading: &'a Reading,
@@ -38,7 +38,7 @@ impl Group<'_> {
     fn above_half(&self, thresholds: &Thresholds) -> Option<Ranked> {
         let limit = self.group.limit;
         let (quota, period) = (limit.quota_us, limit.period_us);
-        // Who may have a whole CPU and more was given a part of the machine; that it is used up is what limits are for.
+        // A quota of a whole CPU or more is a share of the machine; using it up is normal.
         if quota == 0 || quota >= period || !self.has_grown() {
             return None;
         }
@@ -54,7 +54,7 @@ impl Group<'_> {
         }
         let stopped = self.group.counted.ns.0.saturating_sub(then.counted.ns.0);
         let may_have = span as f64 * quota as f64 / period as f64;
-        // Of the time that it would have used at once, the part that it had to wait for.
+        // Without the quota it would have run for both; this is the throttled fraction.
         let share = stopped as f64 / (stopped as f64 + may_have);
         let rank = share / threshold;
         let begun = || Begun {
@@ -73,13 +73,13 @@ impl Group<'_> {
         (rank >= 0.5).then(|| (rank, begun()))
     }
 
-    /// Mostly no limit stops anybody, and that is known at once.
+    /// Usually nothing is throttled; this check finds that cheaply.
     fn has_grown(&self) -> bool {
         let first = self.past.front().and_then(|reading| self.at(reading));
         first.is_none_or(|first| first.counted != self.group.counted)
     }
 
-    /// The same group when its counters were read so long ago, or else as long ago as is remembered.
+    /// The same group at a reading at least this long ago, or else at the earliest one kept.
     fn earlier(&self, window: u64) -> Option<&LimitedGroup> {
         let mut last = None;
         for reading in self.past.iter().rev() {
@@ -92,7 +92,7 @@ impl Group<'_> {
         last
     }
 
-    /// A reading's groups are in the order of their paths.
+    /// Looks the group up; a reading's groups are sorted by path.
     fn at<'r>(&self, reading: &'r Reading) -> Option<&'r LimitedGroup> {
         let at = reading.limits.binary_search_by(|group| group.path.cmp(&self.group.path)).ok()?;
         reading.limits.get(at)

@@ -1,10 +1,10 @@
-//! Findings of a trace that has more than the episode's own time.
+//! Findings of a trace that covers more than the episode's own time.
 
 use serde_json::{Value, json};
 
 use super::super::{Episode, Explanation, Party, Seen, Suffered, Trigger, line};
 
-/// Two programs of one name, eight seconds apart; each was kept waiting by a hog of its own, of which the first one kept it longer.
+/// Two programs of one name, eight seconds apart, each kept waiting by a hog of its own; the first hog did so for longer.
 ///
 ///           1,000   2,000              9,000  10,000
 ///   victim  wwwwwwwwww|                wwwww|           tid 70, then tid 71
@@ -66,7 +66,7 @@ fn a_culprit_that_was_dead_before_is_not_named() {
         let listed = episode.victims.iter().find(|other| other.finding.is_some()).expect("the finding");
         assert_eq!(tid(&listed.culprit), culprit);
     }
-    // Whose wait the counters saw is known, whatever else was at its time.
+    // The task that waited in the counters' view is known, whatever else happened at the time.
     let victim = Party { tid: Some(71), tgid: Some(71), comm: "job".into(), ..role("other") };
     let mut episode = since(500, victim, Some(role("real-time")), "class");
     episode.note_trace(&explained);
@@ -75,7 +75,7 @@ fn a_culprit_that_was_dead_before_is_not_named() {
 
 #[test]
 fn of_two_findings_about_one_name_that_of_the_episodes_time_is_its_own() {
-    // One finding for each hog; the victim's waits are more than either lists.
+    // One finding per hog; the victim has more waits than either of them lists.
     let of = |place: usize, lists_all: bool| {
         let mut finding = two_lives();
         for list in ["culprits", "worst"] {
@@ -95,7 +95,7 @@ fn of_two_findings_about_one_name_that_of_the_episodes_time_is_its_own() {
         assert_eq!(culprit, Some(200), "{}", line(&episode));
         assert_eq!(episode.victims.iter().filter(|victim| victim.finding.is_some()).count(), 1);
     }
-    // InstanceLock it is of another time, if all of its waits are listed.
+    // Alone it belongs to another time, if all of its waits are listed.
     let mut episode = since(8_500, role("other"), Some(role("real-time")), "class");
     episode.note_trace(&explained(&[of(0, true)], &[]));
     assert_eq!((episode.finding.as_ref(), episode.culprit.and_then(|culprit| culprit.tid)), (None, None));
@@ -147,12 +147,12 @@ fn a_program_with_a_kernel_threads_name_is_not_the_role_s() {
     };
     for mark in [json!(false), json!(null)] {
         let mut episode = since(500, role("kworker"), Some(role("real-time")), "class");
-        // Of equally bad ones that about the counters' victim: the first one only claims to be.
+        // Of equally bad ones, the finding about the counters' victim: the first one only has the same name.
         episode.note_trace(&explained(&[worker(mark.clone()), other.clone()], &[]));
         let victim = episode.victim.expect("a victim");
         assert_eq!((victim.comm.as_str(), victim.role.as_deref()), ("kworker/0:1", Some("kworker")), "{mark}");
     }
-    // Nor is a culprit by its name, or the longest wait's.
+    // Nor is a culprit identified by name, or the one of the longest wait.
     let mut by_worker = two_lives();
     by_worker["culprits"] = json!([{ "comm": "kworker/0:1", "tids": [9], "tasks": 1, "policy": "fair", "prio": 120, "rule": "weight", "ns": 5 }]);
     let mut episode = since(500, role("rcu"), Some(role("kworker")), "weight");
@@ -169,7 +169,7 @@ fn a_program_with_a_kernel_threads_name_is_not_the_role_s() {
     assert_eq!(episode.victim.and_then(|victim| victim.tid), None, "nothing but its name says what it is");
 }
 
-/// A limit stopped it; `by` had the CPU meanwhile.
+/// A quota throttled it; `by` had the CPU meanwhile.
 fn throttled(culprits: Value) -> Value {
     let mut finding = two_lives();
     finding["id"] = "throttled".into();
@@ -180,7 +180,7 @@ fn throttled(culprits: Value) -> Value {
 #[test]
 fn what_a_limit_stopped_is_nobodys_doing_in_the_second_word_too() {
     let neighbour = json!([{ "comm": "web", "tids": [5], "tasks": 1, "policy": "fair", "prio": 120, "rule": "throttled", "ns": 700 }]);
-    // By the counters a neighbour seemed to be preferred.
+    // In the counters' view a neighbour seemed to be preferred.
     let mut episode = since(500, role("/limited"), Some(role("/innocent")), "weight");
     episode.note_trace(&explained(&[throttled(neighbour.clone())], &[]));
     assert_eq!(
@@ -189,21 +189,21 @@ fn what_a_limit_stopped_is_nobodys_doing_in_the_second_word_too() {
     );
     assert_eq!(episode.victims[0].culprit, None);
     assert!(!line(&episode).contains("web") && !line(&episode).contains("innocent"), "{}", line(&episode));
-    // Nobody was seen to have the CPU meanwhile.
+    // No task was seen to have the CPU meanwhile.
     let mut episode = since(500, role("/limited"), None, "throttled");
     episode.note_trace(&explained(&[throttled(json!([]))], &[]));
     assert_eq!(
         (episode.rule.map(unstarve_sched::Rule::word), &episode.culprit, episode.ns),
         (Some("throttled"), &None, Some(6))
     );
-    // Who ran while a limit stopped others is not whom they wait for: he may be the victim himself.
+    // The occupant during throttling is not what the others wait for: it can be the victim itself.
     let mut starved = two_lives();
     starved["victim"] =
         json!({ "kind": "task", "comm": "web", "tids": [5], "tasks": 1, "policy": "fair", "prio": 120, "work": null });
     let mut episode = since(500, role("other"), Some(role("real-time")), "class");
     episode.note_trace(&explained(&[throttled(neighbour.clone()), starved], &[]));
     assert_eq!(episode.victim.map(|victim| victim.comm).as_deref(), Some("web"));
-    // In another time's finding, too.
+    // The same in a finding of another time.
     let mut early = throttled(neighbour);
     early["worst"] = json!([{ "cpu": 0, "start_ns": 1, "end_ns": 2 }, { "cpu": 0, "start_ns": 3, "end_ns": 4 }]);
     let mut episode = since(500, role("rcu"), None, "class");
@@ -213,7 +213,7 @@ fn what_a_limit_stopped_is_nobodys_doing_in_the_second_word_too() {
 
 #[test]
 fn what_some_of_a_name_share_is_not_what_all_share() {
-    // The first was gone when the host was asked; the other one of that name is somebody else's.
+    // The first had ended when the host was read; the other one of the same name belongs to another user.
     let row = |all_known: bool| {
         json!([{
             "comm": "clk", "tids": [100, 200], "tasks": 2, "tgids": [200], "cgroups": ["/system.slice/innocent.service"],

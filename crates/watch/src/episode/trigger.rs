@@ -1,3 +1,5 @@
+//! The condition that triggered an episode.
+
 use serde::{Deserialize, Serialize};
 use unstarve_model::{Nanos, Severity};
 

@@ -1,14 +1,14 @@
-//! Paths of cgroups as episodes have them: whose they are may nest groups until a path has 4,096 bytes, and an episode names dozens.
+//! Truncates paths of cgroups: a group's owner can nest groups until a path has 4,096 bytes, and an episode contains dozens of paths.
 
 use unstarve_model::clean;
 
-/// Bytes of a path. A container's of a pod has some 200.
+/// Maximum bytes of a path. The path of a container in a pod has about 200.
 const MAX_PATH_BYTES: usize = 512;
 
-/// Stands for what is left out.
+/// Replaces what is left out.
 const LEFT_OUT: char = '…';
 
-/// A path, harmless to terminals; of a long one its head and its tail.
+/// A path with control characters escaped; of a long path, its beginning and its end.
 pub(super) fn cut(path: &str) -> String {
     let path = clean(path);
     if path.len() <= MAX_PATH_BYTES {

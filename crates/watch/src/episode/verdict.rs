@@ -1,7 +1,7 @@
-//! How bad what the counters saw is: by the table that `explain` asks.
+//! Judges the severity of what the counters saw, with the same table as `explain`.
 //!
-//! Counters know who waits (a role, mostly a task), by which rule, for how long at a time and how much of a second. They see no cost, and
-//! no period. Thresholds decide when an episode begins; how bad it is the table decides.
+//! Counters show the waiting role (often the task), the rule, the longest wait and the share of a second. They show neither cost nor period.
+//! Thresholds decide when an episode begins; the table decides its severity.
 
 use unstarve_diagnose::verdict::{Cause, Cost, NEVER_HEALTHY, Plight, Waiter, severity};
 use unstarve_model::{Comm, Nanos, Severity};
@@ -11,42 +11,42 @@ use super::begun::Begun;
 use super::trigger::Trigger;
 use crate::engine::reading::RoleKind;
 
-/// A wait of this length behind one that has not left the CPU meanwhile is no turn.
+/// A wait of this length behind a task that has not left the CPU meanwhile is not a fair turn.
 pub const STUCK: Nanos = Nanos::from_millis(200);
 
-/// So large a part of a second is felt, as the table says of interrupts.
+/// From this share of a second on, other tasks notice: the table's limit for interrupts.
 const FELT_FROM: f64 = 1.0 / 3.0;
 
-/// Waits of a role, or of one of its tasks, as counters know them.
+/// Waits of a role or of one of its tasks, as the counters show them.
 #[derive(Clone, Copy, Debug)]
 pub struct Suffering {
-    /// What waits.
+    /// The waiting role.
     pub kind: RoleKind,
-    /// The task's name, where it is known.
+    /// The task's name, if known.
     pub task: Option<Comm>,
-    /// Why.
+    /// The rule by which the occupants had the CPU.
     pub rule: Option<Rule>,
-    /// The longest at a time.
+    /// The longest single wait.
     pub longest: Nanos,
-    /// In all.
+    /// Total waiting time.
     pub lost: Nanos,
-    /// The time that was looked at; nothing where one wait is judged.
+    /// The time observed; `None` if a single wait is judged.
     pub span: Option<Nanos>,
-    /// For how long the task that has the CPU has had it without a break.
+    /// For how long the occupant has had the CPU without a break.
     pub occupied: Nanos,
 }
 
 impl Suffering {
-    /// How bad it is; nothing if it is not worth a line.
+    /// The severity; `None` if it is not worth a line.
     pub fn severity(&self) -> Option<Severity> {
         severity(&self.plight(waiter(self.kind, self.task.as_ref()))?)
     }
 
-    /// The same of a role of kernel threads that is kept off for much of a second: others feel it, or it has much to do itself. What that costs
-    /// whom counters do not know, so that it makes a warning of it at most.
+    /// The same for a role of kernel threads that is kept off the CPU for much of a second: other tasks notice, or the threads have much work. The
+    /// counters do not show the cost, so this is a warning at most.
     fn severity_if_felt(&self) -> Option<Severity> {
         let waiter = waiter(self.kind, self.task.as_ref());
-        // Of the role of all other kernel threads nobody knows what they do.
+        // The purpose of the threads in the role of all other kernel threads is unknown.
         let is_kernel =
             self.kind != RoleKind::Kernel && matches!(waiter, Waiter::ServingThread | Waiter::HousekeepingThread);
         let is_felt = is_kernel && self.plight(waiter).is_some_and(|plight| plight.share >= FELT_FROM);
@@ -63,21 +63,21 @@ impl Suffering {
     fn cause(&self, waiter: Waiter) -> Option<Cause> {
         let is_real_time = waiter == Waiter::RealTime;
         Some(match self.rule? {
-            // Whose the class' limit is used up by, counters do not know: it may be its own doing.
+            // It is unknown which tasks used up the class's limit: possibly the waiting task itself.
             Rule::Throttled if is_real_time => Cause::OwnClassLimit,
-            // Deadline tasks are in the same role; a priority is one among real-time tasks.
+            // Deadline tasks are in the same role; otherwise the difference is a priority among real-time tasks.
             Rule::Class if is_real_time => Cause::Priority,
             Rule::Priority if !is_real_time => Cause::Class,
-            // Of one priority SCHED_RR leaves after its slice.
+            // With equal priority, SCHED_RR leaves after its slice.
             Rule::Fair if is_real_time && self.occupied > Nanos::ZERO => Cause::StuckEqual,
             Rule::Fair if is_real_time => Cause::RealTimeOrder,
             Rule::Fair if self.occupied >= STUCK => Cause::StuckEqual,
-            // Of a worker, the consumer of what it completes is woken by each item and takes its CPU.
+            // For a worker: the consumer of what it completes is woken by each item and preempts it.
             Rule::WakeupPreemption if self.span.is_some() && is_worker(self.kind) => Cause::PingPong,
-            // One that was just woken goes first, and stays.
+            // A task that was just woken goes first and stays.
             Rule::WakeupPreemption if self.span.is_none() => Cause::StuckEqual,
             Rule::Count | Rule::WakeupPreemption => Cause::Weight,
-            // Counted in the kernel these are a part of who has the CPU. Of all that goes before a kernel thread no single wait is healthy.
+            // Counted in the kernel, interrupts are part of the occupant's time. For a kernel thread, no long single wait behind them is healthy.
             Rule::Irq | Rule::Softirq if self.span.is_none() && self.kind.is_kernel() => Cause::Class,
             rule => return Cause::of(waiter, rule),
         })
@@ -85,7 +85,7 @@ impl Suffering {
 }
 
 impl Begun {
-    /// How bad it is, as far as the counters say. What is above a threshold that somebody has set and is nothing in the table is a remark.
+    /// The severity, as far as the counters show. Above a configured threshold, but not in the table, it is a remark.
     pub fn severity(&self) -> Severity {
         let second = Nanos::from_millis(1000);
         let (longest, lost, span) = match self.trigger {
@@ -117,7 +117,7 @@ impl Begun {
     }
 }
 
-/// Who waits, as the table sees it.
+/// The kind of waiting task in terms of the table.
 pub(super) fn waiter(kind: RoleKind, task: Option<&Comm>) -> Waiter {
     let name = || task.map(Comm::to_string).unwrap_or_default();
     match kind {
@@ -127,9 +127,9 @@ pub(super) fn waiter(kind: RoleKind, task: Option<&Comm>) -> Waiter {
             Waiter::ServingThread
         }
         RoleKind::Kernel => match task.map(KernelThread::of) {
-            // Nobody knows which ones waited: some tidy up, others serve interrupts.
+            // It is unknown which threads waited: some do housekeeping, others serve interrupts.
             None => Waiter::HousekeepingThread,
-            // SCHED_FIFO, unless somebody has changed it (kernel/irq/manage.c).
+            // SCHED_FIFO by default (kernel/irq/manage.c).
             Some(Some(KernelThread::IrqThread)) => Waiter::RealTime,
             Some(thread) => Waiter::of_kernel_thread(&name(), thread, None),
         },
@@ -137,12 +137,12 @@ pub(super) fn waiter(kind: RoleKind, task: Option<&Comm>) -> Waiter {
     }
 }
 
-/// Whether all tasks of a role are of nice 0 or less: a long wait of theirs among equals is nobody's wish.
+/// Whether all tasks of a role have nice 0 or less: none of them asked for long waits among equals.
 pub(super) fn never_asks_to_be_last(kind: RoleKind) -> bool {
     kind.is_kernel() && kind != RoleKind::Kernel
 }
 
-/// Whether a wait of this role is so long that it counts whatever rule it is by, as long as that is known.
+/// Whether a wait of this role is so long that it counts by any known rule.
 pub(super) fn is_never_healthy(kind: RoleKind, ns: u64) -> bool {
     never_asks_to_be_last(kind) && ns >= NEVER_HEALTHY.0
 }

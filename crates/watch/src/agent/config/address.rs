@@ -1,3 +1,5 @@
+//! The address at which metrics and pages are served.
+
 use std::borrow::Cow;
 use std::fmt;
 use std::net::SocketAddr;

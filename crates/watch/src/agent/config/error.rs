@@ -1,10 +1,12 @@
+//! Errors of the configuration, with their place in the file.
+
 use std::io;
 use std::ops::Range;
 use std::path::{Path, PathBuf};
 
 use unstarve_files::TrustError;
 
-/// A configuration that cannot be used, and where.
+/// An unusable configuration, and the place of the error.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ConfigError {
@@ -13,24 +15,24 @@ pub enum ConfigError {
     Unreadable {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The error of the system call.
         source: io::Error,
     },
-    /// It is no file.
+    /// It is not a file.
     #[error("{}: is a directory; expected a TOML file", path.display())]
     Directory {
         /// The directory.
         path: PathBuf,
     },
-    /// Somebody else could have written it.
+    /// Another user could have written it.
     #[error("a configuration decides where root writes and connects to, so nobody else may be able to write it")]
     Untrusted(#[source] TrustError),
-    /// Something in it is wrong.
+    /// A key or value is wrong.
     #[error("{place}: {message}")]
     Wrong {
         /// `watch.toml:12:5`.
         place: String,
-        /// What was found, what was expected.
+        /// What was found, and what was expected.
         message: String,
     },
 }
@@ -43,7 +45,7 @@ impl ConfigError {
         }
     }
 
-    /// An error at a place of the text; without one at its beginning.
+    /// An error at a place in the text; at the beginning if there is none.
     pub(super) fn at(path: &Path, text: &str, span: Option<Range<usize>>, message: &str) -> ConfigError {
         let offset = span.map(|span| span.start).unwrap_or_default();
         let before = text.get(..offset).unwrap_or(text);
@@ -53,7 +55,7 @@ impl ConfigError {
         ConfigError::Wrong { place: format!("{}:{row}:{column}", path.display()), message }
     }
 
-    /// Whether there is no such file.
+    /// Whether the file does not exist.
     pub fn is_absent(&self) -> bool {
         matches!(self, ConfigError::Unreadable { source, .. } if source.kind() == io::ErrorKind::NotFound)
     }

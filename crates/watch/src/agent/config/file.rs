@@ -188,7 +188,7 @@ impl Default for Store {
 }
 
 impl Store {
-    /// The limits of a store by it.
+    /// The limits of the store.
     pub(crate) fn limits(&self) -> Limits {
         Limits { bytes: self.mib.saturating_mul(1 << 20), episodes: self.episodes as usize }
     }

@@ -1,4 +1,4 @@
-//! The configuration: one TOML file, each of whose keys has a default.
+//! The configuration: one TOML file, in which each key has a default.
 
 mod address;
 mod error;
@@ -18,17 +18,17 @@ pub use tables::Tables;
 
 pub use crate::episode::settings::{Fraction, Length, RoleThresholds, Thresholds, parse_time};
 
-/// Where it is, if nothing else is asked for.
+/// The path unless another one is given.
 pub const DEFAULT_PATH: &str = "/etc/unstarve/watch.toml";
 
-/// A configuration has some hundred bytes; one that is larger than this is something else.
+/// Maximum size; a configuration has some hundred bytes.
 const LARGEST: u64 = 1 << 20;
 
 impl Config {
-    /// Reads a file that nobody but root and the caller can have written: it says where root connects to and writes.
+    /// Reads a file that only root and the caller can have written: it decides where root connects to and writes.
     ///
     /// # Errors
-    /// If it cannot be read or trusted, or if something in it is wrong; says where.
+    /// If it cannot be read, is not trusted, or is invalid; says where.
     pub fn load(path: &Path) -> Result<Config, ConfigError> {
         let refused = |error| match path.is_dir() {
             true => ConfigError::Directory { path: path.to_owned() },
@@ -40,10 +40,10 @@ impl Config {
         Config::parse(path, &text)
     }
 
-    /// The file's, or the default where there is none at the default place.
+    /// Reads the file, or returns the defaults if the default path does not exist.
     ///
     /// # Errors
-    /// As [`Config::load`]; a file that was named has to be there.
+    /// As [`Config::load`]; a file that was named must exist.
     pub fn find(path: Option<&Path>) -> Result<Config, ConfigError> {
         match path {
             Some(path) => Config::load(path),
@@ -54,7 +54,7 @@ impl Config {
         }
     }
 
-    /// The store that a file names which [`Config::find`] refuses for what else is in it. `None` if it is no TOML, names none, or is not to be
+    /// The store named in a file that [`Config::find`] refuses for other contents. `None` if the file is not TOML, names no store, or is not
     /// trusted.
     pub fn store_named_in(path: Option<&Path>) -> Option<PathBuf> {
         let (_, bytes) = read_trusted(path.unwrap_or(Path::new(DEFAULT_PATH)), LARGEST).ok()?;
@@ -62,15 +62,15 @@ impl Config {
         Some(PathBuf::from(table.get("store")?.get("directory")?.as_str()?)).filter(|store| store.is_absolute())
     }
 
-    /// Whether [`Config::find`] finds no file, and the defaults hold.
+    /// Whether [`Config::find`] finds no file and returns the defaults.
     pub fn has_none(path: Option<&Path>) -> bool {
         path.is_none() && !Path::new(DEFAULT_PATH).exists()
     }
 
-    /// Reads a text; `path` stands for the file in messages.
+    /// Parses a text; `path` stands for the file in messages.
     ///
     /// # Errors
-    /// If something in it is wrong; says where, and what was expected.
+    /// If it is invalid; says where, and what was expected.
     pub fn parse(path: &Path, text: &str) -> Result<Config, ConfigError> {
         let config: Config =
             toml::from_str(text).map_err(|error| ConfigError::at(path, text, error.span(), error.message()))?;
@@ -78,19 +78,19 @@ impl Config {
         Ok(config)
     }
 
-    /// Has tables written in this directory, if one is given; all else about them stays as it is.
+    /// Writes tables to this directory, if one is given; other settings of tables stay unchanged.
     pub fn write_tables_in(&mut self, directory: Option<&Path>) {
         if let Some(directory) = directory {
             self.tables.get_or_insert_default().directory = directory.to_owned();
         }
     }
 
-    /// The whole of it, with what was not written, as a file would say it.
+    /// The configuration as TOML, including defaults.
     pub fn to_toml(&self) -> String {
         toml::to_string(self).unwrap_or_default()
     }
 
-    /// All that holds, as a file would say it: what is not written, the thresholds of each role, and what is off.
+    /// All effective settings as TOML: including defaults, the thresholds of each role, and what is off.
     pub fn in_full(&self) -> String {
         let thresholds = self.thresholds.in_full();
         let full = Config { thresholds, ..self.clone() };
@@ -111,13 +111,13 @@ impl Config {
         text
     }
 
-    /// The JSON schema of such files.
+    /// The JSON schema of the configuration file.
     pub fn schema() -> String {
         let schema = schemars::schema_for!(Config);
         serde_json::to_string_pretty(&schema).unwrap_or_default() + "\n"
     }
 
-    /// What no single key shows: the key at fault, and what is wrong.
+    /// Checks conditions that involve several keys; returns the key at fault, and the reason.
     fn check(&self) -> Result<(), (Key<'_>, String)> {
         if self.version != 1 {
             return Err((Key::Named("version"), format!("version {} is not known; expected 1", self.version)));
@@ -166,7 +166,7 @@ impl Config {
     }
 }
 
-/// A service has no directory of its own from which a relative path could begin.
+/// A service has no useful working directory for relative paths.
 fn is_absolute<'a>(section: &'a str, directory: &Path) -> Result<(), (Key<'a>, String)> {
     if directory.is_absolute() {
         return Ok(());
@@ -178,16 +178,16 @@ fn is_absolute<'a>(section: &'a str, directory: &Path) -> Result<(), (Key<'a>, S
 /// A key that is at fault.
 #[derive(Clone, Copy, Debug)]
 enum Key<'a> {
-    /// One that there is only one of.
+    /// A key at the top level.
     Named(&'a str),
-    /// One of a section.
+    /// A key of a section.
     Of(&'a str, &'a str),
     /// The name of a role.
     Role(&'a str),
 }
 
 impl Key<'_> {
-    /// Where it is written, if it is.
+    /// The place where the key is written, if it is.
     fn place_in(self, text: &str) -> Option<Range<usize>> {
         let mut at = 0;
         let mut section = "";
@@ -218,7 +218,7 @@ fn named_in(line: &str, key: &str) -> Option<Range<usize>> {
     is_key.then_some(begin..begin + key.len())
 }
 
-/// `[thresholds.role.NAME]`, `role.NAME.wait = …`, or `NAME = { … }` below `[thresholds.role]`; NAME may be quoted.
+/// Finds `[thresholds.role.NAME]`, `role.NAME.wait = …`, or `NAME = { … }` below `[thresholds.role]`; NAME may be quoted.
 fn role_in(line: &str, role: &str) -> Option<Range<usize>> {
     let keys = match line.trim_start().strip_prefix('[') {
         Some(_) => line,
@@ -230,10 +230,10 @@ fn role_in(line: &str, role: &str) -> Option<Range<usize>> {
     Some(at..at + role.len())
 }
 
-/// Where a running watch has its socket and its lock: in memory, for root alone.
+/// The directory of a running watch's socket and lock: in memory, for root only.
 pub const STATE_DIRECTORY: &str = "/run/unstarve";
 
-/// Where episodes are kept, if nothing else is asked for.
+/// The directory of episodes unless another one is configured.
 pub fn default_store() -> PathBuf {
     PathBuf::from("/var/lib/unstarve/watch")
 }

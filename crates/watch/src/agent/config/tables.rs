@@ -1,3 +1,5 @@
+//! The section `[tables]`: which Parquet files are written.
+
 use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -38,7 +40,7 @@ impl Default for Tables {
 }
 
 impl Tables {
-    /// The first label that could be mistaken for others where they are written side by side, and why.
+    /// The first label that could be confused with others when labels are written side by side, and why.
     pub(super) fn bad_label(&self) -> Option<(&str, String)> {
         let is_name =
             |text: &str| !text.is_empty() && text.chars().all(|c| c.is_ascii_alphanumeric() || "_-./".contains(c));

@@ -1,3 +1,5 @@
+//! Tests of parsing and checking configurations.
+
 use unstarve_model::Nanos;
 
 use super::*;

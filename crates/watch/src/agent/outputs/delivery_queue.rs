@@ -50,7 +50,7 @@ struct Waiting {
     is_over: bool,
     /// The rest has been taken; what is still sent is counted.
     is_taken: bool,
-    /// Of an earlier configuration: its failures are no problem of the watch.
+    /// Belongs to an earlier configuration: its failures are not reported as problems.
     is_former: bool,
 }
 
@@ -152,7 +152,7 @@ impl Queue {
         self.changed.notify_all();
     }
 
-    /// Notes how a delivery went.
+    /// Records the outcome of a delivery.
     fn note(&self, published: &mut Published, problem: Option<String>) {
         if problem.is_some() {
             *published.counts.undelivered.entry(self.output).or_insert(0) += 1;
@@ -296,13 +296,13 @@ impl Deliveries {
         all.push(Arc::clone(&new.queue));
     }
 
-    /// Another configuration has begun with the last `newest` of them. The others deliver what they have.
+    /// A new configuration uses the last `newest` queues. The others deliver what they have, and end.
     pub fn replace_all_but(&self, newest: usize) {
         let all = self.all();
         all.iter().take(all.len().saturating_sub(newest)).for_each(|queue| queue.replace());
     }
 
-    /// Whether all of an output's have delivered all that they had.
+    /// Whether all queues of an output are empty.
     pub fn is_idle(&self, output: &str) -> bool {
         self.all().iter().all(|queue| queue.output != output || queue.is_idle())
     }
@@ -312,7 +312,7 @@ impl Deliveries {
         self.all().iter().for_each(|queue| queue.end(until));
     }
 
-    /// Waits until all is delivered that can be, until `until` at most; gives the rest. Nobody sends anything any more.
+    /// Delivers as much as possible until `until`; returns the rest. Nothing may be sent afterwards.
     pub fn finish(&self, until: Instant) -> Undelivered {
         let all = self.all();
         all.iter().for_each(|queue| queue.close());

@@ -1,3 +1,5 @@
+//! Tests of queues with retries and a deadline.
+
 use std::sync::mpsc::{Receiver, Sender, channel};
 
 use super::*;
@@ -41,10 +43,10 @@ fn what_may_help_is_tried_again_and_the_rest_is_not() {
     assert_eq!(fared(&mut || later()).as_deref(), Some("busy"));
 }
 
-/// What is tried, and within which time.
+/// The message of an attempt, and its time limit.
 type Try = (String, Duration);
 
-/// A queue whose tries the test decides.
+/// A queue with the outcome of each attempt decided by the test.
 fn queue() -> (DeliveryQueue, Deliveries, Receiver<Try>, Sender<Tried>) {
     let (tries, tried) = channel();
     let (answers, answer) = channel();
@@ -108,7 +110,7 @@ fn who_does_not_answer_by_the_end_leaves_what_waits() {
     assert_eq!(tried.recv_timeout(TEST_TIMEOUT).expect("tried").0, "a");
     answers.send(Tried::Done).expect("it waits");
     assert_eq!(tried.recv_timeout(TEST_TIMEOUT).expect("tried").0, "b");
-    // It hangs.
+    // The attempt hangs.
     let until = Instant::now() + Duration::from_millis(200);
     deliveries.end(until);
     let left = deliveries.finish(until);
@@ -141,7 +143,7 @@ fn a_try_has_no_longer_than_there_is_time_and_the_end_ends_a_pause() {
 fn an_old_queue_delivers_on_and_is_waited_for() {
     let (queue, deliveries, tried, answers) = queue();
     queue.send(word("a"));
-    // Another configuration has come.
+    // The configuration was replaced.
     drop(queue);
     assert_eq!(tried.recv_timeout(TEST_TIMEOUT).expect("tried").0, "a");
     assert!(!deliveries.is_idle("test"));
@@ -151,7 +153,7 @@ fn an_old_queue_delivers_on_and_is_waited_for() {
     assert_eq!(deliveries.finish(until), Undelivered::default());
 }
 
-/// The trace writer ends later than the queue gives up: its last episodes are noted for the next watch, too.
+/// The trace writer can end after the queue gives up: its last episodes are saved for the next watch too.
 #[test]
 fn what_comes_after_it_has_given_up_is_left_with_the_rest() {
     let (queue, deliveries, tried, answers) = queue();
@@ -159,7 +161,7 @@ fn what_comes_after_it_has_given_up_is_left_with_the_rest() {
     tried.recv_timeout(TEST_TIMEOUT).expect("tried");
     let until = Instant::now() + TEST_TIMEOUT;
     deliveries.end(until);
-    // Twice since the end, after the one that was on its way.
+    // Two more attempts since the end, after the one in progress.
     (0..3).for_each(|_| answers.send(Tried::Later("busy".into())).expect("it waits"));
     deliveries.all().iter().for_each(|queue| queue.wait(until));
     queue.send(word("b"));
@@ -177,7 +179,7 @@ fn an_end_during_a_try_shortens_the_pause_after_it() {
         tried.recv_timeout(TEST_TIMEOUT).expect("tried");
         answers.send(Tried::Later("busy".into())).expect("it waits");
     }
-    // Of the third one the pause would be 8 s.
+    // After the third attempt, the pause would be 8 s.
     tried.recv_timeout(TEST_TIMEOUT).expect("tried");
     let until = Instant::now() + TEST_TIMEOUT;
     deliveries.end(until);

@@ -1,4 +1,4 @@
-//! What the watch says of itself: each metric declared once, for OpenMetrics text and for OTLP.
+//! The watch's own metrics: each declared once, for OpenMetrics text and for OTLP.
 
 use std::collections::BTreeMap;
 
@@ -10,19 +10,19 @@ use crate::engine::reading::{Reading, RoleKind, is_precedence};
 
 /// A metric and its values.
 pub struct Family {
-    /// Without a prefix, a unit and `total`: `store_errors`.
+    /// Name without prefix, unit and `total`: `store_errors`.
     pub name: &'static str,
-    /// For people.
+    /// Description for people.
     pub help: &'static str,
-    /// What it is counted in.
+    /// The unit of the values.
     pub unit: Option<Unit>,
-    /// Whether it only grows.
+    /// Counter or gauge.
     pub kind: Kind,
     /// One value for each combination of labels.
     pub rows: Rows,
 }
 
-/// What values are counted in.
+/// Units of values.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Unit {
     /// Seconds.
@@ -31,12 +31,12 @@ pub enum Unit {
     Bytes,
 }
 
-/// What a value is.
+/// Kinds of metrics.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Kind {
     /// A sum since the start.
     Counter,
-    /// How it is now.
+    /// The present value.
     Gauge,
 }
 
@@ -45,7 +45,7 @@ pub type Labels = Vec<(&'static str, String)>;
 /// Values by their labels.
 pub type Rows = Vec<(Labels, f64)>;
 
-/// Those of a reading, where there is one, and what was counted beside it.
+/// The metrics of a reading, if there is one, and those of the watch itself.
 pub fn families(published: &Published) -> Vec<Family> {
     let mut families = published.reading.as_deref().map(of_reading).unwrap_or_default();
     families.extend(of_episodes(&published.counts));
@@ -117,7 +117,7 @@ fn of_episodes(counts: &Counts) -> Vec<Family> {
     families
 }
 
-/// Each rule that an episode may begin by is there from the start: an alert sees a counter grow, not one that comes with 1.
+/// All rules that can trigger an episode are listed from the start: an alert sees a counter grow, but not one that appears with value 1.
 fn begun(counts: &Counts) -> Rows {
     let known = Rule::ALL.into_iter().filter(|rule| is_precedence(*rule) || *rule == Rule::Unknown);
     let mut all: BTreeMap<&str, u64> = known.map(|rule| (rule.word(), 0)).collect();

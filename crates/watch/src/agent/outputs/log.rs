@@ -1,5 +1,5 @@
-//! A line for each episode in the system's log: the journal by its native protocol, so that fields stay fields; syslog; or
-//! standard error. Nobody is waited for.
+//! Writes a line per episode to the system's log: to the journal by its native protocol, which keeps fields; to syslog; or to standard error. Never
+//! blocks.
 
 use std::ffi::OsString;
 use std::io::Write as _;
@@ -19,14 +19,14 @@ use crate::episode::{Episode, Party, line};
 const JOURNAL: &str = "/run/systemd/journal/socket";
 const SYSLOG: &str = "/dev/log";
 
-/// Of the messages about episodes, for `journalctl MESSAGE_ID=…`.
+/// The id of messages about episodes, for `journalctl MESSAGE_ID=…`.
 pub const MESSAGE_ID: &str = "6f0d2ad58bd24c1eb4a0c3c0a7f1d9e2";
 
-/// syslog's `warning`, and its facility `daemon`.
+/// syslog's priority `warning` and facility `daemon`.
 const WARNING: u8 = 4;
 const DAEMON: u8 = 3;
 
-/// Its row among the outputs.
+/// Entry in the list of outputs.
 pub const KIND: OutputKind = OutputKind {
     name: "log",
     message: ["log message", "log messages"],
@@ -35,7 +35,7 @@ pub const KIND: OutputKind = OutputKind {
     open: |config| Some(Arc::new(Log::open(config.sinks.log))),
 };
 
-/// Where lines go.
+/// The destination of log lines.
 #[derive(Debug)]
 pub struct Log {
     to: To,
@@ -50,7 +50,7 @@ enum To {
 }
 
 impl Log {
-    /// What was asked for; `auto` is the best that is there.
+    /// Opens the configured log; `auto` chooses the best available.
     pub fn open(wanted: Syslog) -> Log {
         Log::at(wanted, Path::new(JOURNAL), Path::new(SYSLOG))
     }
@@ -73,7 +73,7 @@ impl Log {
         Log { to: to.unwrap_or(To::Stderr) }
     }
 
-    /// Writes a line; whether it was taken.
+    /// Writes a line; returns whether it was accepted.
     pub fn write(&self, episode: &Episode) -> bool {
         let text = line(episode);
         match &self.to {
@@ -84,8 +84,8 @@ impl Log {
         }
     }
 
-    /// Writes a line that is of no episode; whether it was taken. Standard error has it already, and so has the journal where that is
-    /// where standard error goes.
+    /// Writes a line that is not about an episode; returns whether it was accepted. Standard error has it already, and so has the journal if
+    /// standard error is connected to it.
     pub fn warn(&self, text: &str) -> bool {
         match &self.to {
             To::Nowhere | To::Stderr => true,
@@ -111,14 +111,14 @@ impl Output for Log {
     }
 }
 
-/// Whether a descriptor is the stream to the journal that systemd names by device and inode (systemd.exec(5)).
+/// Whether a descriptor is the stream to the journal that systemd identifies by device and inode (systemd.exec(5)).
 fn is_journal(named: Option<OsString>, descriptor: impl AsFd) -> bool {
     let (Some(named), Ok(stat)) = (named, rustix::fs::fstat(descriptor)) else { return false };
     named.to_str() == Some(&format!("{}:{}", stat.st_dev, stat.st_ino))
 }
 
-/// The journal's native protocol (systemd, docs/JOURNAL_NATIVE_PROTOCOL.md), in the form for values that could have a newline:
-/// `NAME\n`, the length in 64 bits, little-endian, the value and a newline.
+/// A message of the journal's native protocol (systemd, docs/JOURNAL_NATIVE_PROTOCOL.md), in the form for values that can contain a newline:
+/// `NAME\n`, the length as a 64-bit little-endian integer, the value and a newline.
 #[derive(Default)]
 struct JournalMessage(Vec<u8>);
 
@@ -183,7 +183,7 @@ fn fields(party: &Party) -> Vec<(&'static str, String)> {
     text.chain(numbers.into_iter().filter_map(|(name, value)| Some((name, value?.to_string())))).collect()
 }
 
-/// RFC 3164 without a time, as `/dev/log` takes it.
+/// RFC 3164 without a time, as `/dev/log` accepts it.
 fn syslog(text: &str) -> String {
     format!("<{}>unstarve-watch[{}]: {text}", DAEMON * 8 + WARNING, std::process::id())
 }
@@ -204,7 +204,7 @@ mod tests {
         }
     }
 
-    /// The fields of a datagram, as the journal reads them.
+    /// Parses the fields of a datagram as the journal does.
     fn parse(mut bytes: &[u8]) -> Vec<(String, String)> {
         let mut fields = Vec::new();
         while let Some(end) = bytes.iter().position(|&byte| byte == b'\n') {
@@ -268,7 +268,7 @@ mod tests {
         let text = String::from_utf8_lossy(&buffer[..length]);
         assert!(text.starts_with("<28>unstarve-watch["), "{text}");
         assert!(!text.contains('\n'), "{text}");
-        // Nobody reads: the queue is full some time, and that is said.
+        // Without a reader, the queue fills up at some point, which is reported.
         assert!((0..10_000).any(|_| !log.write(&episode())));
         drop(daemon);
         assert!(!log.write(&episode()));

@@ -1,7 +1,7 @@
-//! Outputs: how episodes, metrics and warnings leave a watch.
+//! Outputs: send episodes, metrics and warnings to other programs.
 //!
-//! An output is a file with its [`OutputKind`], and a row of [`OUTPUTS`]. The loop waits for none of them: an output either takes no time, or
-//! has a [`DeliveryQueue`]. What is asked for instead of sent ([`http`]) takes it from the [`Board`].
+//! An output is a file with its [`OutputKind`], and a row of [`OUTPUTS`]. The main loop waits for none of them: an output either never blocks, or
+//! has a [`DeliveryQueue`]. Outputs that are polled ([`http`]) read from the [`Board`].
 
 mod delivery_queue;
 mod families;
@@ -20,25 +20,25 @@ use crate::agent::board::{Board, Published};
 use crate::agent::config::Config;
 use crate::episode::Episode;
 
-/// All outputs. Their order is that of messages about them.
+/// All outputs, in the order of messages about them.
 pub static OUTPUTS: [OutputKind; 3] = [log::KIND, otlp::KIND, webhook::KIND];
 
 /// The output whose undelivered episodes the next watch delivers.
 pub const WEBHOOK: &str = webhook::KIND.name;
 
-/// What is sent.
+/// A message to outputs.
 #[derive(Clone, Debug)]
 pub enum Message {
-    /// An episode that has begun, or of which all is known.
+    /// An episode that has begun or is complete.
     Episode(Arc<Episode>),
-    /// The metrics of this moment.
+    /// The present metrics.
     Metrics(Arc<Published>),
-    /// Something about the watch itself.
+    /// A warning about the watch itself.
     Warning(Arc<str>),
 }
 
 impl Message {
-    /// The episode that it is about: the next watch can deliver it. All else is only good now.
+    /// The episode of the message, if it has one: the next watch can deliver it. Other messages become outdated.
     fn episode(&self) -> Option<Arc<Episode>> {
         match self {
             Message::Episode(episode) => Some(Arc::clone(episode)),
@@ -47,59 +47,59 @@ impl Message {
     }
 }
 
-/// How a try went.
+/// The outcome of an attempt.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Tried {
-    /// It was taken.
+    /// Accepted.
     Done,
-    /// Another try may help.
+    /// Failed; another attempt may succeed.
     Later(String),
-    /// It will never be taken.
+    /// Rejected; it will never be accepted.
     Refused(String),
 }
 
-/// Where messages go.
+/// A destination of messages.
 pub trait Output: Send + Sync {
-    /// Tries to deliver a message, within this time.
+    /// Tries to deliver a message within this time.
     fn deliver(&self, message: &Message, within: Duration) -> Tried;
 }
 
-/// By whom an output's messages are delivered.
+/// How an output's messages are delivered.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Delivery {
-    /// By the sender, in one try: it never blocks.
+    /// By the sender, in one attempt that never blocks.
     Immediate,
-    /// By a thread of its own, which tries again. That it fails is a problem of the watch.
+    /// By a thread, with retries. Failures are reported as a problem of the watch.
     Queued,
 }
 
-/// An output that a configuration can switch on.
+/// An output that a configuration can enable.
 pub struct OutputKind {
-    /// Its name in metrics, among problems and in the store.
+    /// The name in metrics, in problems and in the store.
     pub name: &'static str,
-    /// One message and several, for people.
+    /// The words for one message and for several, for people.
     pub message: [&'static str; 2],
-    /// How it is delivered to.
+    /// How messages are delivered.
     pub delivery: Delivery,
-    /// Which messages it gets.
+    /// Whether the output takes a message.
     pub takes: fn(&Message) -> bool,
-    /// Opens it, if the configuration has it on.
+    /// Opens the output, if the configuration enables it.
     pub open: fn(&Config) -> Option<Arc<dyn Output>>,
 }
 
 impl OutputKind {
-    /// The output of this name.
+    /// The output with this name.
     pub fn named(name: &str) -> Option<&'static OutputKind> {
         OUTPUTS.iter().find(|kind| kind.name == name)
     }
 
-    /// Those that are delivered to by a queue.
+    /// The outputs with a queue.
     pub fn queued() -> impl Iterator<Item = &'static OutputKind> {
         OUTPUTS.iter().filter(|kind| kind.delivery == Delivery::Queued)
     }
 }
 
-/// The outputs that a configuration has on.
+/// The outputs that a configuration enables.
 #[derive(Clone)]
 pub struct Outputs {
     open: Arc<[(&'static OutputKind, Sender)]>,
@@ -112,7 +112,7 @@ enum Sender {
 }
 
 impl Outputs {
-    /// Opens all that the configuration has on.
+    /// Opens all outputs that the configuration enables.
     pub fn open(config: &Config, board: &Arc<Board>, deliveries: &Deliveries) -> io::Result<Outputs> {
         let opened = OUTPUTS.iter().filter_map(|kind| Some((kind, (kind.open)(config)?)));
         let started = opened.map(|(kind, output)| {
@@ -145,12 +145,12 @@ impl Outputs {
         }
     }
 
-    /// The queue of an output, if it is on.
+    /// The queue of an output, if it is enabled.
     pub fn queue_of(&self, name: &str) -> Option<&DeliveryQueue> {
         self.queues().find(|(kind, _)| kind.name == name).map(|(_, queue)| queue)
     }
 
-    /// How many outputs have a queue.
+    /// Number of outputs with a queue.
     pub fn queue_count(&self) -> usize {
         self.queues().count()
     }

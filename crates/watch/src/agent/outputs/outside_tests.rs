@@ -1,4 +1,4 @@
-//! What others' programs make of what is told: Debian's Prometheus, promtool, the OpenTelemetry project's Python package.
+//! Checks the outputs with other programs: Debian's Prometheus, promtool, Chromium, and the OpenTelemetry project's Python package.
 
 use std::fs;
 use std::io::{Read as _, Write as _};
@@ -36,7 +36,7 @@ fn board() -> Arc<Board> {
     board
 }
 
-/// Ends with the test.
+/// A child that is killed when the test ends.
 struct Ends(Child);
 
 impl Drop for Ends {
@@ -70,7 +70,7 @@ fn prometheus_scrapes_every_series_with_its_names() {
     let running =
         Ends(command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null()).spawn().expect("started"));
     let end = Instant::now() + Duration::from_secs(60);
-    // `tsdb dump` reads what is in the log of a database at work.
+    // `tsdb dump` also reads the write-ahead log of a running database.
     let dumped = loop {
         let text = said(Command::new(&promtool).args(["tsdb", "dump"]).arg(&data));
         if text.contains("unstarve_blame_seconds_total") || Instant::now() > end {
@@ -99,12 +99,12 @@ fn the_shipped_alert_rules_are_right() {
     assert!(tested.contains("SUCCESS") && !tested.contains("FAILED"), "{tested}");
     let dashboard = fs::read_to_string(rules.join("../grafana/unstarve.json")).expect("the dashboard");
     let panels: serde_json::Value = serde_json::from_str(&dashboard).expect("JSON");
-    // What is asked for the panel of episodes is among what promtool has tried.
+    // The query of the panel of episodes is among those tested by promtool.
     let tried = fs::read_to_string(rules.join("unstarve-alerts.test.yml")).expect("the tests");
     let of_episodes = panels["panels"].as_array().into_iter().flatten().find(|panel| panel["title"] == "Episodes");
     let asked = of_episodes.and_then(|panel| panel["targets"][0]["expr"].as_str()).expect("the panel of episodes");
     assert!(tried.contains(&asked.replace("$instance", "b").replace("$__interval", "2m")), "{asked}");
-    // Each metric that a rule or the dashboard asks for is one that is served.
+    // Each metric that a rule or the dashboard uses is served.
     let served = super::http::metrics::text(board().read()).expect("metrics");
     let text = fs::read_to_string(rules.join("unstarve-alerts.yml")).expect("the rules");
     let asked = [text, dashboard].concat();
@@ -120,7 +120,7 @@ fn the_shipped_alert_rules_are_right() {
     assert!(count > 10);
 }
 
-/// The outputs of a configuration, but for the log.
+/// The outputs of a configuration, except the log.
 fn outputs(mut config: Config, board: &Arc<Board>) -> Outputs {
     config.sinks.log = Syslog::Off;
     Outputs::open(&config, board, &Deliveries::default()).expect("a thread")
@@ -130,7 +130,7 @@ fn webhook(url: String, board: &Arc<Board>) -> Outputs {
     outputs(Config { webhook: Some(Webhook { url, headers: [].into() }), ..Config::default() }, board)
 }
 
-/// Takes one request, and answers it.
+/// Receives one request and answers it.
 fn receive(listener: &TcpListener) -> (String, Vec<u8>) {
     let (mut stream, _) = listener.accept().expect("a connection");
     let mut bytes = Vec::new();
@@ -216,7 +216,7 @@ fn a_webhook_gets_the_episode() {
     assert_eq!(serde_json::from_slice::<Episode>(&body).expect("JSON"), episode);
 }
 
-/// Who gets an episode never waits for one that takes the connection and says nothing.
+/// Senders never wait for a server that accepts the connection and does not answer.
 #[test]
 fn a_webhook_that_never_answers_holds_nobody_up() {
     let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
@@ -227,13 +227,13 @@ fn a_webhook_that_never_answers_holds_nobody_up() {
         outputs.send(&Message::Episode(Arc::default()));
         listener.accept().expect("a connection")
     };
-    // One is on its way, 32 may wait, and the others are counted.
+    // One is being delivered, 32 can wait, and the others are counted.
     (0..40).for_each(|_| outputs.send(&Message::Episode(Arc::default())));
     assert_eq!(board.read().counts.undelivered.get("webhook"), Some(&8));
     drop(stream);
 }
 
-/// A page of a busy host, with an hour of history and an episode.
+/// The page of a busy host, with an hour of history and an episode.
 fn busy_board() -> Arc<Board> {
     let board = Arc::new(Board::default());
     let mut scene = Scene::new().group(EVIL).group("/system.slice");
@@ -270,7 +270,7 @@ fn busy_board() -> Arc<Board> {
     board
 }
 
-/// The page as Chromium sees it. `UNSTARVE_SHOT=FILE.png` keeps a picture of it.
+/// The page as Chromium renders it. `UNSTARVE_SHOT=FILE.png` saves a picture.
 #[test]
 fn a_browser_shows_the_live_page() {
     let Some(chromium) = need::tool("chromium") else { return };

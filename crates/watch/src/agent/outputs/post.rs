@@ -1,11 +1,11 @@
-//! Posting by HTTP, to whom a configuration names.
+//! HTTP POST to a configured URL.
 
 use std::time::Duration;
 
 use super::Tried;
 use super::delivery_queue::LONGEST_TRY;
 
-/// Posts a body, in this time; which answers mean that another try may help is as OTLP says (429, 502, 503, 504) and usual for webhooks.
+/// Posts a body within this time. Statuses for which a retry makes sense are those of OTLP (429, 502, 503, 504) and those usual for webhooks.
 pub fn post<'a>(
     agent: &ureq::Agent,
     url: &str,
@@ -30,7 +30,7 @@ pub fn post<'a>(
     }
 }
 
-/// Where a URL leads, without what may be a secret: a name and a password, a path, a query. Everybody on the machine may read problems.
+/// The origin of a URL, without parts that can be secret: user, password, path, query. All users on the machine can read problems.
 fn origin(url: &str) -> String {
     let uri = url.parse::<ureq::http::Uri>().ok();
     let known = uri.as_ref().and_then(|uri| Some((uri.scheme_str()?, uri.host()?, uri.port_u16())));
@@ -41,7 +41,7 @@ fn origin(url: &str) -> String {
     }
 }
 
-/// Connects and asks within bounded time; follows no redirection, which could lead anywhere.
+/// An agent with timeouts that does not follow redirects, which could lead anywhere.
 pub fn agent() -> ureq::Agent {
     let config = ureq::Agent::config_builder()
         .timeout_global(Some(LONGEST_TRY))
@@ -56,7 +56,7 @@ pub fn agent() -> ureq::Agent {
 mod tests {
     use super::*;
 
-    /// The path of a hook is often its secret.
+    /// The path of a webhook is often its secret.
     #[test]
     fn problems_say_no_secret_of_a_url() {
         use std::io::{Read, Write};

@@ -1,4 +1,4 @@
-//! Episodes as JSON, posted to a URL.
+//! Posts episodes as JSON to a URL.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -7,7 +7,7 @@ use super::post::{agent, post};
 use super::{Delivery, Message, Output, OutputKind, Tried};
 use crate::agent::config::Webhook;
 
-/// Its row among the outputs.
+/// Entry in the list of outputs.
 pub const KIND: OutputKind = OutputKind {
     name: "webhook",
     message: ["webhook message", "webhook messages"],

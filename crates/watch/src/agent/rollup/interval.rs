@@ -1,4 +1,4 @@
-//! What came between two readings, by the names of roles.
+//! The growth of sums between two readings, by names of roles.
 
 use std::collections::BTreeMap;
 
@@ -6,10 +6,10 @@ use unstarve_model::{Nanos, Time, WallTime};
 
 use crate::engine::reading::{Histogram, Reading, Role, RoleKind};
 
-/// A role by the name that lasts, and which one of that name it is.
+/// A role by its stable name, and its number among the groups of that name.
 type Key = (String, u64);
 
-/// Sums as they stand at a moment.
+/// Sums at one moment.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Sums {
     mono: Time,
@@ -19,7 +19,7 @@ pub(crate) struct Sums {
     blame: BTreeMap<(Key, Key, &'static str), u64>,
 }
 
-/// What a role has waited.
+/// Waits of a role.
 #[derive(Clone, PartialEq, Debug)]
 struct Waited {
     kind: RoleKind,
@@ -48,19 +48,19 @@ pub(crate) struct BlameRow {
     pub ns: u64,
 }
 
-/// What came in an interval.
+/// The growth of all sums in an interval.
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) struct Interval {
-    /// When it began.
+    /// Start of the interval.
     pub at: WallTime,
-    /// For how long it was.
+    /// Length of the interval.
     pub span: Nanos,
     pub waits: Vec<WaitRow>,
     pub blame: Vec<BlameRow>,
 }
 
 impl Sums {
-    /// When the engine began: nothing was counted.
+    /// The sums when the engine started: all zero.
     pub fn at_the_start(reading: &Reading) -> Sums {
         let since = reading.since;
         Sums { mono: since.trace, wall: since.wall, waits: BTreeMap::new(), blame: BTreeMap::new() }
@@ -83,7 +83,7 @@ impl Sums {
         sums
     }
 
-    /// When they stood so.
+    /// The time of these sums.
     pub fn wall(&self) -> WallTime {
         self.wall
     }
@@ -99,8 +99,8 @@ impl Sums {
         }
     }
 
-    /// The same with the sums of roles that `now` does not have any more where the engine has put them: in [`RoleKind::Gone`]. A
-    /// group of the same name that came again is another one.
+    /// The same, with sums of roles that no longer exist in `now` moved to [`RoleKind::Gone`], as the engine does. A group that was created again
+    /// under the same name counts as another one.
     fn moved(&self, now: &Sums) -> Sums {
         let key_now = |key: &Key| match now.waits.contains_key(key) {
             true => key.clone(),
@@ -114,13 +114,13 @@ impl Sums {
         moved
     }
 
-    /// What came until `now`. Nothing is lost or counted twice when groups go: what they had waited since is `gone`'s.
+    /// The growth until `now`. When groups are removed nothing is lost or counted twice: their later waits are in `gone`.
     pub fn until(&self, now: &Sums) -> Interval {
         let then = self.moved(now);
         let mut waits = BTreeMap::new();
         for (key, waited) in &now.waits {
             let new = waited.since(then.waits.get(key));
-            // Names that differ in what no terminal shows alone are one.
+            // Names that differ only in characters that a terminal cannot show are merged.
             let row = waits.entry(&key.0).or_insert_with(|| WaitRow::of(&key.0, waited.kind));
             row.count += new.count;
             row.ns += new.ns;

@@ -1,3 +1,5 @@
+//! Tests of the growth of sums while groups come and go.
+
 use proptest::prelude::*;
 
 use super::*;
@@ -32,7 +34,7 @@ fn the_first_interval_begins_with_the_engine() {
     assert_eq!((interval.at, interval.span, interval.waits[0].ns), (at(0).wall, Nanos(250_000_000), 5));
 }
 
-/// What was counted of a role.
+/// Sums of one role.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 struct Counted {
     count: u64,
@@ -46,10 +48,10 @@ impl Counted {
     }
 }
 
-/// An engine's sums when groups come and go: those of a group that goes become `gone`'s.
+/// A model of an engine's sums: those of a removed group move to `gone`.
 #[derive(Clone, Debug, Default)]
 struct Model {
-    /// With the number of each.
+    /// Each with its number.
     groups: [Option<(u64, Counted)>; 3],
     come: u64,
     gone: Counted,
@@ -80,7 +82,7 @@ impl Model {
         reading
     }
 
-    /// The group counts, and comes before if it is not there.
+    /// Adds to a group's sums; creates the group if it does not exist.
     fn counts(&mut self, group: usize, new: Counted) {
         let next = self.come + 1;
         let (number, group) = self.groups[group].get_or_insert((next, Counted::default()));
@@ -100,7 +102,7 @@ impl Model {
     }
 }
 
-/// What intervals say of waits, of their histograms and of blame.
+/// What intervals show of waits, histograms and blame.
 #[derive(Clone, Copy, PartialEq, Debug, Default)]
 struct Said {
     waited: Counted,
@@ -117,7 +119,7 @@ impl Said {
     }
 }
 
-/// A wait that ended may have been short, and one that lasts has no end: counts show nothing of who it is.
+/// Counts do not identify a group: a finished wait can have been short, and a wait in progress has no end yet.
 #[test]
 fn a_group_that_came_again_with_as_many_waits_is_another_one() {
     let mut model = Model::default();
@@ -135,7 +137,7 @@ fn a_group_that_came_again_with_as_many_waits_is_another_one() {
 proptest! {
     #![proptest_config(ProptestConfig { failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Nothing is lost and nothing counted twice: the intervals add up to what the engine counted, however groups come and go.
+    /// Nothing is lost or counted twice: the intervals add up to what the engine counted, however groups come and go.
     #[test]
     fn intervals_add_up_to_what_was_counted(
         steps in proptest::collection::vec((0_usize..3, 0_u8..5, 0_u64..4, 0_u64..1000, any::<bool>()), 0..60),

@@ -1,6 +1,6 @@
-//! Sums of each interval as tables, for questions about many hosts: `[tables]` of the configuration.
+//! Writes the sums of each interval as tables, for queries over many hosts: `[tables]` of the configuration.
 //!
-//! The loop hands over how things stand and goes on; a thread of its own writes what came since what it has written.
+//! The main loop passes on the present sums without waiting; a thread writes the growth since what it has written.
 
 #[cfg_attr(not(any(feature = "columnar", test)), expect(dead_code, reason = "only the writer reads it"))]
 mod interval;
@@ -20,35 +20,35 @@ use crate::agent::config::{Config, Tables};
 use crate::engine::reading::Reading;
 use crate::episode::{Episode, Stage};
 
-/// How things stand when an interval is over.
+/// The sums at the end of an interval.
 #[cfg_attr(not(feature = "columnar"), expect(dead_code, reason = "only the writer reads it"))]
 pub(crate) struct Work {
-    /// When the engine began.
+    /// When the engine started.
     begun: Sums,
     now: Sums,
-    /// All that are listed.
+    /// All episodes that are listed.
     episodes: Vec<Arc<Episode>>,
 }
 
 /// The tables of a running watch.
 pub(crate) struct Rollups {
     config: Tables,
-    /// When the interval began.
+    /// Start of the current interval.
     begun: Option<WallTime>,
     work: Sender<Work>,
     writer: JoinHandle<()>,
 }
 
 impl Rollups {
-    /// Those that the configuration asks for; `None` if it asks for none.
+    /// Opens the configured tables; `None` if none are configured.
     pub fn start(config: &Config, board: &Arc<Board>) -> Result<Option<Rollups>, String> {
         let Some(tables) = config.tables.clone() else { return Ok(None) };
         let (work, writer) = start_writer(config, &tables, board)?;
         Ok(Some(Rollups { config: tables, begun: None, work, writer }))
     }
 
-    /// Looks at a reading, and hands over the interval if it is over. Intervals end at multiples of their length of the wall's
-    /// clock, so that those of all hosts lie side by side.
+    /// Processes a reading, and passes the interval on if it is over. Intervals end at multiples of their length on the wall clock, so that those
+    /// of all hosts are aligned.
     pub fn see(&mut self, reading: &Reading, published: &Published) {
         let every = self.config.every.nanos();
         let begun = *self.begun.get_or_insert(reading.since.wall);
@@ -59,14 +59,14 @@ impl Rollups {
     }
 
     fn hand_over(&self, reading: &Reading, published: &Published) {
-        // One that is still being recorded comes with the next interval.
+        // Episodes that are still being recorded are written with the next interval.
         let is_whole = |episode: &&Arc<Episode>| episode.trigger.is_some() && episode.stage == Stage::Complete;
         let episodes = published.episodes.iter().filter(is_whole).cloned().collect();
-        // A writer that has ended has said why.
+        // Fails only if the writer has ended, which it has reported.
         let _ = self.work.send(Work { begun: Sums::at_the_start(reading), now: Sums::of(reading), episodes });
     }
 
-    /// Writes what came since the last interval, and waits for it, but not for ever.
+    /// Writes the growth since the last interval, and waits for the writer at most for `patience`.
     pub fn finish(self, published: &Published, patience: Duration) {
         if let Some(reading) = &published.reading {
             self.hand_over(reading, published);

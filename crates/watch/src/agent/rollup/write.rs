@@ -1,4 +1,4 @@
-//! Rows and files of what the loop handed over.
+//! Writes the rows and files of the intervals.
 
 use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
@@ -25,10 +25,10 @@ use crate::engine::error_chain;
 use crate::engine::reading::RoleKind;
 use crate::episode::{Episode, Party};
 
-/// What is too old or too much is looked for so often: all directories are read for it.
+/// How often old or excess files are removed: all directories are read for that.
 const TRIM_EVERY: Duration = Duration::from_secs(600);
 
-/// This machine.
+/// Description of this machine.
 #[derive(Clone, Debug)]
 struct Host {
     name: String,
@@ -43,13 +43,13 @@ struct Writer {
     shelf: Shelf,
     limits: Limits,
     host: Host,
-    /// Where episodes are.
+    /// The directory of episodes.
     store: PathBuf,
-    /// The hour in which the host had its last row.
+    /// The hour of the host's last row.
     hour: Option<Partition>,
-    /// Up to where sums are written.
+    /// The sums up to which rows are written.
     last: Option<Sums>,
-    /// Episodes that are written, of those that are listed.
+    /// The listed episodes that are written.
     written: BTreeSet<String>,
     trimmed: Option<Instant>,
 }
@@ -84,7 +84,7 @@ impl Host {
         }
     }
 
-    /// The name of what is written of it at a moment.
+    /// The name of a file that starts at this time.
     fn part(&self, at: WallTime) -> String {
         let boot = self.boot.as_deref().unwrap_or("unknown");
         part_name(&[&self.name, boot.split('-').next().unwrap_or(boot), &at.0.to_string()])
@@ -109,9 +109,9 @@ impl Writer {
         }
     }
 
-    /// What of it cannot be written is part of what comes next; the rest is written all the same. Gives the first error.
+    /// Writes all that can be written; what fails is included in the next interval. Returns the first error.
     fn write(&mut self, work: &Work) -> Result<(), String> {
-        // First: the disk may be full.
+        // First, because the disk may be full.
         let trimmed = self.trim(work.now.wall());
         let last = self.last.as_ref().unwrap_or(&work.begun);
         let interval = last.until(&work.now);
@@ -135,7 +135,7 @@ impl Writer {
         Ok(())
     }
 
-    /// The rows of an interval. Written again with a later end they take the place of those that were written.
+    /// Writes the rows of an interval. If an interval is written again with a later end, the rows replace those written before.
     fn sums(&mut self, interval: &Interval) -> Result<(), String> {
         let Interval { at, waits, blame, .. } = interval;
         let part = self.host.part(*at);
@@ -144,7 +144,7 @@ impl Writer {
             self.put(&HOSTS, *at, &part, |out| out.row(&self.host_row(*at)))?;
             self.hour = Some(hour);
         }
-        // A row at least: without one nobody could tell an hour in which nobody waited from one in which nobody looked.
+        // At least one row: otherwise an hour without waits would look like an hour without a watch.
         let calm = [WaitRow::of(RoleKind::Unknown.word(), RoleKind::Unknown)];
         let rows = if waits.is_empty() { &calm[..] } else { waits };
         self.put(&WAIT_ROLLUP, *at, &part, |out| rows.iter().try_for_each(|row| self.wait(out, interval, row)))?;
@@ -155,7 +155,7 @@ impl Writer {
         Ok(())
     }
 
-    /// Episodes that are not written yet, each for itself.
+    /// Writes the episodes that are not written yet, each to a file of its own.
     fn episodes(&mut self, work: &Work) -> Result<(), String> {
         let listed: BTreeSet<&str> = work.episodes.iter().map(|episode| episode.id.as_str()).collect();
         self.written.retain(|id| listed.contains(id.as_str()));
@@ -200,13 +200,13 @@ impl Writer {
         ]
     }
 
-    /// The columns that rows of an interval begin with.
+    /// The columns at the start of each row of an interval.
     fn begin(&self, interval: &Interval) -> [Cell<'_>; 4] {
         let boot = Cell::text(self.host.boot.as_deref());
         [Cell::Text(&self.host.name), boot, interval.at.0.into(), interval.span.0.into()]
     }
 
-    /// The columns that they end with.
+    /// The columns at the end.
     fn end(&self) -> [Cell<'_>; 2] {
         [Cell::Text(&self.host.kernel), Cell::text(self.host.labels.as_deref())]
     }
@@ -238,7 +238,7 @@ impl Writer {
         [&self.begin(interval)[..], &cells, &self.end()].concat()
     }
 
-    /// An episode has a file of its own, so that it is there once however often a watch starts.
+    /// Each episode has a file of its own, so that it is there once, however often a watch restarts.
     fn episode(&self, episode: &Episode, now: WallTime) -> Result<(), String> {
         let at = WallTime(episode.at_ns);
         let part = part_name(&[&self.host.name, &episode.id]);
@@ -277,14 +277,14 @@ impl Writer {
             Cell::text(trace.as_deref()),
             Cell::number(episode.trace_bytes),
             Cell::text(episode.problem.as_deref()),
-            // Not what runs now: it may be of another boot.
+            // From the episode, which may be of another boot than the present one.
             Cell::text(episode.kernel.as_deref()),
             Cell::text(self.host.labels.as_deref()),
         ];
         out.row(&cells)
     }
 
-    /// Where the trace of an episode is.
+    /// The location of an episode's trace.
     fn trace_of(&self, episode: &Episode) -> Option<String> {
         let id = match (&episode.trace_of, episode.trace_bytes) {
             (Some(other), _) => other,

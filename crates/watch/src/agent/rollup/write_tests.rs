@@ -1,3 +1,5 @@
+//! Tests of the tables that a watch writes.
+
 use std::collections::BTreeMap;
 use std::time::Duration;
 
@@ -42,7 +44,7 @@ fn intervals_and_episodes_become_files_once() {
     let config = config(place.path());
     let board = Arc::new(Board::default());
     for _ in 0..2 {
-        // The second one is a watch that starts again and finds the episode in its log.
+        // The second watch is a restart that finds the episode in its log.
         let mut rollups = Rollups::start(&config, &board).expect("they can be written").expect("they are asked for");
         let mut detector = Detector::new(config.thresholds.clone());
         let mut scene = Scene::new();
@@ -64,7 +66,7 @@ fn intervals_and_episodes_become_files_once() {
     let episodes = published.episodes.iter().filter(|episode| episode.trigger.is_some()).count();
     assert!(episodes > 0);
     let files = files(&place.path().join("tables"));
-    // From 16:03:07 on: to 16:05, 16:10, 16:15 and the end; the same names when it begins at the same moment again.
+    // From 16:03:07 on: until 16:05, 16:10, 16:15 and the end; the same names if it starts at the same time again.
     assert_eq!(of_table(&files, "wait_rollup"), 3, "{files:#?}");
     assert_eq!((of_table(&files, "blame_rollup"), of_table(&files, "hosts")), (3, 1), "{files:#?}");
     assert_eq!(of_table(&files, "episodes"), episodes, "{files:#?}");
@@ -144,7 +146,7 @@ fn what_could_not_be_written_is_part_of_the_next_interval() {
     assert_eq!(writer.write(&second), Ok(()));
     assert_eq!(writer.last, Some(second.now));
     let files = files(&place.path().join("tables"));
-    // Those that were written of the first are not there twice.
+    // Rows of the first interval are not duplicated.
     assert_eq!((of_table(&files, "wait_rollup"), of_table(&files, "blame_rollup")), (1, 1), "{files:#?}");
 }
 
@@ -186,7 +188,7 @@ fn an_episode_has_the_kernel_of_its_own_time() {
     let place = tempfile::tempdir().expect("a place for files");
     let writer = writer(place.path());
     let mut shown = Shown::default();
-    // As one reads that another kernel's watch has logged, and one of before there was this field.
+    // As read from a log that another kernel's watch has written, and one from before this field existed.
     let of_another_boot = Episode { kernel: Some("5.10.0-before".into()), boot_id: Some("b".into()), ..episode(0) };
     let text = serde_json::to_string(&of_another_boot).expect("JSON");
     let read: Episode = serde_json::from_str(&text).expect("an episode");

@@ -1,4 +1,4 @@
-//! The end of a watch: all is written and delivered that can be, within one time.
+//! Shutdown of a watch: writes and delivers as much as possible before a deadline.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -11,19 +11,19 @@ use crate::agent::outputs::Message;
 use crate::agent::store::{Logbook, Outbox, Unsent};
 use crate::engine::error_chain;
 
-/// How long all that is written at the end is waited for. The unit allows 20 s.
+/// Maximum time for the shutdown. The systemd unit allows 20 s.
 const LAST_WORDS: Duration = Duration::from_secs(16);
-/// The part of it that episodes may take; tables come after them.
+/// The part of it for episodes; tables are written afterwards.
 const LAST_EPISODES: Duration = Duration::from_secs(10);
-/// Nothing is delivered after this: what is left by then has to be noted.
+/// End of deliveries: afterwards, what is left must be saved.
 const LAST_DELIVERIES: Duration = Duration::from_secs(14);
 
-/// For the disk, where everything else has taken all of the time.
+/// Time for the disk, if everything else has used up the limit.
 const SHORTEST: Duration = Duration::from_millis(500);
 
 impl Watch {
-    /// Has everything written and delivered that is to be, within one time for all. Tables come last: the trace writer lists what they are to
-    /// have. What is not delivered by then is said, and noted for the next watch.
+    /// Writes and delivers what is pending, with one deadline for all. Tables are written last, because the trace writer decides which episodes
+    /// they contain. What is not delivered by then is reported, and saved for the next watch.
     pub(super) fn end(mut self, writing: Vec<JoinHandle<()>>, inbox: &Receiver<Event>) {
         let begun = Instant::now();
         let before = self.board.read().counts.undelivered.clone();
@@ -34,11 +34,11 @@ impl Watch {
         let (outbox, logbook) = (self.outbox.take(), self.logbook.take());
         let mut threads = std::mem::take(&mut self.recorders);
         threads.extend(writing);
-        // Its senders are what the threads wait for.
+        // The threads end when their senders are dropped.
         drop((self.jobs, self.alerts, self.events, self.flight, self.next_flight, self.serving));
         finish(&threads, inbox, begun + LAST_EPISODES);
         if pushes {
-            // What has come since the latest one.
+            // Metrics since the last push.
             self.outputs.send(&Message::Metrics(Arc::new(board.read().to_push())));
         }
         if let Some(rollups) = rollups {
@@ -53,7 +53,7 @@ impl Watch {
     }
 }
 
-/// Writes what waits for the disk, which may stand still: nothing is waited for after `end`. Says what is missing.
+/// Writes what waits for the disk, which may be stalled: never waits beyond `end`. Reports what is missing.
 fn write_last(outbox: Option<Outbox>, logbook: Option<Logbook>, unsent: Unsent, end: Instant, say: &dyn Fn(&str)) {
     let (done, outcome) = channel();
     let book = logbook.clone();
@@ -72,7 +72,7 @@ fn write_last(outbox: Option<Outbox>, logbook: Option<Logbook>, unsent: Unsent, 
     if let Some(why) = missing {
         say(&format!("what was not delivered cannot be noted for the next start: {why}"));
     }
-    // Which lines are missing is asked for.
+    // The number of missing lines is queried below.
     let _ = next();
     if let Some(book) = logbook.filter(|book| book.waiting() > 0) {
         let (count, path) = (book.waiting(), book.path().display());
@@ -81,7 +81,7 @@ fn write_last(outbox: Option<Outbox>, logbook: Option<Logbook>, unsent: Unsent, 
     }
 }
 
-/// What has been counted since.
+/// Growth of the counts since then.
 fn grown(now: &BTreeMap<&'static str, u64>, before: &BTreeMap<&'static str, u64>) -> BTreeMap<&'static str, u64> {
     let since = |(output, count): (&&'static str, &u64)| {
         (*output, count - before.get(output).copied().unwrap_or(0).min(*count))
@@ -89,10 +89,10 @@ fn grown(now: &BTreeMap<&'static str, u64>, before: &BTreeMap<&'static str, u64>
     now.iter().map(since).filter(|(_, count)| *count > 0).collect()
 }
 
-/// Gives an episode that is being written its time, and buffers that are being made or removed theirs.
+/// Waits for an episode that is being written, and for buffers that are being created or removed.
 fn finish(threads: &[JoinHandle<()>], inbox: &Receiver<Event>, end: Instant) {
     while !threads.iter().all(JoinHandle::is_finished) && Instant::now() < end {
-        // Instances that come back are removed here.
+        // Instances that are returned are removed here.
         let pause = Duration::from_millis(20);
         if let Err(RecvTimeoutError::Disconnected) = inbox.recv_timeout(pause) {
             std::thread::sleep(pause);

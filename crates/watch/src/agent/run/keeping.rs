@@ -1,4 +1,4 @@
-//! Which episodes are kept, and when what was recorded of them is handed over.
+//! Decides which episodes are kept, and when their recordings are passed to the trace writer.
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -19,18 +19,18 @@ use crate::engine::reading::{LimitedGroup, Reading, VictimClass};
 use crate::engine::{clocks, error_chain};
 use crate::episode::{Begun, Detector, Episode, id_of};
 
-/// Episodes that share the trace of one that waits for a disk which is busy.
+/// Maximum episodes that share the trace of one that waits for a busy disk.
 const MOST_ALONG: usize = 16;
-/// When they are that many, the next one of a cause may come so much later.
+/// When the maximum is reached, a cause can begin its next episode after this time.
 const MANY: Duration = Duration::from_secs(1);
 
-/// An episode that has begun, and is recorded on until a time.
+/// An episode that has begun, and is recorded until a given time.
 pub(super) struct Waiting {
     pub until: Instant,
     pub seen: Instant,
     pub episode: Box<Episode>,
     pub along: Vec<Episode>,
-    /// What the counters saw of it, and of those along it.
+    /// What the counters saw of this episode and of those that share its trace.
     pub begun: Vec<Begun>,
     pub reply: Option<Sender<String>>,
 }
@@ -43,7 +43,7 @@ impl Watch {
         let too_soon = last.map_or(Duration::ZERO, |last| self.config.store.every.0.saturating_sub(now - *last));
         let many = self.waits.as_ref().is_some_and(|waiting| waiting.along.len() >= MOST_ALONG);
         if !too_soon.is_zero() || many {
-            // If it lasts it is kept later.
+            // If the cause persists, an episode is kept later.
             self.detector.postpone(begun, too_soon.max(MANY));
             self.not_kept += 1;
             self.board.write(|published| {
@@ -66,7 +66,7 @@ impl Watch {
             return;
         }
         let after = match self.config.recorder.mode {
-            // Without a trace the trace writer says all that there is, at once.
+            // Without a trace, the trace writer publishes the final record at once.
             RecorderMode::Off => Duration::ZERO,
             RecorderMode::Always | RecorderMode::Armed => {
                 announce(&self.board, &self.alerts, &episode);
@@ -77,7 +77,7 @@ impl Watch {
         self.waits = Some(Waiting { until: now + after, seen: now, episode, along, begun, reply: None });
     }
 
-    /// An episode that began could not be kept, and now it could: if its cause still lasts, it begins again.
+    /// An episode could not be kept, and now there is room: if its cause persists, it begins again.
     pub(super) fn may_begin_again(&mut self, begun: &Begun) {
         self.last_kept.remove(&VictimClass::of(begun.victim.kind));
         self.detector.postpone(begun, Duration::ZERO);
@@ -100,7 +100,7 @@ impl Watch {
         self.waits = Some(Waiting { until: now, seen: now, episode, along, begun, reply: Some(reply) });
     }
 
-    /// Hands over an episode that has begun: what is recorded of it so far is kept, and explained now or by the next watch.
+    /// Passes on an episode that has begun: the recording so far is kept, and explained now or by the next watch.
     pub(super) fn keep_last(&mut self, inbox: &Receiver<Event>, end: Instant) {
         while let Some(waiting) = &mut self.waits {
             if Instant::now() >= end {
@@ -108,14 +108,14 @@ impl Watch {
             }
             waiting.until = Instant::now();
             self.keep_if_due();
-            // The instance of the episode before may still be on its way back.
+            // The instance of the previous episode may not have been returned yet.
             if let (Some(_), Ok(Event::Roll(roll))) = (&self.waits, inbox.recv_timeout(Duration::from_millis(20))) {
                 self.take_back(roll);
             }
         }
     }
 
-    /// Hands over the episode whose time has come, and says whether it did. While the one before is still being written to the disk it waits.
+    /// Passes on the episode if its time is over; returns whether it did. It waits while the previous one is still being written to the disk.
     pub(super) fn keep_if_due(&mut self) -> bool {
         if self.waits.as_ref().is_none_or(|waiting| Instant::now() < waiting.until) {
             return false;
@@ -146,14 +146,14 @@ impl Watch {
     }
 }
 
-/// Has the first word on an episode said: what explains it takes its time.
+/// Publishes the first record of an episode, because explaining it takes time.
 fn announce(board: &Board, alerts: &Sender<Alert>, episode: &Episode) {
     let word = Arc::new(episode.announced());
     board.write(|published| published.list(Arc::clone(&word)));
     let _ = alerts.send(Alert::Opened(word));
 }
 
-/// What the kernel had counted of limits at each reading that is remembered, oldest first: of each reading the counters that were read then.
+/// The kernel's throttling counters at each reading kept, oldest first; of each reading, only the counters read then.
 fn looks(detector: &Detector) -> Vec<Look> {
     let counted = |reading: &Reading| {
         let now = reading.limits.iter().map(|group| group.read).max();

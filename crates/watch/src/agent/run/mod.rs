@@ -46,11 +46,11 @@ use crate::engine::reading::VictimClass;
 use crate::engine::{Engine, EngineError, clocks};
 use crate::episode::{Begun, Detector, Episode};
 
-/// How often the engine is read. Waits that last are seen only then.
+/// How often the engine is read. Waits in progress are seen only then.
 pub const INTERVAL: Duration = Duration::from_millis(250);
-/// How often it is read while nobody waits, which is checked each interval.
+/// How often it is read while no task waits, which is checked each interval.
 const LONGEST_REST: Duration = Duration::from_secs(1);
-/// An armed recorder rests after this calm.
+/// An armed recorder is stopped after this time without alarms.
 const REST_AFTER: Duration = Duration::from_secs(30);
 /// Maximum episodes of a killed watch explained at the start.
 const MOST_UNEXPLAINED: usize = 10;
@@ -63,7 +63,7 @@ pub struct Options {
     pub config: Config,
     /// The file that it was read from, for SIGHUP; `None` is the default place.
     pub path: Option<PathBuf>,
-    /// Where tables are written, whatever the file says of it.
+    /// The directory for tables; overrides the configuration.
     pub tables: Option<PathBuf>,
     /// Where the socket and the lock are.
     pub state: PathBuf,
@@ -95,12 +95,12 @@ pub enum RunError {
     /// The tables that were asked for.
     #[error("cannot write tables: {0}; give another directory, or leave --tables out")]
     Tables(String),
-    /// The system refuses.
+    /// A system call failed.
     #[error("{action}")]
     System {
         /// What was tried.
         action: &'static str,
-        /// Why.
+        /// The error of the system call.
         source: io::Error,
     },
 }
@@ -111,18 +111,18 @@ pub(crate) enum Event {
     Asked(Request, Sender<String>),
     /// The flight recorder is ready, or cannot be had.
     Flight(Buffers, Box<Result<Flight, RecordError>>),
-    /// What was frozen is on the disk.
+    /// The frozen recording is on the disk.
     Roll(Roll),
     /// The store can be written again: these episodes began while it could not.
     Room(Vec<Begun>),
-    /// Something for people.
+    /// A remark for people.
     Remark(String),
 }
 
 /// Runs until SIGTERM or SIGINT, or the end of `options.time`.
 ///
 /// # Errors
-/// If it cannot begin, or if the engine has ended.
+/// If it cannot start, or if the engine has ended.
 pub fn run(mut options: Options, engine: &mut dyn Engine) -> Result<(), RunError> {
     memory::hold_little();
     options.config.write_tables_in(options.tables.as_deref());
@@ -131,7 +131,7 @@ pub fn run(mut options: Options, engine: &mut dyn Engine) -> Result<(), RunError
     let control = Control::open(&options.state, &events)?;
     let (store, left) = trace_writer::open(&options.config.store)?;
     store.torn().iter().for_each(|line| (options.say)(line));
-    // Held before a thread may make room.
+    // Marked before a thread can make room.
     let left = Left::first(left, MOST_UNEXPLAINED);
     left.iter().for_each(|left| store.is_to_be_explained(&left.episode.id));
     let alone = InstanceLock::take(Path::new(STATE_DIRECTORY), &options.state);
@@ -297,41 +297,41 @@ fn guard() -> GuardStatus {
 
 struct Watch {
     config: Config,
-    /// That of the start: parts of a new one wait for a restart.
+    /// The configuration at the start: some changes take effect only after a restart.
     began_with: Config,
     path: Option<PathBuf>,
-    /// Where the command line wants tables.
+    /// The directory for tables from the command line.
     tables: Option<PathBuf>,
     say: Box<dyn Fn(&str)>,
     board: Arc<Board>,
     detector: Detector,
     events: Sender<Event>,
     flight: Option<Flight>,
-    /// What it was made by.
+    /// The buffers of `flight`.
     running_by: Option<Buffers>,
-    /// Made, and not yet in the place of `flight`.
+    /// A recorder that is ready and has not replaced `flight` yet.
     next_flight: Option<(Buffers, Flight)>,
     preparing: bool,
-    /// What the latest try used.
+    /// The buffers of the latest attempt.
     tried: Option<Buffers>,
-    /// When.
+    /// The time of the latest attempt.
     last_try: Option<Instant>,
-    /// Why the latest try gave none; what is there may be good for something all the same.
+    /// Why the latest attempt failed; the present recorder may still be usable.
     last_failure: Option<String>,
     make: fn(Duration, BufferSize) -> Result<Flight, RecordError>,
     /// Threads that make recorders, and remove those that are not needed any more.
     recorders: Vec<JoinHandle<()>>,
-    /// An episode that has begun, and is recorded on until then.
+    /// An episode that has begun and is being recorded.
     waits: Option<Waiting>,
-    /// By class: what any user can cause delays nobody else.
+    /// By class: episodes that any user can cause do not delay those of other classes.
     last_kept: BTreeMap<VictimClass, Instant>,
     last_armed: Instant,
-    /// When the last reading was, if it showed nothing that is on its way to be an episode.
+    /// Time of the last reading, if nothing in it can develop into an episode.
     calm_since: Option<Instant>,
-    /// Since the last one that was kept.
+    /// Episodes not kept since the last one that was.
     not_kept: u64,
     outputs: Outputs,
-    /// When metrics are pushed next, if they are.
+    /// Time of the next push of metrics, if enabled.
     next_push: Option<Instant>,
     jobs: Sender<Job>,
     /// For the alert sender.
@@ -340,7 +340,7 @@ struct Watch {
     troubles: Troubles,
     rollups: Option<Rollups>,
     deliveries: Deliveries,
-    /// What the watch before had left is being delivered.
+    /// Whether messages left by an earlier watch are being delivered.
     delivers_left: bool,
     outbox: Option<Outbox>,
     logbook: Option<Logbook>,

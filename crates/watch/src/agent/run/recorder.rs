@@ -1,4 +1,4 @@
-//! The flight recorder: made, armed, exchanged and put to rest.
+//! Manages the flight recorder: creates, arms, replaces and stops it.
 
 use std::time::{Duration, Instant};
 
@@ -9,13 +9,13 @@ use crate::agent::board::RecorderState;
 use crate::agent::config::{Length, Recorder, RecorderMode};
 use crate::engine::error_chain;
 
-/// Its name among the problems: a recorder goes on with buffers that are not the configuration's.
+/// The key of this problem: the recorder runs with other buffers than configured.
 const BUFFERS: &str = "buffers";
 
-/// How often buffers are made anew that came out smaller than was asked for.
+/// How often creation is retried if buffers are smaller than configured.
 const BUFFER_RETRY: Duration = Duration::from_secs(60);
 
-/// What a recorder is made by; with another one it has to be made anew.
+/// The settings of a recorder; if they change, it must be created again.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct Buffers {
     keep: Length,
@@ -29,7 +29,7 @@ impl Buffers {
     }
 }
 
-/// Why buffers are small, and why the latest try to have better ones gave none: that one is gone a moment later, but what it said stays.
+/// Why buffers are small, with the last error: the failed attempt is gone a moment later, but its reason must stay visible.
 fn small(why: &str, last_failure: Option<&str>) -> String {
     let again = BUFFER_RETRY.as_secs();
     let failed = last_failure.map_or_else(String::new, |why| format!("; the last try failed: {why}"));
@@ -39,8 +39,8 @@ fn small(why: &str, last_failure: Option<&str>) -> String {
 }
 
 impl Watch {
-    /// Sees to it that the flight recorder is the one that the configuration asks for. What is there records on until the new one is
-    /// ready, and until the episode that is being recorded has its trace.
+    /// Makes the flight recorder match the configuration. The present one keeps recording until the new one is ready, and until the episode that is
+    /// being recorded has its trace.
     pub(super) fn see_to_recorder(&mut self) {
         if self.waits.is_some() {
             return;
@@ -58,7 +58,7 @@ impl Watch {
         if let Some((by, next)) = self.next_flight.take() {
             let is_small = self.flight.as_ref().is_some_and(|flight| flight.small().is_some());
             if self.running_by == Some(wanted) && !(is_small && next.small().is_none()) {
-                // The configuration has gone back to what is there, or another try was no better.
+                // The configuration was changed back, or another attempt was no better.
                 self.discard(next);
             } else {
                 let old = self.flight.replace(next);
@@ -75,7 +75,7 @@ impl Watch {
         }
     }
 
-    /// Says so if the kernel could not enlarge all buffers, and tries again, for what kept a CPU then may be over.
+    /// Reports if the kernel could not enlarge all buffers, and retries: what kept a CPU busy then may be over.
     fn see_to_buffers(&mut self, wanted: Buffers) {
         let Some(why) = self.flight.as_ref().and_then(Flight::small).map(|notice| notice.reason()) else {
             return self.no_other_buffers();
@@ -90,7 +90,7 @@ impl Watch {
         }
     }
 
-    /// Makes a flight recorder, in a thread: where CPUs are kept from the kernel's own workers that takes its time.
+    /// Creates a flight recorder in a thread: this takes time if the kernel's own workers are kept off CPUs.
     fn prepare(&mut self, wanted: Buffers) {
         let buffer = wanted.mib.map_or(BufferSize::Auto, |mib| BufferSize::KiB(mib.saturating_mul(1 << 10)));
         let (events, make) = (self.events.clone(), self.make);
@@ -134,14 +134,14 @@ impl Watch {
         }
     }
 
-    /// The buffers are those of the configuration.
+    /// The buffers are as configured.
     fn no_other_buffers(&self) {
         if self.board.read().problems.contains_key(BUFFERS) {
             self.board.write(|published| drop(published.problems.remove(BUFFERS)));
         }
     }
 
-    /// An instance whose trace is on the disk. One of a recorder that was exchanged meanwhile goes.
+    /// Takes back an instance whose trace is on the disk. An instance of a replaced recorder is removed.
     pub(super) fn take_back(&mut self, roll: Roll) {
         let stranger = match &mut self.flight {
             Some(flight) => flight.take_back(roll),
@@ -150,7 +150,7 @@ impl Watch {
         self.discard(stranger);
     }
 
-    /// Removes buffers, in a thread: the kernel waits for other CPUs, and the loop for nobody.
+    /// Removes buffers in a thread: the kernel waits for other CPUs, and the main loop must not wait.
     fn discard(&mut self, old: impl Send + 'static) {
         self.recorders.retain(|thread| !thread.is_finished());
         let remove = std::thread::Builder::new().name("unstarve-flight".into()).spawn(move || drop(old));
@@ -165,7 +165,7 @@ impl Watch {
         let wanted = match self.config.recorder.mode {
             RecorderMode::Always => true,
             RecorderMode::Armed => armed || self.last_armed.elapsed() < REST_AFTER && flight.is_running(),
-            // It goes once the episode has its trace.
+            // Stopped once the episode has its trace.
             RecorderMode::Off => flight.is_running(),
         };
         let done = if wanted { flight.run() } else { flight.rest() };

@@ -1,4 +1,4 @@
-//! SIGHUP: a new configuration.
+//! Applies a new configuration on SIGHUP.
 
 use std::time::Instant;
 
@@ -10,13 +10,13 @@ use crate::agent::outputs::{OutputKind, Outputs};
 use crate::agent::trace_writer::Job;
 use crate::engine::error_chain;
 
-/// Its name among the problems.
+/// The key of this problem.
 const PROBLEM: &str = "configuration";
 
-/// The same of what takes effect at the next start.
+/// The key for changes that take effect at the next start.
 const RESTART: &str = "restart";
 
-/// When metrics are pushed first.
+/// Time of the first push of metrics.
 pub(super) fn first_push(config: &Config) -> Option<Instant> {
     config.otlp.as_ref().map(|otlp| Instant::now() + otlp.interval.0)
 }
@@ -42,17 +42,17 @@ impl Watch {
         }
     }
 
-    /// Applies all of the new configuration or nothing: what can fail comes first.
+    /// Applies the new configuration completely or not at all: operations that can fail come first.
     fn reloaded(&mut self) -> Result<(), Box<dyn std::error::Error>> {
         let mut config = Config::find(self.path.as_deref()).map_err(Box::<ConfigError>::new)?;
         config.write_tables_in(self.tables.as_deref());
         let outputs = Outputs::open(&config, &self.board, &self.deliveries).map_err(no_thread)?;
 
         let mut old = std::mem::replace(&mut self.config, config);
-        // It was calm by the old thresholds.
+        // Readings were calm by the old thresholds only.
         self.calm_since = None;
         self.say_what_awaits_a_restart();
-        // Until the restart the store stays.
+        // The store changes only at a restart.
         self.config.store.directory = std::mem::take(&mut old.store.directory);
         self.next_push = first_push(&self.config);
         self.outputs = outputs.clone();
@@ -60,7 +60,7 @@ impl Watch {
         self.detector.judge_by(self.config.thresholds.clone());
         let _ = self.alerts.send(Alert::Configure(outputs.clone()));
         let _ = self.jobs.send(Job::Configure(PipelineSettings::of(&self.config, outputs)));
-        // What made it fail may be over.
+        // The cause of the failure may be over.
         (self.tried, self.last_try) = (None, None);
         self.see_to_recorder();
         Ok(())

@@ -1,4 +1,4 @@
-//! The loop: reads the engine, judges, and has everything else done by others. It waits for nobody.
+//! The main loop: reads the engine, judges, and passes all other work to threads. It never waits for them.
 
 use std::sync::Arc;
 use std::sync::mpsc::{Receiver, RecvTimeoutError};
@@ -17,7 +17,7 @@ use crate::agent::priority_boost::PriorityBoost;
 use crate::engine::reading::{Quiet, Reading};
 use crate::engine::{Engine, EngineError, error_chain};
 
-/// Whether it goes on.
+/// Whether the loop continues.
 #[derive(PartialEq, Eq)]
 pub(super) enum Next {
     On,
@@ -25,7 +25,7 @@ pub(super) enum Next {
 }
 
 impl Watch {
-    /// Until it is to end.
+    /// Runs until the watch is to end.
     pub(super) fn go(
         &mut self,
         engine: &mut dyn Engine,
@@ -34,9 +34,9 @@ impl Watch {
         time: Option<Duration>,
     ) -> Result<(), RunError> {
         self.see_to_recorder();
-        // All groups and limits are looked at for the first time, which takes long, and begins no episode.
+        // The first reading examines all groups and quotas, which takes long, and begins no episode.
         self.read(engine)?;
-        // What starves is seen by readings alone, and those of an ordinary program are as late as its turn among a crowd.
+        // Starvation is seen only by readings, and with ordinary priority they would be late when many tasks compete for CPUs.
         let _boost = engine.is_bounded().then(PriorityBoost::raise).flatten();
         manager.tell("READY=1");
         let begun = Instant::now();
@@ -61,7 +61,7 @@ impl Watch {
                 Err(RecvTimeoutError::Disconnected) => return Ok(()),
             }
             if self.keep_if_due() {
-                // One that a new configuration asked for meanwhile.
+                // A recorder requested by a new configuration meanwhile.
                 self.see_to_recorder();
             }
             if Instant::now() >= next {
@@ -78,7 +78,7 @@ impl Watch {
                 self.serving.look(Instant::now(), &self.say);
                 self.note_sent();
                 self.troubles.look(&self.board.read().problems).iter().for_each(|news| (self.say)(news));
-                // After a stop of the machine not once for each interval that was missed.
+                // After a suspend, skip the missed intervals.
                 next = (next + INTERVAL).max(Instant::now());
                 if watchdog.is_some_and(|interval| next_sign.elapsed() >= interval.min(INTERVAL * 4)) {
                     manager.tell("WATCHDOG=1");
@@ -88,8 +88,8 @@ impl Watch {
         }
     }
 
-    /// What there is instead of a reading where none is needed yet: the one before showed nothing that is on its way to be an episode, and since
-    /// then nobody waited for anything to speak of.
+    /// Replaces a reading if none is needed yet: the last one showed nothing that can develop into an episode, and almost nothing has waited since
+    /// then.
     fn rests(&self, engine: &dyn Engine) -> Option<Quiet> {
         let is_new = self.calm_since.is_some_and(|read| read.elapsed() + INTERVAL / 2 < LONGEST_REST);
         let may_rest = is_new && self.waits.is_none();
@@ -148,7 +148,7 @@ impl Watch {
             }
         };
         let step = self.detector.see(Arc::clone(&reading));
-        // Of groups with limits the kernel's counters are read.
+        // Groups with quotas need readings of the kernel's counters.
         let is_calm = !step.armed && reading.oldest.is_empty() && reading.limits.is_empty();
         self.calm_since = is_calm.then(Instant::now);
         self.publish(reading);
@@ -164,7 +164,7 @@ impl Watch {
         Ok(())
     }
 
-    /// Puts a reading where others take it from.
+    /// Publishes a reading on the board.
     fn publish(&mut self, reading: Arc<Reading>) {
         self.board.write(|published| {
             published.problems.remove("engine");
@@ -181,7 +181,7 @@ impl Watch {
         self.push_if_due();
     }
 
-    /// Pushes the metrics, also where the engine cannot be read.
+    /// Pushes the metrics, even if the engine cannot be read.
     fn push_if_due(&mut self) {
         if self.next_push.is_some_and(|next| Instant::now() >= next) {
             self.next_push = first_push(&self.config);

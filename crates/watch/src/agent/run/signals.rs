@@ -1,4 +1,4 @@
-//! Signals, from the very beginning: one that comes before its time is heard when its time has come.
+//! Catches signals from the start of the process: those that come before the main loop runs are handled when it does.
 
 use std::io::IsTerminal as _;
 use std::sync::mpsc::Sender;
@@ -7,24 +7,24 @@ use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 
 use super::{Event, RunError};
 
-/// SIGHUP, SIGTERM and SIGINT, caught: none of them ends this process by itself any more.
+/// SIGHUP, SIGTERM and SIGINT, caught: they no longer terminate the process by default.
 #[derive(Debug)]
 pub struct Signals {
     caught: signal_hook::iterator::Signals,
     began: Began,
 }
 
-/// Where it was started, which says what SIGHUP means.
+/// How the watch was started, which determines the meaning of SIGHUP.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Began {
-    /// In a terminal, by this stream: the terminal has been closed, and nobody would end it any more.
+    /// In a terminal, on this stream: the terminal was closed, and the watch could no longer be ended from there.
     InTerminal(&'static str),
     /// As a service: the configuration has changed.
     AsService,
 }
 
 impl Began {
-    /// Asked at the start: a terminal that has been closed is none any more.
+    /// Determined at the start: a closed terminal can no longer be recognised as one.
     fn here() -> Began {
         match (std::io::stdin().is_terminal(), std::io::stderr().is_terminal()) {
             (true, _) => Began::InTerminal("standard input"),
@@ -33,7 +33,7 @@ impl Began {
         }
     }
 
-    /// Why a signal means something else than by itself.
+    /// Why a signal has another meaning than usual.
     fn why(self, signal: i32) -> Option<String> {
         match (self, signal) {
             (Began::InTerminal(stream), SIGHUP) => Some(format!(
@@ -43,7 +43,7 @@ impl Began {
         }
     }
 
-    /// What a signal means.
+    /// The effective signal.
     fn meaning(self, signal: i32) -> i32 {
         match (self, signal) {
             (Began::InTerminal(_), SIGHUP) => SIGTERM,
@@ -53,16 +53,16 @@ impl Began {
 }
 
 impl Signals {
-    /// Catches them from now on.
+    /// Catches signals from now on.
     ///
     /// # Errors
-    /// If the system refuses.
+    /// If a system call fails.
     pub fn catch() -> Result<Signals, RunError> {
         let caught = signal_hook::iterator::Signals::new([SIGTERM, SIGINT, SIGHUP]).map_err(failed)?;
         Ok(Signals { caught, began: Began::here() })
     }
 
-    /// Passes them on, those that came before included.
+    /// Forwards signals, including those received before.
     pub(super) fn forward(mut self, events: &Sender<Event>) -> Result<(), RunError> {
         let events = events.clone();
         let forward = move || {

@@ -1,11 +1,11 @@
-//! What a running watch says of itself.
+//! The status of a running watch.
 
 use super::Watch;
 use crate::agent::board::Published;
 use crate::agent::config::Address;
 
 impl Watch {
-    /// Where it listens: the address that was bound, else the one that it tries to have. A new configuration's takes effect later.
+    /// The bound address, or the one that is being tried. A changed configuration takes effect later.
     fn listen<'a>(&'a self, published: &'a Published) -> &'a Address {
         published.listening.as_ref().unwrap_or_else(|| self.serving.wanted())
     }

@@ -1,3 +1,5 @@
+//! Tests of the main loop's decisions without running it.
+
 use std::sync::mpsc::Receiver;
 
 use unstarve_model::{ClockPair, Nanos};
@@ -14,7 +16,7 @@ fn outputs(config: &Config, board: &Arc<Board>) -> Outputs {
     Outputs::open(config, board, &Deliveries::default()).expect("outputs")
 }
 
-/// A watch that nobody runs, with a configuration file of its own.
+/// A watch that is not running, with a configuration file of its own.
 struct Rig {
     watch: Watch,
     jobs: Receiver<Job>,
@@ -45,7 +47,7 @@ impl Rig {
             events,
             flight: None,
             next_flight: None,
-            // None is made here.
+            // No recorder is created here.
             preparing: true,
             running_by: None,
             tried: None,
@@ -142,7 +144,7 @@ fn the_recorder_that_has_an_episode_in_it_is_exchanged_afterwards() {
 }
 
 impl Rig {
-    /// Waits for the recorder that is being made, and hears that there is none.
+    /// Waits for the result of creating the recorder, which is a failure.
     fn hears_of_no_flight(&mut self) -> Buffers {
         let end = Instant::now() + Duration::from_secs(60);
         loop {
@@ -171,7 +173,7 @@ fn buffers_that_another_configuration_asked_for_meanwhile_are_made_next() {
     assert_eq!(rig.hears_of_no_flight(), first);
     let second = rig.watch.tried.expect("tried again");
     assert!(rig.watch.preparing && second != first, "{second:?}");
-    // One that cannot be had is not tried for ever.
+    // A recorder that cannot be created is not retried continuously.
     assert_eq!(rig.hears_of_no_flight(), second);
     assert!(!rig.watch.preparing);
     rig.watch.see_to_recorder();
@@ -196,7 +198,7 @@ fn buffers_that_cannot_be_had_are_a_problem_as_long_as_they_are_asked_for() {
         rig.reload(other);
         rig.hears_of_no_flight();
         assert!(rig.problem("buffers").is_some_and(|why| why.contains("keeps the buffers")));
-        // They are tried again at the next reload.
+        // They are retried at the next reload.
         rig.reload(other);
         assert!(rig.watch.preparing);
         rig.hears_of_no_flight();
@@ -226,7 +228,7 @@ fn a_reload_keeps_the_directory_of_the_command_line() {
     assert!(said.borrow().iter().any(|text| text.contains("at the next start")));
 }
 
-/// What has to wait for the next start is in the status as long as it is asked for.
+/// A change that takes effect at the next start is in the status as long as it is configured.
 #[test]
 fn an_address_that_awaits_a_restart_is_in_the_status() {
     let mut rig = Rig::new();
@@ -269,7 +271,7 @@ fn tables_that_cannot_be_had_end_the_watch_that_was_started_for_them() {
     let refused = rollups(&config, Some(&directory), &say, &board).err().expect("an error").to_string();
     assert!(refused.starts_with("cannot write tables: ") && refused.contains("--tables"), "{refused}");
     assert!(said.borrow().is_empty());
-    // The configuration asks for more than tables.
+    // The configuration enables more than tables.
     assert!(rollups(&config, None, &say, &board).is_ok_and(|rollups| rollups.is_none()));
     let problem = board.read().problems.get("tables").cloned().expect("a problem");
     assert_eq!(*said.borrow(), [format!("no {problem}")]);
@@ -284,7 +286,7 @@ fn at_the_end_tables_have_what_the_scribe_wrote_last() {
     let directory = rig.directory.path().join("tables");
     rig.watch.config.write_tables_in(Some(&directory));
     rig.watch.rollups = Rollups::start(&rig.watch.config, &rig.watch.board).expect("they can be written");
-    // A trace writer that is slow, and ends when nobody gives it anything any more.
+    // A slow trace writer, which ends when its sender is dropped.
     let (jobs, work) = channel();
     rig.watch.jobs = jobs;
     let board = Arc::clone(&rig.watch.board);
@@ -347,14 +349,14 @@ fn the_first_word_on_an_episode_waits_for_no_trace_and_no_explanation() {
     let published = rig.watch.board.read();
     assert_eq!(published.episodes.front().map(|episode| &episode.id), Some(&word.id), "the page has it");
     assert_eq!(published.counts.begun.get("class"), Some(&1));
-    // The last word has the same id.
+    // The final record has the same id.
     rig.watch.waits.as_mut().expect("it waits").until = Instant::now();
     assert!(rig.watch.keep_if_due());
     let Ok(Job::Keep(keep)) = rig.jobs.try_recv() else { panic!("it is not handed over") };
     assert_eq!((keep.episode.id.as_str(), keep.episode.stage), (word.id.as_str(), crate::episode::Stage::Complete));
 }
 
-/// Notes as what it is read.
+/// Records the nice value with which it is read.
 struct Noting {
     is_bounded: bool,
     nice: Vec<i32>,
@@ -378,7 +380,7 @@ impl Engine for Noting {
     }
 }
 
-/// A crowd of programs does not make a reading late; one that takes longer the more of them there are goes before none.
+/// A crowd of programs does not delay a bounded reading; an engine whose readings take longer with more programs gets no priority.
 #[test]
 fn readings_go_before_programs_if_they_are_bounded() {
     let nice = || rustix::process::getpriority_process(None).expect("known");
@@ -414,7 +416,7 @@ fn an_episode_that_could_not_be_kept_begins_again_when_it_could() {
     rig.watch.waits.as_mut().expect("it waits").until = Instant::now();
     assert!(rig.watch.keep_if_due());
     let Ok(Job::Keep(keep)) = rig.jobs.try_recv() else { panic!("it is not handed over") };
-    // It goes on, as the same episode.
+    // The same episode continues.
     assert_eq!((2..6).map(|step| see(&mut rig, step)).sum::<usize>(), 0);
     // It could not be written; now there is room.
     rig.watch.hear(Event::Room(keep.begun), &Manager::of_environment());
@@ -422,7 +424,7 @@ fn an_episode_that_could_not_be_kept_begins_again_when_it_could() {
     assert!(rig.watch.waits.is_some(), "it is recorded, though another one was a moment ago");
 }
 
-/// SIGTERM while the collector is away: what was to be pushed is neither waited for nor forgotten.
+/// SIGTERM while the collector is unreachable: pending pushes are neither waited for nor dropped silently.
 #[test]
 fn what_cannot_be_delivered_at_the_end_is_said_and_noted() {
     let mut rig = Rig::new();
@@ -431,7 +433,7 @@ fn what_cannot_be_delivered_at_the_end_is_said_and_noted() {
     let said = std::rc::Rc::new(std::cell::RefCell::new(Vec::new()));
     let hears = std::rc::Rc::clone(&said);
     rig.watch.say = Box::new(move |text| hears.borrow_mut().push(text.to_owned()));
-    // Nobody listens there any more.
+    // No process listens there any more.
     let nobody = std::net::TcpListener::bind("127.0.0.1:0").and_then(|listener| listener.local_addr()).expect("a port");
     let url = format!("http://{nobody}/");
     let mut config = Config::default();
@@ -482,7 +484,7 @@ impl Engine for Counting {
     }
 }
 
-/// Readings in 2.6 s, and all that the detector knows of then.
+/// Number of readings in 2.6 s, and of readings that the detector keeps then.
 fn reads(scene: Scene, is_quiet: bool, rig: &mut Rig) -> (usize, usize) {
     let mut engine = Counting { scene, begun: Instant::now(), reads: 0, is_quiet };
     let time = Some(Duration::from_millis(2600));

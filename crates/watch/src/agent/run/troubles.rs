@@ -4,12 +4,12 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use crate::agent::outputs::OutputKind;
 
-/// Outputs that failed at the last look.
+/// Outputs that failed at the last check.
 #[derive(Default)]
 pub(super) struct Troubles(BTreeSet<&'static str>);
 
 impl Troubles {
-    /// What is new, for people.
+    /// Changes since the last check, for people.
     pub fn look(&mut self, problems: &BTreeMap<&'static str, String>) -> Vec<String> {
         let mut news = Vec::new();
         for output in OutputKind::queued().map(|kind| kind.name) {
@@ -22,7 +22,7 @@ impl Troubles {
         news
     }
 
-    /// The output is off now.
+    /// The output is disabled now.
     pub fn forget(&mut self, output: &str) {
         self.0.remove(output);
     }

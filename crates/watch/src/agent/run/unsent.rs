@@ -96,7 +96,7 @@ fn listed(counts: &BTreeMap<String, u64>, fate: &str) -> String {
     parts.collect::<Vec<_>>().join(", ")
 }
 
-/// So many of what goes to an output.
+/// The number of messages of an output, with the word for them.
 fn named(output: &str, count: u64) -> String {
     let [one, many] = OutputKind::named(output).map_or([output; 2], |kind| kind.message);
     format!("{count} {}", if count == 1 { one } else { many })
@@ -129,7 +129,7 @@ mod tests {
         Episode { id: format!("20261123-012345-{number:03}"), ..Episode::default() }
     }
 
-    /// A store, and a webhook at this address.
+    /// A store, and a webhook with this URL.
     struct Rig {
         store: Store,
         config: Config,
@@ -147,7 +147,7 @@ mod tests {
             Rig { store, config, board: Arc::new(Board::default()), said: RefCell::default(), _place: place }
         }
 
-        /// What the next watch does at its start.
+        /// What the next watch does when it starts.
         fn start(&self, deliveries: &Deliveries) -> (Outputs, bool) {
             let outputs = Outputs::open(&self.config, &self.board, deliveries).expect("outputs");
             let say = |text: &str| self.said.borrow_mut().push(text.to_owned());
@@ -156,7 +156,7 @@ mod tests {
         }
     }
 
-    /// The ids that are posted, each answered.
+    /// Answers `count` posts; returns their ids.
     fn hook(listener: TcpListener, count: usize) -> std::thread::JoinHandle<Vec<String>> {
         std::thread::spawn(move || {
             let ids = (0..count).map(|_| {
@@ -183,7 +183,7 @@ mod tests {
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let url = format!("http://{}/hook", listener.local_addr().expect("an address"));
         let rig = Rig::new(Some(url));
-        // Nobody answers, and the watch ends.
+        // The server is down, and the watch ends.
         let address = listener.local_addr().expect("an address");
         drop(listener);
         let deliveries = Deliveries::default();
@@ -204,13 +204,13 @@ mod tests {
         );
         rig.store.outbox().note(&unsent).expect("noted");
 
-        // The next one finds it, and somebody listens.
+        // The next watch finds them, and the server is up.
         let hook = hook(TcpListener::bind(address).expect("the same port"), 3);
         let deliveries = Deliveries::default();
         let (outputs, delivers) = rig.start(&deliveries);
         assert!(delivers);
         assert_eq!(*rig.said.borrow(), ["delivering 3 webhook messages left by the previous run"]);
-        // Noted until it is delivered: this one may be killed, too.
+        // Saved until delivered: this watch can be killed too.
         assert_eq!(rig.store.outbox().read().expect("read").words.len(), 3);
         assert_eq!(hook.join().expect("posted"), [0, 1, 2].map(|number| word(number).id));
         let end = Instant::now() + Duration::from_secs(20);
@@ -235,7 +235,7 @@ mod tests {
         assert_eq!((count(), rig.said.borrow().len()), (Some(1), 1), "once");
     }
 
-    /// What is said at the end is what is noted.
+    /// The message at the end matches what was saved.
     #[test]
     fn of_what_is_too_much_to_be_noted_the_end_says_how_many_are_lost() {
         let large = |number| Arc::new(Episode { problem: Some("x".repeat(1 << 20)), ..word(number) });

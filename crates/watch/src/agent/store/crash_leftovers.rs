@@ -1,4 +1,4 @@
-//! What a killed watch has left.
+//! Finds the episodes that a killed watch has left unexplained.
 
 use std::cmp::Reverse;
 use std::collections::BTreeSet;
@@ -9,17 +9,17 @@ use unstarve_files::trust::Directory;
 use super::{ALONG, LARGEST_EPISODE, LOGGED, Rank, Store, StoreError, log};
 use crate::episode::{Episode, Stage};
 
-/// What a killed watch has left to be explained.
+/// An episode that a killed watch has left to be explained.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Left {
-    /// The episode whose trace is there.
+    /// The episode with the trace.
     pub episode: Episode,
-    /// Those that began before it was written.
+    /// Episodes that began before the trace was written, and share it.
     pub along: Vec<Episode>,
 }
 
 impl Left {
-    /// So many of what was left that come first, in the order of [`Store::unexplained`]: those of kernel threads, and of them the latest.
+    /// The first `most` of them, in the order of [`Store::unexplained`]: those of kernel threads first, and of these the latest.
     pub(crate) fn first(mut left: Vec<Left>, most: usize) -> Vec<Left> {
         left.reverse();
         left.sort_by_key(|left| Reverse(Rank::of_all(&left.episode, &left.along)));
@@ -29,8 +29,8 @@ impl Left {
 }
 
 impl Store {
-    /// Episodes whose trace is whole and that the log does not have, each with those that share its trace and are not in the log
-    /// either: the process that wrote them was killed before it was explained. After them, those of which the log has the first word alone.
+    /// Episodes with a complete trace that are missing in the log, each with the episodes that share the trace and are missing too: the watch was
+    /// killed before explaining them. After them, episodes of which the log has only the first record.
     ///
     /// # Errors
     /// If the directory or the log cannot be read.
@@ -38,7 +38,7 @@ impl Store {
         let (begun, complete): (Vec<Episode>, Vec<Episode>) =
             log::read(self.path())?.episodes.into_iter().partition(|episode| episode.stage == Stage::Begun);
         let logged: BTreeSet<String> = complete.into_iter().map(|episode| episode.id).collect();
-        // A long log is begun anew, so that one may be in none of the two that are kept.
+        // A long log is rotated, so that an episode can be missing in both files that are kept.
         let is_noted = |id: &String| self.directory_of(id).join(LOGGED).symlink_metadata().is_ok();
         let ids = self.ids()?.into_iter().filter(|id| !logged.contains(id) && !is_noted(id));
         let left = |id: String| {

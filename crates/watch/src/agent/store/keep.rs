@@ -1,4 +1,4 @@
-//! Limits: the oldest episodes go first, those of programs before those of kernel threads.
+//! Enforces the store's limits: removes the oldest episodes first, those of programs before those of kernel threads.
 
 use std::fs;
 use std::os::unix::fs::MetadataExt;
@@ -8,18 +8,18 @@ use super::{Limits, Store, StoreError};
 use crate::engine::reading::RoleKind;
 use crate::episode::Episode;
 
-/// What a store holds.
+/// The contents of a store.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Kept {
-    /// How many episodes.
+    /// Number of episodes.
     pub episodes: usize,
     /// Bytes of their files.
     pub bytes: u64,
-    /// Of these, how many wait to be explained.
+    /// Number of these episodes that are still to be explained.
     pub unexplained: usize,
 }
 
-/// An episode that is whole.
+/// A complete episode.
 #[derive(Clone, Debug)]
 pub(super) struct Entry {
     pub id: String,
@@ -27,12 +27,12 @@ pub(super) struct Entry {
     rank: Rank,
 }
 
-/// Who was starved: what any user can bring about takes no room from what the kernel's threads suffered.
+/// The class of an episode's victim: episodes that any user can cause must not displace those of kernel threads.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub(crate) enum Rank {
     /// Programs.
     Programs,
-    /// The kernel's threads.
+    /// Kernel threads.
     Kernel,
 }
 
@@ -45,24 +45,24 @@ impl Rank {
         kind.map_or(Rank::Programs, |kind| Rank::of_role(*kind))
     }
 
-    /// Of one whose victim is of this kind.
+    /// The rank of an episode with a victim of this kind.
     pub fn of_role(kind: RoleKind) -> Rank {
         if kind.is_kernel() { Rank::Kernel } else { Rank::Programs }
     }
 
-    /// Of one that is new: what root asks for by hand may take any place.
+    /// The rank of a new episode: a dump that root requests can displace any other.
     pub fn of_new(episode: &Episode) -> Rank {
         if episode.trigger.is_none() { Rank::Kernel } else { Rank::of(episode) }
     }
 
-    /// Of a new trace: the highest of all that it is about.
+    /// The rank of a new trace: the highest of all episodes that it shows.
     pub fn of_all(episode: &Episode, along: &[Episode]) -> Rank {
         std::iter::once(episode).chain(along).map(Rank::of_new).max().unwrap_or(Rank::Programs)
     }
 }
 
 impl Entry {
-    /// One whose trace these share: it keeps its room as long as the one that counts most.
+    /// An episode with those that share its trace: it has the highest of their ranks.
     pub fn of(episode: Option<Episode>, along: &[Episode], id: String) -> Entry {
         let sequence = episode.as_ref().and_then(|episode| episode.sequence);
         let rank = episode.iter().chain(along).map(Rank::of).max().unwrap_or(Rank::Programs);
@@ -70,12 +70,12 @@ impl Entry {
     }
 }
 
-/// What the next trace is expected to take.
+/// The expected size of the next trace.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Expected {
-    /// Bytes of it, for the limits of the store.
+    /// Size of the trace, for the limits of the store.
     pub trace: u64,
-    /// Bytes that must be free on the disk: more, where so many were not enough.
+    /// Bytes that must be free on the disk: more, if that many were not enough before.
     pub on_disk: u64,
 }
 
@@ -85,7 +85,7 @@ impl From<u64> for Expected {
     }
 }
 
-/// The same by rank: how large traces of programs are, which any user can bring about, says nothing of those of the kernel's threads.
+/// Expected sizes by rank: any user can cause traces of programs, so that their size must not affect those of kernel threads.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct ExpectedByRank {
     programs: Expected,
@@ -93,7 +93,7 @@ pub(crate) struct ExpectedByRank {
 }
 
 impl ExpectedByRank {
-    /// The same for both.
+    /// The same for both ranks.
     pub fn both(expected: impl Into<Expected>) -> ExpectedByRank {
         let expected = expected.into();
         ExpectedByRank { programs: expected, kernel: expected }
@@ -114,12 +114,12 @@ impl ExpectedByRank {
     }
 }
 
-/// What is left free on the disk for others: this part of it, at least so much.
+/// Free space left on the disk for other uses: this fraction of it (1/50), and at least this much.
 const RESERVE_PART: u64 = 50;
 const LEAST_RESERVE: u64 = 16 << 20;
 
 impl Limits {
-    /// What is left of them beside these.
+    /// The limits minus what these take.
     fn without(self, held: &[Size]) -> Limits {
         let bytes = held.iter().map(|size| size.bytes).sum();
         Limits { bytes: self.bytes.saturating_sub(bytes), episodes: self.episodes.saturating_sub(held.len()) }
@@ -127,7 +127,7 @@ impl Limits {
 }
 
 impl Store {
-    /// What is there now.
+    /// The present contents.
     ///
     /// # Errors
     /// If the directory cannot be read.
@@ -141,12 +141,11 @@ impl Store {
         Ok(Kept { episodes: ids.len(), bytes, unexplained })
     }
 
-    /// Removes the oldest episodes until one more of `expected` bytes is within the limits and leaves others room on the disk;
-    /// gives their ids. Where others have filled the disk so far that all of them were not enough, none is removed, and one of programs
-    /// removes none of the kernel's threads.
+    /// Removes the oldest episodes until one more of `expected` bytes is within the limits and leaves the reserve on the disk; returns their ids.
+    /// If removing all of them would not free enough space, none is removed. An episode of programs never displaces those of kernel threads.
     ///
     /// # Errors
-    /// If the system refuses, or if there is no room.
+    /// If a system call fails, or if there is no room.
     pub(super) fn make_room(&self, expected: Expected, rank: Rank) -> Result<Vec<String>, StoreError> {
         let ids = self.room(expected, rank)?;
         for id in &ids {
@@ -156,10 +155,10 @@ impl Store {
         Ok(ids)
     }
 
-    /// The episodes that have to go for one of `expected` bytes.
+    /// The episodes to remove for one of `expected` bytes.
     ///
     /// # Errors
-    /// If the system refuses, or if there is no room.
+    /// If a system call fails, or if there is no room.
     pub(super) fn room(&self, expected: Expected, rank: Rank) -> Result<Vec<String>, StoreError> {
         let entries = self.entries()?;
         let (limits, (held, mut entries)) = {
@@ -187,23 +186,23 @@ impl Store {
         SizesByRank { programs: of(Rank::Programs), kernel: of(Rank::Kernel) }
     }
 
-    /// What has to become free before `expected` bytes can be written beside the reserve.
+    /// Bytes to be freed before `expected` bytes can be written without using the reserve.
     fn lacking(&self, expected: u64) -> u64 {
-        // Where the system does not say, writing will.
+        // If the free space is unknown, writing will show it.
         let Ok(disk) = rustix::fs::statvfs(self.path()) else { return 0 };
         let free = disk.f_bavail.saturating_mul(disk.f_frsize);
         let whole = disk.f_blocks.saturating_mul(disk.f_frsize);
-        // Of a disk that is smaller than the reserve a half.
+        // On a disk smaller than the reserve, half of the disk.
         let reserve = (whole / RESERVE_PART).max(LEAST_RESERVE).min(whole / 2);
         expected.saturating_add(reserve).saturating_sub(free)
     }
 }
 
-/// An episode's files.
+/// Sizes of an episode's files.
 #[derive(Clone, Copy, Debug)]
 struct Size {
     bytes: u64,
-    /// What becomes free when they are removed.
+    /// Bytes freed on the disk by removing them.
     on_disk: u64,
 }
 
@@ -213,13 +212,13 @@ impl Size {
         let files = entries.filter_map(|entry| entry.metadata().ok());
         files.fold(Size { bytes: 0, on_disk: 0 }, |sum, file| Size {
             bytes: sum.bytes + file.len(),
-            // stat(2) counts blocks of 512 bytes, whatever those of the file system are.
+            // stat(2) counts blocks of 512 bytes, whatever the file system's block size is.
             on_disk: sum.on_disk + file.blocks() * 512,
         })
     }
 }
 
-/// What episodes take, oldest first.
+/// Sizes of episodes by rank, oldest first.
 struct SizesByRank {
     programs: Vec<Size>,
     kernel: Vec<Size>,
@@ -230,28 +229,27 @@ impl SizesByRank {
         [&self.programs[..], &self.kernel[..]].concat()
     }
 
-    /// How many have to go for one of `rank`, those of programs first; `None` if all of them are not enough for the disk. Beside them are
-    /// `held` ones: those go next time, for they are few, and what is known of them is not written yet. But they take their part of what
-    /// may be kept.
+    /// Number of episodes to remove for one of `rank`, those of programs first; `None` if removing all of them does not free enough space. The
+    /// `held` episodes are not removed now: they are few, and are still to be explained. But they count towards the limits.
     fn to_go(&self, held: &SizesByRank, limits: Limits, expected: u64, lacking: u64, rank: Rank) -> Option<usize> {
         let sizes = self.all();
         let beside = |held: &[Size]| oldest_to_go(&sizes, expected, limits.without(held), lacking);
         let all = beside(&held.all())?;
         match rank {
             Rank::Programs => Some(all),
-            // Any user can bring about episodes of programs: what they hold takes no room from what the kernel's threads suffered.
+            // Any user can cause episodes of programs: held ones do not displace those of kernel threads.
             Rank::Kernel => Some(all.min(beside(&held.kernel)?.max(self.programs.len()))),
         }
     }
 }
 
-/// How many of the oldest have to go, at least; `None` if all of them are not enough for the disk.
+/// Minimum number of the oldest to remove; `None` if removing all of them does not free enough space.
 fn oldest_to_go(sizes: &[Size], expected: u64, limits: Limits, lacking: u64) -> Option<usize> {
     let mut bytes: u64 = sizes.iter().map(|size| size.bytes).sum();
     let mut freed = 0;
     for gone in 0..=sizes.len() {
         let left = sizes.len() - gone;
-        // One alone is kept even where it is larger than the limit.
+        // A single episode is kept even if it is larger than the limit.
         let fits = left == 0 || left < limits.episodes && bytes.saturating_add(expected) <= limits.bytes;
         if fits && freed >= lacking {
             return Some(gone);

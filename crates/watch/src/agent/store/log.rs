@@ -1,4 +1,4 @@
-//! `episodes.jsonl`: a line for each word on an episode, only ever added to. Readers take the last word.
+//! `episodes.jsonl`: an append-only log with a line for each record of an episode. Readers take the last record.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::ffi::OsStr;
@@ -16,22 +16,22 @@ use super::{LOGGED, StoreError};
 use crate::episode::{Episode, Stage};
 
 const NAME: &str = "episodes.jsonl";
-/// What the log is called when it has become long, until the next one has.
+/// The name of the previous log after rotation.
 const BEFORE: &str = "episodes.1.jsonl";
-/// Some ten thousand lines.
+/// Size at which the log is rotated, about ten thousand lines.
 const LONGEST: u64 = 16 << 20;
 
-/// Begun anew when it is longer than [`LONGEST`]: one more line fits.
+/// Maximum size to read. The log is rotated when longer than [`LONGEST`], with room for one more line.
 const LIMIT: Limit = Limit { bytes: LONGEST + (16 << 20), expected: "a log of episodes" };
 
-/// Lines that wait for a disk that cannot be written. Of more the oldest are lost.
+/// Maximum lines kept in memory while the disk cannot be written. Beyond that the oldest are lost.
 const MOST_WAITING: usize = 256;
 
-/// The log, for threads that add to it, one after another: it may be begun anew meanwhile.
+/// The log, for several threads that append to it one after another; it can be rotated meanwhile.
 #[derive(Clone, Debug)]
 pub struct Logbook {
     lines: Arc<Mutex<Lines>>,
-    /// How many lines wait. Who asks waits for no disk.
+    /// Number of waiting lines, readable without waiting for the disk.
     count: Arc<AtomicUsize>,
     path: Arc<Path>,
 }
@@ -39,7 +39,7 @@ pub struct Logbook {
 #[derive(Debug)]
 struct Lines {
     home: Arc<StoreDir>,
-    /// Not on the disk yet, oldest first.
+    /// Lines not on the disk yet, oldest first.
     waiting: VecDeque<Line>,
     count: Arc<AtomicUsize>,
 }
@@ -47,7 +47,7 @@ struct Lines {
 #[derive(Debug)]
 struct Line {
     text: Vec<u8>,
-    /// The episode, if it has a directory, where it is noted that the log has it.
+    /// The episode to mark as logged, if it has a directory.
     id: Option<String>,
 }
 
@@ -58,11 +58,11 @@ impl Logbook {
         Logbook { lines: Arc::new(Mutex::new(lines)), count, path: home.path().join(NAME).into() }
     }
 
-    /// Adds an episode, and waits until it is on the disk, behind those that could not be written before; notes in its directory, if it has
-    /// one, that the log has it. If it cannot be written now it waits for the next time.
+    /// Appends an episode behind the lines that could not be written before, and waits until it is on the disk; then marks its directory, if it has
+    /// one, as logged. A line that cannot be written now waits for the next call.
     ///
     /// # Errors
-    /// If the system refuses, or if the directory can be changed by others now, or has become another watch's.
+    /// If a system call fails, if the directory can be changed by other users now, or if another watch has taken it.
     pub fn add(&self, episode: &Episode) -> Result<(), StoreError> {
         let text = serde_json::to_vec(episode).map_err(io::Error::from).map_err(StoreError::io(&self.path))?;
         let id = episode.trace_bytes.map(|_| episode.id.clone());
@@ -74,7 +74,7 @@ impl Logbook {
         lines.write()
     }
 
-    /// Adds what could not be written before.
+    /// Appends the lines that could not be written before.
     ///
     /// # Errors
     /// As [`Logbook::add`].
@@ -83,12 +83,12 @@ impl Logbook {
         if lines.waiting.is_empty() { Ok(()) } else { lines.write() }
     }
 
-    /// How many lines are not on the disk, one that is being written included.
+    /// Number of lines that are not on the disk, including one that is being written.
     pub fn waiting(&self) -> usize {
         self.count.load(Ordering::Relaxed)
     }
 
-    /// Where it is.
+    /// The path of the log.
     pub fn path(&self) -> &Path {
         &self.path
     }
@@ -106,7 +106,7 @@ impl Lines {
         let mut noted = Ok(());
         while let Some(Line { text, id }) = self.waiting.front() {
             log.add(text)?;
-            // The line is out, whatever becomes of the note.
+            // The line is written, even if marking fails.
             noted = noted.and(id.as_deref().map_or(Ok(()), |id| note_logged(&directory.path().join(id))));
             self.waiting.pop_front();
             self.count.store(self.waiting.len(), Ordering::Relaxed);
@@ -115,28 +115,28 @@ impl Lines {
     }
 }
 
-/// Notes that the log has an episode. One that has been removed since needs no note.
+/// Marks an episode as logged. Not needed if it has been removed since.
 fn note_logged(path: &Path) -> Result<(), StoreError> {
     if path.symlink_metadata().is_err_and(|error| error.kind() == io::ErrorKind::NotFound) {
         return Ok(());
     }
-    // Lost with a machine that stops it costs nothing: the log itself has the line, and is not begun anew so soon.
+    // If a crash loses the mark, nothing is lost: the line is in the log, which will not be rotated soon.
     Directory::open(path)?.replace(OsStr::new(LOGGED), b"", 0o600).map_err(StoreError::io(path))
 }
 
-/// The log, for adding.
+/// The log, open for appending.
 #[derive(Debug)]
 struct Log {
     file: File,
     path: PathBuf,
 }
 
-/// What the log of a store says.
+/// The contents of a store's log.
 #[derive(Clone, PartialEq, Debug, Default)]
 pub struct LogRead {
-    /// Its episodes, oldest first; of each the last word.
+    /// The episodes, oldest first; of each the last record.
     pub episodes: Vec<Episode>,
-    /// Lines that are no episodes: torn by a kill in the middle of one.
+    /// Number of lines that are not episodes: partial writes of a killed process.
     pub torn: u64,
 }
 
@@ -149,13 +149,13 @@ impl Log {
             file = directory.file(OsStr::new(NAME), How::Append)?;
         }
         if file.metadata().is_ok_and(|metadata| metadata.len() == 0) {
-            // What is written to it is lost without its name.
+            // Without its name on the disk, the file's contents would be lost.
             directory.sync().map_err(StoreError::io(&path))?;
         }
         Ok(Log { file, path })
     }
 
-    /// Adds a line, and waits until it is on the disk. A part of it that was written before the system refused is left out by readers.
+    /// Appends a line, and waits until it is on the disk. Readers skip a line that was written partially before the system call failed.
     fn add(&mut self, line: &[u8]) -> Result<(), StoreError> {
         let appended = self.append(line);
         appended.map_err(StoreError::io(&self.path))
@@ -164,7 +164,7 @@ impl Log {
     fn append(&mut self, text: &[u8]) -> io::Result<()> {
         let mut line = Vec::with_capacity(text.len() + 2);
         if !self.is_at_line_start()? {
-            // Somebody was killed in the middle of a line.
+            // A process was killed in the middle of a line.
             line.push(b'\n');
         }
         line.extend_from_slice(text);
@@ -188,7 +188,7 @@ pub(super) fn read(directory: &Path) -> Result<LogRead, StoreError> {
     let mut read = LogRead::default();
     for name in [BEFORE, NAME] {
         let path = directory.join(name);
-        // Anybody's store may be looked at.
+        // The store may belong to another user.
         let text = match read_regular(&path, LIMIT) {
             Ok(text) => text,
             Err(error) if error.is_absent() => continue,
@@ -206,7 +206,7 @@ pub(super) fn read(directory: &Path) -> Result<LogRead, StoreError> {
     Ok(read)
 }
 
-/// Of an episode about which all is known the first word says nothing more.
+/// Drops the first record of episodes that have a final one.
 fn leave_out_first_words(episodes: &mut Vec<Episode>) {
     let complete = episodes.iter().filter(|episode| episode.stage == Stage::Complete);
     let said: BTreeSet<String> =
@@ -221,7 +221,7 @@ mod tests {
 
     use crate::agent::store::Limits;
 
-    /// fsync(2) takes as long as the disk stands still, and the lock is held meanwhile.
+    /// fsync(2) takes as long as the disk is stalled, and the lock is held meanwhile.
     #[test]
     fn who_asks_how_many_lines_wait_waits_for_no_disk() {
         let (_place, store) = crate::testing::store(Limits { bytes: 1, episodes: 1 });

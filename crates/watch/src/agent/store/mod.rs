@@ -1,18 +1,18 @@
-//! Where episodes are kept: a directory for each, and a log of all of them.
+//! The store of episodes: a directory for each, and a log of all of them.
 //!
 //! ```text
 //! /var/lib/unstarve/watch/
-//!   episodes.jsonl              lines about each, only ever added to: the last one counts
-//!   20261123-012345-678/        whole: renamed from .new-… when its trace was on the disk
+//!   episodes.jsonl              append-only log: the last line of an episode counts
+//!   20261123-012345-678/        complete: renamed from .new-… when its trace was on the disk
 //!     trace.dat  episode.json   and, once explained, report.json, report.html; along.json if others share the trace
-//!     logged                    the log has it
-//!   unsent.json                 what outputs had not got when the watch ended
-//!   store.lock                  held by the watch whose store it is
+//!     logged                    exists once the episode is in the log
+//!   unsent.json                 what outputs had not delivered when the watch ended
+//!   store.lock                  locked by the watch that uses the store
 //! ```
 //!
-//! A process that is killed, or a machine that stops, leaves at most a directory `.new-…`, which the next one removes; an episode whose
-//! trace is there and that is not in the log yet, which the next one explains; and a torn last line of the log, which readers leave out.
-//! So what is in a directory is on the disk (fsync) before it has its name, and its name is before the log has it.
+//! A killed process, or a crash, leaves at most: a directory `.new-…`, which the next watch removes; an episode with a trace that is not in the log
+//! yet, which the next watch explains; and a partial last line of the log, which readers skip. So the contents of a directory are on the disk
+//! (fsync) before it is renamed, and the rename is on the disk before the episode is logged.
 
 mod crash_leftovers;
 mod keep;
@@ -43,58 +43,58 @@ use self::keep::Entry;
 use self::store_dir::StoreDir;
 use crate::episode::{Episode, is_id};
 
-/// A trace.
+/// The file of the trace.
 pub const TRACE: &str = "trace.dat";
-/// What the log says of it.
+/// The file with the episode's record, as in the log.
 pub const EPISODE: &str = "episode.json";
-/// `explain --json` of it.
+/// The file with the output of `explain --json`.
 pub const REPORT: &str = "report.json";
-/// `report` of it.
+/// The file with the output of `report`.
 pub const PAGE: &str = "report.html";
 
-/// The episodes that share the trace.
+/// The file with the episodes that share the trace.
 const ALONG: &str = "along.json";
-/// Empty: the episode is in the log, though the log may have been begun anew since.
+/// Empty file: the episode has been logged, even if the log was rotated since.
 const LOGGED: &str = "logged";
 
 const UNFINISHED: &str = ".new-";
 
-/// Bytes of a try whether anything can be written.
+/// Bytes written to test whether writing is possible.
 const PROBE: usize = 4096;
 
-/// How [`EPISODE`] ends where it is whole.
+/// The end of [`EPISODE`] if it is complete.
 const END_OF_EPISODE: &[u8] = b"}\n";
 
-/// An episode's JSON is some KiB.
+/// Maximum size to read; an episode's JSON has a few KiB.
 const LARGEST_EPISODE: u64 = 1 << 20;
 
-/// What the store refuses.
+/// Errors of the store.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StoreError {
-    /// The directory could be changed by others.
+    /// The directory could be changed by other users.
     #[error("the directory for episodes cannot be used")]
     Untrusted(#[from] TrustError),
-    /// The system refuses to write.
+    /// Writing failed.
     #[error("cannot write {}", path.display())]
     Io {
-        /// What.
+        /// The file.
         path: PathBuf,
-        /// Why.
+        /// The error of the system call.
         source: io::Error,
     },
-    /// The system refuses to read.
+    /// Reading failed.
     #[error("cannot read {}", path.display())]
     Unreadable {
-        /// What.
+        /// The file.
         path: PathBuf,
-        /// Why.
+        /// The error of the system call.
         source: io::Error,
     },
-    /// Another watch keeps its episodes there.
+    /// Another watch uses the store.
     #[error("another watch keeps its episodes in {}; stop it first, or give this one another store.directory", .0.display())]
     Busy(PathBuf),
-    /// All that would have to go is of the kernel's threads, and what is new is not.
+    /// Only episodes of kernel threads could be removed, and the new one is of programs.
     #[error(
         "{} is full of episodes of kernel threads, which one of programs does not push out; remove some, or raise store.episodes or \
          store.mib", .0.display()
@@ -114,12 +114,12 @@ impl StoreError {
     }
 }
 
-/// How much is kept.
+/// The limits of the store.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Limits {
     /// Bytes of all episodes.
     pub bytes: u64,
-    /// Their number.
+    /// Number of episodes.
     pub episodes: usize,
 }
 
@@ -129,18 +129,18 @@ pub struct Store {
     home: Arc<StoreDir>,
     logbook: Logbook,
     state: Mutex<State>,
-    /// What the disk had not got of episodes when the machine stopped, for people.
+    /// Lines for people about episodes that a crash left incomplete.
     torn: Vec<String>,
 }
 
 #[derive(Debug)]
 struct State {
     limits: Limits,
-    /// The greatest sequence that any episode of it ever had, as far as its log goes back.
+    /// The greatest sequence number so far, as far as the log goes back.
     last: Option<u64>,
-    /// Episodes that are whole and not explained yet: they are not removed to make room.
+    /// Complete episodes that are not explained yet: they are not removed to make room.
     unexplained: BTreeMap<String, Rank>,
-    /// The same of those that a watch before this one left.
+    /// The same for episodes left by an earlier watch.
     left: BTreeSet<String>,
 }
 
@@ -152,13 +152,13 @@ impl State {
 }
 
 impl Store {
-    /// Opens the directory, and makes it if it is not there. What killed processes, or a machine that stopped, left unfinished is removed.
+    /// Opens the directory, creating it if necessary. Removes what killed processes or a crash left unfinished.
     ///
     /// # Errors
-    /// If it cannot be made, if others than root and we can change it, or if another process has it open.
+    /// If it cannot be created, if users other than root and this one can change it, or if another process has it open.
     pub fn open(path: &Path, limits: Limits) -> Result<Store, StoreError> {
         let home = Arc::new(StoreDir::open(path)?);
-        // The episode with the greatest one may have been removed.
+        // From the log, because the episode with the greatest number may have been removed.
         let logged = log::read(home.path())?.episodes;
         let last = logged.iter().filter_map(|episode| episode.sequence).max();
         let logbook = Logbook::of(&home);
@@ -173,17 +173,17 @@ impl Store {
         Ok(store)
     }
 
-    /// What was found half there when it was opened, and what became of it: lines for people.
+    /// Lines for people: what was incomplete when the store was opened, and what was done about it.
     pub fn torn(&self) -> &[String] {
         &self.torn
     }
 
-    /// Where it is.
+    /// The path of the store.
     pub fn path(&self) -> &Path {
         self.home.path()
     }
 
-    /// Whether another directory has taken the place of the one that was there, since this was asked last.
+    /// Whether the directory has been replaced by another one since the last call.
     pub(crate) fn was_replaced(&self) -> bool {
         self.home.was_replaced()
     }
@@ -192,20 +192,20 @@ impl Store {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Other limits from now on.
+    /// Sets new limits.
     pub fn limit(&self, limits: Limits) {
         self.state().limits = limits;
     }
 
-    /// Makes room for `expected` bytes, and a directory for an episode, which gets another id if its own is taken.
+    /// Makes room for `expected` bytes, and creates a directory for an episode; it gets another id if its own is taken.
     ///
     /// # Errors
-    /// If the system refuses, or if only episodes could go that this one does not push out.
+    /// If a system call fails, or if the episode may not displace those that would have to be removed.
     pub fn begin(&self, episode: &Episode, expected: impl Into<Expected>) -> Result<Unfinished, StoreError> {
         self.begin_with(episode, &[], expected)
     }
 
-    /// The same of an episode whose trace others share: it may push out what one of them may.
+    /// The same for an episode whose trace others share: it can displace what any of them can.
     pub(crate) fn begin_with(
         &self,
         episode: &Episode,
@@ -213,7 +213,7 @@ impl Store {
         expected: impl Into<Expected>,
     ) -> Result<Unfinished, StoreError> {
         self.home.directory()?;
-        // Before any goes.
+        // Before episodes are removed.
         let last = self.entries()?.iter().filter_map(|entry| entry.sequence).max().max(self.state().last);
         let removed = self.make_room(expected.into(), Rank::of_all(episode, along))?;
         let taken = |id: &str| self.path().join(id).exists();
@@ -221,24 +221,24 @@ impl Store {
         let names = own.chain((2..).map(|number| format!("{}-{number}", episode.id)));
         let id = names.take(999).find(|id| !taken(id)).unwrap_or_else(|| episode.id.clone());
         let path = self.path().join(format!("{UNFINISHED}{id}"));
-        // Left by a try of ours that failed.
+        // Remains of a failed attempt.
         let _ = fs::remove_dir_all(&path);
-        // By its path: nobody but us can change the directory that it is in.
+        // By path: only we can change the parent directory.
         Directory::make(&path)?;
         let sequence = last.map_or(0, |last| last.saturating_add(1));
         self.state().last = Some(sequence);
         Ok(Unfinished { path, id, sequence, removed })
     }
 
-    /// Whether an episode of programs would get its place: the least that may push out others.
+    /// Whether there is room for an episode of programs, which can displace the fewest others.
     pub(crate) fn has_room_for_programs(&self, expected: impl Into<Expected>) -> bool {
         self.room(expected.into(), Rank::Programs).is_ok()
     }
 
-    /// Whether an episode of `expected` bytes could be written now. What the log waits for is written.
+    /// Whether an episode of `expected` bytes could be written now. Also writes the waiting lines of the log.
     ///
     /// # Errors
-    /// Why not.
+    /// Why it could not.
     pub(crate) fn try_again(&self, expected: impl Into<Expected>) -> Result<(), StoreError> {
         self.home.directory()?;
         self.room(expected.into(), Rank::Kernel)?;
@@ -251,7 +251,7 @@ impl Store {
         tried.and_then(|()| self.logbook.add_waiting())
     }
 
-    /// The ids of all episodes that are whole, oldest first.
+    /// The ids of all complete episodes, oldest first.
     ///
     /// # Errors
     /// If the directory cannot be read.
@@ -259,11 +259,11 @@ impl Store {
         Ok(self.entries()?.into_iter().map(|entry| entry.id).collect())
     }
 
-    /// All episodes that are whole, in the order in which they came: ids are in that of the wall's clock, which may have been set back.
+    /// All complete episodes by sequence: ids follow the wall clock, which may have been set back.
     fn entries(&self) -> Result<Vec<Entry>, StoreError> {
         let ids = self.names()?.into_iter().filter(|name| is_id(name));
         let mut entries: Vec<Entry> = ids.map(|id| Entry::of(self.episode(&id), &self.along(&id), id)).collect();
-        // Those without a number are of a program before there was one.
+        // Those without a number were written by an earlier version.
         entries.sort_by(|a, b| (a.sequence, &a.id).cmp(&(b.sequence, &b.id)));
         Ok(entries)
     }
@@ -272,64 +272,64 @@ impl Store {
         names_in(self.path()).map_err(StoreError::unreadable(self.path()))
     }
 
-    /// Where an episode is.
+    /// The directory of an episode.
     pub fn directory_of(&self, id: &str) -> PathBuf {
         self.path().join(id)
     }
 
-    /// What is known of an episode; `None` if nothing can be read.
+    /// The record of an episode; `None` if it cannot be read.
     pub fn episode(&self, id: &str) -> Option<Episode> {
         let directory = Directory::open(&self.directory_of(id)).ok()?;
         let bytes = directory.read(OsStr::new(EPISODE), LARGEST_EPISODE).ok()??;
         serde_json::from_slice(&bytes).ok()
     }
 
-    /// Writes what is known of an episode anew. All names in its directory are on the disk then: those of its report, too.
+    /// Rewrites the record of an episode. All names in its directory are on the disk then, including those of its report.
     ///
     /// # Errors
-    /// If the system refuses.
+    /// If a system call fails.
     pub fn note(&self, episode: &Episode) -> Result<(), StoreError> {
         let path = self.directory_of(&episode.id);
         let directory = Directory::open(&path)?;
         note_in(&directory, episode).and_then(|()| directory.sync()).map_err(StoreError::io(&path))
     }
 
-    /// Nothing more is written of an episode: it may be removed to make room.
+    /// Marks an episode as explained: it can be removed to make room.
     pub(crate) fn is_explained(&self, id: &str) {
         let mut state = self.state();
         state.unexplained.remove(id);
         state.left.remove(id);
     }
 
-    /// An episode that a watch before this one left is going to be explained: it is not removed before.
+    /// Marks an episode of an earlier watch as being explained: it is not removed until then.
     pub(crate) fn is_to_be_explained(&self, id: &str) {
         self.state().left.insert(id.to_owned());
     }
 
-    /// How many of this watch's episodes of a rank wait to be explained, that which is being explained included.
+    /// Number of this watch's episodes of a rank that are still to be explained, including the one in progress.
     pub(crate) fn unexplained_now(&self, rank: Rank) -> usize {
         self.state().unexplained.values().filter(|waits| **waits == rank).count()
     }
 
-    /// What outputs have not got is noted there.
+    /// Records what outputs have not delivered.
     pub fn outbox(&self) -> Outbox {
         Outbox::of(&self.home)
     }
 
-    /// The log, for adding lines.
+    /// The log, for appending.
     pub fn logbook(&self) -> Logbook {
         self.logbook.clone()
     }
 }
 
-/// Where the trace of an episode is: its own directory, or that of the episode whose trace shows it, too. `None` if there is none.
+/// The directory with an episode's trace: its own, or that of the episode whose trace shows it too. `None` if there is no trace.
 ///
 /// # Errors
 /// If the store cannot be read.
 pub fn trace_directory(store: &Path, id: &str) -> Result<Option<PathBuf>, StoreError> {
     let has_trace = |id: &str| {
         let directory = store.join(id);
-        // Whose store it is may have put anything there.
+        // The owner of the store may have put anything there.
         let trace = match directory.symlink_metadata() {
             Ok(is) if !is.is_dir() => Err(io::Error::new(io::ErrorKind::InvalidInput, "expected a directory")),
             is => is.and_then(|_| directory.join(TRACE).symlink_metadata()),
@@ -350,7 +350,7 @@ pub fn trace_directory(store: &Path, id: &str) -> Result<Option<PathBuf>, StoreE
     }
 }
 
-/// The log of a store, for anybody who may read the directory.
+/// Reads the log of a store, for any user who can read the directory.
 ///
 /// # Errors
 /// If it cannot be read.

@@ -1,4 +1,4 @@
-//! What outputs had not got when the watch ended, for the next one: words are delivered then, and the rest is counted.
+//! Saves what outputs had not delivered when the watch ended: the next watch delivers records to the webhook, and counts the rest.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -11,36 +11,36 @@ use super::store_dir::StoreDir;
 use crate::episode::Episode;
 
 const NAME: &str = "unsent.json";
-/// Some dozens of episodes, of some KiB each.
+/// Maximum size of the file: dozens of episodes of a few KiB each.
 const LARGEST: u64 = 4 << 20;
 
-/// Whom the words are for.
+/// The output that the records are for.
 const WEBHOOK: &str = "webhook";
 
 /// What was not delivered.
 #[derive(Clone, PartialEq, Debug, Default, Serialize, Deserialize)]
 #[serde(default)]
 pub struct Unsent {
-    /// Words for the webhook, in their order.
+    /// Records for the webhook, in order.
     pub words: Vec<Episode>,
-    /// What nobody can deliver any more, by output.
+    /// Number of records that cannot be delivered any more, by output.
     pub counts: BTreeMap<String, u64>,
 }
 
 impl Unsent {
-    /// Whether there is none.
+    /// Whether nothing is undelivered.
     pub fn is_empty(&self) -> bool {
         self.words.is_empty() && self.counts.is_empty()
     }
 
-    /// As much of it as can be read again: the newest words that fit. The others are counted.
+    /// The part that fits into a file that can be read again: the newest records. The others are counted.
     #[must_use]
     pub fn fitting(self) -> Unsent {
         let mut room = LARGEST.saturating_sub(self.frame());
         let Unsent { words, mut counts } = self;
         let all = words.len();
         let fits = |word: &Episode| {
-            // With the comma behind it.
+            // Includes the comma after it.
             let size = json_size(word).saturating_add(1);
             let fits = size <= room;
             room -= if fits { size } else { 0 };
@@ -54,7 +54,7 @@ impl Unsent {
         Unsent { words, counts }
     }
 
-    /// Bytes of what is around the words, whatever is counted of them.
+    /// Bytes around the records, for any counts.
     fn frame(&self) -> u64 {
         let mut counts = self.counts.clone();
         counts.insert(WEBHOOK.to_owned(), u64::MAX);
@@ -62,7 +62,7 @@ impl Unsent {
     }
 }
 
-/// Where it is noted. The store stays this watch's while there is one.
+/// The saved file. The store belongs to this watch as long as this exists.
 #[derive(Clone, Debug)]
 pub struct Outbox(Arc<StoreDir>);
 
@@ -71,7 +71,7 @@ impl Outbox {
         Outbox(Arc::clone(home))
     }
 
-    /// What the watch before has noted. It stays noted until [`Outbox::note`].
+    /// Reads what the earlier watch has saved. The file stays until [`Outbox::note`].
     ///
     /// # Errors
     /// If it cannot be read.
@@ -82,10 +82,10 @@ impl Outbox {
         parsed.map_err(std::io::Error::from).map_err(StoreError::unreadable(&path))
     }
 
-    /// Notes as much of this as can be read again (see [`Unsent::fitting`]), and nothing else any more.
+    /// Saves as much as can be read again (see [`Unsent::fitting`]), replacing the earlier contents.
     ///
     /// # Errors
-    /// If the system refuses.
+    /// If a system call fails.
     pub fn note(&self, unsent: &Unsent) -> Result<(), StoreError> {
         let directory = self.0.directory()?;
         let noted = match unsent.is_empty() {
@@ -99,7 +99,7 @@ impl Outbox {
     }
 }
 
-/// Bytes of it as JSON.
+/// Size as JSON, in bytes.
 fn json_size(what: &impl Serialize) -> u64 {
     serde_json::to_vec(what).map_or(u64::MAX, |json| json.len() as u64)
 }
@@ -118,7 +118,7 @@ mod tests {
         unsent.words.iter().filter_map(|word| word.id.rsplit('-').next()?.parse().ok()).collect()
     }
 
-    /// Who is named in an episode chooses how long names are.
+    /// Users choose the names of tasks in an episode, and so their lengths.
     #[test]
     fn of_words_that_are_too_many_to_be_read_the_newest_are_noted() {
         let (_place, store) = crate::testing::store(Limits { bytes: u64::MAX, episodes: 9 });
@@ -139,7 +139,7 @@ mod tests {
         assert_eq!(few.clone().fitting(), few);
     }
 
-    /// To the byte: what is noted is no larger than what is read.
+    /// Exact to the byte: the limit for writing is that for reading.
     #[test]
     fn what_just_fits_is_noted() {
         let empty = Unsent { words: vec![word(1, 0)], counts: [(WEBHOOK.to_owned(), u64::MAX)].into() };

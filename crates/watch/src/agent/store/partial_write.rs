@@ -1,4 +1,4 @@
-//! Episodes that are half there: the machine stopped before they were on the disk.
+//! Handles incomplete episodes: the machine crashed before they were on the disk.
 
 use std::collections::BTreeSet;
 use std::ffi::OsStr;
@@ -10,13 +10,13 @@ use unstarve_files::trust::Directory;
 use super::{END_OF_EPISODE, EPISODE, LARGEST_EPISODE, LOGGED, Store, StoreError, TRACE};
 use crate::episode::{Episode, Stage, is_id};
 
-/// Ids that a line names; of more there is the number.
+/// Maximum ids listed in a line; the rest are counted.
 const MOST_NAMED: usize = 8;
 
 impl Store {
-    /// Removes what is half there and not in the log: it counts as unfinished. Says so, and what is half there of those that the log has.
+    /// Removes incomplete episodes that are not in the log, as unfinished. Returns lines about these and about incomplete ones that are in the log.
     ///
-    /// What this program writes is whole, unless a disk does not keep what it has said to have. Once only the log was synced (decision 0470).
+    /// This program writes complete episodes, unless a disk drops data that it has confirmed. Earlier versions synced only the log (decision 0470).
     pub(super) fn remove_torn(&self, logged: &[Episode]) -> Result<Vec<String>, StoreError> {
         let complete = logged.iter().filter(|episode| episode.stage == Stage::Complete);
         let complete: BTreeSet<&str> = complete.map(|episode| episode.id.as_str()).collect();
@@ -27,7 +27,7 @@ impl Store {
         for id in ids {
             match (self.lacks(&id), is_told(&id)) {
                 (None, _) => {}
-                // What is in the log somebody has been told, and may have removed the trace of it.
+                // Logged episodes have been reported; their traces may have been removed on purpose.
                 (Some(Lack::Trace), true) => {}
                 (Some(_), true) => kept.push(id),
                 (Some(_), false) if fs::remove_dir_all(self.directory_of(&id)).is_ok() => removed.push(id),
@@ -40,13 +40,13 @@ impl Store {
         Ok(removed.into_iter().chain(kept).collect())
     }
 
-    /// What of an episode is not there of all that was written.
+    /// Which part of an episode is missing.
     fn lacks(&self, id: &str) -> Option<Lack> {
         let path = self.directory_of(id);
-        // What cannot be read says nothing.
+        // An unreadable directory proves nothing.
         let directory = Directory::open(&path).ok()?;
         match directory.read(OsStr::new(EPISODE), LARGEST_EPISODE).ok()? {
-            // As it is written; what cannot be understood for another reason is another program's.
+            // Ends as this program writes it; if it cannot be parsed for another reason, another program has written it.
             Some(bytes) if bytes.ends_with(END_OF_EPISODE) => {}
             _ => return Some(Lack::Part),
         }
@@ -59,9 +59,9 @@ impl Store {
 }
 
 enum Lack {
-    /// There is no trace.
+    /// The trace is missing.
     Trace,
-    /// A part of the trace, or of what is known of the episode.
+    /// A part of the trace or of the record is missing.
     Part,
 }
 

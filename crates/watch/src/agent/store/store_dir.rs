@@ -1,4 +1,4 @@
-//! The store's directory, and the lock that says whose it is: looked at anew before something is written.
+//! The store's directory and its lock; both are verified before each write.
 
 use std::ffi::OsStr;
 use std::fs::File;
@@ -15,23 +15,23 @@ use unstarve_files::trust::{Directory, How, TrustError};
 
 use super::StoreError;
 
-/// Held by the watch whose store it is.
+/// Locked by the watch that uses the store.
 const LOCK: &str = "store.lock";
 
-/// Where a store is.
+/// The directory of a store.
 #[derive(Debug)]
 pub(super) struct StoreDir {
     /// Without symbolic links.
     path: PathBuf,
     held: Mutex<Held>,
-    /// Another directory has taken the place of the one that was there, since somebody asked.
+    /// Another directory has replaced the original one since the last query.
     was_replaced: AtomicBool,
 }
 
 #[derive(Debug)]
 struct Held {
     directory: Directory,
-    /// Nobody else's while this is open; `None` where nothing can be written or locked.
+    /// The lock while this is open; `None` if nothing can be written or locked.
     lock: Option<File>,
 }
 
@@ -42,7 +42,7 @@ impl Held {
         Ok(Held { directory, lock })
     }
 
-    /// Whether what has the path now is what is held.
+    /// Whether the path still leads to the directory and the lock that are open.
     fn is_at(&self, path: &Path) -> bool {
         let (Ok(there), Ok(ours)) = (path.symlink_metadata(), fstat(&self.directory)) else { return false };
         (there.dev(), there.ino()) == of(&ours) && self.lock.as_ref().is_none_or(|lock| self.is_lock(lock))
@@ -59,7 +59,7 @@ fn of(stat: &Stat) -> (u64, u64) {
 }
 
 impl StoreDir {
-    /// Makes the directory if it is not there, and locks it.
+    /// Creates the directory if necessary, and locks it.
     pub fn open(path: &Path) -> Result<StoreDir, StoreError> {
         let held = Held::open(path)?;
         let path = held.directory.path().to_owned();
@@ -70,39 +70,38 @@ impl StoreDir {
         &self.path
     }
 
-    /// The directory that has the path now, for writing. Where somebody has moved ours away, or removed our lock, what is there is locked
-    /// as at the start: another watch may have begun to keep its episodes there.
+    /// The directory now at the path, for writing. If ours was moved away or our lock was removed, the new one is locked as at the start: another
+    /// watch may have started to use it.
     pub fn directory(&self) -> Result<Directory, StoreError> {
         let mut held = self.held.lock().unwrap_or_else(PoisonError::into_inner);
         if !held.is_at(&self.path) {
             *held = Held::open(&self.path)?;
             self.was_replaced.store(true, Ordering::Relaxed);
         } else if held.lock.is_none() {
-            // What could not be written may be writable by now.
+            // If it could not be written before, it may be writable by now.
             held.lock = lock(&held.directory)?;
         }
         Ok(Directory::open(&self.path)?)
     }
 
-    /// Whether it has become another directory since this was asked last.
+    /// Whether the directory has been replaced since the last call.
     pub fn was_replaced(&self) -> bool {
         self.was_replaced.swap(false, Ordering::Relaxed)
     }
 }
 
-/// Whether a watch has the store of this directory now; `None` where nobody can say: there is no lock that may be read, or the file
-/// system has none.
+/// Whether a watch uses the store in this directory; `None` if unknown: there is no readable lock, or the file system has no locks.
 pub fn is_held(directory: &Path) -> Option<bool> {
     let file = unstarve_files::open_regular(&directory.join(LOCK)).ok()?;
     match flock(&file, FlockOperation::NonBlockingLockShared) {
-        // It is let go of at once. A watch that begins meanwhile tries again.
+        // The shared lock is released at once. A watch that starts meanwhile retries.
         Ok(()) => Some(false),
         Err(Errno::WOULDBLOCK) => Some(true),
         Err(_) => None,
     }
 }
 
-/// For so long a lock may be a reader's that only looks.
+/// A lock that is held for less than this can be that of a reader in `is_held`.
 const A_LOOK: Duration = Duration::from_millis(200);
 
 /// Takes the lock unless another watch has it.
@@ -116,9 +115,9 @@ fn lock_file(file: &File) -> Result<(), Errno> {
     }
 }
 
-/// Keeps other watches from a store. Where nothing can be written there is none to be kept from writing.
+/// Locks a store against other watches. Without write access no lock is needed, because no watch can write.
 fn lock(directory: &Directory) -> Result<Option<File>, StoreError> {
-    // Made here, but not kept open for writing: the disk must be able to become read-only.
+    // Created here, but not kept open for writing: the disk must be able to become read-only.
     let made = directory.file(OsStr::new(LOCK), How::Update).map(drop);
     let file = match made.and_then(|()| directory.file(OsStr::new(LOCK), How::Read)) {
         Ok(file) => file,

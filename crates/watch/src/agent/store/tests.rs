@@ -1,3 +1,5 @@
+//! Tests of the store.
+
 use std::fs;
 use std::io::Write as _;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
@@ -37,7 +39,7 @@ fn keep(store: &Store, number: u64, bytes: usize) -> Result<String, StoreError> 
     Ok(episode.id)
 }
 
-/// One that began by this role's waits.
+/// An episode triggered by waits of this role.
 fn about(role: &str, number: u64) -> Episode {
     let victim = crate::episode::Party { role: Some(role.to_owned()), ..Default::default() };
     let trigger = crate::episode::Trigger::Oldest { ns: 2, threshold_ns: 1 };
@@ -76,7 +78,7 @@ fn an_episode_of_programs_pushes_out_none_of_kernel_threads() {
     assert_eq!(store.ids().expect("ids"), ids([2, 3, 4]));
     keep_whole(&store, &about("kworker", 6)).expect("one of its own rank");
     assert_eq!(store.ids().expect("ids"), ids([3, 4, 6]));
-    // What root asks for has its place; and is the first to go.
+    // A dump that root requests always gets room, and is the first to be removed.
     keep_whole(&store, &episode(7)).expect("a dump");
     assert_eq!(store.ids().expect("ids"), ids([4, 6, 7]));
     keep_whole(&store, &about("other", 8)).expect("in the place of the dump");
@@ -91,7 +93,7 @@ fn a_store_that_is_replaced_is_locked_before_anything_is_written() {
     assert!(!store.was_replaced());
     fs::rename(&path, around.path().join("before")).expect("moved away");
     fs::DirBuilder::new().mode(0o700).create(&path).expect("made");
-    // Another watch has begun there meanwhile.
+    // Another watch has started there meanwhile.
     let other = Store::open(&path, LIMITS).expect("a store");
     assert!(matches!(store.begin(&episode(2), 10), Err(StoreError::Busy(_))));
     assert!(matches!(store.logbook().add(&episode(2)), Err(StoreError::Busy(_))));
@@ -103,12 +105,12 @@ fn a_store_that_is_replaced_is_locked_before_anything_is_written() {
     assert!(matches!(Store::open(&path, LIMITS), Err(StoreError::Busy(_))), "and nobody else's");
     let logged: Vec<String> = read_log(&path).expect("read").episodes.into_iter().map(|episode| episode.id).collect();
     assert_eq!(logged, [2, 3].map(|number| episode(number).id), "with the line that waited");
-    // One whose lock somebody has removed.
+    // A store whose lock was removed.
     fs::remove_file(path.join("store.lock")).expect("removed");
     let other = Store::open(&path, LIMITS).expect("a store");
     assert!(matches!(store.begin(&episode(4), 10), Err(StoreError::Busy(_))));
     drop(other);
-    // One that is gone.
+    // A store that was removed.
     fs::remove_dir_all(&path).expect("removed");
     keep(&store, 5, 10).expect("made anew");
     assert!(matches!(Store::open(&path, LIMITS), Err(StoreError::Busy(_))));
@@ -118,7 +120,7 @@ fn a_store_that_is_replaced_is_locked_before_anything_is_written() {
 fn lines_wait_for_a_disk_that_cannot_be_written() {
     let (_around, path) = place();
     let store = Store::open(&path, LIMITS).expect("a store");
-    // Nothing can be opened under this name for writing.
+    // A directory of this name cannot be opened for writing.
     fs::create_dir(path.join("episodes.jsonl")).expect("made");
     for number in 1..4 {
         store.logbook().add(&episode(number)).expect_err("it cannot be written");
@@ -145,7 +147,7 @@ fn the_oldest_go_first_by_number_and_by_size() {
     assert_eq!(store.ids().expect("ids"), (3..8).map(|number| episode(number).id).collect::<Vec<_>>());
     keep(&store, 9, 8_000).expect("kept");
     assert!(store.kept().expect("counted").bytes <= 10_000, "{:?}", store.kept());
-    // One that is larger than the limit is kept alone: it is what was asked for.
+    // A single episode larger than the limit is kept: it was requested.
     keep(&store, 10, 20_000).expect("kept");
     assert_eq!(store.ids().expect("ids"), [episode(10).id]);
     assert_eq!(read_log(&path).expect("a log").episodes.len(), 10, "the log has them all");
@@ -160,7 +162,7 @@ fn what_goes_is_said_and_a_full_disk_takes_nothing() {
     }
     let unfinished = store.begin(&episode(2), 100).expect("begun");
     assert_eq!(unfinished.removed(), [episode(0).id]);
-    // More than any disk has, as if others had filled it.
+    // More than any disk has, as if it were full.
     let refused = store.begin(&episode(3), 1 << 60).expect_err("no room");
     assert!(
         matches!(&refused, StoreError::Io { source, .. } if source.kind() == io::ErrorKind::StorageFull),
@@ -173,7 +175,7 @@ fn what_goes_is_said_and_a_full_disk_takes_nothing() {
 fn a_clock_that_was_set_back_makes_nothing_older() {
     let (_around, path) = place();
     let store = Store::open(&path, Limits { bytes: u64::MAX, episodes: 3 }).expect("a store");
-    // One of before there were sequences.
+    // An episode from before sequence numbers existed.
     let mut first = episode(50);
     let unfinished = store.begin(&first, 10).expect("begun");
     first.trace_bytes = Some(10);
@@ -206,8 +208,8 @@ fn a_directory_of_somebody_else_is_not_used() {
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(64))]
 
-    /// The log cut at any byte, by a kill or a full disk: all lines before are read, one torn line is counted, and the next line
-    /// begins anew.
+    /// The log is cut at any byte by a kill or a full disk: all lines before are read, one partial line is counted, and the next line starts on a
+    /// line of its own.
     #[test]
     fn a_torn_line_costs_itself_alone(cut in 0..2000_usize) {
         let (_around, path) = place();
@@ -222,7 +224,7 @@ proptest! {
         fs::OpenOptions::new().write(true).open(&log).and_then(|file| file.set_len(cut as u64)).expect("cut");
         store.logbook().add(&episode(9)).expect("added");
         let read = read_log(&path).expect("read");
-        // A line that lacks its newline alone is whole.
+        // A line that lacks only its newline is complete.
         let whole = ends.iter().filter(|end| **end <= cut + 1).count();
         let numbers: Vec<u64> = (0..whole as u64).chain([9]).collect();
         prop_assert_eq!(read.episodes, numbers.into_iter().map(episode).collect::<Vec<_>>());
@@ -240,13 +242,13 @@ fn what_a_killed_watch_left_is_removed_or_explained() {
     let unfinished = store.begin(&episode(2), 10).expect("begun");
     fs::write(unfinished.trace(), "half").expect("written");
     std::mem::forget(unfinished);
-    // … and after it, before the log had it.
+    // … and after it, before it was logged.
     let third = store.begin(&episode(3), 10).expect("begun");
     fs::write(third.trace(), "whole").expect("written");
     let waiting = Episode { trace_bytes: Some(5), ..episode(3) };
     let along = [episode(4), episode(5)];
     third.finish(&store, &waiting, &along).expect("finished");
-    // Of those that share its trace one was logged before the kill.
+    // One of those that share its trace was logged before the kill.
     store.logbook().add(&along[0]).expect("added");
     let mut log = fs::OpenOptions::new().append(true).open(path.join("episodes.jsonl")).expect("the log");
     log.write_all(b"{\"schema\":\"unst").expect("torn");
@@ -314,7 +316,7 @@ fn a_store_of_somebody_else_hangs_nobody() {
             assert!(trace_directory(&store, &id).is_err());
         }
     }
-    // An episode elsewhere is none of this store.
+    // An episode elsewhere does not belong to this store.
     let lured = around.path().join("lured");
     fs::create_dir(&lured).expect("made");
     std::os::unix::fs::symlink(around.path(), lured.join(&id)).expect("a link");
@@ -344,7 +346,7 @@ fn a_sequence_is_greater_than_that_of_any_before_though_all_of_them_have_gone() 
     let store = Store::open(&path, one).expect("a store");
     let mut last = None;
     for number in 0..4 {
-        // The only one goes to make room for the next.
+        // The only one is removed to make room for the next.
         let unfinished = store.begin(&episode(number), 10).expect("begun");
         assert!(Some(unfinished.sequence()) > last, "{last:?}");
         last = Some(unfinished.sequence());
@@ -355,7 +357,7 @@ fn a_sequence_is_greater_than_that_of_any_before_though_all_of_them_have_gone() 
         last = kept.sequence;
     }
     drop(store);
-    // Somebody removed all directories; the log is there.
+    // All directories were removed; the log exists.
     for number in 0..4 {
         let _ = fs::remove_dir_all(path.join(episode(number).id));
     }

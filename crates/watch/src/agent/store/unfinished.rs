@@ -1,4 +1,4 @@
-//! An episode on its way into the store.
+//! An episode that is being written to the store.
 
 use std::ffi::OsStr;
 use std::fs;
@@ -10,7 +10,7 @@ use unstarve_files::trust::{Directory, How};
 use super::{ALONG, Rank, Store, StoreError, TRACE, note_in};
 use crate::episode::Episode;
 
-/// An episode that is being written. Without [`Unfinished::finish`] nothing of it stays.
+/// An episode that is being written. Dropped without [`Unfinished::finish`], it is removed.
 #[derive(Debug)]
 pub struct Unfinished {
     pub(super) path: PathBuf,
@@ -20,12 +20,12 @@ pub struct Unfinished {
 }
 
 impl Unfinished {
-    /// The id that it gets.
+    /// The id of the episode.
     pub fn id(&self) -> &str {
         &self.id
     }
 
-    /// Its place among all of the store.
+    /// The sequence number of the episode in the store.
     pub fn sequence(&self) -> u64 {
         self.sequence
     }
@@ -35,16 +35,16 @@ impl Unfinished {
         &self.removed
     }
 
-    /// Where its trace is to be written.
+    /// Where to write its trace.
     pub fn trace(&self) -> PathBuf {
         self.path.join(TRACE)
     }
 
-    /// Gives it its name, with what is known so far of it and of those that share its trace. All of it is on the disk before, and its name
-    /// afterwards: from here on nothing of them is lost, also if the machine stops.
+    /// Renames the directory to its final name, with the present record and those of the episodes that share the trace. The contents are on the
+    /// disk before the rename, and the new name afterwards: from here on nothing is lost in a crash.
     ///
     /// # Errors
-    /// If the system refuses.
+    /// If a system call fails.
     pub fn finish(self, store: &Store, episode: &Episode, along: &[Episode]) -> Result<(), StoreError> {
         let around = store.home.directory()?;
         let directory = Directory::open(&self.path)?;
@@ -70,7 +70,7 @@ impl Unfinished {
 
 impl Drop for Unfinished {
     fn drop(&mut self) {
-        // After `finish` there is nothing of this name.
+        // After `finish` there is no such directory.
         let _ = fs::remove_dir_all(&self.path);
     }
 }

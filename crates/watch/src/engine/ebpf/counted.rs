@@ -1,4 +1,4 @@
-//! What the programs have counted, read from the memory that they share with us.
+//! Reads the sums of the BPF programs from the map that they share with this process.
 
 use std::io;
 use std::os::fd::{AsRawFd, BorrowedFd};
@@ -14,18 +14,19 @@ use crate::engine::reading::RoleId;
 use crate::engine::totals::Totals;
 use crate::engine::{EngineError, clocks};
 
-/// A CPU that switches 100,000 times a second is quiet between switches for far longer than a row takes to copy.
+/// Attempts to read between two writes. Even at 100,000 context switches per second, a CPU is quiet between two of them for far longer than
+/// copying a row takes.
 const TRIES: usize = 1 << 16;
 
-/// Copies that hold together are had at once, mostly.
+/// Attempts to copy a consistent row. Most copies are consistent at once.
 const WHOLE_TRIES: usize = 64;
 
-/// Queues of a role, `BIAS` and `64 - WEIGHT_FROM` of counted.h and queues.h.
+/// Queues per role; `BIAS` and `64 - WEIGHT_FROM` of counted.h and queues.h.
 const BANDS: usize = 4;
 const BIAS: u64 = 1 << 56;
 const WEIGHT_BITS: u32 = 40;
 
-/// One CPU's sums. Mapped pages count as this process's memory, and a large machine has many.
+/// One CPU's sums, mapped. Large hosts map one CPU at a time, because mapped pages count as memory of this process.
 pub(super) struct Cpu {
     mapped: *mut libc::c_void,
     length: usize,
@@ -33,38 +34,38 @@ pub(super) struct Cpu {
     number: usize,
 }
 
-/// What was counted up to now.
+/// The sums of all CPUs up to now.
 #[derive(Debug, Default)]
 pub(super) struct Counted {
     pub totals: Totals,
     pub missing: u64,
     pub disbelieved: u64,
-    /// When the first and the last CPU that has anybody waiting had counted, on the monotonic clock.
+    /// When the first and the last CPU with waiting tasks updated their sums, on the monotonic clock.
     pub between: Option<(Time, Time)>,
-    /// Somebody waits for a CPU that is taken for idle: what is waited there is not counted yet.
+    /// A task waits for a CPU that is believed to be idle: its wait is not counted yet.
     pub waits_for_idle: bool,
-    /// Who has each CPU.
+    /// What runs on each CPU.
     pub current: Vec<Current>,
 }
 
-/// Who has a CPU.
+/// The task that runs on a CPU.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Current {
     pub tid: Tid,
     pub tgid: Tid,
     pub role: RoleId,
-    /// Since when; `None` if it just changed.
+    /// Start of its run; `None` if the CPU switched while this was read.
     pub since: Option<Time>,
 }
 
 impl Cpu {
-    /// The one of this number in a map of all.
+    /// Maps one CPU's element of the array map.
     pub fn map(map: BorrowedFd<'_>, number: usize) -> io::Result<Cpu> {
         let offset = number * size_of::<RawCpu>();
-        // Where pages are larger than 4 KiB it may begin within one.
+        // Where pages are larger than 4 KiB, the element can begin inside a page.
         let within = offset % rustix::param::page_size();
         let length = within + size_of::<RawCpu>();
-        // SAFETY: a new mapping, read only, of a part of the map that it has; `number` is that of a CPU.
+        // SAFETY: a new read-only mapping of a part of the map; `number` is that of a possible CPU.
         let mapped = unsafe {
             libc::mmap(
                 ptr::null_mut(),
@@ -81,10 +82,10 @@ impl Cpu {
         Ok(Cpu { mapped, length, at: mapped.wrapping_byte_add(within).cast_const().cast(), number })
     }
 
-    /// Whether anybody may be waiting for the CPU, or nobody knows who has it.
+    /// Whether a task may be waiting for the CPU, or the running task is unknown.
     pub fn has_waiting(&self) -> bool {
         let cpu = self.at;
-        // SAFETY: within the mapping. The kernel writes at the same time: each word is read on its own, and any value will do.
+        // SAFETY: within the mapping. The kernel writes concurrently: each word is read on its own, and any value is valid.
         unsafe {
             let active = ptr::read_volatile(&raw const (*cpu).active_count);
             let known = ptr::read_volatile(&raw const (*cpu).known);
@@ -94,7 +95,7 @@ impl Cpu {
         }
     }
 
-    /// Whether the queues are not all empty: on some machines a mark may be seen before what it stands for.
+    /// Whether a queue has tasks. On weakly ordered machines a mark can become visible before the data that it announces.
     fn has_tasks(&self) -> bool {
         let cpu = self.at;
         (0..RoleId::LIMIT).flat_map(|role| (0..BANDS).map(move |band| (role, band))).any(|(role, band)| {
@@ -110,17 +111,17 @@ impl Cpu {
         })
     }
 
-    /// Whether somebody may be waiting behind a task. On some machines somebody seems to wait for an idle CPU nearly all the time.
+    /// Whether a task may be waiting behind another task. On some machines a task seems to wait for an idle CPU nearly all the time.
     pub fn has_crowd(&self) -> bool {
         // SAFETY: within the mapping, one word each.
         let (known, tid) =
             unsafe { (ptr::read_volatile(&raw const (*self.at).known), ptr::read_volatile(&raw const (*self.at).tid)) };
-        // Of a CPU that never was there nothing is known, and nobody waits.
+        // Nothing is known of a CPU that was never online, and no task waits there.
         (known == 0 || !Tid(tid).is_idle()) && self.has_tasks()
     }
 
-    /// Adds what each role has waited here, but for what who waits now has waited since that was counted. Read as it is: where it is written
-    /// meanwhile a sum may be anything.
+    /// Adds what each role has waited here. Of waits in progress, only the part already counted is included. Reads without synchronisation:
+    /// a sum may be arbitrary if the CPU writes meanwhile.
     pub fn add_noted(&self, waited: &mut ByRole) {
         for (role, sum) in waited.iter_mut().enumerate() {
             // SAFETY: a place within the mapping.
@@ -134,7 +135,7 @@ impl Cpu {
         }
     }
 
-    /// Reads what belongs together: again until the CPU has not written meanwhile.
+    /// Repeats `read` until the CPU has not written meanwhile, so that the values are consistent.
     fn steady<T>(&self, read: impl Fn() -> T) -> Result<T, EngineError> {
         for _ in 0..TRIES {
             // SAFETY: within the mapping, one word.
@@ -152,14 +153,14 @@ impl Cpu {
         Err(EngineError::Read { what: "the programs' memory", source })
     }
 
-    /// Copies a part that belongs together.
+    /// Copies a part consistently.
     fn copy<T, U>(&self, part: *const T, take: impl FnOnce(&T) -> U) -> Result<U, EngineError> {
-        // SAFETY: within the mapping; plain integers, of which any bits are valid. What was written meanwhile is not used.
+        // SAFETY: within the mapping; plain integers, of which any bits are valid. A copy that was overwritten meanwhile is discarded.
         self.steady(|| unsafe { ptr::read_volatile(part) }).map(|copy| take(&copy))
     }
 
-    /// Adds a row. The programs order what they write for the compiler alone: where a CPU shows its writes to others in another order (arm64),
-    /// a copy may hold parts of two moments though the sequence has not changed. Then its blame is not its waits, and it is copied again.
+    /// Adds a row. The programs order their writes with compiler barriers only. Where other CPUs see writes in another order (arm64), a copy
+    /// can mix two moments although the sequence number has not changed. Then blame and waits differ, and the row is copied again.
     fn add_row(&self, row: *const RawRow, role: usize, totals: &mut Totals) -> Result<(), EngineError> {
         for _ in 0..WHOLE_TRIES {
             let mut whole = false;
@@ -177,7 +178,7 @@ impl Cpu {
         self.copy(row, |row| add(totals, role, self.number, row))
     }
 
-    /// Whether nobody of a role has ever waited here: all of its sums are zero. Most roles are of groups that are not there.
+    /// Whether no task of a role has ever waited here: all sums are zero. Most roles belong to groups that do not exist.
     fn is_untouched(&self, row: *const RawRow) -> bool {
         (0..BANDS).all(|band| {
             // SAFETY: within the mapping, one word.
@@ -186,16 +187,16 @@ impl Cpu {
                 ptr::read_volatile(&raw const (*queue).at) == 0
                     && ptr::read_volatile(&raw const (*queue).own.load) == 0
                     && ptr::read_volatile(&raw const (*queue).others.load) == 0
-                    // Who came and was taken elsewhere before anything was counted.
+                    // A task that was enqueued here and migrated away before anything was counted.
                     && ptr::read_volatile(&raw const (*queue).others.moments) == 0
             }
         })
     }
 
-    /// Adds what it has counted.
+    /// Adds this CPU's sums.
     pub fn add_to(&self, counted: &mut Counted) -> Result<(), EngineError> {
         let cpu = self.at;
-        // Of one role at a time: its queue and its sums belong together, and are copied in a moment.
+        // One role at a time: its queue and its sums must be consistent, and copying them is short.
         for role in 0..RoleId::LIMIT {
             // SAFETY: a place within the mapping.
             let row = unsafe { &raw const (*cpu).rows[role] };
@@ -204,7 +205,7 @@ impl Cpu {
             }
             self.add_row(row, role, &mut counted.totals)?;
         }
-        // One that is off line has stopped counting, and nobody waits there.
+        // A CPU that is offline has stopped counting, and no task waits there.
         let waits = self.has_tasks();
         if waits {
             // SAFETY: a place within the mapping.
@@ -224,7 +225,7 @@ impl Cpu {
         Ok(())
     }
 
-    /// For how long real-time tasks have had the CPU, the one that has it now included.
+    /// For how long real-time tasks have had the CPU, including the current run.
     pub fn real_time(&self) -> Result<u64, EngineError> {
         let cpu = self.at;
         // SAFETY: within the mapping, one word each.
@@ -233,16 +234,16 @@ impl Cpu {
                 ptr::read_volatile(&raw const (*cpu).real_time),
                 ptr::read_volatile(&raw const (*cpu).since),
                 ptr::read_volatile(&raw const (*cpu).rank),
-                // While it still has the CPU.
+                // Inside the sequence check, so that the task still has the CPU at this time.
                 clocks::now().trace,
             )
         })?;
-        // As long as a task keeps a CPU that nobody waits for, nothing is counted there.
+        // As long as a task runs and no task waits, nothing is counted on the CPU.
         let lasts = if rank > 0 { now.since(Time(since)).0 } else { 0 };
         Ok(counted.saturating_add(lasts))
     }
 
-    /// Who has the CPU. What is read while that changes may be of two tasks: since when is said only where it is of one.
+    /// The running task. If the CPU switches meanwhile, the values can mix two tasks; then `since` is `None`.
     fn current(&self) -> Current {
         let cpu = self.at;
         // SAFETY: within the mapping, one word each.
@@ -263,24 +264,24 @@ impl Cpu {
     }
 }
 
-/// How many wait, of what came from other CPUs and from the queue's own.
+/// Number of waiting tasks, from the counts written by other CPUs and by the queue's own CPU.
 fn tasks(others: u64, own: u64) -> i64 {
     (others.wrapping_add(own) << WEIGHT_BITS) as i64 >> WEIGHT_BITS
 }
 
-/// Whether what was waited is what is blamed, as it is whenever no program is at work.
+/// Whether waits and blame have equal sums, as they have whenever no program is running on the CPU.
 fn is_whole(row: &RawRow) -> bool {
     let waited = row.queues.iter().fold(0_u64, |sum, queue| sum.wrapping_add(waited(queue)));
     row.sums.blame.iter().fold(0_u64, |sum, ns| sum.wrapping_add(*ns)) == waited
 }
 
-/// Modulo 2^64, as the programs count. What they have not yet counted is in neither.
+/// Modulo 2^64, as in the programs. Excludes what they have not yet counted.
 fn waited(queue: &RawQueue) -> u64 {
     let counted = tasks(queue.counted.load, 0) as u64;
     counted.wrapping_mul(queue.at.wrapping_add(BIAS)).wrapping_sub(queue.counted.moments)
 }
 
-/// The same of all that is noted; while somebody is in the queue, as far as it is counted.
+/// The same for all noted tasks. While tasks are in the queue, only up to the last count.
 fn noted(queue: &RawQueue) -> u64 {
     match tasks(queue.others.load, queue.own.load) {
         0 => 0_u64.wrapping_sub(queue.others.moments.wrapping_add(queue.own.moments)),
@@ -321,7 +322,7 @@ impl Drop for Cpu {
 mod tests {
     use super::*;
 
-    /// One that came at 100 and waits, on a queue that was last counted at 70.
+    /// A queue last counted at 70, with a task that arrived at 100 and waits.
     fn with_one() -> RawQueue {
         let mut queue = RawQueue::default();
         queue.own.load = 1;
@@ -334,7 +335,7 @@ mod tests {
     fn notes_tell_what_was_waited_before_it_is_counted() {
         let mut queue = with_one();
         assert_eq!(noted(&queue), 0, "as far as it is counted, though it came after that");
-        // It takes the CPU, or is taken to another one, at 170: what of it is counted here says nothing of that.
+        // It gets the CPU, or migrates, at 170: the time counted so far does not include its wait.
         queue.others.load = 0_u64.wrapping_sub(1);
         queue.others.moments = 0_u64.wrapping_sub(170 + BIAS);
         assert_eq!((noted(&queue), waited(&queue)), (70, 0));
@@ -357,7 +358,7 @@ mod tests {
     fn parts_of_two_moments_are_no_whole() {
         let mut row = RawRow::default();
         assert!(is_whole(&row));
-        // Two came at 100 and 130, and were counted up to 200.
+        // Two tasks arrived at 100 and 130, and were counted up to 200.
         row.queues[1].counted.load = 2;
         row.queues[1].counted.moments = (100 + BIAS).wrapping_add(130 + BIAS);
         row.queues[1].at = 200;

@@ -1,4 +1,4 @@
-//! Counts in the kernel, by the programs of `src/bpf/watch.bpf.c`.
+//! The engine that counts waits in the kernel, with the BPF programs of `src/bpf/watch.bpf.c`.
 
 mod counted;
 mod oldest;
@@ -15,11 +15,12 @@ use counted::Counted;
 use oldest::Oldest;
 use programs::{ByRole, Programs};
 
-/// CPUs that have counted within this time make a reading; else it is tried again, so often at most.
+/// A reading is taken at one moment if all CPUs with waiting tasks updated their sums within this time. Otherwise it is retried, with at most
+/// `TRIES` attempts.
 const AT_ONCE: Nanos = Nanos::from_millis(1);
 const TRIES: usize = 3;
 
-/// The engine in the kernel. Its programs go when it is dropped.
+/// The BPF engine. Dropping it detaches the programs.
 pub struct Ebpf {
     programs: Programs,
     oldest: Oldest,
@@ -28,16 +29,16 @@ pub struct Ebpf {
     roles: RoleTable,
     since: ClockPair,
     disproved: u64,
-    /// What each role had waited by its notes when the last reading began, if nobody waited then.
+    /// What each role had waited, by the programs' notes, at the start of the last reading; `None` if tasks waited then.
     noted: Option<ByRole>,
 }
 
 impl Ebpf {
-    /// Loads the programs and begins to count.
+    /// Loads the programs and starts counting.
     ///
     /// # Errors
-    /// [`EngineError::Unavailable`] if the kernel does not take them: it is older than 5.10 or without BTF, or this process may
-    /// not (CAP_BPF and CAP_PERFMON are needed).
+    /// [`EngineError::Unavailable`] if the kernel refuses the programs: it is older than 5.10, has no BTF, or this process lacks
+    /// CAP_BPF and CAP_PERFMON.
     pub fn open(options: Options) -> Result<Ebpf, EngineError> {
         let hierarchy = Hierarchy::find();
         let limits = hierarchy.as_ref().map(LimitLookout::new);
@@ -58,19 +59,19 @@ impl Ebpf {
             disproved: 0,
             noted: None,
         };
-        // Groups before tasks, so that these are counted as what they are from the beginning.
+        // Groups first, so that tasks get the right role from the beginning.
         let nothing = Counted::default();
         engine.look_at_groups(&nothing)?;
         engine.programs.start()?;
         Ok(engine)
     }
 
-    /// Tasks that have a place of their own in the array ([`crate::engine::TaskMemory::Kernel`]).
+    /// Number of tasks with a slot of their own in the array ([`crate::engine::TaskMemory::Kernel`]).
     pub fn slots_taken(&self) -> usize {
         self.programs.slots_taken()
     }
 
-    /// Counts of all CPUs of one moment, as nearly as can be had: this process may be kept waiting between two CPUs itself.
+    /// Sums of all CPUs, as close to one moment as possible: this process may be preempted between reading two CPUs.
     fn counted(&self) -> Result<Counted, EngineError> {
         let mut counted = self.programs.counted()?;
         for _ in 1..TRIES {
@@ -115,7 +116,7 @@ impl Engine for Ebpf {
 
     fn quiet(&self, below: Nanos) -> Option<Quiet> {
         let at = clocks::now();
-        // Until all that was stopped has found its wait, readings have to come in time.
+        // Until all throttled time is attributed to waits, readings must not be skipped.
         if self.limits.as_ref().is_some_and(|limits| !limits.is_settled()) || self.programs.has_crowd() {
             return None;
         }
@@ -126,8 +127,8 @@ impl Engine for Ebpf {
     }
 
     fn read(&mut self) -> Result<Reading, EngineError> {
-        // The baseline for `quiet` comes before the count: a wait that ends between the two must show up as growth. If anybody waits now there is
-        // none, and the next look is a reading.
+        // The baseline for `quiet` is taken before the count: a wait that ends between the two must show up as growth. If a task waits now, there
+        // is no baseline, and the next look is a full reading.
         self.noted = self.programs.noted().filter(|_| !self.programs.has_crowd());
         let mut counted = self.counted()?;
         let (limits, totals) = (self.limits.as_mut(), &mut counted.totals);

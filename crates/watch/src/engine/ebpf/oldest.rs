@@ -1,4 +1,4 @@
-//! Waits that last.
+//! Finds the longest waits in progress.
 
 use std::collections::BTreeMap;
 use std::io;
@@ -12,38 +12,38 @@ use crate::engine::reading::{OldestWait, RoleId, TaskId};
 use crate::engine::schedstat_check::SchedstatCheck;
 use crate::engine::{EngineError, clocks, proc};
 
-/// Looking at all tasks may take this part of the time at most: of 60,000 tasks it takes some 15 ms.
+/// Listing all tasks may take at most 1/100 of the time: for 60,000 tasks it takes about 15 ms.
 const SHARE: u32 = 100;
-/// Where somebody seems to wait for an idle CPU and nobody else does, every two seconds; a reading may be a little early. On kernels that
-/// leave out switches that is so most of the time, and nobody is to blame but a limit, of which the group's own counters say more.
+/// If the only tasks that seem to wait are waiting for an idle CPU, list tasks every two seconds; a reading may be slightly early. On kernels
+/// that omit switch events this is so most of the time. The only possible culprit is then a quota, about which the group's own counters say more.
 const FOR_IDLE: Duration = Duration::from_millis(1_900);
-/// Waits reported at once.
+/// Maximum waits per report.
 const MAX_REPORTED_WAITS: usize = 64;
 
-/// Looks for them.
+/// Lists waits in progress at a bounded cost.
 pub(super) struct Oldest {
     from: Nanos,
     next: Option<Instant>,
     next_for_idle: Option<Instant>,
-    /// What the last look found, and when: it may be too early for another.
+    /// What the last listing found, and when, for use while the next listing is not yet due.
     last: Vec<OldestWait>,
     looked: Time,
-    /// What `/proc` said of them when they were first seen.
+    /// What `/proc` said about the waiting tasks when they were first seen.
     check: SchedstatCheck,
-    /// What each role had waited when that was counted, and when.
+    /// What each role had waited at the previous reading, and its time.
     before: Option<(Time, Vec<u64>)>,
 }
 
-/// Why all tasks are looked at.
+/// Why all tasks are listed.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 enum Why {
-    /// Somebody may have waited long enough.
+    /// A task may have waited long enough.
     Waits,
-    /// For an idle CPU alone.
+    /// Tasks wait for an idle CPU only.
     ForIdle,
 }
 
-/// What a look has found.
+/// The result of a listing.
 #[derive(Default)]
 pub(super) struct Found {
     /// Longest first.
@@ -80,7 +80,7 @@ impl Oldest {
         let mut waits: Vec<OldestWait> = bytes
             .chunks_exact(size_of::<RawOldest>())
             .filter_map(|bytes| {
-                // SAFETY: plain integers, any bits are valid; the chunk is as long as one.
+                // SAFETY: plain integers, any bits are valid; the chunk has the size of one.
                 let raw = unsafe { bytes.as_ptr().cast::<RawOldest>().read_unaligned() };
                 self.wait(&raw, counted, at)
             })
@@ -89,7 +89,7 @@ impl Oldest {
         let mut waits = first_of_each(waits);
         name_occupants(&mut waits, counted);
         let found = self.confirmed(waits, at.trace);
-        // Its own time: on a busy machine more passes by the clock.
+        // This thread's CPU time: on a busy machine the wall clock includes time of other tasks.
         let took = Duration::from_nanos(clocks::thread().saturating_sub(before).0);
         self.next = (took > Duration::from_millis(1)).then(|| Instant::now() + took * SHARE);
         self.next_for_idle = Some(Instant::now() + FOR_IDLE);
@@ -98,8 +98,8 @@ impl Oldest {
         Ok(found)
     }
 
-    /// Whether a wait may have lasted long enough. All tasks are looked at for those that have, which is dear; but one that waits for as long
-    /// as this is a part of what its role has waited since.
+    /// Whether a wait may have lasted long enough. Listing all tasks is expensive. But a task that has waited for `from` has added at least
+    /// `from` to the sum of its role.
     fn may_have_any(&mut self, counted: &Counted, now: Time) -> Option<Why> {
         let roles = &counted.totals.roles;
         let waited = roles.iter().map(|role| role.waited).collect();
@@ -113,7 +113,7 @@ impl Oldest {
         if (0..roles.len()).any(|index| roles[index].waiting > 0 && grew(index)) {
             return Some(Why::Waits);
         }
-        // A limit may keep tasks off a CPU that is idle.
+        // A quota can keep tasks off an idle CPU.
         counted.waits_for_idle.then_some(Why::ForIdle)
     }
 
@@ -125,16 +125,16 @@ impl Oldest {
         let current = counted.current.get(raw.cpu as usize)?;
         let task = TaskId { tid: Tid(raw.tid), tgid: Tid(raw.tgid), comm: Comm::new(&raw.comm.map(|c| c as u8)) };
         let (role, occupant_role) = (RoleId(raw.role as u8), current.role);
-        // The list is made after the sums: who has come to the CPU since then is not who is named.
+        // The list is made after the sums: a task that got the CPU in between is not the one in `current`.
         let occupied = current.since.map_or(Nanos::ZERO, |since| at.trace.since(since));
         Some(OldestWait { cpu: CpuId(raw.cpu), task, role, ns, occupant: None, occupant_role, occupied })
     }
 
-    /// Those of the last look that still wait, so much older.
+    /// The waits of the last listing that are still in progress, with their age updated.
     fn once_more(&mut self, at: ClockPair) -> Found {
         let passed = at.trace.since(self.looked);
         self.looked = at.trace;
-        // Who has the CPU now is not looked at again.
+        // The occupant is not looked up again.
         let older = |wait: OldestWait| OldestWait { ns: wait.ns + passed, occupied: Nanos::ZERO, ..wait };
         let waits = std::mem::take(&mut self.last).into_iter().map(older).collect();
         let found = self.confirmed(waits, at.trace);
@@ -142,8 +142,8 @@ impl Oldest {
         found
     }
 
-    /// What events say is not enough to say of a task that it starves: a kernel may leave out a switch, and a look may be older than
-    /// the task's turn.
+    /// Events alone are not enough to report that a task starves: a kernel may omit a switch event, and the task may have run since
+    /// the listing.
     fn confirmed(&mut self, mut waits: Vec<OldestWait>, at: Time) -> Found {
         let before = waits.len();
         let claim = |wait: &OldestWait| (wait.task.tid, at - wait.ns);
@@ -153,7 +153,7 @@ impl Oldest {
     }
 }
 
-/// Who has the CPUs: each name is read once, however many wait for it.
+/// Reads the names of the occupants, once per CPU, however many tasks wait for it.
 fn name_occupants(waits: &mut [OldestWait], counted: &Counted) {
     let mut named: BTreeMap<CpuId, Option<TaskId>> = BTreeMap::new();
     for wait in waits {
@@ -165,7 +165,7 @@ fn name_occupants(waits: &mut [OldestWait], counted: &Counted) {
     }
 }
 
-/// Of each CPU the longest of each role, and not more than are worth reading.
+/// The longest wait of each role on each CPU, up to the maximum.
 fn first_of_each(waits: Vec<OldestWait>) -> Vec<OldestWait> {
     let mut firsts: Vec<OldestWait> = Vec::new();
     for wait in waits {
@@ -199,7 +199,7 @@ mod tests {
         assert_eq!(may(250, 1, 9), None, "who waits now has waited for less");
         assert_eq!(may(500, 1, 19), Some(Why::Waits), "or for just so long");
         assert_eq!(may(750, 0, 200), None, "nobody waits now");
-        // Looked at again at once: too little time for any sum to show it.
+        // Immediately after the last look: too soon for any sum to show it.
         assert_eq!(may(751, 1, 201), Some(Why::Waits));
         assert_eq!(may(1_000, 1, 202), None);
         let mut idle = |ms: u64, waited: u64| {

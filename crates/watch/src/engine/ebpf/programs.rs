@@ -1,4 +1,4 @@
-//! The programs, loaded. Nothing but this file, `counted.rs` and `oldest.rs` touches libbpf.
+//! Loads, attaches and queries the BPF programs. Only this file, `counted.rs` and `oldest.rs` touch libbpf.
 
 use std::cell::OnceCell;
 use std::fs;
@@ -22,16 +22,16 @@ mod watch {
 pub(super) use watch::types::{cpu as RawCpu, oldest as RawOldest, queue as RawQueue, row as RawRow};
 use watch::{WatchSkel, WatchSkelBuilder};
 
-/// So many CPUs take 1.6 MiB.
+/// For so many CPUs, the mapped sums take 1.6 MiB.
 const SMALL_HOST_CPUS: usize = 16;
 
-/// Instead of task storage: as large as threads of most machines are many, and 10 MB.
+/// Replaces task storage where the kernel has none: enough for the threads of most machines, in 10 MB.
 const TABLE: TaskMemory = TaskMemory::Table { entries: 65_536 };
 
-/// A number for each role.
+/// One number per role.
 pub(super) type ByRole = [u64; RoleId::LIMIT];
 
-/// What the kernel says that the programs cost.
+/// What the programs cost, from the kernel's statistics.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Spent {
     pub ns: u64,
@@ -41,12 +41,12 @@ pub(super) struct Spent {
 }
 
 pub(super) struct Programs {
-    /// Before the skeleton, which owns what they hang on.
+    /// Declared before the skeleton, so that the links are dropped before the programs that they attach.
     links: Vec<Link>,
     cpus: usize,
-    /// Of machines with few CPUs their memory stays mapped.
+    /// On hosts with few CPUs, the sums stay mapped.
     mapped: Vec<OnceCell<Cpu>>,
-    /// Lists waits whenever it is read.
+    /// Iterator that lists waits each time it is read.
     list: OnceCell<Link>,
     skeleton: WatchSkel<'static>,
 }
@@ -56,7 +56,7 @@ impl Programs {
         libbpf_rs::set_print(None);
         let skeleton = match load(unified, tasks) {
             Ok(loaded) => loaded,
-            // Before 5.12 programs like these have no task storage.
+            // Before 5.12, programs of these types have no task storage.
             Err(first) if tasks == TaskMemory::Kernel => match load(unified, TABLE) {
                 Ok(skeleton) => skeleton,
                 Err(_) => return Err(unavailable(&first)),
@@ -68,10 +68,11 @@ impl Programs {
         Ok(Programs { links: Vec::new(), list: OnceCell::new(), mapped, cpus, skeleton })
     }
 
-    /// Attaches them, and takes in the tasks that are there.
+    /// Attaches the programs and registers the tasks that exist already.
     pub fn start(&mut self) -> Result<(), EngineError> {
         let programs = &self.skeleton.progs;
-        // Births first: who is born while the others are looked at is known anyway. Before them who gives back what they take.
+        // `born` before the iterator over existing tasks, so that tasks created during it are not missed. `freed` before `born`, so that the slots
+        // it takes are returned.
         let order = [
             &programs.freed,
             &programs.born,
@@ -96,13 +97,13 @@ impl Programs {
         Ok(())
     }
 
-    /// Roles of workers by what they work on. Where addresses are hidden (`kptr_restrict`), all of them are just workers.
+    /// Sets the roles of workers by work function. Where addresses are hidden (`kptr_restrict`), all of them remain plain workers.
     pub fn name_functions(&self) {
         let Ok(symbols) = fs::File::open("/proc/kallsyms") else { return };
         for line in io::BufReader::with_capacity(1 << 16, symbols).split(b'\n').map_while(Result::ok) {
             let Some((address, kind)) = function(&line) else { continue };
             if let Some(role) = kind.fixed_id() {
-                // The map has room for many more.
+                // Cannot fail for lack of room: the map is much larger than the number of functions.
                 let _ = self.skeleton.maps.functions.update(
                     &address.to_ne_bytes(),
                     &u32::from(role.0).to_ne_bytes(),
@@ -127,27 +128,27 @@ impl Programs {
     }
 
     pub fn remove_group(&mut self, group: u64, role: RoleId) {
-        // One that is not there need not be removed.
+        // Fails only if the group is not in the map, which is the aim.
         let _ = self.skeleton.maps.groups.delete(&group.to_ne_bytes());
         self.weigh(role, None);
     }
 
     pub fn weigh(&mut self, role: RoleId, weight: Option<u32>) {
         if let Some(data) = self.skeleton.maps.bss_data.as_deref_mut() {
-            // 0 is how the programs write that tasks compete by their own weights.
+            // The programs read 0 as: tasks compete by their own weights.
             data.group_weights[role.index()] = weight.map_or(0, |weight| weight);
         }
     }
 
-    /// Each task's role is made anew when it next waits or runs.
+    /// Each task's role is determined again when it next waits or runs.
     pub fn renew_roles(&mut self) {
         if let Some(data) = self.skeleton.maps.bss_data.as_deref_mut() {
-            // 0 is never a generation: it marks tasks whose role is to be made anew.
+            // 0 is not used as a generation: it marks tasks whose role must be determined again.
             data.generation = data.generation.wrapping_add(1).max(1);
         }
     }
 
-    /// Makes a CPU count up to now. One that is off line does not; nobody waits there.
+    /// Makes a CPU count up to now. Has no effect on an offline CPU, where no task waits.
     fn poke(&self, cpu: usize) {
         let mut options = libbpf_sys::bpf_test_run_opts {
             sz: size_of::<libbpf_sys::bpf_test_run_opts>() as libbpf_sys::size_t,
@@ -156,12 +157,12 @@ impl Programs {
             ..Default::default()
         };
         let program = self.skeleton.progs.poke.as_fd().as_raw_fd();
-        // SAFETY: the descriptor is open as long as the skeleton is, and the options are as long as they say.
+        // SAFETY: the descriptor is open as long as the skeleton exists, and `sz` is the size of the options.
         unsafe { libbpf_sys::bpf_prog_test_run_opts(program, &raw mut options) };
     }
 
-    /// What has been counted up to now. Wherever somebody waits the CPU is made to count: on one that a task holds for ever
-    /// nothing else would.
+    /// The sums up to now. CPUs with waiting tasks are made to count first: on a CPU that one task never leaves, nothing else
+    /// would trigger it.
     pub fn counted(&self) -> Result<Counted, EngineError> {
         let mut counted = Counted::default();
         for number in 0..self.cpus {
@@ -192,7 +193,7 @@ impl Programs {
         cpu.add_to(counted)
     }
 
-    /// What each role has waited, by the notes of all CPUs, read from memory that is mapped; `None` where it would have to be mapped first.
+    /// What each role has waited, by the notes of all CPUs. `None` if the memory is not mapped yet, or not permanently.
     pub fn noted(&self) -> Option<ByRole> {
         let mut waited = [0; RoleId::LIMIT];
         self.all_mapped()?.for_each(|cpu| cpu.add_noted(&mut waited));
@@ -204,7 +205,7 @@ impl Programs {
         self.all_mapped()?.map(|cpu| cpu.real_time().ok().map(Nanos)).collect()
     }
 
-    /// Whether somebody waits behind a task.
+    /// Whether a task waits behind another task.
     pub fn has_crowd(&self) -> bool {
         self.all_mapped().is_none_or(|mut cpus| cpus.any(Cpu::has_crowd))
     }
@@ -214,7 +215,7 @@ impl Programs {
         all.then(|| self.mapped.iter().filter_map(OnceCell::get))
     }
 
-    /// Runs the program that lists waits, and gives what it wrote.
+    /// Runs the program that lists waits and returns its output.
     pub fn list(&self) -> io::Result<Vec<u8>> {
         let link = match self.list.get() {
             Some(link) => link,
@@ -228,7 +229,7 @@ impl Programs {
         Ok(written)
     }
 
-    /// Tasks that have a place in the array.
+    /// Tasks with a slot in the array.
     pub fn slots_taken(&self) -> usize {
         self.skeleton.maps.owners.keys().count()
     }
@@ -272,7 +273,7 @@ impl Programs {
 }
 
 fn load(unified: bool, tasks: TaskMemory) -> Result<WatchSkel<'static>, libbpf_rs::Error> {
-    // Lives as long as the program: who watches opens one engine.
+    // Leaked: lives until the process ends, and a process opens one engine.
     let place = Box::leak(Box::new(MaybeUninit::uninit()));
     let mut open = WatchSkelBuilder::default().open(place)?;
     if let Some(data) = open.maps.rodata_data.as_deref_mut() {
@@ -282,7 +283,7 @@ fn load(unified: bool, tasks: TaskMemory) -> Result<WatchSkel<'static>, libbpf_r
     open.maps.cpus.set_max_entries(libbpf_rs::num_possible_cpus()? as u32)?;
     match tasks {
         TaskMemory::Kernel => {
-            // Not one byte for what is not used.
+            // No memory for the unused map.
             open.maps.table.set_max_entries(1)?;
         }
         TaskMemory::Storage => {
@@ -312,7 +313,7 @@ fn unavailable(error: &libbpf_rs::Error) -> EngineError {
     EngineError::Unavailable { engine: "eBPF", reason }
 }
 
-/// The address of a work function that is a role, from a line of `/proc/kallsyms`.
+/// Parses a line of `/proc/kallsyms`: the address of a work function that has a role of its own.
 fn function(line: &[u8]) -> Option<(u64, RoleKind)> {
     let line = std::str::from_utf8(line).ok()?;
     let mut fields = line.split_ascii_whitespace();

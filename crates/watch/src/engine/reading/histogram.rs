@@ -1,4 +1,4 @@
-//! How long waits were, in steps that Prometheus' native histograms have, too.
+//! Histogram of wait lengths, with the buckets of Prometheus' native histograms.
 
 use unstarve_model::Nanos;
 
@@ -17,23 +17,23 @@ pub struct Bucket {
     /// The bucket's index in a native histogram of schema 2: its upper bound is 2^(index/4) s. `None` for the first step, whose
     /// waits are shorter than any of them (a native histogram's zero bucket), and the last, whose waits are longer.
     pub index: Option<i32>,
-    /// Where it begins, in seconds.
+    /// Lower bound, in seconds.
     pub from: f64,
-    /// Where it ends; infinite for the last.
+    /// Upper bound, in seconds; infinite for the last step.
     pub to: f64,
-    /// How many waits.
+    /// Number of waits.
     pub count: u64,
 }
 
 impl Histogram {
-    /// Steps, the first and the last included.
+    /// Number of steps, including the first and the last.
     pub const STEPS: usize = 106;
-    /// The schema of the native histograms whose buckets these are.
+    /// The schema of native histograms with these buckets.
     pub const SCHEMA: i32 = 2;
-    /// The lower bound of the first power of two is 2 to this, in seconds.
+    /// The lower bound of the first power of two is 2 to this power, in seconds.
     const LEAST: i32 = -20;
 
-    /// No waits yet.
+    /// An empty histogram.
     pub fn new() -> Histogram {
         Histogram { steps: vec![0; Histogram::STEPS] }
     }
@@ -43,32 +43,32 @@ impl Histogram {
         self.add_step(step(length), count);
     }
 
-    /// Adds waits to a step; a step that does not exist is the last.
+    /// Adds waits to a step; a step that does not exist counts as the last.
     pub fn add_step(&mut self, step: usize, count: u64) {
         let sum = &mut self.steps[step.min(Histogram::STEPS - 1)];
         *sum = sum.saturating_add(count);
     }
 
-    /// Adds another one's waits.
+    /// Adds the waits of another histogram.
     pub fn merge(&mut self, other: &Histogram) {
         for (step, count) in other.steps.iter().enumerate() {
             self.add_step(step, *count);
         }
     }
 
-    /// The waits that came since an earlier state of it.
+    /// The waits added since an earlier state of this histogram.
     #[must_use]
     pub fn since(&self, earlier: &Histogram) -> Histogram {
         let steps = self.steps.iter().zip(&earlier.steps).map(|(now, then)| now.saturating_sub(*then)).collect();
         Histogram { steps }
     }
 
-    /// How many waits each step has, shortest first; [`Histogram::STEPS`] of them.
+    /// Number of waits per step, shortest first; [`Histogram::STEPS`] of them.
     pub fn steps(&self) -> &[u64] {
         &self.steps
     }
 
-    /// How many waits.
+    /// Number of waits.
     pub fn count(&self) -> u64 {
         self.steps.iter().sum()
     }
@@ -97,11 +97,11 @@ fn bound(step: usize) -> f64 {
     (f64::from(Histogram::LEAST) + step as f64 / 4.0).exp2()
 }
 
-/// The step of a wait. The same as `step` in `bpf/histogram.h`, in integers alone.
+/// The step of a wait. The same as `step` in `bpf/histogram.h`, with integers only.
 fn step(length: Nanos) -> usize {
-    /// 2^62 times 2 to the quarters.
+    /// 2^62 times 2^(1/4), 2^(2/4) and 2^(3/4).
     const QUARTERS: [u64; 3] = [0x4C1B_F828_C6DC_54B8, 0x5A82_7999_FCEF_3242, 0x6BA2_7E65_6B4E_B57A];
-    // In units of 2^-30 s, of which a power of two is a bound: 2^30 / 10^9 is 1152921505 / 2^30.
+    // In units of 2^-30 s, so that the bounds are powers of two: 2^30 / 10^9 is 1152921505 / 2^30.
     let units = ((u128::from(length.0) * 1_152_921_505) >> 30) as u64;
     let Some(power) = units.checked_ilog2().filter(|power| *power >= 10) else { return 0 };
     let mantissa = if power <= 62 { units << (62 - power) } else { units >> (power - 62) };
@@ -124,7 +124,7 @@ mod tests {
             histogram.add(Nanos(ns as u64), 3);
             let bucket = histogram.buckets().next().expect("one step");
             let seconds = ns.floor() / 1e9;
-            // One unit of 2^-30 s.
+            // Tolerance: one unit of 2^-30 s.
             assert!(bucket.from <= seconds + 1e-9 && seconds < bucket.to + 1e-9, "{ns}: {bucket:?}");
             assert_eq!((bucket.count, histogram.count()), (3, 3));
             if let Some(index) = bucket.index {

@@ -1,3 +1,5 @@
+//! A cgroup with a CPU quota and the kernel's counters of its throttling.
+
 use std::sync::Arc;
 
 use unstarve_facts::{Bandwidth, Throttled};
@@ -5,26 +7,26 @@ use unstarve_model::Time;
 
 use super::RoleId;
 
-/// A group that may have no more than so much CPU time.
+/// A group with a CPU quota.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct LimitedGroup {
-    /// Its path below the root of its hierarchy; not only groups at the top have limits.
+    /// Path below the root of the hierarchy; groups at any level can have a quota.
     pub path: Arc<str>,
-    /// As what its programs are counted.
+    /// The role as which the group's programs are counted.
     pub role: RoleId,
-    /// What it may have.
+    /// The quota.
     pub limit: Bandwidth,
-    /// What the kernel has counted of its stops since the group was made, at the end of each.
+    /// The kernel's counters of throttling since the group was created; updated when a throttling ends.
     pub counted: Throttled,
-    /// When that was so, on the clock of readings: not all counters are read each time.
+    /// When the counters had these values, on the clock of readings: not all counters are read each time.
     pub read: Time,
 }
 
-/// So much of each part as it has of their sum, `amount` together; no part gives more than it has.
+/// Divides `amount` in proportion to the parts; no share exceeds its part.
 pub(crate) fn shares(parts: &[u64], amount: u64) -> Vec<u64> {
     let whole: u128 = parts.iter().map(|part| u128::from(*part)).sum();
     let amount = u128::from(amount).min(whole);
-    // Shares of what has come so far, so that rounding adds up.
+    // Computed from running totals, so that rounding errors cancel.
     let (mut before, mut given) = (0_u128, 0_u128);
     let share = |part: &u64| {
         before += u128::from(*part);

@@ -1,4 +1,4 @@
-//! How things stand: what an engine hands out.
+//! The reading: what an engine returns.
 
 mod histogram;
 mod limited_group;
@@ -13,84 +13,83 @@ pub use self::limited_group::LimitedGroup;
 pub(crate) use self::limited_group::shares;
 pub use self::role::{Role, RoleId, RoleKind, VictimClass};
 
-/// Sums since the engine began, and what starves now.
+/// Sums since the engine started, and the tasks that starve now.
 #[derive(Clone, PartialEq, Debug)]
 pub struct Reading {
-    /// When it was taken: `CLOCK_MONOTONIC` and the wall's clock.
+    /// When it was taken: `CLOCK_MONOTONIC` and wall clock.
     pub at: ClockPair,
-    /// When the engine began to count.
+    /// When the engine started to count.
     pub since: ClockPair,
     /// By [`RoleId`]: first those of [`RoleKind::FIXED`], then groups. `None`: the id is free.
     pub roles: Vec<Option<Role>>,
-    /// Who waited, who had the CPU, and by which rule; each combination once, none of no time. For each victim their sum is
-    /// that of [`Waits::waited`] to the nanosecond.
+    /// Waits by victim, occupant and rule; each combination once, none with zero time. For each victim they add up to
+    /// [`Waits::waited`], to the nanosecond.
     pub blame: Vec<Blame>,
     /// Waits by [`RoleId`], as many as `roles`.
     pub waits: Vec<Waits>,
-    /// The same by CPU, where a higher class kept somebody of a role from it; each role and CPU once, in their order. Sums of whoever had the id since
-    /// the engine began: only what they grow by while a role keeps its id says something.
+    /// The same by CPU, for CPUs on which a higher class kept tasks of a role waiting; each role and CPU once, sorted. The sums include earlier
+    /// groups with the same id: only their growth while a role keeps its id is meaningful.
     pub cpus: Vec<CpuWaits>,
-    /// For how long real-time and deadline tasks have had each CPU, by its number; of CPUs beyond the last one, not at all.
+    /// For how long real-time and deadline tasks have had each CPU, by CPU number; zero for CPUs beyond the last.
     pub real_time: Vec<Nanos>,
-    /// The longest waits that last at this moment, longest first: for each CPU the oldest of each role at least, of those that
-    /// have lasted longer than the engine was asked to look at. Each of them was confirmed: `/proc` says that the task is
-    /// runnable.
+    /// The longest waits in progress, longest first: for each CPU at least the oldest of each role, among those longer than
+    /// the configured minimum. Each one was confirmed: `/proc` shows the task as runnable.
     pub oldest: Vec<OldestWait>,
-    /// Groups whose CPU time is limited, as far as they are known, and what the kernel has counted of their stops.
+    /// Groups with a CPU quota, as far as they are known, and the kernel's counters of their throttling.
     pub limits: Vec<LimitedGroup>,
-    /// What could not be counted.
+    /// What could not be observed.
     pub lost: Lost,
-    /// What counting costs.
+    /// The cost of counting.
     pub cost: Cost,
 }
 
-/// For how long tasks of one role waited while another role's had the CPU by one rule.
+/// For how long tasks of one role waited while tasks of another role had the CPU by one rule.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 pub struct Blame {
-    /// Who waited.
+    /// The waiting role.
     pub victim: RoleId,
-    /// Who had the CPU.
+    /// The role that had the CPU.
     pub occupant: RoleId,
-    /// Why.
+    /// Why it had the CPU.
     pub rule: Rule,
-    /// How long, summed up over the waiting tasks.
+    /// Duration, summed over the waiting tasks.
     pub ns: Nanos,
 }
 
 /// Waits of one role.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Waits {
-    /// All of them, those that last included as far as they have come.
+    /// Total time, including waits in progress up to now.
     pub waited: Nanos,
-    /// For how long others were preferred while tasks of the role waited: of all that waited for one CPU at once each moment once, so that
-    /// it is no longer than who was preferred had the CPU. What threads of the role wait because another one of it was woken and pushed
-    /// them off is not in it.
+    /// For how long other tasks were preferred while tasks of the role waited. However many tasks wait for a CPU at once, each moment counts once,
+    /// so that this is no longer than the preferred tasks had the CPU. Waits of threads behind a thread of their own role that
+    /// preempted them on wakeup are not included.
     pub preferred: Nanos,
-    /// Waits that are over.
+    /// Number of finished waits.
     pub count: u64,
-    /// Those that are over, by length.
+    /// Finished waits by length.
     pub histogram: Histogram,
-    /// Tasks that wait now.
+    /// Number of tasks that wait now.
     pub waiting: u32,
-    /// For how long limits have stopped tasks of the role, by the kernel's own counters. It counts a stop when it ends, so that this may
-    /// have grown by more than what is blamed on [`Rule::Throttled`] yet.
+    /// For how long quotas have throttled tasks of the role, by the kernel's counters. The kernel counts a throttling when it ends, so that this
+    /// can grow by more than what is already blamed on [`Rule::Throttled`].
     pub stopped: Nanos,
 }
 
-/// What tasks of one role waited for one CPU.
+/// Waits of one role for one CPU.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct CpuWaits {
-    /// Which.
+    /// The CPU.
     pub cpu: CpuId,
-    /// Who waited.
+    /// The waiting role.
     pub role: RoleId,
-    /// All of it.
+    /// Total time.
     pub waited: Nanos,
     /// The part of it in which a task of a higher class had the CPU.
     pub by_class: Nanos,
 }
 
-/// A task, as people know it.
+/// The ids and the name of a task.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize)]
 pub struct TaskId {
     /// The thread.
@@ -101,53 +100,53 @@ pub struct TaskId {
     pub comm: Comm,
 }
 
-/// A wait that lasts.
+/// A wait in progress.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 pub struct OldestWait {
-    /// Where.
+    /// The CPU that the task waits for.
     pub cpu: CpuId,
-    /// Who waits.
+    /// The waiting task.
     pub task: TaskId,
-    /// As what it is counted.
+    /// The role of the waiting task.
     pub role: RoleId,
-    /// For how long.
+    /// Duration so far.
     pub ns: Nanos,
-    /// Who has the CPU now, where that is known and a task.
+    /// The task that has the CPU now; `None` if unknown or not a task.
     pub occupant: Option<TaskId>,
-    /// As what that one is counted.
+    /// The role of the occupant.
     pub occupant_role: RoleId,
-    /// For how long that one has had the CPU without a break; nothing where that is not known.
+    /// For how long the occupant has had the CPU without a break; zero if unknown.
     pub occupied: Nanos,
 }
 
-/// What could not be counted, all since the engine began.
+/// Counts of what could not be observed, since the engine started.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct Lost {
-    /// Tasks that could not be followed because a table was full: their waits are missing. Also how often a task was not found as it took a CPU.
+    /// Tasks that could not be tracked because a table was full: their waits are missing. Also counts tasks not found when they got a CPU.
     pub untracked_tasks: u64,
     /// Events that the kernel dropped.
     pub events: u64,
-    /// Switches that the kernel did not report, seen by what came after. Waits that they touch end when they were last certain.
+    /// Context switches that the kernel did not report, inferred from later events. Waits affected by them end when they were last certain.
     pub missing_switches: u64,
-    /// Waits that last according to events, and that `/proc` or an idle CPU disproved.
+    /// Waits in progress according to events that `/proc` or an idle CPU disproved.
     pub disbelieved: u64,
-    /// Groups that are counted as [`RoleKind::Other`] because there is no role left, at this moment.
+    /// Groups now counted as [`RoleKind::Other`] because no role is left.
     pub groups_in_other: u64,
 }
 
-/// What counting costs, all since the engine began. `None`: not known.
+/// The cost of counting since the engine started. `None`: unknown.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
 pub struct Cost {
-    /// Time that the BPF programs ran, if the kernel measures it (`kernel.bpf_stats_enabled`).
+    /// CPU time of the BPF programs, if the kernel measures it (`kernel.bpf_stats_enabled`).
     pub programs: Option<Nanos>,
-    /// How often they ran, likewise.
+    /// Number of their runs, if the kernel counts them.
     pub runs: Option<u64>,
     /// CPU time of this process.
     pub process: Nanos,
 }
 
 impl Reading {
-    /// What a role waited for each CPU, in their order.
+    /// Waits of a role per CPU, sorted by CPU.
     pub(crate) fn cpus_of(&self, role: RoleId) -> &[CpuWaits] {
         let from = self.cpus.partition_point(|row| row.role < role);
         let (_, rows) = self.cpus.split_at(from);
@@ -160,25 +159,25 @@ impl Reading {
         of(self).saturating_sub(of(then))
     }
 
-    /// The same of all CPUs together.
+    /// The same, summed over all CPUs.
     pub(crate) fn real_time_of_all_since(&self, then: &Reading) -> Nanos {
         (0..self.real_time.len() as u32).map(|cpu| self.real_time_since(then, CpuId(cpu))).sum()
     }
 
-    /// The role of an id.
+    /// The role with this id.
     pub fn role(&self, id: RoleId) -> Option<&Role> {
         self.roles.get(id.index())?.as_ref()
     }
 
-    /// The id of the role called so ([`Role::name`]).
+    /// The id of the role of this kind and cgroup.
     pub fn find(&self, kind: RoleKind, cgroup: Option<&str>) -> Option<RoleId> {
         let is = |role: &Role| role.kind == kind && role.cgroup.as_deref() == cgroup;
         let index = self.roles.iter().position(|role| role.as_ref().is_some_and(is))?;
         u8::try_from(index).ok().map(RoleId)
     }
 
-    /// Without the names of this process where it has a CPU. Who reads the counters runs on some CPU at that moment, so that it
-    /// would be named for what another task did until then.
+    /// Removes threads of this process as occupants. The process that reads the counters has a CPU at that moment, and would be named
+    /// for a wait that another task caused.
     #[must_use]
     pub fn without_occupant(mut self, process: Tid) -> Reading {
         for wait in &mut self.oldest {
@@ -187,28 +186,28 @@ impl Reading {
         self
     }
 
-    /// Whether it has the roles and the combinations of victim, occupant and rule of another one, and no others: mostly it does.
+    /// Whether it has the same roles and combinations of victim, occupant and rule as another reading, which is the usual case.
     pub fn has_combinations_of(&self, other: &Reading) -> bool {
         let key = |row: &Blame| (row.victim, row.occupant, row.rule);
         self.roles == other.roles && self.blame.iter().map(key).eq(other.blame.iter().map(key))
     }
 
-    /// All that a role was kept waiting, by the pieces.
+    /// Total waits of a role, summed over occupants and rules.
     pub fn blamed(&self, victim: RoleId) -> Nanos {
         self.blame.iter().filter(|blame| blame.victim == victim).map(|blame| blame.ns).sum()
     }
 }
 
-/// Nobody has waited for anything to speak of since the last reading.
+/// Almost nothing has waited since the last reading.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Quiet {
-    /// Until then.
+    /// The end of that time.
     pub at: ClockPair,
     /// [`Reading::real_time`] at that time.
     pub real_time: Vec<Nanos>,
 }
 
-/// Whether a rule prefers the occupant to who waits.
+/// Whether a rule prefers the occupant to the waiting task.
 pub fn is_precedence(rule: Rule) -> bool {
     match rule {
         Rule::Irq

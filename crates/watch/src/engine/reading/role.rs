@@ -1,29 +1,31 @@
+//! Roles: the groups of tasks by which waits are summed up.
+
 use std::fmt;
 
 use serde::Serialize;
 
-/// Index of a [`Role`] in [`crate::engine::reading::Reading::roles`]. The id of a group that has gone is used again; its name is what lasts.
+/// Index of a [`Role`] in [`crate::engine::reading::Reading::roles`]. The id of a removed group is reused; the name is stable.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize)]
 #[serde(transparent)]
 pub struct RoleId(pub u8);
 
 impl RoleId {
-    /// There are never more roles than this.
+    /// Maximum number of roles.
     pub const LIMIT: usize = 32;
 
-    /// As an index of a table.
+    /// Index into tables.
     pub fn index(self) -> usize {
         usize::from(self.0)
     }
 }
 
-/// What tasks are summed up as.
+/// Kinds of roles.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum RoleKind {
-    /// Nobody knows who it was. Only ever an occupant.
+    /// The task is unknown. Only used for occupants.
     Unknown,
-    /// The CPU was idle. Only ever an occupant.
+    /// The CPU was idle. Only used for occupants.
     Idle,
     /// `ksoftirqd/N`.
     Ksoftirqd,
@@ -45,12 +47,12 @@ pub enum RoleKind {
     Group,
     /// Programs in no cgroup, and those of groups for which there was no role left.
     Other,
-    /// What was counted of groups that have gone since. It only ever grows by their sums at once: not for rates.
+    /// Sums of groups that were removed. Grows by a whole group's sums at once: unsuitable for rates.
     Gone,
 }
 
 impl RoleKind {
-    /// The roles that every reading has, in the order of their ids. Groups come after them.
+    /// The roles in every reading, in the order of their ids. Groups follow.
     pub const FIXED: [RoleKind; 12] = [
         RoleKind::Unknown,
         RoleKind::Idle,
@@ -66,7 +68,7 @@ impl RoleKind {
         RoleKind::Gone,
     ];
 
-    /// What a worker is that was called with this function, if it is more than a worker.
+    /// The role of a worker that executes this work function, if it is not a plain worker.
     ///
     /// Sources: fs/iomap/direct-io.c, fs/direct-io.c, fs/fs-writeback.c, 5.10 to 7.2.
     pub(crate) fn of_work(function: &str) -> Option<RoleKind> {
@@ -96,7 +98,7 @@ impl RoleKind {
         }
     }
 
-    /// Which tasks these are, in a line for people.
+    /// One line for people: which tasks belong to the role.
     pub fn meaning(self) -> &'static str {
         match self {
             RoleKind::Unknown => "nobody knows who it was",
@@ -115,7 +117,7 @@ impl RoleKind {
         }
     }
 
-    /// The id of a role that every reading has; `None` for groups.
+    /// The id of a role that is in every reading; `None` for groups.
     pub fn fixed_id(self) -> Option<RoleId> {
         RoleKind::FIXED.iter().position(|kind| *kind == self).map(|index| RoleId(index as u8))
     }
@@ -139,13 +141,13 @@ impl RoleKind {
         }
     }
 
-    /// Whether tasks of the role can wait; else it is only ever an occupant, or holds old sums.
+    /// Whether tasks of the role can wait; otherwise it is used only for occupants or old sums.
     pub fn can_wait(self) -> bool {
         !matches!(self, RoleKind::Unknown | RoleKind::Idle | RoleKind::Gone)
     }
 }
 
-/// Victims whose episodes are kept apart: programs, of which any user can have some starve, hide nobody of the kernel's.
+/// Classes of victims with separate episodes: any user can make programs starve, which must not hide that kernel threads do.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum VictimClass {
     /// Kernel threads.
@@ -157,10 +159,10 @@ pub enum VictimClass {
 }
 
 impl VictimClass {
-    /// All of them.
+    /// All classes.
     pub const ALL: [VictimClass; 3] = [VictimClass::Kernel, VictimClass::RealTime, VictimClass::Programs];
 
-    /// The one of a role's tasks.
+    /// The class of a role.
     pub fn of(kind: RoleKind) -> VictimClass {
         match kind {
             RoleKind::RealTime => VictimClass::RealTime,
@@ -176,32 +178,32 @@ impl fmt::Display for RoleKind {
     }
 }
 
-/// Tasks that are summed up together.
+/// A set of tasks whose waits are summed up together.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Serialize)]
 pub struct Role {
-    /// What they are.
+    /// What the tasks are.
     pub kind: RoleKind,
-    /// The cgroup's path below the root of its hierarchy (`/system.slice`), for a group. As the kernel has it: control characters
-    /// and quotes are possible, see [`Role::name`].
+    /// For a group, the cgroup's path below the root of its hierarchy (`/system.slice`), as the kernel returns it: it can contain control
+    /// characters and quotes, see [`Role::name`].
     #[serde(skip_serializing_if = "Option::is_none")]
     pub cgroup: Option<String>,
-    /// The group's weight beside other groups (`cpu.weight`; nice 0 is 100), where known.
+    /// The group's weight relative to other groups (`cpu.weight`; nice 0 is 100), if known.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub weight: Option<u32>,
-    /// Of a group which of all that the engine has seen it is, from 1 on; 0 of a role that every reading has. A group of the same name
-    /// that came again has another one, and counts from 0.
+    /// For a group, its number among all groups that the engine has seen, from 1; 0 for roles in every reading. A group that was
+    /// created again under the same name has another number, and its sums start at 0.
     #[serde(skip)]
     pub generation: u64,
 }
 
 impl Role {
-    /// A role that every reading has.
+    /// A role that is in every reading.
     pub fn fixed(kind: RoleKind) -> Role {
         Role { kind, cgroup: None, weight: None, generation: 0 }
     }
 
-    /// A name that lasts, for labels and people: the kind's word, or the cgroup's path. Harmless on a terminal; quotes and
-    /// backslashes are left for the format it is written in.
+    /// A stable name for labels and people: the kind's word, or the cgroup's path. Control characters are escaped; quotes and
+    /// backslashes must be escaped by the output format.
     pub fn name(&self) -> String {
         match &self.cgroup {
             Some(path) => unstarve_model::clean(path).into_owned(),

@@ -1,16 +1,16 @@
-//! Waits of many tasks at once: the preferred task takes the CPU's time once, however many tasks wait for it.
+//! Counts the time of preferred tasks once, however many tasks wait for it.
 
 use rustc_hash::FxHashMap;
 use unstarve_model::Time;
 
-/// Stretches that are kept apart; of more the older ones are put together in pairs.
+/// Maximum stretches kept apart; beyond that, older ones are merged in pairs.
 const STRETCHES: usize = 256;
 
-/// For how long others were preferred to a role on a CPU, each moment once.
+/// For how long other tasks were preferred to a role on a CPU, each moment counted once.
 #[derive(Clone, Debug, Default)]
 pub(super) struct AtOnce(FxHashMap<(u8, u32), Vec<Stretch>>);
 
-/// From, to, and for how much of it others were preferred. Those of one role and CPU are in their order and have no moment in common.
+/// Start, end, and for how much of it other tasks were preferred. Stretches of one role and CPU are sorted and do not overlap.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 struct Stretch {
     start: u64,
@@ -23,7 +23,7 @@ impl Stretch {
         self.end.min(end).saturating_sub(self.start.max(start))
     }
 
-    /// How much of what is preferred is likely to be between two moments.
+    /// Estimate of the preferred time between two moments, assuming an even distribution.
     fn preferred_in(&self, start: u64, end: u64) -> u64 {
         let length = u128::from((self.end - self.start).max(1));
         (u128::from(self.preferred) * u128::from(self.overlap(start, end)) / length) as u64
@@ -35,9 +35,9 @@ impl Stretch {
 }
 
 impl AtOnce {
-    /// Adds a wait, for so much of which others were preferred; gives the part of that which nobody else of the role is known to have
-    /// waited at the same time. A wait says how much that was and not when: who is preferred to one task of a role is taken to be
-    /// preferred to all that wait meanwhile.
+    /// Adds a wait in which other tasks were preferred for so long; returns the part that is not yet counted for other waits of the role at the
+    /// same time. A wait shows how long that was and not when: tasks preferred to one task of a role are assumed to be preferred to all that wait
+    /// meanwhile.
     pub fn add(&mut self, role: usize, cpu: u32, (start, end): (Time, Time), preferred: u64) -> u64 {
         let Ok(role) = u8::try_from(role) else { return 0 };
         if preferred == 0 || end <= start {
@@ -51,7 +51,7 @@ impl AtOnce {
         new
     }
 
-    /// Takes over what another one knows of a role and a CPU, if this one knows nothing of it yet.
+    /// Copies the stretches of a role and CPU, unless there are some already.
     pub fn begin_with(&mut self, known: &AtOnce, role: usize, cpu: u32) {
         let Ok(role) = u8::try_from(role) else { return };
         let of = known.0.get(&(role, cpu));
@@ -60,7 +60,7 @@ impl AtOnce {
 }
 
 fn add(stretches: &mut Vec<Stretch>, (start, end): (u64, u64), preferred: u64) -> u64 {
-    // Waits come as they end, so that few of the stretches are later than the beginning of one.
+    // Waits arrive in the order of their ends, so that few stretches are later than the start of a wait.
     let first = stretches.partition_point(|stretch| stretch.end <= start);
     let later = stretches.split_off(first);
     let known: u64 = later.iter().map(|stretch| stretch.preferred_in(start, end)).sum();
@@ -84,7 +84,7 @@ fn add(stretches: &mut Vec<Stretch>, (start, end): (u64, u64), preferred: u64) -
     new
 }
 
-/// Puts it where there is room, in equal parts.
+/// Distributes the new time over the free parts, in proportion.
 fn spread(stretches: &mut [Stretch], (start, end): (u64, u64), new: u64) {
     let mut room: u64 = stretches.iter().map(|stretch| stretch.room_in(start, end)).sum();
     let mut left = new.min(room);
@@ -96,7 +96,7 @@ fn spread(stretches: &mut [Stretch], (start, end): (u64, u64), new: u64) {
     }
 }
 
-/// Of the older half two at a time become one.
+/// Merges the older half in pairs.
 fn put_together(stretches: &mut Vec<Stretch>) {
     let newer = stretches.split_off(stretches.len() / 2);
     let pairs = stretches.chunks(2).filter_map(|pair| {
@@ -111,7 +111,7 @@ fn put_together(stretches: &mut Vec<Stretch>) {
 mod tests {
     use super::*;
 
-    /// Adds waits of one role for one CPU: from, to, and for how much of it others were preferred.
+    /// Adds waits of one role for one CPU: start, end, and for how long other tasks were preferred.
     fn added(waits: &[(u64, u64, u64)]) -> Vec<u64> {
         let mut all = AtOnce::default();
         waits.iter().map(|(start, end, preferred)| all.add(7, 0, (Time(*start), Time(*end)), *preferred)).collect()
@@ -131,7 +131,7 @@ mod tests {
         //  nfsd    ..wwR.....                       2
         //  nfsd    ..wwwwwwwwwwwwR                  6, of which 2 are known
         assert_eq!(added(&[(2, 4, 2), (2, 14, 6)]), [2, 4]);
-        // Turns among equals are nobody's precedence, and those who wait for other CPUs wait for others.
+        // Turns among equals are not precedence, and waits for different CPUs are counted separately.
         assert_eq!(added(&[(2, 8, 0), (2, 8, 3)]), [0, 3]);
         let mut all = AtOnce::default();
         assert_eq!([0, 1].map(|cpu| all.add(7, cpu, (Time(2), Time(8)), 4)), [4, 4]);
@@ -139,12 +139,12 @@ mod tests {
 
     #[test]
     fn it_is_no_more_than_the_longest_of_them_and_no_less() {
-        // Waits that overlap in chains, a thousand of ten at a time: a heavier task has a quarter of the CPU.
+        // A thousand waits, ten at a time, overlapping in chains: a heavier task has a quarter of the CPU.
         let waits: Vec<_> = (0..1_000).map(|place| (place * 10, place * 10 + 100, 25)).collect();
         let sum: u64 = added(&waits).iter().sum();
         let span = 1_000 * 10 + 90;
         assert!((span / 5..=span / 3).contains(&sum), "{sum} of {span}");
-        // One that lasts all the time is not counted beside those that come and go.
+        // A wait over the whole time is not counted in addition to the short ones.
         let mut waits: Vec<_> = (0..10_000).map(|place| (place * 10, place * 10 + 8, 6)).collect();
         waits.push((0, 100_000, 60_000));
         let new = added(&waits);

@@ -1,4 +1,4 @@
-//! Waits of a timeline, summed up by role.
+//! Sums up the waits of a timeline by role.
 
 use std::time::{Duration, Instant};
 
@@ -16,41 +16,41 @@ use crate::engine::role_table::RoleTable;
 use crate::engine::task_lookup::TaskLookup;
 use crate::engine::totals::Totals;
 
-/// Tasks whose group is remembered.
+/// Maximum tasks whose group is cached.
 const TASKS: usize = 1 << 16;
-/// Waits that last, at most.
+/// Maximum waits in progress that are reported.
 const OLDEST: usize = 64;
-/// For so long a task is taken to be where it was.
+/// A task's cached group is valid for this long.
 const TRUSTED: Duration = Duration::from_secs(5);
-/// Who is woken is moved within this time to the CPU where it waits.
+/// Within this time after its wakeup, a task migrates to the CPU where it waits.
 const PLACED_WITHIN: Nanos = Nanos::from_millis(1);
 
-/// Waits that are over.
+/// Sums of finished waits.
 pub(crate) struct Sums {
     pub totals: Totals,
     at_once: AtOnce,
     roles: Roles,
 }
 
-/// Which role is whose.
+/// Maps tasks to roles.
 struct Roles {
     lookup: Box<dyn TaskLookup>,
-    /// Ids of groups by their paths.
+    /// Ids of groups by path.
     groups: FxHashMap<String, RoleId>,
     tasks: FxHashMap<Tid, RoleId>,
-    /// Whether those that are called like kernel threads are some.
+    /// Whether tasks with the name of a kernel thread are kernel threads.
     natures: FxHashMap<Tid, bool>,
-    /// Whether they only watch.
+    /// Whether tasks belong to observers.
     watching: FxHashMap<(ActorId, Tid), bool>,
     asked: Instant,
-    /// Workers by what they last worked on.
+    /// The role of workers by their last work item.
     workers: FxHashMap<ActorId, RoleKind>,
-    /// When tasks were last moved while they waited.
+    /// When tasks last migrated while waiting.
     moved: FxHashMap<TaskKey, Time>,
 }
 
 impl Sums {
-    /// Nothing yet, of tasks that belong where `lookup` says.
+    /// Empty sums, with `lookup` to find the tasks' groups.
     pub fn new(lookup: Box<dyn TaskLookup>) -> Sums {
         let roles = Roles {
             lookup,
@@ -65,13 +65,13 @@ impl Sums {
         Sums { totals: Totals::default(), at_once: AtOnce::default(), roles }
     }
 
-    /// Groups have come or gone: tasks are looked at anew.
+    /// Groups were created or removed: drops the cached roles.
     pub fn renew(&mut self, table: &RoleTable) {
         self.roles.groups = table.paths();
         self.roles.ask_anew();
     }
 
-    /// Tasks move to other groups, end, and leave their numbers to others; no event that is recorded says so.
+    /// Drops cached roles that are too old: tasks move to other groups, end, and their ids are reused without a recorded event.
     pub fn ask_anew_if_due(&mut self) {
         if self.roles.asked.elapsed() >= TRUSTED {
             self.roles.ask_anew();
@@ -86,7 +86,7 @@ impl Roles {
         self.asked = Instant::now();
     }
 
-    /// What a task of this actor is.
+    /// The role of a task of this actor.
     fn of(&mut self, world: &World, tid: Option<Tid>, actor: ActorId) -> RoleId {
         let known = world.actors.get(actor);
         let (comm, prio) = match known.kind {
@@ -108,7 +108,7 @@ impl Roles {
         }
     }
 
-    /// Whether it is a kernel thread, or its first task is: a name alone shows nothing.
+    /// Whether the task, or the actor's first task, is a kernel thread: a name alone proves nothing.
     fn is_kernel(&mut self, actor: &Actor, tid: Option<Tid>) -> bool {
         if !actor.comm().is_some_and(|comm| KernelThread::is_name_of_one(&comm)) {
             return actor.confirmed_kernel;
@@ -122,7 +122,7 @@ impl Roles {
         *self.natures.entry(tid).or_insert_with(|| self.lookup.is_kernel_thread(tid))
     }
 
-    /// Whether the task waited for one CPU alone, from its wakeup on: of one that was moved later nobody knows which part was where.
+    /// Whether the task waited for one CPU only, from its wakeup on: if it migrated later, the split between the CPUs is unknown.
     fn was_all_there(&self, wait: &Wait<'_>) -> bool {
         let moved = self.moved.get(&wait.task).filter(|_| wait.migrations > 0);
         moved.is_none_or(|at| at.since(wait.start) <= PLACED_WITHIN)
@@ -145,7 +145,7 @@ impl Roles {
         role
     }
 
-    /// As what the waiting task is counted.
+    /// The role of the waiting task.
     fn of_waiting(&mut self, world: &World, wait: &Wait<'_>) -> RoleId {
         let tid = world.tasks.get(wait.task).tid;
         let comm = world.actors.get(wait.actor).comm();
@@ -160,7 +160,7 @@ impl Roles {
         if *only_watches { fixed(RoleKind::Unknown) } else { self.of(world, Some(tid), wait.actor) }
     }
 
-    /// Adds a wait; says whose it is, and for how much of it others were preferred.
+    /// Adds a wait; returns the role, and for how long other tasks were preferred.
     fn count(&mut self, totals: &mut Totals, world: &World, wait: &Wait<'_>) -> (RoleId, u64) {
         let victim = self.of_waiting(world, wait);
         let prio = world.actors.get(wait.actor).prio();
@@ -173,7 +173,7 @@ impl Roles {
             let rule = as_counted(piece.rule, yields, is_alone, has_reservation);
             totals.add((victim.index(), occupant.index(), place(rule)), piece.length.0);
             by_class += if rule.is_precedence() { piece.length.0 } else { 0 };
-            // Threads of a pool that push each other off are all of the role.
+            // Threads of a pool that preempt each other on wakeup are of the same role.
             let is_sibling = rule == Rule::WakeupPreemption && occupant == victim;
             preferred += if is_precedence(rule) && !is_sibling { piece.length.0 } else { 0 };
         }
@@ -192,7 +192,7 @@ impl Roles {
     }
 }
 
-/// Counts who had a CPU, if that was a real-time task.
+/// Adds a run of a real-time task to the CPU's sum.
 fn count_run(totals: &mut Totals, world: &World, run: &Run) {
     if world.actors.get(run.actor).prio().is_some_and(is_real_time) {
         totals.add_real_time(run.cpu.index(), run.length().0);
@@ -212,7 +212,7 @@ impl Sink for Sums {
 
     fn migration(&mut self, world: &World, migration: &Migration) {
         if world.tasks.get(migration.task).waiting_since().is_some() {
-            // Waits may be told after the next one has begun, so that nothing is forgotten at their end.
+            // A wait can be reported after the next one has begun: so entries are not removed when a wait ends.
             if self.roles.moved.len() >= TASKS {
                 self.roles.moved.clear();
             }
@@ -229,10 +229,10 @@ impl Sink for Sums {
     }
 }
 
-/// Waits that last, beside those that are over.
+/// Sums that include waits in progress.
 pub(crate) struct Lasting<'a> {
     totals: Totals,
-    /// What is known of waits that are over, and the same with those that last: of a role and CPU once there is one.
+    /// Finished waits; and the same with waits in progress, for each role and CPU that has one.
     over: &'a AtOnce,
     at_once: AtOnce,
     roles: &'a mut Roles,
@@ -261,7 +261,7 @@ impl<'a> Lasting<'a> {
                     wait.occupant_role = self.roles.of(world, Some(task.tid), task.actor);
                     wait.occupant = self.roles.identity(task.tid, task.comm);
                 }
-                // Else the idle CPU may have run the task.
+                // Otherwise the idle CPU may have run the task.
                 Some((_, OnCpu::Idle)) if waits_there(wait.task.tid) => wait.occupant_role = fixed(RoleKind::Idle),
                 _ => {}
             }
@@ -305,7 +305,7 @@ fn is_real_time(prio: Prio) -> bool {
     prio.policy() > Policy::Fair
 }
 
-/// What a kernel thread is by its name. `kernel_role` of bpf/roles.h says the same.
+/// The role of a kernel thread by name. Must match `kernel_role` of bpf/roles.h.
 fn of_kernel(comm: &Comm) -> RoleKind {
     let name = comm.as_bytes();
     let begins = |text: &str| name.starts_with(text.as_bytes());

@@ -7,11 +7,11 @@ use unstarve_model::Nanos;
 use super::{Fraction, Length, RoleThresholds, Thresholds};
 use crate::engine::reading::RoleKind;
 
-/// No threshold makes more than this negligible.
+/// Upper bound of what is negligible, whatever the thresholds.
 const NEGLIGIBLE: Duration = Duration::from_millis(10);
 
 impl Thresholds {
-    /// What holds for a role: what is written for it, what is right for the kernel's own threads, what holds for all.
+    /// The thresholds of a role: those configured for it, else the defaults for kernel threads, else those for all roles.
     pub fn of(&self, role: &str) -> RoleThresholds {
         let own = self.role.get(role).copied().unwrap_or_default();
         let usual = usual(role);
@@ -29,7 +29,7 @@ impl Thresholds {
         }
     }
 
-    /// The same thresholds with all that holds for each role written out, but for groups of which nothing is written.
+    /// The same thresholds with those of each role written out, except for groups that are not configured.
     #[must_use]
     pub fn in_full(&self) -> Thresholds {
         let written = self.role.keys().cloned();
@@ -41,31 +41,31 @@ impl Thresholds {
     pub(crate) fn negligible(&self, time: Duration) -> Nanos {
         let of_time = |part: Fraction| time.mul_f64(part.0.clamp(0.0, 1.0));
         let least = |limits: RoleThresholds| {
-            // A wait that `not-preempted` is about is in the sums of the next reading, at most a second later.
+            // `not-preempted` is left out: such a wait is in the sums of the next reading, at most a second later.
             let lengths =
                 [limits.wait, limits.oldest, limits.stuck, limits.idle].into_iter().flatten().map(|length| length.0);
             lengths.chain([limits.share, limits.stalled].into_iter().flatten().map(of_time)).min()
         };
         let mut names: Vec<&str> = known_roles().collect();
         names.extend(self.role.keys().map(String::as_str));
-        // What is written for none holds for groups.
+        // Groups without an entry have the general thresholds.
         names.push("/");
         let least = names.into_iter().filter_map(|name| least(self.of(name))).min().unwrap_or(NEGLIGIBLE);
         Nanos((least / 2).min(NEGLIGIBLE).as_nanos() as u64)
     }
 
-    /// The first name that is no role's, and why.
+    /// The first name that is not a role, and why.
     pub(crate) fn unknown_role(&self) -> Option<(&str, String)> {
         self.role.keys().find_map(|name| Some((name.as_str(), distrust(name)?)))
     }
 }
 
-/// Roles that can wait, but for groups.
+/// Roles that can wait, except groups.
 fn known_roles() -> impl Iterator<Item = &'static str> {
     RoleKind::FIXED.into_iter().filter(|kind| kind.can_wait()).map(RoleKind::word)
 }
 
-/// Why there is no role of this name.
+/// Why a name is not a role; `None` if it is one.
 fn distrust(name: &str) -> Option<String> {
     let known: Vec<&str> = known_roles().collect();
     let expected =
@@ -81,13 +81,13 @@ fn distrust(name: &str) -> Option<String> {
     }
 }
 
-/// What the kernel's own threads may be expected to bear.
+/// Defaults for the kernel's own threads.
 fn usual(role: &str) -> RoleThresholds {
     let kernel = ["ksoftirqd", "direct-io", "kworker", "rcu", "storage", "nfsd", "kernel", "real-time"];
     if !kernel.contains(&role) {
         return RoleThresholds::default();
     }
-    // What the verdict's table calls a warning (docs/verdict.md).
+    // What the table of verdicts calls a warning (docs/verdict.md).
     let millis = |count| Some(Length(Duration::from_millis(count)));
     let of_kernel = RoleThresholds {
         wait: millis(50),

@@ -1,3 +1,5 @@
+//! Durations and fractions as configurations and command lines write them.
+
 use std::borrow::Cow;
 use std::fmt;
 use std::str::FromStr;
@@ -25,21 +27,21 @@ impl Length {
 
 const EXPECTED: &str = "expected a time such as 250ms, 10s, 2m, 1h or 14d";
 
-/// The units of times, and what each has of microseconds.
+/// The units of time, in microseconds.
 const UNITS: [(&str, f64); 7] =
     [("us", 1.0), ("ms", 1e3), ("s", 1e6), ("m", 6e7), ("min", 6e7), ("h", 3.6e9), ("d", 8.64e10)];
 
-/// A time as people write it, in files and on the command line: a number, and a unit unless `bare` is the one of a number alone.
+/// Parses a time as written in files and on the command line: a number and a unit; `bare` is the unit of a number without one.
 ///
 /// # Errors
-/// If it is none; says what was expected.
+/// If it is not a time; says what was expected.
 pub fn parse_time(text: &str, bare: Option<&str>) -> Result<Duration, String> {
     let wrong = || format!("`{text}`: {EXPECTED}");
     let (number, unit) = text.split_at(text.find(|c: char| !c.is_ascii_digit() && c != '.').unwrap_or(text.len()));
     let unit = if unit.is_empty() { bare.ok_or_else(wrong)? } else { unit };
     let micros = UNITS.iter().find(|(known, _)| *known == unit).map(|(_, micros)| micros).ok_or_else(wrong)?;
     let number: f64 = number.parse().map_err(|_| wrong())?;
-    // Whole microseconds are exact so far; nanoseconds fit 64 bits, and a time that is added to now is one.
+    // Up to this, whole microseconds are exact in an f64, and nanoseconds fit 64 bits even when added to the current time.
     const MAX_TIME: Duration = Duration::from_secs(250 * 366 * 86_400);
     let time = Duration::try_from_secs_f64((number * micros).round() / 1e6).ok().filter(|time| *time <= MAX_TIME);
     time.ok_or_else(|| format!("`{text}`: more than 250 years"))
@@ -49,7 +51,7 @@ impl FromStr for Length {
     type Err = String;
 
     fn from_str(text: &str) -> Result<Length, String> {
-        // Sums of two lengths in nanoseconds stay far from what 64 bits hold.
+        // So that sums of two lengths in nanoseconds stay far below the limit of 64 bits.
         const MAX_TIME: Duration = Duration::from_secs(366 * 86_400);
         let time = parse_time(text, None)?;
         if time <= MAX_TIME { Ok(Length(time)) } else { Err(format!("`{text}`: more than a year")) }
@@ -75,7 +77,7 @@ impl<'de> Deserialize<'de> for Length {
     }
 }
 
-/// A number alone has no unit: what is said of it is what is expected.
+/// Visitor for a length. It accepts strings only: a bare number has no unit.
 struct Written;
 
 impl Visitor<'_> for Written {

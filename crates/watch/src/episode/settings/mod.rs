@@ -1,4 +1,4 @@
-//! Thresholds: what an episode is, as a configuration says it.
+//! Thresholds: the configuration of what counts as an episode.
 
 mod by_role;
 mod length;
@@ -87,8 +87,8 @@ pub struct RoleThresholds {
 }
 
 impl Default for Thresholds {
-    /// Quiet on healthy machines. The kernel's own threads do little and are expected at once: what they wait for is felt by
-    /// others. What users start is often meant to wait.
+    /// Quiet on healthy machines. Kernel threads run briefly and must run soon: other tasks notice their waits. Programs of users are often
+    /// meant to wait.
     fn default() -> Thresholds {
         Thresholds {
             wait: Some(Length::from_millis(1000)),

@@ -1,4 +1,4 @@
-//! The slots for connections, and who has to give his up.
+//! Limits the number of connections, and chooses which one to close when all slots are taken.
 
 use std::net::Shutdown;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
@@ -6,10 +6,10 @@ use std::time::{Duration, Instant};
 
 use super::{MAX_CONNECTIONS, Stream};
 
-/// Connections that are refused and hear so, beside [`MAX_CONNECTIONS`].
+/// Maximum connections that are being refused with an answer, in addition to [`MAX_CONNECTIONS`].
 const MAX_REFUSED: usize = 16;
 
-/// How long a new one waits for one of these to end.
+/// How long a new connection waits for one of these to end.
 const LONGEST: Duration = Duration::from_secs(2);
 
 /// All slots.
@@ -29,22 +29,22 @@ struct Taken {
 struct Entry {
     id: u64,
     state: State,
-    /// When it came, or what of its answer was last taken.
+    /// When it was accepted, or when the client last read a part of the answer.
     progress: Instant,
     stream: Box<dyn Stream>,
 }
 
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum State {
-    /// Its head is not complete.
+    /// The head of the request is not complete.
     Asking,
-    /// Its answer is being made or sent.
+    /// The answer is being made or sent.
     Answered,
-    /// It has its answer.
+    /// The answer is sent.
     Drained,
-    /// It had to go, or never had a slot.
+    /// Closed to make room, or never had a slot.
     Refused,
-    /// It had to go in the middle of its answer.
+    /// Closed in the middle of the answer.
     Ended,
 }
 
@@ -61,7 +61,7 @@ impl ConnectionSlots {
 }
 
 impl Taken {
-    /// Makes room for one more: first goes who has his answer, then who has neither asked nor taken anything for longest.
+    /// Makes room for one more: closes first a connection whose answer is sent, then the one without progress for longest.
     fn make_room(&mut self) -> bool {
         let is_served = |entry: &&mut Entry| !matches!(entry.state, State::Refused | State::Ended);
         let served = self.entries.iter_mut().filter(is_served);
@@ -71,7 +71,7 @@ impl Taken {
             (count + 1, if goes { Some(entry) } else { first })
         });
         let Some(entry) = first.filter(|_| count >= MAX_CONNECTIONS) else { return count < MAX_CONNECTIONS };
-        // Its thread, which reads, sees an end; one that writes cannot any more.
+        // Its thread sees the end of the input if it reads, and an error if it writes.
         let (state, how) = match entry.state {
             State::Answered => (State::Ended, Shutdown::Both),
             _ => (State::Refused, Shutdown::Read),
@@ -83,7 +83,7 @@ impl Taken {
 }
 
 impl ConnectionSlot {
-    /// For a new connection; `stream` is a second handle of it. `None` if too many are being refused.
+    /// Takes a slot for a new connection; `stream` is a second handle of it. `None` if too many are being refused.
     pub fn take(slots: &Arc<ConnectionSlots>, stream: Box<dyn Stream>) -> Option<ConnectionSlot> {
         let full = |taken: &mut Taken| taken.entries.len() >= MAX_CONNECTIONS + MAX_REFUSED;
         let waited = slots.freed.wait_timeout_while(slots.taken(), LONGEST, full);
@@ -98,27 +98,27 @@ impl ConnectionSlot {
         Some(ConnectionSlot { slots: Arc::clone(slots), id })
     }
 
-    /// Whether it has to go.
+    /// Whether the connection is refused.
     pub fn is_refused(&self) -> bool {
         self.slots.taken().entries.iter().any(|entry| entry.id == self.id && entry.state == State::Refused)
     }
 
-    /// Its head is complete: it keeps its slot until it has its answer.
+    /// The head is complete: the connection keeps its slot until the answer is sent.
     pub fn answers(&self) {
         self.becomes(State::Answered);
     }
 
-    /// A part of its answer was taken.
+    /// The client has read a part of the answer.
     pub fn progresses(&self) {
         self.change(|entry| entry.progress = Instant::now());
     }
 
-    /// Whether it had to go in the middle of its answer.
+    /// Whether the connection was closed in the middle of its answer.
     pub fn has_ended(&self) -> bool {
         self.slots.taken().entries.iter().any(|entry| entry.id == self.id && entry.state == State::Ended)
     }
 
-    /// It has its answer.
+    /// The answer is sent.
     pub fn drains(&self) {
         self.becomes(State::Drained);
     }
@@ -127,7 +127,7 @@ impl ConnectionSlot {
         self.change(|entry| (entry.state, entry.progress) = (state, Instant::now()));
     }
 
-    /// Unless it had to go.
+    /// Changes the entry unless it was closed to make room.
     fn change(&self, change: impl FnOnce(&mut Entry)) {
         let mut taken = self.slots.taken();
         let own = taken.entries.iter_mut().find(|entry| entry.id == self.id);

@@ -1,4 +1,4 @@
-//! The head of a request: read to a limit, in bounded time.
+//! Reads the head of a request, with limits on size and time.
 
 use std::io::{self, Read};
 use std::time::Instant;
@@ -7,27 +7,27 @@ use std::time::Instant;
 const LONGEST: usize = 8 << 10;
 const HEADERS: usize = 64;
 
-/// What was asked for.
+/// The relevant parts of a request.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Head {
     /// `GET`.
     pub method: String,
-    /// Without what is behind a `?`.
+    /// Without the query (`?…`).
     pub path: String,
     /// The `Host` header.
     pub host: Option<String>,
 }
 
-/// Why there is none.
+/// Why there is no valid head.
 #[derive(Debug)]
 pub enum BadHead {
     /// It came too slowly, or the connection broke.
     Io,
-    /// It is none, with the status to answer.
+    /// It is invalid; the status to answer.
     Status(u16),
 }
 
-/// Reads a head until `end`; the stream's own time limit has to be short.
+/// Reads a head until `end`; the stream's own read timeout must be short.
 pub fn read(stream: &mut impl Read, end: Instant) -> Result<Head, BadHead> {
     let mut bytes = Vec::with_capacity(1024);
     let mut part = [0; 1024];
@@ -39,7 +39,7 @@ pub fn read(stream: &mut impl Read, end: Instant) -> Result<Head, BadHead> {
             Err(_) => return Err(BadHead::Io),
         };
         bytes.extend_from_slice(&part[..length]);
-        // What follows a head is nothing to us, but a head has its limit, however it comes.
+        // Ignore what follows the head; the limit applies however the bytes are divided.
         bytes.truncate(LONGEST);
         if let Some(head) = parse(&bytes)? {
             return Ok(head);
@@ -57,7 +57,7 @@ pub(super) fn is_pause(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut | io::ErrorKind::Interrupted)
 }
 
-/// `None`: there is more to come.
+/// `None` if the head is incomplete.
 fn parse(bytes: &[u8]) -> Result<Option<Head>, BadHead> {
     let mut headers = [httparse::EMPTY_HEADER; HEADERS];
     let mut request = httparse::Request::new(&mut headers);
@@ -100,7 +100,7 @@ mod tests {
         assert_eq!(read_all(b"GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n"), Err("400".into()));
         let long = format!("GET / HTTP/1.1\r\nx: {}\r\n\r\n", "y".repeat(20_000));
         assert_eq!(read_all(long.as_bytes()), Err("431".into()));
-        // The border, and the same where the head comes in one piece with more behind it.
+        // Exactly at the limit, and the same in one piece with more bytes behind it.
         let of = |length: usize| {
             let head = "GET / HTTP/1.1\r\nx: \r\n\r\n";
             head.replace("x: ", &format!("x: {}", "y".repeat(length - head.len())))

@@ -6,7 +6,7 @@ use unstarve_model::{Nanos, WallTime};
 use super::page::short;
 use crate::agent::history::{History, Minute};
 
-/// A panel for the roles that waited most.
+/// A panel for the roles that waited longest.
 pub(super) fn hour(history: &History) -> Option<Panel> {
     let roles = history.roles();
     if roles.is_empty() {
@@ -39,14 +39,14 @@ fn part(minute: Option<&Minute>, role: &str, most: Nanos) -> (f64, String) {
     (waited.share_of(most), format!("{}: {waited}", short(minute.at)))
 }
 
-/// The hour in tens of minutes, up to the minute that is not over yet.
+/// Labels every ten minutes, up to the present minute.
 fn axis(history: &History) -> Vec<String> {
     let Some(last) = history.minutes.back() else { return Vec::new() };
     let label = |ago: u64| {
         let at = WallTime(last.at.0.saturating_sub(ago * 60_000_000_000));
         at.clock().chars().take(5).collect::<String>()
     };
-    // The hour's last minute ends at the right end.
+    // The last minute ends at the right edge.
     (1..=6).rev().map(|tens| label(tens * 10 - 1)).chain(["now".to_owned()]).collect()
 }
 

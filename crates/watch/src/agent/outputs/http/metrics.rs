@@ -1,6 +1,6 @@
-//! The metrics, as OpenMetrics text.
+//! Writes the metrics as OpenMetrics text.
 //!
-//! The text format has no native histograms; by OTLP the same waits go out as exponential ones ([`crate::agent::outputs::otlp`]).
+//! The text format has no native histograms; OTLP sends the same waits as exponential histograms ([`crate::agent::outputs::otlp`]).
 
 use std::fmt;
 use std::sync::Arc;
@@ -18,13 +18,13 @@ use crate::agent::outputs::families::{self, Family, Kind, Labels, Rows, families
 use crate::agent::series::{Named, blame_by_name, by_name};
 use crate::engine::reading::{Histogram, Reading};
 
-/// What the content is called.
+/// The MIME type.
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
-/// Powers of two of a second that end the classic buckets: 3.8 µs, 15 µs, 61 µs, 0.24 ms, … 4 s, 16 s.
+/// Upper bounds of the classic buckets as powers of two of a second: 3.8 µs, 15 µs, 61 µs, 0.24 ms, … 4 s, 16 s.
 const BOUNDS: [i32; 12] = [-18, -16, -14, -12, -10, -8, -6, -4, -2, 0, 2, 4];
 
-/// Everything that is on the board.
+/// All metrics of the board.
 pub fn text(published: Arc<Published>) -> Result<String, fmt::Error> {
     let mut registry = Registry::with_prefix("unstarve");
     registry.register_collector(Box::new(Snapshot(published)));
@@ -107,7 +107,7 @@ fn waits(out: &mut Out<'_, '_>, reading: &Reading) -> fmt::Result {
     out.gauges("oldest_wait", help, Some(&Unit::Seconds), &rows(&|waits| waits.oldest.as_secs_f64()))
 }
 
-/// Counts by upper bound; the encoder sums them up.
+/// Counts by upper bound; the encoder makes them cumulative.
 fn classic(histogram: &Histogram) -> Vec<(f64, u64)> {
     let mut buckets: Vec<(f64, u64)> = BOUNDS.iter().map(|power| (f64::from(*power).exp2(), 0)).collect();
     buckets.push((f64::INFINITY, 0));
@@ -180,7 +180,7 @@ mod tests {
         assert_eq!((series("unstarve_oldest_wait_seconds{").len(), series("unstarve_waiting_tasks{").len()), (1, 1));
     }
 
-    /// A counter that comes with its first episode has not grown, and an alert does not see it.
+    /// A counter that appears with its first episode has not grown, so that an alert misses it.
     #[test]
     fn every_rule_that_may_begin_an_episode_is_counted_from_the_start() {
         let board = Board::default();

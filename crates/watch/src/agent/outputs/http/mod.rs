@@ -1,8 +1,8 @@
-//! Metrics and the page, by HTTP/1.1: GET alone, one answer for each connection, over TCP or a unix socket.
+//! Serves metrics and pages by HTTP/1.1: GET only, one request per connection, over TCP or a unix socket.
 //!
-//! A connection has a thread while it lasts. There are never more than [`MAX_CONNECTIONS`] of them, a head has to come within
-//! [`REQUEST_TIMEOUT`], and so has the answer to go. When all slots are taken, the one that has neither asked nor taken anything of its
-//! answer for longest has to make room: who hangs keeps nobody else out.
+//! Each connection has a thread. There are at most [`MAX_CONNECTIONS`]; the head must arrive within [`REQUEST_TIMEOUT`], and the answer must be
+//! sent within the same time. When all slots are taken, the connection without progress for longest is closed: clients that hang do not block
+//! others.
 
 mod connections;
 pub mod head;
@@ -29,42 +29,41 @@ use self::page::{Answer, Answered, Content, answer};
 use crate::agent::board::Board;
 use crate::agent::config::{Address, Listen};
 
-/// Connections that wait to be accepted, as the standard library's sockets have.
+/// Maximum connections waiting to be accepted, as for the standard library's sockets.
 const BACKLOG: i32 = 128;
-/// Connections at a time.
+/// Maximum connections at a time.
 pub const MAX_CONNECTIONS: usize = 16;
-/// Of the threads that answer.
+/// Nice value of the threads that answer.
 const NICE: i32 = 10;
 const SEND_BUFFER: usize = 64 << 10;
 const UNREAD_MILLIS: u32 = 10_000;
 /// For a head, and for an answer.
 pub const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
-/// How long one read or write waits, so that [`REQUEST_TIMEOUT`] is looked at.
+/// Timeout of a single read or write, after which [`REQUEST_TIMEOUT`] is checked.
 const TICK: Duration = Duration::from_millis(500);
-/// For what a client still sends while it gets its answer: it is read, for else the kernel would end the connection with a reset, and
-/// the answer might never be seen.
+/// For what a client still sends while it gets its answer. It must be read: otherwise the kernel would reset the connection, and the client might
+/// not see the answer.
 const DRAINED: Duration = Duration::from_secs(1);
 const MOST_DRAINED: usize = 256 << 10;
-/// Of a file that is being sent.
+/// Bytes of a file sent at a time.
 const PART: usize = 32 << 10;
-/// A page of a long trace can have some MiB.
+/// Time limit for sending a file: the page of a long trace can have several MiB.
 const SLOWEST: Duration = Duration::from_secs(30);
 
 /// What is served.
 #[derive(Debug)]
 pub struct Site {
-    /// How things stand.
+    /// The present state of the watch.
     pub board: Arc<Board>,
-    /// Where the pages of episodes are.
+    /// The store with the pages of episodes.
     pub store: PathBuf,
-    /// Whether requests may name any host: else only this machine's own names, so that no web page can read it through a name
-    /// that it lets point here.
+    /// Which values of the `Host` header are accepted: only names of this machine protect against DNS rebinding by web pages.
     pub hosts: Hosts,
-    /// What was answered lately.
+    /// Recent answers.
     pub answered: Answered,
 }
 
-/// Which hosts requests may name.
+/// Accepted values of the `Host` header.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Hosts {
     /// `localhost` and loopback addresses.
@@ -73,13 +72,13 @@ pub enum Hosts {
     All,
 }
 
-/// A server at work.
+/// A running server.
 #[derive(Debug)]
 pub struct Server {
     address: Address,
 }
 
-/// Why it cannot be served.
+/// Error of listening.
 #[derive(Debug, thiserror::Error)]
 #[error("cannot listen at {address}")]
 pub struct ListenError {
@@ -101,7 +100,7 @@ pub(super) trait Stream: Read + Write + Send {
 impl Stream for TcpStream {
     fn limit(&self) -> io::Result<()> {
         self.set_nodelay(true)?;
-        // What nobody reads must not stay in the kernel: little of it, and not for long once we have closed.
+        // Limits data that the client does not read: its size, and how long the kernel keeps it after close.
         sockopt::set_socket_send_buffer_size(self, SEND_BUFFER)?;
         sockopt::set_tcp_user_timeout(self, UNREAD_MILLIS)?;
         self.set_read_timeout(Some(TICK)).and_then(|()| self.set_write_timeout(Some(TICK)))
@@ -131,13 +130,13 @@ impl Stream for UnixStream {
 }
 
 impl Server {
-    /// Listens, and serves until this process ends; `None` if nothing is to be served.
+    /// Listens and serves until the process ends; `None` if nothing is to be served.
     pub fn start(listen: &Listen, board: Arc<Board>, store: PathBuf) -> Result<Option<Server>, ListenError> {
         let failed = |source| ListenError { address: listen.address.clone(), source };
         let Some((listener, address)) = bind(listen).map_err(failed)? else { return Ok(None) };
         let hosts = match &address {
             Address::Tcp(address) if address.ip().is_loopback() => Hosts::Loopback,
-            // No browser reaches a unix socket; a proxy that only adds TLS to it passes on the name that was asked for.
+            // Browsers cannot reach a unix socket; a proxy that adds TLS to it passes on the name in the request.
             _ => Hosts::All,
         };
         let site = Arc::new(Site { board, store, hosts, answered: Answered::default() });
@@ -148,7 +147,7 @@ impl Server {
         Ok(Some(Server { address }))
     }
 
-    /// Where it is: of port 0 the one that was free.
+    /// The bound address: for port 0, with the port that was chosen.
     pub fn address(&self) -> &Address {
         &self.address
     }
@@ -171,7 +170,7 @@ fn bind(listen: &Listen) -> io::Result<Option<(Listener, Address)>> {
             Ok(Some((Listener::Tcp(listener), Address::Tcp(address))))
         }
         Address::Unix(path) => {
-            // For its owner alone until it has the mode that was asked for.
+            // Accessible to the owner only, until it gets the configured mode.
             let listener = bind_unix(path)?;
             std::fs::set_permissions(path, std::fs::Permissions::from_mode(listen.mode.unwrap_or(0o600)))?;
             Ok(Some((Listener::Unix(listener), listen.address.clone())))
@@ -179,8 +178,8 @@ fn bind(listen: &Listen) -> io::Result<Option<(Listener, Address)>> {
     }
 }
 
-/// Makes a socket where none is, or one that nobody listens at any more. Its directory must be one that only root and we can
-/// change: else somebody could put another socket there.
+/// Creates a socket where there is none, or only one without a listener. Only root and this user may be able to change the directory: otherwise
+/// another user could replace the socket.
 pub(crate) fn bind_unix(path: &Path) -> io::Result<UnixListener> {
     let directory = path.parent().unwrap_or(Path::new("/"));
     unstarve_files::Directory::make(directory).map_err(io::Error::other)?;
@@ -189,8 +188,8 @@ pub(crate) fn bind_unix(path: &Path) -> io::Result<UnixListener> {
         std::fs::remove_file(path)?;
     }
     let socket = rustix::net::socket_with(AddressFamily::UNIX, SocketType::STREAM, SocketFlags::CLOEXEC, None)?;
-    // The file gets the mode that the socket has, less the umask (unix_bind_bsd() in net/unix/af_unix.c); the umask itself is of the
-    // whole process, and other threads make files.
+    // The file gets the socket's mode minus the umask (unix_bind_bsd() in net/unix/af_unix.c). The umask belongs to the whole process, in which
+    // other threads create files, so it is not changed.
     rustix::fs::fchmod(&socket, Mode::from_raw_mode(0o600))?;
     rustix::net::bind(&socket, &SocketAddrUnix::new(path)?)?;
     rustix::net::listen(&socket, BACKLOG)?;
@@ -198,7 +197,7 @@ pub(crate) fn bind_unix(path: &Path) -> io::Result<UnixListener> {
 }
 
 fn accept(listener: &Listener, site: &Arc<Site>) {
-    // Whom any user may keep busy is nobody's rival, whatever the nice value of the process. Threads that it starts inherit that.
+    // Any user can keep these threads busy, so they must not compete with other programs. Threads that they start inherit the nice value.
     let _ = rustix::process::setpriority_process(None, NICE);
     let slots = Arc::new(ConnectionSlots::default());
     loop {
@@ -207,12 +206,12 @@ fn accept(listener: &Listener, site: &Arc<Site>) {
             Listener::Unix(listener) => listener.accept().map(|(stream, _)| Box::new(stream) as Box<dyn Stream>),
         };
         let Ok(stream) = stream else {
-            // No descriptor is free, say: in a moment one may be.
+            // For example, no free descriptor: one may become free soon.
             std::thread::sleep(Duration::from_millis(100));
             continue;
         };
-        // The slot is taken before the thread begins, and given back when it ends, or when it never began. Where even
-        // those who are refused are too many, the connection ends here.
+        // The slot is taken before the thread starts, and released when it ends or if it cannot start. If even too many connections are being
+        // refused, this one is closed here.
         let Some(slot) = stream.twin().ok().and_then(|twin| ConnectionSlot::take(&slots, twin)) else { continue };
         let site = Arc::clone(site);
         let serve = move || serve(stream, &site, &slot);
@@ -244,7 +243,7 @@ fn serve(mut stream: Box<dyn Stream>, site: &Site, slot: &ConnectionSlot) {
     }
 }
 
-/// Reads what still comes, for a moment, once it is said that nothing more is sent.
+/// Reads what still arrives, for a short time, after the sending direction is closed.
 fn drain(stream: &mut dyn Stream) {
     if stream.close(Shutdown::Write).is_err() {
         return;
@@ -271,7 +270,7 @@ fn respond(head: &Head, site: &Site) -> Arc<Answer> {
     answer(&head.path, site)
 }
 
-/// `localhost:9846`, `127.0.0.1`, `[::1]:80`: a name and at most a port, nothing behind it.
+/// `localhost:9846`, `127.0.0.1`, `[::1]:80`: a name and an optional port, nothing else.
 fn is_loopback(host: &str) -> bool {
     let (name, rest) = match host.strip_prefix('[') {
         Some(inner) => match inner.split_once(']') {
@@ -314,13 +313,13 @@ fn send(stream: &mut dyn Stream, answer: &Answer, body: Body, slot: &ConnectionS
     stream.flush()
 }
 
-/// A file, of which little is in memory at any time: any number of clients may be slow.
+/// Sends a file in parts, so that little is in memory at a time: any number of clients can be slow.
 fn parts(stream: &mut dyn Stream, file: &File, length: u64, end: Instant, slot: &ConnectionSlot) -> io::Result<()> {
     let (mut part, mut at) = (vec![0; PART], 0);
     while at < length {
         let wanted = usize::try_from(length - at).unwrap_or(PART).min(PART);
         match file.read_at(&mut part[..wanted], at)? {
-            // It has become shorter: that the connection ends early says so.
+            // The file has become shorter: the client sees that from the early end of the connection.
             0 => return Err(io::ErrorKind::UnexpectedEof.into()),
             read => {
                 all(stream, &part[..read], end, slot)?;

@@ -1,4 +1,4 @@
-//! What is at each address. Pages are whole as the server makes them: no program runs in them, they load themselves again.
+//! The answer for each path. Pages are complete without scripts, and reload themselves.
 
 use std::collections::BTreeMap;
 use std::ffi::OsStr;
@@ -19,30 +19,30 @@ use crate::agent::store::PAGE;
 use crate::engine::reading::{Reading, Role, RoleKind, is_precedence};
 use crate::episode::{Episode, Party, Stage, is_id};
 
-/// What is answered.
+/// The answer to a request.
 #[derive(Debug)]
 pub struct Answer {
     /// The status.
     pub status: u16,
-    /// The type of the content.
+    /// The MIME type.
     pub kind: &'static str,
-    /// The content's security policy.
+    /// The Content-Security-Policy.
     pub policy: Option<String>,
     /// The content.
     pub content: Content,
 }
 
-/// What an answer has.
+/// The content of an answer.
 #[derive(Debug)]
 pub enum Content {
-    /// Made here.
+    /// In memory.
     Made(Vec<u8>),
-    /// A file, which is read while it is sent: as many bytes as it had when it was opened.
+    /// A file that is read while it is sent: as many bytes as it had when it was opened.
     File(File, u64),
 }
 
 impl Content {
-    /// Bytes.
+    /// Size in bytes.
     pub fn length(&self) -> u64 {
         match self {
             Content::Made(bytes) => bytes.len() as u64,
@@ -51,7 +51,7 @@ impl Content {
     }
 }
 
-/// A report page of a long trace has some MiB.
+/// Maximum size; the page of a long trace has several MiB.
 const LARGEST_PAGE: u64 = 64 << 20;
 
 impl Answer {
@@ -69,7 +69,7 @@ impl Answer {
         Answer { status: 200, kind, policy: None, content: Content::Made(content.into()) }
     }
 
-    /// What the status means.
+    /// The reason phrase of the status.
     pub fn reason(&self) -> &'static str {
         match self.status {
             200 => "OK",
@@ -84,12 +84,12 @@ impl Answer {
     }
 }
 
-/// The latest answers that are made of the board, and of which version of it: who asks in a loop gets the same one until something is new.
+/// The latest answers made from the board, with its version: requests in a loop get the same answer until the board changes.
 #[derive(Debug, Default)]
 pub struct Answered(Mutex<BTreeMap<&'static str, (u64, Arc<Answer>)>>);
 
 impl Answered {
-    /// The answer of this version; made once, while others who ask for the same wait.
+    /// The answer for this version; made once, while other requests for it wait.
     fn of(&self, path: &'static str, version: u64, make: impl FnOnce() -> Answer) -> Arc<Answer> {
         let mut answers = self.0.lock().unwrap_or_else(PoisonError::into_inner);
         match answers.get(path) {
@@ -103,7 +103,7 @@ impl Answered {
     }
 }
 
-/// What is made of the board alone.
+/// Paths with answers made from the board only.
 const OF_THE_BOARD: [&str; 3] = ["/", "/metrics", "/episodes.json"];
 
 /// The answer to a GET.
@@ -132,7 +132,7 @@ fn of_the_board(path: &str, published: Arc<Published>) -> Answer {
     }
 }
 
-/// Well while readings come.
+/// Healthy while readings succeed.
 fn health(published: &Published) -> Answer {
     match (&published.reading, published.problems.get("engine")) {
         (Some(_), None) => Answer::plain(200, "ok\n"),
@@ -143,7 +143,7 @@ fn health(published: &Published) -> Answer {
     }
 }
 
-/// `/episodes/ID/report.html`, and nothing else of the store.
+/// `/episodes/ID/report.html`, and no other file of the store.
 fn episode_page(path: &str, site: &Site) -> Option<Answer> {
     let (id, file) = path.strip_prefix("/episodes/")?.split_once('/')?;
     if !is_id(id) || file != PAGE {
@@ -152,7 +152,7 @@ fn episode_page(path: &str, site: &Site) -> Option<Answer> {
     let directory = Directory::open(&site.store.join(id)).ok()?;
     let page = directory.file(OsStr::new(PAGE), How::Read).ok()?;
     let length = page.metadata().ok()?.len();
-    // It has its own policy in itself.
+    // The page contains a policy of its own.
     let answer = |content| Answer { status: 200, kind: "text/html; charset=utf-8", policy: None, content };
     (length <= LARGEST_PAGE).then(|| answer(Content::File(page, length)))
 }
@@ -195,7 +195,7 @@ pub(super) fn short(at: WallTime) -> String {
     format!("{} {} UTC", at.date(), clock.split('.').next().unwrap_or(&clock))
 }
 
-/// Who kept whom waiting in the last seconds.
+/// Waits of the last seconds by victim and culprit.
 fn now(published: &Published) -> Panel {
     let title = "Who keeps whom waiting now".to_owned();
     let (Some(reading), Some(before)) = (&published.reading, published.earlier.front()) else {
@@ -226,7 +226,7 @@ fn now(published: &Published) -> Panel {
     }
 }
 
-/// What was waited between two readings: first what others' precedence is to blame for, each part with the longest first.
+/// Waits between two readings: first those with other tasks preferred, then the rest, each sorted longest first.
 fn lately(reading: &Reading, before: &Reading) -> Vec<(String, String, Rule, Nanos)> {
     let name = |reading: &Reading, id| reading.role(id).map(Role::name);
     let old: std::collections::BTreeMap<(Option<String>, Option<String>, Rule), Nanos> = before
@@ -247,7 +247,7 @@ fn lately(reading: &Reading, before: &Reading) -> Vec<(String, String, Rule, Nan
     rows
 }
 
-/// What the names mean. Those of cgroups say it themselves.
+/// What the names of roles mean. Names of cgroups need no explanation.
 fn roles(reading: &Reading) -> Panel {
     let mut kinds: Vec<RoleKind> = RoleKind::FIXED.into_iter().chain([RoleKind::Group]).collect();
     kinds.sort_by_key(|kind| !kind.can_wait());
@@ -307,7 +307,7 @@ fn episodes(published: &Published) -> Panel {
 fn party(party: Option<&Party>, tasks: Option<u32>) -> String {
     let Some(party) = party else { return String::new() };
     let mut text = match party.comm.as_str() {
-        // Of one that its own limit stops the group is known, and not only the role.
+        // For a group that its own quota throttles, the group itself is known, and not only the role.
         "" => party.cgroup.clone().or(party.role.clone()).unwrap_or_default(),
         comm => comm.to_owned(),
     };

@@ -1,4 +1,4 @@
-//! The HTTP server, and another try where its address cannot be had: any user may take a port, and that must not end the watch.
+//! Starts the HTTP server, and retries if its address is taken: any user can take a port, which must not end the watch.
 
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -9,24 +9,24 @@ use crate::agent::config::{Address, Listen};
 use crate::agent::outputs::http::Server;
 use crate::engine::error_chain;
 
-/// How often an address that is taken is tried.
+/// How often binding is retried.
 const BIND_RETRY: Duration = Duration::from_secs(10);
 
-/// Its name among the problems.
+/// The key of this problem.
 const PROBLEM: &str = "listen";
 
-/// A server, or the next try to have one.
+/// The running server, or the next attempt to start it.
 pub(crate) struct Serving {
     listen: Listen,
     board: Arc<Board>,
     store: PathBuf,
     server: Option<Server>,
-    /// `None`: it serves, or nothing is to be served.
+    /// `None`: it is running, or nothing is to be served.
     next: Option<Instant>,
 }
 
 impl Serving {
-    /// Tries once. What it says is for people.
+    /// Tries once. `say` prints messages for people.
     pub fn start(listen: Listen, board: Arc<Board>, store: PathBuf, say: &dyn Fn(&str)) -> Serving {
         let now = Instant::now();
         let mut serving = Serving { listen, board, store, server: None, next: Some(now) };
@@ -34,12 +34,12 @@ impl Serving {
         serving
     }
 
-    /// The address that was asked for when it was started.
+    /// The address that was configured at the start.
     pub fn wanted(&self) -> &Address {
         &self.listen.address
     }
 
-    /// Tries again where it is time to.
+    /// Retries if it is time to.
     pub fn look(&mut self, now: Instant, say: &dyn Fn(&str)) {
         if self.next.is_none_or(|next| now < next) {
             return;
@@ -60,7 +60,7 @@ impl Serving {
             Err(error) => {
                 self.next = Some(now + BIND_RETRY);
                 let text = format!("no metrics and no page: {}", error_chain(&error));
-                // Once, not at each try.
+                // Report once, not at each attempt.
                 if self.board.read().problems.get(PROBLEM) != Some(&text) {
                     say(&format!("{text}; it is tried again every {} s", BIND_RETRY.as_secs()));
                     self.board.write(|published| drop(published.problems.insert(PROBLEM, text)));
@@ -79,7 +79,7 @@ mod tests {
 
     #[test]
     fn an_address_that_is_taken_is_a_problem_and_is_tried_again() {
-        // An address of this test alone: nobody else takes its port between two tries.
+        // An address used by this test only: no other process takes its port between two attempts.
         let pid = std::process::id().to_le_bytes();
         let taken = TcpListener::bind((std::net::Ipv4Addr::new(127, 77, pid[1], pid[0]), 0)).expect("a port");
         let address = taken.local_addr().expect("an address");

@@ -1,3 +1,5 @@
+//! Tests of the HTTP server with slow, hanging and hostile clients.
+
 use std::os::unix::fs::DirBuilderExt;
 
 use super::*;
@@ -24,7 +26,7 @@ fn tcp(server: &Server) -> TcpStream {
 fn who_hangs_is_waited_for_by_nobody() {
     let listen = Listen { address: "127.0.0.1:0".parse().expect("an address"), ..Listen::default() };
     let (server, _) = server(&listen);
-    // Three times as many as there are places.
+    // Three times as many as there are slots.
     let mut hanging: Vec<TcpStream> = (0..MAX_CONNECTIONS * 3)
         .map(|_| {
             let mut stream = tcp(&server);
@@ -34,7 +36,7 @@ fn who_hangs_is_waited_for_by_nobody() {
         .collect();
     let answer = ask(&mut tcp(&server), "GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n");
     assert!(answer.starts_with("HTTP/1.1 200 "), "{answer}");
-    // The one that has hung longest had to go, and hears why.
+    // The connection that has hung longest is closed, with an answer that says why.
     let mut answer = String::new();
     hanging[0].read_to_string(&mut answer).expect("an answer, no reset");
     assert!(answer.starts_with("HTTP/1.1 503 "), "{answer}");
@@ -47,7 +49,7 @@ fn who_does_not_read_his_answer_keeps_nobody_out() {
     let store = crate::testing::private_directory();
     let directory = store.path().join(ID);
     std::fs::DirBuilder::new().mode(0o700).create(&directory).expect("made");
-    // More than the buffers of both ends take, and much in memory if each had it there.
+    // More than the buffers of both ends hold, and much memory if each connection held it.
     let page = std::fs::File::create(directory.join("report.html")).expect("made");
     page.set_len(SIZE).expect("long");
     let before = resident();
@@ -59,7 +61,7 @@ fn who_does_not_read_his_answer_keeps_nobody_out() {
         .map(|_| {
             let mut stream = tcp(&server);
             stream.write_all(report.as_bytes()).expect("written");
-            // Its answer has begun.
+            // The answer has begun.
             stream.peek(&mut [0; 12]).expect("an answer");
             stream
         })
@@ -73,7 +75,7 @@ fn who_does_not_read_his_answer_keeps_nobody_out() {
     drop(deaf);
 }
 
-/// Bytes of this process.
+/// Resident memory of this process in bytes.
 fn resident() -> u64 {
     let text = std::fs::read_to_string("/proc/self/status").expect("a status");
     let line = text.lines().find_map(|line| line.strip_prefix("VmRSS:")).expect("its size");
@@ -96,7 +98,7 @@ fn a_report_comes_whole_and_one_that_becomes_shorter_ends_early() {
     let (head, body) = answer.split_once("\r\n\r\n").expect("a head");
     assert!(head.contains(&format!("Content-Length: {}", page.len())), "{head}");
     assert!(body.as_bytes() == page);
-    // Cut while it is sent: more than the sockets' buffers hold, so that sending waits.
+    // Cut off while it is sent: more than the sockets' buffers hold, so that sending waits.
     let long = 32 << 20;
     let file = std::fs::File::create(directory.join("report.html")).expect("made");
     file.set_len(long).expect("long");
@@ -174,7 +176,7 @@ fn a_unix_socket_is_its_owners_and_an_old_one_is_replaced() {
     assert_eq!(mode & 0o777, 0o600);
     let mut stream = UnixStream::connect(&path).expect("connected");
     assert!(ask(&mut stream, "HEAD / HTTP/1.1\r\n\r\n").ends_with("\r\n\r\n"), "no content");
-    // As a proxy passes it on that only adds TLS.
+    // As from a proxy that only adds TLS.
     let mut stream = UnixStream::connect(&path).expect("connected");
     let answer = ask(&mut stream, "GET /metrics HTTP/1.1\r\nHost: web1.example:9847\r\n\r\n");
     assert!(answer.starts_with("HTTP/1.1 200"), "{answer}");
@@ -182,7 +184,7 @@ fn a_unix_socket_is_its_owners_and_an_old_one_is_replaced() {
     assert!(!path.exists());
 }
 
-/// Whatever the umask is, which is left alone: other threads make files.
+/// With any umask, which is not changed, because other threads create files.
 #[test]
 fn a_socket_is_its_owners_alone_from_the_beginning() {
     let directory = tempfile::tempdir().expect("a directory");

@@ -1,5 +1,5 @@
-//! Metrics pushed to an OpenTelemetry collector: OTLP over HTTP, protobuf. The sums of the kernel go out as they are; waits as
-//! exponential histograms, whose buckets are those that were counted in.
+//! Pushes metrics to an OpenTelemetry collector: OTLP over HTTP, protobuf. Sums are sent as counted; waits are sent as exponential histograms with
+//! the buckets in which they were counted.
 
 mod proto;
 
@@ -22,7 +22,7 @@ use crate::agent::series::{Named, blame_by_name, by_name};
 use crate::engine::clocks;
 use crate::engine::reading::{Histogram, Reading};
 
-/// Its row among the outputs.
+/// Entry in the list of outputs.
 pub const KIND: OutputKind = OutputKind {
     name: "otlp",
     message: ["OTLP push", "OTLP pushes"],
@@ -47,7 +47,7 @@ impl Output for OtlpOutput {
     }
 }
 
-/// The bytes of a request.
+/// Encodes a request.
 pub fn request(published: &Published) -> Vec<u8> {
     let metrics = metrics(published);
     let scope = Scope { name: "unstarve".to_owned(), version: env!("CARGO_PKG_VERSION").to_owned() };
@@ -65,9 +65,9 @@ fn attribute(key: &str, value: &str) -> KeyValue {
 fn metrics(published: &Published) -> Vec<Metric> {
     let reading = published.reading.as_deref();
     let mut metrics = reading.map(|reading| of_reading(reading, published)).unwrap_or_default();
-    // Also what went wrong since the last reading: without one there is still this.
+    // The present time, so that failures since the last reading are included, even without any reading.
     let now = clocks::now().wall.0;
-    // One that moved on with each push would make each a new counter, and what it has would be added up.
+    // Must be constant: a start time that moves with each push would make each push a new counter, and the values would be added up.
     let since = published.started.or(reading.map(|reading| reading.since.wall)).map_or(now, |since| since.0.min(now));
     metrics.extend(families(published).into_iter().map(|family| of_family(family, since, now)));
     metrics
@@ -100,7 +100,7 @@ fn of_reading(reading: &Reading, published: &Published) -> Vec<Metric> {
     ]
 }
 
-/// `store_errors` is `unstarve.store_errors`, `watch_cpu` is `unstarve.watch.cpu`.
+/// The name `store_errors` becomes `unstarve.store_errors`, `watch_cpu` becomes `unstarve.watch.cpu`.
 fn of_family(family: Family, since: u64, now: u64) -> Metric {
     let name = match family.name.strip_prefix("watch_") {
         Some(rest) => format!("unstarve.watch.{rest}"),
@@ -145,7 +145,7 @@ fn waits(reading: &Reading, names: &BTreeMap<String, Named>) -> ExponentialHisto
     ExponentialHistogram { data_points: points.collect(), aggregation_temporality: Temporality::Cumulative.into() }
 }
 
-/// Bucket `i` of OTLP holds (2^(i/4), 2^((i+1)/4)] at scale 2: one less than the native histogram's index of the same.
+/// Bucket `i` of OTLP at scale 2 holds (2^(i/4), 2^((i+1)/4)]: its index is one less than that of the native histogram's bucket.
 fn exponential(histogram: &Histogram) -> ExponentialPoint {
     let mut point =
         ExponentialPoint { scale: Histogram::SCHEMA, count: histogram.count(), ..ExponentialPoint::default() };
@@ -161,7 +161,7 @@ fn exponential(histogram: &Histogram) -> ExponentialPoint {
             None => above = bucket.count,
         }
     }
-    // What is longer than all steps is in the next bucket.
+    // Waits longer than all steps are in the next bucket.
     if above > 0 {
         counts.push((LAST + 1, above));
     }
@@ -219,7 +219,7 @@ mod tests {
 
     #[test]
     fn no_two_points_of_a_metric_have_the_same_attributes() {
-        // Two groups whose names are the same once they are cleaned, and more combinations than have series of their own.
+        // Two groups with the same name after escaping, and more combinations than can have series of their own.
         let (raw, literal) = ("/a\u{1b}", "/a\\u{1b}");
         let mut scene = Scene::new().group(raw).group(literal);
         for group in [raw, literal] {
@@ -269,7 +269,7 @@ mod tests {
         assert_eq!(before, BTreeSet::from([at(0).wall.0]));
     }
 
-    /// The beginnings of the counters that are of no reading.
+    /// Start times of the counters that are independent of readings.
     fn starts_of_errors(published: &Published) -> BTreeSet<u64> {
         let request = Request::decode(request(published).as_slice()).expect("it decodes");
         let metrics = request.resource_metrics.into_iter().flat_map(|resource| resource.scope_metrics);
@@ -306,7 +306,7 @@ mod tests {
             };
             metrics.map(points).collect()
         };
-        // Before there is any reading.
+        // Before the first reading.
         let metrics = pushed();
         for (name, value) in [
             ("unstarve.engine_errors", 3.0),

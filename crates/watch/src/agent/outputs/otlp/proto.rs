@@ -1,5 +1,5 @@
-//! The messages of OTLP metrics that are used here: opentelemetry/proto/{collector/metrics,metrics,resource,common}/v1, 1.x.
-//! Numbers and types are those of the published files; a test has the project's own Python package decode what is written.
+//! The messages of OTLP metrics used here: opentelemetry/proto/{collector/metrics,metrics,resource,common}/v1, 1.x. Field numbers and types are
+//! those of the published files; a test decodes the output with the project's own Python package.
 
 use prost::Message;
 

@@ -1,10 +1,10 @@
-//! What is there after the machine stopped.
+//! Tests of what is on the disk after a crash.
 
 use std::process::Command;
 
 use super::*;
 
-/// Set where the test runs under strace(1).
+/// Set in the process that runs under strace(1).
 const TRACED: &str = "UNSTARVE_TRACED_STORE";
 
 /// Keeps an episode as a watch does, and explains it.
@@ -19,7 +19,7 @@ fn keep_and_explain(path: &Path) {
     store.outbox().note(&Unsent { words: vec![whole], ..Unsent::default() }).expect("noted");
 }
 
-/// What was done in the store, in its order: `fsync NAME`, `rename NAME`. Names that are made up are `*`.
+/// Operations in the store, in order: `fsync NAME`, `rename NAME`. Generated names are shown as `*`.
 fn effects(calls: &str, path: &Path) -> Vec<String> {
     let inside = |text: &str| {
         let name = text.strip_prefix(path.to_str()?)?.trim_start_matches('/');
@@ -53,7 +53,7 @@ fn effects(calls: &str, path: &Path) -> Vec<String> {
     calls.lines().filter_map(effect).collect()
 }
 
-/// What a machine that stops has not got is what was not synced: so the order of the calls is what is tested.
+/// A crash loses what was not synced: so the order of the system calls is tested.
 #[test]
 fn all_of_an_episode_is_on_the_disk_before_it_has_its_name() {
     if let Ok(path) = std::env::var(TRACED) {
@@ -88,7 +88,7 @@ fn all_of_an_episode_is_on_the_disk_before_it_has_its_name() {
         "sync .new-ID",
         "name ID",
         "sync ",
-        // Explained, with names of its report.
+        // Explained, with the names of its report.
         "sync ID/*",
         "name ID/episode.json",
         "sync ID",
@@ -109,7 +109,7 @@ fn tear(store: &Path, id: &str, name: &str, bytes: u64) {
     file.set_len(bytes).expect("cut");
 }
 
-/// As a store was left before all was synced, or by a disk that does not keep what it has said to have.
+/// A store as an earlier version left it, which did not sync everything, or a disk that drops data that it has confirmed.
 #[test]
 fn what_is_half_there_at_the_start_is_unfinished_and_said() {
     let (_around, path) = place();
@@ -128,7 +128,7 @@ fn what_is_half_there_at_the_start_is_unfinished_and_said() {
     tear(&path, &half, TRACE, 9);
     fs::remove_file(path.join(&no_description).join(EPISODE)).expect("removed");
     tear(&path, &half_description, EPISODE, 30);
-    // Of those that are in the log nothing is removed: somebody may want what is there.
+    // Logged episodes are not removed: their remains may be useful.
     let told = [6, 7].map(|number| keep(&store, number, 10).expect("kept"));
     tear(&path, &told[0], TRACE, 0);
     fs::remove_file(path.join(&told[1]).join(TRACE)).expect("removed by hand");

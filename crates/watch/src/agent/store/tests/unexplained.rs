@@ -1,8 +1,8 @@
-//! Room for what is not explained yet, and what says that it is.
+//! Tests of the room for episodes that are not explained yet, and of the marks for those that are.
 
 use super::*;
 
-/// Begins one, and leaves it to be explained.
+/// Begins an episode, and leaves it unexplained.
 fn leave_unexplained(store: &Store, number: u64, bytes: usize) {
     let unfinished = store.begin(&episode(number), bytes as u64).expect("begun");
     fs::write(unfinished.trace(), vec![7; bytes]).expect("written");
@@ -51,7 +51,7 @@ fn what_is_not_explained_yet_takes_its_part_of_the_limits() {
     assert_eq!(store.kept().expect("counted").episodes, 5);
 }
 
-/// Any user can bring about episodes of programs that wait.
+/// Any user can cause episodes of programs that wait to be explained.
 #[test]
 fn what_waits_of_programs_pushes_out_none_of_kernel_threads() {
     let (_around, path) = place();
@@ -76,17 +76,17 @@ fn what_waits_of_programs_pushes_out_none_of_kernel_threads() {
     assert_eq!(removed("kworker", 10).expect("begun"), ids(&[]), "by number");
     store.limit(Limits { bytes: 100_000, episodes: 99 });
     assert_eq!(removed("kworker", 10).expect("begun"), ids(&[]), "by bytes");
-    // One of programs that waits no more goes all the same.
+    // Once explained, an episode of programs can be removed.
     store.is_explained(&episode(3).id);
     assert_eq!(removed("kworker", 10).expect("begun"), ids(&[3]));
-    // Those of kernel threads that wait count.
+    // Waiting episodes of kernel threads count.
     store.limit(Limits { bytes: u64::MAX, episodes: 9 });
     wait("kworker", 6, 10);
     store.limit(Limits { bytes: u64::MAX, episodes: 3 });
     assert_eq!(removed("kworker", 10).expect("begun"), ids(&[1]));
 }
 
-/// A trace begun for a program is a kernel thread's, too, if that was starved before it was written.
+/// A trace begun for a program also counts as a kernel thread's, if that starved before the trace was written.
 #[test]
 fn a_trace_that_an_episode_of_a_kernel_thread_shares_counts_as_one_of_its() {
     let (_around, path) = place();
@@ -141,13 +141,13 @@ fn an_episode_that_fell_out_of_the_log_is_not_explained_again() {
         keep(&store, number, 10).expect("kept");
     }
     leave_unexplained(&store, 2, 10);
-    // Begun anew twice.
+    // Rotated twice.
     fs::write(path.join("episodes.jsonl"), "").expect("written");
     let left: Vec<String> = store.unexplained().expect("read").into_iter().map(|left| left.episode.id).collect();
     assert_eq!(left, [episode(2).id]);
 }
 
-/// Else the next watch would explain it again, and post it.
+/// Otherwise the next watch would explain it and post it again.
 #[test]
 fn a_line_that_waited_is_noted_where_its_episode_is() {
     let (_around, path) = place();
@@ -159,13 +159,13 @@ fn a_line_that_waited_is_noted_where_its_episode_is() {
     for number in 1..4 {
         store.logbook().add(&whole(number)).expect_err("it cannot be written");
     }
-    // Of one that has been removed since there is nothing to note.
+    // An episode that has been removed needs no mark.
     fs::remove_dir_all(store.directory_of(&episode(2).id)).expect("removed");
     fs::remove_dir(&log).expect("removed");
     store.logbook().add_waiting().expect("now it can");
     let is_noted = |number: u64| store.directory_of(&episode(number).id).join(LOGGED).exists();
     assert_eq!([1, 2, 3].map(is_noted), [true, false, true]);
-    // The log may be begun anew.
+    // The log may be rotated.
     fs::write(&log, "").expect("written");
     assert_eq!(store.unexplained().expect("read"), []);
 }
