@@ -100,8 +100,8 @@ impl<H: Host, S: TaskView> Reconciler<H, S> {
         Ok(())
     }
 
-    /// Reverts reset-on-fork that no rule sets when the value that it kept from children is gone, or when it would take from
-    /// children more than that value.
+    /// Reverts a reset-on-fork that no rule sets once no raised value is left to keep from children, or once a value that the
+    /// task had before is not ordinary: children would lose that, too.
     pub(super) fn drop_lonely_reset(&mut self, key: TaskKey) {
         let rules = &self.policy.rules;
         let Some(managed) = self.managed.get_mut(&key) else { return };
