@@ -20,7 +20,7 @@ const MAX_INITIAL_TASKS: usize = 1 << 16;
 /// The slice of the fair class (`sched_base_slice_ns`, 0.75 ms to 3 ms from 2 to 8 CPUs): a task with a thousandth of a
 /// competitor's weight runs once for each thousand slices of the other.
 const BASE_SLICE: Nanos = Nanos::from_millis(3);
-/// Competitors that would have kept the task off for at least half of the trace must have this part of it.
+/// The share of the trace that must belong to competitors which would have kept the task off for at least half of it.
 const HELD_BY_RIVALS: f64 = 0.99;
 
 /// What is known besides the events.

@@ -107,8 +107,8 @@ impl WakeGraph {
         sink.wake(&machine.world, &wake);
     }
 
-    /// Who issues a wakeup: the current task, unless the CPU is serving an interrupt for somebody else. And whose waits
-    /// the wakee has paid for: also those of a task whose message is delivered to it by a softirq.
+    /// Finds the waker: the current task, unless the CPU is serving an interrupt that the task did not cause. Also finds the task
+    /// whose waits delayed the wakee: it may have sent a message that a softirq delivers.
     #[inline(always)]
     fn origin(&mut self, machine: &Machine, index: usize, event: &Event, wakee: TaskKey) -> Origin {
         let (cpu, handlers) = machine.at(index);

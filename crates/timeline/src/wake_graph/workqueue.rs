@@ -10,13 +10,13 @@ use unstarve_sched::KernelThread;
 use crate::tasks::WorkStart;
 use crate::{Sink, Task, TaskKey, WorkItem, World};
 
-/// Whose sleep a delay of a task's wakeup costs.
+/// Whether a delay of a sleeping task's wakeup costs that task.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum SleepLoss {
     Nothing,
-    /// Its own: it needed what it was woken for from then on.
+    /// Yes, from then on: it needed what it was woken for.
     Since(Time),
-    /// Not its own, but that of tasks waiting for it: it passes on the debts that led to its wakeup.
+    /// Not the task, but tasks that wait for it: it passes on the debts that led to its wakeup.
     OfOthers(Time),
 }
 
