@@ -1,3 +1,5 @@
+//! Tests of the journal: parsing, partly written lines, and stored lines of earlier versions.
+
 use std::fs::OpenOptions;
 
 use unstarve_model::Tid;

@@ -26,7 +26,8 @@ const DIGITS: usize = 8;
 const RANDOM: usize = 16;
 
 impl Name {
-    /// A name that a file of a table can have: UTF-8 without control characters. Files with other names are neither merged nor read (docs/decisions/0440).
+    /// A name that a file of a table can have: UTF-8 without control characters. Files with other names are neither merged nor
+    /// read (docs/decisions/0440).
     pub fn text(name: &[u8]) -> Option<&str> {
         std::str::from_utf8(name).ok().filter(|text| !text.chars().any(char::is_control))
     }

@@ -6,8 +6,8 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
 
 /// A sum over rows that does not depend on their order: the rows of files merged in any order have the sum of the files' sums.
 ///
-/// Each row is hashed with the names of its columns. Empty cells do not count, so an added empty column changes nothing. It detects rows that are lost,
-/// doubled or changed by mistake, not forgery.
+/// Each row is hashed with the names of its columns. Empty cells do not count, so an added empty column changes nothing. It
+/// detects rows that are lost, doubled or changed by mistake, not forgery.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Sum(pub u64);
 

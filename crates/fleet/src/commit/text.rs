@@ -22,8 +22,8 @@ pub const COMMIT_BYTES: u64 = 64 << 20;
 pub struct Commit {
     /// The first line.
     pub head: Head,
-    /// The hosts' files whose rows are in the outputs, or were dropped. A name stays after its file is removed, so that a file that is copied again does not
-    /// count twice.
+    /// The hosts' files whose rows are in the outputs, or were dropped. A name stays after its file is removed, so that a file
+    /// that is copied again does not count twice.
     pub inputs: Vec<Input>,
 }
 

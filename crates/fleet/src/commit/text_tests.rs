@@ -1,3 +1,5 @@
+//! Tests of commits as text.
+
 use super::*;
 
 const HOUR: &str = "table=blame_rollup/date=2026-11-23/hour=07";

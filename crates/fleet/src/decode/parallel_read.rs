@@ -74,8 +74,8 @@ pub(crate) fn run<W: Work>(
     })
 }
 
-/// The group whose rows are taken. Only its files may need much memory, and only one at a time: this limits the memory of all threads and children together
-/// (docs/decisions/0431).
+/// The group whose rows are taken. Only its files may need much memory, and only one at a time: this limits the memory of all
+/// threads and children together (docs/decisions/0431).
 #[derive(Default)]
 struct Turns {
     state: Mutex<Turn>,

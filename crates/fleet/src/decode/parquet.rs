@@ -76,11 +76,10 @@ pub struct Examined {
     pub memory: usize,
 }
 
-/// Reads a file of a table. A column that the table does not have is kept, if it is of a type that tables have: a newer version may have
-/// written it. One that the file does not have is no error if its cells may be empty: an older version wrote it.
-///
-/// The sizes in the file's footer are checked before anything is decoded. A crafted file can still make the Parquet decoder panic, or allocate more for a
-/// moment: use [`crate::SandboxedDecode`] for files that are not trusted.
+/// Decodes a table's file. Columns that the table does not have are kept if their type is one that tables have: a newer version
+/// may have written them. A missing column is no error if its cells may be empty: an older version wrote the file. The sizes in
+/// the file's footer are checked before anything is decoded. A crafted file can still make the Parquet decoder panic, or
+/// allocate more for a moment: use [`crate::SandboxedDecode`] for untrusted files.
 ///
 /// # Errors
 /// Why it is refused: it is not a Parquet file, a column has another type, a required one is missing or empty, or its rows

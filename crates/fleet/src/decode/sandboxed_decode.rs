@@ -35,8 +35,8 @@ pub trait Examine: Send + Sync {
     /// Why it is refused.
     fn examine(&self, table: &'static Schema, bytes: &Bytes, most: DecodeLimits) -> Result<Examined, String>;
 
-    /// Decodes files of a table; `most` is the limit of each. Before it decodes a file that needs much memory, it calls `turn`, which waits until no other such file is
-    /// decoded. After `false` results are not wanted any more.
+    /// Decodes files of a table; `most` is the limit of each. Before it decodes a file that needs much memory, it calls `turn`,
+    /// which waits until no other such file is being decoded. After `turn` returns `false`, results are no longer wanted.
     fn rows(
         &self,
         table: &'static Schema,
@@ -68,8 +68,8 @@ impl Examine for InProcessDecode {
     }
 }
 
-/// Decodes in children with limits of memory and time. A used child's allocator may hold memory that counts against its limit, so a file that it refuses, or
-/// that ends it, is given to a new child, whose answer counts.
+/// Decodes in child processes with limits of memory and time. A used child's allocator may hold memory that counts against its
+/// limit, so a file that it refuses, or that kills it, is passed to a new child, whose answer counts.
 pub struct SandboxedDecode {
     /// Starts a child.
     command: Box<dyn Fn() -> Command + Send + Sync>,

@@ -1,3 +1,5 @@
+//! Tests of decoding in child processes.
+
 use arrow_array::cast::AsArray;
 use unstarve_tables::{Cell, HOSTS, parquet_file};
 

@@ -1,3 +1,5 @@
+//! Tests of collecting rows for one merged file.
+
 use unstarve_tables::HOSTS;
 
 use super::*;

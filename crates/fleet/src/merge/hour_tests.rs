@@ -1,3 +1,5 @@
+//! Tests of merging the files of an hour.
+
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::PathBuf;
 use std::sync::Arc;

@@ -19,7 +19,8 @@ use super::row_order::sorted_rows;
 use super::sorted::{self, RowAt};
 use crate::commit::Sum;
 
-/// Maximum memory of the sums; more than a day of a thousand hosts takes. Rows that would take more, because histograms have any length, are not folded.
+/// Maximum memory of the sums; more than a day of a thousand hosts takes. Rows that would take more, because histograms have
+/// any length, are not folded.
 const MAX_FOLD_MEMORY: usize = 64 << 20;
 
 /// Folds rows by the hour: one for those that differ only in the folded columns. `None` if more than half of the rows remain,

@@ -1,3 +1,5 @@
+//! Tests of folding rows by the hour.
+
 use std::collections::BTreeMap;
 
 use bytes::Bytes;

@@ -62,7 +62,8 @@ impl NextCommit {
             }
             is_made => is_made?,
         };
-        // Numbers between were taken by files that are not trusted. If a compactor has committed with one of them meanwhile, this commit misses its rows.
+        // Untrusted files have taken the numbers in between. If a compactor has committed with one of them meanwhile, this
+        // commit misses its rows.
         if is_made && number > state.number() + 1 && hour.has_commit_between(state.number(), number)? {
             hour.remove(&Name::commit(number))?;
             return Ok(false);

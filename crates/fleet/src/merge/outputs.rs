@@ -67,8 +67,8 @@ impl<'a> OutputFiles<'a> {
         if chunk.is_full() { Ok(self.flush(own)?) } else { Ok(()) }
     }
 
-    /// Merges outputs of an earlier commit into fewer, and returns those that it replaced. If that would not leave fewer files to merge, they stay as they are: else they
-    /// would be written again in each run.
+    /// Merges outputs of an earlier commit into fewer, and returns those that it replaced. If that would not leave fewer files
+    /// to merge, they stay as they are; otherwise each run would write them again.
     pub fn merge_outputs<'o>(
         &mut self,
         outputs: Vec<&'o Output>,

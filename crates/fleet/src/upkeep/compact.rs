@@ -39,8 +39,8 @@ pub fn compact(store: &Store, options: &Options) -> Result<Done, FleetError> {
             Problem::of(Kind::Place, partition.path(), &chain(&error)).add(&mut done.problems);
         }
     }
-    // The owner of the manifest is the keeper, whose commits may not be ignored. A user who does not trust the commits here must neither become the keeper
-    // nor remove what they list.
+    // The owner of the manifest is the keeper, whose commits may not be ignored. A user who does not trust the commits here
+    // must neither become the keeper nor remove what they list.
     if is_doubted {
         let why = "left as it is, and nothing is removed: a commit is not believed";
         Problem::of(Kind::Store, MANIFEST_NAME, why).add(&mut done.problems);

@@ -87,7 +87,7 @@ fn superseded<'a>(state: &'a State, options: &Options) -> Vec<&'a str> {
 
 /// Hosts' files that were merged long enough ago and still exist.
 fn merged<'a>(state: &'a State, options: &Options) -> impl Iterator<Item = &'a Input> {
-    // No merged file is removed while an output that has its rows is missing.
+    // Hosts' files stay while any output of the commit is missing or has another size.
     let listed = state.commit.iter().flat_map(|commit| &commit.head.outputs);
     let is_whole =
         listed.into_iter().all(|output| is_there(state, &output.name).is_some_and(|entry| entry.bytes == output.bytes));

@@ -1,3 +1,5 @@
+//! Tests of settings: harmful values, paths, and the forms of values.
+
 use super::*;
 
 fn nothing(_: &str) -> Option<String> {

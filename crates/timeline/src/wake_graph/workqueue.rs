@@ -1,4 +1,4 @@
-//! Work items: when and by whom they were queued, which worker executes them, and what a worker's sleep cost others.
+//! Work items: when they are queued, which worker executes them, and what a worker's sleep cost others.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;

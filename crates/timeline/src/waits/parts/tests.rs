@@ -1,3 +1,5 @@
+//! Tests of the limit on the parts and pieces of a wait.
+
 use proptest::prelude::*;
 use unstarve_model::{Comm, Context, CpuId, Event, EventKind, Issuer, PrevState, Prio, TaskRef, Tid};
 use unstarve_sched::Groups;
