@@ -1,7 +1,8 @@
-//! The audit log: JSON lines with rule, target, old value, new value and outcome. The lines of a batch are written before the
-//! next batch starts, so a kill loses at most those of the interrupted batch; the process that reverts its changes logs each of
-//! them. Lines are numbered within a process (`n`). Lines that cannot be written are queued; if the queue is full, a line
-//! reports how many were dropped.
+//! The audit log: JSON lines with rule, target, old value, new value and outcome.
+//!
+//! The lines of a batch are written before the next batch starts, so a kill loses at most those of the interrupted batch; the
+//! process that reverts its changes logs each of them. Lines are numbered within a process (`n`). Lines that cannot be written
+//! are queued; if the queue is full, a line reports how many were dropped.
 
 use std::fs::File;
 use std::io::{self, Write};

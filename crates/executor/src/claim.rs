@@ -1,12 +1,14 @@
-//! Compares what a recording claims about a live thread with what the host shows. The author of the file may have written
-//! anything, and boot ids, tids and start times are readable by all users: a claim that the host contradicts is refused.
+//! Compares what a recording claims about a live thread with what the host shows.
+//!
+//! The author of the file may have written anything, and boot ids, tids and start times are readable by all users: a claim that
+//! the host contradicts is refused.
 //!
 //! | claim | the host shows the same | the host shows another | no claim |
 //! |---|---|---|---|
-//! | when it was created | agreed | refused | the name has to be the same |
+//! | its start time | agreed | refused | the name must be the same |
 //! | kernel thread or program | agreed | refused | unknown; a program with a kernel thread's name is not raised |
 //! | its user | agreed | refused if it would be raised | unknown |
-//! | its name, beside its creation | agreed | refused if it would be raised | unknown |
+//! | its name, besides the start time | agreed | refused if it would be raised | unknown |
 //!
 //! All callers use this: the plan that `fix` shows, applies and verifies, and what `--as` prints, by [`crate::plan::plan`].
 //! Printed commands do the same comparison themselves (`unstarve_change::commands`), because they run without this program.

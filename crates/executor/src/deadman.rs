@@ -1,9 +1,10 @@
-//! A second, tiny process that reverts everything when the guard dies, or when ordinary tasks no longer run. The guard sends a
-//! heartbeat as long as one of its threads with ordinary priority makes progress: if all ordinary tasks of a machine starve,
-//! that is as bad as a dead guard. The dead-man process has a real-time priority above the guard and everything that it sets,
-//! answers each heartbeat, and otherwise sleeps in poll(2). If it does not answer or exits, the guard replaces it. It gets
-//! descriptors, not paths: of the lock, which no other guard gets before it exits; of the journal, which it can read even after
-//! an unlink; and of the audit log.
+//! A second, tiny process that reverts everything when the guard dies, or when ordinary tasks no longer run.
+//!
+//! The guard sends a heartbeat as long as one of its threads with ordinary priority makes progress: if all ordinary tasks of a
+//! machine starve, that is as bad as a dead guard. The dead-man process has a real-time priority above the guard and everything
+//! that it sets, answers each heartbeat, and otherwise sleeps in poll(2). If it does not answer or exits, the guard replaces
+//! it. It gets descriptors, not paths: of the lock, which no other guard gets before it exits; of the journal, which it can
+//! read even after an unlink; and of the audit log.
 
 use std::ffi::CStr;
 use std::fs::File;

@@ -1,16 +1,18 @@
-//! Finds a cgroup whose file was set and whose path may have changed. In version 1 any user who may write the parent directory
-//! can rename a group (rename(2), `cgroup1_rename()` in kernel/cgroup/cgroup-v1.c), and create another one at the old path.
+//! Finds a cgroup whose file was set and whose path may have changed.
+//!
+//! In version 1 any user who may write the parent directory can rename a group (rename(2), `cgroup1_rename()` in
+//! kernel/cgroup/cgroup-v1.c), and create another one at the old path.
 //!
 //! | at its path | hierarchy there | it is |
 //! |---|---|---|
 //! | the same file | any | here |
 //! | nothing, or another's | version 2, which refuses renames | gone |
 //! | nothing, or another's | version 1, and the file is found below its mount | moved |
-//! | nothing, or another's | version 1, and the kernel says that no node has its number | gone |
-//! | nothing, or another's | version 1, and the kernel has the node, but it is found under no name | not known: an error |
-//! | nothing, or another's | version 1, the kernel does not say, all was looked at twice | gone |
-//! | nothing, or another's | version 1, the search was cut short | not known: an error |
-//! | nothing, or another's | none is mounted there any more | not known: an error |
+//! | nothing, or another's | version 1, and the kernel has no node with its number | gone |
+//! | nothing, or another's | version 1, and the kernel has the node, but the search does not find it | unknown: an error |
+//! | nothing, or another's | version 1, the kernel cannot tell, and two complete searches find nothing | gone |
+//! | nothing, or another's | version 1, and the search hit its limit | unknown: an error |
+//! | nothing, or another's | no longer mounted | unknown: an error |
 //!
 //! A file's inode number identifies its kernfs node (`kernfs_new_node()`, fs/kernfs/dir.c) for the node's lifetime.
 

@@ -191,7 +191,7 @@ mod tests {
             kin(13, 160, 13, 12), // its child
             kin(14, 50, 14, 10),  // a child that was there before, by chance with the same nice
             kin(15, 160, 15, 12), // a grandchild that has set its own
-            kin(16, 160, 16, 1),  // somebody else's
+            kin(16, 160, 16, 1),  // not a descendant
         ];
         let nice = |key: TaskKey, _| Some(Value::Nice(if key.tid == Tid(15) { 3 } else { -10 }));
         let heirs = find(&kin, std::slice::from_ref(&change), nice);

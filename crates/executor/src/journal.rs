@@ -1,6 +1,7 @@
-//! The journal: changes are written to it before they are made, so that they can be reverted. Each line is `CRC32 JSON`, and
-//! lines are only appended. A partly written line (power loss, full disk) has a wrong checksum and is skipped. Its change had
-//! not been made, because changes wait until their lines are on disk, so nothing is lost.
+//! The journal: changes are written to it before they are made, so that they can be reverted.
+//!
+//! Each line is `CRC32 JSON`, and lines are only appended. A partly written line (power loss, full disk) has a wrong checksum
+//! and is skipped. Its change had not been made, because changes wait until their lines are on disk, so nothing is lost.
 
 mod store;
 

@@ -1,7 +1,8 @@
-//! Makes changes and reverts them, for the guard, `fix`, `knobs` and the lab's guests. Each change is written to the
-//! [`journal`] before it is made ([`act`]). [`act::restore`] reverts the values that nobody has changed since, also on tasks
-//! that inherited them. A [`state::State`] is the lock and the directory. A [`deadman`] process reverts everything when the
-//! process that makes the changes dies.
+//! Makes changes and reverts them, for the guard, `fix`, `knobs` and the lab's guests.
+//!
+//! Each change is written to the [`journal`] before it is made ([`act`]). [`act::restore`] reverts the values that nobody has
+//! changed since, also on tasks that inherited them. A [`state::State`] is the lock and the directory. A [`deadman`] process
+//! reverts everything when the process that makes the changes dies.
 
 #![cfg_attr(not(test), warn(clippy::print_stdout, clippy::print_stderr))]
 

@@ -1,6 +1,7 @@
-//! Decides which task gets which new setting, and why or why not. Pure: no I/O, so unit tests need no real tasks. For each
-//! aspect the first matching rule of the file wins; a later rule that wants another value is only noted. Changes that no rule
-//! may make are refused here.
+//! Decides which task gets which new setting, and why or why not.
+//!
+//! Pure: no I/O, so unit tests need no real tasks. For each aspect the first matching rule of the file wins; a later rule that
+//! wants another value is only noted. Changes that no rule may make are refused here.
 
 use std::fmt;
 

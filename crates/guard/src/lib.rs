@@ -1,6 +1,8 @@
-//! The guard: keeps tasks at the scheduling attributes that a policy sets. [`Policy`] is the parsed file, [`scan::Scanner`]
-//! reads the tasks of the machine, and [`decide`] compares the two without I/O. A [`reconciler::Reconciler`] makes the changes
-//! and writes each to the [`journal`] first. [`undo()`] reverts values that nobody has changed since.
+//! The guard: keeps tasks at the scheduling attributes that a policy sets.
+//!
+//! [`Policy`] is the parsed file, [`scan::Scanner`] reads the tasks of the machine, and [`decide`] compares the two without
+//! I/O. A [`reconciler::Reconciler`] makes the changes and writes each to the [`journal`] first. [`undo()`] reverts values that
+//! nobody has changed since.
 
 #![cfg_attr(not(test), warn(clippy::print_stdout, clippy::print_stderr))]
 

@@ -1,6 +1,7 @@
-//! The rules that in-kernel counters distinguish, and the C header that gives the eBPF programs the same numbers. A counter
-//! knows the run queue of a waiting task and the running task, but not each wait. So it has fewer rules than a recording, and a
-//! wait that the task itself asked for counts as fair sharing.
+//! The rules that in-kernel counters distinguish, and the C header that gives the eBPF programs the same numbers.
+//!
+//! A counter knows the run queue of a waiting task and the running task, but not each wait. So it has fewer rules than a
+//! recording, and a wait that the task itself asked for counts as fair sharing.
 
 use std::fmt::Write;
 

@@ -1,6 +1,7 @@
-//! A reference run queue of one CPU: which task runs next, and how long each task waits for which occupant, by which rule. It
-//! is written for clarity, not speed: it keeps every waiting task and calls [`Contender::ahead_of`] for each. The timeline and
-//! the eBPF programs compute the same faster, and are tested against it.
+//! A reference run queue of one CPU: which task runs next, and how long each task waits for which occupant, by which rule.
+//!
+//! It is written for clarity, not speed: it keeps every waiting task and calls [`Contender::ahead_of`] for each. The timeline
+//! and the eBPF programs compute the same faster, and are tested against it.
 
 use unstarve_model::{Nanos, Policy, Time};
 

@@ -1,8 +1,9 @@
-//! Limits the work that a trace can cause beyond a constant for each event. Most events take a constant number of steps. A few
-//! must visit every task that waits for a CPU, or every occupant during a wait. Real machines have few of these. A trace in
-//! which each event causes such a visit, as long as the trace itself, would take quadratic time. So these steps are counted,
-//! and their maximum grows linearly with the trace's length. Beyond it, parts of waits become `unknown`, and a loss reports
-//! that. Sums stay exact.
+//! Limits the work that a trace can cause beyond a constant for each event.
+//!
+//! Most events take a constant number of steps. A few must visit every task that waits for a CPU, or every occupant during a
+//! wait. Real machines have few of these. A trace in which each event causes such a visit, as long as the trace itself, would
+//! take quadratic time. So these steps are counted, and their maximum grows linearly with the trace's length. Beyond it, parts
+//! of waits become `unknown`, and a loss reports that. Sums stay exact.
 
 use unstarve_model::{Loss, LossKind, grouped};
 

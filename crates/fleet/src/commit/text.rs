@@ -1,5 +1,6 @@
-//! The text of a commit: a line of JSON with the files that count now, then a line for each host's file that was merged. A
-//! reader needs only the first line if no hosts' files are left in the hour.
+//! The text of a commit: a line of JSON with the files that count now, then a line for each host's file that was merged.
+//!
+//! A reader needs only the first line if no hosts' files are left in the hour.
 
 use std::collections::BTreeSet;
 

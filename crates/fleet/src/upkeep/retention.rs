@@ -1,7 +1,8 @@
-//! Decides which hours are too old, even if clocks are wrong. The age of an hour is measured from now, or from the newest hour
-//! in the store if that is earlier. Both can be wrong: this machine's clock may jump, and any host can create a directory of a
-//! future hour. So in each run the reference time advances by at most a quarter of the retention time, but at least a day;
-//! `_keep.json` stores it.
+//! Decides which hours are too old, even if clocks are wrong.
+//!
+//! The age of an hour is measured from now, or from the newest hour in the store if that is earlier. Both can be wrong: this
+//! machine's clock may jump, and any host can create a directory of a future hour. So in each run the reference time advances
+//! by at most a quarter of the retention time, but at least a day; `_keep.json` stores it.
 
 use std::time::Duration;
 

@@ -180,7 +180,8 @@ impl Source for Ebpf {
             into.extend(decode(&event, &mut self.symbols));
         }
         let Some(data) = self.skeleton.maps.bss_data.as_deref_mut() else { return Ok(()) };
-        // The kernel writes them at any time; a missed update is read next time. SAFETY: valid, aligned u64 in a map's memory.
+        // The kernel writes them at any time; a missed update is read next time.
+        // SAFETY: valid, aligned u64 in a map's memory.
         let (lost, throttled) =
             unsafe { ((&raw const data.lost).read_volatile(), (&raw const data.throttled).read_volatile()) };
         if self.full.get() {

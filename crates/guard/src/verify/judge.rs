@@ -1,8 +1,9 @@
-//! Judges whether a rule helped: compares the waits while it was in force with those before it and after it was reverted. Load
-//! changes by itself, so a comparison with "before" proves little: the waits must be longer again without the rule. And waits
-//! come in bursts, so their number says little about the uncertainty of a mean. Each side is measured in [`SLICES`] slices. The
-//! variation between slices, taken one by one and in groups of 2, 3 and 5 (for bursts longer than a slice), gives four error
-//! bounds, of which the widest counts.
+//! Judges whether a rule helped: compares the waits while it was in force with those before it and after it was reverted.
+//!
+//! Load changes by itself, so a comparison with "before" proves little: the waits must be longer again without the rule. And
+//! waits come in bursts, so their number says little about the uncertainty of a mean. Each side is measured in [`SLICES`]
+//! slices. The variation between slices, taken one by one and in groups of 2, 3 and 5 (for bursts longer than a slice), gives
+//! four error bounds, of which the widest counts.
 
 use std::fmt;
 

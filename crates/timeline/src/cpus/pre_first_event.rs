@@ -1,5 +1,7 @@
-//! Infers what a CPU did before its first event. It issued no switch, so it did the same all the time as at that event, unless
-//! events of other CPUs contradict that (overwritten ring buffers begin at different times, and only some formats mark that).
+//! Infers what a CPU did before its first event.
+//!
+//! It issued no switch, so it did the same all the time as at that event, unless events of other CPUs contradict that
+//! (overwritten ring buffers begin at different times, and only some formats mark that).
 
 use unstarve_model::{CpuId, CpuSet, Nanos, Policy, Prio};
 use unstarve_sched::precedes;

@@ -1,21 +1,22 @@
-//! Detects CPUs that did not run (steal, SMI), from missing ticks. A CPU with a task on it has a tick each 1 to 10 ms. If
-//! steady ticks stop for many periods, the same task is current after the gap, and the CPU issued no other event, then the CPU
-//! was not running: a hypervisor gave it to another guest (steal), firmware had it (SMI), or interrupts were off. No rule of
-//! the scheduler gave it to another task.
+//! Detects CPUs that did not run (steal, SMI), from missing ticks.
+//!
+//! A CPU with a task on it has a tick each 1 to 10 ms. If steady ticks stop for many periods, the same task is current after
+//! the gap, and the CPU issued no other event, then the CPU was not running: a hypervisor gave it to another guest (steal),
+//! firmware had it (SMI), or interrupts were off. No rule of the scheduler gave it to another task.
 //!
 //! | what is known | the gap is |
 //! |---|---|
 //! | no tick is recorded, or too few in this run | nothing: it is unknown whether one was due |
 //! | an idle CPU | nothing: its tick stops |
 //! | `tick_stop` since the last tick | nothing: NO_HZ_FULL |
-//! | a fair task with nobody beside it | nothing: NO_HZ_FULL may stop the tick of a single task without an event that is recorded |
-//! | a fair task, somebody waits all along | a stop: the tick is needed to share the CPU (`sched_can_stop_tick`) |
-//! | the same, but a real-time task waits, too, and the CPU is known to be one of `nohz_full` | nothing: the kernel looks at the real-time tasks first, and one needs no tick |
-//! | a real-time task, even if others wait | nothing: NO_HZ_FULL may stop its tick (`sched_can_stop_tick`), and RCU or a timer let it tick for a while |
-//! | an event of this CPU in the gap, of whatever type | as long as the silence, if that is still long |
+//! | a fair task, no other waits | nothing: NO_HZ_FULL may stop the tick of a single task without a recorded event |
+//! | a fair task, another task waits all the time | a stop: the tick is needed to share the CPU (`sched_can_stop_tick`) |
+//! | the same, but a real-time task waits, too, on a CPU of `nohz_full` | nothing: the kernel checks real-time tasks first; one needs no tick |
+//! | a real-time task, even if others wait | nothing: NO_HZ_FULL may stop its tick; before, RCU or a timer may have kept it |
+//! | an event of any type from this CPU in the gap | as long as the silence, if that is still long |
 //! | shorter than 16 periods, or than 20 ms | nothing: a guest's ticks come late |
-//! | another task is current behind it | nothing: a switch is missing |
-//! | all other CPUs are silent, too | nothing, for tracing may have been off; a loss says so |
+//! | another task is current after it | nothing: a switch is missing |
+//! | all other CPUs are silent, too | nothing: tracing may have been off; a loss reports it |
 
 use unstarve_model::{Nanos, Policy, Time};
 

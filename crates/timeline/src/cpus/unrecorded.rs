@@ -1,5 +1,7 @@
-//! CPUs that ran tasks and were not recorded (`perf record -C 1`, `trace-cmd report --cpu 1`). A task that leaves for such a
-//! CPU seems to wait until it turns up again. So only waits of tasks that cannot run there are reported.
+//! CPUs that ran tasks and were not recorded (`perf record -C 1`, `trace-cmd report --cpu 1`).
+//!
+//! A task that leaves for such a CPU seems to wait until it turns up again. So only waits of tasks that cannot run there are
+//! reported.
 
 use std::cell::Cell;
 

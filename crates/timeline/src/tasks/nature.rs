@@ -1,5 +1,7 @@
-//! Whether tasks are kernel threads or programs, and who created them. A program may have the name `ksoftirqd/0`: a name is
-//! only a claim. The creator, an exec, a rename and the host snapshot are evidence.
+//! Whether tasks are kernel threads or programs, and who created them.
+//!
+//! A program may have the name `ksoftirqd/0`: a name is only a claim. The creator, an exec, a rename and the host snapshot are
+//! evidence.
 
 use unstarve_model::{Comm, Tid};
 use unstarve_sched::KernelThread;

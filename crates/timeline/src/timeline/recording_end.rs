@@ -1,7 +1,9 @@
-//! Handles CPUs whose events end before the trace does. One task may have a CPU for long, or the CPU is idle, so silence does
-//! not mean that its recording ended. Other data of the source proves how far a CPU was recorded ([`Coverage`]): up to there it
-//! continued what it did at its last event. Beyond, recorders stop CPUs one after another, and buffers without overwrite fill
-//! up: events of other CPUs may show that it did something else.
+//! Handles CPUs whose events end before the trace does.
+//!
+//! One task may have a CPU for long, or the CPU is idle, so silence does not mean that its recording ended. Other data of the
+//! source proves how far a CPU was recorded ([`Coverage`]): up to there it continued what it did at its last event. Beyond,
+//! recorders stop CPUs one after another, and buffers without overwrite fill up: events of other CPUs may show that it did
+//! something else.
 
 use unstarve_model::{Coverage, CpuId, Loss, LossKind, Nanos, Policy, ProvedBy, Time, Until, counted};
 use unstarve_sched::precedes;

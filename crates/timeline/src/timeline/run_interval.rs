@@ -1,5 +1,7 @@
-//! Runs in which the task changes. The switch to a task shows its name and priority at that time. `chrt`, `nice`, `exec` and
-//! priority inheritance change them during the run. The switch away shows the new ones.
+//! Runs in which the task changes.
+//!
+//! The switch to a task shows its name and priority at that time. `chrt`, `nice`, `exec` and priority inheritance change them
+//! during the run. The switch away shows the new ones.
 
 use unstarve_model::{Comm, Prio, Tid};
 use unstarve_sched::precedes;

@@ -1,6 +1,7 @@
-//! Finished waits whose blame depends on a run still in progress. Only the end of a run shows what its task was meanwhile (see
-//! `run_interval`). A wait that contains a long part of such a run, and that ended on another CPU, is reported at the end of
-//! the run.
+//! Finished waits whose blame depends on a run still in progress.
+//!
+//! Only the end of a run shows what its task was meanwhile (see `run_interval`). A wait that contains a long part of such a
+//! run, and that ended on another CPU, is reported at the end of the run.
 
 use std::num::NonZeroU32;
 

@@ -1,5 +1,7 @@
-//! Tasks that were runnable when the trace began. No event shows that, and if they never get the CPU, none ever will: the worst
-//! possible starvation. Other data about the host, recorded along with the trace, can show it.
+//! Tasks that were runnable when the trace began.
+//!
+//! No event shows that, and if they never get the CPU, none ever will: the worst possible starvation. Other data about the
+//! host, recorded along with the trace, can show it.
 
 use std::collections::BTreeMap;
 

@@ -1,6 +1,7 @@
-//! The parts of a wait: each occupant and how long it had the CPU. If thousands of kinds of tasks wait for one CPU, each has
-//! waited for all others. To keep time and memory from growing with the square of their number, a wait keeps its longest parts,
-//! and parts are found by actor, not by a linear search.
+//! The parts of a wait: each occupant and how long it had the CPU.
+//!
+//! If thousands of kinds of tasks wait for one CPU, each has waited for all others. To keep time and memory from growing with
+//! the square of their number, a wait keeps its longest parts, and parts are found by actor, not by a linear search.
 
 use rustc_hash::FxHashMap;
 use unstarve_model::{Nanos, Time};

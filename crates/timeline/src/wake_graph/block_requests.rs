@@ -1,9 +1,11 @@
-//! Block device requests: which waits delayed them, and so delayed the tasks that sleep until they are done. The interrupt in
-//! which a device completes a request wakes the sleeping task, and does not show whose waits delayed it. But a task gave the
-//! request to the device, and may have waited for a CPU before that; and some drivers (loop, nvme-tcp, tcm-loop) pass each
-//! request to a work item, whose worker may have waited. The debts of both travel with the request. At its completion they pass
-//! to the tasks that are woken and the requests that are issued there. A request is identified by its device and first sector,
-//! as in its events. Requests without a sector (flushes, passthrough commands) all have the same key, and are not followed.
+//! Block device requests: which waits delayed them, and so delayed the tasks that sleep until they are done.
+//!
+//! The interrupt in which a device completes a request wakes the sleeping task, and does not show whose waits delayed it. But a
+//! task gave the request to the device, and may have waited for a CPU before that; and some drivers (loop, nvme-tcp, tcm-loop)
+//! pass each request to a work item, whose worker may have waited. The debts of both travel with the request. At its completion
+//! they pass to the tasks that are woken and the requests that are issued there. A request is identified by its device and
+//! first sector, as in its events. Requests without a sector (flushes, passthrough commands) all have the same key, and are not
+//! followed.
 
 use rustc_hash::FxHashMap;
 use unstarve_model::{BlockRequest, Context, Event, Nanos, Tid, Time};

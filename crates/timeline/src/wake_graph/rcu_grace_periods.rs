@@ -1,8 +1,9 @@
-//! Tasks that sleep until an RCU grace period ends, and the thread that they wait for. `synchronize_rcu()` puts the caller into
-//! an uninterruptible sleep until an RCU callback wakes it (`wait_rcu_gp` in `kernel/rcu/update.c`). The callback runs in the
-//! RCU softirq or in an RCU thread (`rcuc/N`, `rcuop/N`), so the wakeup does not show whose waits delayed it. But one thread,
-//! `rcu_preempt` or `rcu_sched` (`rcu_gp_kthread` in `kernel/rcu/tree.c`), drives every step of a grace period: while it waits
-//! for a CPU, no grace period begins or ends.
+//! Tasks that sleep until an RCU grace period ends, and the thread that they wait for.
+//!
+//! `synchronize_rcu()` puts the caller into an uninterruptible sleep until an RCU callback wakes it (`wait_rcu_gp` in
+//! `kernel/rcu/update.c`). The callback runs in the RCU softirq or in an RCU thread (`rcuc/N`, `rcuop/N`), so the wakeup does
+//! not show whose waits delayed it. But one thread, `rcu_preempt` or `rcu_sched` (`rcu_gp_kthread` in `kernel/rcu/tree.c`),
+//! drives every step of a grace period: while it waits for a CPU, no grace period begins or ends.
 
 use unstarve_model::Comm;
 use unstarve_sched::KernelThread;

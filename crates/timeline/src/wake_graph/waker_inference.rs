@@ -1,7 +1,8 @@
-//! Infers the waker if events lack the context in which they were issued. `perf script` and `trace-cmd report` omit the
-//! context, and handlers of timers and IPIs have no events. The current task of a wakeup is then the waker, or it was only
-//! interrupted. Interrupts hit all tasks alike: for them, a task is current in the same part of a wakee's wakeups as it has of
-//! the CPU time. A task that is current more often wakes it.
+//! Infers the waker if events lack the context in which they were issued.
+//!
+//! `perf script` and `trace-cmd report` omit the context, and handlers of timers and IPIs have no events. The current task of a
+//! wakeup is then the waker, or it was only interrupted. Interrupts hit all tasks alike: for them, a task is current in the
+//! same part of a wakee's wakeups as it has of the CPU time. A task that is current more often wakes it.
 
 use rustc_hash::FxHashMap;
 use unstarve_model::{Context, Event, Nanos, Time};
