@@ -44,7 +44,7 @@ impl Owner {
         Some(Owner { real: ids.next()?.ok()?, effective: ids.next()?.ok()?, saved: ids.next()?.ok()? })
     }
 
-    /// The user, if all ids are the same; `None` for a set-user-ID program, also while it has dropped privileges temporarily.
+    /// The user, if all ids are the same; `None` for a set-user-ID program, and for one that dropped its privileges temporarily.
     pub fn sole(&self) -> Option<Uid> {
         (self.real == self.effective && self.real == self.saved).then_some(self.real)
     }

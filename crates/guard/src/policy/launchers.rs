@@ -39,7 +39,7 @@ static LAUNCHERS: LazyLock<Vec<Launcher>> = LazyLock::new(|| {
 /// A pattern that matches this many of them means programs in general, and says nothing about launchers.
 const IN_GENERAL: usize = 12;
 
-/// The programs of the table that a selector means: by name, or by unit if the selector has no name.
+/// The launchers in the table that a selector matches: by name, or by unit if it has no name.
 pub(super) fn among(selector: &Selector) -> Vec<Starts> {
     if !matches!(selector.kind, None | Some(Kind::User)) || selector.asks_for_work() {
         return Vec::new();
