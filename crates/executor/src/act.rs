@@ -1,4 +1,4 @@
-//! Making changes, and taking them back.
+//! Makes changes and reverts them.
 
 use std::io;
 
@@ -10,21 +10,21 @@ use crate::journal::{Journal, JournalError, Step, Store};
 use unstarve_change::TaskKey;
 use unstarve_change::{Aspect, Place, Value};
 
-/// What came of a change.
+/// The outcome of a change.
 #[derive(Debug)]
 pub enum Outcome {
-    /// It is so.
+    /// The value is set.
     Done,
     /// The task or file is gone.
     Gone,
-    /// The system refused.
+    /// The system call failed.
     Failed(io::Error),
 }
 
-/// Writes changes down, then makes them. The outcomes are in the order of the changes, which have got their numbers.
+/// Journals changes, then makes them. Returns the outcomes in the order of the changes, whose numbers it sets.
 ///
 /// # Errors
-/// If they cannot be written down; then nothing was changed.
+/// If they cannot be journalled; then nothing was changed.
 pub fn apply<H: Host, S: Store>(
     host: &mut H,
     journal: &mut Journal<S>,
@@ -39,7 +39,7 @@ pub fn apply<H: Host, S: Store>(
     let mut settled = Vec::new();
     let mut last: Option<(&Place, bool)> = None;
     for change in changes.iter() {
-        // A task's changes follow each other: one look for all of them.
+        // A task's changes are adjacent, so one check serves all of them.
         let there = match last {
             Some((target, there)) if *target == change.target => there,
             _ => host.is_there(&change.target),
@@ -51,13 +51,13 @@ pub fn apply<H: Host, S: Store>(
             Err(error) => Outcome::Failed(error),
         };
         match &outcome {
-            // At once: an undo after a kill has to recognise it.
+            // Immediately: an undo after a kill must recognise the value.
             Outcome::Done => {
                 if let Some(amended) = amendment(host, change) {
                     journal.amend(&mut [amended]);
                 }
             }
-            // Nothing was changed, so there is nothing to take back.
+            // Nothing was changed, so there is nothing to revert.
             Outcome::Gone | Outcome::Failed(_) => settled.push(change.seq),
         }
         audit.log(&entry(change, &outcome));
@@ -68,14 +68,14 @@ pub fn apply<H: Host, S: Store>(
     Ok(outcomes)
 }
 
-/// Writes into the changes of threads which process will have the value if they call execve.
+/// Records in the changes of threads which process would get the value if the thread calls execve.
 pub(crate) fn name_processes<H: Host>(host: &H, changes: &mut [Step]) {
     for change in changes {
         change.process = process_that_may_take_over(host, change);
     }
 }
 
-/// The process that will have a thread's new value if the thread calls execve; not where it has it already.
+/// The process that would get a thread's new value if the thread calls execve, unless it has the value already.
 fn process_that_may_take_over<H: Host>(host: &H, step: &Step) -> Option<TaskKey> {
     let Place::Task(key) = step.target else { return None };
     let process = host.process_of(key)?;
@@ -83,10 +83,10 @@ fn process_that_may_take_over<H: Host>(host: &H, step: &Step) -> Option<TaskKey>
     (!step.explains(&its)).then_some(process)
 }
 
-/// Writes down what tasks were born with. Nothing is changed now, and everything is taken back as if we had set it.
+/// Journals the values that tasks inherited. Nothing is changed now; undo reverts them like changes.
 ///
 /// # Errors
-/// If it cannot be written down.
+/// If they cannot be journalled.
 pub fn adopt<S: Store>(
     journal: &mut Journal<S>,
     audit: &mut Audit,
@@ -104,10 +104,10 @@ fn gone() -> io::Error {
     io::Error::from_raw_os_error(libc::ESRCH)
 }
 
-/// The kernel may set something near what was asked (CPUs that are there, a rounded number). What it has set is what undo
-/// has to recognise.
+/// The kernel may set another value than requested (only existing CPUs, a rounded number). Undo must recognise the value that
+/// was actually set.
 fn amendment<H: Host>(host: &H, change: &Step) -> Option<Step> {
-    // The rest it sets exactly or not at all.
+    // The kernel sets other values exactly or not at all.
     if !matches!(change.new, Value::Affinity(_) | Value::Content(_)) {
         return None;
     }
@@ -135,27 +135,27 @@ fn about(change: &Step, event: Event) -> Entry<'_> {
     }
 }
 
-/// What became of changes that were taken back.
+/// The result of reverting changes.
 #[derive(Debug, Default)]
 pub struct Undone {
-    /// As before again.
+    /// Reverted.
     pub restored: usize,
-    /// As before already.
+    /// Already had the old value.
     pub unchanged: usize,
-    /// Changed by somebody else since, and left so.
+    /// Changed by another program since, and left.
     pub others: usize,
     /// The task or file is gone.
     pub gone: usize,
-    /// Tasks' values that were inherited and not in the journal; they are as before, too.
+    /// Inherited values without a journal entry; they were reverted, too.
     pub inherited: usize,
-    /// The system refused; they stay in the journal.
+    /// System calls that failed; the changes stay in the journal.
     pub failed: Vec<(Step, io::Error)>,
-    /// Children were still being born with these values after so many looks that somebody must be racing with us.
+    /// After the last pass children still inherited these values: some task probably forks as fast as it can.
     pub racing: bool,
 }
 
 impl Undone {
-    /// Both together.
+    /// The sum of both.
     pub fn and(mut self, other: Undone) -> Undone {
         self.restored += other.restored;
         self.unchanged += other.unchanged;
@@ -167,22 +167,22 @@ impl Undone {
         self
     }
 
-    /// Whether nothing is left that we have set.
+    /// Whether everything was reverted.
     pub fn is_complete(&self) -> bool {
         self.failed.is_empty() && !self.racing
     }
 }
 
-/// How often children of changed tasks are looked for. Each look finds what was born during the one before from a task that was
-/// not restored yet; more than a few are needed only where somebody forks faster than we look.
+/// Maximum passes over the children of changed tasks. Each pass finds children forked during the previous one by a task that
+/// was not yet restored; more than a few are needed only if some task forks faster than a pass.
 const LOOKS_FOR_HEIRS: usize = 50;
 
-/// How often the same value is taken back from the same heir.
+/// How often the same value is reverted on the same child.
 const TRIES: u32 = 4;
 
-/// Takes changes back, the last one first, each only if the value is still what we have set, and the same from tasks that have
-/// inherited it. Writes nothing down but in `audit`, so it needs no space; it may be cut off anywhere and begun again.
-/// Gives also the numbers of those for which nothing is left to do.
+/// Reverts changes, the last one first, each only if the target still has the value that was set; also on tasks that inherited
+/// it. Writes only to `audit`, so it needs no disk space, and it can be interrupted anywhere and restarted. Also returns the
+/// numbers of changes for which nothing is left to do.
 pub fn restore<H: Host>(host: &mut H, audit: &mut Audit, changes: &[Step]) -> (Undone, Vec<u64>) {
     let mut undone = Undone::default();
     let mut settled = Vec::with_capacity(changes.len());
@@ -192,11 +192,11 @@ pub fn restore<H: Host>(host: &mut H, audit: &mut Audit, changes: &[Step]) -> (U
     let mut is_last = false;
     let (mut tried, mut failed_heirs) = (FxHashMap::<_, u32>::default(), false);
     for _ in 0..LOOKS_FOR_HEIRS {
-        // A child that has what we set on its parent has it from there, also where a change of its own looks like
-        // somebody else's by now: a guard that was killed in here before may have come half way.
+        // A child with the value set on its parent inherited it, even if a change of the child itself seems overwritten: a
+        // guard killed while reverting may have stopped half way.
         let mut heirs = host.heirs(&known);
-        // What reads the same again and again after it was written (a cpuset clips an affinity) is as it can be. A few times it
-        // may, on the way through several changes.
+        // A value that reads the same after every write (a cpuset clips an affinity) cannot be restored further. A few
+        // repetitions are normal while several changes are reverted.
         heirs.retain(|heir| {
             let tries = tried.entry((heir.target.clone(), heir.new.to_string())).or_default();
             *tries += 1;
@@ -226,21 +226,21 @@ pub fn restore<H: Host>(host: &mut H, audit: &mut Audit, changes: &[Step]) -> (U
     }
     audit.flush();
     if undone.racing || failed_heirs {
-        // Who tries again needs the changes of their parents to find them.
+        // A retry needs the parents' changes to find them.
         settled.clear();
     }
     (undone, settled)
 }
 
-/// As [`restore`], and settles them in the journal. What was inherited from a task stays possible until its change is settled, so
-/// that is done last.
+/// As [`restore`], and settles the changes in the journal. A child can inherit from a task until its change is settled, so this
+/// comes last.
 pub fn undo<H: Host, S: Store>(host: &mut H, journal: &mut Journal<S>, audit: &mut Audit, changes: &[Step]) -> Undone {
     let (undone, settled) = restore(host, audit, changes);
     journal.settle(settled);
     undone
 }
 
-/// Takes changes back of a task whose children are known and keep what they have.
+/// Reverts changes of a task whose children are known and keep their values.
 pub fn release<H: Host, S: Store>(
     host: &mut H,
     journal: &mut Journal<S>,
@@ -266,8 +266,8 @@ fn take_back<H: Host>(host: &mut H, audit: &mut Audit, changes: &[Step], undone:
                 continue;
             }
         };
-        // An earlier change of the same may tell that what looks like somebody else's is what it was: a guard that was killed
-        // while it took things back had come so far.
+        // If an earlier change of the same aspect finds its old value in place, no other program changed it: a guard that was
+        // killed while reverting had got that far.
         let what = (change.target.clone(), change.new.aspect());
         match event {
             Some(Event::Restored) => undone.restored += 1,
@@ -288,10 +288,10 @@ fn take_back<H: Host>(host: &mut H, audit: &mut Audit, changes: &[Step], undone:
     undone.others += theirs.len();
 }
 
-/// What no name of a handler has in it, for each is one of a directory.
+/// Separates handler names; a name cannot contain it, because each is also the name of a directory.
 const BETWEEN_HANDLERS: &str = "/";
 
-/// Whether the number of the interrupt that was changed is another one's by now.
+/// Whether the number of the changed interrupt belongs to another interrupt now.
 fn is_another_interrupt<H: Host>(host: &H, change: &Step) -> bool {
     host.handlers(&change.target).is_some_and(|now| {
         let mut was = change.comm.split(BETWEEN_HANDLERS).filter(|handler| !handler.is_empty());
@@ -299,7 +299,7 @@ fn is_another_interrupt<H: Host>(host: &H, change: &Step) -> bool {
     })
 }
 
-/// `None`: it is as before already, be it that the change was never made.
+/// `None` if the target already has the old value, also if the change was never made.
 fn put_back<H: Host>(host: &mut H, change: &Step) -> io::Result<Option<Event>> {
     let Some(now) = host.read(&change.target, change.new.aspect())? else { return Ok(Some(Event::Gone)) };
     if now.same(&change.old) {
@@ -319,13 +319,13 @@ fn put_back<H: Host>(host: &mut H, change: &Step) -> io::Result<Option<Event>> {
 }
 
 impl Step {
-    /// A change that has no number yet.
+    /// A change without a number.
     pub fn new(target: Place, comm: &str, rule: &str, old: Value, new: Value) -> Step {
         let (comm, rule) = (comm.to_owned(), rule.to_owned());
         Step { seq: 0, target, comm, rule, old, new, at: 0, from: None, batch: None, process: None }
     }
 
-    /// What a child was born with that was set on its parent by this.
+    /// The change that records what a child inherited from this change's target.
     pub fn inherited_by(&self, child: TaskKey, comm: &str) -> Step {
         let from = match &self.target {
             Place::Task(key) => Some(*key),

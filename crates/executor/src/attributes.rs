@@ -1,29 +1,31 @@
+//! The scheduling attributes of a task: what sched_getattr(2), getpriority(2) and sched_getaffinity(2) show.
+
 use unstarve_change::{Aspect, Value};
 use unstarve_model::{CpuSet, SchedPolicy};
 
-/// Everything about a task that can be set, as read at one moment.
+/// All settable attributes of a task, read at one moment.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Attributes {
-    /// Its policy.
+    /// The scheduling policy.
     pub policy: SchedPolicy,
-    /// Runtime, deadline and period in ns, of a deadline task.
+    /// Runtime, deadline and period in ns, for SCHED_DEADLINE.
     pub deadline: Option<(u64, u64, u64)>,
     /// 1 to 99 for FIFO and RR, else 0.
     pub rt_priority: u32,
-    /// −20 to 19; kept, and without effect, while the task is real-time.
+    /// −20 to 19; stored, but without effect while the task is real-time.
     pub nice: i32,
     /// Whether its children start as ordinary tasks.
     pub reset_on_fork: bool,
-    /// The length of its turn in ns; `None` where the kernel does not tell (before 6.12, or real-time).
+    /// The slice in ns; `None` if the kernel does not report it (before 6.12, or real-time).
     pub slice: Option<u64>,
-    /// Utilisation clamps, 0 to 1024; `None` where the kernel has none.
+    /// Utilisation clamps, 0 to 1024; `None` if the kernel has none.
     pub uclamp: Option<(u32, u32)>,
-    /// The CPUs on which it may run.
+    /// The CPUs on which the task may run.
     pub affinity: CpuSet,
 }
 
 impl Attributes {
-    /// The present value of an aspect; `None` where this kernel does not have it.
+    /// The value of an aspect; `None` if this kernel does not support it.
     pub fn value(&self, aspect: Aspect) -> Option<Value> {
         Some(match aspect {
             Aspect::Class => match self.deadline {

@@ -1,8 +1,8 @@
-//! What was done, as JSON lines: rule, whose, from what to what, what came of it.
+//! The audit log: JSON lines with rule, target, old value, new value and outcome.
 //!
-//! The lines of a batch are with the system before the next one begins, so a kill loses none but those of the batch that it
-//! interrupts; whoever takes that back writes a line for each change of it. Lines are numbered within a process (`n`). One that
-//! cannot be written waits, and where too many wait, a line says how many are missing.
+//! The lines of a batch are written before the next batch starts, so a kill loses at most those of the interrupted batch; the
+//! process that reverts its changes logs each of them. Lines are numbered within a process (`n`). Lines that cannot be written
+//! are queued; if the queue is full, a line reports how many were dropped.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -14,79 +14,79 @@ use serde::Serialize;
 
 use unstarve_change::{Place, Value};
 
-/// What happened.
+/// The kind of event.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Event {
     /// A rule's value was set.
     Applied,
-    /// A task was born with what a rule has set on its parent.
+    /// A task inherited a value that a rule set on its parent.
     Inherited,
-    /// It could not be set.
+    /// The value could not be set.
     Failed,
-    /// A rule asks for what no rule may do.
+    /// No rule may set the value.
     Refused,
-    /// What it was is there again.
+    /// The old value was restored.
     Restored,
-    /// Somebody else has changed it since, so it was left.
+    /// Another program changed the value since, so it was left.
     LeftToOthers,
     /// The task or file is gone.
     Gone,
-    /// Somebody else changed what a rule has set.
+    /// Another program changed a value that a rule set.
     Drift,
-    /// Somebody else changed it so often that the rule gives up.
+    /// Another program changed it so often that the rule gives up.
     GaveUp,
-    /// Real-time tasks took too much of a CPU, and are no longer real-time.
+    /// Real-time tasks exceeded the budget of a CPU and lost their real-time policy.
     OverBudget,
-    /// Events were lost, and everything was looked at anew.
+    /// Events were lost, and a full scan was done.
     Lost,
-    /// A user started more tasks in a second than are looked at one by one.
+    /// A user started more tasks in a second than are handled one by one.
     Throttled,
-    /// The dead-man process was gone, and another was started.
+    /// The dead-man process was gone, and a new one was started.
     DeadMan,
-    /// The state directory was gone, and was made anew.
+    /// The state directory was gone, and was recreated.
     StateLost,
-    /// Lines of this log that could not be written.
+    /// Lines of this log were dropped.
     Gap,
-    /// The guard began, or ended.
+    /// The guard started.
     Started,
-    /// See [`Event::Started`].
+    /// The guard stopped.
     Stopped,
 }
 
-/// One line.
+/// One line of the log.
 #[derive(Clone, Debug, Serialize)]
 pub struct Entry<'a> {
-    /// What happened.
+    /// The kind of event.
     pub event: Event,
     /// The rule's or setting's name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub rule: Option<&'a str>,
-    /// Whose.
+    /// The changed task or file.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub target: Option<&'a Place>,
     /// The task's name.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub comm: Option<&'a str>,
-    /// From what.
+    /// The old value.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub old: Option<&'a Value>,
-    /// To what.
+    /// The new value.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub new: Option<&'a Value>,
-    /// The system's error number.
+    /// The errno.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub errno: Option<i32>,
-    /// Why.
+    /// The reason.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub reason: Option<&'a str>,
-    /// How many.
+    /// A count.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub count: Option<u64>,
 }
 
 impl Entry<'_> {
-    /// One that only says what happened.
+    /// An entry with only a kind.
     pub fn of(event: Event) -> Entry<'static> {
         Entry {
             event,
@@ -102,51 +102,51 @@ impl Entry<'_> {
     }
 }
 
-/// Lines of one batch; more than these go out at once.
+/// Bytes of a batch; beyond this it is written early.
 const BATCH: usize = 1 << 16;
-/// What waits at most while nothing can be written.
+/// Maximum bytes queued while nothing can be written.
 const MOST_WAITING: usize = 1 << 20;
 
-/// Where lines go.
+/// Writes the audit log.
 #[derive(Debug, Default)]
 pub struct Audit {
     sink: Option<File>,
     waiting: Vec<u8>,
     written: u64,
-    /// Lines that were given up, and not yet said so.
+    /// Lines dropped and not yet reported.
     missing: u64,
-    /// The same, said or not.
+    /// All lines dropped.
     lost: u64,
     trouble: Option<io::Error>,
 }
 
 impl Audit {
-    /// Lines go there, at the end of each batch.
+    /// Writes to a file, at the end of each batch.
     pub fn to(sink: File) -> Audit {
         let mut audit = Audit::none();
         audit.sink = Some(sink);
         audit
     }
 
-    /// Lines go nowhere.
+    /// Discards all lines.
     pub fn none() -> Audit {
         Audit::default()
     }
 
-    /// Lines go to the descriptor that is standard error now.
+    /// Writes to a duplicate of standard error.
     ///
     /// # Errors
-    /// If there is none.
+    /// If standard error is closed.
     pub fn to_stderr() -> io::Result<Audit> {
         Ok(Audit::to(File::from(io::stderr().as_fd().try_clone_to_owned()?)))
     }
 
-    /// Another descriptor of the same log, for the dead-man.
+    /// A duplicate of the descriptor, for the dead-man process.
     pub fn share(&self) -> Option<OwnedFd> {
         self.sink.as_ref()?.as_fd().try_clone_to_owned().ok()
     }
 
-    /// Notes a line. A log that cannot be written must not stop the guard: the journal is what undoes.
+    /// Queues a line. A failing log must not stop the guard: undo needs only the journal.
     pub fn log(&mut self, entry: &Entry) {
         if self.sink.is_none() {
             return;
@@ -180,7 +180,7 @@ impl Audit {
         }
     }
 
-    /// Writes what waits: the end of a batch.
+    /// Writes the queue: the end of a batch.
     pub fn flush(&mut self) {
         loop {
             self.trouble = self.write_waiting().err();
@@ -204,7 +204,7 @@ impl Audit {
             };
             match sink.write(&self.waiting[done..done + room]) {
                 Ok(0) => break Err(io::ErrorKind::WriteZero.into()),
-                // What is out is out: the rest of a line follows when there is room again.
+                // The rest of a partly written line follows when there is room.
                 Ok(count) => done += count,
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => break Err(error),
@@ -214,7 +214,7 @@ impl Audit {
         result
     }
 
-    /// Writes what waits, for so long at most: the last lines of a process.
+    /// Writes the queue at the end of a process, for a limited time.
     pub fn finish(&mut self, patience: Duration) {
         let began = Instant::now();
         self.flush();
@@ -224,21 +224,21 @@ impl Audit {
         }
     }
 
-    /// Why lines are waiting, if they are.
+    /// The error that keeps lines in the queue, if any.
     pub fn trouble(&self) -> Option<&io::Error> {
         self.trouble.as_ref()
     }
 
-    /// Lines that were given up.
+    /// Number of dropped lines.
     pub fn lost(&self) -> u64 {
         self.lost
     }
 }
 
-/// How much can be written at once without waiting. A log that nobody reads must stop neither the guard nor its dead-man; that
-/// standard error does not wait cannot be asked for, because others have it open, too.
+/// How many bytes can be written without blocking. A log without a reader must stop neither the guard nor its dead-man process;
+/// standard error cannot be made non-blocking, because other processes share the open file.
 fn room_in(sink: &File, wanted: usize) -> Option<usize> {
-    /// What a pipe or socket that is ready has room for at least (`PIPE_BUF`).
+    /// Minimum room of a pipe or socket that is ready (`PIPE_BUF`).
     const READY: usize = 4096;
     if sink.metadata().is_ok_and(|meta| meta.is_file()) {
         return Some(wanted);

@@ -1,4 +1,4 @@
-//! By whose word something is changed: who could have written the recording, and what root has named beside it.
+//! Authorises changes: by who could have written the recording, and by what root named on the command line.
 //!
 //! | is changed | to | a trusted recording | one that others could have written |
 //! |---|---|---|---|
@@ -16,7 +16,7 @@
 //! | a program of another host, in print | more | by default | if the thread is named, too |
 //! | a program of another host, in print | no more | by default | if the remedy is named |
 //!
-//! What contradicts the recording ([`crate::claim`]), and what cannot be read, is refused whatever is named.
+//! A change that contradicts the recording ([`crate::claim`]), or whose target cannot be read, is refused in any case.
 
 use std::fmt;
 use std::str::FromStr;
@@ -26,32 +26,32 @@ use unstarve_sched::setting::{Content, File};
 
 use crate::plan::Ids;
 
-/// Whose word a plan is made on.
+/// What authorises a plan.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Authority {
-    /// Whether numbers mean the same here.
+    /// Whether ids in the recording are valid on this host.
     pub ids: Ids,
     /// Who could have written the recording.
     pub author: Author,
-    /// What was named beside it.
+    /// What was named on the command line.
     pub named: Named,
 }
 
 impl Authority {
-    /// Changes that nobody but who asks for them can have written: it counts as if the remedy was named.
+    /// Changes that only the caller can have written: as if the remedy was named.
     pub fn own(ids: Ids) -> Authority {
         Authority { ids, author: Author::Trusted, named: Named::Remedy(Vec::new()) }
     }
 }
 
-/// Who could have written a recording, beside root and the user of this process.
+/// Who could have written a recording, besides root and the user of this process.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Author {
     /// Nobody else.
     Trusted,
-    /// This user: the file, or a directory on the way to it, is theirs.
+    /// This user, who owns the file or a directory on its path.
     User(u32),
-    /// Nobody knows who: others may write it, or it came through a pipe.
+    /// Any user: the file is writable by others, or came through a pipe.
     Anybody,
 }
 
@@ -65,23 +65,23 @@ impl fmt::Display for Author {
     }
 }
 
-/// What was named.
+/// What the caller named.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Named {
     /// Nothing: the first remedy that can be carried out.
     Nothing,
     /// The remedy, and these things in it.
     Remedy(Vec<Thing>),
-    /// All that it contains.
+    /// Everything in the recording.
     Everything,
 }
 
-/// Something that is named so that it may be changed. Not by its name: anybody can take a name.
+/// Something named so that it may be changed. Not by its name, because any user can choose a name.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Thing {
-    /// A thread, or all of a process.
+    /// A thread, or all threads of a process.
     Task(Tid),
-    /// A cgroup, by the directory where it is mounted.
+    /// A cgroup, by its directory in the mounted hierarchy.
     Group(String),
 }
 
@@ -108,14 +108,14 @@ impl FromStr for Thing {
     }
 }
 
-/// What is changed, as far as it matters who asks for it.
+/// What is changed, as far as authorisation depends on it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Subject {
     /// A kernel thread.
     KernelThread,
     /// A program of this user.
     Program(u32),
-    /// A program of another host or boot, or one that has ended: only printed commands and files are about it.
+    /// A program of another host or boot, or one that exited: only printed commands and files affect it.
     Elsewhere,
     /// A cgroup whose directory belongs to this user.
     Group(u32),
@@ -123,29 +123,29 @@ pub enum Subject {
     Machine,
 }
 
-/// To what.
+/// The direction of a change.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Toward {
-    /// Before all ordinary tasks.
+    /// Above all ordinary tasks.
     RealTime,
-    /// Before more of the others.
+    /// More CPU time, at the cost of others.
     More,
-    /// Anything else: less, other CPUs.
+    /// Anything else: less CPU time, other CPUs.
     Other,
 }
 
-/// What has to be named.
+/// What the caller must name.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Debug)]
 pub enum Needs {
     /// Nothing.
     Nothing,
     /// The remedy.
     Remedy,
-    /// The remedy, and what it changes.
+    /// The remedy, and the thing that it changes.
     Thing,
 }
 
-/// The table above.
+/// Implements the table above.
 pub fn needs(author: Author, subject: Subject, toward: Toward) -> Needs {
     let is_theirs = |user: u32| user != 0 && author == Author::User(user);
     match (author, subject, toward) {
@@ -159,7 +159,7 @@ pub fn needs(author: Author, subject: Subject, toward: Toward) -> Needs {
     }
 }
 
-/// Toward what a setting of a cgroup goes.
+/// The direction of a cgroup setting's change.
 pub(crate) fn of_group(file: File<'_>, old: Option<&Content>, new: Option<&Content>) -> Toward {
     let unknown = Content::default();
     let is_more = file.gives_more(old.unwrap_or(&unknown), new.unwrap_or(&unknown));

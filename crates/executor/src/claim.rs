@@ -1,15 +1,17 @@
-//! What a recording claims of a live thread, beside what the host shows of it. Who made the file may have written what he liked, and
-//! boot ids, thread ids and start times are for everybody to read: a claim that the host contradicts ends the matter.
+//! Compares what a recording claims about a live thread with what the host shows.
+//!
+//! The author of the file may have written anything, and boot ids, tids and start times are readable by all users: a claim that
+//! the host contradicts is refused.
 //!
 //! | claim | the host shows the same | the host shows another | no claim |
 //! |---|---|---|---|
-//! | when it was created | agreed | refused | the name has to be the same |
+//! | its start time | agreed | refused | the name must be the same |
 //! | kernel thread or program | agreed | refused | unknown; a program with a kernel thread's name is not raised |
 //! | its user | agreed | refused if it would be raised | unknown |
-//! | its name, beside its creation | agreed | refused if it would be raised | unknown |
+//! | its name, besides the start time | agreed | refused if it would be raised | unknown |
 //!
-//! Every door asks here: the plan that `fix` shows, applies and verifies, and what `--as` prints, by [`crate::plan::plan`]. Printed
-//! commands make the same comparison themselves (`unstarve_change::commands`), since they run where nobody else asks.
+//! All callers use this: the plan that `fix` shows, applies and verifies, and what `--as` prints, by [`crate::plan::plan`].
+//! Printed commands do the same comparison themselves (`unstarve_change::commands`), because they run without this program.
 
 use unstarve_change::Thread;
 use unstarve_facts::flag;
@@ -21,7 +23,7 @@ use crate::plan::Look;
 /// A thread as the host shows it.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Live {
-    /// When it was created.
+    /// Its start time.
     pub start: u64,
     /// Its name.
     pub comm: String,
@@ -32,7 +34,7 @@ pub struct Live {
 }
 
 impl Live {
-    /// `None` if there is none of this id.
+    /// `None` if the host has no thread of this id.
     pub fn of<L: Look>(look: &L, tid: Tid) -> Option<Live> {
         Some(Live {
             start: look.start_of(tid)?,
@@ -43,49 +45,49 @@ impl Live {
     }
 }
 
-/// What the thread would be changed to, as far as that matters here.
+/// The direction of the thread's change.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Direction {
-    /// It would go before more of the others.
+    /// It would get more CPU time, at the cost of others.
     Raised,
-    /// It would not.
+    /// Any other change.
     Otherwise,
 }
 
-/// What comes of the comparison.
+/// The result of the comparison.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Verdict {
     /// The host shows what is claimed.
     Agreed,
     /// Nothing is claimed.
     Unknown,
-    /// The host shows something else.
+    /// The host contradicts the claim.
     Refused(Contradiction),
 }
 
 /// What the host shows instead.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Contradiction {
-    /// Another thread of this number.
+    /// Another thread with this tid.
     Another,
     /// A program instead of a kernel thread.
     Program,
-    /// A program with the name of a kernel thread, and nothing else says what it is.
+    /// A program with a kernel thread's name, and no claim of what it is.
     ProgramByName,
     /// A kernel thread instead of a program.
     Kernel,
     /// A program of another user.
     User {
-        /// Then.
+        /// The recorded uid.
         was: u32,
-        /// Now.
+        /// The uid now.
         now: u32,
     },
-    /// The same thread under another name: another program, for all that is known.
+    /// The same thread under another name, so possibly another program.
     Renamed,
 }
 
-/// Compares all claims; the first contradiction counts.
+/// Compares all claims; returns the first contradiction.
 pub fn compare(thread: &Thread, live: &Live, direction: Direction) -> Verdict {
     let each = [
         created(thread, live),
@@ -104,7 +106,7 @@ pub fn compare(thread: &Thread, live: &Live, direction: Direction) -> Verdict {
 fn created(thread: &Thread, live: &Live) -> Verdict {
     match thread.start {
         Some(start) if start == live.start => Verdict::Agreed,
-        // A recording that does not say when it was created says at least how it is called.
+        // A recording without a start time has at least the name.
         None if thread.is_called(&live.comm) => Verdict::Unknown,
         _ => Verdict::Refused(Contradiction::Another),
     }
@@ -141,7 +143,7 @@ fn name(thread: &Thread, live: &Live, direction: Direction) -> Verdict {
     }
 }
 
-/// Without a snapshot a recording knows a kernel thread by its name alone.
+/// Without a snapshot a recording knows kernel threads only by name.
 fn is_name_of_kernel_thread(comm: &str) -> bool {
     KernelThread::is_name_of_one(&Comm::from(comm))
 }

@@ -1,11 +1,10 @@
-//! A second, tiny process that takes everything back when the guard dies, or no longer shows that ordinary tasks run.
+//! A second, tiny process that reverts everything when the guard dies, or when ordinary tasks no longer run.
 //!
-//! The guard sends a sign as long as a thread of ordinary priority in it makes progress: a machine whose ordinary tasks all
-//! starve is as bad as a dead guard. The dead-man has a real-time priority above the guard and all that it sets, answers each
-//! sign, and sleeps in poll(2) otherwise. One that does not answer, or is gone, is replaced.
-//!
-//! It is given descriptors, not paths: of the lock, which nobody else gets before it has ended; of the journal, which it can read
-//! though somebody has removed it; and of the audit.
+//! The guard sends a heartbeat as long as one of its threads with ordinary priority makes progress: if all ordinary tasks of a
+//! machine starve, that is as bad as a dead guard. The dead-man process has a real-time priority above the guard and everything
+//! that it sets, answers each heartbeat, and otherwise sleeps in poll(2). If it does not answer or exits, the guard replaces
+//! it. It gets descriptors, not paths: of the lock, which no other guard gets before it exits; of the journal, which it can
+//! read even after an unlink; and of the audit log.
 
 use std::ffi::CStr;
 use std::fs::File;
@@ -36,24 +35,24 @@ use crate::registry::Registry;
 use crate::sched;
 use crate::state::{self, Role, State, StateError};
 
-/// What is sent, a byte each; the first five with a descriptor.
+/// Messages, one byte each; the first five carry a descriptor.
 mod word {
     pub const LOCK: u8 = b'l';
     pub const JOURNAL: u8 = b'j';
     pub const AUDIT: u8 = b'a';
-    /// The map of tasks in the guard's care, and what keeps it up to date.
+    /// The map of managed tasks, and the links that maintain it.
     pub const KEPT: u8 = b'k';
     pub const LINK: u8 = b'n';
-    /// A sign of life, and the answer to it.
+    /// A heartbeat, and its answer.
     pub const ALIVE: u8 = b'.';
-    /// The guard has taken everything back itself.
+    /// The guard has reverted everything itself.
     pub const DONE: u8 = b'q';
 }
 
-/// The name of its process.
+/// The process name.
 pub(crate) const NAME: &CStr = c"unstarve-undo";
 
-/// A thread of ordinary priority: does it make progress?
+/// A thread of ordinary priority that shows whether ordinary tasks make progress.
 #[derive(Debug)]
 pub struct Canary {
     ticks: Arc<AtomicU64>,
@@ -63,10 +62,10 @@ pub struct Canary {
 }
 
 impl Canary {
-    /// Starts it.
+    /// Starts the thread.
     ///
     /// # Errors
-    /// If there can be no more threads.
+    /// If no thread can be created.
     pub fn start() -> io::Result<Canary> {
         let (ticks, stop) = (Arc::new(AtomicU64::new(1)), Arc::new(AtomicBool::new(false)));
         let (own, ended) = (ticks.clone(), stop.clone());
@@ -90,7 +89,7 @@ impl Canary {
         true
     }
 
-    /// For how long it was not seen to run.
+    /// Time since it was last seen to run.
     pub fn silent_for(&self) -> Duration {
         self.last.elapsed()
     }
@@ -102,20 +101,20 @@ impl Drop for Canary {
     }
 }
 
-/// The guard's end.
+/// The guard's side of the dead-man process.
 #[derive(Debug)]
 pub struct DeadMan {
-    /// `None` once it is on its own.
+    /// `None` after the process was left on its own.
     child: Option<Child>,
     socket: OwnedFd,
     heard: Instant,
 }
 
 impl DeadMan {
-    /// Starts the process, raises it, and gives it what it needs.
+    /// Starts the process, raises it, and sends it the descriptors.
     ///
     /// # Errors
-    /// If it cannot be started, or takes nothing.
+    /// If it cannot be started, or does not take the descriptors.
     pub fn start(
         mut command: Command,
         priority: u32,
@@ -126,7 +125,7 @@ impl DeadMan {
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let (socket, its) = socketpair(AddressFamily::UNIX, SocketType::SEQPACKET, flags, None)?;
         let child = command.stdin(Stdio::from(its)).stdout(Stdio::null()).spawn()?;
-        // It raises itself, too; but while ordinary tasks starve it would not get there.
+        // It also raises itself, but while ordinary tasks starve it would not get that far.
         let _ = sched::set_class(Tid(child.id()), SchedPolicy::Fifo, priority, None);
         let mut dead_man = DeadMan { child: Some(child), socket, heard: Instant::now() };
         let given = dead_man.give(state, journal, audit);
@@ -145,10 +144,10 @@ impl DeadMan {
         }
     }
 
-    /// Gives it what the kernel notes of births.
+    /// Sends it the registry of inherited changes.
     ///
     /// # Errors
-    /// If it does not take it.
+    /// If it does not take the descriptors.
     pub fn give_registry(&self, registry: &Registry) -> io::Result<()> {
         for (index, descriptor) in registry.descriptors().enumerate() {
             send(&self.socket, if index == 0 { word::KEPT } else { word::LINK }, Some(descriptor))?;
@@ -156,30 +155,30 @@ impl DeadMan {
         Ok(())
     }
 
-    /// Gives it the lock that is used from now on.
+    /// Sends it the lock to hold from now on.
     ///
     /// # Errors
-    /// If it does not take it; then another one has to be started.
+    /// If it does not take it; then a new process must be started.
     pub fn give_lock(&self, state: &State) -> io::Result<()> {
         Ok(send(&self.socket, word::LOCK, Some(state.share_lock()?.as_fd()))?)
     }
 
-    /// Gives it the journal that is used from now on.
+    /// Sends it the journal to use from now on.
     ///
     /// # Errors
-    /// If it does not take it; then another one has to be started.
+    /// If it does not take it; then a new process must be started.
     pub fn give_journal(&self, journal: &Journal) -> io::Result<()> {
         Ok(send(&self.socket, word::JOURNAL, Some(journal.file().as_fd()))?)
     }
 
-    /// Its process.
+    /// Its pid.
     pub fn pid(&self) -> u32 {
         self.child.as_ref().map_or(0, Child::id)
     }
 
-    /// Shows a sign of life, and takes its answers to earlier ones.
+    /// Sends a heartbeat, and reads the answers to earlier ones.
     pub fn sign(&mut self) {
-        // One that does not listen must not stop the guard; that it does not answer is noticed.
+        // A process that does not read must not stop the guard; the missing answers are noticed.
         let _ = send(&self.socket, word::ALIVE, None);
         let mut byte = [0];
         while matches!(rustix::net::recv(&self.socket, &mut byte, RecvFlags::DONTWAIT), Ok((1.., _))) {
@@ -187,7 +186,7 @@ impl DeadMan {
         }
     }
 
-    /// Why it is of no use any more, if so; then it is gone.
+    /// Why the process has failed, if it has; then it is killed.
     pub fn failure(&mut self, patience: Duration) -> Option<String> {
         if let Some(Ok(Some(status))) = self.child.as_mut().map(Child::try_wait) {
             return Some(format!("the dead-man ended ({status})"));
@@ -206,12 +205,12 @@ impl DeadMan {
         }
     }
 
-    /// What could not be taken back is its to try again: it hears that we are gone.
+    /// Leaves it to retry what could not be reverted: it notices that the guard has exited.
     pub fn leave_to_it(mut self) {
         self.child = None;
     }
 
-    /// Everything was taken back; it may go.
+    /// Everything was reverted; ends the process.
     pub fn dismiss(mut self) {
         let sent = send(&self.socket, word::DONE, None);
         let began = Instant::now();
@@ -221,13 +220,13 @@ impl DeadMan {
             }
             thread::sleep(Duration::from_millis(2));
         }
-        // Stopped, or starved: there is nothing left for it to do.
+        // It is stopped or starved, and has nothing left to do.
         self.kill();
     }
 }
 
 impl Drop for DeadMan {
-    /// One that nobody holds any more would hear that its guard is gone, and take back under it what it goes on to set.
+    /// Without the kill, the process would take the closed socket for the guard's death, and revert what the guard sets later.
     fn drop(&mut self) {
         self.kill();
     }
@@ -243,21 +242,21 @@ fn send(socket: &OwnedFd, word: u8, with: Option<BorrowedFd>) -> Result<(), Errn
     sendmsg(socket, &[IoSlice::new(&[word])], &mut ancillary, SendFlags::DONTWAIT | SendFlags::NOSIGNAL).map(drop)
 }
 
-/// How a watch ended.
+/// Why the watch ended.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum End {
-    /// The guard has taken everything back.
+    /// The guard has reverted everything.
     Dismissed,
     /// The guard died.
     Died,
-    /// No sign of life for too long.
+    /// No heartbeat within the limit.
     Silent,
 }
 
-/// What the guard gave.
+/// The descriptors that the guard sent.
 #[derive(Default)]
 struct Given {
-    /// Held until this process ends.
+    /// Held until this process exits.
     _lock: Option<File>,
     journal: Option<File>,
     audit: Option<File>,
@@ -265,18 +264,18 @@ struct Given {
     links: Vec<OwnedFd>,
 }
 
-/// How often what the system refused is tried again.
+/// How often failed reverts are retried.
 const TRIES: usize = 5;
 
-/// The dead-man's end: waits, and takes back what a dead or silent guard left.
+/// The dead-man process itself: waits, and reverts what a dead or silent guard left.
 ///
 /// # Errors
 /// If the journal cannot be read.
 pub fn watch(directory: &Path, role: Role, limit: Duration, priority: u32, guard: u32) -> Result<End, StateError> {
-    // Above everything the guard sets. Without the right to it, a normal one is better than none.
+    // Above everything that the guard sets. Without the permission, a normal priority is better than none.
     let _ = sched::become_realtime(priority);
     let _ = rustix::mm::mlockall(rustix::mm::MlockAllFlags::CURRENT);
-    // A Ctrl-C at the terminal is for the guard, which then dismisses us.
+    // A Ctrl-C at the terminal is for the guard, which then dismisses this process.
     let _ = rustix::process::setsid();
     let _ = rustix::thread::set_name(NAME);
     let (end, given) = listen(&io::stdin(), limit);
@@ -286,11 +285,12 @@ pub fn watch(directory: &Path, role: Role, limit: Duration, priority: u32, guard
     if end == End::Silent
         && rustix::process::getppid().is_some_and(|parent| parent.as_raw_nonzero().get() as u32 == guard)
     {
-        // It must not go on setting what is taken back. Being its child, we know that the id is still its own.
+        // A silent guard must not set again what is reverted. It is the parent of this process, so its pid cannot have been
+        // reused.
         if let Some(pid) = rustix::process::Pid::from_raw(guard as i32) {
             let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
         }
-        // What it was about to set is set before it is gone.
+        // What it is setting now is set before it exits.
         let (stdin, began) = (io::stdin(), Instant::now());
         while began.elapsed() < Duration::from_secs(1) {
             let wait = Timespec { tv_sec: 0, tv_nsec: 20_000_000 };
@@ -309,7 +309,7 @@ pub fn watch(directory: &Path, role: Role, limit: Duration, priority: u32, guard
     let Some(journal) = given.journal else { return Ok(end) };
     let registry = given.kept.map(|kept| Registry::new(kept.into(), given.links));
     take_back(&journal, directory, role, &mut Watched { registry, at_work: false }, &mut audit)?;
-    // Only now: nobody may read the log.
+    // Last, because writing may block if the log has no reader.
     audit.finish(Duration::from_secs(2));
     Ok(end)
 }
@@ -326,7 +326,7 @@ fn take_back(
         let contents = state::contents_of(journal).map_err(fail)?;
         let (undone, _) = act::restore(host, audit, &contents.open);
         if undone.is_complete() {
-            // An empty journal says the same as none, and needs no room.
+            // An empty journal means the same as none, and truncating needs no space.
             let _ = journal.set_len(0);
             if role == Role::Guard {
                 Registry::unpin();
@@ -367,7 +367,7 @@ fn listen(socket: &impl AsFd, limit: Duration) -> (End, Given) {
     }
 }
 
-/// A word and the descriptor that came with it. The other end being closed is an error.
+/// Receives a message and its descriptor. A closed socket is an error.
 fn receive(socket: &impl AsFd) -> Result<(u8, Option<File>), Errno> {
     let mut space = [MaybeUninit::uninit(); rustix::cmsg_space!(ScmRights(1))];
     let mut ancillary = RecvAncillaryBuffer::new(&mut space);

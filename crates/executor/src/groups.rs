@@ -1,18 +1,20 @@
-//! Where a cgroup is whose file was set. A path is only its name: with version 1 whoever may write the directory above renames a group
-//! (rename(2), `cgroup1_rename()` in kernel/cgroup/cgroup-v1.c), and another one may be made at the old path.
+//! Finds a cgroup whose file was set and whose path may have changed.
+//!
+//! In version 1 any user who may write the parent directory can rename a group (rename(2), `cgroup1_rename()` in
+//! kernel/cgroup/cgroup-v1.c), and create another one at the old path.
 //!
 //! | at its path | hierarchy there | it is |
 //! |---|---|---|
 //! | the same file | any | here |
 //! | nothing, or another's | version 2, which refuses renames | gone |
 //! | nothing, or another's | version 1, and the file is found below its mount | moved |
-//! | nothing, or another's | version 1, and the kernel says that no node has its number | gone |
-//! | nothing, or another's | version 1, and the kernel has the node, but it is found under no name | not known: an error |
-//! | nothing, or another's | version 1, the kernel does not say, all was looked at twice | gone |
-//! | nothing, or another's | version 1, the search was cut short | not known: an error |
-//! | nothing, or another's | none is mounted there any more | not known: an error |
+//! | nothing, or another's | version 1, and the kernel has no node with its number | gone |
+//! | nothing, or another's | version 1, and the kernel has the node, but the search does not find it | unknown: an error |
+//! | nothing, or another's | version 1, the kernel cannot tell, and two complete searches find nothing | gone |
+//! | nothing, or another's | version 1, and the search hit its limit | unknown: an error |
+//! | nothing, or another's | no longer mounted | unknown: an error |
 //!
-//! A file's inode is the number that the kernel gives its node once (`kernfs_new_node()`, fs/kernfs/dir.c), and stays with it.
+//! A file's inode number identifies its kernfs node (`kernfs_new_node()`, fs/kernfs/dir.c) for the node's lifetime.
 
 use std::fs;
 use std::io;
@@ -25,32 +27,32 @@ use std::time::{Duration, Instant};
 use rustc_hash::FxHashMap;
 use unstarve_sched::setting::cgroup::CgroupVersion;
 
-/// What became of a group's file that is not at its path.
+/// Where a group's file is that is not at its path.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub(crate) enum Whereabouts {
-    /// At this path.
+    /// Moved to this path.
     Moved(String),
-    /// Its group has been removed.
+    /// The group was removed.
     Gone,
 }
 
-/// How much of a hierarchy is looked at for groups that are not at their paths.
+/// Limits the search for groups that are not at their paths.
 #[derive(Clone, Copy, Debug)]
 struct Limit {
     groups: usize,
     time: Duration,
 }
 
-/// A host with more groups is slow in everything, and so many take a second to look at.
+/// A host with more groups is slow anyway, and a search of this many takes a second.
 const LIMIT: Limit = Limit { groups: 200_000, time: Duration::from_secs(4) };
 
-/// For how long what was seen is believed: many groups can be gone at once.
+/// How long a search result is reused: many groups can disappear at once.
 const FRESH: Duration = Duration::from_secs(1);
 
-/// Looks for a file of a cgroup that is not at its path.
+/// Finds the file of a cgroup that is not at its path.
 ///
 /// # Errors
-/// If it may still be there.
+/// If the file may still exist.
 pub(crate) fn find(path: &str, inode: u64) -> io::Result<Whereabouts> {
     let mounts = fs::read("/proc/self/mounts")?;
     find_below(&String::from_utf8_lossy(&mounts), path, inode, LIMIT)
@@ -66,13 +68,13 @@ fn find_below(mounts: &str, path: &str, inode: u64, limit: Limit) -> io::Result<
     if version == CgroupVersion::V2 {
         return Ok(Whereabouts::Gone);
     }
-    // The kernel knows it by its number, whatever it is called: who renames faster than a directory is listed hides nothing.
+    // The kernel finds it by number, so a rename faster than a directory listing cannot hide it.
     let is_there = node_exists(&mount, inode);
     if is_there == Some(false) {
         return Ok(Whereabouts::Gone);
     }
     let name = Path::new(path).file_name().unwrap_or_default().to_owned();
-    // What was found may have been renamed once more since it was looked at.
+    // The group that was found may have been renamed again since.
     for _ in 0..3 {
         let Some(found) =
             look_up(&mount, Path::new(&name), inode, limit).map_err(|error| unknown(error.to_string()))?
@@ -92,10 +94,10 @@ fn find_below(mounts: &str, path: &str, inode: u64, limit: Limit) -> io::Result<
     Err(unknown("it is being renamed again and again".to_owned()))
 }
 
-/// Whether a hierarchy has a node of this number; `None` where the kernel does not say.
+/// Whether a hierarchy has a node of this number; `None` if the kernel cannot tell.
 ///
-/// A handle of kernfs is the number of the node (`FILEID_KERNFS`, include/linux/exportfs.h; `kernfs_fh_to_dentry()`, fs/kernfs/mount.c, since
-/// 5.5, of both versions of cgroups).
+/// A kernfs file handle is the node's number (`FILEID_KERNFS`, include/linux/exportfs.h; `kernfs_fh_to_dentry()`,
+/// fs/kernfs/mount.c, since 5.5, for both cgroup versions).
 fn node_exists(mount: &Path, inode: u64) -> Option<bool> {
     #[repr(C)]
     struct Handle {
@@ -111,7 +113,7 @@ fn node_exists(mount: &Path, inode: u64) -> Option<bool> {
         return None;
     }
     let mut handle = Handle { bytes: 8, kind: FILEID_KERNFS, node: inode };
-    // SAFETY: the handle has the layout of `struct file_handle` with eight bytes behind it, and lives until the call returns.
+    // SAFETY: the handle has the layout of `struct file_handle` followed by eight bytes, and lives until the call returns.
     let opened = unsafe {
         libc::open_by_handle_at(
             directory.as_raw_fd(),
@@ -120,21 +122,21 @@ fn node_exists(mount: &Path, inode: u64) -> Option<bool> {
         )
     };
     if opened >= 0 {
-        // SAFETY: the call has just given this descriptor to nobody else.
+        // SAFETY: the call has just opened this descriptor, and nothing else owns it.
         drop(unsafe { OwnedFd::from_raw_fd(opened) });
         return Some(true);
     }
     (io::Error::last_os_error().raw_os_error() == Some(libc::ESTALE)).then_some(false)
 }
 
-/// The hierarchy that a path is in: the innermost mount above it.
+/// The hierarchy of a path: the innermost mount above it.
 fn mount_of(mounts: &str, path: &str) -> Option<(PathBuf, CgroupVersion)> {
     let of_line = |line: &str| {
         let mut words = line.split(' ').skip(1);
         let mount = PathBuf::from(unescaped(words.next()?));
         Path::new(path).starts_with(&mount).then_some((mount, words.next()?.to_owned()))
     };
-    // Of two at one place the later is seen.
+    // Of two mounts at one place, the later one hides the other.
     let all = mounts.lines().filter_map(of_line);
     let (mount, kind) = all.max_by_key(|(mount, _)| mount.components().count())?;
     match kind.as_str() {
@@ -144,13 +146,13 @@ fn mount_of(mounts: &str, path: &str) -> Option<(PathBuf, CgroupVersion)> {
     }
 }
 
-/// The kernel writes blanks, tabs, newlines and backslashes of names as `\040` (`mangle()`, fs/proc_namespace.c).
+/// The kernel escapes blanks, tabs, newlines and backslashes in names as `\040` (`mangle()`, fs/proc_namespace.c).
 fn unescaped(text: &str) -> String {
     let escapes = [("\\040", " "), ("\\011", "\t"), ("\\012", "\n"), ("\\134", "\\")];
     escapes.iter().fold(text.to_owned(), |text, (escape, plain)| text.replace(escape, plain))
 }
 
-/// Files of one name in a hierarchy, by their inodes.
+/// Files of one name in a hierarchy, by inode number.
 struct Seen {
     mount: PathBuf,
     name: PathBuf,
@@ -167,7 +169,7 @@ fn look_up(mount: &Path, name: &Path, inode: u64, limit: Limit) -> io::Result<Op
         *seen = None;
         let mut files = FxHashMap::default();
         let end = Instant::now() + limit.time;
-        // A group that is renamed while its neighbours are listed can be left out of the list, hardly twice.
+        // A listing can miss a group that is renamed while its siblings are listed, but hardly twice.
         for _ in 0..2 {
             look_through(mount, name, end, limit.groups, &mut files)?;
         }
@@ -195,7 +197,7 @@ fn look_through(
         }
         let entries = match fs::read_dir(&group) {
             Ok(entries) => entries,
-            // It was removed or renamed meanwhile; in the latter case it is found the second time.
+            // It was removed or renamed meanwhile; a renamed group is found in the second pass.
             Err(error) if error.kind() == io::ErrorKind::NotFound && group != mount => continue,
             Err(error) => return Err(io::Error::new(error.kind(), format!("{}: {error}", group.display()))),
         };
@@ -209,7 +211,7 @@ fn look_through(
 mod tests {
     use super::*;
 
-    /// A tree that only looks like a hierarchy: what finds a group asks for names and inodes alone.
+    /// A directory tree in place of a hierarchy: the search uses only names and inode numbers.
     struct Tree {
         directory: tempfile::TempDir,
     }
@@ -299,7 +301,7 @@ mod tests {
         fs::rename(name("a"), name("b")).expect("renamed");
         let renamed = node_exists(&mount, inode);
         fs::remove_dir(name("b")).expect("removed");
-        // Some kernels and sandboxes refuse handles; then the search decides.
+        // Some kernels and sandboxes do not support handles; then the search decides.
         if before.is_none() {
             return unstarve_testing::not_possible_here("handles of cgroup files");
         }

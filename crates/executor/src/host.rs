@@ -1,4 +1,4 @@
-//! Where values are read and written: this machine, or a test's model of one.
+//! Reads and writes the values: on this machine, or on a test's model of one.
 
 use std::borrow::Cow;
 use std::io::{self, ErrorKind, Read};
@@ -24,50 +24,50 @@ use unstarve_sched::setting::{self, Content, File, Setting, feature};
 
 /// A machine whose values can be read and set.
 pub trait Host {
-    /// The present value; `None` if the target is gone, or is another one by now.
+    /// The current value; `None` if the target is gone or was replaced by another one.
     fn read(&self, target: &Place, aspect: Aspect) -> io::Result<Option<Value>>;
-    /// Whether the target is there, and still the one that was meant.
+    /// Whether the target exists and is still the same.
     fn is_there(&self, target: &Place) -> bool;
-    /// Sets a value of a target that was just seen to be there. ESRCH if it is gone.
+    /// Sets a value of a target that was just checked. ESRCH if it is gone.
     fn write(&mut self, target: &Place, value: &Value) -> io::Result<()>;
-    /// The names of an interrupt's handlers, where the target is an interrupt's: its number may be another device's later.
+    /// The names of an interrupt's handlers, for the affinity file of an interrupt: its number may later belong to another
+    /// device.
     fn handlers(&self, _target: &Place) -> Option<Vec<String>> {
         None
     }
-    /// What tasks have inherited from these changes that are not among them; nothing where nobody inherits.
+    /// Changes that tasks inherited from these and that are not among them; empty if nothing is inherited.
     fn heirs(&self, _changes: &[Step]) -> Vec<Step> {
         Vec::new()
     }
-    /// The first thread of a task's process, if the task is another one.
+    /// The leader of a task's process, if the task is another thread.
     fn process_of(&self, _task: TaskKey) -> Option<TaskKey> {
         None
     }
-    /// The changed task from which a task has what it has, where that is noted.
+    /// The changed task that a task inherited from, if it is recorded.
     fn origin(&self, _tid: Tid) -> Option<Tid> {
         None
     }
-    /// Tasks from which others have what they have, as far as that is noted.
+    /// Tasks that others inherited from, as far as recorded.
     fn origins(&self) -> FxHashSet<Tid> {
         FxHashSet::default()
     }
-    /// Notes of tasks that have ended may be thrown away.
+    /// Allows dropping the records of exited tasks.
     fn forget_ended(&self) {}
-    /// Nothing that was set is left of a task: what its children are born with need not be noted any more.
+    /// Nothing that was set is left on a task: inheritance by its children need no longer be recorded.
     fn forget(&self, _tid: Tid) {}
-    /// Waits until births that were under way when these were taken back are over. A child gets its parent's values long
-    /// before anybody can see it, and a parent that was interrupted in between by us may wait for its CPU.
+    /// Waits until forks that were in progress during the revert have finished. A child copies its parent's values long before
+    /// it becomes visible, and a parent preempted in between may wait for its CPU.
     fn let_births_finish(&self, _changes: &[Step]) {}
 }
 
-/// A parent that has run for so long since has not been in one and the same fork all the time.
+/// A parent that has run this long since has finished any fork that was in progress.
 const LONG_FORK: u64 = 300_000_000;
-/// For how long births that do not finish are waited for.
+/// Maximum time to wait for forks in progress.
 const LONGEST_BIRTH: Duration = Duration::from_millis(1500);
-/// The same while the guard goes on, and has other things to do.
+/// The same while the guard continues and has other work.
 const LONGEST_BIRTH_MEANWHILE: Duration = Duration::from_millis(200);
 
-/// Those that may still be in a fork: they run, or wait for a CPU or for something that cannot be interrupted. With how long each
-/// has run.
+/// Tasks that may be in a fork: running, runnable, or in an uninterruptible sleep. With their CPU time.
 fn may_be_forking(changes: &[Step]) -> FxHashMap<TaskKey, u64> {
     let tasks = changes.iter().filter_map(|change| match &change.target {
         Place::Task(key) => Some(*key),
@@ -86,7 +86,7 @@ fn wait_for_births(changes: &[Step], longest: Duration) {
     let mut busy = may_be_forking(changes);
     let (began, mut pause) = (Instant::now(), Duration::from_millis(2));
     while !busy.is_empty() && began.elapsed() < longest {
-        // Long enough for others to run, whatever our priority is.
+        // Long enough for other tasks to run, whatever this thread's priority.
         thread::sleep(pause.min(longest));
         pause = (pause * 2).min(Duration::from_millis(100));
         busy.retain(|key, ran| {
@@ -96,12 +96,12 @@ fn wait_for_births(changes: &[Step], longest: Duration) {
     }
 }
 
-/// This machine, and what its kernel has noted of births.
+/// This machine, with what its kernel recorded of inheritance.
 #[derive(Debug, Default)]
 pub struct Watched {
-    /// Where that is; `None` where it notes nothing.
+    /// The record; `None` if the kernel keeps none.
     pub registry: Option<Registry>,
-    /// A guard is at work, which must not wait for long.
+    /// A guard is running, and must not block for long.
     pub at_work: bool,
 }
 
@@ -151,7 +151,7 @@ impl Host for Watched {
         wait_for_births(changes, if self.at_work { LONGEST_BIRTH_MEANWHILE } else { LONGEST_BIRTH });
     }
 
-    /// By the tree of processes, and by what the kernel has noted: it knows orphans, too.
+    /// Combines the process tree with the kernel's record, which includes orphans.
     fn heirs(&self, changes: &[Step]) -> Vec<Step> {
         let mut found = ThisHost.heirs(changes);
         let Some(registry) = &self.registry else { return found };
@@ -178,14 +178,14 @@ fn value_of(key: TaskKey, aspect: Aspect) -> Option<Value> {
     sched::read(key.tid).ok()?.value(aspect)
 }
 
-/// The kernel has a directory for each handler beside the interrupt's files.
+/// The kernel has a directory for each handler next to the interrupt's files.
 pub(crate) fn handlers_of(irq: u32) -> Option<Vec<String>> {
     let entries = fs::read_dir(format!("/proc/irq/{irq}")).ok()?.flatten();
     let directories = entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir()));
     Some(directories.map(|entry| entry.file_name().to_string_lossy().into_owned()).collect())
 }
 
-/// ESRCH has no kind of its own.
+/// std has no error kind for ESRCH.
 fn is_gone(error: &io::Error) -> bool {
     error.raw_os_error() == Some(libc::ESRCH) || error.kind() == ErrorKind::NotFound
 }
@@ -194,7 +194,7 @@ impl Host for ThisHost {
     fn read(&self, target: &Place, aspect: Aspect) -> io::Result<Option<Value>> {
         let value = match target {
             Place::Task(key) => sched::read(key.tid).map(|attributes| attributes.value(aspect)),
-            // Any process that is found is in the session: there is nothing more to check.
+            // Any process found is in the session: nothing more to check.
             Place::Session { id } => {
                 return Ok(session::nice_of(*id).map(Value::Nice).filter(|_| aspect == Aspect::Nice));
             }
@@ -211,7 +211,7 @@ impl Host for ThisHost {
             }
         };
         match value {
-            // Asked after the value: an id used again meanwhile is noticed.
+            // Checked after the read, to notice a reused tid.
             Ok(value) => Ok(if is_same(target) { value } else { None }),
             Err(error) if is_gone(&error) => Ok(None),
             Err(error) => Err(error),
@@ -224,7 +224,7 @@ impl Host for ThisHost {
 
     fn handlers(&self, target: &Place) -> Option<Vec<String>> {
         match target {
-            // Another root's files are a model's.
+            // A file below another root belongs to a model.
             Place::File { path, root: None, .. } => handlers_of(setting::interrupt_of(path)?),
             _ => None,
         }
@@ -273,7 +273,7 @@ impl Host for ThisHost {
         if !changes.iter().any(|change| matches!(change.target, Place::Task(_))) {
             return Vec::new();
         }
-        // Kernel threads are set up anew when they are made (`kthread()`, kernel/kthread.c).
+        // Kernel threads do not inherit: the kernel resets them at creation (`kthread()`, kernel/kthread.c).
         let kin = proc::kin().unwrap_or_default();
         let mut found = inherited_changes::find(&kin, changes, value_of);
         found.extend(inherited_changes::taken_over(changes, proc::start_of, value_of));
@@ -281,8 +281,8 @@ impl Host for ThisHost {
     }
 }
 
-/// In one write, as the kernel's files want it, never making a file, never through a symbolic link at the end, and only on
-/// file systems on which the kernel itself keeps settings: a journal is not a way to write just any file.
+/// In one write, as kernel files require; never creates a file, never follows a symbolic link at the end, and only on file
+/// systems where the kernel keeps settings: otherwise a journal could be used to write any file.
 fn write_file(path: &str, root: Option<&str>, inode: u64, content: &Content) -> io::Result<()> {
     use std::io::Write;
     if !content.is_line() {
@@ -294,14 +294,14 @@ fn write_file(path: &str, root: Option<&str>, inode: u64, content: &Content) -> 
     if setting.may_be_busy { BUSY.wait(LONGEST_BUSY, write) } else { write() }
 }
 
-/// What a setting's file holds. A recording says where it is: it may be anything there, a FIFO or a file without an end.
+/// Reads a setting's file. The path comes from a recording, so the file may be anything: a FIFO, or a file that never ends.
 pub fn read_file(path: &str, root: Option<&str>) -> io::Result<String> {
     let mut text = String::new();
     open_setting(path, root, OFlags::RDONLY)?.0.take(LONGEST_FILE).read_to_string(&mut text)?;
     Ok(text)
 }
 
-/// The same of one file and no other that may have its path by now.
+/// The same, unless another file has the path now.
 fn read_of(path: &str, root: Option<&str>, inode: u64) -> io::Result<String> {
     let mut text = String::new();
     let (file, _) = open_setting(path, root, OFlags::RDONLY)?;
@@ -310,10 +310,10 @@ fn read_of(path: &str, root: Option<&str>, inode: u64) -> io::Result<String> {
     Ok(text)
 }
 
-/// No inode in particular: see [`inode_of`].
+/// Any inode: see [`inode_of`].
 const ANY: u64 = 0;
 
-/// Whether an open file is the one that is meant: between a look and an open it can have been replaced.
+/// Whether an open file is the expected one: it can have been replaced between the check and the open.
 fn check_identity(file: &fs::File, path: &str, inode: u64) -> io::Result<()> {
     match inode == ANY || file.metadata()?.ino() == inode {
         true => Ok(()),
@@ -321,15 +321,15 @@ fn check_identity(file: &fs::File, path: &str, inode: u64) -> io::Result<()> {
     }
 }
 
-/// The path at which a file is now; `None` if it is gone. That of a cgroup may have been renamed.
+/// The current path of a file; `None` if it is gone. A cgroup may have been renamed.
 ///
 /// # Errors
-/// If it may still be there, at another name.
+/// If it may still exist under another name.
 fn located<'a>(path: &'a str, inode: u64, root: Option<&str>) -> io::Result<Option<Cow<'a, str>>> {
     if inode_below(root, path) == Some(inode) {
         return Ok(Some(Cow::Borrowed(path)));
     }
-    // Another root's groups are a recording's or a model's.
+    // Groups below another root belong to a recording or a model.
     if root.is_some() || setting::group_of(path).is_none() {
         return Ok(None);
     }
@@ -345,11 +345,11 @@ fn open_setting(path: &str, root: Option<&str>, access: OFlags) -> io::Result<(f
     let known = File::at(path).ok_or_else(|| refused("no setting of the scheduler's"))?;
     let flags = access | OFlags::NOFOLLOW | OFlags::CLOEXEC | OFlags::NONBLOCK;
     let file = match root {
-        // `/proc/PID/root` is a way into whatever somebody has mounted for themselves.
+        // `/proc/PID/root` would lead into another process's mount namespace.
         None => openat2(CWD, path, flags, Mode::empty(), ResolveFlags::NO_MAGICLINKS)?,
         Some(root) => open_below(root, path, flags)?,
     };
-    // A tree that somebody named is what they say it is.
+    // A tree named with `--root` is trusted to be one.
     let magic = fstatfs(&file)?.f_type;
     if root.is_none() && !known.lives_on(magic as u64) {
         return Err(refused("not on a file system of the kernel's settings"));
@@ -357,22 +357,22 @@ fn open_setting(path: &str, root: Option<&str>, access: OFlags) -> io::Result<(f
     Ok((fs::File::from(file), known.setting))
 }
 
-/// Nothing that is read is longer: the list of features has some 1,000 bytes.
+/// No setting is longer: the list of features has some 1,000 bytes.
 const LONGEST_FILE: u64 = 64 << 10;
 
-/// For how long a file that the kernel says is busy is tried again.
+/// How long to retry a file that returns EBUSY.
 const LONGEST_BUSY: Duration = Duration::from_secs(3);
 
 static BUSY: Busy = Busy { in_vain: AtomicBool::new(false) };
 
-/// Files that the kernel says are busy. There is one for each CPU, and all may stay so.
+/// Files that return EBUSY. There is one for each CPU, and all may stay busy.
 struct Busy {
-    /// The last of them stayed busy: the next one is tried once.
+    /// The last file stayed busy: the next one is tried once.
     in_vain: AtomicBool,
 }
 
 impl Busy {
-    /// Tries again as long as the kernel says that it is busy, up to a limit.
+    /// Retries while the file returns EBUSY, up to a limit.
     fn wait(&self, longest: Duration, mut write: impl FnMut() -> io::Result<()>) -> io::Result<()> {
         let longest = if self.in_vain.load(Ordering::Relaxed) { Duration::ZERO } else { longest };
         let (began, mut pause) = (Instant::now(), Duration::from_millis(10));
@@ -389,7 +389,7 @@ impl Busy {
     }
 }
 
-/// Through no symbolic link below the directory: a setting of the kernel is behind none.
+/// Follows no symbolic link below the directory: no kernel setting is behind one.
 fn open_below(root: &str, path: &str, flags: OFlags) -> io::Result<OwnedFd> {
     let root = openat(CWD, root, OFlags::PATH | OFlags::DIRECTORY | OFlags::CLOEXEC, Mode::empty())?;
     let resolve = ResolveFlags::NO_SYMLINKS | ResolveFlags::BENEATH;
@@ -403,30 +403,30 @@ fn at(path: &str, root: Option<&str>) -> PathBuf {
     }
 }
 
-/// Whether the target is still the one that was meant.
+/// Whether the target is still the same.
 fn is_same(target: &Place) -> bool {
     match target {
         Place::Task(key) => proc::start_of(key.tid) == Some(key.start),
         Place::Session { id } => session::nice_of(*id).is_some(),
-        // One that may be there is: what is done with it says what is wrong.
+        // A file that may exist counts as the same: using it returns the error.
         Place::File { path, inode, root } => !matches!(located(path, *inode, root.as_deref()), Ok(None)),
         Place::Feature { path, root, .. } => at(path, root.as_deref()).exists(),
     }
 }
 
-/// A file's inode; those of /proc/sys are made up anew whenever the kernel forgets the file, so they count as 0.
+/// A file's inode number. Those in /proc/sys change whenever the kernel drops the inode from its cache, so they count as 0.
 pub fn inode_of(path: &Path) -> Option<u64> {
     let inode = fs::metadata(path).ok()?.ino();
     Some(if path.starts_with("/proc") { 0 } else { inode })
 }
 
-/// As [`inode_of`], of a file below a directory.
+/// As [`inode_of`], for a file below a directory.
 fn inode_below(root: Option<&str>, path: &str) -> Option<u64> {
     let inode = inode_of(&at(path, root))?;
     Some(if path.starts_with("/proc/") { 0 } else { inode })
 }
 
-/// A file's place, if it is there; `root` is the directory below which its path is.
+/// A file's place, if it exists; `root` is the directory that its path is relative to.
 pub fn place_of(path: &str, root: Option<&str>) -> Option<Place> {
     let inode = inode_below(root, path)?;
     Some(Place::File { path: path.to_owned(), inode, root: root.map(str::to_owned) })

@@ -1,4 +1,5 @@
-//! Who has inherited what was set: policy, nice, affinity and clamps go on to threads and child processes.
+//! Finds tasks that inherited changes: threads and child processes get policy, nice, affinity and clamps of the task that
+//! creates them.
 
 use rustc_hash::FxHashMap;
 use unstarve_model::Tid;
@@ -7,26 +8,25 @@ use crate::journal::Step;
 use unstarve_change::TaskKey;
 use unstarve_change::{Aspect, Place, Value};
 
-/// A task's place in the tree of processes.
+/// A task's place in the process tree.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Kin {
     /// The task.
     pub key: TaskKey,
     /// Its process.
     pub tgid: Tid,
-    /// The process that its process has for a parent now: PID 1 or a reaper after the one that made it has ended.
+    /// The current parent of its process: PID 1 or a subreaper if the creator has exited.
     pub parent: Tid,
-    /// It has ended, and is there only until its parent takes note: it inherits nothing, but its children may have from it.
+    /// A zombie: it inherits nothing, but its children may have inherited from it.
     pub has_ended: bool,
 }
 
-/// Further than this no line of ancestors is followed: ids that are used again could make a circle.
+/// Maximum number of ancestors: reused pids could form a cycle.
 const FURTHEST: usize = 256;
 
-/// Tasks born after a change of one of their ancestors, or of another thread of their process, that have exactly the value
-/// set there: what taking back means for them, by the nearest ancestor.
-///
-/// A child whose parent has ended is not recognised; a running guard has seen it born.
+/// Finds tasks created after a change of an ancestor, or of another thread of their process, that have exactly the value set
+/// there. Returns the changes that reverting means for them, by the nearest ancestor. A child whose parent has exited is not
+/// found; a running guard has seen its fork.
 pub fn find(kin: &[Kin], changes: &[Step], value: impl Fn(TaskKey, Aspect) -> Option<Value>) -> Vec<Step> {
     let process_of: FxHashMap<TaskKey, Tid> = kin.iter().map(|kin| (kin.key, kin.tgid)).collect();
     let parent_of: FxHashMap<Tid, Tid> = kin.iter().map(|kin| (kin.tgid, kin.parent)).collect();
@@ -57,8 +57,8 @@ pub fn find(kin: &[Kin], changes: &[Step], value: impl Fn(TaskKey, Aspect) -> Op
     found
 }
 
-/// What processes have from threads of theirs that are gone: one that is not the first and calls execve becomes the first, with the
-/// first's id and start time and with its own policy, nice, affinity and clamps (`de_thread()`, fs/exec.c).
+/// Finds what processes have from threads that are gone: a thread that is not the leader and calls execve becomes the leader,
+/// with the leader's pid and start time and with its own policy, nice, affinity and clamps (`de_thread()`, fs/exec.c).
 pub fn taken_over(
     changes: &[Step],
     start_of: impl Fn(Tid) -> Option<u64>,
@@ -85,8 +85,8 @@ pub fn taken_over(
     found
 }
 
-/// What a task has inherited from its ancestors' changes, the nearest first. What a nearer one will have again may itself be
-/// inherited, so the search goes on beyond it.
+/// What a task inherited from its ancestors' changes, the nearest first. The value that a nearer ancestor goes back to may
+/// itself be inherited, so the search continues beyond it.
 fn of_ancestors(heir: TaskKey, ancestors: &[&[&Step]], value: &impl Fn(TaskKey, Aspect) -> Option<Value>) -> Vec<Step> {
     let mut aspects: Vec<Aspect> = ancestors.iter().flat_map(|changes| aspects_of(changes, heir)).collect();
     aspects.sort();
@@ -97,7 +97,7 @@ fn of_ancestors(heir: TaskKey, ancestors: &[&[&Step]], value: &impl Fn(TaskKey, 
         let exactly = |change: &Step| change.new.same(&value);
         let by_steps = |change: &Step| change.explains(&value);
         let exact = ancestors.iter().find_map(|changes| inherited(changes, heir, &value, exactly));
-        // What some ancestor had before was more likely inherited before than come down to.
+        // A value that an ancestor had before was more likely inherited then than lowered to later.
         let may_be_step = || !of_aspect().any(|change| change.old.same(&value) || change.new.same(&value));
         let step = || ancestors.iter().find_map(|changes| inherited(changes, heir, &value, by_steps));
         let (change, before) = exact.or_else(|| may_be_step().then(step).flatten())?;
@@ -106,8 +106,8 @@ fn of_ancestors(heir: TaskKey, ancestors: &[&[&Step]], value: &impl Fn(TaskKey, 
     found.collect()
 }
 
-/// A process may have thousands of threads, all changed in the same way. Two that were changed first stand for all of them (two, since
-/// none is its own heir), in the order of time: what a task was born with has the number of the change on its parent.
+/// A process may have thousands of threads, all changed in the same way. The first two changed stand for all of them, ordered
+/// by time (two, because a thread does not inherit from itself). An inherited change has the number of the parent's change.
 fn representatives<'a>(changes: &[&'a Step]) -> Vec<&'a Step> {
     let mut by_task: FxHashMap<&Place, Vec<&'a Step>> = FxHashMap::default();
     for change in changes {
@@ -128,12 +128,12 @@ fn representatives<'a>(changes: &[&'a Step]) -> Vec<&'a Step> {
     kept
 }
 
-/// What a task has inherited of these changes, all of one other task, by the value that it has of each aspect.
+/// What a task inherited from these changes of one other task, by its current value of each aspect.
 pub fn of_one(heir: TaskKey, changes: &[&Step], value: impl Fn(TaskKey, Aspect) -> Option<Value>) -> Vec<Step> {
     of_ancestors(heir, &[changes], &value)
 }
 
-/// Whether a task was born after a change of another one.
+/// Whether a task was created after a change of another task.
 fn is_since(change: &Step, heir: TaskKey) -> bool {
     change.at > 0 && heir.start >= change.at && change.target != Place::Task(heir)
 }
@@ -146,8 +146,8 @@ fn aspects_of(changes: &[&Step], heir: TaskKey) -> Vec<Aspect> {
     aspects
 }
 
-/// The change that has set a value on an ancestor which a task was born with, and what that ancestor will have when all
-/// its changes are taken back. `None` if it is not from there, or will be the same.
+/// The change that set a value on an ancestor, which a task then inherited, and the value that the ancestor has when all its
+/// changes are reverted. `None` if it was not inherited, or stays the same.
 fn inherited<'a>(
     changes: &[&'a Step],
     heir: TaskKey,
@@ -157,7 +157,7 @@ fn inherited<'a>(
     let aspect = value.aspect();
     let is_it = |change: &&&Step| change.new.aspect() == aspect && is_since(change, heir) && is_its_doing(change);
     let set = changes.iter().rev().find(is_it)?;
-    // A task may have been changed several times; what it goes back to is where the chain of its changes begins.
+    // A task may have been changed several times; it goes back to the value before the first of these changes.
     let mut before: Option<&Value> = None;
     for change in changes.iter().rev().filter(|change| change.target == set.target && change.new.aspect() == aspect) {
         if before.is_none_or(|before| change.explains(before)) {
@@ -191,7 +191,7 @@ mod tests {
             kin(13, 160, 13, 12), // its child
             kin(14, 50, 14, 10),  // a child that was there before, by chance with the same nice
             kin(15, 160, 15, 12), // a grandchild that has set its own
-            kin(16, 160, 16, 1),  // somebody else's
+            kin(16, 160, 16, 1),  // not a descendant
         ];
         let nice = |key: TaskKey, _| Some(Value::Nice(if key.tid == Tid(15) { 3 } else { -10 }));
         let heirs = find(&kin, std::slice::from_ref(&change), nice);

@@ -1,8 +1,7 @@
-//! What was changed, written down before it is changed.
+//! The journal: changes are written to it before they are made, so that they can be reverted.
 //!
-//! A file of lines, each `CRC32 JSON`. Lines are only ever added. A line that is torn (the machine lost power, the disk
-//! filled) has a wrong sum and is left out; since its change had to wait for the line to be on disk, nothing is lost
-//! with it.
+//! Each line is `CRC32 JSON`, and lines are only appended. A partly written line (power loss, full disk) has a wrong checksum
+//! and is skipped. Its change had not been made, because changes wait until their lines are on disk, so nothing is lost.
 
 mod store;
 
@@ -28,10 +27,10 @@ pub enum JournalError {
     Io {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The error.
         source: io::Error,
     },
-    /// Written by a later version.
+    /// The journal was written by a later version.
     #[error("{}: journal of version {found}; this program knows {VERSION}. Undo with the version that wrote it", path.display())]
     Version {
         /// The file.
@@ -52,79 +51,78 @@ const VERSION: u32 = 1;
     reason = "a record lives until its line is written; a box would cost each birth an allocation"
 )]
 pub enum Record {
-    /// The first line of each run that writes.
+    /// The first line that each process writes.
     Begin {
         /// The format's version.
         version: u32,
-        /// `/proc/sys/kernel/random/boot_id`: task ids and start times mean something only within a boot.
+        /// `/proc/sys/kernel/random/boot_id`: tids and start times are valid only within a boot.
         boot: String,
     },
-    /// A change about to be made.
+    /// A change that is about to be made.
     Change(Step),
-    /// A change taken back, or found to be somebody else's by now: there is nothing left to do for it.
+    /// A change that was reverted, or whose value another program has changed: nothing is left to do for it.
     Settled {
         /// The change's number.
         seq: u64,
     },
 }
 
-/// A change about to be made.
+/// A change that is about to be made.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Step {
-    /// Counts up through the file.
+    /// Ascending within the file.
     pub seq: u64,
-    /// Whose.
+    /// The task or file.
     pub target: Place,
-    /// The name of a task, for people; of an interrupt those of its handlers, by which undo knows it again.
+    /// A task's name, for messages; for an interrupt its handlers' names, by which undo recognises it.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub comm: String,
-    /// Why: the rule's name.
+    /// The name of the rule that made it.
     pub rule: String,
-    /// What it was.
+    /// The value before.
     pub old: Value,
-    /// What we set.
+    /// The value to set.
     pub new: Value,
-    /// When, in the unit of tasks' start times: a child that was born before has not inherited it.
+    /// The time, in the unit of tasks' start times: a child that started earlier has not inherited the value.
     #[serde(default)]
     pub at: u64,
-    /// The task was born with it: the one that it has it from.
+    /// Set if the task inherited the value: the task that it comes from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<TaskKey>,
-    /// Changes made at once by hand have the number of the first of them, and are taken back at once.
+    /// Manual changes that were made together have the number of the first of them, and are reverted together.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub batch: Option<u64>,
-    /// Its process, if it is another thread of it than the first, and that had another value: if this thread calls execve, it becomes the
+    /// The process of a thread that is not its leader, if the leader has another value: if the thread calls execve, it becomes
+    /// the leader and keeps the value, and its own tid is gone.
     /// first, keeps the value, and its own id is gone.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub process: Option<TaskKey>,
 }
 
 impl Step {
-    /// Whether a value that the target has now is this change's doing: what was set, or a step down from it, to which a raised
-    /// task can go by itself.
-    ///
-    /// Of the CPUs that were asked for the kernel takes those that a cpuset allows. What it took is written down afterwards, which
-    /// a kill can prevent.
+    /// Whether this change explains the target's current value: the value that was set, or a step down from it, which a raised
+    /// task can make by itself. The kernel takes only those CPUs that the cpuset allows. What it took is recorded afterwards,
+    /// unless the process is killed before.
     pub fn explains(&self, now: &Value) -> bool {
         now.same(&self.new) || now.is_step_down(&self.old, &self.new) || now.is_part_of(&self.new)
     }
 }
 
-/// What a journal holds.
+/// The content of a journal.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Contents {
     /// The changes of this boot that are not settled, oldest first.
     pub open: Vec<Step>,
-    /// Changes of other boots: the tasks are gone and the files have their defaults again.
+    /// Number of changes from other boots: their tasks are gone, and files have their defaults again.
     pub stale: usize,
-    /// Lines whose sum was wrong.
+    /// Number of lines with a wrong checksum.
     pub damaged: usize,
-    /// The highest number used.
+    /// The highest change number.
     pub last_seq: u64,
 }
 
 impl Contents {
-    /// Reads the bytes of a journal, as seen in `boot`. Never fails but for a later version: `Err` is that version.
+    /// Parses the bytes of a journal, for the current `boot`. Fails only for a later version, which is returned as `Err`.
     pub fn parse(bytes: &[u8], boot: &str) -> Result<Contents, u32> {
         let mut contents = Contents::default();
         let mut this_boot = false;
@@ -132,8 +130,8 @@ impl Contents {
             match decode(line) {
                 None => {
                     contents.damaged += 1;
-                    // It may have been the line that said which boot. Keys and values are compared before anything is
-                    // restored, so to take too many for open is harmless.
+                    // The damaged line may have named the boot. Treating too many changes as open is harmless, because keys and
+                    // values are compared before anything is restored.
                     this_boot = true;
                 }
                 Some(Record::Begin { version, .. }) if version > VERSION => return Err(version),
@@ -161,19 +159,19 @@ fn decode(line: &[u8]) -> Option<Record> {
 }
 
 fn encode(record: &Record, into: &mut Vec<u8>) {
-    // Nothing in a record can fail to serialise: no maps with odd keys, no failing impls.
+    // Serialising a record cannot fail: it has no maps with non-string keys.
     let Ok(json) = serde_json::to_vec(record) else { return };
     sealed(&json, into);
 }
 
-/// Adds a line with its sum.
+/// Appends a line with its checksum.
 pub fn sealed(json: &[u8], into: &mut Vec<u8>) {
     let _ = write!(into, "{:08x} ", crc32fast::hash(json));
     into.extend_from_slice(json);
     into.push(b'\n');
 }
 
-/// A journal that is being written. What is open is known in memory, too: the file may be lost or full.
+/// A journal that is being written. Open changes are also kept in memory: the file may be lost or the disk full.
 #[derive(Debug)]
 pub struct Journal<S = JournalFile> {
     path: PathBuf,
@@ -183,14 +181,14 @@ pub struct Journal<S = JournalFile> {
     open: BTreeMap<u64, Step>,
     /// Lines that nothing depends on and that could not be written yet.
     backlog: Vec<u8>,
-    /// The last line may have no end.
+    /// The last line may lack its newline.
     torn: bool,
 }
 
-/// More than this of what could not be written is given up.
+/// Bytes of unwritten lines beyond which they are dropped.
 const MOST_BACKLOG: usize = 1 << 20;
 
-/// The id of this boot.
+/// The boot id.
 ///
 /// # Errors
 /// If `/proc` cannot be read.
@@ -211,7 +209,7 @@ impl Journal<JournalFile> {
 }
 
 impl<S: Store> Journal<S> {
-    /// A journal over a store that holds `before`.
+    /// Continues a journal with the content `before` in a store.
     ///
     /// # Errors
     /// If its first line cannot be written.
@@ -224,10 +222,10 @@ impl<S: Store> Journal<S> {
         Ok(journal)
     }
 
-    /// Writes changes down; they may be made when this returns. Gives them their numbers and their time.
+    /// Writes changes, and sets their numbers and times. When this returns, they may be made.
     ///
     /// # Errors
-    /// If they cannot be written down with room to spare; then none may be made.
+    /// If they cannot be written with reserve to spare; then none may be made.
     pub fn promise(&mut self, changes: &mut [Step]) -> Result<(), JournalError> {
         if changes.is_empty() {
             return Ok(());
@@ -244,7 +242,7 @@ impl<S: Store> Journal<S> {
         Ok(())
     }
 
-    /// Writes down what changes that were made have become. They are known from now on, whether that can be written or not.
+    /// Records the values that the kernel actually set. They are kept in memory also if they cannot be written.
     pub fn amend(&mut self, changes: &mut [Step]) {
         for change in changes {
             self.last_seq += 1;
@@ -255,10 +253,10 @@ impl<S: Store> Journal<S> {
         self.catch_up();
     }
 
-    /// Writes down changes of an earlier journal, with the numbers that they have.
+    /// Writes changes of an earlier journal, with their numbers.
     ///
     /// # Errors
-    /// If they cannot be written down.
+    /// If they cannot be written.
     pub fn carry_over(&mut self, changes: &[Step]) -> Result<(), JournalError> {
         for change in changes {
             self.last_seq = self.last_seq.max(change.seq);
@@ -268,8 +266,8 @@ impl<S: Store> Journal<S> {
         self.flush()
     }
 
-    /// Writes down that nothing is left to do for these. That it cannot be written does no harm: who takes them back once
-    /// more finds everything as it was.
+    /// Records that nothing is left to do for these changes. A write error does no harm: another undo finds the old values in
+    /// place.
     pub fn settle(&mut self, changes: impl IntoIterator<Item = u64>) {
         for seq in changes {
             self.open.remove(&seq);
@@ -280,7 +278,7 @@ impl<S: Store> Journal<S> {
         self.catch_up();
     }
 
-    /// Writes what nothing depends on; if it cannot be written, it waits for the next time.
+    /// Writes the queued lines; on an error they stay queued.
     fn catch_up(&mut self) {
         if self.backlog.is_empty() {
             return;
@@ -300,7 +298,7 @@ impl<S: Store> Journal<S> {
     }
 
     fn append(&mut self, bytes: &[u8]) -> io::Result<()> {
-        // A line that was cut off must not swallow the next.
+        // A partly written line must not corrupt the next one.
         let result = if self.torn { self.store.append(b"\n") } else { Ok(()) };
         let result = result.and_then(|()| self.store.append(bytes));
         self.torn = result.is_err();
@@ -317,12 +315,12 @@ impl<S: Store> Journal<S> {
         self.open.values().filter(move |change| change.target == *target)
     }
 
-    /// The highest number used.
+    /// The highest change number.
     pub fn last_seq(&self) -> u64 {
         self.last_seq
     }
 
-    /// Where it is.
+    /// The path.
     pub fn path(&self) -> &Path {
         &self.path
     }

@@ -1,4 +1,4 @@
-//! The old journal of `knobs set`, from before all changes shared one. Read so that its changes can still be undone.
+//! The old journal of `knobs set`, from before all changes shared one. It is read so that its changes can still be undone.
 
 use std::path::Path;
 
@@ -8,10 +8,10 @@ use unstarve_change::{Place, Value};
 use crate::host::place_of;
 use crate::journal::Step;
 
-/// Where root kept it.
+/// The path of root's journal.
 pub const DEFAULT: &str = "/var/lib/unstarve/knobs.journal";
 
-/// What a journal tells.
+/// The content of a journal.
 #[derive(Debug)]
 pub struct Contents {
     entries: Vec<Entry>,
@@ -26,35 +26,35 @@ pub struct Entry {
     pub id: u64,
     /// The file that was written.
     pub path: String,
-    /// The directory below which that path is (`--root`); `/` if there is none.
+    /// The directory that the path is below (`--root`); `/` if there is none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub root: Option<String>,
-    /// The feature, of the features file.
+    /// The feature, for the features file.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub feature: Option<String>,
-    /// What it held.
+    /// The content before.
     pub old: String,
     /// What was written.
     pub new: String,
-    /// What the kernel then said.
+    /// The content read back afterwards.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub seen: Option<String>,
-    /// When, in seconds since 1970.
+    /// Seconds since 1970.
     pub at: u64,
-    /// The boot in which that was: after another, nothing of it is in force any more.
+    /// The boot id: after another boot, nothing of it is in force any more.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub boot: Option<String>,
 }
 
-/// A line before the last is not as it was written.
+/// A line before the last is damaged.
 #[derive(Debug, thiserror::Error)]
 #[error("the journal {path}, line {line}: {what}; move the file away if its changes are not to be undone")]
 pub struct Damaged {
-    /// Which.
+    /// The journal's path.
     pub path: String,
-    /// From 1.
+    /// Line number, from 1.
     pub line: usize,
-    /// How.
+    /// What is wrong with it.
     pub what: String,
 }
 
@@ -68,10 +68,10 @@ enum Line {
 }
 
 impl Contents {
-    /// Reads a journal's lines; errors call it `path`. A torn last line is left out.
+    /// Parses a journal; errors name it `path`. An incomplete last line is skipped.
     ///
     /// # Errors
-    /// If a line before the last is not as it was written.
+    /// If a line before the last is damaged.
     pub fn parse(bytes: &[u8], path: &Path) -> Result<Contents, Damaged> {
         let mut contents = Contents { entries: Vec::new(), next: 1, whole: 0 };
         for (index, line) in bytes.split_inclusive(|&byte| byte == b'\n').enumerate() {
@@ -89,12 +89,12 @@ impl Contents {
         Ok(contents)
     }
 
-    /// The changes that were not taken back, oldest first.
+    /// The changes that were not undone, oldest first.
     pub fn entries(&self) -> &[Entry] {
         &self.entries
     }
 
-    /// How many of the bytes belong to whole lines.
+    /// How many of the bytes belong to complete lines.
     pub fn whole(&self) -> usize {
         self.whole
     }
@@ -115,12 +115,12 @@ impl Contents {
     }
 }
 
-/// Whether a journal is of this kind.
+/// Whether these are the bytes of such a journal.
 pub(crate) fn is_one(bytes: &[u8]) -> bool {
     bytes.split_inclusive(|&byte| byte == b'\n').next().is_some_and(|line| parse(line).is_ok())
 }
 
-/// Its changes of this boot, as the executor has them. Of what no `knobs set` can have written nothing is made.
+/// Converts its changes of this boot. Changes that `knobs set` cannot have written are skipped.
 pub(crate) fn steps(contents: &Contents, boot: &str) -> Vec<Step> {
     let of_now = |entry: &&Entry| entry.boot.as_deref().is_none_or(|of| of == boot);
     contents.entries.iter().filter(of_now).filter_map(step).collect()

@@ -1,8 +1,8 @@
-//! Makes changes and takes them back, for the guard, `fix`, `knobs` and the lab's guests alike.
+//! Makes changes and reverts them, for the guard, `fix`, `knobs` and the lab's guests.
 //!
-//! Each change is in the [`journal`] before it is made ([`act`]); [`act::restore`] takes back what nobody else has changed since, from
-//! the children of changed tasks, too. A [`state::State`] is the lock and the directory; a [`deadman`] takes over when the process
-//! that makes the changes dies.
+//! Each change is written to the [`journal`] before it is made ([`act`]). [`act::restore`] reverts the values that nobody has
+//! changed since, also on tasks that inherited them. A [`state::State`] is the lock and the directory. A [`deadman`] process
+//! reverts everything when the process that makes the changes dies.
 
 #![cfg_attr(not(test), warn(clippy::print_stdout, clippy::print_stderr))]
 

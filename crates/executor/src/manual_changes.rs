@@ -11,10 +11,10 @@ use crate::state::{self, DEFAULT_DIRECTORY, Role, State, StateError};
 use unstarve_change::Value;
 use unstarve_files::trust::Directory;
 
-/// What the journal says of changes that `knobs set` made.
+/// The rule name in the journal for changes by `knobs set`.
 pub const KNOBS: &str = "knobs set";
 
-/// The journal of changes made by hand, locked.
+/// The journal of manual changes, locked.
 #[derive(Debug)]
 pub struct ByHand {
     state: State,
@@ -25,85 +25,85 @@ pub struct ByHand {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ByHandError {
-    /// The directory or the lock.
+    /// The directory or the lock failed.
     #[error(transparent)]
     State(#[from] StateError),
-    /// The journal; nothing was changed.
+    /// The journal failed; nothing was changed.
     #[error(transparent)]
     Journal(#[from] JournalError),
-    /// The journal of an earlier version.
+    /// The journal of an earlier version failed.
     #[error(transparent)]
     Damaged(#[from] legacy::Damaged),
-    /// A guard keeps it where its policy says, and would write its own value again.
+    /// A guard keeps the value by its policy, and would set its own again.
     #[error(
         "{what}: `unstarve {holder}` (process {pid}) keeps it, by its rule \"{rule}\"; change that policy, or stop it first"
     )]
     Guarded {
-        /// What.
+        /// What would be changed.
         what: String,
         /// What the guard does.
         holder: String,
-        /// Its process.
+        /// The guard's pid.
         pid: u32,
-        /// Its rule.
+        /// The guard's rule.
         rule: String,
     },
-    /// Somebody has changed it since it was looked at.
+    /// Another program has changed the value since it was read.
     #[error("{what} was {was} a moment ago, and is {now} now: somebody else is changing it. Nothing is changed")]
     Changed {
-        /// What.
+        /// What would be changed.
         what: String,
-        /// Then.
+        /// The value that was read.
         was: String,
-        /// Now.
+        /// The value now.
         now: String,
     },
-    /// The journal of an earlier version was taken over, and cannot be removed: it would be taken over again.
+    /// The journal of an earlier version was imported, but cannot be removed: it would be imported again.
     #[error("{path} was taken over, and cannot be removed: {error}. Remove it")]
     Leftover {
-        /// Which.
+        /// Its path.
         path: String,
-        /// Why.
+        /// The error.
         error: std::io::Error,
     },
-    /// The system refused one; the others were taken back.
+    /// A system call failed; the other changes were reverted.
     #[error("{what}: {new}: {}. Nothing is changed", unstarve_host::refusal(what, error))]
     Refused {
-        /// What.
+        /// What would be changed.
         what: String,
-        /// To what.
+        /// The value to set.
         new: String,
-        /// Why.
+        /// The error.
         error: std::io::Error,
     },
-    /// The system refused one, and one of the others could not be taken back.
+    /// A system call failed, and another change could not be reverted.
     #[error(
         "{what}: {new}: {}; {} could not be taken back, `unstarve fix --undo` tries again",
         unstarve_host::refusal(what, error),
         undone.failed.len()
     )]
     Half {
-        /// What.
+        /// What would be changed.
         what: String,
-        /// To what.
+        /// The value to set.
         new: String,
-        /// Why.
+        /// The error.
         error: std::io::Error,
-        /// What came of the others.
+        /// The outcome of reverting the others.
         undone: Box<Undone>,
     },
 }
 
-/// What was changed at once.
+/// Changes that were made together.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Batch {
-    /// What for.
+    /// The name of the rule that made them.
     pub rule: String,
-    /// The single changes, in their order.
+    /// The changes, in their order.
     pub steps: Vec<Step>,
 }
 
-/// How much is taken back.
+/// How much to revert.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Extent {
     /// The last change.
@@ -113,10 +113,10 @@ pub enum Extent {
 }
 
 impl ByHand {
-    /// Locks the journal in a directory, which is made if there is none.
+    /// Locks the journal in a directory, which is created if missing.
     ///
     /// # Errors
-    /// If somebody else has it, or it cannot be believed.
+    /// If another process holds the lock, or the journal is not trusted.
     pub fn open(directory: &Path, doing: &str) -> Result<ByHand, ByHandError> {
         let mut hand = ByHand::over(State::lock_as(Role::ByHand, directory, doing)?)?;
         if directory == Path::new(DEFAULT_DIRECTORY) {
@@ -125,7 +125,7 @@ impl ByHand {
         Ok(hand)
     }
 
-    /// The same with a journal of that name, instead of the usual one.
+    /// The same with a journal of this name.
     ///
     /// # Errors
     /// As [`ByHand::open`].
@@ -146,7 +146,7 @@ impl ByHand {
         Ok(ByHand { state, journal })
     }
 
-    /// What the journal of an earlier version has open is ours from now on.
+    /// Imports the open changes of an earlier version's journal.
     fn take_over(&mut self, path: &Path) -> Result<(), ByHandError> {
         let above = path.parent().unwrap_or(Path::new("/"));
         let name = path.file_name().unwrap_or_default();
@@ -167,10 +167,10 @@ impl ByHand {
         directory.remove(name).map_err(leftover)
     }
 
-    /// Makes all of these changes, or none. Gives how many were made: things may be gone by now.
+    /// Makes all of these changes, or none. Returns how many were made, without targets that are gone.
     ///
     /// # Errors
-    /// If one is a guard's, if they cannot be written down, or if the system refuses one.
+    /// If a guard keeps one, if the journal cannot be written, or if a system call fails.
     pub fn apply<H: Host>(
         &mut self,
         host: &mut H,
@@ -205,13 +205,13 @@ impl ByHand {
         }
     }
 
-    /// What was changed and not taken back, oldest first.
+    /// The changes that were not reverted, oldest first.
     pub fn batches(&self) -> Vec<Batch> {
         batches(self.journal.open_changes())
     }
 
-    /// Takes the last wanted change back, or all such. What somebody else has changed since is left alone, and stays in the
-    /// journal: once the value is ours again, it can be undone.
+    /// Reverts the last of the wanted changes, or all of them. A value that another program has changed since is left alone,
+    /// and its change stays in the journal: it can be undone when the value is back.
     pub fn undo<H: Host>(
         &mut self,
         host: &mut H,
@@ -231,34 +231,34 @@ impl ByHand {
         TakenBack { undone, batches, theirs, covered }
     }
 
-    /// Where the journal is.
+    /// The journal's directory.
     pub fn directory(&self) -> &Path {
         self.state.directory()
     }
 }
 
-/// What an undo did.
+/// The result of an undo.
 #[derive(Debug)]
 pub struct TakenBack {
-    /// What came of it.
+    /// The outcome of the reverts.
     pub undone: Undone,
-    /// What was to be taken back.
+    /// The batches to revert.
     pub batches: Vec<Batch>,
-    /// What somebody else has changed since, with its value now.
+    /// Changes whose values another program has changed since, with the values now.
     pub theirs: Vec<(Step, Value)>,
-    /// What a later change that stays has set again, with what that one was for.
+    /// Changes overridden by a later change that stays, with that one's rule.
     pub covered: Vec<(Step, String)>,
 }
 
-/// The journal of an earlier version was never longer.
+/// Journals of the earlier version were never longer.
 const LONGEST_LEGACY: u64 = 64 << 20;
 
-/// Whether both are of one value of one thing.
+/// Whether both change the same aspect of the same target.
 fn is_alike(a: &Step, b: &Step) -> bool {
     a.target == b.target && a.new.aspect() == b.new.aspect()
 }
 
-/// Changes of one thing are a chain: a link in its middle cannot be taken out as long as a later one is in force.
+/// Changes of one target form a chain: one in the middle cannot be reverted while a later one is in force.
 fn uncovered(open: &[Step], steps: Vec<Step>) -> (Vec<Step>, Vec<(Step, String)>) {
     let wanted: Vec<u64> = steps.iter().map(|step| step.seq).collect();
     let cover = |step: &Step| {
@@ -276,7 +276,7 @@ fn uncovered(open: &[Step], steps: Vec<Step>) -> (Vec<Step>, Vec<(Step, String)>
     (free, covered)
 }
 
-/// What has another value than any of our changes left it with, and the rest.
+/// Separates changes whose targets have a value that none of the changes explains from the rest.
 fn theirs_and_ours<H: Host>(host: &H, open: &[Step], steps: Vec<Step>) -> (Vec<(Step, Value)>, Vec<Step>) {
     let now: Vec<Option<Value>> =
         steps.iter().map(|step| host.read(&step.target, step.new.aspect()).ok().flatten()).collect();
@@ -295,10 +295,10 @@ fn theirs_and_ours<H: Host>(host: &H, open: &[Step], steps: Vec<Step>) -> (Vec<(
     (theirs, taken)
 }
 
-/// What a journal has open, without its lock.
+/// Reads a journal's open changes without its lock.
 ///
 /// # Errors
-/// If it cannot be read or believed.
+/// If it cannot be read, or is not trusted.
 pub fn look_into(directory: &Path) -> Result<Vec<Batch>, StateError> {
     Ok(batches(state::look_into(directory, Role::ByHand)?.open))
 }
@@ -308,7 +308,7 @@ fn batches(open: Vec<Step>) -> Vec<Batch> {
     open.chunk_by(same).map(|steps| Batch { rule: steps[0].rule.clone(), steps: steps.to_vec() }).collect()
 }
 
-/// A task by its name and number, anything else by its path.
+/// Names a task by name and tid, anything else by path.
 pub fn named(step: &Step) -> String {
     let comm = unstarve_model::clean(&step.comm);
     let target = step.target.to_string();
@@ -316,7 +316,7 @@ pub fn named(step: &Step) -> String {
     if comm.is_empty() { target.into_owned() } else { format!("{comm} ({target})") }
 }
 
-/// Between a plan and its deed somebody may have changed something, whose value an undo would then lose.
+/// A value may have been changed between the plan and its execution; an undo would then lose that value.
 pub(crate) fn check_unchanged<H: Host>(host: &H, steps: &[Step]) -> Result<(), ByHandError> {
     for step in steps {
         if let Ok(Some(now)) = host.read(&step.target, step.new.aspect())
@@ -328,7 +328,7 @@ pub(crate) fn check_unchanged<H: Host>(host: &H, steps: &[Step]) -> Result<(), B
     Ok(())
 }
 
-/// What a guard keeps is its own.
+/// A value that a guard keeps is not changed.
 pub(crate) fn check_guard(steps: &[Step]) -> Result<(), ByHandError> {
     let Some(holder) = state::holder()? else { return Ok(()) };
     let open = state::look_into(&holder.state, Role::Guard)?.open;

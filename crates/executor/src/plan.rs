@@ -1,4 +1,4 @@
-//! What changes mean on this host: what is there, what it holds now, and what stands in the way.
+//! Plans changes on this host: which targets exist, their current values, and what prevents the changes.
 
 mod answer;
 mod permit;
@@ -21,57 +21,57 @@ use crate::claim::{self, Contradiction, Direction, Live, Verdict};
 use crate::host::Host;
 use crate::journal::Step;
 
-/// What a plan has to know of a host beside values.
+/// What a plan reads of a host besides values.
 pub trait Look: Host {
-    /// When a thread was created; `None` if there is none of this id.
+    /// A thread's start time; `None` if there is none of this tid.
     fn start_of(&self, tid: Tid) -> Option<u64>;
     /// Its name.
     fn comm_of(&self, tid: Tid) -> Option<String>;
     /// Its `PF_*` flags.
     fn flags_of(&self, tid: Tid) -> Option<u64>;
-    /// The user that it runs for.
+    /// Its uid.
     fn user_of(&self, tid: Tid) -> Option<u32>;
-    /// Who owns the directory of a file: of a cgroup, to whom it was delegated.
+    /// The owner of a file's directory: for a cgroup, the user to whom it was delegated.
     fn owner_of_directory(&self, path: &str) -> Option<u32>;
     /// The threads of a process.
     fn threads_of(&self, process: Tid) -> Vec<Tid>;
-    /// Kernel threads whose names begin so.
+    /// Kernel threads whose names start with a prefix.
     fn kernel_threads(&self, prefix: &str) -> Vec<Tid>;
     /// The file's place, if it is there.
     fn file(&self, path: &str) -> Option<Place>;
-    /// What a file holds.
+    /// A file's content.
     fn text(&self, path: &str) -> io::Result<String>;
     /// The names of an interrupt's handlers; `None` if there is no such interrupt.
     fn handlers_of(&self, irq: u32) -> Option<Vec<String>>;
-    /// The number of the session by which a thread competes with those of other sessions: its autogroup.
+    /// The thread's autogroup: the session with which it competes against other sessions.
     fn session_of(&self, tid: Tid) -> Option<u64>;
-    /// The file with the weight of the top-level group in which a thread sits, and of which hierarchy it is; `None` in the root group.
+    /// The weight file of a thread's top-level cgroup, and its hierarchy; `None` in the root group.
     fn weight_file(&self, tid: Tid) -> Option<(String, CgroupVersion)>;
 }
 
-/// Whether numbers in a recording (of threads, interrupts, queues, CPUs) mean the same on this host.
+/// Whether ids in a recording (of threads, interrupts, queues, CPUs) are valid on this host.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Ids {
-    /// It was made here, since this boot.
+    /// It was recorded here, since this boot.
     Hold,
-    /// It was made elsewhere, or before; or nobody knows.
+    /// It was recorded on another host or before this boot, or that is unknown.
     AreStrange,
 }
 
-/// A change as it would be made here.
+/// A change as planned for this host.
 #[derive(Debug)]
 pub struct Planned<'a> {
     /// The change.
     pub change: &'a Change,
-    /// What would be written. Empty if it is so already, or if something stands in the way.
+    /// The writes to make. Empty if the value is already set, or if there is an obstacle.
     pub steps: Vec<Step>,
-    /// How many things have the value already.
+    /// How many targets already have the value.
     pub already: usize,
-    /// What stands in the way.
+    /// What prevents the change.
     pub obstacle: Option<Obstacle>,
-    /// It has ended, and others that are to have the same are still there: nothing is left to do for it.
+    /// The thread has exited, and others of the same change still exist: nothing is left to do for it.
     pub gone: Option<Tid>,
-    /// For whom the programs run that would be changed.
+    /// The users of the programs to change.
     pub users: BTreeMap<Tid, u32>,
 }
 
@@ -82,116 +82,116 @@ pub enum Obstacle {
     /// Only a person can do it.
     #[error("only a person can do this")]
     ForAPerson,
-    /// From the next boot on.
+    /// It takes effect only at boot.
     #[error("it is read at boot: put it on the kernel's command line (--as cmdline)")]
     AtBoot,
     /// The recording is of another host or boot.
     #[error("thread {0} is of another host or boot than this one; its number means nothing here")]
     Strange(Tid),
-    /// As of a thread, of a file with a number in its path.
+    /// The same for a file with a number in its path.
     #[error("{path} is of another host or boot than this one; the number of the {thing} means nothing here")]
     StrangeNumber {
-        /// Where.
+        /// The path.
         path: String,
-        /// What is numbered.
+        /// What the number counts.
         thing: &'static str,
     },
     /// The number belongs to another interrupt now.
     #[error("interrupt {irq} is another one by now: its handler was {was}, and is {now}")]
     AnotherInterrupt {
-        /// Which.
+        /// The number.
         irq: u32,
         /// Its handlers when it was recorded.
         was: String,
-        /// Those that it has.
+        /// Its handlers now.
         now: String,
     },
-    /// The thread has ended.
+    /// The thread has exited.
     #[error("thread {0} has ended")]
     Ended(Tid),
-    /// The id belongs to another thread now.
+    /// The tid belongs to another thread now.
     #[error("thread {0} is another one by now")]
     Another(Tid),
-    /// The first process: what it has, all that is started has.
+    /// The init process: everything that it starts would inherit the value.
     #[error("thread {0} is the host's init, whose scheduling everything that it starts would inherit")]
     Init(Tid),
-    /// Threads that must not be touched.
+    /// Threads that must not be changed.
     #[error("thread {0} ({1}) is one that stands above all others for the kernel's own safety")]
     Untouchable(Tid, String),
-    /// A program under a kernel thread's name would be raised.
+    /// It would raise a program that has a kernel thread's name.
     #[error(
         "thread {0} is a program that calls itself {1}, as a kernel thread is called; it is not raised for its name"
     )]
     Impostor(Tid, String),
-    /// The recording says that it is a kernel thread, which it is not.
+    /// The recording says that it is a kernel thread, but it is a program.
     #[error(
         "thread {0} ({1}) is a program, and the recording says that it is a kernel thread: nothing is changed on its word"
     )]
     NoKernelThread(Tid, String),
-    /// The recording says that it is a program, which it is not.
+    /// The recording says that it is a program, but it is a kernel thread.
     #[error(
         "thread {0} ({1}) is a kernel thread, and the recording says that it is a program: nothing is changed on its word"
     )]
     KernelThread(Tid, String),
-    /// It runs for another user than the recording says, and would be raised.
+    /// The thread's uid differs from the recording, and it would be raised.
     #[error("thread {tid} runs for uid {now}, and the recording says for uid {was}; it is not raised: record again")]
     OtherUser {
-        /// Which.
+        /// The thread.
         tid: Tid,
-        /// As recorded.
+        /// The recorded uid.
         was: u32,
-        /// As it is.
+        /// The uid now.
         now: u32,
     },
-    /// It has another value than the recording says, which an undo would write.
+    /// The value differs from the recording, and an undo would restore the recorded one.
     #[error(
         "{what} is {now}, and the recording says {was}: a printed undo would write what the recording says; use --apply, which reads it here"
     )]
     OtherValue {
-        /// What.
+        /// What would be changed.
         what: String,
-        /// As recorded.
+        /// The recorded value.
         was: String,
-        /// As it is.
+        /// The value now.
         now: String,
     },
-    /// It has another name than the recording says, and would be raised.
+    /// The thread's name differs from the recording, and it would be raised.
     #[error("thread {tid} is called {now}, and was {was} when it was recorded; it is not raised: record again")]
     Renamed {
-        /// Which.
+        /// The thread.
         tid: Tid,
-        /// As recorded.
+        /// The recorded name.
         was: String,
-        /// As it is.
+        /// The name now.
         now: String,
     },
-    /// Nobody has asked for it.
+    /// Nobody has named the change.
     #[error(
         "{what}: {old} -> {new}: a program is put before all ordinary tasks only if the remedy is named (--remedy)"
     )]
     NotAsked {
-        /// Whose value.
+        /// What would be changed.
         what: String,
-        /// What it is.
+        /// The value now.
         old: String,
-        /// What it would be.
+        /// The value to set.
         new: String,
     },
-    /// It would be changed on the word of a recording that others could have written.
+    /// Only a recording that other users could have written asks for the change.
     #[error("{what}: {old} -> {new}: {} could have written this into the recording; {}", author, asked(with))]
     Unnamed {
-        /// Whose value.
+        /// What would be changed.
         what: String,
-        /// What it is.
+        /// The value now.
         old: String,
-        /// What it would be.
+        /// The value to set.
         new: String,
-        /// Who could have written it.
+        /// Who could have written the recording.
         author: Author,
-        /// What `--target` has to name; nothing if `--remedy` is enough.
+        /// What `--target` must name; `None` if `--remedy` is enough.
         with: Option<String>,
     },
-    /// Programs of several users would be raised: all that is known to be alike is a name, and anybody can take a name.
+    /// It would raise programs of several users: they have only a name in common, which any user can choose.
     #[error(
         "these threads belong to several users ({0}), so that one may have taken the name of another's; name each that you \
          know (--remedy N --target TID)"
@@ -200,46 +200,46 @@ pub enum Obstacle {
     /// `PF_NO_SETAFFINITY`.
     #[error("the kernel does not let thread {0} be moved to other CPUs")]
     Bound(Tid),
-    /// This kernel or host does not have it.
+    /// This kernel or host lacks it.
     #[error("{what} is not here{hint}")]
     NotHere {
-        /// What.
+        /// What is missing.
         what: String,
-        /// Why perhaps.
+        /// A possible reason.
         hint: &'static str,
     },
-    /// Nothing that any unstarve sets.
+    /// The path is not a known setting.
     #[error("{0} is no setting of the scheduler's, so it is not written")]
     NoSetting(String),
-    /// It would harm the machine.
+    /// The value would harm the machine.
     #[error("{path} = {value}: {harm}")]
     Harm {
-        /// Where.
+        /// The path.
         path: String,
-        /// What.
+        /// The value.
         value: String,
-        /// Why.
+        /// The reason.
         harm: Harm,
     },
-    /// The value has no meaning for it.
+    /// The setting does not take this value.
     #[error("{0} is not what it can be set to")]
     Unfit(String),
-    /// Somebody has changed it since it was recorded.
+    /// The value has changed since it was recorded.
     #[error("{what} was {was} when it was recorded, and is {now} now: record again")]
     ChangedSince {
-        /// What.
+        /// What would be changed.
         what: String,
-        /// Then.
+        /// The recorded value.
         was: String,
-        /// Now.
+        /// The value now.
         now: String,
     },
-    /// It cannot be read.
+    /// The value cannot be read.
     #[error("{what} cannot be read: {}", unstarve_host::refusal(what, error))]
     Unreadable {
-        /// What.
+        /// What cannot be read.
         what: String,
-        /// Why.
+        /// The error.
         error: io::Error,
     },
 }
@@ -252,7 +252,8 @@ fn asked(with: &Option<String>) -> String {
 }
 
 impl Obstacle {
-    /// Whether it is about who is meant and who asks: then nothing is printed either that does it somewhere else or later.
+    /// Whether it concerns the identity of the target or the authority of the caller: then commands and files that make the
+    /// change elsewhere or later are not printed either.
     pub fn is_about_identity(&self) -> bool {
         matches!(
             self,
@@ -269,7 +270,7 @@ impl Obstacle {
         )
     }
 
-    /// If it is one thread's, and others' may be the same: the thread, and what is said of several.
+    /// If it concerns one thread and may be the same for others: the thread, and the text for several.
     pub fn of_threads(&self) -> Option<(Tid, &'static str)> {
         match self {
             Obstacle::Strange(tid) => {
@@ -283,8 +284,8 @@ impl Obstacle {
     }
 }
 
-/// What each change would do on this host, and whether it may by that authority. Changes nothing. `rule` is what the journal will say it
-/// was for.
+/// Plans each change on this host, and checks whether the authority permits it. Changes nothing. `rule` is the rule name for
+/// the journal.
 pub fn plan<'a, L: Look>(look: &L, changes: &'a [Change], rule: &str, authority: &Authority) -> Vec<Planned<'a>> {
     let none =
         |change| Planned { change, steps: Vec::new(), already: 0, obstacle: None, gone: None, users: BTreeMap::new() };
@@ -295,7 +296,7 @@ pub fn plan<'a, L: Look>(look: &L, changes: &'a [Change], rule: &str, authority:
             Err(obstacle) => Planned { obstacle: Some(obstacle), ..none(change) },
         })
         .collect();
-    // A thread that is named twice is changed once.
+    // A thread that is listed twice is changed once.
     let mut seen: FxHashSet<(Place, Aspect)> = FxHashSet::default();
     for planned in &mut plans {
         planned.steps.retain(|step| seen.insert((step.target.clone(), step.new.aspect())));
@@ -306,8 +307,8 @@ pub fn plan<'a, L: Look>(look: &L, changes: &'a [Change], rule: &str, authority:
     plans
 }
 
-/// Why these changes are not printed as commands or files that make them, here later or on another host. What merely has no thread or
-/// file here now is printed: commands look for themselves.
+/// Why these changes are not printed as commands or files that make them later or on another host. Changes whose thread or file
+/// does not exist here now are printed, because commands check that themselves.
 pub fn refusals_to_print<L: Look>(look: &L, changes: &[Change], authority: &Authority) -> Vec<Obstacle> {
     let plans = plan(look, changes, "", authority);
     let refusal = |planned: Planned<'_>| match planned.obstacle {
@@ -322,7 +323,7 @@ pub fn refusals_to_print<L: Look>(look: &L, changes: &[Change], authority: &Auth
     plans.into_iter().filter_map(refusal).collect()
 }
 
-/// A file's value that is another one here than the recording claims. Printed lines for threads compare it themselves.
+/// Reports a file whose value here differs from the recording. Printed lines for threads compare the value themselves.
 fn other_value(planned: &Planned<'_>) -> Option<Obstacle> {
     let was = planned.change.was.as_ref()?;
     let is_other = |step: &&Step| !matches!(step.target, Place::Task(_)) && !step.old.same(was);
@@ -331,8 +332,8 @@ fn other_value(planned: &Planned<'_>) -> Option<Obstacle> {
     Some(Obstacle::OtherValue { what, was, now })
 }
 
-/// Of several threads that are to have the same, those that have ended need nothing: what a culprit started meanwhile is no reason to
-/// leave the culprit alone.
+/// Drops exited threads if others of the same change still exist: a child of the culprit that exited must not prevent changing
+/// the culprit.
 fn leave_the_ended(plans: &mut [Planned<'_>]) {
     let live: Vec<&To> = plans
         .iter()
@@ -350,7 +351,7 @@ fn leave_the_ended(plans: &mut [Planned<'_>]) {
     }
 }
 
-/// A role is a name, and anybody can take one: what raises programs raises those of one user.
+/// A role is a name, and any user can choose a name, so raising by role is limited to programs of one user.
 fn refuse_several_users<L: Look>(look: &L, plans: &mut [Planned<'_>], authority: &Authority) {
     let raised = |step: &Step| match &step.target {
         Place::Task(key) if step.new.raises(&step.old) => {
@@ -428,7 +429,7 @@ fn unfit(change: &Change) -> Obstacle {
     Obstacle::Unfit(unstarve_model::clean(&text).into_owned())
 }
 
-/// The thread that a recording means, if it is still there.
+/// The thread in the recording, if it still exists.
 fn identify<L: Look>(look: &L, thread: &Thread, ids: Ids) -> Result<TaskKey, Obstacle> {
     if ids == Ids::AreStrange {
         return Err(Obstacle::Strange(thread.tid));
@@ -437,7 +438,7 @@ fn identify<L: Look>(look: &L, thread: &Thread, ids: Ids) -> Result<TaskKey, Obs
     Ok(TaskKey { tid: thread.tid, start: live.start })
 }
 
-/// The thread as it is, if it is what the recording says.
+/// The live thread, if it agrees with the recording.
 fn compared<L: Look>(look: &L, thread: &Thread, direction: Direction) -> Result<Live, Obstacle> {
     let tid = thread.tid;
     let live = Live::of(look, tid).ok_or(Obstacle::Ended(tid))?;
@@ -455,14 +456,14 @@ fn compared<L: Look>(look: &L, thread: &Thread, direction: Direction) -> Result<
     })
 }
 
-/// What a change claims of one of its threads: of a process's other threads their names are their own.
+/// What a change claims about one of its threads: other threads of a process have names of their own.
 fn claims(change: &Change, tid: Tid) -> Thread {
     match &change.target {
         Target::Thread(thread) | Target::Threads(Selector::Process(thread)) if thread.tid == tid => thread.clone(),
         Target::Threads(Selector::Process(process)) => {
             Thread { kernel_thread: process.kernel_thread, user: process.user, ..Thread::known_by(tid, "") }
         }
-        // Selected among the kernel's.
+        // Selected among kernel threads.
         _ => Thread { kernel_thread: Some(true), ..Thread::known_by(tid, "") },
     }
 }
@@ -492,7 +493,7 @@ fn of_tasks<L: Look>(look: &L, change: &Change, rule: &str, keys: &[TaskKey]) ->
     for key in keys {
         let comm = look.comm_of(key.tid).unwrap_or_default();
         match check_task(look, key.tid, &comm, aspect) {
-            // One of several that has ended meanwhile needs nothing.
+            // If one of several threads has exited, nothing is left to do for it.
             Err(Obstacle::Ended(_)) if keys.len() > 1 => continue,
             checked => checked?,
         }
@@ -509,7 +510,7 @@ fn of_tasks<L: Look>(look: &L, change: &Change, rule: &str, keys: &[TaskKey]) ->
         } else {
             let direction = if new.raises(&old) { Direction::Raised } else { Direction::Otherwise };
             let claims = claims(change, key.tid);
-            // Found by its number a moment ago: what is asked here is the rest.
+            // It was just found by tid, so only the other claims are checked.
             compared(look, &Thread { start: Some(key.start), ..claims }, direction)?;
             check_since(change.was.as_ref(), &old, || format!("thread {}", key.tid))?;
             steps.push(Step::new(place, &comm, rule, old, new));
@@ -521,7 +522,7 @@ fn of_tasks<L: Look>(look: &L, change: &Change, rule: &str, keys: &[TaskKey]) ->
     }
 }
 
-/// The nice value of the session in which a thread is.
+/// The nice value of a thread's session.
 fn of_session<L: Look>(look: &L, change: &Change, rule: &str, key: TaskKey) -> Result<Steps, Obstacle> {
     let Some(new @ Value::Nice(_)) = change.value() else { return Err(unfit(change)) };
     let missing = || Obstacle::NotHere { what: format!("a session (autogroup) of thread {}", key.tid), hint: "" };
@@ -540,7 +541,7 @@ fn of_session<L: Look>(look: &L, change: &Change, rule: &str, key: TaskKey) -> R
     Ok((vec![Step::new(place, &comm, rule, old, new.clone())], 0))
 }
 
-/// Somebody may have changed it since it was recorded: what was proposed then may be the opposite of a cure now.
+/// If the value has changed since the recording, the proposed value may now make things worse.
 fn check_since(was: Option<&Value>, now: &Value, what: impl Fn() -> String) -> Result<(), Obstacle> {
     match was.filter(|was| !was.same(now)) {
         None => Ok(()),
@@ -548,12 +549,12 @@ fn check_since(was: Option<&Value>, now: &Value, what: impl Fn() -> String) -> R
     }
 }
 
-/// The CPU stoppers, hotplug and idle injection run above everybody for the kernel's own safety.
+/// CPU stoppers, hotplug and idle injection run above everything for the kernel's own safety.
 const UNTOUCHABLE: [&str; 5] = ["migration/", "cpuhp/", "watchdog/", "idle_inject/", "stopper/"];
 
 fn check_task<L: Look>(look: &L, tid: Tid, comm: &str, aspect: Aspect) -> Result<(), Obstacle> {
     let flags = look.flags_of(tid).ok_or(Obstacle::Ended(tid))?;
-    // All of its threads: their children, too, would inherit what is changed.
+    // All of its threads, because the children of each would inherit the value.
     if tid == Tid(1) || look.threads_of(Tid(1)).contains(&tid) {
         return Err(Obstacle::Init(tid));
     }
@@ -592,14 +593,14 @@ fn of_file<L: Look>(look: &L, path: &str, to: &Content, was: Option<&Value>, rul
     one(look, place, Value::Content(to.clone()), was, rule)
 }
 
-/// Numbers of interrupts and queues are given out at each boot, and another host has other ones.
+/// Interrupts and queues are numbered at each boot, and differently on each host.
 fn check_number<L: Look>(look: &L, path: &str, handlers: &[String], ids: Ids) -> Result<(), Obstacle> {
     let shown = |text: &str| unstarve_model::clean(text).into_owned();
     if let Some(thing) = File::at(path).and_then(File::numbered_thing).filter(|_| ids == Ids::AreStrange) {
         return Err(Obstacle::StrangeNumber { path: shown(path), thing });
     }
     let Some(irq) = setting::interrupt_of(path) else { return Ok(()) };
-    // An interrupt that is gone is said of its file.
+    // A missing interrupt is reported for its file.
     let Some(now) = look.handlers_of(irq) else { return Ok(()) };
     if handlers.iter().all(|handler| now.contains(handler)) {
         return Ok(());

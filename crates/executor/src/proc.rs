@@ -1,4 +1,4 @@
-//! What /proc shows of a task, as far as an executor needs it.
+//! Reads from /proc what the executor needs of a task.
 
 use std::fs;
 use std::io::Read;
@@ -13,14 +13,14 @@ fn numeric(entry: &fs::DirEntry) -> Option<Tid> {
     entry.file_name().to_str()?.parse().ok().map(Tid)
 }
 
-/// When the task was created, if there is one of this id.
+/// A task's start time, if the tid exists.
 pub fn start_of(tid: Tid) -> Option<u64> {
     let mut bytes = [0; 1024];
     let count = fs::File::open(format!("/proc/{tid}/stat")).ok()?.read(&mut bytes).ok()?;
     Stat::parse(&String::from_utf8_lossy(&bytes[..count])).map(|stat| stat.start)
 }
 
-/// All tasks but kernel threads, and whose children they are.
+/// All tasks except kernel threads, with their parents.
 ///
 /// # Errors
 /// If `/proc` cannot be read.
@@ -46,7 +46,7 @@ pub fn kin() -> std::io::Result<Vec<Kin>> {
     Ok(all)
 }
 
-/// How long a task has run, in ns, and on which CPU it was last.
+/// A task's CPU time in ns, and its last CPU.
 pub fn ran_on(tid: Tid) -> Option<(u64, u32)> {
     let times = fs::read_to_string(format!("/proc/{tid}/schedstat")).ok()?;
     let stat = fs::read(format!("/proc/{tid}/stat")).ok()?;
@@ -54,32 +54,32 @@ pub fn ran_on(tid: Tid) -> Option<(u64, u32)> {
     Some((times.split_ascii_whitespace().next()?.parse().ok()?, cpu))
 }
 
-/// Whether a task is a program's and neither sleeps nor has ended, so that it may be in the middle of a fork.
+/// Whether a task belongs to a program and neither sleeps nor has exited, so that it may be in a fork.
 pub fn is_busy_program(key: TaskKey) -> bool {
     let stat = fs::read(format!("/proc/{}/stat", key.tid)).ok();
     let stat = stat.and_then(|stat| Stat::parse(&String::from_utf8_lossy(&stat)));
     stat.is_some_and(|stat| stat.start == key.start && !stat.is_kernel_thread() && matches!(stat.state, 'R' | 'D'))
 }
 
-/// How long a task has run and how long it has waited for a CPU, in ns.
+/// A task's run time and wait time, in ns.
 pub fn waited(tid: Tid) -> Option<(u64, u64)> {
     times(tid).map(|(ran, waited, _)| (ran, waited))
 }
 
-/// As [`waited`], and how often it got a CPU, each time after a wait however short (`sched_info_arrive`, kernel/sched/stats.h).
+/// As [`waited`], and how often it got a CPU; a wait precedes each time (`sched_info_arrive`, kernel/sched/stats.h).
 pub fn times(tid: Tid) -> Option<(u64, u64, u64)> {
     let times = fs::read_to_string(format!("/proc/{tid}/schedstat")).ok()?;
     let mut times = times.split_ascii_whitespace().map(|number| number.parse().ok());
     Some((times.next()??, times.next()??, times.next()??))
 }
 
-/// A task's fields, if there is one of this id.
+/// A task's `stat`, if the tid exists.
 pub fn stat_of(tid: Tid) -> Option<Stat> {
     let bytes = fs::read(format!("/proc/{tid}/stat")).ok()?;
     Stat::parse(&String::from_utf8_lossy(&bytes))
 }
 
-/// The process of a thread, as its status has it.
+/// A thread's process, from its status.
 pub fn process_of(tid: Tid) -> Option<Tid> {
     of_status(tid, "Tgid:").map(Tid)
 }
@@ -89,16 +89,16 @@ pub fn user_of(tid: Tid) -> Option<u32> {
     of_status(tid, "Uid:")
 }
 
-/// The first number of a line of a thread's status.
+/// The first number in a line of a thread's status.
 fn of_status(tid: Tid, name: &str) -> Option<u32> {
     let status = fs::read(format!("/proc/{tid}/status")).ok()?;
     let status = String::from_utf8_lossy(&status);
-    // The task's name comes first, with its line ends escaped.
+    // The task's name comes first; its newlines are escaped.
     let line = status.lines().find_map(|line| line.strip_prefix(name))?;
     line.split_ascii_whitespace().next()?.parse().ok()
 }
 
-/// The entries of a directory whose names are numbers, in order.
+/// The entries of a directory whose names are numbers, sorted.
 pub fn numbers_in(directory: &str) -> Vec<Tid> {
     let entries = fs::read_dir(directory).into_iter().flatten().flatten();
     let mut tids: Vec<Tid> = entries.filter_map(|entry| numeric(&entry)).collect();

@@ -1,4 +1,5 @@
-//! Who has inherited from whom, noted in the kernel at each birth: complete also for what nobody has heard of yet.
+//! The kernel's record of inheritance, maintained by BPF programs at each fork: complete also for tasks that no process has
+//! seen yet.
 
 #[cfg(feature = "bpf")]
 use std::ffi::CString;
@@ -11,39 +12,39 @@ use unstarve_files::trust::Directory;
 
 use unstarve_model::Tid;
 
-/// The map of tasks in the guard's care, and what keeps it up to date: as long as somebody has these open, births are noted.
+/// The map of managed tasks and the links that maintain it: while any process has these open, forks are recorded.
 #[derive(Debug)]
 pub struct Registry {
     kept: OwnedFd,
-    /// The programs' links. Beside keeping them alive: the last one to close them waits for the kernel, a quarter of a
-    /// second for all; a dead-man that has them, too, hears at once that the guard is dead.
+    /// Links of the BPF programs. The last process to close them waits for the kernel, a quarter of a second in all. A dead-man
+    /// process that also has them open notices the guard's death without that delay.
     links: Vec<OwnedFd>,
 }
 
-/// Where it outlives us: the place of the BPF file system on every host with systemd, and a directory of ours in it.
+/// Where it is pinned: the mount point of the BPF file system on every host with systemd, and a directory in it.
 const PINS_ROOT: &str = "/sys/fs/bpf";
 /// As above.
 const PINS: &str = "/sys/fs/bpf/unstarve";
-/// The map, and the first links: what notes births and ends.
+/// The map, and the first links: the programs that record forks and exits.
 const NAMES: [&str; 3] = ["kept", "born", "ended"];
 /// `BPF_FS_MAGIC`, include/uapi/linux/magic.h.
 const BPF_FS_MAGIC: u64 = 0xcafe_4a11;
 
-/// More steps through the map than it has places: it changes while it is read.
+/// More steps than the map has entries, because it changes while it is read.
 #[cfg(feature = "bpf")]
 const MAX_MAP_STEPS: usize = 4 * 65_536;
 
-/// A task in the guard's care.
+/// A managed task.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Kept {
     /// The task.
     pub tid: Tid,
-    /// The one that was changed, from which it has what it has; itself, or one that may have ended.
+    /// The changed task that it inherited from: itself, or a task that may have exited.
     pub from: Tid,
 }
 
 impl Registry {
-    /// One over these descriptors.
+    /// Wraps these descriptors.
     pub fn new(kept: OwnedFd, links: Vec<OwnedFd>) -> Registry {
         Registry { kept, links }
     }
@@ -53,19 +54,19 @@ impl Registry {
         std::iter::once(self.kept.as_fd()).chain(self.links.iter().map(AsFd::as_fd))
     }
 
-    /// The same once more.
+    /// Duplicates the descriptors.
     ///
     /// # Errors
-    /// If there are too many open files.
+    /// If too many files are open.
     pub fn share(&self) -> io::Result<Registry> {
         let links = self.links.iter().map(OwnedFd::try_clone).collect::<io::Result<_>>()?;
         Ok(Registry { kept: self.kept.try_clone()?, links })
     }
 
-    /// Whether this host has a place where it can outlive all processes.
+    /// Whether it can be pinned on this host.
     ///
     /// # Errors
-    /// If there is no BPF file system where it always is.
+    /// If there is no BPF file system at its usual place.
     pub fn has_a_place() -> io::Result<()> {
         match rustix::fs::statfs(PINS_ROOT)?.f_type as u64 == BPF_FS_MAGIC {
             true => Ok(()),
@@ -73,11 +74,11 @@ impl Registry {
         }
     }
 
-    /// Makes it outlive all processes, so that `guard undo` finds who has inherited from whom though guard and dead-man were
-    /// killed. Replaces an earlier one.
+    /// Pins it, so that `guard undo` finds inherited values even if guard and dead-man process were killed. Replaces an earlier
+    /// one.
     ///
     /// # Errors
-    /// If there is no BPF file system where it always is, or it cannot be trusted.
+    /// If there is no BPF file system at its usual place, or it is not trusted.
     #[cfg(feature = "bpf")]
     pub fn pin(&self) -> io::Result<()> {
         use std::os::fd::AsRawFd;
@@ -86,7 +87,7 @@ impl Registry {
         Registry::unpin();
         for (name, descriptor) in NAMES.iter().zip(self.descriptors()) {
             let path = CString::new(format!("{PINS}/{name}"))?;
-            // SAFETY: the path is a string with an end, and the descriptor is open.
+            // SAFETY: the path is NUL-terminated, and the descriptor is open.
             if unsafe { libbpf_sys::bpf_obj_pin(descriptor.as_raw_fd(), path.as_ptr()) } != 0 {
                 let error = io::Error::last_os_error();
                 Registry::unpin();
@@ -96,7 +97,7 @@ impl Registry {
         Ok(())
     }
 
-    /// As where there is no BPF file system.
+    /// Without eBPF: fails as without a BPF file system.
     ///
     /// # Errors
     /// Always.
@@ -105,10 +106,10 @@ impl Registry {
         Err(io::ErrorKind::Unsupported.into())
     }
 
-    /// Notes the children of one more task.
+    /// Records the children of one more task.
     ///
     /// # Errors
-    /// If there are too many.
+    /// If the map is full.
     #[cfg(feature = "bpf")]
     pub fn follow(&self, tid: Tid) -> io::Result<()> {
         use std::os::fd::AsRawFd;
@@ -120,7 +121,7 @@ impl Registry {
         }
     }
 
-    /// As without eBPF.
+    /// Without eBPF.
     ///
     /// # Errors
     /// Always.
@@ -129,7 +130,7 @@ impl Registry {
         Err(io::ErrorKind::Unsupported.into())
     }
 
-    /// What an earlier guard or `apply` has pinned, if it did.
+    /// The registry that an earlier guard or `apply` pinned, if any.
     pub fn pinned() -> Option<Registry> {
         #[cfg(feature = "bpf")]
         {
@@ -137,12 +138,12 @@ impl Registry {
             Directory::open(Path::new(PINS)).ok()?;
             let open = |name: &str| {
                 let path = CString::new(format!("{PINS}/{name}")).ok()?;
-                // SAFETY: the path is a string with an end.
+                // SAFETY: the path is NUL-terminated.
                 let descriptor = unsafe { libbpf_sys::bpf_obj_get(path.as_ptr()) };
-                // SAFETY: it was just opened, and nobody else has it.
+                // SAFETY: it was just opened, and nothing else owns it.
                 (descriptor >= 0).then(|| unsafe { OwnedFd::from_raw_fd(descriptor) })
             };
-            // One that was pinned in part notes nothing.
+            // A partly pinned registry records nothing.
             let kept = open(NAMES[0])?;
             Some(Registry { kept, links: NAMES[1..].iter().map(|name| open(name)).collect::<Option<_>>()? })
         }
@@ -150,16 +151,16 @@ impl Registry {
         None
     }
 
-    /// Nothing is left to be taken back: births are of no interest any more.
+    /// Nothing is left to revert, so forks need no longer be recorded.
     pub fn unpin() {
-        // By a directory that is root's alone: where /sys/fs/bpf is everybody's, so may be a link of this name.
+        // Opened as a directory that only root owns: if all users can write /sys/fs/bpf, this name may be a symbolic link.
         let Ok(directory) = Directory::open(Path::new(PINS)) else { return };
         for name in NAMES {
             let _ = directory.remove(OsStr::new(name));
         }
     }
 
-    /// Notes the children of a task no more.
+    /// Stops recording the children of a task.
     #[cfg(feature = "bpf")]
     pub fn forget(&self, tid: Tid) {
         use std::os::fd::AsRawFd;
@@ -167,11 +168,11 @@ impl Registry {
         unsafe { libbpf_sys::bpf_map_delete_elem(self.kept.as_raw_fd(), (&raw const tid.0).cast()) };
     }
 
-    /// As without eBPF.
+    /// Without eBPF.
     #[cfg(not(feature = "bpf"))]
     pub fn forget(&self, _tid: Tid) {}
 
-    /// Forgets tasks that have ended. The kernel does that itself, but not for one that was added after its end.
+    /// Removes exited tasks. The kernel does so at their exit, but not for a task that was added after it.
     #[cfg(feature = "bpf")]
     pub fn forget_ended(&self) {
         use std::os::fd::AsRawFd;
@@ -181,11 +182,11 @@ impl Registry {
         }
     }
 
-    /// As without eBPF.
+    /// Without eBPF.
     #[cfg(not(feature = "bpf"))]
     pub fn forget_ended(&self) {}
 
-    /// The changed task from which this one has what it has, if it is in it.
+    /// The changed task that this one inherited from, if it is recorded.
     #[cfg(feature = "bpf")]
     pub fn origin(&self, tid: Tid) -> Option<Tid> {
         use std::os::fd::AsRawFd;
@@ -196,13 +197,13 @@ impl Registry {
         is_there.then_some(Tid(from))
     }
 
-    /// As without eBPF.
+    /// Without eBPF.
     #[cfg(not(feature = "bpf"))]
     pub fn origin(&self, _tid: Tid) -> Option<Tid> {
         None
     }
 
-    /// Everybody in it now.
+    /// All recorded tasks.
     #[cfg(feature = "bpf")]
     pub fn tasks(&self) -> Vec<Kept> {
         use std::os::fd::AsRawFd;
@@ -210,7 +211,8 @@ impl Registry {
         let mut found = Vec::new();
         let (mut tid, mut from) = (0_u32, 0_u32);
         let mut before: *const u32 = std::ptr::null();
-        // What is removed meanwhile makes the kernel begin anew, and what is added may come any number of times.
+        // After a concurrent removal the kernel starts from the beginning again, and added entries may be returned several
+        // times.
         for _ in 0..MAX_MAP_STEPS {
             // SAFETY: keys and values of the map are 4 bytes, and so are these; a null key asks for the first.
             let has_next = unsafe { libbpf_sys::bpf_map_get_next_key(map, before.cast(), (&raw mut tid).cast()) } == 0;
@@ -226,7 +228,7 @@ impl Registry {
         found
     }
 
-    /// Everybody in it now.
+    /// Without eBPF.
     #[cfg(not(feature = "bpf"))]
     pub fn tasks(&self) -> Vec<Kept> {
         Vec::new()

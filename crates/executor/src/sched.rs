@@ -1,4 +1,4 @@
-//! The system calls by which a task's scheduling is read and set. Each changes one aspect and keeps the others.
+//! The system calls that read and set a task's scheduling attributes. Each setter changes one attribute and keeps the others.
 
 use std::io;
 use std::mem::size_of;
@@ -19,7 +19,7 @@ const KEEP_PARAMS: u64 = 0x10;
 const UTIL_CLAMP_MIN: u64 = 0x20;
 const UTIL_CLAMP_MAX: u64 = 0x40;
 
-/// A mask for as many CPUs as there can be.
+/// Words of a mask for the maximum number of CPUs.
 const MASK_WORDS: usize = CpuId::LIMIT as usize / 64;
 
 fn check(result: libc::c_long) -> io::Result<libc::c_long> {
@@ -27,19 +27,19 @@ fn check(result: libc::c_long) -> io::Result<libc::c_long> {
 }
 
 fn raw(tid: Tid) -> libc::pid_t {
-    // A tid is at most 2^22 (PID_MAX_LIMIT); one that is no pid_t names no task, and −1 gives ESRCH or EINVAL.
+    // A tid is at most 2^22 (PID_MAX_LIMIT). A number outside pid_t is no task's, and −1 gives ESRCH or EINVAL.
     libc::pid_t::try_from(tid.0).unwrap_or(-1)
 }
 
-/// Sets all of a task's attributes at once, those that are not named to their defaults. Nothing is allocated: it may be called between
-/// fork and exec.
+/// Sets all of a task's attributes at once, unnamed ones to their defaults. Allocates nothing, so it may be called between fork
+/// and exec.
 pub fn set(tid: Tid, mut attr: SchedAttr) -> io::Result<()> {
     attr.size = size_of::<SchedAttr>() as u32;
     // SAFETY: the kernel reads `size` bytes of `attr`.
     check(unsafe { libc::syscall(libc::SYS_sched_setattr, raw(tid), &raw const attr, 0) }).map(drop)
 }
 
-/// The same for rustix, where the calling thread has no number. It takes no negative one.
+/// The same for rustix, where `None` is the calling thread. Negative numbers are not accepted.
 fn pid(tid: Tid) -> io::Result<Option<Pid>> {
     let number = libc::pid_t::try_from(tid.0).map_err(|_| io::Error::from(Errno::SRCH))?;
     Ok(Pid::from_raw(number))
@@ -50,7 +50,7 @@ fn getpriority(tid: Tid) -> io::Result<i32> {
     Ok(getpriority_process(pid(tid)?)?)
 }
 
-/// The CPUs on which a task may run. rustix's set of CPUs ends at 1024.
+/// The CPUs on which a task may run. rustix's CPU set ends at 1024.
 pub fn affinity(tid: Tid) -> io::Result<CpuSet> {
     let mut mask = [0_u64; MASK_WORDS];
     let size = size_of_val(&mask);
@@ -72,7 +72,7 @@ pub fn set_affinity(tid: Tid, cpus: &CpuSet) -> io::Result<()> {
     check(unsafe { libc::syscall(libc::SYS_sched_setaffinity, raw(tid), size, &raw const mask) }).map(drop)
 }
 
-/// Reads everything about a task that can be set.
+/// Reads all settable attributes of a task.
 pub fn read(tid: Tid) -> io::Result<Attributes> {
     let attr = SchedAttr::of(tid)?;
     let policy = SchedPolicy::from_number(attr.policy);
@@ -89,18 +89,18 @@ pub fn read(tid: Tid) -> io::Result<Attributes> {
     })
 }
 
-/// Whether this kernel clamps utilisation (CONFIG_UCLAMP_TASK): without it sched_getattr leaves the clamps at 0, and no
-/// task has 0 as its greatest clamp unless somebody set it so; one that nobody can have set is our own.
+/// Whether this kernel has utilisation clamps (CONFIG_UCLAMP_TASK). Without them sched_getattr leaves both at 0. With them a
+/// maximum of 0 exists only where it was set, which nobody can have done for a new thread of this process.
 fn clamps_exist() -> bool {
     static EXIST: std::sync::OnceLock<bool> = std::sync::OnceLock::new();
     *EXIST.get_or_init(|| SchedAttr::of(Tid(0)).is_ok_and(|own| own.util_max > 0))
 }
 
-/// The slice that a task has which nobody gave one: of our own, unless something changed that.
+/// The slice of a task for which none was set: that of this process, unless it was changed.
 fn default_slice() -> Option<u64> {
     static SLICE: std::sync::OnceLock<Option<u64>> = std::sync::OnceLock::new();
     *SLICE.get_or_init(|| {
-        // A new thread of ours that has the ordinary policy: slices are not inherited through reset-on-fork.
+        // A new thread with the ordinary policy: slices are not inherited through reset-on-fork.
         std::thread::spawn(|| {
             let plain = SchedAttr { flags: 0, ..SchedAttr::default() };
             set(Tid(0), plain).ok()?;
@@ -112,7 +112,7 @@ fn default_slice() -> Option<u64> {
     })
 }
 
-/// What to pass so that a task keeps its slice: 0 keeps the default one the default one.
+/// The argument that keeps a task's slice: 0 keeps the default.
 fn kept_slice(slice: Option<u64>) -> u64 {
     slice.filter(|_| slice != default_slice()).unwrap_or(0)
 }
@@ -121,7 +121,7 @@ fn reset_flag(on: bool) -> u64 {
     if on { RESET_ON_FORK } else { 0 }
 }
 
-/// Sets policy and real-time priority. Nice and reset-on-fork stay; a fair policy gets `slice`, if one is given.
+/// Sets policy and real-time priority. Nice and reset-on-fork stay; a fair policy gets `slice`, if given.
 pub fn set_class(tid: Tid, policy: SchedPolicy, rt_priority: u32, slice: Option<u64>) -> io::Result<()> {
     let number = policy.number().ok_or_else(|| io::Error::from(io::ErrorKind::Unsupported))?;
     let now = read(tid)?;
@@ -139,7 +139,7 @@ pub fn set_class(tid: Tid, policy: SchedPolicy, rt_priority: u32, slice: Option<
     )
 }
 
-/// Makes a task a deadline task with these times, in ns. Reset-on-fork stays.
+/// Makes a task a deadline task with these times in ns. Reset-on-fork stays.
 pub fn set_deadline(tid: Tid, runtime: u64, deadline: u64, period: u64) -> io::Result<()> {
     let now = read(tid)?;
     let number = SchedPolicy::Deadline.number().ok_or_else(|| io::Error::from(io::ErrorKind::Unsupported))?;
@@ -147,7 +147,7 @@ pub fn set_deadline(tid: Tid, runtime: u64, deadline: u64, period: u64) -> io::R
     set(tid, SchedAttr { policy: number, flags, runtime, deadline, period, ..SchedAttr::default() })
 }
 
-/// Sets nice. setpriority(2) keeps the slice, which sched_setattr(2) does not.
+/// Sets nice. setpriority(2) keeps the slice; sched_setattr(2) does not.
 pub fn set_nice(tid: Tid, nice: i32) -> io::Result<()> {
     Ok(setpriority_process(pid(tid)?, nice)?)
 }
@@ -201,20 +201,20 @@ pub fn set_uclamp(tid: Tid, min: u32, max: u32) -> io::Result<()> {
     )
 }
 
-/// Raises the calling thread to a real-time priority; its children are ordinary.
+/// Raises the calling thread to a real-time priority; its children stay ordinary.
 pub fn become_realtime(priority: u32) -> io::Result<()> {
     set(Tid(0), SchedAttr { policy: 1, flags: RESET_ON_FORK, priority, ..SchedAttr::default() })
 }
 
-/// The unit of start times in /proc (USER_HZ is 100 on all architectures but Alpha and ia64), on the boot clock.
+/// The unit of start times in /proc, on the boot clock (USER_HZ is 100 on all architectures except Alpha and ia64).
 pub const TICK_NS: u64 = 10_000_000;
 
-/// Nanoseconds of the clock of births (BPF's `ktime_get_ns`, the process connector).
+/// The clock of fork events in ns (BPF's `ktime_get_ns`, the process connector).
 pub fn monotonic_ns() -> u64 {
     clock_ns(ClockId::Monotonic)
 }
 
-/// Nanoseconds of the clock of tasks' start times, which goes on while the machine sleeps.
+/// The clock of tasks' start times in ns, which continues while the machine is suspended.
 pub fn boot_ns() -> u64 {
     clock_ns(ClockId::Boottime)
 }

@@ -1,4 +1,4 @@
-//! Sessions as the scheduler sees them: autogroups, each with a nice value of its own (sched(7), "The autogroup feature").
+//! Sessions as the scheduler sees them: autogroups, each with its own nice value (sched(7), "The autogroup feature").
 
 use std::fs::{self, File, OpenOptions};
 use std::io::{self, ErrorKind, Read, Write};
@@ -8,20 +8,20 @@ use unstarve_model::Tid;
 
 use crate::proc;
 
-/// The session of a thread; `None` of one that is in none, as the kernel's are, or where the kernel has no autogroups.
+/// A thread's session; `None` if it has none, as for kernel threads, or if the kernel has no autogroups.
 pub(crate) fn of(tid: Tid) -> Option<Autogroup> {
     Autogroup::parse(&fs::read_to_string(path(tid)).ok()?)
 }
 
-/// What a session has now; `None` if nobody is in it.
+/// A session's nice value; `None` if it has no process.
 pub(crate) fn nice_of(id: u64) -> Option<i32> {
     members(id).map(|(_, session)| session.nice).next()
 }
 
-/// Gives a session a nice value.
+/// Sets a session's nice value.
 ///
 /// # Errors
-/// ESRCH if nobody is in it, and what the kernel says.
+/// ESRCH if the session has no process, and errors of the kernel.
 pub(crate) fn set_nice(id: u64, nice: i32) -> io::Result<()> {
     for (tid, _) in members(id) {
         match write(tid, id, nice) {
@@ -32,7 +32,7 @@ pub(crate) fn set_nice(id: u64, nice: i32) -> io::Result<()> {
     Err(gone())
 }
 
-/// An open file stays with its process: once that has ended it gives ESRCH, even if another process has the number by then.
+/// An open file keeps referring to its process: after its exit it gives ESRCH, even if the pid was reused.
 fn write(tid: Tid, id: u64, nice: i32) -> io::Result<()> {
     let mut file = OpenOptions::new().read(true).write(true).open(path(tid))?;
     match read(&mut file)? {
@@ -50,7 +50,7 @@ fn read(file: &mut File) -> io::Result<Option<Autogroup>> {
 /// A number, a word and a number.
 const LONGEST: u64 = 256;
 
-/// The processes of a session, as they are looked at.
+/// The processes of a session, found one by one.
 fn members(id: u64) -> impl Iterator<Item = (Tid, Autogroup)> {
     let all = proc::numbers_in("/proc").into_iter().filter_map(|tid| Some((tid, of(tid)?)));
     all.filter(move |(_, session)| session.id == id)

@@ -1,6 +1,6 @@
-//! The directory in which a guard keeps its journal, and the lock that makes it the only one of the machine.
+//! The directory with a guard's journal, and the lock that allows only one guard on a machine.
 //!
-//! Both are believed only where nobody but root can have written them: who can plant a journal can have any value set.
+//! Both are trusted only if nobody but root can have written them: whoever can plant a journal can have any value set.
 
 mod lock;
 
@@ -24,76 +24,76 @@ use unstarve_change::Place;
 pub use lock::{Holder, Role};
 use lock::{LONGEST_LOCK, Lock};
 
-/// Where a guard keeps its journal. In memory on purpose: task attributes do not outlive the boot either, and a line is
-/// safe from a crash of the guard as soon as it is written, which a birth must wait for (docs/decisions/0070).
+/// Where a guard keeps its journal. It is in memory because task attributes do not survive a reboot either, and a line is safe
+/// from a crash of the guard as soon as it is written; a fork waits for that (docs/decisions/0070).
 pub const DEFAULT_DIRECTORY: &str = "/run/unstarve";
 /// The running guard's status.
 pub const STATUS: &str = "guard.status";
 
-/// A journal this long was not written by a guard, which begins it anew long before.
+/// Guards rewrite their journals long before this length, so a longer one is not a guard's.
 const LONGEST_JOURNAL: u64 = 1 << 30;
-/// For how long a dead guard's dead-man is waited for.
+/// How long to wait for the dead-man process of a dead guard.
 const DEAD_MAN_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The state directory cannot be used.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum StateError {
-    /// It cannot be made or opened.
+    /// It cannot be created or opened.
     #[error("{}", path.display())]
     Io {
-        /// What.
+        /// The path.
         path: PathBuf,
-        /// Why.
+        /// The error.
         source: io::Error,
     },
-    /// It cannot be believed.
+    /// It is not trusted.
     #[error("the directory for journals cannot be used")]
     Trust(#[from] TrustError),
-    /// Another guard is at work.
+    /// Another process holds the lock.
     #[error("{}: {holder}; {}", role.busy().0, role.busy().1)]
     Busy {
-        /// At what.
+        /// The kind of changes that the lock is for.
         role: Role,
-        /// Who.
+        /// The process that holds it.
         holder: Holder,
     },
-    /// The numbers in /proc are not those that system calls take here.
+    /// The pids in /proc are of another PID namespace.
     #[error(
         "/proc shows the processes of another PID namespace, so a change could hit a wrong task; mount the proc of this \
              one (`mount -t proc proc /proc`), or run in the host's PID namespace. Nothing was changed"
     )]
     ForeignProc,
-    /// The journal.
+    /// The journal failed.
     #[error(transparent)]
     Journal(#[from] JournalError),
 }
 
-/// A state directory, ours until this is dropped.
+/// A locked state directory; unlocked when dropped.
 #[derive(Debug)]
 pub struct State {
     role: Role,
     directory: Directory,
     path: PathBuf,
-    /// The journal's name in it.
+    /// The journal's file name.
     name: OsString,
     boot: String,
     lock: Lock,
     holder: Holder,
 }
 
-/// Who holds the lock of this machine now; `None` if nobody does.
+/// The process that holds this machine's lock; `None` if none does.
 ///
 /// # Errors
-/// If the lock cannot be read or believed.
+/// If the lock cannot be read, or is not trusted.
 pub fn holder() -> Result<Option<Holder>, StateError> {
     Lock::holder(Role::Guard)
 }
 
-/// What the journal in a directory holds, without the lock.
+/// Reads the journal in a directory without the lock.
 ///
 /// # Errors
-/// If it cannot be read or believed.
+/// If it cannot be read, or is not trusted.
 pub fn look_into(directory: &Path, role: Role) -> Result<Contents, StateError> {
     match Directory::open(directory) {
         Err(error) if error.is_absent() => Ok(Contents::default()),
@@ -112,7 +112,7 @@ fn contents_in(directory: &Directory, name: &OsStr, boot: &str) -> Result<Conten
     Ok(Contents::parse(&bytes, boot).map_err(later)?)
 }
 
-/// Takes back what a journal has open, and removes it if nothing is left. Begins with nothing that needs space.
+/// Reverts a journal's open changes, and removes it if nothing is left. The reverts need no disk space.
 fn undo_in<H: Host>(
     directory: &Directory,
     name: &OsStr,
@@ -136,25 +136,26 @@ fn journal_in(directory: &Directory, name: &OsStr, boot: &str) -> Result<Journal
     let path = directory.path().join(name);
     let before = contents_in(directory, name, boot)?;
     let file = directory.file(name, How::Append)?;
-    // The name must be as safe as what is in it.
+    // The directory entry must be as durable as the file's content.
     let _ = File::open(directory.path()).and_then(|directory| directory.sync_all());
     let file = JournalFile::new(file).map_err(|source| StateError::Io { path: path.clone(), source })?;
     Ok(Journal::over(file, &path, boot, before)?)
 }
 
 impl State {
-    /// Makes the directory if there is none, and takes the lock of this machine. `doing` is what others are told.
+    /// Creates the directory if it is missing, and takes the lock of this machine. `doing` is shown to others who want the
+    /// lock.
     ///
     /// # Errors
-    /// If another guard is at work, or if the directory cannot be made or believed.
+    /// If another guard runs, or if the directory cannot be created or is not trusted.
     pub fn lock(directory: &Path, doing: &str) -> Result<State, StateError> {
         State::lock_as(Role::Guard, directory, doing)
     }
 
-    /// As [`State::lock`], for changes of this kind.
+    /// As [`State::lock`], for this kind of changes.
     ///
     /// # Errors
-    /// As there.
+    /// As for [`State::lock`].
     pub fn lock_as(role: Role, directory: &Path, doing: &str) -> Result<State, StateError> {
         if fs::read_link("/proc/self").ok() != Some(std::process::id().to_string().into()) {
             return Err(StateError::ForeignProc);
@@ -173,7 +174,7 @@ impl State {
         Ok(State { role, name, directory: opened, path, boot: boot()?, lock, holder })
     }
 
-    /// The lock for changes made by hand, with a journal of that name instead of the usual one.
+    /// Takes the lock for manual changes, with a journal of this name.
     ///
     /// # Errors
     /// As [`State::lock`].
@@ -186,38 +187,38 @@ impl State {
         Ok(state)
     }
 
-    /// The journal's file.
+    /// The journal's path.
     pub fn journal_path(&self) -> PathBuf {
         self.path.join(&self.name)
     }
 
-    /// What the journal holds.
+    /// Reads the journal.
     ///
     /// # Errors
-    /// If it cannot be read or believed.
+    /// If it cannot be read, or is not trusted.
     pub fn contents(&self) -> Result<Contents, StateError> {
         contents_in(&self.directory, &self.name, &self.boot)
     }
 
-    /// The journal, for writing.
+    /// Opens the journal for writing.
     ///
     /// # Errors
-    /// If it cannot be opened, believed or written.
+    /// If it cannot be opened or written, or is not trusted.
     pub fn journal(&self) -> Result<Journal, StateError> {
         journal_in(&self.directory, &self.name, &self.boot)
     }
 
-    /// Takes back everything that the journal has open, and removes the journal if nothing is left; the same for
-    /// journals of others who had the lock before us and kept theirs elsewhere.
+    /// Reverts all open changes and removes the journal if nothing is left. Does the same for the journals of earlier lock
+    /// holders in other directories.
     ///
     /// # Errors
-    /// If the journal cannot be read or believed.
+    /// If the journal cannot be read, or is not trusted.
     pub fn undo<H: Host>(&mut self, host: &mut H, audit: &mut Audit) -> Result<(Undone, Contents), StateError> {
         let mut others = Undone::default();
         let (name, boot, mut kept) = (self.role.journal(), &self.boot, Vec::new());
         for other in std::mem::take(&mut self.holder.before) {
             let undone = match Directory::open(&other) {
-                // Nothing there is nothing to take back.
+                // Without a journal there is nothing to revert.
                 Err(error) if error.is_absent() => continue,
                 directory => directory.map_err(StateError::from).and_then(|at| undo_in(&at, name, boot, host, audit)),
             };
@@ -227,7 +228,7 @@ impl State {
                     others = others.and(undone);
                     kept.push(other);
                 }
-                // What is not to be believed now was not ours.
+                // A journal that is not trusted now is not one of ours.
                 Err(StateError::Trust(_)) => {}
                 Err(error) => return Err(error),
             }
@@ -238,38 +239,39 @@ impl State {
         Ok((undone.and(others), contents))
     }
 
-    /// As [`State::undo`] on this machine, also for children that the kernel has noted for whoever takes back.
+    /// As [`State::undo`] on this machine, including children in the kernel's record of inheritance.
     ///
     /// # Errors
-    /// As there.
+    /// As for [`State::undo`].
     pub fn undo_left(&mut self, audit: &mut Audit) -> Result<(Undone, Contents), StateError> {
         let result = self.undo(&mut Watched { registry: Registry::pinned(), at_work: false }, audit);
-        // A guard's notes are needed as long as it may have left something.
+        // A guard's record is needed as long as the guard may have left changes.
         if self.role == Role::Guard && matches!(&result, Ok((undone, _)) if undone.is_complete()) {
             Registry::unpin();
         }
         result
     }
 
-    /// Takes back what a journal in memory has open: its file may be lost.
+    /// Reverts the open changes that a journal has in memory: its file may be lost.
     pub fn undo_known<H: Host>(&self, host: &mut H, journal: &mut Journal, audit: &mut Audit) -> Undone {
         let undone = act::undo(host, journal, audit, &journal.open_changes());
         if undone.is_complete() {
-            // An empty one says the same as none.
+            // An empty journal means the same as none.
             let _ = journal.file().set_len(0);
             let _ = self.directory.remove(&self.name);
         }
         undone
     }
 
-    /// Begins the journal anew with what is still open and alive. The old one stays until the new one is complete.
+    /// Rewrites the journal with changes that are still open and whose targets exist. The old file stays until the new one is
+    /// complete.
     ///
     /// # Errors
     /// If it cannot be written.
     pub fn shorten<H: Host>(&self, host: &H, journal: &Journal) -> Result<Journal, StateError> {
         let mut open = journal.open_changes();
         let origins = host.origins();
-        // What cannot be asked about now is kept, and what is needed to know what children of the dead have.
+        // Keeps changes whose targets cannot be checked now, and those needed to find what children of exited tasks inherited.
         open.retain(|change| {
             let is_origin = matches!(&change.target, Place::Task(key) if origins.contains(&key.tid));
             is_origin || !matches!(host.read(&change.target, change.new.aspect()), Ok(None))
@@ -277,10 +279,10 @@ impl State {
         self.begin_anew(open, journal.last_seq())
     }
 
-    /// A journal with nothing but these changes, in place of what is there.
+    /// Replaces the journal by one with these changes only.
     ///
     /// # Errors
-    /// If it cannot be written; then the old one is still there.
+    /// If it cannot be written; then the old one still exists.
     pub(crate) fn begin_anew(&self, open: Vec<journal::Step>, last_seq: u64) -> Result<Journal, StateError> {
         let mut new = self.name.clone();
         new.push(".new");
@@ -295,19 +297,19 @@ impl State {
         Ok(journal)
     }
 
-    /// Whether the directory, the journal or the lock was removed by somebody.
+    /// Whether the directory, the journal or the lock was removed.
     pub fn is_lost(&self, journal: &Journal) -> bool {
         let has_name = |file: &File| file.metadata().is_ok_and(|meta| meta.nlink() > 0);
         !(self.directory.is_there() && has_name(journal.file()) && has_name(&self.lock.file))
     }
 
-    /// Makes anew what was removed, with everything that is open.
+    /// Recreates what was removed, with all open changes.
     ///
     /// # Errors
-    /// If that cannot be; then the old ones, which have no name any more, are still used.
+    /// If that fails; then the unlinked files remain in use.
     pub fn heal(&mut self, journal: &Journal) -> Result<Journal, StateError> {
         if self.lock.file.metadata().is_ok_and(|meta| meta.nlink() == 0) {
-            // Somebody who has it already is another guard.
+            // If another process has locked it already, it is another guard.
             self.lock = Lock::take(self.role, Duration::ZERO)?.0;
             self.lock.sign(&self.holder);
         }
@@ -315,36 +317,36 @@ impl State {
         self.begin_anew(journal.open_changes(), journal.last_seq())
     }
 
-    /// Writes the status that `guard status` shows. Nothing depends on it.
+    /// Writes the status for `guard status`. Nothing depends on it.
     pub fn write_status(&self, text: &str) {
         let _ = self.directory.replace(OsStr::new(STATUS), text.as_bytes(), 0o644);
     }
 
-    /// Removes it.
+    /// Removes the status.
     pub fn remove_status(&self) {
         let _ = self.directory.remove(OsStr::new(STATUS));
     }
 
-    /// Says who has the lock, too.
+    /// Records the dead-man process in the lock.
     pub fn name_dead_man(&mut self, pid: u32) {
         self.holder.dead_man = Some(pid);
         self.lock.sign(&self.holder);
     }
 
-    /// The lock, for the dead-man: as long as one of both has it open, no other guard begins.
+    /// A duplicate of the lock for the dead-man process: while either process has it open, no other guard starts.
     ///
     /// # Errors
-    /// If there are too many open files.
+    /// If too many files are open.
     pub fn share_lock(&self) -> io::Result<OwnedFd> {
         self.lock.file.as_fd().try_clone_to_owned()
     }
 
-    /// The boot.
+    /// The boot id.
     pub(crate) fn boot(&self) -> &str {
         &self.boot
     }
 
-    /// The journal's bytes, whatever they are.
+    /// The journal's bytes, not parsed.
     pub(crate) fn bytes(&self) -> Result<Vec<u8>, StateError> {
         Ok(self.directory.read(&self.name, LONGEST_JOURNAL)?.unwrap_or_default())
     }
@@ -355,8 +357,7 @@ impl State {
     }
 }
 
-/// Removes what is left in a directory of a guard that is dead and has left nothing changed: its status, and its journal if that is
-/// the one with this inode.
+/// Removes the files of a dead guard that has left no changes: its status, and its journal if it has this inode number.
 pub(crate) fn remove_left(directory: &Path, role: Role, journal: Option<u64>) {
     let Ok(directory) = Directory::open(directory) else { return };
     if role == Role::Guard {
@@ -368,10 +369,10 @@ pub(crate) fn remove_left(directory: &Path, role: Role, journal: Option<u64>) {
     }
 }
 
-/// The text of the status that a running guard left in a directory; `None` if there is none.
+/// The status text that a running guard left in a directory; `None` if there is none.
 ///
 /// # Errors
-/// If it cannot be read or believed.
+/// If it cannot be read, or is not trusted.
 pub fn status_text(directory: &Path) -> Result<Option<String>, StateError> {
     let bytes = match Directory::open(directory) {
         Err(error) if error.is_absent() => return Ok(None),
@@ -380,7 +381,7 @@ pub fn status_text(directory: &Path) -> Result<Option<String>, StateError> {
     Ok(bytes.map(|bytes| String::from_utf8_lossy(&bytes).into_owned()))
 }
 
-/// What a journal holds, by a descriptor of it: the dead-man's way, who may find no directory any more.
+/// Reads a journal by its descriptor, for the dead-man process: the directory may have been removed.
 ///
 /// # Errors
 /// If it cannot be read, or is of a later version.

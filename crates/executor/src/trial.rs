@@ -1,5 +1,5 @@
-//! Changes on trial: measured without them, with them, and without them again; taken back whatever comes of it, also when
-//! this process is killed.
+//! Tries changes: measures without them, with them, and without them again. They are always reverted, also if this process is
+//! killed.
 
 use std::io;
 use std::path::Path;
@@ -20,82 +20,82 @@ use crate::manual_changes::{ByHandError, check_guard, check_unchanged, named};
 use crate::registry::Registry;
 use crate::state::{Role, State, StateError};
 
-/// There is no result. Whatever was set was taken back, but for what is said.
+/// There is no result. All changes were reverted, except as the error says.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TrialError {
-    /// The directory or the lock.
+    /// The directory or the lock failed.
     #[error(transparent)]
     State(#[from] StateError),
-    /// The journal; nothing was changed.
+    /// The journal failed; nothing was changed.
     #[error(transparent)]
     Journal(#[from] JournalError),
-    /// A guard keeps it.
+    /// A guard keeps the value.
     #[error(transparent)]
     Guarded(#[from] ByHandError),
-    /// Somebody else changed it during the trial.
+    /// Another program changed the value during the trial.
     #[error(
         "somebody else changed {0} of these values during the trial, so it proves nothing; everything else was taken back"
     )]
     Disturbed(usize),
-    /// The process that takes everything back is gone.
+    /// The dead-man process is gone.
     #[error("{0}; everything was taken back")]
     Alone(String),
-    /// An earlier trial left something that cannot be taken back.
+    /// Changes of an earlier trial cannot be reverted.
     #[error("an earlier trial left {} values that the system does not let us take back", .0.failed.len())]
     Earlier(Box<Undone>),
-    /// The process that takes everything back if this one cannot.
+    /// The dead-man process cannot be started.
     #[error("the dead-man process cannot be started; nothing was changed")]
     DeadMan(#[source] io::Error),
     /// The waits cannot be measured.
     #[error("the waits cannot be measured; everything was taken back")]
     Measure(#[source] io::Error),
-    /// By a signal.
+    /// Ended by a signal.
     #[error("ended before there was a verdict; everything was taken back")]
     Ended,
-    /// The system refused.
+    /// A system call failed.
     #[error("{what}: {new}: {error}. Everything was taken back")]
     Refused {
-        /// What.
+        /// What would be changed.
         what: String,
-        /// To what.
+        /// The value to set.
         new: String,
-        /// Why.
+        /// The error.
         error: io::Error,
     },
     /// Ordinary tasks did not run any more.
     #[error("no ordinary task ran for {} s with the change in force; everything was taken back", .0.as_secs())]
     Starved(Duration),
-    /// The system refused to take it back.
+    /// Some changes could not be reverted.
     #[error("not everything could be taken back ({} values); `unstarve fix --undo` tries it again", .0.failed.len())]
     Left(Box<Undone>),
 }
 
-/// How a trial is run.
+/// Options of a trial.
 pub struct Options<'a> {
-    /// Where its journal is.
+    /// The journal's directory.
     pub directory: &'a Path,
-    /// What starts the dead-man, given its priority.
+    /// Starts the dead-man process, given its real-time priority.
     pub dead_man: &'a dyn Fn(u32) -> Command,
-    /// For how long ordinary tasks may not run before everything is taken back.
+    /// How long ordinary tasks may be starved before everything is reverted.
     pub patience: Duration,
     /// Ends it early.
     pub stop: Arc<AtomicBool>,
 }
 
-/// Takes back what a killed trial has left. Gives what that was; nothing in almost all cases.
+/// Reverts what a killed trial left. Returns the outcome, which is almost always empty.
 ///
 /// # Errors
-/// If somebody else is at it, or it cannot be believed.
+/// If another process holds the lock, or the journal is not trusted.
 pub fn clear(directory: &Path) -> Result<Undone, StateError> {
     let mut state = State::lock_as(Role::Trial, directory, "fix --undo")?;
     Ok(state.undo_left(&mut Audit::none())?.0)
 }
 
-/// What was measured without the changes, with them, and without them again.
+/// The measurements without the changes, with them, and without them again.
 pub type Measured<T> = [T; 3];
 
-/// Runs the trial. `measure` is called three times, in a thread of ordinary priority, and ends when its flag is set.
+/// Runs the trial. `measure` is called three times in a thread of ordinary priority, and returns when its flag is set.
 ///
 /// # Errors
 /// See [`TrialError`].
@@ -105,7 +105,7 @@ pub fn run<T: Send + 'static>(
     steps: &mut [Step],
     measure: impl Fn(Arc<AtomicBool>) -> io::Result<T> + Clone + Send + 'static,
 ) -> Result<Measured<T>, TrialError> {
-    // Nobody else changes a setting by hand meanwhile: neither would know of the other's.
+    // Excludes manual changes meanwhile: trial and manual change would not see each other's values.
     let _by_hand = State::lock_as(Role::ByHand, options.directory, "fix --verify")?;
     let mut state = State::lock_as(Role::Trial, options.directory, "fix --verify")?;
     check_guard(steps)?;
@@ -162,10 +162,11 @@ fn rt_priority(value: &Value) -> u32 {
     }
 }
 
-/// How often the dead-man gets a sign of life.
+/// The interval of heartbeats to the dead-man process.
 const BEAT: Duration = Duration::from_millis(250);
 
-/// Waits for a measurement. The change is taken back at once when no ordinary task gets to run: the measuring thread is one.
+/// Waits for a measurement. If no ordinary task runs any more, which includes the measuring thread, the change is reverted at
+/// once.
 fn wait<T: Send + 'static>(
     options: &Options<'_>,
     mut dead_man: Option<&mut DeadMan>,

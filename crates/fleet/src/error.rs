@@ -1,3 +1,5 @@
+//! Errors of a store.
+
 use std::io;
 use std::path::PathBuf;
 
@@ -7,31 +9,31 @@ use crate::commit::BadCommit;
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum FleetError {
-    /// An error of the system.
+    /// A system call failed.
     #[error("cannot {action} {}", path.display())]
     Io {
         /// Read, write, remove.
         action: &'static str,
-        /// What.
+        /// The path.
         path: PathBuf,
-        /// Why.
+        /// The error.
         source: io::Error,
     },
-    /// Nothing in the directory is a table.
+    /// The directory has no table.
     #[error("{}: holds no table=… directory; expected the directory into which hosts write with `unstarve watch --tables`", path.display())]
     NoTables {
         /// The directory.
         path: PathBuf,
     },
-    /// A commit is not what this program writes.
+    /// A commit is malformed.
     #[error("{}: not a commit", path.display())]
     Commit {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// What is wrong with it.
         source: BadCommit,
     },
-    /// A user who is not trusted wrote a commit.
+    /// An untrusted user wrote a commit.
     #[error("{}: not believed: it belongs to user {owner}; expected root, this user, or the owner of the whole directory", path.display())]
     Owner {
         /// The file.
@@ -39,10 +41,10 @@ pub enum FleetError {
         /// Its owner.
         owner: u32,
     },
-    /// A commit's name, but not a regular file.
+    /// A file with a commit's name is not a regular file.
     #[error("{}: not a regular file; links are not followed", path.display())]
     NoFile {
-        /// What.
+        /// Its path.
         path: PathBuf,
     },
     /// Other users may write a commit.
@@ -51,26 +53,26 @@ pub enum FleetError {
         /// The file.
         path: PathBuf,
     },
-    /// A commit of an early version does not name its hour, and users that are not trusted can bring files here.
+    /// A commit of an early version does not name its hour, and untrusted users can put files here.
     #[error("{}: not believed: it does not say its hour, and others than its owner may write the directories above it; give these to one user, mode 755, and run `unstarve fleet compact`", path.display())]
     Unbound {
         /// The file.
         path: PathBuf,
     },
-    /// Rows cannot be written as Parquet, or would not be those that were read.
+    /// Rows cannot be written as Parquet, or would differ from those read.
     #[error("{}: {why}", path.display())]
     Rows {
         /// The file.
         path: PathBuf,
-        /// Why.
+        /// The reason.
         why: String,
     },
-    /// Others commit to the same hour again and again.
+    /// Other compactors keep committing to the same hour.
     #[error("{}: other compactors were faster {tries} times; run this again", path.display())]
     Busy {
-        /// The hour.
+        /// The hour's directory.
         path: PathBuf,
-        /// How often.
+        /// Number of attempts.
         tries: u32,
     },
 }

@@ -1,8 +1,9 @@
-//! A directory with the tables of many hosts, hour by hour.
+//! Compacts a directory with the tables of many hosts, hour by hour.
 //!
-//! Hosts put small files below `table=NAME/date=…/hour=…/`. [`compact`] merges those of an hour into a few sorted ones and says so by a
-//! numbered *commit* beside them, which is made only if that number is free. A reader takes the files that the newest commit lists, and
-//! hosts' files that it does not know: each row once, at any moment, even if compactors are killed (docs/fleet.md).
+//! Hosts put small files below `table=NAME/date=…/hour=…/`. [`compact`] merges the files of an hour into a few sorted ones, and
+//! records that in a numbered *commit* in the same directory, which is created only if its number is free. A reader takes the
+//! files that the newest commit lists, and hosts' files that the commit does not have: each row once, at any moment, even if
+//! compactors are killed (docs/fleet.md).
 //!
 //! | module | what it is | uses |
 //! |---|---|---|

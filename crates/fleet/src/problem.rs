@@ -1,29 +1,29 @@
-//! Problems that are reported, and how many: hosts can create any number of bad files.
+//! Problems to report, with a limit on their number: hosts can create any number of bad files.
 
 use std::path::{Path, PathBuf};
 
 use serde::Serialize;
 
-/// Something that is wrong, and was left as it is.
+/// Something wrong, which was left alone.
 #[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Serialize, Debug)]
 pub struct Problem {
-    /// Where, below the store.
+    /// The path below the store.
     pub path: PathBuf,
-    /// What.
+    /// What is wrong.
     pub why: String,
-    /// How many of its kind in the same directory are not listed.
+    /// How many more of its kind in the same directory are not listed.
     #[serde(skip_serializing_if = "is_none")]
     pub more: u64,
     #[serde(skip)]
     kind: Kind,
 }
 
-/// Problems of a kind that are listed for a directory.
+/// Maximum problems of a kind listed for a directory.
 const MAX_LISTED_OF_A_KIND: usize = 10;
-/// Problems that are listed in all.
+/// Maximum problems listed in total.
 const MAX_LISTED: usize = 1000;
 
-/// What belongs where it is.
+/// What is expected in a place.
 const EXPECTED_PLACE: &str = "left alone: its rows are in no hour; expected table=…/date=YYYY-MM-DD/hour=HH/*.parquet";
 
 /// Kinds of problems, which are limited separately.
@@ -31,9 +31,9 @@ const EXPECTED_PLACE: &str = "left alone: its rows are in no hour; expected tabl
 pub(crate) enum Kind {
     /// A file.
     File,
-    /// A file that only has a commit's name.
+    /// A file that has a commit's name and is not a commit.
     Commit,
-    /// A data file's name, but not a regular file.
+    /// A data file's name that is not a regular file.
     Link,
     /// A name that no file of a table can have.
     Name,
@@ -41,7 +41,7 @@ pub(crate) enum Kind {
     Place,
     /// A compactor's file in the store's own directory.
     Store,
-    /// Those that are not listed.
+    /// Problems that are not listed.
     Rest,
 }
 
@@ -50,7 +50,7 @@ fn is_none(more: &u64) -> bool {
 }
 
 impl Problem {
-    /// Of a file.
+    /// A problem with a file.
     pub(crate) fn new(path: impl AsRef<Path>, why: &str) -> Problem {
         Problem::of(Kind::File, path, why)
     }
@@ -80,7 +80,7 @@ impl Problem {
         Some(Problem::of(kind, below.join(first), &format!("{why}{others}")))
     }
 
-    /// Lists it, or counts it where there are enough of its kind.
+    /// Lists it, or counts it if there are enough of its kind.
     pub(crate) fn add(self, problems: &mut Vec<Problem>) {
         let is_alike = |other: &Problem| other.kind == self.kind && other.path.parent() == self.path.parent();
         let alike: Vec<usize> = (0..problems.len()).filter(|at| is_alike(&problems[*at])).collect();
@@ -96,7 +96,7 @@ impl Problem {
         }
     }
 
-    /// The last entry, which counts those that are not listed.
+    /// The last entry, which counts the problems that are not listed.
     fn rest(problems: &mut Vec<Problem>) -> &mut Problem {
         if problems.len() == MAX_LISTED {
             problems.push(Problem::of(Kind::Rest, "", "more is wrong elsewhere than is listed"));
@@ -105,7 +105,7 @@ impl Problem {
     }
 }
 
-/// Adds those of one hour to those of others.
+/// Adds the problems of one hour to those of others.
 pub(crate) fn add_all(problems: &mut Vec<Problem>, more: Vec<Problem>) {
     more.into_iter().for_each(|problem| problem.add(problems));
 }
@@ -120,9 +120,9 @@ mod tests {
         for at in 0..20_000 {
             Problem::of(Kind::Commit, format!("hour/{at:05}"), "passed over").add(&mut problems);
         }
-        // Said before.
+        // Reported before.
         Problem::of(Kind::Commit, "hour/00003", "passed over").add(&mut problems);
-        // They hide neither another kind nor another directory.
+        // They hide no other kind and no other directory.
         Problem::new("hour/file", "damaged").add(&mut problems);
         Problem::of(Kind::Commit, "other/00000", "passed over").add(&mut problems);
         assert_eq!(
@@ -130,7 +130,7 @@ mod tests {
             (MAX_LISTED_OF_A_KIND + 2, 20_000 - MAX_LISTED_OF_A_KIND as u64)
         );
         assert_eq!(problems.iter().map(|problem| problem.more).sum::<u64>(), 20_000 - MAX_LISTED_OF_A_KIND as u64);
-        // Nor do many directories fill memory.
+        // Many directories do not fill memory either.
         for at in 0..5000 {
             Problem::of(Kind::Place, format!("table=a{at}/x"), "left alone").add(&mut problems);
         }

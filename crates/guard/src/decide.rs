@@ -1,7 +1,7 @@
-//! Which task changes from what to what, and why, or why not. Pure: no I/O, so it is tested with made-up tasks.
+//! Decides which task gets which new setting, and why or why not.
 //!
-//! For each aspect the first rule in the file that matches wins; a later one that wants something else is noted, not
-//! obeyed. What no rule may do is decided here too, whatever the rule says.
+//! Pure: no I/O, so unit tests need no real tasks. For each aspect the first matching rule of the file wins; a later rule that
+//! wants another value is only noted. Changes that no rule may make are refused here.
 
 use std::fmt;
 
@@ -12,27 +12,27 @@ use crate::policy::{Policy, Want};
 use crate::task::{Kind, Task};
 use unstarve_change::{Aspect, Value};
 
-/// What has to be known of the machine beside its tasks.
+/// What decisions need to know of the machine besides its tasks.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Surroundings {
     /// Processes of the guard: no rule changes them.
     pub own: Vec<Tid>,
-    /// Top-level groups and their load weights (nice 0 = 1024), heaviest first.
+    /// Top-level cgroups and their load weights (nice 0 = 1024), heaviest first.
     pub groups: Vec<(String, u32)>,
-    /// Whether sessions are groups of their own (`kernel.sched_autogroup_enabled`).
+    /// Whether each session is a task group of its own (`kernel.sched_autogroup_enabled`).
     pub autogroup: Option<bool>,
-    /// The CPUs that are on. The kernel leaves the others out of an affinity, and undo has to recognise what it made.
+    /// The online CPUs. The kernel drops offline CPUs from an affinity, and undo must recognise the value that it stored.
     pub online: Option<CpuSet>,
 }
 
-/// What shall happen to a task.
+/// What a policy does to a task.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Plan {
-    /// Changes in the order in which they are to be made.
+    /// Changes, in the order to make them.
     pub changes: Vec<Planned>,
-    /// Aspects that are as a rule wants them already.
+    /// Aspects that already have the value that a rule wants.
     pub kept: Vec<Planned>,
-    /// What somebody should know.
+    /// What to report to the user.
     pub notes: Vec<Note>,
 }
 
@@ -41,115 +41,115 @@ pub struct Plan {
 pub struct Planned {
     /// The rule's index.
     pub rule: usize,
-    /// What it is.
+    /// The value now.
     pub old: Value,
-    /// What it shall be.
+    /// The value to set.
     pub new: Value,
 }
 
-/// What somebody should know.
+/// Something to report to the user.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Note {
     /// The rule's index.
     pub rule: usize,
-    /// What.
+    /// What to report.
     pub kind: NoteKind,
 }
 
 /// See [`Note`].
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum NoteKind {
-    /// No rule may do that: why.
+    /// No rule may make this change, for this reason.
     Refused(Refusal),
-    /// An earlier rule decides this aspect, and otherwise.
+    /// An earlier rule sets this aspect to another value.
     Shadowed {
         /// The earlier rule's index.
         by: usize,
-        /// What both want to decide.
+        /// The aspect that both rules set.
         aspect: Aspect,
     },
-    /// It will be set, and will not help.
+    /// The change will be made but has no effect.
     CannotWin(Weakness),
-    /// Its children are born with what the rule sets, and get it taken back afterwards: why they are not born ordinary.
+    /// The task's children inherit the value and the guard reverts it afterwards, because reset-on-fork cannot be used.
     Inherited(Heirloom),
-    /// The task is stronger than the rule would make it, and stays so.
+    /// The task already has more than the rule would give it, and keeps it.
     Stronger {
-        /// What it has.
+        /// The task's value.
         has: Value,
-        /// What the rule would give it.
+        /// The rule's value.
         wanted: Value,
     },
 }
 
-/// Why no rule may do that.
+/// Why no rule may make a change.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Refusal {
-    /// It is the guard.
+    /// The task belongs to the guard.
     Own,
-    /// On the policy's deny-list.
+    /// The policy's deny list has it.
     Denied,
     /// Migration, cpuhp, watchdog, idle injection.
     Untouchable,
-    /// The first process.
+    /// The init process.
     Init,
-    /// SCHED_DEADLINE has guarantees that no rule can weigh.
+    /// Would break the guarantees of a SCHED_DEADLINE task.
     Deadline,
-    /// A kernel thread that the kernel made real-time.
+    /// Would lower a kernel thread that the kernel made real-time.
     LowersKernel,
-    /// SCHED_IDLE for a kernel thread: others wait for it.
+    /// SCHED_IDLE for a kernel thread: other tasks wait for it.
     IdlesKernel,
     /// `PF_NO_SETAFFINITY`.
     AffinityFixed,
-    /// This kernel has no such thing.
+    /// This kernel does not support the aspect.
     NotHere(Aspect),
-    /// A slice is a fair task's.
+    /// Only tasks of the fair class have a slice.
     NotFair,
-    /// None of its CPUs is online.
+    /// None of the CPUs is online.
     NoSuchCpu,
 }
 
-/// Why it will not help.
+/// Why a change has no effect.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Weakness {
-    /// Beside this group it is still lighter.
+    /// The task's group still has less weight than this group.
     Outweighed {
-        /// Of the nice value.
+        /// The load weight of the nice value.
         weight: u32,
         /// The group.
         group: String,
-        /// Its weight on one CPU.
+        /// The group's load weight on one CPU.
         group_weight: u32,
-        /// The nice that would equal it.
+        /// The nice value with the same weight, if there is one.
         needs: Option<i32>,
     },
-    /// Nice counts only inside the task's own group.
+    /// Nice has an effect only within the task's own cgroup.
     InsideGroup(String),
-    /// Nice counts only inside the session's autogroup.
+    /// Nice has an effect only within the session's autogroup.
     InsideAutogroup,
     /// Nice has no effect on a real-time task.
     RealTime,
 }
 
-/// Why children of a raised task are born with what it was given: reset-on-fork would take from them what they would have had.
+/// Why children of a raised task inherit the value: reset-on-fork would also reset a value that the task had before.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Heirloom {
-    /// A nice value of the task's own, which the kernel would set to 0.
+    /// The task's own nice value, which the kernel would set to 0.
     Nice(i32),
-    /// A policy of the task's own, which the kernel would make SCHED_OTHER.
+    /// The task's own policy, which the kernel would set to SCHED_OTHER.
     Policy(SchedPolicy),
-    /// Clamps of the task's own.
+    /// The task's own utilisation clamps.
     Clamps,
 }
 
-/// The order in which aspects are set, and the opposite of that in which they are taken back. Reset-on-fork comes first, so that
-/// no child is born real-time before it holds or after it was taken back; then the class, since slices and nice depend on it.
+/// The order in which aspects are set; they are reverted in the opposite order. Reset-on-fork comes first, so that it is in
+/// force whenever a child could inherit a real-time policy. Then the class, because slice and nice depend on it.
 const ORDER: [Aspect; 6] =
     [Aspect::ResetOnFork, Aspect::Class, Aspect::Nice, Aspect::Slice, Aspect::Affinity, Aspect::Uclamp];
-/// Where these are in it.
+/// Positions in [`ORDER`].
 const RESET_ON_FORK: usize = 0;
 const CLASS: usize = 1;
 
-/// What the policy wants of a task; `None` if no rule is about it.
+/// What the policy does to a task; `None` if no rule matches.
 pub fn decide(policy: &Policy, surroundings: &Surroundings, task: &Task) -> Option<Plan> {
     let mut winners: [Option<(usize, &Want)>; ORDER.len()] = [None; ORDER.len()];
     let mut plan = Plan { changes: Vec::new(), kept: Vec::new(), notes: Vec::new() };
@@ -177,7 +177,7 @@ pub fn decide(policy: &Policy, surroundings: &Surroundings, task: &Task) -> Opti
         plan.notes = vec![Note { rule: matched, kind: NoteKind::Refused(refusal) }];
         return Some(plan);
     }
-    // The class that it will have, if that may be.
+    // The class that the task gets, if it is allowed.
     let class = winners[CLASS]
         .filter(|(rule, want)| !is_stronger(policy, task, *rule, want))
         .map(|(_, want)| resolve(task, want).0)
@@ -209,7 +209,7 @@ pub fn decide(policy: &Policy, surroundings: &Surroundings, task: &Task) -> Opti
             new = new.without_lowering(&old);
         }
         if let Some(refusal) = refusal(task, &new) {
-            // What is so already needs no refusal.
+            // A value that is already set needs no refusal.
             if !old.same(&new) {
                 plan.notes.push(note(NoteKind::Refused(refusal)));
             }
@@ -229,10 +229,10 @@ pub fn decide(policy: &Policy, surroundings: &Surroundings, task: &Task) -> Opti
     Some(plan)
 }
 
-/// A program that is raised does not pass that on, unless its rule says so: the kernel gives the children of a task with reset-on-fork
-/// SCHED_OTHER if it is real-time, and nice 0 if its nice is below (`sched_fork()`, kernel/sched/core.c). That is what they
-/// would have had where the task itself has been ordinary; from others it would take something, and the guard takes back what
-/// their children were born with.
+/// Keeps the raised values from the task's children, unless the rule wants them inherited. With reset-on-fork the kernel gives
+/// children SCHED_OTHER if the task is real-time, and nice 0 if its nice is below 0 (`sched_fork()`, kernel/sched/core.c). For
+/// a task that was ordinary before, children get just what they would have had without the guard. For other tasks reset-on-fork
+/// would take a value from the children, so the guard reverts what they inherited.
 fn keep_from_children(task: &Task, plan: &mut Plan) {
     if task.kind != Kind::User || task.attributes.reset_on_fork {
         return;
@@ -250,7 +250,7 @@ fn keep_from_children(task: &Task, plan: &mut Plan) {
     }
 }
 
-/// What a task's children have from it that they would not be born with under reset-on-fork.
+/// A value that the task's children inherit now and would not inherit under reset-on-fork.
 fn heirloom(task: &Task) -> Option<Heirloom> {
     let has = &task.attributes;
     match has.policy {
@@ -261,7 +261,7 @@ fn heirloom(task: &Task) -> Option<Heirloom> {
 }
 
 impl Want {
-    /// What it is about. Class and priority are one thing.
+    /// The aspect that the value sets. Class and priority are one aspect.
     pub fn aspect(&self) -> Aspect {
         match self {
             Want::Value(value) => value.aspect(),
@@ -270,7 +270,7 @@ impl Want {
         }
     }
 
-    /// Whether it makes tasks real-time.
+    /// Whether the value makes a task real-time.
     pub fn is_realtime(&self) -> bool {
         match self {
             Want::Value(value) => value.is_realtime(),
@@ -280,20 +280,20 @@ impl Want {
     }
 }
 
-/// Whether the task has more than the rule wants for it, and the rule does not say that it shall have less.
+/// Whether the task already has more than the rule wants, and the rule does not set `lower`.
 fn is_stronger(policy: &Policy, task: &Task, rule: usize, want: &Want) -> bool {
     let (new, aspect) = resolve(task, want);
     let old = task.attributes.value(aspect);
     !policy.rules[rule].lower && old.is_some_and(|old| old.is_stronger_than(&new))
 }
 
-/// The value that a task shall have.
+/// The value to set, and its aspect.
 fn resolve(task: &Task, want: &Want) -> (Value, Aspect) {
     let value = match want {
         Want::Value(value) => value.clone(),
         Want::Uclamp { min, max } => {
             let (old_min, old_max) = task.attributes.uclamp.unwrap_or((0, 1024));
-            // One clamp alone must not cross the other.
+            // A rule that sets one clamp must not push it past the other.
             let max = max.unwrap_or(old_max.max(min.unwrap_or(0)));
             Value::Uclamp { min: min.unwrap_or(old_min.min(max)), max }
         }
@@ -313,7 +313,7 @@ fn is_fair(policy: SchedPolicy) -> bool {
     policy.class() == Some(Class::Fair)
 }
 
-/// Whether no rule may touch the task at all.
+/// Why no rule may change the task at all, if so.
 fn untouchable(policy: &Policy, surroundings: &Surroundings, task: &Task) -> Option<Refusal> {
     if surroundings.own.contains(&task.tgid) {
         return Some(Refusal::Own);
@@ -330,7 +330,7 @@ fn untouchable(policy: &Policy, surroundings: &Surroundings, task: &Task) -> Opt
     (task.attributes.policy.class() == Some(Class::Deadline)).then_some(Refusal::Deadline)
 }
 
-/// Whether no rule may do this to the task.
+/// Why no rule may make this change to the task, if so.
 fn refusal(task: &Task, new: &Value) -> Option<Refusal> {
     match new {
         Value::Affinity(_) if task.affinity_fixed => Some(Refusal::AffinityFixed),
@@ -341,20 +341,20 @@ fn refusal(task: &Task, new: &Value) -> Option<Refusal> {
     }
 }
 
-/// Whether a nice value will not do what somebody who writes it expects.
+/// Why a nice value will not have the expected effect, if so.
 fn weakness(surroundings: &Surroundings, task: &Task, nice: i32, class: Option<&Value>) -> Option<Weakness> {
     let realtime = class.map_or(task.attributes.rt_priority > 0, Value::is_realtime);
     if realtime {
         return Some(Weakness::RealTime);
     }
     if nice >= 0 {
-        // Lighter is what was asked for.
+        // The rule asks for less weight.
         return None;
     }
     match task.cgroup.as_deref() {
         Some("/") => {}
         Some(group) => return Some(Weakness::InsideGroup(group.to_owned())),
-        // Kernel threads are in the root group, whatever was read.
+        // Kernel threads are in the root group, whatever `/proc` showed.
         None if task.kind != Kind::User => {}
         None => return None,
     }

@@ -1,8 +1,8 @@
-//! Keeps tasks where a policy says.
+//! The guard: keeps tasks at the scheduling attributes that a policy sets.
 //!
-//! [`Policy`] is what somebody wrote, [`scan::Scanner`] what the machine has, [`decide`] the pure difference; a
-//! [`reconciler::Reconciler`] carries it out, each change in the [`journal`] before it is made, and [`undo()`] takes back what nobody
-//! else has changed since.
+//! [`Policy`] is the parsed file, [`scan::Scanner`] reads the tasks of the machine, and [`decide`] compares the two without
+//! I/O. A [`reconciler::Reconciler`] makes the changes and writes each to the [`journal`] first. [`undo()`] reverts values that
+//! nobody has changed since.
 
 #![cfg_attr(not(test), warn(clippy::print_stdout, clippy::print_stderr))]
 

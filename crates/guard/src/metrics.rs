@@ -16,53 +16,53 @@ use crate::task_events::SourceName;
 /// Upper bounds of the histogram's buckets, in µs.
 const BUCKETS_US: [u64; 13] = [25, 50, 100, 250, 500, 1000, 2500, 5000, 10_000, 50_000, 100_000, 1_000_000, 10_000_000];
 
-/// What a guard counts.
+/// The guard's counters and its fork-to-applied latency.
 #[derive(Debug)]
 pub struct Metrics {
-    /// From a task's birth to its attributes being set, in ns.
+    /// Latency from the fork of a task until its attributes are set, in ns.
     births: Histogram<u64>,
-    /// Sum of the same.
+    /// Sum of the latencies.
     births_ns: u64,
-    /// How many fell into each bucket of [`BUCKETS_US`]; counting them in the histogram would take milliseconds.
+    /// Latencies per bucket of [`BUCKETS_US`]; computing them from the histogram would take milliseconds.
     buckets: [u64; BUCKETS_US.len()],
-    /// Plain counters.
+    /// Event counters.
     pub counts: Counts,
 }
 
-/// Plain counters.
+/// Event counters.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Counts {
-    /// News of any kind.
+    /// Events of all kinds.
     pub events: u64,
-    /// News that was lost.
+    /// Lost events.
     pub events_lost: u64,
-    /// Looks at everything.
+    /// Full scans.
     pub scans: u64,
     /// Values set.
     pub applied: u64,
-    /// Values that the system refused.
+    /// Values that the kernel refused.
     pub failed: u64,
-    /// Tasks that ended before their values were set.
+    /// Tasks that exited before their values were set.
     pub gone: u64,
-    /// Tasks found only by looking at everything, though they were born under our eyes.
+    /// Tasks found only by a full scan, though the guard ran when they were forked.
     pub missed: u64,
-    /// Values that somebody else changed.
+    /// Values that another program changed.
     pub drift: u64,
-    /// Of these, put back.
+    /// Of these, corrected.
     pub corrected: u64,
-    /// Values taken back.
+    /// Values reverted.
     pub restored: u64,
-    /// Times that real-time tasks took too much.
+    /// How often real-time tasks used more than the budget.
     pub over_budget: u64,
-    /// Tasks in the guard's care now.
+    /// Tasks managed now.
     pub managed: u64,
-    /// Values that tasks were born with, from a parent on which they were set.
+    /// Values inherited from a managed parent.
     #[serde(default)]
     pub inherited: u64,
-    /// News of users who started too many tasks at a time.
+    /// Events dropped because a user started too many tasks at a time.
     #[serde(default)]
     pub throttled: u64,
-    /// Lines of the audit that could not be written.
+    /// Audit lines that could not be written.
     #[serde(default)]
     pub audit_lost: u64,
     /// Times that the dead-man process was replaced.
@@ -79,35 +79,35 @@ pub struct Status {
     pub pid: u32,
     /// The policy's file.
     pub policy: String,
-    /// Where its news comes from.
+    /// Where events come from.
     pub source: SourceName,
-    /// What does not work here.
+    /// What does not work on this machine.
     pub gaps: Vec<String>,
-    /// The dead-man's process; `None` while there is none.
+    /// The dead-man process; `None` if there is none.
     #[serde(default)]
     pub dead_man: Option<u32>,
-    /// Its counters.
+    /// The counters.
     pub counts: Counts,
-    /// Births that led to a change.
+    /// Forks that led to a change.
     pub births: u64,
-    /// From birth to applied: median, in ns.
+    /// From fork to applied: median, in ns.
     pub birth_p50_ns: u64,
     /// The 99th percentile.
     pub birth_p99_ns: u64,
-    /// The longest.
+    /// The maximum.
     pub birth_max_ns: u64,
 }
 
 impl Default for Metrics {
     fn default() -> Metrics {
-        // Three digits up to a minute; `new_with_max` fails only for bounds that make no sense.
+        // Three significant digits up to a minute; `new_with_max` fails only for invalid constants.
         let births = Histogram::new_with_max(60_000_000_000, 3).unwrap_or_else(|_| unreachable!("constant bounds"));
         Metrics { births, births_ns: 0, buckets: [0; BUCKETS_US.len()], counts: Counts::default() }
     }
 }
 
 impl Metrics {
-    /// Notes a birth whose task has its attributes now.
+    /// Records the latency of a fork whose task has its attributes now.
     pub fn birth(&mut self, ns: u64) {
         self.births.saturating_record(ns);
         self.births_ns = self.births_ns.saturating_add(ns);
@@ -116,7 +116,7 @@ impl Metrics {
         }
     }
 
-    /// For `guard status`.
+    /// The content of `guard status`.
     pub fn status(&self, policy: &Path, source: SourceName, gaps: &[String], dead_man: Option<u32>) -> Status {
         Status {
             schema: "unstarve.guard-status/1".to_owned(),
@@ -133,7 +133,7 @@ impl Metrics {
         }
     }
 
-    /// As Prometheus reads it.
+    /// The counters in Prometheus' text format.
     pub fn prometheus(&self) -> String {
         let mut text = String::new();
         let name = "unstarve_guard_birth_to_applied_seconds";
@@ -178,8 +178,8 @@ impl Metrics {
     }
 }
 
-/// Where metrics are written again and again: opened once, so that nobody can lead the guard elsewhere later, and never
-/// waited for.
+/// Where metrics are written repeatedly. The path is opened once, so that it cannot be redirected later, and writes never
+/// block.
 #[derive(Debug)]
 pub struct Outlet {
     path: PathBuf,
@@ -188,23 +188,23 @@ pub struct Outlet {
 
 #[derive(Debug)]
 enum To {
-    /// A file, replaced as a whole.
+    /// A file, replaced atomically.
     File(Place),
-    /// A device, a FIFO, a descriptor; with what of the last text it had no room for.
+    /// A device, a FIFO or a descriptor, with the part of the last text that did not fit.
     Stream { file: File, rest: Vec<u8> },
-    /// A FIFO that nobody reads now.
+    /// A FIFO without a reader.
     Unread,
 }
 
 impl Outlet {
-    /// Makes sure that it can be written.
+    /// Opens it, and fails if it cannot be written.
     ///
     /// # Errors
-    /// If there is no such place, or somebody else decides where it leads.
+    /// If the path does not exist, or another user can redirect it.
     pub fn open(path: &Path) -> Result<Outlet, TargetError> {
         let to = match find_at_once(path) {
             Ok(Found::Place(place)) => {
-                // What cannot be written is said at the beginning.
+                // Fail at the start if it cannot be written.
                 drop(
                     place
                         .again()
@@ -220,11 +220,11 @@ impl Outlet {
         Ok(Outlet { path: path.to_owned(), to })
     }
 
-    /// Writes a text whole. Never waits: what a pipe has no room for is written the next time, and the texts meanwhile are
-    /// left out.
+    /// Writes a whole text without blocking. What does not fit into a pipe is written on the next call; texts in between are
+    /// dropped.
     ///
     /// # Errors
-    /// If the system refuses.
+    /// If a system call failed.
     pub fn write(&mut self, text: &str) -> io::Result<()> {
         if matches!(self.to, To::Unread) {
             self.to = Outlet::open(&self.path).map_err(io::Error::other)?.to;
@@ -241,7 +241,7 @@ impl Outlet {
                 }
                 match send(file, rest) {
                     Err(error) if error.kind() == io::ErrorKind::BrokenPipe => {
-                        // Its reader is gone; another may come.
+                        // The reader has closed it; another may open it.
                         self.to = To::Unread;
                         Ok(())
                     }
@@ -257,10 +257,10 @@ impl Outlet {
     }
 }
 
-/// Writes what there is room for, and takes it away.
+/// Writes as much as fits, and removes it from `rest`.
 fn send(file: &mut File, rest: &mut Vec<u8>) -> io::Result<()> {
-    // A descriptor that was given to us (/dev/stdout) blocks, and its flags are its owner's: ask first, and write no more than
-    // a pipe that can be written to has room for.
+    // An inherited descriptor (/dev/stdout) may block, and changing its flags would affect its owner. So poll first, and write
+    // no more than a writable pipe is guaranteed to take.
     const PIPE_BUF: usize = 4096;
     while !rest.is_empty() {
         let mut ready = [PollFd::new(file, PollFlags::OUT)];
@@ -301,7 +301,7 @@ mod tests {
         assert!(text.contains("_seconds_count 5") && text.contains("le=\"+Inf\"} 5"), "{text}");
     }
 
-    /// The guard must go on whatever becomes of its metrics; a test that waits for ever fails by its limit.
+    /// The guard must go on when metrics cannot be written; a test that blocks fails by its time limit.
     #[test]
     fn a_fifo_is_written_to_while_somebody_reads_it_and_never_waited_for() {
         let place = tempfile::tempdir().expect("a temporary directory");
@@ -312,7 +312,7 @@ mod tests {
         outlet.write("lost\n").expect("nobody to read it");
         let reading = rustix::fs::OFlags::RDONLY | rustix::fs::OFlags::NONBLOCK;
         let mut reader = File::from(rustix::fs::open(&path, reading, rustix::fs::Mode::empty()).expect("a reader"));
-        // Far more than a pipe holds: each text is whole or left out.
+        // Much more than a pipe holds: each text is written completely or not at all.
         let texts: Vec<String> = (0..40).map(|n| format!("{n:04}-{}\n", "x".repeat(9000))).collect();
         let mut seen = Vec::new();
         for text in &texts {
@@ -350,7 +350,7 @@ mod tests {
         let place = tempfile::tempdir().expect("a temporary directory");
         let (path, victim) = (place.path().join("m.prom"), place.path().join("victim"));
         std::fs::write(&victim, "precious").expect("written");
-        // What the old code wrote to, and followed.
+        // The temporary name that the old code wrote to, following the link.
         symlink(&victim, place.path().join(format!("m.prom.{}", std::process::id()))).expect("a link");
         let mut outlet = Outlet::open(&path).expect("a place");
         assert!(!path.exists(), "nothing is there before it is whole");

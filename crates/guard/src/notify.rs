@@ -12,13 +12,13 @@ pub struct Manager {
 }
 
 impl Manager {
-    /// The one that the environment names.
+    /// The manager that `NOTIFY_SOCKET` names.
     pub fn of_environment() -> Manager {
         let name = std::env::var_os("NOTIFY_SOCKET");
         Manager { to: name.and_then(|name| Some((UnixDatagram::unbound().ok()?, address(&name)?))) }
     }
 
-    /// Tells it. That nobody listens is no error.
+    /// Sends a state. Without a listener this does nothing.
     pub fn tell(&self, state: &str) {
         if let Some((socket, address)) = &self.to {
             let _ = socket.send_to_addr(state.as_bytes(), address);
@@ -34,7 +34,7 @@ fn address(name: &OsStr) -> Option<SocketAddr> {
     }
 }
 
-/// How often the watchdog wants a sign: half of what it allows.
+/// How often to notify the watchdog: half of the interval that it allows.
 pub fn watchdog_interval() -> Option<Duration> {
     let micros: u64 = std::env::var("WATCHDOG_USEC").ok()?.parse().ok()?;
     Some(Duration::from_micros(micros / 2)).filter(|interval| !interval.is_zero())

@@ -1,4 +1,4 @@
-//! Whose a task is: the ids that the kernel shows, and names for them.
+//! Owners of tasks: the user ids that the kernel shows, and the users' names.
 
 use std::collections::BTreeMap;
 use std::fmt;
@@ -6,7 +6,7 @@ use std::fs::File;
 use std::io::{self, Read};
 use std::str::FromStr;
 
-/// A user's number, as this program's user namespace has it.
+/// A user id, as seen in this program's user namespace.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct Uid(pub u32);
 
@@ -23,63 +23,63 @@ impl fmt::Display for Uid {
 
 /// The ids of a task, from `Uid:` in `/proc/PID/status` (proc_pid_status(5)).
 ///
-/// A set-user-ID program keeps the real id of whoever started it and takes the effective and saved ones of whoever owns it,
-/// so each of the two chooses a part of what it does: the one its name, arguments and signals, the other its code. It is
-/// therefore nobody's alone. The filesystem id is left out: without privilege it follows the others.
+/// A set-user-ID program keeps the real id of the user who started it; the effective and saved ids are those of the file's
+/// owner. The first user controls its name, arguments and signals, the second its code, so it belongs to neither alone. The
+/// filesystem id is left out: without privileges it follows the effective id.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub struct Owner {
-    /// Who started it.
+    /// The user who started it.
     pub real: Uid,
-    /// By whose rights it acts.
+    /// The user whose permissions it has.
     pub effective: Uid,
-    /// Whose rights it can take back.
+    /// The user whose permissions it can regain.
     pub saved: Uid,
 }
 
 impl Owner {
-    /// The owner of which a task's `status` tells.
+    /// Reads the owner from a task's `status`.
     pub fn read(status: &str) -> Option<Owner> {
         let line = status.lines().find_map(|line| line.strip_prefix("Uid:"))?;
         let mut ids = line.split_ascii_whitespace().map(|id| id.parse().map(Uid));
         Some(Owner { real: ids.next()?.ok()?, effective: ids.next()?.ok()?, saved: ids.next()?.ok()? })
     }
 
-    /// Whose it is alone; `None` of a set-user-ID program, and of one that has put its rights aside for a while.
+    /// The user, if all ids are the same; `None` for a set-user-ID program, and for one that dropped its privileges temporarily.
     pub fn sole(&self) -> Option<Uid> {
         (self.real == self.effective && self.real == self.saved).then_some(self.real)
     }
 
-    /// Whether all of its ids are in the set.
+    /// Whether all ids are in the set.
     pub fn is_within(&self, set: &UidSet) -> bool {
         [self.real, self.effective, self.saved].into_iter().all(|uid| set.contains(uid))
     }
 }
 
-/// A set of users: `1000`, or `0,1000-1999`.
+/// A set of user ids: `1000`, or `0,1000-1999`.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub struct UidSet {
-    /// In ascending order, neither overlapping nor adjacent.
+    /// Ascending; ranges neither overlap nor touch.
     ranges: Vec<(u32, u32)>,
 }
 
 impl UidSet {
-    /// One user.
+    /// The set of one user.
     pub fn of(uid: Uid) -> UidSet {
         UidSet { ranges: vec![(uid.0, uid.0)] }
     }
 
-    /// Whether it has this user.
+    /// Whether the set contains a user.
     pub fn contains(&self, uid: Uid) -> bool {
         self.ranges.iter().any(|&(first, last)| (first..=last).contains(&uid.0))
     }
 
-    /// How many ids it has.
+    /// How many ids the set has.
     pub fn count(&self) -> u64 {
         self.ranges.iter().map(|&(first, last)| u64::from(last - first) + 1).sum()
     }
 }
 
-/// A text that is no set of users.
+/// The text is not a set of users.
 #[derive(Debug, thiserror::Error)]
 #[error("`{0}` is no set of user ids; expected one such as 1000 or 0,1000-1999")]
 pub struct NoUidSet(String);
@@ -124,17 +124,17 @@ impl fmt::Display for UidSet {
     }
 }
 
-/// The users of `/etc/passwd`. The name service is not asked: it may run other people's code, differs between builds with
-/// different C libraries, and can hang when the network does. Users who are only there are named by number.
+/// The users of `/etc/passwd`. NSS is not used: it may run other code, differs between builds with different C libraries, and
+/// can hang when the network does. Users known only to NSS are shown by number.
 #[derive(Clone, Debug, Default)]
 pub struct Users {
     by_name: BTreeMap<String, Uid>,
 }
 
 impl Users {
-    /// Those of this machine; nobody if the file cannot be read.
+    /// The users of this machine; empty if the file cannot be read.
     pub fn of_this_machine() -> Users {
-        /// 100,000 users with long names have less.
+        /// Room for 100,000 users with long names.
         const LARGEST: u64 = 16 << 20;
         let mut text = String::new();
         let read: io::Result<usize> =
@@ -142,7 +142,7 @@ impl Users {
         read.map(|_| Users::parse(&text)).unwrap_or_default()
     }
 
-    /// Those of a text in the form of passwd(5). The first line with a name counts, as for the C library.
+    /// Parses a text in the format of passwd(5). The first line with a name counts, as in the C library.
     pub fn parse(text: &str) -> Users {
         let mut by_name = BTreeMap::new();
         for line in text.lines() {
@@ -155,12 +155,12 @@ impl Users {
         Users { by_name }
     }
 
-    /// The id of a name.
+    /// The id of a user name.
     pub fn uid(&self, name: &str) -> Option<Uid> {
         self.by_name.get(name).copied()
     }
 
-    /// The name of an id; the number if it has none.
+    /// The user name of an id; the number if it has none.
     pub fn name(&self, uid: Uid) -> String {
         let found = self.by_name.iter().find(|(_, other)| **other == uid);
         found.map_or_else(|| uid.to_string(), |(name, _)| name.clone())
@@ -191,7 +191,7 @@ mod tests {
         assert_eq!(su.sole(), None);
         assert!(!su.is_within(&UidSet::of(Uid::ROOT)) && !su.is_within(&UidSet::of(Uid(1001))));
         assert!(su.is_within(&"0,1001".parse().unwrap()));
-        // A daemon of root that acts for a user.
+        // A root daemon that acts for a user.
         assert!(!owner("0\t1001\t0\t1001").is_within(&UidSet::of(Uid(1001))));
         assert_eq!(owner("7\t7\t7\t0").sole(), Some(Uid(7)), "the filesystem id says nothing");
         assert_eq!(Owner::read("Uid:\t1\t2\n"), None);

@@ -1,4 +1,4 @@
-//! Tasks as /proc and the system calls show them.
+//! Reads tasks from /proc and by system calls.
 
 use std::cell::RefCell;
 use std::fs;
@@ -18,7 +18,7 @@ use crate::owner::Owner;
 use crate::policy::{Policy, Selector};
 use crate::task::{Kind, Task, Work};
 
-/// Which files are worth reading for each task: a rule that does not ask for a command line costs no read of one.
+/// The files to read for each task: without a rule that needs a command line, none is read.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Wanted {
     /// `cmdline`.
@@ -32,39 +32,40 @@ pub struct Wanted {
 }
 
 impl Wanted {
-    /// Everything.
+    /// All files.
     pub fn all() -> Wanted {
         Wanted { cmdline: true, cgroup: true, parent: true, owner: true }
     }
 }
 
-/// Reads tasks; keeps its buffer.
+/// Reads tasks, and reuses its buffer.
 #[derive(Debug, Default)]
 pub struct Scanner {
     wanted: Wanted,
-    /// Rules that ask for a command line, without it: of others none is read. Empty: of everybody.
+    /// Selectors that need a command line, without that condition: of tasks that match none, it is not read. Empty: it is read
+    /// for all.
     cmdlines_of: Vec<Selector>,
     cmdlines: RefCell<CommandLines>,
     buffer: RefCell<Vec<u8>>,
 }
 
-/// A command line longer than this is cut: no glob needs more, and a program chooses its length.
+/// The kernel returns command lines of any length, which the program chooses; globs need no more than this.
 const LONGEST_CMDLINE: usize = 4096;
 
 impl Scanner {
-    /// One that reads what is wanted.
+    /// A scanner that reads these files.
     pub fn new(wanted: Wanted) -> Scanner {
         Scanner { wanted, ..Scanner::default() }
     }
 
-    /// One that reads what a policy's rules ask for.
+    /// A scanner that reads the files that a policy's rules need.
     pub fn of(policy: &Policy) -> Scanner {
         let asking = policy.rules.iter().map(|rule| &rule.selector).filter(|selector| selector.cmdline.is_some());
         let cmdlines_of = asking.map(|selector| Selector { cmdline: None, ..selector.clone() }).collect();
         Scanner { cmdlines_of, ..Scanner::new(policy.wanted()) }
     }
 
-    /// All threads, in the order of /proc. One that ends meanwhile is left out.
+    /// All threads, in the order of /proc, without those that exit meanwhile.
     pub fn all(&self) -> std::io::Result<Vec<Task>> {
         let mut tasks = Vec::new();
         let mut parents = FxHashMap::default();
@@ -80,12 +81,12 @@ impl Scanner {
         Ok(tasks)
     }
 
-    /// One task, by its thread's id; `None` if there is none (any more).
+    /// A task by its tid; `None` if it does not exist (any more).
     pub fn task(&self, tid: Tid) -> Option<Task> {
         self.task_of(None, tid, &mut FxHashMap::default())
     }
 
-    /// One task of a process that is known.
+    /// A task whose process is known.
     pub fn task_in(&self, tgid: Tid, tid: Tid) -> Option<Task> {
         self.task_of(Some(tgid), tid, &mut FxHashMap::default())
     }
@@ -124,7 +125,7 @@ impl Scanner {
             works: work.into_iter().collect(),
             attributes: sched::read(tid).ok()?,
         };
-        // Last, and only of whom it would decide something: it is the dearest, and its owner's to delay.
+        // Last, and only if a rule depends on it: it is the most expensive read, and the process can delay it.
         let asked_for = || self.cmdlines_of.is_empty() || self.cmdlines_of.iter().any(|rest| rest.matches(&task));
         if self.wanted.cmdline && !kernel && asked_for() {
             task.cmdline = self.cmdline(tgid);
@@ -151,21 +152,21 @@ impl Scanner {
     }
 }
 
-/// Reads command lines, in a thread of its own: the kernel takes the lock of the process's memory for that, which the process can
-/// hold for as long as it likes. Who waits for it has no command line.
+/// Reads command lines in a separate thread: the kernel takes the process's mmap lock for that, which the process can hold as
+/// long as it likes. When the read times out, the task has no command line.
 #[derive(Debug, Default)]
 struct CommandLines {
     reader: Option<Reader>,
-    /// When readers did not come back, of late.
+    /// When readers timed out recently.
     late: Vec<Instant>,
 }
 
-/// Where questions go, and answers come from.
+/// Requests to the reader thread, and its answers.
 type Reader = (mpsc::Sender<Tid>, mpsc::Receiver<(Tid, String)>);
 
-/// For how long a command line is waited for; it takes microseconds.
+/// Timeout of a read that takes microseconds.
 const CMDLINE_PATIENCE: Duration = Duration::from_millis(100);
-/// More readers than this that wait for somebody are not started within…
+/// No new reader is started while this many timed out within…
 const MOST_LATE: usize = 16;
 /// …this time.
 const FORGIVEN: Duration = Duration::from_secs(30);
@@ -182,7 +183,7 @@ impl CommandLines {
         let (ask, answers) = self.reader.as_ref()?;
         let answer = ask.send(tgid).ok().and_then(|()| answers.recv_timeout(CMDLINE_PATIENCE).ok());
         if answer.is_none() {
-            // It ends when it comes back and finds nobody to answer.
+            // The thread exits when it returns and the channel is closed.
             self.reader = None;
             self.late.push(Instant::now());
         }
@@ -192,7 +193,7 @@ impl CommandLines {
     fn start() -> Option<Reader> {
         let (ask, questions) = mpsc::channel::<Tid>();
         let (answer, answers) = mpsc::channel();
-        // As urgent as who asks, whose threads are born ordinary.
+        // The same priority as the caller, whose threads start as ordinary ones.
         let priority = sched::read(Tid(0)).map_or(0, |own| own.rt_priority);
         let read = move || {
             if priority > 0 {
@@ -217,11 +218,11 @@ fn numeric(entry: &fs::DirEntry) -> Option<Tid> {
     entry.file_name().to_str()?.parse().ok().map(Tid)
 }
 
-/// Whose a task is, if it is still the one that was meant.
+/// The owner of a task, if the tid still belongs to the same task.
 pub fn owner_of(key: TaskKey) -> Option<Owner> {
-    // The kernel escapes newlines in `Name:`, so no task can write a line of its own.
+    // The kernel escapes newlines in `Name:`, so no task can add a line of its own.
     let owner = Owner::read(&fs::read_to_string(format!("/proc/{}/status", key.tid)).ok()?);
-    // Asked afterwards: an id used again meanwhile is noticed.
+    // Compared after the read, to notice a reused tid.
     owner.filter(|_| start_of(key.tid) == Some(key.start))
 }
 
@@ -229,8 +230,8 @@ fn status_tgid(text: &str) -> Option<Tid> {
     text.lines().find_map(|line| line.strip_prefix("Tgid:"))?.trim().parse().ok().map(Tid)
 }
 
-/// /proc adds to a worker's name what it works on (`+` is now, `-` is what it last did): `kworker/0:1-dio/nvme0n1`. A
-/// rescuer has its workqueue for a name (`kworker/R-dio/nvme0n1` from 6.8 on).
+/// /proc appends a worker's item to its name (`+` if it runs now, `-` if it was the last): `kworker/0:1-dio/nvme0n1`. A
+/// rescuer's name contains its workqueue (`kworker/R-dio/nvme0n1`, since 6.8).
 fn split_worker(comm: &str, flags: u64) -> (String, Option<Work>) {
     if flags & flag::KTHREAD == 0 || flags & flag::WQ_WORKER == 0 {
         return (comm.to_owned(), None);
@@ -246,7 +247,7 @@ fn split_worker(comm: &str, flags: u64) -> (String, Option<Work>) {
     }
 }
 
-/// The group in the hierarchy that has the CPU controller: `7:cpu,cpuacct:/x` (v1), else `0::/x` (v2).
+/// The cgroup in the hierarchy with the CPU controller: `7:cpu,cpuacct:/x` (v1), else `0::/x` (v2).
 fn cpu_group(text: &str) -> Option<String> {
     let mut unified = None;
     for (controllers, path) in groups(text) {
@@ -260,7 +261,7 @@ fn cpu_group(text: &str) -> Option<String> {
     unified
 }
 
-/// The group in systemd's hierarchy: `name=systemd` of v1, or v2.
+/// The cgroup in systemd's hierarchy: `name=systemd` in v1, or v2.
 fn manager_group(text: &str) -> Option<&str> {
     groups(text)
         .find(|(controllers, _)| *controllers == "name=systemd")
@@ -268,9 +269,9 @@ fn manager_group(text: &str) -> Option<&str> {
         .map(|(_, path)| path)
 }
 
-/// The unit that the system's manager made: as systemd itself does it (`cg_path_get_unit()` in src/basic/cgroup-util.c), the
-/// first group below nothing but slices. What lies below a unit belongs to whom the unit is delegated to: a user's own
-/// manager (`user@1001.service`), a container, a service with `Delegate=yes`; each names its groups as it likes.
+/// The unit that the system's service manager created, found as systemd does it (`cg_path_get_unit()` in
+/// src/basic/cgroup-util.c): the first group below slices only. Groups below a unit belong to its delegate, which chooses their
+/// names: a user's service manager (`user@1001.service`), a container, a service with `Delegate=yes`.
 fn unit(text: &str, root: &str) -> Option<String> {
     let path = manager_group(text)?.strip_prefix(root)?;
     let mut parts = path.strip_prefix('/')?.split('/').map(unescaped);
@@ -279,7 +280,7 @@ fn unit(text: &str, root: &str) -> Option<String> {
     kinds.iter().any(|kind| unit.len() > kind.len() && unit.ends_with(kind)).then(|| unit.to_owned())
 }
 
-/// The unit that a group of this path belongs to, of the system's manager.
+/// The system unit that a cgroup path belongs to.
 pub fn unit_of(cgroup: &str) -> Option<String> {
     unit(&format!("0::{cgroup}\n"), manager_root())
 }
@@ -288,14 +289,13 @@ fn is_slice(part: &str) -> bool {
     part.len() > ".slice".len() && part.ends_with(".slice")
 }
 
-/// systemd puts a `_` before the name of a group that the kernel's own files could have, such as `cpu.service`
-/// (`cg_escape()`).
+/// systemd puts `_` before a group name that a kernel file could have, such as `cpu.service` (`cg_escape()`).
 fn unescaped(part: &str) -> &str {
     part.strip_prefix('_').unwrap_or(part)
 }
 
-/// The group below which the system's manager makes its own: where the first process is, less `/init.scope`. The root, unless
-/// this is a container that sees its host's groups.
+/// The cgroup below which the system's service manager creates its groups: that of the init process, without `/init.scope`. It
+/// is the root, unless this is a container that sees the host's cgroups.
 fn manager_root() -> &'static str {
     static ROOT: std::sync::OnceLock<String> = std::sync::OnceLock::new();
     ROOT.get_or_init(|| {
@@ -366,7 +366,7 @@ mod tests {
             ("/kubepods.slice/kubepods-besteffort.slice/cri-containerd-4f.scope", Some("cri-containerd-4f.scope")),
             ("/system.slice/_cpu.service", Some("cpu.service")),
             (r"/system.slice/dev-disk\x2dby.swap", Some(r"dev-disk\x2dby.swap")),
-            // Groups that no manager made, with units' names below them.
+            // Groups that no service manager created, with unit names below them.
             ("/kubepods/burstable/pod1/db.service", None),
             ("/docker/4f/system.slice/db.service", None),
             ("/lxc.payload.c1/system.slice/db.service", None),

@@ -1,5 +1,4 @@
-//! What a policy sets beside tasks, found on this machine: weights of groups, affinities of interrupts, tunables and
-//! features of the scheduler.
+//! Finds a policy's settings on this machine: cgroup weights, interrupt affinities, tunables and features of the scheduler.
 
 use std::fs;
 use std::path::{Path, PathBuf};
@@ -14,16 +13,16 @@ use crate::policy::{Policy, Setting, SettingKind, value_in};
 use unstarve_change::{Place, Value};
 use unstarve_executor::host::{Host, ThisHost, place_of};
 
-/// A setting of the policy, and what it means here.
+/// A setting of the policy, with its file and values on this machine.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Found {
     /// The setting's index in the policy.
     pub setting: usize,
-    /// Where.
+    /// The file or feature.
     pub target: Place,
-    /// What it is.
+    /// The value now.
     pub old: Value,
-    /// What it shall be.
+    /// The value to set.
     pub new: Value,
 }
 
@@ -36,7 +35,7 @@ pub struct Absent {
     pub reason: String,
 }
 
-/// Looks for all settings of the policy.
+/// Finds all settings of the policy.
 pub fn find(policy: &Policy) -> (Vec<Found>, Vec<Absent>) {
     let (mut found, mut absent) = (Vec::new(), Vec::new());
     for (index, setting) in policy.settings.iter().enumerate() {
@@ -83,7 +82,7 @@ fn place(policy: &Policy, setting: &Setting) -> Result<Places, String> {
         }
         SettingKind::Tunable { name, value } => {
             let path = PathBuf::from(path_of_tunable(name));
-            // By what the machine has, beside what this policy sets.
+            // The policy's value of a related setting, else the machine's.
             let other = |other: &str| {
                 let live = || fs::read_to_string(format!("/proc/sys/kernel/{other}")).ok();
                 value_in(&policy.settings, other).or_else(live)
@@ -105,12 +104,12 @@ fn file(path: &Path) -> Option<Place> {
     place_of(path.to_str()?, None)
 }
 
-/// Directories of interrupts that have a handler of such a name.
+/// Directories of interrupts with a handler of a wanted name.
 fn irqs(wanted: impl Fn(&str) -> bool) -> Vec<PathBuf> {
     let mut found: Vec<PathBuf> = children(Path::new("/proc/irq"))
         .into_iter()
         .filter(|irq| {
-            // The kernel writes a handler's `/` as `!`.
+            // The kernel writes `/` in a handler's name as `!`.
             children(irq).iter().filter_map(|handler| handler.file_name()?.to_str()).any(&wanted)
         })
         .collect();
@@ -123,7 +122,7 @@ fn children(path: &Path) -> Vec<PathBuf> {
     entries.filter(|entry| entry.file_type().is_ok_and(|kind| kind.is_dir())).map(|entry| entry.path()).collect()
 }
 
-/// What the file with a group's weight says, as a load weight (nice 0 = 1024).
+/// Reads a cgroup's weight file as a load weight (nice 0 = 1024).
 fn load_weight(version: CgroupVersion, group: &Path) -> Option<u32> {
     let text = fs::read_to_string(group.join(cgroup::weight_file(version))).ok()?;
     Some(cgroup::load_weight(version, text.trim().parse().ok()?))
@@ -144,7 +143,7 @@ fn groups(mount: &Path, wanted: impl Fn(&str) -> bool) -> Vec<PathBuf> {
     found
 }
 
-/// What decisions need to know of this machine.
+/// Reads what decisions need to know of this machine.
 pub fn surroundings(own: Vec<unstarve_model::Tid>) -> Surroundings {
     let of_hierarchy = |cpu: Hierarchy| {
         let of_group =

@@ -1,4 +1,4 @@
-//! A look at the whole machine: what a policy would change now.
+//! Surveys the whole machine: what a policy would change now, without changing it.
 
 use std::io;
 
@@ -17,23 +17,23 @@ use unstarve_executor::journal::Step;
 /// What a policy would change now.
 #[derive(Debug)]
 pub struct Survey {
-    /// How many tasks were looked at.
+    /// Number of tasks read.
     pub looked_at: usize,
-    /// Those that a rule is about, by their number.
+    /// Tasks that a rule matches, by tid.
     pub tasks: Vec<(Task, Plan)>,
     /// Settings that this machine has.
     pub settings: Vec<Found>,
     /// Settings that it does not have.
     pub absent: Vec<Absent>,
-    /// What decisions rested on.
+    /// The machine's properties that decisions were based on.
     pub surroundings: Surroundings,
-    /// How many programs there are, and how many of them would be real-time.
+    /// How many programs there are, and how many would be real-time.
     pub crowd: Crowd,
-    /// Programs that rules raise and that have started programs of other users.
+    /// Raised programs that have started programs of other users.
     pub starters: Vec<Starter>,
 }
 
-/// A program that a rule raises, and one of another user that it has started.
+/// A program that a rule raises, and a child of it that belongs to another user.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Starter {
     /// The rule's index.
@@ -42,20 +42,20 @@ pub struct Starter {
     pub program: (Tid, String),
     /// One of its children.
     pub child: (Tid, String),
-    /// Whose that is.
+    /// The child's owner.
     pub owner: Owner,
 }
 
-/// How many of the machine's programs rules make real-time: several rules together can take what no single one may.
+/// How many of the machine's programs are made real-time: rules can be harmless alone and not together.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Crowd {
-    /// Processes that are no kernel threads.
+    /// Processes, without kernel threads.
     pub programs: usize,
-    /// Those of them with a thread that a rule makes, or has made, real-time.
+    /// Processes with a thread that a rule makes, or has made, real-time.
     pub realtime: usize,
 }
 
-/// Rules would make most of the machine's programs real-time.
+/// The rules would make most of the machine's programs real-time.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, thiserror::Error)]
 #[error(
     "the rules of this policy make {} of {} programs real-time, which leaves nothing for the rest; more than half are refused. \
@@ -65,10 +65,10 @@ pub struct Crowd {
 pub struct TooManyRealtime(pub Crowd);
 
 impl Crowd {
-    /// So few are no crowd, even where there is little else: a container, a guest of the lab.
+    /// So few are always allowed, even if there are few other programs: a container, a guest of the lab.
     const SMALL_CROWD: usize = 8;
 
-    /// Counts processes among all tasks; those that no rule is about have no plan.
+    /// Counts processes among all tasks; a task without a matching rule has no plan.
     pub fn count<'a>(tasks: impl IntoIterator<Item = (&'a Task, Option<&'a Plan>)>) -> Crowd {
         let (mut programs, mut realtime) = (FxHashSet::default(), FxHashSet::default());
         for (task, plan) in tasks.into_iter().filter(|(task, _)| task.kind == Kind::User) {
@@ -91,7 +91,7 @@ impl Crowd {
         }
     }
 
-    /// Decides about all tasks and checks: for who does not take a [`Survey`].
+    /// Decides about all tasks and checks, without taking a [`Survey`].
     ///
     /// # Errors
     /// As [`Crowd::check`].
@@ -105,7 +105,7 @@ impl Crowd {
 }
 
 impl Survey {
-    /// Looks at every task and setting. `own` are processes that no rule changes.
+    /// Surveys all tasks and settings. `own` are processes that no rule changes.
     pub fn take(policy: &Policy, own: Vec<Tid>) -> io::Result<Survey> {
         let surroundings = settings::surroundings(own);
         let all = Scanner::of(policy).all()?;
@@ -129,7 +129,7 @@ impl Survey {
         Ok(Survey { looked_at, tasks, settings, absent, surroundings, crowd, starters })
     }
 
-    /// All changes, without numbers: settings first, since weights decide what a nice value is worth.
+    /// All changes, not yet numbered: settings first, since group weights determine the effect of a nice value.
     pub fn changes(&self, policy: &Policy) -> Vec<Step> {
         let settings = self.settings.iter().filter(|found| !found.old.same(&found.new)).map(|found| {
             let rule = &policy.settings[found.setting].name;
@@ -139,20 +139,20 @@ impl Survey {
         settings.chain(tasks).collect()
     }
 
-    /// Notes of a kind that means: this will not be as the policy says.
+    /// Number of notes that say that a value will not be as in the policy.
     pub fn refusals(&self) -> usize {
         let notes = self.tasks.iter().flat_map(|(_, plan)| &plan.notes);
         notes.filter(|note| matches!(note.kind, NoteKind::Refused(_))).count()
     }
 }
 
-/// Who of these is raised and has children of other users: one of each process.
+/// Raised tasks with children of other users, one for each process.
 fn starters(tasks: &[(Task, Plan)]) -> Vec<Starter> {
     let mut found = Vec::new();
     for (task, plan) in tasks.iter().filter(|(task, _)| task.kind == Kind::User && task.key.tid == task.tgid) {
         let raised = plan.changes.iter().chain(&plan.kept).find(|planned| planned.new.is_above_ordinary());
         let (Some(raised), Some(owner)) = (raised, task.owner) else { continue };
-        // A daemon's children are of its first thread or of another one.
+        // A daemon's children may belong to any of its threads.
         let threads = std::fs::read_dir(format!("/proc/{}/task", task.tgid)).into_iter().flatten().flatten();
         let children = threads.filter_map(|thread| std::fs::read_to_string(thread.path().join("children")).ok());
         let of_others =

@@ -1,3 +1,5 @@
+//! A task as the policy's rules see it: kind, name, cgroup, owner, work items, attributes.
+
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
@@ -38,7 +40,7 @@ pub enum Kind {
 }
 
 impl Kind {
-    /// The kind of a task that has this name and these `PF_*` flags.
+    /// The kind of a task with this name and these `PF_*` flags.
     pub fn of(comm: &str, flags: u64) -> Kind {
         if flags & flag::KTHREAD == 0 {
             return Kind::User;
@@ -62,7 +64,7 @@ impl Kind {
         }
     }
 
-    /// Whether a rule for this kind is for a task of that one.
+    /// Whether a rule for this kind matches a task of the other kind.
     pub fn covers(self, other: Kind) -> bool {
         self == other || (self == Kind::Kthread && other != Kind::User)
     }
@@ -86,10 +88,10 @@ impl fmt::Display for Kind {
     }
 }
 
-/// A work item's identity: the workqueue and the function, as far as known.
+/// A work item: the workqueue and the function, if known.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Work {
-    /// `dio/nvme0n1`; from /proc it is cut to 24 or 32 characters, and may be a description set by the work itself.
+    /// `dio/nvme0n1`; /proc cuts it to 24 or 32 characters, and a work item can replace it by a description.
     pub workqueue: Option<String>,
     /// `iomap_dio_complete_work`.
     pub function: Option<String>,
@@ -102,24 +104,24 @@ pub struct Task {
     pub key: TaskKey,
     /// Its process.
     pub tgid: Tid,
-    /// The parent of its process, and that one's name.
+    /// Pid and name of the parent process.
     pub parent: Option<(Tid, String)>,
-    /// Its name; of a worker without what it does.
+    /// Its name; a worker's without the work item.
     pub comm: String,
-    /// Its arguments, joined by blanks; `None` of kernel threads.
+    /// Its arguments, joined by blanks; `None` for kernel threads.
     pub cmdline: Option<String>,
-    /// Its group in the hierarchy that has the CPU controller.
+    /// Its cgroup in the hierarchy with the CPU controller.
     pub cgroup: Option<String>,
-    /// The unit of the system's manager that its cgroups name: never one that a user or a container made below it.
+    /// The unit of the system's service manager in its cgroup path: never one that a user or a container created below it.
     pub unit: Option<String>,
     /// What it is.
     pub kind: Kind,
     /// Whether user space may not change its affinity.
     pub affinity_fixed: bool,
-    /// Whose it is; `None` if nobody asked, or it cannot be read.
+    /// Its owner; `None` if not read, or not readable.
     pub owner: Option<Owner>,
-    /// What it was seen to work on.
+    /// Work items that it was seen to execute.
     pub works: Vec<Work>,
-    /// What can be set.
+    /// The attributes that rules can set.
     pub attributes: Attributes,
 }

@@ -1,4 +1,4 @@
-//! What a keeper sees of a machine beside the values that it sets: its tasks, its settings, how much they ran.
+//! What a reconciler reads of a machine besides the values that it sets: tasks, settings, CPU times.
 
 use std::io;
 
@@ -11,22 +11,22 @@ use crate::scan::Scanner;
 use crate::settings::{self, Found};
 use crate::task::Task;
 
-/// Eyes on a machine: this one's `/proc`, or a test's model.
+/// Reads a machine's tasks: this machine's `/proc`, or a test's model.
 pub trait TaskView {
-    /// All tasks.
+    /// All tasks, without those that exit meanwhile.
     ///
     /// # Errors
-    /// If they cannot be listed. One that ends meanwhile is left out.
+    /// If they cannot be listed.
     fn all(&self) -> io::Result<Vec<Task>>;
-    /// One task, by its thread's id; `None` if there is none (any more).
+    /// A task by its tid; `None` if it does not exist (any more).
     fn task(&self, tid: Tid) -> Option<Task>;
-    /// One task of a process that is known.
+    /// A task whose process is known.
     fn task_in(&self, tgid: Tid, tid: Tid) -> Option<Task>;
-    /// CPU time of a task in ns, and the CPU on which it last was.
+    /// CPU time of a task in ns, and its last CPU.
     fn ran_on(&self, key: TaskKey) -> Option<(u64, u32)>;
-    /// What has to be known beside tasks; `own` are the guard's processes.
+    /// What decisions need besides tasks; `own` are the guard's processes.
     fn surroundings(&self, own: Vec<Tid>) -> Surroundings;
-    /// The policy's settings that are here.
+    /// The policy's settings that this machine has.
     fn settings(&self, policy: &Policy) -> Vec<Found>;
 }
 

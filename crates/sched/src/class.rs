@@ -1,4 +1,4 @@
-//! Which of two tasks always goes first: by class, and among real-time tasks by priority.
+//! Decides which of two tasks always runs first: by class, and among real-time tasks by priority.
 
 use unstarve_model::{Policy, Prio};
 
@@ -8,14 +8,14 @@ pub const FIRST_FAIR_PRIO: i32 = 100;
 /// The rank of a deadline task, above that of every real-time task.
 pub const DEADLINE_RANK: u32 = 200;
 
-/// Whether `one` always runs before `other`: its class is higher, or it has a higher real-time priority.
+/// Whether `one` always runs before `other`: it has a higher class, or a higher real-time priority.
 #[inline]
 pub fn precedes(one: Prio, other: Prio) -> bool {
     let (class, its) = (one.policy(), other.policy());
     class.is_above(its) || class == its && class == Policy::Rt && one < other
 }
 
-/// The same as one number, of which the larger goes first: deadline tasks, then real-time tasks by priority, and 0 for all others.
+/// The precedence as one number, higher first: deadline tasks, then real-time tasks by priority, and 0 for all others.
 pub fn rank(prio: Prio) -> u32 {
     match prio.policy() {
         Policy::Deadline => DEADLINE_RANK,

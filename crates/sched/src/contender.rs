@@ -1,31 +1,31 @@
-//! Why a task that has the CPU has it, and not another one that waits for it.
+//! Decides why the task on a CPU has it, and not a task that waits for it.
 
 use unstarve_model::{Policy, Prio};
 
 use crate::{GroupId, Groups, Rule, load_weight_of_prio, precedes};
 
-/// What of a task decides between it and another one that wants the same CPU.
+/// The properties of a task that decide when it competes for a CPU.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Contender {
     prio: Prio,
     policy: Policy,
     weight: u32,
     group: Option<GroupId>,
-    /// Of the fair class, and in no group: between two such tasks only their weights decide.
+    /// In the fair class and in no cgroup: between two such tasks only the load weights decide.
     is_plain: bool,
 }
 
-/// How the task that has the CPU goes before one that waits.
+/// Why the running task goes before a waiting one.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Ahead {
-    /// As long as it likes, by this rule.
+    /// It may keep the CPU as long as it wants, by this rule.
     Always(Rule),
-    /// For its turn: by weight if it weighs more, else as an equal.
+    /// It uses its share: by the rule of the larger weight, else as an equal.
     InTurn(Option<Rule>),
 }
 
 impl Contender {
-    /// A task of this priority (nice 0 if unknown), with this load weight of its own, in this cgroup.
+    /// A task with this priority (nice 0 if unknown), own load weight and cgroup.
     pub fn new(prio: Option<Prio>, own_weight: Option<u32>, group: Option<GroupId>) -> Contender {
         let prio = prio.unwrap_or(Prio::NORMAL);
         let policy = prio.policy();
@@ -33,7 +33,7 @@ impl Contender {
         Contender { prio, policy, weight: own_weight.unwrap_or(1024), group, is_plain }
     }
 
-    /// A task of this priority in this cgroup.
+    /// A task with this priority and cgroup.
     pub fn of_prio(prio: Prio, group: Option<GroupId>) -> Contender {
         Contender::new(Some(prio), load_weight_of_prio(prio), group)
     }
@@ -43,12 +43,12 @@ impl Contender {
         self.prio
     }
 
-    /// Its own load weight.
+    /// The task's own load weight.
     pub fn weight(&self) -> u32 {
         self.weight
     }
 
-    /// How this task, which has the CPU, goes before `waiting`.
+    /// Why this task, which has the CPU, goes before `waiting`.
     #[inline(always)]
     pub fn ahead_of(&self, waiting: &Contender, groups: &Groups) -> Ahead {
         if self.is_plain && waiting.is_plain {
@@ -66,7 +66,7 @@ impl Contender {
         Ahead::InTurn(self.outweighs(waiting, groups).then_some(Rule::Weight))
     }
 
-    /// Whether both are of one class in which neither has to leave the CPU to the other: deadline, or real-time of one priority.
+    /// Whether both are in one class in which neither must yield to the other: deadline, or real-time with equal priority.
     fn is_beside(&self, other: &Contender) -> bool {
         match (self.policy, other.policy) {
             (Policy::Deadline, Policy::Deadline) => true,
@@ -75,14 +75,14 @@ impl Contender {
         }
     }
 
-    /// How many times the weight of `other` this task, or its cgroup beside that of `other`, has.
+    /// The weight of this task, or of its competing cgroup, divided by that of `other`.
     pub fn times_heavier(&self, other: &Contender, groups: &Groups) -> f64 {
         let (own, its) = self.against(other, groups);
         f64::from(own) / f64::from(its.max(1))
     }
 
-    /// Tasks of the root cgroup compete by their own weight with the whole of each top-level cgroup (`kernel-facts`, "Policy, nice,
-    /// affinity, cgroup of kernel threads"); deeper groups compete where their paths part.
+    /// A task in the root cgroup competes by its own weight with each whole top-level cgroup (`kernel-facts`, "Policy, nice,
+    /// affinity, cgroup of kernel threads"); tasks in deeper groups compete where their paths diverge.
     #[inline]
     fn outweighs(&self, other: &Contender, groups: &Groups) -> bool {
         let (own, its) = self.against(other, groups);

@@ -1,7 +1,7 @@
-//! Rules as counters in the kernel distinguish them, and the header that gives the eBPF programs the same numbers.
+//! The rules that in-kernel counters distinguish, and the C header that gives the eBPF programs the same numbers.
 //!
-//! A counter knows the queue a task waits in and who has the CPU, not each wait. So it has fewer rules than a recording, and it counts as
-//! an ordinary turn what the waiting task itself asked for.
+//! A counter knows the run queue of a waiting task and the running task, but not each wait. So it has fewer rules than a
+//! recording, and a wait that the task itself asked for counts as fair sharing.
 
 use std::fmt::Write;
 
@@ -9,10 +9,10 @@ use unstarve_model::{Nanos, Prio};
 
 use crate::{DEADLINE_RANK, FIRST_FAIR_PRIO, Rule, load_weight_of_nice};
 
-/// How many rules are counted; a power of two.
+/// Number of counted rules; a power of two.
 pub const COUNTED_RULES: usize = 8;
 
-/// Rules by their places in a counter. The last one is for what interrupts take, softirqs included: user space counts it.
+/// Rules by their index in a counter. The last one is the time of interrupts and softirqs, which user space counts.
 pub const COUNTED: [Rule; COUNTED_RULES] = [
     Rule::Unknown,
     Rule::Throttled,
@@ -24,17 +24,17 @@ pub const COUNTED: [Rule; COUNTED_RULES] = [
     Rule::Irq,
 ];
 
-/// A task that was woken and runs within this time preempted the one that had the CPU.
+/// A task that was woken and runs within this time preempted the running task.
 pub const WAKEUP_PREEMPTION_WITHIN: Nanos = Nanos::from_millis(1);
 
-/// The nice value whose tasks ask to come after all others, as khugepaged does.
+/// The nice value of tasks that want to run after all others, such as khugepaged.
 const LAST_NICE: i32 = 19;
 
-/// The place of a rule in [`COUNTED`]. Rules that only a recording shows count as the one that they are a kind of.
+/// The index of a rule in [`COUNTED`]. Rules that only a recording can distinguish count as the rule that contains them.
 pub fn place(rule: Rule) -> usize {
     let rule = match rule {
         Rule::Softirq => Rule::Irq,
-        // That the occupant is of a lower class the counters say by both roles.
+        // The counter has the classes of both tasks, which show an occupant of a lower class.
         Rule::Count | Rule::Order | Rule::NotPreempted => Rule::Fair,
         Rule::Priority => Rule::Class,
         Rule::Unranked => Rule::Unknown,
@@ -43,19 +43,19 @@ pub fn place(rule: Rule) -> usize {
     COUNTED.iter().position(|counted| *counted == rule).unwrap_or_default()
 }
 
-/// Whom a task lets go first because its nice value asks for it.
+/// The tasks that a task yields to because its nice value asks for it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Yields {
-    /// Nobody: nice 0 or less, and all tasks that are not of the fair class.
+    /// None: nice 0 or less, and tasks outside the fair class.
     ToNobody,
     /// Heavier tasks of the fair class: nice 1 to 18.
     ToHeavier,
-    /// All others, real-time tasks included: nice 19.
+    /// All tasks, real-time tasks included: nice 19.
     ToAll,
 }
 
 impl Yields {
-    /// By the task's priority.
+    /// From the task's priority.
     pub fn of(prio: Prio) -> Yields {
         match prio.nice() {
             Some(LAST_NICE..) => Yields::ToAll,
@@ -65,11 +65,9 @@ impl Yields {
     }
 }
 
-/// The rule by which a counter counts what a task waited by `rule`.
-///
-/// What the task asked for is its ordinary turn: to come last, by its nice value, where only its own weight competes (beside another
-/// cgroup the group's weight does); and to wait for the next period of its reservation, which is how `sched_yield` ends the turn of a
-/// deadline task.
+/// The rule that a counter uses for a wait with `rule`. What the task asked for counts as fair sharing: running after others
+/// because of its nice value, if its own weight decides (against another cgroup the group's weight does); and waiting for the
+/// next period of its reservation, which is what `sched_yield` does for a deadline task.
 pub fn as_counted(rule: Rule, yields: Yields, competes_by_own_weight: bool, has_reservation: bool) -> Rule {
     match rule {
         Rule::Class | Rule::Priority if yields == Yields::ToAll => Rule::Fair,
@@ -79,7 +77,7 @@ pub fn as_counted(rule: Rule, yields: Yields, competes_by_own_weight: bool, has_
     }
 }
 
-/// What the eBPF programs share with this crate, as a C header: `rules.h`.
+/// The C header for the eBPF programs: `rules.h`.
 pub fn c_header() -> String {
     let mut header = String::from(
         "/* SPDX-License-Identifier: MIT OR Apache-2.0 OR GPL-2.0 */\n/* Made by unstarve_sched::counted::c_header. */\n\

@@ -1,12 +1,11 @@
-//! What an ideal processor, which runs all runnable tasks at once, would have given each of them.
+//! The ideal fair share: what a processor that runs all runnable tasks at once would give each of them.
 
 use unstarve_model::{Nanos, Time};
 
-/// The virtual time of an ideal processor that serves all runnable tasks of one CPU at once, each by its share: in
-/// `dt` nanoseconds it advances by `dt / total weight`, and a task of weight `w` is due `w` times the advance.
-///
-/// One task, one share; nice is the only weight; real-time tasks count as nice 0. This is the yardstick for *owed
-/// time*, deliberately blind to class and cgroup weights: those are the rules by which it grows.
+/// The virtual time of an ideal processor that serves all runnable tasks of one CPU at once, each by its share: in `dt`
+/// nanoseconds it advances by `dt / total weight`, and a task of weight `w` is due `w` times the advance. Each task has a share
+/// of its own, only nice counts as weight, and real-time tasks count as nice 0. This is the basis of *owed time*. It ignores
+/// class and cgroup weights on purpose: they are the rules that make owed time grow.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Fairness {
     virtual_time: f64,
@@ -14,37 +13,37 @@ pub struct Fairness {
     now: Time,
 }
 
-/// A task's place in the ideal processor of the CPU on which it is runnable. Twelve bytes, so that it fits into the line of a
-/// cache that every event of a task looks at.
+/// A task's state on the ideal processor of the CPU where it is runnable. Twelve bytes, so that it fits into the cache line
+/// that every event of a task reads.
 #[derive(Clone, Copy, Debug, Default)]
 #[repr(C, packed(4))]
 pub struct Account {
-    /// Its weight there; 0 when it is not runnable.
+    /// Its weight; 0 while it is not runnable.
     pub weight: u32,
-    /// The virtual time up to which it has been reckoned.
+    /// The virtual time up to which its share is computed.
     pub mark: f64,
 }
 
 impl Fairness {
     #[inline]
     fn advance(&mut self, now: Time) {
-        // Several tasks are reckoned at one moment, and a division is dear.
+        // Several tasks are updated at the same time, and a division is expensive.
         if now <= self.now {
             return;
         }
         if self.weight > 0 {
-            // The sum of weights of 32 bits stays far below 2^63.
+            // A sum of 32-bit weights stays far below 2^63.
             self.virtual_time += as_f64(now.0 - self.now.0) / (self.weight as i64 as f64);
         }
         self.now = now;
     }
 
-    /// What the runnable tasks weigh together.
+    /// The total weight of the runnable tasks.
     pub fn weight(&self) -> u64 {
         self.weight
     }
 
-    /// The task becomes runnable here.
+    /// The task becomes runnable on this CPU.
     #[inline]
     pub fn join(&mut self, now: Time, account: &mut Account, weight: u32) {
         self.advance(now);
@@ -53,14 +52,14 @@ impl Fairness {
         self.weight += u64::from(account.weight);
     }
 
-    /// The task, runnable here, has another weight than was thought; it counts from when the task was last reckoned.
+    /// Corrects the weight of a task that is runnable here, from its last update on.
     pub fn reweigh(&mut self, now: Time, account: &mut Account, weight: u32) {
         self.advance(now);
         self.weight = self.weight.saturating_sub(u64::from(account.weight)) + u64::from(weight);
         account.weight = weight;
     }
 
-    /// What the task was due since it joined or was last reckoned.
+    /// The task's share since it joined or was last updated.
     #[inline]
     pub fn due(&mut self, now: Time, account: &mut Account) -> f64 {
         self.advance(now);
@@ -69,7 +68,7 @@ impl Fairness {
         due.max(0.0)
     }
 
-    /// The task is no longer runnable here; what it was due since it was last reckoned.
+    /// The task is no longer runnable here; returns its share since its last update.
     #[inline]
     pub fn leave(&mut self, now: Time, account: &mut Account) -> f64 {
         let due = self.due(now, account);
@@ -79,24 +78,24 @@ impl Fairness {
     }
 }
 
-/// The same as `as`, by way of a signed integer, from which the baseline x86-64 converts by one instruction.
+/// Like `as`, but through a signed integer, for which baseline x86-64 has a single instruction.
 #[inline(always)]
 fn as_f64(number: u64) -> f64 {
     if number > i64::MAX as u64 { huge(number) } else { number as i64 as f64 }
 }
 
-/// Apart, or the two would be made one again, the dear one.
+/// A function of its own, or the compiler merges both conversions into the expensive one.
 #[cold]
 #[inline(never)]
 fn huge(number: u64) -> f64 {
     number as f64
 }
 
-/// To whole nanoseconds.
+/// Rounds to whole nanoseconds.
 #[inline]
 pub fn whole(due: f64) -> Nanos {
-    // Not `round`, which is a call into the C library on the baseline x86-64, and through a signed integer, to which that
-    // converts by one instruction. What is due is never negative.
+    // Not `round`, which calls the C library on baseline x86-64. The conversion goes through a signed integer, which takes one
+    // instruction. The share is never negative.
     Nanos((due + 0.5) as i64 as u64)
 }
 

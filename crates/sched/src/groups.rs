@@ -1,10 +1,10 @@
-//! Cgroups that compete by weight.
+//! The tree of cgroups that compete by weight.
 
 /// Index of a cgroup in [`Groups`].
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct GroupId(u32);
 
-/// Cgroups that compete by weight, as a tree. The root group is not among them: its tasks compete on their own.
+/// Cgroups that compete by weight, as a tree. The root group is not included: its tasks compete individually.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Groups(Vec<Group>);
 
@@ -15,27 +15,27 @@ struct Group {
     weight: u32,
     /// 1 for a group directly below the root group.
     depth: u32,
-    /// Whether it stands for several groups of that weight.
+    /// Whether it stands for several groups with this weight.
     several: bool,
 }
 
 impl Groups {
-    /// Adds a group of this load weight below `parent`, or at the top level.
+    /// Adds a group with this load weight below `parent`, or at the top level.
     pub fn add(&mut self, parent: Option<GroupId>, weight: u32) -> GroupId {
         let id = GroupId(self.0.len() as u32);
         self.0.push(Group { parent, weight, depth: self.depth(parent) + 1, several: false });
         id
     }
 
-    /// The group stands for another one, too, which weighs the same as it and is beside or inside it. So two tasks of it may
-    /// be in different groups, where nice does not count: they are taken to be equals.
+    /// Lets the group also stand for another one with the same weight, next to it or inside it. Two of its tasks may then be in
+    /// different groups, where nice does not count, so they are taken to be equals.
     pub fn share(&mut self, id: GroupId) {
         if let Some(group) = self.0.get_mut(id.0 as usize) {
             group.several = true;
         }
     }
 
-    /// Whether two tasks of these groups, both in the root group or in one, compete by what they weigh themselves.
+    /// Whether two tasks with these groups, both in the root group or both in one group, compete by their own weights.
     pub fn is_one(&self, one: Option<GroupId>, other: Option<GroupId>) -> bool {
         one == other && one.and_then(|id| self.get(id)).is_none_or(|group| !group.several)
     }
@@ -48,7 +48,7 @@ impl Groups {
         id.and_then(|id| self.get(id)).map_or(0, |group| group.depth)
     }
 
-    /// The load weight of the top-level group that this one is, or is in.
+    /// The load weight of the top-level group that is or contains this one.
     pub fn top_weight(&self, id: GroupId) -> Option<u32> {
         let mut group = self.get(id)?;
         while let Some(parent) = group.parent.and_then(|parent| self.get(parent)) {
@@ -57,10 +57,9 @@ impl Groups {
         Some(group.weight)
     }
 
-    /// The load weights with which two tasks compete, each given by its group and its own weight.
-    ///
-    /// Weights are compared where the two paths part: there the one's group stands beside the other's, or beside the
-    /// other task itself. Two tasks of one group compete by their own.
+    /// The load weights with which two tasks compete, each given by its group and its own weight. Weights are compared where
+    /// the two paths diverge: there a group competes with the other task's group, or with the other task itself. Two tasks in
+    /// one group compete by their own weights.
     pub fn rivals(&self, one: (Option<GroupId>, u32), other: (Option<GroupId>, u32)) -> (u32, u32) {
         if let Some(group) =
             one.0.filter(|_| one.0 == other.0).and_then(|id| self.get(id)).filter(|group| group.several)

@@ -1,7 +1,8 @@
-//! The Linux scheduler as facts and pure functions: classes, weights, rules, settings, and a reference run queue. No I/O.
+//! The Linux scheduler as facts and pure functions: classes, weights, rules, settings, and a reference run queue.
 //!
-//! What decides between two tasks is written here once: `timeline` blames by it, the watch's eBPF programs are compiled with a header made
-//! of it ([`counted::c_header`]) and tested against [`queue::RunQueue`], and remedies compute weights by it.
+//! No I/O. Whatever decides between two tasks is defined once, here: `timeline` assigns blame by it, the watch's eBPF programs
+//! are compiled with a header generated from it ([`counted::c_header`]) and tested against [`queue::RunQueue`], and remedies
+//! compute weights by it.
 
 mod class;
 mod contender;

@@ -1,11 +1,9 @@
-//! What a thread is for, as far as its name says.
+//! Classifies threads by name.
 
 use unstarve_model::Comm;
 
-/// What a kernel thread is, by its name.
-///
-/// Names are the kernel's own (`kernel/workqueue.c`, `kernel/softirq.c`, …). A user task can take the same name, so
-/// this is a claim, not a proof, unless a snapshot confirms it.
+/// A kernel thread's kind, by its name. Names are the kernel's (`kernel/workqueue.c`, `kernel/softirq.c`, …). A user task can
+/// take the same name, so this is a claim and no proof, unless a snapshot confirms it.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum KernelThread {
     /// `kworker/C:N` or `kworker/C:NH`: a worker of CPU C's pools; `H` is the high-priority pool (nice −20).
@@ -39,7 +37,7 @@ pub enum KernelThread {
 }
 
 impl KernelThread {
-    /// Tells a kernel thread from its name; `None` for anything else.
+    /// The kind for a name; `None` if it is not such a kernel thread's.
     pub fn of(comm: &Comm) -> Option<KernelThread> {
         let name = std::str::from_utf8(comm.as_bytes()).ok()?;
         let (head, tail) = name.split_once('/').unwrap_or((name, ""));
@@ -58,30 +56,31 @@ impl KernelThread {
         })
     }
 
-    /// Whether kernel threads are called so, those without a variant included: they look after memory, devices and the
-    /// kernel itself.
+    /// Whether kernel threads have this name, including those without a variant: they maintain memory, devices and the kernel
+    /// itself.
     pub fn is_name_of_one(comm: &Comm) -> bool {
         KernelThread::of(comm).is_some() || HOUSEKEEPING.iter().any(|name| comm.as_bytes().starts_with(name.as_bytes()))
     }
 
-    /// Whether it is a worker of a workqueue's pool.
+    /// Whether it is a worker of a workqueue pool.
     pub fn is_worker(self) -> bool {
         matches!(self, KernelThread::BoundWorker { .. } | KernelThread::UnboundWorker | KernelThread::Rescuer)
     }
 
-    /// Whether softirqs in its context are its own work: ksoftirqd's always, with PREEMPT_RT and `threadirqs` those of the threads that
-    /// serve timers and interrupts, too (`__local_bh_enable_ip` in kernel/softirq.c, `irq_forced_thread_fn` in kernel/irq/manage.c).
+    /// Whether softirqs in its context are its own work. That is so for ksoftirqd, and with PREEMPT_RT and `threadirqs` for the
+    /// threads that serve timers and interrupts (`__local_bh_enable_ip` in kernel/softirq.c, `irq_forced_thread_fn` in
+    /// kernel/irq/manage.c).
     pub fn serves_softirqs(self) -> bool {
         matches!(self, KernelThread::Ksoftirqd { .. } | KernelThread::Ktimers | KernelThread::IrqThread)
     }
 
-    /// Whether interrupts alone wake it, at their end, when the flags of the event show the interrupted task and no interrupt
+    /// Whether only interrupts wake it, at their end, when the event's flags show the interrupted task and no interrupt
     /// (`irq_wake_thread` in kernel/irq/handle.c; `wake_timersd` from `irq_exit` in kernel/softirq.c).
     pub fn is_woken_by_interrupts(self) -> bool {
         matches!(self, KernelThread::Ktimers | KernelThread::IrqThread)
     }
 
-    /// Whether it can only ever run on one CPU.
+    /// The only CPU that it can run on, if it is bound to one.
     pub fn bound_cpu(self) -> Option<u32> {
         match self {
             KernelThread::BoundWorker { cpu, .. } | KernelThread::Ksoftirqd { cpu } => Some(cpu),
@@ -90,7 +89,7 @@ impl KernelThread {
     }
 }
 
-/// How the names of kernel threads begin that have no variant.
+/// Name prefixes of kernel threads without a variant.
 const HOUSEKEEPING: [&str; 22] = [
     "kcompactd",
     "khugepaged",
@@ -124,7 +123,7 @@ fn worker(tail: &str) -> Option<KernelThread> {
     if pool.strip_prefix('u').is_some_and(|number| number.bytes().all(|b| b.is_ascii_digit())) {
         return Some(KernelThread::UnboundWorker);
     }
-    // /proc and `perf script` append what the worker does: `kworker/0:2H-kblockd`, cut at 15 bytes.
+    // /proc and `perf script` append the worker's item: `kworker/0:2H-kblockd`, cut to 15 bytes.
     let id = id.split(['-', '+']).next()?;
     Some(KernelThread::BoundWorker { cpu: pool.parse().ok()?, high: id.ends_with('H') })
 }

@@ -1,7 +1,7 @@
-//! A reference run queue of one CPU: who runs next, and for how long each task waits for whom, by which rule.
+//! A reference run queue of one CPU: which task runs next, and how long each task waits for which occupant, by which rule.
 //!
-//! It is written to be read, not to be fast: it keeps every waiting task and asks [`Contender::ahead_of`] for each. The timeline and the
-//! eBPF programs count the same in faster ways, and are tested against it.
+//! It is written for clarity, not speed: it keeps every waiting task and calls [`Contender::ahead_of`] for each. The timeline
+//! and the eBPF programs compute the same faster, and are tested against it.
 
 use unstarve_model::{Nanos, Policy, Time};
 
@@ -11,42 +11,42 @@ use crate::{Ahead, Contender, Groups, Rule, load_weight_of_nice, precedes};
 /// A task that waits for the CPU.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Waiting<K> {
-    /// Which task.
+    /// The task.
     pub key: K,
-    /// What decides between it and others.
+    /// The properties that decide when it competes.
     pub contender: Contender,
-    /// Since when it is on this queue.
+    /// When it was put on this queue.
     since: Time,
-    /// Whether it was woken, and neither preempted nor moved here.
+    /// Whether it was woken, and not preempted or migrated here.
     was_woken: bool,
-    /// Whether the task that has the CPU preempted it just after its own wakeup.
+    /// Whether the running task preempted it right after that task's wakeup.
     lost_to_a_wakeup: bool,
-    /// How much it has run, divided by its weight; see [`RunQueue::pick_next`].
+    /// Its run time divided by its weight; see [`RunQueue::pick_next`].
     virtual_runtime: f64,
-    /// Its place among real-time tasks of one priority.
+    /// Its position among real-time tasks of the same priority.
     order: i64,
 }
 
 /// The task that has the CPU.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Running<K> {
-    /// Which task.
+    /// The task.
     pub key: K,
-    /// What decides between it and others.
+    /// The properties that decide when it competes.
     pub contender: Contender,
     since: Time,
     virtual_runtime: f64,
     order: i64,
 }
 
-/// A part of a wait: who waited for whom (nobody where the CPU was idle), why, and how long.
+/// A part of a wait: the waiting task, the occupant (none if the CPU was idle), the rule and the length.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub struct Charge<K> {
     /// The task that waited.
     pub waiting: Waiting<K>,
-    /// The task that had the CPU meanwhile.
+    /// The task that had the CPU.
     pub occupant: Option<Running<K>>,
-    /// Why that one had it.
+    /// Why the occupant had the CPU.
     pub rule: Rule,
     /// For how long.
     pub length: Nanos,
@@ -57,20 +57,20 @@ pub struct Charge<K> {
 pub struct RunQueue<K> {
     current: Option<Running<K>>,
     waiting: Vec<Waiting<K>>,
-    /// Up to when waits have been charged.
+    /// The time up to which waits have been charged.
     charged: Time,
-    /// When the CPU began to run what it runs.
+    /// The time of the last context switch.
     switched: Time,
     last_order: i64,
 }
 
 impl<K: Copy + Eq> RunQueue<K> {
-    /// An idle CPU with nobody waiting.
+    /// An idle CPU without waiting tasks.
     pub fn new(now: Time) -> RunQueue<K> {
         RunQueue { current: None, waiting: Vec::new(), charged: now, switched: now, last_order: 0 }
     }
 
-    /// The task that has the CPU; `None` if it is idle.
+    /// The running task; `None` if the CPU is idle.
     pub fn current(&self) -> Option<&Running<K>> {
         self.current.as_ref()
     }
@@ -80,18 +80,18 @@ impl<K: Copy + Eq> RunQueue<K> {
         &self.waiting
     }
 
-    /// A woken task comes to this queue.
+    /// Puts a woken task on this queue.
     pub fn wake(&mut self, now: Time, key: K, contender: Contender) {
         self.enqueue(now, key, contender, true);
     }
 
-    /// A waiting task comes from another CPU's queue.
+    /// Puts a waiting task of another CPU's queue on this queue.
     pub fn move_here(&mut self, now: Time, key: K, contender: Contender) {
         self.enqueue(now, key, contender, false);
     }
 
     fn enqueue(&mut self, now: Time, key: K, contender: Contender, was_woken: bool) {
-        // A task that slept has no claim on the time it slept through.
+        // A task gains no claim by sleeping.
         let virtual_runtime = self.least_virtual_runtime();
         self.last_order += 1;
         let order = self.last_order;
@@ -112,13 +112,13 @@ impl<K: Copy + Eq> RunQueue<K> {
         all.min_by(f64::total_cmp).unwrap_or_default()
     }
 
-    /// A waiting task leaves this queue for another CPU's; what it waited here is charged.
+    /// Removes a waiting task that migrates to another CPU's queue, and charges its wait here.
     pub fn move_away(&mut self, now: Time, key: K, groups: &Groups, charge: &mut impl FnMut(&Charge<K>)) {
         self.charge(now, groups, charge);
         self.waiting.retain(|task| task.key != key);
     }
 
-    /// The CPU switches to `next`, one of those that wait, or to idle. The task that had it `stays` runnable, or sleeps.
+    /// Switches the CPU to `next`, one of the waiting tasks, or to idle. The previous task `stays` runnable, or sleeps.
     pub fn switch(
         &mut self,
         now: Time,
@@ -149,7 +149,7 @@ impl<K: Copy + Eq> RunQueue<K> {
         });
     }
 
-    /// Charges all waits up to `now` to the task that has had the CPU since the last switch.
+    /// Charges all waits up to `now` to the task that has run since the last switch.
     pub fn charge(&mut self, now: Time, groups: &Groups, charge: &mut impl FnMut(&Charge<K>)) {
         for waiting in &self.waiting {
             let length = now.since(waiting.since.max(self.charged));
@@ -160,7 +160,7 @@ impl<K: Copy + Eq> RunQueue<K> {
         self.charged = now;
     }
 
-    /// Why the task that has the CPU has it, and not `waiting`.
+    /// Why the running task has the CPU, and not `waiting`.
     fn rule(&self, waiting: &Waiting<K>, groups: &Groups) -> Rule {
         let Some(current) = &self.current else { return Rule::Idle };
         match current.contender.ahead_of(&waiting.contender, groups) {
@@ -170,11 +170,10 @@ impl<K: Copy + Eq> RunQueue<K> {
         }
     }
 
-    /// Who runs next at a switch, if the task that has the CPU `stays` runnable or sleeps: the highest class; of real-time tasks the highest
-    /// priority, and of those the one that came first; of the fair class the one that has run least for its weight.
-    ///
-    /// Within the fair class kernels differ (CFS takes the least virtual runtime, EEVDF since 6.6 the earliest deadline among those that
-    /// are owed time); over many turns both give shares by weight, and that is all that is modelled here.
+    /// The task that runs next if the running task `stays` runnable or sleeps: the highest class; among real-time tasks the
+    /// highest priority, first come first served; in the fair class the task with the least run time for its weight. Kernels
+    /// differ within the fair class (CFS picks the lowest virtual runtime, EEVDF since 6.6 the earliest deadline among tasks
+    /// with owed time). Over time both give shares by weight, and only that is modelled here.
     pub fn pick_next(&self, now: Time, stays: bool) -> Option<K> {
         let current = self.current.filter(|_| stays).map(|task| task.preempted(now, false));
         let candidates = self.waiting.iter().copied().chain(current);
@@ -183,7 +182,7 @@ impl<K: Copy + Eq> RunQueue<K> {
 }
 
 impl<K: Copy> Running<K> {
-    /// The task as it waits once it has lost the CPU.
+    /// The running task as a waiting one, after it loses the CPU.
     fn preempted(&self, now: Time, lost_to_a_wakeup: bool) -> Waiting<K> {
         let ran = now.since(self.since).0 as f64;
         Waiting {
@@ -193,14 +192,14 @@ impl<K: Copy> Running<K> {
             was_woken: false,
             lost_to_a_wakeup,
             virtual_runtime: self.virtual_runtime + ran / self.contender.share(),
-            // A preempted real-time task stays the first of its priority (`enqueue_task_rt` with ENQUEUE_HEAD).
+            // A preempted real-time task stays first of its priority (`enqueue_task_rt` with ENQUEUE_HEAD).
             order: self.order,
         }
     }
 }
 
 impl<K> Waiting<K> {
-    /// Whether the task that has the CPU preempted this one just after its own wakeup.
+    /// Whether the running task preempted this one right after the running task's wakeup.
     pub fn has_lost_to_a_wakeup(&self) -> bool {
         self.lost_to_a_wakeup
     }
@@ -218,7 +217,7 @@ impl<K> Waiting<K> {
 }
 
 impl Contender {
-    /// Its weight in units of nice 0.
+    /// Its weight relative to nice 0.
     fn share(&self) -> f64 {
         f64::from(self.weight().max(1)) / f64::from(load_weight_of_nice(0))
     }
@@ -238,7 +237,7 @@ mod tests {
         Contender::of_prio(Prio(99 - priority), None)
     }
 
-    /// What each of the given steps charges, in words.
+    /// Describes what each of the given steps charges.
     #[derive(Default)]
     struct Log(Vec<String>);
 

@@ -1,3 +1,5 @@
+//! The rules that explain why an occupant, and not the waiting task, had the CPU.
+
 use std::fmt;
 
 use serde::{Deserialize, Serialize};

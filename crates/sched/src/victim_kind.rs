@@ -1,4 +1,4 @@
-//! What a victim is for, by its name, in the words of reports and tables.
+//! Kinds of victims by name, in the words of reports and tables.
 
 use std::fmt;
 use std::str::FromStr;

@@ -1,11 +1,11 @@
-//! Load weights (nice 0 = 1024) of nice values and of cgroups, and what they make of a CPU.
+//! Load weights (nice 0 = 1024) of nice values and cgroups, and the CPU shares that result.
 
 use unstarve_model::Prio;
 
-/// The weight of an entity of the SCHED_IDLE policy, a task or a cgroup (`WEIGHT_IDLEPRIO` in kernel/sched/sched.h).
+/// The weight of a SCHED_IDLE task or of an idle cgroup (`WEIGHT_IDLEPRIO` in kernel/sched/sched.h).
 pub const IDLE_WEIGHT: u32 = 3;
 
-/// The fair class's load weight of a nice value; values outside −20…19 are clamped.
+/// The fair class's load weight for a nice value; values outside −20…19 are clamped.
 ///
 /// Source: `sched_prio_to_weight` in `kernel/sched/core.c`, the same from 2.6.23 to 7.2.
 #[inline]
@@ -19,7 +19,7 @@ pub fn load_weight_of_nice(nice: i32) -> u32 {
     WEIGHTS[(nice.clamp(-20, 19) + 20) as usize]
 }
 
-/// The load weight of a fair task of this priority, `None` for the other classes.
+/// The load weight of a fair task with this priority; `None` for other classes.
 #[inline]
 pub fn load_weight_of_prio(prio: Prio) -> Option<u32> {
     prio.nice().map(load_weight_of_nice)
@@ -34,11 +34,11 @@ pub fn load_weight_of_cpu_weight(cpu_weight: u32) -> u32 {
     u32::try_from(weight).unwrap_or(u32::MAX)
 }
 
-/// The least change of nice (the one nearest to 0) with which a task weighs at least as much as `weight`, both in
-/// load-weight units; `None` if even −20 does not reach it.
+/// The smallest change of nice (the value nearest to 0) with which a task weighs at least `weight`, both in load-weight units;
+/// `None` if even −20 weighs less.
 ///
-/// A task in the root group competes as one entity with the entity of a top-level group, so this is the nice that a
-/// kernel worker needs beside a group of that weight whose load is on the same CPU.
+/// A task in the root group competes as one entity with each top-level cgroup, so this is the nice that a kernel worker needs
+/// against a group of that weight with load on the same CPU.
 ///
 /// ```
 /// # use unstarve_sched::{least_nice_that_equals, load_weight_of_cpu_weight};
@@ -51,7 +51,7 @@ pub fn least_nice_that_equals(weight: u32) -> Option<i32> {
     (-20..=0).rev().find(|&nice| load_weight_of_nice(nice) >= weight)
 }
 
-/// The part of a CPU, 0 to 1, that an entity of `weight` gets beside one of `other` when both always want to run.
+/// The share of a CPU, 0 to 1, that an entity of `weight` gets against one of `other` if both always want to run.
 pub fn share_against(weight: u32, other: u32) -> f64 {
     let sum = f64::from(weight) + f64::from(other);
     if sum == 0.0 { 0.0 } else { f64::from(weight) / sum }

@@ -1,30 +1,29 @@
-//! How much work a trace may cause beside that of each event.
+//! Limits the work that a trace can cause beyond a constant for each event.
 //!
-//! Most events take a constant number of steps. A few have to look at every task that waits for a CPU, or at everything that
-//! had the CPU during a wait. On real machines those are few. A trace in which each event asks for such a look, and each look
-//! takes as long as the trace, would take time by the square of its length. So these steps are counted, and a trace may take a
-//! number of them that grows with its length alone. Beyond that parts of waits are given to nobody (`unknown`), and a
-//! loss says so. Sums stay exact.
+//! Most events take a constant number of steps. A few must visit every task that waits for a CPU, or every occupant during a
+//! wait. Real machines have few of these. A trace in which each event causes such a visit, as long as the trace itself, would
+//! take quadratic time. So these steps are counted, and their maximum grows linearly with the trace's length. Beyond it, parts
+//! of waits become `unknown`, and a loss reports that. Sums stay exact.
 
 use unstarve_model::{Loss, LossKind, grouped};
 
-/// Steps that any trace may take. One is up to 60 ns, as it looks at an occupant that no cache has: two seconds of a processor.
+/// Steps that any trace may take. One takes up to 60 ns, for an occupant outside of all caches: two seconds of CPU time.
 const ANY: i64 = 1 << 25;
 
-/// And so many more for each change of who has a CPU.
+/// Additional steps for each change of an occupant.
 const BY_CHANGE: i64 = 16;
 
-/// Each piece of a wait beyond a few counts as so many steps: it is looked up in tables of the ledger and of other sinks.
+/// Steps for each piece of a wait beyond a few: the ledger and other sinks look it up in tables.
 const BY_PIECE: usize = 16;
 
 /// The steps that may still be taken.
 #[derive(Clone, Debug)]
 pub(crate) struct Effort {
-    /// Below zero where the last look took more than was left.
+    /// Negative if the last visit took more than was left.
     left: i64,
-    /// Waits of which a part was given to nobody.
+    /// Waits of which a part became unknown.
     cut_short: u64,
-    /// Looks for tasks that a limit may stop that were not taken.
+    /// Skipped searches for throttled tasks.
     not_looked: u64,
 }
 
@@ -35,18 +34,18 @@ impl Default for Effort {
 }
 
 impl Effort {
-    /// With so many steps to begin with.
+    /// Starts with this many steps.
     pub fn of(steps: i64) -> Effort {
         Effort { left: steps, cut_short: 0, not_looked: 0 }
     }
 
-    /// Notes steps.
+    /// Counts steps.
     #[inline]
     pub fn take(&mut self, steps: usize) {
         self.left = self.left.saturating_sub_unsigned(steps as u64);
     }
 
-    /// Notes the pieces of a wait, given to a sink.
+    /// Counts the pieces of a wait passed to a sink.
     #[inline]
     pub fn take_pieces(&mut self, pieces: usize) {
         if pieces > UNCOUNTED_STEPS {
@@ -54,13 +53,13 @@ impl Effort {
         }
     }
 
-    /// Whether no more may be taken.
+    /// Whether no steps are left.
     #[inline]
     pub fn is_spent(&self) -> bool {
         self.left <= 0
     }
 
-    /// Whether a step may be taken for each of so many tasks that wait for a CPU; notes those steps, or that nobody looked.
+    /// Whether a step may be taken for each of this many waiting tasks; counts those steps, or the skipped visit.
     pub fn may_look_at_all(&mut self, waits: usize) -> bool {
         if waits <= UNCOUNTED_STEPS {
             return true;
@@ -74,24 +73,24 @@ impl Effort {
         may
     }
 
-    /// Notes a look that is not taken.
+    /// Counts a skipped visit.
     pub fn skip_look(&mut self) {
         self.not_looked += 1;
     }
 
-    /// Notes waits of which a part is given to nobody.
+    /// Counts waits of which a part becomes unknown.
     pub fn cut_short(&mut self, waits: u64) {
         self.cut_short += waits;
     }
 
-    /// So many changes of who has a CPU have come since the last time.
+    /// Adds steps for this many changes of occupants.
     pub fn grant(&mut self, changes: usize) {
         self.left = self.left.saturating_add(BY_CHANGE.saturating_mul(changes as i64));
     }
 }
 
 impl Effort {
-    /// What was left out.
+    /// Reports what was left out.
     pub fn loss(&self) -> Option<Loss> {
         let parts = [
             (self.cut_short, "times a wait got no occupant for a part of it"),
@@ -106,18 +105,18 @@ impl Effort {
 
 #[cfg(test)]
 thread_local! {
-    /// Steps of loops whose length is not a constant.
+    /// Steps of loops without constant length.
     pub(crate) static STEPS: std::cell::Cell<usize> = const { std::cell::Cell::new(0) };
 }
 
-/// Notes steps where they are taken, whether or not they count as effort; tests limit them.
+/// Counts steps where they are taken, also those that are not limited; tests check the sum.
 #[inline(always)]
 pub(crate) fn count_steps(_steps: usize) {
     #[cfg(test)]
     STEPS.set(STEPS.get() + _steps);
 }
 
-/// What takes no more steps than this is not counted.
+/// Up to this many steps are not counted.
 pub(crate) const UNCOUNTED_STEPS: usize = 16;
 
 #[cfg(test)]

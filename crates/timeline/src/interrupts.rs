@@ -1,25 +1,26 @@
-//! Interrupt handlers and softirqs: which are in progress on each CPU, and which softirqs the current task raised itself.
+//! Tracks interrupt handlers and softirqs: which are in progress on each CPU, and which softirqs the current task raised
+//! itself.
 
 use unstarve_model::{Context, Event, NameId, Nanos, Time};
 
 use crate::cpus::Cpu;
 use crate::{ActorId, ActorKind, Interrupt, Sink, World};
 
-/// Interrupt handlers nest at most this deep on any architecture; more means that exits are missing.
+/// Maximum nesting of interrupt handlers on any architecture; more means that exit events are missing.
 const DEEPEST_NESTING: usize = 8;
-/// NET_TX, NET_RX and BLOCK, in `include/linux/interrupt.h`: what a task sends, and what it completes. A program raises others, too (RCU,
-/// TASKLET), but what those do is not what the task asked for.
+/// NET_TX, NET_RX and BLOCK, in `include/linux/interrupt.h`: what a task sends, and what it completes. A program raises others,
+/// too (RCU, TASKLET), but did not ask for their work.
 const SOFTIRQS_OF_SENDERS: [u8; 3] = [2, 3, 4];
-/// What a hard interrupt raises is served when its handler has ended (`irq_exit`).
+/// A softirq raised by a hard interrupt is served right after its handler (`irq_exit`).
 const RAISED_IS_SERVED_WITHIN: Nanos = Nanos::from_micros(20);
-/// TIMER and RCU, which a kernel thread raises for its own work's sake.
+/// TIMER and RCU, which a kernel thread raises for its own work.
 const SOFTIRQS_OF_KERNEL_THREADS: [u8; 2] = [1, 9];
 
 /// Handlers on all CPUs.
 #[derive(Debug, Default)]
 pub(crate) struct Interrupts {
     cpus: Vec<Handlers>,
-    /// Softirqs so far.
+    /// Number of softirqs so far.
     softirqs: u64,
 }
 
@@ -30,11 +31,11 @@ pub(crate) struct Handlers {
     hardirqs: Vec<Handler>,
     /// The softirq vector in progress.
     softirq: Option<Handler>,
-    /// The softirqs that the current task raised itself, for what it sends: bits by vector.
+    /// The softirqs that the current task raised itself for what it sends: bits by vector.
     raised: u32,
     /// Whether the current task has woken this CPU's ksoftirqd, and so raised a softirq.
     woke_ksoftirqd: bool,
-    /// When the last handler of a hard interrupt ended, or a softirq that followed one.
+    /// When the last hard interrupt handler ended, or a softirq that followed one.
     last_end: Option<Time>,
 }
 
@@ -45,18 +46,18 @@ struct Handler {
     /// Interrupt number or softirq vector.
     number: u32,
     start: Time,
-    /// Time inside that belongs to handlers on top of it.
+    /// Time of handlers nested inside.
     inner: Nanos,
-    /// How it is known that the current task raised the softirq itself, if it did.
+    /// How it is known that the current task raised the softirq, if it did.
     raised_by_task: Option<Raise>,
-    /// Whether the handler of a hard interrupt had just ended.
+    /// Whether a hard interrupt handler had just ended.
     follows_handler: bool,
 }
 
 /// How it is known that a task raised a softirq.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Raise {
-    /// By `softirq_raise`.
+    /// By a `softirq_raise` event.
     Seen,
     /// By the wakeup of ksoftirqd.
     Inferred,
@@ -74,13 +75,13 @@ impl Interrupts {
         &self.cpus[index]
     }
 
-    /// Softirqs so far. Without them a CPU that runs one task all the time is as silent as an idle one.
+    /// Number of softirqs so far. If none is recorded, a CPU that runs one task all the time is as silent as an idle one.
     pub fn softirqs(&self) -> u64 {
         self.softirqs
     }
 
-    /// No handler is in progress: a switch cannot happen inside one (but inside a preempted softirq thread of PREEMPT_RT), so exits are
-    /// missing.
+    /// Clears the handlers: a context switch cannot happen inside one (except inside a preempted softirq thread of PREEMPT_RT),
+    /// so exit events are missing.
     #[inline(always)]
     pub fn forget(&mut self, index: usize) {
         self.cpus[index].forget();
@@ -93,7 +94,7 @@ impl Interrupts {
         if handlers.hardirqs.len() == DEEPEST_NESTING {
             handlers.hardirqs.clear();
         }
-        // It may raise softirqs, too.
+        // The new task may raise softirqs, too.
         handlers.woke_ksoftirqd = false;
         handlers.hardirqs.push(Handler {
             actor,
@@ -156,10 +157,10 @@ impl Interrupts {
         let handlers = &mut self.cpus[cpu.index()];
         let Some(handler) = handlers.softirq.take() else { return };
         handlers.settle(cpu, now);
-        // The next softirq of the round: of the same handler, or of one that came during this softirq.
+        // The next softirq of the round: raised by the same handler, or by one that came during this softirq.
         let came = handlers.last_end.is_some_and(|end| end >= handler.start);
         handlers.last_end = (handler.follows_handler || came).then_some(now);
-        // What the task raised is served; another softirq may be that of an interrupt without a handler's events.
+        // The softirq that the task raised is served; the next one may be an interrupt's without handler events.
         handlers.woke_ksoftirqd = false;
         if handler.number != u32::from(vec) {
             return;
@@ -173,7 +174,7 @@ impl Interrupts {
         handler.report(cpu, world, sink);
     }
 
-    /// A task that sends to a task of its own host raises the softirq that delivers what it sends.
+    /// A task that sends to a task of its own host raises the softirq that delivers it.
     pub fn softirq_raise(&mut self, cpu: &Cpu, world: &World, event: &Event, vec: u8) {
         let handlers = &mut self.cpus[cpu.index()];
         let by_task = match event.issuer.context() {
@@ -186,7 +187,7 @@ impl Interrupts {
             Some(key) => SOFTIRQS_OF_KERNEL_THREADS.contains(&vec) && world.tasks.get(key).kernel_thread.is_some(),
             None => false,
         };
-        // What an interrupt adds to it, comes with it.
+        // What an interrupt adds to the vector is served with it.
         if by_task && is_own {
             handlers.raised |= bit(vec);
         } else {
@@ -194,8 +195,9 @@ impl Interrupts {
         }
     }
 
-    /// A task that raises a softirq outside of interrupts and without softirqs disabled wakes this CPU's ksoftirqd (`raise_softirq_irqoff` in
-    /// kernel/softirq.c), and serves the softirq itself if it enables softirqs first. So a raise shows where it is not recorded.
+    /// A task that raises a softirq outside of interrupts and with softirqs enabled wakes this CPU's ksoftirqd
+    /// (`raise_softirq_irqoff` in kernel/softirq.c), and serves the softirq itself if it enables softirqs first. So the raise
+    /// is visible also if it is not recorded.
     #[cold]
     pub fn ksoftirqd_woken(&mut self, cpu: &Cpu, event: &Event) {
         let handlers = &mut self.cpus[cpu.index()];
@@ -237,7 +239,8 @@ impl Handlers {
         self.hardirqs.last().or(self.softirq.as_ref()).map(|handler| handler.actor)
     }
 
-    /// Notes in the CPU's log what has it: the innermost handler or the current task. To a task that serves softirqs they are its own work.
+    /// Logs the occupant of the CPU: the innermost handler or the current task. For a task that serves softirqs, they are its
+    /// own work.
     #[inline]
     pub fn settle(&self, cpu: &mut Cpu, now: Time) {
         let softirq = self.softirq.as_ref().filter(|_| !cpu.serves_softirqs());
@@ -254,7 +257,7 @@ impl Handlers {
         self.softirq.map(|handler| (handler.number, handler.start))
     }
 
-    /// Whether the softirq that is being served was raised by the current task.
+    /// How it is known that the current task raised the softirq being served, if it did.
     pub fn raised_by_task(&self) -> Option<Raise> {
         self.softirq.and_then(|softirq| softirq.raised_by_task).filter(|_| self.hardirqs.is_empty())
     }

@@ -1,10 +1,9 @@
-//! From scheduler events to run intervals, waits with their occupants, wake edges, interrupts and work items.
+//! Turns scheduler events into run intervals, waits with their occupants, wake edges, interrupts and work items.
 //!
-//! [`Timeline::push`] takes events in time order and calls a [`Sink`] for each thing that they complete. It keeps a
-//! state per CPU and per living task and nothing of the past, so memory does not grow with the length of the trace.
-//!
-//! The contract of a [`Wait`]: its [`Piece`]s add up to its length exactly, each has one occupant and one [`unstarve_sched::Rule`];
-//! `docs/blame.md` gives the order in which rules are tried.
+//! [`Timeline::push`] takes events in time order and calls a [`Sink`] for each thing that they complete. It keeps state for
+//! each CPU and living task and no history, so memory does not grow with the length of the trace. The contract of a [`Wait`]:
+//! its [`Piece`]s add up exactly to its length, and each has one occupant and one [`unstarve_sched::Rule`]; `docs/blame.md`
+//! gives the order in which rules are tried.
 
 #![cfg_attr(not(test), warn(clippy::print_stdout, clippy::print_stderr))]
 

@@ -1,4 +1,4 @@
-//! What a trace cannot say, counted while it is followed.
+//! Counts what a trace cannot show.
 
 use unstarve_model::{EventType, Loss, LossKind, Tid, counted};
 
@@ -9,10 +9,10 @@ use crate::cpus::ticks::AllSilent;
 pub(crate) struct Losses {
     /// Waits of tasks that no event names.
     guessed: u64,
-    /// Waits that were put on the CPU where the task ran next.
+    /// Waits moved to the CPU where the task ran next.
     followed: u64,
     missing_switches: u64,
-    /// Of which away from an idle CPU.
+    /// Those away from an idle CPU.
     missing_idle_exits: u64,
     impossible_cpus: u64,
     late: u64,
@@ -24,18 +24,18 @@ impl Losses {
         self.guessed += waits;
     }
 
-    /// Counts a wait that was put on the CPU where the task ran next.
+    /// Counts a wait moved to the CPU where the task ran next.
     pub fn note_followed(&mut self) {
         self.followed += 1;
     }
 
-    /// Counts a switch that did not come; where it is known, away from this task.
+    /// Counts a missing switch, away from this task if that is known.
     pub fn note_missing_switch(&mut self, believed: Option<Tid>) {
         self.missing_switches += 1;
         self.missing_idle_exits += u64::from(believed == Some(Tid::IDLE));
     }
 
-    /// Whether any switch did not come.
+    /// Whether any switch is missing.
     #[inline(always)]
     pub fn switches_are_missing(&self) -> bool {
         self.missing_switches > 0
@@ -52,7 +52,7 @@ impl Losses {
         self.late += u64::from(is_late);
     }
 
-    /// Those that there are.
+    /// The losses, if any.
     pub fn report(&self, all_silent: &AllSilent) -> Vec<Loss> {
         let mut losses = Vec::new();
         let mut add = |kind, count, detail: &str| {
@@ -60,7 +60,7 @@ impl Losses {
                 losses.push(Loss::new(kind, count).with_detail(detail));
             }
         };
-        // Lost events are not like that, but there are kernels that issue none of these on some CPUs.
+        // Lost events do not look like that, but some kernels issue no such events on some CPUs.
         let touched = if self.missing_idle_exits > self.missing_switches / 2 {
             "mostly when a CPU left idle, which some kernels do not report; the waits they touch are left out"
         } else {

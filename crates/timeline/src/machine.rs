@@ -19,7 +19,7 @@ pub(crate) struct Machine {
 }
 
 impl Machine {
-    /// A machine with `cpus` CPUs; as many as appear, if that is not known.
+    /// A machine with `cpus` CPUs; if unknown, as many as events name.
     pub fn new(cpus: Option<u32>, settings: Box<dyn Settings>) -> Machine {
         let cpus = cpus.map(|cpus| cpus.min(CpuId::LIMIT));
         let world = World {
@@ -35,7 +35,7 @@ impl Machine {
         Machine { world, cpus: Cpus::new(cpus), queues: RunQueues::default(), interrupts: Interrupts::default() }
     }
 
-    /// The index of the CPU, which is added when an event first names it.
+    /// The index of a CPU, which is added when an event first names it.
     #[inline]
     pub fn cpu(&mut self, id: CpuId) -> usize {
         if self.cpus.len() <= id.index() {
@@ -54,18 +54,18 @@ impl Machine {
         self.world.cpus = self.world.cpus.max(highest.0 + 1);
     }
 
-    /// What one CPU does: which task has it, and which handlers run on it.
+    /// The state of one CPU, and the handlers that run on it.
     #[inline(always)]
     pub fn at(&self, index: usize) -> (&Cpu, &Handlers) {
         (&self.cpus[index], self.interrupts.on(index))
     }
 
-    /// Notes in the CPU's log of occupants who has it now.
+    /// Logs the CPU's current occupant.
     pub fn settle(&mut self, index: usize) {
         self.interrupts.on(index).settle(&mut self.cpus[index], self.world.now);
     }
 
-    /// The task that an event names, brought up to date; not for the idle task.
+    /// The task that an event names, updated; not for the idle task.
     #[inline(always)]
     pub fn task(&mut self, task: &TaskRef) -> TaskKey {
         match self.world.tasks.find(task.tid()) {
@@ -77,10 +77,10 @@ impl Machine {
         }
     }
 
-    /// The task has this name and priority, as far as they are known.
+    /// The task has this name and priority, if given.
     #[inline(always)]
     pub fn update(&mut self, key: TaskKey, comm: &Comm, prio: Option<Prio>) {
-        // Nearly all events name a task as the one before did.
+        // Almost every event names a task as the previous one did.
         if !self.world.tasks.get(key).is_named(comm, prio) {
             self.learn(key, *comm, prio);
         }
@@ -98,7 +98,7 @@ impl Machine {
             return;
         }
         if !comm.is_unknown() {
-            // The recording may list a later name beside its events, so that one proves no change.
+            // The recording's task list may have a later name, so a difference to it proves no rename.
             if task.joined != ActorId::UNKNOWN {
                 task.nature = task.nature.renamed(&task.comm, &comm);
             }
@@ -109,7 +109,7 @@ impl Machine {
         self.reweigh(key);
     }
 
-    /// The task's priority has changed, and with it its load weight on its run queue.
+    /// The task's priority has changed, and so has its load weight on its run queue.
     fn reweigh(&mut self, key: TaskKey) {
         let now = self.world.now;
         let task = self.world.tasks.get_mut(key);
@@ -124,7 +124,7 @@ impl Machine {
         }
     }
 
-    /// Gives the task the actor that fits what is now known of it.
+    /// Sets the actor that matches the task's current properties.
     fn renew_actor(&mut self, key: TaskKey) {
         let task = self.world.tasks.get_mut(key);
         task.kernel_thread = task.nature.kernel_thread(&task.comm);
@@ -141,7 +141,7 @@ impl Machine {
         }
     }
 
-    /// Something shows what the task is.
+    /// An event shows what kind of task it is.
     pub fn set_nature(&mut self, key: TaskKey, nature: Nature) {
         let task = self.world.tasks.get_mut(key);
         if task.nature == nature {
@@ -157,7 +157,7 @@ impl Machine {
         self.new_task_of(nature, (tid, tid), comm, prio)
     }
 
-    /// Takes the task's id, and the id of the task whose settings it has.
+    /// Sets the task's tid, and the tid of the task whose settings it has.
     #[cold]
     pub fn new_task_of(
         &mut self,
@@ -190,8 +190,8 @@ impl Machine {
         self.world.tasks.insert(task)
     }
 
-    /// The task is gone, and its id may be given to another. What a task from before the recording is, a snapshot says, which may have
-    /// been taken after its id was given to another: so its actor is no longer sure.
+    /// The task has exited, and its tid may be reused. For a task from before the recording, the snapshot may have been taken
+    /// after that, so its actor is no longer certain.
     #[cold]
     pub fn bury(&mut self, key: TaskKey) {
         let task = self.world.tasks.get(key);

@@ -1,4 +1,4 @@
-//! A moment of a trace, as typed.
+//! Parses a moment of a trace, as typed by the user.
 
 use std::str::FromStr;
 
@@ -25,7 +25,7 @@ impl Moment {
     }
 }
 
-/// A text that is no moment.
+/// The text is not a moment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 #[error("not a time; expected 812.5 (as in the trace), or +1.2s or 1200ms (from its start)")]
 pub struct NotAMoment;

@@ -4,14 +4,14 @@ use std::fmt;
 
 use unstarve_model::Time;
 
-/// A moment or none, in eight bytes: an `Option` takes twice that, and tasks have many.
+/// A time or none in eight bytes: an `Option` takes twice that, and tasks have many.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) struct OptTime(u64);
 
 impl OptTime {
     pub const NONE: OptTime = OptTime(u64::MAX);
 
-    /// The largest number is taken for the one before it; no event is later than that.
+    /// The largest number means none, so that time is stored as one nanosecond earlier; no event is later than that.
     #[inline(always)]
     pub fn some(time: Time) -> OptTime {
         OptTime(time.0.min(u64::MAX - 1))
@@ -32,7 +32,7 @@ impl OptTime {
         !self.is_some()
     }
 
-    /// The moment, of which nothing stays.
+    /// Takes the time, and leaves none.
     #[inline(always)]
     pub fn take(&mut self) -> Option<Time> {
         std::mem::take(self).get()

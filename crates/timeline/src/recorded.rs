@@ -2,29 +2,29 @@
 
 use unstarve_model::{EventSet, EventType};
 
-/// What is recorded, as the source says or as its events show.
+/// What is recorded, as the source declares or its events show.
 #[derive(Debug)]
 pub(crate) struct Recorded {
     migrations: bool,
     waking: bool,
     wakeup: bool,
-    /// Whether events show where a woken task is queued.
+    /// Whether events show on which queue a woken task is put.
     places: bool,
-    /// Without any, no wait has an end.
+    /// Number of switches. Without any, no wait has an end.
     switches: u64,
-    /// The types of events so far, but for switches.
+    /// The types of events so far, except switches.
     seen: EventSet,
 }
 
 impl Recorded {
-    /// What a source says that it records; assumed to be all, if it does not say.
+    /// Starts with what the source declares; if it declares nothing, everything is assumed to be recorded.
     pub fn new(recorded: Option<EventSet>) -> Recorded {
         let has = |event| recorded.is_none_or(|set| set.contains(event));
         Recorded {
             migrations: recorded.is_some_and(|set| set.contains(EventType::Migrate)),
             waking: has(EventType::Waking),
             wakeup: has(EventType::Wakeup),
-            // Where the source does not say what was recorded, the first such event will.
+            // If the source declares nothing, the first such event decides.
             places: recorded.is_some() && (has(EventType::Wakeup) || has(EventType::Migrate)),
             switches: 0,
             seen: EventSet::default(),
@@ -36,13 +36,13 @@ impl Recorded {
         self.switches += 1;
     }
 
-    /// An event that is no switch.
+    /// An event other than a switch came.
     #[inline(always)]
     pub fn note(&mut self, event: EventType) {
         self.seen.insert(event);
     }
 
-    /// An event shows where a woken task is queued.
+    /// An event shows on which queue a woken task is put.
     #[inline(always)]
     pub fn note_place(&mut self) {
         self.places = true;
@@ -53,7 +53,7 @@ impl Recorded {
         (self.migrations, self.places) = (true, true);
     }
 
-    /// Switches so far.
+    /// Number of switches so far.
     pub fn switches(&self) -> u64 {
         self.switches
     }
@@ -63,7 +63,7 @@ impl Recorded {
         if self.switches > 0 { self.seen.with(EventType::Switch) } else { self.seen }
     }
 
-    /// Whether moves are known to be recorded: the source says so, or one was seen.
+    /// Whether migrations are recorded: the source declares it, or one was seen.
     pub fn has_migrations(&self) -> bool {
         self.migrations
     }
@@ -80,7 +80,7 @@ impl Recorded {
         self.wakeup
     }
 
-    /// Whether events show where a woken task is queued.
+    /// Whether events show on which queue a woken task is put.
     #[inline(always)]
     pub fn has_places(&self) -> bool {
         self.places

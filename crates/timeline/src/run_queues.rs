@@ -1,4 +1,4 @@
-//! Run queues: which tasks wait for each CPU, and what the runnable tasks of a CPU are due.
+//! Run queues: which tasks wait for each CPU, and the fair shares of its runnable tasks.
 
 use std::ops::{Index, IndexMut};
 
@@ -11,20 +11,20 @@ use crate::TaskKey;
 #[derive(Debug, Default)]
 pub(crate) struct RunQueues {
     list: Vec<RunQueue>,
-    /// Where each waiting task stands in its queue, so that it leaves in one step. Apart from the tasks: when one leaves, the last
-    /// of the queue moves into its place, and a dense table is in the cache where that other task is not.
+    /// Each waiting task's index in its queue, so that it can leave in one step. Not stored in the tasks: when one leaves, the
+    /// last of the queue takes its place, and a dense table is in the cache while that other task is not.
     places: Vec<u32>,
 }
 
 /// The run queue of one CPU.
 #[derive(Debug, Default)]
 pub(crate) struct RunQueue {
-    /// Tasks that wait here, in no order.
+    /// Tasks that wait here, unordered.
     waiting: Vec<TaskKey>,
     fairness: Fairness,
-    /// Whether a limit stops tasks of a higher class that wait here.
+    /// Whether waiting tasks of a higher class are throttled.
     stops: bool,
-    /// Up to when nobody looked whether a limit stops those that wait here, as that took too many steps.
+    /// The time up to which it was not checked whether waiting tasks are throttled, because that took too many steps.
     not_looked: Time,
 }
 
@@ -34,7 +34,7 @@ impl RunQueues {
         self.list.push(RunQueue::default());
     }
 
-    /// Puts a task at the end of the CPU's queue, and returns the queue. The task must not stand in any.
+    /// Appends a task to the CPU's queue, and returns the queue. The task must not be in any queue.
     #[inline]
     pub fn push(&mut self, index: usize, key: TaskKey) -> &mut RunQueue {
         let run_queue = &mut self.list[index];
@@ -47,7 +47,7 @@ impl RunQueues {
         run_queue
     }
 
-    /// Takes a task out of the CPU's queue, in which it stands, and returns the queue.
+    /// Removes a task from the CPU's queue, and returns the queue.
     #[inline]
     pub fn remove(&mut self, index: usize, key: TaskKey) -> &mut RunQueue {
         let run_queue = &mut self.list[index];
@@ -91,51 +91,51 @@ impl RunQueue {
         &self.waiting
     }
 
-    /// How many wait here.
+    /// How many tasks wait here.
     #[inline(always)]
     pub fn len(&self) -> usize {
         self.waiting.len()
     }
 
-    /// Whether nobody waits here.
+    /// Whether no task waits here.
     #[inline(always)]
     pub fn is_empty(&self) -> bool {
         self.waiting.is_empty()
     }
 
-    /// What an ideal processor would give the runnable tasks.
+    /// The ideal fair shares of the runnable tasks.
     #[inline(always)]
     pub fn fairness(&mut self) -> &mut Fairness {
         &mut self.fairness
     }
 
-    /// A copy of the same, to look ahead with.
+    /// A copy of the same, to compute ahead with.
     pub fn fairness_so_far(&self) -> Fairness {
         self.fairness
     }
 
-    /// What the runnable tasks weigh together.
+    /// The total weight of the runnable tasks.
     pub fn weight(&self) -> u64 {
         self.fairness.weight()
     }
 
-    /// Whether a limit stops tasks of a higher class that wait here.
+    /// Whether waiting tasks of a higher class are throttled.
     #[inline(always)]
     pub fn is_limited(&self) -> bool {
         self.stops
     }
 
-    /// Notes whether a limit stops such tasks.
+    /// Records whether such tasks are throttled.
     pub fn set_limited(&mut self, stops: bool) {
         self.stops = stops;
     }
 
-    /// Nobody looks now whether a limit stops those that wait here: it may.
+    /// Skips the check whether waiting tasks are throttled: they may be.
     pub fn skip_look(&mut self, now: Time) {
         (self.stops, self.not_looked) = (true, now);
     }
 
-    /// Up to when nobody knows why a task of this class waits here.
+    /// The time up to which it is unknown why a task of this class waits here.
     #[inline(always)]
     pub fn unknown_until(&self, class: Policy) -> Time {
         if class > Policy::Fair { self.not_looked } else { Time(0) }

@@ -1,4 +1,4 @@
-//! What part of a trace is asked for: tasks, CPUs, time.
+//! Selects a part of a trace: tasks, CPUs, time.
 
 use std::str::FromStr;
 
@@ -7,31 +7,31 @@ use unstarve_model::{Comm, CpuId, CpuSet, Glob, Tid, Time};
 
 use crate::Moment;
 
-/// What part of a trace is asked for; the default is all of it.
+/// A selected part of a trace; the default is all of it.
 #[derive(Clone, PartialEq, Eq, Debug, Default)]
 pub struct Selection {
     /// These tasks; all if empty.
     pub tasks: Vec<TaskPattern>,
     /// These CPUs.
     pub cpus: Option<CpuSet>,
-    /// From here on.
+    /// From this moment on.
     pub from: Option<Moment>,
-    /// Up to here.
+    /// Up to this moment.
     pub to: Option<Moment>,
 }
 
 impl Selection {
-    /// Whether it has this task.
+    /// Whether it contains this task.
     pub fn has_task(&self, comm: &Comm, tid: Tid) -> bool {
         self.tasks.is_empty() || self.tasks.iter().any(|pattern| pattern.matches(comm, tid))
     }
 
-    /// Whether it has this CPU.
+    /// Whether it contains this CPU.
     pub fn has_cpu(&self, cpu: CpuId) -> bool {
         self.cpus.as_ref().is_none_or(|cpus| cpus.contains(cpu))
     }
 
-    /// Whether something from `start` to `end` reaches into it, in a trace that begins at `zero`.
+    /// Whether the span from `start` to `end` overlaps it, in a trace that begins at `zero`.
     pub fn has_span(&self, start: Time, end: Time, zero: Time) -> bool {
         self.from.is_none_or(|from| from.on(zero) <= end) && self.to.is_none_or(|to| start <= to.on(zero))
     }
@@ -40,13 +40,13 @@ impl Selection {
 /// Tasks by id, or by name with `*` for anything.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum TaskPattern {
-    /// The thread of this id.
+    /// The thread with this tid.
     Tid(Tid),
-    /// All threads whose name fits; `*` alone is special.
+    /// All threads with a matching name; only `*` is special.
     Name(Glob),
 }
 
-/// An empty text where a task was expected.
+/// An empty text instead of a task.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Error)]
 #[error("a task is missing; expected its id or its name")]
 pub struct NoTask;
@@ -54,7 +54,7 @@ pub struct NoTask;
 impl FromStr for TaskPattern {
     type Err = NoTask;
 
-    /// A number is a thread's id, everything else a name.
+    /// A number is a tid, everything else a name.
     fn from_str(text: &str) -> Result<TaskPattern, NoTask> {
         if text.is_empty() {
             return Err(NoTask);
@@ -64,7 +64,7 @@ impl FromStr for TaskPattern {
 }
 
 impl TaskPattern {
-    /// Whether this is such a task.
+    /// Whether the pattern matches this task.
     pub fn matches(&self, comm: &Comm, tid: Tid) -> bool {
         match self {
             TaskPattern::Tid(wanted) => tid == *wanted,
@@ -82,7 +82,7 @@ mod tests {
         let is =
             |text: &str, comm: &[u8]| text.parse::<TaskPattern>().expect("a task").matches(&Comm::new(comm), Tid(47));
         assert!(is("47", b"x") && !is("48", b"x") && is("*", b"x") && is("x*", b"x"));
-        // A name cut off within a character.
+        // A name cut within a character.
         assert!(is("fi*", b"fi\xc3") && !is("fi", b"fi\xc3"));
         assert_eq!("".parse::<TaskPattern>(), Err(NoTask));
     }

@@ -3,48 +3,48 @@
 use unstarve_model::{CpuId, CpuSet, Nanos, Tid, WallClock};
 use unstarve_sched::{GroupId, Groups};
 
-/// What a host snapshot knows of tasks that their events do not show. `None` everywhere means: not known.
+/// What a host snapshot shows of tasks and their events do not. `None` always means unknown.
 pub trait Settings: Send {
     /// The cgroups that [`Self::group`] names, once, when a timeline begins.
     fn groups(&self) -> Groups;
 
-    /// Whether it knows the task, so that what it does not say of it is not so. A task that it does not know has what its creator has.
+    /// Whether it knows the task, so that its silence about the task is a fact. A task that it does not know has its creator's
+    /// settings.
     fn knows(&self, _: Tid) -> bool {
         false
     }
 
-    /// The cgroup with whose weight the task competes with tasks of other groups; `None` when it is in the root cgroup,
-    /// as kernel threads are, or when that is not known.
+    /// The cgroup with whose weight the task competes with tasks of other groups; `None` if it is in the root cgroup, as kernel
+    /// threads are, or if that is unknown.
     fn group(&self, tid: Tid) -> Option<GroupId>;
 
-    /// The task's own load weight, where its priority does not give it: that of SCHED_IDLE is 3 at any nice.
+    /// The task's own load weight, if it does not follow from its priority: SCHED_IDLE has 3 at any nice.
     fn own_weight(&self, tid: Tid) -> Option<u32>;
 
     /// The CPUs that the task may use.
     fn allowed_cpus(&self, tid: Tid) -> Option<CpuSet>;
 
-    /// Whether the task, runnable when the trace began, was so when it ended and did not run in between.
+    /// Whether the task, runnable when the trace began, was runnable when it ended and did not run in between.
     fn has_only_waited(&self, _: Tid) -> bool {
         false
     }
 
-    /// Whether a CPU that issued no event at all in the whole trace was idle: it is online, and work on it would have shown
-    /// by its ticks.
+    /// Whether a CPU without any event in the whole trace was idle: it is online, and work on it would have shown by its ticks.
     fn is_idle_if_silent(&self, _: CpuId) -> bool {
         false
     }
 
-    /// Whether the CPU is one of those (`nohz_full`) whose tick the kernel stops while it is not needed.
+    /// Whether the kernel stops the CPU's tick while it is not needed (`nohz_full`).
     fn may_stop_its_tick(&self, _: CpuId) -> bool {
         false
     }
 
-    /// Whether the recording marks where events of a CPU were overwritten: one without a mark then has all of them.
+    /// Whether the recording marks where events of a CPU were overwritten: a CPU without a mark then has all its events.
     fn marks_overwritten(&self) -> bool {
         false
     }
 
-    /// Whether the recording says that none of its events was overwritten: each CPU has its first ones.
+    /// Whether the recording states that none of its events was overwritten: it has each CPU's first ones.
     fn nothing_overwritten(&self) -> bool {
         false
     }
@@ -52,7 +52,7 @@ pub trait Settings: Send {
     /// Whether a bandwidth limit applies to the task's cgroup or one above it.
     fn has_bandwidth_limit(&self, tid: Tid) -> Option<bool>;
 
-    /// The CPU time that a deadline task may use in each of its periods.
+    /// The CPU time that a deadline task may use per period.
     fn deadline_runtime(&self, _: Tid) -> Option<Nanos> {
         None
     }
@@ -72,23 +72,23 @@ pub trait Settings: Send {
         None
     }
 
-    /// Where the wall's clock stood.
+    /// The wall clock's relation to the trace clock.
     fn wall(&self) -> Option<WallClock> {
         None
     }
 
-    /// The name of the machine.
+    /// The host's name.
     fn host(&self) -> Option<&str> {
         None
     }
 
-    /// The boot of the machine.
+    /// The boot id.
     fn boot(&self) -> Option<&str> {
         None
     }
 }
 
-/// Settings that can be part of what is printed in a test.
+/// Settings with a `Debug` implementation, for output of tests.
 pub(crate) struct BoxedSettings(pub(crate) Box<dyn Settings>);
 
 impl std::fmt::Debug for BoxedSettings {
@@ -97,7 +97,7 @@ impl std::fmt::Debug for BoxedSettings {
     }
 }
 
-/// Nothing is known.
+/// Settings in which everything is unknown.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoSettings;
 

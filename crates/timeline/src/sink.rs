@@ -1,4 +1,4 @@
-//! What a timeline finds, and the trait that receives it.
+//! The results of a timeline, and the trait that receives them.
 
 use unstarve_model::{CpuId, CpuSet, NameId, Names, Nanos, ProvedBy, Time};
 use unstarve_sched::Rule;
@@ -6,7 +6,7 @@ use unstarve_sched::Rule;
 use crate::settings::BoxedSettings;
 use crate::{ActorId, ActorKind, Actors, Settings, TaskKey, Tasks};
 
-/// What every callback may look things up in. Keys of tasks are valid during the callback; actors and names stay.
+/// Tables for lookups in callbacks. Task keys are valid during the callback; actors and names stay valid.
 #[derive(Debug)]
 pub struct World {
     /// Living tasks.
@@ -15,9 +15,9 @@ pub struct World {
     pub actors: Actors,
     /// Long names.
     pub names: Names,
-    /// CPUs: as many as the source says, or the highest seen and one.
+    /// Number of CPUs: as the source declares, or the highest seen plus one.
     pub cpus: u32,
-    /// CPUs that were idle from the trace's start to their own first event; complete when the trace is over.
+    /// CPUs that were idle from the trace's start to their own first event; complete at the end of the trace.
     pub idle_until_heard: CpuSet,
     /// The first event's time.
     pub start: Time,
@@ -32,8 +32,8 @@ impl World {
         &*self.settings.0
     }
 
-    /// An actor's name for people: a task's, `idle`, `irq 33 virtio0`, `softirq NET_RX`, `unknown`, `others`, `stopped CPU`. Names of
-    /// interrupts are as the trace has them: escape what goes to a terminal.
+    /// An actor's name for messages: a task's, `idle`, `irq 33 virtio0`, `softirq NET_RX`, `unknown`, `others`, `stopped CPU`.
+    /// Names of interrupts come from the trace unchanged: escape them for a terminal.
     pub fn name(&self, id: ActorId) -> String {
         match self.actors.get(id).kind {
             ActorKind::Unknown => "unknown".to_owned(),
@@ -55,19 +55,18 @@ impl World {
 const SOFTIRQS: [&str; 10] =
     ["HI", "TIMER", "NET_TX", "NET_RX", "BLOCK", "IRQ_POLL", "TASKLET", "SCHED", "HRTIMER", "RCU"];
 
-/// Receives what the timeline finds, in the order in which it becomes known.
+/// Receives the timeline's results, in the order in which they become known.
 #[allow(unused_variables, reason = "defaults ignore everything")]
 pub trait Sink {
-    /// A wait is over, or the trace is.
-    ///
-    /// Mostly at once, so that `wait.end` is `world.now`. A wait of which a part is a stay that lasts is reported when that stay is
-    /// over: after its task ran, and perhaps after later waits of the task. A sink that needs the order of time has to sort.
+    /// A wait has ended, or the trace has. Mostly at once, so that `wait.end` is `world.now`. A wait that contains a part of a
+    /// run still in progress is reported at the end of that run: after its task ran, and perhaps after later waits of the task.
+    /// A sink that needs time order must sort.
     fn wait(&mut self, world: &World, wait: &Wait<'_>) {}
-    /// The trace is over, and of a wait that may still last nothing is proved: it is not among [`Sink::wait`]'s.
+    /// At the end of the trace: a wait of which nothing is proved. It is not passed to [`Sink::wait`].
     fn unproved(&mut self, world: &World, wait: &Unproved) {}
-    /// A task left a CPU, or the trace is over.
+    /// A task left a CPU, or the trace ended.
     fn run(&mut self, world: &World, run: &Run) {}
-    /// A task was woken (spurious wakeups are left out).
+    /// A task was woken (without spurious wakeups).
     fn wake(&mut self, world: &World, wake: &Wake<'_>) {}
     /// A task was moved to another CPU.
     fn migration(&mut self, world: &World, migration: &Migration) {}
@@ -77,7 +76,7 @@ pub trait Sink {
     fn work_item(&mut self, world: &World, item: &WorkItem) {}
 }
 
-/// Two sinks in one pass: each gets everything, the first one first.
+/// Two sinks in one pass: each receives everything, the first one first.
 #[derive(Debug)]
 pub struct Both<'a, A, B>(pub &'a mut A, pub &'a mut B);
 
@@ -112,66 +111,66 @@ impl<A: Sink, B: Sink> Sink for Both<'_, A, B> {
     }
 }
 
-/// The time from becoming runnable to running. Never includes blocking.
+/// The time from becoming runnable to running. Never includes sleeping.
 #[derive(Clone, Copy, Debug)]
 pub struct Wait<'a> {
-    /// Who waited.
+    /// The waiting task.
     pub task: TaskKey,
     /// Its actor during the wait.
     pub actor: ActorId,
-    /// How it became runnable.
+    /// How the task became runnable.
     pub kind: WaitKind,
-    /// The CPU on which it ended.
+    /// The CPU on which the wait ended.
     pub cpu: CpuId,
-    /// When it became runnable.
+    /// When the task became runnable.
     pub start: Time,
-    /// When it was put on a runqueue (`sched_wakeup`), for wakeup waits where that was recorded. The kernel's own
-    /// `run_delay` counts from here.
+    /// For a wakeup wait, when the task was put on a run queue (`sched_wakeup`), if that was recorded. The kernel's `run_delay`
+    /// counts from here.
     pub queued: Option<Time>,
-    /// When it got the CPU.
+    /// When the task got the CPU.
     pub end: Time,
     /// How it ended.
     pub ended: WaitEnd,
-    /// What had the CPU it waited for, one piece for each pair of occupant and rule, longest first. They add up to
-    /// `end - start` exactly.
+    /// What had the CPU that the task waited for: one piece for each pair of occupant and rule, longest first. They add up
+    /// exactly to `end - start`.
     pub pieces: &'a [Piece],
-    /// How long during the wait another CPU was idle that the task may use; `None` if its affinity is not known.
+    /// How long during the wait another CPU that the task may use was idle; `None` if its affinity is unknown.
     pub idle_elsewhere: Option<Nanos>,
-    /// A CPU that the task may use and that had issued no event when the wait ended. If it was idle, which
-    /// [`World::idle_until_heard`] has at the end, the task waited beside an idle CPU all the time.
+    /// A CPU that the task may use and that had issued no event when the wait ended. If it was idle
+    /// ([`World::idle_until_heard`] shows that at the end), an idle CPU was available during the whole wait.
     pub beside_unheard: Option<CpuId>,
     /// Whether it lasted from before the trace's start to beyond its end, and how that is known.
     pub throughout: Option<Throughout>,
-    /// How often it was moved while waiting.
+    /// How often the task was migrated while waiting.
     pub migrations: u32,
-    /// Tasks that waited on the same CPU when it ended, this one included.
+    /// Tasks waiting on the same CPU at its end, including this one.
     pub queue_length: u32,
-    /// What an ideal equal-share processor would have given the task during the wait.
+    /// The CPU time that an ideal fair share would have given the task during the wait.
     pub owed: Nanos,
-    /// For preemption waits: who took the CPU.
+    /// For preemption waits: the preempting actor.
     pub preempted_by: Option<ActorId>,
-    /// Of a wait that still lasted when the recording ended: how much of it is proved. `None` while it is being recorded.
+    /// How much is proved of a wait that still lasted when the recording ended. `None` while recording.
     pub open: Option<OpenWait>,
 }
 
-/// How long a wait lasted that had no end when the recording ended. `proved <= length <= possible`, where the length is what
-/// [`Wait::pieces`] add up to.
+/// The length of a wait without an end in the recording. `proved <= length <= possible`; the length is the sum of
+/// [`Wait::pieces`].
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct OpenWait {
-    /// From its beginning as far as the recording is proved to show its CPU.
+    /// From its start to where its CPU is proved to have been recorded.
     pub proved: Nanos,
-    /// From its beginning to the recording's end. Nothing shows more.
+    /// From its start to the end of the recording, the most that can be shown.
     pub possible: Nanos,
     /// Whether its CPU stayed with the holder until then.
     pub end: CpuEnd,
-    /// Who or what had the CPU at the last that is known of it.
+    /// The last known occupant of its CPU.
     pub holder: ActorId,
-    /// By which rule the holder has it.
+    /// The rule by which the holder has the CPU.
     pub rule: Rule,
 }
 
 impl OpenWait {
-    /// All of the wait, behind what had most of it.
+    /// The whole wait, with its main occupant as the holder.
     pub(crate) fn whole(wait: &Wait<'_>, end: CpuEnd) -> OpenWait {
         let length = wait.length();
         let (holder, rule) =
@@ -183,22 +182,21 @@ impl OpenWait {
 /// What is known of a CPU from its last event to the end of the recording.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum CpuEnd {
-    /// It did what it was last seen doing: had it switched, the switch would be in the recording.
+    /// It continued what it did at its last event: a switch would be in the recording.
     Proved(ProvedBy),
-    /// Nothing proves that it would have been recorded, and nothing contradicts that it did the same all the time: waits are
-    /// counted in full.
+    /// It is not proved that a switch would have been recorded, but nothing contradicts that it continued: waits count in full.
     Believed,
-    /// Nothing proves it, and others would have had a turn (real-time throttling, the fair server, a higher priority): waits are
-    /// counted up to its last event.
+    /// It is not proved, and other tasks would have run (real-time throttling, the fair server, a higher priority): waits count
+    /// up to its last event.
     Doubted,
-    /// Its buffer was full, so that its silence says nothing: the same.
+    /// Its buffer was full, so its silence proves nothing: waits count up to its last event.
     BufferFull,
-    /// It did something else: what it was last seen doing turned up elsewhere, or another task was seen there.
+    /// It did something else: its last task turned up elsewhere, or another task was seen there.
     Refuted,
 }
 
 impl CpuEnd {
-    /// For programs.
+    /// The word in machine-readable output.
     pub fn word(self) -> &'static str {
         match self {
             CpuEnd::Proved(_) => "proved",
@@ -210,43 +208,43 @@ impl CpuEnd {
     }
 }
 
-/// A wait of a task that was put on the queue of a CPU after the last event that is known of that CPU.
+/// A wait of a task that was put on a CPU's queue after the last known event of that CPU.
 #[derive(Clone, Copy, Debug)]
 pub struct Unproved {
-    /// Who may have waited.
+    /// The task that may have waited.
     pub task: TaskKey,
     /// Its actor.
     pub actor: ActorId,
-    /// Where.
+    /// The CPU.
     pub cpu: CpuId,
-    /// Since when.
+    /// Its start.
     pub start: Time,
-    /// How long at the most, and behind whom; nothing of it is proved.
+    /// Its maximum length and occupant; nothing of it is proved.
     pub open: OpenWait,
 }
 
 /// A CPU that is silent at the end of the recording.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct SilentCpu {
-    /// Which.
+    /// The CPU.
     pub cpu: CpuId,
     /// Its last event.
     pub last_event: Time,
-    /// Up to when it is proved that it would have been recorded.
+    /// The time up to which it is proved to have been recorded.
     pub proved: Time,
     /// What is known of it from then on.
     pub end: CpuEnd,
-    /// Who or what had it at the last that is known of it.
+    /// Its last known occupant.
     pub holder: ActorId,
 }
 
 impl Wait<'_> {
-    /// How long it lasted.
+    /// The length of the wait.
     pub fn length(&self) -> Nanos {
         self.end.since(self.start)
     }
 
-    /// The rule under which most of it passed, all its pieces of one rule together.
+    /// The rule with the largest sum of pieces.
     pub fn main_rule(&self) -> Rule {
         let mut main = (Nanos::ZERO, Rule::Unknown);
         for piece in self.pieces {
@@ -263,71 +261,71 @@ impl Wait<'_> {
 /// How a wait that fills the whole trace is known.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub enum Throughout {
-    /// No event names the task: it may have slept instead. Rivals that weigh so much had its only CPU that it could not
-    /// have had a turn.
+    /// No event names the task, so it may have slept instead. Its only CPU was used by competitors with so much weight that it
+    /// could not have run.
     Guessed,
-    /// It was seen to be runnable at both ends, and not to have run in between.
+    /// It was seen runnable at both ends, without having run in between.
     Seen,
 }
 
 /// How a wait began.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum WaitKind {
-    /// It was woken.
+    /// The task was woken.
     Wakeup,
-    /// It was created.
+    /// The task was created.
     New,
-    /// It lost the CPU while runnable.
+    /// The task lost the CPU while runnable.
     Preemption,
 }
 
 /// How a wait ended.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum WaitEnd {
-    /// It got the CPU.
+    /// The task got the CPU.
     Ran,
     /// The trace ended first.
     TraceEnd,
 }
 
-/// Part of a wait: how long one occupant had the CPU under one rule.
+/// A part of a wait: how long one occupant had the CPU under one rule.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Piece {
-    /// Who or what had the CPU.
+    /// The occupant.
     pub occupant: ActorId,
-    /// Why.
+    /// Why it had the CPU.
     pub rule: Rule,
-    /// How long, in all.
+    /// The total length.
     pub length: Nanos,
 }
 
-/// One uninterrupted stay on a CPU.
+/// A run: one uninterrupted time on a CPU.
 #[derive(Clone, Copy, Debug)]
 pub struct Run {
-    /// Who ran.
+    /// The task.
     pub task: TaskKey,
     /// Its actor.
     pub actor: ActorId,
-    /// Where.
+    /// The CPU.
     pub cpu: CpuId,
-    /// From.
+    /// Start.
     pub start: Time,
-    /// To.
+    /// End.
     pub end: Time,
-    /// Hard interrupt time inside.
+    /// Time in hard interrupts during the run.
     pub irq: Nanos,
-    /// Softirq time inside (not counted for ksoftirqd).
+    /// Time in softirqs during the run (not counted for ksoftirqd).
     pub softirq: Nanos,
-    /// What an ideal equal-share processor would have given the task during the run; it got `end - start`.
+    /// The CPU time that an ideal fair share would have given the task during the run; it got `end - start`.
     pub ideal: Nanos,
     /// How it ended.
     pub ended: RunEnd,
-    /// Whether the start was seen; `false` for the first run of each CPU and after lost events.
+    /// Whether the start was seen; `false` for the first run on each CPU and after lost events.
     pub start_seen: bool,
 }
 
 impl Run {
-    /// How long it lasted, interrupts included.
+    /// The length, including interrupts.
     pub fn length(&self) -> Nanos {
         self.end.since(self.start)
     }
@@ -338,100 +336,100 @@ impl Run {
 pub enum RunEnd {
     /// The task went to sleep: a voluntary switch.
     Slept,
-    /// It ended.
+    /// The task exited.
     Died,
-    /// It stayed runnable: an involuntary switch.
+    /// The task stayed runnable: an involuntary switch.
     Preempted {
-        /// Who got the CPU.
+        /// The actor that got the CPU.
         by: ActorId,
-        /// Whether that one had only just been woken (see [`Rule::WakeupPreemption`]).
+        /// Whether that actor had just been woken (see [`Rule::WakeupPreemption`]).
         by_wakeup: bool,
     },
     /// The trace ended, or events are missing.
     Cut,
 }
 
-/// Who issued a wakeup.
+/// The issuer of a wakeup.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Waker {
     /// A task.
     Task(TaskKey),
-    /// An interrupt or softirq, of this kind where it is known; the task it interrupted has nothing to do with it.
+    /// An interrupt or softirq, of this kind if known; the interrupted task is not the waker.
     Interrupt(Option<ActorId>),
-    /// Not known.
+    /// Unknown.
     Unknown,
 }
 
 /// A wakeup.
 #[derive(Clone, Copy, Debug)]
 pub struct Wake<'a> {
-    /// Who was woken.
+    /// The woken task.
     pub wakee: TaskKey,
-    /// By whom.
+    /// The waker.
     pub waker: Waker,
-    /// Who was current, where events do not say whether it is the waker or was interrupted.
+    /// The current task, if events do not show whether it is the waker or was interrupted.
     pub suspect: Option<TaskKey>,
     /// When.
     pub time: Time,
     /// The CPU that issued it.
     pub cpu: CpuId,
-    /// How long the wakee had slept, where that was seen.
+    /// How long the wakee had slept, if that was seen.
     pub slept: Option<Nanos>,
-    /// What others' waits cost the wakee while it slept.
+    /// What waits of other tasks cost the wakee while it slept.
     pub prices: &'a [Price],
 }
 
-/// While the wakee slept, the one who would wake it (directly or through others) waited.
+/// A wait, during the wakee's sleep, of the task that would wake it (directly or through others).
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Price {
-    /// Who waited.
+    /// The waiting actor.
     pub victim: ActorId,
-    /// For how long of the wakee's sleep.
+    /// Its overlap with the wakee's sleep.
     pub length: Nanos,
-    /// The part of it in which the events show who woke whom; of the rest it is inferred.
+    /// The part for which events show the wakeups; for the rest they are inferred.
     pub certain: Nanos,
-    /// The part of it that came to the wakee through a block device: a request was issued or served late.
+    /// The part that reached the wakee through a block device: a request was issued or served late.
     pub through_device: Nanos,
 }
 
-/// A move to another CPU.
+/// A migration to another CPU.
 #[derive(Clone, Copy, Debug)]
 pub struct Migration {
-    /// Who moved.
+    /// The task.
     pub task: TaskKey,
     /// When.
     pub time: Time,
-    /// From.
+    /// The old CPU.
     pub from: CpuId,
-    /// To.
+    /// The new CPU.
     pub to: CpuId,
 }
 
-/// A hard interrupt handler's or a softirq's stay on a CPU.
+/// A run of a hard interrupt handler or softirq on a CPU.
 #[derive(Clone, Copy, Debug)]
 pub struct Interrupt {
-    /// Which.
+    /// The handler's actor.
     pub actor: ActorId,
-    /// Where.
+    /// The CPU.
     pub cpu: CpuId,
-    /// From.
+    /// Start.
     pub start: Time,
-    /// To.
+    /// End.
     pub end: Time,
-    /// The task it was on top of.
+    /// The interrupted task.
     pub task: Option<TaskKey>,
-    /// Of a softirq: whether the handler of a hard interrupt had just ended, which serves what it raised.
+    /// For a softirq: whether a hard interrupt handler, which may have raised it, had just ended.
     pub follows_handler: bool,
 }
 
-/// A work item that a worker has done.
+/// A completed work item.
 #[derive(Clone, Copy, Debug)]
 pub struct WorkItem {
     /// The worker.
     pub worker: TaskKey,
-    /// What it called.
+    /// The function that it called.
     pub function: Option<NameId>,
-    /// The workqueue, where its queueing was seen and names it.
+    /// The workqueue, if its queueing was seen and names it.
     pub workqueue: Option<NameId>,
     /// When it was queued, if that was seen.
     pub queued: Option<Time>,
@@ -439,6 +437,6 @@ pub struct WorkItem {
     pub start: Time,
     /// When it ended.
     pub end: Time,
-    /// How often the worker lost the CPU while runnable in between.
+    /// How often the worker was preempted in between.
     pub preemptions: u32,
 }

@@ -1,28 +1,28 @@
-//! Where a journal is written.
+//! Writes a journal's bytes to disk.
 
 use std::fs::File;
 use std::io::{self, Write};
 
-/// Where lines go. A trait so that tests can tear any write and kill between any two.
+/// The file behind a journal. A trait, so that tests can interrupt any write and kill between any two.
 pub trait Store {
-    /// Adds bytes and returns when they are safe.
+    /// Appends bytes, and returns when they are safe.
     ///
     /// # Errors
-    /// If they are not; some of them may be there.
+    /// If they are not safe; a part of them may be in the file.
     fn append(&mut self, bytes: &[u8]) -> io::Result<()>;
 
-    /// Makes sure that so many bytes can be added, and [`RESERVE`] beyond them.
+    /// Makes sure that this many bytes can be appended, plus [`RESERVE`].
     ///
     /// # Errors
-    /// If there is no room.
+    /// If there is no space.
     fn reserve(&mut self, _bytes: u64) -> io::Result<()> {
         Ok(())
     }
 }
 
-/// Room that is kept for writing down what was taken back, which must not fail because the disk is full.
+/// Space reserved for settling reverted changes, which must not fail because the disk is full.
 pub const RESERVE: u64 = 64 << 10;
-/// How much room is asked for at a time.
+/// Space to allocate at a time.
 const ROOM: u64 = 1 << 20;
 
 impl Store for JournalFile {
@@ -30,7 +30,7 @@ impl Store for JournalFile {
         let written = self.file.write_all(bytes);
         self.length = match &written {
             Ok(()) => self.length + bytes.len() as u64,
-            // A part of it may be there.
+            // A part may have been written.
             Err(_) => self.file.metadata()?.len(),
         };
         written.and_then(|()| self.file.sync_data())
@@ -48,7 +48,8 @@ impl Store for JournalFile {
                     self.room = room;
                     return Ok(());
                 }
-                // This file system cannot; then there is no reserve, and taking back goes without writing anything down.
+                // The file system cannot preallocate; then there is no reserve, and reverts are not settled if the disk is
+                // full.
                 Err(rustix::io::Errno::OPNOTSUPP | rustix::io::Errno::NOSYS) => return Ok(()),
                 Err(_) => {}
             }
@@ -57,7 +58,7 @@ impl Store for JournalFile {
     }
 }
 
-/// A journal's file, at its end.
+/// A journal's file, positioned at its end.
 #[derive(Debug)]
 pub struct JournalFile {
     file: File,
@@ -66,7 +67,7 @@ pub struct JournalFile {
 }
 
 impl JournalFile {
-    /// One that was opened for adding.
+    /// Wraps a file opened for appending.
     ///
     /// # Errors
     /// If its length cannot be read.

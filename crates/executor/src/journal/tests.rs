@@ -1,3 +1,5 @@
+//! Tests of the journal: parsing, partly written lines, and stored lines of earlier versions.
+
 use std::fs::OpenOptions;
 
 use unstarve_model::Tid;
@@ -56,7 +58,7 @@ fn a_journal_cut_anywhere_holds_what_was_whole() {
     let mut seen = Vec::new();
     for length in 0..=bytes.len() {
         let contents = Contents::parse(&bytes[..length], "now").unwrap();
-        // The last line without its newline is as whole as with it.
+        // A last line without its newline is complete, too.
         seen.push(contents.open.len());
         assert!(contents.damaged <= 1);
     }
@@ -96,7 +98,7 @@ fn writing_goes_on_after_a_torn_line() {
     assert_eq!((contents.open.len(), contents.damaged), (2, 1));
 }
 
-/// A line of each kind of place and value, as versions before settings were types have written them.
+/// A line for each kind of place and value, written by versions from before settings were types.
 const STORED: &str = include_str!("stored.jsonl");
 
 #[test]

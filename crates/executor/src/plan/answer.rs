@@ -1,4 +1,4 @@
-//! Whether a plan can be carried out here, and what stands in the way.
+//! Summarises a plan: whether it can be carried out here, and what prevents it.
 
 use unstarve_model::Tid;
 
@@ -7,17 +7,17 @@ use super::{Obstacle, Planned};
 /// Whether a plan can be carried out here.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Answer {
-    /// Something would change, and nothing stands in the way.
+    /// Something would change, and there is no obstacle.
     CanBeDone,
-    /// Everything has its value.
+    /// All values are already set.
     IsSoAlready,
-    /// No program could change what it is about.
+    /// No program could change what it names.
     NamesNothing,
-    /// For [`obstacles`].
+    /// See [`obstacles`].
     Obstructed,
 }
 
-/// Whether it can be carried out here.
+/// Whether the plan can be carried out here.
 pub fn answer(plan: &[Planned<'_>]) -> Answer {
     if plan.is_empty() {
         Answer::NamesNothing
@@ -30,10 +30,10 @@ pub fn answer(plan: &[Planned<'_>]) -> Answer {
     }
 }
 
-/// Threads that are listed with what stands in their way.
+/// Maximum threads listed per obstacle.
 const MAX_LISTED_THREADS: usize = 16;
 
-/// What stands in the way, the same of several threads in one line.
+/// The obstacles; the same obstacle of several threads takes one line.
 pub fn obstacles(plan: &[Planned<'_>]) -> Vec<String> {
     let mut groups: Vec<(&Obstacle, Vec<Tid>)> = Vec::new();
     for obstacle in plan.iter().filter_map(|planned| planned.obstacle.as_ref()) {

@@ -1,4 +1,4 @@
-//! Whether a plan may be carried out by the authority that it has: [`crate::authority`] applied to its steps.
+//! Checks whether a plan's authority permits its steps, by [`crate::authority`].
 
 use unstarve_change::{Change, Place, Target, TaskKey, Thread, Value};
 use unstarve_facts::flag;
@@ -11,7 +11,7 @@ use crate::authority::{self, Authority, Named, Needs, Subject, Thing, Toward};
 use crate::journal::Step;
 use crate::manual_changes::named;
 
-/// Refuses each change of which a step needs more than was named, and notes for whom programs run.
+/// Refuses each change with a step that requires more than was named, and records the users of programs.
 pub(super) fn check<L: Look>(look: &L, plans: &mut [Planned<'_>], authority: &Authority) {
     for planned in plans.iter_mut().filter(|planned| planned.obstacle.is_none()) {
         let thread = planned.change.target.thread().map(|thread| thread.tid);
@@ -56,7 +56,7 @@ fn obstacle(authority: &Authority, what: String, old: String, new: String, with:
     }
 }
 
-/// Of a change whose thread or group is not here: what its command or file would do elsewhere.
+/// Checks a change whose thread or group does not exist here: its printed command or file would take effect elsewhere.
 pub(super) fn unseen<'a>(change: &'a Change, authority: &Authority) -> Option<Obstacle> {
     let (subject, toward, what, with) = match &change.target {
         Target::File { path } if group_file(path).is_some() => {
@@ -86,7 +86,7 @@ pub(super) fn unseen<'a>(change: &'a Change, authority: &Authority) -> Option<Ob
     (!is_enough).then(|| obstacle(authority, what, old, new, Some(clean(&with).into_owned())))
 }
 
-/// A printed command looks for itself whether it is a kernel thread, and a policy's rule takes no program for one.
+/// A printed command checks itself whether the thread is a kernel thread, and a policy's rule does not take a program for one.
 fn kind_elsewhere(thread: &Thread) -> Subject {
     let is_called_so = || KernelThread::is_name_of_one(&Comm::from(thread.comm.as_str()));
     match thread.kernel_thread.unwrap_or_else(is_called_so) {
@@ -103,7 +103,7 @@ fn toward_elsewhere(change: &Change) -> Toward {
     }
 }
 
-/// Whether the thing itself was named.
+/// Whether the changed thing itself was named.
 pub(super) fn is_named<L: Look>(look: &L, step: &Step, thread: Option<Tid>, authority: &Authority) -> bool {
     let tid = tid_of(step, thread);
     let process = tid.and_then(|tid| look.process_of(TaskKey { tid, start: look.start_of(tid)? })).map(|key| key.tid);
@@ -128,7 +128,7 @@ fn thing_of<L: Look>(look: &L, step: &Step, thread: Option<Tid>) -> Option<Strin
         return directory_of(path).map(|directory| clean(directory).into_owned());
     }
     let tid = tid_of(step, thread)?;
-    // Of many threads of a process their process.
+    // Name the process instead of many threads of it.
     let is_process = thread.is_some_and(|named| named != tid && look.threads_of(named).contains(&tid));
     Some(if is_process { thread? } else { tid }.to_string())
 }
@@ -137,7 +137,7 @@ fn directory_of(path: &str) -> Option<&str> {
     path.rsplit_once('/').map(|(directory, _)| directory)
 }
 
-/// A setting of a cgroup, and the cgroup's directory.
+/// A cgroup's setting, and the cgroup's directory.
 fn group_file(path: &str) -> Option<(File<'_>, &str)> {
     let file = File::at(path)?;
     Some((file, file.group()?))

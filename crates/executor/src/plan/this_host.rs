@@ -1,4 +1,4 @@
-//! What a plan has to know, of the host that this runs on.
+//! Reads what a plan needs from this host.
 
 use std::fs;
 use std::io;
@@ -22,7 +22,7 @@ impl Look for ThisHost {
 
     fn comm_of(&self, tid: Tid) -> Option<String> {
         let bytes = fs::read(format!("/proc/{tid}/comm")).ok()?;
-        // The name itself may end in one, too.
+        // The name itself may end with a newline, too.
         Some(String::from_utf8_lossy(bytes.strip_suffix(b"\n").unwrap_or(&bytes)).into_owned())
     }
 
@@ -35,7 +35,7 @@ impl Look for ThisHost {
     }
 
     fn owner_of_directory(&self, path: &str) -> Option<u32> {
-        // Follows links, as the write will: a link of somebody's own can lead into another one's group.
+        // Follows links, as the write will: a user's link can lead into another user's group.
         Some(fs::metadata(Path::new(path).parent()?).ok()?.uid())
     }
 
@@ -68,7 +68,7 @@ impl Look for ThisHost {
 
     fn weight_file(&self, tid: Tid) -> Option<(String, CgroupVersion)> {
         let hierarchy = cpu_hierarchy()?;
-        // Anybody may have a group whose name is no UTF-8.
+        // Any user may create a group whose name is not UTF-8.
         let groups = String::from_utf8_lossy(&fs::read(format!("/proc/{tid}/cgroup")).ok()?).into_owned();
         let group = cpu_cgroup(&whole_cgroups(groups), hierarchy.version)?;
         let top = group.trim_start_matches('/').split('/').next().filter(|top| !top.is_empty())?;

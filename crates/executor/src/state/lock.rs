@@ -1,4 +1,4 @@
-//! The locks of this machine, and who has them.
+//! The locks of this machine, and the processes that hold them.
 
 use std::ffi::OsStr;
 use std::fs::{self, File};
@@ -14,19 +14,19 @@ use unstarve_files::trust::{Directory, How};
 
 use super::StateError;
 
-/// Where the lock is, wherever the journal may be: two guards with two journals would fight, and each call the other's work
-/// somebody else's.
+/// The lock's directory does not depend on the journal's: two guards with two journals would fight, each taking the other's
+/// values for drift.
 const LOCK_DIRECTORY: &str = "/run/unstarve";
 pub(super) const LONGEST_LOCK: u64 = 1 << 16;
 
-/// Whose changes: each has a lock and a journal of its own, since a guard holds its lock as long as it runs.
+/// The kind of changes: each has its own lock and journal, because a guard holds its lock as long as it runs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Role {
-    /// A guard, which takes everything back when it ends.
+    /// A guard's, which reverts them when it ends.
     Guard,
-    /// A person, by `fix` or `knobs`: it stays until somebody takes it back.
+    /// Manual changes by `fix` or `knobs`, which stay until they are undone.
     ByHand,
-    /// A fix that is being tried out, which is taken back whatever comes of it.
+    /// A fix being tried, which is always reverted.
     Trial,
 }
 
@@ -39,7 +39,7 @@ impl Role {
         })
     }
 
-    /// What others hear who want the lock, and what they can do.
+    /// The message to another process that wants the lock, with what its user can do.
     pub(super) fn busy(self) -> (&'static str, &'static str) {
         match self {
             Role::Guard => ("another guard is at work on this machine", "stop it first"),
@@ -60,19 +60,19 @@ impl Role {
     }
 }
 
-/// Who has the lock, as the lock's file says.
+/// The process that holds the lock, as recorded in the lock file.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
 pub struct Holder {
     /// Its process.
     pub pid: u32,
     /// What it does: `guard run`.
     pub doing: String,
-    /// Its dead-man.
+    /// Its dead-man process.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub dead_man: Option<u32>,
-    /// Where its journal is.
+    /// Its journal's directory.
     pub state: PathBuf,
-    /// Where earlier ones may have left changes.
+    /// Directories where earlier holders may have left changes.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub before: Vec<PathBuf>,
 }
@@ -98,7 +98,7 @@ fn holder_in(file: &File) -> Holder {
     serde_json::from_str(&text).unwrap_or_default()
 }
 
-/// A stopped process takes nothing back, and keeps the lock. To continue one that is not stopped does nothing.
+/// Resumes a stopped dead-man process: while stopped, it reverts nothing and keeps the lock. Without effect on a running one.
 fn continue_dead_man(holder: &Holder) {
     let Some(pid) = holder.dead_man else { return };
     let name = fs::read_to_string(format!("/proc/{pid}/comm")).unwrap_or_default();
@@ -114,14 +114,14 @@ fn is_alive(pid: u32) -> bool {
 }
 
 impl Lock {
-    /// Gives also what the last holder has left in it.
+    /// Takes the lock. Also returns what the last holder recorded in it.
     pub(super) fn take(role: Role, patience: Duration) -> Result<(Lock, Holder), StateError> {
         let began = Instant::now();
         loop {
             let file = Directory::make(Path::new(LOCK_DIRECTORY))?.file(role.lock(), How::Update)?;
             if flock(&file, FlockOperation::NonBlockingLockExclusive).is_err() {
                 let holder = holder_in(&file);
-                // A dead guard's dead-man has it until everything is taken back.
+                // The dead-man process of a dead guard holds it until everything is reverted.
                 if (role != Role::ByHand && is_alive(holder.pid)) || began.elapsed() >= patience {
                     return Err(StateError::Busy { role, holder });
                 }
@@ -131,7 +131,7 @@ impl Lock {
                 thread::sleep(Duration::from_millis(20));
                 continue;
             }
-            // One that was removed meanwhile keeps nobody out.
+            // A lock file that was unlinked meanwhile excludes nobody.
             if file.metadata().is_ok_and(|meta| meta.nlink() > 0) {
                 let last = holder_in(&file);
                 return Ok((Lock { file }, last));
@@ -139,7 +139,7 @@ impl Lock {
         }
     }
 
-    /// Who has it now, if anybody.
+    /// The process that holds it, if any.
     pub(super) fn holder(role: Role) -> Result<Option<Holder>, StateError> {
         let file = Directory::open(Path::new(LOCK_DIRECTORY)).and_then(|at| at.file(role.lock(), How::Read));
         let file = match file {
@@ -152,7 +152,7 @@ impl Lock {
         }
     }
 
-    /// Says who has it. Only for people and for the next one, so it may fail.
+    /// Records the holder. Only messages and the next holder use it, so it may fail.
     pub(super) fn sign(&self, holder: &Holder) {
         let Ok(text) = serde_json::to_string(holder) else { return };
         let _ = self.file.write_all_at(text.as_bytes(), 0).and_then(|()| self.file.set_len(text.len() as u64));

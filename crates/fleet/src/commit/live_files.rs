@@ -10,7 +10,7 @@ use super::text::{Commit, Head, Output};
 pub struct Files {
     /// The commit's merged files. They exist, even if an older listing does not show them.
     pub outputs: Vec<Output>,
-    /// Of hosts, not yet in the commit.
+    /// Hosts' files that are not yet in the commit.
     pub loose: Vec<String>,
 }
 

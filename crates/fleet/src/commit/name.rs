@@ -1,17 +1,18 @@
-//! What the name of a file in an hour says.
+//! Parses and creates the names of an hour's files.
 
-/// What a file is by its name.
+/// What a file is, by its name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Name {
     /// A commit with this number.
     Commit(u64),
     /// Merged rows, made for the commit with this number; they count only if a commit lists them.
     Merged(u64),
-    /// The same rows by the hour. The name does not end in `.parquet`, so that engines that read all Parquet files do not count rows twice.
+    /// The same rows by the hour. The name does not end in `.parquet`, so that engines that read all Parquet files do not count
+    /// rows twice.
     Hourly(u64),
-    /// What a host wrote.
+    /// A file that a host wrote.
     Part,
-    /// None of these: hidden, being written, or something else's.
+    /// None of these: hidden, still being written, or another program's.
     Other,
 }
 
@@ -19,18 +20,19 @@ const COMMIT: (&str, &str) = ("_commit-", ".json");
 const MERGED: &str = "merged-by-commit-";
 const PARQUET: &str = ".parquet";
 const HOURLY: &str = ".hourly";
-/// Digits of a number at least, so that names sort as numbers do.
+/// Minimum digits of a number, so that names sort as numbers do.
 const DIGITS: usize = 8;
-/// Digits that make the outputs of two compactors different.
+/// Digits that distinguish the outputs of two compactors.
 const RANDOM: usize = 16;
 
 impl Name {
-    /// A name that a file of a table can have: UTF-8 without control characters. Files with other names are neither merged nor read (docs/decisions/0440).
+    /// A name that a file of a table can have: UTF-8 without control characters. Files with other names are neither merged nor
+    /// read (docs/decisions/0440).
     pub fn text(name: &[u8]) -> Option<&str> {
         std::str::from_utf8(name).ok().filter(|text| !text.chars().any(char::is_control))
     }
 
-    /// Of a file's name.
+    /// What a file with this name is.
     pub fn of(name: &str) -> Name {
         if Name::text(name.as_bytes()).is_none() { Name::Other } else { Name::early(name) }
     }
@@ -65,7 +67,7 @@ impl Name {
         format!("{MERGED}{number:0DIGITS$}-{random:0RANDOM$x}{HOURLY}")
     }
 
-    /// The number of the commit that a file was made for: of merged rows in either form.
+    /// The number of the commit that a file was written for, for merged rows in either form.
     pub fn made_for(self) -> Option<u64> {
         match self {
             Name::Merged(number) | Name::Hourly(number) => Some(number),
@@ -74,13 +76,13 @@ impl Name {
     }
 }
 
-/// The number in the name of merged rows, without its ending.
+/// The number in the name of merged rows, without the extension.
 fn made_for(stem: &str) -> Option<u64> {
     let (digits, random) = stem.strip_prefix(MERGED)?.split_once('-')?;
     if is_random(random) { number(digits) } else { None }
 }
 
-/// Only as [`Name::commit`] writes it, so that no two names have the same number.
+/// Accepts only the form of [`Name::commit`], so that no two names have the same number.
 fn number(digits: &str) -> Option<u64> {
     let number = digits.parse().ok()?;
     (format!("{number:0DIGITS$}") == digits).then_some(number)

@@ -1,16 +1,18 @@
+//! An order-independent sum over rows, which detects lost and doubled rows.
+
 use std::fmt;
 
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error};
 
 /// A sum over rows that does not depend on their order: the rows of files merged in any order have the sum of the files' sums.
 ///
-/// Each row is hashed with the names of its columns. Empty cells do not count, so an added empty column changes nothing. It detects rows that are lost,
-/// doubled or changed by mistake, not forgery.
+/// Each row is hashed with the names of its columns. Empty cells do not count, so an added empty column changes nothing. It
+/// detects rows that are lost, doubled or changed by mistake, not forgery.
 #[derive(Clone, Copy, PartialEq, Eq, Default, Debug)]
 pub struct Sum(pub u64);
 
 impl Sum {
-    /// Both together.
+    /// The sum of both.
     #[must_use]
     pub fn plus(self, other: Sum) -> Sum {
         Sum(self.0.wrapping_add(other.0))
@@ -29,7 +31,7 @@ impl fmt::Display for Sum {
     }
 }
 
-/// As text: JSON numbers of 64 bits are not read exactly everywhere.
+/// As text, because some JSON readers lose digits of 64-bit numbers.
 impl Serialize for Sum {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         serializer.collect_str(self)

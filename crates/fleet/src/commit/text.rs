@@ -1,6 +1,6 @@
-//! A commit as text: a line of JSON with what counts now, then a line for each file of a host that is in it.
+//! The text of a commit: a line of JSON with the files that count now, then a line for each host's file that was merged.
 //!
-//! The first line is all that a reader needs where no file of a host is left beside it.
+//! A reader needs only the first line if no hosts' files are left in the hour.
 
 use std::collections::BTreeSet;
 
@@ -9,7 +9,7 @@ use serde::{Deserialize, Serialize};
 use super::name::Name;
 use super::sum::Sum;
 
-/// The form that this version writes and reads.
+/// The format that this version writes and reads.
 const FORMAT: u32 = 1;
 
 /// The first line of a commit is rarely longer, so readers can fetch this much at once.
@@ -18,47 +18,47 @@ pub const HEAD_BYTES: u64 = 16 << 10;
 /// Maximum size of a commit, some 300,000 hosts' files in one hour; files beyond it are not merged.
 pub const COMMIT_BYTES: u64 = 64 << 20;
 
-/// The whole content of an hour, not a difference to the commit before.
+/// The complete content of an hour, not a difference to the previous commit.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Commit {
-    /// Its first line.
+    /// The first line.
     pub head: Head,
-    /// The hosts' files whose rows are in the outputs, or were dropped. A name stays after its file is removed, so that a file that is copied again does not
-    /// count twice.
+    /// The hosts' files whose rows are in the outputs, or were dropped. A name stays after its file is removed, so that a file
+    /// that is copied again does not count twice.
     pub inputs: Vec<Input>,
 }
 
 /// The first line.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Head {
-    /// How the rest is to be read.
+    /// The format of the rest.
     pub format: u32,
-    /// Counts from 1 in each hour; the greatest holds.
+    /// Counts from 1 in each hour; the highest one counts.
     pub number: u64,
-    /// When it was made, by the clock of who made it: ns since 1970.
+    /// When it was made, by its compactor's clock: ns since 1970.
     pub at_ns: u64,
-    /// The version that made it.
+    /// The version of unstarve that made it.
     pub unstarve: String,
-    /// The hour that it is of: `table=…/date=…/hour=…`. Early versions did not say it.
+    /// Its hour: `table=…/date=…/hour=…`. Missing in early versions.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub hour: Option<String>,
-    /// The whole hour is no longer kept: no file of it counts, whenever it comes.
+    /// The hour was dropped: none of its files counts, however late it arrives.
     pub dropped: bool,
     /// The files that hold the rows of the inputs.
     pub outputs: Vec<Output>,
-    /// Files that a commit before listed and that may still be there.
+    /// Files that an earlier commit listed and that may still exist.
     pub retired: Vec<Retired>,
-    /// The same of files by the hour. Early versions had none.
+    /// The same for files by the hour. Missing in early versions.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub retired_hourly: Vec<Retired>,
-    /// How many lines follow.
+    /// Number of lines that follow.
     pub inputs: u64,
 }
 
 /// A file of merged rows.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Output {
-    /// Its name beside the commit.
+    /// Its name, in the commit's directory.
     pub name: String,
     /// Its size.
     pub bytes: u64,
@@ -70,11 +70,12 @@ pub struct Output {
     pub min_ts: Option<i64>,
     /// The last.
     pub max_ts: Option<i64>,
-    /// How many hosts are in it.
+    /// Number of hosts in it.
     pub hosts: u64,
-    /// It has half as many rows as a file may have, or more; it is not merged again.
+    /// Whether it has at least half of the maximum rows; then it is not merged again.
     pub full: bool,
-    /// A hash of the columns that the table does not have: SHA-256, the first half. Empty without any. Early versions did not say it.
+    /// A hash of the extra columns, which the table does not have: SHA-256, the first half. Empty without any. Missing in early
+    /// versions.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub columns: String,
     /// Its rows by the hour, if that is far fewer.
@@ -82,10 +83,10 @@ pub struct Output {
     pub hourly: Option<HourlyFile>,
 }
 
-/// A file of rows of which each is those of an hour that differ only in time and numbers ([`unstarve_tables::Hourly`]).
+/// A file of folded rows: each stands for rows of an hour that differ only in time and numbers ([`unstarve_tables::Hourly`]).
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct HourlyFile {
-    /// Its name beside the commit.
+    /// Its name, in the commit's directory.
     pub name: String,
     /// Its size.
     pub bytes: u64,
@@ -102,7 +103,7 @@ impl Output {
     }
 }
 
-/// A file of a host.
+/// A host's file.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Input {
     /// Its name.
@@ -119,12 +120,12 @@ pub struct Input {
     pub at_ns: u64,
 }
 
-/// An output that is not used any more.
+/// An output that is no longer used.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
 pub struct Retired {
     /// Its name.
     pub name: String,
-    /// Since when, ns since 1970.
+    /// When it was retired, ns since 1970.
     pub at_ns: u64,
 }
 
@@ -132,12 +133,12 @@ pub struct Retired {
 #[derive(Clone, PartialEq, Eq, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum BadCommit {
-    /// It is not what this program writes.
+    /// Not the format that this program writes.
     #[error("line {line}: {why}")]
     Line {
-        /// From 1.
+        /// Line number, from 1.
         line: usize,
-        /// What the reader of JSON says, or what is wrong with it.
+        /// The JSON parser's message, or what is wrong.
         why: String,
     },
     /// A newer version made it.
@@ -146,21 +147,21 @@ pub enum BadCommit {
         /// Its format.
         found: u32,
     },
-    /// It is of another hour.
+    /// The commit is of another hour.
     #[error("it is of {found}")]
     Elsewhere {
         /// That hour.
         found: String,
     },
-    /// It ends too early, or goes on too long.
+    /// Too few or too many lines follow.
     #[error("it has {found} inputs; its first line announces {expected}")]
     Count {
-        /// By the first line.
+        /// Announced in the first line.
         expected: u64,
-        /// That there are.
+        /// Found.
         found: u64,
     },
-    /// The outputs are not what the inputs are.
+    /// Outputs and inputs have different rows.
     #[error("its outputs have {outputs} rows, its inputs {inputs}, or their sums differ")]
     Unequal {
         /// Rows of the outputs.
@@ -171,7 +172,7 @@ pub enum BadCommit {
 }
 
 impl Commit {
-    /// One of today's format, of the hour `table=…/date=…/hour=…`.
+    /// A commit in the current format, for the hour `table=…/date=…/hour=…`.
     pub fn new(number: u64, hour: &str, at_ns: u64) -> Commit {
         let head = Head {
             format: FORMAT,
@@ -188,7 +189,7 @@ impl Commit {
         Commit { head, inputs: Vec::new() }
     }
 
-    /// As text.
+    /// Encodes it as text.
     pub fn encode(&self) -> Vec<u8> {
         let head = Head { inputs: self.inputs.len() as u64, ..self.head.clone() };
         let mut text = serde_json::to_vec(&head).expect("numbers and texts are JSON");
@@ -200,10 +201,10 @@ impl Commit {
         text
     }
 
-    /// Of the text of the file with this number in this hour.
+    /// Decodes the text of the file with this number in this hour.
     ///
     /// # Errors
-    /// If it is not whole, of another hour, or not what this program writes.
+    /// If it is incomplete, of another hour, or not in the format that this program writes.
     pub fn decode(number: u64, hour: &str, text: &[u8]) -> Result<Commit, BadCommit> {
         let mut lines = text.split_inclusive(|byte| *byte == b'\n').enumerate();
         let head = Head::decode(number, hour, lines.next().map_or(&[][..], |(_, line)| line))?;
@@ -216,7 +217,7 @@ impl Commit {
         Ok(commit)
     }
 
-    /// Nothing lost, nothing twice, as far as the commit itself knows.
+    /// Checks that no row is lost or doubled, as far as the commit shows.
     fn check_sums(&self) -> Result<(), BadCommit> {
         if self.head.dropped {
             return Ok(());
@@ -230,10 +231,10 @@ impl Commit {
 }
 
 impl Head {
-    /// Of the first line of the file with this number in this hour, with its end.
+    /// Decodes the first line, including its newline, of the file with this number in this hour.
     ///
     /// # Errors
-    /// If it is not whole, of another hour, or not what this program writes.
+    /// If it is incomplete, of another hour, or not in the format that this program writes.
     pub fn decode(number: u64, hour: &str, line: &[u8]) -> Result<Head, BadCommit> {
         #[derive(Deserialize)]
         struct Format {
@@ -270,14 +271,14 @@ impl Head {
 }
 
 impl Input {
-    /// How long the line of a file of this name can be, before the file is read.
+    /// Maximum length of the line for a file with this name, before the file is read.
     pub fn most_line_bytes(name: &str) -> u64 {
         let (most, sum, digest) = (u64::MAX, Sum(u64::MAX), "0".repeat(32));
         let most = Input { name: name.to_owned(), bytes: most, rows: most, sum, digest, at_ns: most };
         most.line_bytes()
     }
 
-    /// How long its line is in a commit.
+    /// The length of its line in a commit.
     pub fn line_bytes(&self) -> u64 {
         serde_json::to_vec(self).map_or(0, |line| line.len() as u64 + 1)
     }
@@ -287,7 +288,7 @@ fn input(line: usize, text: &[u8]) -> Result<Input, BadCommit> {
     let bad = |why: &str| BadCommit::Line { line, why: why.to_owned() };
     let text = text.strip_suffix(b"\n").ok_or_else(|| bad("it has no end"))?;
     let input: Input = serde_json::from_slice(text).map_err(|error| bad(&error.to_string()))?;
-    // What is removed by its name must lie beside the commit.
+    // The name is used to remove the file, so it must be in the commit's directory.
     if Name::early(&input.name) != Name::Part || input.name.contains(['/', '\0']) {
         return Err(bad("an input has not the name of a host's file"));
     }

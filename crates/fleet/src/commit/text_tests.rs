@@ -1,3 +1,5 @@
+//! Tests of commits as text.
+
 use super::*;
 
 const HOUR: &str = "table=blame_rollup/date=2026-11-23/hour=07";
@@ -40,7 +42,7 @@ fn a_commit_is_read_as_it_was_written() {
     assert_eq!(Head::decode(3, HOUR, first), Ok(commit.head));
 }
 
-/// Cut anywhere, or of another number: never taken for less than it was.
+/// A text that is cut anywhere, or has another number, is refused.
 #[test]
 fn what_is_not_whole_is_refused() {
     let text = example().encode();
@@ -70,7 +72,7 @@ fn a_commit_leads_nowhere_else_and_adds_up() {
     assert!(refused(|commit| commit.head.format = 2).contains("format is 2"));
 }
 
-/// Early versions did not say the hour; the reader decides whether such a one is believed (`belief`).
+/// Early versions did not write the hour; the reader decides whether to trust such a commit (`commit_auth`).
 #[test]
 fn a_commit_without_its_hour_says_so() {
     let mut commit = example();

@@ -1,6 +1,6 @@
 //! Whether the writer of a commit is trusted: one rule for compactors and readers. Pure.
 
-/// Mode bits by which others than the owner may write.
+/// Mode bits that let users other than the owner write.
 pub const OTHERS_WRITE: u32 = 0o022;
 
 /// The users of a store.
@@ -8,32 +8,32 @@ pub const OTHERS_WRITE: u32 = 0o022;
 pub struct Trusted {
     /// The user who reads it.
     pub us: u32,
-    /// The owner of the whole directory, where that can be seen.
+    /// The owner of the store's directory, if it can be read.
     pub owner: Option<u32>,
-    /// Who wrote `manifest.parquet`, and so compacts the store, trusted or not.
+    /// The user who wrote `manifest.parquet`, and so compacts the store, trusted or not.
     pub keeper: Option<u32>,
 }
 
-/// What the owner and the mode of a file say.
+/// Whether a file is trusted, by its owner and mode.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Writer {
-    /// It is believed.
+    /// It is trusted.
     Believed,
-    /// Someone else wrote it: it is ignored.
+    /// Another user wrote it: it is ignored.
     Another,
-    /// The store's keeper wrote it, who is not trusted. Ignoring it would give wrong rows.
+    /// The store's keeper wrote it, but is not trusted. Ignoring it would give wrong rows.
     Keeper,
-    /// Others than its owner may write it.
+    /// Users other than its owner may write it.
     Anybody,
 }
 
 impl Trusted {
-    /// Whether this user is trusted: root, the reader, and the owner of the whole directory.
+    /// Whether this user is trusted: root, the reader, and the owner of the store's directory.
     pub fn believes(&self, user: u32) -> bool {
         user == 0 || user == self.us || self.owner == Some(user)
     }
 
-    /// Of a file with this owner and this mode.
+    /// Judges a file with this owner and mode.
     pub fn judge(&self, user: u32, mode: u32) -> Writer {
         match self.believes(user) {
             false if self.keeper == Some(user) => Writer::Keeper,
@@ -61,7 +61,7 @@ mod tests {
             assert_eq!((trusted.judge(user, 0o664), trusted.judge(user, 0o646)), (Writer::Anybody, Writer::Anybody));
         }
         assert_eq!((trusted.judge(9, 0o644), trusted.judge(10, 0o644)), (Writer::Keeper, Writer::Another));
-        // The user who keeps the store is believed.
+        // The user who keeps the store is trusted.
         assert_eq!(Trusted { keeper: Some(7), ..trusted }.judge(7, 0o644), Writer::Believed);
         assert!(trusted.is_closed([(0, 0o755), (8, 0o700)]) && !trusted.is_closed([(0, 0o755), (8, 0o1777)]));
         assert!(!trusted.is_closed([(9, 0o755)]));

@@ -16,7 +16,7 @@ use super::sandboxed_decode::{Examine, Run};
 pub(crate) trait Work {
     type Error;
 
-    /// The next files; `None` if there are no more.
+    /// The next files; `None` at the end.
     fn next(&mut self) -> Option<Vec<Bytes>>;
 
     /// Takes the next result: rows of some files, or why one is refused.
@@ -74,8 +74,8 @@ pub(crate) fn run<W: Work>(
     })
 }
 
-/// The group whose rows are taken. Only its files may need much memory, and only one at a time: this limits the memory of all threads and children together
-/// (docs/decisions/0431).
+/// The group whose rows are taken. Only its files may need much memory, and only one at a time: this limits the memory of all
+/// threads and children together (docs/decisions/0431).
 #[derive(Default)]
 struct Turns {
     state: Mutex<Turn>,
@@ -85,7 +85,7 @@ struct Turns {
 #[derive(Default)]
 struct Turn {
     group: usize,
-    /// How many results of it were taken.
+    /// How many of its results were taken.
     taken: usize,
     is_over: bool,
 }
@@ -104,7 +104,7 @@ impl Turns {
         self.change(|turn| turn.taken += 1);
     }
 
-    /// Waits until it is a group's turn and all its results so far were taken. `false` if nothing takes results any more.
+    /// Waits until it is this group's turn and all its results so far were taken. `false` if results are no longer taken.
     fn wait(&self, group: usize, answers: usize) -> bool {
         let state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
         let is_early = |turn: &mut Turn| !turn.is_over && (turn.group, turn.taken) != (group, answers);
@@ -113,7 +113,7 @@ impl Turns {
     }
 }
 
-/// Ends all waiting when the work ends, for whatever reason.
+/// Wakes all waiting threads when the work ends, for whatever reason.
 struct EndTurns<'a>(&'a Turns);
 
 impl Drop for EndTurns<'_> {
@@ -122,7 +122,7 @@ impl Drop for EndTurns<'_> {
     }
 }
 
-/// A thread.
+/// A reading thread.
 struct ReadThread {
     /// The number of a group, and its files.
     files: SyncSender<(usize, Vec<Bytes>)>,
@@ -139,7 +139,7 @@ impl ReadThread {
         most: DecodeLimits,
     ) -> ReadThread {
         let (files, groups) = sync_channel::<(usize, Vec<Bytes>)>(GROUPS_AHEAD);
-        // At most one result waits: rows have to fit into memory.
+        // At most one result is queued: rows must fit into memory.
         let (answer, answers) = sync_channel(1);
         scope.spawn(move || {
             for (number, group) in groups {

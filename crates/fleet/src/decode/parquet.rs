@@ -29,22 +29,22 @@ pub struct DecodeLimits {
     pub memory: usize,
     /// Number of rows: sorting needs memory for each, even for an empty one.
     pub rows: u64,
-    /// Columns that must be there.
+    /// Columns that must be present.
     pub needed: Needed,
 }
 
-/// Which columns of a table a file has to have.
+/// The columns of a table that a file must have.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
 #[serde(rename_all = "kebab-case")]
 pub enum Needed {
     /// Those that are never empty, and `host`: without them a row belongs to no host or time.
     Placed,
-    /// None: the rows are merged already, and early versions merged any.
+    /// None: the rows are merged already, and early versions merged any rows.
     Nothing,
 }
 
 impl DecodeLimits {
-    /// For what a host wrote in an hour.
+    /// For a host's file of an hour.
     pub const INPUT: DecodeLimits = DecodeLimits { memory: 256 << 20, rows: 1 << 21, needed: Needed::Placed };
     /// For the same after it was merged.
     pub const MERGED: DecodeLimits = DecodeLimits { needed: Needed::Nothing, ..DecodeLimits::INPUT };
@@ -65,25 +65,25 @@ pub struct Decoded {
     pub memory: usize,
 }
 
-/// What is in a file.
+/// The content of a file.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
 pub struct Examined {
     /// Its rows.
     pub rows: u64,
     /// Their sum.
     pub sum: Sum,
-    /// How many bytes they take in memory.
+    /// Their size in memory, in bytes.
     pub memory: usize,
 }
 
-/// Reads a file of a table. A column that the table does not have is kept, if it is of a type that tables have: a newer version may have
-/// written it. One that the file does not have is no error if its cells may be empty: an older version wrote it.
-///
-/// The sizes in the file's footer are checked before anything is decoded. A crafted file can still make the Parquet decoder panic, or allocate more for a
-/// moment: use [`crate::SandboxedDecode`] for files that are not trusted.
+/// Decodes a table's file. Columns that the table does not have are kept if their type is one that tables have: a newer version
+/// may have written them. A missing column is no error if its cells may be empty: an older version wrote the file. The sizes in
+/// the file's footer are checked before anything is decoded. A crafted file can still make the Parquet decoder panic, or
+/// allocate more for a moment: use [`crate::SandboxedDecode`] for untrusted files.
 ///
 /// # Errors
-/// Why it is refused: it is no Parquet file, a column has another type, one that is needed is absent or empty, or its rows take more than they may.
+/// Why it is refused: it is not a Parquet file, a column has another type, a required one is missing or empty, or its rows
+/// exceed the limits.
 pub fn decode(bytes: Vec<u8>, table: &Schema, most: DecodeLimits) -> Result<Decoded, String> {
     let mut batches = Vec::new();
     let Examined { rows, sum, memory } = examine(Bytes::from(bytes), table, most, |batch| {
@@ -161,7 +161,8 @@ fn for_each_batch(
     Ok(())
 }
 
-/// Indices of the columns that may have no empty cell. A column that is added to a table must be [`Presence::Optional`]: files of older versions lack it.
+/// Indices of the columns that must not have empty cells. A column added to a table must be [`Presence::Optional`]: files of
+/// older versions lack it.
 fn check_needed(found: &ArrowSchema, table: &Schema) -> Result<Vec<usize>, String> {
     let is_full = |column: &&Column| column.presence == Presence::Always;
     let mut absent = table.columns.iter().filter(|column| is_full(column) || column.name == "host");
@@ -173,7 +174,7 @@ fn check_needed(found: &ArrowSchema, table: &Schema) -> Result<Vec<usize>, Strin
     Ok(table.columns.iter().filter(is_full).filter_map(|column| found.index_of(column.name).ok()).collect())
 }
 
-/// The decoder's error. Other programs use codecs that no host does.
+/// The decoder's error. Other programs may use codecs that hosts do not.
 fn reader_error(error: impl ToString) -> String {
     let text = error.to_string();
     match text.rsplit_once("Disabled feature at compile time: ") {
@@ -303,7 +304,7 @@ pub(crate) fn seed_of(column: &str) -> u64 {
     XxHash64::oneshot(0, column.as_bytes())
 }
 
-/// Of rows whose cells were added up.
+/// The sum of rows whose cell hashes were added up.
 pub(crate) fn sum_of_rows(rows: &[u64]) -> Sum {
     rows.iter().map(|row| Sum(XxHash64::oneshot(0, &row.to_le_bytes()))).sum()
 }

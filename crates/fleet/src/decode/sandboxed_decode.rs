@@ -13,30 +13,30 @@ use super::parquet::{DecodeLimits, Examined, examine};
 use super::serve::CPU_SECONDS;
 use super::wire::{self, Answer, Question, Wants};
 
-/// Consecutive files, and the rows of all of them.
+/// Consecutive files and their rows.
 #[derive(Debug)]
 pub struct Run {
-    /// What is in each file.
+    /// The content of each file.
     pub files: Vec<Examined>,
-    /// The rows of all of them. They have the same columns.
+    /// The rows of all files, which have the same columns.
     pub batches: Vec<RecordBatch>,
-    /// How many bytes of memory these take.
+    /// Their size in memory, in bytes.
     pub memory: usize,
 }
 
-/// Takes results in the order of the files: rows of some, or why one is refused.
+/// Takes results in the order of the files: rows of some files, or why one is refused.
 pub type Take<'a> = &'a mut dyn FnMut(Result<Run, String>);
 
-/// Reads a whole file before anything is done with its rows.
+/// Checks a whole file before its rows are used.
 pub trait Examine: Send + Sync {
-    /// What is in a file of a table.
+    /// Examines a file of a table.
     ///
     /// # Errors
     /// Why it is refused.
     fn examine(&self, table: &'static Schema, bytes: &Bytes, most: DecodeLimits) -> Result<Examined, String>;
 
-    /// Decodes files of a table; `most` is the limit of each. Before it decodes a file that needs much memory, it calls `turn`, which waits until no other such file is
-    /// decoded. After `false` results are not wanted any more.
+    /// Decodes files of a table; `most` is the limit of each. Before it decodes a file that needs much memory, it calls `turn`,
+    /// which waits until no other such file is being decoded. After `turn` returns `false`, results are no longer wanted.
     fn rows(
         &self,
         table: &'static Schema,
@@ -68,12 +68,12 @@ impl Examine for InProcessDecode {
     }
 }
 
-/// Decodes in children with limits of memory and time. A used child's allocator may hold memory that counts against its limit, so a file that it refuses, or
-/// that ends it, is given to a new child, whose answer counts.
+/// Decodes in child processes with limits of memory and time. A used child's allocator may hold memory that counts against its
+/// limit, so a file that it refuses, or that kills it, is passed to a new child, whose answer counts.
 pub struct SandboxedDecode {
-    /// What starts one.
+    /// Starts a child.
     command: Box<dyn Fn() -> Command + Send + Sync>,
-    /// Those that have nothing to do.
+    /// Idle children.
     idle: Mutex<Vec<DecodeChild>>,
 }
 
@@ -84,7 +84,7 @@ struct DecodeChild {
     from: BufReader<ChildStdout>,
 }
 
-/// What is asked at once.
+/// The files and limits of a question.
 struct Asked<'a> {
     table: &'static Schema,
     files: &'a [Bytes],
@@ -94,23 +94,23 @@ struct Asked<'a> {
 
 /// How an answer ended.
 enum AnswerEnd {
-    /// All files are whole.
+    /// All files are valid.
     Whole,
-    /// The file after those that are whole is refused.
+    /// The file after the valid ones is refused.
     Refused(String),
 }
 
 /// Memory that the rows of most files stay below. It is the limit of children that run side by side.
 const USUAL_MEMORY: usize = 16 << 20;
 
-/// How a reason begins that is not the file's fault.
+/// The prefix of reasons that are not the file's fault.
 pub(crate) const NOT_EXAMINED: &str = "cannot be examined";
 
 /// Pipe capacity: large enough that the two sides rarely wait for each other.
 const PIPE_BYTES: usize = 1 << 20;
 
 impl SandboxedDecode {
-    /// By a command that calls [`crate::serve`].
+    /// Uses a command that calls [`crate::serve`].
     pub fn new(command: impl Fn() -> Command + Send + Sync + 'static) -> SandboxedDecode {
         SandboxedDecode { command: Box::new(command), idle: Mutex::default() }
     }
@@ -285,7 +285,8 @@ impl DecodeChild {
 }
 
 impl Asked<'_> {
-    /// Maximum size of encoded rows before the child says which files they are of: the rows of one file, and the overhead of texts and lists.
+    /// Maximum size of encoded rows before the child reports which files they belong to: the rows of one file, and the overhead
+    /// of texts and lists.
     fn most_answered(&self) -> usize {
         self.most.memory.saturating_mul(2).saturating_add(64 << 20)
     }
@@ -300,7 +301,7 @@ impl Run {
 
 impl Drop for DecodeChild {
     fn drop(&mut self) {
-        // It writes no files, so it can be killed at any point.
+        // The child writes no files, so it can be killed at any point.
         let _ = self.child.kill();
         let _ = self.child.wait();
     }

@@ -1,9 +1,11 @@
+//! Tests of decoding in child processes.
+
 use arrow_array::cast::AsArray;
 use unstarve_tables::{Cell, HOSTS, parquet_file};
 
 use super::*;
 
-/// A child by a shell: it reads questions as the real one does, and notes each start.
+/// A child that is a shell script: it reads questions as the real one does, and logs each start.
 fn shell(starts: &std::path::Path, answers: &str) -> SandboxedDecode {
     let script = format!(
         r#"echo started >> "$0"
@@ -36,7 +38,7 @@ fn starts(path: &std::path::Path) -> usize {
     std::fs::read_to_string(path).expect("it was started").lines().count()
 }
 
-/// What came of files: the sums of those of a run, or why one is refused.
+/// The result of each file: the sums of a run's files, or why one is refused.
 fn rows(examine: &impl Examine, files: &[Bytes]) -> Vec<Result<Vec<u64>, String>> {
     let mut all = Vec::new();
     examine.rows(&HOSTS, files, DecodeLimits::INPUT, &|| true, &mut |answer| {
@@ -49,7 +51,7 @@ fn rows(examine: &impl Examine, files: &[Bytes]) -> Vec<Result<Vec<u64>, String>
 fn a_file_that_ends_a_used_child_is_asked_of_a_new_one() {
     let place = tempfile::tempdir().expect("a place for files");
     let noted = place.path().join("starts");
-    // Its room is used up by the first file.
+    // The first file uses up its room.
     let apart = shell(&noted, FOUND);
     assert_eq!([ask(&apart), ask(&apart), ask(&apart)], [Ok(1), Ok(1), Ok(1)]);
     assert_eq!(starts(&noted), 3);
@@ -86,12 +88,13 @@ fn one_child_reads_many_files() {
     assert_eq!(starts(&noted), 1);
 }
 
-/// Of files that were asked for together those are kept that were whole; the rest is asked one by one, and a new child has the last word on each.
+/// If a question with several files fails, the valid ones are kept. The rest is asked one by one, and a new child's answer is
+/// final for each.
 #[test]
 fn a_file_that_ends_a_child_takes_no_other_file_along() {
     let place = tempfile::tempdir().expect("a place for files");
     let noted = place.path().join("starts");
-    // The first one answers for one file and ends. Of those after it the third ends each that reads its file.
+    // The first child answers for one file and exits. Of the later ones, the third file ends each that reads it.
     let script = r#"
 case $(wc -l < "$0") in
 1) answer '{"found":[{"rows":0,"sum":"1","memory":0}]}' ;;
@@ -106,7 +109,7 @@ esac"#;
     assert_eq!(starts(&noted), 4);
 }
 
-/// Rows that are not those that were counted, and more answers than files, end a child as nonsense does.
+/// Rows that differ from the counted ones, and more answers than files, end a child like invalid output.
 #[test]
 fn a_child_that_answers_otherwise_than_it_was_asked_is_not_believed() {
     let place = tempfile::tempdir().expect("a place for files");
@@ -119,7 +122,7 @@ fn a_child_that_answers_otherwise_than_it_was_asked_is_not_believed() {
     }
 }
 
-/// Rows without a column: a few bytes are as many as they say.
+/// Rows without a column: a few bytes can claim any number.
 #[test]
 fn a_child_gives_no_more_rows_than_it_was_asked_for() {
     use arrow_array::RecordBatchOptions;
@@ -149,7 +152,7 @@ fn host(name: &str) -> Bytes {
     bytes.expect("it can be encoded").into()
 }
 
-/// What is said to the child and by it, with files of several sizes: as many rows as there are, in their order, and the sums of this process.
+/// Questions and answers with files of several sizes: all rows in their order, and the same sums as in this process.
 #[test]
 fn rows_come_back_as_they_are() {
     let names: Vec<String> = (0..40).map(|number| format!("host-{number}").repeat(1 + number % 3)).collect();
@@ -192,7 +195,7 @@ fn rows_come_back_as_they_are() {
     assert_eq!(found, here);
 }
 
-/// Files are given back together as long as they have no more rows than one may have.
+/// Files are returned together while they have no more rows than one file may have.
 #[test]
 fn a_run_has_no_more_rows_than_a_file_may_have() {
     let files = ["a", "b", "c", "d", "e"].map(host);
@@ -221,7 +224,8 @@ fn a_run_has_no_more_rows_than_a_file_may_have() {
     assert_eq!(runs, [2, 2, 1]);
 }
 
-/// Of a large file rows are given back before it is known to be whole. What follows may have other columns, as while hosts are upgraded.
+/// Rows of a large file are returned before the whole file is checked. The next file may have other columns, as during an
+/// upgrade of hosts.
 #[test]
 fn files_with_other_columns_are_not_of_the_run_of_a_large_one() {
     let name = "h".repeat(600);
@@ -262,7 +266,7 @@ fn files_with_other_columns_are_not_of_the_run_of_a_large_one() {
     assert_eq!(runs, [(1, vec![usual]), (1, vec![usual + 1])]);
 }
 
-/// The same file, as a newer version might write it.
+/// The same file as a newer version might write it.
 fn with_another_column(file: Bytes) -> Bytes {
     let batches = parquet::arrow::arrow_reader::ParquetRecordBatchReaderBuilder::try_new(file).expect("a good file");
     let batch = batches.build().expect("a good file").next().expect("a row").expect("a row");

@@ -11,7 +11,7 @@ use unstarve_tables::Schema;
 use super::parquet::{DecodeLimits, Examined, examine};
 use super::wire::{self, Answer, Question, Wants};
 
-/// CPU time limit of a question.
+/// CPU time limit for each question.
 pub(crate) const CPU_SECONDS: u64 = 120;
 /// Temporary memory of a decoder beside files and rows.
 const DECODER_BYTES: u64 = 64 << 20;
@@ -19,13 +19,13 @@ const DECODER_BYTES: u64 = 64 << 20;
 const PROGRAM_BYTES: u64 = 512 << 20;
 /// Rows are collected up to this size, then returned together.
 const MAX_HELD_BYTES: usize = 4 << 20;
-/// More than a question ever has.
+/// No question is larger.
 const MAX_QUESTION_BYTES: usize = 2 << 30;
 
-/// Answers until there is no more question.
+/// Answers questions until the end of input.
 ///
 /// # Errors
-/// If a question is not one of [`crate::SandboxedDecode`], or the answer cannot be written.
+/// If a question is malformed, or the answer cannot be written.
 pub fn serve(from: impl Read, to: impl Write) -> io::Result<()> {
     set_limit(Resource::Core, 0)?;
     let program = address_bytes().unwrap_or(PROGRAM_BYTES);
@@ -73,7 +73,7 @@ fn answer(question: &Question, mut all: Bytes, to: &mut impl Write) -> io::Resul
     reply.flush()
 }
 
-/// Rows of valid files that are not returned yet.
+/// Rows of valid files that were not returned yet.
 struct Reply<'a, W> {
     to: &'a mut W,
     wants: Wants,
@@ -112,12 +112,12 @@ impl<W: Write> Reply<'_, W> {
         if self.bytes < MAX_HELD_BYTES && !given { Ok(()) } else { self.flush().map_err(|error| error.to_string()) }
     }
 
-    /// Number of rows that are held: the parent needs memory for each, even for an empty one.
+    /// Number of rows held: the parent needs memory for each, even for an empty one.
     fn rows_of_found(&self) -> u64 {
         self.found.iter().fold(0, |rows, file| rows.saturating_add(file.rows))
     }
 
-    /// Returns the rows that are held.
+    /// Returns the rows held.
     fn flush(&mut self) -> io::Result<()> {
         let held = std::mem::take(&mut self.held);
         self.bytes = 0;

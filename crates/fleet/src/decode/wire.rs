@@ -15,7 +15,7 @@ use super::parquet::{Examined, Needed};
 #[derive(Serialize, Deserialize)]
 pub(crate) struct Question {
     pub table: String,
-    /// How long each of them is.
+    /// The length of each file.
     pub files: Vec<usize>,
     /// Memory limit of one file's rows.
     pub memory: usize,
@@ -24,25 +24,25 @@ pub(crate) struct Question {
     pub answer: Wants,
 }
 
-/// What the answer has of each file.
+/// What to answer for each file.
 #[derive(Clone, Copy, PartialEq, Eq, Serialize, Deserialize, Debug)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Wants {
-    /// What is in it.
+    /// Its content: number of rows and sum.
     Sums,
-    /// And its rows.
+    /// Its rows as well.
     Rows,
 }
 
-/// Answers come in the order of the files.
+/// An answer; answers come in the order of the files.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub(crate) enum Answer {
-    /// This many bytes of rows follow; the next `Found` says of which files.
+    /// This many bytes of rows follow; the next `Found` has their files.
     Rows(usize),
     /// The next files are valid. All rows since the last `Found` are theirs.
     Found(Vec<Examined>),
-    /// The next file is refused, and those after it are not looked at.
+    /// The next file is refused, and the files after it were not read.
     Refused(String),
 }
 
@@ -62,14 +62,14 @@ pub(crate) fn write_line(to: &mut impl Write, line: &impl Serialize) -> io::Resu
     to.write_all(&text)
 }
 
-/// A line; `None` at the end.
+/// Reads a line; `None` at the end.
 pub(crate) fn read_line<T: DeserializeOwned>(from: &mut impl BufRead) -> io::Result<Option<T>> {
     let mut line = Vec::new();
     from.by_ref().take(MAX_LINE_BYTES).read_until(b'\n', &mut line)?;
     if line.is_empty() { Ok(None) } else { Ok(Some(serde_json::from_slice(&line)?)) }
 }
 
-/// Rows with the same columns, as Arrow's stream has them.
+/// Encodes rows with the same columns as an Arrow stream.
 pub(crate) fn encode(schema: &SchemaRef, batches: &[RecordBatch]) -> io::Result<Vec<u8>> {
     let mut out = StreamWriter::try_new(Vec::new(), schema).map_err(io::Error::other)?;
     batches.iter().try_for_each(|batch| out.write(batch)).map_err(io::Error::other)?;

@@ -1,4 +1,4 @@
-//! Rows of many files become one sorted file.
+//! Collects rows of many files, and writes them as one sorted file.
 
 use std::collections::BTreeMap;
 use std::fs::File;
@@ -20,7 +20,7 @@ use crate::store::{Readers, digest_of};
 const FULL_ROWS: u64 = 1 << 20;
 pub(crate) const FULL_MEMORY: usize = 256 << 20;
 
-/// Rows on their way into one file.
+/// Rows to be written to one file.
 pub(crate) struct Chunk<'a> {
     table: &'a Schema,
     /// Columns that the table does not have.
@@ -28,17 +28,17 @@ pub(crate) struct Chunk<'a> {
     batches: Vec<RecordBatch>,
     /// Memory of the rows as they were read.
     came: usize,
-    /// Of this the [widths](width) of the columns that the rows' files have.
+    /// The part of it that is the [widths](width) of the columns in the rows' files.
     there: usize,
-    /// How many rows.
+    /// Number of rows.
     pub rows: u64,
-    /// The sum of what was put in.
+    /// The sum of the added rows.
     pub sum: Sum,
-    /// Who may read the files that are in it.
+    /// Users who may read the files of these rows.
     pub readers: Readers,
 }
 
-/// What was written.
+/// A file that was written.
 pub(crate) struct Written {
     pub sum: Sum,
     pub min_ts: Option<i64>,
@@ -108,8 +108,8 @@ impl<'a> Chunk<'a> {
         new.map(|field| (field.name().clone(), field.data_type().clone())).collect()
     }
 
-    /// A hash of the extra columns; empty if there are none. Hosts choose the names, so their lengths are hashed, too. Types have words of our own, which do
-    /// not change when a library is upgraded.
+    /// A hash of the extra columns; empty if there are none. Hosts choose the names, so their lengths are hashed, too. Types
+    /// are hashed by our own words, which do not change when a library is upgraded.
     pub fn columns(&self) -> String {
         if self.more.is_empty() {
             return String::new();
@@ -137,7 +137,7 @@ impl<'a> Chunk<'a> {
         Ok(())
     }
 
-    /// Its rows by the hour, if the table has such and they are far fewer; without extra columns.
+    /// Folds the rows by the hour, if the table supports that and there are far fewer rows then; `None` with extra columns.
     pub fn hourly(&self) -> io::Result<Option<RecordBatch>> {
         let Some(how) = &self.table.hourly else { return Ok(None) };
         let schema = Chunk::of(self.table).schema();
@@ -163,7 +163,7 @@ impl<'a> Chunk<'a> {
         Ok(Written { sum, min_ts, max_ts, hosts })
     }
 
-    /// The columns of the table, then the extra ones. Any may be empty: an older version did not write it.
+    /// The columns of the table, then the extra ones. All may be empty: older versions lack some.
     fn schema(&self) -> SchemaRef {
         let known = table_schema(self.table);
         let mut fields: Vec<Field> =
@@ -201,7 +201,7 @@ fn kind_word(kind: &DataType) -> &'static str {
         Some(Kind::Text) => "text",
         Some(Kind::Moment) => "moment",
         Some(Kind::Counts) => "counts",
-        // No file with such a column is read.
+        // Files with such a column are refused when read.
         None => "other",
     }
 }

@@ -1,9 +1,11 @@
+//! Tests of collecting rows for one merged file.
+
 use unstarve_tables::HOSTS;
 
 use super::*;
 use crate::decode::Examined;
 
-/// A run of a file with these columns and so many rows, all of them empty.
+/// A run of a file with these columns and this many empty rows.
 fn run(columns: &[(&str, Kind)], rows: usize) -> Run {
     let field = |(name, kind): &(&str, Kind)| Field::new(*name, arrow_type(*kind), true);
     let schema = Arc::new(ArrowSchema::new(columns.iter().map(field).collect::<Vec<_>>()));
@@ -20,7 +22,7 @@ fn chunk(runs: Vec<Run>) -> Chunk<'static> {
     chunk
 }
 
-/// Names are chosen by hosts: none is two others, or takes the kind along.
+/// Hosts choose names: no name may hash like two others, or like a name with a type.
 #[test]
 fn the_hash_of_columns_is_that_of_no_others() {
     let of = |columns: &[(&str, Kind)]| chunk(vec![run(columns, 1)]).columns();
@@ -35,7 +37,7 @@ fn the_hash_of_columns_is_that_of_no_others() {
     let different: std::collections::BTreeSet<&String> = all.iter().collect();
     assert_eq!((different.len(), all[5].as_str()), (all.len(), ""), "{all:?}");
     assert_eq!(of(&[("b", Kind::U64), ("host", Kind::Text), ("a", Kind::U64)]), all[0], "in any order");
-    // Commits have it: it stays as it is.
+    // Commits contain it, so it must not change.
     assert_eq!(all[3], "8930fd70ecca0c014c9749f598212e42");
 }
 
@@ -46,7 +48,7 @@ fn each_kind_has_a_word() {
     assert!(words.len() == COLUMN_KINDS.len() && !words.contains("other"), "{words:?}");
 }
 
-/// Rows that take next to no memory fill a file as others do.
+/// Rows that take almost no memory also fill a file.
 #[test]
 fn a_chunk_is_over_by_rows_too() {
     let mut full = chunk(vec![run(&[("host", Kind::Text)], 1)]);
@@ -54,7 +56,7 @@ fn a_chunk_is_over_by_rows_too() {
     assert_eq!([1, 2].map(|rows| full.is_over(&run(&[("host", Kind::Text)], rows))), [false, true]);
 }
 
-/// What is written has all columns of all files: empty cells take memory before they are written, in rows that came before, too.
+/// A written file has the columns of all its files. Empty cells take memory before they are written, also in earlier rows.
 #[test]
 fn memory_counts_columns_that_files_did_not_have() {
     let more: Vec<(String, Kind)> =
@@ -67,7 +69,7 @@ fn memory_counts_columns_that_files_did_not_have() {
     let written = written.map(|batch| batch.get_array_memory_size()).sum::<usize>();
     let (counted, came) = (chunk.memory(), runs().iter().map(|run| run.memory).sum::<usize>());
     assert!((written..written * 5 / 4).contains(&counted) && counted > 5 * came, "{came} {written} {counted}");
-    // And before it is put in.
+    // The same before it is added.
     let mut before = self::chunk(runs().drain(..2).collect());
     let last = runs().pop().expect("three");
     let expected = before.memory_with(&last);

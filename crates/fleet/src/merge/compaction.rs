@@ -1,4 +1,4 @@
-//! What a compaction is asked for, and what it did.
+//! Options and result of a compaction.
 
 use std::path::PathBuf;
 use std::time::Duration;
@@ -8,25 +8,25 @@ use unstarve_model::WallTime;
 
 use crate::problem::Problem;
 
-/// What a compaction does.
+/// Options of a compaction.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Options {
     /// The time now.
     pub now: WallTime,
-    /// How long after its end an hour is left alone: hosts still write.
+    /// How long after its end an hour is left alone, because hosts still write to it.
     pub settle: Duration,
     /// How long files that no longer count are kept for readers that still have them open.
     pub grace: Duration,
-    /// Hours that are older are dropped.
+    /// Older hours are dropped.
     pub keep: Option<Duration>,
 }
 
-/// What a compaction did.
+/// The result of a compaction.
 #[derive(Clone, PartialEq, Eq, Default, Serialize, Debug)]
 pub struct Done {
     /// Hours that got a commit with merged files.
     pub hours: u64,
-    /// Files of hosts that were merged, and their bytes.
+    /// Hosts' files that were merged.
     pub inputs: u64,
     /// Their bytes.
     pub input_bytes: u64,
@@ -36,9 +36,9 @@ pub struct Done {
     pub outputs: u64,
     /// Their bytes.
     pub output_bytes: u64,
-    /// Hours that were dropped.
+    /// Hours dropped.
     pub dropped: u64,
-    /// Files that were removed.
+    /// Files removed.
     pub removed: u64,
     /// Hosts' files in hours that are not settled yet; a later run merges them.
     pub waiting: u64,
@@ -46,16 +46,16 @@ pub struct Done {
     pub waiting_until: Option<WallTime>,
     /// Commits that another compactor made first.
     pub lost: u64,
-    /// Files of hosts that an earlier run refused and that are the same: they were not read again.
+    /// Hosts' files that an earlier run refused and that have not changed: they were not read again.
     pub refused_before: u64,
-    /// Files beside the tables that look like files of tables; they are left alone.
+    /// Misplaced files that look like files of tables; they are left alone.
     pub beside: Vec<PathBuf>,
-    /// What was left alone.
+    /// Problems with files, which were left alone.
     pub problems: Vec<Problem>,
 }
 
 impl Done {
-    /// With the problems in order, each once.
+    /// Sorts the problems, and removes duplicates.
     pub(crate) fn sorted(mut self) -> Done {
         self.problems.sort();
         self.problems.dedup();

@@ -1,4 +1,4 @@
-//! The files of an hour become those of its next commit.
+//! Merges the files of an hour into those of its next commit.
 
 use unstarve_tables::Schema;
 
@@ -15,7 +15,7 @@ use crate::store::{Hour, State};
 /// With this many merged files in an hour, a host's file that would need one more for its columns is refused.
 const MAX_OUTPUTS: usize = 1000;
 
-/// Merges files of hosts, and outputs if there are many small ones. `None` if there is nothing to do.
+/// Merges hosts' files, and outputs if there are many small ones. `None` if there is nothing to do.
 pub(crate) fn merge(
     hour: &Hour<'_>,
     table: &'static Schema,

@@ -1,3 +1,5 @@
+//! Tests of merging the files of an hour.
+
 use std::os::unix::fs::{MetadataExt, PermissionsExt};
 use std::path::PathBuf;
 use std::sync::Arc;
@@ -53,7 +55,7 @@ fn texts() -> Option<ArrayRef> {
     Some(Arc::new(StringArray::from(vec!["x"])))
 }
 
-/// An hour with files of these hosts.
+/// An hour with the files of these hosts.
 struct Place {
     place: tempfile::TempDir,
     shelf: Shelf,
@@ -77,7 +79,7 @@ impl Place {
         Store::open(&self.place.path().join("tables")).expect("it is there")
     }
 
-    /// How many merged files there are in an hour of so many at most, and what is said of which host's file.
+    /// Number of merged files in an hour that may have this many, and the reasons for hosts' files that were refused.
     fn merged(&self, most_outputs: usize) -> (usize, Vec<(String, String)>) {
         let (store, mut done) = (self.store(), Done::default());
         let hour = store.hour(&partition()).expect("it is there");
@@ -93,7 +95,7 @@ impl Place {
     }
 }
 
-/// Files that fit to others, and such without odd columns, are merged however full the hour is.
+/// Files whose columns fit, and files without extra columns, are merged however full the hour is.
 #[test]
 fn a_full_hour_leaves_out_only_what_needs_one_more_file() {
     let files = [("a", u64s()), ("b", texts()), ("c", i32s()), ("d", f64s()), ("e", i32s()), ("f", None)];
@@ -103,7 +105,7 @@ fn a_full_hour_leaves_out_only_what_needs_one_more_file() {
     assert!(why.contains("the hour has 3 merged files already"), "{why}");
 }
 
-/// Where other readers begin a file anyway, columns ask for none.
+/// If other readers require a new file anyway, columns need no further one.
 #[test]
 fn other_readers_have_a_file_in_a_full_hour() {
     let place = Place::with(&[("a", u64s()), ("b", texts()), ("c", i32s())]);
@@ -115,16 +117,16 @@ fn other_readers_have_a_file_in_a_full_hour() {
     assert_eq!((outputs, refused), (2, vec!["c"]), "{problems:?}");
 }
 
-/// A group that may read a host's file may read what is made of it, and no other group may.
+/// A group that may read a host's file may read the merged file, and no other group may.
 #[test]
 fn rows_of_one_group_are_not_anothers() {
     if !rustix::process::geteuid().is_root() {
-        // Past the harness, which shows nothing that a passed test prints.
+        // Written past the test harness, which hides the output of passed tests.
         let said = b"\nskipped: rows_of_one_group: it takes root to give files to any group\n";
         std::io::Write::write_all(&mut std::io::stdout(), said).expect("it can be said");
         return;
     }
-    // In a directory that root alone may enter.
+    // In a directory that only root may enter.
     let place = Place::with(&[("a", None), ("b", None), ("c", None)]);
     for (host, group) in [("a", 3001), ("b", 3002), ("c", 3001)] {
         std::fs::set_permissions(place.path(host), PermissionsExt::from_mode(0o640)).expect("ours");
@@ -141,7 +143,7 @@ fn rows_of_one_group_are_not_anothers() {
     assert_eq!(readers, [(0o640, 3001), (0o640, 3002)]);
 }
 
-/// Rows with odd columns and without are held side by side, in the memory of one file.
+/// Rows with and without extra columns are held at the same time, within the memory of one file.
 #[test]
 fn both_chunks_together_have_the_memory_of_one() {
     let (place, mut done) = (Place::with(&[("a", None)]), Done::default());
@@ -162,7 +164,7 @@ fn both_chunks_together_have_the_memory_of_one() {
     };
     assert_eq!(push(None, 100), (0, [1, 0]));
     assert_eq!(push(u64s(), 100), (0, [1, 1]));
-    // What would be larger is written, whoever comes.
+    // The larger chunk is written, whichever kind of rows is added.
     assert_eq!(push(u64s(), 60), (1, [1, 1]));
     assert_eq!(push(u64s(), 20), (1, [1, 2]));
     assert_eq!(push(u64s(), 100), (2, [1, 1]));

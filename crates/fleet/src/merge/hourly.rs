@@ -1,4 +1,5 @@
-//! Rows that differ only in time and numbers become one row of the hour: a tenth of the rows. Questions about many hosts rarely need single intervals.
+//! Folds rows that differ only in time and numbers into one row for the hour: a tenth of the rows. Queries over many hosts
+//! rarely need single intervals.
 
 use std::collections::HashMap;
 use std::fs::File;
@@ -18,12 +19,13 @@ use super::row_order::sorted_rows;
 use super::sorted::{self, RowAt};
 use crate::commit::Sum;
 
-/// Maximum memory of the sums; more than a day of a thousand hosts takes. Rows that would take more, because histograms have any length, are not folded.
+/// Maximum memory of the sums; more than a day of a thousand hosts takes. Rows that would take more, because histograms have
+/// any length, are not folded.
 const MAX_FOLD_MEMORY: usize = 64 << 20;
 
-/// Rows by the hour, one for those that differ only in the columns that are folded. `None` if that is more than half as many, or takes too much memory.
-///
-/// All batches have the columns of the schema. A sum that does not fit into its column goes on in one more row.
+/// Folds rows by the hour: one for those that differ only in the folded columns. `None` if more than half of the rows remain,
+/// or if it takes too much memory. All batches have the columns of the schema. A sum that does not fit into its column
+/// continues in another row.
 pub(crate) fn fold(batches: &[RecordBatch], schema: &SchemaRef, how: &Hourly) -> io::Result<Option<RecordBatch>> {
     let rows = batches.iter().map(RecordBatch::num_rows).sum::<usize>();
     let is_folded = |field: &Field| how.folds.iter().any(|(name, _)| name == field.name());
@@ -68,7 +70,7 @@ pub(crate) fn fold(batches: &[RecordBatch], schema: &SchemaRef, how: &Hourly) ->
     RecordBatch::try_new(Arc::clone(schema), columns).map(Some).map_err(io::Error::other)
 }
 
-/// Writes such rows, in the order of merged ones.
+/// Writes folded rows, in the order of merged ones.
 pub(crate) fn write(file: &mut File, rows: &RecordBatch) -> io::Result<Sum> {
     let batches = std::slice::from_ref(rows);
     let (sorted_rows, _) = sorted_rows(batches);
@@ -76,7 +78,7 @@ pub(crate) fn write(file: &mut File, rows: &RecordBatch) -> io::Result<Sum> {
     sorted::write(file, &rows.schema(), batches, &order)
 }
 
-/// Rows that are the same in the columns that were looked at.
+/// Groups of rows that are equal in the columns compared so far.
 struct Groups {
     /// By batch and row.
     of_rows: Vec<Vec<u32>>,
@@ -84,20 +86,20 @@ struct Groups {
 }
 
 impl Groups {
-    /// All are the same.
+    /// All rows in one group.
     fn of(batches: &[RecordBatch]) -> Groups {
         let of_rows = batches.iter().map(|batch| vec![0; batch.num_rows()]).collect();
         Groups { of_rows, count: 1 }
     }
 
-    /// Splits groups by a column of texts.
+    /// Splits groups by a text column.
     fn divide(&mut self, batches: &[RecordBatch], column: usize) -> io::Result<()> {
         let (mut texts, mut last) = (HashMap::<&str, u32>::new(), None);
         let mut divided = Divided::default();
         for (batch, of_rows) in batches.iter().zip(&mut self.of_rows) {
             let cells = texts_of(batch.column(column))?;
             for (row, group) in of_rows.iter_mut().enumerate() {
-                // A text is mostly the one before it.
+                // A text mostly repeats the previous one.
                 let text = cells.is_valid(row).then(|| cells.value(row));
                 let number = match last {
                     Some((known, number)) if known == text => number,
@@ -132,7 +134,7 @@ impl Groups {
     }
 }
 
-/// Groups by pairs of numbers.
+/// Groups, numbered by pairs of numbers.
 #[derive(Default)]
 struct Divided {
     groups: HashMap<u64, u32, BuildHasherDefault<Mixed>>,
@@ -140,7 +142,7 @@ struct Divided {
 }
 
 impl Divided {
-    /// The number of a pair, mostly that of the one before it.
+    /// The number of a pair, which mostly repeats the previous one.
     fn group(&mut self, group: u32, number: u32) -> u32 {
         let pair = u64::from(group) << 32 | u64::from(number);
         let group = match self.last {
@@ -159,7 +161,7 @@ fn texts_of(column: &ArrayRef) -> io::Result<&StringArray> {
     column.as_string_opt::<i32>().ok_or_else(|| io::Error::other("a column of texts is none"))
 }
 
-/// For pairs of our own numbers, which nobody else chooses.
+/// A hasher for pairs of our own numbers, which other users cannot choose.
 #[derive(Default)]
 struct Mixed(u64);
 
@@ -178,15 +180,15 @@ impl Hasher for Mixed {
     }
 }
 
-/// The rows that are made: mostly one for each group.
+/// The folded rows: mostly one for each group.
 struct Slots {
     of_group: Vec<Option<usize>>,
-    /// For each of them a row that has its texts.
+    /// For each, a row with its texts.
     first: Vec<RowAt>,
 }
 
 impl Slots {
-    /// One more, which the rows of this group go into from now on.
+    /// Adds another one, which further rows of this group go into.
     fn add(&mut self, group: u32, row: RowAt) -> usize {
         self.first.push(row);
         let slot = self.first.len() - 1;
@@ -221,7 +223,7 @@ impl Cells<'_> {
     }
 }
 
-/// What cells have become, for each row that is made.
+/// Folded cells, one for each folded row.
 enum Folded {
     First(Vec<Option<i64>>),
     Added(Vec<Option<u64>>),
@@ -250,7 +252,7 @@ impl Folded {
         }
     }
 
-    /// Adds a cell to a slot that is there or comes next.
+    /// Adds a cell to a slot that exists or is the next one.
     fn add(&mut self, slot: usize, cells: &Cells<'_>, row: usize) {
         match self {
             Folded::First(moments) => {

@@ -1,3 +1,5 @@
+//! Tests of folding rows by the hour.
+
 use std::collections::BTreeMap;
 
 use bytes::Bytes;
@@ -9,7 +11,7 @@ use crate::decode::{DecodeLimits, Examine, InProcessDecode, decode};
 use crate::merge::chunk::Chunk;
 use crate::store::Readers;
 
-/// A row of `wait_rollup`: what tells it from others, and what is folded.
+/// A row of `wait_rollup`: the columns that distinguish it, and those that are folded.
 #[derive(Clone, Debug)]
 struct Row {
     host: u8,
@@ -65,7 +67,8 @@ fn chunk(table: &'static Schema, files: Vec<Vec<u8>>) -> Chunk<'static> {
     chunk
 }
 
-/// What questions are asked about: for each host, role, kernel and hour the first moment, the sums, the greatest, and the histograms together.
+/// The result of queries: for each host, role, kernel and hour the first time, the sums, the maximum, and the merged
+/// histograms.
 type Answer = BTreeMap<(String, String, Option<String>, i64), (i64, u128, u128, Option<u64>, Vec<u64>)>;
 
 fn answer(batches: &[RecordBatch]) -> Answer {
@@ -109,7 +112,7 @@ fn rows_of(bytes: Vec<u8>) -> Vec<RecordBatch> {
 proptest! {
     #![proptest_config(ProptestConfig { cases: 64, failure_persistence: None, ..ProptestConfig::default() })]
 
-    /// Whatever the rows are, sums beyond 64 bits included, questions about an hour have the same answers.
+    /// For any rows, including sums beyond 64 bits, queries over an hour have the same results.
     #[test]
     fn an_hour_answers_as_its_rows_do(rows in prop::collection::vec(row(), 1..80), files in 1..4_usize) {
         let files: Vec<Vec<u8>> = rows.chunks(rows.len().div_ceil(files)).map(file).collect();
@@ -130,7 +133,7 @@ proptest! {
     }
 }
 
-/// A sum that is too large for its column goes on in another row.
+/// A sum that is too large for its column continues in another row.
 #[test]
 fn a_sum_does_not_stop_at_64_bits() {
     let row = Row { host: 1, role: 1, kernel: None, ts: 5, n: u64::MAX, max: None, counts: vec![1] };
@@ -139,7 +142,7 @@ fn a_sum_does_not_stop_at_64_bits() {
     assert_eq!(answer(&[folded]).into_values().next().expect("one host").1, 4 * u128::from(u64::MAX));
 }
 
-/// Histograms of any length take no more memory than is set aside.
+/// Histograms of any length stay within the memory limit.
 #[test]
 fn long_histograms_stay_as_they_are() {
     let row = |host: u8| Row { host, role: 1, kernel: None, ts: 5, n: 1, max: None, counts: vec![1; 3 << 20] };
@@ -149,7 +152,7 @@ fn long_histograms_stay_as_they_are() {
     assert!(!folded(&[row(1), short(1), row(2), short(2), row(3), short(3)]));
 }
 
-/// What is not folded has to be text: that is how rows are told apart.
+/// Columns that are not folded must be text: they distinguish rows.
 #[test]
 fn the_rest_of_a_table_by_the_hour_is_text() {
     for table in unstarve_tables::ALL {

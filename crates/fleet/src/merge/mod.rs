@@ -1,4 +1,4 @@
-//! The files of an hour become those of its next commit.
+//! Merges the files of an hour into those of its next commit.
 
 mod chunk;
 mod compaction;

@@ -1,4 +1,4 @@
-//! The next commit of an hour; its files are written already.
+//! Creates the next commit of an hour, whose files are already written.
 
 use super::compaction::{Done, Options};
 use crate::commit::{Commit, Input, Name, Output, Retired};
@@ -27,7 +27,7 @@ impl NextCommit {
         let retired = state.files.outputs.iter().collect::<Vec<_>>();
         let mut commit = next_commit(hour, state, &[], &retired, &[], options);
         commit.head.dropped = true;
-        // No file of it counts, whatever its name.
+        // None of its files counts, whatever its name.
         commit.inputs = Vec::new();
         NextCommit {
             what: CommitReason::Dropped,
@@ -51,7 +51,7 @@ impl NextCommit {
         }
     }
 
-    /// Makes the commit; `false` if another compactor was faster.
+    /// Creates the commit; `false` if another compactor was faster.
     pub fn commit(&self, hour: &Hour<'_>, state: &State) -> Result<bool, FleetError> {
         let number = self.commit.head.number;
         let is_made = match hour.commit(&self.commit, self.readers) {
@@ -62,7 +62,8 @@ impl NextCommit {
             }
             is_made => is_made?,
         };
-        // Numbers between were taken by files that are not trusted. If a compactor has committed with one of them meanwhile, this commit misses its rows.
+        // Untrusted files have taken the numbers in between. If a compactor has committed with one of them meanwhile, this
+        // commit misses its rows.
         if is_made && number > state.number() + 1 && hour.has_commit_between(state.number(), number)? {
             hour.remove(&Name::commit(number))?;
             return Ok(false);

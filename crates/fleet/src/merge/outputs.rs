@@ -24,10 +24,10 @@ pub(crate) struct OutputFiles<'a> {
     number: u64,
     /// Rows of the next file without extra columns, and of the next one with some: extra columns of one host do not end the file of the others.
     pub(super) chunks: [Chunk<'a>; 2],
-    /// Who may read any of the files that the commit will list.
+    /// Users who may read all files that the commit will list.
     pub readers: Readers,
     pub outputs: Vec<Output>,
-    /// How many the newest commit lists.
+    /// Number of merged files in the newest commit.
     before: usize,
     most_outputs: usize,
 }
@@ -47,8 +47,8 @@ impl<'a> OutputFiles<'a> {
         }
     }
 
-    /// Adds rows of files with the same readers and columns. If their columns do not fit to those before, a new file begins: what one host writes does not
-    /// keep out another's rows (docs/decisions/0432).
+    /// Adds rows of files with the same readers and columns. If their columns conflict with earlier ones, a new file starts:
+    /// one host's columns must not exclude another host's rows (docs/decisions/0432).
     pub fn push(&mut self, run: Run, readers: Readers) -> Result<(), Refused> {
         let own = usize::from(self.chunks[0].has_extra_columns(&run));
         if self.chunks[own].readers != readers {
@@ -67,8 +67,8 @@ impl<'a> OutputFiles<'a> {
         if chunk.is_full() { Ok(self.flush(own)?) } else { Ok(()) }
     }
 
-    /// Merges outputs of an earlier commit into fewer, and returns those that it replaced. If that would not leave fewer files to merge, they stay as they are: else they
-    /// would be written again in each run.
+    /// Merges outputs of an earlier commit into fewer, and returns those that it replaced. If that would not leave fewer files
+    /// to merge, they stay as they are; otherwise each run would write them again.
     pub fn merge_outputs<'o>(
         &mut self,
         outputs: Vec<&'o Output>,
@@ -96,7 +96,7 @@ impl<'a> OutputFiles<'a> {
 
     /// Takes the rows of an output of an earlier commit.
     fn push_output(&mut self, output: &Output) -> Result<(), Refused> {
-        // No more than the commit says: someone who may write in the hour could have replaced the file.
+        // No more than the commit says: a user who may write to the hour could have replaced the file.
         let read = self.hour.read(&output.name, output.bytes).map_err(|error| Refused::File(chain(&error)))?;
         let Some(content) = read else {
             return Err(Refused::File("the commit lists it, and it is not there".to_owned()));
@@ -179,7 +179,7 @@ impl<'a> OutputFiles<'a> {
         Ok(())
     }
 
-    /// Its rows by the hour, if the table has such and they are far fewer.
+    /// Folds its rows by the hour, if the table supports that and there are far fewer rows then.
     fn write_hourly(&self, chunk: &Chunk<'_>, name: String) -> Result<Option<HourlyFile>, FleetError> {
         let Some(folded) = chunk.hourly().map_err(|error| self.rows_error(&error.to_string()))? else {
             return Ok(None);
@@ -214,7 +214,7 @@ fn two_chunks(table: &Schema) -> [Chunk<'_>; 2] {
 
 /// Why a file is not merged.
 pub(crate) enum Refused {
-    /// The file is not valid, and left alone.
+    /// The file is invalid, and left alone.
     File(String),
     /// The store cannot be read or written.
     Store(FleetError),

@@ -14,7 +14,7 @@ use crate::error::{FleetError, chain};
 use crate::problem::{Kind, Problem};
 use crate::store::{Entry, Hour, Stamp, Store};
 
-/// In the store itself.
+/// In the store's own directory.
 pub(crate) const REFUSED_NAME: &str = "_refused.json";
 /// Maximum size of the file. Bad files that do not fit are read in each run.
 const MAX_REFUSALS_BYTES: u64 = 16 << 20;
@@ -36,7 +36,7 @@ struct Refusal {
 /// By hour and name.
 type RefusalsByHour = BTreeMap<String, BTreeMap<String, Refusal>>;
 
-/// What is in the file.
+/// The content of the file.
 #[derive(Serialize, Deserialize)]
 struct RefusalsFile {
     /// Another version may read what this one refuses.
@@ -70,7 +70,7 @@ impl Refusals {
         Refusals { known, next: RefusalsByHour::new(), now }
     }
 
-    /// Why the file was refused before, if it has not changed since; it stays noted.
+    /// The reason of an earlier refusal, if the file has not changed since; it stays noted.
     pub fn holds(&mut self, hour: &Hour<'_>, entry: &Entry) -> Option<String> {
         let note = self.known.get(hour.key())?.get(&entry.name)?;
         let age = self.now.0.checked_sub(note.at_ns)?;
@@ -89,7 +89,7 @@ impl Refusals {
         }
     }
 
-    /// Notes a file that was refused for its content.
+    /// Notes a file that was refused because of its content.
     pub fn note(&mut self, hour: &Hour<'_>, entry: &Entry, why: &str) {
         let clock = SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |now| now.as_nanos());
         if u128::from(entry.stamp.changed_ns) + u128::from(MIN_UNCHANGED_NS) > clock {
@@ -122,7 +122,7 @@ impl Refusals {
         let bytes = |what: &dyn Fn() -> serde_json::Result<Vec<u8>>| {
             what().map_or(MAX_REFUSALS_BYTES, |text| text.len() as u64)
         };
-        // The version, and what is between notes.
+        // The version, and the separators between notes.
         let mut all = 100;
         for (hour, notes) in &mut self.next {
             all += bytes(&|| serde_json::to_vec(hour)) + 4;

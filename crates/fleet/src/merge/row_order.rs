@@ -6,7 +6,7 @@ use arrow_array::cast::AsArray;
 use arrow_array::types::TimestampNanosecondType;
 use arrow_array::{Array, RecordBatch, StringArray};
 
-/// Questions select by victim first, then by time.
+/// Queries select by victim first, then by time.
 const VICTIM_COLUMNS: [&str; 2] = ["victim_role", "victim"];
 
 /// The sort key of a row (rank of its victim, time, rank of its host), then its batch and row.
@@ -30,7 +30,7 @@ pub(super) fn sorted_rows(batches: &[RecordBatch]) -> (Vec<RowPosition>, u64) {
     (places, count)
 }
 
-/// For each row the rank of its text in a column, from 1; 0 for an empty cell. And the number of different texts.
+/// For each row the rank of its text in a column, from 1; 0 for an empty cell. Also the number of different texts.
 fn ranks(batches: &[RecordBatch], column: Option<&str>) -> (Vec<Vec<u32>>, u64) {
     let texts = |batch: &'_ RecordBatch| {
         column.and_then(|name| Some(batch.column_by_name(name)?.as_string_opt::<i32>()?.clone()))

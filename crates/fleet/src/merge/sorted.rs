@@ -24,7 +24,7 @@ const SLICE_ROWS: usize = 1 << 15;
 /// More threads would hold more rows in memory at once.
 const MAX_THREADS: usize = 4;
 
-/// A row: the number of its batch, and its number there.
+/// A row: the index of its batch, and its index there.
 pub(crate) type RowAt = (usize, usize);
 
 /// Writes rows in this order and returns their sum. All batches have all columns.

@@ -109,7 +109,7 @@ fn input(file: Loaded, found: Examined, now: WallTime) -> Input {
 }
 
 impl<'a, 'h> UnmergedFiles<'a, 'h> {
-    /// The files of an hour; their rows go into `outputs`.
+    /// Starts reading the files of an hour; their rows go into `outputs`.
     pub fn of(
         outputs: &'a mut OutputFiles<'h>,
         state: &'a State,
@@ -163,7 +163,7 @@ impl<'a, 'h> UnmergedFiles<'a, 'h> {
                     let digest = digest_of(&bytes);
                     return Some((Loaded { name: name.to_owned(), bytes: bytes.len() as u64, digest, readers }, bytes));
                 }
-                // Removed meanwhile.
+                // The file was removed meanwhile.
                 Ok(None) => {}
                 Err(error) => Problem::new(self.outputs.hour.shown(name), &chain(&error)).add(self.problems),
             }
@@ -171,7 +171,7 @@ impl<'a, 'h> UnmergedFiles<'a, 'h> {
         None
     }
 
-    /// Whether the file was refused in an earlier run and is the same.
+    /// Whether an earlier run refused the file, and it has not changed.
     fn is_refused(&mut self, name: &str) -> bool {
         let refusals = &mut *self.refusals;
         let noted = self.state.entry(name).and_then(|entry| refusals.holds(self.outputs.hour, entry));

@@ -1,5 +1,5 @@
-//! Whether a file with a commit's name is a compactor's. Hosts can put files of any name into an hour; a commit that no trusted user wrote is
-//! reported and ignored.
+//! Checks whether a file with a commit's name is a compactor's. Hosts can put files of any name into an hour; a commit that no
+//! trusted user wrote is reported and ignored.
 
 use std::io::Read;
 
@@ -88,7 +88,7 @@ impl Hour<'_> {
         is_another.then(|| FleetError::Owner { path: path(), owner: entry.owner })
     }
 
-    /// Accepts a commit of this hour. One that a compactor made for another hour was copied here by someone else.
+    /// Accepts a commit of this hour. A compactor's commit for another hour was copied here by another user.
     fn check_hour<T>(
         &self,
         number: u64,

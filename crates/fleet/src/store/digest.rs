@@ -1,3 +1,5 @@
+//! Digests of files.
+
 use sha2::{Digest, Sha256};
 
 /// The first half of SHA-256, in hexadecimal: nobody can make another file with the same digest.

@@ -1,5 +1,6 @@
-//! The directory. Other hosts write into it, so nothing in it is trusted: directories and files are opened relative to their parent's descriptor,
-//! no symbolic link is followed, and a commit counts only if root, this user or the owner of the whole directory wrote it.
+//! Access to the store's directory. Other hosts write into it, so nothing in it is trusted: directories and files are opened
+//! relative to their parent's descriptor, no symbolic link is followed, and a commit counts only if root, this user or the
+//! owner of the store's directory wrote it.
 
 use std::fs::File;
 use std::io::{self, Read};
@@ -24,16 +25,16 @@ pub enum Effect<'a> {
     Write(&'a str),
     /// Renames a finished file to this name.
     Name(&'a str),
-    /// Makes this commit, unless it exists.
+    /// Creates this commit, unless it exists.
     Commit(&'a str),
     /// Removes this file.
     Remove(&'a str),
 }
 
-/// Called before each effect. An error counts as one of the system: tests stop a compactor at each point this way.
+/// Called before each effect. An error is handled like a failed system call: tests stop a compactor at each point this way.
 pub type Before = Box<dyn Fn(Effect<'_>) -> io::Result<()>>;
 
-/// The directory.
+/// The store.
 pub struct Store {
     path: PathBuf,
     directory: OwnedFd,
@@ -77,18 +78,18 @@ impl Store {
         Ok(Store { path: path.to_owned(), directory, owner, before, examine: Box::new(InProcessDecode) })
     }
 
-    /// Where it is.
+    /// The path.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// Has files of hosts read by `examine` before anything is done with their rows.
+    /// Decodes hosts' files by `examine`, which checks them before their rows are used.
     #[must_use]
     pub fn examined_by(self, examine: Box<dyn Examine>) -> Store {
         Store { examine, ..self }
     }
 
-    /// All hours, sorted. A directory that looks like an hour and is none is a problem.
+    /// All hours, sorted. A directory that looks like an hour and is not one is a problem.
     ///
     /// # Errors
     /// If the directory cannot be read.
@@ -148,7 +149,7 @@ impl Store {
                 }
             }
         }
-        // Files beside the tables are reported elsewhere.
+        // Misplaced files are reported elsewhere.
         let is_beside = below.as_os_str().is_empty();
         if !is_beside {
             Problem::stray(below, strays).into_iter().for_each(|problem| problem.add(problems));
@@ -158,7 +159,7 @@ impl Store {
         Ok(())
     }
 
-    /// Opens a directory in the store's own; `None` for a link or anything else.
+    /// Opens a subdirectory of the store's own directory; `None` for a link or anything else.
     pub(crate) fn inner(&self, name: &str) -> Option<OwnedFd> {
         openat(&self.directory, name, OPEN_DIRECTORY, Mode::empty()).ok()
     }
@@ -185,7 +186,7 @@ impl Store {
     /// Reads a file of the store's own directory; `None` if there is none.
     ///
     /// # Errors
-    /// If it cannot be read, or if users that are not trusted may have written it.
+    /// If it cannot be read, or if untrusted users may have written it.
     pub(crate) fn get(&self, name: &str, limit: u64) -> Result<Option<Vec<u8>>, FleetError> {
         let top = self.top(name)?;
         let Some((file, found)) = top.open(name)? else { return Ok(None) };
@@ -205,19 +206,19 @@ impl Store {
         Ok(Hour { store: self, directory, path: self.path.clone(), key: String::new() })
     }
 
-    /// Whose commits are trusted.
+    /// Users whose commits are trusted.
     pub(crate) fn trusted(&self) -> Trusted {
         let found = statat(&self.directory, MANIFEST_NAME, AtFlags::SYMLINK_NOFOLLOW).ok();
         let us = rustix::process::geteuid().as_raw();
         Trusted { us, owner: Some(self.owner), keeper: found.map(|found| found.st_uid) }
     }
 
-    /// Reads files of hosts.
+    /// Decodes hosts' files.
     pub(crate) fn examiner(&self) -> &dyn Examine {
         self.examine.as_ref()
     }
 
-    /// Who may read the directory itself.
+    /// Users who may read the store's directory.
     pub(super) fn readers(&self) -> Readers {
         fstat(&self.directory).map_or_else(|_| Readers::default(), |found| Readers::of(found.st_mode, found.st_gid))
     }
@@ -232,7 +233,7 @@ impl Store {
     }
 }
 
-/// An hour of a table, open.
+/// An hour of a table, with its open directory.
 pub(crate) struct Hour<'a> {
     store: &'a Store,
     directory: OwnedFd,
@@ -248,9 +249,9 @@ pub(crate) struct Entry {
     pub bytes: u64,
     /// When it was last written, seconds since 1970.
     pub written: u64,
-    /// Who may read it.
+    /// Users who may read it.
     pub readers: Readers,
-    /// Whose it is.
+    /// The owner.
     pub owner: u32,
     pub mode: u32,
     pub is_regular: bool,
@@ -280,26 +281,27 @@ impl Entry {
     }
 }
 
-/// The bytes of a file, and who may read it.
+/// The bytes of a file, and the users who may read it.
 pub(crate) struct Content {
     pub bytes: Bytes,
     pub readers: Readers,
 }
 
-/// Who may read a file besides its owner. Rows go only into files with the same readers: nobody can read more than before, or less.
+/// The users who may read a file besides its owner. Rows go only into files with the same readers: no user can read more than
+/// before, or less.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Default, Debug)]
 pub(crate) struct Readers {
     /// The read bits of group and others.
     bits: u32,
-    /// Which group, where not everybody may.
+    /// The group, unless all users may read it.
     group: Option<u32>,
 }
 
 impl Readers {
-    /// Everybody.
+    /// All users.
     pub const ALL: Readers = Readers { bits: 0o044, group: None };
 
-    /// Of a file's mode and group.
+    /// From a file's mode and group.
     pub fn of(mode: u32, group: u32) -> Readers {
         let bits = mode & 0o044;
         Readers { bits, group: (bits == 0o040).then_some(group) }
@@ -315,34 +317,34 @@ impl Readers {
         Readers { bits, group: group.filter(|_| bits == 0o040) }
     }
 
-    /// The mode of a file for them.
+    /// The mode of a file for these readers.
     pub fn mode(self) -> u32 {
         0o600 | self.bits
     }
 
-    /// The group that a file for them has to have, if it matters.
+    /// The group that a file for these readers must have, if it matters.
     pub fn group(self) -> Option<u32> {
         self.group
     }
 }
 
 impl Hour<'_> {
-    /// Its path, with that of the store.
+    /// Its path, including the store's.
     pub fn path(&self) -> &Path {
         &self.path
     }
 
-    /// What its commits call it: `table=…/date=…/hour=…`.
+    /// Its name in commits: `table=…/date=…/hour=…`.
     pub fn key(&self) -> &str {
         &self.key
     }
 
-    /// Where its files are made.
+    /// The directory of its files.
     pub fn directory(&self) -> &OwnedFd {
         &self.directory
     }
 
-    /// The store that it is in.
+    /// Its store.
     pub fn store(&self) -> &Store {
         self.store
     }
@@ -375,7 +377,7 @@ impl Hour<'_> {
         Ok(owners)
     }
 
-    /// The path of a file in it, relative to the store, as messages show it.
+    /// The path of a file in it, relative to the store, for messages.
     pub fn shown(&self, name: &str) -> PathBuf {
         self.path.strip_prefix(&self.store.path).unwrap_or(&self.path).join(name)
     }
@@ -384,14 +386,14 @@ impl Hour<'_> {
         FleetError::Io { action, path: self.path.join(name), source }
     }
 
-    /// All entries, sorted by name; and the names that no file of a table can have.
+    /// All entries, sorted by name, and the names that no file of a table can have.
     pub fn list(&self) -> Result<(Vec<Entry>, Vec<String>), FleetError> {
         let mut entries = Vec::new();
         let Names { texts, strange } = names(&self.directory).map_err(|error| self.io("read", "", error))?;
         for name in texts {
             let found = match statat(&self.directory, name.as_str(), AtFlags::SYMLINK_NOFOLLOW) {
                 Ok(found) => found,
-                // Gone meanwhile.
+                // Removed meanwhile.
                 Err(Errno::NOENT) => continue,
                 Err(error) => return Err(self.io("read", &name, error.into())),
             };
@@ -412,7 +414,7 @@ impl Hour<'_> {
         Ok((entries, strange))
     }
 
-    /// The whole of a regular file; `None` if there is none of this name.
+    /// Reads a whole regular file; `None` if there is none of this name.
     pub fn read(&self, name: &str, limit: u64) -> Result<Option<Content>, FleetError> {
         let Some((file, found)) = self.open(name)? else { return Ok(None) };
         let too_large =
@@ -467,7 +469,7 @@ fn stamp(found: &rustix::fs::Stat) -> Stamp {
     }
 }
 
-/// What is in a directory.
+/// The names in a directory.
 #[derive(Default)]
 pub(crate) struct Names {
     /// Names that a file of a table can have.
@@ -476,7 +478,7 @@ pub(crate) struct Names {
     pub strange: Vec<String>,
 }
 
-/// The names of what is in a directory.
+/// Lists a directory.
 pub(crate) fn names(directory: impl AsFd) -> io::Result<Names> {
     let mut names = Names::default();
     for entry in Dir::read_from(directory)? {

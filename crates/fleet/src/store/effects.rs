@@ -1,4 +1,4 @@
-//! All writes to the directory and removals from it.
+//! All writes to the store and removals from it.
 
 use std::fs::File;
 use std::io::{self, Write};
@@ -10,7 +10,7 @@ use super::directory::{Effect, Hour, Readers, Store};
 use crate::commit::{Commit, Name, OTHERS_WRITE};
 use crate::error::FleetError;
 
-/// How the name of an unfinished file begins; 16 random digits follow.
+/// Prefix of an unfinished file's name; 16 random digits follow.
 const HIDDEN_PREFIX: &str = ".fleet-";
 
 impl Store {
@@ -24,7 +24,7 @@ impl Store {
 }
 
 impl Hour<'_> {
-    /// Writes a file: synced to disk before it gets its name.
+    /// Writes a file, and syncs it to disk before it gets its name.
     pub fn write(
         &self,
         name: &str,
@@ -43,7 +43,7 @@ impl Hour<'_> {
         named.map_err(|error| self.io("write", name, error))
     }
 
-    /// Makes a commit. `false` if there is one with its number already: then nothing has changed.
+    /// Creates a commit. `false` if one with its number already exists: then nothing has changed.
     pub fn commit(&self, commit: &Commit, readers: Readers) -> Result<bool, FleetError> {
         let name = Name::commit(commit.head.number);
         let hidden = self.hidden(&name, readers, |file| file.write_all(&commit.encode()))?;
@@ -52,7 +52,7 @@ impl Hour<'_> {
             // linkat never replaces a file, and is atomic.
             Ok(linkat(self.directory(), hidden.as_str(), self.directory(), name.as_str(), AtFlags::empty())?)
         });
-        // On NFS linkat can report EEXIST for a link that it made, if the first answer was lost.
+        // On NFS linkat can report EEXIST for a link that it created, if the first answer was lost.
         let is_ours = linked.is_err() && self.is_one_file(&hidden, &name);
         self.remove_hidden(&hidden);
         match linked {
@@ -83,9 +83,9 @@ impl Hour<'_> {
             self.store().before_effect(Effect::Write(&hidden))?;
             let mut file = File::from(openat(self.directory(), hidden.as_str(), flags, Mode::from_raw_mode(0o600))?);
             fill(&mut file)?;
-            // Readers trust this file, so nobody else may write it, whatever the mode of hosts' files.
+            // Readers trust this file, so only its owner may write it, whatever the mode of hosts' files.
             let mut mode = readers.mode() & !OTHERS_WRITE;
-            // Without the right group, no group may read it: the directory's or our own is a different one.
+            // Without the right group, no group may read it: its group is then the directory's or this process's.
             if let Some(group) = readers.group()
                 && fchown(&file, None, Some(Gid::from_raw(group))).is_err()
             {
@@ -103,14 +103,14 @@ impl Hour<'_> {
         }
     }
 
-    /// Removes an unfinished file of ours; if that fails, a later sweep does.
+    /// Removes an unfinished file of this process; if that fails, a later sweep does.
     fn remove_hidden(&self, hidden: &str) {
         if self.store().before_effect(Effect::Remove(hidden)).is_ok() {
             let _ = unlinkat(self.directory(), hidden, AtFlags::empty());
         }
     }
 
-    /// Removes a file; one that is not there is no error.
+    /// Removes a file; a missing file is not an error.
     pub fn remove(&self, name: &str) -> Result<(), FleetError> {
         let removed = self.store().before_effect(Effect::Remove(name));
         match removed.and_then(|()| Ok(unlinkat(self.directory(), name, AtFlags::empty())?)) {

@@ -1,4 +1,4 @@
-//! Whether a directory has tables: nothing is written into a directory that was named by mistake.
+//! Checks whether a directory has tables, so that nothing is written into a directory named by mistake.
 
 use super::directory::{MANIFEST_NAME, Names, Store};
 use crate::error::FleetError;
@@ -6,7 +6,7 @@ use crate::error::FleetError;
 /// Whether a directory has tables.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Holds {
-    /// Tables, or what a compactor left of them.
+    /// Tables, or leftovers of a compactor.
     Tables,
     /// It is empty.
     Nothing,
@@ -29,7 +29,7 @@ impl Store {
         Ok(Holds::Nothing)
     }
 
-    /// The error about a directory without tables.
+    /// The error for a directory without tables.
     pub(crate) fn no_tables(&self) -> FleetError {
         FleetError::NoTables { path: self.path().to_owned() }
     }

@@ -1,3 +1,5 @@
+//! The state of an hour on disk: its entries, its newest commit, and the files that count.
+
 use std::collections::{BTreeMap, BTreeSet};
 use std::convert::Infallible;
 
@@ -10,25 +12,25 @@ use crate::commit::{Commit, Files, Name, Output, counting};
 use crate::error::{FleetError, chain};
 use crate::problem::{Kind, Problem};
 
-/// From this many small outputs with the same readers and columns on, they are merged again.
+/// This many small outputs with the same readers and columns are merged again.
 pub(crate) const MIN_OUTPUTS_TO_MERGE: usize = 4;
 
 /// An hour as found on disk.
 pub(crate) struct State {
-    /// What is in it.
+    /// All entries.
     pub entries: Vec<Entry>,
     /// The newest commit.
     pub commit: Option<Commit>,
-    /// Whether that commit's inputs were read, too. They are not needed where there is no host's file.
+    /// Whether that commit's inputs were read, too. They are needed only if there are hosts' files.
     pub is_whole: bool,
     /// Which files count.
     pub files: Files,
 }
 
-/// How much of a commit is read: it can have a hundred thousand lines.
+/// How much of a commit to read: it can have a hundred thousand lines.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Depth {
-    /// Its inputs where there are files of hosts.
+    /// The inputs only if there are hosts' files.
     Needed,
     /// All of it.
     Whole,
@@ -61,7 +63,7 @@ impl State {
         self.commit.as_ref().map_or(0, |commit| commit.head.number)
     }
 
-    /// The next free number. One that a file has is not free, whoever wrote the file.
+    /// The next free number. A number is taken if any file has it, whoever wrote the file.
     pub fn next(&self) -> u64 {
         let taken: BTreeSet<u64> = self.entries.iter().filter_map(Entry::number).collect();
         let mut next = self.number().saturating_add(1);
@@ -71,9 +73,9 @@ impl State {
         next
     }
 
-    /// Whether a commit is due though there is nothing to merge: an early version made the newest one, which does not name its hour; or a compactor was
-    /// killed a day ago and left files that become garbage only when their number is taken. Hosts can create files with such names and any mtime, so there is at
-    /// most one such commit a day.
+    /// Whether a commit is due although there is nothing to merge: the newest one is an early version's and does not name its
+    /// hour, or a compactor was killed a day ago and left files that become garbage only when their number is taken. Hosts can
+    /// create files with such names and any mtime, so there is at most one such commit a day.
     pub fn wants_renewal(&self, now: WallTime) -> bool {
         const RENEWAL_SECONDS: u64 = 24 * 3600;
         let is_over = |since: u64| since.saturating_add(RENEWAL_SECONDS) <= now.0 / 1_000_000_000;
@@ -89,8 +91,8 @@ impl State {
         head.is_none_or(|head| is_over(head.at_ns / 1_000_000_000)) && self.entries.iter().any(is_left)
     }
 
-    /// Whether there are merged files and nothing else: someone copied them without their commit. A killed compactor cannot cause this, because hosts' files
-    /// are removed only after a commit.
+    /// Whether there are merged files and nothing else: a user copied them without their commit. A killed compactor cannot
+    /// cause this, because hosts' files are removed only after a commit.
     pub fn lacks_commit(&self) -> bool {
         let is_merged = |entry: &Entry| matches!(entry.kind, Name::Merged(_)) && entry.is_regular;
         self.commit.is_none() && self.files.loose.is_empty() && self.entries.iter().any(is_merged)
@@ -112,7 +114,7 @@ impl State {
         loose
     }
 
-    /// Who may read any of the outputs that count.
+    /// Users who may read all outputs that count.
     pub fn readers_of_outputs(&self) -> Readers {
         let all = self.files.outputs.iter().map(|output| self.readers(&output.name));
         all.fold(Readers::default(), Readers::or)
@@ -122,13 +124,13 @@ impl State {
         self.entry(name).map_or(Readers::default(), |entry| entry.readers)
     }
 
-    /// What has this name.
+    /// The entry with this name.
     pub fn entry(&self, name: &str) -> Option<&Entry> {
         let at = self.entries.binary_search_by(|entry| entry.name.as_str().cmp(name)).ok()?;
         self.entries.get(at)
     }
 
-    /// Whether the hour is no longer kept.
+    /// Whether the hour was dropped.
     pub fn is_dropped(&self) -> bool {
         self.commit.as_ref().is_some_and(|commit| commit.head.dropped)
     }
@@ -154,7 +156,7 @@ impl State {
     }
 }
 
-/// What is in an hour, and its newest commit.
+/// The entries of an hour, and its newest commit.
 struct Newest {
     entries: Vec<Entry>,
     strange: Vec<String>,

@@ -1,4 +1,4 @@
-//! Files beside the tables that look like files of tables. They are not merged, so they are reported.
+//! Finds misplaced files that look like files of tables. They are not merged, so they are reported.
 
 use std::path::PathBuf;
 
@@ -7,7 +7,8 @@ use crate::commit::Name;
 use crate::error::FleetError;
 
 impl Store {
-    /// Parquet files beside the tables, and directories with tables of their own: copied to the wrong place, or there on purpose, for `unstarve sql`.
+    /// Parquet files outside of the tables, and directories with tables of their own: copied to the wrong place, or there on
+    /// purpose, for `unstarve sql`.
     ///
     /// # Errors
     /// If the directory cannot be read.

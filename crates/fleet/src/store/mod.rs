@@ -1,4 +1,4 @@
-//! The directory, and an hour of it as it is found.
+//! The store's directory, and the state of its hours.
 
 mod commit_auth;
 mod digest;

@@ -1,4 +1,4 @@
-//! Merges the files of hosts, hour by hour, and drops hours that are too old.
+//! Compacts a store: merges the files of hosts, hour by hour, and drops hours that are too old.
 
 use unstarve_model::WallTime;
 use unstarve_tables::Partition;
@@ -12,11 +12,12 @@ use crate::store::{Depth, Holds, MANIFEST_NAME, State, Store};
 /// Attempts to commit before giving up on an hour that others commit to.
 const MAX_TRIES: u32 = 8;
 
-/// Merges what hosts have written, drops hours that are too old, writes the manifest, and then removes files that have not counted for the grace period:
-/// only after the manifest has stopped listing them. An error of an hour or a file is reported as a problem; the rest goes on.
+/// Merges hosts' files, drops hours that are too old, writes the manifest, and then removes files that have not counted for the
+/// grace period: only after the manifest has stopped listing them. An error of an hour or a file is reported as a problem; the
+/// rest continues.
 ///
 /// # Errors
-/// If the directory cannot be read or has files and no table, or the manifest not be written.
+/// If the directory cannot be read, has files and no table, or the manifest cannot be written.
 pub fn compact(store: &Store, options: &Options) -> Result<Done, FleetError> {
     let mut done = Done::default();
     // Nothing is written into an empty directory.
@@ -38,8 +39,8 @@ pub fn compact(store: &Store, options: &Options) -> Result<Done, FleetError> {
             Problem::of(Kind::Place, partition.path(), &chain(&error)).add(&mut done.problems);
         }
     }
-    // The owner of the manifest is the keeper, whose commits may not be ignored. A user who does not trust the commits here must neither become the keeper
-    // nor remove what they list.
+    // The owner of the manifest is the keeper, whose commits may not be ignored. A user who does not trust the commits here
+    // must neither become the keeper nor remove what they list.
     if is_doubted {
         let why = "left as it is, and nothing is removed: a commit is not believed";
         Problem::of(Kind::Store, MANIFEST_NAME, why).add(&mut done.problems);

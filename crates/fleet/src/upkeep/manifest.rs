@@ -1,4 +1,5 @@
-//! `manifest.parquet`: which files of merged rows there are, for programs that do not read commits. Made from them; it may be older than they are.
+//! Writes `manifest.parquet`: the list of merged files, for programs that do not read commits. It is made from the commits, and
+//! may be older than they are.
 
 use unstarve_tables::{Cell, MANIFEST, parquet_file};
 

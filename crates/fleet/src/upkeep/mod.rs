@@ -1,4 +1,4 @@
-//! What is done with a store.
+//! Maintenance of a store: compact, remove, verify, report.
 
 mod compact;
 mod manifest;

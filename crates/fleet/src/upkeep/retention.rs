@@ -1,8 +1,8 @@
-//! Which hours are too old, although clocks may be wrong.
+//! Decides which hours are too old, even if clocks are wrong.
 //!
-//! The age of an hour is measured from now, or from the newest hour in the store if that is earlier. Both can be wrong: this machine's clock may jump, and
-//! any host can create a directory of a future hour. So in each run the reference time advances by at most a quarter of the retention time, but at least a
-//! day; `_keep.json` remembers it.
+//! The age of an hour is measured from now, or from the newest hour in the store if that is earlier. Both can be wrong: this
+//! machine's clock may jump, and any host can create a directory of a future hour. So in each run the reference time advances
+//! by at most a quarter of the retention time, but at least a day; `_keep.json` stores it.
 
 use std::time::Duration;
 
@@ -19,14 +19,14 @@ const KEEP_NAME: &str = "_keep.json";
 const MAX_KEEP_BYTES: u64 = 4 << 10;
 const DAY: Duration = Duration::from_secs(24 * 3600);
 
-/// What is in the file.
+/// The content of the file.
 #[derive(Serialize, Deserialize)]
 struct KeepFile {
     /// The reference time of the last run, ns since 1970.
     counted_from_ns: u64,
 }
 
-/// Hours before this time are dropped; `None`: no hour is.
+/// Hours before this time are dropped; `None`: no hour is dropped.
 pub(crate) fn oldest(
     store: &Store,
     hours: &[Partition],
@@ -45,9 +45,9 @@ pub(crate) fn oldest(
         }
         Err(_) => (None, None),
     };
-    // Written before anything is dropped, so that a killed run has advanced it, too.
-    // A clock that is far behind does not move it back: later runs would take weeks to advance again. A clock that is slightly behind does: otherwise
-    // occasional runs with a fast clock would add up.
+    // Written before anything is dropped, so that a killed run has advanced it, too. A clock that is far behind does not move
+    // it back: later runs would take weeks to advance again. A clock that is slightly behind does: otherwise occasional runs
+    // with a fast clock would add up.
     let is_far_behind = before.is_some_and(|before| before > wanted.0.saturating_add(nanos(keep)));
     let counted_from_ns = before.filter(|_| is_far_behind).unwrap_or(from.unwrap_or(wanted).0);
     let text = serde_json::to_vec(&KeepFile { counted_from_ns });

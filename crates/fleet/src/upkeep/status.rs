@@ -1,4 +1,4 @@
-//! What a store has, and what is still to be done.
+//! The status of a store: what it has, and what remains to be done.
 
 use std::collections::BTreeMap;
 use std::path::PathBuf;
@@ -10,52 +10,52 @@ use crate::error::{FleetError, chain};
 use crate::problem::{Kind, Problem};
 use crate::store::{Depth, Hour, State, Store};
 
-/// A store.
+/// The status of a store.
 #[derive(Clone, PartialEq, Eq, Default, Serialize, Debug)]
 pub struct Status {
-    /// Table by table.
+    /// By table.
     pub tables: BTreeMap<String, TableStatus>,
-    /// What is beside the tables and may have been meant to be in them.
+    /// Misplaced files and directories.
     pub beside: Vec<PathBuf>,
-    /// What is wrong.
+    /// Problems found.
     pub problems: Vec<Problem>,
 }
 
-/// A table.
+/// The status of a table.
 #[derive(Clone, PartialEq, Eq, Default, Serialize, Debug)]
 pub struct TableStatus {
-    /// Hours that are kept.
+    /// Hours that were not dropped.
     pub hours: u64,
-    /// Files of merged rows that count.
+    /// Merged files that count.
     pub files: u64,
     /// Their rows.
     pub rows: u64,
     /// Their bytes.
     pub bytes: u64,
-    /// Rows of the files by the hour beside them.
+    /// Rows of their files by the hour.
     pub hourly_rows: u64,
     /// The bytes of these files.
     pub hourly_bytes: u64,
-    /// Files of hosts that are not yet merged.
+    /// Hosts' files that are not merged yet.
     pub loose: u64,
     /// Their bytes.
     pub loose_bytes: u64,
-    /// Files that were merged or replaced, and are there for those who read them still.
+    /// Files that were merged or replaced, and are kept for readers that still use them.
     pub superseded: u64,
     /// Their bytes.
     pub superseded_bytes: u64,
-    /// Files that nobody has ever listed.
+    /// Files that no commit has ever listed.
     pub garbage: u64,
     /// Their bytes.
     pub garbage_bytes: u64,
-    /// Hours that are no longer kept, and of which a commit is left that says so.
+    /// Dropped hours whose commit is still there.
     pub dropped: u64,
 }
 
-/// Looks at a store.
+/// Determines the status of a store.
 ///
 /// # Errors
-/// If the directory cannot be read, or holds something else than tables.
+/// If the directory cannot be read, or has files and no table.
 pub fn status(store: &Store) -> Result<Status, FleetError> {
     let mut status = Status::default();
     store.holds()?;

@@ -10,7 +10,7 @@ use crate::merge::{Done, Options};
 use crate::problem::Problem;
 use crate::store::{Depth, Entry, Hour, MAX_INPUT_BYTES, State, digest_of};
 
-/// What is to be removed from an hour, and what of it has to be looked at before.
+/// Removes files from an hour, after checking those that need it.
 pub(crate) fn sweep(hour: &Hour<'_>, options: &Options, done: &mut Done) -> Result<(), FleetError> {
     // Problems were reported when the hour was compacted.
     let state = State::of(hour, Depth::Needed, &mut Vec::new())?;
@@ -36,7 +36,7 @@ pub(crate) fn sweep(hour: &Hour<'_>, options: &Options, done: &mut Done) -> Resu
     for name in names {
         match hour.remove(name) {
             Ok(()) => done.removed += 1,
-            // Go on with the others.
+            // Continue with the others.
             Err(error) => Problem::new(hour.shown(name), &chain(&error)).add(&mut done.problems),
         }
     }
@@ -52,7 +52,7 @@ fn is_there<'a>(state: &'a State, name: &str) -> Option<&'a Entry> {
     Some(&state.entries[at]).filter(|entry| entry.is_regular)
 }
 
-/// What killed compactors were writing.
+/// Files that killed compactors were writing.
 fn unfinished<'a>(state: &'a State, options: &Options) -> impl Iterator<Item = &'a str> {
     let (now, grace) = (options.now, options.grace.max(MIN_UNFINISHED_AGE));
     let is_old = move |entry: &&Entry| {
@@ -62,10 +62,10 @@ fn unfinished<'a>(state: &'a State, options: &Options) -> impl Iterator<Item = &
     state.entries.iter().filter(is_old).map(|entry| entry.name.as_str())
 }
 
-/// A file that is being written is younger.
+/// A file that is still being written is younger.
 const MIN_UNFINISHED_AGE: Duration = Duration::from_secs(3600);
 
-/// Older commits and their outputs; of an hour that is no longer kept everything that hosts wrote, too.
+/// Older commits and their outputs; for a dropped hour also everything that hosts wrote.
 fn superseded<'a>(state: &'a State, options: &Options) -> Vec<&'a str> {
     let Some(commit) = &state.commit else { return Vec::new() };
     let (head, over) = (&commit.head, |since: u64| is_over(since, options.now, options.grace));
@@ -85,9 +85,9 @@ fn superseded<'a>(state: &'a State, options: &Options) -> Vec<&'a str> {
     names
 }
 
-/// Files of hosts that were merged long enough ago and are still there.
+/// Hosts' files that were merged long enough ago and still exist.
 fn merged<'a>(state: &'a State, options: &Options) -> impl Iterator<Item = &'a Input> {
-    // What was merged is not removed while something it was merged into is missing.
+    // Hosts' files stay while any output of the commit is missing or has another size.
     let listed = state.commit.iter().flat_map(|commit| &commit.head.outputs);
     let is_whole =
         listed.into_iter().all(|output| is_there(state, &output.name).is_some_and(|entry| entry.bytes == output.bytes));

@@ -1,4 +1,4 @@
-//! Compares what commits say with the files that are there.
+//! Verifies a store: compares its commits with the files that exist.
 
 use std::path::PathBuf;
 
@@ -16,24 +16,24 @@ use crate::store::{Depth, Hour, MAX_INPUT_BYTES, MAX_OUTPUT_BYTES, State, Store,
 pub struct Verified {
     /// Hours with a commit.
     pub hours: u64,
-    /// Files of merged rows that were read.
+    /// Merged files that were read.
     pub outputs: u64,
     /// Rows in them.
     pub rows: u64,
-    /// Files of hosts that were merged, are still there, and were read.
+    /// Hosts' files that were merged, still exist, and were read.
     pub inputs: u64,
-    /// Those that were removed: only the commits' sums of them are left.
+    /// Those that were removed: only their sums in the commits are left.
     pub inputs_gone: u64,
-    /// Files of hosts that are not merged yet, and were read.
+    /// Hosts' files that are not merged yet, and were read.
     pub loose: u64,
-    /// What is beside the tables and may have been meant to be in them: it is not read.
+    /// Misplaced files and directories, which are not read.
     pub beside: Vec<PathBuf>,
-    /// What is wrong.
+    /// Problems found.
     pub problems: Vec<Problem>,
 }
 
-/// Reads every file that counts, and every merged one that is still there. The rows of a commit's outputs have to be those of its inputs, by
-/// number and by sum; every file has to be there and to have what its commit says.
+/// Reads every file that counts, and every merged one that still exists. The outputs of a commit must have the rows of its
+/// inputs, by number and by sum; every file must exist and match its commit.
 ///
 /// # Errors
 /// If the directory cannot be read, or has files and no table.
@@ -95,7 +95,7 @@ fn hour(store: &Store, partition: &Partition, verified: &mut Verified) -> Result
     Ok(())
 }
 
-/// Whether a file has the bytes, rows and sum that a commit says; what is wrong if not.
+/// What is wrong with a file that lacks the bytes, rows and sum in its commit; `None` if it matches.
 fn check(hour: &Hour<'_>, table: &'static Schema, name: &str, said: (u64, u64, Sum)) -> Option<String> {
     match rows_of(hour, table, name, OUTPUT) {
         Err(why) => Some(why),
@@ -128,7 +128,7 @@ fn check_input(
     })
 }
 
-/// How large a file may be, and its rows.
+/// Limits of a host's file: bytes, and rows.
 const INPUT: (u64, DecodeLimits) = (MAX_INPUT_BYTES, DecodeLimits::INPUT);
 const MERGED: (u64, DecodeLimits) = (MAX_INPUT_BYTES, DecodeLimits::MERGED);
 const OUTPUT: (u64, DecodeLimits) = (MAX_OUTPUT_BYTES, DecodeLimits::OUTPUT);
@@ -140,7 +140,7 @@ struct FileContent {
     digest: String,
 }
 
-/// What is in a file; `None` if it is not there.
+/// The content of a file; `None` if it does not exist.
 fn rows_of(
     hour: &Hour<'_>,
     table: &'static Schema,

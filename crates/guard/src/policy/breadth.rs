@@ -1,4 +1,4 @@
-//! How much a pattern takes: judged by what it matches, not by how it is written.
+//! Refuses patterns that match too much: judged by what they match, not by how they are written.
 
 use unstarve_model::Glob;
 
@@ -6,9 +6,10 @@ use super::select::{Parent, Selector};
 use crate::owner::{Uid, UidSet};
 use crate::task::Kind;
 
-/// A pattern of wildcards alone takes everything, unless it asks for names longer than most.
+/// A pattern of wildcards alone matches everything, unless it requires names longer than this.
 const SHORT: usize = 6;
-/// Programs that nearly every machine has, and some that many have. A pattern that takes three of four takes everything.
+/// Programs that are on nearly every machine, and some that are on many. A pattern that matches three of four counts as
+/// matching all programs.
 const COMMS: [&str; 16] = [
     "systemd",
     "systemd-journal",
@@ -37,7 +38,7 @@ const CMDLINES: [&str; 8] = [
     "python3 -m http.server",
     "nginx: worker process",
 ];
-/// A pattern that takes all of one of these takes every program of a kind.
+/// A pattern that matches all of one row matches every program of a kind.
 const UNITS: [&[&str]; 3] = [
     &["ssh.service", "dbus.service", "systemd-journald.service", "cron.service", "getty@tty1.service"],
     &["user@1000.service", "user@1001.service"],
@@ -54,9 +55,9 @@ const GROUPS: [&[&str]; 4] = [
     &["/user.slice/user-1000.slice/user@1000.service/app.slice/a", "/user.slice/user-1001.slice/user@1001.service/b"],
     &["/a", "/b/c", "/docker/4f2a", "/machine.slice/libpod-4f.scope", "/kubepods/burstable/pod1/c"],
 ];
-/// What the first process is called.
+/// Names of the init process.
 const FIRST: [&str; 2] = ["systemd", "init"];
-/// No program has so many users of its own: it is every user, or every container's.
+/// No program has this many user ids of its own: such a set means every user, or every container's users.
 const MANY_USERS: u64 = 10_000;
 
 fn takes_most(glob: &Glob, names: &[&str]) -> bool {
@@ -68,19 +69,19 @@ fn takes_a_class(glob: &Glob, classes: &[&[&str]]) -> bool {
     glob.matches_all_from(SHORT) || classes.iter().any(|names| names.iter().all(|name| glob.matches(name)))
 }
 
-/// Whether a pattern takes every group below the root.
+/// Whether a pattern matches every cgroup below the root.
 pub(super) fn is_every_group(path: &Glob) -> bool {
     path.matches_all_from(SHORT) || GROUPS.iter().all(|names| names.iter().all(|name| path.matches(name)))
 }
 
-/// Whether a set of users stands for no program or service in particular.
+/// Whether a set of users is too large to mean one program or service.
 pub(super) fn is_many_users(set: &UidSet) -> bool {
     set.count() >= MANY_USERS
 }
 
 impl Selector {
-    /// Whether nothing in it sets some programs apart from others. A part of the CPUs does not: most programs run on all, and
-    /// each chooses its own.
+    /// Whether no condition distinguishes some programs from others. Affinity does not count as one: most programs may run on
+    /// all CPUs, and each can set its own.
     pub(super) fn is_every_program(&self) -> bool {
         let broad = |glob: &Option<Glob>, judge: &dyn Fn(&Glob) -> bool| glob.as_ref().is_none_or(judge);
         matches!(self.kind, None | Some(Kind::User))
@@ -91,13 +92,13 @@ impl Selector {
             && broad(&self.unit, &|glob| takes_a_class(glob, &UNITS))
             && self.owner.as_ref().is_none_or(|set| set.contains(Uid::ROOT) || is_many_users(set))
             && self.parent.as_ref().is_none_or(|parent| match parent {
-                // The first process is the parent of every service.
+                // The init process is the parent of every service.
                 Parent::Comm(glob) => takes_most(glob, &COMMS) || FIRST.iter().any(|name| glob.matches(name)),
                 Parent::Pid(pid) => pid.0 == 1,
             })
     }
 
-    /// Whether it takes every kernel thread of the machine.
+    /// Whether the selector matches every kernel thread.
     pub(super) fn is_every_kernel_thread(&self) -> bool {
         let others = [&self.cmdline, &self.cgroup, &self.unit, &self.workqueue, &self.work];
         matches!(self.kind, None | Some(Kind::Kthread))

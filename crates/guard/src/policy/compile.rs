@@ -1,4 +1,4 @@
-//! From the file as written to a checked policy. The first thing that is wrong is told, with its place.
+//! Compiles the parsed policy file to a checked policy. Reports the first error with its line.
 
 use std::cell::OnceCell;
 use std::fs;
@@ -21,19 +21,19 @@ use crate::owner::{Uid, UidSet, Users};
 use crate::task::Kind;
 use unstarve_change::{Aspect, Value};
 
-/// Files that include each other are found at once; this only bounds a long chain.
+/// Include cycles are found separately; this only limits a long chain.
 const DEEPEST: usize = 16;
-/// Files that include others several times each would be read for ever.
+/// Limits includes that multiply: files that include each other's files several times.
 const MOST_FILES: usize = 256;
-/// A policy file has rules of some 100 bytes; one that is larger than this is something else.
+/// A rule has some 100 bytes; a larger file is not a policy.
 const LARGEST: u64 = 64 << 20;
 
-/// Whether a file has to be one that nobody but root and the caller can have written.
+/// Whether a policy file must be writable only by root and the caller.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Trust {
-    /// What it says will be done.
+    /// The policy will be carried out.
     Required,
-    /// What it says is only looked at.
+    /// The policy is only inspected.
     #[default]
     NotNeeded,
 }
@@ -54,14 +54,14 @@ pub(super) fn parse(path: &Path, text: &str) -> Result<Policy, PolicyError> {
 #[derive(Default)]
 struct Compiler {
     trust: Trust,
-    /// How many were included.
+    /// Number of included files.
     files: usize,
     rules: Vec<Rule>,
     settings: Vec<Setting>,
     limits: Option<Limits>,
-    /// Which rule has a name.
+    /// The place of the rule with each name.
     names: FxHashMap<String, String>,
-    /// Who sets an aspect of exactly these tasks.
+    /// The rule that sets an aspect of exactly these tasks.
     setters: FxHashMap<(Selector, Aspect), usize>,
     targets: FxHashMap<String, String>,
     /// Read when a rule names a user.
@@ -78,7 +78,7 @@ impl Compiler {
             })?;
             return String::from_utf8(bytes).map_err(|error| unreadable(std::io::Error::other(error)));
         }
-        // Counted while reading: a device says that it has no bytes, and may have no end. A FIFO would be waited for.
+        // Limited while reading: a device reports size 0 and may never end. A FIFO would block.
         let mut text = String::new();
         let file = fs::canonicalize(path).and_then(|path| open_regular(&path));
         let size = file.and_then(|file| file.take(LARGEST + 1).read_to_string(&mut text));
@@ -99,7 +99,7 @@ impl Compiler {
         self.includes(&source, &file.include, stack)?;
         let limits = limits(&source, &file.limits)?;
         if stack.is_empty() {
-            // Those of the outermost file hold for all.
+            // The limits of the outermost file apply to all rules.
             check_limits(&source, &limits, &self.rules)?;
         }
         for rule in &file.rules {
@@ -118,7 +118,7 @@ impl Compiler {
         for feature in &file.features {
             self.settings.push(host_settings::feature(&source, feature)?);
         }
-        // When all are known: a runtime is judged by its period.
+        // Checked when all tunables are known: a runtime is judged by its period.
         for tunable in &file.tunables {
             host_settings::check_tunable(&source, tunable, &self.settings)?;
         }
@@ -215,7 +215,7 @@ impl Compiler {
     }
 }
 
-/// Rules that would leave nothing for the rest.
+/// Refuses rules that would leave no CPU time to the rest.
 fn check_breadth(source: &Source, at: usize, selector: &Selector) -> Result<(), PolicyError> {
     if selector.is_every_program() {
         let message = "this would make every program of the machine real-time, or every one of a kind (all services, \
@@ -231,7 +231,7 @@ fn check_breadth(source: &Source, at: usize, selector: &Selector) -> Result<(), 
     Ok(())
 }
 
-/// An error whose place is already in its text.
+/// An error whose text already has its place.
 fn located(message: String) -> PolicyError {
     let (place, message) = message.split_once(": ").map_or(("", message.as_str()), |parts| parts);
     PolicyError::Wrong { place: place.to_owned(), message: message.to_owned() }
@@ -239,7 +239,7 @@ fn located(message: String) -> PolicyError {
 
 /// Serde's message on one line.
 fn sentence(message: &str) -> String {
-    // What toml says of a number that is too large for any field here.
+    // toml's wording for a number that is too large for any field here.
     let message = message.replace(" as i128, expected i64", ", expected a small one");
     message.split_whitespace().collect::<Vec<_>>().join(" ")
 }
@@ -296,7 +296,7 @@ pub(super) fn within(
         let message = format!("{what} = {number}; expected {} to {}", range.start(), range.end());
         return Err(source.wrong(value.span().start, message));
     }
-    // The ranges asked for are within u32.
+    // The requested ranges fit into u32.
     Ok(u32::try_from(number).unwrap_or(u32::MAX))
 }
 

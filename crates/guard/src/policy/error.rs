@@ -1,3 +1,5 @@
+//! Errors in policy files, with the line and column.
+
 use std::path::{Path, PathBuf};
 
 /// A policy that cannot be used, and where.
@@ -12,24 +14,24 @@ pub enum PolicyError {
         /// Why.
         source: std::io::Error,
     },
-    /// Somebody else could have written it.
+    /// Another user could have written it.
     #[error("a policy decides what root does, so nobody else may be able to write it")]
     Untrusted(#[source] unstarve_files::TrustError),
-    /// Something in it is wrong.
+    /// Something in it is invalid.
     #[error("{place}: {message}")]
     Wrong {
         /// `policy.toml:12:5`.
         place: String,
-        /// What was found, what was expected.
+        /// What was found and what was expected.
         message: String,
     },
 }
 
-/// A file's text and what turns offsets in it to places.
+/// A file's text, and the line index that converts offsets to places.
 pub(super) struct Source<'a> {
     pub path: &'a Path,
     pub text: &'a str,
-    /// Offsets at which lines begin.
+    /// Offsets of line starts.
     lines: Vec<usize>,
 }
 

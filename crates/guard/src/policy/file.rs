@@ -223,7 +223,7 @@ pub struct SetTable {
     pub lower: bool,
 }
 
-/// The policies that a rule may give.
+/// The policies that a rule may set.
 const POLICIES: [SchedPolicy; 5] =
     [SchedPolicy::Other, SchedPolicy::Batch, SchedPolicy::Idle, SchedPolicy::Fifo, SchedPolicy::Rr];
 

@@ -1,4 +1,4 @@
-//! What a policy sets beside tasks: from tables as written to checked settings.
+//! Checks the settings of a policy that are not about tasks: cgroups, interrupts, tunables and features.
 
 use std::collections::BTreeSet;
 
@@ -14,7 +14,7 @@ use super::error::{PolicyError, Source};
 use super::file::{CgroupTable, FeatureTable, IrqTable, TunableTable, TunableValue};
 use super::{Setting, SettingKind};
 
-/// One setting for each key beside the path.
+/// One setting for each key besides the path.
 pub(super) fn cgroup(source: &Source, table: &Spanned<CgroupTable>) -> Result<Vec<Setting>, PolicyError> {
     let CgroupTable(keys) = table.get_ref();
     let at = table.span().start;
@@ -44,7 +44,7 @@ pub(super) fn cgroup(source: &Source, table: &Spanned<CgroupTable>) -> Result<Ve
         if !settings.all(|(_, key)| (key.to_file)(&to).is_some()) {
             return Err(source.wrong(value.span().start, format!("{key} = {to}; expected {takes}")));
         }
-        // A weight alone was what there was at first; journals and logs have its name.
+        // The name of a weight has no key, because older journals and logs have it so.
         let name = if key == "weight" { format!("cgroup {text}") } else { format!("cgroup {text} {key}") };
         let what = SettingKind::Cgroup { path: Glob::new(&text), key, value: to };
         Ok(Setting { name, place: source.line(at), what })
@@ -94,8 +94,8 @@ pub(super) fn tunable(source: &Source, table: &Spanned<TunableTable>) -> Result<
     Ok(Setting { name: format!("tunable {name}"), place, what: SettingKind::Tunable { name, value: text } })
 }
 
-/// Whether the value would harm a machine. What this policy says of no other setting is taken to be the kernel's default here,
-/// and asked of the machine itself before it is set.
+/// Refuses a value that would harm the machine. A related setting that this policy does not set is assumed to be the kernel's
+/// default here, and read from the machine before the value is set.
 pub(super) fn check_tunable(
     source: &Source,
     table: &Spanned<TunableTable>,
@@ -106,7 +106,7 @@ pub(super) fn check_tunable(
     checked.map_err(|harm| source.wrong(value.span().start, format!("{} would harm: {harm}", name.get_ref())))
 }
 
-/// What a policy sets a scheduler's sysctl to.
+/// The value that a policy gives a scheduler sysctl.
 pub(crate) fn value_in(settings: &[Setting], wanted: &str) -> Option<String> {
     settings.iter().find_map(|setting| match &setting.what {
         SettingKind::Tunable { name, value } if name.strip_prefix("kernel.") == Some(wanted) => Some(value.clone()),

@@ -1,22 +1,22 @@
-//! Names of kernel threads. A program can take each of them (prctl(2), `PR_SET_NAME`), so a rule that names one and does not
-//! say what it means is for the kernel's thread.
+//! Names of kernel threads. A program can take any of them (prctl(2), `PR_SET_NAME`), so a rule with such a name and without a
+//! `kind` applies to kernel threads only.
 
 use std::sync::LazyLock;
 use unstarve_model::Glob;
 
-/// What a pattern of names has to do with kernel threads.
+/// How a name pattern relates to kernel threads.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum Names {
-    /// Each name that it matches is a kernel thread's.
+    /// It matches only names of kernel threads.
     Kernel,
-    /// It matches names of kernel threads, such as this, and others.
+    /// It matches names of kernel threads, such as this one, and others.
     Both(&'static str),
-    /// It matches no kernel thread's name that is known here.
+    /// It matches no known name of a kernel thread.
     Programs,
 }
 
-/// Patterns, and where the kernel gives such names. `*` at the end only: see [`judge`]. Rescuers of workqueues before 6.8 are
-/// called as the workqueue is (`dio/nvme0n1`); those stand here whose names no program is likely to have.
+/// Patterns, and where the kernel sets such names. `*` only at the end: see [`judge`]. Before 6.8 a rescuer has the name of its
+/// workqueue (`dio/nvme0n1`); the list has those that no program is likely to have.
 const NAMES: [(&str, &str); 58] = [
     ("kworker*", "kernel/workqueue.c, create_worker()"),
     ("ksoftirqd*", "kernel/softirq.c"),
@@ -78,10 +78,10 @@ const NAMES: [(&str, &str); 58] = [
     ("kvm-nx-lpage-re*", "arch/x86/kvm/mmu/mmu.c (a kernel thread up to 6.13)"),
 ];
 
-/// Names whose threads are kernel threads on some kernels only: from 6.4 on vhost's are threads of the program (`PF_USER_WORKER`).
+/// Names that are kernel threads on some kernels only: since 6.4 those of vhost are threads of the program (`PF_USER_WORKER`).
 const SOMETIMES: [&str; 2] = ["vhost-*", "kvm-nx-lpage-re*"];
 
-/// Whether a rule with this pattern for a name can mean kernel threads alone.
+/// Whether a name pattern can only mean kernel threads.
 pub(super) fn judge(comm: &Glob) -> Names {
     static PATTERNS: LazyLock<Vec<Glob>> = LazyLock::new(|| NAMES.iter().map(|(text, _)| Glob::new(text)).collect());
     let (prefix, literal) = (comm.beginning(), comm.literal());
@@ -89,7 +89,7 @@ pub(super) fn judge(comm: &Glob) -> Names {
     for ((text, _), pattern) in NAMES.into_iter().zip(PATTERNS.iter()) {
         let within = match &literal {
             Some(name) => pattern.matches(name),
-            // Whatever follows, it begins as the kernel's names do.
+            // The pattern starts like the kernel's names, whatever follows.
             None => text.strip_suffix('*').is_some_and(|head| !head.contains('*') && prefix.starts_with(head)),
         };
         if within {
@@ -102,7 +102,7 @@ pub(super) fn judge(comm: &Glob) -> Names {
     both.map_or(Names::Programs, Names::Both)
 }
 
-/// A name that fits a pattern: `ksoftirqd/0`, `rcu_0`.
+/// A name that matches a pattern: `ksoftirqd/0`, `rcu_0`.
 fn example(pattern: &str) -> String {
     let tail = match pattern.split('*').next().and_then(|head| head.chars().last()) {
         Some('/' | '_' | '-' | ':' | '.') => "0",

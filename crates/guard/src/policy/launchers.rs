@@ -1,4 +1,4 @@
-//! Programs that start what others ask them to: sshd, cron, a shell. What a rule gives one of them is a short way from every user.
+//! Programs that start other users' programs: sshd, cron, a shell. Raising one of them can raise every user's tasks.
 
 use std::sync::LazyLock;
 
@@ -16,10 +16,10 @@ struct Launcher {
     starts: &'static str,
 }
 
-/// A program that a rule is about, and what it starts.
+/// A program that a rule matches, and what it starts.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Starts {
-    /// As the table has it.
+    /// The name in the table.
     pub program: &'static str,
     /// `every login over the network`.
     pub what: &'static str,
@@ -36,15 +36,15 @@ static LAUNCHERS: LazyLock<Vec<Launcher>> = LazyLock::new(|| {
     lines.filter_map(launcher).collect()
 });
 
-/// A pattern that matches so many of them means programs in general, and says nothing of these.
+/// A pattern that matches this many of them means programs in general, and says nothing about launchers.
 const IN_GENERAL: usize = 12;
 
-/// The programs of the table that a selector means: by their names, or by their units where it does not go by names.
+/// The launchers in the table that a selector matches: by name, or by unit if it has no name.
 pub(super) fn among(selector: &Selector) -> Vec<Starts> {
     if !matches!(selector.kind, None | Some(Kind::User)) || selector.asks_for_work() {
         return Vec::new();
     }
-    // A service's group is called as the service.
+    // A service's cgroup has the service's name.
     let unit = selector.unit.clone().or_else(|| selector.cgroup.as_ref().and_then(unit_of_path));
     let is_meant = |launcher: &&Launcher| match (&selector.comm, &unit) {
         (Some(comm), _) => comm.overlaps(&launcher.name),
@@ -59,7 +59,7 @@ pub(super) fn among(selector: &Selector) -> Vec<Starts> {
     if found.len() > IN_GENERAL { Vec::new() } else { found }
 }
 
-/// The first name in the path of a group that is a service's: what is below it is the service's, too.
+/// The first service name in a cgroup path: the groups below it belong to the service, too.
 fn unit_of_path(group: &Glob) -> Option<Glob> {
     let name = group.as_str().split('/').find(|name| name.ends_with(".service") || name.ends_with(".service*"))?;
     Some(Glob::new(name))
@@ -89,7 +89,7 @@ mod tests {
         assert_eq!(of(Some("cron*"), None, None), ["cron", "crond"]);
         assert_eq!(of(None, Some("cron.service"), None), ["cron"]);
         assert_eq!(of(None, Some("ssh.service"), None), ["sshd*"]);
-        // Of a service only what is no launcher.
+        // A rule for a service by a name in it that is not a launcher.
         assert_eq!(of(Some("worker"), Some("cron.service"), None), [""; 0]);
         assert_eq!(of(Some("postgres"), None, None), [""; 0]);
         assert_eq!(of(Some("*"), None, None), [""; 0], "that is everybody");

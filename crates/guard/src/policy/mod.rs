@@ -1,4 +1,4 @@
-//! Policies: what the file says, checked and compiled.
+//! Policies: reads, checks and compiles the policy file.
 
 mod breadth;
 mod compile;
@@ -30,11 +30,11 @@ use unstarve_change::Value;
 /// A checked policy.
 #[derive(Clone, Debug)]
 pub struct Policy {
-    /// The rules in their order.
+    /// The rules, in the order of the file.
     pub rules: Vec<Rule>,
-    /// What is to be set beside tasks.
+    /// Settings that are not about tasks.
     pub settings: Vec<Setting>,
-    /// What no rule can pass.
+    /// Limits that hold for every rule.
     pub limits: Limits,
     index: Index,
 }
@@ -46,42 +46,42 @@ pub struct Rule {
     pub name: String,
     /// `policy.toml:12`.
     pub place: String,
-    /// Which tasks.
+    /// The tasks that the rule matches.
     pub selector: Selector,
-    /// Whether it says of kernel threads' names only, so that `kind = "kthread"` was implied.
+    /// Whether it has only names of kernel threads, so that `kind = "kthread"` is implied.
     pub implied_kthread: bool,
-    /// What they shall have: at most one value for each aspect. Clamps that are not named are `None` there.
+    /// Wanted values, at most one for each aspect. A clamp that the rule does not set is `None`.
     pub set: Vec<Want>,
-    /// Whether it holds for tasks that are stronger already, too.
+    /// Whether the rule also lowers tasks that already have more.
     pub lower: bool,
-    /// What to do when somebody else changes it.
+    /// What to do when another program changes a value.
     pub on_drift: OnDrift,
 }
 
-/// What a task shall have.
+/// A value that a rule sets.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Want {
-    /// Exactly this.
+    /// Exactly this value.
     Value(Value),
-    /// Clamps, of which one may stay as it is.
+    /// Utilisation clamps; a `None` leaves that clamp as it is.
     Uclamp {
-        /// The least.
+        /// The minimum.
         min: Option<u32>,
-        /// The greatest.
+        /// The maximum.
         max: Option<u32>,
     },
-    /// A real-time priority with the policy that the task has, if that is real-time, else FIFO.
+    /// A real-time priority. The task keeps its policy if that is real-time, else it gets FIFO.
     Priority(u32),
 }
 
-/// Something to be set that is no task's.
+/// A setting that is not about tasks.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Setting {
-    /// Its name, for messages and the journal.
+    /// The name used in messages and the journal.
     pub name: String,
     /// `policy.toml:12`.
     pub place: String,
-    /// What.
+    /// The setting and its value.
     pub what: SettingKind,
 }
 
@@ -90,77 +90,77 @@ pub struct Setting {
 pub enum SettingKind {
     /// A setting of cgroups.
     Cgroup {
-        /// Which groups.
+        /// The cgroups.
         path: Glob,
-        /// Which setting: its [`unstarve_sched::setting::PolicyKey`].
+        /// The setting's [`unstarve_sched::setting::PolicyKey`].
         key: &'static str,
-        /// As written.
+        /// The value as written.
         value: String,
     },
     /// The affinity of interrupts.
     IrqAffinity {
-        /// By the name of a handler.
+        /// The name of a handler of the interrupt.
         action: Glob,
-        /// Where they may be served.
+        /// The CPUs that may serve it.
         cpus: CpuSet,
     },
     /// A tunable.
     Tunable {
-        /// As written.
+        /// The name as written.
         name: String,
-        /// What to write.
+        /// The value to write.
         value: String,
     },
     /// A scheduler feature.
     Feature {
-        /// Without `NO_`.
+        /// The name without `NO_`.
         name: String,
-        /// Whether it shall be on.
+        /// On or off.
         on: bool,
     },
 }
 
-/// What no rule can pass.
+/// Limits that hold for every rule.
 #[derive(Clone, Debug)]
 pub struct Limits {
     /// The highest real-time priority that a rule may give.
     pub rt_priority: u32,
     /// Names that no rule touches.
     pub deny: Vec<Glob>,
-    /// The part of a CPU that tasks made real-time may take for a second, in per cent.
+    /// CPU time that tasks made real-time by rules may use per second, in per cent of a CPU.
     pub rt_budget: u32,
-    /// Seconds without a sign of life.
+    /// Seconds of silence after which the dead-man process reverts everything.
     pub dead_man: u32,
-    /// Corrections of one task in a minute.
+    /// Corrections of one task per minute.
     pub corrections: u32,
 }
 
 impl Limits {
     /// Below the threads that serve interrupts (FIFO 50, kernel/irq/manage.c).
     pub const DEFAULT_RT_PRIORITY: u32 = 49;
-    /// Above it there must be room for the guard (+1) and its dead-man (+2), below watchdogs and migration (99).
+    /// The guard (+1) and its dead-man (+2) need room above, below watchdogs and migration (99).
     pub const MOST_RT_PRIORITY: u32 = 90;
 }
 
 impl Policy {
-    /// Reads and checks a file whose rules are to be carried out: it and what it includes must be such that nobody but root and
-    /// the caller can have written them.
+    /// Reads and checks a file whose rules will be carried out. Only root and the caller may be able to write it and the files
+    /// that it includes.
     ///
     /// # Errors
-    /// If it cannot be read or believed, or is no policy.
+    /// If it cannot be read, is not trusted, or is not a policy.
     pub fn load(path: &Path) -> Result<Policy, PolicyError> {
         compile::load(path, Trust::Required)
     }
 
-    /// Reads and checks a file that is only looked at.
+    /// Reads and checks a file that is only inspected.
     ///
     /// # Errors
-    /// If it cannot be read, or is no policy.
+    /// If it cannot be read, or is not a policy.
     pub fn look_at(path: &Path) -> Result<Policy, PolicyError> {
         compile::load(path, Trust::NotNeeded)
     }
 
-    /// Checks a text; `name` stands for the file in messages. Includes are relative to the directory of `name`.
+    /// Checks a text; `name` is the file name in messages. Includes are relative to its directory.
     pub fn parse(name: &Path, text: &str) -> Result<Policy, PolicyError> {
         compile::parse(name, text)
     }
@@ -173,17 +173,17 @@ impl Policy {
         text
     }
 
-    /// The rules that may match a task, in their order: a superset, to be asked with [`Selector::matches`].
+    /// The rules that may match a task, in their order: a superset, to be checked with [`Selector::matches`].
     pub fn candidates(&self, comm: &str) -> impl Iterator<Item = usize> {
         self.index.candidates(comm)
     }
 
-    /// What must be read of tasks so that all selectors can be judged.
+    /// The files of `/proc` that the selectors need.
     pub fn wanted(&self) -> Wanted {
         self.rules.iter().fold(Wanted::default(), |wanted, rule| rule.selector.wanted(wanted))
     }
 
-    /// The highest real-time priority that any rule gives.
+    /// The highest real-time priority that a rule sets.
     pub fn highest_rt_priority(&self) -> Option<u32> {
         let wants = self.rules.iter().flat_map(|rule| &rule.set);
         wants

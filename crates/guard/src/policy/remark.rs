@@ -1,4 +1,4 @@
-//! What the author of a rule should know of it, whatever tasks there are now.
+//! Advice to the author of a rule that does not depend on the tasks of a machine.
 
 use unstarve_model::Glob;
 
@@ -10,57 +10,57 @@ use super::{Rule, Want};
 use crate::task::Kind;
 use unstarve_change::Value;
 
-/// What the author of a rule should know of it.
+/// Advice about a rule.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Remark {
-    /// It names kernel threads, so it is for these alone.
+    /// It has names of kernel threads, so it applies only to them.
     ImpliedKthread,
-    /// It makes tasks stronger, and each user can make a task that it matches.
+    /// It raises tasks, and any user can start a task that it matches.
     Forgeable {
-        /// What it goes by.
+        /// The conditions that any user can satisfy.
         by: Vec<By>,
-        /// A kernel thread's name that it matches, too.
+        /// A kernel thread's name that it also matches.
         kernel_name: Option<&'static str>,
     },
-    /// It makes programs stronger that start others' programs.
+    /// It raises programs that start other users' programs.
     StartsOthers {
-        /// Which, and what they start.
+        /// The programs, and what they start.
         programs: Vec<Starts>,
-        /// Whether their children are kept out: not where the rule says that they inherit, nor where it is about them, too.
+        /// Whether their children are raised, too.
         children: Children,
     },
 }
 
-/// What becomes of the children of a raised program.
+/// What the children of a raised program get.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Children {
-    /// They are ordinary, unless the rule is about them.
+    /// Nothing, unless the rule matches them.
     Ordinary,
-    /// The rule says `reset-on-fork = false`.
+    /// The raised values: the rule has `reset-on-fork = false`.
     Inherit,
-    /// The rule goes by a unit or group, in which they are as well.
+    /// The raised values: the rule matches a unit or cgroup that the children are in, too.
     Meant,
 }
 
-/// What a rule goes by that each user can choose.
+/// A condition that any user can satisfy.
 #[derive(Clone, PartialEq, Eq, Debug)]
 #[non_exhaustive]
 pub enum By {
-    /// A unit that every login session has; the pattern.
+    /// A unit that every login session has, with its pattern.
     Login(String),
-    /// A cgroup that users can make.
+    /// A cgroup that users can create.
     Cgroup,
-    /// The name.
+    /// The task's name.
     Comm,
     /// The command line.
     Cmdline,
-    /// The name of the parent.
+    /// The parent's name.
     Parent,
     /// The affinity.
     Affinity,
-    /// Users so many that they are everybody.
+    /// A set of users so large that it means everybody.
     ManyUsers,
-    /// Nothing but being a program.
+    /// No condition except that it is a program.
     Program,
 }
 
@@ -80,7 +80,7 @@ impl By {
 }
 
 impl Remark {
-    /// Whether it is said before a rule is carried out, not only where it is looked at.
+    /// Whether to show it before the rule is carried out, not only in an inspection.
     pub fn is_warning(&self) -> bool {
         match self {
             Remark::ImpliedKthread => false,
@@ -144,13 +144,13 @@ impl std::fmt::Display for Remark {
     }
 }
 
-/// Groups that a user's own manager makes and names.
+/// Cgroups that a user's own service manager creates and names.
 const DELEGATED: &str = "/user.slice/user-*.slice/user@*.service/*";
 /// Units that every login gets.
 const LOGINS: [&str; 2] = ["user@*.service", "session-*.scope"];
 
 impl Rule {
-    /// What its author should know.
+    /// Advice about this rule.
     pub fn remarks(&self) -> Vec<Remark> {
         let mut remarks = Vec::new();
         if self.implied_kthread {
@@ -183,7 +183,7 @@ impl Rule {
         }
     }
 
-    /// Whether it makes tasks stronger than they are by default.
+    /// Whether the rule raises tasks above the defaults.
     fn raises(&self) -> bool {
         self.set.iter().any(|want| match want {
             Want::Value(Value::Nice(nice)) => *nice < 0,
@@ -193,9 +193,9 @@ impl Rule {
     }
 }
 
-/// What a rule for programs goes by, if that is what each user can choose; `None` if something in it only the system decides.
+/// The conditions of a rule for programs if any user can satisfy all of them; `None` if one is under the system's control.
 fn forgeable(selector: &Selector) -> Option<Vec<By>> {
-    // Flags tell kernel threads, and only workers work.
+    // The kernel marks kernel threads by flags, and only workers execute work items.
     if !matches!(selector.kind, None | Some(Kind::User)) || selector.asks_for_work() {
         return None;
     }
@@ -228,7 +228,8 @@ fn forgeable(selector: &Selector) -> Option<Vec<By>> {
     Some(by)
 }
 
-/// `user@1001.service` is one user's, whom the rule then means; a pattern is anybody's, and so is the number of a session.
+/// Whether a unit is that of any login. `user@1001.service` is one user's, so the rule means that user; a pattern means any
+/// user, and so does a session number.
 fn is_login(unit: &Glob) -> bool {
     let one_user = unit.literal().is_some_and(|name| name.starts_with("user@"));
     !one_user && LOGINS.iter().any(|login| unit.overlaps(&Glob::new(login)))

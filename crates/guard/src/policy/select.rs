@@ -1,3 +1,5 @@
+//! Selectors: which tasks a rule matches, and an index that finds candidate rules by task name.
+
 use rustc_hash::FxHashMap;
 use unstarve_model::{CpuSet, Glob, Tid};
 
@@ -5,32 +7,32 @@ use crate::owner::UidSet;
 use crate::scan::Wanted;
 use crate::task::{Kind, Task};
 
-/// Which tasks: all that is named must hold.
+/// The conditions of a rule; a task must satisfy all that are set.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]
 pub struct Selector {
-    /// What the task is.
+    /// The kind of task.
     pub kind: Option<Kind>,
-    /// Its name.
+    /// The task's name.
     pub comm: Option<Glob>,
-    /// Its process's arguments.
+    /// The arguments of its process.
     pub cmdline: Option<Glob>,
-    /// Its group.
+    /// Its cgroup.
     pub cgroup: Option<Glob>,
-    /// Its unit.
+    /// Its systemd unit.
     pub unit: Option<Glob>,
-    /// A workqueue that it was seen to serve.
+    /// A workqueue that the worker has served.
     pub workqueue: Option<Glob>,
-    /// A function that it was seen to run.
+    /// A function that the worker has executed.
     pub work: Option<Glob>,
-    /// CPUs that its affinity does not go beyond.
+    /// CPUs that its affinity must be within.
     pub cpu: Option<Cpus>,
     /// The parent of its process.
     pub parent: Option<Parent>,
-    /// Users of whom all its ids are.
+    /// Users that all its ids must belong to.
     pub owner: Option<UidSet>,
 }
 
-/// A set of CPUs by its text, for comparing and hashing selectors.
+/// A set of CPUs with its text, so that selectors can be compared and hashed.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Cpus(pub CpuSet);
 
@@ -40,17 +42,17 @@ impl std::hash::Hash for Cpus {
     }
 }
 
-/// A parent.
+/// The parent process.
 #[derive(Clone, PartialEq, Eq, Hash, Debug)]
 pub enum Parent {
-    /// By its name.
+    /// By name.
     Comm(Glob),
-    /// By its number.
+    /// By pid.
     Pid(Tid),
 }
 
 impl Selector {
-    /// Whether the task is meant. What is not known of it does not match.
+    /// Whether a task satisfies all conditions. An unknown property does not match.
     pub fn matches(&self, task: &Task) -> bool {
         let glob = |glob: &Option<Glob>, text: Option<&str>| {
             glob.as_ref().is_none_or(|glob| text.is_some_and(|text| glob.matches(text)))
@@ -73,7 +75,7 @@ impl Selector {
             })
     }
 
-    /// One and the same item must have both the workqueue and the function.
+    /// Workqueue and function must match the same work item.
     fn works_match(&self, task: &Task) -> bool {
         if self.workqueue.is_none() && self.work.is_none() {
             return true;
@@ -85,7 +87,7 @@ impl Selector {
             && task.works.iter().any(|work| is(&self.workqueue, &work.workqueue) && is(&self.work, &work.function))
     }
 
-    /// Whether it asks for what a worker works on.
+    /// Whether it has conditions on the work items of a worker.
     pub fn asks_for_work(&self) -> bool {
         self.workqueue.is_some() || self.work.is_some()
     }
@@ -99,13 +101,13 @@ impl Selector {
         }
     }
 
-    /// Whether it names nothing, and so would take every task of the machine.
+    /// Whether it has no condition, and so would match every task.
     pub(super) fn is_empty(&self) -> bool {
         *self == Selector::default()
     }
 }
 
-/// Finds the rules that may match a name, without asking each of 100,000.
+/// Finds the rules that may match a task name without trying up to 100,000 rules.
 #[derive(Clone, Debug, Default)]
 pub struct Index {
     by_comm: FxHashMap<String, Vec<usize>>,
@@ -124,7 +126,7 @@ impl Index {
         index
     }
 
-    /// In ascending order.
+    /// Candidate rules, ascending.
     pub(super) fn candidates(&self, comm: &str) -> impl Iterator<Item = usize> {
         let mut named = self.by_comm.get(comm).map(Vec::as_slice).unwrap_or_default().iter().copied().peekable();
         let mut others = self.others.iter().copied().peekable();

@@ -1,4 +1,4 @@
-//! What a rule's `set` asks for, checked.
+//! Checks the values in a rule's `set` table.
 
 use std::ops::RangeInclusive;
 

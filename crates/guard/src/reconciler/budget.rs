@@ -1,4 +1,4 @@
-//! How much of each CPU the tasks take that rules have made real-time.
+//! Limits the CPU time of tasks that rules made real-time.
 
 use std::time::Duration;
 
@@ -16,9 +16,9 @@ use unstarve_executor::audit::{Entry, Event};
 use unstarve_executor::host::Host;
 
 impl<H: Host, S: TaskView> Reconciler<H, S> {
-    /// Sees to it that what was made real-time leaves enough of each CPU. `elapsed` is since the last call.
+    /// Enforces the real-time budget on each CPU. `elapsed` is the time since the last call.
     pub fn watch_budget(&mut self, elapsed: Duration) {
-        // Those that have ended meanwhile, too: children that inherit a real-time policy may live for a moment each.
+        // Includes tasks that have exited: children that inherit a real-time policy may live only for a moment each.
         let burned = std::mem::take(&mut self.burned);
         let mut by_cpu: FxHashMap<u32, (u64, Vec<TaskKey>)> =
             burned.iter().map(|(cpu, ran)| (*cpu, (*ran, Vec::new()))).collect();
@@ -35,7 +35,7 @@ impl<H: Host, S: TaskView> Reconciler<H, S> {
         let budget = elapsed.as_nanos() as u64 / 100 * u64::from(self.policy.limits.rt_budget);
         for (cpu, (ran, keys)) in by_cpu {
             if ran > budget {
-                // Whose children burned it is not known any more; their parents are real-time, wherever they are.
+                // Exited children can no longer be matched to parents, and a real-time parent may be on any CPU.
                 let keys = if burned.contains_key(&cpu) { self.managed.keys().copied().collect() } else { keys };
                 self.over_budget(cpu, ran, elapsed, &keys);
             }
@@ -51,7 +51,8 @@ impl<H: Host, S: TaskView> Reconciler<H, S> {
         self.no_longer_realtime(&reason, keys);
     }
 
-    /// At the first look most programs real-time is an error; later, when their number has grown, they are no longer so.
+    /// Checks how many programs are real-time. At the first scan too many are an error; later, when their number has grown,
+    /// their real-time policies are reverted.
     pub(super) fn watch_crowd(&mut self, tasks: &[Task]) -> Result<(), ReconcilerError> {
         let Err(crowd) = Crowd::check_all(&self.policy, &self.surroundings, tasks) else { return Ok(()) };
         if self.metrics.counts.scans <= 1 {
@@ -66,7 +67,7 @@ impl<H: Host, S: TaskView> Reconciler<H, S> {
         Ok(())
     }
 
-    /// Takes real-time policies back; the rules that gave them give none any more.
+    /// Reverts real-time policies; the rules that set them set none from now on.
     fn no_longer_realtime(&mut self, reason: &str, keys: &[TaskKey]) {
         self.metrics.counts.over_budget += 1;
         self.audit.log(&Entry { reason: Some(reason), ..Entry::of(Event::OverBudget) });
@@ -84,7 +85,7 @@ impl<H: Host, S: TaskView> Reconciler<H, S> {
         keys.iter().for_each(|key| self.drop_lonely_reset(*key));
     }
 
-    /// Whether something was made real-time.
+    /// Whether a rule has made a task real-time.
     pub fn has_realtime(&self) -> bool {
         self.managed.values().any(|managed| managed.set.iter().any(|(_, change)| change.new.is_realtime()))
     }

@@ -1,4 +1,4 @@
-//! What others have set since: put back, left to them, or reported.
+//! Drift: values that other programs changed since the guard set them. Corrects, yields or reports them.
 
 use std::time::{Duration, Instant};
 
@@ -14,12 +14,12 @@ use unstarve_executor::audit::{Entry, Event};
 use unstarve_executor::host::Host;
 use unstarve_executor::journal::Step;
 
-/// The kernel itself sets nice, policy and affinity of its threads in their first moments (`kthread()`, `create_worker()`);
-/// what it overwrites then is put back and is nobody's drift.
+/// The kernel itself sets nice, policy and affinity of a new kernel thread (`kthread()`, `create_worker()`). What it overwrites
+/// in this time is set again and does not count as drift.
 const SETTLING: Duration = Duration::from_secs(1);
 
 impl<H: Host, S: TaskView> Reconciler<H, S> {
-    /// Somebody changed a task's scheduling.
+    /// Another task changed a task's scheduling attributes.
     pub(super) fn changed(&mut self, tid: Tid, by: Tid, by_comm: &str) -> Result<(), ReconcilerError> {
         if self.closed || !self.by_tid.contains_key(&tid) {
             return Ok(());
@@ -29,7 +29,7 @@ impl<H: Host, S: TaskView> Reconciler<H, S> {
         self.check(&task, Some(&who))
     }
 
-    /// Compares a task with what was set.
+    /// Compares a task's attributes with what was set.
     pub(super) fn check(&mut self, task: &Task, by: Option<&str>) -> Result<(), ReconcilerError> {
         let Some(managed) = self.managed.get_mut(&task.key) else { return Ok(()) };
         let now = Instant::now();
@@ -42,14 +42,14 @@ impl<H: Host, S: TaskView> Reconciler<H, S> {
             if value.same(&change.new) || managed.reported.iter().any(|reported| reported.same(&value)) {
                 continue;
             }
-            // One that steps down by itself keeps the rest of what it was given: it stays in our care and in the budget.
+            // A task that lowers its own policy keeps its other values: it stays managed and in the budget.
             let steps_down = value.is_step_down(&change.old, &change.new);
             if change.from.is_some() && steps_down {
                 change.new = value;
                 continue;
             }
             if change.from.is_some() {
-                // No rule wanted this of it: what a child sets for itself is its own.
+                // No rule wanted this value for it: what a child sets for itself stays.
                 given_up.push(change.new.aspect());
                 continue;
             }
@@ -71,7 +71,7 @@ impl<H: Host, S: TaskView> Reconciler<H, S> {
             let keep = self.policy.rules[*rule].on_drift == OnDrift::Keep;
             if keep && managed.corrections.len() < self.policy.limits.corrections as usize {
                 managed.corrections.push(now);
-                // A step down is ours, so what it goes back to in the end is what it was at first.
+                // A step down still counts as the guard's value, so undo restores the value from before it.
                 let old = if steps_down { change.old.clone() } else { value };
                 again.push((*rule, Step { old, ..change.clone() }));
             } else {
@@ -81,7 +81,8 @@ impl<H: Host, S: TaskView> Reconciler<H, S> {
                 }
                 match self.policy.rules[*rule].on_drift {
                     _ if steps_down => change.new = value,
-                    // Reported again when it changes again. It is not ours: children are not born with a value of this rule.
+                    // Reported again at the next change. The value is no longer the guard's: children do not inherit a value of
+                    // this rule.
                     OnDrift::Report => {
                         managed.reported.retain(|reported| reported.aspect() != value.aspect());
                         managed.reported.push(value);
@@ -99,8 +100,8 @@ impl<H: Host, S: TaskView> Reconciler<H, S> {
         Ok(())
     }
 
-    /// Reset-on-fork that no rule asks for goes with what it kept from children, and when what they would have had without us is no
-    /// longer what it gives them: it would take something of theirs.
+    /// Reverts a reset-on-fork that no rule sets once no raised value is left to keep from children, or once a value that the
+    /// task had before is not ordinary: children would lose that, too.
     pub(super) fn drop_lonely_reset(&mut self, key: TaskKey) {
         let rules = &self.policy.rules;
         let Some(managed) = self.managed.get_mut(&key) else { return };
@@ -140,7 +141,7 @@ impl<H: Host, S: TaskView> Reconciler<H, S> {
         Ok(())
     }
 
-    /// Sets what is not so yet; a setting that somebody has changed since is theirs.
+    /// Makes settings that are not yet as the policy says, unless another program has changed them since.
     pub(super) fn settings(&mut self) -> Result<(), ReconcilerError> {
         let found = self.sight.settings(&self.policy);
         let mut changes = Vec::new();

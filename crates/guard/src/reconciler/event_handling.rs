@@ -1,4 +1,4 @@
-//! What is made of news: births, names, other programs, what workers work on.
+//! Handles task events: forks, renames, execs, user and cgroup changes, work items, exits.
 
 use std::time::{Duration, Instant};
 
@@ -15,11 +15,11 @@ use crate::task::{Task, Work};
 use crate::task_events::{Born, Signal};
 use crate::task_view::TaskView;
 
-/// When a new kernel thread is looked at again.
+/// When a new kernel thread is read again.
 const LOOKS: [Duration; 2] = [Duration::from_millis(5), Duration::from_millis(100)];
 
 impl<H: Host, S: TaskView> Reconciler<H, S> {
-    /// Deals with news.
+    /// Handles a batch of events.
     pub fn hear(&mut self, signals: &mut Vec<Signal>) -> Result<(), ReconcilerError> {
         self.metrics.counts.events += signals.len() as u64;
         let mut due = Vec::new();
@@ -30,7 +30,7 @@ impl<H: Host, S: TaskView> Reconciler<H, S> {
                     let born = self.unnamed.remove(&tid);
                     self.look(tgid, tid, born, &mut due);
                 }
-                // Where one thread is another user's, so are soon all of its process (glibc, nptl/setxid).
+                // When one thread changes its user, its other threads soon follow (glibc, nptl/setxid).
                 Signal::Reowned { tid, tgid } => self.look(tgid, tid, None, &mut due),
                 Signal::Moved { tid, tgid } => self.moved(tgid, tid, &mut due),
                 Signal::Executed { tid, time } => self.executed(tid, time, &mut due)?,
@@ -51,19 +51,19 @@ impl<H: Host, S: TaskView> Reconciler<H, S> {
     }
 
     fn lost(&mut self, event: Event) {
-        // Once for each look, not for each of a thousand pieces of news.
+        // Once for each scan, not for each of a thousand events.
         if !self.must_look {
             self.audit.log(&Entry { reason: Some("everything is looked at soon"), ..Entry::of(event) });
             self.must_look = true;
         }
     }
 
-    /// When [`Reconciler::look_again`] has something to do.
+    /// When [`Reconciler::look_again`] is due.
     pub fn next_look(&self) -> Option<Instant> {
         self.looks.first().map(|(at, _)| *at)
     }
 
-    /// Looks at new kernel threads that the kernel may have set up since.
+    /// Reads new kernel threads again that the kernel may have set up since.
     pub fn look_again(&mut self) -> Result<(), ReconcilerError> {
         let now = Instant::now();
         let count = self.looks.partition_point(|(at, _)| *at <= now);
@@ -88,7 +88,7 @@ impl<H: Host, S: TaskView> Reconciler<H, S> {
             };
             self.inherit(born, &task)?;
             if !self.managed.contains_key(&task.key) && !self.closed {
-                // It was born ordinary: what its own children are born with is of no interest.
+                // The task was ordinary at its fork, so its children inherit nothing.
                 self.host.forget(task.key.tid);
             }
             if born.will_execute {
@@ -99,7 +99,7 @@ impl<H: Host, S: TaskView> Reconciler<H, S> {
             }
             return Ok(());
         }
-        // Until it has a name it is a copy of kthreadd, and no rule for that one is for it.
+        // Until it has its own name it looks like kthreadd, and a rule for kthreadd is not meant for it.
         self.unnamed.insert(born.tid, born.time);
         let now = Instant::now();
         for after in LOOKS {
@@ -109,7 +109,7 @@ impl<H: Host, S: TaskView> Reconciler<H, S> {
         Ok(())
     }
 
-    /// It may be another rule's now, or nobody's: a child is its parent's likeness until it runs a program of its own.
+    /// A task executed another program. Until then a child looks like its parent, so another rule or none may match now.
     fn executed(&mut self, tid: Tid, time: u64, due: &mut Vec<Due>) -> Result<(), ReconcilerError> {
         let Some(task) = self.sight.task_in(tid, tid) else {
             self.metrics.counts.gone += 1;
@@ -122,16 +122,15 @@ impl<H: Host, S: TaskView> Reconciler<H, S> {
         Ok(())
     }
 
-    /// Takes back what rules have set that are not about the task (any more), be it set on it or what it was born with.
-    /// Returns the task as it is then: what a next rule finds is what it goes back to in the end. `None` if it is gone.
-    ///
-    /// A rule may be about a child and not about its parent, or the other way round, and about either only until it runs another
-    /// program, has another name, user or group. Each of these is asked about where it is heard of, and all at each look.
+    /// Reverts values, set or inherited, whose rules no longer match the task. Returns the task as it is afterwards, so that
+    /// the next rule records the original value; `None` if the task is gone. A rule may match a child and not its parent, or
+    /// the reverse, and either only until an exec, a rename, or a change of user or cgroup. Each of these events checks its
+    /// task, and each scan checks all.
     pub(super) fn release(&mut self, mut task: Task) -> Option<Task> {
         loop {
             let rules = &self.policy.rules;
             let Some(managed) = self.managed.get_mut(&task.key).filter(|_| !self.closed) else { return Some(task) };
-            // What a worker works on changes all the time; it stays what it was raised for.
+            // A worker's items change all the time; it keeps the values of the item that it was raised for.
             let is_over = |rule: usize| {
                 let selector = rules.get(rule).map(|rule| &rule.selector);
                 selector.is_some_and(|selector| !selector.asks_for_work() && !selector.matches(&task))
@@ -145,7 +144,7 @@ impl<H: Host, S: TaskView> Reconciler<H, S> {
         }
     }
 
-    /// Takes back values of a task that goes on without them.
+    /// Reverts some values of a task that remains managed.
     pub(super) fn take_from(&mut self, key: TaskKey, over: Vec<(usize, Step)>) {
         let (rules, over): (Vec<usize>, Vec<Step>) = over.into_iter().unzip();
         let undone = act::release(&mut self.host, &mut self.journal, &mut self.audit, &over);
@@ -156,7 +155,7 @@ impl<H: Host, S: TaskView> Reconciler<H, S> {
         managed.released.extend(rules.into_iter().zip(over).map(|(rule, change)| Released { at, rule, change }));
     }
 
-    /// A process is in another group, with all its threads or one of them.
+    /// A process, or one of its threads, moved to another cgroup.
     fn moved(&mut self, tgid: Tid, tid: Tid, due: &mut Vec<Due>) {
         let of_process = self.managed.iter().filter(|(_, managed)| managed.tgid == tgid).map(|(key, _)| key.tid);
         let mut tids: Vec<Tid> = of_process.chain([tid]).collect();
@@ -165,7 +164,7 @@ impl<H: Host, S: TaskView> Reconciler<H, S> {
         tids.into_iter().for_each(|tid| self.look(tgid, tid, None, due));
     }
 
-    /// Below what was taken back there may be what the task was born with: its children will have that from it.
+    /// The reverted value may uncover an inherited one, which the task's children will inherit, too.
     fn recall(&mut self, key: TaskKey, over: &[Step]) {
         for taken in over {
             let aspect = taken.new.aspect();

@@ -1,4 +1,4 @@
-//! Children of changed tasks: they have inherited what was set, so they are in the guard's care, too.
+//! Children of managed tasks inherit what was set, so the guard manages them, too.
 
 use rustc_hash::{FxHashMap, FxHashSet};
 use unstarve_model::Tid;
@@ -14,26 +14,26 @@ use unstarve_executor::journal::Step;
 use unstarve_executor::sched::{self, TICK_NS};
 
 impl<H: Host, S: TaskView> Reconciler<H, S> {
-    /// Takes a new task into care that was born with what was set on the one that made it.
+    /// Manages a new task that inherited values from its creator.
     pub(super) fn inherit(&mut self, born: &Born, task: &Task) -> Result<(), ReconcilerError> {
         let creator = match born.creator {
             Some(creator) => self.by_tid.get(&creator),
             None => self.by_process.get(&born.tgid),
         };
         let ended = || self.ended.get(&born.creator?);
-        // The one that made it may have come and gone before anybody could look at it.
+        // The creator may have started and exited before it was read.
         let origin = || {
             let origin = self.host.origin(task.key.tid)?;
             self.by_tid.get(&origin).and_then(|key| self.managed.get(key)).or_else(|| self.ended.get(&origin))
         };
         let creator = creator.filter(|key| **key != task.key).and_then(|key| self.managed.get(key));
         let Some(from) = creator.or_else(ended).or_else(origin) else { return Ok(()) };
-        // Unlike what was set, what is its own by now was not inherited.
+        // A value that differs from what was set is the task's own.
         let inherited = from.passed_on(task);
         self.adopt(task, inherited)
     }
 
-    /// Finds children whose births were not reported: news was lost, or there is none.
+    /// Finds children whose forks were not reported, because events were lost or there is no event source.
     pub(super) fn find_heirs(&mut self, tasks: &[Task]) -> Result<(), ReconcilerError> {
         if !tasks.iter().any(|task| task.kind == Kind::User && self.managed.contains_key(&task.key)) {
             return Ok(());
@@ -53,7 +53,7 @@ impl<H: Host, S: TaskView> Reconciler<H, S> {
     }
 
     fn rule_of(&self, change: &Step) -> usize {
-        // A journal names rules; one that this policy has not is nobody's.
+        // A journal names rules by name; this policy may lack one of them.
         self.policy.rules.iter().position(|rule| rule.name == change.rule).unwrap_or(usize::MAX)
     }
 
@@ -79,8 +79,8 @@ impl<H: Host, S: TaskView> Reconciler<H, S> {
         Ok(())
     }
 
-    /// A thread that is not its process's first runs another program: it becomes the first, with that one's number and start, and
-    /// all others end. What it was changed by goes with it.
+    /// A thread that is not the leader executed another program: it becomes the leader, with the leader's tid and start time,
+    /// and all other threads exit. Its changes move to the new key.
     pub(super) fn take_over(&mut self, task: &Task) -> Result<(), ReconcilerError> {
         if !self.by_process.contains_key(&task.tgid) {
             return Ok(());
@@ -99,18 +99,18 @@ impl<H: Host, S: TaskView> Reconciler<H, S> {
         Ok(())
     }
 
-    /// A task in our care has ended: what it ran as a real-time one since the last look counts.
+    /// A managed task exited: counts what it ran as a real-time task since the last budget check.
     pub(super) fn ended(&mut self, tid: Tid, ran: u64, cpu: u32, realtime: bool) {
         let managed = self.by_tid.remove(&tid).and_then(|key| Some((key, self.managed.remove(&key)?)));
         let Some((key, managed)) = managed else {
-            // It lived so short that it was never looked at; it had its class from its parent.
+            // It exited before it was ever read; its class came from its parent.
             if realtime {
                 *self.burned.entry(cpu).or_default() += ran;
             }
             return;
         };
         if realtime && managed.set.iter().any(|(_, change)| change.new.is_realtime()) {
-            // Before it was ours it may have run for long.
+            // Before it was managed it may have run for long.
             let in_our_care = managed.since.elapsed().as_nanos().try_into().unwrap_or(u64::MAX);
             let ran = managed.ran.map_or(ran.min(in_our_care), |before| ran.saturating_sub(before));
             *self.burned.entry(cpu).or_default() += ran;
@@ -118,12 +118,12 @@ impl<H: Host, S: TaskView> Reconciler<H, S> {
         if self.by_process.get(&managed.tgid) == Some(&key) {
             self.by_process.remove(&managed.tgid);
         }
-        // Its children may be heard of later, and its child's children, whose parent nobody has seen.
+        // Events of its children, and of grandchildren whose parent was never read, may still come.
         self.ended.insert(tid, managed);
         self.metrics.counts.managed = self.managed.len() as u64;
     }
 
-    /// Forgets tasks from which everything was taken back, once nobody can be born with it any more.
+    /// Drops tasks with all values reverted, once no child can inherit them any more.
     pub(super) fn forget_released(&mut self) {
         let now = sched::boot_ns() / TICK_NS;
         let is_over = |managed: &super::Managed| {
@@ -149,7 +149,7 @@ impl<H: Host, S: TaskView> Reconciler<H, S> {
         self.metrics.counts.managed = self.managed.len() as u64;
     }
 
-    /// Forgets tasks that are gone.
+    /// Drops tasks that no longer exist.
     pub(super) fn forget_all_but(&mut self, living: &FxHashSet<TaskKey>) {
         self.ended.clear();
         self.host.forget_ended();

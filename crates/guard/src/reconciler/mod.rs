@@ -1,4 +1,5 @@
-//! What a running guard does with news: decide, journal, set; notice when somebody else sets, and give way or not.
+//! The guard's main logic: turns task events into decisions, journals and makes the changes, and reacts when other programs
+//! change the same values.
 
 mod budget;
 mod drift;
@@ -27,32 +28,32 @@ use unstarve_executor::host::Host;
 use unstarve_executor::journal::{Journal, JournalError, Step};
 use unstarve_executor::sched::{self, TICK_NS};
 
-/// Tasks that are remembered for what they worked on; beyond, the memory starts anew.
+/// Workers whose past work items are remembered; when the limit is reached, the map is cleared.
 const MOST_WORKERS: usize = 65_536;
 
-/// A task in the guard's care.
+/// A task that the guard manages.
 #[derive(Debug)]
 struct Managed {
     comm: String,
     tgid: Tid,
     since: Instant,
-    /// What was set, by which rule: the last of each aspect.
+    /// The last value set for each aspect, and its rule.
     set: Vec<(usize, Step)>,
-    /// What each aspect was before all that was set since somebody else had a hand in it: a task born with it goes back to that.
+    /// The value of each aspect before the first change of the guard: a child that inherited the set value goes back to it.
     before: Vec<Value>,
-    /// What was taken back lately as no rule was about it any more: who was born of it before has that still.
+    /// Values reverted recently because no rule matches any more: a child forked before may still have them.
     released: Vec<Released>,
-    /// What is left to others.
+    /// Aspects left to other programs.
     yielded: Vec<Aspect>,
-    /// Values that others have set and that were reported.
+    /// Values that other programs set and that were reported.
     reported: Vec<Value>,
-    /// When it was put back.
+    /// Times of corrections.
     corrections: Vec<Instant>,
-    /// CPU time at the last look, for the budget.
+    /// CPU time at the last budget check.
     pub ran: Option<u64>,
 }
 
-/// See [`Managed::released`].
+/// A value that was reverted; see [`Managed::released`].
 #[derive(Debug)]
 struct Released {
     /// In the unit of tasks' start times.
@@ -61,8 +62,8 @@ struct Released {
     change: Step,
 }
 
-/// For how long after a value was taken back a child can still be born with it, in the unit of start times: a fork that was under way
-/// has copied it.
+/// How long after a revert a child can still start with the value, in the unit of start times: a fork in progress has copied
+/// it.
 const BIRTHS_UNDER_WAY: u64 = 200;
 
 /// Keeps tasks at a policy.
@@ -73,40 +74,40 @@ pub struct Reconciler<H, S = Scanner> {
     host: H,
     journal: Journal,
     audit: Audit,
-    /// Its counters.
+    /// Counters.
     pub metrics: Metrics,
     managed: FxHashMap<TaskKey, Managed>,
-    /// The same, by the number that news has.
+    /// Keys by tid, the id that events have.
     by_tid: FxHashMap<Tid, TaskKey>,
-    /// One of each process, for births that are told without the thread that made them.
+    /// One task of each process, for forks reported without the thread that made them.
     by_process: FxHashMap<Tid, TaskKey>,
-    /// Tasks in our care that have ended since the last look at everything.
+    /// Managed tasks that exited since the last scan.
     ended: FxHashMap<Tid, Managed>,
-    /// What real-time tasks ran that have ended since the last look at the budget, by CPU.
+    /// CPU time of real-time tasks that exited since the last budget check, by CPU.
     burned: FxHashMap<u32, u64>,
-    /// Tells the source whose children are wanted.
+    /// Registers with the event source the tasks whose children are wanted.
     follow: Option<Follower>,
-    /// News was lost, so everything has to be looked at soon.
+    /// Events were lost, so a full scan is due.
     must_look: bool,
-    /// Everything is being taken back.
+    /// Everything is being reverted.
     closed: bool,
     works: FxHashMap<TaskKey, Vec<Work>>,
-    /// Births of kernel threads that have no name yet.
+    /// Forks of kernel threads that have no name yet.
     unnamed: FxHashMap<Tid, u64>,
-    /// Looks to come, soonest first.
+    /// Kernel threads to read again, soonest first.
     looks: Vec<(Instant, Tid)>,
-    /// Refusals that were told.
+    /// Refusals already reported.
     told: FxHashSet<(usize, String)>,
-    /// Rules that may make nothing real-time any more.
+    /// Rules that may set no real-time policy any more.
     tripped: FxHashSet<usize>,
-    /// The only rules that set something, if not all do.
+    /// The only rules that may set values, if not all may.
     only: Option<FxHashSet<usize>>,
-    /// Files and features set.
+    /// Files and features that were set.
     files: FxHashMap<Place, Value>,
     began: u64,
 }
 
-/// A decision that waits for its turn.
+/// A decision to be carried out with its batch.
 struct Due {
     task: Task,
     plan: Plan,
@@ -114,7 +115,7 @@ struct Due {
 }
 
 impl<H: Host, S: TaskView> Reconciler<H, S> {
-    /// One that has done nothing yet.
+    /// A reconciler that has changed nothing yet.
     pub fn new(policy: Policy, own: Vec<Tid>, host: H, sight: S, journal: Journal, audit: Audit) -> Reconciler<H, S> {
         Reconciler {
             surroundings: sight.surroundings(own),
@@ -148,37 +149,37 @@ impl<H: Host, S: TaskView> Reconciler<H, S> {
         &self.policy
     }
 
-    /// Where lines about what is done go.
+    /// Where audit lines go.
     pub fn audit(&mut self) -> &mut Audit {
         &mut self.audit
     }
 
-    /// Tells a source whose children are wanted, from now on.
+    /// Sets how to register tasks whose children are wanted.
     pub fn follow_by(&mut self, follow: Option<Follower>) {
         self.follow = follow;
     }
 
-    /// Processes of the guard.
+    /// Sets the guard's own processes.
     pub fn own(&mut self, own: Vec<Tid>) {
         self.surroundings.own = own;
     }
 
-    /// From now on nothing is set any more; births are still heard of, as they inherit.
+    /// Stops setting values; forks are still handled, because children inherit.
     pub fn close(&mut self) {
         self.closed = true;
     }
 
-    /// Whether nothing is set any more.
+    /// Whether setting values is stopped.
     pub fn is_closed(&self) -> bool {
         self.closed
     }
 
-    /// Goes on setting.
+    /// Resumes setting values.
     pub fn open(&mut self) {
         self.closed = false;
     }
 
-    /// Everything was taken back: nothing is in its care until it is opened again.
+    /// Everything was reverted: forgets all managed tasks until it is opened again.
     pub fn rest(&mut self) {
         self.closed = true;
         self.managed.clear();
@@ -189,12 +190,12 @@ impl<H: Host, S: TaskView> Reconciler<H, S> {
         self.metrics.counts.managed = 0;
     }
 
-    /// From now on sets only what these rules want, and the policy's settings. What another rule wins stays as it is.
+    /// From now on carries out only these rules and the policy's settings. An aspect that another rule wins is left as it is.
     pub fn only(&mut self, rules: FxHashSet<usize>) {
         self.only = Some(rules);
     }
 
-    /// Rules that may make nothing real-time any more, as they took too much of a CPU.
+    /// Rules that may set no real-time policy any more, because their tasks exceeded the budget.
     pub fn tripped(&self) -> &FxHashSet<usize> {
         &self.tripped
     }
@@ -204,27 +205,27 @@ impl<H: Host, S: TaskView> Reconciler<H, S> {
         &self.journal
     }
 
-    /// While nothing is real-time, what others run as such is not ours.
+    /// Drops the CPU time of exited real-time tasks: while no rule sets a real-time policy, it is not the guard's.
     pub fn forget_burned(&mut self) {
         self.burned.clear();
     }
 
-    /// What taking everything back needs.
+    /// The parts that a full revert needs.
     pub fn for_taking_back(&mut self) -> (&mut H, &mut Journal, &mut Audit) {
         (&mut self.host, &mut self.journal, &mut self.audit)
     }
 
-    /// Goes on in a journal that was begun anew.
+    /// Continues in a new journal.
     pub fn continue_in(&mut self, journal: Journal) {
         self.journal = journal;
     }
 
-    /// Whether everything has to be looked at soon, as news was lost.
+    /// Whether a full scan is due because events were lost.
     pub fn must_look(&self) -> bool {
         self.must_look
     }
 
-    /// Looks at every task and setting: at the start, after a loss, and now and then.
+    /// Reads every task and setting: at the start, after lost events, and periodically.
     pub fn look_at_all(&mut self) -> Result<(), ReconcilerError> {
         self.metrics.counts.scans += 1;
         self.must_look = false;
@@ -243,13 +244,13 @@ impl<H: Host, S: TaskView> Reconciler<H, S> {
             if self.managed.contains_key(&task.key) {
                 self.check(&task, None)?;
             }
-            // It may have another name or another owner by now.
+            // Its name or owner may have changed.
             if let Some(task) = self.release(task) {
                 self.consider(task, None, &mut due);
             }
         }
-        // A task that was born before this guard, or is only now known for its work, was not missed.
-        // Nor was one of the last second, whose news may be waiting.
+        // A task forked before this guard, or selected by its work items, was not missed. Nor was one of the last second, whose
+        // event may still be queued.
         const SECOND: u64 = 100;
         let (began, now) = (self.began / TICK_NS, sched::boot_ns() / TICK_NS);
         let missed = |start: u64| start > began + SECOND && start + SECOND < now;
@@ -258,7 +259,7 @@ impl<H: Host, S: TaskView> Reconciler<H, S> {
         self.make(due)
     }
 
-    /// Decides about a task, and notes what is to be done.
+    /// Decides about a task and queues its changes.
     fn consider(&mut self, mut task: Task, born: Option<u64>, due: &mut Vec<Due>) {
         if self.closed {
             return;
@@ -286,7 +287,7 @@ impl<H: Host, S: TaskView> Reconciler<H, S> {
         plan.changes.retain(|planned| {
             let aspect = planned.new.aspect();
             let theirs = managed.is_some_and(|managed| {
-                // What is set already and is not so any more is drift; that is for `check`.
+                // A value that was set and has changed since is drift, handled by `check`.
                 managed.yielded.contains(&aspect)
                     || managed.set.iter().any(|(rule, change)| *rule == planned.rule && change.new.aspect() == aspect)
             });
@@ -295,7 +296,7 @@ impl<H: Host, S: TaskView> Reconciler<H, S> {
             !theirs && !tripped && wanted
         });
         if !plan.changes.is_empty() {
-            // Twice in one batch (born and renamed) is once. What belongs together is near.
+            // Two events of a task in one batch (fork and rename) give one entry; they are close together.
             if let Some(at) = due.iter().rposition(|earlier| earlier.task.key == task.key) {
                 due.remove(at);
             }
@@ -303,7 +304,7 @@ impl<H: Host, S: TaskView> Reconciler<H, S> {
         }
     }
 
-    /// Writes everything down at once, then does it.
+    /// Journals all changes at once, then makes them.
     fn make(&mut self, due: Vec<Due>) -> Result<(), ReconcilerError> {
         let mut changes = Vec::new();
         let mut owners = Vec::new();
@@ -319,8 +320,8 @@ impl<H: Host, S: TaskView> Reconciler<H, S> {
             return Ok(());
         }
         if let Some(follow) = &self.follow {
-            // Before the change: a child may be born the moment after.
-            // Kernel threads have no heirs, but who changes them is of interest, too.
+            // Before the change, because a child may be forked right after it. Kernel threads have no children, but changes to
+            // them by other tasks are reported, too.
             due.iter().for_each(|due| follow(due.task.key.tid));
         }
         let outcomes = act::apply(&mut self.host, &mut self.journal, &mut self.audit, &mut changes)?;
@@ -375,11 +376,11 @@ impl<H: Host, S: TaskView> Reconciler<H, S> {
 }
 
 impl Managed {
-    /// What a task has from this one, of all that has been set here: with the values that it goes back to in the end.
+    /// The values that a child inherited from this task, with the values to restore in the end.
     fn passed_on(&self, heir: &Task) -> Vec<(usize, Step)> {
         let is_so = |change: &Step| {
             let value = heir.attributes.value(change.new.aspect());
-            // A step down that gives no advantage any more is as likely its own, from before.
+            // A lowered value without an advantage may as well be the child's own.
             value.is_some_and(|value| value.same(&change.new) || (change.explains(&value) && is_raised(&value)))
         };
         let passed = self.set.iter().filter(|(_, change)| is_so(change)).map(|(rule, change)| {
@@ -397,7 +398,7 @@ impl Managed {
     }
 }
 
-/// Whether it is more than an ordinary task has.
+/// Whether the value gives more than an ordinary task has.
 fn is_raised(value: &Value) -> bool {
     match value {
         Value::Nice(nice) => *nice < 0,
@@ -407,17 +408,17 @@ fn is_raised(value: &Value) -> bool {
     }
 }
 
-/// Why a keeper cannot go on.
+/// Why a reconciler cannot go on.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ReconcilerError {
-    /// Nothing may be changed that is not written down.
+    /// The journal cannot be written, so nothing may be changed.
     #[error(transparent)]
     Journal(#[from] JournalError),
-    /// Rules together would make most programs real-time.
+    /// The rules would make most programs real-time.
     #[error(transparent)]
     Crowd(#[from] TooManyRealtime),
-    /// /proc cannot be read.
+    /// `/proc` cannot be read.
     #[error("the tasks of this machine cannot be read")]
     Scan(#[source] io::Error),
 }

@@ -1,4 +1,4 @@
-//! The guard and its dead-man watch each other: the one that survives takes everything back.
+//! The guard and its dead-man process watch each other: if one dies, the other reverts everything.
 
 use std::time::Instant;
 
@@ -9,7 +9,7 @@ use unstarve_model::Tid;
 use super::{Guard, RunError};
 
 impl Guard {
-    /// A sign of life, if ordinary tasks have run since the last.
+    /// Sends a heartbeat if ordinary tasks have run since the last one.
     pub(super) fn sign(&mut self) {
         if self.canary.has_run()
             && let Some(dead_man) = &mut self.dead_man
@@ -18,12 +18,12 @@ impl Guard {
         }
     }
 
-    /// Starts another dead-man where there is none, or none that answers.
+    /// Starts a new dead-man process if it exited or does not answer.
     pub(super) fn watch_dead_man(&mut self) -> Result<(), RunError> {
         if self.canary.silent_for() > self.patience {
             return Err(RunError::Starving(self.patience.as_secs()));
         }
-        // It answers signs, and there are none while ordinary tasks do not run.
+        // It answers heartbeats, and none are sent while ordinary tasks do not run.
         let patience = self.patience + self.canary.silent_for();
         let reason = match &mut self.dead_man {
             Some(dead_man) => dead_man.failure(patience),
@@ -57,7 +57,8 @@ impl Guard {
                 self.sign();
                 Ok(())
             }
-            // Tried again with the next sign, but not for ever: nothing would put things right after us.
+            // Retried with the next heartbeat, for a limited time: without a dead-man process nothing reverts the changes if
+            // the guard dies.
             Err(_) if since.elapsed() <= self.patience => Ok(()),
             Err(error) => Err(RunError::NoDeadMan(since.elapsed().as_secs(), error)),
         }

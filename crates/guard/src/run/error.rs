@@ -1,4 +1,4 @@
-//! Why a guard cannot run, or not go on.
+//! Errors of a running guard.
 
 use std::io;
 
@@ -7,35 +7,35 @@ use unstarve_files::TargetError;
 
 use crate::reconciler::ReconcilerError;
 
-/// A guard could not run, or not go on.
+/// The guard could not start, or had to stop.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum RunError {
-    /// The state directory.
+    /// The state directory cannot be used.
     #[error(transparent)]
     State(#[from] StateError),
-    /// Metrics have no place to go to.
+    /// The metrics file cannot be written.
     #[error("the metrics cannot be written")]
     Metrics(#[from] TargetError),
-    /// The journal or /proc.
+    /// The journal or `/proc` failed.
     #[error(transparent)]
     Reconciler(#[from] ReconcilerError),
-    /// The guard cannot be above what it makes real-time.
+    /// The guard cannot get a priority above those that it sets.
     #[error(
         "this policy makes tasks real-time (up to {0}) and the guard itself may not be above them ({1}), so they could starve it; \
              run it with CAP_SYS_NICE. Nothing was changed"
     )]
     Below(u32, io::Error),
-    /// The dead-man cannot be started.
+    /// The dead-man process cannot be started.
     #[error("the dead-man process cannot be started; nothing was changed")]
     DeadMan(#[source] io::Error),
-    /// There is no dead-man any more, and no new one can be started.
+    /// The dead-man process is gone, and no new one can be started.
     #[error("the dead-man process ended and none could be started for {0} s; everything was taken back")]
     NoDeadMan(u64, #[source] io::Error),
-    /// What was set starves the machine, or something else does.
+    /// Ordinary tasks were starved, by what was set or by something else.
     #[error("ordinary tasks did not run for {0} s; everything was taken back")]
     Starving(u64),
-    /// Waiting for news failed.
+    /// Waiting for events failed.
     #[error("waiting for news of tasks")]
     Wait(#[source] io::Error),
 }

@@ -1,4 +1,4 @@
-//! Which births a policy needs to hear of.
+//! Which forks and other events a policy needs.
 
 use unstarve_change::Place;
 use unstarve_executor::journal::Step;
@@ -7,10 +7,10 @@ use unstarve_executor::registry::Registry;
 use crate::policy::Policy;
 use crate::task_events::{self, Interest, Programs, SourceName, WorkDetail};
 
-/// Has the kernel note the births from these tasks, until everything was taken back: for who changes them and then ends.
+/// Makes the kernel record forks of these tasks until everything is reverted, for a command that changes tasks and then exits.
 ///
 /// # Errors
-/// Why it cannot.
+/// Why the kernel cannot record them.
 pub fn note_births(policy: &Policy, changes: &[Step]) -> Result<(), String> {
     let interest = interest(policy);
     let tids = changes.iter().filter_map(|change| match &change.target {
@@ -18,7 +18,7 @@ pub fn note_births(policy: &Policy, changes: &[Step]) -> Result<(), String> {
         _ => None,
     });
     if interest.programs == Programs::None {
-        // Kernel threads pass nothing on.
+        // Kernel threads have no children that inherit.
         return Ok(());
     }
     if let Some(earlier) = Registry::pinned() {
@@ -47,7 +47,7 @@ pub(super) fn interest(policy: &Policy) -> Interest {
     let programs = if of_programs.is_empty() {
         Programs::None
     } else {
-        // One rule that is not about a name is enough to have to look at everybody.
+        // One rule without a name pattern requires the forks of all programs.
         of_programs.iter().map(beginning).collect::<Option<_>>().map_or(Programs::All, Programs::Named)
     };
     let work = if rules.iter().any(|rule| rule.selector.work.is_some()) {

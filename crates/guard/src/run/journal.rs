@@ -1,4 +1,4 @@
-//! The journal and its directory are kept short, and made anew where somebody has removed them.
+//! Compacts the journal, and recreates it and its directory if they were removed.
 
 use unstarve_executor::audit::{Entry, Event};
 use unstarve_executor::host::ThisHost;
@@ -9,7 +9,7 @@ use super::{Guard, RunError};
 
 impl Guard {
     pub(super) fn shorten_journal(&mut self, limit: u64) -> Result<(), RunError> {
-        // One that cannot be made much shorter is not tried again and again.
+        // A journal that cannot become much shorter is not compacted again and again.
         if self.keeper.journal().length() > limit.max(2 * self.shortest) {
             let journal = self.state.shorten(&ThisHost, self.keeper.journal())?;
             self.shortest = journal.length();
@@ -18,7 +18,7 @@ impl Guard {
         Ok(())
     }
 
-    /// The dead-man first: what is written into the new one must be known to it.
+    /// Switches to another journal. The dead-man process first: it must know the journal before anything is written to it.
     pub(super) fn use_journal(&mut self, journal: Journal) -> Result<(), RunError> {
         let given = self.dead_man.as_ref().map_or(Ok(()), |dead_man| dead_man.give_journal(&journal));
         self.keeper.continue_in(journal);
@@ -28,7 +28,7 @@ impl Guard {
         }
     }
 
-    /// Makes anew what somebody has removed. Until that is possible, what is open is known to this process and its dead-man.
+    /// Recreates a removed state directory. Until that is possible, only this process and its dead-man know the open changes.
     pub(super) fn heal_state(&mut self) -> Result<(), RunError> {
         if !self.state.is_lost(self.keeper.journal()) {
             return Ok(());
@@ -43,7 +43,7 @@ impl Guard {
                 let given = self.dead_man.as_ref().map_or(Ok(()), |dead_man| dead_man.give_lock(&self.state));
                 given.or_else(|error| self.replace_dead_man(&format!("the dead-man took no lock ({error})")))
             }
-            // The lock is another guard's by now: two would fight.
+            // Another guard has the lock by now: two would fight over the tasks.
             Err(error @ StateError::Busy { .. }) => Err(error.into()),
             Err(error) => {
                 (self.options.say)(&format!(

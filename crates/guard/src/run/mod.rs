@@ -1,4 +1,4 @@
-//! The guard as a service: waits for news, deals with it, and takes everything back at its end.
+//! The guard as a service: waits for task events, handles them, and reverts everything at its end.
 
 mod dead_man;
 mod error;
@@ -35,35 +35,35 @@ use unstarve_executor::registry::Registry;
 use unstarve_executor::sched;
 use unstarve_executor::state::State;
 
-/// How often settings and tasks are looked at with and without news of changes.
+/// How often settings and tasks are scanned, with and without an event source.
 const LOOK_WITH_NEWS: Duration = Duration::from_secs(30);
 const LOOK_WITHOUT: Duration = Duration::from_secs(1);
-/// Looks take at most the reciprocal of this of a CPU, however many tasks there are.
+/// Scans use at most the reciprocal of this of a CPU, however many tasks there are.
 const REST_AFTER_LOOK: u32 = 200;
-/// The pulse: budget, dead-man, status.
+/// The interval of the periodic work: budget, dead-man process, status.
 const PULSE: Duration = Duration::from_secs(1);
-/// A journal this long is begun anew, without what is settled and tasks that are gone. That takes a while for each line, so
-/// it waits for a quiet moment, unless the journal is very long.
+/// A journal of this length is rewritten without settled changes and exited tasks. That takes time for each line, so it waits
+/// for a quiet moment, unless the journal is very long.
 const LONG_JOURNAL: u64 = 1 << 20;
 const VERY_LONG_JOURNAL: u64 = 32 << 20;
-/// News in a second; fewer is quiet.
+/// Events per second below which the guard is quiet.
 const QUIET: u64 = 100;
-/// For how many times its interval a look at everything may wait for a quiet moment.
+/// How many times its interval a scan may wait for a quiet moment.
 const MAX_DEFERRED_INTERVALS: u32 = 10;
 
-/// What a look because of lost news takes at most, as a reciprocal of a CPU.
+/// Scans because of lost events use at most the reciprocal of this of a CPU.
 const REST_AFTER_LOSS: u32 = 20;
-/// How often children born meanwhile are looked for while everything is taken back.
+/// How often to look for children forked while everything is being reverted.
 const LAST_ROUNDS: usize = 20;
 
-/// Runs until told to end, or for the time given; then takes everything back.
+/// Runs until a signal, or for the given time; then reverts everything.
 ///
 /// # Errors
-/// See [`RunError`]; what was changed was taken back as far as the system lets us.
+/// See [`RunError`]; what was changed was reverted as far as the kernel allows.
 pub fn run(policy: Policy, options: Options, audit: Audit) -> Result<Undone, RunError> {
     let mut guard = Guard::begin(policy, options, audit, "guard run")?;
     let result = guard.first_look().and_then(|()| guard.turn(None));
-    // Whatever happened: take it back.
+    // Reverts everything, also after an error.
     let undone = guard.finish();
     result?;
     Ok(undone)
@@ -74,21 +74,21 @@ fn counted(count: u64, what: &str) -> String {
     format!("{count} {what}{}", if count == 1 { "" } else { "s" })
 }
 
-/// Why a turn is over.
+/// Why [`Guard::turn`] returned.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Over {
-    /// The guard was told to end, or its time is over.
+    /// A signal came, or the time is over.
     Told,
-    /// What it waited for beside is done.
+    /// The other descriptor that it waited for became readable.
     Awaited,
 }
 
-/// A guard at work: it has the lock, a dead-man and a priority above all that it sets.
+/// A running guard: it holds the lock, and has a dead-man process and a priority above all that it sets.
 pub(crate) struct Guard {
     keeper: Reconciler<Watched>,
     source: Option<Box<dyn Source>>,
     gaps: Vec<String>,
-    /// Why births are not noted beyond this process and its dead-man.
+    /// Why forks are not recorded in the kernel, so that only this process and its dead-man know them.
     unpinned: Option<String>,
     state: State,
     options: Options,
@@ -98,23 +98,23 @@ pub(crate) struct Guard {
     canary: Canary,
     metrics: Option<Outlet>,
     metrics_trouble: Option<String>,
-    /// The dead-man's.
+    /// The dead-man process's priority.
     priority: u32,
-    /// For how long the guard and its dead-man may be silent.
+    /// How long the guard and its dead-man process may be silent.
     patience: Duration,
     without_dead_man: Option<Instant>,
     last_pulse: Instant,
     last_look: Instant,
     look_takes: Duration,
-    /// News up to the last pulse.
+    /// Events counted at the last periodic work.
     events: u64,
-    /// The journal's length after it was last begun anew.
+    /// The journal's length after it was last rewritten.
     shortest: u64,
     last_status: Option<(String, crate::metrics::Counts)>,
 }
 
 impl Guard {
-    /// Takes back what an earlier one left, and gets everything ready. Nothing is set yet.
+    /// Reverts what an earlier guard left, and prepares everything. Sets nothing yet.
     pub(crate) fn begin(policy: Policy, options: Options, mut audit: Audit, doing: &str) -> Result<Guard, RunError> {
         raise_limits();
         if std::process::id() == 1 {
@@ -125,7 +125,7 @@ impl Guard {
         }
         let mut state = State::lock(&options.state, doing)?;
         let outlet = options.metrics.as_deref().map(Outlet::open).transpose()?;
-        // What an earlier guard left behind.
+        // What an earlier guard left.
         let (left, _) = state.undo_left(&mut audit)?;
         if left.restored + left.inherited > 0 {
             let changes = counted((left.restored + left.inherited) as u64, "change");
@@ -162,7 +162,7 @@ impl Guard {
                 pinned = registry.pin().map_err(|error| error.to_string());
             }
         }
-        // Kernel threads pass nothing on.
+        // Kernel threads have no children that inherit.
         let unpinned = pinned.err().filter(|_| may_be_programs).map(|why| {
             format!(
                 "births cannot be noted beyond the guard and its dead-man ({why}): if both are killed, children whose parents have \
@@ -201,13 +201,13 @@ impl Guard {
         Ok(guard)
     }
 
-    /// Takes everything back and ends.
+    /// Reverts everything and ends.
     pub(crate) fn finish(mut self) -> Undone {
         self.manager.tell("STOPPING=1");
         let undone = self.take_back();
         self.depart();
         if let Some(dead_man) = self.dead_man.take() {
-            // It tries again what the system refused.
+            // The dead-man process retries what failed.
             if undone.is_complete() { dead_man.dismiss() } else { dead_man.leave_to_it() }
         }
         if undone.is_complete() {
@@ -216,7 +216,7 @@ impl Guard {
         undone
     }
 
-    /// Takes everything back and stays, with nothing set, until [`Guard::first_look`].
+    /// Reverts everything and stays, with nothing set, until [`Guard::first_look`].
     pub(crate) fn rest(&mut self) -> Result<Undone, RunError> {
         let undone = self.take_back();
         if undone.is_complete() {
@@ -227,7 +227,7 @@ impl Guard {
         Ok(undone)
     }
 
-    /// Ends and leaves everything as it is, for `guard undo`.
+    /// Ends and leaves all changes in place, for `guard undo`.
     pub(crate) fn leave(mut self) {
         self.depart();
         if let Some(dead_man) = self.dead_man.take() {
@@ -235,7 +235,7 @@ impl Guard {
         }
     }
 
-    /// What does the work.
+    /// The reconciler.
     pub(crate) fn keeper(&mut self) -> &mut Reconciler<Watched> {
         &mut self.keeper
     }
@@ -244,7 +244,7 @@ impl Guard {
         self.source.as_ref().map_or(SourceName::Scan, |source| source.name())
     }
 
-    /// Sets what the policy says, from now on.
+    /// Carries out the policy from now on.
     pub(crate) fn first_look(&mut self) -> Result<(), RunError> {
         self.keeper.open();
         self.keeper.for_taking_back().0.at_work = true;
@@ -265,11 +265,11 @@ impl Guard {
         Ok(())
     }
 
-    /// Deals with news until told to end, or until `awaited` becomes readable.
+    /// Handles events until a signal, or until `awaited` becomes readable.
     pub(crate) fn turn(&mut self, awaited: Option<&UnixStream>) -> Result<Over, RunError> {
         let mut signals = Vec::new();
         let mut last_sign = Instant::now();
-        // The dead-man must hear from us well before its patience ends.
+        // The dead-man process must get heartbeats well before its time limit.
         let sign_every = (self.patience / 4).min(PULSE);
         let watchdog = watchdog_interval().unwrap_or(PULSE * 5);
         let mut last_watchdog = Instant::now();
@@ -330,7 +330,7 @@ impl Guard {
         Ok(())
     }
 
-    /// Waits for news, a look that is due, or the next pulse; says if the turn is over.
+    /// Waits for events, a due read of a task, or the next periodic work; returns why the turn is over, if it is.
     fn wait(&self, awaited: Option<&UnixStream>) -> Result<Option<Over>, RunError> {
         let now = Instant::now();
         let mut until = self.last_pulse + PULSE;
@@ -368,7 +368,7 @@ impl Guard {
             let (host, journal, audit) = self.keeper.for_taking_back();
             let round = self.state.undo_known(host, journal, audit);
             undone = Undone { racing: false, failed: Vec::new(), ..undone }.and(round);
-            // Children that were born meanwhile of tasks that are gone by now.
+            // Counts children found in this round, forked by tasks that may have exited.
             let before = self.keeper.metrics.counts.inherited;
             let mut signals = Vec::new();
             if let Some(source) = &mut self.source

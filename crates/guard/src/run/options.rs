@@ -1,4 +1,4 @@
-//! What a guard is started with.
+//! Options of a guard.
 
 use std::os::unix::net::UnixStream;
 use std::path::PathBuf;
@@ -7,22 +7,22 @@ use std::time::Duration;
 
 use crate::task_events::SourceName;
 
-/// How a guard is to run.
+/// Options of a guard.
 pub struct Options {
     /// The policy's file, for `guard status`.
     pub policy_path: PathBuf,
-    /// Where the journal is.
+    /// The state directory, with the journal.
     pub state: PathBuf,
     /// Where Prometheus metrics are written.
     pub metrics: Option<PathBuf>,
-    /// A source to use and no other.
+    /// The only event source to use, if set.
     pub source: Option<SourceName>,
-    /// What starts the dead-man, given its real-time priority.
+    /// Starts the dead-man process, given its real-time priority.
     pub dead_man: Box<dyn Fn(u32) -> Command>,
     /// Becomes readable when the guard is to end.
     pub end: UnixStream,
-    /// For how long at most.
+    /// Maximum run time.
     pub time: Option<Duration>,
-    /// Lines for people: how it began.
+    /// Prints a line for the user at the start.
     pub say: Box<dyn Fn(&str)>,
 }

@@ -3,12 +3,12 @@
 use std::io;
 use std::os::unix::net::UnixStream;
 
-/// Limits of the process that started us must not end us, or our dead-man, in the middle of something.
+/// Raises resource limits, so that a limit inherited from the caller kills neither the guard nor its dead-man process.
 pub(super) fn raise_limits() {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     for resource in [Resource::Cpu, Resource::Fsize, Resource::Rttime] {
         let maximum = getrlimit(resource).maximum;
-        // Beyond the hard limit with CAP_SYS_RESOURCE alone.
+        // Raising the hard limit requires CAP_SYS_RESOURCE.
         if setrlimit(resource, Rlimit { current: None, maximum: None }).is_err() {
             let _ = setrlimit(resource, Rlimit { current: maximum, maximum });
         }

@@ -1,4 +1,4 @@
-//! What a running guard says of itself in files.
+//! The status and metrics files of a running guard.
 
 use std::io;
 use std::path::Path;
@@ -10,7 +10,7 @@ use super::Guard;
 use crate::metrics;
 
 impl Guard {
-    /// Files that cannot be written are no reason to stop: the journal is what undoes.
+    /// Writes both files. A failure is ignored: undo needs only the journal.
     pub(super) fn write_status(&mut self) {
         let (source, policy) = (self.source_name(), self.options.policy_path.clone());
         let mut gaps = self.gaps.clone();
@@ -25,7 +25,7 @@ impl Guard {
         }
         let dead_man = self.dead_man.as_ref().map(DeadMan::pid);
         let mut status = self.keeper.metrics.status(&policy, source, &gaps, dead_man);
-        // A restful guard writes nothing.
+        // While nothing happens, nothing is written.
         let counts = std::mem::take(&mut status.counts);
         let last = (format!("{}{dead_man:?}{gaps:?}", policy.display()), counts.clone());
         if self.last_status.as_ref() == Some(&last) {
@@ -42,10 +42,10 @@ impl Guard {
     }
 }
 
-/// The status that a running guard left in its directory; `None` if none is running.
+/// Reads the status of a running guard from its state directory; `None` if none runs.
 ///
 /// # Errors
-/// If it cannot be read or believed.
+/// If it cannot be read, or is not trusted.
 pub fn status(directory: &Path) -> Result<Option<metrics::Status>, StateError> {
     let fail = |error| StateError::Io {
         path: directory.join(unstarve_executor::state::STATUS),

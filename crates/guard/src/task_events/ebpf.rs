@@ -1,4 +1,4 @@
-//! The BPF programs of `src/bpf/births.bpf.c`, loaded, and their events decoded. Nothing else here touches libbpf.
+//! Loads the BPF programs of `src/bpf/births.bpf.c` and decodes their events. The only user of libbpf in task events.
 
 use std::cell::{Cell, RefCell};
 use std::fs;
@@ -24,7 +24,7 @@ mod task_events {
 use task_events::types::event as RawEvent;
 use task_events::{BirthsSkel, BirthsSkelBuilder};
 
-/// `enum kind` of births.bpf.c. Its values are in no type that the object's BTF keeps.
+/// `enum kind` of births.bpf.c; BTF has no type with its values.
 mod kind {
     pub const BORN: u32 = 1;
     pub const RENAMED: u32 = 2;
@@ -44,14 +44,14 @@ const LONGEST_NAME: usize = 15;
 const FIRST_FAIR: i32 = 100;
 
 pub(super) struct Ebpf {
-    /// Before the skeleton, which owns what they hang on.
+    /// Declared before the skeleton that owns the programs, so that it is dropped first.
     links: Vec<Link>,
     ring: RingBuffer<'static>,
     skeleton: BirthsSkel<'static>,
     events: Rc<RefCell<Vec<RawEvent>>>,
     lost: u64,
     throttled: u64,
-    /// More tasks are followed than there is room for.
+    /// Set when the map of followed tasks is full.
     full: Rc<Cell<bool>>,
     symbols: Symbols,
     gaps: Vec<String>,
@@ -59,12 +59,12 @@ pub(super) struct Ebpf {
 
 impl Ebpf {
     pub(super) fn open(interest: &Interest) -> Result<Ebpf, String> {
-        // libbpf says on stderr what it cannot do; we say it ourselves.
+        // libbpf would print its errors on stderr; they are reported here instead.
         libbpf_rs::set_print(None);
-        // With the error's source, which has the kernel's number.
+        // With the error's source, which has the errno.
         let fail = |what: &'static str| move |error: libbpf_rs::Error| format!("{what}: {error:#}");
         let programs = interest.programs != Programs::None;
-        // Lives as long as the program: a guard opens its source once.
+        // Lives until the process exits: a guard opens its event source once.
         let storage = Box::leak(Box::new(MaybeUninit::uninit()));
         let mut open = BirthsSkelBuilder::default().open(storage).map_err(fail("the programs cannot be read"))?;
         if let Some(data) = open.maps.rodata_data.as_deref_mut() {
@@ -113,11 +113,11 @@ impl Ebpf {
     }
 }
 
-/// Attaches what is needed; what only adds precision may fail and is named.
+/// Attaches the programs. One that only adds precision may fail and becomes a gap.
 fn attach(skeleton: &BirthsSkel, interest: &Interest, gaps: &mut Vec<String>) -> Result<Vec<Link>, String> {
     let programs = &skeleton.progs;
     let mut links = Vec::new();
-    // The first two keep a registry up to date; see there.
+    // The first two maintain the registry.
     let mut needed = vec![("task_newtask", &programs.born), ("sched_process_exit", &programs.ended)];
     needed.push(("task_rename", &programs.renamed));
     if interest.programs != Programs::None {
@@ -170,7 +170,7 @@ fn attach(skeleton: &BirthsSkel, interest: &Interest, gaps: &mut Vec<String>) ->
 
 impl Source for Ebpf {
     fn fd(&self) -> BorrowedFd<'_> {
-        // SAFETY: the ring keeps it open for as long as it lives, and the answer does not outlive it.
+        // SAFETY: the ring keeps the descriptor open while it lives, and the returned borrow does not outlive it.
         unsafe { BorrowedFd::borrow_raw(self.ring.epoll_fd()) }
     }
 
@@ -180,7 +180,7 @@ impl Source for Ebpf {
             into.extend(decode(&event, &mut self.symbols));
         }
         let Some(data) = self.skeleton.maps.bss_data.as_deref_mut() else { return Ok(()) };
-        // Written by the kernel at any time; what is missed now is seen at the next look.
+        // The kernel writes them at any time; a missed update is read next time.
         // SAFETY: valid, aligned u64 in a map's memory.
         let (lost, throttled) =
             unsafe { ((&raw const data.lost).read_volatile(), (&raw const data.throttled).read_volatile()) };
@@ -255,7 +255,7 @@ fn decode(event: &RawEvent, symbols: &mut Symbols) -> Option<Signal> {
     })
 }
 
-/// Names of the kernel's functions, looked up once each.
+/// Names of kernel functions, cached.
 struct Symbols {
     names: FxHashMap<u64, Option<String>>,
     wanted: bool,
@@ -270,7 +270,7 @@ impl Symbols {
     }
 }
 
-/// `None` too where addresses are hidden (kptr_restrict, no CAP_SYSLOG).
+/// `None` also if addresses are hidden (kptr_restrict, no CAP_SYSLOG).
 fn look_up(address: u64) -> Option<String> {
     let symbols = io::BufReader::with_capacity(1 << 16, fs::File::open("/proc/kallsyms").ok()?);
     let wanted = format!("{address:016x} ");

@@ -1,4 +1,4 @@
-//! Where news of tasks comes from: eBPF where it is built in and allowed, else the kernel's process connector.
+//! Sources of task events: eBPF if it is built in and permitted, else the kernel's process connector.
 
 #[cfg(feature = "bpf")]
 mod ebpf;
@@ -14,106 +14,107 @@ use crate::task::Work;
 
 use unstarve_executor::registry::Registry;
 
-/// News.
+/// A task event.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Signal {
-    /// A task was made.
+    /// A task was forked.
     Born(Born),
-    /// It has a new name, as a kernel thread has soon after its birth.
+    /// It has a new name, as a kernel thread has soon after its fork.
     Renamed {
         /// The task.
         tid: Tid,
         /// Its process.
         tgid: Tid,
     },
-    /// It has other user ids.
+    /// Its user ids changed.
     Reowned {
         /// The task.
         tid: Tid,
         /// Its process.
         tgid: Tid,
     },
-    /// A process, or one thread of it, is in another cgroup.
+    /// A process, or one of its threads, moved to another cgroup.
     Moved {
-        /// The thread, or the first of the process.
+        /// The thread, or the leader of the process.
         tid: Tid,
         /// The process.
         tgid: Tid,
     },
-    /// It runs another program.
+    /// It executed another program.
     Executed {
-        /// The task, which is its process's only one now.
+        /// The task, now the only one of its process.
         tid: Tid,
-        /// When, by the monotonic clock, in ns.
+        /// Monotonic clock, in ns.
         time: u64,
     },
-    /// A worker began an item that it was not known for.
+    /// A worker started an item that it had not been reported for.
     Worked {
         /// The worker.
         tid: Tid,
-        /// What.
+        /// The work item.
         work: Work,
     },
-    /// Somebody changed its scheduling.
+    /// Another task changed its scheduling attributes.
     Changed {
-        /// Whose.
+        /// The changed task.
         tid: Tid,
-        /// The process that did it.
+        /// The process that changed it.
         by: Tid,
         /// Its name.
         by_comm: String,
     },
-    /// A task in the guard's care, or a child of one, has ended.
+    /// A managed task, or a child of one, exited.
     Ended {
-        /// Which.
+        /// The task.
         tid: Tid,
-        /// How long it ran in its life, in ns.
+        /// Its CPU time, in ns.
         ran: u64,
-        /// The CPU on which it was.
+        /// Its last CPU.
         cpu: u32,
         /// Whether it was real-time.
         realtime: bool,
     },
-    /// News was lost: everything has to be looked at.
+    /// Events were lost: a full scan is due.
     Lost(u64),
-    /// A user started so many tasks that these were not reported: everything has to be looked at.
+    /// A user started so many tasks that this many were not reported: a full scan is due.
     Throttled(u64),
 }
 
-/// A birth.
+/// A fork.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Born {
     /// The task.
     pub tid: Tid,
     /// Its process.
     pub tgid: Tid,
-    /// When, by the monotonic clock, in ns.
+    /// Monotonic clock, in ns.
     pub time: u64,
-    /// Whether it is a kernel thread, if that is known. Its name comes later.
+    /// Whether it is a kernel thread, if known. Its name is set later.
     pub kernel: Option<bool>,
-    /// The task that made it; `None` where the source knows only the process.
+    /// The thread that forked it; `None` if the source knows only the process.
     pub creator: Option<Tid>,
-    /// Its parent waits until it runs another program (vfork(2), posix_spawn(3)): until then its name is only its parent's.
+    /// Its parent is suspended until it executes another program (vfork(2), posix_spawn(3)): until then it has its parent's
+    /// name.
     pub will_execute: bool,
 }
 
-/// Which programs' births are wanted, beside those of the kernel's threads and of tasks that are followed.
+/// Programs whose forks are wanted, besides those of kernel threads and of followed tasks.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub enum Programs {
     /// None.
     None,
-    /// Those whose names begin so.
+    /// Programs whose names start with one of these.
     Named(Vec<String>),
     /// All.
     All,
 }
 
-/// What is wanted of a source.
+/// Events wanted from a source.
 #[derive(Clone, PartialEq, Eq, Debug)]
 pub struct Interest {
-    /// Births of programs' threads, not only of the kernel's.
+    /// Forks of programs' threads; those of kernel threads are always reported.
     pub programs: Programs,
-    /// What workers work on.
+    /// Work items of workers.
     pub work: WorkDetail,
     /// Changes of user ids.
     pub owners: bool,
@@ -121,44 +122,44 @@ pub struct Interest {
     pub groups: bool,
 }
 
-/// How precisely work is asked for.
+/// How much to report of work items.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum WorkDetail {
-    /// Not at all.
+    /// Nothing.
     None,
     /// The workqueue.
     Workqueue,
-    /// The function, too, which takes a look at the kernel's symbols.
+    /// The function as well, which requires reading the kernel's symbols.
     Function,
 }
 
-/// A source of news.
+/// A source of task events.
 pub trait Source {
-    /// Becomes readable when there is news.
+    /// Becomes readable when there are events.
     fn fd(&self) -> BorrowedFd<'_>;
-    /// Takes what is there.
+    /// Takes all pending events.
     fn drain(&mut self, into: &mut Vec<Signal>) -> io::Result<()>;
-    /// Its name, for people.
+    /// Its name, for messages.
     fn name(&self) -> SourceName;
-    /// What it could not do, for people.
+    /// What does not work, for messages.
     fn gaps(&self) -> &[String];
-    /// What has to be told which tasks' children are wanted whatever their names; `None` where all are reported.
+    /// Registers tasks whose children are reported whatever their names; `None` if all forks are reported.
     fn follower(&self) -> Option<Follower> {
         None
     }
-    /// Who has inherited from whom, as the kernel itself notes it; `None` where it does not.
+    /// The kernel's record of inheritance; `None` if this source keeps none.
     fn registry(&self) -> Option<Registry> {
         None
     }
 }
 
-/// Takes note of a task whose children are wanted from now on.
+/// Registers a task whose children are wanted from now on.
 pub type Follower = Box<dyn Fn(Tid)>;
 
 /// The inode of the initial PID namespace (`PROC_PID_INIT_INO`, include/linux/proc_ns.h).
 const INITIAL_PID_NAMESPACE: u64 = 0xEFFF_FFFC;
 
-/// The inode of this process's PID namespace, if that is not the machine's first: ids there are not the kernel's own.
+/// The inode of this process's PID namespace, unless it is the initial one: in others tids differ from the kernel's.
 pub fn pid_namespace() -> Option<u32> {
     use std::os::unix::fs::MetadataExt;
     let inode = std::fs::metadata("/proc/self/ns/pid").ok()?.ino();
@@ -187,10 +188,10 @@ impl fmt::Display for SourceName {
     }
 }
 
-/// Tries whether the kernel takes all programs by which a guard can hear of tasks; they are removed at once. Gives what they could not do.
+/// Loads all BPF programs that a guard can use, and removes them at once. Returns the gaps.
 ///
 /// # Errors
-/// Why it does not take them.
+/// Why the kernel does not load them.
 pub fn attempt() -> Result<Vec<String>, String> {
     let (source, mut reasons) = open(
         Interest { programs: Programs::All, work: WorkDetail::Function, owners: true, groups: true },
@@ -202,7 +203,7 @@ pub fn attempt() -> Result<Vec<String>, String> {
     }
 }
 
-/// The best source that works here and, for each better one, why it does not. `wanted` is one alone to try.
+/// Opens the best source that works here, and returns why each better one does not work. `wanted` is the only one to try.
 pub fn open(interest: Interest, wanted: Option<SourceName>) -> (Option<Box<dyn Source>>, Vec<String>) {
     let mut reasons = Vec::new();
     let may = |name| wanted.is_none_or(|wanted| wanted == name);

@@ -1,5 +1,6 @@
-//! The kernel's process connector (CONFIG_PROC_EVENTS, CAP_NET_ADMIN, initial namespaces). It tells of births and programs, of
-//! names only if a task changes its own, of user ids, of work, policies and cgroups nothing; the keeper looks again for those.
+//! The kernel's process connector (CONFIG_PROC_EVENTS, CAP_NET_ADMIN, initial namespaces). It reports forks, execs, changes of
+//! user ids, and names that a task sets for itself. It does not report work items, policies and cgroups; the reconciler scans
+//! for those.
 
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, OwnedFd};
@@ -22,12 +23,12 @@ const EXEC: u32 = 0x2;
 const UID: u32 = 0x4;
 const COMM: u32 = 0x200;
 
-/// How many events of programs a second are passed on, and at once; the same as of one user by eBPF. Netlink does not say whose
-/// they are.
+/// Events of programs that are passed on per second and in a burst; the limit that eBPF applies to one user. Netlink does not
+/// report the user.
 const PER_SECOND: u32 = 3000;
 const AT_ONCE: u32 = 4000;
 
-/// What may still be passed on.
+/// Rate limit of events.
 struct Allowance {
     left: u32,
     since: Instant,
@@ -41,7 +42,7 @@ impl Allowance {
     fn one_more(&mut self, now: Instant) -> bool {
         let gained = now.saturating_duration_since(self.since).as_secs_f64() * f64::from(PER_SECOND);
         if gained >= 1.0 {
-            // A cast of a float saturates.
+            // A cast from a float saturates.
             self.left = self.left.saturating_add(gained as u32).min(AT_ONCE);
             self.since = now;
         }
@@ -51,7 +52,7 @@ impl Allowance {
     }
 }
 
-/// Bytes that the kernel keeps for us until they are read.
+/// Size of the kernel's socket buffer.
 const BUFFER: usize = 4 << 20;
 
 /// `struct nlmsghdr` and `struct cn_msg` before the event.
@@ -69,14 +70,14 @@ pub(super) struct Netlink {
 impl Netlink {
     pub(super) fn open(interest: &Interest) -> io::Result<Netlink> {
         if super::pid_namespace().is_some() {
-            // It would accept the wish in silence, and tell nothing (`cn_proc_mcast_ctl()`, drivers/connector/cn_proc.c).
+            // The kernel would accept the request and send nothing (`cn_proc_mcast_ctl()`, drivers/connector/cn_proc.c).
             return Err(io::Error::other("the kernel notifies only the initial PID namespace"));
         }
         let flags = SocketFlags::CLOEXEC | SocketFlags::NONBLOCK;
         let socket = socket_with(AddressFamily::NETLINK, SocketType::DGRAM, flags, Some(CONNECTOR))?;
         // 0: the kernel chooses the port.
         bind(&socket, &SocketAddrNetlink::new(0, CN_IDX_PROC))?;
-        // Beyond net.core.rmem_max with CAP_NET_ADMIN; without, a smaller buffer loses sooner, and loss is noticed.
+        // More than net.core.rmem_max requires CAP_NET_ADMIN; a smaller buffer loses events earlier, and losses are reported.
         let _ = set_socket_recv_buffer_size_force(&socket, BUFFER);
         let source = Netlink {
             socket,
@@ -122,7 +123,7 @@ impl Source for Netlink {
                 Ok((count, _)) => &self.buffer[..count],
                 Err(Errno::AGAIN) => return Ok(()),
                 Err(Errno::INTR) => continue,
-                // The kernel does not say how many.
+                // The kernel does not report how many were lost.
                 Err(Errno::NOBUFS) => {
                     into.push(Signal::Lost(1));
                     continue;
@@ -133,7 +134,7 @@ impl Source for Netlink {
             else {
                 continue;
             };
-            // Whoever may start programs decides how many there are.
+            // Only events of programs are limited, because users decide how many there are.
             let is_of_kernel = matches!(&signal, Signal::Born(born) if born.kernel == Some(true));
             if is_of_kernel || self.allowance.one_more(Instant::now()) {
                 into.push(signal);
@@ -152,19 +153,19 @@ impl Source for Netlink {
     }
 }
 
-/// A `struct proc_event`: what, CPU, time, and from 16 on what depends on what.
+/// A `struct proc_event`: type, CPU, time, and from offset 16 data that depends on the type.
 fn decode(event: &[u8], programs: bool, owners: bool) -> Option<Signal> {
     let word = |at: usize| Some(u32::from_ne_bytes(event.get(at..at + 4)?.try_into().ok()?));
     let time = u64::from_ne_bytes(event.get(8..16)?.try_into().ok()?);
     Some(match word(0)? {
         FORK => {
-            // kthreadd makes all kernel threads.
+            // kthreadd forks all kernel threads.
             let kernel = word(16)? == 2;
             if !kernel && !programs {
                 return None;
             }
             let (tid, tgid) = (Tid(word(24)?), Tid(word(28)?));
-            // The parent of a new thread is that of its process, and says nothing of the thread that made it.
+            // A new thread has its process's parent, so the event does not identify the thread that created it.
             let creator = (tid == tgid).then_some(Tid(word(16)?));
             Signal::Born(Born { tid, tgid, time, kernel: Some(kernel), creator, will_execute: false })
         }

@@ -1,4 +1,4 @@
-//! The BPF programs of `src/bpf/waits.bpf.c`, loaded, and their histograms read. Nothing else here touches libbpf.
+//! Loads the BPF programs of `src/bpf/waits.bpf.c` and reads their wait histograms. The only user of libbpf here.
 
 use std::io;
 use std::mem::MaybeUninit;
@@ -27,14 +27,14 @@ const BUCKETS: usize = 192;
 
 /// Measures waits in the kernel.
 pub(super) struct Meter {
-    /// Before the skeleton, which owns what they hang on.
+    /// Declared before the skeleton that owns the programs, so that it is dropped first.
     _links: Vec<Link>,
     skeleton: WaitsSkel<'static>,
     /// The set that each task is in.
     marked: FxHashMap<TaskKey, usize>,
     /// The rules that select each set's tasks.
     sets: Vec<Vec<usize>>,
-    /// Tasks that were runnable when they were marked. The programs know nothing of them until they get a turn.
+    /// Tasks that were runnable when they were marked. The BPF programs do not see them before their next context switch.
     still: FxHashMap<TaskKey, Still>,
 }
 
@@ -42,7 +42,7 @@ impl Meter {
     pub(super) fn open() -> Result<Meter, String> {
         libbpf_rs::set_print(None);
         let fail = |what: &'static str| move |error: libbpf_rs::Error| format!("{what}: {error:#}");
-        // Lives as long as the program, which verifies once and ends.
+        // Lives until the process exits, which verifies once.
         let storage = Box::leak(Box::new(MaybeUninit::uninit()));
         let open = WaitsSkelBuilder::default().open(storage).map_err(fail("the programs cannot be read"))?;
         let skeleton = open.load().map_err(fail("the kernel does not take the programs (CAP_BPF, CAP_PERFMON)"))?;
@@ -88,7 +88,7 @@ impl super::Meter for Meter {
             self.still.insert(task, Still::new(ran, sched::monotonic_ns()));
         }
         let tid = task.tid.0.to_ne_bytes();
-        // One that came to another set goes on from where it is.
+        // A task that moves to another set keeps its state.
         let known = self.watched(&tid)?.filter(|known| known.start == task.start);
         let watched = RawWatched { start: task.start, set: set as u64, ..known.unwrap_or_default() };
         // SAFETY: plain integers without padding.
@@ -102,14 +102,14 @@ impl super::Meter for Meter {
         for (task, set) in &self.marked {
             let watched = self.watched(&task.tid.0.to_ne_bytes())?.filter(|watched| watched.start == task.start);
             let waited = self.still.get_mut(task).map_or(0, |still| {
-                // From its first turn on the programs count.
+                // The BPF programs count it from its next context switch on.
                 if watched.is_some_and(|watched| watched.seen == 0) {
                     still.look(runnable(*task), now);
                 }
                 still.waited
             });
             sums[*set].wait(waited);
-            // One that loses its CPU is not seen before its next turn, and waits for that.
+            // A task that loses its CPU is not seen before its next context switch; it waits for that.
             match watched.filter(|watched| watched.seen > 0 || watched.waiting > 0) {
                 Some(watched) => {
                     sums[*set].tasks += 1;
@@ -127,7 +127,7 @@ impl super::Meter for Meter {
 }
 
 impl Meter {
-    /// What all CPUs have counted of a set.
+    /// The counts of a set, summed over all CPUs.
     fn sum(&self, set: usize) -> io::Result<Sum> {
         let mut sum = Sum::default();
         let set = (set as u32).to_ne_bytes();
@@ -143,7 +143,7 @@ impl Meter {
     }
 }
 
-/// A set's or a rule's tasks.
+/// Sums of the tasks of a set or of a rule.
 struct Sum {
     tasks: usize,
     count: u64,
@@ -176,7 +176,7 @@ impl Sum {
         self.buckets.iter_mut().zip(other.buckets).for_each(|(sum, count)| *sum += count);
     }
 
-    /// A wait or run that has not ended counts as far as it has come: the longest wait of all may be such a one.
+    /// Adds a wait or run still in progress up to now: it may be the longest of all.
     fn open(&mut self, watched: &RawWatched, now: u64) {
         if watched.waiting > 0 {
             self.wait(now.saturating_sub(watched.waiting));
@@ -220,7 +220,7 @@ impl Sum {
     }
 }
 
-/// `bucket` of waits.bpf.c: four for each power of two, the first eight for what is shorter than 8 ns.
+/// `bucket` of waits.bpf.c: four for each power of two; the first eight for times below 8 ns.
 fn bucket(ns: u64) -> usize {
     let power = (ns | 4).ilog2();
     (power as usize * 4 + (ns >> (power - 2) & 3) as usize).min(BUCKETS - 1)

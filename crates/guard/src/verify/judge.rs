@@ -1,9 +1,9 @@
-//! Whether a rule has helped: the waits with it against those before it and those after it was taken back.
+//! Judges whether a rule helped: compares the waits while it was in force with those before it and after it was reverted.
 //!
-//! A load changes by itself, so one "before" proves little: what it waited less with the rule must come back without it. And
-//! waits come in bursts, so their number says little about how sure a mean is. Each side is measured in [`SLICES`] slices;
-//! how much these differ among themselves, taken one by one and in groups of 2, 3 and 5 (bursts that are longer than a
-//! slice), is how far a side's figure can be believed. The widest of the four bounds counts.
+//! Load changes by itself, so a comparison with "before" proves little: the waits must be longer again without the rule. And
+//! waits come in bursts, so their number says little about the uncertainty of a mean. Each side is measured in [`SLICES`]
+//! slices. The variation between slices, taken one by one and in groups of 2, 3 and 5 (for bursts longer than a slice), gives
+//! four error bounds, of which the widest counts.
 
 use std::fmt;
 
@@ -12,31 +12,31 @@ use unstarve_model::Nanos;
 
 use super::{Fared, Tally};
 
-/// How much less tasks have to wait for a rule to have helped.
+/// The reduction of waits from which a rule has helped.
 pub const HELPED: f64 = 0.10;
-/// In how many slices each side is measured.
+/// Number of slices in which each side is measured.
 pub const SLICES: usize = 30;
-/// On each side so much has to have been seen: waits, or slices in which the tasks did nothing but wait and run.
+/// Minimum observations on each side: waits, or slices in which the tasks ran or waited all the time.
 pub const ENOUGH: u64 = 30;
 
-/// Sizes of groups of slices, and for so many groups the bound of Student's t (two-sided 99 %).
+/// Sizes of groups of slices, and the bound of Student's t for their number (two-sided 99 %).
 const GROUPS: [(usize, f64); 4] = [(1, 2.756), (2, 2.977), (3, 3.250), (5, 4.032)];
 
-/// What became of a rule.
+/// The verdict on a rule.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
-    /// The waits are shorter by a tenth or more, and by more than they differ anyway.
+    /// The waits are shorter by a tenth or more, and by more than their variation.
     Helped,
-    /// They are not.
+    /// The waits are not shorter by that much.
     DidNotHelp,
-    /// Too little was seen to tell, or it differs too much from moment to moment.
+    /// Too few observations, or too much variation.
     TooFew,
-    /// Nothing of it ran or waited on one side.
+    /// On one side no task of the rule ran or waited.
     Unknown,
 }
 
-/// A verdict and why.
+/// A verdict and its reason.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Judged {
     /// The verdict.
@@ -45,14 +45,14 @@ pub struct Judged {
     pub reason: Reason,
 }
 
-/// One of the three times that are measured.
+/// One of the three measurements.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Side {
     /// Before the change.
     Before,
-    /// With it.
+    /// With the rule in force.
     With,
-    /// After it was taken back.
+    /// After the rule was reverted.
     Again,
 }
 
@@ -66,14 +66,14 @@ impl fmt::Display for Side {
     }
 }
 
-/// The figures that are compared: without the change, and with it.
+/// The compared figures: without the change, and with it.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
 pub struct Figures {
-    /// Waiting for each second of running, in ns; `None` where nothing ran on a side.
+    /// Wait time per second of run time, in ns; `None` if nothing ran on a side.
     pub per_second_ns: Option<[u64; 2]>,
-    /// The average wait, in ns; `None` where there was none on a side.
+    /// The average wait, in ns; `None` if there was none on a side.
     pub average_ns: Option<[u64; 2]>,
-    /// All waiting, in ns.
+    /// Total wait time, in ns.
     pub waited_ns: [u64; 2],
 }
 
@@ -89,13 +89,13 @@ impl Figures {
         }
     }
 
-    /// Whether the first figure is a tenth more than the second.
+    /// Whether the second figure is at least a tenth below the first.
     fn fell(figure: Option<[u64; 2]>) -> bool {
         figure.is_some_and(|[without, with]| is_less(without as f64, with as f64))
     }
 }
 
-/// Which of the conditions was not met.
+/// The condition that was not met.
 impl fmt::Display for Figures {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let from_to = |[without, with]: [u64; 2]| format!("{} to {}", Nanos(without), Nanos(with));
@@ -121,27 +121,27 @@ impl fmt::Display for Figures {
     }
 }
 
-/// Why a change is judged as it is.
+/// The reason of a verdict.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Reason {
     /// Waits are shorter than before and after.
     Shorter,
-    /// They are not, against what was before.
+    /// Waits are not shorter than before.
     NotShorterThanBefore(Figures),
-    /// They are no longer without it again.
+    /// Waits did not become longer after the rule was reverted.
     LoadHasChanged(Figures),
-    /// They are, but may be so by chance.
+    /// Waits are shorter, but within the error bounds.
     WithinNoise,
-    /// So few waits on one side.
+    /// Too few waits on one side.
     FewWaits(Side, u64),
     /// Nothing ran or waited on one side.
     NothingSeen(Side),
-    /// A rule was taken back while it was measured.
+    /// The rule's real-time policy was reverted during the measurement, because of the budget.
     OverBudget,
 }
 
 impl Reason {
-    /// The figures that decided, where it is they.
+    /// The figures that decided, if figures did.
     pub fn figures(self) -> Option<Figures> {
         match self {
             Reason::NotShorterThanBefore(figures) | Reason::LoadHasChanged(figures) => Some(figures),
@@ -149,7 +149,7 @@ impl Reason {
         }
     }
 
-    /// Whether measuring for longer may decide it.
+    /// Whether a longer measurement may decide it.
     pub fn may_be_decided_by_time(self) -> bool {
         matches!(self, Reason::WithinNoise | Reason::FewWaits(..))
     }
@@ -182,16 +182,15 @@ impl Judged {
         Judged { verdict, reason }
     }
 
-    /// A rule that was taken back while it was measured.
+    /// The verdict on a rule that was reverted during the measurement.
     pub fn over_budget() -> Judged {
         Judged::new(Verdict::DidNotHelp, Reason::OverBudget)
     }
 }
 
-/// Judges by the waits before a rule, with it, and again without it, each measured for as long.
-///
-/// Waiting for each second of running is the measure for tasks that run much; those that run for some µs now and then, or
-/// could not run at all before, are judged by their single waits.
+/// Judges a rule by three measurements of the same length: before it, with it, and after it. Tasks that run much are judged by
+/// wait time per second of run time; tasks that run for some µs now and then, or could not run at all before, by their single
+/// waits.
 pub fn judge(before: &Fared, with: &Fared, again: &Fared) -> Judged {
     let sides = [(Side::Before, before), (Side::With, with), (Side::Again, again)];
     if let Some((name, _)) = sides.iter().find(|(_, side)| side.ran_ns + side.waited_ns == 0) {
@@ -215,7 +214,7 @@ fn waits(side: &Fared) -> u64 {
     side.slices.iter().map(|slice| slice.waits).sum()
 }
 
-/// A task that waits, or runs, all the time has no waits to count; each slice of it is as good as one.
+/// Number of observations: a task that waits or runs all the time has no waits to count, so each slice counts as one.
 fn seen(side: &Fared) -> u64 {
     let full =
         side.slices.iter().filter(|slice| slice.ran_ns + slice.waited_ns >= (slice.lasted_ns / 2).max(1)).count();
@@ -226,7 +225,7 @@ fn seen(side: &Fared) -> u64 {
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Difference {
     None,
-    /// By a tenth, but that may be chance.
+    /// Shorter by a tenth, but possibly by chance.
     Unsure,
     Sure,
 }
@@ -245,18 +244,19 @@ fn compare(without: &Fared, with: &Fared) -> Difference {
     let less = is_less;
     let means = average(without).zip(average(with));
     let mean = |slice: &Tally| (slice.waited_ns as f64, slice.waits as f64);
-    // Half of all changes make an average greater that they do not touch: it has to be more than chance.
+    // A change that has no effect makes the average longer in half of all cases, so the difference must exceed the error
+    // bounds.
     let are_longer = means.is_some_and(|(without, with)| with > without) && is_apart(with, without, mean);
     let is_less_while_running = match (without.wait_ratio(), with.wait_ratio()) {
         (Some(without), Some(with)) => less(without, with),
-        // It could not run at all.
+        // It could not run at all before.
         (None, Some(_)) => true,
         (_, None) => false,
     };
     let is_less_each = means.is_some_and(|(without, with)| less(without, with));
     let by_running = is_less_while_running && !are_longer;
     let by_each = is_less_each && with.waited_ns <= without.waited_ns;
-    // The part of its time that a task waits has a bound, also where it hardly runs.
+    // The wait time's part of the elapsed time is bounded, even if the task hardly runs.
     let part = |slice: &Tally| (slice.waited_ns as f64, (slice.ran_ns + slice.waited_ns) as f64);
     let is_sure = by_running && is_apart(without, with, part) || by_each && is_apart(without, with, mean);
     match (by_running || by_each, is_sure) {
@@ -266,14 +266,14 @@ fn compare(without: &Fared, with: &Fared) -> Difference {
     }
 }
 
-/// Whether a figure is smaller on the second side by more than the uncertainty of both.
+/// Whether a figure is smaller on the second side by more than the error bounds of both.
 fn is_apart(without: &Fared, with: &Fared, of: impl Fn(&Tally) -> (f64, f64)) -> bool {
     let estimate = |side: &Fared| estimate(&side.slices.iter().map(&of).collect::<Vec<_>>());
     let Some(((without, about), (with, or_so))) = estimate(without).zip(estimate(with)) else { return false };
     without - with > about.hypot(or_so)
 }
 
-/// The quotient of two sums over slices, and how far it may be off: `None` where that cannot be known.
+/// The quotient of two sums over slices and its error bound; `None` if there is no bound.
 fn estimate(slices: &[(f64, f64)]) -> Option<(f64, f64)> {
     let sum = |slices: &[(f64, f64)]| slices.iter().fold((0.0, 0.0), |sum, slice| (sum.0 + slice.0, sum.1 + slice.1));
     let (above, below) = sum(slices);
@@ -331,9 +331,9 @@ mod tests {
             ((100_000, 100_000, 10), (100_000, 95_000, 10), Verdict::DidNotHelp),
             ((100_000, 0, 10), (100_000, 0, 10), Verdict::DidNotHelp),
             ((0, 0, 0), (100_000, 0, 10), Verdict::Unknown),
-            // Shorter waits, but so many that there is more waiting.
+            // Shorter waits, but so many more that the total grows.
             ((100_000, 1_000, 10), (100_000, 2_000, 40), Verdict::DidNotHelp),
-            // ksoftirqd beside a real-time task.
+            // ksoftirqd next to a real-time task.
             ((20_000, 80_040_000, 4), (5_000, 40_000, 3), Verdict::Helped),
             ((5_000, 40_000, 3), (20_000, 80_040_000, 4), Verdict::DidNotHelp),
         ] {
@@ -346,7 +346,7 @@ mod tests {
     fn a_task_that_waits_all_the_time_is_no_single_wait() {
         let starved = side((0..SLICES).map(|at| (0, SLICE, u64::from(at == 0))));
         assert_eq!(verdict(&starved, &all(500, 9_000, 3)), Verdict::Helped);
-        // Nor one that runs all the time then.
+        // Also if it runs all the time with the rule.
         assert_eq!(verdict(&starved, &all(SLICE, 0, 0)), Verdict::Helped);
     }
 
@@ -362,7 +362,7 @@ mod tests {
         assert_eq!(judged.reason, Reason::LoadHasChanged(figures));
     }
 
-    /// A task that is preempted half as often, and waits a little longer each time, waits about half as long in all.
+    /// A task preempted half as often, with slightly longer waits, waits about half as long in total.
     #[test]
     fn the_figures_that_decided_are_said() {
         let before = all(100_000, 400_000, 40);
@@ -384,7 +384,7 @@ mod tests {
 
     #[test]
     fn an_average_that_is_longer_by_chance_takes_nothing_away() {
-        // Half the waiting in half as many waits; their lengths differ from slice to slice, and are 1 % more on average.
+        // Half the wait time in half as many waits; their lengths vary between slices, and are 1 % longer on average.
         let wild = |waits: u64, more: f64| {
             side(
                 (0..SLICES as u64)
@@ -392,18 +392,18 @@ mod tests {
             )
         };
         assert_eq!(verdict(&wild(20, 1.0), &wild(10, 1.01)), Verdict::Helped);
-        // Twice as long is no chance.
+        // Twice as long is not chance.
         assert_eq!(verdict(&wild(20, 1.0), &wild(5, 2.0)), Verdict::DidNotHelp);
     }
 
     #[test]
     fn one_long_wait_among_many_is_chance() {
-        // 10 ms once among waits of 10 µs: half of all waiting, and yet a single event.
+        // 10 ms once among waits of 10 µs: half of the wait time, but a single event.
         let unlucky = side((0..SLICES).map(|at| (50_000, if at == 7 { 10_000_000 } else { 300_000 }, 30)));
         assert_eq!(verdict(&unlucky, &all(50_000, 300_000, 30)), Verdict::TooFew);
     }
 
-    /// The generator of Knuth's MMIX, for numbers between 0 and 1.
+    /// Knuth's MMIX generator, for numbers between 0 and 1.
     struct Random(u64);
 
     impl Random {
@@ -412,8 +412,8 @@ mod tests {
             (self.0 >> 11) as f64 / (1_u64 << 53) as f64
         }
 
-        /// So many waits a slice on average, exponential, and `noisy` times as long while a neighbour is busy, which it is or
-        /// is not for some slices at a time.
+        /// This many waits a slice on average, exponentially distributed, and `noisy` times as long while a neighbour is busy,
+        /// which changes every few slices.
         fn load(&mut self, waits: f64, noisy: f64) -> Fared {
             let (mut is_busy, mut slices) = (self.next() < 0.5, Vec::new());
             for _ in 0..SLICES {
@@ -436,7 +436,7 @@ mod tests {
             for _ in 0..ROUNDS {
                 let [before, with, again] = std::array::from_fn(|_| random.load(waits, noisy));
                 helped += u32::from(judge(&before, &with, &again).verdict == Verdict::Helped);
-                // What a comparison of sums alone would say.
+                // What a comparison of the sums alone would show.
                 let less = with.waited_ns as f64 / with.ran_ns as f64;
                 once += u32::from(less <= 0.9 * before.waited_ns as f64 / before.ran_ns as f64);
                 let raised = side(with.slices.iter().map(|s| (s.ran_ns, s.waited_ns / 10, s.waits)));

@@ -1,5 +1,5 @@
-//! Did it help? The waits of the tasks that a rule is about, before and after: by histograms in the kernel, or where eBPF is not
-//! to be had by the kernel's own sums.
+//! Measures whether a rule helped: the waits of its tasks before and after, from histograms in the kernel, or without eBPF from
+//! the kernel's schedstat sums.
 
 #[cfg(feature = "bpf")]
 mod ebpf;
@@ -24,7 +24,7 @@ use still::{Still, runnable};
 use unstarve_change::TaskKey;
 use unstarve_executor::sched::monotonic_ns;
 
-/// How tasks of a rule fared for a while.
+/// Run and wait times of a rule's tasks during a measurement.
 #[derive(Clone, PartialEq, Debug, Default, Serialize)]
 pub struct Fared {
     /// Tasks that ran or waited.
@@ -33,24 +33,24 @@ pub struct Fared {
     pub ran_ns: u64,
     /// How long they waited for a CPU, in ns.
     pub waited_ns: u64,
-    /// Their single waits, where these are known.
+    /// Single waits, if they were measured.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub waits: Option<Waits>,
-    /// The same in equal parts of the time, which shows how much it differs by itself.
+    /// The same for equal slices of the time, which shows the variation.
     #[serde(skip)]
     pub slices: Vec<Tally>,
 }
 
-/// What tasks did in a part of the time.
+/// Run and wait times during a slice.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub struct Tally {
     /// How long they ran, in ns.
     pub ran_ns: u64,
     /// How long they waited for a CPU, in ns.
     pub waited_ns: u64,
-    /// How often.
+    /// Number of waits.
     pub waits: u64,
-    /// How long the part was, in ns.
+    /// Length of the slice, in ns.
     pub lasted_ns: u64,
 }
 
@@ -70,23 +70,23 @@ impl Tally {
 pub struct Waits {
     /// How many.
     pub count: u64,
-    /// Half of them were shorter: the lower end of a step of the histogram, of which there are four for each power of two.
+    /// Median: the lower end of its histogram bucket; there are four for each power of two.
     pub p50_ns: u64,
-    /// 99 of 100 were shorter.
+    /// 99th percentile.
     pub p99_ns: u64,
-    /// The longest, to the nanosecond.
+    /// The longest, exact.
     pub max_ns: u64,
 }
 
 impl Fared {
-    /// Waiting for each ns of running: what load alone does not change much. `None` if nothing ran.
+    /// Wait time per run time, which depends little on load. `None` if nothing ran.
     pub fn wait_ratio(&self) -> Option<f64> {
         (self.ran_ns > 0).then(|| self.waited_ns as f64 / self.ran_ns as f64)
     }
 }
 
 impl Fared {
-    /// How many waits were counted; by the kernel's sums, how often its tasks got a CPU.
+    /// Number of waits; with schedstat, how often the tasks got a CPU.
     pub fn count(&self) -> u64 {
         self.waits.map_or_else(|| self.slices.iter().map(|slice| slice.waits).sum(), |waits| waits.count)
     }
@@ -97,45 +97,45 @@ impl Fared {
     }
 }
 
-/// By what waits were measured.
+/// How waits were measured.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize)]
 #[serde(rename_all = "kebab-case", tag = "by")]
 pub enum By {
     /// Histograms that BPF programs keep in the kernel.
     Ebpf,
-    /// The kernel's own sums for each task, `/proc/PID/schedstat`: no single waits.
+    /// The kernel's sums for each task, `/proc/PID/schedstat`: without single waits.
     Schedstat {
-        /// Why not by eBPF.
+        /// Why eBPF was not used.
         reason: String,
     },
 }
 
-/// How the tasks of each rule fared for a while.
+/// The measurement of each rule's tasks.
 #[derive(Clone, PartialEq, Debug, Serialize)]
 pub struct Measured {
-    /// By what.
+    /// The method.
     #[serde(flatten)]
     pub by: By,
     /// In the policy's order.
     pub rules: Vec<Fared>,
 }
 
-/// For how long tasks are watched.
+/// How long, and how often, to look at tasks.
 #[derive(Clone, Copy, Debug)]
 pub struct Span<'a> {
-    /// In all.
+    /// In total.
     pub time: Duration,
-    /// How often new tasks are looked for.
+    /// How often to look for new tasks.
     pub step: Duration,
-    /// Ends it early.
+    /// Ends the measurement early.
     pub stop: &'a AtomicBool,
 }
 
-/// Watches all tasks for a while and sums up, for each rule, those that it selects. A worker counts for a rule from the
-/// first look on at which it is known for the rule's work; tasks that live for less than a step may not be seen.
+/// Measures all tasks for a while and sums up those that each rule selects. A worker counts for a rule from the first look at
+/// which it is known to execute the rule's work; tasks that live shorter than a step may be missed.
 ///
 /// # Errors
-/// If `/proc` cannot be read, or the kernel's sums no more.
+/// If `/proc` cannot be read, or the kernel's sums have gone.
 pub fn watch(policy: &Policy, span: Span) -> io::Result<Measured> {
     #[cfg(feature = "bpf")]
     match ebpf::Meter::open() {
@@ -149,7 +149,7 @@ pub fn watch(policy: &Policy, span: Span) -> io::Result<Measured> {
     by_schedstat(policy, span, "this program was built without the feature `bpf`".to_owned())
 }
 
-/// As [`watch`], by the kernel's own sums for each task.
+/// As [`watch`], from the kernel's schedstat sums.
 ///
 /// # Errors
 /// If `/proc` cannot be read.
@@ -158,18 +158,18 @@ pub fn by_schedstat(policy: &Policy, span: Span, reason: String) -> io::Result<M
     Ok(Measured { by: By::Schedstat { reason }, rules })
 }
 
-/// Measures tasks that it is told of.
+/// Measures the tasks that it is given.
 trait Meter {
-    /// A task that was seen at a look, the rules that select it now, and whether this is the first look of all.
+    /// Adds a task found at a look, with the rules that select it now; `first` is set at the first look of the measurement.
     fn see(&mut self, task: TaskKey, rules: &[usize], first: bool) -> io::Result<()>;
-    /// What came of them so far, for each of so many rules.
+    /// Sums so far, for each rule.
     fn so_far(&mut self, rules: usize) -> io::Result<Vec<Fared>>;
 }
 
 fn watch_with(policy: &Policy, span: Span, meter: impl Meter) -> io::Result<Vec<Fared>> {
     let scanner = Scanner::of(policy);
     let rules = policy.rules.len();
-    // What a worker was once known for it stays known for.
+    // A worker stays selected for work that it was once known for.
     let mut selected: FxHashMap<TaskKey, Vec<usize>> = FxHashMap::default();
     let look = || {
         let tasks = scanner.all()?.into_iter().map(|task| {
@@ -186,10 +186,10 @@ fn watch_with(policy: &Policy, span: Span, meter: impl Meter) -> io::Result<Vec<
     measure(look, rules, span, meter)
 }
 
-/// Watches tasks for a while and sums them up as one group; `look` names those that count, again and again.
+/// Measures tasks for a while as one group; `look` is called repeatedly and returns the tasks that count.
 ///
 /// # Errors
-/// If they cannot be looked for, or measured.
+/// If they cannot be listed or measured.
 pub fn watch_tasks(look: impl Fn() -> io::Result<Vec<TaskKey>>, span: Span) -> io::Result<(By, Fared)> {
     let named = || Ok(look()?.into_iter().map(|key| (key, vec![0])).collect());
     let only = |fared: Vec<Fared>| fared.into_iter().next().unwrap_or_default();
@@ -203,7 +203,7 @@ pub fn watch_tasks(look: impl Fn() -> io::Result<Vec<TaskKey>>, span: Span) -> i
     Ok((By::Schedstat { reason }, only(measure(named, 1, span, Sums::default())?)))
 }
 
-/// Tasks that are there, each with the groups for which it counts.
+/// Existing tasks, each with the groups that it counts for.
 type Seen = Vec<(TaskKey, Vec<usize>)>;
 
 fn measure(
@@ -245,7 +245,7 @@ fn measure(
     }
 }
 
-/// Slices of each rule's sums.
+/// Collects the slices of each rule's sums.
 struct Sliced {
     began: Instant,
     count: usize,
@@ -265,21 +265,21 @@ impl Sliced {
     }
 }
 
-/// What the kernel has summed up for each task.
+/// Sums up `/proc/PID/schedstat` of each task.
 #[derive(Default)]
 struct Sums {
     tasks: FxHashMap<TaskKey, Summed>,
 }
 
-/// How long a task ran and waited since it is there, and how often it got a CPU.
+/// Run time, wait time and number of runs of a task since its start.
 type Times = (u64, u64, u64);
 
-/// A task's sums at the first and at the last look, and its rules.
+/// A task's sums at the first and the last look, and its rules.
 struct Summed {
     first: Times,
     last: Times,
     rules: Vec<usize>,
-    /// It was runnable at the first look, and has not run since.
+    /// Set if it was runnable at the first look and has not run since.
     still: Option<Still>,
 }
 
@@ -293,7 +293,7 @@ impl Summed {
             if times == self.last {
                 still.look(is_runnable.then_some(times.0), now);
             } else {
-                // The wait is over and booked, with what of it was before the first look.
+                // The wait has ended and is booked, including the part before the first look.
                 let (ran, booked) = (times.0.saturating_sub(self.last.0), times.1.saturating_sub(self.last.1));
                 self.first.1 += booked.saturating_sub(still.age(now).saturating_sub(ran));
                 self.still = None;
@@ -302,7 +302,7 @@ impl Summed {
         self.last = times;
     }
 
-    /// What came of it since the first look.
+    /// Its sums since the first look.
     fn since(&self) -> Times {
         let waited = self.still.map_or(0, |still| still.waited);
         let since = |of: fn(&Times) -> u64| of(&self.last).saturating_sub(of(&self.first));
@@ -314,7 +314,7 @@ impl Meter for Sums {
     fn see(&mut self, task: TaskKey, rules: &[usize], first: bool) -> io::Result<()> {
         let Some(times) = unstarve_executor::proc::times(task.tid) else { return Ok(()) };
         let (is_runnable, now) = (runnable(task).is_some(), monotonic_ns());
-        // One born meanwhile began at nothing.
+        // A task forked meanwhile started at zero.
         let begin = if first { times } else { (0, 0, 0) };
         let summed = self.tasks.entry(task).or_insert_with(|| Summed::new(begin, times, is_runnable, now));
         summed.look(times, is_runnable, now);
@@ -326,7 +326,7 @@ impl Meter for Sums {
     fn so_far(&mut self, rules: usize) -> io::Result<Vec<Fared>> {
         let mut fared = vec![Fared::default(); rules];
         for (task, summed) in self.tasks.iter_mut().filter(|(_, summed)| !summed.rules.is_empty()) {
-            // The last that was seen of one that has ended since, or whose number somebody else has.
+            // For a task that exited, or whose tid was reused, the last values count.
             if let Some(times) = unstarve_executor::proc::times(task.tid)
                 .filter(|_| unstarve_executor::proc::start_of(task.tid) == Some(task.start))
             {
@@ -368,7 +368,7 @@ mod tests {
         assert_eq!(victim.since(), (0, 3 * SECOND, 1));
     }
 
-    /// The kernel books the whole wait when it ends: four seconds, of which three were before the first look.
+    /// The kernel books the whole wait when it ends: four seconds, three of them before the first look.
     #[test]
     fn what_a_task_waited_before_the_first_look_does_not_count() {
         let mut raised = Summed::new((0, 0, 0), (0, 0, 0), true, 3 * SECOND);

@@ -1,17 +1,17 @@
-//! A wait that no sum has yet: the kernel books a wait when it ends, and the tracepoints show only what changes. A task that is
-//! runnable and never gets a CPU would seem to have done nothing.
+//! Tracks waits in progress: the kernel books a wait when it ends, and tracepoints show only changes. Without this a task that
+//! is runnable and never gets a CPU would seem to do nothing.
 
 use unstarve_change::TaskKey;
 use unstarve_executor::proc;
 
-/// A task that was runnable at the first look at it.
+/// A task that was runnable at the first look.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) struct Still {
-    /// When that look was.
+    /// Time of the first look.
     since: u64,
-    /// How long it had run by then, in ns.
+    /// Its run time at the first look, in ns.
     ran: u64,
-    /// For how long it is known to have waited since, in ns.
+    /// Its known wait time since, in ns.
     pub waited: u64,
 }
 
@@ -20,8 +20,8 @@ impl Still {
         Still { since: now, ran, waited: 0 }
     }
 
-    /// Another look: runnable again and not having run meanwhile, it has waited all the time. On a CPU without ticks a running
-    /// task seems to stand still for up to a second (`sched_tick_remote`, kernel/sched/core.c): then it has not waited at all.
+    /// Another look: if it is runnable and has not run meanwhile, it waited all the time. On a CPU without ticks a running
+    /// task's run time may be up to a second old (`sched_tick_remote`, kernel/sched/core.c): then it has not waited at all.
     pub(super) fn look(&mut self, runnable: Option<u64>, now: u64) {
         self.waited = match runnable {
             Some(ran) if ran == self.ran => now.saturating_sub(self.since),
@@ -30,13 +30,13 @@ impl Still {
         };
     }
 
-    /// How long ago the first look was, in ns.
+    /// Time since the first look, in ns.
     pub(super) fn age(&self, now: u64) -> u64 {
         now.saturating_sub(self.since)
     }
 }
 
-/// How long a task has run in all, if it runs or waits for a CPU now.
+/// Total run time of a task, if it is runnable or running now.
 pub(super) fn runnable(task: TaskKey) -> Option<u64> {
     proc::stat_of(task.tid).filter(|stat| stat.start == task.start && stat.state == 'R')?;
     proc::times(task.tid).map(|(ran, ..)| ran)
@@ -51,7 +51,7 @@ mod tests {
         let mut still = Still::new(7, 1_000);
         still.look(Some(7), 4_000);
         assert_eq!(still.waited, 3_000);
-        // It has its turn and sleeps: what it waited until then stays.
+        // It ran and sleeps now: its earlier wait time stays.
         still.look(None, 9_000);
         assert_eq!(still.waited, 3_000);
         // It had the CPU all the time.

@@ -1,4 +1,4 @@
-//! A policy on trial: measured without it, with it, and without it again, by a guard that has the same rails as any other.
+//! Tries a policy: measures waits without it, with it, and without it again, in a guard with all the usual safety limits.
 
 use std::io;
 use std::os::unix::net::UnixStream;
@@ -15,66 +15,66 @@ use crate::run::{Guard, Options, Over, RunError};
 use unstarve_executor::act::Undone;
 use unstarve_executor::audit::Audit;
 
-/// What a trial leaves behind.
+/// What a trial leaves in place.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum Keep {
     /// Nothing.
     Nothing,
-    /// What the rules have set that helped, and the policy's settings if one did; `guard undo` takes it back.
+    /// The changes of rules that helped, and the policy's settings if any rule did; `guard undo` reverts them.
     WhatHelped,
 }
 
-/// How to try a policy.
+/// Options of a trial.
 #[derive(Clone, Copy, Debug)]
 pub struct Trial {
     /// How long each of the three measurements takes.
     pub time: Duration,
-    /// How often new tasks are looked for meanwhile.
+    /// How often to look for new tasks.
     pub step: Duration,
-    /// What stays.
+    /// What to leave in place.
     pub keep: Keep,
 }
 
-/// What came of it.
+/// The result of a trial.
 #[derive(Debug)]
 pub struct Outcome {
-    /// Without the policy.
+    /// The measurement without the policy.
     pub before: Measured,
-    /// With it.
+    /// With the policy.
     pub with: Measured,
     /// Without it again.
     pub again: Measured,
-    /// For each rule.
+    /// The verdict on each rule.
     pub judged: Vec<Judged>,
-    /// What was taken back.
+    /// What was reverted.
     pub undone: Undone,
 }
 
-/// There is no verdict. Whatever was set was taken back, but for what is said.
+/// There is no verdict. All changes were reverted, except as the error says.
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum TrialError {
-    /// The guard.
+    /// The guard failed.
     #[error(transparent)]
     Run(#[from] RunError),
-    /// The tasks of this machine, or the kernel's sums.
+    /// Tasks or schedstat cannot be read.
     #[error("the waits of tasks cannot be measured; everything was taken back")]
     Measure(#[source] io::Error),
-    /// By a signal.
+    /// Ended by a signal.
     #[error("ended before there was a verdict; everything was taken back")]
     Ended,
-    /// The system refused.
+    /// Some values could not be reverted.
     #[error("not everything could be taken back ({} values refused by the system); `unstarve guard undo` tries it again", undone.failed.len())]
     Left {
-        /// What.
+        /// What was and was not reverted.
         undone: Undone,
     },
-    /// A policy without rules.
+    /// The policy has no rules.
     #[error("this policy has no [[rule]], and what is measured are the tasks of rules; nothing was changed")]
     NoRules,
 }
 
-/// Measures, sets what the policy says while it measures again, takes it back, and measures once more.
+/// Measures, carries out the policy while it measures again, reverts it, and measures a third time.
 ///
 /// # Errors
 /// See [`TrialError`].
@@ -128,7 +128,7 @@ fn try_out(guard: &mut Guard, policy: &Arc<Policy>, trial: Trial) -> Result<(Out
     Ok((Outcome { before, with, again, judged, undone }, kept))
 }
 
-/// Measures in a thread of ordinary priority while the guard does its work.
+/// Measures in a thread of ordinary priority while the guard works.
 fn measure(guard: &mut Guard, policy: &Arc<Policy>, trial: Trial) -> Result<Measured, TrialError> {
     let (done, ours) = UnixStream::pair().map_err(TrialError::Measure)?;
     let stop = Arc::new(AtomicBool::new(false));
@@ -146,7 +146,7 @@ fn measure(guard: &mut Guard, policy: &Arc<Policy>, trial: Trial) -> Result<Meas
     }
 }
 
-/// The thread, which is not waited for where something has to be taken back first.
+/// The measuring thread. It is not joined when changes must be reverted first.
 struct Meter {
     thread: Option<JoinHandle<io::Result<Measured>>>,
     stop: Arc<AtomicBool>,

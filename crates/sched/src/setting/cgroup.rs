@@ -1,4 +1,4 @@
-//! Of a cgroup: weight, idleness and limit, in both hierarchies.
+//! Cgroup settings: weight, idle and quota, in both hierarchies.
 
 use serde::{Deserialize, Serialize};
 
@@ -14,7 +14,7 @@ pub enum CgroupVersion {
     V2,
 }
 
-/// Of a group, whose share or limit counts.
+/// A group setting that sets its share or quota.
 pub(super) const OF_GROUP: Setting = Setting { gives_more, ..Setting::PLAIN };
 
 pub(super) const WEIGHT: Setting = Setting {
@@ -56,7 +56,7 @@ fn policy_weight(value: &str) -> Option<u32> {
     value.parse().ok().filter(|weight| (1..=10_000).contains(weight))
 }
 
-/// Idle groups come after all others. Source: `sched_group_set_idle()` in kernel/sched/fair.c, 5.15.
+/// Idle groups run after all others. Source: `sched_group_set_idle()` in kernel/sched/fair.c, 5.15.
 pub(super) const IDLE: Setting =
     Setting { paths: &["{GROUP}/cpu.idle"], gives_more: |_, new| new.trim() != "1", ..Setting::PLAIN };
 
@@ -78,7 +78,7 @@ pub(super) const QUOTA: Setting =
 pub(super) const PERIOD: Setting = Setting {
     paths: &["{GROUP}/cpu.cfs_period_us"],
     version: Some(CgroupVersion::V1),
-    // The shorter, the more the same quota is; and the kernel refuses one that is too short.
+    // A shorter period turns the same quota into more CPU time; the kernel refuses periods that are too short.
     gives_more: |_, _| true,
     ..OF_GROUP
 };
@@ -90,7 +90,7 @@ fn gives_more(old: &str, new: &str) -> bool {
     }
 }
 
-/// A weight, a percentage, or a quota in parts of its period; no limit is above every other.
+/// A weight, a percentage, or a quota divided by its period; "no limit" is above all others.
 fn share(text: &str) -> Option<f64> {
     let mut words = text.split_ascii_whitespace();
     let amount = match words.next()? {
@@ -104,10 +104,10 @@ fn share(text: &str) -> Option<f64> {
     }
 }
 
-/// A file of a group by its name, and what it holds.
+/// The name of a group's file, and its content.
 pub type GroupFile = (&'static str, Content);
 
-/// The name of the file with a group's weight.
+/// The name of a group's weight file.
 pub fn weight_file(version: CgroupVersion) -> &'static str {
     match version {
         CgroupVersion::V1 => SHARES.file_name(),
@@ -115,12 +115,12 @@ pub fn weight_file(version: CgroupVersion) -> &'static str {
     }
 }
 
-/// The weight of a group, in the unit of its file.
+/// A group's weight, in the unit of its file.
 pub fn weight(version: CgroupVersion, own_unit: u32) -> GroupFile {
     (weight_file(version), Content::of(own_unit))
 }
 
-/// The weight of a group that nobody changes, in the unit of its file.
+/// The default weight of a group, in the unit of its file.
 pub fn normal_weight(version: CgroupVersion) -> u32 {
     weight_in(version, 100)
 }
@@ -133,7 +133,7 @@ pub fn weight_in(version: CgroupVersion, weight: u32) -> u32 {
     }
 }
 
-/// What the file of a weight says, as a load weight (nice 0 = 1024).
+/// The weight in a file, as a load weight (nice 0 = 1024).
 pub fn load_weight(version: CgroupVersion, own_unit: u32) -> u32 {
     match version {
         CgroupVersion::V1 => own_unit,
@@ -141,7 +141,7 @@ pub fn load_weight(version: CgroupVersion, own_unit: u32) -> u32 {
     }
 }
 
-/// The limit of a group: so much in every period.
+/// A group's quota per period.
 pub fn limit(version: CgroupVersion, quota_us: u64, period_us: u64) -> GroupFile {
     match version {
         CgroupVersion::V1 => (QUOTA.file_name(), Content::of(quota_us)),
@@ -149,7 +149,7 @@ pub fn limit(version: CgroupVersion, quota_us: u64, period_us: u64) -> GroupFile
     }
 }
 
-/// Whether all of a group comes after all others.
+/// Whether the whole group runs after all others.
 pub fn idle(on: bool) -> GroupFile {
     (IDLE.file_name(), Content::of(u8::from(on)))
 }

@@ -1,9 +1,11 @@
+//! The content of a setting's file.
+
 use std::fmt;
 
 use serde::{Deserialize, Serialize};
 
-/// What the file of a setting holds or shall hold, as the kernel writes and reads it. What it means the setting alone says
-/// ([`super::File`]): to take a change back, exactly what was there has to be written, also where no program knows the word.
+/// The current or wanted content of a setting's file, as the kernel writes and reads it. Only the setting interprets it
+/// ([`super::File`]): a revert must write exactly what was there, also a word that this program does not know.
 #[derive(Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
 #[serde(transparent)]
 pub struct Content(String);
@@ -12,7 +14,7 @@ pub struct Content(String);
 const LONGEST_LINE: usize = 4096;
 
 impl Content {
-    /// A number, a list of CPUs, a word; without blanks around it.
+    /// A number, a list of CPUs or a word, without blanks around it.
     pub fn of(value: impl fmt::Display) -> Content {
         Content(value.to_string().trim().to_owned())
     }
@@ -22,12 +24,12 @@ impl Content {
         &self.0
     }
 
-    /// Whether it can be written: one line, and not longer than a setting is.
+    /// Whether it can be written: one line, and no longer than any setting.
     pub fn is_line(&self) -> bool {
         !self.0.is_empty() && self.0.len() <= LONGEST_LINE && !self.0.contains(char::is_control)
     }
 
-    /// Whether both are the same state: files give back tabs and blanks as they like.
+    /// Whether both mean the same state: files vary in tabs and blanks.
     pub fn same(&self, other: &Content) -> bool {
         self.0.split_whitespace().eq(other.0.split_whitespace())
     }

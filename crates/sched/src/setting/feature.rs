@@ -1,13 +1,13 @@
-//! Feature bits, all in one file.
+//! Scheduler feature bits, which share one file.
 
 use super::Setting;
 
-/// Where they are: the second until 5.12.
+/// Paths of the features file: the second one up to 5.12.
 pub const FILES: [&str; 2] = ["/sys/kernel/debug/sched/features", "/sys/kernel/debug/sched_features"];
 
 pub(super) const FEATURES: Setting = Setting { paths: &FILES, ..Setting::PLAIN };
 
-/// Of a feature bit.
+/// The state of a feature bit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FeatureState {
     /// Set.
@@ -17,7 +17,7 @@ pub enum FeatureState {
 }
 
 impl FeatureState {
-    /// What the features file takes and shows: `WA_WEIGHT` or `NO_WA_WEIGHT`.
+    /// The word in the features file: `WA_WEIGHT` or `NO_WA_WEIGHT`.
     pub fn word(self, name: &str) -> String {
         match self {
             FeatureState::On => name.to_owned(),
@@ -32,12 +32,12 @@ impl From<bool> for FeatureState {
     }
 }
 
-/// The name in a word of the file.
+/// The feature's name in a word of the file.
 pub fn name_of(word: &str) -> &str {
     word.strip_prefix("NO_").unwrap_or(word)
 }
 
-/// The word of a feature in what the file holds.
+/// A feature's word in the file's content.
 pub fn word_in<'a>(text: &'a str, name: &str) -> Option<&'a str> {
     text.split_ascii_whitespace().find(|word| name_of(word) == name)
 }

@@ -1,4 +1,4 @@
-//! Which CPUs serve interrupts and receive packets, and in what.
+//! Settings of interrupts and network queues: the CPUs that serve them, and whether threads do.
 
 use super::Setting;
 
@@ -8,5 +8,5 @@ pub(super) const IRQ_AFFINITY: Setting = Setting { paths: &["/proc/irq/{IRQ}/smp
 pub(super) const RPS_CPUS: Setting =
     Setting { paths: &["/sys/class/net/{NAME}/queues/rx-{QUEUE}/rps_cpus"], ..Setting::PLAIN };
 
-/// Packets are received in threads instead of in softirqs (5.12 and later).
+/// Receive packets in threads instead of softirqs (5.12 and later).
 pub(super) const THREADED_NAPI: Setting = Setting { paths: &["/sys/class/net/{NAME}/threaded"], ..Setting::PLAIN };

@@ -1,6 +1,6 @@
-//! Settings of the scheduler that are files of the kernel: where each is, what it takes, what its values mean, what is certain to do harm,
-//! and in which lasting forms it can be kept. A module for each family; [`SETTINGS`] lists them all. Everything else asks [`File::at`] what a
-//! path is: no other crate compares names of files, and nothing is written that is not in the list.
+//! Scheduler settings that are kernel files: where each is, what it accepts, what its values mean, which values certainly do
+//! harm, and how to make a value persistent. One module for each family; [`SETTINGS`] lists them all. All other code calls
+//! [`File::at`] for a path: no other crate compares file names, and nothing outside the list is written.
 
 pub mod cgroup;
 mod content;
@@ -17,7 +17,7 @@ mod workqueue;
 use cgroup::CgroupVersion;
 pub use content::Content;
 
-/// All settings. Of two with a path in common the first counts.
+/// All settings. If two match a path, the first one counts.
 pub const SETTINGS: [&Setting; 23] = [
     &cgroup::WEIGHT,
     &cgroup::SHARES,
@@ -44,50 +44,51 @@ pub const SETTINGS: [&Setting; 23] = [
     &nfsd::THREADS,
 ];
 
-/// The values of other settings, by their names.
+/// Looks up the values of other settings by name.
 type OtherValues<'a> = dyn Fn(&str) -> Option<String> + 'a;
 
 /// A setting, or a family of settings that are treated alike.
 #[derive(Debug)]
 pub struct Setting {
-    /// Its files: absolute paths. `{IRQ}`, `{QUEUE}` and `{CPU}` stand for a number that a boot or a machine gives out, `{NAME}` for a part
-    /// of a path between two slashes, `{GROUP}` for the directory of a cgroup wherever the hierarchy is mounted, `*` at the end for any rest.
+    /// Its files, as absolute paths. `{IRQ}`, `{QUEUE}` and `{CPU}` stand for a number that a boot or a machine assigns,
+    /// `{NAME}` for one path component, `{GROUP}` for the directory of a cgroup wherever the hierarchy is mounted, and `*` at
+    /// the end for any suffix.
     pub paths: &'static [&'static str],
-    /// Of a cgroup: in which hierarchy, where it is in one alone.
+    /// For a cgroup setting: its hierarchy, if only one has it.
     pub version: Option<CgroupVersion>,
-    /// The kernel may refuse to set it for a while, with EBUSY.
+    /// The kernel may return EBUSY for a while.
     pub may_be_busy: bool,
-    /// It shows all its words, with the one in force in parentheses, and takes a word alone.
+    /// It shows all its words, with the current one in parentheses, and takes a single word.
     pub is_choice: bool,
-    /// Why a value is certain to do harm; `other` tells what another setting is, or will be.
+    /// Why a value certainly does harm; `other` returns the current or planned value of another setting.
     harm: fn(value: &str, other: &OtherValues<'_>) -> Option<String>,
-    /// Whether the second value gives a group more of the CPU than the first.
+    /// Whether the second value gives a group more CPU time than the first.
     gives_more: fn(&str, &str) -> bool,
-    /// The line of a systemd unit that keeps a value: systemd.resource-control(5).
+    /// The line of a systemd unit that makes a value persistent: systemd.resource-control(5).
     systemd: fn(&str) -> Option<String>,
-    /// How a guard's policy names it in a table `[[cgroup]]`.
+    /// Its key in the `[[cgroup]]` table of a guard's policy.
     pub policy: Option<PolicyKey>,
 }
 
-/// A key of a table `[[cgroup]]` in a policy. Settings of both hierarchies may share one.
+/// A key of the `[[cgroup]]` table in a policy. Settings of both hierarchies may share one.
 #[derive(Debug)]
 pub struct PolicyKey {
     /// `weight`.
     pub name: &'static str,
-    /// What it does, for the schema.
+    /// A description for the schema.
     pub about: &'static str,
-    /// What it takes, for messages: `1 to 10000`.
+    /// The accepted values, for messages: `1 to 10000`.
     pub takes: &'static str,
-    /// The range of a number, if it takes nothing else.
+    /// The range, if it accepts only numbers.
     pub range: Option<(u32, u32)>,
-    /// What is written for what the policy says; `None` if that is no value.
+    /// Converts the policy's value to the file's content; `None` if it is not a valid value.
     pub to_file: fn(&str) -> Option<Content>,
-    /// What a policy says of what the file holds, as TOML.
+    /// Converts the file's content to the policy's value, as TOML.
     of_file: fn(&str) -> Option<String>,
 }
 
 impl Setting {
-    /// A setting without anything of its own.
+    /// The defaults of all settings.
     const PLAIN: Setting = Setting {
         paths: &[],
         version: None,
@@ -113,12 +114,12 @@ impl Setting {
     }
 }
 
-/// The settings of cgroups that a policy calls so: one, or one for each hierarchy.
+/// The cgroup settings with this key in policies: one, or one for each hierarchy.
 pub fn called_in_policies(key: &str) -> impl Iterator<Item = (&'static Setting, &'static PolicyKey)> {
     policy_keys().filter(move |(_, policy)| policy.name == key)
 }
 
-/// All settings that a policy can name in a table `[[cgroup]]`.
+/// All settings that a `[[cgroup]]` table of a policy can have.
 pub fn policy_keys() -> impl Iterator<Item = (&'static Setting, &'static PolicyKey)> {
     SETTINGS.into_iter().filter_map(|setting| Some((setting, setting.policy.as_ref()?)))
 }
@@ -126,13 +127,13 @@ pub fn policy_keys() -> impl Iterator<Item = (&'static Setting, &'static PolicyK
 /// A file that is a setting.
 #[derive(Clone, Copy, Debug)]
 pub struct File<'a> {
-    /// Of what.
+    /// The setting.
     pub setting: &'static Setting,
     path: &'a str,
 }
 
 impl<'a> File<'a> {
-    /// What is at a path; `None` if it is nothing that may be set.
+    /// The setting at a path; `None` if the path may not be set.
     pub fn at(path: &'a str) -> Option<File<'a>> {
         let is_plain = path.starts_with('/')
             && !path.split('/').skip(1).any(|part| matches!(part, "" | "." | "..") || part.contains('\0'));
@@ -145,7 +146,7 @@ impl<'a> File<'a> {
         self.path.rsplit_once('/').map(|(directory, _)| directory).filter(|_| self.setting.is_of_group())
     }
 
-    /// What a number in the path counts, where the kernel gives it out anew at each boot or another host has it for something else.
+    /// What a number in the path counts, if it is assigned at each boot or means another thing on another host.
     pub fn numbered_thing(self) -> Option<&'static str> {
         let has = |place: &str| self.setting.paths[0].contains(place);
         [("{IRQ}", "interrupt"), ("{QUEUE}", "queue"), ("{CPU}", "CPU")]
@@ -153,8 +154,8 @@ impl<'a> File<'a> {
             .find_map(|(place, thing)| has(place).then_some(thing))
     }
 
-    /// Whether the file, once it is open, is on a file system of the kernel's on which it can be. Any file can be bound to a name that a
-    /// group's file has. The numbers: include/uapi/linux/magic.h.
+    /// Whether the open file's file system is the kernel's own for this setting. A bind mount can put any file at the name of a
+    /// group's file. The numbers: include/uapi/linux/magic.h.
     pub fn lives_on(self, magic: u64) -> bool {
         const CGROUPS: [u64; 2] = [0x0027_e0eb, 0x6367_7270];
         const OTHERS: [(&str, u64); 4] = [
@@ -169,23 +170,23 @@ impl<'a> File<'a> {
         }
     }
 
-    /// What has to be written so that the file says again what it says now.
+    /// What to write to restore the state that the file shows now.
     pub fn in_force(self, text: &str) -> &str {
         let word = || text.split_ascii_whitespace().find_map(|word| word.strip_prefix('(')?.strip_suffix(')'));
         self.setting.is_choice.then(word).flatten().unwrap_or(text)
     }
 
-    /// Whether a group gets more of the CPU by the change.
+    /// Whether the change gives a group more CPU time.
     pub fn gives_more(self, old: &Content, new: &Content) -> bool {
         (self.setting.gives_more)(old.as_str(), new.as_str())
     }
 
-    /// Its name as sysctl(8) has it.
+    /// Its name in sysctl(8).
     pub fn sysctl(self) -> Option<String> {
         Some(self.path.strip_prefix("/proc/sys/")?.replace('/', "."))
     }
 
-    /// The word for the kernel's command line that sets it, without its value: of a sysctl from 5.8 on
+    /// The kernel command line parameter that sets it, without its value: for a sysctl since 5.8
     /// (Documentation/admin-guide/kernel-parameters.txt).
     pub fn boot_parameter(self) -> Option<String> {
         match self.path.strip_prefix("/sys/module/") {
@@ -194,22 +195,22 @@ impl<'a> File<'a> {
         }
     }
 
-    /// The line of a systemd unit that keeps a value.
+    /// The line of a systemd unit that makes a value persistent.
     pub fn systemd(self, value: &Content) -> Option<String> {
         (self.setting.systemd)(value.as_str())
     }
 
-    /// The name of the table `[[tunable]]` that sets it in a guard's policy.
+    /// The name for a `[[tunable]]` table in a guard's policy.
     pub fn tunable(self) -> Option<String> {
         self.sysctl().or_else(|| self.path.strip_prefix(DEBUGFS).map(str::to_owned))
     }
 
-    /// The path of the group from its mount at the usual place, the key and the value of a table `[[cgroup]]`.
+    /// The group's path below the usual mount point, and the key and value for a `[[cgroup]]` table.
     pub fn in_policy(self, value: &Content) -> Option<(&'a str, &'static str, String)> {
         let key = self.setting.policy.as_ref()?;
         let below = self.group()?.strip_prefix("/sys/fs/cgroup")?;
         let group = match self.setting.version {
-            // Below the directory of the controller.
+            // Below the controller's directory.
             Some(CgroupVersion::V1) => &below[1 + below.get(1..)?.find('/')?..],
             _ => below,
         };
@@ -219,7 +220,7 @@ impl<'a> File<'a> {
 
 const DEBUGFS: &str = "/sys/kernel/debug/sched/";
 
-/// The file that a policy's table `[[tunable]]` means.
+/// The file that a `[[tunable]]` table of a policy sets.
 pub fn path_of_tunable(name: &str) -> String {
     match name.contains('.') {
         true => format!("/proc/sys/{}", name.replace('.', "/")),
@@ -227,18 +228,18 @@ pub fn path_of_tunable(name: &str) -> String {
     }
 }
 
-/// How names of the scheduler's sysctls begin.
+/// Prefixes of the scheduler's sysctl names.
 pub fn beginnings_of_sysctls() -> impl Iterator<Item = String> {
     let paths = tunable::SYSCTL.paths.iter().filter_map(|path| path.strip_prefix("/proc/sys/")?.strip_suffix('*'));
     paths.map(|name| name.replace('/', "."))
 }
 
-/// The directory of the cgroup whose setting a file is.
+/// The directory of the cgroup that a file is a setting of.
 pub fn group_of(path: &str) -> Option<&str> {
     File::at(path)?.group()
 }
 
-/// The number of the interrupt whose setting a file is.
+/// The number of the interrupt that a file is a setting of.
 pub fn interrupt_of(path: &str) -> Option<u32> {
     File::at(path)?;
     path.strip_prefix("/proc/irq/")?.split('/').next()?.parse().ok()
@@ -259,7 +260,7 @@ pub struct Harm {
 /// # Errors
 /// If the value would certainly harm the machine. Values that the kernel itself refuses are not checked.
 pub fn check_harm(name: &str, value: &str, other: impl Fn(&str) -> Option<String>) -> Result<(), Harm> {
-    // There are many ways to write a path, but only one for its last part.
+    // A path can be written in many ways, but its last component only in one.
     let last = |name: &str| name.rsplit(['/', '.']).find(|part| !part.is_empty()).map(str::to_owned);
     let is_it = |setting: &&Setting| setting.paths.iter().any(|path| last(path) == last(name));
     let harm = SETTINGS.into_iter().find(is_it).and_then(|setting| (setting.harm)(value, &other));

@@ -1,4 +1,4 @@
-//! The kernel's NFS server.
+//! Settings of the kernel's NFS server.
 
 use super::Setting;
 

@@ -1,7 +1,7 @@
-//! Numbers as the kernel reads them.
+//! Parses numbers as the kernel does.
 
-/// Parses a text as a file in /proc/sys does (`proc_dointvec()`): blanks, a sign, digits in base 8, 10 or 16; `None` if
-/// the kernel refuses it.
+/// Parses a text like a file in /proc/sys (`proc_dointvec()`): blanks, a sign, digits in base 8, 10 or 16; `None` if the kernel
+/// refuses it.
 pub(super) fn of_sysctl(text: &str) -> Option<i64> {
     let text = text.trim_start();
     let (negative, digits) = text.strip_prefix('-').map_or((false, text), |digits| (true, digits));
@@ -10,8 +10,7 @@ pub(super) fn of_sysctl(text: &str) -> Option<i64> {
     i32::try_from(number).ok().map(i64::from)
 }
 
-/// Parses a text as a file in debugfs does (`debugfs_create_u32()`): a 64-bit number, of which the lower 32 bits are
-/// kept.
+/// Parses a text like a file in debugfs (`debugfs_create_u32()`): a 64-bit number, of which the lower 32 bits are kept.
 pub(super) fn of_debugfs(text: &str) -> Option<i64> {
     let text = text.trim();
     let number = leading(text.strip_prefix('+').unwrap_or(text))?;

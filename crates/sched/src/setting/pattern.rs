@@ -1,6 +1,6 @@
-//! Paths as [`super::Setting::paths`] writes them.
+//! Matches paths against the patterns in [`super::Setting::paths`].
 
-/// Whether a path is one of those that a pattern stands for.
+/// Whether a path matches a pattern.
 pub(super) fn fits(pattern: &str, path: &str) -> bool {
     let Some(at) = pattern.find(['{', '*']) else { return pattern == path };
     let Some(rest) = path.strip_prefix(&pattern[..at]) else { return false };
@@ -10,7 +10,7 @@ pub(super) fn fits(pattern: &str, path: &str) -> bool {
         "{NAME" => c != '/',
         _ => c.is_ascii_digit(),
     };
-    // Of all ways to part it, any will do.
+    // Any way to split the path may match.
     let parts = rest.char_indices().take_while(|(_, c)| is_part(*c));
     parts.map(|(at, c)| &rest[at + c.len_utf8()..]).any(|rest| fits(after, rest))
 }

@@ -1,4 +1,4 @@
-//! How much of the CPUs real-time tasks may take.
+//! The limit on the CPU time of real-time tasks.
 
 use super::{Setting, number};
 
@@ -23,11 +23,10 @@ pub(super) const PERIOD: Setting = Setting {
 /// The kernel's defaults (`kernel/sched/rt.c`), used if the current values cannot be read.
 const DEFAULT_PERIOD_US: i64 = 1_000_000;
 const DEFAULT_RUNTIME_US: i64 = 950_000;
-/// Real-time tasks keep at least a thousandth of the time. With less, a watchdog, the guard or the shell that should
-/// repair the setting could not run.
+/// Real-time tasks keep at least a thousandth of the time. With less, a watchdog, the guard or the shell needed to repair the
+/// setting could not run.
 const LEAST_SHARE: i64 = 1000;
-/// The period's timer interrupts at this rate and visits every CPU (`do_sched_rt_period_timer()`); the kernel has no
-/// lower limit.
+/// The period's timer fires at this rate and visits every CPU (`do_sched_rt_period_timer()`); the kernel has no lower limit.
 const LEAST_PERIOD_US: i64 = 1000;
 
 fn runtime_harm(runtime: i64, period: Option<i64>) -> Option<String> {

@@ -1,3 +1,5 @@
+//! Tests of settings: harmful values, paths, and the forms of values.
+
 use super::*;
 
 fn nothing(_: &str) -> Option<String> {
@@ -148,7 +150,7 @@ fn no_setting_hides_another() {
     }
 }
 
-/// A recording may say anything of a limit.
+/// A limit in a recording may have any text.
 #[test]
 fn the_largest_numbers_have_their_forms() {
     let largest = u64::MAX.to_string();

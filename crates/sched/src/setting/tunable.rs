@@ -1,12 +1,12 @@
-//! Sysctls of the scheduler, and its files in debugfs: where most of these went in 5.13.
+//! Scheduler sysctls, and the files in debugfs where most of them moved in 5.13.
 
 use std::ops::RangeInclusive;
 
 use super::{Setting, number};
 
 /// The limits that the kernel enforced while these were sysctls, up to 5.12 (`min_sched_granularity_ns` and so on in
-/// kernel/sysctl.c). In debugfs they have no limits: 0 divides by zero (`sched_nr_latency`), and with seconds each task
-/// runs for seconds.
+/// kernel/sysctl.c). In debugfs they have no limits: 0 causes a division by zero (`sched_nr_latency`), and with seconds each
+/// task runs for seconds.
 const GRANULARITY_NS: RangeInclusive<i64> = 100_000..=1_000_000_000;
 
 pub(super) const GRANULARITY: Setting = Setting {
@@ -41,7 +41,7 @@ pub(super) const SCAN_SIZE: Setting = Setting {
 pub(super) const PREEMPT: Setting =
     Setting { paths: &["/sys/kernel/debug/sched/preempt"], is_choice: true, ..Setting::PLAIN };
 
-/// The runtime and period of a CPU's deadline server, which is admitted again with each change.
+/// The runtime and period of a CPU's deadline server; each change repeats its admission control.
 ///
 /// Source: `sched_fair_server_write()` in kernel/sched/debug.c and `dl_server_apply_params()` in kernel/sched/deadline.c of 6.12.
 pub(super) const DEADLINE_SERVER: Setting =
@@ -51,7 +51,7 @@ pub(super) const OF_CPU: Setting = Setting { paths: &["/sys/kernel/debug/sched/{
 
 pub(super) const DEBUGFS: Setting = Setting { paths: &["/sys/kernel/debug/sched/*"], ..Setting::PLAIN };
 
-/// A policy is not a way to write just any file below /proc/sys.
+/// Limited to these names, so that a policy cannot write every file below /proc/sys.
 pub(super) const SYSCTL: Setting = Setting {
     paths: &["/proc/sys/kernel/sched_*", "/proc/sys/kernel/numa_balancing*", "/proc/sys/kernel/timer_migration*"],
     ..Setting::PLAIN

@@ -3,8 +3,8 @@
 use super::cgroup::{CgroupVersion, OF_GROUP};
 use super::{Content, PolicyKey, Setting};
 
-/// The least utilisation that is assumed of the group's tasks when a frequency and a CPU are chosen: a percentage with two digits, or
-/// `max`. The file is there with CONFIG_UCLAMP_TASK_GROUP, not in the root group.
+/// The minimum utilisation assumed for the group's tasks when the kernel chooses a frequency and a CPU: a percentage with two
+/// digits, or `max`. The file exists with CONFIG_UCLAMP_TASK_GROUP, not in the root group.
 ///
 /// Source: `cpu_uclamp_min_write()`, `cpu_uclamp_print()` and `capacity_from_percent()` in kernel/sched/core.c of 6.12 (5.4 and later);
 /// Documentation/admin-guide/cgroup-v2.rst. The kernel shows 100 % as `max`.
@@ -23,7 +23,7 @@ pub(super) const MIN: Setting = Setting {
     ..OF_GROUP
 };
 
-/// A percentage as the kernel shows it: what it has taken is compared with what was written.
+/// A percentage as the kernel shows it, to compare the value read back with the one written.
 fn as_shown(text: &str) -> Option<String> {
     if text == "max" {
         return Some(text.to_owned());
@@ -34,7 +34,7 @@ fn as_shown(text: &str) -> Option<String> {
         return None;
     }
     let hundredths = whole.parse::<u32>().ok()? * 100 + format!("{part:0<2}").parse::<u32>().ok()?;
-    // It keeps the nearest 1024th, and shows the last of these so.
+    // The kernel rounds to 1024ths, and shows 1024 as `max`.
     match (hundredths, (hundredths * 1024 + 5_000) / 10_000) {
         (10_001.., _) => None,
         (_, 1024) => Some("max".to_owned()),

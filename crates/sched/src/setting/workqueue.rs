@@ -1,4 +1,4 @@
-//! The defaults of all workqueues, and what one with a directory of its own shows.
+//! Workqueue settings: the defaults of all workqueues, and those of a workqueue with a sysfs directory.
 
 use super::Setting;
 

@@ -1,10 +1,10 @@
-//! How long at least one CPU of a set has been idle.
+//! Measures how long at least one CPU of a set has been idle.
 
 use std::num::NonZeroU32;
 
 use unstarve_model::{CpuId, CpuSet, Nanos, Time};
 
-/// A set of CPUs that is watched: its place among them plus one, so that an `Option` of it is no larger.
+/// A watched set of CPUs: its index plus one, so that an `Option` of it is no larger.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct IdleGroup(NonZeroU32);
 
@@ -19,7 +19,7 @@ impl IdleGroup {
     }
 }
 
-/// For how long at least one CPU of a set has been idle, for the sets that tasks are bound to.
+/// Idle time of at least one CPU of each set that tasks are bound to.
 #[derive(Debug)]
 pub(crate) struct IdleWatch {
     groups: Vec<Group>,
@@ -38,7 +38,7 @@ struct Group {
 impl IdleWatch {
     /// The group of all CPUs.
     pub const ALL: IdleGroup = IdleGroup(NonZeroU32::MIN);
-    /// Different affinities that are watched; tasks with others count as of unknown affinity.
+    /// Maximum number of watched affinities; tasks with others count as of unknown affinity.
     pub const LIMIT: usize = 32;
 
     pub fn new() -> IdleWatch {
@@ -46,7 +46,7 @@ impl IdleWatch {
         IdleWatch { groups: vec![all], idle: CpuSet::default() }
     }
 
-    /// The group of these CPUs, if it can still be watched.
+    /// The group of these CPUs, if there is room to watch it.
     pub fn group_of(&mut self, cpus: CpuSet, now: Time) -> Option<IdleGroup> {
         if let Some(place) = self.groups.iter().position(|group| group.cpus.as_ref() == Some(&cpus)) {
             return Some(IdleGroup::at(place));
@@ -59,7 +59,7 @@ impl IdleWatch {
         Some(IdleGroup::at(self.groups.len() - 1))
     }
 
-    /// The CPU has become idle.
+    /// The CPU becomes idle.
     pub fn enter(&mut self, cpu: CpuId, now: Time) {
         if self.idle.contains(cpu) {
             return;
@@ -87,7 +87,7 @@ impl IdleWatch {
         }
     }
 
-    /// The highest of these CPUs that belongs to the group.
+    /// The highest of these CPUs that is in the group.
     pub fn last_of(&self, group: IdleGroup, cpus: &CpuSet) -> Option<CpuId> {
         match &self.groups[group.place()].cpus {
             Some(those) => cpus.last_common(those),
@@ -95,7 +95,7 @@ impl IdleWatch {
         }
     }
 
-    /// Whether the CPU belongs to the group.
+    /// Whether the CPU is in the group.
     pub fn has(&self, group: IdleGroup, cpu: CpuId) -> bool {
         self.groups[group.place()].has(cpu)
     }

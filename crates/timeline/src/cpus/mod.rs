@@ -1,4 +1,4 @@
-//! CPUs: which task each has, who had it before, when it issued events, and how long it was idle.
+//! Per-CPU state: the current task, past occupants, event times and idle time.
 
 pub(crate) mod idle;
 pub(crate) mod occupancy;
@@ -21,19 +21,19 @@ use crate::cpus::ticks::{AllSilent, TickWatch};
 use crate::cpus::unrecorded::UnrecordedCpus;
 use crate::{ActorId, Task, TaskKey};
 
-/// All CPUs that events have named, and what is known of the others.
+/// All CPUs named by events, and what is known of the others.
 #[derive(Debug)]
 pub(crate) struct Cpus {
     list: Vec<Cpu>,
     idle: IdleWatch,
-    /// CPUs that exist and have issued no event; `None` when there are none left.
+    /// CPUs that exist and have issued no event; `None` if there are none left.
     unheard: Option<CpuSet>,
     unrecorded: UnrecordedCpus,
-    /// When no CPU issued an event though a tick was due on one.
+    /// Silences of all CPUs at once although a tick was due on one.
     all_silent: AllSilent,
 }
 
-/// What is known of one CPU.
+/// The state of one CPU.
 #[derive(Debug)]
 pub(crate) struct Cpu {
     id: CpuId,
@@ -43,7 +43,7 @@ pub(crate) struct Cpu {
     ticks: TickWatch,
 }
 
-/// Who is current on a CPU.
+/// The current task of a CPU, if known.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Current {
     Unknown,
@@ -51,22 +51,22 @@ pub(crate) enum Current {
     Task(TaskKey),
 }
 
-/// Who is current, and since when.
+/// The current task, and since when it runs.
 #[derive(Debug)]
 struct Holder {
     current: Current,
-    /// The id of `current`, if that is known.
+    /// The tid of `current`, if known.
     tid: Option<Tid>,
-    /// The actor of `current`, as the switch to it named it.
+    /// The actor of `current`, as of the switch to it.
     actor: ActorId,
-    /// Since when `current` has the CPU, if it is a task.
+    /// The start of the run of `current`, if it is a task.
     run_start: Time,
-    /// Whether `current` is ksoftirqd, ktimers or the thread of an interrupt, whose softirqs are its own work.
+    /// Whether `current` is ksoftirqd, ktimers or an interrupt thread, which serve softirqs as their own work.
     serves_softirqs: bool,
 }
 
 impl Cpus {
-    /// None yet, of so many that are known to exist.
+    /// No CPUs yet; `existing` is their number, if known.
     pub fn new(existing: Option<u32>) -> Cpus {
         Cpus {
             list: Vec::new(),
@@ -82,7 +82,7 @@ impl Cpus {
         self.list.push(Cpu::new(CpuId(self.list.len() as u32)));
     }
 
-    /// How many events have named so far.
+    /// Number of CPUs named by events.
     #[inline(always)]
     pub fn len(&self) -> usize {
         self.list.len()
@@ -94,12 +94,12 @@ impl Cpus {
         self.list.get(cpu.index())
     }
 
-    /// All of them.
+    /// All CPUs named by events.
     pub fn iter(&self) -> impl Iterator<Item = &Cpu> {
         self.list.iter()
     }
 
-    /// The CPU is idle from now on. Its log of occupants is left to the caller.
+    /// The CPU becomes idle. The caller updates its occupancy log.
     #[inline]
     pub fn enter_idle(&mut self, index: usize, now: Time) {
         let cpu = &mut self.list[index];
@@ -115,7 +115,7 @@ impl Cpus {
         self.idle.leave(self.list[index].id, now);
     }
 
-    /// The set of these CPUs, if idle time of so many sets can be watched.
+    /// Watches the idle time of these CPUs, if there is room.
     pub fn watch_idle(&mut self, cpus: CpuSet, now: Time) -> Option<IdleGroup> {
         self.idle.group_of(cpus, now)
     }
@@ -126,7 +126,7 @@ impl Cpus {
         self.idle.total(group, now)
     }
 
-    /// Whether the CPU belongs to the set.
+    /// Whether the CPU is in the set.
     pub fn is_in(&self, group: IdleGroup, cpu: CpuId) -> bool {
         self.idle.has(group, cpu)
     }
@@ -182,19 +182,19 @@ impl Cpu {
         self.id
     }
 
-    /// Its index in every table of CPUs.
+    /// Its index in all per-CPU tables.
     #[inline(always)]
     pub fn index(&self) -> usize {
         self.id.index()
     }
 
-    /// Who is current.
+    /// The current task or idle, if known.
     #[inline(always)]
     pub fn current(&self) -> Current {
         self.holder.current
     }
 
-    /// The current task, if it is one.
+    /// The current task, if there is one.
     #[inline(always)]
     pub fn task(&self) -> Option<TaskKey> {
         match self.holder.current {
@@ -203,19 +203,19 @@ impl Cpu {
         }
     }
 
-    /// The id of who is current, if that is known.
+    /// The tid of the current task, if known.
     #[inline(always)]
     pub fn tid(&self) -> Option<Tid> {
         self.holder.tid
     }
 
-    /// The actor of who is current, as the switch to it named it.
+    /// The actor of the current task, as of the switch to it.
     #[inline(always)]
     pub fn holder(&self) -> ActorId {
         self.holder.actor
     }
 
-    /// Since when the current task has the CPU.
+    /// The start of the current task's run.
     #[inline(always)]
     pub fn run_start(&self) -> Time {
         self.holder.run_start
@@ -227,7 +227,7 @@ impl Cpu {
         self.holder.serves_softirqs
     }
 
-    /// The task has the CPU from now on. The log of occupants is left to the caller.
+    /// The task becomes current. The caller updates the occupancy log.
     #[inline(always)]
     pub fn give_to(&mut self, key: TaskKey, task: &Task, now: Time) {
         self.holder = Holder {
@@ -239,7 +239,7 @@ impl Cpu {
         };
     }
 
-    /// Nobody is known to be current.
+    /// The current task becomes unknown.
     #[inline(always)]
     pub fn let_go(&mut self) {
         let holder = &mut self.holder;
@@ -247,41 +247,41 @@ impl Cpu {
         (holder.actor, holder.serves_softirqs) = (ActorId::UNKNOWN, false);
     }
 
-    /// The current task turns out to be another actor since then.
+    /// Corrects the current task's actor in the occupancy log from a past time on.
     pub fn correct_holder(&mut self, was: ActorId, is: ActorId, from: Time, now: Time) {
         self.occupancy.rename(was, is, from, now);
         self.holder.actor = is;
     }
 
-    /// Who had it when.
+    /// The occupancy log.
     #[inline(always)]
     pub fn occupancy(&self) -> &Occupancy {
         &self.occupancy
     }
 
-    /// A mark of this moment in the log of occupants.
+    /// A mark of this moment in the occupancy log.
     #[inline]
     pub fn mark(&mut self, now: Time) -> Mark {
         self.occupancy.mark(now)
     }
 
-    /// Forgets who had it up to now.
+    /// Drops the occupancy log up to now.
     pub fn forget_occupants(&mut self, now: Time) {
         self.occupancy.forget(now);
     }
 
-    /// Notes a change of the current task, or of the handler that has the CPU instead of it.
+    /// Logs a change of the current task, or of the handler that runs on top of it.
     pub fn settle(&mut self, now: Time, handler: Option<ActorId>) {
         self.occupancy.set(now, handler.unwrap_or(self.holder.actor));
     }
 
-    /// Notes that a switch gave the CPU to its current task: no handler is in progress then.
+    /// Logs that a switch made the current task run: no handler is in progress then.
     #[inline(always)]
     pub fn settle_switch(&mut self, now: Time) {
         self.occupancy.switch(now, self.holder.actor);
     }
 
-    /// What its events show of it being there.
+    /// What its events, and those of other CPUs, show of its presence.
     #[inline(always)]
     pub fn presence(&self) -> &Presence {
         &self.presence
@@ -292,7 +292,7 @@ impl Cpu {
         &mut self.presence
     }
 
-    /// It issues an event.
+    /// The CPU issues an event.
     #[inline(always)]
     pub fn note_event(&mut self, now: Time) {
         self.presence.note_issued();

@@ -1,4 +1,4 @@
-//! The log of who had one CPU since when.
+//! The occupancy log: which actor had a CPU, and when.
 
 use std::num::NonZeroU32;
 
@@ -7,11 +7,10 @@ use unstarve_model::{Nanos, Time};
 use crate::ActorId;
 use crate::effort::count_steps;
 
-/// Who had one CPU since when, so that a wait can ask how long each had it.
-///
-/// Exactly one actor has the CPU at any moment. Each actor keeps its stays with a running total, and actors are linked
-/// by how recently they had the CPU; a question about `from..now` therefore touches only the actors that ran since
-/// `from`, with one binary search each, however many switches lie in between.
+/// The occupants of one CPU over time, so that a wait can ask how long each had the CPU. Exactly one actor has the CPU at any
+/// moment. Each actor has a track of its runs with a running total, and tracks are linked by how recently they had the CPU. A
+/// query for `from..now` therefore touches only actors that ran since `from`, with one binary search each, however many
+/// switches are in between.
 #[derive(Debug)]
 pub(crate) struct Occupancy {
     current: u32,
@@ -20,15 +19,15 @@ pub(crate) struct Occupancy {
     /// The track of each actor, by the actor's index.
     slots: Vec<u32>,
     stays: usize,
-    /// Up to when everything is forgotten.
+    /// The time up to which runs were dropped.
     forgotten: Time,
-    /// When the latest mark was made, and which marks still hold.
+    /// Time of the latest mark, and which marks are still valid.
     marked: Time,
     epoch: u32,
 }
 
-/// How much the one who had the CPU at some moment had had by then. With it the question how long that one has had the
-/// CPU since takes no search; as it is mostly the waker, or the one who took the CPU, it has most of the wait.
+/// The total CPU time of the occupant at some moment. With it, that occupant's time since then needs no search. It is mostly
+/// the waker, or the task that took the CPU, so it has most of the wait.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Mark {
     /// The slot plus one, so that an `Option` of a mark is no larger.
@@ -40,12 +39,12 @@ pub(crate) struct Mark {
 #[derive(Debug)]
 struct Track {
     actor: ActorId,
-    /// Closed stays together.
+    /// Total length of closed runs.
     total: u64,
     stays: Vec<Stay>,
-    /// When it last lost the CPU, if only after no time at all.
+    /// When it last lost the CPU, also after a run of length 0.
     left: Time,
-    /// The track that had the CPU less recently, and the one more recently.
+    /// The tracks that had the CPU less and more recently.
     older: u32,
     newer: u32,
 }
@@ -54,17 +53,16 @@ struct Track {
 struct Stay {
     start: Time,
     end: Time,
-    /// The track's total when it began.
+    /// The track's total when the run began.
     before: u64,
 }
 
 const END: u32 = u32::MAX;
 
 impl Occupancy {
-    /// Stays remembered before the owner must take stock (see [`Self::is_full`]): 100 kB a CPU, still in the L2 cache.
+    /// Runs kept before the owner must settle open waits (see [`Self::is_full`]): 100 kB for each CPU, still in the L2 cache.
     pub const CAPACITY: usize = 4096;
-    /// The same where a wait that ends here may have begun elsewhere, as far as its events show: the further back, the
-    /// better.
+    /// The same if a wait that ends here may have started elsewhere, as far as its events show: then more history is better.
     pub const LONG_CAPACITY: usize = 16_384;
 
     pub fn new() -> Occupancy {
@@ -82,7 +80,7 @@ impl Occupancy {
         }
     }
 
-    /// From `time` on the CPU is `actor`'s. `time` may lie before the last question, not before the last change.
+    /// From `time` on `actor` has the CPU. `time` may be before the last query, but not before the last change.
     pub fn set(&mut self, time: Time, actor: ActorId) {
         let track = &mut self.tracks[self.current as usize];
         if track.actor == actor {
@@ -92,7 +90,7 @@ impl Occupancy {
         self.hand_over(actor);
     }
 
-    /// The same at a switch, where another stay begins also if the next task is of the same kind.
+    /// The same at a switch, which starts a new run also if the next task has the same actor.
     #[inline(always)]
     pub fn switch(&mut self, time: Time, actor: ActorId) {
         let same = self.tracks[self.current as usize].actor == actor;
@@ -102,7 +100,7 @@ impl Occupancy {
         }
     }
 
-    /// The stay in progress ends.
+    /// The current run ends.
     #[inline(always)]
     fn close(&mut self, time: Time) {
         if time < self.marked {
@@ -146,7 +144,7 @@ impl Occupancy {
         self.slots.get(actor.index()).copied().filter(|slot| *slot != END)
     }
 
-    /// `self.current` is the newest; puts `slot` before it.
+    /// Links `slot` before `self.current`, which is the newest.
     #[inline(always)]
     fn bring_forward(&mut self, slot: u32) {
         let newest = self.current;
@@ -172,9 +170,9 @@ impl Occupancy {
         Mark { above: NonZeroU32::MIN.saturating_add(self.current), epoch: self.epoch, had }
     }
 
-    /// Calls `part` with each actor that had the CPU in `from..to` and for how long; the parts add up to `to - from`.
-    /// `from` must not lie before the last [`Self::forget`]; `mark`, if there is one, was made at `from`. Returns how many
-    /// actors were looked at.
+    /// Calls `part` with each actor that had the CPU in `from..to` and for how long; the parts add up to `to - from`. `from`
+    /// must not be before the last [`Self::forget`]; `mark`, if given, was made at `from`. Returns how many actors were
+    /// visited.
     #[inline(always)]
     pub fn parts(&self, from: Time, to: Time, mark: Option<Mark>, mut part: impl FnMut(ActorId, Nanos)) -> usize {
         if self.since > from {
@@ -186,8 +184,8 @@ impl Occupancy {
         1
     }
 
-    /// The same of the latest few alone, and of idle time. The rest is nobody's ([`ActorId::UNKNOWN`]). Returns whether there
-    /// was a rest that was not looked at.
+    /// The same for the latest few actors and for idle time; the rest is [`ActorId::UNKNOWN`]. Returns whether there was such a
+    /// rest.
     pub fn latest_parts(&self, from: Time, to: Time, few: usize, mut part: impl FnMut(ActorId, Nanos)) -> bool {
         let mut left = to.since(from);
         let mut give = |actor: ActorId, length: Nanos| {
@@ -219,10 +217,10 @@ impl Occupancy {
         self.tracks.get(slot as usize).is_some_and(|track| track.left > from)
     }
 
-    /// The actor that had the CPU all the time from `from` to `to`, and for how long, if the present one did.
+    /// The current actor, if it had the CPU all the time from `from` to `to`, and for how long.
     #[inline(always)]
     pub fn only_part(&self, from: Time, to: Time) -> Option<(ActorId, Nanos)> {
-        // Mostly the one that was woken by the task before it.
+        // Mostly the task woken by the previous one.
         let length = to.since(from);
         let is_only = self.since <= from && length > Nanos::ZERO;
         is_only.then(|| (self.tracks[self.current as usize].actor, length))
@@ -243,7 +241,7 @@ impl Occupancy {
         }
         let (mut slot, mut looked_at) = (holder.older, 1);
         while let Some(track) = self.tracks.get(slot as usize) {
-            // Tracks are in the order in which they lost the CPU, so all older ones lost it before `from` too.
+            // Tracks are ordered by when they lost the CPU, so all older ones also lost it before `from`.
             if track.left <= from {
                 break;
             }
@@ -265,12 +263,11 @@ impl Occupancy {
         Nanos(self.tracks[slot as usize].since(from) + open)
     }
 
-    /// It was `is` who had the CPU from `from` on, whenever this log says `was`. Later questions are answered so; what was
-    /// answered before stands.
+    /// Replaces actor `was` by `is` in the log from `from` on. Affects later queries only.
     pub fn rename(&mut self, was: ActorId, is: ActorId, from: Time, now: Time) {
         let Some(wrong) = self.slot(was).filter(|_| was != is) else { return };
         let holder = self.tracks[self.current as usize].actor;
-        // Closes the stay in progress, and puts `is` before `was` in the order of who lost the CPU last.
+        // Closes the current run, and orders `is` before `was` by when they lost the CPU.
         self.set(now, is);
         let Some(right) = self.slot(is) else { return };
         let kept = self.tracks[wrong as usize].stays.partition_point(|stay| stay.end <= from);
@@ -283,23 +280,23 @@ impl Occupancy {
         self.epoch += 1;
     }
 
-    /// Whether it is time to settle all open questions and [`Self::forget`].
+    /// Whether it is time to settle all open waits and to call [`Self::forget`].
     #[inline]
     pub fn is_full(&self, capacity: usize) -> bool {
         self.stays >= capacity
     }
 
-    /// Changes that are remembered.
+    /// Number of changes kept.
     pub fn changes(&self) -> usize {
         self.stays
     }
 
-    /// Up to when nothing is remembered.
+    /// The time up to which the log was dropped.
     pub fn forgotten(&self) -> Time {
         self.forgotten
     }
 
-    /// Forgets all closed stays: no later question may reach back before `now`.
+    /// Drops all closed runs: no later query may reach back before `now`.
     pub fn forget(&mut self, now: Time) {
         let actor = self.tracks[self.current as usize].actor;
         let epoch = self.epoch + 1;
@@ -320,7 +317,7 @@ impl Occupancy {
 }
 
 impl Track {
-    /// Takes the stays from the `kept`-th on away, as far as they lie after `from`.
+    /// Removes the runs from index `kept` on, and what remains after `from`.
     fn cut_off(&mut self, kept: usize, from: Time) -> Vec<Stay> {
         let mut moved = self.stays.split_off(kept);
         if let Some(first) = moved.first_mut().filter(|first| first.start < from) {
@@ -331,7 +328,7 @@ impl Track {
         moved
     }
 
-    /// Adds stays that are later than all it has.
+    /// Appends runs that are later than all existing ones.
     fn append(&mut self, stays: &[Stay]) {
         for stay in stays {
             self.stays.push(Stay { before: self.total, ..*stay });
@@ -339,7 +336,7 @@ impl Track {
         }
     }
 
-    /// Time in closed stays after `from`.
+    /// Total time of closed runs after `from`.
     #[inline]
     fn since(&self, from: Time) -> u64 {
         let Some(last) = self.stays.last() else { return 0 };
@@ -351,7 +348,7 @@ impl Track {
         self.total - stay.before - from.since(stay.start).0
     }
 
-    /// The first stay that ends after `from`. Waits are mostly short, so it looks from the end in growing steps.
+    /// The first run that ends after `from`. Most waits are short, so it searches from the end with growing steps.
     fn find(&self, from: Time) -> usize {
         let length = self.stays.len();
         let (mut step, mut high) = (2, length);

@@ -1,28 +1,28 @@
-//! What each CPU does at this moment, for those who watch a timeline while it grows.
+//! What each CPU does now, for observers of a growing timeline.
 
 use unstarve_model::Time;
 
 use crate::cpus::{Cpu, Current};
 use crate::{TaskKey, Tasks};
 
-/// What a CPU does at this moment.
+/// What a CPU does now.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum OnCpu {
-    /// Not known: no switch has been seen there, or events are missing.
+    /// Unknown: no switch was seen there, or events are missing.
     Unknown,
-    /// Nothing.
+    /// Idle.
     Idle,
-    /// A task, since then.
+    /// Runs a task.
     Task {
-        /// Which.
+        /// The task.
         task: TaskKey,
-        /// When it got the CPU, or when it was first seen there.
+        /// When it got the CPU, or was first seen there.
         since: Time,
     },
 }
 
 impl Cpu {
-    /// What it does at this moment.
+    /// What the CPU does now.
     pub(crate) fn now(&self, tasks: &Tasks) -> OnCpu {
         match self.current() {
             Current::Unknown => OnCpu::Unknown,

@@ -9,13 +9,13 @@ pub(crate) struct Presence {
     issued: bool,
     /// Whether an event has shown what it does.
     heard: bool,
-    /// When another CPU first put something on its run queue, before it was heard itself.
+    /// When another CPU first put a task on its run queue, before its own first event that shows what it does.
     arrival: Option<Time>,
-    /// Whether a task left it before it was heard itself: its first events are missing.
+    /// Whether a task left it before that event: its first events are missing.
     was_left: bool,
-    /// The last event that it issued.
+    /// Its last event.
     last_event: Time,
-    /// From when on nobody knows what it did, by its last event then: its task turned up elsewhere.
+    /// Its last event before its task turned up elsewhere: from then on it is unknown what it did.
     lost_track: Option<Time>,
 }
 
@@ -31,12 +31,12 @@ impl Presence {
         self.issued
     }
 
-    /// An event shows what the CPU does. Whether it is the first that does.
+    /// An event shows what the CPU does. Returns whether it is the first one.
     pub fn note_heard(&mut self) -> bool {
         !std::mem::replace(&mut self.heard, true)
     }
 
-    /// The last event that it issued.
+    /// Its last event.
     #[inline(always)]
     pub fn last_event(&self) -> Time {
         self.last_event
@@ -47,7 +47,7 @@ impl Presence {
         self.last_event = now;
     }
 
-    /// Another CPU puts something on its run queue.
+    /// Another CPU puts a task on its run queue.
     #[inline]
     pub fn note_arrival(&mut self, now: Time) {
         if !self.heard {
@@ -55,22 +55,22 @@ impl Presence {
         }
     }
 
-    /// When another CPU first put something on its run queue, before it was heard itself.
+    /// When another CPU first put a task on its run queue, before its own first event that shows what it does.
     pub fn first_arrival(&self) -> Option<Time> {
         self.arrival
     }
 
-    /// A task that was put on its run queue is woken again: it has run and gone to sleep, and no event of the CPU says so.
+    /// A task from its run queue is woken again: it has run and slept, and no event of the CPU shows that.
     pub fn note_left(&mut self) {
         self.was_left |= !self.heard;
     }
 
-    /// Whether a task left it before it was heard itself.
+    /// Whether a task left it before its own first event that shows what it does.
     pub fn was_left(&self) -> bool {
         self.was_left
     }
 
-    /// Its task turned up elsewhere: from `since`, its last event, nobody knows what it did.
+    /// Its task turned up elsewhere: from `since`, its last event, it is unknown what it did.
     pub fn lose_track(&mut self, since: Time) {
         self.lost_track = Some(since);
     }

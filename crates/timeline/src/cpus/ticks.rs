@@ -1,22 +1,22 @@
-//! CPUs that did not run themselves.
+//! Detects CPUs that did not run (steal, SMI), from missing ticks.
 //!
-//! A CPU with a task on it has a tick each 1 to 10 ms. If ticks that came steadily stay away for many periods, the same task is current
-//! behind the gap, and the CPU issued no other event, then the CPU was not running: a hypervisor gave it to another guest (steal), firmware
-//! had it (SMI), or interrupts were off. Nobody else had it by any rule of the scheduler.
+//! A CPU with a task on it has a tick each 1 to 10 ms. If steady ticks stop for many periods, the same task is current after
+//! the gap, and the CPU issued no other event, then the CPU was not running: a hypervisor gave it to another guest (steal),
+//! firmware had it (SMI), or interrupts were off. No rule of the scheduler gave it to another task.
 //!
 //! | what is known | the gap is |
 //! |---|---|
 //! | no tick is recorded, or too few in this run | nothing: it is unknown whether one was due |
 //! | an idle CPU | nothing: its tick stops |
 //! | `tick_stop` since the last tick | nothing: NO_HZ_FULL |
-//! | a fair task with nobody beside it | nothing: NO_HZ_FULL may stop the tick of a single task without an event that is recorded |
-//! | a fair task, somebody waits all along | a stop: the tick is needed to share the CPU (`sched_can_stop_tick`) |
-//! | the same, but a real-time task waits, too, and the CPU is known to be one of `nohz_full` | nothing: the kernel looks at the real-time tasks first, and one needs no tick |
-//! | a real-time task, even if others wait | nothing: NO_HZ_FULL may stop its tick (`sched_can_stop_tick`), and RCU or a timer let it tick for a while |
-//! | an event of this CPU in the gap, of whatever type | as long as the silence, if that is still long |
+//! | a fair task, no other waits | nothing: NO_HZ_FULL may stop the tick of a single task without a recorded event |
+//! | a fair task, another task waits all the time | a stop: the tick is needed to share the CPU (`sched_can_stop_tick`) |
+//! | the same, but a real-time task waits, too, on a CPU of `nohz_full` | nothing: the kernel checks real-time tasks first; one needs no tick |
+//! | a real-time task, even if others wait | nothing: NO_HZ_FULL may stop its tick; before, RCU or a timer may have kept it |
+//! | an event of any type from this CPU in the gap | as long as the silence, if that is still long |
 //! | shorter than 16 periods, or than 20 ms | nothing: a guest's ticks come late |
-//! | another task is current behind it | nothing: a switch is missing |
-//! | all other CPUs are silent, too | nothing, for tracing may have been off; a loss says so |
+//! | another task is current after it | nothing: a switch is missing |
+//! | all other CPUs are silent, too | nothing: tracing may have been off; a loss reports it |
 
 use unstarve_model::{Nanos, Policy, Time};
 
@@ -25,18 +25,18 @@ use crate::effort::{Effort, count_steps};
 use crate::run_queues::RunQueue;
 use crate::{ActorId, World};
 
-/// A silence of this length is remembered; a stop is no shorter.
+/// A silence of this length is recorded; a stop is no shorter.
 const LONG_SILENCE: Nanos = Nanos::from_millis(20);
-/// The slowest tick is that of `CONFIG_HZ=100`, and a guest's may be late by half of it.
+/// The slowest tick is that of `CONFIG_HZ=100`, and a guest's may be late by half a period.
 const LONGEST_PERIOD: Nanos = Nanos::from_millis(15);
-/// Ticks that came for so long are steady: five at least.
+/// Ticks are steady if they came for this long: at least five.
 const STEADY: Nanos = Nanos::from_millis(50);
-/// So many periods without a tick are no delay.
+/// This many periods without a tick are not a delay.
 const PERIODS: u64 = 16;
-/// The tick that was due comes first when the CPU runs again, beside other interrupts.
+/// The overdue tick comes first when the CPU runs again, along with other interrupts.
 const COMES_FIRST: Nanos = Nanos::from_millis(1);
 
-/// From one event of a CPU to the next.
+/// The interval between two events of a CPU.
 #[derive(Clone, Copy, Default, Debug)]
 struct Silence {
     from: Time,
@@ -52,12 +52,12 @@ pub(crate) struct AllSilent {
 }
 
 impl AllSilent {
-    /// How many there were.
+    /// Their number.
     pub fn count(&self) -> u64 {
         self.count
     }
 
-    /// The longest of them.
+    /// The longest one.
     pub fn longest(&self) -> Nanos {
         self.longest
     }
@@ -72,21 +72,21 @@ impl AllSilent {
     }
 }
 
-/// The last long silence of a CPU, and the ticks of the run in progress.
+/// The last long silence of a CPU, and the ticks of the current run.
 #[derive(Debug, Default)]
 pub(crate) struct TickWatch {
     silence: Silence,
     rhythm: Option<Rhythm>,
 }
 
-/// Ticks of one run of a task, none of them missing.
+/// Consecutive ticks of one run of a task.
 #[derive(Clone, Copy, Debug)]
 struct Rhythm {
-    /// When the run began.
+    /// The start of the run.
     run: Time,
     first: Time,
     last: Time,
-    /// The longest time from one to the next.
+    /// The longest interval between two ticks.
     longest: Nanos,
 }
 
@@ -95,7 +95,7 @@ impl Silence {
         self.to.since(self.from)
     }
 
-    /// Whether nothing but the edges of the other one lies outside.
+    /// Whether the other silence lies inside, except for its edges.
     fn covers(self, other: Silence) -> bool {
         let edge = Nanos(other.length().0 / 4);
         self.from <= other.from + edge && self.to + edge >= other.to
@@ -107,7 +107,7 @@ impl Rhythm {
         Rhythm { run, first: now, last: now, longest: Nanos::ZERO }
     }
 
-    /// The shortest time without a tick that is none of its delays; `None` if it is not steady.
+    /// The longest delay to expect of a tick; `None` if ticks are not steady.
     fn longest_delay(&self) -> Option<Nanos> {
         let steady = self.last.since(self.first) >= STEADY;
         steady.then(|| Nanos(self.longest.0.saturating_mul(PERIODS)).max(LONG_SILENCE))
@@ -115,7 +115,7 @@ impl Rhythm {
 }
 
 impl TickWatch {
-    /// An event has come, `last` being the one before it.
+    /// An event came; `last` is the previous one.
     #[inline(always)]
     pub fn note_silence(&mut self, last: Time, now: Time) {
         if now.since(last) >= LONG_SILENCE {
@@ -123,12 +123,13 @@ impl TickWatch {
         }
     }
 
-    /// The ticks of the run so far say nothing of what comes: the kernel stops them, or no task runs.
+    /// The ticks of the current run no longer predict any: the kernel stops them, or no task runs.
     pub fn stop(&mut self) {
         self.rhythm = None;
     }
 
-    /// A tick came in the run that began then. The silence before it, and the shortest that is no delay of a tick, if ticks were due in it.
+    /// A tick came in the run that started at `run`. Returns the silence before it and the maximum delay of a tick, if ticks
+    /// were due in it.
     fn tick(&mut self, run: Time, heard: Option<Time>, now: Time) -> Option<(Silence, Nanos)> {
         let Some(rhythm) = self.rhythm.as_mut().filter(|rhythm| rhythm.run == run) else {
             self.rhythm = Some(Rhythm::begin(run, now));
@@ -148,7 +149,7 @@ impl TickWatch {
 }
 
 impl Cpu {
-    /// Whether it issued events while another one was silent.
+    /// Whether it issued events while another CPU was silent.
     fn is_heard_during(&self, other: Silence) -> bool {
         let edge = Nanos(other.length().0 / 4);
         let presence = self.presence();
@@ -157,7 +158,7 @@ impl Cpu {
 }
 
 impl Cpus {
-    /// A tick came on this CPU, which was heard last then by an event that is not read.
+    /// A tick came on this CPU; `heard` is its last event of any type, read or not.
     pub fn tick(&mut self, index: usize, heard: Option<Time>, queue: &RunQueue, world: &World, effort: &mut Effort) {
         let cpu = &mut self.list[index];
         if cpu.task().is_none() {
@@ -198,7 +199,7 @@ impl Cpus {
     }
 }
 
-/// Since when somebody has waited here, so that the kernel does not stop the tick; `None` if nobody does.
+/// Since when a task has waited here, so that the kernel keeps the tick; `None` if none waits.
 fn tick_was_needed_from(
     cpu: &Cpu,
     queue: &RunQueue,

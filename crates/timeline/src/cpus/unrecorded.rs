@@ -1,7 +1,7 @@
 //! CPUs that ran tasks and were not recorded (`perf record -C 1`, `trace-cmd report --cpu 1`).
 //!
 //! A task that leaves for such a CPU seems to wait until it turns up again. So only waits of tasks that cannot run there are
-//! believed.
+//! reported.
 
 use std::cell::Cell;
 
@@ -17,10 +17,10 @@ use crate::{State, Task, TaskKey, World};
 pub(crate) struct UnrecordedCpus {
     /// Whether there are any: those that have issued no event so far.
     some: bool,
-    /// Waits that were not believed for it.
+    /// Waits dropped for this reason.
     dropped: u64,
-    /// For each set of CPUs that is watched: all CPUs of it below this one have issued an event. That is asked of many
-    /// waits, and there may be thousands of CPUs.
+    /// For each watched set of CPUs: all its CPUs below this one have issued an event. A cache, because many waits ask this,
+    /// and there may be thousands of CPUs.
     issued_below: [Cell<u32>; IdleWatch::LIMIT],
 }
 
@@ -39,7 +39,7 @@ impl Cpus {
         self.get(cpu).is_some_and(|known| known.presence().has_issued())
     }
 
-    /// The task is being woken, and ran last on `previous`. If that CPU is silent, and the task was last seen elsewhere, or
+    /// The task is being woken, and last ran on `previous`. If that CPU is silent, and the task was last seen elsewhere, or
     /// waited there and so must have run since, then it ran there unseen.
     #[inline]
     pub fn ran_last_on(&mut self, world: &World, key: TaskKey, previous: CpuId, places_recorded: bool) {
@@ -57,7 +57,7 @@ impl Cpus {
         self.unrecorded.some |= went_there || was_queued_there;
     }
 
-    /// A waiting task is put on a queue by an event that only comes for one that does not wait: it has been away.
+    /// An event puts a waiting task on a queue although it only occurs for tasks that do not wait: it has been away.
     #[inline]
     pub fn has_been_away(&self, world: &World, key: TaskKey) -> bool {
         self.unrecorded.some && self.may_have_been_away(world, key)
@@ -70,7 +70,7 @@ impl Cpus {
         self.is_unrecorded(pending.cpu()) || pending.is_queued() && self.may_run_unseen(task, world.cpus)
     }
 
-    /// Whether the task may run on a CPU that was not recorded, of so many CPUs.
+    /// Whether the task may run on a CPU that was not recorded, of this many CPUs.
     fn may_run_unseen(&self, task: &Task, cpus: u32) -> bool {
         !task.pinned && self.has_unrecorded(task.affinity.unwrap_or(IdleWatch::ALL), cpus)
     }
@@ -89,8 +89,8 @@ impl Cpus {
         false
     }
 
-    /// Whether the wait, about to end, was one. A CPU that pulls a task says so on that CPU alone, and so does one that wakes it: a
-    /// task that may leave can have been pulled, have slept and have been sent back where nobody recorded it.
+    /// Whether the wait that is about to end was real. A CPU that pulls or wakes a task issues the event itself: a task that
+    /// may run on an unrecorded CPU can have been pulled there, slept, and been sent back unseen.
     #[inline]
     pub fn is_seen_waiting(&self, world: &World, key: TaskKey) -> bool {
         !self.unrecorded.some || self.cannot_have_left(world, key)
@@ -108,7 +108,7 @@ impl Cpus {
         self.unrecorded.dropped += 1;
     }
 
-    /// The CPUs that were not recorded, of so many.
+    /// Reports the CPUs that were not recorded, of this many.
     pub fn unrecorded_loss(&self, cpus: u32) -> Option<Loss> {
         let silent: Vec<u32> = (0..cpus).filter(|cpu| self.is_unrecorded(CpuId(*cpu))).collect();
         let names = ranges(&silent);

@@ -1,4 +1,4 @@
-//! Whatever a trace's shape, twice as many events take twice as many steps, or the limit is reached and the loss is said.
+//! For traces of any shape, twice as many events take twice as many steps, or the limit is reached and a loss reports it.
 
 use proptest::prelude::*;
 use unstarve_model::{
@@ -9,7 +9,7 @@ use unstarve_sched::{GroupId, Groups};
 use super::*;
 use crate::{Settings, Sink, Timeline, Wait, World};
 
-/// A host whose tasks are in cgroups of 50 kinds, have a limit, and may use half of the CPUs each.
+/// A host whose tasks are in cgroups of 50 kinds, have a limit, and may each use half of the CPUs.
 struct Limited {
     groups: Groups,
     ids: Vec<GroupId>,
@@ -43,7 +43,7 @@ impl Settings for Limited {
     }
 }
 
-/// Checks the sum of each wait, and counts as steps what a sink would look up.
+/// Checks the sum of each wait, and counts steps for what a sink would look up.
 #[derive(Default)]
 struct Pieces;
 
@@ -54,20 +54,20 @@ impl Sink for Pieces {
     }
 }
 
-/// Which of the tasks an event is about.
+/// The task of an event.
 #[derive(Clone, Copy, Debug)]
 enum Who {
     One,
     Few,
-    /// As many as there are rounds.
+    /// A different one in each round.
     Many,
 }
 
-/// What comes once in each round.
+/// An event of each round.
 #[derive(Clone, Copy, Debug)]
 enum Move {
     Wake(Who, Rank),
-    /// Of a CPU, from whoever has it.
+    /// On a CPU, from its current task.
     Switch(Who, Rank, PrevState),
     SwitchAtOnce(Who, Rank, PrevState),
     Idle(PrevState),
@@ -178,7 +178,7 @@ impl Trace {
                 self.push(0, here, EventKind::Exit { tid, comm: Comm::default() });
             }
             Move::WakeByTask(who) => {
-                // Each that was woken wakes the next one: a chain of those who sleep until another has run.
+                // Each woken task wakes the next one: a chain of tasks that sleep until another has run.
                 let (task, next) = (self.task(who, Rank::Fair, round), self.task(Who::Many, Rank::Fair, round + 1));
                 self.switch(task, PrevState::Sleeping);
                 self.push(0, task.tid(), EventKind::Waking { task: next, target_cpu: CpuId(0) });
@@ -212,7 +212,7 @@ impl Trace {
     }
 }
 
-/// Steps and events of so many rounds, and whether the limit was reached.
+/// Steps and events of this many rounds, and whether the limit was reached.
 fn steps(moves: &[Move], lacks_cpus: bool, rounds: u32) -> (usize, usize, bool) {
     let mut timeline = Timeline::new(Some(CPUS), None, Box::new(Limited::new()));
     timeline.limit_effort(Effort::of(1 << 12));
@@ -229,16 +229,16 @@ fn steps(moves: &[Move], lacks_cpus: bool, rounds: u32) -> (usize, usize, bool) 
     (STEPS.get(), trace.events, is_said)
 }
 
-/// Each event may take so many steps: a part that is looked for among a few others, for as many of them, and what it earns.
+/// Steps allowed for each event: searching a part among a few others, for as many of them, and the event's own grant.
 const OF_AN_EVENT: usize = UNCOUNTED_STEPS * UNCOUNTED_STEPS + BY_CHANGE as usize;
-/// Those that every trace may take, and of waits that are settled together.
+/// Steps allowed for every trace, and for waits that are settled together.
 const OF_A_TRACE: usize = 1 << 18;
 
 fn takes_steps_by_its_length(moves: &[Move], lacks_cpus: bool, rounds: u32) {
     let (few, _, _) = steps(moves, lacks_cpus, rounds);
     let (many, events, is_said) = steps(moves, lacks_cpus, 2 * rounds);
     assert!(many <= events * OF_AN_EVENT + OF_A_TRACE, "{many} steps of {events} events: {moves:?}");
-    // A few for each event are not yet what it grows by.
+    // A few steps for each event do not count as growth.
     let grows = many > few * 5 / 2 && many > events * UNCOUNTED_STEPS * 4 + OF_A_TRACE;
     assert!(!grows || is_said, "{few} steps became {many} of {events} events, and no loss is said: {moves:?}");
 }
@@ -300,16 +300,16 @@ fn shapes_that_took_the_square_take_steps_by_their_length() {
     let real_time = Wake(Who::Many, Rank::RealTime);
     let fair = Wake(Who::Many, Rank::Fair);
     let shapes: [&[Move]; 7] = [
-        // n real-time waiters, and n times a lower class goes before them.
+        // n real-time waiters, and n times a lower class goes first.
         &[real_time, Switch(Who::One, Rank::RealTime, Preempted), Switch(Who::One, Rank::Fair, Preempted)],
-        // n waiters in limited groups, and n times their CPU goes idle.
+        // n throttled waiters, and their CPU goes idle n times.
         &[fair, Switch(Who::Few, Rank::Fair, Preempted), Idle(Sleeping)],
         // n waiters behind n kinds of tasks.
         &[fair, Switch(Who::Many, Rank::Fair, Preempted)],
         &[real_time, Switch(Who::Many, Rank::Fair, Sleeping), Switch(Who::Many, Rank::RealTime, Preempted)],
         // The same at one moment.
         &[fair, SwitchAtOnce(Who::Many, Rank::Fair, Preempted), SwitchAtOnce(Who::Many, Rank::RealTime, Preempted)],
-        // Each wait is cut by moves.
+        // Each wait is interrupted by migrations.
         &[fair, Switch(Who::Many, Rank::Fair, Preempted), MigrateRecent(500), MigrateRecent(90)],
         &[fair, Switch(Who::Many, Rank::Fair, Preempted), Move::OtherCpu, MigrateRecent(7)],
     ];

@@ -12,29 +12,29 @@ use crate::{Birth, Claim, Nature, Task};
 pub struct ActorId(pub(crate) u32);
 
 impl ActorId {
-    /// Nobody knows who had the CPU.
+    /// The occupant of the CPU is unknown.
     pub const UNKNOWN: ActorId = ActorId(0);
     /// The idle task.
     pub const IDLE: ActorId = ActorId(1);
-    /// Stands for what is beyond [`Actors::LIMIT`] kinds.
+    /// All kinds beyond [`Actors::LIMIT`].
     pub const OTHERS: ActorId = ActorId(2);
     /// The CPU itself did not run: a hypervisor, firmware or a section with interrupts off had it.
     pub const STOPPED: ActorId = ActorId(3);
 
-    /// As an index of a table.
+    /// The index for tables.
     pub fn index(self) -> usize {
         self.0 as usize
     }
 }
 
-/// What an actor is.
+/// The kind of an actor.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum ActorKind {
     /// Events are missing.
     Unknown,
     /// The CPU was idle.
     Idle,
-    /// Kinds of tasks beyond those that are kept apart.
+    /// Kinds of tasks beyond the limit.
     Others,
     /// The CPU itself did not run (see [`crate::ActorId::STOPPED`]).
     Stopped,
@@ -50,53 +50,53 @@ pub enum ActorKind {
         /// 0 (HI) to 9 (RCU).
         vec: u8,
     },
-    /// Tasks of one name and priority in cgroups of the same standing. One that only calls itself `ksoftirqd/0` is not of the kind of those that
-    /// are shown to be it: any user could take their mark away.
+    /// Tasks with one name and priority in cgroups of the same weight. A task that only has the name `ksoftirqd/0` is not of
+    /// the same kind as a confirmed one: otherwise any user could remove the confirmation.
     Tasks {
         /// Their name.
         comm: Comm,
         /// Their priority.
         prio: Prio,
-        /// Their cgroup, where known and not the root.
+        /// Their cgroup, if known and not the root.
         group: Option<GroupId>,
-        /// Whether their name is that of a kernel thread though they are not known to be one.
+        /// Whether they have a kernel thread's name without being known as kernel threads.
         claim: Claim,
-        /// Their own load weight, where their priority does not give it (SCHED_IDLE).
+        /// Their own load weight, if it does not follow from their priority (SCHED_IDLE).
         own_weight: Option<u32>,
     },
 }
 
-/// Who can hold a CPU or wait for it: tasks of one kind (128 threads called `nfsd` are one actor), an interrupt, a
+/// Something that can have a CPU or wait for it: tasks of one kind (128 threads named `nfsd` are one actor), an interrupt, a
 /// softirq, idle, unknown.
 #[derive(Clone, Debug)]
 pub struct Actor {
-    /// What it is.
+    /// Its kind.
     pub kind: ActorKind,
-    /// The kernel threads that its tasks are by their name, unless something shows that they are programs.
+    /// The kernel thread that its tasks are by name, unless they are known to be programs.
     pub kernel_thread: Option<KernelThread>,
-    /// Whether the snapshot, or who created one of its tasks, confirms that they are kernel threads.
+    /// Whether the snapshot, or the creator of one of its tasks, confirms that they are kernel threads.
     pub confirmed_kernel: bool,
-    /// Whether the same shows that one of its tasks is a program, and whether nothing shows of one of them what it is.
+    /// Whether one of its tasks is known to be a program, and whether one of them is unconfirmed.
     has_program: bool,
     has_unknown: bool,
     /// Whether an event showed the priority of one of its tasks.
     pub ranked: bool,
-    /// Ids of its tasks that waited or ran, in that order, the first [`Actors::MEMBERS_KEPT`].
+    /// The tids of its tasks that waited or ran, in that order, the first [`Actors::MEMBERS_KEPT`].
     pub tids: Vec<Tid>,
-    /// Which tasks those were; of one id the last.
+    /// The identities of those tasks; for a reused tid, the last one.
     lives: Vec<Life>,
-    /// How many tasks of it waited or ran; beyond [`Actors::MEMBERS_COUNTED`] a lower bound.
+    /// Number of its tasks that waited or ran; beyond [`Actors::MEMBERS_COUNTED`] a lower bound.
     pub members: u32,
-    /// Who created its tasks, where that was seen: each parent once, the first [`Actors::BIRTHS_KEPT`].
+    /// The creators of its tasks, if seen: each parent once, the first [`Actors::BIRTHS_KEPT`].
     pub births: Vec<Birth>,
-    /// The members beyond `tids`.
+    /// Members that are not in `tids`.
     more: FxHashSet<Tid>,
     /// Woken members that wait now.
     pub(crate) woken_waiting: u32,
     /// The load weight of their top-level cgroup.
     top_weight: Option<u32>,
     pub(crate) contender: Contender,
-    /// When it last had more of them than `crowd` allows.
+    /// When more members were last waiting than `crowd` allows.
     pub(crate) last_crowd: Option<Time>,
 }
 
@@ -156,12 +156,12 @@ impl Actor {
         self.members = self.members.saturating_add(u32::from(new));
     }
 
-    /// Whether the task is one of its own: another that has got the id of one is not. `None` where that id was not kept.
+    /// Whether the task is a member, and not another one with a reused tid. `None` if its tid was not kept.
     pub fn had(&self, task: &Task) -> Option<bool> {
         self.life_of(task.tid).map(|life| life == task.life)
     }
 
-    /// Whether both had the same task of that id.
+    /// Whether both had the same task with that tid.
     pub fn shares(&self, other: &Actor, tid: Tid) -> bool {
         self.life_of(tid).is_some_and(|life| other.life_of(tid) == Some(life))
     }
@@ -171,7 +171,7 @@ impl Actor {
         self.lives.get(index).copied()
     }
 
-    /// The name of its tasks; `None` for what is not a task.
+    /// The name of its tasks; `None` if it is not a task.
     pub fn comm(&self) -> Option<Comm> {
         match self.kind {
             ActorKind::Tasks { comm, .. } => Some(comm),
@@ -179,8 +179,8 @@ impl Actor {
         }
     }
 
-    /// Whether all of its tasks are kernel threads, or all are programs, by more than their names; `None` where nothing shows it of one of
-    /// them, or it is no task.
+    /// Whether its tasks are confirmed as kernel threads, or as programs; `None` if one of them is unconfirmed, or it is not a
+    /// task.
     pub fn is_kernel(&self) -> Option<bool> {
         match (self.confirmed_kernel, self.has_program, self.has_unknown) {
             (true, false, false) => Some(true),
@@ -189,12 +189,12 @@ impl Actor {
         }
     }
 
-    /// A snapshot's word on one of its tasks may be about another task.
+    /// The snapshot may describe another task with the tid of one of its tasks.
     pub(crate) fn doubt(&mut self) {
         self.has_unknown = true;
     }
 
-    /// Whether its tasks are programs that bear the name of a kernel thread.
+    /// Whether its tasks are programs with a kernel thread's name.
     pub fn is_impostor(&self) -> bool {
         matches!(self.kind, ActorKind::Tasks { claim: Claim::False, .. })
     }
@@ -204,7 +204,7 @@ impl Actor {
         prio_of(&self.kind)
     }
 
-    /// The class of its tasks.
+    /// The scheduling class of its tasks.
     pub fn policy(&self) -> Option<Policy> {
         match self.kind {
             ActorKind::Tasks { prio, .. } => Some(prio.policy()),
@@ -213,18 +213,17 @@ impl Actor {
         }
     }
 
-    /// The load weight of each of its tasks by itself, as nice or SCHED_IDLE gives it; `None` for the higher classes and for
-    /// what is not a task.
+    /// The own load weight of each of its tasks, by nice or SCHED_IDLE; `None` for higher classes and for what is not a task.
     pub fn own_weight(&self) -> Option<u32> {
         own_weight_of(&self.kind)
     }
 
-    /// The load weight of the top-level cgroup of its tasks, where known and not the root.
+    /// The load weight of its tasks' top-level cgroup, if known and not the root.
     pub fn group_weight(&self) -> Option<u32> {
         self.top_weight
     }
 
-    /// The cgroup of its tasks, where known and not the root.
+    /// The cgroup of its tasks, if known and not the root.
     pub fn group(&self) -> Option<GroupId> {
         group_of(&self.kind)
     }
@@ -264,37 +263,39 @@ pub struct Actors {
     list: Vec<Actor>,
     index: FxHashMap<ActorKind, ActorId>,
     groups: Groups,
-    /// How often a task was put to a kind without its name, or to [`ActorId::OTHERS`].
+    /// How often a task was assigned to a kind without its name, or to [`ActorId::OTHERS`].
     unnamed: u64,
 }
 
 impl Actors {
-    /// Kinds kept apart; the rest is [`ActorId::OTHERS`]. A trace of a busy machine has a few hundred; only scripts
-    /// that give each process a new name, or hostile files, come near.
+    /// Maximum number of kinds; the rest is [`ActorId::OTHERS`]. A trace of a busy machine has a few hundred; only scripts that
+    /// give each process a new name, and hostile files, come near.
     pub const LIMIT: usize = 1 << 16;
 
-    /// Names that any user can give: so many kinds with them. Later ones are [`Actors::OTHER_NAMES`], apart by all else that they are.
+    /// Maximum number of kinds up to which any user's task names are kept. Later ones become [`Actors::OTHER_NAMES`], separate
+    /// by all other properties.
     pub const NAMED: usize = Actors::LIMIT - (1 << 14);
 
-    /// The same of those who bear the name of a kernel thread, as long as nothing shows what they are.
+    /// The same for unconfirmed tasks with a kernel thread's name.
     const NAMED_LIKE_KERNEL: usize = Actors::LIMIT - (3 << 12);
 
-    /// The same of real-time tasks and kernel threads, which a user without rights cannot make.
+    /// The same for real-time tasks and kernel threads, which an unprivileged user cannot create.
     const NAMED_BY_ROOT: usize = Actors::LIMIT - (1 << 13);
 
-    /// From here on no task is kept apart by its cgroup; those that any user can make are not from [`Actors::NAMED_LIKE_KERNEL`] on.
+    /// From here on no task is separated by its cgroup. For tasks that any user can create, that begins at
+    /// [`Actors::NAMED_LIKE_KERNEL`].
     const RANKED: usize = Actors::LIMIT - (1 << 11);
 
-    /// The name of tasks that came after too many kinds.
+    /// The name of tasks beyond the limit.
     pub const OTHER_NAMES: &'static str = "(other names)";
 
-    /// Tids kept for each actor.
+    /// Maximum tids kept for each actor.
     pub const MEMBERS_KEPT: usize = 128;
 
-    /// Tasks of each actor counted one by one.
+    /// Maximum tasks counted for each actor.
     pub const MEMBERS_COUNTED: usize = 1 << 14;
 
-    /// Parents kept for each actor.
+    /// Maximum parents kept for each actor.
     pub const BIRTHS_KEPT: usize = 8;
 
     pub(crate) fn new(groups: Groups) -> Actors {
@@ -304,7 +305,7 @@ impl Actors {
         Actors { list, index, groups, unnamed: 0 }
     }
 
-    /// The actor of that kind, made if it is new.
+    /// The actor of this kind, created if it is new.
     pub(crate) fn of(&mut self, kind: ActorKind) -> ActorId {
         if let Some(id) = self.index.get(&kind) {
             return *id;
@@ -322,8 +323,8 @@ impl Actors {
         }
     }
 
-    /// The kind to which one that is new belongs: its own, or for want of room one without its name, then without its cgroup. A class is never
-    /// given up for a name: by names alone, of which any user has as many as he likes, nobody can hide a real-time task.
+    /// The kind to use for a new one: itself, or if there is no room, one without its name, then without its cgroup. Classes
+    /// are always kept: any user can create any number of names, and must not be able to hide a real-time task that way.
     fn as_there_is_room(&self, kind: ActorKind) -> Option<ActorKind> {
         let kinds = self.list.len();
         if kinds >= Actors::LIMIT {
@@ -353,7 +354,7 @@ impl Actors {
         id
     }
 
-    /// Notes that a task, which waits or runs, belongs to its actor.
+    /// Adds a task that waits or runs to its actor's members.
     #[inline]
     pub(crate) fn join(&mut self, task: &mut Task) {
         if task.joined != task.actor {
@@ -373,17 +374,17 @@ impl Actors {
         &mut self.list[id.index()]
     }
 
-    /// The cgroups that they are in.
+    /// The cgroups of all actors.
     pub fn groups(&self) -> &Groups {
         &self.groups
     }
 
-    /// How often a task was put to a kind without its name, or to [`ActorId::OTHERS`].
+    /// How often a task was assigned to a kind without its name, or to [`ActorId::OTHERS`].
     pub(crate) fn unnamed(&self) -> u64 {
         self.unnamed
     }
 
-    /// Whether it is a task that a user without rights cannot make: a real-time one, or one that is shown to be the kernel thread of its name.
+    /// Whether an unprivileged user cannot create such a task: it is real-time, or a confirmed kernel thread.
     pub fn is_privileged(&self, id: ActorId) -> bool {
         match self.get(id).kind {
             ActorKind::Tasks { ref comm, prio, claim, .. } => needs_rights(comm, prio, claim),
@@ -391,7 +392,7 @@ impl Actors {
         }
     }
 
-    /// How many there are; ids are `0..len`.
+    /// Number of actors; ids are `0..len`.
     pub fn len(&self) -> usize {
         self.list.len()
     }
@@ -401,7 +402,7 @@ impl Actors {
         self.list.is_empty()
     }
 
-    /// All of them with their ids.
+    /// All actors with their ids.
     pub fn iter(&self) -> impl Iterator<Item = (ActorId, &Actor)> {
         self.list.iter().enumerate().map(|(index, actor)| (ActorId(index as u32), actor))
     }

@@ -1,4 +1,4 @@
-//! Living tasks: what each is doing, and the parts of it that run queues, waits and wake chains keep.
+//! Living tasks: the state of each, and the parts of it that run queues, waits and wake chains maintain.
 
 pub(crate) mod actor;
 pub(crate) mod nature;
@@ -15,7 +15,7 @@ use crate::waits::Pending;
 use crate::wake_graph::wake_chain::Debts;
 use crate::{ActorId, Birth, Nature};
 
-/// A living task's slot. Slots of ended tasks are used again, so a reused pid is a new task.
+/// The slot of a living task. Slots of exited tasks are reused, and a reused pid is a new task.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug)]
 pub struct TaskKey(pub(crate) u32);
 
@@ -28,41 +28,39 @@ impl TaskKey {
     }
 }
 
-/// Which of all tasks of a trace one is: an id that is used again is another.
+/// The identity of a task within a trace: a reused tid is another task.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Default)]
 pub(crate) struct Life(u64);
 
-/// What a task is doing.
+/// The state of a task.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum State {
-    /// Nothing is known yet, or no longer.
+    /// Unknown, not yet or no longer known.
     Unknown,
-    /// It runs on this CPU.
+    /// Runs on this CPU.
     Running(CpuId),
-    /// It is runnable and waits.
+    /// Runnable and waiting.
     Waiting,
-    /// It sleeps, is stopped or parked.
+    /// Sleeping, stopped or parked.
     Sleeping,
-    /// It has ended.
+    /// Exited.
     Dead,
 }
 
-/// A living task.
-///
-/// In this order in memory, by lines of 64 bytes that a cache fetches at once: what every event of a task looks at, its run,
-/// its sleep and its debts, its wait, and then what few events look at.
+/// A living task. Its fields are ordered by cache lines of 64 bytes: first what every event of a task reads, then its run, its
+/// sleep and its debts, its wait, and last what few events read.
 #[derive(Clone, Debug)]
 #[repr(C, align(64))]
 pub struct Task {
-    /// Its present name.
+    /// Its current name.
     pub comm: Comm,
-    /// Its present priority.
+    /// Its current priority.
     pub prio: Prio,
     /// Its id.
     pub tid: Tid,
-    /// Its present actor.
+    /// Its current actor.
     pub actor: ActorId,
-    /// The actor of which it was last noted to be a member; unknown before that.
+    /// The actor that it was last added to; unknown before that.
     pub(crate) joined: ActorId,
     /// What it is doing.
     pub state: State,
@@ -77,34 +75,34 @@ pub struct Task {
     pub(crate) exited: bool,
     /// Whether it went to sleep in state `D`.
     pub(crate) sleeps_uninterruptibly: bool,
-    /// Whether it is a kernel thread that went to sleep because it had nothing to do.
+    /// Whether it is a kernel thread that went to sleep for lack of work.
     pub(crate) slept_without_work: bool,
-    /// Whether it is a kernel thread or a program, as far as anything other than its name shows it.
+    /// Whether it is known to be a kernel thread or a program, by more than its name.
     pub nature: Nature,
 
     pub(crate) run: RunState,
 
-    /// Since when it sleeps.
+    /// When it went to sleep.
     pub(crate) sleep_start: OptTime,
-    /// A wakeup that came while it was still running: the switch may yet come.
+    /// A wakeup that came while it was still running: the switch may still follow.
     pub(crate) early_wake: OptTime,
-    /// The kernel thread that it is by its name, unless something shows that it is a program.
+    /// The kernel thread that it is by name, unless it is known to be a program.
     pub kernel_thread: Option<KernelThread>,
     pub(crate) debts: Debts,
 
     pub(crate) pending: Option<Pending>,
-    /// Which set of CPUs it may use, where known.
+    /// The set of CPUs that it may use, if known.
     pub(crate) affinity: Option<IdleGroup>,
-    /// Waits of it that are held back: its slot is not used again before they are given out.
+    /// Number of its deferred waits: its slot is not reused before they are reported.
     pub(crate) pins: u32,
 
     pub(crate) work_start: Option<WorkStart>,
-    /// The work item that it is doing, if it is a worker: function and workqueue.
+    /// A worker's current work item: function and workqueue.
     pub work: Option<(Option<NameId>, Option<NameId>)>,
-    /// Its own load weight, where its priority does not give it.
+    /// Its own load weight, if it does not follow from its priority.
     pub(crate) own_weight: Option<u32>,
     pub(crate) life: Life,
-    /// Who created it, if that was seen.
+    /// Its creator, if seen.
     pub birth: Option<Box<Birth>>,
 }
 
@@ -115,16 +113,16 @@ const NOWHERE: u32 = u32::MAX;
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct RunState {
     pub start: Time,
-    /// Since when it has the CPU: before `start` if it had another name or priority at first…
+    /// When it got the CPU: before `start` if its name or priority changed since…
     pub since: Time,
-    /// …and what it had by then, without interrupts.
+    /// …and its CPU time before `start`, without interrupts.
     pub before: Nanos,
     pub start_seen: bool,
     pub irq: Nanos,
     pub softirq: Nanos,
-    /// The task that it pushed off when it got the CPU, if by wakeup preemption.
+    /// The task that it preempted when it got the CPU, if by wakeup preemption.
     pub victim: Option<TaskKey>,
-    /// When it last took another program.
+    /// When it last executed another program.
     pub exec: OptTime,
 }
 
@@ -144,7 +142,7 @@ pub(crate) struct WorkStart {
     pub preemptions: u32,
 }
 
-/// The tasks that live now.
+/// The living tasks.
 #[derive(Debug, Default)]
 pub struct Tasks {
     slots: Vec<Task>,
@@ -154,8 +152,8 @@ pub struct Tasks {
 }
 
 impl Tasks {
-    /// Tasks of a busy host of some hundred CPUs. There is room for them from the beginning (16 MiB), since a list that grows is
-    /// copied; pages that are not touched cost no memory, but count where memory is limited by what is set aside.
+    /// Number of tasks on a busy host with some hundred CPUs. Their memory is reserved at the start (16 MiB), because growing a
+    /// list copies it. Untouched pages take no memory, but count where reserved memory is limited.
     const ROOM: usize = 1 << 15;
 
     /// The task; keys are valid as long as the task lives.
@@ -169,18 +167,18 @@ impl Tasks {
         &mut self.slots[key.index()]
     }
 
-    /// The living task of that id.
+    /// The living task with this tid.
     #[inline]
     pub fn find(&self, tid: Tid) -> Option<TaskKey> {
         self.by_tid.get(tid)
     }
 
-    /// All slots in use; ended tasks' slots may be among them until they are used again.
+    /// All used slots; slots of exited tasks may be among them until they are reused.
     pub fn iter(&self) -> impl Iterator<Item = (TaskKey, &Task)> {
         self.slots.iter().enumerate().map(|(index, task)| (TaskKey(index as u32), task))
     }
 
-    /// How many slots there are.
+    /// Number of slots.
     pub(crate) fn len(&self) -> usize {
         self.slots.len()
     }
@@ -210,7 +208,7 @@ impl Tasks {
         key
     }
 
-    /// Gives the slot of an ended task back.
+    /// Frees the slot of an exited task.
     pub(crate) fn remove(&mut self, key: TaskKey) {
         let task = &mut self.slots[key.index()];
         task.state = State::Dead;
@@ -223,7 +221,7 @@ impl Tasks {
         }
     }
 
-    /// Keeps the slot of the task, should it end, until it is unpinned.
+    /// Keeps the task's slot, also after its exit, until it is unpinned.
     pub(crate) fn pin(&mut self, key: TaskKey) {
         self.slots[key.index()].pins += 1;
     }
@@ -241,17 +239,17 @@ impl Tasks {
 const REAL_TIME_COUNTS_AS: u32 = 1024;
 
 impl Task {
-    /// The task whose settings it has.
+    /// The tid of the task whose settings it has.
     pub fn settings_of(&self) -> Tid {
         self.birth.as_ref().map_or(self.tid, |birth| birth.settings_of)
     }
 
-    /// Since when it has been waiting, if it is, and where.
+    /// Since when, and for which CPU, it has been waiting, if it is.
     pub fn waiting_since(&self) -> Option<(Time, CpuId)> {
         self.pending.as_ref().map(|pending| (pending.start(), pending.cpu()))
     }
 
-    /// Whether a cgroup's limit may keep it off an idle CPU, where known. Kernel threads are in the root group, which has none.
+    /// Whether a cgroup quota may keep it off an idle CPU, if known. Kernel threads are in the root group, which has no quota.
     #[inline]
     pub fn may_be_throttled(&self) -> Option<bool> {
         if self.kernel_thread.is_some() { Some(false) } else { self.limited }
@@ -291,20 +289,20 @@ impl Task {
         }
     }
 
-    /// The CPU it last ran on or was queued on.
+    /// The CPU that it last ran on or was queued on.
     #[inline]
     pub fn last_cpu(&self) -> Option<CpuId> {
         (self.last_cpu != NOWHERE).then_some(CpuId(self.last_cpu))
     }
 
-    /// It runs or is queued on this CPU from now on, and has moved if it was on another before.
+    /// It runs or is queued on this CPU from now on, and has moved if it was on another one before.
     #[inline(always)]
     pub(crate) fn put_on(&mut self, cpu: CpuId) {
         self.moved |= self.last_cpu != NOWHERE && self.last_cpu != cpu.0;
         self.last_cpu = cpu.0;
     }
 
-    /// The CPU on which it will be next, whose event says itself that it has moved.
+    /// The CPU that it is moved to, by an event of that move.
     pub(crate) fn note_cpu(&mut self, cpu: CpuId) {
         self.last_cpu = cpu.0;
     }
@@ -315,7 +313,7 @@ impl Task {
         self.state = State::Sleeping;
         self.sleep_start = OptTime::some(now);
         self.sleeps_uninterruptibly = state == PrevState::Uninterruptible;
-        // TASK_IDLE is how workers of a pool, and other threads of the kernel, wait for work.
+        // Workers of a pool and other kernel threads wait for work in TASK_IDLE.
         self.slept_without_work = state == PrevState::Idle && self.work_start.is_none();
     }
 
@@ -325,13 +323,13 @@ impl Task {
         *comm == self.comm && prio == Some(self.prio) && self.ranked
     }
 
-    /// Whether no event has shown what it does.
+    /// Whether no event has shown its state.
     pub(crate) fn is_unseen(&self) -> bool {
         let assumed = self.pending.as_ref().is_some_and(Pending::is_assumed);
         assumed || self.state == State::Unknown && self.last_cpu == NOWHERE
     }
 
-    /// The weight with which it competes with its like; a real-time task counts as nice 0.
+    /// The weight with which it competes in its class; real-time tasks count as nice 0.
     #[inline]
     pub(crate) fn weight(&self) -> u32 {
         match load_weight_of_prio(self.prio) {

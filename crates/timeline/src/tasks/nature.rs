@@ -1,47 +1,47 @@
-//! Where tasks come from: of the kernel or of a program, and who created them.
+//! Whether tasks are kernel threads or programs, and who created them.
 //!
-//! A program may call itself `ksoftirqd/0`. What a task is, its name only claims; who created it, an exec, a change of
-//! its name and the host snapshot show.
+//! A program may have the name `ksoftirqd/0`: a name is only a claim. The creator, an exec, a rename and the host snapshot are
+//! evidence.
 
 use unstarve_model::{Comm, Tid};
 use unstarve_sched::KernelThread;
 
-/// Whether a task is a kernel thread, by anything but its name.
+/// Whether a task is a kernel thread, by more than its name.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
 pub enum Nature {
-    /// Nothing shows it.
+    /// Unknown.
     #[default]
     Unknown,
-    /// A kernel thread: the snapshot says so, or kthreadd created it.
+    /// A kernel thread, by the snapshot or because kthreadd created it.
     Kernel,
-    /// A program: the snapshot says so, another task than kthreadd created it, or it executed a file.
+    /// A program, by the snapshot, or because another task than kthreadd created it, or because it executed a file.
     Program,
 }
 
 /// What a task's name claims beyond what is known of the task.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 pub enum Claim {
-    /// Nothing: it is no name of a kernel thread, or the task is one.
+    /// Nothing: it is not a kernel thread's name, or the task is a kernel thread.
     Nothing,
-    /// That it is a kernel thread, and nothing shows whether it is.
+    /// It claims a kernel thread, which is unconfirmed.
     Unshown,
-    /// The same of a program.
+    /// It claims a kernel thread, but the task is a program.
     False,
 }
 
-/// Who created a task in the course of the recording.
+/// The creator of a task that was created during the recording.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Birth {
     /// The task that forked it.
     pub parent: Ancestor,
-    /// The nearest of its ancestors that was there before the recording began.
+    /// Its nearest ancestor that existed before the recording.
     pub root: Ancestor,
-    /// The task whose policy, affinity and cgroup it has, as far as the snapshot knows: its own, or if it was gone by then the nearest
-    /// ancestor's that the snapshot knows.
+    /// The task whose policy, affinity and cgroup it has in the snapshot: itself, or if it had exited by then, its nearest
+    /// ancestor in the snapshot.
     pub settings_of: Tid,
 }
 
-/// A task from which others come.
+/// An ancestor of a task.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub struct Ancestor {
     /// Its id.
@@ -54,7 +54,7 @@ pub struct Ancestor {
 pub(crate) const KTHREADD: Tid = Tid(2);
 
 impl Nature {
-    /// What a snapshot says, where there is one.
+    /// By the snapshot, if there is one.
     pub(crate) fn told(is_kernel_thread: Option<bool>, tid: Tid) -> Nature {
         match is_kernel_thread {
             Some(true) => Nature::Kernel,
@@ -64,12 +64,12 @@ impl Nature {
         }
     }
 
-    /// The kernel thread that a task of this name is, if it is one.
+    /// The kernel thread that a task with this name is, if any.
     pub(crate) fn kernel_thread(self, comm: &Comm) -> Option<KernelThread> {
         if self == Nature::Program { None } else { KernelThread::of(comm) }
     }
 
-    /// What a name claims of a task of this nature.
+    /// What the name of such a task claims.
     pub(crate) fn claim(self, comm: &Comm) -> Claim {
         match self {
             Nature::Program if KernelThread::is_name_of_one(comm) => Claim::False,
@@ -78,7 +78,7 @@ impl Nature {
         }
     }
 
-    /// What a change of name shows: kernel threads get their names from kthreadd's alone, programs choose theirs.
+    /// What a rename shows: kernel threads are renamed only from kthreadd's name; programs choose their names.
     pub(crate) fn renamed(self, old: &Comm, new: &Comm) -> Nature {
         let was_program = !old.is_unknown() && !KernelThread::is_name_of_one(old) && KernelThread::is_name_of_one(new);
         if self == Nature::Unknown && was_program { Nature::Program } else { self }

@@ -1,4 +1,4 @@
-//! Finds a task's slot by its thread id.
+//! Maps a tid to the task's slot.
 
 use rustc_hash::FxHashMap;
 use unstarve_model::Tid;
@@ -6,11 +6,11 @@ use unstarve_model::Tid;
 use crate::TaskKey;
 
 const PAGE: usize = 1024;
-/// `PID_MAX_LIMIT` of 64-bit kernels (`include/linux/threads.h`). Ids above it only occur in damaged files.
+/// `PID_MAX_LIMIT` of 64-bit kernels (`include/linux/threads.h`). Larger tids only occur in damaged files.
 const DIRECT: usize = 4 << 20;
 const NONE: u32 = u32::MAX;
 
-/// From thread ids to slots: a table in pages for the ids that Linux gives out, a hash map for others.
+/// A paged table for the tids that Linux assigns, and a hash map for others.
 #[derive(Debug, Default)]
 pub(crate) struct TidMap {
     pages: Vec<Option<Box<[u32; PAGE]>>>,

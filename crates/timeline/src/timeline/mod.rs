@@ -1,4 +1,4 @@
-//! Routes each event to the components that it concerns, and the end of the trace to those that have something left.
+//! Routes each event, and the end of the trace, to the components that it concerns.
 
 mod forks;
 mod recording_end;
@@ -21,7 +21,7 @@ use crate::waits::Waits;
 use crate::wake_graph::{Stage, WakeGraph};
 use crate::{Actors, RunEnd, Settings, Sink, TaskKey, World};
 
-/// What comes later, five centuries after the clock's zero, comes at this moment (see [`crate::opt_time::OptTime`]).
+/// The maximum time; later ones, five centuries after the clock's zero, become this one (see [`crate::opt_time::OptTime`]).
 const LAST: Time = Time(u64::MAX - 1);
 
 /// Turns events into waits, runs, wake edges, interrupts and work items.
@@ -36,8 +36,8 @@ pub struct Timeline {
 }
 
 impl Timeline {
-    /// A timeline of a machine with `cpus` CPUs (as many as appear, if not known) of a trace that has the events in
-    /// `recorded` (not known: assumed to have all).
+    /// A timeline for a machine with `cpus` CPUs (if unknown, as many as events name) and a trace with the events in `recorded`
+    /// (if unknown, all).
     pub fn new(cpus: Option<u32>, recorded: Option<EventSet>, settings: Box<dyn Settings>) -> Timeline {
         Timeline {
             machine: Machine::new(cpus, settings),
@@ -49,27 +49,26 @@ impl Timeline {
         }
     }
 
-    /// Names that the next events use (a batch's).
+    /// Names used by the next events (of a batch).
     pub fn names(&mut self, new: impl IntoIterator<Item = Box<str>>) {
         self.machine.world.names.extend(new);
     }
 
-    /// Names of tasks that the source keeps besides its events.
+    /// A task name that the source has besides its events.
     pub fn name_task(&mut self, tid: Tid, comm: Comm) {
         if !tid.is_idle() && !comm.is_unknown() && self.machine.world.tasks.find(tid).is_none() {
             self.machine.new_task(tid, comm, None);
         }
     }
 
-    /// The task was runnable when the trace began, and this was its CPU: it ran, or waited there. Its first event shows
-    /// which.
+    /// The task was runnable when the trace began, and this was its CPU: it ran or waited there. Its first event shows which.
     pub fn runnable_before(&mut self, task: TaskRef, cpu: CpuId) {
         self.waits.add_runnable_before(task, cpu);
     }
 
-    /// The task lived when the trace began, may use this CPU alone, and has hardly run in its life. If no event ever names
-    /// it, it has slept, or it has waited all the time; where the CPU's other tasks weigh so much that it could not have
-    /// had a turn yet, it is taken to have waited.
+    /// The task existed when the trace began, may only use this CPU, and has hardly run in its life. If no event names it, it
+    /// slept, or waited all the time. If the CPU's other tasks weigh so much that it could not have run yet, it is taken to
+    /// have waited.
     pub fn quiet_before(&mut self, task: TaskRef, cpu: CpuId) {
         self.waits.add_quiet_before(task, cpu);
     }
@@ -79,7 +78,7 @@ impl Timeline {
         self.machine.cpus.lacks_some();
     }
 
-    /// How far the recording is proved to go on; before [`Timeline::finish`].
+    /// How far the recording is proved to reach; call it before [`Timeline::finish`].
     pub fn covered_by(&mut self, coverage: Coverage) {
         self.end.covered_by(coverage);
     }
@@ -89,12 +88,12 @@ impl Timeline {
         &self.machine.world
     }
 
-    /// What each CPU does at this moment, from CPU 0 to the last that an event has named.
+    /// What each CPU does now, from CPU 0 to the last one named by an event.
     pub fn on_cpus(&self) -> impl Iterator<Item = (CpuId, OnCpu)> {
         self.machine.cpus.iter().map(|cpu| (cpu.id(), cpu.now(&self.machine.world.tasks)))
     }
 
-    /// Switches so far.
+    /// Number of switches so far.
     pub fn switches(&self) -> u64 {
         self.recorded.switches()
     }
@@ -134,7 +133,7 @@ impl Timeline {
         cpu.note_event(now);
         self.wake_graph.note_context(index, now, event);
         match event.kind {
-            // It names the task that was current itself; others must name the one that is believed to be.
+            // A switch names the task that was current; for other events it must be the known current task.
             EventKind::Switch { ref prev, prev_state, ref next } => {
                 cpu.presence_mut().set_last_event(now);
                 self.recorded.note_switch();
@@ -156,7 +155,7 @@ impl Timeline {
                 self.act(index, event, sink);
             }
         }
-        // Any event can reveal that a different task is running.
+        // Any event can show that a different task is running.
         let occupancy = self.machine.cpus[index].occupancy();
         if occupancy.is_full(Occupancy::CAPACITY)
             && (self.recorded.has_places() || occupancy.is_full(Occupancy::LONG_CAPACITY))
@@ -165,7 +164,7 @@ impl Timeline {
         }
     }
 
-    /// The first event of a CPU, perhaps of all; whether there can be such a CPU.
+    /// The first event of a CPU, or of the trace; returns whether the CPU can exist.
     #[cold]
     fn meet(&mut self, event: &Event) -> bool {
         if event.cpu.0 >= CpuId::LIMIT {
@@ -181,7 +180,7 @@ impl Timeline {
         true
     }
 
-    /// What the current task of a CPU, or an interrupt, does there.
+    /// Handles events about what the current task of a CPU, or an interrupt, does there.
     #[inline(always)]
     fn act(&mut self, index: usize, event: &Event, sink: &mut impl Sink) {
         match event.kind {
@@ -197,7 +196,7 @@ impl Timeline {
         }
     }
 
-    /// The same of all that are rarer than wakeups.
+    /// The same for all events that are rarer than wakeups.
     #[inline(never)]
     fn act_otherwise(&mut self, index: usize, event: &Event, sink: &mut impl Sink) {
         if let Some(event_type) = event.kind.event_type() {
@@ -246,7 +245,7 @@ impl Timeline {
         }
     }
 
-    /// The trace is over: reports runs and waits in progress.
+    /// Ends the trace: reports runs and waits in progress.
     pub fn finish(&mut self, sink: &mut impl Sink) {
         self.reach_end();
         let missing = self.losses.switches_are_missing();
@@ -268,7 +267,7 @@ impl Timeline {
 
 #[cfg(test)]
 impl Timeline {
-    /// Sets the steps that it may take beside those of each event.
+    /// Sets the limit of steps beyond those of each event.
     pub(crate) fn limit_effort(&mut self, effort: crate::effort::Effort) {
         *self.waits.effort() = effort;
     }

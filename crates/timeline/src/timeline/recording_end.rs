@@ -1,8 +1,9 @@
-//! CPUs whose events end before the trace does.
+//! Handles CPUs whose events end before the trace does.
 //!
-//! One task may hold a CPU for long, or it is idle: silence is no end. What the source knows besides its events proves how far
-//! a CPU was recorded ([`Coverage`]); as far as that goes, it did what it was last seen doing. Beyond, recorders stop CPUs one
-//! after another, and buffers that do not overwrite fill up: events of other CPUs may show that it did something else.
+//! One task may have a CPU for long, or the CPU is idle, so silence does not mean that its recording ended. Other data of the
+//! source proves how far a CPU was recorded ([`Coverage`]): up to there it continued what it did at its last event. Beyond,
+//! recorders stop CPUs one after another, and buffers without overwrite fill up: events of other CPUs may show that it did
+//! something else.
 
 use unstarve_model::{Coverage, CpuId, Loss, LossKind, Nanos, Policy, ProvedBy, Time, Until, counted};
 use unstarve_sched::precedes;
@@ -16,33 +17,32 @@ use crate::timeline::Timeline;
 use crate::waits::initial_runnable::is_believed;
 use crate::{CpuEnd, OpenWait, RunEnd, SilentCpu, Sink, Task, TaskKey, Unproved};
 
-/// A CPU answers within this time: it leaves idle, or lets go first who goes first, a vCPU included. A shorter tail invents
-/// nothing that counts.
+/// A CPU reacts within this time, also a vCPU: it leaves idle, or lets a task with precedence run. A shorter tail adds nothing
+/// significant.
 const ANSWERS_WITHIN: Nanos = Nanos::from_millis(5);
-/// A limit keeps a task off for one period at most; the longest that `cpu.max` takes, and the default of
-/// `sched_rt_period_us`.
+/// Throttling lasts one period at most: the maximum of `cpu.max`, and the default of `sched_rt_period_us`.
 const LONGEST_PERIOD: Nanos = Nanos::from_millis(1000);
 
-/// Between sched_switch and the switch itself the kernel issues events in which the one that leaves is still current.
+/// Between sched_switch and the actual context switch, the kernel issues events in which the previous task is still current.
 const SWITCHES_WITHIN: Nanos = Nanos::from_millis(1);
 
-/// What is known of the ends of the CPUs' events.
+/// How the events of each CPU end.
 #[derive(Debug, Default)]
 pub(super) struct RecordingEnd {
     /// What the source proves.
     coverage: Coverage,
     /// When the recording ended.
     end: Time,
-    /// By CPU, once the trace is over.
+    /// By CPU, at the end of the trace.
     ends: Vec<SilentCpu>,
-    /// CPUs that have no events from this time on although they did something, the earliest first.
+    /// CPUs without events from this time on although they did something, the earliest first.
     missing: Vec<(CpuId, Time)>,
-    /// Waits of which nobody knows whether they were any.
+    /// Waits that may not have been any.
     dropped: u64,
 }
 
 impl RecordingEnd {
-    /// How far the recording is proved to go on.
+    /// How far the recording is proved to reach.
     pub fn covered_by(&mut self, coverage: Coverage) {
         self.coverage = coverage;
     }
@@ -52,7 +52,7 @@ impl RecordingEnd {
         self.missing.insert(place, (cpu, since));
     }
 
-    /// The trace is over: finds out what is known of each CPU since its last event.
+    /// Ends the trace: determines what is known of each CPU since its last event.
     fn judge(&mut self, machine: &Machine, recorded: &Recorded) {
         self.end = machine.world.now;
         self.ends = (0..machine.cpus.len()).map(|index| self.end_of(machine, recorded, index)).collect();
@@ -88,8 +88,8 @@ impl RecordingEnd {
         of(if matches!(end, CpuEnd::Proved(_)) { now } else { proved }, end)
     }
 
-    /// Whether the task that was last seen there was not there all the time: another one was current at an event that is not read,
-    /// or it is woken. (One that runs is woken no more; one that is about to sleep learns at once that it need not.)
+    /// Whether the last task seen on the CPU did not stay there: an event that is not read shows another one as current, or the
+    /// task is woken. (A running task is not woken again; one that is about to sleep notices the wakeup at once.)
     fn is_refuted(&self, machine: &Machine, recorded: &Recorded, index: usize, last_event: Time) -> bool {
         let cpu = &machine.cpus[index];
         let presence = self.coverage.of(cpu.id()).presence;
@@ -100,7 +100,7 @@ impl RecordingEnd {
         another || woken.is_some_and(|woken| machine.world.now.since(woken.max(last_event)) > ANSWERS_WITHIN)
     }
 
-    /// Up to when it is proved that the CPU would have been recorded, and by what.
+    /// The time up to which the CPU is proved to have been recorded, and by what.
     fn proved_until(&self, machine: &Machine, recorded: &Recorded, index: usize, last_event: Time) -> (Time, ProvedBy) {
         let cpu = &machine.cpus[index];
         let is_placed = |key: &TaskKey| is_placed(machine.world.tasks.get(*key), recorded);
@@ -117,8 +117,8 @@ impl RecordingEnd {
         [seen, proof].into_iter().flatten().fold(own, |best, one| if one.0 > best.0 { one } else { best })
     }
 
-    /// Whether the task, last seen waiting on a recorded CPU, may have been taken from there by one whose events had ended, so
-    /// that more of its wait is guessed than seen.
+    /// Whether the task, last seen waiting on a recorded CPU, may have been pulled by a CPU whose events had ended, so that
+    /// most of its wait is a guess.
     fn may_have_left_unseen(&self, machine: &Machine, key: TaskKey, effort: &mut Effort) -> bool {
         let task = machine.world.tasks.get(key);
         let Some(pending) = &task.pending else { return false };
@@ -128,7 +128,7 @@ impl RecordingEnd {
             None => true,
         };
         let missing = &self.missing;
-        // Where that takes too many steps the first end of all stands for the first of those that it may use.
+        // If that takes too many steps, use the earliest end of all CPUs instead of those that the task may use.
         let first = if effort.is_spent() { Some(0) } else { missing.iter().position(|(cpu, _)| may_use(*cpu)) };
         count_steps(first.unwrap_or(missing.len()));
         let has_left = first
@@ -138,7 +138,7 @@ impl RecordingEnd {
         has_left
     }
 
-    /// The CPUs whose events end early.
+    /// Reports the CPUs whose events end early.
     pub fn loss(&self, now: Time) -> Option<Loss> {
         let missing = &self.missing;
         let &(cpu, since) = missing.iter().min_by_key(|(_, since)| *since)?;
@@ -152,15 +152,14 @@ impl RecordingEnd {
 }
 
 impl Timeline {
-    /// The CPUs that are silent at the end of the recording for longer than a CPU needs to answer; complete when the trace is
-    /// over.
+    /// CPUs that are silent at the end of the recording for longer than a CPU needs to react; complete at the end of the trace.
     pub fn silent_cpus(&self) -> impl Iterator<Item = &SilentCpu> {
         let end = self.end.end;
         self.end.ends.iter().filter(move |silent| end.since(silent.last_event) > ANSWERS_WITHIN)
     }
 
-    /// The task that was last seen running on this CPU is seen elsewhere, and no switch away from it came: what the CPU did
-    /// since its last event is unknown.
+    /// The task that last ran on this CPU is seen elsewhere, without a switch away from it: since the CPU's last event it is
+    /// unknown what it did.
     #[cold]
     pub(super) fn lose_track(&mut self, index: usize, sink: &mut impl Sink) {
         let presence = self.machine.cpus[index].presence_mut();
@@ -170,7 +169,7 @@ impl Timeline {
         self.end_run_at(index, since, sink);
     }
 
-    /// The waiting task has run, as is known now, and its CPU has issued no event since it was put there.
+    /// The waiting task is now known to have run, and its CPU has issued no event since it was queued there.
     #[cold]
     pub(super) fn lose_track_of_its_cpu(&mut self, key: TaskKey, sink: &mut impl Sink) {
         let Machine { world, cpus, .. } = &self.machine;
@@ -196,8 +195,8 @@ impl Timeline {
         self.machine.world.now = last.map_or(self.machine.world.now, |last| last.max(self.machine.world.now));
     }
 
-    /// The trace is over: finds out what is known of each CPU since its last event. Where it did something else, what was known
-    /// by then is reported.
+    /// Ends the trace: determines what is known of each CPU since its last event. For a CPU that did something else, reports
+    /// what was known by then.
     pub(super) fn end_tails(&mut self, sink: &mut impl Sink) {
         self.end.judge(&self.machine, &self.recorded);
         for index in 0..self.machine.cpus.len() {
@@ -209,8 +208,8 @@ impl Timeline {
         }
     }
 
-    /// Whether a task that seems to wait while its CPU is idle does wait there. Some kernels do not report every switch away from idle, and a
-    /// task may then have run unseen: so the CPU has to be heard, still idle, since the task was put there.
+    /// Whether a task that seems to wait on an idle CPU does wait there. Some kernels do not report every switch away from
+    /// idle, so the task may have run unseen. An event must show the CPU still idle after the task was queued.
     pub fn waits_beside_idle(&self, task: &Task) -> bool {
         let is_heard = task.pending.as_ref().is_some_and(|pending| {
             self.machine.cpus.get(pending.cpu()).is_some_and(|cpu| cpu.presence().last_event() >= pending.start())
@@ -240,7 +239,7 @@ impl Timeline {
         }
     }
 
-    /// Reports a wait of which nothing is proved, if it is one that would be counted.
+    /// Reports an unproved wait, if it would count.
     fn leave_unproved(&mut self, key: TaskKey, open: OpenWait, sink: &mut impl Sink) {
         let Machine { world, cpus, .. } = &self.machine;
         let Some(pending) = &world.tasks.get(key).pending else { return };
@@ -250,7 +249,7 @@ impl Timeline {
         }
     }
 
-    /// The wait goes on when the trace, or what is known of it, ends.
+    /// The wait is still in progress when the trace, or what is known of its CPU, ends.
     pub(super) fn end_last(&mut self, key: TaskKey, sink: &mut impl Sink) {
         let open = self.open_wait(key);
         self.end_last_as(key, open, sink);
@@ -272,7 +271,7 @@ impl Timeline {
         }
     }
 
-    /// How much of the waiting task's wait is proved, and how long it may be.
+    /// How much of the task's wait is proved, and its maximum length.
     fn open_wait(&mut self, key: TaskKey) -> Option<OpenWait> {
         let world = &self.machine.world;
         let pending = world.tasks.get(key).pending.as_ref()?;
@@ -284,20 +283,20 @@ impl Timeline {
         Some(OpenWait { proved: known, possible, end, holder, rule })
     }
 
-    /// The longest time at the trace's end of which a CPU's events are missing.
+    /// The longest time at the trace's end in which a CPU's events are missing.
     pub fn missing_tail(&self) -> Nanos {
         let tails = self.end.missing.iter().map(|(_, since)| self.machine.world.now.since(*since));
         tails.max().unwrap_or(Nanos::ZERO)
     }
 }
 
-/// Whether the task is on the queue where it seems to be. Where no event shows that, one that seems to wait beside an idle CPU may be
-/// on another's, unless it may use no other CPU.
+/// Whether the task's run queue is known. If no event shows it, a task that seems to wait for an idle CPU may be on another
+/// one's queue, unless it may use no other CPU.
 fn is_placed(task: &Task, recorded: &Recorded) -> bool {
     recorded.has_places() || task.pinned
 }
 
-/// Whether the CPU, of which nothing is known from this time on, must have done something by now if it was recorded.
+/// Whether the CPU, of which nothing is known from this time on, would have issued an event by now if it was recorded.
 fn must_have_acted(machine: &Machine, index: usize, known: Time) -> bool {
     let Machine { world, cpus, queues, .. } = machine;
     let now = world.now;

@@ -1,7 +1,7 @@
-//! What a task was while it had a CPU.
+//! Runs in which the task changes.
 //!
-//! The switch to it names it as it was then. A stay may change that: `chrt`, `nice` and `exec` do, and so does a lock with
-//! priority inheritance. The switch away from it names what became of it.
+//! The switch to a task shows its name and priority at that time. `chrt`, `nice`, `exec` and priority inheritance change them
+//! during the run. The switch away shows the new ones.
 
 use unstarve_model::{Comm, Prio, Tid};
 use unstarve_sched::precedes;
@@ -14,12 +14,12 @@ use crate::waits::Correction;
 use crate::{ActorId, Nature, RunEnd, Sink, State, TaskKey, Tasks, World};
 
 impl Timeline {
-    /// The stay of the task on this CPU ends, and the task is what its state says now: puts the stay right, and with it
-    /// the waits that lasted meanwhile. Returns whose stay it was.
+    /// The task's run on this CPU ends, and its current state shows what it was: corrects the run, and the waits during it.
+    /// Returns the run's actor.
     #[inline(always)]
     pub(super) fn close_stay(&mut self, index: usize, key: TaskKey, sink: &mut impl Sink) -> ActorId {
         let holder = self.machine.cpus[index].holder();
-        // Nearly all tasks leave as they came.
+        // Almost all tasks leave unchanged.
         if !self.waits.depend_on_stay(index) && self.machine.world.tasks.get(key).actor == holder {
             return holder;
         }
@@ -42,7 +42,7 @@ impl Timeline {
         correction.map_or(was, |correction| correction.is)
     }
 
-    /// The task has taken another program. If the event does not give its new name, a later one will.
+    /// The task executed another program. If the event lacks its new name, a later event has it.
     pub(super) fn exec(&mut self, tid: Tid, comm: Comm, sink: &mut impl Sink) {
         let Some(key) = self.machine.world.tasks.find(tid) else { return };
         self.change(key, comm, None, sink);
@@ -54,22 +54,21 @@ impl Timeline {
         self.machine.set_nature(key, Nature::Program);
     }
 
-    /// The task has another name from now on.
+    /// The task is renamed.
     pub(super) fn rename(&mut self, tid: Option<Tid>, comm: Comm, sink: &mut impl Sink) {
         if let Some(key) = tid.and_then(|tid| self.machine.world.tasks.find(tid)) {
             self.change(key, comm, None, sink);
         }
     }
 
-    /// The task has another priority from now on.
+    /// The task's priority changes.
     pub(super) fn set_prio(&mut self, tid: Tid, prio: Prio, sink: &mut impl Sink) {
         if let Some(key) = self.machine.world.tasks.find(tid) {
             self.change(key, Comm::default(), Some(prio), sink);
         }
     }
 
-    /// The task has this name and priority, as far as they are known, from now on. Of a stay what came before remains what
-    /// it was.
+    /// The task has this name and priority, if given, from now on. The earlier part of its run keeps the old ones.
     fn change(&mut self, key: TaskKey, comm: Comm, prio: Option<Prio>, sink: &mut impl Sink) {
         let task = self.machine.world.tasks.get_mut(key);
         let is_new = !comm.is_unknown() && comm != task.comm || prio.is_some_and(|prio| prio != task.prio);
@@ -87,16 +86,15 @@ impl Timeline {
         let task = self.machine.world.tasks.get_mut(key);
         task.run = RunState { since, before, victim, ..task.run };
         let actor = task.actor;
-        // The task that it pushed off is still pushed off by the same stay.
+        // The preempted task is still preempted by the same run.
         rename_preemptor(&mut self.machine.world.tasks, key, actor);
     }
 }
 
-/// What the stay was, where that differs from what it began as.
-///
-/// Only events of their own show when (see `change`), an exec among them. Otherwise what the task was at the end holds for the whole stay:
-/// a task that changes itself does so before it does its work; `chrt` and `nice` run for a moment, their programs for long. Except for a
-/// task that goes down: it mostly gives a lock back, and with it the CPU.
+/// The correction of a run that differs from what it started as. Only separate events, including exec, show when the change
+/// happened (see `change`). Otherwise the final state counts for the whole run: a task that changes itself does so before its
+/// main work, and `chrt` and `nice` run for a moment, but their programs for long. The exception is a task whose priority
+/// drops: it usually releases a lock, and with it the CPU.
 fn correction(world: &World, key: TaskKey, was: ActorId) -> Option<Correction> {
     let task = world.tasks.get(key);
     let before = world.actors.get(was).prio();
@@ -107,7 +105,7 @@ fn correction(world: &World, key: TaskKey, was: ActorId) -> Option<Correction> {
     Some(Correction { was, is: task.actor, from })
 }
 
-/// The task, which pushed another off its CPU, turns out to be this actor.
+/// The task that preempted another one turns out to be this actor.
 fn rename_preemptor(tasks: &mut Tasks, key: TaskKey, is: ActorId) {
     let run = &tasks.get(key).run;
     let (Some(victim), since) = (run.victim, run.since) else { return };

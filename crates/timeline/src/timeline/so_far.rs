@@ -1,4 +1,4 @@
-//! What is not over yet, at the moment of asking.
+//! Reports runs and waits that are still in progress.
 
 use unstarve_model::{CpuId, Nanos};
 use unstarve_sched::fairness::whole;
@@ -11,12 +11,12 @@ use crate::waits::initial_runnable::is_believed;
 use crate::waits::report_so_far;
 use crate::{Run, RunEnd, Sink, Task, TaskKey};
 
-/// Steps that one look at all that waits may take, see [`Effort`].
+/// Maximum steps of one visit of all waiting tasks, see [`Effort`].
 const STEPS_OF_A_LOOK: i64 = 1 << 22;
 
 impl Timeline {
-    /// Reports runs, and waits of at least this length that are believed, as if the trace ended now; and waits that are over
-    /// but held back. All of them go on as before, and are reported again when they are over.
+    /// Reports runs and credible waits of at least this length as if the trace ended now, and ended waits that are deferred.
+    /// All of them continue, and are reported again when they end.
     pub fn so_far(&self, least: Nanos, believes: impl Fn(&Task, OnCpu) -> bool, sink: &mut impl Sink) {
         let (machine, world) = (&self.machine, &self.machine.world);
         for cpu in machine.cpus.iter() {

@@ -1,4 +1,4 @@
-//! Which task runs where: switches, and other events that show who is current.
+//! Which task runs where: switches, and other events that show the current task.
 
 use unstarve_model::{Comm, CpuId, Nanos, PrevState, TaskRef, Tid, Time};
 use unstarve_sched::counted::WAKEUP_PREEMPTION_WITHIN;
@@ -13,7 +13,7 @@ use crate::waits::{Pending, begin};
 use crate::{ActorId, OpenWait, Run, RunEnd, Sink, State, TaskKey, Tasks, WaitKind, World};
 
 impl Timeline {
-    /// The event names another task as current than the one that is believed to be running.
+    /// The event shows another current task than the known one.
     #[cold]
     pub(super) fn correct_current(&mut self, index: usize, tid: Tid, sink: &mut impl Sink) {
         let believed = self.machine.cpus[index].tid();
@@ -24,7 +24,7 @@ impl Timeline {
         self.adopt(index, TaskRef::new(tid, Comm::default(), None), sink);
     }
 
-    /// The task turns out to be running on the CPU, nobody knows since when.
+    /// The task turns out to be running on the CPU, since an unknown time.
     #[cold]
     fn adopt(&mut self, index: usize, task: TaskRef, sink: &mut impl Sink) {
         let first = self.machine.cpus[index].presence_mut().note_heard();
@@ -54,7 +54,7 @@ impl Timeline {
         }
     }
 
-    /// The task has the CPU. The log of who had it is left to the caller.
+    /// The task gets the CPU. The caller updates the occupancy log.
     #[inline(always)]
     pub(super) fn begin_run(&mut self, index: usize, key: TaskKey, start_seen: bool) {
         let Machine { world, cpus, queues, .. } = &mut self.machine;
@@ -74,7 +74,7 @@ impl Timeline {
         cpu.give_to(key, task, now);
     }
 
-    /// The CPU is idle. The log of who had it is left to the caller.
+    /// The CPU becomes idle. The caller updates the occupancy log.
     fn enter_idle(&mut self, index: usize) {
         let Machine { world, cpus, queues, .. } = &mut self.machine;
         cpus.enter_idle(index, world.now);
@@ -83,8 +83,8 @@ impl Timeline {
         }
     }
 
-    /// The current task leaves the CPU, which then is nobody's until the next one is set. The task's state is
-    /// `Unknown`; the caller knows better.
+    /// The current task leaves the CPU, whose occupant is unknown until the next one is set. The task's state becomes
+    /// `Unknown`, and the caller corrects it.
     #[inline(never)]
     pub(super) fn end_run(&mut self, index: usize, ended: RunEnd, sink: &mut impl Sink) {
         let current = self.machine.cpus[index].current();
@@ -92,7 +92,7 @@ impl Timeline {
         self.machine.settle(index);
     }
 
-    /// The same, where the caller sets the next one at the same moment: the log of who had the CPU is left to that one.
+    /// The same if the caller sets the next occupant at the same time, and with it the occupancy log.
     #[inline(always)]
     fn close_run(&mut self, index: usize, current: Current, ended: RunEnd, sink: &mut impl Sink) {
         match current {
@@ -101,7 +101,7 @@ impl Timeline {
         }
     }
 
-    /// No task leaves the CPU.
+    /// No known task leaves the CPU.
     #[inline(always)]
     fn close_idle(&mut self, index: usize, current: Current) {
         let now = self.machine.world.now;
@@ -116,7 +116,7 @@ impl Timeline {
         }
     }
 
-    /// The task leaves the CPU, and sleeps from now on if `sleeps` says how.
+    /// The task leaves the CPU, and sleeps from now on if `sleeps` has a state.
     #[inline(always)]
     fn close_run_of(
         &mut self,
@@ -133,7 +133,7 @@ impl Timeline {
         self.wake_graph.add_stay(index, actor, now.since(cpu.run_start()));
         cpu.let_go();
         let task = world.tasks.get_mut(key);
-        // What it is called in the end may not be what it was called when it got the CPU.
+        // Its name may have changed since it got the CPU.
         world.actors.join(task);
         let fairness = queues[index].fairness();
         let ideal = match ended {
@@ -220,7 +220,7 @@ impl Timeline {
         }
     }
 
-    /// How the run of a task ends that stays runnable.
+    /// How a run ends whose task stays runnable.
     #[inline(always)]
     fn preempted_by(&self, index: usize, next: Option<TaskKey>) -> RunEnd {
         let Some(next) = next else { return RunEnd::Preempted { by: ActorId::IDLE, by_wakeup: false } };
@@ -229,7 +229,7 @@ impl Timeline {
         RunEnd::Preempted { by: world.tasks.get(next).actor, by_wakeup }
     }
 
-    /// `prev` was not believed to be running on the CPU, but it was. Returns who is current now.
+    /// `prev` was running on the CPU although another task was known as current. Returns the current occupant.
     #[cold]
     fn believe(&mut self, index: usize, prev: &TaskRef, sink: &mut impl Sink) -> Current {
         let believed = self.machine.cpus[index].tid();
@@ -240,9 +240,8 @@ impl Timeline {
         self.machine.cpus[index].current()
     }
 
-    /// Whether the running task, about to leave its CPU, is being woken by another one: `sched_waking` has come,
-    /// `sched_wakeup` has not. It has left the runqueue, but the waker has already changed its state, so the switch shows
-    /// it as runnable.
+    /// Whether the running task, about to leave its CPU, is being woken by another one: `sched_waking` has come, `sched_wakeup`
+    /// has not. It has left the run queue, but the waker has already changed its state, so the switch shows it as runnable.
     fn is_caught_falling_asleep(&self, key: TaskKey) -> bool {
         self.recorded.has_wakeup() && self.machine.world.tasks.get(key).early_wake.is_some()
     }
@@ -265,7 +264,7 @@ impl Timeline {
         self.begin_run(index, key, true);
     }
 
-    /// The task waited on another CPU, and no event showed that it was moved to this one.
+    /// The task waited on another CPU, and no event showed its migration to this one.
     #[inline(never)]
     fn fetch_wait(&mut self, key: TaskKey, cpu: CpuId) {
         let kind = self.machine.world.tasks.get(key).pending.as_ref().map(Pending::kind);
@@ -281,25 +280,25 @@ impl Timeline {
         }
     }
 
-    /// The wait ends: tasks that this one wakes may have slept for its sake.
+    /// The wait ends: tasks that this one wakes may have slept until then.
     #[inline(always)]
     pub(super) fn end_wait(&mut self, key: TaskKey, open: Option<OpenWait>, sink: &mut impl Sink) {
         self.wake_graph.note_wait(&mut self.machine.world, key);
         self.waits.end(&mut self.machine, key, open, self.losses.switches_are_missing(), sink);
     }
 
-    /// The wait is not believed: the task may have run on a CPU that was not recorded.
+    /// The wait is dropped: the task may have run on a CPU that was not recorded.
     #[cold]
     pub(super) fn doubt_wait(&mut self, key: TaskKey) {
         self.machine.cpus.note_doubted_wait();
         self.waits.drop_wait(&mut self.machine, key);
     }
 
-    /// Events of this CPU are missing before now.
+    /// Events of this CPU before now are missing.
     pub(super) fn lose(&mut self, index: usize, sink: &mut impl Sink) {
         self.machine.interrupts.forget(index);
         self.wake_graph.lose(index);
-        // Between the last event and now the CPU may have done anything.
+        // Between its last event and now the CPU may have done anything.
         let since = self.machine.cpus[index].presence().last_event().max(self.machine.world.start);
         self.end_run_at(index, since, sink);
         let presence = self.machine.cpus[index].presence_mut();
@@ -309,7 +308,7 @@ impl Timeline {
     }
 }
 
-/// The task that pushed the victim off, at that time, leaves the CPU, having had it for so long.
+/// The task that preempted the victim at that time leaves the CPU after a run of this length.
 #[inline]
 fn let_victim_go(tasks: &mut Tasks, victim: TaskKey, (by, since): (TaskKey, Time), stayed: Nanos) {
     if let Some(pending) = &mut tasks.get_mut(victim).pending
@@ -319,7 +318,7 @@ fn let_victim_go(tasks: &mut Tasks, victim: TaskKey, (by, since): (TaskKey, Time
     }
 }
 
-/// Whether `next`, about to get a CPU, was woken while its current task ran, since then, and only just.
+/// Whether `next`, about to get a CPU, was woken very recently, and during the current task's run.
 #[inline]
 fn is_wakeup_preemption(world: &World, run_start: Time, next: TaskKey) -> bool {
     world.tasks.get(next).pending.as_ref().is_some_and(|pending| {
@@ -329,7 +328,7 @@ fn is_wakeup_preemption(world: &World, run_start: Time, next: TaskKey) -> bool {
     })
 }
 
-/// Writes into the preempted task's wait which task has its CPU now.
+/// Records the preempting task in the preempted task's wait.
 fn name_preemptor(world: &mut World, prev: TaskKey, next: TaskKey, by_wakeup: bool) {
     let actor = world.tasks.get(next).actor;
     if let Some(pending) = &mut world.tasks.get_mut(prev).pending {

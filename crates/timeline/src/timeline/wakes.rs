@@ -1,4 +1,4 @@
-//! Wakeups and moves.
+//! Handles wakeups and migrations.
 
 use unstarve_model::{CpuId, Event, TaskRef, Time};
 use unstarve_sched::KernelThread;
@@ -25,7 +25,7 @@ impl Timeline {
         }
         let places = self.recorded.has_places();
         if known.state == State::Sleeping && known.pending.is_none() {
-            // As nearly always: nothing has to be doubted.
+            // Almost always: nothing is doubtful.
             cpus.ran_last_on(world, key, target, places);
             return self.wake_up(index, event, key, target, (now, None), sink);
         }
@@ -40,7 +40,7 @@ impl Timeline {
         match self.machine.world.tasks.get(key).state {
             State::Running(_) => self.machine.world.tasks.get_mut(key).early_wake = OptTime::some(now),
             State::Dead => {}
-            // One that lost the CPU on its way to sleep may be woken while it is still queued.
+            // A task that lost the CPU on its way to sleep may be woken while it is still queued.
             State::Waiting if !self.is_woken(key) => {}
             State::Waiting => {
                 self.lose_track_of_its_cpu(key, sink);
@@ -52,7 +52,7 @@ impl Timeline {
         }
     }
 
-    /// The task is woken, and waits since then, if it is known from when on it is queued.
+    /// The task is woken and waits from now on, if it is known when it is queued.
     #[inline(never)]
     fn wake_up(
         &mut self,
@@ -82,7 +82,7 @@ impl Timeline {
         }
     }
 
-    /// A task that cannot have waited all the time when an event puts it on a queue: its wait is not believed.
+    /// The task cannot have waited all the time when an event puts it on a queue: its wait is dropped.
     #[inline]
     fn doubt_if_away(&mut self, key: TaskKey) {
         if self.machine.cpus.has_been_away(&self.machine.world, key) {
@@ -151,7 +151,7 @@ impl Timeline {
         known.moved |= from != to;
         if let Some(kind) = known.pending.as_ref().filter(|pending| pending.cpu() != to).map(Pending::kind) {
             if cpus.is_unrecorded(from) && !cpus.is_unrecorded(to) {
-                // It comes back from where nobody saw what it did.
+                // It returns from a CPU where it was not recorded.
                 self.doubt_wait(key);
                 begin(&mut self.machine, key, kind, to, (now, Some(now)));
             } else {

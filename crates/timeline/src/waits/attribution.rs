@@ -1,4 +1,4 @@
-//! By which rule each occupant went before the task that waited.
+//! Attributes waits: the rule by which each occupant went before the waiting task.
 
 use unstarve_model::{Nanos, Time};
 use unstarve_sched::{Ahead, Groups, Rule};
@@ -7,11 +7,11 @@ use crate::waits::parts::keep_longest_pieces;
 use crate::waits::{Pending, Preemptor};
 use crate::{Actor, ActorId, ActorKind, Actors, Piece};
 
-/// Where pieces of waits are put together; kept to save allocations.
+/// Buffers for the pieces of a wait, kept to save allocations.
 #[derive(Debug)]
 pub(crate) struct PieceRoom {
-    /// Those of most waits. A list would be read right after its length was written, address and length by one load, which
-    /// has to wait for that store.
+    /// The pieces of most waits. Not a list: address and length of a list would be read by one load right after the length was
+    /// stored, and stall on that store.
     few: [Piece; 2],
     many: Vec<Piece>,
 }
@@ -23,7 +23,7 @@ impl Default for PieceRoom {
     }
 }
 
-/// Gives each part of a wait its rule.
+/// Assigns a rule to each part of a wait.
 #[inline(always)]
 pub(crate) fn split<'a>(
     pending: &Pending,
@@ -58,17 +58,17 @@ pub(crate) fn split<'a>(
     many
 }
 
-/// The rule by which equals have their turns.
+/// The rule for sharing among equals.
 #[inline]
 fn among_equals(occupant: &Actor, pending: &Pending) -> Rule {
     let crowded = occupant.last_crowd.is_some_and(|last| last >= pending.start);
     if crowded { Rule::Count } else { Rule::Fair }
 }
 
-/// How long the task that was woken and pushed the waiting one off then stayed, if that is why it waits.
+/// The run length of the woken task that preempted the waiting one, if it waits for that reason.
 struct Turns<'a> {
     preemptor: Option<&'a Preemptor>,
-    /// What is left of it: a stay in which the preemptor changed may be two parts.
+    /// The rest of it: a run in which the preemptor changed may be two parts.
     stayed: Nanos,
 }
 
@@ -81,7 +81,7 @@ impl Turns<'_> {
     }
 }
 
-/// What of the part that a task had is a wakeup preemption, the rule of the rest, and the rest.
+/// For a task's part: how much is wakeup preemption, and the rule and length of the rest.
 #[inline(always)]
 fn split_task(
     pending: &Pending,
@@ -110,7 +110,7 @@ fn add(pieces: &mut Vec<Piece>, occupant: ActorId, rule: Rule, length: Nanos) {
     }
 }
 
-/// The same for several parts, and for what is no task.
+/// The same for several parts, and for occupants that are not tasks.
 #[inline(never)]
 fn split_parts(
     pending: &Pending,
@@ -141,7 +141,7 @@ fn split_parts(
             ActorKind::Idle => {
                 if pending.passed_over_total > Nanos::ZERO && limited != Some(false) {
                     let off = pending.passed_over_total.min(rest);
-                    // A task that ran and went to sleep without a switch that shows it looks the same.
+                    // A task that ran and went to sleep without a recorded switch looks the same.
                     let rule = if limited.is_none() && switches_are_missing { Rule::Unknown } else { Rule::Throttled };
                     add(pieces, occupant, rule, off);
                     rest = rest.saturating_sub(off);
@@ -158,13 +158,13 @@ fn split_parts(
     sort(pieces);
 }
 
-/// Puts the longest first.
+/// Sorts the longest first.
 #[inline]
 fn sort(pieces: &mut [Piece]) {
     let rank = |piece: &Piece| (piece.length, piece.occupant, piece.rule);
     match pieces {
         [] | [_] => {}
-        // Two are so common that a call of the library's is dear.
+        // Two are so common that a library call would be expensive.
         [one, other] => {
             if rank(one) < rank(other) {
                 std::mem::swap(one, other);

@@ -1,7 +1,7 @@
 //! Finished waits whose blame depends on a run still in progress.
 //!
-//! Only the end of a stay shows what its task was meanwhile (see `run_interval`). A wait of which it has a long part, and that
-//! ended on another CPU, is reported then.
+//! Only the end of a run shows what its task was meanwhile (see `run_interval`). A wait that contains a long part of such a
+//! run, and that ended on another CPU, is reported at the end of the run.
 
 use std::num::NonZeroU32;
 
@@ -14,14 +14,14 @@ use crate::waits::parts::add;
 use crate::waits::pending::Pending;
 use crate::{ActorId, Sink, TaskKey, Tasks, WaitEnd, World};
 
-/// Parts shorter than this delay no report: one of each wakeup that moves a task is some microseconds. The balancer,
-/// which takes tasks away from a busy CPU, comes with the tick, which is 1 ms at the shortest.
+/// Parts shorter than this do not defer a report: each wakeup that migrates a task has one of some microseconds. The load
+/// balancer, which pulls tasks from a busy CPU, runs at a tick, every 1 ms or more.
 const WORTH_DEFERRING: Nanos = Nanos::from_millis(1);
-/// Parts of one stay, and waits in all, that are remembered at once.
+/// Maximum number of open parts of one run, and of deferred waits.
 const MAX_OPEN_PARTS: usize = 4096;
 const MAX_DEFERRED: usize = 4096;
 
-/// A place among the waits held back, plus one, so that an `Option` of it is no larger.
+/// Index of a deferred wait plus one, so that an `Option` of it is no larger.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) struct HoldId(NonZeroU32);
 
@@ -35,18 +35,18 @@ impl HoldId {
     }
 }
 
-/// A part of a wait that is part of the stay in progress on a CPU.
+/// A part of a wait that is a part of the current run on a CPU.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct OpenPart {
     wait: HoldId,
     from: Time,
     to: Time,
     length: Nanos,
-    /// Whether a limit stopped the task meanwhile.
+    /// Whether the task was throttled meanwhile.
     stopped: bool,
 }
 
-/// What a stay was, if not what was thought.
+/// What a run turned out to be.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Correction {
     pub was: ActorId,
@@ -54,7 +54,7 @@ pub(crate) struct Correction {
     pub from: Time,
 }
 
-/// A wait that is over.
+/// A finished wait.
 #[derive(Debug)]
 pub(super) struct Ended {
     pub task: TaskKey,
@@ -65,31 +65,31 @@ pub(super) struct Ended {
 #[derive(Debug)]
 enum State {
     Free,
-    /// It goes on; the task has it.
+    /// Still in progress; the task has it.
     Waiting(TaskKey),
     Ended(Box<Ended>),
-    /// It was given up.
+    /// Dropped.
     Dropped,
 }
 
 #[derive(Debug)]
 struct Slot {
     state: State,
-    /// Its parts of stays that still last.
+    /// Number of its parts in runs still in progress.
     open: u32,
 }
 
-/// All waits that have open parts.
+/// All waits with open parts.
 #[derive(Debug, Default)]
 pub(super) struct DeferredWaits {
     slots: Vec<Slot>,
     free: Vec<u32>,
-    /// By CPU, parts of waits that are parts of the run in progress, for the case that its task turns out to be something else.
+    /// By CPU, parts of waits that are parts of the current run, in case its task turns out to be something else.
     open: Vec<Vec<OpenPart>>,
 }
 
 impl DeferredWaits {
-    /// The wait is about to stop counting on this CPU: remembers which part of it the run in progress there has.
+    /// The wait is about to stop counting on this CPU: records its part of the current run.
     #[inline]
     pub fn note(&mut self, cpu: &Cpu, pending: &mut Pending, task: TaskKey, now: Time) {
         let from = pending.segment.max(cpu.run_start());
@@ -113,18 +113,18 @@ impl DeferredWaits {
         self.open[cpu.index()].push(OpenPart { wait, from, to: now, length, stopped: pending.is_stopped() });
     }
 
-    /// Whether waits have parts in the run in progress on this CPU.
+    /// Whether waits have parts in the current run on this CPU.
     #[inline(always)]
     pub fn has_parts(&self, index: usize) -> bool {
         self.open.get(index).is_some_and(|open| !open.is_empty())
     }
 
-    /// Takes the parts of the run in progress on this CPU out.
+    /// Takes the parts of the current run on this CPU.
     pub fn take_parts(&mut self, index: usize) -> Vec<OpenPart> {
         self.open.get_mut(index).map(std::mem::take).unwrap_or_default()
     }
 
-    /// Takes the list, empty by now, back to save an allocation.
+    /// Returns the empty list, to save an allocation.
     pub fn give_back_room(&mut self, index: usize, parts: Vec<OpenPart>) {
         if let Some(open) = self.open.get_mut(index) {
             *open = parts;
@@ -144,17 +144,17 @@ impl DeferredWaits {
         Some(HoldId::at(self.slots.len() as u32 - 1))
     }
 
-    /// The wait is over, but what it was made of is not known yet.
+    /// The wait has ended, but its composition is not known yet.
     pub fn keep(&mut self, id: HoldId, ended: Ended) {
         self.slots[id.place() as usize].state = State::Ended(Box::new(ended));
     }
 
-    /// The wait is not to be reported.
+    /// The wait will not be reported.
     pub fn forget(&mut self, id: HoldId) {
         self.slots[id.place() as usize].state = State::Dropped;
     }
 
-    /// Waits that are over and not given out yet.
+    /// Ended waits that are not reported yet.
     pub fn ended(&self) -> impl Iterator<Item = &Ended> {
         self.slots.iter().filter_map(|slot| match &slot.state {
             State::Ended(ended) => Some(&**ended),
@@ -162,7 +162,7 @@ impl DeferredWaits {
         })
     }
 
-    /// The stay that has this part is over; a wait of which nothing is open any longer.
+    /// The run with this part has ended; returns the wait if none of its parts is open any more.
     pub fn settle(
         &mut self,
         part: &OpenPart,
@@ -198,7 +198,7 @@ impl Pending {
         let Some(Correction { was, is, from }) = correction.copied() else { return };
         let span = part.to.since(part.from).0;
         let after = part.to.since(from.max(part.from)).0;
-        // Interrupts within the part are taken to be spread evenly.
+        // Interrupts are assumed to be spread evenly over the part.
         let length = Nanos((u128::from(part.length.0) * u128::from(after) / u128::from(span.max(1))) as u64);
         let parts = match &mut self.stopped {
             Some(stopped) if part.stopped => &mut stopped.parts,
@@ -215,7 +215,7 @@ impl Pending {
 }
 
 impl Ended {
-    /// Reports the wait by what is known of it now, and returns how many pieces it has.
+    /// Reports the wait as known now, and returns its number of pieces.
     pub fn report(
         &self,
         world: &World,

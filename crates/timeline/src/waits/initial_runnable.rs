@@ -1,7 +1,7 @@
 //! Tasks that were runnable when the trace began.
 //!
-//! No event says so, and if they never get the CPU, none ever will: the worst starvation there is. What was seen of the
-//! host beside the trace can show it.
+//! No event shows that, and if they never get the CPU, none ever will: the worst possible starvation. Other data about the
+//! host, recorded along with the trace, can show it.
 
 use std::collections::BTreeMap;
 
@@ -17,25 +17,25 @@ use crate::waits::pending::Pending;
 use crate::waits::{Outcome, Waits, begin};
 use crate::{Actors, CpuEnd, OpenWait, Piece, Sink, State, TaskKey, Throughout, WaitEnd, WaitKind, World};
 
-/// Tasks that are remembered for the trace's begin.
+/// Maximum number of such tasks.
 const MAX_INITIAL_TASKS: usize = 1 << 16;
-/// The slice of the fair class (`sched_base_slice_ns`, 0.75 ms to 3 ms from 2 to 8 CPUs): a task that weighs a thousandth
-/// of its rival has a turn for each thousand of the other's.
+/// The slice of the fair class (`sched_base_slice_ns`, 0.75 ms to 3 ms from 2 to 8 CPUs): a task with a thousandth of a
+/// competitor's weight runs once for each thousand slices of the other.
 const BASE_SLICE: Nanos = Nanos::from_millis(3);
-/// This part of the trace must belong to rivals that would not have let the task in before half of it was over.
+/// The share of the trace that must belong to competitors which would have kept the task off for at least half of it.
 const HELD_BY_RIVALS: f64 = 0.99;
 
-/// What is known beside the events.
+/// What is known besides the events.
 #[derive(Debug, Default)]
 pub(super) struct InitialRunnable {
     runnable: Vec<(TaskRef, CpuId)>,
     quiet: Vec<(TaskRef, CpuId)>,
-    /// By CPU, who had it from the trace's start up to the time when that was last added up; kept where a quiet task may have waited.
+    /// By CPU, the time of each occupant from the trace's start to the last update; kept if a quiet task may have waited there.
     occupants: BTreeMap<usize, (Time, Vec<Part>)>,
 }
 
 impl InitialRunnable {
-    /// Adds up who has had the CPU all the time, where that is kept.
+    /// Updates the sums of the CPU's occupants, if they are kept.
     pub fn add_up(&mut self, cpu: &Cpu, now: Time, actors: &Actors, effort: &mut Effort) {
         if let Some((since, parts)) = self.occupants.get_mut(&cpu.index()) {
             add_span(parts, cpu.occupancy(), (*since, now), None, effort);
@@ -45,7 +45,7 @@ impl InitialRunnable {
     }
 }
 
-/// Adds a task, if there is room and both can exist.
+/// Adds a task, if there is room and both task and CPU can exist.
 fn remember(list: &mut Vec<(TaskRef, CpuId)>, task: TaskRef, cpu: CpuId) {
     if !task.tid().is_idle() && cpu.0 < CpuId::LIMIT && list.len() < MAX_INITIAL_TASKS {
         list.push((task, cpu));
@@ -97,7 +97,7 @@ impl Waits {
         machine.world.tasks.get_mut(key).state = State::Unknown;
     }
 
-    /// The trace is over: reports the waits of tasks that no event names. Returns how many there are.
+    /// At the trace's end: reports the waits of tasks that no event names. Returns their number.
     pub fn report_quiet(&mut self, machine: &mut Machine, switches_are_missing: bool, sink: &mut impl Sink) -> u64 {
         let (start, end) = (machine.world.start, machine.world.now);
         for cpu in machine.cpus.iter() {
@@ -124,7 +124,7 @@ impl Waits {
                 continue;
             }
             guessed += 1;
-            // Without its id nobody could look up its cgroup, by whose weight it waits.
+            // Without its tid its cgroup, whose weight decides its wait, could not be looked up.
             world.actors.join(world.tasks.get_mut(key));
             let outcome = Outcome { end, open: None, idle_elsewhere: None, beside_unheard: None, queue_length: 1 };
             let mut wait = outcome.wait(key, &pending, WaitEnd::TraceEnd, pieces);
@@ -136,13 +136,13 @@ impl Waits {
     }
 }
 
-/// Whether a wait that is still going on at the trace's end is to be reported.
+/// Whether to report a wait still in progress at the trace's end.
 pub(crate) fn is_believed(world: &World, key: TaskKey) -> bool {
     let task = world.tasks.get(key);
     !task.pending.as_ref().is_some_and(Pending::is_assumed) || world.settings().has_only_waited(task.tid)
 }
 
-/// Whether the rivals weigh so much more that the task could not have had a turn in the time.
+/// Whether the competitors weigh so much more that the task could not have run in that time.
 fn had_no_turn(pending: &Pending, pieces: &[Piece], length: Nanos, actors: &Actors) -> bool {
     let victim = actors.get(pending.actor).contender;
     let keeps_off = |piece: &&Piece| {

@@ -1,4 +1,4 @@
-//! Waits: they begin, move between CPUs, end, and are reported with the rule by which each occupant had the CPU.
+//! Waits: how they begin, move between CPUs, end, and are reported with a rule for each occupant.
 
 pub(crate) mod attribution;
 mod deferred_waits;
@@ -25,14 +25,14 @@ use crate::waits::parts::{Part, Span, add_span, keep_longest};
 pub(crate) use crate::waits::pending::{Pending, Preemptor};
 use crate::{ActorId, Actors, OpenWait, Piece, Sink, State, TaskKey, Throughout, Wait, WaitEnd, WaitKind, World};
 
-/// More woken tasks of one kind than this many for each CPU, and never fewer than four, are a crowd.
+/// More woken tasks of one kind than this many per CPU, and at least four, are a crowd.
 const CROWD_PER_CPU: u32 = 2;
 const CROWD_LEAST: u32 = 4;
 
 /// No CPU needs longer than this to leave idle.
 const LEAVES_IDLE_WITHIN: Nanos = Nanos::from_millis(1);
 
-/// What waits need besides the tasks that wait.
+/// What waits need besides the waiting tasks.
 #[derive(Debug, Default)]
 pub(crate) struct Waits {
     deferred: DeferredWaits,
@@ -43,7 +43,7 @@ pub(crate) struct Waits {
     parts: Vec<Part>,
 }
 
-/// The task becomes runnable on `cpu` and waits there since `start`; on the run queue since `queued`.
+/// The task becomes runnable on `cpu` and waits there since `start`; it is on the run queue since `queued`.
 pub(crate) fn begin(
     machine: &mut Machine,
     key: TaskKey,
@@ -83,7 +83,7 @@ pub(crate) fn begin(
 }
 
 impl Waits {
-    /// The steps that may still be taken beside those of each event.
+    /// The limit of steps beyond those of each event.
     #[inline(always)]
     pub fn effort(&mut self) -> &mut Effort {
         &mut self.effort
@@ -94,7 +94,7 @@ impl Waits {
         &self.effort
     }
 
-    /// The waiting task is moved to another CPU's queue.
+    /// The waiting task migrates to another CPU's queue.
     pub fn move_to(&mut self, machine: &mut Machine, key: TaskKey, to: CpuId) {
         let Machine { world, cpus, queues, .. } = machine;
         let now = world.now;
@@ -115,9 +115,9 @@ impl Waits {
         task.put_on(to);
     }
 
-    /// The woken task runs, and only that shows on which CPU it waited: nothing shows where it was queued. It is taken to
-    /// have waited here, unless this CPU was idle for long and the one on which it ran before was busy: then it was
-    /// fetched from there. Returns whether it is taken to have waited here.
+    /// A woken task runs, and no event showed on which CPU it was queued. It is taken to have waited here, unless this CPU was
+    /// idle for long and its previous CPU was busy: then it was pulled from there. Returns whether it is taken to have waited
+    /// here.
     pub fn follow(&mut self, machine: &mut Machine, key: TaskKey, to: CpuId) -> bool {
         let Machine { world, cpus, queues, .. } = &mut *machine;
         let now = world.now;
@@ -147,24 +147,24 @@ impl Waits {
         pending.stopped = None;
         let fairness = queues.push(to.index(), key).fairness();
         fairness.join(now, &mut task.account, weight);
-        // What the others weigh here now stands for what they weighed meanwhile.
+        // The current weight of the other tasks here stands for their weight during the wait.
         let share = f64::from(weight) / fairness.weight().max(1) as f64;
         pending.owed = now.since(pending.start).0 as f64 * share;
         task.put_on(to);
         true
     }
 
-    /// Settles all waits of a CPU so that its log of occupants can forget the past.
+    /// Settles all waits of a CPU, so that its occupancy log can be dropped.
     pub fn take_stock(&mut self, machine: &mut Machine, index: usize) {
         let now = machine.world.now;
         let (occupancy, waits) = (machine.cpus[index].occupancy(), machine.queues[index].len());
-        // No more waits are settled than there were changes, however many wait.
+        // Settles no more waits than there were changes, however many tasks wait.
         if !occupancy.is_full(waits) {
             return;
         }
         self.effort.grant(occupancy.changes());
         if self.effort.is_spent() && waits > UNCOUNTED_STEPS {
-            // Each that waits here finds that this time is not remembered.
+            // For each task waiting here, this time becomes unknown.
             self.effort.cut_short(waits as u64);
         } else {
             self.settle_waits(machine, index);
@@ -178,7 +178,7 @@ impl Waits {
         let Machine { world, cpus, queues, .. } = machine;
         let now = world.now;
         let (cpu, queue) = (&cpus[index], &queues[index]);
-        // Those that have waited here since stock was last taken have all waited for the same.
+        // Tasks that have waited here since the last settlement all waited for the same occupants.
         let last = cpu.occupancy().forgotten();
         let mut since_last = None;
         count_steps(queue.len());
@@ -200,7 +200,7 @@ impl Waits {
         }
     }
 
-    /// The task waits no longer, and nobody knows since when: the wait is not reported.
+    /// The task no longer waits, since an unknown time: the wait is not reported.
     pub fn drop_wait(&mut self, machine: &mut Machine, key: TaskKey) {
         let Machine { world, queues, .. } = machine;
         let now = world.now;
@@ -213,10 +213,8 @@ impl Waits {
         }
     }
 
-    /// The task gets the CPU, or the trace ends and leaves the wait open: reports it.
-    ///
-    /// The pending wait is worked on where it is and then cleared: moving its 200 bytes out was a good part of the cost
-    /// of a wait.
+    /// The task gets the CPU, or the trace ends with the wait open: reports the wait. The pending wait is processed in place
+    /// and then cleared: moving its 200 bytes was a large part of the cost of a wait.
     pub fn end(
         &mut self,
         machine: &mut Machine,
@@ -235,7 +233,7 @@ impl Waits {
         let queue = queues.remove(pending.cpu.index(), key);
         let queue_length = queue.len() as u32 + 1;
         pending.owed += match ended {
-            // It goes on being runnable here.
+            // It stays runnable here.
             WaitEnd::Ran => queue.fairness().due(now, &mut task.account),
             WaitEnd::TraceEnd => queue.fairness().leave(now, &mut task.account),
         };
@@ -267,7 +265,7 @@ impl Waits {
         } else {
             pending.close_segment(cpu, queue, now, &world.actors, &mut self.effort);
             if class <= Policy::Fair {
-                // It was taken out of its class meanwhile.
+                // Its class was changed meanwhile.
                 pending.forget_stops();
             }
             &pending.parts[..]
@@ -289,7 +287,7 @@ impl Waits {
         sink.wait(world, &wait);
     }
 
-    /// A part of the wait is part of a stay that still lasts: it is reported when that is over.
+    /// A part of the wait belongs to a run in progress: it is reported at the end of that run.
     #[cold]
     fn defer(&mut self, world: &mut World, key: TaskKey, outcome: Outcome) {
         let Some(pending) = world.tasks.get_mut(key).pending.take() else { return };
@@ -298,13 +296,13 @@ impl Waits {
         self.deferred.keep(hold, Ended { task: key, pending, outcome });
     }
 
-    /// Whether waits depend on what the stay in progress on this CPU turns out to be.
+    /// Whether waits depend on what the current run on this CPU turns out to be.
     #[inline(always)]
     pub fn depend_on_stay(&self, index: usize) -> bool {
         self.deferred.has_parts(index)
     }
 
-    /// The stay in progress on the CPU is over: reports the waits that waited for its end.
+    /// The current run on the CPU ends: reports the waits deferred until then.
     pub fn settle_stay(
         &mut self,
         index: usize,
@@ -324,7 +322,7 @@ impl Waits {
         self.deferred.give_back_room(index, parts);
     }
 
-    /// Reports waits that are over but held back, as they are known now.
+    /// Reports deferred waits as they are known now.
     pub fn report_held_back(
         &self,
         world: &World,
@@ -337,7 +335,7 @@ impl Waits {
         }
     }
 
-    /// By which rule `holder` has the CPU of the waiting task, in a time of this length.
+    /// The rule by which `holder` has the CPU of the waiting task, for a time of this length.
     pub fn rule_of(
         &mut self,
         world: &World,
@@ -354,7 +352,7 @@ impl Waits {
     }
 }
 
-/// Reports a wait in progress as if it ended now. It goes on as before.
+/// Reports a wait in progress as if it ended now. It continues.
 pub(crate) fn report_so_far(
     machine: &Machine,
     key: TaskKey,
@@ -386,7 +384,7 @@ pub(crate) fn report_so_far(
     sink.wait(world, &outcome.wait(key, &pending, WaitEnd::TraceEnd, pieces));
 }
 
-/// Who had the CPU between these times, for waits that it is a part of.
+/// The occupants of the CPU between these times, to be added to waits.
 fn span(cpu: &Cpu, queue: &RunQueue, between: (Time, Time), actors: &Actors, effort: &mut Effort) -> Span {
     let mut parts = Vec::new();
     add_span(&mut parts, cpu.occupancy(), between, None, effort);
@@ -394,7 +392,7 @@ fn span(cpu: &Cpu, queue: &RunQueue, between: (Time, Time), actors: &Actors, eff
     Span::new(parts)
 }
 
-/// How long another CPU has been idle that the waiting task may use.
+/// How long another CPU that the waiting task may use has been idle.
 #[inline]
 fn idle_beside(cpus: &Cpus, pending: &Pending, parts: &[Part], pinned: bool, now: Time) -> Option<Nanos> {
     let Some((group, before)) = pending.idle_before else { return pinned.then_some(Nanos::ZERO) };
@@ -402,7 +400,7 @@ fn idle_beside(cpus: &Cpus, pending: &Pending, parts: &[Part], pinned: bool, now
     if since == Nanos::ZERO {
         return Some(since);
     }
-    // Who had it has one part, so at most one is idle.
+    // Each actor has one part, so at most one is idle.
     let own = parts.iter().find(|part| part.0 == ActorId::IDLE).map_or(Nanos::ZERO, |part| part.1);
     Some(since.saturating_sub(own))
 }
@@ -421,7 +419,7 @@ fn unheard_beside(cpus: &Cpus, pending: &Pending) -> Option<CpuId> {
 #[derive(Clone, Copy, Debug)]
 struct Outcome {
     end: Time,
-    /// Where the trace ended first.
+    /// Set if the trace ended first.
     open: Option<OpenWait>,
     idle_elsewhere: Option<Nanos>,
     beside_unheard: Option<CpuId>,
@@ -429,7 +427,7 @@ struct Outcome {
 }
 
 impl Outcome {
-    /// The wait, as it is reported.
+    /// The wait to report.
     #[inline]
     fn wait<'a>(self, task: TaskKey, pending: &Pending, ended: WaitEnd, pieces: &'a [Piece]) -> Wait<'a> {
         Wait {

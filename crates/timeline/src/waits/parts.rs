@@ -1,7 +1,7 @@
-//! Who had a CPU during a wait, and how long each: each actor has one part.
+//! The parts of a wait: each occupant and how long it had the CPU.
 //!
-//! Where thousands of kinds of tasks wait for one CPU, each has waited for all the others. So that time and memory do not grow
-//! with the square of their number, a wait keeps its longest parts, and parts are found by actor, not one after the other.
+//! If thousands of kinds of tasks wait for one CPU, each has waited for all others. To keep time and memory from growing with
+//! the square of their number, a wait keeps its longest parts, and parts are found by actor, not by a linear search.
 
 use rustc_hash::FxHashMap;
 use unstarve_model::{Nanos, Time};
@@ -12,11 +12,11 @@ use crate::{ActorId, ActorKind, Actors, Piece};
 
 pub(crate) type Part = (ActorId, Nanos);
 
-/// A wait has so many parts or pieces at most; of more, the shortest that tasks had are put to [`ActorId::OTHERS`]. A few more pieces can be
-/// left, one for each rule.
+/// Maximum parts or pieces of a wait; beyond it, the shortest ones of tasks are merged into [`ActorId::OTHERS`]. A few more
+/// pieces can remain, one for each rule.
 const MAX_PARTS: usize = 256;
 
-/// So many parts of all waits of one CPU together are kept (4 MiB), but no fewer than [`LEAST`] of each.
+/// Maximum parts of all waits of one CPU together (4 MiB), but at least [`LEAST`] for each.
 const OF_A_CPU: usize = 1 << 18;
 const LEAST: usize = 16;
 
@@ -26,7 +26,7 @@ pub(crate) fn add(parts: &mut Vec<Part>, actor: ActorId, length: Nanos) {
     add_to_known(parts, parts.len(), (actor, length));
 }
 
-/// The same where only the first parts may be the actor's.
+/// The same if only the first parts may have the actor.
 #[inline]
 fn add_to_known(parts: &mut Vec<Part>, known: usize, (actor, length): Part) {
     count_steps(known);
@@ -36,7 +36,7 @@ fn add_to_known(parts: &mut Vec<Part>, known: usize, (actor, length): Part) {
     }
 }
 
-/// Adds who had the CPU between two times; see [`Occupancy::parts`].
+/// Adds the occupants between two times; see [`Occupancy::parts`].
 #[inline]
 pub(crate) fn add_span(
     parts: &mut Vec<Part>,
@@ -49,11 +49,11 @@ pub(crate) fn add_span(
     if effort.is_spent() {
         add_latest(parts, occupancy, (from, to), effort);
     } else if known <= UNCOUNTED_STEPS {
-        // No actor comes twice in one span.
+        // Each actor occurs once in a span.
         let add = |actor, length| add_to_known(parts, known, (actor, length));
         let looked_at = occupancy.parts(from, to, mark, add);
         if looked_at > UNCOUNTED_STEPS {
-            // Each was looked for among those that were known.
+            // Each was searched among the known parts.
             effort.take(looked_at * (1 + known));
         }
     } else {
@@ -82,7 +82,7 @@ fn add_span_to_many(
     effort.take(looked_at);
 }
 
-/// The same where no more steps may be taken: the latest of them by name.
+/// The same without steps left: only the latest occupants keep their names.
 #[cold]
 fn add_latest(parts: &mut Vec<Part>, occupancy: &Occupancy, (from, to): (Time, Time), effort: &mut Effort) {
     let known = parts.len();
@@ -101,7 +101,7 @@ fn places(parts: &[Part]) -> FxHashMap<ActorId, usize> {
 pub(crate) struct Span {
     parts: Vec<Part>,
     places: FxHashMap<ActorId, usize>,
-    /// Whether each has been added to one that was there.
+    /// Whether each part has been added to an existing one.
     added: Vec<bool>,
 }
 
@@ -110,12 +110,12 @@ impl Span {
         Span { added: vec![false; parts.len()], places: places(&parts), parts }
     }
 
-    /// How many parts it has.
+    /// Number of parts.
     pub fn len(&self) -> usize {
         self.parts.len()
     }
 
-    /// Takes one step for each part of either.
+    /// Takes one step for each part of both lists.
     pub fn add_to(&mut self, parts: &mut Vec<Part>) {
         count_steps(self.parts.len() + parts.len());
         self.added.fill(false);
@@ -130,7 +130,7 @@ impl Span {
     }
 }
 
-/// Puts the shortest parts together where there are too many for one of so many waits on a CPU.
+/// Merges the shortest parts if there are too many for one of this many waits on a CPU.
 #[inline]
 pub(crate) fn keep_longest(parts: &mut Vec<Part>, waits: usize, actors: &Actors, effort: &Effort) {
     if parts.len() > LEAST {
@@ -148,11 +148,11 @@ fn shorten(parts: &mut Vec<Part>, most: usize, actors: &Actors) {
     let mut others = Nanos::ZERO;
     drop_least(parts, most - 1, |part| (!is_task(actors, part.0), part.1, part.0), |part| others += part.1);
     add(parts, ActorId::OTHERS, others);
-    // Room for all that was dropped would be the memory that is to be saved.
+    // Keep no capacity for the dropped parts, or no memory is saved.
     parts.shrink_to(2 * most);
 }
 
-/// Puts the shortest pieces of each rule together where there are too many.
+/// Merges the shortest pieces of each rule if there are too many.
 #[inline]
 pub(crate) fn keep_longest_pieces(pieces: &mut Vec<Piece>, actors: &Actors) {
     if pieces.len() > MAX_PARTS {
@@ -180,7 +180,7 @@ fn is_task(actors: &Actors, actor: ActorId) -> bool {
     matches!(actors.get(actor).kind, ActorKind::Tasks { .. })
 }
 
-/// Leaves those of the highest ranks, of which no two are equal, in their order.
+/// Keeps the elements with the highest ranks, which are all different, in their order.
 fn drop_least<T, R: Ord + Copy>(list: &mut Vec<T>, kept: usize, rank: impl Fn(&T) -> R, mut dropped: impl FnMut(&T)) {
     let mut ranks: Vec<R> = list.iter().map(&rank).collect();
     let first = ranks.len().saturating_sub(kept);

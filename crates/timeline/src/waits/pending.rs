@@ -1,4 +1,4 @@
-//! A wait in progress: since when and where a task waits, and who has had its CPU so far.
+//! A wait in progress: its start, its CPU, and the occupants so far.
 
 use unstarve_model::{CpuId, Nanos, Policy, Time};
 
@@ -13,7 +13,7 @@ use crate::waits::parts::{Part, Span, add, add_span, keep_longest};
 use crate::waits::throttle_detection::Stopped;
 use crate::{ActorId, Actors, TaskKey, WaitKind};
 
-/// Clocks of CPUs differ, and so events of two CPUs may change places within this time.
+/// Clocks of CPUs differ, so events of two CPUs may be out of order within this time.
 const WAKINGS_OVERTAKE_WITHIN: Nanos = Nanos::from_micros(100);
 
 /// A wait in progress.
@@ -23,44 +23,44 @@ pub(crate) struct Pending {
     pub(super) actor: ActorId,
     pub(super) start: Time,
     pub(super) queued: OptTime,
-    /// Where it waits now.
+    /// The CPU that it waits for now.
     pub(super) cpu: CpuId,
-    /// From when on the present CPU's occupants are not yet in `parts`.
+    /// From when on the occupants of the current CPU are not yet in `parts`.
     pub(super) segment: Time,
-    /// Who had that CPU then, if that moment was the present.
+    /// The mark in that CPU's occupancy log, if it was made at that moment.
     pub(super) mark: Option<Mark>,
-    /// Occupants so far, of CPUs it has left.
+    /// Occupants so far, on CPUs that it has left.
     pub(super) parts: Vec<Part>,
     /// Since when the CPU has been idle although the task was on its queue.
     pub(super) passed_over: OptTime,
-    /// How long that has been in all.
+    /// The total of such times.
     pub(super) passed_over_total: Nanos,
-    /// What a limit on its class has cost it; only for real-time and deadline tasks.
+    /// What throttling of its class has cost it; only for real-time and deadline tasks.
     pub(super) stopped: Option<Box<Stopped>>,
     pub(super) preemptor: Option<Preemptor>,
     pub(super) owed: f64,
     pub(super) idle_before: Option<(IdleGroup, Nanos)>,
-    /// Idle time that was known only afterwards.
+    /// Idle time that became known only afterwards.
     pub(super) idle_carried: Nanos,
     pub(super) migrations: u32,
-    /// Whether only the host's state when the trace began speaks for it.
+    /// Whether only the host's state at the trace's start indicates it.
     pub(super) assumed: bool,
-    /// Where it is among the waits that may have to be held back.
+    /// Its index among the waits that may have to be deferred.
     pub(super) hold: Option<HoldId>,
 }
 
-/// Who pushed the waiting task off its CPU.
+/// The task that preempted the waiting one.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Preemptor {
     pub(super) task: TaskKey,
     pub(super) actor: ActorId,
-    /// What it turned out to be in that stay, or in a part of it; the same if nothing else.
+    /// What it turned out to be in that run, or in a part of it; the same if nothing else.
     pub(super) became: ActorId,
     /// Whether it had just been woken, see [`crate::Rule::WakeupPreemption`].
     pub(super) by_wakeup: bool,
-    /// How long it then stayed, interrupts not counted; `None` while it does.
+    /// The length of its run, without interrupts; `None` while it lasts.
     pub(super) stayed: Option<Nanos>,
-    /// Since when.
+    /// When it got the CPU.
     pub(super) since: Time,
 }
 
@@ -105,48 +105,48 @@ impl Pending {
         self.start
     }
 
-    /// Where the task waits now.
+    /// The CPU that the task waits for.
     #[inline(always)]
     pub fn cpu(&self) -> CpuId {
         self.cpu
     }
 
-    /// From when on the occupants of the present CPU are not added up yet: at the latest since then the task is on its queue.
+    /// From when on the occupants of the current CPU are not added up; since then, at the latest, the task is on its queue.
     pub fn segment(&self) -> Time {
         self.segment
     }
 
-    /// Whether only the host's state when the trace began speaks for it.
+    /// Whether only the host's state at the trace's start indicates it.
     #[inline]
     pub fn is_assumed(&self) -> bool {
         self.assumed
     }
 
-    /// Whether the task is on the run queue: between sched_waking and sched_wakeup it is not yet.
+    /// Whether the task is on the run queue: between sched_waking and sched_wakeup it is not.
     pub fn is_queued(&self) -> bool {
         self.kind == WaitKind::Preemption || self.queued.is_some()
     }
 
-    /// A woken task is put on the run queue, if that has not been seen before.
+    /// A woken task is put on the run queue, if that has not been seen yet.
     pub fn note_queued(&mut self, now: Time) {
         if self.kind != WaitKind::Preemption {
             self.queued = OptTime::some(self.queued.get().unwrap_or(now));
         }
     }
 
-    /// Whether the task waits after a wakeup. The kernel then wakes it no more until it has run and gone to sleep
+    /// Whether the task waits after a wakeup. The kernel then does not wake it again until it has run and slept
     /// (`ttwu_state_match` comes before the trace event): if it is woken, switches are missing.
     #[inline]
     pub fn is_woken(&self, now: Time) -> bool {
         self.kind == WaitKind::Wakeup && now.since(self.start) > WAKINGS_OVERTAKE_WITHIN
     }
 
-    /// The task, preempted, lost its CPU to this one.
+    /// The task was preempted by this one.
     pub fn name_preemptor(&mut self, task: TaskKey, actor: ActorId, by_wakeup: bool, now: Time) {
         self.preemptor = Some(Preemptor { task, actor, became: actor, by_wakeup, stayed: None, since: now });
     }
 
-    /// The stay of its preemptor since then, if it is this task's.
+    /// Its preemptor's run since then, if it is this task's.
     #[inline]
     pub fn stay_of_preemptor(&mut self, task: TaskKey, since: Time) -> Option<&mut Preemptor> {
         self.preemptor.as_mut().filter(|preemptor| preemptor.task == task && preemptor.since == since)
@@ -162,13 +162,13 @@ impl Pending {
         }
     }
 
-    /// Whether all of it lies in the present segment, in which all time is of one kind.
+    /// Whether all of it is in the current segment, and all its time is of one kind.
     #[inline(always)]
     pub(super) fn is_plain(&self) -> bool {
         self.parts.is_empty() && self.stopped.is_none() && self.passed_over.is_none() && self.hold.is_none()
     }
 
-    /// Adds the present CPU's occupants since the segment's start to the parts.
+    /// Adds the current CPU's occupants since the segment's start to the parts.
     pub(super) fn close_segment(
         &mut self,
         cpu: &Cpu,
@@ -184,7 +184,7 @@ impl Pending {
         self.begin_segment(cpu, now);
     }
 
-    /// The same where they are known.
+    /// The same with known occupants.
     pub(super) fn add_segment(
         &mut self,
         span: &mut Span,
@@ -200,7 +200,7 @@ impl Pending {
         self.begin_segment(cpu, now);
     }
 
-    /// Gives the time of which the CPU remembers nothing any more to nobody.
+    /// Makes the time that the CPU's log no longer covers unknown.
     #[inline(always)]
     pub(super) fn catch_up(&mut self, cpu: &Cpu, queue: &RunQueue, class: Policy) {
         let forgotten = cpu.occupancy().forgotten().max(queue.unknown_until(class));
@@ -212,13 +212,13 @@ impl Pending {
     #[cold]
     fn catch_up_to(&mut self, forgotten: Time) {
         let gap = forgotten.since(self.segment);
-        // What came before is settled only so far.
+        // Earlier time is settled only up to here.
         add(self.parts_now(), ActorId::UNKNOWN, gap);
         self.stop(false);
         (self.segment, self.mark) = (forgotten, None);
     }
 
-    /// What the segment's occupants are added to.
+    /// The list that the segment's occupants are added to.
     fn parts_now(&mut self) -> &mut Vec<Part> {
         match &mut self.stopped {
             Some(stopped) if stopped.now => &mut stopped.parts,
@@ -235,7 +235,7 @@ impl Pending {
 }
 
 impl Preemptor {
-    /// It leaves the CPU, having had it for so long.
+    /// It leaves the CPU after a run of this length.
     #[inline]
     pub fn leave(&mut self, stayed: Nanos) {
         self.stayed = Some(stayed);

@@ -1,5 +1,5 @@
-//! Tasks that a limit stops: the kernel hands their CPU to nobody, or that of a real-time or deadline task to a lower
-//! class, although they are runnable.
+//! Detects throttled tasks: although they are runnable, the kernel leaves their CPU idle, or gives the CPU of a real-time or
+//! deadline task to a lower class.
 
 use rustc_hash::FxHashMap;
 use unstarve_model::{Nanos, Policy, Prio, TaskRef};
@@ -14,22 +14,21 @@ use crate::waits::parts::{Part, Span};
 use crate::waits::pending::Pending;
 use crate::{ActorId, ActorKind, Actors, Piece, TaskKey, Tasks, World};
 
-/// What had the CPU while the waiting task was stopped, in all.
+/// The occupants of the CPU while the waiting task was throttled.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Stopped {
-    /// Whether it is now.
+    /// Whether it is throttled now.
     pub now: bool,
     pub parts: Vec<Part>,
 }
 
 impl Stopped {
-    /// While a limit stopped the task, the occupant had the CPU because of the limit; interrupts and gaps are what they
-    /// are.
+    /// While the task was throttled, an occupant had the CPU because of the limit; interrupts and gaps keep their rules.
     #[cold]
     pub fn add_to(&self, pieces: &mut Vec<Piece>, actors: &Actors) {
         let known = pieces.iter().enumerate().map(|(place, piece)| ((piece.occupant, piece.rule), place));
         let places: FxHashMap<(ActorId, Rule), usize> = known.collect();
-        // One that turned out to be another has nothing left; no occupant comes twice.
+        // An actor that turned out to be another one has no time left; each occupant occurs once.
         for &(occupant, length) in self.parts.iter().filter(|part| part.1 > Nanos::ZERO) {
             let rule = match actors.get(occupant).kind {
                 ActorKind::Unknown | ActorKind::Stopped => Rule::Unknown,
@@ -46,12 +45,12 @@ impl Stopped {
 }
 
 impl Waits {
-    /// After a switch: the scheduler has just chosen a task of a lower class than those that it passes over. It does so
-    /// only by a limit (real-time throttling, the fair server, a deadline task's own runtime); a task that goes on
-    /// running although a higher one was woken is late to be preempted, which is something else.
+    /// After a switch: the scheduler has just chosen a task of a lower class than waiting ones. It does so only because of a
+    /// limit (real-time throttling, the fair server, a deadline task's own runtime). A task that keeps running after a higher
+    /// one was woken is merely not preempted yet, which is another rule.
     #[inline]
     pub fn note_stops(&mut self, machine: &mut Machine, index: usize, prev: &TaskRef, next: &TaskRef) {
-        // The queue is looked at only where it can matter: a limit comes into force when a higher class leaves the CPU.
+        // Visits the queue only if necessary: a limit takes effect when a higher class leaves the CPU.
         if class(prev) > Policy::Fair || machine.queues[index].is_limited() {
             self.look_for_stops(machine, index, next);
         }
@@ -84,17 +83,17 @@ impl Waits {
         queue.set_limited(is_limited);
     }
 
-    /// The CPU goes idle although tasks are on its queue.
+    /// The CPU becomes idle although tasks are on its queue.
     pub fn pass_over(&mut self, world: &mut World, queue: &RunQueue, migrations_recorded: bool) {
         if !self.effort.may_look_at_all(queue.len()) {
             return;
         }
         count_steps(queue.len());
-        // A task that was moved looks the same, unless moves are recorded or there is nowhere to go.
+        // A migrated task looks the same, unless migrations are recorded or there is no other CPU.
         let stays = migrations_recorded || world.cpus == 1;
         for key in queue.waiting() {
             let task = world.tasks.get_mut(*key);
-            // Of the higher classes see `note_stops`.
+            // For higher classes see `note_stops`.
             let limit_possible = task.may_be_throttled().unwrap_or(stays) && task.prio.policy() == Policy::Fair;
             let Some(pending) = &mut task.pending else { continue };
             if limit_possible && pending.is_queued() {
@@ -107,7 +106,7 @@ impl Waits {
     pub fn stop_passing_over(&mut self, machine: &mut Machine, index: usize) {
         let Machine { world, cpus, queues, .. } = machine;
         let (cpu, queue) = (&cpus[index], &queues[index]);
-        // A task that is not looked at counts as passed over whenever the CPU is idle from then on.
+        // A task that is not visited counts as throttled whenever the CPU is idle from then on.
         if !self.effort.may_look_at_all(queue.len()) {
             return;
         }
@@ -122,7 +121,7 @@ impl Waits {
     }
 }
 
-/// A task that is woken while a limit stops its class on this CPU is stopped, too: nobody preempts the lower class for it.
+/// A task woken while its class is throttled on this CPU is throttled, too: the lower class is not preempted for it.
 #[inline]
 pub(super) fn stop_if_its_class_is(queue: &RunQueue, tasks: &mut Tasks, key: TaskKey) {
     if queue.is_limited() {
@@ -153,14 +152,14 @@ impl Pending {
         self.stopped.as_ref().is_some_and(|stopped| stopped.now)
     }
 
-    /// From now on it is, or is no longer. What came before must be settled.
+    /// Sets whether it is throttled from now on. Earlier time must be settled.
     pub(super) fn stop(&mut self, now: bool) {
         if now || self.stopped.is_some() {
             self.stopped.get_or_insert_default().now = now;
         }
     }
 
-    /// What looked like a stop was none, or did not concern this task.
+    /// What looked like throttling was none, or did not concern this task.
     #[inline]
     pub(super) fn forget_stops(&mut self) {
         if self.stopped.is_some() {
@@ -168,8 +167,8 @@ impl Pending {
         }
     }
 
-    /// The task turns up on another CPU, and no event shows a move: nobody knows how long it still waited on the old
-    /// one, so what that one did meanwhile proves no limit.
+    /// The task turns up on another CPU without a migration event: it is unknown how long it waited on the old one, so what
+    /// that CPU did meanwhile proves no throttling.
     pub(crate) fn disbelieve_limits(&mut self) {
         self.passed_over_total = Nanos::ZERO;
         self.forget_stops();

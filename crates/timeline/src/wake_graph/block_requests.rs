@@ -1,12 +1,11 @@
-//! Requests to block devices: which waits delayed them, and so the tasks that sleep until they are done.
+//! Block device requests: which waits delayed them, and so delayed the tasks that sleep until they are done.
 //!
-//! The interrupt in which a device completes a request wakes the task that sleeps for it, and names nobody who waited. But the
-//! request was given to the device by a task, which may have waited for a CPU before it did so; and some drivers (loop,
-//! nvme-tcp, tcm-loop) hand each request to a work item, whose worker may have waited. What these owe then goes with the
-//! request, and comes out where it is completed: to the tasks that are woken there, and to requests that are issued there.
-//!
-//! A request is known by its device and its first sector, as its events say them. Those without a sector (flushes, commands
-//! that are passed through) all have the same place, and are not followed.
+//! The interrupt in which a device completes a request wakes the sleeping task, and does not show whose waits delayed it. But a
+//! task gave the request to the device, and may have waited for a CPU before that; and some drivers (loop, nvme-tcp, tcm-loop)
+//! pass each request to a work item, whose worker may have waited. The debts of both travel with the request. At its completion
+//! they pass to the tasks that are woken and the requests that are issued there. A request is identified by its device and
+//! first sector, as in its events. Requests without a sector (flushes, passthrough commands) all have the same key, and are not
+//! followed.
 
 use rustc_hash::FxHashMap;
 use unstarve_model::{BlockRequest, Context, Event, Nanos, Tid, Time};
@@ -18,21 +17,20 @@ use crate::opt_time::OptTime;
 use crate::tasks::Life;
 use crate::wake_graph::wake_chain::{Basis, Debt, Debts, latest_first};
 
-/// What a completion wakes follows it within this time where no event shows the end of what completes: in interrupts without a
-/// handler's events (timers, interrupts between CPUs) and in tasks. The same of the work item that a driver queues for a request
-/// while it is issued.
+/// A wakeup follows its completion within this time if no event shows the end of the completing context: interrupts without
+/// handler events (timers, IPIs), and tasks. The same for a work item that a driver queues for a request while it is issued.
 const FOLLOWS_WITHIN: Nanos = Nanos::from_micros(50);
 
-/// How far a request is.
+/// The stage of a request.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Stage {
-    /// In its device's queue.
+    /// In the device's queue.
     Inserted,
-    /// With its driver.
+    /// Passed to the driver.
     Issued,
 }
 
-/// Requests to block devices, from their submission to their completion.
+/// Block requests, from submission to completion.
 #[derive(Debug, Default)]
 pub(super) struct Requests {
     /// Whether any was seen.
@@ -46,7 +44,7 @@ pub(super) struct Requests {
     cpus: Vec<OnCpu>,
 }
 
-/// Where a request begins.
+/// The device and first sector of a request.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug)]
 struct Place {
     device: u64,
@@ -58,50 +56,50 @@ struct Request {
     stage: Stage,
     since: Time,
     sectors: u32,
-    /// What those owe who submitted it, the latest first.
+    /// The debts of its submitters, the latest first.
     debts: Vec<Debt>,
-    /// The work item that its driver handed it to, and which of its runs does the request.
+    /// The work item that its driver queued for it, and the run of that item that executes the request.
     handler: Option<(u64, u64)>,
 }
 
-/// A work item that does a driver's requests, and who did it last.
+/// A work item that executes a driver's requests, and the last worker that ran it.
 #[derive(Clone, Copy, Debug, Default)]
 struct WorkOfDriver {
-    /// How often a worker has begun with it.
+    /// How often a worker has started it.
     runs: u64,
-    /// Whether it is queued, and no worker has begun.
+    /// Whether it is queued, and no worker has started it.
     waits: bool,
     worker: Option<(TaskKey, Life)>,
     start: OptTime,
     end: OptTime,
 }
 
-/// What is known of a CPU.
+/// The state of a CPU.
 #[derive(Clone, Debug, Default)]
 struct OnCpu {
     /// The last request that its current task submitted.
     submitted: Option<(Place, Section)>,
-    /// What is completed by a hard interrupt, and by anything else: the one may interrupt the other.
+    /// The last completion in a hard interrupt, and in any other context, which the former may interrupt.
     completed: [Option<Completed>; 2],
 }
 
-/// The last request that was completed, in what.
+/// The last completed request, and in which section.
 #[derive(Clone, Debug)]
 struct Completed {
     section: Section,
     debts: Vec<Debt>,
 }
 
-/// A stretch of a CPU's time in which one thing is done: a handler, or a stay of a task outside of any.
+/// A section of a CPU's time with one context: a handler, or a run of a task outside of handlers.
 #[derive(Clone, Copy, Debug)]
 struct Section {
     level: Level,
-    /// Which handler, where events show it.
+    /// The handler, if events show it.
     handler: Option<(u32, Time)>,
-    /// Whose stay.
+    /// The running task.
     tid: Option<Tid>,
     run_start: Time,
-    /// When the event was that this is about.
+    /// The time of the event.
     at: Time,
     basis: Basis,
 }
@@ -114,7 +112,7 @@ enum Level {
 }
 
 impl Section {
-    /// What an event belongs to that is issued on this CPU.
+    /// The section of an event on this CPU.
     fn of(machine: &Machine, index: usize, event: &Event) -> Section {
         let (cpu, handlers) = machine.at(index);
         let level = match event.issuer.context() {
@@ -135,7 +133,7 @@ impl Section {
         Section { level, handler, tid: cpu.tid(), run_start: cpu.run_start(), at: machine.world.now, basis }
     }
 
-    /// Whether `later`, on the same CPU, is still the same.
+    /// Whether `later`, on the same CPU, is in the same section.
     fn goes_on_in(&self, later: &Section) -> bool {
         let same_handler = (self.level, self.handler) == (later.level, later.handler);
         let same_stay = (self.tid, self.run_start) == (later.tid, later.run_start);
@@ -149,8 +147,8 @@ impl Section {
 }
 
 impl Requests {
-    /// Requests, and work items, that are remembered. A request that is never completed, or whose completion is not recorded,
-    /// would stay. A host with more under way pays for none of them: beyond it all are forgotten.
+    /// Maximum number of requests, and of work items. Requests that are never completed, or whose completion is not recorded,
+    /// would accumulate. A host with more requests in flight gets no prices for them: beyond the limit all are dropped.
     const LIMIT: usize = 1 << 13;
 
     /// Whether any request was seen.
@@ -159,9 +157,9 @@ impl Requests {
         self.recorded
     }
 
-    /// Events of this CPU are missing: any request may have been completed, and its place be another's.
+    /// Events of this CPU are missing: any request may have completed, and its sector may belong to another one.
     pub fn lose(&mut self, index: usize) {
-        // A cleared map keeps its size, and clearing it takes as long as it is large: each of many losses would.
+        // A cleared map keeps its capacity, and clearing takes time by its capacity, which would repeat at each of many losses.
         self.under_way = FxHashMap::default();
         self.handlers = FxHashMap::default();
         self.last_handler = FxHashMap::default();
@@ -177,13 +175,13 @@ impl Requests {
         &mut self.cpus[index]
     }
 
-    /// What is being completed where `section` is.
+    /// What is being completed in `section`.
     fn completed(&self, index: usize, section: &Section) -> Option<&Completed> {
         let completed = self.cpus.get(index)?.completed[section.slot()].as_ref()?;
         completed.section.goes_on_in(section).then_some(completed)
     }
 
-    /// A request is put into a queue, or given to a driver: what its submitter owes goes with it.
+    /// A request is put into a queue, or passed to a driver: its submitter's debts are attached to it.
     pub fn submit(&mut self, machine: &Machine, index: usize, event: &Event, request: &BlockRequest, stage: Stage) {
         self.recorded = true;
         if request.sectors == 0 {
@@ -193,7 +191,7 @@ impl Requests {
         let section = Section::of(machine, index, event);
         let mut debts = self.owed_by(machine, index, &section);
         let before = self.under_way.remove(&place);
-        // One that was with its driver already is issued once more, or another whose completion is missing.
+        // A request that its driver already had is issued again, or is another one and a completion is missing.
         if let Some(inserted) = before.filter(|before| before.stage == Stage::Inserted && stage == Stage::Issued) {
             debts.extend(inserted.debts);
         }
@@ -209,7 +207,7 @@ impl Requests {
         self.on(index).submitted = (section.level == Level::Task).then_some((place, section));
     }
 
-    /// What those owe who act where `section` is: the task, unless it was only interrupted, and the requests that are being
+    /// The debts of those that act in `section`: the task, unless it was only interrupted, and the requests that are being
     /// completed there.
     fn owed_by(&self, machine: &Machine, index: usize, section: &Section) -> Vec<Debt> {
         let cpu = &machine.cpus[index];
@@ -228,7 +226,7 @@ impl Requests {
         debts
     }
 
-    /// A request is done. What is woken now, by the same handler or task, has waited for it.
+    /// A request is completed. What the same handler or task wakes now has waited for it.
     pub fn complete(&mut self, machine: &Machine, index: usize, event: &Event, done: &BlockRequest) {
         self.recorded = true;
         let section = Section::of(machine, index, event);
@@ -242,11 +240,11 @@ impl Requests {
             }
             debts
         });
-        // Also one of which nothing is known: what comes now is not for the one before.
+        // Also for an unknown request: later wakeups do not belong to the previous one.
         self.on(index).completed[section.slot()] = Some(Completed { section, debts });
     }
 
-    /// What those owe who submitted a request, and who did the work item that its driver handed it to.
+    /// The debts of a request's submitters, and of the worker of its driver's work item.
     fn owed_for(&self, world: &World, request: &Request) -> Vec<Debt> {
         let mut debts = request.debts.clone();
         // A later run of the item is for other requests.
@@ -259,7 +257,7 @@ impl Requests {
             let end = end.get().unwrap_or(world.now);
             if task.life == *life {
                 let own = debts.len();
-                // Any item that is queued just after a request looks like its driver's.
+                // Any item queued right after a request looks like its driver's.
                 task.debts.open_since(request.since, Basis::Inferred, &mut debts);
                 let mut place = 0;
                 debts.retain(|debt| {
@@ -272,14 +270,14 @@ impl Requests {
         debts
     }
 
-    /// What those owe for the request that is being completed where this event is issued, and how that is known.
+    /// The debts of the request that is being completed where this event is issued, and how that is known.
     pub fn completed_by(&self, machine: &Machine, index: usize, event: &Event) -> Option<(&[Debt], Basis)> {
         let section = Section::of(machine, index, event);
         let completed = self.completed(index, &section)?;
         Some((&completed.debts, section.basis))
     }
 
-    /// A work item is queued: perhaps by the driver of the request that the task has just submitted.
+    /// A work item is queued, perhaps by the driver of the request that the task has just submitted.
     #[inline(never)]
     pub fn note_handler(&mut self, machine: &Machine, index: usize, event: &Event, work: u64) {
         if let Some(handler) = self.handlers.get_mut(&work) {
@@ -305,7 +303,7 @@ impl Requests {
         self.last_handler.insert((place.device, index), work);
     }
 
-    /// A worker begins with a work item. What it completed for the one before is over.
+    /// A worker starts a work item. Completions of its previous item are over.
     #[inline(never)]
     pub fn begin_handler(&mut self, index: usize, work: u64, worker: Option<(TaskKey, Life)>, now: Time) {
         self.end_task_s_completion(index);
@@ -317,7 +315,7 @@ impl Requests {
         }
     }
 
-    /// A worker is done with a work item.
+    /// A worker finished a work item.
     pub fn end_handler(&mut self, index: usize, work: u64, now: Time) {
         self.end_task_s_completion(index);
         if let Some(handler) = self.handlers.get_mut(&work) {
@@ -333,7 +331,7 @@ impl Requests {
     }
 }
 
-/// As many debts as a task keeps.
+/// Keeps as many debts as a task does.
 fn keep_latest(debts: &mut Vec<Debt>) {
     latest_first(debts);
     debts.truncate(Debts::KEPT);

@@ -1,4 +1,4 @@
-//! Which task woke which, and what the waits of the waker cost the sleeper.
+//! Which task woke which, and what the waker's waits cost the sleeper.
 
 mod block_requests;
 mod rcu_grace_periods;
@@ -19,13 +19,13 @@ use crate::wake_graph::waker_inference::WakerInference;
 use crate::wake_graph::workqueue::{SleepLoss, WorkTable};
 use crate::{ActorId, Price, Sink, TaskKey, Wake, Waker, World};
 
-/// What is known of wakers, besides what each task owes.
+/// What is known of wakers, besides each task's debts.
 #[derive(Debug, Default)]
 pub(crate) struct WakeGraph {
     inference: WakerInference,
     work: WorkTable,
     requests: Requests,
-    /// Waits of the threads that drive RCU's grace periods.
+    /// Waits of the threads that drive RCU grace periods.
     grace_periods: Debts,
     /// Kept to save allocations.
     open_debts: Vec<Debt>,
@@ -33,7 +33,7 @@ pub(crate) struct WakeGraph {
 }
 
 impl WakeGraph {
-    /// An event has come, whose context may not be known.
+    /// An event came, whose context may be unknown.
     #[inline(always)]
     pub fn note_context(&mut self, index: usize, now: Time, event: &Event) {
         if event.issuer.context() == Context::Unknown {
@@ -41,7 +41,7 @@ impl WakeGraph {
         }
     }
 
-    /// The actor has had the CPU for so long.
+    /// The actor has had the CPU for this long.
     #[inline(always)]
     pub fn add_stay(&mut self, index: usize, actor: ActorId, stay: Nanos) {
         self.inference.add_stay(index, actor, stay);
@@ -52,7 +52,7 @@ impl WakeGraph {
         self.requests.lose(index);
     }
 
-    /// The wait of the task is about to end: tasks that it wakes may have slept for its sake.
+    /// The task's wait is about to end: tasks that it wakes may have slept until then.
     #[inline(always)]
     pub fn note_wait(&mut self, world: &mut World, key: TaskKey) {
         let now = world.now;
@@ -64,7 +64,7 @@ impl WakeGraph {
         }
     }
 
-    /// A wakeup: finds the waker, and what its waits cost the wakee.
+    /// A wakeup: finds the waker, and the cost of its waits for the wakee.
     #[inline(always)]
     pub fn report_wake(
         &mut self,
@@ -76,7 +76,7 @@ impl WakeGraph {
         sink: &mut impl Sink,
     ) {
         let now = machine.world.now;
-        // With remote wakeups the target CPU issues sched_wakeup from an interrupt; the waker issued sched_waking.
+        // For remote wakeups the target CPU issues sched_wakeup from an interrupt; the waker issued sched_waking.
         let is_remote = matches!(event.kind, EventKind::Wakeup { .. }) && waking_recorded;
         let origin = if is_remote { Origin::UNKNOWN } else { self.origin(machine, index, event, key) };
         let Origin { waker, debtor, basis, suspect } = origin;
@@ -107,8 +107,8 @@ impl WakeGraph {
         sink.wake(&machine.world, &wake);
     }
 
-    /// Who issues a wakeup: the current task, unless the CPU is serving an interrupt for somebody else. And whose waits
-    /// the wakee has paid for: also those of a task whose message is delivered to it by a softirq.
+    /// Finds the waker: the current task, unless the CPU is serving an interrupt that the task did not cause. Also finds the task
+    /// whose waits delayed the wakee: it may have sent a message that a softirq delivers.
     #[inline(always)]
     fn origin(&mut self, machine: &Machine, index: usize, event: &Event, wakee: TaskKey) -> Origin {
         let (cpu, handlers) = machine.at(index);
@@ -133,7 +133,7 @@ impl WakeGraph {
         let handler = handlers.innermost();
         let raised = handlers.raised_by_task();
         let delivers = raised.is_some() && matches!(event.issuer.context(), Context::Softirq | Context::Unknown);
-        // One that ends wakes its parent.
+        // A task that exits wakes its parent.
         let ends = current.is_some_and(|key| tasks.get(key).exited);
         let certain = event.issuer.context() != Context::Unknown || cpu.serves_softirqs() || ends;
         let actor = tasks.get(wakee).actor;
@@ -152,7 +152,7 @@ impl WakeGraph {
         }
     }
 
-    /// Adds to the debts that led to a wakeup those of the thread that drives grace periods, if the wakee slept for one.
+    /// Adds the debts of the thread that drives grace periods, if the wakee slept for one.
     #[inline(never)]
     fn add_grace_period(&mut self, world: &World, wakee: TaskKey, (sleep_start, basis): (Time, Basis)) {
         if may_sleep_for_grace_period(world.tasks.get(wakee)) {
@@ -161,8 +161,8 @@ impl WakeGraph {
         }
     }
 
-    /// Whether the wakeup comes out of a completion, and for somebody who may have waited for it. A thread that slept because it
-    /// had nothing to do did not, but those did who wait for what it now does: it gets the debts to hand them on.
+    /// Whether the wakeup belongs to a completion that the wakee may have waited for. A thread that slept for lack of work did
+    /// not wait for it, but tasks that wait for its next work did: it gets the debts to pass them on.
     #[inline(never)]
     fn hand_on_to_idler(&mut self, machine: &mut Machine, index: usize, event: &Event, wakee: TaskKey) -> bool {
         let Some((debts, _)) = self.requests.completed_by(machine, index, event) else { return false };
@@ -181,7 +181,7 @@ impl WakeGraph {
         false
     }
 
-    /// Adds to the debts that led to a wakeup those of the request that is being completed.
+    /// Adds the debts of the request that is being completed.
     #[inline(never)]
     fn add_completed(&mut self, machine: &Machine, index: usize, event: &Event, since: Time) {
         let Some((debts, basis)) = self.requests.completed_by(machine, index, event) else { return };
@@ -189,17 +189,17 @@ impl WakeGraph {
         latest_first(&mut self.open_debts);
     }
 
-    /// A request is put into a queue, or given to a driver: what its submitter owes goes with it.
+    /// A request is put into a queue, or passed to a driver: its submitter's debts are attached to it.
     pub fn submit(&mut self, machine: &Machine, index: usize, event: &Event, request: &BlockRequest, stage: Stage) {
         self.requests.submit(machine, index, event, request, stage);
     }
 
-    /// A request is done. What is woken now, by the same handler or task, has waited for it.
+    /// A request is completed. What the same handler or task wakes now has waited for it.
     pub fn complete(&mut self, machine: &Machine, index: usize, event: &Event, done: &BlockRequest) {
         self.requests.complete(machine, index, event, done);
     }
 
-    /// A work item is queued: perhaps by the driver of the request that the task has just submitted.
+    /// A work item is queued, perhaps by the driver of the request that the task has just submitted.
     pub fn work_queued(
         &mut self,
         machine: &Machine,
@@ -214,7 +214,7 @@ impl WakeGraph {
         }
     }
 
-    /// A worker begins with a work item. What it completed for the one before is over.
+    /// A worker starts a work item. Completions of its previous item are over.
     pub fn work_started(&mut self, machine: &mut Machine, index: usize, work: u64, function: Option<NameId>) {
         let now = machine.world.now;
         let worker = machine.cpus[index].task();
@@ -227,7 +227,7 @@ impl WakeGraph {
         }
     }
 
-    /// A worker is done with a work item.
+    /// A worker finished a work item.
     pub fn work_ended(
         &mut self,
         machine: &mut Machine,
@@ -245,15 +245,15 @@ impl WakeGraph {
     }
 }
 
-/// Where a wakeup comes from.
+/// The origin of a wakeup.
 #[derive(Clone, Copy, Debug)]
 struct Origin {
     waker: Waker,
-    /// Whose waits the wakee has paid for.
+    /// The task whose waits delayed the wakeup.
     debtor: Option<TaskKey>,
     /// How that is known.
     basis: Basis,
-    /// Who was current, where that may be the waker or have been interrupted.
+    /// The current task, if it may be the waker or have been interrupted.
     suspect: Option<TaskKey>,
 }
 

@@ -1,16 +1,16 @@
-//! Waits that a task passes on to the tasks that it wakes, and what they cost a sleeper.
+//! Wake chains: waits that a task passes on to the tasks that it wakes, and their cost for a sleeper.
 
 use unstarve_model::{Nanos, Time};
 
 use crate::{ActorId, Price};
 
-/// Recent waits that a task will pass on to the tasks that it wakes: its own, and those of tasks that it waited for.
+/// Recent waits that a task passes on to the tasks that it wakes: its own, and those of tasks that it waited for.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Debts {
-    /// The latest [`Debts::KEPT`], a ring in the order of their ends: what is handed on to a sleeper ends after it fell
-    /// asleep, and its own waits ended before.
+    /// The latest [`Debts::KEPT`], a ring ordered by their ends: what is passed to a sleeper ends after it fell asleep, and its
+    /// own waits ended before.
     list: Vec<Debt>,
-    /// Which one the next replaces, once they are so many.
+    /// The index that the next one replaces, once the ring is full.
     oldest: usize,
     /// The latest end of all.
     latest: Time,
@@ -24,16 +24,16 @@ pub(crate) struct Debt {
     basis: Basis,
 }
 
-/// How it is known that the one woke the other.
+/// How it is known that one task woke the other.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(crate) enum Basis {
     /// By the event.
     Seen,
-    /// By how often the one is current when the other is woken.
+    /// By how often one is current when the other is woken.
     Inferred,
-    /// By events, of which some are those of a request to a block device.
+    /// By events, some of them of a block device request.
     SeenThroughDevice,
-    /// The same, where something is inferred.
+    /// The same, with an inferred step.
     InferredThroughDevice,
 }
 
@@ -48,17 +48,18 @@ impl Basis {
         matches!(self, Basis::SeenThroughDevice | Basis::InferredThroughDevice)
     }
 
-    /// Of a debt of this basis that is passed on by an inferred wakeup.
+    /// The basis of a debt that is passed on by an inferred wakeup.
     fn made_inferred(self) -> Basis {
         if self.is_through_device() { Basis::InferredThroughDevice } else { Basis::Inferred }
     }
 }
 
 impl Debts {
-    /// A task that waited more often than this in one sleep of its wakee passes the latest on: prices are lower bounds.
+    /// Maximum waits kept; if a task waited more often during one sleep of its wakee, it passes on the latest: prices are lower
+    /// bounds.
     pub const KEPT: usize = 16;
 
-    /// A wait of `victim` is over.
+    /// A wait of `victim` ended.
     #[inline]
     pub fn push(&mut self, victim: ActorId, start: Time, end: Time) {
         self.keep(Debt { victim, start, end, basis: Basis::Seen });
@@ -75,13 +76,13 @@ impl Debts {
         }
     }
 
-    /// Whether nothing here reaches beyond `time`.
+    /// Whether no debt ends after `time`.
     #[inline]
     pub fn is_settled(&self, time: Time) -> bool {
         self.latest <= time
     }
 
-    /// Adds to `open` what reaches beyond `time`, the latest first. `basis` is that of the wakeup which passes it on.
+    /// Adds debts that end after `time` to `open`, the latest first. `basis` is that of the wakeup that passes them on.
     #[inline]
     pub fn open_since(&self, time: Time, basis: Basis, open: &mut Vec<Debt>) {
         if !self.is_settled(time) {
@@ -102,11 +103,9 @@ impl Debts {
         }
     }
 
-    /// What the debts of those that led to its wakeup cost a wakee that slept since `sleep_start`: adds to `prices`, and
-    /// hands the debts on to the wakee's own, cut to its sleep. `open` is in the order of the ends, the latest first.
-    ///
-    /// A moment of the sleep is counted once: where two waited at the same time, for the one whose wait ended last, which
-    /// is the one that the wakeup had to wait for.
+    /// Computes what the debts that led to a wakeup cost a wakee that slept since `sleep_start`: adds to `prices`, and passes
+    /// the debts, cut to its sleep, on to the wakee. `open` is ordered by end, the latest first. Each moment of the sleep
+    /// counts once: if two waited at the same time, it counts for the wait that ended last, which the wakeup had to wait for.
     pub fn take_over(&mut self, open: &mut Vec<Debt>, sleep_start: Time, wakee: ActorId, prices: &mut Vec<Price>) {
         let mut counted_from = Time(u64::MAX);
         open.retain_mut(|debt| {
@@ -144,7 +143,7 @@ fn note_through_device(prices: &mut [Price], victim: ActorId, length: Nanos) {
 }
 
 impl Debt {
-    /// The same for those who wait for a request, handed on by an event of this basis, if it reaches beyond `time`.
+    /// The debt for tasks that wait for a request, passed on by an event of this basis, if it ends after `time`.
     pub fn through_device(self, time: Time, basis: Basis) -> Option<Debt> {
         let certain = basis.is_seen() && self.basis.is_seen();
         let basis = if certain { Basis::SeenThroughDevice } else { Basis::InferredThroughDevice };
@@ -157,7 +156,7 @@ impl Debt {
     }
 }
 
-/// Puts debts of several tasks in the order that [`Debts::take_over`] expects.
+/// Sorts debts of several tasks as [`Debts::take_over`] expects.
 pub(crate) fn latest_first(open: &mut [Debt]) {
     open.sort_by_key(|debt| std::cmp::Reverse(debt.end));
 }
@@ -197,7 +196,7 @@ mod tests {
 
     #[test]
     fn a_moment_of_a_sleep_is_paid_for_once() {
-        // V waits 5..25, U waits 10..30 and then wakes X, asleep since 0, who has both as debts of U's.
+        // V waits 5..25, U waits 10..30 and then wakes X, asleep since 0, which gets both as debts of U.
         let (v, u, x) = (ActorId(5), ActorId(6), ActorId(7));
         let mut of_u = Debts::default();
         of_u.push(v, Time(5), Time(25));
@@ -208,7 +207,7 @@ mod tests {
 
     #[test]
     fn what_an_inferred_wakeup_passes_on_stays_inferred() {
-        // V waits 5..25 and perhaps wakes X, which surely wakes Y. X waited itself, too.
+        // V waits 5..25 and perhaps wakes X, which certainly wakes Y. X waited itself, too.
         let (v, x, y) = (ActorId(5), ActorId(6), ActorId(7));
         let (mut of_v, mut of_x, mut of_y) = (Debts::default(), Debts::default(), Debts::default());
         of_v.push(v, Time(5), Time(25));

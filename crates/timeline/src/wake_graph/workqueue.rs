@@ -1,4 +1,4 @@
-//! Work items: who queued them when, which worker does them, and what a worker's sleep cost others.
+//! Work items: when they are queued, which worker executes them, and what a worker's sleep cost others.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -10,23 +10,23 @@ use unstarve_sched::KernelThread;
 use crate::tasks::WorkStart;
 use crate::{Sink, Task, TaskKey, WorkItem, World};
 
-/// What it costs somebody that a task slept.
+/// Whether a delay of a sleeping task's wakeup costs that task.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub(super) enum SleepLoss {
     Nothing,
-    /// It needed from then on what it was woken for.
+    /// Yes, from then on: it needed what it was woken for.
     Since(Time),
-    /// It did not need it, but the one that waits for it did: it hands on what led to its wakeup.
+    /// Not the task, but tasks that wait for it: it passes on the debts that led to its wakeup.
     OfOthers(Time),
 }
 
-/// What is known of work items by their address.
+/// What is known of work items, by address.
 #[derive(Debug, Default)]
 pub(super) struct WorkTable {
     items: FxHashMap<u64, Item>,
-    /// Items by the time when they were queued, the oldest first. Those that have been started since are still among them.
+    /// Items by queueing time, the oldest first. Items that have been started since may still be included.
     by_age: BinaryHeap<Reverse<(Time, u64)>>,
-    /// Whether items are seen when they are queued.
+    /// Whether queueing of items is recorded.
     queueing_recorded: bool,
 }
 
@@ -35,12 +35,13 @@ struct Item {
     function: Option<NameId>,
     workqueue: Option<NameId>,
     queued: Option<Time>,
-    /// When it was first queued of the times since it was last started: `mod_delayed_work()` puts it off, and queues it again.
+    /// When it was first queued since its last start: `mod_delayed_work()` delays it, and queues it again.
     wanted: Option<Time>,
 }
 
 impl WorkTable {
-    /// Work items whose queue is remembered. Items of freed memory never come back, so a long trace would collect them.
+    /// Maximum number of items whose queue is kept. Items in freed memory never come back, so a long trace would accumulate
+    /// them.
     const LIMIT: usize = 1 << 15;
 
     /// An item is queued.
@@ -49,7 +50,7 @@ impl WorkTable {
         if self.items.len() >= WorkTable::LIMIT {
             self.items.clear();
         }
-        // An item that is cancelled has no event, and stays.
+        // A cancelled item has no event, and stays.
         if self.by_age.len() >= 2 * WorkTable::LIMIT {
             let items = &self.items;
             self.by_age.retain(|Reverse((time, work))| is_wanted(items, *work, *time));
@@ -61,7 +62,7 @@ impl WorkTable {
         self.items.insert(work, Item { function, workqueue, queued: Some(now), wanted: before.or(Some(now)) });
     }
 
-    /// Since when the oldest item has been waiting for a worker; `None` if none is.
+    /// Since when the oldest item has been waiting for a worker; `None` if there is none.
     fn oldest(&mut self) -> Option<Time> {
         while let Some(Reverse((time, work))) = self.by_age.peek() {
             if is_wanted(&self.items, *work, *time) {
@@ -72,15 +73,13 @@ impl WorkTable {
         None
     }
 
-    /// What a task's sleep may have cost it.
-    ///
-    /// A worker sleeps in its pool until there is work. From then on it is kept waiting, if the worker that is to wake it has no
-    /// CPU. Which pool an item is in shows in no event, so the oldest of all counts. Other threads of the kernel that have
-    /// nothing to do are woken as soon as they have.
+    /// What a task's sleep may have cost it. A worker sleeps in its pool until there is work. From then on it is delayed if the
+    /// worker that is to wake it has no CPU. No event shows the pool of an item, so the oldest item of all counts. Other kernel
+    /// threads without work are woken as soon as they have some.
     #[inline]
     pub fn loss_of_sleeper(&mut self, wakee: &Task) -> SleepLoss {
         let Some(start) = wakee.sleep_start.get() else { return SleepLoss::Nothing };
-        // Mostly a program's thread that waits for another.
+        // Mostly a program's thread that waits for another one.
         if wakee.kernel_thread.is_none() && !wakee.slept_without_work {
             return SleepLoss::Since(start);
         }
@@ -101,7 +100,7 @@ impl WorkTable {
         }
     }
 
-    /// The worker begins with the item.
+    /// The worker starts the item.
     pub fn start(&mut self, worker: &mut Task, work: u64, function: Option<NameId>, now: Time) {
         let (known_function, workqueue, queued) = match self.items.get_mut(&work) {
             Some(item) => {
@@ -119,7 +118,7 @@ fn is_wanted(items: &FxHashMap<u64, Item>, work: u64, time: Time) -> bool {
     items.get(&work).is_some_and(|item| item.wanted == Some(time))
 }
 
-/// The worker is done with the item: reports it.
+/// The worker finished the item: reports it.
 pub(super) fn end(worker: TaskKey, world: &mut World, work: u64, function: Option<NameId>, sink: &mut impl Sink) {
     let task = world.tasks.get_mut(worker);
     let Some(begun) = task.work_start.take_if(|begun| begun.work == work) else { return };

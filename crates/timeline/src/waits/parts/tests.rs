@@ -1,3 +1,5 @@
+//! Tests of the limit on the parts and pieces of a wait.
+
 use proptest::prelude::*;
 use unstarve_model::{Comm, Context, CpuId, Event, EventKind, Issuer, PrevState, Prio, TaskRef, Tid};
 use unstarve_sched::Groups;
@@ -7,10 +9,10 @@ use super::*;
 use crate::effort::STEPS;
 use crate::{Claim, NoSettings, Sink, Timeline, Wait, World};
 
-/// Kinds that are always there come before.
+/// The actors that always exist come first.
 const FIRST_TASK: u32 = 4;
 
-/// So many kinds of tasks, and an interrupt behind them.
+/// This many kinds of tasks, and an interrupt after them.
 fn actors(tasks: u32) -> Actors {
     let mut actors = Actors::new(Groups::default());
     for task in 0..tasks {
@@ -37,7 +39,7 @@ fn of_too_many_parts_the_longest_stay_and_the_sum_holds() {
     let effort = Effort::default();
     keep_longest(&mut parts, 1, &actors, &effort);
     assert_eq!((parts.len(), sum(&parts)), (MAX_PARTS, before));
-    // What is no task, and the longest tasks in their order.
+    // Actors that are not tasks, and the longest tasks in their order.
     assert_eq!(parts[0], (ActorId::IDLE, Nanos(1)));
     assert!(parts[1..MAX_PARTS - 2].is_sorted());
     assert_eq!(parts[MAX_PARTS - 3..MAX_PARTS - 1], [(ActorId(FIRST_TASK + 999), Nanos(1999)), (irq, Nanos(2))]);
@@ -104,7 +106,7 @@ impl Sink for Pieces {
     }
 }
 
-/// Tasks of as many kinds take turns on one CPU, so that each waits for all the others.
+/// Tasks of as many kinds alternate on one CPU, so that each waits for all others.
 fn take_turns(tasks: u32, turns: u32) -> (Timeline, Pieces) {
     let mut timeline = Timeline::new(Some(1), None, Box::new(NoSettings));
     timeline.assume_places_recorded(true);
@@ -125,7 +127,7 @@ fn take_turns(tasks: u32, turns: u32) -> (Timeline, Pieces) {
 
 #[test]
 fn many_kinds_that_wait_for_each_other_take_steps_by_their_number() {
-    // Stock is taken while a task waits for its next turn.
+    // Waits are settled while a task waits for its next run.
     let (tasks, turns) = (4200, 9000);
     STEPS.set(0);
     let (mut timeline, mut pieces) = take_turns(tasks, turns);
@@ -134,13 +136,13 @@ fn many_kinds_that_wait_for_each_other_take_steps_by_their_number() {
     assert!((1..=2 * OF_A_CPU).contains(&kept), "room for {kept} parts");
     timeline.finish(&mut pieces);
     assert_eq!(pieces.waits, turns as usize);
-    // All that a wait can have is of one rule.
+    // All pieces of a wait have one rule.
     assert!(pieces.most <= MAX_PARTS + 1, "{} pieces", pieces.most);
-    // For each wait, those that the CPU remembers.
+    // For each wait, as many as the occupancy log keeps.
     assert!(STEPS.get() <= turns as usize * 4 * Occupancy::CAPACITY, "{} steps", STEPS.get());
 }
 
-/// Where wakeups alone tell who is current, stock is taken, too.
+/// Waits are also settled if only wakeups show the current task.
 #[test]
 fn wakeups_without_switches_are_forgotten_in_time() {
     for (places_recorded, most) in [(true, Occupancy::CAPACITY), (false, Occupancy::LONG_CAPACITY)] {
