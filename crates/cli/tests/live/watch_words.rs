@@ -90,8 +90,11 @@ pub fn a_real_journal(stage: &Stage) -> Ended {
     let (begun, complete) = loop {
         let entries = journal.entries()?;
         let is = |entry: &Value, stage: &str| entry["UNSTARVE_STAGE"] == stage;
-        // Others may starve each other on this machine, too.
-        let complete = entries.iter().find(|entry| is(entry, "complete") && entry["UNSTARVE_CULPRIT_COMM"] == *shown);
+        // Others may starve each other on this machine, too. And ksoftirqd of that CPU may wait behind the hog: its episode names the
+        // finding of the hog's main victim beside its own.
+        let is_of_the_hog =
+            |entry: &Value| entry["UNSTARVE_CULPRIT_COMM"] == *shown && entry["UNSTARVE_VICTIM_ROLE"] != "ksoftirqd";
+        let complete = entries.iter().find(|entry| is(entry, "complete") && is_of_the_hog(entry));
         if let Some(complete) = complete {
             let is_its = |entry: &&Value| entry["UNSTARVE_EPISODE"] == complete["UNSTARVE_EPISODE"];
             let begun = entries.iter().filter(|entry| is(entry, "begun")).find(is_its);
