@@ -6,7 +6,7 @@ use std::process::Command;
 
 use serde_json::Value;
 
-const VERSION: &str = env!("CARGO_PKG_VERSION");
+const PACKAGE_VERSION: &str = env!("CARGO_PKG_VERSION");
 
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
@@ -35,13 +35,13 @@ fn every_file_has_the_version_of_the_workspace() {
             .skip(1)
             .map(|rest| rest.split_once(after).map_or(rest, |(version, _)| version))
             .collect();
-        assert_eq!(versions, BTreeSet::from([VERSION]), "{path}: `{before}…`");
+        assert_eq!(versions, BTreeSet::from([PACKAGE_VERSION]), "{path}: `{before}…`");
     }
     let changelog = read("CHANGELOG.md");
     let newest = changelog.lines().find_map(|line| line.strip_prefix("## ")).expect("a section for each version");
-    assert_eq!(newest.split(' ').next(), Some(VERSION), "CHANGELOG.md: the first section is this version's");
+    assert_eq!(newest.split(' ').next(), Some(PACKAGE_VERSION), "CHANGELOG.md: the first section is this version's");
     let output = Command::new(env!("CARGO_BIN_EXE_unstarve")).arg("--version").output().expect("--version");
-    assert!(String::from_utf8_lossy(&output.stdout).starts_with(&format!("unstarve {VERSION}")));
+    assert!(String::from_utf8_lossy(&output.stdout).starts_with(&format!("unstarve {PACKAGE_VERSION}")));
 }
 
 /// A published crate needs the crates below it published; nobody else promises anything.

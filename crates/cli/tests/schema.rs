@@ -31,7 +31,7 @@ enum Fields {
     Any,
 }
 
-const PARTS: [&str; 3] = ["oneOf", "anyOf", "allOf"];
+const COMBINED_SCHEMAS: [&str; 3] = ["oneOf", "anyOf", "allOf"];
 
 impl Schema {
     fn named(name: &str) -> Schema {
@@ -46,7 +46,7 @@ impl Schema {
     /// The fields that a node describes, together with its parts.
     fn fields(&self, node: &Value) -> BTreeSet<String> {
         let own = node.get("properties").and_then(Value::as_object).into_iter().flat_map(Map::keys).cloned();
-        let parts = PARTS.iter().filter_map(|part| node.get(part)?.as_array()).flatten();
+        let parts = COMBINED_SCHEMAS.iter().filter_map(|part| node.get(part)?.as_array()).flatten();
         own.chain(parts.chain(self.target(node)).flat_map(|part| self.fields(part))).collect()
     }
 
@@ -59,7 +59,7 @@ impl Schema {
         if let Some(target) = self.target(node) {
             self.fits(target, value, within)?;
         }
-        for part in PARTS {
+        for part in COMBINED_SCHEMAS {
             let Some(choices) = node.get(part).and_then(Value::as_array) else { continue };
             let tried: Vec<Result<(), String>> = choices.iter().map(|one| self.fits(one, value, within)).collect();
             let is_met =

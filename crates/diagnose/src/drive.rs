@@ -223,13 +223,7 @@ pub fn timeline(info: &TraceInfo) -> Timeline {
 }
 
 fn begin(info: &TraceInfo, snapshot: Option<&Arc<Snapshot>>) -> Timeline {
-    let mut timeline = Timeline::new(info.cpus, info.recorded, Box::new(HostSettings::of(info, snapshot)));
-    if info.cpus_recorded.zip(info.cpus).is_some_and(|(recorded, all)| recorded < all) {
-        timeline.lacks_cpus();
-    }
-    for task in &info.tasks {
-        timeline.name_task(task.tid, task.comm);
-    }
+    let mut timeline = Timeline::of_recording(info, Box::new(HostSettings::of(info, snapshot)));
     if let Some(snapshot) = snapshot {
         tell_before(&mut timeline, snapshot);
     }

@@ -83,9 +83,7 @@ impl HostSettings {
         let (mut groups, by_path) = known.map(competing).unwrap_or_default();
         let sessions = known.and_then(|snapshot| Sessions::of(snapshot, &by_path, &mut groups));
         let (wall, host) = (origin::wall(info, known), origin::host(info, known));
-        // In trace.dat, ring buffer pages contain the number of events lost before them. Text formats and the buffers of perf and
-        // Perfetto do not show it.
-        let marks_overwritten = info.format.starts_with("trace.dat");
+        let marks_overwritten = info.marks_overwritten();
         let nothing_overwritten = info.nothing_overwritten;
         let snapshot = snapshot.map(Arc::clone);
         HostSettings { snapshot, wall, host, groups, by_path, sessions, marks_overwritten, nothing_overwritten }

@@ -1,6 +1,6 @@
 //! The directory with a guard's journal, and the lock that allows only one guard on a machine.
 //!
-//! Both are trusted only if nobody but root can have written them: whoever can plant a journal can have any value set.
+//! Both are trusted only if nobody but root can have written them: a planted journal could have any value set.
 
 mod lock;
 

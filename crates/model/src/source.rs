@@ -34,6 +34,12 @@ pub struct TraceInfo {
 }
 
 impl TraceInfo {
+    /// Whether the recording marks where events of a CPU were overwritten: pages of the ring buffer in a trace.dat hold the number of
+    /// events lost before them. Text formats and the buffers of perf and Perfetto do not show it.
+    pub fn marks_overwritten(&self) -> bool {
+        self.format.starts_with("trace.dat")
+    }
+
     /// Adds a moment on both clocks; the first and the last are kept.
     pub fn note_clocks(&mut self, pair: ClockPair) {
         self.clocks.truncate(1);

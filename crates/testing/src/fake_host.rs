@@ -74,7 +74,7 @@ pub struct FakeState {
     refused: BTreeSet<Tid>,
     /// Whose children are noted from now on.
     followed: BTreeSet<Tid>,
-    /// Who has what it has from whom, as the kernel's programs note it.
+    /// The thread from which each thread inherited its settings, as the guard's eBPF programs record it.
     origins: BTreeMap<Tid, Tid>,
 }
 

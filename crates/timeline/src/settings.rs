@@ -6,7 +6,9 @@ use unstarve_sched::{GroupId, Groups};
 /// What a host snapshot shows of tasks and their events do not. `None` always means unknown.
 pub trait Settings: Send {
     /// The cgroups that [`Self::group`] names, once, when a timeline begins.
-    fn groups(&self) -> Groups;
+    fn groups(&self) -> Groups {
+        Groups::default()
+    }
 
     /// Whether it knows the task, so that its silence about the task is a fact. A task that it does not know has its creator's
     /// settings.
@@ -16,13 +18,19 @@ pub trait Settings: Send {
 
     /// The cgroup with whose weight the task competes with tasks of other groups; `None` if it is in the root cgroup, as kernel
     /// threads are, or if that is unknown.
-    fn group(&self, tid: Tid) -> Option<GroupId>;
+    fn group(&self, _: Tid) -> Option<GroupId> {
+        None
+    }
 
     /// The task's own load weight, if it does not follow from its priority: SCHED_IDLE has 3 at any nice.
-    fn own_weight(&self, tid: Tid) -> Option<u32>;
+    fn own_weight(&self, _: Tid) -> Option<u32> {
+        None
+    }
 
     /// The CPUs that the task may use.
-    fn allowed_cpus(&self, tid: Tid) -> Option<CpuSet>;
+    fn allowed_cpus(&self, _: Tid) -> Option<CpuSet> {
+        None
+    }
 
     /// Whether the task, runnable when the trace began, was runnable when it ended and did not run in between.
     fn has_only_waited(&self, _: Tid) -> bool {
@@ -50,7 +58,9 @@ pub trait Settings: Send {
     }
 
     /// Whether a bandwidth limit applies to the task's cgroup or one above it.
-    fn has_bandwidth_limit(&self, tid: Tid) -> Option<bool>;
+    fn has_bandwidth_limit(&self, _: Tid) -> Option<bool> {
+        None
+    }
 
     /// The CPU time that a deadline task may use per period.
     fn deadline_runtime(&self, _: Tid) -> Option<Nanos> {
@@ -101,20 +111,4 @@ impl std::fmt::Debug for BoxedSettings {
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoSettings;
 
-impl Settings for NoSettings {
-    fn groups(&self) -> Groups {
-        Groups::default()
-    }
-    fn group(&self, _: Tid) -> Option<GroupId> {
-        None
-    }
-    fn own_weight(&self, _: Tid) -> Option<u32> {
-        None
-    }
-    fn allowed_cpus(&self, _: Tid) -> Option<CpuSet> {
-        None
-    }
-    fn has_bandwidth_limit(&self, _: Tid) -> Option<bool> {
-        None
-    }
-}
+impl Settings for NoSettings {}

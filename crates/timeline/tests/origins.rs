@@ -86,21 +86,6 @@ fn a_program_with_a_kernel_threads_name_is_told_from_the_kernel_thread() {
 /// A snapshot that knows of all tasks what they are.
 struct Told;
 impl Settings for Told {
-    fn groups(&self) -> unstarve_sched::Groups {
-        NoSettings.groups()
-    }
-    fn own_weight(&self, _: Tid) -> Option<u32> {
-        None
-    }
-    fn group(&self, _: Tid) -> Option<unstarve_sched::GroupId> {
-        None
-    }
-    fn allowed_cpus(&self, _: Tid) -> Option<unstarve_model::CpuSet> {
-        None
-    }
-    fn has_bandwidth_limit(&self, _: Tid) -> Option<bool> {
-        None
-    }
     fn is_kernel_thread(&self, tid: Tid) -> Option<bool> {
         Some(tid == Tid(17))
     }
@@ -128,14 +113,8 @@ impl Settings for AtTheEnd {
     fn knows(&self, tid: Tid) -> bool {
         [HEAVY, MOVED].contains(&tid)
     }
-    fn own_weight(&self, _: Tid) -> Option<u32> {
-        None
-    }
     fn group(&self, tid: Tid) -> Option<unstarve_sched::GroupId> {
         (tid == HEAVY).then(|| unstarve_sched::Groups::default().add(None, 200_000))
-    }
-    fn allowed_cpus(&self, _: Tid) -> Option<unstarve_model::CpuSet> {
-        None
     }
     fn has_bandwidth_limit(&self, tid: Tid) -> Option<bool> {
         Some(tid == HEAVY)

@@ -63,7 +63,10 @@ pub fn analyse(mut source: Box<dyn EventSource>, sink: &mut impl Sink) -> Result
     let mut batch = Batch::with_room();
     while source.read(&mut batch)? {
         // Some formats know their CPUs and event types only after the first batch.
-        let timeline = timeline.get_or_insert_with(|| new_timeline(source.info()));
+        let timeline = timeline.get_or_insert_with(|| {
+            let info = source.info();
+            Timeline::of_recording(info, Box::new(SourceSettings::new(info)))
+        });
         timeline.names(batch.names.drain(..));
         for event in &batch.events {
             timeline.push(event, sink);
@@ -79,17 +82,6 @@ pub fn analyse(mut source: Box<dyn EventSource>, sink: &mut impl Sink) -> Result
         losses.extend(timeline.losses());
     }
     Ok(Analysis { info, events, losses, timeline })
-}
-
-fn new_timeline(info: &TraceInfo) -> Timeline {
-    let mut timeline = Timeline::new(info.cpus, info.recorded, Box::new(SourceSettings::new(info)));
-    if info.cpus_recorded.zip(info.cpus).is_some_and(|(recorded, all)| recorded < all) {
-        timeline.lacks_cpus();
-    }
-    for task in &info.tasks {
-        timeline.name_task(task.tid, task.comm);
-    }
-    timeline
 }
 
 /// Reads a recording to its end and calls `on_wait` for each wait: the time from becoming runnable to running.

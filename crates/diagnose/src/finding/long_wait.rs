@@ -6,7 +6,7 @@ use unstarve_model::{EventType, LossKind, Nanos};
 use unstarve_sched::Rule;
 use unstarve_timeline::{ActorId, CpuEnd, OpenWait};
 
-use super::stuck_equal::CROWDED;
+use super::stuck_equal::CROWDED_CPU;
 use super::{FindingKind, names, title};
 use crate::case::{Blame, Case};
 use crate::draft::Draft;
@@ -43,7 +43,7 @@ fn find(case: &Case<'_>, before: &[Finding]) -> Vec<Finding> {
         let of_tid = |finding: &Finding| case.actor(victim).tids.iter().any(|tid| finding.victim.tids.contains(&tid.0));
         before.iter().filter(is_loud).any(|finding| finding.actors.contains(&victim) || of_tid(finding))
     };
-    let crowded = before.iter().any(|finding| finding.id == CROWDED);
+    let crowded = before.iter().any(|finding| finding.id == CROWDED_CPU);
     let is_turn = |rule: Rule| matches!(rule, Rule::Fair | Rule::Count | Rule::WakeupPreemption);
     let long = case.victims().filter_map(|(victim, account)| unexplained(case, victim, account));
     let long = long.filter(|wait| !(crowded && is_turn(wait.rule)));

@@ -36,7 +36,7 @@ use crate::ledger::FAIR_PERIOD;
 use crate::remedy;
 use crate::report::Finding;
 
-pub(crate) use stuck_equal::CROWDED as CROWDED_CPU;
+pub(crate) use stuck_equal::CROWDED_CPU;
 pub use throttled::KIND as THROTTLED;
 pub(crate) use weight_starvation::KIND as WEIGHT_STARVATION;
 
@@ -71,7 +71,7 @@ pub const FINDINGS: [FindingKind; 15] = [
     deadline_overrun::KIND,
     not_preemptible::KIND,
     stuck_equal::KIND,
-    stuck_equal::CROWDED,
+    stuck_equal::CROWDED_CPU,
     cpu_stopped::KIND,
     long_wait::KIND,
 ];

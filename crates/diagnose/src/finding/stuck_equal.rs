@@ -34,7 +34,7 @@ pub(super) const KIND: FindingKind = FindingKind {
 };
 
 /// The same for a crowd of equals.
-pub(crate) const CROWDED: FindingKind = FindingKind {
+pub(crate) const CROWDED_CPU: FindingKind = FindingKind {
     id: "crowded-cpu",
     title: "so many equals share a CPU that a turn takes a second to come",
     about: "Nobody takes more than his share, and there are too many shares: each of some hundred runnable tasks waits for \
@@ -168,7 +168,7 @@ fn of_crowd(case: &Case<'_>, crowded: &[(Severity, Nanos, ActorId)]) -> Option<F
         evidence.push(format!("so did {}", names(case, rest.iter().map(|(_, _, victim)| *victim))));
     }
     let draft = Draft {
-        kind: CROWDED,
+        kind: CROWDED_CPU,
         severity,
         confidence: 0.9,
         sentence: format!("{} waited up to {longest} for its turn among equals.", title(case, &[victim])),
@@ -176,7 +176,7 @@ fn of_crowd(case: &Case<'_>, crowded: &[(Severity, Nanos, ActorId)]) -> Option<F
         evidence,
         also_paid: Vec::new(),
         period: None,
-        needs: CROWDED.needs,
+        needs: CROWDED_CPU.needs,
         infers_settings: !case.knows_group(victim),
         remedies: remedy::against_crowded_cpu(case, victim),
     };

@@ -262,7 +262,7 @@ fn counters(counted: &Throttled) -> String {
     )
 }
 
-/// Tasks of unknown group beside whom their CPU repeatedly went idle: one finding for all of them.
+/// Tasks of unknown cgroup that were runnable while their CPU repeatedly went idle: one finding for all of them.
 fn inferred(case: &Case<'_>) -> Option<Finding> {
     let rule = Rule::Throttled as usize;
     let again =

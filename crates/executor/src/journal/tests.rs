@@ -99,18 +99,18 @@ fn writing_goes_on_after_a_torn_line() {
 }
 
 /// A line for each kind of place and value, written by versions from before settings were types.
-const STORED: &str = include_str!("stored.jsonl");
+const STORED_JOURNAL: &str = include_str!("stored.jsonl");
 
 #[test]
 fn a_stored_journal_is_read_and_written_as_ever() {
-    for line in STORED.lines() {
+    for line in STORED_JOURNAL.lines() {
         let record: Record = serde_json::from_str(line).unwrap_or_else(|error| panic!("{error}: {line}"));
         assert_eq!(serde_json::to_string(&record).unwrap(), line);
     }
     let mut bytes = Vec::new();
-    STORED.lines().for_each(|line| sealed(line.as_bytes(), &mut bytes));
+    STORED_JOURNAL.lines().for_each(|line| sealed(line.as_bytes(), &mut bytes));
     let contents = Contents::parse(&bytes, "0f1a").unwrap();
     let file = contents.open.iter().find(|step| matches!(step.target, Place::File { .. })).unwrap();
     assert_eq!((&file.old, &file.new), (&Value::content("50000000"), &Value::content("200000000")));
-    assert_eq!((contents.open.len(), contents.damaged), (STORED.lines().count() - 3, 0));
+    assert_eq!((contents.open.len(), contents.damaged), (STORED_JOURNAL.lines().count() - 3, 0));
 }

@@ -63,7 +63,7 @@ impl State {
         self.commit.as_ref().map_or(0, |commit| commit.head.number)
     }
 
-    /// The next free number. A number is taken if any file has it, whoever wrote the file.
+    /// The next free number. A number is taken if any file has it, even one of another program.
     pub fn next(&self) -> u64 {
         let taken: BTreeSet<u64> = self.entries.iter().filter_map(Entry::number).collect();
         let mut next = self.number().saturating_add(1);

@@ -32,9 +32,6 @@ impl Settings for Limited {
     fn group(&self, tid: Tid) -> Option<GroupId> {
         Some(self.ids[tid.0 as usize % self.ids.len()])
     }
-    fn own_weight(&self, _: Tid) -> Option<u32> {
-        None
-    }
     fn allowed_cpus(&self, tid: Tid) -> Option<CpuSet> {
         Some((0..CPUS).map(CpuId).filter(|cpu| cpu.0 % 2 == tid.0 % 2).collect())
     }

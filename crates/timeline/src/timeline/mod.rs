@@ -8,7 +8,7 @@ mod switches;
 mod wakes;
 
 use unstarve_model::{
-    Comm, Coverage, CpuId, Event, EventKind, EventSet, EventType, Loss, LossKind, TaskRef, Tid, Time,
+    Comm, Coverage, CpuId, Event, EventKind, EventSet, EventType, Loss, LossKind, TaskRef, Tid, Time, TraceInfo,
 };
 
 use crate::cpus::OnCpu;
@@ -47,6 +47,18 @@ impl Timeline {
             losses: Losses::default(),
             end: RecordingEnd::default(),
         }
+    }
+
+    /// A timeline for a recording with this description.
+    pub fn of_recording(info: &TraceInfo, settings: Box<dyn Settings>) -> Timeline {
+        let mut timeline = Timeline::new(info.cpus, info.recorded, settings);
+        if info.cpus_recorded.zip(info.cpus).is_some_and(|(recorded, all)| recorded < all) {
+            timeline.lacks_cpus();
+        }
+        for task in &info.tasks {
+            timeline.name_task(task.tid, task.comm);
+        }
+        timeline
     }
 
     /// Names used by the next events (of a batch).

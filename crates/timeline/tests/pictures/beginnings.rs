@@ -71,21 +71,6 @@ fn a_cpu_that_must_have_switched_before_its_first_event_is_unknown_until_then() 
 struct Marked;
 
 impl Settings for Marked {
-    fn groups(&self) -> Groups {
-        Groups::default()
-    }
-    fn group(&self, _: Tid) -> Option<GroupId> {
-        None
-    }
-    fn own_weight(&self, _: Tid) -> Option<u32> {
-        None
-    }
-    fn allowed_cpus(&self, _: Tid) -> Option<CpuSet> {
-        None
-    }
-    fn has_bandwidth_limit(&self, _: Tid) -> Option<bool> {
-        None
-    }
     fn marks_overwritten(&self) -> bool {
         true
     }

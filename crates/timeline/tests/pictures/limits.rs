@@ -26,18 +26,6 @@ impl Settings for Container {
     fn group(&self, tid: Tid) -> Option<GroupId> {
         (tid == Tid(1)).then_some(self.1)
     }
-    fn own_weight(&self, _: Tid) -> Option<u32> {
-        None
-    }
-    fn allowed_cpus(&self, _: Tid) -> Option<CpuSet> {
-        None
-    }
-    fn has_only_waited(&self, _: Tid) -> bool {
-        false
-    }
-    fn is_idle_if_silent(&self, _: CpuId) -> bool {
-        false
-    }
     fn has_bandwidth_limit(&self, tid: Tid) -> Option<bool> {
         Some(tid == Tid(1))
     }

@@ -37,17 +37,8 @@ impl Settings for Starving {
     fn group(&self, tid: Tid) -> Option<GroupId> {
         Some(if tid == Tid(1) { self.2 } else { self.1 })
     }
-    fn own_weight(&self, _: Tid) -> Option<u32> {
-        None
-    }
-    fn allowed_cpus(&self, _: Tid) -> Option<CpuSet> {
-        None
-    }
     fn has_only_waited(&self, tid: Tid) -> bool {
         tid == Tid(2)
-    }
-    fn is_idle_if_silent(&self, _: CpuId) -> bool {
-        false
     }
     fn has_bandwidth_limit(&self, _: Tid) -> Option<bool> {
         Some(false)

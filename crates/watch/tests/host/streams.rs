@@ -10,7 +10,7 @@ use std::io::Write;
 use std::path::Path;
 use std::process::{Command, Stdio};
 
-use unstarve_model::{Comm, Context, CpuId, CpuSet, Event, EventKind, Issuer, PrevState, Prio, TaskRef, Tid, Time};
+use unstarve_model::{Comm, Context, CpuId, Event, EventKind, Issuer, PrevState, Prio, TaskRef, Tid, Time};
 use unstarve_sched::counted::{COUNTED_RULES, Yields, as_counted, place};
 use unstarve_sched::queue::{Charge, RunQueue};
 use unstarve_sched::{Contender, GroupId, Groups, Rule, precedes};
@@ -279,14 +279,6 @@ impl Settings for Grouped {
 
     fn group(&self, tid: Tid) -> Option<GroupId> {
         self.tasks.iter().find(|task| task.tid == tid.0)?.group().map(|group| self.ids[group])
-    }
-
-    fn own_weight(&self, _: Tid) -> Option<u32> {
-        None
-    }
-
-    fn allowed_cpus(&self, _: Tid) -> Option<CpuSet> {
-        None
     }
 
     fn has_bandwidth_limit(&self, _: Tid) -> Option<bool> {
