@@ -186,7 +186,7 @@ fn a_set_user_id_program_is_nobodys() {
     let directory = tempfile::tempdir().expect("a directory");
     let program = directory.path().join("suidsleep");
     std::fs::set_permissions(directory.path(), std::fs::Permissions::from_mode(0o755)).expect("its mode");
-    std::fs::copy("/bin/sleep", &program).expect("a copy");
+    unstarve_testing::install_program(std::path::Path::new("/bin/sleep"), &program).expect("a copy");
     std::fs::set_permissions(&program, std::fs::Permissions::from_mode(0o4755)).expect("its mode");
     let Some(setpriv) = unstarve_testing::tool("setpriv") else { return };
     let mut child = Command::new(setpriv)

@@ -68,24 +68,23 @@ impl Host {
         fs::write(&path, text).expect("written");
     }
 
+    fn script(&self, below: &str, text: &str) {
+        let path = self.path(below);
+        fs::create_dir_all(path.parent().expect("a parent")).expect("made");
+        unstarve_testing::install_script(text, &path).expect("written");
+    }
+
     /// A script that says it is QEMU 10, and does this when it is to boot a guest.
     fn qemu(&self, below: &str, acts: &str) {
         let version = "if [ \"$*\" = --version ]; then echo 'QEMU emulator version 10.0.2'; exit; fi";
-        self.write(below, &format!("#!/bin/bash\n{version}\n{acts}\n"));
-        self.mode(below, 0o755);
+        self.script(below, &format!("#!/bin/bash\n{version}\n{acts}\n"));
     }
 
     /// A program that leaves a mark of its name.
     fn marks(&self, below: &str) {
         let name = below.replace('/', "-");
-        self.write(
-            below,
-            &format!(
-                "#!/bin/sh\n: >{}\necho 'QEMU emulator version 10.0.2'\n",
-                self.path("marks").join(name).display()
-            ),
-        );
-        self.mode(below, 0o755);
+        let mark = self.path("marks").join(name);
+        self.script(below, &format!("#!/bin/sh\n: >{}\necho 'QEMU emulator version 10.0.2'\n", mark.display()));
     }
 
     /// Gives a tree to the user.
@@ -319,8 +318,8 @@ fn unprivileged_ids() -> u64 {
 fn a_program_beside_that_others_can_write_is_not_become() {
     let Some(host) = Host::new() else { return };
     let place = host.path("theirs/bin");
-    fs::copy(env!("CARGO_BIN_EXE_unstarve"), place.join("unstarve")).expect("copied");
-    host.mode("theirs/bin/unstarve", 0o755);
+    unstarve_testing::install_program(Path::new(env!("CARGO_BIN_EXE_unstarve")), &place.join("unstarve"))
+        .expect("copied");
     host.marks("theirs/bin/unstarve-sql");
     chown(place.join("unstarve-sql"), Some(USER), None).expect("given away");
     let output = Command::new(place.join("unstarve")).args(["sql", "--list"]).stdin(Stdio::null()).output();

@@ -57,11 +57,10 @@ impl Bench {
         let script = format!(
             "#!/bin/sh\nif [ \"$*\" = --version ]; then echo 'QEMU emulator version {version}'; exit; fi\n{acts}\n"
         );
-        bench.write("bin/qemu-system-x86_64", &script);
+        fs::create_dir_all(bench.path("bin")).expect("made");
         // Whatever the umask is: others must not be able to write it.
-        for path in ["bin", "bin/qemu-system-x86_64"] {
-            fs::set_permissions(bench.path(path), fs::Permissions::from_mode(0o755)).expect("executable");
-        }
+        fs::set_permissions(bench.path("bin"), fs::Permissions::from_mode(0o755)).expect("a mode");
+        unstarve_testing::install_script(&script, &bench.path("bin/qemu-system-x86_64")).expect("written");
         let added = bench.output(&["kernel", "add", "bzImage", "--modules", "modules", "--name", "test"]);
         assert!(added.status.success(), "{}", said(&added));
         bench

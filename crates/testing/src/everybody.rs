@@ -4,6 +4,7 @@ use std::fs::{self, Permissions};
 use std::io;
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use tempfile::TempDir;
 
@@ -24,7 +25,31 @@ pub fn place_for_all() -> io::Result<TempDir> {
 pub fn program_for_all(program: &Path) -> io::Result<(TempDir, PathBuf)> {
     let place = place_for_all()?;
     let copy = place.path().join("program");
-    fs::copy(program, &copy)?;
-    fs::set_permissions(&copy, Permissions::from_mode(0o755))?;
+    install_program(program, &copy)?;
     Ok((place, copy))
+}
+
+/// Copies a program, executable by all, in a child process.
+///
+/// A file that this process has open for writing is also open in each program that another test starts at that moment, until that
+/// program runs; starting the file meanwhile fails with ETXTBSY.
+///
+/// # Errors
+/// If it cannot be copied.
+pub fn install_program(program: &Path, copy: &Path) -> io::Result<()> {
+    let output = Command::new("install").args(["-m", "755", "--"]).args([program, copy]).output()?;
+    if output.status.success() {
+        return Ok(());
+    }
+    Err(io::Error::other(format!("install: {}", String::from_utf8_lossy(&output.stderr).trim_end())))
+}
+
+/// Writes a script, executable by all, so that it can be started at once.
+///
+/// # Errors
+/// If it cannot be written.
+pub fn install_script(text: &str, path: &Path) -> io::Result<()> {
+    let draft = tempfile::NamedTempFile::new()?;
+    fs::write(draft.path(), text)?;
+    install_program(draft.path(), path)
 }

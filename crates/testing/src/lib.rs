@@ -13,6 +13,6 @@ pub mod model;
 mod need;
 pub mod verdict_scene;
 
-pub use everybody::{place_for_all, program_for_all};
+pub use everybody::{install_program, install_script, place_for_all, program_for_all};
 pub use growth::{cpu_time, grows_with_its_input};
 pub use need::{not_possible_here, python_module, tool};

@@ -1,8 +1,7 @@
 //! What a CPU did before its first event, and what is believed of one that is not heard.
 
 use insta::assert_snapshot;
-use unstarve_model::{CpuId, CpuSet, Tid};
-use unstarve_sched::{GroupId, Groups};
+use unstarve_model::{CpuId, Tid};
 use unstarve_timeline::{Settings, Sink, Wait, World};
 
 use crate::pictures::drawn;

@@ -1,7 +1,7 @@
 //! Cgroups, their limits, interrupts and migrations.
 
 use insta::assert_snapshot;
-use unstarve_model::{CpuId, CpuSet, Tid};
+use unstarve_model::Tid;
 use unstarve_sched::{GroupId, Groups};
 use unstarve_timeline::Settings;
 

@@ -1,7 +1,7 @@
 //! Tasks that were runnable before the recording.
 
 use insta::assert_snapshot;
-use unstarve_model::{CpuId, CpuSet, Tid};
+use unstarve_model::{CpuId, Tid};
 use unstarve_sched::{GroupId, Groups};
 use unstarve_timeline::{Settings, Sink, Throughout, Timeline, Wait, World};
 
