@@ -237,8 +237,7 @@ fn keep_from_children(task: &Task, plan: &mut Plan) {
     if task.kind != Kind::User || task.attributes.reset_on_fork {
         return;
     }
-    let Some(rule) = plan.changes.iter().find(|planned| planned.new.is_above_ordinary()).map(|planned| planned.rule)
-    else {
+    let Some(rule) = plan.changes.iter().find(|planned| planned.new.is_privileged()).map(|planned| planned.rule) else {
         return;
     };
     match heirloom(task) {

@@ -1,6 +1,8 @@
-//! Scheduler settings that are kernel files: where each is, what it accepts, what its values mean, which values certainly do
-//! harm, and how to make a value persistent. One module for each family; [`SETTINGS`] lists them all. All other code calls
-//! [`File::at`] for a path: no other crate compares file names, and nothing outside the list is written.
+//! Scheduler settings: where each is, what it accepts, what its values mean, which values certainly do harm, and how to make a
+//! value persistent. One module for each family.
+//!
+//! [`SETTINGS`] lists those that are kernel files. All other code calls [`File::at`] for a path: no other crate compares file names,
+//! and nothing outside the list is written. [`TASK_SETTINGS`] lists those of tasks.
 
 pub mod cgroup;
 mod content;
@@ -10,14 +12,21 @@ mod nfsd;
 mod number;
 mod pattern;
 mod real_time;
+mod task;
 mod tunable;
 mod uclamp;
+mod value;
 mod workqueue;
 
 use cgroup::CgroupVersion;
 pub use content::Content;
+pub use task::{
+    Given, POLICY_POSITION, RESET_ON_FORK_POSITION, RuleKey, ShellSaved, TASK_SETTINGS, Takes, TaskFile, TaskSetting,
+    Want, cpus_of_rule, rule_keys,
+};
+pub use value::{Aspect, Value};
 
-/// All settings. If two match a path, the first one counts.
+/// All settings that are files. If two match a path, the first one counts.
 pub const SETTINGS: [&Setting; 23] = [
     &cgroup::WEIGHT,
     &cgroup::SHARES,
@@ -47,7 +56,7 @@ pub const SETTINGS: [&Setting; 23] = [
 /// Looks up the values of other settings by name.
 type OtherValues<'a> = dyn Fn(&str) -> Option<String> + 'a;
 
-/// A setting, or a family of settings that are treated alike.
+/// A setting that is a file, or a family of such settings that are treated alike.
 #[derive(Debug)]
 pub struct Setting {
     /// Its files, as absolute paths. `{IRQ}`, `{QUEUE}` and `{CPU}` stand for a number that a boot or a machine assigns,
