@@ -376,6 +376,7 @@ fn attributes(values: &Values) -> Attributes {
         slice: None,
         uclamp: None,
         affinity: CpuSet::default(),
+        files: Vec::new(),
     };
     for value in values.values() {
         match value {
@@ -384,6 +385,7 @@ fn attributes(values: &Values) -> Attributes {
             Value::Slice(slice) => all.slice = Some(*slice),
             Value::Affinity(cpus) => all.affinity = cpus.clone(),
             Value::ResetOnFork(on) => all.reset_on_fork = *on,
+            other if other.of_task().is_some_and(|setting| setting.file.is_some()) => all.files.push(other.clone()),
             other => panic!("no test sets {other} of a thread"),
         }
     }

@@ -164,7 +164,9 @@ impl Policy {
 
     /// The files of `/proc` that the selectors need.
     pub fn wanted(&self) -> Wanted {
-        self.rules.iter().fold(Wanted::default(), |wanted, rule| rule.selector.wanted(wanted))
+        let is_file = |want: &Want| want.aspect().of_task().is_some_and(|setting| setting.file.is_some());
+        let settings = self.rules.iter().flat_map(|rule| &rule.set).any(is_file);
+        self.rules.iter().fold(Wanted { settings, ..Wanted::default() }, |wanted, rule| rule.selector.wanted(wanted))
     }
 
     /// The highest real-time priority that a rule sets.
