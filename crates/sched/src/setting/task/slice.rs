@@ -2,8 +2,8 @@
 
 use std::ops::RangeInclusive;
 
-use super::want::{duration_ns, text};
-use super::{Given, RuleKey, Takes, TaskSetting, Want};
+use super::want::duration;
+use super::{RuleKey, Takes, TaskSetting, Want};
 use crate::setting::{Aspect, Value};
 
 /// The kernel clamps slices to these (`__setparam_fair()` in kernel/sched/fair.c, 6.12 and later).
@@ -21,7 +21,10 @@ pub(super) const SLICE: TaskSetting = TaskSetting {
         name: "slice",
         about: "The length of a turn, `100us` to `100ms` (Linux 6.12 and later).",
         takes: Takes::Text,
-        want,
+        want: |given| {
+            let ns = duration("slice", given, SLICES_NS, "100us to 100ms, such as \"3ms\"")?;
+            Ok(Want::Value(Value::Slice(ns)))
+        },
     }],
     ..TaskSetting::PLAIN
 };
@@ -31,10 +34,4 @@ fn of(value: &Value) -> u64 {
         Value::Slice(ns) => *ns,
         _ => 0,
     }
-}
-
-fn want(given: &Given) -> Result<Want, String> {
-    let wrong = || format!("slice = \"{}\"; expected 100us to 100ms, such as \"3ms\"", text(given));
-    let ns = duration_ns(text(given)).filter(|ns| SLICES_NS.contains(ns));
-    ns.map(|ns| Want::Value(Value::Slice(ns))).ok_or_else(wrong)
 }

@@ -1,5 +1,7 @@
 //! What a rule of a guard's policy wants a task to have.
 
+use std::ops::RangeInclusive;
+
 use unstarve_model::SchedPolicy;
 
 use crate::setting::{Aspect, Value};
@@ -82,17 +84,19 @@ pub(super) fn text(given: &Given) -> &str {
     }
 }
 
-/// A duration of whole units, such as `3ms`.
-pub(super) fn duration_ns(text: &str) -> Option<u64> {
-    let written = text.trim();
+/// A duration of whole units in ns, such as `3ms`.
+pub(super) fn duration(name: &str, given: &Given, range: RangeInclusive<u64>, takes: &str) -> Result<u64, String> {
+    let written = text(given).trim();
     let (number, unit) = written.split_at(written.find(|c: char| !c.is_ascii_digit()).unwrap_or(written.len()));
-    let scale: u64 = match unit.trim() {
-        "ns" => 1,
-        "us" | "µs" => 1000,
-        "ms" => 1_000_000,
-        _ => return None,
+    let scale = match unit.trim() {
+        "ns" => Some(1),
+        "us" | "µs" => Some(1000),
+        "ms" => Some(1_000_000),
+        _ => None,
     };
-    number.parse::<u64>().ok()?.checked_mul(scale)
+    let ns = scale.and_then(|scale: u64| number.parse::<u64>().ok()?.checked_mul(scale));
+    let wrong = || format!("{name} = \"{}\"; expected {takes}", text(given));
+    ns.filter(|ns| range.contains(ns)).ok_or_else(wrong)
 }
 
 impl Want {
