@@ -45,6 +45,8 @@ pub enum Value {
     },
     /// Whether children start as ordinary tasks.
     ResetOnFork(bool),
+    /// The timer slack, in ns.
+    TimerSlack(u64),
     /// The content of a setting's file.
     #[serde(rename = "text")]
     Content(Content),
@@ -66,6 +68,8 @@ pub enum Aspect {
     Uclamp,
     /// See [`Value::ResetOnFork`].
     ResetOnFork,
+    /// See [`Value::TimerSlack`].
+    TimerSlack,
     /// See [`Value::Content`].
     #[serde(rename = "text")]
     Content,
@@ -94,6 +98,7 @@ impl Value {
             Value::Affinity(_) => Aspect::Affinity,
             Value::Uclamp { .. } => Aspect::Uclamp,
             Value::ResetOnFork(_) => Aspect::ResetOnFork,
+            Value::TimerSlack(_) => Aspect::TimerSlack,
             Value::Content(_) => Aspect::Content,
         }
     }

@@ -6,6 +6,7 @@ mod nice;
 mod policy;
 mod reset_on_fork;
 mod slice;
+mod timer_slack;
 mod uclamp;
 mod want;
 
@@ -17,8 +18,15 @@ pub use want::{Given, RuleKey, Takes, Want};
 /// All settings of tasks, in the order in which a guard sets them; they are reverted in the opposite order. Reset-on-fork comes
 /// first, so that it is in force whenever a child could inherit a real-time policy. Then the policy, because slice and nice depend
 /// on it.
-pub const TASK_SETTINGS: [&TaskSetting; 6] =
-    [&reset_on_fork::RESET_ON_FORK, &policy::POLICY, &nice::NICE, &slice::SLICE, &affinity::AFFINITY, &uclamp::UCLAMP];
+pub const TASK_SETTINGS: [&TaskSetting; 7] = [
+    &reset_on_fork::RESET_ON_FORK,
+    &policy::POLICY,
+    &nice::NICE,
+    &slice::SLICE,
+    &affinity::AFFINITY,
+    &uclamp::UCLAMP,
+    &timer_slack::TIMER_SLACK,
+];
 
 /// The position of reset-on-fork in [`TASK_SETTINGS`].
 pub const RESET_ON_FORK_POSITION: usize = 0;
