@@ -32,12 +32,10 @@ pub(super) const WEIGHT: Setting = Setting {
 pub(super) const SHARES: Setting = Setting {
     paths: &["{GROUP}/cpu.shares"],
     version: Some(CgroupVersion::V1),
-    systemd: |value| {
-        Some(format!("CPUWeight={}", (u64::from(value.parse::<u32>().ok()?) * 100 / 1024).clamp(1, 10_000)))
-    },
+    systemd: |value| Some(format!("CPUWeight={}", crate::systemd_weight_of_shares(value.parse().ok()?))),
     policy: Some(PolicyKey {
         to_file: |value| policy_weight(value).map(|weight| Content::of(weight_in(CgroupVersion::V1, weight))),
-        of_file: |value| Some(((u64::from(value.parse::<u32>().ok()?) * 100 + 512) / 1024).to_string()),
+        of_file: |value| Some(crate::cpu_weight_of_load_weight(value.parse().ok()?).to_string()),
         ..POLICY_WEIGHT
     }),
     ..OF_GROUP

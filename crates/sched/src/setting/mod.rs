@@ -13,7 +13,7 @@ mod number;
 mod pattern;
 mod real_time;
 mod task;
-mod tunable;
+pub mod tunable;
 mod uclamp;
 mod value;
 mod workqueue;
@@ -229,6 +229,11 @@ impl<'a> File<'a> {
 
 const DEBUGFS: &str = "/sys/kernel/debug/sched/";
 
+/// The last component of a path or a name, which can be written in one way alone.
+fn last_part(name: &str) -> Option<&str> {
+    name.rsplit(['/', '.']).find(|part| !part.is_empty())
+}
+
 /// The file that a `[[tunable]]` table of a policy sets.
 pub fn path_of_tunable(name: &str) -> String {
     match name.contains('.') {
@@ -269,9 +274,7 @@ pub struct Harm {
 /// # Errors
 /// If the value would certainly harm the machine. Values that the kernel itself refuses are not checked.
 pub fn check_harm(name: &str, value: &str, other: impl Fn(&str) -> Option<String>) -> Result<(), Harm> {
-    // A path can be written in many ways, but its last component only in one.
-    let last = |name: &str| name.rsplit(['/', '.']).find(|part| !part.is_empty()).map(str::to_owned);
-    let is_it = |setting: &&Setting| setting.paths.iter().any(|path| last(path) == last(name));
+    let is_it = |setting: &&Setting| setting.paths.iter().any(|path| last_part(path) == last_part(name));
     let harm = SETTINGS.into_iter().find(is_it).and_then(|setting| (setting.harm)(value, &other));
     harm.map_or(Ok(()), |reason| Err(Harm { reason }))
 }

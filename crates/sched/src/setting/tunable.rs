@@ -51,6 +51,16 @@ pub(super) const OF_CPU: Setting = Setting { paths: &["/sys/kernel/debug/sched/{
 
 pub(super) const DEBUGFS: Setting = Setting { paths: &["/sys/kernel/debug/sched/*"], ..Setting::PLAIN };
 
+/// Whether a file in the scheduler's debugfs directory has no single value: the features, or a dump of megabytes.
+pub fn has_no_single_value(name: &str) -> bool {
+    super::feature::is_file(name) || super::last_part(name) == Some("debug")
+}
+
+/// The CPU and the parameter of a file of the fair class's deadline server: `3`, `runtime`.
+pub fn fair_server(path: &str) -> Option<(&str, &str)> {
+    path.strip_prefix("/sys/kernel/debug/sched/fair_server/cpu")?.split_once('/')
+}
+
 /// Limited to these names, so that a policy cannot write every file below /proc/sys.
 pub(super) const SYSCTL: Setting = Setting {
     paths: &["/proc/sys/kernel/sched_*", "/proc/sys/kernel/numa_balancing*", "/proc/sys/kernel/timer_migration*"],
