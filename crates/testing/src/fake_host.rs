@@ -18,6 +18,7 @@ use unstarve_executor::journal::Step;
 use unstarve_executor::plan::Look;
 use unstarve_facts::flag;
 use unstarve_model::{CpuSet, SchedPolicy, Tid};
+use unstarve_sched::setting::File;
 
 /// What can be set of a thread.
 type Values = BTreeMap<Aspect, Value>;
@@ -400,7 +401,10 @@ impl Host for FakeHost {
             Place::Session { id } => {
                 state.sessions.get(id).copied().map(Value::Nice).filter(|_| aspect == Aspect::Nice)
             }
-            Place::File { path, .. } => state.files.get(path).map(Value::content),
+            Place::File { path, .. } => state
+                .files
+                .get(path)
+                .map(|text| Value::content(File::at(path).map_or(text.as_str(), |file| file.in_force(text)))),
             Place::Feature { .. } => None,
         })
     }

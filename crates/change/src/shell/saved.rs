@@ -2,7 +2,7 @@
 
 use unstarve_model::Tid;
 use unstarve_sched::setting::cgroup::{self, CgroupVersion};
-use unstarve_sched::setting::{Aspect, File, ShellSaved};
+use unstarve_sched::setting::{Aspect, File, ShellSaved, Shows};
 
 use super::known::{CREATED, KIND, Known, NAME, OWNER, Parts};
 use super::{Commands, ENDED, find_features, handlers, quoted, set_session, text, write};
@@ -147,7 +147,11 @@ fn requotable(path: &str) -> Option<String> {
 }
 
 fn replace_text(file: File<'_>, quoted: &str, to: &str) -> String {
-    let now = if file.setting.is_choice { "sed 's/.*(\\(.*\\)).*/\\1/'" } else { "cat" };
+    let now = match file.setting.shows {
+        Shows::Value => "cat",
+        Shows::Choice => "sed 's/.*(\\(.*\\)).*/\\1/'",
+        Shows::WithReason => "cut -d ' ' -f 1",
+    };
     let back = write(&format!("'$({now} {quoted})'"), quoted, file, "\\$");
     format!("echo \"[ ! -e {quoted} ] || {back}\" >> $u; {}", write(to, quoted, file, "$"))
 }

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Content, PolicyKey, Setting};
+use super::{Content, PolicyKey, Setting, Shows};
 
 /// The two interfaces of cgroups.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -68,6 +68,19 @@ pub(super) const MAX: Setting = Setting {
         Some(format!("CPUQuota={percent}%"))
     },
     ..OF_GROUP
+};
+
+/// Whether the group's CPUs are its own: `member`, `root`, `isolated`. The kernel shows `root invalid (…)` while it cannot be so, and
+/// makes it so once it can.
+///
+/// Source: `sched_partition_show()` in kernel/cgroup/cpuset.c (5.0; reasons 6.1); Documentation/admin-guide/cgroup-v2.rst.
+pub(super) const PARTITION: Setting = Setting {
+    paths: &["{GROUP}/cpuset.cpus.partition"],
+    version: Some(CgroupVersion::V2),
+    shows: Shows::WithReason,
+    // It takes the CPUs from all other groups.
+    gives_more: |_, _| true,
+    ..Setting::PLAIN
 };
 
 pub(super) const QUOTA: Setting =

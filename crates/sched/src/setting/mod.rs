@@ -27,7 +27,7 @@ pub use task::{
 pub use value::{Aspect, Value};
 
 /// All settings that are files. If two match a path, the first one counts.
-pub const SETTINGS: [&Setting; 23] = [
+pub const SETTINGS: [&Setting; 25] = [
     &cgroup::WEIGHT,
     &cgroup::SHARES,
     &cgroup::IDLE,
@@ -35,6 +35,8 @@ pub const SETTINGS: [&Setting; 23] = [
     &cgroup::QUOTA,
     &cgroup::PERIOD,
     &uclamp::MIN,
+    &uclamp::MAX,
+    &cgroup::PARTITION,
     &feature::FEATURES,
     &real_time::RUNTIME,
     &real_time::PERIOD,
@@ -67,8 +69,8 @@ pub struct Setting {
     pub version: Option<CgroupVersion>,
     /// The kernel may return EBUSY for a while.
     pub may_be_busy: bool,
-    /// It shows all its words, with the current one in parentheses, and takes a single word.
-    pub is_choice: bool,
+    /// How it shows its value.
+    pub shows: Shows,
     /// Why a value certainly does harm; `other` returns the current or planned value of another setting.
     harm: fn(value: &str, other: &OtherValues<'_>) -> Option<String>,
     /// Whether the second value gives a group more CPU time than the first.
@@ -77,6 +79,17 @@ pub struct Setting {
     systemd: fn(&str) -> Option<String>,
     /// Its key in the `[[cgroup]]` table of a guard's policy.
     pub policy: Option<PolicyKey>,
+}
+
+/// How a file shows its value.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Shows {
+    /// As it was written.
+    Value,
+    /// Among all its words, in parentheses; it takes a single word.
+    Choice,
+    /// A word, and after it perhaps why it has no effect.
+    WithReason,
 }
 
 /// A key of the `[[cgroup]]` table in a policy. Settings of both hierarchies may share one.
@@ -102,7 +115,7 @@ impl Setting {
         paths: &[],
         version: None,
         may_be_busy: false,
-        is_choice: false,
+        shows: Shows::Value,
         harm: |_, _| None,
         gives_more: |_, _| false,
         systemd: |_| None,
@@ -181,8 +194,12 @@ impl<'a> File<'a> {
 
     /// What to write to restore the state that the file shows now.
     pub fn in_force(self, text: &str) -> &str {
-        let word = || text.split_ascii_whitespace().find_map(|word| word.strip_prefix('(')?.strip_suffix(')'));
-        self.setting.is_choice.then(word).flatten().unwrap_or(text)
+        let in_force = match self.setting.shows {
+            Shows::Value => None,
+            Shows::Choice => text.split_ascii_whitespace().find_map(|word| word.strip_prefix('(')?.strip_suffix(')')),
+            Shows::WithReason => text.split_ascii_whitespace().next(),
+        };
+        in_force.unwrap_or(text)
     }
 
     /// Whether the change gives a group more CPU time.
@@ -218,11 +235,12 @@ impl<'a> File<'a> {
     pub fn in_policy(self, value: &Content) -> Option<(&'a str, &'static str, String)> {
         let key = self.setting.policy.as_ref()?;
         let below = self.group()?.strip_prefix("/sys/fs/cgroup")?;
-        let group = match self.setting.version {
-            // Below the controller's directory.
-            Some(CgroupVersion::V1) => &below[1 + below.get(1..)?.find('/')?..],
-            _ => below,
-        };
+        // Of files that both hierarchies have, those of version 1 lie below the controller's directory.
+        let is_v1 = self.setting.version.map_or_else(
+            || below.split('/').nth(1).is_some_and(|first| first.split(',').any(|controller| controller == "cpu")),
+            |version| version == CgroupVersion::V1,
+        );
+        let group = if is_v1 { &below[1 + below.get(1..)?.find('/')?..] } else { below };
         Some((group, key.name, (key.of_file)(value.as_str())?))
     }
 }

@@ -2,7 +2,7 @@
 
 use std::ops::RangeInclusive;
 
-use super::{Setting, number};
+use super::{Setting, Shows, number};
 
 /// The limits that the kernel enforced while these were sysctls, up to 5.12 (`min_sched_granularity_ns` and so on in
 /// kernel/sysctl.c). In debugfs they have no limits: 0 causes a division by zero (`sched_nr_latency`), and with seconds each
@@ -39,7 +39,7 @@ pub(super) const SCAN_SIZE: Setting = Setting {
 
 /// `none (voluntary) full`.
 pub(super) const PREEMPT: Setting =
-    Setting { paths: &["/sys/kernel/debug/sched/preempt"], is_choice: true, ..Setting::PLAIN };
+    Setting { paths: &["/sys/kernel/debug/sched/preempt"], shows: Shows::Choice, ..Setting::PLAIN };
 
 /// The runtime and period of a CPU's deadline server; each change repeats its admission control.
 ///
