@@ -245,30 +245,21 @@ struct SetKey(Option<&'static RuleKey>);
 impl<'de> Deserialize<'de> for SetKey {
     fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<SetKey, D::Error> {
         static NAMES: LazyLock<Vec<&str>> = LazyLock::new(|| rule_keys().map(|key| key.name).chain([LOWER]).collect());
-        let name = OneOf(&NAMES).deserialize_as(deserializer, D::Error::unknown_field)?;
-        Ok(SetKey(rule_keys().find(|key| key.name == name)))
+        let name = String::deserialize(deserializer)?;
+        let key = rule_keys().find(|key| key.name == name);
+        if key.is_some() || name == LOWER { Ok(SetKey(key)) } else { Err(D::Error::unknown_field(&name, &NAMES)) }
     }
 }
 
 /// One of these words.
 struct OneOf(&'static [&'static str]);
 
-impl OneOf {
-    fn deserialize_as<'de, D: Deserializer<'de>>(
-        self,
-        deserializer: D,
-        error: fn(&str, &'static [&'static str]) -> D::Error,
-    ) -> Result<String, D::Error> {
-        let word = String::deserialize(deserializer)?;
-        if self.0.contains(&word.as_str()) { Ok(word) } else { Err(error(&word, self.0)) }
-    }
-}
-
 impl<'de> DeserializeSeed<'de> for OneOf {
     type Value = String;
 
     fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<String, D::Error> {
-        self.deserialize_as(deserializer, D::Error::unknown_variant)
+        let word = String::deserialize(deserializer)?;
+        if self.0.contains(&word.as_str()) { Ok(word) } else { Err(D::Error::unknown_variant(&word, self.0)) }
     }
 }
 
