@@ -225,9 +225,9 @@ impl<'de> Visitor<'de> for SetVisitor {
             };
             let (at, given) = match key.takes {
                 Takes::Number(..) => spanned(map.next_value()?, Given::Number),
-                Takes::Text => spanned(map.next_value()?, Given::Text),
-                Takes::Flag => spanned(map.next_value()?, Given::Flag),
-                Takes::Word(words) => (0, Given::Text(map.next_value_seed(OneOf(words))?)),
+                Takes::Duration(..) | Takes::Cpus(_) => spanned(map.next_value()?, Given::Text),
+                Takes::Flag(_) => spanned(map.next_value()?, Given::Flag),
+                Takes::Word(words, _) => (0, Given::Text(map.next_value_seed(OneOf(words))?)),
             };
             table.given.push((key.name, at, given));
         }
@@ -271,16 +271,19 @@ impl JsonSchema for SetTable {
     fn json_schema(_: &mut SchemaGenerator) -> Schema {
         const ABOUT_LOWER: &str = "Whether a task that is stronger already is made weaker: by default, a real-time priority, a nice below 0 \
                                    and an\nuclamp-min never do that.";
-        let key = |key: &RuleKey| match key.takes {
-            Takes::Number(least, greatest) => json_schema!({
-                "description": key.about, "type": ["integer", "null"], "format": if least < 0 { "int32" } else { "uint32" },
-                "maximum": greatest, "minimum": least
+        let key = |key: &RuleKey| match &key.takes {
+            Takes::Number(range, ..) => json_schema!({
+                "description": key.about, "type": ["integer", "null"],
+                "format": if *range.start() < 0 { "int32" } else { "uint32" },
+                "maximum": range.end(), "minimum": range.start()
             }),
-            Takes::Text => json_schema!({ "description": key.about, "type": ["string", "null"] }),
-            Takes::Word(words) => {
+            Takes::Duration(..) | Takes::Cpus(_) => {
+                json_schema!({ "description": key.about, "type": ["string", "null"] })
+            }
+            Takes::Word(words, _) => {
                 json_schema!({ "description": key.about, "type": "string", "default": null, "enum": words })
             }
-            Takes::Flag => json_schema!({ "description": key.about, "type": ["boolean", "null"] }),
+            Takes::Flag(_) => json_schema!({ "description": key.about, "type": ["boolean", "null"] }),
         };
         let lower = json_schema!({ "description": ABOUT_LOWER, "type": "boolean", "default": false });
         let properties: BTreeMap<&str, Schema> =

@@ -2,8 +2,7 @@
 
 use unstarve_model::CpuSet;
 
-use super::want::text;
-use super::{Given, RuleKey, ShellSaved, Takes, TaskSetting, Want};
+use super::{RuleKey, ShellSaved, Takes, TaskSetting, Want};
 use crate::setting::{Aspect, Value};
 
 pub(super) const AFFINITY: TaskSetting = TaskSetting {
@@ -28,8 +27,7 @@ pub(super) const AFFINITY: TaskSetting = TaskSetting {
     rule_keys: &[RuleKey {
         name: "affinity",
         about: "The CPUs on which it may run: `0-3,8`.",
-        takes: Takes::Text,
-        want: |given| Ok(Want::Value(Value::Affinity(cpus(given)?))),
+        takes: Takes::Cpus(|cpus| Want::Value(Value::Affinity(cpus))),
     }],
     ..TaskSetting::PLAIN
 };
@@ -39,8 +37,4 @@ fn of(value: &Value) -> CpuSet {
         Value::Affinity(cpus) => cpus.clone(),
         _ => CpuSet::default(),
     }
-}
-
-fn cpus(given: &Given) -> Result<CpuSet, String> {
-    super::cpus_of_rule(text(given))
 }

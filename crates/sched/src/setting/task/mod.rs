@@ -10,10 +10,8 @@ mod timer_slack;
 mod uclamp;
 mod want;
 
-use unstarve_model::{CpuSet, CpuSetError};
-
 use super::{Aspect, Value};
-pub use want::{Given, RuleKey, Takes, Want};
+pub use want::{Given, RuleKey, Takes, Want, cpus_of_rule};
 
 /// All settings of tasks, in the order in which a guard sets them; they are reverted in the opposite order. Reset-on-fork comes
 /// first, so that it is in force whenever a child could inherit a real-time policy. Then the policy, because slice and nice depend
@@ -110,7 +108,7 @@ impl TaskSetting {
         aspect: Aspect::Content,
         name: "",
         show: |_| String::new(),
-        describe: |_| String::new(),
+        describe: |value| value.to_string(),
         missing: "this kernel does not have that",
         of_fair_tasks: None,
         may_differ_when_set: false,
@@ -143,13 +141,4 @@ impl TaskSetting {
 pub fn rule_keys() -> impl Iterator<Item = &'static RuleKey> {
     let [flag, others @ ..] = TASK_SETTINGS;
     others.into_iter().chain([flag]).flat_map(|setting| setting.rule_keys)
-}
-
-/// The CPUs of a rule or of an interrupt in a policy.
-///
-/// # Errors
-/// If it is no list, or an empty one.
-pub fn cpus_of_rule(text: &str) -> Result<CpuSet, String> {
-    let cpus: CpuSet = text.parse().map_err(|error: CpuSetError| error.to_string())?;
-    if cpus.is_empty() { Err("an empty list of CPUs; expected one such as 0-3,8".to_owned()) } else { Ok(cpus) }
 }

@@ -1,13 +1,12 @@
 //! Nice.
 
-use super::{Given, RuleKey, ShellSaved, Takes, TaskSetting, Want};
+use super::{RuleKey, ShellSaved, Takes, TaskSetting, Want};
 use crate::setting::{Aspect, Value};
 
 pub(super) const NICE: TaskSetting = TaskSetting {
     aspect: Aspect::Nice,
     name: "nice",
     show: |value| format!("nice {}", of(value)),
-    describe: |value| format!("nice {}", of(value)),
     rank: |value| Some(-i64::from(of(value))),
     raises: |old, new| of(new) < of(old),
     is_privileged: |value| of(value) < 0,
@@ -22,7 +21,11 @@ pub(super) const NICE: TaskSetting = TaskSetting {
     shell_after_saving: |value| Some(renice(value)),
     systemd: |value| Some(vec![format!("Nice={}", of(value))]),
     in_rule: |value| Some(vec![format!("nice = {}", of(value))]),
-    rule_keys: &[RuleKey { name: "nice", about: "−20 to 19.", takes: Takes::Number(-20, 19), want }],
+    rule_keys: &[RuleKey {
+        name: "nice",
+        about: "−20 to 19.",
+        takes: Takes::Number(-20..=19, "-20 (heaviest) to 19", |nice| Want::Value(Value::Nice(nice as i32))),
+    }],
     ..TaskSetting::PLAIN
 };
 
@@ -35,12 +38,4 @@ fn of(value: &Value) -> i32 {
 
 fn renice(value: &Value) -> String {
     format!("renice -n {} -p $t > /dev/null", of(value))
-}
-
-fn want(given: &Given) -> Result<Want, String> {
-    match given {
-        Given::Number(nice @ -20..=19) => Ok(Want::Value(Value::Nice(*nice as i32))),
-        Given::Number(nice) => Err(format!("nice = {nice}; expected -20 (heaviest) to 19")),
-        _ => Err("nice; expected a number".to_owned()),
-    }
 }

@@ -2,7 +2,6 @@
 
 use unstarve_model::{Nanos, SchedPolicy};
 
-use super::want::{text, within};
 use super::{RuleKey, ShellSaved, Takes, TaskSetting, Want};
 use crate::setting::{Aspect, Value};
 
@@ -61,18 +60,15 @@ pub(super) const POLICY: TaskSetting = TaskSetting {
         RuleKey {
             name: "policy",
             about: "The policy.",
-            takes: Takes::Word(&["other", "batch", "idle", "fifo", "rr"]),
-            want: |given| {
-                let policy = SETTABLE.into_iter().find(|policy| policy.name() == text(given));
-                let policy = policy.ok_or_else(|| format!("policy = \"{}\"", text(given)))?;
-                Ok(Want::Value(Value::Class { policy, rt_priority: 0, slice: None }))
-            },
+            takes: Takes::Word(&["other", "batch", "idle", "fifo", "rr"], |word| {
+                let policy = SETTABLE.into_iter().find(|policy| policy.name() == word).unwrap_or(SchedPolicy::Other);
+                Want::Value(Value::Class { policy, rt_priority: 0, slice: None })
+            }),
         },
         RuleKey {
             name: "rt-priority",
             about: "1 to 99, with `fifo` or `rr`.",
-            takes: Takes::Number(1, 99),
-            want: |given| Ok(Want::Priority(within("rt-priority", given, 1, 99)?)),
+            takes: Takes::Number(1..=99, "1 to 99", |priority| Want::Priority(priority as u32)),
         },
     ],
     combine,

@@ -1,7 +1,7 @@
 //! Whether children start as ordinary tasks.
 
 use super::policy::CHRT;
-use super::{Given, RuleKey, Takes, TaskSetting, Want};
+use super::{RuleKey, Takes, TaskSetting, Want};
 use crate::setting::{Aspect, Value};
 
 pub(super) const RESET_ON_FORK: TaskSetting = TaskSetting {
@@ -20,8 +20,7 @@ pub(super) const RESET_ON_FORK: TaskSetting = TaskSetting {
     rule_keys: &[RuleKey {
         name: "reset-on-fork",
         about: "Whether its children start as ordinary tasks.",
-        takes: Takes::Flag,
-        want: |given| Ok(Want::Value(Value::ResetOnFork(*given == Given::Flag(true)))),
+        takes: Takes::Flag(|on| Want::Value(Value::ResetOnFork(on))),
     }],
     ..TaskSetting::PLAIN
 };

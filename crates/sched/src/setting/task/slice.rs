@@ -2,7 +2,6 @@
 
 use std::ops::RangeInclusive;
 
-use super::want::duration;
 use super::{RuleKey, Takes, TaskSetting, Want};
 use crate::setting::{Aspect, Value};
 
@@ -20,11 +19,7 @@ pub(super) const SLICE: TaskSetting = TaskSetting {
     rule_keys: &[RuleKey {
         name: "slice",
         about: "The length of a turn, `100us` to `100ms` (Linux 6.12 and later).",
-        takes: Takes::Text,
-        want: |given| {
-            let ns = duration("slice", given, SLICES_NS, "100us to 100ms, such as \"3ms\"")?;
-            Ok(Want::Value(Value::Slice(ns)))
-        },
+        takes: Takes::Duration(SLICES_NS, "100us to 100ms, such as \"3ms\"", |ns| Want::Value(Value::Slice(ns))),
     }],
     ..TaskSetting::PLAIN
 };

@@ -6,7 +6,6 @@
 
 use std::ops::RangeInclusive;
 
-use super::want::duration;
 use super::{RuleKey, ShellSaved, Takes, TaskFile, TaskSetting, Want};
 use crate::setting::{Aspect, Value};
 
@@ -17,7 +16,6 @@ pub(super) const TIMER_SLACK: TaskSetting = TaskSetting {
     aspect: Aspect::TimerSlack,
     name: "timer slack",
     show: |value| format!("timer slack {}", unstarve_model::Nanos(of(value))),
-    describe: |_| "timer slack".to_owned(),
     of_fair_tasks: Some("only a fair task has timer slack, and this one is not, or will not be"),
     file: Some(TaskFile {
         name: "timerslack_ns",
@@ -37,11 +35,7 @@ pub(super) const TIMER_SLACK: TaskSetting = TaskSetting {
     rule_keys: &[RuleKey {
         name: "timer-slack",
         about: "How late its timers may expire, `1ns` to `100ms`; the kernel's default is `50us`.",
-        takes: Takes::Text,
-        want: |given| {
-            let ns = duration("timer-slack", given, SLACKS_NS, "1ns to 100ms, such as \"10us\"")?;
-            Ok(Want::Value(Value::TimerSlack(ns)))
-        },
+        takes: Takes::Duration(SLACKS_NS, "1ns to 100ms, such as \"10us\"", |ns| Want::Value(Value::TimerSlack(ns))),
     }],
     ..TaskSetting::PLAIN
 };

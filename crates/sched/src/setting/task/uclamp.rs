@@ -1,6 +1,5 @@
 //! Utilisation clamps of a task.
 
-use super::want::within;
 use super::{RuleKey, Takes, TaskSetting, Want};
 use crate::setting::{Aspect, Value};
 
@@ -16,14 +15,12 @@ pub(super) const UCLAMP: TaskSetting = TaskSetting {
         RuleKey {
             name: "uclamp-min",
             about: "The least utilisation to assume, 0 to 1024.",
-            takes: Takes::Number(0, 1024),
-            want: |given| Ok(Want::Uclamp { min: Some(within("uclamp-min", given, 0, 1024)?), max: None }),
+            takes: Takes::Number(0..=1024, "0 to 1024", |min| Want::Uclamp { min: Some(min as u32), max: None }),
         },
         RuleKey {
             name: "uclamp-max",
             about: "The greatest utilisation to assume, 0 to 1024.",
-            takes: Takes::Number(0, 1024),
-            want: |given| Ok(Want::Uclamp { min: None, max: Some(within("uclamp-max", given, 0, 1024)?) }),
+            takes: Takes::Number(0..=1024, "0 to 1024", |max| Want::Uclamp { min: None, max: Some(max as u32) }),
         },
     ],
     combine,

@@ -2,7 +2,7 @@
 
 use std::ops::RangeInclusive;
 
-use unstarve_model::SchedPolicy;
+use unstarve_model::{CpuSet, CpuSetError, SchedPolicy};
 
 use crate::setting::{Aspect, Value};
 
@@ -13,23 +13,23 @@ pub struct RuleKey {
     pub name: &'static str,
     /// A description for the schema.
     pub about: &'static str,
-    /// The type of its value.
+    /// The type of its value, and what it means.
     pub takes: Takes,
-    /// What a value of that type means.
-    pub(super) want: fn(&Given) -> Result<Want, String>,
 }
 
-/// The type of a key's value.
+/// The type of a key's value, and what a value means.
 #[derive(Debug)]
 pub enum Takes {
-    /// A number from the first to the second.
-    Number(i64, i64),
-    /// A text.
-    Text,
+    /// A number of a range; the range in messages.
+    Number(RangeInclusive<i64>, &'static str, fn(i64) -> Want),
+    /// A duration in whole ns, us or ms of a range in ns; the range in messages.
+    Duration(RangeInclusive<u64>, &'static str, fn(u64) -> Want),
+    /// A list of CPUs that is not empty.
+    Cpus(fn(CpuSet) -> Want),
     /// One of these words.
-    Word(&'static [&'static str]),
+    Word(&'static [&'static str], fn(&str) -> Want),
     /// `true` or `false`.
-    Flag,
+    Flag(fn(bool) -> Want),
 }
 
 /// The value of a key, as written.
@@ -60,43 +60,49 @@ pub enum Want {
 }
 
 impl RuleKey {
-    /// What the value means.
+    /// What a value means.
     ///
     /// # Errors
     /// If the key does not take it.
     pub fn want(&self, given: &Given) -> Result<Want, String> {
-        (self.want)(given)
+        let name = self.name;
+        match (&self.takes, given) {
+            (Takes::Number(range, expected, want), Given::Number(number)) => {
+                let wrong = || format!("{name} = {number}; expected {expected}");
+                range.contains(number).then(|| want(*number)).ok_or_else(wrong)
+            }
+            (Takes::Duration(range, expected, want), Given::Text(text)) => {
+                let wrong = || format!("{name} = \"{text}\"; expected {expected}");
+                nanoseconds(text).filter(|ns| range.contains(ns)).map(want).ok_or_else(wrong)
+            }
+            (Takes::Cpus(want), Given::Text(text)) => cpus_of_rule(text).map(want),
+            (Takes::Word(words, want), Given::Text(word)) if words.contains(&word.as_str()) => Ok(want(word)),
+            (Takes::Flag(want), Given::Flag(on)) => Ok(want(*on)),
+            _ => Err(format!("{name} takes no such value")),
+        }
     }
 }
 
-/// A number in a range that fits into `u32`.
-pub(super) fn within(name: &str, given: &Given, least: u32, greatest: u32) -> Result<u32, String> {
-    let Given::Number(number) = given else { return Err(format!("{name}; expected a number")) };
-    let wrong = || format!("{name} = {number}; expected {least} to {greatest}");
-    u32::try_from(*number).ok().filter(|number| (least..=greatest).contains(number)).ok_or_else(wrong)
-}
-
-/// The text of a value that is one.
-pub(super) fn text(given: &Given) -> &str {
-    match given {
-        Given::Text(text) => text,
-        _ => "",
-    }
-}
-
-/// A duration of whole units in ns, such as `3ms`.
-pub(super) fn duration(name: &str, given: &Given, range: RangeInclusive<u64>, takes: &str) -> Result<u64, String> {
-    let written = text(given).trim();
+/// A duration of whole units, such as `3ms`.
+fn nanoseconds(text: &str) -> Option<u64> {
+    let written = text.trim();
     let (number, unit) = written.split_at(written.find(|c: char| !c.is_ascii_digit()).unwrap_or(written.len()));
     let scale = match unit.trim() {
-        "ns" => Some(1),
-        "us" | "µs" => Some(1000),
-        "ms" => Some(1_000_000),
-        _ => None,
+        "ns" => 1,
+        "us" | "µs" => 1000,
+        "ms" => 1_000_000,
+        _ => return None,
     };
-    let ns = scale.and_then(|scale: u64| number.parse::<u64>().ok()?.checked_mul(scale));
-    let wrong = || format!("{name} = \"{}\"; expected {takes}", text(given));
-    ns.filter(|ns| range.contains(ns)).ok_or_else(wrong)
+    number.parse::<u64>().ok()?.checked_mul(scale)
+}
+
+/// The CPUs of a rule or of an interrupt in a policy.
+///
+/// # Errors
+/// If it is no list, or an empty one.
+pub fn cpus_of_rule(text: &str) -> Result<CpuSet, String> {
+    let cpus: CpuSet = text.parse().map_err(|error: CpuSetError| error.to_string())?;
+    if cpus.is_empty() { Err("an empty list of CPUs; expected one such as 0-3,8".to_owned()) } else { Ok(cpus) }
 }
 
 impl Want {
