@@ -58,10 +58,10 @@ test-guests: build ## all tests in guests: those of `make test`, then every scen
 	done; \
 	"$$unstarve" lab truth
 
-proofs: build ## proves every remedy of explain in guests: crates/diagnose/data/proofs.tsv, docs/proofs.md; hours
+proofs: build ## proves every remedy of explain in guests: crates/diagnose/data/proofs.tsv, bench/results/proofs.md; hours
 	bench/proofs.sh "$$CARGO_TARGET_DIR/release/unstarve" --all
 
-truth: build ## guests and real programs with known truth (docs/truth.md): records what is missing, then judges explain; two hours at first
+truth: build ## guests and real programs with known truth (bench/results/truth.md): records what is missing, then judges explain; two hours at first
 	@unstarve="$$CARGO_TARGET_DIR/release/unstarve"; truth="$${XDG_CACHE_HOME:-$$HOME/.cache}/unstarve/truth"; \
 	bench/truth/truth.py record "$$unstarve" "$$truth"; \
 	test "$$(id -u)" != 0 || bench/truth/truth.py host "$$unstarve" "$$truth"; \
