@@ -7,7 +7,7 @@ export PATH := $(PATH):$(HOME)/.cargo/bin
 # What `--version` says; tests and lints do without, so that a commit does not cost them a build.
 build release install: export UNSTARVE_COMMIT = $(firstword $(shell tools/commit.sh))
 
-.PHONY: help setup build build-sql release dist install demo test test-sql test-dist test-guests deny proofs truth bench bench-instructions bench-lab bench-page bench-guard bench-watch bench-fleet watch-healthy bench-tuned chaos-guard fmt clippy semver fuzz docs clean
+.PHONY: help setup build build-sql release dist install demo test test-sql test-dist test-guests deny proofs truth bench bench-instructions bench-lab bench-page bench-guard bench-watch bench-fleet watch-healthy bench-tuned chaos-guard fmt clippy semver fuzz docs api-docs clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
@@ -127,7 +127,12 @@ fmt: ## the house format
 clippy: ## no warnings
 	cargo clippy --workspace --all-targets -- -D warnings
 
-docs: ## the API's documentation
+docs: build ## the book, with what the program prints today: $CARGO_TARGET_DIR/book; its numbers and examples are checked
+	tools/setup.sh docs
+	tools/numbers.py --check
+	UNSTARVE="$$CARGO_TARGET_DIR/release/unstarve" tools/book/build.sh "$$CARGO_TARGET_DIR/book"
+
+api-docs: ## the API's documentation
 	cargo doc --workspace --no-deps
 
 clean: ## build results

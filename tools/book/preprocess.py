@@ -117,6 +117,8 @@ def chapters(items):
 
 
 def add_decisions(chapter):
+    """All decisions below their index, and in it."""
+    newer = []
     for path in sorted((ROOT / "docs/decisions").glob("0*.md")):
         text = path.read_text(encoding="utf-8")
         name = f"decisions/{path.name}"
@@ -124,6 +126,10 @@ def add_decisions(chapter):
         chapter["sub_items"].append({"Chapter": {
             "name": title, "content": text, "number": None, "sub_items": [], "path": name, "source_path": name, "parent_names": [chapter["name"]],
         }})
+        if f"({path.name})" not in chapter["content"]:
+            newer.append(f"* [{title}]({path.name})")
+    if newer:
+        chapter["content"] += "\n".join(["\n## Not sorted in yet\n", *newer, ""])
 
 
 def main():
