@@ -4,14 +4,14 @@
     tools/book/examples.py PROGRAM            exit code 1 if an example does not do what the page says
     tools/book/examples.py PROGRAM --write    writes the shown output again
 
-Which blocks run, in docs/start, docs/use, the first steps and the README:
+What runs, on all pages but those of decisions:
 
     ```console,exit=1,lines=12      The line after `$` is run in a directory with testdata/ and examples/, and has to exit with 1.
                                     At most 12 lines of its output are shown. `exact`: the shown output has to be equal.
     ```sh                           Runs nothing: each line that calls unstarve is parsed by it (`--help` is added), so that
                                     no page has an option that does not exist.
 
-Indented blocks are read like `sh`.
+Indented blocks, and commands within a sentence, are read like `sh`.
 """
 import os
 import pathlib
@@ -24,6 +24,9 @@ import tempfile
 ROOT = pathlib.Path(__file__).resolve().parent.parent.parent
 SECONDS = 120
 FENCE = re.compile(r"^```(\S*)\n(.*?)^```$", re.M | re.S)
+INLINE = re.compile(r"`((?:sudo )?unstarve [a-z][^`\n]*)`")
+# Words of a sentence that stand for others.
+STANDS_FOR = re.compile(r"…|\[|\b(?:PART|NAME)\b")
 INDENTED = re.compile(r"(?:^    .*\n)+", re.M)
 # A second program, which need not be there.
 NOT_PARSED = ("sql",)
@@ -31,7 +34,7 @@ NOT_PARSED = ("sql",)
 
 def pages():
     docs = ROOT / "docs"
-    return [ROOT / "README.md", docs / "introduction.md", docs / "quick-start.md", *sorted(docs.glob("start/*.md")), *sorted(docs.glob("use/*.md"))]
+    return [ROOT / "README.md", *sorted(docs.glob("*.md")), *sorted(docs.glob("start/*.md")), *sorted(docs.glob("use/*.md"))]
 
 
 def attributes(info):
@@ -56,7 +59,7 @@ class Examples:
         self.folder = tempfile.TemporaryDirectory(prefix="unstarve-book.")
         self.place = pathlib.Path(self.folder.name)
         self.environment = environment(program, self.place)
-        self.problems, self.count = [], 0
+        self.problems, self.count, self.parsed = [], 0, set()
 
     def shell(self, command):
         return subprocess.run(["sh", "-c", command], cwd=self.place, env=self.environment, stdin=subprocess.DEVNULL,
@@ -82,17 +85,23 @@ class Examples:
         return f"{first}\n{now}"
 
     def parse(self, line, page):
-        """Whether the program takes the words of a line; values in capitals stand for others."""
-        words = shlex.split(line, comments=True)
+        """Whether the program takes the words of a line; a sentence may name an option without its value."""
+        try:
+            words = shlex.split(line, comments=True)
+        except ValueError:  # of a command that has more lines
+            return
         while words and (words[0] == "sudo" or re.fullmatch(r"[a-zA-Z_]+=.*", words[0])):
             words.pop(0)
-        if words[:1] != ["unstarve"] or words[1:2] in [[word] for word in NOT_PARSED] or "…" in line:
+        if words[:1] != ["unstarve"] or words[1:2] in [[word] for word in NOT_PARSED] or STANDS_FOR.search(line):
             return
         ends = [index for index, word in enumerate(words) if word in ("|", "||", "&&", ">", ";", "--", "<")]
         words = words[: min(ends, default=len(words))]
+        if tuple(words) in self.parsed:
+            return
+        self.parsed.add(tuple(words))
         self.count += 1
         done = self.shell(shlex.join([*words, "--help"]))
-        if done.returncode != 0:
+        if done.returncode != 0 and "a value is required for" not in done.stdout:
             self.problems.append(f"{page}: the program refuses `{line.strip()}`:\n{done.stdout}")
 
     def page(self, path):
@@ -108,10 +117,10 @@ class Examples:
             return found.group()
 
         new = FENCE.sub(block, text)
-        for found in INDENTED.finditer(FENCE.sub("", text)):
-            for line in found.group().splitlines():
-                if "unstarve" in line and "'" not in re.sub(r"'[^']*'", "", line):
-                    self.parse(line, name)
+        prose = FENCE.sub("", text)
+        indented = [line for found in INDENTED.finditer(prose) for line in found.group().splitlines() if "unstarve" in line]
+        for line in indented + INLINE.findall(INDENTED.sub("", prose)):
+            self.parse(line, name)
         return text, new
 
 
