@@ -51,7 +51,7 @@ def environment(program, place):
     (place / ".bin").mkdir()
     (place / ".bin" / "unstarve").symlink_to(pathlib.Path(program).resolve())
     kept = {name: os.environ[name] for name in ("HOME",) if name in os.environ}
-    return {**kept, "PATH": f"{place}/.bin:/usr/bin:/bin", "LC_ALL": "C.UTF-8", "COLUMNS": "90"}
+    return {**kept, "PATH": f"{place}/.bin:/usr/bin:/bin", "LC_ALL": "C.UTF-8", "COLUMNS": "80"}
 
 
 class Examples:

@@ -64,7 +64,7 @@ class Book:
             info, body = found.groups()
             if attributes(info) is None:
                 return found.group()
-            return f"```console\n{self.examples.run(info, body, path)}```"
+            return f"```text\n{self.examples.run(info, body, path)}```"
 
         return FENCE.sub(block, text)
 
