@@ -9,6 +9,8 @@
 * decisions                             all of them are chapters below their index
 
 A link to a page or a heading that does not exist ends the build. UNSTARVE names the program.
+
+    tools/book/preprocess.py --check      only the links, and whether each page is in docs/SUMMARY.md: without mdBook and the program
 """
 import json
 import os
@@ -31,8 +33,8 @@ def anchor(heading):
 
 
 class Book:
-    def __init__(self):
-        self.examples = Examples(program())
+    def __init__(self, examples=None):
+        self.examples = examples
         self.problems = []
         self.pages = {}
 
@@ -57,6 +59,8 @@ class Book:
 
     def fill(self, text, path):
         text = re.sub(r"<!-- include: (\S+) -->", lambda m: self.included(m[1]), text)
+        if self.examples is None:
+            return text
         text = re.sub(r"<!-- help: ([a-z -]+) -->", lambda m: self.help(m[1]), text)
         text = re.sub(r"<!-- print (\w+): (.+?) -->", lambda m: self.printed(m[1], m[2]), text)
 
@@ -132,24 +136,39 @@ def add_decisions(chapter):
         chapter["content"] += "\n".join(["\n## Not sorted in yet\n", *newer, ""])
 
 
+def contents():
+    """The chapters of docs/SUMMARY.md, as mdBook would give them."""
+    items = []
+    for name, path in re.findall(r"^ *-? ?\[([^\]]+)\]\(([^)]+)\)", (ROOT / "docs/SUMMARY.md").read_text(encoding="utf-8"), re.M):
+        text = (ROOT / "docs" / path).read_text(encoding="utf-8")
+        items.append({"Chapter": {"name": name, "content": text, "sub_items": [], "source_path": path}})
+    return items
+
+
+def check(book, items):
+    """Fills the pages, and ends the program if something is wrong with them."""
+    for chapter in list(chapters(items)):
+        if chapter["source_path"] == "decisions/README.md":
+            add_decisions(chapter)
+    for chapter in chapters(items):
+        chapter["content"] = book.fill(chapter["content"], chapter["source_path"])
+        book.pages[chapter["source_path"]] = chapter["content"]
+    for chapter in chapters(items):
+        chapter["content"] = book.links(chapter["content"], chapter["source_path"])
+    missing = {str(path.relative_to(ROOT / "docs")) for path in (ROOT / "docs").rglob("*.md")} - set(book.pages) - {"SUMMARY.md"}
+    problems = book.problems + (book.examples.problems if book.examples else [])
+    problems += [f"docs/{name} is not in docs/SUMMARY.md" for name in sorted(missing)]
+    if problems:
+        sys.exit("\n".join(["the book has problems:", *problems]))
+
+
 def main():
+    if sys.argv[1:] == ["--check"]:
+        return check(Book(), contents())
     if sys.argv[1:2] == ["supports"]:
         return
     _, book = json.load(sys.stdin)
-    items = book.get("items", book.get("sections"))
-    for chapter in chapters(items):
-        if chapter["source_path"] == "decisions/README.md":
-            add_decisions(chapter)
-    made = Book()
-    for chapter in chapters(items):
-        chapter["content"] = made.fill(chapter["content"], chapter["source_path"])
-        made.pages[chapter["source_path"]] = chapter["content"]
-    for chapter in chapters(items):
-        chapter["content"] = made.links(chapter["content"], chapter["source_path"])
-    missing = {str(path.relative_to(ROOT / "docs")) for path in (ROOT / "docs").rglob("*.md")} - set(made.pages) - {"SUMMARY.md"}
-    problems = made.problems + made.examples.problems + [f"docs/{name} is not in docs/SUMMARY.md" for name in sorted(missing)]
-    if problems:
-        sys.exit("\n".join(["the book has problems:", *problems]))
+    check(Book(Examples(program())), book.get("items", book.get("sections")))
     json.dump(book, sys.stdout)
 
 

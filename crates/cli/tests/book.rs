@@ -32,6 +32,11 @@ fn todays_numbers_are_what_the_tables_say() {
     tool("tools/numbers.py", if std::env::var_os("UNSTARVE_WRITE").is_some() { &[] } else { &["--check"] });
 }
 
+#[test]
+fn every_link_of_the_book_leads_somewhere() {
+    tool("tools/book/preprocess.py", &["--check"]);
+}
+
 /// A command without a page, or a page without its options, is found by nobody.
 #[test]
 fn every_command_has_a_page() {
