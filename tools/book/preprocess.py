@@ -145,6 +145,16 @@ def contents():
     return items
 
 
+def outside_problems():
+    """Links of pages that are not in the book, to files that are not there."""
+    for pattern in ("*.md", "bench/results/*.md", "crates/*/README.md", "testdata/*/README.md"):
+        for path in sorted(ROOT.glob(pattern)):
+            for _, _, target in LINK.findall(CODE.sub("", path.read_text(encoding="utf-8"))):
+                file = target.partition("#")[0]
+                if file and "://" not in file and not (path.parent / file).exists():
+                    yield f"{path.relative_to(ROOT)}: {target} does not exist"
+
+
 def check(book, items):
     """Fills the pages, and ends the program if something is wrong with them."""
     for chapter in list(chapters(items)):
@@ -158,6 +168,7 @@ def check(book, items):
     missing = {str(path.relative_to(ROOT / "docs")) for path in (ROOT / "docs").rglob("*.md")} - set(book.pages) - {"SUMMARY.md"}
     problems = book.problems + (book.examples.problems if book.examples else [])
     problems += [f"docs/{name} is not in docs/SUMMARY.md" for name in sorted(missing)]
+    problems += outside_problems()
     if problems:
         sys.exit("\n".join(["the book has problems:", *problems]))
 
