@@ -16,7 +16,6 @@ fn tool(name: &str, arguments: &[&str]) {
     let done = done.expect("python3 can be started");
     let said = [done.stdout, done.stderr].map(|text| String::from_utf8_lossy(&text).into_owned()).concat();
     assert!(done.status.success(), "{said}");
-    print!("{said}");
 }
 
 /// `UNSTARVE_WRITE=1 cargo test -p unstarve-cli --test integration book` writes the shown output again.
@@ -40,9 +39,11 @@ fn every_link_of_the_book_leads_somewhere() {
 /// A command without a page, or a page without its options, is found by nobody.
 #[test]
 fn every_command_has_a_page() {
-    let listed = Command::new(env!("CARGO_BIN_EXE_unstarve")).args(["generate", "pages"]).output().expect("it can be started");
+    let listed =
+        Command::new(env!("CARGO_BIN_EXE_unstarve")).args(["generate", "pages"]).output().expect("it can be started");
     let listed = String::from_utf8(listed.stdout).expect("text");
-    let commands: Vec<&str> = listed.lines().filter_map(|line| line.split('\t').nth(1)?.split_whitespace().next()).collect();
+    let commands: Vec<&str> =
+        listed.lines().filter_map(|line| line.split('\t').nth(1)?.split_whitespace().next()).collect();
     assert!(commands.len() > 15, "{commands:?}");
     let contents = std::fs::read_to_string(root().join("docs/SUMMARY.md")).expect("the table of contents");
     for command in commands {
@@ -50,6 +51,9 @@ fn every_command_has_a_page() {
         assert!(contents.contains(&format!("]({page})")), "docs/SUMMARY.md has no {page}");
         let text = std::fs::read_to_string(root().join("docs").join(&page)).expect("the page");
         // The options of `sql` are those of another program.
-        assert!(command == "sql" || text.contains(&format!("<!-- help: {command} -->")), "{page} does not show its options");
+        assert!(
+            command == "sql" || text.contains(&format!("<!-- help: {command} -->")),
+            "{page} does not show its options"
+        );
     }
 }
