@@ -3,15 +3,13 @@
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use unstarve_testing::need;
-
 fn root() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../..")
 }
 
 /// Fails with what the tool says.
-fn tool(name: &str, arguments: &[&str]) {
-    let Some(python) = need::tool("python3") else { return };
+fn run(name: &str, arguments: &[&str]) {
+    let Some(python) = unstarve_testing::tool("python3") else { return };
     let done = Command::new(python).arg(root().join(name)).args(arguments).current_dir(root()).output();
     let done = done.expect("python3 can be started");
     let said = [done.stdout, done.stderr].map(|text| String::from_utf8_lossy(&text).into_owned()).concat();
@@ -23,17 +21,17 @@ fn tool(name: &str, arguments: &[&str]) {
 fn every_example_of_the_book_does_what_the_page_says() {
     let write = std::env::var_os("UNSTARVE_WRITE").map(|_| "--write");
     let arguments: Vec<&str> = [Some(env!("CARGO_BIN_EXE_unstarve")), write].into_iter().flatten().collect();
-    tool("tools/book/examples.py", &arguments);
+    run("tools/book/examples.py", &arguments);
 }
 
 #[test]
 fn todays_numbers_are_what_the_tables_say() {
-    tool("tools/numbers.py", if std::env::var_os("UNSTARVE_WRITE").is_some() { &[] } else { &["--check"] });
+    run("tools/numbers.py", if std::env::var_os("UNSTARVE_WRITE").is_some() { &[] } else { &["--check"] });
 }
 
 #[test]
 fn every_link_of_the_book_leads_somewhere() {
-    tool("tools/book/preprocess.py", &["--check"]);
+    run("tools/book/preprocess.py", &["--check"]);
 }
 
 /// A command without a page, or a page without its options, is found by nobody.
