@@ -6,8 +6,9 @@ use unstarve_model::{EventType, LossKind};
 use unstarve_sched::Rule;
 use unstarve_timeline::ActorId;
 
-use super::{FindingKind, percent, title};
+use super::FindingKind;
 use crate::case::{Blame, Case};
+use crate::claim::{CpuClaim, CpuHeadline, Kind};
 use crate::draft::Draft;
 use crate::ledger::{Account, TICK};
 use crate::remedy;
@@ -68,18 +69,9 @@ fn beside_its_own(case: &Case<'_>) -> Option<Finding> {
         kind: KIND,
         severity,
         confidence: 0.7,
-        sentence: format!(
-            "{} was runnable for up to {longest} while its own CPU was idle, {lost} in all: something that the events do not show kept \
-             it off.",
-            title(case, &[victim])
-        ),
+        headline: CpuHeadline::OwnIdle { who: Kind::of(case, &[victim]), longest, lost }.into(),
         victims: vec![victim],
-        evidence: vec![
-            "a CPU leaves idle in microseconds, from the deepest states in a few milliseconds".to_owned(),
-            "what may be: a cgroup's CPU limit, sched_ext, real-time throttling, a hypervisor that did not run the CPU, or a switch \
-             that was not recorded"
-                .to_owned(),
-        ],
+        evidence: vec![CpuClaim::IdleExitIsShort.into(), CpuClaim::IdleCauses.into()],
         also_paid: Vec::new(),
         period: crate::draft::period(case, &[victim]),
         needs: KIND.needs,
@@ -119,21 +111,17 @@ fn of_victim(case: &Case<'_>, victim: ActorId, account: &Account) -> Option<Find
         severity,
         // A task that migrated may have been pinned later: only a snapshot shows which CPUs it may use.
         confidence: if asked { 0.9 } else { 0.6 },
-        sentence: format!(
-            "{} waited beside an idle CPU that it may use: {} in {} waits, up to {} at a time.",
-            title(case, &[victim]),
-            idle.long_total,
-            idle.long,
-            idle.longest
-        ),
+        headline: CpuHeadline::OtherIdle {
+            who: Kind::of(case, &[victim]),
+            lost: idle.long_total,
+            waits: idle.long,
+            longest: idle.longest,
+        }
+        .into(),
         victims: vec![victim],
         evidence: vec![
-            format!("{} of the trace; waits with less than a tick ({TICK}) of it are left out", percent(share)),
-            if asked {
-                "its affinity is known from the host snapshot".into()
-            } else {
-                format!("its affinity is inferred: it has moved {moves} times")
-            },
+            CpuClaim::ShareBesideIdle { share, tick: TICK }.into(),
+            if asked { CpuClaim::AffinityKnown } else { CpuClaim::AffinityInferred(moves) }.into(),
         ],
         also_paid: Vec::new(),
         period: None,
