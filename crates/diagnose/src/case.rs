@@ -6,6 +6,7 @@ use unstarve_model::{Comm, CpuId, Loss, Nanos, Policy, Prio, Tid, Time, WallCloc
 use unstarve_sched::{KernelThread, Rule};
 use unstarve_timeline::{Actor, ActorId, World};
 
+use crate::claim::Share;
 use crate::ledger::{Account, Ledger};
 use crate::observers::Observers;
 use crate::report::Work;
@@ -96,6 +97,11 @@ impl<'a> Case<'a> {
     /// The length of the reported part of the trace.
     pub fn span(&self) -> Nanos {
         self.ledger.span(self.world)
+    }
+
+    /// A length of time as a share of that.
+    pub fn share(&self, length: Nanos) -> Share {
+        Share(length.share_of(self.span()))
     }
 
     pub fn actor(&self, id: ActorId) -> &Actor {

@@ -47,6 +47,22 @@ pub(crate) struct Draft {
 }
 
 impl Draft {
+    pub fn new(kind: FindingKind, severity: Severity, confidence: f64, headline: impl Into<Headline>) -> Draft {
+        Draft {
+            kind,
+            severity,
+            confidence,
+            headline: headline.into(),
+            victims: Vec::new(),
+            evidence: Vec::new(),
+            also_paid: Vec::new(),
+            period: None,
+            needs: kind.needs,
+            infers_settings: false,
+            remedies: Vec::new(),
+        }
+    }
+
     /// Builds the finding. `culprit` selects the part of the blame that is the cause.
     pub fn finish(self, case: &Case<'_>, culprit: impl Fn(&Blame) -> bool) -> Finding {
         let all: Vec<Blame> = self.victims.iter().flat_map(|victim| case.blame(*victim)).copied().collect();

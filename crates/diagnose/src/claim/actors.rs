@@ -67,7 +67,12 @@ impl Kind {
 
     /// One thread of several with its name.
     pub fn thread(case: &Case<'_>, id: ActorId, tid: Tid) -> Kind {
-        Kind { name: case.name(id), tasks: 1, work: None, prio: case.actor(id).prio(), tids: vec![tid] }
+        Kind { prio: case.actor(id).prio(), ..Kind::named(case.name(id), tid) }
+    }
+
+    /// One thread that may have been of several actors.
+    pub fn named(name: String, tid: Tid) -> Kind {
+        Kind { name, tasks: 1, tids: vec![tid], ..Kind::default() }
     }
 }
 

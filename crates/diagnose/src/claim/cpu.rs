@@ -2,7 +2,7 @@
 
 use unstarve_model::{CpuId, Nanos};
 
-use super::{Actors, Kind};
+use super::{Actors, Kind, Share};
 
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) enum CpuHeadline {
@@ -15,9 +15,9 @@ pub(crate) enum CpuHeadline {
 /// What interrupts take.
 #[derive(Clone, Copy, PartialEq, Debug)]
 pub(crate) enum InterruptCost {
-    /// A share of the time in which the task wanted to run.
-    Share { share: f64, of: Nanos },
-    /// The longest time in one wait.
+    // A share of the time in which the task wanted to run.
+    Share { share: Share, of: Nanos },
+    // The longest time in one wait.
     InOneWait(Nanos),
 }
 
@@ -25,30 +25,17 @@ pub(crate) enum InterruptCost {
 pub(crate) enum CpuClaim {
     IdleExitIsShort,
     IdleCauses,
-    /// Waits beside an idle CPU as a share of the trace; those below `tick` are left out.
-    ShareBesideIdle {
-        share: f64,
-        tick: Nanos,
-    },
+    // Waits beside an idle CPU as a share of the trace; those below `tick` are left out.
+    ShareBesideIdle { share: Share, tick: Nanos },
     AffinityKnown,
-    /// Inferred from this many migrations.
+    // Inferred from this many migrations.
     AffinityInferred(u64),
-    /// Time of interrupts in the victim's runs and waits.
-    InterruptsTook {
-        in_runs: Nanos,
-        in_waits: Nanos,
-    },
-    /// Packet softirqs without a device interrupt.
+    // Time of interrupts in the victim's runs and waits.
+    InterruptsTook { in_runs: Nanos, in_waits: Nanos },
+    // Packet softirqs without a device interrupt.
     PacketsOfHost,
-    /// One interrupt on the CPU where it took most.
-    Interrupt {
-        what: Actors,
-        count: u64,
-        cpu: CpuId,
-        total: Nanos,
-        share: f64,
-        longest: Nanos,
-    },
+    // One interrupt on the CPU where it took most.
+    Interrupt { what: Actors, count: u64, cpu: CpuId, total: Nanos, share: Share, longest: Nanos },
     TicksStopped,
     StopCauses,
 }

@@ -4,7 +4,10 @@
 //! the same name there.
 
 mod actors;
+mod conclusion;
 mod cpu;
+mod data_quality;
+mod difference;
 mod limit;
 mod real_time;
 mod sharing;
@@ -14,12 +17,19 @@ mod wait;
 use unstarve_model::{CpuId, Nanos};
 
 pub(crate) use actors::{Actors, Kind};
+pub(crate) use conclusion::{Answer, Conclusion, Lead, Reservation};
 pub(crate) use cpu::{CpuClaim, CpuHeadline, InterruptCost};
+pub(crate) use data_quality::{Doubt, Incomplete};
+pub(crate) use difference::{Difference, Unjudged};
 pub(crate) use limit::{GroupMembers, LimitClaim, LimitHeadline, QuotaCap};
 pub(crate) use real_time::{RealTimeClaim, RealTimeHeadline};
 pub(crate) use sharing::{Contender, SharingClaim, SharingHeadline, WeightOf};
 pub(crate) use switching::{Bystander, SwitchingClaim, SwitchingHeadline};
-pub(crate) use wait::{Alike, WaitClaim, WaitHeadline};
+pub(crate) use wait::{Alike, UnprovedWait, WaitClaim, WaitHeadline};
+
+/// A part of something, 0 to 1.
+#[derive(Clone, Copy, PartialEq, Debug)]
+pub(crate) struct Share(pub f64);
 
 /// One enum of all families.
 macro_rules! families {

@@ -4,55 +4,45 @@ use unstarve_model::{CpuId, Nanos};
 use unstarve_sched::Rule;
 use unstarve_timeline::ActorId;
 
-use super::{Actors, Claim, Kind};
+use super::{Actors, Claim, Kind, Share};
 use crate::case::Case;
 
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) enum WaitHeadline {
-    Long {
-        who: Kind,
-        longest: Nanos,
-        behind: Actors,
-    },
-    /// The CPU has no events after the holder took it, so the wait lasted at least `proved` and at most `possible`.
-    Unproved {
-        who: Kind,
-        proved: Nanos,
-        possible: Nanos,
-        cpu: CpuId,
-        holder: Actors,
-    },
+    Long { who: Kind, longest: Nanos, behind: Actors },
+    Unproved(UnprovedWait),
+}
+
+/// A wait for a CPU that has no events after the holder took it: it lasted at least `proved` and at most `possible`.
+#[derive(Clone, PartialEq, Debug)]
+pub(crate) struct UnprovedWait {
+    pub who: Kind,
+    pub proved: Nanos,
+    pub possible: Nanos,
+    pub cpu: CpuId,
+    pub holder: Actors,
 }
 
 #[derive(Clone, PartialEq, Debug)]
 pub(crate) enum WaitClaim {
-    /// The time lost, as a share of the trace.
-    ShareOfTrace(f64),
-    /// The same in findings that speak of a recording.
-    ShareOfRecording(f64),
-    /// Other tasks to which the same happened.
+    // The time lost, as a share of the trace.
+    ShareOfTrace(Share),
+    // The same in findings that speak of a recording.
+    ShareOfRecording(Share),
+    // Other tasks to which the same happened.
     AlsoWaited(Alike, Actors),
-    /// Other tasks that waited behind the same occupant, and their time.
-    AlsoBehind {
-        who: Actors,
-        lost: Nanos,
-    },
-    /// The rule by which the occupant had the CPU.
+    // Other tasks that waited behind the same occupant, and their time.
+    AlsoBehind { who: Actors, lost: Nanos },
+    // The rule by which the occupant had the CPU.
     Under(Rule),
     NoEventAfter(CpuId),
-    /// It has less weight by its own nice value.
+    // It has less weight by its own nice value.
     IsNice,
-    /// Unfinished at the end of the recording: of its CPU, where `proved` is less than `possible`.
-    StillWaiting {
-        who: Kind,
-        cpu: CpuId,
-        proved: Nanos,
-        possible: Nanos,
-        holder: Actors,
-    },
-    /// Runnable when the recording began and when it ended, and never ran.
+    // Unfinished at the end of the recording: of its CPU, where `proved` is less than `possible`.
+    StillWaiting { who: Kind, cpu: CpuId, proved: Nanos, possible: Nanos, holder: Actors },
+    // Runnable when the recording began and when it ended, and never ran.
     SeenThroughout(Vec<String>),
-    /// Without any event; may have been asleep.
+    // Without any event; may have been asleep.
     MaybeThroughout(Vec<String>),
 }
 

@@ -10,7 +10,7 @@ use unstarve_timeline::ActorId;
 use super::FindingKind;
 use crate::case::Case;
 use crate::cgroup_competition::NICE_0;
-use crate::claim::{Actors, Claim, Kind, SwitchingClaim, SwitchingHeadline};
+use crate::claim::{Actors, Claim, Kind, Share, SwitchingClaim, SwitchingHeadline};
 use crate::draft::Draft;
 use crate::ledger::Account;
 use crate::remedy;
@@ -102,23 +102,18 @@ fn of_group(case: &Case<'_>, pairs: &[Pair<'_>]) -> Option<Finding> {
     let worst = pairs.first()?;
     let victims: Vec<ActorId> = pairs.iter().map(|pair| pair.worker).collect();
     let lost: Nanos = pairs.iter().map(|pair| pair.lost).sum();
+    let headline = SwitchingHeadline::PingPong {
+        who: Kind::of(case, &victims),
+        consumer: Actors::of(case, [worst.consumer]),
+        lost,
+    };
+    let confidence = if items_per_stay(worst.account).is_some() { 0.95 } else { 0.75 };
     let draft = Draft {
-        kind: KIND,
-        severity: severity(case, worst)?,
-        confidence: if items_per_stay(worst.account).is_some() { 0.95 } else { 0.75 },
-        headline: SwitchingHeadline::PingPong {
-            who: Kind::of(case, &victims),
-            consumer: Actors::of(case, [worst.consumer]),
-            lost,
-        }
-        .into(),
         victims,
         evidence: evidence(case, worst.worker, worst.account, worst.consumer, worst.rounds),
-        also_paid: Vec::new(),
-        period: None,
-        needs: KIND.needs,
         infers_settings: !case.knows_group(worst.consumer),
         remedies: remedy::against_ping_pong(case, worst.worker, worst.consumer),
+        ..Draft::new(KIND, severity(case, worst)?, confidence, headline)
     };
     let consumers: Vec<ActorId> = pairs.iter().map(|pair| pair.consumer).collect();
     Some(draft.finish(case, |blame| consumers.contains(&blame.occupant) && is_fair_rule(blame.rule)))
@@ -159,7 +154,7 @@ fn evidence(case: &Case<'_>, worker: ActorId, account: &Account, consumer: Actor
         let switches = 2.0 * runs as f64 / items as f64;
         evidence.push(SwitchingClaim::SwitchesPerItem { switches, items, runs }.into());
     }
-    let share = rounds as f64 / runs.max(1) as f64;
+    let share = Share(rounds as f64 / runs.max(1) as f64);
     evidence.push(SwitchingClaim::EndedByConsumer { share, consumer: who.clone() }.into());
     if let Some(runs) = case.ledger.account(consumer).map(|account| &account.runs).filter(|runs| runs.count > 0) {
         let mean = Nanos(runs.total.0 / runs.count);

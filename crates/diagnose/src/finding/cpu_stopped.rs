@@ -53,26 +53,17 @@ fn find(case: &Case<'_>) -> Option<Finding> {
     let mut evidence = vec![
         CpuClaim::TicksStopped.into(),
         CpuClaim::StopCauses.into(),
-        WaitClaim::ShareOfRecording(worst.lost.share_of(case.span())).into(),
+        WaitClaim::ShareOfRecording(case.share(worst.lost)).into(),
     ];
     evidence.extend(WaitClaim::also(case, Alike::WaitedForCpu, others.iter().map(|other| other.victim)));
+    let headline =
+        CpuHeadline::Stopped { who: Kind::of(case, &[worst.victim]), longest: worst.longest, lost: worst.lost };
     let draft = Draft {
-        kind: KIND,
-        severity: worst.severity,
-        confidence: 0.8,
-        headline: CpuHeadline::Stopped {
-            who: Kind::of(case, &[worst.victim]),
-            longest: worst.longest,
-            lost: worst.lost,
-        }
-        .into(),
         victims: vec![worst.victim],
         evidence,
         also_paid: others.iter().map(|other| payer_row(case, other.victim, other.lost)).collect(),
-        period: None,
-        needs: KIND.needs,
-        infers_settings: false,
         remedies: remedy::against_stopped_cpu(),
+        ..Draft::new(KIND, worst.severity, 0.8, headline)
     };
     Some(draft.finish(case, is_stop))
 }

@@ -45,22 +45,16 @@ fn find(case: &Case<'_>) -> Option<Finding> {
     let in_pieces = rest as f64 >= PIECES * account.runs.count as f64;
     let lost = case.blamed(worst, is_limit);
     let longest = account.longest_by_rule[Rule::Throttled as usize];
+    let headline = LimitHeadline::Runtime { who: Kind::of(case, &[worst]), runtime, times: spent, lost, longest };
     let draft = Draft {
-        kind: KIND,
-        severity: if in_pieces { Severity::Warning } else { Severity::Info },
-        confidence: 0.9,
-        headline: LimitHeadline::Runtime { who: Kind::of(case, &[worst]), runtime, times: spent, lost, longest }.into(),
         victims: vec![worst],
         evidence: vec![
             LimitClaim::AskedFor { runtime, period }.into(),
             LimitClaim::RunsSpent { spent, runs: account.runs.count }.into(),
             if in_pieces { LimitClaim::RunsEndedEarlier(rest) } else { LimitClaim::NoRunEndedEarlier }.into(),
         ],
-        also_paid: Vec::new(),
-        period: None,
-        needs: KIND.needs,
-        infers_settings: false,
         remedies: remedy::against_overrun(case, worst),
+        ..Draft::new(KIND, if in_pieces { Severity::Warning } else { Severity::Info }, 0.9, headline)
     };
     Some(draft.finish(case, is_limit))
 }

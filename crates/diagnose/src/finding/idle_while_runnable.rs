@@ -8,7 +8,7 @@ use unstarve_timeline::ActorId;
 
 use super::FindingKind;
 use crate::case::{Blame, Case};
-use crate::claim::{CpuClaim, CpuHeadline, Kind};
+use crate::claim::{CpuClaim, CpuHeadline, Kind, Share};
 use crate::draft::Draft;
 use crate::ledger::{Account, TICK};
 use crate::remedy;
@@ -65,18 +65,14 @@ fn beside_its_own(case: &Case<'_>) -> Option<Finding> {
     let (severity, longest, lost, victim) = all
         .filter(|(severity, ..)| *severity > Severity::Info)
         .max_by_key(|found| (found.0, found.1, Reverse(found.3)))?;
+    let headline = CpuHeadline::OwnIdle { who: Kind::of(case, &[victim]), longest, lost };
     let draft = Draft {
-        kind: KIND,
-        severity,
-        confidence: 0.7,
-        headline: CpuHeadline::OwnIdle { who: Kind::of(case, &[victim]), longest, lost }.into(),
         victims: vec![victim],
         evidence: vec![CpuClaim::IdleExitIsShort.into(), CpuClaim::IdleCauses.into()],
-        also_paid: Vec::new(),
         period: crate::draft::period(case, &[victim]),
-        needs: KIND.needs,
         infers_settings: true,
         remedies: remedy::against_unknown_limit(case, victim),
+        ..Draft::new(KIND, severity, 0.7, headline)
     };
     Some(draft.finish(case, is_own_idle))
 }
@@ -106,28 +102,23 @@ fn of_victim(case: &Case<'_>, victim: ActorId, account: &Account) -> Option<Find
     let alone = severity_of_one(&plight);
     let severity = if curable { verdict::severity(&plight)? } else { alone? };
     let severity = if asked { severity } else { severity.min(Severity::Warning) };
+    let headline = CpuHeadline::OtherIdle {
+        who: Kind::of(case, &[victim]),
+        lost: idle.long_total,
+        waits: idle.long,
+        longest: idle.longest,
+    };
+    // A task that migrated may have been pinned later: only a snapshot shows which CPUs it may use.
+    let confidence = if asked { 0.9 } else { 0.6 };
     let draft = Draft {
-        kind: KIND,
-        severity,
-        // A task that migrated may have been pinned later: only a snapshot shows which CPUs it may use.
-        confidence: if asked { 0.9 } else { 0.6 },
-        headline: CpuHeadline::OtherIdle {
-            who: Kind::of(case, &[victim]),
-            lost: idle.long_total,
-            waits: idle.long,
-            longest: idle.longest,
-        }
-        .into(),
         victims: vec![victim],
         evidence: vec![
-            CpuClaim::ShareBesideIdle { share, tick: TICK }.into(),
+            CpuClaim::ShareBesideIdle { share: Share(share), tick: TICK }.into(),
             if asked { CpuClaim::AffinityKnown } else { CpuClaim::AffinityInferred(moves) }.into(),
         ],
-        also_paid: Vec::new(),
-        period: None,
-        needs: KIND.needs,
         infers_settings: !asked,
         remedies: remedy::against_idle(case, victim),
+        ..Draft::new(KIND, severity, confidence, headline)
     };
     Some(draft.finish(case, is_contention))
 }

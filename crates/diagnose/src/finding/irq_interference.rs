@@ -9,7 +9,7 @@ use unstarve_timeline::{ActorId, ActorKind};
 
 use super::FindingKind;
 use crate::case::{Blame, Case};
-use crate::claim::{Actors, Claim, CpuClaim, CpuHeadline, InterruptCost, Kind};
+use crate::claim::{Actors, Claim, CpuClaim, CpuHeadline, InterruptCost, Kind, Share};
 use crate::draft::Draft;
 use crate::ledger::Account;
 use crate::remedy;
@@ -87,7 +87,7 @@ fn of_victim(case: &Case<'_>, victim: ActorId, account: &Account) -> Option<Find
         true => (Cause::HostPackets, judged(Cause::HostPackets)?),
         false => (Cause::Interrupts, by_interrupts),
     };
-    Some(finding(case, victim, account, cause, severity, InterruptCost::Share { share, of: active }))
+    Some(finding(case, victim, account, cause, severity, InterruptCost::Share { share: Share(share), of: active }))
 }
 
 /// Whether most of what interrupts the victim is packet softirqs without a device interrupt. Such packets come over loopback or
@@ -141,28 +141,22 @@ fn finding(
         evidence.push(CpuClaim::PacketsOfHost.into());
     }
     evidence.extend(busiest.iter().take(3).filter_map(|id| Some(interrupt_evidence(case, *id)?.into())));
+    let headline = CpuHeadline::Interrupted {
+        who: Kind::of(case, &[victim]),
+        by: Actors::of(case, sources.iter().copied()),
+        cost,
+    };
+    // A count is no proof: some devices rarely interrupt.
+    let confidence = if own_packets { 0.6 } else { 0.9 };
     let draft = Draft {
-        kind: KIND,
-        severity,
-        // A count is no proof: some devices rarely interrupt.
-        confidence: if own_packets { 0.6 } else { 0.9 },
-        headline: CpuHeadline::Interrupted {
-            who: Kind::of(case, &[victim]),
-            by: Actors::of(case, sources.iter().copied()),
-            cost,
-        }
-        .into(),
         victims: vec![victim],
         evidence,
-        also_paid: Vec::new(),
-        period: None,
-        needs: KIND.needs,
-        infers_settings: false,
         remedies: if own_packets {
             remedy::against_own_packets(case, victim)
         } else {
             remedy::against_interrupts(case, victim, sources)
         },
+        ..Draft::new(KIND, severity, confidence, headline)
     };
     draft.finish(case, is_interrupt)
 }
@@ -191,7 +185,7 @@ fn interrupt_evidence(case: &Case<'_>, actor: ActorId) -> Option<CpuClaim> {
         count: stays.count,
         cpu: *cpu,
         total: stays.total,
-        share: stays.total.share_of(case.span()),
+        share: case.share(stays.total),
         longest: stays.longest,
     })
 }

@@ -9,7 +9,7 @@ use unstarve_timeline::{ActorId, CpuEnd, OpenWait};
 use super::FindingKind;
 use super::stuck_equal::CROWDED_CPU;
 use crate::case::{Blame, Case};
-use crate::claim::{Actors, Alike, Claim, Kind, WaitClaim, WaitHeadline};
+use crate::claim::{Actors, Alike, Claim, Kind, UnprovedWait, WaitClaim, WaitHeadline};
 use crate::draft::Draft;
 use crate::ledger::Account;
 use crate::remedy;
@@ -76,25 +76,19 @@ fn not_proved(case: &Case<'_>, before: &[Finding]) -> Option<Finding> {
         None | Some(Cause::Turns) => Cause::StuckEqual,
         Some(cause) => cause,
     };
+    let headline = WaitHeadline::Unproved(UnprovedWait {
+        who: Kind::of(case, &[victim]),
+        proved,
+        possible,
+        cpu: spot.cpu,
+        holder: Actors::of(case, [holder]),
+    });
+    let severity = verdict::severity(&case.plight(victim, cause, possible, possible))?.max(Severity::Warning);
     let draft = Draft {
-        kind: KIND,
-        severity: verdict::severity(&case.plight(victim, cause, possible, possible))?.max(Severity::Warning),
-        confidence: UNPROVED,
-        headline: WaitHeadline::Unproved {
-            who: Kind::of(case, &[victim]),
-            proved,
-            possible,
-            cpu: spot.cpu,
-            holder: Actors::of(case, [holder]),
-        }
-        .into(),
         victims: vec![victim],
         evidence: vec![WaitClaim::Under(rule).into(), WaitClaim::NoEventAfter(spot.cpu).into()],
-        also_paid: Vec::new(),
-        period: None,
-        needs: KIND.needs,
-        infers_settings: false,
         remedies: remedies(case, cause, victim, holder),
+        ..Draft::new(KIND, severity, UNPROVED, headline)
     };
     Some(draft.finish(case, |blame| blame.occupant == holder))
 }
@@ -135,20 +129,16 @@ fn of_all(case: &Case<'_>, long: &[Unexplained]) -> Option<Finding> {
     }
     evidence.extend(WaitClaim::also(case, Alike::WaitedAsLong, long.iter().skip(1).map(|wait| wait.victim)));
     let by_table = verdict::severity(&case.plight(victim, cause, longest, longest));
+    let headline = WaitHeadline::Long { who: Kind::of(case, &[victim]), longest, behind: Actors::of(case, [occupant]) };
+    // No wait of this length is healthy, whatever the rule.
+    let severity = by_table.unwrap_or(Severity::Warning).max(Severity::Warning);
     let draft = Draft {
-        kind: KIND,
-        // No wait of this length is healthy, whatever the rule.
-        severity: by_table.unwrap_or(Severity::Warning).max(Severity::Warning),
-        confidence: 0.8,
-        headline: WaitHeadline::Long { who: Kind::of(case, &[victim]), longest, behind: Actors::of(case, [occupant]) }
-            .into(),
         victims: vec![victim],
         evidence,
-        also_paid: Vec::new(),
         period: crate::draft::period(case, &[victim]),
-        needs: KIND.needs,
         infers_settings: !case.knows_group(victim),
         remedies: remedies(case, cause, victim, occupant),
+        ..Draft::new(KIND, severity, 0.8, headline)
     };
     Some(draft.finish(case, by_rule))
 }

@@ -86,32 +86,27 @@ fn behind(case: &Case<'_>, occupant: ActorId, mut group: Vec<Late>) -> Option<Fi
     let (high, low) = (case.actor(worst.victim).prio(), who.prio);
     let mut evidence: Vec<Claim> = vec![
         RealTimeClaim::NotPreempted { high, low, occupant: who.clone() }.into(),
-        RealTimeClaim::ShareInWaits { share: worst.lost.share_of(case.span()), waits: account.waits }.into(),
+        RealTimeClaim::ShareInWaits { share: case.share(worst.lost), waits: account.waits }.into(),
     ];
     evidence.extend(worst.plight.period.map(|period| RealTimeClaim::RunsEvery(period).into()));
     evidence.extend(case.work(occupant).map(|work| RealTimeClaim::WorkedAt(who, work).into()));
     evidence.extend(case.facts.preempt_mode().map(|mode| RealTimeClaim::Preempts(mode).into()));
     let also: Vec<&Late> = group.iter().skip(1).collect();
     evidence.extend(WaitClaim::also(case, Alike::Waited, also.iter().map(|late| late.victim)));
+    let headline = RealTimeHeadline::NotPreempted {
+        who: Kind::apart_from(case, &[worst.victim], &[occupant]),
+        longest: worst.longest,
+        behind: Actors::apart_from(case, &[occupant], &[worst.victim]),
+        lost: worst.lost,
+        period: period.map(|period| period.interval),
+    };
     let draft = Draft {
-        kind: KIND,
-        severity: worst.severity,
-        confidence: 0.9,
-        headline: RealTimeHeadline::NotPreempted {
-            who: Kind::apart_from(case, &[worst.victim], &[occupant]),
-            longest: worst.longest,
-            behind: Actors::apart_from(case, &[occupant], &[worst.victim]),
-            lost: worst.lost,
-            period: period.map(|period| period.interval),
-        }
-        .into(),
         victims: vec![worst.victim],
         evidence,
         also_paid: also.iter().map(|late| payer_row(case, late.victim, late.lost)).collect(),
         period,
-        needs: KIND.needs,
-        infers_settings: false,
         remedies: remedy::against_not_preempted(case, worst.victim, occupant),
+        ..Draft::new(KIND, worst.severity, 0.9, headline)
     };
     Some(draft.finish(case, is_late))
 }

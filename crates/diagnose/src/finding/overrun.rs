@@ -112,7 +112,7 @@ impl<'a> ClassStop<'a> {
         } else {
             LimitClaim::RealTimeRuntime { runtime: period.saturating_sub(rest), period }
         };
-        let ran = LimitClaim::RealTimeRan { ran: self.ran, share: self.ran.share_of(case.span()) };
+        let ran = LimitClaim::RealTimeRan { ran: self.ran, share: case.share(self.ran) };
         [LimitClaim::LowerClassRan(Policy::Rt), limit, ran].map(Claim::from).into()
     }
 }
@@ -149,24 +149,18 @@ fn made_late(case: &Case<'_>, stop: &ClassStop<'_>, user: ActorId, others_wait: 
     let mut evidence = stop.evidence(case);
     evidence.push(LimitClaim::PartOfThat { who: Actors::of(case, [user]), ran: ran(case, user) }.into());
     evidence.extend(WaitClaim::also(case, Alike::StoppedWithIt, late.iter().skip(1).map(|(id, _)| *id)));
+    let headline = LimitHeadline::RealTimeClass {
+        who: Kind::of(case, &[victim]),
+        lost,
+        longest: longest(account),
+        used_up: Some(Actors::of(case, [user])),
+    };
     let draft = Draft {
-        kind: KIND,
-        severity,
-        confidence: 0.9,
-        headline: LimitHeadline::RealTimeClass {
-            who: Kind::of(case, &[victim]),
-            lost,
-            longest: longest(account),
-            used_up: Some(Actors::of(case, [user])),
-        }
-        .into(),
         victims: vec![victim],
         evidence,
-        also_paid: Vec::new(),
-        period: None,
-        needs: KIND.needs,
         infers_settings: true,
         remedies: remedy::against_class_limit(case, user, stop.kept.by, others_wait),
+        ..Draft::new(KIND, severity, 0.9, headline)
     };
     Some(draft.finish(case, is_limit).blamed_on(case, user, Rule::Throttled, lost))
 }
@@ -188,18 +182,13 @@ fn stopped_itself(
     let mut evidence = stop.evidence(case);
     evidence.push(if in_pieces { LimitClaim::WorksInPieces } else { LimitClaim::RunsWithoutEnd }.into());
     evidence.extend(WaitClaim::also(case, Alike::StoppedWithIt, stop.stopped.iter().skip(1).map(|(id, _)| *id)));
+    let headline = LimitHeadline::RealTimeClass { who: Kind::of(case, &[user]), lost, longest, used_up: None };
     let draft = Draft {
-        kind: KIND,
-        severity,
-        confidence: 0.9,
-        headline: LimitHeadline::RealTimeClass { who: Kind::of(case, &[user]), lost, longest, used_up: None }.into(),
         victims: vec![user],
         evidence,
-        also_paid: Vec::new(),
-        period: None,
-        needs: KIND.needs,
         infers_settings: true,
         remedies: remedy::against_class_limit(case, user, stop.kept.by, others_wait),
+        ..Draft::new(KIND, severity, 0.9, headline)
     };
     Some(draft.finish(case, is_limit))
 }
@@ -212,18 +201,13 @@ fn deadline(case: &Case<'_>) -> Option<Finding> {
     let (worst, account) = *victims.iter().find(|(_, account)| account.runs.spent.is_none())?;
     let lost = case.blamed(worst, is_limit);
     let longest = account.longest_by_rule[Rule::Throttled as usize];
+    let headline = LimitHeadline::Deadline { who: Kind::of(case, &[worst]), lost, longest };
     let draft = Draft {
-        kind: KIND,
-        severity: Severity::Info,
-        confidence: 0.6,
-        headline: LimitHeadline::Deadline { who: Kind::of(case, &[worst]), lost, longest }.into(),
         victims: vec![worst],
         evidence: vec![LimitClaim::LowerClassRan(Policy::Deadline).into(), LimitClaim::MeanRun(mean(account)).into()],
-        also_paid: Vec::new(),
-        period: None,
-        needs: KIND.needs,
         infers_settings: true,
         remedies: remedy::against_deadline_limit(case, worst),
+        ..Draft::new(KIND, Severity::Info, 0.6, headline)
     };
     Some(draft.finish(case, is_limit))
 }

@@ -95,18 +95,12 @@ fn of_victim(case: &Case<'_>, victim: ActorId, account: &Account) -> Option<Find
         let mean = Nanos(runs.total.0 / runs.count);
         evidence.push(SwitchingClaim::PreemptorRuns { by: by.clone(), mean }.into());
     }
+    let headline = SwitchingHeadline::Preempted { who: Kind::of(case, &[victim]), rate, by };
     let draft = Draft {
-        kind: KIND,
-        severity: Severity::Warning,
-        confidence: 0.9,
-        headline: SwitchingHeadline::Preempted { who: Kind::of(case, &[victim]), rate, by }.into(),
         victims: vec![victim],
         evidence,
-        also_paid: Vec::new(),
-        period: None,
-        needs: KIND.needs,
-        infers_settings: false,
         remedies: remedy::against_thrash(case, &main),
+        ..Draft::new(KIND, Severity::Warning, 0.9, headline)
     };
     Some(draft.finish(case, by_them))
 }

@@ -18,7 +18,7 @@ use super::intruders::{self, Family, ran};
 use super::order::ABOUT_AS_MUCH;
 use super::{FAIR_PERIOD, FindingKind, stem};
 use crate::case::{Blame, Case};
-use crate::claim::{Actors, Claim, Kind, RealTimeClaim, RealTimeHeadline, WaitClaim};
+use crate::claim::{Actors, Claim, Kind, RealTimeClaim, RealTimeHeadline, Share, WaitClaim};
 use crate::draft::{self, Draft, payer_row};
 use crate::ledger::{Episodes, Period, TICK};
 use crate::remedy;
@@ -252,32 +252,27 @@ fn of_intruder(case: &Case<'_>, intrusion: Intrusion, taken: &Taken, boosters: &
     let mut evidence = evidence(case, &victims, actors, worst.min(had).share_of(case.span()), period, &also);
     let in_window = of_kind().map(|hit| hit.in_window).fold(0.0, f64::max);
     if in_window > WINDOW_STANDS_OUT * worst.min(had).share_of(case.span()) {
-        evidence.push(RealTimeClaim::WorstWindow(in_window).into());
+        evidence.push(RealTimeClaim::WorstWindow(Share(in_window)).into());
     }
     let take_turns = |waited| RealTimeClaim::TakeTurns { who: Actors::of(case, actors.iter().copied()), waited }.into();
     evidence.extend(returned.map(take_turns));
     evidence.extend(family.in_common(case).map(Claim::from));
     evidence.extend(lifted(case, actors, boosters).map(Claim::from));
+    let headline = RealTimeHeadline::KeptOff {
+        who: Kind::apart_from(case, &victims, actors),
+        lost,
+        by: Actors::apart_from(case, actors, &victims),
+        class: class(case, actors),
+        longest,
+        period: period.map(|period| period.interval),
+    };
     let draft = Draft {
-        kind: KIND,
-        severity: severity?,
-        confidence: 0.95,
-        headline: RealTimeHeadline::KeptOff {
-            who: Kind::apart_from(case, &victims, actors),
-            lost,
-            by: Actors::apart_from(case, actors, &victims),
-            class: class(case, actors),
-            longest,
-            period: period.map(|period| period.interval),
-        }
-        .into(),
         evidence,
         also_paid: also.iter().map(|hit| payer_row(case, hit.victim, hit.lost)).collect(),
         period,
-        needs: KIND.needs,
-        infers_settings: false,
         remedies: remedies(case, &victims, &family, boosters),
         victims: victims.clone(),
+        ..Draft::new(KIND, severity?, 0.95, headline)
     };
     Some(draft.finish(case, by_them))
 }
@@ -416,7 +411,7 @@ fn evidence(
         Some((low, high)) if low.policy() == high.policy() => Rule::Priority,
         _ => Rule::Class,
     };
-    evidence.push(RealTimeClaim::KeptOffBy { share, rule }.into());
+    evidence.push(RealTimeClaim::KeptOffBy { share: Share(share), rule }.into());
     let recurs = |period: Period| RealTimeClaim::Recurs { every: period.interval, seen: period.occurrences };
     evidence.extend(period.map(|period| recurs(period).into()));
     evidence.extend(WaitClaim::also_behind(case, also.iter().map(|hit| (hit.victim, hit.lost))));

@@ -91,7 +91,7 @@ fn behind(case: &Case<'_>, occupant: ActorId, mut group: Vec<Stuck<'_>>) -> Opti
     let (victim, severity, wait) = (worst.victim, worst.severity, worst.waits.worst);
     let known = case.knows_group(victim) && case.knows_group(occupant);
     let one_name = case.name(victim) == case.name(occupant);
-    let share = worst.waits.in_all.share_of(case.span());
+    let share = case.share(worst.waits.in_all);
     let mut evidence: Vec<Claim> = vec![
         SharingClaim::LongerThanTurns { share, held: wait.held_by_one }.into(),
         if known { SharingClaim::NoSettingExplains } else { SharingClaim::SettingMayExplain }.into(),
@@ -101,24 +101,19 @@ fn behind(case: &Case<'_>, occupant: ActorId, mut group: Vec<Stuck<'_>>) -> Opti
     evidence.extend(case.work(occupant).map(|work| was_in(work.function).into()));
     let also: Vec<&Stuck<'_>> = group.iter().skip(1).collect();
     evidence.extend(WaitClaim::also_behind(case, also.iter().map(|stuck| (stuck.victim, stuck.waits.in_all))));
+    let headline = SharingHeadline::StuckEqual {
+        who: if one_name { Kind::thread(case, victim, wait.tid) } else { Kind::of(case, &[victim]) },
+        waited: wait.length,
+        behind: (!one_name).then(|| Actors::of(case, [occupant])),
+        held: wait.held_by_one,
+    };
     let draft = Draft {
-        kind: KIND,
-        severity,
-        confidence: if known { 0.9 } else { 0.6 },
-        headline: SharingHeadline::StuckEqual {
-            who: if one_name { Kind::thread(case, victim, wait.tid) } else { Kind::of(case, &[victim]) },
-            waited: wait.length,
-            behind: (!one_name).then(|| Actors::of(case, [occupant])),
-            held: wait.held_by_one,
-        }
-        .into(),
         victims: vec![victim],
         evidence,
         also_paid: also.iter().map(|stuck| payer_row(case, stuck.victim, stuck.waits.in_all)).collect(),
-        period: None,
-        needs: KIND.needs,
         infers_settings: !known,
         remedies: remedy::against_stuck_equal(case, victim, occupant),
+        ..Draft::new(KIND, severity, if known { 0.9 } else { 0.6 }, headline)
     };
     Some(draft.finish(case, |blame| blame.occupant == occupant && is_turn(blame)))
 }
@@ -152,18 +147,13 @@ fn of_crowd(case: &Case<'_>, crowded: &[(Severity, Nanos, ActorId)]) -> Option<F
     let waiting = account.queued_together.checked_div(account.waits)?;
     let mut evidence = vec![SharingClaim::WaitTogether(waiting).into()];
     evidence.extend(WaitClaim::also(case, Alike::Waited, crowded.iter().skip(1).map(|(_, _, victim)| *victim)));
+    let headline = SharingHeadline::Crowded { who: Kind::of(case, &[victim]), longest };
     let draft = Draft {
-        kind: CROWDED_CPU,
-        severity,
-        confidence: 0.9,
-        headline: SharingHeadline::Crowded { who: Kind::of(case, &[victim]), longest }.into(),
         victims: vec![victim],
         evidence,
-        also_paid: Vec::new(),
-        period: None,
-        needs: CROWDED_CPU.needs,
         infers_settings: !case.knows_group(victim),
         remedies: remedy::against_crowded_cpu(case, victim),
+        ..Draft::new(CROWDED_CPU, severity, 0.9, headline)
     };
     Some(draft.finish(case, is_turn))
 }

@@ -173,29 +173,21 @@ fn of_group(case: &Case<'_>, group: &Limited) -> Option<Finding> {
     if group.members.iter().any(|id| stopped(case, *id) > Nanos::ZERO) {
         evidence.push(LimitClaim::CpuWentIdle.into());
     }
-    evidence.push(WaitClaim::ShareOfTrace(felt.lost.share_of(case.span())).into());
+    evidence.push(WaitClaim::ShareOfTrace(case.share(felt.lost)).into());
     evidence.extend(group.counted.map(|counted| LimitClaim::Counted(counted).into()));
     evidence.extend(users(case, &group.members).map(Claim::from));
     if !known {
         evidence.push(LimitClaim::NoMemberKnown.into());
     }
+    let headline =
+        LimitHeadline::Group { who: of_members(case, &group.members), lost: felt.lost, path: group.path.clone() };
     let draft = Draft {
-        kind: KIND,
-        severity,
-        confidence: if known { 0.95 } else { 0.7 },
-        headline: LimitHeadline::Group {
-            who: of_members(case, &group.members),
-            lost: felt.lost,
-            path: group.path.clone(),
-        }
-        .into(),
         victims: group.members.clone(),
         evidence,
-        also_paid: Vec::new(),
         period: crate::draft::period(case, &group.members),
         needs: if group.counted.is_some() { &[] } else { KIND.needs },
-        infers_settings: false,
         remedies: remedy::against_limit(case, &group.path),
+        ..Draft::new(KIND, severity, if known { 0.95 } else { 0.7 }, headline)
     };
     // Events do not show which occupants ran because of the limit. If they show little of the throttled time, name no culprit.
     let seen: Nanos = group.members.iter().map(|id| stopped(case, *id)).sum();
@@ -261,21 +253,17 @@ fn inferred(case: &Case<'_>) -> Option<Finding> {
     let severity = impact::severity(felt, Cause::GroupLimit, case.span())?.min(Severity::Warning);
     let mut evidence = vec![
         LimitClaim::CpuWentIdleOften { times: account.stalls_by_rule[rule], least: FAIR_PERIOD }.into(),
-        WaitClaim::ShareOfTrace(felt.lost.share_of(case.span())).into(),
+        WaitClaim::ShareOfTrace(case.share(felt.lost)).into(),
     ];
     evidence.extend(WaitClaim::also(case, Alike::StoppedLikely, victims.iter().skip(1).copied()));
+    let headline = LimitHeadline::GroupInferred { who: Kind::of(case, &[worst]), lost: felt.lost };
     let draft = Draft {
-        kind: KIND,
-        severity,
-        confidence: 0.6,
-        headline: LimitHeadline::GroupInferred { who: Kind::of(case, &[worst]), lost: felt.lost }.into(),
         victims: vec![worst],
         evidence,
-        also_paid: Vec::new(),
         period: crate::draft::period(case, &[worst]),
-        needs: KIND.needs,
         infers_settings: true,
         remedies: remedy::against_unknown_limit(case, worst),
+        ..Draft::new(KIND, severity, 0.6, headline)
     };
     Some(draft.finish(case, is_limit))
 }

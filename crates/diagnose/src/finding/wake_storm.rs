@@ -11,7 +11,7 @@ use unstarve_timeline::ActorId;
 
 use super::FindingKind;
 use crate::case::{Blame, Case};
-use crate::claim::{self, Actors, Claim, SwitchingClaim, SwitchingHeadline};
+use crate::claim::{self, Actors, Claim, Share, SwitchingClaim, SwitchingHeadline};
 use crate::draft::{Draft, payer_row};
 use crate::ledger::{Account, TICK};
 use crate::remedy;
@@ -96,25 +96,20 @@ fn of_crowd(case: &Case<'_>, crowd: ActorId, account: &Account) -> Option<Findin
         lost: worst.lost,
         longest: worst.longest,
     });
+    let evidence = evidence(account, &who);
+    let headline = SwitchingHeadline::Storm {
+        members: case.actor(crowd).members,
+        who,
+        cpus: case.world.cpus,
+        waiting: mean_queue(account),
+        bystander: worst,
+    };
     let draft = Draft {
-        kind: KIND,
-        severity,
-        confidence: 0.9,
-        evidence: evidence(account, &who),
-        headline: SwitchingHeadline::Storm {
-            members: case.actor(crowd).members,
-            who,
-            cpus: case.world.cpus,
-            waiting: mean_queue(account),
-            bystander: worst,
-        }
-        .into(),
+        evidence,
         victims: vec![crowd],
         also_paid: bystanders.iter().map(|other| payer_row(case, other.actor, other.lost)).collect(),
-        period: None,
-        needs: KIND.needs,
-        infers_settings: false,
         remedies: remedy::against_storm(case, crowd, hurt.first().map(|worst| worst.actor)),
+        ..Draft::new(KIND, severity, 0.9, headline)
     };
     Some(draft.finish(case, |blame| blame.occupant == crowd && is_crowding(blame)))
 }
@@ -152,6 +147,6 @@ fn evidence(account: &Account, who: &Actors) -> Vec<Claim> {
     let (waited, ran, longest) = (account.waited, account.runs.total, account.longest);
     let for_all = SwitchingClaim::WaitedToRun { who: who.clone(), waited, ran };
     let for_each = account.run_per_wakeup().map(|runs| SwitchingClaim::EachWakeup { runs, longest });
-    let woken = SwitchingClaim::FollowWakeups(account.wakeup_waits as f64 / account.waits.max(1) as f64);
+    let woken = SwitchingClaim::FollowWakeups(Share(account.wakeup_waits as f64 / account.waits.max(1) as f64));
     [Some(for_all), for_each, Some(woken)].into_iter().flatten().map(Claim::from).collect()
 }

@@ -4,13 +4,12 @@ use std::fmt;
 
 use unstarve_model::Policy;
 
-use super::percent;
 use crate::claim::{GroupMembers, LimitClaim, LimitHeadline, QuotaCap};
 
 impl fmt::Display for LimitHeadline {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            LimitHeadline::Group { who, lost, path } => {
+            Self::Group { who, lost, path } => {
                 let path = path.escape_debug();
                 match who {
                     GroupMembers::OneProgram(who) => write!(f, "{who} was stopped for {lost}")?,
@@ -19,22 +18,22 @@ impl fmt::Display for LimitHeadline {
                 }
                 write!(f, " by the CPU limit of {path}, not by other tasks.")
             }
-            LimitHeadline::GroupInferred { who, lost } => {
+            Self::GroupInferred { who, lost } => {
                 write!(f, "{who} was stopped for {lost}, most likely by a cgroup's CPU limit, not by other tasks.")
             }
-            LimitHeadline::RealTimeClass { who, lost, longest, used_up } => {
+            Self::RealTimeClass { who, lost, longest, used_up } => {
                 write!(f, "{who} (real-time) was stopped for {lost}, up to {longest} at a time: ")?;
                 match used_up {
                     Some(other) => write!(f, "{other} had used up what the kernel allows real-time tasks."),
                     None => f.write_str("it used up what the kernel allows real-time tasks."),
                 }
             }
-            LimitHeadline::Deadline { who, lost, longest } => write!(
+            Self::Deadline { who, lost, longest } => write!(
                 f,
                 "{who} (deadline) was stopped for {lost}, up to {longest} at a time: it used up its runtime before the period \
                  ended, or gave the rest back."
             ),
-            LimitHeadline::Runtime { who, runtime, times, lost, longest } => write!(
+            Self::Runtime { who, runtime, times, lost, longest } => write!(
                 f,
                 "{who} (deadline) used up its runtime of {runtime} {times} times and was stopped for {lost}, up to {longest} at a \
                  time."
@@ -46,60 +45,60 @@ impl fmt::Display for LimitHeadline {
 impl fmt::Display for LimitClaim {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            LimitClaim::CpuWentIdle => {
+            Self::CpuWentIdle => {
                 f.write_str("its CPU went idle while it was runnable and not moved: a bandwidth limit")
             }
-            LimitClaim::CpuWentIdleOften { times, least } => write!(
+            Self::CpuWentIdleOften { times, least } => write!(
                 f,
                 "its CPU went idle for more than {least}, {times} times, while it was runnable and not moved, which only a \
                  bandwidth limit explains if no events are missing"
             ),
-            LimitClaim::Counted(counted) => write!(
+            Self::Counted(counted) => write!(
                 f,
                 "the kernel counted {} of {} periods throttled, {} over all CPUs, while this was recorded",
                 counted.count, counted.periods, counted.ns
             ),
-            LimitClaim::UsedMost { most, used, by_others } => {
+            Self::UsedMost { most, used, by_others } => {
                 write!(f, "of what its tasks that waited used of the limit, {most} had {used}, the others {by_others}")
             }
-            LimitClaim::NoMemberKnown => f.write_str("none of its tasks was there when the host was asked"),
-            LimitClaim::Quota { cap, hidden } => {
+            Self::NoMemberKnown => f.write_str("none of its tasks was there when the host was asked"),
+            Self::Quota { cap, hidden } => {
                 let hidden = hidden.map(|hidden| {
                     format!("{hidden} of its waits were that limit's, see `throttled`, and are not counted here")
                 });
                 let parts: Vec<String> = cap.iter().map(QuotaCap::to_string).chain(hidden).collect();
                 f.write_str(&parts.join("; "))
             }
-            LimitClaim::LowerClassRan(policy) => {
+            Self::LowerClassRan(policy) => {
                 f.write_str("tasks of a lower class, or nobody, had its CPU while it was runnable")?;
                 let only_limit = if *policy == Policy::Rt { ": no priority allows that, only the limit" } else { "" };
                 f.write_str(only_limit)
             }
-            LimitClaim::FairServer { runtime, period } => {
+            Self::FairServer { runtime, period } => {
                 write!(f, "the fair server gives starved tasks {runtime} of each {period}")
             }
-            LimitClaim::RealTimeRuntime { runtime, period } => {
+            Self::RealTimeRuntime { runtime, period } => {
                 write!(f, "real-time tasks may use {runtime} of each {period} (sched_rt_runtime_us)")
             }
-            LimitClaim::RealTimeRan { ran, share } => {
-                write!(f, "real-time tasks ran for {ran} ({} of the trace)", percent(*share))
+            Self::RealTimeRan { ran, share } => {
+                write!(f, "real-time tasks ran for {ran} ({share} of the trace)")
             }
-            LimitClaim::PartOfThat { who, ran } => write!(f, "{who} had {ran} of that"),
-            LimitClaim::WorksInPieces => {
+            Self::PartOfThat { who, ran } => write!(f, "{who} had {ran} of that"),
+            Self::WorksInPieces => {
                 f.write_str("it ends other turns by itself: its work comes in pieces, and a stop delays one")
             }
-            LimitClaim::RunsWithoutEnd => {
+            Self::RunsWithoutEnd => {
                 f.write_str("it never leaves the CPU by itself: what it does not get is all that others have")
             }
-            LimitClaim::MeanRun(mean) => write!(f, "its runs were {mean} long on average"),
-            LimitClaim::AskedFor { runtime, period } => write!(f, "it asked for {runtime} of each {period}"),
-            LimitClaim::RunsSpent { spent, runs } => {
+            Self::MeanRun(mean) => write!(f, "its runs were {mean} long on average"),
+            Self::AskedFor { runtime, period } => write!(f, "it asked for {runtime} of each {period}"),
+            Self::RunsSpent { spent, runs } => {
                 write!(f, "{spent} of its {runs} turns ended when that was used up, and it was runnable still")
             }
-            LimitClaim::RunsEndedEarlier(runs) => {
+            Self::RunsEndedEarlier(runs) => {
                 write!(f, "{runs} turns ended earlier: its work comes in pieces, and the stops delay them")
             }
-            LimitClaim::NoRunEndedEarlier => {
+            Self::NoRunEndedEarlier => {
                 f.write_str("it never ended a turn by itself: it computes without end, and its runtime limits it")
             }
         }

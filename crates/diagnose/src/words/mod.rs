@@ -1,7 +1,10 @@
 //! The text of findings: the only module in which sentences about them are made. A file for each family of [`crate::claim`].
 
 mod actors;
+mod conclusion;
 mod cpu;
+mod data_quality;
+mod difference;
 mod limit;
 mod real_time;
 mod sharing;
@@ -10,9 +13,11 @@ mod switching;
 mod tests;
 mod wait;
 
+use std::fmt;
+
 use unstarve_model::Nanos;
 
-use crate::claim::{Claim, Headline, NeverRan, Unproved};
+use crate::claim::{Claim, Headline, NeverRan, Share, Unproved};
 
 /// The sentence of a finding. That a victim never ran is more important than the headline.
 pub(crate) fn sentence(never_ran: Option<&NeverRan>, headline: &Headline, unproved: Option<&Unproved>) -> String {
@@ -26,8 +31,11 @@ pub(crate) fn evidence(claims: &[Claim]) -> Vec<String> {
 }
 
 /// `37 %`, `0.4 %`.
-fn percent(share: f64) -> String {
-    if share < 0.0995 { format!("{:.1} %", share * 100.0) } else { format!("{:.0} %", share * 100.0) }
+impl fmt::Display for Share {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let percent = self.0 * 100.0;
+        if self.0 < 0.0995 { write!(f, "{percent:.1} %") } else { write!(f, "{percent:.0} %") }
+    }
 }
 
 /// `, every 1.00 s`, or nothing.

@@ -4,25 +4,24 @@ use std::fmt;
 
 use unstarve_model::Prio;
 
-use super::percent;
 use crate::claim::{Contender, SharingClaim, SharingHeadline, WeightOf};
 
 impl fmt::Display for SharingHeadline {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            SharingHeadline::Outweighed { who, lost, by, heavier, longest, share } => {
+            Self::Outweighed { who, lost, by, heavier, longest, share } => {
                 let weigh = if *heavier == 1 { "weighs" } else { "weigh" };
                 write!(f, "{who} waited {lost} behind {by}, which {weigh} more")?;
                 if let Some(longest) = longest {
                     write!(f, ", up to {longest} at a time")?;
                 }
                 if let Some(share) = share {
-                    write!(f, ", and got {} of its equal share", percent(*share))?;
+                    write!(f, ", and got {share} of its equal share")?;
                 }
                 f.write_str(".")
             }
-            SharingHeadline::OutweighedInferred { who, share, by, by_group } => {
-                let (its, others, share) = (nice(who.prio), nice(by.prio), percent(*share));
+            Self::OutweighedInferred { who, share, by, by_group } => {
+                let (its, others) = (nice(who.prio), nice(by.prio));
                 write!(f, "{who}{its} got only {share} of an equal share beside {by}{others}: ")?;
                 if *by_group {
                     return write!(f, "most likely {by} sits in a cgroup with a high cpu.weight.");
@@ -32,14 +31,14 @@ impl fmt::Display for SharingHeadline {
                     "{who} is SCHED_IDLE, or the weights of their cgroups differ; the recording does not hold which."
                 )
             }
-            SharingHeadline::StuckEqual { who, waited, behind, held } => {
+            Self::StuckEqual { who, waited, behind, held } => {
                 let behind = behind.as_ref().map_or("another thread of its name".to_owned(), ToString::to_string);
                 write!(
                     f,
                     "{who} waited {waited} behind {behind}, which has no precedence over it and did not leave the CPU for {held}."
                 )
             }
-            SharingHeadline::Crowded { who, longest } => {
+            Self::Crowded { who, longest } => {
                 write!(f, "{who} waited up to {longest} for its turn among equals.")
             }
         }
@@ -53,26 +52,24 @@ fn nice(prio: Option<Prio>) -> String {
 impl fmt::Display for SharingClaim {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            SharingClaim::Weights { occupant, victim } => {
+            Self::Weights { occupant, victim } => {
                 write!(f, "{} competes with {occupant}, {} with {victim}", occupant.who, victim.who)
             }
-            SharingClaim::Owed { owed, share, due, got } => write!(
+            Self::Owed { owed, share, due, got } => write!(
                 f,
-                "owed {owed} ({} of the trace): an equal share of its CPU would have been {due}, it got {got}",
-                percent(*share)
+                "owed {owed} ({share} of the trace): an equal share of its CPU would have been {due}, it got {got}"
             ),
-            SharingClaim::Stalled { stalled, share, behind, least } => write!(
+            Self::Stalled { stalled, share, behind, least } => write!(
                 f,
-                "{stalled} ({} of the trace) of the {behind} behind heavier ones was in waits of more than {least}, which no \
-                 sharing among equals takes",
-                percent(*share)
+                "{stalled} ({share} of the trace) of the {behind} behind heavier ones was in waits of more than {least}, which no \
+                 sharing among equals takes"
             ),
-            SharingClaim::WeightNotRecorded { command } => write!(
+            Self::WeightNotRecorded { command } => write!(
                 f,
                 "its cgroup's weight was not recorded (a bandwidth limit, cpu.max, would look alike); `unstarve record` keeps \
                  both, or read the weight with: {command}"
             ),
-            SharingClaim::SessionsUnknown(of) => {
+            Self::SessionsUnknown(of) => {
                 let whose = match of {
                     None => "who is of which session".to_owned(),
                     Some(who) => format!("of which session {who} was"),
@@ -83,23 +80,22 @@ impl fmt::Display for SharingClaim {
                      are of an older version, or were read when these tasks had ended"
                 )
             }
-            SharingClaim::LongerThanTurns { share, held } => write!(
+            Self::LongerThanTurns { share, held } => write!(
                 f,
-                "{} of the recording; equals take turns of a few milliseconds, and no turn lasts {held}",
-                percent(*share)
+                "{share} of the recording; equals take turns of a few milliseconds, and no turn lasts {held}"
             ),
-            SharingClaim::NoSettingExplains => f.write_str(
+            Self::NoSettingExplains => f.write_str(
                 "neither a weight nor a limit in the host snapshot explains it: a bug of the scheduler, or a loop in the kernel",
             ),
-            SharingClaim::SettingMayExplain => f.write_str(
+            Self::SettingMayExplain => f.write_str(
                 "a cgroup's weight or limit, or SCHED_IDLE, may be the reason, which this recording does not hold (`unstarve \
                  record` keeps them)",
             ),
-            SharingClaim::KnownBug { id, says } => {
+            Self::KnownBug { id, says } => {
                 write!(f, "a known bug of this kernel ({id}): {}", says.trim_end_matches('.'))
             }
-            SharingClaim::WasIn { who, function } => write!(f, "{who} was in {function}"),
-            SharingClaim::WaitTogether(tasks) => {
+            Self::WasIn { who, function } => write!(f, "{who} was in {function}"),
+            Self::WaitTogether(tasks) => {
                 write!(f, "on average {tasks} tasks waited on its CPU, itself included")
             }
         }

@@ -1,10 +1,10 @@
 //! Every claim and headline makes a text that is fit to print.
 
 use std::collections::BTreeSet;
-use std::fmt::Debug;
+use std::fmt::{Debug, Display};
 
 use unstarve_facts::{PreemptMode, Throttled};
-use unstarve_model::{CpuId, Nanos, Policy, Prio, Tid};
+use unstarve_model::{CpuId, Loss, LossKind, Nanos, Policy, Prio, Tid};
 use unstarve_sched::Rule;
 
 use super::sentence;
@@ -42,12 +42,14 @@ fn contender(of: WeightOf) -> Contender {
 
 fn wait() -> (Vec<WaitHeadline>, Vec<WaitClaim>) {
     let alike = [Alike::StoppedLikely, Alike::StoppedWithIt, Alike::WaitedForCpu, Alike::Waited, Alike::WaitedAsLong];
-    let unproved = |proved| WaitHeadline::Unproved { who: kind(), proved, possible: MS, cpu: CPU, holder: one() };
+    let unproved = |proved| UnprovedWait { who: kind(), proved, possible: MS, cpu: CPU, holder: one() };
+    let of_unproved = |proved| WaitHeadline::Unproved(unproved(proved));
     let still = |proved| WaitClaim::StillWaiting { who: thread(), cpu: CPU, proved, possible: MS, holder: one() };
-    let headlines = [WaitHeadline::Long { who: kind(), longest: MS, behind: one() }, unproved(NONE), unproved(MS)];
+    let headlines =
+        [WaitHeadline::Long { who: kind(), longest: MS, behind: one() }, of_unproved(NONE), of_unproved(MS)];
     let claims = [
-        WaitClaim::ShareOfTrace(0.37),
-        WaitClaim::ShareOfRecording(0.004),
+        WaitClaim::ShareOfTrace(Share(0.37)),
+        WaitClaim::ShareOfRecording(Share(0.004)),
         WaitClaim::AlsoBehind { who: one(), lost: MS },
         WaitClaim::NoEventAfter(CPU),
         WaitClaim::IsNice,
@@ -87,7 +89,7 @@ fn limit() -> (Vec<LimitHeadline>, Vec<LimitClaim>) {
         LimitClaim::LowerClassRan(Policy::Deadline),
         LimitClaim::FairServer { runtime: MS, period: MS },
         LimitClaim::RealTimeRuntime { runtime: MS, period: MS },
-        LimitClaim::RealTimeRan { ran: MS, share: 0.95 },
+        LimitClaim::RealTimeRan { ran: MS, share: Share(0.95) },
         LimitClaim::PartOfThat { who: one(), ran: MS },
         LimitClaim::WorksInPieces,
         LimitClaim::RunsWithoutEnd,
@@ -105,19 +107,19 @@ fn cpu() -> (Vec<CpuHeadline>, Vec<CpuClaim>) {
     let headlines = [
         CpuHeadline::OwnIdle { who: kind(), longest: MS, lost: MS },
         CpuHeadline::OtherIdle { who: kind(), lost: MS, waits: 3, longest: MS },
-        interrupted(InterruptCost::Share { share: 0.4, of: MS }),
+        interrupted(InterruptCost::Share { share: Share(0.4), of: MS }),
         interrupted(InterruptCost::InOneWait(MS)),
         CpuHeadline::Stopped { who: kind(), longest: MS, lost: MS },
     ];
     let claims = [
         CpuClaim::IdleExitIsShort,
         CpuClaim::IdleCauses,
-        CpuClaim::ShareBesideIdle { share: 0.4, tick: MS },
+        CpuClaim::ShareBesideIdle { share: Share(0.4), tick: MS },
         CpuClaim::AffinityKnown,
         CpuClaim::AffinityInferred(4),
         CpuClaim::InterruptsTook { in_runs: MS, in_waits: MS },
         CpuClaim::PacketsOfHost,
-        CpuClaim::Interrupt { what: one(), count: 3, cpu: CPU, total: MS, share: 0.4, longest: MS },
+        CpuClaim::Interrupt { what: one(), count: 3, cpu: CPU, total: MS, share: Share(0.4), longest: MS },
         CpuClaim::TicksStopped,
         CpuClaim::StopCauses,
     ];
@@ -143,11 +145,11 @@ fn real_time() -> (Vec<RealTimeHeadline>, Vec<RealTimeClaim>) {
         precedence(98, 120),
         precedence(98, 98),
         precedence(-1, -1),
-        RealTimeClaim::KeptOffBy { share: 0.4, rule: Rule::Order },
-        RealTimeClaim::KeptOffBy { share: 0.4, rule: Rule::Class },
+        RealTimeClaim::KeptOffBy { share: Share(0.4), rule: Rule::Order },
+        RealTimeClaim::KeptOffBy { share: Share(0.4), rule: Rule::Class },
         RealTimeClaim::Recurs { every: MS, seen: 2 },
         RealTimeClaim::Recurs { every: MS, seen: 3 },
-        RealTimeClaim::WorstWindow(0.4),
+        RealTimeClaim::WorstWindow(Share(0.4)),
         RealTimeClaim::TakeTurns { who: one(), waited: MS },
         RealTimeClaim::InGroup("/a.slice".into()),
         RealTimeClaim::DescendFrom("cron".into(), Tid(7)),
@@ -155,7 +157,7 @@ fn real_time() -> (Vec<RealTimeHeadline>, Vec<RealTimeClaim>) {
         RealTimeClaim::Inherits { holder: one(), booster: actors(&["b"]) },
         not_preempted(None),
         not_preempted(Some(Prio(120))),
-        RealTimeClaim::ShareInWaits { share: 0.4, waits: 3 },
+        RealTimeClaim::ShareInWaits { share: Share(0.4), waits: 3 },
         RealTimeClaim::RunsEvery(MS),
         RealTimeClaim::WorkedAt(one(), work()),
         RealTimeClaim::WorkedAt(one(), Work { workqueue: None, ..work() }),
@@ -168,11 +170,12 @@ fn sharing() -> (Vec<SharingHeadline>, Vec<SharingClaim>) {
         let who = Kind { work: Some(work()), ..kind() };
         SharingHeadline::Outweighed { who, lost: MS, by: actors(&["a", "b"]), heavier, longest, share }
     };
-    let inferred = |by_group| SharingHeadline::OutweighedInferred { who: thread(), share: 0.1, by: one(), by_group };
+    let inferred =
+        |by_group| SharingHeadline::OutweighedInferred { who: thread(), share: Share(0.1), by: one(), by_group };
     let stuck = |behind| SharingHeadline::StuckEqual { who: thread(), waited: MS, behind, held: MS };
     let headlines = [
         outweighed(1, None, None),
-        outweighed(2, Some(MS), Some(0.02)),
+        outweighed(2, Some(MS), Some(Share(0.02))),
         inferred(true),
         inferred(false),
         stuck(None),
@@ -183,12 +186,12 @@ fn sharing() -> (Vec<SharingHeadline>, Vec<SharingClaim>) {
     let claims = [
         weights(WeightOf::Group("/a.slice".into()), WeightOf::Task),
         weights(WeightOf::Session(-5), WeightOf::ItsGroup),
-        SharingClaim::Owed { owed: MS, share: 0.4, due: MS, got: MS },
-        SharingClaim::Stalled { stalled: MS, share: 0.4, behind: MS, least: MS },
+        SharingClaim::Owed { owed: MS, share: Share(0.4), due: MS, got: MS },
+        SharingClaim::Stalled { stalled: MS, share: Share(0.4), behind: MS, least: MS },
         SharingClaim::WeightNotRecorded { command: "cat /proc/7/cgroup".into() },
         SharingClaim::SessionsUnknown(None),
         SharingClaim::SessionsUnknown(Some(one())),
-        SharingClaim::LongerThanTurns { share: 0.4, held: MS },
+        SharingClaim::LongerThanTurns { share: Share(0.4), held: MS },
         SharingClaim::NoSettingExplains,
         SharingClaim::SettingMayExplain,
         SharingClaim::KnownBug { id: "reweight-lag", says: "It lags." },
@@ -212,22 +215,47 @@ fn switching() -> (Vec<SwitchingHeadline>, Vec<SwitchingClaim>) {
     ];
     let claims = [
         SwitchingClaim::SwitchesPerItem { switches: 2.0, items: 10, runs: 10 },
-        SwitchingClaim::EndedByConsumer { share: 0.9, consumer: one() },
+        SwitchingClaim::EndedByConsumer { share: Share(0.9), consumer: one() },
         SwitchingClaim::ConsumerRuns { consumer: one(), mean: MS },
         SwitchingClaim::ItemTakes(MS),
         SwitchingClaim::GroupOutweighs { consumer: one(), weight: 10_240, worker: 1024 },
         SwitchingClaim::NoGroupOutweighs(one()),
         SwitchingClaim::GroupMayOutweigh { consumer: one(), command: "cat /proc/7/cgroup".into() },
         SwitchingClaim::ColdCaches { each: MS, all: MS },
-        SwitchingClaim::MovedInWaits(0.6),
+        SwitchingClaim::MovedInWaits(Share(0.6)),
         SwitchingClaim::Involuntary { switches: 600, rate: 2500.0 },
         SwitchingClaim::RunsFor { mean: MS, shortest_slice: MS },
         SwitchingClaim::PreemptorRuns { by: one(), mean: MS },
         SwitchingClaim::WaitedToRun { who: one(), waited: MS, ran: MS },
         SwitchingClaim::EachWakeup { runs: MS, longest: MS },
-        SwitchingClaim::FollowWakeups(0.9),
+        SwitchingClaim::FollowWakeups(Share(0.9)),
     ];
     (headlines.into(), claims.into())
+}
+
+fn doubts() -> Vec<Doubt> {
+    let loss = || Loss::new(LossKind::EndsEarly, 1);
+    let wait = Some(UnprovedWait { who: thread(), proved: MS, possible: MS, cpu: CPU, holder: one() });
+    let unexplained =
+        |has_snapshot| Doubt::Unexplained { who: thread(), waited: MS, held: MS, occupant: one(), has_snapshot };
+    let incomplete = [
+        Incomplete::SwitchesUnreadable(1),
+        Incomplete::NoSwitches,
+        Incomplete::FewSwitches(1),
+        Incomplete::Short { span: MS, stall: MS },
+        Incomplete::NoPriorities(MS),
+        Incomplete::Unranked { who: one(), waited: MS, behind: one() },
+        Incomplete::CpusNotRecorded(Loss::new(LossKind::UnrecordedCpus, 2)),
+        Incomplete::SwitchesMissing { missing: 1, read: 1 },
+        Incomplete::SwitchesMissing { missing: 2000, read: 2000 },
+        Incomplete::PartsUndecoded(2),
+        Incomplete::EventsLost { lost: 2, read: 2 },
+        Incomplete::EventsOutOfOrder(2),
+        Incomplete::OccupantUnknown { unknown: MS, waited: MS },
+        Incomplete::EndsEarly { loss: loss(), wait: None },
+        Incomplete::EndsEarly { loss: loss(), wait },
+    ];
+    [true, false].map(unexplained).into_iter().chain(incomplete.map(Doubt::Incomplete)).collect()
 }
 
 /// Checks the samples of a family: that they have all variants in its source, and what they make.
@@ -240,23 +268,26 @@ fn check<H: Into<Headline> + Debug, C: Into<Claim> + Debug>(source: &str, (headl
         let text = sentence(None, &headline.into(), None);
         assert!(is_printable(&text) && text.ends_with('.') && !text.ends_with(".."), "{text:?}");
     }
-    for claim in claims {
-        let text = claim.into().to_string();
-        assert!(is_printable(&text) && !text.ends_with(['.', ',', ':', ';', '-']), "{text:?}");
-    }
+    claims.into_iter().for_each(|claim| check_part(&claim.into()));
+}
+
+/// Checks a text that is no whole sentence.
+fn check_part(part: &impl Display) {
+    let text = part.to_string();
+    assert!(is_printable(&text) && !text.ends_with(['.', ',', ':', ';', '-']), "{text:?}");
 }
 
 fn ident(text: &str) -> &str {
     text.split(|c: char| !c.is_alphanumeric()).next().unwrap_or_default()
 }
 
-/// The variants of the enums of claims and headlines in this source.
+/// The variants of the enums of claims, headlines and doubts in this source.
 fn variants(source: &str) -> BTreeSet<&str> {
     let mut variants = BTreeSet::new();
     let mut is_inside = false;
     for line in source.lines() {
         match line.strip_prefix("pub(crate) enum ") {
-            Some(name) => is_inside = ["Claim", "Headline"].iter().any(|end| ident(name).ends_with(end)),
+            Some(name) => is_inside = ["Claim", "Headline", "Incomplete"].iter().any(|end| ident(name).ends_with(end)),
             None if line.starts_with('}') => is_inside = false,
             None => {
                 let name = line.strip_prefix("    ").filter(|rest| rest.starts_with(char::is_uppercase));
@@ -286,6 +317,14 @@ fn every_claim_and_headline_is_fit_to_print() {
     check(include_str!("../claim/real_time.rs"), real_time());
     check(include_str!("../claim/sharing.rs"), sharing());
     check(include_str!("../claim/switching.rs"), switching());
+}
+
+#[test]
+fn every_doubt_is_fit_to_print() {
+    let debugged: Vec<String> = doubts().iter().map(|doubt| format!("{doubt:?}")).collect();
+    let sampled = debugged.iter().filter_map(|debug| debug.strip_prefix("Incomplete(")).map(ident).collect();
+    assert_eq!(variants(include_str!("../claim/data_quality.rs")), sampled, "the samples have every variant");
+    doubts().iter().for_each(check_part);
 }
 
 #[test]

@@ -4,14 +4,13 @@ use std::fmt;
 
 use unstarve_model::Nanos;
 
-use super::percent;
-use crate::claim::{Alike, NeverRan, Unproved, WaitClaim, WaitHeadline};
+use crate::claim::{Alike, NeverRan, Unproved, UnprovedWait, WaitClaim, WaitHeadline};
 
 impl fmt::Display for NeverRan {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let (names, likely) = match self {
-            NeverRan::Seen(names) => (names, ""),
-            NeverRan::Inferred(names) => (names, " most likely"),
+            Self::Seen(names) => (names, ""),
+            Self::Inferred(names) => (names, " most likely"),
         };
         let were = match names.as_slice() {
             [one] => format!("{one} was"),
@@ -34,56 +33,62 @@ impl fmt::Display for Unproved {
 impl fmt::Display for WaitHeadline {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            WaitHeadline::Long { who, longest, behind } => {
+            Self::Long { who, longest, behind } => {
                 write!(f, "{who} waited up to {longest} at a time, mostly while {behind} had its CPU.")
             }
-            WaitHeadline::Unproved { who, proved, possible, cpu, holder } => {
-                let least = if *proved > Nanos::ZERO { format!("at least {proved}, and ") } else { String::new() };
-                write!(f, "{who} waited {least}{possible} if CPU {cpu} stayed with {holder} until the recording ended.")
-            }
+            Self::Unproved(wait) => write!(f, "{wait} until the recording ended."),
         }
+    }
+}
+
+impl fmt::Display for UnprovedWait {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let UnprovedWait { who, proved, possible, cpu, holder } = self;
+        write!(f, "{who} waited ")?;
+        if *proved > Nanos::ZERO {
+            write!(f, "at least {proved}, and ")?;
+        }
+        write!(f, "{possible} if CPU {cpu} stayed with {holder}")
     }
 }
 
 impl fmt::Display for WaitClaim {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            WaitClaim::ShareOfTrace(share) => write!(f, "{} of the trace", percent(*share)),
-            WaitClaim::ShareOfRecording(share) => write!(f, "{} of the recording", percent(*share)),
-            WaitClaim::AlsoWaited(alike, who) => match alike {
+            Self::ShareOfTrace(share) => write!(f, "{share} of the trace"),
+            Self::ShareOfRecording(share) => write!(f, "{share} of the recording"),
+            Self::AlsoWaited(alike, who) => match alike {
                 Alike::StoppedLikely => write!(f, "the same befell {who}"),
                 Alike::StoppedWithIt => write!(f, "stopped with it: {who}"),
                 Alike::WaitedForCpu => write!(f, "so waited {who}"),
                 Alike::Waited => write!(f, "so did {who}"),
                 Alike::WaitedAsLong => write!(f, "as long or nearly so waited {who}"),
             },
-            WaitClaim::AlsoBehind { who, lost } => {
+            Self::AlsoBehind { who, lost } => {
                 write!(f, "others that waited behind it, {lost} together: {who}")
             }
-            WaitClaim::Under(rule) => write!(f, "{}: {}", rule.word(), rule.meaning()),
-            WaitClaim::NoEventAfter(cpu) => {
+            Self::Under(rule) => write!(f, "{}: {}", rule.word(), rule.meaning()),
+            Self::NoEventAfter(cpu) => {
                 write!(
                     f,
                     "CPU {cpu} has no event after that, and nothing in the file proves that it was still recorded"
                 )
             }
-            WaitClaim::IsNice => {
-                f.write_str("its nice value says that it may run after others; that does not mean never")
-            }
-            WaitClaim::StillWaiting { who, proved, possible, .. } if proved >= possible => {
+            Self::IsNice => f.write_str("its nice value says that it may run after others; that does not mean never"),
+            Self::StillWaiting { who, proved, possible, .. } if proved >= possible => {
                 write!(f, "{who} was still waiting when the recording ended, for {possible} by then")
             }
-            WaitClaim::StillWaiting { who, cpu, proved, possible, holder } => write!(
+            Self::StillWaiting { who, cpu, proved, possible, holder } => write!(
                 f,
                 "{who} was still waiting when the recording of CPU {cpu} ended, for {proved}; for {possible} by the end of \
                  the recording if the CPU stayed with {holder}"
             ),
-            WaitClaim::SeenThroughout(names) => write!(
+            Self::SeenThroughout(names) => write!(
                 f,
                 "the kernel showed {} as runnable when the recording began and when it ended, without a turn in between",
                 names.join(", ")
             ),
-            WaitClaim::MaybeThroughout(names) => write!(
+            Self::MaybeThroughout(names) => write!(
                 f,
                 "no event names {}: either asleep all the time, or kept off by what weighs so much more that no turn was due yet; \
                  whether it was runnable, this recording does not say",

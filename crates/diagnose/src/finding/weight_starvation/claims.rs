@@ -7,7 +7,7 @@ use unstarve_timeline::ActorId;
 
 use super::{FAIR_PERIOD, Pair, SHORTFALL, is_weight};
 use crate::case::Case;
-use crate::claim::{Actors, Claim, Contender, Kind, SharingClaim, SharingHeadline, WeightOf};
+use crate::claim::{Actors, Claim, Contender, Kind, Share, SharingClaim, SharingHeadline, WeightOf};
 use crate::remedy;
 use crate::report::Severity;
 
@@ -30,14 +30,14 @@ pub(super) fn known_headline(case: &Case<'_>, pairs: &[Pair<'_>], worst: &Pair<'
         by: Actors::apart_from(case, &heavy, &victims),
         heavier: heavy.len(),
         longest: pairs.iter().map(|pair| pair.longest).max().filter(|longest| *longest > Nanos::ZERO),
-        share: (shortfall >= SHORTFALL).then_some(1.0 - shortfall),
+        share: (shortfall >= SHORTFALL).then_some(Share(1.0 - shortfall)),
     }
 }
 
 pub(super) fn inferred_headline(case: &Case<'_>, worst: &Pair<'_>) -> SharingHeadline {
     SharingHeadline::OutweighedInferred {
         who: Kind::of(case, &[worst.victim]),
-        share: 1.0 - worst.allowance.shortfall(worst.account),
+        share: Share(1.0 - worst.allowance.shortfall(worst.account)),
         by: Actors::of(case, [worst.occupant]),
         by_group: worst.severity > Severity::Info,
     }
@@ -51,7 +51,7 @@ pub(super) fn known_evidence(case: &Case<'_>, pair: &Pair<'_>) -> Vec<Claim> {
     evidence.extend(pair.allowance.evidence.clone().map(Claim::from));
     let stalled = pair.account.stalled_mainly[Rule::Weight as usize].saturating_sub(pair.allowance.hidden);
     if stalled > Nanos::ZERO {
-        let share = stalled.share_of(case.span());
+        let share = case.share(stalled);
         evidence.push(SharingClaim::Stalled { stalled, share, behind: pair.behind, least: FAIR_PERIOD }.into());
     }
     evidence
@@ -64,7 +64,7 @@ pub(super) fn inferred_evidence(case: &Case<'_>, pair: &Pair<'_>) -> Vec<Claim> 
 
 fn owed(case: &Case<'_>, pair: &Pair<'_>) -> SharingClaim {
     let owed = pair.allowance.owed(pair.account);
-    SharingClaim::Owed { owed, share: owed.share_of(case.span()), due: pair.allowance.due, got: pair.account.got }
+    SharingClaim::Owed { owed, share: case.share(owed), due: pair.allowance.due, got: pair.account.got }
 }
 
 fn weights(case: &Case<'_>, victim: ActorId, occupant: ActorId) -> SharingClaim {

@@ -270,18 +270,14 @@ fn of_group(case: &Case<'_>, mut pairs: Vec<Pair<'_>>) -> Option<Finding> {
         evidence.push(unknown_sessions(case, worst).into());
     }
     evidence.extend(WaitClaim::also_behind(case, also.iter().map(|pair| (pair.victim, pair.behind))));
+    let headline = if known { known_headline(case, &named, worst) } else { inferred_headline(case, worst) };
     let draft = Draft {
-        kind: KIND,
-        severity,
-        confidence: if known && !uncertain { 0.95 } else { 0.6 },
-        headline: if known { known_headline(case, &named, worst) } else { inferred_headline(case, worst) }.into(),
         evidence,
         also_paid: also.iter().map(|pair| payer_row(case, pair.victim, pair.behind)).collect(),
-        period: None,
-        needs: KIND.needs,
         infers_settings: !known || case.snapshot.is_none(),
         remedies: remedy::against_weight(case, worst.victim, worst.occupant),
         victims,
+        ..Draft::new(KIND, severity, if known && !uncertain { 0.95 } else { 0.6 }, headline)
     };
     let culprit =
         |blame: &Blame| if known { is_weight(blame) } else { occupants.contains(&blame.occupant) && is_sharing(blame) };
