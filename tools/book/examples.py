@@ -128,6 +128,8 @@ class Examples:
 def main():
     if len(sys.argv) not in (2, 3) or sys.argv[2:] not in ([], ["--write"]):
         sys.exit(__doc__)
+    if not os.access(sys.argv[1], os.X_OK):
+        sys.exit(f"{sys.argv[1]}: no program there")
     examples = Examples(sys.argv[1])
     for path in pages():
         text, new = examples.page(path)
