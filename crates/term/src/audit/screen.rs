@@ -55,8 +55,8 @@ fn upgrade(audit: &Audit, look: Look) -> Vec<String> {
         .collect();
     let mut left = TWO_SCREENS.saturating_sub(lines.len() + foot.len());
     for (index, (part, of_part)) in parts.iter().enumerate() {
-        // Each later part keeps a blank line, its heading, and some lines.
-        let later: usize = parts[index + 1..].iter().map(|(_, items)| 2 + items.len().min(3)).sum();
+        // Each later part keeps a blank line, its heading of at most two lines, and some lines.
+        let later: usize = parts[index + 1..].iter().map(|(_, items)| 3 + items.len().min(3)).sum();
         let block = block(&heading(*part, of_part, audit), of_part, left.saturating_sub(later), look);
         left = left.saturating_sub(block.len());
         lines.extend(block);
