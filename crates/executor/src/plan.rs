@@ -6,6 +6,7 @@ mod this_host;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
+use std::sync::Arc;
 
 use rustc_hash::FxHashSet;
 use unstarve_change::{Aspect, Change, Place, Relative, Selector, Target, TaskKey, Thread, To, Value};
@@ -59,7 +60,7 @@ pub enum Ids {
 }
 
 /// A change as planned for this host.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Planned<'a> {
     /// The change.
     pub change: &'a Change,
@@ -76,7 +77,7 @@ pub struct Planned<'a> {
 }
 
 /// Why a change cannot be made here.
-#[derive(Debug, thiserror::Error)]
+#[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Obstacle {
     /// Only a person can do it.
@@ -240,8 +241,14 @@ pub enum Obstacle {
         /// What cannot be read.
         what: String,
         /// The error.
-        error: io::Error,
+        error: Arc<io::Error>,
     },
+}
+
+impl Obstacle {
+    fn unreadable(what: String, error: io::Error) -> Obstacle {
+        Obstacle::Unreadable { what, error: Arc::new(error) }
+    }
 }
 
 fn asked(with: &Option<String>) -> String {
@@ -287,11 +294,17 @@ impl Obstacle {
 /// Plans each change on this host, and checks whether the authority permits it. Changes nothing. `rule` is the rule name for
 /// the journal.
 pub fn plan<'a, L: Look>(look: &L, changes: &'a [Change], rule: &str, authority: &Authority) -> Vec<Planned<'a>> {
+    permit(look, draft(look, changes, rule, authority.ids), authority)
+}
+
+/// A plan before any authority was asked: reads the values of this host. Nothing is applied of it until [`permit`] has
+/// checked it.
+pub fn draft<'a, L: Look>(look: &L, changes: &'a [Change], rule: &str, ids: Ids) -> Vec<Planned<'a>> {
     let none =
         |change| Planned { change, steps: Vec::new(), already: 0, obstacle: None, gone: None, users: BTreeMap::new() };
     let mut plans: Vec<Planned<'a>> = changes
         .iter()
-        .map(|change| match steps(look, change, rule, authority.ids) {
+        .map(|change| match steps(look, change, rule, ids) {
             Ok((steps, already)) => Planned { steps, already, ..none(change) },
             Err(obstacle) => Planned { obstacle: Some(obstacle), ..none(change) },
         })
@@ -301,6 +314,12 @@ pub fn plan<'a, L: Look>(look: &L, changes: &'a [Change], rule: &str, authority:
     for planned in &mut plans {
         planned.steps.retain(|step| seen.insert((step.target.clone(), step.new.aspect())));
     }
+    plans
+}
+
+/// Refuses what the authority does not permit of a draft.
+pub fn permit<'a, L: Look>(look: &L, draft: Vec<Planned<'a>>, authority: &Authority) -> Vec<Planned<'a>> {
+    let mut plans = draft;
     refuse_several_users(look, &mut plans, authority);
     permit::check(look, &mut plans, authority);
     leave_the_ended(&mut plans);
@@ -309,18 +328,17 @@ pub fn plan<'a, L: Look>(look: &L, changes: &'a [Change], rule: &str, authority:
 
 /// Why these changes are not printed as commands or files that make them later or on another host. Changes whose thread or file
 /// does not exist here now are printed, because commands check that themselves.
-pub fn refusals_to_print<L: Look>(look: &L, changes: &[Change], authority: &Authority) -> Vec<Obstacle> {
-    let plans = plan(look, changes, "", authority);
-    let refusal = |planned: Planned<'_>| match planned.obstacle {
-        Some(obstacle) if obstacle.is_about_identity() => Some(obstacle),
+pub fn refusals_to_print(plan: &[Planned<'_>], authority: &Authority) -> Vec<Obstacle> {
+    let refusal = |planned: &Planned<'_>| match &planned.obstacle {
+        Some(obstacle) if obstacle.is_about_identity() => Some(obstacle.clone()),
         Some(Obstacle::Ended(_) | Obstacle::Another(_) | Obstacle::Strange(_) | Obstacle::NotHere { .. }) => {
             permit::unseen(planned.change, authority)
         }
         None if planned.gone.is_some() => permit::unseen(planned.change, authority),
-        None if authority.author != Author::Trusted => other_value(&planned),
+        None if authority.author != Author::Trusted => other_value(planned),
         _ => None,
     };
-    plans.into_iter().filter_map(refusal).collect()
+    plan.iter().filter_map(refusal).collect()
 }
 
 /// Reports a file whose value here differs from the recording. Printed lines for threads compare the value themselves.
@@ -498,7 +516,7 @@ fn of_tasks<L: Look>(look: &L, change: &Change, rule: &str, keys: &[TaskKey]) ->
             checked => checked?,
         }
         let place = Place::Task(*key);
-        let unreadable = |error| Obstacle::Unreadable { what: format!("thread {}", key.tid), error };
+        let unreadable = |error| Obstacle::unreadable(format!("thread {}", key.tid), error);
         let Some(old) = look.read(&place, aspect).map_err(unreadable)? else { continue };
         let new = match &change.to {
             Some(To::Value(value)) => value.clone(),
@@ -531,7 +549,7 @@ fn of_session<L: Look>(look: &L, change: &Change, rule: &str, key: TaskKey) -> R
         return Err(Obstacle::Init(Tid(1)));
     }
     let place = Place::Session { id };
-    let unreadable = |error| Obstacle::Unreadable { what: place.to_string(), error };
+    let unreadable = |error| Obstacle::unreadable(place.to_string(), error);
     let old = look.read(&place, Aspect::Nice).map_err(unreadable)?.ok_or(Obstacle::Ended(key.tid))?;
     if old.same(new) {
         return Ok((Vec::new(), 1));
@@ -637,7 +655,7 @@ fn one<L: Look>(look: &L, place: Place, new: Value, was: Option<&Value>, rule: &
     let what = || unstarve_model::clean(&place.to_string()).into_owned();
     let unreadable = |error| {
         let what = if let Place::Feature { path, .. } = &place { path.clone() } else { what() };
-        Obstacle::Unreadable { what, error }
+        Obstacle::unreadable(what, error)
     };
     let old = look.read(&place, Aspect::Content).map_err(unreadable)?;
     let old = old.ok_or_else(|| Obstacle::NotHere { what: what(), hint: "" })?;

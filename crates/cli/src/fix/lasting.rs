@@ -11,7 +11,7 @@ use super::{LowArgs, NOT_DONE};
 use crate::output::{self, Out};
 
 /// Prints the files; writing them is left to the host's configuration management.
-pub fn run(args: &LowArgs, explained: &Explained, chosen: &Choice, form: Form) -> Result<ExitCode> {
+pub fn run(args: &LowArgs, explained: &Explained, chosen: &Choice<'_>, form: Form) -> Result<ExitCode> {
     let remedy = chosen.remedy(&explained.report);
     let whose = |thread: &Thread| whose(explained, chosen, thread);
     let files = match durable(&remedy.changes, form, &whose) {
@@ -59,7 +59,7 @@ pub fn run(args: &LowArgs, explained: &Explained, chosen: &Choice, form: Form) -
 }
 
 /// The thread's systemd unit, by its cgroup in the recording, and its workqueue, by the finding's victim.
-pub fn whose(explained: &Explained, chosen: &Choice, thread: &Thread) -> Whose {
+pub fn whose(explained: &Explained, chosen: &Choice<'_>, thread: &Thread) -> Whose {
     let victim = &explained.report.findings[chosen.finding].victim;
     let work = victim.work.as_ref().filter(|_| victim.tids.contains(&thread.tid.0));
     let task = explained.driven.snapshot.as_deref().and_then(|snapshot| snapshot.task(thread.tid));

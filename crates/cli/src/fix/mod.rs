@@ -20,7 +20,7 @@ use unstarve_change::Form;
 use unstarve_diagnose::{Explained, Options, explain_beside};
 use unstarve_executor::authority::{Named, Thing};
 use unstarve_executor::host::ThisHost;
-use unstarve_executor::plan::{self, Answer, Planned};
+use unstarve_executor::plan::{self, Answer};
 use unstarve_executor::state;
 use unstarve_model::EventSource;
 use unstarve_term::fix::{self as page, Page};
@@ -159,7 +159,7 @@ pub fn run(args: &LowArgs, color: Color) -> Result<ExitCode> {
     let snapshot = explained.driven.snapshot.as_deref();
     let origin = origin::of(snapshot, args.this_boot, written);
     let chosen = choose::choose(&explained.report, &ThisHost, &origin, args)?;
-    if args.form.is_some() && !is_printable(args, &explained, &chosen, &origin) {
+    if args.form.is_some() && !is_printable(args, &chosen, &origin) {
         return Ok(ExitCode::from(NOT_DONE));
     }
     match args.form {
@@ -171,9 +171,8 @@ pub fn run(args: &LowArgs, color: Color) -> Result<ExitCode> {
 }
 
 /// Whether commands or files for these changes may be printed, here or for another host; the error says why not.
-fn is_printable(args: &LowArgs, explained: &Explained, chosen: &Choice, origin: &origin::Origin) -> bool {
-    let changes = &chosen.remedy(&explained.report).changes;
-    let refusals = plan::refusals_to_print(&ThisHost, changes, &origin.authority(args.named()));
+fn is_printable(args: &LowArgs, chosen: &Choice<'_>, origin: &origin::Origin) -> bool {
+    let refusals = plan::refusals_to_print(&chosen.plan, &origin.authority(args.named()));
     for refusal in &refusals {
         output::remark(&format!("nothing printed: {refusal}"));
     }
@@ -196,28 +195,21 @@ fn show(
     args: &LowArgs,
     recording: &Recording,
     explained: &Explained,
-    chosen: &Choice,
+    chosen: &Choice<'_>,
     origin: &origin::Origin,
     color: Color,
 ) -> Result<ExitCode> {
-    let plan = planned(args, explained, chosen, origin);
-    let can = plan::answer(&plan) == Answer::CanBeDone;
+    let can = plan::answer(&chosen.plan) == Answer::CanBeDone;
     output::will_end_with(if can { 0 } else { NOT_DONE });
-    write(args, &page_of(args, recording, explained, chosen, &plan, origin), color)?;
+    write(args, &page_of(args, recording, explained, chosen, origin), color)?;
     Ok(if can { ExitCode::SUCCESS } else { ExitCode::from(NOT_DONE) })
-}
-
-fn planned<'a>(args: &LowArgs, explained: &'a Explained, chosen: &Choice, origin: &origin::Origin) -> Vec<Planned<'a>> {
-    let (changes, rule) = (&chosen.remedy(&explained.report).changes, chosen.rule(&explained.report));
-    plan::plan(&ThisHost, changes, &rule, &origin.authority(args.named()))
 }
 
 fn page_of<'a>(
     args: &LowArgs,
     recording: &Recording,
     explained: &'a Explained,
-    chosen: &'a Choice,
-    plan: &'a [Planned<'a>],
+    chosen: &'a Choice<'a>,
     origin: &origin::Origin,
 ) -> Page<'a> {
     let whose = |thread: &unstarve_change::Thread| lasting::whose(explained, chosen, thread);
@@ -228,7 +220,7 @@ fn page_of<'a>(
         report: &explained.report,
         finding: chosen.finding,
         remedy: chosen.remedy,
-        plan,
+        plan: &chosen.plan,
         skipped: &chosen.skipped,
         strange: origin.why.clone(),
         written: origin.written.why.as_ref().map(|why| (why.clone(), origin.written.author)),
