@@ -2,6 +2,7 @@
 
 use std::fmt;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use unstarve_model::{CpuSet, SchedPolicy};
 use unstarve_sched::setting::Content;
@@ -9,7 +10,7 @@ use unstarve_sched::setting::Content;
 use crate::TaskKey;
 
 /// The subject of a value.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Place {
     /// A task.
@@ -43,7 +44,7 @@ pub enum Place {
 }
 
 /// A value of one aspect. The variant is the aspect.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Value {
     /// Policy and real-time priority, which the kernel sets together.
@@ -86,7 +87,7 @@ pub enum Value {
 }
 
 /// The kind of a value.
-#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Aspect {
     /// See [`Value::Class`].

@@ -61,7 +61,6 @@ pub struct Fix {
     pub valid_on: String,
     /// The changes that both commands are made from.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(with = "Vec<serde_json::Map<String, serde_json::Value>>")]
     pub changes: Vec<Change>,
 }
 

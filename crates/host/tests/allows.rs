@@ -2,7 +2,7 @@
 
 use std::fs;
 
-use unstarve_facts::{Allowed, Availability};
+use unstarve_facts::{Allowed, Availability, Capability};
 use unstarve_host::{Root, allows};
 use unstarve_testing::host_tree::HostTree;
 
@@ -40,7 +40,7 @@ fn missing(others: &[(&str, Option<&str>)]) -> Vec<Allowed> {
 }
 
 /// The only thing missing there: its id, how much of it is available, what was found, and how to get it.
-fn only(others: &[(&str, Option<&str>)]) -> (&'static str, Availability, String, Option<String>) {
+fn only(others: &[(&str, Option<&str>)]) -> (Capability, Availability, String, Option<String>) {
     let missing = missing(others);
     let [one] = &missing[..] else { panic!("{missing:?}") };
     assert!(!one.without.is_empty(), "{one:?}");
@@ -55,20 +55,20 @@ fn a_whole_host_lacks_nothing() {
 #[test]
 fn each_thing_that_is_missing_is_named_with_the_way_to_get_it() {
     let (id, state, found, get) = only(&[("proc/sys/kernel/osrelease", Some("4.18.0-553.el8_10.x86_64\n"))]);
-    assert_eq!((id, state, found.as_str()), ("kernel", Availability::Part, "Linux 4.18.0-553.el8_10.x86_64"));
+    assert_eq!((id, state, found.as_str()), (Capability::Kernel, Availability::Part, "Linux 4.18.0-553.el8_10.x86_64"));
     assert!(get.expect("a way").contains("5.10"));
 
     let (id, state, found, get) = only(&[("sys/kernel/btf/vmlinux", None)]);
-    assert_eq!((id, state), ("btf", Availability::None));
+    assert_eq!((id, state), (Capability::Btf, Availability::None));
     assert!(found.contains("no such file") && get.expect("a way").contains("CONFIG_DEBUG_INFO_BTF"), "{found}");
 
     let (id, state, found, _) = only(&[("sys/kernel/security/lockdown", Some("none [integrity] confidentiality\n"))]);
-    assert_eq!((id, state, found.as_str()), ("lockdown", Availability::Part, "integrity"));
+    assert_eq!((id, state, found.as_str()), (Capability::Lockdown, Availability::Part, "integrity"));
     let (id, state, ..) = only(&[("sys/kernel/security/lockdown", Some("none integrity [confidentiality]\n"))]);
-    assert_eq!((id, state), ("lockdown", Availability::None));
+    assert_eq!((id, state), (Capability::Lockdown, Availability::None));
     // Unknown if securityfs is not mounted.
     let (id, state, ..) = only(&[("sys/kernel/security/lockdown", None)]);
-    assert_eq!((id, state), ("lockdown", Availability::Part));
+    assert_eq!((id, state), (Capability::Lockdown, Availability::Part));
 
     let hidden = "0000000000000000 A fixed_percpu_data\n0000000000000000 T startup_64\n";
     let (id, _, _, get) = only(&[("proc/kallsyms", Some(hidden))]);
@@ -110,10 +110,10 @@ fn cgroups_of_both_versions_are_found() {
         "cgroup /sys/fs/cgroup/cpu,cpuacct cgroup rw,cpu,cpuacct 0 0\ncgroup2 /sys/fs/cgroup/unified cgroup2 rw 0 0\n";
     assert_eq!(missing(&[("proc/mounts", Some(v1))]), []);
     let (id, state, found, _) = only(&[("sys/fs/cgroup/cgroup.controllers", Some("io memory\n"))]);
-    assert_eq!((id, state), ("cgroups", Availability::Part));
+    assert_eq!((id, state), (Capability::Cgroups, Availability::Part));
     assert!(found.contains("without the cpu controller"), "{found}");
     let (id, state, _, get) = only(&[("proc/mounts", Some("proc /proc proc rw 0 0\n"))]);
-    assert!((id, state) == ("cgroups", Availability::None) && get.expect("a way").contains("mount"));
+    assert!((id, state) == (Capability::Cgroups, Availability::None) && get.expect("a way").contains("mount"));
 }
 
 #[test]

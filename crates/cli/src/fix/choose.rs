@@ -124,7 +124,7 @@ fn best<L: Look>(drafts: &mut Drafts<'_, '_, L>, origin: &Origin, args: &LowArgs
     let remedies = |&finding: &usize| (0..report.findings[finding].remedies.len()).map(move |remedy| (finding, remedy));
     let candidates: Vec<(usize, usize)> = findings.iter().flat_map(remedies).collect();
     // On another host or boot, and with --as, nothing changes here: obstacles do not matter.
-    let as_asked = origin.ids == Ids::AreStrange || args.form.is_some();
+    let as_asked = origin.ids != Ids::Hold || args.form.is_some();
     let mut skipped = Vec::new();
     for &(finding, remedy) in &candidates {
         let it = &report.findings[finding].remedies[remedy];
@@ -190,7 +190,7 @@ fn find(asked: &str, ids: &[&str], what: &str, whose: &str) -> Result<usize> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use clap::Parser;
     use unstarve_change::{Change, Target, Thread, Value};
     use unstarve_executor::authority::Author;
@@ -215,7 +215,7 @@ mod tests {
     }
 
     /// A finding with these remedies.
-    fn finding(id: &str, remedies: &[(&str, &[Change])]) -> serde_json::Value {
+    pub fn finding(id: &str, remedies: &[(&str, &[Change])]) -> serde_json::Value {
         let remedies: Vec<_> = remedies
             .iter()
             .map(|(id, changes)| {
@@ -230,7 +230,7 @@ mod tests {
         })
     }
 
-    fn report(findings: &[serde_json::Value]) -> Report {
+    pub fn report(findings: &[serde_json::Value]) -> Report {
         let trace = serde_json::to_value(unstarve_diagnose::report::TraceSummary::default()).expect("JSON");
         let report = serde_json::json!({
             "schema": "unstarve.explain/1", "trace": trace, "findings": findings, "worst_waits": [], "losses": [],

@@ -3,12 +3,32 @@
 use std::process::ExitCode;
 
 use anyhow::Result;
+use schemars::JsonSchema;
+use serde::Serialize;
 use unstarve_change::{Form, Thread, Whose, durable};
 use unstarve_diagnose::Explained;
+use unstarve_diagnose::report::RemedyId;
 
 use super::choose::Choice;
-use super::{LowArgs, NOT_DONE};
+use super::{LowArgs, NOT_DONE, SCHEMA};
 use crate::output::{self, Out};
+
+#[derive(Serialize, JsonSchema)]
+pub struct LastingForm<'a> {
+    schema: &'static str,
+    remedy: &'a RemedyId,
+    form: &'static str,
+    files: Vec<LastingFile<'a>>,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct LastingFile<'a> {
+    /// Its path; absent for the kernel's command line.
+    file: Option<&'a str>,
+    text: &'a str,
+    /// The command that puts it into force.
+    activate: &'a str,
+}
 
 /// Prints the files; writing them is left to the host's configuration management.
 pub fn run(args: &LowArgs, explained: &Explained, chosen: &Choice<'_>, form: Form) -> Result<ExitCode> {
@@ -40,13 +60,13 @@ pub fn run(args: &LowArgs, explained: &Explained, chosen: &Choice<'_>, form: For
         }
     }
     let text = if args.json {
-        let files: Vec<_> = files
-            .iter()
-            .map(|file| serde_json::json!({ "file": file.file, "text": file.text, "activate": file.activate }))
-            .collect();
-        let page =
-            serde_json::json!({ "schema": "unstarve.fix/1", "remedy": remedy.id, "form": form.word(), "files": files });
-        serde_json::to_string_pretty(&page)? + "\n"
+        let files = files.iter().map(|file| LastingFile {
+            file: file.file.as_deref(),
+            text: &file.text,
+            activate: &file.activate,
+        });
+        let (remedy, form) = (&remedy.id, form.word());
+        output::sorted_json(&LastingForm { schema: SCHEMA, remedy, form, files: files.collect() })?
     } else {
         let each = files.iter().map(|file| {
             let place = file.file.as_deref().unwrap_or("the kernel's command line");

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::Args;
+use schemars::JsonSchema;
 use serde::Serialize;
 use unstarve_facts::{Facts, Knob, Presence, Snapshot};
 use unstarve_term::{KnobLine, clean, knobs_page};
@@ -28,12 +29,14 @@ pub struct ListArgs {
     json: bool,
 }
 
-#[derive(Serialize)]
-struct Listed<'a> {
+#[derive(Serialize, JsonSchema)]
+pub struct Listed<'a> {
     name: &'a str,
     path: &'a str,
     value: &'a str,
+    /// The default, if the value differs from it.
     default: Option<&'a str>,
+    /// The lines of configuration files that set it.
     written_in: &'a [String],
 }
 

@@ -28,6 +28,7 @@ use self::keeping::Waiting;
 use self::recorder::Buffers;
 use self::reload::first_push;
 pub use self::signals::Signals;
+pub use self::status::WatchStatus;
 use self::troubles::Troubles;
 use crate::agent::alert_sender::{Alert, AlertSender};
 use crate::agent::board::Board;
