@@ -55,6 +55,8 @@ pub fn run(args: ListArgs, color: Color) -> Result<ExitCode> {
     let text = if args.json {
         let listed: Vec<Listed<'_>> = lines.iter().map(listed).collect();
         serde_json::to_string_pretty(&listed)? + "\n"
+    } else if lines.is_empty() && args.changed {
+        "No setting differs from its default, as far as defaults are known.\n".to_owned()
     } else {
         knobs_page(&lines, output::look(color))
     };
