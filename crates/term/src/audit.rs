@@ -102,12 +102,12 @@ fn fixes(ink: &mut Ink, fixes: &[Fix]) {
     ink.line(&[(PLAIN, "  "), (STRONG, title)]);
     for (number, fix) in fixes.iter().enumerate() {
         ink.paragraph(&format!("  {}. ", number + 1), PLAIN, &fix.text);
-        for (label, command) in [("do:    ", &fix.apply), ("undo:  ", &fix.undo)] {
+        for (label, command) in [("do:      ", &fix.apply), ("undo:    ", &fix.undo)] {
             if !command.is_empty() {
                 ink.command(&format!("     {label}"), command);
             }
         }
-        for (label, text) in [("risk:  ", &fix.risk), ("valid: ", &fix.valid_on)] {
+        for (label, text) in [("risk:    ", &fix.risk), ("kernels: ", &fix.valid_on), ("source:  ", &fix.source)] {
             if !text.is_empty() {
                 ink.paragraph(&format!("     {label}"), FAINT, text);
             }
