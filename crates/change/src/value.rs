@@ -269,6 +269,16 @@ impl fmt::Display for Aspect {
     }
 }
 
+impl Place {
+    /// The directory that its path is relative to, unless `/`.
+    pub fn root(&self) -> Option<&str> {
+        match self {
+            Place::File { root, .. } | Place::Feature { root, .. } => root.as_deref(),
+            Place::Task(_) | Place::Session { .. } => None,
+        }
+    }
+}
+
 impl fmt::Display for Place {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
