@@ -36,6 +36,9 @@ fn blame_matrix_has_the_real_time_task_in_a_column() {
     let row = text.lines().find(|line| line.starts_with("ksoftirqd/1")).unwrap();
     let end = head.find("wl (rt)").unwrap() + "wl (rt)".len();
     assert!(row[..end].ends_with(" 177 ms"), "{text}");
+    let mut out = Vec::new();
+    blame_matrix::print_matrix(&recording("linux-6.18-perf-rt-hog.data.zst"), &mut out).unwrap();
+    let text = String::from_utf8(out).unwrap();
     assert!(text.lines().any(|line| line.starts_with("not certain: ")), "{text}");
 }
 

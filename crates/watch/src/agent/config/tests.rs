@@ -57,7 +57,7 @@ fn what_is_wrong_is_named_with_its_place() {
         ("[thresholds]\nshare = 1.5\n", "watch.toml:2:9: 1.5: expected a part between 0 and 1"),
         (
             "[webhook]\nurl = \"ftp://x\"\n",
-            "watch.toml:2:7: `ftp://x`: expected a URL that begins with http:// or https://",
+            "watch.toml:2:7: `ftp://`: expected a URL that begins with http:// or https://",
         ),
         (
             "[recorder]\nmode = \"no\"\n",

@@ -65,7 +65,7 @@ const TEST_TIMEOUT: Duration = Duration::from_secs(20);
 fn how_an_output_of_a_former_configuration_fares_is_no_problem() {
     let (queue, mut published) = (queue_until(None), Published::default());
     queue.note(&mut published, Some("refused".into()));
-    assert_eq!(published.problems.get(WEBHOOK).map(String::as_str), Some("test: refused"));
+    assert_eq!(published.problems.get(WEBHOOK).map(String::as_str), Some("webhook: refused"));
     queue.replace();
     queue.note(&mut published, None);
     assert!(published.problems.contains_key(WEBHOOK), "it says nothing of the one that holds");
