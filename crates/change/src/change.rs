@@ -3,6 +3,7 @@
 use std::borrow::Cow;
 use std::fmt;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use unstarve_model::{CpuSet, Tid, clean_bytes};
 use unstarve_sched::KernelThread;
@@ -15,7 +16,7 @@ use crate::{Aspect, Value};
 ///
 /// It names things as a recording or a snapshot does. What exists on the host and its current value is determined when the change
 /// is applied.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Change {
     /// What is changed.
     pub target: Target,
@@ -32,7 +33,7 @@ pub struct Change {
 }
 
 /// The thing that is changed.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum Target {
@@ -64,7 +65,7 @@ pub enum Target {
 }
 
 /// A thread as recorded.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct Thread {
     /// Thread id.
     pub tid: Tid,
@@ -90,7 +91,7 @@ pub struct Thread {
 }
 
 /// Selects threads.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum Selector {
@@ -111,7 +112,7 @@ pub enum Selector {
 }
 
 /// The new value.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(untagged)]
 pub enum To {
     /// This value.
@@ -121,7 +122,7 @@ pub enum To {
 }
 
 /// A value that depends on the current one.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 #[non_exhaustive]
 pub enum Relative {

@@ -2,12 +2,13 @@
 
 use std::fmt;
 
+use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::TaskKey;
 
 /// The subject of a value.
-#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Place {
     /// A task.
@@ -38,6 +39,16 @@ pub enum Place {
         #[serde(default, skip_serializing_if = "Option::is_none")]
         root: Option<String>,
     },
+}
+
+impl Place {
+    /// The directory that its path is relative to, unless `/`.
+    pub fn root(&self) -> Option<&str> {
+        match self {
+            Place::File { root, .. } | Place::Feature { root, .. } => root.as_deref(),
+            Place::Task(_) | Place::Session { .. } => None,
+        }
+    }
 }
 
 impl fmt::Display for Place {

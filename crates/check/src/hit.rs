@@ -91,9 +91,11 @@ pub struct Fix {
     pub risk: String,
     /// The kernels and conditions it is valid on.
     pub valid_on: String,
+    /// Where this is known from, if not by the rule's own source.
+    #[serde(default, skip_serializing_if = "String::is_empty")]
+    pub source: String,
     /// The changes that both commands are made from.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(with = "Vec<serde_json::Map<String, serde_json::Value>>")]
     pub changes: Vec<Change>,
 }
 
@@ -138,6 +140,7 @@ impl Fix {
             undo: commands.undo,
             risk: about.risk.to_owned(),
             valid_on: about.valid_on.to_owned(),
+            source: String::new(),
             changes,
         }
     }

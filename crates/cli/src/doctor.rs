@@ -4,8 +4,10 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::Args;
+use schemars::JsonSchema;
+use serde::Serialize;
 use unstarve_executor::registry::Registry;
-use unstarve_facts::{Allowed, Availability};
+use unstarve_facts::{Allowed, Availability, Capability};
 use unstarve_host::{Root, allows};
 use unstarve_term::doctor_page;
 use unstarve_watch::EngineName;
@@ -29,24 +31,25 @@ pub struct DoctorArgs {
     json: bool,
 }
 
-/// Without one of these the exit code is 1; the others only make answers more complete.
-const REQUIRED_CAPABILITIES: [&str; 4] = ["kernel", "record", "count", "change"];
+/// `unstarve.doctor/1`; additions only.
+#[derive(Serialize, JsonSchema)]
+pub struct Doctor {
+    schema: &'static str,
+    /// In the order of the page.
+    allowed: Vec<Allowed>,
+}
 
 pub fn run(args: &DoctorArgs, color: Color) -> Result<ExitCode> {
-    let mut found = vec![record(), count(), guard()];
-    let seen = allows(&Root::host());
-    found.splice(0..0, seen.iter().filter(|allowed| allowed.id == "kernel").cloned());
-    found.extend(seen.into_iter().filter(|allowed| allowed.id != "kernel"));
+    let (mut found, rest): (Vec<Allowed>, Vec<Allowed>) =
+        allows(&Root::host()).into_iter().partition(|allowed| allowed.id == Capability::Kernel);
+    found.extend([record(), count(), guard()]);
+    found.extend(rest);
+    let lacks = found.iter().any(|allowed| allowed.id.is_required() && allowed.state != Availability::Full);
     let text = match args.json {
-        true => {
-            serde_json::to_string_pretty(&serde_json::json!({ "schema": "unstarve.doctor/1", "allowed": found }))?
-                + "\n"
-        }
+        true => output::sorted_json(&Doctor { schema: "unstarve.doctor/1", allowed: found })?,
         false => doctor_page(&found, output::look(color)),
     };
     Out::new().text(&text)?;
-    let lacks =
-        found.iter().any(|allowed| REQUIRED_CAPABILITIES.contains(&allowed.id) && allowed.state != Availability::Full);
     Ok(ExitCode::from(u8::from(lacks)))
 }
 
@@ -54,15 +57,17 @@ fn record() -> Allowed {
     const MISSING_EFFECT: &str =
         "record, top and watch's recorder; recordings of perf and trace-cmd can be explained all the same";
     match unstarve_record::attempt() {
-        Ok(0) => Allowed::yes("record", "tracefs has given an instance with sched_switch"),
+        Ok(0) => Allowed::yes(Capability::Record, "tracefs has given an instance with sched_switch"),
         Ok(left) => Allowed::yes(
-            "record",
+            Capability::Record,
             format!(
                 "tracefs has given an instance with sched_switch; {} of killed recorders removed",
                 output::counted(left as u64, "instance")
             ),
         ),
-        Err(error) => Allowed::no("record", format!("{:#}", anyhow::Error::from(error)), MISSING_EFFECT, sudo_advice()),
+        Err(error) => {
+            Allowed::no(Capability::Record, format!("{:#}", anyhow::Error::from(error)), MISSING_EFFECT, sudo_advice())
+        }
     }
 }
 
@@ -71,8 +76,10 @@ fn count() -> Allowed {
         "watch and top count by tracefs, at some percent of a CPU; the guard learns of births later";
     let options = unstarve_watch::Options { engine: Some(EngineName::Ebpf), ..unstarve_watch::Options::default() };
     match unstarve_watch::open(options) {
-        Ok(_) => Allowed::yes("count", "the kernel has taken the eBPF programs"),
-        Err(error) => Allowed::no("count", format!("{:#}", anyhow::Error::from(error)), MISSING_EFFECT, sudo_advice()),
+        Ok(_) => Allowed::yes(Capability::Count, "the kernel has taken the eBPF programs"),
+        Err(error) => {
+            Allowed::no(Capability::Count, format!("{:#}", anyhow::Error::from(error)), MISSING_EFFECT, sudo_advice())
+        }
     }
 }
 
@@ -81,16 +88,16 @@ fn guard() -> Allowed {
         "guard learns of births by netlink or by looking again, and of what workers work on later";
     match unstarve_guard::task_events::attempt() {
         Ok(gaps) if gaps.is_empty() => match Registry::has_a_place() {
-            Ok(()) => Allowed::yes("guard", "the kernel has taken the guard's eBPF programs"),
+            Ok(()) => Allowed::yes(Capability::Guard, "the kernel has taken the guard's eBPF programs"),
             Err(error) => Allowed::part(
-                "guard",
+                Capability::Guard,
                 format!("the kernel has taken the guard's eBPF programs; {error}"),
                 "if guard and dead-man are killed together, children whose parents have ended keep what they inherited",
                 Some("mount -t bpf -o mode=700 bpf /sys/fs/bpf".to_owned()),
             ),
         },
-        Ok(gaps) => Allowed::part("guard", gaps.join("; "), MISSING_EFFECT, sudo_advice()),
-        Err(reason) => Allowed::no("guard", reason, MISSING_EFFECT, sudo_advice()),
+        Ok(gaps) => Allowed::part(Capability::Guard, gaps.join("; "), MISSING_EFFECT, sudo_advice()),
+        Err(reason) => Allowed::no(Capability::Guard, reason, MISSING_EFFECT, sudo_advice()),
     }
 }
 

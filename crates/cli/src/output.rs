@@ -10,6 +10,7 @@ use std::sync::atomic::{AtomicU8, Ordering};
 use anstream::{AutoStream, ColorChoice};
 use anyhow::{Context, Result};
 use clap::ValueEnum;
+use serde::Serialize;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use unstarve_lab::runner::RunError;
 use unstarve_model::clean_bytes;
@@ -46,6 +47,11 @@ fn charset() -> Charset {
         ["LC_ALL", "LC_CTYPE", "LANG"].iter().find_map(|name| std::env::var(name).ok().filter(|v| !v.is_empty()));
     let locale = locale.unwrap_or_default().to_ascii_lowercase();
     if locale.contains("utf-8") || locale.contains("utf8") { Charset::Utf8 } else { Charset::Ascii }
+}
+
+/// JSON for machines with a line end, the fields in the order of their names.
+pub fn sorted_json(value: &impl Serialize) -> Result<String> {
+    Ok(serde_json::to_string_pretty(&serde_json::to_value(value)?)? + "\n")
 }
 
 /// Standard output. A closed pipe (`| head`) is not an error: the program ends at once and silently.

@@ -8,10 +8,17 @@ use schemars::generate::SchemaSettings;
 use schemars::{JsonSchema, Schema};
 use unstarve_check::Audit;
 use unstarve_diagnose::report::Report;
+use unstarve_facts::Snapshot;
 use unstarve_top::View;
 use unstarve_watch::episode::Episode;
+use unstarve_watch::run::WatchStatus;
 
 use crate::compare::WithLatency;
+use crate::compare::hosts::Hosts;
+use crate::doctor::Doctor;
+use crate::fix::FixJson;
+use crate::guard::GuardJson;
+use crate::knobs::KnobsJson;
 use crate::output::Out;
 
 /// Print the JSON schema of what a command prints as JSON
@@ -32,25 +39,46 @@ pub struct SchemaArgs {
 
 #[derive(Clone, Copy, ValueEnum)]
 enum Name {
-    /// `unstarve explain --json` (unstarve.explain/1)
+    /// `unstarve explain --json` and `watch show --json` (unstarve.explain/1)
     Explain,
     /// `unstarve compare --json` of two recordings (unstarve.compare/1)
     Compare,
+    /// `unstarve compare --json` of two snapshots (unstarve.compare-hosts/1)
+    CompareHosts,
     /// `unstarve check --json` (unstarve.check/1)
     Check,
     /// A line of `unstarve top --json` (unstarve.top/1)
     Top,
-    /// A line of `unstarve watch episodes --json`, and what `watch` sends (unstarve.watch-episode/1)
+    /// A line of `unstarve watch episodes --json`, `watch dump --json`, and what `watch` sends (unstarve.watch-episode/1)
     Episode,
+    /// `unstarve watch status --json` (unstarve.watch-status/1), or null
+    Watch,
+    /// `unstarve fix --json`: a plan, `--as`, `--status`, `--undo` (unstarve.fix/1)
+    Fix,
+    /// `unstarve guard plan`, `verify` and `status` with `--json` (unstarve.guard-plan/1, guard-verify/1, guard-status/1)
+    Guard,
+    /// `unstarve doctor --json` (unstarve.doctor/1)
+    Doctor,
+    /// `unstarve knobs list` and `diff` with `--json`
+    Knobs,
+    /// `unstarve snapshot`, and what recordings have of their host (unstarve.snapshot/1)
+    Snapshot,
 }
 
 pub fn run(args: &SchemaArgs) -> Result<ExitCode> {
     let text = match args.name {
         Name::Explain => of::<Report>()?,
         Name::Compare => of::<WithLatency<'static>>()?,
+        Name::CompareHosts => of::<Hosts>()?,
         Name::Check => of::<Audit>()?,
         Name::Top => of::<View>()?,
         Name::Episode => of::<Episode>()?,
+        Name::Watch => of::<Option<WatchStatus>>()?,
+        Name::Fix => of::<FixJson>()?,
+        Name::Guard => of::<GuardJson>()?,
+        Name::Doctor => of::<Doctor>()?,
+        Name::Knobs => of::<KnobsJson>()?,
+        Name::Snapshot => of::<Snapshot>()?,
     };
     Out::new().text(&text)?;
     Ok(ExitCode::SUCCESS)

@@ -665,6 +665,20 @@ fn a_printed_fix_finds_its_file_and_its_boot() {
 }
 
 #[test]
+fn that_no_setting_differs_is_said() {
+    let root = tempfile::tempdir().expect("a directory");
+    let snapshot = root.path().join("host.json");
+    std::fs::write(&snapshot, r#"{"schema":"unstarve.snapshot/1","kernel":{"release":"6.12.0"}}"#).expect("written");
+    let snapshot = snapshot.display().to_string();
+    let said = |more: &[&str]| {
+        let output = unstarve(&[&["knobs", "list", "--changed", "--snapshot", &snapshot], more].concat());
+        text(&output.stdout).to_owned()
+    };
+    assert_eq!(said(&[]), "No setting differs from its default, as far as defaults are known.\n");
+    assert_eq!(said(&["--json"]), "[]\n");
+}
+
+#[test]
 fn settings_that_cannot_be_read_have_the_reason_that_holds_here() {
     let root = tempfile::tempdir().expect("a directory");
     let debug = root.path().join("sys/kernel/debug");

@@ -24,7 +24,7 @@ use std::str::FromStr;
 use unstarve_model::Tid;
 use unstarve_sched::setting::{Content, File};
 
-use crate::plan::Ids;
+use crate::look::Ids;
 
 /// What authorises a plan.
 #[derive(Clone, PartialEq, Eq, Debug)]

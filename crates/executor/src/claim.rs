@@ -18,7 +18,7 @@ use unstarve_facts::flag;
 use unstarve_model::{Comm, Tid};
 use unstarve_sched::KernelThread;
 
-use crate::plan::Look;
+use crate::look::Look;
 
 /// A thread as the host shows it.
 #[derive(Clone, PartialEq, Eq, Debug)]

@@ -68,7 +68,7 @@ pub enum Record {
 }
 
 /// A change that is about to be made.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Step {
     /// Ascending within the file.
     pub seq: u64,

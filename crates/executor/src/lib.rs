@@ -17,6 +17,7 @@ pub mod host;
 pub mod inherited_changes;
 pub mod journal;
 pub mod legacy;
+mod look;
 pub mod manual_changes;
 pub mod plan;
 pub mod proc;

@@ -210,7 +210,8 @@ impl ByHand {
         batches(self.journal.open_changes())
     }
 
-    /// Reverts the last of the wanted changes, or all of them. A value that another program has changed since is left alone,
+    /// Reverts the last of the wanted changes, or all of them. Changes that its rule cannot have made are not wanted: only
+    /// `knobs set` changes files below another root, and that is named again to take them back. A value that another program has changed since is left alone,
     /// and its change stays in the journal: it can be undone when the value is back.
     pub fn undo<H: Host>(
         &mut self,
@@ -219,7 +220,9 @@ impl ByHand {
         extent: Extent,
         wanted: impl Fn(&Batch) -> bool,
     ) -> TakenBack {
-        let mut batches: Vec<Batch> = self.batches().into_iter().filter(wanted).collect();
+        let may_be = |batch: &Batch| batch.rule == KNOBS || batch.steps.iter().all(|step| step.target.root().is_none());
+        let mut batches: Vec<Batch> =
+            self.batches().into_iter().filter(|batch| may_be(batch) && wanted(batch)).collect();
         if extent == Extent::Last {
             batches.drain(..batches.len().saturating_sub(1));
         }

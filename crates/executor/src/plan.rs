@@ -6,60 +6,24 @@ mod this_host;
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::io;
+use std::sync::Arc;
 
 use rustc_hash::FxHashSet;
 use unstarve_change::{Aspect, Change, Place, Relative, Selector, Target, TaskKey, Thread, To, Value};
 use unstarve_facts::flag;
 use unstarve_model::Tid;
-use unstarve_sched::setting::cgroup::{self, CgroupVersion};
+use unstarve_sched::setting::cgroup;
 use unstarve_sched::setting::{self, Content, File, Harm, check_harm, feature};
 
+pub use crate::look::{Ids, Look};
 pub use answer::{Answer, answer, obstacles};
 
 use crate::authority::{Author, Authority};
 use crate::claim::{self, Contradiction, Direction, Live, Verdict};
-use crate::host::Host;
 use crate::journal::Step;
 
-/// What a plan reads of a host besides values.
-pub trait Look: Host {
-    /// A thread's start time; `None` if there is none of this tid.
-    fn start_of(&self, tid: Tid) -> Option<u64>;
-    /// Its name.
-    fn comm_of(&self, tid: Tid) -> Option<String>;
-    /// Its `PF_*` flags.
-    fn flags_of(&self, tid: Tid) -> Option<u64>;
-    /// Its uid.
-    fn user_of(&self, tid: Tid) -> Option<u32>;
-    /// The owner of a file's directory: for a cgroup, the user to whom it was delegated.
-    fn owner_of_directory(&self, path: &str) -> Option<u32>;
-    /// The threads of a process.
-    fn threads_of(&self, process: Tid) -> Vec<Tid>;
-    /// Kernel threads whose names start with a prefix.
-    fn kernel_threads(&self, prefix: &str) -> Vec<Tid>;
-    /// The file's place, if it is there.
-    fn file(&self, path: &str) -> Option<Place>;
-    /// A file's content.
-    fn text(&self, path: &str) -> io::Result<String>;
-    /// The names of an interrupt's handlers; `None` if there is no such interrupt.
-    fn handlers_of(&self, irq: u32) -> Option<Vec<String>>;
-    /// The thread's autogroup: the session with which it competes against other sessions.
-    fn session_of(&self, tid: Tid) -> Option<u64>;
-    /// The weight file of a thread's top-level cgroup, and its hierarchy; `None` in the root group.
-    fn weight_file(&self, tid: Tid) -> Option<(String, CgroupVersion)>;
-}
-
-/// Whether ids in a recording (of threads, interrupts, queues, CPUs) are valid on this host.
-#[derive(Clone, Copy, PartialEq, Eq, Debug)]
-pub enum Ids {
-    /// It was recorded here, since this boot.
-    Hold,
-    /// It was recorded on another host or before this boot, or that is unknown.
-    AreStrange,
-}
-
 /// A change as planned for this host.
-#[derive(Debug)]
+#[derive(Clone, Debug)]
 pub struct Planned<'a> {
     /// The change.
     pub change: &'a Change,
@@ -76,7 +40,7 @@ pub struct Planned<'a> {
 }
 
 /// Why a change cannot be made here.
-#[derive(Debug, thiserror::Error)]
+#[derive(Clone, Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum Obstacle {
     /// Only a person can do it.
@@ -88,7 +52,22 @@ pub enum Obstacle {
     /// The recording is of another host or boot.
     #[error("thread {0} is of another host or boot than this one; its number means nothing here")]
     Strange(Tid),
+    /// The recording does not say of which host and boot it is.
+    #[error(
+        "thread {0} may be of another host or boot than this one: the recording does not say; its number may mean nothing here"
+    )]
+    OfUnknownHost(Tid),
     /// The same for a file with a number in its path.
+    #[error(
+        "{path} may be of another host or boot than this one: the recording does not say; the number of the {thing} may mean nothing here"
+    )]
+    NumberOfUnknownHost {
+        /// The path.
+        path: String,
+        /// What the number counts.
+        thing: &'static str,
+    },
+    /// The recording is of another host or boot, and the file has a number in its path.
     #[error("{path} is of another host or boot than this one; the number of the {thing} means nothing here")]
     StrangeNumber {
         /// The path.
@@ -240,8 +219,14 @@ pub enum Obstacle {
         /// What cannot be read.
         what: String,
         /// The error.
-        error: io::Error,
+        error: Arc<io::Error>,
     },
+}
+
+impl Obstacle {
+    fn unreadable(what: String, error: io::Error) -> Obstacle {
+        Obstacle::Unreadable { what, error: Arc::new(error) }
+    }
 }
 
 fn asked(with: &Option<String>) -> String {
@@ -276,6 +261,10 @@ impl Obstacle {
             Obstacle::Strange(tid) => {
                 Some((*tid, "are of another host or boot than this one; their numbers mean nothing here"))
             }
+            Obstacle::OfUnknownHost(tid) => Some((
+                *tid,
+                "may be of another host or boot than this one: the recording does not say; their numbers may mean nothing here",
+            )),
             Obstacle::Ended(tid) => Some((*tid, "have ended")),
             Obstacle::Another(tid) => Some((*tid, "are other ones by now")),
             Obstacle::Bound(tid) => Some((*tid, "cannot be moved to other CPUs: the kernel does not let them")),
@@ -287,11 +276,17 @@ impl Obstacle {
 /// Plans each change on this host, and checks whether the authority permits it. Changes nothing. `rule` is the rule name for
 /// the journal.
 pub fn plan<'a, L: Look>(look: &L, changes: &'a [Change], rule: &str, authority: &Authority) -> Vec<Planned<'a>> {
+    permit(look, draft(look, changes, rule, authority.ids), authority)
+}
+
+/// A plan before any authority was asked: reads the values of this host. Nothing is applied of it until [`permit`] has
+/// checked it.
+pub fn draft<'a, L: Look>(look: &L, changes: &'a [Change], rule: &str, ids: Ids) -> Vec<Planned<'a>> {
     let none =
         |change| Planned { change, steps: Vec::new(), already: 0, obstacle: None, gone: None, users: BTreeMap::new() };
     let mut plans: Vec<Planned<'a>> = changes
         .iter()
-        .map(|change| match steps(look, change, rule, authority.ids) {
+        .map(|change| match steps(look, change, rule, ids) {
             Ok((steps, already)) => Planned { steps, already, ..none(change) },
             Err(obstacle) => Planned { obstacle: Some(obstacle), ..none(change) },
         })
@@ -301,6 +296,12 @@ pub fn plan<'a, L: Look>(look: &L, changes: &'a [Change], rule: &str, authority:
     for planned in &mut plans {
         planned.steps.retain(|step| seen.insert((step.target.clone(), step.new.aspect())));
     }
+    plans
+}
+
+/// Refuses what the authority does not permit of a draft.
+pub fn permit<'a, L: Look>(look: &L, draft: Vec<Planned<'a>>, authority: &Authority) -> Vec<Planned<'a>> {
+    let mut plans = draft;
     refuse_several_users(look, &mut plans, authority);
     permit::check(look, &mut plans, authority);
     leave_the_ended(&mut plans);
@@ -309,18 +310,21 @@ pub fn plan<'a, L: Look>(look: &L, changes: &'a [Change], rule: &str, authority:
 
 /// Why these changes are not printed as commands or files that make them later or on another host. Changes whose thread or file
 /// does not exist here now are printed, because commands check that themselves.
-pub fn refusals_to_print<L: Look>(look: &L, changes: &[Change], authority: &Authority) -> Vec<Obstacle> {
-    let plans = plan(look, changes, "", authority);
-    let refusal = |planned: Planned<'_>| match planned.obstacle {
-        Some(obstacle) if obstacle.is_about_identity() => Some(obstacle),
-        Some(Obstacle::Ended(_) | Obstacle::Another(_) | Obstacle::Strange(_) | Obstacle::NotHere { .. }) => {
-            permit::unseen(planned.change, authority)
-        }
+pub fn refusals_to_print(plan: &[Planned<'_>], authority: &Authority) -> Vec<Obstacle> {
+    let refusal = |planned: &Planned<'_>| match &planned.obstacle {
+        Some(obstacle) if obstacle.is_about_identity() => Some(obstacle.clone()),
+        Some(
+            Obstacle::Ended(_)
+            | Obstacle::Another(_)
+            | Obstacle::Strange(_)
+            | Obstacle::OfUnknownHost(_)
+            | Obstacle::NotHere { .. },
+        ) => permit::unseen(planned.change, authority),
         None if planned.gone.is_some() => permit::unseen(planned.change, authority),
-        None if authority.author != Author::Trusted => other_value(&planned),
+        None if authority.author != Author::Trusted => other_value(planned),
         _ => None,
     };
-    plans.into_iter().filter_map(refusal).collect()
+    plan.iter().filter_map(refusal).collect()
 }
 
 /// Reports a file whose value here differs from the recording. Printed lines for threads compare the value themselves.
@@ -431,8 +435,10 @@ fn unfit(change: &Change) -> Obstacle {
 
 /// The thread in the recording, if it still exists.
 fn identify<L: Look>(look: &L, thread: &Thread, ids: Ids) -> Result<TaskKey, Obstacle> {
-    if ids == Ids::AreStrange {
-        return Err(Obstacle::Strange(thread.tid));
+    match ids {
+        Ids::Hold => {}
+        Ids::AreStrange => return Err(Obstacle::Strange(thread.tid)),
+        Ids::AreUnknown => return Err(Obstacle::OfUnknownHost(thread.tid)),
     }
     let live = compared(look, thread, Direction::Otherwise)?;
     Ok(TaskKey { tid: thread.tid, start: live.start })
@@ -498,7 +504,7 @@ fn of_tasks<L: Look>(look: &L, change: &Change, rule: &str, keys: &[TaskKey]) ->
             checked => checked?,
         }
         let place = Place::Task(*key);
-        let unreadable = |error| Obstacle::Unreadable { what: format!("thread {}", key.tid), error };
+        let unreadable = |error| Obstacle::unreadable(format!("thread {}", key.tid), error);
         let Some(old) = look.read(&place, aspect).map_err(unreadable)? else { continue };
         let new = match &change.to {
             Some(To::Value(value)) => value.clone(),
@@ -531,7 +537,7 @@ fn of_session<L: Look>(look: &L, change: &Change, rule: &str, key: TaskKey) -> R
         return Err(Obstacle::Init(Tid(1)));
     }
     let place = Place::Session { id };
-    let unreadable = |error| Obstacle::Unreadable { what: place.to_string(), error };
+    let unreadable = |error| Obstacle::unreadable(place.to_string(), error);
     let old = look.read(&place, Aspect::Nice).map_err(unreadable)?.ok_or(Obstacle::Ended(key.tid))?;
     if old.same(new) {
         return Ok((Vec::new(), 1));
@@ -596,8 +602,13 @@ fn of_file<L: Look>(look: &L, path: &str, to: &Content, was: Option<&Value>, rul
 /// Interrupts and queues are numbered at each boot, and differently on each host.
 fn check_number<L: Look>(look: &L, path: &str, handlers: &[String], ids: Ids) -> Result<(), Obstacle> {
     let shown = |text: &str| unstarve_model::clean(text).into_owned();
-    if let Some(thing) = File::at(path).and_then(File::numbered_thing).filter(|_| ids == Ids::AreStrange) {
-        return Err(Obstacle::StrangeNumber { path: shown(path), thing });
+    if let Some(thing) = File::at(path).and_then(File::numbered_thing) {
+        let path = shown(path);
+        match ids {
+            Ids::Hold => {}
+            Ids::AreStrange => return Err(Obstacle::StrangeNumber { path, thing }),
+            Ids::AreUnknown => return Err(Obstacle::NumberOfUnknownHost { path, thing }),
+        }
     }
     let Some(irq) = setting::interrupt_of(path) else { return Ok(()) };
     // A missing interrupt is reported for its file.
@@ -637,7 +648,7 @@ fn one<L: Look>(look: &L, place: Place, new: Value, was: Option<&Value>, rule: &
     let what = || unstarve_model::clean(&place.to_string()).into_owned();
     let unreadable = |error| {
         let what = if let Place::Feature { path, .. } = &place { path.clone() } else { what() };
-        Obstacle::Unreadable { what, error }
+        Obstacle::unreadable(what, error)
     };
     let old = look.read(&place, Aspect::Content).map_err(unreadable)?;
     let old = old.ok_or_else(|| Obstacle::NotHere { what: what(), hint: "" })?;

@@ -120,7 +120,9 @@ fn undo_in<H: Host>(
     host: &mut H,
     audit: &mut Audit,
 ) -> Result<(Undone, Contents), StateError> {
-    let contents = contents_in(directory, name, boot)?;
+    let mut contents = contents_in(directory, name, boot)?;
+    // No guard and no trial changes files below another root.
+    contents.open.retain(|step| step.target.root().is_none());
     let (undone, settled) = act::restore(host, audit, &contents.open);
     let gone = if undone.is_complete() { directory.remove(name) } else { Ok(()) };
     if (!undone.is_complete() || gone.is_err())
@@ -140,6 +142,28 @@ fn journal_in(directory: &Directory, name: &OsStr, boot: &str) -> Result<Journal
     let _ = File::open(directory.path()).and_then(|directory| directory.sync_all());
     let file = JournalFile::new(file).map_err(|source| StateError::Io { path: path.clone(), source })?;
     Ok(Journal::over(file, &path, boot, before)?)
+}
+
+/// The other directories whose journals [`State::undo`] has to look at.
+fn left_behind(role: Role, last: Holder, path: &Path) -> Vec<PathBuf> {
+    // What a person has changed stays until that directory is named.
+    if role == Role::ByHand {
+        return Vec::new();
+    }
+    let mut others = last.before;
+    others.push(last.state);
+    let may_have_changes = |other: &PathBuf| {
+        let journal = || fs::symlink_metadata(other.join(role.journal()));
+        let is_empty = || match journal() {
+            Ok(journal) => journal.len() == 0,
+            Err(error) => error.kind() == io::ErrorKind::NotFound,
+        };
+        !other.as_os_str().is_empty() && other != path && !is_empty()
+    };
+    others.retain(may_have_changes);
+    others.sort();
+    others.dedup();
+    others
 }
 
 impl State {
@@ -163,10 +187,7 @@ impl State {
         let (lock, last) = Lock::take(role, DEAD_MAN_TIMEOUT)?;
         let opened = Directory::make(directory)?;
         let path = opened.path().to_owned();
-        let mut before = last.before;
-        before.push(last.state);
-        before.retain(|other| !other.as_os_str().is_empty() && *other != path);
-        before.dedup();
+        let before = left_behind(role, last, &path);
         let holder =
             Holder { pid: std::process::id(), doing: doing.to_owned(), dead_man: None, state: path.clone(), before };
         lock.sign(&holder);
@@ -397,4 +418,27 @@ pub fn contents_of(file: &File) -> io::Result<Contents> {
     }
     bytes.truncate(done);
     Contents::parse(&bytes, &boot).map_err(|version| io::Error::other(format!("journal of version {version}")))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// The list is written into the lock at each start.
+    #[test]
+    fn only_directories_with_a_journal_are_remembered() {
+        let place = tempfile::tempdir().expect("a directory");
+        let at = |name: &str| place.path().join(name);
+        for (name, content) in [("a", Some("x")), ("empty", Some("")), ("none", None), ("own", Some("x"))] {
+            fs::create_dir(at(name)).expect("a directory");
+            for role in [Role::Guard, Role::ByHand] {
+                let _ = content.map(|content| fs::write(at(name).join(role.journal()), content).expect("a journal"));
+            }
+        }
+        let before = ["none", "a", "gone", "a", "own", "empty"].map(at).into();
+        let last = Holder { state: at("a"), before, ..Holder::default() };
+        assert_eq!(left_behind(Role::Guard, last.clone(), &at("own")), [at("a")]);
+        assert!(left_behind(Role::ByHand, last, &at("own")).is_empty());
+        assert!(left_behind(Role::Guard, Holder::default(), &at("own")).is_empty());
+    }
 }

@@ -74,7 +74,7 @@ fn least(case: &Case, what: &str, author: Author) -> &'static str {
         let in_print = what.ends_with("in print");
         let ids = if in_print { Ids::AreStrange } else { Ids::Hold };
         let (authority, changes) = (Authority { ids, author, named }, std::slice::from_ref(&case.change));
-        let to_print = refusals_to_print(&case.host, changes, &authority);
+        let to_print = refusals_to_print(&plan(&case.host, changes, "", &authority), &authority);
         if in_print {
             return to_print.is_empty();
         }
@@ -254,7 +254,7 @@ fn what_the_host_contradicts_is_refused_whatever_is_named() {
                 let obstacle = plan(&host, std::slice::from_ref(&change), "test", &authority).remove(0).obstacle;
                 let said = obstacle.as_ref().map(Obstacle::to_string).unwrap_or_default();
                 assert!(said.contains(reason), "{reason}: {said}");
-                let to_print = refusals_to_print(&host, &[change], &authority);
+                let to_print = refusals_to_print(&plan(&host, &[change], "", &authority), &authority);
                 assert!(to_print.iter().any(|why| why.to_string() == said), "{to_print:?}");
             }
         }

@@ -96,6 +96,11 @@ fn on_another_boot_numbers_mean_nothing_and_names_of_kernel_threads_do() {
         .file(SYSCTL, "950000");
     let strange = obstacle(&host, nice(seen(7, b"loader")), Ids::AreStrange).expect("an obstacle");
     assert!(strange.contains("thread 7 is of another host or boot"), "{strange}");
+    let unknown = obstacle(&host, nice(seen(7, b"loader")), Ids::AreUnknown).expect("an obstacle");
+    assert!(
+        unknown.contains("thread 7 may be of another host or boot than this one: the recording does not say"),
+        "{unknown}"
+    );
     let process = Change::of(Target::Threads(Selector::Process(seen(7, b"loader"))), Value::Nice(1));
     assert!(obstacle(&host, process, Ids::AreStrange).is_some_and(|why| why.contains("another host or boot")));
     let of_kernel = |selector| Change::of(Target::Threads(selector), Value::Nice(-5));

@@ -256,3 +256,20 @@ fn a_journal_of_an_earlier_version_is_undone() {
     assert!(host.tree.read(FEATURES).starts_with("NO_NEXT_BUDDY"));
     assert_eq!(host.tree.read("/proc/sys/kernel/core_pattern"), "core");
 }
+
+/// A journal that somebody has made leads nobody but `knobs undo --root` into a directory.
+#[test]
+fn only_knobs_changes_files_below_another_root() {
+    let Some(host) = Host::new() else { return };
+    let mut steps = host.steps("sched_rr_timeslice_ms", "050");
+    steps.iter_mut().for_each(|step| step.rule = "fix: a for b".to_owned());
+    host.apply(&mut steps).expect("it can be written");
+    assert_eq!(host.undo(Extent::All), (0, 0), "fix changes none");
+    assert_eq!(host.tree.read(RR), "050");
+
+    let guard = host.tree.path().join("state");
+    std::fs::create_dir(&guard).expect("a directory");
+    std::fs::copy(host.journal(), guard.join("trial.journal")).expect("a journal");
+    let undone = unstarve_executor::trial::clear(&guard).expect("its end");
+    assert_eq!((undone.restored, host.tree.read(RR).as_str()), (0, "050"), "and a trial changes none");
+}

@@ -18,7 +18,7 @@ mod stat;
 mod tables;
 mod version;
 
-pub use allowed::{Allowed, Availability};
+pub use allowed::{Allowed, Availability, Capability};
 pub use bugs::{BUGS, Bug};
 pub use facts::{Facts, Holds, PreemptionKnob};
 pub use knob::{

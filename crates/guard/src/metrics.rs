@@ -30,7 +30,7 @@ pub struct Metrics {
 }
 
 /// Event counters.
-#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Counts {
     /// Events of all kinds.
     pub events: u64,
@@ -71,7 +71,7 @@ pub struct Counts {
 }
 
 /// What `guard status` shows.
-#[derive(Clone, Debug, Serialize, Deserialize)]
+#[derive(Clone, Debug, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Status {
     /// `unstarve.guard-status/1`; additions only.
     pub schema: String,

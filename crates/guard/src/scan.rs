@@ -17,29 +17,8 @@ use unstarve_sched::setting::TASK_SETTINGS;
 
 use crate::owner::Owner;
 use crate::policy::{Policy, Selector};
+pub use crate::task::Wanted;
 use crate::task::{Kind, Task, Work};
-
-/// The files to read for each task: without a rule that needs a command line, none is read.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
-pub struct Wanted {
-    /// `cmdline`.
-    pub cmdline: bool,
-    /// `cgroup`, for the group and the unit.
-    pub cgroup: bool,
-    /// The parent's name.
-    pub parent: bool,
-    /// `status`, for the owner.
-    pub owner: bool,
-    /// Files that are settings.
-    pub settings: bool,
-}
-
-impl Wanted {
-    /// All files.
-    pub fn all() -> Wanted {
-        Wanted { cmdline: true, cgroup: true, parent: true, owner: true, settings: true }
-    }
-}
 
 /// Reads tasks, and reuses its buffer.
 #[derive(Debug, Default)]

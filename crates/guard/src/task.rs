@@ -125,3 +125,25 @@ pub struct Task {
     /// The attributes that rules can set.
     pub attributes: Attributes,
 }
+
+/// The files to read for each task: without a rule that needs a command line, none is read.
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default)]
+pub struct Wanted {
+    /// `cmdline`.
+    pub cmdline: bool,
+    /// `cgroup`, for the group and the unit.
+    pub cgroup: bool,
+    /// The parent's name.
+    pub parent: bool,
+    /// `status`, for the owner.
+    pub owner: bool,
+    /// Files that are settings.
+    pub settings: bool,
+}
+
+impl Wanted {
+    /// All files.
+    pub fn all() -> Wanted {
+        Wanted { cmdline: true, cgroup: true, parent: true, owner: true, settings: true }
+    }
+}

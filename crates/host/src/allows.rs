@@ -2,7 +2,7 @@
 
 use std::io::{self, Read};
 
-use unstarve_facts::{Allowed, Version, effective_rights, hides_addresses};
+use unstarve_facts::{Allowed, Capability, Version, effective_rights, hides_addresses};
 
 use crate::Root;
 use crate::root::Opened;
@@ -16,7 +16,7 @@ pub fn allows(root: &Root) -> Vec<Allowed> {
 }
 
 fn kernel(root: &Root) -> Allowed {
-    const ID: &str = "kernel";
+    const ID: Capability = Capability::Kernel;
     let Ok(release) = root.text("/proc/sys/kernel/osrelease") else {
         return Allowed::no(ID, "/proc/sys/kernel/osrelease cannot be read", "nothing is known of this kernel", None);
     };
@@ -50,7 +50,7 @@ fn is_of_the_host(root: &Root) -> Option<bool> {
 }
 
 fn change(root: &Root) -> Allowed {
-    const ID: &str = "change";
+    const ID: Capability = Capability::Change;
     const WITHOUT: &str = "fix and guard can only print plans";
     if is_of_the_host(root) == Some(false) {
         return Allowed::no(
@@ -88,7 +88,7 @@ fn may_write(root: &Root, path: &str) -> bool {
 }
 
 fn lockdown(root: &Root) -> Allowed {
-    const ID: &str = "lockdown";
+    const ID: Capability = Capability::Lockdown;
     let get = || Some("it is set at boot (lockdown=, Secure Boot) and cannot be lifted later".to_owned());
     let text = root.text("/sys/kernel/security/lockdown").unwrap_or_default();
     if text.contains("[confidentiality]") {
@@ -109,9 +109,9 @@ fn lockdown(root: &Root) -> Allowed {
 fn types(root: &Root) -> Allowed {
     const PATH: &str = "/sys/kernel/btf/vmlinux";
     match root.open(PATH) {
-        Ok(_) => Allowed::yes("btf", format!("{PATH} is there")),
+        Ok(_) => Allowed::yes(Capability::Btf, format!("{PATH} is there")),
         Err(error) => Allowed::no(
-            "btf",
+            Capability::Btf,
             format!("{PATH}: {}", words(&error)),
             "no eBPF: watch and top count by tracefs at some percent of a CPU, and the guard learns of births later",
             Some("a kernel with CONFIG_DEBUG_INFO_BTF=y, as distributions build since about 2020".to_owned()),
@@ -120,7 +120,7 @@ fn types(root: &Root) -> Allowed {
 }
 
 fn symbols(root: &Root) -> Allowed {
-    const ID: &str = "symbols";
+    const ID: Capability = Capability::Symbols;
     const WITHOUT: &str = "watch counts workers that complete direct I/O or write back as other kernel workers";
     let Ok(first) = first_lines(root, "/proc/kallsyms") else {
         return Allowed::no(ID, "/proc/kallsyms cannot be read", WITHOUT, None);
@@ -139,7 +139,7 @@ fn symbols(root: &Root) -> Allowed {
 }
 
 fn cgroups(root: &Root) -> Allowed {
-    const ID: &str = "cgroups";
+    const ID: Capability = Capability::Cgroups;
     const WITHOUT: &str = "weights and limits of cgroups are not known, so nobody can be blamed by them";
     let mounts = root.text("/proc/mounts").unwrap_or_default();
     let fields = || mounts.lines().filter_map(|line| line.split_once(' ')).map(|(_, rest)| rest);
@@ -169,9 +169,9 @@ fn features(root: &Root) -> Allowed {
     const OLD: &str = "/sys/kernel/debug/sched_features";
     let read = |path: &str| root.open(path).and_then(first_bytes);
     match read(&format!("{PATH}/features")).or_else(|error| read(OLD).map_err(|_| error)) {
-        Ok(_) => Allowed::yes("debugfs", "the scheduler's settings below /sys/kernel/debug can be read"),
+        Ok(_) => Allowed::yes(Capability::Debugfs, "the scheduler's settings below /sys/kernel/debug can be read"),
         Err(error) => Allowed::part(
-            "debugfs",
+            Capability::Debugfs,
             format!("{PATH}: {}", words(&error)),
             "scheduler features, base slice and fair server are not known and not changed",
             match error.raw_os_error() {
@@ -186,9 +186,11 @@ fn features(root: &Root) -> Allowed {
 
 fn waits(root: &Root) -> Allowed {
     match root.text("/proc/self/schedstat") {
-        Ok(text) if text.split(' ').count() == 3 => Allowed::yes("schedstat", "the kernel counts each thread's waits"),
+        Ok(text) if text.split(' ').count() == 3 => {
+            Allowed::yes(Capability::Schedstat, "the kernel counts each thread's waits")
+        }
         _ => Allowed::part(
-            "schedstat",
+            Capability::Schedstat,
             "/proc/PID/schedstat is not there",
             "who waited before a recording began is not known, and guard verify needs eBPF",
             Some("a kernel with CONFIG_SCHED_INFO=y".to_owned()),
@@ -205,7 +207,7 @@ fn container(root: &Root) -> Option<Allowed> {
     let is_inner = namespaces.is_some_and(|count| count > 1) || has_no_kernel_threads(root);
     is_inner.then(|| {
         Allowed::part(
-            "container",
+            Capability::Container,
             "a PID namespace of its own: /proc shows no kernel thread",
             "the host's threads cannot be named or changed from here",
             Some("share the host's PID namespace (docker run --pid=host, hostPID: true)".to_owned()),

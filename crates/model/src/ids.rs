@@ -8,6 +8,7 @@ use crate::clean_bytes;
 
 /// A thread id as the tracing files contain it (`common_pid`, `pid`): in the kernel's PID namespace, not a container's.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(transparent)]
 pub struct Tid(pub u32);
 
@@ -29,6 +30,7 @@ impl fmt::Display for Tid {
 
 /// A logical CPU's number.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(transparent)]
 pub struct CpuId(pub u32);
 

@@ -6,6 +6,7 @@ use crate::Policy;
 
 /// A task's policy (`include/uapi/linux/sched.h`).
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum SchedPolicy {
     /// SCHED_NORMAL.

@@ -10,9 +10,9 @@ use crate::text::columns;
 /// One line for each capability; for a missing one also its effect and how to get it.
 pub fn doctor_page(allowed: &[Allowed], look: Look) -> String {
     let mut ink = Ink::new(look);
-    let width = allowed.iter().map(|allowed| columns(allowed.id)).max().unwrap_or(0);
+    let width = allowed.iter().map(|allowed| columns(allowed.id.word())).max().unwrap_or(0);
     for each in allowed {
-        let first = format!("{:<width$}  {:<4}  ", each.id, each.state.word());
+        let first = format!("{:<width$}  {:<4}  ", each.id.word(), each.state.word());
         ink.paragraph(&first, style(each.state), &each.found);
         let margin = " ".repeat(columns(&first));
         if each.state != Availability::Full {

@@ -2,15 +2,16 @@
 
 use std::fmt::Write;
 
-use serde_json::json;
-use unstarve_change::{Change, Place};
-use unstarve_diagnose::report::{Finding, Remedy, Report};
+use schemars::JsonSchema;
+use serde::Serialize;
+use unstarve_change::{Change, Place, Value};
+use unstarve_diagnose::report::{Finding, FindingId, Remedy, RemedyId, Report};
 use unstarve_executor::authority::Author;
 use unstarve_executor::journal::Step;
 use unstarve_executor::manual_changes::named;
 use unstarve_executor::plan::{self, Answer, Planned};
-use unstarve_guard::verify::{Fared, Figures};
-use unstarve_model::Nanos;
+use unstarve_guard::verify::{Fared, Figures, Waits};
+use unstarve_model::{Nanos, Severity, Tid};
 
 use crate::guard::single_waits;
 use crate::{Charset, Look, clean};
@@ -258,70 +259,211 @@ fn others(text: &mut String, page: &Page<'_>) {
     }
 }
 
-/// Formats the page as JSON.
-///
-/// # Errors
-/// None in practice; serde_json's signature requires one.
-pub fn json(page: &Page<'_>) -> serde_json::Result<String> {
-    let plan: Vec<_> = (page.plan.iter())
-        .map(|planned| {
-            json!({
-                "change": planned.change,
-                "steps": planned.steps.iter().map(|step| json!({
-                    "target": step.target, "comm": step.comm, "old": step.old, "new": step.new, "user": user_of(planned, step),
-                })).collect::<Vec<_>>(),
-                "already": planned.already,
-                "obstacle": planned.obstacle.as_ref().map(ToString::to_string),
-                "gone": planned.gone,
-            })
-        })
-        .collect();
+/// The page as JSON (`unstarve.fix/1`); additions only.
+#[derive(Serialize, JsonSchema)]
+pub struct FixReport<'a> {
+    schema: &'static str,
+    /// The recording.
+    file: &'a str,
+    finding: FindingLine<'a>,
+    remedy: RemedyLine<'a>,
+    /// Remedies before it that cannot be applied.
+    skipped: Vec<SkippedLine<'a>>,
+    /// Why the recording's numbers of threads, interrupts, queues and CPUs mean nothing here.
+    other_boot: Option<&'a str>,
+    /// Set if others than root and this process's user could have written the recording.
+    written_by_others: Option<WrittenBy<'a>>,
+    commands: CommandLines<'a>,
+    /// What would be changed here, change by change.
+    plan: Vec<PlanLine<'a>>,
+    /// The forms of `--as` that can make it permanent.
+    lasting: &'a [&'static str],
+    /// The outcome; absent for a plan alone.
+    came: Option<CameLine<'a>>,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct FindingLine<'a> {
+    /// Its number in the report, from 1.
+    number: usize,
+    id: &'a FindingId,
+    severity: Severity,
+    sentence: &'a str,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct RemedyLine<'a> {
+    /// Its number in the finding, from 1.
+    number: usize,
+    id: &'a RemedyId,
+    text: &'a str,
+    risk: &'a str,
+    valid_on: &'a str,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct SkippedLine<'a> {
+    finding: usize,
+    remedy: usize,
+    id: &'a RemedyId,
+    why: &'a str,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct WrittenBy<'a> {
+    why: &'a str,
+    /// The user, if it is one.
+    user: Option<u32>,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct CommandLines<'a> {
+    apply: &'a str,
+    undo: &'a str,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct PlanLine<'a> {
+    change: &'a Change,
+    /// The writes to make; none if there is an obstacle.
+    steps: Vec<StepLine<'a>>,
+    /// How many targets have the value already.
+    already: usize,
+    obstacle: Option<String>,
+    /// The thread has ended, and others of the same change are left.
+    gone: Option<Tid>,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct StepLine<'a> {
+    target: &'a Place,
+    comm: &'a str,
+    old: &'a Value,
+    new: &'a Value,
+    /// The user of a program.
+    user: Option<u32>,
+}
+
+#[derive(Serialize, JsonSchema)]
+#[serde(untagged)]
+enum CameLine<'a> {
+    Tried {
+        /// Whether the changes are in force.
+        applied: bool,
+        helped: bool,
+        /// Whether the measurement decided; if not, there were too few waits.
+        known: bool,
+        reason: &'a str,
+        /// The victim without the change, with it, and without it again.
+        measured: Vec<FaredLine<'a>>,
+        /// The figures that decided against it.
+        decided_by: Option<&'a Figures>,
+        /// The command that takes it back.
+        undo: &'a str,
+    },
+    Done {
+        /// Whether the changes are in force.
+        applied: bool,
+        /// The command that takes it back.
+        #[serde(skip_serializing_if = "Option::is_none")]
+        undo: Option<&'a str>,
+    },
+}
+
+#[derive(Serialize, JsonSchema)]
+struct FaredLine<'a> {
+    ran_ns: u64,
+    waited_ns: u64,
+    /// How many waits.
+    count: u64,
+    average_ns: Option<u64>,
+    /// Single waits, if they were measured.
+    waits: Option<&'a Waits>,
+}
+
+/// The page for JSON.
+pub fn report<'a>(page: &'a Page<'_>) -> FixReport<'a> {
     // This older field of the JSON has no `sudo`.
     let undo = page.commands.undo.strip_prefix("sudo ").unwrap_or(&page.commands.undo);
-    let came = page.came.as_ref().map(|came| match came {
-        Came::NothingDone => json!({ "applied": false }),
-        Came::Applied => json!({ "applied": true, "undo": undo }),
-        Came::Tried { helped, is_known, reason, measured, figures } => json!({
-            "applied": helped,
-            "helped": helped,
-            "known": is_known,
-            "reason": reason,
-            "measured": measured.iter().map(fared_json).collect::<Vec<_>>(),
-            "decided_by": figures,
-            "undo": undo,
-        }),
-    });
     let (finding, remedy) = (page.finding(), page.remedy());
-    let page = json!({
-        "schema": "unstarve.fix/1",
-        "file": page.file,
-        "finding": { "number": page.finding + 1, "id": finding.id, "severity": finding.severity, "sentence": finding.sentence },
-        "remedy": { "number": page.remedy + 1, "id": remedy.id, "text": remedy.text, "risk": remedy.risk, "valid_on": remedy.valid_on },
-        "skipped": page.skipped.iter().map(|skipped| json!({
-            "finding": skipped.finding + 1,
-            "remedy": skipped.remedy + 1,
-            "id": page.report.findings[skipped.finding].remedies[skipped.remedy].id,
-            "why": skipped.why,
-        })).collect::<Vec<_>>(),
-        "other_boot": page.strange,
-        "written_by_others": page.written.as_ref().map(|(why, author)| json!({
-            "why": why, "user": match author { Author::User(user) => Some(user), _ => None },
-        })),
-        "commands": { "apply": page.commands.apply, "undo": page.commands.undo },
-        "plan": plan,
-        "lasting": page.lasting,
-        "came": came,
+    let skipped = page.skipped.iter().map(|skipped| SkippedLine {
+        finding: skipped.finding + 1,
+        remedy: skipped.remedy + 1,
+        id: &page.report.findings[skipped.finding].remedies[skipped.remedy].id,
+        why: &skipped.why,
     });
-    Ok(serde_json::to_string_pretty(&page)? + "\n")
+    FixReport {
+        schema: "unstarve.fix/1",
+        file: &page.file,
+        finding: FindingLine {
+            number: page.finding + 1,
+            id: &finding.id,
+            severity: finding.severity,
+            sentence: &finding.sentence,
+        },
+        remedy: RemedyLine {
+            number: page.remedy + 1,
+            id: &remedy.id,
+            text: &remedy.text,
+            risk: &remedy.risk,
+            valid_on: &remedy.valid_on,
+        },
+        skipped: skipped.collect(),
+        other_boot: page.strange.as_deref(),
+        written_by_others: page.written.as_ref().map(|(why, author)| WrittenBy {
+            why,
+            user: match author {
+                Author::User(user) => Some(*user),
+                Author::Trusted | Author::Anybody => None,
+            },
+        }),
+        commands: CommandLines { apply: &page.commands.apply, undo: &page.commands.undo },
+        plan: page.plan.iter().map(plan_line).collect(),
+        lasting: &page.lasting,
+        came: page.came.as_ref().map(|came| came_line(came, undo)),
+    }
+}
+
+fn plan_line<'a>(planned: &'a Planned<'_>) -> PlanLine<'a> {
+    let steps = planned.steps.iter().map(|step| StepLine {
+        target: &step.target,
+        comm: &step.comm,
+        old: &step.old,
+        new: &step.new,
+        user: user_of(planned, step),
+    });
+    PlanLine {
+        change: planned.change,
+        steps: steps.collect(),
+        already: planned.already,
+        obstacle: planned.obstacle.as_ref().map(ToString::to_string),
+        gone: planned.gone,
+    }
+}
+
+fn came_line<'a>(came: &'a Came, undo: &'a str) -> CameLine<'a> {
+    match came {
+        Came::NothingDone => CameLine::Done { applied: false, undo: None },
+        Came::Applied => CameLine::Done { applied: true, undo: Some(undo) },
+        Came::Tried { helped, is_known, reason, measured, figures } => CameLine::Tried {
+            applied: *helped,
+            helped: *helped,
+            known: *is_known,
+            reason,
+            measured: measured.iter().map(fared_line).collect(),
+            decided_by: figures.as_ref(),
+            undo,
+        },
+    }
 }
 
 /// The measurement of one side.
-fn fared_json(fared: &Fared) -> serde_json::Value {
-    json!({
-        "ran_ns": fared.ran_ns,
-        "waited_ns": fared.waited_ns,
-        "count": fared.count(),
-        "average_ns": fared.average_ns(),
-        "waits": fared.waits,
-    })
+fn fared_line(fared: &Fared) -> FaredLine<'_> {
+    FaredLine {
+        ran_ns: fared.ran_ns,
+        waited_ns: fared.waited_ns,
+        count: fared.count(),
+        average_ns: fared.average_ns(),
+        waits: fared.waits.as_ref(),
+    }
 }

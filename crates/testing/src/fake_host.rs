@@ -3,7 +3,7 @@
 //! Of the kernel it knows what changes and their undoing depend on: what a child inherits, that a thread's id is used again, that an
 //! affinity is cut to the CPUs that there are, that a write may be refused. Commands of a shell run on [`crate::model`] instead.
 
-use std::cell::{Ref, RefCell};
+use std::cell::{Cell, Ref, RefCell};
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::io;
@@ -86,6 +86,7 @@ type AtWrite = Rc<dyn Fn(&FakeHost)>;
 pub struct FakeHost {
     state: Rc<RefCell<FakeState>>,
     at_write: Rc<RefCell<Option<AtWrite>>>,
+    reads: Rc<Cell<usize>>,
 }
 
 impl Default for FakeHost {
@@ -104,7 +105,7 @@ impl Default for FakeHost {
             followed: BTreeSet::new(),
             origins: BTreeMap::new(),
         };
-        FakeHost { state: Rc::new(RefCell::new(state)), at_write: Rc::default() }
+        FakeHost { state: Rc::new(RefCell::new(state)), at_write: Rc::default(), reads: Rc::default() }
     }
 }
 
@@ -297,6 +298,11 @@ impl FakeHost {
         self.state.borrow().clone()
     }
 
+    /// How often values were read through [`Host`].
+    pub fn reads(&self) -> usize {
+        self.reads.get()
+    }
+
     /// A thread, unless it has ended.
     pub fn thread(&self, tid: Tid) -> Option<FakeThread> {
         self.state.borrow().threads.get(&tid).cloned()
@@ -396,6 +402,7 @@ fn attributes(values: &Values) -> Attributes {
 impl Host for FakeHost {
     fn read(&self, target: &Place, aspect: Aspect) -> io::Result<Option<Value>> {
         let state = self.state.borrow();
+        self.reads.set(self.reads.get() + 1);
         Ok(match target {
             Place::Task(key) => self.of_key(*key).and_then(|thread| thread.values.get(&aspect).cloned()),
             Place::Session { id } => {

@@ -3,12 +3,13 @@
 //! Fake hosts: [`fake_host`] in memory, on which changes are planned, made and undone; [`host_tree`] as files below a root; [`model`] as
 //! a shell sees it in a mount namespace, where printed commands are run.
 //!
-//! [`need`] decides when a test may be skipped; [`verdict_scene`] makes recordings of each kind of wait.
+//! [`json_schema`] compares JSON with its schema. [`need`] decides when a test may be skipped; [`verdict_scene`] makes recordings of each kind of wait.
 
 mod everybody;
 pub mod fake_host;
 mod growth;
 pub mod host_tree;
+pub mod json_schema;
 pub mod model;
 mod need;
 pub mod verdict_scene;

@@ -15,10 +15,22 @@ const COLUMNS: usize = 5;
 
 fn main() -> Result<(), Box<dyn Error + Send + Sync>> {
     let path = std::env::args().nth(1).ok_or("usage: blame_matrix FILE")?;
-    print_matrix(path.as_ref(), &mut io::stdout().lock())
+    ends_well(print_matrix(path.as_ref(), &mut io::stdout().lock()))
 }
 
-/// Writes the matrix.
+/// A closed pipe (`| head`) is no error.
+pub fn ends_well(result: Result<(), Box<dyn Error + Send + Sync>>) -> Result<(), Box<dyn Error + Send + Sync>> {
+    match result {
+        Err(error)
+            if error.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe) =>
+        {
+            Ok(())
+        }
+        result => result,
+    }
+}
+
+/// Writes the matrix, and what makes it uncertain.
 pub fn print_matrix(path: &Path, out: &mut impl Write) -> Result<(), Box<dyn Error + Send + Sync>> {
     let mut blame: BTreeMap<(ActorId, ActorId), Nanos> = BTreeMap::new();
     let analysis = waits(open(path)?, |_, wait| {
@@ -41,6 +53,9 @@ pub fn print_matrix(path: &Path, out: &mut impl Write) -> Result<(), Box<dyn Err
             write!(out, " {length:>16}")?;
         }
         writeln!(out)?;
+    }
+    for loss in &analysis.losses {
+        writeln!(out, "not certain: {loss}")?;
     }
     Ok(())
 }

@@ -11,7 +11,19 @@ fn main() -> Result<(), Box<dyn Error + Send + Sync>> {
     let mut arguments = std::env::args().skip(1);
     let path = arguments.next().ok_or("usage: longest_waits FILE [COUNT]")?;
     let count = arguments.next().map_or(Ok(10), |text| text.parse())?;
-    print_longest(path.as_ref(), count, &mut io::stdout().lock())
+    ends_well(print_longest(path.as_ref(), count, &mut io::stdout().lock()))
+}
+
+/// A closed pipe (`| head`) is no error.
+pub fn ends_well(result: Result<(), Box<dyn Error + Send + Sync>>) -> Result<(), Box<dyn Error + Send + Sync>> {
+    match result {
+        Err(error)
+            if error.downcast_ref::<io::Error>().is_some_and(|error| error.kind() == io::ErrorKind::BrokenPipe) =>
+        {
+            Ok(())
+        }
+        result => result,
+    }
 }
 
 struct LongWait {

@@ -63,11 +63,11 @@ fn hit(case: &AuditInput<'_>, bug: Bug) -> Option<Hit> {
 }
 
 fn cure(case: &AuditInput<'_>, bug: Bug) -> Fix {
-    let about = || FixNotes { text: bug.fix(), risk: "", valid_on: bug.source() };
+    let about = || FixNotes { text: bug.fix(), risk: "", valid_on: "" };
     let off = bug.turn_off().and_then(|name| {
         let state = case.snapshot.features.as_ref().and_then(|features| features.get(name));
         let was = state.map(|&on| Value::content(FeatureState::from(on).word(name)));
         Fix::of(about(), vec![Change::feature(name, FeatureState::Off).from(was)])
     });
-    off.unwrap_or_else(|| Fix::advice(about()))
+    Fix { source: bug.source().to_owned(), ..off.unwrap_or_else(|| Fix::advice(about())) }
 }

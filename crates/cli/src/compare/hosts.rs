@@ -4,6 +4,7 @@ use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::Result;
+use schemars::JsonSchema;
 use serde::Serialize;
 use unstarve_check::{Hit, audit};
 use unstarve_term::hosts_page;
@@ -13,8 +14,8 @@ use crate::knobs::diff::{Difference, between_hosts, page};
 use crate::output::Out;
 use crate::snapshot;
 
-#[derive(Serialize)]
-struct Hosts {
+#[derive(Serialize, JsonSchema)]
+pub struct Hosts {
     schema: &'static str,
     /// What `check` finds in B and not in A.
     appeared: Vec<Hit>,

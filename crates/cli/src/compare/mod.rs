@@ -1,6 +1,6 @@
 //! `unstarve compare`: what changed between two recordings, lab results or snapshots.
 
-mod hosts;
+pub mod hosts;
 mod labs;
 mod latency;
 mod sniff;

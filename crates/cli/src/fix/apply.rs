@@ -13,7 +13,7 @@ use unstarve_term::fix::Came;
 
 use super::choose::Choice;
 use super::origin::Origin;
-use super::{LowArgs, NOT_DONE, commands, page_of, planned, verify, write};
+use super::{LowArgs, NOT_DONE, commands, page_of, verify, write};
 use crate::input::Recording;
 use crate::output::{self, Color};
 
@@ -21,14 +21,13 @@ pub fn run(
     args: &LowArgs,
     recording: &Recording,
     explained: &Explained,
-    chosen: &Choice,
+    chosen: &Choice<'_>,
     origin: &Origin,
     color: Color,
 ) -> Result<ExitCode> {
-    let plan = planned(args, explained, chosen, origin);
-    let answer = answer(&plan);
+    let answer = answer(&chosen.plan);
     if answer != Answer::CanBeDone {
-        let mut page = page_of(args, recording, explained, chosen, &plan, origin);
+        let mut page = page_of(args, recording, explained, chosen, origin);
         page.came = Some(Came::NothingDone);
         // Every value is set already: repeating the command is not a failure.
         let code = if answer == Answer::IsSoAlready { 0 } else { NOT_DONE };
@@ -39,7 +38,7 @@ pub fn run(
     if !rustix::process::geteuid().is_root() {
         bail!("changes need root: {}", commands::apply(args, chosen));
     }
-    let mut steps: Vec<Step> = plan.iter().flat_map(|planned| planned.steps.iter().cloned()).collect();
+    let mut steps: Vec<Step> = chosen.plan.iter().flat_map(|planned| planned.steps.iter().cloned()).collect();
     let mut came = Came::Applied;
     if let Some(time) = args.verify {
         let tried = verify::run(args, chosen.finding(&explained.report), &mut steps.clone(), time)?;
@@ -51,7 +50,7 @@ pub fn run(
             figures: tried.figures(),
         };
         if !tried.helped() {
-            let mut page = page_of(args, recording, explained, chosen, &plan, origin);
+            let mut page = page_of(args, recording, explained, chosen, origin);
             page.came = Some(came);
             output::will_end_with(NOT_DONE);
             write(args, &page, color)?;
@@ -63,7 +62,7 @@ pub fn run(
     if hand.apply(&mut ThisHost, &mut Audit::none(), &mut steps)? == 0 {
         bail!("everything that was to be changed is gone by now");
     }
-    let mut page = page_of(args, recording, explained, chosen, &plan, origin);
+    let mut page = page_of(args, recording, explained, chosen, origin);
     page.came = Some(came);
     output::will_end_with(0);
     write(args, &page, color)?;

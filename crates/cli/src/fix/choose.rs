@@ -1,10 +1,12 @@
 //! Chooses the remedy to carry out: by `--finding` and `--remedy`, else the first that can be applied here.
 
+use std::collections::BTreeMap;
+
 use anyhow::{Result, anyhow, bail};
 use unstarve_diagnose::RemedyKind;
 use unstarve_diagnose::report::{Finding, Remedy, RemedyId, Report};
 use unstarve_executor::authority::Named;
-use unstarve_executor::plan::{Answer, Ids, Look, answer, obstacles, plan};
+use unstarve_executor::plan::{Answer, Ids, Look, Planned, answer, draft, obstacles, permit};
 use unstarve_term::clean;
 use unstarve_term::fix::Skipped;
 
@@ -12,28 +14,54 @@ use super::LowArgs;
 use super::origin::Origin;
 
 /// A remedy of a finding, as indices into the report.
-pub struct Choice {
+pub struct Choice<'a> {
     pub finding: usize,
     pub remedy: usize,
     /// Remedies before it that cannot be applied, and why.
     pub skipped: Vec<Skipped>,
+    /// What it changes here, as far as the origin and the command line permit it.
+    pub plan: Vec<Planned<'a>>,
 }
 
 /// Maximum skipped remedies listed.
 const MAX_LISTED_SKIPPED: usize = 16;
 
-impl Choice {
-    pub fn finding<'a>(&self, report: &'a Report) -> &'a Finding {
+impl Choice<'_> {
+    pub fn finding<'r>(&self, report: &'r Report) -> &'r Finding {
         &report.findings[self.finding]
     }
 
-    pub fn remedy<'a>(&self, report: &'a Report) -> &'a Remedy {
+    pub fn remedy<'r>(&self, report: &'r Report) -> &'r Remedy {
         &self.finding(report).remedies[self.remedy]
     }
+}
 
-    /// The purpose written to the journal.
-    pub fn rule(&self, report: &Report) -> String {
-        format!("{RULE}{} for {}", self.remedy(report).id, self.finding(report).id)
+/// Which remedy, and those that were passed over.
+struct Pick {
+    finding: usize,
+    remedy: usize,
+    skipped: Vec<Skipped>,
+}
+
+/// The drafts of a recording's remedies on this host. Each is made once, so that what is compared, shown and applied is the
+/// same.
+struct Drafts<'a, 'l, L> {
+    look: &'l L,
+    report: &'a Report,
+    ids: Ids,
+    made: BTreeMap<(usize, usize), Vec<Planned<'a>>>,
+}
+
+impl<'a, L: Look> Drafts<'a, '_, L> {
+    fn of(&mut self, finding: usize, remedy: usize) -> Vec<Planned<'a>> {
+        let (finding_id, it) = (&self.report.findings[finding].id, &self.report.findings[finding].remedies[remedy]);
+        // The purpose is written to the journal.
+        let make = || draft(self.look, &it.changes, &format!("{RULE}{} for {finding_id}", it.id), self.ids);
+        self.made.entry((finding, remedy)).or_insert_with(make).clone()
+    }
+
+    fn permitted(&mut self, pick: &Pick, origin: &Origin, named: Named) -> Vec<Planned<'a>> {
+        permit(self.look, self.of(pick.finding, pick.remedy), &origin.authority(named))
     }
 }
 
@@ -45,7 +73,15 @@ pub const RULE: &str = "fix: ";
 ///
 /// Chooses none by itself from a recording that others could have written: they could have made the other remedies
 /// inapplicable.
-pub fn choose<L: Look>(report: &Report, look: &L, origin: &Origin, args: &LowArgs) -> Result<Choice> {
+pub fn choose<'a, L: Look>(report: &'a Report, look: &L, origin: &Origin, args: &LowArgs) -> Result<Choice<'a>> {
+    let mut drafts = Drafts { look, report, ids: origin.ids, made: BTreeMap::new() };
+    let pick = pick(&mut drafts, origin, args)?;
+    let plan = drafts.permitted(&pick, origin, args.named());
+    Ok(Choice { finding: pick.finding, remedy: pick.remedy, skipped: pick.skipped, plan })
+}
+
+fn pick<L: Look>(drafts: &mut Drafts<'_, '_, L>, origin: &Origin, args: &LowArgs) -> Result<Pick> {
+    let report = drafts.report;
     if let (Some(why), None, true) = (&origin.written.why, &args.remedy, args.apply || args.form.is_some()) {
         bail!(
             "{}, so {} could have written anything in it and chosen which remedy comes first: read the plan, and name the \
@@ -61,38 +97,40 @@ pub fn choose<L: Look>(report: &Report, look: &L, origin: &Origin, args: &LowArg
         }
         None => (0..report.findings.len()).collect(),
     };
-    let Some(asked) = &args.remedy else { return best(report, look, origin, args, &findings) };
+    let Some(asked) = &args.remedy else { return best(drafts, origin, args, &findings) };
     if args.finding.is_none() && asked.parse::<usize>().is_err() {
         // The id may belong to a finding after the worst.
         let asked = RemedyId::from(asked.as_str());
         let has_it = |finding: usize| {
             let remedy = report.findings[finding].remedies.iter().position(|remedy| remedy.id == asked)?;
-            Some(Choice { finding, remedy, skipped: Vec::new() })
+            Some(Pick { finding, remedy, skipped: Vec::new() })
         };
         let none = || anyhow!("no finding of this recording has that remedy; `unstarve explain` lists them");
         return findings.into_iter().find_map(has_it).ok_or_else(none);
     }
     let finding = match findings.as_slice() {
         [only] => *only,
-        _ => best(report, look, origin, args, &findings)?.finding,
+        _ => best(drafts, origin, args, &findings)?.finding,
     };
     let ids: Vec<&str> = report.findings[finding].remedies.iter().map(|remedy| remedy.id.as_str()).collect();
     let whose = format!("finding {} ({})", finding + 1, clean(report.findings[finding].id.as_str()));
     let remedy = find(asked, &ids, "remedy", &whose)?;
-    Ok(Choice { finding, remedy, skipped: Vec::new() })
+    Ok(Pick { finding, remedy, skipped: Vec::new() })
 }
 
 /// The first applicable remedy of the first of these findings, else the first of all.
-fn best<L: Look>(report: &Report, look: &L, origin: &Origin, args: &LowArgs, findings: &[usize]) -> Result<Choice> {
+fn best<L: Look>(drafts: &mut Drafts<'_, '_, L>, origin: &Origin, args: &LowArgs, findings: &[usize]) -> Result<Pick> {
+    let report = drafts.report;
     let remedies = |&finding: &usize| (0..report.findings[finding].remedies.len()).map(move |remedy| (finding, remedy));
     let candidates: Vec<(usize, usize)> = findings.iter().flat_map(remedies).collect();
     // On another host or boot, and with --as, nothing changes here: obstacles do not matter.
-    let as_asked = origin.ids == Ids::AreStrange || args.form.is_some();
+    let as_asked = origin.ids != Ids::Hold || args.form.is_some();
     let mut skipped = Vec::new();
     for &(finding, remedy) in &candidates {
         let it = &report.findings[finding].remedies[remedy];
-        match on_request(it).or_else(|| if as_asked { None } else { obstacle(look, it, origin) }) {
-            None => return Ok(Choice { finding, remedy, skipped }),
+        let mut obstacle = || if as_asked { None } else { obstacle(drafts.of(finding, remedy), drafts.look, origin) };
+        match on_request(it).or_else(&mut obstacle) {
+            None => return Ok(Pick { finding, remedy, skipped }),
             Some(why) if skipped.len() < MAX_LISTED_SKIPPED => skipped.push(Skipped { finding, remedy, why }),
             Some(_) => {}
         }
@@ -104,7 +142,7 @@ fn best<L: Look>(report: &Report, look: &L, origin: &Origin, args: &LowArgs, fin
         bail!("the findings of this recording have no remedies")
     };
     skipped.retain(|other| (other.finding, other.remedy) != (finding, remedy));
-    Ok(Choice { finding, remedy, skipped })
+    Ok(Pick { finding, remedy, skipped })
 }
 
 /// Why the remedy needs an explicit request.
@@ -114,10 +152,10 @@ fn on_request(remedy: &Remedy) -> Option<String> {
 }
 
 /// Why the remedy cannot be applied here, or should not be.
-fn obstacle<L: Look>(look: &L, remedy: &Remedy, origin: &Origin) -> Option<String> {
+fn obstacle<L: Look>(draft: Vec<Planned<'_>>, look: &L, origin: &Origin) -> Option<String> {
     // A plan that is only shown lists the targets that must be named.
     let named = if origin.is_trusted() { Named::Nothing } else { Named::Everything };
-    let plan = plan(look, &remedy.changes, "", &origin.authority(named));
+    let plan = permit(look, draft, &origin.authority(named));
     match answer(&plan) {
         Answer::CanBeDone => None,
         Answer::IsSoAlready => Some("it is so already".to_owned()),
@@ -152,7 +190,7 @@ fn find(asked: &str, ids: &[&str], what: &str, whose: &str) -> Result<usize> {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use clap::Parser;
     use unstarve_change::{Change, Target, Thread, Value};
     use unstarve_executor::authority::Author;
@@ -177,7 +215,7 @@ mod tests {
     }
 
     /// A finding with these remedies.
-    fn finding(id: &str, remedies: &[(&str, &[Change])]) -> serde_json::Value {
+    pub fn finding(id: &str, remedies: &[(&str, &[Change])]) -> serde_json::Value {
         let remedies: Vec<_> = remedies
             .iter()
             .map(|(id, changes)| {
@@ -192,7 +230,7 @@ mod tests {
         })
     }
 
-    fn report(findings: &[serde_json::Value]) -> Report {
+    pub fn report(findings: &[serde_json::Value]) -> Report {
         let trace = serde_json::to_value(unstarve_diagnose::report::TraceSummary::default()).expect("JSON");
         let report = serde_json::json!({
             "schema": "unstarve.explain/1", "trace": trace, "findings": findings, "worst_waits": [], "losses": [],
@@ -243,6 +281,22 @@ mod tests {
         assert_eq!((none.finding, none.remedy, none.skipped.len()), (0, 0, 2));
     }
 
+    /// A value that is read again can be another one: what is compared, shown and applied has to be the same.
+    #[test]
+    fn each_remedy_is_planned_once() {
+        let path = "/proc/sys/kernel/sched_rt_runtime_us";
+        let host = FakeHost::default().program(7, 1, "db").file(path, "900000");
+        let setting = Change::file(path, "800000");
+        let report = report(&[finding("rt-starvation", &[("ended", &[nice(6)]), ("lower", &[setting])])]);
+        for words in [&[][..], &["--remedy", "2"]] {
+            let before = host.reads();
+            let chosen = choose(&report, &host, &THIS_HOST, &args(words)).expect("a choice");
+            assert_eq!((chosen.remedy, answer(&chosen.plan)), (1, Answer::CanBeDone), "{words:?}");
+            assert_eq!(host.reads() - before, 1, "{words:?}");
+            assert_eq!(chosen.plan[0].steps[0].rule, "fix: lower for rt-starvation");
+        }
+    }
+
     #[test]
     fn a_number_that_fits_no_remedy_names_the_finding() {
         let host = FakeHost::default().program(7, 1, "db");
@@ -272,7 +326,8 @@ mod tests {
         let off = Change::file("/proc/sys/kernel/sched_rt_runtime_us", "-1");
         let host = FakeHost::default().file("/proc/sys/kernel/sched_rt_runtime_us", "950000");
         let both = [("no-wakeup-preemption", &[off.clone()][..]), ("no-rt-throttling", &[off][..])];
-        let chosen = choose(&report(&[finding("x", &both)]), &host, &THIS_HOST, &args(&[])).expect("a choice");
+        let report = report(&[finding("x", &both)]);
+        let chosen = choose(&report, &host, &THIS_HOST, &args(&[])).expect("a choice");
         let why: Vec<&str> = chosen.skipped.iter().map(|skipped| skipped.why.as_str()).collect();
         assert_eq!(chosen.remedy, 0);
         assert_eq!(
@@ -286,7 +341,7 @@ mod tests {
     #[test]
     fn commands_repeat_the_journal_and_the_promise() {
         let words = ["--state", "/run/a b", "--this-boot"];
-        let chosen = Choice { finding: 1, remedy: 0, skipped: Vec::new() };
+        let chosen = Choice { finding: 1, remedy: 0, skipped: Vec::new(), plan: Vec::new() };
         let commands = super::super::commands::of(&args(&words), &chosen);
         assert_eq!(
             commands.apply,

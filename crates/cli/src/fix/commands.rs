@@ -7,7 +7,7 @@ use unstarve_term::fix::Commands;
 use super::LowArgs;
 use super::choose::Choice;
 
-pub fn of(args: &LowArgs, chosen: &Choice) -> Commands {
+pub fn of(args: &LowArgs, chosen: &Choice<'_>) -> Commands {
     Commands {
         apply: format!("{}{}", apply(args, chosen), if args.verify.is_some() { "" } else { " --verify 10s" }),
         undo: format!("sudo unstarve fix --undo{}", state(args)),
@@ -15,7 +15,7 @@ pub fn of(args: &LowArgs, chosen: &Choice) -> Commands {
 }
 
 /// The command that applies this remedy; keeps `--verify` if this call has it.
-pub fn apply(args: &LowArgs, chosen: &Choice) -> String {
+pub fn apply(args: &LowArgs, chosen: &Choice<'_>) -> String {
     // Standard input cannot be read a second time.
     let file = args.file.as_deref().filter(|file| file.as_os_str() != "-").map_or("FILE".to_owned(), for_a_shell);
     let this_boot = if args.this_boot { " --this-boot" } else { "" };

@@ -3,15 +3,35 @@
 use std::process::ExitCode;
 
 use anyhow::Result;
+use schemars::JsonSchema;
+use serde::Serialize;
 use unstarve_change::{Form, Thread, Whose, durable};
 use unstarve_diagnose::Explained;
+use unstarve_diagnose::report::RemedyId;
 
 use super::choose::Choice;
-use super::{LowArgs, NOT_DONE};
+use super::{LowArgs, NOT_DONE, SCHEMA};
 use crate::output::{self, Out};
 
+#[derive(Serialize, JsonSchema)]
+pub struct LastingForm<'a> {
+    schema: &'static str,
+    remedy: &'a RemedyId,
+    form: &'static str,
+    files: Vec<LastingFile<'a>>,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct LastingFile<'a> {
+    /// Its path; absent for the kernel's command line.
+    file: Option<&'a str>,
+    text: &'a str,
+    /// The command that puts it into force.
+    activate: &'a str,
+}
+
 /// Prints the files; writing them is left to the host's configuration management.
-pub fn run(args: &LowArgs, explained: &Explained, chosen: &Choice, form: Form) -> Result<ExitCode> {
+pub fn run(args: &LowArgs, explained: &Explained, chosen: &Choice<'_>, form: Form) -> Result<ExitCode> {
     let remedy = chosen.remedy(&explained.report);
     let whose = |thread: &Thread| whose(explained, chosen, thread);
     let files = match durable(&remedy.changes, form, &whose) {
@@ -40,13 +60,13 @@ pub fn run(args: &LowArgs, explained: &Explained, chosen: &Choice, form: Form) -
         }
     }
     let text = if args.json {
-        let files: Vec<_> = files
-            .iter()
-            .map(|file| serde_json::json!({ "file": file.file, "text": file.text, "activate": file.activate }))
-            .collect();
-        let page =
-            serde_json::json!({ "schema": "unstarve.fix/1", "remedy": remedy.id, "form": form.word(), "files": files });
-        serde_json::to_string_pretty(&page)? + "\n"
+        let files = files.iter().map(|file| LastingFile {
+            file: file.file.as_deref(),
+            text: &file.text,
+            activate: &file.activate,
+        });
+        let (remedy, form) = (&remedy.id, form.word());
+        output::sorted_json(&LastingForm { schema: SCHEMA, remedy, form, files: files.collect() })?
     } else {
         let each = files.iter().map(|file| {
             let place = file.file.as_deref().unwrap_or("the kernel's command line");
@@ -59,7 +79,7 @@ pub fn run(args: &LowArgs, explained: &Explained, chosen: &Choice, form: Form) -
 }
 
 /// The thread's systemd unit, by its cgroup in the recording, and its workqueue, by the finding's victim.
-pub fn whose(explained: &Explained, chosen: &Choice, thread: &Thread) -> Whose {
+pub fn whose(explained: &Explained, chosen: &Choice<'_>, thread: &Thread) -> Whose {
     let victim = &explained.report.findings[chosen.finding].victim;
     let work = victim.work.as_ref().filter(|_| victim.tids.contains(&thread.tid.0));
     let task = explained.driven.snapshot.as_deref().and_then(|snapshot| snapshot.task(thread.tid));

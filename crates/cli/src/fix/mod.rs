@@ -16,11 +16,13 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use clap::Args;
+use schemars::JsonSchema;
+use serde::Serialize;
 use unstarve_change::Form;
 use unstarve_diagnose::{Explained, Options, explain_beside};
 use unstarve_executor::authority::{Named, Thing};
 use unstarve_executor::host::ThisHost;
-use unstarve_executor::plan::{self, Answer, Planned};
+use unstarve_executor::plan::{self, Answer};
 use unstarve_executor::state;
 use unstarve_model::EventSource;
 use unstarve_term::fix::{self as page, Page};
@@ -106,6 +108,34 @@ impl LowArgs {
     }
 }
 
+/// The schema of everything that `fix` prints as JSON.
+const SCHEMA: &str = "unstarve.fix/1";
+
+/// What `fix --json` prints: one of these.
+#[derive(Serialize, JsonSchema)]
+#[serde(untagged)]
+#[expect(dead_code, reason = "each part is printed by itself; together they are only described")]
+pub enum FixJson {
+    /// A plan, and what came of it.
+    Plan(page::FixReport<'static>),
+    /// A recording without a finding.
+    NoFinding(NoFinding),
+    /// `--as shell`
+    Shell(shell::ShellForm<'static>),
+    /// `--as` another form.
+    Lasting(lasting::LastingForm<'static>),
+    /// `--status` and `--check`
+    Status(status::InForce<'static>),
+    /// `--undo`
+    Undo(undo::UndoReport<'static>),
+}
+
+#[derive(Serialize, JsonSchema)]
+pub struct NoFinding {
+    schema: &'static str,
+    finding: (),
+}
+
 /// The forms of `--as`.
 #[derive(Clone, Copy)]
 enum Printed {
@@ -151,7 +181,7 @@ pub fn run(args: &LowArgs, color: Color) -> Result<ExitCode> {
     if explained.report.findings.is_empty() {
         output::will_end_with(NOT_DONE);
         Out::new().text(&match args.json {
-            true => "{\n  \"schema\": \"unstarve.fix/1\",\n  \"finding\": null\n}\n".to_owned(),
+            true => serde_json::to_string_pretty(&NoFinding { schema: SCHEMA, finding: () })? + "\n",
             false => format!("{}: no finding, so there is nothing to fix\n", recording.name()),
         })?;
         return Ok(ExitCode::from(NOT_DONE));
@@ -159,7 +189,7 @@ pub fn run(args: &LowArgs, color: Color) -> Result<ExitCode> {
     let snapshot = explained.driven.snapshot.as_deref();
     let origin = origin::of(snapshot, args.this_boot, written);
     let chosen = choose::choose(&explained.report, &ThisHost, &origin, args)?;
-    if args.form.is_some() && !is_printable(args, &explained, &chosen, &origin) {
+    if args.form.is_some() && !is_printable(args, &chosen, &origin) {
         return Ok(ExitCode::from(NOT_DONE));
     }
     match args.form {
@@ -171,9 +201,8 @@ pub fn run(args: &LowArgs, color: Color) -> Result<ExitCode> {
 }
 
 /// Whether commands or files for these changes may be printed, here or for another host; the error says why not.
-fn is_printable(args: &LowArgs, explained: &Explained, chosen: &Choice, origin: &origin::Origin) -> bool {
-    let changes = &chosen.remedy(&explained.report).changes;
-    let refusals = plan::refusals_to_print(&ThisHost, changes, &origin.authority(args.named()));
+fn is_printable(args: &LowArgs, chosen: &Choice<'_>, origin: &origin::Origin) -> bool {
+    let refusals = plan::refusals_to_print(&chosen.plan, &origin.authority(args.named()));
     for refusal in &refusals {
         output::remark(&format!("nothing printed: {refusal}"));
     }
@@ -196,28 +225,21 @@ fn show(
     args: &LowArgs,
     recording: &Recording,
     explained: &Explained,
-    chosen: &Choice,
+    chosen: &Choice<'_>,
     origin: &origin::Origin,
     color: Color,
 ) -> Result<ExitCode> {
-    let plan = planned(args, explained, chosen, origin);
-    let can = plan::answer(&plan) == Answer::CanBeDone;
+    let can = plan::answer(&chosen.plan) == Answer::CanBeDone;
     output::will_end_with(if can { 0 } else { NOT_DONE });
-    write(args, &page_of(args, recording, explained, chosen, &plan, origin), color)?;
+    write(args, &page_of(args, recording, explained, chosen, origin), color)?;
     Ok(if can { ExitCode::SUCCESS } else { ExitCode::from(NOT_DONE) })
-}
-
-fn planned<'a>(args: &LowArgs, explained: &'a Explained, chosen: &Choice, origin: &origin::Origin) -> Vec<Planned<'a>> {
-    let (changes, rule) = (&chosen.remedy(&explained.report).changes, chosen.rule(&explained.report));
-    plan::plan(&ThisHost, changes, &rule, &origin.authority(args.named()))
 }
 
 fn page_of<'a>(
     args: &LowArgs,
     recording: &Recording,
     explained: &'a Explained,
-    chosen: &'a Choice,
-    plan: &'a [Planned<'a>],
+    chosen: &'a Choice<'a>,
     origin: &origin::Origin,
 ) -> Page<'a> {
     let whose = |thread: &unstarve_change::Thread| lasting::whose(explained, chosen, thread);
@@ -228,7 +250,7 @@ fn page_of<'a>(
         report: &explained.report,
         finding: chosen.finding,
         remedy: chosen.remedy,
-        plan,
+        plan: &chosen.plan,
         skipped: &chosen.skipped,
         strange: origin.why.clone(),
         written: origin.written.why.as_ref().map(|why| (why.clone(), origin.written.author)),
@@ -239,6 +261,77 @@ fn page_of<'a>(
 }
 
 fn write(args: &LowArgs, page: &Page<'_>, color: Color) -> Result<()> {
-    let text = if args.json { page::json(page)? } else { page::text(page, output::look(color)) };
+    let text =
+        if args.json { output::sorted_json(&page::report(page))? } else { page::text(page, output::look(color)) };
     Out::new().text(&text)
+}
+
+#[cfg(test)]
+mod tests {
+    use schemars::generate::SchemaSettings;
+    use serde_json::Value as Json;
+    use unstarve_change::{Change, Place, TaskKey, Value};
+    use unstarve_executor::act::Undone;
+    use unstarve_executor::journal::Step;
+    use unstarve_executor::manual_changes::Batch;
+    use unstarve_executor::plan::Planned;
+    use unstarve_guard::verify::{Fared, Figures, Waits};
+    use unstarve_model::Tid;
+    use unstarve_term::fix::{Came, Commands};
+    use unstarve_testing::json_schema::JsonSchema;
+
+    use super::*;
+
+    /// What is in force, its undoing and a trial need changes of this host; the other outputs are compared in `tests/schema.rs`.
+    #[test]
+    fn what_came_of_changes_is_what_the_schema_says() {
+        let schema = SchemaSettings::default().for_serialize().into_generator().into_root_schema_for::<FixJson>();
+        let schema = JsonSchema::of(schema.to_value());
+        let is_described = |text: &str| {
+            let value: Json = serde_json::from_str(text).expect("JSON");
+            assert_eq!(schema.takes(&value), Ok(()), "{text}");
+        };
+        let key = TaskKey { tid: Tid(7), start: 9 };
+        let step = Step::new(Place::Task(key), "db", "fix: a for b", Value::Nice(0), Value::Nice(-5));
+        let batch = Batch { rule: "fix: a for b".to_owned(), steps: vec![step.clone()] };
+        let failed = vec![(step.clone(), std::io::ErrorKind::PermissionDenied.into())];
+        let undone = Undone { restored: 1, failed, ..Undone::default() };
+        let (covered, theirs) = ([(step.clone(), "knobs set".to_owned())], [(step.clone(), Value::Nice(3))]);
+        is_described(&undo::json(std::slice::from_ref(&batch), &undone, &covered, &theirs).expect("JSON"));
+        is_described(&status::json(&[(&batch, vec![status::State::Ended])]).expect("JSON"));
+
+        let report = choose::tests::report(&[choose::tests::finding("b", &[("a", &[])])]);
+        let change = Change::of(
+            unstarve_change::Target::Thread(unstarve_change::Thread::known_by(Tid(7), "db")),
+            Value::Nice(-5),
+        );
+        let users = [(Tid(7), 1000)].into();
+        let plan =
+            [Planned { change: &change, steps: vec![step], already: 0, obstacle: None, gone: Some(Tid(8)), users }];
+        let waits = Waits { count: 3, p50_ns: 1, p99_ns: 2, max_ns: 3 };
+        let fared = Fared { ran_ns: 1, waited_ns: 2, waits: Some(waits), ..Fared::default() };
+        let tried = Came::Tried {
+            helped: false,
+            is_known: true,
+            reason: "r".to_owned(),
+            measured: Box::new([fared.clone(), fared.clone(), fared]),
+            figures: Some(Figures { per_second_ns: Some([1, 2]), average_ns: None, waited_ns: [1, 2] }),
+        };
+        for came in [tried, Came::Applied, Came::NothingDone] {
+            let page = Page {
+                file: "x.dat".to_owned(),
+                report: &report,
+                finding: 0,
+                remedy: 0,
+                plan: &plan,
+                skipped: &[],
+                strange: None,
+                written: Some(("w".to_owned(), unstarve_executor::authority::Author::User(1000))),
+                lasting: vec!["guard"],
+                came: Some(came),
+                commands: Commands { apply: "a".to_owned(), undo: "sudo u".to_owned() },
+            };
+            is_described(&output::sorted_json(&page::report(&page)).expect("JSON"));
+        }
+    }
 }

@@ -42,7 +42,11 @@ fn judge(recorded: Option<&str>, here: Option<&str>, asserted: bool) -> (Ids, Op
         // The recording's boot id overrules `--this-boot`.
         (Some(_), Some(_)) => strange("it was recorded on another host, or before this one was booted"),
         _ if asserted => (Ids::Hold, None),
-        _ => strange("it does not say on which host and boot it was recorded (--this-boot, if it was this one)"),
+        (None, _) => {
+            let why = "it does not say on which host and boot it was recorded (--this-boot, if it was this one)";
+            (Ids::AreUnknown, Some(why.to_owned()))
+        }
+        (Some(_), None) => (Ids::AreUnknown, Some("the boot id of this host cannot be read".to_owned())),
     }
 }
 
@@ -55,8 +59,8 @@ mod tests {
         let ids = |recorded, here, asserted| judge(recorded, here, asserted).0;
         assert_eq!(ids(Some("a"), Some("a"), false), Ids::Hold);
         assert_eq!(ids(Some("a"), Some("b"), true), Ids::AreStrange);
-        assert_eq!(ids(None, Some("b"), false), Ids::AreStrange);
+        assert_eq!(ids(None, Some("b"), false), Ids::AreUnknown);
         assert_eq!(ids(None, Some("b"), true), Ids::Hold);
-        assert_eq!(ids(Some("a"), None, false), Ids::AreStrange);
+        assert_eq!(ids(Some("a"), None, false), Ids::AreUnknown);
     }
 }

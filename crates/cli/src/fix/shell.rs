@@ -3,10 +3,22 @@
 use std::process::ExitCode;
 
 use anyhow::Result;
-use unstarve_diagnose::report::Remedy;
+use schemars::JsonSchema;
+use serde::Serialize;
+use unstarve_diagnose::report::{Remedy, RemedyId};
 
-use super::{LowArgs, NOT_DONE};
+use super::{LowArgs, NOT_DONE, SCHEMA};
 use crate::output::{self, Out};
+
+#[derive(Serialize, JsonSchema)]
+pub struct ShellForm<'a> {
+    schema: &'static str,
+    remedy: &'a RemedyId,
+    form: &'static str,
+    /// The commands that apply it, as root on the recorded host.
+    apply: &'a str,
+    undo: &'a str,
+}
 
 /// Prints the commands; root runs them on the recorded host.
 pub fn run(args: &LowArgs, remedy: &Remedy) -> Result<ExitCode> {
@@ -15,10 +27,13 @@ pub fn run(args: &LowArgs, remedy: &Remedy) -> Result<ExitCode> {
         return Ok(ExitCode::from(NOT_DONE));
     }
     let text = if args.json {
-        let page = serde_json::json!({
-            "schema": "unstarve.fix/1", "remedy": remedy.id, "form": "shell", "apply": remedy.apply, "undo": remedy.undo,
-        });
-        serde_json::to_string_pretty(&page)? + "\n"
+        output::sorted_json(&ShellForm {
+            schema: SCHEMA,
+            remedy: &remedy.id,
+            form: "shell",
+            apply: &remedy.apply,
+            undo: &remedy.undo,
+        })?
     } else {
         format!("# {}, as root on the recorded host\n{}\n# undo\n{}\n", remedy.id, remedy.apply, remedy.undo)
     };

@@ -3,6 +3,8 @@
 use std::process::ExitCode;
 
 use anyhow::Result;
+use schemars::JsonSchema;
+use serde::Serialize;
 use unstarve_executor::host::{Host, ThisHost};
 use unstarve_executor::journal::Step;
 use unstarve_executor::manual_changes::{self, Batch};
@@ -10,11 +12,11 @@ use unstarve_term::clean;
 
 use super::choose::RULE;
 use super::undo::{change_of, heading};
-use super::{LowArgs, NOT_DONE};
+use super::{LowArgs, NOT_DONE, SCHEMA};
 use crate::output::{self, Out};
 
 /// The state of a change.
-enum State {
+pub enum State {
     InForce,
     /// The thread has ended, or the file is gone.
     Ended,
@@ -56,6 +58,21 @@ impl State {
     }
 }
 
+#[derive(Serialize, JsonSchema)]
+pub struct InForce<'a> {
+    schema: &'static str,
+    in_force: Vec<FixInForce<'a>>,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct FixInForce<'a> {
+    /// The remedy and its finding.
+    rule: Option<&'a str>,
+    steps: &'a [Step],
+    /// The state of each step: `in-force`, `ended`, `changed`, `unreadable`.
+    states: Vec<&'static str>,
+}
+
 /// Lists the fixes. With `--check` the exit code says whether every change is still in force.
 pub fn run(args: &LowArgs) -> Result<ExitCode> {
     let batches = manual_changes::look_into(&args.state)?;
@@ -85,13 +102,11 @@ fn text(fixes: &[(&Batch, Vec<State>)]) -> String {
     lines.collect()
 }
 
-fn json(fixes: &[(&Batch, Vec<State>)]) -> Result<String> {
-    let fixes: Vec<_> = fixes
-        .iter()
-        .map(|(batch, states)| {
-            let states: Vec<&str> = states.iter().map(State::word).collect();
-            serde_json::json!({ "rule": batch.rule.strip_prefix(RULE), "steps": batch.steps, "states": states })
-        })
-        .collect();
-    Ok(serde_json::to_string_pretty(&serde_json::json!({ "schema": "unstarve.fix/1", "in_force": fixes }))? + "\n")
+pub fn json(fixes: &[(&Batch, Vec<State>)]) -> Result<String> {
+    let fixes = fixes.iter().map(|(batch, states)| FixInForce {
+        rule: batch.rule.strip_prefix(RULE),
+        steps: &batch.steps,
+        states: states.iter().map(State::word).collect(),
+    });
+    output::sorted_json(&InForce { schema: SCHEMA, in_force: fixes.collect() })
 }

@@ -5,6 +5,8 @@ use std::process::ExitCode;
 use std::{fs, io};
 
 use anyhow::Result;
+use schemars::JsonSchema;
+use serde::Serialize;
 use unstarve_change::Value;
 use unstarve_executor::act::Undone;
 use unstarve_executor::audit::Audit;
@@ -15,8 +17,8 @@ use unstarve_executor::state::DEFAULT_DIRECTORY;
 use unstarve_executor::trial;
 use unstarve_term::clean;
 
-use super::LowArgs;
 use super::choose::RULE;
+use super::{LowArgs, SCHEMA};
 use crate::FAILED;
 use crate::output::{self, Out};
 
@@ -72,32 +74,78 @@ fn text(batches: &[Batch], undone: &Undone) -> String {
     }
 }
 
-fn json(
+#[derive(Serialize, JsonSchema)]
+pub struct UndoReport<'a> {
+    schema: &'static str,
+    undone: UndoneFixes<'a>,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct UndoneFixes<'a> {
+    fixes: Vec<UndoneFix<'a>>,
+    /// Values that were restored.
+    restored: usize,
+    /// Of children and threads that had inherited them.
+    inherited: usize,
+    /// Values that were as before already.
+    unchanged: usize,
+    /// Values whose task or file is gone.
+    gone: usize,
+    /// Values that a later change has set again.
+    covered: Vec<CoveredStep<'a>>,
+    /// Values that somebody else has set since.
+    changed: Vec<ChangedStep<'a>>,
+    failed: Vec<FailedStep>,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct UndoneFix<'a> {
+    /// The remedy and its finding.
+    rule: Option<&'a str>,
+    steps: &'a [Step],
+}
+
+#[derive(Serialize, JsonSchema)]
+struct CoveredStep<'a> {
+    /// Its `seq`.
+    step: u64,
+    /// What has set it again.
+    by: &'a str,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct ChangedStep<'a> {
+    /// Its `seq`.
+    step: u64,
+    now: &'a Value,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct FailedStep {
+    /// Its `seq`.
+    step: u64,
+    error: String,
+}
+
+pub fn json(
     batches: &[Batch],
     undone: &Undone,
     covered: &[(Step, String)],
     theirs: &[(Step, Value)],
-) -> serde_json::Result<String> {
-    let fixes: Vec<_> = batches
-        .iter()
-        .map(|batch| serde_json::json!({ "rule": batch.rule.strip_prefix(RULE), "steps": batch.steps }))
-        .collect();
-    let covered: Vec<_> =
-        covered.iter().map(|(step, rule)| serde_json::json!({ "step": step.seq, "by": rule })).collect();
-    let theirs: Vec<_> = theirs.iter().map(|(step, now)| serde_json::json!({ "step": step.seq, "now": now })).collect();
-    let failed: Vec<_> = undone
-        .failed
-        .iter()
-        .map(|(step, error)| serde_json::json!({ "step": step.seq, "error": error.to_string() }))
-        .collect();
-    let page = serde_json::json!({
-        "schema": "unstarve.fix/1",
-        "undone": {
-            "fixes": fixes, "restored": undone.restored, "inherited": undone.inherited, "unchanged": undone.unchanged,
-            "gone": undone.gone, "covered": covered, "changed": theirs, "failed": failed,
-        },
-    });
-    Ok(serde_json::to_string_pretty(&page)? + "\n")
+) -> Result<String> {
+    let fixes = batches.iter().map(|batch| UndoneFix { rule: batch.rule.strip_prefix(RULE), steps: &batch.steps });
+    let failed = undone.failed.iter().map(|(step, error)| FailedStep { step: step.seq, error: error.to_string() });
+    let undone = UndoneFixes {
+        fixes: fixes.collect(),
+        restored: undone.restored,
+        inherited: undone.inherited,
+        unchanged: undone.unchanged,
+        gone: undone.gone,
+        covered: covered.iter().map(|(step, rule)| CoveredStep { step: step.seq, by: rule }).collect(),
+        changed: theirs.iter().map(|(step, now)| ChangedStep { step: step.seq, now }).collect(),
+        failed: failed.collect(),
+    };
+    output::sorted_json(&UndoReport { schema: SCHEMA, undone })
 }
 
 /// A fix and its steps.

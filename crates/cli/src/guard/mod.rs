@@ -13,6 +13,8 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 use clap::{Args, Subcommand};
+use schemars::JsonSchema;
+use serde::Serialize;
 use unstarve_executor::act::Undone;
 use unstarve_executor::audit::Audit;
 use unstarve_executor::state;
@@ -54,6 +56,19 @@ enum GuardCommand {
     DeadMan(run::DeadManArgs),
     /// Print the JSON schema of policies
     Schema,
+}
+
+/// What `guard` prints with `--json`: one of these.
+#[derive(Serialize, JsonSchema)]
+#[serde(untagged)]
+#[expect(dead_code, reason = "each part is printed by itself; together they are only described")]
+pub enum GuardJson {
+    /// `guard plan`
+    Plan(plan::GuardPlan<'static>),
+    /// `guard verify`
+    Verify(verify::GuardVerified<'static>),
+    /// `guard status`; `null` if nothing is running.
+    Status(Option<status::GuardStatus<'static>>),
 }
 
 /// The policy argument.

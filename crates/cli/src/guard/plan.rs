@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result};
 use clap::Args;
+use schemars::JsonSchema;
 use serde::Serialize;
 use unstarve_change::Value;
 use unstarve_guard::decide::NoteKind;
@@ -75,8 +76,8 @@ pub fn run(args: &PlanArgs) -> Result<ExitCode> {
 }
 
 /// `unstarve.guard-plan/1`; additions only.
-#[derive(Serialize)]
-struct Report<'a> {
+#[derive(Serialize, JsonSchema)]
+pub struct GuardPlan<'a> {
     schema: &'static str,
     looked_at: usize,
     tasks: Vec<TaskReport<'a>>,
@@ -88,7 +89,7 @@ struct Report<'a> {
     starters: Vec<StarterReport<'a>>,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 struct StarterReport<'a> {
     rule: &'a str,
     pid: u32,
@@ -98,7 +99,7 @@ struct StarterReport<'a> {
     child_uid: u32,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 struct RuleReport<'a> {
     rule: &'a str,
     place: &'a str,
@@ -106,7 +107,7 @@ struct RuleReport<'a> {
     remarks: Vec<String>,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 struct TaskReport<'a> {
     tid: u32,
     start: u64,
@@ -122,14 +123,14 @@ struct TaskReport<'a> {
     notes: Vec<String>,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 struct ChangeReport<'a> {
     rule: &'a str,
     old: &'a Value,
     new: &'a Value,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 struct SettingReport<'a> {
     name: &'a str,
     #[serde(skip_serializing_if = "Option::is_none")]
@@ -142,7 +143,7 @@ struct SettingReport<'a> {
     absent: Option<&'a str>,
 }
 
-fn report<'a>(policy: &'a Policy, survey: &'a Survey) -> Report<'a> {
+fn report<'a>(policy: &'a Policy, survey: &'a Survey) -> GuardPlan<'a> {
     let found = survey.settings.iter().map(|found| SettingReport {
         name: &policy.settings[found.setting].name,
         target: Some(found.target.to_string()),
@@ -191,7 +192,7 @@ fn report<'a>(policy: &'a Policy, survey: &'a Survey) -> Report<'a> {
         child_comm: &starter.child.1,
         child_uid: starter.owner.real.0,
     });
-    Report {
+    GuardPlan {
         schema: "unstarve.guard-plan/1",
         looked_at: survey.looked_at,
         tasks: tasks.collect(),

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::Args;
+use schemars::JsonSchema;
 use serde::Serialize;
 use unstarve_executor::state::{self, Holder};
 use unstarve_facts::Stat;
@@ -32,7 +33,7 @@ pub struct StatusArgs {
 }
 
 /// The state of the process that holds the lock.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
 enum Condition {
     Running,
@@ -43,14 +44,15 @@ enum Condition {
 }
 
 /// The guard's status with additional fields; only these if it has written none.
-#[derive(Serialize)]
-struct Report<'a> {
+#[derive(Serialize, JsonSchema)]
+pub struct GuardStatus<'a> {
     schema: &'static str,
     pid: u32,
     condition: Condition,
     doing: &'a str,
     journal: &'a Path,
     #[serde(flatten)]
+    #[schemars(with = "Option<Status>")]
     status: Option<serde_json::Map<String, serde_json::Value>>,
 }
 
@@ -98,7 +100,7 @@ fn json(holder: &Holder, condition: Condition, status: Option<&Status>) -> Resul
         _ => None,
     };
     let (schema, pid) = ("unstarve.guard-status/1", holder.pid);
-    let report = Report { schema, pid, condition, doing: &holder.doing, journal: &holder.state, status };
+    let report = GuardStatus { schema, pid, condition, doing: &holder.doing, journal: &holder.state, status };
     Ok(serde_json::to_string_pretty(&report)? + "\n")
 }
 

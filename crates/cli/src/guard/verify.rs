@@ -5,11 +5,13 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use clap::Args;
+use schemars::JsonSchema;
+use serde::Serialize;
 use signal_hook::consts::{SIGHUP, SIGINT, SIGTERM};
 use unstarve_guard::Policy;
 use unstarve_guard::run;
 use unstarve_guard::survey::Survey;
-use unstarve_guard::verify::{self, Keep, Outcome, Trial, Verdict};
+use unstarve_guard::verify::{self, By, Fared, Figures, Keep, Outcome, Trial, Verdict};
 use unstarve_term::guard::verify_page;
 
 use super::{PolicyArgs, StateArgs, rights};
@@ -74,21 +76,44 @@ pub fn run(args: &VerifyArgs) -> Result<ExitCode> {
     Ok(ExitCode::from(u8::from(outcome.judged.iter().any(|judged| judged.verdict != Verdict::Helped))))
 }
 
+/// `unstarve.guard-verify/1`; additions only.
+#[derive(Serialize, JsonSchema)]
+pub struct GuardVerified<'a> {
+    schema: &'static str,
+    measured: &'a By,
+    rules: Vec<VerifiedRule<'a>>,
+}
+
+#[derive(Serialize, JsonSchema)]
+struct VerifiedRule<'a> {
+    rule: &'a str,
+    /// Where it is in the policy.
+    place: &'a str,
+    /// Without the rule.
+    before: &'a Fared,
+    /// With it.
+    after: &'a Fared,
+    /// Without it again.
+    again: &'a Fared,
+    verdict: Verdict,
+    reason: String,
+    /// The figures that decided against it.
+    decided_by: Option<Figures>,
+}
+
 /// The outcome as JSON.
 fn json(policy: &Policy, outcome: &Outcome) -> Result<String> {
     let Outcome { before, with, again, judged, .. } = outcome;
-    let rules: Vec<_> = (policy.rules.iter().zip(judged).enumerate())
-        .map(|(index, (rule, judged))| {
-            let (before, after, again) = (&before.rules[index], &with.rules[index], &again.rules[index]);
-            serde_json::json!({
-                "rule": rule.name, "place": rule.place, "before": before, "after": after, "again": again,
-                "verdict": judged.verdict, "reason": judged.reason.to_string(),
-                "decided_by": judged.reason.figures(),
-            })
-        })
-        .collect();
-    let page = serde_json::json!({
-        "schema": "unstarve.guard-verify/1", "measured": with.by, "rules": rules,
+    let rules = policy.rules.iter().zip(judged).enumerate().map(|(index, (rule, judged))| VerifiedRule {
+        rule: &rule.name,
+        place: &rule.place,
+        before: &before.rules[index],
+        after: &with.rules[index],
+        again: &again.rules[index],
+        verdict: judged.verdict,
+        reason: judged.reason.to_string(),
+        decided_by: judged.reason.figures(),
     });
-    Ok(serde_json::to_string_pretty(&page)? + "\n")
+    let (schema, measured) = ("unstarve.guard-verify/1", &with.by);
+    output::sorted_json(&GuardVerified { schema, measured, rules: rules.collect() })
 }

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
 use clap::Args;
+use schemars::JsonSchema;
 use serde::Serialize;
 use unstarve_facts::{
     Change, Distribution, Drift, DriftKind, Facts, Snapshot, Version, changes_between_kernels,
@@ -35,7 +36,7 @@ pub struct DiffArgs {
 }
 
 /// Settings that differ between two kernels or hosts.
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 pub struct Difference {
     from: String,
     to: String,
@@ -47,7 +48,7 @@ pub struct Difference {
     not_compared: Vec<String>,
 }
 
-#[derive(Serialize)]
+#[derive(Serialize, JsonSchema)]
 struct Line {
     place: String,
     setting: String,

@@ -5,6 +5,7 @@ use std::process::ExitCode;
 
 use anyhow::Result;
 use clap::Args;
+use schemars::JsonSchema;
 use serde::Serialize;
 use unstarve_facts::{Facts, Knob, Presence, Snapshot};
 use unstarve_term::{KnobLine, clean, knobs_page};
@@ -28,12 +29,14 @@ pub struct ListArgs {
     json: bool,
 }
 
-#[derive(Serialize)]
-struct Listed<'a> {
+#[derive(Serialize, JsonSchema)]
+pub struct Listed<'a> {
     name: &'a str,
     path: &'a str,
     value: &'a str,
+    /// The default, if the value differs from it.
     default: Option<&'a str>,
+    /// The lines of configuration files that set it.
     written_in: &'a [String],
 }
 
@@ -52,6 +55,8 @@ pub fn run(args: ListArgs, color: Color) -> Result<ExitCode> {
     let text = if args.json {
         let listed: Vec<Listed<'_>> = lines.iter().map(listed).collect();
         serde_json::to_string_pretty(&listed)? + "\n"
+    } else if lines.is_empty() && args.changed {
+        "No setting differs from its default, as far as defaults are known.\n".to_owned()
     } else {
         knobs_page(&lines, output::look(color))
     };

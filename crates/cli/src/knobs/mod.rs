@@ -12,6 +12,8 @@ use std::process::ExitCode;
 
 use anyhow::{Context, Result, bail};
 use clap::{Args, Subcommand};
+use schemars::JsonSchema;
+use serde::Serialize;
 use unstarve_facts::{explain, explainable};
 use unstarve_host::{Live, Root};
 use unstarve_term::explanation_page;
@@ -56,6 +58,17 @@ enum Command {
     /// Show what differs between two kernels, or two snapshots, and which configuration lines lose their effect
     #[command(visible_alias = "compare")]
     Diff(diff::DiffArgs),
+}
+
+/// What `knobs` prints with `--json`: one of these.
+#[derive(Serialize, JsonSchema)]
+#[serde(untagged)]
+#[expect(dead_code, reason = "each part is printed by itself; together they are only described")]
+pub enum KnobsJson {
+    /// `knobs list`
+    List(Vec<list::Listed<'static>>),
+    /// `knobs diff`
+    Diff(diff::Difference),
 }
 
 /// The root directory argument.

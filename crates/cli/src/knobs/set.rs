@@ -117,7 +117,7 @@ fn change_back(args: &UndoArgs) -> Result<ExitCode> {
     let mut hand = args.journal.open("knobs undo")?;
     let extent = if args.all { Extent::All } else { Extent::Last };
     let taken = hand.undo(&mut ThisHost, &mut Audit::none(), extent, |batch| {
-        batch.rule == KNOBS && batch.steps.iter().all(|step| root_of(&step.target) == root.as_deref())
+        batch.rule == KNOBS && batch.steps.iter().all(|step| step.target.root() == root.as_deref())
     });
     let is_theirs = |step: &Change| taken.theirs.iter().any(|(theirs, _)| theirs.seq == step.seq);
     let failed = |step: &Change| taken.undone.failed.iter().any(|(failed, _)| failed.seq == step.seq);
@@ -133,7 +133,7 @@ fn change_back(args: &UndoArgs) -> Result<ExitCode> {
             .batches()
             .iter()
             .flat_map(|batch| &batch.steps)
-            .find_map(|step| root_of(&step.target).filter(|of| Some(*of) != root.as_deref()).map(str::to_owned));
+            .find_map(|step| step.target.root().filter(|of| Some(*of) != root.as_deref()).map(str::to_owned));
         if let Some(of) = elsewhere {
             output::remark(&format!("what was set below {of} is undone with --root {of}"));
         }
@@ -169,13 +169,6 @@ fn steps(steps: &[Step], root: &Root) -> Result<Vec<Change>> {
         Ok(Change::new(place, "", KNOBS, Value::content(&step.old), Value::content(&step.new)))
     });
     each.collect()
-}
-
-fn root_of(place: &Place) -> Option<&str> {
-    match place {
-        Place::File { root, .. } | Place::Feature { root, .. } => root.as_deref(),
-        Place::Task(_) | Place::Session { .. } => None,
-    }
 }
 
 /// A text without the quotation marks of a value in a sentence.

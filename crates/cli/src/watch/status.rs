@@ -13,6 +13,7 @@ use unstarve_watch::config::STATE_DIRECTORY;
 use unstarve_watch::control::{ControlError, Request, ask};
 use unstarve_watch::episode::{Episode, line};
 use unstarve_watch::first_watch;
+use unstarve_watch::run::WatchStatus;
 
 use super::episodes::to_the_second;
 use super::{StateArgs, print};
@@ -53,11 +54,12 @@ pub fn run(args: &StatusArgs) -> Result<ExitCode> {
         }
         Err(error) => return Err(output::hint_at_root(error.into())),
     };
-    let status: Value = serde_json::from_str(&answer).context("the watch's answer")?;
     if args.json {
+        // As it is: the running watch may be of a later version.
+        let status: Value = serde_json::from_str(&answer).context("the watch's answer")?;
         return print(&(serde_json::to_string_pretty(&status)? + "\n"));
     }
-    print(&text(&status))
+    print(&text(&serde_json::from_str(&answer).context("the watch's answer")?))
 }
 
 /// The error if no watch uses this state directory, with the directory of the one that runs on this machine.
@@ -78,45 +80,36 @@ pub(super) fn elsewhere(state: &Path) -> Option<(u32, String)> {
     ask(&other, Request::Status).is_ok().then(|| (process, quoted_file(&other.to_string_lossy()).unwrap_or_else(shown)))
 }
 
-fn text(status: &Value) -> String {
-    let word = |key: &str| match &status[key] {
-        Value::String(text) => clean(text).into_owned(),
-        Value::Null => "unknown".to_owned(),
-        other => other.to_string(),
-    };
-    let episodes: u64 =
-        status["episodes"].as_object().into_iter().flatten().filter_map(|(_, count)| count.as_u64()).sum();
+fn text(status: &WatchStatus) -> String {
+    fn word<T: ToString>(value: Option<&T>) -> String {
+        value.map_or_else(|| "unknown".to_owned(), |value| clean(&value.to_string()).into_owned())
+    }
     let mut text = format!(
         "watch {} counts by {} since {}\nflight recorder: {}; metrics and page: {}{}\n{}{} since then, {} not kept; the store {} has {}\n",
-        word("pid"),
-        word("engine"),
-        status["since"].as_str().map_or_else(|| "unknown".to_owned(), to_the_second),
-        word("recorder"),
-        word("listen"),
-        if is_deaf(status) { " (cannot listen there)" } else { "" },
-        counted(episodes, "episode"),
-        if status["open"] == true { " and one that is open now" } else { "" },
-        word("not_kept"),
-        word("store"),
-        word("kept"),
+        word(status.pid.as_ref()),
+        word(status.engine.as_ref()),
+        status.since.as_deref().map_or_else(|| "unknown".to_owned(), to_the_second),
+        word(status.recorder.as_ref()),
+        word(status.listen.as_ref()),
+        if status.cannot_listen() { " (cannot listen there)" } else { "" },
+        counted(status.episodes.values().sum::<u64>(), "episode"),
+        if status.open == Some(true) { " and one that is open now" } else { "" },
+        word(status.not_kept.as_ref()),
+        word(status.store.as_ref().map(|store| store.display()).as_ref()),
+        word(status.kept.as_ref()),
     );
-    if let Some(waiting) = status["unexplained"].as_u64().filter(|waiting| *waiting > 0) {
+    if let Some(waiting) = status.unexplained.filter(|waiting| *waiting > 0) {
         text += &format!("{} waiting to be explained\n", counted(waiting, "episode"));
     }
-    let suppressed = status["suppressed"].as_object().into_iter().flatten();
-    let suppressed: Vec<String> = suppressed.map(|(role, count)| format!("{} {count}", clean(role))).collect();
+    let suppressed: Vec<String> =
+        status.suppressed.iter().map(|(role, count)| format!("{} {count}", clean(role))).collect();
     if !suppressed.is_empty() {
         text += &format!("starved without an episode of their own: {}\n", suppressed.join(", "));
     }
-    for problem in status["problems"].as_array().into_iter().flatten().filter_map(Value::as_str) {
+    for problem in &status.problems {
         text += &format!("  note: {}\n", clean(problem));
     }
     text
-}
-
-/// Whether it should listen and does not. Earlier versions do not report it.
-fn is_deaf(status: &Value) -> bool {
-    status["listening"] == false && status["listen"] != "off"
 }
 
 pub fn dump(args: &DumpArgs) -> Result<ExitCode> {
@@ -150,10 +143,14 @@ mod tests {
 
     use super::*;
 
+    fn text(status: Value) -> String {
+        super::text(&serde_json::from_value(status).expect("a status"))
+    }
+
     #[test]
     fn an_address_that_is_not_had_is_not_shown_as_if_it_were() {
         let status = |listen: &str, listening: Value, count: u64| {
-            text(&json!({
+            text(json!({
                 "pid": 7, "engine": "eBPF", "since": "2026-11-23T01:23:45Z", "recorder": "always", "listen": listen,
                 "listening": listening, "episodes": { "rt-starvation": count }, "not_kept": 0, "kept": 3, "store": "/s",
                 "problems": ["no metrics and no page: cannot listen at 127.0.0.1:19090"],
@@ -166,10 +163,10 @@ mod tests {
              1 episode since then, 0 not kept; the store /s has 3\n  \
              note: no metrics and no page: cannot listen at 127.0.0.1:19090\n"
         );
-        let open = text(&json!({ "since": "2026-11-23T01:23:45.123456789Z", "episodes": {}, "open": true }));
+        let open = text(json!({ "since": "2026-11-23T01:23:45.123456789Z", "episodes": {}, "open": true }));
         assert!(open.contains(" since 2026-11-23T01:23:45Z\n"), "{open}");
         assert!(open.contains("\n0 episodes and one that is open now since then, "), "{open}");
-        assert!(text(&json!({ "unexplained": 2 })).contains("\n2 episodes waiting to be explained\n"));
+        assert!(text(json!({ "unexplained": 2 })).contains("\n2 episodes waiting to be explained\n"));
         for (listen, listening) in [("127.0.0.1:9", json!(true)), ("off", json!(false)), ("127.0.0.1:9", Value::Null)] {
             let text = status(listen, listening, 2);
             assert!(text.contains(&format!("page: {listen}\n2 episodes since then")), "{text}");

@@ -12,6 +12,7 @@ use rustix::process::{Pid, Signal};
 use serde_json::Value;
 use unstarve_facts::Stat;
 use unstarve_model::{SchedPolicy, Tid};
+use unstarve_testing::json_schema::JsonSchema;
 
 use crate::process::Running;
 use crate::stage::{Ended, Stage, Stop, need};
@@ -25,6 +26,10 @@ fn verify(stage: &Stage, policy: &Path) -> Result<(Value, Option<i32>), Stop> {
     let done = Running::start(&mut command)?.finish(Duration::from_secs(20))?;
     print!("{}", done.err);
     let said = serde_json::from_str(&done.out).map_err(|error| format!("{error}: {}{}", done.out, done.err))?;
+    let mut command = stage.unstarve();
+    let schema = Running::start(command.args(["schema", "guard"]))?.succeed(Duration::from_secs(20))?;
+    let schema = serde_json::from_str(&schema.out).map_err(|error| format!("{error}: {}", schema.out))?;
+    JsonSchema::of(schema).takes(&said).map_err(|wrong| format!("{wrong}: {said}"))?;
     Ok((said, done.status.code()))
 }
 

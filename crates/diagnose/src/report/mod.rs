@@ -428,7 +428,6 @@ pub struct Remedy {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     // For programs that apply them; the page shows the commands.
     #[cfg_attr(feature = "typescript", ts(skip))]
-    #[schemars(with = "Vec<serde_json::Map<String, serde_json::Value>>")]
     pub changes: Vec<Change>,
     /// What it was proved to do on real kernels of this series, or where nothing was, of others.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]

@@ -6,9 +6,10 @@ use unstarve_model::{Comm, Tid, clean};
 use unstarve_sched::KernelThread;
 use unstarve_sched::setting::File;
 
-use super::{Look, Obstacle, Planned};
+use super::{Obstacle, Planned};
 use crate::authority::{self, Authority, Named, Needs, Subject, Thing, Toward};
 use crate::journal::Step;
+use crate::look::Look;
 use crate::manual_changes::named;
 
 /// Refuses each change with a step that requires more than was named, and records the users of programs.

@@ -11,8 +11,8 @@ use unstarve_host::{cpu_cgroup, cpu_hierarchy, whole_cgroups};
 use unstarve_model::Tid;
 use unstarve_sched::setting::cgroup::{self, CgroupVersion};
 
-use super::Look;
 use crate::host::{ThisHost, place_of, read_file};
+use crate::look::Look;
 use crate::proc;
 
 impl Look for ThisHost {

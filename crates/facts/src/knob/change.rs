@@ -10,6 +10,7 @@ use crate::{Distribution, Facts, Snapshot, Version};
 
 /// A difference between two kernels or hosts.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Change {
     /// The setting or feature.
     pub name: String,
@@ -25,6 +26,7 @@ pub struct Change {
 
 /// How something differs.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum ChangeKind {
     /// Only the second has it.

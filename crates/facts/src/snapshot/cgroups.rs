@@ -8,6 +8,7 @@ use unstarve_sched::setting::cgroup::CgroupVersion;
 
 /// The cgroup hierarchy with the CPU controller.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Hierarchy {
     /// The version of its interface.
     pub version: CgroupVersion,
@@ -18,6 +19,7 @@ pub struct Hierarchy {
 /// The CPU settings of a cgroup. The field of a file that the group lacks is absent. (In v2 a group lacks the files if
 /// the CPU controller is not enabled for it; its tasks then compete in the nearest ancestor that has it.)
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct CgroupFacts {
     /// The path below the mount point, beginning with `/`.
     pub path: String,
@@ -43,6 +45,7 @@ pub struct CgroupFacts {
 
 /// A CPU limit: `quota_us` in every `period_us`, summed over all CPUs.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Bandwidth {
     /// Microseconds of CPU time.
     pub quota_us: u64,
@@ -65,6 +68,7 @@ impl Bandwidth {
 
 /// Throttling counters (`cpu.stat`).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Throttled {
     /// Periods in which the group had runnable tasks (`nr_periods`).
     pub periods: u64,

@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 /// One setting in one place.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Configured {
     /// The program that reads it.
     pub by: ConfiguredBy,
@@ -23,6 +24,7 @@ pub struct Configured {
 
 /// The program that reads a setting.
 #[derive(Clone, Copy, PartialEq, Eq, Hash, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum ConfiguredBy {
     /// `sysctl --system`, systemd-sysctl.

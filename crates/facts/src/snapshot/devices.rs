@@ -7,6 +7,7 @@ use unstarve_model::CpuSet;
 
 /// The CPUs of the host. A set that could not be read is `None`; an empty set is empty according to the kernel.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Cpus {
     /// Online CPUs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -24,6 +25,7 @@ pub struct Cpus {
 
 /// An interrupt and its affinity.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct IrqFacts {
     /// Its number, as in `irq_handler_entry`.
     pub irq: u32,
@@ -49,6 +51,7 @@ pub struct IrqFacts {
 
 /// A workqueue with files in sysfs (WQ_SYSFS).
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct WorkqueueFacts {
     /// Its name.
     pub name: String,
@@ -58,6 +61,7 @@ pub struct WorkqueueFacts {
 
 /// A mounted filesystem.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Mount {
     /// The block device.
     pub device: String,

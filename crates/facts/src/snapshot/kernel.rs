@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 /// The running kernel and how it was booted.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct KernelInfo {
     /// `uname -r`: `6.1.0-32-cloud-amd64`.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -36,6 +36,7 @@ pub use view::View;
 ///
 /// What could not be read is absent (never zero) and listed in [`Snapshot::missing`] with the reason.
 #[derive(Clone, PartialEq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Snapshot {
     /// The schema id.
     pub schema: String,

@@ -6,6 +6,7 @@ use serde::{Deserialize, Serialize};
 
 /// A network interface, as far as it determines where packets are processed.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct NetworkFacts {
     /// Its name.
     pub name: String,

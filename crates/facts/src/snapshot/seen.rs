@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 /// The state of a task at one moment.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Seen {
     /// `R` runs or waits for a CPU, `S` sleeps, and so on; see proc_pid_stat(5).
     pub state: char,
@@ -17,6 +18,7 @@ pub struct Seen {
 
 /// A task's `/proc/PID/task/TID/schedstat`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct RunSums {
     /// Time on CPUs, in ns.
     pub ran_ns: u64,

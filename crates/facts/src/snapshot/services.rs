@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 /// Programs that change how other tasks are scheduled, and knfsd's threads.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Services {
     /// Running programs of [`WATCHED_PROGRAMS`]; named also in a redacted snapshot.
     #[serde(default)]
@@ -18,6 +19,7 @@ pub struct Services {
 
 /// knfsd's threads.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct NfsdFacts {
     /// The configured number of threads.
     pub threads: u32,

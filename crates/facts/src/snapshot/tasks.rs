@@ -7,6 +7,7 @@ use super::Seen;
 
 /// A thread, as `/proc` shows it.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct TaskFacts {
     /// The thread.
     pub tid: Tid,
@@ -79,6 +80,7 @@ pub struct TaskFacts {
 
 /// `runtime` in each `period`, by `deadline`, as for sched_setattr(2).
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct DeadlineFacts {
     /// CPU time that it may use in each period, in ns.
     pub runtime_ns: u64,
@@ -90,6 +92,7 @@ pub struct DeadlineFacts {
 
 /// A line of `/proc/PID/autogroup`: `/autogroup-123 nice 0`.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct Autogroup {
     /// Its number.
     pub id: u64,

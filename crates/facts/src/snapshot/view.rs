@@ -4,6 +4,7 @@ use serde::{Deserialize, Serialize};
 
 /// The viewpoint from which a host was read: a container or an unprivileged user does not see everything.
 #[derive(Clone, PartialEq, Eq, Debug, Default, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 pub struct View {
     /// Whether process ids are those of the host. `None` if `/proc/self/ns` does not say.
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -50,6 +50,11 @@ impl<'a> Source<'a> {
         self.lines.partition_point(|&begin| begin <= offset).saturating_sub(1)
     }
 
+    /// The offset of the key whose value begins at `value`.
+    pub fn key_before(&self, value: usize, key: &str) -> usize {
+        self.text.get(..value).and_then(|before| before.rfind(key)).unwrap_or(value)
+    }
+
     /// An error at an offset.
     pub fn wrong(&self, offset: usize, message: impl Into<String>) -> PolicyError {
         let row = self.row(offset);

@@ -38,7 +38,7 @@ pub(super) fn cgroup(source: &Source, table: &Spanned<CgroupTable>) -> Result<Ve
             let keys: BTreeSet<&str> = policy_keys().map(|(_, key)| key.name).collect();
             let message =
                 format!("unknown field `{key}`; expected path, {}", keys.into_iter().collect::<Vec<_>>().join(", "));
-            return Err(source.wrong(value.span().start, message));
+            return Err(source.wrong(source.key_before(value.span().start, key), message));
         };
         let (key, takes) = (known.name, known.takes);
         if !settings.all(|(_, key)| (key.to_file)(&to).is_some()) {

@@ -24,7 +24,7 @@ pub use select::{Index, Parent, Selector};
 
 use compile::Trust;
 
-use crate::scan::Wanted;
+use crate::task::Wanted;
 pub use unstarve_sched::setting::Want;
 
 /// A checked policy.

@@ -4,8 +4,7 @@ use rustc_hash::FxHashMap;
 use unstarve_model::{CpuSet, Glob, Tid};
 
 use crate::owner::UidSet;
-use crate::scan::Wanted;
-use crate::task::{Kind, Task};
+use crate::task::{Kind, Task, Wanted};
 
 /// The conditions of a rule; a task must satisfy all that are set.
 #[derive(Clone, PartialEq, Eq, Hash, Debug, Default)]

@@ -167,7 +167,7 @@ pub fn pid_namespace() -> Option<u32> {
 }
 
 /// Which source.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, serde::Serialize, serde::Deserialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum SourceName {
     /// BPF programs.

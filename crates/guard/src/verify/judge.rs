@@ -23,7 +23,7 @@ pub const ENOUGH: u64 = 30;
 const GROUPS: [(usize, f64); 4] = [(1, 2.756), (2, 2.977), (3, 3.250), (5, 4.032)];
 
 /// The verdict on a rule.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
     /// The waits are shorter by a tenth or more, and by more than their variation.
@@ -67,7 +67,7 @@ impl fmt::Display for Side {
 }
 
 /// The compared figures: without the change, and with it.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, schemars::JsonSchema)]
 pub struct Figures {
     /// Wait time per second of run time, in ns; `None` if nothing ran on a side.
     pub per_second_ns: Option<[u64; 2]>,

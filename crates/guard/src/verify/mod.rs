@@ -25,7 +25,7 @@ use unstarve_change::TaskKey;
 use unstarve_executor::sched::monotonic_ns;
 
 /// Run and wait times of a rule's tasks during a measurement.
-#[derive(Clone, PartialEq, Debug, Default, Serialize)]
+#[derive(Clone, PartialEq, Debug, Default, Serialize, schemars::JsonSchema)]
 pub struct Fared {
     /// Tasks that ran or waited.
     pub tasks: usize,
@@ -66,7 +66,7 @@ impl Tally {
 }
 
 /// Single waits.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, schemars::JsonSchema)]
 pub struct Waits {
     /// How many.
     pub count: u64,
@@ -98,7 +98,7 @@ impl Fared {
 }
 
 /// How waits were measured.
-#[derive(Clone, PartialEq, Eq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Eq, Debug, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "kebab-case", tag = "by")]
 pub enum By {
     /// Histograms that BPF programs keep in the kernel.
@@ -111,7 +111,7 @@ pub enum By {
 }
 
 /// The measurement of each rule's tasks.
-#[derive(Clone, PartialEq, Debug, Serialize)]
+#[derive(Clone, PartialEq, Debug, Serialize, schemars::JsonSchema)]
 pub struct Measured {
     /// The method.
     #[serde(flatten)]

@@ -6,6 +6,7 @@ use super::{Content, PolicyKey, Setting, Shows};
 
 /// The two interfaces of cgroups.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "lowercase")]
 pub enum CgroupVersion {
     /// `cpu.shares`, `cpu.cfs_quota_us`.

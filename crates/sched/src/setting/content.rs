@@ -7,6 +7,7 @@ use serde::{Deserialize, Serialize};
 /// The current or wanted content of a setting's file, as the kernel writes and reads it. Only the setting interprets it
 /// ([`super::File`]): a revert must write exactly what was there, also a word that this program does not know.
 #[derive(Clone, Default, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(transparent)]
 pub struct Content(String);
 

@@ -9,6 +9,7 @@ use super::{Content, TaskSetting};
 
 /// A value of one aspect. The variant is the aspect.
 #[derive(Clone, PartialEq, Eq, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Value {
     /// Policy and real-time priority, which the kernel sets together.
@@ -54,6 +55,7 @@ pub enum Value {
 
 /// The kind of a value.
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord, Hash, Debug, Serialize, Deserialize)]
+#[cfg_attr(feature = "schema", derive(schemars::JsonSchema))]
 #[serde(rename_all = "kebab-case")]
 pub enum Aspect {
     /// See [`Value::Class`].

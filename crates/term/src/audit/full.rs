@@ -67,7 +67,8 @@ impl<'a> Full<'a> {
             self.ink.paragraph("  Fix        ", PLAIN, &fix.text);
             commands(&mut self.ink, "             ", fix);
             self.once("  Risk       ", &fix.risk);
-            self.once("  Valid      ", &fix.valid_on);
+            self.once("  Kernels    ", &fix.valid_on);
+            self.once("  Source     ", &fix.source);
         }
         self.ink.blank();
     }

@@ -17,7 +17,6 @@ use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType, socket
 use unstarve_files::trust::{Directory, How, TrustError};
 
 use crate::agent::outputs::http::bind_unix;
-use crate::agent::run::Event;
 
 const SOCKET: &str = "watch.sock";
 const LOCK: &str = "watch.lock";
@@ -90,8 +89,11 @@ pub struct Control {
 }
 
 impl Control {
-    /// Takes the lock and listens. Requests go to `events`.
-    pub(crate) fn open(state: &Path, events: &Sender<Event>) -> Result<Control, ControlError> {
+    /// Takes the lock and listens. `ask` passes a request on; its answer is awaited.
+    pub(crate) fn open(
+        state: &Path,
+        ask: impl Fn(Request, Sender<String>) + Clone + Send + 'static,
+    ) -> Result<Control, ControlError> {
         let directory = Directory::make(state)?;
         let lock = directory.file(OsStr::new(LOCK), How::Update)?;
         if flock(&lock, FlockOperation::NonBlockingLockExclusive).is_err() {
@@ -100,13 +102,11 @@ impl Control {
         let path = directory.path().join(SOCKET);
         let io = |source| ControlError::Io { path: path.clone(), source };
         let listener = bind_unix(&path).map_err(io)?;
-        let events = events.clone();
         let serve = move || {
             for stream in listener.incoming().flatten() {
-                let events = events.clone();
+                let ask = ask.clone();
                 // One after another: only root asks, and rarely.
-                let _ =
-                    std::thread::Builder::new().name("unstarve-control".into()).spawn(move || answer(stream, &events));
+                let _ = std::thread::Builder::new().name("unstarve-control".into()).spawn(move || answer(stream, &ask));
             }
         };
         std::thread::Builder::new().name("unstarve-control".into()).spawn(serve).map_err(io)?;
@@ -120,7 +120,7 @@ impl Drop for Control {
     }
 }
 
-fn answer(mut stream: UnixStream, events: &Sender<Event>) -> Option<()> {
+fn answer(mut stream: UnixStream, ask: &impl Fn(Request, Sender<String>)) -> Option<()> {
     stream.set_read_timeout(Some(ANSWER_TIMEOUT)).ok()?;
     stream.set_write_timeout(Some(ANSWER_TIMEOUT)).ok()?;
     let mut line = String::new();
@@ -128,7 +128,7 @@ fn answer(mut stream: UnixStream, events: &Sender<Event>) -> Option<()> {
     let (reply, answer) = channel();
     let text = match Request::of(&line) {
         Some(request) => {
-            events.send(Event::Asked(request, reply)).ok()?;
+            ask(request, reply);
             answer.recv_timeout(LONG_PATIENCE).unwrap_or_else(|_| error("no answer in time"))
         }
         None => error("expected `status` or `dump`"),

@@ -7,6 +7,7 @@ use unstarve_model::{Nanos, Policy};
 use super::ignore_filter::{is_below, is_ignored, role_of};
 use super::record::{Episode, Party};
 use super::truncate_path::cut;
+use crate::engine::reading::RoleKind;
 
 /// The report of `explain` about an episode's trace.
 #[derive(Debug)]
@@ -180,7 +181,10 @@ impl Explanation {
         let mut waits = self.report.worst_waits.iter().filter(|wait| wait.end_ns >= since);
         waits.find(|wait| match &wait.cgroup {
             Some(cgroup) if role.starts_with('/') => wait.kernel_thread != Some(true) && is_below(cgroup, role),
-            _ => wait.kernel_thread == Some(true) && has_name_of(&wait.comm, role),
+            _ => {
+                wait.kernel_thread == Some(true)
+                    && RoleKind::named(role).is_some_and(|role| has_name_of(&wait.comm, role))
+            }
         })
     }
 
@@ -253,22 +257,49 @@ pub(super) fn is_seen_culprit(culprit: &Culprit, episode: &Episode) -> bool {
 pub(super) fn is_of_seen_role(culprit: &Culprit, episode: &Episode) -> bool {
     let Some(role) = episode.culprit.as_ref().and_then(|culprit| culprit.role.as_deref()) else { return false };
     let is_kernel = culprit.kernel_thread == Some(true);
-    match role {
-        "real-time" => !is_kernel && matches!(culprit.policy, Some(Policy::Rt | Policy::Deadline)),
-        group if group.starts_with('/') => culprit.cgroups.iter().any(|cgroup| is_below(cgroup, group)),
-        role => is_kernel && has_name_of(&culprit.comm, role),
+    match RoleName::of(role) {
+        RoleName::Kind(RoleKind::RealTime) => {
+            !is_kernel && matches!(culprit.policy, Some(Policy::Rt | Policy::Deadline))
+        }
+        RoleName::Group(group) => culprit.cgroups.iter().any(|cgroup| is_below(cgroup, group)),
+        RoleName::Kind(kind) => is_kernel && has_name_of(&culprit.comm, kind),
+        RoleName::Unknown => false,
+    }
+}
+
+/// A role as episodes name it.
+#[derive(Clone, Copy)]
+enum RoleName<'a> {
+    /// Programs of a group.
+    Group(&'a str),
+    /// Any other role.
+    Kind(RoleKind),
+    /// A role of a later version.
+    Unknown,
+}
+
+impl RoleName<'_> {
+    fn of(name: &str) -> RoleName<'_> {
+        match RoleKind::named(name) {
+            Some(kind) => RoleName::Kind(kind),
+            None if name.starts_with('/') => RoleName::Group(name),
+            None => RoleName::Unknown,
+        }
     }
 }
 
 /// Whether a finding's victim is of a role.
 fn is_of(victim: &Victim, role: &str) -> bool {
-    match role {
-        group if group.starts_with('/') => victim.cgroups.iter().any(|cgroup| is_below(cgroup, group)),
+    match RoleName::of(role) {
+        RoleName::Group(group) => victim.cgroups.iter().any(|cgroup| is_below(cgroup, group)),
         // A worker whose work item is unknown can be of either role.
-        "direct-io" | "kworker" if victim.kind == VictimKind::Kworker && victim.work.is_none() => {
+        RoleName::Kind(RoleKind::DirectIo | RoleKind::Kworker)
+            if victim.kind == VictimKind::Kworker && victim.work.is_none() =>
+        {
             victim.kernel_thread == Some(true)
         }
-        role => role_of(victim).is_some_and(|kind| kind.word() == role),
+        RoleName::Kind(kind) => role_of(victim) == Some(kind),
+        RoleName::Unknown => false,
     }
 }
 
@@ -278,24 +309,30 @@ pub(super) fn is_by_limit(finding: &Finding) -> bool {
 }
 
 /// Whether names of the role's kernel threads begin like this. `false` for roles without names of their own.
-fn has_name_of(comm: &str, role: &str) -> bool {
+fn has_name_of(comm: &str, role: RoleKind) -> bool {
     beginnings(role).iter().any(|beginning| comm.starts_with(beginning))
 }
 
 /// Whether a task with this name can be of the role.
 pub(super) fn may_be_of(comm: &str, role: &str) -> bool {
-    beginnings(role).is_empty() || has_name_of(comm, role)
+    RoleKind::named(role).is_none_or(|role| beginnings(role).is_empty() || has_name_of(comm, role))
 }
 
 /// Prefixes of the thread names of a role, if it has any.
-fn beginnings(role: &str) -> &'static [&'static str] {
+fn beginnings(role: RoleKind) -> &'static [&'static str] {
     match role {
-        "ksoftirqd" => &["ksoftirqd/"],
-        "kworker" | "direct-io" => &["kworker/"],
-        "rcu" => &["rcu_", "rcuog/", "rcuop/", "rcuos/", "rcuc/", "rcub/"],
-        "storage" => &["jbd2/", "xfsaild/", "kswapd"],
-        "nfsd" => &["nfsd"],
-        _ => &[],
+        RoleKind::Ksoftirqd => &["ksoftirqd/"],
+        RoleKind::Kworker | RoleKind::DirectIo => &["kworker/"],
+        RoleKind::Rcu => &["rcu_", "rcuog/", "rcuop/", "rcuos/", "rcuc/", "rcub/"],
+        RoleKind::Storage => &["jbd2/", "xfsaild/", "kswapd"],
+        RoleKind::Nfsd => &["nfsd"],
+        RoleKind::Unknown
+        | RoleKind::Idle
+        | RoleKind::Kernel
+        | RoleKind::RealTime
+        | RoleKind::Group
+        | RoleKind::Other
+        | RoleKind::Gone => &[],
     }
 }
 
@@ -336,6 +373,8 @@ mod tests {
         }
         let shell = Victim { cgroups: vec!["/user.slice/a".into()], ..victim("task", "bash", Policy::Fair) };
         assert_eq!(of(&shell), ["/user.slice"]);
+        assert!(RoleKind::FIXED.into_iter().all(|kind| RoleKind::named(kind.word()) == Some(kind)));
+        assert!(!is_of(&shell, "a-role-of-tomorrow") && may_be_of("bash", "a-role-of-tomorrow"));
     }
 
     #[test]

@@ -8,8 +8,11 @@ use std::time::Duration;
 use schemars::JsonSchema;
 use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize};
+use unstarve_model::clean;
+use ureq::http::{HeaderName, HeaderValue, Uri};
 
 use super::{Address, Tables, default_store};
+use crate::agent::outputs::origin;
 use crate::agent::store::Limits;
 use crate::episode::settings::{Length, Thresholds};
 
@@ -138,7 +141,7 @@ pub struct Otlp {
     #[serde(default = "minute")]
     pub interval: Length,
     /// Further headers of each request.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[serde(default, deserialize_with = "headers", skip_serializing_if = "BTreeMap::is_empty")]
     pub headers: BTreeMap<String, String>,
 }
 
@@ -150,7 +153,7 @@ pub struct Webhook {
     #[serde(deserialize_with = "url")]
     pub url: String,
     /// Further headers of each request.
-    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[serde(default, deserialize_with = "headers", skip_serializing_if = "BTreeMap::is_empty")]
     pub headers: BTreeMap<String, String>,
 }
 
@@ -209,11 +212,74 @@ fn minute() -> Length {
     Length(Duration::from_secs(60))
 }
 
+/// What `--print-config` has instead of a secret.
+const NOT_SHOWN: &str = "(not shown)";
+
+/// Error messages do not repeat it: a URL can have a password or a token.
 fn url<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
     let text = String::deserialize(deserializer)?;
-    match text.starts_with("http://") || text.starts_with("https://") {
-        true => Ok(text),
-        false => Err(D::Error::custom(format!("`{text}`: expected a URL that begins with http:// or https://"))),
+    if !text.starts_with("http://") && !text.starts_with("https://") {
+        let scheme = text.split_once("://").map(|(scheme, _)| scheme);
+        let scheme = scheme.filter(|scheme| scheme.chars().all(char::is_alphanumeric));
+        let found = scheme.map_or_else(String::new, |scheme| format!("`{scheme}://`: "));
+        return Err(D::Error::custom(format!("{found}expected a URL that begins with http:// or https://")));
+    }
+    match text.parse::<Uri>() {
+        Ok(uri) if uri.host().is_some_and(|host| !host.is_empty()) => Ok(text),
+        Ok(_) => Err(D::Error::custom("this URL names no host")),
+        Err(error) => Err(D::Error::custom(format!("no request can be sent to this URL: {error}"))),
+    }
+}
+
+fn headers<'de, D: Deserializer<'de>>(deserializer: D) -> Result<BTreeMap<String, String>, D::Error> {
+    let headers = BTreeMap::<String, String>::deserialize(deserializer)?;
+    for (name, value) in &headers {
+        if HeaderName::try_from(name).is_err() {
+            return Err(D::Error::custom(format!("`{}` is no name of a header", clean(name))));
+        }
+        if HeaderValue::try_from(value).is_err() {
+            return Err(D::Error::custom(format!("the header {name} cannot be sent: control characters in its value")));
+        }
+        if value == NOT_SHOWN {
+            return Err(D::Error::custom(format!("the header {name} was printed without its value: write that here")));
+        }
+    }
+    Ok(headers)
+}
+
+fn hide_values(headers: &mut BTreeMap<String, String>) {
+    headers.values_mut().for_each(|value| NOT_SHOWN.clone_into(value));
+}
+
+/// Whether the path of a URL can be a secret.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum UrlPath {
+    /// As of a webhook.
+    Secret,
+    Shown,
+}
+
+/// The URL without what can be secret. What stands there instead is no URL.
+fn hide_secrets(url: &mut String, path: UrlPath) {
+    let Ok(uri) = url.parse::<Uri>() else { return };
+    let has_user = uri.authority().is_some_and(|authority| authority.as_str().contains('@'));
+    if has_user || uri.query().is_some() || path == UrlPath::Secret && !matches!(uri.path(), "" | "/") {
+        *url = format!("{}/{NOT_SHOWN}", origin(&uri));
+    }
+}
+
+impl Config {
+    /// For printing: values of headers, and in URLs users, passwords, queries and the paths of webhooks are not shown.
+    pub(super) fn without_secrets(mut self) -> Config {
+        if let Some(otlp) = &mut self.otlp {
+            hide_values(&mut otlp.headers);
+            hide_secrets(&mut otlp.endpoint, UrlPath::Shown);
+        }
+        if let Some(webhook) = &mut self.webhook {
+            hide_values(&mut webhook.headers);
+            hide_secrets(&mut webhook.url, UrlPath::Secret);
+        }
+        self
     }
 }
 

@@ -90,10 +90,10 @@ impl Config {
         toml::to_string(self).unwrap_or_default()
     }
 
-    /// All effective settings as TOML: including defaults, the thresholds of each role, and what is off.
+    /// All effective settings as TOML: including defaults, the thresholds of each role, and what is off. Secrets are not shown.
     pub fn in_full(&self) -> String {
         let thresholds = self.thresholds.in_full();
-        let full = Config { thresholds, ..self.clone() };
+        let full = Config { thresholds, ..self.clone() }.without_secrets();
         let mut text = full.to_toml();
         let absent = [
             (

@@ -57,7 +57,7 @@ fn what_is_wrong_is_named_with_its_place() {
         ("[thresholds]\nshare = 1.5\n", "watch.toml:2:9: 1.5: expected a part between 0 and 1"),
         (
             "[webhook]\nurl = \"ftp://x\"\n",
-            "watch.toml:2:7: `ftp://x`: expected a URL that begins with http:// or https://",
+            "watch.toml:2:7: `ftp://`: expected a URL that begins with http:// or https://",
         ),
         (
             "[recorder]\nmode = \"no\"\n",
@@ -136,7 +136,9 @@ fn what_is_printed_in_full_says_all_that_holds_and_means_the_same() {
     {
         let config = parse(&text).expect("a configuration");
         let printed = config.in_full();
-        let again = parse(&printed).expect(&printed);
+        // The path of a webhook is not shown, and a file without it is refused.
+        let shown = printed.replace("http://127.0.0.1:9847/(not shown)", "http://127.0.0.1:9847/hook");
+        let again = parse(&shown).expect(&printed);
         for role in ["ksoftirqd", "kworker", "real-time", "other", "/batch.slice", "/any.slice"] {
             assert_eq!(again.thresholds.of(role), config.thresholds.of(role), "{role}\n{printed}");
         }
@@ -187,4 +189,34 @@ fn a_file_with_an_error_still_names_its_store() {
         assert_eq!(named(text), None, "{text}");
     }
     assert_eq!(Config::store_named_in(Some(&place.path().join("none"))), None);
+}
+
+#[test]
+fn what_can_never_be_sent_is_refused_with_its_place() {
+    let wrong = |text: &str| parse(text).expect_err(text).to_string();
+    for (line, says) in [
+        ("url = \"ftp://h/\"", "2:7: `ftp://`: expected a URL that begins with http:// or https://"),
+        ("url = \"http://h/s3cret key\"", "2:7: no request can be sent to this URL: invalid uri character"),
+        ("url = \"http://:80/s3cret\"", "2:7: "),
+        ("url = \"http://h/(not shown)\"", "2:7: no request can be sent to this URL"),
+        ("url = \"http://h/\"\nheaders = { \"X Y\" = \"s3cret\" }", "3:11: `X Y` is no name of a header"),
+        ("url = \"http://h/\"\nheaders = { X = \"s3cret\\n\" }", "3:11: the header X cannot be sent: control"),
+        ("url = \"http://h/\"\nheaders = { X = \"(not shown)\" }", "3:11: the header X was printed without its value"),
+    ] {
+        let said = wrong(&format!("[webhook]\n{line}\n"));
+        assert!(said.contains(says) && !said.contains("s3cret"), "{line}: {said}");
+    }
+}
+
+#[test]
+fn no_secret_is_printed() {
+    let text = "[webhook]\nurl = \"https://me:s3cret@h/services/s3cret?k=s3cret\"\nheaders = { Authorization = \"s3cret\" }\n\
+                [otlp]\nendpoint = \"http://h:4318/v1/metrics\"\nheaders = { api-key = \"s3cret\" }\n";
+    let printed = parse(text).expect("right").in_full();
+    assert!(!printed.contains("s3cret") && printed.contains("https://h/(not shown)"), "{printed}");
+    assert!(
+        printed.contains("Authorization = \"(not shown)\"") && printed.contains("api-key = \"(not shown)\""),
+        "{printed}"
+    );
+    assert!(printed.contains("http://h:4318/v1/metrics"), "{printed}");
 }

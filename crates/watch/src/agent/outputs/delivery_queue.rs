@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-use super::{Message, Tried};
+use super::{Message, Tried, WEBHOOK};
 use crate::agent::board::{Board, Published};
 use crate::episode::Episode;
 
@@ -61,6 +61,13 @@ impl Waiting {
         self.messages.len() - self.others < QUEUE + usize::from(is_own_on_its_way)
     }
 
+    /// Removes the oldest message that waits and that a newer one replaces; returns whether there was one.
+    fn drop_outdated(&mut self) -> bool {
+        let first = usize::from(self.is_on_its_way).max(self.others);
+        let outdated = self.messages.iter().skip(first).position(Message::is_replaced_by_a_newer_one);
+        outdated.and_then(|at| self.messages.remove(first + at)).is_some()
+    }
+
     /// Removes the first one.
     fn pop(&mut self) {
         self.messages.pop_front();
@@ -93,13 +100,18 @@ impl DeliveryQueue {
         Ok(DeliveryQueue { queue, board })
     }
 
-    /// Puts a message into the queue. Without room it is counted as undelivered. After the end it is left with the rest.
+    /// Puts a message into the queue. Without room one is counted as undelivered: the oldest that is outdated by now, else this
+    /// one. After the end it is left with the rest.
     pub fn send(&self, message: Message) {
         let mut waiting = self.queue.lock();
         if waiting.is_taken || !waiting.has_room() {
+            let has_place = !waiting.is_taken && waiting.drop_outdated();
             drop(waiting);
             self.board.undelivered(self.queue.output);
-            return;
+            if !has_place {
+                return;
+            }
+            waiting = self.queue.lock();
         }
         waiting.messages.push_back(message);
         drop(waiting);
@@ -319,8 +331,12 @@ impl Deliveries {
         all.iter().for_each(|queue| queue.wait(until));
         let mut left = Undelivered::default();
         for queue in all {
-            let (words, others) = queue.take_left();
-            left.words.extend(words);
+            let (words, mut others) = queue.take_left();
+            // The next watch delivers what is kept by the webhook alone.
+            match queue.output == WEBHOOK {
+                true => left.words.extend(words),
+                false => others += words.len() as u64,
+            }
             left.others.extend((others > 0).then_some((queue.output, others)));
         }
         left

@@ -16,6 +16,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 pub use self::delivery_queue::{Deliveries, DeliveryQueue, Undelivered};
+pub use self::post::origin;
 use crate::agent::board::{Board, Published};
 use crate::agent::config::Config;
 use crate::episode::Episode;
@@ -38,6 +39,11 @@ pub enum Message {
 }
 
 impl Message {
+    /// Whether it is worth nothing once there is a newer one: metrics are sums since the start.
+    fn is_replaced_by_a_newer_one(&self) -> bool {
+        matches!(self, Message::Metrics(_))
+    }
+
     /// The episode of the message, if it has one: the next watch can deliver it. Other messages become outdated.
     fn episode(&self) -> Option<Arc<Episode>> {
         match self {

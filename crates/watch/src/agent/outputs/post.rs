@@ -2,6 +2,8 @@
 
 use std::time::Duration;
 
+use ureq::http::Uri;
+
 use super::Tried;
 use super::delivery_queue::LONGEST_TRY;
 
@@ -23,21 +25,24 @@ pub fn post<'a>(
         Ok(answer) if answer.status().is_success() => Tried::Done,
         Ok(answer) => {
             let status = answer.status().as_u16();
-            let why = format!("{} answered {status}", origin(url));
+            let why = format!("{} answered {status}", origin_in(url));
             if matches!(status, 408 | 429 | 500..=599) { Tried::Later(why) } else { Tried::Refused(why) }
         }
-        Err(error) => Tried::Later(format!("{}: {}", origin(url), error.to_string().replace(url, "the URL"))),
+        Err(error) => Tried::Later(format!("{}: {}", origin_in(url), error.to_string().replace(url, "the URL"))),
     }
 }
 
-/// The origin of a URL, without parts that can be secret: user, password, path, query. All users on the machine can read problems.
-fn origin(url: &str) -> String {
-    let uri = url.parse::<ureq::http::Uri>().ok();
-    let known = uri.as_ref().and_then(|uri| Some((uri.scheme_str()?, uri.host()?, uri.port_u16())));
-    match known {
-        Some((scheme, host, Some(port))) => format!("{scheme}://{host}:{port}"),
-        Some((scheme, host, None)) => format!("{scheme}://{host}"),
-        None => "a URL that is none".to_owned(),
+/// The origin of a URL, for problems, which all users on the machine can read.
+fn origin_in(url: &str) -> String {
+    url.parse::<Uri>().map_or_else(|_| "a URL that is none".to_owned(), |uri| origin(&uri))
+}
+
+/// Without parts that can be secret: user, password, path, query.
+pub fn origin(uri: &Uri) -> String {
+    let (scheme, host) = (uri.scheme_str().unwrap_or("http"), uri.host().unwrap_or_default());
+    match uri.port_u16() {
+        Some(port) => format!("{scheme}://{host}:{port}"),
+        None => format!("{scheme}://{host}"),
     }
 }
 

@@ -28,6 +28,7 @@ use self::keeping::Waiting;
 use self::recorder::Buffers;
 use self::reload::first_push;
 pub use self::signals::Signals;
+pub use self::status::WatchStatus;
 use self::troubles::Troubles;
 use crate::agent::alert_sender::{Alert, AlertSender};
 use crate::agent::board::Board;
@@ -128,7 +129,8 @@ pub fn run(mut options: Options, engine: &mut dyn Engine) -> Result<(), RunError
     options.config.write_tables_in(options.tables.as_deref());
     let manager = Manager::of_environment();
     let (events, inbox) = channel();
-    let control = Control::open(&options.state, &events)?;
+    let asked = events.clone();
+    let control = Control::open(&options.state, move |request, reply| drop(asked.send(Event::Asked(request, reply))))?;
     let (store, left) = trace_writer::open(&options.config.store)?;
     store.torn().iter().for_each(|line| (options.say)(line));
     // Marked before a thread can make room.

@@ -3,6 +3,7 @@
 use std::sync::mpsc::Receiver;
 
 use unstarve_model::{ClockPair, Nanos};
+use unstarve_testing::json_schema::JsonSchema;
 
 use super::*;
 use crate::agent::config::{Address, Listen};
@@ -323,6 +324,9 @@ fn the_status_names_the_address_that_was_bound() {
     let board = Arc::clone(&rig.watch.board);
     rig.watch.serving = Serving::start(listen, board, rig.directory.path().into(), &|_| {});
     let status: serde_json::Value = serde_json::from_str(&rig.watch.status()).expect("JSON");
+    let schema = schemars::generate::SchemaSettings::default().for_serialize().into_generator();
+    let schema = JsonSchema::of(schema.into_root_schema_for::<WatchStatus>().to_value());
+    assert_eq!(schema.takes(&status), Ok(()));
     let address = status["listen"].as_str().expect("an address");
     assert!(address.starts_with("127.0.0.1:") && !address.ends_with(":0"), "{address}");
 }

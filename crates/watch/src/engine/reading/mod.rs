@@ -120,7 +120,7 @@ pub struct OldestWait {
 }
 
 /// Counts of what could not be observed, since the engine started.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, schemars::JsonSchema)]
 pub struct Lost {
     /// Tasks that could not be tracked because a table was full: their waits are missing. Also counts tasks not found when they got a CPU.
     pub untracked_tasks: u64,

@@ -79,6 +79,11 @@ impl RoleKind {
         }
     }
 
+    /// The kind with this word; groups have none of their own.
+    pub fn named(word: &str) -> Option<RoleKind> {
+        RoleKind::FIXED.into_iter().find(|kind| kind.word() == word)
+    }
+
     /// The word for labels and JSON: `direct-io`.
     pub fn word(self) -> &'static str {
         match self {
