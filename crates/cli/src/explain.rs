@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
 use unstarve_diagnose::report::{Report, Scope, Severity, verdict};
 use unstarve_diagnose::{FINDINGS, Options, REMEDIES, explain_beside};
-use unstarve_term::{Look, kinds_page, page_of};
+use unstarve_term::{Look, first_screen, kinds_page, page_of};
 
 use crate::fail_on::FailOn;
 use crate::input::{self, Recording};
@@ -38,6 +38,9 @@ pub struct LowArgs {
     /// List all findings, with causes and required events, and all remedies
     #[arg(long, exclusive = true)]
     list: bool,
+    /// Print all details: every finding, its evidence, its remedies with risks, the longest waits
+    #[arg(long, conflicts_with = "json")]
+    full: bool,
     /// Print the report as JSON (schema unstarve.explain/1)
     #[arg(long)]
     json: bool,
@@ -77,7 +80,8 @@ pub struct Explain {
 
 enum Form {
     Json,
-    Page(Look),
+    FirstScreen(Look),
+    Full(Look),
 }
 
 impl LowArgs {
@@ -98,7 +102,11 @@ impl LowArgs {
                 LowSeverity::Warning => Severity::Warning,
                 LowSeverity::Critical => Severity::Critical,
             },
-            form: if self.json { Form::Json } else { Form::Page(output::look(color)) },
+            form: match (self.json, self.full) {
+                (true, _) => Form::Json,
+                (_, true) => Form::Full(output::look(color)),
+                _ => Form::FirstScreen(output::look(color)),
+            },
         })))
     }
 }
@@ -133,17 +141,12 @@ fn explain(args: &Explain) -> Result<ExitCode> {
 }
 
 fn text(report: &Report, scope: Scope, args: &Explain) -> Result<String> {
+    // Standard input cannot be read again, the example is not a file, and a name that is not UTF-8 cannot be printed.
+    let name = args.recording.as_ref().and_then(Recording::file).and_then(|file| file.to_str()).unwrap_or("FILE");
+    let name = unstarve_change::quoted_file(name);
     Ok(match &args.form {
         Form::Json => serde_json::to_string_pretty(report)? + "\n",
-        Form::Page(look) => {
-            // Standard input cannot be read again, the example is not a file, and a name that is not UTF-8 cannot be
-            // printed.
-            let name = args
-                .recording
-                .as_ref()
-                .and_then(Recording::file)
-                .map_or("FILE", |file| file.to_str().unwrap_or("FILE"));
-            page_of(report, scope, unstarve_change::quoted_file(name).as_deref(), *look)
-        }
+        Form::FirstScreen(look) => first_screen(report, scope, name.as_deref(), *look),
+        Form::Full(look) => page_of(report, scope, name.as_deref(), *look),
     })
 }

@@ -116,7 +116,7 @@ fn price(ink: &mut Ink, finding: &Finding) {
 
 /// The time a payer lost: asleep until the victim woke it, or in the same queue; and the part that came through a
 /// device.
-fn lost(payer: &PricePaid) -> String {
+pub(crate) fn lost(payer: &PricePaid) -> String {
     let lost = lost_how(payer);
     match payer.through_device_ns {
         0 => lost,

@@ -78,13 +78,18 @@ impl Ink {
 
     /// Writes a paragraph: its first line begins with `first`, the others are indented to the same column.
     pub(crate) fn paragraph(&mut self, first: &str, style: Style, text: &str) {
+        self.headed_paragraph((PLAIN, first), style, text);
+    }
+
+    /// The same with a style of its own for what it begins with.
+    pub(crate) fn headed_paragraph(&mut self, (head, first): (Style, &str), style: Style, text: &str) {
         let text = bind_units(&fold(text, self.look.charset()));
         let indent = columns(first);
         let width = self.look.width().saturating_sub(indent).max(20);
         let options = textwrap::Options::new(width).word_splitter(textwrap::WordSplitter::NoHyphenation);
         for (index, line) in textwrap::wrap(&text, options).iter().enumerate() {
             let margin = if index == 0 { first.to_owned() } else { " ".repeat(indent) };
-            self.line(&[(PLAIN, &margin), (style, &line.replace(NO_BREAK_SPACE, " "))]);
+            self.line(&[(head, &margin), (style, &line.replace(NO_BREAK_SPACE, " "))]);
         }
     }
 
@@ -94,6 +99,14 @@ impl Ink {
             let margin = if index == 0 { first.to_owned() } else { " ".repeat(columns(first)) };
             self.line(&[(PLAIN, &margin), (COMMAND, line)]);
         }
+    }
+
+    /// Writes a command without wrapping, and beside it what it does if there is room.
+    pub(crate) fn command_with_remark(&mut self, first: &str, text: &str, remark: &str) {
+        const GAP: usize = 4;
+        let fits = columns(first) + columns(text) + GAP + columns(remark) <= self.look.width();
+        let beside = if fits { format!("{}{remark}", " ".repeat(GAP)) } else { String::new() };
+        self.line(&[(PLAIN, first), (COMMAND, text), (FAINT, &beside)]);
     }
 
     /// A bar of at most `width` columns for `share` (0 to 1), in eighths of a column if the charset has them.

@@ -82,6 +82,16 @@ pub(crate) fn fit(text: &str, width: usize, charset: Charset) -> String {
     out
 }
 
+/// The text, cut with ` …` after the last word that fits in `width` columns.
+pub(crate) fn cut_at_word(text: &str, width: usize) -> Cow<'_, str> {
+    if columns(text) <= width {
+        return text.into();
+    }
+    let fits = |end: &usize| columns(&text[..*end]) + 2 <= width;
+    let end = text.match_indices(' ').map(|(end, _)| end).take_while(fits).last().unwrap_or(0);
+    format!("{} …", text[..end].trim_end_matches([',', ';', ':', '.'])).into()
+}
+
 /// A victim in short: `kworker/0:2[47] (iomap_dio_complete_work on dio/nullb0)`, `nfsd ×128`.
 pub(crate) fn victim(victim: &Victim) -> String {
     let mut text = tasks(&victim.comm, &victim.tids, victim.tasks);

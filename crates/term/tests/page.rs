@@ -12,7 +12,7 @@ use unstarve_diagnose::report::{
 use unstarve_diagnose::{FindingKind, Options, RemedyKind, explain};
 use unstarve_model::{Loss, LossKind, Policy};
 use unstarve_sched::Rule;
-use unstarve_term::{Charset, Colours, Look, page, page_of};
+use unstarve_term::{Charset, Colours, Look, first_screen, page, page_of};
 
 fn piece(comm: &str, tids: &[u32], policy: Option<(Policy, i32)>, rule: Rule, ns: u64) -> Culprit {
     Culprit {
@@ -321,7 +321,10 @@ fn what_is_said_of_a_part_is_not_said_of_all() {
 #[test]
 fn only_commands_may_be_wider_than_the_terminal() {
     for columns in [60, 61, 72, 80, 100, 120, 160] {
-        for line in page(&sick(), Scope::Whole, look(columns)).lines().filter(|line| !line.contains("do:  ")) {
+        let full = page(&sick(), Scope::Whole, look(columns));
+        let first = first_screen(&sick(), Scope::Whole, Some("trace.dat"), look(columns));
+        let is_command = |line: &&str| line.contains("do:  ") || line.contains("unstarve fix trace.dat");
+        for line in full.lines().chain(first.lines()).filter(|line| !is_command(line)) {
             assert!(line.width() <= columns, "{columns} columns: {line:?} takes {}", line.width());
         }
     }
@@ -358,10 +361,12 @@ fn hostile_names_reach_no_terminal() {
     report.trace.kernel = Some(evil.to_owned());
     report.missing.push(Loss::new(LossKind::Truncated, 1).with_detail(evil).into());
     for charset in [Charset::Utf8, Charset::Ascii] {
-        let text = page(&report, Scope::Whole, Look::new(80, charset, Colours::Plain));
-        let bad = text.chars().find(|c| (c.is_control() && *c != '\n') || *c == '\u{202e}');
-        assert_eq!(bad, None, "{text}");
-        assert!(text.contains("pwned"));
+        let look = Look::new(80, charset, Colours::Plain);
+        for text in [page(&report, Scope::Whole, look), first_screen(&report, Scope::Whole, Some("FILE"), look)] {
+            let bad = text.chars().find(|c| (c.is_control() && *c != '\n') || *c == '\u{202e}');
+            assert_eq!(bad, None, "{text}");
+            assert!(text.contains("pwned"));
+        }
     }
 }
 
@@ -380,6 +385,7 @@ fn a_report_of_nonsense_is_still_a_page() {
     report.worst_waits[0].end_ns = 0;
     report.trace.end_ns = 0;
     assert!(page(&report, Scope::Whole, look(80)).contains("rt-starvation"));
+    assert!(first_screen(&report, Scope::Whole, None, look(80)).starts_with("CRITICAL"));
 }
 
 /// Where the recording tells, the time of day and the host stand beside the trace's own clock, and culprits have an address.
@@ -417,6 +423,8 @@ fn a_hundred_findings_are_summed_up() {
     assert_eq!(text.matches("Who had the CPU while").count(), 8);
     assert!(text.contains("88 more findings, none of them worse."), "{text}");
     assert!(text.contains("--json") && text.lines().count() < 400, "{} lines", text.lines().count());
+    let first = first_screen(&report, Scope::Whole, Some("trace.dat"), look(80));
+    assert!(first.lines().count() <= 40, "{first}");
 }
 
 #[test]
