@@ -3,15 +3,16 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
 use unstarve_diagnose::report::{Report, Scope, Severity, verdict};
 use unstarve_diagnose::{FINDINGS, Options, REMEDIES, explain_beside};
-use unstarve_term::{Look, first_screen, kinds_page, page_of};
+use unstarve_term::{Look, finding_page, first_screen, kinds_page, page_of};
 
 use crate::fail_on::FailOn;
 use crate::input::{self, Recording};
 use crate::output::{self, Color, Out};
+use crate::pager;
 use crate::progress::Progress;
 use crate::selection::{LowSelection, UnmetSelection};
 
@@ -41,6 +42,9 @@ pub struct LowArgs {
     /// Print all details: every finding, its evidence, its remedies with risks, the longest waits
     #[arg(long, conflicts_with = "json")]
     full: bool,
+    /// Print all details of one finding: its number (1 is the worst), or its id
+    #[arg(long, value_name = "N|ID", conflicts_with_all = ["json", "full"])]
+    finding: Option<String>,
     /// Print the report as JSON (schema unstarve.explain/1)
     #[arg(long)]
     json: bool,
@@ -82,6 +86,8 @@ enum Form {
     Json,
     FirstScreen(Look),
     Full(Look),
+    /// One finding in full, by number or id.
+    Finding(String, Look),
 }
 
 impl LowArgs {
@@ -102,10 +108,11 @@ impl LowArgs {
                 LowSeverity::Warning => Severity::Warning,
                 LowSeverity::Critical => Severity::Critical,
             },
-            form: match (self.json, self.full) {
-                (true, _) => Form::Json,
-                (_, true) => Form::Full(output::look(color)),
-                _ => Form::FirstScreen(output::look(color)),
+            form: match self.finding {
+                Some(finding) => Form::Finding(finding, output::look(color)),
+                None if self.json => Form::Json,
+                None if self.full => Form::Full(output::look(color)),
+                None => Form::FirstScreen(output::look(color)),
             },
         })))
     }
@@ -136,7 +143,11 @@ fn explain(args: &Explain) -> Result<ExitCode> {
     report.findings.retain(|finding| finding.severity >= args.min_severity);
     let scope = args.options.scope();
     report.verdict = verdict(&report, scope);
-    Out::new().text(&text(&report, scope, args)?)?;
+    let text = text(&report, scope, args)?;
+    match args.form {
+        Form::Full(_) | Form::Finding(..) => pager::print(&text)?,
+        Form::Json | Form::FirstScreen(_) => Out::new().text(&text)?,
+    }
     Ok(if failed { ExitCode::from(1) } else { ExitCode::SUCCESS })
 }
 
@@ -148,5 +159,24 @@ fn text(report: &Report, scope: Scope, args: &Explain) -> Result<String> {
         Form::Json => serde_json::to_string_pretty(report)? + "\n",
         Form::FirstScreen(look) => first_screen(report, scope, name.as_deref(), *look),
         Form::Full(look) => page_of(report, scope, name.as_deref(), *look),
+        Form::Finding(chosen, look) => {
+            let index = index_of(report, chosen)?;
+            finding_page(report, scope, index, name.as_deref(), *look).unwrap_or_default()
+        }
     })
+}
+
+/// The place of a finding that is chosen by its number, from 1, or by its id.
+fn index_of(report: &Report, chosen: &str) -> Result<usize> {
+    let findings = &report.findings;
+    let by_number = chosen.parse::<usize>().ok().and_then(|number| number.checked_sub(1));
+    let by_id = || findings.iter().position(|finding| finding.id.as_str() == chosen);
+    match by_number.filter(|index| *index < findings.len()).or_else(by_id) {
+        Some(index) => Ok(index),
+        None if findings.is_empty() => bail!("this recording has no finding"),
+        None => {
+            let ids: Vec<&str> = findings.iter().map(|finding| finding.id.as_str()).collect();
+            bail!("no finding {chosen:?}: expected 1 to {}, or one of {}", findings.len(), ids.join(", "))
+        }
+    }
 }

@@ -8,7 +8,8 @@ use unstarve_facts::explain;
 use unstarve_term::{Look, Topic, explanation_page, topic_page, topics_page};
 use unstarve_watch::RoleKind;
 
-use crate::output::{self, Color, Out};
+use crate::output::{self, Color};
+use crate::pager;
 
 /// Show help of a command, or what a finding, rule or remedy of a report means
 #[derive(Args)]
@@ -47,7 +48,7 @@ pub fn run(args: &HelpArgs, program: Command, color: Color) -> Result<ExitCode> 
             names => bail!("{}", unknown(&names.join(" "))),
         }
     };
-    Out::new().text(&text)?;
+    pager::print(&text)?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -34,6 +34,7 @@ mod lab;
 #[cfg(all(feature = "static", target_env = "gnu"))]
 mod names;
 mod output;
+mod pager;
 mod progress;
 mod record;
 mod report;

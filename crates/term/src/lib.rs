@@ -37,7 +37,7 @@ pub use kinds::kinds_page;
 pub use knobs::{DriftLine, KnobLine, difference_page, explanation_page, knobs_page};
 pub use latency::{Spikes, latency_page};
 pub use look::{Charset, Colours, Look};
-pub use page::{page, page_of};
+pub use page::{finding_page, page, page_of};
 pub use summary::Summary;
 pub use timehist::Timehist;
 pub use topic::{Topic, topic_page, topics_page};
