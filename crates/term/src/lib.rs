@@ -39,6 +39,6 @@ pub use latency::{Spikes, latency_page};
 pub use look::{Charset, Colours, Look};
 pub use page::{finding_page, page, page_of};
 pub use summary::Summary;
-pub use timehist::Timehist;
+pub use timehist::{Lines, Timehist, TimelineLine};
 pub use topic::{Topic, topic_page, topics_page};
 pub use unstarve_model::clean;
