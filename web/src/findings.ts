@@ -190,8 +190,8 @@ export function bar(who: string, rule: string, ns: number, total: number, place 
 
 function waits(finding: Finding): HTMLElement {
   const { count, total_ns, p99_ns, max_ns, owed_ns } = finding.waits;
-  const owed = owed_ns > 0 ? ` An equal share of the CPU would have given it ${nanos(owed_ns)} more.` : '';
-  const text = `${counted(count, 'wait')}, ${nanos(total_ns)} together; 99 % at most ${nanos(p99_ns)}, the longest ${nanos(max_ns)}.${owed}`;
+  const owed = owed_ns > 0 ? ` It ran ${nanos(owed_ns)} less than its fair share.` : '';
+  const text = `${counted(count, 'wait')}: total ${nanos(total_ns)}, p99 ${nanos(p99_ns)}, max ${nanos(max_ns)}.${owed}`;
   return h('p', { class: 'small', 'data-waits': count, 'data-total': total_ns, 'data-max': max_ns, 'data-p99': p99_ns }, text);
 }
 
@@ -220,8 +220,8 @@ function lost(payer: PricePaid): string {
   const waited = payer.waited_ns;
   const slept = Math.max(0, payer.ns - waited);
   if (!waited) return `waited ${nanos(slept)} for it`;
-  if (!slept) return `waited ${nanos(waited)} for a CPU itself`;
-  return `lost ${nanos(payer.ns)}: ${nanos(waited)} in the same queue, ${nanos(slept)} asleep until it was done`;
+  if (!slept) return `waited ${nanos(waited)} for the same CPU`;
+  return `lost ${nanos(payer.ns)}: ${nanos(waited)} queued for the same CPU, ${nanos(slept)} asleep until it was done`;
 }
 
 function price(finding: Finding): HTMLElement | null {

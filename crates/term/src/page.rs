@@ -113,7 +113,7 @@ fn losses(ink: &mut Ink, losses: &[String]) {
     if losses.is_empty() {
         return;
     }
-    ink.line(&[(STRONG, "What the trace cannot say")]);
+    ink.line(&[(STRONG, "Not recorded")]);
     for loss in losses {
         ink.paragraph("  - ", PLAIN, loss);
     }
