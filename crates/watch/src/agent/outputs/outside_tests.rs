@@ -92,6 +92,15 @@ fn prometheus_scrapes_every_series_with_its_names() {
 }
 
 #[test]
+fn promtool_has_nothing_to_say_about_the_plain_text() {
+    let Some(promtool) = need::tool("promtool") else { return };
+    let text = super::http::metrics::plain(&super::http::metrics::text(board().read()).expect("metrics"));
+    let mut check = Command::new(promtool).args(["check", "metrics"]).stdin(Stdio::piped()).spawn().expect("it runs");
+    check.stdin.take().expect("a pipe").write_all(text.as_bytes()).expect("written");
+    assert!(check.wait().expect("it ends").success(), "{text}");
+}
+
+#[test]
 fn the_shipped_alert_rules_are_right() {
     let Some(promtool) = need::tool("promtool") else { return };
     let rules = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging/prometheus");

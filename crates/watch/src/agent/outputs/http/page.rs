@@ -12,6 +12,7 @@ use unstarve_html::live::{self, Link, Panel, Row};
 use unstarve_model::{Nanos, WallTime};
 use unstarve_sched::Rule;
 
+use super::head::Head;
 use super::hour::hour;
 use super::{Site, metrics};
 use crate::agent::board::Published;
@@ -105,11 +106,17 @@ impl Answered {
 
 /// Paths with answers made from the board only.
 const OF_THE_BOARD: [&str; 3] = ["/", "/metrics", "/episodes.json"];
+/// The metrics in the older text format: not a path, but what is remembered of `/metrics` for those that do not ask for OpenMetrics.
+const PLAIN_METRICS: &str = "/metrics as text";
 
 /// The answer to a GET.
-pub fn answer(path: &str, site: &Site) -> Arc<Answer> {
+pub fn answer(head: &Head, site: &Site) -> Arc<Answer> {
     let published = site.board.read();
+    let path = head.path.as_str();
     match OF_THE_BOARD.into_iter().find(|known| *known == path) {
+        Some("/metrics") if !head.accepts_openmetrics => {
+            site.answered.of(PLAIN_METRICS, published.version, || of_the_board(PLAIN_METRICS, published))
+        }
         Some(known) => site.answered.of(known, published.version, || of_the_board(known, published)),
         None if path == "/healthz" => Arc::new(health(&published)),
         None => Arc::new(episode_page(path, site).unwrap_or_else(|| Answer::plain(404, "nothing is here\n"))),
@@ -118,7 +125,8 @@ pub fn answer(path: &str, site: &Site) -> Arc<Answer> {
 
 fn of_the_board(path: &str, published: Arc<Published>) -> Answer {
     match path {
-        "/metrics" => match metrics::text(published) {
+        "/metrics" | PLAIN_METRICS => match metrics::text(published) {
+            Ok(text) if path == PLAIN_METRICS => Answer::of(metrics::PLAIN_CONTENT_TYPE, metrics::plain(&text)),
             Ok(text) => Answer::of(metrics::CONTENT_TYPE, text),
             Err(_) => Answer::plain(500, "the metrics cannot be written\n"),
         },
