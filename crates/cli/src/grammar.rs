@@ -88,6 +88,10 @@ pub fn with_short_help(command: Command) -> Command {
     let help = Arg::new("help").short('h').long("help").action(ArgAction::HelpShort);
     let names: Vec<String> = command.get_subcommands().map(|sub| sub.get_name().to_owned()).collect();
     let command = names.iter().fold(command, |command, name| command.mut_subcommand(name, with_short_help));
+    // What passes all its arguments on has no help of its own.
+    if command.is_disable_help_flag_set() {
+        return command;
+    }
     command.disable_help_flag(true).arg(help.help("Print this help (`unstarve help COMMAND` has more)"))
 }
 
