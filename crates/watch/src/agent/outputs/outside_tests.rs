@@ -305,7 +305,7 @@ fn a_browser_shows_the_live_page() {
         (read("out"), read("err"))
     };
     let (dom, said) = look("--dump-dom");
-    assert!(dom.contains("ksoftirqd[18] has waited 80.0 ms while hog[4711] has CPU 0"), "{dom}{said}");
+    assert!(dom.contains("ksoftirqd[18] is starved by hog[4711] on CPU 0: 80.0 ms so far"), "{dom}{said}");
     assert!(dom.contains("&lt;script&gt;alert(1)&lt;/script&gt;[7]") && !dom.contains("<script"), "{dom}");
     assert_eq!(dom.matches("<svg").count(), 2, "a course for each role that waited: {dom}");
     let axis = dom.split("class=\"axis\"").nth(1).and_then(|rest| rest.split("</div>").next()).unwrap_or_default();
