@@ -15,6 +15,7 @@ use crate::output::{self, Color, Out};
 use crate::pager;
 use crate::progress::Progress;
 use crate::selection::{LowSelection, UnmetSelection};
+use crate::suggested::FINDING_IDS;
 
 /// Show who is starved in a recording, by whom, by which rule, at what price, and what to do
 ///
@@ -43,7 +44,7 @@ pub struct LowArgs {
     #[arg(long, conflicts_with = "json")]
     full: bool,
     /// Print all details of one finding: its number (1 is the worst), or its id
-    #[arg(long, value_name = "N|ID", conflicts_with_all = ["json", "full"])]
+    #[arg(long, value_name = "N|ID", value_parser = FINDING_IDS, hide_possible_values = true, conflicts_with_all = ["json", "full"])]
     finding: Option<String>,
     /// Print the report as JSON (schema unstarve.explain/1)
     #[arg(long)]

@@ -42,6 +42,7 @@ mod schema;
 mod selection;
 mod snapshot;
 mod sql;
+mod suggested;
 mod tables;
 mod target;
 mod timeline;

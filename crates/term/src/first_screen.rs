@@ -179,7 +179,8 @@ impl Screen<'_> {
             Scope::Part => format!(" --remedy {}", remedy.id),
         };
         let place = match (&trace.host, trace.snapshot) {
-            (_, true) => "Next:".to_owned(),
+            (None, true) => "Next:".to_owned(),
+            (Some(host), true) => format!("Next, on {host}:"),
             (Some(host), false) => format!("Next, on {host}, if it has not been rebooted since:"),
             (None, false) => "Next, on the recorded machine, if it has not been rebooted since:".to_owned(),
         };
