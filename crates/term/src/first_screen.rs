@@ -178,16 +178,16 @@ impl Screen<'_> {
             Scope::Whole => String::new(),
             Scope::Part => format!(" --remedy {}", remedy.id),
         };
-        let place = match (&trace.host, trace.snapshot) {
-            (None, true) => "Next:".to_owned(),
-            (Some(host), true) => format!("Next, on {host}:"),
-            (Some(host), false) => format!("Next, on {host}, if it has not been rebooted since:"),
-            (None, false) => "Next, on the recorded machine, if it has not been rebooted since:".to_owned(),
+        let place = match &trace.host {
+            Some(host) => format!(" on {host}"),
+            None if trace.snapshot => String::new(),
+            None => " on the recorded machine".to_owned(),
         };
-        ink.paragraph("", PLAIN, &place);
-        let show = format!("unstarve fix {file}{which}{boot}");
-        ink.command_with_remark("  ", &show, "show the plan");
-        ink.command_with_remark("  ", &format!("sudo {show} --apply"), "do it; undo: sudo unstarve fix --undo");
+        let condition = if trace.snapshot { "" } else { ", if it has not been rebooted since" };
+        ink.paragraph("", PLAIN, &format!("Next{place}{condition}: see the plan, then apply it"));
+        let plan = format!("unstarve fix {file}{which}{boot}");
+        ink.command("  ", &plan);
+        ink.command("  ", &format!("sudo {plan} --apply"));
         self.see_also(ink);
     }
 

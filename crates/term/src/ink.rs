@@ -101,14 +101,6 @@ impl Ink {
         }
     }
 
-    /// Writes a command without wrapping, and beside it what it does if there is room.
-    pub(crate) fn command_with_remark(&mut self, first: &str, text: &str, remark: &str) {
-        const GAP: usize = 4;
-        let fits = columns(first) + columns(text) + GAP + columns(remark) <= self.look.width();
-        let beside = if fits { format!("{}{remark}", " ".repeat(GAP)) } else { String::new() };
-        self.line(&[(PLAIN, first), (COMMAND, text), (FAINT, &beside)]);
-    }
-
     /// A bar of at most `width` columns for `share` (0 to 1), in eighths of a column if the charset has them.
     pub(crate) fn bar(&self, share: f64, width: usize) -> String {
         let share = share.clamp(0.0, 1.0);
