@@ -91,6 +91,10 @@ pub(super) fn even_weights(case: &Case<'_>, victim: ActorId, occupant: ActorId) 
     if changes.is_empty() {
         return None;
     }
+    let what = match &light {
+        Some(light) if old <= target => format!("Raise the weight of {}", light.group.path.escape_debug()),
+        _ => format!("Lower the weight of {}", heavy.group.path.escape_debug()),
+    };
     let beside = match (&light, of_light) {
         (Some(light), Some(weight)) => {
             let weight = if light.group.idle { "cpu.idle 1".to_owned() } else { weight.to_string() };
@@ -102,12 +106,7 @@ pub(super) fn even_weights(case: &Case<'_>, victim: ActorId, occupant: ActorId) 
     Some(
         Draft {
             id: if old > target { kind::LOWER_GROUP_WEIGHT } else { kind::RAISE_GROUP_WEIGHT },
-            text: format!(
-                "{} {}: {} competes with {file} {old}, {beside}",
-                if old > target { "Lower the weight of" } else { "Raise the weight beside" },
-                heavy.group.path.escape_debug(),
-                case.name(occupant)
-            ),
+            text: format!("{what}: {} competes with {file} {old}, {beside}", case.name(occupant)),
             changes,
             risk: "The group also loses its advantage over other groups; Kubernetes and systemd write the value again when \
                    they next reconcile it.",

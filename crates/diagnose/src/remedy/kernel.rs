@@ -78,9 +78,7 @@ pub(super) fn newidle_regression(case: &Case<'_>) -> Option<Remedy> {
     affected.then(|| {
         Draft {
             id: kind::UPDATE_KERNEL,
-            text:
-                "Update the kernel: in this one idle CPUs give up too early when they look for waiting tasks."
-                    .into(),
+            text: "Update the kernel: in this one idle CPUs give up too early when they look for waiting tasks.".into(),
             changes: advice(),
             risk: UPGRADE_RISK,
             valid_on: format!("6.17 to 6.18, 6.12.43 to 6.12.63, 6.1.149 to 6.1.159; this kernel is {version}"),
