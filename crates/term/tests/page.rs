@@ -443,7 +443,7 @@ fn a_cap_of_the_list_is_not_shown_as_a_count() {
     };
     let text = page(&report, Scope::Whole, look(120));
     assert!(text.contains("job ×700") && !text.contains("×128"), "{text}");
-    assert!(text.contains("fio[128] lost 2.43 s: 2.35 s in the same queue, 80.0 ms asleep"), "{text}");
+    assert!(text.contains("fio[128] lost 2.43 s: 2.35 s queued for the same CPU, 80.0 ms asleep"), "{text}");
 }
 
 #[test]
