@@ -99,7 +99,11 @@ impl Screen<'_> {
 
     fn heading(&self, ink: &mut Ink, lead: &Finding) {
         let word = format!("{}  ", lead.severity.word().to_uppercase());
-        ink.headed_paragraph((of_severity(lead.severity), &word), STRONG, &lead.sentence);
+        let place = match lead.cpus.as_slice() {
+            [cpu] => format!(" on CPU {cpu}"),
+            _ => String::new(),
+        };
+        ink.headed_paragraph((of_severity(lead.severity), &word), STRONG, &format!("{}{place}", headline(lead)));
         ink.paragraph("  ", PLAIN, &self.how_much(lead));
         let why_unsure = self.report.trace.too_little.as_ref().filter(|_| lead.confidence < SURE);
         if let Some(why) = why_unsure {
@@ -208,8 +212,16 @@ fn label(ink: &mut Ink, name: &str, text: &str) {
     }
 }
 
-/// The rule by which the first culprit had the CPU.
+/// What happened, without numbers; reports of earlier versions have the sentence alone.
+fn headline(finding: &Finding) -> &str {
+    if finding.headline.is_empty() { &finding.sentence } else { &finding.headline }
+}
+
+/// The reason, or the rule by which the first culprit had the CPU.
 fn why(lead: &Finding) -> String {
+    if let Some(why) = &lead.why {
+        return why.clone();
+    }
     let first = lead.culprits.first();
     first.map(|culprit| format!("{} (rule: {})", culprit.rule.meaning(), culprit.rule)).unwrap_or_default()
 }

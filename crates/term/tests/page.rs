@@ -71,6 +71,8 @@ fn rt_starvation() -> Finding {
         severity: Severity::Critical,
         confidence: 0.95,
         sentence: "The real-time task wl holds CPU 1 for up to 94.8 ms at a time; ksoftirqd/1, which is not real-time, cannot run there meanwhile, and received packets wait.".to_owned(),
+        headline: String::new(),
+        why: None,
         victim: Victim {
             kind: VictimKind::Ksoftirqd,
             comm: "ksoftirqd/1".to_owned(),
@@ -138,6 +140,8 @@ fn ping_pong() -> Finding {
         sentence:
             "kworker/0:2 completes one direct I/O, wakes fio, is pushed off by it, and has to wait before the next."
                 .to_owned(),
+        headline: String::new(),
+        why: None,
         victim: Victim {
             kind: VictimKind::Kworker,
             comm: "kworker/0:2".to_owned(),
