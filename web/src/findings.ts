@@ -33,8 +33,10 @@ export function verdictView(app: App): HTMLElement {
 
 /** The first clause is the headline. */
 function split(text: string): [string, string] {
-  const end = text.search(/[;.] /);
-  return end < 0 ? [text, ''] : [text.slice(0, end + 1).replace(/;$/, '.'), text.slice(end + 2)];
+  const end = text.search(/[;.:] /);
+  if (end < 0) return [text, ''];
+  const rest = text.slice(end + 2);
+  return [text.slice(0, end + 1).replace(/[;:]$/, '.'), rest[0].toUpperCase() + rest.slice(1)];
 }
 
 function figures(app: App, finding: Finding): HTMLElement {

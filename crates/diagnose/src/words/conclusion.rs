@@ -5,7 +5,7 @@ use std::fmt;
 use unstarve_model::{Nanos, counted};
 
 use crate::claim::{Answer, Conclusion, Lead, Reservation};
-use crate::report::{Report, WorstWait};
+use crate::report::{Report, Severity, WorstWait};
 
 impl fmt::Display for Conclusion<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -33,6 +33,9 @@ impl fmt::Display for Answer<'_> {
             }
             Self::HealthyPart { longest: None } => f.write_str("Nothing in the selected part has waited."),
             Self::Found { lead, worst, others } => {
+                if matches!(lead, Lead::Starved) && worst.severity < Severity::Critical {
+                    f.write_str("Starved: ")?;
+                }
                 write!(f, "{lead}{} ({}).", worst.sentence.trim_end_matches('.'), worst.id)?;
                 if let Lead::Unsure(why) = lead {
                     write!(f, " Low confidence: {why}.")?;

@@ -261,9 +261,9 @@ fn a_task_that_is_last_by_choice_is_an_alarm_only_for_those_whom_it_serves() {
 fn a_part_of_the_waits_names_what_it_is_a_part_of() {
     let findings = served_at_nice_19().explain().findings;
     let evidence = findings.iter().flat_map(|finding| &finding.evidence);
-    let in_stalls: Vec<_> = evidence.filter(|line| line.contains("which no sharing among equals takes")).collect();
+    let in_stalls: Vec<_> = evidence.filter(|line| line.contains("equals never wait that long")).collect();
     assert!(
-        !in_stalls.is_empty() && in_stalls.iter().all(|line| line.contains(" behind heavier ones ")),
+        !in_stalls.is_empty() && in_stalls.iter().all(|line| line.contains(" behind threads of more weight ")),
         "{in_stalls:?}"
     );
 }
