@@ -4,13 +4,14 @@
 
 mod change;
 mod durable;
+mod place;
 mod shell;
 mod task_key;
-mod value;
 
 pub use change::{Change, Relative, Selector, Target, Thread, To};
 pub use durable::{Durable, Form, NotDurable, Whose, durable, service_of};
+pub use place::Place;
 pub use shell::{Commands, commands, quoted, quoted_file};
 pub use task_key::TaskKey;
 pub use unstarve_sched::setting::feature::FeatureState;
-pub use value::{Aspect, Place, Value};
+pub use unstarve_sched::setting::{Aspect, Value};

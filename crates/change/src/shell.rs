@@ -11,7 +11,7 @@ mod saved;
 
 use std::collections::BTreeSet;
 
-use unstarve_model::{SchedPolicy, Tid};
+use unstarve_model::Tid;
 use unstarve_sched::setting::{self, File, feature};
 
 use crate::Value;
@@ -141,8 +141,9 @@ fn plain(change: &Change) -> Option<(Line, Line)> {
     let (whose, to, was) = match &change.target {
         Target::Thread(thread) => {
             thread.start?;
-            let to = format!("{}{}", unless_another_was(was), for_thread(to, thread)?);
-            return of_thread(thread, change.value(), to, for_thread(was, thread)?);
+            let set = |value: &Value| (value.of_task()?.shell)(value, thread.reset_on_fork);
+            let to = format!("{}{}", unless_another_was(was), set(to)?);
+            return of_thread(thread, change.value(), to, set(was)?);
         }
         Target::Session(thread) => {
             thread.start?;
@@ -188,14 +189,8 @@ fn of_thread(thread: &Thread, value: Option<&Value>, to: String, was: String) ->
 /// The undo sets the value that the recording claims. If only root may set that value, the apply command first checks that the
 /// thread has it; otherwise a forged recording could make the undo raise any task.
 fn unless_another_was(was: &Value) -> String {
-    let (fields, values) = match was {
-        Value::Class { policy, rt_priority, .. } if was.is_privileged() => match policy.number() {
-            Some(number) => ("38,39", format!("{rt_priority} {number}")),
-            None => return String::new(),
-        },
-        Value::Nice(nice) if was.is_privileged() => ("17", nice.to_string()),
-        _ => return String::new(),
-    };
+    let in_stat = was.of_task().filter(|_| was.is_privileged()).and_then(|row| (row.in_stat)(was));
+    let Some((fields, values)) = in_stat else { return String::new() };
     let now = CREATED.replace("-f 20", &format!("-f {fields}"));
     format!("[ \"$({now})\" = '{values}' ] || {{ {CHANGED}; continue; }}; ")
 }
@@ -219,31 +214,6 @@ fn set_session(nice: &str) -> String {
 
 fn text(value: &Value) -> Option<&str> {
     Some(value.as_content()?.as_str())
-}
-
-/// A command that sets a value of `$t`. chrt(1) either sets or clears the flag of [`Thread::reset_on_fork`], so it must be known.
-fn for_thread(value: &Value, thread: &Thread) -> Option<String> {
-    Some(match value {
-        Value::Class { policy, rt_priority, .. } => {
-            let flag = if thread.reset_on_fork? { "--reset-on-fork " } else { "" };
-            format!("chrt {flag}{} --pid {rt_priority} $t", chrt_word(*policy)?)
-        }
-        Value::Nice(nice) => format!("renice -n {nice} -p $t > /dev/null"),
-        Value::Deadline { runtime, deadline, period } => {
-            format!(
-                "chrt --deadline --sched-runtime {runtime} --sched-deadline {deadline} --sched-period {period} --pid 0 $t"
-            )
-        }
-        // The flag is set together with a policy, which this value does not contain. CPUs change without a user's action (a
-        // cpuset, CPU hotplug), so the ones at the time of applying count.
-        Value::ResetOnFork(_) | Value::Affinity(_) | Value::Slice(_) | Value::Uclamp { .. } | Value::Content(_) => {
-            return None;
-        }
-    })
-}
-
-fn chrt_word(policy: SchedPolicy) -> Option<String> {
-    (policy != SchedPolicy::Unknown).then(|| format!("--{}", policy.name()))
 }
 
 /// Writes a quoted text to a quoted path; up to five times if the kernel may be busy. `sign` starts a variable: with a backslash

@@ -108,7 +108,7 @@ fn gone() -> io::Error {
 /// was actually set.
 fn amendment<H: Host>(host: &H, change: &Step) -> Option<Step> {
     // The kernel sets other values exactly or not at all.
-    if !matches!(change.new, Value::Affinity(_) | Value::Content(_)) {
+    if change.new.of_task().is_some_and(|setting| !setting.may_differ_when_set) {
         return None;
     }
     let actual = host.read(&change.target, change.new.aspect()).ok()??;

@@ -22,6 +22,8 @@ pub struct Attributes {
     pub uclamp: Option<(u32, u32)>,
     /// The CPUs on which the task may run.
     pub affinity: CpuSet,
+    /// Settings that are files in `/proc/PID`, as far as they were read.
+    pub files: Vec<Value>,
 }
 
 impl Attributes {
@@ -40,7 +42,7 @@ impl Attributes {
                 Value::Uclamp { min, max }
             }
             Aspect::ResetOnFork => Value::ResetOnFork(self.reset_on_fork),
-            Aspect::Content => return None,
+            _ => return self.files.iter().find(|value| value.aspect() == aspect).cloned(),
         })
     }
 }

@@ -175,7 +175,7 @@ impl Host for Watched {
 }
 
 fn value_of(key: TaskKey, aspect: Aspect) -> Option<Value> {
-    sched::read(key.tid).ok()?.value(aspect)
+    sched::read_value(key.tid, aspect).ok()?
 }
 
 /// The kernel has a directory for each handler next to the interrupt's files.
@@ -193,7 +193,7 @@ fn is_gone(error: &io::Error) -> bool {
 impl Host for ThisHost {
     fn read(&self, target: &Place, aspect: Aspect) -> io::Result<Option<Value>> {
         let value = match target {
-            Place::Task(key) => sched::read(key.tid).map(|attributes| attributes.value(aspect)),
+            Place::Task(key) => sched::read_value(key.tid, aspect),
             // Any process found is in the session: nothing more to check.
             Place::Session { id } => {
                 return Ok(session::nice_of(*id).map(Value::Nice).filter(|_| aspect == Aspect::Nice));
@@ -232,18 +232,7 @@ impl Host for ThisHost {
 
     fn write(&mut self, target: &Place, value: &Value) -> io::Result<()> {
         match (target, value) {
-            (Place::Task(key), value) => match value {
-                Value::Class { policy, rt_priority, slice } => sched::set_class(key.tid, *policy, *rt_priority, *slice),
-                Value::Deadline { runtime, deadline, period } => {
-                    sched::set_deadline(key.tid, *runtime, *deadline, *period)
-                }
-                Value::Nice(nice) => sched::set_nice(key.tid, *nice),
-                Value::Slice(ns) => sched::set_slice(key.tid, *ns),
-                Value::Affinity(cpus) => sched::set_affinity(key.tid, cpus),
-                Value::Uclamp { min, max } => sched::set_uclamp(key.tid, *min, *max),
-                Value::ResetOnFork(on) => sched::set_reset_on_fork(key.tid, *on),
-                Value::Content(_) => Err(ErrorKind::InvalidInput.into()),
-            },
+            (Place::Task(key), value) => sched::set_value(key.tid, value),
             (Place::Session { id }, Value::Nice(nice)) => session::set_nice(*id, *nice),
             (Place::File { path, inode, root }, Value::Content(content)) => {
                 match located(path, *inode, root.as_deref())? {

@@ -1,11 +1,13 @@
 //! The system calls that read and set a task's scheduling attributes. Each setter changes one attribute and keeps the others.
 
-use std::io;
+use std::fs;
+use std::io::{self, Write};
 use std::mem::size_of;
 
 use rustix::io::Errno;
 use rustix::process::{Pid, getpriority_process, setpriority_process};
 use rustix::time::{ClockId, clock_gettime};
+use unstarve_change::{Aspect, Value};
 use unstarve_host::SchedAttr;
 use unstarve_model::{CpuId, CpuSet, SchedPolicy, Tid};
 
@@ -86,7 +88,37 @@ pub fn read(tid: Tid) -> io::Result<Attributes> {
         slice: (fair && attr.runtime > 0).then_some(attr.runtime),
         uclamp: clamps_exist().then_some((attr.util_min, attr.util_max)),
         affinity: affinity(tid)?,
+        files: Vec::new(),
     })
+}
+
+/// Reads one setting of a task; `None` if this kernel does not have it.
+pub fn read_value(tid: Tid, aspect: Aspect) -> io::Result<Option<Value>> {
+    let Some(file) = aspect.of_task().and_then(|setting| setting.file.as_ref()) else {
+        return read(tid).map(|attributes| attributes.value(aspect));
+    };
+    let text = fs::read_to_string(format!("/proc/{tid}/{}", file.name))?;
+    Ok((file.parse)(text.trim()))
+}
+
+/// Sets one setting of a task.
+pub fn set_value(tid: Tid, value: &Value) -> io::Result<()> {
+    match value {
+        Value::Class { policy, rt_priority, slice } => set_class(tid, *policy, *rt_priority, *slice),
+        Value::Deadline { runtime, deadline, period } => set_deadline(tid, *runtime, *deadline, *period),
+        Value::Nice(nice) => set_nice(tid, *nice),
+        Value::Slice(ns) => set_slice(tid, *ns),
+        Value::Affinity(cpus) => set_affinity(tid, cpus),
+        Value::Uclamp { min, max } => set_uclamp(tid, *min, *max),
+        Value::ResetOnFork(on) => set_reset_on_fork(tid, *on),
+        other => {
+            let file = other.of_task().and_then(|setting| setting.file.as_ref());
+            let found = file.and_then(|file| Some((file.name, (file.format)(other)?)));
+            let (name, text) = found.ok_or(io::ErrorKind::InvalidInput)?;
+            let mut file = fs::OpenOptions::new().write(true).open(format!("/proc/{tid}/{name}"))?;
+            file.write_all(text.as_bytes())
+        }
+    }
 }
 
 /// Whether this kernel has utilisation clamps (CONFIG_UCLAMP_TASK). Without them sched_getattr leaves both at 0. With them a

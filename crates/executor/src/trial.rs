@@ -9,8 +9,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 
-use unstarve_change::Value;
-
 use crate::act::{self, Outcome, Undone};
 use crate::audit::Audit;
 use crate::deadman::{Canary, DeadMan};
@@ -118,7 +116,7 @@ pub fn run<T: Send + 'static>(
     check_unchanged(&host, steps)?;
     act::name_processes(&host, steps);
     let mut journal = state.journal()?;
-    let highest = steps.iter().map(|step| rt_priority(&step.new).max(rt_priority(&step.old))).max().unwrap_or(0);
+    let highest = steps.iter().map(|step| step.new.rt_priority().max(step.old.rt_priority())).max().unwrap_or(0);
     let priority = (highest + 1).clamp(50, 99);
     let mut dead_man =
         DeadMan::start((options.dead_man)(priority), priority, &state, &journal, audit).map_err(TrialError::DeadMan)?;
@@ -153,13 +151,6 @@ pub fn run<T: Send + 'static>(
         return Err(TrialError::Ended);
     }
     Ok([before, with, again])
-}
-
-fn rt_priority(value: &Value) -> u32 {
-    match value {
-        Value::Class { rt_priority, .. } => *rt_priority,
-        _ => 0,
-    }
 }
 
 /// The interval of heartbeats to the dead-man process.

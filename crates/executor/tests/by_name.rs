@@ -5,7 +5,7 @@ use unstarve_executor::audit::Audit;
 use unstarve_executor::authority::Authority;
 use unstarve_executor::journal::Step;
 use unstarve_executor::manual_changes::{ByHand, Extent};
-use unstarve_executor::plan::{Ids, Obstacle, Planned, plan};
+use unstarve_executor::plan::{Ids, Look, Obstacle, Planned, plan};
 use unstarve_host::Root;
 use unstarve_model::Tid;
 use unstarve_testing::fake_host::FakeHost;
@@ -256,4 +256,25 @@ fn the_clamp_of_a_group_is_set_kept_and_taken_back() {
     assert!(why.contains("belongs to no unit") && instead == [Form::Guard], "{why} {instead:?}");
     let lines = unstarve_change::commands(&[change[0].clone().from(Value::content("0.00"))]).expect("commands");
     assert_eq!((lines.apply, lines.undo), (format!("echo 20.00 > {path}"), format!("echo 0.00 > {path}")));
+}
+
+#[test]
+fn a_partition_that_has_no_effect_is_put_back_as_it_was_written() {
+    const PARTITION: &str = "/sys/fs/cgroup/a/cpuset.cpus.partition";
+    let mut host = FakeHost::default().file(PARTITION, "root invalid (Cpu list in cpuset.cpus not exclusive)");
+    let steps = |host: &FakeHost, to: &str| {
+        all_steps(&plan(host, &[Change::file(PARTITION, to)], "test", &Authority::own(Ids::Hold)))
+    };
+    assert!(steps(&host, "root").is_empty(), "it is set already");
+    let mut steps = steps(&host, "member");
+    assert_eq!(steps.iter().map(|step| step.old.clone()).collect::<Vec<_>>(), [Value::content("root")]);
+    if !rustix::process::geteuid().is_root() {
+        return unstarve_testing::not_possible_here("the lock for changes is root's");
+    }
+    let directory = tempfile::tempdir().expect("a directory");
+    let mut hand = ByHand::open_file(&directory.path().join("journal"), "test").expect("a journal");
+    assert_eq!(hand.apply(&mut host, &mut Audit::none(), &mut steps).expect("applied"), 1);
+    assert_eq!(host.text(PARTITION).expect("a text"), "member");
+    assert!(hand.undo(&mut host, &mut Audit::none(), Extent::All, |_| true).undone.is_complete());
+    assert_eq!(host.text(PARTITION).expect("a text"), "root");
 }

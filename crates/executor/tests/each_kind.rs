@@ -141,6 +141,7 @@ impl Stage {
             changes.push(Change::relative(Target::GroupWeightOf(seen(&self.grouped)), Relative::WeightAtMost(100)));
         }
         changes.push(Change::of(Target::Threads(Selector::Process(seen(&self.grouped))), Value::Nice(7)));
+        changes.push(Change::of(Target::Thread(seen(&self.grouped)), Value::TimerSlack(1_000_000)));
         if let Some(group) = &self.new_group {
             changes.push(Change::file(group.join("cpu.weight").to_str().expect("UTF-8"), "50"));
         }
@@ -177,8 +178,9 @@ impl Stage {
         let weight = text(self.new_group.as_ref().map(|group| group.join("cpu.weight")));
         let shares = self.group.as_ref().map(|group| fs::read_to_string(group.join("cpu.shares")).expect("shares"));
         let [chrt, taskset] = [chrt, taskset].map(|output| String::from_utf8_lossy(&output.stdout).into_owned());
+        let slack = fs::read_to_string(format!("/proc/{}/timerslack_ns", self.grouped.id())).expect("timer slack");
         format!(
-            "{chrt}{taskset}nice {nice:?} {shares:?} {:?} interrupt {cpus:?} weight {weight:?} {deadline:?}",
+            "{chrt}{taskset}nice {nice:?} slack {slack:?} {shares:?} {:?} interrupt {cpus:?} weight {weight:?} {deadline:?}",
             fs::read_to_string(SYSCTL).ok()
         )
     }

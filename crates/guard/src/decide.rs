@@ -7,8 +7,9 @@ use std::fmt;
 
 use unstarve_model::{CpuSet, Policy as Class, SchedPolicy, Tid};
 use unstarve_sched::load_weight_of_nice;
+use unstarve_sched::setting::{POLICY_POSITION, RESET_ON_FORK_POSITION, TASK_SETTINGS, Want};
 
-use crate::policy::{Policy, Want};
+use crate::policy::Policy;
 use crate::task::{Kind, Task};
 use unstarve_change::{Aspect, Value};
 
@@ -100,10 +101,10 @@ pub enum Refusal {
     IdlesKernel,
     /// `PF_NO_SETAFFINITY`.
     AffinityFixed,
-    /// This kernel does not support the aspect.
-    NotHere(Aspect),
-    /// Only tasks of the fair class have a slice.
-    NotFair,
+    /// This kernel does not have it: why not.
+    NotHere(&'static str),
+    /// Only tasks of the fair class have it: the message.
+    NotFair(&'static str),
     /// None of the CPUs is online.
     NoSuchCpu,
 }
@@ -141,17 +142,9 @@ pub enum Heirloom {
     Clamps,
 }
 
-/// The order in which aspects are set; they are reverted in the opposite order. Reset-on-fork comes first, so that it is in
-/// force whenever a child could inherit a real-time policy. Then the class, because slice and nice depend on it.
-const ORDER: [Aspect; 6] =
-    [Aspect::ResetOnFork, Aspect::Class, Aspect::Nice, Aspect::Slice, Aspect::Affinity, Aspect::Uclamp];
-/// Positions in [`ORDER`].
-const RESET_ON_FORK: usize = 0;
-const CLASS: usize = 1;
-
 /// What the policy does to a task; `None` if no rule matches.
 pub fn decide(policy: &Policy, surroundings: &Surroundings, task: &Task) -> Option<Plan> {
-    let mut winners: [Option<(usize, &Want)>; ORDER.len()] = [None; ORDER.len()];
+    let mut winners: [Option<(usize, &Want)>; TASK_SETTINGS.len()] = [None; TASK_SETTINGS.len()];
     let mut plan = Plan { changes: Vec::new(), kept: Vec::new(), notes: Vec::new() };
     let mut matched = None;
     for index in policy.candidates(&task.comm) {
@@ -162,7 +155,7 @@ pub fn decide(policy: &Policy, surroundings: &Surroundings, task: &Task) -> Opti
         matched = matched.or(Some(index));
         for want in &rule.set {
             let aspect = want.aspect();
-            let Some(place) = ORDER.iter().position(|&other| other == aspect) else { continue };
+            let Some(place) = TASK_SETTINGS.iter().position(|other| other.aspect == aspect) else { continue };
             match winners[place] {
                 None => winners[place] = Some((index, want)),
                 Some((by, earlier)) if earlier != want => {
@@ -178,13 +171,15 @@ pub fn decide(policy: &Policy, surroundings: &Surroundings, task: &Task) -> Opti
         return Some(plan);
     }
     // The class that the task gets, if it is allowed.
-    let class = winners[CLASS]
+    let class = winners[POLICY_POSITION]
         .filter(|(rule, want)| !is_stronger(policy, task, *rule, want))
-        .map(|(_, want)| resolve(task, want).0)
+        .map(|(_, want)| resolve(task, want))
         .filter(|class| refusal(task, class).is_none());
     let becomes_realtime = class.as_ref().is_some_and(Value::is_realtime);
-    for (rule, want) in winners.into_iter().flatten() {
-        let (mut new, aspect) = resolve(task, want);
+    for (setting, (rule, want)) in
+        TASK_SETTINGS.into_iter().zip(winners).filter_map(|(setting, winner)| Some((setting, winner?)))
+    {
+        let mut new = resolve(task, want);
         let note = |kind| Note { rule, kind };
         if let (Value::Affinity(cpus), Some(online)) = (&mut new, &surroundings.online) {
             *cpus = cpus.iter().filter(|&cpu| online.contains(cpu)).collect();
@@ -193,12 +188,14 @@ pub fn decide(policy: &Policy, surroundings: &Surroundings, task: &Task) -> Opti
                 continue;
             }
         }
-        if aspect == Aspect::Slice && (becomes_realtime || !is_fair(task.attributes.policy)) {
-            plan.notes.push(note(NoteKind::Refused(Refusal::NotFair)));
+        if let Some(why) = setting.of_fair_tasks
+            && (becomes_realtime || !is_fair(task.attributes.policy))
+        {
+            plan.notes.push(note(NoteKind::Refused(Refusal::NotFair(why))));
             continue;
         }
-        let Some(old) = task.attributes.value(aspect) else {
-            plan.notes.push(note(NoteKind::Refused(Refusal::NotHere(aspect))));
+        let Some(old) = task.attributes.value(setting.aspect) else {
+            plan.notes.push(note(NoteKind::Refused(Refusal::NotHere(setting.missing))));
             continue;
         };
         if !policy.rules[rule].lower {
@@ -223,7 +220,7 @@ pub fn decide(policy: &Policy, surroundings: &Surroundings, task: &Task) -> Opti
         let planned = Planned { rule, old, new };
         if planned.old.same(&planned.new) { plan.kept.push(planned) } else { plan.changes.push(planned) }
     }
-    if winners[RESET_ON_FORK].is_none() {
+    if winners[RESET_ON_FORK_POSITION].is_none() {
         keep_from_children(task, &mut plan);
     }
     Some(plan)
@@ -237,8 +234,7 @@ fn keep_from_children(task: &Task, plan: &mut Plan) {
     if task.kind != Kind::User || task.attributes.reset_on_fork {
         return;
     }
-    let Some(rule) = plan.changes.iter().find(|planned| planned.new.is_above_ordinary()).map(|planned| planned.rule)
-    else {
+    let Some(rule) = plan.changes.iter().find(|planned| planned.new.is_privileged()).map(|planned| planned.rule) else {
         return;
     };
     match heirloom(task) {
@@ -260,53 +256,15 @@ fn heirloom(task: &Task) -> Option<Heirloom> {
     }
 }
 
-impl Want {
-    /// The aspect that the value sets. Class and priority are one aspect.
-    pub fn aspect(&self) -> Aspect {
-        match self {
-            Want::Value(value) => value.aspect(),
-            Want::Uclamp { .. } => Aspect::Uclamp,
-            Want::Priority(_) => Aspect::Class,
-        }
-    }
-
-    /// Whether the value makes a task real-time.
-    pub fn is_realtime(&self) -> bool {
-        match self {
-            Want::Value(value) => value.is_realtime(),
-            Want::Priority(_) => true,
-            Want::Uclamp { .. } => false,
-        }
-    }
-}
-
 /// Whether the task already has more than the rule wants, and the rule does not set `lower`.
 fn is_stronger(policy: &Policy, task: &Task, rule: usize, want: &Want) -> bool {
-    let (new, aspect) = resolve(task, want);
-    let old = task.attributes.value(aspect);
-    !policy.rules[rule].lower && old.is_some_and(|old| old.is_stronger_than(&new))
+    let old = task.attributes.value(want.aspect());
+    !policy.rules[rule].lower && old.is_some_and(|old| old.is_stronger_than(&want.value_for(Some(&old))))
 }
 
-/// The value to set, and its aspect.
-fn resolve(task: &Task, want: &Want) -> (Value, Aspect) {
-    let value = match want {
-        Want::Value(value) => value.clone(),
-        Want::Uclamp { min, max } => {
-            let (old_min, old_max) = task.attributes.uclamp.unwrap_or((0, 1024));
-            // A rule that sets one clamp must not push it past the other.
-            let max = max.unwrap_or(old_max.max(min.unwrap_or(0)));
-            Value::Uclamp { min: min.unwrap_or(old_min.min(max)), max }
-        }
-        Want::Priority(priority) => {
-            let policy = match task.attributes.policy {
-                SchedPolicy::Rr => SchedPolicy::Rr,
-                _ => SchedPolicy::Fifo,
-            };
-            Value::Class { policy, rt_priority: *priority, slice: None }
-        }
-    };
-    let aspect = value.aspect();
-    (value, aspect)
+/// The value to set.
+fn resolve(task: &Task, want: &Want) -> Value {
+    want.value_for(task.attributes.value(want.aspect()).as_ref())
 }
 
 fn is_fair(policy: SchedPolicy) -> bool {
@@ -378,11 +336,8 @@ impl fmt::Display for Refusal {
             Refusal::LowersKernel => "a kernel thread that is real-time is never lowered",
             Refusal::IdlesKernel => "a kernel thread is never made SCHED_IDLE: others wait for it",
             Refusal::AffinityFixed => "the kernel binds it to its CPUs (PF_NO_SETAFFINITY)",
-            Refusal::NotHere(Aspect::Slice) => "this kernel has no slices of tasks (6.12 has)",
-            Refusal::NotHere(Aspect::Uclamp) => "this kernel has no utilisation clamps (CONFIG_UCLAMP_TASK)",
-            Refusal::NotHere(_) => "this kernel does not have that",
+            Refusal::NotHere(why) | Refusal::NotFair(why) => why,
             Refusal::NoSuchCpu => "none of these CPUs is online",
-            Refusal::NotFair => "only a fair task has a slice, and this one is not, or will not be",
         })
     }
 }

@@ -13,6 +13,7 @@ use unstarve_executor::sched;
 use unstarve_facts::{Stat, flag};
 use unstarve_host::whole_cgroups;
 use unstarve_model::Tid;
+use unstarve_sched::setting::TASK_SETTINGS;
 
 use crate::owner::Owner;
 use crate::policy::{Policy, Selector};
@@ -29,12 +30,14 @@ pub struct Wanted {
     pub parent: bool,
     /// `status`, for the owner.
     pub owner: bool,
+    /// Files that are settings.
+    pub settings: bool,
 }
 
 impl Wanted {
     /// All files.
     pub fn all() -> Wanted {
-        Wanted { cmdline: true, cgroup: true, parent: true, owner: true }
+        Wanted { cmdline: true, cgroup: true, parent: true, owner: true, settings: true }
     }
 }
 
@@ -125,6 +128,11 @@ impl Scanner {
             works: work.into_iter().collect(),
             attributes: sched::read(tid).ok()?,
         };
+        if self.wanted.settings {
+            let of_files = TASK_SETTINGS.into_iter().filter(|setting| setting.file.is_some());
+            let read = of_files.filter_map(|setting| sched::read_value(tid, setting.aspect).ok()?);
+            task.attributes.files = read.collect();
+        }
         // Last, and only if a rule depends on it: it is the most expensive read, and the process can delay it.
         let asked_for = || self.cmdlines_of.is_empty() || self.cmdlines_of.iter().any(|rest| rest.matches(&task));
         if self.wanted.cmdline && !kernel && asked_for() {

@@ -150,7 +150,7 @@ impl Survey {
 fn starters(tasks: &[(Task, Plan)]) -> Vec<Starter> {
     let mut found = Vec::new();
     for (task, plan) in tasks.iter().filter(|(task, _)| task.kind == Kind::User && task.key.tid == task.tgid) {
-        let raised = plan.changes.iter().chain(&plan.kept).find(|planned| planned.new.is_above_ordinary());
+        let raised = plan.changes.iter().chain(&plan.kept).find(|planned| planned.new.is_privileged());
         let (Some(raised), Some(owner)) = (raised, task.owner) else { continue };
         // A daemon's children may belong to any of its threads.
         let threads = std::fs::read_dir(format!("/proc/{}/task", task.tgid)).into_iter().flatten().flatten();

@@ -310,6 +310,6 @@ fn a_group_gets_what_its_settings_take() {
     let takes = "expected a percentage from 0 to 100 with two digits at most, or max";
     assert_eq!(of("uclamp-min = 101"), format!("p.toml:4:14: uclamp-min = 101; {takes}"));
     assert_eq!(of("uclamp-min = \"much\""), format!("p.toml:4:14: uclamp-min = much; {takes}"));
-    assert_eq!(of("wait = 3"), "p.toml:4:8: unknown field `wait`; expected path, uclamp-min, weight");
+    assert_eq!(of("wait = 3"), "p.toml:4:8: unknown field `wait`; expected path, uclamp-max, uclamp-min, weight");
     assert!(of("").starts_with("p.toml:2:1: this sets nothing"), "{}", of(""));
 }

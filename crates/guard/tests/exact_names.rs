@@ -34,6 +34,7 @@ fn program(name: &[u8]) -> Task {
             slice: None,
             uclamp: None,
             affinity: "0-3".parse().expect("CPUs"),
+            files: Vec::new(),
         },
     }
 }

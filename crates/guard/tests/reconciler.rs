@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use crate::machine::{Machine, Rig, attributes};
 use proptest::prelude::*;
+use unstarve_change::{Aspect, Value};
 use unstarve_guard::Policy;
 use unstarve_guard::task_events::Signal;
 use unstarve_model::{SchedPolicy, Tid};
@@ -488,4 +489,25 @@ proptest! {
             prop_assert_eq!(attributes(&is), attributes(&would_be), "{} {}", thread.key.tid, thread.comm);
         }
     }
+}
+
+/// A value that is a file in /proc/PID and no attribute of sched_getattr(2).
+#[test]
+fn a_setting_that_is_a_file_is_set_for_fair_tasks_and_taken_back() {
+    let machine = Machine::default();
+    let (fair, realtime) = (machine.start("db-main"), machine.start("db-rt"));
+    let slack = |tid| machine.value(tid, Aspect::TimerSlack);
+    machine.set(fair, Value::TimerSlack(50_000));
+    machine.set(realtime, Value::TimerSlack(0));
+    machine.set(realtime, Value::Class { policy: SchedPolicy::Fifo, rt_priority: 3, slice: None });
+    let text = "[[rule]]\nname = \"exact\"\nmatch = { comm = \"db-*\" }\nset = { timer-slack = \"1us\" }\n";
+    assert!(policy(text).wanted().settings && !policy(DATABASE).wanted().settings);
+    let mut rig = Rig::new(policy(text), &machine);
+    rig.keeper.look_at_all().unwrap();
+    assert_eq!((slack(fair), slack(realtime)), (Some(Value::TimerSlack(1000)), Some(Value::TimerSlack(0))));
+    let child = machine.fork(fair);
+    rig.hear(machine.birth(child));
+    rig.take_back();
+    assert_eq!(slack(fair), Some(Value::TimerSlack(50_000)));
+    assert_eq!(slack(child), Some(Value::TimerSlack(50_000)), "it was inherited");
 }

@@ -23,6 +23,6 @@ pub use nature::KernelThread;
 pub use rule::Rule;
 pub use victim_kind::VictimKind;
 pub use weight::{
-    IDLE_WEIGHT, least_nice_that_equals, load_weight_of_cpu_weight, load_weight_of_nice, load_weight_of_prio,
-    share_against,
+    IDLE_WEIGHT, cpu_weight_of_load_weight, least_nice_that_equals, load_weight_of_cpu_weight, load_weight_of_nice,
+    load_weight_of_prio, share_against, systemd_weight_of_shares,
 };

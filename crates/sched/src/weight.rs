@@ -34,6 +34,16 @@ pub fn load_weight_of_cpu_weight(cpu_weight: u32) -> u32 {
     u32::try_from(weight).unwrap_or(u32::MAX)
 }
 
+/// The `cpu.weight` that is nearest to a load weight.
+pub fn cpu_weight_of_load_weight(load_weight: u32) -> u32 {
+    ((u64::from(load_weight) * 100 + 512) / 1024) as u32
+}
+
+/// What systemd makes of `cpu.shares`, rounded down (`cgroup_cpu_shares_to_weight()` in its src/core/cgroup.c).
+pub fn systemd_weight_of_shares(shares: u32) -> u32 {
+    (u64::from(shares) * 100 / 1024).clamp(1, 10_000) as u32
+}
+
 /// The smallest change of nice (the value nearest to 0) with which a task weighs at least `weight`, both in load-weight units;
 /// `None` if even −20 weighs less.
 ///

@@ -18,6 +18,7 @@ use unstarve_executor::journal::Step;
 use unstarve_executor::plan::Look;
 use unstarve_facts::flag;
 use unstarve_model::{CpuSet, SchedPolicy, Tid};
+use unstarve_sched::setting::File;
 
 /// What can be set of a thread.
 type Values = BTreeMap<Aspect, Value>;
@@ -376,6 +377,7 @@ fn attributes(values: &Values) -> Attributes {
         slice: None,
         uclamp: None,
         affinity: CpuSet::default(),
+        files: Vec::new(),
     };
     for value in values.values() {
         match value {
@@ -384,6 +386,7 @@ fn attributes(values: &Values) -> Attributes {
             Value::Slice(slice) => all.slice = Some(*slice),
             Value::Affinity(cpus) => all.affinity = cpus.clone(),
             Value::ResetOnFork(on) => all.reset_on_fork = *on,
+            other if other.of_task().is_some_and(|setting| setting.file.is_some()) => all.files.push(other.clone()),
             other => panic!("no test sets {other} of a thread"),
         }
     }
@@ -398,7 +401,10 @@ impl Host for FakeHost {
             Place::Session { id } => {
                 state.sessions.get(id).copied().map(Value::Nice).filter(|_| aspect == Aspect::Nice)
             }
-            Place::File { path, .. } => state.files.get(path).map(Value::content),
+            Place::File { path, .. } => state
+                .files
+                .get(path)
+                .map(|text| Value::content(File::at(path).map_or(text.as_str(), |file| file.in_force(text)))),
             Place::Feature { .. } => None,
         })
     }

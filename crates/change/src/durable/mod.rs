@@ -8,7 +8,7 @@ use std::fmt::Write;
 use std::str::FromStr;
 
 use crate::change::{Change, Relative, Selector, Target, Thread, To};
-use crate::{Commands, Value, quoted};
+use crate::{Commands, quoted};
 use unstarve_sched::setting::{self, Content, File, feature};
 
 pub use systemd::service_of;
@@ -241,16 +241,7 @@ fn numbered_anew(path: &str) -> String {
 fn no_word(change: &Change, form: &str) -> String {
     let what = match (&change.target, &change.to) {
         (Target::Thread(thread), Some(To::Value(value))) => {
-            let what = match value {
-                Value::Class { .. } => format!("the policy {value}"),
-                Value::Nice(nice) => format!("nice {nice}"),
-                Value::Affinity(cpus) => format!("the CPUs {cpus}"),
-                Value::ResetOnFork(_) => "the reset-on-fork flag".to_owned(),
-                Value::Deadline { .. } => "a deadline".to_owned(),
-                Value::Slice(_) => "a slice".to_owned(),
-                Value::Uclamp { .. } => "utilization clamps".to_owned(),
-                Value::Content(_) => "a text".to_owned(),
-            };
+            let what = value.of_task().map_or_else(|| "a text".to_owned(), |row| (row.describe)(value));
             format!("{what} of thread {} ({})", thread.tid, unstarve_model::clean(&thread.comm))
         }
         (Target::Thread(thread), _) => format!("the change of thread {}", thread.tid),

@@ -2,8 +2,6 @@
 
 use std::fmt::Write;
 
-use unstarve_model::SchedPolicy;
-
 use super::{Durable, Whose, content_of, no_word};
 use crate::Value;
 use crate::change::{Change, Selector, Target, Thread};
@@ -76,11 +74,7 @@ fn interrupt(path: &str, handlers: &[String], cpus: &str) -> Result<String, Stri
 fn beginning(changes: &[Change]) -> Result<String, String> {
     const WITHOUT_ASKING: u32 = 49;
     const HIGHEST: u32 = 90;
-    let priorities = changes.iter().filter_map(|change| match change.value()? {
-        Value::Class { rt_priority, .. } => Some(*rt_priority),
-        _ => None,
-    });
-    match priorities.max() {
+    match changes.iter().filter_map(Change::value).map(Value::rt_priority).max() {
         Some(priority) if priority > HIGHEST => {
             Err(format!("a guard's policy cannot give the real-time priority {priority}; the highest is {HIGHEST}"))
         }
@@ -181,25 +175,7 @@ fn toml_text(text: &str) -> String {
 }
 
 fn in_rule(value: &Value) -> Option<Vec<String>> {
-    Some(match value {
-        Value::Class { policy, rt_priority, .. } => {
-            if matches!(policy, SchedPolicy::Deadline | SchedPolicy::Ext | SchedPolicy::Unknown) {
-                return None;
-            }
-            let mut set = vec![format!("policy = \"{}\"", policy.name())];
-            if *rt_priority > 0 {
-                set.push(format!("rt-priority = {rt_priority}"));
-            }
-            set
-        }
-        Value::Nice(nice) => vec![format!("nice = {nice}")],
-        // The range that the kernel accepts (6.12 and later).
-        Value::Slice(ns) if (100_000..=100_000_000).contains(ns) => vec![format!("slice = \"{ns}ns\"")],
-        Value::Affinity(cpus) => vec![format!("affinity = \"{cpus}\"")],
-        Value::Uclamp { min, max } => vec![format!("uclamp-min = {min}"), format!("uclamp-max = {max}")],
-        Value::ResetOnFork(on) => vec![format!("reset-on-fork = {on}")],
-        Value::Deadline { .. } | Value::Slice(_) | Value::Content(_) => return None,
-    })
+    (value.of_task()?.in_rule)(value)
 }
 
 /// The rule for a setting that is not a task's.

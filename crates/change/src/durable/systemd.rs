@@ -2,11 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use unstarve_model::SchedPolicy;
-
 use super::{Durable, Whose, content_of, no_word};
 use crate::change::{Change, Selector, Target, Thread};
-use crate::{Value, quoted};
+use crate::quoted;
 use unstarve_sched::setting::File;
 
 pub(super) fn files(changes: &[Change], whose: &dyn Fn(&Thread) -> Whose) -> Result<Vec<Durable>, String> {
@@ -24,7 +22,10 @@ pub(super) fn files(changes: &[Change], whose: &dyn Fn(&Thread) -> Whose) -> Res
                 if !unit.ends_with(".service") || !is_unit(&unit) {
                     return Err(format!("{unit} is no service, and others' processes have no settings in systemd"));
                 }
-                let lines = change.value().and_then(in_service).ok_or_else(|| no_word(change, "systemd"))?;
+                let lines = change
+                    .value()
+                    .and_then(|value| (value.of_task()?.systemd)(value))
+                    .ok_or_else(|| no_word(change, "systemd"))?;
                 (unit, lines)
             }
             Target::File { path } => {
@@ -90,30 +91,4 @@ pub fn service_of(group: &str) -> Option<&str> {
     let parts: Vec<&str> = group.split('/').take(at + 1).collect();
     let name = *parts.last()?;
     (is_unit(name) && is_systems(&parts.join("/")) && !name.starts_with("user@")).then_some(name)
-}
-
-/// The settings of systemd.exec(5) for a value.
-fn in_service(value: &Value) -> Option<Vec<String>> {
-    Some(match value {
-        Value::Class { policy, rt_priority, .. } => {
-            let word = match policy {
-                SchedPolicy::Other | SchedPolicy::Batch | SchedPolicy::Idle | SchedPolicy::Fifo | SchedPolicy::Rr => {
-                    policy.name()
-                }
-                SchedPolicy::Deadline | SchedPolicy::Ext | SchedPolicy::Unknown => return None,
-            };
-            let mut lines = vec![format!("CPUSchedulingPolicy={word}")];
-            if *rt_priority > 0 {
-                lines.push(format!("CPUSchedulingPriority={rt_priority}"));
-            }
-            lines
-        }
-        Value::Nice(nice) => vec![format!("Nice={nice}")],
-        // An empty assignment first, because systemd combines the values of several files.
-        Value::Affinity(cpus) => vec!["CPUAffinity=".to_owned(), format!("CPUAffinity={cpus}")],
-        Value::ResetOnFork(on) => {
-            vec![format!("CPUSchedulingResetOnFork={}", if *on { "yes" } else { "no" })]
-        }
-        Value::Deadline { .. } | Value::Slice(_) | Value::Uclamp { .. } | Value::Content(_) => return None,
-    })
 }

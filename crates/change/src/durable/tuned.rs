@@ -3,8 +3,6 @@
 use std::collections::BTreeMap;
 use std::fmt::Write;
 
-use unstarve_model::SchedPolicy;
-
 use super::{Durable, Whose, as_sysctl, content_of, made_later, no_word};
 use crate::Value;
 use crate::change::{Change, Target, Thread};
@@ -51,12 +49,6 @@ const ANYBODYS: &str = "# TuneD takes a program whose command line is one of the
 fn in_tuned(thread: &Thread, value: Option<&Value>) -> Option<String> {
     let plain = |c: char| c.is_ascii_alphanumeric() || "/-_".contains(c);
     thread.comm.chars().all(plain).then_some(())?;
-    let (word, priority) = match value? {
-        Value::Class { policy: SchedPolicy::Fifo, rt_priority, .. } => ('f', *rt_priority),
-        Value::Class { policy: SchedPolicy::Rr, rt_priority, .. } => ('r', *rt_priority),
-        Value::Class { policy: SchedPolicy::Other, .. } => ('o', 0),
-        Value::Class { policy: SchedPolicy::Batch, .. } => ('b', 0),
-        _ => return None,
-    };
+    let (word, priority) = (value?.of_task()?.tuned)(value?)?;
     Some(format!("0:{word}:{priority}:*:^\\[{}\\]$", thread.comm))
 }

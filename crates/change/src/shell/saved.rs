@@ -1,22 +1,16 @@
 //! Commands that save the old value before they change it.
 
 use unstarve_model::Tid;
-use unstarve_sched::setting::File;
 use unstarve_sched::setting::cgroup::{self, CgroupVersion};
+use unstarve_sched::setting::{Aspect, File, ShellSaved, Shows};
 
 use super::known::{CREATED, KIND, Known, NAME, OWNER, Parts};
-use super::{Commands, ENDED, chrt_word, find_features, handlers, quoted, set_session, text, write};
+use super::{Commands, ENDED, find_features, handlers, quoted, set_session, text, write};
 use crate::Value;
 use crate::change::{Change, Relative, Selector, Target, To};
 
-/// Prints the arguments with which chrt(1) restores the policy, priority and flag of `$t`.
-const CHRT_BEFORE: &str = r#"LC_ALL=C chrt -p $t | awk -F': ' '/policy/ { n = split(tolower(substr($2, 7)), a, "|"); p = (n > 1 ? "--reset-on-fork " : "") "--" a[1] } /priority/ { q = $2 } /period/ { split($2, d, "/"); p = p " --sched-runtime " d[1] " --sched-deadline " d[2] " --sched-period " d[3] } END { print p, "--pid", q }'"#;
-/// Nice: the seventeenth field after the name, which may contain any bytes, in proc_pid_stat(5).
-const NICE_BEFORE: &str = "tr '\\n' ' ' < /proc/$t/stat | LC_ALL=C sed 's/.*) //' | cut -d ' ' -f 17";
 /// `/autogroup-57 nice -8`; prints nothing for a thread without a session.
 pub(super) const SESSION_BEFORE: &str = "sed -n 's/.* nice //p' /proc/$t/autogroup";
-const CPUS_BEFORE: &str = "LC_ALL=C sed -n 's/^Cpus_allowed_list:[[:space:]]*//p' /proc/$t/status";
-
 pub(super) fn commands(changes: &[&Change]) -> Option<Commands> {
     let mut steps: Vec<Step> = Vec::new();
     for change in changes {
@@ -153,7 +147,11 @@ fn requotable(path: &str) -> Option<String> {
 }
 
 fn replace_text(file: File<'_>, quoted: &str, to: &str) -> String {
-    let now = if file.setting.is_choice { "sed 's/.*(\\(.*\\)).*/\\1/'" } else { "cat" };
+    let now = match file.setting.shows {
+        Shows::Value => "cat",
+        Shows::Choice => "sed 's/.*(\\(.*\\)).*/\\1/'",
+        Shows::WithReason => "cut -d ' ' -f 1",
+    };
     let back = write(&format!("'$({now} {quoted})'"), quoted, file, "\\$");
     format!("echo \"[ ! -e {quoted} ] || {back}\" >> $u; {}", write(to, quoted, file, "$"))
 }
@@ -162,31 +160,19 @@ fn replace_text(file: File<'_>, quoted: &str, to: &str) -> String {
 const SAVE: &str = r#"echo "t=$t; [ \"\$($b)\" != $s ] ||"#;
 
 fn save_and_set(to: &To) -> Option<String> {
-    Some(match to {
-        To::Value(Value::Class { policy, rt_priority, .. }) => format!(
-            "c=$({CHRT_BEFORE}); case $c in --*) ;; *) continue ;; esac; {SAVE} chrt $c $t\" >> $u; chrt $(echo \"$c\" | grep -o -e \
-             --reset-on-fork || :) {} --pid {rt_priority} $t",
-            chrt_word(*policy)?
-        ),
-        To::Value(Value::ResetOnFork(on)) => {
-            let flag = if *on { "--reset-on-fork " } else { "" };
-            format!(
-                "c=$({CHRT_BEFORE}); case $c in --*) ;; *) continue ;; esac; {SAVE} chrt $c $t\" >> $u; chrt {flag}${{c#--reset-on-fork }} $t"
-            )
+    let (row, set) = match to {
+        To::Value(value) => (value.of_task()?, (value.of_task()?.shell_after_saving)(value)?),
+        To::Relative(Relative::RuntimePercent(percent)) => {
+            let set = format!(
+                "chrt $(echo \"$c\" | awk '{{ for (i = 1; i < NF; i++) if ($i == \"--sched-runtime\") $(i + 1) = int($(i + 1) * {percent} / \
+                 100); print }}') $t"
+            );
+            (Aspect::Class.of_task()?, set)
         }
-        To::Value(Value::Nice(nice)) => format!(
-            "n=$({NICE_BEFORE}); [ \"$n\" ] || continue; {SAVE} renice -n $n -p $t > /dev/null\" >> $u; renice -n {nice} -p $t > /dev/null"
-        ),
-        To::Value(Value::Affinity(cpus)) => format!(
-            "n=$({CPUS_BEFORE}); [ \"$n\" ] || continue; {SAVE} taskset -pc $n $t > /dev/null\" >> $u; taskset -pc {cpus} $t > /dev/null"
-        ),
-        To::Relative(Relative::RuntimePercent(percent)) => format!(
-            "c=$({CHRT_BEFORE}); case $c in --*) ;; *) continue ;; esac; {SAVE} chrt $c $t\" >> $u; chrt $(echo \"$c\" | awk '{{ for (i = 1; i < NF; \
-             i++) if ($i == \"--sched-runtime\") $(i + 1) = int($(i + 1) * {percent} / 100); print }}') $t"
-        ),
-        To::Value(Value::Deadline { .. } | Value::Slice(_) | Value::Uclamp { .. } | Value::Content(_)) => return None,
         To::Relative(Relative::WeightAtMost(_)) => return None,
-    })
+    };
+    let ShellSaved { variable, read, or_continue, restore } = row.saved.as_ref()?;
+    Some(format!("{variable}=$({read}); {or_continue}; {SAVE} {restore}\" >> $u; {set}"))
 }
 
 /// Sets the weight of the top-level group of `$t`, in the hierarchy with the CPU controller, wherever it is mounted.

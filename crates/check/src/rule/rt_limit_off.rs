@@ -1,6 +1,7 @@
 //! Rule `rt-throttling-off`: nothing limits real-time tasks.
 
 use unstarve_facts::Holds;
+use unstarve_sched::setting::tunable::fair_server as fair_server_file;
 
 use super::Rule;
 use crate::case::AuditInput;
@@ -79,19 +80,17 @@ fn fair_server(case: &AuditInput<'_>) -> Option<Hit> {
     if case.facts.would_throttle_rt() == Holds::Yes {
         return None;
     }
-    let files: Vec<&str> = case
-        .snapshot
-        .settings
-        .iter()
-        .filter(|(path, value)| path.contains("/fair_server/cpu") && path.ends_with("/runtime") && value.trim() == "0")
-        .map(|(path, _)| path.as_str())
-        .collect();
-    let off: Vec<&str> = files.iter().filter_map(|path| path.rsplit('/').nth(1)).collect();
-    let first = off.first()?;
+    let off = case.snapshot.settings.iter().filter(|(_, value)| value.trim() == "0");
+    let off = off.filter_map(|(path, _)| match fair_server_file(path)? {
+        (cpu, "runtime") => Some((path.as_str(), cpu)),
+        _ => None,
+    });
+    let (files, cpus): (Vec<&str>, Vec<&str>) = off.unzip();
+    let first = files.first()?;
     Some(
         Draft::new(RULE.id, severity(case), "fair_server")
-            .says(format!("The fair server is off on {}: real-time tasks may starve everybody else there.", named(&off)))
-            .because(format!("/sys/kernel/debug/sched/fair_server/{first}/runtime is 0"))
+            .says(format!("The fair server is off on {}: real-time tasks may starve everybody else there.", named(&cpus)))
+            .because(format!("{first} is 0"))
             .because(real_time_tasks(case))
             .would("RT throttling does not exist on this kernel, so nothing takes the CPU from a real-time task that does not sleep.")
             .fix(Fix::of(
@@ -108,7 +107,7 @@ fn fair_server(case: &AuditInput<'_>) -> Option<Hit> {
 
 fn named(cpus: &[&str]) -> String {
     match cpus {
-        [one] => format!("CPU {}", one.trim_start_matches("cpu")),
+        [one] => format!("CPU {one}"),
         many => format!("{} CPUs", many.len()),
     }
 }

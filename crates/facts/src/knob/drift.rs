@@ -1,5 +1,7 @@
 //! Finds configured settings that do not take effect.
 
+use unstarve_sched::setting::tunable::has_no_single_value;
+
 use super::{Form, Knob, Presence};
 use crate::{Configured, ConfiguredBy, Facts, Snapshot, Version};
 
@@ -96,7 +98,7 @@ fn on_running(snapshot: &Snapshot, index: usize, setting: &Configured, name: &st
     }
     match snapshot.settings.get(&path) {
         Some(live) => not_in_force(snapshot, index, setting, live),
-        None if path.ends_with("/features") || path.ends_with("/debug") => None,
+        None if has_no_single_value(&path) => None,
         None => Some(missing(snapshot, name, &path)),
     }
 }

@@ -1,6 +1,8 @@
 //! Filters texts that may contain anything, even addresses and passwords: a snapshot stores only what is about
 //! scheduling.
 
+use unstarve_sched::setting::beginnings_of_sysctls;
+
 /// Build options that affect scheduling. Others are not stored.
 const CONFIG_PREFIXES: [&str; 12] = [
     "HZ",
@@ -24,8 +26,7 @@ pub fn is_scheduling_option(name: &str) -> bool {
 
 /// Whether a sysctl is about scheduling.
 pub fn is_scheduling_key(key: &str) -> bool {
-    const BEGINNINGS: [&str; 3] = ["kernel.sched_", "kernel.numa_balancing", "kernel.timer_migration"];
-    BEGINNINGS.iter().any(|beginning| key.starts_with(beginning))
+    beginnings_of_sysctls().any(|beginning| key.starts_with(&beginning))
 }
 
 /// Boot parameters that affect which tasks run where.

@@ -19,7 +19,7 @@ use super::wants::wants;
 use super::{Limits, Policy, Rule, Setting, Want, host_settings};
 use crate::owner::{Uid, UidSet, Users};
 use crate::task::Kind;
-use unstarve_change::{Aspect, Value};
+use unstarve_sched::setting::{Aspect, cpus_of_rule};
 
 /// Include cycles are found separately; this only limits a long chain.
 const DEEPEST: usize = 16;
@@ -268,11 +268,7 @@ fn limits(source: &Source, table: &LimitsTable) -> Result<Limits, PolicyError> {
 fn check_limits(source: &Source, limits: &Limits, rules: &[Rule]) -> Result<(), PolicyError> {
     for rule in rules {
         for want in &rule.set {
-            let priority = match want {
-                Want::Value(Value::Class { rt_priority, .. }) => *rt_priority,
-                Want::Priority(priority) => *priority,
-                _ => 0,
-            };
+            let priority = want.rt_priority();
             if priority > limits.rt_priority {
                 let message = format!(
                     "rule `{}` ({}) wants real-time priority {priority}, above the limit {} of this file",
@@ -301,11 +297,7 @@ pub(super) fn within(
 }
 
 pub(super) fn cpus(source: &Source, text: &Spanned<String>) -> Result<CpuSet, PolicyError> {
-    let set: CpuSet = text.get_ref().parse().map_err(|error| source.wrong(text.span().start, format!("{error}")))?;
-    if set.is_empty() {
-        return Err(source.wrong(text.span().start, "an empty list of CPUs; expected one such as 0-3,8"));
-    }
-    Ok(set)
+    cpus_of_rule(text.get_ref()).map_err(|message| source.wrong(text.span().start, message))
 }
 
 fn selector<'a>(

@@ -2,13 +2,14 @@
 
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::fmt;
+use std::sync::LazyLock;
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
-use serde::de::Error;
+use serde::de::{DeserializeSeed, Error, MapAccess, Visitor};
 use serde::{Deserialize, Deserializer};
 use toml::Spanned;
-use unstarve_model::SchedPolicy;
-use unstarve_sched::setting::{PolicyKey, policy_keys};
+use unstarve_sched::setting::{Given, PolicyKey, RuleKey, Takes, policy_keys, rule_keys};
 
 use crate::task::Kind;
 
@@ -190,52 +191,110 @@ impl KindName {
 }
 
 /// What a task shall have; what is not named stays.
-#[derive(Deserialize, JsonSchema, Debug)]
-#[serde(deny_unknown_fields, rename_all = "kebab-case")]
+#[derive(Debug, Default)]
 pub struct SetTable {
-    /// The policy.
-    #[serde(default, deserialize_with = "policy")]
-    #[schemars(schema_with = "policy_schema")]
-    pub policy: Option<SchedPolicy>,
-    /// 1 to 99, with `fifo` or `rr`.
-    #[schemars(with = "Option<u32>", range(min = 1, max = 99))]
-    pub rt_priority: Option<Spanned<i64>>,
-    /// −20 to 19.
-    #[schemars(with = "Option<i32>", range(min = -20, max = 19))]
-    pub nice: Option<Spanned<i64>>,
-    /// The length of a turn, `100us` to `100ms` (Linux 6.12 and later).
-    #[schemars(with = "Option<String>")]
-    pub slice: Option<Spanned<String>>,
-    /// The CPUs on which it may run: `0-3,8`.
-    #[schemars(with = "Option<String>")]
-    pub affinity: Option<Spanned<String>>,
-    /// The least utilisation to assume, 0 to 1024.
-    #[schemars(with = "Option<u32>", range(min = 0, max = 1024))]
-    pub uclamp_min: Option<Spanned<i64>>,
-    /// The greatest utilisation to assume, 0 to 1024.
-    #[schemars(with = "Option<u32>", range(min = 0, max = 1024))]
-    pub uclamp_max: Option<Spanned<i64>>,
-    /// Whether its children start as ordinary tasks.
-    pub reset_on_fork: Option<bool>,
-    /// Whether a task that is stronger already is made weaker: by default, a real-time priority, a nice below 0 and an
-    /// uclamp-min never do that.
-    #[serde(default)]
+    /// The keys, what each is set to, and where that is in the file.
+    pub given: Vec<(&'static str, usize, Given)>,
+    /// Whether a task that is stronger already is made weaker.
     pub lower: bool,
 }
 
-/// The policies that a rule may set.
-const POLICIES: [SchedPolicy; 5] =
-    [SchedPolicy::Other, SchedPolicy::Batch, SchedPolicy::Idle, SchedPolicy::Fifo, SchedPolicy::Rr];
+const LOWER: &str = "lower";
 
-fn policy<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Option<SchedPolicy>, D::Error> {
-    const NAMES: &[&str] = &["other", "batch", "idle", "fifo", "rr"];
-    let name = String::deserialize(deserializer)?;
-    let policy = POLICIES.into_iter().find(|policy| policy.name() == name);
-    policy.map(Some).ok_or_else(|| D::Error::unknown_variant(&name, NAMES))
+impl<'de> Deserialize<'de> for SetTable {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<SetTable, D::Error> {
+        deserializer.deserialize_map(SetVisitor)
+    }
 }
 
-fn policy_schema(_: &mut SchemaGenerator) -> Schema {
-    json_schema!({ "type": "string", "enum": POLICIES.map(SchedPolicy::name) })
+struct SetVisitor;
+
+impl<'de> Visitor<'de> for SetVisitor {
+    type Value = SetTable;
+
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("struct SetTable")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<SetTable, A::Error> {
+        let mut table = SetTable::default();
+        while let Some(key) = map.next_key::<SetKey>()? {
+            let Some(key) = key.0 else {
+                table.lower = map.next_value()?;
+                continue;
+            };
+            let (at, given) = match key.takes {
+                Takes::Number(..) => spanned(map.next_value()?, Given::Number),
+                Takes::Duration(..) | Takes::Cpus(_) => spanned(map.next_value()?, Given::Text),
+                Takes::Flag(_) => spanned(map.next_value()?, Given::Flag),
+                Takes::Word(words, _) => (0, Given::Text(map.next_value_seed(OneOf(words))?)),
+            };
+            table.given.push((key.name, at, given));
+        }
+        Ok(table)
+    }
+}
+
+fn spanned<T>(value: Spanned<T>, given: fn(T) -> Given) -> (usize, Given) {
+    (value.span().start, given(value.into_inner()))
+}
+
+/// A key of a `set` table; `None` for `lower`.
+struct SetKey(Option<&'static RuleKey>);
+
+impl<'de> Deserialize<'de> for SetKey {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<SetKey, D::Error> {
+        static NAMES: LazyLock<Vec<&str>> = LazyLock::new(|| rule_keys().map(|key| key.name).chain([LOWER]).collect());
+        let name = String::deserialize(deserializer)?;
+        let key = rule_keys().find(|key| key.name == name);
+        if key.is_some() || name == LOWER { Ok(SetKey(key)) } else { Err(D::Error::unknown_field(&name, &NAMES)) }
+    }
+}
+
+/// One of these words.
+struct OneOf(&'static [&'static str]);
+
+impl<'de> DeserializeSeed<'de> for OneOf {
+    type Value = String;
+
+    fn deserialize<D: Deserializer<'de>>(self, deserializer: D) -> Result<String, D::Error> {
+        let word = String::deserialize(deserializer)?;
+        if self.0.contains(&word.as_str()) { Ok(word) } else { Err(D::Error::unknown_variant(&word, self.0)) }
+    }
+}
+
+impl JsonSchema for SetTable {
+    fn schema_name() -> Cow<'static, str> {
+        "SetTable".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        const ABOUT_LOWER: &str = "Whether a task that is stronger already is made weaker: by default, a real-time priority, a nice below 0 \
+                                   and an\nuclamp-min never do that.";
+        let key = |key: &RuleKey| match &key.takes {
+            Takes::Number(range, ..) => json_schema!({
+                "description": key.about, "type": ["integer", "null"],
+                "format": if *range.start() < 0 { "int32" } else { "uint32" },
+                "maximum": range.end(), "minimum": range.start()
+            }),
+            Takes::Duration(..) | Takes::Cpus(_) => {
+                json_schema!({ "description": key.about, "type": ["string", "null"] })
+            }
+            Takes::Word(words, _) => {
+                json_schema!({ "description": key.about, "type": "string", "default": null, "enum": words })
+            }
+            Takes::Flag(_) => json_schema!({ "description": key.about, "type": ["boolean", "null"] }),
+        };
+        let lower = json_schema!({ "description": ABOUT_LOWER, "type": "boolean", "default": false });
+        let properties: BTreeMap<&str, Schema> =
+            rule_keys().map(|known| (known.name, key(known))).chain([(LOWER, lower)]).collect();
+        json_schema!({
+            "description": "What a task shall have; what is not named stays.",
+            "type": "object",
+            "properties": properties,
+            "additionalProperties": false
+        })
+    }
 }
 
 /// Settings of cgroups: `path`, and a key for each.

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use toml::Spanned;
 use unstarve_model::Glob;
 use unstarve_sched::setting::{
-    File, beginnings_of_sysctls, called_in_policies, check_harm, path_of_tunable, policy_keys,
+    File, beginnings_of_sysctls, called_in_policies, check_harm, feature, path_of_tunable, policy_keys,
 };
 
 use super::breadth::is_every_group;
@@ -82,7 +82,7 @@ pub(super) fn tunable(source: &Source, table: &Spanned<TunableTable>) -> Result<
         );
         return Err(source.wrong(name.span().start, message));
     }
-    if written.ends_with("features") {
+    if feature::is_file(written) {
         let message =
             "this file has all features in one, and could not be put back; use [[feature]] with a name and on = …";
         return Err(source.wrong(name.span().start, message));

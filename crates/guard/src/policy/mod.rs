@@ -25,7 +25,7 @@ pub use select::{Index, Parent, Selector};
 use compile::Trust;
 
 use crate::scan::Wanted;
-use unstarve_change::Value;
+pub use unstarve_sched::setting::Want;
 
 /// A checked policy.
 #[derive(Clone, Debug)]
@@ -56,22 +56,6 @@ pub struct Rule {
     pub lower: bool,
     /// What to do when another program changes a value.
     pub on_drift: OnDrift,
-}
-
-/// A value that a rule sets.
-#[derive(Clone, PartialEq, Eq, Debug)]
-pub enum Want {
-    /// Exactly this value.
-    Value(Value),
-    /// Utilisation clamps; a `None` leaves that clamp as it is.
-    Uclamp {
-        /// The minimum.
-        min: Option<u32>,
-        /// The maximum.
-        max: Option<u32>,
-    },
-    /// A real-time priority. The task keeps its policy if that is real-time, else it gets FIFO.
-    Priority(u32),
 }
 
 /// A setting that is not about tasks.
@@ -180,19 +164,14 @@ impl Policy {
 
     /// The files of `/proc` that the selectors need.
     pub fn wanted(&self) -> Wanted {
-        self.rules.iter().fold(Wanted::default(), |wanted, rule| rule.selector.wanted(wanted))
+        let is_file = |want: &Want| want.aspect().of_task().is_some_and(|setting| setting.file.is_some());
+        let settings = self.rules.iter().flat_map(|rule| &rule.set).any(is_file);
+        self.rules.iter().fold(Wanted { settings, ..Wanted::default() }, |wanted, rule| rule.selector.wanted(wanted))
     }
 
     /// The highest real-time priority that a rule sets.
     pub fn highest_rt_priority(&self) -> Option<u32> {
         let wants = self.rules.iter().flat_map(|rule| &rule.set);
-        wants
-            .filter_map(|want| match want {
-                Want::Value(Value::Class { rt_priority, .. }) => Some(*rt_priority),
-                Want::Priority(priority) => Some(*priority),
-                _ => None,
-            })
-            .max()
-            .filter(|&priority| priority > 0)
+        wants.map(Want::rt_priority).max().filter(|&priority| priority > 0)
     }
 }

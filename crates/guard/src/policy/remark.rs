@@ -185,11 +185,7 @@ impl Rule {
 
     /// Whether the rule raises tasks above the defaults.
     fn raises(&self) -> bool {
-        self.set.iter().any(|want| match want {
-            Want::Value(Value::Nice(nice)) => *nice < 0,
-            Want::Uclamp { min, .. } => min.is_some_and(|min| min > 0),
-            want => want.is_realtime(),
-        })
+        self.set.iter().any(Want::raises)
     }
 }
 

@@ -98,6 +98,7 @@ impl Selector {
             cgroup: wanted.cgroup || self.cgroup.is_some() || self.unit.is_some(),
             parent: wanted.parent || self.parent.is_some(),
             owner: wanted.owner || self.owner.is_some(),
+            settings: wanted.settings,
         }
     }
 

@@ -110,9 +110,7 @@ impl<H: Host, S: TaskView> Reconciler<H, S> {
             Value::Class { policy, .. } => *policy == SchedPolicy::Other,
             _ => true,
         };
-        if managed.set.iter().any(|(_, change)| change.new.is_above_ordinary())
-            && managed.before.iter().all(is_ordinary)
-        {
+        if managed.set.iter().any(|(_, change)| change.new.is_privileged()) && managed.before.iter().all(is_ordinary) {
             return;
         }
         let asks = |want: &Want| want.aspect() == Aspect::ResetOnFork;

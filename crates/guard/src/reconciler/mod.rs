@@ -381,7 +381,9 @@ impl Managed {
         let is_so = |change: &Step| {
             let value = heir.attributes.value(change.new.aspect());
             // A lowered value without an advantage may as well be the child's own.
-            value.is_some_and(|value| value.same(&change.new) || (change.explains(&value) && is_raised(&value)))
+            value.is_some_and(|value| {
+                value.same(&change.new) || (change.explains(&value) && value.is_more_than_ordinary())
+            })
         };
         let passed = self.set.iter().filter(|(_, change)| is_so(change)).map(|(rule, change)| {
             let before = self.before.iter().find(|value| value.aspect() == change.new.aspect()).unwrap_or(&change.old);
@@ -395,16 +397,6 @@ impl Managed {
             }
         }
         passed
-    }
-}
-
-/// Whether the value gives more than an ordinary task has.
-fn is_raised(value: &Value) -> bool {
-    match value {
-        Value::Nice(nice) => *nice < 0,
-        Value::Class { rt_priority, .. } => *rt_priority > 0,
-        Value::Uclamp { min, .. } => *min > 0,
-        _ => true,
     }
 }
 

@@ -39,6 +39,7 @@ fn task(tid: u32, comm: &str, kind: Kind) -> Task {
             slice: Some(3_000_000),
             uclamp: None,
             affinity: "0-3".parse().unwrap(),
+            files: Vec::new(),
         },
     }
 }

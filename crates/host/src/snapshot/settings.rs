@@ -3,6 +3,9 @@
 use std::collections::BTreeMap;
 use std::io;
 
+use unstarve_sched::setting::tunable::has_no_single_value;
+use unstarve_sched::setting::{File, feature};
+
 use super::Gaps;
 use crate::Root;
 
@@ -12,11 +15,10 @@ const SCHED_DEBUG: &str = "/sys/kernel/debug/sched";
 
 /// Scheduler feature bits, from `sched/features` (5.13 and later) or `sched_features`.
 pub(super) fn read_features(root: &Root, missing: &mut Gaps) -> Option<BTreeMap<String, bool>> {
-    let text = root
-        .text(&format!("{SCHED_DEBUG}/features"))
-        .or_else(|error| root.text(&format!("{DEBUGFS_DIRECTORY}/sched_features")).map_err(|_| error));
+    let [now, before] = feature::FILES;
+    let text = root.text(now).or_else(|error| root.text(before).map_err(|_| error));
     match text {
-        Ok(text) => Some(text.split_ascii_whitespace().map(feature).collect()),
+        Ok(text) => Some(text.split_ascii_whitespace().map(name_and_state).collect()),
         Err(error) => {
             missing.note("scheduler features", why_no_debugfs(root, &error));
             None
@@ -25,11 +27,9 @@ pub(super) fn read_features(root: &Root, missing: &mut Gaps) -> Option<BTreeMap<
 }
 
 /// A leading `NO_` means off. (No feature's own name begins with `NO_`.)
-fn feature(word: &str) -> (String, bool) {
-    match word.strip_prefix("NO_") {
-        Some(name) => (name.to_owned(), false),
-        None => (word.to_owned(), true),
-    }
+fn name_and_state(word: &str) -> (String, bool) {
+    let name = feature::name_of(word);
+    (name.to_owned(), name == word)
 }
 
 /// Adds what the user can do, which the error number does not say.
@@ -53,8 +53,8 @@ pub(super) fn read_all(root: &Root, missing: &mut Gaps) -> BTreeMap<String, Stri
     }
     read_directory(root, "/sys/module/workqueue/parameters", |_| true, &mut settings);
     let before = settings.len();
-    // `debug` is a dump of megabytes, and `features` is read by read_features.
-    read_directory(root, SCHED_DEBUG, |name| !matches!(name, "debug" | "features"), &mut settings);
+    // The features are read by read_features.
+    read_directory(root, SCHED_DEBUG, |name| !has_no_single_value(name), &mut settings);
     if settings.len() == before {
         missing.note(format!("{SCHED_DEBUG}/*"), "see scheduler features");
     }
@@ -72,7 +72,7 @@ pub(super) fn read_all(root: &Root, missing: &mut Gaps) -> BTreeMap<String, Stri
 }
 
 fn is_scheduler_sysctl(name: &str) -> bool {
-    name.starts_with("sched_") || name.starts_with("numa_balancing") || name == "timer_migration"
+    File::at(&format!("/proc/sys/kernel/{name}")).is_some()
 }
 
 fn read_directory(root: &Root, directory: &str, wanted: fn(&str) -> bool, settings: &mut BTreeMap<String, String>) {

@@ -2,7 +2,7 @@
 
 use serde::{Deserialize, Serialize};
 
-use super::{Content, PolicyKey, Setting};
+use super::{Content, PolicyKey, Setting, Shows};
 
 /// The two interfaces of cgroups.
 #[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, Deserialize)]
@@ -32,12 +32,10 @@ pub(super) const WEIGHT: Setting = Setting {
 pub(super) const SHARES: Setting = Setting {
     paths: &["{GROUP}/cpu.shares"],
     version: Some(CgroupVersion::V1),
-    systemd: |value| {
-        Some(format!("CPUWeight={}", (u64::from(value.parse::<u32>().ok()?) * 100 / 1024).clamp(1, 10_000)))
-    },
+    systemd: |value| Some(format!("CPUWeight={}", crate::systemd_weight_of_shares(value.parse().ok()?))),
     policy: Some(PolicyKey {
         to_file: |value| policy_weight(value).map(|weight| Content::of(weight_in(CgroupVersion::V1, weight))),
-        of_file: |value| Some(((u64::from(value.parse::<u32>().ok()?) * 100 + 512) / 1024).to_string()),
+        of_file: |value| Some(crate::cpu_weight_of_load_weight(value.parse().ok()?).to_string()),
         ..POLICY_WEIGHT
     }),
     ..OF_GROUP
@@ -70,6 +68,19 @@ pub(super) const MAX: Setting = Setting {
         Some(format!("CPUQuota={percent}%"))
     },
     ..OF_GROUP
+};
+
+/// Whether the group's CPUs are its own: `member`, `root`, `isolated`. The kernel shows `root invalid (…)` while it cannot be so, and
+/// makes it so once it can.
+///
+/// Source: `sched_partition_show()` in kernel/cgroup/cpuset.c (5.0; reasons 6.1); Documentation/admin-guide/cgroup-v2.rst.
+pub(super) const PARTITION: Setting = Setting {
+    paths: &["{GROUP}/cpuset.cpus.partition"],
+    version: Some(CgroupVersion::V2),
+    shows: Shows::WithReason,
+    // It takes the CPUs from all other groups.
+    gives_more: |_, _| true,
+    ..Setting::PLAIN
 };
 
 pub(super) const QUOTA: Setting =

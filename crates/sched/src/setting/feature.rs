@@ -7,6 +7,11 @@ pub const FILES: [&str; 2] = ["/sys/kernel/debug/sched/features", "/sys/kernel/d
 
 pub(super) const FEATURES: Setting = Setting { paths: &FILES, ..Setting::PLAIN };
 
+/// Whether a name, or a path however it is written, is that of the features file.
+pub fn is_file(name: &str) -> bool {
+    FILES.iter().any(|file| super::last_part(file) == super::last_part(name))
+}
+
 /// The state of a feature bit.
 #[derive(Clone, Copy, PartialEq, Eq, Debug)]
 pub enum FeatureState {

@@ -1,6 +1,8 @@
-//! Scheduler settings that are kernel files: where each is, what it accepts, what its values mean, which values certainly do
-//! harm, and how to make a value persistent. One module for each family; [`SETTINGS`] lists them all. All other code calls
-//! [`File::at`] for a path: no other crate compares file names, and nothing outside the list is written.
+//! Scheduler settings: where each is, what it accepts, what its values mean, which values certainly do harm, and how to make a
+//! value persistent. One module for each family.
+//!
+//! [`SETTINGS`] lists those that are kernel files. All other code calls [`File::at`] for a path: no other crate compares file names,
+//! and nothing outside the list is written. [`TASK_SETTINGS`] lists those of tasks.
 
 pub mod cgroup;
 mod content;
@@ -10,15 +12,22 @@ mod nfsd;
 mod number;
 mod pattern;
 mod real_time;
-mod tunable;
+mod task;
+pub mod tunable;
 mod uclamp;
+mod value;
 mod workqueue;
 
 use cgroup::CgroupVersion;
 pub use content::Content;
+pub use task::{
+    Given, POLICY_POSITION, RESET_ON_FORK_POSITION, RuleKey, ShellSaved, TASK_SETTINGS, Takes, TaskFile, TaskSetting,
+    Want, cpus_of_rule, rule_keys,
+};
+pub use value::{Aspect, Value};
 
-/// All settings. If two match a path, the first one counts.
-pub const SETTINGS: [&Setting; 23] = [
+/// All settings that are files. If two match a path, the first one counts.
+pub const SETTINGS: [&Setting; 25] = [
     &cgroup::WEIGHT,
     &cgroup::SHARES,
     &cgroup::IDLE,
@@ -26,6 +35,8 @@ pub const SETTINGS: [&Setting; 23] = [
     &cgroup::QUOTA,
     &cgroup::PERIOD,
     &uclamp::MIN,
+    &uclamp::MAX,
+    &cgroup::PARTITION,
     &feature::FEATURES,
     &real_time::RUNTIME,
     &real_time::PERIOD,
@@ -47,7 +58,7 @@ pub const SETTINGS: [&Setting; 23] = [
 /// Looks up the values of other settings by name.
 type OtherValues<'a> = dyn Fn(&str) -> Option<String> + 'a;
 
-/// A setting, or a family of settings that are treated alike.
+/// A setting that is a file, or a family of such settings that are treated alike.
 #[derive(Debug)]
 pub struct Setting {
     /// Its files, as absolute paths. `{IRQ}`, `{QUEUE}` and `{CPU}` stand for a number that a boot or a machine assigns,
@@ -58,8 +69,8 @@ pub struct Setting {
     pub version: Option<CgroupVersion>,
     /// The kernel may return EBUSY for a while.
     pub may_be_busy: bool,
-    /// It shows all its words, with the current one in parentheses, and takes a single word.
-    pub is_choice: bool,
+    /// How it shows its value.
+    pub shows: Shows,
     /// Why a value certainly does harm; `other` returns the current or planned value of another setting.
     harm: fn(value: &str, other: &OtherValues<'_>) -> Option<String>,
     /// Whether the second value gives a group more CPU time than the first.
@@ -68,6 +79,17 @@ pub struct Setting {
     systemd: fn(&str) -> Option<String>,
     /// Its key in the `[[cgroup]]` table of a guard's policy.
     pub policy: Option<PolicyKey>,
+}
+
+/// How a file shows its value.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Shows {
+    /// As it was written.
+    Value,
+    /// Among all its words, in parentheses; it takes a single word.
+    Choice,
+    /// A word, and after it perhaps why it has no effect.
+    WithReason,
 }
 
 /// A key of the `[[cgroup]]` table in a policy. Settings of both hierarchies may share one.
@@ -93,7 +115,7 @@ impl Setting {
         paths: &[],
         version: None,
         may_be_busy: false,
-        is_choice: false,
+        shows: Shows::Value,
         harm: |_, _| None,
         gives_more: |_, _| false,
         systemd: |_| None,
@@ -172,8 +194,12 @@ impl<'a> File<'a> {
 
     /// What to write to restore the state that the file shows now.
     pub fn in_force(self, text: &str) -> &str {
-        let word = || text.split_ascii_whitespace().find_map(|word| word.strip_prefix('(')?.strip_suffix(')'));
-        self.setting.is_choice.then(word).flatten().unwrap_or(text)
+        let in_force = match self.setting.shows {
+            Shows::Value => None,
+            Shows::Choice => text.split_ascii_whitespace().find_map(|word| word.strip_prefix('(')?.strip_suffix(')')),
+            Shows::WithReason => text.split_ascii_whitespace().next(),
+        };
+        in_force.unwrap_or(text)
     }
 
     /// Whether the change gives a group more CPU time.
@@ -209,16 +235,22 @@ impl<'a> File<'a> {
     pub fn in_policy(self, value: &Content) -> Option<(&'a str, &'static str, String)> {
         let key = self.setting.policy.as_ref()?;
         let below = self.group()?.strip_prefix("/sys/fs/cgroup")?;
-        let group = match self.setting.version {
-            // Below the controller's directory.
-            Some(CgroupVersion::V1) => &below[1 + below.get(1..)?.find('/')?..],
-            _ => below,
-        };
+        // Of files that both hierarchies have, those of version 1 lie below the controller's directory.
+        let is_v1 = self.setting.version.map_or_else(
+            || below.split('/').nth(1).is_some_and(|first| first.split(',').any(|controller| controller == "cpu")),
+            |version| version == CgroupVersion::V1,
+        );
+        let group = if is_v1 { &below[1 + below.get(1..)?.find('/')?..] } else { below };
         Some((group, key.name, (key.of_file)(value.as_str())?))
     }
 }
 
 const DEBUGFS: &str = "/sys/kernel/debug/sched/";
+
+/// The last component of a path or a name, which can be written in one way alone.
+fn last_part(name: &str) -> Option<&str> {
+    name.rsplit(['/', '.']).find(|part| !part.is_empty())
+}
 
 /// The file that a `[[tunable]]` table of a policy sets.
 pub fn path_of_tunable(name: &str) -> String {
@@ -260,9 +292,7 @@ pub struct Harm {
 /// # Errors
 /// If the value would certainly harm the machine. Values that the kernel itself refuses are not checked.
 pub fn check_harm(name: &str, value: &str, other: impl Fn(&str) -> Option<String>) -> Result<(), Harm> {
-    // A path can be written in many ways, but its last component only in one.
-    let last = |name: &str| name.rsplit(['/', '.']).find(|part| !part.is_empty()).map(str::to_owned);
-    let is_it = |setting: &&Setting| setting.paths.iter().any(|path| last(path) == last(name));
+    let is_it = |setting: &&Setting| setting.paths.iter().any(|path| last_part(path) == last_part(name));
     let harm = SETTINGS.into_iter().find(is_it).and_then(|setting| (setting.harm)(value, &other));
     harm.map_or(Ok(()), |reason| Err(Harm { reason }))
 }

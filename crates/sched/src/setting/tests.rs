@@ -116,6 +116,10 @@ fn a_busy_file_and_one_with_a_choice_are_known() {
     assert!(at("/sys/kernel/debug/sched/fair_server/cpu3/runtime").may_be_busy);
     assert!(!at("/sys/kernel/debug/sched/base_slice_ns").may_be_busy);
     assert_eq!(File::at("/sys/kernel/debug/sched/preempt").map(|file| file.in_force("none (full)")), Some("full"));
+    let partition = File::at("/sys/fs/cgroup/a/cpuset.cpus.partition").expect("a setting");
+    for (shown, in_force) in [("root invalid (no cpus available)", "root"), ("member", "member"), ("", "")] {
+        assert_eq!(partition.in_force(shown), in_force);
+    }
     assert_eq!(File::at("/sys/kernel/debug/sched/features").map(|file| file.in_force("a (b)")), Some("a (b)"));
 }
 

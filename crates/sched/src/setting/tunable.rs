@@ -2,7 +2,7 @@
 
 use std::ops::RangeInclusive;
 
-use super::{Setting, number};
+use super::{Setting, Shows, number};
 
 /// The limits that the kernel enforced while these were sysctls, up to 5.12 (`min_sched_granularity_ns` and so on in
 /// kernel/sysctl.c). In debugfs they have no limits: 0 causes a division by zero (`sched_nr_latency`), and with seconds each
@@ -39,7 +39,7 @@ pub(super) const SCAN_SIZE: Setting = Setting {
 
 /// `none (voluntary) full`.
 pub(super) const PREEMPT: Setting =
-    Setting { paths: &["/sys/kernel/debug/sched/preempt"], is_choice: true, ..Setting::PLAIN };
+    Setting { paths: &["/sys/kernel/debug/sched/preempt"], shows: Shows::Choice, ..Setting::PLAIN };
 
 /// The runtime and period of a CPU's deadline server; each change repeats its admission control.
 ///
@@ -50,6 +50,16 @@ pub(super) const DEADLINE_SERVER: Setting =
 pub(super) const OF_CPU: Setting = Setting { paths: &["/sys/kernel/debug/sched/{NAME}/cpu{CPU}/*"], ..Setting::PLAIN };
 
 pub(super) const DEBUGFS: Setting = Setting { paths: &["/sys/kernel/debug/sched/*"], ..Setting::PLAIN };
+
+/// Whether a file in the scheduler's debugfs directory has no single value: the features, or a dump of megabytes.
+pub fn has_no_single_value(name: &str) -> bool {
+    super::feature::is_file(name) || super::last_part(name) == Some("debug")
+}
+
+/// The CPU and the parameter of a file of the fair class's deadline server: `3`, `runtime`.
+pub fn fair_server(path: &str) -> Option<(&str, &str)> {
+    path.strip_prefix("/sys/kernel/debug/sched/fair_server/cpu")?.split_once('/')
+}
 
 /// Limited to these names, so that a policy cannot write every file below /proc/sys.
 pub(super) const SYSCTL: Setting = Setting {

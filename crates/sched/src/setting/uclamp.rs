@@ -1,26 +1,43 @@
-//! Utilisation clamps of a cgroup.
+//! Utilisation clamps of a cgroup, in both hierarchies.
 
-use super::cgroup::{CgroupVersion, OF_GROUP};
+use super::cgroup::OF_GROUP;
 use super::{Content, PolicyKey, Setting};
 
 /// The minimum utilisation assumed for the group's tasks when the kernel chooses a frequency and a CPU: a percentage with two
-/// digits, or `max`. The file exists with CONFIG_UCLAMP_TASK_GROUP, not in the root group.
+/// digits, or `max`. Both hierarchies have the file, with CONFIG_UCLAMP_TASK_GROUP, and the root group has it in neither.
 ///
-/// Source: `cpu_uclamp_min_write()`, `cpu_uclamp_print()` and `capacity_from_percent()` in kernel/sched/core.c of 6.12 (5.4 and later);
-/// Documentation/admin-guide/cgroup-v2.rst. The kernel shows 100 % as `max`.
+/// Source: `cpu_legacy_files`, `cpu_files`, `cpu_uclamp_min_write()`, `cpu_uclamp_print()` and `capacity_from_percent()` in
+/// kernel/sched/core.c of 6.12 (5.4 and later); Documentation/admin-guide/cgroup-v2.rst. The kernel shows 100 % as `max`.
 pub(super) const MIN: Setting = Setting {
     paths: &["{GROUP}/cpu.uclamp.min"],
-    version: Some(CgroupVersion::V2),
     policy: Some(PolicyKey {
         name: "uclamp-min",
-        about: "As `cpu.uclamp.min` of version 2: the least utilisation to assume of the group's tasks, in per cent (`20`, `\"12.5\"`) or \
-                `\"max\"`. CPUs run faster for them, which costs power.",
-        takes: "a percentage from 0 to 100 with two digits at most, or max",
-        range: None,
-        to_file: |value| as_shown(value).map(Content::of),
-        of_file: |value| Some(format!("\"{}\"", as_shown(value)?)),
+        about: "As `cpu.uclamp.min`: the least utilisation to assume of the group's tasks, in per cent (`20`, `\"12.5\"`) or `\"max\"`. CPUs run \
+                faster for them, which costs power.",
+        ..POLICY_PERCENTAGE
     }),
     ..OF_GROUP
+};
+
+/// The maximum; `max` unless it was set.
+pub(super) const MAX: Setting = Setting {
+    paths: &["{GROUP}/cpu.uclamp.max"],
+    policy: Some(PolicyKey {
+        name: "uclamp-max",
+        about: "As `cpu.uclamp.max`: the greatest utilisation to assume of the group's tasks, in per cent or `\"max\"`. CPUs run slower for \
+                them.",
+        ..POLICY_PERCENTAGE
+    }),
+    ..OF_GROUP
+};
+
+const POLICY_PERCENTAGE: PolicyKey = PolicyKey {
+    name: "",
+    about: "",
+    takes: "a percentage from 0 to 100 with two digits at most, or max",
+    range: None,
+    to_file: |value| as_shown(value).map(Content::of),
+    of_file: |value| Some(format!("\"{}\"", as_shown(value)?)),
 };
 
 /// A percentage as the kernel shows it, to compare the value read back with the one written.
@@ -69,6 +86,14 @@ mod tests {
         let file = File::at("/sys/fs/cgroup/a/cpu.uclamp.min").expect("a setting");
         let more = |old: &str, new: &str| file.gives_more(&Content::of(old), &Content::of(new));
         assert!(more("20.00", "max") && more("0.00", "0.50") && !more("max", "99.95"));
-        assert_eq!(file.in_policy(&Content::of("12.50")), Some(("/a", "uclamp-min", "\"12.50\"".to_owned())));
+        for (path, group, key) in [
+            ("/sys/fs/cgroup/a/cpu.uclamp.min", "/a", "uclamp-min"),
+            ("/sys/fs/cgroup/a/b/cpu.uclamp.max", "/a/b", "uclamp-max"),
+            ("/sys/fs/cgroup/cpu,cpuacct/a/cpu.uclamp.min", "/a", "uclamp-min"),
+            ("/sys/fs/cgroup/cpu/a/b/cpu.uclamp.max", "/a/b", "uclamp-max"),
+        ] {
+            let set = File::at(path).and_then(|file| file.in_policy(&Content::of("12.50")));
+            assert_eq!(set, Some((group, key, "\"12.50\"".to_owned())), "{path}");
+        }
     }
 }

@@ -8,6 +8,8 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 
 use rustc_hash::FxHashMap;
+use unstarve_sched::IDLE_WEIGHT;
+use unstarve_sched::setting::cgroup::{self, CgroupVersion};
 
 /// New groups are looked for every second; a reading may be slightly early.
 const EVERY: Duration = Duration::from_millis(900);
@@ -106,13 +108,14 @@ impl Hierarchy {
         Ok(Names { groups: known, count })
     }
 
-    /// 100 in `cpu.weight` is a load weight of 1024 (`sched_weight_from_cgroup` in kernel/sched/core.c).
+    /// The load weight of a group.
     fn weight(&self, group: &Path) -> Option<u32> {
         let number = |name: &str| fs::read_to_string(group.join(name)).ok()?.trim().parse::<u32>().ok();
-        if number("cpu.idle") == Some(1) {
-            return Some(3);
+        if number(cgroup::idle(true).0) == Some(1) {
+            return Some(IDLE_WEIGHT);
         }
-        if self.unified { number("cpu.weight").map(|weight| (weight * 1024 + 50) / 100) } else { number("cpu.shares") }
+        let version = if self.unified { CgroupVersion::V2 } else { CgroupVersion::V1 };
+        number(cgroup::weight_file(version)).map(|weight| cgroup::load_weight(version, weight))
     }
 }
 

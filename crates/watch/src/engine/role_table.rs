@@ -123,7 +123,7 @@ impl RoleTable {
 
     fn set(&mut self, index: usize, group: &TopGroup, generation: u64) {
         self.groups[index] = Some((group.id, group.weight));
-        let weight = group.weight.map(|weight| (weight * 100 + 512) / 1024);
+        let weight = group.weight.map(unstarve_sched::cpu_weight_of_load_weight);
         self.roles[index] = Some(Role { kind: RoleKind::Group, cgroup: Some(group.path.clone()), weight, generation });
     }
 
