@@ -16,6 +16,9 @@ pub struct Audit {
     pub schema: String,
     /// The host.
     pub host: Host,
+    /// For an upgrade preview: the version of the running kernel, if it is known.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub upgrade_from: Option<String>,
     /// The kernel of the upgrade preview.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub upgrade_to: Option<String>,
@@ -96,6 +99,7 @@ fn report(snapshot: &Snapshot, case: &AuditInput<'_>, mut hits: Vec<Hit>, upgrad
             threads: snapshot.tasks.len(),
             real_time: case.real_time.iter().map(|group| group.tasks.len()).sum(),
         },
+        upgrade_from: upgrade.and(Version::of(&snapshot.kernel)).map(|version| version.to_string()),
         upgrade_to: upgrade.map(|version| version.to_string()),
         is_downgrade: upgrade.zip(Version::of(&snapshot.kernel)).is_some_and(|(to, from)| is_older(to, from)),
         hits,

@@ -6,6 +6,8 @@ use unstarve_facts::Configured;
 pub use unstarve_model::Severity;
 use unstarve_model::clean;
 
+use crate::part::{Kind, OnHost};
+
 /// A problem that a rule found on a host. All texts are escaped.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
 pub struct Hit {
@@ -17,6 +19,24 @@ pub struct Hit {
     pub subject: String,
     /// One sentence.
     pub sentence: String,
+    /// What of the subject, in a few words: `cpu.weight 2500 outweighs kernel workers 25 to 1`.
+    #[serde(default)]
+    pub brief: String,
+    /// The kind of thing that it is about.
+    #[serde(default)]
+    pub kind: Kind,
+    /// What this host has of it.
+    #[serde(default)]
+    pub on_host: OnHost,
+    /// The setting that it is about, with this host's value.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub setting: Option<SettingValue>,
+    /// The public report about it: its id in `unstarve knobs explain`.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub report: Option<String>,
+    /// If it depends on the kernel's stable level, which is not known: the levels that have it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub levels: Option<String>,
     /// The evidence on this host.
     pub evidence: Vec<String>,
     /// The consequence.
@@ -32,6 +52,18 @@ pub struct Hit {
     /// For an upgrade preview: whether it applies now, after the upgrade, or both.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub holds: Option<When>,
+}
+
+/// A setting of this host.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, schemars::JsonSchema)]
+pub struct SettingValue {
+    /// Its name.
+    pub name: String,
+    /// Its value here.
+    pub value: String,
+    /// Its value on the other kernel, if that has it at all.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub later: Option<String>,
 }
 
 /// Which of two kernels something applies to.
@@ -152,6 +184,12 @@ impl Draft {
                 severity,
                 subject: clean(subject.as_ref()).into_owned(),
                 sentence: String::new(),
+                brief: String::new(),
+                kind: Kind::Problem,
+                on_host: OnHost::Has,
+                setting: None,
+                report: None,
+                levels: None,
                 evidence: Vec::new(),
                 consequence: String::new(),
                 price: None,
@@ -164,6 +202,32 @@ impl Draft {
 
     pub(crate) fn says(mut self, sentence: impl AsRef<str>) -> Draft {
         self.hit.sentence = clean(sentence.as_ref()).into_owned();
+        self
+    }
+
+    pub(crate) fn brief(mut self, brief: impl AsRef<str>) -> Draft {
+        self.hit.brief = clean(brief.as_ref()).into_owned();
+        self
+    }
+
+    pub(crate) fn kind(mut self, kind: Kind, on_host: OnHost) -> Draft {
+        (self.hit.kind, self.hit.on_host) = (kind, on_host);
+        self
+    }
+
+    pub(crate) fn setting(mut self, name: &str, value: &str, later: Option<&str>) -> Draft {
+        let text = |text: &str| clean(text).into_owned();
+        self.hit.setting = Some(SettingValue { name: text(name), value: text(value), later: later.map(text) });
+        self
+    }
+
+    pub(crate) fn reported_as(mut self, id: &str) -> Draft {
+        self.hit.report = Some(id.to_owned());
+        self
+    }
+
+    pub(crate) fn on_levels(mut self, levels: Option<String>) -> Draft {
+        self.hit.levels = levels;
         self
     }
 

@@ -11,11 +11,15 @@ mod direction;
 mod fix;
 mod hit;
 mod interrupts;
+mod load;
+mod part;
 mod real_time;
 mod rule;
 mod sarif;
+mod short;
 
 pub use audit::{Audit, Host, audit, audit_upgrade};
-pub use hit::{FilePosition, Fix, Hit, Severity, When};
+pub use hit::{FilePosition, Fix, Hit, SettingValue, Severity, When};
+pub use part::{Kind, OnHost, Part};
 pub use rule::{RULES, Rule};
 pub use sarif::sarif;

@@ -4,10 +4,10 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Context, Result};
-use clap::Args;
+use clap::{Args, ValueEnum};
 use unstarve_check::{RULES, Severity, audit, audit_upgrade, sarif};
 use unstarve_facts::Version;
-use unstarve_term::{Look, audit_page, rules_page};
+use unstarve_term::{Look, audit_full_page, audit_page, audit_shell, rules_page};
 
 use crate::fail_on::FailOn;
 use crate::output::{self, Color, Out};
@@ -22,6 +22,7 @@ Examples:
   sudo unstarve check
   unstarve check --snapshot host.json --json --fail-on warning
   unstarve check --upgrade-to 6.12
+  unstarve check --full
 
 Exit code: 0 nothing at or above --fail-on, 1 something, 2 the check failed.")]
 pub struct LowArgs {
@@ -31,10 +32,16 @@ pub struct LowArgs {
     /// Where this host's /proc, /sys and /etc are
     #[arg(long, value_name = "DIRECTORY", default_value = "/", conflicts_with = "snapshot")]
     root: PathBuf,
-    /// Also show what another kernel would change: settings lost or moved, new defaults, problems new or gone. 6.12.107,
-    /// 6.12, or 7 for the newest known series of 7
+    /// Show what another kernel would change for this host: settings lost or moved, new defaults, problems new or gone.
+    /// 6.12.107, 6.12, or 7 for the newest known series of 7
     #[arg(long, value_name = "VERSION")]
     upgrade_to: Option<String>,
+    /// Show all items with their evidence, fixes and sources
+    #[arg(long, conflicts_with_all = ["json", "sarif", "form"])]
+    full: bool,
+    /// Print the fixes as commands for a shell, each with its undo
+    #[arg(long = "as", value_enum, value_name = "FORM", id = "form", conflicts_with_all = ["json", "sarif"])]
+    form: Option<CommandForm>,
     /// Print JSON (schema unstarve.check/1)
     #[arg(long)]
     json: bool,
@@ -42,7 +49,7 @@ pub struct LowArgs {
     #[arg(long, conflicts_with = "json")]
     sarif: bool,
     /// List the rules, with reasons and sources
-    #[arg(long, conflicts_with_all = ["snapshot", "json", "sarif"])]
+    #[arg(long, conflicts_with_all = ["snapshot", "json", "sarif", "full", "form"])]
     rules: bool,
     /// Exit with 1 if something is of at least this severity
     #[arg(long, value_enum, value_name = "SEVERITY", default_value = "critical")]
@@ -63,8 +70,16 @@ enum What {
     Snapshot(PathBuf),
 }
 
+/// `--as`, as typed.
+#[derive(Clone, Copy, ValueEnum)]
+enum CommandForm {
+    Shell,
+}
+
 enum Form {
     Page(Look),
+    Full(Look),
+    Shell,
     Json,
     Sarif,
 }
@@ -81,10 +96,12 @@ impl LowArgs {
         Ok(HiArgs {
             what,
             upgrade_to,
-            form: match (self.json, self.sarif) {
-                (true, _) => Form::Json,
-                (_, true) => Form::Sarif,
-                _ => Form::Page(output::look(color)),
+            form: match self.form {
+                Some(CommandForm::Shell) => Form::Shell,
+                None if self.json => Form::Json,
+                None if self.sarif => Form::Sarif,
+                None if self.full => Form::Full(output::look(color)),
+                None => Form::Page(output::look(color)),
             },
             fail_on: self.fail_on.severity(),
         })
@@ -108,6 +125,8 @@ pub fn run(args: HiArgs) -> Result<ExitCode> {
         Form::Json => serde_json::to_string_pretty(&audit)? + "\n",
         Form::Sarif => serde_json::to_string_pretty(&sarif(&audit, env!("CARGO_PKG_VERSION")))? + "\n",
         Form::Page(look) => audit_page(&audit, look),
+        Form::Full(look) => audit_full_page(&audit, look),
+        Form::Shell => audit_shell(&audit),
     };
     let failed = args.fail_on.is_some_and(|limit| audit.reaches(limit));
     output::will_end_with(u8::from(failed));

@@ -174,7 +174,7 @@ fn a_made_up_host_is_set_and_undone() {
     assert!(code == Some(0) && said.ends_with("100 -> 050 (not written)\n"), "{said}");
     assert!(!Path::new(journal).exists());
     let (code, said) = knobs(&["set", "sched_rr_timeslice_ms", "050"]);
-    let undo = format!("unstarve knobs undo --journal {journal} --root {root} takes it back\n");
+    let undo = format!("undo: unstarve knobs undo --journal {journal} --root {root}\n");
     assert!(code == Some(0) && said.ends_with(&undo), "{said}");
     assert_eq!(std::fs::read_to_string(&file).expect("a file"), "050\n");
     assert_eq!(knobs(&["undo"]).0, Some(0));

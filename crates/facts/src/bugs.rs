@@ -25,6 +25,16 @@ impl Bug {
         self.0.get(column).unwrap_or_default()
     }
 
+    /// Its row.
+    pub fn row(self) -> Row {
+        self.0
+    }
+
+    /// The id of the public report about it in [`crate::REGRESSIONS`].
+    pub fn report(self) -> &'static str {
+        self.text("regression")
+    }
+
     /// `critical`, `warning` or `info`.
     pub fn severity(self) -> &'static str {
         self.text("severity")

@@ -39,6 +39,12 @@ pub(crate) fn has_one(row: Row) -> bool {
     row.get("since").is_some()
 }
 
+/// The stable levels of a series at which a row begins and ends to apply, as far as it names them.
+pub(crate) fn levels(row: Row, version: Version) -> (Option<Version>, Option<Version>) {
+    let level = |column: &str| entries(row, column, version).find(|entry| entry.patch.is_some());
+    (level("also_from"), level("fixed_in"))
+}
+
 /// The kernels to which a row applies, in words. Series in `unclear_in` are not mentioned.
 pub(crate) fn words(row: Row) -> Option<String> {
     let since = row.get("since")?;

@@ -90,6 +90,12 @@ impl Row {
         span::has_one(self).then(|| span::holds_on(self, version))
     }
 
+    /// The stable levels of a kernel's series from which on it applies and no longer applies; `None` where the row names
+    /// no level of that series.
+    pub fn levels_in(self, version: Version) -> (Option<Version>, Option<Version>) {
+        span::levels(self, version)
+    }
+
     /// The kernels to which it applies, in words: `Linux 6.12 to 6.16 have it; it is fixed in 6.12.92`. `None` if the
     /// row does not say.
     pub fn kernels(self) -> Option<String> {

@@ -103,7 +103,7 @@ impl Screen<'_> {
             [cpu] => format!(" on CPU {cpu}"),
             _ => String::new(),
         };
-        ink.headed_paragraph((of_severity(lead.severity), &word), STRONG, &format!("{}{place}", headline(lead)));
+        ink.labelled((of_severity(lead.severity), &word), STRONG, &format!("{}{place}", headline(lead)));
         ink.paragraph("  ", PLAIN, &self.how_much(lead));
         let why_unsure = self.report.trace.too_little.as_ref().filter(|_| lead.confidence < SURE);
         if let Some(why) = why_unsure {
@@ -208,7 +208,7 @@ const MAX_SHOWN_INSTANCES: usize = 2;
 /// A label and its text, wrapped below itself; nothing without a text.
 fn label(ink: &mut Ink, name: &str, text: &str) {
     if !text.is_empty() {
-        ink.headed_paragraph((STRONG, &format!("  {name:<8}")), PLAIN, text);
+        ink.labelled((STRONG, &format!("  {name:<8}")), PLAIN, text);
     }
 }
 

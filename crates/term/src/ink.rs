@@ -78,18 +78,18 @@ impl Ink {
 
     /// Writes a paragraph: its first line begins with `first`, the others are indented to the same column.
     pub(crate) fn paragraph(&mut self, first: &str, style: Style, text: &str) {
-        self.headed_paragraph((PLAIN, first), style, text);
+        self.labelled((PLAIN, first), style, text);
     }
 
-    /// The same with a style of its own for what it begins with.
-    pub(crate) fn headed_paragraph(&mut self, (head, first): (Style, &str), style: Style, text: &str) {
+    /// Writes a paragraph whose first line begins with a label in a style of its own.
+    pub(crate) fn labelled(&mut self, (label_style, first): (Style, &str), style: Style, text: &str) {
         let text = bind_units(&fold(text, self.look.charset()));
         let indent = columns(first);
         let width = self.look.width().saturating_sub(indent).max(20);
         let options = textwrap::Options::new(width).word_splitter(textwrap::WordSplitter::NoHyphenation);
         for (index, line) in textwrap::wrap(&text, options).iter().enumerate() {
             let margin = if index == 0 { first.to_owned() } else { " ".repeat(indent) };
-            self.line(&[(head, &margin), (style, &line.replace(NO_BREAK_SPACE, " "))]);
+            self.line(&[(label_style, &margin), (style, &line.replace(NO_BREAK_SPACE, " "))]);
         }
     }
 

@@ -28,7 +28,7 @@ mod topic;
 mod word;
 mod worst;
 
-pub use audit::{audit_page, rules_page};
+pub use audit::{audit_full_page, audit_page, audit_shell, rules_page};
 pub use comparison::{Extent, comparison_page};
 pub use doctor::doctor_page;
 pub use first_screen::first_screen;

@@ -6,6 +6,7 @@ use super::Rule;
 use crate::case::{AuditInput, counted};
 use crate::fix;
 use crate::hit::{Draft, Fix, FixNotes, Hit, Severity};
+use crate::part::{Kind, OnHost};
 
 pub(super) const RULE: Rule = Rule {
     id: "autogroup",
@@ -34,6 +35,7 @@ fn check(case: &AuditInput<'_>) -> Vec<Hit> {
                 "Autogroup is on: the nice of {} counts only inside a session.",
                 counted(niced.len() as u64, "task")
             ))
+            .brief(format!("autogroup limits the nice of {} to a session", counted(niced.len() as u64, "task")))
             .because(format!("for example {}[{}], nice {}, in the root cgroup", first.comm, first.tid, first.nice))
             .because("kernel.sched_autogroup_enabled is 1")
             .would("Against other sessions and against kernel threads such a task weighs as much as if it had nice 0.")
@@ -65,7 +67,11 @@ fn flip(before: &AuditInput<'_>, after: &AuditInput<'_>) -> Vec<Hit> {
         before.snapshot.tasks.iter().filter(|task| !task.kernel_thread && task.cgroup.as_deref() == Some("/"));
     vec![
         Draft::new(RULE.id, Severity::Info, "default of autogroup")
-            .says(format!("The upgrade turns autogroup {now}."))
+            .says(format!("{} turns autogroup {now}.", after.facts.name()))
+            .brief(format!("{} → {now}", if was { "on" } else { "off" }))
+            .kind(Kind::Default, OnHost::Default)
+            .setting("sched_autogroup_enabled", &u8::from(was).to_string(), Some(&u8::from(will).to_string()))
+            .reported_as("R33")
             .because(format!("kernel.sched_autogroup_enabled is {} now and no file sets it", u8::from(was)))
             .because(format!("{} in the root cgroup, where it acts", counted(in_root.count() as u64, "thread")))
             .would(if will {

@@ -50,6 +50,7 @@ fn nfsd(case: &AuditInput<'_>, cpus: usize) -> Option<Hit> {
     Some(
         Draft::new(RULE.id, severity, "nfsd")
             .says(format!("nfsd has {threads} threads on {}, {} for each.", counted(cpus as u64, "CPU"), threads / cpus))
+            .brief(format!("{threads} threads on {}, {} for each", counted(cpus as u64, "CPU"), threads / cpus))
             .because(format!("pool mode {mode}"))
             .because(match gentle {
                 Holds::Yes => format!("{} wakes one idle nfsd at a time, the one that ran last", case.facts.name()),
@@ -101,6 +102,7 @@ fn stem(task: &TaskFacts) -> &str {
 fn pool(process: u32, name: &str, count: usize, cpus: usize) -> Hit {
     Draft::new(RULE.id, Severity::Info, format!("pool {name}"))
         .says(format!("{name} (process {process}) has {count} threads on {}.", counted(cpus as u64, "CPU")))
+        .brief(format!("{count} threads on {} (process {process})", counted(cpus as u64, "CPU")))
         .because(format!("{} for each CPU", count / cpus))
         .would(
             "Harmless while they sleep. If requests are short and each wakes another thread, nearly all of them become runnable \

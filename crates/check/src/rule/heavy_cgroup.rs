@@ -57,6 +57,11 @@ fn hit(case: &AuditInput<'_>, group: &CgroupFacts, weight: u32) -> Option<Hit> {
                 own_value(group)?,
                 f64::from(weight) / f64::from(NORMAL)
             ))
+            .brief(format!(
+                "{file} {} outweighs kernel workers {:.0} to 1",
+                own_value(group)?,
+                f64::from(weight) / f64::from(NORMAL)
+            ))
             .because(arithmetic(weight, cpus))
             .because(nice(weight))
             .because(format!("{threads} threads are in it"))

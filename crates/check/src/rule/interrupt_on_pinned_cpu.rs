@@ -94,6 +94,7 @@ fn reached(case: &AuditInput<'_>, pinned: &BTreeMap<u32, String>) -> Option<Hit>
                 1 => "A busy interrupt reaches".to_owned(),
                 count => format!("{count} busy interrupts reach"),
             }))
+            .brief(format!("{} beside pinned tasks", crate::case::counted(worst.len() as u64, "busy interrupt")))
             .because_of(evidence)
             .would("The pinned task loses the CPU for every handler and its softirq, and what softirqs leave to ksoftirqd waits for it.")
             .fix(move_interrupt(case, irq, &set(pinned)))
@@ -129,6 +130,7 @@ fn balanced(case: &AuditInput<'_>, pinned: &BTreeMap<u32, String>) -> Option<Hit
     Some(
         Draft::new(RULE.id, Severity::Info, "irqbalance")
             .says(format!("irqbalance runs and may move interrupts to {}, to which tasks are pinned.", cpus(&open)))
+            .brief(format!("may move interrupts to {}, to which tasks are pinned", cpus(&open)))
             .because(format!("{} is pinned to CPU {first}", pinned[&first.0]))
             .because("irqbalance spares isolated CPUs by itself; these are not")
             .would("An interrupt that served its CPU well today may land beside a pinned or real-time task tomorrow.")

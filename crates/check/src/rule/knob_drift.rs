@@ -2,12 +2,18 @@
 
 use std::collections::BTreeMap;
 
-use unstarve_facts::{Configured, ConfiguredBy, Drift, DriftKind, Facts, Knob, Presence, Snapshot, Version, drifts};
+use unstarve_change::{Change, FeatureState as Set};
+use unstarve_facts::{
+    Configured, ConfiguredBy, Drift, DriftKind, FEATURES, Facts, FeatureState, Form, Knob, Presence, Snapshot, Version,
+    drifts, feature_at,
+};
+use unstarve_model::Nanos;
 
 use super::Rule;
 use crate::case::AuditInput;
 use crate::fix;
 use crate::hit::{Draft, Fix, FixNotes, Hit, Severity};
+use crate::part::{Kind, OnHost};
 
 pub(super) const RULE: Rule = Rule {
     id: "knob-drift",
@@ -50,6 +56,9 @@ fn hit(case: &AuditInput<'_>, drifts: &[Drift<'_>], then: Option<&AuditInput<'_>
     let places: Vec<&Configured> = drifts.iter().map(|drift| drift.setting).collect();
     Draft::new(RULE.id, severity, name)
         .says(sentence(name, drift, &kernel))
+        .brief(brief(drift, default_of(&then.unwrap_or(case).facts, "base_slice_ns", case.online.len())))
+        .kind(kind(&drift.kind), OnHost::Has)
+        .setting(name, drift.setting.value.trim(), later(&drift.kind))
         .because_of(evidence(case, drift))
         .would(consequence(drift))
         .priced_if(matches!(drift.kind, DriftKind::Moved(_) | DriftKind::Gone(_)).then_some(PRICE))
@@ -68,6 +77,53 @@ fn matters(case: &AuditInput<'_>, drift: &Drift<'_>) -> bool {
 fn default_of(facts: &Facts<'_>, name: &str, cpus: usize) -> Option<String> {
     let form = Knob::named(name)?.at(facts.version()?, facts.distribution()).and_then(Presence::form)?;
     form.default_with(cpus)
+}
+
+fn kind(drift: &DriftKind) -> Kind {
+    match drift {
+        DriftKind::Gone(_) | DriftKind::Unknown => Kind::Gone,
+        DriftKind::Moved(_) => Kind::Moved,
+        DriftKind::Redefined(_) => Kind::Redefined,
+        DriftKind::Translated(_) => Kind::Renamed,
+        DriftKind::NotInForce(_) => Kind::Problem,
+    }
+}
+
+fn later(drift: &DriftKind) -> Option<&str> {
+    match drift {
+        DriftKind::NotInForce(live) => Some(live),
+        _ => None,
+    }
+}
+
+/// `10000000 (10.0 ms)`.
+fn shown(value: &str, unit: &str) -> String {
+    match (unit, value.trim().parse::<u64>()) {
+        ("ns", Ok(ns)) => format!("{} ({})", value.trim(), Nanos(ns)),
+        _ => value.trim().to_owned(),
+    }
+}
+
+fn brief(drift: &Drift<'_>, base_slice: Option<String>) -> String {
+    let knob = Knob::named(&drift.name);
+    let unit = knob.and_then(|knob| knob.rows().last()).map_or("", Form::unit);
+    let value = shown(&drift.setting.value, unit);
+    let default = base_slice.map_or(String::new(), |default| format!(", {} by default", shown(&default, "ns")));
+    match &drift.kind {
+        DriftKind::Unknown => format!("{value} is set, but the kernel has no such setting"),
+        DriftKind::Gone(next) => match (knob.and_then(Knob::renamed_to), next) {
+            (Some(new), _) => format!("{value} here; gone, now {}{default}", new.name()),
+            (None, Some(next)) => format!("{value} here; gone; nearest is {}", next.name()),
+            (None, None) => format!("{value} here; gone, nothing replaces it"),
+        },
+        DriftKind::Moved(path) => format!("{value} here; moves to {path}"),
+        DriftKind::Redefined(meaning) => {
+            let meaning = meaning.split(['.', ';']).next().unwrap_or(meaning);
+            format!("{value} here; means something else: {meaning}")
+        }
+        DriftKind::NotInForce(live) => format!("{value} in the file, {live} in force"),
+        DriftKind::Translated(to) => format!("{value} by TuneD, which writes it to {to}"),
+    }
 }
 
 fn sentence(name: &str, drift: &Drift<'_>, kernel: &str) -> String {
@@ -132,8 +188,20 @@ fn cure(case: &AuditInput<'_>, drift: &Drift<'_>) -> Option<Fix> {
             },
             vec![fix::setting(case.snapshot, path, value)],
         ),
+        DriftKind::Gone(_) if is_number && renamed(drift).is_some() => {
+            let default = default_of(&case.facts, "base_slice_ns", case.online.len());
+            let default = default.map_or(String::new(), |default| format!(" The default here is {default}."));
+            Fix::of(
+                FixNotes {
+                    text: &format!("Set base_slice_ns instead, at each boot from a unit.{default}"),
+                    risk: "A slice several times the default makes woken tasks wait that long: measure it first.",
+                    valid_on: "6.6 and later",
+                },
+                vec![fix::setting(case.snapshot, renamed(drift)?.path(), value)],
+            )
+        }
         DriftKind::Unknown | DriftKind::Gone(_) | DriftKind::Moved(_) => Some(Fix::advice(FixNotes {
-            text: "Take the line out, so that nobody believes in it; measure whether its effect is missed.",
+            text: "Remove the line, and measure whether its effect is missed.",
             risk: "It is still needed where the same file serves older kernels.",
             valid_on: "all kernels",
         })),
@@ -146,13 +214,18 @@ fn cure(case: &AuditInput<'_>, drift: &Drift<'_>) -> Option<Fix> {
     }
 }
 
+/// The form of the setting of another name that takes the number.
+fn renamed(drift: &Drift<'_>) -> Option<Form> {
+    Knob::named(&drift.name)?.renamed_to()?.rows().last()
+}
+
 fn upgrade(before: &AuditInput<'_>, after: &AuditInput<'_>) -> Vec<Hit> {
     let Some(version) = after.facts.version() else { return Vec::new() };
     // Settings that are gone or moved are found on the previewed host as on any other.
     let mut written = drifts(before.snapshot, Some(version));
     written.retain(|drift| matches!(drift.kind, DriftKind::Redefined(_)));
     let written = by_meaning(written).into_iter().map(|drifts| hit(before, &drifts, Some(after)));
-    written.chain(unwritten(before.snapshot, after, version)).collect()
+    written.chain(unwritten(before.snapshot, after, version)).chain(features(before, version)).collect()
 }
 
 /// Settings that no file sets: those whose default changes, and those changed by hand.
@@ -163,19 +236,28 @@ fn unwritten(now: &Snapshot, after: &AuditInput<'_>, version: Version) -> Vec<Hi
     let mut found = Vec::new();
     for knob in Knob::all() {
         let form = |version| knob.at(version, facts.distribution()).and_then(Presence::form);
-        let (Some(old), Some(new)) = (form(current), form(version)) else { continue };
+        let Some(old) = form(current) else { continue };
         let Some(live) = now.settings.get(old.path()).map(|text| text.trim()) else { continue };
-        let (Some(was), Some(will)) = (old.default_with(cpus), new.default_with(cpus)) else { continue };
+        let Some(was) = old.default_with(cpus) else { continue };
         let is_written = now.configured.iter().any(|setting| setting.key.ends_with(knob.name()));
         // The rule `autogroup` says more about it.
         if is_written || knob.name() == "sched_autogroup_enabled" {
             continue;
         }
+        let will = form(version).and_then(|new| Some((new.default_with(cpus)?, new.unit())));
         // If a default scales other than logarithmically, nothing can be concluded.
-        if live == was && was != will {
-            found.push(redefaulted(knob, &was, &will, new.unit(), after));
-        } else if live != was && !old.is_scaled() {
-            found.push(by_hand(knob, live, &was, old.path()));
+        let is_logarithmic = || now.setting("sched_tunable_scaling").is_some_and(|(_, mode)| mode.trim() == "1");
+        // Parameters of modules come from the boot line, or the kernel calculates them.
+        let is_by_hand = live != was && old.kind() != "module" && (!old.is_scaled() || is_logarithmic());
+        match (knob.at(version, facts.distribution()), will) {
+            (_, Some((will, unit))) if live == was && was != will => {
+                found.push(redefaulted(knob, &was, &will, unit, after));
+            }
+            (_, Some(_)) if is_by_hand => found.push(by_hand(knob, live, &was, old.path())),
+            (Some(Presence::Gone(_) | Presence::NotYet(_)), None) if is_by_hand => {
+                found.push(gone_by_hand(knob, live, old, after));
+            }
+            _ => {}
         }
     }
     found
@@ -185,8 +267,10 @@ fn redefaulted(knob: Knob, was: &str, will: &str, unit: &str, after: &AuditInput
     let unit = if ["ns", "us", "ms", "MB", "MB/s"].contains(&unit) { format!(" {unit}") } else { String::new() };
     Draft::new(RULE.id, Severity::Info, format!("default of {}", knob.name()))
         .says(format!("The default of {} goes from {was} to {will}{unit} with {}.", knob.name(), after.facts.name()))
+        .brief(format!("{was} → {will}{unit}"))
+        .kind(Kind::Default, OnHost::Default)
+        .setting(knob.name(), was, Some(will))
         .because("it has its default now, and no file sets it")
-        .would("It changes with that kernel.")
         .done()
 }
 
@@ -196,11 +280,79 @@ fn by_hand(knob: Knob, live: &str, was: &str, path: &str) -> Hit {
         FixNotes { text: "Write it down if it is wanted.", risk: "", valid_on: "kernels that have it as a sysctl" };
     let persistent = path.starts_with("/proc/sys/kernel/").then(|| Fix::kept(about, path, live)).flatten();
     Draft::new(RULE.id, Severity::Info, format!("{key} by hand"))
-        .says(format!(
-            "{key} is {live}, its default {was}, and no file that was read sets it: the reboot takes it away."
-        ))
+        .says(format!("{key} is {live}, its default {was}, and no file that was read sets it: the reboot loses it."))
+        .brief(format!("{live} now, {was} after the reboot"))
+        .kind(Kind::Lost, OnHost::Has)
+        .setting(key, live, Some(was))
         .because(format!("{path} is {live}"))
         .would("After the reboot the default is in force.")
         .fix(persistent)
         .done()
+}
+
+fn gone_by_hand(knob: Knob, live: &str, old: Form, after: &AuditInput<'_>) -> Hit {
+    let drift_brief = match (knob.renamed_to(), old.successor()) {
+        (Some(new), _) => format!("gone, now {}", new.name()),
+        (None, Some(next)) => format!("gone; nearest is {}", next.name()),
+        (None, None) => "gone, nothing replaces it".to_owned(),
+    };
+    Draft::new(RULE.id, Severity::Warning, knob.name())
+        .says(format!(
+            "{} is {live} and no file that was read sets it; {} does not have it.",
+            knob.name(),
+            after.facts.name()
+        ))
+        .brief(format!("{} set by hand; {drift_brief}", shown(live, old.unit())))
+        .kind(Kind::Gone, OnHost::Has)
+        .setting(knob.name(), live, None)
+        .because(format!("{} is {live}", old.path()))
+        .would("The default of the other kernel is in force.")
+        .done()
+}
+
+/// Feature bits that differ from their default: the reboot loses them, or the other kernel does not have them.
+fn features(before: &AuditInput<'_>, version: Version) -> Vec<Hit> {
+    let (Some(current), Some(features)) = (before.facts.version(), &before.snapshot.features) else {
+        return Vec::new();
+    };
+    let rows = FEATURES.rows().filter(|row| row.is_stated());
+    let found = rows.filter_map(|row| {
+        let name = row.name().split([' ', '(']).next()?;
+        let live = *features.get(name)?;
+        let state = |on: bool| if on { "on" } else { "off" };
+        let default = match feature_at(row, current) {
+            FeatureState::On => true,
+            FeatureState::Off => false,
+            _ => return None,
+        };
+        let later = match feature_at(row, version) {
+            FeatureState::On => Some(true),
+            FeatureState::Off => Some(false),
+            FeatureState::Absent => None,
+            FeatureState::Depends(_) | FeatureState::Unknown(_) => return None,
+        };
+        (live != default && later != Some(live)).then(|| {
+            let is = state(live);
+            let draft = Draft::new(RULE.id, Severity::Info, format!("feature {name}"));
+            let draft = match later {
+                None => draft
+                    .says(format!("The feature {name} was turned {is} here; Linux {version} does not have it."))
+                    .brief(format!("turned {is} here; gone"))
+                    .kind(Kind::Gone, OnHost::Has),
+                Some(later) => draft
+                    .says(format!("The feature {name} was turned {is} here; after the reboot it is {}.", state(later)))
+                    .brief(format!("turned {is} here, {} after the reboot", state(later)))
+                    .kind(Kind::Lost, OnHost::Has)
+                    .fix(Fix::of(
+                        FixNotes { text: "Turn it again, at each boot from a unit.", risk: "", valid_on: "debugfs" },
+                        vec![
+                            Change::feature(name, Set::from(live))
+                                .from(unstarve_change::Value::content(Set::from(later).word(name))),
+                        ],
+                    )),
+            };
+            draft.setting(name, is, later.map(state)).because("its default on this kernel differs").done()
+        })
+    });
+    found.collect()
 }

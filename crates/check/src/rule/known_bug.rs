@@ -6,6 +6,8 @@ use unstarve_facts::{BUGS, Bug, Holds};
 use super::Rule;
 use crate::case::AuditInput;
 use crate::hit::{Draft, Fix, FixNotes, Hit, Severity};
+use crate::load::{Runs, runs};
+use crate::part::{Kind, OnHost};
 
 pub(super) const RULE: Rule = Rule {
     id: "known-bug",
@@ -20,11 +22,21 @@ fn check(case: &AuditInput<'_>) -> Vec<Hit> {
     BUGS.rows().filter_map(Bug::of).filter_map(|bug| hit(case, bug)).collect()
 }
 
+/// The ids of the public reports about bugs that this rule reports for a host.
+pub(super) fn reported(case: &AuditInput<'_>) -> Vec<&'static str> {
+    let is_hit = |bug: &Bug| hit(case, *bug).is_some();
+    BUGS.rows().filter_map(Bug::of).filter(is_hit).map(Bug::report).collect()
+}
+
 fn hit(case: &AuditInput<'_>, bug: Bug) -> Option<Hit> {
     let affected = bug.affects(&case.facts);
-    if affected == Holds::No || case.facts.version().is_none() || !applies(case, bug) {
-        return None;
-    }
+    let version = case.facts.version().filter(|_| affected != Holds::No)?;
+    // An unknown word in the table is a mistake: report the bug rather than hide it.
+    let (on_host, seen) = match runs(case, bug.needs()) {
+        Runs::Yes(seen) => (OnHost::Has, Some(seen)),
+        Runs::Unknown => (OnHost::Default, None),
+        Runs::No => return None,
+    };
     let severity = match (affected, bug.severity()) {
         (Holds::Depends(_), _) | (_, "info") => Severity::Info,
         (_, "critical") => Severity::Critical,
@@ -37,8 +49,13 @@ fn hit(case: &AuditInput<'_>, bug: Bug) -> Option<Hit> {
     Some(
         Draft::new(RULE.id, severity, bug.id())
             .says(bug.says())
+            .brief(bug.says().trim_end_matches('.'))
+            .kind(Kind::Bug, on_host)
+            .reported_as(bug.report())
+            .on_levels(super::levels_of(bug.row(), affected, version))
             .because(certainly)
             .because(format!("cause: {}", bug.cause()))
+            .because_of(seen.map(|seen| format!("here: {seen}")))
             .would(bug.symptom())
             .fix(cure(case, bug))
             .done(),
@@ -53,22 +70,4 @@ fn cure(case: &AuditInput<'_>, bug: Bug) -> Fix {
         Fix::of(about(), vec![Change::feature(name, FeatureState::Off).from(was)])
     });
     off.unwrap_or_else(|| Fix::advice(about()))
-}
-
-/// Whether this host meets the bug's conditions.
-fn applies(case: &AuditInput<'_>, bug: Bug) -> bool {
-    use unstarve_model::SchedPolicy::Idle;
-    match bug.needs() {
-        "" => true,
-        "idle-tasks" => case.snapshot.tasks.iter().any(|task| task.policy == Idle && !task.kernel_thread),
-        "real-time-tasks" => !case.real_time.is_empty(),
-        "nested-cgroups" => case
-            .snapshot
-            .cgroups
-            .iter()
-            .any(|group| group.path.matches('/').count() >= 2 && group.load_weight().is_some()),
-        "limited-cgroups" => case.snapshot.cgroups.iter().any(|group| group.limit.is_some()),
-        // Any other value is a mistake in the table: report it rather than hide the bug.
-        _ => true,
-    }
 }

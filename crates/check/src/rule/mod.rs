@@ -14,6 +14,8 @@ mod rt_limit_off;
 mod rt_on_interrupt_cpu;
 mod throttled_cgroup;
 
+use unstarve_facts::{Holds, Row, Version};
+
 use crate::case::AuditInput;
 use crate::hit::{Draft, Hit, Severity};
 
@@ -50,6 +52,18 @@ pub const RULES: [Rule; 13] = [
     preempt_mode::RULE,
 ];
 
+/// The stable levels of a kernel that have what a row is about, if that depends on its level and the level is not known.
+fn levels_of(row: Row, holds: Holds, version: Version) -> Option<String> {
+    let Holds::Depends(_) = holds else { return None };
+    let before = |level: Version| Version { patch: level.patch.map(|patch| patch.saturating_sub(1)), ..level };
+    Some(match row.levels_in(version) {
+        (Some(first), Some(fixed)) => format!("{first} to {}", before(fixed)),
+        (Some(first), None) => format!("from {first} on"),
+        (None, Some(fixed)) => format!("up to {}", before(fixed)),
+        (None, None) => "levels not known".to_owned(),
+    })
+}
+
 /// Combines hits about real-time programs that hardly ever run into one remark: every host has some.
 fn quiet_together(rule: &Rule, doing: &str, hits: impl Iterator<Item = Hit>) -> Vec<Hit> {
     let (quiet, mut loud): (Vec<Hit>, Vec<Hit>) = hits.partition(|hit| hit.severity == Severity::Info);
@@ -59,6 +73,7 @@ fn quiet_together(rule: &Rule, doing: &str, hits: impl Iterator<Item = Hit>) -> 
     }
     let together = Draft::new(rule.id, Severity::Info, "quiet real-time programs")
         .says(format!("{} real-time programs that use next to no CPU time {doing}.", quiet.len()))
+        .brief(format!("{} {doing}", quiet.len()))
         .because_of(quiet.iter().take(8).map(|hit| hit.subject.clone()))
         .because_of((quiet.len() > 8).then(|| format!("and {} more", quiet.len() - 8)))
         .would("Nothing while they are quiet. If one of them loops, it goes first.");

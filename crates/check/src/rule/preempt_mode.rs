@@ -6,6 +6,7 @@ use unstarve_facts::{ConfiguredBy, Holds, PreemptMode};
 use super::Rule;
 use crate::case::{AuditInput, counted};
 use crate::hit::{Draft, Fix, FixNotes, Hit, Severity};
+use crate::part::{Kind, OnHost};
 
 pub(super) const RULE: Rule = Rule {
     id: "preempt-mode",
@@ -36,12 +37,18 @@ fn ignored(case: &AuditInput<'_>) -> Option<Hit> {
     Some(
         Draft::new(RULE.id, Severity::Warning, format!("preempt={word}"))
             .says(format!("{} ignores preempt={word} and goes on as it was built.", case.facts.name()))
+            .brief(match mode {
+                Some(mode) => format!("ignored, the mode is {}", mode.word()),
+                None => "ignored".to_owned(),
+            })
+            .kind(Kind::Gone, OnHost::Has)
+            .setting("preempt", word, mode.map(|mode| mode.word()))
             .because_of(mode.map(|mode| format!("the mode is {}", mode.word())))
             .would(if case.facts.version().is_some_and(|version| version.is_at_least(7, 0)) {
                 "Where the mode was none or voluntary it is lazy: woken tasks may wait for a tick longer, or preempt a lock holder in \
-                 user space sooner, than the one who set it wanted."
+                 user space sooner, than intended."
             } else {
-                "Who set it believes in a mode that is not in force."
+                "The parameter has no effect."
             })
             .priced(PRICE)
             .fix(Fix::advice(FixNotes {
@@ -67,6 +74,7 @@ fn lazy(case: &AuditInput<'_>) -> Option<Hit> {
     Some(
         Draft::new(RULE.id, Severity::Warning, "lazy preemption beside vhost")
             .says("Preemption is lazy, and vhost threads keep kernel workers of their CPU waiting for up to a tick.")
+            .brief(format!("{} can delay kernel workers by a tick", counted(vhosts as u64, "vhost thread")))
             .because(counted(vhosts as u64, "vhost thread"))
             .because_of(case.facts.tick().map(|tick| format!("a tick is {tick}")))
             .would("A worker that a vhost thread wakes on its own CPU runs only when that thread sleeps, or at the next tick.")
@@ -92,7 +100,10 @@ fn flip(before: &AuditInput<'_>, after: &AuditInput<'_>) -> Vec<Hit> {
     let (was, will) = (was.word(), will.word());
     vec![
         Draft::new(RULE.id, Severity::Warning, "preempt mode")
-            .says(format!("The upgrade changes the preemption mode from {was} to {will}."))
+            .says(format!("{} changes the preemption mode from {was} to {will}.", after.facts.name()))
+            .brief(format!("{was} → {will}"))
+            .kind(Kind::Default, OnHost::Default)
+            .setting("preempt", was, Some(will))
             .because(format!("{} has only full and lazy on this machine", after.facts.name()))
             .would(
                 "A wakeup inside the kernel takes effect at the next tick or return to user space; code in user space that was not \
@@ -101,7 +112,7 @@ fn flip(before: &AuditInput<'_>, after: &AuditInput<'_>) -> Vec<Hit> {
             .priced(PRICE)
             .fix(Fix::boot(
                 FixNotes {
-                    text: "Boot with preempt=full where workers wait for whom they serve; measure both.",
+                    text: "Boot with preempt=full if kernel workers wait for the programs that they serve; measure both.",
                     risk: "Some throughput.",
                     valid_on: "5.12 and later with PREEMPT_DYNAMIC",
                 },

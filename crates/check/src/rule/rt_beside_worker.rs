@@ -89,6 +89,7 @@ fn hit(case: &AuditInput<'_>, group: &RtGroup<'_>, mounts: &[&Mount], places: &C
                 cpus(&exposed),
                 described(mounts)
             ))
+            .brief("ahead of dio workers")
             .because(format!("its affinity is {}", group.allowed?))
             .because_of(group.evidence_of_use())
             .because_of(exposed.iter().take(2).filter_map(|cpu| case.interrupts.evidence(Device::Block, cpu)))

@@ -65,6 +65,7 @@ fn hit(case: &AuditInput<'_>, everywhere: &RtGroup<'_>, parent: &TaskFacts, chil
                 parent.rt_priority,
                 if known { "" } else { ", unless it has SCHED_RESET_ON_FORK, which this snapshot does not say" }
             ))
+            .brief(if known { "children inherit its policy" } else { "children may inherit its policy" })
             .because_of(faults.map(|faults| {
                 format!("it has had children: {} of those that ended are counted", counted(faults, "page fault"))
             }))

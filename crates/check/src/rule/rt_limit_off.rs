@@ -58,6 +58,7 @@ fn throttling(case: &AuditInput<'_>) -> Option<Hit> {
     Some(
         Draft::new(RULE.id, severity, "sched_rt_runtime_us")
             .says("RT throttling is off: a real-time task that does not sleep keeps its CPU for ever.")
+            .brief(format!("{runtime}, so that RT throttling is off"))
             .because(format!("{path} is {runtime}, the period {period}"))
             .because(real_time_tasks(case))
             .would(
@@ -90,6 +91,7 @@ fn fair_server(case: &AuditInput<'_>) -> Option<Hit> {
     Some(
         Draft::new(RULE.id, severity(case), "fair_server")
             .says(format!("The fair server is off on {}: real-time tasks may starve everybody else there.", named(&cpus)))
+            .brief(format!("off on {}", named(&cpus)))
             .because(format!("{first} is 0"))
             .because(real_time_tasks(case))
             .would("RT throttling does not exist on this kernel, so nothing takes the CPU from a real-time task that does not sleep.")

@@ -59,6 +59,7 @@ fn hit(case: &AuditInput<'_>, group: &RtGroup<'_>) -> Option<Hit> {
                 cpus(&all),
                 if all.len() == 1 { "serves" } else { "serve" },
             ))
+            .brief("ahead of ksoftirqd")
             .because(group.allowed.map_or_else(String::new, |allowed| format!("its affinity is {allowed}")))
             .because_of(group.evidence_of_use())
             .because_of(served(Device::Net, &net))

@@ -49,6 +49,7 @@ fn hit(case: &AuditInput<'_>, group: &CgroupFacts) -> Option<(f64, Hit)> {
             group.path,
             part * 100.0
         ))
+        .brief(format!("hit its limit of {cpus:.2} CPUs in {:.0} % of its periods", part * 100.0))
         .because(format!(
             "{} of {} periods, {} each time, summed over CPUs",
             grouped(throttled.count),

@@ -51,9 +51,10 @@ enum Command {
     },
     /// Change a setting or a feature bit; the old value is saved first
     Set(set::SetArgs),
-    /// Undo the last change, or all; values that somebody else has changed since are left alone
+    /// Undo the last change, or all; values that were changed since are left alone
     Undo(set::UndoArgs),
     /// Show what differs between two kernels, or two snapshots, and which configuration lines lose their effect
+    #[command(visible_alias = "compare")]
     Diff(diff::DiffArgs),
 }
 

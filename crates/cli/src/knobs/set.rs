@@ -83,7 +83,7 @@ fn change(args: &SetArgs) -> Result<ExitCode> {
     let _held = crate::output::hold_signals()?;
     hand.apply(&mut ThisHost, &mut Audit::none(), &mut steps)?;
     let done: String = plan.steps.iter().map(|step| line(step) + "\n").collect();
-    Out::new().text(&format!("{done}{} takes it back\n", undo_command(args)))?;
+    Out::new().text(&format!("{done}undo: {}\n", undo_command(args)))?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -138,16 +138,16 @@ fn change_back(args: &UndoArgs) -> Result<ExitCode> {
             output::remark(&format!("what was set below {of} is undone with --root {of}"));
         }
     } else if text.is_empty() && taken.theirs.is_empty() && taken.covered.is_empty() && taken.undone.failed.is_empty() {
-        text = "it was what it had been already\n".to_owned();
+        text = "it had its old value already\n".to_owned();
     }
     Out::new().text(&text)?;
     for (step, rule) in &taken.covered {
-        output::remark(&format!("{}: `{}` has set it again since; take that back first", step.target, clean(rule)));
+        output::remark(&format!("{}: `{}` has set it again since; undo that first", step.target, clean(rule)));
     }
     for (step, now) in &taken.theirs {
         let (path, now, set) = (step.target.to_string(), bare(now), bare(&step.new));
         output::remark(&format!(
-            "{path} is `{now}`, but unstarve set it to `{set}`: somebody has changed it since, so it is left alone"
+            "{path} is `{now}`, but unstarve set it to `{set}`: it was changed since, so it is left alone"
         ));
     }
     for (step, error) in &taken.undone.failed {

@@ -80,7 +80,7 @@ pub fn a_setting_is_set_and_set_back(stage: &Stage) -> Ended {
         // Somebody else sets it.
         fs::write(FILE, "8000").map_err(|error| error.to_string())?;
         let refused = run(&["undo"])?;
-        expect(refused.status.code() == Some(1) && refused.err.contains("somebody has changed it"), &refused.err)?;
+        expect(refused.status.code() == Some(1) && refused.err.contains("it was changed since"), &refused.err)?;
         expect(read().ok().as_deref() == Some("8000"), "what somebody else set is left alone")?;
         fs::write(FILE, other).map_err(|error| error.to_string())?;
         let undone = run(&["undo"])?;

@@ -131,9 +131,10 @@ fn tuned_option(snapshot: &Snapshot, name: &str) -> Option<DriftKind> {
 
 fn tuned_at(knob: Knob, version: Version, facts: &Facts<'_>) -> Option<DriftKind> {
     match knob.at(version, facts.distribution())? {
-        // Source: TuneD's commit 87ff27c (2.25).
-        Presence::Gone(_) if knob.name() == "sched_min_granularity_ns" => Some(DriftKind::Translated("base_slice_ns")),
-        Presence::Gone(_) => Some(DriftKind::Gone(successor(knob))),
+        Presence::Gone(_) => Some(match knob.renamed_to() {
+            Some(next) => DriftKind::Translated(next.name()),
+            None => DriftKind::Gone(successor(knob)),
+        }),
         _ => None,
     }
 }

@@ -99,7 +99,7 @@ fn about_knob(knob: Knob) -> Explanation {
     let said =
         |column: &str| -> Vec<String> { notes.iter().filter_map(|row| row.get(column)).map(str::to_owned).collect() };
     sections.push(("Who sets it", said("set_by_distro_or_tool")));
-    sections.push(("To know before an upgrade", said("note_for_upgrade_diff")));
+    sections.push(("Before an upgrade", said("note_for_upgrade_diff")));
     sections.push(("Reported regressions", regressions_about(knob.name())));
     let mut sources: Vec<String> = all.iter().map(|form| form.source().to_owned()).collect();
     sources.dedup();

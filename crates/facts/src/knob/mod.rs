@@ -68,6 +68,13 @@ impl Knob {
         self.name
     }
 
+    /// The setting of another name that takes the same number on kernels that lack this one.
+    ///
+    /// Source: TuneD's commit 87ff27c (2.25), which writes the one's number to the other.
+    pub fn renamed_to(self) -> Option<Knob> {
+        (self.name == "sched_min_granularity_ns").then(|| Knob::named("base_slice_ns")).flatten()
+    }
+
     /// Whether some kernel has a setting at exactly this path, for any CPU.
     pub fn has_path(path: &str) -> bool {
         KNOBS.rows().map(Form).any(|form| match form.path().split_once("{N}") {
