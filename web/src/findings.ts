@@ -2,7 +2,7 @@
 
 import type { App } from './app';
 import { priorityOf } from './app';
-import type { Culprit, Finding, PricePaid, Proved } from './data';
+import type { Culprit, Finding, PricePaid, Proved, Remedy } from './data';
 import { button, h, vary } from './dom';
 import { counted, grouped, nanos, percent, tasks } from './format';
 import { ruleLook } from './rules';
@@ -27,13 +27,16 @@ export function verdictView(app: App): HTMLElement {
     h('h1', { id: 'verdict-title' }, headline),
     rest ? h('p', { class: 'lead' }, rest) : null,
     worst ? figures(app, worst) : null,
+    worst ? firstFix(app, worst, report.findings.indexOf(worst)) : null,
   );
 }
 
 /** The first clause is the headline. */
 function split(text: string): [string, string] {
-  const end = text.search(/[;.] /);
-  return end < 0 ? [text, ''] : [text.slice(0, end + 1).replace(/;$/, '.'), text.slice(end + 2)];
+  const end = text.search(/[;.:] /);
+  if (end < 0) return [text, ''];
+  const rest = text.slice(end + 2);
+  return [text.slice(0, end + 1).replace(/[;:]$/, '.'), rest[0].toUpperCase() + rest.slice(1)];
 }
 
 function figures(app: App, finding: Finding): HTMLElement {
@@ -45,10 +48,27 @@ function figures(app: App, finding: Finding): HTMLElement {
     { class: 'figures' },
     figure('longest wait', nanos(finding.waits.max_ns), finding.waits.max_ns),
     figure('waited in all', nanos(finding.waits.total_ns), finding.waits.total_ns, `of ${nanos(app.trace.span_ns)} recorded`),
-    culprit ? figure('taken by', culprit.comm, null, `${percent(share)}, rule ${culprit.rule}`) : null,
-    finding.period_ns ? figure('comes back every', nanos(finding.period_ns), finding.period_ns) : null,
-    paid ? figure('the price', nanos(paid.ns), paid.ns, `${tasks(paid.comm, paid.tids)} ${lost(paid)}`) : null,
+    culprit ? figure('starved by', culprit.comm, null, `${percent(share)}, rule ${culprit.rule}`) : null,
+    finding.period_ns ? figure('every', nanos(finding.period_ns), finding.period_ns) : null,
+    paid ? figure('cost to others', nanos(paid.ns), paid.ns, `${tasks(paid.comm, paid.tids)} ${lost(paid)}`) : null,
   );
+}
+
+/** The first remedy: with the verdict it is what most readers need. */
+function firstFix(app: App, finding: Finding, index: number): HTMLElement | null {
+  const remedy = finding.remedies[0];
+  if (!remedy) return null;
+  return h('div', { class: 'first-fix' }, h('p', {}, h('b', {}, 'Fix: '), remedy.text), command('Plan', planOf(app, index, remedy)));
+}
+
+/** The command that shows the plan of a remedy; nothing where only a person can do it. */
+export function planOf(app: App, index: number, remedy: Remedy): string {
+  if (!remedy.apply.trim()) return '';
+  const { report, name } = app.trace;
+  // Without --finding the first finding with the remedy is meant.
+  const isFirst = !report.findings.slice(0, index).some((other) => other.remedies.some(({ id }) => id === remedy.id));
+  const file = /^[\w.,/@%+-]+$/.test(name) && !name.startsWith('-') ? name : `'${name.replaceAll("'", `'\\''`)}'`;
+  return `unstarve fix ${file}${isFirst ? '' : ` --finding ${index + 1}`} --remedy ${remedy.id}`;
 }
 
 function figure(name: string, value: string, ns: number | null, note = ''): HTMLElement {
@@ -94,7 +114,7 @@ function card(app: App, finding: Finding, index: number): HTMLElement {
     'div',
     { class: 'card-body' },
     h('div', {}, h('h4', {}, `Who had the CPU while ${victim(finding)} waited`), bars(finding), waits(finding), moments(app, finding, course)),
-    h('div', {}, price(finding), list('What speaks for it', finding.evidence), list('What could overturn it', finding.losses)),
+    h('div', {}, price(finding), list('Evidence', finding.evidence), list('What could change this', finding.losses)),
   );
   return h(
     'article',
@@ -108,7 +128,7 @@ function card(app: App, finding: Finding, index: number): HTMLElement {
     ),
     h('h3', { id: `${id}-title` }, finding.sentence),
     body,
-    remedies(finding),
+    remedies(app, finding, index),
   );
 }
 
@@ -172,8 +192,8 @@ export function bar(who: string, rule: string, ns: number, total: number, place 
 
 function waits(finding: Finding): HTMLElement {
   const { count, total_ns, p99_ns, max_ns, owed_ns } = finding.waits;
-  const owed = owed_ns > 0 ? ` An equal share of the CPU would have given it ${nanos(owed_ns)} more.` : '';
-  const text = `${counted(count, 'wait')}, ${nanos(total_ns)} together; 99 % at most ${nanos(p99_ns)}, the longest ${nanos(max_ns)}.${owed}`;
+  const owed = owed_ns > 0 ? ` It ran ${nanos(owed_ns)} less than its fair share.` : '';
+  const text = `${counted(count, 'wait')}: total ${nanos(total_ns)}, p99 ${nanos(p99_ns)}, max ${nanos(max_ns)}.${owed}`;
   return h('p', { class: 'small', 'data-waits': count, 'data-total': total_ns, 'data-max': max_ns, 'data-p99': p99_ns }, text);
 }
 
@@ -202,15 +222,15 @@ function lost(payer: PricePaid): string {
   const waited = payer.waited_ns;
   const slept = Math.max(0, payer.ns - waited);
   if (!waited) return `waited ${nanos(slept)} for it`;
-  if (!slept) return `waited ${nanos(waited)} for a CPU itself`;
-  return `lost ${nanos(payer.ns)}: ${nanos(waited)} in the same queue, ${nanos(slept)} asleep until it was done`;
+  if (!slept) return `waited ${nanos(waited)} for the same CPU`;
+  return `lost ${nanos(payer.ns)}: ${nanos(waited)} queued for the same CPU, ${nanos(slept)} asleep until it was done`;
 }
 
 function price(finding: Finding): HTMLElement | null {
   if (!finding.price.length) return null;
   const shown = finding.price.slice(0, 5).map((one) => h('li', { 'data-ns': one.ns }, h('b', {}, tasks(one.comm, one.tids)), ` ${lost(one)}`));
   const more = finding.price.length - shown.length;
-  return h('div', {}, h('h4', {}, 'Who paid for it'), h('ul', {}, ...shown, more > 0 ? h('li', { class: 'muted' }, `and ${grouped(more)} more`) : null));
+  return h('div', {}, h('h4', {}, 'Cost'), h('ul', {}, ...shown, more > 0 ? h('li', { class: 'muted' }, `and ${grouped(more)} more`) : null));
 }
 
 function list(title: string, lines: string[]): HTMLElement | null {
@@ -221,59 +241,57 @@ function list(title: string, lines: string[]): HTMLElement | null {
 /** Remedies that are seen at once. */
 const REMEDIES = 3;
 
-function remedies(finding: Finding): HTMLElement | null {
+function remedies(app: App, finding: Finding, index: number): HTMLElement | null {
   if (!finding.remedies.length) return null;
   const items = finding.remedies.map((remedy) =>
     h(
       'li',
       {},
       h('p', {}, remedy.text),
-      command('Do', remedy.apply, true),
-      command('Undo', remedy.undo, false),
+      command('Plan', planOf(app, index, remedy)),
       h(
         'dl',
         { class: 'notes' },
         ...(remedy.risk ? [h('dt', {}, 'Risk'), h('dd', {}, remedy.risk)] : []),
         ...(remedy.valid_on ? [h('dt', {}, 'Valid on'), h('dd', {}, remedy.valid_on)] : []),
-        ...(remedy.proved ?? []).flatMap((proof) => [h('dt', {}, proof.answer === 'helped' ? 'Proved' : 'Lab'), h('dd', {}, proved(proof))]),
+        // What was not shown to help says nothing for it; the order of the remedies has it.
+        ...(remedy.proved ?? []).filter(helpedHere).flatMap((proof) => [h('dt', {}, 'Tested'), h('dd', {}, tested(proof))]),
       ),
     ),
   );
-  const helped = finding.remedies.some(({ proved = [] }) => proved.some(({ this_series, answer }) => this_series && answer === 'helped'));
-  const order = helped ? 'What to do: what helped on this kernel, then the others, least invasive first' : 'What to do, least invasive first';
-  const title = h('h4', {}, items.length > 1 ? order : 'What to do');
+  const helped = finding.remedies.some(({ proved = [] }) => proved.some(helpedHere));
+  const title = h('h4', {}, helped ? 'Fixes, tested ones first' : 'Fixes, least invasive first');
+  const boot = app.trace.report.trace.snapshot ? '' : ' --this-boot, if it has not been rebooted since,';
+  const how = h('p', { class: 'small muted' }, `Each command shows the plan. On the recorded machine${boot} --apply carries it out, and “sudo unstarve fix --undo” restores the old values.`);
   const more = items.slice(REMEDIES);
   const rest = more.length
     ? h('details', {}, h('summary', {}, `${more.length} more that cost more or reach further`), h('ol', { start: REMEDIES + 1 }, ...more))
     : null;
-  return h('div', { class: 'remedies' }, title, h('ol', {}, ...items.slice(0, REMEDIES)), rest);
+  const runs = finding.remedies.some((remedy) => planOf(app, index, remedy));
+  return h('div', { class: 'remedies' }, title, runs ? how : null, h('ol', {}, ...items.slice(0, REMEDIES)), rest);
 }
 
-const NOT_HELPED = { harmed: 'harm, ', 'no-difference': 'no difference that matters, ', 'not-shown': 'not shown to help, ', 'not-made': 'not shown to help, ' };
+function helpedHere({ this_series, answer }: Proved): boolean {
+  return this_series && answer === 'helped';
+}
 
-/** `on 6.1 for a kworker: switches.per_io −86 % (−90 % to −80 %), in kubepods`. */
-function proved({ kernel, victim: kind, answer, metric, effect, low, high, scenario, note = '' }: Proved): string {
+/** `on 6.1: ping.max −86 % (−90 % to −80 %), in spike`. */
+function tested({ kernel, metric, effect, low, high, scenario, note = '' }: Proved): string {
   const part = (value: number): string => {
     if (value >= 9) return `×${Math.round(value + 1)}`;
     const size = Math.abs(value) * 100;
     return `${value < 0 ? '−' : '+'}${size < 9.95 ? size.toFixed(1) : Math.round(size)} %`;
   };
-  const words = answer === 'helped' ? '' : NOT_HELPED[answer];
   const bounds = low === null || high === null ? '' : ` (${part(low)} to ${part(high)})`;
-  const whom = kind ? ` for ${/^[aeiou]/.test(kind) ? 'an' : 'a'} ${kind}` : '';
-  return `on ${kernel}${whom}: ${words}${metric}${effect === null ? '' : ` ${part(effect)}`}${bounds}, in ${scenario}${aside(note)}`;
+  // What could not be restored there concerns the reader's own host.
+  const aside = note.startsWith('not taken back') ? `; ${note}` : '';
+  return `on ${kernel}: ${metric}${effect === null ? '' : ` ${part(effect)}`}${bounds}, in ${scenario}${aside}`;
 }
 
-/** What could not be taken back concerns the reader's own host; which threads a guest lacked is about the proof. */
-function aside(note: string): string {
-  if (!note) return '';
-  return note.startsWith('not taken back') ? `; ${note}` : '; made in part there';
-}
-
-function command(label: string, text: string, isMain: boolean): HTMLElement | null {
+function command(label: string, text: string): HTMLElement | null {
   if (!text.trim()) return null;
   const copy = button('Copy', () => void copyText(text, copy), { class: 'copy', 'aria-label': `Copy the command: ${label}` });
-  return h('div', { class: `command ${isMain ? 'main' : ''}` }, h('span', { class: 'label' }, label), h('code', { tabindex: 0 }, text), copy);
+  return h('div', { class: 'command main' }, h('span', { class: 'label' }, label), h('code', { tabindex: 0 }, text), copy);
 }
 
 async function copyText(text: string, from: HTMLButtonElement): Promise<void> {

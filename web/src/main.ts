@@ -22,10 +22,10 @@ import { nextTheme, startTheme } from './theme';
 import { waitsView } from './waits';
 
 const SECTIONS: [string, string][] = [
+  ['moment', 'The moment'],
   ['findings', 'Findings'],
   ['timeline', 'The whole recording'],
   ['waits', 'Waits over time'],
-  ['moment', 'The moment'],
   ['blame', 'Who kept whom waiting'],
   ['layout', 'What ran where'],
   ['activity', 'Activity'],
@@ -64,10 +64,10 @@ function show(page: HTMLElement, data: PageData, index: number): void {
   const app = new App(data.traces[index]);
   const [comparison, chart] = data.comparison ? compareView(data.comparison, data.traces) : [null, () => {}];
   const still = (view: HTMLElement): [HTMLElement, () => void] => [view, () => {}];
+  const [moment, drawMoment] = momentView(app);
   const parts: [HTMLElement, () => void][] = [
     overviewView(app),
     waitsView(app),
-    momentView(app),
     still(blameView(app)),
     still(layoutView(app)),
     activityView(app),
@@ -79,12 +79,14 @@ function show(page: HTMLElement, data: PageData, index: number): void {
     comparison,
     comparison ? h('h2', { class: 'side' }, data.traces[index].name) : null,
     verdictView(app),
+    moment,
     findingsView(app),
     ...parts.map(([view]) => view),
     h('footer', {}, `Made by ${data.generator}. Nothing was loaded from anywhere: this file is all there is.`),
   );
   // Charts measure the room that they have, so they are made when they are in the page.
   chart();
+  drawMoment();
   parts.forEach(([, ready]) => ready());
   onState(() => {
     const wanted = Number(stateOf('r') ?? 0);

@@ -32,9 +32,9 @@ for (const name of CASES) {
         sentence: card.querySelector('h3').textContent,
         waits: { ...card.querySelector('[data-waits]').dataset },
         blame: [...card.querySelectorAll('.bars li')].map((row) => [row.dataset.rule, Number(row.dataset.ns), row.querySelector('.amount').textContent]),
-        lab: [...card.querySelectorAll('.notes dt')]
-          .filter((label) => ['Proved', 'Lab'].includes(label.textContent))
-          .map((label) => [label.textContent, label.nextElementSibling.textContent]),
+        tested: [...card.querySelectorAll('.notes dt')]
+          .filter((label) => label.textContent === 'Tested')
+          .map((label) => label.nextElementSibling.textContent),
         commands: [...card.querySelectorAll('.command code')].map((code) => code.textContent),
       })),
     );
@@ -47,12 +47,14 @@ for (const name of CASES) {
       const shown = finding.blame.slice(0, 6).map((one) => [one.rule, one.ns, nanos(one.ns)]);
       assert.deepEqual(card.blame.slice(0, shown.length), shown);
       assert.equal(card.blame.reduce((sum, [, ns]) => sum + ns, 0), total_ns, 'the bars add up to all waits');
-      assert.deepEqual(card.commands, finding.remedies.flatMap((remedy) => [remedy.apply, remedy.undo]).filter((text) => text.trim()));
-      const proofs = finding.remedies.flatMap((remedy) => remedy.proved ?? []);
-      assert.deepEqual(card.lab.map(([label]) => label), proofs.map(({ answer }) => (answer === 'helped' ? 'Proved' : 'Lab')));
-      for (const [at, { note = '' }] of proofs.entries()) {
-        const aside = note.startsWith('not taken back') ? note : note && 'made in part there';
-        assert.ok(card.lab[at][1].endsWith(aside), card.lab[at][1]);
+      const runnable = finding.remedies.filter((remedy) => remedy.apply.trim());
+      const isFirst = (remedy) => !report.findings.slice(0, i).some((other) => other.remedies.some(({ id }) => id === remedy.id));
+      assert.deepEqual(card.commands, runnable.map((remedy) => `unstarve fix ${name}${isFirst(remedy) ? '' : ` --finding ${i + 1}`} --remedy ${remedy.id}`));
+      const helped = finding.remedies.flatMap((remedy) => remedy.proved ?? []).filter(({ this_series, answer }) => this_series && answer === 'helped');
+      assert.equal(card.tested.length, helped.length);
+      for (const [at, { metric, scenario, note = '' }] of helped.entries()) {
+        assert.ok(card.tested[at].includes(metric) && card.tested[at].includes(scenario), card.tested[at]);
+        assert.ok(!note.startsWith('not taken back') || card.tested[at].endsWith(note), card.tested[at]);
       }
     }
 

@@ -3,17 +3,19 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::{Context, Result};
+use anyhow::{Context, Result, bail};
 use clap::{Args, ValueEnum};
 use unstarve_diagnose::report::{Report, Scope, Severity, verdict};
 use unstarve_diagnose::{FINDINGS, Options, REMEDIES, explain_beside};
-use unstarve_term::{Look, kinds_page, page_of};
+use unstarve_term::{Look, finding_page, first_screen, kinds_page, page_of};
 
 use crate::fail_on::FailOn;
 use crate::input::{self, Recording};
 use crate::output::{self, Color, Out};
+use crate::pager;
 use crate::progress::Progress;
 use crate::selection::{LowSelection, UnmetSelection};
+use crate::suggested::FINDING_IDS;
 
 /// Show who is starved in a recording, by whom, by which rule, at what price, and what to do
 ///
@@ -38,6 +40,12 @@ pub struct LowArgs {
     /// List all findings, with causes and required events, and all remedies
     #[arg(long, exclusive = true)]
     list: bool,
+    /// Print all details: every finding, its evidence, its remedies with risks, the longest waits
+    #[arg(long, conflicts_with = "json")]
+    full: bool,
+    /// Print all details of one finding: its number (1 is the worst), or its id
+    #[arg(long, value_name = "N|ID", value_parser = FINDING_IDS, hide_possible_values = true, conflicts_with_all = ["json", "full"])]
+    finding: Option<String>,
     /// Print the report as JSON (schema unstarve.explain/1)
     #[arg(long)]
     json: bool,
@@ -77,7 +85,10 @@ pub struct Explain {
 
 enum Form {
     Json,
-    Page(Look),
+    FirstScreen(Look),
+    Full(Look),
+    /// One finding in full, by number or id.
+    Finding(String, Look),
 }
 
 impl LowArgs {
@@ -98,7 +109,12 @@ impl LowArgs {
                 LowSeverity::Warning => Severity::Warning,
                 LowSeverity::Critical => Severity::Critical,
             },
-            form: if self.json { Form::Json } else { Form::Page(output::look(color)) },
+            form: match self.finding {
+                Some(finding) => Form::Finding(finding, output::look(color)),
+                None if self.json => Form::Json,
+                None if self.full => Form::Full(output::look(color)),
+                None => Form::FirstScreen(output::look(color)),
+            },
         })))
     }
 }
@@ -128,22 +144,40 @@ fn explain(args: &Explain) -> Result<ExitCode> {
     report.findings.retain(|finding| finding.severity >= args.min_severity);
     let scope = args.options.scope();
     report.verdict = verdict(&report, scope);
-    Out::new().text(&text(&report, scope, args)?)?;
+    let text = text(&report, scope, args)?;
+    match args.form {
+        Form::Full(_) | Form::Finding(..) => pager::print(&text)?,
+        Form::Json | Form::FirstScreen(_) => Out::new().text(&text)?,
+    }
     Ok(if failed { ExitCode::from(1) } else { ExitCode::SUCCESS })
 }
 
 fn text(report: &Report, scope: Scope, args: &Explain) -> Result<String> {
+    // Standard input cannot be read again, the example is not a file, and a name that is not UTF-8 cannot be printed.
+    let name = args.recording.as_ref().and_then(Recording::file).and_then(|file| file.to_str()).unwrap_or("FILE");
+    let name = unstarve_change::quoted_file(name);
     Ok(match &args.form {
         Form::Json => serde_json::to_string_pretty(report)? + "\n",
-        Form::Page(look) => {
-            // Standard input cannot be read again, the example is not a file, and a name that is not UTF-8 cannot be
-            // printed.
-            let name = args
-                .recording
-                .as_ref()
-                .and_then(Recording::file)
-                .map_or("FILE", |file| file.to_str().unwrap_or("FILE"));
-            page_of(report, scope, unstarve_change::quoted_file(name).as_deref(), *look)
+        Form::FirstScreen(look) => first_screen(report, scope, name.as_deref(), *look),
+        Form::Full(look) => page_of(report, scope, name.as_deref(), *look),
+        Form::Finding(chosen, look) => {
+            let index = index_of(report, chosen)?;
+            finding_page(report, scope, index, name.as_deref(), *look).unwrap_or_default()
         }
     })
+}
+
+/// The place of a finding that is chosen by its number, from 1, or by its id.
+fn index_of(report: &Report, chosen: &str) -> Result<usize> {
+    let findings = &report.findings;
+    let by_number = chosen.parse::<usize>().ok().and_then(|number| number.checked_sub(1));
+    let by_id = || findings.iter().position(|finding| finding.id.as_str() == chosen);
+    match by_number.filter(|index| *index < findings.len()).or_else(by_id) {
+        Some(index) => Ok(index),
+        None if findings.is_empty() => bail!("this recording has no finding"),
+        None => {
+            let ids: Vec<&str> = findings.iter().map(|finding| finding.id.as_str()).collect();
+            bail!("no finding {chosen:?}: expected 1 to {}, or one of {}", findings.len(), ids.join(", "))
+        }
+    }
 }

@@ -8,7 +8,9 @@ use unstarve_facts::explain;
 use unstarve_term::{Look, Topic, explanation_page, topic_page, topics_page};
 use unstarve_watch::RoleKind;
 
-use crate::output::{self, Color, Out};
+use crate::output::{self, Color};
+use crate::pager;
+use crate::suggested::TOPICS;
 
 /// Show help of a command, or what a finding, rule or remedy of a report means
 #[derive(Args)]
@@ -24,7 +26,7 @@ Examples:
 Exit code: 0, or 2 if nothing has this name.")]
 pub struct HelpArgs {
     /// A command such as `guard plan`, in one argument or two; the id of a finding, rule or remedy; a role (`direct-io`); what `check` names (`R04`, a setting); another word (`episode`, `lab-line`); or a list of them: `findings`, `rules`, `remedies`, `words`, `topics`
-    #[arg(value_name = "COMMAND|TOPIC")]
+    #[arg(value_name = "COMMAND|TOPIC", value_parser = TOPICS, hide_possible_values = true)]
     names: Vec<String>,
 }
 
@@ -47,7 +49,7 @@ pub fn run(args: &HelpArgs, program: Command, color: Color) -> Result<ExitCode> 
             names => bail!("{}", unknown(&names.join(" "))),
         }
     };
-    Out::new().text(&text)?;
+    pager::print(&text)?;
     Ok(ExitCode::SUCCESS)
 }
 

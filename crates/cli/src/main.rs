@@ -25,6 +25,7 @@ mod fail_on;
 mod fix;
 mod fleet;
 mod generate;
+mod grammar;
 mod guard;
 mod help;
 mod input;
@@ -33,6 +34,7 @@ mod lab;
 #[cfg(all(feature = "static", target_env = "gnu"))]
 mod names;
 mod output;
+mod pager;
 mod progress;
 mod record;
 mod report;
@@ -40,6 +42,7 @@ mod schema;
 mod selection;
 mod snapshot;
 mod sql;
+mod suggested;
 mod tables;
 mod target;
 mod timeline;
@@ -47,14 +50,15 @@ mod top;
 mod version;
 mod watch;
 
+use std::ffi::OsString;
 use std::process::ExitCode;
 
-use clap::{CommandFactory, Parser, Subcommand};
+use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 
 /// Finds the threads that the Linux scheduler starves, above all the kernel's own workers. Reports who starved them, by
 /// which rule and for how many nanoseconds, and what to do.
 #[derive(Parser)]
-#[command(name = "unstarve", version = version::text(), disable_help_subcommand = true, max_term_width = 100, after_help = EXAMPLES)]
+#[command(name = "unstarve", version = version::text(), disable_help_subcommand = true, max_term_width = 100, override_help = grammar::START)]
 struct LowArgs {
     #[command(subcommand)]
     command: Command,
@@ -62,27 +66,6 @@ struct LowArgs {
     #[arg(long, global = true, value_enum, value_name = "WHEN", default_value_t)]
     color: output::Color,
 }
-
-const EXAMPLES: &str = "\
-Examples:
-  sudo unstarve record --for 10s    write unstarve.dat, with the host's settings
-  unstarve explain trace.dat        who is starved, by whom, and what to do
-  sudo unstarve fix trace.dat --remedy 1 --apply --verify 10s
-                                                      apply a remedy, and keep it only if it helped
-  unstarve report trace.dat         the same and more, as one HTML file
-  unstarve timeline trace.dat       every wait, and who had the CPU meanwhile
-  unstarve compare old.dat new.dat  who waits more, and by which rule
-  sudo unstarve top                 who is starving whom now
-  sudo unstarve watch               always there: metrics, and a trace of each episode
-  unstarve export trace.dat -o trace.pftrace    for Perfetto's UI; also Firefox Profiler, flame graphs, Parquet
-  sudo unstarve guard plan --policy p.toml    which tasks would change, from what to what
-  sudo unstarve doctor              what this host and your rights allow, and how to get what is missing
-  sudo unstarve check               which settings of this host starve threads, and the fix
-  unstarve sql 'select * from top_culprits' tables/    questions about many hosts (a separate program)
-  unstarve help weight-starvation   what a finding, rule or remedy means
-  unstarve lab run kubepods --kernel 6.1    a published case, on a real kernel in a small guest
-
-Exit code: see the help of each command; 141 if the output is not read to its end and the code was not known before.";
 
 #[derive(Subcommand)]
 enum Command {
@@ -111,6 +94,16 @@ enum Command {
     LabLoad(lab::load::LoadArgs),
 }
 
+/// The arguments as the commands take them; ends the program where they cannot be understood.
+fn parsed(typed: Vec<OsString>) -> LowArgs {
+    let mut program = grammar::with_short_help(LowArgs::command());
+    let commands: Vec<String> = program.get_subcommands().map(|command| command.get_name().to_owned()).collect();
+    let typed = grammar::spelled(typed, &commands);
+    let words = std::iter::once(OsString::from("unstarve")).chain(typed.iter().cloned());
+    let matches = program.try_get_matches_from_mut(words).and_then(|matches| LowArgs::from_arg_matches(&matches));
+    matches.unwrap_or_else(|error| grammar::advised(error.format(&mut program), &typed).exit())
+}
+
 /// The exit code of a command that failed; 1 is for findings.
 const FAILED: u8 = 2;
 
@@ -124,7 +117,12 @@ fn main() -> ExitCode {
     }
     #[cfg(all(feature = "static", target_env = "gnu"))]
     names::only_by_what_is_built_in();
-    let low = LowArgs::parse();
+    let typed: Vec<OsString> = std::env::args_os().skip(1).collect();
+    if typed.is_empty() {
+        output::print(format_args!("{}", grammar::START));
+        return ExitCode::SUCCESS;
+    }
+    let low = parsed(typed);
     let result = match low.command {
         Command::Record(args) => record::run(args),
         Command::Explain(args) => args.raise(low.color).and_then(explain::run),

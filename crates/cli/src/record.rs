@@ -69,7 +69,11 @@ pub fn run(args: RecordArgs) -> anyhow::Result<ExitCode> {
     }
     let options = args.options();
     let shows_progress = io::stderr().is_terminal();
-    let mut listener = |progress: Progress| show_progress(progress);
+    let whole = match options.until {
+        Until::Elapsed(time) => Some(time),
+        _ => None,
+    };
+    let mut listener = |progress: Progress| show_progress(progress, whole);
     let mut notices = |notice: Notice| note!("unstarve: {notice}");
     let listener = shows_progress.then_some(&mut listener as &mut dyn FnMut(Progress));
     let recording = record(&options, &mut notices, listener)?;
@@ -77,6 +81,10 @@ pub fn run(args: RecordArgs) -> anyhow::Result<ExitCode> {
         crate::output::print_error(format_args!("\r\x1b[K"));
     }
     crate::output::print_error(format_args!("{}", summary(&recording)));
+    if let Some(verdict) = verdict(&recording) {
+        note!("{verdict}");
+    }
+    note!("next: unstarve explain {}", shown(&recording.path));
     Ok(exit_code(recording.command))
 }
 
@@ -110,10 +118,12 @@ impl RecordArgs {
     }
 }
 
-fn show_progress(progress: Progress) {
+/// `whole` is how long the recording will last, if that is known.
+fn show_progress(progress: Progress, whole: Option<Duration>) {
     let line = match progress {
         Progress::Recording { elapsed, bytes: fetched } => {
-            format!("recording: {:.1} s, {} (Ctrl-C ends it)", elapsed.as_secs_f64(), bytes(fetched))
+            let of = whole.map(|whole| format!(" of {:.1}", whole.as_secs_f64())).unwrap_or_default();
+            format!("recording: {:.1}{of} s, {} (Ctrl-C ends it)", elapsed.as_secs_f64(), bytes(fetched))
         }
         Progress::Writing { done, total } => format!("writing: {} of {}", bytes(done), bytes(total)),
     };
@@ -151,7 +161,20 @@ fn summary(recording: &Recording) -> String {
         Some(CommandEnd::StillRunning) => text += "the command got the signal to end and still runs\n",
         _ => {}
     }
-    text + &format!("next: unstarve explain {path}\n")
+    text
+}
+
+/// Larger recordings take seconds to explain: that is left to the user.
+const MAX_EXPLAINED_BYTES: u64 = 64 << 20;
+
+/// What `explain` says of the recording, in a sentence or two; nothing if it is large or cannot be explained.
+fn verdict(recording: &Recording) -> Option<String> {
+    if recording.size > MAX_EXPLAINED_BYTES {
+        return None;
+    }
+    let source = unstarve_readers::open(&recording.path).ok()?;
+    let report = unstarve_diagnose::explain(source, &unstarve_diagnose::Options::default(), |_| {}).ok()?;
+    Some(unstarve_term::clean(&report.verdict.text).into_owned())
 }
 
 /// The command's exit code, as a shell reports it.
@@ -238,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn the_summary_says_what_was_lost_and_what_to_do_next() {
+    fn the_summary_says_what_was_lost() {
         let mut recording = Recording {
             path: "t.dat".into(),
             size: 12_345_678,
@@ -253,7 +276,6 @@ mod tests {
         };
         insta::assert_snapshot!(summary(&recording), @"
         t.dat: 213514 events in 10.0 s on 2 CPUs, 12.3 MB, none lost
-        next: unstarve explain t.dat
         ");
         recording.stopped = Some(Full::MaxSize);
         recording.lost = vec![Lost { cpu: CpuId(1), count: 7 }];
@@ -265,7 +287,6 @@ mod tests {
         ended early: the file has the size that --max-size allows
         not recorded, this kernel does not have: workqueue_queue_work
         the command was killed by signal 9
-        next: unstarve explain t.dat
         ");
     }
 }

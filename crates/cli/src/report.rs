@@ -8,11 +8,12 @@ use clap::Args;
 use unstarve_diagnose::compare::{Comparison, Profile, Side, compare};
 use unstarve_diagnose::{Options, explain_beside};
 use unstarve_html::{Collector, Trace, comparison_html, html};
-use unstarve_timeline::Both;
+use unstarve_timeline::{Both, Selection};
 
 use crate::input::{Recording, is_same_file};
 use crate::output;
 use crate::progress::Progress;
+use crate::selection::{LowSelection, UnmetSelection};
 use crate::target::Target;
 
 /// Write the output of `explain`, and charts, as one HTML file that opens anywhere
@@ -34,12 +35,16 @@ pub struct LowArgs {
     /// The file to write, or - for standard output
     #[arg(short, long, value_name = "FILE", default_value = "report.html")]
     output: PathBuf,
+    #[command(flatten)]
+    selection: LowSelection,
 }
 
 /// The checked arguments.
 pub struct HiArgs {
     recordings: Vec<Recording>,
     output: PathBuf,
+    /// Narrows verdict and findings; the charts show the whole recording.
+    selection: Selection,
 }
 
 impl LowArgs {
@@ -52,7 +57,7 @@ impl LowArgs {
             bail!("{}: is the input recording; give the page another name with -o", self.output.display());
         }
         let recordings = self.files.into_iter().map(Recording::new).collect::<Result<_>>()?;
-        Ok(HiArgs { recordings, output: self.output })
+        Ok(HiArgs { recordings, output: self.output, selection: self.selection.raise() })
     }
 }
 
@@ -62,7 +67,7 @@ pub fn run(args: HiArgs) -> Result<ExitCode> {
     for recording in &args.recordings {
         let short = recording.short_name();
         let alike = args.recordings.iter().filter(|other| other.short_name() == short).count();
-        traces.push(read(recording, if alike > 1 { recording.name() } else { short })?);
+        traces.push(read(recording, if alike > 1 { recording.name() } else { short }, &args.selection)?);
     }
     write(target, &html(traces, GENERATOR)?)?;
     Ok(ExitCode::SUCCESS)
@@ -101,12 +106,15 @@ fn write(target: Target, page: &str) -> Result<()> {
     Ok(())
 }
 
-fn read(recording: &Recording, name: String) -> Result<Trace> {
+fn read(recording: &Recording, name: String, selection: &Selection) -> Result<Trace> {
     let mut progress = Progress::new();
     let mut collector = Collector::default();
     let source = recording.open()?;
     let tell = |events| progress.events(events);
-    let explained =
-        explain_beside(source, &Options::default(), &mut collector, tell).with_context(|| recording.name())?;
+    let options = Options { selection: selection.clone(), ..Options::default() };
+    let mut unmet = UnmetSelection::of(selection);
+    let explained = explain_beside(source, &options, &mut Both(&mut collector, &mut unmet), tell)
+        .with_context(|| recording.name())?;
+    unmet.report_unmet(selection, &recording.name())?;
     Ok(Trace::new(name, explained, collector))
 }

@@ -9,6 +9,7 @@ use schemars::{JsonSchema, Schema};
 use unstarve_check::Audit;
 use unstarve_diagnose::report::Report;
 use unstarve_facts::Snapshot;
+use unstarve_term::TimelineLine;
 use unstarve_top::View;
 use unstarve_watch::episode::Episode;
 use unstarve_watch::run::WatchStatus;
@@ -49,6 +50,8 @@ enum Name {
     Check,
     /// A line of `unstarve top --json` (unstarve.top/1)
     Top,
+    /// A line of `unstarve timeline --json`
+    Timeline,
     /// A line of `unstarve watch episodes --json`, `watch dump --json`, and what `watch` sends (unstarve.watch-episode/1)
     Episode,
     /// `unstarve watch status --json` (unstarve.watch-status/1), or null
@@ -72,6 +75,7 @@ pub fn run(args: &SchemaArgs) -> Result<ExitCode> {
         Name::CompareHosts => of::<Hosts>()?,
         Name::Check => of::<Audit>()?,
         Name::Top => of::<View>()?,
+        Name::Timeline => of::<TimelineLine>()?,
         Name::Episode => of::<Episode>()?,
         Name::Watch => of::<Option<WatchStatus>>()?,
         Name::Fix => of::<FixJson>()?,

@@ -7,7 +7,7 @@ use anyhow::{Context, Result};
 use clap::Args;
 use unstarve_diagnose::drive;
 use unstarve_diagnose::report::in_words;
-use unstarve_term::{Summary, Timehist};
+use unstarve_term::{Lines, Summary, Timehist};
 use unstarve_timeline::{Both, Selection};
 
 use crate::input::Recording;
@@ -34,6 +34,9 @@ pub struct LowArgs {
     /// A table of tasks instead, those that waited longest first
     #[arg(short, long)]
     summary: bool,
+    /// Print an object of JSON for each run instead (`unstarve schema timeline`)
+    #[arg(long, conflicts_with = "summary")]
+    json: bool,
 }
 
 /// The checked arguments.
@@ -44,7 +47,7 @@ pub struct HiArgs {
 }
 
 enum Show {
-    Lines,
+    Lines(Lines),
     Table,
 }
 
@@ -54,7 +57,11 @@ impl LowArgs {
         Ok(HiArgs {
             recording: Recording::new(self.file)?,
             selection: self.selection.raise(),
-            show: if self.summary { Show::Table } else { Show::Lines },
+            show: match (self.summary, self.json) {
+                (true, _) => Show::Table,
+                (_, true) => Show::Lines(Lines::Json),
+                _ => Show::Lines(Lines::Text),
+            },
         })
     }
 }
@@ -67,8 +74,8 @@ pub fn run(args: HiArgs) -> Result<ExitCode> {
     let selection = args.selection;
     let mut unmet = UnmetSelection::of(&selection);
     let driven = match args.show {
-        Show::Lines => {
-            let mut lines = Timehist::new(Out::new(), selection.clone());
+        Show::Lines(form) => {
+            let mut lines = Timehist::new(Out::new(), selection.clone(), form);
             let driven = drive(source, &mut Both(&mut lines, &mut unmet), tell).with_context(name)?;
             lines.finish().context("standard output")?;
             driven

@@ -77,6 +77,8 @@ fn names_of_tasks_in_a_recording() {
         let never = ["--fail-on", "never"];
         let page = run(&[&["explain", trace][..], &never].concat());
         assert_harmless(text(&page), &format!("explain {shown}"));
+        let page = run(&[&["explain", "--full", trace][..], &never].concat());
+        assert_harmless(text(&page), &format!("explain --full {shown}"));
         assert!(text(&page).contains("kworker/11:68"), "the trace is read: {}", text(&page));
         let report = json(text(&run(&["explain", trace, "--json"])), "explain --json");
         assert_eq!(report["schema"], "unstarve.explain/1");

@@ -21,12 +21,13 @@ fn testdata(name: &str) -> String {
     format!("{}/../../testdata/{name}", env!("CARGO_MANIFEST_DIR"))
 }
 
-const SCHEMAS: [&str; 12] = [
+const SCHEMAS: [&str; 13] = [
     "explain",
     "compare",
     "compare-hosts",
     "check",
     "top",
+    "timeline",
     "episode",
     "watch",
     "fix",
@@ -55,6 +56,7 @@ fn what_commands_print_is_what_their_schemas_say() {
                  [[cgroup]]\npath = \"/nowhere.slice\"\nweight = 100\n";
     std::fs::write(&policy, rules).expect("a policy");
     let policy = policy.to_str().expect("UTF-8");
+    let schema_of_lines = schema("timeline");
     let cases: [(&str, &[&str]); 27] = [
         ("explain", &["explain", "--json", &sick]),
         ("explain", &["explain", "--json", &good]),
@@ -84,6 +86,11 @@ fn what_commands_print_is_what_their_schemas_say() {
         ("fix", &["fix", "--json", "--undo", "--state", state]),
         ("watch", &["watch", "status", "--json", "--state", none]),
     ];
+    let lines = unstarve(&["timeline", "--json", &good]);
+    assert!(lines.lines().count() > 100);
+    for line in lines.lines().take(1000) {
+        assert_eq!(schema_of_lines.takes(&json(line)), Ok(()), "{line}");
+    }
     for (name, arguments) in cases {
         assert_eq!(schema(name).takes(&json(&unstarve(arguments))), Ok(()), "{arguments:?}");
     }
@@ -96,7 +103,7 @@ fn every_schema_is_of_some_output() {
         let printed = json(&unstarve(&["schema", name]));
         assert!(printed["title"].is_string(), "{name}");
     }
-    let help = unstarve(&["schema", "--help"]);
+    let help = unstarve(&["help", "schema"]);
     let listed: Vec<&str> = help
         .lines()
         .filter_map(|line| line.trim_start().strip_prefix("- ")?.split_once(':'))

@@ -12,7 +12,7 @@ use crate::ledger::{Episodes, Period, Quantiles};
 use crate::report::{Culprit, Finding, Instance, Missing, PricePaid, Remedy, Severity, Victim, Waits, worst_at};
 use crate::throughout::Throughouts;
 use crate::verdict::NEVER_HEALTHY;
-use crate::words;
+use crate::words::{self, Verb};
 
 /// Maximum rows of one list in a report; the rest is summed in one more row per rule.
 const ROWS: usize = 64;
@@ -86,11 +86,15 @@ impl Draft {
         let confidence = in_hundredths(confidence * (1.0 - LOST_IF_NOT_PROVED * not_proved_share(case, &self.victims)));
         let culprits = rows(case, guilty);
         let worst = worst(case, &self.victims, &culprits, &culprit);
+        let severity = throughout.temper(self.severity).min(worst_at(confidence));
+        let halves = self.headline.in_words(Verb::of(severity));
         Finding {
             id: self.kind.into(),
-            severity: throughout.temper(self.severity).min(worst_at(confidence)),
+            severity,
             confidence,
-            sentence: words::sentence(throughout.never_ran().as_ref(), &self.headline, unproved.as_ref()),
+            sentence: words::sentence(throughout.never_ran().as_ref(), &halves, unproved.as_ref()),
+            headline: halves.head,
+            why: self.headline.why().map(str::to_owned),
             victim: victim(case, &self.victims, &guilty_actors),
             lists_all: worst.len() < WORST && has_all(case, &self.victims, &culprits),
             worst,

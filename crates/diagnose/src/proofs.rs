@@ -311,6 +311,28 @@ impl Proved {
     }
 }
 
+/// What the lab's metrics count, for people.
+const METRICS: [(&str, &str); 6] = [
+    ("compile.involuntary", "the compiler's involuntary switches"),
+    ("daemon.max", "the daemon's longest delay"),
+    ("fio.iops", "fio's IOPS"),
+    ("log.iops", "the log's writes per second"),
+    ("ping.max", "the longest ping"),
+    ("stream.packets", "packets per second"),
+];
+
+impl Proved {
+    /// What the metric counts.
+    pub fn metric_in_words(&self) -> &str {
+        METRICS.iter().find(|(metric, _)| *metric == self.metric).map_or(&self.metric, |(_, words)| words)
+    }
+
+    /// ` −86 %`: what became of the metric; nothing if that is not known.
+    pub fn effect_in_words(&self) -> String {
+        self.effect.map(|effect| format!(" {}", percent(effect))).unwrap_or_default()
+    }
+}
+
 #[derive(PartialEq, Eq)]
 enum Verdict {
     /// Helped in at least one case.
@@ -352,9 +374,7 @@ impl fmt::Display for Proved {
             Answer::NotShown | Answer::NotMade => f.write_str("not shown to help, ")?,
         }
         f.write_str(&self.metric)?;
-        if let Some(effect) = self.effect {
-            write!(f, " {}", percent(effect))?;
-        }
+        f.write_str(&self.effect_in_words())?;
         if let (Some(low), Some(high)) = (self.low, self.high) {
             write!(f, " ({} to {})", percent(low), percent(high))?;
         }

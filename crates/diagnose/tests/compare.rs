@@ -121,5 +121,5 @@ fn nothing_is_gone_or_new_on_a_side_that_could_not_show_it() {
         (unjudged.a, unjudged.because.as_str()),
         (Some(a.report.findings[0].severity), "B: it has no sched_switch events")
     );
-    assert!(unjudged.sentence.starts_with("ksoftirqd/1 waited"), "{unjudged:?}");
+    assert!(unjudged.sentence.starts_with("ksoftirqd/1 is starved by wl"), "{unjudged:?}");
 }

@@ -176,7 +176,7 @@ fn an_equal_that_does_not_leave_is_a_finding() {
     let found = report.findings.iter().map(|finding| format!("{:?} {}", finding.severity, finding.sentence));
     assert_eq!(
         found.collect::<Vec<_>>(),
-        ["Warning b waited 200 ms behind a, which has no precedence over it and did not leave the CPU for 200 ms."]
+        ["Warning b is delayed by a, an equal that did not leave the CPU for 200 ms: waited 200 ms."]
     );
     assert_eq!(report.trace.too_little, None, "the finding says it");
     assert!(report.findings[0].evidence.iter().any(|line| line.contains("weight or limit")), "{:?}", report.findings);
@@ -277,7 +277,7 @@ fn a_text_of_a_pid_namespace_says_the_same_as_one_from_outside() {
     for inside in [explained(&real_time_hog(|_| 0)), explained(&real_time_hog(|id| id % 2))] {
         assert_eq!(sentence(&inside), sentence(&outside));
         assert!(inside.losses.iter().any(|loss| loss.starts_with("the ids in front of")), "{:?}", inside.losses);
-        assert!(!inside.losses.iter().any(|loss| loss.contains("a switch is missing")), "{:?}", inside.losses);
+        assert!(!inside.losses.iter().any(|loss| loss.contains("context switch")), "{:?}", inside.losses);
     }
 }
 
@@ -294,7 +294,7 @@ fn what_is_hardly_sure_is_no_alarm_and_the_verdict_says_so_first() {
         let finding = &report.findings[0];
         assert_eq!(finding.severity, severity, "{cpus}: confidence {}", finding.confidence);
         let text = &report.verdict.text;
-        assert_eq!(text.contains("Too little was recorded"), cpus > 0, "{text}");
+        assert_eq!(text.contains("Low confidence: ") || text.contains("Too little was recorded"), cpus > 0, "{text}");
         assert!(!text.contains("Nobody is starved"), "{text}");
         assert_eq!(text.contains("h (real-time)"), cpus < 4, "{text}");
     }

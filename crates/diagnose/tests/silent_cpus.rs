@@ -112,11 +112,7 @@ fn a_cpu_that_leaves_idle_late_was_idle_if_its_first_events_are_there() {
     let report = explained(&text(&lines, Some(lines.len())));
     let [finding] = &report.findings[..] else { panic!("{:#?}", report.findings) };
     assert_eq!((finding.id.as_str(), finding.severity), ("idle-while-runnable", Severity::Critical));
-    assert!(
-        finding.sentence.contains("was runnable for up to 3.40 s while its own CPU was idle"),
-        "{}",
-        finding.sentence
-    );
+    assert!(finding.sentence.contains("was kept off its idle CPU: up to 3.40 s at a time"), "{}", finding.sentence);
     assert_eq!(report.trace.too_little, None);
     // Where events were overwritten, or nobody says so, the CPU may have done anything.
     for entries in [None, Some(lines.len() + 1000)] {

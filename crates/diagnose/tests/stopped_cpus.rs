@@ -134,7 +134,7 @@ fn a_cpu_whose_ticks_stay_away_did_not_run() {
             assert_eq!(finding.id.as_str(), "cpu-stopped", "{tick}, {prio}");
             assert_eq!(finding.severity, Severity::Warning, "no wait of a second is healthy");
             assert!(
-                finding.sentence.starts_with("kworker/3:1 waited up to 3.00 s for a CPU that did not run"),
+                finding.sentence.starts_with("kworker/3:1 waited for a CPU that did not run itself: up to 3.00 s"),
                 "{}",
                 finding.sentence
             );

@@ -246,6 +246,18 @@ impl Place {
         }
     }
 
+    /// Renames what has this name to the same name with `.old`, as perf does: a result then replaces nothing but an older `.old`.
+    ///
+    /// # Errors If a system call fails; there need not be such a file.
+    pub fn keep_previous(&self) -> io::Result<()> {
+        let mut old = self.name.clone();
+        old.push(".old");
+        match renameat(&self.directory, &self.name, &self.directory, &old) {
+            Ok(()) | Err(Errno::NOENT) => Ok(()),
+            Err(errno) => Err(errno.into()),
+        }
+    }
+
     /// The path of the directory.
     pub fn directory_path(&self) -> &Path {
         match self.path.parent() {

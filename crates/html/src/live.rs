@@ -66,7 +66,8 @@ main{padding-top:1.6rem}.live td,.live th{padding:.3rem .7rem;text-align:left;ve
 .live .course{display:grid;grid-template-columns:minmax(8rem,14rem) 1fr minmax(5rem,auto);gap:.2rem .8rem;align-items:center}\
 .live svg{width:100%;height:34px;display:block}.live rect{fill:var(--queue)}.live line{stroke:var(--line)}.live .tick{stroke:var(--grid)}\
 .live .axis{display:flex;justify-content:space-between;color:var(--muted);font-size:.8rem;margin-bottom:1.2rem}\
-.live .axis span{width:0;display:flex;justify-content:center;white-space:nowrap}";
+.live .axis span{width:0;display:flex;justify-content:center;white-space:nowrap}\
+@media (max-width:600px){.live .course{grid-template-columns:minmax(0,1fr)}}";
 
 /// Makes the page.
 pub fn page(headline: &str, notes: &[String], panels: &[Panel]) -> String {

@@ -222,6 +222,7 @@ impl fmt::Display for Loss {
         let n = self.count;
         match self.kind {
             LossKind::LostEvents => write!(f, "{n} events were lost while recording")?,
+            LossKind::UncountedGap if n == 1 => write!(f, "a gap of unknown length in the recording")?,
             LossKind::UncountedGap => write!(f, "{n} gaps of unknown length in the recording")?,
             LossKind::Truncated => write!(f, "the file ends early")?,
             LossKind::Undecodable => write!(f, "{n} parts of the file could not be decoded")?,
@@ -232,7 +233,8 @@ impl fmt::Display for Loss {
             }
             LossKind::OtherRecordings if n == 1 => write!(f, "another recording was not read")?,
             LossKind::OtherRecordings => write!(f, "{n} more recordings were not read")?,
-            LossKind::MissingSwitch => write!(f, "{n} times a switch is missing")?,
+            LossKind::MissingSwitch if n == 1 => write!(f, "a context switch was not recorded")?,
+            LossKind::MissingSwitch => write!(f, "{n} context switches were not recorded")?,
             LossKind::UnrecordedCpus if n == 1 => write!(f, "one CPU was not recorded")?,
             LossKind::UnrecordedCpus => write!(f, "{n} CPUs were not recorded")?,
             LossKind::EndsEarly if n == 1 => write!(f, "the events of one CPU end early")?,
@@ -244,17 +246,14 @@ impl fmt::Display for Loss {
             LossKind::AllCpusSilent => write!(f, "{n} times no CPU issued an event though a tick was due")?,
             LossKind::TooMuchWork => write!(f, "so many tasks waited at once that {n} times not all was looked at")?,
             LossKind::SilentTasks => write!(f, "whether {n} tasks that no event names waited or slept is inferred")?,
-            LossKind::NoSnapshot => write!(f, "no host snapshot came with the trace")?,
+            LossKind::NoSnapshot => write!(f, "no host snapshot: weights, limits and settings are unknown")?,
             LossKind::ClockUnit => write!(f, "the clock's unit is unknown")?,
             LossKind::ForeignIds => {
                 write!(f, "the ids in front of {n} events are not those of the events, and were ignored")?
             }
             LossKind::NameOnly => {
                 let name = &self.detail;
-                return write!(
-                    f,
-                    "nothing but its name shows that {name} is a kernel thread; a program can take that name"
-                );
+                return write!(f, "{name} counts as a kernel thread by its name alone, which a program can take");
             }
         }
         if !self.detail.is_empty() {

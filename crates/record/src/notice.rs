@@ -32,7 +32,7 @@ pub enum Notice {
         path: PathBuf,
     },
     /// Recording has begun, and the output file already exists.
-    Replaces {
+    KeepsPrevious {
         /// The file.
         path: PathBuf,
         /// Its size.
@@ -88,15 +88,16 @@ impl fmt::Display for Notice {
                 write!(f, "{}: recording starts at once, with {what}", self.reason())
             }
             Notice::UntilSignal { path } => write!(f, "recording into {} until Ctrl-C", path.display()),
-            Notice::Replaces { path, bytes, written } => {
+            Notice::KeepsPrevious { path, bytes, written } => {
                 let clock = written.clock();
                 write!(
                     f,
-                    "{} exists ({} kB, of {} {} UTC): the new recording will replace it",
+                    "{} ({} kB, of {} {} UTC) will be kept as {}.old",
                     path.display(),
                     bytes / 1000,
                     written.date(),
-                    clock.split('.').next().unwrap_or(&clock)
+                    clock.split('.').next().unwrap_or(&clock),
+                    path.display()
                 )
             }
             Notice::Leftover { path, bytes } => {
@@ -150,9 +151,9 @@ mod tests {
     }
 
     #[test]
-    fn a_file_that_is_replaced_is_named_with_its_time() {
+    fn a_file_that_is_kept_is_named_with_its_time() {
         let written = WallTime(1_764_000_187_205_000_123);
-        let text = Notice::Replaces { path: "t.dat".into(), bytes: 12_345_678, written }.to_string();
-        assert_eq!(text, "t.dat exists (12345 kB, of 2025-11-24 16:03:07 UTC): the new recording will replace it");
+        let text = Notice::KeepsPrevious { path: "t.dat".into(), bytes: 12_345_678, written }.to_string();
+        assert_eq!(text, "t.dat (12345 kB, of 2025-11-24 16:03:07 UTC) will be kept as t.dat.old");
     }
 }

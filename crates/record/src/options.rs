@@ -7,7 +7,7 @@ use std::time::Duration;
 /// What to record, for how long, and where to.
 #[derive(Clone, Debug)]
 pub struct Options {
-    /// The file to write. An existing file is replaced only by a complete one.
+    /// The file to write. An existing file is renamed to the same name with `.old` when the recording is complete.
     pub output: PathBuf,
     /// What ends the recording. SIGINT, SIGTERM and SIGHUP always do.
     pub until: Until,

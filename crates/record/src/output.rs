@@ -82,7 +82,7 @@ impl OutputDirectory {
         if delivery == Delivery::OnDisk {
             file.sync_all().map_err(failed())?;
         }
-        hidden.deliver(OUTPUT_FILE, place).map_err(failed())?;
+        place.keep_previous().and_then(|()| hidden.deliver(OUTPUT_FILE, place)).map_err(failed())?;
         if delivery == Delivery::OnDisk {
             // The file is complete; a directory that may not be read cannot be synced.
             let _ = place.sync();
@@ -235,6 +235,20 @@ mod tests {
         drop(output_dir);
         assert_eq!(fs::read_dir(around.path()).expect("listed").count(), 1);
         assert_eq!(fs::read_to_string(&output).expect("still there"), "old");
+    }
+
+    #[test]
+    fn an_earlier_recording_is_kept() {
+        let around = tempfile::tempdir().expect("a temporary directory");
+        let output = around.path().join("t.dat");
+        let place = OutputDirectory::beside(&output).expect("a place");
+        place.place().keep_previous().expect("nothing to keep");
+        for content in ["first", "second"] {
+            fs::write(&output, content).expect("a recording");
+            place.place().keep_previous().expect("kept");
+            assert_eq!(fs::read_to_string(around.path().join("t.dat.old")).expect("kept"), content);
+            assert!(!output.exists());
+        }
     }
 
     #[test]

@@ -209,15 +209,15 @@ pub fn record(
     })
 }
 
-/// Announces that the recording does not end by itself, and which file it replaces.
+/// Announces that the recording does not end by itself, and which file gets another name.
 fn announce(options: &Options, notices: &mut dyn FnMut(Notice)) {
     let path = options.output.clone();
-    let replaced = std::fs::metadata(&path).ok().and_then(|found| {
+    let previous = std::fs::metadata(&path).ok().and_then(|found| {
         let written = found.modified().ok()?.duration_since(std::time::UNIX_EPOCH).ok()?;
         let written = WallTime(u64::try_from(written.as_nanos()).ok()?);
-        Some(Notice::Replaces { path: path.clone(), bytes: found.len(), written })
+        Some(Notice::KeepsPrevious { path: path.clone(), bytes: found.len(), written })
     });
-    replaced.into_iter().for_each(&mut *notices);
+    previous.into_iter().for_each(&mut *notices);
     if matches!(options.until, Until::Signal) {
         notices(Notice::UntilSignal { path });
     }

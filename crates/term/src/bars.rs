@@ -1,10 +1,10 @@
 //! Bar charts: which occupants had the CPU during a victim's waits.
 
-use unstarve_diagnose::report::Culprit;
+use unstarve_diagnose::report::{Culprit, Finding, Victim};
 use unstarve_model::Nanos;
 
-use crate::ink::{CULPRIT, FAINT, Ink, PLAIN};
-use crate::text::{columns, counted, fit, fold, occupant, whereabouts};
+use crate::ink::{CULPRIT, FAINT, Ink, PLAIN, STRONG};
+use crate::text::{columns, counted, fit, fold, occupant, tasks, whereabouts};
 
 /// Maximum rows of a chart; the rest is summed up in one more row.
 const MAX_CHART_ROWS: usize = 8;
@@ -51,6 +51,59 @@ pub(crate) fn chart(ink: &mut Ink, blame: &[Culprit], culprits: &[Culprit]) {
         if let Some(whereabouts) = &row.whereabouts {
             ink.paragraph(ROW_INDENT, FAINT, whereabouts);
         }
+    }
+}
+
+/// Rows of the first screen's chart; the rest is summed up in one more.
+const MAX_SHORT_ROWS: usize = 3;
+/// Occupants below this share are summed up there.
+const MIN_SHORT_SHARE: f64 = 0.01;
+
+/// The victim without its work item: `kworker/0:2[47]`, `nfsd ×128`.
+fn name(victim: &Victim) -> String {
+    tasks(&victim.comm, &victim.tids, victim.tasks)
+}
+
+/// Draws who had the CPU while a finding's victims waited: by occupant, whatever the rule, the longest few.
+pub(crate) fn short_chart(ink: &mut Ink, finding: &Finding) {
+    let mut rows: Vec<(String, u64, bool)> = Vec::new();
+    for piece in &finding.blame {
+        let who = fold(&occupant(piece), ink.look.charset()).into_owned();
+        let culprit = finding.culprits.iter().any(|c| c.comm == piece.comm && c.rule == piece.rule);
+        match rows.iter_mut().find(|(known, ..)| *known == who) {
+            Some((_, ns, is_culprit)) => {
+                *ns = ns.saturating_add(piece.ns);
+                *is_culprit |= culprit;
+            }
+            None => rows.push((who, piece.ns, culprit)),
+        }
+    }
+    let total: u128 = rows.iter().map(|(_, ns, _)| u128::from(*ns)).sum();
+    if total == 0 {
+        return;
+    }
+    rows.sort_by_key(|(_, ns, _)| std::cmp::Reverse(*ns));
+    let share = |ns: u64| ns as f64 / total as f64;
+    let large = rows.iter().take_while(|(_, ns, _)| share(*ns) >= MIN_SHORT_SHARE).count();
+    let rest = rows.split_off(large.min(MAX_SHORT_ROWS));
+    let others: u64 = rest.iter().fold(0, |sum, (_, ns, _)| sum.saturating_add(*ns));
+    if !rest.is_empty() {
+        rows.push((counted(rest.len() as u64, "other"), others, false));
+    }
+    let width = rows.iter().map(|(who, ..)| columns(who)).max().unwrap_or(0).min(ink.look.width() / 3);
+    let bar = ink.look.width().saturating_sub(CHART_INDENT.len() + width + 2 + 2 + 9 + 7).min(40);
+    let cpu = match finding.cpus.as_slice() {
+        [cpu] => format!("CPU {cpu}"),
+        _ => "the CPU".to_owned(),
+    };
+    ink.line(&[(PLAIN, "  "), (STRONG, &format!("Who had {cpu} while {} waited", name(&finding.victim)))]);
+    for (who, ns, culprit) in &rows {
+        let style = if *culprit { CULPRIT } else { PLAIN };
+        let drawn = ink.bar(share(*ns), bar);
+        let padding = " ".repeat(bar.saturating_sub(columns(&drawn)));
+        let numbers = format!("{padding} {:>8} {:>4.0} %", Nanos(*ns).to_string(), share(*ns) * 100.0);
+        let who = fit(who, width, ink.look.charset());
+        ink.line(&[(PLAIN, CHART_INDENT), (style, &who), (PLAIN, "  "), (style, &drawn), (PLAIN, &numbers)]);
     }
 }
 

@@ -48,8 +48,8 @@ pub(crate) fn finding(ink: &mut Ink, finding: &Finding, index: usize, named: Fix
     ink.paragraph("    ", FAINT, &waits(finding));
     price(ink, finding);
     instances(ink, finding, &named.report.trace);
-    bullets(ink, "What speaks for it", &finding.evidence);
-    bullets(ink, "What could overturn it", &finding.losses);
+    bullets(ink, "Evidence", &finding.evidence);
+    bullets(ink, "What could change this", &finding.losses);
     remedies(ink, &finding.remedies, index, named);
     ink.blank();
 }
@@ -87,14 +87,14 @@ fn place(finding: &Finding) -> String {
 fn waits(finding: &Finding) -> String {
     let waits = &finding.waits;
     let mut text = format!(
-        "{}, {} together; 99 % at most {}, the longest {}",
+        "{}: total {}, p99 {}, max {}",
         counted(waits.count, "wait"),
         Nanos(waits.total_ns),
         Nanos(waits.p99_ns),
         Nanos(waits.max_ns)
     );
     if waits.owed_ns > 0 {
-        text.push_str(&format!("; an equal share of the CPU would have given it {} more", Nanos(waits.owed_ns)));
+        text.push_str(&format!(". It ran {} less than its fair share", Nanos(waits.owed_ns)));
     }
     text
 }
@@ -103,7 +103,7 @@ fn price(ink: &mut Ink, finding: &Finding) {
     if finding.price.is_empty() {
         return;
     }
-    ink.line(&[(PLAIN, "  "), (STRONG, "Who paid for it")]);
+    ink.line(&[(PLAIN, "  "), (STRONG, "Cost")]);
     for payer in finding.price.iter().take(MAX_SHOWN_PAYERS) {
         let who = tasks(&payer.comm, &payer.tids, payer.tasks.max(payer.tids.len() as u32));
         ink.paragraph("    ", PLAIN, &format!("{who} {}", lost(payer)));
@@ -116,7 +116,7 @@ fn price(ink: &mut Ink, finding: &Finding) {
 
 /// The time a payer lost: asleep until the victim woke it, or in the same queue; and the part that came through a
 /// device.
-fn lost(payer: &PricePaid) -> String {
+pub(crate) fn lost(payer: &PricePaid) -> String {
     let lost = lost_how(payer);
     match payer.through_device_ns {
         0 => lost,
@@ -130,9 +130,9 @@ fn lost_how(payer: &PricePaid) -> String {
     let waited = Nanos(payer.waited_ns);
     match (slept, waited) {
         (slept, Nanos::ZERO) => format!("waited {slept} for it"),
-        (Nanos::ZERO, waited) => format!("waited {waited} for a CPU itself"),
+        (Nanos::ZERO, waited) => format!("waited {waited} for the same CPU"),
         (slept, waited) => {
-            format!("lost {}: {waited} in the same queue, {slept} asleep until it was done", Nanos(payer.ns))
+            format!("lost {}: {waited} queued for the same CPU, {slept} asleep until it was done", Nanos(payer.ns))
         }
     }
 }
@@ -180,11 +180,9 @@ fn remedies(ink: &mut Ink, remedies: &[Remedy], finding: usize, named: FixRefere
         return;
     }
     let title = match remedies {
-        [_] => "What to do",
-        several if has_helped(several) => {
-            "What to do: what helped on this kernel, then the others, least invasive first"
-        }
-        _ => "What to do, least invasive first",
+        [_] => "Fix",
+        several if has_helped(several) => "Fixes, those that helped on this kernel first",
+        _ => "Fixes, least invasive first",
     };
     ink.line(&[(PLAIN, "  "), (STRONG, title)]);
     let mut left_out = None;
@@ -214,8 +212,8 @@ fn remedies(ink: &mut Ink, remedies: &[Remedy], finding: usize, named: FixRefere
         ink.paragraph("  ", FAINT, "Where unstarve is not installed, shell commands do the same:");
         ink.line(&[(FAINT, &format!("    {fix} --as shell"))]);
         if !named.report.trace.snapshot {
-            let text = "The recording does not name its host and boot: --this-boot asserts that it was made on this host since \
-                        it was booted. Run the command only where that is so.";
+            let text = "The recording does not name its host. --this-boot asserts that this is the host, and that it has not been \
+                        rebooted since.";
             ink.paragraph("  ", FAINT, text);
         }
     }

@@ -186,7 +186,7 @@ fn outcome(text: &mut String, page: &Page<'_>) {
     match &page.came {
         Some(Came::NothingDone) => text.push_str("Nothing was changed.\n"),
         Some(Came::Applied) => {
-            let _ = writeln!(text, "Applied. Take it back: {}", page.commands.undo);
+            let _ = writeln!(text, "Applied. Undo: {}", page.commands.undo);
         }
         Some(Came::Tried { helped, is_known, reason, measured, .. }) => {
             for (name, fared) in ["without it", "with it", "without it again"].iter().zip(measured.iter()) {
@@ -209,14 +209,13 @@ fn outcome(text: &mut String, page: &Page<'_>) {
             }
             match helped {
                 true => {
-                    let _ =
-                        writeln!(text, "It helped ({reason}), and is in force. Take it back: {}", page.commands.undo);
+                    let _ = writeln!(text, "It helped ({reason}), and is in force. Undo: {}", page.commands.undo);
                 }
                 false if !is_known => {
-                    let _ = writeln!(text, "Whether it helps is unknown ({reason}), so it was taken back.");
+                    let _ = writeln!(text, "Not decided ({reason}). Reverted.");
                 }
                 false => {
-                    let _ = writeln!(text, "It is not shown to help ({reason}), and was taken back.");
+                    let _ = writeln!(text, "It did not help ({reason}). Reverted.");
                 }
             }
         }
@@ -226,7 +225,7 @@ fn outcome(text: &mut String, page: &Page<'_>) {
             let Commands { apply, undo } = &page.commands;
             let _ = writeln!(
                 text,
-                "Nothing was changed. Apply, and keep it only if it helps:\n  {}\nTake it back:\n  {}",
+                "Nothing was changed. Apply, and keep it only if it helps:\n  {}\nUndo:\n  {}",
                 clean(apply),
                 clean(undo)
             );

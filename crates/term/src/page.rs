@@ -33,6 +33,14 @@ pub fn page_of(report: &Report, scope: Scope, file: Option<&str>, look: Look) ->
     format!("{}\n", text.trim_end())
 }
 
+/// One finding in full: the `index`-th of the report, from 0; nothing if there is no such finding.
+pub fn finding_page(report: &Report, scope: Scope, index: usize, file: Option<&str>, look: Look) -> Option<String> {
+    let mut ink = Ink::new(look);
+    let named = FixReference { file: file.filter(|_| scope == Scope::Whole), report };
+    finding(&mut ink, report.findings.get(index)?, index, named);
+    Some(format!("{}\n", ink.finish().trim_end()))
+}
+
 /// Maximum findings shown in full; the following ones get a line each, worst first, and the rest is counted.
 const IN_FULL: usize = 8;
 const IN_A_LINE: usize = 12;
@@ -105,7 +113,7 @@ fn losses(ink: &mut Ink, losses: &[String]) {
     if losses.is_empty() {
         return;
     }
-    ink.line(&[(STRONG, "What the trace cannot say")]);
+    ink.line(&[(STRONG, "Not recorded")]);
     for loss in losses {
         ink.paragraph("  - ", PLAIN, loss);
     }

@@ -82,6 +82,18 @@ pub(crate) fn fit(text: &str, width: usize, charset: Charset) -> String {
     out
 }
 
+/// The text, cut with ` …` after the last word that fits in `width` columns; within the first word if that does not fit.
+pub(crate) fn cut_at_word(text: &str, width: usize) -> Cow<'_, str> {
+    if columns(text) <= width {
+        return text.into();
+    }
+    let fits = |end: &usize| columns(&text[..*end]) + 2 <= width;
+    let Some(end) = text.match_indices(' ').map(|(end, _)| end).take_while(fits).last() else {
+        return fit(text, width, Charset::Utf8).into();
+    };
+    format!("{} …", text[..end].trim_end_matches([',', ';', ':', '.'])).into()
+}
+
 /// A victim in short: `kworker/0:2[47] (iomap_dio_complete_work on dio/nullb0)`, `nfsd ×128`.
 pub(crate) fn victim(victim: &Victim) -> String {
     let mut text = tasks(&victim.comm, &victim.tids, victim.tasks);
@@ -169,6 +181,15 @@ mod tests {
         assert_eq!(fitted, ["fio     ", "kworker…", "日本語… "]);
         assert!(fitted.iter().all(|text| columns(text) == 8));
         assert_eq!(fit("kworker/u16:3", 8, Charset::Ascii), "kworker~");
+    }
+
+    #[test]
+    fn a_text_is_cut_after_a_word() {
+        for (text, cut) in
+            [("a few words", "a few words"), ("some more words", "some more …"), ("unbreakable-name", "unbreakable…")]
+        {
+            assert_eq!(cut_at_word(text, 12), cut);
+        }
     }
 
     #[test]

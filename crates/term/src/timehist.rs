@@ -3,11 +3,69 @@
 use std::io::{self, Write};
 
 use rustc_hash::FxHashMap;
+use serde::Serialize;
 use unstarve_model::{CpuId, Nanos, Time};
-use unstarve_timeline::{Run, Selection, Sink, Task, TaskKey, Wait, WaitEnd, WaitKind, World};
+use unstarve_timeline::{Piece, Run, Selection, Sink, Task, TaskKey, Wait, WaitEnd, WaitKind, World};
 
 use crate::text::seconds;
 use unstarve_model::clean;
+use unstarve_sched::Rule;
+
+/// How the lines are written.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub enum Lines {
+    /// As a table.
+    Text,
+    /// An object of JSON on each line.
+    Json,
+}
+
+/// A line as JSON: a run of a task, and the wait before it. A run or a wait of which nothing was recorded is absent.
+#[derive(Serialize, schemars::JsonSchema)]
+pub struct TimelineLine {
+    /// When the run ended, in ns on the trace's clock.
+    pub end_ns: u64,
+    /// Where.
+    pub cpu: u32,
+    /// The task's name.
+    pub comm: String,
+    /// Its id.
+    pub tid: u32,
+    /// How long it ran.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub run_ns: Option<u64>,
+    /// The wait before it.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub wait: Option<TimelineWait>,
+}
+
+/// A wait for a CPU.
+#[derive(Clone, Serialize, schemars::JsonSchema)]
+pub struct TimelineWait {
+    /// What it came after: `wakeup`, `new`, `preemption`.
+    pub kind: &'static str,
+    /// How long.
+    pub ns: u64,
+    /// Who had the CPU meanwhile, in order: adds up to `ns`.
+    pub blame: Vec<TimelinePiece>,
+}
+
+/// A part of a wait.
+#[derive(Clone, Serialize, schemars::JsonSchema)]
+pub struct TimelinePiece {
+    /// `name[tid]`, `idle`, `softirq NET_RX`.
+    pub occupant: String,
+    /// The rule by which it had the CPU.
+    #[schemars(with = "String")]
+    #[serde(serialize_with = "by_word")]
+    pub rule: Rule,
+    /// How long.
+    pub ns: u64,
+}
+
+fn by_word<S: serde::Serializer>(rule: &Rule, to: S) -> Result<S::Ok, S::Error> {
+    to.serialize_str(rule.word())
+}
 
 /// A line for each run of a task with the wait before it, in the columns of `perf sched timehist`, followed by the
 /// occupants during the wait with rule and nanoseconds.
@@ -17,15 +75,10 @@ use unstarve_model::clean;
 pub struct Timehist<W> {
     out: W,
     selection: Selection,
+    form: Lines,
     /// The wait before the run in progress.
-    waits: FxHashMap<TaskKey, Waited>,
+    waits: FxHashMap<TaskKey, TimelineWait>,
     failed: Option<io::Error>,
-}
-
-struct Waited {
-    kind: WaitKind,
-    length: Nanos,
-    occupants: String,
 }
 
 const TABLE_HEAD: &str = "\
@@ -34,10 +87,11 @@ const TABLE_HEAD: &str = "\
 --------------- ------  ------------------------------  ----------  ---------  ---------  --------------------------------\n";
 
 impl<W: Write> Timehist<W> {
-    /// Writes the table's head.
-    pub fn new(mut out: W, selection: Selection) -> Timehist<W> {
-        let failed = out.write_all(TABLE_HEAD.as_bytes()).err();
-        Timehist { out, selection, waits: FxHashMap::default(), failed }
+    /// Writes the table's head; JSON has none.
+    pub fn new(mut out: W, selection: Selection, form: Lines) -> Timehist<W> {
+        let head = if form == Lines::Text { TABLE_HEAD } else { "" };
+        let failed = out.write_all(head.as_bytes()).err();
+        Timehist { out, selection, form, waits: FxHashMap::default(), failed }
     }
 
     /// Returns the first write error.
@@ -51,31 +105,43 @@ impl<W: Write> Timehist<W> {
         }
     }
 
-    fn line(&mut self, at: Time, cpu: CpuId, task: &Task, waited: Option<&Waited>, run: Option<Nanos>) {
+    fn line(&mut self, at: Time, cpu: CpuId, task: &Task, wait: Option<TimelineWait>, run: Option<Nanos>) {
         if self.failed.is_some() {
             return;
         }
-        let name = format!("{}[{}]", task.comm, task.tid);
-        let (kind, wait, occupants) = match waited {
-            Some(waited) => (word(waited.kind), msec(waited.length), waited.occupants.as_str()),
-            None => ("-", "-".to_owned(), ""),
+        let run_ns = run.map(|run| run.0);
+        let line =
+            TimelineLine { end_ns: at.0, cpu: cpu.0, comm: task.comm.to_string(), tid: task.tid.0, run_ns, wait };
+        let text = match self.form {
+            Lines::Text => Ok(text(&line)),
+            Lines::Json => serde_json::to_string(&line).map_err(io::Error::from),
         };
-        let run = run.map_or_else(|| "-".to_owned(), msec);
-        let at = seconds(at.0);
-        let line = format!("{at:>15} [{:04}]  {name:<30}  {kind:<10}  {wait:>9}  {run:>9}  {occupants}", cpu.0);
-        self.failed = writeln!(self.out, "{}", line.trim_end()).err();
+        self.failed = text.and_then(|text| writeln!(self.out, "{text}")).err();
     }
+}
+
+/// A line of the table.
+fn text(line: &TimelineLine) -> String {
+    let name = format!("{}[{}]", clean(&line.comm), line.tid);
+    let (kind, wait, occupants) = match &line.wait {
+        Some(wait) => (wait.kind, msec(Nanos(wait.ns)), occupants(&wait.blame)),
+        None => ("-", "-".to_owned(), String::new()),
+    };
+    let run = line.run_ns.map_or_else(|| "-".to_owned(), |run| msec(Nanos(run)));
+    let at = seconds(line.end_ns);
+    let line = format!("{at:>15} [{:04}]  {name:<30}  {kind:<10}  {wait:>9}  {run:>9}  {occupants}", line.cpu);
+    line.trim_end().to_owned()
 }
 
 impl<W: Write> Sink for Timehist<W> {
     fn wait(&mut self, world: &World, wait: &Wait<'_>) {
-        let waited = Waited { kind: wait.kind, length: wait.length(), occupants: occupants(world, wait) };
+        let waited = TimelineWait { kind: word(wait.kind), ns: wait.length().0, blame: pieces(world, wait) };
         // A wait that was held back until a run ended comes after its own run began or even ended.
         let is_late = wait.end < world.now;
         if wait.ended == WaitEnd::TraceEnd || is_late {
             let task = world.tasks.get(wait.task);
             if chosen(&self.selection, world, task, wait.cpu, (wait.start, wait.end)) {
-                self.line(wait.end, wait.cpu, task, Some(&waited), None);
+                self.line(wait.end, wait.cpu, task, Some(waited), None);
             }
             return;
         }
@@ -86,7 +152,7 @@ impl<W: Write> Sink for Timehist<W> {
         let waited = self.waits.remove(&run.task);
         let task = world.tasks.get(run.task);
         if chosen(&self.selection, world, task, run.cpu, (run.start, run.end)) {
-            self.line(run.end, run.cpu, task, waited.as_ref(), Some(run.length()));
+            self.line(run.end, run.cpu, task, waited, Some(run.length()));
         }
     }
 }
@@ -98,21 +164,29 @@ pub(crate) fn chosen(selection: &Selection, world: &World, task: &Task, cpu: Cpu
         && selection.has_span(span.0, span.1, world.start)
 }
 
-fn occupants(world: &World, wait: &Wait<'_>) -> String {
+fn pieces(world: &World, wait: &Wait<'_>) -> Vec<TimelinePiece> {
+    let piece = |piece: &Piece| TimelinePiece {
+        occupant: world.name(piece.occupant).to_string(),
+        rule: piece.rule,
+        ns: piece.length.0,
+    };
+    wait.pieces.iter().map(piece).collect()
+}
+
+fn occupants(blame: &[TimelinePiece]) -> String {
     let mut text = String::new();
-    for piece in wait.pieces {
+    for piece in blame {
         if !text.is_empty() {
             text.push_str(", ");
         }
-        let name = world.name(piece.occupant);
         let rule = piece.rule.word();
-        text.push_str(&clean(&name));
+        text.push_str(&clean(&piece.occupant));
         // `idle idle` and `softirq NET_RX softirq` would repeat the word.
-        if !name.starts_with(rule) {
+        if !piece.occupant.starts_with(rule) {
             text.push(' ');
             text.push_str(rule);
         }
-        text.push_str(&format!(" {}", piece.length.0));
+        text.push_str(&format!(" {}", piece.ns));
     }
     text
 }

@@ -73,7 +73,7 @@ fn comparison() -> Comparison {
             WaitChange { role: role("task", "fio"), a: waits(80_000), b: waits(81_000) },
         ],
         compared: 63,
-        losses: vec!["A: no host snapshot came with the trace".to_owned()],
+        losses: vec!["A: no host snapshot: weights, limits and settings are unknown".to_owned()],
     }
 }
 

@@ -2,5 +2,6 @@
 
 mod audit;
 mod comparison;
+mod first_screen;
 mod page;
 mod timehist;

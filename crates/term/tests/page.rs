@@ -12,7 +12,7 @@ use unstarve_diagnose::report::{
 use unstarve_diagnose::{FindingKind, Options, RemedyKind, explain};
 use unstarve_model::{Loss, LossKind, Policy};
 use unstarve_sched::Rule;
-use unstarve_term::{Charset, Colours, Look, page, page_of};
+use unstarve_term::{Charset, Colours, Look, first_screen, page, page_of};
 
 fn piece(comm: &str, tids: &[u32], policy: Option<(Policy, i32)>, rule: Rule, ns: u64) -> Culprit {
     Culprit {
@@ -71,6 +71,8 @@ fn rt_starvation() -> Finding {
         severity: Severity::Critical,
         confidence: 0.95,
         sentence: "The real-time task wl holds CPU 1 for up to 94.8 ms at a time; ksoftirqd/1, which is not real-time, cannot run there meanwhile, and received packets wait.".to_owned(),
+        headline: String::new(),
+        why: None,
         victim: Victim {
             kind: VictimKind::Ksoftirqd,
             comm: "ksoftirqd/1".to_owned(),
@@ -138,6 +140,8 @@ fn ping_pong() -> Finding {
         sentence:
             "kworker/0:2 completes one direct I/O, wakes fio, is pushed off by it, and has to wait before the next."
                 .to_owned(),
+        headline: String::new(),
+        why: None,
         victim: Victim {
             kind: VictimKind::Kworker,
             comm: "kworker/0:2".to_owned(),
@@ -321,7 +325,10 @@ fn what_is_said_of_a_part_is_not_said_of_all() {
 #[test]
 fn only_commands_may_be_wider_than_the_terminal() {
     for columns in [60, 61, 72, 80, 100, 120, 160] {
-        for line in page(&sick(), Scope::Whole, look(columns)).lines().filter(|line| !line.contains("do:  ")) {
+        let full = page(&sick(), Scope::Whole, look(columns));
+        let first = first_screen(&sick(), Scope::Whole, Some("trace.dat"), look(columns));
+        let is_command = |line: &&str| line.contains("do:  ") || line.contains("unstarve fix trace.dat");
+        for line in full.lines().chain(first.lines()).filter(|line| !is_command(line)) {
             assert!(line.width() <= columns, "{columns} columns: {line:?} takes {}", line.width());
         }
     }
@@ -358,10 +365,12 @@ fn hostile_names_reach_no_terminal() {
     report.trace.kernel = Some(evil.to_owned());
     report.missing.push(Loss::new(LossKind::Truncated, 1).with_detail(evil).into());
     for charset in [Charset::Utf8, Charset::Ascii] {
-        let text = page(&report, Scope::Whole, Look::new(80, charset, Colours::Plain));
-        let bad = text.chars().find(|c| (c.is_control() && *c != '\n') || *c == '\u{202e}');
-        assert_eq!(bad, None, "{text}");
-        assert!(text.contains("pwned"));
+        let look = Look::new(80, charset, Colours::Plain);
+        for text in [page(&report, Scope::Whole, look), first_screen(&report, Scope::Whole, Some("FILE"), look)] {
+            let bad = text.chars().find(|c| (c.is_control() && *c != '\n') || *c == '\u{202e}');
+            assert_eq!(bad, None, "{text}");
+            assert!(text.contains("pwned"));
+        }
     }
 }
 
@@ -380,6 +389,7 @@ fn a_report_of_nonsense_is_still_a_page() {
     report.worst_waits[0].end_ns = 0;
     report.trace.end_ns = 0;
     assert!(page(&report, Scope::Whole, look(80)).contains("rt-starvation"));
+    assert!(first_screen(&report, Scope::Whole, None, look(80)).starts_with("CRITICAL"));
 }
 
 /// Where the recording tells, the time of day and the host stand beside the trace's own clock, and culprits have an address.
@@ -417,6 +427,8 @@ fn a_hundred_findings_are_summed_up() {
     assert_eq!(text.matches("Who had the CPU while").count(), 8);
     assert!(text.contains("88 more findings, none of them worse."), "{text}");
     assert!(text.contains("--json") && text.lines().count() < 400, "{} lines", text.lines().count());
+    let first = first_screen(&report, Scope::Whole, Some("trace.dat"), look(80));
+    assert!(first.lines().count() <= 40, "{first}");
 }
 
 #[test]
@@ -435,7 +447,7 @@ fn a_cap_of_the_list_is_not_shown_as_a_count() {
     };
     let text = page(&report, Scope::Whole, look(120));
     assert!(text.contains("job ×700") && !text.contains("×128"), "{text}");
-    assert!(text.contains("fio[128] lost 2.43 s: 2.35 s in the same queue, 80.0 ms asleep"), "{text}");
+    assert!(text.contains("fio[128] lost 2.43 s: 2.35 s queued for the same CPU, 80.0 ms asleep"), "{text}");
 }
 
 #[test]

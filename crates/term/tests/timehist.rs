@@ -2,7 +2,7 @@
 
 use insta::assert_snapshot;
 use unstarve_model::{Comm, Context, CpuId, Event, EventKind, Issuer, PrevState, Prio, TaskRef, Tid, Time};
-use unstarve_term::{Summary, Timehist};
+use unstarve_term::{Lines, Summary, Timehist};
 use unstarve_timeline::{NoSettings, Selection, Sink, TaskPattern, Timeline};
 
 fn task(tid: u32, comm: &str, prio: i32) -> TaskRef {
@@ -45,8 +45,12 @@ fn scene(sink: &mut impl Sink) {
 }
 
 fn lines(selection: Selection) -> String {
+    written(selection, Lines::Text)
+}
+
+fn written(selection: Selection, form: Lines) -> String {
     let mut out = Vec::new();
-    let mut timehist = Timehist::new(&mut out, selection);
+    let mut timehist = Timehist::new(&mut out, selection, form);
     scene(&mut timehist);
     timehist.finish().expect("memory can be written");
     String::from_utf8(out).expect("text")
@@ -55,6 +59,19 @@ fn lines(selection: Selection) -> String {
 #[test]
 fn each_run_has_a_line_with_the_wait_before_it_and_who_ran_meanwhile() {
     assert_snapshot!("lines", lines(Selection::default()));
+}
+
+/// As JSON each run has the same numbers, and who had the CPU adds up to the wait.
+#[test]
+fn each_run_is_an_object_of_json_too() {
+    let text = written(Selection::default(), Lines::Json);
+    let rows: Vec<serde_json::Value> = text.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    assert_eq!(rows.len(), lines(Selection::default()).lines().count() - 3);
+    for wait in rows.iter().filter_map(|row| row.get("wait")) {
+        let blame = wait["blame"].as_array().expect("pieces");
+        let sum: u64 = blame.iter().filter_map(|piece| piece["ns"].as_u64()).sum();
+        assert_eq!(Some(sum), wait["ns"].as_u64(), "{wait}");
+    }
 }
 
 #[test]
@@ -72,7 +89,7 @@ fn a_wait_that_was_held_back_has_a_line_of_its_own() {
         (9_000, 0, switch(task(1, "prog", 89), PrevState::Sleeping, idle)),
     ];
     let mut out = Vec::new();
-    let mut timehist = Timehist::new(&mut out, Selection::default());
+    let mut timehist = Timehist::new(&mut out, Selection::default(), Lines::Text);
     let mut timeline = Timeline::new(Some(2), None, Box::new(NoSettings));
     for (us, cpu, kind) in events {
         let time = Time(us * 1_000);

@@ -41,7 +41,16 @@ pub fn run(
     let mut steps: Vec<Step> = chosen.plan.iter().flat_map(|planned| planned.steps.iter().cloned()).collect();
     let mut came = Came::Applied;
     if let Some(time) = args.verify {
-        let tried = verify::run(args, chosen.finding(&explained.report), &mut steps.clone(), time)?;
+        let trial = verify::run(args, chosen.finding(&explained.report), &mut steps.clone(), time)?;
+        let tried = match trial {
+            verify::Trial::Judged(tried) => tried,
+            verify::Trial::TooShort(too_short) => {
+                output::remark(&too_short.to_string());
+                output::will_end_with(NOT_DONE);
+                write(args, &page_of(args, recording, explained, chosen, origin), color)?;
+                return Ok(ExitCode::from(NOT_DONE));
+            }
+        };
         came = Came::Tried {
             helped: tried.helped(),
             is_known: tried.is_known(),

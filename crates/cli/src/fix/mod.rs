@@ -30,6 +30,7 @@ use unstarve_term::fix::{self as page, Page};
 use crate::input::{Recording, no_recording};
 use crate::output::{self, Color, Out};
 use crate::progress::Progress;
+use crate::suggested::{FINDING_IDS, REMEDY_IDS};
 use choose::Choice;
 
 /// Carry out a remedy of `unstarve explain`: show the plan, apply it, measure whether it helped, undo it
@@ -56,11 +57,11 @@ pub struct LowArgs {
     /// A recording of any format; thread ids count only if it was made on this host since it was booted
     file: Option<PathBuf>,
     /// Which finding: its number in `explain`, or its id [default: the worst with a remedy that can be applied here]
-    #[arg(long, value_name = "N|ID")]
+    #[arg(long, value_name = "N|ID", value_parser = FINDING_IDS, hide_possible_values = true)]
     finding: Option<String>,
     /// Which of its remedies: its number (without --finding among those of the finding that is chosen without it), or its id
     /// [default: the first that can be applied here]
-    #[arg(long, value_name = "N|ID")]
+    #[arg(long, value_name = "N|ID", value_parser = REMEDY_IDS, hide_possible_values = true)]
     remedy: Option<String>,
     /// A thread or process (by number) or a cgroup (by directory) that may be changed although others than root could have
     /// written the recording; may be repeated

@@ -1,10 +1,12 @@
 //! `unstarve fix --verify`: measures the victim's waits without the change, with it, and without it again.
 
+use std::fmt;
 use std::io;
 use std::os::unix::net::UnixStream;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicBool, Ordering};
-use std::time::Duration;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+use std::sync::{Arc, OnceLock};
+use std::thread::JoinHandle;
+use std::time::{Duration, Instant};
 
 use anyhow::{Context, Result, bail};
 use rustix::event::{PollFd, PollFlags};
@@ -16,8 +18,8 @@ use unstarve_executor::journal::Step;
 use unstarve_executor::{proc, trial};
 use unstarve_facts::flag;
 use unstarve_files::ThisProgram;
-use unstarve_guard::verify::{By, Fared, Figures, Judged, Span, Verdict, judge, watch_tasks};
-use unstarve_model::Tid;
+use unstarve_guard::verify::{By, Fared, Figures, Judged, Span, Verdict, judge, must_last_longer, watch_tasks};
+use unstarve_model::{Tid, clean};
 
 use super::LowArgs;
 use crate::output;
@@ -62,7 +64,7 @@ impl Tried {
     }
 }
 
-pub fn run(args: &LowArgs, finding: &Finding, steps: &mut [Step], time: Duration) -> Result<Tried> {
+pub fn run(args: &LowArgs, finding: &Finding, steps: &mut [Step], time: Duration) -> Result<Trial> {
     let changed: Vec<TaskKey> = steps.iter().filter_map(|step| task_of(&step.target)).collect();
     let victim = Victim::of(finding, changed);
     let look = move || Ok(victim.threads());
@@ -90,15 +92,100 @@ pub fn run(args: &LowArgs, finding: &Finding, steps: &mut [Step], time: Duration
     let options = trial::Options { directory: &args.state, dead_man: &dead_man, patience: STARVATION_TIMEOUT, stop };
     output::remark(&format!(
         "measuring {} three times for {} s: without the change, with it, and without it again",
-        finding.victim.comm,
+        clean(&finding.victim.comm),
         time.as_secs()
     ));
+    let (round, too_short) = (Arc::new(AtomicUsize::new(0)), Arc::new(OnceLock::new()));
+    let first = too_short.clone();
     let measure = move |stop: Arc<AtomicBool>| -> io::Result<(By, Fared)> {
-        watch_tasks(&look, Span { time, step: VICTIM_SCAN_INTERVAL, stop: &stop })
+        let round = round.fetch_add(1, Ordering::Relaxed);
+        let _progress = Countdown::start(ROUNDS[round.min(2)], time);
+        let measured = watch_tasks(&look, Span { time, step: VICTIM_SCAN_INTERVAL, stop: &stop })?;
+        match must_last_longer(&measured.1) {
+            // Nothing was changed yet: better to say so now than after three measurements.
+            Some(times) if round == 0 => {
+                let _ = first.set(TooShort { waits: measured.1.count(), time, needed: time.mul_f64(times) });
+                Err(io::Error::other("too few waits"))
+            }
+            _ => Ok(measured),
+        }
     };
-    let measured = trial::run(&options, &mut Audit::none(), steps, measure)?;
+    let measured = trial::run(&options, &mut Audit::none(), steps, measure);
+    if let Some(too_short) = too_short.get() {
+        return Ok(Trial::TooShort(*too_short));
+    }
+    let measured = measured?;
     let judged = judge(&measured[0].1, &measured[1].1, &measured[2].1);
-    Ok(Tried { judged, measured })
+    Ok(Trial::Judged(Tried { judged, measured }))
+}
+
+/// What is measured in each round.
+const ROUNDS: [&str; 3] = ["without the change", "with the change", "without it again"];
+
+/// How a trial ended.
+pub enum Trial {
+    /// With a verdict.
+    Judged(Tried),
+    /// After the first measurement, with nothing changed.
+    TooShort(TooShort),
+}
+
+/// The first measurement saw too few waits for a verdict.
+#[derive(Clone, Copy, Debug)]
+pub struct TooShort {
+    waits: u64,
+    time: Duration,
+    needed: Duration,
+}
+
+impl fmt::Display for TooShort {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        let seconds = |time: Duration| time.as_secs_f64().ceil();
+        write!(
+            f,
+            "{} waits in {} s are too few for a verdict, so nothing was changed. Try again with --verify {:.0}s",
+            self.waits,
+            seconds(self.time),
+            seconds(self.needed)
+        )
+    }
+}
+
+/// Counts the seconds of a measurement on standard error, if that is a terminal.
+struct Countdown {
+    running: Arc<AtomicBool>,
+    thread: Option<JoinHandle<()>>,
+}
+
+impl Countdown {
+    fn start(what: &'static str, time: Duration) -> Countdown {
+        let running = Arc::new(AtomicBool::new(true));
+        let counted = running.clone();
+        let count = move || {
+            let begun = Instant::now();
+            while counted.load(Ordering::Relaxed) {
+                let elapsed = begun.elapsed().as_secs().min(time.as_secs());
+                output::print_error(format_args!("\r{what}: {elapsed} of {} s\x1b[K", time.as_secs()));
+                std::thread::park_timeout(Duration::from_secs(1));
+            }
+            output::print_error(format_args!("\r\x1b[K"));
+        };
+        let thread = match output::can_draw() {
+            true => std::thread::Builder::new().name("unstarve-count".to_owned()).spawn(count).ok(),
+            false => None,
+        };
+        Countdown { running, thread }
+    }
+}
+
+impl Drop for Countdown {
+    fn drop(&mut self) {
+        self.running.store(false, Ordering::Relaxed);
+        if let Some(thread) = self.thread.take() {
+            thread.thread().unpark();
+            let _ = thread.join();
+        }
+    }
 }
 
 /// Signals are handled by a thread, so that the trial can revert everything.

@@ -44,13 +44,6 @@ macro_rules! families {
                 $name::$family(one)
             }
         })*
-        impl std::fmt::Display for $name {
-            fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-                match self {
-                    $($name::$family(one) => one.fmt(f)),*
-                }
-            }
-        }
     };
 }
 

@@ -91,6 +91,10 @@ pub(super) fn even_weights(case: &Case<'_>, victim: ActorId, occupant: ActorId) 
     if changes.is_empty() {
         return None;
     }
+    let what = match &light {
+        Some(light) if old <= target => format!("Raise the weight of {}", light.group.path.escape_debug()),
+        _ => format!("Lower the weight of {}", heavy.group.path.escape_debug()),
+    };
     let beside = match (&light, of_light) {
         (Some(light), Some(weight)) => {
             let weight = if light.group.idle { "cpu.idle 1".to_owned() } else { weight.to_string() };
@@ -102,11 +106,7 @@ pub(super) fn even_weights(case: &Case<'_>, victim: ActorId, occupant: ActorId) 
     Some(
         Draft {
             id: if old > target { kind::LOWER_GROUP_WEIGHT } else { kind::RAISE_GROUP_WEIGHT },
-            text: format!(
-                "{} competes with the weight of {} ({file} {old}); {beside}",
-                case.name(occupant),
-                heavy.group.path.escape_debug()
-            ),
+            text: format!("{what}: {} competes with {file} {old}, {beside}", case.name(occupant)),
             changes,
             risk: "The group also loses its advantage over other groups; Kubernetes and systemd write the value again when \
                    they next reconcile it.",
@@ -144,7 +144,7 @@ fn lower_unknown_weight(case: &Case<'_>, occupant: ActorId) -> Option<Remedy> {
         Draft {
             id: kind::LOWER_GROUP_WEIGHT,
             text: format!(
-                "If the top-level cgroup of {} has a {file} above {normal}: bring it down to what kernel threads weigh.",
+                "Bring {file} of {}'s top-level cgroup down to {normal}, if it is above: kernel threads weigh {normal}.",
                 case.name(occupant)
             ),
             changes: vec![Change::relative(Target::GroupWeightOf(thread), Relative::WeightAtMost(100))],
@@ -166,8 +166,8 @@ pub(super) fn read_limit(case: &Case<'_>, victim: ActorId) -> Option<Remedy> {
         Draft {
             id: kind::RAISE_LIMIT,
             text: format!(
-                "The limit was not recorded. Read cpu.max (cpu.cfs_quota_us on the older hierarchy) of the group that \
-                 /proc/{tid}/cgroup names and of those above it; `max` or -1 is no limit. Raise the one that is too low."
+                "Raise the CPU limit that is too low: it was not recorded. Read cpu.max (cpu.cfs_quota_us on cgroup v1) of the group \
+                 that /proc/{tid}/cgroup names, and of those above it; `max` or -1 is no limit."
             ),
             changes: advice(),
             risk: "The group may take more CPU from its neighbours.",
@@ -188,10 +188,10 @@ pub(super) fn raise_limit(case: &Case<'_>, path: &str) -> Option<Remedy> {
         Draft {
             id: kind::RAISE_LIMIT,
             text: format!(
-                "{} may use {} µs of each {} µs; twice that, or no limit, stops the throttling.",
+                "Double the CPU limit of {} to {quota} µs of each {} µs: it is {} µs now.",
                 place.group.path.escape_debug(),
-                limit.quota_us,
-                limit.period_us
+                limit.period_us,
+                limit.quota_us
             ),
             changes,
             risk: "The group may take more CPU from its neighbours; a container manager writes its own value again.",

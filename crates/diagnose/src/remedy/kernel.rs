@@ -19,8 +19,8 @@ pub(super) fn inline_completion(case: &Case<'_>, worker: ActorId) -> Option<Reme
     Some(
         Draft {
             id: kind::INLINE_COMPLETION,
-            text: "From 6.19 on direct writes over allocated blocks complete in the interrupt and need no worker; extending, \
-                   unwritten and O_DSYNC writes still do. Preallocating and writing the files once helps there."
+            text: "Update the kernel to 6.19 or later: there direct writes over allocated blocks complete in the interrupt and need no \
+                   worker. Extending, unwritten and O_DSYNC writes still do; files that were written once before do not."
                 .into(),
             changes: advice(),
             risk: UPGRADE_RISK,
@@ -38,8 +38,8 @@ pub(super) fn reweight_bug(case: &Case<'_>) -> Option<Remedy> {
     Some(
         Draft {
             id: kind::UPDATE_KERNEL,
-            text: "A bug in EEVDF's reweighting starves kernel workers beside busy nested cgroups; 6.18.45 and 7.1 have the \
-                   fix."
+            text: "Update the kernel to 6.18.45 or 7.1: before, a bug in EEVDF's reweighting starves kernel workers beside busy nested \
+                   cgroups."
                 .into(),
             changes: advice(),
             risk: UPGRADE_RISK,
@@ -59,7 +59,7 @@ pub(super) fn one_wakeup_at_a_time(case: &Case<'_>, crowd: ActorId) -> Option<Re
     Some(
         Draft {
             id: kind::NFSD_LIFO,
-            text: "From 6.7 on the kernel's NFS server wakes one idle thread at a time, the one that ran last.".into(),
+            text: "Update the kernel to 6.7 or later: its NFS server wakes one idle thread at a time, the one that ran last.".into(),
             changes: advice(),
             risk: UPGRADE_RISK,
             valid_on: where_valid(case, holds, "an upgrade from a kernel before 6.7")?,
@@ -78,9 +78,7 @@ pub(super) fn newidle_regression(case: &Case<'_>) -> Option<Remedy> {
     affected.then(|| {
         Draft {
             id: kind::UPDATE_KERNEL,
-            text:
-                "This kernel's idle CPUs give up too early when they look for waiting tasks; the change was reverted."
-                    .into(),
+            text: "Update the kernel: in this one idle CPUs give up too early when they look for waiting tasks.".into(),
             changes: advice(),
             risk: UPGRADE_RISK,
             valid_on: format!("6.17 to 6.18, 6.12.43 to 6.12.63, 6.1.149 to 6.1.159; this kernel is {version}"),

@@ -266,8 +266,8 @@ pub(super) fn balance_sooner(case: &Case<'_>) -> Option<Remedy> {
         Draft {
             id: kind::LOWER_MIGRATION_COST,
             text:
-                "A CPU that goes idle looks for waiting tasks only if it expects to be idle for longer than this; some \
-                   tuning profiles set it to 5 or 50 ms."
+                "Lower the migration cost: a CPU that goes idle looks for waiting tasks only if it expects to be idle for longer than \
+                   that. Some tuning profiles set it to 5 or 50 ms."
                     .into(),
             changes: migration_cost(case, "100000"),
             risk: "More moves between CPUs, colder caches, on the whole machine.",

@@ -166,9 +166,9 @@ pub(super) fn raise_real_time(case: &Case<'_>, victims: &[ActorId], intruder: &[
     Some(
         Draft {
             id: kind::RAISE_REAL_TIME_VICTIM,
-            text: format!("Run {} above the intruder's priority {highest}.", case.name(first)),
+            text: format!("Run {} at real-time priority {priority}, above {highest}.", case.name(first)),
             changes: for_all(case, &programs, &higher, |id, tid| class_before(case, id, tid))?,
-            risk: "The intruder is late when this one runs for long.",
+            risk: "The thread that runs first today is late when this one runs for long.",
             valid_on: "all kernels; holds until the program sets its own priority again".into(),
         }
         .done(),
@@ -195,11 +195,11 @@ pub(super) fn above(case: &Case<'_>, victims: &[ActorId], intruder: &[ActorId]) 
     );
     let text = if ephemeral {
         format!(
-            "Run the worker above the intruder's priority {highest}. Workers come and go and serve every workqueue of \
+            "Run the worker at real-time priority {priority}, above {highest}. Workers come and go and serve every workqueue of \
              their CPU: it holds for these threads only."
         )
     } else {
-        format!("Run {} above the intruder's priority {highest}: its work is what others wait for.", case.name(first))
+        format!("Run {} at real-time priority {priority}, above {highest}: others wait for its work.", case.name(first))
     };
     Some(
         Draft {
@@ -254,8 +254,8 @@ pub(super) fn limit_class(case: &Case<'_>, victims: &[ActorId], intruder: &[Acto
             Draft {
                 id: kind::FAIR_SERVER,
                 text: format!(
-                    "Give starved fair tasks of CPU {cpu} 200 ms instead of 50 ms of each second. They get it as a class \
-                     and share it by weight; it begins only after they starved for the rest of the second."
+                    "Reserve 20 % of CPU {cpu} for normal threads, instead of 5 %: it helps only against waits of most of a second, \
+                     and normal threads share it by weight."
                 ),
                 changes: rewrite(format!("/sys/kernel/debug/sched/{name}"), "200000000", old),
                 risk: "Real-time tasks of this CPU can be held up for as long. The kernel may refuse to set or restore it while the \

@@ -100,7 +100,7 @@ mod tests {
         assert_eq!(of(Loss::new(LossKind::NoSnapshot, 1))["brought_by"], serde_json::json!({ "what": "recorder" }));
         assert_eq!(of(Loss::new(LossKind::EndsEarly, 1)).get("brought_by"), None);
         let name = of(Loss::new(LossKind::NameOnly, 1).with_detail("nfsd"));
-        let text = "nothing but its name shows that nfsd is a kernel thread; a program can take that name";
+        let text = "nfsd counts as a kernel thread by its name alone, which a program can take";
         assert_eq!((name["text"].as_str(), name["detail"].as_str()), (Some(text), Some("nfsd")));
         // And back; what an earlier version wrote has less.
         for loss in [Loss::new(LossKind::Malformed(EventType::Switch), 2), Loss::new(LossKind::ClockUnit, 1)] {

@@ -140,8 +140,16 @@ pub struct Finding {
     pub severity: Severity,
     /// 0 to 1.
     pub confidence: f64,
-    /// One sentence for people: who is starved by whom, by which rule, and what it cost.
+    /// One sentence for people: which thread is starved by which others, and for how long.
     pub sentence: String,
+    /// Its first half, without numbers: `ksoftirqd/1 is starved by wl (real-time)`.
+    #[serde(default)]
+    #[cfg_attr(feature = "typescript", ts(skip))]
+    pub headline: String,
+    /// The reason, where the rule by which the culprit had the CPU is not all of it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[cfg_attr(feature = "typescript", ts(skip))]
+    pub why: Option<String>,
     /// Who waits.
     pub victim: Victim,
     /// Who ran meanwhile, longest first.

@@ -5,7 +5,7 @@ use std::fmt;
 use unstarve_model::{Nanos, counted};
 
 use crate::claim::{Answer, Conclusion, Lead, Reservation};
-use crate::report::{Report, WorstWait};
+use crate::report::{Report, Severity, WorstWait};
 
 impl fmt::Display for Conclusion<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
@@ -33,7 +33,13 @@ impl fmt::Display for Answer<'_> {
             }
             Self::HealthyPart { longest: None } => f.write_str("Nothing in the selected part has waited."),
             Self::Found { lead, worst, others } => {
-                write!(f, "{lead} {} ({}).", worst.sentence.trim_end_matches('.'), worst.id)?;
+                if matches!(lead, Lead::Starved) && worst.severity < Severity::Critical {
+                    f.write_str("Starved: ")?;
+                }
+                write!(f, "{lead}{} ({}).", worst.sentence.trim_end_matches('.'), worst.id)?;
+                if let Lead::Unsure(why) = lead {
+                    write!(f, " Low confidence: {why}.")?;
+                }
                 if *others > 0 {
                     write!(f, " {} below.", counted(*others, "more finding"))?;
                 }
@@ -46,10 +52,9 @@ impl fmt::Display for Answer<'_> {
 impl fmt::Display for Lead<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::Unsure(why) => write!(f, "Too little was recorded to be sure: {why}. What there is shows:"),
-            Self::Starved => f.write_str("Starved:"),
-            Self::LikelyStarved => f.write_str("Most likely starved:"),
-            Self::NotOutright => f.write_str("Nobody is starved outright, but:"),
+            Self::Unsure(_) | Self::Starved => Ok(()),
+            Self::LikelyStarved => f.write_str("Most likely starved: "),
+            Self::NotOutright => f.write_str("Nobody is starved outright, but "),
         }
     }
 }
@@ -95,7 +100,7 @@ fn write_healthy(f: &mut fmt::Formatter<'_>, report: &Report, unknown: Option<Na
         )?;
     }
     if !report.findings.is_empty() {
-        write!(f, " {} worth knowing below.", counted(report.findings.len() as u64, "thing"))?;
+        write!(f, " {} below.", counted(report.findings.len() as u64, "remark"))?;
     }
     Ok(())
 }

@@ -2,24 +2,25 @@
 
 use std::fmt;
 
+use super::Halves;
 use crate::claim::{CpuClaim, CpuHeadline, InterruptCost};
 
-impl fmt::Display for CpuHeadline {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+impl CpuHeadline {
+    pub(super) fn in_words(&self) -> Halves {
         match self {
-            Self::OwnIdle { who, longest, lost } => write!(
-                f,
-                "{who} was runnable for up to {longest} while its own CPU was idle, {lost} in all: something that the events do \
-                 not show kept it off."
+            Self::OwnIdle { who, longest, lost } => Halves::of(
+                format!("{who} was kept off its idle CPU"),
+                format!("up to {longest} at a time, {lost} in all; the events do not show by what"),
             ),
-            Self::OtherIdle { who, lost, waits, longest } => write!(
-                f,
-                "{who} waited beside an idle CPU that it may use: {lost} in {waits} waits, up to {longest} at a time."
+            Self::OtherIdle { who, lost, waits, longest } => Halves::of(
+                format!("{who} waited beside an idle CPU that it may use"),
+                format!("{lost} in {waits} waits, up to {longest} at a time"),
             ),
-            Self::Interrupted { who, by, cost } => write!(f, "{who} loses its CPU to {by}: {cost}."),
-            Self::Stopped { who, longest, lost } => {
-                write!(f, "{who} waited up to {longest} for a CPU that did not run itself, {lost} in all.")
-            }
+            Self::Interrupted { who, by, cost } => Halves::of(format!("{who} loses its CPU to {by}"), cost.to_string()),
+            Self::Stopped { who, longest, lost } => Halves::of(
+                format!("{who} waited for a CPU that did not run itself"),
+                format!("up to {longest} at a time, {lost} in all"),
+            ),
         }
     }
 }
@@ -46,7 +47,7 @@ impl fmt::Display for CpuClaim {
                  switch that was not recorded",
             ),
             Self::ShareBesideIdle { share, tick } => {
-                write!(f, "{share} of the trace; waits with less than a tick ({tick}) of it are left out")
+                write!(f, "{share} of the recording; waits with less than a tick ({tick}) of it are left out")
             }
             Self::AffinityKnown => f.write_str("its affinity is known from the host snapshot"),
             Self::AffinityInferred(moves) => write!(f, "its affinity is inferred: it has moved {moves} times"),
@@ -58,7 +59,7 @@ impl fmt::Display for CpuClaim {
             ),
             Self::Interrupt { what, count, cpu, total, share, longest } => write!(
                 f,
-                "{what}: {count} times on CPU {cpu}, {total} ({share} of the trace), up to {longest}"
+                "{what}: {count} times on CPU {cpu}, {total} ({share} of the recording), up to {longest}"
             ),
             Self::TicksStopped => f.write_str(
                 "its ticks came steadily, and then none for many periods, while the same task was current and no event of the CPU \

@@ -4,39 +4,42 @@ use std::fmt;
 
 use unstarve_model::Policy;
 
+use super::Halves;
 use crate::claim::{GroupMembers, LimitClaim, LimitHeadline, QuotaCap};
 
-impl fmt::Display for LimitHeadline {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+impl LimitHeadline {
+    pub(super) fn in_words(&self) -> Halves {
         match self {
             Self::Group { who, lost, path } => {
                 let path = path.escape_debug();
-                match who {
-                    GroupMembers::OneProgram(who) => write!(f, "{who} was stopped for {lost}")?,
-                    GroupMembers::Programs(who) => write!(f, "{who} were stopped for {lost}")?,
-                    GroupMembers::Unknown => write!(f, "The tasks of {path} were stopped for at least {lost}")?,
-                }
-                write!(f, " by the CPU limit of {path}, not by other tasks.")
+                let (who, at_least) = match who {
+                    GroupMembers::OneProgram(who) => (format!("{who} is"), ""),
+                    GroupMembers::Programs(who) => (format!("{who} are"), ""),
+                    GroupMembers::Unknown => (format!("The threads of {path} are"), "at least "),
+                };
+                let head = format!("{who} stopped by the CPU limit of {path}");
+                Halves::of(head, format!("for {at_least}{lost}, and not by other threads"))
             }
-            Self::GroupInferred { who, lost } => {
-                write!(f, "{who} was stopped for {lost}, most likely by a cgroup's CPU limit, not by other tasks.")
-            }
-            Self::RealTimeClass { who, lost, longest, used_up } => {
-                write!(f, "{who} (real-time) was stopped for {lost}, up to {longest} at a time: ")?;
-                match used_up {
-                    Some(other) => write!(f, "{other} had used up what the kernel allows real-time tasks."),
-                    None => f.write_str("it used up what the kernel allows real-time tasks."),
-                }
-            }
-            Self::Deadline { who, lost, longest } => write!(
-                f,
-                "{who} (deadline) was stopped for {lost}, up to {longest} at a time: it used up its runtime before the period \
-                 ended, or gave the rest back."
+            Self::GroupInferred { who, lost } => Halves::of(
+                format!("{who} is stopped, most likely by a cgroup's CPU limit"),
+                format!("for {lost}, and not by other threads"),
             ),
-            Self::Runtime { who, runtime, times, lost, longest } => write!(
-                f,
-                "{who} (deadline) used up its runtime of {runtime} {times} times and was stopped for {lost}, up to {longest} at a \
-                 time."
+            Self::RealTimeClass { who, lost, longest, used_up } => {
+                let by = used_up.as_ref().map(|other| format!(", which {other} used up")).unwrap_or_default();
+                Halves::of(
+                    format!("{who} (real-time) is stopped by the kernel's limit on real-time threads{by}"),
+                    format!("for {lost}, up to {longest} at a time"),
+                )
+            }
+            Self::Deadline { who, lost, longest } => Halves::of(
+                format!("{who} (deadline) is stopped until its next period"),
+                format!(
+                    "for {lost}, up to {longest} at a time; it used up its runtime before the period ended, or gave the rest back"
+                ),
+            ),
+            Self::Runtime { who, runtime, times, lost, longest } => Halves::of(
+                format!("{who} (deadline) used up its runtime of {runtime} {times} times"),
+                format!("stopped for {lost}, up to {longest} at a time"),
             ),
         }
     }
@@ -81,7 +84,7 @@ impl fmt::Display for LimitClaim {
                 write!(f, "real-time tasks may use {runtime} of each {period} (sched_rt_runtime_us)")
             }
             Self::RealTimeRan { ran, share } => {
-                write!(f, "real-time tasks ran for {ran} ({share} of the trace)")
+                write!(f, "real-time tasks ran for {ran} ({share} of the recording)")
             }
             Self::PartOfThat { who, ran } => write!(f, "{who} had {ran} of that"),
             Self::WorksInPieces => {

@@ -17,13 +17,100 @@ use std::fmt;
 
 use unstarve_model::Nanos;
 
-use crate::claim::{Claim, Headline, NeverRan, Share, Unproved};
+use crate::claim::{Claim, CpuHeadline, Headline, LimitHeadline, NeverRan, Share, SwitchingHeadline, Unproved};
+use crate::report::Severity;
 
 /// The sentence of a finding. That a victim never ran is more important than the headline.
-pub(crate) fn sentence(never_ran: Option<&NeverRan>, headline: &Headline, unproved: Option<&Unproved>) -> String {
+pub(crate) fn sentence(never_ran: Option<&NeverRan>, halves: &Halves, unproved: Option<&Unproved>) -> String {
     let before = never_ran.map(|never_ran| format!("{never_ran} ")).unwrap_or_default();
     let after = unproved.map(|unproved| format!(" {unproved}")).unwrap_or_default();
-    format!("{before}{headline}{after}")
+    format!("{before}{}: {}.{after}", halves.head, halves.details)
+}
+
+/// The sentence of a finding in two halves: `ksoftirqd/1 is starved by wl (real-time)` and `waited 177 ms, up to 90.0 ms at a time`.
+pub(crate) struct Halves {
+    /// What happens to which tasks, because of which others.
+    pub head: String,
+    /// How long.
+    pub details: String,
+}
+
+impl Halves {
+    fn of(head: String, details: String) -> Halves {
+        Halves { head, details }
+    }
+}
+
+/// What a finding says of its victims: only the worst is called starvation.
+#[derive(Clone, Copy, PartialEq, Eq, Debug)]
+pub(crate) enum Verb {
+    Starved,
+    Delayed,
+}
+
+impl Verb {
+    pub fn of(severity: Severity) -> Verb {
+        if severity == Severity::Critical { Verb::Starved } else { Verb::Delayed }
+    }
+}
+
+/// `is starved`, `is delayed`.
+impl fmt::Display for Verb {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Verb::Starved => "is starved",
+            Verb::Delayed => "is delayed",
+        })
+    }
+}
+
+impl Headline {
+    pub fn in_words(&self, verb: Verb) -> Halves {
+        match self {
+            Self::Wait(one) => one.in_words(verb),
+            Self::Limit(one) => one.in_words(),
+            Self::Cpu(one) => one.in_words(),
+            Self::RealTime(one) => one.in_words(verb),
+            Self::Sharing(one) => one.in_words(verb),
+            Self::Switching(one) => one.in_words(),
+        }
+    }
+
+    /// The reason, where the rule by which the culprit had the CPU is not all of it.
+    pub fn why(&self) -> Option<&'static str> {
+        match self {
+            Self::Limit(LimitHeadline::Group { .. } | LimitHeadline::GroupInferred { .. }) => {
+                Some("the cgroup has used up its CPU limit (rule: throttled)")
+            }
+            Self::Limit(LimitHeadline::RealTimeClass { .. }) => {
+                Some("the kernel limits real-time threads to a part of each period (rule: throttled)")
+            }
+            Self::Limit(LimitHeadline::Deadline { .. } | LimitHeadline::Runtime { .. }) => {
+                Some("a deadline thread may use its runtime once in each period (rule: throttled)")
+            }
+            Self::Cpu(CpuHeadline::OwnIdle { .. }) => {
+                Some("the recording does not show what kept the thread off the CPU")
+            }
+            Self::Cpu(CpuHeadline::OtherIdle { .. }) => Some("the scheduler left the thread queued beside an idle CPU"),
+            Self::Cpu(CpuHeadline::Interrupted { .. }) => Some("interrupts run before any thread"),
+            Self::Cpu(CpuHeadline::Stopped { .. }) => Some("the CPU itself did not run"),
+            Self::Switching(SwitchingHeadline::Migrates { .. }) => Some("the load balancer moves the threads"),
+            Self::Wait(_) | Self::RealTime(_) | Self::Sharing(_) | Self::Switching(_) => None,
+        }
+    }
+}
+
+impl fmt::Display for Claim {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Wait(one) => one.fmt(f),
+            Self::Limit(one) => one.fmt(f),
+            Self::Cpu(one) => one.fmt(f),
+            Self::RealTime(one) => one.fmt(f),
+            Self::Sharing(one) => one.fmt(f),
+            Self::Switching(one) => one.fmt(f),
+        }
+    }
 }
 
 pub(crate) fn evidence(claims: &[Claim]) -> Vec<String> {

@@ -6,11 +6,11 @@ use unstarve_facts::PreemptMode;
 use unstarve_model::{Nanos, Policy, Prio};
 use unstarve_sched::Rule;
 
-use super::every;
+use super::{Halves, Verb, every};
 use crate::claim::{RealTimeClaim, RealTimeHeadline};
 
-impl fmt::Display for RealTimeHeadline {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+impl RealTimeHeadline {
+    pub(super) fn in_words(&self, verb: Verb) -> Halves {
         match self {
             Self::KeptOff { who, lost, by, class, longest, period } => {
                 let class = if *class == Policy::Deadline { "deadline" } else { "real-time" };
@@ -18,12 +18,14 @@ impl fmt::Display for RealTimeHeadline {
                     Nanos::ZERO => "less than 1 ms at a time".to_owned(),
                     longest => format!("up to {longest} at a time"),
                 };
-                write!(f, "{who} waited {lost} while {by} ({class}) had its CPU, {longest}{}.", every(*period))
+                Halves::of(
+                    format!("{who} {verb} by {by} ({class})"),
+                    format!("waited {lost}, {longest}{}", every(*period)),
+                )
             }
-            Self::NotPreempted { who, longest, behind, lost, period } => write!(
-                f,
-                "{who} waited up to {longest} behind {behind}, which goes after it and was not preempted, {lost} in all{}.",
-                every(*period)
+            Self::NotPreempted { who, longest, behind, lost, period } => Halves::of(
+                format!("{who} {verb} by {behind}, which has a lower priority and was not preempted"),
+                format!("waited up to {longest} at a time, {lost} in all{}", every(*period)),
             ),
         }
     }
@@ -37,38 +39,35 @@ impl fmt::Display for RealTimeClaim {
             }
             Self::Precedence { high, low } if high == low => write!(
                 f,
-                "both have priority {}: who has the CPU keeps it until it leaves (SCHED_FIFO), or for a slice of up to 100 ms \
+                "both have {}: the one that has the CPU keeps it until it leaves (SCHED_FIFO), or for a slice of up to 100 ms \
                  (SCHED_RR)",
                 priority(*high)
             ),
             Self::Precedence { high, low } => {
-                write!(f, "priority {} always runs before {}", priority(*high), priority(*low))
+                write!(f, "{} always runs before {}", priority(*high), priority(*low))
             }
             Self::KeptOffBy { share, rule } => {
                 let rule = if *rule == Rule::Order { "order among equals" } else { rule.word() };
-                write!(f, "{share} of the trace: runnable, and kept off the CPU by {rule} alone")
+                write!(f, "for {share} of the recording it was runnable, and kept off the CPU by {rule} alone")
             }
-            Self::Recurs { every, seen } => {
-                let hedge = if *seen == 2 { "; two make only one interval" } else { "" };
-                write!(f, "recurs every {every}, seen {seen} times{hedge}")
-            }
+            Self::Recurs { every, seen } => match seen {
+                2 => write!(f, "seen twice, {every} apart"),
+                seen => write!(f, "recurs every {every}, seen {seen} times"),
+            },
             Self::WorstWindow(share) => write!(f, "{share} of its worst ten seconds"),
             Self::TakeTurns { who, waited } => {
-                write!(f, "{who} waited {waited} the other way round: they take turns")
+                write!(f, "{who} waited {waited} behind the victim, too: they take turns")
             }
             Self::InGroup(path) => write!(f, "all of them are in the cgroup {}", path.escape_debug()),
             Self::DescendFrom(name, tid) => write!(f, "all of them descend from {name} ({tid})"),
             Self::CreatedBy(name, tid) => write!(f, "all of them were created by {name} ({tid})"),
             Self::Inherits { holder, booster } => write!(
                 f,
-                "{holder} is an ordinary task, lifted to the priority of {booster}, which it wakes in the end (priority inheritance)"
+                "{holder} is a normal thread that runs with the priority of {booster}, which waits for its lock (priority inheritance)"
             ),
             Self::NotPreempted { high, low, occupant } => {
                 let [high, low] = [high, low].map(|prio| prio.map_or("?".to_owned(), priority));
-                write!(
-                    f,
-                    "priority {high} goes before {low} ({occupant}), and did not until that one left or was preempted"
-                )
+                write!(f, "{high} goes before {low} ({occupant}), and did not until that thread left or was preempted")
             }
             Self::ShareInWaits { share, waits } => {
                 write!(f, "{share} of the recording, in {waits} waits in all")
@@ -80,9 +79,14 @@ impl fmt::Display for RealTimeClaim {
     }
 }
 
-/// `98 (rt)`.
+/// `real-time priority 1`, `a normal thread`: on the scale of chrt and nice, not the kernel's.
 fn priority(prio: Prio) -> String {
-    format!("{} ({})", prio.0, prio.policy())
+    match (prio.policy(), prio.nice()) {
+        (Policy::Rt, _) => format!("real-time priority {}", 99 - prio.0.clamp(0, 99)),
+        (Policy::Deadline, _) => "a deadline thread".to_owned(),
+        (_, Some(0) | None) => "a normal thread".to_owned(),
+        (_, Some(nice)) => format!("a normal thread of nice {nice}"),
+    }
 }
 
 fn preempts(mode: PreemptMode) -> &'static str {

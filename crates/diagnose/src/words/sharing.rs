@@ -4,42 +4,42 @@ use std::fmt;
 
 use unstarve_model::Prio;
 
+use super::{Halves, Verb};
 use crate::claim::{Contender, SharingClaim, SharingHeadline, WeightOf};
 
-impl fmt::Display for SharingHeadline {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+impl SharingHeadline {
+    pub(super) fn in_words(&self, verb: Verb) -> Halves {
         match self {
             Self::Outweighed { who, lost, by, heavier, longest, share } => {
-                let weigh = if *heavier == 1 { "weighs" } else { "weigh" };
-                write!(f, "{who} waited {lost} behind {by}, which {weigh} more")?;
-                if let Some(longest) = longest {
-                    write!(f, ", up to {longest} at a time")?;
-                }
-                if let Some(share) = share {
-                    write!(f, ", and got {share} of its equal share")?;
-                }
-                f.write_str(".")
+                let weight = if *heavier == 1 { "has" } else { "have" };
+                let longest = longest.map(|longest| format!(", up to {longest} at a time")).unwrap_or_default();
+                let share = share.map(|share| format!(", and got {share} of its fair share")).unwrap_or_default();
+                Halves::of(
+                    format!("{who} {verb} by {by}, which {weight} more CPU weight"),
+                    format!("waited {lost}{longest}{share}"),
+                )
             }
             Self::OutweighedInferred { who, share, by, by_group } => {
                 let (its, others) = (nice(who.prio), nice(by.prio));
-                write!(f, "{who}{its} got only {share} of an equal share beside {by}{others}: ")?;
-                if *by_group {
-                    return write!(f, "most likely {by} sits in a cgroup with a high cpu.weight.");
-                }
-                write!(
-                    f,
-                    "{who} is SCHED_IDLE, or the weights of their cgroups differ; the recording does not hold which."
-                )
+                let why = match by_group {
+                    true => format!("most likely {by} is in a cgroup with a high cpu.weight"),
+                    false => {
+                        format!(
+                            "{who} is SCHED_IDLE, or the weights of their cgroups differ; the recording does not hold which"
+                        )
+                    }
+                };
+                Halves::of(format!("{who}{its} got only {share} of its fair share beside {by}{others}"), why)
             }
             Self::StuckEqual { who, waited, behind, held } => {
                 let behind = behind.as_ref().map_or("another thread of its name".to_owned(), ToString::to_string);
-                write!(
-                    f,
-                    "{who} waited {waited} behind {behind}, which has no precedence over it and did not leave the CPU for {held}."
+                Halves::of(
+                    format!("{who} {verb} by {behind}, an equal that did not leave the CPU for {held}"),
+                    format!("waited {waited}"),
                 )
             }
             Self::Crowded { who, longest } => {
-                write!(f, "{who} waited up to {longest} for its turn among equals.")
+                Halves::of(format!("{who} {verb} by a crowd of equals"), format!("waited up to {longest} for its turn"))
             }
         }
     }
@@ -57,12 +57,12 @@ impl fmt::Display for SharingClaim {
             }
             Self::Owed { owed, share, due, got } => write!(
                 f,
-                "owed {owed} ({share} of the trace): an equal share of its CPU would have been {due}, it got {got}"
+                "it ran {got} of its fair share of {due}: {owed} less, {share} of the recording"
             ),
             Self::Stalled { stalled, share, behind, least } => write!(
                 f,
-                "{stalled} ({share} of the trace) of the {behind} behind heavier ones was in waits of more than {least}, which no \
-                 sharing among equals takes"
+                "{stalled} ({share} of the recording) of the {behind} behind threads of more weight was in waits of more than {least}: equals \
+                 never wait that long"
             ),
             Self::WeightNotRecorded { command } => write!(
                 f,

@@ -4,37 +4,36 @@ use std::fmt;
 
 use unstarve_model::counted;
 
+use super::Halves;
 use crate::claim::{SwitchingClaim, SwitchingHeadline};
 
-impl fmt::Display for SwitchingHeadline {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+impl SwitchingHeadline {
+    pub(super) fn in_words(&self) -> Halves {
         match self {
-            Self::PingPong { who, consumer, lost } => write!(
-                f,
-                "{who} loses the CPU to {consumer} after nearly every item: {consumer} is woken, takes the CPU, finds one item and \
-                 sleeps again; the worker waited {lost} for it."
+            Self::PingPong { who, consumer, lost } => Halves::of(
+                format!("{who} loses the CPU to {consumer} after nearly every work item"),
+                format!("each item wakes {consumer}, which takes the CPU and sleeps again; {lost} of waiting in all"),
             ),
-            Self::Migrates { who, moves, ran_for_each } => {
-                write!(f, "{who} moved {moves} times between CPUs, once for every {ran_for_each} that it ran.")
-            }
-            Self::Preempted { who, rate, by } => write!(
-                f,
-                "{who} wants the CPU all the time and loses it {rate:.0} times for each second it runs, to short runs of {by}."
+            Self::Migrates { who, moves, ran_for_each } => Halves::of(
+                format!("{who} moves between CPUs all the time"),
+                format!("{moves} times, once for every {ran_for_each} of running"),
+            ),
+            Self::Preempted { who, rate, by } => Halves::of(
+                format!("{who} is preempted all the time by short runs of {by}"),
+                format!("{rate:.0} times for each second of running"),
             ),
             Self::Storm { members, who, cpus, waiting, bystander } => {
                 let cpus = counted((*cpus).into(), "CPU");
-                write!(
-                    f,
-                    "{members} threads {who} share {cpus} and are woken by the crowd: on average {waiting:.0} wait on a CPU"
-                )?;
-                if let Some(other) = bystander {
-                    write!(
-                        f,
-                        "; {}, which has no part in it, waited {} behind them, up to {} at a time",
+                let bystander = bystander.as_ref().map(|other| {
+                    format!(
+                        "; {}, which is not one of them, waited {} behind them, up to {} at a time",
                         other.who, other.lost, other.longest
-                    )?;
-                }
-                f.write_str(".")
+                    )
+                });
+                Halves::of(
+                    format!("{members} threads {who} share {cpus} and are woken together"),
+                    format!("{waiting:.0} wait for a CPU on average{}", bystander.unwrap_or_default()),
+                )
             }
         }
     }
@@ -44,10 +43,10 @@ impl fmt::Display for SwitchingClaim {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::SwitchesPerItem { switches, items, runs } => {
-                write!(f, "{switches:.1} switches for each completed item ({items} items in {runs} stays)")
+                write!(f, "{switches:.1} switches for each completed item ({items} items in {runs} runs)")
             }
             Self::EndedByConsumer { share, consumer } => {
-                write!(f, "{share} of the worker's stays end because {consumer}, whom it has just woken, takes the CPU")
+                write!(f, "{share} of the worker's runs end because {consumer}, which it has just woken, takes the CPU")
             }
             Self::ConsumerRuns { consumer, mean } => {
                 write!(f, "{consumer} then runs for {mean} on average and sleeps again")
@@ -66,10 +65,10 @@ impl fmt::Display for SwitchingClaim {
                  record` does, or: {command}"
             ),
             Self::ColdCaches { each, all } => {
-                write!(f, "the kernel reckons a cold cache at {each} a move; at worst that is {all}")
+                write!(f, "the kernel assumes that a cold cache costs {each} a move: at worst {all} in all")
             }
             Self::MovedInWaits(share) => {
-                write!(f, "{share} of its waits saw a move while it waited")
+                write!(f, "in {share} of its waits it was moved while it waited")
             }
             Self::Involuntary { switches, rate } => {
                 write!(f, "{switches} involuntary switches, {rate:.0} for each second that it ran")

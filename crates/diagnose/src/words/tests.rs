@@ -7,7 +7,7 @@ use unstarve_facts::{PreemptMode, Throttled};
 use unstarve_model::{CpuId, Loss, LossKind, Nanos, Policy, Prio, Tid};
 use unstarve_sched::Rule;
 
-use super::sentence;
+use super::{Verb, sentence};
 use crate::claim::*;
 use crate::report::Work;
 
@@ -265,7 +265,8 @@ fn check<H: Into<Headline> + Debug, C: Into<Claim> + Debug>(source: &str, (headl
     let sampled: BTreeSet<&str> = sampled.iter().map(|debug| ident(debug)).collect();
     assert_eq!(sampled, variants(source), "the samples have every variant");
     for headline in headlines {
-        let text = sentence(None, &headline.into(), None);
+        let headline: Headline = headline.into();
+        let text = sentence(None, &headline.in_words(Verb::Starved), None);
         assert!(is_printable(&text) && text.ends_with('.') && !text.ends_with(".."), "{text:?}");
     }
     claims.into_iter().for_each(|claim| check_part(&claim.into()));
@@ -329,13 +330,14 @@ fn every_doubt_is_fit_to_print() {
 
 #[test]
 fn a_sentence_has_what_matters_more_before_and_what_is_not_proved_after() {
-    let headline = WaitHeadline::Long { who: kind(), longest: MS, behind: one() }.into();
+    let headline: Headline = WaitHeadline::Long { who: kind(), longest: MS, behind: one() }.into();
+    let halves = headline.in_words(Verb::Delayed);
     let names = |count: usize| ["a", "b", "c"].map(String::from)[..count].to_vec();
     for count in 1..=3 {
         for never_ran in [NeverRan::Seen(names(count)), NeverRan::Inferred(names(count))] {
             for proved in [NONE, MS] {
                 let unproved = Unproved { proved, possible: MS, cpu: CPU };
-                let text = sentence(Some(&never_ran), &headline, Some(&unproved));
+                let text = sentence(Some(&never_ran), &halves, Some(&unproved));
                 assert!(is_printable(&text), "{text:?}");
                 assert_eq!(text.matches(". ").count(), 2, "three sentences: {text:?}");
             }

@@ -4,6 +4,7 @@ use std::fmt;
 
 use unstarve_model::Nanos;
 
+use super::{Halves, Verb};
 use crate::claim::{Alike, NeverRan, Unproved, UnprovedWait, WaitClaim, WaitHeadline};
 
 impl fmt::Display for NeverRan {
@@ -30,13 +31,19 @@ impl fmt::Display for Unproved {
     }
 }
 
-impl fmt::Display for WaitHeadline {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+impl WaitHeadline {
+    pub(super) fn in_words(&self, verb: Verb) -> Halves {
         match self {
             Self::Long { who, longest, behind } => {
-                write!(f, "{who} waited up to {longest} at a time, mostly while {behind} had its CPU.")
+                Halves::of(format!("{who} {verb}, mostly by {behind}"), format!("waited up to {longest} at a time"))
             }
-            Self::Unproved(wait) => write!(f, "{wait} until the recording ended."),
+            Self::Unproved(UnprovedWait { who, proved, possible, cpu, holder }) => {
+                let at_least = if *proved > Nanos::ZERO { format!("at least {proved}, and ") } else { String::new() };
+                Halves::of(
+                    format!("{who} was still waiting when the recording ended"),
+                    format!("for {at_least}{possible} if CPU {cpu} stayed with {holder}"),
+                )
+            }
         }
     }
 }
@@ -55,17 +62,17 @@ impl fmt::Display for UnprovedWait {
 impl fmt::Display for WaitClaim {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Self::ShareOfTrace(share) => write!(f, "{share} of the trace"),
+            Self::ShareOfTrace(share) => write!(f, "{share} of the recording"),
             Self::ShareOfRecording(share) => write!(f, "{share} of the recording"),
             Self::AlsoWaited(alike, who) => match alike {
-                Alike::StoppedLikely => write!(f, "the same befell {who}"),
+                Alike::StoppedLikely => write!(f, "most likely stopped, too: {who}"),
                 Alike::StoppedWithIt => write!(f, "stopped with it: {who}"),
-                Alike::WaitedForCpu => write!(f, "so waited {who}"),
-                Alike::Waited => write!(f, "so did {who}"),
-                Alike::WaitedAsLong => write!(f, "as long or nearly so waited {who}"),
+                Alike::WaitedForCpu => write!(f, "waited for this CPU, too: {who}"),
+                Alike::Waited => write!(f, "waited, too: {who}"),
+                Alike::WaitedAsLong => write!(f, "waited about as long: {who}"),
             },
             Self::AlsoBehind { who, lost } => {
-                write!(f, "others that waited behind it, {lost} together: {who}")
+                write!(f, "waited behind the same threads, {lost} together: {who}")
             }
             Self::Under(rule) => write!(f, "{}: {}", rule.word(), rule.meaning()),
             Self::NoEventAfter(cpu) => {

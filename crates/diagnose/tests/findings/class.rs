@@ -223,7 +223,11 @@ fn where_both_have_one_name_the_sentence_has_their_ids() {
         times(100, "v")
     ));
     let finding = scene.explain().findings.remove(0);
-    assert!(finding.sentence.starts_with("app[101] waited 300 ms while app[100] (real-time)"), "{}", finding.sentence);
+    assert!(
+        finding.sentence.starts_with("app[101] is starved by app[100] (real-time): waited 300 ms"),
+        "{}",
+        finding.sentence
+    );
 }
 
 /// A control thread c and a hog h of one priority. Each 100 ms the control thread runs for 20, and the hog waits for 19 of them; once the

@@ -212,7 +212,7 @@ fn a_limit_that_did_not_hold_a_task_excuses_no_heavier_group() {
         .find(|finding| finding.id.as_str() == "weight-starvation")
         .expect("it got a third of its limit");
     let told = finding.evidence.join("\n");
-    assert!(told.contains("would have been 450 ms") && told.contains("30000 µs of each 100000 µs"), "{told}");
+    assert!(told.contains("its fair share of 450 ms") && told.contains("30000 µs of each 100000 µs"), "{told}");
     assert!(told.contains("20.0 ms of its waits were that limit's"), "{told}");
 }
 

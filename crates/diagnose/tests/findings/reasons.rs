@@ -92,7 +92,7 @@ fn real_time_equals_that_hold_on_in_turns_are_one_finding() {
     let scene = Scene::new(1000).task('a', "left", 49).task('b', "right", 49).cpu(&row);
     insta::assert_snapshot!(scene.findings(), @"critical rt-starvation: left by right (order)");
     let evidence = scene.explain().findings[0].evidence.join("\n");
-    assert!(evidence.contains("right waited 900 ms the other way round: they take turns"), "{evidence}");
+    assert!(evidence.contains("right waited 900 ms behind the victim, too: they take turns"), "{evidence}");
 }
 
 #[test]

@@ -109,10 +109,16 @@ fn a_weight_that_was_not_recorded_is_read_and_set_as_the_hosts_cgroup_version_do
         (remedy.expect("its weight may be to blame"), findings[0].evidence.join("\n"))
     };
     let (v1, evidence) = remedy(host("v1", "/sys/fs/cgroup/cpu,cpuacct"));
-    assert!(v1.valid_on.starts_with("cgroup v1") && v1.text.contains("cpu.shares above 1024"), "{}", v1.text);
+    assert!(
+        v1.valid_on.starts_with("cgroup v1")
+            && v1.text.starts_with("Bring cpu.shares")
+            && v1.text.contains("down to 1024"),
+        "{}",
+        v1.text
+    );
     assert!(evidence.contains("cpu.shares"), "{evidence}");
     let (v2, _) = remedy(host("v2", "/sys/fs/cgroup"));
-    assert!(v2.text.contains("cpu.weight above 100"), "{}", v2.text);
+    assert!(v2.text.starts_with("Bring cpu.weight") && v2.text.contains("down to 100,"), "{}", v2.text);
     // Which hierarchy it is, the command sees by itself.
     for apply in [v1.apply, v2.apply] {
         assert!(apply.contains("/cpu.shares") && apply.contains("/cpu.weight"), "{apply}");
@@ -255,9 +261,9 @@ fn a_task_that_is_last_by_choice_is_an_alarm_only_for_those_whom_it_serves() {
 fn a_part_of_the_waits_names_what_it_is_a_part_of() {
     let findings = served_at_nice_19().explain().findings;
     let evidence = findings.iter().flat_map(|finding| &finding.evidence);
-    let in_stalls: Vec<_> = evidence.filter(|line| line.contains("which no sharing among equals takes")).collect();
+    let in_stalls: Vec<_> = evidence.filter(|line| line.contains("equals never wait that long")).collect();
     assert!(
-        !in_stalls.is_empty() && in_stalls.iter().all(|line| line.contains(" behind heavier ones ")),
+        !in_stalls.is_empty() && in_stalls.iter().all(|line| line.contains(" behind threads of more weight ")),
         "{in_stalls:?}"
     );
 }

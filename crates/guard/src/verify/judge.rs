@@ -19,6 +19,12 @@ pub const SLICES: usize = 30;
 /// Minimum observations on each side: waits, or slices in which the tasks ran or waited all the time.
 pub const ENOUGH: u64 = 30;
 
+/// Parts of the time that are compared one by one where there are fewer observations: a starved thread waits seldom, and long.
+/// Six parts that all have more waiting than six others do so by chance once in 924 times (`C(12, 6)`).
+const PARTS: usize = 6;
+/// With fewer observations the tasks must run this part of what they ran without the change: else their load may have paused.
+const SERVED: f64 = 0.8;
+
 /// Sizes of groups of slices, and the bound of Student's t for their number (two-sided 99 %).
 const GROUPS: [(usize, f64); 4] = [(1, 2.756), (2, 2.977), (3, 3.250), (5, 4.032)];
 
@@ -168,7 +174,11 @@ impl fmt::Display for Reason {
                  {figures}"
             ),
             Reason::WithinNoise => f.write_str("waits are shorter, but within the noise"),
-            Reason::FewWaits(side, count) => write!(f, "{count} waits {side}, {ENOUGH} are needed on each side"),
+            Reason::FewWaits(side, count) => write!(
+                f,
+                "{count} waits {side} are too few: {ENOUGH} on each side decide, or waits all the time without the change that are shorter \
+                 all the time with it"
+            ),
             Reason::NothingSeen(side) => write!(f, "none of its tasks ran or waited {side}"),
             Reason::OverBudget => {
                 f.write_str("its tasks took more of a CPU than limits.rt-budget, so they were put back")
@@ -197,7 +207,10 @@ pub fn judge(before: &Fared, with: &Fared, again: &Fared) -> Judged {
         return Judged::new(Verdict::Unknown, Reason::NothingSeen(*name));
     }
     if let Some((name, side)) = sides.iter().find(|(_, side)| seen(side) < ENOUGH) {
-        return Judged::new(Verdict::TooFew, Reason::FewWaits(*name, waits(side)));
+        return match is_apart_by_parts(before, with) && is_apart_by_parts(again, with) {
+            true => Judged::new(Verdict::Helped, Reason::Shorter),
+            false => Judged::new(Verdict::TooFew, Reason::FewWaits(*name, waits(side))),
+        };
     }
     let (first, second) = (compare(before, with), compare(again, with));
     match (first, second) {
@@ -219,6 +232,34 @@ fn seen(side: &Fared) -> u64 {
     let full =
         side.slices.iter().filter(|slice| slice.ran_ns + slice.waited_ns >= (slice.lasted_ns / 2).max(1)).count();
     waits(side).max(full as u64)
+}
+
+/// How long the first measurement should have lasted for a verdict, as a multiple of what it did; `None` if it was long enough, or
+/// if nothing was seen.
+pub fn must_last_longer(before: &Fared) -> Option<f64> {
+    let parts = waited_by_part(before);
+    let with_waits = parts.iter().filter(|waited| **waited > 0).count();
+    if seen(before) >= ENOUGH || with_waits == 0 || with_waits == parts.len() {
+        return None;
+    }
+    let by_count = ENOUGH as f64 / waits(before).max(1) as f64;
+    // Parts without a wait are rare once a part is twice as long as the time between waits.
+    let by_parts = 2.0 * PARTS as f64 / with_waits as f64;
+    Some(by_count.min(by_parts))
+}
+
+fn waited_by_part(side: &Fared) -> Vec<u64> {
+    let of = |slices: &[Tally]| slices.iter().map(|slice| slice.waited_ns).sum();
+    side.slices.chunks(side.slices.len().div_ceil(PARTS).max(1)).map(of).collect()
+}
+
+/// Whether each part of the time without the change has more waiting than each part with it, by a tenth in all, and the tasks ran
+/// about as long.
+fn is_apart_by_parts(without: &Fared, with: &Fared) -> bool {
+    let (least, most) = (waited_by_part(without).into_iter().min(), waited_by_part(with).into_iter().max());
+    let is_apart = without.slices.len() == SLICES && with.slices.len() == SLICES && least > most;
+    let ran = with.ran_ns as f64 >= SERVED * without.ran_ns as f64;
+    is_apart && ran && is_less(without.waited_ns as f64, with.waited_ns as f64)
 }
 
 /// Whether waits are shorter.
@@ -319,8 +360,47 @@ mod tests {
         let judged = judge(&few(8, 40_000), &few(5, 10_000), &few(8, 40_000));
         assert_eq!(judged.verdict, Verdict::TooFew);
         assert_eq!(judged.reason, Reason::FewWaits(Side::Before, 8));
-        assert_eq!(verdict(&few(29, 40_000), &few(30, 10)), Verdict::TooFew);
+        // All in the first part of the time.
+        assert_eq!(verdict(&few(24, 40_000), &few(24, 10)), Verdict::TooFew);
+        assert_eq!(verdict(&few(29, 40_000), &few(30, 10)), Verdict::Helped);
         assert_eq!(verdict(&few(30, 40_000), &few(30, 10_000)), Verdict::Helped);
+    }
+
+    /// A worker behind a real-time task that runs 85 ms of each 100: as long as a slice. Few waits, but some in each part of the time.
+    #[test]
+    fn a_starved_worker_is_judged_by_the_time_it_waits() {
+        let starved = |every: usize, waited: u64, ran: u64| {
+            side((0..SLICES).map(|at| if at % every == 0 { (ran, waited, 1) } else { (0, 0, 0) }))
+        };
+        for (without, with, expected) in [
+            // Ten waits of 40 ms become ten of 50 µs.
+            (starved(3, 40_000_000, 100_000), starved(3, 50_000, 100_000), Verdict::Helped),
+            // It waits as long as before.
+            (starved(3, 40_000_000, 100_000), starved(3, 40_000_000, 100_000), Verdict::TooFew),
+            // In some parts of the time it did not wait even without the change.
+            (starved(8, 40_000_000, 100_000), starved(8, 50_000, 100_000), Verdict::TooFew),
+            // It waits less, but there was less for it to do.
+            (starved(3, 40_000_000, 100_000), starved(9, 50_000, 100_000), Verdict::TooFew),
+            // It gets to run ten times as much.
+            (starved(5, 40_000_000, 100_000), starved(5, 50_000, 1_000_000), Verdict::Helped),
+        ] {
+            assert_eq!(verdict(&without, &with), expected, "{without:?} {with:?}");
+        }
+    }
+
+    #[test]
+    fn how_long_it_must_last_is_known_after_the_first_measurement() {
+        let waits = |every: usize| side((0..SLICES).map(|at| if at % every == 0 { (0, 9_000, 1) } else { (0, 0, 0) }));
+        for (before, expected) in [
+            (all(0, 9_000, 3), None),
+            (waits(5), None),
+            // Three of six parts have a wait.
+            (waits(10), Some(4.0)),
+            (waits(30), Some(12.0)),
+            (all(50, 0, 0), None),
+        ] {
+            assert_eq!(must_last_longer(&before), expected, "{before:?}");
+        }
     }
 
     #[test]
@@ -430,7 +510,9 @@ mod tests {
     #[test]
     fn chance_alone_is_hardly_ever_help() {
         let mut random = Random(1);
-        for (waits, noisy) in [(2.0, 1.0), (20.0, 1.0), (2.0, 10.0), (20.0, 10.0), (20.0, 100.0)] {
+        for (waits, noisy) in
+            [(0.3, 1.0), (0.8, 10.0), (2.0, 1.0), (20.0, 1.0), (2.0, 10.0), (20.0, 10.0), (20.0, 100.0)]
+        {
             const ROUNDS: u32 = 2_000;
             let (mut helped, mut once, mut found) = (0, 0, 0);
             for _ in 0..ROUNDS {
@@ -451,7 +533,7 @@ mod tests {
                 part(found)
             );
             assert!(part(helped) <= 0.2, "{waits} {noisy}: {helped}");
-            assert!(noisy > 1.0 || part(found) > 95.0, "{waits} {noisy}: {found}");
+            assert!(noisy > 1.0 || waits < 1.0 || part(found) > 95.0, "{waits} {noisy}: {found}");
         }
     }
 }

@@ -7,7 +7,7 @@ mod judge;
 mod still;
 mod trial;
 
-pub use judge::{ENOUGH, Figures, HELPED, Judged, Reason, SLICES, Side, Verdict, judge};
+pub use judge::{ENOUGH, Figures, HELPED, Judged, Reason, SLICES, Side, Verdict, judge, must_last_longer};
 pub use trial::{Keep, Outcome, Trial, TrialError, run};
 
 use std::io;

@@ -60,7 +60,7 @@ fn a_trace_file_of_tracefs() {
         10.000006000 [000] - s lost 123
         10.000006000 [000] 47 s softirq-raise 1
         loss: 123 events were lost while recording (CPU 0)
-        loss: 1 gaps of unknown length in the recording
+        loss: a gap of unknown length in the recording
         ");
 }
 
@@ -81,7 +81,7 @@ nonsense
         10.166059000 [001] - ? lost ?
         10.166059000 [001] 0 ? wakeup rcu_preempt:15(120) cpu 0
         10.166060000 [000] 126 ? switch sh:126(120) D -> trace-cmd:125(120)
-        loss: 1 gaps of unknown length in the recording
+        loss: a gap of unknown length in the recording
         loss: the file ends early (line 8 stops in its middle)
         loss: 1 sched_switch events are malformed (the first is line 6: `fio-126   [000]    10.166062: sched_switch:         fio:126 [120]`)
         loss: 1 parts of the file could not be decoded (the first is line 7: `nonsense`)

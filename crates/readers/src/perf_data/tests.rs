@@ -95,7 +95,7 @@ fn a_file_and_a_pipe_of_either_byte_order() {
         0.000000041 [001] 7 . waking e:42(120) cpu 1
         0.000000050 [000] - ? lost ?
         loss: 5 events were lost while recording (CPU 1)
-        loss: 1 gaps of unknown length in the recording (the kernel throttled perf; record tracepoints with a period of 1 only)
+        loss: a gap of unknown length in the recording (the kernel throttled perf; record tracepoints with a period of 1 only)
         loss: 1 softirq_entry events are malformed (the first is the sample at byte 1448)
         tasks ["fio:42", "fio:43"]; cpus Some(4), kernel Some("6.1.0-test")
         "#);

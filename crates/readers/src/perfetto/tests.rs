@@ -355,7 +355,7 @@ fn compact_switches_get_the_previous_task_from_the_one_before() {
         0.000000110 [001] 8 . switch fio:8(120) R+ -> fio:9(100)
         0.000000120 [000] 9 . switch fio:9(100) S -> swapper/0:0(120)
         0.000000120 [001] 9 . switch fio:9(100) S -> swapper/0:0(120)
-        loss: 1 gaps of unknown length in the recording
+        loss: a gap of unknown length in the recording
         loss: 1 parts of the file could not be decoded (events and packets)
         tasks []; cpus None, kernel None, clock Some("boot")
         "#);
@@ -393,7 +393,7 @@ fn losses_are_counted_where_perfetto_counts_them() {
         0.000000020 [000] - ? lost ?
         0.000000020 [000] 0 ? softirq-entry 1
         loss: 7 events were lost while recording (CPU 1)
-        loss: 1 gaps of unknown length in the recording
+        loss: a gap of unknown length in the recording
         tasks []; cpus None, kernel None, clock Some("boot")
         "#);
 }

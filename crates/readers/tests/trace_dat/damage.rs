@@ -105,7 +105,7 @@ fn damage_to_one_part_leaves_the_others() {
     assert_eq!(
         told,
         [
-            "1 gaps of unknown length in the recording".to_owned(),
+            "a gap of unknown length in the recording".to_owned(),
             format!(
                 "1 parts of the file could not be decoded (the page at byte {data} of CPU 0: more bytes of events than \
                  the page has at byte 8 of the page)"

@@ -17,10 +17,10 @@ pub fn verify_page(policy: &Policy, outcome: &Outcome, keep: Keep) -> String {
         }
         let verdict = match judged.verdict {
             Verdict::Helped if keep == Keep::WhatHelped => "helped; left in place",
-            Verdict::Helped => "helped; taken back, as everything",
-            Verdict::DidNotHelp => "did not help; taken back",
-            Verdict::TooFew => "too few to judge; taken back",
-            Verdict::Unknown => "cannot be judged; taken back",
+            Verdict::Helped => "helped; reverted, as everything",
+            Verdict::DidNotHelp => "did not help; reverted",
+            Verdict::TooFew => "too few waits to judge; reverted",
+            Verdict::Unknown => "cannot be judged; reverted",
         };
         let longer = if judged.reason.may_be_decided_by_time() { "; measure for longer (--for)" } else { "" };
         let _ = writeln!(page, "  {verdict} ({}{longer})", judged.reason);

@@ -92,6 +92,15 @@ fn prometheus_scrapes_every_series_with_its_names() {
 }
 
 #[test]
+fn promtool_has_nothing_to_say_about_the_plain_text() {
+    let Some(promtool) = need::tool("promtool") else { return };
+    let text = super::http::metrics::plain(&super::http::metrics::text(board().read()).expect("metrics"));
+    let mut check = Command::new(promtool).args(["check", "metrics"]).stdin(Stdio::piped()).spawn().expect("it runs");
+    check.stdin.take().expect("a pipe").write_all(text.as_bytes()).expect("written");
+    assert!(check.wait().expect("it ends").success(), "{text}");
+}
+
+#[test]
 fn the_shipped_alert_rules_are_right() {
     let Some(promtool) = need::tool("promtool") else { return };
     let rules = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../packaging/prometheus");
@@ -296,7 +305,7 @@ fn a_browser_shows_the_live_page() {
         (read("out"), read("err"))
     };
     let (dom, said) = look("--dump-dom");
-    assert!(dom.contains("ksoftirqd[18] has waited 80.0 ms while hog[4711] has CPU 0"), "{dom}{said}");
+    assert!(dom.contains("ksoftirqd[18] is starved by hog[4711] on CPU 0: 80.0 ms so far"), "{dom}{said}");
     assert!(dom.contains("&lt;script&gt;alert(1)&lt;/script&gt;[7]") && !dom.contains("<script"), "{dom}");
     assert_eq!(dom.matches("<svg").count(), 2, "a course for each role that waited: {dom}");
     let axis = dom.split("class=\"axis\"").nth(1).and_then(|rest| rest.split("</div>").next()).unwrap_or_default();

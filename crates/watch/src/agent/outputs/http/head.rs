@@ -16,6 +16,8 @@ pub struct Head {
     pub path: String,
     /// The `Host` header.
     pub host: Option<String>,
+    /// Whether the `Accept` header names OpenMetrics, as Prometheus's does.
+    pub accepts_openmetrics: bool,
 }
 
 /// Why there is no valid head.
@@ -74,7 +76,10 @@ fn parse(bytes: &[u8]) -> Result<Option<Head>, BadHead> {
     if hosts.next().is_some() {
         return Err(BadHead::Status(400));
     }
-    Ok(Some(Head { method: method.to_owned(), path, host }))
+    let mut accepted = request.headers.iter().filter(|header| header.name.eq_ignore_ascii_case("accept"));
+    let accepts_openmetrics =
+        accepted.any(|header| String::from_utf8_lossy(header.value).contains("application/openmetrics-text"));
+    Ok(Some(Head { method: method.to_owned(), path, host, accepts_openmetrics }))
 }
 
 #[cfg(test)]
@@ -94,8 +99,17 @@ mod tests {
     #[test]
     fn heads_are_read_and_what_is_none_is_refused() {
         let head = read_all(b"GET /metrics?x=1 HTTP/1.1\r\nHost: localhost:9846\r\n\r\n").expect("a head");
-        let expected = Head { method: "GET".into(), path: "/metrics".into(), host: Some("localhost:9846".into()) };
+        let expected = Head {
+            method: "GET".into(),
+            path: "/metrics".into(),
+            host: Some("localhost:9846".into()),
+            accepts_openmetrics: false,
+        };
         assert_eq!(head, expected);
+        let asked = |accept: &str| read_all(format!("GET / HTTP/1.1\r\nAccept: {accept}\r\n\r\n").as_bytes());
+        let accepts = |accept: &str| asked(accept).expect("a head").accepts_openmetrics;
+        assert!(accepts("application/openmetrics-text;version=1.0.0,text/plain;version=0.0.4;q=0.5,*/*;q=0.1"));
+        assert!(!accepts("text/plain") && !accepts("*/*"));
         assert_eq!(read_all(b"\x16\x03\x01\x02\x00"), Err("400".into()), "somebody speaks TLS");
         assert_eq!(read_all(b"GET / HTTP/1.1\r\nHost: a\r\nHost: b\r\n\r\n"), Err("400".into()));
         let long = format!("GET / HTTP/1.1\r\nx: {}\r\n\r\n", "y".repeat(20_000));

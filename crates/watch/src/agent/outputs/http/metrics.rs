@@ -2,6 +2,7 @@
 //!
 //! The text format has no native histograms; OTLP sends the same waits as exponential histograms ([`crate::agent::outputs::otlp`]).
 
+use std::collections::BTreeSet;
 use std::fmt;
 use std::sync::Arc;
 
@@ -21,6 +22,9 @@ use crate::engine::reading::{Histogram, Reading};
 /// The MIME type.
 pub const CONTENT_TYPE: &str = "application/openmetrics-text; version=1.0.0; charset=utf-8";
 
+/// The MIME type of the older text format.
+pub const PLAIN_CONTENT_TYPE: &str = "text/plain; version=0.0.4; charset=utf-8";
+
 /// Upper bounds of the classic buckets as powers of two of a second: 3.8 µs, 15 µs, 61 µs, 0.24 ms, … 4 s, 16 s.
 const BOUNDS: [i32; 12] = [-18, -16, -14, -12, -10, -8, -6, -4, -2, 0, 2, 4];
 
@@ -31,6 +35,29 @@ pub fn text(published: Arc<Published>) -> Result<String, fmt::Error> {
     let mut text = String::with_capacity(16 << 10);
     encode(&mut text, &registry)?;
     Ok(text)
+}
+
+/// OpenMetrics text in the older text format, for those that do not ask for OpenMetrics: there the family of a counter has the name
+/// of its series, and units and the end are not stated.
+pub fn plain(openmetrics: &str) -> String {
+    let described = |line: &str, word: &str| line.strip_prefix(word).map(|rest| rest.trim_start().to_owned());
+    let counters: BTreeSet<String> = openmetrics
+        .lines()
+        .filter_map(|line| described(line, "# TYPE "))
+        .filter_map(|rest| rest.strip_suffix(" counter").map(str::to_owned))
+        .collect();
+    let mut text = String::with_capacity(openmetrics.len());
+    for line in openmetrics.lines().filter(|line| !line.starts_with("# UNIT ") && *line != "# EOF") {
+        let words: Vec<&str> = line.splitn(4, ' ').collect();
+        match words.as_slice() {
+            ["#", word @ ("HELP" | "TYPE"), family, rest] if counters.contains(*family) => {
+                text.push_str(&format!("# {word} {family}_total {rest}"));
+            }
+            _ => text.push_str(line),
+        }
+        text.push('\n');
+    }
+    text
 }
 
 #[derive(Debug)]

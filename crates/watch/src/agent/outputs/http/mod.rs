@@ -267,7 +267,7 @@ fn respond(head: &Head, site: &Site) -> Arc<Answer> {
     if site.hosts == Hosts::Loopback && !head.host.as_deref().is_none_or(is_loopback) {
         return Arc::new(Answer::plain(421, "this name is not of this machine's loopback interface\n"));
     }
-    answer(&head.path, site)
+    answer(head, site)
 }
 
 /// `localhost:9846`, `127.0.0.1`, `[::1]:80`: a name and an optional port, nothing else.

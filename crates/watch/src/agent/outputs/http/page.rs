@@ -12,11 +12,12 @@ use unstarve_html::live::{self, Link, Panel, Row};
 use unstarve_model::{Nanos, WallTime};
 use unstarve_sched::Rule;
 
+use super::head::Head;
 use super::hour::hour;
 use super::{Site, metrics};
 use crate::agent::board::Published;
 use crate::agent::store::PAGE;
-use crate::engine::reading::{Reading, Role, RoleKind, is_precedence};
+use crate::engine::reading::{Reading, Role, RoleKind, TaskId, is_precedence};
 use crate::episode::{Episode, Party, Stage, is_id};
 
 /// The answer to a request.
@@ -105,11 +106,17 @@ impl Answered {
 
 /// Paths with answers made from the board only.
 const OF_THE_BOARD: [&str; 3] = ["/", "/metrics", "/episodes.json"];
+/// The metrics in the older text format: not a path, but what is remembered of `/metrics` for those that do not ask for OpenMetrics.
+const PLAIN_METRICS: &str = "/metrics as text";
 
 /// The answer to a GET.
-pub fn answer(path: &str, site: &Site) -> Arc<Answer> {
+pub fn answer(head: &Head, site: &Site) -> Arc<Answer> {
     let published = site.board.read();
+    let path = head.path.as_str();
     match OF_THE_BOARD.into_iter().find(|known| *known == path) {
+        Some("/metrics") if !head.accepts_openmetrics => {
+            site.answered.of(PLAIN_METRICS, published.version, || of_the_board(PLAIN_METRICS, published))
+        }
         Some(known) => site.answered.of(known, published.version, || of_the_board(known, published)),
         None if path == "/healthz" => Arc::new(health(&published)),
         None => Arc::new(episode_page(path, site).unwrap_or_else(|| Answer::plain(404, "nothing is here\n"))),
@@ -118,7 +125,8 @@ pub fn answer(path: &str, site: &Site) -> Arc<Answer> {
 
 fn of_the_board(path: &str, published: Arc<Published>) -> Answer {
     match path {
-        "/metrics" => match metrics::text(published) {
+        "/metrics" | PLAIN_METRICS => match metrics::text(published) {
+            Ok(text) if path == PLAIN_METRICS => Answer::of(metrics::PLAIN_CONTENT_TYPE, metrics::plain(&text)),
             Ok(text) => Answer::of(metrics::CONTENT_TYPE, text),
             Err(_) => Answer::plain(500, "the metrics cannot be written\n"),
         },
@@ -167,15 +175,31 @@ fn live_page(published: &Published) -> Answer {
     Answer { status: 200, kind: "text/html; charset=utf-8", policy, content: Content::Made(page.into_bytes()) }
 }
 
+/// Episodes of this last time are the page's heading while nothing worse is going on.
+const RECENT: Nanos = Nanos::from_millis(60_000);
+
+/// The worst starvation: one that goes on, else the latest episode. Not the task that waits longest: that may be the browser that looks.
 fn headline(published: &Published) -> String {
     let Some(reading) = &published.reading else { return "No reading yet".to_owned() };
-    match reading.oldest.first() {
-        Some(wait) => {
-            let by = wait.occupant.map(|task| format!(" while {}[{}] has CPU {}", task.comm, task.tid.0, wait.cpu.0));
-            let who = format!("{}[{}] has waited {}", wait.task.comm, wait.task.tid.0, wait.ns);
-            who + &by.unwrap_or_default()
+    let going_on = reading.oldest.iter().find_map(|wait| {
+        let kind = |id| reading.role(id).map(|role| role.kind);
+        let is_starved =
+            kind(wait.occupant_role) == Some(RoleKind::RealTime) && kind(wait.role) != Some(RoleKind::RealTime);
+        wait.occupant.filter(|_| is_starved).map(|by| (wait, by))
+    });
+    if let Some((wait, by)) = going_on {
+        let task = |task: &TaskId| format!("{}[{}]", task.comm, task.tid.0);
+        return format!("{} is starved by {} on CPU {}: {} so far", task(&wait.task), task(&by), wait.cpu.0, wait.ns);
+    }
+    let is_recent = |episode: &&Arc<Episode>| reading.at.wall.0.saturating_sub(episode.at_ns) < RECENT.0;
+    match published.episodes.front().filter(is_recent) {
+        Some(episode) => {
+            let by = party(episode.culprit.as_ref(), None);
+            let by = if by.is_empty() { String::new() } else { format!(" by {by}") };
+            let time = episode.ns.map(|ns| format!(": {}", Nanos(ns))).unwrap_or_default();
+            format!("{} was starved{by}{time}", party(episode.victim.as_ref(), episode.many_tasks()))
         }
-        None => "Nobody waits for long now".to_owned(),
+        None => "Nobody is starved now".to_owned(),
     }
 }
 
@@ -209,7 +233,8 @@ fn now(published: &Published) -> Panel {
             occupant,
             rule.word().to_owned(),
             ns.to_string(),
-            format!("{:.1} %", 100.0 * ns.share_of(span)),
+            // A sum over threads can exceed the time: how many threads wait on average cannot be misread.
+            format!("{:.1}", ns.share_of(span)),
         ],
         hint: Some(rule.meaning().to_owned()),
         link: None,
@@ -217,10 +242,9 @@ fn now(published: &Published) -> Panel {
     Panel {
         title,
         note: format!(
-            "in the last {span}; all waiting tasks of a role together, so more than 100 % is possible. Those over whom others were \
-             preferred come first, then fair turns and idle CPUs"
+            "Last {span}, summed over the threads of a role. Unfair waits come first, then fair turns and idle CPUs."
         ),
-        columns: ["who waits", "who has the CPU", "rule", "time", "of the time"].map(str::to_owned).to_vec(),
+        columns: ["who waits", "who has the CPU", "rule", "wait time", "threads waiting"].map(str::to_owned).to_vec(),
         rows: rows.collect(),
         ..Panel::default()
     }
@@ -262,7 +286,7 @@ fn roles(reading: &Reading) -> Panel {
         kinds.into_iter().map(|kind| Row { cells: vec![name(kind), kind.meaning().to_owned()], ..Row::default() });
     Panel {
         title: "Roles".to_owned(),
-        note: "tasks are summed up by these".to_owned(),
+        note: "Waits are summed by these.".to_owned(),
         columns: ["role", "tasks"].map(str::to_owned).to_vec(),
         rows: rows.collect(),
         ..Panel::default()
@@ -337,6 +361,28 @@ mod tests {
         let rows = lately(&scene.reading(at(250)), &before);
         let order: Vec<(&str, &str)> = rows.iter().map(|row| (row.0.as_str(), row.2.word())).collect();
         assert_eq!(order, [("/a", "class"), ("kworker", "class"), ("/a", "fair"), ("/a", "idle")]);
+    }
+
+    #[test]
+    fn the_heading_is_the_worst_starvation_and_not_who_waits_longest() {
+        let mut published = Published::default();
+        let scene = Scene::new().group("/a").lasts("/a", 77, "/a", 900_000_000);
+        published.reading = Some(Arc::new(scene.reading(at(250))));
+        assert_eq!(headline(&published), "Nobody is starved now");
+        let now = published.reading.as_ref().map_or(0, |reading| reading.at.wall.0);
+        let named = |comm: &str| Some(Party { comm: comm.to_owned(), ..Party::default() });
+        let episode = Episode {
+            at_ns: now - 5_000_000_000,
+            victim: named("nfsd"),
+            culprit: named("hog"),
+            ns: Some(2_000_000_000),
+            ..Episode::default()
+        };
+        published.list(Arc::new(episode));
+        assert_eq!(headline(&published), "nfsd was starved by hog: 2.00 s");
+        let scene = scene.lasts("ksoftirqd", 18, "real-time", 3_000_000);
+        published.reading = Some(Arc::new(scene.reading(at(250))));
+        assert_eq!(headline(&published), "ksoftirqd[18] is starved by hog[4711] on CPU 0: 3.00 ms so far");
     }
 
     #[test]

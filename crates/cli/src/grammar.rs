@@ -1,0 +1,206 @@
+//! What may be typed: other spellings of commands, the page that `unstarve` alone prints, and advice for what is not understood.
+
+use std::ffi::{OsStr, OsString};
+use std::path::Path;
+
+use clap::error::{ContextKind, ContextValue, ErrorKind};
+use clap::{Arg, ArgAction, Command, Error};
+
+/// What `unstarve` alone and `unstarve --help` print.
+pub const START: &str = "\
+unstarve finds the threads that the Linux scheduler starves, above all the
+kernel's own. It says who starved them, by which rule, for how long, and what
+to do. The change that helps is one command away, and so is its undo.
+
+Start here
+  sudo unstarve record --for 10s   record this machine into unstarve.dat
+  unstarve explain unstarve.dat    who is starved, by whom, and the fix
+  sudo unstarve fix unstarve.dat   show the plan of the fix; --apply does it
+  unstarve report unstarve.dat     the same as a page for the browser
+  sudo unstarve top                who starves whom now
+
+Look     record explain report top timeline compare export
+Act      fix guard knobs
+Ahead    check snapshot lab
+Always   watch fleet sql
+Help     doctor help list schema
+
+unstarve FILE            the same as unstarve explain FILE
+unstarve COMMAND --help  options and examples; unstarve help COMMAND has more
+unstarve help WORD       what a finding, a rule or a remedy means
+";
+
+/// Other spellings: what is typed after `unstarve`, and what it stands for.
+const SPELLINGS: &[(&[&str], &[&str])] = &[
+    (&["fix", "plan"], &["fix"]),
+    (&["fix", "apply"], &["fix", "--apply"]),
+    (&["fix", "verify"], &["fix", "--apply", "--verify", "10s"]),
+    (&["fix", "status"], &["fix", "--status"]),
+    (&["fix", "undo"], &["fix", "--undo"]),
+    (&["knobs", "apply"], &["knobs", "set"]),
+    (&["knobs", "status"], &["knobs", "list", "--changed"]),
+    (&["knobs", "compare"], &["knobs", "diff"]),
+    (&["list", "findings"], &["help", "findings"]),
+    (&["list", "rules"], &["help", "rules"]),
+    (&["list", "remedies"], &["help", "remedies"]),
+    (&["list", "words"], &["help", "words"]),
+    (&["list", "roles"], &["help", "roles"]),
+    (&["list", "scenarios"], &["lab", "list"]),
+    (&["list", "knobs"], &["knobs", "list"]),
+    (&["list"], &["help", "topics"]),
+    (&["diff"], &["compare"]),
+    (&["analyze"], &["explain"]),
+    (&["analyse"], &["explain"]),
+    (&["undo"], &["fix", "--undo"]),
+];
+
+/// The arguments (without the program's name) in today's spelling. `commands` are the names of all commands.
+pub fn spelled(typed: Vec<OsString>, commands: &[String]) -> Vec<OsString> {
+    let starts =
+        |words: &&[&str]| words.len() <= typed.len() && words.iter().zip(&typed).all(|(a, b)| *a == b.as_os_str());
+    if let Some((from, to)) = SPELLINGS.iter().find(|(from, _)| starts(from)) {
+        return to.iter().map(OsString::from).chain(typed.into_iter().skip(from.len())).collect();
+    }
+    match typed.first() {
+        Some(first) if is_recording(first, commands) => [OsString::from("explain")].into_iter().chain(typed).collect(),
+        Some(first) if first == "record" => with_time(typed),
+        _ => typed,
+    }
+}
+
+/// Whether the first word is a file and no command.
+fn is_recording(word: &OsStr, commands: &[String]) -> bool {
+    let is_option = word.as_encoded_bytes().starts_with(b"-") && word != "-";
+    !is_option && !commands.iter().any(|name| name.as_str() == word) && (word == "-" || Path::new(word).is_file())
+}
+
+/// `record 10s` is `record --for 10s`.
+fn with_time(mut typed: Vec<OsString>) -> Vec<OsString> {
+    let is_time = |word: &OsString| word.to_str().is_some_and(|word| crate::record::parse_time(word).is_ok());
+    if typed.get(1).is_some_and(is_time) {
+        typed.insert(1, "--for".into());
+    }
+    typed
+}
+
+/// The command line: `-h` and `--help` print what fits a screen, `unstarve help COMMAND` prints everything.
+pub fn with_short_help(command: Command) -> Command {
+    let help = Arg::new("help").short('h').long("help").action(ArgAction::HelpShort);
+    let names: Vec<String> = command.get_subcommands().map(|sub| sub.get_name().to_owned()).collect();
+    let command = names.iter().fold(command, |command, name| command.mut_subcommand(name, with_short_help));
+    // What passes all its arguments on has no help of its own.
+    if command.is_disable_help_flag_set() {
+        return command;
+    }
+    command.disable_help_flag(true).arg(help.help("Print this help (`unstarve help COMMAND` has more)"))
+}
+
+/// Advice for an option that a command does not have: the command (`*` for any), the option, what to type.
+const ADVICE: &[(&str, &str, &str)] = &[
+    ("record", "-d", "--for TIME, as in --for 10s"),
+    ("record", "--duration", "--for TIME, as in --for 10s"),
+    ("record", "--time", "--for TIME, as in --for 10s"),
+    ("record", "-t", "--for TIME, as in --for 10s"),
+    ("*", "-o", "this command prints to the terminal: > FILE keeps it; `unstarve report FILE -o PAGE` writes a page"),
+    (
+        "*",
+        "--output",
+        "this command prints to the terminal: > FILE keeps it; `unstarve report FILE -o PAGE` writes a page",
+    ),
+    ("explain", "-v", "--full"),
+    ("explain", "--verbose", "--full"),
+    ("check", "-v", "--full"),
+    ("check", "--verbose", "--full"),
+    ("explain", "--top", "--full, which has all findings"),
+    (
+        "top",
+        "-n",
+        "press q to end it; `unstarve record --for TIME` and `unstarve explain` give a result without a screen",
+    ),
+    ("top", "--task", "--filter TEXT"),
+    ("top", "-p", "--filter TEXT"),
+];
+
+/// The error as people can use it: without clap's advice to pass an option as a value, with ours where there is one.
+pub fn advised(mut error: Error, typed: &[OsString]) -> Error {
+    // `-o` as the value of a positional argument is never what was meant.
+    error.remove(ContextKind::Suggested);
+    let command = typed.first().and_then(|word| word.to_str()).unwrap_or_default().to_owned();
+    let Some(ContextValue::String(wrong)) = error.get(match error.kind() {
+        ErrorKind::InvalidSubcommand => ContextKind::InvalidSubcommand,
+        _ => ContextKind::InvalidArg,
+    }) else {
+        return error;
+    };
+    let wrong = wrong.clone();
+    let name = wrong.split([' ', '=']).next().unwrap_or_default();
+    let advice = match error.kind() {
+        ErrorKind::UnknownArgument if name.starts_with('-') => ADVICE
+            .iter()
+            .find(|(of, option, _)| (*of == "*" || *of == command) && *option == name)
+            .map(|(_, _, advice)| (*advice).to_owned()),
+        ErrorKind::UnknownArgument => for_a_word(&command, name, typed),
+        _ => None,
+    };
+    if let Some(advice) = advice {
+        error.remove(ContextKind::SuggestedArg);
+        error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![advice.into()]));
+    }
+    error
+}
+
+/// A word too many.
+fn for_a_word(command: &str, word: &str, typed: &[OsString]) -> Option<String> {
+    let first = || typed.get(1).and_then(|first| first.to_str()).filter(|first| !first.starts_with('-'));
+    match command {
+        "explain" | "report" | "timeline" if Path::new(word).is_file() => {
+            Some(format!("one recording at a time; two side by side: unstarve compare {} {word}", first()?))
+        }
+        "guard" if word.ends_with(".toml") => Some(format!("name the policy with --policy {word}")),
+        "watch" if word.ends_with(".toml") => Some(format!("name the configuration with --config {word}")),
+        "record" => Some(format!("a command to record comes after --: unstarve record -- {word} …")),
+        _ => None,
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn spelled_as(typed: &str) -> String {
+        let commands: Vec<String> = ["explain", "record", "fix", "list"].map(str::to_owned).to_vec();
+        let words = typed.split(' ').filter(|word| !word.is_empty()).map(OsString::from).collect();
+        let spelled: Vec<String> =
+            spelled(words, &commands).iter().map(|word| word.to_string_lossy().into_owned()).collect();
+        spelled.join(" ")
+    }
+
+    #[test]
+    fn each_spelling_stands_for_one_command() {
+        for (typed, command) in [
+            ("fix undo", "fix --undo"),
+            ("fix undo --all", "fix --undo --all"),
+            ("fix apply t.dat --remedy 2", "fix --apply t.dat --remedy 2"),
+            ("fix t.dat", "fix t.dat"),
+            ("fix ./undo", "fix ./undo"),
+            ("list findings", "help findings"),
+            ("list", "help topics"),
+            ("record 10s", "record --for 10s"),
+            ("record --io 10s", "record --io 10s"),
+            ("record -- sleep 1", "record -- sleep 1"),
+            ("Cargo.toml --json", "explain Cargo.toml --json"),
+            ("- --json", "explain - --json"),
+            ("nosuchfile", "nosuchfile"),
+            ("--version", "--version"),
+            ("", ""),
+        ] {
+            assert_eq!(spelled_as(typed), command, "{typed}");
+        }
+    }
+
+    #[test]
+    fn the_start_page_fits_a_terminal() {
+        assert!(START.lines().count() <= 24);
+        assert!(START.lines().all(|line| line.len() <= 80));
+    }
+}

@@ -1,0 +1,79 @@
+//! The first screen of `explain` on every stored recording: its length, its last lines, and nothing twice.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::PathBuf;
+
+use insta::assert_snapshot;
+use unicode_width::UnicodeWidthStr;
+use unstarve_diagnose::report::{Report, Scope, Severity};
+use unstarve_diagnose::{Options, explain};
+use unstarve_term::{Charset, Colours, Look, first_screen};
+
+fn look(columns: usize) -> Look {
+    Look::new(columns, Charset::Utf8, Colours::Plain)
+}
+
+/// All recordings of testdata/ that can be read, with their names.
+fn recorded() -> Vec<(String, Report)> {
+    let testdata = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../testdata");
+    let directories = ["traces", "truth"].map(|name| testdata.join(name));
+    let mut files: Vec<PathBuf> = directories
+        .iter()
+        .flat_map(|directory| fs::read_dir(directory).expect("a directory"))
+        .map(|entry| entry.expect("an entry").path())
+        .filter(|path| path.is_file())
+        .collect();
+    files.sort();
+    let named = files.iter().filter_map(|path| {
+        let source = unstarve_readers::open(path).ok()?;
+        let report = explain(source, &Options::default(), |_| {}).ok()?;
+        Some((path.file_name()?.to_string_lossy().into_owned(), report))
+    });
+    named.collect()
+}
+
+fn shown(name: &str, columns: usize) -> String {
+    let path = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../../testdata/traces").join(name);
+    let source = unstarve_readers::open(&path).expect("a recording");
+    let report = explain(source, &Options::default(), |_| {}).expect("an explanation");
+    first_screen(&report, Scope::Whole, Some(name), look(columns))
+}
+
+#[test]
+fn every_recording_fits_one_screen_and_ends_with_what_to_type() {
+    let recordings = recorded();
+    assert!(recordings.len() > 100, "{} recordings", recordings.len());
+    let mut too_long = Vec::new();
+    for (name, report) in &recordings {
+        let alarms = report.findings.iter().filter(|finding| finding.severity > Severity::Info).count();
+        for columns in [80, 200] {
+            let text = first_screen(report, Scope::Whole, Some(name), look(columns));
+            let lines: Vec<&str> = text.lines().collect();
+            let allowed = if alarms <= 1 { 24 } else { 40 };
+            if lines.len() > allowed {
+                too_long.push(format!("{name}: {} lines at {columns} columns\n{text}", lines.len()));
+            }
+            let last = &lines[lines.len().saturating_sub(5)..];
+            assert!(last.iter().any(|line| line.contains("unstarve ")), "{name}:\n{text}");
+            let mut sentences = BTreeSet::new();
+            let one_line = text.split_whitespace().collect::<Vec<_>>().join(" ");
+            for sentence in one_line.split(". ").filter(|sentence| sentence.split(' ').count() > 3) {
+                assert!(sentences.insert(sentence), "{name} says twice {sentence:?}:\n{text}");
+            }
+            let wide = lines.iter().find(|line| line.width() > columns && !line.contains("unstarve fix"));
+            assert_eq!(wide, None, "{name}:\n{text}");
+        }
+    }
+    assert!(too_long.is_empty(), "{}", too_long.join("\n"));
+}
+
+#[test]
+fn a_starved_ksoftirqd() {
+    assert_snapshot!("starved_80", shown("linux-5.10-net-rt.dat", 80));
+}
+
+#[test]
+fn a_healthy_recording() {
+    assert_snapshot!("healthy_80", shown("linux-6.1-dio-good.dat", 80));
+}
