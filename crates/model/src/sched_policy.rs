@@ -31,7 +31,7 @@ pub enum SchedPolicy {
 type PolicyRow = (SchedPolicy, u32, &'static str, &'static str, Policy);
 
 /// All but the unknown one.
-const POLICIES: [PolicyRow; 7] = [
+const POLICY_ROWS: [PolicyRow; 7] = [
     (SchedPolicy::Other, 0, "other", "normal", Policy::Fair),
     (SchedPolicy::Fifo, 1, "fifo", "FIFO", Policy::Rt),
     (SchedPolicy::Rr, 2, "rr", "RR", Policy::Rt),
@@ -44,11 +44,11 @@ const POLICIES: [PolicyRow; 7] = [
 impl SchedPolicy {
     /// The policy of a kernel number (`SCHED_*` in `include/uapi/linux/sched.h`).
     pub fn from_number(number: u32) -> SchedPolicy {
-        POLICIES.iter().find(|(_, known, ..)| *known == number).map_or(SchedPolicy::Unknown, |row| row.0)
+        POLICY_ROWS.iter().find(|(_, known, ..)| *known == number).map_or(SchedPolicy::Unknown, |row| row.0)
     }
 
     fn row(self) -> Option<&'static PolicyRow> {
-        POLICIES.iter().find(|(policy, ..)| *policy == self)
+        POLICY_ROWS.iter().find(|(policy, ..)| *policy == self)
     }
 
     /// Its number in the kernel; `None` for an unknown policy.

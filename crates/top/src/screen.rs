@@ -194,7 +194,7 @@ enum Column {
 
 /// The columns: title, the minimum terminal width for it, and its own width, except for names, which share the remaining
 /// space. Victim and culprit come before everything else.
-const COLUMNS: [(Column, &str, u16, usize); 9] = [
+const TABLE_COLUMNS: [(Column, &str, u16, usize); 9] = [
     (Column::Victim, "VICTIM", 0, 0),
     (Column::Kind, "KIND", 76, 9),
     (Column::Cpu, "CPU", 76, 3),
@@ -211,7 +211,7 @@ const WIDE_RULE: (u16, usize) = (120, 17);
 /// The columns that fit, with their titles and widths.
 fn columns(screen: u16) -> Vec<(Column, &'static str, usize)> {
     let mut shown: Vec<(Column, &str, usize)> = Vec::new();
-    for (column, title, least, width) in COLUMNS {
+    for (column, title, least, width) in TABLE_COLUMNS {
         let is_wide = column == Column::Rule && screen >= WIDE_RULE.0;
         if least <= screen {
             shown.push((column, title, if is_wide { WIDE_RULE.1 } else { width }));
