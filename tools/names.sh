@@ -33,4 +33,7 @@ refuse "a constant needs a name of two words or more, such as MAX_NAME_BYTES (CO
 refuse "say MAX_… or MIN_… and of what" '^ *(pub(\([a-z ]+\))? )?(const|static) (MOST|LEAST|LONGEST|DEEPEST|FEWEST)_' "${finished[@]}"
 refuse "use a word of docs/glossary.md instead" \
     '^ *//.*\b([Tt]old|[Ww]hom|[Ww]hoever|[Aa]new|[Ww]orth the name|passed over|[Mm]ended|[Tt]orn)\b' "${finished[@]}"
+
+# Findings state claims (docs/decisions/0567): a format string with a blank in it is text.
+refuse "make the text of findings in crates/diagnose/src/words" 'format!\($|format!\("[^"]* ' 'crates/diagnose/src/finding/*.rs'
 exit $failed

@@ -6,8 +6,10 @@ use unstarve_model::{Comm, CpuId, Loss, Nanos, Policy, Prio, Tid, Time, WallCloc
 use unstarve_sched::{KernelThread, Rule};
 use unstarve_timeline::{Actor, ActorId, World};
 
+use crate::claim::Share;
 use crate::ledger::{Account, Ledger};
 use crate::observers::Observers;
+use crate::report::Work;
 
 /// The read-only input of all findings.
 pub(crate) struct Case<'a> {
@@ -95,6 +97,11 @@ impl<'a> Case<'a> {
     /// The length of the reported part of the trace.
     pub fn span(&self) -> Nanos {
         self.ledger.span(self.world)
+    }
+
+    /// A length of time as a share of that.
+    pub fn share(&self, length: Nanos) -> Share {
+        Share(length.share_of(self.span()))
     }
 
     pub fn actor(&self, id: ActorId) -> &Actor {
@@ -221,11 +228,11 @@ impl<'a> Case<'a> {
         clean(&self.world.name(id)).into_owned()
     }
 
-    /// What a worker executed most: the function and, if known, the workqueue.
-    pub fn work(&self, id: ActorId) -> Option<(String, Option<String>)> {
+    /// What a worker executed most.
+    pub fn work(&self, id: ActorId) -> Option<Work> {
         let main = self.ledger.account(id)?.work.as_ref()?.main()?;
         let text = |name| clean(self.world.names.get(name)).into_owned();
-        Some((text(main.function?), main.workqueue.map(text)))
+        Some(Work { function: text(main.function?), workqueue: main.workqueue.map(text) })
     }
 
     /// Whether it is a kernel thread that serves requests of others, who therefore wait with it. (RCU and memory housekeeping

@@ -4,11 +4,12 @@
 
 use std::cmp::Reverse;
 
-use unstarve_model::{EventType, LossKind, Nanos, clean, counted};
+use unstarve_model::{EventType, LossKind, Nanos, clean};
 use unstarve_sched::Rule;
 use unstarve_timeline::{ActorId, CpuEnd};
 
 use crate::case::Case;
+use crate::claim::{Actors, Doubt, Incomplete, Kind, UnprovedWait};
 use crate::drive::Driven;
 use crate::finding::CROWDED_CPU;
 use crate::ledger::{FAIR_PERIOD, OpenSpot, TICK, Unequal};
@@ -33,23 +34,6 @@ pub(crate) fn unknown(case: &Case<'_>) -> Nanos {
         .sum()
 }
 
-/// Why a trace cannot show that no task is starved.
-pub(crate) enum Doubt {
-    /// Events are missing, or lack what a wait is judged by: its rates are not valid.
-    Incomplete(String),
-    /// All events are there, but the reason of one wait is not.
-    Unexplained(String),
-}
-
-impl Doubt {
-    /// The reason as text.
-    pub(crate) fn into_words(self) -> String {
-        match self {
-            Doubt::Incomplete(words) | Doubt::Unexplained(words) => words,
-        }
-    }
-}
-
 /// Why the trace cannot show that no task is starved; `None` if it can.
 pub(crate) fn too_little(case: &Case<'_>, driven: &Driven, findings: &[Finding]) -> Option<Doubt> {
     // What a finding reports is not repeated as a doubt.
@@ -59,11 +43,11 @@ pub(crate) fn too_little(case: &Case<'_>, driven: &Driven, findings: &[Finding])
         findings.iter().any(is_loud)
     };
     let wait = case.ledger.unequal.as_ref().filter(|wait| !is_found(wait));
-    let unexplained = || wait.map(|wait| Doubt::Unexplained(not_by_sharing(case, wait)));
+    let unexplained = || wait.map(|wait| not_by_sharing(case, wait));
     incomplete(case, driven).map(Doubt::Incomplete).or_else(unexplained)
 }
 
-fn incomplete(case: &Case<'_>, driven: &Driven) -> Option<String> {
+fn incomplete(case: &Case<'_>, driven: &Driven) -> Option<Incomplete> {
     let (switches, events) = (driven.switches, driven.events);
     let lost = |fits: fn(LossKind) -> bool| -> u64 {
         driven.losses.iter().filter(|loss| fits(loss.kind)).map(|loss| loss.count).fold(0, u64::saturating_add)
@@ -81,101 +65,81 @@ fn incomplete(case: &Case<'_>, driven: &Driven) -> Option<String> {
     let tail = driven.timeline.missing_tail();
     let ends_early = driven.losses.iter().find(|loss| loss.kind == LossKind::EndsEarly);
     Some(if switches == 0 && unreadable > 0 {
-        format!(
-            "no sched_switch event could be read, and {} of the file could not be decoded",
-            counted(unreadable, "part")
-        )
+        Incomplete::SwitchesUnreadable(unreadable)
     } else if switches == 0 {
-        "it has no sched_switch events, which show who ran".to_owned()
+        Incomplete::NoSwitches
     } else if switches < SWITCHES {
-        format!("it has only {}", counted(switches, "sched_switch event"))
+        Incomplete::FewSwitches(switches)
     } else if span < SHORTEST {
-        format!("it covers {span}, and what is called a stall lasts {SHORTEST} or more")
+        Incomplete::Short { span, stall: SHORTEST }
     } else if let Some(longest) = longest.filter(|longest| unranked && *longest > FAIR_PERIOD) {
-        format!(
-            "its switches have no priorities (PERF_RECORD_SWITCH), so a wait of {longest} may be behind a real-time task"
-        )
-    } else if let Some((who, length, behind)) = behind_unranked(case) {
-        format!(
-            "{who} waited {length} behind {behind}, and no event has the priorities of both: it may be a real-time task"
-        )
+        Incomplete::NoPriorities(longest)
+    } else if let Some(unranked) = behind_unranked(case) {
+        unranked
     } else if let Some(cpus) = unrecorded {
-        cpus.to_string()
+        Incomplete::CpusNotRecorded(cpus.clone())
     } else if is_much(missing, switches) {
-        format!(
-            "{} missing beside {} that were read",
-            are(missing, "switch", "switches"),
-            counted(switches, "sched_switch event")
-        )
+        Incomplete::SwitchesMissing { missing, read: switches }
     } else if is_much(unreadable, events) {
-        format!("{} could not be decoded", counted(unreadable, "part"))
+        Incomplete::PartsUndecoded(unreadable)
     } else if is_much(dropped, events) {
-        format!("{} lost beside {} that were read", are(dropped, "event", "events"), counted(events, "event"))
+        Incomplete::EventsLost { lost: dropped, read: events }
     } else if is_much(late, events) {
-        format!("{} came in another order than that of time", counted(late, "event"))
+        Incomplete::EventsOutOfOrder(late)
     } else if unknown.share_of(case.ledger.waited) >= UNKNOWN {
-        format!("nobody knows who had the CPU in {unknown} of {} of waits", case.ledger.waited)
+        Incomplete::OccupantUnknown { unknown, waited: case.ledger.waited }
     } else if let Some(loss) = ends_early.filter(|_| tail.share_of(span) >= MISSING) {
-        match unproved(case) {
-            Some(wait) => format!("{loss}: {wait}"),
-            None => loss.to_string(),
-        }
+        Incomplete::EndsEarly { loss: loss.clone(), wait: unproved(case) }
     } else {
         return None;
     })
 }
 
-/// The longest wait of, or behind, a task of unknown priority, if it is longer than sharing takes: the victim, the length, and
-/// the occupant.
-fn behind_unranked(case: &Case<'_>) -> Option<(String, Nanos, String)> {
+/// The longest wait of, or behind, a task of unknown priority, if it is longer than sharing takes.
+fn behind_unranked(case: &Case<'_>) -> Option<Incomplete> {
     let rule = Rule::Unranked as usize;
     let longest = case.victims().max_by_key(|(id, account)| (account.longest_by_rule[rule], Reverse(*id)));
     let (victim, account) = longest.filter(|(_, account)| account.longest_by_rule[rule] >= SHORTEST)?;
+    let waited = account.longest_by_rule[rule];
     let behind = case.blame(victim).iter().find(|blame| blame.rule == Rule::Unranked)?.occupant;
-    Some((case.name(victim), account.longest_by_rule[rule], case.name(behind)))
+    Some(Incomplete::Unranked { who: Actors::of(case, [victim]), waited, behind: Actors::of(case, [behind]) })
 }
 
 /// The longest wait that is not proved because a CPU's events end early, and how long it may be.
-fn unproved(case: &Case<'_>) -> Option<String> {
+fn unproved(case: &Case<'_>) -> Option<UnprovedWait> {
     let is_task = |id| case.world.actors.get(id).comm().is_some();
     let doubted =
         case.world.actors.iter().filter(|(id, _)| is_task(*id) && !case.is_observer(*id)).filter_map(|(id, _)| {
             let spot = case.ledger.account(id)?.open.as_deref()?;
             (spot.open.end == CpuEnd::Doubted && is_task(spot.open.holder)).then_some(())?;
-            Some((spot.open.possible, Reverse(spot.tid), case.name(id), spot))
+            Some((spot.open.possible, Reverse(spot.tid), id, spot))
         });
-    let (_, _, name, spot) = doubted.max_by_key(|(possible, tid, ..)| (*possible, *tid))?;
+    let (_, _, id, spot) = doubted.max_by_key(|(possible, tid, ..)| (*possible, *tid))?;
     let OpenSpot { tid, cpu, open, .. } = spot;
-    let least = if open.proved > Nanos::ZERO { format!("at least {}, and ", open.proved) } else { String::new() };
-    Some(format!("{name}[{tid}] waited {least}{} if CPU {cpu} stayed with {}", open.possible, case.name(open.holder)))
+    Some(UnprovedWait {
+        who: Kind::thread(case, id, *tid),
+        proved: open.proved,
+        possible: open.possible,
+        cpu: *cpu,
+        holder: Actors::of(case, [open.holder]),
+    })
 }
 
 /// A wait that neither fair sharing nor anything else in the recording explains.
-fn not_by_sharing(case: &Case<'_>, wait: &Unequal) -> String {
-    let who = format!("{}[{}]", clean(&wait.comm.to_string()), wait.tid);
-    let why = match case.snapshot {
-        Some(_) => "the events and the host snapshot do not say why",
-        None => {
-            "a cgroup's weight or limit, or SCHED_IDLE, may be the reason, which this recording does not hold (`unstarve record` \
-             keeps them)"
-        }
-    };
-    format!(
-        "{who} waited {}, {} of it behind {}, its equal by priority. Equals take turns of a few milliseconds: {why}",
-        wait.length,
-        wait.held,
-        case.name(wait.occupant)
-    )
+fn not_by_sharing(case: &Case<'_>, wait: &Unequal) -> Doubt {
+    Doubt::Unexplained {
+        who: Kind::named(clean(&wait.comm.to_string()).into_owned(), wait.tid),
+        waited: wait.length,
+        held: wait.held,
+        occupant: Actors::of(case, [wait.occupant]),
+        has_snapshot: case.snapshot.is_some(),
+    }
 }
 
 /// Whether so much is missing that the rest may show the opposite of what happened.
 pub(crate) fn is_mostly_missing(driven: &Driven) -> bool {
     let missing = driven.losses.iter().filter(|loss| loss.kind == LossKind::MissingSwitch);
     missing.map(|loss| loss.count).sum::<u64>() > driven.switches
-}
-
-fn are(count: u64, one: &str, many: &str) -> String {
-    if count == 1 { format!("1 {one} is") } else { format!("{} {many} are", unstarve_model::grouped(count)) }
 }
 
 /// The cgroup whose quota may have throttled tasks on a busy CPU while others ran. Only the kernel's counters show it, and the

@@ -6,11 +6,13 @@ use unstarve_sched::Rule;
 use unstarve_timeline::{ActorId, CpuEnd, OpenWait};
 
 use crate::case::{Blame, Case};
+use crate::claim::{Actors, Claim, Headline, Kind, Unproved, WaitClaim};
 use crate::finding::FindingKind;
 use crate::ledger::{Episodes, Period, Quantiles};
-use crate::report::{Culprit, Finding, Instance, Missing, PricePaid, Remedy, Severity, Victim, Waits, Work, worst_at};
+use crate::report::{Culprit, Finding, Instance, Missing, PricePaid, Remedy, Severity, Victim, Waits, worst_at};
 use crate::throughout::Throughouts;
 use crate::verdict::NEVER_HEALTHY;
+use crate::words;
 
 /// Maximum rows of one list in a report; the rest is summed in one more row per rule.
 const ROWS: usize = 64;
@@ -30,10 +32,10 @@ pub(crate) struct Draft {
     pub severity: Severity,
     /// Before losses lower it.
     pub confidence: f64,
-    pub sentence: String,
+    pub headline: Headline,
     /// Worst first; the first names the finding.
     pub victims: Vec<ActorId>,
-    pub evidence: Vec<String>,
+    pub evidence: Vec<Claim>,
     /// Payers in addition to those that slept until a victim woke them.
     pub also_paid: Vec<PricePaid>,
     pub period: Option<Period>,
@@ -45,6 +47,22 @@ pub(crate) struct Draft {
 }
 
 impl Draft {
+    pub fn new(kind: FindingKind, severity: Severity, confidence: f64, headline: impl Into<Headline>) -> Draft {
+        Draft {
+            kind,
+            severity,
+            confidence,
+            headline: headline.into(),
+            victims: Vec::new(),
+            evidence: Vec::new(),
+            also_paid: Vec::new(),
+            period: None,
+            needs: kind.needs,
+            infers_settings: false,
+            remedies: Vec::new(),
+        }
+    }
+
     /// Builds the finding. `culprit` selects the part of the blame that is the cause.
     pub fn finish(self, case: &Case<'_>, culprit: impl Fn(&Blame) -> bool) -> Finding {
         let all: Vec<Blame> = self.victims.iter().flat_map(|victim| case.blame(*victim)).copied().collect();
@@ -56,7 +74,10 @@ impl Draft {
         price.sort_by_key(|payer| std::cmp::Reverse(payer.ns));
         price.truncate(PAYERS);
         let throughout = Throughouts::of(case, &self.victims);
-        let evidence: Vec<String> = self.evidence.into_iter().chain(still_waiting(case, &self.victims)).collect();
+        let mut evidence = self.evidence;
+        evidence.extend(still_waiting(case, &self.victims).map(Claim::from));
+        evidence.extend(throughout.evidence().map(Claim::from));
+        let unproved = unproved(case, &self.victims);
         let losses = losses_against(case, self.needs, self.infers_settings, throughout.guessed);
         let missing: Vec<Missing> =
             losses.iter().copied().cloned().chain(by_name_alone(case, &self.victims)).map(Missing::from).collect();
@@ -69,7 +90,7 @@ impl Draft {
             id: self.kind.into(),
             severity: throughout.temper(self.severity).min(worst_at(confidence)),
             confidence,
-            sentence: throughout.sentence(self.sentence + &not_proved(case, &self.victims)),
+            sentence: words::sentence(throughout.never_ran().as_ref(), &self.headline, unproved.as_ref()),
             victim: victim(case, &self.victims, &guilty_actors),
             lists_all: worst.len() < WORST && has_all(case, &self.victims, &culprits),
             worst,
@@ -79,7 +100,7 @@ impl Draft {
             cpus: cpus(case, &self.victims),
             period_ns: self.period.map(|period| period.interval.0),
             price,
-            evidence: throughout.evidence(evidence),
+            evidence: words::evidence(&evidence),
             losses: missing.iter().map(|missing| missing.text.clone()).collect(),
             missing,
             remedies: self.remedies,
@@ -97,22 +118,13 @@ impl Finding {
     }
 }
 
-/// Says how much of the longest unfinished wait is proved, if less than half of it is.
-fn not_proved(case: &Case<'_>, victims: &[ActorId]) -> String {
+/// The longest unfinished wait, if less than half of it is proved.
+fn unproved(case: &Case<'_>, victims: &[ActorId]) -> Option<Unproved> {
     let open = |id: &ActorId| case.ledger.account(*id)?.open.as_deref();
-    let longest = victims.iter().filter_map(open).max_by_key(|spot| spot.open.possible);
-    match longest {
-        Some(spot)
-            if spot.open.end == CpuEnd::Believed
-                && spot.open.possible >= NEVER_HEALTHY
-                && spot.open.proved < Nanos(spot.open.possible.0 / 2) =>
-        {
-            let OpenWait { proved, possible, .. } = spot.open;
-            let part = if proved == Nanos::ZERO { "None".into() } else { format!("Only {proved}") };
-            format!(" {part} of the {possible} is proved: nothing shows that CPU {} was recorded after that.", spot.cpu)
-        }
-        _ => String::new(),
-    }
+    let spot = victims.iter().filter_map(open).max_by_key(|spot| spot.open.possible)?;
+    let OpenWait { proved, possible, end, .. } = spot.open;
+    let is_unproved = end == CpuEnd::Believed && possible >= NEVER_HEALTHY && proved < Nanos(possible.0 / 2);
+    is_unproved.then_some(Unproved { proved, possible, cpu: spot.cpu })
 }
 
 /// The share of the victims' waits that is not proved, because they were not over at the end of the recording.
@@ -125,23 +137,19 @@ fn not_proved_share(case: &Case<'_>, victims: &[ActorId]) -> f64 {
 }
 
 /// Evidence about the longest wait that was not over at the end of the recording.
-fn still_waiting(case: &Case<'_>, victims: &[ActorId]) -> Option<String> {
+fn still_waiting(case: &Case<'_>, victims: &[ActorId]) -> Option<WaitClaim> {
     let open = |id: &ActorId| Some((case.ledger.account(*id)?.open.as_deref()?, *id));
     let (spot, id) = victims.iter().filter_map(open).max_by_key(|(spot, id)| (spot.open.possible, *id))?;
     let OpenWait { proved, possible, holder, end, .. } = spot.open;
     if matches!(end, CpuEnd::Refuted) || possible < Nanos::from_millis(1) {
         return None;
     }
-    let who = format!("{}[{}]", case.name(id), spot.tid);
-    Some(if proved >= possible {
-        format!("{who} was still waiting when the recording ended, for {possible} by then")
-    } else {
-        format!(
-            "{who} was still waiting when the recording of CPU {} ended, for {proved}; for {possible} by the end of the recording if \
-             the CPU stayed with {}",
-            spot.cpu,
-            case.name(holder)
-        )
+    Some(WaitClaim::StillWaiting {
+        who: Kind::thread(case, id, spot.tid),
+        cpu: spot.cpu,
+        proved,
+        possible,
+        holder: Actors::of(case, [holder]),
     })
 }
 
@@ -200,7 +208,7 @@ fn victim(case: &Case<'_>, victims: &[ActorId], culprits: &[ActorId]) -> Victim 
         tids,
         policy: actor.policy(),
         prio: actor.prio().map(|prio| prio.0),
-        work: case.work(first).map(|(function, workqueue)| Work { function, workqueue }),
+        work: case.work(first),
     }
 }
 

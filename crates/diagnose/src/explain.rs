@@ -6,7 +6,8 @@ use unstarve_sched::Rule;
 use unstarve_timeline::{Both, Selection, Sink};
 
 use crate::case::{Blame, Case};
-use crate::data_quality::{self, Doubt};
+use crate::claim::Doubt;
+use crate::data_quality;
 use crate::draft::rows;
 use crate::drive::{Driven, ExplainError, drive};
 use crate::finding::{self, WEIGHT_STARVATION};
@@ -149,8 +150,8 @@ fn summary(case: &Case<'_>, driven: &Driven, release: Option<&str>, findings: &[
         waits_total_ns: case.ledger.waited.0,
         waits_count: case.ledger.waits,
         waits_unknown_ns: data_quality::unknown(case).0,
-        rates_hold: matches!(doubt, Some(Doubt::Unexplained(_))),
-        too_little: doubt.map(Doubt::into_words),
+        rates_hold: matches!(doubt, Some(Doubt::Unexplained { .. })),
+        too_little: doubt.map(|doubt| doubt.to_string()),
         invisible: data_quality::invisible(driven),
         uncounted_limit: data_quality::uncounted_limit(case),
         host: driven.host(),

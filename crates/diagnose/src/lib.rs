@@ -9,6 +9,8 @@
 //! | `ledger` | sums over the trace per actor, filled on the hot path |
 //! | `case` | read-only access to the ledger, the world and the host snapshot |
 //! | `finding` | one module per kind of finding: a pure function from a case |
+//! | `claim` | what findings state, as data |
+//! | `words` | the text of claims |
 //! | `draft` | builds a [`report::Finding`]; its blame adds up to its waits |
 //! | `observers` | the recorder and other tasks that only observe |
 //! | `compare` | compares two recordings by role and rule |
@@ -23,6 +25,7 @@
 
 mod case;
 mod cgroup_competition;
+mod claim;
 pub mod compare;
 mod data_quality;
 mod draft;
@@ -40,6 +43,7 @@ pub mod report;
 mod throughout;
 pub mod verdict;
 mod waiter;
+mod words;
 
 pub use drive::{Driven, ExplainError, drive, timeline};
 pub use explain::{Explained, Options, explain, explain_beside};

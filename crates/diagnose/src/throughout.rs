@@ -3,6 +3,7 @@
 use unstarve_timeline::{ActorId, Throughout};
 
 use crate::case::Case;
+use crate::claim::{NeverRan, WaitClaim};
 use crate::report::Severity;
 
 /// The victims of a finding that waited from before the start of the recording to beyond its end.
@@ -32,38 +33,19 @@ impl Throughouts {
         if self.guessed { severity.min(Severity::Warning) } else { severity }
     }
 
-    /// The finding's sentence, after the more important statement that a victim never ran.
-    pub fn sentence(&self, sentence: String) -> String {
+    /// A more important statement than the headline.
+    pub fn never_ran(&self) -> Option<NeverRan> {
         if !self.seen.is_empty() {
-            format!("{} runnable all the time and never ran. {sentence}", was(&self.seen))
-        } else if self.guessed {
-            format!("{} most likely runnable all the time and never ran. {sentence}", was(&self.maybe))
+            Some(NeverRan::Seen(self.seen.clone()))
         } else {
-            sentence
+            self.guessed.then(|| NeverRan::Inferred(self.maybe.clone()))
         }
     }
 
-    pub fn evidence(&self, mut evidence: Vec<String>) -> Vec<String> {
-        if !self.seen.is_empty() {
-            let who = self.seen.join(", ");
-            evidence.push(format!("the kernel showed {who} as runnable when the recording began and when it ended, without a turn in between"));
-        }
-        if !self.maybe.is_empty() {
-            evidence.push(format!(
-                "no event names {}: either asleep all the time, or kept off by what weighs so much more that no turn was \
-                 due yet; whether it was runnable, this recording does not say",
-                self.maybe.join(", ")
-            ));
-        }
-        evidence
-    }
-}
-
-fn was(names: &[String]) -> String {
-    match names {
-        [one] => format!("{one} was"),
-        [first, second] => format!("{first} and {second} were"),
-        [first, rest @ ..] => format!("{first} and {} others were", rest.len()),
-        [] => String::new(),
+    pub fn evidence(&self) -> impl Iterator<Item = WaitClaim> {
+        let of =
+            |names: &[String], claim: fn(Vec<String>) -> WaitClaim| (!names.is_empty()).then(|| claim(names.to_vec()));
+        let claims = [of(&self.seen, WaitClaim::SeenThroughout), of(&self.maybe, WaitClaim::MaybeThroughout)];
+        claims.into_iter().flatten()
     }
 }

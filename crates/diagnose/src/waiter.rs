@@ -71,7 +71,7 @@ impl Case<'_> {
         if !self.is_kernel_thread(id) && self.kernel_thread(id).is_none() {
             return if self.is_of_idle_group(id) { Waiter::AskedToBeLast } else { Waiter::Program };
         }
-        let work = self.work(id).map(|(function, _)| function);
+        let work = self.work(id).map(|work| work.function);
         let name = self.name(id);
         // A program with the name of a kernel thread gets no special treatment.
         if !self.is_kernel_thread(id) {

@@ -46,7 +46,7 @@ pub(crate) fn worst_waits(ink: &mut Ink, waits: &[WorstWait]) {
     ink.line(&[(FAINT, &head)]);
     for (((wait, name), from), utc) in waits.iter().zip(&tasks).zip(&times).zip(utcs) {
         let utc_column = if with_utc { format!("{:<UTC_COLUMNS$}  ", utc.unwrap_or("")) } else { String::new() };
-        let length = Nanos(wait.end_ns.saturating_sub(wait.start_ns)).to_string();
+        let length = wait.length().to_string();
         let numbers =
             format!("  {from:>time$}  {utc_column}{:>cpu$}  {}  {length:>7}  ", wait.cpu, fit(name, task, charset));
         let occupants = fold(&occupants(&wait.blame), charset).into_owned();

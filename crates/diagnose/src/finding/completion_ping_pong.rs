@@ -7,8 +7,10 @@ use unstarve_model::{EventType, Nanos};
 use unstarve_sched::{Rule, load_weight_of_prio};
 use unstarve_timeline::ActorId;
 
-use super::{FindingKind, percent, title};
+use super::FindingKind;
 use crate::case::Case;
+use crate::cgroup_competition::NICE_0;
+use crate::claim::{Actors, Claim, Kind, Share, SwitchingClaim, SwitchingHeadline};
 use crate::draft::Draft;
 use crate::ledger::Account;
 use crate::remedy;
@@ -99,24 +101,19 @@ fn items_per_stay(account: &Account) -> Option<f64> {
 fn of_group(case: &Case<'_>, pairs: &[Pair<'_>]) -> Option<Finding> {
     let worst = pairs.first()?;
     let victims: Vec<ActorId> = pairs.iter().map(|pair| pair.worker).collect();
-    let name = case.name(worst.consumer);
     let lost: Nanos = pairs.iter().map(|pair| pair.lost).sum();
+    let headline = SwitchingHeadline::PingPong {
+        who: Kind::of(case, &victims),
+        consumer: Actors::of(case, [worst.consumer]),
+        lost,
+    };
+    let confidence = if items_per_stay(worst.account).is_some() { 0.95 } else { 0.75 };
     let draft = Draft {
-        kind: KIND,
-        severity: severity(case, worst)?,
-        confidence: if items_per_stay(worst.account).is_some() { 0.95 } else { 0.75 },
-        sentence: format!(
-            "{} loses the CPU to {name} after nearly every item: {name} is woken, takes the CPU, finds one item and \
-             sleeps again; the worker waited {lost} for it.",
-            title(case, &victims)
-        ),
         victims,
         evidence: evidence(case, worst.worker, worst.account, worst.consumer, worst.rounds),
-        also_paid: Vec::new(),
-        period: None,
-        needs: KIND.needs,
         infers_settings: !case.knows_group(worst.consumer),
         remedies: remedy::against_ping_pong(case, worst.worker, worst.consumer),
+        ..Draft::new(KIND, severity(case, worst)?, confidence, headline)
     };
     let consumers: Vec<ActorId> = pairs.iter().map(|pair| pair.consumer).collect();
     Some(draft.finish(case, |blame| consumers.contains(&blame.occupant) && is_fair_rule(blame.rule)))
@@ -148,41 +145,39 @@ fn consumer(case: &Case<'_>, worker: ActorId, account: &Account) -> Option<Actor
     (mostly_it && its_wakee && taker != worker && preemptions.by_wakeup > 0).then_some(taker)
 }
 
-fn evidence(case: &Case<'_>, worker: ActorId, account: &Account, consumer: ActorId, rounds: u64) -> Vec<String> {
-    let name = case.name(consumer);
-    let stays = account.runs.count;
+fn evidence(case: &Case<'_>, worker: ActorId, account: &Account, consumer: ActorId, rounds: u64) -> Vec<Claim> {
+    let who = Actors::of(case, [consumer]);
+    let runs = account.runs.count;
     let items = account.work.as_ref().map_or(0, |work| work.items);
-    let mut evidence = Vec::new();
+    let mut evidence: Vec<Claim> = Vec::new();
     if items > 0 {
-        let switches = 2.0 * stays as f64 / items as f64;
-        evidence.push(format!("{switches:.1} switches for each completed item ({items} items in {stays} stays)"));
+        let switches = 2.0 * runs as f64 / items as f64;
+        evidence.push(SwitchingClaim::SwitchesPerItem { switches, items, runs }.into());
     }
-    evidence.push(format!(
-        "{} of the worker's stays end because {name}, whom it has just woken, takes the CPU",
-        percent(rounds as f64 / stays.max(1) as f64)
-    ));
+    let share = Share(rounds as f64 / runs.max(1) as f64);
+    evidence.push(SwitchingClaim::EndedByConsumer { share, consumer: who.clone() }.into());
     if let Some(runs) = case.ledger.account(consumer).map(|account| &account.runs).filter(|runs| runs.count > 0) {
-        evidence.push(format!("{name} then runs for {} on average and sleeps again", Nanos(runs.total.0 / runs.count)));
+        let mean = Nanos(runs.total.0 / runs.count);
+        evidence.push(SwitchingClaim::ConsumerRuns { consumer: who, mean }.into());
     }
     if let Some(main) = account.work.as_ref().and_then(|work| work.main()).filter(|main| main.timed > 0) {
-        evidence.push(format!("an item takes {} from being queued to its end", Nanos(main.turnaround.0 / main.timed)));
+        evidence.push(SwitchingClaim::ItemTakes(Nanos(main.turnaround.0 / main.timed)).into());
     }
-    evidence.push(weight_evidence(case, worker, consumer));
+    evidence.push(weight_evidence(case, worker, consumer).into());
     evidence
 }
 
-fn weight_evidence(case: &Case<'_>, worker: ActorId, consumer: ActorId) -> String {
-    let name = case.name(consumer);
+fn weight_evidence(case: &Case<'_>, worker: ActorId, consumer: ActorId) -> SwitchingClaim {
+    let who = Actors::of(case, [consumer]);
     match (case.actor(consumer).group_weight(), case.knows_group(consumer)) {
-        (Some(weight), _) if weight > 1024 => format!(
-            "{name} sits in a top-level cgroup of load weight {weight}, the worker in the root group with {}",
-            case.actor(worker).prio().and_then(load_weight_of_prio).unwrap_or(1024)
-        ),
-        (_, true) => format!("no cgroup weight favours {name}: it is the wakeup preemption of equals"),
-        (_, false) => format!(
-            "likely cause: {name} runs in a cgroup whose cpu.weight is above 100. This trace does not show it; `unstarve \
-             record` does, or: {}",
-            remedy::read_weight_command(case, consumer)
-        ),
+        (Some(weight), _) if weight > NICE_0 => SwitchingClaim::GroupOutweighs {
+            consumer: who,
+            weight,
+            worker: case.actor(worker).prio().and_then(load_weight_of_prio).unwrap_or(NICE_0),
+        },
+        (_, true) => SwitchingClaim::NoGroupOutweighs(who),
+        (_, false) => {
+            SwitchingClaim::GroupMayOutweigh { consumer: who, command: remedy::read_weight_command(case, consumer) }
+        }
     }
 }

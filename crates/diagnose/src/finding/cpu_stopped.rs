@@ -5,8 +5,9 @@ use std::cmp::Reverse;
 use unstarve_model::{EventType, Nanos};
 use unstarve_timeline::ActorId;
 
-use super::{FindingKind, names, percent, title};
+use super::FindingKind;
 use crate::case::{Blame, Case};
+use crate::claim::{Alike, CpuClaim, CpuHeadline, Kind, WaitClaim};
 use crate::draft::{Draft, payer_row};
 use crate::remedy;
 use crate::report::{Finding, Severity};
@@ -50,32 +51,19 @@ fn find(case: &Case<'_>) -> Option<Finding> {
     all.sort_by_key(|halted| Reverse((halted.severity, halted.longest, Reverse(halted.victim))));
     let (worst, others) = all.split_first()?;
     let mut evidence = vec![
-        "its ticks came steadily, and then none for many periods, while the same task was current and no event of the CPU came; other CPUs \
-         went on"
-            .to_owned(),
-        "what may be: a hypervisor that ran another guest there (steal), firmware (SMI), or a section with interrupts off".to_owned(),
-        format!("{} of the recording", percent(worst.lost.share_of(case.span()))),
+        CpuClaim::TicksStopped.into(),
+        CpuClaim::StopCauses.into(),
+        WaitClaim::ShareOfRecording(case.share(worst.lost)).into(),
     ];
-    if !others.is_empty() {
-        evidence.push(format!("so waited {}", names(case, others.iter().map(|other| other.victim))));
-    }
+    evidence.extend(WaitClaim::also(case, Alike::WaitedForCpu, others.iter().map(|other| other.victim)));
+    let headline =
+        CpuHeadline::Stopped { who: Kind::of(case, &[worst.victim]), longest: worst.longest, lost: worst.lost };
     let draft = Draft {
-        kind: KIND,
-        severity: worst.severity,
-        confidence: 0.8,
-        sentence: format!(
-            "{} waited up to {} for a CPU that did not run itself, {} in all.",
-            title(case, &[worst.victim]),
-            worst.longest,
-            worst.lost
-        ),
         victims: vec![worst.victim],
         evidence,
         also_paid: others.iter().map(|other| payer_row(case, other.victim, other.lost)).collect(),
-        period: None,
-        needs: KIND.needs,
-        infers_settings: false,
         remedies: remedy::against_stopped_cpu(),
+        ..Draft::new(KIND, worst.severity, 0.8, headline)
     };
     Some(draft.finish(case, is_stop))
 }

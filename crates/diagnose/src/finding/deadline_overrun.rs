@@ -3,10 +3,11 @@
 use unstarve_model::{EventType, Nanos, Policy};
 use unstarve_sched::Rule;
 
+use super::FindingKind;
 use super::overrun::stopped;
 use super::throttled::is_limit;
-use super::{FindingKind, title};
 use crate::case::Case;
+use crate::claim::{Kind, LimitClaim, LimitHeadline};
 use crate::draft::Draft;
 use crate::ledger::Account;
 use crate::remedy;
@@ -44,32 +45,16 @@ fn find(case: &Case<'_>) -> Option<Finding> {
     let in_pieces = rest as f64 >= PIECES * account.runs.count as f64;
     let lost = case.blamed(worst, is_limit);
     let longest = account.longest_by_rule[Rule::Throttled as usize];
+    let headline = LimitHeadline::Runtime { who: Kind::of(case, &[worst]), runtime, times: spent, lost, longest };
     let draft = Draft {
-        kind: KIND,
-        severity: if in_pieces { Severity::Warning } else { Severity::Info },
-        confidence: 0.9,
-        sentence: format!(
-            "{} (deadline) used up its runtime of {runtime} {spent} times and was stopped for {lost}, up to {longest} at a time.",
-            title(case, &[worst]),
-        ),
         victims: vec![worst],
         evidence: vec![
-            format!("it asked for {runtime} of each {period}"),
-            format!(
-                "{spent} of its {} turns ended when that was used up, and it was runnable still",
-                account.runs.count
-            ),
-            if in_pieces {
-                format!("{rest} turns ended earlier: its work comes in pieces, and the stops delay them")
-            } else {
-                "it never ended a turn by itself: it computes without end, and its runtime limits it".to_owned()
-            },
+            LimitClaim::AskedFor { runtime, period }.into(),
+            LimitClaim::RunsSpent { spent, runs: account.runs.count }.into(),
+            if in_pieces { LimitClaim::RunsEndedEarlier(rest) } else { LimitClaim::NoRunEndedEarlier }.into(),
         ],
-        also_paid: Vec::new(),
-        period: None,
-        needs: KIND.needs,
-        infers_settings: false,
         remedies: remedy::against_overrun(case, worst),
+        ..Draft::new(KIND, if in_pieces { Severity::Warning } else { Severity::Info }, 0.9, headline)
     };
     Some(draft.finish(case, is_limit))
 }

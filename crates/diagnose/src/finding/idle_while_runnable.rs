@@ -6,8 +6,9 @@ use unstarve_model::{EventType, LossKind};
 use unstarve_sched::Rule;
 use unstarve_timeline::ActorId;
 
-use super::{FindingKind, percent, title};
+use super::FindingKind;
 use crate::case::{Blame, Case};
+use crate::claim::{CpuClaim, CpuHeadline, Kind, Share};
 use crate::draft::Draft;
 use crate::ledger::{Account, TICK};
 use crate::remedy;
@@ -64,27 +65,14 @@ fn beside_its_own(case: &Case<'_>) -> Option<Finding> {
     let (severity, longest, lost, victim) = all
         .filter(|(severity, ..)| *severity > Severity::Info)
         .max_by_key(|found| (found.0, found.1, Reverse(found.3)))?;
+    let headline = CpuHeadline::OwnIdle { who: Kind::of(case, &[victim]), longest, lost };
     let draft = Draft {
-        kind: KIND,
-        severity,
-        confidence: 0.7,
-        sentence: format!(
-            "{} was runnable for up to {longest} while its own CPU was idle, {lost} in all: something that the events do not show kept \
-             it off.",
-            title(case, &[victim])
-        ),
         victims: vec![victim],
-        evidence: vec![
-            "a CPU leaves idle in microseconds, from the deepest states in a few milliseconds".to_owned(),
-            "what may be: a cgroup's CPU limit, sched_ext, real-time throttling, a hypervisor that did not run the CPU, or a switch \
-             that was not recorded"
-                .to_owned(),
-        ],
-        also_paid: Vec::new(),
+        evidence: vec![CpuClaim::IdleExitIsShort.into(), CpuClaim::IdleCauses.into()],
         period: crate::draft::period(case, &[victim]),
-        needs: KIND.needs,
         infers_settings: true,
         remedies: remedy::against_unknown_limit(case, victim),
+        ..Draft::new(KIND, severity, 0.7, headline)
     };
     Some(draft.finish(case, is_own_idle))
 }
@@ -114,32 +102,23 @@ fn of_victim(case: &Case<'_>, victim: ActorId, account: &Account) -> Option<Find
     let alone = severity_of_one(&plight);
     let severity = if curable { verdict::severity(&plight)? } else { alone? };
     let severity = if asked { severity } else { severity.min(Severity::Warning) };
+    let headline = CpuHeadline::OtherIdle {
+        who: Kind::of(case, &[victim]),
+        lost: idle.long_total,
+        waits: idle.long,
+        longest: idle.longest,
+    };
+    // A task that migrated may have been pinned later: only a snapshot shows which CPUs it may use.
+    let confidence = if asked { 0.9 } else { 0.6 };
     let draft = Draft {
-        kind: KIND,
-        severity,
-        // A task that migrated may have been pinned later: only a snapshot shows which CPUs it may use.
-        confidence: if asked { 0.9 } else { 0.6 },
-        sentence: format!(
-            "{} waited beside an idle CPU that it may use: {} in {} waits, up to {} at a time.",
-            title(case, &[victim]),
-            idle.long_total,
-            idle.long,
-            idle.longest
-        ),
         victims: vec![victim],
         evidence: vec![
-            format!("{} of the trace; waits with less than a tick ({TICK}) of it are left out", percent(share)),
-            if asked {
-                "its affinity is known from the host snapshot".into()
-            } else {
-                format!("its affinity is inferred: it has moved {moves} times")
-            },
+            CpuClaim::ShareBesideIdle { share: Share(share), tick: TICK }.into(),
+            if asked { CpuClaim::AffinityKnown } else { CpuClaim::AffinityInferred(moves) }.into(),
         ],
-        also_paid: Vec::new(),
-        period: None,
-        needs: KIND.needs,
         infers_settings: !asked,
         remedies: remedy::against_idle(case, victim),
+        ..Draft::new(KIND, severity, confidence, headline)
     };
     Some(draft.finish(case, is_contention))
 }

@@ -10,6 +10,7 @@ use unstarve_timeline::{ActorId, Ancestor, Birth};
 use super::boosters::Boosters;
 use super::stem;
 use crate::case::Case;
+use crate::claim::RealTimeClaim;
 
 /// This many with a common parent, ancestor or cgroup are its doing; fewer may be separate programs of one administrator.
 const MANY: usize = 4;
@@ -233,16 +234,14 @@ impl Family {
     }
 
     /// What its tasks have in common, as evidence.
-    pub fn in_common(&self, case: &Case<'_>) -> Option<String> {
+    pub fn in_common(&self, case: &Case<'_>) -> Option<RealTimeClaim> {
         let ancestor = |tid: Tid| births(case, self).flat_map(|b| [b.parent, b.root]).find(|known| known.tid == tid);
-        let named = |tid| Some(format!("{} ({tid})", unstarve_model::clean(&ancestor(tid)?.comm.to_string())));
+        let name = |tid| Some(unstarve_model::clean(&ancestor(tid)?.comm.to_string()).into_owned());
         Some(match (&self.tie, self.creator(case)) {
-            (Some(Tie::Group(path)), _) => format!("all of them are in the cgroup {}", path.escape_debug()),
-            (Some(Tie::Ancestor(tid)), None) => format!("all of them descend from {}", named(*tid)?),
-            (Some(Tie::Creator(tid)), _) => format!("all of them were created by {}", named(*tid)?),
-            (_, Some(creator)) if self.names(case) > 1 => {
-                format!("all of them were created by {}", named(creator.tid)?)
-            }
+            (Some(Tie::Group(path)), _) => RealTimeClaim::InGroup(path.clone()),
+            (Some(Tie::Ancestor(tid)), None) => RealTimeClaim::DescendFrom(name(*tid)?, *tid),
+            (Some(Tie::Creator(tid)), _) => RealTimeClaim::CreatedBy(name(*tid)?, *tid),
+            (_, Some(creator)) if self.names(case) > 1 => RealTimeClaim::CreatedBy(name(creator.tid)?, creator.tid),
             _ => return None,
         })
     }

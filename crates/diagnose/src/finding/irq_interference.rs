@@ -7,8 +7,9 @@ use unstarve_model::{EventType, Nanos};
 use unstarve_sched::{KernelThread, Rule};
 use unstarve_timeline::{ActorId, ActorKind};
 
-use super::{FindingKind, names, percent, title};
+use super::FindingKind;
 use crate::case::{Blame, Case};
+use crate::claim::{Actors, Claim, CpuClaim, CpuHeadline, InterruptCost, Kind, Share};
 use crate::draft::Draft;
 use crate::ledger::Account;
 use crate::remedy;
@@ -86,8 +87,7 @@ fn of_victim(case: &Case<'_>, victim: ActorId, account: &Account) -> Option<Find
         true => (Cause::HostPackets, judged(Cause::HostPackets)?),
         false => (Cause::Interrupts, by_interrupts),
     };
-    let cost = format!("{} of the {active} in which it wanted to run", percent(share));
-    Some(finding(case, victim, account, cause, severity, cost))
+    Some(finding(case, victim, account, cause, severity, InterruptCost::Share { share: Share(share), of: active }))
 }
 
 /// Whether most of what interrupts the victim is packet softirqs without a device interrupt. Such packets come over loopback or
@@ -115,7 +115,7 @@ fn stalls(case: &Case<'_>) -> Vec<Finding> {
         .filter_map(|(victim, account)| {
             let longest = account.longest_interrupted;
             let severity = verdict::severity(&case.plight(victim, Cause::Interrupts, longest, Nanos::ZERO))?;
-            let cost = format!("up to {longest} in one wait");
+            let cost = InterruptCost::InOneWait(longest);
             Some(finding(case, victim, account, Cause::Interrupts, severity, cost))
         })
         .collect()
@@ -127,46 +127,36 @@ fn finding(
     account: &Account,
     cause: Cause,
     severity: Severity,
-    cost: String,
+    cost: InterruptCost,
 ) -> Finding {
     let in_waits: Vec<ActorId> =
         case.blame(victim).iter().filter(|blame| is_interrupt(blame)).map(|blame| blame.occupant).collect();
     let busiest = busiest_interrupts(case, victim);
     let sources = if busiest.is_empty() { &in_waits } else { &busiest };
-    let mut evidence = vec![format!(
-        "interrupts took {} out of its runs and {} out of its waits",
-        account.runs.irq + account.runs.softirq,
-        case.blamed(victim, is_interrupt)
-    )];
+    let in_runs = account.runs.irq + account.runs.softirq;
+    let mut evidence: Vec<Claim> =
+        vec![CpuClaim::InterruptsTook { in_runs, in_waits: case.blamed(victim, is_interrupt) }.into()];
     let own_packets = cause == Cause::HostPackets;
     if own_packets {
-        evidence.push(
-            "hardly any of these softirqs followed a device's interrupt: programs of this host send the packets to each other"
-                .into(),
-        );
+        evidence.push(CpuClaim::PacketsOfHost.into());
     }
-    evidence.extend(busiest.iter().take(3).filter_map(|id| interrupt_evidence(case, *id)));
+    evidence.extend(busiest.iter().take(3).filter_map(|id| Some(interrupt_evidence(case, *id)?.into())));
+    let headline = CpuHeadline::Interrupted {
+        who: Kind::of(case, &[victim]),
+        by: Actors::of(case, sources.iter().copied()),
+        cost,
+    };
+    // A count is no proof: some devices rarely interrupt.
+    let confidence = if own_packets { 0.6 } else { 0.9 };
     let draft = Draft {
-        kind: KIND,
-        severity,
-        // A count is no proof: some devices rarely interrupt.
-        confidence: if own_packets { 0.6 } else { 0.9 },
-        sentence: format!(
-            "{} loses its CPU to {}: {cost}.",
-            title(case, &[victim]),
-            names(case, sources.iter().copied())
-        ),
         victims: vec![victim],
         evidence,
-        also_paid: Vec::new(),
-        period: None,
-        needs: KIND.needs,
-        infers_settings: false,
         remedies: if own_packets {
             remedy::against_own_packets(case, victim)
         } else {
             remedy::against_interrupts(case, victim, sources)
         },
+        ..Draft::new(KIND, severity, confidence, headline)
     };
     draft.finish(case, is_interrupt)
 }
@@ -186,16 +176,16 @@ fn busiest_interrupts(case: &Case<'_>, victim: ActorId) -> Vec<ActorId> {
     sums.into_iter().map(|(actor, _)| actor).collect()
 }
 
-fn interrupt_evidence(case: &Case<'_>, actor: ActorId) -> Option<String> {
+fn interrupt_evidence(case: &Case<'_>, actor: ActorId) -> Option<CpuClaim> {
     let mut on: Vec<_> = case.ledger.interrupts.iter().filter(|((which, _), _)| *which == actor).collect();
     on.sort_by_key(|((_, cpu), stays)| (Reverse(stays.total), *cpu));
     let ((_, cpu), stays) = on.first()?;
-    Some(format!(
-        "{}: {} times on CPU {cpu}, {} ({} of the trace), up to {}",
-        case.name(actor),
-        stays.count,
-        stays.total,
-        percent(stays.total.share_of(case.span())),
-        stays.longest
-    ))
+    Some(CpuClaim::Interrupt {
+        what: Actors::of(case, [actor]),
+        count: stays.count,
+        cpu: *cpu,
+        total: stays.total,
+        share: case.share(stays.total),
+        longest: stays.longest,
+    })
 }

@@ -11,6 +11,7 @@ use unstarve_timeline::ActorId;
 
 use super::throttled;
 use crate::case::Case;
+use crate::claim::{LimitClaim, QuotaCap};
 use crate::ledger::Account;
 
 /// How much CPU time the quotas above a task leave to it.
@@ -24,7 +25,7 @@ pub(super) struct Allowance {
     /// throttled.
     pub longest_stop: Nanos,
     /// The quota, as evidence.
-    pub evidence: Option<String>,
+    pub evidence: Option<LimitClaim>,
 }
 
 /// The allowances of all tasks under a quota.
@@ -121,22 +122,19 @@ impl Group<'_> {
         };
         let period = Nanos::from_micros(self.limit.period_us);
         let hidden = self.hidden(case, id, account, period);
-        let cap = (due < account.ideal).then(|| {
-            format!(
-                "the limit of {} ({} µs of each {} µs) allows it no more than {due}",
-                self.facts.path.escape_debug(),
-                self.limit.quota_us,
-                self.limit.period_us
-            )
+        let cap = (due < account.ideal).then(|| QuotaCap {
+            path: self.facts.path.clone(),
+            quota_us: self.limit.quota_us,
+            period_us: self.limit.period_us,
+            due,
         });
-        let charged = (hidden > Nanos::ZERO)
-            .then(|| format!("{hidden} of its waits were that limit's, see `throttled`, and are not counted here"));
-        let evidence: Vec<String> = cap.into_iter().chain(charged).collect();
+        let was_stopped = hidden > Nanos::ZERO;
         Allowance {
             due,
             hidden,
-            longest_stop: if hidden > Nanos::ZERO { period } else { Nanos::ZERO },
-            evidence: (!evidence.is_empty()).then(|| evidence.join("; ")),
+            longest_stop: if was_stopped { period } else { Nanos::ZERO },
+            evidence: (cap.is_some() || was_stopped)
+                .then(|| LimitClaim::Quota { cap, hidden: was_stopped.then_some(hidden) }),
         }
     }
 

@@ -6,9 +6,10 @@ use unstarve_model::{EventType, LossKind, Nanos};
 use unstarve_sched::Rule;
 use unstarve_timeline::{ActorId, CpuEnd, OpenWait};
 
+use super::FindingKind;
 use super::stuck_equal::CROWDED_CPU;
-use super::{FindingKind, names, title};
 use crate::case::{Blame, Case};
+use crate::claim::{Actors, Alike, Claim, Kind, UnprovedWait, WaitClaim, WaitHeadline};
 use crate::draft::Draft;
 use crate::ledger::Account;
 use crate::remedy;
@@ -75,30 +76,19 @@ fn not_proved(case: &Case<'_>, before: &[Finding]) -> Option<Finding> {
         None | Some(Cause::Turns) => Cause::StuckEqual,
         Some(cause) => cause,
     };
-    let least = if proved > Nanos::ZERO { format!("at least {proved}, and ") } else { String::new() };
+    let headline = WaitHeadline::Unproved(UnprovedWait {
+        who: Kind::of(case, &[victim]),
+        proved,
+        possible,
+        cpu: spot.cpu,
+        holder: Actors::of(case, [holder]),
+    });
+    let severity = verdict::severity(&case.plight(victim, cause, possible, possible))?.max(Severity::Warning);
     let draft = Draft {
-        kind: KIND,
-        severity: verdict::severity(&case.plight(victim, cause, possible, possible))?.max(Severity::Warning),
-        confidence: UNPROVED,
-        sentence: format!(
-            "{} waited {least}{possible} if CPU {} stayed with {} until the recording ended.",
-            title(case, &[victim]),
-            spot.cpu,
-            case.name(holder)
-        ),
         victims: vec![victim],
-        evidence: vec![
-            format!("{}: {}", rule.word(), rule.meaning()),
-            format!(
-                "CPU {} has no event after that, and nothing in the file proves that it was still recorded",
-                spot.cpu
-            ),
-        ],
-        also_paid: Vec::new(),
-        period: None,
-        needs: KIND.needs,
-        infers_settings: false,
+        evidence: vec![WaitClaim::Under(rule).into(), WaitClaim::NoEventAfter(spot.cpu).into()],
         remedies: remedies(case, cause, victim, holder),
+        ..Draft::new(KIND, severity, UNPROVED, headline)
     };
     Some(draft.finish(case, |blame| blame.occupant == holder))
 }
@@ -133,31 +123,22 @@ fn of_all(case: &Case<'_>, long: &[Unexplained]) -> Option<Finding> {
     let Unexplained { victim, longest, rule, cause } = *long.first()?;
     let by_rule = |blame: &Blame| blame.rule == rule;
     let occupant = case.blame(victim).iter().find(|blame| by_rule(blame))?.occupant;
-    let mut evidence = vec![format!("{}: {}", rule.word(), rule.meaning())];
+    let mut evidence: Vec<Claim> = vec![WaitClaim::Under(rule).into()];
     if case.asked_for_less_weight(victim) {
-        evidence.push("its nice value says that it may run after others; that does not mean never".to_owned());
+        evidence.push(WaitClaim::IsNice.into());
     }
-    if let Some((_, rest @ [_, ..])) = long.split_first() {
-        evidence.push(format!("as long or nearly so waited {}", names(case, rest.iter().map(|wait| wait.victim))));
-    }
+    evidence.extend(WaitClaim::also(case, Alike::WaitedAsLong, long.iter().skip(1).map(|wait| wait.victim)));
     let by_table = verdict::severity(&case.plight(victim, cause, longest, longest));
+    let headline = WaitHeadline::Long { who: Kind::of(case, &[victim]), longest, behind: Actors::of(case, [occupant]) };
+    // No wait of this length is healthy, whatever the rule.
+    let severity = by_table.unwrap_or(Severity::Warning).max(Severity::Warning);
     let draft = Draft {
-        kind: KIND,
-        // No wait of this length is healthy, whatever the rule.
-        severity: by_table.unwrap_or(Severity::Warning).max(Severity::Warning),
-        confidence: 0.8,
-        sentence: format!(
-            "{} waited up to {longest} at a time, mostly while {} had its CPU.",
-            title(case, &[victim]),
-            case.name(occupant)
-        ),
         victims: vec![victim],
         evidence,
-        also_paid: Vec::new(),
         period: crate::draft::period(case, &[victim]),
-        needs: KIND.needs,
         infers_settings: !case.knows_group(victim),
         remedies: remedies(case, cause, victim, occupant),
+        ..Draft::new(KIND, severity, 0.8, headline)
     };
     Some(draft.finish(case, by_rule))
 }

@@ -6,8 +6,9 @@ use unstarve_model::{EventType, Nanos};
 use unstarve_sched::Rule;
 use unstarve_timeline::ActorId;
 
-use super::{FindingKind, percent, title};
+use super::FindingKind;
 use crate::case::{Blame, Case};
+use crate::claim::{Kind, Share, SwitchingClaim, SwitchingHeadline};
 use crate::draft::Draft;
 use crate::ledger::Account;
 use crate::remedy;
@@ -61,25 +62,19 @@ fn of_victim(case: &Case<'_>, victim: ActorId, account: &Account) -> Option<Find
     let cost = Nanos(MIGRATION_COST.0.saturating_mul(moves));
     let in_vain = per_wait >= MOVES_PER_WAIT && account.waited > runs.total;
     let severity = if in_vain { Severity::Warning } else { Severity::Info };
-    let run = Nanos(runs.total.0 / moves.max(1));
+    let headline = SwitchingHeadline::Migrates {
+        who: Kind::of(case, &[victim]),
+        moves,
+        ran_for_each: Nanos(runs.total.0 / moves.max(1)),
+    };
     let draft = Draft {
-        kind: KIND,
-        severity,
-        confidence: if in_vain { 0.8 } else { 0.6 },
-        sentence: format!(
-            "{} moved {moves} times between CPUs, once for every {run} that it ran.",
-            title(case, &[victim])
-        ),
         victims: vec![victim],
         evidence: vec![
-            format!("the kernel reckons a cold cache at {MIGRATION_COST} a move; at worst that is {cost}"),
-            format!("{} of its waits saw a move while it waited", percent(per_wait.min(1.0))),
+            SwitchingClaim::ColdCaches { each: MIGRATION_COST, all: cost }.into(),
+            SwitchingClaim::MovedInWaits(Share(per_wait.min(1.0))).into(),
         ],
-        also_paid: Vec::new(),
-        period: None,
-        needs: KIND.needs,
-        infers_settings: false,
         remedies: remedy::against_churn(case, victim),
+        ..Draft::new(KIND, severity, if in_vain { 0.8 } else { 0.6 }, headline)
     };
     Some(draft.finish(case, is_contention))
 }

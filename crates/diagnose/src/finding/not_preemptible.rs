@@ -2,13 +2,13 @@
 
 use std::cmp::Reverse;
 
-use unstarve_facts::PreemptMode;
 use unstarve_model::{EventType, Nanos};
 use unstarve_sched::Rule;
 use unstarve_timeline::ActorId;
 
-use super::{FindingKind, names, percent, title, told_apart};
+use super::FindingKind;
 use crate::case::{Blame, Case};
+use crate::claim::{Actors, Alike, Claim, Kind, RealTimeClaim, RealTimeHeadline, WaitClaim};
 use crate::draft::{self, Draft, payer_row};
 use crate::remedy;
 use crate::report::{Finding, Severity};
@@ -82,62 +82,31 @@ fn behind(case: &Case<'_>, occupant: ActorId, mut group: Vec<Late>) -> Option<Fi
     let worst = group.first()?;
     let account = case.ledger.account(worst.victim)?;
     let period = draft::period(case, &[worst.victim]);
-    let prio =
-        |id: ActorId| case.actor(id).prio().map_or("?".to_owned(), |prio| format!("{} ({})", prio.0, prio.policy()));
-    let mut evidence = vec![format!(
-        "priority {} goes before {} ({}), and did not until that one left or was preempted",
-        prio(worst.victim),
-        prio(occupant),
-        case.name(occupant)
-    )];
-    evidence.push(format!(
-        "{} of the recording, in {} waits in all",
-        percent(worst.lost.share_of(case.span())),
-        account.waits
-    ));
-    evidence.extend(worst.plight.period.map(|period| format!("it runs every {period}")));
-    evidence.extend(doing(case, occupant));
-    evidence.extend(case.facts.preempt_mode().map(|mode| format!("this kernel preempts as {}", mode_words(mode))));
+    let who = Actors::of(case, [occupant]);
+    let (high, low) = (case.actor(worst.victim).prio(), who.prio);
+    let mut evidence: Vec<Claim> = vec![
+        RealTimeClaim::NotPreempted { high, low, occupant: who.clone() }.into(),
+        RealTimeClaim::ShareInWaits { share: case.share(worst.lost), waits: account.waits }.into(),
+    ];
+    evidence.extend(worst.plight.period.map(|period| RealTimeClaim::RunsEvery(period).into()));
+    evidence.extend(case.work(occupant).map(|work| RealTimeClaim::WorkedAt(who, work).into()));
+    evidence.extend(case.facts.preempt_mode().map(|mode| RealTimeClaim::Preempts(mode).into()));
     let also: Vec<&Late> = group.iter().skip(1).collect();
-    if !also.is_empty() {
-        evidence.push(format!("so did {}", names(case, also.iter().map(|late| late.victim))));
-    }
+    evidence.extend(WaitClaim::also(case, Alike::Waited, also.iter().map(|late| late.victim)));
+    let headline = RealTimeHeadline::NotPreempted {
+        who: Kind::apart_from(case, &[worst.victim], &[occupant]),
+        longest: worst.longest,
+        behind: Actors::apart_from(case, &[occupant], &[worst.victim]),
+        lost: worst.lost,
+        period: period.map(|period| period.interval),
+    };
     let draft = Draft {
-        kind: KIND,
-        severity: worst.severity,
-        confidence: 0.9,
-        sentence: format!(
-            "{} waited up to {} behind {}, which goes after it and was not preempted, {} in all{}.",
-            told_apart(case, title(case, &[worst.victim]), &[worst.victim], &[occupant]),
-            worst.longest,
-            told_apart(case, case.name(occupant), &[occupant], &[worst.victim]),
-            worst.lost,
-            period.map(|period| format!(", every {}", period.interval)).unwrap_or_default(),
-        ),
         victims: vec![worst.victim],
         evidence,
         also_paid: also.iter().map(|late| payer_row(case, late.victim, late.lost)).collect(),
         period,
-        needs: KIND.needs,
-        infers_settings: false,
         remedies: remedy::against_not_preempted(case, worst.victim, occupant),
+        ..Draft::new(KIND, worst.severity, 0.9, headline)
     };
     Some(draft.finish(case, is_late))
-}
-
-/// What the occupant executed, if events show it.
-fn doing(case: &Case<'_>, occupant: ActorId) -> Option<String> {
-    let (function, workqueue) = case.work(occupant)?;
-    let on = workqueue.map(|workqueue| format!(" on {workqueue}")).unwrap_or_default();
-    Some(format!("{} worked at {function}{on}", case.name(occupant)))
-}
-
-fn mode_words(mode: PreemptMode) -> &'static str {
-    match mode {
-        PreemptMode::None => "preempt=none: only where code gives way",
-        PreemptMode::Voluntary => "preempt=voluntary: only where code gives way",
-        PreemptMode::Lazy => "preempt=lazy: real-time wakeups at once, fair ones at the tick",
-        PreemptMode::Full => "preempt=full: everywhere but in sections with preemption off",
-        PreemptMode::Realtime => "PREEMPT_RT: nearly everywhere",
-    }
 }

@@ -9,8 +9,8 @@ use unstarve_timeline::{Actor, ActorId};
 
 use super::intruders::ran;
 use super::throttled::{KIND, is_limit};
-use super::{names, percent, title};
 use crate::case::Case;
+use crate::claim::{Actors, Alike, Claim, Kind, LimitClaim, LimitHeadline, WaitClaim};
 use crate::draft::Draft;
 use crate::ledger::Account;
 use crate::remedy::{self, ClassLimit};
@@ -105,19 +105,15 @@ impl<'a> ClassStop<'a> {
         (!misleads).then_some(ClassStop { stopped, kept, ran })
     }
 
-    fn evidence(&self, case: &Case<'_>) -> Vec<String> {
+    fn evidence(&self, case: &Case<'_>) -> Vec<Claim> {
         let Kept { rest, period, by } = self.kept;
         let limit = if by == ClassLimit::FairServer {
-            format!("the fair server gives starved tasks {rest} of each {period}")
+            LimitClaim::FairServer { runtime: rest, period }
         } else {
-            format!("real-time tasks may use {} of each {period} (sched_rt_runtime_us)", period.saturating_sub(rest))
+            LimitClaim::RealTimeRuntime { runtime: period.saturating_sub(rest), period }
         };
-        vec![
-            "tasks of a lower class, or nobody, had its CPU while it was runnable: no priority allows that, only the limit"
-                .to_owned(),
-            limit,
-            format!("real-time tasks ran for {} ({} of the trace)", self.ran, percent(self.ran.share_of(case.span()))),
-        ]
+        let ran = LimitClaim::RealTimeRan { ran: self.ran, share: case.share(self.ran) };
+        [LimitClaim::LowerClassRan(Policy::Rt), limit, ran].map(Claim::from).into()
     }
 }
 
@@ -151,27 +147,20 @@ fn made_late(case: &Case<'_>, stop: &ClassStop<'_>, user: ActorId, others_wait: 
     let lost = case.blamed(victim, is_limit);
     let severity = judged(victim, account)?;
     let mut evidence = stop.evidence(case);
-    evidence.push(format!("{} had {} of that", case.name(user), ran(case, user)));
-    if let Some((_, rest @ [_, ..])) = late.split_first() {
-        evidence.push(format!("stopped with it: {}", names(case, rest.iter().map(|(id, _)| *id))));
-    }
+    evidence.push(LimitClaim::PartOfThat { who: Actors::of(case, [user]), ran: ran(case, user) }.into());
+    evidence.extend(WaitClaim::also(case, Alike::StoppedWithIt, late.iter().skip(1).map(|(id, _)| *id)));
+    let headline = LimitHeadline::RealTimeClass {
+        who: Kind::of(case, &[victim]),
+        lost,
+        longest: longest(account),
+        used_up: Some(Actors::of(case, [user])),
+    };
     let draft = Draft {
-        kind: KIND,
-        severity,
-        confidence: 0.9,
-        sentence: format!(
-            "{} (real-time) was stopped for {lost}, up to {} at a time: {} had used up what the kernel allows real-time tasks.",
-            title(case, &[victim]),
-            longest(account),
-            case.name(user)
-        ),
         victims: vec![victim],
         evidence,
-        also_paid: Vec::new(),
-        period: None,
-        needs: KIND.needs,
         infers_settings: true,
         remedies: remedy::against_class_limit(case, user, stop.kept.by, others_wait),
+        ..Draft::new(KIND, severity, 0.9, headline)
     };
     Some(draft.finish(case, is_limit).blamed_on(case, user, Rule::Throttled, lost))
 }
@@ -191,30 +180,15 @@ fn stopped_itself(
     let cause = if in_pieces { Cause::ClassLimit } else { Cause::OwnClassLimit };
     let severity = verdict::severity(&case.plight(user, cause, longest, lost))?.min(Severity::Warning);
     let mut evidence = stop.evidence(case);
-    evidence.push(if in_pieces {
-        "it ends other turns by itself: its work comes in pieces, and a stop delays one".to_owned()
-    } else {
-        "it never leaves the CPU by itself: what it does not get is all that others have".to_owned()
-    });
-    if let Some((_, rest @ [_, ..])) = stop.stopped.split_first() {
-        evidence.push(format!("stopped with it: {}", names(case, rest.iter().map(|(id, _)| *id))));
-    }
+    evidence.push(if in_pieces { LimitClaim::WorksInPieces } else { LimitClaim::RunsWithoutEnd }.into());
+    evidence.extend(WaitClaim::also(case, Alike::StoppedWithIt, stop.stopped.iter().skip(1).map(|(id, _)| *id)));
+    let headline = LimitHeadline::RealTimeClass { who: Kind::of(case, &[user]), lost, longest, used_up: None };
     let draft = Draft {
-        kind: KIND,
-        severity,
-        confidence: 0.9,
-        sentence: format!(
-            "{} (real-time) was stopped for {lost}, up to {longest} at a time: it used up what the kernel allows real-time \
-             tasks.",
-            title(case, &[user]),
-        ),
         victims: vec![user],
         evidence,
-        also_paid: Vec::new(),
-        period: None,
-        needs: KIND.needs,
         infers_settings: true,
         remedies: remedy::against_class_limit(case, user, stop.kept.by, others_wait),
+        ..Draft::new(KIND, severity, 0.9, headline)
     };
     Some(draft.finish(case, is_limit))
 }
@@ -227,25 +201,13 @@ fn deadline(case: &Case<'_>) -> Option<Finding> {
     let (worst, account) = *victims.iter().find(|(_, account)| account.runs.spent.is_none())?;
     let lost = case.blamed(worst, is_limit);
     let longest = account.longest_by_rule[Rule::Throttled as usize];
+    let headline = LimitHeadline::Deadline { who: Kind::of(case, &[worst]), lost, longest };
     let draft = Draft {
-        kind: KIND,
-        severity: Severity::Info,
-        confidence: 0.6,
-        sentence: format!(
-            "{} (deadline) was stopped for {lost}, up to {longest} at a time: it used up its runtime before the period \
-             ended, or gave the rest back.",
-            title(case, &[worst]),
-        ),
         victims: vec![worst],
-        evidence: vec![
-            "tasks of a lower class, or nobody, had its CPU while it was runnable".to_owned(),
-            format!("its runs were {} long on average", mean(account)),
-        ],
-        also_paid: Vec::new(),
-        period: None,
-        needs: KIND.needs,
+        evidence: vec![LimitClaim::LowerClassRan(Policy::Deadline).into(), LimitClaim::MeanRun(mean(account)).into()],
         infers_settings: true,
         remedies: remedy::against_deadline_limit(case, worst),
+        ..Draft::new(KIND, Severity::Info, 0.6, headline)
     };
     Some(draft.finish(case, is_limit))
 }

@@ -6,8 +6,9 @@ use unstarve_model::{EventType, Nanos, Policy};
 use unstarve_sched::Rule;
 use unstarve_timeline::ActorId;
 
-use super::{FindingKind, names, title};
+use super::FindingKind;
 use crate::case::{Blame, Case};
+use crate::claim::{Actors, Claim, Kind, SwitchingClaim, SwitchingHeadline};
 use crate::draft::Draft;
 use crate::ledger::Account;
 use crate::remedy;
@@ -83,32 +84,23 @@ fn of_victim(case: &Case<'_>, victim: ActorId, account: &Account) -> Option<Find
     let rate = runs.preempted as f64 / runs.total.as_secs_f64();
     let notable = |count: u64| count as f64 >= NOTABLE * by_strangers as f64;
     let main: Vec<ActorId> = preemptors.iter().filter(|(_, count)| notable(*count)).map(|(actor, _)| *actor).collect();
-    let who = names(case, main.iter().copied());
-    let mut evidence = vec![
-        format!("{} involuntary switches, {:.0} for each second that it ran", runs.preempted, rate),
-        format!("it keeps the CPU for {stay} on average; the scheduler's own shortest slice is {SHORTEST_SLICE}"),
+    let by = Actors::of(case, main.iter().copied());
+    let mut evidence: Vec<Claim> = vec![
+        SwitchingClaim::Involuntary { switches: runs.preempted, rate }.into(),
+        SwitchingClaim::RunsFor { mean: stay, shortest_slice: SHORTEST_SLICE }.into(),
     ];
     if let Some(runs) = actors.first().and_then(|id| case.ledger.account(*id)).map(|account| &account.runs)
         && runs.count > 0
     {
-        evidence.push(format!("{who} runs for {} at a time", Nanos(runs.total.0 / runs.count)));
+        let mean = Nanos(runs.total.0 / runs.count);
+        evidence.push(SwitchingClaim::PreemptorRuns { by: by.clone(), mean }.into());
     }
+    let headline = SwitchingHeadline::Preempted { who: Kind::of(case, &[victim]), rate, by };
     let draft = Draft {
-        kind: KIND,
-        severity: Severity::Warning,
-        confidence: 0.9,
-        sentence: format!(
-            "{} wants the CPU all the time and loses it {:.0} times for each second it runs, to short runs of {who}.",
-            title(case, &[victim]),
-            rate
-        ),
         victims: vec![victim],
         evidence,
-        also_paid: Vec::new(),
-        period: None,
-        needs: KIND.needs,
-        infers_settings: false,
         remedies: remedy::against_thrash(case, &main),
+        ..Draft::new(KIND, Severity::Warning, 0.9, headline)
     };
     Some(draft.finish(case, by_them))
 }

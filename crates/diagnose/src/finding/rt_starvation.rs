@@ -16,8 +16,9 @@ use super::boosters::Boosters;
 use super::impact;
 use super::intruders::{self, Family, ran};
 use super::order::ABOUT_AS_MUCH;
-use super::{FAIR_PERIOD, FindingKind, names, percent, stem, title, told_apart};
+use super::{FAIR_PERIOD, FindingKind, stem};
 use crate::case::{Blame, Case};
+use crate::claim::{Actors, Claim, Kind, RealTimeClaim, RealTimeHeadline, Share, WaitClaim};
 use crate::draft::{self, Draft, payer_row};
 use crate::ledger::{Episodes, Period, TICK};
 use crate::remedy;
@@ -251,32 +252,27 @@ fn of_intruder(case: &Case<'_>, intrusion: Intrusion, taken: &Taken, boosters: &
     let mut evidence = evidence(case, &victims, actors, worst.min(had).share_of(case.span()), period, &also);
     let in_window = of_kind().map(|hit| hit.in_window).fold(0.0, f64::max);
     if in_window > WINDOW_STANDS_OUT * worst.min(had).share_of(case.span()) {
-        evidence.push(format!("{} of its worst ten seconds", percent(in_window)));
+        evidence.push(RealTimeClaim::WorstWindow(Share(in_window)).into());
     }
-    evidence.extend(returned.map(|waited| {
-        format!("{} waited {waited} the other way round: they take turns", names(case, actors.iter().copied()))
-    }));
-    evidence.extend(family.in_common(case));
-    evidence.extend(lifted(case, actors, boosters));
+    let take_turns = |waited| RealTimeClaim::TakeTurns { who: Actors::of(case, actors.iter().copied()), waited }.into();
+    evidence.extend(returned.map(take_turns));
+    evidence.extend(family.in_common(case).map(Claim::from));
+    evidence.extend(lifted(case, actors, boosters).map(Claim::from));
+    let headline = RealTimeHeadline::KeptOff {
+        who: Kind::apart_from(case, &victims, actors),
+        lost,
+        by: Actors::apart_from(case, actors, &victims),
+        class: class(case, actors),
+        longest,
+        period: period.map(|period| period.interval),
+    };
     let draft = Draft {
-        kind: KIND,
-        severity: severity?,
-        confidence: 0.95,
-        sentence: format!(
-            "{} waited {lost} while {} ({}) had its CPU{}{}.",
-            told_apart(case, title(case, &victims), &victims, actors),
-            told_apart(case, names(case, actors.iter().copied()), actors, &victims),
-            class(case, actors),
-            at_a_time(longest),
-            period.map(|period| format!(", every {}", period.interval)).unwrap_or_default(),
-        ),
         evidence,
         also_paid: also.iter().map(|hit| payer_row(case, hit.victim, hit.lost)).collect(),
         period,
-        needs: KIND.needs,
-        infers_settings: false,
         remedies: remedies(case, &victims, &family, boosters),
         victims: victims.clone(),
+        ..Draft::new(KIND, severity?, 0.95, headline)
     };
     Some(draft.finish(case, by_them))
 }
@@ -289,19 +285,10 @@ fn remedies(case: &Case<'_>, victims: &[ActorId], family: &Family, boosters: &Bo
     remedy::against_rt(case, victims, intruder, creator)
 }
 
-/// The longest run, if known: runs below 1 ms are not kept one by one.
-fn at_a_time(longest: Nanos) -> String {
-    if longest > Nanos::ZERO { format!(", up to {longest} at a time") } else { ", less than 1 ms at a time".to_owned() }
-}
-
 /// Evidence that an ordinary task among them was boosted because it held a lock.
-fn lifted(case: &Case<'_>, actors: &[ActorId], boosters: &Boosters) -> Option<String> {
+fn lifted(case: &Case<'_>, actors: &[ActorId], boosters: &Boosters) -> Option<RealTimeClaim> {
     let (holder, booster) = actors.iter().find_map(|id| Some((*id, boosters.of_task(*id)?)))?;
-    Some(format!(
-        "{} is an ordinary task, lifted to the priority of {}, which it wakes in the end (priority inheritance)",
-        case.name(holder),
-        case.name(booster)
-    ))
+    Some(RealTimeClaim::Inherits { holder: Actors::of(case, [holder]), booster: Actors::of(case, [booster]) })
 }
 
 fn severity(case: &Case<'_>, hit: &Hit, had: Nanos, stall: Nanos) -> Option<Severity> {
@@ -344,9 +331,9 @@ fn is_felt(case: &Case<'_>, hit: &Hit) -> bool {
     }
 }
 
-fn class(case: &Case<'_>, actors: &[ActorId]) -> &'static str {
+fn class(case: &Case<'_>, actors: &[ActorId]) -> Policy {
     let is_deadline = actors.iter().any(|id| case.actor(*id).policy() == Some(Policy::Deadline));
-    if is_deadline { "deadline" } else { "real-time" }
+    if is_deadline { Policy::Deadline } else { Policy::Rt }
 }
 
 /// The longest time without a gap that this family certainly kept the victim waiting. Its members may run one after another
@@ -414,38 +401,19 @@ fn evidence(
     share: f64,
     period: Option<Period>,
     also: &[&Hit],
-) -> Vec<String> {
-    let mut evidence = Vec::new();
+) -> Vec<Claim> {
+    let mut evidence: Vec<Claim> = Vec::new();
     let prio = |actors: &[ActorId]| actors.first().and_then(|id| case.actor(*id).prio());
-    if let (Some(low), Some(high)) = (prio(victims), prio(intruder)) {
-        let (low_class, high_class) = (low.policy(), high.policy());
-        evidence.push(match low == high {
-            true if low_class == Policy::Deadline => {
-                "both are deadline tasks, of which the one with the earlier deadline goes first".to_owned()
-            }
-            true => format!(
-                "both have priority {} ({high_class}): who has the CPU keeps it until it leaves (SCHED_FIFO), or for a slice of up to \
-                 100 ms (SCHED_RR)",
-                high.0
-            ),
-            false => format!("priority {} ({high_class}) always runs before {} ({low_class})", high.0, low.0),
-        });
-    }
-    let alone = match prio(victims).zip(prio(intruder)) {
-        Some((low, high)) if low == high => "order among equals",
-        Some((low, high)) if low.policy() == high.policy() => "priority",
-        _ => "class",
+    let prios = prio(victims).zip(prio(intruder));
+    evidence.extend(prios.map(|(low, high)| RealTimeClaim::Precedence { high, low }.into()));
+    let rule = match prios {
+        Some((low, high)) if low == high => Rule::Order,
+        Some((low, high)) if low.policy() == high.policy() => Rule::Priority,
+        _ => Rule::Class,
     };
-    evidence.push(format!("{} of the trace: runnable, and kept off the CPU by {alone} alone", percent(share)));
-    if let Some(period) = period {
-        let seen = period.occurrences;
-        let hedge = if seen == 2 { "; two make only one interval" } else { "" };
-        evidence.push(format!("recurs every {}, seen {seen} times{hedge}", period.interval));
-    }
-    if !also.is_empty() {
-        let lost: Nanos = also.iter().map(|hit| hit.lost).sum();
-        let who = names(case, also.iter().map(|hit| hit.victim));
-        evidence.push(format!("others that waited behind it, {lost} together: {who}"));
-    }
+    evidence.push(RealTimeClaim::KeptOffBy { share: Share(share), rule }.into());
+    let recurs = |period: Period| RealTimeClaim::Recurs { every: period.interval, seen: period.occurrences };
+    evidence.extend(period.map(|period| recurs(period).into()));
+    evidence.extend(WaitClaim::also_behind(case, also.iter().map(|hit| (hit.victim, hit.lost))));
     evidence
 }

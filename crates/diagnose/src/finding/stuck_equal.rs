@@ -7,8 +7,9 @@ use unstarve_model::{EventType, Nanos};
 use unstarve_sched::Rule;
 use unstarve_timeline::ActorId;
 
-use super::{FindingKind, names, percent, title};
+use super::FindingKind;
 use crate::case::{Blame, Case};
+use crate::claim::{Actors, Alike, Claim, Kind, SharingClaim, SharingHeadline, WaitClaim};
 use crate::draft::{Draft, payer_row};
 use crate::ledger::UnequalWaits;
 use crate::remedy;
@@ -90,46 +91,29 @@ fn behind(case: &Case<'_>, occupant: ActorId, mut group: Vec<Stuck<'_>>) -> Opti
     let (victim, severity, wait) = (worst.victim, worst.severity, worst.waits.worst);
     let known = case.knows_group(victim) && case.knows_group(occupant);
     let one_name = case.name(victim) == case.name(occupant);
-    let mut evidence = vec![
-        format!(
-            "{} of the recording; equals take turns of a few milliseconds, and no turn lasts {}",
-            percent(worst.waits.in_all.share_of(case.span())),
-            wait.held_by_one
-        ),
-        if known {
-            "neither a weight nor a limit in the host snapshot explains it: a bug of the scheduler, or a loop in the kernel".into()
-        } else {
-            "a cgroup's weight or limit, or SCHED_IDLE, may be the reason, which this recording does not hold (`unstarve record` keeps \
-             them)"
-                .to_owned()
-        },
+    let share = case.share(worst.waits.in_all);
+    let mut evidence: Vec<Claim> = vec![
+        SharingClaim::LongerThanTurns { share, held: wait.held_by_one }.into(),
+        if known { SharingClaim::NoSettingExplains } else { SharingClaim::SettingMayExplain }.into(),
     ];
-    evidence.extend(known_bugs(case));
-    evidence.extend(case.work(occupant).map(|(function, _)| format!("{} was in {function}", case.name(occupant))));
+    evidence.extend(known_bugs(case).map(Claim::from));
+    let was_in = |function| SharingClaim::WasIn { who: Actors::of(case, [occupant]), function };
+    evidence.extend(case.work(occupant).map(|work| was_in(work.function).into()));
     let also: Vec<&Stuck<'_>> = group.iter().skip(1).collect();
-    if !also.is_empty() {
-        let lost: Nanos = also.iter().map(|stuck| stuck.waits.in_all).sum();
-        let who = names(case, also.iter().map(|stuck| stuck.victim));
-        evidence.push(format!("others that waited behind it, {lost} together: {who}"));
-    }
+    evidence.extend(WaitClaim::also_behind(case, also.iter().map(|stuck| (stuck.victim, stuck.waits.in_all))));
+    let headline = SharingHeadline::StuckEqual {
+        who: if one_name { Kind::thread(case, victim, wait.tid) } else { Kind::of(case, &[victim]) },
+        waited: wait.length,
+        behind: (!one_name).then(|| Actors::of(case, [occupant])),
+        held: wait.held_by_one,
+    };
     let draft = Draft {
-        kind: KIND,
-        severity,
-        confidence: if known { 0.9 } else { 0.6 },
-        sentence: format!(
-            "{} waited {} behind {}, which has no precedence over it and did not leave the CPU for {}.",
-            if one_name { format!("{}[{}]", case.name(victim), wait.tid) } else { title(case, &[victim]) },
-            wait.length,
-            if one_name { "another thread of its name".to_owned() } else { case.name(occupant) },
-            wait.held_by_one
-        ),
         victims: vec![victim],
         evidence,
         also_paid: also.iter().map(|stuck| payer_row(case, stuck.victim, stuck.waits.in_all)).collect(),
-        period: None,
-        needs: KIND.needs,
         infers_settings: !known,
         remedies: remedy::against_stuck_equal(case, victim, occupant),
+        ..Draft::new(KIND, severity, if known { 0.9 } else { 0.6 }, headline)
     };
     Some(draft.finish(case, |blame| blame.occupant == occupant && is_turn(blame)))
 }
@@ -139,12 +123,10 @@ fn is_turn(blame: &Blame) -> bool {
 }
 
 /// Known bugs of this kernel that look like this.
-fn known_bugs(case: &Case<'_>) -> Vec<String> {
+fn known_bugs(case: &Case<'_>) -> impl Iterator<Item = SharingClaim> {
     let bugs = BUGS_THAT_LOOK_SO.iter().filter_map(|id| BUGS.row(id).and_then(Bug::of));
     let affects = bugs.filter(|bug| bug.affects(&case.facts) == Holds::Yes);
-    affects
-        .map(|bug| format!("a known bug of this kernel ({}): {}", bug.id(), bug.says().trim_end_matches('.')))
-        .collect()
+    affects.map(|bug| SharingClaim::KnownBug { id: bug.id(), says: bug.says() })
 }
 
 fn find_crowds(case: &Case<'_>, before: &[Finding]) -> Vec<Finding> {
@@ -163,22 +145,15 @@ fn of_crowd(case: &Case<'_>, crowded: &[(Severity, Nanos, ActorId)]) -> Option<F
     let &(severity, longest, victim) = crowded.first()?;
     let account = case.ledger.account(victim)?;
     let waiting = account.queued_together.checked_div(account.waits)?;
-    let mut evidence = vec![format!("on average {waiting} tasks waited on its CPU, itself included")];
-    if let Some((_, rest @ [_, ..])) = crowded.split_first() {
-        evidence.push(format!("so did {}", names(case, rest.iter().map(|(_, _, victim)| *victim))));
-    }
+    let mut evidence = vec![SharingClaim::WaitTogether(waiting).into()];
+    evidence.extend(WaitClaim::also(case, Alike::Waited, crowded.iter().skip(1).map(|(_, _, victim)| *victim)));
+    let headline = SharingHeadline::Crowded { who: Kind::of(case, &[victim]), longest };
     let draft = Draft {
-        kind: CROWDED_CPU,
-        severity,
-        confidence: 0.9,
-        sentence: format!("{} waited up to {longest} for its turn among equals.", title(case, &[victim])),
         victims: vec![victim],
         evidence,
-        also_paid: Vec::new(),
-        period: None,
-        needs: CROWDED_CPU.needs,
         infers_settings: !case.knows_group(victim),
         remedies: remedy::against_crowded_cpu(case, victim),
+        ..Draft::new(CROWDED_CPU, severity, 0.9, headline)
     };
     Some(draft.finish(case, is_turn))
 }

@@ -10,8 +10,9 @@ use unstarve_timeline::ActorId;
 use super::impact::{self, Felt};
 use super::intruders::ran;
 use super::overrun;
-use super::{FAIR_PERIOD, FindingKind, names, percent, title};
+use super::{FAIR_PERIOD, FindingKind};
 use crate::case::{Blame, Case};
+use crate::claim::{Actors, Alike, Claim, GroupMembers, Kind, LimitClaim, LimitHeadline, WaitClaim};
 use crate::draft::Draft;
 use crate::remedy;
 use crate::report::{Finding, Severity, Victim, VictimKind};
@@ -167,38 +168,26 @@ fn of_group(case: &Case<'_>, group: &Limited) -> Option<Finding> {
     if waiter == Waiter::Program && group.counted.is_some_and(|counted| is_spent(&counted)) {
         severity = severity.max(Severity::Warning);
     }
-    let path = group.path.escape_debug();
     let known = !group.members.is_empty();
-    let (who, was) = match known {
-        true => of_members(case, &group.members),
-        false => (format!("The tasks of {path}"), "were"),
-    };
-    let bound = if known { "" } else { "at least " };
-    let mut evidence = Vec::new();
+    let mut evidence: Vec<Claim> = Vec::new();
     if group.members.iter().any(|id| stopped(case, *id) > Nanos::ZERO) {
-        evidence.push("its CPU went idle while it was runnable and not moved: a bandwidth limit".to_owned());
+        evidence.push(LimitClaim::CpuWentIdle.into());
     }
-    evidence.push(format!("{} of the trace", percent(felt.lost.share_of(case.span()))));
-    evidence.extend(group.counted.as_ref().map(counters));
-    evidence.extend(users(case, &group.members));
+    evidence.push(WaitClaim::ShareOfTrace(case.share(felt.lost)).into());
+    evidence.extend(group.counted.map(|counted| LimitClaim::Counted(counted).into()));
+    evidence.extend(users(case, &group.members).map(Claim::from));
     if !known {
-        evidence.push("none of its tasks was there when the host was asked".to_owned());
+        evidence.push(LimitClaim::NoMemberKnown.into());
     }
+    let headline =
+        LimitHeadline::Group { who: of_members(case, &group.members), lost: felt.lost, path: group.path.clone() };
     let draft = Draft {
-        kind: KIND,
-        severity,
-        confidence: if known { 0.95 } else { 0.7 },
-        sentence: format!(
-            "{who} {was} stopped for {bound}{} by the CPU limit of {path}, not by other tasks.",
-            felt.lost
-        ),
         victims: group.members.clone(),
         evidence,
-        also_paid: Vec::new(),
         period: crate::draft::period(case, &group.members),
         needs: if group.counted.is_some() { &[] } else { KIND.needs },
-        infers_settings: false,
         remedies: remedy::against_limit(case, &group.path),
+        ..Draft::new(KIND, severity, if known { 0.95 } else { 0.7 }, headline)
     };
     // Events do not show which occupants ran because of the limit. If they show little of the throttled time, name no culprit.
     let seen: Nanos = group.members.iter().map(|id| stopped(case, *id)).sum();
@@ -224,25 +213,21 @@ fn programs(case: &Case<'_>, members: &[ActorId]) -> Vec<(ActorId, Nanos)> {
     known.into_iter().map(|(_, program, ran)| (program, ran)).collect()
 }
 
-/// One program as a number of tasks, several programs by name; and the verb.
-fn of_members(case: &Case<'_>, members: &[ActorId]) -> (String, &'static str) {
-    let programs = programs(case, members);
-    if programs.len() < 2 {
-        return (title(case, members), "was");
+fn of_members(case: &Case<'_>, members: &[ActorId]) -> GroupMembers {
+    match programs(case, members).as_slice() {
+        [] => GroupMembers::Unknown,
+        [_] => GroupMembers::OneProgram(Kind::of(case, members)),
+        programs => GroupMembers::Programs(Actors::of(case, programs.iter().map(|(program, _)| *program))),
     }
-    (names(case, programs.into_iter().map(|(program, _)| program)), "were")
 }
 
 /// If a group has several programs: those that used its quota, most first.
-fn users(case: &Case<'_>, members: &[ActorId]) -> Option<String> {
-    let mut used = programs(case, members);
-    used.sort_by_key(|(_, ran)| Reverse(*ran));
-    let [(most, its), rest @ ..] = used.as_slice() else { return None };
-    let others: Nanos = rest.iter().map(|(_, ran)| *ran).sum();
-    (!rest.is_empty()).then(|| {
-        let most = case.name(*most);
-        format!("of what its tasks that waited used of the limit, {most} had {its}, the others {others}")
-    })
+fn users(case: &Case<'_>, members: &[ActorId]) -> Option<LimitClaim> {
+    let mut by_use = programs(case, members);
+    by_use.sort_by_key(|(_, ran)| Reverse(*ran));
+    let [(most, used), rest @ ..] = by_use.as_slice() else { return None };
+    let by_others: Nanos = rest.iter().map(|(_, ran)| *ran).sum();
+    (!rest.is_empty()).then(|| LimitClaim::UsedMost { most: Actors::of(case, [*most]), used: *used, by_others })
 }
 
 /// A finding about a group without known tasks.
@@ -253,13 +238,6 @@ fn about_group(finding: Finding, path: &str) -> Finding {
 
 fn is_spent(counted: &Throttled) -> bool {
     counted.count >= SPENT_AT_LEAST && counted.count as f64 >= SPENT * counted.periods as f64
-}
-
-fn counters(counted: &Throttled) -> String {
-    format!(
-        "the kernel counted {} of {} periods throttled, {} over all CPUs, while this was recorded",
-        counted.count, counted.periods, counted.ns
-    )
 }
 
 /// Tasks of unknown cgroup that were runnable while their CPU repeatedly went idle: one finding for all of them.
@@ -274,32 +252,18 @@ fn inferred(case: &Case<'_>) -> Option<Finding> {
     let felt = Felt { lost: stopped(case, worst), stall: account.longest_by_rule[rule] };
     let severity = impact::severity(felt, Cause::GroupLimit, case.span())?.min(Severity::Warning);
     let mut evidence = vec![
-        format!(
-            "its CPU went idle for more than {FAIR_PERIOD}, {} times, while it was runnable and not moved, which only a \
-             bandwidth limit explains if no events are missing",
-            account.stalls_by_rule[rule]
-        ),
-        format!("{} of the trace", percent(felt.lost.share_of(case.span()))),
+        LimitClaim::CpuWentIdleOften { times: account.stalls_by_rule[rule], least: FAIR_PERIOD }.into(),
+        WaitClaim::ShareOfTrace(case.share(felt.lost)).into(),
     ];
-    if let Some((_, rest @ [_, ..])) = victims.split_first() {
-        evidence.push(format!("the same befell {}", names(case, rest.iter().copied())));
-    }
+    evidence.extend(WaitClaim::also(case, Alike::StoppedLikely, victims.iter().skip(1).copied()));
+    let headline = LimitHeadline::GroupInferred { who: Kind::of(case, &[worst]), lost: felt.lost };
     let draft = Draft {
-        kind: KIND,
-        severity,
-        confidence: 0.6,
-        sentence: format!(
-            "{} was stopped for {}, most likely by a cgroup's CPU limit, not by other tasks.",
-            title(case, &[worst]),
-            felt.lost
-        ),
         victims: vec![worst],
         evidence,
-        also_paid: Vec::new(),
         period: crate::draft::period(case, &[worst]),
-        needs: KIND.needs,
         infers_settings: true,
         remedies: remedy::against_unknown_limit(case, worst),
+        ..Draft::new(KIND, severity, 0.6, headline)
     };
     Some(draft.finish(case, is_limit))
 }

@@ -9,8 +9,9 @@ use unstarve_model::{EventType, Nanos};
 use unstarve_sched::Rule;
 use unstarve_timeline::ActorId;
 
-use super::{FindingKind, cpus, percent};
+use super::FindingKind;
 use crate::case::{Blame, Case};
+use crate::claim::{self, Actors, Claim, Share, SwitchingClaim, SwitchingHeadline};
 use crate::draft::{Draft, payer_row};
 use crate::ledger::{Account, TICK};
 use crate::remedy;
@@ -89,33 +90,26 @@ fn of_crowd(case: &Case<'_>, crowd: ActorId, account: &Account) -> Option<Findin
     let is_hurt = |bystander: &&Bystander| bystander.severity(case) > Some(Severity::Info);
     let hurt: Vec<&Bystander> = bystanders.iter().filter(is_hurt).collect();
     let severity = hurt.iter().filter_map(|bystander| bystander.severity(case)).max().unwrap_or(Severity::Info);
-    let name = case.name(crowd);
-    let members = case.actor(crowd).members;
-    let price = match hurt.first() {
-        Some(worst) => format!(
-            "; {}, which has no part in it, waited {} behind them, up to {} at a time",
-            case.name(worst.actor),
-            worst.lost,
-            worst.longest
-        ),
-        None => String::new(),
+    let who = Actors::of(case, [crowd]);
+    let worst = hurt.first().map(|worst| claim::Bystander {
+        who: Actors::of(case, [worst.actor]),
+        lost: worst.lost,
+        longest: worst.longest,
+    });
+    let evidence = evidence(account, &who);
+    let headline = SwitchingHeadline::Storm {
+        members: case.actor(crowd).members,
+        who,
+        cpus: case.world.cpus,
+        waiting: mean_queue(account),
+        bystander: worst,
     };
     let draft = Draft {
-        kind: KIND,
-        severity,
-        confidence: 0.9,
-        sentence: format!(
-            "{members} threads {name} share {} and are woken by the crowd: on average {:.0} wait on a CPU{price}.",
-            cpus(case.world.cpus),
-            mean_queue(account)
-        ),
+        evidence,
         victims: vec![crowd],
-        evidence: evidence(account, &name),
         also_paid: bystanders.iter().map(|other| payer_row(case, other.actor, other.lost)).collect(),
-        period: None,
-        needs: KIND.needs,
-        infers_settings: false,
         remedies: remedy::against_storm(case, crowd, hurt.first().map(|worst| worst.actor)),
+        ..Draft::new(KIND, severity, 0.9, headline)
     };
     Some(draft.finish(case, |blame| blame.occupant == crowd && is_crowding(blame)))
 }
@@ -149,19 +143,10 @@ fn became(case: &Case<'_>, id: ActorId, crowd: ActorId) -> bool {
     before.iter().filter(|tid| after.contains(tid)).count() > before.len() / 2
 }
 
-fn evidence(account: &Account, name: &str) -> Vec<String> {
-    let mut evidence = vec![format!(
-        "{name} threads waited {} to run {} in all: {:.1} times as long",
-        account.waited,
-        account.runs.total,
-        account.waited.0 as f64 / account.runs.total.0.max(1) as f64
-    )];
-    if let Some(run) = account.run_per_wakeup() {
-        evidence.push(format!("each wakeup leads to {run} of running, after a wait of up to {}", account.longest));
-    }
-    evidence.push(format!(
-        "{} of their waits follow a wakeup, not a preemption",
-        percent(account.wakeup_waits as f64 / account.waits.max(1) as f64)
-    ));
-    evidence
+fn evidence(account: &Account, who: &Actors) -> Vec<Claim> {
+    let (waited, ran, longest) = (account.waited, account.runs.total, account.longest);
+    let for_all = SwitchingClaim::WaitedToRun { who: who.clone(), waited, ran };
+    let for_each = account.run_per_wakeup().map(|runs| SwitchingClaim::EachWakeup { runs, longest });
+    let woken = SwitchingClaim::FollowWakeups(Share(account.wakeup_waits as f64 / account.waits.max(1) as f64));
+    [Some(for_all), for_each, Some(woken)].into_iter().flatten().map(Claim::from).collect()
 }

@@ -12,7 +12,7 @@ const UPGRADE_RISK: &str = "A new kernel changes more than this: compare before 
 
 /// Completes direct writes without a worker.
 pub(super) fn inline_completion(case: &Case<'_>, worker: ActorId) -> Option<Remedy> {
-    let (function, _) = case.work(worker)?;
+    let function = case.work(worker)?.function;
     if function != "iomap_dio_complete_work" || case.facts.direct_overwrites_complete_inline().is_yes() {
         return None;
     }

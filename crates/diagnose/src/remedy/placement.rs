@@ -9,7 +9,7 @@ use unstarve_timeline::{ActorId, ActorKind};
 use super::threads::{Members, cpus_before, for_all, members};
 use super::{Draft, advice, is_fixed, kind, rewrite, turn_off, where_valid};
 use crate::case::Case;
-use crate::finding::names;
+use crate::claim::Actors;
 use crate::report::Remedy;
 
 /// CPUs on which these actors do not wait; `None` if there are none.
@@ -98,7 +98,7 @@ pub(super) fn move_off(case: &Case<'_>, intruder: &[ActorId], victims: &[ActorId
             id: kind::MOVE_INTRUDER,
             text: format!(
                 "Keep {} off the CPU that {} cannot leave.",
-                names(case, movable.iter().copied()),
+                Actors::of(case, movable.iter().copied()),
                 case.name(*victims.first()?)
             ),
             changes: onto(case, &movable, free)?,

@@ -9,7 +9,7 @@ use unstarve_timeline::{ActorId, Ancestor};
 use super::threads::{INIT, KTHREADD, class, class_before, for_all, nice_before, of_snapshot};
 use super::{Draft, RT_RUNTIME, advice, kind, rewrite, rt_priority, where_valid};
 use crate::case::Case;
-use crate::finding::names;
+use crate::claim::Actors;
 use crate::report::Remedy;
 
 /// A child of a real-time task inherits the policy unless its parent resets it. Offered only if the snapshot shows a real-time
@@ -96,7 +96,7 @@ pub(super) fn make_fair(case: &Case<'_>, intruder: &[ActorId]) -> Option<Remedy>
             id: kind::INTRUDER_TO_FAIR,
             text: format!(
                 "Take {} out of the real-time class; nice −10 still favours it.",
-                names(case, intruder.iter().copied())
+                Actors::of(case, intruder.iter().copied())
             ),
             changes,
             risk: "Its own latency then depends on the load; a watchdog or heartbeat may have been made real-time on purpose.",

@@ -6,8 +6,8 @@ mod verdict;
 
 use serde::{Deserialize, Serialize};
 use unstarve_change::Change;
-use unstarve_model::Policy;
 pub use unstarve_model::{ClockPair, Severity};
+use unstarve_model::{Nanos, Policy};
 use unstarve_sched::Rule;
 use unstarve_timeline::ActorId;
 
@@ -389,6 +389,13 @@ pub struct Open {
     pub holder: String,
     /// The rule by which the holder had it.
     pub rule: Rule,
+}
+
+impl WorstWait {
+    /// From its start to its end.
+    pub fn length(&self) -> Nanos {
+        Nanos(self.end_ns.saturating_sub(self.start_ns))
+    }
 }
 
 impl Remedy {

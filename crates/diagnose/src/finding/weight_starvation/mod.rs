@@ -6,8 +6,8 @@
 //! One finding for each heavy group (or kind of task). It names the worst kind of victim; the other victims are payers in its
 //! price.
 
+mod claims;
 mod meant;
-mod words;
 
 use std::cmp::Reverse;
 
@@ -15,19 +15,20 @@ use unstarve_model::{EventType, Nanos};
 use unstarve_sched::Rule;
 use unstarve_timeline::ActorId;
 
+use self::claims::{inferred_evidence, inferred_headline, known_evidence, known_headline, unknown_sessions};
 use self::meant::{
     got_as_asked, has_its_turn, highest_price, is_due_to_nice, may_be_meant, price_of_programs, price_of_service,
     works_for,
 };
-use self::words::{inferred_evidence, inferred_sentence, known_evidence, known_sentence, unknown_sessions};
 
 use super::completion_ping_pong::KIND as PING_PONG;
 use super::impact::{self, Felt};
 use super::intruders::ran;
 use super::limits::{Allowance, Allowances};
 use super::order::ABOUT_AS_MUCH;
-use super::{FAIR_PERIOD, FindingKind, names};
+use super::{FAIR_PERIOD, FindingKind};
 use crate::case::{Blame, Case};
+use crate::claim::WaitClaim;
 use crate::draft::{Draft, payer_row};
 use crate::ledger::Account;
 use crate::remedy;
@@ -266,25 +267,17 @@ fn of_group(case: &Case<'_>, mut pairs: Vec<Pair<'_>>) -> Option<Finding> {
     let uncertain = known && case.may_be_of_two_sessions(worst.victim, worst.occupant);
     let mut evidence = if known { known_evidence(case, worst) } else { inferred_evidence(case, worst) };
     if uncertain {
-        evidence.push(unknown_sessions(case, worst));
+        evidence.push(unknown_sessions(case, worst).into());
     }
-    if !also.is_empty() {
-        let lost: Nanos = also.iter().map(|pair| pair.behind).sum();
-        let who = names(case, also.iter().map(|pair| pair.victim));
-        evidence.push(format!("others that waited behind it, {lost} together: {who}"));
-    }
+    evidence.extend(WaitClaim::also_behind(case, also.iter().map(|pair| (pair.victim, pair.behind))));
+    let headline = if known { known_headline(case, &named, worst) } else { inferred_headline(case, worst) };
     let draft = Draft {
-        kind: KIND,
-        severity,
-        confidence: if known && !uncertain { 0.95 } else { 0.6 },
-        sentence: if known { known_sentence(case, &named) } else { inferred_sentence(case, worst) },
         evidence,
         also_paid: also.iter().map(|pair| payer_row(case, pair.victim, pair.behind)).collect(),
-        period: None,
-        needs: KIND.needs,
         infers_settings: !known || case.snapshot.is_none(),
         remedies: remedy::against_weight(case, worst.victim, worst.occupant),
         victims,
+        ..Draft::new(KIND, severity, if known && !uncertain { 0.95 } else { 0.6 }, headline)
     };
     let culprit =
         |blame: &Blame| if known { is_weight(blame) } else { occupants.contains(&blame.occupant) && is_sharing(blame) };
