@@ -7,7 +7,7 @@ export PATH := $(PATH):$(HOME)/.cargo/bin
 # What `--version` says; tests and lints do without, so that a commit does not cost them a build.
 build release install: export UNSTARVE_COMMIT = $(firstword $(shell tools/commit.sh))
 
-.PHONY: help setup build build-sql release dist install demo test test-sql test-dist test-guests deny proofs truth bench bench-instructions bench-lab bench-page bench-guard bench-watch bench-fleet watch-healthy bench-tuned chaos-guard fmt clippy semver fuzz docs clean
+.PHONY: help setup build build-sql release dist install demo test test-sql test-dist test-guests deny proofs truth bench bench-instructions bench-lab bench-page bench-guard bench-watch bench-fleet watch-healthy bench-tuned chaos-guard fmt clippy semver fuzz docs api-docs clean
 
 help: ## this list
 	@sed -n 's/^\([a-z-]*\):.*## /\1\t/p' $(MAKEFILE_LIST) | expand -t 10
@@ -58,10 +58,10 @@ test-guests: build ## all tests in guests: those of `make test`, then every scen
 	done; \
 	"$$unstarve" lab truth
 
-proofs: build ## proves every remedy of explain in guests: crates/diagnose/data/proofs.tsv, docs/proofs.md; hours
+proofs: build ## proves every remedy of explain in guests: crates/diagnose/data/proofs.tsv, bench/results/proofs.md; hours
 	bench/proofs.sh "$$CARGO_TARGET_DIR/release/unstarve" --all
 
-truth: build ## guests and real programs with known truth (docs/truth.md): records what is missing, then judges explain; two hours at first
+truth: build ## guests and real programs with known truth (bench/results/truth.md): records what is missing, then judges explain; two hours at first
 	@unstarve="$$CARGO_TARGET_DIR/release/unstarve"; truth="$${XDG_CACHE_HOME:-$$HOME/.cache}/unstarve/truth"; \
 	bench/truth/truth.py record "$$unstarve" "$$truth"; \
 	test "$$(id -u)" != 0 || bench/truth/truth.py host "$$unstarve" "$$truth"; \
@@ -127,7 +127,12 @@ fmt: ## the house format
 clippy: ## no warnings
 	cargo clippy --workspace --all-targets -- -D warnings
 
-docs: ## the API's documentation
+docs: build ## the book, with what the program prints today: $CARGO_TARGET_DIR/book; its numbers and examples are checked
+	tools/setup.sh docs
+	tools/numbers.py --check
+	UNSTARVE="$$CARGO_TARGET_DIR/release/unstarve" tools/book/build.sh "$$CARGO_TARGET_DIR/book"
+
+api-docs: ## the API's documentation
 	cargo doc --workspace --no-deps
 
 clean: ## build results

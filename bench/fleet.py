@@ -24,7 +24,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parent.parent
 REAL = ROOT / "sql/tests/real"
 WARM = 3
-# What docs/fleet.md sets out to reach.
+# What bench/results/fleet.md sets out to reach.
 GOALS = {"cold": 5.0, "warm": 2.0, "memory": 1 << 30, "ingest": 500_000, "bytes": 8.0}
 STEPS = ("make", "merge", "ask")
 # Views of single rows: nobody asks for those of all hosts, which are a table of tens of millions of rows as text.

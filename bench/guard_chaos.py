@@ -13,7 +13,7 @@ by now) must have what its family has. Births never pause. Touches nothing else;
 The same for record, top and watch, alone and together with the process that removes their tracing instances: what is killed alone leaves
 no instance, what is killed together none after the next start, and `record --salvage` leaves no hidden directory. And for `fix`, whose
 undo must give a hog back what it had. With --without-bpffs nothing is mounted at /sys/fs/bpf: then orphans that are born after both guard
-and dead-man were killed, or after apply, are not found (docs/guard.md, "Children"), so that is left out.
+and dead-man were killed, or after apply, are not found (docs/guard-design.md, "Children"), so that is left out.
 """
 import argparse
 import collections

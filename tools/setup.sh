@@ -3,7 +3,7 @@
 # commands the given purpose uses. Never asks, never waits for ever; what cannot be installed is named, and the tests
 # that need it say that they were skipped.
 #
-#     tools/setup.sh build|test|fleet|demo|dist
+#     tools/setup.sh build|test|fleet|demo|dist|docs
 set -u
 exec </dev/null
 purpose=${1:-build}
@@ -18,6 +18,7 @@ export RUNLEVEL=1
 wanted=(cc:gcc clang:clang pkg-config:pkg-config /usr/include/libelf.h:libelf-dev /usr/include/zlib.h:zlib1g-dev)
 case $purpose in
 build) ;;
+docs) wanted+=(python3:python3) ;;
 fleet) python3 -m pip --version >/dev/null 2>&1 || wanted+=(pip3:python3-pip) ;;
 demo) wanted=(cc:gcc fio:fio mkfs.ext4:e2fsprogs losetup:util-linux chrt:util-linux timeout:coreutils) ;;
 test)
@@ -36,7 +37,7 @@ dist)
     python3 -m pip --version >/dev/null 2>&1 || wanted+=(pip3:python3-pip)
     ;;
 *)
-    echo "setup: $purpose: unknown purpose; expected build, test, fleet, demo or dist" >&2
+    echo "setup: $purpose: unknown purpose; expected build, test, fleet, demo, dist or docs" >&2
     exit 2
     ;;
 esac
@@ -105,6 +106,13 @@ fi
 if [[ $purpose = dist && $(uname -m) = x86_64 ]] && command -v rustup >/dev/null; then
     rustup target list --installed | grep -qx aarch64-unknown-linux-gnu ||
         timeout -k 10 400 rustup target add aarch64-unknown-linux-gnu || echo "setup: Rust's library for arm64 could not be installed" >&2
+fi
+# Makes the book; only its search is built in, no server.
+if [[ $purpose = docs ]]; then
+    mdbook=0.5.4 tools=${XDG_CACHE_HOME:-$HOME/.cache}/unstarve/tools
+    grep -qsF "\"mdbook $mdbook " "$tools/.crates.toml" ||
+        timeout -k 10 1800 cargo install --locked --quiet --root "$tools" "mdbook@$mdbook" --no-default-features --features search ||
+        echo "setup: mdbook $mdbook could not be installed" >&2
 fi
 # What makes packages, in versions that are known to work; into a directory of their own.
 if [[ $purpose = dist ]]; then

@@ -46,7 +46,7 @@ class Stage:
         return self.start(os.environ["MIX"], *words, keep=True, **where)
 
     def group(self, name, **settings):
-        """A cgroup of the cpu controller, version 1 (docs/truth.md says why: no machine with version 2 was at hand)."""
+        """A cgroup of the cpu controller, version 1 (bench/results/truth.md says why: no machine with version 2 was at hand)."""
         path = GROUPS / f"truth-{name}"
         path.mkdir()
         self.groups.append(path)

@@ -7,7 +7,7 @@
     truth.py score UNSTARVE DIR… [--markdown | --count]                       explains each recording and judges it
 
 A recording is `SCENARIO.KERNEL.fault.dat.zst` or `….none.dat.zst`; beside it lies `….felt`, what the load printed. The truth
-is in truth.json (see docs/truth.md for its fields). Nothing that `explain` says is shown before `score`.
+is in truth.json (see bench/results/truth.md for its fields). Nothing that `explain` says is shown before `score`.
 """
 
 import argparse
@@ -40,11 +40,11 @@ def main():
     host.add_argument("--scenario", nargs="+", default=[])
     felt = commands.add_parser("felt")
     felt.add_argument("directory", type=Path)
-    felt.add_argument("--markdown", action="store_true", help="a table for docs/truth.md")
+    felt.add_argument("--markdown", action="store_true", help="a table for bench/results/truth.md")
     score = commands.add_parser("score")
     score.add_argument("unstarve", type=Path)
     score.add_argument("directory", type=Path, nargs="+")
-    score.add_argument("--markdown", action="store_true", help="a table for docs/truth.md")
+    score.add_argument("--markdown", action="store_true", help="a table for bench/results/truth.md")
     score.add_argument("--count", action="store_true", help="right and wrong only, no words of the findings")
     arguments = parser.parse_args()
     sys.exit(globals()["command_" + arguments.command](arguments))

@@ -37,9 +37,12 @@ install -m 644 examples/policies/*.toml "$root/etc/unstarve/policies"
 # Everything but the version is a comment: what is installed changes nothing.
 sed -e '/^version = /b' -e 's/^\([^#]\)/# \1/' examples/watch.toml >"$root/etc/unstarve/watch.toml"
 
-mkdir -p "$doc/docs" "$doc/examples"
+mkdir -p "$doc/docs/start" "$doc/docs/use" "$doc/examples"
 install -m 644 README.md SECURITY.md "$doc"
-install -m 644 docs/*.md "$doc/docs"
+for part in . start use; do
+    install -m 644 docs/$part/*.md "$doc/docs/$part"
+done
+rm "$doc/docs/SUMMARY.md"
 install -m 644 examples/watch.toml packaging/prometheus/*.yml packaging/grafana/*.json "$doc/examples"
 
 read -r _ epoch <<<"$(tools/commit.sh)"

@@ -2,6 +2,7 @@
 
 mod abuse;
 mod audit;
+mod book;
 mod command_line;
 mod dist_place;
 mod doctor;

@@ -222,7 +222,7 @@ pub fn write(proofs: &[Proof]) -> String {
         (&proof.scenario, order_of(&proof.kernel), &proof.finding, proof.victim.word(), &proof.remedy)
     });
     let mut text =
-        "# What `unstarve lab prove SCENARIO --all` found: docs/proofs.md. Made by bench/proofs.sh, not by hand.\n"
+        "# What `unstarve lab prove SCENARIO --all` found: bench/results/proofs.md. Made by bench/proofs.sh, not by hand.\n"
             .to_owned();
     text += &COLUMNS.join("\t");
     text.push('\n');

@@ -1,4 +1,4 @@
-//! The recordings of docs/truth.md are judged as `bench/truth/truth.py` judges them; those that are told wrongly are known.
+//! The recordings of bench/results/truth.md are judged as `bench/truth/truth.py` judges them; those that are told wrongly are known.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};

@@ -1,4 +1,4 @@
-//! docs/proofs.md is what the table of proofs says.
+//! bench/results/proofs.md is what the table of proofs says.
 
 use std::collections::BTreeMap;
 use std::fmt::Write;
@@ -14,10 +14,10 @@ fn path(name: &str) -> String {
 fn the_page_of_proofs_is_what_the_table_says() {
     let expected = page(shipped());
     if std::env::var_os("UNSTARVE_WRITE").is_some() {
-        std::fs::write(path("docs/proofs.md"), &expected).expect("docs/proofs.md");
+        std::fs::write(path("bench/results/proofs.md"), &expected).expect("bench/results/proofs.md");
     }
-    let page = std::fs::read_to_string(path("docs/proofs.md")).expect("docs/proofs.md");
-    assert!(page == expected, "docs/proofs.md is not what the table makes; see this test's comment");
+    let page = std::fs::read_to_string(path("bench/results/proofs.md")).expect("bench/results/proofs.md");
+    assert!(page == expected, "bench/results/proofs.md is not what the table makes; see this test's comment");
 }
 
 const HEAD: &str = "\
@@ -28,11 +28,11 @@ of the report: its changes are made in a second guest, by the code that makes th
 pairs of seeds unless said otherwise. *Helped*: the scenario's main metric got better by 3 % or more, with the 95 % interval on one
 side of zero, and by more than twice what it differs between seeds. *No difference*: the whole interval lies within 3 %. *Not shown*: too much spread
 for either. `explain` shows these lines beside a remedy (`proved`), puts what helped on the recorded kernel's series first, and does not
-offer there what made no difference or did harm in each case tried ([decision 0117](decisions/0117-proofs-are-data.md)). A line is about
+offer there what made no difference or did harm in each case tried ([decision 0117](../../docs/decisions/0117-proofs-are-data.md)). A line is about
 one kind of victim, as `victim.kind` of the report: what does nothing for an I/O worker may help a ksoftirqd
-([decision 0140](decisions/0140-a-proof-is-about-a-kind-of-victim.md)).
+([decision 0140](../../docs/decisions/0140-a-proof-is-about-a-kind-of-victim.md)).
 
-A guest has no caches and no memory to wait for: who waits for whom carries over to a machine, rates do not ([lab.md](lab.md)). A
+A guest has no caches and no memory to wait for: who waits for whom carries over to a machine, rates do not ([lab.md](../../docs/lab.md)). A
 remedy is proved in these cases and in no other.
 
 Made from `crates/diagnose/data/proofs.tsv`, which `make proofs` makes anew: do not edit.

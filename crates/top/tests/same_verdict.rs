@@ -172,7 +172,7 @@ struct Exception {
 const PREFERRED: &[&str] = &["real-time", "higher", "deadline", "peer", "heavy"];
 const ANY: &[&[&str]] = &[&[]];
 
-/// Of `watch`; docs/watch.md has the same table in words.
+/// Of `watch`; docs/watch-design.md has the same table in words.
 const OF_WATCH: [Exception; 16] = [
     Exception {
         who: &["serving", "housekeeping", "real-time", "last"],

@@ -17,7 +17,7 @@ fn sources(directory: &Path, found: &mut Vec<PathBuf>) {
 #[test]
 fn each_bad_day_has_its_test() {
     let root = Path::new(env!("CARGO_MANIFEST_DIR")).join("../..");
-    let text = fs::read_to_string(root.join("docs/watch.md")).expect("the documentation");
+    let text = fs::read_to_string(root.join("docs/watch-design.md")).expect("the documentation");
     let section = text.split("\n## Bad days\n").nth(1).expect("the section");
     let section = section.split("\n## ").next().expect("its end");
     let mut files = Vec::new();

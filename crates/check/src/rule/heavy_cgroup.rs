@@ -66,7 +66,7 @@ fn hit(case: &AuditInput<'_>, group: &CgroupFacts, weight: u32) -> Option<Hit> {
             .priced(
                 "fio on XFS, one CPU, Linux 6.1: 200,570 I/Os a second outside, 116,073 in a group of weight 1000, and twice the \
                  context switches (Redpanda, linux-fsdevel, 2024). In guests of the lab 50,400 outside and 33,100 inside with 6.1, \
-                 49,400 and 35,300 with 6.12 (docs/lab-results.md).",
+                 49,400 and 35,300 with 6.12 (docs/numbers.md).",
             )
             .fix(lower(case, group))
             .fix(raise(case, weight))

@@ -117,7 +117,7 @@ fn the_remedies_of_real_time_depend_on_the_kernel_too() {
     assert_eq!(apply(&old, "fair-server"), None);
     assert_eq!(changes(&old, "move-intruder"), ["100: CPUs 1"]);
     assert_eq!(changes(&old, "victim-above-intruder"), ["101: fifo 11"], "RR 10 shows as priority 89");
-    // On 6.12 it did harm to a ksoftirqd (docs/proofs.md).
+    // On 6.12 it did harm to a ksoftirqd (bench/results/proofs.md).
     assert_eq!(apply(&hog_beside_ksoftirqd("6.12.9-amd64"), "fair-server"), None);
     let new = hog_beside_ksoftirqd("6.14.9-amd64");
     assert_eq!(
