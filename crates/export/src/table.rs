@@ -57,6 +57,7 @@ pub(crate) fn begun(kind: WaitKind) -> &'static str {
 }
 
 /// Writes one or more tables.
+#[derive(Default)]
 pub struct Tables {
     selection: Selection,
     waits: Option<Box<dyn Rows>>,
@@ -74,19 +75,7 @@ pub struct Tables {
 impl Tables {
     /// Exports the waits in `selection`, without any table yet.
     pub fn new(selection: Selection) -> Tables {
-        Tables {
-            selection,
-            waits: None,
-            pieces: None,
-            blame: None,
-            findings: None,
-            sums: Blame::default(),
-            actors: ActorCache::default(),
-            count: 0,
-            origin: None,
-            trace_id: None,
-            failed: None,
-        }
+        Tables { selection, ..Tables::default() }
     }
 
     /// Sets the recording's id, instead of one derived from its first events.

@@ -80,17 +80,8 @@ pub enum FleetError {
 impl FleetError {
     /// Whether a commit is not trusted or cannot be read: then it is not known which files count.
     pub(crate) fn is_of_commit(&self) -> bool {
-        match self {
-            FleetError::Commit { .. }
-            | FleetError::Owner { .. }
-            | FleetError::Writable { .. }
-            | FleetError::Unbound { .. } => true,
-            FleetError::Io { .. }
-            | FleetError::NoFile { .. }
-            | FleetError::Rows { .. }
-            | FleetError::NoTables { .. }
-            | FleetError::Busy { .. } => false,
-        }
+        use FleetError::{Commit, Owner, Unbound, Writable};
+        matches!(self, Commit { .. } | Owner { .. } | Writable { .. } | Unbound { .. })
     }
 }
 

@@ -18,27 +18,7 @@ pub enum BenchError<E: std::error::Error> {
         /// Why.
         source: E,
     },
-    /// Runs came back without the metric that was asked for.
-    #[error("{what} measured no `{metric}`; it measured {measured}")]
-    NoMetric {
-        /// Scenario, kernel and seed.
-        what: String,
-        /// The metric.
-        metric: String,
-        /// The names of the metrics that were measured.
-        measured: String,
-    },
-    /// The scenario has no such remedy.
-    #[error("scenario `{scenario}` has no remedy `{remedy}`; it has {known}")]
-    NoRemedy {
-        /// The scenario.
-        scenario: String,
-        /// The remedy asked for.
-        remedy: String,
-        /// The remedies that it has.
-        known: String,
-    },
-    /// The experiment has nothing to compare.
+    /// The experiment has nothing to compare: a sentence that says what is missing.
     #[error("{0}")]
     Nothing(String),
 }
@@ -119,18 +99,19 @@ pub fn describe(request: &Request) -> String {
 
 /// The metric of this name.
 pub(crate) fn metric<'o, E: std::error::Error>(outcome: &'o Outcome, name: &str) -> Result<&'o Metric, BenchError<E>> {
-    outcome.metrics.iter().find(|metric| metric.name == name).ok_or_else(|| BenchError::NoMetric {
-        what: describe(&outcome.request),
-        metric: name.to_owned(),
-        measured: outcome.metrics.iter().map(|metric| metric.name.as_str()).collect::<Vec<_>>().join(", "),
+    outcome.metrics.iter().find(|metric| metric.name == name).ok_or_else(|| {
+        let measured: Vec<&str> = outcome.metrics.iter().map(|metric| metric.name.as_str()).collect();
+        BenchError::Nothing(format!(
+            "{} measured no `{name}`; it measured {}",
+            describe(&outcome.request),
+            measured.join(", ")
+        ))
     })
 }
 
 /// Returns an error if the scenario lacks the remedy.
 pub(crate) fn check_remedy<E: std::error::Error>(scenario: &Scenario, id: &str) -> Result<(), BenchError<E>> {
-    scenario.check_remedy(id).map_err(|known| BenchError::NoRemedy {
-        scenario: scenario.name.clone(),
-        remedy: id.to_owned(),
-        known,
+    scenario.check_remedy(id).map_err(|known| {
+        BenchError::Nothing(format!("scenario `{}` has no remedy `{id}`; it has {known}", scenario.name))
     })
 }

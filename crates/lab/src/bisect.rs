@@ -41,7 +41,7 @@ impl Default for Search {
 }
 
 /// The result of a search.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Bisection {
     /// The scenario's name.
     pub scenario: String,
@@ -126,16 +126,9 @@ pub fn bisect<R: Runner>(
         value_a: median(lab.values(&from, lab.first())?),
         value_b: median(lab.values(&to, lab.first())?),
         candidates: changes.len(),
-        cause: Vec::new(),
-        value_with_cause: None,
-        confirmed: None,
-        explained: 0.0,
-        necessary: None,
-        others: Vec::new(),
         unexplained: out_of_reach,
-        steps: 0,
-        guests: 0,
         difference: Some(difference.clone()),
+        ..Bisection::default()
     };
     if difference.verdict.is_claim() {
         lab.learn_noise(&from, &to)?;

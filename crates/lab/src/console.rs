@@ -6,10 +6,11 @@ use std::fmt;
 use serde::{Deserialize, Serialize};
 
 /// The stage that a guest has reached.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum Stage {
     /// The kernel boots; init has sent no message.
+    #[default]
     Boot,
     /// Kernel modules are loaded.
     Modules,
@@ -95,7 +96,7 @@ impl fmt::Display for Trouble {
 }
 
 /// Follows the console line by line.
-#[derive(Clone, Debug)]
+#[derive(Clone, Debug, Default)]
 pub struct ConsoleFollower {
     /// The latest stage.
     pub stage: Stage,
@@ -108,12 +109,6 @@ pub struct ConsoleFollower {
 
 /// How many lines of the console a failure quotes.
 const QUOTED_LINES: usize = 12;
-
-impl Default for ConsoleFollower {
-    fn default() -> ConsoleFollower {
-        ConsoleFollower { stage: Stage::Boot, release: None, trouble: None, last: VecDeque::new() }
-    }
-}
 
 impl ConsoleFollower {
     /// Processes the next line.

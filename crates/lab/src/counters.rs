@@ -43,12 +43,8 @@ impl Counters {
         for (name, count) in softirqs(&self.after.softirqs) {
             let earlier = before.iter().find(|(other, _)| *other == name).map(|(_, count)| *count);
             if let Some(more) = earlier.map(|earlier| count.saturating_sub(earlier)).filter(|more| *more > 0) {
-                metrics.push(Metric {
-                    name: format!("kernel.softirq.{name}"),
-                    value: more as f64 / seconds,
-                    unit: "1/s".into(),
-                    better: Better::Neither,
-                });
+                let rate = more as f64 / seconds;
+                metrics.push(Metric::of("kernel.softirq", &name, rate, "1/s", Better::Neither));
             }
         }
         metrics
@@ -63,12 +59,6 @@ fn softirqs(text: &str) -> Vec<(String, u64)> {
         Some((name.trim().to_lowercase(), counts?.iter().sum()))
     };
     text.lines().filter_map(row).collect()
-}
-
-/// CLOCK_MONOTONIC in nanoseconds.
-pub(crate) fn monotonic_ns() -> u64 {
-    let now = rustix::time::clock_gettime(rustix::time::ClockId::Monotonic);
-    now.tv_sec as u64 * 1_000_000_000 + now.tv_nsec as u64
 }
 
 #[cfg(test)]

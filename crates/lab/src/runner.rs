@@ -90,7 +90,7 @@ impl Runner for QemuRunner {
         let target = self.target(request, &kernel, &qemu, &base);
         if self.reuse == Reuse::Same
             && self.clock == Clock::Virtual
-            && let Ok(outcome) = read_outcome(&target)
+            && let Ok(outcome) = read_json::<Outcome>(target.join(OUTCOME_FILE))
         {
             runs::touch(&target);
             return Ok(outcome);
@@ -107,7 +107,7 @@ impl Runner for QemuRunner {
             request: request.clone(),
             kernel_release: release,
             metrics,
-            tried: read_tried(request, part.path())?,
+            tried: request.trial.as_ref().map(|_| read_json::<Tried>(part.path().join(trial::FILE))).transpose()?,
             directory: target.clone(),
             trace_digest: digest_of_file(&trace).map_err(RunError::file(trace))?,
             wall_seconds: began.elapsed().as_secs_f64(),
@@ -131,7 +131,7 @@ impl QemuRunner {
         let report = explain_trace(&trace).map_err(|source| RunError::Unexplained { path: trace, source })?;
         let (all, wanted) = (offers(&report), RemedyId::from(id));
         let offer = all.iter().find(|offer| offer.remedy == wanted);
-        let not_offered = |why: String| RunError::NotOffered { remedy: id.to_owned(), why };
+        let not_offered = |why: String| RunError::Refused(format!("remedy `{id}`: {why}"));
         match offer.map(|offer| (offer, offer.obstacle())) {
             Some((offer, None)) => Ok(offer.changes.clone()),
             Some((_, Some(why))) => Err(not_offered(format!("no guest can show what it does ({why})"))),
@@ -221,22 +221,18 @@ impl QemuRunner {
 /// Checks the request before anything is created.
 fn check(request: &Request) -> Result<(), RunError> {
     let Some(wanted) = &request.remedy else { return Ok(()) };
-    request.scenario.check_remedy(wanted).map_err(|have| RunError::NoRemedy {
-        scenario: request.scenario.name.clone(),
-        remedy: wanted.clone(),
-        have,
-    })
+    let name = &request.scenario.name;
+    let refused = |have| RunError::Refused(format!("scenario {name} has no remedy `{wanted}`; it has {have}"));
+    request.scenario.check_remedy(wanted).map_err(refused)
 }
 
 fn check_kernel(request: &Request, kernel: &Kernel) -> Result<(), RunError> {
-    if request.scenario.suits(&kernel.info.release) == Some(false) {
-        return Err(RunError::Unsuited {
-            scenario: request.scenario.name.clone(),
-            bounds: request.scenario.kernels.join(" "),
-            kernel: kernel.info.release.clone(),
-        });
+    let (scenario, release) = (&request.scenario, &kernel.info.release);
+    if scenario.suits(release) != Some(false) {
+        return Ok(());
     }
-    Ok(())
+    let (name, bounds) = (&scenario.name, scenario.kernels.join(" "));
+    Err(RunError::Refused(format!("scenario {name} is for kernels {bounds}, not for {release}")))
 }
 
 /// The request as the guest reads it, and the trial's changes as a separate text: apart from those, guests with
@@ -286,26 +282,13 @@ fn read_metrics(request: &Request, directory: &Path) -> Result<Vec<Metric>, RunE
         let output = read_text(&path, OUTPUT_LIMIT)?;
         metrics.extend(metric::parse(kind, &output, &load.name)?);
     }
-    let path = directory.join(counters::FILE);
-    let text = read_text(&path, OUTPUT_LIMIT)?;
-    let counters: Counters = serde_json::from_str(&text).map_err(|source| RunError::Json { path, source })?;
-    metrics.extend(counters.metrics());
+    metrics.extend(read_json::<Counters>(directory.join(counters::FILE))?.metrics());
     let main = request.loads().find(|load| load.main).map(|load| load.name).unwrap_or_default();
     metrics.extend(metric::per_operation(&metrics, &format!("{main}.iops")));
     Ok(metrics)
 }
 
-fn read_tried(request: &Request, directory: &Path) -> Result<Option<Tried>, RunError> {
-    if request.trial.is_none() {
-        return Ok(None);
-    }
-    let path = directory.join(trial::FILE);
-    let text = read_text(&path, OUTPUT_LIMIT)?;
-    serde_json::from_str(&text).map(Some).map_err(|source| RunError::Json { path, source })
-}
-
-fn read_outcome(directory: &Path) -> Result<Outcome, RunError> {
-    let path = directory.join(OUTCOME_FILE);
+fn read_json<T: serde::de::DeserializeOwned>(path: PathBuf) -> Result<T, RunError> {
     let text = read_text(&path, OUTPUT_LIMIT)?;
     serde_json::from_str(&text).map_err(|source| RunError::Json { path, source })
 }

@@ -24,7 +24,7 @@ pub struct Pair {
 }
 
 /// The conclusion from the pairs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "kebab-case")]
 pub enum Verdict {
     /// B is better, by at least what matters.
@@ -38,6 +38,7 @@ pub enum Verdict {
     /// The interval is too wide to tell; more seeds may.
     Unclear,
     /// Fewer than [`FEWEST_PAIRS`] different pairs.
+    #[default]
     TooFewPairs,
 }
 
@@ -72,7 +73,7 @@ pub enum Scale {
 }
 
 /// The comparison of two sides for one metric.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Contrast {
     /// Pairs used.
     pub pairs: usize,
@@ -138,15 +139,8 @@ pub fn contrast(pairs: &[Pair], better: Better, matters: f64) -> Contrast {
         mean_a: mean(|pair| pair.a),
         mean_b: mean(|pair| pair.b),
         median_difference: median(differences),
-        relative: None,
-        interval: None,
-        p: None,
-        signed_rank_p: None,
-        verdict: Verdict::TooFewPairs,
         scale,
-        taken_back: None,
-        pairs_to_tell: None,
-        effects: None,
+        ..Contrast::default()
     };
     let enough = pairs.len() >= FEWEST_PAIRS;
     let Some(effects) = effects.filter(|effects| !effects.is_empty()) else {

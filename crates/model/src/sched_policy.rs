@@ -28,71 +28,48 @@ pub enum SchedPolicy {
     Unknown,
 }
 
+/// A policy's number in the kernel, its name in JSON, its name for people, and its class.
+type PolicyRow = (SchedPolicy, u32, &'static str, &'static str, Policy);
+
+/// All but the unknown one.
+const POLICY_ROWS: [PolicyRow; 7] = [
+    (SchedPolicy::Other, 0, "other", "normal", Policy::Fair),
+    (SchedPolicy::Fifo, 1, "fifo", "FIFO", Policy::Rt),
+    (SchedPolicy::Rr, 2, "rr", "RR", Policy::Rt),
+    (SchedPolicy::Batch, 3, "batch", "batch", Policy::Fair),
+    (SchedPolicy::Idle, 5, "idle", "idle", Policy::Fair),
+    (SchedPolicy::Deadline, 6, "deadline", "deadline", Policy::Deadline),
+    (SchedPolicy::Ext, 7, "ext", "ext", Policy::Fair),
+];
+
 impl SchedPolicy {
     /// The policy of a kernel number (`SCHED_*` in `include/uapi/linux/sched.h`).
     pub fn from_number(number: u32) -> SchedPolicy {
-        match number {
-            0 => SchedPolicy::Other,
-            1 => SchedPolicy::Fifo,
-            2 => SchedPolicy::Rr,
-            3 => SchedPolicy::Batch,
-            5 => SchedPolicy::Idle,
-            6 => SchedPolicy::Deadline,
-            7 => SchedPolicy::Ext,
-            _ => SchedPolicy::Unknown,
-        }
+        POLICY_ROWS.iter().find(|(_, known, ..)| *known == number).map_or(SchedPolicy::Unknown, |row| row.0)
+    }
+
+    fn row(self) -> Option<&'static PolicyRow> {
+        POLICY_ROWS.iter().find(|(policy, ..)| *policy == self)
     }
 
     /// Its number in the kernel; `None` for an unknown policy.
     pub fn number(self) -> Option<u32> {
-        Some(match self {
-            SchedPolicy::Other => 0,
-            SchedPolicy::Fifo => 1,
-            SchedPolicy::Rr => 2,
-            SchedPolicy::Batch => 3,
-            SchedPolicy::Idle => 5,
-            SchedPolicy::Deadline => 6,
-            SchedPolicy::Ext => 7,
-            SchedPolicy::Unknown => return None,
-        })
+        self.row().map(|(_, number, ..)| *number)
     }
 
     /// Its name in JSON, in rules, and as an option of chrt(1): `other`, `fifo`.
     pub fn name(self) -> &'static str {
-        match self {
-            SchedPolicy::Other => "other",
-            SchedPolicy::Fifo => "fifo",
-            SchedPolicy::Rr => "rr",
-            SchedPolicy::Batch => "batch",
-            SchedPolicy::Idle => "idle",
-            SchedPolicy::Deadline => "deadline",
-            SchedPolicy::Ext => "ext",
-            SchedPolicy::Unknown => "unknown",
-        }
+        self.row().map_or("unknown", |(_, _, name, ..)| name)
     }
 
     /// Its name in text for people: `RR`, `FIFO`, `deadline`.
     pub fn word(self) -> &'static str {
-        match self {
-            SchedPolicy::Other => "normal",
-            SchedPolicy::Fifo => "FIFO",
-            SchedPolicy::Rr => "RR",
-            SchedPolicy::Batch => "batch",
-            SchedPolicy::Idle => "idle",
-            SchedPolicy::Deadline => "deadline",
-            SchedPolicy::Ext => "ext",
-            SchedPolicy::Unknown => "unknown",
-        }
+        self.row().map_or("unknown", |(.., word, _)| word)
     }
 
     /// The scheduling class; `None` for an unknown policy. SCHED_EXT counts as fair.
     pub fn class(self) -> Option<Policy> {
-        Some(match self {
-            SchedPolicy::Other | SchedPolicy::Batch | SchedPolicy::Idle | SchedPolicy::Ext => Policy::Fair,
-            SchedPolicy::Fifo | SchedPolicy::Rr => Policy::Rt,
-            SchedPolicy::Deadline => Policy::Deadline,
-            SchedPolicy::Unknown => return None,
-        })
+        self.row().map(|(.., class)| *class)
     }
 }
 

@@ -1,9 +1,8 @@
 //! Moves ring buffer pages to temporary files while the recording runs.
 
-use std::fs::{File, OpenOptions};
-use std::io::{self, Write};
+use std::fs::File;
+use std::io::{self, Read, Write};
 use std::os::fd::OwnedFd;
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicBool, AtomicU64, Ordering};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
@@ -11,8 +10,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use std::thread::JoinHandle;
 use std::time::Duration;
 
-use rustix::fs::OFlags;
-use rustix::io::Errno;
+use rustix::io::{Errno, retry_on_intr};
 use rustix::pipe::{PipeFlags, SpliceFlags, fcntl_setpipe_size, pipe_with, splice};
 
 use unstarve_model::CpuId;
@@ -22,6 +20,7 @@ use crate::disk_limit::DiskLimit;
 use crate::instance::Instance;
 use crate::output::{OutputDirectory, pages_of};
 use crate::redact::Redactor;
+use crate::ring_buffer::{RingBuffer, empty_page};
 use crate::signals::{Signals, Waker};
 use crate::{Full, RecordError};
 
@@ -172,23 +171,17 @@ impl PageMover {
 
 /// One CPU's buffer and the file for its pages.
 struct Source {
-    raw: File,
+    raw: RingBuffer,
     pages: CpuPages,
-    page_size: usize,
 }
 
 impl Source {
     fn open(instance: &Instance, cpu: u32, output_dir: &OutputDirectory) -> Result<Source, RecordError> {
-        let name = format!("per_cpu/cpu{cpu}/trace_pipe_raw");
-        let raw = OpenOptions::new()
-            .read(true)
-            .custom_flags(OFlags::NONBLOCK.bits() as i32)
-            .open(instance.path(&name))
-            .map_err(|source| instance.error(&name, source))?;
+        let raw = RingBuffer::open(instance, cpu)?;
         // The file has a name, so that the recording survives if this process is killed.
         let file =
             output_dir.hidden().create(&pages_of(cpu)).map_err(RecordError::output(output_dir.place().path()))?;
-        Ok(Source { raw, pages: CpuPages { cpu: CpuId(cpu), file, length: 0 }, page_size: rustix::param::page_size() })
+        Ok(Source { raw, pages: CpuPages { cpu: CpuId(cpu), file, length: 0 } })
     }
 
     /// Moves the pages that are full; returns their size. Limited to one buffer's worth, so that one very busy CPU does
@@ -196,13 +189,13 @@ impl Source {
     fn move_full_pages(&mut self, pipe: &Pipe, redactor: &mut Option<Redactor>) -> io::Result<u64> {
         let before = self.pages.length;
         for _ in 0..64 {
-            match splice(&self.raw, None, &pipe.write, None, pipe.size, SpliceFlags::MOVE | SpliceFlags::NONBLOCK) {
+            let flags = SpliceFlags::MOVE | SpliceFlags::NONBLOCK;
+            match retry_on_intr(|| splice(&self.raw, None, &pipe.write, None, pipe.size, flags)) {
                 Ok(0) | Err(Errno::AGAIN) => break,
                 Ok(bytes) => match redactor {
                     Some(redactor) => self.empty_redacted(pipe, bytes, redactor)?,
                     None => self.empty(pipe, bytes)?,
                 },
-                Err(Errno::INTR) => {}
                 Err(errno) => return Err(errno.into()),
             }
         }
@@ -211,14 +204,12 @@ impl Source {
 
     fn empty(&mut self, pipe: &Pipe, mut bytes: usize) -> io::Result<()> {
         while bytes > 0 {
-            match splice(&pipe.read, None, &self.pages.file, None, bytes, SpliceFlags::MOVE) {
-                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
-                Ok(moved) => {
+            match retry_on_intr(|| splice(&pipe.read, None, &self.pages.file, None, bytes, SpliceFlags::MOVE))? {
+                0 => return Err(io::ErrorKind::WriteZero.into()),
+                moved => {
                     bytes -= moved;
                     self.pages.length += moved as u64;
                 }
-                Err(Errno::INTR) => {}
-                Err(errno) => return Err(errno.into()),
             }
         }
         Ok(())
@@ -227,16 +218,8 @@ impl Source {
     /// The same for pages that must be redacted first.
     fn empty_redacted(&mut self, pipe: &Pipe, bytes: usize, redactor: &mut Redactor) -> io::Result<()> {
         let mut pages = vec![0; bytes];
-        let mut read = 0;
-        while read < bytes {
-            match rustix::io::read(&pipe.read, &mut pages[read..]) {
-                Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
-                Ok(length) => read += length,
-                Err(Errno::INTR) => {}
-                Err(errno) => return Err(errno.into()),
-            }
-        }
-        for page in pages.chunks_mut(self.page_size) {
+        (&pipe.read).read_exact(&mut pages)?;
+        for page in pages.chunks_mut(rustix::param::page_size()) {
             redactor.redact(page);
         }
         self.write(&pages)
@@ -251,27 +234,19 @@ impl Source {
     /// Moves full pages, then reads the rest: splice(2) only moves full pages.
     fn move_everything(&mut self, pipe: &Pipe, redactor: &mut Option<Redactor>) -> io::Result<()> {
         while self.move_full_pages(pipe, redactor)? > 0 {}
-        let mut page = vec![0; self.page_size];
-        loop {
-            match rustix::io::read(&self.raw, page.as_mut_slice()) {
-                Ok(0) | Err(Errno::AGAIN) => return Ok(()),
-                Ok(length) => {
-                    // Readers expect whole pages; the page header says how much of it is used.
-                    page[length..].fill(0);
-                    if let Some(redactor) = redactor {
-                        redactor.redact(&mut page);
-                    }
-                    self.write(&page)?;
-                }
-                Err(Errno::INTR) => {}
-                Err(errno) => return Err(errno.into()),
+        let mut page = empty_page();
+        while self.raw.read_page(&mut page)? {
+            if let Some(redactor) = redactor {
+                redactor.redact(&mut page);
             }
+            self.write(&page)?;
         }
+        Ok(())
     }
 }
 
 struct Pipe {
-    read: OwnedFd,
+    read: File,
     write: OwnedFd,
     size: usize,
 }
@@ -280,6 +255,6 @@ impl Pipe {
     fn new() -> io::Result<Pipe> {
         let (read, write) = pipe_with(PipeFlags::CLOEXEC)?;
         let size = fcntl_setpipe_size(&write, PIPE_SIZE).unwrap_or(16 * rustix::param::page_size());
-        Ok(Pipe { read, write, size })
+        Ok(Pipe { read: read.into(), write, size })
     }
 }

@@ -5,18 +5,14 @@
 //! without haste. The events of the waiting instance are disabled, so it costs nothing. Only one can be written at a
 //! time.
 
-use std::fs::{File, OpenOptions};
+use std::fs::File;
 use std::io::{self, BufWriter, Read, Seek, SeekFrom, Write};
-use std::os::unix::fs::OpenOptionsExt;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::Duration;
 
-use rustix::fs::OFlags;
-use rustix::io::Errno;
 use unstarve_host::Root;
 use unstarve_model::{ClockPair, CpuId, Tid};
-use unstarve_readers::Endian;
 use unstarve_readers::kbuffer::PageFormat;
 use unstarve_readers::trace_dat_write::{CpuPages, Head};
 
@@ -25,6 +21,7 @@ use crate::instance::{self, Instance, name_of};
 use crate::limit_counters::{self, Look};
 use crate::output::{Delivery, OutputDirectory, pages_of};
 use crate::recording::raise_file_limit;
+use crate::ring_buffer::{RingBuffer, empty_page, page_format};
 use crate::set_up::{self, Ready, SetUp};
 use crate::stats::CpuStats;
 use crate::tracefs::TraceFs;
@@ -260,9 +257,7 @@ impl Frozen {
         output_dir: &OutputDirectory,
         output: &Path,
     ) -> Result<(Vec<CpuPages>, u64, Option<u64>), RecordError> {
-        let header = capture::header(&self.tracefs, "events/header_page")?;
-        let format = PageFormat::parse(Endian::HOST, &String::from_utf8_lossy(&header))
-            .map_err(|error| RecordError::system("cannot read ring buffers")(io::Error::other(error)))?;
+        let format = page_format(&self.tracefs, "cannot read ring buffers")?;
         let ring = |&cpu: &u32| self.ring(cpu, &format, output_dir, output);
         let rings: Vec<Ring> = self.cpus.iter().map(ring).collect::<Result<_, _>>()?;
         let oldest = self.oldest(&rings);
@@ -317,19 +312,12 @@ impl Frozen {
 
     /// Reads whole pages until the buffer is empty; the last one is padded.
     fn each_page(&self, cpu: u32, mut take: impl FnMut(&[u8])) -> Result<(), RecordError> {
-        let mut raw = open(&self.roll.instance, cpu)?;
-        let mut page = vec![0; rustix::param::page_size()];
-        loop {
-            match rustix::io::read(&mut raw, page.as_mut_slice()) {
-                Ok(0) | Err(Errno::AGAIN) => return Ok(()),
-                Ok(length) => {
-                    page[length..].fill(0);
-                    take(&page);
-                }
-                Err(Errno::INTR) => {}
-                Err(errno) => return Err(RecordError::system("cannot read ring buffers")(errno.into())),
-            }
+        let buffer = RingBuffer::open(&self.roll.instance, cpu)?;
+        let mut page = empty_page();
+        while buffer.read_page(&mut page).map_err(RecordError::system("cannot read ring buffers"))? {
+            take(&page);
         }
+        Ok(())
     }
 
     /// Empties the buffers. If writing stopped early, the rest would end up in the next file.
@@ -381,17 +369,10 @@ impl Ring {
     }
 }
 
-fn open(instance: &Instance, cpu: u32) -> Result<File, RecordError> {
-    let name = format!("per_cpu/cpu{cpu}/trace_pipe_raw");
-    OpenOptions::new()
-        .read(true)
-        .custom_flags(OFlags::NONBLOCK.bits() as i32)
-        .open(instance.path(&name))
-        .map_err(|source| instance.error(&name, source))
-}
-
 #[cfg(test)]
 mod tests {
+    use unstarve_readers::Endian;
+
     use super::*;
 
     fn ring(times: &[u64]) -> Ring {

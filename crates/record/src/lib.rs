@@ -25,6 +25,7 @@ mod output;
 mod recording;
 mod redact;
 mod remover;
+mod ring_buffer;
 mod salvage;
 mod set_up;
 mod signals;

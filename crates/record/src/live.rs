@@ -1,12 +1,8 @@
 //! Live scheduler events without a file: ring buffer pages are read and decoded at once.
 
-use std::fs::{File, OpenOptions};
 use std::io;
-use std::os::unix::fs::OpenOptionsExt;
 use std::sync::Arc;
 
-use rustix::fs::OFlags;
-use rustix::io::Errno;
 use rustix::time::{ClockId, clock_gettime};
 use unstarve_facts::Snapshot;
 use unstarve_host::Root;
@@ -18,6 +14,7 @@ use unstarve_readers::{Decoder, Endian, Interner};
 use crate::cpus::{self, CpuAvoidance, PriorityBoost, SetUpSpeed};
 use crate::instance::{self, Instance};
 use crate::recording::raise_file_limit;
+use crate::ring_buffer::{RingBuffer, empty_page, page_format};
 use crate::set_up::{Ready, SetUp, prepare};
 use crate::stats::CpuStats;
 use crate::tracefs::TraceFs;
@@ -32,7 +29,7 @@ const SETTLED_NS: u64 = 1_000_000;
 
 /// A live recording of this machine. Its tracefs instance is removed on drop.
 pub struct Live {
-    cpus: Vec<(CpuId, File)>,
+    cpus: Vec<(CpuId, RingBuffer)>,
     page: Vec<u8>,
     format: PageFormat,
     decoder: Decoder,
@@ -61,10 +58,8 @@ impl Live {
         raise_file_limit(cpus.len());
         let Ready { instance, set_up, away } =
             prepare(&tracefs, BlockEvents::Off, buffer, &cpus, SetUpSpeed::Fast, notices)?;
-        let header = crate::capture::header(&tracefs, "events/header_page")?;
-        let format = PageFormat::parse(Endian::HOST, &String::from_utf8_lossy(&header))
-            .map_err(|error| RecordError::system("cannot read ring buffers")(io::Error::other(error)))?;
-        let open = |&cpu: &u32| open(&instance, cpu).map(|file| (CpuId(cpu), file));
+        let format = page_format(&tracefs, "cannot read ring buffers")?;
+        let open = |&cpu: &u32| RingBuffer::open(&instance, cpu).map(|buffer| (CpuId(cpu), buffer));
         let opened = cpus.iter().map(open).collect::<Result<_, _>>()?;
         instance.set("tracing_on", "1")?;
         drop(boost);
@@ -73,7 +68,7 @@ impl Live {
         names.set_symbols(Symbols::lazily(Box::new(|| std::fs::read("/proc/kallsyms").ok())));
         Ok(Live {
             cpus: opened,
-            page: vec![0; rustix::param::page_size()],
+            page: empty_page(),
             format,
             decoder: decoder(&instance, &set_up)?,
             names,
@@ -125,20 +120,16 @@ impl Live {
 
     fn read_cpu(&mut self, index: usize) -> io::Result<()> {
         for _ in 0..MAX_PAGES_PER_POLL {
-            match rustix::io::read(&self.cpus[index].1, self.page.as_mut_slice()) {
-                Ok(0) | Err(Errno::AGAIN) => return Ok(()),
-                Ok(length) => self.decode(self.cpus[index].0, length),
-                Err(Errno::INTR) => {}
-                Err(errno) => return Err(errno.into()),
+            if !self.cpus[index].1.read_page(&mut self.page)? {
+                break;
             }
+            self.decode(self.cpus[index].0);
         }
         Ok(())
     }
 
-    fn decode(&mut self, cpu: CpuId, length: usize) {
+    fn decode(&mut self, cpu: CpuId) {
         let Live { page, format, decoder, names, held, .. } = self;
-        // The unused part of the page may hold old data.
-        page[length..].fill(0);
         let Ok(mut cursor) = format.begin(page) else { return };
         let mut missed = cursor.missed();
         while let Some(Ok((time, data))) = format.next(page, &mut cursor) {
@@ -161,15 +152,6 @@ impl Live {
         let stats = self.cpus.iter().filter_map(|(cpu, _)| CpuStats::read(&self.instance, cpu.0));
         stats.map(|stats| stats.lost).sum()
     }
-}
-
-fn open(instance: &Instance, cpu: u32) -> Result<File, RecordError> {
-    let name = format!("per_cpu/cpu{cpu}/trace_pipe_raw");
-    OpenOptions::new()
-        .read(true)
-        .custom_flags(OFlags::NONBLOCK.bits() as i32)
-        .open(instance.path(&name))
-        .map_err(|source| instance.error(&name, source))
 }
 
 fn decoder(instance: &Instance, set_up: &SetUp) -> Result<Decoder, RecordError> {

@@ -15,8 +15,9 @@ use unstarve_readers::format::{EventFormat, Field, FieldKind};
 use unstarve_readers::kbuffer::PageFormat;
 
 use crate::RecordError;
-use crate::capture::{header, traced_name};
+use crate::capture::traced_name;
 use crate::instance::{EventName, Instance};
+use crate::ring_buffer::page_format;
 use crate::tracefs::TraceFs;
 
 /// Size of a task name in events, with its NUL.
@@ -76,18 +77,15 @@ enum TextPlace {
 
 impl Redactor {
     pub(crate) fn new(tracefs: &TraceFs, instance: &Instance, events: &[EventName]) -> Result<Redactor, RecordError> {
-        let damaged = |error: String| RecordError::System {
-            action: "cannot take names out of this kernel's events",
-            source: std::io::Error::other(error),
-        };
-        let page = header(tracefs, "events/header_page")?;
-        let page = PageFormat::parse(Endian::HOST, &String::from_utf8_lossy(&page));
+        const ACTION: &str = "cannot take names out of this kernel's events";
+        let page = page_format(tracefs, ACTION)?;
         let mut formats = Vec::new();
         for (system, name) in events {
             let text = instance.text(&format!("events/{system}/{name}/format"))?;
-            formats.push(EventFormat::parse(&text).map_err(|error| damaged(error.to_string()))?);
+            let format = EventFormat::parse(&text).map_err(std::io::Error::other);
+            formats.push(format.map_err(RecordError::system(ACTION))?);
         }
-        Ok(Redactor::of(page.map_err(|error| damaged(error.to_string()))?, &formats))
+        Ok(Redactor::of(page, &formats))
     }
 
     fn of(page: PageFormat, formats: &[EventFormat]) -> Redactor {

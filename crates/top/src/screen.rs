@@ -192,81 +192,53 @@ enum Column {
     Culprit,
 }
 
-impl Column {
-    const ALL: [Column; 9] = [
-        Column::Victim,
-        Column::Kind,
-        Column::Cpu,
-        Column::Wait,
-        Column::Longest,
-        Column::Share,
-        Column::Now,
-        Column::Rule,
-        Column::Culprit,
-    ];
+/// The columns: title, the minimum terminal width for it, and its own width, except for names, which share the remaining
+/// space. Victim and culprit come before everything else.
+const TABLE_COLUMNS: [(Column, &str, u16, usize); 9] = [
+    (Column::Victim, "VICTIM", 0, 0),
+    (Column::Kind, "KIND", 76, 9),
+    (Column::Cpu, "CPU", 76, 3),
+    (Column::Wait, "    WAIT", 0, 8),
+    (Column::Longest, " LONGEST", 64, 8),
+    (Column::Share, "SHARE", 76, 5),
+    (Column::Now, "     NOW", 100, 8),
+    (Column::Rule, "RULE", 56, 9),
+    (Column::Culprit, "CULPRIT", 0, 0),
+];
+/// On a screen of this width, the rule has a wider column.
+const WIDE_RULE: (u16, usize) = (120, 17);
 
-    fn title(self) -> &'static str {
-        match self {
-            Column::Victim => "VICTIM",
-            Column::Kind => "KIND",
-            Column::Cpu => "CPU",
-            Column::Wait => "    WAIT",
-            Column::Longest => " LONGEST",
-            Column::Share => "SHARE",
-            Column::Now => "     NOW",
-            Column::Rule => "RULE",
-            Column::Culprit => "CULPRIT",
+/// The columns that fit, with their titles and widths.
+fn columns(screen: u16) -> Vec<(Column, &'static str, usize)> {
+    let mut shown: Vec<(Column, &str, usize)> = Vec::new();
+    for (column, title, least, width) in TABLE_COLUMNS {
+        let is_wide = column == Column::Rule && screen >= WIDE_RULE.0;
+        if least <= screen {
+            shown.push((column, title, if is_wide { WIDE_RULE.1 } else { width }));
         }
     }
-
-    /// The minimum terminal width for the column. Victim and culprit come before everything else.
-    fn least(self) -> u16 {
-        match self {
-            Column::Victim | Column::Wait | Column::Culprit => 0,
-            Column::Rule => 56,
-            Column::Longest => 64,
-            Column::Kind | Column::Cpu | Column::Share => 76,
-            Column::Now => 100,
-        }
-    }
-
-    /// The column's width, except for names, which share the remaining space.
-    fn width(self, screen: u16) -> usize {
-        match self {
-            Column::Victim | Column::Culprit => 0,
-            Column::Kind => 9,
-            Column::Cpu => 3,
-            Column::Wait | Column::Longest | Column::Now => 8,
-            Column::Share => 5,
-            Column::Rule if screen >= 120 => 17,
-            Column::Rule => 9,
-        }
-    }
-}
-
-/// The columns that fit, with their widths.
-fn columns(screen: u16) -> Vec<(Column, usize)> {
-    let shown = || Column::ALL.into_iter().filter(|column| column.least() <= screen);
-    let fixed: usize = shown().map(|column| column.width(screen)).sum::<usize>() + shown().count() - 1;
+    let fixed = shown.iter().map(|(.., width)| width).sum::<usize>() + shown.len() - 1;
     let rest = usize::from(screen).saturating_sub(fixed);
     let victim = (rest / 2).min(32);
-    let width = |column| match column {
-        Column::Victim => victim,
-        Column::Culprit => rest - victim,
-        other => other.width(screen),
-    };
-    shown().map(|column| (column, width(column))).collect()
+    for (column, _, width) in &mut shown {
+        match column {
+            Column::Victim => *width = victim,
+            Column::Culprit => *width = rest - victim,
+            _ => {}
+        }
+    }
+    shown
 }
 
 fn table(frame: &mut Frame<'_>, view: &View, app: &App, area: Rect) {
     let columns = columns(area.width);
-    let titles = columns.iter().map(|(column, _)| column.title());
+    let titles = columns.iter().map(|(_, title, _)| *title);
     let head = TableRow::new(titles).style(Style::new().add_modifier(Modifier::BOLD));
     let rows = view.rows.iter().map(|row| {
-        let cells = columns.iter().map(|&(column, width)| cell(row, column, width));
+        let cells = columns.iter().map(|&(column, _, width)| cell(row, column, width));
         TableRow::new(cells).style(Style::new().fg(badness(row.severity)))
     });
-    let widths = columns.iter().map(|&(_, width)| Constraint::Length(u16::try_from(width).unwrap_or(u16::MAX)));
+    let widths = columns.iter().map(|&(.., width)| Constraint::Length(u16::try_from(width).unwrap_or(u16::MAX)));
     let table = Table::new(rows, widths)
         .header(head)
         .column_spacing(1)

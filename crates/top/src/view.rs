@@ -53,10 +53,11 @@ impl Order {
 }
 
 /// The kind of rows.
-#[derive(Clone, Copy, PartialEq, Eq, Debug, Serialize, schemars::JsonSchema)]
+#[derive(Clone, Copy, PartialEq, Eq, Debug, Default, Serialize, schemars::JsonSchema)]
 #[serde(rename_all = "lowercase")]
 pub enum RowsBy {
     /// One row for each task, from every scheduler event.
+    #[default]
     Task,
     /// One row for each role, from the kernel's sums, and for tasks whose long waits were seen.
     Role,
@@ -76,7 +77,7 @@ pub struct Piece {
 }
 
 /// A task or role that waited in the window.
-#[derive(Clone, PartialEq, Debug, Serialize, schemars::JsonSchema)]
+#[derive(Clone, PartialEq, Debug, Default, Serialize, schemars::JsonSchema)]
 pub struct Row {
     /// Its name.
     pub victim: String,
@@ -129,7 +130,7 @@ impl ViewContext<'_> {
 }
 
 /// Everything shown.
-#[derive(Clone, PartialEq, Debug, Serialize, schemars::JsonSchema)]
+#[derive(Clone, PartialEq, Debug, Default, Serialize, schemars::JsonSchema)]
 pub struct View {
     /// `unstarve.top/1`.
     pub schema: &'static str,
@@ -201,23 +202,7 @@ impl View {
 
     /// An empty view.
     pub fn empty() -> View {
-        View {
-            schema: SCHEMA,
-            source: String::new(),
-            at_ns: 0,
-            since_start_ns: 0,
-            window_ns: 0,
-            events: 0,
-            lost: 0,
-            own_cpu: None,
-            engine: None,
-            by: RowsBy::Task,
-            cpus: Vec::new(),
-            rows: Vec::new(),
-            findings: Vec::new(),
-            all: Vec::new(),
-            detail: None,
-        }
+        View { schema: SCHEMA, ..View::default() }
     }
 
     /// Filters and sorts as chosen, without new data.
@@ -428,24 +413,7 @@ impl Row {
 
     /// A task whose waits have not ended in the window.
     pub(crate) fn of_nothing(victim: String, tid: Option<Tid>) -> Row {
-        Row {
-            victim,
-            tid: tid.map(|tid| tid.0),
-            tasks: 1,
-            kind: "task",
-            cpu: None,
-            rule: None,
-            culprit: None,
-            culprit_tid: None,
-            wait_ns: 0,
-            longest_ns: 0,
-            waits: 0,
-            share: 0.0,
-            waiting_ns: None,
-            blame: Vec::new(),
-            severity: None,
-            finding: None,
-        }
+        Row { victim, tid: tid.map(|tid| tid.0), tasks: 1, kind: "task", ..Row::default() }
     }
 }
 

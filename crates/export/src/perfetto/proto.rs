@@ -4,46 +4,84 @@
 
 #![allow(missing_docs, reason = "they are Perfetto's, which documents them; public for tests alone")]
 
-use prost::Message;
 use unstarve_model::ClockPair;
 pub use unstarve_readers::perfetto::ftrace_proto::*;
 
-/// A trace consists of these.
-#[derive(Clone, PartialEq, Message)]
-pub struct TracePacket {
-    #[prost(message, optional, tag = "1")]
-    pub ftrace_events: Option<FtraceEventBundle>,
-    #[prost(message, optional, tag = "6")]
-    pub clock_snapshot: Option<ClockSnapshot>,
-    #[prost(uint64, optional, tag = "8")]
-    pub timestamp: Option<u64>,
-    #[prost(uint32, optional, tag = "10")]
-    pub trusted_packet_sequence_id: Option<u32>,
-    #[prost(message, optional, tag = "11")]
-    pub track_event: Option<TrackEvent>,
-    #[prost(message, optional, tag = "12")]
-    pub interned_data: Option<InternedData>,
-    #[prost(uint32, optional, tag = "13")]
-    pub sequence_flags: Option<u32>,
-    #[prost(message, optional, tag = "45")]
-    pub system_info: Option<SystemInfo>,
-    #[prost(message, optional, tag = "60")]
-    pub track_descriptor: Option<TrackDescriptor>,
-}
+unstarve_readers::proto_messages! {
+    /// A trace consists of these.
+    message TracePacket {
+        optional message FtraceEventBundle ftrace_events = 1;
+        optional message ClockSnapshot clock_snapshot = 6;
+        optional uint64 timestamp = 8;
+        optional uint32 trusted_packet_sequence_id = 10;
+        optional message TrackEvent track_event = 11;
+        optional message InternedData interned_data = 12;
+        optional uint32 sequence_flags = 13;
+        optional message SystemInfo system_info = 45;
+        optional message TrackDescriptor track_descriptor = 60;
+    }
 
-/// The times of several clocks at the same moment.
-#[derive(Clone, PartialEq, Message)]
-pub struct ClockSnapshot {
-    #[prost(message, repeated, tag = "1")]
-    pub clocks: Vec<Clock>,
-}
+    /// The times of several clocks at the same moment.
+    message ClockSnapshot {
+        repeated message Clock clocks = 1;
+    }
 
-#[derive(Clone, PartialEq, Message)]
-pub struct Clock {
-    #[prost(uint32, optional, tag = "1")]
-    pub clock_id: Option<u32>,
-    #[prost(uint64, optional, tag = "2")]
-    pub timestamp: Option<u64>,
+    message Clock {
+        optional uint32 clock_id = 1;
+        optional uint64 timestamp = 2;
+    }
+
+    message TrackDescriptor {
+        optional uint64 uuid = 1;
+        optional string name = 2;
+        optional uint64 parent_uuid = 5;
+        optional message CounterDescriptor counter = 8;
+        /// Order of child tracks: 2 is by rank.
+        optional int32 child_ordering = 11;
+        optional int32 sibling_order_rank = 12;
+    }
+
+    message CounterDescriptor {
+        /// Unit: 1 is nanoseconds.
+        optional int32 unit = 3;
+    }
+
+    message TrackEvent {
+        unpacked uint64 category_iids = 3;
+        repeated message DebugAnnotation debug_annotations = 4;
+        optional int32 kind = 9;
+        optional uint64 name_iid = 10;
+        optional uint64 track_uuid = 11;
+        optional string name = 23;
+        optional int64 counter_value = 30;
+        unpacked fixed64 flow_ids = 47;
+    }
+
+    message DebugAnnotation {
+        optional uint64 name_iid = 1;
+        optional uint64 uint_value = 3;
+        optional string string_value = 6;
+        repeated message DebugAnnotation dict_entries = 11;
+        repeated message DebugAnnotation array_values = 12;
+        optional uint64 string_value_iid = 17;
+    }
+
+    message InternedData {
+        repeated message InternedString event_categories = 1;
+        repeated message InternedString event_names = 2;
+        repeated message InternedString debug_annotation_names = 3;
+        repeated message InternedString debug_annotation_string_values = 29;
+    }
+
+    message InternedString {
+        optional uint64 iid = 1;
+        optional string text = 2;
+    }
+
+    message FtraceEventBundle {
+        optional uint32 cpu = 1;
+        repeated message FtraceEvent event = 2;
+    }
 }
 
 impl ClockSnapshot {
@@ -55,97 +93,9 @@ impl ClockSnapshot {
     }
 }
 
-#[derive(Clone, PartialEq, Message)]
-pub struct TrackDescriptor {
-    #[prost(uint64, optional, tag = "1")]
-    pub uuid: Option<u64>,
-    #[prost(string, optional, tag = "2")]
-    pub name: Option<String>,
-    #[prost(uint64, optional, tag = "5")]
-    pub parent_uuid: Option<u64>,
-    #[prost(message, optional, tag = "8")]
-    pub counter: Option<CounterDescriptor>,
-    /// Order of child tracks: 2 is by rank.
-    #[prost(int32, optional, tag = "11")]
-    pub child_ordering: Option<i32>,
-    #[prost(int32, optional, tag = "12")]
-    pub sibling_order_rank: Option<i32>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub struct CounterDescriptor {
-    /// Unit: 1 is nanoseconds.
-    #[prost(int32, optional, tag = "3")]
-    pub unit: Option<i32>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub struct TrackEvent {
-    #[prost(uint64, repeated, packed = "false", tag = "3")]
-    pub category_iids: Vec<u64>,
-    #[prost(message, repeated, tag = "4")]
-    pub debug_annotations: Vec<DebugAnnotation>,
-    #[prost(int32, optional, tag = "9")]
-    pub kind: Option<i32>,
-    #[prost(uint64, optional, tag = "10")]
-    pub name_iid: Option<u64>,
-    #[prost(uint64, optional, tag = "11")]
-    pub track_uuid: Option<u64>,
-    #[prost(string, optional, tag = "23")]
-    pub name: Option<String>,
-    #[prost(int64, optional, tag = "30")]
-    pub counter_value: Option<i64>,
-    #[prost(fixed64, repeated, packed = "false", tag = "47")]
-    pub flow_ids: Vec<u64>,
-}
-
 /// Values of [`TrackEvent::kind`].
 pub mod event_kind {
     pub const SLICE_BEGIN: i32 = 1;
     pub const SLICE_END: i32 = 2;
     pub const COUNTER: i32 = 4;
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub struct DebugAnnotation {
-    #[prost(uint64, optional, tag = "1")]
-    pub name_iid: Option<u64>,
-    #[prost(uint64, optional, tag = "3")]
-    pub uint_value: Option<u64>,
-    #[prost(string, optional, tag = "6")]
-    pub string_value: Option<String>,
-    #[prost(message, repeated, tag = "11")]
-    pub dict_entries: Vec<DebugAnnotation>,
-    #[prost(message, repeated, tag = "12")]
-    pub array_values: Vec<DebugAnnotation>,
-    #[prost(uint64, optional, tag = "17")]
-    pub string_value_iid: Option<u64>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub struct InternedData {
-    #[prost(message, repeated, tag = "1")]
-    pub event_categories: Vec<InternedString>,
-    #[prost(message, repeated, tag = "2")]
-    pub event_names: Vec<InternedString>,
-    #[prost(message, repeated, tag = "3")]
-    pub debug_annotation_names: Vec<InternedString>,
-    #[prost(message, repeated, tag = "29")]
-    pub debug_annotation_string_values: Vec<InternedString>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub struct InternedString {
-    #[prost(uint64, optional, tag = "1")]
-    pub iid: Option<u64>,
-    #[prost(string, optional, tag = "2")]
-    pub text: Option<String>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub struct FtraceEventBundle {
-    #[prost(uint32, optional, tag = "1")]
-    pub cpu: Option<u32>,
-    #[prost(message, repeated, tag = "2")]
-    pub event: Vec<FtraceEvent>,
 }

@@ -29,26 +29,18 @@ impl NextCommit {
         commit.head.dropped = true;
         // None of its files counts, whatever its name.
         commit.inputs = Vec::new();
-        NextCommit {
-            what: CommitReason::Dropped,
-            commit,
-            readers: Readers::ALL,
-            outputs: Vec::new(),
-            inputs: Vec::new(),
-        }
+        NextCommit::without_files(CommitReason::Dropped, commit)
     }
 
     /// The same content again: the new commit names its hour, and takes a number that leftover files had.
     pub fn renewed(hour: &Hour<'_>, state: &State, options: &Options) -> NextCommit {
         let mut commit = next_commit(hour, state, &[], &[], &[], options);
         commit.head.dropped = state.is_dropped();
-        NextCommit {
-            what: CommitReason::Renewed,
-            commit,
-            readers: Readers::ALL,
-            outputs: Vec::new(),
-            inputs: Vec::new(),
-        }
+        NextCommit::without_files(CommitReason::Renewed, commit)
+    }
+
+    fn without_files(what: CommitReason, commit: Commit) -> NextCommit {
+        NextCommit { what, commit, readers: Readers::ALL, outputs: Vec::new(), inputs: Vec::new() }
     }
 
     /// Creates the commit; `false` if another compactor was faster.

@@ -7,54 +7,42 @@ use super::directory::{Entry, Hour};
 use crate::commit::{BadCommit, Commit, HEAD_BYTES, Head, Name, Trusted, Writer};
 use crate::error::FleetError;
 
-/// A file with a commit's name.
-pub(crate) enum CommitFile<T> {
+/// Why a file with a commit's name gives no commit.
+pub(crate) enum NoCommit {
     /// It was removed meanwhile.
     Gone,
     /// Not this hour's, or not by a trusted user.
     Ignored(FleetError),
-    /// A trusted user wrote it for this hour.
-    Trusted(T),
+    /// A compactor wrote it and it cannot be read, or its writer cannot be determined: wrong rows are worse than none.
+    Failed(FleetError),
+}
+
+impl From<FleetError> for NoCommit {
+    fn from(error: FleetError) -> NoCommit {
+        NoCommit::Failed(error)
+    }
 }
 
 /// More than any version has written.
 const MAX_COMMIT_FILE_BYTES: u64 = 256 << 20;
 
 impl Hour<'_> {
-    /// Reads a commit.
-    ///
-    /// # Errors
-    /// If a compactor wrote it and it cannot be read, or if its writer cannot be determined: wrong rows are worse than none.
-    pub fn read_commit(&self, number: u64) -> Result<CommitFile<Commit>, FleetError> {
-        let text = match self.read_text(number, MAX_COMMIT_FILE_BYTES)? {
-            CommitFile::Trusted(text) => text,
-            CommitFile::Gone => return Ok(CommitFile::Gone),
-            CommitFile::Ignored(why) => return Ok(CommitFile::Ignored(why)),
-        };
+    /// Reads a commit that a trusted user wrote for this hour.
+    pub fn read_commit(&self, number: u64) -> Result<Commit, NoCommit> {
+        let text = self.read_text(number, MAX_COMMIT_FILE_BYTES)?;
         if text.len() as u64 > MAX_COMMIT_FILE_BYTES {
             let why = format!("larger than {MAX_COMMIT_FILE_BYTES} bytes; expected a smaller commit");
-            return Err(self.io("read", &Name::commit(number), std::io::Error::other(why)));
+            return Err(self.io("read", &Name::commit(number), std::io::Error::other(why)).into());
         }
         let commit = Commit::decode(number, self.key(), &text);
         self.check_hour(number, commit, |commit| &commit.head)
     }
 
-    /// Reads the first line of a commit.
-    ///
-    /// # Errors
-    /// As [`Hour::read_commit`].
-    pub fn read_head(&self, number: u64) -> Result<CommitFile<Head>, FleetError> {
-        let mut text = match self.read_text(number, HEAD_BYTES)? {
-            CommitFile::Trusted(text) => text,
-            CommitFile::Gone => return Ok(CommitFile::Gone),
-            CommitFile::Ignored(why) => return Ok(CommitFile::Ignored(why)),
-        };
+    /// Reads the first line of such a commit.
+    pub fn read_head(&self, number: u64) -> Result<Head, NoCommit> {
+        let mut text = self.read_text(number, HEAD_BYTES)?;
         let Some(end) = text.iter().position(|byte| *byte == b'\n') else {
-            return Ok(match self.read_commit(number)? {
-                CommitFile::Trusted(commit) => CommitFile::Trusted(commit.head),
-                CommitFile::Gone => CommitFile::Gone,
-                CommitFile::Ignored(why) => CommitFile::Ignored(why),
-            });
+            return Ok(self.read_commit(number)?.head);
         };
         text.truncate(end + 1);
         self.check_hour(number, Head::decode(number, self.key(), &text), |head| head)
@@ -63,16 +51,19 @@ impl Hour<'_> {
     /// Whether there is a commit between two numbers.
     ///
     /// # Errors
-    /// As [`Hour::read_commit`].
+    /// If one of them cannot be read.
     pub fn has_commit_between(&self, low: u64, high: u64) -> Result<bool, FleetError> {
         let trusted = self.store().trusted();
         for entry in self.list()?.0 {
             if let Name::Commit(number) = entry.kind
                 && (low + 1..high).contains(&number)
                 && self.why_ignored(&trusted, &entry).is_none()
-                && matches!(self.read_head(number)?, CommitFile::Trusted(_))
             {
-                return Ok(true);
+                match self.read_head(number) {
+                    Ok(_) => return Ok(true),
+                    Err(NoCommit::Failed(error)) => return Err(error),
+                    Err(NoCommit::Gone | NoCommit::Ignored(_)) => {}
+                }
             }
         }
         Ok(false)
@@ -94,17 +85,17 @@ impl Hour<'_> {
         number: u64,
         decoded: Result<T, BadCommit>,
         head: impl Fn(&T) -> &Head,
-    ) -> Result<CommitFile<T>, FleetError> {
+    ) -> Result<T, NoCommit> {
         let path = || self.path().join(Name::commit(number));
         match decoded {
             Ok(commit) if head(&commit).hour.is_none() && !self.is_closed()? => {
-                Err(FleetError::Unbound { path: path() })
+                Err(FleetError::Unbound { path: path() }.into())
             }
-            Ok(commit) => Ok(CommitFile::Trusted(commit)),
+            Ok(commit) => Ok(commit),
             Err(source @ BadCommit::Elsewhere { .. }) => {
-                Ok(CommitFile::Ignored(FleetError::Commit { path: path(), source }))
+                Err(NoCommit::Ignored(FleetError::Commit { path: path(), source }))
             }
-            Err(source) => Err(FleetError::Commit { path: path(), source }),
+            Err(source) => Err(FleetError::Commit { path: path(), source }.into()),
         }
     }
 
@@ -115,20 +106,20 @@ impl Hour<'_> {
     }
 
     /// The text of a commit's file, up to one byte more than `limit`.
-    fn read_text(&self, number: u64, limit: u64) -> Result<CommitFile<Vec<u8>>, FleetError> {
+    fn read_text(&self, number: u64, limit: u64) -> Result<Vec<u8>, NoCommit> {
         let name = Name::commit(number);
         let (file, found) = match self.open(&name) {
             Ok(Some(opened)) => opened,
-            Ok(None) => return Ok(CommitFile::Gone),
-            Err(why) if self.is_no_file(&name) => return Ok(CommitFile::Ignored(why)),
-            Err(error) => return Err(error),
+            Ok(None) => return Err(NoCommit::Gone),
+            Err(why) if self.is_no_file(&name) => return Err(NoCommit::Ignored(why)),
+            Err(error) => return Err(error.into()),
         };
         match self.check_writer(&name, &found) {
-            Err((Writer::Another, why)) => return Ok(CommitFile::Ignored(why)),
+            Err((Writer::Another, why)) => return Err(NoCommit::Ignored(why)),
             checked => checked.map_err(|(_, why)| why)?,
         }
         let mut text = Vec::new();
         file.take(limit.saturating_add(1)).read_to_end(&mut text).map_err(|error| self.io("read", &name, error))?;
-        Ok(CommitFile::Trusted(text))
+        Ok(text)
     }
 }

@@ -6,7 +6,7 @@ use std::convert::Infallible;
 use unstarve_model::WallTime;
 use unstarve_tables::Partition;
 
-use super::commit_auth::CommitFile;
+use super::commit_auth::NoCommit;
 use super::directory::{Entry, Hour, Readers, Store};
 use crate::commit::{Commit, Files, Name, Output, counting};
 use crate::error::{FleetError, chain};
@@ -175,21 +175,16 @@ fn newest(hour: &Hour<'_>, depth: Depth, problems: &mut Vec<Problem>) -> Result<
         commits.sort_unstable();
         let trusted = hour.store().trusted();
         for (number, at) in commits.into_iter().rev() {
-            let found = if let Some(why) = hour.why_ignored(&trusted, &entries[at]) {
-                CommitFile::Ignored(why)
-            } else if is_whole {
-                hour.read_commit(number)?
-            } else {
-                match hour.read_head(number)? {
-                    CommitFile::Trusted(head) => CommitFile::Trusted(Commit { head, inputs: Vec::new() }),
-                    CommitFile::Gone => CommitFile::Gone,
-                    CommitFile::Ignored(why) => CommitFile::Ignored(why),
-                }
+            let found = match hour.why_ignored(&trusted, &entries[at]) {
+                Some(why) => Err(NoCommit::Ignored(why)),
+                None if is_whole => hour.read_commit(number),
+                None => hour.read_head(number).map(|head| Commit { head, inputs: Vec::new() }),
             };
             match found {
-                CommitFile::Trusted(commit) => return Ok(Newest { commit: Some(commit), entries, strange, is_whole }),
-                CommitFile::Gone => continue 'looks,
-                CommitFile::Ignored(why) => {
+                Ok(commit) => return Ok(Newest { commit: Some(commit), entries, strange, is_whole }),
+                Err(NoCommit::Gone) => continue 'looks,
+                Err(NoCommit::Failed(error)) => return Err(error),
+                Err(NoCommit::Ignored(why)) => {
                     let why = format!("passed over: {}", chain(&why));
                     Problem::of(Kind::Commit, hour.shown(&Name::commit(number)), &why).add(problems);
                 }

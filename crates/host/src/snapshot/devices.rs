@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use unstarve_facts::{Cpus, IrqFacts, Mount, WorkqueueFacts};
 
 use super::Gaps;
+use super::softirqs::counted_rows;
 use crate::Root;
 
 pub(super) fn read_cpus(root: &Root, missing: &mut Gaps) -> Cpus {
@@ -76,20 +77,7 @@ pub(super) fn add_counts_and_devices(root: &Root, irqs: &mut [IrqFacts], missing
 }
 
 fn counts_by_cpu(text: &str) -> BTreeMap<u32, BTreeMap<u32, u64>> {
-    let mut lines = text.lines();
-    let header = lines.next().unwrap_or_default();
-    let cpus: Vec<u32> =
-        header.split_ascii_whitespace().filter_map(|word| word.strip_prefix("CPU")?.parse().ok()).collect();
-    let counted = |rest: &str| {
-        let counts = rest.split_ascii_whitespace().map_while(|word| word.parse::<u64>().ok());
-        cpus.iter().copied().zip(counts).filter(|(_, count)| *count > 0).collect()
-    };
-    lines
-        .filter_map(|line| {
-            let (number, rest) = line.split_once(':')?;
-            Some((number.trim().parse().ok()?, counted(rest)))
-        })
-        .collect()
+    counted_rows(text).filter_map(|(irq, counts)| Some((irq.parse().ok()?, counts))).collect()
 }
 
 /// For each network interface and disk, the interrupts of the nearest ancestor device that has any.

@@ -93,7 +93,8 @@ pub(crate) struct Detail {
     stale: bool,
     kept: Vec<Record>,
     pruned_to: usize,
-    per_kind: usize,
+    /// How often the number of spots kept of each kind was halved.
+    halvings: u32,
     pushed: u64,
     first: Option<Time>,
     /// CPUs that have appeared.
@@ -138,8 +139,9 @@ impl Detail {
     /// Records before and after a wait, approximately.
     const RECORDS_AROUND_SPOT: u64 = 3000;
 
-    pub fn new() -> Detail {
-        Detail { per_kind: Detail::PER_KIND, ..Detail::default() }
+    /// Number of spots kept of each kind.
+    fn per_kind(&self) -> usize {
+        Detail::PER_KIND >> self.halvings
     }
 
     pub fn push(&mut self, record: Record) {
@@ -181,8 +183,9 @@ impl Detail {
                 return;
             }
         }
+        let per_kind = self.per_kind();
         let list = self.spots.entry(key).or_default();
-        if list.len() < self.per_kind {
+        if list.len() < per_kind {
             list.push(spot);
             self.stale = true;
         } else if let Some(least) = list.iter_mut().min_by_key(|known| known.length())
@@ -311,11 +314,12 @@ impl Detail {
 
     fn look_at_fewer(&mut self) -> bool {
         self.stale = true;
-        if self.per_kind > 1 {
-            self.per_kind /= 2;
+        if self.per_kind() > 1 {
+            self.halvings += 1;
+            let per_kind = self.per_kind();
             for list in self.spots.values_mut() {
                 list.sort_by_key(|spot| std::cmp::Reverse(spot.length()));
-                list.truncate(self.per_kind);
+                list.truncate(per_kind);
             }
             return true;
         }

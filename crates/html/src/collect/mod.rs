@@ -23,7 +23,7 @@ use scale::Scale;
 use tables::{BlameTable, ByPlace, CpuUse, InterruptTime};
 
 /// Collects what the page needs; a [`Sink`].
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Collector {
     pub(crate) scale: Scale,
     pub(crate) everyone: Course,
@@ -57,25 +57,6 @@ pub(crate) struct Totals {
 const MAX_COURSES: usize = 2048;
 /// Intervals for which one longest wait is kept in detail.
 const INTERVALS_PER_SPOT: usize = 16;
-
-impl Default for Collector {
-    fn default() -> Collector {
-        Collector {
-            scale: Scale::new(),
-            everyone: Course::default(),
-            courses: Vec::new(),
-            activity: Activity::default(),
-            lanes: Lanes::default(),
-            blame: BlameTable::default(),
-            places: ByPlace::default(),
-            interrupts: ByPlace::default(),
-            detail: Detail::new(),
-            counts: Totals::default(),
-            functions: Vec::new(),
-            function_numbers: FxHashMap::default(),
-        }
-    }
-}
 
 impl Collector {
     /// The interval of a time; lengthens the intervals until it exists.

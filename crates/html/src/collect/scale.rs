@@ -18,6 +18,12 @@ pub(crate) struct Stretch {
     pub in_last: u64,
 }
 
+impl Default for Scale {
+    fn default() -> Scale {
+        Scale { width: Scale::MIN_INTERVAL }
+    }
+}
+
 impl Scale {
     /// Maximum intervals; at least half as many once the trace is longer than a fifteenth of a second. More would be
     /// too dense on a wide screen.
@@ -25,10 +31,6 @@ impl Scale {
 
     /// The initial length of an interval.
     const MIN_INTERVAL: Nanos = Nanos(1 << 17);
-
-    pub fn new() -> Scale {
-        Scale { width: Scale::MIN_INTERVAL }
-    }
 
     /// The interval of a time `since` the trace's start; `None` if the scale must grow first.
     pub fn index(self, since: Nanos) -> Option<usize> {

@@ -8,7 +8,7 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 
 use unstarve_change::{Change, Target, Thread, Value};
-use unstarve_executor::sched;
+use unstarve_executor::{proc, sched};
 use unstarve_model::Tid;
 
 use super::changes::Changes;
@@ -92,23 +92,23 @@ const SCANS_PER_THREAD: u8 = 2;
 /// must not starve others.
 #[derive(Default)]
 struct Seen {
-    looks: BTreeMap<i32, u8>,
+    looks: BTreeMap<Tid, u8>,
     /// Kernel threads: each stays the only thread of its process.
-    kernel_threads: BTreeSet<i32>,
+    kernel_threads: BTreeSet<Tid>,
 }
 
 impl Seen {
     fn scan(&mut self, rules: &[Rule], changes: &mut Changes) {
         let mut alive = BTreeMap::new();
         let mut kernel_threads = BTreeSet::new();
-        for pid in numbers_in("/proc") {
+        for pid in proc::numbers_in("/proc") {
             let looks = self.looks.get(&pid).copied().unwrap_or(0);
             // Checked at the last scan, when a program that was just started has its executable.
             let known = self.kernel_threads.contains(&pid);
             if known || (looks + 1 == SCANS_PER_THREAD && fs::read_link(format!("/proc/{pid}/exe")).is_err()) {
                 kernel_threads.insert(pid);
             }
-            let threads = if known { vec![pid] } else { numbers_in(&format!("/proc/{pid}/task")) };
+            let threads = if known { vec![pid] } else { proc::numbers_in(&format!("/proc/{pid}/task")) };
             for tid in threads {
                 let looks = self.looks.get(&tid).copied().unwrap_or(0);
                 if looks < SCANS_PER_THREAD {
@@ -122,19 +122,11 @@ impl Seen {
     }
 }
 
-fn numbers_in(directory: &str) -> Vec<i32> {
-    let entries = fs::read_dir(directory).into_iter().flatten().filter_map(Result::ok);
-    let mut numbers: Vec<i32> = entries.filter_map(|entry| entry.file_name().to_str()?.parse().ok()).collect();
-    numbers.sort_unstable();
-    numbers
-}
-
-fn apply(rules: &[Rule], tid: i32, changes: &mut Changes) {
+fn apply(rules: &[Rule], tid: Tid, changes: &mut Changes) {
     let Ok(comm) = fs::read_to_string(format!("/proc/{tid}/comm")) else { return };
     let comm = comm.trim_end();
-    let Some(number) = u32::try_from(tid).ok().map(Tid) else { return };
     for value in rules.iter().filter(|rule| fits(&rule.comm, comm)).flat_map(|rule| &rule.values) {
-        let thread = Target::Thread(Thread::known_by(number, comm));
+        let thread = Target::Thread(Thread::known_by(tid, comm));
         // The thread may end meanwhile, and some kernel threads refuse an affinity.
         let _ = changes.make(&Change::of(thread, value.clone()));
     }

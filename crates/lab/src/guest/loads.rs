@@ -76,5 +76,5 @@ fn wait_for_all(running: &mut [Running], before: Moment) -> Result<(), GuestErro
 
 fn moment() -> Result<Moment, GuestError> {
     let read = |path: &str| fs::read_to_string(path).map_err(GuestError::doing(path));
-    Ok(Moment { at_ns: crate::counters::monotonic_ns(), stat: read("/proc/stat")?, softirqs: read("/proc/softirqs")? })
+    Ok(Moment { at_ns: sched::monotonic_ns(), stat: read("/proc/stat")?, softirqs: read("/proc/softirqs")? })
 }

@@ -132,7 +132,8 @@ impl Trying {
 
     /// If ids differ in this guest, uses the thread of the same name with the nearest id.
     fn by_name(&mut self) {
-        let named: BTreeSet<Tid> = self.all.iter().filter_map(|change| Some(thread_in(&change.target)?.tid)).collect();
+        let tid = |change: &Change| thread_of(&mut change.target.clone()).map(|thread| thread.tid);
+        let named: BTreeSet<Tid> = self.all.iter().filter_map(tid).collect();
         let mut known: Option<Vec<(Tid, String)>> = None;
         let mut left = Vec::new();
         for Pending { index, mut change } in std::mem::take(&mut self.pending) {
@@ -210,16 +211,6 @@ fn threads() -> Vec<(Tid, String)> {
 }
 
 fn thread_of(target: &mut Target) -> Option<&mut Thread> {
-    match target {
-        Target::Thread(thread)
-        | Target::Session(thread)
-        | Target::GroupWeightOf(thread)
-        | Target::Threads(Selector::Process(thread)) => Some(thread),
-        _ => None,
-    }
-}
-
-fn thread_in(target: &Target) -> Option<&Thread> {
     match target {
         Target::Thread(thread)
         | Target::Session(thread)

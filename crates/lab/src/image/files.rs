@@ -9,7 +9,7 @@ use super::{Content, ImageError, program, shared};
 use crate::scenario::Scenario;
 
 /// Maximum size of all files of a scenario: the guest keeps them in memory.
-pub(super) const MAX_SCENARIO_BYTES: u64 = 512 << 20;
+const MAX_SCENARIO_BYTES: u64 = 512 << 20;
 
 /// Adds the files of a scenario with their libraries; they override everything except the lab's own entries.
 pub(super) fn add(scenario: &Scenario, entries: &mut BTreeMap<String, Content>) -> Result<(), ImageError> {
@@ -49,7 +49,13 @@ fn copy(
     if !metadata.is_file() {
         return Ok(());
     }
-    *left = left.checked_sub(metadata.len()).ok_or_else(|| ImageError::TooLarge { path: from.to_owned() })?;
+    let too_large = || {
+        let (path, most) = (from.display(), MAX_SCENARIO_BYTES >> 20);
+        ImageError::Other(format!(
+            "{path}: the scenario's files have more than {most} MiB together, which a guest keeps in its memory"
+        ))
+    };
+    *left = left.checked_sub(metadata.len()).ok_or_else(too_large)?;
     let permissions = metadata.permissions().mode() & 0o755;
     if permissions & 0o111 != 0 && program::is_elf(from)? {
         let mut libraries = BTreeMap::new();

@@ -47,9 +47,6 @@ const LATE_MODULES: [&str; 2] = ["virtio_mmio", "virtio_blk"];
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum ImageError {
-    /// A tool is missing on the host.
-    #[error("the scenario needs `{0}`, which is not installed on this host")]
-    NoTool(String),
     /// Users other than root and this one could have written a tool.
     #[error("the scenario's tool `{tool}` is not copied into the guest: {source}")]
     NotTrusted {
@@ -57,41 +54,6 @@ pub enum ImageError {
         tool: String,
         /// Why.
         source: ProgramError,
-    },
-    /// A program's list of libraries is missing or damaged.
-    #[error("{program}: {what}")]
-    Damaged {
-        /// The program, or a library.
-        program: PathBuf,
-        /// The defect.
-        what: String,
-    },
-    /// A tool is a script, and its interpreter is not among the tools.
-    #[error(
-        "{script} is a script for {interpreter}, which the guest has only if it is among the scenario's `tools`, too"
-    )]
-    Script {
-        /// The script.
-        script: PathBuf,
-        /// The interpreter in its first line.
-        interpreter: String,
-    },
-    /// A tool is neither a binary nor a script.
-    #[error("{0} is no program: neither ELF nor a script that begins with `#!`")]
-    NoProgram(PathBuf),
-    /// The scenario's files exceed the guest's memory.
-    #[error("{path}: the scenario's files have more than {} MiB together, which a guest keeps in its memory", files::MAX_SCENARIO_BYTES >> 20)]
-    TooLarge {
-        /// The file that exceeded it.
-        path: PathBuf,
-    },
-    /// A library of a tool is not installed.
-    #[error("{program} needs the library {library}, which is not installed")]
-    Library {
-        /// The tool.
-        program: PathBuf,
-        /// The library.
-        library: String,
     },
     /// Reading or writing a file failed.
     #[error("{path}: {source}")]
@@ -104,6 +66,9 @@ pub enum ImageError {
     /// The kernel in the store is damaged, or lacks a module.
     #[error(transparent)]
     Store(#[from] StoreError),
+    /// A tool or file of the scenario cannot be in a guest: which, and why.
+    #[error("{0}")]
+    Other(String),
 }
 
 impl ImageError {
@@ -159,7 +124,7 @@ fn gather(kernel: &Kernel, scenario: &Scenario, program: &Path) -> Result<BTreeM
     program::libraries(program, &mut libraries)?;
     for tool in &scenario.tools {
         let found = Program::find(tool).map_err(|error| match error.is_absent() {
-            true => ImageError::NoTool(tool.clone()),
+            true => ImageError::Other(format!("the scenario needs `{tool}`, which is not installed on this host")),
             false => ImageError::NotTrusted { tool: tool.clone(), source: error },
         });
         let file = found?.path().to_owned();
@@ -203,7 +168,7 @@ fn add_modules(
     let modules = kernel.modules()?;
     let late: Vec<String> = LATE_MODULES.map(str::to_owned).to_vec();
     for (list, names) in [(MODULES_EARLY, &scenario.modules), (MODULES_LATE, &late)] {
-        let order = modules.in_order(&kernel.info.release, names).map_err(StoreError::from)?;
+        let order = modules.in_order(&kernel.info.release, names)?;
         let files: Vec<&str> = order.load.iter().map(|module| module.file.as_str()).collect();
         let asked = order.ask.iter().map(|name| format!("{name}{ASK}"));
         let lines: Vec<String> = files.iter().map(|file| (*file).to_owned()).chain(asked).collect();

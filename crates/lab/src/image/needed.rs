@@ -98,8 +98,10 @@ pub(super) fn libraries(program: &Path, places: &Places) -> Result<BTreeSet<Stri
             if !names.insert(name.clone()) {
                 continue;
             }
-            let (path, found) = find(name, &before, places, machine)
-                .ok_or_else(|| ImageError::Library { program: program.to_owned(), library: name.clone() })?;
+            let (path, found) = find(name, &before, places, machine).ok_or_else(|| {
+                let program = program.display();
+                ImageError::Other(format!("{program} needs the library {name}, which is not installed"))
+            })?;
             paths.insert(path.clone());
             pending.push_back((PathBuf::from(path), found, inherited.clone()));
         }
@@ -132,7 +134,7 @@ fn expanded(directories: &[String], origin: &Path) -> Vec<PathBuf> {
 
 fn linked(file: &Path) -> Result<Linked, ImageError> {
     let bytes = fs::read(file).map_err(ImageError::file(file))?;
-    let damaged = |what: &str| ImageError::Damaged { program: file.to_owned(), what: what.to_owned() };
+    let damaged = |what: &str| ImageError::Other(format!("{}: {what}", file.display()));
     match FileKind::parse(&*bytes) {
         Ok(FileKind::Elf64) => read::<FileHeader64<Endianness>>(&bytes),
         Ok(FileKind::Elf32) => read::<FileHeader32<Endianness>>(&bytes),

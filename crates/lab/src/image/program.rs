@@ -19,12 +19,19 @@ pub(super) fn needs(
     }
     let mut first = [0; 256];
     let length = fs::File::open(tool).and_then(|mut file| file.read(&mut first)).map_err(ImageError::file(tool))?;
-    let interpreter = interpreter(&first[..length]).ok_or_else(|| ImageError::NoProgram(tool.to_owned()))?;
+    let interpreter = interpreter(&first[..length]).ok_or_else(|| no_program(tool))?;
     let have = |name: &str| tools.iter().any(|tool| super::base_name(tool) == super::base_name(name));
     if have(&interpreter) {
         return Ok(());
     }
-    Err(ImageError::Script { script: tool.to_owned(), interpreter })
+    let script = tool.display();
+    Err(ImageError::Other(format!(
+        "{script} is a script for {interpreter}, which the guest has only if it is among the scenario's `tools`, too"
+    )))
+}
+
+fn no_program(file: &Path) -> ImageError {
+    ImageError::Other(format!("{} is no program: neither ELF nor a script that begins with `#!`", file.display()))
 }
 
 /// The interpreter in a script's first line: for `#!/usr/bin/env python3` the last word.
@@ -40,7 +47,7 @@ fn interpreter(first: &[u8]) -> Option<String> {
 /// program.
 pub(super) fn libraries(program: &Path, into: &mut BTreeMap<String, PathBuf>) -> Result<(), ImageError> {
     if !is_elf(program)? {
-        return Err(ImageError::NoProgram(program.to_owned()));
+        return Err(no_program(program));
     }
     for path in needed::libraries(program, &Places::of_host())? {
         let file = fs::canonicalize(&path).map_err(ImageError::file(&path))?;

@@ -6,7 +6,7 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-use super::{Better, Metric, MetricError};
+use super::{Better, Metric, beginning};
 
 #[derive(Deserialize)]
 struct Output {
@@ -47,17 +47,19 @@ struct Latency {
 /// The percentiles that become metrics: fio's key and our name.
 const FIO_PERCENTILES: [(&str, &str); 3] = [("50.000000", "p50"), ("99.000000", "p99"), ("99.900000", "p99.9")];
 
-pub(super) fn parse(output: &str, load: &str) -> Result<Vec<Metric>, MetricError> {
+pub(super) fn parse(output: &str, load: &str) -> Result<Vec<Metric>, String> {
     // fio prints warnings before the JSON, and messages after it.
     let json = output.find('{').map_or("", |start| &output[start..]);
     let parsed = serde_json::Deserializer::from_str(json).into_iter::<Output>().next();
-    let failed = |source| MetricError::Fio { load: load.to_owned(), source, shown: super::beginning(output) };
+    let failed = |error: serde_json::Error| {
+        format!(": no fio JSON (is --output-format=json there?): {error}; it printed: {}", beginning(output))
+    };
     let parsed = match parsed {
         Some(parsed) => parsed.map_err(failed)?,
         None => return Err(failed(serde::de::Error::custom("no `{` in the output"))),
     };
     if let Some(job) = parsed.jobs.iter().find(|job| job.error != 0) {
-        return Err(MetricError::FioFailed { load: load.to_owned(), job: job.jobname.clone(), code: job.error });
+        return Err(format!(": fio's job `{}` failed with error {}", job.jobname, job.error));
     }
     let directions = || parsed.jobs.iter().flat_map(|job| [&job.read, &job.write]).filter(|part| part.total_ios > 0.0);
     let ios: f64 = directions().map(|part| part.total_ios).sum();

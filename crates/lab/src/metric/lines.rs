@@ -1,17 +1,16 @@
 //! Metrics from the lab's own loads: lines `metric NAME NUMBER UNIT higher|lower|neither`; other lines are ignored.
 
-use super::{Better, Metric, MetricError};
+use super::{Better, Metric, beginning};
 
-pub(super) fn parse(output: &str, load: &str) -> Result<Vec<Metric>, MetricError> {
+pub(super) fn parse(output: &str, load: &str) -> Result<Vec<Metric>, String> {
     let mut metrics = Vec::new();
     for (index, line) in output.lines().enumerate() {
         let Some(rest) = line.strip_prefix("metric ") else { continue };
-        let metric = read(rest, load).ok_or_else(|| MetricError::Line {
-            load: load.to_owned(),
-            line: index + 1,
-            shown: super::beginning(line),
-        })?;
-        metrics.push(metric);
+        let malformed = || {
+            let (line, number) = (beginning(line), index + 1);
+            format!(", line {number}: expected `metric NAME NUMBER UNIT higher|lower|neither`, found `{line}`")
+        };
+        metrics.push(read(rest, load).ok_or_else(malformed)?);
     }
     Ok(metrics)
 }

@@ -59,7 +59,13 @@ impl Qemu {
                 Err(error) => refused = refused.or(Some(error)),
             }
         }
-        Err(refused.unwrap_or(QemuError::Absent))
+        Err(refused.unwrap_or_else(|| {
+            QemuError::Other(
+                "no qemu-system-x86_64 on PATH; install the package qemu-system-x86, or let `unstarve lab qemu add` fetch one \
+                 for the lab alone"
+                    .to_owned(),
+            )
+        }))
     }
 
     /// Its version.
@@ -79,12 +85,18 @@ impl Qemu {
 
     /// Returns it if it can run this many CPUs with this clock.
     pub fn fit_for(self, cpus: u32, clock: Clock) -> Result<Qemu, QemuError> {
-        let (program, found) = (self.program().to_owned(), &self.version);
+        let is_old = format!("{} is version {}", self.program().display(), self.version);
         if clock == Clock::Virtual && cpus > 1 && self.major < NEEDED_FOR_SMP {
-            return Err(QemuError::TooOld { program, found: found.clone(), cpus, needed: NEEDED_FOR_SMP });
+            return Err(QemuError::Other(format!(
+                "{is_old}; {cpus} CPUs in virtual time need QEMU {NEEDED_FOR_SMP} or later (older ones hang when they start \
+                 the second CPU): run `unstarve lab qemu add`"
+            )));
         }
         if clock == Clock::Host && self.user.is_some() && self.major < NEEDED_FOR_SMP {
-            return Err(QemuError::NoKvmByDescriptor { program, found: found.clone(), needed: NEEDED_FOR_SMP });
+            return Err(QemuError::Other(format!(
+                "--kvm: {is_old}; root runs QEMU as an unprivileged user, and only QEMU {NEEDED_FOR_SMP} or later takes \
+                 /dev/kvm from root: run `unstarve lab qemu add`, or the lab as a user of the group kvm"
+            )));
         }
         Ok(self)
     }
@@ -126,8 +138,9 @@ impl Qemu {
         let output = output.map_err(|source| QemuError::Start { program: path.clone(), source })?;
         let said = String::from_utf8_lossy(if output.status.success() { &output.stdout } else { &output.stderr });
         let parsed = parse_version(&said);
-        let (version, major) =
-            parsed.ok_or_else(|| QemuError::NoVersion { program: path, said: said.trim().to_owned() })?;
+        let (version, major) = parsed.ok_or_else(|| {
+            QemuError::Other(format!("`{} --version` prints no version: {}", path.display(), said.trim()))
+        })?;
         (qemu.version, qemu.major) = (version, major);
         Ok(qemu)
     }

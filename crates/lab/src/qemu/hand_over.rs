@@ -10,6 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 
 use unstarve_files::program::InheritedFile;
+use unstarve_files::trust::for_a_shell;
 
 use super::unprivileged::Unprivileged;
 use super::{Clock, Machine, QemuError};
@@ -61,8 +62,15 @@ pub(super) fn add_machine(
 /// Whether the user that QEMU runs as may execute a program that it gets by descriptor, or already runs.
 pub(super) fn check_executable(program: &Path, link: &Path) -> Result<(), QemuError> {
     let mode = link.metadata().map_err(opened(program))?.permissions().mode() & 0o7777;
-    let is_for_all = mode & 0o001 != 0;
-    if is_for_all { Ok(()) } else { Err(QemuError::NotForAll { program: program.to_owned(), mode }) }
+    if mode & 0o001 != 0 {
+        return Ok(());
+    }
+    Err(QemuError::Other(format!(
+        "{}: mode {mode:04o} does not let every user execute it; root runs QEMU and its supervisor as an unprivileged user. \
+         Run: chmod a+rx {}",
+        program.display(),
+        for_a_shell(program)
+    )))
 }
 
 fn opened(path: &Path) -> impl FnOnce(io::Error) -> QemuError {

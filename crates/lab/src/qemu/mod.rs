@@ -51,66 +51,12 @@ pub struct Machine {
 #[derive(Debug, thiserror::Error)]
 #[non_exhaustive]
 pub enum QemuError {
-    /// There is none.
-    #[error(
-        "no qemu-system-x86_64 on PATH; install the package qemu-system-x86, or let `unstarve lab qemu add` fetch one \
-         for the lab alone"
-    )]
-    Absent,
-    /// It cannot run several CPUs in virtual time.
-    #[error(
-        "{program} is version {found}; {cpus} CPUs in virtual time need QEMU {needed} or later (older ones hang when \
-         they start the second CPU): run `unstarve lab qemu add`"
-    )]
-    TooOld {
-        /// Which.
-        program: PathBuf,
-        /// Its version.
-        found: String,
-        /// How many were asked for.
-        cpus: u32,
-        /// What is needed.
-        needed: u32,
-    },
-    /// It does not say which version it is.
-    #[error("`{program} --version` prints no version: {said}")]
-    NoVersion {
-        /// Which.
-        program: PathBuf,
-        /// What it said.
-        said: String,
-    },
     /// Others can have written it, or what it loads.
     #[error(transparent)]
     Program(#[from] unstarve_files::ProgramError),
     /// Root found no unprivileged user to run it as.
     #[error("QEMU is never run as root, and there is no other user to run it as: {0}")]
     NoUser(io::Error),
-    /// The user that QEMU runs as may not execute it, or this program, which supervises it.
-    #[error(
-        "{program}: mode {mode:04o} does not let every user execute it; root runs QEMU and its supervisor as an unprivileged \
-         user. Run: chmod a+rx {}",
-        unstarve_files::trust::for_a_shell(program)
-    )]
-    NotForAll {
-        /// Which.
-        program: PathBuf,
-        /// Its permissions.
-        mode: u32,
-    },
-    /// It opens `/dev/kvm` by path, which its user may not.
-    #[error(
-        "--kvm: {program} is version {found}; root runs QEMU as an unprivileged user, and only QEMU {needed} or later takes \
-         /dev/kvm from root: run `unstarve lab qemu add`, or the lab as a user of the group kvm"
-    )]
-    NoKvmByDescriptor {
-        /// Which.
-        program: PathBuf,
-        /// Its version.
-        found: String,
-        /// What is needed.
-        needed: u32,
-    },
     /// A file for it cannot be opened.
     #[error("{path}: {source}")]
     Open {
@@ -138,6 +84,9 @@ pub enum QemuError {
         /// Why.
         source: io::Error,
     },
+    /// None is there, or it cannot be used: why, and what to do.
+    #[error("{0}")]
+    Other(String),
 }
 
 /// How long a guest may take.

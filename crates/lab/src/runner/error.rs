@@ -25,26 +25,6 @@ pub enum RunError {
     /// QEMU is not there, too old, or cannot be started.
     #[error(transparent)]
     Qemu(#[from] QemuError),
-    /// The scenario does not suit the kernel.
-    #[error("scenario {scenario} is for kernels {bounds}, not for {kernel}")]
-    Unsuited {
-        /// The scenario.
-        scenario: String,
-        /// Its `kernels`.
-        bounds: String,
-        /// The kernel's release.
-        kernel: String,
-    },
-    /// The scenario has no such remedy.
-    #[error("scenario {scenario} has no remedy `{remedy}`; it has {have}")]
-    NoRemedy {
-        /// The scenario.
-        scenario: String,
-        /// What was asked for.
-        remedy: String,
-        /// What there is, for people.
-        have: String,
-    },
     /// The trace from which remedies were to be taken cannot be explained.
     #[error("{path}: {source}")]
     Unexplained {
@@ -53,14 +33,9 @@ pub enum RunError {
         /// Why.
         source: Box<dyn std::error::Error + Send + Sync>,
     },
-    /// `explain` does not offer the remedy, or no guest can show it.
-    #[error("remedy `{remedy}`: {why}")]
-    NotOffered {
-        /// The remedy.
-        remedy: String,
-        /// Why not.
-        why: String,
-    },
+    /// The request cannot be run: why.
+    #[error("{0}")]
+    Refused(String),
     /// The guest or its kernel reported a failure.
     #[error("the guest failed in stage `{stage}`: {trouble}{console}")]
     Guest {

@@ -71,7 +71,7 @@ fn add_from_archive(
     let apt = Apt::open(cache, &archive, suite, &[suite], Installed::Nothing)?;
     let packages = newest(apt.packages(KERNEL_PACKAGE_PATTERN)?);
     let Some(first) = packages.first().cloned() else {
-        return Err(StoreError::NoPackage { pattern: KERNEL_PACKAGE_PATTERN.into(), suite: suite.into() });
+        return Err(StoreError::no_package(KERNEL_PACKAGE_PATTERN, suite));
     };
     let part = PartialEntry::directory(&cache.kernels().join(name)).map_err(StoreError::file(cache.kernels()))?;
     let scratch = part.path().join("unpacked");
@@ -153,7 +153,7 @@ fn modules_directory(unpacked: &Path) -> Result<PathBuf, StoreError> {
     found
         .map(|entry| entry.path())
         .find(|path| path.join("kernel").is_dir())
-        .ok_or_else(|| StoreError::Malformed { path: unpacked.to_owned(), what: "the package holds no modules".into() })
+        .ok_or_else(|| StoreError::malformed(unpacked, "the package holds no modules"))
 }
 
 /// The first file in one of `places`, or one level deeper, whose name has this prefix.
@@ -172,7 +172,7 @@ fn find(unpacked: &Path, places: &[&str], prefix: &str) -> Result<PathBuf, Store
             }
         }
     }
-    Err(StoreError::Malformed { path: unpacked.to_owned(), what: format!("the package holds no {prefix}") })
+    Err(StoreError::malformed(unpacked, format_args!("the package holds no {prefix}")))
 }
 
 /// The release string in a bzImage's header (Documentation/arch/x86/boot.rst: magic `HdrS` at 0x202; 0x20e has the
@@ -182,7 +182,7 @@ fn release_of(image: &Path) -> Result<String, StoreError> {
     let mut bytes = Vec::new();
     let file = fs::File::open(image).map_err(StoreError::file(image))?;
     file.take(0x2_0000).read_to_end(&mut bytes).map_err(StoreError::file(image))?;
-    let malformed = || StoreError::Malformed { path: image.to_owned(), what: "not a bzImage of a Linux kernel".into() };
+    let malformed = || StoreError::malformed(image, "not a bzImage of a Linux kernel");
     if bytes.get(0x202..0x206) != Some(b"HdrS".as_slice()) {
         return Err(malformed());
     }

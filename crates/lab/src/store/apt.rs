@@ -26,11 +26,14 @@ impl Archive {
     pub(crate) fn of_machine() -> Result<Archive, StoreError> {
         let keyring = Path::new(DEBIAN_KEYRING);
         if !keyring.exists() {
-            return Err(StoreError::NoKeyring(keyring.to_owned()));
+            let what = format!("{DEBIAN_KEYRING} is missing: install the package debian-archive-keyring");
+            return Err(StoreError::Other(what));
         }
         let format = "$(REPO_URI)\t$(LABEL)\t$(RELEASE)\t$(COMPONENT)";
         let targets = run(fetcher("apt-get")?.args(["indextargets", "--format", format]))?;
-        find_archive(&targets).map(|uri| Archive { uri }).ok_or(StoreError::NoArchive)
+        let absent = "no Debian archive among this machine's apt sources, so no kernel can be fetched; give a kernel file \
+                      instead: `unstarve lab kernel add FILE --modules DIR`";
+        find_archive(&targets).map(|uri| Archive { uri }).ok_or_else(|| StoreError::Other(absent.to_owned()))
     }
 }
 
@@ -73,7 +76,10 @@ impl Apt {
         apt.lay_out(archive, suites, installed).map_err(StoreError::file(&apt.directory))?;
         run(apt.command("apt-get")?.args(["-qq", "update"]))?;
         if !has_lists(&apt.directory.join("state/lists")) {
-            return Err(StoreError::NoLists { suites: suites.join(", "), archive: archive.uri.clone() });
+            let (suites, archive) = (suites.join(", "), &archive.uri);
+            return Err(StoreError::Other(format!(
+                "no package list of {suites} came from {archive}: is the network there? Try `apt-get update` by hand"
+            )));
         }
         Ok(apt)
     }
@@ -258,7 +264,7 @@ fn failed(command: &Command, output: &Output) -> StoreError {
     let plain = command.get_args().filter_map(|argument| argument.to_str());
     let plain: Vec<&str> = plain.filter(|argument| !argument.contains("::") && *argument != "-o").collect();
     let program = Path::new(command.get_program()).file_name().unwrap_or_default().to_string_lossy();
-    StoreError::Failed { command: format!("{program} {}", plain.join(" ")), message }
+    StoreError::Other(format!("`{program} {}` failed: {message}", plain.join(" ")))
 }
 
 #[cfg(test)]

@@ -27,7 +27,8 @@ impl Cache {
         let home = set("HOME").filter(|home| !is_root || Directory::open(home).is_ok());
         let home = home.or_else(|| is_root.then(homes_of_root));
         let base = given.or_else(|| home.map(|home| home.join(".cache")));
-        let cache = Cache::at(base.ok_or(StoreError::NoCacheDirectory)?.join("unstarve/lab"));
+        let absent = || StoreError::Other("no cache directory: set XDG_CACHE_HOME or HOME".to_owned());
+        let cache = Cache::at(base.ok_or_else(absent)?.join("unstarve/lab"));
         if is_root {
             check_root(&cache.root).map_err(StoreError::NotRoots)?;
         }

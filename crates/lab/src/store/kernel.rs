@@ -42,7 +42,9 @@ impl Kernel {
         if !directory.is_dir() {
             let names: Vec<String> = list(cache)?.into_iter().map(|info| info.name).collect();
             let have = if names.is_empty() { "is none".to_owned() } else { format!("are: {}", names.join(", ")) };
-            return Err(StoreError::NoKernel { name: name.to_owned(), have });
+            return Err(StoreError::Other(format!(
+                "no kernel `{name}` in the store (there {have}); add it with `unstarve lab kernel add {name}`"
+            )));
         }
         Ok(Kernel { info: read_info(&directory)?, directory })
     }
@@ -59,7 +61,7 @@ impl Kernel {
     pub(crate) fn modules(&self) -> Result<Modules, StoreError> {
         let path = self.directory.join(MODULE_INDEX_FILE);
         let text = fs::read_to_string(&path).map_err(StoreError::file(&path))?;
-        serde_json::from_str(&text).map_err(|error| StoreError::Malformed { path, what: error.to_string() })
+        serde_json::from_str(&text).map_err(|error| StoreError::malformed(&path, error))
     }
 }
 
@@ -71,17 +73,16 @@ const KERNEL_INFO_FILE: &str = "kernel.toml";
 
 /// Writes a kernel's description and module index into its directory.
 pub(super) fn describe(directory: &Path, info: &KernelInfo, modules: &Modules) -> Result<(), StoreError> {
-    let malformed = |what: String| StoreError::Malformed { path: directory.to_owned(), what };
-    let text = toml::to_string(info).map_err(|error| malformed(error.to_string()))?;
+    let text = toml::to_string(info).map_err(|error| StoreError::malformed(directory, error))?;
     fs::write(directory.join(KERNEL_INFO_FILE), text).map_err(StoreError::file(directory.join(KERNEL_INFO_FILE)))?;
-    let index = serde_json::to_string(modules).map_err(|error| malformed(error.to_string()))?;
+    let index = serde_json::to_string(modules).map_err(|error| StoreError::malformed(directory, error))?;
     fs::write(directory.join(MODULE_INDEX_FILE), index).map_err(StoreError::file(directory.join(MODULE_INDEX_FILE)))
 }
 
 fn read_info(directory: &Path) -> Result<KernelInfo, StoreError> {
     let path = directory.join(KERNEL_INFO_FILE);
     let text = fs::read_to_string(&path).map_err(StoreError::file(&path))?;
-    toml::from_str(&text).map_err(|error| StoreError::Malformed { path, what: error.message().to_owned() })
+    toml::from_str(&text).map_err(|error| StoreError::malformed(&path, error.message()))
 }
 
 /// All kernels in the store, by name.
@@ -115,7 +116,9 @@ pub fn remove(cache: &Cache, name: &str) -> Result<(), StoreError> {
 pub(super) fn checked_name(name: &str) -> Result<&str, StoreError> {
     let good = |c: char| c.is_ascii_alphanumeric() || "._+-".contains(c);
     let ok = !name.is_empty() && name.len() <= 100 && name.chars().all(good) && !name.starts_with(['.', '-']);
-    if ok { Ok(name) } else { Err(StoreError::Name(name.to_owned())) }
+    let refused =
+        || StoreError::Other(format!("`{name}` cannot name a kernel: letters, digits, `.`, `_`, `+` and `-` can"));
+    if ok { Ok(name) } else { Err(refused()) }
 }
 
 #[cfg(test)]

@@ -3,41 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io::{self, Read};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 
 use serde::{Deserialize, Serialize};
 
+use super::StoreError;
 use super::modinfo::{ModInfo, canonical};
-
-/// Why modules are unavailable.
-#[derive(Debug, thiserror::Error)]
-#[non_exhaustive]
-pub enum ModuleError {
-    /// The kernel has no such module, neither as a file nor built in.
-    #[error(
-        "kernel {kernel} has no module `{module}`{wanted_by}: there is neither a file of it, nor is it in the list of what is \
-         built in"
-    )]
-    Missing {
-        /// The kernel's release.
-        kernel: String,
-        /// The module.
-        module: String,
-        /// `, which xfs needs`, or nothing.
-        wanted_by: String,
-    },
-    /// A module's file cannot be read.
-    #[error("{path}: {source}")]
-    File {
-        /// Which.
-        path: PathBuf,
-        /// Why.
-        source: io::Error,
-    },
-    /// A module's file is not a module.
-    #[error("{0} is not a kernel module")]
-    Malformed(PathBuf),
-}
 
 /// The modules of one kernel with their dependencies.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
@@ -64,11 +35,11 @@ const MAX_MODULE_BYTES: u64 = 256 << 20;
 impl Modules {
     /// Copies all modules below `from` (a `/lib/modules/VERSION`) into `into`, uncompressed, because not every kernel
     /// can load compressed ones.
-    pub(crate) fn import(from: &Path, into: &Path) -> Result<Modules, ModuleError> {
+    pub(crate) fn import(from: &Path, into: &Path) -> Result<Modules, StoreError> {
         let mut modules = Modules { builtin: read_builtin(from), ..Modules::default() };
         let mut pending = vec![from.to_owned()];
         while let Some(directory) = pending.pop() {
-            let at = |source| ModuleError::File { path: directory.clone(), source };
+            let at = |source| StoreError::File { path: directory.clone(), source };
             for entry in fs::read_dir(&directory).map_err(at)? {
                 let path = entry.map_err(at)?.path();
                 // `build` and `source` are links out of the tree.
@@ -82,10 +53,11 @@ impl Modules {
         Ok(modules)
     }
 
-    fn add(&mut self, name: String, path: &Path, into: &Path) -> Result<(), ModuleError> {
-        let failed = |source| ModuleError::File { path: path.to_owned(), source };
+    fn add(&mut self, name: String, path: &Path, into: &Path) -> Result<(), StoreError> {
+        let failed = |source| StoreError::File { path: path.to_owned(), source };
         let image = read_image(path).map_err(failed)?;
-        let info = ModInfo::parse(&image).ok_or_else(|| ModuleError::Malformed(path.to_owned()))?;
+        let other = || StoreError::Other(format!("{} is not a kernel module", path.display()));
+        let info = ModInfo::parse(&image).ok_or_else(other)?;
         let file = format!("{name}.ko");
         fs::write(into.join(&file), image).map_err(failed)?;
         self.files.insert(name, Module { file, depends: info.depends, soft: info.soft, aliases: info.aliases });
@@ -93,7 +65,7 @@ impl Modules {
     }
 
     /// The modules to load for `wanted`, each after its dependencies. Built-in ones need no loading.
-    pub(crate) fn in_order<'a>(&'a self, kernel: &'a str, wanted: &[String]) -> Result<Needed<'a>, ModuleError> {
+    pub(crate) fn in_order<'a>(&'a self, kernel: &'a str, wanted: &[String]) -> Result<Needed<'a>, StoreError> {
         let mut order = Order { modules: self, kernel, seen: BTreeSet::new(), list: Vec::new(), ask: BTreeSet::new() };
         for name in wanted {
             order.visit(&canonical(name), None)?;
@@ -130,7 +102,7 @@ struct Order<'a> {
 }
 
 impl Order<'_> {
-    fn visit(&mut self, name: &str, wanted_by: Option<&str>) -> Result<(), ModuleError> {
+    fn visit(&mut self, name: &str, wanted_by: Option<&str>) -> Result<(), StoreError> {
         let Some(resolved) = self.modules.resolve(name) else {
             if self.modules.builtin.contains(name) {
                 return Ok(());
@@ -141,7 +113,11 @@ impl Order<'_> {
                 return Ok(());
             }
             let wanted_by = wanted_by.map(|other| format!(", which {other} needs")).unwrap_or_default();
-            return Err(ModuleError::Missing { kernel: self.kernel.into(), module: name.into(), wanted_by });
+            return Err(StoreError::Other(format!(
+                "kernel {} has no module `{name}`{wanted_by}: there is neither a file of it, nor is it in the list of what \
+                 is built in",
+                self.kernel
+            )));
         };
         if !self.seen.insert(resolved.to_owned()) {
             return Ok(());

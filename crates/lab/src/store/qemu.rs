@@ -68,8 +68,10 @@ pub fn add_qemu(cache: &Cache, progress: &mut dyn FnMut(&str)) -> Result<String,
         newest_found = newest_found.or(version);
     }
     match newest_found {
-        Some(found) => Err(StoreError::QemuTooOld { found, needed: NEEDED_FOR_SMP }),
-        None => Err(StoreError::NoPackage { pattern: "qemu-system-x86".into(), suite: codename }),
+        Some(found) => Err(StoreError::Other(format!(
+            "the archive's newest QEMU is {found}, and several CPUs in virtual time need {NEEDED_FOR_SMP} or later"
+        ))),
+        None => Err(StoreError::no_package("qemu-system-x86", &codename)),
     }
 }
 
@@ -82,8 +84,7 @@ fn keep(cache: &Cache, files: &[PathBuf], version: String) -> Result<String, Sto
     // A firmware file may link out of the package tree to /usr/share.
     let firmware: BTreeSet<PathBuf> = ["usr/share/qemu", "usr/share/seabios"].map(|b| part.path().join(b)).into();
     if !firmware.iter().any(|directory| directory.join("bios-microvm.bin").is_file()) {
-        let what = "the packages hold no bios-microvm.bin".to_owned();
-        return Err(StoreError::Malformed { path: cache.qemu(), what });
+        return Err(StoreError::malformed(&cache.qemu(), "the packages hold no bios-microvm.bin"));
     }
     part.keep().map_err(StoreError::file(cache.qemu()))?;
     Ok(version)
@@ -104,11 +105,8 @@ fn major(version: &str) -> Option<u32> {
 fn codename(os_release: &Path) -> Result<String, StoreError> {
     let text = fs::read_to_string(os_release).map_err(StoreError::file(os_release))?;
     let value = text.lines().find_map(|line| line.strip_prefix("VERSION_CODENAME="));
-    value.map(|value| value.trim_matches('"').to_owned()).ok_or_else(|| StoreError::Malformed {
-        path: os_release.to_owned(),
-        what: "no VERSION_CODENAME, so the suite to take QEMU from is unknown; install QEMU 10 or later yourself"
-            .into(),
-    })
+    let absent = "no VERSION_CODENAME, so the suite to take QEMU from is unknown; install QEMU 10 or later yourself";
+    value.map(|value| value.trim_matches('"').to_owned()).ok_or_else(|| StoreError::malformed(os_release, absent))
 }
 
 #[cfg(test)]

@@ -65,8 +65,6 @@ pub struct FtraceText {
     before_head: (Arrivals, Option<u32>),
     malformed: Malformed,
     bad: BadLines,
-    /// Why the text ends early, if it does.
-    cut: Option<String>,
     /// Lost events, to be reported before the next event of their CPU.
     pending: BTreeMap<CpuId, Option<u64>>,
     lost: BTreeMap<CpuId, u64>,
@@ -115,7 +113,6 @@ impl FtraceText {
             before_head: Default::default(),
             malformed: Malformed::default(),
             bad: BadLines::default(),
-            cut: None,
             pending: BTreeMap::new(),
             lost: BTreeMap::new(),
             gaps: 0,
@@ -130,16 +127,7 @@ impl FtraceText {
         }
         self.lines.skip_blank();
         let number = self.lines.number() + 1;
-        let text = match self.lines.next_line() {
-            Ok(Some(text)) => text,
-            Ok(None) => return self.finish(),
-            // A truncated compressed file: keep what came before.
-            Err(source) if self.any_line => {
-                self.cut = Some(format!("after line {}: {source}", number - 1));
-                return self.finish();
-            }
-            Err(source) => return Err(TextError::Read { line: number, source }),
-        };
+        let Some(text) = self.lines.next_of_trace(self.any_line)? else { return self.finish() };
         // A line may have to be joined from several, so it is copied out of the line reader's buffer.
         let mut line = std::mem::take(&mut self.line);
         line.clear();
@@ -240,7 +228,7 @@ impl FtraceText {
                 self.info.note_clocks(ClockPair { trace: time, wall });
             }
             if parsed.event.is_empty() && !self.lines.is_complete() {
-                self.note_cut();
+                self.lines.note_cut();
             }
             return Ok(LineKind::Event);
         };
@@ -332,7 +320,7 @@ impl FtraceText {
 
     fn bad_line(&mut self, number: u64, text: &[u8]) {
         if !self.is_complete(number) {
-            self.note_cut();
+            self.lines.note_cut();
         } else if !self.is_mail {
             self.bad.note(number, text);
         }
@@ -342,12 +330,8 @@ impl FtraceText {
         if self.is_complete(number) {
             self.malformed.note(event, || quoted(number, text));
         } else {
-            self.note_cut();
+            self.lines.note_cut();
         }
-    }
-
-    fn note_cut(&mut self) {
-        self.cut = Some(format!("line {} stops in its middle", self.lines.number()));
     }
 
     fn finish(&mut self) -> Result<(), TextError> {
@@ -423,9 +407,7 @@ impl EventSource for FtraceText {
         if self.gaps > 0 {
             losses.push(Loss::new(LossKind::UncountedGap, self.gaps));
         }
-        if let Some(cut) = &self.cut {
-            losses.push(Loss::new(LossKind::Truncated, 1).with_detail(cut.clone()));
-        }
+        losses.extend(self.lines.cut());
         losses.extend(self.malformed.losses());
         losses.extend(self.bad.loss());
         if self.lines.too_long() > 0 {

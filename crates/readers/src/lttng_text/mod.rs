@@ -6,8 +6,7 @@ mod line;
 use std::io::Read;
 
 use unstarve_model::{
-    Batch, Context, Event, EventKind, EventSet, EventSource, EventType, Issuer, Loss, LossKind, SourceError, Time,
-    TraceInfo,
+    Batch, Context, Event, EventKind, EventSet, EventSource, EventType, Issuer, Loss, SourceError, Time, TraceInfo,
 };
 
 use self::fields::Fields;
@@ -34,8 +33,6 @@ pub struct LttngText {
     seen: EventSet,
     malformed: Malformed,
     any_line: bool,
-    /// Why the text ends early, if it does.
-    cut: Option<String>,
     /// Time of day of the last line, and midnights passed since the first.
     last: u64,
     midnights: u64,
@@ -59,7 +56,6 @@ impl LttngText {
             seen: EventSet::default(),
             malformed: Malformed::default(),
             any_line: false,
-            cut: None,
             last: 0,
             midnights: 0,
             at_end: false,
@@ -67,17 +63,7 @@ impl LttngText {
     }
 
     fn step(&mut self) -> Result<(), TextError> {
-        let number = self.lines.number() + 1;
-        let text = match self.lines.next_line() {
-            Ok(Some(text)) => text,
-            Ok(None) => return self.finish(),
-            // A truncated compressed file: keep what came before.
-            Err(source) if self.any_line => {
-                self.cut = Some(format!("after line {}: {source}", number - 1));
-                return self.finish();
-            }
-            Err(source) => return Err(TextError::Read { line: number, source }),
-        };
+        let Some(text) = self.lines.next_of_trace(self.any_line)? else { return self.finish() };
         let Some(line) = Line::parse(text) else { return Ok(()) };
         self.any_line = true;
         let Some(event) = line.event() else { return Ok(()) };
@@ -110,7 +96,7 @@ impl LttngText {
 
     fn bad_line(&mut self, event: EventType, text: &[u8]) {
         if !self.lines.is_complete() {
-            self.cut = Some(format!("line {} stops in its middle", self.lines.number()));
+            self.lines.note_cut();
         } else if !event.only_refines() {
             self.malformed.note(event, || quoted(self.lines.number(), text));
         }
@@ -142,9 +128,7 @@ impl EventSource for LttngText {
 
     fn losses(&self) -> Vec<Loss> {
         let mut losses: Vec<Loss> = self.malformed.losses().collect();
-        if let Some(cut) = &self.cut {
-            losses.push(Loss::new(LossKind::Truncated, 1).with_detail(cut.clone()));
-        }
+        losses.extend(self.lines.cut());
         losses.extend(self.reorder.loss());
         losses.extend(never_seen(self.malformed.and(self.seen)));
         losses

@@ -80,10 +80,8 @@ pub struct FileHeader {
     pub attrs: Vec<(Attr, Vec<u64>)>,
     pub data: std::ops::Range<u64>,
     pub tracing_data: Vec<u8>,
-    pub os_release: Option<String>,
-    pub cpus: Option<u32>,
-    pub host: Option<String>,
-    pub clock_data: Option<ClockData>,
+    /// The other features that are read, by number.
+    pub features: Vec<(u64, Vec<u8>)>,
 }
 
 #[derive(Clone, Copy)]
@@ -121,10 +119,7 @@ impl FileHeader {
             attrs,
             data: data.offset..data_end.min(file.length()),
             tracing_data: Vec::new(),
-            os_release: None,
-            cpus: None,
-            host: None,
-            clock_data: None,
+            features: Vec::new(),
         };
         if finished {
             this.read_features(&reader, data_end, features)?;
@@ -152,10 +147,7 @@ impl FileHeader {
                 reader.read(Section { offset, size }, "a feature section within the file, of at most 64 MiB")?;
             match feature {
                 feature::TRACING_DATA => self.tracing_data = content,
-                feature::OS_RELEASE => self.os_release = string(&content, reader.endian),
-                feature::HOSTNAME => self.host = string(&content, reader.endian),
-                feature::CLOCK_DATA => self.clock_data = ClockData::parse(&content, reader.endian),
-                _ => self.cpus = online_cpus(&content, reader.endian),
+                _ => self.features.push((feature, content)),
             }
         }
         Ok(())

@@ -82,10 +82,9 @@ impl PerfData {
         for (attr, ids) in &header.attrs {
             session.add_attr(attr, ids);
         }
-        session.info.kernel_release = header.os_release;
-        session.info.host = header.host;
-        session.set_clock_data(header.clock_data);
-        session.set_cpus(header.cpus);
+        for (feature, content) in &header.features {
+            session.note_feature(*feature, content);
+        }
         if !header.tracing_data.is_empty() {
             session.add_formats(&header.tracing_data)?;
         }

@@ -173,9 +173,18 @@ impl Session {
         Ok(())
     }
 
-    pub fn set_clock_data(&mut self, data: Option<ClockData>) {
-        self.clock_data = data;
-        self.settle_clocks();
+    /// Takes what one feature of the header says.
+    pub fn note_feature(&mut self, feature: u64, content: &[u8]) {
+        match feature {
+            feature::OS_RELEASE => self.info.kernel_release = string(content, self.endian),
+            feature::HOSTNAME => self.info.host = string(content, self.endian),
+            feature::NR_CPUS => self.set_cpus(online_cpus(content, self.endian)),
+            feature::CLOCK_DATA => {
+                self.clock_data = ClockData::parse(content, self.endian);
+                self.settle_clocks();
+            }
+            _ => {}
+        }
     }
 
     /// Resolves the clocks. Attributes and features come in any order.
@@ -187,7 +196,7 @@ impl Session {
         self.info.clocks = same.or(noted).into_iter().collect();
     }
 
-    pub fn set_cpus(&mut self, cpus: Option<u32>) {
+    fn set_cpus(&mut self, cpus: Option<u32>) {
         self.info.cpus = cpus.or(self.info.cpus);
         let window = cpus.map_or(MIN_WINDOW, |cpus| cpus as usize * WINDOW_PER_CPU);
         self.reorder.set_limit(window.clamp(MIN_WINDOW, MAX_WINDOW));
@@ -323,13 +332,8 @@ impl Session {
 
     /// In a pipe features are records: the feature's number, then the content of its section.
     fn pipe_feature(&mut self, record: Record<'_>) {
-        let Some(content) = record.payload().get(8..) else { return };
-        match record.u64_at(8) {
-            Some(feature::OS_RELEASE) => self.info.kernel_release = string(content, record.endian),
-            Some(feature::HOSTNAME) => self.info.host = string(content, record.endian),
-            Some(feature::CLOCK_DATA) => self.set_clock_data(ClockData::parse(content, record.endian)),
-            Some(feature::NR_CPUS) => self.set_cpus(online_cpus(content, record.endian)),
-            _ => {}
+        if let (Some(feature), Some(content)) = (record.u64_at(8), record.payload().get(8..)) {
+            self.note_feature(feature, content);
         }
     }
 

@@ -50,8 +50,6 @@ pub struct PerfScript {
     any_head: bool,
     malformed: Malformed,
     bad: BadLines,
-    /// Why the text ends early, if it does.
-    cut: Option<String>,
     times: TimeOrderCheck,
     lost: BTreeMap<CpuId, u64>,
     switches: SwitchRecords,
@@ -102,7 +100,6 @@ impl PerfScript {
             any_head: false,
             malformed: Malformed::default(),
             bad: BadLines::default(),
-            cut: None,
             times: TimeOrderCheck::default(),
             lost: BTreeMap::new(),
             switches: SwitchRecords::default(),
@@ -123,16 +120,7 @@ impl PerfScript {
             self.times.check(self.lines.number())?;
         }
         let number = self.lines.number() + 1;
-        let line = match self.lines.next_line() {
-            Ok(Some(line)) => line,
-            Ok(None) => return self.finish(),
-            // A truncated compressed file: keep what came before.
-            Err(source) if self.any_head => {
-                self.cut = Some(format!("after line {}: {source}", number - 1));
-                return self.finish();
-            }
-            Err(source) => return Err(TextError::Read { line: number, source }),
-        };
+        let Some(line) = self.lines.next_of_trace(self.any_head)? else { return self.finish() };
         let line = unquoted(line);
         if let Some(head) = Head::parse(line) {
             let (comm, tid) = (head.comm, head.tid);
@@ -165,7 +153,7 @@ impl PerfScript {
         } else if let Some(comment) = line.strip_prefix(b"#") {
             header::note(comment, &mut self.info);
         } else if self.any_head && !self.lines.is_complete() {
-            self.note_cut();
+            self.lines.note_cut();
         }
         Ok(())
     }
@@ -263,13 +251,9 @@ impl PerfScript {
         }
     }
 
-    fn note_cut(&mut self) {
-        self.cut = Some(format!("line {} stops in its middle", self.lines.number()));
-    }
-
     fn finish(&mut self) -> Result<(), TextError> {
         if matches!(self.entry, Entry::Partial) && !self.lines.is_complete() {
-            self.note_cut();
+            self.lines.note_cut();
             self.entry = Entry::None;
         }
         self.close_entry();
@@ -319,9 +303,7 @@ impl EventSource for PerfScript {
     fn losses(&self) -> Vec<Loss> {
         let lost = self.lost.iter().filter(|(_, count)| **count > 0);
         let mut losses: Vec<Loss> = lost.map(|(&cpu, &count)| Loss::lost_events(cpu, count)).collect();
-        if let Some(cut) = &self.cut {
-            losses.push(Loss::new(LossKind::Truncated, 1).with_detail(cut.clone()));
-        }
+        losses.extend(self.lines.cut());
         if let Some(line) = self.other_recording {
             let detail = format!("it begins with line {line}: give it in a file of its own");
             losses.push(Loss::new(LossKind::OtherRecordings, 1).with_detail(detail));

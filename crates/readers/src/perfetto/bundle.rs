@@ -17,6 +17,7 @@ use crate::prev_state::StateBits;
 use crate::task_names::{TaskNames, name_of_program};
 
 /// State kept from one bundle to the next.
+#[derive(Default)]
 pub struct Bundles {
     pub names: Interner,
     pub tasks: TaskNames,
@@ -63,17 +64,7 @@ const STATES_BEFORE_4_14: &str = r#"__print_flags(REC->prev_state & 2047, "|", {
 
 impl Bundles {
     pub fn new() -> Bundles {
-        Bundles {
-            names: Interner::new(),
-            tasks: TaskNames::default(),
-            clocks: Clocks::default(),
-            clock: None,
-            states: StateBits::parse(STATES_SINCE_4_14),
-            cpus: BTreeMap::new(),
-            gaps: 0,
-            undecodable: 0,
-            presence: None,
-        }
+        Bundles { states: StateBits::parse(STATES_SINCE_4_14), ..Bundles::default() }
     }
 
     /// Decodes `prev_state` as this kernel release encodes it.

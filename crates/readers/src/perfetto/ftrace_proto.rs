@@ -6,219 +6,127 @@
 
 #![allow(missing_docs, reason = "they are Perfetto's, which documents them")]
 
-use prost::{Message, Oneof};
+crate::proto_messages! {
+    message SystemInfo {
+        optional message Utsname utsname = 1;
+        optional uint32 num_cpus = 8;
+    }
 
-#[derive(Clone, PartialEq, Message)]
-pub struct SystemInfo {
-    #[prost(message, optional, tag = "1")]
-    pub utsname: Option<Utsname>,
-    #[prost(uint32, optional, tag = "8")]
-    pub num_cpus: Option<u32>,
-}
+    message Utsname {
+        optional string release = 3;
+    }
 
-#[derive(Clone, PartialEq, Message)]
-pub struct Utsname {
-    #[prost(string, optional, tag = "3")]
-    pub release: Option<String>,
-}
+    message FtraceEvent {
+        optional uint64 timestamp = 1;
+        optional uint32 pid = 2;
+        optional uint32 common_flags = 5;
+        oneof Kind event {
+            SchedSwitch(SchedSwitch) = 4;
+            SchedWakeup(SchedWakeup) = 17;
+            SchedWaking(SchedWakeup) = 20;
+            SoftirqEntry(Softirq) = 24;
+            SoftirqExit(Softirq) = 25;
+            SoftirqRaise(Softirq) = 26;
+            IrqHandlerEntry(IrqHandlerEntry) = 36;
+            IrqHandlerExit(IrqHandlerExit) = 37;
+            BlockRqIssue(BlockRq) = 45;
+            WorkqueueExecuteEnd(WorkqueueExecute) = 57;
+            WorkqueueExecuteStart(WorkqueueExecute) = 58;
+            WorkqueueQueueWork(WorkqueueQueueWork) = 59;
+            SchedWakeupNew(SchedWakeup) = 114;
+            BlockRqComplete(BlockRq) = 125;
+            BlockRqInsert(BlockRq) = 126;
+            TaskNewtask(TaskNewtask) = 235;
+            TaskRename(TaskRename) = 236;
+            SchedProcessExec(SchedProcessExec) = 237;
+            SchedProcessExit(SchedProcessExit) = 238;
+            SchedProcessFork(SchedProcessFork) = 239;
+            SchedMigrateTask(SchedMigrateTask) = 491;
+        }
+    }
 
-#[derive(Clone, PartialEq, Message)]
-pub struct FtraceEvent {
-    #[prost(uint64, optional, tag = "1")]
-    pub timestamp: Option<u64>,
-    #[prost(uint32, optional, tag = "2")]
-    pub pid: Option<u32>,
-    #[prost(uint32, optional, tag = "5")]
-    pub common_flags: Option<u32>,
-    #[prost(
-        oneof = "Kind",
-        tags = "4, 17, 20, 24, 25, 26, 36, 37, 45, 57, 58, 59, 114, 125, 126, 235, 236, 237, 238, 239, 491"
-    )]
-    pub event: Option<Kind>,
-}
+    message SchedSwitch {
+        optional bytes prev_comm = 1;
+        optional int32 prev_pid = 2;
+        optional int32 prev_prio = 3;
+        optional int64 prev_state = 4;
+        optional bytes next_comm = 5;
+        optional int32 next_pid = 6;
+        optional int32 next_prio = 7;
+    }
 
-#[derive(Clone, PartialEq, Oneof)]
-pub enum Kind {
-    #[prost(message, tag = "4")]
-    SchedSwitch(SchedSwitch),
-    #[prost(message, tag = "17")]
-    SchedWakeup(SchedWakeup),
-    #[prost(message, tag = "20")]
-    SchedWaking(SchedWakeup),
-    #[prost(message, tag = "24")]
-    SoftirqEntry(Softirq),
-    #[prost(message, tag = "25")]
-    SoftirqExit(Softirq),
-    #[prost(message, tag = "26")]
-    SoftirqRaise(Softirq),
-    #[prost(message, tag = "36")]
-    IrqHandlerEntry(IrqHandlerEntry),
-    #[prost(message, tag = "37")]
-    IrqHandlerExit(IrqHandlerExit),
-    #[prost(message, tag = "45")]
-    BlockRqIssue(BlockRq),
-    #[prost(message, tag = "57")]
-    WorkqueueExecuteEnd(WorkqueueExecute),
-    #[prost(message, tag = "58")]
-    WorkqueueExecuteStart(WorkqueueExecute),
-    #[prost(message, tag = "59")]
-    WorkqueueQueueWork(WorkqueueQueueWork),
-    #[prost(message, tag = "114")]
-    SchedWakeupNew(SchedWakeup),
-    #[prost(message, tag = "125")]
-    BlockRqComplete(BlockRq),
-    #[prost(message, tag = "126")]
-    BlockRqInsert(BlockRq),
-    #[prost(message, tag = "235")]
-    TaskNewtask(TaskNewtask),
-    #[prost(message, tag = "236")]
-    TaskRename(TaskRename),
-    #[prost(message, tag = "237")]
-    SchedProcessExec(SchedProcessExec),
-    #[prost(message, tag = "238")]
-    SchedProcessExit(SchedProcessExit),
-    #[prost(message, tag = "239")]
-    SchedProcessFork(SchedProcessFork),
-    #[prost(message, tag = "491")]
-    SchedMigrateTask(SchedMigrateTask),
-}
+    /// `sched_waking`, `sched_wakeup` and `sched_wakeup_new` have the same fields.
+    message SchedWakeup {
+        optional bytes comm = 1;
+        optional int32 pid = 2;
+        optional int32 prio = 3;
+        optional int32 success = 4;
+        optional int32 target_cpu = 5;
+    }
 
-#[derive(Clone, PartialEq, Message)]
-pub struct SchedSwitch {
-    #[prost(bytes = "vec", optional, tag = "1")]
-    pub prev_comm: Option<Vec<u8>>,
-    #[prost(int32, optional, tag = "2")]
-    pub prev_pid: Option<i32>,
-    #[prost(int32, optional, tag = "3")]
-    pub prev_prio: Option<i32>,
-    #[prost(int64, optional, tag = "4")]
-    pub prev_state: Option<i64>,
-    #[prost(bytes = "vec", optional, tag = "5")]
-    pub next_comm: Option<Vec<u8>>,
-    #[prost(int32, optional, tag = "6")]
-    pub next_pid: Option<i32>,
-    #[prost(int32, optional, tag = "7")]
-    pub next_prio: Option<i32>,
-}
+    message Softirq {
+        optional uint32 vec = 1;
+    }
 
-/// `sched_waking`, `sched_wakeup` and `sched_wakeup_new` have the same fields.
-#[derive(Clone, PartialEq, Message)]
-pub struct SchedWakeup {
-    #[prost(bytes = "vec", optional, tag = "1")]
-    pub comm: Option<Vec<u8>>,
-    #[prost(int32, optional, tag = "2")]
-    pub pid: Option<i32>,
-    #[prost(int32, optional, tag = "3")]
-    pub prio: Option<i32>,
-    #[prost(int32, optional, tag = "4")]
-    pub success: Option<i32>,
-    #[prost(int32, optional, tag = "5")]
-    pub target_cpu: Option<i32>,
-}
+    message IrqHandlerEntry {
+        optional int32 irq = 1;
+        optional bytes name = 2;
+    }
 
-#[derive(Clone, PartialEq, Message)]
-pub struct Softirq {
-    #[prost(uint32, optional, tag = "1")]
-    pub vec: Option<u32>,
-}
+    message IrqHandlerExit {
+        optional int32 irq = 1;
+        optional int32 ret = 2;
+    }
 
-#[derive(Clone, PartialEq, Message)]
-pub struct IrqHandlerEntry {
-    #[prost(int32, optional, tag = "1")]
-    pub irq: Option<i32>,
-    #[prost(bytes = "vec", optional, tag = "2")]
-    pub name: Option<Vec<u8>>,
-}
+    message WorkqueueExecute {
+        optional uint64 work = 1;
+        optional uint64 function = 2;
+    }
 
-#[derive(Clone, PartialEq, Message)]
-pub struct IrqHandlerExit {
-    #[prost(int32, optional, tag = "1")]
-    pub irq: Option<i32>,
-    #[prost(int32, optional, tag = "2")]
-    pub ret: Option<i32>,
-}
+    message WorkqueueQueueWork {
+        optional uint64 work = 1;
+        optional uint64 function = 2;
+        optional bytes workqueue = 3;
+    }
 
-#[derive(Clone, PartialEq, Message)]
-pub struct WorkqueueExecute {
-    #[prost(uint64, optional, tag = "1")]
-    pub work: Option<u64>,
-    #[prost(uint64, optional, tag = "2")]
-    pub function: Option<u64>,
-}
+    /// The common part of `block_rq_insert`, `block_rq_issue` and `block_rq_complete`.
+    message BlockRq {
+        optional uint64 dev = 1;
+        optional uint64 sector = 2;
+        optional uint32 nr_sector = 3;
+    }
 
-#[derive(Clone, PartialEq, Message)]
-pub struct WorkqueueQueueWork {
-    #[prost(uint64, optional, tag = "1")]
-    pub work: Option<u64>,
-    #[prost(uint64, optional, tag = "2")]
-    pub function: Option<u64>,
-    #[prost(bytes = "vec", optional, tag = "3")]
-    pub workqueue: Option<Vec<u8>>,
-}
+    message TaskNewtask {
+        optional int32 pid = 1;
+        optional bytes comm = 2;
+    }
 
-/// The common part of `block_rq_insert`, `block_rq_issue` and `block_rq_complete`.
-#[derive(Clone, PartialEq, Message)]
-pub struct BlockRq {
-    #[prost(uint64, optional, tag = "1")]
-    pub dev: Option<u64>,
-    #[prost(uint64, optional, tag = "2")]
-    pub sector: Option<u64>,
-    #[prost(uint32, optional, tag = "3")]
-    pub nr_sector: Option<u32>,
-}
+    message TaskRename {
+        optional int32 pid = 1;
+        optional bytes newcomm = 3;
+    }
 
-#[derive(Clone, PartialEq, Message)]
-pub struct TaskNewtask {
-    #[prost(int32, optional, tag = "1")]
-    pub pid: Option<i32>,
-    #[prost(bytes = "vec", optional, tag = "2")]
-    pub comm: Option<Vec<u8>>,
-}
+    message SchedProcessExec {
+        optional bytes filename = 1;
+        optional int32 pid = 2;
+    }
 
-#[derive(Clone, PartialEq, Message)]
-pub struct TaskRename {
-    #[prost(int32, optional, tag = "1")]
-    pub pid: Option<i32>,
-    #[prost(bytes = "vec", optional, tag = "3")]
-    pub newcomm: Option<Vec<u8>>,
-}
+    message SchedProcessExit {
+        optional bytes comm = 1;
+        optional int32 pid = 2;
+    }
 
-#[derive(Clone, PartialEq, Message)]
-pub struct SchedProcessExec {
-    #[prost(bytes = "vec", optional, tag = "1")]
-    pub filename: Option<Vec<u8>>,
-    #[prost(int32, optional, tag = "2")]
-    pub pid: Option<i32>,
-}
+    message SchedProcessFork {
+        optional int32 parent_pid = 2;
+        optional bytes child_comm = 3;
+        optional int32 child_pid = 4;
+    }
 
-#[derive(Clone, PartialEq, Message)]
-pub struct SchedProcessExit {
-    #[prost(bytes = "vec", optional, tag = "1")]
-    pub comm: Option<Vec<u8>>,
-    #[prost(int32, optional, tag = "2")]
-    pub pid: Option<i32>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub struct SchedProcessFork {
-    #[prost(int32, optional, tag = "2")]
-    pub parent_pid: Option<i32>,
-    #[prost(bytes = "vec", optional, tag = "3")]
-    pub child_comm: Option<Vec<u8>>,
-    #[prost(int32, optional, tag = "4")]
-    pub child_pid: Option<i32>,
-}
-
-#[derive(Clone, PartialEq, Message)]
-pub struct SchedMigrateTask {
-    #[prost(bytes = "vec", optional, tag = "1")]
-    pub comm: Option<Vec<u8>>,
-    #[prost(int32, optional, tag = "2")]
-    pub pid: Option<i32>,
-    #[prost(int32, optional, tag = "3")]
-    pub prio: Option<i32>,
-    #[prost(int32, optional, tag = "4")]
-    pub orig_cpu: Option<i32>,
-    #[prost(int32, optional, tag = "5")]
-    pub dest_cpu: Option<i32>,
+    message SchedMigrateTask {
+        optional bytes comm = 1;
+        optional int32 pid = 2;
+        optional int32 prio = 3;
+        optional int32 orig_cpu = 4;
+        optional int32 dest_cpu = 5;
+    }
 }

@@ -6,6 +6,8 @@
 mod bundle;
 mod clocks;
 pub mod ftrace_proto;
+#[doc(hidden)]
+pub mod messages;
 mod packets;
 mod proto;
 mod turns;

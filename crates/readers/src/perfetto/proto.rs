@@ -4,138 +4,88 @@
 //!
 //! Task names are `string` there and bytes here. The encoding is the same, and the kernel does not promise UTF-8.
 
-use prost::Message;
-use prost::bytes::Bytes;
-
 pub use super::ftrace_proto::*;
 
-/// A trace consists of these.
-#[derive(Clone, PartialEq, Message)]
-pub struct TracePacket {
-    /// An `FtraceEventBundle`, left encoded: its events are decoded one by one.
-    #[prost(bytes = "bytes", optional, tag = "1")]
-    pub ftrace_events: Option<Bytes>,
-    #[prost(message, optional, tag = "2")]
-    pub process_tree: Option<ProcessTree>,
-    #[prost(message, optional, tag = "6")]
-    pub clock_snapshot: Option<ClockSnapshot>,
-    #[prost(uint32, optional, tag = "10")]
-    pub trusted_packet_sequence_id: Option<u32>,
-    #[prost(message, optional, tag = "12")]
-    pub interned_data: Option<InternedData>,
-    #[prost(uint32, optional, tag = "13")]
-    pub sequence_flags: Option<u32>,
-    #[prost(message, optional, tag = "33")]
-    pub trace_config: Option<TraceConfig>,
-    #[prost(message, optional, tag = "34")]
-    pub ftrace_stats: Option<FtraceStats>,
-    #[prost(bool, optional, tag = "41")]
-    pub incremental_state_cleared: Option<bool>,
-    #[prost(uint32, optional, tag = "42")]
-    pub previous_packet_dropped: Option<u32>,
-    #[prost(message, optional, tag = "45")]
-    pub system_info: Option<SystemInfo>,
-    #[prost(bytes = "bytes", optional, tag = "50")]
-    pub compressed_packets: Option<Bytes>,
-    #[prost(uint32, optional, tag = "98")]
-    pub machine_id: Option<u32>,
-    #[prost(bytes = "bytes", optional, tag = "133")]
-    pub zstd_compressed_packets: Option<Bytes>,
-}
+crate::proto_messages! {
+    /// A trace consists of these.
+    message TracePacket {
+        /// An `FtraceEventBundle`, left encoded: its events are decoded one by one.
+        optional encoded ftrace_events = 1;
+        optional message ProcessTree process_tree = 2;
+        optional message ClockSnapshot clock_snapshot = 6;
+        optional uint32 trusted_packet_sequence_id = 10;
+        optional message InternedData interned_data = 12;
+        optional uint32 sequence_flags = 13;
+        optional message TraceConfig trace_config = 33;
+        optional message FtraceStats ftrace_stats = 34;
+        optional bool incremental_state_cleared = 41;
+        optional uint32 previous_packet_dropped = 42;
+        optional message SystemInfo system_info = 45;
+        optional encoded compressed_packets = 50;
+        optional uint32 machine_id = 98;
+        optional encoded zstd_compressed_packets = 133;
+    }
 
-#[derive(Clone, PartialEq, Message)]
-pub struct ProcessTree {
-    #[prost(message, repeated, tag = "1")]
-    pub processes: Vec<Process>,
-    #[prost(message, repeated, tag = "2")]
-    pub threads: Vec<Thread>,
-}
+    message ProcessTree {
+        repeated message Process processes = 1;
+        repeated message Thread threads = 2;
+    }
 
-#[derive(Clone, PartialEq, Message)]
-pub struct Process {
-    #[prost(int32, optional, tag = "1")]
-    pub pid: Option<i32>,
-    #[prost(bytes = "vec", repeated, tag = "3")]
-    pub cmdline: Vec<Vec<u8>>,
-}
+    message Process {
+        optional int32 pid = 1;
+        repeated bytes cmdline = 3;
+    }
 
-#[derive(Clone, PartialEq, Message)]
-pub struct Thread {
-    #[prost(int32, optional, tag = "1")]
-    pub tid: Option<i32>,
-    #[prost(bytes = "vec", optional, tag = "2")]
-    pub name: Option<Vec<u8>>,
-}
+    message Thread {
+        optional int32 tid = 1;
+        optional bytes name = 2;
+    }
 
-#[derive(Clone, PartialEq, Message)]
-pub struct ClockSnapshot {
-    #[prost(message, repeated, tag = "1")]
-    pub clocks: Vec<Clock>,
-}
+    message ClockSnapshot {
+        repeated message Clock clocks = 1;
+    }
 
-#[derive(Clone, PartialEq, Message)]
-pub struct Clock {
-    #[prost(uint32, optional, tag = "1")]
-    pub clock_id: Option<u32>,
-    #[prost(uint64, optional, tag = "2")]
-    pub timestamp: Option<u64>,
-}
+    message Clock {
+        optional uint32 clock_id = 1;
+        optional uint64 timestamp = 2;
+    }
 
-#[derive(Clone, PartialEq, Message)]
-pub struct InternedData {
-    #[prost(message, repeated, tag = "26")]
-    pub kernel_symbols: Vec<InternedString>,
-}
+    message InternedData {
+        repeated message InternedString kernel_symbols = 26;
+    }
 
-#[derive(Clone, PartialEq, Message)]
-pub struct InternedString {
-    #[prost(uint64, optional, tag = "1")]
-    pub iid: Option<u64>,
-    #[prost(bytes = "vec", optional, tag = "2")]
-    pub str: Option<Vec<u8>>,
-}
+    message InternedString {
+        optional uint64 iid = 1;
+        optional bytes str = 2;
+    }
 
-#[derive(Clone, PartialEq, Message)]
-pub struct TraceConfig {
-    #[prost(message, repeated, tag = "2")]
-    pub data_sources: Vec<DataSource>,
-}
+    message TraceConfig {
+        repeated message DataSource data_sources = 2;
+    }
 
-#[derive(Clone, PartialEq, Message)]
-pub struct DataSource {
-    #[prost(message, optional, tag = "1")]
-    pub config: Option<DataSourceConfig>,
-}
+    message DataSource {
+        optional message DataSourceConfig config = 1;
+    }
 
-#[derive(Clone, PartialEq, Message)]
-pub struct DataSourceConfig {
-    #[prost(message, optional, tag = "100")]
-    pub ftrace_config: Option<FtraceConfig>,
-}
+    message DataSourceConfig {
+        optional message FtraceConfig ftrace_config = 100;
+    }
 
-#[derive(Clone, PartialEq, Message)]
-pub struct FtraceConfig {
-    #[prost(string, repeated, tag = "1")]
-    pub ftrace_events: Vec<String>,
-}
+    message FtraceConfig {
+        repeated string ftrace_events = 1;
+    }
 
-#[derive(Clone, PartialEq, Message)]
-pub struct FtraceStats {
-    /// 1 at the start of the trace, 2 at its end.
-    #[prost(int32, optional, tag = "1")]
-    pub phase: Option<i32>,
-    #[prost(message, repeated, tag = "2")]
-    pub cpu_stats: Vec<FtraceCpuStats>,
-}
+    message FtraceStats {
+        /// 1 at the start of the trace, 2 at its end.
+        optional int32 phase = 1;
+        repeated message FtraceCpuStats cpu_stats = 2;
+    }
 
-#[derive(Clone, PartialEq, Message)]
-pub struct FtraceCpuStats {
-    #[prost(uint64, optional, tag = "1")]
-    pub cpu: Option<u64>,
-    #[prost(uint64, optional, tag = "3")]
-    pub overrun: Option<u64>,
-    #[prost(uint64, optional, tag = "8")]
-    pub dropped_events: Option<u64>,
+    message FtraceCpuStats {
+        optional uint64 cpu = 1;
+        optional uint64 overrun = 3;
+        optional uint64 dropped_events = 8;
+    }
 }
 
 /// Field numbers of `FtraceEventBundle`.
@@ -149,31 +99,20 @@ pub mod bundle_field {
     pub const BOOT_TIMESTAMP: u32 = 7;
 }
 
-/// `FtraceEventBundle.CompactSched`: switches and wakings of one CPU as columns; times are deltas.
-#[derive(Clone, PartialEq, Message)]
-pub struct CompactSched {
-    #[prost(uint64, repeated, tag = "1")]
-    pub switch_timestamp: Vec<u64>,
-    #[prost(int64, repeated, tag = "2")]
-    pub switch_prev_state: Vec<i64>,
-    #[prost(int32, repeated, tag = "3")]
-    pub switch_next_pid: Vec<i32>,
-    #[prost(int32, repeated, tag = "4")]
-    pub switch_next_prio: Vec<i32>,
-    #[prost(bytes = "vec", repeated, tag = "5")]
-    pub intern_table: Vec<Vec<u8>>,
-    #[prost(uint32, repeated, tag = "6")]
-    pub switch_next_comm_index: Vec<u32>,
-    #[prost(uint64, repeated, tag = "7")]
-    pub waking_timestamp: Vec<u64>,
-    #[prost(int32, repeated, tag = "8")]
-    pub waking_pid: Vec<i32>,
-    #[prost(int32, repeated, tag = "9")]
-    pub waking_target_cpu: Vec<i32>,
-    #[prost(int32, repeated, tag = "10")]
-    pub waking_prio: Vec<i32>,
-    #[prost(uint32, repeated, tag = "11")]
-    pub waking_comm_index: Vec<u32>,
-    #[prost(uint32, repeated, tag = "12")]
-    pub waking_common_flags: Vec<u32>,
+crate::proto_messages! {
+    /// `FtraceEventBundle.CompactSched`: switches and wakings of one CPU as columns; times are deltas.
+    message CompactSched {
+        repeated uint64 switch_timestamp = 1;
+        repeated int64 switch_prev_state = 2;
+        repeated int32 switch_next_pid = 3;
+        repeated int32 switch_next_prio = 4;
+        repeated bytes intern_table = 5;
+        repeated uint32 switch_next_comm_index = 6;
+        repeated uint64 waking_timestamp = 7;
+        repeated int32 waking_pid = 8;
+        repeated int32 waking_target_cpu = 9;
+        repeated int32 waking_prio = 10;
+        repeated uint32 waking_comm_index = 11;
+        repeated uint32 waking_common_flags = 12;
+    }
 }

@@ -3,6 +3,9 @@
 use std::io::{self, Read};
 
 use memchr::memchr;
+use unstarve_model::{Loss, LossKind};
+
+use super::TextError;
 
 /// No line of a trace is longer: the longest is a `sched_process_exec` with the longest path (4096 bytes). A file with
 /// longer lines is not text, and must not fill the memory.
@@ -20,6 +23,8 @@ pub struct Lines<R> {
     at_end: bool,
     complete: bool,
     too_long: u64,
+    /// Where the text stops though more was to come.
+    cut: Option<String>,
 }
 
 impl<R: Read> Lines<R> {
@@ -34,14 +39,41 @@ impl<R: Read> Lines<R> {
             at_end: false,
             complete: true,
             too_long: 0,
+            cut: None,
         }
+    }
+
+    /// The next line of a trace. Where it cannot be read, what was read before counts if `any_event` is among it.
+    pub fn next_of_trace(&mut self, any_event: bool) -> Result<Option<&[u8]>, TextError> {
+        let before = self.number;
+        match self.advance() {
+            Ok(line) => Ok(line.map(|line| self.line(line))),
+            Err(source) if any_event => {
+                self.cut = Some(format!("after line {before}: {source}"));
+                Ok(None)
+            }
+            Err(source) => Err(TextError::Read { line: before + 1, source }),
+        }
+    }
+
+    fn line(&self, (start, end): (usize, usize)) -> &[u8] {
+        let line = &self.buffer[start..end];
+        line.strip_suffix(b"\r").unwrap_or(line)
+    }
+
+    /// The last line lacks its end.
+    pub fn note_cut(&mut self) {
+        self.cut = Some(format!("line {} stops in its middle", self.number));
+    }
+
+    /// What is missing of a text that was cut.
+    pub fn cut(&self) -> Option<Loss> {
+        self.cut.as_ref().map(|cut| Loss::new(LossKind::Truncated, 1).with_detail(cut.clone()))
     }
 
     /// The next line, without `\n` or `\r\n`; `None` at the end. Lines over 16 KiB are skipped and counted.
     pub fn next_line(&mut self) -> io::Result<Option<&[u8]>> {
-        let Some((start, end)) = self.advance()? else { return Ok(None) };
-        let line = &self.buffer[start..end];
-        Ok(Some(line.strip_suffix(b"\r").unwrap_or(line)))
+        Ok(self.advance()?.map(|line| self.line(line)))
     }
 
     /// Skips blank lines that have already been read, so that a file of nothing else costs little more than its

@@ -23,7 +23,7 @@ fn spot(start: u64, end: u64) -> Spot {
 
 #[test]
 fn what_is_around_the_longest_waits_stays_and_the_rest_goes() {
-    let mut detail = Detail::new();
+    let mut detail = Detail::default();
     let runs = 3 * Detail::MAX_QUEUED_RECORDS as u64;
     for index in 0..runs {
         let now = index * 1000;
@@ -46,7 +46,7 @@ fn what_is_around_the_longest_waits_stays_and_the_rest_goes() {
 
 #[test]
 fn waits_that_last_as_long_as_the_trace_do_not_keep_all_of_it() {
-    let mut detail = Detail::new();
+    let mut detail = Detail::default();
     let runs = 8 * Detail::MAX_KEPT_RECORDS as u64;
     for index in 0..runs {
         let now = index * 1000;
