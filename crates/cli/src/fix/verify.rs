@@ -116,7 +116,7 @@ pub fn run(args: &LowArgs, finding: &Finding, steps: &mut [Step], time: Duration
     }
     let measured = measured?;
     let judged = judge(&measured[0].1, &measured[1].1, &measured[2].1);
-    Ok(Trial::Judged(Tried { judged, measured }))
+    Ok(Trial::Judged(Box::new(Tried { judged, measured })))
 }
 
 /// What is measured in each round.
@@ -125,7 +125,7 @@ const ROUNDS: [&str; 3] = ["without the change", "with the change", "without it 
 /// How a trial ended.
 pub enum Trial {
     /// With a verdict.
-    Judged(Tried),
+    Judged(Box<Tried>),
     /// After the first measurement, with nothing changed.
     TooShort(TooShort),
 }
