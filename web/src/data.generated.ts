@@ -176,9 +176,13 @@ severity: Severity,
  */
 confidence: number, 
 /**
- * One sentence for people: who is starved by whom, by which rule, and what it cost.
+ * One sentence for people: which thread is starved by which others, and for how long.
  */
 sentence: string, 
+/**
+ * Its first half, without numbers: `ksoftirqd/1 is starved by wl (real-time)`.
+ */
+headline: string, 
 /**
  * Who waits.
  */

@@ -19,7 +19,7 @@ export function verdictView(app: App): HTMLElement {
       ? ['info', 'Not known']
       : ['healthy', 'Healthy'];
   const worst = report.findings.find((finding) => finding.severity !== 'info');
-  const [headline, rest] = split(verdict.text);
+  const [headline, rest] = split(verdict.text, worst);
   return h(
     'section',
     { class: `verdict ${severity}`, id: 'verdict', 'aria-labelledby': 'verdict-title' },
@@ -31,12 +31,14 @@ export function verdictView(app: App): HTMLElement {
   );
 }
 
-/** The first clause is the headline. */
-function split(text: string): [string, string] {
-  const end = text.search(/[;.:] /);
-  if (end < 0) return [text, ''];
-  const rest = text.slice(end + 2);
-  return [text.slice(0, end + 1).replace(/[;:]$/, '.'), rest[0].toUpperCase() + rest.slice(1)];
+/** The first sentence is the headline; of a finding its own. */
+function split(text: string, worst: Finding | undefined): [string, string] {
+  if (worst?.headline) {
+    const start = text.indexOf(worst.headline);
+    return [worst.headline, start < 0 ? text : text.slice(start + worst.headline.length + 2)];
+  }
+  const end = text.search(/[;.] /);
+  return end < 0 ? [text, ''] : [text.slice(0, end + 1).replace(/;$/, '.'), text.slice(end + 2)];
 }
 
 function figures(app: App, finding: Finding): HTMLElement {

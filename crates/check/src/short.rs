@@ -1,11 +1,8 @@
-//! Short commands for a fix, for people: `unstarve knobs set …` where that does it, else the tool of the field. The
-//! full shell commands of a fix check each thread and save what was there before.
-
-use std::collections::BTreeMap;
+//! Short commands for a fix, for people: `unstarve knobs set …` where that does it. Of threads there are none: the number of a thread
+//! means nothing on another host or after it has ended, so only the full shell commands, which check that, are printed.
 
 use unstarve_change::{Change, Target, Value, quoted};
 use unstarve_facts::Knob;
-use unstarve_model::SchedPolicy;
 
 use crate::hit::Fix;
 
@@ -24,13 +21,10 @@ impl Fix {
 }
 
 fn commands(changes: &[Change]) -> Option<Vec<String>> {
-    // Threads with the same value share a command.
-    let mut threads: BTreeMap<String, Vec<u32>> = BTreeMap::new();
     let mut all = Vec::new();
     for change in changes {
         let value = change.value()?;
         match &change.target {
-            Target::Thread(thread) => threads.entry(of_thread(value)?).or_default().push(thread.tid.0),
             Target::Feature { name } => {
                 let word = value.as_content()?.as_str();
                 let state = if word.starts_with("NO_") { "off" } else { "on" };
@@ -40,26 +34,8 @@ fn commands(changes: &[Change]) -> Option<Vec<String>> {
             _ => return None,
         }
     }
-    all.extend(threads.into_iter().map(|(command, tids)| match tids.as_slice() {
-        [tid] => format!("{command} {tid}"),
-        many => {
-            let list: Vec<String> = many.iter().map(u32::to_string).collect();
-            format!("for t in {}; do {command} $t; done", list.join(" "))
-        }
-    }));
     all.dedup();
     Some(all)
-}
-
-fn of_thread(value: &Value) -> Option<String> {
-    Some(match value {
-        Value::Class { policy: SchedPolicy::Fifo, rt_priority, .. } => format!("chrt --fifo --pid {rt_priority}"),
-        Value::Class { policy: SchedPolicy::Rr, rt_priority, .. } => format!("chrt --rr --pid {rt_priority}"),
-        Value::Class { policy: SchedPolicy::Other, .. } => "chrt --other --pid 0".to_owned(),
-        Value::Affinity(cpus) => format!("taskset --pid --cpu-list {cpus}"),
-        Value::Nice(nice) => format!("renice -n {nice} -p"),
-        _ => return None,
-    })
 }
 
 fn of_file(path: &str, value: &Value) -> Option<String> {

@@ -11,6 +11,7 @@ use unstarve_term::{Look, audit_full_page, audit_page, audit_shell, rules_page};
 
 use crate::fail_on::FailOn;
 use crate::output::{self, Color, Out};
+use crate::pager;
 use crate::snapshot;
 
 /// Show which settings of a host will starve threads, what that would cost, and the fix
@@ -130,6 +131,6 @@ pub fn run(args: HiArgs) -> Result<ExitCode> {
     };
     let failed = args.fail_on.is_some_and(|limit| audit.reaches(limit));
     output::will_end_with(u8::from(failed));
-    Out::new().text(&text)?;
+    pager::print(&text)?;
     Ok(if failed { ExitCode::from(1) } else { ExitCode::SUCCESS })
 }

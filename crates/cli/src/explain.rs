@@ -3,19 +3,20 @@
 use std::path::PathBuf;
 use std::process::ExitCode;
 
-use anyhow::{Context, Result, bail};
+use anyhow::{Context, Result};
 use clap::{Args, ValueEnum};
 use unstarve_diagnose::report::{Report, Scope, Severity, verdict};
 use unstarve_diagnose::{FINDINGS, Options, REMEDIES, explain_beside};
 use unstarve_term::{Look, finding_page, first_screen, kinds_page, page_of};
 
 use crate::fail_on::FailOn;
+use crate::grammar;
 use crate::input::{self, Recording};
 use crate::output::{self, Color, Out};
 use crate::pager;
 use crate::progress::Progress;
 use crate::selection::{LowSelection, UnmetSelection};
-use crate::suggested::FINDING_IDS;
+use crate::suggested::{FINDING_IDS, find};
 
 /// Show who is starved in a recording, by whom, by which rule, at what price, and what to do
 ///
@@ -155,29 +156,17 @@ fn explain(args: &Explain) -> Result<ExitCode> {
 fn text(report: &Report, scope: Scope, args: &Explain) -> Result<String> {
     // Standard input cannot be read again, the example is not a file, and a name that is not UTF-8 cannot be printed.
     let name = args.recording.as_ref().and_then(Recording::file).and_then(|file| file.to_str()).unwrap_or("FILE");
-    let name = unstarve_change::quoted_file(name);
+    // `fix undo` undoes.
+    let name = if grammar::is_verb_of_fix(name) { format!("./{name}") } else { name.to_owned() };
+    let name = unstarve_change::quoted_file(&name);
     Ok(match &args.form {
         Form::Json => serde_json::to_string_pretty(report)? + "\n",
         Form::FirstScreen(look) => first_screen(report, scope, name.as_deref(), *look),
         Form::Full(look) => page_of(report, scope, name.as_deref(), *look),
         Form::Finding(chosen, look) => {
-            let index = index_of(report, chosen)?;
+            let ids: Vec<&str> = report.findings.iter().map(|finding| finding.id.as_str()).collect();
+            let index = find(chosen, &ids, "finding", "this recording")?;
             finding_page(report, scope, index, name.as_deref(), *look).unwrap_or_default()
         }
     })
-}
-
-/// The place of a finding that is chosen by its number, from 1, or by its id.
-fn index_of(report: &Report, chosen: &str) -> Result<usize> {
-    let findings = &report.findings;
-    let by_number = chosen.parse::<usize>().ok().and_then(|number| number.checked_sub(1));
-    let by_id = || findings.iter().position(|finding| finding.id.as_str() == chosen);
-    match by_number.filter(|index| *index < findings.len()).or_else(by_id) {
-        Some(index) => Ok(index),
-        None if findings.is_empty() => bail!("this recording has no finding"),
-        None => {
-            let ids: Vec<&str> = findings.iter().map(|finding| finding.id.as_str()).collect();
-            bail!("no finding {chosen:?}: expected 1 to {}, or one of {}", findings.len(), ids.join(", "))
-        }
-    }
 }

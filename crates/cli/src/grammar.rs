@@ -1,6 +1,7 @@
 //! What may be typed: other spellings of commands, the page that `unstarve` alone prints, and advice for what is not understood.
 
 use std::ffi::{OsStr, OsString};
+use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
@@ -34,7 +35,6 @@ unstarve help WORD       what a finding, a rule or a remedy means
 const SPELLINGS: &[(&[&str], &[&str])] = &[
     (&["fix", "plan"], &["fix"]),
     (&["fix", "apply"], &["fix", "--apply"]),
-    (&["fix", "verify"], &["fix", "--apply", "--verify", "10s"]),
     (&["fix", "status"], &["fix", "--status"]),
     (&["fix", "undo"], &["fix", "--undo"]),
     (&["knobs", "apply"], &["knobs", "set"]),
@@ -47,15 +47,23 @@ const SPELLINGS: &[(&[&str], &[&str])] = &[
     (&["list", "roles"], &["help", "roles"]),
     (&["list", "scenarios"], &["lab", "list"]),
     (&["list", "knobs"], &["knobs", "list"]),
-    (&["list"], &["help", "topics"]),
+    (&["list"], &["help"]),
     (&["diff"], &["compare"]),
     (&["analyze"], &["explain"]),
     (&["analyse"], &["explain"]),
     (&["undo"], &["fix", "--undo"]),
 ];
 
+/// Whether `fix` takes this word for what to do, and not for a file.
+pub fn is_verb_of_fix(word: &str) -> bool {
+    SPELLINGS.iter().any(|(from, _)| *from == ["fix", word])
+}
+
 /// The arguments (without the program's name) in today's spelling. `commands` are the names of all commands.
 pub fn spelled(typed: Vec<OsString>, commands: &[String]) -> Vec<OsString> {
+    if matches!(typed.as_slice(), [only] if only == "list") {
+        return ["help", "topics"].map(OsString::from).to_vec();
+    }
     let starts =
         |words: &&[&str]| words.len() <= typed.len() && words.iter().zip(&typed).all(|(a, b)| *a == b.as_os_str());
     if let Some((from, to)) = SPELLINGS.iter().find(|(from, _)| starts(from)) {
@@ -71,7 +79,14 @@ pub fn spelled(typed: Vec<OsString>, commands: &[String]) -> Vec<OsString> {
 /// Whether the first word is a file and no command.
 fn is_recording(word: &OsStr, commands: &[String]) -> bool {
     let is_option = word.as_encoded_bytes().starts_with(b"-") && word != "-";
-    !is_option && !commands.iter().any(|name| name.as_str() == word) && (word == "-" || Path::new(word).is_file())
+    !is_option
+        && !commands.iter().any(|name| name.as_str() == word)
+        && (word == "-" || is_readable_file(Path::new(word)))
+}
+
+/// A file, or a pipe such as `<(zcat trace.gz)`.
+fn is_readable_file(path: &Path) -> bool {
+    path.metadata().is_ok_and(|found| found.is_file() || found.file_type().is_fifo())
 }
 
 /// `record 10s` is `record --for 10s`.
@@ -112,6 +127,18 @@ const ADVICE: &[(&str, &str, &str)] = &[
     ("check", "-v", "--full"),
     ("check", "--verbose", "--full"),
     ("explain", "--top", "--full, which has all findings"),
+    ("explain", "--html", "unstarve report FILE writes a page"),
+    ("explain", "--pid", "--task TID"),
+    ("explain", "-t", "--task TID|NAME"),
+    ("explain", "-p", "--task TID"),
+    ("*", "--format", "--json"),
+    ("fix", "--dry-run", "without --apply the plan is only shown"),
+    ("fix", "--plan", "without --apply the plan is only shown"),
+    ("fix", "--permanent", "--as systemd, sysctl, tmpfiles, cmdline, guard or tuned prints what outlasts a reboot"),
+    ("fix", "--persist", "--as systemd, sysctl, tmpfiles, cmdline, guard or tuned prints what outlasts a reboot"),
+    ("record", "--seconds", "--for TIME, as in --for 10s"),
+    ("check", "--to", "--upgrade-to VERSION"),
+    ("check", "--kernel", "--upgrade-to VERSION"),
     (
         "top",
         "-n",
@@ -140,22 +167,48 @@ pub fn advised(mut error: Error, typed: &[OsString]) -> Error {
             .find(|(of, option, _)| (*of == "*" || *of == command) && *option == name)
             .map(|(_, _, advice)| (*advice).to_owned()),
         ErrorKind::UnknownArgument => for_a_word(&command, name, typed),
+        ErrorKind::InvalidSubcommand if typed.len() == 1 || command == wrong => for_a_command(&wrong),
         _ => None,
     };
     if let Some(advice) = advice {
         error.remove(ContextKind::SuggestedArg);
+        error.remove(ContextKind::SuggestedSubcommand);
         error.insert(ContextKind::Suggested, ContextValue::StyledStrs(vec![advice.into()]));
     }
     error
+}
+
+/// What is no command: words of other tools, and names of files that are not there.
+fn for_a_command(word: &str) -> Option<String> {
+    let advice = match word {
+        "status" => "unstarve watch status, unstarve guard status, unstarve fix --status",
+        "start" => "unstarve record, unstarve watch, unstarve guard run",
+        "stop" => "Ctrl-C ends record, watch and guard; unstarve fix --undo takes a change back",
+        "upgrade" => "unstarve check --upgrade-to VERSION",
+        "completion" | "completions" | "man" => "unstarve generate",
+        "version" => "unstarve --version",
+        "stat" | "stats" => "unstarve top",
+        "trace" => "unstarve record",
+        file if file.contains(['.', '/']) => return Some(format!("there is no file {file} here")),
+        _ => return None,
+    };
+    Some(advice.to_owned())
 }
 
 /// A word too many.
 fn for_a_word(command: &str, word: &str, typed: &[OsString]) -> Option<String> {
     let first = || typed.get(1).and_then(|first| first.to_str()).filter(|first| !first.starts_with('-'));
     match command {
+        "report" if word.ends_with(".html") => Some(format!("name the page with -o {word}")),
+        "export" => Some(format!("name the result with -o {word}")),
         "explain" | "report" | "timeline" if Path::new(word).is_file() => {
             Some(format!("one recording at a time; two side by side: unstarve compare {} {word}", first()?))
         }
+        "timeline" | "explain" | "report" => Some(format!("one task: --task {word}")),
+        "fix" => Some(format!("one remedy: --remedy {word}")),
+        "check" if word.ends_with(".json") => Some(format!("a snapshot: --snapshot {word}")),
+        "check" => Some(format!("an upgrade: --upgrade-to {word}")),
+        "knobs" => Some("two kernels: unstarve knobs diff --kernel A --kernel B".to_owned()),
         "guard" if word.ends_with(".toml") => Some(format!("name the policy with --policy {word}")),
         "watch" if word.ends_with(".toml") => Some(format!("name the configuration with --config {word}")),
         "record" => Some(format!("a command to record comes after --: unstarve record -- {word} …")),
@@ -185,6 +238,7 @@ mod tests {
             ("fix ./undo", "fix ./undo"),
             ("list findings", "help findings"),
             ("list", "help topics"),
+            ("list nosuch", "help nosuch"),
             ("record 10s", "record --for 10s"),
             ("record --io 10s", "record --io 10s"),
             ("record -- sleep 1", "record -- sleep 1"),

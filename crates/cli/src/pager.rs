@@ -15,7 +15,7 @@ use crate::output::Out;
 const CHOICES: [&str; 2] = ["UNSTARVE_PAGER", "PAGER"];
 /// The pager where none is chosen.
 const DEFAULT_PAGER: &str = "less";
-/// Ends where the text fits the screen, shows colours, leaves the text there: as git calls it.
+/// Ends where the text fits the screen, shows colours, leaves the text there: as git has it, unless the user has said otherwise.
 const LESS_OPTIONS: &str = "FRX";
 /// What a pager may know of the environment.
 const PASSED_ON: [&str; 6] = ["TERM", "LANG", "LC_ALL", "LC_CTYPE", "LINES", "COLUMNS"];
@@ -36,7 +36,8 @@ fn through_pager(text: &str) -> bool {
     // Root runs only what no other user could have put there.
     let Ok(program) = Program::find(name) else { return false };
     let mut command = program.command();
-    command.args(words).env("LESS", LESS_OPTIONS).stdin(Stdio::piped());
+    let options = std::env::var_os("LESS").unwrap_or_else(|| LESS_OPTIONS.into());
+    command.args(words).env("LESS", options).stdin(Stdio::piped());
     for name in PASSED_ON {
         if let Some(value) = std::env::var_os(name) {
             command.env(name, value);

@@ -71,7 +71,7 @@ impl UnmetSelection {
         let Some((first, more)) = self.tasks.split_first() else { return Ok(()) };
         let what = std::iter::once(first).chain(more).map(name).collect::<Vec<_>>().join(", no ");
         if self.tasks.len() == selection.tasks.len() {
-            bail!("{recording}: no {what} ran or waited in it; `unstarve timeline -s` lists those that did");
+            bail!("{recording}: no {what} ran or waited in it; `unstarve timeline -s FILE` lists those that did");
         }
         output::remark(&format!("no {what} ran or waited in it"));
         Ok(())

@@ -93,7 +93,7 @@ impl Draft {
             severity,
             confidence,
             sentence: words::sentence(throughout.never_ran().as_ref(), &halves, unproved.as_ref()),
-            headline: halves.head,
+            headline: words::headline(throughout.never_ran().as_ref(), &halves),
             why: self.headline.why().map(str::to_owned),
             victim: victim(case, &self.victims, &guilty_actors),
             lists_all: worst.len() < WORST && has_all(case, &self.victims, &culprits),

@@ -12,7 +12,9 @@ use std::io;
 use std::os::fd::{AsFd, OwnedFd};
 use std::path::{Path, PathBuf};
 
-use rustix::fs::{AtFlags, CWD, FileType, Gid, Mode, OFlags, Stat, Uid, fchown, fstat, openat, renameat, unlinkat};
+use rustix::fs::{
+    AtFlags, CWD, FileType, Gid, Mode, OFlags, Stat, Uid, fchown, fstat, openat, renameat, statat, unlinkat,
+};
 use rustix::io::Errno;
 use rustix::rand::{GetRandomFlags, getrandom};
 
@@ -246,13 +248,39 @@ impl Place {
         }
     }
 
+    /// Whether what has this name now can be kept as `.old`.
+    ///
+    /// # Errors If that name is too long, or belongs to something that is no file.
+    pub fn can_keep_previous(&self) -> io::Result<()> {
+        let exists = |name: &OsStr| match statat(&self.directory, name, AtFlags::SYMLINK_NOFOLLOW) {
+            Ok(stat) => Ok(Some(FileType::from_raw_mode(stat.st_mode))),
+            Err(Errno::NOENT) => Ok(None),
+            Err(errno) => Err(io::Error::from(errno)),
+        };
+        if exists(&self.name)?.is_none() {
+            return Ok(());
+        }
+        let old = self.old_name();
+        match exists(&old)? {
+            Some(FileType::Directory) => Err(io::Error::other(format!(
+                "the earlier file cannot be kept: {} is a directory",
+                old.to_string_lossy()
+            ))),
+            _ => Ok(()),
+        }
+    }
+
+    fn old_name(&self) -> OsString {
+        let mut old = self.name.clone();
+        old.push(".old");
+        old
+    }
+
     /// Renames what has this name to the same name with `.old`, as perf does: a result then replaces nothing but an older `.old`.
     ///
     /// # Errors If a system call fails; there need not be such a file.
     pub fn keep_previous(&self) -> io::Result<()> {
-        let mut old = self.name.clone();
-        old.push(".old");
-        match renameat(&self.directory, &self.name, &self.directory, &old) {
+        match renameat(&self.directory, &self.name, &self.directory, self.old_name()) {
             Ok(()) | Err(Errno::NOENT) => Ok(()),
             Err(errno) => Err(errno.into()),
         }

@@ -40,6 +40,7 @@ impl OutputDirectory {
     /// Creates the directory early, so that an unwritable output fails before anything is recorded.
     pub(crate) fn beside(output: &Path) -> Result<OutputDirectory, RecordError> {
         let place = place(output)?;
+        place.can_keep_previous().map_err(RecordError::output(output))?;
         let hidden = StagingDirectory::make(&place).map_err(RecordError::output(output))?;
         Ok(OutputDirectory { hidden, place })
     }
@@ -82,7 +83,9 @@ impl OutputDirectory {
         if delivery == Delivery::OnDisk {
             file.sync_all().map_err(failed())?;
         }
-        place.keep_previous().and_then(|()| hidden.deliver(OUTPUT_FILE, place)).map_err(failed())?;
+        // It could be kept when the recording began. If it cannot by now, the new recording is worth more.
+        let _ = place.keep_previous();
+        hidden.deliver(OUTPUT_FILE, place).map_err(failed())?;
         if delivery == Delivery::OnDisk {
             // The file is complete; a directory that may not be read cannot be synced.
             let _ = place.sync();
@@ -249,6 +252,11 @@ mod tests {
             assert_eq!(fs::read_to_string(around.path().join("t.dat.old")).expect("kept"), content);
             assert!(!output.exists());
         }
+        fs::write(&output, "third").expect("a recording");
+        fs::remove_file(around.path().join("t.dat.old")).expect("removed");
+        fs::create_dir(around.path().join("t.dat.old")).expect("a directory");
+        let error = OutputDirectory::beside(&output).err().expect("known before anything is recorded");
+        assert!(error.to_string().contains("t.dat"), "{error}");
     }
 
     #[test]

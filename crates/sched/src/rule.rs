@@ -98,7 +98,7 @@ impl Rule {
             Rule::Softirq => "deferred interrupt work (a softirq) ran",
             Rule::Throttled => "a limit stopped the waiting task: its cgroup's quota, or the one on real-time tasks",
             Rule::Idle => "the CPU was idle: it was waking up, or the task was kept off it",
-            Rule::Class => "real-time goes first: deadline before real-time before all others",
+            Rule::Class => "real-time threads always run before normal ones (deadline first)",
             Rule::Priority => "higher real-time priority",
             Rule::Order => "order among real-time tasks of one priority: it came first, or its deadline is earlier",
             Rule::Unranked => "not known: the recording has no priorities",

@@ -30,9 +30,14 @@ impl FixReference<'_> {
         Some(format!("unstarve fix {}{which} --remedy {remedy}", self.file?))
     }
 
+    /// Whether the recording names its host and boot: snapshots of older versions do not.
+    fn names_boot(self) -> bool {
+        self.report.trace.snapshot && self.report.trace.host.is_some()
+    }
+
     /// The option for a recording that names neither its host nor its boot.
     fn assertion(self) -> &'static str {
-        if self.report.trace.snapshot { "" } else { " --this-boot" }
+        if self.names_boot() { "" } else { " --this-boot" }
     }
 }
 
@@ -211,7 +216,7 @@ fn remedies(ink: &mut Ink, remedies: &[Remedy], finding: usize, named: FixRefere
     if let Some(fix) = left_out {
         ink.paragraph("  ", FAINT, "Where unstarve is not installed, shell commands do the same:");
         ink.line(&[(FAINT, &format!("    {fix} --as shell"))]);
-        if !named.report.trace.snapshot {
+        if !named.names_boot() {
             let text = "The recording does not name its host. --this-boot asserts that this is the host, and that it has not been \
                         rebooted since.";
             ink.paragraph("  ", FAINT, text);

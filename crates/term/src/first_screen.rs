@@ -2,9 +2,12 @@
 //!
 //! Everything else is on the full page ([`crate::page`]).
 
+use unstarve_change::Change;
 use unstarve_diagnose::proofs::{Answer, Proved};
-use unstarve_diagnose::report::{Culprit, Finding, Instance, Remedy, Report, Scope, Severity, in_words, verdict};
-use unstarve_model::Nanos;
+use unstarve_diagnose::report::{
+    Culprit, Finding, Instance, Missing, Remedy, Report, Scope, Severity, in_words, verdict,
+};
+use unstarve_model::{LossKind, Nanos};
 
 use crate::Look;
 use crate::bars;
@@ -13,8 +16,8 @@ use crate::ink::{FAINT, Ink, PLAIN, STRONG, of_severity};
 use crate::page::about;
 use crate::text::{columns, counted, cut_at_word, tasks, time_of_day, victim};
 
-/// Lines of the block about the worst finding, with what to type below it. A terminal has 24.
-const MAX_LINES: usize = 24;
+/// Lines of the block about the worst finding, with what to type below it: a terminal of 24, without the command typed and the next prompt.
+const MAX_LINES: usize = 22;
 /// Further culprits with a line each.
 const MAX_OTHER_CULPRITS: usize = 12;
 /// Other remedies that are named.
@@ -25,6 +28,8 @@ const LABEL_COLUMNS: usize = 10;
 /// A part of the screen. Where lines are short, the part with the highest rank goes first.
 struct Part {
     text: String,
+    /// Rows on the terminal.
+    rows: usize,
     /// 0 always stays.
     rank: u8,
     /// Whether a blank line separates it from the part above.
@@ -32,8 +37,8 @@ struct Part {
 }
 
 impl Part {
-    fn lines(&self) -> usize {
-        self.text.lines().count() + usize::from(self.gap)
+    fn height(&self) -> usize {
+        self.rows + usize::from(self.gap)
     }
 }
 
@@ -43,7 +48,7 @@ pub fn first_screen(report: &Report, scope: Scope, file: Option<&str>, look: Loo
     let (alarms, remarks): (Vec<&Finding>, Vec<&Finding>) =
         report.findings.iter().partition(|finding| finding.severity > Severity::Info);
     match alarms.split_first() {
-        Some((lead, others)) => screen.of_alarms(lead, others),
+        Some((lead, others)) => screen.of_alarms(lead, others, remarks.len()),
         None => screen.of_remarks(&remarks),
     }
 }
@@ -56,24 +61,28 @@ struct Screen<'a> {
 }
 
 impl Screen<'_> {
-    fn of_alarms(&self, lead: &Finding, others: &[&Finding]) -> String {
+    fn of_alarms(&self, lead: &Finding, others: &[&Finding], remarks: usize) -> String {
         // Findings with the lead's culprits are the same trouble.
         let (also, others): (Vec<&Finding>, Vec<&Finding>) =
             others.iter().partition(|other| same_culprits(&lead.culprits, &other.culprits));
+        let count = others.len();
         let others = by_culprit(&others);
+        // Of the same culprit, and remarks.
+        let unnamed = (count - others.len() + remarks) as u64;
         let mut parts = vec![
             self.part(0, false, |ink| self.heading(ink, lead)),
             self.part(1, true, |ink| bars::short_chart(ink, lead)),
             self.part(2, false, |ink| label(ink, "Why", &why(lead))),
-            self.part(4, false, |ink| label(ink, "Also hit", &others_hit(&also))),
+            self.part(4, false, |ink| label(ink, "Others", &others_hit(&also))),
             self.part(5, false, |ink| label(ink, "Cost", &cost(lead))),
             self.part(6, false, |ink| label(ink, "When", &self.when(lead))),
+            self.part(1, false, |ink| label(ink, "Lost", &self.incomplete())),
             self.part(0, true, |ink| fix(ink, lead)),
             self.part(3, false, |ink| other_remedies(ink, lead)),
             self.part(7, true, |ink| self.not_recorded(ink)),
         ];
         let count = others.len().min(MAX_OTHER_CULPRITS);
-        parts.push(self.part(0, true, |ink| self.other_culprits(ink, &others)));
+        parts.push(self.part(0, true, |ink| self.other_culprits(ink, &others, unnamed)));
         parts.push(self.part(0, true, |ink| self.next(ink, lead)));
         fitted(parts, MAX_LINES + count + usize::from(count > 0))
     }
@@ -84,7 +93,7 @@ impl Screen<'_> {
                 ink.paragraph("", STRONG, &verdict(self.report, self.scope).text);
                 ink.paragraph("", FAINT, &about(&self.report.trace));
             }),
-            self.part(0, true, |ink| self.other_culprits(ink, remarks)),
+            self.part(0, true, |ink| self.other_culprits(ink, remarks, 0)),
             self.part(1, true, |ink| self.not_recorded(ink)),
             self.part(0, true, |ink| self.see_also(ink)),
         ];
@@ -94,7 +103,7 @@ impl Screen<'_> {
     fn part(&self, rank: u8, gap: bool, write: impl FnOnce(&mut Ink)) -> Part {
         let mut ink = Ink::new(self.look);
         write(&mut ink);
-        Part { text: ink.finish(), rank, gap }
+        Part { rows: ink.rows(), text: ink.finish(), rank, gap }
     }
 
     fn heading(&self, ink: &mut Ink, lead: &Finding) {
@@ -118,13 +127,21 @@ impl Screen<'_> {
         let culprits = lead.culprits.iter().map(|culprit| culprit.ns).fold(0u64, u64::saturating_add);
         let lost = Nanos(if culprits == 0 { lead.waits.total_ns } else { culprits });
         let period = lead.period_ns.map(|period| format!(", every {}", Nanos(period))).unwrap_or_default();
-        let longest = Nanos(lead.waits.max_ns);
+        // The longest of those that are the culprits' doing, where they are listed.
+        let worst = lead.worst.first().map(|at| Nanos(at.end_ns.saturating_sub(at.start_ns)));
+        let longest = worst.filter(|_| !lead.culprits.is_empty()).unwrap_or(Nanos(lead.waits.max_ns));
+        let longest = longest.min(if lead.victim.tasks > 1 { longest } else { lost });
         let sum = match u64::from(lead.victim.tasks.max(1)) {
+            // Of a selected part it is not known here how long it is.
+            1 if self.scope == Scope::Part => format!("{lost} in all"),
             1 => format!("{lost} of {span}"),
+            tasks if self.scope == Scope::Part || lost.0 / tasks < span.0 / 100 => {
+                format!("{tasks} threads, {lost} in all")
+            }
             // A sum over threads can exceed the recording.
             tasks => {
                 let share = Nanos(lost.0 / tasks).share_of(span).min(1.0) * 100.0;
-                format!("{share:.0} % of the time, on average over {tasks} threads")
+                format!("{tasks} threads, each {share:.0} % of the time on average")
             }
         };
         let confidence = lead.confidence.clamp(0.0, 1.0) * 100.0;
@@ -150,16 +167,31 @@ impl Screen<'_> {
         if worst.is_empty() { String::new() } else { format!("worst at {}", worst.join(" and ")) }
     }
 
-    fn other_culprits(&self, ink: &mut Ink, others: &[&Finding]) {
+    /// `unnamed`: further findings that get no line.
+    fn other_culprits(&self, ink: &mut Ink, others: &[&Finding], unnamed: u64) {
         for other in others.iter().take(MAX_OTHER_CULPRITS) {
             let word = format!("{:<8}  ", other.severity.word().to_uppercase());
             let text = cut_at_word(&other.sentence, self.look.width().saturating_sub(columns(&word)));
             ink.line(&[(of_severity(other.severity), &word), (PLAIN, &text)]);
         }
-        let more = others.len().saturating_sub(MAX_OTHER_CULPRITS) as u64 + self.report.more_findings;
+        let more = others.len().saturating_sub(MAX_OTHER_CULPRITS) as u64 + self.report.more_findings + unnamed;
         if more > 0 {
             ink.line(&[(FAINT, &format!("{} with --full", counted(more, "more finding")))]);
         }
+    }
+
+    /// What was lost of a recording that is not whole, in a line.
+    fn incomplete(&self) -> String {
+        let is_lost = |missing: &&Missing| {
+            use LossKind::{EndsEarly, LostEvents, OtherRecordings, OutOfOrder, Truncated, UncountedGap, Undecodable};
+            matches!(
+                missing.loss.kind,
+                LostEvents | UncountedGap | Truncated | Undecodable | OtherRecordings | OutOfOrder | EndsEarly
+            )
+        };
+        let lost: Vec<String> =
+            self.report.missing.iter().filter(is_lost).map(|missing| missing.loss.to_string()).collect();
+        cut_at_word(&lost.join("; "), self.look.width().saturating_sub(LABEL_COLUMNS)).into_owned()
     }
 
     fn not_recorded(&self, ink: &mut Ink) {
@@ -173,25 +205,23 @@ impl Screen<'_> {
 
     /// What to type next.
     fn next(&self, ink: &mut Ink, lead: &Finding) {
-        let Some(remedy) = lead.remedies.first() else { return self.see_also(ink) };
+        let Some((_, remedy)) = shown_remedy(lead).filter(|(_, remedy)| is_carried_out(remedy)) else {
+            return self.see_also(ink);
+        };
         let trace = &self.report.trace;
         let Some(file) = self.file else { return self.see_also(ink) };
-        let boot = if trace.snapshot { "" } else { " --this-boot" };
-        // `fix` looks at the whole recording: there the remedy may not be that of the first finding.
-        let which = match self.scope {
-            Scope::Whole => String::new(),
-            Scope::Part => format!(" --remedy {}", remedy.id),
-        };
+        // Only a snapshot of a version that names its host says on which boot it was made.
+        let names_boot = trace.snapshot && trace.host.is_some();
+        let boot = if names_boot { "" } else { " --this-boot" };
         let place = match &trace.host {
             Some(host) => format!(" on {host}"),
-            None if trace.snapshot => String::new(),
             None => " on the recorded machine".to_owned(),
         };
-        let condition = if trace.snapshot { "" } else { ", if it has not been rebooted since" };
-        ink.paragraph("", PLAIN, &format!("Next{place}{condition}: see the plan, then apply it"));
-        let plan = format!("unstarve fix {file}{which}{boot}");
+        let condition = if names_boot { "" } else { ", if it has not been rebooted since" };
+        ink.paragraph("", PLAIN, &format!("Next{place}{condition}:"));
+        let plan = format!("unstarve fix {file} --remedy {}{boot}", remedy.id);
         ink.command("  ", &plan);
-        ink.command("  ", &format!("sudo {plan} --apply"));
+        ink.line(&[(FAINT, "  shows the plan. With sudo and --apply: do it. Undo: sudo unstarve fix --undo")]);
         self.see_also(ink);
     }
 
@@ -242,37 +272,52 @@ fn cost(lead: &Finding) -> String {
 }
 
 fn fix(ink: &mut Ink, lead: &Finding) {
-    let Some(remedy) = lead.remedies.first() else { return };
+    let Some((_, remedy)) = shown_remedy(lead) else {
+        return label(ink, "Fix", "none that is known; --full has the evidence");
+    };
     label(ink, "Fix", action(remedy));
     let tested = remedy.proved.iter().find(|proved| proved.this_series && proved.answer == Answer::Helped);
     let mut parts: Vec<String> = tested.map(test_result).into_iter().collect();
     if !remedy.risk.is_empty() {
-        parts.push(format!("Risk: {}", first_sentence(&remedy.risk)));
+        parts.push(format!("Risk: {}", first_clause(&remedy.risk)));
     }
     ink.paragraph("          ", FAINT, &parts.join(" "));
 }
 
-/// `Tested on 6.1: the longest ping −86 %.`
+/// `Lab test on 6.1: the longest ping −86 %.`
 fn test_result(proved: &Proved) -> String {
-    format!("Tested on {}: {}{}.", proved.kernel, proved.metric_in_words(), proved.effect_in_words())
+    format!("Lab test on {}: {}{}.", proved.kernel, proved.metric_in_words(), proved.effect_in_words())
 }
 
 fn other_remedies(ink: &mut Ink, lead: &Finding) {
-    for (index, remedy) in lead.remedies.iter().enumerate().skip(1).take(MAX_OTHER_REMEDIES) {
-        let name = if index == 1 { "Also" } else { "" };
+    let shown = shown_remedy(lead).map(|(index, _)| index);
+    let others = lead.remedies.iter().enumerate().filter(|(index, _)| Some(*index) != shown);
+    for (place, (index, remedy)) in others.take(MAX_OTHER_REMEDIES).enumerate() {
+        let name = if place == 0 { "Also" } else { "" };
         let room = ink.look.width().saturating_sub(LABEL_COLUMNS + 3);
         label(ink, name, &format!("{}  {}", index + 1, cut_at_word(action(remedy), room)));
     }
 }
 
-/// What a remedy does, without why: its first clause.
-fn action(remedy: &Remedy) -> &str {
-    let end = [": ", "; ", ". "].iter().filter_map(|mark| remedy.text.find(mark)).min().unwrap_or(remedy.text.len());
-    remedy.text[..end].trim_end_matches('.')
+/// The remedy that is shown as the fix, with its place: the first that `fix` can carry out, else the first.
+fn shown_remedy(lead: &Finding) -> Option<(usize, &Remedy)> {
+    let all = || lead.remedies.iter().enumerate();
+    all().find(|(_, remedy)| is_carried_out(remedy)).or_else(|| all().next())
 }
 
-fn first_sentence(text: &str) -> &str {
-    text.find(". ").map_or(text, |end| &text[..=end])
+/// Whether `fix` can carry it out, and not only a person.
+fn is_carried_out(remedy: &Remedy) -> bool {
+    remedy.changes.iter().any(Change::is_for_a_program)
+}
+
+/// What a remedy does, without why: its first clause.
+fn action(remedy: &Remedy) -> &str {
+    first_clause(&remedy.text)
+}
+
+fn first_clause(text: &str) -> &str {
+    let end = [": ", "; ", ". "].iter().filter_map(|mark| text.find(mark)).min().unwrap_or(text.len());
+    text[..end].trim_end_matches('.')
 }
 
 fn same_culprits(one: &[Culprit], other: &[Culprit]) -> bool {
@@ -293,16 +338,14 @@ fn by_culprit<'a>(findings: &[&'a Finding]) -> Vec<&'a Finding> {
     first
 }
 
-/// The parts as one text. While it has too many lines, the part with the highest rank is left out.
+/// The parts as one text. While it has too many rows, the part with the highest rank is left out.
 fn fitted(mut parts: Vec<Part>, max: usize) -> String {
     parts.retain(|part| !part.text.is_empty());
-    while parts.iter().map(Part::lines).sum::<usize>() > max {
-        let Some(last) = (0..parts.len()).max_by_key(|index| parts[*index].rank).filter(|index| parts[*index].rank > 0)
-        else {
-            break;
-        };
-        parts.remove(last);
+    let height = |parts: &[Part]| parts.iter().map(Part::height).sum::<usize>();
+    while height(&parts) > max {
+        let least = (0..parts.len()).max_by_key(|index| parts[*index].rank).filter(|index| parts[*index].rank > 0);
+        let Some(least) = least else { break };
+        parts.remove(least);
     }
-    let text: String = parts.iter().map(|part| format!("{}{}", if part.gap { "\n" } else { "" }, part.text)).collect();
-    text
+    parts.iter().map(|part| format!("{}{}", if part.gap { "\n" } else { "" }, part.text)).collect()
 }

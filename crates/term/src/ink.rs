@@ -10,6 +10,8 @@ use crate::{Charset, Colours, Look};
 pub(crate) struct Ink {
     pub(crate) look: Look,
     out: String,
+    /// What is written takes so many rows: a terminal wraps what is wider.
+    rows: usize,
 }
 
 pub(crate) const STRONG: Style = Style::new().bold();
@@ -47,7 +49,12 @@ fn bind_units(text: &str) -> String {
 
 impl Ink {
     pub(crate) fn new(look: Look) -> Ink {
-        Ink { look, out: String::new() }
+        Ink { look, out: String::new(), rows: 0 }
+    }
+
+    /// The rows that the page takes on its terminal so far.
+    pub(crate) fn rows(&self) -> usize {
+        self.rows
     }
 
     pub(crate) fn finish(self) -> String {
@@ -56,15 +63,18 @@ impl Ink {
 
     pub(crate) fn blank(&mut self) {
         self.out.push('\n');
+        self.rows += 1;
     }
 
     /// Writes a line of parts that fit, each in its style.
     pub(crate) fn line(&mut self, parts: &[(Style, &str)]) {
         let mut line = String::new();
         let last = parts.len().saturating_sub(1);
+        let mut width = 0;
         for (index, (style, text)) in parts.iter().enumerate() {
             let folded = fold(text, self.look.charset());
             let text = if index == last { folded.trim_end() } else { &folded };
+            width += columns(text);
             match self.look.colours() {
                 Colours::Ansi if !text.trim().is_empty() && *style != PLAIN => {
                     line.push_str(&format!("{style}{text}{style:#}"));
@@ -72,6 +82,7 @@ impl Ink {
                 _ => line.push_str(text),
             }
         }
+        self.rows += width.div_ceil(self.look.width()).max(1);
         self.out.push_str(line.trim_end());
         self.out.push('\n');
     }

@@ -87,9 +87,10 @@ pub(crate) fn cut_at_word(text: &str, width: usize) -> Cow<'_, str> {
     if columns(text) <= width {
         return text.into();
     }
-    let fits = |end: &usize| columns(&text[..*end]) + 2 <= width;
+    // ` …` takes two columns more in ASCII.
+    let fits = |end: &usize| columns(&text[..*end]) + 4 <= width;
     let Some(end) = text.match_indices(' ').map(|(end, _)| end).take_while(fits).last() else {
-        return fit(text, width, Charset::Utf8).into();
+        return fit(text, width.saturating_sub(2), Charset::Utf8).into();
     };
     format!("{} …", text[..end].trim_end_matches([',', ';', ':', '.'])).into()
 }
@@ -186,7 +187,7 @@ mod tests {
     #[test]
     fn a_text_is_cut_after_a_word() {
         for (text, cut) in
-            [("a few words", "a few words"), ("some more words", "some more …"), ("unbreakable-name", "unbreakable…")]
+            [("a few words", "a few words"), ("some more words", "some …"), ("unbreakable-name", "unbreakab…")]
         {
             assert_eq!(cut_at_word(text, 12), cut);
         }

@@ -23,7 +23,7 @@ pub enum Lines {
 /// A line as JSON: a run of a task, and the wait before it. A run or a wait of which nothing was recorded is absent.
 #[derive(Serialize, schemars::JsonSchema)]
 pub struct TimelineLine {
-    /// When the run ended, in ns on the trace's clock.
+    /// When the run ended, in ns on the trace's clock; the wait, where nothing of the run was recorded.
     pub end_ns: u64,
     /// Where.
     pub cpu: u32,

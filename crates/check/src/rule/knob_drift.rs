@@ -253,7 +253,10 @@ fn unwritten(now: &Snapshot, after: &AuditInput<'_>, version: Version) -> Vec<Hi
             (_, Some((will, unit))) if live == was && was != will => {
                 found.push(redefaulted(knob, &was, &will, unit, after));
             }
-            (_, Some(_)) if is_by_hand => found.push(by_hand(knob, live, &was, old.path())),
+            // The default of the kernel that is booted next.
+            (_, Some((will, _))) if is_by_hand && live != will => {
+                found.push(by_hand(knob, live, &was, &will, old.path()))
+            }
             (Some(Presence::Gone(_) | Presence::NotYet(_)), None) if is_by_hand => {
                 found.push(gone_by_hand(knob, live, old, after));
             }
@@ -274,16 +277,16 @@ fn redefaulted(knob: Knob, was: &str, will: &str, unit: &str, after: &AuditInput
         .done()
 }
 
-fn by_hand(knob: Knob, live: &str, was: &str, path: &str) -> Hit {
+fn by_hand(knob: Knob, live: &str, was: &str, will: &str, path: &str) -> Hit {
     let key = knob.name();
     let about =
         FixNotes { text: "Write it down if it is wanted.", risk: "", valid_on: "kernels that have it as a sysctl" };
     let persistent = path.starts_with("/proc/sys/kernel/").then(|| Fix::kept(about, path, live)).flatten();
     Draft::new(RULE.id, Severity::Info, format!("{key} by hand"))
         .says(format!("{key} is {live}, its default {was}, and no file that was read sets it: the reboot loses it."))
-        .brief(format!("{live} now, {was} after the reboot"))
+        .brief(format!("{live} now, {will} after the reboot"))
         .kind(Kind::Lost, OnHost::Has)
-        .setting(key, live, Some(was))
+        .setting(key, live, Some(will))
         .because(format!("{path} is {live}"))
         .would("After the reboot the default is in force.")
         .fix(persistent)

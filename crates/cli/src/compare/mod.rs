@@ -21,7 +21,8 @@ use self::latency::{LowLatency, SideLatencies};
 use self::sniff::Kind;
 
 use crate::input::{Recording, is_same_file};
-use crate::output::{self, Color, Out};
+use crate::output::{self, Color};
+use crate::pager;
 use crate::progress::Progress;
 
 /// Show what changed between two recordings, lab results or snapshots
@@ -148,7 +149,7 @@ fn recordings(a: &Recording, b: &Recording, latency: SideLatencies, form: &Form)
             comparison_page(&comparison, *extent, *look) + &latency_page(&latency_a, &latency_b, spikes)
         }
     };
-    Out::new().text(&text)?;
+    pager::print(&text)?;
     Ok(exit_code(&comparison))
 }
 

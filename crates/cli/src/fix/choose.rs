@@ -12,6 +12,7 @@ use unstarve_term::fix::Skipped;
 
 use super::LowArgs;
 use super::origin::Origin;
+use crate::suggested::{find, similar};
 
 /// A remedy of a finding, as indices into the report.
 pub struct Choice<'a> {
@@ -105,7 +106,14 @@ fn pick<L: Look>(drafts: &mut Drafts<'_, '_, L>, origin: &Origin, args: &LowArgs
             let remedy = report.findings[finding].remedies.iter().position(|remedy| remedy.id == asked)?;
             Some(Pick { finding, remedy, skipped: Vec::new() })
         };
-        let none = || anyhow!("no finding of this recording has that remedy; `unstarve explain` lists them");
+        let none = || {
+            let ids = report.findings.iter().flat_map(|finding| &finding.remedies).map(|remedy| remedy.id.as_str());
+            let similar = similar(asked.as_str(), ids).map(|id| format!(", but there is {}", clean(id)));
+            anyhow!(
+                "no finding of this recording has that remedy{}; `unstarve explain --full` lists them",
+                similar.unwrap_or_default()
+            )
+        };
         return findings.into_iter().find_map(has_it).ok_or_else(none);
     }
     let finding = match findings.as_slice() {
@@ -166,26 +174,6 @@ fn obstacle<L: Look>(draft: Vec<Planned<'_>>, look: &L, origin: &Origin) -> Opti
             let more = (!rest.is_empty()).then(|| unstarve_model::counted(rest.len() as u64, "obstacle"));
             Some(more.map_or_else(|| first.clone(), |more| format!("{first}, and {more} more")))
         }
-    }
-}
-
-/// The index of the remedy with this number or id in the finding `whose`.
-fn find(asked: &str, ids: &[&str], what: &str, whose: &str) -> Result<usize> {
-    let count = ids.len();
-    let asked_for = match asked.parse::<usize>() {
-        Ok(number) if (1..=count).contains(&number) => return Ok(number - 1),
-        Ok(number) => format!("there is no {what} {number}"),
-        Err(_) => match ids.iter().position(|id| *id == asked) {
-            Some(at) => return Ok(at),
-            None => format!("there is no {what} `{}`", clean(asked)),
-        },
-    };
-    let mut known = ids.to_vec();
-    known.dedup();
-    match count {
-        0 => bail!("{asked_for}: {whose} has none"),
-        1 => bail!("{asked_for}: {whose} has one, {}", known.join(", ")),
-        _ => bail!("{asked_for}; expected a number from 1 to {count}, or one that {whose} has: {}", known.join(", ")),
     }
 }
 

@@ -159,7 +159,7 @@ impl std::str::FromStr for Printed {
 
 fn parse_time(text: &str) -> Result<Duration, String> {
     let time = crate::record::parse_time(text)?;
-    match (Duration::from_secs(1)..=Duration::from_secs(3600)).contains(&time) {
+    match (Duration::from_secs(1)..=verify::MAX_MEASUREMENT).contains(&time) {
         true => Ok(time),
         false => Err("it must be between 1s and 1h".to_owned()),
     }

@@ -15,7 +15,8 @@ use unstarve_change::{Place, TaskKey};
 use unstarve_diagnose::report::Finding;
 use unstarve_executor::audit::Audit;
 use unstarve_executor::journal::Step;
-use unstarve_executor::{proc, trial};
+use unstarve_executor::proc;
+use unstarve_executor::trial::{self, TrialError};
 use unstarve_facts::flag;
 use unstarve_files::ThisProgram;
 use unstarve_guard::verify::{By, Fared, Figures, Judged, Span, Verdict, judge, must_last_longer, watch_tasks};
@@ -111,13 +112,16 @@ pub fn run(args: &LowArgs, finding: &Finding, steps: &mut [Step], time: Duration
         }
     };
     let measured = trial::run(&options, &mut Audit::none(), steps, measure);
-    if let Some(too_short) = too_short.get() {
-        return Ok(Trial::TooShort(*too_short));
-    }
-    let measured = measured?;
+    let measured = match (measured, too_short.get()) {
+        (Err(TrialError::Measure(_)), Some(too_short)) => return Ok(Trial::TooShort(*too_short)),
+        (measured, _) => measured?,
+    };
     let judged = judge(&measured[0].1, &measured[1].1, &measured[2].1);
     Ok(Trial::Judged(Box::new(Tried { judged, measured })))
 }
+
+/// The longest time of `--verify`.
+pub const MAX_MEASUREMENT: Duration = Duration::from_secs(3600);
 
 /// What is measured in each round.
 const ROUNDS: [&str; 3] = ["without the change", "with the change", "without it again"];
@@ -143,11 +147,14 @@ impl fmt::Display for TooShort {
         let seconds = |time: Duration| time.as_secs_f64().ceil();
         write!(
             f,
-            "{} waits in {} s are too few for a verdict, so nothing was changed. Try again with --verify {:.0}s",
+            "{} waits in {} s are too few for a verdict, so nothing was changed. ",
             self.waits,
-            seconds(self.time),
-            seconds(self.needed)
-        )
+            seconds(self.time)
+        )?;
+        match self.needed <= MAX_MEASUREMENT {
+            true => write!(f, "Try again with --verify {:.0}s", seconds(self.needed)),
+            false => f.write_str("It waits too seldom to be measured; --apply without --verify makes the change"),
+        }
     }
 }
 

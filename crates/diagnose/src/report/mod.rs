@@ -144,7 +144,6 @@ pub struct Finding {
     pub sentence: String,
     /// Its first half, without numbers: `ksoftirqd/1 is starved by wl (real-time)`.
     #[serde(default)]
-    #[cfg_attr(feature = "typescript", ts(skip))]
     pub headline: String,
     /// The reason, where the rule by which the culprit had the CPU is not all of it.
     #[serde(default, skip_serializing_if = "Option::is_none")]

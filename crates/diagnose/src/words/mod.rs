@@ -27,6 +27,11 @@ pub(crate) fn sentence(never_ran: Option<&NeverRan>, halves: &Halves, unproved: 
     format!("{before}{}: {}.{after}", halves.head, halves.details)
 }
 
+/// What the sentence says first, without its full stop.
+pub(crate) fn headline(never_ran: Option<&NeverRan>, halves: &Halves) -> String {
+    never_ran.map_or_else(|| halves.head.clone(), |never_ran| never_ran.to_string().trim_end_matches('.').to_owned())
+}
+
 /// The sentence of a finding in two halves: `ksoftirqd/1 is starved by wl (real-time)` and `waited 177 ms, up to 90.0 ms at a time`.
 pub(crate) struct Halves {
     /// What happens to which tasks, because of which others.

@@ -20,7 +20,7 @@ pub const SLICES: usize = 30;
 pub const ENOUGH: u64 = 30;
 
 /// Parts of the time that are compared one by one where there are fewer observations: a starved thread waits seldom, and long.
-/// Six parts that all have more waiting than six others do so by chance once in 924 times (`C(12, 6)`).
+/// If the parts are independent, six that all have more waiting than six others do so by chance once in 924 times (`C(12, 6)`).
 const PARTS: usize = 6;
 /// With fewer observations the tasks must run this part of what they ran without the change: else their load may have paused.
 const SERVED: f64 = 0.8;
@@ -176,8 +176,8 @@ impl fmt::Display for Reason {
             Reason::WithinNoise => f.write_str("waits are shorter, but within the noise"),
             Reason::FewWaits(side, count) => write!(
                 f,
-                "{count} waits {side} are too few: {ENOUGH} on each side decide, or waits all the time without the change that are shorter \
-                 all the time with it"
+                "{count} waits {side} are too few: {ENOUGH} on each side decide, or more waiting in each sixth of the time without the \
+                 change than in any sixth with it"
             ),
             Reason::NothingSeen(side) => write!(f, "none of its tasks ran or waited {side}"),
             Reason::OverBudget => {
@@ -234,18 +234,16 @@ fn seen(side: &Fared) -> u64 {
     waits(side).max(full as u64)
 }
 
-/// How long the first measurement should have lasted for a verdict, as a multiple of what it did; `None` if it was long enough, or
-/// if nothing was seen.
+/// How long the first measurement should have lasted for a verdict, as a multiple of what it did. `None` if it can decide, or if
+/// the tasks did not wait at all.
 pub fn must_last_longer(before: &Fared) -> Option<f64> {
     let parts = waited_by_part(before);
     let with_waits = parts.iter().filter(|waited| **waited > 0).count();
     if seen(before) >= ENOUGH || with_waits == 0 || with_waits == parts.len() {
         return None;
     }
-    let by_count = ENOUGH as f64 / waits(before).max(1) as f64;
-    // Parts without a wait are rare once a part is twice as long as the time between waits.
-    let by_parts = 2.0 * PARTS as f64 / with_waits as f64;
-    Some(by_count.min(by_parts))
+    // With so many waits a sixth of the time without one is rare, too.
+    Some(ENOUGH as f64 / waits(before).max(1) as f64)
 }
 
 fn waited_by_part(side: &Fared) -> Vec<u64> {
@@ -395,8 +393,8 @@ mod tests {
             (all(0, 9_000, 3), None),
             (waits(5), None),
             // Three of six parts have a wait.
-            (waits(10), Some(4.0)),
-            (waits(30), Some(12.0)),
+            (waits(10), Some(10.0)),
+            (waits(30), Some(30.0)),
             (all(50, 0, 0), None),
         ] {
             assert_eq!(must_last_longer(&before), expected, "{before:?}");

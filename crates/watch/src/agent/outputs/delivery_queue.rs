@@ -104,18 +104,15 @@ impl DeliveryQueue {
     /// one. After the end it is left with the rest.
     pub fn send(&self, message: Message) {
         let mut waiting = self.queue.lock();
-        if waiting.is_taken || !waiting.has_room() {
-            let has_place = !waiting.is_taken && waiting.drop_outdated();
-            drop(waiting);
-            self.board.undelivered(self.queue.output);
-            if !has_place {
-                return;
-            }
-            waiting = self.queue.lock();
+        let has_room = !waiting.is_taken && waiting.has_room();
+        if has_room || !waiting.is_taken && waiting.drop_outdated() {
+            waiting.messages.push_back(message);
         }
-        waiting.messages.push_back(message);
         drop(waiting);
         self.queue.changed.notify_all();
+        if !has_room {
+            self.board.undelivered(self.queue.output);
+        }
     }
 
     /// Puts what the previous run has left before all others, without limit.
