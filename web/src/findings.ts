@@ -69,7 +69,9 @@ export function planOf(app: App, index: number, remedy: Remedy): string {
   const { report, name } = app.trace;
   // Without --finding the first finding with the remedy is meant.
   const isFirst = !report.findings.slice(0, index).some((other) => other.remedies.some(({ id }) => id === remedy.id));
-  const file = /^[\w.,/@%+-]+$/.test(name) && !name.startsWith('-') ? name : `'${name.replaceAll("'", `'\\''`)}'`;
+  // `fix undo` undoes, and `-x` is an option.
+  const named = /^(-|(plan|apply|status|undo)$)/.test(name) ? `./${name}` : name;
+  const file = /^[\w.,/@%+-]+$/.test(named) ? named : `'${named.replaceAll("'", `'\\''`)}'`;
   return `unstarve fix ${file}${isFirst ? '' : ` --finding ${index + 1}`} --remedy ${remedy.id}`;
 }
 

@@ -3,9 +3,11 @@
 use std::ffi::{OsStr, OsString};
 use std::os::unix::fs::FileTypeExt;
 use std::path::Path;
+use std::process;
 
 use clap::error::{ContextKind, ContextValue, ErrorKind};
 use clap::{Arg, ArgAction, Command, Error};
+use unstarve_model::{clean, is_harmful};
 
 /// What `unstarve` alone and `unstarve --help` print.
 pub const START: &str = "\
@@ -195,6 +197,22 @@ fn for_a_command(word: &str) -> Option<String> {
     Some(advice.to_owned())
 }
 
+/// Ends the program with what clap says. Names of files are shown as they are nowhere else: they could drive the terminal.
+pub fn exit_with(error: Error, typed: &[OsString]) -> ! {
+    let harmful = |word: &&OsString| word.to_string_lossy().chars().any(is_harmful);
+    if !typed.iter().any(|word| harmful(&word)) {
+        error.exit()
+    }
+    let mut text = error.to_string();
+    for word in typed.iter().filter(harmful) {
+        let word = word.to_string_lossy();
+        text = text.replace(word.as_ref(), &clean(&word));
+    }
+    let lines: Vec<_> = text.lines().map(clean).collect();
+    crate::output::print_error(format_args!("{}\n", lines.join("\n")));
+    process::exit(error.exit_code())
+}
+
 /// A word too many.
 fn for_a_word(command: &str, word: &str, typed: &[OsString]) -> Option<String> {
     let first = || typed.get(1).and_then(|first| first.to_str()).filter(|first| !first.starts_with('-'));
@@ -202,7 +220,8 @@ fn for_a_word(command: &str, word: &str, typed: &[OsString]) -> Option<String> {
         "report" if word.ends_with(".html") => Some(format!("name the page with -o {word}")),
         "export" => Some(format!("name the result with -o {word}")),
         "explain" | "report" | "timeline" if Path::new(word).is_file() => {
-            Some(format!("one recording at a time; two side by side: unstarve compare {} {word}", first()?))
+            let [first, second] = [first()?, word].map(unstarve_change::quoted_file);
+            Some(format!("one recording at a time; two side by side: unstarve compare {} {}", first?, second?))
         }
         "timeline" | "explain" | "report" => Some(format!("one task: --task {word}")),
         "fix" => Some(format!("one remedy: --remedy {word}")),

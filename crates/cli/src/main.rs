@@ -101,7 +101,7 @@ fn parsed(typed: Vec<OsString>) -> LowArgs {
     let typed = grammar::spelled(typed, &commands);
     let words = std::iter::once(OsString::from("unstarve")).chain(typed.iter().cloned());
     let matches = program.try_get_matches_from_mut(words).and_then(|matches| LowArgs::from_arg_matches(&matches));
-    matches.unwrap_or_else(|error| grammar::advised(error.format(&mut program), &typed).exit())
+    matches.unwrap_or_else(|error| grammar::exit_with(grammar::advised(error.format(&mut program), &typed), &typed))
 }
 
 /// The exit code of a command that failed; 1 is for findings.

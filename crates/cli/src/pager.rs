@@ -44,7 +44,7 @@ fn through_pager(text: &str) -> bool {
         }
     }
     if rustix::process::geteuid().is_root() {
-        // No shell, no editor, no other files from inside the pager.
+        // less then starts no shell, no editor, and opens no other files.
         command.env("LESSSECURE", "1");
     }
     // Ctrl-C belongs to the pager.
@@ -54,9 +54,10 @@ fn through_pager(text: &str) -> bool {
         // The pager can be left before the end.
         let _ = stdin.write_all(text.as_bytes());
     }
-    let _ = child.wait();
+    let status = child.wait();
     if let Ok(id) = interrupted {
         signal_hook::low_level::unregister(id);
     }
-    true
+    // One that fails has shown nothing.
+    status.is_ok_and(|status| status.success())
 }

@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use crate::output::{hint_at_root, shown};
 use clap::Args;
+use unstarve_files::trust::for_a_shell;
 use unstarve_model::Nanos;
 use unstarve_record::{
     BlockEvents, BufferSize, CommandEnd, Full, Names, Notice, Options, Progress, Recording, Salvage, Salvaged, Until,
@@ -84,7 +85,7 @@ pub fn run(args: RecordArgs) -> anyhow::Result<ExitCode> {
     if let Some(verdict) = verdict(&recording) {
         note!("{verdict}");
     }
-    note!("next: unstarve explain {}", shown(&recording.path));
+    note!("next: unstarve explain {}", for_a_shell(&recording.path));
     Ok(exit_code(recording.command))
 }
 
@@ -95,7 +96,7 @@ fn run_salvage(from: &Path, output: Option<&Path>) -> anyhow::Result<ExitCode> {
     }
     for Salvaged { from, path, size } in files {
         note!("{}: {}, salvaged from {}", shown(&path), bytes(size), shown(&from));
-        note!("next: unstarve explain {}", shown(&path));
+        note!("next: unstarve explain {}", for_a_shell(&path));
     }
     Ok(ExitCode::SUCCESS)
 }

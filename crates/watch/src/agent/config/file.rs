@@ -9,6 +9,7 @@ use schemars::JsonSchema;
 use serde::de::Error;
 use serde::{Deserialize, Deserializer, Serialize};
 use unstarve_model::clean;
+use ureq::http::uri::Authority;
 use ureq::http::{HeaderName, HeaderValue, Uri};
 
 use super::{Address, Tables, default_store};
@@ -224,17 +225,32 @@ fn url<'de, D: Deserializer<'de>>(deserializer: D) -> Result<String, D::Error> {
         let found = scheme.map_or_else(String::new, |scheme| format!("`{scheme}://`: "));
         return Err(D::Error::custom(format!("{found}expected a URL that begins with http:// or https://")));
     }
+    if text.contains('#') {
+        return Err(D::Error::custom("a URL with a `#` cannot be sent"));
+    }
     match text.parse::<Uri>() {
+        Ok(uri) if uri.authority().is_some_and(has_odd_port) => {
+            Err(D::Error::custom("this URL has no port after its `:`"))
+        }
         Ok(uri) if uri.host().is_some_and(|host| !host.is_empty()) => Ok(text),
         Ok(_) => Err(D::Error::custom("this URL names no host")),
         Err(error) => Err(D::Error::custom(format!("no request can be sent to this URL: {error}"))),
     }
 }
 
+/// Whether what follows the host's `:` is no number.
+fn has_odd_port(authority: &Authority) -> bool {
+    let after_user = authority.as_str().rsplit('@').next().unwrap_or_default();
+    let after_host = after_user.rsplit(']').next().unwrap_or_default();
+    after_host.split_once(':').is_some_and(|(_, port)| port.parse::<u16>().is_err())
+}
+
 fn headers<'de, D: Deserializer<'de>>(deserializer: D) -> Result<BTreeMap<String, String>, D::Error> {
     let headers = BTreeMap::<String, String>::deserialize(deserializer)?;
     for (name, value) in &headers {
         if HeaderName::try_from(name).is_err() {
+            // The value may have been written into the name.
+            let name = name.split(':').next().unwrap_or_default();
             return Err(D::Error::custom(format!("`{}` is no name of a header", clean(name))));
         }
         if HeaderValue::try_from(value).is_err() {
@@ -262,7 +278,8 @@ enum UrlPath {
 /// The URL without what can be secret. What stands there instead is no URL.
 fn hide_secrets(url: &mut String, path: UrlPath) {
     let Ok(uri) = url.parse::<Uri>() else { return };
-    let has_user = uri.authority().is_some_and(|authority| authority.as_str().contains('@'));
+    // Also where a `/` in a password makes the rest of it a path.
+    let has_user = url.contains('@');
     if has_user || uri.query().is_some() || path == UrlPath::Secret && !matches!(uri.path(), "" | "/") {
         *url = format!("{}/{NOT_SHOWN}", origin(&uri));
     }
