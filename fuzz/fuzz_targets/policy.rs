@@ -69,6 +69,7 @@ fn task(name: &str, kind: Kind) -> Task {
             slice: Some(3_000_000),
             uclamp: Some((0, 1024)),
             affinity: "0-3".parse().expect("a list of CPUs"),
+            files: Vec::new(),
         },
     }
 }
