@@ -84,7 +84,8 @@ impl Screen<'_> {
         let count = others.len().min(MAX_OTHER_CULPRITS);
         parts.push(self.part(0, true, |ink| self.other_culprits(ink, &others, unnamed)));
         parts.push(self.part(0, true, |ink| self.next(ink, lead)));
-        fitted(parts, MAX_LINES + count + usize::from(count > 0))
+        // Two culprits more fit the terminal, too; each further one takes a line more.
+        fitted(parts, MAX_LINES + count.saturating_sub(2))
     }
 
     fn of_remarks(&self, remarks: &[&Finding]) -> String {

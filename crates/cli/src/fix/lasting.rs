@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use unstarve_change::{Form, Thread, Whose, durable};
 use unstarve_diagnose::Explained;
-use unstarve_diagnose::report::RemedyId;
+use unstarve_diagnose::report::{Remedy, RemedyId};
 
 use super::choose::Choice;
 use super::{LowArgs, NOT_DONE, SCHEMA};
@@ -30,6 +30,14 @@ struct LastingFile<'a> {
     activate: &'a str,
 }
 
+/// The other remedies of the finding that this form can keep.
+fn others_that_last<'a>(explained: &'a Explained, chosen: &Choice<'_>, form: Form) -> Vec<&'a str> {
+    let whose = |thread: &Thread| whose(explained, chosen, thread);
+    let finding = &explained.report.findings[chosen.finding];
+    let lasts = |remedy: &&Remedy| durable(&remedy.changes, form, &whose).is_ok_and(|files| !files.is_empty());
+    finding.remedies.iter().filter(lasts).map(|remedy| remedy.id.as_str()).collect()
+}
+
 /// Prints the files; writing them is left to the host's configuration management.
 pub fn run(args: &LowArgs, explained: &Explained, chosen: &Choice<'_>, form: Form) -> Result<ExitCode> {
     let remedy = chosen.remedy(&explained.report);
@@ -45,10 +53,13 @@ pub fn run(args: &LowArgs, explained: &Explained, chosen: &Choice<'_>, form: For
         }
         Err(not) => {
             let instead: Vec<&str> = not.instead.iter().map(|form| form.word()).collect();
-            let instead = if instead.is_empty() {
-                "; no form can keep it".to_owned()
-            } else {
-                format!("; --as {} can", instead.join(" or "))
+            let others = others_that_last(explained, chosen, form);
+            let instead = match (instead.as_slice(), others.as_slice()) {
+                ([], []) => "; no form can keep it".to_owned(),
+                ([], others) => {
+                    format!("; no form can keep it, but --as {} can keep --remedy {}", form.word(), others.join(" or "))
+                }
+                (forms, _) => format!("; --as {} can", forms.join(" or ")),
             };
             output::remark(&format!("nothing printed: {}{instead}", not.why));
             return Ok(ExitCode::from(NOT_DONE));
