@@ -305,7 +305,7 @@ pub(super) mod tests {
         );
         assert_eq!(
             refusal(&["--remedy", "x"]),
-            "no finding of this recording has that remedy; `unstarve explain` lists them"
+            "no finding of this recording has that remedy; `unstarve explain --full` lists them"
         );
     }
 
