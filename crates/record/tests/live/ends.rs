@@ -57,10 +57,11 @@ pub fn sigint_ends_it_cleanly_even_if_ignored_at_start() -> Outcome {
     recorder.signal(Signal::INT);
     let ended = recorder.finish();
     ended.report();
-    left_only(&["t.dat"], &ended, place.path());
-    // The user is shown what ends it, and what it replaces.
+    left_only(&["t.dat", "t.dat.old"], &ended, place.path());
+    assert_eq!(fs::read(place.path().join("t.dat.old")).expect("the older recording"), [0; 12_000]);
+    // The user is shown what ends it, and what becomes of the older file.
     let path = output.display();
-    for notice in [format!("{path} exists (12 kB, of "), format!("recording into {path} until Ctrl-C\n")] {
+    for notice in [format!("{path} (12 kB, of "), format!("recording into {path} until Ctrl-C\n")] {
         assert!(ended.output.contains(&format!("notice {notice}")), "{notice}: {ended:?}");
     }
     Ok(Completion::Completed)
@@ -87,7 +88,8 @@ pub fn the_command_s_exit_code_comes_back() -> Outcome {
     let ended = Task { command: Some("short"), ..Task::to(&output) }.run();
     assert_eq!(ended.report().command, Some(7));
     assert!(fs::read(&output).expect("the new file").starts_with(unstarve_readers::trace_dat::TRACE_DAT_MAGIC));
-    left_only(&["t.dat"], &ended, place.path());
+    assert_eq!(fs::read_to_string(place.path().join("t.dat.old")).expect("kept"), "an older recording");
+    left_only(&["t.dat", "t.dat.old"], &ended, place.path());
     Ok(Completion::Completed)
 }
 
