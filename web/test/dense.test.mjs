@@ -42,7 +42,7 @@ test('the CPU of the worst wait is never drawn empty where it was busy', async (
 test('who a finding names has a row and a column in the matrix', async () => {
   const page = await open(browser, file);
   const findings = await page.$$eval('.card', (cards) => cards.map((card) => card.querySelector('h3').textContent));
-  const victims = findings.map((sentence) => sentence.match(/^(.+?)(?: \(\d+ threads\))? waited/)?.[1]).filter(Boolean);
+  const victims = findings.map((sentence) => sentence.match(/^(.+?)(?: \(\d+ threads\))? (?:waited|is (?:starved|delayed))\b/)?.[1]).filter(Boolean);
   assert.ok(victims.length > 0, String(findings));
   const rows = await page.$$eval('#blame tbody th', (heads) => heads.map((head) => head.textContent));
   const columns = await page.$$eval('#blame thead th', (heads) => heads.map((head) => head.textContent));
