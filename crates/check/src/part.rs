@@ -120,7 +120,7 @@ mod tests {
     use super::*;
 
     /// Kind, then the part for a host that has it, has the default, lacks it, and of which it is not known.
-    const TABLE: &str = "
+    const PARTS_OF_THE_PAGE: &str = "
         problem    new       new       other-loads unseen
         gone       settings  defaults  other-loads unseen
         renamed    settings  defaults  other-loads unseen
@@ -148,7 +148,7 @@ mod tests {
     fn every_kind_on_every_host_has_its_part() {
         let hosts = [OnHost::Has, OnHost::Default, OnHost::Lacks, OnHost::Unknown];
         let mut rows = 0;
-        for line in TABLE.lines().map(str::trim).filter(|line| !line.is_empty()) {
+        for line in PARTS_OF_THE_PAGE.lines().map(str::trim).filter(|line| !line.is_empty()) {
             let mut words = line.split_whitespace();
             let kind: Kind = serde_json::from_value(words.next().expect("a kind").into()).expect("a kind");
             for (host, word) in hosts.into_iter().zip(words) {

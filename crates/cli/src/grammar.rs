@@ -10,7 +10,7 @@ use clap::{Arg, ArgAction, Command, Error};
 use unstarve_model::{clean, is_harmful};
 
 /// What `unstarve` alone and `unstarve --help` print.
-pub const START: &str = "\
+pub const START_PAGE: &str = "\
 unstarve finds the threads that the Linux scheduler starves, above all the
 kernel's own. It says who starved them, by which rule, for how long, and what
 to do. The change that helps is one command away, and so is its undo.
@@ -34,7 +34,7 @@ unstarve help WORD       what a finding, a rule or a remedy means
 ";
 
 /// Other spellings: what is typed after `unstarve`, and what it stands for.
-const SPELLINGS: &[(&[&str], &[&str])] = &[
+const OTHER_SPELLINGS: &[(&[&str], &[&str])] = &[
     (&["fix", "plan"], &["fix"]),
     (&["fix", "apply"], &["fix", "--apply"]),
     (&["fix", "status"], &["fix", "--status"]),
@@ -58,7 +58,7 @@ const SPELLINGS: &[(&[&str], &[&str])] = &[
 
 /// Whether `fix` takes this word for what to do, and not for a file.
 pub fn is_verb_of_fix(word: &str) -> bool {
-    SPELLINGS.iter().any(|(from, _)| *from == ["fix", word])
+    OTHER_SPELLINGS.iter().any(|(from, _)| *from == ["fix", word])
 }
 
 /// The arguments (without the program's name) in today's spelling. `commands` are the names of all commands.
@@ -68,7 +68,7 @@ pub fn spelled(typed: Vec<OsString>, commands: &[String]) -> Vec<OsString> {
     }
     let starts =
         |words: &&[&str]| words.len() <= typed.len() && words.iter().zip(&typed).all(|(a, b)| *a == b.as_os_str());
-    if let Some((from, to)) = SPELLINGS.iter().find(|(from, _)| starts(from)) {
+    if let Some((from, to)) = OTHER_SPELLINGS.iter().find(|(from, _)| starts(from)) {
         return to.iter().map(OsString::from).chain(typed.into_iter().skip(from.len())).collect();
     }
     match typed.first() {
@@ -112,42 +112,33 @@ pub fn with_short_help(command: Command) -> Command {
     command.disable_help_flag(true).arg(help.help("Print this help (`unstarve help COMMAND` has more)"))
 }
 
-/// Advice for an option that a command does not have: the command (`*` for any), the option, what to type.
-const ADVICE: &[(&str, &str, &str)] = &[
-    ("record", "-d", "--for TIME, as in --for 10s"),
-    ("record", "--duration", "--for TIME, as in --for 10s"),
-    ("record", "--time", "--for TIME, as in --for 10s"),
-    ("record", "-t", "--for TIME, as in --for 10s"),
-    ("*", "-o", "this command prints to the terminal: > FILE keeps it; `unstarve report FILE -o PAGE` writes a page"),
+/// Advice for options that a command does not have: the command (`*` for any), the options, what to type.
+const ADVICE_FOR_OPTIONS: &[(&str, &[&str], &str)] = &[
+    ("record", &["-d", "-t", "--duration", "--time", "--seconds"], "--for TIME, as in --for 10s"),
     (
         "*",
-        "--output",
+        &["-o", "--output"],
         "this command prints to the terminal: > FILE keeps it; `unstarve report FILE -o PAGE` writes a page",
     ),
-    ("explain", "-v", "--full"),
-    ("explain", "--verbose", "--full"),
-    ("check", "-v", "--full"),
-    ("check", "--verbose", "--full"),
-    ("explain", "--top", "--full, which has all findings"),
-    ("explain", "--html", "unstarve report FILE writes a page"),
-    ("explain", "--pid", "--task TID"),
-    ("explain", "-t", "--task TID|NAME"),
-    ("explain", "-p", "--task TID"),
-    ("*", "--format", "--json"),
-    ("fix", "--dry-run", "without --apply the plan is only shown"),
-    ("fix", "--plan", "without --apply the plan is only shown"),
-    ("fix", "--permanent", "--as systemd, sysctl, tmpfiles, cmdline, guard or tuned prints what outlasts a reboot"),
-    ("fix", "--persist", "--as systemd, sysctl, tmpfiles, cmdline, guard or tuned prints what outlasts a reboot"),
-    ("record", "--seconds", "--for TIME, as in --for 10s"),
-    ("check", "--to", "--upgrade-to VERSION"),
-    ("check", "--kernel", "--upgrade-to VERSION"),
+    ("*", &["--format"], "--json"),
+    ("explain", &["-v", "--verbose"], "--full"),
+    ("explain", &["--top"], "--full, which has all findings"),
+    ("explain", &["--html"], "unstarve report FILE writes a page"),
+    ("explain", &["--pid", "-t", "-p"], "--task TID|NAME"),
+    ("fix", &["--dry-run", "--plan"], "without --apply the plan is only shown"),
+    (
+        "fix",
+        &["--permanent", "--persist"],
+        "--as systemd, sysctl, tmpfiles, cmdline, guard or tuned prints what outlasts a reboot",
+    ),
+    ("check", &["-v", "--verbose"], "--full"),
+    ("check", &["--to", "--kernel"], "--upgrade-to VERSION"),
     (
         "top",
-        "-n",
+        &["-n"],
         "press q to end it; `unstarve record --for TIME` and `unstarve explain` give a result without a screen",
     ),
-    ("top", "--task", "--filter TEXT"),
-    ("top", "-p", "--filter TEXT"),
+    ("top", &["--task", "-p"], "--filter TEXT"),
 ];
 
 /// The error as people can use it: without clap's advice to pass an option as a value, with ours where there is one.
@@ -164,9 +155,9 @@ pub fn advised(mut error: Error, typed: &[OsString]) -> Error {
     let wrong = wrong.clone();
     let name = wrong.split([' ', '=']).next().unwrap_or_default();
     let advice = match error.kind() {
-        ErrorKind::UnknownArgument if name.starts_with('-') => ADVICE
+        ErrorKind::UnknownArgument if name.starts_with('-') => ADVICE_FOR_OPTIONS
             .iter()
-            .find(|(of, option, _)| (*of == "*" || *of == command) && *option == name)
+            .find(|(of, options, _)| (*of == "*" || *of == command) && options.contains(&name))
             .map(|(_, _, advice)| (*advice).to_owned()),
         ErrorKind::UnknownArgument => for_a_word(&command, name, typed),
         ErrorKind::InvalidSubcommand if typed.len() == 1 || command == wrong => for_a_command(&wrong),
@@ -185,7 +176,7 @@ fn for_a_command(word: &str) -> Option<String> {
     let advice = match word {
         "status" => "unstarve watch status, unstarve guard status, unstarve fix --status",
         "start" => "unstarve record, unstarve watch, unstarve guard run",
-        "stop" => "Ctrl-C ends record, watch and guard; unstarve fix --undo takes a change back",
+        "stop" => "Ctrl-C ends record, watch and guard; unstarve fix --undo undoes a change",
         "upgrade" => "unstarve check --upgrade-to VERSION",
         "completion" | "completions" | "man" => "unstarve generate",
         "version" => "unstarve --version",
@@ -197,7 +188,7 @@ fn for_a_command(word: &str) -> Option<String> {
     Some(advice.to_owned())
 }
 
-/// Ends the program with what clap says. Names of files are shown as they are nowhere else: they could drive the terminal.
+/// Ends the program with clap's message. clap prints arguments as they are: control characters in a file's name would reach the terminal.
 pub fn exit_with(error: Error, typed: &[OsString]) -> ! {
     let harmful = |word: &&OsString| word.to_string_lossy().chars().any(is_harmful);
     if !typed.iter().any(|word| harmful(&word)) {
@@ -273,7 +264,7 @@ mod tests {
 
     #[test]
     fn the_start_page_fits_a_terminal() {
-        assert!(START.lines().count() <= 24);
-        assert!(START.lines().all(|line| line.len() <= 80));
+        assert!(START_PAGE.lines().count() <= 24);
+        assert!(START_PAGE.lines().all(|line| line.len() <= 80));
     }
 }

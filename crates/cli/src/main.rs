@@ -58,7 +58,7 @@ use clap::{CommandFactory, FromArgMatches, Parser, Subcommand};
 /// Finds the threads that the Linux scheduler starves, above all the kernel's own workers. Reports who starved them, by
 /// which rule and for how many nanoseconds, and what to do.
 #[derive(Parser)]
-#[command(name = "unstarve", version = version::text(), disable_help_subcommand = true, max_term_width = 100, override_help = grammar::START)]
+#[command(name = "unstarve", version = version::text(), disable_help_subcommand = true, max_term_width = 100, override_help = grammar::START_PAGE)]
 struct LowArgs {
     #[command(subcommand)]
     command: Command,
@@ -119,7 +119,7 @@ fn main() -> ExitCode {
     names::only_by_what_is_built_in();
     let typed: Vec<OsString> = std::env::args_os().skip(1).collect();
     if typed.is_empty() {
-        output::print(format_args!("{}", grammar::START));
+        output::print(format_args!("{}", grammar::START_PAGE));
         return ExitCode::SUCCESS;
     }
     let low = parsed(typed);

@@ -12,7 +12,7 @@ use unstarve_files::Program;
 use crate::output::Out;
 
 /// The environment variables that name a pager, the first that is set counts.
-const CHOICES: [&str; 2] = ["UNSTARVE_PAGER", "PAGER"];
+const PAGER_VARIABLES: [&str; 2] = ["UNSTARVE_PAGER", "PAGER"];
 /// The pager where none is chosen.
 const DEFAULT_PAGER: &str = "less";
 /// Ends where the text fits the screen, shows colours, leaves the text there: as git has it, unless the user has said otherwise.
@@ -29,7 +29,7 @@ pub fn print(text: &str) -> Result<()> {
 
 /// Whether a pager has shown the text.
 fn through_pager(text: &str) -> bool {
-    let chosen = CHOICES.iter().find_map(|name| std::env::var(name).ok());
+    let chosen = PAGER_VARIABLES.iter().find_map(|name| std::env::var(name).ok());
     let chosen = chosen.as_deref().unwrap_or(DEFAULT_PAGER);
     let mut words = chosen.split_whitespace();
     let Some(name) = words.next().filter(|name| *name != "cat") else { return false };

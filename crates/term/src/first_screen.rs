@@ -1,4 +1,4 @@
-//! The first screen of `unstarve explain`: who is starved by whom, why, what to do, and the command to type, in 24 lines.
+//! The first screen of `unstarve explain`: which thread is starved, what starves it, why, the fix, and the command to type, in 22 rows.
 //!
 //! Everything else is on the full page ([`crate::page`]).
 

@@ -144,9 +144,9 @@ fn best<L: Look>(drafts: &mut Drafts<'_, '_, L>, origin: &Origin, args: &LowArgs
         }
     }
     // No remedy is applicable: the first is shown with its obstacles, and these follow it.
-    let is_tame =
+    let needs_no_request =
         |&&(finding, remedy): &&(usize, usize)| on_request(&report.findings[finding].remedies[remedy]).is_none();
-    let Some(&(finding, remedy)) = candidates.iter().find(is_tame).or(candidates.first()) else {
+    let Some(&(finding, remedy)) = candidates.iter().find(needs_no_request).or(candidates.first()) else {
         bail!("the findings of this recording have no remedies")
     };
     skipped.retain(|other| (other.finding, other.remedy) != (finding, remedy));

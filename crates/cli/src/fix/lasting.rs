@@ -10,7 +10,7 @@ use unstarve_diagnose::Explained;
 use unstarve_diagnose::report::{Remedy, RemedyId};
 
 use super::choose::Choice;
-use super::{LowArgs, NOT_DONE, SCHEMA};
+use super::{FIX_SCHEMA, LowArgs, NOT_DONE};
 use crate::output::{self, Out};
 
 #[derive(Serialize, JsonSchema)]
@@ -77,7 +77,7 @@ pub fn run(args: &LowArgs, explained: &Explained, chosen: &Choice<'_>, form: For
             activate: &file.activate,
         });
         let (remedy, form) = (&remedy.id, form.word());
-        output::sorted_json(&LastingForm { schema: SCHEMA, remedy, form, files: files.collect() })?
+        output::sorted_json(&LastingForm { schema: FIX_SCHEMA, remedy, form, files: files.collect() })?
     } else {
         let each = files.iter().map(|file| {
             let place = file.file.as_deref().unwrap_or("the kernel's command line");

@@ -110,7 +110,7 @@ impl LowArgs {
 }
 
 /// The schema of everything that `fix` prints as JSON.
-const SCHEMA: &str = "unstarve.fix/1";
+const FIX_SCHEMA: &str = "unstarve.fix/1";
 
 /// What `fix --json` prints: one of these.
 #[derive(Serialize, JsonSchema)]
@@ -182,7 +182,7 @@ pub fn run(args: &LowArgs, color: Color) -> Result<ExitCode> {
     if explained.report.findings.is_empty() {
         output::will_end_with(NOT_DONE);
         Out::new().text(&match args.json {
-            true => serde_json::to_string_pretty(&NoFinding { schema: SCHEMA, finding: () })? + "\n",
+            true => serde_json::to_string_pretty(&NoFinding { schema: FIX_SCHEMA, finding: () })? + "\n",
             false => format!("{}: no finding, so there is nothing to fix\n", recording.name()),
         })?;
         return Ok(ExitCode::from(NOT_DONE));

@@ -7,7 +7,7 @@ use schemars::JsonSchema;
 use serde::Serialize;
 use unstarve_diagnose::report::{Remedy, RemedyId};
 
-use super::{LowArgs, NOT_DONE, SCHEMA};
+use super::{FIX_SCHEMA, LowArgs, NOT_DONE};
 use crate::output::{self, Out};
 
 #[derive(Serialize, JsonSchema)]
@@ -28,7 +28,7 @@ pub fn run(args: &LowArgs, remedy: &Remedy) -> Result<ExitCode> {
     }
     let text = if args.json {
         output::sorted_json(&ShellForm {
-            schema: SCHEMA,
+            schema: FIX_SCHEMA,
             remedy: &remedy.id,
             form: "shell",
             apply: &remedy.apply,

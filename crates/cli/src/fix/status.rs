@@ -12,7 +12,7 @@ use unstarve_term::clean;
 
 use super::choose::RULE;
 use super::undo::{change_of, heading};
-use super::{LowArgs, NOT_DONE, SCHEMA};
+use super::{FIX_SCHEMA, LowArgs, NOT_DONE};
 use crate::output::{self, Out};
 
 /// The state of a change.
@@ -108,5 +108,5 @@ pub fn json(fixes: &[(&Batch, Vec<State>)]) -> Result<String> {
         steps: &batch.steps,
         states: states.iter().map(State::word).collect(),
     });
-    output::sorted_json(&InForce { schema: SCHEMA, in_force: fixes.collect() })
+    output::sorted_json(&InForce { schema: FIX_SCHEMA, in_force: fixes.collect() })
 }

@@ -18,7 +18,7 @@ use unstarve_executor::trial;
 use unstarve_term::clean;
 
 use super::choose::RULE;
-use super::{LowArgs, SCHEMA};
+use super::{FIX_SCHEMA, LowArgs};
 use crate::FAILED;
 use crate::output::{self, Out};
 
@@ -145,7 +145,7 @@ pub fn json(
         changed: theirs.iter().map(|(step, now)| ChangedStep { step: step.seq, now }).collect(),
         failed: failed.collect(),
     };
-    output::sorted_json(&UndoReport { schema: SCHEMA, undone })
+    output::sorted_json(&UndoReport { schema: FIX_SCHEMA, undone })
 }
 
 /// A fix and its steps.

@@ -100,7 +100,7 @@ pub fn run(args: &LowArgs, finding: &Finding, steps: &mut [Step], time: Duration
     let first = too_short.clone();
     let measure = move |stop: Arc<AtomicBool>| -> io::Result<(By, Fared)> {
         let round = round.fetch_add(1, Ordering::Relaxed);
-        let _progress = Countdown::start(ROUNDS[round.min(2)], time);
+        let _progress = Countdown::start(ROUND_NAMES[round.min(2)], time);
         let measured = watch_tasks(&look, Span { time, step: VICTIM_SCAN_INTERVAL, stop: &stop })?;
         match must_last_longer(&measured.1) {
             // Nothing was changed yet: better to say so now than after three measurements.
@@ -124,7 +124,7 @@ pub fn run(args: &LowArgs, finding: &Finding, steps: &mut [Step], time: Duration
 pub const MAX_MEASUREMENT: Duration = Duration::from_secs(3600);
 
 /// What is measured in each round.
-const ROUNDS: [&str; 3] = ["without the change", "with the change", "without it again"];
+const ROUND_NAMES: [&str; 3] = ["without the change", "with the change", "without it again"];
 
 /// How a trial ended.
 pub enum Trial {

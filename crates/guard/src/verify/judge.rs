@@ -3,7 +3,8 @@
 //! Load changes by itself, so a comparison with "before" proves little: the waits must be longer again without the rule. And
 //! waits come in bursts, so their number says little about the uncertainty of a mean. Each side is measured in [`SLICES`]
 //! slices. The variation between slices, taken one by one and in groups of 2, 3 and 5 (for bursts longer than a slice), gives
-//! four error bounds, of which the widest counts.
+//! four error bounds, of which the widest counts. With fewer observations than [`ENOUGH`] there is no such bound: then the sixths
+//! of the time decide, if all of them agree.
 
 use std::fmt;
 
@@ -36,7 +37,7 @@ pub enum Verdict {
     Helped,
     /// The waits are not shorter by that much.
     DidNotHelp,
-    /// Too few observations, or too much variation.
+    /// Too few observations that are not clear in each sixth of the time, or too much variation.
     TooFew,
     /// On one side no task of the rule ran or waited.
     Unknown,
@@ -101,7 +102,6 @@ impl Figures {
     }
 }
 
-/// The condition that was not met.
 impl fmt::Display for Figures {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let from_to = |[without, with]: [u64; 2]| format!("{} to {}", Nanos(without), Nanos(with));
