@@ -210,9 +210,9 @@ impl ByHand {
         batches(self.journal.open_changes())
     }
 
-    /// Reverts the last of the wanted changes, or all of them. Changes that its rule cannot have made are not wanted: only
-    /// `knobs set` changes files below another root, and that is named again to take them back. A value that another program has changed since is left alone,
-    /// and its change stays in the journal: it can be undone when the value is back.
+    /// Reverts the last of the wanted changes, or all of them. Skips changes below another root, except those of `knobs set`, which names
+    /// that root again. A value that another program has changed since is left alone, and its change stays in the journal: it can be
+    /// undone when the value is back.
     pub fn undo<H: Host>(
         &mut self,
         host: &mut H,
