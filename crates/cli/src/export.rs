@@ -27,20 +27,23 @@ use crate::target::{Target, Writer};
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
-  unstarve export trace.dat -o trace.pftrace                then open it at ui.perfetto.dev
+  unstarve export trace.dat -o trace.pftrace                open it at ui.perfetto.dev
   unstarve export trace.dat -o stacks.folded && inferno-flamegraph stacks.folded > blame.svg
   unstarve export trace.dat --format csv --table blame -o - | column -s, -t | less -S
   unstarve export trace.dat -o waits.parquet --task 'kworker/*'
-  unstarve export trace.dat --format parquet -o tables/     waits, pieces, blame and findings, a file each")]
+  unstarve export trace.dat --format parquet -o tables/     waits, pieces, blame and findings, a file each
+
+Exit code: 0 if the file was written, 2 if not.")]
 pub struct LowArgs {
     /// A recording of any format, or - for standard input
     file: PathBuf,
-    /// The format [default: from the output's name]
+    /// The format [default: from the output's name, else perfetto]
     #[arg(long, value_enum)]
     format: Option<Format>,
-    /// The file to write; - is standard output; for tables also a directory
+    /// The file to write, or - for standard output; for tables also a directory [default: trace.pftrace, profile.json,
+    /// stacks.folded, or the table's name, by the format]
     #[arg(short, long, value_name = "FILE")]
-    output: PathBuf,
+    output: Option<PathBuf>,
     /// Which table; all of them if the output is a directory
     #[arg(long, value_enum, value_name = "TABLE", default_value = "waits")]
     table: LowTable,
@@ -85,6 +88,8 @@ pub struct HiArgs {
     selection: Selection,
     trace_id: Option<String>,
     job: Job,
+    /// What opens the result.
+    opens_in: &'static str,
 }
 
 enum Job {
@@ -106,22 +111,24 @@ enum TableFormat {
 impl LowArgs {
     /// Checks the arguments before any work starts.
     pub fn raise(self) -> Result<HiArgs> {
-        if is_same_file(&self.output, &self.file) {
-            bail!("{}: is the input recording; give the export another name", self.output.display());
-        }
-        let format = match self.format {
-            Some(format) => format,
-            None => by_name(&self.output)?,
+        let format = match (self.format, &self.output) {
+            (Some(format), _) => format,
+            (None, Some(output)) => by_name(output)?,
+            (None, None) => Format::Perfetto,
         };
+        let output = self.output.unwrap_or_else(|| format.default_output(self.table));
+        if is_same_file(&output, &self.file) {
+            bail!("{}: is the input recording; give the export another name with -o", output.display());
+        }
         let job = match format {
-            Format::Perfetto => Job::Perfetto(a_file(self.output)?),
-            Format::Firefox => Job::Firefox(a_file(self.output)?),
-            Format::Folded => Job::Folded(a_file(self.output)?),
-            Format::Csv => Job::Tables(TableFormat::Csv, tables(self.output, "csv", self.table)),
+            Format::Perfetto => Job::Perfetto(a_file(output)?),
+            Format::Firefox => Job::Firefox(a_file(output)?),
+            Format::Folded => Job::Folded(a_file(output)?),
+            Format::Csv => Job::Tables(TableFormat::Csv, tables(output, "csv", self.table)),
             #[cfg(feature = "columnar")]
-            Format::Arrow => Job::Tables(TableFormat::Arrow, tables(self.output, "arrow", self.table)),
+            Format::Arrow => Job::Tables(TableFormat::Arrow, tables(output, "arrow", self.table)),
             #[cfg(feature = "columnar")]
-            Format::Parquet => Job::Tables(TableFormat::Parquet, tables(self.output, "parquet", self.table)),
+            Format::Parquet => Job::Tables(TableFormat::Parquet, tables(output, "parquet", self.table)),
             #[cfg(not(feature = "columnar"))]
             Format::Arrow | Format::Parquet => bail!(
                 "this unstarve was built without Arrow and Parquet: build it with `make build` (cargo's feature columnar), \
@@ -133,7 +140,45 @@ impl LowArgs {
             selection: self.selection.raise(),
             trace_id: self.trace_id,
             job,
+            opens_in: format.opens_in(),
         })
+    }
+}
+
+impl Format {
+    /// What opens a file of it, as an instruction.
+    fn opens_in(self) -> &'static str {
+        match self {
+            Format::Perfetto => "open it at ui.perfetto.dev",
+            Format::Firefox => "open it at profiler.firefox.com",
+            Format::Folded => "draw it with inferno-flamegraph or flamegraph.pl, or open it at speedscope.app",
+            Format::Csv => "open it in a spreadsheet; for pandas write Parquet",
+            Format::Arrow | Format::Parquet => "open it in DuckDB, pandas or R",
+        }
+    }
+
+    /// The file that is written without `-o`, in this directory.
+    fn default_output(self, table: LowTable) -> PathBuf {
+        let of_table = |extension: &str| format!("{}.{extension}", Table::from(table).schema().name);
+        PathBuf::from(match self {
+            Format::Perfetto => "trace.pftrace".to_owned(),
+            Format::Firefox => "profile.json".to_owned(),
+            Format::Folded => "stacks.folded".to_owned(),
+            Format::Csv => of_table("csv"),
+            Format::Arrow => of_table("arrow"),
+            Format::Parquet => of_table("parquet"),
+        })
+    }
+}
+
+impl From<LowTable> for Table {
+    fn from(table: LowTable) -> Table {
+        match table {
+            LowTable::Waits => Table::Waits,
+            LowTable::Pieces => Table::Pieces,
+            LowTable::Blame => Table::Blame,
+            LowTable::Findings => Table::Findings,
+        }
     }
 }
 
@@ -165,32 +210,26 @@ fn tables(output: PathBuf, extension: &str, table: LowTable) -> Vec<(Table, Path
     if output.is_dir() || output.as_os_str().as_encoded_bytes().ends_with(b"/") {
         return Table::ALL.map(|table| (table, output.join(format!("{}.{extension}", table.schema().name)))).into();
     }
-    let table = match table {
-        LowTable::Waits => Table::Waits,
-        LowTable::Pieces => Table::Pieces,
-        LowTable::Blame => Table::Blame,
-        LowTable::Findings => Table::Findings,
-    };
-    vec![(table, output)]
+    vec![(table.into(), output)]
 }
 
 pub fn run(args: HiArgs) -> Result<ExitCode> {
     let selection = args.selection;
-    match args.job {
+    let targets = match args.job {
         Job::Perfetto(path) => {
             let target = Target::open(&path)?;
             write(&args.recording, &selection, Perfetto::new(target.writer()?, selection.clone()))?;
-            target.deliver()?;
+            vec![target]
         }
         Job::Firefox(path) => {
             let target = Target::open(&path)?;
             write(&args.recording, &selection, Firefox::new(target.writer()?, selection.clone()))?;
-            target.deliver()?;
+            vec![target]
         }
         Job::Folded(path) => {
             let target = Target::open(&path)?;
             write(&args.recording, &selection, Folded::new(target.writer()?, selection.clone()))?;
-            target.deliver()?;
+            vec![target]
         }
         Job::Tables(format, places) => {
             if let [(_, path), _, ..] = &places[..]
@@ -206,10 +245,21 @@ pub fn run(args: HiArgs) -> Result<ExitCode> {
                 targets.push(target);
             }
             write(&args.recording, &selection, export)?;
-            targets.into_iter().try_for_each(Target::deliver)?;
+            targets
         }
-    }
+    };
+    deliver(targets, args.opens_in)?;
     Ok(ExitCode::SUCCESS)
+}
+
+/// Gives the files their names, and says what opens them.
+fn deliver(targets: Vec<Target>, opens_in: &str) -> Result<()> {
+    let written: Vec<String> = targets.iter().filter(|target| target.is_file()).map(Target::name).collect();
+    targets.into_iter().try_for_each(Target::deliver)?;
+    if !written.is_empty() {
+        output::remark(&format!("wrote {}: {opens_in}", written.join(", ")));
+    }
+    Ok(())
 }
 
 fn rows(format: TableFormat, table: Table, out: Writer) -> Result<Box<dyn Rows>, ExportError> {

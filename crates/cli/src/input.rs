@@ -13,6 +13,7 @@ use unstarve_files::trust::{Distrust, TrustError, check_author};
 use unstarve_model::EventSource;
 use unstarve_readers::{Input, OpenError, open_input};
 
+use crate::grammar;
 use crate::output;
 
 /// How long to wait silently for a pipe: a writer started together with the program, as in `<(zcat trace.gz)`, writes
@@ -94,6 +95,14 @@ impl Recording {
     /// The file; `None` for standard input, which cannot be read a second time.
     pub fn file(&self) -> Option<&Path> {
         (self.0 != Path::new("-")).then_some(self.0.as_path())
+    }
+
+    /// Its name for a command, quoted for a shell; `None` for what a command cannot read again or a shell not quote.
+    pub fn command_name(&self) -> Option<String> {
+        let name = self.file()?.to_str()?;
+        // `fix undo` undoes.
+        let name = if grammar::is_verb_of_fix(name) { format!("./{name}") } else { name.to_owned() };
+        unstarve_change::quoted_file(&name)
     }
 
     /// Its name in messages.

@@ -76,22 +76,26 @@ pub fn run(args: HiArgs) -> Result<ExitCode> {
 pub(crate) const GENERATOR: &str = concat!("unstarve ", env!("CARGO_PKG_VERSION"));
 
 /// Writes the page that compares two recordings; returns the comparison.
-pub fn compared(a: &Recording, b: &Recording, output: &Path) -> Result<Comparison> {
+pub fn compared(a: &Recording, b: &Recording, selection: &Selection, output: &Path) -> Result<Comparison> {
     let target = Target::open(output)?;
-    let (side_a, trace_a) = read_side(a, format!("A: {}", a.short_name()))?;
-    let (side_b, trace_b) = read_side(b, format!("B: {}", b.short_name()))?;
+    let (side_a, trace_a) = read_side(a, format!("A: {}", a.short_name()), selection)?;
+    let (side_b, trace_b) = read_side(b, format!("B: {}", b.short_name()), selection)?;
     let comparison = compare(&side_a, &side_b);
     write(target, &comparison_html([trace_a, trace_b], &comparison, GENERATOR)?)?;
     Ok(comparison)
 }
 
-fn read_side(recording: &Recording, name: String) -> Result<(Side, Trace)> {
+fn read_side(recording: &Recording, name: String, selection: &Selection) -> Result<(Side, Trace)> {
     let mut progress = Progress::new();
-    let (mut profile, mut collector) = (Profile::default(), Collector::default());
+    let (mut profile, mut collector) = (Profile::of(selection.clone()), Collector::default());
+    let mut unmet = UnmetSelection::of(selection);
+    let options = Options { selection: selection.clone(), ..Options::default() };
     let source = recording.open()?;
     let tell = |events| progress.events(events);
-    let explained = explain_beside(source, &Options::default(), &mut Both(&mut profile, &mut collector), tell)
-        .with_context(|| recording.name())?;
+    let mut sums = Both(&mut profile, &mut collector);
+    let explained =
+        explain_beside(source, &options, &mut Both(&mut sums, &mut unmet), tell).with_context(|| recording.name())?;
+    unmet.report_unmet(selection, &recording.name())?;
     let side = Side { report: explained.report.clone(), profile };
     Ok((side, Trace::new(name, explained, collector)))
 }

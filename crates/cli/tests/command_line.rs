@@ -401,14 +401,123 @@ fn top_replays_a_recording_without_a_terminal() {
     assert!(output.status.success(), "{}", text(&output.stderr));
     let lines: Vec<&str> = text(&output.stdout).lines().collect();
     assert!(
-        lines[1].contains("CPU 0") && lines[2].starts_with("VICTIM") && lines[3].starts_with("ksoftirqd/1[18]"),
+        lines[2].contains("CPU 0") && lines[3].starts_with("TASK") && lines[4].starts_with("ksoftirqd/1[18]"),
         "{lines:#?}"
     );
+    assert_eq!(lines[0].trim(), "wl[117] RT 10 starves ksoftirqd/1[18] on CPU 1, up to 90.0 ms");
     let output = unstarve(&["top", &trace("linux-5.10-net-rt.dat"), "--json", "--interval", "500ms"]);
     let views: Vec<serde_json::Value> =
         text(&output.stdout).lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
     assert_eq!(views.len(), 5, "2.02 s in steps of half a second");
     assert_eq!((&views[0]["schema"], &views[4]["events"]), (&"unstarve.top/1".into(), &97_887.into()));
+}
+
+/// The filter of all commands, in `top`.
+#[test]
+fn top_takes_what_is_selected() {
+    let file = trace("linux-5.10-net-rt.dat");
+    let view = |arguments: &[&str]| {
+        let output = unstarve(&[&["top", &file, "--once", "--json"], arguments].concat());
+        assert!(output.status.success(), "{arguments:?}: {}", text(&output.stderr));
+        serde_json::from_str::<serde_json::Value>(text(&output.stdout)).expect("JSON")
+    };
+    let rows = |view: &serde_json::Value| view["rows"].as_array().cloned().unwrap_or_default();
+    let chosen = view(&["--task", "ksoftirqd/*", "--cpu", "1"]);
+    assert_eq!(rows(&chosen).iter().map(|row| row["tid"].as_u64()).collect::<Vec<_>>(), [Some(18)]);
+    assert_eq!(rows(&chosen)[0]["waits"], 149, "as explain counts them, without the one that still lasts at the end");
+    // The second of the two long waits alone.
+    let later = view(&["--task", "18", "--from", "+1.5s"]);
+    let waited = rows(&later)[0]["wait_ns"].as_u64().expect("a sum");
+    assert!((80_000_000..100_000_000).contains(&waited), "{later}");
+    let early = view(&["--to", "+500ms"]);
+    assert!(early["since_start_ns"].as_u64().is_some_and(|ns| ns <= 500_000_000), "{}", early["since_start_ns"]);
+    let nobody = unstarve(&["top", &file, "--once", "--task", "nosuch"]);
+    assert_eq!(nobody.status.code(), Some(2));
+    assert!(text(&nobody.stderr).contains("no task called nosuch"), "{}", text(&nobody.stderr));
+    for (arguments, why) in [
+        (&["top", "--once", "--from", "+1s"][..], "--from and --to need a recording"),
+        (&["top", "--once", "--by", "role", "--task", "nfsd"], "--task and --cpu need --by task"),
+    ] {
+        let refused = unstarve(arguments);
+        assert_eq!(refused.status.code(), Some(2), "{arguments:?}");
+        assert!(text(&refused.stderr).contains(why), "{}", text(&refused.stderr));
+    }
+}
+
+/// The filter of all commands, in `compare`: on both sides, of recordings alone.
+#[test]
+fn compare_takes_what_is_selected() {
+    let (good, bad) = (trace("linux-5.10-net-good.dat"), trace("linux-5.10-net-rt.dat"));
+    let run = |arguments: &[&str]| unstarve(&[&["compare", &good, &bad], arguments].concat());
+    let json = |arguments: &[&str]| {
+        let output = run(&[&["--json"], arguments].concat());
+        (output.status.code(), serde_json::from_str::<serde_json::Value>(text(&output.stdout)).expect("JSON"))
+    };
+    let roles = |comparison: &serde_json::Value| {
+        let waits = comparison["waits"].as_array().cloned().unwrap_or_default();
+        waits.iter().map(|wait| wait["role"].to_string()).collect::<std::collections::BTreeSet<_>>()
+    };
+    let (code, whole) = json(&[]);
+    assert_eq!((code, roles(&whole).len() > 4), (Some(1), true));
+    let (code, workers) = json(&["--task", "ksoftirqd/*"]);
+    assert_eq!((code, roles(&workers).len()), (Some(1), 2), "ksoftirqd, and the sum: {:?}", roles(&workers));
+    let (code, before) = json(&["--task", "ksoftirqd/*", "--to", "+500ms"]);
+    assert_eq!(code, Some(0), "the hog comes later: {before:#}");
+    let (_, elsewhere) = json(&["--cpu", "0"]);
+    assert!(elsewhere["findings"].as_array().is_some_and(Vec::is_empty), "{elsewhere:#}");
+    let output = run(&["--task", "nosuch"]);
+    assert_eq!(output.status.code(), Some(2));
+    assert!(text(&output.stderr).contains("no task called nosuch"), "{}", text(&output.stderr));
+
+    let directory = tempfile::tempdir().expect("a place for files");
+    let snapshot = directory.path().join("a.json");
+    std::fs::write(&snapshot, r#"{"schema": "unstarve.snapshot/1"}"#).expect("written");
+    let snapshot = snapshot.display().to_string();
+    let refused = unstarve(&["compare", &snapshot, &snapshot, "--cpu", "0"]);
+    assert_eq!(refused.status.code(), Some(2));
+    let why = "--task, --cpu, --from and --to select waits of recordings; a snapshot is compared as a whole";
+    assert!(text(&refused.stderr).contains(why), "{}", text(&refused.stderr));
+
+    // A page of a selection.
+    let page = directory.path().join("x.html").display().to_string();
+    let output = run(&["--task", "ksoftirqd/*", "-o", &page]);
+    assert_eq!(output.status.code(), Some(1), "{}", text(&output.stderr));
+}
+
+/// Each form of an export says what opens it; `-o` is as optional as in other commands.
+#[test]
+fn an_export_says_what_opens_it() {
+    let directory = tempfile::tempdir().expect("a place for files");
+    let file = trace("linux-6.1-idle.dat");
+    let run = |arguments: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_unstarve"));
+        let output = command.args(["export", &file]).args(arguments).current_dir(directory.path()).output();
+        let output = output.expect("it can be started");
+        assert!(output.status.success(), "{arguments:?}: {}", text(&output.stderr));
+        text(&output.stderr).lines().filter(|line| line.contains("wrote")).map(str::to_owned).collect::<Vec<_>>()
+    };
+    for (arguments, wrote) in [
+        (&["-o", "t.pftrace"][..], "wrote t.pftrace: open it at ui.perfetto.dev"),
+        (&[], "wrote trace.pftrace: open it at ui.perfetto.dev"),
+        (&["--format", "firefox"], "wrote profile.json: open it at profiler.firefox.com"),
+        (&["--format", "folded"], "wrote stacks.folded: draw it with inferno-flamegraph"),
+        (
+            &["--format", "csv", "--table", "blame"],
+            "wrote blame.csv: open it in a spreadsheet; for pandas write Parquet",
+        ),
+        (
+            &["--format", "csv", "-o", "tables/"],
+            "wrote tables/waits.csv, tables/pieces.csv, tables/blame.csv, tables/findings.csv: open it",
+        ),
+    ] {
+        let said = run(arguments);
+        assert!(said.len() == 1 && said[0].contains(wrote), "{arguments:?}: {said:?}");
+    }
+    for name in ["t.pftrace", "trace.pftrace", "profile.json", "stacks.folded", "blame.csv", "tables/waits.csv"] {
+        assert!(directory.path().join(name).is_file(), "{name}");
+    }
+    assert!(run(&["--format", "csv", "-o", "-"]).is_empty(), "nothing was written to a file");
+    assert!(run(&["--format", "csv", "-o", "/dev/null"]).is_empty());
 }
 
 #[test]

@@ -125,14 +125,17 @@ fn infers_weights(finding: &Finding) -> bool {
 }
 
 fn is_wanted(finding: &Finding, options: &Options) -> bool {
-    let bad_enough = options.min_severity.is_none_or(|least| finding.severity >= least);
+    options.min_severity.is_none_or(|least| finding.severity >= least) && is_about(finding, &options.selection)
+}
+
+/// Whether a selected task is the victim, or lost time because of it.
+pub(crate) fn is_about(finding: &Finding, selection: &Selection) -> bool {
     let victim = std::iter::once((&finding.victim.comm, &finding.victim.tids));
     let payers = finding.price.iter().map(|payer| (&payer.comm, &payer.tids));
-    let concerned = victim.chain(payers).any(|(comm, tids)| {
+    victim.chain(payers).any(|(comm, tids)| {
         // Rows without a thread id may still match by name.
-        tids.iter().chain(&[u32::MAX]).any(|tid| options.selection.has_task(&Comm::from(comm.as_str()), Tid(*tid)))
-    });
-    bad_enough && concerned
+        tids.iter().chain(&[u32::MAX]).any(|tid| selection.has_task(&Comm::from(comm.as_str()), Tid(*tid)))
+    })
 }
 
 fn summary(case: &Case<'_>, driven: &Driven, release: Option<&str>, findings: &[Finding]) -> TraceSummary {

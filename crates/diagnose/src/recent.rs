@@ -10,9 +10,12 @@ use unstarve_timeline::{
 
 use crate::case::Case;
 use crate::drive::read_snapshot;
+use crate::explain::is_about;
 use crate::finding;
 use crate::ledger::Ledger;
-use crate::report::Finding;
+use crate::origin;
+use crate::proofs;
+use crate::report::{Boot, Finding};
 
 /// What is wrong now, in a trace that continues: the ledger is restarted after each interval.
 ///
@@ -22,6 +25,11 @@ pub struct Recent {
     length: Nanos,
     format: String,
     snapshot: Option<Arc<Snapshot>>,
+    /// The kernel's release, where the source names it.
+    release: Option<String>,
+    boot: Boot,
+    /// The waits that count.
+    selection: Selection,
     began: Option<Time>,
     ledger: Ledger,
     before: Vec<Finding>,
@@ -31,8 +39,30 @@ impl Recent {
     /// Findings of the last one to two intervals of this length, in a trace described by `info`.
     pub fn new(info: &TraceInfo, length: Nanos) -> Recent {
         let (snapshot, _) = read_snapshot(info);
-        let (format, ledger) = (info.format.clone(), Ledger::new(Selection::default()));
-        Recent { length, format, snapshot, began: None, ledger, before: Vec::new() }
+        let release = snapshot.as_deref().and_then(|snapshot| snapshot.kernel_release());
+        let release = release.map(str::to_owned).or_else(|| info.kernel_release.clone());
+        let is_named = snapshot.is_some() && origin::host(info, snapshot.as_deref()).is_some();
+        Recent {
+            length,
+            format: info.format.clone(),
+            snapshot,
+            release,
+            boot: if is_named { Boot::Named } else { Boot::Unnamed },
+            selection: Selection::default(),
+            began: None,
+            ledger: Ledger::new(Selection::default()),
+            before: Vec::new(),
+        }
+    }
+
+    /// Only waits and findings of this selection, as `explain` selects them.
+    pub fn selecting(self, selection: Selection) -> Recent {
+        Recent { ledger: Ledger::new(selection.clone()), selection, ..self }
+    }
+
+    /// Whether the trace says on which boot it was made.
+    pub fn boot(&self) -> Boot {
+        self.boot
     }
 
     /// What is wrong now, worst first: waits that are over and waits in progress. `is_runnable` asks the machine whether a task
@@ -45,10 +75,14 @@ impl Recent {
         timeline.so_far(STILL, is_believed, &mut ledger);
         ledger.settle(world);
         let snapshot = self.snapshot.as_deref();
-        let facts = snapshot.map_or_else(|| Facts::of_release(None), Facts::of_host);
+        let release = self.release.as_deref();
+        let facts = snapshot.map_or_else(|| Facts::of_release(release), Facts::of_host);
         let losses = timeline.losses();
         let case = Case::new(&ledger, world, snapshot, facts, &losses, ledger.runs, &self.format);
-        let fresh = finding::find(&case);
+        let mut fresh = finding::find(&case);
+        fresh.retain(|finding| is_about(finding, &self.selection));
+        // The remedies in the order of `explain`: what helped on this kernel first.
+        proofs::weigh(&mut fresh, release, proofs::shipped());
         // If both intervals have the same finding, keep the more severe one: a wait that has just begun looks harmless.
         let is_same = |a: &Finding, b: &Finding| a.id == b.id && a.victim.comm == b.victim.comm;
         let worse_before =
@@ -60,7 +94,9 @@ impl Recent {
         let began = *self.began.get_or_insert(world.start);
         if world.now.since(began) >= self.length {
             self.began = Some(world.now);
-            let from = Selection { from: Some(Moment::At(world.now)), ..Selection::default() };
+            let later = |from: Moment| from.on(world.start) > world.now;
+            let from = self.selection.from.filter(|from| later(*from)).unwrap_or(Moment::At(world.now));
+            let from = Selection { from: Some(from), ..self.selection.clone() };
             self.ledger = std::mem::replace(&mut self.ledger, Ledger::new(Selection::default())).followed_by(from);
             self.before = fresh;
         }

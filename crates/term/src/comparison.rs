@@ -102,17 +102,20 @@ fn changes(ink: &mut Ink, comparison: &Comparison, extent: Extent) {
     }
     let hidden = comparison.sure().count().saturating_sub(MAX_SHOWN_CHANGES);
     let unclear = comparison.unclear();
-    let mut notes = vec![format!(
-        "{} set against each other; all intervals together hold with 95 %",
-        counted(comparison.compared as u64, "rate")
-    )];
+    let (compared, differ) = (comparison.compared as u64, comparison.sure().count() as u64);
+    let mut note = format!(
+        "{} compared (family-wise 95 %): {} differ, {} undecided.",
+        counted(compared, "rate"),
+        grouped(differ),
+        grouped(unclear as u64)
+    );
     if extent == Extent::Main && hidden > 0 {
-        notes.push(format!("{} more differ (--all shows them)", grouped(hidden as u64)));
+        note.push_str(&format!(" --all shows {} more that differ.", grouped(hidden as u64)));
     }
     if extent == Extent::Main && unclear > 0 {
-        notes.push(format!("{} unclear; longer recordings may decide", grouped(unclear as u64)));
+        note.push_str(" Longer recordings may decide.");
     }
-    ink.paragraph("  ", FAINT, &format!("{}.", notes.join("; ")));
+    ink.paragraph("  ", FAINT, &note);
     ink.blank();
 }
 

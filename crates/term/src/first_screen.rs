@@ -2,10 +2,9 @@
 //!
 //! Everything else is on the full page ([`crate::page`]).
 
-use unstarve_change::Change;
 use unstarve_diagnose::proofs::{Answer, Proved};
 use unstarve_diagnose::report::{
-    Culprit, Finding, Instance, Missing, Remedy, Report, Scope, Severity, in_words, verdict,
+    Boot, Culprit, Finding, Instance, Missing, Remedy, Report, Scope, Severity, in_words, verdict,
 };
 use unstarve_model::{LossKind, Nanos};
 
@@ -212,15 +211,14 @@ impl Screen<'_> {
         let trace = &self.report.trace;
         let Some(file) = self.file else { return self.see_also(ink) };
         // Only a snapshot of a version that names its host says on which boot it was made.
-        let names_boot = trace.snapshot && trace.host.is_some();
-        let boot = if names_boot { "" } else { " --this-boot" };
+        let names_boot = trace.boot() == Boot::Named;
         let place = match &trace.host {
             Some(host) => format!(" on {host}"),
             None => " on the recorded machine".to_owned(),
         };
         let condition = if names_boot { "" } else { ", if it has not been rebooted since" };
         ink.paragraph("", PLAIN, &format!("Next{place}{condition}:"));
-        let plan = format!("unstarve fix {file} --remedy {}{boot}", remedy.id);
+        let plan = remedy.plan_command(file, trace.boot());
         ink.command("  ", &plan);
         ink.line(&[(FAINT, "  shows the plan. With sudo and --apply: do it. Undo: sudo unstarve fix --undo")]);
         self.see_also(ink);
@@ -280,7 +278,7 @@ fn fix(ink: &mut Ink, lead: &Finding) {
     let tested = remedy.proved.iter().find(|proved| proved.this_series && proved.answer == Answer::Helped);
     let mut parts: Vec<String> = tested.map(test_result).into_iter().collect();
     if !remedy.risk.is_empty() {
-        parts.push(format!("Risk: {}", first_clause(&remedy.risk)));
+        parts.push(format!("Risk: {}", remedy.main_risk()));
     }
     ink.paragraph("          ", FAINT, &parts.join(" "));
 }
@@ -302,23 +300,17 @@ fn other_remedies(ink: &mut Ink, lead: &Finding) {
 
 /// The remedy that is shown as the fix, with its place: the first that `fix` can carry out, else the first.
 fn shown_remedy(lead: &Finding) -> Option<(usize, &Remedy)> {
-    let all = || lead.remedies.iter().enumerate();
-    all().find(|(_, remedy)| is_carried_out(remedy)).or_else(|| all().next())
+    lead.fix().map(|fix| (fix.index, fix.remedy))
 }
 
 /// Whether `fix` can carry it out, and not only a person.
 fn is_carried_out(remedy: &Remedy) -> bool {
-    remedy.changes.iter().any(Change::is_for_a_program)
+    remedy.is_carried_out()
 }
 
 /// What a remedy does, without why: its first clause.
 fn action(remedy: &Remedy) -> &str {
-    first_clause(&remedy.text)
-}
-
-fn first_clause(text: &str) -> &str {
-    let end = [": ", "; ", ". "].iter().filter_map(|mark| text.find(mark)).min().unwrap_or(text.len());
-    text[..end].trim_end_matches('.')
+    remedy.action()
 }
 
 fn same_culprits(one: &[Culprit], other: &[Culprit]) -> bool {

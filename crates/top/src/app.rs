@@ -2,6 +2,7 @@
 
 use unstarve_model::{Comm, Tid};
 
+use crate::group::stem;
 use crate::{Order, Row, RowsBy, View};
 
 /// A key with a function here.
@@ -56,8 +57,13 @@ pub struct App {
     filter: String,
     mode: Mode,
     paused: bool,
+    /// Whether rows of tasks are groups of names.
     grouped: bool,
+    /// The group whose tasks are listed, and the row that it had.
+    opened: Option<(String, usize)>,
     selected: usize,
+    /// Lines of the remedies that were scrolled past.
+    scrolled: u16,
     detail: Option<(Tid, Comm)>,
     /// The task whose remedies are shown: name and thread id, because rows are sorted again meanwhile.
     remedy: Option<(String, Option<u32>)>,
@@ -71,6 +77,8 @@ pub struct App {
 }
 
 const ROWS_PER_PAGE_KEY: usize = 10;
+/// Remedies of a task have fewer lines.
+const MAX_SCROLLED: u16 = 500;
 
 impl Default for App {
     fn default() -> App {
@@ -87,7 +95,9 @@ impl App {
             mode: Mode::Table,
             paused: false,
             grouped: false,
+            opened: None,
             selected: 0,
+            scrolled: 0,
             detail: None,
             remedy: None,
             by: RowsBy::Task,
@@ -137,6 +147,26 @@ impl App {
         self.grouped
     }
 
+    /// Whether the rows of tasks are groups of names now: not while the tasks of one are listed.
+    pub(crate) fn lists_names(&self) -> bool {
+        self.grouped && self.opened.is_none()
+    }
+
+    /// The group whose tasks are listed.
+    pub fn opened_group(&self) -> Option<&str> {
+        self.opened.as_ref().map(|(name, _)| name.as_str())
+    }
+
+    /// Lists the tasks of a group.
+    pub fn in_group(self, name: &str) -> App {
+        App { opened: Some((name.to_owned(), 0)), ..self }
+    }
+
+    /// Lines of the remedies that were scrolled past.
+    pub(crate) fn scrolled(&self) -> u16 {
+        self.scrolled
+    }
+
     /// Starts with tasks of similar names in one row.
     pub fn with_groups(self) -> App {
         App { grouped: true, ..self }
@@ -147,7 +177,7 @@ impl App {
         App { by, before: by, ..self }
     }
 
-    /// For a recording: only rows of tasks exist.
+    /// For a recording, or a selection of tasks: roles are not counted.
     pub fn recorded(self) -> App {
         App { has_roles: false, ..self }
     }
@@ -210,7 +240,12 @@ impl App {
         }
         match self.mode {
             Mode::Filter => self.typed(key),
-            Mode::Help | Mode::Remedy => self.mode = Mode::Table,
+            Mode::Remedy => {
+                if !self.scroll(key) {
+                    self.mode = Mode::Table;
+                }
+            }
+            Mode::Help => self.mode = Mode::Table,
             Mode::Table => return self.command(key, view, find),
         }
         Action::Draw
@@ -230,35 +265,60 @@ impl App {
         self.selected = 0;
     }
 
+    /// Scrolls the remedies; whether the key does that.
+    fn scroll(&mut self, key: Key) -> bool {
+        let by = match key {
+            Key::Up | Key::Char('k') => -1,
+            Key::Down | Key::Char('j') => 1,
+            Key::PageUp => -(ROWS_PER_PAGE_KEY as i16),
+            Key::PageDown => ROWS_PER_PAGE_KEY as i16,
+            _ => return false,
+        };
+        self.scrolled = self.scrolled.saturating_add_signed(by).min(MAX_SCROLLED);
+        true
+    }
+
     fn command(&mut self, key: Key, view: &View, find: impl Fn(&Row) -> Option<(Tid, Comm)>) -> Action {
         let last = view.rows.len().saturating_sub(1);
         match key {
-            Key::Char('q') if self.detail.is_none() => return Action::Quit,
+            Key::Char('q') if self.detail.is_none() && self.opened.is_none() => return Action::Quit,
+            // Not within the rows of `view`, which are those of the group.
             Key::Char('q') | Key::Escape | Key::Backspace => {
-                self.detail = None;
-                self.show(self.before);
+                self.back();
+                return Action::Draw;
             }
             Key::Char('t') if self.has_roles => {
                 let other = if self.by == RowsBy::Task { RowsBy::Role } else { RowsBy::Task };
+                self.opened = None;
                 self.before = other;
                 self.show(other);
             }
             // Details of single tasks come from their events.
             Key::Char('r') if self.by == RowsBy::Role => self.show(RowsBy::Task),
+            Key::Enter if self.lists_groups() => {
+                if let Some(row) = view.rows.get(self.selected) {
+                    let name = if row.is_role() { row.victim.clone() } else { stem(&row.victim) };
+                    self.opened = Some((name, self.selected));
+                    self.selected = 0;
+                    return Action::Draw;
+                }
+            }
             Key::Enter if self.by == RowsBy::Role => {
                 self.detail = view.rows.get(self.selected).and_then(find);
                 self.show(RowsBy::Task);
             }
             Key::Char('s') => self.order = self.order.next(),
             Key::Char('/') => self.mode = Mode::Filter,
-            Key::Char('g') => {
+            Key::Char('g' | 't') if self.by == RowsBy::Task && self.detail.is_none() => {
                 self.grouped = !self.grouped;
+                self.opened = None;
                 self.selected = 0;
             }
             Key::Char('r') => {
                 self.remedy = self.chosen(view);
                 if self.remedy.is_some() {
                     self.mode = Mode::Remedy;
+                    self.scrolled = 0;
                 }
             }
             // The table is covered: its keys have no effect.
@@ -276,6 +336,22 @@ impl App {
         }
         self.selected = self.selected.min(last);
         Action::Draw
+    }
+
+    /// Whether the rows are groups: roles, or names.
+    pub(crate) fn lists_groups(&self) -> bool {
+        self.opened.is_none() && self.detail.is_none() && (self.by == RowsBy::Role || self.grouped)
+    }
+
+    /// From a task to the list, from the tasks of a group to the groups.
+    fn back(&mut self) {
+        if self.detail.take().is_some() {
+            self.show(self.before);
+        } else if let Some((_, row)) = self.opened.take() {
+            self.selected = row;
+        } else {
+            self.show(self.before);
+        }
     }
 
     /// The opened task, else the one with the cursor.

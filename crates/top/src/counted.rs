@@ -13,7 +13,8 @@ use unstarve_watch::{OldestWait, Reading, Role, RoleId, RoleKind, TaskId};
 
 use crate::App;
 use crate::cpus::CpuView;
-use crate::view::{Piece, Row, RowsBy, View};
+use crate::history::HISTORY_WINDOWS;
+use crate::view::{Piece, ROLE, Row, RowsBy, View};
 
 /// Readings kept for a window, which moves in as many steps.
 const LOOKS_PER_WINDOW: u64 = 40;
@@ -39,6 +40,8 @@ pub struct Counted {
     /// Oldest first; the window begins at the first.
     looks: VecDeque<CountedLook>,
     began: Option<Nanos>,
+    /// The waiting time of each role so far, in steps of the last windows, oldest first.
+    past: VecDeque<(Nanos, BTreeMap<String, Nanos>)>,
     seen: BTreeMap<(u32, Comm), Seen>,
 }
 
@@ -58,6 +61,7 @@ impl Counted {
             length: Nanos(length.0.max(LOOKS_PER_WINDOW)),
             looks: VecDeque::new(),
             began: None,
+            past: VecDeque::new(),
             seen: BTreeMap::new(),
         }
     }
@@ -67,6 +71,7 @@ impl Counted {
         let now = look.reading.at.trace.0;
         if self.looks.back().is_some_and(|last| last.reading.since != look.reading.since) {
             self.looks.clear();
+            self.past.clear();
         }
         self.began.get_or_insert(Nanos(now));
         for wait in &look.reading.oldest {
@@ -85,7 +90,13 @@ impl Counted {
         let from = now.saturating_sub(self.length.0);
         self.seen.retain(|_, seen| seen.at.0 >= from);
         // Stored readings are at least a step apart; the newest is always stored.
-        let step = self.length.0 / LOOKS_PER_WINDOW;
+        let step = self.step().0;
+        if self.past.back().is_none_or(|(at, _)| now.saturating_sub(at.0) >= step) {
+            self.past.push_back((Nanos(now), role_sums(&look.reading)));
+            if self.past.len() as u64 > HISTORY_WINDOWS * LOOKS_PER_WINDOW + 1 {
+                self.past.pop_front();
+            }
+        }
         let of = |look: &CountedLook| look.reading.at.trace.0;
         if self.looks.len() >= 2 && now.saturating_sub(of(&self.looks[self.looks.len() - 2])) < step {
             self.looks.pop_back();
@@ -94,6 +105,18 @@ impl Counted {
         while self.looks.get(1).is_some_and(|second| of(second) <= from) {
             self.looks.pop_front();
         }
+    }
+
+    /// The time between kept readings.
+    fn step(&self) -> Nanos {
+        Nanos(self.length.0 / LOOKS_PER_WINDOW)
+    }
+
+    /// A role's waiting time in each step.
+    fn history(&self, role: &str) -> Vec<u64> {
+        let sums: Vec<Nanos> =
+            self.past.iter().map(|(_, sums)| sums.get(role).copied().unwrap_or(Nanos::ZERO)).collect();
+        sums.windows(2).map(|pair| pair[1].saturating_sub(pair[0]).0).collect()
     }
 
     /// The name of a task seen waiting.
@@ -126,7 +149,10 @@ impl View {
         let ends = counted.ends();
         let now = ends.map_or(Nanos::ZERO, |(_, last)| Nanos(last.reading.at.trace.0));
         let elapsed = ends.map_or(Nanos::ZERO, |(first, last)| last.reading.at.trace.since(first.reading.at.trace));
-        let roles = ends.map_or_else(Vec::new, |(first, last)| roles(&first.reading, &last.reading, elapsed));
+        let mut roles = ends.map_or_else(Vec::new, |(first, last)| roles(&first.reading, &last.reading, elapsed));
+        for role in &mut roles {
+            role.history = counted.history(&role.victim);
+        }
         let tasks = counted
             .seen
             .values()
@@ -140,12 +166,20 @@ impl View {
             engine: Some(engine),
             by: RowsBy::Role,
             cpus: counted.cpus(),
+            history_step_ns: counted.step().0,
             all: roles.into_iter().chain(tasks).collect(),
             ..View::empty()
         };
         view.arrange(app);
+        view.sum_up();
         view
     }
+}
+
+/// The waiting time of each role since the engine began.
+fn role_sums(reading: &Reading) -> BTreeMap<String, Nanos> {
+    let ids = (0..reading.roles.len()).filter_map(|index| u8::try_from(index).ok().map(RoleId));
+    ids.filter_map(|id| Some((reading.role(id)?.name(), reading.waits.get(id.index())?.waited))).collect()
 }
 
 /// A row for each role that waited between two readings.
@@ -175,7 +209,7 @@ fn roles(first: &Reading, last: &Reading, elapsed: Nanos) -> Vec<Row> {
         let longest = new.buckets().last().map_or(0, |bucket| (bucket.from * 1e9) as u64);
         let severity = severity_of_role(role.kind, &blame, longest.max(oldest.map_or(0, |wait| wait.ns.0)), oldest);
         Some(Row {
-            kind: "role",
+            kind: ROLE,
             cpu: oldest.map(|wait| wait.cpu.0),
             rule: worst.map(|piece| piece.rule),
             culprit: by.map(|task| name(&task)).or_else(|| worst.map(|piece| piece.occupant.clone())),
@@ -183,7 +217,8 @@ fn roles(first: &Reading, last: &Reading, elapsed: Nanos) -> Vec<Row> {
             wait_ns: waited.0,
             longest_ns: longest,
             waits: then.map_or(now.count, |then| now.count.saturating_sub(then.count)),
-            share: waited.share_of(elapsed),
+            share: waited.share_of(elapsed).min(1.0),
+            mean_waiting: Some(waited.share_of(elapsed)),
             waiting_ns: oldest.map(|wait| wait.ns.0),
             blame,
             severity,
@@ -201,6 +236,7 @@ fn task(seen: &Seen, ends: Option<(&Reading, &Reading)>, elapsed: Nanos, account
     let waited = seen.accounted.and_then(|then| accounted(wait.task.tid)?.0.checked_sub(then.0));
     let role = last.and_then(|reading| reading.role(wait.occupant_role)).map(Role::name);
     // For time that the kernel does not account, the longest wait seen counts.
+    let ongoing = now.filter(|_| waited.is_some()).map_or(Nanos::ZERO, |_| wait.ns);
     let waited = Nanos(waited.unwrap_or(seen.longest.0));
     let rule = ends.and_then(|(first, last)| only_rule(first, last, wait));
     Row {
@@ -212,10 +248,16 @@ fn task(seen: &Seen, ends: Option<(&Reading, &Reading)>, elapsed: Nanos, account
         culprit_tid: wait.occupant.map(|task| task.tid.0),
         wait_ns: waited.0,
         longest_ns: seen.longest.0,
-        share: waited.share_of(elapsed),
+        share: share(waited, ongoing, elapsed),
+        group: last.and_then(|reading| reading.role(wait.role)).map(Role::name),
         waiting_ns: now.map(|_| wait.ns.0),
         ..Row::of_nothing(name(&wait.task), Some(wait.task.tid))
     }
+}
+
+/// Finished waits and the ongoing one, as a part of the window. The kernel accounts a wait at its end, with what it lasted before.
+fn share(waited: Nanos, ongoing: Nanos, elapsed: Nanos) -> f64 {
+    (waited.share_of(elapsed) + ongoing.share_of(elapsed)).min(1.0)
 }
 
 /// The severity of a role's waits by the table that `explain` uses: the longest wait, if one rule has most of the

@@ -14,7 +14,7 @@ pub(crate) fn grouped(rows: Vec<Row>) -> Vec<Row> {
 }
 
 /// A name with each number replaced by a star: `kworker/*:*`.
-fn stem(name: &str) -> String {
+pub(crate) fn stem(name: &str) -> String {
     let mut stem = String::with_capacity(name.len());
     for c in name.chars() {
         if !c.is_ascii_digit() {
@@ -31,13 +31,19 @@ fn together(name: String, mut members: Vec<Row>) -> Option<Row> {
     let one_cpu = members.iter().all(|row| row.cpu == members[0].cpu);
     let mut members = members.into_iter();
     let mut all = members.next()?;
+    all.mean_waiting = Some(all.share);
     for row in members {
         all.victim.clone_from(&name);
         all.tasks += row.tasks;
         all.wait_ns += row.wait_ns;
         all.longest_ns = all.longest_ns.max(row.longest_ns);
         all.waits += row.waits;
-        all.share += row.share;
+        all.mean_waiting = all.mean_waiting.map(|mean| mean + row.share);
+        all.share = all.share.max(row.share);
+        if all.history.len() < row.history.len() {
+            all.history.resize(row.history.len(), 0);
+        }
+        all.history.iter_mut().zip(row.history).for_each(|(sum, more)| *sum += more);
         all.waiting_ns = all.waiting_ns.max(row.waiting_ns);
         if row.severity > all.severity {
             (all.severity, all.finding) = (row.severity, row.finding);

@@ -1,16 +1,21 @@
-//! Panes in place of the table or over it: details, help, remedies.
+//! Panes in place of the table or over it: details, help.
 
 use ratatui::Frame;
 use ratatui::layout::Rect;
 use ratatui::style::{Modifier, Style};
 use ratatui::text::{Line, Span};
-use ratatui::widgets::{Block, Clear, Paragraph, Wrap};
-use unstarve_diagnose::report::{Finding, Remedy};
-use unstarve_model::{Nanos, clean};
+use ratatui::widgets::{Block, Clear, Paragraph};
+use unstarve_model::Nanos;
 
 use crate::detail::Detail;
-use crate::screen::{LEGEND, colour, with_tid};
-use crate::view::{Piece, Row, View};
+use crate::headline::identified;
+use crate::screen::{LEGEND, colour};
+use crate::view::Piece;
+
+/// `hog[4711] FIFO 50`
+pub(crate) fn name(piece: &Piece) -> String {
+    piece.tid.map_or_else(|| piece.occupant.clone(), |tid| identified(&piece.occupant, tid))
+}
 
 fn blame(list: &[Piece]) -> String {
     let piece = |piece: &Piece| {
@@ -39,7 +44,7 @@ pub(crate) fn detail_lines(detail: &Detail, area: Rect) -> Vec<Line<'static>> {
                 let part = piece.ns as f64 / row.wait_ns.max(1) as f64 * 100.0;
                 let text = format!(
                     "  {:<28} {:<17} {:>8} {part:>5.1} %",
-                    with_tid(&piece.occupant, piece.tid),
+                    name(piece),
                     piece.rule,
                     Nanos(piece.ns).to_string()
                 );
@@ -80,7 +85,7 @@ pub(crate) fn detail_lines(detail: &Detail, area: Rect) -> Vec<Line<'static>> {
 
 /// The meanings of columns, for the help.
 const NOTES: [&str; 3] = [
-    "WAIT and LONGEST are of waits that ended in the window; > is how long a first one has lasted. SHARE is WAIT as a part of the window.",
+    "WAIT and LONGEST are of waits that ended in the window; > is how long a first one has lasted. SHARE: the part of the window in which it waited. MEAN: how many threads of a group waited at a time.",
     "RULE says why the culprit had the CPU: docs/blame.md.",
     "A star: waits now, for 10 ms or more (NOW). Red: critical; yellow: a warning, as `unstarve explain` judges the last one to two windows.",
 ];
@@ -120,49 +125,4 @@ pub(crate) fn help(frame: &mut Frame<'_>) {
     let lines: Vec<Line<'_>> = lines.into_iter().map(|line| Line::from(format!(" {line}"))).collect();
     frame.render_widget(Clear, place);
     frame.render_widget(Paragraph::new(lines).block(Block::bordered().title(" unstarve top ")), place);
-}
-
-/// The remedies for the chosen task, over the table.
-pub(crate) fn remedy(frame: &mut Frame<'_>, view: &View, row: &Row) {
-    let bold = |text: String| Line::from(Span::styled(text, Style::new().add_modifier(Modifier::BOLD)));
-    let mut lines = Vec::new();
-    let name = with_tid(&row.victim, row.tid);
-    for finding in view.about(row) {
-        lines.push(bold(format!("{}  {}", finding.severity.word(), clean(&finding.sentence))));
-        lines.extend(remedies(finding));
-        lines.push(Line::default());
-    }
-    if lines.is_empty() {
-        lines.push(Line::from(format!(
-            "Nothing is wrong with {name} in the last {}: no remedy.",
-            Nanos(view.window_ns)
-        )));
-        lines.push(Line::default());
-    }
-    lines.push(Line::from("Any key closes this."));
-    let area = frame.area();
-    let margin = area.width / 20;
-    let place = Rect::new(margin, 1, area.width - 2 * margin, area.height.saturating_sub(2));
-    frame.render_widget(Clear, place);
-    let block = Block::bordered().title(format!(" what to do about {name} "));
-    frame.render_widget(Paragraph::new(lines).wrap(Wrap { trim: false }).block(block), place);
-}
-
-fn remedies(finding: &Finding) -> Vec<Line<'static>> {
-    let of = |remedy: &Remedy| {
-        let field =
-            |word: &str, text: &str| (!text.is_empty()).then(|| Line::from(format!("    {word:<6} {}", clean(text))));
-        // Live events have no recording, and so no old values.
-        let by_fix =
-            format!("sudo unstarve record --for 10s && sudo unstarve fix unstarve.dat --remedy {} --apply", remedy.id);
-        let (apply, undo) = match remedy.is_short() {
-            true => (remedy.apply.as_str(), remedy.undo.as_str()),
-            false => (by_fix.as_str(), "sudo unstarve fix --undo"),
-        };
-        let fields = [field("do", apply), field("undo", undo), field("risk", &remedy.risk)];
-        std::iter::once(Line::from(format!("  {}", clean(&remedy.text))))
-            .chain(fields.into_iter().flatten())
-            .collect::<Vec<_>>()
-    };
-    finding.remedies.iter().flat_map(of).collect()
 }

@@ -1,16 +1,20 @@
 //! A view of `top` as plain data.
 
+use std::collections::BTreeMap;
+
 use rustc_hash::FxHashMap;
 use serde::Serialize;
-use unstarve_diagnose::report::{Finding, FindingId, Severity, VictimKind};
+use unstarve_diagnose::report::{Boot, Finding, FindingId, Severity, VictimKind};
 use unstarve_diagnose::seems_to_wait;
-use unstarve_model::{Comm, Nanos, Tid, clean};
+use unstarve_model::{Comm, CpuId, Nanos, Tid, Time, clean};
 use unstarve_sched::{KernelThread, Rule};
 use unstarve_timeline::{self as timeline, ActorId, OnCpu, Sink, Task, Timeline, Wait, WaitEnd, World};
 
 use crate::cpus::CpuView;
 use crate::detail::{Detail, detail};
-use crate::group::grouped;
+use crate::group::{grouped, stem};
+use crate::headline::headline;
+use crate::policies;
 use crate::window::{Sums, TaskIdent};
 use crate::{App, Window};
 
@@ -59,7 +63,7 @@ pub enum RowsBy {
     /// One row for each task, from every scheduler event.
     #[default]
     Task,
-    /// One row for each role, from the kernel's sums, and for tasks whose long waits were seen.
+    /// One row for each role, from the kernel's sums.
     Role,
 }
 
@@ -101,9 +105,15 @@ pub struct Row {
     pub longest_ns: u64,
     /// The number of such waits.
     pub waits: u64,
-    /// The waiting time as a fraction of the window, or of the time since the start while that is shorter; more than 1
-    /// if a wait began before the window.
+    /// For which part of the window, or of the time since the start while that is shorter, it waited, the ongoing wait included.
+    /// Of several threads: the worst one's; of a role, whose threads are not counted one by one, 1 at most. Never above 1.
     pub share: f64,
+    /// Of several threads: how many of them waited at a time, on average.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub mean_waiting: Option<f64>,
+    /// The role that a task beside roles belongs to.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub group: Option<String>,
     /// How long it has been waiting now.
     pub waiting_ns: Option<u64>,
     /// All blame, longest first; for an ongoing wait so far.
@@ -112,6 +122,9 @@ pub struct Row {
     pub severity: Option<Severity>,
     /// That finding's id.
     pub finding: Option<FindingId>,
+    /// Its waiting time in each step of the last windows, oldest first; empty if unknown.
+    #[serde(skip)]
+    pub history: Vec<u64>,
 }
 
 /// Knowledge from other sources than the events.
@@ -120,12 +133,24 @@ pub struct ViewContext<'a> {
     pub is_runnable: &'a dyn Fn(Tid) -> Option<bool>,
     /// The findings, worst first.
     pub findings: Vec<Finding>,
+    /// What `unstarve fix` can read of this trace.
+    pub recording: FixableRecording,
+}
+
+/// The recording that `unstarve fix` can plan with.
+#[derive(Clone, PartialEq, Eq, Debug, Default)]
+pub enum FixableRecording {
+    /// None yet: it has to be made.
+    #[default]
+    ToBeMade,
+    /// A file, its name quoted for a shell, and whether it names its boot.
+    File(String, Boot),
 }
 
 impl ViewContext<'_> {
     /// For a recording: the machine that made it cannot be asked.
     pub fn nothing() -> ViewContext<'static> {
-        ViewContext { is_runnable: &|_| None, findings: Vec::new() }
+        ViewContext { is_runnable: &|_| None, findings: Vec::new(), recording: FixableRecording::ToBeMade }
     }
 }
 
@@ -134,6 +159,11 @@ impl ViewContext<'_> {
 pub struct View {
     /// `unstarve.top/1`.
     pub schema: &'static str,
+    /// The answer in one sentence: who starves whom.
+    pub headline: String,
+    /// How bad that is.
+    #[serde(skip)]
+    pub alarm: Option<Severity>,
     /// The source: `live`, or a file's name.
     pub source: String,
     /// The present time on the events' clock.
@@ -156,6 +186,18 @@ pub struct View {
     pub cpus: Vec<CpuView>,
     /// Worst first.
     pub rows: Vec<Row>,
+    /// Beside rows of roles: the tasks whose long waits were seen, worst first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub tasks: Vec<Row>,
+    /// The length of a step of `history`.
+    #[serde(skip)]
+    pub history_step_ns: u64,
+    /// The policies of real-time tasks, where the machine was asked: `FIFO 50`.
+    #[serde(skip)]
+    pub policies: BTreeMap<u32, String>,
+    /// What `unstarve fix` can read.
+    #[serde(skip)]
+    pub recording: FixableRecording,
     /// The findings, worst first; remedies belong to them.
     #[serde(skip)]
     pub findings: Vec<Finding>,
@@ -167,6 +209,8 @@ pub struct View {
     pub detail: Option<Detail>,
 }
 
+/// The kind of a row that is the sum of a role.
+pub(crate) const ROLE: &str = "role";
 /// The schema's id.
 const SCHEMA: &str = "unstarve.top/1";
 
@@ -177,12 +221,21 @@ impl View {
         window.advance(world.now);
         window.watch(app.detail());
         let sums = window.sums();
-        let mut rows: Vec<Row> =
-            sums.iter().filter(|(_, sums)| sums.waits > 0).map(|(who, sums)| row(window, world, *who, sums)).collect();
+        let waited = window.waited(world.now);
+        let mut rows: Vec<Row> = sums
+            .iter()
+            .filter(|(_, sums)| sums.waits > 0)
+            .map(|(who, sums)| row(window, world, *who, sums, waited.get(who).copied().unwrap_or(0)))
+            .collect();
         let mut cpus = window.cpus(timeline);
-        add_waiting(&mut rows, &mut cpus, timeline, &beside, window.elapsed(world));
+        add_waiting(&mut rows, &mut cpus, timeline, &beside, window);
+        cpus.retain(|cpu| window.selection().has_cpu(CpuId(cpu.cpu)));
+        let is_drawn = rows.len() <= MAX_CURVES;
         for row in &mut rows {
             judge(row, &beside.findings);
+            if let Some(tid) = row.tid.filter(|_| is_drawn) {
+                row.history = window.history((Tid(tid), Comm::from(row.victim.as_str())));
+            }
         }
         let detail = app.detail().map(|who| detail(window, world, who, sums.get(&who), &rows));
         let mut view = View {
@@ -191,13 +244,32 @@ impl View {
             since_start_ns: world.now.since(world.start).0,
             window_ns: window.length().0,
             cpus,
+            history_step_ns: window.slice().0,
+            recording: beside.recording,
             findings: beside.findings,
             all: rows,
             detail,
             ..View::empty()
         };
         view.arrange(app);
+        view.sum_up();
         view
+    }
+
+    /// Names real-time tasks by their policy: `hog FIFO 50`. `ask` returns that of a living task, which events do not have.
+    pub fn with_policies(mut self, ask: &dyn Fn(Tid) -> Option<String>) -> View {
+        policies::name(&mut self, ask);
+        self.sum_up();
+        self
+    }
+
+    pub(crate) fn sum_up(&mut self) {
+        (self.headline, self.alarm) = headline(self);
+    }
+
+    /// Whether as much time as a window covers has been seen.
+    pub(crate) fn has_seen_a_window(&self) -> bool {
+        self.since_start_ns >= self.window_ns
     }
 
     /// An empty view.
@@ -207,8 +279,18 @@ impl View {
 
     /// Filters and sorts as chosen, without new data.
     pub fn arrange(&mut self, app: &App) {
-        self.rows = self.all.iter().filter(|row| app.takes(row)).cloned().collect();
-        if app.groups() && self.by == RowsBy::Task {
+        let is_listed = |row: &&Row| match (self.by, app.opened_group()) {
+            (RowsBy::Role, None) => row.is_role(),
+            (RowsBy::Role, Some(role)) => row.group.as_deref() == Some(role),
+            (RowsBy::Task, None) => true,
+            (RowsBy::Task, Some(name)) => stem(&row.victim) == name,
+        };
+        self.rows = self.all.iter().filter(is_listed).filter(|row| app.takes(row)).cloned().collect();
+        if self.by == RowsBy::Role {
+            self.tasks = self.all.iter().filter(|row| !row.is_role() && app.takes(row)).cloned().collect();
+            sort(&mut self.tasks, app.order());
+        }
+        if app.lists_names() && self.by == RowsBy::Task {
             self.rows = grouped(std::mem::take(&mut self.rows));
         }
         sort(&mut self.rows, app.order());
@@ -224,8 +306,11 @@ impl View {
     }
 }
 
+/// Rows with a curve; beyond that only hostile traces have.
+const MAX_CURVES: usize = 1024;
+
 /// Findings keep the first 128 threads of a victim; beyond those the name decides.
-fn is_about(finding: &Finding, row: &Row) -> bool {
+pub(crate) fn is_about(finding: &Finding, row: &Row) -> bool {
     let victim = &finding.victim;
     row.tid.is_some_and(|tid| victim.tids.contains(&tid))
         || victim.comm == row.victim && victim.tasks as usize > victim.tids.len()
@@ -262,7 +347,8 @@ pub(crate) fn pieces<'a>(world: &World, list: impl Iterator<Item = (ActorId, Rul
     all
 }
 
-fn row(window: &Window, world: &World, who: TaskIdent, sums: &Sums) -> Row {
+/// `waited`: within the window.
+fn row(window: &Window, world: &World, who: TaskIdent, sums: &Sums, waited: u64) -> Row {
     let blame = pieces(world, sums.pieces.iter().map(|(&(actor, rule), &length)| (actor, rule, length)));
     Row {
         victim: who.1.to_string(),
@@ -276,11 +362,9 @@ fn row(window: &Window, world: &World, who: TaskIdent, sums: &Sums) -> Row {
         wait_ns: sums.waited.0,
         longest_ns: sums.longest.0,
         waits: sums.waits,
-        share: sums.waited.share_of(window.elapsed(world)),
-        waiting_ns: None,
+        share: Nanos(waited).share_of(window.elapsed(world)).min(1.0),
         blame,
-        severity: None,
-        finding: None,
+        ..Row::default()
     }
 }
 
@@ -290,9 +374,11 @@ fn add_waiting(
     cpus: &mut [CpuView],
     timeline: &Timeline,
     beside: &ViewContext<'_>,
-    window: Nanos,
+    window: &Window,
 ) {
     let world = timeline.world();
+    let (elapsed, selection) = (window.elapsed(world), window.selection());
+    let began = Time(world.now.0.saturating_sub(elapsed.0));
     let on: Vec<OnCpu> = timeline.on_cpus().map(|(_, on)| on).collect();
     // Some kernels leave out switches, so a task that ran and slept unseen seems to wait. Ask the machine if possible,
     // else trust the events.
@@ -300,7 +386,14 @@ fn add_waiting(
         |task: &Task, on: OnCpu| (beside.is_runnable)(task.tid).unwrap_or_else(|| seems_to_wait(timeline, task, on));
     let mut lasting = OngoingWaits::default();
     timeline.so_far(STILL, is_believed, &mut lasting);
-    std::mem::take(&mut lasting.held).into_iter().for_each(|held| held.add_to(rows, window));
+    let is_selected = |comm: &Comm, tid: Tid, cpu: CpuId, since: Time, end: Time| {
+        selection.has_task(comm, tid) && selection.has_cpu(cpu) && selection.has_span(since, end, world.start)
+    };
+    for held in std::mem::take(&mut lasting.held) {
+        if is_selected(&held.comm, held.tid, CpuId(held.cpu), held.start, held.end) {
+            held.add_to(rows, (began, elapsed));
+        }
+    }
     for (_, task) in world.tasks.iter() {
         let Some((since, cpu)) = task.waiting_since() else { continue };
         let waiting = world.now.since(since);
@@ -310,18 +403,24 @@ fn add_waiting(
         if let Some(cpu) = cpus.get_mut(cpu.index()) {
             cpu.waiting += 1;
         }
+        if !is_selected(&task.comm, task.tid, cpu, since, world.now) {
+            continue;
+        }
+        let share = world.now.since(since.max(began)).share_of(elapsed);
         let so_far = lasting.so_far.get(&task.tid).into_iter().flatten();
         let so_far = pieces(world, so_far.map(|piece| (piece.occupant, piece.rule, piece.length)));
         let is_known = |row: &&mut Row| row.tid == Some(task.tid.0) && row.victim == task.comm.to_string();
         match rows.iter_mut().find(is_known) {
             Some(row) => {
                 row.waiting_ns = Some(waiting.0);
+                row.share = (row.share + share).min(1.0);
                 row.add_blame(so_far);
             }
             None => {
                 let mut row = Row {
                     kind: VictimKind::from(task.kernel_thread).word(),
                     waiting_ns: Some(waiting.0),
+                    share: share.min(1.0),
                     cpu: Some(cpu.0),
                     ..Row::of_nothing(task.comm.to_string(), Some(task.tid))
                 };
@@ -346,13 +445,15 @@ struct FinishedWait {
     tid: Tid,
     comm: Comm,
     cpu: u32,
-    length: Nanos,
+    start: Time,
+    end: Time,
     pieces: Vec<Piece>,
 }
 
 impl FinishedWait {
-    /// Adds the waits to the rows of a window of this length.
-    fn add_to(self, rows: &mut Vec<Row>, window: Nanos) {
+    /// Adds the waits to the rows of a window that began then and is this long.
+    fn add_to(self, rows: &mut Vec<Row>, (began, elapsed): (Time, Nanos)) {
+        let length = self.end.since(self.start);
         let name = self.comm.to_string();
         let is_known = |row: &Row| row.tid == Some(self.tid.0) && row.victim == name;
         let place = rows.iter().position(is_known).unwrap_or_else(|| {
@@ -361,10 +462,10 @@ impl FinishedWait {
             rows.len() - 1
         });
         let row = &mut rows[place];
-        row.wait_ns = row.wait_ns.saturating_add(self.length.0);
-        row.longest_ns = row.longest_ns.max(self.length.0);
+        row.wait_ns = row.wait_ns.saturating_add(length.0);
+        row.longest_ns = row.longest_ns.max(length.0);
         row.waits += 1;
-        row.share = Nanos(row.wait_ns).share_of(window);
+        row.share = (row.share + self.end.since(self.start.max(began)).share_of(elapsed)).min(1.0);
         row.add_blame(self.pieces);
     }
 }
@@ -380,7 +481,8 @@ impl Sink for OngoingWaits {
                 tid: task.tid,
                 comm: task.comm,
                 cpu: wait.cpu.0,
-                length: wait.length(),
+                start: wait.start,
+                end: wait.end,
                 pieces,
             });
         }
@@ -409,6 +511,16 @@ impl Row {
     /// Whether it waited longest because a rule prefers another task, as the watch's page and alerts judge.
     fn is_by_precedence(&self) -> bool {
         self.rule.is_some_and(unstarve_watch::is_precedence)
+    }
+
+    /// The longest wait, the ongoing one included.
+    pub(crate) fn longest(&self) -> u64 {
+        self.longest_ns.max(self.waiting_ns.unwrap_or(0))
+    }
+
+    /// Whether it is the sum of a role.
+    pub(crate) fn is_role(&self) -> bool {
+        self.kind == ROLE
     }
 
     /// A task whose waits have not ended in the window.

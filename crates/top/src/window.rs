@@ -5,14 +5,15 @@ use std::collections::VecDeque;
 use rustc_hash::FxHashMap;
 use unstarve_model::{Comm, CpuId, NameId, Nanos, Tid, Time};
 use unstarve_sched::Rule;
-use unstarve_timeline::{ActorId, Run, Sink, Timeline, Wait, Wake, Waker, WorkItem, World};
+use unstarve_timeline::{ActorId, Run, Selection, Sink, Timeline, Wait, Wake, Waker, WorkItem, World};
 
 use crate::cpus::{CpuBusyTime, CpuView};
+use crate::history::WaitHistory;
 
 /// The number of steps in which the window moves.
 pub(crate) const WINDOW_SLICES: u64 = 20;
 /// Maximum tasks in one slice; only hostile traces have more.
-const MAX_TASKS: usize = 1 << 14;
+pub(crate) const MAX_TASKS: usize = 1 << 14;
 /// Maximum waits kept for the opened task.
 const MAX_LAST_WAITS: usize = 32;
 /// Maximum wakers and work functions kept for each task.
@@ -79,7 +80,10 @@ struct Slice {
 #[derive(Debug)]
 pub struct Window {
     length: Nanos,
+    /// The waits that count.
+    selection: Selection,
     slices: VecDeque<Slice>,
+    history: WaitHistory,
     busy: CpuBusyTime,
     watched: Option<TaskIdent>,
     last: VecDeque<LastWait>,
@@ -90,11 +94,22 @@ impl Window {
     pub fn new(length: Nanos) -> Window {
         Window {
             length: Nanos(length.0.max(WINDOW_SLICES)),
+            selection: Selection::default(),
             slices: VecDeque::new(),
+            history: WaitHistory::default(),
             busy: CpuBusyTime::default(),
             watched: None,
             last: VecDeque::new(),
         }
+    }
+
+    /// Only waits of these tasks, on these CPUs, in this time.
+    pub fn selecting(self, selection: Selection) -> Window {
+        Window { selection, ..self }
+    }
+
+    pub(crate) fn selection(&self) -> &Selection {
+        &self.selection
     }
 
     /// Its length.
@@ -104,7 +119,8 @@ impl Window {
 
     /// The part of it that has passed since the trace began.
     pub(crate) fn elapsed(&self, world: &World) -> Nanos {
-        self.length.min(world.now.since(world.start))
+        let start = self.selection.from.map_or(world.start, |from| from.on(world.start).max(world.start));
+        self.length.min(world.now.since(start))
     }
 
     /// The activity of each CPU.
@@ -112,7 +128,7 @@ impl Window {
         self.busy.view(timeline, self.slice(), self.elapsed(timeline.world()))
     }
 
-    fn slice(&self) -> Nanos {
+    pub(crate) fn slice(&self) -> Nanos {
         Nanos(self.length.0 / WINDOW_SLICES)
     }
 
@@ -131,6 +147,7 @@ impl Window {
     /// Drops slices that have left the window. Called with each event, and between events as time passes.
     pub fn advance(&mut self, now: Time) {
         let index = self.index(now);
+        self.history.advance(index);
         while self.slices.front().is_some_and(|slice| slice.index + WINDOW_SLICES <= index) {
             self.slices.pop_front();
         }
@@ -143,6 +160,16 @@ impl Window {
             all.entry(*who).or_default().add(sums);
         }
         all
+    }
+
+    /// For how long each task waited within the window.
+    pub(crate) fn waited(&self, now: Time) -> FxHashMap<TaskIdent, u64> {
+        self.history.in_window(self.index(now))
+    }
+
+    /// For how much of each slice of the last windows a task waited, oldest first.
+    pub(crate) fn history(&self, who: TaskIdent) -> Vec<u64> {
+        self.history.of(who)
     }
 
     fn index(&self, at: Time) -> u64 {
@@ -167,6 +194,14 @@ impl Sink for Window {
     fn wait(&mut self, world: &World, wait: &Wait<'_>) {
         let task = world.tasks.get(wait.task);
         let who = (task.tid, task.comm);
+        let is_selected = self.selection.has_task(&task.comm, task.tid)
+            && self.selection.has_cpu(wait.cpu)
+            && self.selection.has_span(wait.start, wait.end, world.start);
+        if !is_selected {
+            return;
+        }
+        let slice = self.slice();
+        self.history.add(who, (wait.start, wait.end), slice);
         // The part of a long wait before the window counts too: it is known only now.
         let sums = self.of(who, wait.end);
         sums.waits += 1;

@@ -92,11 +92,20 @@ fn roles_have_exact_sums_of_the_window_and_tasks_what_was_seen() {
         (Some(unstarve_sched::Rule::Class), Some("hog"), Some(4711))
     );
     assert!((67 * MS..=80 * MS).contains(&role.longest_ns), "the step's lower bound: {}", role.longest_ns);
-    let task = view.rows.iter().find(|row| row.tid == Some(18)).expect("the task");
+    assert!(view.rows.iter().all(|row| row.tid.is_none()), "groups alone: {:?}", view.rows);
+    let opened = App::default().showing(RowsBy::Role).in_group("ksoftirqd");
+    let tasks = View::counted(&counted, &opened, "eBPF", &nothing);
+    assert_eq!(tasks.rows.iter().map(|row| row.tid).collect::<Vec<_>>(), [Some(18)], "its tasks alone");
+    let task = view.tasks.iter().find(|row| row.tid == Some(18)).expect("the task");
     assert_eq!((task.victim.as_str(), task.kind, task.waiting_ns), ("ksoftirqd/1", "ksoftirqd", Some(60 * MS)));
     assert_eq!((task.culprit.as_deref(), task.culprit_tid, task.wait_ns), (Some("hog"), Some(4711), 60 * MS));
     let busy: Vec<(u32, f64, u32)> = view.cpus.iter().map(|cpu| (cpu.cpu, cpu.busy, cpu.waiting)).collect();
     assert_eq!(busy, [(0, 0.5, 0), (1, 1.0, 1)]);
+    let answer = "hog[4711] starves ksoftirqd/1[18] on CPU 1, up to ";
+    assert!(view.headline.starts_with(answer), "{}", view.headline);
+    let named = view.clone().with_policies(&|tid| (tid == Tid(4711)).then(|| "FIFO 50".to_owned()));
+    let answer = "hog[4711] FIFO 50 starves ksoftirqd/1[18] on CPU 1, up to ";
+    assert!(named.headline.starts_with(answer), "{}", named.headline);
     insta::assert_snapshot!(screen(&view, &app));
 }
 
@@ -116,11 +125,11 @@ fn who_waits_by_precedence_comes_before_turns_among_equals() {
         let view = View::counted(&counted, &app.showing(RowsBy::Role), "eBPF", &nothing);
         view.rows.iter().map(|row| (row.rule, row.kind)).collect::<Vec<_>>()
     };
-    let rows = [(Some(Rule::Class), "role"), (Some(Rule::Class), "ksoftirqd"), (Some(Rule::Fair), "role")];
+    let rows = [(Some(Rule::Class), "role"), (Some(Rule::Fair), "role")];
     assert_eq!(shown(App::default()), rows);
-    assert_eq!(shown(App::new(Order::Longest, String::new())).len(), 3);
+    assert_eq!(shown(App::new(Order::Longest, String::new())).len(), 2);
     let by_name = shown(App::new(Order::Name, String::new()));
-    assert_eq!(by_name[0], rows[2], "who asks for another order gets it");
+    assert_eq!(by_name[0], rows[1], "who asks for another order gets it");
 }
 
 /// A task's rule is said where its role had one alone against that of who has its CPU.
@@ -137,7 +146,7 @@ fn a_task_has_the_rule_of_its_role_where_there_is_one_alone() {
             counted.add(CountedLook { reading, cpus: Vec::new() }, &nothing);
         }
         let view = View::counted(&counted, &App::default().showing(RowsBy::Role), "eBPF", &nothing);
-        view.rows.iter().find(|row| row.tid == Some(18)).and_then(|row| row.rule)
+        view.tasks.iter().find(|row| row.tid == Some(18)).and_then(|row| row.rule)
     };
     assert_eq!((rule(false), rule(true)), (Some(Rule::Class), None));
 }
@@ -160,7 +169,9 @@ fn who_has_the_cpu_now_is_not_named_beside_a_rule_of_another_wait() {
         (Some(unstarve_sched::Rule::Class), Some("real-time"), None)
     );
     // Its first wait lasts: there is no sum yet, but what has passed of it.
-    let screen = screen(&view, &app);
+    let opened = app.in_group("ksoftirqd");
+    let view = View::counted(&counted, &opened, "eBPF", &|_| Some(Nanos(7)));
+    let screen = screen(&view, &opened);
     assert!(screen.contains(">60.0 ms") && !screen.contains("0 ns"), "{screen}");
 }
 
@@ -169,13 +180,13 @@ fn who_waits_no_more_has_no_star() {
     let mut counted = counted(20_000);
     counted.add(CountedLook { reading: reading(20_250, &[]), cpus: Vec::new() }, &nothing);
     let view = View::counted(&counted, &App::default(), "eBPF", &nothing);
-    assert!(view.rows.iter().all(|row| row.waiting_ns.is_none()), "{:?}", view.rows);
-    assert!(view.rows.iter().any(|row| row.tid == Some(18)), "it was seen in this window");
+    assert!(view.all.iter().all(|row| row.waiting_ns.is_none()), "{:?}", view.all);
+    assert!(view.tasks.iter().any(|row| row.tid == Some(18)), "it was seen in this window");
     for ms in (20_500..=31_000).step_by(250) {
         counted.add(CountedLook { reading: reading(ms, &[]), cpus: Vec::new() }, &nothing);
     }
     let view = View::counted(&counted, &App::default(), "eBPF", &nothing);
-    assert!(view.rows.iter().all(|row| row.tid.is_none()), "{:?}", view.rows);
+    assert!(view.all.iter().all(|row| row.tid.is_none()), "{:?}", view.all);
 }
 
 #[test]
@@ -185,7 +196,7 @@ fn a_tasks_sum_is_the_kernels_own_since_it_was_first_seen() {
     counted.add(look(0, &[(18, "ksoftirqd/1", 60 * MS)]), &|_| Some(Nanos(5_000 * MS)));
     counted.add(look(250, &[]), &nothing);
     let view = View::counted(&counted, &App::default(), "eBPF", &|_| Some(Nanos(5_300 * MS)));
-    let row = view.rows.iter().find(|row| row.tid == Some(18)).expect("seen");
+    let row = view.tasks.iter().find(|row| row.tid == Some(18)).expect("seen");
     assert_eq!((row.wait_ns, row.longest_ns), (300 * MS, 60 * MS));
 }
 
@@ -197,7 +208,7 @@ fn a_storm_of_waiting_tasks_grows_nothing() {
         counted.add(CountedLook { reading: reading(ms, &[(tid, "t", 20 * MS)]), cpus: Vec::new() }, &nothing);
     }
     let view = View::counted(&counted, &App::default(), "eBPF", &nothing);
-    assert!(view.rows.len() <= 257, "{}", view.rows.len());
+    assert!(view.all.len() <= 257 && view.tasks.len() > 100, "{}", view.all.len());
 }
 
 #[test]
@@ -210,14 +221,27 @@ fn keys_go_from_roles_to_tasks_and_back() {
     assert_eq!(app.by(), RowsBy::Task);
     app.key(Key::Char('t'), &view, find);
     assert_eq!(app.by(), RowsBy::Role);
-    let at = view.rows.iter().position(|row| row.tid == Some(18)).expect("the task");
+    let at = view.rows.iter().position(|row| row.victim == "ksoftirqd").expect("its role");
     for _ in 0..at {
         app.key(Key::Down, &view, find);
     }
     assert_eq!(app.key(Key::Enter, &view, find), Action::Draw);
+    assert_eq!(
+        (app.by(), app.opened_group()),
+        (RowsBy::Role, Some("ksoftirqd")),
+        "its tasks, with the sums as they are"
+    );
+    let view = View::counted(&counted, &app, "eBPF", &nothing);
+    assert_eq!(view.rows.iter().map(|row| row.tid).collect::<Vec<_>>(), [Some(18)]);
+    let shown = screen(&view, &app);
+    assert!(shown.lines().nth(3).is_some_and(|heading| heading.starts_with("TASK of ksof")), "{shown}");
+    assert!(shown.lines().nth(1).is_some_and(|line| line.contains("of ksoftirqd")), "{shown}");
+    assert_eq!(app.key(Key::Enter, &view, find), Action::Draw);
     assert_eq!((app.by(), app.detail().map(|(tid, _)| tid)), (RowsBy::Task, Some(Tid(18))), "its events are wanted");
     app.key(Key::Escape, &view, find);
     assert_eq!((app.by(), app.detail()), (RowsBy::Role, None), "and no more");
+    app.key(Key::Escape, &view, find);
+    assert_eq!((app.opened_group(), app.selected()), (None, at));
     // What to do about it comes from its events, too.
     app.key(Key::Char('r'), &view, find);
     assert_eq!((app.by(), app.shows_remedy()), (RowsBy::Task, false));

@@ -12,6 +12,7 @@ use unstarve_lab::compare::{Plan, of_outcomes};
 use unstarve_lab::run::Outcome;
 use unstarve_term::comparison_page;
 use unstarve_term::lab::labs_page;
+use unstarve_timeline::Selection;
 
 use super::latency::LatencyLogs;
 use super::{Form, read};
@@ -41,7 +42,10 @@ pub fn run(a: &Path, b: &Path, form: &Form) -> Result<ExitCode> {
     let metrics = of_outcomes(scenario, names, &pairs, Plan::default().matters);
     let trace = |outcome: &Outcome| Recording::new(outcome.directory.join("trace.dat"));
     let mut nothing = LatencyLogs::default();
-    let recordings = compare(&read(&trace(first)?, &mut nothing)?, &read(&trace(second)?, &mut nothing)?);
+    let recordings = compare(
+        &read(&trace(first)?, &Selection::default(), &mut nothing)?,
+        &read(&trace(second)?, &Selection::default(), &mut nothing)?,
+    );
     let same = recordings.is_same() && !metrics.claims_a_difference();
     let text = match form {
         Form::Json => {

@@ -16,6 +16,7 @@ use unstarve_diagnose::Options;
 use unstarve_diagnose::compare::{Comparison, Side, compare, side_beside};
 use unstarve_latency::Latency;
 use unstarve_term::{Extent, Look, Spikes, comparison_page, latency_page};
+use unstarve_timeline::{Both, Selection};
 
 use self::latency::{LowLatency, SideLatencies};
 use self::sniff::Kind;
@@ -24,6 +25,7 @@ use crate::input::{Recording, is_same_file};
 use crate::output::{self, Color};
 use crate::pager;
 use crate::progress::Progress;
+use crate::selection::{LowSelection, UnmetSelection};
 
 /// Show what changed between two recordings, lab results or snapshots
 ///
@@ -31,7 +33,7 @@ use crate::progress::Progress;
 /// log, which of its spikes coincide with which waits. Lab results (directories that `lab run` keeps): their metrics, too.
 /// Snapshots: settings, and what `check` finds on only one of the hosts. Tasks are matched by their role (kind and name
 /// without counting numbers), not by their ids. Each recording is cut into blocks of time, which lets a difference be
-/// distinguished from noise; formats and lengths may differ.
+/// distinguished from noise; formats and lengths may differ. --task, --cpu, --from and --to select the same of both recordings.
 #[derive(Args)]
 #[command(after_help = "\
 Examples:
@@ -41,7 +43,9 @@ Examples:
   unstarve compare old.dat new.dat --latency-a old_clat.1.log --latency-b new_clat.1.log --align first
   unstarve compare before.json after.json               two snapshots (unstarve snapshot -o)
 
-Exit code: 0 no significant difference, 1 there is one, 2 a recording could not be analysed.")]
+  unstarve compare before.dat after.dat --task 'kworker/*' --from +1s
+
+Exit code: 0 no significant difference, 1 there is one, 2 an input could not be compared.")]
 pub struct LowArgs {
     /// The first recording of any format, directory of a lab result, or snapshot
     a: PathBuf,
@@ -57,13 +61,15 @@ pub struct LowArgs {
     #[arg(short, long, value_name = "FILE", conflicts_with_all = ["json", "all"])]
     output: Option<PathBuf>,
     #[command(flatten)]
+    selection: LowSelection,
+    #[command(flatten)]
     latency: LowLatency,
 }
 
 /// The checked arguments.
 pub enum HiArgs {
-    Recordings { a: Recording, b: Recording, latency: SideLatencies, form: Form },
-    Html { a: Recording, b: Recording, file: PathBuf },
+    Recordings { a: Recording, b: Recording, selection: Selection, latency: SideLatencies, form: Form },
+    Html { a: Recording, b: Recording, selection: Selection, file: PathBuf },
     Labs { a: PathBuf, b: PathBuf, form: Form },
     Hosts { a: PathBuf, b: PathBuf, form: Form },
 }
@@ -87,6 +93,14 @@ impl LowArgs {
         if kinds != (Kind::Recording, Kind::Recording) && !latency.is_empty() {
             bail!("--latency-a and --latency-b need recordings on both sides: spikes are set against waits");
         }
+        let selection = self.selection.raise();
+        if let Some(kind) = [kinds.0, kinds.1].into_iter().find(|kind| *kind != Kind::Recording)
+            && selection != Selection::default()
+        {
+            bail!(
+                "--task, --cpu, --from and --to select waits of recordings; a {kind} is compared as a whole: leave them out"
+            );
+        }
         if let Some(file) = self.output {
             if kinds != (Kind::Recording, Kind::Recording) || !latency.is_empty() {
                 bail!("-o writes a page of two recordings alone: leave it out for lab results, snapshots and latency");
@@ -94,11 +108,11 @@ impl LowArgs {
             if is_same_file(&a, &file) || is_same_file(&b, &file) {
                 bail!("{}: is an input recording; give the page another name with -o", file.display());
             }
-            return Ok(HiArgs::Html { a: Recording::new(a)?, b: Recording::new(b)?, file });
+            return Ok(HiArgs::Html { a: Recording::new(a)?, b: Recording::new(b)?, selection, file });
         }
         Ok(match kinds {
             (Kind::Recording, Kind::Recording) => {
-                HiArgs::Recordings { a: Recording::new(a)?, b: Recording::new(b)?, latency, form }
+                HiArgs::Recordings { a: Recording::new(a)?, b: Recording::new(b)?, selection, latency, form }
             }
             (Kind::Lab, Kind::Lab) => HiArgs::Labs { a, b, form },
             (Kind::Snapshot, Kind::Snapshot) => HiArgs::Hosts { a, b, form },
@@ -113,8 +127,8 @@ impl LowArgs {
 
 pub fn run(args: HiArgs) -> Result<ExitCode> {
     match args {
-        HiArgs::Recordings { a, b, latency, form } => recordings(&a, &b, latency, &form),
-        HiArgs::Html { a, b, file } => Ok(exit_code(&crate::report::compared(&a, &b, &file)?)),
+        HiArgs::Recordings { a, b, selection, latency, form } => recordings([&a, &b], &selection, latency, &form),
+        HiArgs::Html { a, b, selection, file } => Ok(exit_code(&crate::report::compared(&a, &b, &selection, &file)?)),
         HiArgs::Labs { a, b, form } => labs::run(&a, &b, &form),
         HiArgs::Hosts { a, b, form } => hosts::run(&a, &b, &form),
     }
@@ -132,9 +146,9 @@ pub struct WithLatency<'a> {
     latency_b: Vec<Latency>,
 }
 
-fn recordings(a: &Recording, b: &Recording, latency: SideLatencies, form: &Form) -> Result<ExitCode> {
+fn recordings([a, b]: [&Recording; 2], selection: &Selection, latency: SideLatencies, form: &Form) -> Result<ExitCode> {
     let SideLatencies { mut a_watches, mut b_watches } = latency;
-    let (a, b) = (read(a, &mut a_watches)?, read(b, &mut b_watches)?);
+    let (a, b) = (read(a, selection, &mut a_watches)?, read(b, selection, &mut b_watches)?);
     let comparison = compare(&a, &b);
     let (latency_a, latency_b) = (a_watches.finish()?, b_watches.finish()?);
     let text = match form {
@@ -157,8 +171,13 @@ fn exit_code(comparison: &Comparison) -> ExitCode {
     if comparison.is_same() { ExitCode::SUCCESS } else { ExitCode::from(1) }
 }
 
-fn read(recording: &Recording, watches: &mut latency::LatencyLogs) -> Result<Side> {
+fn read(recording: &Recording, selection: &Selection, watches: &mut latency::LatencyLogs) -> Result<Side> {
     let mut progress = Progress::new();
     let tell = |events| progress.events(events);
-    side_beside(recording.open()?, &Options::default(), watches, tell).with_context(|| recording.name())
+    let options = Options { selection: selection.clone(), ..Options::default() };
+    let mut unmet = UnmetSelection::of(selection);
+    let side = side_beside(recording.open()?, &options, &mut Both(watches, &mut unmet), tell)
+        .with_context(|| recording.name())?;
+    unmet.report_unmet(selection, &recording.name())?;
+    Ok(side)
 }

@@ -8,7 +8,7 @@ use unstarve_model::{Comm, Nanos, Tid};
 use unstarve_top::{App, Counted, CountedLook, View};
 use unstarve_watch::{Engine, EngineError, SchedstatCheck, waited};
 
-use super::feed::{Feed, OwnCpuUsage};
+use super::feed::{Feed, OwnCpuUsage, real_time_policy};
 
 /// The engine is read this often; ongoing waits are visible only in a reading.
 const READING_INTERVAL: Duration = Duration::from_millis(250);
@@ -95,7 +95,8 @@ impl Feed for CountedFeed {
     }
 
     fn view(&mut self, app: &App) -> View {
-        View { own_cpu: Some(self.own.part()), ..View::counted(&self.counted, app, self.engine.name(), &waited) }
+        let view = View::counted(&self.counted, app, self.engine.name(), &waited);
+        View { own_cpu: Some(self.own.part()), ..view.with_policies(&real_time_policy) }
     }
 
     fn name(&self, tid: Tid) -> Option<Comm> {

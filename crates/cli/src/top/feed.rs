@@ -3,7 +3,8 @@
 use std::time::{Duration, Instant};
 
 use anyhow::Result;
-use unstarve_model::{Comm, Tid};
+use unstarve_host::SchedAttr;
+use unstarve_model::{Comm, Policy, SchedPolicy, Tid};
 use unstarve_top::{App, View};
 
 /// A source of events.
@@ -30,10 +31,22 @@ pub trait Feed {
     /// The name of a living task.
     fn name(&self, tid: Tid) -> Option<Comm>;
 
+    /// An error if nothing that was selected was seen: an empty answer must not look healthy.
+    fn check_selection(&self) -> Result<()> {
+        Ok(())
+    }
+
     /// Prepares for rows of another kind.
     fn prepare(&mut self, _: &mut App) -> Result<()> {
         Ok(())
     }
+}
+
+/// The policy of a living real-time task of this machine: `FIFO 50`.
+pub fn real_time_policy(tid: Tid) -> Option<String> {
+    let attr = SchedAttr::of(tid).ok()?;
+    let policy = SchedPolicy::from_number(attr.policy);
+    (policy.class() == Some(Policy::Rt)).then(|| format!("{} {}", policy.word(), attr.priority))
 }
 
 /// The CPU time that this process uses.

@@ -6,10 +6,10 @@ use anyhow::Result;
 use unstarve_diagnose::{Recent, timeline};
 use unstarve_model::{Batch, Comm, Nanos, Tid};
 use unstarve_record::Live;
-use unstarve_timeline::{Both, Timeline};
+use unstarve_timeline::{Both, Selection, Timeline};
 use unstarve_top::{App, View, ViewContext, Window};
 
-use super::feed::{Feed, OwnCpuUsage};
+use super::feed::{Feed, OwnCpuUsage, real_time_policy};
 use unstarve_watch::SchedstatCheck;
 
 /// This machine, event by event.
@@ -26,9 +26,10 @@ pub struct LiveFeed {
 }
 
 impl LiveFeed {
-    pub fn new(live: Live, window: Window) -> LiveFeed {
+    pub fn new(live: Live, length: Nanos, selection: Selection) -> LiveFeed {
         let timeline = timeline(live.info());
-        let recent = Recent::new(live.info(), window.length());
+        let recent = Recent::new(live.info(), length).selecting(selection.clone());
+        let window = Window::new(length).selecting(selection);
         let (check, batch) = (SchedstatCheck::default(), Batch::default());
         LiveFeed {
             live,
@@ -74,9 +75,9 @@ impl Feed for LiveFeed {
 
     fn view(&mut self, app: &App) -> View {
         let is_runnable = |tid| self.check.agrees_on(tid);
-        let beside =
-            ViewContext { is_runnable: &is_runnable, findings: self.recent.findings(&self.timeline, &is_runnable) };
-        let view = View::of(&mut self.window, &self.timeline, app, "live", beside);
+        let findings = self.recent.findings(&self.timeline, &is_runnable);
+        let beside = ViewContext { is_runnable: &is_runnable, findings, ..ViewContext::nothing() };
+        let view = View::of(&mut self.window, &self.timeline, app, "live", beside).with_policies(&real_time_policy);
         View {
             events: self.events,
             lost: self.live.lost(),

@@ -6,7 +6,8 @@ use std::time::Duration;
 use anyhow::Result;
 use unstarve_model::{Comm, Nanos, Tid};
 use unstarve_record::{BufferSize, Live, Notice};
-use unstarve_top::{App, RowsBy, View, Window};
+use unstarve_timeline::Selection;
+use unstarve_top::{App, RowsBy, View};
 use unstarve_watch::{Engine, EngineName, Options};
 
 use super::counted::CountedFeed;
@@ -17,6 +18,8 @@ use crate::output::hint_at_root;
 /// This machine: counted in the kernel, or by events while single tasks are shown.
 pub struct Machine {
     length: Nanos,
+    /// Of the tasks.
+    selection: Selection,
     counted: Option<CountedFeed>,
     live: Option<LiveFeed>,
     shown: RowsBy,
@@ -64,15 +67,15 @@ pub enum StartMode {
 
 impl Machine {
     /// Starts a source; returns the kind of rows it has.
-    pub fn start(length: Nanos, begin: StartMode) -> Result<(Machine, RowsBy)> {
+    pub fn start(length: Nanos, begin: StartMode, selection: Selection) -> Result<(Machine, RowsBy)> {
         if begin == StartMode::Tasks {
-            return Machine::start(length, StartMode::With(RowsBy::Task)).or_else(|error| {
+            return Machine::start(length, StartMode::With(RowsBy::Task), selection.clone()).or_else(|error| {
                 let options = Options { engine: Some(EngineName::Ebpf), ..Options::default() };
                 // If neither engine works, report why tracefs does not: that is easier to repair.
                 let Ok(engine) = count(options, &mut to_stderr) else { return Err(error) };
                 note!("unstarve: {error:#}; rows are of roles, counted in the kernel");
                 let counted = Some(CountedFeed::new(engine, length));
-                Ok((Machine { length, counted, live: None, shown: RowsBy::Role }, RowsBy::Role))
+                Ok((Machine { length, selection, counted, live: None, shown: RowsBy::Role }, RowsBy::Role))
             });
         }
         let counted = match begin {
@@ -88,7 +91,7 @@ impl Machine {
         };
         let counted = counted.map(|engine| CountedFeed::new(engine, length));
         let shown = if counted.is_some() { RowsBy::Role } else { RowsBy::Task };
-        let mut machine = Machine { length, counted, live: None, shown };
+        let mut machine = Machine { length, selection, counted, live: None, shown };
         machine.show(shown, &mut to_stderr)?;
         Ok((machine, shown))
     }
@@ -99,7 +102,7 @@ impl Machine {
         match by {
             RowsBy::Task if self.live.is_none() => {
                 let live = Live::start(BufferSize::Auto, &mut |notice| say(Remark::Recorder(notice)))?;
-                self.live = Some(LiveFeed::new(live, Window::new(self.length)));
+                self.live = Some(LiveFeed::new(live, self.length, self.selection.clone()));
             }
             RowsBy::Task => {}
             RowsBy::Role if self.counted.is_none() => {

@@ -16,13 +16,15 @@ use std::time::Duration;
 use anyhow::{Result, bail};
 use clap::{Args, ValueEnum};
 use unstarve_model::Nanos;
-use unstarve_top::{App, Order, RowsBy, Window};
+use unstarve_timeline::Selection;
+use unstarve_top::{App, Order, RowsBy};
 
 use self::feed::Feed;
 use self::machine::{Machine, StartMode};
 use self::replay::Replay;
 use crate::input::Recording;
 use crate::record::parse_time;
+use crate::selection::LowSelection;
 
 /// Show who is starving whom now: waits of the last seconds by task, with rule and culprit
 ///
@@ -33,10 +35,14 @@ use crate::record::parse_time;
 Examples:
   sudo unstarve top
   sudo unstarve top --by task
+  sudo unstarve top --task 'kworker/*' --cpu 0
   sudo unstarve top --once --window 5s --filter kworker
   sudo unstarve top --json --for 60s | jq -c '.rows[0]'
   unstarve top trace.dat --speed 0.1
-  trace-cmd stream -e sched -e irq | unstarve top -")]
+  unstarve top trace.dat --once --from +1s --to +2s
+  trace-cmd stream -e sched -e irq | unstarve top -
+
+Exit code: 0 when it ended as asked, 2 if there are no events to show.")]
 pub struct LowArgs {
     /// A recording to replay, or - for standard input; this machine if left out
     file: Option<PathBuf>,
@@ -49,13 +55,15 @@ pub struct LowArgs {
     /// Sort by
     #[arg(long, value_enum, default_value = "wait")]
     sort: LowOrder,
-    /// Rows of roles, counted in the kernel, or of single tasks, by their events [default: role on a terminal where the kernel
-    /// takes BPF programs, else task]
+    /// Groups of tasks (roles), counted in the kernel, or single tasks, by their events [default: role on a terminal where the
+    /// kernel takes BPF programs, else task]
     #[arg(long, value_enum, conflicts_with = "file")]
     by: Option<LowBy>,
-    /// Only tasks with this in their name, kind, rule or culprit
+    /// Only rows with this text in the name, kind, rule or culprit, as the key / selects them
     #[arg(long, value_name = "TEXT", default_value = "")]
     filter: String,
+    #[command(flatten)]
+    selection: LowSelection,
     /// Show tasks whose names differ only in numbers as one row
     #[arg(long)]
     group: bool,
@@ -90,7 +98,7 @@ enum LowOrder {
 
 #[derive(Clone, Copy, PartialEq, Eq, ValueEnum)]
 enum LowBy {
-    /// All tasks of a role or a top-level cgroup together, and tasks whose long waits were seen
+    /// All tasks of a role or a top-level cgroup together
     Role,
     /// Each task
     Task,
@@ -99,6 +107,7 @@ enum LowBy {
 /// The checked arguments.
 pub struct HiArgs {
     source: Source,
+    selection: Selection,
     window: Nanos,
     begin: StartMode,
     app: App,
@@ -150,6 +159,16 @@ impl LowArgs {
                 "--limit is for what is printed: with --once, --json or into a pipe; a terminal shows as many rows as fit"
             );
         }
+        let selection = self.selection.raise();
+        let is_selected = selection != Selection::default();
+        if self.file.is_none() && (selection.from.is_some() || selection.to.is_some()) {
+            bail!("--from and --to need a recording: of this machine top shows the present; --for ends it");
+        }
+        if is_selected && self.by == Some(LowBy::Role) {
+            bail!(
+                "--task and --cpu need --by task: the kernel counts a role's waits for all its tasks and CPUs together"
+            );
+        }
         Ok(HiArgs {
             limit: self.limit.and_then(|limit| usize::try_from(limit).ok()),
             source: match self.file {
@@ -159,11 +178,14 @@ impl LowArgs {
             window: Nanos(u64::try_from(self.window.as_nanos()).unwrap_or(u64::MAX)),
             begin: match (self.by, prints) {
                 (Some(LowBy::Task), _) => StartMode::With(RowsBy::Task),
+                // Only events say which task waited on which CPU.
+                (None, _) if is_selected => StartMode::With(RowsBy::Task),
                 (None, true) => StartMode::Tasks,
                 (Some(LowBy::Role), _) => StartMode::With(RowsBy::Role),
                 (None, false) => StartMode::Best,
             },
             app: if self.group { App::new(order, self.filter).with_groups() } else { App::new(order, self.filter) },
+            selection,
             pace: Pace { interval: if self.once { Duration::MAX } else { self.interval }, speed: self.speed, end },
             form: match (self.json, prints) {
                 (true, _) => Form::Json,
@@ -175,15 +197,15 @@ impl LowArgs {
 }
 
 pub fn run(args: HiArgs) -> Result<ExitCode> {
-    let HiArgs { source, window, begin, app, pace, form, limit } = args;
+    let HiArgs { source, selection, window, begin, app, pace, form, limit } = args;
     let (feed, app): (Box<dyn Feed>, App) = match source {
         Source::ThisMachine => {
-            let (machine, by) = Machine::start(window, begin)?;
-            (Box::new(machine), app.showing(by))
+            let whole = selection == Selection::default();
+            let (machine, by) = Machine::start(window, begin, selection)?;
+            let app = app.showing(by);
+            (Box::new(machine), if whole { app } else { app.recorded() })
         }
-        Source::Recording(recording) => {
-            (Box::new(Replay::new(recording.open()?, recording.name(), Window::new(window))?), app.recorded())
-        }
+        Source::Recording(recording) => (Box::new(Replay::new(&recording, window, selection)?), app.recorded()),
     };
     match form {
         Form::Screen => terminal::run(feed, app, pace)?,

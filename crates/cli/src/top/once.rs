@@ -46,6 +46,9 @@ pub fn run(mut feed: Box<dyn Feed>, app: &App, pace: Pace, printed: Printed) -> 
     loop {
         let next = at.saturating_add(pace.interval).min(limit.unwrap_or(Duration::MAX));
         let more = until(&mut *feed, next, began, &ended)?;
+        if !more {
+            feed.check_selection()?;
+        }
         print(feed.view(app), printed, &mut out)?;
         at = after_silence(next, pace.interval, feed.next_event().filter(|_| !feed.is_live()));
         if !more || limit.is_some_and(|limit| at >= limit) || ended.load(Ordering::Relaxed) {
@@ -99,7 +102,7 @@ fn print(mut view: View, printed: Printed, out: &mut Out) -> Result<()> {
 /// The table as on a wide terminal, with as many lines as it needs.
 fn text(view: &View) -> String {
     const TEXT_WIDTH: u16 = 120;
-    let height = u16::try_from(view.rows.len() + 4).unwrap_or(u16::MAX).clamp(6, 500);
+    let height = u16::try_from(view.rows.len() + 5).unwrap_or(u16::MAX).clamp(7, 500);
     let mut terminal = match Terminal::new(TestBackend::new(TEXT_WIDTH, height)) {
         Ok(terminal) => terminal,
         Err(never) => match never {},

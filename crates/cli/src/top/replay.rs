@@ -6,11 +6,13 @@ use std::time::Duration;
 
 use anyhow::{Context, Result};
 use unstarve_diagnose::{Recent, timeline};
-use unstarve_model::{Batch, Comm, EventKind, EventSource, Nanos, SourceError, Tid, TraceInfo};
-use unstarve_timeline::{Both, Timeline};
-use unstarve_top::{App, View, ViewContext, Window};
+use unstarve_model::{Batch, Comm, EventKind, Nanos, SourceError, Tid, Time, TraceInfo};
+use unstarve_timeline::{Both, Selection, Timeline};
+use unstarve_top::{App, FixableRecording, View, ViewContext, Window};
 
 use super::feed::Feed;
+use crate::input::Recording;
+use crate::selection::UnmetSelection;
 
 /// Maximum batches read in advance.
 const MAX_BATCHES_AHEAD: usize = 4;
@@ -29,6 +31,10 @@ pub struct Replay {
     timeline: Timeline,
     window: Window,
     recent: Recent,
+    selection: Selection,
+    unmet: UnmetSelection,
+    /// What `unstarve fix` can read.
+    fixable: FixableRecording,
     batch: Batch,
     /// The index of the next event in the batch.
     next: usize,
@@ -37,8 +43,9 @@ pub struct Replay {
 }
 
 impl Replay {
-    /// Reads until the first events arrive.
-    pub fn new(mut source: Box<dyn EventSource>, name: String, window: Window) -> Result<Replay> {
+    /// Reads until the first events arrive. Replays the selected time only.
+    pub fn new(recording: &Recording, length: Nanos, selection: Selection) -> Result<Replay> {
+        let (mut source, name) = (recording.open()?, recording.name());
         let (sender, messages) = sync_channel(MAX_BATCHES_AHEAD);
         // Ends with the source, when the receiver is gone, or with the process.
         thread::Builder::new().name("unstarve-read".into()).spawn(move || {
@@ -62,12 +69,35 @@ impl Replay {
             }
         })?;
         let begin = messages.recv().ok().and_then(|message| match message {
-            Message::Begin(info) => Some((timeline(&info), Recent::new(&info, window.length()))),
+            Message::Begin(info) => Some((timeline(&info), Recent::new(&info, length).selecting(selection.clone()))),
             _ => None,
         });
         let (timeline, recent) = begin.with_context(|| format!("{name}: no scheduler events in it"))?;
-        let batch = Batch::default();
-        Ok(Replay { name, messages, timeline, window, recent, batch, next: 0, events: 0, lost: 0 })
+        let file = recording.command_name();
+        Ok(Replay {
+            name,
+            messages,
+            timeline,
+            window: Window::new(length).selecting(selection.clone()),
+            fixable: file.map_or_else(FixableRecording::default, |file| FixableRecording::File(file, recent.boot())),
+            recent,
+            unmet: UnmetSelection::of(&selection),
+            selection,
+            batch: Batch::default(),
+            next: 0,
+            events: 0,
+            lost: 0,
+        })
+    }
+
+    /// Where the replay begins.
+    fn zero(&self) -> Time {
+        let start = self.timeline.world().start;
+        self.selection.from.map_or(start, |from| from.on(start).max(start))
+    }
+
+    fn is_over(&self, at: Time) -> bool {
+        self.selection.to.is_some_and(|to| at > to.on(self.timeline.world().start))
     }
 
     /// Whether another event is available now; `false` for good at the end.
@@ -99,13 +129,17 @@ impl Feed for Replay {
                 Some(true) => {}
             }
             let event = &self.batch.events[self.next];
-            if self.events > 0 && event.time.since(self.timeline.world().start) > to {
+            if self.events > 0 && self.is_over(event.time) {
+                return Ok(false);
+            }
+            if self.events > 0 && event.time.since(self.zero()) > to {
                 return Ok(true);
             }
             if let EventKind::Lost { count } = event.kind {
                 self.lost += count.unwrap_or(1);
             }
-            self.timeline.push(event, &mut Both(&mut self.window, &mut self.recent));
+            let mut sums = Both(&mut self.window, &mut self.recent);
+            self.timeline.push(event, &mut Both(&mut sums, &mut self.unmet));
             self.events += 1;
             self.next += 1;
         }
@@ -116,19 +150,19 @@ impl Feed for Replay {
     }
 
     fn has_reached(&self, to: Duration) -> bool {
-        let start = self.timeline.world().start;
         let next = self.batch.events.get(self.next);
-        next.is_some_and(|event| u128::from(event.time.since(start).0) > to.as_nanos())
+        next.is_some_and(|event| u128::from(event.time.since(self.zero()).0) > to.as_nanos())
     }
 
     fn next_event(&self) -> Option<Duration> {
         let next = self.batch.events.get(self.next)?;
-        Some(Duration::from_nanos(next.time.since(self.timeline.world().start).0))
+        Some(Duration::from_nanos(next.time.since(self.zero()).0))
     }
 
     fn view(&mut self, app: &App) -> View {
         let nothing = ViewContext::nothing();
-        let beside = ViewContext { findings: self.recent.findings(&self.timeline, nothing.is_runnable), ..nothing };
+        let findings = self.recent.findings(&self.timeline, nothing.is_runnable);
+        let beside = ViewContext { findings, recording: self.fixable.clone(), ..nothing };
         let view = View::of(&mut self.window, &self.timeline, app, &self.name, beside);
         View { events: self.events, lost: self.lost, ..view }
     }
@@ -136,5 +170,8 @@ impl Feed for Replay {
     fn name(&self, tid: Tid) -> Option<Comm> {
         let tasks = &self.timeline.world().tasks;
         tasks.find(tid).map(|key| tasks.get(key).comm)
+    }
+    fn check_selection(&self) -> Result<()> {
+        self.unmet.report_unmet(&self.selection, &self.name)
     }
 }

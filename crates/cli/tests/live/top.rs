@@ -28,12 +28,20 @@ pub fn a_hog_is_shown_while_it_runs(stage: &Stage) -> Ended {
     let last = &views[2];
     let rows = last["rows"].as_array().ok_or_else(|| "no rows".to_owned())?;
     let row = rows.iter().find(|row| row["victim"] == "victim").ok_or_else(|| format!("no victim in {last}"))?;
-    let by_hog = |piece: &&Value| piece["rule"] == "class" && piece["occupant"] == "hog RT 50";
+    let by_hog = |piece: &&Value| piece["rule"] == "class" && piece["occupant"] == "hog FIFO 50";
     let blamed: u64 =
         row["blame"].as_array().into_iter().flatten().filter(by_hog).filter_map(|p| p["ns"].as_u64()).sum();
     // It had 80 % of two seconds; a wait that began before counts, too.
-    if !(1_300_000_000..=1_900_000_000).contains(&blamed) || row["culprit"] != "hog RT 50" {
+    if !(1_300_000_000..=1_900_000_000).contains(&blamed) || row["culprit"] != "hog FIFO 50" {
         return Err(Stop::Fail(format!("the hog is blamed for {blamed} ns: {row}")));
+    }
+    let headline = last["headline"].as_str().unwrap_or_default();
+    if !(headline.starts_with("hog[") && headline.contains("] FIFO 50 starves ")) {
+        return Err(Stop::Fail(format!("the first line: {headline}")));
+    }
+    let shares = views.iter().flat_map(|view| view["rows"].as_array().into_iter().flatten());
+    if let Some(row) = shares.into_iter().find(|row| row["share"].as_f64().is_none_or(|share| share > 1.0)) {
+        return Err(Stop::Fail(format!("a share above all of the time: {row}")));
     }
     let own = last["own_cpu"].as_f64().unwrap_or(1.0);
     if own > 0.5 {

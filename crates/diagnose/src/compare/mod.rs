@@ -184,7 +184,7 @@ pub fn side_beside(
     beside: &mut impl Sink,
     progress: impl FnMut(u64),
 ) -> Result<Side, ExplainError> {
-    let mut profile = Profile::default();
+    let mut profile = Profile::of(options.selection.clone());
     let explained = explain_beside(source, options, &mut Both(&mut profile, beside), progress)?;
     Ok(Side { report: explained.report, profile })
 }

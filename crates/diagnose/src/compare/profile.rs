@@ -2,10 +2,11 @@
 
 use rustc_hash::FxHashMap;
 use serde::{Deserialize, Serialize};
-use unstarve_model::{Nanos, Time};
+use unstarve_model::{CpuId, Nanos, Time};
 use unstarve_sched::Rule;
 use unstarve_timeline::{
-    ActorId, ActorKind, Interrupt, Migration, Run, RunEnd, Sink, Wait, WaitEnd, Wake, WorkItem, World,
+    ActorId, ActorKind, Interrupt, Migration, Run, RunEnd, Selection, Sink, TaskKey, Wait, WaitEnd, Wake, WorkItem,
+    World,
 };
 
 use super::role::Role;
@@ -110,6 +111,8 @@ impl Course {
 /// The sums of each role in a trace; a [`Sink`].
 #[derive(Debug)]
 pub struct Profile {
+    /// What counts.
+    selection: Selection,
     length: Nanos,
     everyone: Course,
     courses: Vec<(Role, Course)>,
@@ -120,7 +123,15 @@ pub struct Profile {
 
 impl Default for Profile {
     fn default() -> Profile {
+        Profile::of(Selection::default())
+    }
+}
+
+impl Profile {
+    /// Sums of the selected tasks on the selected CPUs. Rates are of the selected time.
+    pub fn of(selection: Selection) -> Profile {
         Profile {
+            selection,
             length: SHORTEST,
             everyone: Course::default(),
             courses: Vec::new(),
@@ -129,9 +140,14 @@ impl Default for Profile {
             span: Nanos::ZERO,
         }
     }
-}
 
-impl Profile {
+    fn takes(&self, world: &World, task: TaskKey, cpu: Option<CpuId>, (start, end): (Time, Time)) -> bool {
+        let task = world.tasks.get(task);
+        self.selection.has_task(&task.comm, task.tid)
+            && cpu.is_none_or(|cpu| self.selection.has_cpu(cpu))
+            && self.selection.has_span(start, end, world.start)
+    }
+
     /// Adds to the sums of an actor's role and of all tasks.
     fn add(&mut self, world: &World, actor: ActorId, at: Time, add: impl Fn(&mut Sums)) {
         let index = self.slice_at(world, at);
@@ -142,8 +158,10 @@ impl Profile {
     }
 
     fn slice_at(&mut self, world: &World, at: Time) -> usize {
-        self.span = self.span.max(world.now.since(world.start));
-        let since = at.since(world.start).0;
+        let zero = self.selection.from.map_or(world.start, |from| from.on(world.start).max(world.start));
+        let end = |at: Time| self.selection.to.map_or(at, |to| to.on(world.start).min(at));
+        self.span = self.span.max(end(world.now).since(zero));
+        let since = end(at).since(zero).0;
         while since / self.length.0 >= SLICES as u64 {
             self.length = Nanos(self.length.0.saturating_mul(2));
             self.everyone.halve();
@@ -196,6 +214,9 @@ impl Profile {
 
 impl Sink for Profile {
     fn wait(&mut self, world: &World, wait: &Wait<'_>) {
+        if !self.takes(world, wait.task, Some(wait.cpu), (wait.start, wait.end)) {
+            return;
+        }
         let length = wait.length();
         self.add(world, wait.actor, wait.end, |sums| {
             sums.waits += u64::from(wait.ended == WaitEnd::Ran);
@@ -213,6 +234,9 @@ impl Sink for Profile {
     }
 
     fn run(&mut self, world: &World, run: &Run) {
+        if !self.takes(world, run.task, Some(run.cpu), (run.start, run.end)) {
+            return;
+        }
         self.add(world, run.actor, run.end, |sums| {
             sums.ran += run.length().saturating_sub(run.irq + run.softirq).0;
             match run.ended {
@@ -224,16 +248,30 @@ impl Sink for Profile {
     }
 
     fn wake(&mut self, world: &World, wake: &Wake<'_>) {
-        let wakee = world.tasks.get(wake.wakee).actor;
+        let wakee = world.tasks.get(wake.wakee);
+        if !self.takes(world, wake.wakee, wakee.last_cpu(), (wake.time, wake.time)) {
+            return;
+        }
+        let wakee = wakee.actor;
         self.add(world, wakee, wake.time, |sums| sums.wakeups += 1);
     }
 
     fn migration(&mut self, world: &World, migration: &Migration) {
+        if !self.takes(world, migration.task, None, (migration.time, migration.time)) {
+            return;
+        }
         let actor = world.tasks.get(migration.task).actor;
         self.add(world, actor, migration.time, |sums| sums.migrations += 1);
     }
 
     fn interrupt(&mut self, world: &World, interrupt: &Interrupt) {
+        // Interrupts are of no task.
+        if !self.selection.tasks.is_empty()
+            || !self.selection.has_cpu(interrupt.cpu)
+            || !self.selection.has_span(interrupt.start, interrupt.end, world.start)
+        {
+            return;
+        }
         let index = self.slice_at(world, interrupt.end);
         let sums = self.everyone.slice(index);
         let length = interrupt.end.since(interrupt.start).0;
@@ -244,7 +282,11 @@ impl Sink for Profile {
     }
 
     fn work_item(&mut self, world: &World, item: &WorkItem) {
-        let worker = world.tasks.get(item.worker).actor;
+        let worker = world.tasks.get(item.worker);
+        if !self.takes(world, item.worker, worker.last_cpu(), (item.start, item.end)) {
+            return;
+        }
+        let worker = worker.actor;
         self.add(world, worker, item.end, |sums| {
             sums.items += 1;
             if let Some(queued) = item.queued {

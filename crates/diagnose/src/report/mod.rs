@@ -1,5 +1,6 @@
 //! The report's shape: `unstarve.explain/1`. Fields are only ever added.
 
+mod fix;
 mod ids;
 mod losses;
 mod verdict;
@@ -11,6 +12,7 @@ use unstarve_model::{Nanos, Policy};
 use unstarve_sched::Rule;
 use unstarve_timeline::ActorId;
 
+pub use fix::{Boot, Fix};
 pub use ids::{FindingId, RemedyId};
 pub use losses::{Missing, in_words};
 pub use unstarve_sched::VictimKind;
