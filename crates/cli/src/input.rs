@@ -7,7 +7,7 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::Duration;
 
-use anyhow::{Result, anyhow, bail};
+use anyhow::{Context, Result, anyhow, bail};
 use unstarve_executor::authority::Author;
 use unstarve_files::trust::{Distrust, TrustError, check_author};
 use unstarve_model::EventSource;
@@ -65,6 +65,15 @@ impl Recording {
         // Opening waits for a writer and its first bytes; without this message it looks like a hang.
         let remark = || output::remark(&format!("reading from the pipe {} until its writer closes it", self.name()));
         Ok(saying_if_it_lasts(WRITER_TIMEOUT, remark, open)?)
+    }
+
+    /// Standard input, where it is a stream that cannot be read again.
+    pub fn stream(&self) -> Result<Option<Input>> {
+        if self.0 != Path::new("-") {
+            return Ok(None);
+        }
+        let input = Input::stdin().context("cannot read standard input")?;
+        Ok(Some(input))
     }
 
     /// Opens it and returns who could have written it, because its claims about this host are theirs. Judged by the

@@ -3,7 +3,7 @@
 use unstarve_model::{Nanos, Policy, SchedPolicy};
 use unstarve_sched::KernelThread;
 
-use crate::fact::{Facts, How, Lasted, Moment, Ran, Seen, Spot, Stuck, Thread, Waiting};
+use crate::fact::{Facts, How, Lasted, Moment, Ran, Seen, Sign, Spot, Stuck, Thread, Waiting};
 use crate::jiffies::Hertz;
 
 /// Backtraces belong to a report within this time of it: the kernel waits 10 s for the answer of a CPU that does not take
@@ -121,36 +121,34 @@ impl<'a> Case<'a> {
         self.likely(cpu, stuck)
     }
 
-    /// The only thread that a list shows running on the CPU and keeping it busy.
+    /// The only thread, or real-time threads of one name, that a list shows to keep the CPU busy.
     fn likely(&self, cpu: u32, stuck: &Stuck) -> InTheWay {
-        let is_victim = |seen: &Seen| match &stuck.who {
-            Waiting::Thread(victim) => victim.pid == Some(seen.pid),
-            _ => false,
+        let is_victim = |user: &User<'_>| {
+            matches!(&stuck.who, Waiting::Thread(victim) if user.threads == 1 && victim.pid == Some(user.first.pid))
         };
-        let is_busy = |seen: &&Seen| {
-            seen.cpu == Some(cpu)
-                && seen.percent.is_some_and(|percent| percent >= BUSY)
-                && seen.state.is_none_or(|state| state == 'R')
-                && !is_victim(seen)
-        };
-        let mut busy: Vec<&Seen> = self.facts.seen.iter().filter(is_busy).collect();
-        busy.dedup_by_key(|seen| seen.pid);
+        let busy: Vec<User<'_>> = busy_users(&self.facts.seen, cpu).into_iter().filter(|user| !is_victim(user)).collect();
         match busy.as_slice() {
-            [only] => InTheWay::Likely(Held {
-                thread: Thread { comm: only.comm.clone(), pid: Some(only.pid) },
-                policy: only.policy.and_then(SchedPolicy::class),
-                sched_policy: only.policy,
-                rt_priority: only.rt_priority,
-                nice: only.nice,
-                work: None,
-                in_user_code: None,
-                looks: 1,
-                spot: self.spot_of(only),
-                listed: None,
-            }),
+            [only] => {
+                let Seen { comm, pid, policy, rt_priority, nice, .. } = only.first;
+                InTheWay::Likely(Held {
+                    thread: Thread { comm: comm.clone(), pid: (only.threads == 1).then_some(*pid) },
+                    policy: policy.and_then(SchedPolicy::class),
+                    sched_policy: *policy,
+                    rt_priority: rt_priority.filter(|_| only.threads == 1),
+                    nice: *nice,
+                    work: None,
+                    in_user_code: None,
+                    looks: 1,
+                    spot: only.spot(),
+                    listed: None,
+                })
+            }
             [] => InTheWay::Unknown,
             several => InTheWay::Several(
-                several.iter().map(|seen| Thread { comm: seen.comm.clone(), pid: Some(seen.pid) }).collect(),
+                several
+                    .iter()
+                    .map(|user| Thread { comm: user.first.comm.clone(), pid: Some(user.first.pid) })
+                    .collect(),
             ),
         }
     }
@@ -168,14 +166,8 @@ impl<'a> Case<'a> {
             in_user_code: None,
             looks: 1,
             spot: spot.clone(),
-            listed: listed.map(|seen| self.spot_of(seen)),
+            listed: listed.map(|seen| User::of(seen).spot()),
         })
-    }
-
-    fn spot_of(&self, seen: &Seen) -> Spot {
-        let percent = seen.percent.map(|percent| format!(", {percent} % of a CPU")).unwrap_or_default();
-        let cpu = seen.cpu.map(|cpu| format!(" on CPU {cpu}")).unwrap_or_default();
-        Spot { file: seen.file_name.clone(), line: seen.line, text: format!("{}[{}]{cpu}{percent}", seen.comm, seen.pid) }
     }
 
     fn held(&self, ran: &Ran, looks: usize) -> Held {
@@ -190,7 +182,7 @@ impl<'a> Case<'a> {
             in_user_code: ran.in_user_code,
             looks: looks as u32,
             spot: ran.spot.clone(),
-            listed: listed.map(|seen| self.spot_of(seen)),
+            listed: listed.map(|seen| User::of(seen).spot()),
         }
     }
 
@@ -212,6 +204,81 @@ impl<'a> Case<'a> {
             }
         }
     }
+}
+
+/// Who uses a CPU, by a list of threads: one thread, or several real-time threads of one name.
+struct User<'a> {
+    first: &'a Seen,
+    threads: u32,
+    percent: f64,
+}
+
+impl<'a> User<'a> {
+    fn of(seen: &'a Seen) -> User<'a> {
+        User { first: seen, threads: 1, percent: seen.percent.unwrap_or_default() }
+    }
+
+    /// `reactor_0[2219] on CPU 3, 99.9 % of a CPU`.
+    fn spot(&self) -> Spot {
+        let Seen { comm, pid, cpu, file_name, line, .. } = self.first;
+        let name = if self.threads == 1 { format!("{comm}[{pid}]") } else { format!("{comm} ({} threads)", self.threads) };
+        let cpu = cpu.map(|cpu| format!(" on CPU {cpu}")).unwrap_or_default();
+        let percent = if self.percent > 0.0 { format!(", {:.1} % of a CPU", self.percent) } else { String::new() };
+        Spot { file: file_name.clone(), line: *line, text: format!("{name}{cpu}{percent}") }
+    }
+}
+
+/// The place of a thread among those of a CPU: who is higher always runs first.
+fn rank(seen: &Seen) -> u32 {
+    match seen.policy {
+        Some(SchedPolicy::Deadline) => 200,
+        Some(SchedPolicy::Fifo | SchedPolicy::Rr) => 100 + seen.rt_priority.unwrap_or(1),
+        _ => 0,
+    }
+}
+
+/// Who keeps a CPU busy.
+fn busy_users(seen: &[Seen], cpu: u32) -> Vec<User<'_>> {
+    let mut users: Vec<User<'_>> = Vec::new();
+    for seen in seen.iter().filter(|seen| seen.cpu == Some(cpu) && seen.percent.is_some_and(|percent| percent > 0.0)) {
+        let is_same = |user: &&mut User<'_>| {
+            user.first.pid == seen.pid || rank(user.first) > 0 && rank(seen) > 0 && user.first.comm == seen.comm
+        };
+        match users.iter_mut().find(is_same) {
+            // The same thread in a second list.
+            Some(user) if user.first.pid == seen.pid => user.percent = user.percent.max(seen.percent.unwrap_or_default()),
+            Some(user) => {
+                user.threads += 1;
+                user.percent += seen.percent.unwrap_or_default();
+            }
+            None => users.push(User::of(seen)),
+        }
+    }
+    let runs = |user: &User<'_>| user.threads > 1 || user.first.state.is_none_or(|state| state == 'R');
+    users.retain(|user| user.percent >= BUSY && runs(user));
+    users
+}
+
+/// Adds what a list of threads shows by itself: kernel threads that are bound to a CPU and ready to run, while real-time threads that
+/// go before them keep the CPU busy.
+pub fn add_listed_waits(facts: &mut Facts) {
+    let is_bound = |seen: &&Seen| {
+        let kind = KernelThread::of(&seen.comm.as_str().into());
+        kind.is_some_and(|kind| kind.bound_cpu().is_some() || matches!(kind, KernelThread::Rcu | KernelThread::Ktimers))
+    };
+    let mut found = Vec::new();
+    for victim in facts.seen.iter().filter(|seen| seen.state == Some('R')).filter(is_bound) {
+        let Some(cpu) = victim.cpu else { continue };
+        let goes_before = |user: &User<'_>| rank(user.first) > rank(victim);
+        if busy_users(&facts.seen, cpu).iter().any(goes_before) {
+            let who = Waiting::Thread(Thread { comm: victim.comm.clone(), pid: Some(victim.pid) });
+            let text = format!("{}[{}] is ready to run (state R)", victim.comm, victim.pid);
+            let spot = Spot { file: victim.file_name.clone(), line: victim.line, text };
+            let at = Moment { file: 0, boot: 0, line: victim.line, uptime: None };
+            found.push(Stuck::new(Sign::SeenWaiting, who, vec![cpu], Lasted::Unknown, spot, at));
+        }
+    }
+    found.into_iter().for_each(|stuck| facts.stuck(stuck));
 }
 
 /// Whether both may name the same thread: lists append a worker's item, and cut names.

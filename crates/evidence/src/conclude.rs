@@ -133,6 +133,7 @@ pub fn decide(trouble: Trouble, way: Way) -> Cell {
         (Trouble::Starved, Several | Way::Unknown) => cell("long-wait", Critical, 0.8, Rule::Unknown),
         (Trouble::Starved, Idle) => cell("cpu-stopped", Warning, 0.5, Rule::Unknown),
         (Trouble::SeenRunnable, Sure(RealTime) | Once(RealTime)) => cell("rt-starvation", Warning, 0.6, Rule::Class),
+        (Trouble::SeenRunnable, Likely(RealTime)) => cell("rt-starvation", Warning, 0.5, Rule::Class),
         (Trouble::SeenRunnable, _) => cell("long-wait", Info, 0.3, Rule::Unknown),
         (Trouble::CpuHeld, Sure(_)) => cell("kernel-holds-cpu", Critical, 0.85, Rule::NotPreempted),
         (Trouble::CpuHeld, Once(_)) => cell("kernel-holds-cpu", Critical, 0.75, Rule::NotPreempted),
@@ -245,6 +246,9 @@ fn one<'a>(case: &Case<'_>, stuck: &'a Stuck) -> Judged<'a> {
     if stuck.sign == Sign::SlowWork {
         cell.severity = Severity::Info;
     }
+    if stuck.runnable.is_some() {
+        cell.confidence = cell.confidence.max(READY_TO_RUN);
+    }
     let is_jiffies = match stuck.lasted {
         Lasted::Jiffies(jiffies) => Some(jiffies),
         _ => None,
@@ -252,6 +256,9 @@ fn one<'a>(case: &Case<'_>, stuck: &'a Stuck) -> Judged<'a> {
     let cpu = case.cpu(stuck);
     Judged { stuck, also: Vec::new(), trouble, way: in_way, cell, cpu, lasted, is_jiffies, blocked: Vec::new() }
 }
+
+/// The confidence where a worker of the pool is seen ready to run.
+const READY_TO_RUN: f64 = 0.85;
 
 /// A thread that could run and did not for so long is starved, whatever the load.
 const STARVED: Nanos = Nanos(1_000_000_000);
@@ -319,7 +326,7 @@ fn fold_cpus(judged: &mut Vec<Judged<'_>>) {
             known.stuck.sign == one.stuck.sign
                 && matches!(one.stuck.sign, Sign::PoolStuck | Sign::SoftLockup | Sign::HardLockup | Sign::CallNotAnswered)
                 && known.stuck.at.boot == one.stuck.at.boot
-                && is_high(known.stuck) == is_high(one.stuck)
+                && is_as_long(known.lasted, one.lasted)
                 && known.held().is_none()
                 && one.held().is_none()
         };
@@ -335,10 +342,12 @@ fn fold_cpus(judged: &mut Vec<Judged<'_>>) {
     *judged = folded;
 }
 
-fn is_high(stuck: &Stuck) -> Option<bool> {
-    match stuck.who {
-        Waiting::BoundPool { high, .. } => Some(high),
-        _ => None,
+/// Whether both began at about the same time: reports of one trouble are some seconds apart.
+fn is_as_long(one: Option<Nanos>, other: Option<Nanos>) -> bool {
+    const APART: u64 = 10_000_000_000;
+    match (one, other) {
+        (Some(one), Some(other)) => one.0.abs_diff(other.0) <= APART.max(one.0 / 10),
+        (one, other) => one == other,
     }
 }
 
@@ -349,10 +358,12 @@ fn fold_blocked(judged: &mut Vec<Judged<'_>>) {
             Some(words::Awaited::Worker)
         }
         (Trouble::Starved | Trouble::CpuHeld, Waiting::Thread(thread)) if is_rcu(thread) => Some(words::Awaited::Rcu),
+        (Trouble::Device, _) => Some(words::Awaited::Device),
         _ => None,
     };
     let (blocked, mut others): (Vec<Judged<'_>>, Vec<Judged<'_>>) =
         judged.drain(..).partition(|one| one.trouble == Trouble::Blocked);
+    let mut alone: Vec<Judged<'_>> = Vec::new();
     for one in blocked {
         let awaited = words::awaited(&one.stuck.works);
         let behind = others
@@ -360,6 +371,17 @@ fn fold_blocked(judged: &mut Vec<Judged<'_>>) {
             .find(|other| other.stuck.at.boot == one.stuck.at.boot && victim(other).is_some_and(|v| Some(v) == awaited));
         match behind {
             Some(behind) => behind.blocked.push(one.stuck),
+            None => alone.push(one),
+        }
+    }
+    // What remains is one trouble, told by the thread that is blocked longest and waits for no lock of the others.
+    alone.sort_by_key(|one| {
+        let is_lock = one.stuck.holder.is_some() || words::awaited(&one.stuck.works) == Some(words::Awaited::Lock);
+        (one.stuck.at.boot, is_lock, std::cmp::Reverse(one.lasted))
+    });
+    for one in alone {
+        match others.iter_mut().find(|other| other.trouble == Trouble::Blocked && other.stuck.at.boot == one.stuck.at.boot) {
+            Some(known) => known.also.push(one.stuck),
             None => others.push(one),
         }
     }

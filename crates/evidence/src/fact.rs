@@ -141,6 +141,8 @@ pub(crate) struct Stuck {
     pub(crate) works: Vec<String>,
     /// Works that the pool's own workers were busy with, and which worker.
     pub(crate) in_flight: Vec<(u32, String)>,
+    /// A worker of the pool that could run and was not running: its stack ends in the scheduler.
+    pub(crate) runnable: Option<Thread>,
     /// A name beside: the BPF scheduler, the device.
     pub(crate) detail: Option<String>,
     /// The first line about it, and the last.
@@ -239,6 +241,7 @@ impl Stuck {
             holder: None,
             works: Vec::new(),
             in_flight: Vec::new(),
+            runnable: None,
             detail: None,
             first: spot.clone(),
             last: spot,
@@ -262,6 +265,7 @@ impl Facts {
             known.until = new.until;
             known.lasted = longer(known.lasted, new.lasted);
             known.holder = known.holder.take().or(new.holder);
+            known.runnable = known.runnable.take().or(new.runnable);
             let fresh: Vec<String> = new.works.into_iter().filter(|work| !known.works.contains(work)).collect();
             known.works.extend(fresh);
             known.works.truncate(MAX_WORKS);

@@ -1,6 +1,7 @@
 //! Messages of a kernel's log to facts: which lines belong to one report of the kernel.
 
 use unstarve_model::{Nanos, Policy};
+use unstarve_sched::KernelThread;
 
 use crate::fact::{Facts, Holder, How, Lasted, Moment, Ran, Sign, Spot, Stuck, Thread, Waiting};
 use crate::jiffies::Hertz;
@@ -40,6 +41,11 @@ pub struct KernelLog {
     current: Option<usize>,
     /// The last blocked task among the facts, whose stack follows.
     blocked: Option<usize>,
+    /// A thread of RCU that was starved, until the line with its state.
+    starved: Option<Stuck>,
+    /// Whether the workers of stalled pools are being listed, and the last one.
+    lists_workers: bool,
+    worker: Option<Thread>,
     /// The last starved thread of RCU among the facts, whose stack follows.
     thread_of_rcu: Option<usize>,
     /// The CPU whose run queue is being listed.
@@ -93,7 +99,10 @@ impl KernelLog {
     /// Takes a message.
     pub fn message(&mut self, message: Message, line: &Line, facts: &mut Facts) {
         if !matches!(message, Message::Frame { .. } | Message::Task { .. } | Message::CurrentWork { .. }) {
-            self.blocked = None;
+            (self.blocked, self.worker, self.lists_workers) = (None, None, false);
+        }
+        if !matches!(message, Message::RcuState { .. }) {
+            self.close_starved(None, facts);
         }
         self.lists_limit_users &= matches!(message, Message::LimitUser { .. });
         if !matches!(message, Message::RcuCpu { .. } | Message::RcuLength { .. }) {
@@ -109,11 +118,13 @@ impl KernelLog {
             | Message::PoolWork { .. }
             | Message::InFlight { .. }
             | Message::Pending { .. }
+            | Message::StalledWorkers
             | Message::SlowWork { .. } => self.workqueue(message, line, facts),
             Message::RcuStall { .. }
             | Message::RcuCpu { .. }
             | Message::RcuLength { .. }
             | Message::RcuStarved { .. }
+            | Message::RcuState { .. }
             | Message::RcuAllSeen
             | Message::RcuTimer { .. }
             | Message::RcuTimerCpu { .. } => self.rcu(message, line, facts),
@@ -136,6 +147,7 @@ impl KernelLog {
 
     /// Ends what is open.
     pub fn finish(&mut self, facts: &mut Facts) {
+        self.close_starved(None, facts);
         self.close_stall(facts);
     }
 
@@ -163,6 +175,7 @@ impl KernelLog {
                 self.pool = None;
             }
             Message::Workqueue => self.pool = None,
+            Message::StalledWorkers => self.lists_workers = true,
             Message::PoolWork { cpus, nice } => self.pool = Some((cpus, nice)),
             Message::InFlight { items } => {
                 if let Some(stuck) = self.listed_pool(facts) {
@@ -220,16 +233,35 @@ impl KernelLog {
                 }
             }
             Message::RcuStarved { flavor, jiffies, runnable, cpu } => {
-                let sign = if runnable { Sign::RcuThreadStarved } else { Sign::RcuTimerLate };
                 let cpus = cpu.into_iter().collect();
                 let who = rcu_thread(&flavor);
-                facts.stuck(self.report(sign, who.clone(), cpus, Lasted::Jiffies(jiffies), line));
-                self.thread_of_rcu =
-                    facts.stuck.iter().rposition(|known| known.sign == sign && known.who == who && known.works.is_empty());
+                let report = self.report(Sign::RcuThreadStarved, who, cpus, Lasted::Jiffies(jiffies), line);
+                self.starved = Some(report);
+                if runnable.is_some() {
+                    self.close_starved(runnable, facts);
+                }
+            }
+            Message::RcuState { runnable, cpu } => {
+                if let Some(starved) = &mut self.starved {
+                    starved.cpus.extend(cpu);
+                }
+                self.close_starved(runnable, facts);
             }
             Message::RcuAllSeen => self.dump_of = self.detector,
             _ => {}
         }
+    }
+
+    /// Adds the report about RCU's thread, once it is known whether that could run.
+    fn close_starved(&mut self, runnable: Option<bool>, facts: &mut Facts) {
+        let Some(mut report) = self.starved.take() else { return };
+        if runnable == Some(false) {
+            report.sign = Sign::RcuTimerLate;
+        }
+        let (sign, who) = (report.sign, report.who.clone());
+        facts.stuck(report);
+        self.thread_of_rcu =
+            facts.stuck.iter().rposition(|known| known.sign == sign && known.who == who && known.works.is_empty());
     }
 
     /// Learns the length of the kernel's tick from a stall.
@@ -274,6 +306,14 @@ impl KernelLog {
             }
             Message::TaskDumpOf { cpu } => self.dump_of = Some(cpu),
             Message::Current { cpu, thread } => self.ran(cpu, thread, How::Backtrace, line, facts),
+            Message::CurrentWork { function } if self.worker.is_some() => {
+                let pid = self.worker.as_ref().and_then(|worker| worker.pid);
+                if let (Some(stuck), Some(pid)) = (self.blocked.and_then(|index| facts.stuck.get_mut(index)), pid) {
+                    if !stuck.in_flight.iter().any(|(known, _)| *known == pid) {
+                        stuck.in_flight.push((pid, function));
+                    }
+                }
+            }
             Message::CurrentWork { function } => {
                 if let Some(ran) = self.current.and_then(|index| facts.ran.get_mut(index)) {
                     ran.work = Some(function);
@@ -284,6 +324,7 @@ impl KernelLog {
                     ran.in_user_code = ran.in_user_code.or(Some(message == Message::UserCode));
                 }
             }
+            Message::Task { thread, state: 'R', .. } if self.lists_workers => self.stalled_worker(thread, line, facts),
             Message::Task { thread, .. } => {
                 let of_rcu = self.thread_of_rcu.filter(|index| is_of(facts, *index, &thread));
                 self.blocked = of_rcu.or(self.blocked.filter(|index| is_of(facts, *index, &thread)));
@@ -291,6 +332,14 @@ impl KernelLog {
                 if let Some(cpu) = self.dump_of.take() {
                     self.ran(cpu, thread, How::Backtrace, line, facts);
                 }
+            }
+            Message::Frame { function } if self.worker.is_some() => {
+                // The first function of the stack says whether the worker runs.
+                let worker = self.worker.take();
+                if let Some(stuck) = self.blocked.and_then(|index| facts.stuck.get_mut(index)) {
+                    stuck.runnable = worker.filter(|_| crate::words::is_switched_out(&function));
+                }
+                self.blocked = None;
             }
             Message::Frame { function } => {
                 if let Some(stuck) = self.blocked.and_then(|index| facts.stuck.get_mut(index)) {
@@ -301,6 +350,19 @@ impl KernelLog {
             }
             _ => {}
         }
+    }
+
+    /// A worker of a stalled pool that could run, or runs: its stack follows.
+    fn stalled_worker(&mut self, thread: Thread, line: &Line, facts: &mut Facts) {
+        let Some(KernelThread::BoundWorker { cpu, high }) = KernelThread::of(&thread.comm.as_str().into()) else { return };
+        let who = Waiting::BoundPool { cpu, high };
+        let boot = self.boot;
+        let is_it = |known: &Stuck| known.sign == Sign::PoolStuck && known.who == who && known.at.boot == boot;
+        if !facts.stuck.iter().any(is_it) {
+            facts.stuck(self.report(Sign::PoolStuck, who.clone(), vec![cpu], Lasted::Unknown, line));
+        }
+        self.blocked = facts.stuck.iter().rposition(is_it);
+        self.worker = Some(thread);
     }
 
     fn ran(&mut self, cpu: u32, thread: Thread, how: How, line: &Line, facts: &mut Facts) {

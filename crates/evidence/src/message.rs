@@ -21,12 +21,14 @@ pub enum Message {
     PoolWork { cpus: String, nice: i32 },
     InFlight { items: Vec<(u32, String)> },
     Pending { works: Vec<String> },
+    StalledWorkers,
     SlowWork { function: String, limit: Nanos },
     RcuStall { flavor: String, cpus: Vec<u32>, itself: bool, jiffies: Option<u64> },
     RcuCpu { cpu: u32, idle: bool },
     RcuLength { jiffies: u64, detector: Option<u32> },
     RcuAllSeen,
-    RcuStarved { flavor: String, jiffies: u64, runnable: bool, cpu: Option<u32> },
+    RcuStarved { flavor: String, jiffies: u64, runnable: Option<bool>, cpu: Option<u32> },
+    RcuState { runnable: Option<bool>, cpu: Option<u32> },
     RcuTimer { flavor: String, jiffies: u64 },
     RcuTimerCpu { cpu: u32 },
     BacktraceOf { cpu: u32, idle: bool },
@@ -120,6 +122,11 @@ const ROWS: &[Row] = &[
         make: |found| Some(Message::Pending { works: works(&found["list"]) }),
     },
     Row {
+        triggers: &["Showing backtraces of running workers"],
+        pattern: r"Showing backtraces of running workers in stalled",
+        make: |_| Some(Message::StalledWorkers),
+    },
+    Row {
         triggers: &["hogged CPU for >"],
         pattern: r"(?<function>[\w.]+)(?: \[\w+\])? hogged CPU for >(?<us>\d+)us",
         make: |found| {
@@ -160,11 +167,16 @@ const ROWS: &[Row] = &[
             Some(Message::RcuStarved {
                 flavor: text(found, "flavor"),
                 jiffies: number(found, "jiffies")?,
-                // TASK_RUNNING. Others sleep until a timer, which comes late.
-                runnable: found.name("state").is_none_or(|state| state.as_str().bytes().all(|digit| digit == b'0')),
+                runnable: is_runnable(found),
                 cpu: cpu(found, "cpu"),
             })
         },
+    },
+    // The end of that message, where the line was broken.
+    Row {
+        triggers: &[],
+        pattern: r"^\s*RCU_GP_\w+\(\d+\) ->state=0x(?<state>[0-9a-f]+)(?: ->cpu=(?<cpu>\d+))?",
+        make: |found| Some(Message::RcuState { runnable: is_runnable(found), cpu: cpu(found, "cpu") }),
     },
     Row {
         triggers: &["kthread timer wakeup didn't happen"],
@@ -213,7 +225,7 @@ const ROWS: &[Row] = &[
     },
     Row {
         triggers: &[" running task "],
-        pattern: r"^(?<comm>\S.*?)\s+(?<state>[RSDTtXZPI])(?<running>\s+running task)?\s+[0-9a-f]+\s+(?<pid>\d+)\s+\d+ 0x[0-9a-f]+$",
+        pattern: r"^(?<comm>\S.*?)\s+(?<state>[RSDTtXZPI])(?<running>\s+running task)?(?: on cpu\s+\d+)?\s+[0-9a-f]+\s+(?<pid>\d+)\s+\d+ 0x[0-9a-f]+(?: \d+)?$",
         make: task,
     },
     // kernel/watchdog.c
@@ -372,7 +384,7 @@ const ROWS: &[Row] = &[
     },
 ];
 
-/// Words by which lines are found.
+/// Words by which lines with messages are found.
 pub fn triggers() -> impl Iterator<Item = &'static str> {
     ROWS.iter().flat_map(|row| row.triggers).copied()
 }
@@ -414,6 +426,11 @@ fn current(found: &Captures<'_>) -> Option<Message> {
 fn task(found: &Captures<'_>) -> Option<Message> {
     let state = found["state"].chars().next()?;
     Some(Message::Task { thread: thread(found)?, state, running: found.name("running").is_some() })
+}
+
+/// TASK_RUNNING. Others sleep until a timer, which comes late.
+fn is_runnable(found: &Captures<'_>) -> Option<bool> {
+    Some(found.name("state")?.as_str().bytes().all(|digit| digit == b'0'))
 }
 
 /// Old kernels print CPUs and length on the first line: `{ 1}  (t=5250 jiffies g=…`.

@@ -53,12 +53,12 @@ pub fn bound_to(list: &[u32]) -> String {
 fn victim(judged: &Judged<'_>) -> (String, bool) {
     match &judged.stuck.who {
         Waiting::BoundPool { high, .. } => {
-            let kind = if *high { "the high-priority kworkers" } else { "the kworkers" };
+            let kind = if *high { "high-priority kworkers" } else { "kworkers" };
             (format!("{kind} of {}", cpus(&judged.cpus())), false)
         }
-        Waiting::UnboundPool { cpus } => (format!("the unbound kworkers (CPUs {cpus})"), false),
+        Waiting::UnboundPool { cpus } => (format!("unbound kworkers (CPUs {cpus})"), false),
         Waiting::Thread(victim) => (thread(victim), true),
-        Waiting::Softirq(name) => (format!("the softirq {name}"), true),
+        Waiting::Softirq(name) => (format!("softirq {name}"), true),
         Waiting::All => (bound_to(&judged.cpus()), true),
         Waiting::Nobody => ("a thread".to_owned(), true),
     }
@@ -84,6 +84,9 @@ pub fn headline(judged: &Judged<'_>) -> String {
             let names: Vec<String> = threads.iter().take(3).map(thread).collect();
             format!("{who} {does} not get on; {cpu} was seen running {}", names.join(", "))
         }
+        (Trouble::Starved, InTheWay::Unknown) if !judged.stuck.in_flight.is_empty() => {
+            format!("{who} {does} not get on: {}; the text does not say what ran there", in_flight(judged.stuck))
+        }
         (Trouble::Starved, _) => format!("{who} {does} not get on; the text does not say what ran there"),
         (Trouble::SeenRunnable, _) => match by {
             Some(by) => format!("{who} waited for {cpu} when it ran {by}"),
@@ -96,38 +99,58 @@ pub fn headline(judged: &Judged<'_>) -> String {
         (Trouble::CpuHeld, InTheWay::Several(threads)) => {
             let names: Vec<String> = threads.iter().take(3).map(thread).collect();
             match judged.cpus().as_slice() {
-                [_] => format!("kernel code holds {cpu}: seen there were {}", names.join(", ")),
+                [_] => format!("Kernel code holds {cpu}: seen there were {}", names.join(", ")),
                 all => format!("{} hung, in threads that differ: look for a cause that they share", cpus(all)),
             }
         }
         (Trouble::CpuHeld, InTheWay::Unknown) => match judged.stuck.sign {
             Sign::SlowWork => {
-                format!("the work item {} keeps its CPU for long", judged.stuck.detail.as_deref().unwrap_or("?"))
+                format!("The work item {} keeps its CPU for long", judged.stuck.detail.as_deref().unwrap_or("?"))
             }
             Sign::RcuStall if judged.cpus().is_empty() => {
                 "RCU waits for a thread that was preempted; the text does not name it".to_owned()
             }
-            _ => format!("kernel code holds {}; the text does not say in which thread", cpus(&judged.cpus())),
+            _ => format!("Kernel code holds {}; the text does not say in which thread", cpus(&judged.cpus())),
         },
         (Trouble::TimerLate, _) => match &judged.stuck.who {
-            Waiting::Softirq(name) => format!("the softirq {name} was still pending when a CPU went idle"),
+            Waiting::Softirq(name) => format!("softirq {name} was still pending when a CPU went idle"),
             _ => format!("{who} waited for a timer of {cpu}, which was late"),
         },
-        (Trouble::Blocked, _) => format!("{who} is blocked, not starved: it waits for {}", blocked_on(judged.stuck)),
+        (Trouble::Blocked, _) => {
+            let also = match judged.also.len() {
+                0 => String::new(),
+                1 => " (and 1 other)".to_owned(),
+                others => format!(" (and {others} others)"),
+            };
+            format!("{who}{also} is blocked, not starved: it waits for {}", blocked_on(judged.stuck))
+        }
         (Trouble::BpfScheduler, _) => {
             let name = judged.stuck.detail.as_deref().map(|name| format!(" {name}")).unwrap_or_default();
-            format!("the BPF scheduler{name} did not run {who}")
+            format!("The BPF scheduler{name} did not run {who}")
         }
         (Trouble::RealTimeLimit, InTheWay::Proved(held)) => {
             format!("{} used up the limit of real-time threads on {cpu}", thread(&held.thread))
         }
-        (Trouble::RealTimeLimit, _) => "real-time threads used up their limit of CPU time".to_owned(),
-        (Trouble::Deadline, _) => "a deadline task fell behind its periods".to_owned(),
-        (Trouble::Interrupts, _) => "interrupt handlers take long".to_owned(),
-        (Trouble::Machine, _) => "the machine's clock jumped or the machine stood still".to_owned(),
+        (Trouble::RealTimeLimit, _) => "Real-time threads used up their limit of CPU time".to_owned(),
+        (Trouble::Deadline, _) => "A deadline task fell behind its periods".to_owned(),
+        (Trouble::Interrupts, _) => "Interrupt handlers take long".to_owned(),
+        (Trouble::Machine, _) => "The machine's clock jumped or the machine stood still".to_owned(),
         (Trouble::Device, _) => {
             format!("{} did not answer in time", judged.stuck.detail.as_deref().unwrap_or("a device"))
         }
+    }
+}
+
+/// `worker 2990528 is in output_poll_execute, ready to run and not running`.
+fn in_flight(stuck: &Stuck) -> String {
+    let ready = stuck.runnable.as_ref().and_then(|worker| worker.pid);
+    let of_ready = stuck.in_flight.iter().find(|(pid, _)| Some(*pid) == ready);
+    match of_ready.or_else(|| stuck.in_flight.first()) {
+        Some((pid, function)) if Some(*pid) == ready => {
+            format!("worker {pid} is in {function}, ready to run and not running")
+        }
+        Some((pid, function)) => format!("worker {pid} is in {function}"),
+        None => String::new(),
     }
 }
 
@@ -139,11 +162,11 @@ fn cpu_held(judged: &Judged<'_>, cpu: &str, by: &str) -> String {
     let work = judged.held().and_then(|held| held.work.as_deref());
     match (judged.stuck.sign, work) {
         (Sign::PoolStuck, Some(work)) => {
-            format!("the kworkers of {cpu} wait: the work item {work} of {by} does not leave the CPU")
+            format!("kworkers of {cpu} wait: the work item {work} of {by} does not leave the CPU")
         }
         (Sign::RcuStall, _) => format!("RCU cannot go on: {by} holds {cpu}"),
-        (_, Some(work)) => format!("kernel code holds {cpu}: the work item {work} of {by}"),
-        _ => format!("kernel code holds {cpu}, in the thread {by}"),
+        (_, Some(work)) => format!("Kernel code holds {cpu}: the work item {work} of {by}"),
+        _ => format!("Kernel code holds {cpu}, in the thread {by}"),
     }
 }
 
@@ -213,6 +236,9 @@ pub fn evidence(judged: &Judged<'_>) -> Vec<String> {
         let items: Vec<String> =
             stuck.in_flight.iter().take(4).map(|(pid, function)| format!("{function} of kworker[{pid}]")).collect();
         lines.push(format!("begun and not done: {}", items.join(", ")));
+    }
+    if let Some(worker) = &stuck.runnable {
+        lines.push(format!("could run, and did not: {}, whose stack ends in the scheduler", thread(worker)));
     }
     lines.extend(judged.also.iter().take(8).map(|also| quote(&also.last)));
     lines.extend(judged.blocked.iter().take(4).map(|blocked| quote(&blocked.first)));

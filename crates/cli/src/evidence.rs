@@ -1,0 +1,59 @@
+//! Text that is no recording: kernel logs, lists of threads, dumps. Each is searched for what proves that a thread is starved.
+
+use std::fs::File;
+use std::io::Read;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, Result, bail};
+use unstarve_diagnose::report::Report;
+use unstarve_evidence::{Facts, Source, explain, has_trigger, scan};
+use unstarve_readers::Input;
+
+/// What files of one host prove together.
+pub fn of_files(paths: &[PathBuf]) -> Result<Report> {
+    let (mut facts, mut sources) = (Facts::default(), Vec::new());
+    for path in paths {
+        add(path, &mut facts, &mut sources)?;
+    }
+    Ok(explain(&facts, &sources))
+}
+
+/// What one file proves; nothing if it is no text, or if no line of it is evidence.
+pub fn of_file(path: &Path) -> Option<Report> {
+    let (mut facts, mut sources) = (Facts::default(), Vec::new());
+    add(path, &mut facts, &mut sources).ok()?;
+    (!facts.is_empty()).then(|| explain(&facts, &sources))
+}
+
+/// What a stream proves whose beginning shows evidence.
+pub fn of_stream(input: Input) -> Result<Report> {
+    let (mut facts, name) = (Facts::default(), input.name().to_owned());
+    let source = scan(input.into_stream(), &name, 0, &mut facts)?;
+    Ok(explain(&facts, &[source]))
+}
+
+/// Whether the beginning of a stream shows evidence, and no events.
+pub fn begins_like_evidence(prefix: &[u8]) -> bool {
+    !prefix.contains(&0) && has_trigger(prefix)
+}
+
+fn add(path: &Path, facts: &mut Facts, sources: &mut Vec<Source>) -> Result<()> {
+    let name = path.display().to_string();
+    let mut file = File::open(path).with_context(|| format!("cannot read {name}"))?;
+    let mut beginning = Vec::new();
+    file.by_ref().take(BEGINNING).read_to_end(&mut beginning).with_context(|| format!("cannot read {name}"))?;
+    if beginning.contains(&0) {
+        bail!("{name}: is no text; several files are read together only if all are text (logs, lists of threads)");
+    }
+    let place = sources.len() as u32;
+    sources.push(scan(beginning.chain(file), &short(path), place, facts)?);
+    Ok(())
+}
+
+/// Enough to see that a file is no text.
+const BEGINNING: u64 = 32 << 10;
+
+/// The name to quote lines by: without directories.
+fn short(path: &Path) -> String {
+    path.file_name().map_or_else(|| path.display().to_string(), |name| name.to_string_lossy().into_owned())
+}
