@@ -6,7 +6,9 @@ use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
 use unstarve_diagnose::report::Report;
+use unstarve_diagnose::{Driven, Explained};
 use unstarve_evidence::{Facts, Source, explain, has_trigger, scan};
+use unstarve_html::{Collector, Trace};
 use unstarve_readers::Input;
 
 /// What files of one host prove together.
@@ -30,6 +32,11 @@ pub fn of_stream(input: Input) -> Result<Report> {
     let (mut facts, name) = (Facts::default(), input.name().to_owned());
     let source = scan(input.into_stream(), &name, 0, &mut facts)?;
     Ok(explain(&facts, &[source]))
+}
+
+/// The page's data of a report without a recording: its charts are empty.
+pub fn page_trace(name: String, report: Report) -> Trace {
+    Trace::new(name, Explained { report, driven: Driven::nothing() }, Collector::default())
 }
 
 /// Whether the beginning of a stream shows evidence, and no events.

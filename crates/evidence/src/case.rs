@@ -100,7 +100,7 @@ impl<'a> Case<'a> {
             .ran
             .iter()
             .filter(|ran| ran.cpu == cpu && ran.how != How::List && self.is_within(&ran.at, stuck))
-            .filter(|ran| !is_victim(&ran.thread))
+            .filter(|ran| !is_victim(&ran.thread) && !(ran.how == How::RunQueue && is_reader(&ran.thread.comm)))
             .collect();
         let (idle, busy): (Vec<&Ran>, Vec<&Ran>) = looks.into_iter().partition(|ran| ran.thread.is_idle());
         if let Some(first) = busy.first() {
@@ -123,10 +123,16 @@ impl<'a> Case<'a> {
 
     /// The only thread, or real-time threads of one name, that a list shows to keep the CPU busy.
     fn likely(&self, cpu: u32, stuck: &Stuck) -> InTheWay {
-        let is_victim = |user: &User<'_>| {
-            matches!(&stuck.who, Waiting::Thread(victim) if user.threads == 1 && victim.pid == Some(user.first.pid))
-        };
-        let busy: Vec<User<'_>> = busy_users(&self.facts.seen, cpu).into_iter().filter(|user| !is_victim(user)).collect();
+        let is_victim = |user: &User<'_>| matches!(&stuck.who, Waiting::Thread(victim) if user.threads == 1 && victim.pid == Some(user.first.pid));
+        // A dump of the run queues in another file of the ticket.
+        let dumped = self.facts.ran.iter().find(|ran| {
+            ran.cpu == cpu && ran.how == How::RunQueue && ran.at.file != stuck.at.file && !ran.thread.is_idle()
+        });
+        if let Some(ran) = dumped.filter(|ran| !is_reader(&ran.thread.comm)) {
+            return InTheWay::Likely(self.held(ran, 1));
+        }
+        let busy: Vec<User<'_>> =
+            busy_users(&self.facts.seen, cpu).into_iter().filter(|user| !is_victim(user)).collect();
         match busy.as_slice() {
             [only] => {
                 let Seen { comm, pid, policy, rt_priority, nice, .. } = only.first;
@@ -206,6 +212,31 @@ impl<'a> Case<'a> {
     }
 }
 
+/// Whether a thread has the name of one that makes or reads the dump or the list: it runs on one of the CPUs that it asks about.
+fn is_reader(comm: &str) -> bool {
+    const READERS: [&str; 18] = [
+        "ps",
+        "top",
+        "cat",
+        "head",
+        "tail",
+        "less",
+        "more",
+        "grep",
+        "awk",
+        "cp",
+        "dd",
+        "tar",
+        "tee",
+        "bash",
+        "sh",
+        "sos",
+        "sosreport",
+        "python3",
+    ];
+    READERS.contains(&comm) || comm.starts_with("unstarve")
+}
+
 /// Who uses a CPU, by a list of threads: one thread, or several real-time threads of one name.
 struct User<'a> {
     first: &'a Seen,
@@ -221,7 +252,8 @@ impl<'a> User<'a> {
     /// `reactor_0[2219] on CPU 3, 99.9 % of a CPU`.
     fn spot(&self) -> Spot {
         let Seen { comm, pid, cpu, file_name, line, .. } = self.first;
-        let name = if self.threads == 1 { format!("{comm}[{pid}]") } else { format!("{comm} ({} threads)", self.threads) };
+        let name =
+            if self.threads == 1 { format!("{comm}[{pid}]") } else { format!("{comm} ({} threads)", self.threads) };
         let cpu = cpu.map(|cpu| format!(" on CPU {cpu}")).unwrap_or_default();
         let percent = if self.percent > 0.0 { format!(", {:.1} % of a CPU", self.percent) } else { String::new() };
         Spot { file: file_name.clone(), line: *line, text: format!("{name}{cpu}{percent}") }
@@ -240,13 +272,16 @@ fn rank(seen: &Seen) -> u32 {
 /// Who keeps a CPU busy.
 fn busy_users(seen: &[Seen], cpu: u32) -> Vec<User<'_>> {
     let mut users: Vec<User<'_>> = Vec::new();
-    for seen in seen.iter().filter(|seen| seen.cpu == Some(cpu) && seen.percent.is_some_and(|percent| percent > 0.0)) {
+    let is_on = |seen: &&Seen| seen.cpu == Some(cpu) && seen.percent.is_some_and(|percent| percent > 0.0);
+    for seen in seen.iter().filter(is_on).filter(|seen| !is_reader(&seen.comm)) {
         let is_same = |user: &&mut User<'_>| {
             user.first.pid == seen.pid || rank(user.first) > 0 && rank(seen) > 0 && user.first.comm == seen.comm
         };
         match users.iter_mut().find(is_same) {
             // The same thread in a second list.
-            Some(user) if user.first.pid == seen.pid => user.percent = user.percent.max(seen.percent.unwrap_or_default()),
+            Some(user) if user.first.pid == seen.pid => {
+                user.percent = user.percent.max(seen.percent.unwrap_or_default())
+            }
             Some(user) => {
                 user.threads += 1;
                 user.percent += seen.percent.unwrap_or_default();

@@ -24,7 +24,10 @@ pub struct Kind {
 /// Findings of evidence beside those of recordings.
 pub const KINDS: [Kind; 4] = [
     Kind { id: "kernel-holds-cpu", title: "kernel code keeps a CPU, and everything bound to it waits" },
-    Kind { id: "blocked-task", title: "a thread is blocked: it waits for a lock, a device or another thread, not for a CPU" },
+    Kind {
+        id: "blocked-task",
+        title: "a thread is blocked: it waits for a lock, a device or another thread, not for a CPU",
+    },
     Kind { id: "sched-ext-stall", title: "a BPF scheduler did not run a thread that could run" },
     Kind { id: "late-device", title: "a device or a server did not answer in time" },
 ];
@@ -323,12 +326,19 @@ fn fold_cpus(judged: &mut Vec<Judged<'_>>) {
     let mut folded: Vec<Judged<'_>> = Vec::new();
     for one in judged.drain(..) {
         let is_same = |known: &&mut Judged<'_>| {
+            let nobody = known.held().is_none() && one.held().is_none();
             known.stuck.sign == one.stuck.sign
-                && matches!(one.stuck.sign, Sign::PoolStuck | Sign::SoftLockup | Sign::HardLockup | Sign::CallNotAnswered)
                 && known.stuck.at.boot == one.stuck.at.boot
-                && is_as_long(known.lasted, one.lasted)
-                && known.held().is_none()
-                && one.held().is_none()
+                && match one.stuck.sign {
+                    Sign::PoolStuck | Sign::SoftLockup | Sign::HardLockup | Sign::CallNotAnswered => {
+                        nobody && is_as_long(known.lasted, one.lasted)
+                    }
+                    // Of one moment.
+                    Sign::SeenWaiting => {
+                        known.cpu == one.cpu && known.held() == one.held() && known.lasted == one.lasted
+                    }
+                    _ => false,
+                }
         };
         match folded.iter_mut().find(is_same) {
             Some(known) => {
@@ -358,6 +368,13 @@ fn fold_blocked(judged: &mut Vec<Judged<'_>>) {
             Some(words::Awaited::Worker)
         }
         (Trouble::Starved | Trouble::CpuHeld, Waiting::Thread(thread)) if is_rcu(thread) => Some(words::Awaited::Rcu),
+        // Seen waiting, while somebody waits for its work: so it has waited for as long.
+        (Trouble::SeenRunnable, Waiting::Thread(thread)) if one.held().is_some() && is_worker(thread) => {
+            Some(words::Awaited::Worker)
+        }
+        (Trouble::SeenRunnable, Waiting::Thread(thread)) if one.held().is_some() && is_rcu(thread) => {
+            Some(words::Awaited::Rcu)
+        }
         (Trouble::Device, _) => Some(words::Awaited::Device),
         _ => None,
     };
@@ -368,9 +385,18 @@ fn fold_blocked(judged: &mut Vec<Judged<'_>>) {
         let awaited = words::awaited(&one.stuck.works);
         let behind = others
             .iter_mut()
-            .find(|other| other.stuck.at.boot == one.stuck.at.boot && victim(other).is_some_and(|v| Some(v) == awaited));
+            .find(|other| is_same_time(other.stuck, one.stuck) && victim(other).is_some_and(|v| Some(v) == awaited));
         match behind {
-            Some(behind) => behind.blocked.push(one.stuck),
+            Some(behind) => {
+                if behind.trouble == Trouble::SeenRunnable {
+                    behind.trouble = Trouble::Starved;
+                    behind.cell = decide(Trouble::Starved, way(&behind.way, behind.stuck.sign));
+                }
+                if behind.stuck.sign == Sign::SeenWaiting {
+                    behind.lasted = behind.lasted.max(one.lasted);
+                }
+                behind.blocked.push(one.stuck);
+            }
             None => alone.push(one),
         }
     }
@@ -380,12 +406,24 @@ fn fold_blocked(judged: &mut Vec<Judged<'_>>) {
         (one.stuck.at.boot, is_lock, std::cmp::Reverse(one.lasted))
     });
     for one in alone {
-        match others.iter_mut().find(|other| other.trouble == Trouble::Blocked && other.stuck.at.boot == one.stuck.at.boot) {
+        match others
+            .iter_mut()
+            .find(|other| other.trouble == Trouble::Blocked && other.stuck.at.boot == one.stuck.at.boot)
+        {
             Some(known) => known.also.push(one.stuck),
             None => others.push(one),
         }
     }
     *judged = others;
+}
+
+/// Whether both are of one boot: of the same in a file, of any where they are in two.
+fn is_same_time(one: &Stuck, other: &Stuck) -> bool {
+    one.at.file != other.at.file || one.at.boot == other.at.boot
+}
+
+fn is_worker(thread: &Thread) -> bool {
+    KernelThread::of(&thread.comm.as_str().into()).is_some_and(KernelThread::is_worker)
 }
 
 fn is_rcu(thread: &Thread) -> bool {
@@ -536,4 +574,50 @@ fn remedy((id, text, risk): (&'static str, String, &'static str)) -> Remedy {
 /// A line as evidence: `dmesg.txt:12: BUG: …`.
 pub fn quote(spot: &Spot) -> String {
     format!("{}:{}: {}", spot.file, spot.line, spot.text)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const TROUBLES: [Trouble; 11] = [
+        Trouble::Starved,
+        Trouble::SeenRunnable,
+        Trouble::CpuHeld,
+        Trouble::TimerLate,
+        Trouble::Blocked,
+        Trouble::BpfScheduler,
+        Trouble::RealTimeLimit,
+        Trouble::Deadline,
+        Trouble::Interrupts,
+        Trouble::Machine,
+        Trouble::Device,
+    ];
+
+    fn ways() -> Vec<Way> {
+        let classes = [Class::RealTime, Class::Fair, Class::Unknown];
+        let named = classes.into_iter().flat_map(|class| [Way::Sure(class), Way::Once(class), Way::Likely(class)]);
+        named.chain([Way::Several, Way::Idle, Way::Unknown]).collect()
+    }
+
+    #[test]
+    fn every_cell_is_decided() {
+        let row = |trouble: Trouble| {
+            let cell = |way: Way| {
+                let Cell { finding, severity, confidence, rule } = decide(trouble, way);
+                format!("  {:<18} {finding} {} {confidence} {rule}", format!("{way:?}"), severity.word())
+            };
+            format!("{trouble:?}\n{}", ways().into_iter().map(cell).collect::<Vec<_>>().join("\n"))
+        };
+        insta::assert_snapshot!(TROUBLES.map(row).join("\n"));
+    }
+
+    #[test]
+    fn what_is_unsure_is_never_critical() {
+        for (trouble, way) in TROUBLES.into_iter().flat_map(|trouble| ways().into_iter().map(move |way| (trouble, way)))
+        {
+            let cell = decide(trouble, way);
+            assert!(cell.confidence >= 0.75 || cell.severity < Severity::Critical, "{trouble:?} {way:?}");
+        }
+    }
 }

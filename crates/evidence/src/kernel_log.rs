@@ -305,7 +305,10 @@ impl KernelLog {
                 self.ran(cpu, thread, How::Backtrace, line, facts);
             }
             Message::TaskDumpOf { cpu } => self.dump_of = Some(cpu),
-            Message::Current { cpu, thread } => self.ran(cpu, thread, How::Backtrace, line, facts),
+            Message::Current { cpu, thread, release } => {
+                facts.kernel = facts.kernel.take().or(release);
+                self.ran(cpu, thread, How::Backtrace, line, facts);
+            }
             Message::CurrentWork { function } if self.worker.is_some() => {
                 let pid = self.worker.as_ref().and_then(|worker| worker.pid);
                 if let (Some(stuck), Some(pid)) = (self.blocked.and_then(|index| facts.stuck.get_mut(index)), pid) {
@@ -354,7 +357,9 @@ impl KernelLog {
 
     /// A worker of a stalled pool that could run, or runs: its stack follows.
     fn stalled_worker(&mut self, thread: Thread, line: &Line, facts: &mut Facts) {
-        let Some(KernelThread::BoundWorker { cpu, high }) = KernelThread::of(&thread.comm.as_str().into()) else { return };
+        let Some(KernelThread::BoundWorker { cpu, high }) = KernelThread::of(&thread.comm.as_str().into()) else {
+            return;
+        };
         let who = Waiting::BoundPool { cpu, high };
         let boot = self.boot;
         let is_it = |known: &Stuck| known.sign == Sign::PoolStuck && known.who == who && known.at.boot == boot;
@@ -458,7 +463,8 @@ impl KernelLog {
             }
             Message::DeadlineLate => self.report(Sign::DeadlineLate, Waiting::Nobody, Vec::new(), Unknown, line),
             Message::SoftirqPending { mask } => {
-                let name = SOFTIRQS.iter().enumerate().find(|(bit, _)| mask & 1 << bit != 0).map_or("?", |(_, name)| name);
+                let name =
+                    SOFTIRQS.iter().enumerate().find(|(bit, _)| mask & 1 << bit != 0).map_or("?", |(_, name)| name);
                 self.report(Sign::SoftirqPending, Waiting::Softirq(name), Vec::new(), Unknown, line)
             }
             Message::SlowInterrupt { what, took } => {

@@ -17,7 +17,8 @@ pub fn steps(worst: Option<&Judged<'_>>, facts: &Facts) -> Vec<NextStep> {
     let check = step("to find what is set up so that it will happen again", "sudo unstarve check");
     let Some(worst) = worst else { return vec![record, threads] };
     let on_cpu = worst.cpus().first().map(|cpu| {
-        let command = format!("ps -eLo psr,pid,tid,cls,rtprio,ni,stat,pcpu,comm --sort=-pcpu | awk '$1 == {cpu}' | head -5");
+        let command =
+            format!("ps -eLo psr,pid,tid,cls,rtprio,ni,stat,pcpu,comm --sort=-pcpu | awk '$1 == {cpu}' | head -5");
         step(&format!("which threads use CPU {cpu}; add the output to this text"), &command)
     });
     let threads = on_cpu.unwrap_or(threads);
@@ -34,7 +35,10 @@ pub fn steps(worst: Option<&Judged<'_>>, facts: &Facts) -> Vec<NextStep> {
             vec![step("time that the hypervisor took from each CPU (8th number)", "grep '^cpu' /proc/stat"), record]
         }
         (Trouble::CpuHeld | Trouble::TimerLate, _) => {
-            vec![step("while it happens: what each CPU runs, in the kernel's log", "echo l > /proc/sysrq-trigger"), record]
+            vec![
+                step("while it happens: what each CPU runs, in the kernel's log", "echo l > /proc/sysrq-trigger"),
+                record,
+            ]
         }
         (Trouble::Blocked, _) => vec![
             step("all blocked threads with their stacks, in the kernel's log", "echo w > /proc/sysrq-trigger"),
@@ -49,7 +53,9 @@ pub fn steps(worst: Option<&Judged<'_>>, facts: &Facts) -> Vec<NextStep> {
         (Trouble::Interrupts | Trouble::Machine, _) => {
             vec![step("time that the hypervisor took from each CPU (8th number)", "grep '^cpu' /proc/stat"), record]
         }
-        (Trouble::Device, _) => vec![step("whether a worker of the device is starved", "sudo unstarve record --for 30s")],
+        (Trouble::Device, _) => {
+            vec![step("whether a worker of the device is starved", "sudo unstarve record --for 30s")]
+        }
     };
     steps.truncate(3);
     steps
