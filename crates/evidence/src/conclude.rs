@@ -475,7 +475,9 @@ pub fn report(case: &Case<'_>, facts: &Facts, sources: &[Source]) -> Report {
 fn finding(judged: &Judged<'_>) -> Finding {
     let Judged { stuck, cell, .. } = judged;
     let length = judged.lasted.unwrap_or(Nanos::ZERO).0;
-    let culprit: Vec<Culprit> = judged.held().map(|held| culprit(held, cell.rule, length)).into_iter().collect();
+    // Where the thread that ran is not the reason, no rule says so.
+    let by = judged.held().filter(|_| cell.rule != Rule::Unknown);
+    let culprit: Vec<Culprit> = by.map(|held| culprit(held, cell.rule, length)).into_iter().collect();
     let headline = words::headline(judged);
     Finding {
         id: FindingId::from(cell.finding),

@@ -77,8 +77,8 @@ const ROWS: &[Row] = &[
         make: |found| Some(Message::Boot { release: text(found, "release") }),
     },
     Row {
-        triggers: &["Command line: "],
-        pattern: r"Command line: (?<text>.*)$",
+        triggers: &["ommand line: "],
+        pattern: r"^(?:Kernel c|C)ommand line: (?<text>.*)$",
         make: |found| Some(Message::CommandLine { text: text(found, "text") }),
     },
     Row {
@@ -204,7 +204,7 @@ const ROWS: &[Row] = &[
     // lib/dump_stack.c: dump_stack_print_info
     Row {
         triggers: &[" Comm: "],
-        pattern: r"CPU: (?<cpu>\d+)(?: UID: \d+)? PID: (?<pid>\d+) Comm: (?<comm>.+?)(?: Kdump: loaded)? (?:Tainted: [A-Z ]+?|Not tainted)(?: +(?<release>\d+\.\d+\S*))?(?:$| )",
+        pattern: r"CPU: (?<cpu>\d+)(?: UID: \d+)? PID: (?<pid>\d+) Comm: (?<comm>.+?)(?: Kdump: loaded)? (?:Tainted:[A-Z\[\]()=, ]*|Not tainted ?)(?<release>\d+\.\d+\S*)?",
         make: current,
     },
     Row {
@@ -370,7 +370,7 @@ const ROWS: &[Row] = &[
     // stalld: log_msg in src/stalld.c
     Row {
         triggers: &[" starved on CPU "],
-        pattern: r"(?<comm>\S.*)-(?<pid>\d+) starved on CPU (?<cpu>\d+) for (?<seconds>\d+) seconds",
+        pattern: r"(?:stalld(?:\[\d+\])?: )?(?:\[[^\]]*\] )?(?<comm>\S.*)-(?<pid>\d+) starved on CPU (?<cpu>\d+) for (?<seconds>\d+) seconds",
         make: |found| {
             Some(Message::Stalld {
                 thread: thread(found)?,
@@ -382,7 +382,7 @@ const ROWS: &[Row] = &[
     // drivers/nvme/host, net/sched/sch_generic.c, fs/nfs, drivers/ata
     Row {
         triggers: &["timed out", "timeout", "not responding", "timeouts"],
-        pattern: r"(?<device>nvme\d+|NETDEV WATCHDOG: \S+|nfs: server \S+|ata\d+(?:\.\d+)?|blk_update_request: \S+|sd \S+|scsi \S+)(?:: | \(|: .*).*(?:timeout|timed out|not responding)",
+        pattern: r"(?<device>nvme\d+|NETDEV WATCHDOG: \S+|nfs: server \S+|ata\d+(?:\.\d+)?|blk_update_request: \S+|sd \S+|scsi \S+)[: (].*(?:timeout|timed out|not responding)",
         make: |found| Some(Message::DeviceLate { device: text(found, "device") }),
     },
     // kernel/kallsyms.c: %pS and %pB
