@@ -26,6 +26,8 @@ pub enum InTheWay {
     Proved(Held),
     /// No look at the CPU within the wait, but a list of threads shows one that keeps the CPU busy.
     Likely(Held),
+    /// Each look showed this thread, which spins until another CPU answers: it is held up itself.
+    Spins(Held),
     /// Looks at the CPU showed several threads.
     Several(Vec<Thread>),
     /// Looks at the CPU showed that it was idle.
@@ -46,11 +48,22 @@ pub struct Held {
     /// The work item, if it is a worker.
     pub work: Option<String>,
     pub in_user_code: Option<bool>,
+    /// The kernel's function that it was in.
+    pub function: Option<String>,
     /// How many looks showed it.
     pub looks: u32,
     pub spot: Spot,
     /// The line of the list that has its policy.
     pub listed: Option<Spot>,
+}
+
+impl Held {
+    /// Whether it is in one of the kernel's loops that end when another CPU answers (kernel/smp.c, kernel/stop_machine.c).
+    fn waits_for_cpu(&self) -> bool {
+        const LOOPS: [&str; 6] =
+            ["smp_call_function", "csd_lock_wait", "__csd_lock_wait", "multi_cpu_stop", "stop_machine", "__smp_call"];
+        self.function.as_deref().is_some_and(|function| LOOPS.iter().any(|name| function.starts_with(name)))
+    }
 }
 
 impl<'a> Case<'a> {
@@ -100,12 +113,14 @@ impl<'a> Case<'a> {
             .ran
             .iter()
             .filter(|ran| ran.cpu == cpu && ran.how != How::List && self.is_within(&ran.at, stuck))
-            .filter(|ran| !is_victim(&ran.thread) && !(ran.how == How::RunQueue && is_reader(&ran.thread.comm)))
+            .filter(|ran| !is_victim(&ran.thread))
+            .filter(|ran| ran.how != How::RunQueue || !is_reader(&ran.thread.comm))
             .collect();
         let (idle, busy): (Vec<&Ran>, Vec<&Ran>) = looks.into_iter().partition(|ran| ran.thread.is_idle());
         if let Some(first) = busy.first() {
             if busy.iter().all(|ran| ran.thread.may_be(&first.thread)) && idle.is_empty() {
-                return InTheWay::Proved(self.held(first, busy.len()));
+                let held = self.held(first, busy.len());
+                return if held.waits_for_cpu() { InTheWay::Spins(held) } else { InTheWay::Proved(held) };
             }
             let mut threads: Vec<Thread> = Vec::new();
             for ran in &busy {
@@ -144,6 +159,7 @@ impl<'a> Case<'a> {
                     nice: *nice,
                     work: None,
                     in_user_code: None,
+                    function: None,
                     looks: 1,
                     spot: only.spot(),
                     listed: None,
@@ -170,6 +186,7 @@ impl<'a> Case<'a> {
             nice: listed.and_then(|seen| seen.nice),
             work: None,
             in_user_code: None,
+            function: None,
             looks: 1,
             spot: spot.clone(),
             listed: listed.map(|seen| User::of(seen).spot()),
@@ -186,6 +203,7 @@ impl<'a> Case<'a> {
             nice: listed.and_then(|seen| seen.nice),
             work: ran.work.clone(),
             in_user_code: ran.in_user_code,
+            function: ran.function.clone(),
             looks: looks as u32,
             spot: ran.spot.clone(),
             listed: listed.map(|seen| User::of(seen).spot()),

@@ -53,6 +53,8 @@ pub enum Trouble {
     Deadline,
     /// Interrupt handlers take long.
     Interrupts,
+    /// Interrupts or softirqs take most of a CPU.
+    InterruptLoad,
     /// The machine, or its clock, stood still.
     Machine,
     /// A device is late.
@@ -76,7 +78,7 @@ impl Trouble {
             Sign::RealTimeLimit => Trouble::RealTimeLimit,
             Sign::DeadlineLate => Trouble::Deadline,
             Sign::SlowInterrupt => Trouble::Interrupts,
-            Sign::ClockJumped => Trouble::Machine,
+            Sign::ClockJumped | Sign::Steal => Trouble::Machine,
             Sign::DeviceLate => Trouble::Device,
         }
     }
@@ -125,13 +127,13 @@ pub fn decide(trouble: Trouble, way: Way) -> Cell {
     match (trouble, way) {
         (Trouble::Starved, Sure(RealTime)) => cell("rt-starvation", Critical, 0.9, Rule::Class),
         (Trouble::Starved, Once(RealTime)) => cell("rt-starvation", Critical, 0.8, Rule::Class),
-        (Trouble::Starved, Likely(RealTime)) => cell("rt-starvation", Warning, 0.6, Rule::Class),
+        (Trouble::Starved, Likely(RealTime)) => cell("rt-starvation", Warning, 0.7, Rule::Class),
         (Trouble::Starved, Sure(Fair)) => cell("stuck-equal", Critical, 0.85, Rule::Fair),
         (Trouble::Starved, Once(Fair)) => cell("stuck-equal", Critical, 0.75, Rule::Fair),
-        (Trouble::Starved, Likely(Fair)) => cell("stuck-equal", Warning, 0.5, Rule::Fair),
+        (Trouble::Starved, Likely(Fair)) => cell("stuck-equal", Warning, 0.65, Rule::Fair),
         (Trouble::Starved, Sure(Class::Unknown)) => cell("long-wait", Critical, 0.85, Rule::Unranked),
         (Trouble::Starved, Once(Class::Unknown)) => cell("long-wait", Critical, 0.75, Rule::Unranked),
-        (Trouble::Starved, Likely(Class::Unknown)) => cell("long-wait", Warning, 0.5, Rule::Unranked),
+        (Trouble::Starved, Likely(Class::Unknown)) => cell("long-wait", Warning, 0.55, Rule::Unranked),
         // The victim is certain, the culprit is not named.
         (Trouble::Starved, Several | Way::Unknown) => cell("long-wait", Critical, 0.8, Rule::Unknown),
         (Trouble::Starved, Idle) => cell("cpu-stopped", Warning, 0.5, Rule::Unknown),
@@ -143,7 +145,7 @@ pub fn decide(trouble: Trouble, way: Way) -> Cell {
         (Trouble::CpuHeld, Likely(_)) => cell("kernel-holds-cpu", Warning, 0.5, Rule::NotPreempted),
         (Trouble::CpuHeld, Several | Way::Unknown) => cell("kernel-holds-cpu", Warning, 0.7, Rule::Unknown),
         (Trouble::CpuHeld | Trouble::TimerLate, Idle) => cell("cpu-stopped", Warning, 0.6, Rule::Unknown),
-        (Trouble::TimerLate, Sure(_) | Once(_)) => cell("kernel-holds-cpu", Warning, 0.6, Rule::NotPreempted),
+        (Trouble::TimerLate, Sure(_) | Once(_)) => cell("long-wait", Warning, 0.6, Rule::Unranked),
         (Trouble::TimerLate, _) => cell("cpu-stopped", Warning, 0.5, Rule::Unknown),
         (Trouble::Blocked, _) => cell("blocked-task", Warning, 0.9, Rule::Unknown),
         (Trouble::BpfScheduler, Sure(RealTime) | Once(RealTime)) => cell("rt-starvation", Critical, 0.75, Rule::Class),
@@ -151,6 +153,7 @@ pub fn decide(trouble: Trouble, way: Way) -> Cell {
         (Trouble::RealTimeLimit, _) => cell("throttled", Warning, 0.7, Rule::Throttled),
         (Trouble::Deadline, _) => cell("deadline-overrun", Warning, 0.7, Rule::Unknown),
         (Trouble::Interrupts, _) => cell("irq-interference", Info, 0.5, Rule::Irq),
+        (Trouble::InterruptLoad, _) => cell("irq-interference", Warning, 0.8, Rule::Softirq),
         (Trouble::Machine, _) => cell("cpu-stopped", Info, 0.4, Rule::Unknown),
         (Trouble::Device, _) => cell("late-device", Warning, 0.8, Rule::Unknown),
     }
@@ -203,7 +206,7 @@ fn way(way: &InTheWay, sign: Sign) -> Way {
         InTheWay::Likely(held) => Way::Likely(class(held)),
         InTheWay::Several(_) => Way::Several,
         InTheWay::Idle(_) => Way::Idle,
-        InTheWay::Unknown => Way::Unknown,
+        InTheWay::Spins(_) | InTheWay::Unknown => Way::Unknown,
     }
 }
 
@@ -211,6 +214,7 @@ fn way(way: &InTheWay, sign: Sign) -> Way {
 pub fn judge<'a>(case: &Case<'_>, facts: &'a Facts) -> Vec<Judged<'a>> {
     let mut judged: Vec<Judged<'a>> = facts.stuck.iter().map(|stuck| one(case, stuck)).collect();
     fold_rcu(&mut judged);
+    kernel_keeps(&mut judged);
     share_cause(&mut judged);
     fold_cpus(&mut judged);
     fold_blocked(&mut judged);
@@ -228,10 +232,10 @@ fn one<'a>(case: &Case<'_>, stuck: &'a Stuck) -> Judged<'a> {
     if trouble == Trouble::SeenRunnable && lasted.is_some_and(|lasted| lasted >= STARVED) {
         trouble = Trouble::Starved;
     }
-    if let Some(holder) = stuck.holder.as_ref().filter(|holder| holder.is_certain) {
-        if !matches!(in_way, InTheWay::Proved(_)) {
-            in_way = case.named(&holder.thread, &stuck.last);
-        }
+    if let Some(holder) = stuck.holder.as_ref().filter(|holder| holder.is_certain)
+        && !matches!(in_way, InTheWay::Proved(_) | InTheWay::Spins(_))
+    {
+        in_way = case.named(&holder.thread, &stuck.last);
     }
     // A pool's own worker at work is not what keeps the pool's other workers from running: the work item is.
     if let (Sign::PoolStuck, InTheWay::Proved(held)) = (stuck.sign, &in_way) {
@@ -244,6 +248,9 @@ fn one<'a>(case: &Case<'_>, stuck: &'a Stuck) -> Judged<'a> {
     if stuck.sign == Sign::RcuThreadStarved && stuck.works.first().is_some_and(|top| !words::is_switched_out(top)) {
         let Waiting::Thread(thread) = &stuck.who else { unreachable!("a thread of RCU") };
         (trouble, in_way) = (Trouble::CpuHeld, case.named(thread, &stuck.last));
+    }
+    if stuck.interrupts.is_some() {
+        trouble = Trouble::InterruptLoad;
     }
     let mut cell = decide(trouble, way(&in_way, stuck.sign));
     if stuck.sign == Sign::SlowWork {
@@ -294,6 +301,21 @@ fn starves(causes: &[(u32, u32)], place: Option<(u32, u32)>) -> bool {
     place.is_some_and(|place| causes.contains(&place))
 }
 
+/// Where kernel code keeps a CPU from RCU or the watchdog, the same thread does not starve the CPU's workers by its priority: the kernel
+/// cannot switch.
+fn kernel_keeps(judged: &mut [Judged<'_>]) {
+    let place = |one: &Judged<'_>| Some((one.stuck.at.boot, one.cpu?, one.held()?.thread.clone()));
+    let is_user = |one: &Judged<'_>| one.held().is_some_and(|held| held.in_user_code == Some(true));
+    let kept: Vec<(u32, u32, Thread)> =
+        judged.iter().filter(|one| one.trouble == Trouble::CpuHeld && !is_user(one)).filter_map(place).collect();
+    for one in judged.iter_mut().filter(|one| one.trouble == Trouble::Starved) {
+        if place(one).is_some_and(|place| kept.contains(&place)) {
+            one.trouble = Trouble::CpuHeld;
+            one.cell = decide(one.trouble, way(&one.way, one.stuck.sign));
+        }
+    }
+}
+
 /// Soft lockups of so many CPUs, in as many threads, have a cause that none of these threads is.
 const SHARED_CAUSE: usize = 3;
 
@@ -311,12 +333,18 @@ fn share_cause(judged: &mut [Judged<'_>]) {
                 threads.push(held.thread.clone());
             }
         }
-        if threads.len() < SHARED_CAUSE {
+        // The idle task holds no CPU, and a clock that jumped or time that was stolen says that the machine stood still.
+        let stood_still = judged.iter().any(|one| {
+            (one.stuck.at.boot == boot && one.stuck.sign == Sign::ClockJumped)
+                || one.stuck.sign == Sign::Steal
+                || mine(one) && matches!(one.way, InTheWay::Idle(_))
+        });
+        if threads.len() < if stood_still { 1 } else { SHARED_CAUSE } {
             continue;
         }
         for one in judged.iter_mut().filter(|one| mine(one)) {
             one.way = InTheWay::Several(threads.clone());
-            one.cell = decide(one.trouble, Way::Several);
+            one.cell = decide(if stood_still { Trouble::TimerLate } else { one.trouble }, Way::Several);
         }
     }
 }
@@ -582,7 +610,7 @@ pub fn quote(spot: &Spot) -> String {
 mod tests {
     use super::*;
 
-    const TROUBLES: [Trouble; 11] = [
+    const TROUBLES: [Trouble; 12] = [
         Trouble::Starved,
         Trouble::SeenRunnable,
         Trouble::CpuHeld,
@@ -592,6 +620,7 @@ mod tests {
         Trouble::RealTimeLimit,
         Trouble::Deadline,
         Trouble::Interrupts,
+        Trouble::InterruptLoad,
         Trouble::Machine,
         Trouble::Device,
     ];

@@ -64,6 +64,7 @@ struct Stall {
     flavor: String,
     cpus: Vec<u32>,
     idle: Vec<u32>,
+    interrupts: Option<String>,
     jiffies: Option<u64>,
     spot: Spot,
     at: Moment,
@@ -105,7 +106,7 @@ impl KernelLog {
             self.close_starved(None, facts);
         }
         self.lists_limit_users &= matches!(message, Message::LimitUser { .. });
-        if !matches!(message, Message::RcuCpu { .. } | Message::RcuLength { .. }) {
+        if !matches!(message, Message::RcuCpu { .. } | Message::RcuLength { .. } | Message::RcuCpuTime { .. }) {
             self.close_stall(facts);
         }
         self.any |= !matches!(message, Message::Boot { .. } | Message::CommandLine { .. });
@@ -126,6 +127,7 @@ impl KernelLog {
             | Message::RcuStarved { .. }
             | Message::RcuState { .. }
             | Message::RcuAllSeen
+            | Message::RcuCpuTime { .. }
             | Message::RcuTimer { .. }
             | Message::RcuTimerCpu { .. } => self.rcu(message, line, facts),
             Message::BacktraceOf { .. }
@@ -133,7 +135,7 @@ impl KernelLog {
             | Message::Current { .. }
             | Message::CurrentWork { .. }
             | Message::UserCode
-            | Message::KernelCode
+            | Message::KernelCode { .. }
             | Message::Frame { .. }
             | Message::Task { .. } => self.backtrace(message, line, facts),
             Message::SchedExtDisabled { .. }
@@ -214,7 +216,15 @@ impl KernelLog {
         match message {
             Message::RcuStall { flavor, cpus, jiffies, .. } => {
                 let at = self.at(line);
-                self.stall = Some(Stall { flavor, cpus, idle: Vec::new(), jiffies, spot: line.spot.clone(), at });
+                self.stall = Some(Stall {
+                    flavor,
+                    cpus,
+                    idle: Vec::new(),
+                    interrupts: None,
+                    jiffies,
+                    spot: line.spot.clone(),
+                    at,
+                });
                 if let Some(jiffies) = jiffies {
                     self.tick(jiffies, line, facts);
                 }
@@ -246,6 +256,13 @@ impl KernelLog {
                     starved.cpus.extend(cpu);
                 }
                 self.close_starved(runnable, facts);
+            }
+            Message::RcuCpuTime { hard_interrupts, softirqs, all } => {
+                if let Some(stall) = &mut self.stall {
+                    let most =
+                        |part: u64, name: &str| (part > all / 2).then(|| format!("{part} of {all} ms in {name}"));
+                    stall.interrupts = most(softirqs, "softirqs").or_else(|| most(hard_interrupts, "interrupts"));
+                }
             }
             Message::RcuAllSeen => self.dump_of = self.detector,
             _ => {}
@@ -291,11 +308,14 @@ impl KernelLog {
                 policy: None,
                 work: None,
                 in_user_code: None,
+                function: None,
                 spot: stall.spot.clone(),
                 at: stall.at,
             });
         }
-        facts.stuck(Stuck::new(Sign::RcuStall, rcu_thread(&stall.flavor), cpus, lasted, stall.spot, stall.at));
+        let mut report = Stuck::new(Sign::RcuStall, rcu_thread(&stall.flavor), cpus, lasted, stall.spot, stall.at);
+        report.interrupts = stall.interrupts;
+        facts.stuck(report);
     }
 
     fn backtrace(&mut self, message: Message, line: &Line, facts: &mut Facts) {
@@ -311,10 +331,10 @@ impl KernelLog {
             }
             Message::CurrentWork { function } if self.worker.is_some() => {
                 let pid = self.worker.as_ref().and_then(|worker| worker.pid);
-                if let (Some(stuck), Some(pid)) = (self.blocked.and_then(|index| facts.stuck.get_mut(index)), pid) {
-                    if !stuck.in_flight.iter().any(|(known, _)| *known == pid) {
-                        stuck.in_flight.push((pid, function));
-                    }
+                if let (Some(stuck), Some(pid)) = (self.blocked.and_then(|index| facts.stuck.get_mut(index)), pid)
+                    && !stuck.in_flight.iter().any(|(known, _)| *known == pid)
+                {
+                    stuck.in_flight.push((pid, function));
                 }
             }
             Message::CurrentWork { function } => {
@@ -322,9 +342,16 @@ impl KernelLog {
                     ran.work = Some(function);
                 }
             }
-            Message::UserCode | Message::KernelCode => {
+            Message::UserCode => {
+                // Below the kernel's registers those of the program are printed, too.
                 if let Some(ran) = self.current.and_then(|index| facts.ran.get_mut(index)) {
-                    ran.in_user_code = ran.in_user_code.or(Some(message == Message::UserCode));
+                    ran.in_user_code = ran.in_user_code.or(Some(true));
+                }
+            }
+            Message::KernelCode { function } => {
+                if let Some(ran) = self.current.and_then(|index| facts.ran.get_mut(index)) {
+                    ran.in_user_code = ran.in_user_code.or(Some(false));
+                    ran.function = ran.function.take().or(Some(function));
                 }
             }
             Message::Task { thread, state: 'R', .. } if self.lists_workers => self.stalled_worker(thread, line, facts),
@@ -345,10 +372,10 @@ impl KernelLog {
                 self.blocked = None;
             }
             Message::Frame { function } => {
-                if let Some(stuck) = self.blocked.and_then(|index| facts.stuck.get_mut(index)) {
-                    if stuck.works.len() < MAX_FRAMES {
-                        stuck.works.push(function);
-                    }
+                if let Some(stuck) = self.blocked.and_then(|index| facts.stuck.get_mut(index))
+                    && stuck.works.len() < MAX_FRAMES
+                {
+                    stuck.works.push(function);
                 }
             }
             _ => {}
@@ -373,7 +400,17 @@ impl KernelLog {
     fn ran(&mut self, cpu: u32, thread: Thread, how: How, line: &Line, facts: &mut Facts) {
         let at = self.at(line);
         let known = facts.ran.len();
-        facts.ran(Ran { cpu, thread, how, policy: None, work: None, in_user_code: None, spot: line.spot.clone(), at });
+        facts.ran(Ran {
+            cpu,
+            thread,
+            how,
+            policy: None,
+            work: None,
+            in_user_code: None,
+            function: None,
+            spot: line.spot.clone(),
+            at,
+        });
         self.current = (facts.ran.len() > known).then_some(known);
     }
 
@@ -472,6 +509,11 @@ impl KernelLog {
                 report.detail = Some(what.to_owned());
                 report
             }
+            Message::Steal { percent } if percent >= MUCH_STOLEN => {
+                let mut report = self.report(Sign::Steal, Waiting::Nobody, Vec::new(), Unknown, line);
+                report.detail = Some(format!("{percent} %"));
+                report
+            }
             Message::ClockJumped { cpu } => {
                 self.report(Sign::ClockJumped, Waiting::Nobody, cpu.into_iter().collect(), Unknown, line)
             }
@@ -494,6 +536,9 @@ impl KernelLog {
         facts.stuck(stuck);
     }
 }
+
+/// Below this share of all CPUs' time, in percent, nobody notices what a hypervisor takes.
+const MUCH_STOLEN: f64 = 10.0;
 
 /// A hard lockup is noticed after `kernel.watchdog_thresh`, 10 s by default (kernel/watchdog.c).
 const HARD_LOCKUP: Nanos = Nanos(10_000_000_000);

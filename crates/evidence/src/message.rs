@@ -27,6 +27,8 @@ pub enum Message {
     RcuCpu { cpu: u32, idle: bool },
     RcuLength { jiffies: u64, detector: Option<u32> },
     RcuAllSeen,
+    RcuCpuTime { hard_interrupts: u64, softirqs: u64, all: u64 },
+    Steal { percent: f64 },
     RcuStarved { flavor: String, jiffies: u64, runnable: Option<bool>, cpu: Option<u32> },
     RcuState { runnable: Option<bool>, cpu: Option<u32> },
     RcuTimer { flavor: String, jiffies: u64 },
@@ -36,7 +38,7 @@ pub enum Message {
     Current { cpu: u32, thread: Thread, release: Option<String> },
     CurrentWork { function: String },
     UserCode,
-    KernelCode,
+    KernelCode { function: String },
     Task { thread: Thread, state: char, running: bool },
     SoftLockup { cpu: u32, stuck: Nanos, thread: Thread },
     HardLockup { cpu: u32 },
@@ -149,7 +151,7 @@ const ROWS: &[Row] = &[
     },
     Row {
         triggers: &[],
-        pattern: r"^(?:rcu:)?\s*(?<cpu>\d+)-[^:\s]{3,4}:? \((?:\d+ ticks this GP|\d+ GPs behind)\)(?: idle=\w+/(?<nesting>\w+)/(?<nmi>\w+))?",
+        pattern: r"^\s*(?:rcu:)?\s*(?<cpu>\d+)(?:-[^:\s]{3,4})?:? \((?:\d+ ticks this GP|\d+ GPs behind)\)(?: idle=\w+/(?<nesting>\w+)/(?<nmi>\w+))?",
         make: |found| {
             let is_zero = |name| found.name(name).is_some_and(|value| matches!(value.as_str(), "0" | "0x0"));
             Some(Message::RcuCpu { cpu: cpu(found, "cpu")?, idle: is_zero("nesting") && is_zero("nmi") })
@@ -162,6 +164,17 @@ const ROWS: &[Row] = &[
     },
     // The task dumped next is the one that the detecting CPU runs (before 5.2).
     Row { triggers: &[], pattern: r"All QSes seen, last rcu", make: |_| Some(Message::RcuAllSeen) },
+    Row {
+        triggers: &[],
+        pattern: r"cputime:\s+(?<hard>\d+)\s+(?<soft>\d+)\s+(?<system>\d+)\s+==> (?<all>\d+)\(ms\)",
+        make: |found| {
+            Some(Message::RcuCpuTime {
+                hard_interrupts: number(found, "hard")?,
+                softirqs: number(found, "soft")?,
+                all: number(found, "all")?,
+            })
+        },
+    },
     Row {
         triggers: &["kthread starved for"],
         pattern: r"(?<flavor>rcu\w*) kthread starved for (?<jiffies>\d+) jiffies!(?:.*->state=0x(?<state>[0-9a-f]+))?(?:.*->cpu=(?<cpu>\d+))?",
@@ -218,7 +231,11 @@ const ROWS: &[Row] = &[
         make: |found| Some(Message::CurrentWork { function: text(found, "function") }),
     },
     Row { triggers: &[], pattern: r"^\s*RIP: 0033:", make: |_| Some(Message::UserCode) },
-    Row { triggers: &[], pattern: r"^\s*RIP: 0010:", make: |_| Some(Message::KernelCode) },
+    Row {
+        triggers: &[],
+        pattern: r"^\s*(?:RIP: (?:0010|e030):|pc : |NIP )(?:\[<?[0-9a-f]+>?\]\s*)*(?<function>[\w.]+)\+0x",
+        make: |found| Some(Message::KernelCode { function: text(found, "function") }),
+    },
     // kernel/sched/core.c: sched_show_task, also by SysRq
     Row {
         triggers: &["task:"],
@@ -320,6 +337,12 @@ const ROWS: &[Row] = &[
         triggers: &["non-responsive CSD lock"],
         pattern: r"non-responsive CSD lock \(#\d+\) on CPU#\d+, waiting (?<ns>\d+) ns for CPU#(?<cpu>\d+)",
         make: |found| Some(Message::CallNotAnswered { cpu: cpu(found, "cpu")?, lasted: Nanos(number(found, "ns")?) }),
+    },
+    // top's summary
+    Row {
+        triggers: &["%Cpu"],
+        pattern: r"^%Cpu.*[ ,](?<percent>\d+[.,]\d+)\s*%?st\b",
+        make: |found| Some(Message::Steal { percent: found["percent"].replace(',', ".").parse().ok()? }),
     },
     // kernel/sched/ext.c
     Row {

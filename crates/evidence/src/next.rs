@@ -50,7 +50,7 @@ pub fn steps(worst: Option<&Judged<'_>>, facts: &Facts) -> Vec<NextStep> {
         ],
         (Trouble::RealTimeLimit, _) => vec![threads, record, check],
         (Trouble::Deadline, _) => vec![record, threads],
-        (Trouble::Interrupts | Trouble::Machine, _) => {
+        (Trouble::Interrupts | Trouble::InterruptLoad | Trouble::Machine, _) => {
             vec![step("time that the hypervisor took from each CPU (8th number)", "grep '^cpu' /proc/stat"), record]
         }
         (Trouble::Device, _) => {

@@ -79,10 +79,17 @@ pub fn headline(judged: &Judged<'_>) -> String {
         (Trouble::Starved, InTheWay::Likely(_)) => {
             format!("{who} {is} starved, most likely by {} on {cpu}", by.unwrap_or_default())
         }
+        (Trouble::CpuHeld, InTheWay::Several(_)) if judged.cell.finding == "cpu-stopped" => {
+            format!("{} hung together: the machine stood still, or something that all CPUs need", cpus(&judged.cpus()))
+        }
         (Trouble::Starved, InTheWay::Idle(_)) => format!("{who} did not run although {cpu} was idle"),
         (Trouble::Starved, InTheWay::Several(threads)) => {
             let names: Vec<String> = threads.iter().take(3).map(thread).collect();
             format!("{who} {does} not get on; {cpu} was seen running {}", names.join(", "))
+        }
+        (Trouble::CpuHeld | Trouble::Starved, InTheWay::Spins(held)) => {
+            let function = held.function.as_deref().unwrap_or("the kernel");
+            format!("{cpu} hangs: {} waits there for another CPU, in {function}", thread(&held.thread))
         }
         (Trouble::Starved, InTheWay::Unknown) if !judged.stuck.in_flight.is_empty() => {
             format!("{who} {does} not get on: {}; the text does not say what ran there", in_flight(judged.stuck))
@@ -116,7 +123,10 @@ pub fn headline(judged: &Judged<'_>) -> String {
         },
         (Trouble::TimerLate, _) => match &judged.stuck.who {
             Waiting::Softirq(name) => format!("softirq {name} was still pending when a CPU went idle"),
-            _ => format!("{who} waited for a timer of {cpu}, which was late"),
+            _ => match by {
+                Some(by) => format!("{who} waited for a timer of {cpu}, which was late; {by} ran there"),
+                None => format!("{who} waited for a timer of {cpu}, which was late"),
+            },
         },
         (Trouble::Blocked, _) => {
             format!("{who}{} is blocked, not starved: it waits for {}", others(judged), blocked_on(judged.stuck))
@@ -130,6 +140,12 @@ pub fn headline(judged: &Judged<'_>) -> String {
         }
         (Trouble::RealTimeLimit, _) => "Real-time threads used up their limit of CPU time".to_owned(),
         (Trouble::Deadline, _) => "A deadline task fell behind its periods".to_owned(),
+        (Trouble::InterruptLoad, _) => {
+            format!("Interrupts took {cpu}: {}", judged.stuck.interrupts.as_deref().unwrap_or_default())
+        }
+        (Trouble::Machine, _) if judged.stuck.sign == Sign::Steal => {
+            format!("The hypervisor took {} of the CPUs' time", judged.stuck.detail.as_deref().unwrap_or_default())
+        }
         (Trouble::Interrupts, _) => "Interrupt handlers take long".to_owned(),
         (Trouble::Machine, _) => "The machine's clock jumped or the machine stood still".to_owned(),
         (Trouble::Device, _) => {
@@ -169,7 +185,15 @@ fn cpu_held(judged: &Judged<'_>, cpu: &str, by: &str) -> String {
         (Sign::PoolStuck, Some(work)) => {
             format!("kworkers of {cpu} wait: the work item {work} of {by} does not leave the CPU")
         }
+        (Sign::RcuStall, Some(work)) => format!("RCU cannot go on: the work item {work} of {by} holds {cpu}"),
         (Sign::RcuStall, _) => format!("RCU cannot go on: {by} holds {cpu}"),
+        (Sign::PoolStuck | Sign::RcuThreadStarved, None) => {
+            format!(
+                "{} {}: kernel code of {by} holds {cpu}",
+                victim(judged).0,
+                if victim(judged).1 { "waits" } else { "wait" }
+            )
+        }
         (_, Some(work)) => format!("Kernel code holds {cpu}: the work item {work} of {by}"),
         _ => format!("Kernel code holds {cpu}, in the thread {by}"),
     }
@@ -230,6 +254,9 @@ pub fn evidence(judged: &Judged<'_>) -> Vec<String> {
     if let Some(held) = judged.held() {
         lines.push(quote(&held.spot));
         lines.extend(held.listed.as_ref().map(quote));
+    }
+    if let InTheWay::Spins(held) = &judged.way {
+        lines.push(quote(&held.spot));
     }
     if let InTheWay::Idle(spot) = &judged.way {
         lines.push(quote(spot));

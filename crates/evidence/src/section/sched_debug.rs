@@ -116,6 +116,7 @@ impl SchedDebug {
             policy,
             work: None,
             in_user_code: None,
+            function: None,
             spot: spot.clone(),
             at: at(spot.line),
         };
