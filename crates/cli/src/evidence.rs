@@ -5,11 +5,13 @@ use std::io::Read;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, Result, bail};
-use unstarve_diagnose::report::Report;
+use unstarve_diagnose::report::{Report, Severity, Verdict};
 use unstarve_diagnose::{Driven, Explained};
 use unstarve_evidence::{Facts, Source, explain, has_trigger, scan};
 use unstarve_html::{Collector, Trace};
+use unstarve_model::{CpuId, CpuSet, Tid};
 use unstarve_readers::Input;
+use unstarve_timeline::{Selection, TaskPattern};
 
 /// What files of one host prove together.
 pub fn of_files(paths: &[PathBuf]) -> Result<Report> {
@@ -32,6 +34,35 @@ pub fn of_stream(input: Input) -> Result<Report> {
     let (mut facts, name) = (Facts::default(), input.name().to_owned());
     let source = scan(input.into_stream(), &name, 0, &mut facts)?;
     Ok(explain(&facts, &[source]))
+}
+
+/// Leaves the findings about the selected threads and CPUs.
+pub fn select(report: &mut Report, selection: &Selection) -> Result<()> {
+    if selection.from.is_some() || selection.to.is_some() {
+        bail!("--from and --to need a recording; of logs and lists, --task and --cpu select findings");
+    }
+    let is_task = |comm: &str, tids: &[u32]| {
+        let tids = if tids.is_empty() { &[0][..] } else { tids };
+        let matches = |pattern: &TaskPattern| tids.iter().any(|tid| pattern.matches(&comm.into(), Tid(*tid)));
+        selection.tasks.iter().any(matches)
+    };
+    report.findings.retain(|finding| {
+        let on_cpu = |cpus: &CpuSet| finding.cpus.iter().any(|cpu| cpus.contains(CpuId(*cpu)));
+        let of_task = || {
+            is_task(&finding.victim.comm, &finding.victim.tids)
+                || finding.culprits.iter().any(|culprit| is_task(&culprit.comm, &culprit.tids))
+        };
+        selection.cpus.as_ref().is_none_or(on_cpu) && (selection.tasks.is_empty() || of_task())
+    });
+    let worst = report.findings.first().filter(|worst| worst.severity > Severity::Info);
+    if selection.tasks.is_empty() && selection.cpus.is_none() {
+        return Ok(());
+    }
+    report.verdict = match worst {
+        Some(worst) => Verdict { severity: Some(worst.severity), text: worst.sentence.clone() },
+        None => Verdict { severity: None, text: "Nothing in the text is about the selected threads and CPUs.".to_owned() },
+    };
+    Ok(())
 }
 
 /// The page's data of a report without a recording: its charts are empty.

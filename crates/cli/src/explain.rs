@@ -160,6 +160,9 @@ pub fn run(args: HiArgs) -> Result<ExitCode> {
 
 fn explain(args: &Explain) -> Result<ExitCode> {
     let mut report = read(args)?;
+    if report.evidence.is_some() {
+        evidence::select(&mut report, &args.options.selection)?;
+    }
     let failed = args.fail_on.is_some_and(|limit| report.findings.iter().any(|finding| finding.severity >= limit));
     output::will_end_with(u8::from(failed));
     report.findings.retain(|finding| finding.severity >= args.min_severity);
