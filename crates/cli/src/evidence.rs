@@ -60,7 +60,9 @@ pub fn select(report: &mut Report, selection: &Selection) -> Result<()> {
     }
     report.verdict = match worst {
         Some(worst) => Verdict { severity: Some(worst.severity), text: worst.sentence.clone() },
-        None => Verdict { severity: None, text: "Nothing in the text is about the selected threads and CPUs.".to_owned() },
+        None => {
+            Verdict { severity: None, text: "Nothing in the text is about the selected threads and CPUs.".to_owned() }
+        }
     };
     Ok(())
 }
